@@ -18,7 +18,10 @@ func main() {
 	h := &managedscaling.Handler{
 		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()), Metrics: cloudwatch.NewMetrics(e.AWS()),
 		Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES"), ScalingSources: e.List("SCALING_SOURCES")}, Figures: &handler.Figures{},
+		Decoder: awsevent.Decoder{
+			AlarmSources:   e.List("ALARM_SOURCES"),
+			ScalingSources: e.List("SCALING_SOURCES"),
+		}, Figures: &handler.Figures{},
 	}
 	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

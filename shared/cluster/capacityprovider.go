@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// CapacityProvider is an Auto Scaling group that Berth sizes by what its cluster's tasks need (C1–C8; ECS API reference,
-// CapacityProvider). It belongs to the account and Region, not to a cluster.
+// CapacityProvider is an Auto Scaling group that Berth sizes by the needs of its cluster's tasks (C1–C8; ECS API
+// reference, CapacityProvider). It belongs to the account and Region, not to a cluster.
 type CapacityProvider struct {
 	Head
 	Name     string `json:"nm"`
@@ -14,22 +14,23 @@ type CapacityProvider struct {
 	GroupARN string `json:"ga"`
 	// Protection is managedTerminationProtection ENABLED: instances with tasks are protected from scale-in (C6).
 	Protection bool `json:"pr,omitempty"`
-	// Draining is managedDraining ENABLED: a lifecycle hook holds an instance that is terminated until its tasks have left.
+	// Draining is managedDraining ENABLED: a lifecycle hook holds an instance that is terminated until its tasks have
+	// left.
 	Draining bool           `json:"dr,omitempty"`
 	Scaling  ManagedScaling `json:"ms"`
-	// Clusters have it among their capacity providers: one at most while managed scaling is on (C7).
+	// Clusters are the clusters that have the provider: at most one while managed scaling is on (C7).
 	Clusters []string          `json:"cs,omitempty"`
 	Tags     map[string]string `json:"tg,omitempty"`
-	// Inactive reports that it was deleted: its row stays for a while.
+	// Inactive reports that the provider was deleted. Its row stays for a while.
 	Inactive bool `json:"ia,omitempty"`
-	// UpdateStatus says what became of the last change, UpdateReason why it failed (ECS API reference, CapacityProvider).
+	// UpdateStatus is the outcome of the last change, UpdateReason why it failed (ECS API reference, CapacityProvider).
 	UpdateStatus ProviderStatus `json:"us"`
 	UpdateReason string         `json:"ur,omitempty"`
-	// CheckPending has managed scaling look whether the group is fit for what was changed. Before is what then holds again if it is
-	// not; nil of a new provider.
+	// CheckPending reports that managed scaling must check whether the group allows the last change. If it does not,
+	// PreviousSettings apply again; they are nil for a new provider.
 	CheckPending     bool              `json:"lk,omitempty"`
 	PreviousSettings *ProviderSettings `json:"be,omitempty"`
-	// GroupProblem says why the group of a new provider is not fit for it: it is not scaled.
+	// GroupProblem says why the group of a new provider cannot be scaled; empty if it can.
 	GroupProblem string `json:"uf,omitempty"`
 }
 
@@ -43,8 +44,8 @@ type ProviderSettings struct {
 // ProviderStatus is the updateStatus of a capacity provider, in ECS's words.
 type ProviderStatus string
 
-// The statuses of a change: IN_PROGRESS until managed scaling has looked at the group, where that must be asked. A deletion
-// takes effect at once.
+// The statuses of a change: IN_PROGRESS until managed scaling has checked the group, if it must. A deletion takes
+// effect at once.
 const (
 	ProviderCreating     ProviderStatus = "CREATE_IN_PROGRESS"
 	ProviderCreated      ProviderStatus = "CREATE_COMPLETE"
@@ -56,7 +57,7 @@ const (
 	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
 
-// HasFailedCreation reports that the provider is CREATE_FAILED: its group was not fit for it, and nobody is looking again.
+// HasFailedCreation reports whether the provider is CREATE_FAILED: its group cannot be scaled, and no check is pending.
 func (p *CapacityProvider) HasFailedCreation() bool { return p.GroupProblem != "" && !p.CheckPending }
 
 // ClusterProviders are the capacity providers of a cluster (ECS API reference, PutClusterCapacityProviders).
@@ -64,42 +65,44 @@ type ClusterProviders struct {
 	Head
 	Providers []string        `json:"ps,omitempty"`
 	Default   []ProviderShare `json:"df,omitempty"` // defaultCapacityProviderStrategy
-	// Detaching were taken from the cluster; what managed scaling made for them has yet to be taken back.
+	// Detaching are the providers that were taken from the cluster, and whose alarms, policies and hooks must still be
+	// removed.
 	Detaching []string         `json:"lv,omitempty"`
 	Status    AttachmentStatus `json:"as"`
-	// RequestedAt is when they were last to be attached: it may last a while, but not keep users from changing them for ever.
+	// RequestedAt is when the providers were last changed. Attaching them may take a while, but must not block users
+	// for ever.
 	RequestedAt time.Time `json:"ak,omitzero"`
-	// AttachmentProblems are the providers whose attachments failed, or could not be taken back, each with why.
+	// AttachmentProblems says why attachments could not be made or removed, by provider.
 	AttachmentProblems map[string]string `json:"fa,omitempty"`
 }
 
 // AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.
 type AttachmentStatus string
 
-// The statuses of a cluster's attachments: what managed scaling and managed draining need of each group.
+// The statuses of a cluster's attachments, which are what managed scaling and managed draining need of each group.
 const (
 	AttachmentsInProgress AttachmentStatus = "UPDATE_IN_PROGRESS"
 	AttachmentsComplete   AttachmentStatus = "UPDATE_COMPLETE"
 	AttachmentsFailed     AttachmentStatus = "UPDATE_FAILED"
 )
 
-// ManagedTag is the tag of Auto Scaling groups that a capacity provider has (C7): it is set, and stays.
+// ManagedTag is the tag of Auto Scaling groups that have a capacity provider (C7). It is never removed.
 const ManagedTag = "AmazonECSManaged"
 
-// DrainingHook is the name of the lifecycle hook of managed draining, PolicyPrefix and AlarmPrefix begin the names of the
-// target tracking policies and alarms of managed scaling.
+// DrainingHook is the name of the lifecycle hook of managed draining. The names of the target tracking policies and
+// alarms of managed scaling begin with PolicyPrefix and AlarmPrefix.
 const (
 	DrainingHook = "ecs-managed-draining-termination-hook"
 	PolicyPrefix = "ECSManagedAutoScalingPolicy-"
 	AlarmPrefix  = "berth-managed-scaling-"
 )
 
-// ScalingPolicy names the target tracking policy of a capacity provider in a cluster.
+// ScalingPolicy returns the name of the target tracking policy of a capacity provider in a cluster.
 func ScalingPolicy(cluster, provider string) string {
 	return PolicyPrefix + Digest("policy", cluster, provider)[:32]
 }
 
-// ScalingAlarms names the low and the high alarm of a capacity provider in a cluster.
+// ScalingAlarms returns the names of the low and the high alarm of a capacity provider in a cluster.
 func ScalingAlarms(cluster, provider string) (low, high string) {
 	id := AlarmPrefix + Digest("alarm", cluster, provider)[:32]
 	return id + "-low", id + "-high"
@@ -122,8 +125,8 @@ type Datapoint struct {
 	At                time.Time
 }
 
-// MetricAlarm is an alarm on [ReservationMetric] that fires when Times minutes in a row were above the threshold, or where
-// Below is set, below it.
+// MetricAlarm is an alarm on [ReservationMetric]. It fires when the metric was above the threshold for Times minutes in
+// a row, or, if Below is set, below it.
 type MetricAlarm struct {
 	Name              string
 	Namespace         string
@@ -133,7 +136,7 @@ type MetricAlarm struct {
 	Times             int
 }
 
-// LifecycleHook holds instances of a group that are being terminated.
+// LifecycleHook is a hook that lets the instances of a group wait before they are terminated.
 type LifecycleHook struct {
 	Group, Name string
 	Heartbeat   time.Duration
@@ -148,44 +151,44 @@ type TrackingPolicy struct {
 	Warmup            time.Duration
 }
 
-// ManagedScaling is a capacity provider's managedScaling with what Berth adds to it. Rows have every value filled in:
-// [DefaultScaling] has those of who says nothing.
+// ManagedScaling is a capacity provider's managedScaling, with what Berth adds to it. In rows every field is set, by
+// default to [DefaultScaling].
 type ManagedScaling struct {
 	Enabled bool          `json:"en,omitempty"`
-	Target  int           `json:"tc"`           // targetCapacity: percent of the instances that are to be in use, 1 to 100 (C3)
+	Target  int           `json:"tc"`           // targetCapacity: the percentage of instances that should be in use, 1 to 100 (C3)
 	MinStep int           `json:"mi"`           // minimumScalingStepSize: the fewest instances that waiting tasks add at once (C2)
 	MaxStep int           `json:"ma"`           // maximumScalingStepSize: the most that are added at once
 	Warmup  time.Duration `json:"wu,omitempty"` // instanceWarmupPeriod: how long a launched instance blocks scaling out (C3)
 
-	// What follows is beyond ECS, and its defaults are what ECS does.
+	// The following settings are beyond ECS. Their defaults are what ECS does.
 
 	// UntilRegistered ends an instance's warm-up when it has registered with the cluster, if that is sooner.
 	UntilRegistered bool `json:"wr,omitempty"`
-	// ReplaceUnregistered has instances terminated and launched anew that have not registered in time, while tasks wait (C5).
+	// ReplaceUnregistered replaces instances that have not registered in time, while tasks wait (C5).
 	ReplaceUnregistered bool `json:"ru,omitempty"`
-	// LowDatapoints is how many minutes in a row the metric must be below the target before instances are taken away; Share
-	// the percentage of the group that may go in one minute, at least one instance; Cooldown how long after scaling out
-	// none goes (C5, C8).
+	// LowDatapoints is how many minutes in a row the metric must be below the target before a scale-in.
+	// MaxScaleInPercent is the percentage of the group that may go in one minute, and is at least one instance.
+	// Cooldown is how long after a scale-out none goes (C5, C8).
 	LowDatapoints     int           `json:"dp"`
 	MaxScaleInPercent int           `json:"sh"`
 	Cooldown          time.Duration `json:"cd,omitempty"`
-	// TargetTracking leaves the desired capacity to a target tracking policy on the group: Berth only publishes the metric
-	// and protects instances (C1).
+	// TargetTracking leaves the desired capacity to a target tracking policy on the group. Berth only publishes the
+	// metric and protects instances (C1).
 	TargetTracking bool          `json:"tt,omitempty"`
 	Consolidation  Consolidation `json:"co,omitzero"`
 }
 
-// Consolidation is how lightly used instances are emptied (C5): those whose tasks fit elsewhere are drained, and then
-// terminated.
+// Consolidation are the settings for emptying lightly used instances (C5): those whose tasks fit elsewhere are drained,
+// and then terminated.
 type Consolidation struct {
 	Enabled bool `json:"en,omitempty"`
-	// BudgetPercent is the disruption budget: the percentage of the group's instances, at least one, whose draining may begin
-	// within any Window.
+	// BudgetPercent is the disruption budget: the percentage of the group's instances, at least one, that may begin to
+	// drain within any BudgetWindow.
 	BudgetPercent int           `json:"sh,omitempty"`
 	BudgetWindow  time.Duration `json:"wi,omitempty"`
 }
 
-// DefaultScaling are the defaults of the ECS API (managed scaling itself is not among them), and of what Berth adds.
+// DefaultScaling has the defaults of the ECS API and of what Berth adds. Managed scaling itself has no default.
 var DefaultScaling = ManagedScaling{
 	Target: 100, MinStep: 1, MaxStep: 10000, Warmup: 300 * time.Second,
 	LowDatapoints: 15, MaxScaleInPercent: 50, Cooldown: 15 * time.Minute,
@@ -198,15 +201,15 @@ type AutoScalingGroup struct {
 	ARN               string
 	Min, Max, Desired int
 	Zones             []string
-	// Template is the launch template version that it launches from, as ID:VERSION; the version is a number, $Latest or
-	// $Default. It is empty where there is none.
+	// Template is the launch template version that the group launches from, as ID:VERSION. The version is a number,
+	// $Latest or $Default. It is empty if the group has no launch template.
 	Template  string
 	Instances []GroupInstance
-	// Protects reports that new instances are protected from scale-in; Weighted that instance types have weights, which
-	// managed scaling refuses (C7).
+	// Protects reports that new instances are protected from scale-in. Weighted reports that instance types have
+	// weights, which managed scaling refuses (C7).
 	Protects, Weighted bool
-	// OwnTemplates reports that instance types of its mixed instances policy have launch templates of their own: an update of a
-	// node group does not change those.
+	// OwnTemplates reports that instance types of the mixed instances policy have launch templates of their own. An
+	// update of a node group does not change those.
 	OwnTemplates bool
 	Tags         map[string]string
 }
@@ -217,22 +220,22 @@ type GroupInstance struct {
 	Type      string // instance type
 	Zone      string
 	Lifecycle string // LifecycleState, such as InService or Terminating:Wait
-	Template  string // launch template version that it was made from, as ID:VERSION; empty where it was made from none
+	Template  string // launch template version that it was made from, as ID:VERSION; empty if it was made from none
 	Protected bool   // from scale-in
-	// LaunchedAt is zero where it is not known: the group does not say.
+	// LaunchedAt is often zero, because Auto Scaling does not return it.
 	LaunchedAt time.Time
 }
 
-// IsInService reports whether the group counts the instance as one that runs.
+// IsInService reports whether the instance is in service in its group.
 func (i *GroupInstance) IsInService() bool { return i.Lifecycle == "InService" }
 
-// IsLaunching reports whether the instance is on its way into the group.
+// IsLaunching reports whether the instance is entering the group.
 func (i *GroupInstance) IsLaunching() bool {
 	return i.Lifecycle == "Pending" || strings.HasPrefix(i.Lifecycle, "Pending:")
 }
 
-// InstanceSample is what a new instance of a group will be like, as far as one is known that the group has or had: an
-// instance type in a zone.
+// InstanceSample describes what a new instance of a group will be like, as one that the group has or had: an instance
+// type in a zone.
 type InstanceSample struct {
 	AgentVersion string            `json:"av,omitempty"`
 	Registered   Capacity          `json:"r"`
@@ -241,64 +244,63 @@ type InstanceSample struct {
 	Template string `json:"t,omitempty"`
 }
 
-// ScalingHistory is what managed scaling remembers of one capacity provider in one cluster from minute to minute; written
-// by it alone.
+// ScalingHistory is what managed scaling remembers of one capacity provider in one cluster from minute to minute. Only
+// managed scaling writes it.
 type ScalingHistory struct {
 	Head
 	Provider string `json:"nm"`
-	// LowMinutes is how many minutes in a row the metric was below the target, Minute the last that was counted (C5).
+	// LowMinutes is how many minutes in a row the metric was below the target. LastLowMinute is the last one counted
+	// (C5).
 	LowMinutes    int       `json:"lo,omitempty"`
 	LastLowMinute time.Time `json:"mi,omitzero"`
-	// LastScaleOut and LastIn are when the desired capacity was last raised and lowered (C8).
+	// LastScaleOut and LastScaleIn are when the desired capacity was last raised and lowered (C8).
 	LastScaleOut time.Time `json:"ou,omitzero"`
 	LastScaleIn  time.Time `json:"in,omitzero"`
 	// LastReplacement is when instances that never registered were last replaced.
 	LastReplacement time.Time `json:"re,omitzero"`
-	// FirstReconciledAt is when the group was first looked at.
+	// FirstReconciledAt is when managed scaling first saw the group.
 	FirstReconciledAt time.Time `json:"si,omitzero"`
-	// UnregisteredSince is when instances were first seen that have not registered, Launched when instances of the group are taken to
-	// have been launched of which it does not say; both by EC2 id.
+	// UnregisteredSince is when unregistered instances were first seen. LaunchTimes is when instances are assumed to
+	// have been launched, if the group does not say. Both are by EC2 id.
 	UnregisteredSince map[string]time.Time `json:"fs,omitempty"`
 	LaunchTimes       map[string]time.Time `json:"la,omitempty"`
-	// Samples are what the group's instances are like: for a while the last ones known, where there has been none since NoneSince.
+	// Samples describes the group's instances. If there have been none since EmptySince, it describes the last ones for
+	// a while.
 	Samples    []InstanceSample `json:"sm,omitempty"`
 	EmptySince time.Time        `json:"ns,omitzero"`
-	// Drains are those that consolidation began, while they last and count for its budget, the oldest first. Spared are
-	// instances that could not be emptied, with when they may be tried again.
+	// Drains has the drains that consolidation began, as long as they last or count for its budget, the oldest first.
+	// DeferredUntil says when instances that could not be emptied may be tried again, by container instance id.
 	Drains        []Drain              `json:"dr,omitempty"`
 	DeferredUntil map[string]time.Time `json:"sr,omitempty"`
-	// Protecting reports that instances may be protected from scale-in that are to be released when that ends.
+	// Protecting reports that instances may be protected from scale-in, and must be released when protection ends.
 	Protecting bool `json:"pr,omitempty"`
-	// Attachment is what was made for the provider at CloudWatch and Auto Scaling.
+	// Attachment is what managed scaling has made for the provider at CloudWatch and Auto Scaling.
 	Attachment Attachment `json:"at,omitzero"`
-	// EmittedKeys are the topics of events that were told, and still hold.
+	// EmittedKeys has the keys of events that were emitted and still hold.
 	EmittedKeys []string `json:"to,omitempty"`
-	// Heartbeats are when the lifecycle hook of instances that are being terminated was last told to wait on, by EC2 id.
+	// Heartbeats is when the lifecycle hooks of terminating instances were last told to keep waiting, by EC2 id.
 	Heartbeats map[string]time.Time `json:"be,omitempty"`
 }
 
-// Attachment is what was made for a capacity provider, so that it is made once and taken back.
+// Attachment records what was made for a capacity provider, so that it is made once and can be removed.
 type Attachment struct {
 	Group  string `json:"gn,omitempty"`
-	ARN    string `json:"ar,omitempty"` // of the group: another one of the name has none of it
-	Alarms string `json:"al,omitempty"` // digest of what the alarms were made of; empty for none
-	Policy string `json:"po,omitempty"` // the same of the target tracking policy
+	ARN    string `json:"ar,omitempty"` // of the group: another group of the same name has nothing attached
+	Alarms string `json:"al,omitempty"` // digest of the alarms; empty if there are none
+	Policy string `json:"po,omitempty"` // digest of the target tracking policy; empty if there is none
 	Hook   bool   `json:"ho,omitempty"`
-	// Incomplete reports that a change was begun: what there is besides the group's name is not known.
+	// Incomplete reports that a change was begun and may not have finished. Then only Group is certain.
 	Incomplete bool `json:"bg,omitempty"`
-	// RenewedAt is when all of it was last made, whether it was there already or not.
+	// RenewedAt is when everything was last made again.
 	RenewedAt time.Time `json:"mt,omitzero"`
 }
 
-// Drain is an instance that consolidation empties.
+// Drain is an instance that consolidation is emptying.
 type Drain struct {
 	Instance string    `json:"i"` // container instance id
 	At       time.Time `json:"at"`
-	// Cancelled reports that the instance is to take tasks again, Over that nothing is left to do: it counts for the budget only.
+	// Cancelled reports that the instance must take tasks again. Finished reports that nothing is left to do, and that
+	// the drain only counts for the budget.
 	Cancelled bool `json:"en,omitempty"`
 	Finished  bool `json:"ov,omitempty"`
 }
-
-// Key of each kind of row.
-
-// ProviderKey, ClusterProvidersKey and ScalingHistoryKey name rows that are read singly.

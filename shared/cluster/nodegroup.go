@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NodeGroup is a group of container instances that one Auto Scaling group launches, as the EKS API has it.
+// NodeGroup is the container instances that one Auto Scaling group launches, as in the EKS API.
 type NodeGroup struct {
 	Head
 	Name       string          `json:"nm"`
@@ -13,25 +13,26 @@ type NodeGroup struct {
 	Status     NodeGroupStatus `json:"st"`
 	CreatedAt  time.Time       `json:"ca"`
 	ModifiedAt time.Time       `json:"ma"`
-	// AutoScalingGroup is the group's name.
+	// AutoScalingGroup is the name of the group that launches the nodes.
 	AutoScalingGroup string `json:"ag"`
-	// Target is what its nodes are to be made of: that of the last update that succeeded; while CREATING, what was asked for.
+	// Target is what the nodes are made of: the target of the last update that succeeded. While CREATING it is the
+	// requested one.
 	Target UpdateTarget `json:"ta"`
 	Config UpdateConfig `json:"uc"`
-	// Sizes are the scalingConfig that the user gave; while CREATING those of the Auto Scaling group where Max is 0.
+	// Sizes is the user's scalingConfig. While CREATING, a Max of 0 means the sizes that the Auto Scaling group has.
 	Sizes Sizes `json:"sz"`
-	// Issues are why it is CREATE_FAILED.
+	// Issues says why the node group is CREATE_FAILED.
 	Issues []NodeGroupIssue  `json:"is,omitempty"`
 	Labels map[string]string `json:"lb,omitempty"`
 	Tags   map[string]string `json:"tg,omitempty"`
-	// Update is the id of the update of the nodes that is in progress, or of the last one; ConfigUpdate that of the update
-	// of the sizes while it is in progress.
+	// Update is the id of the update of the nodes that is in progress, or of the last one. ConfigUpdate is the id of an
+	// update of the sizes while it is in progress.
 	Update       string `json:"up,omitempty"`
 	ConfigUpdate string `json:"cu,omitempty"`
-	// Subnets and Role are as the user gave them; those of the Auto Scaling group and its launch template count.
+	// Subnets and Role are as the user gave them. Berth uses those of the Auto Scaling group and its launch template.
 	Subnets []string `json:"sn,omitempty"`
 	Role    string   `json:"ro,omitempty"`
-	// Token and Digest are the clientRequestToken that it was created with and a digest of what else it was created with.
+	// Token is the clientRequestToken of its creation, and Digest a digest of the other parameters.
 	Token  string `json:"tk,omitempty"`
 	Digest string `json:"dg,omitempty"`
 }
@@ -50,8 +51,8 @@ const (
 	NodeGroupDegraded     NodeGroupStatus = "DEGRADED"
 )
 
-// NodeGroupIssue is what is wrong with a node group (EKS API reference, Issue). Resources are the Auto Scaling group's name or
-// a launch template's id or name.
+// NodeGroupIssue is a problem of a node group (EKS API reference, Issue). Resources has the Auto Scaling group's name,
+// or a launch template's id or name.
 type NodeGroupIssue struct {
 	Code      IssueCode `json:"c"`
 	Message   string    `json:"m"`
@@ -61,7 +62,7 @@ type NodeGroupIssue struct {
 // IssueCode is the code of an issue, in EKS's words.
 type IssueCode string
 
-// The issue codes of the EKS API that a node group which cannot be created has.
+// The issue codes of the EKS API for a node group that cannot be created.
 const (
 	IssueGroupNotFound   IssueCode = "AutoScalingGroupNotFound"
 	IssueGroup           IssueCode = "AutoScalingGroupInvalidConfiguration"
@@ -71,22 +72,22 @@ const (
 	IssueAccessDenied    IssueCode = "AccessDenied"
 )
 
-// Sizes are those of an Auto Scaling group, in instances.
+// Sizes are the sizes of an Auto Scaling group, in instances.
 type Sizes struct {
 	Min     int `json:"mi,omitempty"`
 	Max     int `json:"ma,omitempty"`
 	Desired int `json:"de,omitempty"`
 }
 
-// UpdateConfig says how many nodes an update may have out of service at once (N1): one of the two, from 1 to 100; 1 node
-// where neither is set.
+// UpdateConfig says how many nodes an update may take out of service at once (N1). At most one of the two numbers is
+// set, from 1 to 100. If neither is, one node may be.
 type UpdateConfig struct {
 	MaxUnavailable           int            `json:"mu,omitempty"`
 	MaxUnavailablePercentage int            `json:"mp,omitempty"`
 	Strategy                 UpdateStrategy `json:"sg,omitempty"` // empty: DEFAULT
 }
 
-// MergedWith is the configuration with what a caller gave: of the two numbers the one given, or both as they are.
+// MergedWith returns the configuration with what a caller gave. A number that is given replaces both.
 func (c UpdateConfig) MergedWith(given UpdateConfig) UpdateConfig {
 	if given.MaxUnavailable != 0 || given.MaxUnavailablePercentage != 0 {
 		c.MaxUnavailable, c.MaxUnavailablePercentage = given.MaxUnavailable, given.MaxUnavailablePercentage
@@ -100,20 +101,21 @@ func (c UpdateConfig) MergedWith(given UpdateConfig) UpdateConfig {
 // UpdateStrategy says whether new nodes are launched before old ones go, in EKS's words.
 type UpdateStrategy string
 
-// The update strategies of the EKS API: DEFAULT launches first, MINIMAL terminates first and needs no more nodes than
-// there are.
+// The update strategies of the EKS API. DEFAULT launches new nodes first. MINIMAL terminates old nodes first, and needs
+// no more nodes than there are.
 const (
 	UpdateDefault UpdateStrategy = "DEFAULT"
 	UpdateMinimal UpdateStrategy = "MINIMAL"
 )
 
-// UpdateTarget is what nodes are to be made of.
+// UpdateTarget is what nodes must be made of.
 type UpdateTarget struct {
-	Image          string `json:"im"` // the AMI's name; empty while that of SourceTemplate is to be read
+	Image          string `json:"im"` // the AMI; empty until it is read from SourceTemplate
 	Version        string `json:"ve,omitempty"`
 	ReleaseVersion string `json:"rv,omitempty"`
-	// SourceTemplate and SourceVersion are the user's own launch template (its id) and the version of it; empty for a
-	// regular node group. Before it was read one of id and name may be empty, and the version, for the default, or in words.
+	// SourceTemplate and SourceName are the id and the name of the user's own launch template, and SourceVersion is its
+	// version. They are empty for a regular node group. Until the template is read, one of id and name may be missing,
+	// and the version may be empty, $Latest or $Default.
 	SourceTemplate string `json:"lt,omitempty"`
 	SourceName     string `json:"ln,omitempty"`
 	SourceVersion  string `json:"lv,omitempty"`
@@ -139,7 +141,7 @@ const (
 	UpdateConfiguration UpdateType = "ConfigUpdate"
 )
 
-// UpdateParam is one of the things that an update was asked to change.
+// UpdateParam is a parameter of an update, as DescribeUpdate shows it.
 type UpdateParam struct {
 	Type  string `json:"t"`
 	Value string `json:"v"`
@@ -157,18 +159,18 @@ const (
 	UnknownUpdateError    UpdateErrorCode = "Unknown"
 )
 
-// UpdateError is why an update failed. Resources are EC2 instance ids, or the Auto Scaling group's name where no
-// instance is to blame.
+// UpdateError is why an update failed. Resources has EC2 instance ids, or the Auto Scaling group's name if no instance
+// is the cause.
 type UpdateError struct {
 	Code      UpdateErrorCode `json:"c"`
 	Message   string          `json:"m"`
 	Resources []string        `json:"r,omitempty"`
 }
 
-// UpdatePhase is how far an update is.
+// UpdatePhase is the stage of an update.
 type UpdatePhase string
 
-// The phases of an update (N1, N2, N4, N5); one that failed puts back what it had changed in PhaseRestore.
+// The phases of an update (N1, N2, N4, N5). In PhaseRestore a failed update restores what it had changed.
 const (
 	PhaseSetup     UpdatePhase = "setup"
 	PhaseScaleUp   UpdatePhase = "scale up"
@@ -177,11 +179,11 @@ const (
 	PhaseRestore   UpdatePhase = "restore"
 )
 
-// NodeStep is how far the work on one node is.
+// NodeStep is the stage of a node's removal.
 type NodeStep string
 
-// The steps of a node (N4). StepStop follows StepDrain only where the update is forced; StepRelease puts a node back into
-// service.
+// The steps of a removal (N4). StepStop follows StepDrain only if the update is forced. StepRelease puts a node back
+// into service.
 const (
 	StepDrain     NodeStep = "drain"
 	StepStop      NodeStep = "stop"
@@ -195,27 +197,26 @@ type NodeRemoval struct {
 	Instance string   `json:"i"`           // EC2 instance id
 	Node     string   `json:"n,omitempty"` // container instance id; empty where it never registered
 	Step     NodeStep `json:"s"`
-	// StepSince is when the wait of the step began: of StepDrain anew when its effect was seen, of StepTerminate not before that;
-	// zero until then.
+	// StepSince is when the step began to wait; zero until it does. StepDrain waits again once the node is DRAINING.
 	StepSince time.Time `json:"at,omitzero"`
 	// DrainingAt is when the node was first seen DRAINING.
 	DrainingAt time.Time `json:"da,omitzero"`
-	// Forced reports that its tasks are stopped, whatever their services' percentages.
+	// Forced reports that its tasks are stopped, whatever their services' percentages are.
 	Forced bool `json:"f,omitempty"`
-	// Foreign reports that somebody else had made it DRAINING before: it is not made ACTIVE again.
+	// Foreign reports that somebody else had made it DRAINING before. Then it is not made ACTIVE again.
 	Foreign bool `json:"fo,omitempty"`
-	// Surplus reports that the group's desired capacity falls by one with it.
+	// Surplus reports that the group's desired capacity falls by one with the node.
 	Surplus bool `json:"su,omitempty"`
-	// NeverInService reports that it never came into service.
+	// NeverInService reports that the node never came into service, so that nothing is lost with it.
 	NeverInService bool `json:"b,omitempty"`
 }
 
-// UpdateTimeouts are the times that an update waits for something.
+// UpdateTimeouts says how long an update waits.
 type UpdateTimeouts struct {
 	Launch    time.Duration `json:"l"`  // for nodes launched to be Ready
 	Drain     time.Duration `json:"d"`  // for tasks to leave a DRAINING node
 	Stop      time.Duration `json:"s"`  // for tasks stopped by force
-	Cordon    time.Duration `json:"c"`  // between the last task and the termination
+	Cordon    time.Duration `json:"c"`  // between the end of the last task and the termination
 	Terminate time.Duration `json:"t"`  // for a node being terminated to be gone
 	Domain    time.Duration `json:"dm"` // after each upgrade domain
 	Health    time.Duration `json:"h"`  // after that, for what is unhealthy to recover
@@ -258,8 +259,8 @@ type UpdateSpec struct {
 	ForceProtected bool           `json:"fp,omitempty"`
 	Seed           uint64         `json:"se,omitempty"` // of all random choices
 	Timeouts       UpdateTimeouts `json:"wa"`
-	// UnrestoredSizes and Left are set if an earlier update ended without restoring the group's sizes.
-	// Before has the sizes that it should have restored, Left those that it left.
+	// UnrestoredSizes and LeftSizes are set if an earlier update ended without restoring the group's sizes.
+	// The former are those that it should have restored, the latter those that it left.
 	UnrestoredSizes *Sizes `json:"be,omitempty"`
 	LeftSizes       *Sizes `json:"lf,omitempty"`
 }
@@ -282,20 +283,21 @@ type UpdateBaseline struct {
 	OriginalSizes    *Sizes         `json:"or,omitempty"`
 	OriginalTemplate string         `json:"ot,omitempty"` // launch template version
 	Zones            map[string]int `json:"zo,omitempty"` // nodes by availability zone
-	// PreviousTemplate is the launch template version that the update before made for the same target; empty if it made none.
+	// PreviousTemplate is the launch template version that the update before made for the same target; empty if it made
+	// none.
 	PreviousTemplate string `json:"pv,omitempty"`
 	// Template is the launch template version that new nodes are made from.
 	Template string `json:"te,omitempty"`
-	// InitiallyUnready has the EC2 instance ids of nodes that were made from Template before the update began and were not connected.
-	// They do not show that the template works.
+	// InitiallyUnready has the EC2 instance ids of nodes that were made from Template before the update began and were
+	// not connected. They do not show that the template works.
 	InitiallyUnready []string `json:"ur,omitempty"`
 	MaxUnavailable   int      `json:"mu,omitempty"`
 	// Surge is how many nodes the update adds while it replaces old ones.
 	Surge int `json:"su,omitempty"`
 	// AddedByOthers is how many nodes others added before the update had enlarged the group.
 	AddedByOthers int `json:"ad,omitempty"`
-	// KnownMaxima has every maximum that the group is known to have had: at the start, and as set by the update.
-	// UserMax is a maximum that somebody else has set since, and that the update therefore leaves; nil if there is none.
+	// KnownMaxima has the group's maximum at the start, and every one that the update has set. UserMax is a maximum
+	// that somebody else has set since, and that the update therefore leaves; nil if there is none.
 	KnownMaxima []int `json:"mx,omitempty"`
 	UserMax     *int  `json:"ux,omitempty"`
 }
@@ -307,14 +309,15 @@ type NodeReplacement struct {
 	RequiredNodes int `json:"no,omitempty"`
 	// Shortage is set while fewer nodes than that are in service.
 	Shortage NodeShortage `json:"sh,omitzero"`
-	// StalledSince is since when no old node can be taken: they do not become unschedulable, or are neither in service nor gone.
+	// StalledSince is since when no old node can be taken: they do not become unschedulable, or are neither in service
+	// nor gone.
 	StalledSince time.Time `json:"sw,omitzero"`
 	// Refusals is why ECS refused the last change of a node, by EC2 instance id.
 	Refusals map[string]string `json:"rf,omitempty"`
 	// Removals has the nodes that are being taken out of service.
 	Removals []NodeRemoval `json:"wo,omitempty"`
 	// ByDomain is set if the nodes have upgrade domains (N7).
-	// Domain is the one being replaced, DomainDone when its last node was replaced.
+	// CurrentDomain is the one being replaced, DomainReplacedAt when its last node was replaced.
 	ByDomain         bool      `json:"bd,omitempty"`
 	CurrentDomain    string    `json:"do,omitempty"`
 	DomainReplacedAt time.Time `json:"dd,omitzero"`
@@ -326,35 +329,35 @@ type NodeReplacement struct {
 type SurplusRemoval struct {
 	// RevertTemplate is set if the group must launch from its original template again.
 	RevertTemplate bool `json:"rt,omitempty"`
-	// DesiredFloor is the desired capacity to restore and FloorAt when that began; nil before.
+	// DesiredFloor is the desired capacity to restore, and ScaleDownSince when that began; nil before.
 	DesiredFloor   *int      `json:"fl,omitempty"`
 	ScaleDownSince time.Time `json:"fa,omitzero"`
-	// ObservedDesired is the desired capacity at the last reconciliation, while a change of it by others matters: before the
-	// group is enlarged, and while the surplus is removed.
+	// ObservedDesired is the desired capacity at the last reconciliation, while a change of it by others matters:
+	// before the group is enlarged, and while the surplus is removed.
 	ObservedDesired int `json:"de,omitempty"`
-	// RetainedNodes has the EC2 instance ids of surplus nodes that could not be emptied, Blocked why not.
+	// RetainedNodes has the EC2 instance ids of surplus nodes that could not be emptied, RetainedReasons why not.
 	RetainedNodes   []string `json:"ke,omitempty"`
 	RetainedReasons []string `json:"bl,omitempty"`
 	// ReleasingSince is since when nothing is left to do but to put nodes back into service.
-	// Abandoned has the EC2 instance ids of those for which ECS refuses it.
+	// AbandonedNodes has the EC2 instance ids of those for which ECS refuses it.
 	ReleasingSince time.Time `json:"un,omitzero"`
 	AbandonedNodes []string  `json:"ab,omitempty"`
 	// SizesReason is why the group keeps sizes other than the original ones although nothing failed (N5).
-	// Final has the sizes that it keeps.
+	// FinalSizes has the sizes that it keeps.
 	SizesReason string `json:"sd,omitempty"`
 	FinalSizes  *Sizes `json:"fi,omitempty"`
 }
 
-// NodeShortage is how long nodes have been missing.
+// NodeShortage is since when nodes have been missing, and how many new ones were Ready when one last became so.
 type NodeShortage struct {
 	Since time.Time `json:"s"`
 	Ready int       `json:"r"`
 }
 
-// HasEnded reports whether nothing more will happen to the update.
+// HasEnded reports whether the update is over, successful or not.
 func (u *Update) HasEnded() bool { return u.Status != UpdateInProgress }
 
-// RemovalOf is the work on the node with an EC2 instance id, nil where there is none.
+// RemovalOf returns the removal of the node with an EC2 instance id, or nil.
 func (u *Update) RemovalOf(instance string) *NodeRemoval {
 	i := slices.IndexFunc(u.Removals, func(n NodeRemoval) bool { return n.Instance == instance })
 	if i < 0 {
@@ -363,17 +366,17 @@ func (u *Update) RemovalOf(instance string) *NodeRemoval {
 	return &u.Removals[i]
 }
 
-// IsUpgrading reports whether an update of the nodes is in progress: one of the sizes surges nothing.
+// IsUpgrading reports whether an update of the nodes is in progress. An update of the sizes adds no surplus nodes.
 func (g *NodeGroup) IsUpgrading() bool { return g.Status == NodeGroupUpdating && g.ConfigUpdate == "" }
 
-// NodeGroupRef names a node group, and by its id the one of several that had the name.
+// NodeGroupRef names a node group. The id tells it from earlier ones of the same name.
 type NodeGroupRef struct {
 	Cluster string `json:"c"`
 	Name    string `json:"n"`
 	ID      string `json:"i"`
 }
 
-// Ref is what a [GroupUse] calls the node group.
+// Ref returns the reference to the node group that a group's use has.
 func (g *NodeGroup) Ref() NodeGroupRef { return NodeGroupRef{g.Cluster, g.Name, g.ID} }
 
 // AutoScalingTag is the tag of CreateNodegroup that names the Auto Scaling group whose instances are the node group's.
@@ -387,8 +390,8 @@ type SizesChange struct {
 	Desired *int `json:"de,omitempty"`
 }
 
-// ApplyTo is s after the change; a desired capacity that was not given stays within the others, as with Auto Scaling. Sizes that
-// cannot be are an InvalidParameterException.
+// ApplyTo is s after the change; a desired capacity that was not given stays within the others, as with Auto Scaling.
+// Sizes that cannot be are an InvalidParameterException.
 func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 	for _, m := range []struct{ to, from *int }{{&s.Min, c.Min}, {&s.Max, c.Max}, {&s.Desired, c.Desired}} {
 		if m.from != nil {
@@ -410,7 +413,12 @@ func (s Sizes) Validate() error {
 	case s.Min > s.Max:
 		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than maximum size %d", s.Min, s.Max)
 	case s.Desired < s.Min:
-		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than desired size %d", s.Min, s.Desired)
+		return Errorf(
+			CodeInvalidParameter,
+			"Minimum capacity %d can't be greater than desired size %d",
+			s.Min,
+			s.Desired,
+		)
 	case s.Desired > s.Max:
 		return Errorf(CodeInvalidParameter, "desired capacity %d can't be greater than max size %d", s.Desired, s.Max)
 	}

@@ -11,7 +11,7 @@ type ActionKind string
 // The kinds of action. Each states how something must be rather than what must change, so it can be repeated.
 const (
 	// CreateTemplate makes a version of the group's launch template for the update's target, with the description
-	// [TemplateName]. One that exists already is not made again.
+	// [TemplateDescription]. One that exists already is not made again.
 	CreateTemplate ActionKind = "create template"
 	// UseTemplate lets the group launch from Template.
 	UseTemplate ActionKind = "use template"

@@ -1,5 +1,5 @@
-// Package nodegroup decides the next step of a node group's update (N1 to N7): which launch template version and sizes its
-// Auto Scaling group gets, and which nodes are taken out of service, drained, terminated or put back.
+// Package nodegroup decides the next step of a node group's update (N1 to N7): which launch template version and sizes
+// its Auto Scaling group gets, and which nodes are taken out of service, drained, terminated or put back.
 //
 // [Next] takes the update's row, what the group looks like and the time.
 // It returns the row to write, and the actions to carry out once it is written.
@@ -22,6 +22,6 @@
 //   - The group's minimum never changes, and its other sizes end as they began unless somebody else changes them.
 //   - Time in which nobody called Next does not count towards any timeout.
 //
-// The node-group-upgrade function calls Next once a minute. The API calls [Start] for UpdateNodegroupVersion, and the dry
-// run of "berth upgrade" calls [Order] and [Stays]. Start reading at Next.
+// The node-group-upgrade function calls Next once a minute. The API calls [StartUpdate] for UpdateNodegroupVersion, and
+// the dry run of "berth upgrade" calls [ReplacementOrder] and [BlockingTasks]. Start reading at Next.
 package nodegroup

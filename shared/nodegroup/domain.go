@@ -102,8 +102,12 @@ func noRoomFor(v *view, domain string) string {
 }
 
 func healthError(u *cluster.Update, v *view, unhealthy []string) cluster.UpdateError {
-	return cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{v.group.Name}, Message: fmt.Sprintf(
-		"Unhealthy after upgrade domain %s was updated: %s", u.CurrentDomain, listFirst(unhealthy))}
+	return cluster.UpdateError{
+		Code:      cluster.PodEvictionFailure,
+		Resources: []string{v.group.Name},
+		Message: fmt.Sprintf(
+			"Unhealthy after upgrade domain %s was updated: %s", u.CurrentDomain, listFirst(unhealthy)),
+	}
 }
 
 // domainWaitingFor says what keeps the next domain from its turn.

@@ -26,13 +26,28 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 			add(group, "%s", cause)
 		}
 		if len(causes) == 0 {
-			add(group, "The Auto Scaling group has launched %d of %d instances, and says of no launch that it failed", present, v.group.Desired)
+			add(
+				group,
+				"The Auto Scaling group has launched %d of %d instances, and says of no launch that it failed",
+				present,
+				v.group.Desired,
+			)
 		}
 	}
 	unregistered, unlabelled, unavailable := unreadyNodes(v)
-	add(unregistered, "Instances failed to join the cluster: they were launched, and no agent ever registered. See the user data of the launch template")
-	add(unlabelled, "Instances lack the labels of the node group, %s. See the user data of the launch template", formatLabels(TargetLabels(u)))
-	add(unavailable, "Instances joined the cluster and are not Ready: their agent is not connected, or they are not ACTIVE")
+	add(
+		unregistered,
+		"Instances failed to join the cluster: they were launched, and no agent ever registered. See the user data of the launch template",
+	)
+	add(
+		unlabelled,
+		"Instances lack the labels of the node group, %s. See the user data of the launch template",
+		formatLabels(TargetLabels(u)),
+	)
+	add(
+		unavailable,
+		"Instances joined the cluster and are not Ready: their agent is not connected, or they are not ACTIVE",
+	)
 	missing := missingProof(u, v)
 	zones := slices.DeleteFunc(v.oldZones(), func(zone string) bool { return !slices.Contains(missing, zone) })
 	if len(zones) > 0 && u.Phase == cluster.PhaseScaleUp {
@@ -103,7 +118,10 @@ func evictionErrors(u *cluster.Update, v *view, stuck []cluster.NodeRemoval) (er
 		if !n.isDraining() {
 			why = fmt.Sprintf("Node %s does not become DRAINING%s", n.ID, refusalOf(u, n.ID))
 		}
-		errors = append(errors, cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{n.ID}, Message: why})
+		errors = append(
+			errors,
+			cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{n.ID}, Message: why},
+		)
 	}
 	return errors
 }
@@ -130,7 +148,11 @@ func blockedReason(t Task, drainingAt time.Time) string {
 	case t.isStopping():
 		return fmt.Sprintf("task %s is still stopping", t.Task.ID)
 	case !drainingAt.IsZero() && t.Task.CreatedAt.Time().After(drainingAt):
-		return fmt.Sprintf("task %s of %s was started there though the node is DRAINING: it matches everything", t.Task.ID, t.owner())
+		return fmt.Sprintf(
+			"task %s of %s was started there though the node is DRAINING: it matches everything",
+			t.Task.ID,
+			t.owner(),
+		)
 	case t.Protected:
 		return fmt.Sprintf("task %s of %s is protected", t.Task.ID, t.owner())
 	case t.Task.Foreign:

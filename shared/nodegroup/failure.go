@@ -7,8 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// Fail makes an update fail because of an error that no retry can mend, such as a call that is refused. The update first
-// restores what it has changed, and has failed after that. An update that has ended stays as it is.
+// Fail makes an update fail because of an error that no retry can mend, such as a call that is refused. The update
+// first restores what it has changed, and has failed after that. An update that has ended stays as it is.
 func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 	if u.HasEnded() {
 		return u
@@ -25,7 +25,8 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 	if u.Phase == cluster.PhaseRestore {
 		return
 	}
-	unproven := u.Phase == cluster.PhaseSetup || u.Phase == cluster.PhaseScaleUp || len(v.nodes) > 0 && len(v.ready) == 0
+	unproven := u.Phase == cluster.PhaseSetup || u.Phase == cluster.PhaseScaleUp ||
+		len(v.nodes) > 0 && len(v.ready) == 0
 	u.RevertTemplate = unproven && u.OriginalTemplate != "" && u.OriginalTemplate != u.Template
 	u.Shortage, u.StalledSince, u.UnhealthyBefore, u.CurrentDomain, u.DomainReplacedAt = cluster.NodeShortage{}, time.Time{}, nil, "", time.Time{}
 	enterPhase(u, cluster.PhaseRestore)
@@ -82,8 +83,8 @@ func nodesLeftBehind(u *cluster.Update) string {
 	return "; nodes may be left out of service: " + listFirst(instancesOf(u.Removals))
 }
 
-// RecordRefusals records why ECS has refused changes of single nodes, by EC2 instance id. An update that waits for them in vain
-// says so. The result is the same pointer if it is all known already, or the update has ended.
+// RecordRefusals records why ECS has refused changes of single nodes, by EC2 instance id. An update that waits for them
+// in vain says so. The result is the same pointer if it is all known already, or the update has ended.
 func RecordRefusals(u *cluster.Update, why map[string]string) *cluster.Update {
 	next := clone(u)
 	for id, said := range why {
@@ -114,8 +115,8 @@ func instancesOf(removals []cluster.NodeRemoval) []string {
 	return ids
 }
 
-// BlockingTasks returns the tasks that would not leave a node once it is DRAINING, each with the reason (N4): protected tasks, tasks
-// that no service replaces, and tasks that their service must keep.
+// BlockingTasks returns the tasks that would not leave a node once it is DRAINING, each with the reason (N4): protected
+// tasks, tasks that no service replaces, and tasks that their service must keep.
 //
 // With force, only the tasks that even a forced update would not stop are returned; with forceProtected, none.
 // Daemon tasks are left out: they leave last, and by themselves.

@@ -62,8 +62,8 @@ func HasAttributes(node *cluster.Instance, attributes map[string]string) bool {
 
 // LabelsOfTemplate returns the labels that say what a node of an ACTIVE node group is made of.
 //
-// If the group's last update made the node's launch template version, they are those of the update's target. Otherwise they
-// name the image of that version: the group's own image may be another one by now.
+// If the group's last update made the node's launch template version, they are those of the update's target. Otherwise
+// they name the image of that version: the group's own image may be another one by now.
 func LabelsOfTemplate(g *cluster.NodeGroup, last *cluster.Update, template, image string) map[string]string {
 	made := &cluster.Update{NodeGroup: g.Name}
 	if made.Target.Image = image; IsMadeBy(last, template) {

@@ -10,8 +10,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// ReplacementOrder returns the old nodes that are still in service, in the order in which the update will replace them: random, one
-// upgrade domain after the other. Before the update has begun, the order holds as long as no node comes or goes.
+// ReplacementOrder returns the old nodes that are still in service, in the order in which the update will replace them:
+// random, one upgrade domain after the other. Before the update has begun, the order holds as long as no node comes or
+// goes.
 func ReplacementOrder(u *cluster.Update, instances []Instance) []string {
 	v := newView(u, Group{}, instances, time.Time{})
 	byDomain := u.ByDomain
@@ -20,7 +21,10 @@ func ReplacementOrder(u *cluster.Update, instances []Instance) []string {
 	}
 	old := inRandomOrder(v.old, u.Seed)
 	if byDomain {
-		slices.SortStableFunc(old, func(a, b *node) int { return compareNumbered(a.UpgradeDomain(), b.UpgradeDomain()) })
+		slices.SortStableFunc(
+			old,
+			func(a, b *node) int { return compareNumbered(a.UpgradeDomain(), b.UpgradeDomain()) },
+		)
 	}
 	return nodeIDs(old)
 }

@@ -92,13 +92,18 @@ func whyTasksBlocked(s *cluster.Service) string {
 		return fmt.Sprintf("no room for a replacement: %s", s.Blocked)
 	}
 	if least, most := s.Bounds(s.Desired); s.Running <= least && most <= s.Running {
-		return fmt.Sprintf("service %s has to keep %d of its tasks RUNNING and may have %d at most", s.Name, least, most)
+		return fmt.Sprintf(
+			"service %s has to keep %d of its tasks RUNNING and may have %d at most",
+			s.Name,
+			least,
+			most,
+		)
 	}
 	return ""
 }
 
-// Unhealthy describes the services that have fewer healthy tasks than they should, by short key (N7). If most of the cluster
-// looks unhealthy, and therefore nothing is replaced, that is no reason to go on.
+// Unhealthy describes the services that have fewer healthy tasks than they should, by short key (N7). If most of the
+// cluster looks unhealthy, and therefore nothing is replaced, that is no reason to go on.
 func (r *Rows) Unhealthy() map[string]string {
 	unhealthy := map[string]string{}
 	for _, s := range r.services {
@@ -118,11 +123,12 @@ func NodesOf(g *cluster.AutoScalingGroup, rows iter.Seq[state.Row], now time.Tim
 	return r.Members(g)
 }
 
-// scaleOutDelay is how long the desired capacity may take to follow after managed scaling has recorded that it scales out.
+// scaleOutDelay is how long the desired capacity may take to follow after managed scaling has recorded that it scales
+// out.
 const scaleOutDelay = time.Minute
 
-// IsGrowing reports whether managed scaling is raising the group's desired capacity (N5): it last scaled out just now, or
-// since the update began to remove the surplus. What it added before that is part of the sizes to restore.
+// IsGrowing reports whether managed scaling is raising the group's desired capacity (N5): it last scaled out just now,
+// or since the update began to remove the surplus. What it added before that is part of the sizes to restore.
 func IsGrowing(u *cluster.Update, lastOut, now time.Time) bool {
 	if lastOut.IsZero() {
 		return false

@@ -10,8 +10,9 @@ import (
 
 // scaleDownPhase removes the surplus, one node at a time, until the group has its original sizes (N5).
 //
-// The Auto Scaling group does not choose the node: its choice would take tasks with it. Instead one node is emptied first,
-// in a zone that has more nodes than before. A failed update goes the same way, and undoes more on it (restore.go).
+// The Auto Scaling group does not choose the node: its choice would take tasks with it. Instead one node is emptied
+// first, in a zone that has more nodes than before. A failed update goes the same way, and undoes more on it
+// (restore.go).
 type scaleDownPhase struct{}
 
 func (scaleDownPhase) advance(u *cluster.Update, v *view) transition {
@@ -104,8 +105,8 @@ func recordOwnMaxima(u *cluster.Update, actions []Action) {
 	}
 }
 
-// releaseUnneeded releases the nodes that must not go any more: all if the sizes are left to others, and otherwise those
-// that were taken for broken and have come into service after all.
+// releaseUnneeded releases the nodes that must not go any more: all if the sizes are left to others, and otherwise
+// those that were taken for broken and have come into service after all.
 func releaseUnneeded(u *cluster.Update, v *view) []cluster.NodeRemoval {
 	return releaseWhere(u, v, func(w cluster.NodeRemoval, n *node) bool {
 		if u.SizesReason != "" && w.Step != cluster.StepRelease {
@@ -139,7 +140,13 @@ func advanceOrRetain(u *cluster.Update, v *view) {
 // retainNode puts a node back that cannot be removed.
 func retainNode(u *cluster.Update, v *view, k int, why string) {
 	w := u.Removals[k]
-	u.RetainedNodes, u.RetainedReasons = append(u.RetainedNodes, w.Instance), append(u.RetainedReasons, w.Instance+": "+why)
+	u.RetainedNodes, u.RetainedReasons = append(
+		u.RetainedNodes,
+		w.Instance,
+	), append(
+		u.RetainedReasons,
+		w.Instance+": "+why,
+	)
 	u.Removals[k] = toStep(w, cluster.StepRelease, v.now)
 }
 
@@ -150,7 +157,10 @@ func retainTimedOut(u *cluster.Update, v *view) {
 			retainNode(u, v, k, "it was terminated and stays")
 		}
 	}
-	u.Removals = slices.DeleteFunc(u.Removals, func(w cluster.NodeRemoval) bool { return hasTerminationTimedOut(u, v, w) })
+	u.Removals = slices.DeleteFunc(
+		u.Removals,
+		func(w cluster.NodeRemoval) bool { return hasTerminationTimedOut(u, v, w) },
+	)
 }
 
 // countSurplus returns how many nodes too many there are.
@@ -202,8 +212,8 @@ const maxRetained = 5
 
 // cheapestSurplus returns the node whose removal costs least; nil if none is left to try, or enough were tried.
 //
-// It is in the zone that has most nodes more than before; then one that is not connected, has the fewest tasks that would
-// not leave, has the fewest tasks, is not up to date.
+// It is in the zone that has most nodes more than before; then one that is not connected, has the fewest tasks that
+// would not leave, has the fewest tasks, is not up to date.
 func cheapestSurplus(u *cluster.Update, v *view) *node {
 	if len(u.RetainedNodes) >= maxRetained {
 		return nil
@@ -269,15 +279,26 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 	}
 	u.Errors = append(u.Errors, cluster.UpdateError{
 		Code: cluster.PodEvictionFailure, Resources: slices.Clone(u.RetainedNodes), Message: fmt.Sprintf(
-			"The group keeps %d nodes more than the %d it had, as those tried could not be emptied: %s", surplus, *u.DesiredFloor, listFirst(u.RetainedReasons)),
+			"The group keeps %d nodes more than the %d it had, as those tried could not be emptied: %s",
+			surplus,
+			*u.DesiredFloor,
+			listFirst(u.RetainedReasons),
+		),
 	})
 }
 
 // outcome returns the status that the update ends with. Sizes other than the original ones get an explanation.
 func outcome(u *cluster.Update, v *view) cluster.UpdateStatus {
 	if u.OriginalSizes != nil && u.SizesReason == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.OriginalSizes {
-		u.SizesReason = fmt.Sprintf("Somebody else has changed the group: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
-			v.group.Min, v.group.Max, v.group.Desired, u.OriginalSizes.Min, u.OriginalSizes.Max, u.OriginalSizes.Desired)
+		u.SizesReason = fmt.Sprintf(
+			"Somebody else has changed the group: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
+			v.group.Min,
+			v.group.Max,
+			v.group.Desired,
+			u.OriginalSizes.Min,
+			u.OriginalSizes.Max,
+			u.OriginalSizes.Desired,
+		)
 	}
 	if len(u.Errors) > 0 {
 		return cluster.UpdateFailed

@@ -9,8 +9,8 @@ import (
 
 // scaleUpPhase waits for the surplus nodes (N2): all of them must be Ready, and each zone that has nodes must have one.
 //
-// After the timeout it makes do with fewer if each zone has one, or if no other zone has more nodes: a group that balances
-// its zones launches none there. Otherwise the update fails.
+// After the timeout it makes do with fewer if each zone has one, or if no other zone has more nodes: a group that
+// balances its zones launches none there. Otherwise the update fails.
 type scaleUpPhase struct{}
 
 func (scaleUpPhase) advance(u *cluster.Update, v *view) transition {

@@ -44,8 +44,9 @@ func (setupPhase) actions(u *cluster.Update, _ *view) []Action {
 
 func (setupPhase) waitingFor(*cluster.Update, *view) string { return "the launch template version" }
 
-// LaunchTemplateOf returns the launch template version that the update's nodes are made from; empty if there is none yet.
-// Nodes made from it may be labelled before the update next looks at them: then it sees none that lacks its labels.
+// LaunchTemplateOf returns the launch template version that the update's nodes are made from; empty if there is none
+// yet. Nodes made from it may be labelled before the update next looks at them: then it sees none that lacks its
+// labels.
 func LaunchTemplateOf(u *cluster.Update, g Group) string {
 	switch {
 	case u.Template != "" || u.Phase != cluster.PhaseSetup || u.Target.Image == "":

@@ -17,7 +17,7 @@ type Request struct {
 	// ForceProtected lets Force stop protected tasks, too.
 	ForceProtected bool
 	Seed           uint64 // decides in which order nodes are replaced
-	// Waits are the timeouts. A zero one gets its default:
+	// Timeouts has how long to wait. A zero one gets its default:
 	//
 	//	Launch     15 minutes for nodes to become Ready (N2)
 	//	Drain      15 minutes for tasks to leave a node (N4)
@@ -32,15 +32,19 @@ type Request struct {
 // maxUnavailableLimit is EKS's limit of nodes that are updated at once.
 const maxUnavailableLimit = 100
 
-// StartUpdate makes the row of a new update of a node group (N1). Last is the update before it, or nil: the new update also
-// removes the surplus that the last one left.
+// StartUpdate makes the row of a new update of a node group (N1). Last is the update before it, or nil: the new update
+// also removes the surplus that the last one left.
 //
 // It fails with ResourceInUseException while the last update is in progress, and with InvalidParameterException if
-// [CheckConfig] refuses the group's configuration or the target has no image. A launch template of the user's own will do
-// for an image: [Resolve] reads it later.
+// [ValidateConfig] refuses the group's configuration or the target has no image. A launch template of the user's own
+// will do for an image: [ResolveTarget] reads it later.
 func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
 	if last != nil && !last.HasEnded() {
-		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
+		return nil, cluster.Errorf(
+			cluster.CodeResourceInUse,
+			"Nodegroup %s cannot be updated as it is currently not in Active State",
+			g.Name,
+		)
 	}
 	if r.Target.Image == "" && r.Target.SourceTemplate == "" {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The update names no image")
@@ -69,8 +73,8 @@ func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time
 	return u, nil
 }
 
-// unrestoredSizes returns the sizes that an update should have restored, and those that it left. The former take account of
-// what somebody else has set since. An update that never recorded its original sizes has neither.
+// unrestoredSizes returns the sizes that an update should have restored, and those that it left. The former take
+// account of what somebody else has set since. An update that never recorded its original sizes has neither.
 func unrestoredSizes(u *cluster.Update) (before, left cluster.Sizes) {
 	if u == nil || u.OriginalSizes == nil || u.FinalSizes == nil {
 		return before, left
@@ -86,9 +90,9 @@ func unrestoredSizes(u *cluster.Update) (before, left cluster.Sizes) {
 	return before, left
 }
 
-// ResolveTarget gives an update the target that was read from its launch template, including the image. That happens when the
-// update is first looked at, because the API that creates it reads no templates (N1). An update that has its image, or has
-// ended, stays as it is.
+// ResolveTarget gives an update the target that was read from its launch template, including the image. That happens
+// when the update is first looked at, because the API that creates it reads no templates (N1). An update that has its
+// image, or has ended, stays as it is.
 func ResolveTarget(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
 	if u.Target.Image != "" || u.HasEnded() {
 		return u
@@ -98,8 +102,8 @@ func ResolveTarget(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
 	return next
 }
 
-// TargetFromTemplate completes a target with a launch template version of the user's own. The image comes either from the
-// template or from the releaseVersion (EKS user guide, custom launch templates). If neither has one, it fails with
+// TargetFromTemplate completes a target with a launch template version of the user's own. The image comes either from
+// the template or from the releaseVersion (EKS user guide, custom launch templates). If neither has one, it fails with
 // InvalidParameterException; if both do, with InvalidRequestException.
 func TargetFromTemplate(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
 	switch {
@@ -134,7 +138,10 @@ func ValidateConfig(c cluster.UpdateConfig) error {
 		}
 	}
 	if c.MaxUnavailable > 0 && c.MaxUnavailablePercentage > 0 {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "Only one of maxUnavailable and maxUnavailablePercentage may be given")
+		return cluster.Errorf(
+			cluster.CodeInvalidParameter,
+			"Only one of maxUnavailable and maxUnavailablePercentage may be given",
+		)
 	}
 	switch c.Strategy {
 	case "", cluster.UpdateDefault, cluster.UpdateMinimal:
@@ -158,14 +165,17 @@ func updateParams(t cluster.UpdateTarget) (params []cluster.UpdateParam) {
 
 func withDefaults(w cluster.UpdateTimeouts) cluster.UpdateTimeouts {
 	return cluster.UpdateTimeouts{
-		Launch: cmp.Or(w.Launch, 15*time.Minute), Drain: cmp.Or(w.Drain, 15*time.Minute), Stop: cmp.Or(w.Stop, 5*time.Minute),
+		Launch: cmp.Or(
+			w.Launch,
+			15*time.Minute,
+		), Drain: cmp.Or(w.Drain, 15*time.Minute), Stop: cmp.Or(w.Stop, 5*time.Minute),
 		Cordon: cmp.Or(w.Cordon, time.Minute), Terminate: cmp.Or(w.Terminate, 65*time.Minute),
 		Domain: w.Domain, Health: cmp.Or(w.Health, 10*time.Minute),
 	}
 }
 
-// maxUnavailable returns how many of n nodes may be out of service at once. A percentage is rounded down, to at least 1:
-// 33 % of 10 nodes are 3, and 5 % of 10 nodes are 1.
+// maxUnavailable returns how many of n nodes may be out of service at once. A percentage is rounded down, to at least
+// 1: 33 % of 10 nodes are 3, and 5 % of 10 nodes are 1.
 func maxUnavailable(c cluster.UpdateConfig, n int) int {
 	most := cmp.Or(c.MaxUnavailable, n*c.MaxUnavailablePercentage/100)
 	return min(max(most, 1), maxUnavailableLimit)

@@ -8,8 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// upgradePhase replaces the old nodes, as many at a time as may be out of service: those being taken out, and those that
-// are gone and have no Ready node in their place yet (N4). Nodes in upgrade domains go one domain at a time (N7).
+// upgradePhase replaces the old nodes, as many at a time as may be out of service: those being taken out, and those
+// that are gone and have no Ready node in their place yet (N4). Nodes in upgrade domains go one domain at a time (N7).
 type upgradePhase struct{}
 
 func (upgradePhase) advance(u *cluster.Update, v *view) transition {
@@ -96,7 +96,10 @@ func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 	stalled, timeout, why := uncordonedNodes(u, v), u.Timeouts.Drain, "Nodes cannot be made unschedulable: "
 	if len(stalled) == 0 && len(u.Removals) == 0 && len(takeableNodes(u, v)) == 0 {
-		stalled, timeout, why = nodesOfTurn(u, v.old), u.Timeouts.Terminate, "Instances are neither in service nor gone: "
+		stalled, timeout, why = nodesOfTurn(
+			u,
+			v.old,
+		), u.Timeouts.Terminate, "Instances are neither in service nor gone: "
 	}
 	switch {
 	case len(stalled) == 0:
@@ -116,12 +119,18 @@ func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 
 // nodesOfTurn returns the nodes that may be replaced now: all, or those of the current upgrade domain.
 func nodesOfTurn(u *cluster.Update, nodes []*node) []*node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return u.ByDomain && n.UpgradeDomain() != u.CurrentDomain })
+	return slices.DeleteFunc(
+		slices.Clone(nodes),
+		func(n *node) bool { return u.ByDomain && n.UpgradeDomain() != u.CurrentDomain },
+	)
 }
 
 // takeableNodes returns the old nodes whose turn it is and that nobody is taking out yet.
 func takeableNodes(u *cluster.Update, v *view) []*node {
-	return slices.DeleteFunc(nodesOfTurn(u, v.old), func(n *node) bool { return n.isLeaving() || u.RemovalOf(n.ID) != nil })
+	return slices.DeleteFunc(
+		nodesOfTurn(u, v.old),
+		func(n *node) bool { return n.isLeaving() || u.RemovalOf(n.ID) != nil },
+	)
 }
 
 // uncordonedNodes returns the nodes that must become unschedulable and are not yet (N3): all old ones, or those of the

@@ -34,7 +34,8 @@ func newView(u *cluster.Update, g Group, instances []Instance, now time.Time) *v
 	for _, i := range instances {
 		n := &node{Instance: i}
 		labelled := i.hasLabels(labels)
-		n.upToDate = labelled || u.Template != "" && i.Template == u.Template && !slices.Contains(u.InitiallyUnready, i.ID)
+		n.upToDate = labelled ||
+			u.Template != "" && i.Template == u.Template && !slices.Contains(u.InitiallyUnready, i.ID)
 		n.isReady = labelled && i.isConnected()
 		v.nodes = append(v.nodes, n)
 		v.byID[i.ID] = n

@@ -15,9 +15,13 @@ const HookHeartbeat = time.Hour
 // renewalInterval is how often everything that a provider needs is made again, in case somebody has deleted it.
 const renewalInterval = time.Hour
 
-// WantedAttachments returns what a provider must have at CloudWatch and Auto Scaling: two alarms of Berth's own or a target
-// tracking policy, never both (C1), and the lifecycle hook of managed draining (C6). The group may be nil.
-func WantedAttachments(clusterName, namespace string, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) cluster.Attachment {
+// WantedAttachments returns what a provider must have at CloudWatch and Auto Scaling: two alarms of Berth's own or a
+// target tracking policy, never both (C1), and the lifecycle hook of managed draining (C6). The group may be nil.
+func WantedAttachments(
+	clusterName, namespace string,
+	p *cluster.CapacityProvider,
+	g *cluster.AutoScalingGroup,
+) cluster.Attachment {
 	a := cluster.Attachment{Group: p.Group, Hook: p.Draining}
 	if g != nil {
 		a.ARN = g.ARN
@@ -40,8 +44,8 @@ func TrackingPolicy(clusterName, namespace string, p *cluster.CapacityProvider) 
 	}
 }
 
-// MetricAlarms returns the two alarms of a provider: above the target for 1 datapoint, and below it for as many as a scale-in
-// needs.
+// MetricAlarms returns the two alarms of a provider: above the target for 1 datapoint, and below it for as many as a
+// scale-in needs.
 func MetricAlarms(clusterName, namespace string, p *cluster.CapacityProvider) []cluster.MetricAlarm {
 	low, high := cluster.ScalingAlarms(clusterName, p.Name)
 	above := cluster.MetricAlarm{
@@ -52,8 +56,8 @@ func MetricAlarms(clusterName, namespace string, p *cluster.CapacityProvider) []
 	return []cluster.MetricAlarm{above, below}
 }
 
-// IsRenewalDue reports whether everything that the provider needs must be made again. Each provider has a time of its own in
-// the interval, so that not all of an account are renewed at once.
+// IsRenewalDue reports whether everything that the provider needs must be made again. Each provider has a time of its
+// own in the interval, so that not all of an account are renewed at once.
 func IsRenewalDue(clusterName, provider string, last, now time.Time) bool {
 	hash := fnv.New32a()
 	hash.Write([]byte(clusterName + " " + provider))
@@ -71,8 +75,8 @@ func UnneededProvider(clusterName string, p *cluster.CapacityProvider, name, gro
 	return unneeded
 }
 
-// GroupProblem says why a group cannot be the provider's, in ECS's words; empty if it can (C6, C7). A group that may have no
-// instances is accepted, as by ECS: it cannot be scaled out, and decisions say so.
+// GroupProblem says why a group cannot be the provider's, in ECS's words; empty if it can (C6, C7). A group that may
+// have no instances is accepted, as by ECS: it cannot be scaled out, and decisions say so.
 func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
 	switch {
 	case g == nil:
@@ -81,14 +85,22 @@ func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) stri
 		return "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection " +
 			"for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled."
 	case p.Scaling.Enabled && g.Weighted:
-		return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.", g.Name)
+		return fmt.Sprintf(
+			"The Auto Scaling group %s has instance weights, which managed scaling does not support.",
+			g.Name,
+		)
 	}
 	return ""
 }
 
-// Heartbeats returns when the lifecycle hooks of instances that wait to be terminated were last told to wait on, by EC2 id.
-// Those that are told so now have the present time. It is nil if there are none.
-func Heartbeats(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old map[string]time.Time, now time.Time) map[string]time.Time {
+// Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a heartbeat, by EC2 id.
+// Those that get one now have the present time. It is nil if there are none.
+func Heartbeats(
+	p *cluster.CapacityProvider,
+	g *cluster.AutoScalingGroup,
+	old map[string]time.Time,
+	now time.Time,
+) map[string]time.Time {
 	var beats map[string]time.Time
 	for _, i := range g.Instances {
 		if !p.Draining || i.Lifecycle != "Terminating:Wait" {
@@ -106,8 +118,8 @@ func Heartbeats(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old ma
 	return beats
 }
 
-// NewEvents returns the events that were not emitted yet, and the topics that are emitted after that. An event without a
-// topic is always new. A topic that no longer holds may be emitted again.
+// NewEvents returns the events that were not emitted yet, and the topics that are emitted after that. An event without
+// a topic is always new. A topic that no longer holds may be emitted again.
 func NewEvents(emitted []string, events []Event) (topics []string, unseen []Event) {
 	for _, e := range events {
 		if e.Key != "" {

@@ -65,13 +65,13 @@ type consolidationResult struct {
 }
 
 // findConsolidation drains the instances whose tasks fit elsewhere, the cheapest first, as far as the disruption budget
-// allows (C5). Placement itself decides what fits, on the snapshot as it would be then. If postponed is not empty, it says
-// why nothing may be drained now.
+// allows (C5). Placement itself decides what fits, on the snapshot as it would be then. If deferred is not empty, it
+// says why nothing may be drained now.
 //
 // New drains are added to the plan, and so are the reasons why other instances stay.
-func findConsolidation(v *view, postponed string, drains *drainPlan) (r consolidationResult) {
-	if postponed != "" {
-		r.candidates = deferAll(v, postponed, drains.reasons)
+func findConsolidation(v *view, deferred string, drains *drainPlan) (r consolidationResult) {
+	if deferred != "" {
+		r.candidates = deferAll(v, deferred, drains.reasons)
 	} else {
 		r = searchConsolidation(v, drains)
 	}
@@ -82,14 +82,14 @@ func findConsolidation(v *view, postponed string, drains *drainPlan) (r consolid
 }
 
 // deferAll leaves all instances as they are.
-func deferAll(v *view, postponed string, why reasons) (candidates []Candidate) {
+func deferAll(v *view, deferred string, why reasons) (candidates []Candidate) {
 	for _, m := range v.instances {
 		if !m.counts || len(m.load) == 0 || why[m.ID] != "" {
 			continue
 		}
-		why[m.ID] = postponed
+		why[m.ID] = deferred
 		if v.settings.Consolidation.Enabled {
-			candidates = append(candidates, v.candidate(m, postponed))
+			candidates = append(candidates, v.candidate(m, deferred))
 		}
 	}
 	return candidates
@@ -117,8 +117,8 @@ type consolidation struct {
 	budget     int
 	budgetEnds time.Time
 	tries      int
-	// leaving counts the instances that are to go: those being emptied, and those of this plan. With each goes one that was
-	// in use, so as many free instances stay as the target wants.
+	// leaving counts the instances that are to go: those being emptied, and those of this plan. With each goes one that
+	// was in use, so as many free instances stay as the target wants.
 	leaving int
 	// immovable says why a service's tasks must stay, by its name; empty if they need not.
 	immovable map[string]string
@@ -283,12 +283,18 @@ func whyServiceImmovable(v *view, t *cluster.Task) string {
 	case healthy < s.Desired:
 		return fmt.Sprintf("service %s has %d of %d tasks healthy", s.Name, healthy, s.Desired)
 	case least >= s.Desired && most <= s.Desired:
-		return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave service %s no room to move a task", s.MinHealthy, s.MaxPercent, s.Name)
+		return fmt.Sprintf(
+			"minimumHealthyPercent %d and maximumPercent %d leave service %s no room to move a task",
+			s.MinHealthy,
+			s.MaxPercent,
+			s.Name,
+		)
 	}
 	return ""
 }
 
-// tryInstance tries to empty an instance. If that works, its tasks stay moved for all instances that are tried after it.
+// tryInstance tries to empty an instance. If that works, its tasks stay moved for all instances that are tried after
+// it.
 func (c *consolidation) tryInstance(m *instance) Candidate {
 	out := c.candidate(m, "")
 	switch from, receives := c.receivers[m.node.ID]; {
@@ -315,9 +321,18 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 		c.receivers[move.To] = m.ID
 	}
 	s := c.settings.Consolidation
-	out.Why = fmt.Sprintf("there is room for its %s elsewhere, at a cost of %d", pluralize(len(out.Moves), "task"), out.Cost)
+	out.Why = fmt.Sprintf(
+		"there is room for its %s elsewhere, at a cost of %d",
+		pluralize(len(out.Moves), "task"),
+		out.Cost,
+	)
 	if c.budget <= 0 {
-		out.Why += fmt.Sprintf("; the disruption budget of %d %% in %s is used up until %s", s.BudgetPercent, s.BudgetWindow, formatTime(c.budgetEnds))
+		out.Why += fmt.Sprintf(
+			"; the disruption budget of %d %% in %s is used up until %s",
+			s.BudgetPercent,
+			s.BudgetWindow,
+			formatTime(c.budgetEnds),
+		)
 		return
 	}
 	c.budget--
@@ -328,8 +343,8 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 	c.drains.begin(m.node.ID, c.Now)
 }
 
-// moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit, it says why, and takes
-// everything back.
+// moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit, it says why, and
+// takes everything back.
 func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why string) {
 	mark := len(c.try.steps)
 	c.try.drain(m.node)
@@ -347,8 +362,8 @@ func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why str
 	return moves, ""
 }
 
-// moveElsewhere puts a replacement of the task where placement would put it. That must be an instance in use: moving a task to an
-// empty one gains nothing.
+// moveElsewhere puts a replacement of the task where placement would put it. That must be an instance in use: moving a
+// task to an empty one gains nothing.
 func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 	mover, ok := c.Movers[t.Owner]
 	if !ok || !t.Active() {

@@ -13,7 +13,7 @@ import (
 
 // Demand is a group of waiting tasks that all need the same, and what they need of the capacity provider (C2).
 type Demand struct {
-	Owners []string // as [Waiting] names them, in order
+	Owners []string // as [WaitingTasks] names them, in order
 	Count  int
 	// Fitting have room on the instances that there are, and only wait to be placed.
 	Fitting int
@@ -23,7 +23,8 @@ type Demand struct {
 	Limit       string
 	// Instances is the smallest number of new instances that the rest needs.
 	Instances int
-	// ExcludedBecause is why the tasks are ignored: not one fits an empty instance of the smallest size. Empty if they count.
+	// ExcludedBecause is why the tasks are ignored: not one fits an empty instance of the smallest size. Empty if they
+	// count.
 	ExcludedBecause string
 }
 
@@ -47,9 +48,9 @@ type demandGroup struct {
 	target int
 }
 
-// computeDemand works out what the waiting tasks need (C2). Tasks are grouped by identical requirements. Those that fit on
-// existing instances are subtracted. Each group needs a number of instances of the largest size, and the largest of these
-// numbers counts, within the step sizes, less the instances that are about to register.
+// computeDemand works out what the waiting tasks need (C2). Tasks are grouped by identical requirements. Those that fit
+// on existing instances are subtracted. Each group needs a number of instances of the largest size, and the largest of
+// these numbers counts, within the step sizes, less the instances that are about to register.
 func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 	if len(v.Waiting) == 0 {
 		return p
@@ -75,15 +76,16 @@ func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 	return p
 }
 
-// guessDemand is the demand while nobody knows what an instance of the group is like: at least one is needed, and the next
-// decision will know more. If an instance is on its way, that one will show it.
+// guessDemand is the demand while nobody knows what an instance of the group is like: at least one is needed, and the
+// next decision will know more. If an instance is on its way, that one will show it.
 func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
 	for _, g := range groups {
 		g.Instances = 1
 		p.demands = append(p.demands, g.Demand)
 	}
 	isRegistering := func(m *instance) bool { // ECS knows it already, and it may still take tasks in time
-		return m.counts && m.node != nil && m.node.Status == cluster.InstanceRegistering && v.Now.Sub(m.launchedAt) < v.registrationTimeout()
+		return m.counts && m.node != nil && m.node.Status == cluster.InstanceRegistering &&
+			v.Now.Sub(m.launchedAt) < v.registrationTimeout()
 	}
 	if v.arriving == 0 && !slices.ContainsFunc(v.instances, isRegistering) {
 		p.instances = min(v.settings.MinStep, v.settings.MaxStep)
@@ -146,7 +148,15 @@ func requirementsKey(s *placement.Spec) string {
 	if s.PerInstance > 0 || hasDomainRule(s) {
 		owner = s.Owner + " " + s.Group
 	}
-	return fmt.Sprintf("%+v %v %q %q %v %s", s.Needs, ports, slices.Sorted(slices.Values(s.Attributes)), rules, s.Loads, owner)
+	return fmt.Sprintf(
+		"%+v %v %q %q %v %s",
+		s.Needs,
+		ports,
+		slices.Sorted(slices.Values(s.Attributes)),
+		rules,
+		s.Loads,
+		owner,
+	)
 }
 
 func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
@@ -184,8 +194,15 @@ func rejection(d *cluster.Diagnosis) string { return strings.TrimPrefix(d.Reject
 
 func leftOutEvents(v *view, d Demand) (events []Event) {
 	for _, owner := range d.Owners {
-		events = append(events, Event{Owner: owner, Key: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
-			"(%s) tasks are left out when capacity provider %s is scaled out: %s.", owner, v.Provider.Name, d.ExcludedBecause)})
+		events = append(
+			events,
+			Event{Owner: owner, Key: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
+				"(%s) tasks are left out when capacity provider %s is scaled out: %s.",
+				owner,
+				v.Provider.Name,
+				d.ExcludedBecause,
+			)},
+		)
 	}
 	return events
 }
@@ -197,7 +214,11 @@ func (d *Demand) String() string {
 	case d.ExcludedBecause != "":
 		return fmt.Sprintf("%s of %s: left out, as %s", pluralize(d.Count, "task"), owners, d.ExcludedBecause)
 	case d.Instances == 0:
-		return fmt.Sprintf("%s of %s: there is room, which placement has yet to come to", pluralize(d.Count, "task"), owners)
+		return fmt.Sprintf(
+			"%s of %s: there is room, which placement has yet to come to",
+			pluralize(d.Count, "task"),
+			owners,
+		)
 	}
 	rest, verb := d.Count-d.Fitting, "need"
 	if rest == 1 {
@@ -217,8 +238,8 @@ func (d *Demand) String() string {
 // LimitExceeded is what ECS says of tasks that would wait while too many already do (C4).
 const LimitExceeded = "The tasks provisioning capacity limit was exceeded."
 
-// AdmitWaiting returns how many of the requested tasks may wait for an instance, if waiting ones of the cluster already do and at
-// most limit may (C4). If that is not all of them, it also fails with a ClientException in ECS's words.
+// AdmitWaiting returns how many of the requested tasks may wait for an instance, if waiting ones of the cluster already
+// do and at most limit may (C4). If that is not all of them, it also fails with a ClientException in ECS's words.
 func AdmitWaiting(waiting, requested, limit int) (int, error) {
 	admitted := max(0, min(requested, limit-waiting))
 	if admitted < requested {

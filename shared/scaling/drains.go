@@ -19,8 +19,8 @@ const (
 
 // drainPlan is what becomes of the instances that consolidation is emptying.
 //
-// A drain ends in one of two ways: the instance is terminated or gone, or it takes tasks again (Ended) because it did not
-// become empty or is needed. Then it is Over, and counts for the disruption budget only, until it is forgotten.
+// A drain ends in one of two ways: the instance is terminated or gone, or it takes tasks again (Ended) because it did
+// not become empty or is needed. Then it is Over, and counts for the disruption budget only, until it is forgotten.
 type drainPlan struct {
 	drains []cluster.Drain
 	// deferredUntil are instances that are left alone, with the end of that time.
@@ -31,12 +31,15 @@ type drainPlan struct {
 	reasons reasons
 }
 
-// resumeDrains takes up the drains that are remembered: instances that must take tasks again are made ACTIVE until they are,
-// and drains that are over for long enough are forgotten.
+// resumeDrains takes up the drains that are remembered: instances that must take tasks again are made ACTIVE until they
+// are, and drains that are over for long enough are forgotten.
 func resumeDrains(v *view) *drainPlan {
-	p := &drainPlan{reasons: reasons{}, drains: slices.DeleteFunc(slices.Clone(v.History.Drains), func(d cluster.Drain) bool {
-		return d.Finished && v.Now.Sub(d.At) >= v.settings.Consolidation.BudgetWindow
-	})}
+	p := &drainPlan{
+		reasons: reasons{},
+		drains: slices.DeleteFunc(slices.Clone(v.History.Drains), func(d cluster.Drain) bool {
+			return d.Finished && v.Now.Sub(d.At) >= v.settings.Consolidation.BudgetWindow
+		}),
+	}
 	for id, until := range v.History.DeferredUntil {
 		if until.After(v.Now) {
 			p.deferInstance(id, until)

@@ -18,8 +18,8 @@ type view struct {
 	Input
 	settings  cluster.ManagedScaling
 	instances []*instance // in order of EC2 id
-	// running (N) counts the instances that the group has: those that are up or have registered.
-	// Of these, arriving have yet to register, unregistered did not in time, and foreign are not the provider's to judge.
+	// running (N) counts the instances that the group has: those that are up or have registered. Of these, arriving
+	// have yet to register, unregistered did not in time, and foreign are not the provider's to judge.
 	running, arriving, unregistered, foreign int
 	// warming are the instances that block scaling out.
 	warming []*instance
@@ -123,8 +123,9 @@ func (v *view) count(m *instance) {
 	}
 }
 
-// dateLaunch finds out when an instance was launched: what EC2 says, or else when it was first seen or when it registered,
-// if that was sooner. The time is remembered as long as the group has the instance, because it may register again.
+// dateLaunch finds out when an instance was launched: what EC2 says, or else when it was first seen or when it
+// registered, if that was sooner. The time is remembered as long as the group has the instance, because it may register
+// again.
 func (v *view) dateLaunch(m *instance) {
 	seen, ok := v.History.UnregisteredSince[m.ID]
 	if !ok {
@@ -210,7 +211,7 @@ func (v *view) countLaunched() int {
 	return v.countInstances(func(m *instance) bool { return m.IsInService() || m.IsLaunching() })
 }
 
-// instanceOf returns the member that registered as the container instance, or nil.
+// instanceOf returns the instance that registered as the container instance, or nil.
 func (v *view) instanceOf(instance string) *instance {
 	for _, m := range v.instances {
 		if m.node != nil && m.node.ID == instance {
@@ -234,7 +235,10 @@ func (v *view) maxRemovals() int { return max(1, v.Group.Desired*v.settings.MaxS
 
 // providerEvent is an event about the provider itself.
 func (v *view) providerEvent(topic, format string, args ...any) Event {
-	return Event{Key: topic, Message: fmt.Sprintf("(capacity provider %s) ", v.Provider.Name) + fmt.Sprintf(format, args...)}
+	return Event{
+		Key:     topic,
+		Message: fmt.Sprintf("(capacity provider %s) ", v.Provider.Name) + fmt.Sprintf(format, args...),
+	}
 }
 
 // maxNamed is how many tasks or instances a sentence names.

@@ -11,11 +11,12 @@ type protectionPlan struct {
 	reasons    reasons
 }
 
-// planProtection protects instances before their first task that is not a daemon's starts, and releases them when none is
-// left (C6). Instances in their warm-up stay as they were launched, because tasks are about to come.
+// planProtection protects instances before their first task that is not a daemon's starts, and releases them when none
+// is left (C6). Instances in their warm-up stay as they were launched, because tasks are about to come.
 //
-// A release takes two decisions. The first one notes on the container instance that the group may take it. The next one
-// releases it if it is still without tasks. So whoever places a task there in between knows that it must be protected first.
+// A release takes two decisions. The first one marks the container instance as one that the group may take. The next
+// one releases it if it is still without tasks. So whoever places a task there in between knows that it must be
+// protected first.
 func planProtection(v *view) protectionPlan {
 	if !v.Provider.Protection {
 		return endProtection(v)
@@ -37,7 +38,8 @@ func planProtection(v *view) protectionPlan {
 	return p
 }
 
-// endProtection releases all instances once, when protection is no longer Berth's. What somebody protects later stays so.
+// endProtection releases all instances once, when protection is no longer Berth's. What somebody protects later stays
+// so.
 func endProtection(v *view) (p protectionPlan) {
 	for _, m := range v.instances {
 		if m.node != nil && m.node.ReleasedIn != "" {
@@ -45,19 +47,20 @@ func endProtection(v *view) (p protectionPlan) {
 		}
 		if v.History.Protecting && m.IsInService() && m.Protected {
 			p.release = append(p.release, m.ID)
-			p.protecting = true // until they are seen without
+			p.protecting = true // until they are no longer protected
 		}
 	}
 	return p
 }
 
-// isMarkedReleasable reports whether it is recorded that the group may take the instance. One that has not registered gets no task.
+// isMarkedReleasable reports whether it is recorded that the group may take the instance. One that has not registered
+// gets no task.
 func (v *view) isMarkedReleasable(m *instance) bool {
 	return m.node == nil || m.node.ReleasedIn == v.Group.Name
 }
 
-// isTakeable reports whether the group may take the instance in a scale-in without ending a task: it is empty, and it is not
-// protected or this decision releases it.
+// isTakeable reports whether the group may take the instance in a scale-in without ending a task: it is empty, and it
+// is not protected or this decision releases it.
 func (v *view) isTakeable(m *instance) bool {
 	switch {
 	case !m.IsInService() || !m.isEmpty():

@@ -17,44 +17,53 @@ type replacementPlan struct {
 	reasons               reasons
 }
 
-// replacesUnregistered reports whether instances that never registered are replaced, so that the group needs none beside
-// them. While its nodes are upgraded they are not.
+// replacesUnregistered reports whether instances that never registered are replaced, so that the group needs none
+// beside them. While its nodes are upgraded they are not.
 func (v *view) replacesUnregistered() bool { return v.settings.ReplaceUnregistered && !v.Upgrading }
 
-// planReplacement terminates instances that never registered, if that is enabled, so that the group launches others (C5).
+// planReplacement terminates instances that never registered, if that is enabled, so that the group launches others
+// (C5).
 //
 // It replaces only as many as the group lacks without them; the rest is left to the scale-in. Within the time that an
-// instance has to register, no more are replaced than may be taken in a minute: a group whose instances never work must not
-// launch them faster. An instance is never replaced if it is protected from scale-in, was not seen to come while the
-// cluster had the provider, or belongs to another cluster.
+// instance has to register, no more are replaced than may be taken in a minute: a group whose instances never work must
+// not launch them faster. An instance is never replaced if it is protected from scale-in, was not seen to come while
+// the cluster had the provider, or belongs to another cluster.
 func planReplacement(v *view, metric Metric) replacementPlan {
 	p := replacementPlan{lastReplaced: v.History.LastReplacement, reasons: reasons{}}
 	short := v.clampToLimits(v.desiredFor(metric.Needed)) - (v.running - v.unregistered)
 	if !v.settings.ReplaceUnregistered {
 		short = 0
 	}
-	left, postponed := min(short, max(1, v.running*v.settings.MaxScaleInPercent/100)), v.whyReplacementDeferred()
+	left, deferred := min(short, max(1, v.running*v.settings.MaxScaleInPercent/100)), v.whyReplacementDeferred()
 	var replaced []*instance
 	for _, m := range v.instances {
 		switch age := v.Now.Sub(m.launchedAt); {
 		case m.foreign != "":
 			p.reasons[m.ID] = m.foreign + ": it counts as used, and is left alone"
-			p.events = append(p.events, v.providerEvent("not of the provider "+m.ID, "instance %s: %s.", m.ID, p.reasons[m.ID]))
+			p.events = append(
+				p.events,
+				v.providerEvent("not of the provider "+m.ID, "instance %s: %s.", m.ID, p.reasons[m.ID]),
+			)
 		case !m.neverRegistered():
-		case left > 0 && postponed == "" && v.isReplaceable(m):
+		case left > 0 && deferred == "" && v.isReplaceable(m):
 			left--
 			replaced = append(replaced, m)
 			p.reasons[m.ID] = "it never registered with the cluster: it is replaced"
 		default:
 			p.unregistered = append(p.unregistered, m.ID)
 			switch {
-			case short > 0 && postponed != "":
-				p.reasons[m.ID] = "it never registered with the cluster, and is not replaced yet: " + postponed
+			case short > 0 && deferred != "":
+				p.reasons[m.ID] = "it never registered with the cluster, and is not replaced yet: " + deferred
 			case short > 0 && m.Protected:
 				p.reasons[m.ID] = "it never registered with the cluster, and is no longer protected from scale-in before it is replaced"
 			}
-			p.events = append(p.events, v.providerEvent("never registered "+m.ID,
-				"instance %s has not registered with the cluster %s after it was launched: %s.", m.ID, age.Truncate(time.Second), v.unregisteredOutcome()))
+			p.events = append(p.events, v.providerEvent(
+				"never registered "+m.ID,
+				"instance %s has not registered with the cluster %s after it was launched: %s.",
+				m.ID,
+				age.Truncate(time.Second),
+				v.unregisteredOutcome(),
+			))
 		}
 	}
 	if len(replaced) > 0 {
@@ -109,7 +118,10 @@ func (v *view) replacementEvents(replaced []string) []Event {
 	for _, w := range v.Waiting {
 		if w.Count > 0 && !slices.Contains(told, w.Name) {
 			told = append(told, w.Name)
-			events = append(events, Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), AfterResize: true})
+			events = append(
+				events,
+				Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), AfterResize: true},
+			)
 		}
 	}
 	return events

@@ -16,11 +16,11 @@ import (
 // maxSamples limits what is remembered of a group with very many instance types.
 const maxSamples = 60
 
-// How long the last instances of a group that has none say what a new one will be like. What it launches may have changed
-// since, and a group that remembers instances on which no waiting task fits would never launch one again.
+// How long the last instances of a group that has none say what a new one will be like. What it launches may have
+// changed since, and a group that remembers instances on which no waiting task fits would never launch one again.
 //
-// If its launch template version is a number and still that of the instances, only the types of a mixed instances policy
-// can have changed, so they are remembered longer.
+// If its launch template version is a number and still that of the instances, only the types of a mixed instances
+// policy can have changed, so they are remembered longer.
 const (
 	sampleLifetime       = time.Hour
 	pinnedSampleLifetime = 24 * time.Hour
@@ -32,8 +32,8 @@ type sampleSet struct {
 	NoneSince time.Time
 }
 
-// refreshSamples finds out what a new instance will be like: like those that the group has, one of each type and zone, or
-// for a while like the last ones that it had (C2: "the sampled instances").
+// refreshSamples finds out what a new instance will be like: like those that the group has, one of each type and zone,
+// or for a while like the last ones that it had (C2: "the sampled instances").
 func refreshSamples(v *view) sampleSet {
 	type kind struct{ name, zone string }
 	seen := map[kind]bool{}
@@ -105,7 +105,9 @@ func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Ca
 		id := fmt.Sprintf("sample-%d", n)
 		c.ids = append(c.ids, id)
 		c.snap.Put(&cluster.Instance{
-			Head: cluster.Head{Rev: 1}, ID: id, Status: cluster.InstanceActive, AgentConnected: true, AgentVersion: s.AgentVersion,
+			Head: cluster.Head{
+				Rev: 1,
+			}, ID: id, Status: cluster.InstanceActive, AgentConnected: true, AgentVersion: s.AgentVersion,
 			RegisteredAt: cluster.At(v.Now), Registered: size, Attributes: s.Attributes, Provider: v.Provider.Name,
 		})
 	}
@@ -121,8 +123,8 @@ func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Ca
 	return c
 }
 
-// capacityFor returns how many of the tasks fit on one instance: on the one that takes most. If that is not all of them, why
-// says what keeps out the next.
+// capacityFor returns how many of the tasks fit on one instance: on the one that takes most. If that is not all of
+// them, why says what keeps out the next.
 func (c *sampleCluster) capacityFor(r placement.Request) (most int, why *cluster.Diagnosis) {
 	for _, id := range c.ids {
 		r.Instances = []string{id}

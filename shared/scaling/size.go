@@ -43,8 +43,8 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	return s
 }
 
-// countLowMinutes counts the minute's datapoint (C5). A minute counts once, however often it is looked at. After a gap the
-// count starts again, because nobody knows what was in between.
+// countLowMinutes counts the minute's datapoint (C5). A minute counts once, however often it is looked at. After a gap
+// the count starts again, because nobody knows what was in between.
 func countLowMinutes(v *view, isLow bool) lowCount {
 	c, minute := lowCount{v.History.LowMinutes, v.History.LastLowMinute}, v.Now.Truncate(time.Minute)
 	passed := minute.Sub(c.Minute)
@@ -59,8 +59,8 @@ func countLowMinutes(v *view, isLow bool) lowCount {
 	return lowCount{c.Low + 1, minute}
 }
 
-// scaleOut raises the desired capacity to what is needed, by no more than the largest step, and from zero to two instances.
-// An instance in its warm-up blocks it (C3).
+// scaleOut raises the desired capacity to what is needed, by no more than the largest step, and from zero to two
+// instances. An instance in its warm-up blocks it (C3).
 func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizing {
 	current := v.Group.Desired
 	want := v.desiredFor(m.Needed)
@@ -79,8 +79,11 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 	case goal <= current:
 		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
 	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:
-		s.why = fmt.Sprintf("%d instances are needed; those asked for at %s have yet to be launched, and block scaling out",
-			want, formatTime(s.lastOut))
+		s.why = fmt.Sprintf(
+			"%d instances are needed; those asked for at %s have yet to be launched, and block scaling out",
+			want,
+			formatTime(s.lastOut),
+		)
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	case len(v.warming) > 0:
 		first := v.warming[0]
@@ -89,7 +92,9 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	default:
 		s.desired, s.lastOut = goal, v.Now
-		s.why = strings.TrimSpace(fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, describeNeed(v, d, m)))
+		s.why = strings.TrimSpace(
+			fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, describeNeed(v, d, m)),
+		)
 		s.events = append(s.events, doneEvent(v.providerEvent("", "%s", s.why)))
 	}
 	return s
@@ -149,7 +154,10 @@ func scaleIn(v *view, m Metric, s sizing) sizing {
 	case v.isCoolingDown(s.lastOut):
 		s.hold = v.cooldownReason(s.lastOut)
 	case isSameMinute(s.lastIn, v.Now):
-		s.hold = fmt.Sprintf("it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one", set.MaxScaleInPercent)
+		s.hold = fmt.Sprintf(
+			"it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one",
+			set.MaxScaleInPercent,
+		)
 	case next >= current:
 		s.hold = "every instance without tasks is protected from scale-in"
 	case v.hasUnmarkedReleasable():

@@ -11,7 +11,8 @@ import (
 	"berth/shared/state"
 )
 
-// simulation is what is tried on a snapshot and taken back afterwards: tasks that are not there, instances that do not drain.
+// simulation is what is tried on a snapshot and taken back afterwards: tasks that are not there, instances that do not
+// drain.
 type simulation struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
@@ -24,8 +25,8 @@ type simulationStep struct {
 	was *cluster.Instance
 }
 
-// addTask puts one more task of the spec on an instance. It will replace the task old, which stays where it is until then;
-// nil for none.
+// addTask puts one more task of the spec on an instance. It will replace the task old, which stays where it is until
+// then; nil for none.
 func (t *simulation) addTask(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
 	next := &cluster.Task{
 		Head: cluster.Head{Rev: 1},
@@ -98,7 +99,11 @@ func (t *simulation) placeWaiting(w WaitingTasks, instances []string) int {
 
 // compareNeeds orders what needs more first, because it finds room less easily.
 func compareNeeds(a, b cluster.Resources) int {
-	return cmp.Or(cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()), cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Memory, a.Memory))
+	return cmp.Or(
+		cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()),
+		cmp.Compare(b.CPU, a.CPU),
+		cmp.Compare(b.Memory, a.Memory),
+	)
 }
 
 // compareHardToPlace orders tasks that need more first, and then by id.

@@ -20,9 +20,9 @@ type execution struct {
 	decision *scaling.Decision
 }
 
-// run carries out the decision in the order in which it is safe: what gets tasks is protected before anything is released,
-// and the group's size comes last. A failure ends it, and the next minute decides anew.
-// Resized reports whether everything was done.
+// run carries out the decision in the order in which it is safe: what gets tasks is protected before anything is
+// released, and the group's size comes last. A failure ends it, and the next minute decides anew. Resized reports
+// whether everything was done.
 func (e *execution) run(ctx context.Context) (resized bool, err error) {
 	h, d, clusterName := e.round.Handler, e.decision, e.of.Cluster
 	if len(d.Protect) > 0 {
@@ -31,7 +31,15 @@ func (e *execution) run(ctx context.Context) (resized bool, err error) {
 		}
 	}
 	err = errors.Join(
-		markReleasable(ctx, h.State, clusterName, d.UnmarkReleasable, ""), markReleasable(ctx, h.State, clusterName, d.MarkReleasable, e.group.Name))
+		markReleasable(
+			ctx,
+			h.State,
+			clusterName,
+			d.UnmarkReleasable,
+			"",
+		),
+		markReleasable(ctx, h.State, clusterName, d.MarkReleasable, e.group.Name),
+	)
 	if err != nil {
 		return false, err
 	}
@@ -85,8 +93,9 @@ func (e *execution) resize(ctx context.Context) (resized bool, err error) {
 	return err == nil, cluster.Wrap(err, "setting the desired capacity of group %s to %d", g.Name, d.Desired)
 }
 
-// isUnchanged reports whether the group is still as the decision saw it: its sizes, whether its nodes are being upgraded, and
-// no new instance. A desired capacity is set as a number, which would undo what an update or the group's owner has changed.
+// isUnchanged reports whether the group is still as the decision saw it: its sizes, whether its nodes are being
+// upgraded, and no new instance. A desired capacity is set as a number, which would undo what an update or the group's
+// owner has changed.
 func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 	h, g := e.round.Handler, e.group
 	wasUpgrading := e.updates[g.Name] != nil
@@ -109,7 +118,8 @@ func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 		isSame = !slices.ContainsFunc(found[0].Instances, func(i cluster.GroupInstance) bool { return !known[i.ID] })
 	}
 	if !isSame {
-		handler.Logger(h.Log).Info("the group has changed meanwhile: its size is decided on anew", "cluster", e.of.Cluster, "group", g.Name)
+		handler.Logger(h.Log).
+			Info("the group has changed meanwhile: its size is decided on anew", "cluster", e.of.Cluster, "group", g.Name)
 	}
 	return isSame, nil
 }
@@ -141,13 +151,14 @@ func (e *execution) release(ctx context.Context, ids []string) (released bool, e
 	if len(inUse) == 0 {
 		return true, nil
 	}
-	handler.Logger(h.Log).Info("tasks have come to instances that were released", "cluster", e.of.Cluster, "instances", inUse)
+	handler.Logger(h.Log).
+		Info("tasks have come to instances that were released", "cluster", e.of.Cluster, "instances", inUse)
 	err = h.Groups.SetInstanceProtection(ctx, e.group.Name, inUse, true)
 	return false, cluster.Wrap(err, "protecting instances again")
 }
 
-// isStillFree reports whether the note that the group may take the instance stands. An instance without a registration is
-// free until it registers.
+// isStillFree reports whether the note that the group may take the instance stands. An instance without a registration
+// is free until it registers.
 func (e *execution) isStillFree(ctx context.Context, ec2ID string, v *snapshot.InstanceView) (bool, error) {
 	store, clusterName := e.round.State, e.of.Cluster
 	if v == nil {

@@ -17,8 +17,8 @@ type attacher struct {
 	group    *cluster.AutoScalingGroup // nil if it is not there
 }
 
-// attach makes what the provider needs and removes what it does not, see [scaling.WantedAttachments]. That something changes
-// is written first: whoever comes after a run that was cut off then makes it again, or removes it.
+// attach makes what the provider needs and removes what it does not, see [scaling.WantedAttachments]. That something
+// changes is written first: whoever comes after a run that was cut off then makes it again, or removes it.
 func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
@@ -26,7 +26,8 @@ func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (clu
 			return now, err
 		}
 	}
-	renew := was.Incomplete || was.ARN != now.ARN || scaling.IsRenewalDue(a.cluster, a.provider.Name, was.RenewedAt, a.Clock.Now())
+	renew := was.Incomplete || was.ARN != now.ARN ||
+		scaling.IsRenewalDue(a.cluster, a.provider.Name, was.RenewedAt, a.Clock.Now())
 	was.ARN, now.RenewedAt = now.ARN, was.RenewedAt
 	if was == now && !renew {
 		return now, nil
@@ -66,12 +67,16 @@ func (a *attacher) change(ctx context.Context, was, now cluster.Attachment, rene
 	return nil
 }
 
-// attachPolicy lets a target tracking policy size the group, once the alarms are gone. If it is not wanted, it is deleted
-// before there are any alarms.
+// attachPolicy lets a target tracking policy size the group, once the alarms are gone. If it is not wanted, it is
+// deleted before there are any alarms.
 func (a *attacher) attachPolicy(ctx context.Context, wanted bool) error {
 	policy := scaling.TrackingPolicy(a.cluster, a.Settings.ScalingNamespace, a.provider)
 	if !wanted {
-		return cluster.Wrap(a.Groups.DeletePolicy(ctx, a.provider.Group, policy.Name), "deleting policy %s", policy.Name)
+		return cluster.Wrap(
+			a.Groups.DeletePolicy(ctx, a.provider.Group, policy.Name),
+			"deleting policy %s",
+			policy.Name,
+		)
 	}
 	if err := a.attachAlarms(ctx, false); err != nil {
 		return err
@@ -94,7 +99,8 @@ func (a *attacher) attachAlarms(ctx context.Context, wanted bool) error {
 	return nil
 }
 
-// forgetGroup records that nothing is left of what was made in a group that is gone, whatever another group of its name has.
+// forgetGroup records that nothing is left of what was made in a group that is gone, whatever another group of its name
+// has.
 func (a *attacher) forgetGroup(ctx context.Context) error {
 	old, err := readHistory(ctx, a.State, a.cluster, a.provider.Name)
 	if err != nil || old.Attachment.Group == "" {
@@ -105,8 +111,8 @@ func (a *attacher) forgetGroup(ctx context.Context) error {
 	return writeHistory(ctx, a.State, old, &next)
 }
 
-// tagGroup gives a group the tag of managed scaling, without which it may do nothing there. Whoever made the group may have
-// removed it again. A tag that is there stays, whatever its value.
+// tagGroup gives a group the tag of managed scaling, without which it may do nothing there. Whoever made the group may
+// have removed it again. A tag that is there stays, whatever its value.
 func (h *Handler) tagGroup(ctx context.Context, g *cluster.AutoScalingGroup) error {
 	if _, tagged := g.Tags[cluster.ManagedTag]; tagged {
 		return nil
@@ -129,7 +135,10 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 	if err := h.tagGroup(ctx, groups[0]); err != nil {
 		return err
 	}
-	_, err = a.attach(ctx, &cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}})
+	_, err = a.attach(
+		ctx,
+		&cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}},
+	)
 	return err
 }
 

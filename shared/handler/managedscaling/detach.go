@@ -11,8 +11,8 @@ import (
 	"berth/shared/state"
 )
 
-// detach removes everything that was made for a provider that the cluster no longer has, and then lets go of it, so that
-// another cluster may have it. If the cluster has it again meanwhile, it keeps it, and everything is made again.
+// detach removes everything that was made for a provider that the cluster no longer has, and then lets go of it, so
+// that another cluster may have it. If the cluster has it again meanwhile, it keeps it, and everything is made again.
 func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	p, err := handler.FindProvider(ctx, h.State, name)
 	if err != nil {
@@ -44,9 +44,14 @@ func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name
 	return h.commitDetached(ctx, of, p, name, history)
 }
 
-// commitDetached commits that the cluster no longer has a provider, unless somebody has changed its providers meanwhile.
+// commitDetached commits that the cluster no longer has a provider, unless somebody has changed its providers
+// meanwhile.
 func (h *Handler) commitDetached(
-	ctx context.Context, of *cluster.ClusterProviders, p *cluster.CapacityProvider, name string, history *cluster.ScalingHistory,
+	ctx context.Context,
+	of *cluster.ClusterProviders,
+	p *cluster.CapacityProvider,
+	name string,
+	history *cluster.ScalingHistory,
 ) error {
 	next := *of
 	next.Rev++
@@ -65,7 +70,8 @@ func (h *Handler) commitDetached(
 	return cluster.Wrap(err, "letting go of it")
 }
 
-// endProtection releases the instances of a group that Berth has protected from scale-in, and lets nobody protect them again.
+// endProtection releases the instances of a group that Berth has protected from scale-in, and lets nobody protect them
+// again.
 func (h *Handler) endProtection(ctx context.Context, clusterName, group string) error {
 	rows, err := h.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
 	if err != nil {
@@ -95,7 +101,10 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 	if len(protected) == 0 {
 		return nil
 	}
-	return cluster.Wrap(h.Groups.SetInstanceProtection(ctx, group, protected, false), "ending the protection of instances")
+	return cluster.Wrap(
+		h.Groups.SetInstanceProtection(ctx, group, protected, false),
+		"ending the protection of instances",
+	)
 }
 
 // undrainAll lets the instances that consolidation was emptying take tasks again.

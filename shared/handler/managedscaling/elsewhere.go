@@ -11,9 +11,9 @@ import (
 	"berth/shared/state"
 )
 
-// decide decides about a provider. If the decision treats instances as useless because they have not registered, the other
-// clusters are checked first, and it decides again if one has them. Before anything is done about them ECS is asked, too,
-// because the event of a registration may be lost.
+// decide decides about a provider. If the decision treats instances as useless because they have not registered, the
+// other clusters are checked first, and it decides again if one has them. Before anything is done about them ECS is
+// asked, too, because the event of a registration may be lost.
 func (r *round) decide(
 	ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old *cluster.ScalingHistory,
 ) (scaling.Decision, error) {
@@ -45,7 +45,14 @@ func (r *round) decide(
 }
 
 // findElsewhere adds those EC2 instances to found that a cluster other than own has, according to the state.
-func findElsewhere(ctx context.Context, store state.Store, names []string, own string, ids []string, found map[string]string) error {
+func findElsewhere(
+	ctx context.Context,
+	store state.Store,
+	names []string,
+	own string,
+	ids []string,
+	found map[string]string,
+) error {
 	for _, name := range names {
 		for _, id := range ids {
 			if name == own {
@@ -63,7 +70,8 @@ func findElsewhere(ctx context.Context, store state.Store, names []string, own s
 	return nil
 }
 
-// isRegistered reports whether an EC2 instance has registered with a cluster and is still there, according to the state.
+// isRegistered reports whether an EC2 instance has registered with a cluster and is still there, according to the
+// state.
 func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID string) (bool, error) {
 	row, err := store.Get(ctx, state.AliasKey(clusterName, ec2ID))
 	if err != nil {

@@ -24,27 +24,32 @@ func readInstance(ctx context.Context, store state.Store, clusterName, id string
 
 // markReleasable records which group may take the instances; the empty name records that none may.
 //
-// Whoever then places a task on one knows of it, and protects the instance before the task starts (C6). Decisions that are
-// under way do not know: narrowing the cluster makes them void.
+// Whoever then places a task on one knows of it, and protects the instance before the task starts (C6). Decisions that
+// are under way do not know: narrowing the cluster makes them void.
 func markReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
 	for batch := range slices.Chunk(ids, state.MaxWrites) {
 		err := state.RetryRaces("noting which instances may be taken", func() error {
-			return state.CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) (writes []state.Write, err error) {
-				for _, id := range batch {
-					i, err := readInstance(ctx, store, clusterName, id)
-					if err != nil {
-						return nil, err
+			return state.CommitNarrowingAll(
+				ctx,
+				store,
+				clusterName,
+				func(stamp int64) (writes []state.Write, err error) {
+					for _, id := range batch {
+						i, err := readInstance(ctx, store, clusterName, id)
+						if err != nil {
+							return nil, err
+						}
+						if i == nil || i.Gone() || i.ReleasedIn == group {
+							continue
+						}
+						next := *i
+						next.Rev++
+						next.Stamp, next.ReleasedIn = stamp, group
+						writes = append(writes, state.Write{Put: &next})
 					}
-					if i == nil || i.Gone() || i.ReleasedIn == group {
-						continue
-					}
-					next := *i
-					next.Rev++
-					next.Stamp, next.ReleasedIn = stamp, group
-					writes = append(writes, state.Write{Put: &next})
-				}
-				return writes, nil
-			})
+					return writes, nil
+				},
+			)
 		})
 		if err != nil {
 			return err

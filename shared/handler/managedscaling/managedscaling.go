@@ -33,8 +33,8 @@ type Handler struct {
 	rotation handler.Rotation
 }
 
-// Schedule checks the capacity providers, and then reconciles every cluster that has some, as far as the invocation's time
-// goes.
+// Schedule checks the capacity providers, and then reconciles every cluster that has some, as far as the invocation's
+// time goes.
 func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
@@ -45,8 +45,9 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	}))
 }
 
-// Messages handles events of alarms, and of instances whose termination waits for the lifecycle hook. It returns the ids of
-// the messages to deliver again. An event only means that its cluster must be looked at before the minute is over.
+// Messages handles events of alarms, and of instances whose termination waits for the lifecycle hook. It returns the
+// ids of the messages to deliver again. An event only means that its cluster must be looked at before the minute is
+// over.
 func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(handler.EventsHandled, len(messages))
 	subjects := map[string]bool{} // alarms that fired, groups with a termination
@@ -162,8 +163,8 @@ type clusterReport struct {
 	failed, unattached []error
 	// reasons say why providers are not attached.
 	reasons map[string]string
-	// isPending reports that the attachments cannot be concluded yet: a group must be checked first, or another environment
-	// is at work.
+	// isPending reports that the attachments cannot be concluded yet: a group must be checked first, or another
+	// environment is at work.
 	isPending bool
 }
 
@@ -172,7 +173,8 @@ func (h *Handler) add(r *clusterReport, clusterName, provider string, err error)
 	switch {
 	case err == nil:
 	case isLostRace(err):
-		handler.Logger(h.Log).Info("another environment scales it at the same time, and goes on", "cluster", clusterName, "provider", provider)
+		handler.Logger(h.Log).
+			Info("another environment scales it at the same time, and goes on", "cluster", clusterName, "provider", provider)
 		r.isPending = true
 	case errors.As(err, &reason):
 		if r.reasons == nil {
@@ -202,19 +204,23 @@ func asNotAttached(err error) error {
 	return notAttached{err}
 }
 
-// conclude writes what has become of the attachments, if that has changed. Other failures are not theirs: they are tried
-// again the next minute. Failed has the reasons by provider.
+// conclude writes what has become of the attachments, if that has changed. Other failures are not theirs: they are
+// tried again the next minute. Failed has the reasons by provider.
 func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, failed map[string]string) error {
 	next := *of
 	if next.Status, next.AttachmentProblems = cluster.AttachmentsFailed, failed; len(failed) == 0 {
 		next.Status, next.Detaching = cluster.AttachmentsComplete, nil
 	}
-	if next.Status == of.Status && maps.Equal(next.AttachmentProblems, of.AttachmentProblems) && len(next.Detaching) == len(of.Detaching) {
+	if next.Status == of.Status && maps.Equal(next.AttachmentProblems, of.AttachmentProblems) &&
+		len(next.Detaching) == len(of.Detaching) {
 		return nil
 	}
 	next.Rev++
 	_, err := h.State.Write(ctx, state.Write{Put: &next})
-	return cluster.Wrap(state.IgnoreConflict(err), "writing the attachments' status") // a change by others is looked at again
+	return cluster.Wrap(
+		state.IgnoreConflict(err),
+		"writing the attachments' status",
+	) // a change by others is looked at again
 }
 
 // concludeUnreadable concludes the attachments if not even the groups can be described, and that will not change.

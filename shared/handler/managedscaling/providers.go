@@ -12,8 +12,8 @@ import (
 	"berth/shared/state"
 )
 
-// checkProviders checks the capacity providers themselves, whether a cluster has them or not: whether the groups of new and
-// changed providers can be scaled, and whether the clusters that have them still exist.
+// checkProviders checks the capacity providers themselves, whether a cluster has them or not: whether the groups of new
+// and changed providers can be scaled, and whether the clusters that have them still exist.
 func (h *Handler) checkProviders(ctx context.Context) error {
 	all, err := handler.ListProviders(ctx, h.State)
 	if err != nil {
@@ -25,7 +25,10 @@ func (h *Handler) checkProviders(ctx context.Context) error {
 			continue
 		}
 		if p.CheckPending {
-			failed = append(failed, cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name))
+			failed = append(
+				failed,
+				cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name),
+			)
 		}
 		for _, name := range p.Clusters {
 			err := h.removeFromDeletedCluster(ctx, p, name)
@@ -35,8 +38,8 @@ func (h *Handler) checkProviders(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// removeFromDeletedCluster takes a provider from a cluster, if that was deleted. What was made for the provider was forgotten
-// with the cluster, so everything that there may be is removed.
+// removeFromDeletedCluster takes a provider from a cluster, if that was deleted. What was made for the provider was
+// forgotten with the cluster, so everything that there may be is removed.
 func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.CapacityProvider, clusterName string) error {
 	row, err := h.State.Get(ctx, state.Key{Cluster: clusterName, Sort: state.PrefixMeta})
 	if meta, ok := row.(*state.Meta); err != nil || ok && meta != nil {
@@ -80,8 +83,8 @@ func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider
 	return state.IgnoreConflict(err)
 }
 
-// checkGroup says why a provider's group cannot be scaled; empty if it can. Then it gets the tag of managed scaling, so that
-// others leave its size alone (C7).
+// checkGroup says why a provider's group cannot be scaled; empty if it can. Then it gets the tag of managed scaling, so
+// that others leave its size alone (C7).
 func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (why string, err error) {
 	found, err := h.Groups.DescribeGroups(ctx, []string{p.Group})
 	if err != nil {

@@ -36,7 +36,12 @@ type round struct {
 
 // readRound reads the providers, the groups, and the cluster last, so that it shows what has changed in the meantime.
 func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (*round, error) {
-	r := &round{Handler: h, of: of, rows: map[string]*cluster.CapacityProvider{}, groups: map[string]*cluster.AutoScalingGroup{}}
+	r := &round{
+		Handler: h,
+		of:      of,
+		rows:    map[string]*cluster.CapacityProvider{},
+		groups:  map[string]*cluster.AutoScalingGroup{},
+	}
 	var names []string
 	for _, name := range of.Providers {
 		p, err := handler.FindProvider(ctx, h.State, name)
@@ -64,8 +69,8 @@ func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (
 	return r, err
 }
 
-// readUpdates returns the updates that upgrade the nodes of a cluster's groups, by the group's name. Nothing is taken from
-// these groups, and their maximum is the update's.
+// readUpdates returns the updates that upgrade the nodes of a cluster's groups, by the group's name. Nothing is taken
+// from these groups, and their maximum is the update's.
 func readUpdates(ctx context.Context, store state.Store, clusterName string) (map[string]*cluster.Update, error) {
 	rows, err := store.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
 	if err != nil {
@@ -140,12 +145,17 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}
 	return errors.Join(
-		state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr), e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats),
-		state.IgnoreConflict(r.emitEvents(ctx, p, events)))
+		state.IgnoreConflict(
+			claimErr,
+		),
+		state.IgnoreConflict(actErr),
+		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats),
+		state.IgnoreConflict(r.emitEvents(ctx, p, events)),
+	)
 }
 
-// claimInstances names the provider on those of its group's instances for which ECS names none, so that tasks are placed
-// there. That comes before any decision: on an instance that is not the provider's yet, no task seems to fit.
+// claimInstances names the provider on those of its group's instances for which ECS names none, so that tasks are
+// placed there. That comes before any decision: on an instance that is not the provider's yet, no task seems to fit.
 func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) error {
 	inGroup := map[string]bool{}
 	for _, i := range g.Instances {
@@ -153,7 +163,8 @@ func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider,
 	}
 	unclaimed := map[string]bool{}
 	for id, v := range r.snap.Instances {
-		if v.Instance != nil && !v.Gone() && inGroup[v.EC2InstanceID] && v.CapacityProvider() != p.Name && v.Provider == "" {
+		if v.Instance != nil && !v.Gone() && inGroup[v.EC2InstanceID] && v.CapacityProvider() != p.Name &&
+			v.Provider == "" {
 			unclaimed[id] = true
 		}
 	}
@@ -166,8 +177,9 @@ func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider,
 	return r.refreshSnapshot(ctx, ids)
 }
 
-// refreshDrains asks ECS about the instances that consolidation is emptying or has ended to empty. An order may have taken
-// effect although no answer and no event said so, and the row of such an instance would leave it DRAINING for ever.
+// refreshDrains asks ECS about the instances that consolidation is emptying or has ended to empty. An order may have
+// taken effect although no answer and no event said so, and the row of such an instance would leave it DRAINING for
+// ever.
 func (r *round) refreshDrains(ctx context.Context, drains []cluster.Drain) error {
 	var ids []string
 	for _, d := range drains {

@@ -19,12 +19,13 @@ type execution struct {
 	*Handler
 	group  *cluster.NodeGroup
 	update *cluster.Update
-	// seen are the group's sizes that the actions were decided on, current what they are after those carried out so far.
+	// seen are the group's sizes that the actions were decided on, current what they are after those carried out so
+	// far.
 	seen, current cluster.Sizes
 }
 
-// run carries out the actions. What fails for now is tried again the next minute; what is refused for good makes the update
-// fail.
+// run carries out the actions. What fails for now is tried again the next minute; what is refused for good makes the
+// update fail.
 func (e *execution) run(ctx context.Context, actions []nodegroup.Action) error {
 	var failed []error
 	var last *cluster.UpdateError
@@ -124,8 +125,8 @@ func (e *execution) createTemplate(ctx context.Context) error {
 	return err
 }
 
-// describeUnchanged returns the group as it is now. It returns nil if its sizes are not those any more that the action was
-// decided on: the next minute sees what somebody else has made of them.
+// describeUnchanged returns the group as it is now. It returns nil if its sizes are not those any more that the action
+// was decided on: the next minute sees what somebody else has made of them.
 func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScalingGroup, error) {
 	name := e.group.AutoScalingGroup
 	groups, err := e.Auto.DescribeGroups(ctx, []string{name})
@@ -135,7 +136,8 @@ func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScaling
 	return groups[0], nil
 }
 
-// resize sets what changes of the maximum and the desired capacity. The rest is not sent, so that it stays as others set it.
+// resize sets what changes of the maximum and the desired capacity. The rest is not sent, so that it stays as others
+// set it.
 func (e *execution) resize(ctx context.Context, a nodegroup.Action) error {
 	if auto, err := e.describeUnchanged(ctx); err != nil || auto == nil {
 		return err

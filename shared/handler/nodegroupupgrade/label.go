@@ -14,8 +14,8 @@ import (
 	"berth/shared/state"
 )
 
-// labelActiveGroups labels the nodes of ACTIVE node groups that lack a label: those that were there before the node group,
-// and those that were launched since. It asks Auto Scaling once for all groups.
+// labelActiveGroups labels the nodes of ACTIVE node groups that lack a label: those that were there before the node
+// group, and those that were launched since. It asks Auto Scaling once for all groups.
 func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, active []*cluster.NodeGroup) error {
 	var names []string
 	for _, g := range active {
@@ -36,7 +36,10 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 	for _, g := range active {
 		for _, auto := range found {
 			if auto.Name == g.AutoScalingGroup {
-				failed = append(failed, cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name))
+				failed = append(
+					failed,
+					cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name),
+				)
 			}
 		}
 	}
@@ -44,11 +47,17 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 }
 
 // labelGroup labels the nodes of a group that lack a label. A permanent refusal concerns one node only.
-func (h *Handler) labelGroup(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows) error {
+func (h *Handler) labelGroup(
+	ctx context.Context,
+	g *cluster.NodeGroup,
+	auto *cluster.AutoScalingGroup,
+	rows *nodegroup.Rows,
+) error {
 	lastUpdate := sync.OnceValues(func() (*cluster.Update, error) { return readUpdate(ctx, h.State, g, g.Update) })
 	for _, i := range auto.Instances {
 		node := rows.Instance(i.ID)
-		if nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.InService || node == nil || !node.Available() || !nodegroup.LacksLabels(g, node) {
+		if nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.InService || node == nil || !node.Available() ||
+			!nodegroup.LacksLabels(g, node) {
 			continue
 		}
 		labels, err := nodegroup.GroupLabels(g), error(nil)
@@ -61,7 +70,8 @@ func (h *Handler) labelGroup(ctx context.Context, g *cluster.NodeGroup, auto *cl
 			err = h.putLabels(ctx, g.Cluster, node, labels)
 		}
 		if cluster.PermanentError(err) != nil {
-			handler.Logger(h.Log).Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error", err)
+			handler.Logger(h.Log).
+				Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error", err)
 		} else if err != nil {
 			return fmt.Errorf("node %s: %w", i.ID, err)
 		}
@@ -89,8 +99,8 @@ func (h *Handler) templateLabels(
 // imageCache has the images of launch template versions, which never change.
 type imageCache map[string]string
 
-// get returns the image that a launch template version names. It is empty if the version is gone, or names a parameter: that
-// may stand for another image later.
+// get returns the image that a launch template version names. It is empty if the version is gone, or names a parameter:
+// that may stand for another image later.
 func (c *imageCache) get(ctx context.Context, templates handler.LaunchTemplates, template string) (string, error) {
 	if image, known := (*c)[template]; known || template == "" {
 		return image, nil
@@ -110,15 +120,16 @@ func (c *imageCache) get(ctx context.Context, templates handler.LaunchTemplates,
 	return image, nil
 }
 
-// labelUpdated labels the nodes that were made from the update's launch template version and lack a label of its target or of
-// the node group. That makes them Ready, in the instances as well.
+// labelUpdated labels the nodes that were made from the update's launch template version and lack a label of its target
+// or of the node group. That makes them Ready, in the instances as well.
 func (h *Handler) labelUpdated(
 	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, template string, instances []nodegroup.Instance,
 ) error {
 	labels := nodegroup.GroupLabels(g)
 	maps.Copy(labels, nodegroup.TargetLabels(u))
 	for k, i := range instances {
-		if template == "" || i.Template != template || i.Row == nil || !i.Row.Available() || nodegroup.HasAttributes(i.Row, labels) {
+		if template == "" || i.Template != template || i.Row == nil || !i.Row.Available() ||
+			nodegroup.HasAttributes(i.Row, labels) {
 			continue
 		}
 		if err := h.putLabels(ctx, g.Cluster, i.Row, labels); err != nil {
@@ -133,10 +144,18 @@ func (h *Handler) labelUpdated(
 	return nil
 }
 
-// putLabels gives a node the labels that it lacks, the image's last: a node that has that one lacks none. It reads the node
-// at once, so that the state does not wait for ECS's event.
-func (h *Handler) putLabels(ctx context.Context, clusterName string, node *cluster.Instance, labels map[string]string) error {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(name string) bool { return name == nodegroup.LabelImage })
+// putLabels gives a node the labels that it lacks, the image's last: a node that has that one lacks none. It reads the
+// node at once, so that the state does not wait for ECS's event.
+func (h *Handler) putLabels(
+	ctx context.Context,
+	clusterName string,
+	node *cluster.Instance,
+	labels map[string]string,
+) error {
+	names := slices.DeleteFunc(
+		slices.Sorted(maps.Keys(labels)),
+		func(name string) bool { return name == nodegroup.LabelImage },
+	)
 	changed := false
 	for _, name := range append(names, nodegroup.LabelImage) {
 		if value := labels[name]; value != "" && node.Attributes[name] != value {

@@ -59,7 +59,11 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 }
 
 // customTarget completes a target that a launch template version of the user's own stands for.
-func customTarget(ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
+func customTarget(
+	ctx context.Context,
+	templates handler.LaunchTemplates,
+	t cluster.UpdateTarget,
+) (cluster.UpdateTarget, error) {
 	lt, err := templates.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
 	if err != nil {
 		return t, fmt.Errorf("describing the launch template: %w", err)
@@ -91,7 +95,9 @@ func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error 
 	ended.EndedAt = h.Clock.Now()
 	sizes, err := h.resizeGroup(ctx, g, *u.Sizes)
 	if why := cluster.PermanentError(err); why != nil {
-		ended.Status, ended.Errors = cluster.UpdateFailed, []cluster.UpdateError{nodegroup.RefusalError(why, g.AutoScalingGroup)}
+		ended.Status, ended.Errors = cluster.UpdateFailed, []cluster.UpdateError{
+			nodegroup.RefusalError(why, g.AutoScalingGroup),
+		}
 		return h.finishUpdate(ctx, &next, &ended)
 	}
 	if err != nil {
@@ -101,9 +107,13 @@ func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error 
 	return h.finishUpdate(ctx, &next, &ended)
 }
 
-// resizeGroup gives the group its new sizes. The desired capacity stays as managed scaling has set it, unless the caller says
-// otherwise.
-func (h *Handler) resizeGroup(ctx context.Context, g *cluster.NodeGroup, c cluster.SizesChange) (s cluster.Sizes, err error) {
+// resizeGroup gives the group its new sizes. The desired capacity stays as managed scaling has set it, unless the
+// caller says otherwise.
+func (h *Handler) resizeGroup(
+	ctx context.Context,
+	g *cluster.NodeGroup,
+	c cluster.SizesChange,
+) (s cluster.Sizes, err error) {
 	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil {
 		return s, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
@@ -118,8 +128,8 @@ func (h *Handler) resizeGroup(ctx context.Context, g *cluster.NodeGroup, c clust
 	return s, cluster.Wrap(h.Updates.SetSizes(ctx, auto.Name, c), "resizing Auto Scaling group %s", auto.Name)
 }
 
-// deleteGroup deletes the rows of a DELETING node group, its own last, so that what is left after a crash is found again.
-// It deletes its own row only as it was read: somebody may have made a node group of the same name since.
+// deleteGroup deletes the rows of a DELETING node group, its own last, so that what is left after a crash is found
+// again. It deletes its own row only as it was read: somebody may have made a node group of the same name since.
 func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	updates, err := h.State.List(ctx, state.Prefix(g.Cluster, state.PrefixUpdate+g.Name+"#"))
 	if err != nil {
@@ -145,5 +155,7 @@ func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	}
 	key := state.KeyOf(g)
 	writes = append(writes, state.Write{Delete: &key, Rev: g.Rev})
-	return state.IgnoreConflict(h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
+	return state.IgnoreConflict(
+		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}),
+	)
 }

@@ -46,7 +46,9 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 		return goneObservation(g, u), nil
 	}
 	auto := groups[0]
-	o := &observation{group: nodegroup.Group{Name: auto.Name, Sizes: sizesOf(auto), Zones: auto.Zones, Template: auto.Template}}
+	o := &observation{
+		group: nodegroup.Group{Name: auto.Name, Sizes: sizesOf(auto), Zones: auto.Zones, Template: auto.Template},
+	}
 	if auto.OwnTemplates && u.Phase != cluster.PhaseRestore {
 		return o, cluster.Errorf(cluster.CodeInvalidRequest, "%s", nodegroup.OwnTemplatesMessage(auto.Name))
 	}
@@ -87,7 +89,12 @@ func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
 
 // readLaunches reads the launch template version that was made for the update, and the launches that failed.
 // An update that has failed needs neither.
-func (h *Handler) readLaunches(ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup, to *nodegroup.Group) error {
+func (h *Handler) readLaunches(
+	ctx context.Context,
+	u *cluster.Update,
+	auto *cluster.AutoScalingGroup,
+	to *nodegroup.Group,
+) error {
 	if u.Phase == cluster.PhaseRestore {
 		return nil
 	}
@@ -111,9 +118,14 @@ func (h *Handler) readLaunches(ctx context.Context, u *cluster.Update, auto *clu
 	return cluster.Wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
 }
 
-// baseTemplate returns the version that the group launched when the update began, by number: what $Default is may change,
-// and EC2 makes a version only from a numbered one (EC2 API reference, CreateLaunchTemplateVersion).
-func baseTemplate(ctx context.Context, templates handler.LaunchTemplates, u *cluster.Update, auto *cluster.AutoScalingGroup) (cluster.TemplateRef, error) {
+// baseTemplate returns the version that the group launched when the update began, by number: what $Default is may
+// change, and EC2 makes a version only from a numbered one (EC2 API reference, CreateLaunchTemplateVersion).
+func baseTemplate(
+	ctx context.Context,
+	templates handler.LaunchTemplates,
+	u *cluster.Update,
+	auto *cluster.AutoScalingGroup,
+) (cluster.TemplateRef, error) {
 	ref := nodegroup.ParseTemplate(cmp.Or(u.OriginalTemplate, auto.Template))
 	if _, err := strconv.Atoi(ref.Version); err == nil {
 		return ref, nil
@@ -147,9 +159,14 @@ func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName,
 	return cluster.Wrap(err, "listing %s", prefix)
 }
 
-// adoptUnknown asks ECS about instances that are in service and have no row: the event of their registration may be lost.
-// Without an answer nothing is decided, unless ECS refuses to give one.
-func (h *Handler) adoptUnknown(ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows) error {
+// adoptUnknown asks ECS about instances that are in service and have no row: the event of their registration may be
+// lost. Without an answer nothing is decided, unless ECS refuses to give one.
+func (h *Handler) adoptUnknown(
+	ctx context.Context,
+	clusterName string,
+	auto *cluster.AutoScalingGroup,
+	rows *nodegroup.Rows,
+) error {
 	isUnknown := func(i cluster.GroupInstance) bool {
 		return nodegroup.LifecycleOf(i.Lifecycle) == nodegroup.InService && rows.Instance(i.ID) == nil
 	}
@@ -165,14 +182,21 @@ func (h *Handler) adoptUnknown(ctx context.Context, clusterName string, auto *cl
 		err = h.readRows(ctx, rows, clusterName, state.PrefixInstance)
 	}
 	if cluster.PermanentError(err) != nil {
-		handler.Logger(h.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
+		handler.Logger(h.Log).
+			Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
 		return nil
 	}
 	return cluster.Wrap(err, "looking for instances of Auto Scaling group %s that nobody has told of", auto.Name)
 }
 
 // isGrowing reports whether managed scaling is raising the group's desired capacity, see [nodegroup.IsGrowing].
-func isGrowing(ctx context.Context, store state.Store, u *cluster.Update, group string, clock handler.Clock) (bool, error) {
+func isGrowing(
+	ctx context.Context,
+	store state.Store,
+	u *cluster.Update,
+	group string,
+	clock handler.Clock,
+) (bool, error) {
 	use, err := handler.ReadGroupUse(ctx, store, group)
 	if err != nil || use.Provider == "" {
 		return false, err
@@ -191,8 +215,8 @@ func isGrowing(ctx context.Context, store state.Store, u *cluster.Update, group 
 
 // roomCheck returns a function that says why the rest of the cluster has no room for the load of some nodes (N7).
 //
-// The function reads the cluster when it is first called, because only updates of nodes in upgrade domains call it. If the
-// cluster cannot be read, that is the answer: the update waits.
+// The function reads the cluster when it is first called, because only updates of nodes in upgrade domains call it. If
+// the cluster cannot be read, that is the answer: the update waits.
 func roomCheck(ctx context.Context, store state.Store, clusterName string) func(leaving []string) string {
 	var snap *snapshot.Snapshot
 	var movers map[string]moves.Owner
