@@ -90,20 +90,20 @@ type ServiceStatus struct {
 	BlockedSince time.Time  `json:"bs,omitzero"`
 	// Moving is set if tasks are moving to other instances, or will once the service is steady.
 	Moving bool `json:"mo,omitempty"`
-	// Targets are the instances that tasks were stopped for and are to start on, until TargetsUntil.
-	Targets      []string  `json:"tt,omitempty"`
-	TargetsUntil time.Time `json:"tu,omitzero"`
-	// GaveUp is set if such a task found no room there in time. No task is stopped before its replacement starts until
+	// MoveTargets are the instances that tasks were stopped for and are to start on, until MoveTargetsUntil.
+	MoveTargets      []string  `json:"tt,omitempty"`
+	MoveTargetsUntil time.Time `json:"tu,omitzero"`
+	// MoveGaveUp is set if such a task found no room there in time. No task is stopped before its replacement starts until
 	// something changes.
-	GaveUp bool `json:"gu,omitempty"`
+	MoveGaveUp bool `json:"gu,omitempty"`
 	// Unrepaired says which rule tasks violate where they are, if no set of moves repairs it.
 	Unrepaired string `json:"un,omitempty"`
 	// Rebalancing is set while tasks move to balance the zones (S13).
 	Rebalancing bool `json:"rz,omitempty"`
 
-	// Said are the keys of events that are not repeated until their cause is over or 6 hours have passed, and when the events
+	// EmittedKeys are the keys of events that are not repeated until their cause is over or 6 hours have passed, and when the events
 	// were emitted (S12).
-	Said map[string]time.Time `json:"sy,omitempty"`
+	EmittedKeys map[string]time.Time `json:"sy,omitempty"`
 	// Events is how many service events were written: the ring's next position.
 	Events int `json:"ev,omitempty"`
 }

@@ -14,9 +14,9 @@ type Target struct {
 	Owner         string         `json:"o"`
 	Service       string         `json:"sv"` // name
 	Registrations []Registration `json:"rg"`
-	// Told reports that the service's events have the registration, ToldDrain that they have its end.
-	Told      bool `json:"to,omitempty"`
-	ToldDrain bool `json:"td,omitempty"`
+	// RegistrationEmitted reports that the service's events have the registration, DrainEmitted that they have its end.
+	RegistrationEmitted bool `json:"to,omitempty"`
+	DrainEmitted        bool `json:"td,omitempty"`
 }
 
 // Registration is a task in one target group or Cloud Map service.

@@ -64,14 +64,14 @@ func (d *serviceDraft) emit(key string, now time.Time, e service.Event) {
 
 // keepPlacementKeys forgets all event keys about placing except these: what they were about is over.
 func (d *serviceDraft) keepPlacementKeys(keys ...string) {
-	kept := maps.Clone(d.row.Said)
+	kept := maps.Clone(d.row.EmittedKeys)
 	maps.DeleteFunc(kept, func(key string, _ time.Time) bool {
 		return strings.HasPrefix(key, service.PlacementKeyPrefix) && !slices.Contains(keys, key)
 	})
 	if len(kept) == 0 {
 		kept = nil
 	}
-	d.row.Said = kept
+	d.row.EmittedKeys = kept
 }
 
 // writeDraft writes the service's row, its new events and the rows that go with it into the open commit, and continues the
@@ -142,9 +142,9 @@ func markEmitted(commits *plan.Builder, targets []*cluster.Target) {
 		for _, r := range t.Registrations {
 			switch r.State {
 			case cluster.Registered, cluster.RegistrationFailed:
-				next.Told = true
+				next.RegistrationEmitted = true
 			case cluster.Deregistered:
-				next.Told, next.ToldDrain = true, true
+				next.RegistrationEmitted, next.DrainEmitted = true, true
 			}
 		}
 		commits.KeepTogether(1)

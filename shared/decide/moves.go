@@ -91,7 +91,7 @@ type mover struct {
 }
 
 // MoverOf returns the service as moves of its tasks are planned. Moves that its percentages never allow are not planned at all,
-// so that they do not hinder others. GaveUp reports that stopping a task first has come to nothing, and is not tried.
+// so that they do not hinder others. gaveUp reports that stopping a task first has come to nothing, and is not tried.
 func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner {
 	least, most := s.Bounds(s.Desired)
 	startFirst := gaveUp || least >= s.Desired
@@ -109,7 +109,7 @@ func newMovers(view *clusterView, retry bool) []*mover {
 		s := governed[name]
 		def := view.snap.Definitions[s.Deployment.TaskDefinition]
 		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
-			gaveUp := s.GaveUp && !retry
+			gaveUp := s.MoveGaveUp && !retry
 			of := MoverOf(s, serviceRequest(view, s, def, 1).Spec, gaveUp)
 			movers = append(movers, &mover{Owner: of, service: s, definition: def, gaveUp: gaveUp})
 		}
@@ -265,12 +265,12 @@ func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired 
 	s := view.snap.Services[m.service.Name]
 	next := *s
 	next.Moving, next.Unrepaired = m.moving, unrepaired
-	next.GaveUp = m.gaveUp
+	next.MoveGaveUp = m.gaveUp
 	if end := firstProtectionEnd(view, s); unrepaired != "" && !end.IsZero() {
 		commits.ScheduleDue(state.DueService, s.Name, end)
 	}
 	if len(m.targets) > 0 {
-		next.Targets, next.TargetsUntil = slices.Concat(s.Targets, m.targets), view.now.Add(targetsTimeout)
+		next.MoveTargets, next.MoveTargetsUntil = slices.Concat(s.MoveTargets, m.targets), view.now.Add(targetsTimeout)
 	}
 	draft := newDraft(s, &next)
 	if len(m.begun) > 0 {
@@ -286,7 +286,7 @@ func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired 
 
 // clearMoves takes everything about moves out of the row of a service that no rule asks to move any more.
 func clearMoves(s *cluster.Service) {
-	s.Moving, s.Unrepaired, s.Targets, s.GaveUp = false, "", nil, false
+	s.Moving, s.Unrepaired, s.MoveTargets, s.MoveGaveUp = false, "", nil, false
 }
 
 // firstProtectionEnd returns when the first protection of the service's tasks expires, or zero if none is protected.

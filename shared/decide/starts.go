@@ -40,7 +40,7 @@ func startTasks(view *clusterView, commits *plan.Builder, s *cluster.Service, p 
 	case len(p.HeldRevisions) > 0 && draft.row.Blocked == nil:
 		draft.row.Blocked = s.Blocked
 	case len(demands) == 0:
-		draft.row.Targets = nil
+		draft.row.MoveTargets = nil
 	}
 	return out
 }
@@ -50,7 +50,7 @@ func satisfyDemand(view *clusterView, commits *plan.Builder, d *demand, draft *s
 	if d.definition == nil {
 		return out
 	}
-	if len(d.service.Targets) > 0 && d.revision.ID == d.service.Deployment.ID {
+	if len(d.service.MoveTargets) > 0 && d.revision.ID == d.service.Deployment.ID {
 		out.placed = startOnTargets(view, commits, d, draft)
 	}
 	if d.count() == 0 {
@@ -152,12 +152,12 @@ func addRefusal(view *clusterView, s *cluster.Service, g *cluster.Diagnosis) {
 // until the service's time for that is over. The demand keeps what may be placed anywhere.
 func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
 	s := d.service
-	draft.row.Targets = nil
-	if !view.now.Before(s.TargetsUntil) {
-		draft.row.GaveUp = true
+	draft.row.MoveTargets = nil
+	if !view.now.Before(s.MoveTargetsUntil) {
+		draft.row.MoveGaveUp = true
 		return false
 	}
-	left := slices.Clone(s.Targets)
+	left := slices.Clone(s.MoveTargets)
 	for _, unbuffered := range []bool{true, false} {
 		r := d.request(view, anyProvider(s), min(d.count(), len(left)))
 		r.Instances, r.Unexplained, r.Unbuffered, r.Seed = left, true, unbuffered, commits.Seed(s.Name)
@@ -177,8 +177,8 @@ func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *
 	}
 	held := min(d.start.Count, len(left))
 	if held > 0 {
-		draft.row.Targets = left[:held]
-		commits.ScheduleDue(state.DueService, s.Name, s.TargetsUntil)
+		draft.row.MoveTargets = left[:held]
+		commits.ScheduleDue(state.DueService, s.Name, s.MoveTargetsUntil)
 	}
 	d.start.Count -= held
 	return placed

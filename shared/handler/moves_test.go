@@ -508,7 +508,7 @@ func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
 	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i002"})
 	want(t, "error", err, nil)
 	w.advance(time.Second)
-	to := w.service("web").Service.Targets
+	to := w.service("web").Service.MoveTargets
 	want(t, "instances that a task was stopped for", len(to), 1)
 	w.ecs.change("i000", func(i *cluster.Instance) { i.Registered.Metrics = nil })
 	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "", "berth:metrics": "connections=6"})

@@ -81,7 +81,7 @@ func TestPlacement_Targets(t *testing.T) {
 		wantCount(t, "outbox items", w.items(), 2)
 		w.set(registered)
 		wantEvent(t, w.events("web"), "(service web) registered 2 targets in (target-group "+blue.TargetGroup+")")
-		want(t, "told", w.targets()[0].Told, true)
+		want(t, "told", w.targets()[0].RegistrationEmitted, true)
 		want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
 		n := len(w.events("web"))
 		w.set(registered)
@@ -551,5 +551,5 @@ func TestPlacement_Repeats(t *testing.T) {
 	want(t, "times it was said after 6 hours", said(), 2)
 	w.instances("i", 1, 4096, 8192)
 	wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
-	want(t, "said of what is over", len(w.service("web").Service.Said), 0)
+	want(t, "said of what is over", len(w.service("web").Service.EmittedKeys), 0)
 }

@@ -189,13 +189,13 @@ func testRoundTrip(t *testing.T, s state.Store) {
 			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
 			ServiceStatus: cluster.ServiceStatus{
 				Older: []cluster.Deployment{{UpdatedAt: at}},
-				Last:  &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, Said: map[string]time.Time{"x": at},
+				Last:  &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, EmittedKeys: map[string]time.Time{"x": at},
 			},
 		}
 		put(t, s, deep)
 		read := get(t, s, state.KeyOf(deep)).(*cluster.Service)
 		for where, got := range map[string]time.Time{
-			"a list": read.Older[0].UpdatedAt, "a pointer": read.Last.CreatedAt, "a map": read.Said["x"],
+			"a list": read.Older[0].UpdatedAt, "a pointer": read.Last.CreatedAt, "a map": read.EmittedKeys["x"],
 		} {
 			if !got.Equal(at) || got.Location() != time.UTC {
 				t.Errorf("time in %s %v, want %v in UTC", where, got, at.UTC())

@@ -11,7 +11,7 @@ import (
 // repeatAfter is how long an event with the same key is not emitted again.
 const repeatAfter = 6 * time.Hour
 
-// PlacementKeyPrefix starts the event keys in [cluster.Service.Said] that belong to the caller.
+// PlacementKeyPrefix starts the event keys in [cluster.Service.EmittedKeys] that belong to the caller.
 const PlacementKeyPrefix = "place/"
 
 // keyedEvent is an event that is not repeated while its cause lasts (S12). An event without a key is always emitted.
@@ -32,17 +32,17 @@ func emit(s *cluster.Service, events []keyedEvent, now time.Time) (due []Event) 
 
 // MarkEmitted reports whether the event with a key is due, and marks it as emitted if it is. It is not due if it was emitted
 // within the last 6 hours and its cause has lasted since. The caller removes keys whose cause is over from
-// [cluster.Service.Said].
+// [cluster.Service.EmittedKeys].
 func MarkEmitted(s *cluster.Service, key string, now time.Time) bool {
-	if at, ok := s.Said[key]; ok && now.Sub(at) < repeatAfter {
+	if at, ok := s.EmittedKeys[key]; ok && now.Sub(at) < repeatAfter {
 		return false
 	}
-	said := maps.Clone(s.Said)
+	said := maps.Clone(s.EmittedKeys)
 	if said == nil {
 		said = map[string]time.Time{}
 	}
 	said[key] = now
-	s.Said = said
+	s.EmittedKeys = said
 	return true
 }
 

@@ -149,7 +149,7 @@ func planOf(v view, sorted sortedTasks, before []keyedEvent, d decision, changes
 	}
 	p.EventsBefore = emit(next, before, v.Now)
 	p.EventsAfter = emit(next, d.events, v.Now)
-	next.Said = lastingKeys(next.Said, slices.Concat(before, d.events))
+	next.EmittedKeys = lastingKeys(next.EmittedKeys, slices.Concat(before, d.events))
 	return p
 }
 

@@ -30,10 +30,10 @@ func changesOf(targets []*cluster.Target, now time.Time) registrationChanges {
 			switch {
 			case r.State == cluster.RegistrationFailed:
 				c.refused[r.ARN] = r.Reason
-			case r.State == cluster.Registered && !t.Told && !outstanding:
+			case r.State == cluster.Registered && !t.RegistrationEmitted && !outstanding:
 				c.registered[r.ARN]++
 				reports = true
-			case r.State == cluster.Deregistered && !t.ToldDrain:
+			case r.State == cluster.Deregistered && !t.DrainEmitted:
 				c.ended[r.ARN]++
 				reports = true
 				if r.DrainedAt.After(now) {

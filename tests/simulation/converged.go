@@ -287,7 +287,7 @@ func (l *ledger) others(i *cluster.Instance, daemon string) bool {
 // seen is the service as the model looks at it. Of a task and its replacement on another instance the first does not
 // count, unless two are wanted.
 func (w *World) seen(s *cluster.Service) model.Seen {
-	_, stuck := s.Said["stuck"]
+	_, stuck := s.EmittedKeys["stuck"]
 	out := model.Seen{
 		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State), Desired: s.Desired,
 		ByZone: map[string]int{}, Explained: s.Blocked != nil || stuck || len(s.Unrepaired) > 0,

@@ -168,7 +168,7 @@ const shortFor = 3 * time.Minute
 // startsDue reports that nothing keeps a service from starting a task that it is short of, such as a place that is kept for it.
 func (c *checker) startsDue(s *cluster.Service) bool {
 	d := &s.Deployment
-	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.Targets)+len(s.Older) > 0 ||
+	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
 		d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
 		return false
 	}

@@ -155,7 +155,7 @@ func (c *checker) shared(t *cluster.Task, i *cluster.Instance) {
 		c.fail("invariant 5: task %s of service %s was placed on instance %s, whose capacity provider %q is none of %+v", t.ID, s.Name, i.ID, at, s.Providers)
 		return
 	}
-	if t.Replaces != "" || t.Revision != s.Deployment.ID || len(s.Older) > 0 || len(s.Targets) > 0 {
+	if t.Replaces != "" || t.Revision != s.Deployment.ID || len(s.Older) > 0 || len(s.MoveTargets) > 0 {
 		return
 	}
 	fresh, placed, n := map[string]bool{}, 0, 0

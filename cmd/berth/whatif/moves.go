@@ -73,7 +73,7 @@ func (w *world) movers() (moves.Request, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Owners[s.Short] = decide.MoverOf(s, spec, s.GaveUp)
+		out.Owners[s.Short] = decide.MoverOf(s, spec, s.MoveGaveUp)
 	}
 	return out, nil
 }

@@ -238,7 +238,7 @@ func recordOutcome(ctx context.Context, r *round, reg *taskRegistration) error {
 				others := slices.ContainsFunc(t.Registrations,
 					func(o cluster.Registration) bool { return o.State == cluster.Registered })
 				// an event already said that it failed, or that the others were made
-				t.Told = t.Told && (g.State == "" || others)
+				t.RegistrationEmitted = t.RegistrationEmitted && (g.State == "" || others)
 				g.State, g.Reason = cluster.Registered, ""
 			}
 			changed = true
