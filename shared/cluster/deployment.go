@@ -6,25 +6,29 @@ import (
 	"time"
 )
 
-// Revision is what the tasks of one deployment are made of: a service revision of the ECS API.
+// Revision is what the tasks of one deployment are made of. It is a service revision of the ECS
+// API.
 type Revision struct {
-	// ID is the deployment's id, "ecs-svc/" and 19 digits; the same digits name the service revision.
+	// ID is the deployment's id, "ecs-svc/" and 19 digits; the same digits name the service
+	// revision.
 	ID             string         `json:"id"`
 	CreatedAt      time.Time      `json:"ca"`
 	TaskDefinition string         `json:"td,omitempty"` // family:revision
 	Network        *Network       `json:"nw,omitempty"`
 	LoadBalancers  []LoadBalancer `json:"lb,omitempty"`
 	Registries     []Registry     `json:"rg,omitempty"`
-	// Providers is the service's capacity provider strategy since the deployment was made.
+	// Providers is the service's capacity provider strategy when the deployment was made.
 	Providers []ProviderShare `json:"cs,omitempty"`
-	// Constraints are those of a DAEMON service when the deployment was made: its running tasks are held to these (S4).
+	// Constraints are a DAEMON service's when the deployment was made. Its running tasks are held
+	// to these (S4).
 	Constraints []PlacementConstraint `json:"pc,omitempty"`
 }
 
-// Digits are those of the deployment's id.
+// Digits returns the digits of the deployment's id.
 func (r *Revision) Digits() string { return strings.TrimPrefix(r.ID, "ecs-svc/") }
 
-// Balanced reports whether the tasks are to be registered anywhere: with target groups or in Cloud Map.
+// Balanced reports whether the tasks have to be registered anywhere: with target groups or in Cloud
+// Map.
 func (r *Revision) Balanced() bool { return len(r.LoadBalancers)+len(r.Registries) > 0 }
 
 // LoadBalancer is a target group that a container's port is registered with (S9).
@@ -34,8 +38,8 @@ type LoadBalancer struct {
 	Port        int    `json:"cp"` // containerPort
 }
 
-// Registry is a Cloud Map service that a task is registered in (S9). Container and ContainerPort, or Port, say which of
-// its ports an SRV record names.
+// Registry is a Cloud Map service that a task is registered in (S9). Container and ContainerPort,
+// or Port, name the port for an SRV record.
 type Registry struct {
 	ARN           string `json:"ar"`
 	Port          int    `json:"p,omitempty"`
@@ -43,7 +47,7 @@ type Registry struct {
 	ContainerPort int    `json:"cp,omitempty"`
 }
 
-// RolloutState is how far a deployment is, in ECS's words.
+// RolloutState says how far a deployment is, in ECS's words.
 type RolloutState string
 
 // The rollout states of the ECS API.
@@ -53,36 +57,39 @@ const (
 	RolloutFailed     RolloutState = "FAILED"
 )
 
-// Deployment is a revision and how far its tasks are. The PRIMARY one of a service is what was asked for last; an ACTIVE
-// one is older, and has its tasks replaced by the PRIMARY's.
+// Deployment is a revision of a service with its task counts. The PRIMARY deployment is what was
+// asked for last. An ACTIVE one is older: tasks of the PRIMARY replace its own.
 type Deployment struct {
 	Revision
 	UpdatedAt time.Time    `json:"ua"`
 	State     RolloutState `json:"rs,omitempty"` // empty: in progress
 	Reason    string       `json:"rr,omitempty"`
-	// Desired is how many tasks an ACTIVE deployment is still to have: one that stops by itself is replaced by one of the
-	// same revision. Of the PRIMARY the service's desired count is.
+	// Desired is how many tasks an ACTIVE deployment should still have: a task that stops by itself
+	// is replaced by one of the same revision. For the PRIMARY deployment the service's desired
+	// count holds.
 	Desired int `json:"de,omitempty"`
-	// Failed is what the circuit breaker has counted (S8).
+	// Failed is how many failures the circuit breaker has counted (S8).
 	Failed int `json:"fa,omitempty"`
-	// Healthy, Running and Pending are its tasks as the last decision saw them.
+	// Healthy, Running and Pending are its task counts when the last decision was made.
 	Healthy int `json:"he,omitempty"`
 	Running int `json:"rc,omitempty"`
 	Pending int `json:"pn,omitempty"`
-	// BakeUntil is when its alarms will have been watched for long enough; zero while it is not scaled out.
+	// BakeUntil is until when its alarms are watched once all its tasks run; zero before.
 	BakeUntil time.Time `json:"bu,omitzero"`
 }
 
-// Completed reports whether the deployment has reached its desired count, and the older ones have gone.
+// Completed reports whether the deployment has reached its desired count and no older deployment is
+// left.
 func (d *Deployment) Completed() bool { return d.State == RolloutCompleted }
 
-// CircuitBreaker says when a deployment has failed (S8).
+// CircuitBreaker says after how many failures a deployment has failed (S8).
 type CircuitBreaker struct {
 	Enable   bool `json:"en,omitempty"`
 	Rollback bool `json:"rb,omitempty"`
-	// Cumulative counts failures without a healthy task resetting them (resetOnHealthyTask false).
+	// Cumulative keeps the count of failures when a task becomes healthy (resetOnHealthyTask
+	// false).
 	Cumulative bool `json:"cu,omitempty"`
-	// Type is COUNT, BOUNDED_PERCENT or UNBOUNDED_PERCENT; empty is BOUNDED_PERCENT of 50.
+	// Type is COUNT, BOUNDED_PERCENT or UNBOUNDED_PERCENT; empty means BOUNDED_PERCENT of 50.
 	Type  ThresholdType `json:"ty,omitempty"`
 	Value int           `json:"va,omitempty"`
 }
@@ -104,9 +111,9 @@ type DeploymentAlarms struct {
 	Rollback bool     `json:"rb,omitempty"`
 }
 
-// EarlySuccess has a deployment count as completed before all its tasks run (earlySuccessCriteria of the ECS API): when
-// Percent of the desired count are healthy. Deferred does not wait for the older deployments' tasks to have gone
-// (sourceServiceRevisionCleanup DEFERRED, else BLOCKING).
+// EarlySuccess completes a deployment before all its tasks run (earlySuccessCriteria of the ECS
+// API): when Percent of the desired count are healthy. Deferred does not wait until the tasks of
+// older deployments have gone (sourceServiceRevisionCleanup DEFERRED, else BLOCKING).
 type EarlySuccess struct {
 	Enable   bool `json:"en,omitempty"`
 	Percent  int  `json:"pc,omitempty"`
@@ -129,15 +136,16 @@ const (
 	DeploymentRollbackFailed     ServiceDeploymentStatus = "ROLLBACK_FAILED"
 )
 
-// Ended reports whether nothing more will happen to the service deployment.
+// Ended reports whether the status is final.
 func (s ServiceDeploymentStatus) Ended() bool {
 	return slices.Contains([]ServiceDeploymentStatus{
 		DeploymentSuccessful, DeploymentStopped, DeploymentRollbackSuccessful, DeploymentRollbackFailed,
 	}, s)
 }
 
-// Release is a service deployment of the ECS API: one attempt to bring a service from what it was to a target revision,
-// and back if that fails. The service's row has the current or last one, the history one row for each.
+// Release is a service deployment of the ECS API: one attempt to bring a service to a target
+// revision, and back if that fails. The service's row has the current or last one; the history has
+// a row for each.
 type Release struct {
 	ID         string                  `json:"id"` // the last part of its ARN
 	Status     ServiceDeploymentStatus `json:"st"`
@@ -161,7 +169,8 @@ type Release struct {
 
 // ReleaseResult is how a service deployment goes, and why it ended the way it did.
 type ReleaseResult struct {
-	// Requested, Running and Pending are task counts of the target; Failures and Threshold are the circuit breaker's.
+	// Requested, Running and Pending are task counts of the target; Failures and Threshold are the
+	// circuit breaker's.
 	Requested int `json:"rq,omitempty"`
 	Running   int `json:"rn,omitempty"`
 	Pending   int `json:"pn,omitempty"`
@@ -176,7 +185,8 @@ type ReleaseResult struct {
 	RollbackAt     time.Time `json:"ra,omitzero"`
 }
 
-// StopType is what StopServiceDeployment does: ABORT leaves what is there, ROLLBACK goes back.
+// StopType says what StopServiceDeployment does: ABORT leaves the tasks as they are, ROLLBACK
+// returns to the last revision that completed.
 type StopType string
 
 // The stop types of the ECS API.
@@ -201,4 +211,3 @@ type ServiceRevision struct {
 	Revision
 }
 
-// Key of each kind of row.

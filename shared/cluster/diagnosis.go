@@ -8,27 +8,30 @@ import (
 	"strings"
 )
 
-// Diagnosis says why tasks found no instance: how many instances were looked at, how many could have taken one,
-// and per filter how many it removed, with what was needed and the best that any of them had.
+// Diagnosis says why tasks found no instance: how many instances were evaluated, how many were
+// feasible, and for each filter how many it rejected, with what was needed and the most that any of
+// them had.
 type Diagnosis struct {
 	Evaluated int         `json:"e"`
 	Feasible  int         `json:"f"`
 	Unplaced  int         `json:"u,omitempty"` // tasks left without an instance
 	Rejected  []Rejection `json:"r,omitempty"`
-	// Closest is the instance that failed the fewest, latest filters; ECS's message names it.
+	// Closest is the instance that came closest: it failed the fewest filters, and the latest ones.
+	// ECS's message names it.
 	Closest string `json:"c,omitempty"`
-	// ClosestFilter is the filter that removed it.
+	// ClosestFilter is the filter that rejected it.
 	ClosestFilter Filter `json:"cf,omitempty"`
-	// Refusal is the reason of ECS's own for which it refused a task on that instance, where that is why.
+	// Refusal is why ECS refused a task on that instance, if ClosestFilter is [FilterRefused].
 	Refusal string `json:"rr,omitempty"`
-	// Empty is the capacity provider that the tasks are for, where it has no instance.
+	// Empty is the capacity provider that the tasks use, if it has no instance.
 	Empty string `json:"ep,omitempty"`
 }
 
-// Filter names a reason why an instance cannot take a task; its text is what users read.
+// Filter names a reason why an instance cannot run a task. Users read its text.
 type Filter string
 
-// The filters, in the order in which they are tried; the order decides which one a rejected instance counts for.
+// The filters, in the order in which they are tried. A rejected instance counts for the first that
+// rejects it.
 const (
 	FilterStatus        Filter = "not active"
 	FilterAgent         Filter = "agent disconnected"
@@ -47,8 +50,8 @@ const (
 	FilterMetric        Filter = "insufficient metric capacity"
 )
 
-// Rejection is how many instances one filter removed. Need and Best are in the filter's unit (CPU units, MiB,
-// GPUs); Detail names the status, the attribute or the port.
+// Rejection is how many instances one filter rejected. Need and Best are in the filter's unit (CPU
+// units, MiB, GPUs). Detail names the status, the attribute or the port.
 type Rejection struct {
 	Filter Filter  `json:"f"`
 	Count  int     `json:"n"`
@@ -57,8 +60,8 @@ type Rejection struct {
 	Detail string  `json:"d,omitempty"`
 }
 
-// String is one line, the largest group first: "0/12: 5 insufficient memory (needs 1024 MiB, best free 812), 3
-// not active (DRAINING)".
+// String returns one line, the largest rejection first: "0/12: 5 insufficient memory (needs 1024
+// MiB, best free 812), 3 not active (DRAINING)".
 func (d *Diagnosis) String() string {
 	parts := make([]string, 0, len(d.Rejected))
 	for _, r := range d.sorted() {
@@ -79,7 +82,7 @@ func (d *Diagnosis) sorted() []Rejection {
 	return out
 }
 
-// String is the group in words, with the numbers that decide.
+// String returns the rejection in words, with the numbers that matter.
 func (r Rejection) String() string {
 	switch r.Filter {
 	case FilterCPU:
@@ -97,16 +100,16 @@ func (r Rejection) String() string {
 	return fmt.Sprintf("%d %s", r.Count, r.Filter)
 }
 
-// number writes large ones in full: a million MiB is not 1e+06.
+// number formats large numbers in full: a million MiB is not 1e+06.
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// What RunTask's failures say of tasks for which there is no instance at all, in ECS's words.
+// What RunTask's failures say if there is no instance at all, in ECS's words.
 const (
 	NoInstances   = "No Container Instances were found in your cluster."
 	EmptyProvider = "EMPTY CAPACITY PROVIDER"
 )
 
-// Crowded reports whether an instance would do if tasks that are there went.
+// Crowded reports whether some instance would do if tasks on it stopped.
 func (d *Diagnosis) Crowded() bool {
 	return slices.ContainsFunc(d.Rejected, func(r Rejection) bool {
 		switch r.Filter {
@@ -117,8 +120,9 @@ func (d *Diagnosis) Crowded() bool {
 	})
 }
 
-// Failure is the reason that RunTask's failures and the event SERVICE_TASK_PLACEMENT_FAILURE carry: that of the closest
-// instance, if there is any. RESOURCE:OTHER is for what ECS does not know.
+// Failure returns the reason in RunTask's failures and in the event SERVICE_TASK_PLACEMENT_FAILURE:
+// that of the closest instance, if there is one. RESOURCE:OTHER stands for filters that ECS does
+// not have.
 func (d *Diagnosis) Failure() string {
 	switch {
 	case d.Empty != "":

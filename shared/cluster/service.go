@@ -21,7 +21,8 @@ const (
 	ServiceInactive ServiceLifecycle = "INACTIVE"
 )
 
-// Service is the row of one service: what the user asked for, and what the scheduler remembers of how it goes.
+// Service is the row of one service: what the user asked for, and what the scheduler remembers of
+// how it goes.
 type Service struct {
 	Head
 	ServiceIdentity
@@ -32,8 +33,8 @@ type Service struct {
 // ServiceIdentity says which service it is and which call created it. It never changes.
 type ServiceIdentity struct {
 	Name string `json:"nm"`
-	// Short is the service's key in task rows and in startedBy. A service that is created again under the same name gets
-	// another one.
+	// Short is the service's key in task rows and in startedBy. A service that is created again
+	// under the same name gets another one.
 	Short     string    `json:"sh"`
 	CreatedAt time.Time `json:"ca"`
 	CreatedBy string    `json:"cb,omitempty"` // principal
@@ -45,7 +46,8 @@ type ServiceIdentity struct {
 // ServiceSpec is what the user asked for.
 type ServiceSpec struct {
 	Strategy SchedulingStrategy `json:"ss"`
-	// Desired is the desired count. For a DAEMON service it is the number of eligible instances, as last counted.
+	// Desired is the desired count. For a DAEMON service it is the number of eligible instances, as
+	// last counted.
 	Desired    int              `json:"de"`
 	MinHealthy int              `json:"mi"` // minimumHealthyPercent, of the desired count, rounded up
 	MaxPercent int              `json:"ma"` // maximumPercent, of the desired count, rounded down
@@ -69,47 +71,51 @@ type ServiceSpec struct {
 // ServiceStatus is what the scheduler remembers of a service.
 type ServiceStatus struct {
 	Status ServiceLifecycle `json:"st"`
-	// Deployment is the PRIMARY deployment. Older are those whose tasks have not all gone yet, newest first.
+	// Deployment is the PRIMARY deployment. Older are those whose tasks have not all gone yet,
+	// newest first.
 	Deployment Deployment   `json:"dp"`
 	Older      []Deployment `json:"od,omitempty"`
-	// Last is the revision that a rollback returns to: the last one that completed. It is nil if that is the PRIMARY
-	// deployment's own, or if there is none.
+	// Last is the revision that a rollback returns to: the last one that completed. It is nil if
+	// that is the PRIMARY deployment's own, or if there is none.
 	Last *Revision `json:"lr,omitempty"`
 	// Release is the current or last service deployment.
 	Release *Release `json:"re,omitempty"`
 
-	// Running and Pending are the task counts that the last decision left; DescribeServices shows them.
+	// Running and Pending are the task counts that the last decision left; DescribeServices shows
+	// them.
 	Running int `json:"rc,omitempty"`
 	Pending int `json:"pc,omitempty"`
 	// Steady is set if the last word to the user was "has reached a steady state".
 	Steady bool `json:"sd,omitempty"`
 
-	// Blocked says why tasks that are wanted could not be placed; nil if all were. BlockedSince is since when none of the
-	// service's tasks was placed or stopped.
+	// Blocked says why tasks that are wanted could not be placed; nil if all were. BlockedSince is
+	// since when none of the service's tasks was placed or stopped.
 	Blocked      *Diagnosis `json:"bl,omitempty"`
 	BlockedSince time.Time  `json:"bs,omitzero"`
 	// Moving is set if tasks are moving to other instances, or will once the service is steady.
 	Moving bool `json:"mo,omitempty"`
-	// MoveTargets are the instances that tasks were stopped for and are to start on, until MoveTargetsUntil.
+	// MoveTargets are the instances that tasks were stopped for and are to start on, until
+	// MoveTargetsUntil.
 	MoveTargets      []string  `json:"tt,omitempty"`
 	MoveTargetsUntil time.Time `json:"tu,omitzero"`
-	// MoveGaveUp is set if such a task found no room there in time. No task is stopped before its replacement starts until
-	// something changes.
+	// MoveGaveUp is set if such a task found no room there in time. No task is stopped before its
+	// replacement starts until something changes.
 	MoveGaveUp bool `json:"gu,omitempty"`
 	// Unrepaired says which rule tasks violate where they are, if no set of moves repairs it.
 	Unrepaired string `json:"un,omitempty"`
 	// Rebalancing is set while tasks move to balance the zones (S13).
 	Rebalancing bool `json:"rz,omitempty"`
 
-	// EmittedKeys are the keys of events that are not repeated until their cause is over or 6 hours have passed, and when the events
-	// were emitted (S12).
+	// EmittedKeys are the keys of events that are not repeated until their cause is over or 6 hours
+	// have passed, and when the events were emitted (S12).
 	EmittedKeys map[string]time.Time `json:"sy,omitempty"`
 	// Events is how many service events were written: the ring's next position.
 	Events int `json:"ev,omitempty"`
 }
 
-// Bounds returns how many tasks must stay RUNNING and healthy at least, rounded up, and how many there may be at most, rounded
-// down, of so many desired ones (S8). 5 desired tasks at 50 and 150 % are bounded by 3 and 7.
+// Bounds returns how many tasks must stay RUNNING and healthy at least, rounded up, and how many
+// there may be at most, rounded down, of so many desired ones (S8). 5 desired tasks at 50 and 150 %
+// are bounded by 3 and 7.
 func (s *Service) Bounds(desired int) (least, most int) {
 	return (desired*s.MinHealthy + 99) / 100, desired * s.MaxPercent / 100
 }
@@ -123,7 +129,8 @@ func (s *Service) Healthy() int {
 	return n
 }
 
-// Revision returns the revision with a deployment's id if the service has tasks of it or may roll back to it, else nil.
+// Revision returns the revision with a deployment's id if the service has tasks of it or may roll
+// back to it, else nil.
 func (s *Service) Revision(id string) *Revision {
 	if s.Deployment.ID == id {
 		return &s.Deployment.Revision
@@ -157,8 +164,9 @@ type ServiceOptions struct {
 // Launch is what a service's tasks are started with, apart from their definition and network.
 type Launch struct {
 	ServiceOptions
-	// FromDefinition asks ECS to put the task definition's tags on the tasks (propagateTags TASK_DEFINITION). Tags are the
-	// service's own, if these are propagated: ECS's StartTask knows no service to take them from.
+	// FromDefinition asks ECS to put the task definition's tags on the tasks (propagateTags
+	// TASK_DEFINITION). Tags are the service's own, if these are propagated: ECS's StartTask knows
+	// no service to take them from.
 	FromDefinition bool              `json:"fd,omitempty"`
 	Tags           map[string]string `json:"tg,omitempty"`
 }
@@ -175,8 +183,9 @@ func (s *Service) Launch() *Launch {
 	return l
 }
 
-// ProviderShare is one entry of a capacity provider strategy (S14). The first Base tasks of a service use the provider, and of
-// the rest a share by Weight: with weights 1 and 3, every fourth task uses the first provider.
+// ProviderShare is one entry of a capacity provider strategy (S14). The first Base tasks of a
+// service use the provider, and of the rest a share by Weight: with weights 1 and 3, every fourth
+// task uses the first provider.
 type ProviderShare struct {
 	Provider string `json:"n"`
 	Base     int    `json:"b,omitempty"`
@@ -197,9 +206,11 @@ type ServiceEvent struct {
 // EventRing is how many events of a service are kept.
 const EventRing = 100
 
-// Bounds of a service (quotas of ECS; API reference, LoadBalancer, ServiceRegistry, CapacityProviderStrategyItem).
+// Bounds of a service (quotas of ECS; API reference, LoadBalancer, ServiceRegistry,
+// CapacityProviderStrategyItem).
 const (
-	// MaxDesired is the most tasks of one service, MaxDiscovered of one that is registered in Cloud Map.
+	// MaxDesired is the most tasks of one service, MaxDiscovered of one that is registered in Cloud
+	// Map.
 	MaxDesired       = 5000
 	MaxDiscovered    = 1000
 	MaxLoadBalancers = 5

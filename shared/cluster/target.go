@@ -5,52 +5,56 @@ import (
 	"time"
 )
 
-// Target is where a RUNNING task is registered: with target groups and in Cloud Map (S9). Placement writes the row to
-// have it registered, dispatch what came of that, health-check what is seen of its health. It is deleted when the task
-// has ended.
+// Target is where a RUNNING task is registered: with target groups and in Cloud Map (S9). Placement
+// writes the row to request the registrations, dispatch records their outcome, and health-check
+// their health. The row is deleted once the task has ended and is deregistered.
 type Target struct {
 	Head
 	Task          string         `json:"id"`
 	Owner         string         `json:"o"`
 	Service       string         `json:"sv"` // name
 	Registrations []Registration `json:"rg"`
-	// RegistrationEmitted reports that the service's events have the registration, DrainEmitted that they have its end.
+	// RegistrationEmitted is set once the service's events have reported the registration,
+	// DrainEmitted once they have reported its end.
 	RegistrationEmitted bool `json:"to,omitempty"`
 	DrainEmitted        bool `json:"td,omitempty"`
 }
 
 // Registration is a task in one target group or Cloud Map service.
 type Registration struct {
-	// ARN is the target group's or the Cloud Map service's; Registry tells which.
+	// ARN names a target group, or a Cloud Map service if Registry is set.
 	ARN      string `json:"ar"`
 	Registry bool   `json:"rg,omitempty"`
-	// Container and ContainerPort say which port of the task; of a Cloud Map service without SRV records none.
+	// Container and ContainerPort say which port of the task is meant. A Cloud Map service without
+	// SRV records has none.
 	Container     string `json:"cn,omitempty"`
 	ContainerPort int    `json:"cp,omitempty"`
-	// Address is what was registered: an EC2 instance id, or an IP address; Port the port there.
+	// Address is what was registered, an EC2 instance id or an IP address; Port is the port there.
 	Address string            `json:"ad,omitempty"`
 	Port    int               `json:"po,omitempty"`
 	State   RegistrationState `json:"st,omitempty"`
-	// Health is what the load balancer or Cloud Map last said of it, unknown before (initial), Reason why.
+	// Health is what the load balancer or Cloud Map last said, and Reason why. It is unknown at
+	// first.
 	Health Health `json:"he,omitempty"`
 	Reason string `json:"rs,omitempty"`
-	// DrainedAt is when the deregistration delay of a target that was taken out is over.
+	// DrainedAt is when the deregistration delay of a deregistered target is over.
 	DrainedAt time.Time `json:"dr,omitzero"`
 }
 
-// RegistrationState is how far a registration is; empty while it is wanted and nothing was done.
+// RegistrationState says how far a registration is. It is empty until something was done about it.
 type RegistrationState string
 
 // The states of a registration.
 const (
 	Registered   RegistrationState = "REGISTERED"
 	Deregistered RegistrationState = "DEREGISTERED"
-	// RegistrationFailed: the target group does not exist, or refuses the task. Reason says why. It is tried again every few
-	// minutes while there is such a target group.
+	// RegistrationFailed means that the target group does not exist or refuses the task; Reason
+	// says why. If the target group exists, it is tried again every few minutes.
 	RegistrationFailed RegistrationState = "FAILED"
 )
 
-// Health is the worst that is known of the task's registrations: Unhealthy where any is, Healthy where all are.
+// Health returns the worst health of the task's registrations: Unhealthy if any is, Healthy only if
+// all are.
 func (t *Target) Health() Health {
 	worst := Healthy
 	for _, r := range t.Registrations {
@@ -64,21 +68,18 @@ func (t *Target) Health() Health {
 	return worst
 }
 
-// Failed reports whether a registration of the task was refused; false for a nil target.
+// Failed reports whether a registration of the task was refused. A nil target has none.
 func (t *Target) Failed() bool {
 	return t != nil && slices.ContainsFunc(t.Registrations, func(r Registration) bool { return r.State == RegistrationFailed })
 }
 
-// Open reports whether a registration has yet to be made.
+// Open reports whether a registration is still outstanding.
 func (t *Target) Open() bool {
 	return slices.ContainsFunc(t.Registrations, func(r Registration) bool { return r.State == "" })
 }
 
-// Key is the row's.
-
-// TargetKey names the row of a task's registrations.
-
-// Protection keeps a service's task from being stopped until a time (UpdateTaskProtection of the ECS API).
+// Protection keeps the scheduler from stopping a service's task until a time (UpdateTaskProtection
+// of the ECS API).
 type Protection struct {
 	Head
 	Task  string    `json:"id"`
@@ -86,11 +87,8 @@ type Protection struct {
 	Until time.Time `json:"un"`
 }
 
-// Key is the row's.
-
-// ProtectionKey names the row of a task's protection.
-
-// Throttle says how the starts of a service's revisions are slowed down (S7); written by throttling alone.
+// Throttle says how the starts of a service's revisions are slowed down (S7). Only throttling
+// writes it.
 type Throttle struct {
 	Head
 	Owner     string             `json:"o"`
@@ -98,41 +96,35 @@ type Throttle struct {
 	Revisions map[string]Backoff `json:"bo"` // by deployment id
 }
 
-// Backoff is how far up the ladder of delays a revision is.
+// Backoff says how far up the ladder of delays a revision is.
 type Backoff struct {
-	// Step is the number of attempts in a row that failed, Failures that of the tasks.
+	// Step is how many attempts in a row have failed, Failures how many tasks.
 	Step     int `json:"st"`
 	Failures int `json:"fa,omitempty"`
-	// Earlier are those of the failures that are counted for good: of tasks that stopped until Settled. Later ones are counted
-	// anew each time, as reports come late.
+	// Earlier counts the failures of tasks that stopped until Settled. Later ones are counted anew
+	// each time, because reports may come late.
 	Earlier int       `json:"fe,omitempty"`
 	Settled time.Time `json:"fs,omitzero"`
-	// Since is when the attempt that failed last had STOPPED; NextAttemptAt is when the next may start.
+	// Since is when the last failed attempt stopped, NextAttemptAt when the next may start.
 	Since         time.Time `json:"si"`
 	NextAttemptAt time.Time `json:"na"`
 	// Reason is why the task stopped.
 	Reason string `json:"rs,omitempty"`
 }
 
-// Key is the row's.
-
-// ThrottleKey names the row of a service's throttle, by its short key.
-
-// AlarmWatch is what health-check saw of a deployment's alarms; written by it alone.
+// AlarmWatch is what health-check observed of a deployment's alarms. Only health-check writes it.
 type AlarmWatch struct {
 	Head
 	Owner      string `json:"o"`
 	Service    string `json:"sv"` // name
-	Deployment string `json:"dp"` // id: what was seen of an earlier one says nothing
-	// Ignored reports that an alarm was in ALARM when the deployment began: then none counts for it (S8).
+	Deployment string `json:"dp"` // id; observations of an earlier deployment do not count
+	// Ignored is set if an alarm was in ALARM when the deployment began. Then no alarm can fail it
+	// (S8).
 	Ignored bool     `json:"ig,omitempty"`
 	InAlarm []string `json:"ia,omitempty"`
-	// Missing are those that CloudWatch does not have: they protect nothing.
+	// Missing are the alarms that CloudWatch does not have. They protect nothing.
 	Missing []string `json:"mi,omitempty"`
-	// Bake is how long they are watched once the deployment is scaled out: the longest period × evaluation periods.
+	// Bake is how long alarms are watched once all tasks of the deployment run: the longest period
+	// × evaluation periods.
 	Bake time.Duration `json:"bk,omitempty"`
 }
-
-// Key is the row's.
-
-// AlarmWatchKey names the row of what was seen of a service's alarms, by its short key.

@@ -3,7 +3,8 @@ package cluster
 // TaskStatus is a lastStatus or desiredStatus of the ECS API.
 type TaskStatus string
 
-// The task statuses that Berth distinguishes. ECS has more in between; each counts as the one before it.
+// The task statuses that Berth distinguishes. ECS has more in between; each counts as the one
+// before it.
 const (
 	TaskProvisioning TaskStatus = "PROVISIONING" // no instance yet
 	TaskPending      TaskStatus = "PENDING"
@@ -21,13 +22,13 @@ const (
 	StopInfrastructure  = "InfrastructureHealth"
 	StopTermination     = "TerminationNotice" // of its instance
 	StopSpot            = "SpotInterruption"
-	// StopRefused is Berth's own: ECS refused to start the task on its instance and never had it. Users see
-	// [StopFailedToStart].
+	// StopRefused is Berth's own: ECS refused to start the task on its instance and never had it.
+	// Users see [StopFailedToStart].
 	StopRefused = "StartRefused"
 )
 
-// Task is the row of one task. Each of its parts has one writer: placement decides, dispatch starts, and what ECS reports is
-// recorded by taskstatechange.
+// Task is the row of one task. Each of its parts has one writer: placement decides, dispatch
+// starts, and what ECS reports is recorded by taskstatechange.
 type Task struct {
 	Head
 	TaskSpec
@@ -38,7 +39,8 @@ type Task struct {
 // TaskSpec says what a task is and what it needs. Placement writes it.
 type TaskSpec struct {
 	ID string `json:"id"`
-	// Owner is the short key of the service, or of the cluster's standalone tasks. With the id it is the row's key.
+	// Owner is the short key of the service, or of the cluster's standalone tasks. With the id it
+	// is the row's key.
 	Owner    string `json:"o"`
 	Service  string `json:"sv,omitempty"` // name; empty for a standalone task
 	Group    string `json:"gr,omitempty"` // family:NAME by default, service:NAME for a service's task
@@ -52,22 +54,24 @@ type TaskSpec struct {
 	// Rules and Network are set for a standalone task. A service's tasks have those of the service.
 	Rules   *Rules   `json:"ru,omitempty"`
 	Network *Network `json:"nw,omitempty"`
-	// Replaces is the id of the task of the same service that this one was started to replace on another instance (P8, P10).
-	// Once this one is healthy, that one stops.
+	// Replaces is the id of the task of the same service that this one was started to replace on
+	// another instance (P8, P10). Once this one is healthy, that one stops.
 	Replaces  string     `json:"rp,omitempty"`
 	Overrides *Overrides `json:"ov,omitempty"`
-	// StartedByUser is the startedBy that the caller of RunTask gave and sees. ECS gets [TaskAssignment.Batch].
+	// StartedByUser is the startedBy that the caller of RunTask gave and sees. ECS gets
+	// [TaskAssignment.Batch].
 	StartedByUser string            `json:"su,omitempty"`
 	Tags          map[string]string `json:"tg,omitempty"`
 	CreatedAt     Instant           `json:"ca"`
 	// WaitUntil ends the wait in PROVISIONING; zero waits for ever.
 	WaitUntil Instant `json:"wu,omitzero"`
-	// Foreign marks a task that somebody else started on a known instance. It holds capacity and nothing else.
+	// Foreign marks a task that somebody else started on a known instance. It holds capacity and
+	// nothing else.
 	Foreign bool `json:"fo,omitempty"`
 }
 
-// TaskAssignment says where a task runs and whether it should. Placement writes it, except for the claim, which dispatch
-// writes when it starts the task.
+// TaskAssignment says where a task runs and whether it should. Placement writes it, except for the
+// claim, which dispatch writes when it starts the task.
 type TaskAssignment struct {
 	Desired TaskStatus `json:"de"` // RUNNING or STOPPED
 	// Instance is empty while the task waits in PROVISIONING.
@@ -77,7 +81,8 @@ type TaskAssignment struct {
 	// Counted marks a failed start that its deployment's circuit breaker has counted.
 	Counted bool `json:"cd,omitempty"`
 
-	// Attempt and ClaimedAt are the claim: which attempt to start the task this is, and when it began.
+	// Attempt and ClaimedAt are the claim: which attempt to start the task this is, and when it
+	// began.
 	Attempt   int32   `json:"at,omitempty"`
 	ClaimedAt Instant `json:"cl,omitzero"`
 }
@@ -94,7 +99,8 @@ type TaskReport struct {
 	StopCode string     `json:"sc,omitempty"`
 	Reason   string     `json:"rs,omitempty"`
 	ExitCode *int       `json:"ex,omitempty"`
-	// Reported are the loads that the task itself reported, per metric (P10). For other metrics its default load holds.
+	// Reported are the loads that the task itself reported, per metric (P10). For other metrics its
+	// default load holds.
 	Reported map[string]int64 `json:"ld,omitempty"`
 }
 
@@ -123,22 +129,25 @@ func (t *Task) Waiting() bool {
 	return t.Instance == "" && t.Desired == TaskRunning && t.Last != TaskStopped
 }
 
-// Active reports whether the task counts for its service: it has not ended and is not being stopped, by Berth or by ECS.
+// Active reports whether the task counts for its service: it has not ended and is not being
+// stopped, by Berth or by ECS.
 func (t *Task) Active() bool {
 	return t.Desired == TaskRunning && t.Last != TaskStopping && !t.Ended()
 }
 
-// Holds reports whether the task holds capacity on its instance: from the commit that placed it until ECS reports it STOPPED.
-// A task that is being stopped still holds it.
+// Holds reports whether the task holds capacity on its instance: from the commit that placed it
+// until ECS reports it STOPPED. A task that is being stopped still holds it.
 func (t *Task) Holds() bool { return t.Instance != "" && t.Last != TaskStopped }
 
-// NeverRan reports whether the task is a failed start: it ended without ever having been RUNNING, through its own fault. Berth
-// did not stop it, ECS did not refuse it, and it did not end with its instance (S7).
+// NeverRan reports whether the task is a failed start: it ended without ever having been RUNNING,
+// through its own fault. Berth did not stop it, ECS did not refuse it, and it did not end with its
+// instance (S7).
 func (t *Task) NeverRan() bool {
 	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning && !t.Refused() && !t.lostInstance()
 }
 
-// lostInstance reports whether the task ended with its instance (stopCode of the ECS API reference's Task).
+// lostInstance reports whether the task ended with its instance (stopCode of the ECS API
+// reference's Task).
 func (t *Task) lostInstance() bool {
 	switch t.StopCode {
 	case StopInfrastructure, StopTermination, StopSpot:
@@ -147,11 +156,12 @@ func (t *Task) lostInstance() bool {
 	return false
 }
 
-// Refused reports whether ECS refused to start the task on its instance (S7). That says nothing about the task.
+// Refused reports whether ECS refused to start the task on its instance (S7). That says nothing
+// about the task.
 func (t *Task) Refused() bool { return t.StopCode == StopRefused }
 
-// Overrides change a task definition for one task. Berth passes them on to ECS; what placement needs of them is in
-// [TaskSpec.Needs].
+// Overrides change a task definition for one task. Berth passes them on to ECS; what placement
+// needs of them is in [TaskSpec.Needs].
 type Overrides struct {
 	TaskRole      string              `json:"tr,omitempty"`
 	ExecutionRole string              `json:"er,omitempty"`
@@ -176,7 +186,8 @@ type Variable struct {
 	Value string `json:"v"`
 }
 
-// OwnMetrics returns the default loads of a standalone task. Those of a service's task are in the service's row.
+// OwnMetrics returns the default loads of a standalone task. Those of a service's task are in the
+// service's row.
 func (t *Task) OwnMetrics() []Metric {
 	if t.Service != "" || t.Rules == nil {
 		return nil

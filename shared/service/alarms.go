@@ -6,13 +6,15 @@ import (
 	"berth/shared/cluster"
 )
 
-// watchesAlarms reports whether alarms can fail the PRIMARY deployment. They cannot fail a rollback.
+// watchesAlarms reports whether alarms can fail the PRIMARY deployment. They cannot fail a
+// rollback.
 func watchesAlarms(s *cluster.Service) bool {
 	rollback := s.Release != nil && s.Release.RollbackTo == s.Deployment.ID
 	return s.Alarms.Enable && len(s.Alarms.Names) > 0 && !rollback
 }
 
-// alarmWatch returns what was observed of the PRIMARY deployment's alarms, nil if nothing was or it has none.
+// alarmWatch returns what was observed of the PRIMARY deployment's alarms, nil if nothing was or it
+// has none.
 func alarmWatch(in *Input, next *cluster.Service) *cluster.AlarmWatch {
 	if w := in.Alarms; w != nil && w.Deployment == next.Deployment.ID && watchesAlarms(next) {
 		return w
@@ -20,7 +22,8 @@ func alarmWatch(in *Input, next *cluster.Service) *cluster.AlarmWatch {
 	return nil
 }
 
-// activeAlarms returns the alarms that fail the PRIMARY deployment: none if one was in ALARM when it began.
+// activeAlarms returns the alarms that fail the PRIMARY deployment: none if one was in ALARM when
+// it began.
 func activeAlarms(in *Input, next *cluster.Service) []string {
 	if w := alarmWatch(in, next); w != nil && !w.Ignored {
 		return w.InAlarm
@@ -28,7 +31,8 @@ func activeAlarms(in *Input, next *cluster.Service) []string {
 	return nil
 }
 
-// bakeUntil returns until when the alarms of a deployment have to be watched once it is fully rolled out.
+// bakeUntil returns until when the alarms of a deployment have to be watched once it is fully
+// rolled out.
 func bakeUntil(in *Input, next *cluster.Service, w *cluster.AlarmWatch) time.Time {
 	if next.Deployment.BakeUntil.IsZero() {
 		return in.Now.Add(w.Bake)

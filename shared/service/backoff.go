@@ -10,14 +10,16 @@ import (
 	"berth/shared/cluster"
 )
 
-// Backoffs returns how far up the backoff ladder each revision of a service is (S7), by deployment id: what the throttle row
-// says, if there is one, and what has happened to the tasks since.
+// Backoffs returns how far up the backoff ladder each revision of a service is (S7), by deployment
+// id: what the throttle row says, if there is one, and what has happened to the tasks since.
 //
-// An attempt that failed is a task that stopped without ever having been RUNNING, started when the last delay was over. All
-// tasks started before that count as one attempt. A task that has been RUNNING since ends the throttle. Delays vary by up to a
-// tenth either way, always the same for the same revision and step, and never exceed the ladder's last.
+// An attempt that failed is a task that stopped without ever having been RUNNING, started when the
+// last delay was over. All tasks started before that count as one attempt. A task that has been
+// RUNNING since ends the throttle. Delays vary by up to a tenth either way, always the same for the
+// same revision and step, and never exceed the ladder's last.
 //
-// The same tasks again, in whatever order, change nothing. A failure that is reported late still counts.
+// The same tasks again, in whatever order, change nothing. A failure that is reported late still
+// counts.
 func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string]cluster.Backoff {
 	backoffs := map[string]cluster.Backoff{}
 	if row != nil {
@@ -39,8 +41,8 @@ func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string
 	return backoffs
 }
 
-// reportDelay is how late the report of a failed start may come and still be counted. The rows of stopped tasks are kept for
-// longer than that.
+// reportDelay is how late the report of a failed start may come and still be counted. The rows of
+// stopped tasks are kept for longer than that.
 const reportDelay = 30 * time.Minute
 
 // continueBackoff applies outcomes to what the throttle row says.

@@ -2,9 +2,9 @@ package service
 
 import "berth/shared/cluster"
 
-// Threshold returns how many failures the circuit breaker of a service with a desired count tolerates (S8): a COUNT, or a
-// percentage of the desired count, rounded up. A bounded percentage is at least 3 and at most 200; the default is a bounded
-// 50 %.
+// Threshold returns how many failures the circuit breaker of a service with a desired count
+// tolerates (S8): a COUNT, or a percentage of the desired count, rounded up. A bounded percentage
+// is at least 3 and at most 200; the default is a bounded 50 %.
 func Threshold(b cluster.CircuitBreaker, desired int) int {
 	value := b.Value
 	if value == 0 {
@@ -28,15 +28,17 @@ func desiredCount(s *cluster.Service) int {
 	return s.Desired
 }
 
-// reachedThreshold reports whether the circuit breaker has counted enough failures to end the PRIMARY deployment.
+// reachedThreshold reports whether the circuit breaker has counted enough failures to end the
+// PRIMARY deployment.
 func reachedThreshold(in *Input, next *cluster.Service) bool {
 	d := &next.Deployment
 	return d.State == cluster.RolloutInProgress && in.Service.Breaker.Enable &&
 		d.Failed >= Threshold(in.Service.Breaker, desiredCount(next))
 }
 
-// countFailures returns how many failures of the PRIMARY deployment its circuit breaker has counted, new ones included. A task
-// that became healthy since starts the count again, unless the breaker is cumulative.
+// countFailures returns how many failures of the PRIMARY deployment its circuit breaker has
+// counted, new ones included. A task that became healthy since starts the count again, unless the
+// breaker is cumulative.
 func countFailures(in *Input, sorted sortedTasks) int {
 	s := in.Service
 	up := 0

@@ -8,8 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// A DAEMON service has exactly one task on each eligible instance (S4). An instance whose task is being stopped gets the next
-// one when that has STOPPED: there are never two.
+// A DAEMON service has exactly one task on each eligible instance (S4). An instance whose task is
+// being stopped gets the next one when that has STOPPED: there are never two.
 
 // daemonPolicies are the policies of a DAEMON service.
 func daemonPolicies(v view) []policy {
@@ -32,8 +32,8 @@ func reportDaemonCount(v view) decision {
 	return decision{events: []keyedEvent{{Event: Event{Name: "SERVICE_DESIRED_COUNT_UPDATED"}}}}
 }
 
-// sortDaemons returns the one task that each instance keeps, and the others: those that may not be where they are, and the
-// worse one where there are two.
+// sortDaemons returns the one task that each instance keeps, and the others: those that may not be
+// where they are, and the worse one where there are two.
 func sortDaemons(v view) (kept map[string]*task, extra []*task) {
 	kept = map[string]*task{}
 	for i := range v.revisions {
@@ -66,8 +66,8 @@ func stopExtraDaemons(extra []*task) policy {
 	}
 }
 
-// mayStayAsDaemon reports whether a task may be the one of its instance. On a draining instance it stays until the other tasks
-// have left.
+// mayStayAsDaemon reports whether a task may be the one of its instance. On a draining instance it
+// stays until the other tasks have left.
 func mayStayAsDaemon(v view, t *task) bool {
 	switch {
 	case t.row.Instance == "" || violatesConstraints(v, t):
@@ -78,8 +78,8 @@ func mayStayAsDaemon(v view, t *task) bool {
 	return true
 }
 
-// violatesConstraints reports whether a task's instance meets neither the constraints that its deployment was made with nor
-// today's, by which it could be started there.
+// violatesConstraints reports whether a task's instance meets neither the constraints that its
+// deployment was made with nor today's, by which it could be started there.
 func violatesConstraints(v view, t *task) bool {
 	if t.row.Instance == "" || v.MeetsConstraints == nil || v.MeetsConstraints(t.row.Instance) {
 		return false
@@ -88,7 +88,8 @@ func violatesConstraints(v view, t *task) bool {
 	return !eligible
 }
 
-// compareDaemons orders the tasks of one instance by which is kept: the one in the better condition, then the oldest.
+// compareDaemons orders the tasks of one instance by which is kept: the one in the better
+// condition, then the oldest.
 func compareDaemons(a, b *task) int {
 	keepRank := func(t *task) condition {
 		if t.condition == stabilizing { // to have been RUNNING for longer makes no task better
@@ -99,7 +100,8 @@ func compareDaemons(a, b *task) int {
 	return cmp.Or(cmp.Compare(keepRank(b), keepRank(a)), a.row.CreatedAt.Compare(b.row.CreatedAt), compareIDs(a, b))
 }
 
-// stopRank orders tasks by condition. That an instance is disconnected makes its task no better than an unhealthy one.
+// stopRank orders tasks by condition. That an instance is disconnected makes its task no better
+// than an unhealthy one.
 func stopRank(t *task) condition {
 	if t.condition == disconnected {
 		return unhealthy
@@ -107,8 +109,8 @@ func stopRank(t *task) condition {
 	return t.condition
 }
 
-// renewDaemons stops tasks of older revisions, as far as the new one's do not keep failing, and unhealthy tasks, so many at
-// once as ReplacePercent allows.
+// renewDaemons stops tasks of older revisions, as far as the new one's do not keep failing, and
+// unhealthy tasks, so many at once as ReplacePercent allows.
 func renewDaemons(kept map[string]*task) policy {
 	return func(v view) (d decision) {
 		unhealthyLeft := replaceAtOnce(v, len(v.Eligible)) - v.stoppingCount()
@@ -136,8 +138,9 @@ func renewDaemons(kept map[string]*task) policy {
 	}
 }
 
-// renewableCount returns how many tasks may stop for being of an older revision. After a failed attempt of the new revision it
-// is one at a time, and only once its backoff is over and no other instance is there to try it on.
+// renewableCount returns how many tasks may stop for being of an older revision. After a failed
+// attempt of the new revision it is one at a time, and only once its backoff is over and no other
+// instance is there to try it on.
 func renewableCount(v view, kept map[string]*task) (int, decision) {
 	p := v.primary()
 	b := v.backoffs[p.deployment.ID]
@@ -158,7 +161,8 @@ func renewableCount(v view, kept map[string]*task) (int, decision) {
 	return 1, decision{}
 }
 
-// rotate returns instances in an order that differs from one failed attempt of a revision to the next.
+// rotate returns instances in an order that differs from one failed attempt of a revision to the
+// next.
 func rotate(v view, r *revisionTasks, instances []string) []string {
 	step := v.backoffs[r.deployment.ID].Step
 	if step == 0 || len(instances) == 0 {
@@ -168,8 +172,8 @@ func rotate(v view, r *revisionTasks, instances []string) []string {
 	return slices.Concat(instances[first:], instances[:first])
 }
 
-// startDaemons starts a task on each eligible instance that has none, as far as the throttle allows: after a failed attempt on
-// one of them, on another each time.
+// startDaemons starts a task on each eligible instance that has none, as far as the throttle
+// allows: after a failed attempt on one of them, on another each time.
 func startDaemons(kept map[string]*task) policy {
 	return func(v view) decision {
 		short := slices.DeleteFunc(slices.Clone(v.Eligible), func(id string) bool {
@@ -192,8 +196,8 @@ func startDaemons(kept map[string]*task) policy {
 	}
 }
 
-// startedRevision returns the revision that missing tasks are started of: the PRIMARY one, or while that starts none the newest
-// older one that is of any use.
+// startedRevision returns the revision that missing tasks are started of: the PRIMARY one, or while
+// that starts none the newest older one that is of any use.
 func startedRevision(v view) *revisionTasks {
 	p := v.primary()
 	b := v.backoffs[p.deployment.ID]
@@ -208,7 +212,8 @@ func startedRevision(v view) *revisionTasks {
 	return p
 }
 
-// reconsiderDaemons reconsiders the service when a stabilizing task counts as healthy, if anything waits for that.
+// reconsiderDaemons reconsiders the service when a stabilizing task counts as healthy, if anything
+// waits for that.
 func reconsiderDaemons(v view) (d decision) {
 	if len(v.revisions) > 1 || v.floorReached {
 		d.reconsiderAt = nextStabilized(v)
@@ -216,8 +221,8 @@ func reconsiderDaemons(v view) (d decision) {
 	return d
 }
 
-// reportDaemonsSteady says whether each eligible instance has a RUNNING task of the PRIMARY deployment, and no other deployment
-// has any.
+// reportDaemonsSteady says whether each eligible instance has a RUNNING task of the PRIMARY
+// deployment, and no other deployment has any.
 func reportDaemonsSteady(kept map[string]*task) policy {
 	return func(v view) decision {
 		running := 0

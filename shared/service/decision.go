@@ -8,23 +8,26 @@ import (
 	"berth/shared/cluster"
 )
 
-// A view is the service as the decisions made so far leave it. Policies read it and never change it: [view.after] makes the
-// next one.
+// A view is the service as the decisions made so far leave it. Policies read it and never change
+// it: [view.after] makes the next one.
 type view struct {
 	*Input
-	// next is the service's row, with the rollout assessed. It says which deployment is the PRIMARY one now.
+	// next is the service's row, with the rollout assessed. It says which deployment is the PRIMARY
+	// one now.
 	next      *cluster.Service
 	revisions []revisionTasks // as in sortedTasks
 	backoffs  map[string]cluster.Backoff
 	refused   []string // instances that get no task now, in order of id
 	// occupied and coolingDown are as in sortedTasks.
 	occupied, coolingDown map[string]bool
-	// desired is how many tasks there are to be, none of a service that is being deleted. There must never be fewer than
-	// floor that serve, and no task starts if that makes more than ceiling.
+	// desired is how many tasks there are to be, none of a service that is being deleted. There
+	// must never be fewer than floor that serve, and no task starts if that makes more than
+	// ceiling.
 	desired, floor, ceiling int
 	// toStart is how many tasks the decisions so far start.
 	toStart int
-	// acted is set if the plan starts, stops or gives up tasks; floorReached if a stop would have left too few.
+	// acted is set if the plan starts, stops or gives up tasks; floorReached if a stop would have
+	// left too few.
 	acted, floorReached bool
 	// reconsiderAt is when something about the tasks changes by itself; zero if never.
 	reconsiderAt time.Time
@@ -39,8 +42,8 @@ type decision struct {
 	starts []Start
 	held   []string // ids of deployments whose provisioning tasks are not to be placed
 	events []keyedEvent
-	// pairs, unless nil, are the PRIMARY revision's pairs from now on; endedPairs are replacements that are ordinary tasks
-	// now.
+	// pairs, unless nil, are the PRIMARY revision's pairs from now on; endedPairs are replacements
+	// that are ordinary tasks now.
 	pairs      []pair
 	endedPairs []*cluster.Task
 	// makesRoom is set if tasks may have to stop for others that find no instance.
@@ -54,13 +57,14 @@ type decision struct {
 	reconsiderAt time.Time
 }
 
-// stopSet is a number of tasks to be stopped out of a set of one condition and revision, or all of it.
+// stopSet is a number of tasks to be stopped out of a set of one condition and revision, or all of
+// it.
 type stopSet struct {
 	tasks  []*task
 	count  int
 	reason string
-	// lowersDesired is set if the deployment wants as many tasks fewer from now on: those stopped are not replaced by their
-	// own revision.
+	// lowersDesired is set if the deployment wants as many tasks fewer from now on: those stopped
+	// are not replaced by their own revision.
 	lowersDesired bool
 }
 
@@ -93,8 +97,8 @@ func (d decision) stopCount() (n int) {
 	return n
 }
 
-// inTurn asks policies one after the other, each about what the decisions before it leave, and returns what all of them
-// decide.
+// inTurn asks policies one after the other, each about what the decisions before it leave, and
+// returns what all of them decide.
 func inTurn(v view, policies ...policy) (view, decision) {
 	var all decision
 	for _, decide := range policies {

@@ -13,9 +13,9 @@ const (
 	alarmDetected = "alarm detected"
 )
 
-// assessRollout decides how the PRIMARY deployment goes before anything is decided about tasks (S8): it fails when its
-// circuit breaker or an alarm trips, or when its end was requested, and may roll back. It returns the service's next row and
-// the events.
+// assessRollout decides how the PRIMARY deployment goes before anything is decided about tasks
+// (S8): it fails when its circuit breaker or an alarm trips, or when its end was requested, and may
+// roll back. It returns the service's next row and the events.
 func assessRollout(in *Input, next cluster.Service, sorted sortedTasks) (cluster.Service, []keyedEvent) {
 	var events []keyedEvent
 	if next.Deployment.State == "" {
@@ -42,8 +42,8 @@ func assessRollout(in *Input, next cluster.Service, sorted sortedTasks) (cluster
 	return next, append(events, ended...)
 }
 
-// rolloutEvent says how the PRIMARY deployment goes. It carries the reason, because the deployment may be gone when the event
-// is sent.
+// rolloutEvent says how the PRIMARY deployment goes. It carries the reason, because the deployment
+// may be gone when the event is sent.
 func rolloutEvent(s *cluster.Service, message, name string) keyedEvent {
 	d := &s.Deployment
 	return keyedEvent{Event: Event{Message: message, Name: name, Deployment: d.ID, Reason: d.Reason}}
@@ -87,8 +87,8 @@ func (f failure) reason() string {
 	return "these alarms were on: " + strings.Join(f.alarms, ", ")
 }
 
-// failDeployment ends the deployment, and rolls back if that is wanted and some revision has completed. Otherwise the service
-// stalls: no more of the deployment's tasks start.
+// failDeployment ends the deployment, and rolls back if that is wanted and some revision has
+// completed. Otherwise the service stalls: no more of the deployment's tasks start.
 func failDeployment(in *Input, next cluster.Service, f failure, remaining int) (cluster.Service, []keyedEvent) {
 	r, d := next.Release, &next.Deployment
 	d.State, d.UpdatedAt, d.Reason = cluster.RolloutFailed, in.Now, f.detector()+": "+f.why+"."
@@ -111,8 +111,9 @@ func failDeployment(in *Input, next cluster.Service, f failure, remaining int) (
 	return next, events
 }
 
-// rollBack makes the last completed revision the PRIMARY deployment's again. Nothing can roll back to it once more before it
-// has completed anew. The failed deployment keeps its remaining tasks until others replace them.
+// rollBack makes the last completed revision the PRIMARY deployment's again. Nothing can roll back
+// to it once more before it has completed anew. The failed deployment keeps its remaining tasks
+// until others replace them.
 func rollBack(in *Input, next cluster.Service, cause string, remaining int) (cluster.Service, []keyedEvent) {
 	failed, target := next.Deployment, *next.Last
 	if failed.State == cluster.RolloutInProgress {
@@ -146,8 +147,8 @@ func endRelease(in *Input, s *cluster.Service, status cluster.ServiceDeploymentS
 	}
 }
 
-// regroup assigns sorted tasks to the deployments of the service's next row, which a rollback may have changed. Revisions
-// that it does not list follow.
+// regroup assigns sorted tasks to the deployments of the service's next row, which a rollback may
+// have changed. Revisions that it does not list follow.
 func regroup(next *cluster.Service, sorted []revisionTasks) []revisionTasks {
 	out := revisionsOf(next)
 	for _, old := range sorted {

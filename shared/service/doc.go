@@ -1,9 +1,11 @@
-// Package service decides how many tasks of which revision a service should have, which of them have to go, and how its
-// deployments go. It never decides where a task runs; package placement does.
+// Package service decides how many tasks of which revision a service should have, which of them
+// have to go, and how its deployments go. It never decides where a task runs; package placement
+// does.
 //
-// [Reconcile] takes an [Input], everything that the decision depends on, and returns a [Plan]: tasks to stop and to start, the
-// service's next row, and the events that report them. Package decide calls it for each service that something has happened to,
-// places the starts and commits the plan. Nothing here reads a clock, a store or the environment.
+// [Reconcile] takes an [Input], everything that the decision depends on, and returns a [Plan]:
+// tasks to stop and to start, the service's next row, and the events that report them. Package
+// decide calls it for each service that something has happened to, places the starts and commits
+// the plan. Nothing here reads a clock, a store or the environment.
 //
 // A plan is made in four steps, all visible in reconcile.go:
 //
@@ -22,5 +24,6 @@
 //   - The same input gives the same plan, in whatever order the tasks come. Where the choice is free, Input.Seed decides.
 //   - Once a plan is carried out, the same input plans nothing more until something happens.
 //
-// Start reading at [Reconcile] and its list of policies. property_test.go checks the rules above over random histories.
+// Start reading at [Reconcile] and its list of policies. property_test.go checks the rules above
+// over random histories.
 package service

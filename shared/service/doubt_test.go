@@ -9,7 +9,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// A bad revision whose tasks all become UNHEALTHY at once is most of what is checked in the cluster.
+// A bad revision whose tasks all become UNHEALTHY at once is most of what is checked in the
+// cluster.
 func TestTheBreakerTripsThoughMostLookUnhealthy(t *testing.T) {
 	w := newWorld(t, 30)
 	w.checked = true
@@ -87,7 +88,8 @@ func TestARollbackBeginsWithoutFailures(t *testing.T) {
 	expect(t, "not failed", w.service.Deployment.State != cluster.RolloutFailed, true)
 }
 
-// Mass unhealthiness is not believed, yet a rollout with maximumPercent 100 stops all of them at once.
+// Mass unhealthiness is not believed, yet a rollout with maximumPercent 100 stops all of them at
+// once.
 func TestDoubtedTasksCountForTheFloor(t *testing.T) {
 	w := newWorld(t, 20)
 	w.service.MinHealthy, w.service.MaxPercent = 50, 100
@@ -139,7 +141,8 @@ func TestAnAlarmsRollbackBeginsWithoutFailures(t *testing.T) {
 	expect(t, "not failed", w.service.Deployment.State != cluster.RolloutFailed, true)
 }
 
-// After a few failed starts the missing daemons are of the old revision; then nothing ever tries the new one again.
+// After a few failed starts the missing daemons are of the old revision; then nothing ever tries
+// the new one again.
 func TestDaemonsOfANewRevisionAreTriedAgain(t *testing.T) {
 	w := newWorld(t, 0)
 	w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 90, 100
@@ -205,7 +208,8 @@ func TestLostTasksAreReplacedWhileChecksAreDoubted(t *testing.T) {
 	expect(t, "starts", starts, 3)
 }
 
-// The bound on how many unhealthy tasks are replaced at once is not for those of which only the agent is away.
+// The bound on how many unhealthy tasks are replaced at once is not for those of which only the
+// agent is away.
 func TestLostTasksAreReplacedAtOnce(t *testing.T) {
 	w := at(t, 10)
 	w.checked = true
@@ -225,8 +229,8 @@ func TestLostTasksAreReplacedAtOnce(t *testing.T) {
 	expect(t, "of them for unhealthy ones", p.Starts[0].ReplacesUnhealthy, 2)
 }
 
-// Where a missing task's start takes the room that maximumPercent leaves, a task that has to leave its instance stops in the same
-// plan: nobody would look again.
+// Where a missing task's start takes the room that maximumPercent leaves, a task that has to leave
+// its instance stops in the same plan: nobody would look again.
 func TestALeavingTaskDoesNotWaitForTheRoomThatAnotherTook(t *testing.T) {
 	w := at(t, 4)
 	w.service.MinHealthy, w.service.MaxPercent = 0, 100
@@ -240,7 +244,8 @@ func TestALeavingTaskDoesNotWaitForTheRoomThatAnotherTook(t *testing.T) {
 	expect(t, "of", p.Stops[0].Task.ID, ids[0])
 }
 
-// What is being stopped where the agent is away neither holds up what is unhealthy nor a deployment.
+// What is being stopped where the agent is away neither holds up what is unhealthy nor a
+// deployment.
 func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
 	w := newWorld(t, 4)
 	w.checked = true
@@ -328,7 +333,8 @@ func TestProtectedTasksOutlastARollout(t *testing.T) {
 	expect(t, "a", w.running()["ecs-svc/a"], 0)
 }
 
-// A task that its target group refuses counts as failed, but not before it can be told from one on an instance that dies.
+// A task that its target group refuses counts as failed, but not before it can be told from one on
+// an instance that dies.
 func TestRefusedRegistrationsCount(t *testing.T) {
 	in := with(1, 100, 200, newTask("t1", func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-time.Minute)) }))
 	in.Service.Deployment.State = cluster.RolloutInProgress
@@ -408,7 +414,8 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 	}
 }
 
-// An older deployment that was never completed and has nothing that works is not tried again: the new one may wait for long.
+// An older deployment that was never completed and has nothing that works is not tried again: the
+// new one may wait for long.
 func TestAnOlderDeploymentThatNeverWorkedIsLeft(t *testing.T) {
 	older := func(state cluster.RolloutState, tasks ...*cluster.Task) Input {
 		in := with(2, 100, 200, append(tasks, newTask("b1", waitingTask, of("b")), newTask("b2", of("b")))...)

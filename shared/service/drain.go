@@ -3,8 +3,8 @@ package service
 // drainingReason is why a task on a draining instance stops, in ECS's words.
 const drainingReason = "Task stopped during instance draining"
 
-// stopUseless stops tasks that are not RUNNING yet on draining instances (S11), and tasks of abandoned deployments that are
-// not up: they will never be of use.
+// stopUseless stops tasks that are not RUNNING yet on draining instances (S11), and tasks of
+// abandoned deployments that are not up: they will never be of use.
 func stopUseless(v view) (d decision) {
 	b := v.stopBudget()
 	for i := range v.revisions {

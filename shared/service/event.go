@@ -11,10 +11,12 @@ import (
 // repeatAfter is how long an event with the same key is not emitted again.
 const repeatAfter = 6 * time.Hour
 
-// PlacementKeyPrefix starts the event keys in [cluster.Service.EmittedKeys] that belong to the caller.
+// PlacementKeyPrefix starts the event keys in [cluster.Service.EmittedKeys] that belong to the
+// caller.
 const PlacementKeyPrefix = "place/"
 
-// keyedEvent is an event that is not repeated while its cause lasts (S12). An event without a key is always emitted.
+// keyedEvent is an event that is not repeated while its cause lasts (S12). An event without a key
+// is always emitted.
 type keyedEvent struct {
 	key string
 	Event
@@ -30,9 +32,9 @@ func emit(s *cluster.Service, events []keyedEvent, now time.Time) (due []Event) 
 	return due
 }
 
-// MarkEmitted reports whether the event with a key is due, and marks it as emitted if it is. It is not due if it was emitted
-// within the last 6 hours and its cause has lasted since. The caller removes keys whose cause is over from
-// [cluster.Service.EmittedKeys].
+// MarkEmitted reports whether the event with a key is due, and marks it as emitted if it is. It is
+// not due if it was emitted within the last 6 hours and its cause has lasted since. The caller
+// removes keys whose cause is over from [cluster.Service.EmittedKeys].
 func MarkEmitted(s *cluster.Service, key string, now time.Time) bool {
 	if at, ok := s.EmittedKeys[key]; ok && now.Sub(at) < repeatAfter {
 		return false
@@ -46,7 +48,8 @@ func MarkEmitted(s *cluster.Service, key string, now time.Time) bool {
 	return true
 }
 
-// lastingKeys returns the emitted keys whose cause lasts: these events have it, or the caller looks after them.
+// lastingKeys returns the emitted keys whose cause lasts: these events have it, or the caller looks
+// after them.
 func lastingKeys(emitted map[string]time.Time, events []keyedEvent) map[string]time.Time {
 	current := map[string]bool{}
 	for _, e := range events {
@@ -65,8 +68,8 @@ func lastingKeys(emitted map[string]time.Time, events []keyedEvent) map[string]t
 	return lasting
 }
 
-// reportThrottle reports the revision whose starts have failed most often in a row, from the first failure on, as ECS does
-// (S7).
+// reportThrottle reports the revision whose starts have failed most often in a row, from the first
+// failure on, as ECS does (S7).
 func reportThrottle(v view) decision {
 	var worst cluster.Backoff
 	var id string
@@ -84,7 +87,8 @@ func reportThrottle(v view) decision {
 	}}}}
 }
 
-// reportMissingAlarms reports alarms of a deployment in progress that do not exist: a misspelled name protects nothing.
+// reportMissingAlarms reports alarms of a deployment in progress that do not exist: a misspelled
+// name protects nothing.
 func reportMissingAlarms(v view) decision {
 	state := v.Service.Deployment.State
 	w := alarmWatch(v.Input, v.next)
@@ -95,8 +99,8 @@ func reportMissingAlarms(v view) decision {
 	return decision{events: []keyedEvent{{"alarms/" + strings.Join(w.Missing, ","), e}}}
 }
 
-// reportDistrusted reports unhealthy tasks that are left as they are, and looks at them again soon: no event says that fewer
-// tasks of the cluster look unhealthy.
+// reportDistrusted reports unhealthy tasks that are left as they are, and looks at them again soon:
+// no event says that fewer tasks of the cluster look unhealthy.
 func reportDistrusted(v view, count int) decision {
 	if count == 0 {
 		return decision{}

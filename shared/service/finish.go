@@ -2,7 +2,8 @@ package service
 
 import "berth/shared/cluster"
 
-// taskCounts are the tasks of one revision as they were before the plan. Those that wait for an instance are pending.
+// taskCounts are the tasks of one revision as they were before the plan. Those that wait for an
+// instance are pending.
 type taskCounts struct{ running, pending, healthy int }
 
 func countTasks(r *revisionTasks) (n taskCounts) {
@@ -49,7 +50,8 @@ func nextService(v view) *cluster.Service {
 	return &next
 }
 
-// releaseWithCounts returns the current service deployment with its counts. One that has ended before stays as it is.
+// releaseWithCounts returns the current service deployment with its counts. One that has ended
+// before stays as it is.
 func releaseWithCounts(v view, r cluster.Release) cluster.Release {
 	if before := v.Service.Release; r.Status.Ended() && (before == nil || before.Status.Ended()) {
 		return r
@@ -67,8 +69,9 @@ func releaseWithCounts(v view, r cluster.Release) cluster.Release {
 	return r
 }
 
-// completeDeployment ends the PRIMARY deployment well: all its tasks are RUNNING and healthy, no older ones are left, and its
-// alarms have been watched for long enough. It returns the service's row with that outcome.
+// completeDeployment ends the PRIMARY deployment well: all its tasks are RUNNING and healthy, no
+// older ones are left, and its alarms have been watched for long enough. It returns the service's
+// row with that outcome.
 func completeDeployment(v view, d decision) (cluster.Service, decision) {
 	next := *v.next
 	primary := &next.Deployment
@@ -100,8 +103,9 @@ func completeDeployment(v view, d decision) (cluster.Service, decision) {
 	return next, completed
 }
 
-// isRolledOut reports whether the PRIMARY deployment has all its tasks, and no other deployment any, those that are being
-// stopped included; or as many as the service's criteria for early success ask for.
+// isRolledOut reports whether the PRIMARY deployment has all its tasks, and no other deployment
+// any, those that are being stopped included; or as many as the service's criteria for early
+// success ask for.
 func isRolledOut(v view, steady bool) bool {
 	early := v.Service.Early
 	if !early.Enable && v.acted || !(early.Enable && early.Deferred) && !v.onlyPrimaryLeft() {

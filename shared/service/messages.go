@@ -11,12 +11,12 @@ import (
 // maxMessage bounds a service event, in bytes. It is enough for about a hundred task ids.
 const maxMessage = 4096
 
-// SteadyStateMessage says that all tasks of a service are RUNNING. Like all messages here it uses ECS's words, as far as ECS has
-// any (S12).
+// SteadyStateMessage says that all tasks of a service are RUNNING. Like all messages here it uses
+// ECS's words, as far as ECS has any (S12).
 func SteadyStateMessage(name string) string { return message(name, "has reached a steady state.") }
 
-// TasksStartedMessage names the tasks that were started; replaced of them replace unhealthy ones. If there are very many, it
-// names the first and counts the rest.
+// TasksStartedMessage names the tasks that were started; replaced of them replace unhealthy ones.
+// If there are very many, it names the first and counts the rest.
 func TasksStartedMessage(name string, ids []string, replaced int) string {
 	text := withTaskIDs(message(name, fmt.Sprintf("has started %d tasks:", len(ids))), ids)
 	if replaced > 0 {
@@ -50,7 +50,8 @@ func RollingBackMessage(name, deployment string) string {
 	return message(name, "rolling back to deployment "+deployment+".")
 }
 
-// StartsImpairedMessage says that the starts of a service are slowed down because they keep failing (S7).
+// StartsImpairedMessage says that the starts of a service are slowed down because they keep failing
+// (S7).
 func StartsImpairedMessage(name string) string {
 	return message(name, "is unable to consistently start tasks successfully.")
 }
@@ -71,7 +72,8 @@ func TasksProtectedMessage(name, deployment string, n int) string {
 	return message(name, fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d tasks under protection)", deployment, n))
 }
 
-// TooManyUnhealthyMessage says that n unhealthy tasks are not replaced because most of the cluster looks unhealthy.
+// TooManyUnhealthyMessage says that n unhealthy tasks are not replaced because most of the cluster
+// looks unhealthy.
 func TooManyUnhealthyMessage(name string, n int) string {
 	return message(name, fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster look unhealthy at once.", n))
 }
@@ -110,8 +112,8 @@ func ConnectionsDrainingMessage(name string, n int) string {
 	return message(name, fmt.Sprintf("has begun draining connections on %d tasks.", n))
 }
 
-// UnableToPlaceMessage says why a task found no instance: first in ECS's words, which name the closest instance, then with all
-// that Berth knows (P17).
+// UnableToPlaceMessage says why a task found no instance: first in ECS's words, which name the
+// closest instance, then with all that Berth knows (P17).
 func UnableToPlaceMessage(name string, d *cluster.Diagnosis) string {
 	text := "was unable to place a task because no container instance met all of its requirements."
 	switch {
@@ -129,7 +131,8 @@ func UnableToPlaceMessage(name string, d *cluster.Diagnosis) string {
 	return cutToLimit(message(name, text))
 }
 
-// ProvisioningLimitMessage says that tasks cannot even wait for an instance, because too many of the cluster do (C4).
+// ProvisioningLimitMessage says that tasks cannot even wait for an instance, because too many of
+// the cluster do (C4).
 func ProvisioningLimitMessage(name string) string {
 	return message(name, "was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded.")
 }
@@ -184,7 +187,8 @@ func cutToLimit(s string) string {
 // Move is one task that moves to another instance.
 type Move struct{ Task, From, To, Why string }
 
-// MovingTasksMessage names tasks whose replacement on another instance was started, or that were stopped for it.
+// MovingTasksMessage names tasks whose replacement on another instance was started, or that were
+// stopped for it.
 func MovingTasksMessage(name string, moves []Move) string {
 	entries := make([]string, len(moves))
 	for i, m := range moves {

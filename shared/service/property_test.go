@@ -10,8 +10,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// Whatever happens to a service, no plan breaks its percentages ([world.check]), plans come to an end
-// at any one time, and once nothing more happens it comes to what was asked for.
+// Whatever happens to a service, no plan breaks its percentages ([world.check]), plans come to an
+// end at any one time, and once nothing more happens it comes to what was asked for.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rapid.IntRange(0, 9).Draw(rt, "desired"))
@@ -95,8 +95,8 @@ func (w *world) calm() {
 	}
 }
 
-// converged checks where the service stands: all its tasks of the PRIMARY revision where that can run; else what was there
-// before is still there.
+// converged checks where the service stands: all its tasks of the PRIMARY revision where that can
+// run; else what was there before is still there.
 func (w *world) converged(rt *rapid.T) {
 	s := w.service
 	running := w.running()

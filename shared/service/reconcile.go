@@ -7,10 +7,11 @@ import (
 	"berth/shared/cluster"
 )
 
-// Reconcile compares a service's tasks with what was asked for (S1) and plans the difference: tasks that are missing, too
-// many, unhealthy, on an instance that they have to leave, or of an older revision. The plan keeps within the deployment
-// percentages: maximumPercent of the desired count, rounded down, bounds what is started; minimumHealthyPercent, rounded up,
-// bounds what is stopped. It holds starts back that keep failing, and it ends deployments: completed, failed or rolled back
+// Reconcile compares a service's tasks with what was asked for (S1) and plans the difference: tasks
+// that are missing, too many, unhealthy, on an instance that they have to leave, or of an older
+// revision. The plan keeps within the deployment percentages: maximumPercent of the desired count,
+// rounded down, bounds what is started; minimumHealthyPercent, rounded up, bounds what is stopped.
+// It holds starts back that keep failing, and it ends deployments: completed, failed or rolled back
 // (S8). Once a plan is carried out, reconciling again plans nothing more.
 func Reconcile(in Input) Plan {
 	// 1. Sort the tasks, once.
@@ -39,8 +40,8 @@ func Reconcile(in Input) Plan {
 	return planOf(v, sorted, slices.Concat(findings, assessed), d.plus(reported), changes)
 }
 
-// policiesOf returns what is decided about a service's tasks, in this order. What one policy stops or starts is no longer
-// there, or no longer missing, for those after it.
+// policiesOf returns what is decided about a service's tasks, in this order. What one policy stops
+// or starts is no longer there, or no longer missing, for those after it.
 func policiesOf(v view) []policy {
 	switch {
 	case v.Service.Status != cluster.ServiceActive:
@@ -51,8 +52,8 @@ func policiesOf(v view) []policy {
 	return replicaPolicies(len(v.revisions))
 }
 
-// replicaPolicies are the policies of a REPLICA service with so many revisions, of which the PRIMARY one is the first. Stops
-// come first, so that starts can use the room they make.
+// replicaPolicies are the policies of a REPLICA service with so many revisions, of which the
+// PRIMARY one is the first. Stops come first, so that starts can use the room they make.
 func replicaPolicies(revisions int) []policy {
 	policies := []policy{
 		stopProvisioning, // what maximumPercent leaves no room for
@@ -80,14 +81,15 @@ func stopPolicies(i int) []policy {
 	}
 }
 
-// reportSteady says whether the PRIMARY deployment has exactly the tasks it should have, and no other has any.
+// reportSteady says whether the PRIMARY deployment has exactly the tasks it should have, and no
+// other has any.
 func reportSteady(v view) decision {
 	p := v.primary()
 	return decision{steady: p.steadyCount() == v.desired && v.onlyPrimaryLeft() && p.failingCount() == 0}
 }
 
-// copyService returns a copy of the service's row that the plan may change. The desired count of a DAEMON service is how many
-// instances are eligible.
+// copyService returns a copy of the service's row that the plan may change. The desired count of a
+// DAEMON service is how many instances are eligible.
 func copyService(in *Input) cluster.Service {
 	next := *in.Service
 	if next.Release != nil {

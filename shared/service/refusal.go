@@ -9,17 +9,19 @@ import (
 	"berth/shared/cluster"
 )
 
-// refusal counts how often in a row ECS refused the service's tasks on one instance, for a reason that no row shows.
+// refusal counts how often in a row ECS refused the service's tasks on one instance, for a reason
+// that no row shows.
 type refusal struct {
 	attempts int
 	until    time.Time // no task of the service is tried there
 }
 
-// refusedInstances returns the instances that are not tried now because ECS refused a task there, in order of id, and when the
-// first of them may be tried again.
+// refusedInstances returns the instances that are not tried now because ECS refused a task there,
+// in order of id, and when the first of them may be tried again.
 //
-// A refused start is no failed start (S7): it says something about the instance, and the service goes on elsewhere. A refusal
-// of an attempt that began after the last delay doubles the delay. A task that was RUNNING there since ends it.
+// A refused start is no failed start (S7): it says something about the instance, and the service
+// goes on elsewhere. A refusal of an attempt that began after the last delay doubles the delay. A
+// task that was RUNNING there since ends it.
 func refusedInstances(tasks []*cluster.Task, l Limits, now time.Time) (instances []string, next time.Time) {
 	var refused []*cluster.Task
 	for _, t := range tasks {

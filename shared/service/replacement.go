@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A task that a rule makes leave its instance is replaced there first: the replacement names it ([cluster.Task.Replaces]).
-// The two of them are a pair and count as one task, until either ends.
+// A task that a rule makes leave its instance is replaced there first: the replacement names it
+// ([cluster.Task.Replaces]). The two of them are a pair and count as one task, until either ends.
 
 // pair is a task and the one started to take its place on another instance.
 type pair struct {
@@ -30,8 +30,8 @@ func (r *revisionTasks) pairsInProgress() (n int) {
 	return n
 }
 
-// findPairs finds the replacements whose task is still there, in order of the task's id. If several replace one task, the
-// first by id counts; no task is in two pairs.
+// findPairs finds the replacements whose task is still there, in order of the task's id. If several
+// replace one task, the first by id counts; no task is in two pairs.
 func findPairs(tasks []*task) (pairs []pair) {
 	if !slices.ContainsFunc(tasks, func(t *task) bool { return t.row.Replaces != "" }) {
 		return nil
@@ -61,8 +61,9 @@ func (r *revisionTasks) pairedTasks() map[*task]bool {
 	return paired
 }
 
-// finishReplacements ends pairs of the PRIMARY revision. If tasks are missing, both stay as ordinary tasks. Otherwise the
-// old one stops once its replacement is healthy; the replacement stops if it fails, or if there are too many tasks anyway.
+// finishReplacements ends pairs of the PRIMARY revision. If tasks are missing, both stay as
+// ordinary tasks. Otherwise the old one stops once its replacement is healthy; the replacement
+// stops if it fails, or if there are too many tasks anyway.
 func finishReplacements(v view) (d decision) {
 	p := v.primary()
 	if len(p.pairs) == 0 {
@@ -99,8 +100,8 @@ func finishReplacements(v view) (d decision) {
 	return d
 }
 
-// limitMoves says how many tasks may move to other instances: none while anything else is to be done or starts are held
-// back, and one at a time after a failed start (S7).
+// limitMoves says how many tasks may move to other instances: none while anything else is to be
+// done or starts are held back, and one at a time after a failed start (S7).
 func limitMoves(v view) (d decision) {
 	p := v.primary()
 	d.moves.InProgress = p.pairsInProgress()

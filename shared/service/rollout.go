@@ -2,10 +2,12 @@ package service
 
 import "berth/shared/cluster"
 
-// rollOut stops tasks of older revisions: as many as healthy tasks of the PRIMARY replace. Where maximumPercent leaves no
-// room to start those, it stops as many first as minimumHealthyPercent allows. A failed deployment replaces nothing.
+// rollOut stops tasks of older revisions: as many as healthy tasks of the PRIMARY replace. Where
+// maximumPercent leaves no room to start those, it stops as many first as minimumHealthyPercent
+// allows. A failed deployment replaces nothing.
 //
-// With 4 desired, 100 % and 150 %: 2 new tasks start; once they are healthy, 2 old ones stop and 2 more start.
+// With 4 desired, 100 % and 150 %: 2 new tasks start; once they are healthy, 2 old ones stop and 2
+// more start.
 func rollOut(v view) decision {
 	p := v.primary()
 	old := 0
@@ -37,7 +39,8 @@ func rollOut(v view) decision {
 	return d
 }
 
-// rollOutRevision stops up to n tasks of an older revision, in order of condition, and lowers its desired count by as many.
+// rollOutRevision stops up to n tasks of an older revision, in order of condition, and lowers its
+// desired count by as many.
 func rollOutRevision(v view, i, n int) (d decision) {
 	for c := range condition(conditions) {
 		steps := []policy{
@@ -71,7 +74,8 @@ func rollOutRevision(v view, i, n int) (d decision) {
 	return d
 }
 
-// reachedEarlySuccess reports whether as many of the PRIMARY's tasks are up as the criteria for early success ask for.
+// reachedEarlySuccess reports whether as many of the PRIMARY's tasks are up as the criteria for
+// early success ask for.
 func reachedEarlySuccess(v view) bool {
 	e := v.Service.Early
 	return e.Enable && v.primary().steadyCount() >= (v.desired*e.Percent+99)/100
@@ -87,8 +91,8 @@ func (v view) onlyPrimaryLeft() bool {
 	return true
 }
 
-// isOver reports whether an older deployment has no tasks any more and is to have none. Tasks that are being stopped on a
-// disconnected instance do not keep it.
+// isOver reports whether an older deployment has no tasks any more and is to have none. Tasks that
+// are being stopped on a disconnected instance do not keep it.
 func isOver(v view, r *revisionTasks) bool {
 	p := v.primary()
 	return len(r.all)+r.stopping == 0 &&

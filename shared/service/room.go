@@ -6,8 +6,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// RoomTimeout returns how long tasks of a service wait for room before others may be stopped to make some. It is longer
-// where managed scaling may add an instance.
+// RoomTimeout returns how long tasks of a service wait for room before others may be stopped to
+// make some. It is longer where managed scaling may add an instance.
 func RoomTimeout(s *cluster.Service) time.Duration {
 	if len(s.Providers) > 0 {
 		return 15 * time.Minute
@@ -15,8 +15,8 @@ func RoomTimeout(s *cluster.Service) time.Duration {
 	return time.Minute
 }
 
-// makeRoom stops one unhealthy task, and tasks on draining instances, whose replacements have found no room for
-// [RoomTimeout]. minimumHealthyPercent bounds that, too (S11).
+// makeRoom stops one unhealthy task, and tasks on draining instances, whose replacements have found
+// no room for [RoomTimeout]. minimumHealthyPercent bounds that, too (S11).
 func makeRoom(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]
@@ -31,8 +31,8 @@ func makeRoom(i int) policy {
 	}
 }
 
-// blockedCount returns how many tasks that a revision wants have been blocked for [RoomTimeout]. Tasks that are being stopped
-// make room already and count against it.
+// blockedCount returns how many tasks that a revision wants have been blocked for [RoomTimeout].
+// Tasks that are being stopped make room already and count against it.
 func blockedCount(v view, r *revisionTasks) int {
 	s, b := v.Service, v.backoffs[r.deployment.ID]
 	switch {
@@ -50,7 +50,8 @@ func blockedCount(v view, r *revisionTasks) int {
 	return max(0, n-v.stoppingCount())
 }
 
-// lacksRoom reports whether it is room that the revision's blocked tasks lack: to stop others would help.
+// lacksRoom reports whether it is room that the revision's blocked tasks lack: to stop others would
+// help.
 func lacksRoom(v view, r *revisionTasks) bool {
 	return v.Service.Blocked.Crowded() && (v.FitsEmptyInstance == nil || v.FitsEmptyInstance(r.deployment.TaskDefinition))
 }

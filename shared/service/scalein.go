@@ -20,8 +20,8 @@ func stopAll(v view) (d decision) {
 	return d
 }
 
-// stopProvisioning stops tasks that wait for an instance and that maximumPercent leaves no room for: fewer are desired than
-// when they were created.
+// stopProvisioning stops tasks that wait for an instance and that maximumPercent leaves no room
+// for: fewer are desired than when they were created.
 func stopProvisioning(v view) (d decision) {
 	b := v.stopBudget()
 	tooMany := v.activeCount() - v.ceiling
@@ -40,7 +40,8 @@ func stopProvisioning(v view) (d decision) {
 	return d
 }
 
-// scaleIn stops the tasks that a revision has too many of. Tasks in a pair are left to [finishReplacements].
+// scaleIn stops the tasks that a revision has too many of. Tasks in a pair are left to
+// [finishReplacements].
 func scaleIn(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]
@@ -48,7 +49,8 @@ func scaleIn(i int) policy {
 	}
 }
 
-// stopSurplus stops n tasks that could stay, in order of condition: tasks that wait for an instance first, healthy ones last.
+// stopSurplus stops n tasks that could stay, in order of condition: tasks that wait for an instance
+// first, healthy ones last.
 func stopSurplus(v view, i, n int) (d decision) {
 	if n <= 0 {
 		return d
@@ -67,8 +69,9 @@ func stopSurplus(v view, i, n int) (d decision) {
 	return d.plus(reportProtected(v, &v.revisions[i], n))
 }
 
-// scaleInFailedPrimary scales a failed PRIMARY deployment in. It starts nothing and its older deployments keep what they have,
-// so only maximumPercent says how many of its tasks have to go. Tasks that have to go anyway stop first.
+// scaleInFailedPrimary scales a failed PRIMARY deployment in. It starts nothing and its older
+// deployments keep what they have, so only maximumPercent says how many of its tasks have to go.
+// Tasks that have to go anyway stop first.
 func scaleInFailedPrimary(v view) decision {
 	p := v.primary()
 	tooMany := func(v view) int { return v.activeCount() - v.ceiling }
@@ -100,11 +103,13 @@ func reportProtected(v view, r *revisionTasks, n int) decision {
 	return decision{events: []keyedEvent{{"protected", e}}}
 }
 
-// shareDesiredCount spreads the service's desired count over its deployments. When it grows during a rollout, the newest
-// deployment that still works grows by as much, because the PRIMARY one has yet to take over. A deployment that was replaced
-// before it had taken over wants no more than the older ones leave to it; an abandoned one no more than it has.
+// shareDesiredCount spreads the service's desired count over its deployments. When it grows during
+// a rollout, the newest deployment that still works grows by as much, because the PRIMARY one has
+// yet to take over. A deployment that was replaced before it had taken over wants no more than the
+// older ones leave to it; an abandoned one no more than it has.
 //
-// With 10 desired, 4 tasks still wanted of the oldest deployment and 8 of the next, the next gets 6.
+// With 10 desired, 4 tasks still wanted of the oldest deployment and 8 of the next, the next gets
+// 6.
 func shareDesiredCount(v view) []revisionTasks {
 	revisions := slices.Clone(v.revisions)
 	growth := 0
@@ -131,8 +136,8 @@ func shareDesiredCount(v view) []revisionTasks {
 	return revisions
 }
 
-// isAbandoned reports whether an older deployment never completed, has no task that works, and has already failed to start
-// one. To retry it cannot help.
+// isAbandoned reports whether an older deployment never completed, has no task that works, and has
+// already failed to start one. To retry it cannot help.
 func isAbandoned(v view, r *revisionTasks) bool {
 	return r.deployment.State == cluster.RolloutInProgress && !slices.ContainsFunc(r.all, (*task).isUp) &&
 		(v.backoffs[r.deployment.ID].Step > 0 || !v.DistrustChecks && r.count(unhealthy) > 0)

@@ -8,24 +8,25 @@ import (
 	"berth/shared/cluster"
 )
 
-// registrationGrace is how long a task that its target groups refuse is not held against its deployment. What is refused at
-// once may be on an instance that is just leaving.
+// registrationGrace is how long a task that its target groups refuse is not held against its
+// deployment. What is refused at once may be on an instance that is just leaving.
 const registrationGrace = 2 * time.Minute
 
 // sortedTasks are a service's tasks by what they mean for the plan.
 type sortedTasks struct {
-	// revisions have the active tasks: the PRIMARY revision first, then newer before older, then revisions that the
-	// service's row no longer lists.
+	// revisions have the active tasks: the PRIMARY revision first, then newer before older, then
+	// revisions that the service's row no longer lists.
 	revisions []revisionTasks
 	// lost are on instances that have left the cluster.
 	lost []*cluster.Task
-	// failures are failed starts, and unhealthy tasks of a rollout, that no circuit breaker has counted.
+	// failures are failed starts, and unhealthy tasks of a rollout, that no circuit breaker has
+	// counted.
 	failures []*cluster.Task
 	// register have no row of registrations and need one; deregister have one and have ended.
 	register, deregister []*cluster.Task
 	targets              []*cluster.Target
-	// occupied are instances where a task of the service holds capacity, coolingDown those where one ended within
-	// [Limits.RestartGap] of its start.
+	// occupied are instances where a task of the service holds capacity, coolingDown those where
+	// one ended within [Limits.RestartGap] of its start.
 	occupied, coolingDown map[string]bool
 	reconsiderAt          time.Time
 }
@@ -84,14 +85,16 @@ func revisionsOf(s *cluster.Service) []revisionTasks {
 	return out
 }
 
-// unlistedRevision stands for the deployment of a task that the service's row does not list any more. It wants no tasks.
+// unlistedRevision stands for the deployment of a task that the service's row does not list any
+// more. It wants no tasks.
 func unlistedRevision(row *cluster.Task) revisionTasks {
 	return revisionTasks{deployment: &cluster.Deployment{
 		Revision: cluster.Revision{ID: row.Revision, TaskDefinition: row.TaskDefinition}, State: cluster.RolloutFailed,
 	}}
 }
 
-// revisionOf returns the position of the task's revision, -1 if there is none. A task without one is of the PRIMARY.
+// revisionOf returns the position of the task's revision, -1 if there is none. A task without one
+// is of the PRIMARY.
 func (s *sortedTasks) revisionOf(row *cluster.Task) int {
 	if row.Revision == "" {
 		return 0
@@ -129,7 +132,8 @@ func (s *sortedTasks) addActive(in *Input, r *revisionTasks, t *task, timedOut b
 	r.all = append(r.all, t)
 }
 
-// addEnded adds a task that has ended: it may be a failed start, or have ended so soon that its replacement has to wait.
+// addEnded adds a task that has ended: it may be a failed start, or have ended so soon that its
+// replacement has to wait.
 func (s *sortedTasks) addEnded(in *Input, row *cluster.Task, target *cluster.Target) {
 	if target != nil {
 		s.deregister = append(s.deregister, row)
@@ -164,7 +168,8 @@ func (r *revisionTasks) fillBuckets() {
 	r.pairs = findPairs(r.all)
 }
 
-// conditionOf returns a task's condition (S6, and minimumHealthyPercent of the ECS API), and when it changes by itself.
+// conditionOf returns a task's condition (S6, and minimumHealthyPercent of the ECS API), and when
+// it changes by itself.
 func conditionOf(in *Input, t *task, checked, balanced, timedOut bool) (c condition, until time.Time) {
 	row := t.row
 	switch {

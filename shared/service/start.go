@@ -2,8 +2,8 @@ package service
 
 import "time"
 
-// startMissing starts the tasks that a revision is short of, as far as maximumPercent, its throttle and the limit on
-// replacing unhealthy tasks allow.
+// startMissing starts the tasks that a revision is short of, as far as maximumPercent, its throttle
+// and the limit on replacing unhealthy tasks allow.
 func startMissing(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]
@@ -31,30 +31,34 @@ type startCounts struct {
 	distrusted int // unhealthy tasks that get no replacement because checks are distrusted
 }
 
-// countStarts counts what a revision is short of: first tasks that are missing, then replacements for tasks on draining
-// instances, then for disconnected ones, then for unhealthy ones, of which only ReplacePercent are replaced at once.
+// countStarts counts what a revision is short of: first tasks that are missing, then replacements
+// for tasks on draining instances, then for disconnected ones, then for unhealthy ones, of which
+// only ReplacePercent are replaced at once.
 func countStarts(v view, r *revisionTasks) startCounts {
 	failing := r.failingCount()
 	short := r.desired - r.stayingCount()
 	missing := max(0, short-failing-r.drainingCount())
-	// A distrusted unhealthy task counts as one that works. The replacement that it may already have is then a spare.
+	// A distrusted unhealthy task counts as one that works. The replacement that it may already
+	// have is then a spare.
 	draining := max(0, min(r.drainingCount(), short-missing-(failing-toReplaceCount(v, r))))
 	toReplace := max(0, min(failing, short-missing-draining))
 	replaced := failing - toReplace
 	distrusted := max(0, toReplace-toReplaceCount(v, r))
 	toReplace -= distrusted
-	// A disconnected instance says nothing about its tasks: they are replaced first, and all at once.
+	// A disconnected instance says nothing about its tasks: they are replaced first, and all at
+	// once.
 	lost := min(toReplace, max(0, r.count(disconnected)-replaced))
 	atOnce := replaceAtOnce(v, r.desired) - max(0, replaced-r.count(disconnected))
 	unhealthy := max(0, min(toReplace-lost, atOnce))
 	return startCounts{total: missing + draining + lost + unhealthy, unhealthy: unhealthy, distrusted: distrusted}
 }
 
-// replaceAtOnce returns how many of n tasks may be replaced for being unhealthy at a time: ReplacePercent, at least one.
+// replaceAtOnce returns how many of n tasks may be replaced for being unhealthy at a time:
+// ReplacePercent, at least one.
 func replaceAtOnce(v view, n int) int { return max(1, (n*v.Limits.ReplacePercent+99)/100) }
 
-// startableCount returns how many of n starts of a revision may be made now: none while its backoff lasts, and one at a time
-// after a failed attempt (S6, S7).
+// startableCount returns how many of n starts of a revision may be made now: none while its backoff
+// lasts, and one at a time after a failed attempt (S6, S7).
 func startableCount(v view, r *revisionTasks, n int) (int, decision) {
 	b := v.backoffs[r.deployment.ID]
 	n = max(0, n)
@@ -67,7 +71,8 @@ func startableCount(v view, r *revisionTasks, n int) (int, decision) {
 	return min(n, max(0, 1-r.count(provisioning)-r.count(starting))), decision{}
 }
 
-// reconsiderStabilizing reconsiders a REPLICA service when a stabilizing task counts as healthy, if anything waits for that.
+// reconsiderStabilizing reconsiders a REPLICA service when a stabilizing task counts as healthy, if
+// anything waits for that.
 func reconsiderStabilizing(v view) decision {
 	p := v.primary()
 	if len(v.revisions) > 1 || v.floorReached || v.Service.Moving || p.pairsInProgress() > 0 || p.failingCount()+p.drainingCount() > 0 {

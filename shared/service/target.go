@@ -16,8 +16,8 @@ type registrationChanges struct {
 	reported          []*cluster.Target
 }
 
-// changesOf collects what events have to report. Registrations that were made wait until none is outstanding any more, so that
-// one event reports all of them.
+// changesOf collects what events have to report. Registrations that were made wait until none is
+// outstanding any more, so that one event reports all of them.
 func changesOf(targets []*cluster.Target, now time.Time) registrationChanges {
 	outstanding := slices.ContainsFunc(targets, (*cluster.Target).Open)
 	c := registrationChanges{registered: map[string]int{}, ended: map[string]int{}, refused: map[string]string{}}

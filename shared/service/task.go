@@ -8,7 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// condition is the bucket that a task is sorted into. Stopping a task of an earlier condition loses less.
+// condition is the bucket that a task is sorted into. Stopping a task of an earlier condition loses
+// less.
 type condition uint8
 
 const (
@@ -22,7 +23,8 @@ const (
 	conditions = iota
 )
 
-// task is a task that counts for its service: it should run, is not being stopped, and its instance is registered.
+// task is a task that counts for its service: it should run, is not being stopped, and its instance
+// is registered.
 type task struct {
 	row            *cluster.Task
 	target         *cluster.Target // nil if it is registered nowhere
@@ -38,7 +40,8 @@ func (t *task) isUp() bool { return t.condition >= stabilizing }
 // isFailing reports whether the task has to be replaced, if its health checks are to be believed.
 func (t *task) isFailing() bool { return t.condition == unhealthy || t.condition == disconnected }
 
-// serves reports whether the task is taken to do its work. While checks are distrusted, unhealthy tasks are.
+// serves reports whether the task is taken to do its work. While checks are distrusted, unhealthy
+// tasks are.
 func (t *task) serves(distrustChecks bool) bool {
 	return t.isUp() || distrustChecks && t.condition == unhealthy
 }
@@ -48,7 +51,8 @@ func (t *task) isProtected() bool { return !t.protectedUntil.IsZero() }
 // bucket holds the tasks of one revision that are in one condition, in order of id.
 type bucket struct {
 	tasks []*task
-	// kept counts tasks of earlier choices that will stay. Which of the candidates they are, placement decides.
+	// kept counts tasks of earlier choices that will stay. Which of the candidates they are,
+	// placement decides.
 	kept int
 }
 
@@ -67,11 +71,12 @@ type revisionTasks struct {
 	desired   int
 	// all are the tasks before anything was decided, in order of id.
 	all []*task
-	// staying and onDraining are the tasks that nothing decided so far stops, apart by the state of their instance.
+	// staying and onDraining are the tasks that nothing decided so far stops, apart by the state of
+	// their instance.
 	staying, onDraining taskBuckets
 	pairs               []pair
-	// stopping are tasks that are being stopped already. Those on instances that have timed out are not among them: they end
-	// when the agent is back, and nothing waits for that.
+	// stopping are tasks that are being stopped already. Those on instances that have timed out are
+	// not among them: they end when the agent is back, and nothing waits for that.
 	stopping int
 	// justEnded are tasks that ran, but so briefly that their replacement has to wait (S6).
 	justEnded int
@@ -91,7 +96,8 @@ func (r *revisionTasks) totalCount() (n int) {
 // failingCount returns how many of the tasks left are unhealthy or disconnected.
 func (r *revisionTasks) failingCount() int { return r.count(unhealthy) + r.count(disconnected) }
 
-// drainingCount returns how many of the tasks left have to go only because their instance is draining.
+// drainingCount returns how many of the tasks left have to go only because their instance is
+// draining.
 func (r *revisionTasks) drainingCount() (n int) {
 	for c, b := range r.onDraining {
 		if condition(c) != unhealthy {
@@ -106,7 +112,8 @@ func (r *revisionTasks) stayingCount() int {
 	return r.totalCount() - r.failingCount() - r.drainingCount() - r.pairsInProgress()
 }
 
-// undecidedCount returns how many of the tasks that are to stay may still turn out healthy or unhealthy.
+// undecidedCount returns how many of the tasks that are to stay may still turn out healthy or
+// unhealthy.
 func (r *revisionTasks) undecidedCount() (n int) {
 	for _, c := range []condition{provisioning, starting, awaitingChecks, stabilizing} {
 		n += r.staying[c].count()
@@ -114,7 +121,8 @@ func (r *revisionTasks) undecidedCount() (n int) {
 	return n
 }
 
-// steadyCount returns how many tasks were up before anything was decided. A task and its replacement are one.
+// steadyCount returns how many tasks were up before anything was decided. A task and its
+// replacement are one.
 func (r *revisionTasks) steadyCount() (n int) {
 	for _, t := range r.all {
 		if t.isUp() {
@@ -157,7 +165,8 @@ func (r *revisionTasks) bucketOf(t *task) *bucket {
 	return &r.staying[t.condition]
 }
 
-// isFailed reports whether the revision's deployment has failed: it starts no more tasks and replaces nothing.
+// isFailed reports whether the revision's deployment has failed: it starts no more tasks and
+// replaces nothing.
 func (r *revisionTasks) isFailed() bool { return r.deployment.State == cluster.RolloutFailed }
 
 // scalingReason is why tasks stop of which the deployment wants fewer, in ECS's words.

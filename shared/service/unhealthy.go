@@ -8,11 +8,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// maxUnhealthyEvents bounds how many unhealthy tasks of a service have an event at once: its row remembers each.
+// maxUnhealthyEvents bounds how many unhealthy tasks of a service have an event at once: its row
+// remembers each.
 const maxUnhealthyEvents = 20
 
-// reportUnhealthy emits an event for each unhealthy task, before anything is done about it; none while checks are
-// distrusted.
+// reportUnhealthy emits an event for each unhealthy task, before anything is done about it; none
+// while checks are distrusted.
 func reportUnhealthy(in *Input, revisions []revisionTasks) (events []keyedEvent) {
 	if in.DistrustChecks {
 		return nil
@@ -27,8 +28,8 @@ func reportUnhealthy(in *Input, revisions []revisionTasks) (events []keyedEvent)
 	return events
 }
 
-// toReplaceCount returns how many of a revision's failing tasks are to be replaced. While checks are distrusted, these are
-// only the tasks whose instance is draining or disconnected.
+// toReplaceCount returns how many of a revision's failing tasks are to be replaced. While checks
+// are distrusted, these are only the tasks whose instance is draining or disconnected.
 func toReplaceCount(v view, r *revisionTasks) int {
 	if v.DistrustChecks {
 		return r.count(disconnected) + r.onDraining[unhealthy].count()
@@ -36,7 +37,8 @@ func toReplaceCount(v view, r *revisionTasks) int {
 	return r.failingCount()
 }
 
-// stopFailing stops up to n failing tasks, first those that have to leave their instance anyway, otherwise at random.
+// stopFailing stops up to n failing tasks, first those that have to leave their instance anyway,
+// otherwise at random.
 func stopFailing(v view, r *revisionTasks, n int, reason func(*task) string) decision {
 	atRandom := func(lists ...[]*task) []*task {
 		tasks := slices.Concat(lists...)
@@ -49,11 +51,11 @@ func stopFailing(v view, r *revisionTasks, n int, reason func(*task) string) dec
 	return stopInOrder(v, append(leaving, atRandom(r.staying[unhealthy].tasks)...), n, reason)
 }
 
-// stopReplaced stops failing tasks, and tasks on draining instances, as far as there are others in their place that are
-// known to be well.
+// stopReplaced stops failing tasks, and tasks on draining instances, as far as there are others in
+// their place that are known to be well.
 //
-// With 4 desired, 4 healthy and 1 unhealthy tasks, the unhealthy one stops. While one of the 4 is still stabilizing, it
-// stays: the new task may turn out unhealthy, too.
+// With 4 desired, 4 healthy and 1 unhealthy tasks, the unhealthy one stops. While one of the 4 is
+// still stabilizing, it stays: the new task may turn out unhealthy, too.
 func stopReplaced(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]
@@ -67,8 +69,8 @@ func stopReplaced(i int) policy {
 	}
 }
 
-// stopBeforeReplacing stops one unhealthy task, and tasks on draining instances, where maximumPercent leaves no room to start
-// their replacements first (S5, S6, S11).
+// stopBeforeReplacing stops one unhealthy task, and tasks on draining instances, where
+// maximumPercent leaves no room to start their replacements first (S5, S6, S11).
 func stopBeforeReplacing(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]

@@ -175,7 +175,8 @@ func roomFirst(on []string, full string) []string {
 	return append(roomy, full)
 }
 
-// crowd takes the daemons away that have no room, and has the service say so where none of those to be started had.
+// crowd takes the daemons away that have no room, and has the service say so where none of those to
+// be started had.
 func (w *world) crowd(p Plan) {
 	if w.full == "" {
 		return
@@ -259,7 +260,8 @@ func (w *world) stop(t *cluster.Task) {
 	w.set(t.ID, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
 }
 
-// pass lets time go by: what was told to stop stops, what was started comes to run, or not. Of lost hosts nobody hears.
+// pass lets time go by: what was told to stop stops, what was started comes to run, or not. Of lost
+// hosts nobody hears.
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for id, t := range w.tasks {
