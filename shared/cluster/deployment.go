@@ -210,4 +210,3 @@ type ServiceRevision struct {
 	Short   string `json:"sh"`
 	Revision
 }
-
