@@ -12,7 +12,7 @@ type Vitals struct{ Checked, Unhealthy int }
 func (s *Snapshot) Vitals() Vitals { return s.vitals }
 
 // countHealth counts a task's health in (1) or out (-1).
-func (s *Snapshot) countHealth(t *cluster.Task, sign int) {
+func countHealth(s *Snapshot, t *cluster.Task, sign int) {
 	if t.Last != cluster.TaskRunning || t.Foreign || !t.Active() {
 		return
 	}
@@ -31,14 +31,14 @@ func (s *Snapshot) countHealth(t *cluster.Task, sign int) {
 
 // changeTarget applies change, which replaces a task's registrations, and counts the task's health
 // anew.
-func (s *Snapshot) changeTarget(r *cluster.Target, change func(state.Row) bool) bool {
+func changeTarget(s *Snapshot, r *cluster.Target, change func(state.Row) bool) bool {
 	t := s.Task(r.Owner, r.Task)
 	if t != nil {
-		s.countHealth(t, -1)
+		countHealth(s, t, -1)
 	}
 	changed := change(r)
 	if t != nil {
-		s.countHealth(t, 1)
+		countHealth(s, t, 1)
 	}
 	return changed
 }

@@ -125,7 +125,7 @@ func (s *Snapshot) put(row state.Row) bool {
 		}
 		s.putService(r)
 	case *cluster.Target:
-		return s.changeTarget(r, s.serviceRows.put)
+		return changeTarget(s, r, s.serviceRows.put)
 	case *cluster.TaskDefinition:
 		if old := s.Definitions[r.Name()]; old != nil && old.Rev > r.Rev {
 			return false
@@ -170,7 +170,7 @@ func (s *Snapshot) remove(row state.Row) bool {
 			return true
 		}
 	case *cluster.Target:
-		return s.changeTarget(r, s.serviceRows.remove)
+		return changeTarget(s, r, s.serviceRows.remove)
 	case *state.Request:
 		delete(s.Requests, r.ID)
 		return true

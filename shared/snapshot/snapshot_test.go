@@ -210,7 +210,7 @@ func TestSnapshotPrunes(t *testing.T) {
 		x.Last, x.Expires = cluster.TaskStopped, expires
 		return x
 	}
-	s.Put(&state.Request{Head: cluster.Head{Rev: 2, Expires: 86400}, ID: "r", Answered: true})
+	s.Put(&state.Request{Head: cluster.Head{Rev: 2, Expires: 86400}, ID: "r", RequestAnswer: state.RequestAnswer{Answered: true}})
 	s.Put(at(300, "late"))
 	s.Put(at(100, "early"))
 	s.Put(running("stays", "i-1", 1))

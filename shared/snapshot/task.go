@@ -133,8 +133,8 @@ func derivesSame(a, b *cluster.Task) bool {
 // replaceTask puts t in the place of the task in a slot. Nothing that is derived from tasks
 // changes.
 func (s *Snapshot) replaceTask(e *taskSlot, t *cluster.Task) {
-	s.countHealth(e.task, -1)
-	s.countHealth(t, 1)
+	countHealth(s, e.task, -1)
+	countHealth(s, t, 1)
 	s.interner.task(t, e.task)
 	t.ID, t.Instance = e.task.ID, e.task.Instance
 	if t.ECSID == e.task.ECSID {
@@ -178,7 +178,7 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 		e.placed = appendTask(list, t)
 	}
 	s.tasks.insert(e)
-	s.countHealth(t, 1)
+	countHealth(s, t, 1)
 	if t.Waiting() {
 		o.waiting++
 	}
@@ -193,7 +193,7 @@ func (s *Snapshot) removeTask(t *cluster.Task) {
 	if moved := removeAt(&o.tasks, e.owned); moved != nil {
 		s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].owned = e.owned
 	}
-	s.countHealth(t, -1)
+	countHealth(s, t, -1)
 	if t.Waiting() {
 		o.waiting--
 	}

@@ -167,6 +167,11 @@ type Request struct {
 	WaitUntil time.Time `json:"wu,omitzero"`
 	Params    string    `json:"cp,omitempty"` // digest of the parameters, for clientToken
 
+	RequestAnswer
+}
+
+// RequestAnswer is what placement has answered to a [Request].
+type RequestAnswer struct {
 	// Provisional is set by the API when it has answered with the ids of [RequestedTaskID]: they
 	// then bind.
 	Provisional bool              `json:"pr,omitempty"`

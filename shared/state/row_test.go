@@ -28,7 +28,7 @@ var rows = map[string]state.Row{
 	"c alias#d":     &state.Alias{Head: head, Derived: "d", Owner: "o", ID: "t"},
 	"c taskdef#f:2": &cluster.TaskDefinition{Head: head, Family: "f", Revision: 2, Attributes: []string{"a=b"}},
 	"c outbox#7":    &state.Outbox{Head: head, ID: "7", Starts: []state.StartItem{{ID: "t", Instance: "i"}}, Stops: []state.StopItem{{Owner: "o"}}},
-	"c request#r":   &state.Request{Head: head, ID: "r", Instances: []string{"i"}, Failures: []cluster.Failure{{Reason: "AGENT"}}},
+	"c request#r":   &state.Request{Head: head, ID: "r", Instances: []string{"i"}, RequestAnswer: state.RequestAnswer{Failures: []cluster.Failure{{Reason: "AGENT"}}}},
 	"c event#s#07":  &cluster.ServiceEvent{Head: head, Service: "s", Slot: 7, Number: 107, Message: "m"},
 	"c checkpoint":  &state.Checkpoint{Head: head, Environment: "e", Batch: 4},
 	"c nodegroup#g": &cluster.NodeGroup{Head: head, Name: "g", Status: cluster.NodeGroupActive, CreatedAt: noon, ModifiedAt: noon},
