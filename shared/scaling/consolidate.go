@@ -110,7 +110,7 @@ func (v *view) moveCost(m *instance) (cost int) {
 
 // consolidation is the search for instances that can be emptied.
 type consolidation struct {
-	*view
+	view   *view
 	drains *drainPlan
 	try    *simulation
 	// budget is how many drains may still begin, and budgetEnds when there will be one more.
@@ -164,7 +164,7 @@ func drainBudget(v *view, drains []cluster.Drain) (left int, ends time.Time) {
 // belong to: they need room, too.
 func (c *consolidation) reserveForDraining() {
 	for _, d := range c.drains.drains {
-		if m := c.instanceOf(d.Instance); !d.Finished && !d.Cancelled && m != nil && m.counts {
+		if m := c.view.instanceOf(d.Instance); !d.Finished && !d.Cancelled && m != nil && m.counts {
 			c.leaving++
 			if len(m.load) > 0 {
 				c.try.drain(m.node)
@@ -172,16 +172,16 @@ func (c *consolidation) reserveForDraining() {
 		}
 	}
 	var draining []string
-	for id, node := range c.Snapshot.Instances {
+	for id, node := range c.view.Snapshot.Instances {
 		if node.Instance != nil && node.Status == cluster.InstanceDraining {
 			draining = append(draining, id)
 		}
 	}
 	slices.Sort(draining)
 	for _, id := range draining {
-		node := c.Snapshot.Instances[id]
+		node := c.view.Snapshot.Instances[id]
 		for _, t := range slices.SortedFunc(slices.Values(node.Tasks), compareTasks) {
-			if isDaemon(c.Snapshot, t) {
+			if isDaemon(c.view.Snapshot, t) {
 				continue
 			}
 			if to, problem := c.moveElsewhere(t); problem == "" {
@@ -194,16 +194,16 @@ func (c *consolidation) reserveForDraining() {
 // emptyableInstances returns the instances that may be emptied, the cheapest first. For the others it records why not.
 func (c *consolidation) emptyableInstances() (members []*instance, refused []Candidate) {
 	costs := map[*instance]int{}
-	for _, m := range c.instances {
+	for _, m := range c.view.instances {
 		if !m.counts || m.node == nil || len(m.load) == 0 || c.drains.reasons[m.ID] != "" {
 			continue
 		}
 		if why := c.whyNotEmptied(m); why != "" {
 			c.drains.reasons[m.ID] = why
-			refused = append(refused, c.candidate(m, why))
+			refused = append(refused, c.view.candidate(m, why))
 			continue
 		}
-		costs[m] = c.moveCost(m)
+		costs[m] = c.view.moveCost(m)
 		members = append(members, m)
 	}
 	slices.SortFunc(members, func(a, b *instance) int {
@@ -219,7 +219,7 @@ func (c *consolidation) whyNotEmptied(m *instance) string {
 		return "it takes no tasks itself: it is " + describeStatus(m.node)
 	case m.isWarming:
 		return "it warms up"
-	case m.Protected && !c.Provider.Protection:
+	case m.Protected && !c.view.Provider.Protection:
 		return "it is protected from scale-in"
 	case spared:
 		return "it could not be emptied before, and is left alone until " + formatTime(until)
@@ -246,14 +246,14 @@ func describeStatus(node *snapshot.InstanceView) string {
 
 // whyTaskImmovable says why a task must stay where it is; empty if it need not.
 func (c *consolidation) whyTaskImmovable(t *cluster.Task) string {
-	switch protection := c.Snapshot.Protection(t.Owner, t.ID); {
+	switch protection := c.view.Snapshot.Protection(t.Owner, t.ID); {
 	case t.Foreign:
 		return "task " + t.ID + " was started by somebody else"
 	case !t.Active():
 		return ""
 	case t.Service == "":
 		return "task " + t.ID + " belongs to no service: nothing would replace it"
-	case protection != nil && protection.Until.After(c.Now):
+	case protection != nil && protection.Until.After(c.view.Now):
 		return fmt.Sprintf("task %s of service %s is protected until %s", t.ID, t.Service, formatTime(protection.Until))
 	}
 	why, known := c.immovable[t.Service]
@@ -296,12 +296,12 @@ func whyServiceImmovable(v *view, t *cluster.Task) string {
 // tryInstance tries to empty an instance. If that works, its tasks stay moved for all instances that are tried after
 // it.
 func (c *consolidation) tryInstance(m *instance) Candidate {
-	out := c.candidate(m, "")
+	out := c.view.candidate(m, "")
 	switch from, receives := c.receivers[m.node.ID]; {
 	case receives:
 		out.Why = "it takes tasks of " + from
-	case c.Group.Desired-c.leaving-1 < c.Group.Min:
-		out.Why = fmt.Sprintf("the group is to have %d instances at least", c.Group.Min)
+	case c.view.Group.Desired-c.leaving-1 < c.view.Group.Min:
+		out.Why = fmt.Sprintf("the group is to have %d instances at least", c.view.Group.Min)
 	case c.tries >= maxTries:
 		out.Why = fmt.Sprintf("%d others cost less to empty and were tried first", maxTries)
 	default:
@@ -320,7 +320,7 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 	for _, move := range out.Moves {
 		c.receivers[move.To] = m.ID
 	}
-	s := c.settings.Consolidation
+	s := c.view.settings.Consolidation
 	out.Why = fmt.Sprintf(
 		"there is room for its %s elsewhere, at a cost of %d",
 		pluralize(len(out.Moves), "task"),
@@ -337,10 +337,10 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 	}
 	c.budget--
 	if c.budgetEnds.IsZero() {
-		c.budgetEnds = c.Now.Add(s.BudgetWindow)
+		c.budgetEnds = c.view.Now.Add(s.BudgetWindow)
 	}
 	out.Drain = true
-	c.drains.begin(m.node.ID, c.Now)
+	c.drains.begin(m.node.ID, c.view.Now)
 }
 
 // moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit, it says why, and
@@ -365,7 +365,7 @@ func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why str
 // moveElsewhere puts a replacement of the task where placement would put it. That must be an instance in use: moving a
 // task to an empty one gains nothing.
 func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
-	mover, ok := c.Movers[t.Owner]
+	mover, ok := c.view.Movers[t.Owner]
 	if !ok || !t.Active() {
 		return "", "task " + t.ID + " stays"
 	}
@@ -373,8 +373,8 @@ func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 	if why != nil {
 		return "", fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, why)
 	}
-	inUse := slices.ContainsFunc(c.Snapshot.Instances[at.Instance].Tasks, func(t *cluster.Task) bool {
-		return t.Active() && !isDaemon(c.Snapshot, t)
+	inUse := slices.ContainsFunc(c.view.Snapshot.Instances[at.Instance].Tasks, func(t *cluster.Task) bool {
+		return t.Active() && !isDaemon(c.view.Snapshot, t)
 	})
 	if !inUse {
 		return "", fmt.Sprintf("task %s of service %s would go to %s, which is empty", t.ID, t.Service, at.Instance)

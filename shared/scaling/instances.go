@@ -60,8 +60,8 @@ func newView(in Input) *view {
 		m := &instance{GroupInstance: &i, node: registered[i.ID]}
 		v.instances = append(v.instances, m)
 		if m.IsInService() || m.IsLaunching() { // the desired capacity does not count Terminating, Standby or Warmed
-			v.classify(m)
-			v.count(m)
+			classifyInstance(v, m)
+			countInstance(v, m)
 		}
 	}
 	return v
@@ -85,8 +85,8 @@ func registeredNodes(g *cluster.AutoScalingGroup, snap *snapshot.Snapshot) map[s
 	return nodes
 }
 
-// classify works out what an instance counts as.
-func (v *view) classify(m *instance) {
+// classifyInstance works out what an instance counts as.
+func classifyInstance(v *view, m *instance) {
 	if m.node != nil {
 		for _, t := range m.node.Tasks {
 			if !isDaemon(v.Snapshot, t) {
@@ -95,16 +95,16 @@ func (v *view) classify(m *instance) {
 		}
 		slices.SortFunc(m.load, compareTasks)
 	}
-	v.dateLaunch(m)
+	dateLaunch(v, m)
 	m.isWarming = v.Now.Sub(m.launchedAt) < v.settings.Warmup && (m.node == nil || !v.settings.UntilRegistered)
 	m.isOverdue = m.node == nil && v.Now.Sub(m.launchedAt) >= v.registrationTimeout()
 	m.counts = m.IsInService() || m.node != nil
 	if m.counts && m.isOverdue {
-		m.foreign = v.foreignReason(m)
+		m.foreign = foreignReason(v, m)
 	}
 }
 
-func (v *view) count(m *instance) {
+func countInstance(v *view, m *instance) {
 	if m.isWarming {
 		v.warming = append(v.warming, m)
 	}
@@ -126,7 +126,7 @@ func (v *view) count(m *instance) {
 // dateLaunch finds out when an instance was launched: what EC2 says, or else when it was first seen or when it
 // registered, if that was sooner. The time is remembered as long as the group has the instance, because it may register
 // again.
-func (v *view) dateLaunch(m *instance) {
+func dateLaunch(v *view, m *instance) {
 	seen, ok := v.History.UnregisteredSince[m.ID]
 	if !ok {
 		seen = v.Now
@@ -153,7 +153,7 @@ func (v *view) registrationTimeout() time.Duration {
 }
 
 // foreignReason says why an instance that never registered here is not the provider's; empty if it is.
-func (v *view) foreignReason(m *instance) string {
+func foreignReason(v *view, m *instance) string {
 	switch other := v.RegisteredElsewhere[m.ID]; {
 	case other != "":
 		return "it has registered with cluster " + other

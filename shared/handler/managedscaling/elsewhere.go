@@ -26,8 +26,7 @@ func (r *round) decide(
 	if err != nil {
 		return d, err
 	}
-	in.RegisteredElsewhere = map[string]string{}
-	if err := findElsewhere(ctx, r.State, names, r.of.Cluster, d.Unregistered, in.RegisteredElsewhere); err != nil {
+	if in.RegisteredElsewhere, err = findElsewhere(ctx, r.State, names, r.of.Cluster, d.Unregistered); err != nil {
 		return d, err
 	}
 	releases := slices.ContainsFunc(d.Release, func(id string) bool { return slices.Contains(d.Unregistered, id) })
@@ -44,30 +43,27 @@ func (r *round) decide(
 	return scaling.Decide(in), nil
 }
 
-// findElsewhere adds those EC2 instances to found that a cluster other than own has, according to the state.
+// findElsewhere returns those of the EC2 instances that a cluster other than own has, according to the state, with the
+// cluster's name.
 func findElsewhere(
-	ctx context.Context,
-	store state.Store,
-	names []string,
-	own string,
-	ids []string,
-	found map[string]string,
-) error {
+	ctx context.Context, store state.Store, names []string, own string, ids []string,
+) (map[string]string, error) {
+	found := map[string]string{}
 	for _, name := range names {
+		if name == own {
+			continue
+		}
 		for _, id := range ids {
-			if name == own {
-				continue
-			}
 			registered, err := isRegistered(ctx, store, name, id)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if registered {
 				found[id] = name
 			}
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // isRegistered reports whether an EC2 instance has registered with a cluster and is still there, according to the

@@ -27,8 +27,8 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 			unknown = append(unknown, id)
 		}
 	}
-	elsewhere := map[string]string{}
-	if err := findElsewhere(ctx, h.State, e.provider.Clusters, e.of.Cluster, unknown, elsewhere); err != nil {
+	elsewhere, err := findElsewhere(ctx, h.State, e.provider.Clusters, e.of.Cluster, unknown)
+	if err != nil {
 		return err
 	}
 	var failed []error
