@@ -20,7 +20,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "short key", again.Service.Short, first.Short)
-		early, err := w.api.Services.Created(ctx, spec)
+		early, err := w.api.Services.FindCreatedService(ctx, spec)
 		if err != nil || early == nil || early.Service.Short != first.Short {
 			t.Fatalf("what was created before: %v, %v", early, err)
 		}
@@ -29,7 +29,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		_, err = w.api.Services.CreateService(ctx, other)
 		wantCode(t, err, cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 		for _, fresh := range []operation.CreateService{{Cluster: prod, Name: "web", Token: "u"}, {Cluster: prod, Name: "web"}, {Cluster: prod, Name: "none", Token: "t"}} {
-			if got, err := w.api.Services.Created(ctx, fresh); got != nil || err != nil {
+			if got, err := w.api.Services.FindCreatedService(ctx, fresh); got != nil || err != nil {
 				t.Errorf("%s with token %q is %v, %v", fresh.Name, fresh.Token, got, err)
 			}
 		}
@@ -62,7 +62,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		early, _, found, err := w.api.Tasks.Submitted(ctx, spec)
+		early, _, found, err := w.api.Tasks.FindSubmittedTasks(ctx, spec)
 		if err != nil || !found {
 			t.Fatalf("found %t, %v", found, err)
 		}
@@ -77,7 +77,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		wantCode(t, err, cluster.CodeConflict, "clientToken")
 		fresh := spec
 		fresh.Token = "twice"
-		if _, _, found, err := w.api.Tasks.Submitted(ctx, fresh); found || err != nil {
+		if _, _, found, err := w.api.Tasks.FindSubmittedTasks(ctx, fresh); found || err != nil {
 			t.Errorf("another token was found: %t, %v", found, err)
 		}
 		_, _, err = w.api.Tasks.SubmitTasks(ctx, fresh)

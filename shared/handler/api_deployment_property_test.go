@@ -114,7 +114,7 @@ func (h *history) holds(rt *rapid.T) {
 			rt.Fatalf("service deployment %s is %s, though another came after it", d.ID, d.Status)
 		}
 		digits := (&cluster.Revision{ID: d.Target}).Digits()
-		found, _, err := h.api.Deployments.ServiceRevisions(ctx, []operation.RecordRef{{Cluster: prod, Service: "web", ID: digits}})
+		found, _, err := h.api.Deployments.DescribeServiceRevisions(ctx, []operation.RecordRef{{Cluster: prod, Service: "web", ID: digits}})
 		if err != nil || len(found) != 1 || found[0].ID != d.Target {
 			rt.Fatalf("revision %s is not there: %v", d.Target, err)
 		}

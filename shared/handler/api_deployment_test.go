@@ -366,7 +366,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 	})
 	t.Run("AreDescribedAsTheyAreNow", func(t *testing.T) {
 		ref := func(id string) operation.RecordRef { return operation.RecordRef{Cluster: prod, Service: "api", ID: id} }
-		found, failed, err := w.api.Deployments.ServiceDeployments(ctx, []operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
+		found, failed, err := w.api.Deployments.DescribeServiceDeployments(ctx, []operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
 		want(t, "error", err, nil)
 		want(t, "running", found[0].Release.Running, 3)
 		want(t, "older", found[1].Status, cluster.DeploymentStopped)
@@ -378,7 +378,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 			refs = append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: r.Digits()})
 		}
 		wantCount(t, "revisions", refs, 6)
-		found, failed, err := w.api.Deployments.ServiceRevisions(ctx, append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
+		found, failed, err := w.api.Deployments.DescribeServiceRevisions(ctx, append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
 		want(t, "error", err, nil)
 		wantCount(t, "found", found, 6)
 		want(t, "load balancer", found[0].LoadBalancers[0], group)

@@ -146,7 +146,7 @@ func (n *nodeAPI) made(s operation.CreateNodeGroup) *cluster.NodeGroup {
 
 func (n *nodeAPI) described(name string) *cluster.NodeGroup {
 	n.t.Helper()
-	g, err := n.NodeGroup(ctx, prod, name)
+	g, err := n.DescribeNodeGroup(ctx, prod, name)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -424,7 +424,7 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		})
 	}
 	ended := func(id string) *cluster.Update {
-		got, err := n.NodeGroupUpdate(ctx, prod, "web", id)
+		got, err := n.DescribeUpdate(ctx, prod, "web", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -503,10 +503,10 @@ func TestNodeGroups_Delete(t *testing.T) {
 	}
 	ids, more, err := n.ListNodeGroupUpdates(ctx, operation.ListNodeGroups{Cluster: prod, NodeGroup: "web", Limit: 1})
 	want(t, "updates", fmt.Sprint(len(ids), more, err), "1 true <nil>")
-	got, err := n.NodeGroupUpdate(ctx, prod, "web", u.ID)
+	got, err := n.DescribeUpdate(ctx, prod, "web", u.ID)
 	want(t, "error", err, nil)
 	want(t, "described", got.Digest, "p")
-	_, err = n.NodeGroupUpdate(ctx, prod, "web", strings.Repeat("0", 36))
+	_, err = n.DescribeUpdate(ctx, prod, "web", strings.Repeat("0", 36))
 	wantCode(t, err, cluster.CodeResourceNotFound, "No update found for ID: 0000")
 
 	left := func() int {

@@ -34,7 +34,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 	}
 	store := func(id string) time.Time {
 		t.Helper()
-		got, failed, err := w.api.TaskProtections.TaskProtections(ctx, prod, []string{id})
+		got, failed, err := w.api.TaskProtections.DescribeTaskProtections(ctx, prod, []string{id})
 		if err != nil || len(failed) > 0 {
 			t.Fatal(failed, err)
 		}

@@ -215,7 +215,7 @@ func TestManagedScaling_TagOfItsGroup(t *testing.T) {
 		g.Tags = nil
 		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
 		_ = s.function.Schedule(ctx, "scaling")
-		a, err := s.api.ClusterProviders.Attachments(ctx, prod)
+		a, err := s.api.ClusterProviders.ClusterAttachments(ctx, prod)
 		if err != nil || !strings.Contains(a.AttachmentProblems["p"], "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
 			t.Errorf("%v: the attachments failed for %q", err, a.AttachmentProblems)
 		}

@@ -96,7 +96,7 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 	})
 	t.Run("RunTask", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.api.Tasks.Submit(ctx, operation.SubmitTasks{
+		_, err := w.api.Tasks.SubmitRequest(ctx, operation.SubmitTasks{
 			Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "web", Count: 1, Rules: cluster.Rules{Constraints: expressions(1, "attribute:")},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "not valid")
@@ -125,12 +125,12 @@ func TestAPI_UpdateRules(t *testing.T) {
 
 	t.Run("ByTag", func(t *testing.T) {
 		of := cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}
-		want(t, "error", w.api.Tags.Tag(ctx, of, map[string]string{"berth:domain-policy": "quorum-safe", "x": "y"}, nil), nil)
+		want(t, "error", w.api.Tags.TagResource(ctx, of, map[string]string{"berth:domain-policy": "quorum-safe", "x": "y"}, nil), nil)
 		want(t, "policy", w.service("web").Service.Rules.DomainPolicy, cluster.PolicyQuorum)
-		want(t, "error", w.api.Tags.Tag(ctx, of, nil, []string{"berth:domain-policy"}), nil)
+		want(t, "error", w.api.Tags.TagResource(ctx, of, nil, []string{"berth:domain-policy"}), nil)
 		want(t, "policy", w.service("web").Service.Rules.DomainPolicy, "")
 		want(t, "tags", fmt.Sprint(w.service("web").Service.Tags), "map[team:a x:y]")
-		err := w.api.Tags.Tag(ctx, of, map[string]string{"berth:constraint": "Nowhere == 1"}, nil)
+		err := w.api.Tags.TagResource(ctx, of, map[string]string{"berth:constraint": "Nowhere == 1"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "Nowhere")
 		want(t, "tags", fmt.Sprint(w.service("web").Service.Tags), "map[team:a x:y]")
 	})
@@ -150,7 +150,7 @@ func TestAPI_UpdateRules(t *testing.T) {
 
 func TestAPI_Configuration(t *testing.T) {
 	w := newWorld(t)
-	c, err := w.api.Configurations.Configuration(ctx, prod)
+	c, err := w.api.Configurations.ClusterConfiguration(ctx, prod)
 	want(t, "error", err, nil)
 	want(t, "none set", c.Rev, 0)
 	before := w.version()
@@ -158,11 +158,11 @@ func TestAPI_Configuration(t *testing.T) {
 		err := w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"m": float64(n) / 10}})
 		want(t, "error", err, nil)
 	}
-	c, err = w.api.Configurations.Configuration(ctx, prod)
+	c, err = w.api.Configurations.ClusterConfiguration(ctx, prod)
 	want(t, "error", err, nil)
 	want(t, "buffer", c.Buffer["m"], 0.1)
 	want(t, "placement versions", w.version()-before, 2)
-	_, err = w.api.Configurations.Configuration(ctx, "nowhere")
+	_, err = w.api.Configurations.ClusterConfiguration(ctx, "nowhere")
 	wantCode(t, err, cluster.CodeClusterNotFound, "")
 }
 
@@ -180,7 +180,7 @@ func TestAPI_Rows(t *testing.T) {
 	for after, more := "", true; more; pages++ {
 		var page []state.Row
 		var err error
-		page, more, err = w.api.Rows.Rows(ctx, prod, after)
+		page, more, err = w.api.Rows.ListRows(ctx, prod, after)
 		want(t, "error", err, nil)
 		for _, row := range page {
 			if task, ok := row.(*cluster.Task); ok && task.Overrides != nil {

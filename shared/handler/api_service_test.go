@@ -18,7 +18,7 @@ func TestAPI_Clusters(t *testing.T) {
 		w := emptyWorld(t)
 		_, _, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
-		_, err = w.api.Tasks.Submit(ctx, complete(operation.SubmitTasks{}))
+		_, err = w.api.Tasks.SubmitRequest(ctx, complete(operation.SubmitTasks{}))
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 	})
 	t.Run("KnownToECSAreTakenInWithWhatTheyHave", func(t *testing.T) {
@@ -382,14 +382,14 @@ func TestAPI_ServiceTags(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
 	w.create("web", "web", 1)
-	if err := w.api.Tags.Tag(ctx, resource("service", "web"), map[string]string{"a": "0"}, nil); err != nil {
+	if err := w.api.Tags.TagResource(ctx, resource("service", "web"), map[string]string{"a": "0"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wantCount(t, "records for placement", w.decide, 1)
 	w.pump()
 	batches := w.batches
 	tag := func(set map[string]string, remove ...string) error {
-		return w.api.Tags.Tag(ctx, resource("service", "web"), set, remove)
+		return w.api.Tags.TagResource(ctx, resource("service", "web"), set, remove)
 	}
 	if err := tag(map[string]string{"a": "1", "b": "2"}); err != nil {
 		t.Fatal(err)
@@ -397,7 +397,7 @@ func TestAPI_ServiceTags(t *testing.T) {
 	if err := tag(map[string]string{"b": "3"}, "a", "never"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.api.Tags.Tags(ctx, resource("service", "web"))
+	got, err := w.api.Tags.ResourceTags(ctx, resource("service", "web"))
 	if err != nil || len(got) != 1 || got["b"] != "3" {
 		t.Fatalf("tags %v, %v", got, err)
 	}
@@ -408,7 +408,7 @@ func TestAPI_ServiceTags(t *testing.T) {
 		many[fmt.Sprint("t", n)] = "x"
 	}
 	wantCode(t, tag(many), cluster.CodeInvalidParameter, "51 tags")
-	wantCode(t, w.api.Tags.Tag(ctx, resource("service", "none"), many, nil), cluster.CodeServiceNotFound, "")
+	wantCode(t, w.api.Tags.TagResource(ctx, resource("service", "none"), many, nil), cluster.CodeServiceNotFound, "")
 	w.scale("web", 2)
 	w.pump()
 	want(t, "running", w.service("web").Service.Running, 2)

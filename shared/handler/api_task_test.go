@@ -123,7 +123,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 	} {
 		t.Run("WaitOf"+c.wait, func(t *testing.T) {
 			w := newWorld(t)
-			r, err := w.api.Tasks.Submit(ctx, complete(operation.SubmitTasks{Wait: c.wait}))
+			r, err := w.api.Tasks.SubmitRequest(ctx, complete(operation.SubmitTasks{Wait: c.wait}))
 			if c.refusal != "" {
 				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
 				return
@@ -337,13 +337,13 @@ func TestAPI_TaskTags(t *testing.T) {
 		return nil
 	}
 	w.api.State = spy
-	if err := w.api.Tags.Tag(ctx, resource("task", r.Tasks[0]), map[string]string{"b": "2"}, []string{"a"}); err != nil {
+	if err := w.api.Tags.TagResource(ctx, resource("task", r.Tasks[0]), map[string]string{"b": "2"}, []string{"a"}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.api.Tags.Tags(ctx, resource("task", r.Tasks[0]))
+	got, err := w.api.Tags.ResourceTags(ctx, resource("task", r.Tasks[0]))
 	if err != nil || len(got) != 1 || got["b"] != "2" {
 		t.Fatalf("tags %v, %v", got, err)
 	}
 	want(t, "health", w.task(r.Tasks[0]).Health, cluster.Healthy)
-	wantCode(t, w.api.Tags.Tag(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter, "not found")
+	wantCode(t, w.api.Tags.TagResource(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter, "not found")
 }

@@ -17,7 +17,7 @@ func TestAPI_Capacity(t *testing.T) {
 	n := 10
 	s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 	s.minute(1)
-	rows, err := s.api.Rows.Capacity(ctx, prod)
+	rows, err := s.api.Rows.CapacityRows(ctx, prod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestAPI_Capacity(t *testing.T) {
 	want(t, "provider", p.Name, "p")
 	snap := snapshot.NewSnapshot()
 	for after := ""; ; {
-		page, more, err := s.api.Rows.Rows(ctx, prod, after)
+		page, more, err := s.api.Rows.ListRows(ctx, prod, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestAPI_Capacity(t *testing.T) {
 	}
 	d := scaling.Decide(managedscaling.ScalingInput(snap, p, s.groups["g"], history, s.clock.Now()))
 	want(t, "reservation", d.Reservation, s.reservation())
-	_, err = s.api.Rows.Capacity(ctx, "nothing")
+	_, err = s.api.Rows.CapacityRows(ctx, "nothing")
 	wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 }
 
@@ -61,7 +61,7 @@ func TestNodeGroups_DryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := w.api.Rows.Capacity(ctx, prod)
+	rows, err := w.api.Rows.CapacityRows(ctx, prod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestNodeGroups_DryRun(t *testing.T) {
 	}
 	want(t, "id and seed", [2]any{dry.ID, dry.Seed}, [2]any{began.ID, began.Seed})
 	want(t, "most at a time", dry.Config.MaxUnavailable, 3)
-	if rows, err = w.api.Rows.Capacity(ctx, prod); err != nil {
+	if rows, err = w.api.Rows.CapacityRows(ctx, prod); err != nil {
 		t.Fatal(err)
 	}
 	wantCount(t, "rows after it began", rows, 2)

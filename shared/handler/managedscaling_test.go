@@ -61,7 +61,7 @@ func (s *scaled) attach(t *testing.T, names ...string) {
 
 func (s *scaled) status(t *testing.T) cluster.AttachmentStatus {
 	t.Helper()
-	a, err := s.api.ClusterProviders.Attachments(ctx, prod)
+	a, err := s.api.ClusterProviders.ClusterAttachments(ctx, prod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestManagedScaling(t *testing.T) {
 		if _, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p"); err != nil {
 			t.Fatal(err)
 		}
-		_, missing, err := s.api.CapacityProviders.CapacityProviders(ctx, []string{"q"})
+		_, missing, err := s.api.CapacityProviders.DescribeCapacityProviders(ctx, []string{"q"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func TestManagedScaling(t *testing.T) {
 // described is a capacity provider as the API has it.
 func (s *scaled) described(t *testing.T, name string) *cluster.CapacityProvider {
 	t.Helper()
-	got, _, err := s.api.CapacityProviders.CapacityProviders(ctx, []string{name})
+	got, _, err := s.api.CapacityProviders.DescribeCapacityProviders(ctx, []string{name})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("providers %v, %v", got, err)
 	}
@@ -428,7 +428,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		s.attach(t, "p", "q") // before anybody has looked at its group
 		_ = s.function.Schedule(ctx, "scaling")
 		want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
-		a, err := s.api.ClusterProviders.Attachments(ctx, prod)
+		a, err := s.api.ClusterProviders.ClusterAttachments(ctx, prod)
 		want(t, "error", err, nil)
 		want(t, "reasons", fmt.Sprint(a.AttachmentProblems), fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
 		s.attach(t, "p", "q") // who changes something else need not take it away

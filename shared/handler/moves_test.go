@@ -319,7 +319,7 @@ func TestNetworkReachesECS(t *testing.T) {
 	want(t, "error", err, nil)
 	_, err = w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(2), Network: one})
 	wantCode(t, err, cluster.CodeInvalidParameter, "not valid for the given networkMode")
-	_, err = w.api.Tasks.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "own", Count: 1})
+	_, err = w.api.Tasks.SubmitRequest(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "own", Count: 1})
 	wantCode(t, err, cluster.CodeInvalidParameter, "must be provided")
 	w.placementAsleep = true
 	for _, n := range []*cluster.Network{nil, two} {
@@ -327,7 +327,7 @@ func TestNetworkReachesECS(t *testing.T) {
 		if n == nil {
 			name = "web"
 		}
-		_, err := w.api.Tasks.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: name, Count: 1, Network: n})
+		_, err := w.api.Tasks.SubmitRequest(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: name, Count: 1, Network: n})
 		want(t, "error", err, nil)
 	}
 	w.placementAsleep = false

@@ -87,7 +87,7 @@ func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
 		u, err := n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", "again"))
 		want(t, "error", err, nil)
 		n.look()
-		u, err = n.NodeGroupUpdate(ctx, prod, "web", u.ID)
+		u, err = n.DescribeUpdate(ctx, prod, "web", u.ID)
 		want(t, "error", err, nil)
 		want(t, "update", fmt.Sprint(u.Status, u.Errors, u.WaitingFor), "Successful[]")
 		want(t, "group", fmt.Sprint(g.Max, g.Desired, len(g.Instances)), "6 5 5")

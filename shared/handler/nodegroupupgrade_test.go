@@ -210,7 +210,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		want(t, "DRAINING at once", pool.drains, 1)
 		want(t, "errors", errors.Join(pool.errs...), nil)
 		want(t, "running", len(w.with(cluster.TaskRunning)), 6)
-		group, err := n.NodeGroup(ctx, prod, "web")
+		group, err := n.DescribeNodeGroup(ctx, prod, "web")
 		want(t, "node group", fmt.Sprint(group.Status, " ", group.Target.Image, " ", err), "ACTIVE ami-2 <nil>")
 	})
 	t.Run("GoesOnAfterACrashBeforeOrAfterAnyAction", func(t *testing.T) {
@@ -260,9 +260,9 @@ func TestNodeGroupUpgrade(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool.groups["a"] = g
-		row, err := n.NodeGroup(ctx, prod, "web")
+		row, err := n.DescribeNodeGroup(ctx, prod, "web")
 		want(t, "error", err, nil)
-		u, err := n.NodeGroupUpdate(ctx, prod, "web", row.Update)
+		u, err := n.DescribeUpdate(ctx, prod, "web", row.Update)
 		want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", row.Status, " ", err), "Failed OperationNotPermitted ACTIVE <nil>")
 	})
 	own := func(s *operation.CreateNodeGroup) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }
@@ -276,7 +276,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		}
 		u := pool.runs(upgrade, 120, nothing)
 		want(t, "update", fmt.Sprint(u.Status, u.Errors, u.Params), "Successful[] [{LaunchTemplateName own} {LaunchTemplateVersion 2}]")
-		g, err := n.NodeGroup(ctx, prod, "web")
+		g, err := n.DescribeNodeGroup(ctx, prod, "web")
 		want(t, "error", err, nil)
 		want(t, "target", g.Target, cluster.UpdateTarget{Image: "ami-8", SourceTemplate: "lt-2", SourceName: "own", SourceVersion: "2"})
 	})

@@ -208,7 +208,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		w.state.beforeCommit = func(state.Commit) error {
 			if !raced {
 				raced = true
-				return w.api.Tags.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}, map[string]string{"a": "b"}, nil)
+				return w.api.Tags.TagResource(ctx, cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}, map[string]string{"a": "b"}, nil)
 			}
 			return nil
 		}

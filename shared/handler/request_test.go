@@ -15,7 +15,7 @@ import (
 // submit writes a request for standalone tasks; what spec leaves out is one task of "web".
 func (w *world) submit(t testing.TB, spec operation.SubmitTasks) *state.Request {
 	t.Helper()
-	r, err := w.api.Tasks.Submit(ctx, complete(spec))
+	r, err := w.api.Tasks.SubmitRequest(ctx, complete(spec))
 	if err != nil {
 		t.Fatal(err)
 	}

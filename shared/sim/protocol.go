@@ -32,7 +32,7 @@ func (a *AWS) Protocols(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if !transport.Local(r.Host) || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") {
+		if !transport.IsLoopback(r.Host) || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") {
 			http.Error(w, "only signed calls from this machine are answered", http.StatusForbidden)
 			return
 		}

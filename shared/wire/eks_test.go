@@ -40,7 +40,7 @@ func (n *nodeGroups) CreateNodeGroup(_ context.Context, spec operation.CreateNod
 	return g, nil
 }
 
-func (n *nodeGroups) NodeGroup(_ context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+func (n *nodeGroups) DescribeNodeGroup(_ context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
 	if n.panics {
 		panic("no")
 	}
@@ -69,7 +69,7 @@ func page(names []string, q operation.ListNodeGroups) ([]string, bool, error) {
 
 func (n *nodeGroups) UpdateNodeGroupConfig(ctx context.Context, c operation.UpdateNodeGroupConfig) (*cluster.Update, error) {
 	n.changed = c
-	return n.NodeGroupUpdate(ctx, c.Cluster, c.NodeGroup, updateID)
+	return n.DescribeUpdate(ctx, c.Cluster, c.NodeGroup, updateID)
 }
 
 func (n *nodeGroups) UpdateNodeGroupVersion(_ context.Context, c operation.UpdateNodeGroupVersion) (*cluster.Update, error) {
@@ -81,12 +81,12 @@ func (n *nodeGroups) UpdateNodeGroupVersion(_ context.Context, c operation.Updat
 }
 
 func (n *nodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
-	g, err := n.NodeGroup(ctx, clusterName, name)
+	g, err := n.DescribeNodeGroup(ctx, clusterName, name)
 	delete(n.groups, name)
 	return g, err
 }
 
-func (n *nodeGroups) NodeGroupUpdate(_ context.Context, _, _, id string) (*cluster.Update, error) {
+func (n *nodeGroups) DescribeUpdate(_ context.Context, _, _, id string) (*cluster.Update, error) {
 	if u := n.updates[id]; u != nil {
 		return u, nil
 	}

@@ -52,7 +52,7 @@ func (p *providerRows) DeleteCapacityProvider(_ context.Context, name string) (*
 	return row, err
 }
 
-func (p *providerRows) CapacityProviders(_ context.Context, names []string) (out []*cluster.CapacityProvider, missing []cluster.Failure, err error) {
+func (p *providerRows) DescribeCapacityProviders(_ context.Context, names []string) (out []*cluster.CapacityProvider, missing []cluster.Failure, err error) {
 	for name, row := range p.rows {
 		if len(names) == 0 || slices.Contains(names, name) {
 			out = append(out, row)
@@ -101,7 +101,7 @@ func (p *providerRows) CheckClusterProviders(_ context.Context, _ string, names 
 	return nil
 }
 
-func (p *providerRows) Attachments(context.Context, string) (*operation.ClusterAttachments, error) {
+func (p *providerRows) ClusterAttachments(context.Context, string) (*operation.ClusterAttachments, error) {
 	return &p.attached, nil
 }
 

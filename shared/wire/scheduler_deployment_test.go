@@ -26,7 +26,7 @@ func (s *scheduler) ListServiceDeployments(_ context.Context, q operation.ListSe
 	return found, false, nil
 }
 
-func (s *scheduler) ServiceDeployments(_ context.Context, refs []operation.RecordRef) (found []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
+func (s *scheduler) DescribeServiceDeployments(_ context.Context, refs []operation.RecordRef) (found []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		n := slices.IndexFunc(s.releases, func(d *operation.ReleaseDetail) bool { return d.ID == ref.ID && d.Service.Name == ref.Service })
 		if n < 0 {
@@ -38,7 +38,7 @@ func (s *scheduler) ServiceDeployments(_ context.Context, refs []operation.Recor
 	return found, failed, nil
 }
 
-func (s *scheduler) ServiceRevisions(_ context.Context, refs []operation.RecordRef) (found []*operation.RevisionDetail, failed []cluster.Failure, err error) {
+func (s *scheduler) DescribeServiceRevisions(_ context.Context, refs []operation.RecordRef) (found []*operation.RevisionDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		n := slices.IndexFunc(s.revisions, func(d *operation.RevisionDetail) bool { return d.Digits() == ref.ID })
 		if n < 0 {
@@ -51,7 +51,7 @@ func (s *scheduler) ServiceRevisions(_ context.Context, refs []operation.RecordR
 }
 
 func (s *scheduler) StopServiceDeployment(_ context.Context, ref operation.RecordRef, how cluster.StopType) error {
-	if _, failed, _ := s.ServiceDeployments(context.Background(), []operation.RecordRef{ref}); len(failed) > 0 {
+	if _, failed, _ := s.DescribeServiceDeployments(context.Background(), []operation.RecordRef{ref}); len(failed) > 0 {
 		return cluster.Errorf(cluster.CodeDeploymentNotFound, "Service deployment not found.")
 	}
 	s.stopped = append(s.stopped, ref.String()+" "+string(how))
@@ -77,11 +77,11 @@ func (s *scheduler) ProtectTasks(_ context.Context, clusterName string, ids []st
 		}
 		s.protected[id] = d
 	}
-	done, _, err = s.TaskProtections(context.Background(), clusterName, ids)
+	done, _, err = s.DescribeTaskProtections(context.Background(), clusterName, ids)
 	return done, failed, err
 }
 
-func (s *scheduler) TaskProtections(_ context.Context, clusterName string, ids []string) (done []operation.ProtectedTask, failed []cluster.Failure, err error) {
+func (s *scheduler) DescribeTaskProtections(_ context.Context, clusterName string, ids []string) (done []operation.ProtectedTask, failed []cluster.Failure, err error) {
 	for _, id := range ids {
 		if s.task(clusterName, id) == nil {
 			failed = append(failed, cluster.Failure{ARN: id, Reason: "MISSING"})

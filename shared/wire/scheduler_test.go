@@ -170,7 +170,7 @@ func (s *scheduler) ListServices(_ context.Context, q operation.ListServices) (n
 	return names, false, s.in(q.Cluster)
 }
 
-func (s *scheduler) Created(_ context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
+func (s *scheduler) FindCreatedService(_ context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil && spec.Token != "" && old.Service.Token == spec.Token && old.Service.Params == spec.Params {
@@ -179,7 +179,7 @@ func (s *scheduler) Created(_ context.Context, spec operation.CreateService) (*o
 	return nil, nil
 }
 
-func (s *scheduler) Submitted(_ context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, bool, error) {
+func (s *scheduler) FindSubmittedTasks(_ context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.tokens[spec.Token]
@@ -287,7 +287,7 @@ func (s *scheduler) tagged(kind, clusterName, name string) (*map[string]string, 
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
 }
 
-func (s *scheduler) Tag(_ context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
+func (s *scheduler) TagResource(_ context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tags, err := s.tagged(of.Kind, of.Cluster, of.Name)
@@ -304,7 +304,7 @@ func (s *scheduler) Tag(_ context.Context, of cluster.ResourceARN, set map[strin
 	return nil
 }
 
-func (s *scheduler) Tags(_ context.Context, of cluster.ResourceARN) (map[string]string, error) {
+func (s *scheduler) ResourceTags(_ context.Context, of cluster.ResourceARN) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tags, err := s.tagged(of.Kind, of.Cluster, of.Name)
@@ -449,7 +449,7 @@ func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byt
 // PageStart is a time d after noon.
 func after(d time.Duration) time.Time { return noon.Add(d) }
 
-func (s *scheduler) Configuration(_ context.Context, clusterName string) (*cluster.Configuration, error) {
+func (s *scheduler) ClusterConfiguration(_ context.Context, clusterName string) (*cluster.Configuration, error) {
 	if err := s.in(clusterName); err != nil {
 		return nil, err
 	}
@@ -488,7 +488,7 @@ func (s *scheduler) ReportLoads(_ context.Context, clusterName string, reports [
 	return missing, s.in(clusterName)
 }
 
-func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []state.Row, more bool, err error) {
+func (s *scheduler) ListRows(_ context.Context, clusterName, after string) (rows []state.Row, more bool, err error) {
 	for _, t := range s.tasks {
 		if state.KeyOf(t).Sort > after && len(rows) < 2 {
 			rows = append(rows, t)
@@ -499,6 +499,6 @@ func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []s
 	return rows, false, s.in(clusterName)
 }
 
-func (s *scheduler) Capacity(_ context.Context, clusterName string) ([]state.Row, error) {
+func (s *scheduler) CapacityRows(_ context.Context, clusterName string) ([]state.Row, error) {
 	return s.capacity, s.in(clusterName)
 }

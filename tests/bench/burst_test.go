@@ -151,7 +151,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 		t.Fatal(string(answer))
 	}
 	for range burstTasks / 10 {
-		if _, err := b.API.Tasks.Submit(context.Background(), operation.SubmitTasks{
+		if _, err := b.API.Tasks.SubmitRequest(context.Background(), operation.SubmitTasks{
 			Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "job", Count: 10,
 		}); err != nil {
 			t.Fatal(err)

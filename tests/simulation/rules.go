@@ -158,7 +158,7 @@ func (c *customer) rerule(a Action) {
 	}
 	c.edit(s, func(ctx context.Context) error {
 		if a.N%3 == 1 {
-			return c.world.API.Tags.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: clusterName, Name: s.name}, tags, nil)
+			return c.world.API.Tags.TagResource(ctx, cluster.ResourceARN{Kind: "service", Cluster: clusterName, Name: s.name}, tags, nil)
 		}
 		_, err := c.world.API.Services.UpdateRules(ctx, clusterName, s.name, tags)
 		return err

@@ -317,7 +317,7 @@ func (w *world) trouble() {
 // acknowledged.
 func (w *world) interrupted() {
 	w.own("ReportLoad", `{"cluster":"shop","reports":[{"task":"`+w.reporter()+`","loads":{"connections":40}}]}`)
-	_, err := w.API.Tasks.Submit(w.Context(), operation.SubmitTasks{Kind: cluster.RunTask, Cluster: shop, TaskDefinition: "short", Count: 1})
+	_, err := w.API.Tasks.SubmitRequest(w.Context(), operation.SubmitTasks{Kind: cluster.RunTask, Cluster: shop, TaskDefinition: "short", Count: 1})
 	w.check(err)
 	w.ecs("UpdateService", `{"cluster":"shop","service":"quorum","desiredCount":5}`)
 	for range tries {

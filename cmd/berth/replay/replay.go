@@ -138,7 +138,7 @@ func (r *run) submit(p trace.Pod) error {
 		rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: where}}
 	}
 	r.meter.arrived(p)
-	_, err = r.API.Tasks.Submit(context.Background(), operation.SubmitTasks{
+	_, err = r.API.Tasks.SubmitRequest(context.Background(), operation.SubmitTasks{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: s.family() + ":1", Count: 1, StartedBy: p.Name,
 		Wait: api.WaitForever, Rules: rules,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{

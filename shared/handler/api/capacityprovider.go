@@ -17,27 +17,27 @@ import (
 // CapacityProviders creates, changes, deletes and looks up capacity providers.
 type CapacityProviders struct{ *Dependencies }
 
-func noProvider() error {
+func providerNotFound() error {
 	return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
 }
 
 // CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and CREATE_COMPLETE or CREATE_FAILED once
 // managed scaling has looked whether its group is fit for it. Meanwhile clusters can have it.
 func (a *CapacityProviders) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
-	if err := providerName(p.Name); err != nil {
+	if err := checkProviderName(p.Name); err != nil {
 		return nil, err
 	}
 	made := *p
 	made.Head = cluster.Head{Cluster: state.Directory}
 	made.UpdateStatus, made.CheckPending = cluster.ProviderCreating, true
-	if err := protectable(&made); err != nil {
+	if err := checkProtectable(&made); err != nil {
 		return nil, err
 	}
-	if err := ScaledBy(&made); err != nil {
+	if err := ApplyScalingTags(&made); err != nil {
 		return nil, err
 	}
 	err := state.RetryRaces("creating capacity provider "+p.Name, func() error {
-		use, err := a.groupFree(ctx, &made)
+		use, err := a.claimGroup(ctx, &made)
 		if err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ func (a *CapacityProviders) writeProvider(ctx context.Context, p *cluster.Capaci
 	})
 }
 
-// providerName refuses names that ECS keeps for itself.
-func providerName(name string) error {
+// checkProviderName refuses names that ECS keeps for itself.
+func checkProviderName(name string) error {
 	lower := strings.ToLower(name)
 	for _, prefix := range []string{"aws", "ecs", "fargate"} {
 		if strings.HasPrefix(lower, prefix) {
@@ -77,16 +77,16 @@ func providerName(name string) error {
 	return nil
 }
 
-// protectable refuses to protect instances that nobody scales (C6).
-func protectable(p *cluster.CapacityProvider) error {
+// checkProtectable refuses to protect instances that nobody scales (C6).
+func checkProtectable(p *cluster.CapacityProvider) error {
 	if p.Protection && !p.Scaling.Enabled {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, enable managed scaling and try again.")
 	}
 	return nil
 }
 
-// groupFree refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
-func (a *CapacityProviders) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
+// claimGroup refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
+func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
 	use, err := handler.ReadGroupUse(ctx, a.State, p.Group)
 	if err != nil || use.Provider == "" || use.Provider == p.Name {
 		return use, err
@@ -110,7 +110,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(ctx context.Context, c operat
 		if p.Scaling, err = c.Scaling.Apply(p.Scaling); err != nil {
 			return err
 		}
-		p.Protection, p.Draining = value(c.Protection, p.Protection), value(c.Draining, p.Draining)
+		p.Protection, p.Draining = valueOr(c.Protection, p.Protection), valueOr(c.Draining, p.Draining)
 		p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdated, ""
 		switch {
 		case p.GroupProblem != "":
@@ -121,21 +121,21 @@ func (a *CapacityProviders) UpdateCapacityProvider(ctx context.Context, c operat
 		if p.Scaling.Enabled && len(p.Clusters) > 1 {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
 		}
-		return protectable(p)
+		return checkProtectable(p)
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range next.Clusters {
-		if err := a.attachAgain(ctx, name); err != nil {
+		if err := a.requestAttachment(ctx, name); err != nil {
 			return nil, err
 		}
 	}
 	return next, nil
 }
 
-// attachAgain has managed scaling look at a cluster's attachments again.
-func (a *CapacityProviders) attachAgain(ctx context.Context, clusterName string) error {
+// requestAttachment has managed scaling look at a cluster's attachments again.
+func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName string) error {
 	return state.RetryRaces("attaching the capacity providers of "+clusterName, func() error {
 		old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 		if err != nil || old.Rev == 0 {
@@ -159,14 +159,14 @@ func (a *CapacityProviders) editProvider(ctx context.Context, name string, f fun
 			return err
 		}
 		if old == nil {
-			return noProvider()
+			return providerNotFound()
 		}
 		next = *old
 		next.Rev++
 		if err := f(&next); err != nil {
 			return err
 		}
-		also, err := a.groupAfter(ctx, old, &next)
+		also, err := a.groupWrites(ctx, old, &next)
 		if err != nil {
 			return err
 		}
@@ -175,8 +175,8 @@ func (a *CapacityProviders) editProvider(ctx context.Context, name string, f fun
 	return &next, err
 }
 
-// groupAfter are the writes of who has a provider's group that belong to a change of the provider.
-func (a *CapacityProviders) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
+// groupWrites are the writes of who has a provider's group that belong to a change of the provider.
+func (a *CapacityProviders) groupWrites(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
 	switch {
 	case next.Inactive:
 		return handler.ReleaseGroup(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
@@ -185,7 +185,7 @@ func (a *CapacityProviders) groupAfter(ctx context.Context, old, next *cluster.C
 			return was
 		})
 	case old.HasFailedCreation() && next.CheckPending:
-		use, err := a.groupFree(ctx, next)
+		use, err := a.claimGroup(ctx, next)
 		if err != nil {
 			return nil, err
 		}
@@ -204,14 +204,14 @@ func (a *CapacityProviders) DeleteCapacityProvider(ctx context.Context, name str
 			return nil
 		}
 		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.ProviderDeleted, ""
-		p.Expires = a.expiry(a.Settings.KeepStopped)
+		p.Expires = a.expiresAfter(a.Settings.KeepStopped)
 		return nil
 	})
 }
 
-// CapacityProviders gives the providers named, deleted ones too while they are kept, or all where none is; those that are
+// DescribeCapacityProviders gives the providers named, deleted ones too while they are kept, or all where none is; those that are
 // not there as failures.
-func (a *CapacityProviders) CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
+func (a *CapacityProviders) DescribeCapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
 	all, err := handler.ListProviders(ctx, a.State)
 	if err != nil {
 		return nil, nil, err
@@ -238,21 +238,21 @@ func (a *CapacityProviders) CapacityProviders(ctx context.Context, names []strin
 // TagCapacityProvider sets and removes tags.
 func (a *CapacityProviders) TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error {
 	next, err := a.editProvider(ctx, name, func(p *cluster.CapacityProvider) (err error) {
-		if p.Tags, err = retagged(name, p.Tags, set, remove); err != nil {
+		if p.Tags, err = changedTags(name, p.Tags, set, remove); err != nil {
 			return err
 		}
-		return ScaledBy(p)
+		return ApplyScalingTags(p)
 	})
 	if err == nil && slices.ContainsFunc(cluster.ScalingTags, func(key string) bool { _, is := set[key]; return is || slices.Contains(remove, key) }) {
 		for _, of := range next.Clusters {
-			err = errors.Join(err, a.attachAgain(ctx, of))
+			err = errors.Join(err, a.requestAttachment(ctx, of))
 		}
 	}
 	return err
 }
 
-// ScaledBy sets what the provider's tags of Berth's own stand for.
-func ScaledBy(p *cluster.CapacityProvider) error {
+// ApplyScalingTags sets what the provider's tags of Berth's own stand for.
+func ApplyScalingTags(p *cluster.CapacityProvider) error {
 	for _, key := range cluster.ScalingTags {
 		if err := cluster.ApplyScalingTag(&p.Scaling, key, p.Tags[key]); err != nil {
 			return err
@@ -265,7 +265,7 @@ func ScaledBy(p *cluster.CapacityProvider) error {
 func (a *CapacityProviders) CapacityProviderTags(ctx context.Context, name string) (map[string]string, error) {
 	p, err := handler.FindProvider(ctx, a.State, name)
 	if err == nil && p == nil {
-		err = noProvider()
+		err = providerNotFound()
 	}
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ type Clusters struct{ *Dependencies }
 
 // ClusterCreated takes in a cluster that was just created at ECS, or was there.
 func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
-	if _, err := a.known(ctx, name); err != nil {
+	if _, err := a.findCluster(ctx, name); err != nil {
 		return err
 	}
 	return observe.AddToDirectory(ctx, a.State, name) // where adopting it was interrupted before
@@ -76,8 +76,8 @@ func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error
 	})
 }
 
-// known makes sure that Berth knows the cluster, and takes it in if only ECS does.
-func (a *Dependencies) known(ctx context.Context, name string) (*state.Meta, error) {
+// findCluster makes sure that Berth knows the cluster, and takes it in if only ECS does.
+func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Meta, error) {
 	meta, err := find[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
 	if err != nil || meta != nil {
 		return meta, err
@@ -89,11 +89,11 @@ func (a *Dependencies) known(ctx context.Context, name string) (*state.Meta, err
 	if !active {
 		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
 	}
-	return a.adopt(ctx, name)
+	return a.adoptCluster(ctx, name)
 }
 
-// adopt starts to keep a cluster that ECS has, with the instances that it has already.
-func (a *Dependencies) adopt(ctx context.Context, name string) (*state.Meta, error) {
+// adoptCluster starts to keep a cluster that ECS has, with the instances that it has already.
+func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Meta, error) {
 	now := a.Clock.Now()
 	meta := &state.Meta{
 		Head: cluster.Head{Cluster: name, Rev: 1}, CreatedAt: now, Short: cluster.ShortKey(name, "", now),
@@ -114,11 +114,11 @@ func (a *Dependencies) adopt(ctx context.Context, name string) (*state.Meta, err
 	if !ok || got == nil {
 		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
 	}
-	_, err = a.sweep().RecordDifferences(ctx, name)
+	_, err = a.newSweep().RecordDifferences(ctx, name)
 	return got, err
 }
 
-// sweep compares a cluster with ECS at once.
-func (a *Dependencies) sweep() *taskstatechange.Handler {
+// newSweep compares a cluster with ECS at once.
+func (a *Dependencies) newSweep() *taskstatechange.Handler {
 	return &taskstatechange.Handler{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log}
 }

@@ -16,12 +16,12 @@ import (
 // ClusterProviders associates capacity providers with clusters.
 type ClusterProviders struct{ *Dependencies }
 
-// Attachments are a cluster's capacity providers with their rows.
-func (a *ClusterProviders) Attachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error) {
-	return attachments(ctx, a.State, clusterName)
+// ClusterAttachments are a cluster's capacity providers with their rows.
+func (a *ClusterProviders) ClusterAttachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error) {
+	return clusterAttachments(ctx, a.State, clusterName)
 }
 
-func attachments(ctx context.Context, store state.Store, clusterName string) (*operation.ClusterAttachments, error) {
+func clusterAttachments(ctx context.Context, store state.Store, clusterName string) (*operation.ClusterAttachments, error) {
 	of, err := handler.FindClusterProviders(ctx, store, clusterName)
 	if err != nil {
 		return nil, err
@@ -42,14 +42,14 @@ func attachments(ctx context.Context, store state.Store, clusterName string) (*o
 // PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). Providers are claimed in the same
 // commit, and let go of later, so that no two clusters ever have one with managed scaling on.
 func (a *ClusterProviders) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
 	old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.replaceable(ctx, old, names, strategy); err != nil {
+	if err := a.checkReplaceable(ctx, old, names, strategy); err != nil {
 		return nil, err
 	}
 	next := &cluster.ClusterProviders{
@@ -67,7 +67,7 @@ func (a *ClusterProviders) PutClusterProviders(ctx context.Context, clusterName 
 		next.Status = cluster.AttachmentsComplete
 	}
 	err = state.RetryRaces("writing the capacity providers of cluster "+clusterName, func() error {
-		claims, err := a.claims(ctx, clusterName, names)
+		claims, err := a.claimWrites(ctx, clusterName, names)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (a *ClusterProviders) PutClusterProviders(ctx context.Context, clusterName 
 	if err != nil {
 		return nil, err
 	}
-	return attachments(ctx, a.State, clusterName)
+	return clusterAttachments(ctx, a.State, clusterName)
 }
 
 // CheckClusterProviders refuses what [API.PutClusterProviders] would refuse for a cluster that is new; one that has capacity
@@ -93,10 +93,10 @@ func (a *ClusterProviders) CheckClusterProviders(ctx context.Context, clusterNam
 	if err != nil || of.Rev > 0 {
 		return err
 	}
-	if err := a.replaceable(ctx, of, names, strategy); err != nil {
+	if err := a.checkReplaceable(ctx, of, names, strategy); err != nil {
 		return err
 	}
-	_, err = a.claims(ctx, clusterName, names)
+	_, err = a.claimWrites(ctx, clusterName, names)
 	return err
 }
 
@@ -104,13 +104,13 @@ func updateInProgress() error {
 	return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified cluster is in a busy state. Cannot perform the update until it is complete.")
 }
 
-// attachmentsTake is how long managed scaling may take for a cluster's attachments before they may be changed again: several
+// attachmentTimeout is how long managed scaling may take for a cluster's attachments before they may be changed again: several
 // rounds.
-const attachmentsTake = 5 * time.Minute
+const attachmentTimeout = 5 * time.Minute
 
-// replaceable refuses a change of a cluster's providers that is not possible now.
-func (a *ClusterProviders) replaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
-	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.RequestedAt.Add(attachmentsTake)) {
+// checkReplaceable refuses a change of a cluster's providers that is not possible now.
+func (a *ClusterProviders) checkReplaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
+	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.RequestedAt.Add(attachmentTimeout)) {
 		return updateInProgress()
 	}
 	for _, share := range strategy {
@@ -158,18 +158,18 @@ func (a *ClusterProviders) usedProviders(ctx context.Context, clusterName string
 	return used, nil
 }
 
-// claims are the writes by which the cluster has the providers. Those that it has already are written too: whoever is about to
+// claimWrites are the writes by which the cluster has the providers. Those that it has already are written too: whoever is about to
 // let go of one for a cluster that was deleted then does not.
-func (a *ClusterProviders) claims(ctx context.Context, clusterName string, names []string) (out []state.Write, err error) {
+func (a *ClusterProviders) claimWrites(ctx context.Context, clusterName string, names []string) (out []state.Write, err error) {
 	for _, name := range names {
 		p, err := handler.FindProvider(ctx, a.State, name)
 		switch {
 		case err != nil:
 			return nil, err
 		case p == nil:
-			return nil, noProvider()
+			return nil, providerNotFound()
 		}
-		if err := claimable(p, clusterName); err != nil {
+		if err := checkClaimable(p, clusterName); err != nil {
 			return nil, err
 		}
 		next := *p
@@ -183,7 +183,7 @@ func (a *ClusterProviders) claims(ctx context.Context, clusterName string, names
 }
 
 // claimable refuses to give a cluster a provider that could not be created, and one with managed scaling on to a second (C7).
-func claimable(p *cluster.CapacityProvider, clusterName string) error {
+func checkClaimable(p *cluster.CapacityProvider, clusterName string) error {
 	if p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and try again.", p.Name)
 	}
@@ -193,8 +193,8 @@ func claimable(p *cluster.CapacityProvider, clusterName string) error {
 	return nil
 }
 
-// associated refuses a strategy that names a provider which is not there, or which the cluster does not have (S14).
-func (a *Dependencies) associated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
+// checkAssociated refuses a strategy that names a provider which is not there, or which the cluster does not have (S14).
+func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
 	if len(shares) == 0 {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (a *Dependencies) associated(ctx context.Context, clusterName string, share
 		case err != nil:
 			return err
 		case p == nil:
-			return noProvider()
+			return providerNotFound()
 		}
 		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it with the cluster and try again.", s.Provider)
 	}

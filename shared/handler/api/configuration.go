@@ -10,9 +10,9 @@ import (
 // Configurations reads and replaces the configurations of clusters.
 type Configurations struct{ *Dependencies }
 
-// Configuration is the cluster's configuration for placement, the zero one where nobody set any.
-func (a *Configurations) Configuration(ctx context.Context, clusterName string) (*cluster.Configuration, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+// ClusterConfiguration is the cluster's configuration for placement, the zero one where nobody set any.
+func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error) {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
 	none := &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}
@@ -26,7 +26,7 @@ func (a *Configurations) Configuration(ctx context.Context, clusterName string) 
 // PutConfiguration replaces the cluster's configuration whole. It narrows: a node may have less to give than before.
 func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
 	return state.RetryRaces("configuring cluster "+c.Cluster, func() error {
-		old, err := a.Configuration(ctx, c.Cluster)
+		old, err := a.ClusterConfiguration(ctx, c.Cluster)
 		if err != nil {
 			return err
 		}

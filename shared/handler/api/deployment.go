@@ -18,10 +18,10 @@ type Deployments struct{ *Dependencies }
 // ListServiceDeployments gives the service deployments of the last 90 days that match, the newest first; more reports
 // whether there are others after them. A service that is not there gives ServiceNotFoundException.
 func (a *Deployments) ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (out []*operation.ReleaseDetail, more bool, err error) {
-	if _, err := a.known(ctx, q.Cluster); err != nil {
+	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
-	s, err := a.service(ctx, q.Cluster, q.Service)
+	s, err := a.findService(ctx, q.Cluster, q.Service)
 	if err != nil {
 		return nil, false, err
 	}
@@ -29,7 +29,7 @@ func (a *Deployments) ListServiceDeployments(ctx context.Context, q operation.Li
 		return nil, false, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 	}
 	// The current one's row is as it was at its start.
-	if r := s.Release; r != nil && (q.After == "" || r.ID > q.After) && queried(q, r) {
+	if r := s.Release; r != nil && (q.After == "" || r.ID > q.After) && isQueried(q, r) {
 		out = append(out, &operation.ReleaseDetail{Release: *r, Service: s})
 	}
 	from := state.Prefix(q.Cluster, state.PrefixDeployment+s.Short+"#")
@@ -43,7 +43,7 @@ func (a *Deployments) ListServiceDeployments(ctx context.Context, q operation.Li
 		}
 		for _, row := range rows {
 			d, ok := row.(*cluster.ServiceDeployment)
-			if !ok || s.Release != nil && d.ID == s.Release.ID || !queried(q, &d.Release) {
+			if !ok || s.Release != nil && d.ID == s.Release.ID || !isQueried(q, &d.Release) {
 				continue
 			}
 			if len(out) == q.Limit {
@@ -58,15 +58,15 @@ func (a *Deployments) ListServiceDeployments(ctx context.Context, q operation.Li
 	}
 }
 
-func queried(q operation.ListServiceDeployments, r *cluster.Release) bool {
+func isQueried(q operation.ListServiceDeployments, r *cluster.Release) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
 		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) && (q.To.IsZero() || !r.CreatedAt.After(q.To))
 }
 
-// ServiceDeployments gives the service deployments named; those that are not there as failures.
-func (a *Deployments) ServiceDeployments(ctx context.Context, refs []operation.RecordRef) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
+// DescribeServiceDeployments gives the service deployments named; those that are not there as failures.
+func (a *Deployments) DescribeServiceDeployments(ctx context.Context, refs []operation.RecordRef) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
-		s, r, err := a.release(ctx, ref)
+		s, r, err := a.findRelease(ctx, ref)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -79,9 +79,9 @@ func (a *Deployments) ServiceDeployments(ctx context.Context, refs []operation.R
 	return out, failed, nil
 }
 
-// release is a service deployment; nil where there is none.
-func (a *Deployments) release(ctx context.Context, ref operation.RecordRef) (*cluster.Service, *cluster.Release, error) {
-	s, err := a.service(ctx, ref.Cluster, ref.Service)
+// findRelease is a service deployment; nil where there is none.
+func (a *Deployments) findRelease(ctx context.Context, ref operation.RecordRef) (*cluster.Service, *cluster.Release, error) {
+	s, err := a.findService(ctx, ref.Cluster, ref.Service)
 	if s == nil || err != nil {
 		return nil, nil, err
 	}
@@ -96,14 +96,14 @@ func (a *Deployments) release(ctx context.Context, ref operation.RecordRef) (*cl
 	return s, &d.Release, nil
 }
 
-// ServiceRevisions gives the service revisions named; those that are not there as failures.
-func (a *Deployments) ServiceRevisions(ctx context.Context, refs []operation.RecordRef) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
+// DescribeServiceRevisions gives the service revisions named; those that are not there as failures.
+func (a *Deployments) DescribeServiceRevisions(ctx context.Context, refs []operation.RecordRef) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
-		s, err := a.service(ctx, ref.Cluster, ref.Service)
+		s, err := a.findService(ctx, ref.Cluster, ref.Service)
 		if err != nil {
 			return nil, nil, err
 		}
-		r, err := a.revision(ctx, s, ref)
+		r, err := a.findRevision(ctx, s, ref)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -116,12 +116,12 @@ func (a *Deployments) ServiceRevisions(ctx context.Context, refs []operation.Rec
 	return out, failed, nil
 }
 
-// revision is a service revision, by its digits; nil where there is none.
-func (a *Deployments) revision(ctx context.Context, s *cluster.Service, ref operation.RecordRef) (*cluster.Revision, error) {
+// findRevision is a service revision, by its digits; nil where there is none.
+func (a *Deployments) findRevision(ctx context.Context, s *cluster.Service, ref operation.RecordRef) (*cluster.Revision, error) {
 	if s == nil {
 		return nil, nil
 	}
-	if r := kept(s, ref.ID); r != nil {
+	if r := findKeptRevision(s, ref.ID); r != nil {
 		return r, nil
 	}
 	key := state.Key{Cluster: s.Cluster, Sort: state.PrefixRevision + s.Short + "#" + ref.ID}
@@ -132,8 +132,8 @@ func (a *Deployments) revision(ctx context.Context, s *cluster.Service, ref oper
 	return &r.Revision, nil
 }
 
-// kept is a revision that the service's own row still has.
-func kept(s *cluster.Service, digits string) *cluster.Revision {
+// findKeptRevision is a revision that the service's own row still has.
+func findKeptRevision(s *cluster.Service, digits string) *cluster.Revision {
 	has := []*cluster.Revision{&s.Deployment.Revision}
 	for n := range s.Older {
 		has = append(has, &s.Older[n].Revision)
@@ -151,8 +151,8 @@ func kept(s *cluster.Service, digits string) *cluster.Revision {
 // revision, or left where it is. One that has ended, or is already being stopped another way, gives ConflictException, one
 // that is not there ServiceDeploymentNotFoundException.
 func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error {
-	_, err := a.edit(ctx, ref.Cluster, ref.Service, func(s *cluster.Service) error {
-		_, r, err := a.release(ctx, ref)
+	_, err := a.editService(ctx, ref.Cluster, ref.Service, func(s *cluster.Service) error {
+		_, r, err := a.findRelease(ctx, ref)
 		switch {
 		case err != nil:
 			return err

@@ -81,8 +81,8 @@ func list[T state.Row](ctx context.Context, store state.Store, r state.Range, wh
 // absent is the failure of something that is not there.
 func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
 
-// expiry is when a row that is kept for d may go.
-func (a *Dependencies) expiry(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }
+// expiresAfter is when a row that is kept for d may go.
+func (a *Dependencies) expiresAfter(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }
 
 func randomID() string {
 	b := make([]byte, 16)

@@ -16,12 +16,12 @@ type Loads struct{ *Dependencies }
 // ReportLoads takes in what tasks say of their load (P10): it counts when the window ends. A metric that the task's
 // service does not name gives InvalidParameterException, a task that is not there a failure.
 func (a *Loads) ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) (missing []cluster.Failure, err error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
 	var known []cluster.LoadReport
 	for _, r := range reports {
-		t, err := a.task(ctx, clusterName, r.Task)
+		t, err := a.findTask(ctx, clusterName, r.Task)
 		if err != nil {
 			return nil, err
 		}

@@ -28,21 +28,21 @@ type NodeGroups struct{ *Dependencies }
 // CREATE_FAILED once node-group-upgrade has looked at the group. The same clientRequestToken with the same parameters gives
 // the same node group again.
 func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error) {
-	if _, err := n.known(ctx, spec.Cluster); err != nil {
+	if _, err := n.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
-	if old, err := n.nodeGroup(ctx, spec.Cluster, spec.Name); err != nil || old != nil {
-		return againNodeGroup(old, spec, err)
+	if old, err := n.findNodeGroup(ctx, spec.Cluster, spec.Name); err != nil || old != nil {
+		return resolveNodeGroupConflict(old, spec, err)
 	}
 	if err := nodegroup.ValidateConfig(spec.Config); err != nil {
 		return nil, err
 	}
-	if err := labelRoom(spec); err != nil {
+	if err := checkLabelCount(spec); err != nil {
 		return nil, err
 	}
 	now := n.Clock.Now()
 	g := &cluster.NodeGroup{
-		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: uuid(n.NewID()), Status: cluster.NodeGroupCreating,
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: formatUUID(n.NewID()), Status: cluster.NodeGroupCreating,
 		CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup, Target: firstTarget(spec), Config: spec.Config,
 		Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets, Role: spec.Role, Token: spec.Token, Digest: spec.Params,
 	}
@@ -52,10 +52,10 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 		}
 		g.Sizes = *spec.Sizes
 	}
-	err := state.RetryRaces("creating node group "+spec.Name, func() error { return n.write(ctx, g) })
+	err := state.RetryRaces("creating node group "+spec.Name, func() error { return n.commitNodeGroup(ctx, g) })
 	if errors.Is(err, errNameTaken) {
-		old, err := n.nodeGroup(ctx, spec.Cluster, spec.Name)
-		return againNodeGroup(old, spec, err)
+		old, err := n.findNodeGroup(ctx, spec.Cluster, spec.Name)
+		return resolveNodeGroupConflict(old, spec, err)
 	}
 	if err != nil {
 		return nil, err
@@ -65,13 +65,13 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 
 var errNameTaken = errors.New("the name is taken")
 
-// write writes a new node group as the one that has its Auto Scaling group.
-func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
+// commitNodeGroup writes a new node group as the one that has its Auto Scaling group.
+func (n *NodeGroups) commitNodeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	use, err := handler.ReadGroupUse(ctx, n.State, g.AutoScalingGroup)
 	if err != nil {
 		return err
 	}
-	if err := n.free(ctx, use); err != nil {
+	if err := n.checkGroupFree(ctx, use); err != nil {
 		return err
 	}
 	take := handler.ClaimGroup(use, func(u *state.GroupUse) { u.NodeGroup = g.Ref() })
@@ -102,7 +102,7 @@ const (
 )
 
 // labelRoom refuses more labels than nodes can have as attributes: no update could ever complete.
-func labelRoom(spec operation.CreateNodeGroup) error {
+func checkLabelCount(spec operation.CreateNodeGroup) error {
 	room := maxAttributes - nodeMarks - len(nodegroup.TargetLabels(&cluster.Update{}))
 	if spec.Template != nil {
 		room -= sourceLabels
@@ -115,8 +115,8 @@ func labelRoom(spec operation.CreateNodeGroup) error {
 		len(spec.Labels), room, maxAttributes)
 }
 
-// againNodeGroup answers a CreateNodegroup of a name that is taken.
-func againNodeGroup(old *cluster.NodeGroup, spec operation.CreateNodeGroup, err error) (*cluster.NodeGroup, error) {
+// resolveNodeGroupConflict answers a CreateNodegroup of a name that is taken.
+func resolveNodeGroupConflict(old *cluster.NodeGroup, spec operation.CreateNodeGroup, err error) (*cluster.NodeGroup, error) {
 	switch {
 	case err != nil:
 		return nil, err
@@ -126,59 +126,59 @@ func againNodeGroup(old *cluster.NodeGroup, spec operation.CreateNodeGroup, err 
 	return nil, cluster.Errorf(cluster.CodeResourceInUse, "NodeGroup already exists with name %s and cluster name %s", spec.Name, spec.Cluster)
 }
 
-// free refuses an Auto Scaling group that a node group has, of whatever cluster: two updates would size it. One that could not
+// checkGroupFree refuses an Auto Scaling group that a node group has, of whatever cluster: two updates would size it. One that could not
 // be created has none.
-func (n *NodeGroups) free(ctx context.Context, use *state.GroupUse) error {
+func (n *NodeGroups) checkGroupFree(ctx context.Context, use *state.GroupUse) error {
 	of := use.NodeGroup
 	if of.ID == "" {
 		return nil
 	}
-	g, err := n.nodeGroup(ctx, of.Cluster, of.Name)
+	g, err := n.findNodeGroup(ctx, of.Cluster, of.Name)
 	if err != nil || g == nil || g.ID != of.ID || g.Status == cluster.NodeGroupCreateFailed {
 		return err
 	}
 	return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s of cluster %s already", use.Group, g.Name, g.Cluster)
 }
 
-// NodeGroup is one node group.
-func (n *NodeGroups) NodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
-	if _, err := n.known(ctx, clusterName); err != nil {
+// DescribeNodeGroup is one node group.
+func (n *NodeGroups) DescribeNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+	if _, err := n.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
-	g, err := n.nodeGroup(ctx, clusterName, name)
+	g, err := n.findNodeGroup(ctx, clusterName, name)
 	if err == nil && g == nil {
 		err = cluster.Errorf(cluster.CodeResourceNotFound, "No node group found for name: %s.", name)
 	}
 	return g, err
 }
 
-func (n *NodeGroups) nodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+func (n *NodeGroups) findNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
 	return find[*cluster.NodeGroup](ctx, n.State, state.NodeGroupKey(clusterName, name), "node group "+name)
 }
 
 // ListNodeGroups are the names of a cluster's node groups.
 func (n *NodeGroups) ListNodeGroups(ctx context.Context, q operation.ListNodeGroups) (names []string, more bool, err error) {
-	if _, err := n.known(ctx, q.Cluster); err != nil {
+	if _, err := n.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
-	return n.names(ctx, q, state.PrefixNodeGroup)
+	return n.listNames(ctx, q, state.PrefixNodeGroup)
 }
 
 // ListNodeGroupUpdates are the ids of a node group's updates; a query without a node group finds none, as a cluster of
 // container instances has no updates.
 func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q operation.ListNodeGroups) (ids []string, more bool, err error) {
 	if q.NodeGroup == "" {
-		_, err := n.known(ctx, q.Cluster)
+		_, err := n.findCluster(ctx, q.Cluster)
 		return nil, false, err
 	}
-	if _, err := n.NodeGroup(ctx, q.Cluster, q.NodeGroup); err != nil {
+	if _, err := n.DescribeNodeGroup(ctx, q.Cluster, q.NodeGroup); err != nil {
 		return nil, false, err
 	}
-	return n.names(ctx, q, state.PrefixUpdate+q.NodeGroup+"#")
+	return n.listNames(ctx, q, state.PrefixUpdate+q.NodeGroup+"#")
 }
 
-// names are what follows a prefix in a page of keys.
-func (n *NodeGroups) names(ctx context.Context, q operation.ListNodeGroups, prefix string) (out []string, more bool, err error) {
+// listNames are what follows a prefix in a page of keys.
+func (n *NodeGroups) listNames(ctx context.Context, q operation.ListNodeGroups, prefix string) (out []string, more bool, err error) {
 	r := state.Prefix(q.Cluster, prefix)
 	if q.After != "" {
 		r.From = prefix + q.After + "\x00"
@@ -197,19 +197,19 @@ func (n *NodeGroups) names(ctx context.Context, q operation.ListNodeGroups, pref
 	return out, false, nil
 }
 
-// NodeGroupUpdate is one update of a node group.
-func (n *NodeGroups) NodeGroupUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
-	if _, err := n.NodeGroup(ctx, clusterName, nodeGroup); err != nil {
+// DescribeUpdate is one update of a node group.
+func (n *NodeGroups) DescribeUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
+	if _, err := n.DescribeNodeGroup(ctx, clusterName, nodeGroup); err != nil {
 		return nil, err
 	}
-	u, err := n.update(ctx, clusterName, nodeGroup, id)
+	u, err := n.findUpdate(ctx, clusterName, nodeGroup, id)
 	if err == nil && u == nil {
 		err = cluster.Errorf(cluster.CodeResourceNotFound, "No update found for ID: %s", id)
 	}
 	return u, err
 }
 
-func (n *NodeGroups) update(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
+func (n *NodeGroups) findUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
 	if id == "" {
 		return nil, nil
 	}
@@ -219,7 +219,7 @@ func (n *NodeGroups) update(ctx context.Context, clusterName, nodeGroup, id stri
 // DeleteNodeGroup has node-group-upgrade forget a node group and its updates; the Auto Scaling group and its instances stay,
 // as they were there before. It fails with ResourceInUseException while an update is in progress.
 func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
-	g, err := n.NodeGroup(ctx, clusterName, name)
+	g, err := n.DescribeNodeGroup(ctx, clusterName, name)
 	switch {
 	case err != nil:
 		return nil, err
@@ -231,31 +231,31 @@ func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name stri
 	gone := *g
 	gone.Rev, gone.Status, gone.ModifiedAt = g.Rev+1, cluster.NodeGroupDeleting, n.Clock.Now()
 	if _, err := n.State.Write(ctx, state.Write{Put: &gone}); err != nil {
-		return nil, inUse(err, name)
+		return nil, conflictError(err, name)
 	}
 	return &gone, nil
 }
 
-// notActive refuses what only an ACTIVE node group allows.
-func notActive(g *cluster.NodeGroup) error {
+// checkActive refuses what only an ACTIVE node group allows.
+func checkActive(g *cluster.NodeGroup) error {
 	if g.Status == cluster.NodeGroupActive {
 		return nil
 	}
 	return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
 }
 
-// read is a node group and its last update of its version, nil where there was none.
-func (n *NodeGroups) read(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, *cluster.Update, error) {
-	g, err := n.NodeGroup(ctx, clusterName, name)
+// findWithUpdate is a node group and its last update of its version, nil where there was none.
+func (n *NodeGroups) findWithUpdate(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, *cluster.Update, error) {
+	g, err := n.DescribeNodeGroup(ctx, clusterName, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	last, err := n.update(ctx, clusterName, name, g.Update)
+	last, err := n.findUpdate(ctx, clusterName, name, g.Update)
 	return g, last, err
 }
 
-// inUse is a lost race for a node group as an answer of the API.
-func inUse(err error, name string) error {
+// conflictError is a lost race for a node group as an answer of the API.
+func conflictError(err error, name string) error {
 	var c *state.Conflict
 	if errors.As(err, &c) {
 		return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s is being changed by somebody else", name)
@@ -263,13 +263,13 @@ func inUse(err error, name string) error {
 	return cluster.Wrap(err, "changing node group %s", name)
 }
 
-// uuid is 32 hex digits as a UUID.
-func uuid(hex string) string {
+// formatUUID is 32 hex digits as a UUID.
+func formatUUID(hex string) string {
 	return strings.Join([]string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:32]}, "-")
 }
 
-// seedOf is a number that looks like any other for each id.
-func seedOf(id string) uint64 {
+// seedFromID is a number that looks like any other for each id.
+func seedFromID(id string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	return h.Sum64()

@@ -16,15 +16,15 @@ import (
 // ResourceInUseException while another is in progress. The same clientRequestToken with the same parameters gives the same
 // update again.
 func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error) {
-	g, last, err := n.read(ctx, change.Cluster, change.NodeGroup)
+	g, last, err := n.findWithUpdate(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
 		return nil, err
 	}
 	id := n.updateID(g, change.Token)
-	if old, err := n.again(ctx, g, id, change.Params); err != nil || old != nil {
+	if old, err := n.findSameUpdate(ctx, g, id, change.Params); err != nil || old != nil {
 		return old, err
 	}
-	if err := notActive(g); err != nil {
+	if err := checkActive(g); err != nil {
 		return nil, err
 	}
 	target, err := newTarget(g, change)
@@ -32,7 +32,7 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change operatio
 		return nil, err
 	}
 	u, err := nodegroup.StartUpdate(g, nodegroup.Request{
-		ID: id, Target: target, Force: change.Force, ForceProtected: change.ForceProtected, Seed: seedOf(id),
+		ID: id, Target: target, Force: change.Force, ForceProtected: change.ForceProtected, Seed: seedFromID(id),
 		Waits: cluster.UpdateTimeouts{Domain: n.Settings.UpgradeDomainWait},
 	}, last, n.Clock.Now())
 	if err != nil {
@@ -44,7 +44,7 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change operatio
 	u.Digest = change.Params
 	next := *g
 	next.Status, next.Update = cluster.NodeGroupUpdating, u.ID
-	return u, n.begin(ctx, &next, u)
+	return u, n.commitUpdate(ctx, &next, u)
 }
 
 // newTarget is what an update's nodes are to be made of. A node group stays with a launch template of the user's own, or
@@ -74,15 +74,15 @@ func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t
 // leaves the sizes; node-group-upgrade carries out one that does not, and fails it where the sizes do not go with those that the
 // Auto Scaling group has. It fails with ResourceInUseException while another is in progress.
 func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change operation.UpdateNodeGroupConfig) (*cluster.Update, error) {
-	g, err := n.NodeGroup(ctx, change.Cluster, change.NodeGroup)
+	g, err := n.DescribeNodeGroup(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
 		return nil, err
 	}
 	id := n.updateID(g, change.Token)
-	if old, err := n.again(ctx, g, id, change.Params); err != nil || old != nil {
+	if old, err := n.findSameUpdate(ctx, g, id, change.Params); err != nil || old != nil {
 		return old, err
 	}
-	if err := notActive(g); err != nil {
+	if err := checkActive(g); err != nil {
 		return nil, err
 	}
 	u := &cluster.Update{
@@ -99,15 +99,15 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change operation
 	next := *g
 	if change.Sizes == nil {
 		next.Config = u.Config
-		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiry(KeepUpdate)
-		return u, n.begin(ctx, &next, u)
+		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiresAfter(KeepUpdate)
+		return u, n.commitUpdate(ctx, &next, u)
 	}
 	// What the group's own sizes are by now node-group-upgrade sees.
 	if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
 		return nil, err
 	}
 	next.Status, next.ConfigUpdate = cluster.NodeGroupUpdating, u.ID
-	return u, n.begin(ctx, &next, u)
+	return u, n.commitUpdate(ctx, &next, u)
 }
 
 func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam) {
@@ -134,26 +134,26 @@ func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam)
 	return out
 }
 
-// begin commits an update with its node group, g being the next version of what was read.
-func (n *NodeGroups) begin(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
+// commitUpdate commits an update with its node group, g being the next version of what was read.
+func (n *NodeGroups) commitUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	g.Rev++
 	g.ModifiedAt = n.Clock.Now()
 	err := n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, {Put: u}}})
-	return inUse(err, g.Name)
+	return conflictError(err, g.Name)
 }
 
 // updateID is the id of an update: with a clientRequestToken the same again.
 func (n *NodeGroups) updateID(g *cluster.NodeGroup, token string) string {
 	if token == "" {
-		return uuid(n.NewID())
+		return formatUUID(n.NewID())
 	}
-	return uuid(cluster.Digest("update", g.Cluster, g.Name, g.ID, token))
+	return formatUUID(cluster.Digest("update", g.Cluster, g.Name, g.ID, token))
 }
 
-// again is the update that a clientRequestToken made before, nil for none; with other parameters it is an
+// findSameUpdate is the update that a clientRequestToken made before, nil for none; with other parameters it is an
 // InvalidParameterException.
-func (n *NodeGroups) again(ctx context.Context, g *cluster.NodeGroup, id, params string) (*cluster.Update, error) {
-	old, err := n.update(ctx, g.Cluster, g.Name, id)
+func (n *NodeGroups) findSameUpdate(ctx context.Context, g *cluster.NodeGroup, id, params string) (*cluster.Update, error) {
+	old, err := n.findUpdate(ctx, g.Cluster, g.Name, id)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("looking up update %s: %w", id, err)

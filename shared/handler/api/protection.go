@@ -29,7 +29,7 @@ const (
 func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) (
 	out []operation.ProtectedTask, failed []cluster.Failure, err error,
 ) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
 	until := a.Clock.Now().Add(d)
@@ -41,7 +41,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 		var writes []state.Write
 		out, failed = nil, nil
 		for _, id := range ids {
-			t, failure, err := a.protectable(ctx, clusterName, id, d > 0)
+			t, failure, err := a.findProtectable(ctx, clusterName, id, d > 0)
 			if err != nil {
 				return nil, err
 			}
@@ -51,7 +51,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 			}
 			out = append(out, operation.ProtectedTask{Task: t.ID, Until: until})
 			writes = append(writes, state.Write{Any: true, Put: &cluster.Protection{
-				Head: cluster.Head{Cluster: clusterName, Stamp: stamp, Expires: a.expiry(d + keepProtection)}, Task: t.ID, Owner: t.Owner, Until: until,
+				Head: cluster.Head{Cluster: clusterName, Stamp: stamp, Expires: a.expiresAfter(d + keepProtection)}, Task: t.ID, Owner: t.Owner, Until: until,
 			}})
 		}
 		if len(writes) == 0 {
@@ -65,13 +65,13 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 	return out, failed, cluster.Wrap(err, "protecting tasks")
 }
 
-// TaskProtections says until when tasks are protected; those that are not there, or of no service, come as failures.
-func (a *TaskProtections) TaskProtections(ctx context.Context, clusterName string, ids []string) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+// DescribeTaskProtections says until when tasks are protected; those that are not there, or of no service, come as failures.
+func (a *TaskProtections) DescribeTaskProtections(ctx context.Context, clusterName string, ids []string) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
 	for _, id := range ids {
-		t, failure, err := a.protectable(ctx, clusterName, id, false)
+		t, failure, err := a.findProtectable(ctx, clusterName, id, false)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -79,7 +79,7 @@ func (a *TaskProtections) TaskProtections(ctx context.Context, clusterName strin
 			failed = append(failed, *failure)
 			continue
 		}
-		p, err := a.protection(ctx, t)
+		p, err := a.protectedUntil(ctx, t)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -88,8 +88,8 @@ func (a *TaskProtections) TaskProtections(ctx context.Context, clusterName strin
 	return out, failed, nil
 }
 
-// protection is until when a task is protected; zero where it is not.
-func (a *TaskProtections) protection(ctx context.Context, t *cluster.Task) (time.Time, error) {
+// protectedUntil is until when a task is protected; zero where it is not.
+func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (time.Time, error) {
 	p, err := find[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID), "the protection of task "+t.ID)
 	if err != nil || p == nil || !p.Until.After(a.Clock.Now()) {
 		return time.Time{}, err
@@ -97,9 +97,9 @@ func (a *TaskProtections) protection(ctx context.Context, t *cluster.Task) (time
 	return p.Until, nil
 }
 
-// protectable is the task, or why it cannot be protected; on reports whether it is about to be.
-func (a *TaskProtections) protectable(ctx context.Context, clusterName, id string, on bool) (*cluster.Task, *cluster.Failure, error) {
-	t, err := a.task(ctx, clusterName, id)
+// findProtectable is the task, or why it cannot be protected; on reports whether it is about to be.
+func (a *TaskProtections) findProtectable(ctx context.Context, clusterName, id string, on bool) (*cluster.Task, *cluster.Failure, error) {
+	t, err := a.findTask(ctx, clusterName, id)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -112,7 +112,7 @@ func (a *TaskProtections) protectable(ctx context.Context, clusterName, id strin
 	case !on:
 		return t, nil, nil
 	}
-	blocked, err := a.blocks(ctx, t)
+	blocked, err := a.blocksDeployment(ctx, t)
 	if blocked {
 		return nil, &cluster.Failure{
 			ARN: id, Reason: deploymentBlocked, Detail: "The task is of an older deployment, and other protected tasks of older deployments hold up the current one.",
@@ -121,10 +121,10 @@ func (a *TaskProtections) protectable(ctx context.Context, clusterName, id strin
 	return t, nil, err
 }
 
-// blocks reports whether protecting the task would go on holding up a deployment that other protected tasks hold up. To
+// blocksDeployment reports whether protecting the task would go on holding up a deployment that other protected tasks hold up. To
 // prolong what a task has is allowed.
-func (a *TaskProtections) blocks(ctx context.Context, t *cluster.Task) (bool, error) {
-	s, err := a.service(ctx, t.Cluster, t.Service)
+func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task) (bool, error) {
+	s, err := a.findService(ctx, t.Cluster, t.Service)
 	if err != nil || s == nil || s.Short != t.Owner {
 		return false, err
 	}
@@ -147,7 +147,7 @@ func (a *TaskProtections) blocks(ctx context.Context, t *cluster.Task) (bool, er
 		if p.Task == t.ID {
 			return false, nil
 		}
-		other, err := a.taskRow(ctx, state.TaskKey(t.Cluster, p.Owner, p.Task))
+		other, err := a.readTask(ctx, state.TaskKey(t.Cluster, p.Owner, p.Task))
 		if err != nil {
 			return false, err
 		}

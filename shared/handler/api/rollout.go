@@ -11,10 +11,10 @@ import (
 	"berth/shared/operation"
 )
 
-// deploy makes a revision the service's PRIMARY deployment: the one before is ACTIVE until its tasks have gone (S8). The
+// startDeployment makes a revision the service's PRIMARY deployment: the one before is ACTIVE until its tasks have gone (S8). The
 // revision has what its tasks are made of; its id, its time and the constraints that hold for it are set here. left is
 // what the deployment before is still to have.
-func deploy(s *cluster.Service, r cluster.Revision, left int, now time.Time) error {
+func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.Time) error {
 	old := s.Deployment
 	old.Desired = left
 	if old.Completed() {
@@ -28,7 +28,7 @@ func deploy(s *cluster.Service, r cluster.Revision, left int, now time.Time) err
 		return cluster.Errorf(cluster.CodeClient, "Service %s has tasks of %d deployments, at most %d are allowed at once. Wait until some have gone.",
 			s.Name, len(older), cluster.MaxOlder)
 	}
-	begin(s, r, now)
+	setDeployment(s, r, now)
 	s.Older = slices.Clone(older)
 	for _, d := range slices.Concat([]cluster.Deployment{old}, s.Older) {
 		s.Release.Sources = append(s.Release.Sources, d.ID)
@@ -37,9 +37,9 @@ func deploy(s *cluster.Service, r cluster.Revision, left int, now time.Time) err
 	return nil
 }
 
-// begin is [deploy] where nothing was before.
-func begin(s *cluster.Service, r cluster.Revision, now time.Time) {
-	r.ID, r.CreatedAt, r.Providers, r.Constraints = freshID(s, now), now, s.Providers, nil
+// setDeployment is [deploy] where nothing was before.
+func setDeployment(s *cluster.Service, r cluster.Revision, now time.Time) {
+	r.ID, r.CreatedAt, r.Providers, r.Constraints = newDeploymentID(s, now), now, s.Providers, nil
 	if s.Strategy == cluster.Daemon {
 		r.Constraints = slices.Clone(s.Rules.Constraints)
 	}
@@ -57,8 +57,8 @@ func begin(s *cluster.Service, r cluster.Revision, now time.Time) {
 	s.Steady = false
 }
 
-// owed is how many tasks the PRIMARY deployment is owed once it is none: a completed one all, another what it has.
-func owed(s *cluster.Service) int {
+// desiredOfPrevious is how many tasks the PRIMARY deployment is owed once it is none: a completed one all, another what it has.
+func desiredOfPrevious(s *cluster.Service) int {
 	if s.Deployment.Completed() {
 		return s.Desired
 	}
@@ -69,8 +69,8 @@ func owed(s *cluster.Service) int {
 	return min(s.Desired, has)
 }
 
-// freshID is a deployment id that the service has not: two may be made in the same instant.
-func freshID(s *cluster.Service, now time.Time) string {
+// newDeploymentID is a deployment id that the service has not: two may be made in the same instant.
+func newDeploymentID(s *cluster.Service, now time.Time) string {
 	taken := []string{s.Deployment.ID}
 	for _, d := range s.Older {
 		taken = append(taken, d.ID)
@@ -100,8 +100,8 @@ func releaseID(s *cluster.Service, deployment string, now time.Time) string {
 	return fmt.Sprintf("%0*x%.8s", digits, n, cluster.Digest("release", s.Short, deployment))
 }
 
-// stopped is a service deployment that something else came in the way of.
-func stopped(r *cluster.Release, now time.Time, why string) *cluster.Release {
+// stoppedRelease is a service deployment that something else came in the way of.
+func stoppedRelease(r *cluster.Release, now time.Time, why string) *cluster.Release {
 	if r == nil || r.Status.Ended() {
 		return r
 	}
@@ -111,9 +111,9 @@ func stopped(r *cluster.Release, now time.Time, why string) *cluster.Release {
 	return &next
 }
 
-// revised is what the tasks of a service are to be made of after the change; differs reports whether that is something
+// changedRevision is what the tasks of a service are to be made of after the change; differs reports whether that is something
 // else than now. The other members of UpdateService make no new deployment.
-func revised(s *cluster.Service, c operation.UpdateService, definition string) (r cluster.Revision, differs bool) {
+func changedRevision(s *cluster.Service, c operation.UpdateService, definition string) (r cluster.Revision, differs bool) {
 	now := s.Deployment.Revision
 	r = cluster.Revision{
 		TaskDefinition: cmp.Or(definition, now.TaskDefinition), Network: now.Network, LoadBalancers: now.LoadBalancers, Registries: now.Registries,

@@ -21,10 +21,10 @@ var decidedOn = []string{
 // maxRows is how many rows one page has.
 const maxRows = 1000
 
-// Rows are the rows that placement decides on, in order of sort key, without what containers were given: commands and
+// ListRows are the rows that placement decides on, in order of sort key, without what containers were given: commands and
 // environments may hold secrets. more reports whether there are others after them.
-func (a *Rows) Rows(ctx context.Context, clusterName, after string) (out []state.Row, more bool, err error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+func (a *Rows) ListRows(ctx context.Context, clusterName, after string) (out []state.Row, more bool, err error) {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, false, err
 	}
 	for _, prefix := range slices.Sorted(slices.Values(decidedOn)) {
@@ -44,13 +44,13 @@ func (a *Rows) Rows(ctx context.Context, clusterName, after string) (out []state
 			if len(out) == maxRows {
 				return out, true, nil
 			}
-			out = append(out, discreet(row))
+			out = append(out, withoutOverrides(row))
 		}
 	}
 	return out, false, nil
 }
 
-func discreet(row state.Row) state.Row {
+func withoutOverrides(row state.Row) state.Row {
 	t, ok := row.(*cluster.Task)
 	if !ok || t.Overrides == nil {
 		return row
@@ -60,13 +60,13 @@ func discreet(row state.Row) state.Row {
 	return &next
 }
 
-// Capacity is what a cluster's instances come from, as rows: its capacity providers, what managed scaling remembers of them,
+// CapacityRows is what a cluster's instances come from, as rows: its capacity providers, what managed scaling remembers of them,
 // its node groups, and the last update of each one's nodes.
-func (a *Rows) Capacity(ctx context.Context, clusterName string) (rows []state.Row, err error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error) {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
-	of, err := attachments(ctx, a.State, clusterName)
+	of, err := clusterAttachments(ctx, a.State, clusterName)
 	if err != nil {
 		return nil, err
 	}

@@ -49,10 +49,10 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 	return nil
 }
 
-// usable refuses rules that cannot be kept in this cluster as it is: a new node constraint that names a property which no
+// checkFeasible refuses rules that cannot be kept in this cluster as it is: a new node constraint that names a property which no
 // instance has (P7), and tasks whose metrics the cluster has no capacity left for (P11). before is the service as it
 // was, nil for a new one: what it was allowed before does not stand in the way of other changes.
-func (a *Dependencies) usable(ctx context.Context, s, before *cluster.Service) error {
+func (a *Dependencies) checkFeasible(ctx context.Context, s, before *cluster.Service) error {
 	if s.Rules.NodeConstraint == "" && len(s.Rules.Metrics) == 0 {
 		return nil // nothing that has to be looked up
 	}
@@ -61,33 +61,33 @@ func (a *Dependencies) usable(ctx context.Context, s, before *cluster.Service) e
 		return err
 	}
 	if before == nil || before.Rules.NodeConstraint != s.Rules.NodeConstraint {
-		if err := knownProperties(snap, s.Rules.NodeConstraint); err != nil {
+		if err := checkProperties(snap, s.Rules.NodeConstraint); err != nil {
 			return err
 		}
 	}
-	if s.Status != cluster.ServiceActive || !populated(snap) {
+	if s.Status != cluster.ServiceActive || !hasInstances(snap) {
 		return nil
 	}
-	return placement.Admit(snap, demand(s), demand(before))
+	return placement.Admit(snap, metricDemand(s), metricDemand(before))
 }
 
-// populated reports whether the cluster has instances: of one that is still empty, nothing is known.
-func populated(snap *snapshot.Snapshot) bool {
+// hasInstances reports whether the cluster has instances: of one that is still empty, nothing is known.
+func hasInstances(snap *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(snap.Dense(), func(v *snapshot.InstanceView) bool {
 		return v != nil && v.Instance != nil && !v.Gone()
 	})
 }
 
-func demand(s *cluster.Service) placement.Demand {
+func metricDemand(s *cluster.Service) placement.Demand {
 	if s == nil {
 		return placement.Demand{}
 	}
 	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.Desired}
 }
 
-// knownProperties refuses an expression that can be evaluated on no instance, as it names a property that none has. In a
+// checkProperties refuses an expression that can be evaluated on no instance, as it names a property that none has. In a
 // cluster without instances nothing is known, and nothing is refused.
-func knownProperties(snap *snapshot.Snapshot, expression string) error {
+func checkProperties(snap *snapshot.Snapshot, expression string) error {
 	if expression == "" {
 		return nil
 	}
@@ -119,8 +119,8 @@ func knownProperties(snap *snapshot.Snapshot, expression string) error {
 	return nil
 }
 
-// networked refuses a task definition in awsvpc mode without a network, and any other with one, in ECS's words.
-func networked(def *cluster.TaskDefinition, n *cluster.Network) error {
+// checkNetwork refuses a task definition in awsvpc mode without a network, and any other with one, in ECS's words.
+func checkNetwork(def *cluster.TaskDefinition, n *cluster.Network) error {
 	switch own := def.Needs.ENIs > 0; {
 	case own && n == nil:
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Network Configuration must be provided when networkMode 'awsvpc' is specified.")
@@ -130,10 +130,10 @@ func networked(def *cluster.TaskDefinition, n *cluster.Network) error {
 	return nil
 }
 
-// rebalanceable refuses zone rebalancing where ECS does (S13): for DAEMON services, a maximumPercent of 100 or less, a
+// checkRebalancing refuses zone rebalancing where ECS does (S13): for DAEMON services, a maximumPercent of 100 or less, a
 // first strategy other than to spread over the zones, and constraints on the zone; and under a domain policy, whose rules
 // say where tasks are.
-func rebalanceable(s *cluster.Service, def *cluster.TaskDefinition) error {
+func checkRebalancing(s *cluster.Service, def *cluster.TaskDefinition) error {
 	refuse := func(what string) error {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Availability Zone rebalancing does not support %s. Change it, or set availabilityZoneRebalancing to DISABLED.", what)
 	}
@@ -145,7 +145,7 @@ func rebalanceable(s *cluster.Service, def *cluster.TaskDefinition) error {
 		return refuse(fmt.Sprintf("a maximumPercent of %d: it must be above 100", s.MaxPercent))
 	case first.Type != "spread" || first.Field != zoneField:
 		return refuse(fmt.Sprintf("the first placement strategy %s(%s): it must be to spread over %s", first.Type, first.Field, zoneField))
-	case governed(s):
+	case hasDomainPolicy(s):
 		return refuse("the domain policy " + string(s.Rules.DomainPolicy))
 	}
 	for _, c := range slices.Concat(s.Rules.Constraints, def.Constraints) {
@@ -159,20 +159,20 @@ func rebalanceable(s *cluster.Service, def *cluster.TaskDefinition) error {
 // zoneField is the availability zone where strategies and constraints name it.
 const zoneField = "attribute:" + cluster.AttributeZone
 
-// governed reports whether the service itself names a domain policy.
-func governed(s *cluster.Service) bool {
+// hasDomainPolicy reports whether the service itself names a domain policy.
+func hasDomainPolicy(s *cluster.Service) bool {
 	return s.Rules.DomainPolicy != "" && s.Rules.DomainPolicy != cluster.PolicyNone
 }
 
-// stayRebalanceable holds a changed service to [rebalanceable]. A domain policy that is new switches zone rebalancing off
+// keepRebalancing holds a changed service to [rebalanceable]. A domain policy that is new switches zone rebalancing off
 // by itself: nobody asked for it, it is ECS's default.
-func stayRebalanceable(s, before *cluster.Service, def *cluster.TaskDefinition) error {
+func keepRebalancing(s, before *cluster.Service, def *cluster.TaskDefinition) error {
 	if !s.ZoneRebalancing {
 		return nil
 	}
-	if governed(s) && !governed(before) {
+	if hasDomainPolicy(s) && !hasDomainPolicy(before) {
 		s.ZoneRebalancing = false
 		return nil
 	}
-	return rebalanceable(s, def)
+	return checkRebalancing(s, def)
 }

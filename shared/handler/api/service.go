@@ -20,70 +20,70 @@ type Services struct {
 
 // CreateService writes a new service. The same clientToken with the same parameters gives the same service again.
 func (a *Services) CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
-	if _, err := a.known(ctx, spec.Cluster); err != nil {
+	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
-	if d, err := a.Created(ctx, spec); d != nil || err != nil {
+	if d, err := a.FindCreatedService(ctx, spec); d != nil || err != nil {
 		return d, err
 	}
-	def, err := a.definition(ctx, spec.Cluster, spec.TaskDefinition)
+	def, err := a.lookUpDefinition(ctx, spec.Cluster, spec.TaskDefinition)
 	if err != nil {
 		return nil, err
 	}
-	if spec.Providers, err = a.strategy(ctx, spec); err != nil {
+	if spec.Providers, err = a.providerStrategy(ctx, spec); err != nil {
 		return nil, err
 	}
 	var made *cluster.Service
 	err = state.RetryRaces("creating service "+spec.Name, func() error {
-		old, err := a.service(ctx, spec.Cluster, spec.Name)
+		old, err := a.findService(ctx, spec.Cluster, spec.Name)
 		if err != nil {
 			return err
 		}
 		if old != nil && old.Status != cluster.ServiceInactive {
-			made, err = again(old, spec)
+			made, err = resolveServiceConflict(old, spec)
 			return err
 		}
 		if made, err = a.newService(spec, def, old); err != nil {
 			return err
 		}
-		if err := a.another(ctx, spec.Cluster); err != nil {
+		if err := a.reserveService(ctx, spec.Cluster); err != nil {
 			return err
 		}
-		if err := a.usable(ctx, made, nil); err != nil {
+		if err := a.checkFeasible(ctx, made, nil); err != nil {
 			return err
 		}
 		if made.Strategy == cluster.Daemon {
-			if made.Desired, err = a.active(ctx, spec.Cluster); err != nil {
+			if made.Desired, err = a.countActiveInstances(ctx, spec.Cluster); err != nil {
 				return err
 			}
 		}
-		return a.narrowService(ctx, nil, made)
+		return a.commitService(ctx, nil, made)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a.detail(ctx, made)
+	return a.serviceDetail(ctx, made)
 }
 
-// Created is the service that the same CreateService made before, by its clientToken; nil where none did. It comes before
+// FindCreatedService is the service that the same CreateService made before, by its clientToken; nil where none did. It comes before
 // all checks: what was made stays made where its task definition has been deregistered or its capacity provider removed
 // since. Another CreateService with that token for that name is refused.
-func (a *Services) Created(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
+func (a *Services) FindCreatedService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	if spec.Token == "" {
 		return nil, nil
 	}
-	s, err := a.service(ctx, spec.Cluster, spec.Name)
+	s, err := a.findService(ctx, spec.Cluster, spec.Name)
 	if err != nil || s == nil || s.Status == cluster.ServiceInactive || s.Token != spec.Token {
 		return nil, err
 	}
-	if s, err = again(s, spec); err != nil {
+	if s, err = resolveServiceConflict(s, spec); err != nil {
 		return nil, err
 	}
-	return a.detail(ctx, s)
+	return a.serviceDetail(ctx, s)
 }
 
-// again answers a CreateService of a name that is taken.
-func again(old *cluster.Service, spec operation.CreateService) (*cluster.Service, error) {
+// resolveServiceConflict answers a CreateService of a name that is taken.
+func resolveServiceConflict(old *cluster.Service, spec operation.CreateService) (*cluster.Service, error) {
 	switch {
 	case spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params:
 		return old, nil
@@ -94,11 +94,11 @@ func again(old *cluster.Service, spec operation.CreateService) (*cluster.Service
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 }
 
-// strategy is the service's capacity provider strategy, the cluster's default where the caller named neither one nor a launch
+// providerStrategy is the service's capacity provider strategy, the cluster's default where the caller named neither one nor a launch
 // type (S14). DAEMON services have none.
-func (a *Services) strategy(ctx context.Context, spec operation.CreateService) (*[]cluster.ProviderShare, error) {
-	if given := listed(spec.Providers); given != nil || spec.Launched || spec.Strategy == cluster.Daemon {
-		return spec.Providers, a.associated(ctx, spec.Cluster, given)
+func (a *Services) providerStrategy(ctx context.Context, spec operation.CreateService) (*[]cluster.ProviderShare, error) {
+	if given := listOrNil(spec.Providers); given != nil || spec.Launched || spec.Strategy == cluster.Daemon {
+		return spec.Providers, a.checkAssociated(ctx, spec.Cluster, given)
 	}
 	shares, err := a.defaultStrategy(ctx, spec.Cluster)
 	if err != nil || len(shares) == 0 {
@@ -107,9 +107,9 @@ func (a *Services) strategy(ctx context.Context, spec operation.CreateService) (
 	return &shares, nil
 }
 
-// active counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
+// countActiveInstances counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
 // that none of none is all.
-func (a *Services) active(ctx context.Context, clusterName string) (n int, err error) {
+func (a *Services) countActiveInstances(ctx context.Context, clusterName string) (n int, err error) {
 	instances, err := list[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance), "instances")
 	for _, i := range instances {
 		if i.Status == cluster.InstanceActive {
@@ -133,7 +133,7 @@ func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDef
 		},
 		ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 	}
-	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, spec.Network)); err != nil {
+	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), checkNetwork(def, spec.Network)); err != nil {
 		return nil, err
 	}
 	if s.Strategy == cluster.Daemon {
@@ -142,25 +142,25 @@ func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDef
 	if old != nil {
 		s.Rev = old.Rev + 1
 	}
-	if err := change(s, spec.Desired, spec.MinHealthy, spec.MaxPercent); err != nil {
+	if err := applyCounts(s, spec.Desired, spec.MinHealthy, spec.MaxPercent); err != nil {
 		return nil, err
 	}
-	take(s, spec.ServiceParameters)
-	if err := early(s); err != nil {
+	applyParameters(s, spec.ServiceParameters)
+	if err := checkEarlySuccess(s); err != nil {
 		return nil, err
 	}
-	s.Providers = listed(spec.Providers)
-	begin(s, cluster.Revision{
-		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listed(spec.LoadBalancers), Registries: listed(spec.Registries),
+	s.Providers = listOrNil(spec.Providers)
+	setDeployment(s, cluster.Revision{
+		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listOrNil(spec.LoadBalancers), Registries: listOrNil(spec.Registries),
 	}, now)
-	err := rebalanceable(s, def)
+	err := checkRebalancing(s, def)
 	if spec.ZoneRebalancing == nil {
 		s.ZoneRebalancing = err == nil // what ECS does since 2025
 	}
 	if s.ZoneRebalancing && err != nil {
 		return nil, err
 	}
-	return s, discoverable(s)
+	return s, checkDiscoverable(s)
 }
 
 // UpdateService changes a service. A change of what its tasks are made of, or one that is forced, is a new deployment
@@ -168,27 +168,27 @@ func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDef
 func (a *Services) UpdateService(ctx context.Context, c operation.UpdateService) (*operation.ServiceDetail, error) {
 	var definition string
 	if c.TaskDefinition != "" {
-		if _, err := a.known(ctx, c.Cluster); err != nil {
+		if _, err := a.findCluster(ctx, c.Cluster); err != nil {
 			return nil, err
 		}
-		def, err := a.definition(ctx, c.Cluster, c.TaskDefinition)
+		def, err := a.lookUpDefinition(ctx, c.Cluster, c.TaskDefinition)
 		if err != nil {
 			return nil, err
 		}
 		definition = def.Name()
 	}
-	if err := a.associated(ctx, c.Cluster, listed(c.Providers)); err != nil {
+	if err := a.checkAssociated(ctx, c.Cluster, listOrNil(c.Providers)); err != nil {
 		return nil, err
 	}
-	return a.reshape(ctx, c.Cluster, c.Name, func(s *cluster.Service) error {
+	return a.editServiceRules(ctx, c.Cluster, c.Name, func(s *cluster.Service) error {
 		if s.Status != cluster.ServiceActive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		}
-		return a.update(s, c, definition)
+		return a.applyUpdate(s, c, definition)
 	})
 }
 
-func (a *Services) update(s *cluster.Service, c operation.UpdateService, definition string) error {
+func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, definition string) error {
 	s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
 	if c.Constraints != nil {
 		s.Rules.Constraints = *c.Constraints
@@ -199,24 +199,24 @@ func (a *Services) update(s *cluster.Service, c operation.UpdateService, definit
 		}
 		s.Rules.Strategies = *c.Strategies
 	}
-	take(s, c.ServiceParameters)
+	applyParameters(s, c.ServiceParameters)
 	if err := changeProviders(s, c); err != nil {
 		return err
 	}
-	left := owed(s)
-	if err := change(s, c.Desired, c.MinHealthy, c.MaxPercent); err != nil {
+	left := desiredOfPrevious(s)
+	if err := applyCounts(s, c.Desired, c.MinHealthy, c.MaxPercent); err != nil {
 		return err
 	}
-	if err := early(s); err != nil {
+	if err := checkEarlySuccess(s); err != nil {
 		return err
 	}
-	next, differs := revised(s, c, definition)
+	next, differs := changedRevision(s, c, definition)
 	if differs || c.Force {
-		if err := deploy(s, next, left, a.Clock.Now()); err != nil {
+		if err := startDeployment(s, next, left, a.Clock.Now()); err != nil {
 			return err
 		}
 	}
-	return discoverable(s)
+	return checkDiscoverable(s)
 }
 
 // changeProviders replaces the capacity provider strategy, which takes a forced deployment, as with ECS.
@@ -230,14 +230,14 @@ func changeProviders(s *cluster.Service, c operation.UpdateService) error {
 	case !c.Force:
 		return cluster.Errorf(cluster.CodeInvalidParameter, "A change of capacityProviderStrategy needs forceNewDeployment.")
 	}
-	s.Providers = listed(c.Providers)
+	s.Providers = listOrNil(c.Providers)
 	return nil
 }
 
 // DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be at 0, or the
 // deletion forced.
 func (a *Services) DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error) {
-	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
+	return a.editService(ctx, clusterName, name, func(s *cluster.Service) error {
 		switch {
 		case s.Status == cluster.ServiceInactive:
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
@@ -247,7 +247,7 @@ func (a *Services) DeleteService(ctx context.Context, clusterName, name string, 
 			return cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while deployments are active.")
 		}
 		s.Status, s.Desired = cluster.ServiceDraining, 0
-		s.Release = stopped(s.Release, a.Clock.Now(), "The service was deleted.")
+		s.Release = stoppedRelease(s.Release, a.Clock.Now(), "The service was deleted.")
 		return nil
 	})
 }
@@ -255,7 +255,7 @@ func (a *Services) DeleteService(ctx context.Context, clusterName, name string, 
 // UpdateRules sets the parts of a service's rules that the tags stand for (P8). Tags of the service that said otherwise
 // go: they would no longer tell the truth.
 func (a *Services) UpdateRules(ctx context.Context, clusterName, name string, tags map[string]string) (*operation.ServiceDetail, error) {
-	return a.reshape(ctx, clusterName, name, func(s *cluster.Service) error {
+	return a.editServiceRules(ctx, clusterName, name, func(s *cluster.Service) error {
 		for _, key := range slices.Sorted(maps.Keys(tags)) {
 			if err := cluster.ApplyRuleTag(&s.Rules, key, tags[key]); err != nil {
 				return err
@@ -271,13 +271,13 @@ func (a *Services) UpdateRules(ctx context.Context, clusterName, name string, ta
 
 // DescribeServices gives the services named, with their newest events; those that are not there as failures.
 func (a *Services) DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
 	var out []*operation.ServiceDetail
 	var missing []cluster.Failure
 	for _, name := range names {
-		s, err := a.service(ctx, clusterName, name)
+		s, err := a.findService(ctx, clusterName, name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -285,7 +285,7 @@ func (a *Services) DescribeServices(ctx context.Context, clusterName string, nam
 			missing = append(missing, absent(name))
 			continue
 		}
-		d, err := a.detail(ctx, s)
+		d, err := a.serviceDetail(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -296,7 +296,7 @@ func (a *Services) DescribeServices(ctx context.Context, clusterName string, nam
 
 // ListServices gives the names of ACTIVE services, in order; more reports whether there are others after them.
 func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error) {
-	if _, err := a.known(ctx, q.Cluster); err != nil {
+	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
 	r := state.Prefix(q.Cluster, state.PrefixService)

@@ -12,18 +12,18 @@ import (
 	"berth/shared/state"
 )
 
-func (a *Dependencies) service(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
+func (a *Dependencies) findService(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
 	return find[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
 }
 
-// edit changes a service that is there.
-func (a *Dependencies) edit(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+// editService changes a service that is there.
+func (a *Dependencies) editService(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
 	var next cluster.Service
 	err := state.RetryRaces("changing service "+name, func() error {
-		old, err := a.service(ctx, clusterName, name)
+		old, err := a.findService(ctx, clusterName, name)
 		if err != nil {
 			return err
 		}
@@ -35,17 +35,17 @@ func (a *Dependencies) edit(ctx context.Context, clusterName, name string, f fun
 		if err := f(&next); err != nil {
 			return err
 		}
-		return a.narrowService(ctx, old, &next)
+		return a.commitService(ctx, old, &next)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a.detail(ctx, &next)
+	return a.serviceDetail(ctx, &next)
 }
 
-// reshape changes a service that is not INACTIVE, its rules too, and holds the result to what is possible.
-func (a *Dependencies) reshape(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
-	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
+// editServiceRules changes a service that is not INACTIVE, its rules too, and holds the result to what is possible.
+func (a *Dependencies) editServiceRules(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
+	return a.editService(ctx, clusterName, name, func(s *cluster.Service) error {
 		if s.Status == cluster.ServiceInactive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		}
@@ -53,41 +53,41 @@ func (a *Dependencies) reshape(ctx context.Context, clusterName, name string, f 
 		if err := f(s); err != nil {
 			return err
 		}
-		def, err := a.cached(ctx, clusterName, s.Deployment.TaskDefinition)
+		def, err := a.cachedDefinition(ctx, clusterName, s.Deployment.TaskDefinition)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, s.Deployment.Network)); err != nil {
+		if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), checkNetwork(def, s.Deployment.Network)); err != nil {
 			return err
 		}
-		if err := stayRebalanceable(s, &before, def); err != nil {
+		if err := keepRebalancing(s, &before, def); err != nil {
 			return err
 		}
-		return a.usable(ctx, s, &before)
+		return a.checkFeasible(ctx, s, &before)
 	})
 }
 
-// narrowService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
-func (a *Dependencies) narrowService(ctx context.Context, old, s *cluster.Service) error {
+// commitService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
+func (a *Dependencies) commitService(ctx context.Context, old, s *cluster.Service) error {
 	return state.CommitNarrowingAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *s
 		row.Stamp = stamp
-		return append([]state.Write{{Put: &row}}, a.history(old, s)...), nil
+		return append([]state.Write{{Put: &row}}, a.historyWrites(old, s)...), nil
 	})
 }
 
-// history are the rows of service deployments and revisions that go with a change of a service. What is current is in the
+// historyWrites are the rows of service deployments and revisions that go with a change of a service. What is current is in the
 // service's own row; what is no more gets its last word here.
-func (a *Dependencies) history(old, next *cluster.Service) (writes []state.Write) {
+func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state.Write) {
 	revision := func(s *cluster.Service, r cluster.Revision) {
 		writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceRevision{
-			Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Revision: r,
+			Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiresAfter(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Revision: r,
 		}})
 	}
 	release := func(s *cluster.Service, r *cluster.Release) {
 		if r != nil {
 			writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceDeployment{
-				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Release: *r,
+				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiresAfter(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Release: *r,
 			}})
 		}
 	}
@@ -100,14 +100,14 @@ func (a *Dependencies) history(old, next *cluster.Service) (writes []state.Write
 		release(next, next.Release)
 	case next.Deployment.ID != old.Deployment.ID:
 		revision(old, old.Deployment.Revision)
-		release(old, stopped(old.Release, next.Deployment.CreatedAt, "A new service deployment was started."))
+		release(old, stoppedRelease(old.Release, next.Deployment.CreatedAt, "A new service deployment was started."))
 		revision(next, next.Deployment.Revision)
 		release(next, next.Release)
 	}
 	return writes
 }
 
-func (a *Dependencies) detail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
+func (a *Dependencies) serviceDetail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
 	events, err := list[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"), "the events of service "+s.Name)
 	if err != nil {
 		return nil, err

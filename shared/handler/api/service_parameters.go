@@ -5,42 +5,42 @@ import (
 	"berth/shared/operation"
 )
 
-func listed[T any](given *[]T) []T {
+func listOrNil[T any](given *[]T) []T {
 	if given == nil || len(*given) == 0 {
 		return nil
 	}
 	return *given
 }
 
-// take takes in what a caller gave of the parameters that make no deployment.
-func take(s *cluster.Service, p operation.ServiceParameters) {
-	s.Breaker = value(p.Breaker, s.Breaker)
-	s.Alarms = value(p.Alarms, s.Alarms)
-	s.Early = value(p.Early, s.Early)
-	s.Grace = value(p.Grace, s.Grace)
-	s.ZoneRebalancing = value(p.ZoneRebalancing, s.ZoneRebalancing)
-	s.Options.ManagedTags = value(p.ManagedTags, s.Options.ManagedTags)
-	s.Options.ExecuteCommand = value(p.ExecuteCommand, s.Options.ExecuteCommand)
+// applyParameters takes in what a caller gave of the parameters that make no deployment.
+func applyParameters(s *cluster.Service, p operation.ServiceParameters) {
+	s.Breaker = valueOr(p.Breaker, s.Breaker)
+	s.Alarms = valueOr(p.Alarms, s.Alarms)
+	s.Early = valueOr(p.Early, s.Early)
+	s.Grace = valueOr(p.Grace, s.Grace)
+	s.ZoneRebalancing = valueOr(p.ZoneRebalancing, s.ZoneRebalancing)
+	s.Options.ManagedTags = valueOr(p.ManagedTags, s.Options.ManagedTags)
+	s.Options.ExecuteCommand = valueOr(p.ExecuteCommand, s.Options.ExecuteCommand)
 }
 
-// early refuses early success with fewer healthy tasks than there have to be in any case.
-func early(s *cluster.Service) error {
+// checkEarlySuccess refuses early success with fewer healthy tasks than there have to be in any case.
+func checkEarlySuccess(s *cluster.Service) error {
 	if s.Early.Enable && s.Early.Percent < s.MinHealthy {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "healthyPercent of earlySuccessCriteria is %d, but must be at least minimumHealthyPercent, which is %d.", s.Early.Percent, s.MinHealthy)
 	}
 	return nil
 }
 
-// discoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and Cloud Map).
-func discoverable(s *cluster.Service) error {
+// checkDiscoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and Cloud Map).
+func checkDiscoverable(s *cluster.Service) error {
 	if len(s.Deployment.Registries) > 0 && s.Desired > cluster.MaxDiscovered {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service with serviceRegistries has at most %d tasks.", s.Desired, cluster.MaxDiscovered)
 	}
 	return nil
 }
 
-// change takes in the numbers of a service that a caller gave.
-func change(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
+// applyCounts takes in the numbers of a service that a caller gave.
+func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
 	if s.Strategy == cluster.Daemon {
 		if desired != nil {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
@@ -57,16 +57,16 @@ func change(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
 	if desired != nil && *desired > cluster.MaxDesired {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service has at most %d tasks.", *desired, cluster.MaxDesired)
 	}
-	s.Desired = value(desired, s.Desired)
-	s.MinHealthy = value(minHealthy, s.MinHealthy)
-	s.MaxPercent = value(maxPercent, s.MaxPercent)
+	s.Desired = valueOr(desired, s.Desired)
+	s.MinHealthy = valueOr(minHealthy, s.MinHealthy)
+	s.MaxPercent = valueOr(maxPercent, s.MaxPercent)
 	if s.MaxPercent < s.MinHealthy || s.MaxPercent == 0 {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "maximumPercent is %d, but must be above 0 and at least minimumHealthyPercent, which is %d.", s.MaxPercent, s.MinHealthy)
 	}
 	return nil
 }
 
-func value[T any](given *T, otherwise T) T {
+func valueOr[T any](given *T, otherwise T) T {
 	if given != nil {
 		return *given
 	}

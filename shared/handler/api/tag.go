@@ -12,8 +12,8 @@ import (
 // Tags sets and reads the tags of services, tasks and capacity providers.
 type Tags struct{ *Dependencies }
 
-// Tag sets and removes tags of a service or a task.
-func (a *Tags) Tag(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
+// TagResource sets and removes tags of a service or a task.
+func (a *Tags) TagResource(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
 	rules := slices.ContainsFunc(cluster.RuleTags, func(key string) bool {
 		_, is := set[key]
 		return is || slices.Contains(remove, key)
@@ -22,11 +22,11 @@ func (a *Tags) Tag(ctx context.Context, of cluster.ResourceARN, set map[string]s
 		return a.tagService(ctx, of, set, remove)
 	}
 	return state.RetryRaces("tagging "+of.Name, func() error {
-		row, tags, err := a.tagged(ctx, of)
+		row, tags, err := a.findTagged(ctx, of)
 		if err != nil {
 			return err
 		}
-		if *tags, err = retagged(of.Name, *tags, set, remove); err != nil {
+		if *tags, err = changedTags(of.Name, *tags, set, remove); err != nil {
 			return err
 		}
 		row.Header().Rev++
@@ -38,8 +38,8 @@ func (a *Tags) Tag(ctx context.Context, of cluster.ResourceARN, set map[string]s
 // tagService sets and removes tags of a service. Those of Berth's own change its rules; one that is removed takes its
 // part of the rules back to the default.
 func (a *Tags) tagService(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
-	_, err := a.reshape(ctx, of.Cluster, of.Name, func(s *cluster.Service) error {
-		next, err := retagged(of.Name, s.Tags, set, remove)
+	_, err := a.editServiceRules(ctx, of.Cluster, of.Name, func(s *cluster.Service) error {
+		next, err := changedTags(of.Name, s.Tags, set, remove)
 		if err != nil {
 			return err
 		}
@@ -59,19 +59,19 @@ func (a *Tags) tagService(ctx context.Context, of cluster.ResourceARN, set map[s
 	return err
 }
 
-// Tags are the tags of a service or a task.
-func (a *Tags) Tags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
-	_, tags, err := a.tagged(ctx, of)
+// ResourceTags are the tags of a service or a task.
+func (a *Tags) ResourceTags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
+	_, tags, err := a.findTagged(ctx, of)
 	if err != nil {
 		return nil, err
 	}
 	return *tags, nil
 }
 
-// tagged is a copy of the row, and where its tags are.
-func (a *Tags) tagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *map[string]string, error) {
+// findTagged is a copy of the row, and where its tags are.
+func (a *Tags) findTagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *map[string]string, error) {
 	if of.Kind == "service" {
-		s, err := a.service(ctx, of.Cluster, of.Name)
+		s, err := a.findService(ctx, of.Cluster, of.Name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -82,7 +82,7 @@ func (a *Tags) tagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *
 		next.Stamp = 0
 		return &next, &next.Tags, nil
 	}
-	t, err := a.task(ctx, of.Cluster, of.Name)
+	t, err := a.findTask(ctx, of.Cluster, of.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,8 +93,8 @@ func (a *Tags) tagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *
 	return &next, &next.Tags, nil
 }
 
-// retagged are the tags after some were set and some removed.
-func retagged(name string, tags, set map[string]string, remove []string) (map[string]string, error) {
+// changedTags are the tags after some were set and some removed.
+func changedTags(name string, tags, set map[string]string, remove []string) (map[string]string, error) {
 	next := map[string]string{}
 	maps.Copy(next, tags)
 	maps.Copy(next, set)

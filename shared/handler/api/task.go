@@ -18,7 +18,7 @@ type Tasks struct{ *Dependencies }
 
 // StopTask wants a task stopped, by a user. Stopping one that is stopped, or being stopped, changes nothing.
 func (a *Tasks) StopTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
 	return a.StopKnownTask(ctx, clusterName, id, reason)
@@ -28,7 +28,7 @@ func (a *Tasks) StopTask(ctx context.Context, clusterName, id, reason string) (*
 func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
 	var out *cluster.Task
 	err := state.RetryRaces("stopping task "+id, func() error {
-		t, err := a.task(ctx, clusterName, id)
+		t, err := a.findTask(ctx, clusterName, id)
 		if err != nil {
 			return err
 		}
@@ -38,22 +38,22 @@ func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason strin
 		if out = t; t.Ended() || t.Desired == cluster.TaskStopped {
 			return nil
 		}
-		out, err = a.stop(ctx, t, cmp.Or(reason, "Task stopped by user"))
+		out, err = a.commitStop(ctx, t, cmp.Or(reason, "Task stopped by user"))
 		return err
 	})
 	return out, err
 }
 
-func (a *Tasks) stop(ctx context.Context, t *cluster.Task, reason string) (*cluster.Task, error) {
+func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) (*cluster.Task, error) {
 	next := *t
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, cluster.StopUserInitiated, reason
 	if t.Instance == "" {
-		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()), a.expiry(a.Settings.KeepStopped)
+		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()), a.expiresAfter(a.Settings.KeepStopped)
 		_, err := a.State.Write(ctx, state.Write{Put: &next})
 		return &next, err
 	}
-	registered, err := a.registered(ctx, t)
+	registered, err := a.hasRegistrations(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (a *Tasks) stop(ctx context.Context, t *cluster.Task, reason string) (*clus
 	})
 }
 
-// registered reports whether a task is in target groups or Cloud Map, or may be: it is taken out before it is stopped (S9).
-func (a *Tasks) registered(ctx context.Context, t *cluster.Task) (bool, error) {
+// hasRegistrations reports whether a task is in target groups or Cloud Map, or may be: it is taken out before it is stopped (S9).
+func (a *Tasks) hasRegistrations(ctx context.Context, t *cluster.Task) (bool, error) {
 	if t.Service == "" {
 		return false, nil
 	}
@@ -79,13 +79,13 @@ func (a *Tasks) registered(ctx context.Context, t *cluster.Task) (bool, error) {
 
 // DescribeTasks gives the tasks named, by their own ids or ECS's; those that are not there as failures.
 func (a *Tasks) DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
 	var out []*cluster.Task
 	var missing []cluster.Failure
 	for _, id := range ids {
-		t, err := a.task(ctx, clusterName, id)
+		t, err := a.findTask(ctx, clusterName, id)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -100,12 +100,12 @@ func (a *Tasks) DescribeTasks(ctx context.Context, clusterName string, ids []str
 
 // ListTasks gives the ids of the tasks that match, in order of id; more reports whether there are others after them.
 func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error) {
-	if _, err := a.known(ctx, q.Cluster); err != nil {
+	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
 	prefix := state.PrefixTask
 	if q.Service != "" {
-		s, err := a.service(ctx, q.Cluster, q.Service)
+		s, err := a.findService(ctx, q.Cluster, q.Service)
 		if err != nil {
 			return nil, false, err
 		}
@@ -118,13 +118,13 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 	if err != nil {
 		return nil, false, err
 	}
-	desired, asked := cmp.Or(q.Desired, cluster.TaskRunning), &askedFor{store: a.State, known: map[string]*cluster.Service{}}
+	desired, asked := cmp.Or(q.Desired, cluster.TaskRunning), &launchLookup{store: a.State, known: map[string]*cluster.Service{}}
 	for _, t := range tasks {
-		if t.ID <= q.After || !matches(t, q, desired) {
+		if t.ID <= q.After || !matchesQuery(t, q, desired) {
 			continue
 		}
 		if q.External != nil {
-			if _, external, err := asked.of(ctx, t); err != nil || external != *q.External {
+			if _, external, err := asked.find(ctx, t); err != nil || external != *q.External {
 				if err != nil {
 					return nil, false, err
 				}
@@ -140,7 +140,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 	return ids, false, nil
 }
 
-func matches(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus) bool {
+func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus) bool {
 	status := t.Desired
 	if t.Ended() {
 		status = cluster.TaskStopped
@@ -150,9 +150,9 @@ func matches(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus)
 		(q.StartedBy == "" || t.StartedByUser == q.StartedBy || t.Revision == q.StartedBy)
 }
 
-// task finds a task by its own id, or by ECS's.
-func (a *Dependencies) task(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
-	t, err := a.taskRow(ctx, state.TaskKey(clusterName, cluster.TaskOwner(id), id))
+// findTask finds a task by its own id, or by ECS's.
+func (a *Dependencies) findTask(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
+	t, err := a.readTask(ctx, state.TaskKey(clusterName, cluster.TaskOwner(id), id))
 	if t != nil || err != nil || cluster.TaskOwner(id) == "" {
 		return t, err
 	}
@@ -163,30 +163,30 @@ func (a *Dependencies) task(ctx context.Context, clusterName, id string) (*clust
 	if len(got) == 0 {
 		return nil, nil
 	}
-	if t, err := a.started(ctx, got[0]); t != nil || err != nil {
+	if t, err := a.findStartedTask(ctx, got[0]); t != nil || err != nil {
 		return t, err
 	}
-	return a.taskRow(ctx, state.TaskKey(clusterName, observe.ForeignOwner, id))
+	return a.readTask(ctx, state.TaskKey(clusterName, observe.ForeignOwner, id))
 }
 
-// started finds the row of a task that Berth started: ECS says for whom and where, and that gives its key.
-func (a *Dependencies) started(ctx context.Context, e cluster.ECSTask) (*cluster.Task, error) {
+// findStartedTask finds the row of a task that Berth started: ECS says for whom and where, and that gives its key.
+func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (*cluster.Task, error) {
 	short, ours := cluster.ParseStartedBy(e.StartedBy)
 	if !ours {
 		return nil, nil
 	}
 	derived := cluster.TaskID(e.StartedBy, e.Instance)
-	if t, err := a.taskRow(ctx, state.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
+	if t, err := a.readTask(ctx, state.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
 		return t, err
 	}
 	alias, err := find[*state.Alias](ctx, a.State, state.AliasKey(e.Cluster, derived), "the alias of task "+e.ID)
 	if err != nil || alias == nil {
 		return nil, err
 	}
-	return a.taskRow(ctx, state.TaskKey(e.Cluster, alias.Owner, alias.ID))
+	return a.readTask(ctx, state.TaskKey(e.Cluster, alias.Owner, alias.ID))
 }
 
-// taskRow reads a task's row; nil where there is none.
-func (a *Dependencies) taskRow(ctx context.Context, key state.Key) (*cluster.Task, error) {
+// readTask reads a task's row; nil where there is none.
+func (a *Dependencies) readTask(ctx context.Context, key state.Key) (*cluster.Task, error) {
 	return find[*cluster.Task](ctx, a.State, key, "task "+cluster.LastPart(key.Sort))
 }

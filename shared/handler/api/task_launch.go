@@ -13,9 +13,9 @@ import (
 // instance, before they have one that which they wait for, where it is known.
 func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error) {
 	out, instances := map[string]operation.TaskLaunch{}, map[string]string{}
-	asked := &askedFor{store: a.State, known: map[string]*cluster.Service{}}
+	asked := &launchLookup{store: a.State, known: map[string]*cluster.Service{}}
 	for _, t := range tasks {
-		of, external, err := asked.of(ctx, t)
+		of, external, err := asked.find(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -23,7 +23,7 @@ func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[st
 		switch {
 		case len(of) == 0:
 		case t.Instance != "":
-			if launch.Provider, err = a.providerThere(ctx, t, instances); err != nil {
+			if launch.Provider, err = a.providerOfInstance(ctx, t, instances); err != nil {
 				return nil, err
 			}
 		case t.Service == "" || len(of) == 1:
@@ -36,8 +36,8 @@ func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[st
 	return out, nil
 }
 
-// providerThere is the capacity provider of the task's instance; one that is known is not read again.
-func (a *Tasks) providerThere(ctx context.Context, t *cluster.Task, known map[string]string) (string, error) {
+// providerOfInstance is the capacity provider of the task's instance; one that is known is not read again.
+func (a *Tasks) providerOfInstance(ctx context.Context, t *cluster.Task, known map[string]string) (string, error) {
 	if name, ok := known[t.Instance]; ok {
 		return name, nil
 	}
@@ -51,13 +51,13 @@ func (a *Tasks) providerThere(ctx context.Context, t *cluster.Task, known map[st
 	return known[t.Instance], nil
 }
 
-// askedFor knows what tasks were asked for with. Each service is read once.
-type askedFor struct {
+// launchLookup knows what tasks were asked for with. Each service is read once.
+type launchLookup struct {
 	store state.Store
 	known map[string]*cluster.Service // by short key; nil for one that is gone
 }
 
-func (a *askedFor) of(ctx context.Context, t *cluster.Task) (shares []cluster.ProviderShare, external bool, err error) {
+func (a *launchLookup) find(ctx context.Context, t *cluster.Task) (shares []cluster.ProviderShare, external bool, err error) {
 	if t.Service == "" {
 		if t.Rules == nil {
 			return nil, false, nil

@@ -20,26 +20,26 @@ const WaitForever = "forever"
 // SubmitTasks is RunTask and StartTask: it writes a request, waits for placement's answer, and returns the tasks and
 // the failures. If no answer comes in time it returns the tasks as PROVISIONING, and they keep their ids.
 func (a *Tasks) SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error) {
-	req, err := a.Submit(ctx, spec)
+	req, err := a.SubmitRequest(ctx, spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.answered(ctx, req)
+	return a.awaitAnswer(ctx, req)
 }
 
-// Submitted answers a RunTask that was submitted before, by its clientToken, as [API.SubmitTasks] did; found is false where
+// FindSubmittedTasks answers a RunTask that was submitted before, by its clientToken, as [API.SubmitTasks] did; found is false where
 // none was. As [API.Created] it comes before all checks.
-func (a *Tasks) Submitted(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
-	r, err := a.submitted(ctx, spec)
+func (a *Tasks) FindSubmittedTasks(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
+	r, err := a.findRequest(ctx, spec)
 	if err != nil || r == nil {
 		return nil, nil, false, err
 	}
-	tasks, failed, err = a.answered(ctx, r)
+	tasks, failed, err = a.awaitAnswer(ctx, r)
 	return tasks, failed, true, err
 }
 
-// submitted is the request that the same clientToken wrote; nil where none did.
-func (a *Tasks) submitted(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
+// findRequest is the request that the same clientToken wrote; nil where none did.
+func (a *Tasks) findRequest(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
 	if spec.Token == "" {
 		return nil, nil
 	}
@@ -64,36 +64,36 @@ func sameRequest(old *state.Request, params string) (*state.Request, error) {
 	return old, nil
 }
 
-// answered waits for placement's answer to a request and gives it.
-func (a *Tasks) answered(ctx context.Context, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
-	r, err := a.await(ctx, r)
+// awaitAnswer waits for placement's answer to a request and gives it.
+func (a *Tasks) awaitAnswer(ctx context.Context, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
+	r, err := a.pollRequest(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	meta, err := a.known(ctx, r.Cluster)
+	meta, err := a.findCluster(ctx, r.Cluster)
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.answer(ctx, meta, r)
+	return a.answerRequest(ctx, meta, r)
 }
 
-// Submit is SubmitTasks without the wait: the request, as written.
-func (a *Tasks) Submit(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
-	if _, err := a.known(ctx, spec.Cluster); err != nil {
+// SubmitRequest is SubmitTasks without the wait: the request, as written.
+func (a *Tasks) SubmitRequest(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
+	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
-	if old, err := a.submitted(ctx, spec); old != nil || err != nil {
+	if old, err := a.findRequest(ctx, spec); old != nil || err != nil {
 		return old, err
 	}
-	def, err := a.definition(ctx, spec.Cluster, spec.TaskDefinition)
+	def, err := a.lookUpDefinition(ctx, spec.Cluster, spec.TaskDefinition)
 	if err != nil {
 		return nil, err
 	}
-	managed, err := a.route(ctx, &spec)
+	managed, err := a.chooseProviders(ctx, &spec)
 	if err != nil {
 		return nil, err
 	}
-	req, err := a.request(spec, def)
+	req, err := a.newRequest(spec, def)
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +103,23 @@ func (a *Tasks) Submit(ctx context.Context, spec operation.SubmitTasks) (*state.
 			req.WaitUntil = req.CreatedAt.Add(a.Settings.ProvisioningTimeout)
 		}
 	}
-	return a.submit(ctx, req)
+	return a.writeRequest(ctx, req)
 }
 
-// request is the row that asks placement for the tasks of spec.
-func (a *Tasks) request(spec operation.SubmitTasks, def *cluster.TaskDefinition) (*state.Request, error) {
+// newRequest is the row that asks placement for the tasks of spec.
+func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefinition) (*state.Request, error) {
 	needs, err := cluster.Needs(def, spec.Overrides)
 	if err != nil {
 		return nil, err
 	}
 	now := a.Clock.Now()
 	r := &state.Request{
-		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiry(a.Settings.KeepRequests)}, Kind: spec.Kind,
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiresAfter(a.Settings.KeepRequests)}, Kind: spec.Kind,
 		CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
 		Needs: needs, Network: spec.Network, Tags: spec.Tags, Params: spec.Params,
 	}
-	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), networked(def, spec.Network)); err != nil {
+	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), checkNetwork(def, spec.Network)); err != nil {
 		return nil, err
 	}
 	if !spec.Rules.Empty() {
@@ -143,8 +143,8 @@ func (a *Tasks) request(spec operation.SubmitTasks, def *cluster.TaskDefinition)
 	return r, nil
 }
 
-// submit writes the request, or finds the one that the same clientToken wrote.
-func (a *Tasks) submit(ctx context.Context, r *state.Request) (*state.Request, error) {
+// writeRequest writes the request, or finds the one that the same clientToken wrote.
+func (a *Tasks) writeRequest(ctx context.Context, r *state.Request) (*state.Request, error) {
 	_, err := a.State.Write(ctx, state.Write{Put: r})
 	var c *state.Conflict
 	if !errors.As(err, &c) {
@@ -157,8 +157,8 @@ func (a *Tasks) submit(ctx context.Context, r *state.Request) (*state.Request, e
 	return sameRequest(old, r.Params)
 }
 
-// await reads the request until it is answered. When time is up it binds the ids that the caller will be given.
-func (a *Tasks) await(ctx context.Context, r *state.Request) (*state.Request, error) {
+// pollRequest reads the request until it is answered. When time is up it binds the ids that the caller will be given.
+func (a *Tasks) pollRequest(ctx context.Context, r *state.Request) (*state.Request, error) {
 	key := state.KeyOf(r)
 	end := a.Clock.Now().Add(a.Settings.RequestWait)
 	for !r.Answered {
@@ -189,19 +189,19 @@ func (a *Tasks) await(ctx context.Context, r *state.Request) (*state.Request, er
 	return r, nil
 }
 
-func (a *Tasks) answer(ctx context.Context, meta *state.Meta, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
+func (a *Tasks) answerRequest(ctx context.Context, meta *state.Meta, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
 	if !r.Answered {
-		return provisional(meta, r), nil, nil
+		return provisionalTasks(meta, r), nil, nil
 	}
-	if err := refusal(r); err != nil {
+	if err := requestError(r); err != nil {
 		return nil, nil, err
 	}
 	tasks, _, err := a.DescribeTasks(ctx, r.Cluster, r.Tasks)
 	return tasks, r.Failures, err
 }
 
-// refusal is the error of a request that failed as a whole for a reason that ECS reports as an error.
-func refusal(r *state.Request) error {
+// requestError is the error of a request that failed as a whole for a reason that ECS reports as an error.
+func requestError(r *state.Request) error {
 	if len(r.Tasks) > 0 || len(r.Failures) == 0 {
 		return nil
 	}
@@ -214,8 +214,8 @@ func refusal(r *state.Request) error {
 	return nil
 }
 
-// provisional are the tasks of a request that was not answered in time.
-func provisional(meta *state.Meta, r *state.Request) []*cluster.Task {
+// provisionalTasks are the tasks of a request that was not answered in time.
+func provisionalTasks(meta *state.Meta, r *state.Request) []*cluster.Task {
 	var out []*cluster.Task
 	for n := range max(r.Count, len(r.Instances)) {
 		out = append(out, &cluster.Task{
@@ -231,9 +231,9 @@ func provisional(meta *state.Meta, r *state.Request) []*cluster.Task {
 	return out
 }
 
-// route gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
+// chooseProviders gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
 // whether a provider that they may go to is scaled for them.
-func (a *Tasks) route(ctx context.Context, spec *operation.SubmitTasks) (managed bool, err error) {
+func (a *Tasks) chooseProviders(ctx context.Context, spec *operation.SubmitTasks) (managed bool, err error) {
 	if spec.Kind != cluster.RunTask {
 		return false, nil
 	}
@@ -241,7 +241,7 @@ func (a *Tasks) route(ctx context.Context, spec *operation.SubmitTasks) (managed
 		if spec.Rules.Providers, err = a.defaultStrategy(ctx, spec.Cluster); err != nil {
 			return false, err
 		}
-	} else if err := a.associated(ctx, spec.Cluster, spec.Rules.Providers); err != nil {
+	} else if err := a.checkAssociated(ctx, spec.Cluster, spec.Rules.Providers); err != nil {
 		return false, err
 	}
 	for _, s := range spec.Rules.Providers {

@@ -13,10 +13,10 @@ import (
 // ServiceThrottle is a service, and how its starts are slowed down (S7), as placement sees it: by the throttle's row, and by
 // tasks that no event of ECS tells of as it refused to start them. It is nil where nothing is slowed down.
 func (a *Services) ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
+	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	s, err := a.service(ctx, clusterName, name)
+	s, err := a.findService(ctx, clusterName, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,14 +32,14 @@ func (a *Services) ServiceThrottle(ctx context.Context, clusterName, name string
 		return nil, nil, err
 	}
 	backoffs := service.Backoffs(old, tasks, a.Settings.Limits())
-	maps.DeleteFunc(backoffs, func(id string, _ cluster.Backoff) bool { return !Deployed(s, id) })
+	maps.DeleteFunc(backoffs, func(id string, _ cluster.Backoff) bool { return !HasDeployment(s, id) })
 	if len(backoffs) == 0 {
 		return s, nil, nil
 	}
 	return s, &cluster.Throttle{Head: cluster.Head{Cluster: clusterName}, Owner: s.Short, Service: s.Name, Revisions: backoffs}, nil
 }
 
-// Deployed reports whether a deployment of the service is still there.
-func Deployed(s *cluster.Service, id string) bool {
+// HasDeployment reports whether a deployment of the service is still there.
+func HasDeployment(s *cluster.Service, id string) bool {
 	return id == s.Deployment.ID || slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool { return d.ID == id })
 }

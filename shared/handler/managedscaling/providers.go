@@ -75,7 +75,7 @@ func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider
 	default:
 		next.UpdateStatus = cluster.ProviderUpdateFailed
 		next.Protection, next.Draining, next.Scaling = before.Protection, before.Draining, before.Scaling
-		if err := api.ScaledBy(&next); err != nil { // the tags may have changed since
+		if err := api.ApplyScalingTags(&next); err != nil { // the tags may have changed since
 			return err
 		}
 	}

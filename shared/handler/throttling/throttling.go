@@ -188,7 +188,7 @@ func (h *Handler) throttleWrites(s *cluster.Service, old *cluster.Throttle, back
 	next.Expires = now.Add(h.Settings.KeepRequests).Unix()
 	dues := map[state.Key]state.Write{} // two revisions may go on at the same time
 	for id, b := range backoffs {
-		if !api.Deployed(s, id) {
+		if !api.HasDeployment(s, id) {
 			continue
 		}
 		next.Revisions[id] = b

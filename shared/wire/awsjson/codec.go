@@ -48,13 +48,13 @@ func Decode(body []byte, in any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", member(wrong.Field), wrong.Value)
+		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", protocolPath(wrong.Field), wrong.Value)
 	}
 	return cluster.Errorf(cluster.CodeSerialization, "The request is not valid JSON: %.200s.", err.Error())
 }
 
-// member is the path of a field as the protocol spells it: Overrides.CPU is overrides.cPU at worst.
-func member(path string) string {
+// protocolPath is the path of a field as the protocol spells it: Overrides.CPU is overrides.cPU at worst.
+func protocolPath(path string) string {
 	parts := strings.Split(path, ".")
 	for i, p := range parts {
 		if p != "" {
@@ -71,7 +71,7 @@ type plain struct{ value any }
 func StrictOp[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
-		if err := decodeOwn(body, in); err != nil {
+		if err := decodeStrict(body, in); err != nil {
 			return nil, err
 		}
 		out, err := f(ctx, in)
@@ -82,7 +82,7 @@ func StrictOp[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	}
 }
 
-func decodeOwn(body []byte, in any) error {
+func decodeStrict(body []byte, in any) error {
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil
 	}

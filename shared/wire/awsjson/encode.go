@@ -27,16 +27,16 @@ var (
 // Encode writes the output of the operation named, a pointer to the SDK's type, as the body of an answer. The error names
 // the operation.
 func Encode(op string, out any) ([]byte, error) {
-	body, err := encode(out)
+	body, err := encodeOutput(out)
 	if err != nil {
 		return nil, fmt.Errorf("answering %s: %w", op, err)
 	}
 	return body, nil
 }
 
-// encode writes an output of the SDK in the protocol: names in lower camel case, times in seconds, nil left out. Unlike
+// encodeOutput writes an output of the SDK in the protocol: names in lower camel case, times in seconds, nil left out. Unlike
 // the SDK it writes zero counts and empty lists where ECS does: `--query` and waiters look at them.
-func encode(out any) ([]byte, error) {
+func encodeOutput(out any) ([]byte, error) {
 	answer, ok := out.(smithy.Serializable)
 	if !ok {
 		return nil, fmt.Errorf("encoding %T: it is no output of the ECS API", out)
@@ -89,7 +89,7 @@ type written struct {
 	members []string
 }
 
-func (z *zeros) note(member *smithy.Schema) {
+func (z *zeros) noteMember(member *smithy.Schema) {
 	if n := len(z.open); n > 0 {
 		z.open[n-1].members = append(z.open[n-1].members, member.MemberName())
 	}
@@ -97,19 +97,28 @@ func (z *zeros) note(member *smithy.Schema) {
 
 // WriteInt32, WriteInt64, WriteFloat64 and WriteBool note that the member is there.
 
-func (z *zeros) WriteInt32(s *smithy.Schema, v int32) { z.note(s); z.ShapeSerializer.WriteInt32(s, v) }
+func (z *zeros) WriteInt32(s *smithy.Schema, v int32) {
+	z.noteMember(s)
+	z.ShapeSerializer.WriteInt32(s, v)
+}
 
-func (z *zeros) WriteInt64(s *smithy.Schema, v int64) { z.note(s); z.ShapeSerializer.WriteInt64(s, v) }
+func (z *zeros) WriteInt64(s *smithy.Schema, v int64) {
+	z.noteMember(s)
+	z.ShapeSerializer.WriteInt64(s, v)
+}
 
 func (z *zeros) WriteFloat64(s *smithy.Schema, v float64) {
-	z.note(s)
+	z.noteMember(s)
 	z.ShapeSerializer.WriteFloat64(s, v)
 }
 
-func (z *zeros) WriteBool(s *smithy.Schema, v bool) { z.note(s); z.ShapeSerializer.WriteBool(s, v) }
+func (z *zeros) WriteBool(s *smithy.Schema, v bool) {
+	z.noteMember(s)
+	z.ShapeSerializer.WriteBool(s, v)
+}
 
 // WriteList notes that the list is there.
-func (z *zeros) WriteList(s *smithy.Schema) { z.note(s); z.ShapeSerializer.WriteList(s) }
+func (z *zeros) WriteList(s *smithy.Schema) { z.noteMember(s); z.ShapeSerializer.WriteList(s) }
 
 // WriteStruct begins a structure.
 func (z *zeros) WriteStruct(s *smithy.Schema) {
@@ -128,16 +137,16 @@ func (z *zeros) CloseStruct() {
 	}
 	for _, member := range always[name] {
 		if s := w.schema.Member(member); s != nil && !slices.Contains(w.members, member) {
-			z.zero(s)
+			z.writeZero(s)
 		}
 	}
 	if last == 0 {
-		z.lists(w)
+		z.writeEmptyLists(w)
 	}
 	z.ShapeSerializer.CloseStruct()
 }
 
-func (z *zeros) zero(s *smithy.Schema) {
+func (z *zeros) writeZero(s *smithy.Schema) {
 	switch s.Type() {
 	case smithy.ShapeTypeBoolean:
 		z.ShapeSerializer.WriteBool(s, false)
@@ -148,7 +157,7 @@ func (z *zeros) zero(s *smithy.Schema) {
 	}
 }
 
-func (z *zeros) lists(w written) {
+func (z *zeros) writeEmptyLists(w written) {
 	var missing []string
 	for name, s := range w.schema.Members() {
 		if s.Type() == smithy.ShapeTypeList && !slices.Contains(w.members, name) {

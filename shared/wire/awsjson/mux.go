@@ -38,18 +38,18 @@ func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, an
 	f, served := m.operations[op]
 	switch {
 	case len(body) > transport.MaxBody:
-		return failure(transport.TooLarge())
+		return encodeError(transport.TooLarge())
 	case served:
-		return m.serve(ctx, op, f, body)
+		return m.runOperation(ctx, op, f, body)
 	case knownOperations[op]:
-		return failure(cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", op))
+		return encodeError(cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", op))
 	}
-	return failure(cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op))
+	return encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op))
 }
 
-func (m *Mux) serve(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {
+func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {
 	status = http.StatusOK
-	err := transport.Guard(ctx, m.Logger, op, func() error {
+	err := transport.RunGuarded(ctx, m.Logger, op, func() error {
 		out, err := f(ctx, body)
 		if err != nil {
 			return err
@@ -65,13 +65,13 @@ func (m *Mux) serve(ctx context.Context, op string, f Operation, body []byte) (s
 		return err
 	})
 	if err != nil {
-		return failure(err)
+		return encodeError(err)
 	}
 	return status, answer
 }
 
-// failure is an error in the protocol. What is not an answer of the API says nothing of itself: it is in the log.
-func failure(err error) (status int, answer []byte) {
+// encodeError is an error in the protocol. What is not an answer of the API says nothing of itself: it is in the log.
+func encodeError(err error) (status int, answer []byte) {
 	e := transport.PublicError(err)
 	status = http.StatusBadRequest
 	switch e.Code {
@@ -97,28 +97,28 @@ const (
 // ServeHTTP answers POST / in the protocol of the ECS API. Who sent the request must have been established before, except for
 // what [Mux.Loopback] refuses.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	status, answer := m.answer(w, r)
-	transport.Respond(w, contentType, status, answer)
+	status, answer := m.answerHTTP(w, r)
+	transport.WriteAnswer(w, contentType, status, answer)
 }
 
-func (m *Mux) answer(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
+func (m *Mux) answerHTTP(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
 	if m.Loopback {
 		if err := transport.CheckLoopback(r); err != nil {
-			_, answer = failure(err)
+			_, answer = encodeError(err)
 			return http.StatusForbidden, answer
 		}
 	}
 	if r.URL.Path != "/" {
-		_, answer = failure(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API is at /."))
+		_, answer = encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API is at /."))
 		return http.StatusNotFound, answer
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		_, answer = failure(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API takes POST only."))
+		_, answer = encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API takes POST only."))
 		return http.StatusMethodNotAllowed, answer
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != contentType {
-		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The Content-Type must be %s.", contentType))
+		return encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "The Content-Type must be %s.", contentType))
 	}
 	op := r.Header.Get("X-Amz-Target")
 	name, ok := strings.CutPrefix(op, target)
@@ -126,11 +126,11 @@ func (m *Mux) answer(w http.ResponseWriter, r *http.Request) (status int, answer
 	case ok:
 		op = name
 	case !strings.HasPrefix(op, OwnTarget):
-		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The header X-Amz-Target must be %sOPERATION or %sOPERATION.", target, OwnTarget))
+		return encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "The header X-Amz-Target must be %sOPERATION or %sOPERATION.", target, OwnTarget))
 	}
 	body, err := transport.ReadBody(w, r)
 	if err != nil {
-		return failure(err)
+		return encodeError(err)
 	}
 	return m.Serve(r.Context(), op, body)
 }

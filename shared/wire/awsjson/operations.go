@@ -10,7 +10,7 @@ func OperationNames() []string { return slices.Sorted(maps.Keys(knownOperations)
 
 // knownOperations are the operations of the ECS API (2014-11-13) as SDK and botocore know them. Those that nobody serves are
 // refused by name; TestOperations compares the list with the SDK.
-var knownOperations = set(
+var knownOperations = nameSet(
 	"AssociateGatewayWithCluster", "ContinueServiceDeployment", "CreateCapacityProvider", "CreateCluster", "CreateDaemon",
 	"CreateExpressGatewayService", "CreateGateway", "CreateService", "CreateTaskSet", "DeleteAccountSetting",
 	"DeleteAttributes", "DeleteCapacityProvider", "DeleteCluster", "DeleteDaemon", "DeleteDaemonTaskDefinition",
@@ -33,7 +33,7 @@ var knownOperations = set(
 	"UpdateTaskSet",
 )
 
-func set(names ...string) map[string]bool {
+func nameSet(names ...string) map[string]bool {
 	out := make(map[string]bool, len(names))
 	for _, n := range names {
 		out[n] = true

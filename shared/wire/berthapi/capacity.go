@@ -24,13 +24,13 @@ func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*Capa
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Resources.Rows.Capacity(ctx, clusterName)
+	rows, err := s.Resources.Rows.CapacityRows(ctx, clusterName)
 	if err != nil {
 		return nil, err
 	}
 	out := &CapacityOutput{Rows: []Row{}}
 	for _, r := range rows {
-		row, err := rowOf(r)
+		row, err := encodeRow(r)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +39,7 @@ func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*Capa
 	return out, nil
 }
 
-func rowOf(r state.Row) (Row, error) {
+func encodeRow(r state.Row) (Row, error) {
 	data, err := state.EncodeRow(r)
 	if err != nil {
 		return Row{}, fmt.Errorf("encoding row %s: %w", state.KeyOf(r).Sort, err)
@@ -61,7 +61,7 @@ type PlanOutput struct {
 }
 
 func (s *server) planUpdate(ctx context.Context, in *PlanInput) (*PlanOutput, error) {
-	change, err := in.Change(in.Cluster, in.NodeGroup)
+	change, err := in.Parse(in.Cluster, in.NodeGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,6 @@ func (s *server) planUpdate(ctx context.Context, in *PlanInput) (*PlanOutput, er
 	if err != nil {
 		return nil, err
 	}
-	row, err := rowOf(u)
+	row, err := encodeRow(u)
 	return &PlanOutput{row}, err
 }

@@ -138,7 +138,7 @@ func (s *server) describeConfiguration(ctx context.Context, in *ClusterInput) (*
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Configurations.Configuration(ctx, name)
+	c, err := s.Configurations.ClusterConfiguration(ctx, name)
 	if err != nil {
 		return nil, err
 	}

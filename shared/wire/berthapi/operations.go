@@ -16,8 +16,8 @@ import (
 
 // Configurations reads and replaces cluster configurations.
 type Configurations interface {
-	// Configuration is the cluster's, the zero one where nobody set any; PutConfiguration replaces it whole.
-	Configuration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
+	// ClusterConfiguration is the cluster's, the zero one where nobody set any; PutConfiguration replaces it whole.
+	ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
 	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
 }
 
@@ -38,10 +38,10 @@ type Loads interface {
 
 // Rows shows what is stored.
 type Rows interface {
-	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
-	Rows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
-	// Capacity are the rows of what the cluster's instances come from.
-	Capacity(ctx context.Context, clusterName string) (rows []state.Row, err error)
+	// ListRows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
+	ListRows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
+	// CapacityRows are the rows of what the cluster's instances come from.
+	CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error)
 }
 
 // UpdatePlans tells what an update of a node group would do.
@@ -108,8 +108,8 @@ type MetricInput struct {
 	SecondaryDefaultLoad *int64 `json:"secondaryDefaultLoad,omitempty"`
 }
 
-// read is the metric that counts, and what of the input does not.
-func (m *MetricInput) read() (out cluster.Metric, note string, err error) {
+// parse is the metric that counts, and what of the input does not.
+func (m *MetricInput) parse() (out cluster.Metric, note string, err error) {
 	out = cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)}
 	switch {
 	case m.PrimaryDefaultLoad == nil && m.SecondaryDefaultLoad == nil:
@@ -197,7 +197,7 @@ func (s *server) describeRules(ctx context.Context, in *ServiceInput) (*RulesOut
 	if len(found) == 0 {
 		return nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 	}
-	return rulesOf(found[0].Service), nil
+	return rulesOutput(found[0].Service), nil
 }
 
 func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput, error) {
@@ -205,7 +205,7 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	if err != nil {
 		return nil, err
 	}
-	set, notes, err := in.tags()
+	set, notes, err := in.changedTags()
 	if err != nil {
 		return nil, err
 	}
@@ -213,13 +213,13 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	if err != nil {
 		return nil, err
 	}
-	out := rulesOf(d.Service)
+	out := rulesOutput(d.Service)
 	out.Notes = notes
 	return out, nil
 }
 
-// tags are the members that were given, as the tags that say the same, and notes of what does not count.
-func (in *RulesInput) tags() (set map[string]string, notes []string, err error) {
+// changedTags are the members that were given, as the tags that say the same, and notes of what does not count.
+func (in *RulesInput) changedTags() (set map[string]string, notes []string, err error) {
 	out := map[string]string{}
 	for key, text := range map[string]*string{
 		cluster.TagDomainPolicy: in.DomainPolicy, cluster.TagConstraint: in.Constraint,
@@ -234,7 +234,7 @@ func (in *RulesInput) tags() (set map[string]string, notes []string, err error) 
 	}
 	var metrics []cluster.Metric
 	for _, m := range *in.Metrics {
-		metric, note, err := m.read()
+		metric, note, err := m.parse()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -246,7 +246,7 @@ func (in *RulesInput) tags() (set map[string]string, notes []string, err error) 
 	return out, notes, cluster.CheckMetrics(metrics)
 }
 
-func rulesOf(v *cluster.Service) *RulesOutput {
+func rulesOutput(v *cluster.Service) *RulesOutput {
 	r := v.Rules
 	out := &RulesOutput{
 		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint, MoveCost: string(r.MoveCost),
@@ -280,7 +280,7 @@ func (s *server) reportLoad(ctx context.Context, in *ReportLoadInput) (*ReportLo
 	if err != nil {
 		return nil, err
 	}
-	if err := input.Count("reports", len(in.Reports), cluster.MaxReports); err != nil {
+	if err := input.CheckCount("reports", len(in.Reports), cluster.MaxReports); err != nil {
 		return nil, err
 	}
 	reports := slices.Clone(in.Reports)
@@ -328,13 +328,13 @@ func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	rows, more, err := s.Resources.Rows.Rows(ctx, clusterName, from)
+	rows, more, err := s.Resources.Rows.ListRows(ctx, clusterName, from)
 	if err != nil {
 		return nil, err
 	}
 	out := &RowsOutput{Rows: []Row{}}
 	for _, r := range rows {
-		row, err := rowOf(r)
+		row, err := encodeRow(r)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func (o *providerOperations) operations() map[string]awsjson.Operation {
 }
 
 func (o *providerOperations) createCapacityProvider(ctx context.Context, in *ecs.CreateCapacityProviderInput) (*ecs.CreateCapacityProviderOutput, error) {
-	if err := refuse(
+	if err := refuseUnserved(
 		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil}, unserved{"cluster", input.Value(in.Cluster) != ""},
 	); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (o *providerOperations) createCapacityProvider(ctx context.Context, in *ecs
 	if p.Group, err = o.AutoScalingGroup(p.GroupARN); err != nil {
 		return nil, err
 	}
-	change, err := providerChange(p.Name, g.ManagedScaling, g.ManagedTerminationProtection, g.ManagedDraining)
+	change, err := parseProviderChange(p.Name, g.ManagedScaling, g.ManagedTerminationProtection, g.ManagedDraining)
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +67,12 @@ func (o *providerOperations) createCapacityProvider(ctx context.Context, in *ecs
 	if err != nil {
 		return nil, err
 	}
-	out := capacityProvider(o.Account, made, true)
+	out := capacityProviderShape(o.Account, made, true)
 	return &ecs.CreateCapacityProviderOutput{CapacityProvider: &out}, nil
 }
 
 func (o *providerOperations) updateCapacityProvider(ctx context.Context, in *ecs.UpdateCapacityProviderInput) (*ecs.UpdateCapacityProviderOutput, error) {
-	if err := refuse(
+	if err := refuseUnserved(
 		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil}, unserved{"cluster", input.Value(in.Cluster) != ""},
 	); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (o *providerOperations) updateCapacityProvider(ctx context.Context, in *ecs
 	if g == nil {
 		return nil, input.Invalid("autoScalingGroupProvider must be given.")
 	}
-	change, err := providerChange(name, g.ManagedScaling, g.ManagedTerminationProtection, g.ManagedDraining)
+	change, err := parseProviderChange(name, g.ManagedScaling, g.ManagedTerminationProtection, g.ManagedDraining)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +93,12 @@ func (o *providerOperations) updateCapacityProvider(ctx context.Context, in *ecs
 	if err != nil {
 		return nil, err
 	}
-	out := capacityProvider(o.Account, p, true)
+	out := capacityProviderShape(o.Account, p, true)
 	return &ecs.UpdateCapacityProviderOutput{CapacityProvider: &out}, nil
 }
 
 func (o *providerOperations) deleteCapacityProvider(ctx context.Context, in *ecs.DeleteCapacityProviderInput) (*ecs.DeleteCapacityProviderOutput, error) {
-	if err := refuse(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
+	if err := refuseUnserved(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
 		return nil, err
 	}
 	name, err := o.CapacityProvider(input.Value(in.CapacityProvider))
@@ -109,7 +109,7 @@ func (o *providerOperations) deleteCapacityProvider(ctx context.Context, in *ecs
 	if err != nil {
 		return nil, err
 	}
-	out := capacityProvider(o.Account, p, true)
+	out := capacityProviderShape(o.Account, p, true)
 	return &ecs.DeleteCapacityProviderOutput{CapacityProvider: &out}, nil
 }
 
@@ -117,7 +117,7 @@ func (o *providerOperations) describeCapacityProviders(ctx context.Context, in *
 	if len(in.CapacityProviders) > 100 {
 		return nil, input.Invalid("capacityProviders cannot have more than 100 items.")
 	}
-	if err := refuse(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
+	if err := refuseUnserved(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -136,7 +136,7 @@ func (o *providerOperations) describeCapacityProviders(ctx context.Context, in *
 	if err != nil {
 		return nil, err
 	}
-	found, missing, err := o.providers.CapacityProviders(ctx, names)
+	found, missing, err := o.providers.DescribeCapacityProviders(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (o *providerOperations) describeCapacityProviders(ctx context.Context, in *
 			out.NextToken = new(input.PageToken("DescribeCapacityProviders", *out.CapacityProviders[most-1].Name))
 			break
 		}
-		out.CapacityProviders = append(out.CapacityProviders, capacityProvider(o.Account, p, slices.Contains(in.Include, types.CapacityProviderFieldTags)))
+		out.CapacityProviders = append(out.CapacityProviders, capacityProviderShape(o.Account, p, slices.Contains(in.Include, types.CapacityProviderFieldTags)))
 	}
 	for _, f := range missing {
 		out.Failures = append(out.Failures, types.Failure{Arn: new(o.Account.ARN("capacity-provider", f.ARN)), Reason: shape.Text(f.Reason)})
@@ -169,30 +169,30 @@ var scalingTags = func() map[string]func(types.Tag) error {
 	return out
 }()
 
-func providerChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection, draining types.ManagedDraining) (c operation.UpdateCapacityProvider, err error) {
+func parseProviderChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection, draining types.ManagedDraining) (c operation.UpdateCapacityProvider, err error) {
 	c.Name = name
-	if c.Protection, err = enabled("managedTerminationProtection", string(protection)); err != nil {
+	if c.Protection, err = parseEnabled("managedTerminationProtection", string(protection)); err != nil {
 		return c, err
 	}
-	if c.Draining, err = enabled("managedDraining", string(draining)); err != nil {
+	if c.Draining, err = parseEnabled("managedDraining", string(draining)); err != nil {
 		return c, err
 	}
 	if scaling == nil {
 		return c, nil
 	}
-	if c.Scaling.Enabled, err = enabled("managedScaling.status", string(scaling.Status)); err != nil {
+	if c.Scaling.Enabled, err = parseEnabled("managedScaling.status", string(scaling.Status)); err != nil {
 		return c, err
 	}
-	c.Scaling.Target, c.Scaling.MinStep = integer(scaling.TargetCapacity), integer(scaling.MinimumScalingStepSize)
-	c.Scaling.MaxStep = integer(scaling.MaximumScalingStepSize)
+	c.Scaling.Target, c.Scaling.MinStep = toInt(scaling.TargetCapacity), toInt(scaling.MinimumScalingStepSize)
+	c.Scaling.MaxStep = toInt(scaling.MaximumScalingStepSize)
 	if w := scaling.InstanceWarmupPeriod; w != nil {
 		c.Scaling.Warmup = new(time.Duration(*w) * time.Second)
 	}
 	return c, nil
 }
 
-// enabled reads ENABLED or DISABLED; nil for nothing.
-func enabled(member, s string) (*bool, error) {
+// parseEnabled reads ENABLED or DISABLED; nil for nothing.
+func parseEnabled(member, s string) (*bool, error) {
 	switch s {
 	case "":
 		return nil, nil
@@ -205,8 +205,8 @@ func enabled(member, s string) (*bool, error) {
 // describedProviders is how many providers one page has at most (ECS API reference, DescribeCapacityProviders).
 const describedProviders = 10
 
-// capacityProvider is a provider as the API shows it.
-func capacityProvider(account cluster.Account, p *cluster.CapacityProvider, tags bool) types.CapacityProvider {
+// capacityProviderShape is a provider as the API shows it.
+func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider, tags bool) types.CapacityProvider {
 	sc := p.Scaling
 	out := types.CapacityProvider{
 		CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name, Type: types.CapacityProviderTypeEc2Autoscaling,
@@ -214,12 +214,12 @@ func capacityProvider(account cluster.Account, p *cluster.CapacityProvider, tags
 		AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
 			AutoScalingGroupArn: &p.GroupARN,
 			ManagedScaling: &types.ManagedScaling{
-				Status: types.ManagedScalingStatus(onOff(sc.Enabled)), TargetCapacity: new(int32(sc.Target)),
+				Status: types.ManagedScalingStatus(enabledText(sc.Enabled)), TargetCapacity: new(int32(sc.Target)),
 				MinimumScalingStepSize: new(int32(sc.MinStep)), MaximumScalingStepSize: new(int32(sc.MaxStep)),
 				InstanceWarmupPeriod: new(int32(sc.Warmup / time.Second)),
 			},
-			ManagedTerminationProtection: types.ManagedTerminationProtection(onOff(p.Protection)),
-			ManagedDraining:              types.ManagedDraining(onOff(p.Draining)),
+			ManagedTerminationProtection: types.ManagedTerminationProtection(enabledText(p.Protection)),
+			ManagedDraining:              types.ManagedDraining(enabledText(p.Draining)),
 		},
 	}
 	switch {
@@ -234,7 +234,7 @@ func capacityProvider(account cluster.Account, p *cluster.CapacityProvider, tags
 	return out
 }
 
-func onOff(on bool) string {
+func enabledText(on bool) string {
 	if on {
 		return "ENABLED"
 	}

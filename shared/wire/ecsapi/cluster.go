@@ -26,10 +26,10 @@ type clusterOperations struct {
 func (o *clusterOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
 		"CreateCluster":    o.createCluster,
-		"DescribeClusters": forward(o.ecs, "DescribeClusters", o.checkClusters, o.countServices),
-		"ListClusters":     forward[ecs.ListClustersInput](o.ecs, "ListClusters", nil, nil),
-		"UpdateCluster":    forward(o.ecs, "UpdateCluster", o.checkUpdateCluster, nil),
-		"DeleteCluster":    forward(o.ecs, "DeleteCluster", o.deletingCluster, o.deletedCluster),
+		"DescribeClusters": forwardOperation(o.ecs, "DescribeClusters", o.checkClusters, o.countServices),
+		"ListClusters":     forwardOperation[ecs.ListClustersInput](o.ecs, "ListClusters", nil, nil),
+		"UpdateCluster":    forwardOperation(o.ecs, "UpdateCluster", o.checkUpdateCluster, nil),
+		"DeleteCluster":    forwardOperation(o.ecs, "DeleteCluster", o.checkDeleteCluster, o.noteDeletedCluster),
 
 		"PutClusterCapacityProviders": awsjson.Op(o.putClusterCapacityProviders),
 	}
@@ -42,7 +42,7 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	if err := awsjson.Decode(body, in); err != nil {
 		return nil, err
 	}
-	pass := forward(o.ecs, "CreateCluster", checkCreateCluster, o.createdCluster)
+	pass := forwardOperation(o.ecs, "CreateCluster", checkCreateCluster, o.noteCreatedCluster)
 	if len(in.CapacityProviders)+len(in.DefaultCapacityProviderStrategy) == 0 {
 		return pass(ctx, body)
 	}
@@ -50,7 +50,7 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	names, strategy, err := clusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
+	names, strategy, err := parseClusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
 	if err != nil {
 		return nil, err
 	}
@@ -71,17 +71,17 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	if err != nil || !ok || answer.Status != http.StatusOK {
 		return out, err
 	}
-	a, err := o.providers.Attachments(ctx, name)
+	a, err := o.providers.ClusterAttachments(ctx, name)
 	if err == nil && a.Rev == 0 {
 		_, err = o.providers.PutClusterProviders(ctx, name, names, strategy)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return o.withProviders(ctx, name, answer)
+	return o.addProviders(ctx, name, answer)
 }
 
-func (o *clusterOperations) createdCluster(ctx context.Context, in *ecs.CreateClusterInput, answer []byte) ([]byte, error) {
+func (o *clusterOperations) noteCreatedCluster(ctx context.Context, in *ecs.CreateClusterInput, answer []byte) ([]byte, error) {
 	name, err := o.ClusterName(in.ClusterName)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (o *clusterOperations) countServices(ctx context.Context, _ *ecs.DescribeCl
 			return nil, err
 		}
 		c["activeServicesCount"], _ = json.Marshal(n) // an int cannot fail
-		if err := o.attached(ctx, name, c); err != nil {
+		if err := o.addAttachments(ctx, name, c); err != nil {
 			return nil, err
 		}
 	}
@@ -133,15 +133,15 @@ func (o *clusterOperations) countServices(ctx context.Context, _ *ecs.DescribeCl
 }
 
 func (o *clusterOperations) checkUpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) error {
-	if err := input.Required("cluster", in.Cluster); err != nil {
+	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
 		return err
 	}
 	_, err := o.ClusterName(in.Cluster)
 	return err
 }
 
-func (o *clusterOperations) deletingCluster(ctx context.Context, in *ecs.DeleteClusterInput) error {
-	if err := input.Required("cluster", in.Cluster); err != nil {
+func (o *clusterOperations) checkDeleteCluster(ctx context.Context, in *ecs.DeleteClusterInput) error {
+	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
 		return err
 	}
 	name, err := o.ClusterName(in.Cluster)
@@ -151,7 +151,7 @@ func (o *clusterOperations) deletingCluster(ctx context.Context, in *ecs.DeleteC
 	return o.clusters.DeletingCluster(ctx, name)
 }
 
-func (o *clusterOperations) deletedCluster(ctx context.Context, in *ecs.DeleteClusterInput, answer []byte) ([]byte, error) {
+func (o *clusterOperations) noteDeletedCluster(ctx context.Context, in *ecs.DeleteClusterInput, answer []byte) ([]byte, error) {
 	name, err := o.ClusterName(in.Cluster)
 	if err != nil {
 		return nil, err
@@ -159,24 +159,24 @@ func (o *clusterOperations) deletedCluster(ctx context.Context, in *ecs.DeleteCl
 	return answer, o.clusters.ClusterDeleted(ctx, name)
 }
 
-// withProviders puts a cluster's capacity providers into ECS's answer to CreateCluster.
-func (o *clusterOperations) withProviders(ctx context.Context, name string, answer awsjson.Raw) (any, error) {
+// addProviders puts a cluster's capacity providers into ECS's answer to CreateCluster.
+func (o *clusterOperations) addProviders(ctx context.Context, name string, answer awsjson.Raw) (any, error) {
 	out := struct {
 		Cluster map[string]json.RawMessage `json:"cluster"`
 	}{map[string]json.RawMessage{}}
 	if err := json.Unmarshal(answer.Body, &out); err != nil {
 		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
 	}
-	if err := o.attached(ctx, name, out.Cluster); err != nil {
+	if err := o.addAttachments(ctx, name, out.Cluster); err != nil {
 		return nil, err
 	}
 	body, err := json.Marshal(out)
 	return awsjson.Raw{Status: http.StatusOK, Body: body}, err
 }
 
-// describedCluster is a cluster as DescribeClusters shows it.
-func (o *clusterOperations) describedCluster(ctx context.Context, name string) (*types.Cluster, error) {
-	a, err := o.providers.Attachments(ctx, name)
+// describeCluster is a cluster as DescribeClusters shows it.
+func (o *clusterOperations) describeCluster(ctx context.Context, name string) (*types.Cluster, error) {
+	a, err := o.providers.ClusterAttachments(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -184,19 +184,19 @@ func (o *clusterOperations) describedCluster(ctx context.Context, name string) (
 	if err != nil {
 		return nil, err
 	}
-	out := attachments(name, a)
+	out := attachmentsShape(name, a)
 	out.ClusterName, out.ClusterArn, out.Status = &name, new(o.Account.ARN("cluster", name)), new("ACTIVE")
 	out.ActiveServicesCount = int32(n)
 	return &out, nil
 }
 
-// attached puts a cluster's capacity providers into what ECS, which has none, says of it.
-func (o *clusterOperations) attached(ctx context.Context, name string, c map[string]json.RawMessage) error {
-	a, err := o.providers.Attachments(ctx, name)
+// addAttachments puts a cluster's capacity providers into what ECS, which has none, says of it.
+func (o *clusterOperations) addAttachments(ctx context.Context, name string, c map[string]json.RawMessage) error {
+	a, err := o.providers.ClusterAttachments(ctx, name)
 	if err != nil || a.Rev == 0 {
 		return err
 	}
-	of := attachments(name, a)
+	of := attachmentsShape(name, a)
 	body, err := awsjson.Encode("DescribeClusters", &ecs.DescribeClustersOutput{Clusters: []types.Cluster{of}})
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func checkCreateCluster(_ context.Context, in *ecs.CreateClusterInput) error {
 }
 
 func (o *clusterOperations) putClusterCapacityProviders(ctx context.Context, in *ecs.PutClusterCapacityProvidersInput) (*ecs.PutClusterCapacityProvidersOutput, error) {
-	if err := input.Required("cluster", in.Cluster); err != nil {
+	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
 		return nil, err
 	}
 	name, err := o.ClusterName(in.Cluster)
@@ -237,14 +237,14 @@ func (o *clusterOperations) putClusterCapacityProviders(ctx context.Context, in 
 	case in.DefaultCapacityProviderStrategy == nil:
 		return nil, input.Invalid("defaultCapacityProviderStrategy must be given; an empty list takes it away.")
 	}
-	names, strategy, err := clusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
+	names, strategy, err := parseClusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := o.providers.PutClusterProviders(ctx, name, names, strategy); err != nil {
 		return nil, err
 	}
-	answer, err := o.describedCluster(ctx, name)
+	answer, err := o.describeCluster(ctx, name)
 	if err != nil {
 		return nil, err
 	}

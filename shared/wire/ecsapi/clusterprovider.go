@@ -12,20 +12,20 @@ import (
 	"berth/shared/wire/input"
 )
 
-// attachments are the parts of a cluster's description that its capacity providers make.
-func attachments(name string, a *operation.ClusterAttachments) types.Cluster {
-	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers), DefaultCapacityProviderStrategy: strategyShape(a.Default)}
+// attachmentsShape are the parts of a cluster's description that its capacity providers make.
+func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluster {
+	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers), DefaultCapacityProviderStrategy: providerShapes(a.Default)}
 	shown := map[string]bool{}
 	add := func(kind, provider string, details ...types.KeyValuePair) {
 		shown[provider] = true
-		out.Attachments = append(out.Attachments, attachment(name, a, kind, provider, details))
+		out.Attachments = append(out.Attachments, attachmentShape(name, a, kind, provider, details))
 	}
 	for _, p := range a.Rows {
 		if p.Scaling.Enabled && p.Scaling.TargetTracking { // otherwise Berth has alarms of its own
-			add("as_policy", p.Name, detail("scalingPolicyName", cluster.ScalingPolicy(name, p.Name)))
+			add("as_policy", p.Name, keyValue("scalingPolicyName", cluster.ScalingPolicy(name, p.Name)))
 		}
 		if p.Draining {
-			add("managed_draining", p.Name, detail("autoScalingLifecycleHookName", cluster.DrainingHook))
+			add("managed_draining", p.Name, keyValue("autoScalingLifecycleHookName", cluster.DrainingHook))
 		}
 	}
 	for _, provider := range slices.Sorted(maps.Keys(a.AttachmentProblems)) {
@@ -40,19 +40,19 @@ func attachments(name string, a *operation.ClusterAttachments) types.Cluster {
 }
 
 // attachment is what managed scaling makes for one provider. One that failed says why.
-func attachment(name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
+func attachmentShape(name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
 	status, why := "CREATED", a.AttachmentProblems[provider]
-	details = slices.Concat([]types.KeyValuePair{detail("capacityProviderName", provider)}, details)
+	details = slices.Concat([]types.KeyValuePair{keyValue("capacityProviderName", provider)}, details)
 	switch {
 	case a.Status == cluster.AttachmentsInProgress:
 		status = "PRECREATED"
 	case why != "":
-		status, details = "FAILED", append(details, detail("statusReason", why))
+		status, details = "FAILED", append(details, keyValue("statusReason", why))
 	}
 	return types.Attachment{Id: new(attachmentID(name, provider, kind)), Type: &kind, Status: &status, Details: details}
 }
 
-func detail(name, value string) types.KeyValuePair {
+func keyValue(name, value string) types.KeyValuePair {
 	return types.KeyValuePair{Name: &name, Value: &value}
 }
 
@@ -61,8 +61,8 @@ func attachmentID(name, provider, kind string) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", d[:8], d[8:12], d[12:16], d[16:20], d[20:32])
 }
 
-// clusterProviders reads the capacity providers of a cluster and its default strategy.
-func clusterProviders(r input.References, refs []string, items []types.CapacityProviderStrategyItem) (names []string, strategy []cluster.ProviderShare, err error) {
+// parseClusterProviders reads the capacity providers of a cluster and its default strategy.
+func parseClusterProviders(r input.References, refs []string, items []types.CapacityProviderStrategyItem) (names []string, strategy []cluster.ProviderShare, err error) {
 	if len(refs) > cluster.MaxProviders {
 		return nil, nil, input.Invalid("capacityProviders has %d items, but a cluster has at most %d.", len(refs), cluster.MaxProviders)
 	}
@@ -76,6 +76,6 @@ func clusterProviders(r input.References, refs []string, items []types.CapacityP
 		}
 		names = append(names, p)
 	}
-	strategy, err = providers(items)
+	strategy, err = parseStrategy(items)
 	return names, strategy, err
 }

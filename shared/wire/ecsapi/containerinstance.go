@@ -20,14 +20,14 @@ type instanceOperations struct {
 
 func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"ListContainerInstances":        forward(o.ecs, "ListContainerInstances", o.checkListInstances, nil),
-		"DescribeContainerInstances":    forward(o.ecs, "DescribeContainerInstances", o.checkDescribeInstances, nil),
-		"UpdateContainerInstancesState": forward(o.ecs, "UpdateContainerInstancesState", o.checkInstancesState, o.changedInstances),
-		"RegisterContainerInstance":     forward(o.ecs, "RegisterContainerInstance", o.checkRegisterInstance, o.registeredInstance),
-		"DeregisterContainerInstance":   forward(o.ecs, "DeregisterContainerInstance", o.checkDeregisterInstance, o.deregisteredInstance),
-		"PutAttributes":                 forward(o.ecs, "PutAttributes", o.checkPutAttributes, o.putAttributes),
-		"DeleteAttributes":              forward(o.ecs, "DeleteAttributes", o.checkDeleteAttributes, o.deleteAttributes),
-		"ListAttributes":                forward(o.ecs, "ListAttributes", o.checkListAttributes, nil),
+		"ListContainerInstances":        forwardOperation(o.ecs, "ListContainerInstances", o.checkListInstances, nil),
+		"DescribeContainerInstances":    forwardOperation(o.ecs, "DescribeContainerInstances", o.checkDescribeInstances, nil),
+		"UpdateContainerInstancesState": forwardOperation(o.ecs, "UpdateContainerInstancesState", o.checkInstancesState, o.noteChangedInstances),
+		"RegisterContainerInstance":     forwardOperation(o.ecs, "RegisterContainerInstance", o.checkRegisterInstance, o.noteRegisteredInstance),
+		"DeregisterContainerInstance":   forwardOperation(o.ecs, "DeregisterContainerInstance", o.checkDeregisterInstance, o.noteDeregisteredInstance),
+		"PutAttributes":                 forwardOperation(o.ecs, "PutAttributes", o.checkPutAttributes, o.notePutAttributes),
+		"DeleteAttributes":              forwardOperation(o.ecs, "DeleteAttributes", o.checkDeleteAttributes, o.noteDeletedAttributes),
+		"ListAttributes":                forwardOperation(o.ecs, "ListAttributes", o.checkListAttributes, nil),
 	}
 }
 
@@ -41,14 +41,14 @@ func (o *instanceOperations) checkInstances(clusterRef *string, refs ...string) 
 }
 
 func (o *instanceOperations) checkDescribeInstances(_ context.Context, in *ecs.DescribeContainerInstancesInput) error {
-	if err := input.Count("containerInstances", len(in.ContainerInstances), 100); err != nil {
+	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), 100); err != nil {
 		return err
 	}
 	return o.checkInstances(in.Cluster, in.ContainerInstances...)
 }
 
 func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.UpdateContainerInstancesStateInput) error {
-	if err := input.Count("containerInstances", len(in.ContainerInstances), 10); err != nil {
+	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), 10); err != nil {
 		return err
 	}
 	if st := in.Status; st != types.ContainerInstanceStatusActive && st != types.ContainerInstanceStatusDraining {
@@ -57,8 +57,8 @@ func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.Upda
 	return o.checkInstances(in.Cluster, in.ContainerInstances...)
 }
 
-func (o *instanceOperations) changedInstances(ctx context.Context, in *ecs.UpdateContainerInstancesStateInput, answer []byte) ([]byte, error) {
-	return answer, o.changed(ctx, in.Cluster, in.ContainerInstances)
+func (o *instanceOperations) noteChangedInstances(ctx context.Context, in *ecs.UpdateContainerInstancesStateInput, answer []byte) ([]byte, error) {
+	return answer, o.noteChanged(ctx, in.Cluster, in.ContainerInstances)
 }
 
 func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.RegisterContainerInstanceInput) error {
@@ -68,7 +68,7 @@ func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.Re
 	return o.checkInstances(in.Cluster)
 }
 
-func (o *instanceOperations) registeredInstance(ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte) ([]byte, error) {
+func (o *instanceOperations) noteRegisteredInstance(ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte) ([]byte, error) {
 	var out ecs.RegisterContainerInstanceOutput
 	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
 		return nil, err
@@ -76,21 +76,21 @@ func (o *instanceOperations) registeredInstance(ctx context.Context, in *ecs.Reg
 	if out.ContainerInstance == nil {
 		return nil, errors.New("ECS named no container instance")
 	}
-	return answer, o.changed(ctx, in.Cluster, []string{input.Value(out.ContainerInstance.ContainerInstanceArn)})
+	return answer, o.noteChanged(ctx, in.Cluster, []string{input.Value(out.ContainerInstance.ContainerInstanceArn)})
 }
 
 func (o *instanceOperations) checkDeregisterInstance(_ context.Context, in *ecs.DeregisterContainerInstanceInput) error {
-	if err := input.Required("containerInstance", in.ContainerInstance); err != nil {
+	if err := input.CheckRequired("containerInstance", in.ContainerInstance); err != nil {
 		return err
 	}
 	return o.checkInstances(in.Cluster, *in.ContainerInstance)
 }
 
-func (o *instanceOperations) deregisteredInstance(ctx context.Context, in *ecs.DeregisterContainerInstanceInput, answer []byte) ([]byte, error) {
-	return answer, o.changed(ctx, in.Cluster, []string{*in.ContainerInstance})
+func (o *instanceOperations) noteDeregisteredInstance(ctx context.Context, in *ecs.DeregisterContainerInstanceInput, answer []byte) ([]byte, error) {
+	return answer, o.noteChanged(ctx, in.Cluster, []string{*in.ContainerInstance})
 }
 
-func (o *instanceOperations) changed(ctx context.Context, clusterRef *string, refs []string) error {
+func (o *instanceOperations) noteChanged(ctx context.Context, clusterRef *string, refs []string) error {
 	clusterName, ids, err := o.References.Instances(clusterRef, refs)
 	if err != nil || len(ids) == 0 {
 		return err
@@ -99,15 +99,15 @@ func (o *instanceOperations) changed(ctx context.Context, clusterRef *string, re
 }
 
 func (o *instanceOperations) checkAttributes(clusterRef *string, attributes []types.Attribute) error {
-	if err := input.Count("attributes", len(attributes), maxAttributes); err != nil {
+	if err := input.CheckCount("attributes", len(attributes), maxAttributes); err != nil {
 		return err
 	}
 	for _, a := range attributes {
-		if err := input.OneOf("targetType", a.TargetType, a.TargetType.Values()); err != nil {
+		if err := input.CheckOneOf("targetType", a.TargetType, a.TargetType.Values()); err != nil {
 			return err
 		}
 	}
-	return o.checkInstances(clusterRef, targets(attributes)...)
+	return o.checkInstances(clusterRef, attributeTargets(attributes)...)
 }
 
 func (o *instanceOperations) checkPutAttributes(_ context.Context, in *ecs.PutAttributesInput) error {
@@ -118,16 +118,16 @@ func (o *instanceOperations) checkDeleteAttributes(_ context.Context, in *ecs.De
 	return o.checkAttributes(in.Cluster, in.Attributes)
 }
 
-func (o *instanceOperations) putAttributes(ctx context.Context, in *ecs.PutAttributesInput, answer []byte) ([]byte, error) {
-	return answer, o.changed(ctx, in.Cluster, targets(in.Attributes))
+func (o *instanceOperations) notePutAttributes(ctx context.Context, in *ecs.PutAttributesInput, answer []byte) ([]byte, error) {
+	return answer, o.noteChanged(ctx, in.Cluster, attributeTargets(in.Attributes))
 }
 
-func (o *instanceOperations) deleteAttributes(ctx context.Context, in *ecs.DeleteAttributesInput, answer []byte) ([]byte, error) {
-	return answer, o.changed(ctx, in.Cluster, targets(in.Attributes))
+func (o *instanceOperations) noteDeletedAttributes(ctx context.Context, in *ecs.DeleteAttributesInput, answer []byte) ([]byte, error) {
+	return answer, o.noteChanged(ctx, in.Cluster, attributeTargets(in.Attributes))
 }
 
 func (o *instanceOperations) checkListAttributes(_ context.Context, in *ecs.ListAttributesInput) error {
-	if err := input.OneOf("targetType", in.TargetType, in.TargetType.Values()); err != nil {
+	if err := input.CheckOneOf("targetType", in.TargetType, in.TargetType.Values()); err != nil {
 		return err
 	}
 	return o.checkInstances(in.Cluster)
@@ -136,8 +136,8 @@ func (o *instanceOperations) checkListAttributes(_ context.Context, in *ecs.List
 // maxAttributes is how many attributes one call takes.
 const maxAttributes = 10
 
-// targets are the instances that the attributes are of.
-func targets(attributes []types.Attribute) (refs []string) {
+// attributeTargets are the instances that the attributes are of.
+func attributeTargets(attributes []types.Attribute) (refs []string) {
 	for _, a := range attributes {
 		if input.Value(a.TargetId) != "" {
 			refs = append(refs, *a.TargetId)

@@ -44,10 +44,10 @@ type taskDefinitions struct {
 	kept  cache[*types.TaskDefinition] // by family:revision
 }
 
-// describe asks ECS for a task definition as it is, by family or family:revision.
-func (t *taskDefinitions) describe(ctx context.Context, ref string) (*types.TaskDefinition, error) {
+// fetchDefinition asks ECS for a task definition as it is, by family or family:revision.
+func (t *taskDefinitions) fetchDefinition(ctx context.Context, ref string) (*types.TaskDefinition, error) {
 	var out ecs.DescribeTaskDefinitionOutput
-	err := t.ecs.call(ctx, "DescribeTaskDefinition", map[string]string{"taskDefinition": ref}, &out)
+	err := t.ecs.callECS(ctx, "DescribeTaskDefinition", map[string]string{"taskDefinition": ref}, &out)
 	switch {
 	case err != nil:
 		return nil, err
@@ -60,18 +60,18 @@ func (t *taskDefinitions) describe(ctx context.Context, ref string) (*types.Task
 	return d, nil
 }
 
-// described is a revision's definition, perhaps as it once was: its status may have changed.
-func (t *taskDefinitions) described(ctx context.Context, name string) (*types.TaskDefinition, error) {
+// cachedDefinition is a revision's definition, perhaps as it once was: its status may have changed.
+func (t *taskDefinitions) cachedDefinition(ctx context.Context, name string) (*types.TaskDefinition, error) {
 	if d, ok := t.kept.get(name); ok {
 		return d, nil
 	}
-	return t.describe(ctx, name)
+	return t.fetchDefinition(ctx, name)
 }
 
-// usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
+// checkUsable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
 // Berth cannot do for it yet is UnsupportedFeatureException.
-func (t *taskDefinitions) usable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
-	d, err := t.described(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
+func (t *taskDefinitions) checkUsable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
+	d, err := t.cachedDefinition(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
 	if err != nil {
 		if cluster.ErrorCode(err) == cluster.CodeClient {
 			err = cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
@@ -83,17 +83,17 @@ func (t *taskDefinitions) usable(ctx context.Context, ref string, o *cluster.Ove
 		roles = append(roles, o.TaskRole, o.ExecutionRole)
 	}
 	roles = slices.DeleteFunc(roles, func(r string) bool { return r == "" })
-	if err := t.roles.check(roles); err != nil {
+	if err := t.roles.checkPassable(roles); err != nil {
 		return "", err
 	}
-	return cluster.TaskDefinitionName(input.Value(d.Family), int(d.Revision)), refuse(
+	return cluster.TaskDefinitionName(input.Value(d.Family), int(d.Revision)), refuseUnserved(
 		//lint:ignore SA1019 old revisions can still have them, and they are refused by name
 		unserved{"taskDefinition.inferenceAccelerators", len(d.InferenceAccelerators) > 0},
 	)
 }
 
-// compatible refuses a definition that may not run there, in ECS's words.
-func compatible(d *types.TaskDefinition, external bool) error {
+// checkCompatible refuses a definition that may not run there, in ECS's words.
+func checkCompatible(d *types.TaskDefinition, external bool) error {
 	want := types.CompatibilityEc2
 	if external {
 		want = types.CompatibilityExternal
@@ -110,8 +110,8 @@ type roles struct {
 	enforce  bool
 }
 
-// check refuses roles that callers may not use.
-func (p roles) check(names []string) error {
+// checkPassable refuses roles that callers may not use.
+func (p roles) checkPassable(names []string) error {
 	for _, r := range names {
 		if p.enforce && !slices.Contains(p.passable, r) {
 			return cluster.Errorf(cluster.CodeAccessDenied, "Role %.200s may not be passed: it is not one of the installation's PassableRoleArns.", r)

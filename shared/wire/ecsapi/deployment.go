@@ -84,7 +84,7 @@ func (o *deploymentOperations) listServiceDeployments(ctx context.Context, in *l
 		return nil, err
 	}
 	for _, status := range in.Status {
-		if err := input.OneOf("status", status, status.Values()); err != nil {
+		if err := input.CheckOneOf("status", status, status.Values()); err != nil {
 			return nil, err
 		}
 		q.Statuses = append(q.Statuses, cluster.ServiceDeploymentStatus(status))
@@ -103,7 +103,7 @@ func (o *deploymentOperations) listServiceDeployments(ctx context.Context, in *l
 		return nil, err
 	}
 	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: shape.List(found, func(d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
-		return brief(o.Account, d)
+		return deploymentBrief(o.Account, d)
 	})}
 	if more {
 		out.NextToken = new(input.PageToken(list, found[len(found)-1].ID))
@@ -116,23 +116,23 @@ func (o *deploymentOperations) describeServiceDeployments(ctx context.Context, i
 	if err != nil {
 		return nil, err
 	}
-	found, missing, err := o.deployments.ServiceDeployments(ctx, refs)
+	found, missing, err := o.deployments.DescribeServiceDeployments(ctx, refs)
 	if err != nil {
 		return nil, err
 	}
 	shapes := shape.List(found, func(d *operation.ReleaseDetail) types.ServiceDeployment { return releaseShape(o.Account, d) })
-	return &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: shapes, Failures: absent(o.Account, kindRelease, missing)}, nil
+	return &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: shapes, Failures: missingRecords(o.Account, kindRelease, missing)}, nil
 }
 
 func (o *deploymentOperations) stopServiceDeployment(ctx context.Context, in *ecs.StopServiceDeploymentInput) (*ecs.StopServiceDeploymentOutput, error) {
-	if err := input.Required("serviceDeploymentArn", in.ServiceDeploymentArn); err != nil {
+	if err := input.CheckRequired("serviceDeploymentArn", in.ServiceDeploymentArn); err != nil {
 		return nil, err
 	}
 	ref, err := o.Record(kindRelease, *in.ServiceDeploymentArn)
 	if err != nil {
 		return nil, err
 	}
-	if err := input.OneOf("stopType", in.StopType, in.StopType.Values()); err != nil {
+	if err := input.CheckOneOf("stopType", in.StopType, in.StopType.Values()); err != nil {
 		return nil, err
 	}
 	how := cluster.StopRollback // ECS's default
@@ -147,12 +147,12 @@ func (o *deploymentOperations) describeServiceRevisions(ctx context.Context, in 
 	if err != nil {
 		return nil, err
 	}
-	found, missing, err := o.deployments.ServiceRevisions(ctx, refs)
+	found, missing, err := o.deployments.DescribeServiceRevisions(ctx, refs)
 	if err != nil {
 		return nil, err
 	}
 	shapes := shape.List(found, func(r *operation.RevisionDetail) types.ServiceRevision { return o.revisionShape(ctx, r) })
-	return &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: shapes, Failures: absent(o.Account, kindRevision, missing)}, nil
+	return &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: shapes, Failures: missingRecords(o.Account, kindRevision, missing)}, nil
 }
 
 // revisionShape is a service revision as DescribeServiceRevisions shows it. The images are the task definition's; where ECS does
@@ -162,11 +162,11 @@ func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.R
 	out := types.ServiceRevision{
 		ServiceRevisionArn: new(revisionARN(o.Account, v, r.Digits())), ServiceArn: new(o.Account.ARN("service", v.Cluster, v.Name)),
 		ClusterArn: new(o.Account.ARN("cluster", v.Cluster)), TaskDefinition: new(o.Account.ARN("task-definition", r.TaskDefinition)),
-		CreatedAt: shape.Instant(r.CreatedAt), LoadBalancers: loadBalancersOf(r.LoadBalancers), ServiceRegistries: registriesOf(r.Registries),
+		CreatedAt: shape.Instant(r.CreatedAt), LoadBalancers: loadBalancerShapes(r.LoadBalancers), ServiceRegistries: registryShapes(r.Registries),
 		NetworkConfiguration: shape.NetworkConfiguration(r.Network), ContainerImages: []types.ContainerImage{},
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(v, r.Providers)
-	d, err := o.definitions.described(ctx, r.TaskDefinition)
+	out.LaunchType, out.CapacityProviderStrategy = launchShape(v, r.Providers)
+	d, err := o.definitions.cachedDefinition(ctx, r.TaskDefinition)
 	if err != nil {
 		return out
 	}

@@ -8,7 +8,7 @@ import (
 	"berth/shared/wire/shape"
 )
 
-func brief(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
+func deploymentBrief(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
 	full := releaseShape(account, d)
 	return types.ServiceDeploymentBrief{
 		ClusterArn: full.ClusterArn, ServiceArn: full.ServiceArn, ServiceDeploymentArn: full.ServiceDeploymentArn,
@@ -17,8 +17,8 @@ func brief(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDep
 	}
 }
 
-// absent are failures of what is named by the last part of its ARN.
-func absent(account cluster.Account, kind string, failed []cluster.Failure) []types.Failure {
+// missingRecords are failures of what is named by the last part of its ARN.
+func missingRecords(account cluster.Account, kind string, failed []cluster.Failure) []types.Failure {
 	return shape.List(failed, func(f cluster.Failure) types.Failure {
 		return types.Failure{Arn: new(account.ARN(kind, f.ARN)), Reason: shape.Text(f.Reason)}
 	})
@@ -31,30 +31,30 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 		ServiceDeploymentArn: new(releaseARN(account, v, d.ID)), ServiceArn: new(account.ARN("service", v.Cluster, v.Name)),
 		ClusterArn: new(account.ARN("cluster", v.Cluster)), Status: types.ServiceDeploymentStatus(d.Status), StatusReason: shape.Text(d.Reason),
 		CreatedAt: shape.Instant(d.CreatedAt), StartedAt: shape.Instant(d.StartedAt), FinishedAt: shape.Instant(d.FinishedAt),
-		StoppedAt: shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt), DeploymentConfiguration: deploymentConfiguration(v),
+		StoppedAt: shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt), DeploymentConfiguration: deploymentConfigurationShape(v),
 		TargetServiceRevision: &types.ServiceRevisionSummary{
-			Arn: new(revisionARN(account, v, digits(d.Target))), RequestedTaskCount: int32(d.Release.Requested), RunningTaskCount: int32(d.Release.Running), PendingTaskCount: int32(d.Release.Pending),
+			Arn: new(revisionARN(account, v, revisionDigits(d.Target))), RequestedTaskCount: int32(d.Release.Requested), RunningTaskCount: int32(d.Release.Running), PendingTaskCount: int32(d.Release.Pending),
 		},
 		DeploymentCircuitBreaker: &types.ServiceDeploymentCircuitBreaker{
-			Status: monitored(d.Breaker, d.Release.Tripped, d.Status.Ended()), FailureCount: int32(d.Release.Failures), Threshold: int32(d.Release.Threshold),
+			Status: monitorStatus(d.Breaker, d.Release.Tripped, d.Status.Ended()), FailureCount: int32(d.Release.Failures), Threshold: int32(d.Release.Threshold),
 		},
 		Alarms: &types.ServiceDeploymentAlarms{
-			Status:     monitored(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0, d.Status.Ended()),
+			Status:     monitorStatus(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0, d.Status.Ended()),
 			AlarmNames: append([]string{}, d.Release.Alarms...), TriggeredAlarmNames: append([]string{}, d.Release.Triggered...),
 		},
 	}
-	out.SourceServiceRevisions = shape.List(d.Sources, func(id string) types.ServiceRevisionSummary { return source(account, d, id) })
+	out.SourceServiceRevisions = shape.List(d.Sources, func(id string) types.ServiceRevisionSummary { return sourceRevision(account, d, id) })
 	if d.Release.RollbackTo != "" {
-		out.Rollback = &types.Rollback{Reason: shape.Text(d.Release.RollbackReason), StartedAt: shape.Instant(d.Release.RollbackAt), ServiceRevisionArn: new(revisionARN(account, v, digits(d.Release.RollbackTo)))}
+		out.Rollback = &types.Rollback{Reason: shape.Text(d.Release.RollbackReason), StartedAt: shape.Instant(d.Release.RollbackAt), ServiceRevisionArn: new(revisionARN(account, v, revisionDigits(d.Release.RollbackTo)))}
 	}
 	return out
 }
 
-// source is a revision that the deployment started from, with the tasks that it still has: again has, where it was gone
+// sourceRevision is a revision that the deployment started from, with the tasks that it still has: again has, where it was gone
 // back to.
-func source(account cluster.Account, r *operation.ReleaseDetail, id string) types.ServiceRevisionSummary {
+func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id string) types.ServiceRevisionSummary {
 	v := r.Service
-	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, digits(id)))}
+	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, revisionDigits(id)))}
 	if r.Status.Ended() {
 		return out
 	}
@@ -68,10 +68,10 @@ func source(account cluster.Account, r *operation.ReleaseDetail, id string) type
 	return out
 }
 
-func digits(id string) string { return (&cluster.Revision{ID: id}).Digits() }
+func revisionDigits(id string) string { return (&cluster.Revision{ID: id}).Digits() }
 
-// monitored is how far what watches over a deployment is.
-func monitored(on, triggered, ended bool) types.ServiceDeploymentRollbackMonitorsStatus {
+// monitorStatus is how far what watches over a deployment is.
+func monitorStatus(on, triggered, ended bool) types.ServiceDeploymentRollbackMonitorsStatus {
 	switch {
 	case !on:
 		return types.ServiceDeploymentRollbackMonitorsStatusDisabled

@@ -8,9 +8,9 @@ import (
 	"berth/shared/wire/input"
 )
 
-// launchType lets EC2 and EXTERNAL pass.
-func launchType(t types.LaunchType) error {
-	if err := input.OneOf("launchType", t, t.Values()); err != nil {
+// checkLaunchType lets EC2 and EXTERNAL pass.
+func checkLaunchType(t types.LaunchType) error {
+	if err := input.CheckOneOf("launchType", t, t.Values()); err != nil {
 		return err
 	}
 	if t != "" && t != types.LaunchTypeEc2 && t != types.LaunchTypeExternal {
@@ -19,19 +19,19 @@ func launchType(t types.LaunchType) error {
 	return nil
 }
 
-// external says which of those of a launch type are asked for; nobody reports that there can be none.
-func external(t types.LaunchType) (is *bool, nobody bool) {
+// parseExternal says which of those of a launch type are asked for; nobody reports that there can be none.
+func parseExternal(t types.LaunchType) (is *bool, nobody bool) {
 	if t == "" {
 		return nil, false
 	}
-	return new(t == types.LaunchTypeExternal), launchType(t) != nil
+	return new(t == types.LaunchTypeExternal), checkLaunchType(t) != nil
 }
 
 var tokens = regexp.MustCompile(`^[!-~]{0,64}$`)
 
-// clientToken checks a caller's token: 64 characters of ASCII, which is RunTask's limit; CreateService's own is lower,
+// checkClientToken checks a caller's token: 64 characters of ASCII, which is RunTask's limit; CreateService's own is lower,
 // and clients that keep to either are served.
-func clientToken(t *string) (string, error) {
+func checkClientToken(t *string) (string, error) {
 	if !tokens.MatchString(input.Value(t)) {
 		return "", input.Invalid("clientToken must have at most 64 characters from ! to ~.")
 	}

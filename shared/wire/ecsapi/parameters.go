@@ -13,43 +13,43 @@ import (
 	"berth/shared/wire/input"
 )
 
-// parameters reads what CreateService and UpdateService have in common, refusing by name what Berth does not do. An empty
+// parseParameters reads what CreateService and UpdateService have in common, refusing by name what Berth does not do. An empty
 // list or a feature switched off asks for nothing.
-func parameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters, err error) {
-	if err = serviceMembers(in); err != nil {
+func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters, err error) {
+	if err = checkServiceMembers(in); err != nil {
 		return p, err
 	}
-	if p.LoadBalancers, err = each(in.LoadBalancers, loadBalancers); err != nil {
+	if p.LoadBalancers, err = parseList(in.LoadBalancers, parseLoadBalancers); err != nil {
 		return p, err
 	}
-	if p.Registries, err = each(in.ServiceRegistries, registries); err != nil {
+	if p.Registries, err = parseList(in.ServiceRegistries, parseRegistries); err != nil {
 		return p, err
 	}
-	if p.Providers, err = each(in.CapacityProviderStrategy, providers); err != nil {
+	if p.Providers, err = parseList(in.CapacityProviderStrategy, parseStrategy); err != nil {
 		return p, err
 	}
-	if err = notNegative("healthCheckGracePeriodSeconds", in.HealthCheckGracePeriodSeconds); err != nil {
+	if err = checkNotNegative("healthCheckGracePeriodSeconds", in.HealthCheckGracePeriodSeconds); err != nil {
 		return p, err
 	}
-	p.Grace = integer(in.HealthCheckGracePeriodSeconds)
+	p.Grace = toInt(in.HealthCheckGracePeriodSeconds)
 	p.ManagedTags, p.ExecuteCommand = in.EnableECSManagedTags, in.EnableExecuteCommand
 	if z := in.AvailabilityZoneRebalancing; z != "" {
 		p.ZoneRebalancing = new(z == types.AvailabilityZoneRebalancingEnabled)
 	}
 	if c := in.DeploymentConfiguration; c != nil {
-		if p.Breaker, err = breaker(c.DeploymentCircuitBreaker); err != nil {
+		if p.Breaker, err = parseBreaker(c.DeploymentCircuitBreaker); err != nil {
 			return p, err
 		}
-		if p.Alarms, err = alarms(c.Alarms); err != nil {
+		if p.Alarms, err = parseAlarms(c.Alarms); err != nil {
 			return p, err
 		}
-		p.Early, err = earlySuccess(c.EarlySuccessCriteria)
+		p.Early, err = parseEarlySuccess(c.EarlySuccessCriteria)
 	}
 	return p, err
 }
 
-// each reads a list; one that is not given stays nil, an empty one is there and takes all away.
-func each[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
+// parseList reads a list; one that is not given stays nil, an empty one is there and takes all away.
+func parseList[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
 	if in == nil {
 		return nil, nil
 	}
@@ -57,19 +57,19 @@ func each[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
 	return &out, err
 }
 
-// serviceMembers refuses by name what neither CreateService nor UpdateService serve.
-func serviceMembers(in *ecs.UpdateServiceInput) error {
-	if err := input.OneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+// checkServiceMembers refuses by name what neither CreateService nor UpdateService serve.
+func checkServiceMembers(in *ecs.UpdateServiceInput) error {
+	if err := input.CheckOneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
 		return err
 	}
-	if err := input.OneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing, in.AvailabilityZoneRebalancing.Values()); err != nil {
+	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing, in.AvailabilityZoneRebalancing.Values()); err != nil {
 		return err
 	}
 	controller := types.DeploymentControllerTypeEcs
 	if in.DeploymentController != nil {
 		controller = in.DeploymentController.Type
 	}
-	err := refuse(
+	err := refuseUnserved(
 		unserved{"deploymentController.type " + string(controller), controller != types.DeploymentControllerTypeEcs},
 		unserved{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil && in.ServiceConnectConfiguration.Enabled},
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
@@ -81,14 +81,14 @@ func serviceMembers(in *ecs.UpdateServiceInput) error {
 	if err != nil || in.DeploymentConfiguration == nil {
 		return err
 	}
-	return deploymentFeatures(in.DeploymentConfiguration)
+	return checkDeploymentFeatures(in.DeploymentConfiguration)
 }
 
-func deploymentFeatures(c *types.DeploymentConfiguration) error {
-	if err := input.OneOf("deploymentConfiguration.strategy", c.Strategy, c.Strategy.Values()); err != nil {
+func checkDeploymentFeatures(c *types.DeploymentConfiguration) error {
+	if err := input.CheckOneOf("deploymentConfiguration.strategy", c.Strategy, c.Strategy.Values()); err != nil {
 		return err
 	}
-	return refuse(
+	return refuseUnserved(
 		unserved{"deploymentConfiguration.strategy " + string(c.Strategy), c.Strategy != "" && c.Strategy != types.DeploymentStrategyRolling},
 		unserved{"deploymentConfiguration.bakeTimeInMinutes", input.Value(c.BakeTimeInMinutes) != 0},
 		unserved{"deploymentConfiguration.canaryConfiguration", c.CanaryConfiguration != nil},
@@ -97,8 +97,8 @@ func deploymentFeatures(c *types.DeploymentConfiguration) error {
 	)
 }
 
-// percents are minimumHealthyPercent, 0 to 100, and maximumPercent, at least 1.
-func percents(c *types.DeploymentConfiguration) (least, most *int, err error) {
+// parsePercents are minimumHealthyPercent, 0 to 100, and maximumPercent, at least 1.
+func parsePercents(c *types.DeploymentConfiguration) (least, most *int, err error) {
 	if c == nil {
 		return nil, nil, nil
 	}
@@ -108,11 +108,11 @@ func percents(c *types.DeploymentConfiguration) (least, most *int, err error) {
 	if n := c.MaximumPercent; n != nil && *n < 1 {
 		return nil, nil, input.Invalid("maximumPercent is %d, but must be at least 1.", *n)
 	}
-	return integer(c.MinimumHealthyPercent), integer(c.MaximumPercent), nil
+	return toInt(c.MinimumHealthyPercent), toInt(c.MaximumPercent), nil
 }
 
-// breaker reads a circuit breaker, nil where there is none. A threshold of a percentage is 1 to 100, a count at least 1.
-func breaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error) {
+// parseBreaker reads a circuit breaker, nil where there is none. A threshold of a percentage is 1 to 100, a count at least 1.
+func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error) {
 	if b == nil {
 		return nil, nil
 	}
@@ -124,7 +124,7 @@ func breaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error)
 	if t.Type == "" {
 		return nil, input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.type must not be empty.")
 	}
-	if err := input.OneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type, t.Type.Values()); err != nil {
+	if err := input.CheckOneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type, t.Type.Values()); err != nil {
 		return nil, err
 	}
 	most := int32(100)
@@ -138,13 +138,13 @@ func breaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error)
 	return out, nil
 }
 
-// earlySuccess reads the early success criteria, nil where there are none. Enabled, they need both of their members.
-func earlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlySuccess, error) {
+// parseEarlySuccess reads the early success criteria, nil where there are none. Enabled, they need both of their members.
+func parseEarlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlySuccess, error) {
 	const member = "deploymentConfiguration.earlySuccessCriteria"
 	if e == nil {
 		return nil, nil
 	}
-	if err := input.OneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup, e.SourceServiceRevisionCleanup.Values()); err != nil {
+	if err := input.CheckOneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup, e.SourceServiceRevisionCleanup.Values()); err != nil {
 		return nil, err
 	}
 	switch n := e.HealthyPercent; {
@@ -161,7 +161,7 @@ func earlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlySucces
 // maxAlarmName is CloudWatch's.
 const maxAlarmName = 255
 
-func alarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
+func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 	if a == nil {
 		return nil, nil
 	}
@@ -186,20 +186,20 @@ var (
 
 const maxPort = 65535
 
-// port checks a port number of a container.
-func port(member string, n *int32) error {
+// checkPort checks a port number of a container.
+func checkPort(member string, n *int32) error {
 	if n != nil && (*n < 1 || *n > maxPort) {
 		return input.Invalid("%s is %d, but must be between 1 and %d.", member, *n, maxPort)
 	}
 	return nil
 }
 
-func loadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, err error) {
+func parseLoadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, err error) {
 	if len(in) > cluster.MaxLoadBalancers {
 		return nil, input.Invalid("loadBalancers has %d items, but a service has at most %d.", len(in), cluster.MaxLoadBalancers)
 	}
 	for _, l := range in {
-		one, err := loadBalancer(l)
+		one, err := parseLoadBalancer(l)
 		if err != nil {
 			return nil, err
 		}
@@ -211,8 +211,8 @@ func loadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, err err
 	return out, nil
 }
 
-func loadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err error) {
-	err = refuse(
+func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err error) {
+	err = refuseUnserved(
 		unserved{"loadBalancers.loadBalancerName (a Classic Load Balancer)", input.Value(l.LoadBalancerName) != ""},
 		unserved{"loadBalancers.advancedConfiguration", l.AdvancedConfiguration != nil},
 	)
@@ -227,10 +227,10 @@ func loadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err error) {
 		return out, input.Invalid("loadBalancers.containerPort must not be empty.")
 	}
 	out = cluster.LoadBalancer{TargetGroup: *l.TargetGroupArn, Container: *l.ContainerName, Port: int(*l.ContainerPort)}
-	return out, port("loadBalancers.containerPort", l.ContainerPort)
+	return out, checkPort("loadBalancers.containerPort", l.ContainerPort)
 }
 
-func registries(in []types.ServiceRegistry) (out []cluster.Registry, err error) {
+func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err error) {
 	if len(in) > cluster.MaxRegistries {
 		return nil, input.Invalid("serviceRegistries has %d items, but a service has at most %d.", len(in), cluster.MaxRegistries)
 	}
@@ -244,10 +244,10 @@ func registries(in []types.ServiceRegistry) (out []cluster.Registry, err error) 
 		case named && r.Port != nil:
 			return nil, input.Invalid("serviceRegistries takes port, or containerName and containerPort, not both.")
 		}
-		if err := port("serviceRegistries.port", r.Port); err != nil {
+		if err := checkPort("serviceRegistries.port", r.Port); err != nil {
 			return nil, err
 		}
-		if err := port("serviceRegistries.containerPort", r.ContainerPort); err != nil {
+		if err := checkPort("serviceRegistries.containerPort", r.ContainerPort); err != nil {
 			return nil, err
 		}
 		out = append(out, cluster.Registry{
@@ -257,8 +257,8 @@ func registries(in []types.ServiceRegistry) (out []cluster.Registry, err error) 
 	return out, nil
 }
 
-// providers reads a capacity provider strategy (S14): one entry alone may have a base, and not all weights may be 0.
-func providers(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
+// parseStrategy reads a capacity provider strategy (S14): one entry alone may have a base, and not all weights may be 0.
+func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
 	if len(in) > cluster.MaxProviders {
 		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in), cluster.MaxProviders)
 	}

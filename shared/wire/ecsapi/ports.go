@@ -24,8 +24,8 @@ type Clusters interface {
 
 // Services creates, changes and deletes services. What was asked for and is not there comes as a failure with its bare name.
 type Services interface {
-	// Created is the service that the same clientToken made before; nil where none did. Then nothing else is looked at.
-	Created(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
+	// FindCreatedService is the service that the same clientToken made before; nil where none did. Then nothing else is looked at.
+	FindCreatedService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
 	CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
 	UpdateService(ctx context.Context, change operation.UpdateService) (*operation.ServiceDetail, error)
 	DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error)
@@ -37,15 +37,15 @@ type Services interface {
 type Deployments interface {
 	// ListServiceDeployments are the service deployments that match, the newest first.
 	ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (found []*operation.ReleaseDetail, more bool, err error)
-	ServiceDeployments(ctx context.Context, refs []operation.RecordRef) ([]*operation.ReleaseDetail, []cluster.Failure, error)
-	ServiceRevisions(ctx context.Context, refs []operation.RecordRef) ([]*operation.RevisionDetail, []cluster.Failure, error)
+	DescribeServiceDeployments(ctx context.Context, refs []operation.RecordRef) ([]*operation.ReleaseDetail, []cluster.Failure, error)
+	DescribeServiceRevisions(ctx context.Context, refs []operation.RecordRef) ([]*operation.RevisionDetail, []cluster.Failure, error)
 	StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error
 }
 
 // Tasks starts, stops and looks up tasks. Those that are not there come as failures with their bare ids.
 type Tasks interface {
-	// Submitted is SubmitTasks where the same clientToken submitted a request before; found reports whether one did.
-	Submitted(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error)
+	// FindSubmittedTasks is SubmitTasks where the same clientToken submitted a request before; found reports whether one did.
+	FindSubmittedTasks(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error)
 	// SubmitTasks is RunTask and StartTask.
 	SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error)
 	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)
@@ -59,13 +59,13 @@ type Tasks interface {
 type TaskProtections interface {
 	// ProtectTasks protects tasks for d from now on; 0 ends their protection.
 	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]operation.ProtectedTask, []cluster.Failure, error)
-	TaskProtections(ctx context.Context, clusterName string, ids []string) ([]operation.ProtectedTask, []cluster.Failure, error)
+	DescribeTaskProtections(ctx context.Context, clusterName string, ids []string) ([]operation.ProtectedTask, []cluster.Failure, error)
 }
 
 // Tagging sets and reads the tags of services and tasks.
 type Tagging interface {
-	Tag(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error
-	Tags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error)
+	TagResource(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error
+	ResourceTags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error)
 }
 
 // CapacityProviders creates, changes and deletes capacity providers (C7).
@@ -73,8 +73,8 @@ type CapacityProviders interface {
 	CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error)
 	UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error)
 	DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error)
-	// CapacityProviders are those named, or all; those that are not there come as failures.
-	CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error)
+	// DescribeCapacityProviders are those named, or all; those that are not there come as failures.
+	DescribeCapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error)
 	TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error
 	CapacityProviderTags(ctx context.Context, name string) (map[string]string, error)
 }
@@ -84,5 +84,5 @@ type ClusterProviders interface {
 	PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error)
 	// CheckClusterProviders refuses what PutClusterProviders would for a cluster that is new.
 	CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error
-	Attachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error)
+	ClusterAttachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error)
 }

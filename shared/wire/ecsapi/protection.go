@@ -54,7 +54,7 @@ func (o *protectionOperations) updateTaskProtection(ctx context.Context, in *ecs
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.UpdateTaskProtectionOutput{ProtectedTasks: protected(o.Account, clusterName, done), Failures: failures(o.Account, clusterName, "task", failed)}, nil
+	return &ecs.UpdateTaskProtectionOutput{ProtectedTasks: protectionShapes(o.Account, clusterName, done), Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
 }
 
 func (o *protectionOperations) getTaskProtection(ctx context.Context, in *ecs.GetTaskProtectionInput) (*ecs.GetTaskProtectionOutput, error) {
@@ -62,14 +62,14 @@ func (o *protectionOperations) getTaskProtection(ctx context.Context, in *ecs.Ge
 	if err != nil {
 		return nil, err
 	}
-	got, failed, err := o.protections.TaskProtections(ctx, clusterName, ids)
+	got, failed, err := o.protections.DescribeTaskProtections(ctx, clusterName, ids)
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.GetTaskProtectionOutput{ProtectedTasks: protected(o.Account, clusterName, got), Failures: failures(o.Account, clusterName, "task", failed)}, nil
+	return &ecs.GetTaskProtectionOutput{ProtectedTasks: protectionShapes(o.Account, clusterName, got), Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
 }
 
-func protected(account cluster.Account, clusterName string, tasks []operation.ProtectedTask) []types.ProtectedTask {
+func protectionShapes(account cluster.Account, clusterName string, tasks []operation.ProtectedTask) []types.ProtectedTask {
 	return shape.List(tasks, func(t operation.ProtectedTask) types.ProtectedTask {
 		return types.ProtectedTask{
 			TaskArn: new(account.ARN("task", clusterName, t.Task)), ProtectionEnabled: !t.Until.IsZero(), ExpirationDate: shape.Instant(t.Until),

@@ -11,13 +11,13 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// placementRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot be is
+// parseRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot be is
 // InvalidParameterException; expressions are the scheduler's to read.
-func placementRules(constraints []types.PlacementConstraint, strategies []types.PlacementStrategy, tags map[string]string) (r cluster.Rules, err error) {
-	if r.Constraints, err = placementConstraints(constraints); err != nil {
+func parseRules(constraints []types.PlacementConstraint, strategies []types.PlacementStrategy, tags map[string]string) (r cluster.Rules, err error) {
+	if r.Constraints, err = parseConstraints(constraints); err != nil {
 		return r, err
 	}
-	if r.Strategies, err = placementStrategies(strategies); err != nil {
+	if r.Strategies, err = parseStrategies(strategies); err != nil {
 		return r, err
 	}
 	for _, key := range cluster.RuleTags {
@@ -30,7 +30,7 @@ func placementRules(constraints []types.PlacementConstraint, strategies []types.
 	return r, nil
 }
 
-func placementConstraints(in []types.PlacementConstraint) (out []cluster.PlacementConstraint, err error) {
+func parseConstraints(in []types.PlacementConstraint) (out []cluster.PlacementConstraint, err error) {
 	if len(in) > cluster.MaxConstraints {
 		return nil, input.Invalid("placementConstraints cannot have more than %d items.", cluster.MaxConstraints)
 	}
@@ -44,7 +44,7 @@ func placementConstraints(in []types.PlacementConstraint) (out []cluster.Placeme
 		case c.Type == "":
 			return nil, input.Invalid("A placement constraint must have a type.")
 		}
-		if err := input.OneOf("placementConstraints.type", c.Type, c.Type.Values()); err != nil {
+		if err := input.CheckOneOf("placementConstraints.type", c.Type, c.Type.Values()); err != nil {
 			return nil, err
 		}
 		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: expression})
@@ -60,7 +60,7 @@ var (
 
 const attributeField = "attribute:"
 
-func placementStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrategy, err error) {
+func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrategy, err error) {
 	if len(in) > cluster.MaxStrategies {
 		return nil, input.Invalid("placementStrategy cannot have more than %d items.", cluster.MaxStrategies)
 	}
@@ -68,7 +68,7 @@ func placementStrategies(in []types.PlacementStrategy) (out []cluster.PlacementS
 		if s.Type == "" {
 			return nil, input.Invalid("A placement strategy must have a type.")
 		}
-		if err := input.OneOf("placementStrategy.type", s.Type, s.Type.Values()); err != nil {
+		if err := input.CheckOneOf("placementStrategy.type", s.Type, s.Type.Values()); err != nil {
 			return nil, err
 		}
 		field, ok := strategyField(s.Type, input.Value(s.Field))
@@ -101,13 +101,13 @@ func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 	return known(spreadFields)
 }
 
-func constraintsOf(in []cluster.PlacementConstraint) []types.PlacementConstraint {
+func constraintShapes(in []cluster.PlacementConstraint) []types.PlacementConstraint {
 	return shape.List(in, func(c cluster.PlacementConstraint) types.PlacementConstraint {
 		return types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type), Expression: shape.Text(c.Expression)}
 	})
 }
 
-func strategiesOf(in []cluster.PlacementStrategy) []types.PlacementStrategy {
+func strategyShapes(in []cluster.PlacementStrategy) []types.PlacementStrategy {
 	return shape.List(in, func(s cluster.PlacementStrategy) types.PlacementStrategy {
 		return types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: shape.Text(s.Field)}
 	})

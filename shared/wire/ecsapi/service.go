@@ -34,11 +34,11 @@ func (o *serviceOperations) operations() map[string]awsjson.Operation {
 }
 
 func (o *serviceOperations) createService(ctx context.Context, in *ecs.CreateServiceInput) (*ecs.CreateServiceOutput, error) {
-	spec, err := o.serviceSpec(in)
+	spec, err := o.parseCreateService(in)
 	if err != nil {
 		return nil, err
 	}
-	d, err := o.services.Created(ctx, spec)
+	d, err := o.services.FindCreatedService(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (o *serviceOperations) createService(ctx context.Context, in *ecs.CreateSer
 }
 
 func (o *serviceOperations) newService(ctx context.Context, spec operation.CreateService) (d *operation.ServiceDetail, err error) {
-	if spec.TaskDefinition, err = o.definitions.usable(ctx, spec.TaskDefinition, nil); err != nil {
+	if spec.TaskDefinition, err = o.definitions.checkUsable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
 	err = o.checkRevision(ctx, &cluster.Revision{
@@ -67,12 +67,12 @@ func (o *serviceOperations) newService(ctx context.Context, spec operation.Creat
 }
 
 func (o *serviceOperations) updateService(ctx context.Context, in *ecs.UpdateServiceInput) (*ecs.UpdateServiceOutput, error) {
-	change, err := o.serviceChange(in)
+	change, err := o.parseUpdateService(in)
 	if err != nil {
 		return nil, err
 	}
 	if change.TaskDefinition != "" {
-		if change.TaskDefinition, err = o.definitions.usable(ctx, change.TaskDefinition, nil); err != nil {
+		if change.TaskDefinition, err = o.definitions.checkUsable(ctx, change.TaskDefinition, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -110,11 +110,11 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 // checkRevision refuses a task definition that the launch type has no place for, and load balancers and registries that name
 // a container or a port which the task definition has not; of the launch type EXTERNAL any.
 func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revision, external bool) error {
-	d, err := o.definitions.described(ctx, r.TaskDefinition)
+	d, err := o.definitions.cachedDefinition(ctx, r.TaskDefinition)
 	if err != nil {
 		return err
 	}
-	if err := compatible(d, external); err != nil {
+	if err := checkCompatible(d, external); err != nil {
 		return err
 	}
 	if external && r.Balanced() {
@@ -183,7 +183,7 @@ func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.Descri
 	if err != nil {
 		return nil, err
 	}
-	if err := input.Count("services", len(in.Services), maxServices); err != nil {
+	if err := input.CheckCount("services", len(in.Services), maxServices); err != nil {
 		return nil, err
 	}
 	wanted := make([]string, len(in.Services))
@@ -193,7 +193,7 @@ func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.Descri
 		}
 	}
 	for _, field := range in.Include {
-		if err := input.OneOf("include", field, field.Values()); err != nil {
+		if err := input.CheckOneOf("include", field, field.Values()); err != nil {
 			return nil, err
 		}
 	}
@@ -201,7 +201,7 @@ func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.Descri
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.DescribeServicesOutput{Failures: failures(o.Account, clusterName, "service", missing)}
+	out := &ecs.DescribeServicesOutput{Failures: failureShapes(o.Account, clusterName, "service", missing)}
 	for _, d := range found {
 		v := serviceShape(o.Account, d)
 		if slices.Contains(in.Include, types.ServiceFieldTags) {
@@ -224,17 +224,17 @@ func (o *serviceOperations) listServices(ctx context.Context, in *ecs.ListServic
 	if q.Limit, err = input.PageSize(in.MaxResults, pageServices); err != nil {
 		return nil, err
 	}
-	if err := input.OneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
 		return nil, err
 	}
-	if err := input.OneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
 		return nil, err
 	}
-	if err := refuse(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {
+	if err := refuseUnserved(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {
 		return nil, err
 	}
 	var nobody bool
-	q.External, nobody = external(in.LaunchType)
+	q.External, nobody = parseExternal(in.LaunchType)
 	list := "services of " + q.Cluster + string(in.LaunchType)
 	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
 		return nil, err

@@ -10,28 +10,28 @@ import (
 	"berth/shared/wire/shape"
 )
 
-func (o *serviceOperations) serviceSpec(in *ecs.CreateServiceInput) (spec operation.CreateService, err error) {
+func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec operation.CreateService, err error) {
 	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return spec, err
 	}
 	if spec.Name = input.Value(in.ServiceName); !input.IsName(spec.Name) {
 		return spec, input.Invalid("serviceName must have 1 to 255 letters, digits, hyphens and underscores.")
 	}
-	if err := createFeatures(in); err != nil {
+	if err := checkCreateFeatures(in); err != nil {
 		return spec, err
 	}
-	if spec.ServiceParameters, err = parameters(common(in)); err != nil {
+	if spec.ServiceParameters, err = parseParameters(commonMembers(in)); err != nil {
 		return spec, err
 	}
 	if err := checkStrategy(in); err != nil {
 		return spec, err
 	}
 	spec.Strategy = cluster.SchedulingStrategy(in.SchedulingStrategy)
-	spec.Desired = integer(in.DesiredCount)
-	if spec.MinHealthy, spec.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
+	spec.Desired = toInt(in.DesiredCount)
+	if spec.MinHealthy, spec.MaxPercent, err = parsePercents(in.DeploymentConfiguration); err != nil {
 		return spec, err
 	}
-	if err := input.Required("taskDefinition", in.TaskDefinition); err != nil {
+	if err := input.CheckRequired("taskDefinition", in.TaskDefinition); err != nil {
 		return spec, err
 	}
 	if spec.TaskDefinition, err = o.TaskDefinition(*in.TaskDefinition); err != nil {
@@ -40,13 +40,13 @@ func (o *serviceOperations) serviceSpec(in *ecs.CreateServiceInput) (spec operat
 	if spec.Tags, err = checkTags(in.Tags, ruleTags); err != nil {
 		return spec, err
 	}
-	if spec.Rules, err = placementRules(in.PlacementConstraints, in.PlacementStrategy, spec.Tags); err != nil {
+	if spec.Rules, err = parseRules(in.PlacementConstraints, in.PlacementStrategy, spec.Tags); err != nil {
 		return spec, err
 	}
 	if spec.Network, err = shape.Network(in.NetworkConfiguration); err != nil {
 		return spec, err
 	}
-	if spec.Token, err = clientToken(in.ClientToken); err != nil {
+	if spec.Token, err = checkClientToken(in.ClientToken); err != nil {
 		return spec, err
 	}
 	spec.PropagateTags, spec.Launched = string(in.PropagateTags), in.LaunchType != ""
@@ -59,14 +59,14 @@ func (o *serviceOperations) serviceSpec(in *ecs.CreateServiceInput) (spec operat
 
 // checkStrategy holds DAEMON to what it allows (S4), and the rest to ranges.
 func checkStrategy(in *ecs.CreateServiceInput) error {
-	if err := input.OneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
 		return err
 	}
 	if in.SchedulingStrategy != types.SchedulingStrategyDaemon {
 		if in.DesiredCount == nil {
 			return input.Invalid("desiredCount must be given for a REPLICA service.")
 		}
-		return notNegative("desiredCount", in.DesiredCount)
+		return checkNotNegative("desiredCount", in.DesiredCount)
 	}
 	switch c := in.DeploymentConfiguration; {
 	case in.DesiredCount != nil:
@@ -77,23 +77,23 @@ func checkStrategy(in *ecs.CreateServiceInput) error {
 	return nil
 }
 
-func notNegative(member string, n *int32) error {
+func checkNotNegative(member string, n *int32) error {
 	if input.Value(n) < 0 {
 		return input.Invalid("%s is %d, but must not be negative.", member, *n)
 	}
 	return nil
 }
 
-func integer(n *int32) *int {
+func toInt(n *int32) *int {
 	if n == nil {
 		return nil
 	}
 	return new(int(*n))
 }
 
-// createFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to what it allows (S4).
-func createFeatures(in *ecs.CreateServiceInput) error {
-	if err := input.OneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+// checkCreateFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to what it allows (S4).
+func checkCreateFeatures(in *ecs.CreateServiceInput) error {
+	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
 		return err
 	}
 	daemon := in.SchedulingStrategy == types.SchedulingStrategyDaemon
@@ -111,17 +111,17 @@ func createFeatures(in *ecs.CreateServiceInput) error {
 	case in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0:
 		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
 	}
-	if err := launchType(in.LaunchType); err != nil {
+	if err := checkLaunchType(in.LaunchType); err != nil {
 		return err
 	}
-	return refuse(
+	return refuseUnserved(
 		unserved{"role", input.Value(in.Role) != ""},
 		unserved{"capacityProviderStrategy with the daemon scheduling strategy", daemon && len(in.CapacityProviderStrategy) > 0},
 	)
 }
 
-// common are the members that CreateService has in common with UpdateService.
-func common(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
+// commonMembers are the members that CreateService has in common with UpdateService.
+func commonMembers(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 	return &ecs.UpdateServiceInput{
 		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing, CapacityProviderStrategy: in.CapacityProviderStrategy,
 		DeploymentConfiguration: in.DeploymentConfiguration, DeploymentController: in.DeploymentController,
@@ -134,22 +134,22 @@ func common(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 	}
 }
 
-// serviceChange reads an UpdateService.
-func (o *serviceOperations) serviceChange(in *ecs.UpdateServiceInput) (change operation.UpdateService, err error) {
-	change = operation.UpdateService{Desired: integer(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
+// parseUpdateService reads an UpdateService.
+func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (change operation.UpdateService, err error) {
+	change = operation.UpdateService{Desired: toInt(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
 	if change.Cluster, change.Name, err = o.Service(in.Cluster, in.Service); err != nil {
 		return change, err
 	}
-	if change.ServiceParameters, err = parameters(in); err != nil {
+	if change.ServiceParameters, err = parseParameters(in); err != nil {
 		return change, err
 	}
-	if err = notNegative("desiredCount", in.DesiredCount); err != nil {
+	if err = checkNotNegative("desiredCount", in.DesiredCount); err != nil {
 		return change, err
 	}
-	if change.MinHealthy, change.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
+	if change.MinHealthy, change.MaxPercent, err = parsePercents(in.DeploymentConfiguration); err != nil {
 		return change, err
 	}
-	rules, err := placementRules(in.PlacementConstraints, in.PlacementStrategy, nil)
+	rules, err := parseRules(in.PlacementConstraints, in.PlacementStrategy, nil)
 	if err != nil {
 		return change, err
 	}

@@ -17,20 +17,20 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Ser
 		ServiceArn: new(account.ARN("service", d.Service.Cluster, d.Service.Name)), ServiceName: new(d.Service.Name),
 		ClusterArn: new(account.ARN("cluster", d.Service.Cluster)), Status: new(string(d.Service.Status)),
 		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running), PendingCount: int32(d.Service.Pending),
-		TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfiguration(d.Service),
+		TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfigurationShape(d.Service),
 		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
 		Deployments:          []types.Deployment{},
 		CreatedAt:            shape.Instant(d.Service.CreatedAt), CreatedBy: shape.Text(d.Service.CreatedBy), RoleArn: shape.Text(d.Service.Role),
 		SchedulingStrategy: types.SchedulingStrategy(d.Service.Strategy), PropagateTags: types.PropagateTags(cmp.Or(d.Service.PropagateTags, string(types.PropagateTagsNone))),
-		PlacementConstraints: constraintsOf(d.Service.Rules.Constraints), PlacementStrategy: strategiesOf(d.Service.Rules.Strategies),
-		LoadBalancers: loadBalancersOf(r.LoadBalancers), ServiceRegistries: registriesOf(r.Registries),
+		PlacementConstraints: constraintShapes(d.Service.Rules.Constraints), PlacementStrategy: strategyShapes(d.Service.Rules.Strategies),
+		LoadBalancers: loadBalancerShapes(r.LoadBalancers), ServiceRegistries: registryShapes(r.Registries),
 		NetworkConfiguration: shape.NetworkConfiguration(r.Network), AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
 		EnableECSManagedTags: d.Service.Options.ManagedTags, EnableExecuteCommand: d.Service.Options.ExecuteCommand,
 	}
 	if d.Service.Grace > 0 || r.Balanced() {
 		out.HealthCheckGracePeriodSeconds = new(int32(d.Service.Grace))
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(d.Service, d.Service.Providers)
+	out.LaunchType, out.CapacityProviderStrategy = launchShape(d.Service, d.Service.Providers)
 	if d.Service.ZoneRebalancing {
 		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 	}
@@ -71,32 +71,32 @@ func deploymentShape(account cluster.Account, v *cluster.Service, d *cluster.Dep
 	if d.Reason == "" && d.Completed() {
 		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(v, d.Providers)
+	out.LaunchType, out.CapacityProviderStrategy = launchShape(v, d.Providers)
 	return out
 }
 
-func launchedOn(external bool) types.LaunchType {
+func launchTypeShape(external bool) types.LaunchType {
 	if external {
 		return types.LaunchTypeExternal
 	}
 	return types.LaunchTypeEc2
 }
 
-// launched is a capacity provider strategy of the service, or else its launch type.
-func launched(v *cluster.Service, shares []cluster.ProviderShare) (types.LaunchType, []types.CapacityProviderStrategyItem) {
+// launchShape is a capacity provider strategy of the service, or else its launch type.
+func launchShape(v *cluster.Service, shares []cluster.ProviderShare) (types.LaunchType, []types.CapacityProviderStrategyItem) {
 	if len(shares) == 0 {
-		return launchedOn(v.Rules.External), nil
+		return launchTypeShape(v.Rules.External), nil
 	}
-	return "", strategyShape(shares)
+	return "", providerShapes(shares)
 }
 
-func strategyShape(shares []cluster.ProviderShare) []types.CapacityProviderStrategyItem {
+func providerShapes(shares []cluster.ProviderShare) []types.CapacityProviderStrategyItem {
 	return shape.List(shares, func(p cluster.ProviderShare) types.CapacityProviderStrategyItem {
 		return types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base), Weight: int32(p.Weight)}
 	})
 }
 
-func deploymentConfiguration(v *cluster.Service) *types.DeploymentConfiguration {
+func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfiguration {
 	out := &types.DeploymentConfiguration{
 		MaximumPercent: new(int32(v.MaxPercent)), MinimumHealthyPercent: new(int32(v.MinHealthy)), Strategy: types.DeploymentStrategyRolling,
 	}
@@ -120,21 +120,21 @@ func deploymentConfiguration(v *cluster.Service) *types.DeploymentConfiguration 
 	return out
 }
 
-func loadBalancersOf(in []cluster.LoadBalancer) []types.LoadBalancer {
+func loadBalancerShapes(in []cluster.LoadBalancer) []types.LoadBalancer {
 	return shape.List(in, func(l cluster.LoadBalancer) types.LoadBalancer {
 		return types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container), ContainerPort: new(int32(l.Port))}
 	})
 }
 
-func registriesOf(in []cluster.Registry) []types.ServiceRegistry {
+func registryShapes(in []cluster.Registry) []types.ServiceRegistry {
 	return shape.List(in, func(r cluster.Registry) types.ServiceRegistry {
 		return types.ServiceRegistry{
-			RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOf(r.ContainerPort), Port: portOf(r.Port),
+			RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOrNil(r.ContainerPort), Port: portOrNil(r.Port),
 		}
 	})
 }
 
-func portOf(n int) *int32 {
+func portOrNil(n int) *int32 {
 	if n == 0 {
 		return nil
 	}

@@ -34,10 +34,10 @@ func (o *tagOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// routed takes a resource's ARN apart and says whose tags they are: a service's and a task's are Berth's, those of
+// parseResource takes a resource's ARN apart and says whose tags they are: a service's and a task's are Berth's, those of
 // clusters, task definitions and container instances ECS'o.
-func (o *tagOperations) routed(resource *string) (arn cluster.ResourceARN, own bool, err error) {
-	if err := input.Required("resourceArn", resource); err != nil {
+func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN, own bool, err error) {
+	if err := input.CheckRequired("resourceArn", resource); err != nil {
 		return arn, false, err
 	}
 	if arn, err = o.ARN(*resource); err != nil {
@@ -63,26 +63,26 @@ func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, erro
 	if err := awsjson.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	arn, own, err := o.routed(in.ResourceArn)
+	arn, own, err := o.parseResource(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	if err := input.Count("tags", len(in.Tags), maxTags); err != nil {
+	if err := input.CheckCount("tags", len(in.Tags), maxTags); err != nil {
 		return nil, err
 	}
 	// What Berth's own tags say of tasks and task definitions counts from the beginning or not at all, so none may come
 	// later; a service's rules may change at any time (P8).
-	tags, err := checkTags(in.Tags, later(arn))
+	tags, err := checkTags(in.Tags, changeableTags(arn))
 	if err != nil {
 		return nil, err
 	}
 	if !own {
-		return forward[ecs.TagResourceInput](o.ecs, "TagResource", nil, nil)(ctx, body)
+		return forwardOperation[ecs.TagResourceInput](o.ecs, "TagResource", nil, nil)(ctx, body)
 	}
 	if arn.Kind == "capacity-provider" {
 		return &ecs.TagResourceOutput{}, o.providers.TagCapacityProvider(ctx, arn.Name, tags, nil)
 	}
-	return &ecs.TagResourceOutput{}, o.tags.Tag(ctx, arn, tags, nil)
+	return &ecs.TagResourceOutput{}, o.tags.TagResource(ctx, arn, tags, nil)
 }
 
 func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, error) {
@@ -90,26 +90,26 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 	if err := awsjson.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	arn, own, err := o.routed(in.ResourceArn)
+	arn, own, err := o.parseResource(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	if err := input.Count("tagKeys", len(in.TagKeys), maxTags); err != nil {
+	if err := input.CheckCount("tagKeys", len(in.TagKeys), maxTags); err != nil {
 		return nil, err
 	}
 	for _, key := range in.TagKeys {
-		_, free := later(arn)[key]
+		_, free := changeableTags(arn)[key]
 		if lower := strings.ToLower(key); !free && (strings.HasPrefix(lower, ownTags) || strings.HasPrefix(lower, awsTags)) {
 			return nil, input.Invalid("Tag %.128s cannot be removed.", key)
 		}
 	}
 	if !own {
-		return forward[ecs.UntagResourceInput](o.ecs, "UntagResource", nil, nil)(ctx, body)
+		return forwardOperation[ecs.UntagResourceInput](o.ecs, "UntagResource", nil, nil)(ctx, body)
 	}
 	if arn.Kind == "capacity-provider" {
 		return &ecs.UntagResourceOutput{}, o.providers.TagCapacityProvider(ctx, arn.Name, nil, in.TagKeys)
 	}
-	return &ecs.UntagResourceOutput{}, o.tags.Tag(ctx, arn, nil, in.TagKeys)
+	return &ecs.UntagResourceOutput{}, o.tags.TagResource(ctx, arn, nil, in.TagKeys)
 }
 
 func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) {
@@ -117,14 +117,14 @@ func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) 
 	if err := awsjson.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	arn, own, err := o.routed(in.ResourceArn)
+	arn, own, err := o.parseResource(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
 	if !own {
-		return forward[ecs.ListTagsForResourceInput](o.ecs, "ListTagsForResource", nil, nil)(ctx, body)
+		return forwardOperation[ecs.ListTagsForResourceInput](o.ecs, "ListTagsForResource", nil, nil)(ctx, body)
 	}
-	find := o.tags.Tags
+	find := o.tags.ResourceTags
 	if arn.Kind == "capacity-provider" {
 		find = func(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
 			return o.providers.CapacityProviderTags(ctx, of.Name)
@@ -137,8 +137,8 @@ func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) 
 	return &ecs.ListTagsForResourceOutput{Tags: shape.Tags(tags)}, nil
 }
 
-// later are the tags of Berth's own that may be set and removed when the resource is there already.
-func later(of cluster.ResourceARN) map[string]func(types.Tag) error {
+// changeableTags are the tags of Berth's own that may be set and removed when the resource is there already.
+func changeableTags(of cluster.ResourceARN) map[string]func(types.Tag) error {
 	switch of.Kind {
 	case "service":
 		return ruleTags

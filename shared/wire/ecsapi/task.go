@@ -35,7 +35,7 @@ func (o *taskOperations) operations() map[string]awsjson.Operation {
 }
 
 func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTaskOutput, error) {
-	if err := runFeatures(in); err != nil {
+	if err := checkRunFeatures(in); err != nil {
 		return nil, err
 	}
 	spec := operation.SubmitTasks{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "", StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
@@ -50,7 +50,7 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 		return nil, input.Invalid("startedBy must have at most 128 letters, digits, hyphens, underscores and slashes.")
 	}
 	var err error
-	if spec.Token, err = clientToken(in.ClientToken); err != nil {
+	if spec.Token, err = checkClientToken(in.ClientToken); err != nil {
 		return nil, err
 	}
 	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
@@ -61,7 +61,7 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	if spec.Params, err = input.Digest(parameters); err != nil {
 		return nil, err
 	}
-	tasks, failures, err := o.submit(ctx, spec, asked{
+	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{
 		in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints, in.PlacementStrategy, in.CapacityProviderStrategy,
 	})
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
@@ -80,17 +80,17 @@ var (
 	groups         = regexp.MustCompile(`^[!-~]{0,255}$`)
 )
 
-func runFeatures(in *ecs.RunTaskInput) error {
-	if err := input.OneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+func checkRunFeatures(in *ecs.RunTaskInput) error {
+	if err := input.CheckOneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
 		return err
 	}
-	if err := launchType(in.LaunchType); err != nil {
+	if err := checkLaunchType(in.LaunchType); err != nil {
 		return err
 	}
 	if in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0 {
 		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
 	}
-	return refuse(
+	return refuseUnserved(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"platformVersion", input.Value(in.PlatformVersion) != ""},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
@@ -101,7 +101,7 @@ func runFeatures(in *ecs.RunTaskInput) error {
 }
 
 func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
-	err := refuse(
+	err := refuseUnserved(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
 		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
@@ -115,7 +115,7 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 	if !startStartedBy.MatchString(spec.StartedBy) {
 		return nil, input.Invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
 	}
-	if err := input.Count("containerInstances", len(in.ContainerInstances), cluster.MaxStart); err != nil {
+	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), cluster.MaxStart); err != nil {
 		return nil, err
 	}
 	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
@@ -131,12 +131,12 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 		}
 		spec.Instances = append(spec.Instances, id)
 	}
-	tasks, failures, err := o.submit(ctx, spec, asked{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags, network: in.NetworkConfiguration})
+	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags, network: in.NetworkConfiguration})
 	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
-// asked is what RunTask and StartTask have in common.
-type asked struct {
+// commonInput is what RunTask and StartTask have in common.
+type commonInput struct {
 	definition  *string
 	overrides   *types.TaskOverride
 	tags        []types.Tag
@@ -146,14 +146,14 @@ type asked struct {
 	providers   []types.CapacityProviderStrategyItem
 }
 
-func (o *taskOperations) submit(ctx context.Context, spec operation.SubmitTasks, a asked) ([]types.Task, []types.Failure, error) {
+func (o *taskOperations) submitTasks(ctx context.Context, spec operation.SubmitTasks, a commonInput) ([]types.Task, []types.Failure, error) {
 	switch {
 	case strings.HasPrefix(spec.Group, "service:"):
 		return nil, nil, input.Invalid("Invalid namespace for group: service: is reserved.")
 	case !groups.MatchString(spec.Group):
 		return nil, nil, input.Invalid("group must have at most 255 characters and no spaces.")
 	}
-	if err := input.Required("taskDefinition", a.definition); err != nil {
+	if err := input.CheckRequired("taskDefinition", a.definition); err != nil {
 		return nil, nil, err
 	}
 	ref, err := o.TaskDefinition(*a.definition)
@@ -167,11 +167,11 @@ func (o *taskOperations) submit(ctx context.Context, spec operation.SubmitTasks,
 		return nil, nil, input.Invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
 	}
 	external := spec.Rules.External
-	if spec.Rules, err = placementRules(a.constraints, a.strategies, spec.Tags); err != nil {
+	if spec.Rules, err = parseRules(a.constraints, a.strategies, spec.Tags); err != nil {
 		return nil, nil, err
 	}
 	spec.Rules.External = external
-	if spec.Rules.Providers, err = providers(a.providers); err != nil {
+	if spec.Rules.Providers, err = parseStrategy(a.providers); err != nil {
 		return nil, nil, err
 	}
 	if spec.Overrides, err = shape.Overrides(a.overrides); err != nil {
@@ -180,29 +180,29 @@ func (o *taskOperations) submit(ctx context.Context, spec operation.SubmitTasks,
 	if spec.Network, err = shape.Network(a.network); err != nil {
 		return nil, nil, err
 	}
-	tasks, failed, found, err := o.scheduler.Submitted(ctx, spec)
+	tasks, failed, found, err := o.scheduler.FindSubmittedTasks(ctx, spec)
 	if err == nil && !found {
 		tasks, failed, err = o.newTasks(ctx, spec, ref)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	out := o.shapes(ctx, spec.Cluster, tasks)
+	out := o.taskShapes(ctx, spec.Cluster, tasks)
 	for n := range out {
 		out[n].Tags = shape.Tags(tasks[n].Tags)
 	}
-	return out, failures(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
+	return out, failureShapes(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
 }
 
 func (o *taskOperations) newTasks(ctx context.Context, spec operation.SubmitTasks, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
-	if spec.TaskDefinition, err = o.definitions.usable(ctx, ref, spec.Overrides); err != nil {
+	if spec.TaskDefinition, err = o.definitions.checkUsable(ctx, ref, spec.Overrides); err != nil {
 		return nil, nil, err
 	}
-	d, err := o.definitions.described(ctx, spec.TaskDefinition)
+	d, err := o.definitions.cachedDefinition(ctx, spec.TaskDefinition)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := compatible(d, spec.Rules.External); err != nil && (spec.Kind == cluster.RunTask || compatible(d, true) != nil) { // StartTask names the instance
+	if err := checkCompatible(d, spec.Rules.External); err != nil && (spec.Kind == cluster.RunTask || checkCompatible(d, true) != nil) { // StartTask names the instance
 		return nil, nil, err
 	}
 	return o.scheduler.SubmitTasks(ctx, spec)
@@ -213,7 +213,7 @@ func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := input.Required("task", in.Task); err != nil {
+	if err := input.CheckRequired("task", in.Task); err != nil {
 		return nil, err
 	}
 	id, err := o.TaskID(clusterName, *in.Task)
@@ -227,7 +227,7 @@ func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.StopTaskOutput{Task: &o.shapes(ctx, clusterName, []*cluster.Task{t})[0]}, nil
+	return &ecs.StopTaskOutput{Task: &o.taskShapes(ctx, clusterName, []*cluster.Task{t})[0]}, nil
 }
 
 func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
@@ -235,11 +235,11 @@ func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTask
 	if err != nil {
 		return nil, err
 	}
-	if err := input.Count("tasks", len(in.Tasks), maxTasks); err != nil {
+	if err := input.CheckCount("tasks", len(in.Tasks), maxTasks); err != nil {
 		return nil, err
 	}
 	for _, field := range in.Include {
-		if err := input.OneOf("include", field, field.Values()); err != nil {
+		if err := input.CheckOneOf("include", field, field.Values()); err != nil {
 			return nil, err
 		}
 	}
@@ -253,7 +253,7 @@ func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTask
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.DescribeTasksOutput{Tasks: o.shapes(ctx, clusterName, found), Failures: failures(o.Account, clusterName, "task", missing)}
+	out := &ecs.DescribeTasksOutput{Tasks: o.taskShapes(ctx, clusterName, found), Failures: failureShapes(o.Account, clusterName, "task", missing)}
 	for n := range out.Tasks {
 		if slices.Contains(in.Include, types.TaskFieldTags) {
 			out.Tasks[n].Tags = shape.Tags(found[n].Tags)
@@ -266,7 +266,7 @@ func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTask
 const pageTasks = 100
 
 func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
-	q, err := o.taskQuery(in)
+	q, err := o.parseListTasks(in)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	}
 	out := &ecs.ListTasksOutput{TaskArns: []string{}}
 	// ECS never sets a desired status of PENDING, and no task here has another launch type.
-	if _, nobody := external(in.LaunchType); len(ids) == 0 || nobody || in.DesiredStatus == types.DesiredStatusPending {
+	if _, nobody := parseExternal(in.LaunchType); len(ids) == 0 || nobody || in.DesiredStatus == types.DesiredStatusPending {
 		return out, nil
 	}
 	for _, id := range ids {
@@ -292,12 +292,12 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	return out, nil
 }
 
-func (o *taskOperations) taskQuery(in *ecs.ListTasksInput) (q operation.ListTasks, err error) {
+func (o *taskOperations) parseListTasks(in *ecs.ListTasksInput) (q operation.ListTasks, err error) {
 	q = operation.ListTasks{Family: input.Value(in.Family), StartedBy: input.Value(in.StartedBy), Desired: cluster.TaskStatus(in.DesiredStatus)}
 	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return q, err
 	}
-	q.External, _ = external(in.LaunchType)
+	q.External, _ = parseExternal(in.LaunchType)
 	if q.Limit, err = input.PageSize(in.MaxResults, pageTasks); err != nil {
 		return q, err
 	}
@@ -311,10 +311,10 @@ func (o *taskOperations) taskQuery(in *ecs.ListTasksInput) (q operation.ListTask
 			return q, err
 		}
 	}
-	if err := input.OneOf("desiredStatus", in.DesiredStatus, in.DesiredStatus.Values()); err != nil {
+	if err := input.CheckOneOf("desiredStatus", in.DesiredStatus, in.DesiredStatus.Values()); err != nil {
 		return q, err
 	}
-	if err := input.OneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
 		return q, err
 	}
 	switch {
@@ -323,5 +323,5 @@ func (o *taskOperations) taskQuery(in *ecs.ListTasksInput) (q operation.ListTask
 	case q.StartedBy != "" && q.Family+q.Service+q.Instance+string(in.LaunchType) != "":
 		return q, input.Invalid("startedBy must be the only filter.")
 	}
-	return q, refuse(unserved{"daemonName", input.Value(in.DaemonName) != ""})
+	return q, refuseUnserved(unserved{"daemonName", input.Value(in.DaemonName) != ""})
 }

@@ -12,20 +12,20 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// shapes are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
+// taskShapes are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
 // answer they are left out, as capacity providers are that cannot be read.
-func (o *taskOperations) shapes(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
-	zones := o.zones.of(ctx, clusterName, tasks)
+func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
+	zones := o.zones.zonesOf(ctx, clusterName, tasks)
 	launches, _ := o.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
 	out := make([]types.Task, 0, len(tasks))
 	for _, t := range tasks {
 		v := taskShape(o.Account, t)
-		v.CapacityProviderName, v.LaunchType = shape.Text(launches[t.ID].Provider), launchedOn(launches[t.ID].External)
+		v.CapacityProviderName, v.LaunchType = shape.Text(launches[t.ID].Provider), launchTypeShape(launches[t.ID].External)
 		if t.Instance != "" {
 			v.ContainerInstanceArn = new(o.Account.ARN("container-instance", clusterName, t.Instance))
 			v.AvailabilityZone = shape.Text(zones[t.Instance])
 		}
-		if d, err := o.definitions.described(ctx, t.TaskDefinition); err == nil {
+		if d, err := o.definitions.cachedDefinition(ctx, t.TaskDefinition); err == nil {
 			addContainers(o.Account, &v, t, d)
 		}
 		out = append(out, v)
@@ -36,8 +36,8 @@ func (o *taskOperations) shapes(ctx context.Context, clusterName string, tasks [
 // AttributeECSTask is the task attribute that has the ARN by which ECS itself knows the task.
 const AttributeECSTask = "berth.ecs-task-arn"
 
-// failures are a list's failures with full ARNs; those of another kind come with theirs, or with none.
-func failures(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
+// failureShapes are a list's failures with full ARNs; those of another kind come with theirs, or with none.
+func failureShapes(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
 	return shape.List(failed, func(f cluster.Failure) types.Failure {
 		arn := f.ARN
 		if arn != "" && !strings.HasPrefix(arn, "arn:") {
@@ -60,7 +60,7 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(account.ARN("cluster", t.Cluster)),
 		TaskDefinitionArn: new(account.ARN("task-definition", t.TaskDefinition)),
 		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
-		Group: shape.Text(t.Group), StartedBy: shape.Text(startedBy), HealthStatus: health(t),
+		Group: shape.Text(t.Group), StartedBy: shape.Text(startedBy), HealthStatus: healthShape(t),
 		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
 		CreatedAt: shape.Instant(t.CreatedAt.Time()), StartedAt: shape.Instant(t.Started.Time()), StoppedAt: shape.Instant(t.Stopped.Time()),
 		StopCode: stopCode(t), StoppedReason: shape.Text(t.Reason), Version: t.Rev,
@@ -81,7 +81,7 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 	return v
 }
 
-func health(t *cluster.Task) types.HealthStatus {
+func healthShape(t *cluster.Task) types.HealthStatus {
 	if t.Health == cluster.UnknownHealth {
 		return types.HealthStatusUnknown
 	}
@@ -95,15 +95,15 @@ func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *t
 	exit := t.ExitCode
 	for _, c := range d.ContainerDefinitions {
 		own := types.Container{
-			ContainerArn: new(account.ARN("container", t.Cluster, t.ID, hyphened(cluster.Digest(t.ID, input.Value(c.Name))))),
+			ContainerArn: new(account.ARN("container", t.Cluster, t.ID, formatUUID(cluster.Digest(t.ID, input.Value(c.Name))))),
 			TaskArn:      v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
 			HealthStatus: types.HealthStatusUnknown, Cpu: new(strconv.Itoa(int(c.Cpu))),
 			NetworkBindings: []types.NetworkBinding{}, NetworkInterfaces: []types.NetworkInterface{},
 		}
 		if c.HealthCheck != nil {
-			own.HealthStatus = health(t)
+			own.HealthStatus = healthShape(t)
 		}
-		own.Memory, own.MemoryReservation = megabytes(c.Memory), megabytes(c.MemoryReservation)
+		own.Memory, own.MemoryReservation = formatMiB(c.Memory), formatMiB(c.MemoryReservation)
 		if essential := c.Essential == nil || *c.Essential; essential && exit != nil {
 			own.ExitCode, exit = new(int32(*exit)), nil
 		}
@@ -133,14 +133,14 @@ func containerStatus(t *cluster.Task) cluster.TaskStatus {
 	return cluster.TaskPending
 }
 
-func megabytes(n *int32) *string {
+func formatMiB(n *int32) *string {
 	if n == nil {
 		return nil
 	}
 	return new(strconv.Itoa(int(*n)))
 }
 
-// hyphened is 32 hex digits as a UUID.
-func hyphened(s string) string {
+// formatUUID is 32 hex digits as a UUID.
+func formatUUID(s string) string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }

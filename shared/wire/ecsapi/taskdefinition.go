@@ -23,12 +23,12 @@ type definitionOperations struct {
 
 func (o *definitionOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"RegisterTaskDefinition":     forward(o.ecs, "RegisterTaskDefinition", o.checkRegister, nil),
-		"DescribeTaskDefinition":     forward(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition, nil),
-		"ListTaskDefinitions":        forward[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil, nil),
-		"ListTaskDefinitionFamilies": forward[ecs.ListTaskDefinitionFamiliesInput](o.ecs, "ListTaskDefinitionFamilies", nil, nil),
-		"DeregisterTaskDefinition":   forward(o.ecs, "DeregisterTaskDefinition", o.checkDeregister, o.deregistered),
-		"DeleteTaskDefinitions":      forward(o.ecs, "DeleteTaskDefinitions", o.checkDeleteDefinitions, o.deletedDefinitions),
+		"RegisterTaskDefinition":     forwardOperation(o.ecs, "RegisterTaskDefinition", o.checkRegister, nil),
+		"DescribeTaskDefinition":     forwardOperation(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition, nil),
+		"ListTaskDefinitions":        forwardOperation[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil, nil),
+		"ListTaskDefinitionFamilies": forwardOperation[ecs.ListTaskDefinitionFamiliesInput](o.ecs, "ListTaskDefinitionFamilies", nil, nil),
+		"DeregisterTaskDefinition":   forwardOperation(o.ecs, "DeregisterTaskDefinition", o.checkDeregister, o.noteDeregistered),
+		"DeleteTaskDefinitions":      forwardOperation(o.ecs, "DeleteTaskDefinitions", o.checkDeleteDefinitions, o.noteDeleted),
 	}
 }
 
@@ -44,11 +44,11 @@ func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.Register
 	if err != nil {
 		return err
 	}
-	return o.roles.check(d.Roles)
+	return o.roles.checkPassable(d.Roles)
 }
 
 func (o *definitionOperations) checkDefinition(ref *string) error {
-	if err := input.Required("taskDefinition", ref); err != nil {
+	if err := input.CheckRequired("taskDefinition", ref); err != nil {
 		return err
 	}
 	_, err := o.TaskDefinition(*ref)
@@ -64,7 +64,7 @@ func (o *definitionOperations) checkDeregister(_ context.Context, in *ecs.Deregi
 }
 
 func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs.DeleteTaskDefinitionsInput) error {
-	if err := input.Count("taskDefinitions", len(in.TaskDefinitions), 10); err != nil {
+	if err := input.CheckCount("taskDefinitions", len(in.TaskDefinitions), 10); err != nil {
 		return err
 	}
 	for _, ref := range in.TaskDefinitions {
@@ -75,27 +75,27 @@ func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs
 	return nil
 }
 
-func (o *definitionOperations) deregistered(ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, answer []byte) ([]byte, error) {
+func (o *definitionOperations) noteDeregistered(ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, answer []byte) ([]byte, error) {
 	var out ecs.DeregisterTaskDefinitionOutput
 	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
 		return nil, err
 	}
-	return answer, o.ended(ctx, out.TaskDefinition)
+	return answer, o.noteEnded(ctx, out.TaskDefinition)
 }
 
-func (o *definitionOperations) deletedDefinitions(ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, answer []byte) ([]byte, error) {
+func (o *definitionOperations) noteDeleted(ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, answer []byte) ([]byte, error) {
 	var out ecs.DeleteTaskDefinitionsOutput
 	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
 		return nil, err
 	}
 	var failed []error
 	for _, d := range out.TaskDefinitions {
-		failed = append(failed, o.ended(ctx, &d))
+		failed = append(failed, o.noteEnded(ctx, &d))
 	}
 	return answer, errors.Join(failed...)
 }
 
-func (o *definitionOperations) ended(ctx context.Context, d *types.TaskDefinition) error {
+func (o *definitionOperations) noteEnded(ctx context.Context, d *types.TaskDefinition) error {
 	if d == nil {
 		return errors.New("ECS named no task definition")
 	}

@@ -8,8 +8,8 @@ type unserved struct {
 	used bool
 }
 
-// refuse names the first member in use that is not served: nothing is ignored silently.
-func refuse(members ...unserved) error {
+// refuseUnserved names the first member in use that is not served: nothing is ignored silently.
+func refuseUnserved(members ...unserved) error {
 	for _, m := range members {
 		if m.used {
 			return input.Unsupported(m.name)

@@ -26,8 +26,8 @@ type Forwarder interface {
 	Forward(ctx context.Context, op string, body []byte) (status int, answer []byte, err error)
 }
 
-// call asks ECS itself and reads the answer. Errors of the API are [cluster.Error].
-func (u upstream) call(ctx context.Context, op string, in, out any) error {
+// callECS asks ECS itself and reads the answer. Errors of the API are [cluster.Error].
+func (u upstream) callECS(ctx context.Context, op string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("asking ECS for %s: %w", op, err)
@@ -37,7 +37,7 @@ func (u upstream) call(ctx context.Context, op string, in, out any) error {
 		return fmt.Errorf("asking ECS for %s: %w", op, err)
 	}
 	if status != http.StatusOK {
-		return refusal(status, answer)
+		return decodeError(status, answer)
 	}
 	o, ok := out.(smithy.Deserializable)
 	if !ok {
@@ -46,8 +46,8 @@ func (u upstream) call(ctx context.Context, op string, in, out any) error {
 	return awsjson.DecodeAnswer(answer, o)
 }
 
-// refusal is an error in the protocol as [cluster.Error].
-func refusal(status int, answer []byte) error {
+// decodeError is an error in the protocol as [cluster.Error].
+func decodeError(status int, answer []byte) error {
 	var e struct {
 		Type    string `json:"__type"`
 		Message string `json:"message"`
@@ -58,10 +58,10 @@ func refusal(status int, answer []byte) error {
 	return cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message)
 }
 
-// forward is an operation that ECS carries out: the request is checked, passed on as it came and, where ECS carried it out,
+// forwardOperation is an operation that ECS carries out: the request is checked, passed on as it came and, where ECS carried it out,
 // followed up. then may change the answer; what it fails to do is not the caller's concern, as events and sweeps make up
 // for it. check and then may be nil.
-func forward[I any](
+func forwardOperation[I any](
 	u upstream, op string, check func(context.Context, *I) error, then func(ctx context.Context, in *I, answer []byte) ([]byte, error),
 ) awsjson.Operation {
 	return func(ctx context.Context, body []byte) (any, error) {

@@ -15,8 +15,8 @@ type zones struct {
 	kept cache[string] // by cluster/instance
 }
 
-// of are the availability zones of the tasks' instances, as far as ECS says.
-func (z *zones) of(ctx context.Context, clusterName string, tasks []*cluster.Task) map[string]string {
+// zonesOf are the availability zones of the tasks' instances, as far as ECS says.
+func (z *zones) zonesOf(ctx context.Context, clusterName string, tasks []*cluster.Task) map[string]string {
 	out := map[string]string{}
 	var unknown []string
 	for _, t := range tasks {
@@ -33,7 +33,7 @@ func (z *zones) of(ctx context.Context, clusterName string, tasks []*cluster.Tas
 	}
 	var answer ecs.DescribeContainerInstancesOutput
 	in := map[string]any{"cluster": clusterName, "containerInstances": unknown}
-	if err := z.ecs.call(ctx, "DescribeContainerInstances", in, &answer); err != nil {
+	if err := z.ecs.callECS(ctx, "DescribeContainerInstances", in, &answer); err != nil {
 		return out // a zone is not worth an error
 	}
 	for _, i := range answer.ContainerInstances {

@@ -61,21 +61,21 @@ func NewHandler(account cluster.Account, g NodeGroups, loopback bool, log *slog.
 // ServeHTTP answers a request whose path is below /clusters/.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{query: r.URL.Query()}
-	answer, err := h.answer(w, r, c)
+	answer, err := h.answerRequest(w, r, c)
 	status := http.StatusOK
 	if err != nil {
-		status, answer = failure(w, c, err)
+		status, answer = encodeError(w, c, err)
 	}
-	transport.Respond(w, contentType, status, answer)
+	transport.WriteAnswer(w, contentType, status, answer)
 }
 
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
+func (h *Handler) answerRequest(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
 	if h.loopback {
 		if err := transport.CheckLoopback(r); err != nil {
 			return nil, err
 		}
 	}
-	name, serve, err := h.route(r, c)
+	name, serve, err := h.findRoute(r, c)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 		return nil, err
 	}
 	var out any
-	err = transport.Guard(r.Context(), h.log, name, func() (err error) {
+	err = transport.RunGuarded(r.Context(), h.log, name, func() (err error) {
 		out, err = serve(r.Context(), c)
 		return err
 	})
@@ -94,8 +94,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 	return json.Marshal(out)
 }
 
-// route finds the operation of a request and reads its path.
-func (h *Handler) route(r *http.Request, c *call) (string, func(context.Context, *call) (any, error), error) {
+// findRoute finds the operation of a request and reads its path.
+func (h *Handler) findRoute(r *http.Request, c *call) (string, func(context.Context, *call) (any, error), error) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), Prefix), "/")
 	for i, p := range parts {
 		plain, err := url.PathUnescape(p)
@@ -107,7 +107,7 @@ func (h *Handler) route(r *http.Request, c *call) (string, func(context.Context,
 	c.cluster = parts[0]
 	for _, route := range h.routes {
 		pattern := strings.Split(route.path, "/")
-		if route.method != r.Method || len(pattern) != len(parts)-1 || !c.match(pattern, parts[1:]) {
+		if route.method != r.Method || len(pattern) != len(parts)-1 || !c.matchPath(pattern, parts[1:]) {
 			continue
 		}
 		return route.name, route.serve, nil
@@ -116,7 +116,7 @@ func (h *Handler) route(r *http.Request, c *call) (string, func(context.Context,
 		r.Method, r.URL.Path)
 }
 
-func (c *call) match(pattern, parts []string) bool {
+func (c *call) matchPath(pattern, parts []string) bool {
 	group, update := c.query.Get("nodegroupName"), ""
 	for i, p := range pattern {
 		switch p {
@@ -133,8 +133,8 @@ func (c *call) match(pattern, parts []string) bool {
 	return true
 }
 
-// failure is an error in REST-JSON, with the codes and the HTTP statuses of the EKS API.
-func failure(w http.ResponseWriter, c *call, err error) (status int, answer []byte) {
+// encodeError is an error in REST-JSON, with the codes and the HTTP statuses of the EKS API.
+func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer []byte) {
 	e := transport.PublicError(err)
 	code, message := e.Code, e.Message
 	status = http.StatusBadRequest
@@ -163,8 +163,8 @@ func failure(w http.ResponseWriter, c *call, err error) (status int, answer []by
 	return status, answer
 }
 
-// limit is how many items a page of a list has.
-func (c *call) limit() (int, error) {
+// pageSize is how many items a page of a list has.
+func (c *call) pageSize() (int, error) {
 	given := c.query.Get("maxResults")
 	if given == "" {
 		return maxPage, nil

@@ -15,12 +15,12 @@ import (
 // or update that is not there ClusterNotFoundException and ResourceNotFoundException.
 type NodeGroups interface {
 	CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error)
-	NodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
+	DescribeNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
 	ListNodeGroups(ctx context.Context, q operation.ListNodeGroups) (names []string, more bool, err error)
 	UpdateNodeGroupConfig(ctx context.Context, change operation.UpdateNodeGroupConfig) (*cluster.Update, error)
 	UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error)
 	DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
-	NodeGroupUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error)
+	DescribeUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error)
 	ListNodeGroupUpdates(ctx context.Context, q operation.ListNodeGroups) (ids []string, more bool, err error)
 }
 
@@ -72,15 +72,15 @@ type createInput struct {
 	WarmPoolConfig     json.RawMessage   `json:"warmPoolConfig"`
 }
 
-// unserved refuses what a node group of container instances does not have: the Auto Scaling group and its launch template
+// checkUnserved refuses what a node group of container instances does not have: the Auto Scaling group and its launch template
 // say it.
-func (in *createInput) unserved() error {
+func (in *createInput) checkUnserved() error {
 	for _, m := range []struct {
 		name  string
 		given bool
 	}{
-		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0}, {"remoteAccess", given(in.RemoteAccess)},
-		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", given(in.NodeRepairConfig)}, {"warmPoolConfig", given(in.WarmPoolConfig)},
+		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0}, {"remoteAccess", isGiven(in.RemoteAccess)},
+		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", isGiven(in.NodeRepairConfig)}, {"warmPoolConfig", isGiven(in.WarmPoolConfig)},
 		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
 	} {
 		if m.given {
@@ -90,7 +90,7 @@ func (in *createInput) unserved() error {
 	return nil
 }
 
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 type nodegroupOutput struct {
 	Nodegroup *nodegroup `json:"nodegroup"`
@@ -145,7 +145,7 @@ func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
 		return nil, err
 	}
-	spec, err := in.spec(c)
+	spec, err := in.parse(c)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
-func (in *createInput) spec(c *call) (*operation.CreateNodeGroup, error) {
-	if err := in.unserved(); err != nil {
+func (in *createInput) parse(c *call) (*operation.CreateNodeGroup, error) {
+	if err := in.checkUnserved(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -245,14 +245,14 @@ func (t *launchTemplate) read() (*cluster.TemplateRef, error) {
 }
 
 func (e *server) describeNodegroup(ctx context.Context, c *call) (any, error) {
-	return e.one(ctx, c, e.groups.NodeGroup)
+	return e.onNodegroup(ctx, c, e.groups.DescribeNodeGroup)
 }
 
 func (e *server) deleteNodegroup(ctx context.Context, c *call) (any, error) {
-	return e.one(ctx, c, e.groups.DeleteNodeGroup)
+	return e.onNodegroup(ctx, c, e.groups.DeleteNodeGroup)
 }
 
-func (e *server) one(ctx context.Context, c *call, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)) (any, error) {
+func (e *server) onNodegroup(ctx context.Context, c *call, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)) (any, error) {
 	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
 		return nil, err
 	}
@@ -263,11 +263,11 @@ func (e *server) one(ctx context.Context, c *call, do func(ctx context.Context, 
 	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
-// page is one page of a list: the names and the token that continues it.
-func (c *call) page(ctx context.Context, list string, read func(context.Context, operation.ListNodeGroups) ([]string, bool, error)) ([]string, *string, error) {
+// readPage is one page of a list: the names and the token that continues it.
+func (c *call) readPage(ctx context.Context, list string, read func(context.Context, operation.ListNodeGroups) ([]string, bool, error)) ([]string, *string, error) {
 	q := operation.ListNodeGroups{Cluster: c.cluster, NodeGroup: c.nodeGroup}
 	var err error
-	if q.Limit, err = c.limit(); err != nil {
+	if q.Limit, err = c.pageSize(); err != nil {
 		return nil, nil, err
 	}
 	list += " of " + c.cluster + "/" + c.nodeGroup
@@ -286,7 +286,7 @@ func (e *server) listNodegroups(ctx context.Context, c *call) (any, error) {
 	if err := checkClusterName(c.cluster); err != nil {
 		return nil, err
 	}
-	found, next, err := c.page(ctx, "node groups", e.groups.ListNodeGroups)
+	found, next, err := c.readPage(ctx, "node groups", e.groups.ListNodeGroups)
 	if err != nil {
 		return nil, err
 	}

@@ -101,8 +101,8 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 		ScalingConfig: scalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
 		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: g.Labels, Tags: g.Tags,
 		Resources:    resources{[]autoScalingGroup{{g.AutoScalingGroup}}},
-		Health:       issues(g.Issues),
-		UpdateConfig: updateConfigOut(g.Config),
+		Health:       healthShape(g.Issues),
+		UpdateConfig: updateConfigShape(g.Config),
 	}
 	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {
 		out.LaunchTemplate = &launchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName, Version: g.Target.SourceVersion}
@@ -110,11 +110,11 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 	return out
 }
 
-func issues(of []cluster.NodeGroupIssue) health {
+func healthShape(of []cluster.NodeGroupIssue) health {
 	return health{shape.List(of, func(i cluster.NodeGroupIssue) issue { return issue{string(i.Code), i.Message, orEmpty(i.Resources)} })}
 }
 
-func updateConfigOut(c cluster.UpdateConfig) (out updateConfig) {
+func updateConfigShape(c cluster.UpdateConfig) (out updateConfig) {
 	strategy := string(c.Strategy)
 	if strategy == "" {
 		strategy = string(cluster.UpdateDefault)
@@ -128,7 +128,7 @@ func updateConfigOut(c cluster.UpdateConfig) (out updateConfig) {
 	return out
 }
 
-func updateOut(u *cluster.Update) *update {
+func updateShape(u *cluster.Update) *update {
 	return &update{
 		ID: u.ID, Status: string(u.Status), Type: string(u.Type), CreatedAt: epochSeconds(u.CreatedAt),
 		Params: shape.List(u.Params, func(p cluster.UpdateParam) param { return param{p.Type, p.Value} }),

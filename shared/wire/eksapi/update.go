@@ -41,7 +41,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 	for name, raw := range map[string]json.RawMessage{
 		"labels": in.Labels, "taints": in.Taints, "nodeRepairConfig": in.NodeRepairConfig, "warmPoolConfig": in.WarmPoolConfig,
 	} {
-		if given(raw) {
+		if isGiven(raw) {
 			return nil, input.Invalid("%s is not supported: only scalingConfig and updateConfig can be changed.", name)
 		}
 	}
@@ -65,7 +65,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 	if change.Params, err = input.Digest(plain); err != nil {
 		return nil, err
 	}
-	return e.update(e.groups.UpdateNodeGroupConfig(ctx, change))
+	return e.updateAnswer(e.groups.UpdateNodeGroupConfig(ctx, change))
 }
 
 func (e *server) updateNodegroupVersion(ctx context.Context, c *call) (any, error) {
@@ -73,15 +73,15 @@ func (e *server) updateNodegroupVersion(ctx context.Context, c *call) (any, erro
 	if err := awsjson.Decode(c.body, &in); err != nil {
 		return nil, err
 	}
-	change, err := in.Change(c.cluster, c.nodeGroup)
+	change, err := in.Parse(c.cluster, c.nodeGroup)
 	if err != nil {
 		return nil, err
 	}
-	return e.update(e.groups.UpdateNodeGroupVersion(ctx, change))
+	return e.updateAnswer(e.groups.UpdateNodeGroupVersion(ctx, change))
 }
 
-// Change is the update of a node group that the request asks for.
-func (in *VersionInput) Change(clusterName, nodeGroup string) (change operation.UpdateNodeGroupVersion, err error) {
+// Parse is the update of a node group that the request asks for.
+func (in *VersionInput) Parse(clusterName, nodeGroup string) (change operation.UpdateNodeGroupVersion, err error) {
 	if err := checkNames(clusterName, nodeGroup); err != nil {
 		return change, err
 	}
@@ -101,15 +101,15 @@ func (in *VersionInput) Change(clusterName, nodeGroup string) (change operation.
 	return change, err
 }
 
-func (e *server) update(u *cluster.Update, err error) (any, error) {
+func (e *server) updateAnswer(u *cluster.Update, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return updateOutput{updateOut(u)}, nil
+	return updateOutput{updateShape(u)}, nil
 }
 
-// ofNodeGroups refuses what only other updates of EKS have.
-func (c *call) ofNodeGroups() error {
+// checkNodeGroupUpdate refuses what only other updates of EKS have.
+func (c *call) checkNodeGroupUpdate() error {
 	for _, other := range []string{"addonName", "capabilityName"} {
 		if c.query.Has(other) {
 			return input.Invalid("%s is not supported: there are node groups only.", other)
@@ -119,7 +119,7 @@ func (c *call) ofNodeGroups() error {
 }
 
 func (e *server) describeUpdate(ctx context.Context, c *call) (any, error) {
-	if err := c.ofNodeGroups(); err != nil {
+	if err := c.checkNodeGroupUpdate(); err != nil {
 		return nil, err
 	}
 	if err := c.checkNames(); err != nil {
@@ -129,17 +129,17 @@ func (e *server) describeUpdate(ctx context.Context, c *call) (any, error) {
 	if !updateIDs.MatchString(c.update) || c.nodeGroup == "" {
 		return nil, cluster.Errorf(cluster.CodeResourceNotFound, "No update found for ID: %.100s", c.update)
 	}
-	return e.update(e.groups.NodeGroupUpdate(ctx, c.cluster, c.nodeGroup, c.update))
+	return e.updateAnswer(e.groups.DescribeUpdate(ctx, c.cluster, c.nodeGroup, c.update))
 }
 
 func (e *server) listUpdates(ctx context.Context, c *call) (any, error) {
-	if err := c.ofNodeGroups(); err != nil {
+	if err := c.checkNodeGroupUpdate(); err != nil {
 		return nil, err
 	}
 	if err := c.checkNames(); err != nil {
 		return nil, err
 	}
-	found, next, err := c.page(ctx, "updates", e.groups.ListNodeGroupUpdates)
+	found, next, err := c.readPage(ctx, "updates", e.groups.ListNodeGroupUpdates)
 	if err != nil {
 		return nil, err
 	}

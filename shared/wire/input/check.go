@@ -6,16 +6,16 @@ import (
 	"berth/shared/cluster"
 )
 
-// Required is the error of a member that must be there.
-func Required(member string, ref *string) error {
+// CheckRequired is the error of a member that must be there.
+func CheckRequired(member string, ref *string) error {
 	if Value(ref) == "" {
 		return Invalid("%s must not be empty.", member)
 	}
 	return nil
 }
 
-// Count checks how many items a list has.
-func Count(member string, n, most int) error {
+// CheckCount checks how many items a list has.
+func CheckCount(member string, n, most int) error {
 	switch {
 	case n == 0:
 		return Invalid("%s cannot be empty.", member)
@@ -25,8 +25,8 @@ func Count(member string, n, most int) error {
 	return nil
 }
 
-// OneOf checks a member that has a few values, or none.
-func OneOf[T ~string](member string, got T, known []T) error {
+// CheckOneOf checks a member that has a few values, or none.
+func CheckOneOf[T ~string](member string, got T, known []T) error {
 	if got == "" {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (r References) Tasks(clusterRef *string, refs []string, most int) (clusterN
 	if clusterName, err = r.ClusterName(clusterRef); err != nil {
 		return "", nil, err
 	}
-	if err := Count("tasks", len(refs), most); err != nil {
+	if err := CheckCount("tasks", len(refs), most); err != nil {
 		return "", nil, err
 	}
 	for _, ref := range refs {
@@ -51,7 +51,7 @@ func (r References) Service(clusterRef, ref *string) (clusterName, name string, 
 	if clusterName, err = r.ClusterName(clusterRef); err != nil {
 		return "", "", err
 	}
-	if err = Required("service", ref); err != nil {
+	if err = CheckRequired("service", ref); err != nil {
 		return "", "", err
 	}
 	name, err = r.NameIn(clusterName, "service", *ref)
@@ -76,7 +76,7 @@ const maxRecords = 20
 
 // Records reads ARNs of service deployments or revisions.
 func (r References) Records(member, kind string, refs []string) (out []operation.RecordRef, err error) {
-	if err := Count(member, len(refs), maxRecords); err != nil {
+	if err := CheckCount(member, len(refs), maxRecords); err != nil {
 		return nil, err
 	}
 	for _, ref := range refs {

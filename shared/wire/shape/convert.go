@@ -36,9 +36,9 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 		case "GPU":
 			out.Registered.GPUs = slices.Clone(r.StringSetValue)
 		case "PORTS":
-			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.TCP)...)
+			out.Registered.Ports = append(out.Registered.Ports, parsePorts(r.StringSetValue, cluster.TCP)...)
 		case "PORTS_UDP":
-			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.UDP)...)
+			out.Registered.Ports = append(out.Registered.Ports, parsePorts(r.StringSetValue, cluster.UDP)...)
 		case resourceENI:
 			out.Registered.ENIs = new(int(r.IntegerValue))
 		default:
@@ -68,7 +68,7 @@ func addMetric(c *cluster.Capacity, r types.Resource) {
 	c.Metrics[input.Value(r.Name)] = n
 }
 
-func ports(numbers []string, protocol cluster.Protocol) []cluster.Port {
+func parsePorts(numbers []string, protocol cluster.Protocol) []cluster.Port {
 	var out []cluster.Port
 	for _, s := range numbers {
 		if n, err := strconv.ParseUint(s, 10, 16); err == nil {
@@ -106,7 +106,7 @@ func ECSTask(t types.Task) cluster.ECSTask {
 	if t.StoppedAt != nil {
 		out.Stopped = t.StoppedAt.UTC()
 	}
-	held(&out, t)
+	addHeld(&out, t)
 	out.Address = privateAddress(t)
 	return out
 }
@@ -134,11 +134,11 @@ func privateAddress(t types.Task) string {
 // ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a static one.
 const ephemeral = 32768
 
-func held(out *cluster.ECSTask, t types.Task) {
+func addHeld(out *cluster.ECSTask, t types.Task) {
 	var cpu, memory int64
 	for _, c := range t.Containers {
-		cpu += number(input.Value(c.Cpu))
-		memory += number(cmp.Or(input.Value(c.MemoryReservation), input.Value(c.Memory)))
+		cpu += parseUnits(input.Value(c.Cpu))
+		memory += parseUnits(cmp.Or(input.Value(c.MemoryReservation), input.Value(c.Memory)))
 		out.Needs.GPUs += len(c.GpuIds)
 		if out.ExitCode == nil && c.ExitCode != nil {
 			out.ExitCode = new(int(*c.ExitCode))
@@ -160,12 +160,12 @@ func held(out *cluster.ECSTask, t types.Task) {
 			}
 		}
 	}
-	out.Needs.CPU = cmp.Or(number(input.Value(t.Cpu)), cpu) * cluster.CPUUnit
-	out.Needs.Memory = cmp.Or(number(input.Value(t.Memory)), memory)
+	out.Needs.CPU = cmp.Or(parseUnits(input.Value(t.Cpu)), cpu) * cluster.CPUUnit
+	out.Needs.Memory = cmp.Or(parseUnits(input.Value(t.Memory)), memory)
 }
 
-// number reads units that ECS sends as text; 0 where there is none.
-func number(s string) int64 {
+// parseUnits reads units that ECS sends as text; 0 where there is none.
+func parseUnits(s string) int64 {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
 		return 0

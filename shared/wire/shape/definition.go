@@ -23,8 +23,8 @@ const maxCPUMilli = 10_000_000
 
 // DefinitionTags check the tags of task definitions that are Berth's own.
 var DefinitionTags = map[string]func(types.Tag) error{
-	TagCPUMilli: func(t types.Tag) error { _, err := milli(t, 0, maxCPUMilli); return err },
-	TagGPUMilli: func(t types.Tag) error { _, err := milli(t, 1, cluster.WholeGPU-1); return err },
+	TagCPUMilli: func(t types.Tag) error { _, err := parseMilli(t, 0, maxCPUMilli); return err },
+	TagGPUMilli: func(t types.Tag) error { _, err := parseMilli(t, 1, cluster.WholeGPU-1); return err },
 }
 
 // TaskDefinition is what placement needs of a task definition. CPU and memory are the task's own size where it has one,
@@ -37,7 +37,7 @@ func TaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefi
 		OwnCPU: input.Value(d.Cpu) != "", OwnMemory: input.Value(d.Memory) != "",
 	}
 	for _, a := range d.RequiresAttributes {
-		out.Attributes = append(out.Attributes, requirement(a))
+		out.Attributes = append(out.Attributes, attributeRequirement(a))
 	}
 	out.Constraints = definitionConstraints(d.PlacementConstraints)
 	if d.NetworkMode == types.NetworkModeAwsvpc {
@@ -53,16 +53,16 @@ func TaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefi
 			return nil, err
 		}
 	}
-	if err := ownSize(out, d); err != nil {
+	if err := applyTaskSize(out, d); err != nil {
 		return nil, err
 	}
-	if err := tagged(out, tags); err != nil {
+	if err := applyTags(out, tags); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func requirement(a types.Attribute) string {
+func attributeRequirement(a types.Attribute) string {
 	if input.Value(a.Value) == "" {
 		return input.Value(a.Name)
 	}
@@ -126,7 +126,7 @@ func addPort(out *cluster.TaskDefinition, m types.PortMapping, mode types.Networ
 	return nil
 }
 
-func ownSize(out *cluster.TaskDefinition, d types.TaskDefinition) error {
+func applyTaskSize(out *cluster.TaskDefinition, d types.TaskDefinition) error {
 	if out.OwnCPU {
 		units, err := cluster.TaskCPU(*d.Cpu)
 		if err != nil {
@@ -147,18 +147,18 @@ func ownSize(out *cluster.TaskDefinition, d types.TaskDefinition) error {
 	return nil
 }
 
-// tagged lets the tags of Berth's own have the last word.
-func tagged(out *cluster.TaskDefinition, tags []types.Tag) error {
+// applyTags lets the tags of Berth's own have the last word.
+func applyTags(out *cluster.TaskDefinition, tags []types.Tag) error {
 	for _, t := range tags {
 		switch input.Value(t.Key) {
 		case TagCPUMilli:
-			n, err := milli(t, 0, maxCPUMilli)
+			n, err := parseMilli(t, 0, maxCPUMilli)
 			if err != nil {
 				return err
 			}
 			out.Needs.CPU = n * cluster.MilliVCPU
 		case TagGPUMilli:
-			n, err := milli(t, 1, cluster.WholeGPU-1)
+			n, err := parseMilli(t, 1, cluster.WholeGPU-1)
 			if err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func tagged(out *cluster.TaskDefinition, tags []types.Tag) error {
 	return nil
 }
 
-func milli(t types.Tag, least, most int64) (int64, error) {
+func parseMilli(t types.Tag, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(input.Value(t.Value), 10, 64)
 	if err != nil || n < least || n > most || strings.HasPrefix(*t.Value, "+") {
 		return 0, input.Invalid("Tag %s is %.40q, expected a whole number from %d to %d.", *t.Key, input.Value(t.Value), least, most)

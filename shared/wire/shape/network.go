@@ -19,7 +19,7 @@ func Network(in *types.NetworkConfiguration) (*cluster.Network, error) {
 		return nil, nil
 	}
 	c := in.AwsvpcConfiguration
-	if err := input.Count("subnets", len(c.Subnets), maxSubnets); err != nil {
+	if err := input.CheckCount("subnets", len(c.Subnets), maxSubnets); err != nil {
 		return nil, err
 	}
 	if len(c.SecurityGroups) > maxSecurityGroups {

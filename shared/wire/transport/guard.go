@@ -10,8 +10,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// Guard runs an operation. A panic becomes an error; faults, which callers are told nothing about, are logged.
-func Guard(ctx context.Context, log *slog.Logger, operation string, do func() error) (err error) {
+// RunGuarded runs an operation. A panic becomes an error; faults, which callers are told nothing about, are logged.
+func RunGuarded(ctx context.Context, log *slog.Logger, operation string, do func() error) (err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}

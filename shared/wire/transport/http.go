@@ -34,10 +34,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// Respond writes an answer with the headers that every answer has.
-func Respond(w http.ResponseWriter, contentType string, status int, answer []byte) {
+// WriteAnswer writes an answer with the headers that every answer has.
+func WriteAnswer(w http.ResponseWriter, contentType string, status int, answer []byte) {
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("X-Amzn-RequestId", requestID())
+	w.Header().Set("X-Amzn-RequestId", newRequestID())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(answer) // a caller who has gone does not matter
@@ -46,7 +46,7 @@ func Respond(w http.ResponseWriter, contentType string, status int, answer []byt
 // CheckLoopback refuses requests for another host than this machine, or from a page of another origin: any page that a user
 // visits could have its own name point here (DNS rebinding).
 func CheckLoopback(r *http.Request) error {
-	if !Local(r.Host) {
+	if !IsLoopback(r.Host) {
 		return cluster.Errorf(cluster.CodeAccessDenied, "The host %.100q is not this machine.", r.Host)
 	}
 	origin := r.Header.Get("Origin")
@@ -59,8 +59,8 @@ func CheckLoopback(r *http.Request) error {
 	return nil
 }
 
-// Local reports whether a host, with a port or not, is this machine by a name that nobody else can claim.
-func Local(host string) bool {
+// IsLoopback reports whether a host, with a port or not, is this machine by a name that nobody else can claim.
+func IsLoopback(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -69,8 +69,8 @@ func Local(host string) bool {
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// requestID is a random UUID.
-func requestID() string {
+// newRequestID is a random UUID.
+func newRequestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80

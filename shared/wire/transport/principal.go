@@ -8,13 +8,13 @@ import (
 
 // LogChange notes who changed something; operations that only read are not noted.
 func LogChange(ctx context.Context, log *slog.Logger, operation string) {
-	if !reads(operation) {
+	if !isReadOnly(operation) {
 		log.InfoContext(ctx, "changed through the API", "operation", operation, "principal", Principal(ctx))
 	}
 }
 
-// reads reports whether an operation changes nothing.
-func reads(name string) bool {
+// isReadOnly reports whether an operation changes nothing.
+func isReadOnly(name string) bool {
 	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Get")
 }
 
