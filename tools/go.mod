@@ -1,4 +1,4 @@
-// The tools of `make test` and `make lint`, apart from the program's own dependencies.
+// The tools of the checks, apart from the program's own dependencies.
 module berth/tools
 
 go 1.26.0
