@@ -32,6 +32,7 @@ type testLog struct {
 	ended   []endedTest
 	running map[string]bool // packages
 	over    int             // packages that have ended
+	cached  int             // of these, those whose results are from the test cache
 }
 
 // An endedTest is a test that has ended, or a package where test is empty.
@@ -60,6 +61,9 @@ func (l *testLog) add(e event) {
 		l.running[e.Package] = true
 	case "output", "build-output":
 		l.outputs[e.key()] = append(l.outputs[e.key()], e.Output)
+		if e.Test == "" && strings.HasSuffix(e.Output, "(cached)\n") {
+			l.cached++
+		}
 	case "pass":
 		delete(l.outputs, e.key())
 		fallthrough
@@ -102,6 +106,9 @@ func (l *testLog) result(log io.Writer) result {
 		}
 	}
 	res.note = fmt.Sprintf("%d tests in %d packages", len(res.passed), countTrue(packages))
+	if l.cached > 0 {
+		res.note += fmt.Sprintf(", %d of them unchanged", l.cached)
+	}
 	if n := len(res.skipped); n > 0 {
 		res.note += fmt.Sprintf(", %d skipped", n)
 	}

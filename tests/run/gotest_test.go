@@ -90,6 +90,15 @@ func TestLog(t *testing.T) {
 			t.Errorf("got %+v", res.skipped)
 		}
 	})
+	t.Run("CountsThePackagesFromTheCache", func(t *testing.T) {
+		res, _ := readLog(t, `{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t(cached)\n"}
+{"Action":"pass","Package":"p"}
+`)
+		if want := "1 tests in 1 packages, 1 of them unchanged"; res.note != want {
+			t.Errorf("note %q, want %q", res.note, want)
+		}
+	})
 	t.Run("KeepsLinesOfTheGoCommand", func(t *testing.T) {
 		if _, log := readLog(t, "go: downloading\n"); log != "go: downloading\n" {
 			t.Errorf("log %q", log)

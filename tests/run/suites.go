@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,9 @@ func (r *runner) shortTests(ctx context.Context, log io.Writer) result {
 		return failed(log, err)
 	}
 	return r.goTest(testRun{
-		step: shortTestStep, flags: []string{"-short", parallelTests, timeout}, packages: inTestOrder(packages),
+		step: shortTestStep, packages: inTestOrder(packages),
+		// One package more than there are processors, as the end-to-end tests mostly wait.
+		flags: []string{"-short", parallelTests, timeout, fmt.Sprintf("-p=%d", runtime.NumCPU()+1)},
 	})(ctx, log)
 }
 
