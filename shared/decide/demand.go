@@ -28,6 +28,20 @@ func (d *demand) request(view *clusterView, provider string, n int) placement.Re
 	return r
 }
 
+// demandProviders returns the capacity provider of each task of the demand.
+func demandProviders(view *clusterView, d *demand) []string {
+	if len(d.service.Providers) == 0 {
+		return make([]string, d.count())
+	}
+	counts := map[string]int{}
+	for _, t := range view.snap.Owned(d.service.Short) {
+		if t.Active() && t.Holds() && t.Revision == d.revision.ID {
+			counts[view.providerOf(d.service, t)]++
+		}
+	}
+	return AssignProviders(d.service.Providers, counts, d.count())
+}
+
 // serviceDemands returns what the service's plan wants placed, most urgent first, without revisions that are held back.
 func serviceDemands(view *clusterView, s *cluster.Service, p *service.Plan) []*demand {
 	var demands []*demand

@@ -70,20 +70,6 @@ func CountByProvider(snap *snapshot.Snapshot, owner, revision string) map[string
 	return counts
 }
 
-// demandProviders returns the capacity provider of each task of the demand.
-func demandProviders(view *clusterView, d *demand) []string {
-	if len(d.service.Providers) == 0 {
-		return make([]string, d.count())
-	}
-	counts := map[string]int{}
-	for _, t := range view.snap.Owned(d.service.Short) {
-		if t.Active() && t.Holds() && t.Revision == d.revision.ID {
-			counts[view.providerOf(d.service, t)]++
-		}
-	}
-	return AssignProviders(d.service.Providers, counts, d.count())
-}
-
 // strategyProviders returns the capacity providers of the service's strategy, or one empty name, for any instance, if it has none.
 func strategyProviders(s *cluster.Service) []string {
 	if len(s.Providers) == 0 {

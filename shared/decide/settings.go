@@ -6,6 +6,9 @@ import (
 	service "berth/shared/service"
 )
 
+// KeepHistory is how long service deployments and revisions can be looked up (ECS Developer Guide, "Service deployments").
+const KeepHistory = 90 * 24 * time.Hour
+
 // Limits are the settings that bound what a decision about a service does.
 func (s *Settings) Limits() service.Limits {
 	return service.Limits{BackoffLadder: s.Ladder, StabilizeFor: s.SettleHealthy, RestartGap: s.RestartGap, ReplacePercent: s.Wave, RetryRefused: s.Recheck, RetryRefusedMax: s.RecheckMax}
