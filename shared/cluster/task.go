@@ -65,9 +65,6 @@ type TaskSpec struct {
 	CreatedAt     Instant           `json:"ca"`
 	// WaitUntil ends the wait in PROVISIONING; zero waits for ever.
 	WaitUntil Instant `json:"wu,omitzero"`
-	// Foreign marks a task that somebody else started on a known instance. It holds capacity and
-	// nothing else.
-	Foreign bool `json:"fo,omitempty"`
 }
 
 // TaskAssignment says where a task runs and whether it should. Placement writes it, except for the
@@ -78,27 +75,33 @@ type TaskAssignment struct {
 	Instance string `json:"in,omitempty"`
 	GPUs     []int  `json:"gd,omitempty"` // positions of the devices it was given
 	Batch    string `json:"ba,omitempty"` // startedBy at ECS, see [StartedBy]
-	// Counted marks a failed start that its deployment's circuit breaker has counted.
-	Counted bool `json:"cd,omitempty"`
 
-	// Attempt and ClaimedAt are the claim: which attempt to start the task this is, and when it
-	// began.
-	Attempt   int32   `json:"at,omitempty"`
+	// ClaimedAt is when dispatch claimed the task to start it, see [TaskReport.Attempt].
 	ClaimedAt Instant `json:"cl,omitzero"`
 }
 
-// TaskReport is what ECS, or the task itself, last reported.
+// TaskReport is what became of the task: what ECS, or the task itself, last reported, and dispatch's
+// last attempt to start it.
 type TaskReport struct {
 	// Last is the lastStatus. It is empty until the first report that is kept; PENDING is not kept.
-	Last     TaskStatus `json:"la,omitempty"`
-	Version  int64      `json:"ve,omitempty"` // of the event that last changed it
-	ECSID    string     `json:"ei,omitempty"` // ECS's own task id
-	Health   Health     `json:"he,omitempty"`
-	Started  Instant    `json:"sa,omitzero"`
-	Stopped  Instant    `json:"so,omitzero"`
-	StopCode string     `json:"sc,omitempty"`
-	Reason   string     `json:"rs,omitempty"`
-	ExitCode *int       `json:"ex,omitempty"`
+	Last    TaskStatus `json:"la,omitempty"`
+	Version int64      `json:"ve,omitempty"` // of the event that last changed it
+	ECSID   string     `json:"ei,omitempty"` // ECS's own task id
+	// Health, Foreign, Counted and Attempt stand side by side because they share one word of memory:
+	// a snapshot holds hundreds of thousands of tasks.
+	Health Health `json:"he,omitempty"`
+	// Foreign marks a task that somebody else started on a known instance. It holds capacity and
+	// nothing else.
+	Foreign bool `json:"fo,omitempty"`
+	// Counted marks a failed start that its deployment's circuit breaker has counted.
+	Counted bool `json:"cd,omitempty"`
+	// Attempt is the attempt to start the task that dispatch has claimed last, from 1.
+	Attempt  int32   `json:"at,omitempty"`
+	Started  Instant `json:"sa,omitzero"`
+	Stopped  Instant `json:"so,omitzero"`
+	StopCode string  `json:"sc,omitempty"`
+	Reason   string  `json:"rs,omitempty"`
+	ExitCode *int    `json:"ex,omitempty"`
 	// Reported are the loads that the task itself reported, per metric (P10). For other metrics its
 	// default load holds.
 	Reported map[string]int64 `json:"ld,omitempty"`

@@ -112,11 +112,12 @@ func drawTask(t *rapid.T, key state.Key) *cluster.Task {
 			CreatedAt: cluster.At(t0),
 		},
 		TaskAssignment: cluster.TaskAssignment{
-			Desired: rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
-			Attempt: rapid.Int32Range(0, 2).Draw(t, "attempt"), ClaimedAt: cluster.At(drawTime(t, "claimed")),
+			Desired:   rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
+			ClaimedAt: cluster.At(drawTime(t, "claimed")),
 		},
 		TaskReport: cluster.TaskReport{
-			Last: drawStatus(t, "last"), Version: int64(rapid.IntRange(0, 2).Draw(t, "version")),
+			Attempt: rapid.Int32Range(0, 2).Draw(t, "attempt"),
+			Last:    drawStatus(t, "last"), Version: int64(rapid.IntRange(0, 2).Draw(t, "version")),
 			ECSID: words.Draw(t, "ecs id"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "health")),
 			Started: cluster.At(drawTime(t, "started")), Stopped: cluster.At(drawTime(t, "stopped")),
 			StopCode: words.Draw(t, "code"), Reason: words.Draw(t, "reason"), ExitCode: drawExit(t),

@@ -232,10 +232,11 @@ func TestStreamFilterSeesAttributeValues(t *testing.T) {
 		return &cluster.Task{
 			Head: cluster.Head{Cluster: "c", Rev: rev},
 			TaskSpec: cluster.TaskSpec{
-				ID: "t", Owner: "o", Foreign: true, Needs: cluster.Resources{CPU: 250},
+				ID: "t", Owner: "o", Needs: cluster.Resources{CPU: 250},
 				Overrides: &cluster.Overrides{CPU: "1"},
 			},
 			TaskAssignment: cluster.TaskAssignment{GPUs: []int{3}},
+			TaskReport:     cluster.TaskReport{Foreign: true},
 		}
 	}
 	r := state.Record{Sequence: "9", Op: state.Modify, Key: state.KeyOf(row(1)), Old: row(1), New: row(2)}

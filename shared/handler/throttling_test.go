@@ -53,8 +53,8 @@ func (w *failedStarts) fails(d time.Duration, written bool) cluster.ECSTask {
 		},
 		TaskAssignment: cluster.TaskAssignment{
 			Batch: batch, Instance: "i000", Desired: cluster.TaskRunning, ClaimedAt: cluster.At(w.clock.now),
-			Attempt: 1,
 		},
+		TaskReport: cluster.TaskReport{Attempt: 1},
 	}
 	if written {
 		row.Last, row.Stopped, row.StopCode, row.Reason, row.Version, row.ECSID = cluster.TaskStopped, cluster.At(e.Stopped), e.StopCode, e.Reason, 4, e.ID

@@ -222,12 +222,12 @@ func newForeignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp},
 		TaskSpec: cluster.TaskSpec{
-			ID: t.ID, Owner: ForeignOwner, Foreign: true, Group: t.Group, TaskDefinition: t.TaskDefinition,
+			ID: t.ID, Owner: ForeignOwner, Group: t.Group, TaskDefinition: t.TaskDefinition,
 			Needs: t.Needs, Ports: t.Ports, StartedByUser: t.StartedBy, CreatedAt: cluster.At(now),
 		},
 		TaskAssignment: cluster.TaskAssignment{Instance: t.Instance, Desired: cluster.TaskRunning},
 		TaskReport: cluster.TaskReport{
-			Last: t.Last, Version: t.Version, ECSID: t.ID, Health: t.Health, Started: cluster.At(t.Started),
+			Foreign: true, Last: t.Last, Version: t.Version, ECSID: t.ID, Health: t.Health, Started: cluster.At(t.Started),
 		},
 	}
 }

@@ -116,10 +116,10 @@ func largeTask(n int) *cluster.Task {
 			Needs: cluster.Resources{CPU: cluster.VCPU / 2, Memory: 1024}, CreatedAt: cluster.At(began),
 		},
 		TaskAssignment: cluster.TaskAssignment{
-			Desired: cluster.TaskRunning, Attempt: 1, ClaimedAt: cluster.At(began),
+			Desired: cluster.TaskRunning, ClaimedAt: cluster.At(began),
 		},
 		TaskReport: cluster.TaskReport{
-			Last: cluster.TaskRunning, Version: 3, Health: cluster.Healthy,
+			Last: cluster.TaskRunning, Version: 3, Attempt: 1, Health: cluster.Healthy,
 			Started: cluster.At(began.Add(time.Minute)),
 		},
 	}

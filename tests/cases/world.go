@@ -83,9 +83,9 @@ func newWorld(c *Case) (*world, error) {
 		if len(n.Load) > 0 {
 			w.snap.Put(&cluster.Task{
 				Head:           cluster.Head{Cluster: clusterName, Rev: 1},
-				TaskSpec:       cluster.TaskSpec{ID: "load-" + n.Name, Owner: "foreign", Foreign: true},
+				TaskSpec:       cluster.TaskSpec{ID: "load-" + n.Name, Owner: "foreign"},
 				TaskAssignment: cluster.TaskAssignment{Instance: n.Name, Desired: cluster.TaskRunning},
-				TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Reported: amounts(n.Load)},
+				TaskReport:     cluster.TaskReport{Foreign: true, Last: cluster.TaskRunning, Reported: amounts(n.Load)},
 			})
 		}
 	}
