@@ -108,7 +108,8 @@ func (c *consolidateCommand) change(ctx context.Context, api *client.Client, p *
 			ARN string `json:"capacityProviderArn"`
 		} `json:"capacityProviders"`
 	}
-	if err := api.ECS(ctx, "DescribeCapacityProviders", map[string]any{"capacityProviders": []string{p.Name}}, &out); err != nil {
+	if err := api.ECS(ctx, "DescribeCapacityProviders", map[string]any{"capacityProviders": []string{p.Name}},
+		&out); err != nil {
 		return err
 	}
 	if len(out.Providers) == 0 {
@@ -116,7 +117,8 @@ func (c *consolidateCommand) change(ctx context.Context, api *client.Client, p *
 	}
 	p.Scaling.Consolidation.Enabled = !c.Off
 	if c.Off {
-		return api.ECS(ctx, "UntagResource", map[string]any{"resourceArn": out.Providers[0].ARN, "tagKeys": []string{cluster.TagConsolidation}}, nil)
+		return api.ECS(ctx, "UntagResource", map[string]any{"resourceArn": out.Providers[0].ARN,
+			"tagKeys": []string{cluster.TagConsolidation}}, nil)
 	}
 	tags := []map[string]string{{"key": cluster.TagConsolidation, "value": "true"}}
 	return api.ECS(ctx, "TagResource", map[string]any{"resourceArn": out.Providers[0].ARN, "tags": tags}, nil)

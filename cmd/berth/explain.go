@@ -88,7 +88,8 @@ func (e *explainService) Run(ctx context.Context, s *streams) error {
 		var capacity *whatif.Capacity
 		if of := src.snap.Services[name]; src.live != nil && of != nil && len(of.Providers) > 0 {
 			var err error
-			if capacity, err = whatif.LiveCapacity(ctx, src.live, e.Cluster); err != nil { // who may not read the groups learns the rest
+			// who may not read the groups learns the rest
+			if capacity, err = whatif.LiveCapacity(ctx, src.live, e.Cluster); err != nil {
 				fmt.Fprintf(s.err, "berth: what managed scaling decides is not known: %v\n", err)
 				capacity = nil
 			}
@@ -120,7 +121,10 @@ func (e *explainCluster) Validate() error { return e.check() }
 
 // Run explains the cluster.
 func (e *explainCluster) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) { return whatif.WhyCluster(src.snap) })
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable,
+		error) {
+		return whatif.WhyCluster(src.snap)
+	})
 }
 
 type explainInstance struct {
@@ -166,7 +170,9 @@ func (e *explainInstance) Run(ctx context.Context, s *streams) error {
 type printable interface{ Print(io.Writer) error }
 
 // explained reads the cluster, asks and prints.
-func explained(ctx context.Context, s *streams, from *sourceFlags, asJSON bool, ask func(*source) (printable, error)) error {
+func explained(
+	ctx context.Context, s *streams, from *sourceFlags, asJSON bool, ask func(*source) (printable, error),
+) error {
 	say := newTeller(s.err, time.Now)
 	defer say.done()
 	src, err := from.open(ctx, say)

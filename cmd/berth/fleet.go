@@ -72,7 +72,8 @@ Ctrl-C ends it.`
 
 func (f *fleetCommand) up() *upCommand {
 	return &upCommand{
-		Nodes: max(f.Nodes, 1), Zones: f.Zones, Type: f.Type, Cluster: f.Cluster, Listen: f.Listen, Account: f.Account, Region: f.Region,
+		Nodes: max(f.Nodes, 1), Zones: f.Zones, Type: f.Type, Cluster: f.Cluster, Listen: f.Listen, Account: f.Account,
+		Region: f.Region,
 	}
 }
 
@@ -111,8 +112,10 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	fast := func(d time.Duration) time.Duration { return time.Duration(float64(d) / f.Speed) }
 	return dataplane.Serve(ctx, dataplane.Options{
 		AWS: sim.Options{
-			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, ScalingSource: f.Source, Path: path,
-			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second), LaunchAfter: fast(time.Duration(f.Launch * float64(time.Second))),
+			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source,
+			AlarmSource: f.Source, ScalingSource: f.Source, Path: path,
+			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second),
+			LaunchAfter: fast(time.Duration(f.Launch * float64(time.Second))),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,
 		Machine: ec2.Machine{Type: f.Type, Zones: f.up().zones()},
@@ -128,21 +131,26 @@ func (f *fleetCommand) ready(s *streams, endpoint string, added int) {
 	fmt.Fprintf(s.out, "The fleet's ECS protocol is at %s\n", endpoint)
 }
 
-// busOfEnvironment is EventBridge as the environment names it. Without an endpoint it is an error: a simulated fleet
-// has nothing to report to an account.
+// busOfEnvironment is EventBridge as the environment names it. Without an endpoint it is an error:
+// a simulated fleet has nothing to report to an account.
 func busOfEnvironment(region string) (*eventbus.Bus, error) {
 	env, err := config.NewEnvConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
 	if env.BaseEndpoint == "" && os.Getenv("AWS_ENDPOINT_URL_EVENTBRIDGE") == "" {
-		return nil, fmt.Errorf("%w: AWS_ENDPOINT_URL is not set, expected where EventBridge is, such as http://127.0.0.1:4566", errUsage)
+		return nil,
+			fmt.Errorf("%w: AWS_ENDPOINT_URL is not set, expected where EventBridge is, such as http://127.0.0.1:4566",
+				errUsage)
 	}
 	if !env.Credentials.HasKeys() {
-		return nil, fmt.Errorf("%w: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set; an emulator takes test and test", errUsage)
+		return nil,
+			fmt.Errorf("%w: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set; an emulator takes test and test",
+				errUsage)
 	}
 	c := aws.Config{
-		Region: region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials}, ConfigSources: []any{env},
+		Region: region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
+		ConfigSources: []any{env},
 		HTTPClient: awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second).WithTransportOptions(func(t *http.Transport) {
 			t.Proxy = nil
 		})},

@@ -109,7 +109,9 @@ func (i *importCommand) print(s *streams, plan *definition.Plan, want *servicefa
 	}
 	if !i.Register {
 		for _, n := range plan.Absent {
-			fmt.Fprintf(s.out, "  no instance is node %s yet: have its agent start with %s, or use --register for a simulated one\n", n.Name, definition.AgentSetting(n))
+			fmt.Fprintf(s.out,
+				"  no instance is node %s yet: have its agent start with %s, or use --register for a simulated one\n",
+				n.Name, definition.AgentSetting(n))
 		}
 	}
 	for _, name := range out.Ignored {

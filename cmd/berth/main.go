@@ -1,4 +1,5 @@
-// Command berth runs the scheduler in one process, replays traces through it, and talks to a running one.
+// Command berth runs the scheduler in one process, replays traces through it, and talks to a
+// running one.
 package main
 
 import (
@@ -50,9 +51,10 @@ func main() {
 // errUsage marks an error of the command line itself.
 var errUsage = errors.New("usage")
 
-// run is the whole program: exit code 0 for success, 1 for failure, 2 for a command line that makes no sense, 130 for
-// work that was interrupted, 3 where `berth whatif` finds no instance for all tasks, or `berth upgrade --dry-run` foresees a failure. To interrupt `berth up` once it serves is how one ends it, and a success; a second
-// interrupt ends any command at once.
+// run is the whole program: exit code 0 for success, 1 for failure, 2 for a command line that makes
+// no sense, 130 for work that was interrupted, 3 where `berth whatif` finds no instance for all
+// tasks, or `berth upgrade --dry-run` foresees a failure. To interrupt `berth up` once it serves is
+// how one ends it, and a success; a second interrupt ends any command at once.
 func run(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -62,7 +64,8 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(description), kong.UsageOnError(),
 		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars(packNames()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&streams{out: stdout, err: stderr}))
+		kong.Vars(packNames()), kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(&streams{out: stdout, err: stderr}))
 	if err != nil {
 		fmt.Fprintln(stderr, "berth:", err)
 		return 2

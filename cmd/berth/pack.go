@@ -29,7 +29,8 @@ type packCommand struct {
 
 // packNames are what the help of `berth pack` lists.
 func packNames() map[string]string {
-	return map[string]string{"lists": strings.Join(trace.TaskLists(), ", "), "scorings": strings.Join(placement.Scorings(), ", ")}
+	return map[string]string{"lists": strings.Join(trace.TaskLists(), ", "),
+		"scorings": strings.Join(placement.Scorings(), ", ")}
 }
 
 // Help is the end of `berth pack --help`.
@@ -70,7 +71,8 @@ func (p *packCommand) Run(ctx context.Context, s *streams) error {
 	// Every seed makes a cluster of its own and has memory to spare.
 	debug.SetGCPercent(400)
 	progress, done := packProgress(s.err, p.Seeds, time.Now)
-	result, err := pack.Run(ctx, pack.Options{Nodes: nodes, Tasks: tasks, Strategy: p.Strategy, Seeds: p.Seeds, Progress: progress})
+	result, err := pack.Run(ctx, pack.Options{Nodes: nodes, Tasks: tasks, Strategy: p.Strategy, Seeds: p.Seeds,
+		Progress: progress})
 	done()
 	if err != nil {
 		return err
@@ -86,7 +88,8 @@ func (p *packCommand) tasks() ([]trace.Pod, error) {
 		return trace.Tasks(p.Tasks)
 	}
 	if _, err := os.Stat(p.Tasks); err != nil {
-		return nil, fmt.Errorf("--tasks is %q, expected a file or one of %s: %w", p.Tasks, strings.Join(trace.TaskLists(), ", "), err)
+		return nil, fmt.Errorf("--tasks is %q, expected a file or one of %s: %w", p.Tasks,
+			strings.Join(trace.TaskLists(), ", "), err)
 	}
 	return read(p.Tasks, nil, trace.ReadTasks)
 }
@@ -94,8 +97,8 @@ func (p *packCommand) tasks() ([]trace.Pod, error) {
 // silence is how long a command may say nothing.
 const silence = 2 * time.Second
 
-// packProgress says now and then how far it is, once that takes longer than one likes to wait: in one line on a terminal,
-// in several elsewhere.
+// packProgress says now and then how far it is, once that takes longer than one likes to wait: in
+// one line on a terminal, in several elsewhere.
 func packProgress(w io.Writer, seeds int, now func() time.Time) (progress func(seed, offered int), done func()) {
 	began := now()
 	last := began
@@ -107,7 +110,8 @@ func packProgress(w io.Writer, seeds int, now func() time.Time) (progress func(s
 	progress = func(seed, offered int) {
 		if t := now(); t.Sub(last) >= silence {
 			last, said = t, true
-			fmt.Fprintf(w, "%sseed %d of %d, %d tasks so far, %.0f/s%s", begin, seed, seeds, offered, float64(offered)/t.Sub(began).Seconds(), end)
+			fmt.Fprintf(w, "%sseed %d of %d, %d tasks so far, %.0f/s%s", begin, seed, seeds, offered,
+				float64(offered)/t.Sub(began).Seconds(), end)
 		}
 	}
 	return progress, func() {

@@ -75,7 +75,8 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	}
 	// A replay makes a lot of short-lived rows and has memory to spare.
 	debug.SetGCPercent(400)
-	options := replay.Options{Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Strategy: r.Strategy, Days: r.Days}
+	options := replay.Options{Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Strategy: r.Strategy,
+		Days: r.Days}
 	if r.Scale != "" {
 		return r.scaled(ctx, s, options)
 	}
@@ -109,8 +110,8 @@ func read[T any](path string, shipped func() ([]T, error), parse func(io.Reader)
 	return list, nil
 }
 
-// progressBar shows how many tasks have ended, how fast, and how long the rest will take; plain lines every few seconds
-// where w is no terminal.
+// progressBar shows how many tasks have ended, how fast, and how long the rest will take; plain
+// lines every few seconds where w is no terminal.
 func progressBar(w io.Writer, tasks int) (progress func(arrived, ended int), done func(complete bool)) {
 	f, ok := w.(*os.File)
 	if !ok || !isatty.IsTerminal(f.Fd()) {
@@ -118,7 +119,8 @@ func progressBar(w io.Writer, tasks int) (progress func(arrived, ended int), don
 		return func(arrived, ended int) {
 			if time.Since(last) > 5*time.Second {
 				last = time.Now()
-				fmt.Fprintf(w, "%d of %d tasks arrived, %d ended, %.0f/s\n", arrived, tasks, ended, float64(ended)/time.Since(began).Seconds())
+				fmt.Fprintf(w, "%d of %d tasks arrived, %d ended, %.0f/s\n", arrived, tasks, ended,
+					float64(ended)/time.Since(began).Seconds())
 			}
 		}, func(bool) {}
 	}

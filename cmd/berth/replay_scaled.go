@@ -12,7 +12,8 @@ import (
 type scaledResult struct {
 	Original    *replay.Scaled `json:"original,omitempty"`
 	Consolidate *replay.Scaled `json:"consolidate,omitempty"`
-	// Ratio is the instance-hours with consolidation by those of the original's rules; 0 where only one was run.
+	// Ratio is the instance-hours with consolidation by those of the original's rules; 0 where only
+	// one was run.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
@@ -38,8 +39,10 @@ func (r *replayCommand) scaled(ctx context.Context, s *streams, o replay.Options
 		if r.JSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(s.out, "%-12s %.0f instance-hours, %d at most, in %d groups over %.1f days; %d of %d tasks ran, %d moves, %d services outside their percentages (%.0f s)\n",
-			mode.name, got.InstanceHours, got.PeakInstances, got.Groups, got.Days, got.Ran, got.Tasks, got.Moved, got.Violated, got.WallSeconds); err != nil {
+		if _, err := fmt.Fprintf(s.out,
+			"%-12s %.0f instance-hours, %d at most, in %d groups over %.1f days; %d of %d tasks ran, %d moves, %d services outside their percentages (%.0f s)\n",
+			mode.name, got.InstanceHours, got.PeakInstances, got.Groups, got.Days, got.Ran, got.Tasks, got.Moved,
+			got.Violated, got.WallSeconds); err != nil {
 			return err
 		}
 	}
@@ -50,7 +53,8 @@ func (r *replayCommand) scaled(ctx context.Context, s *streams, o replay.Options
 		return json.NewEncoder(s.out).Encode(out)
 	}
 	if out.Ratio > 0 {
-		_, err := fmt.Fprintf(s.out, "ratio        %.3f (%.1f %% fewer with consolidation)\n", out.Ratio, 100*(1-out.Ratio))
+		_, err := fmt.Fprintf(s.out, "ratio        %.3f (%.1f %% fewer with consolidation)\n", out.Ratio,
+			100*(1-out.Ratio))
 		return err
 	}
 	return nil

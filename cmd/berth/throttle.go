@@ -46,7 +46,8 @@ func (t *throttleCommand) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	var out berthapi.ThrottleOutput
-	if err := c.Own(ctx, "DescribeServiceThrottle", berthapi.ServiceInput{Cluster: t.Cluster, Service: t.Service}, &out); err != nil {
+	if err := c.Own(ctx, "DescribeServiceThrottle", berthapi.ServiceInput{Cluster: t.Cluster, Service: t.Service},
+		&out); err != nil {
 		return err
 	}
 	if t.JSON {
@@ -61,8 +62,10 @@ func printThrottle(w io.Writer, t *berthapi.ThrottleOutput) error {
 		return err
 	}
 	for _, r := range t.Revisions {
-		_, err := fmt.Fprintf(w, "Service %s, deployment %s (%s, %s): %d attempts in a row failed, %d tasks never ran. Next attempt: %s.\n",
-			t.Service, r.Deployment, r.Status, r.TaskDefinition, r.Step, r.Failures, r.NextAttemptAt.Format(time.RFC3339))
+		_, err := fmt.Fprintf(w,
+			"Service %s, deployment %s (%s, %s): %d attempts in a row failed, %d tasks never ran. Next attempt: %s.\n",
+			t.Service, r.Deployment, r.Status, r.TaskDefinition, r.Step, r.Failures,
+			r.NextAttemptAt.Format(time.RFC3339))
 		if err == nil && r.Reason != "" {
 			_, err = fmt.Fprintf(w, "  Last: %s\n", r.Reason)
 		}

@@ -61,7 +61,8 @@ func (u *upCommand) Validate() error {
 		return fmt.Errorf("--listen is %q, expected address:port such as 127.0.0.1:5252", u.Listen)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--listen is %q, but the embedded API checks no signatures and listens on loopback only", u.Listen)
+		return fmt.Errorf("--listen is %q, but the embedded API checks no signatures and listens on loopback only",
+			u.Listen)
 	}
 	switch {
 	case u.Nodes < 1 || u.Nodes > 5000:
@@ -140,7 +141,8 @@ func Serve(ctx context.Context, o installation.Options, s Serving) (err error) {
 	// The address is taken first: a second `berth up` fails on it before it touches anything.
 	listener, err := net.Listen("tcp", s.Listen)
 	if err != nil {
-		return fmt.Errorf("listening on %s: %w (is another berth running? --listen 127.0.0.1:0 takes a free port)", s.Listen, err)
+		return fmt.Errorf("listening on %s: %w (is another berth running? --listen 127.0.0.1:0 takes a free port)",
+			s.Listen, err)
 	}
 	defer func() { err = errors.Join(err, ignoreClosed(listener.Close())) }()
 	o.Loop = embedded.NewRealLoop()

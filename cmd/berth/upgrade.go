@@ -81,11 +81,13 @@ func (u *upgradeCommand) Validate() error {
 	case !clusterNames.MatchString(u.Cluster):
 		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", u.Cluster)
 	case u.NodeGroup != "" && !nodeGroupNames.MatchString(u.NodeGroup):
-		return fmt.Errorf("the node group is %q, expected 1 to 63 letters, digits, hyphens and underscores", u.NodeGroup)
+		return fmt.Errorf("the node group is %q, expected 1 to 63 letters, digits, hyphens and underscores",
+			u.NodeGroup)
 	case u.ReleaseVersion != "" && u.LaunchTemplateVersion != "":
 		return fmt.Errorf("--launch-template-version is %q, expected none beside --release-version: the template names the image", u.LaunchTemplateVersion)
 	case u.LaunchTemplateVersion != "" && !templateVersions.MatchString(u.LaunchTemplateVersion):
-		return fmt.Errorf("--launch-template-version is %q, expected a number, $Latest or $Default", u.LaunchTemplateVersion)
+		return fmt.Errorf("--launch-template-version is %q, expected a number, $Latest or $Default",
+			u.LaunchTemplateVersion)
 	case u.ForceProtected && !u.Force:
 		return errors.New("--force-protected is given, expected only with --force")
 	case u.DryRun && u.NoWait:
@@ -110,7 +112,8 @@ func (u *upgradeCommand) readConfig() error {
 	number, percent := strings.CutSuffix(u.MaxUnavailable, "%")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > maxUnavailableMost {
-		return fmt.Errorf("--max-unavailable is %q, expected 1 to %d, or 1%% to %d%%", u.MaxUnavailable, maxUnavailableMost, maxUnavailableMost)
+		return fmt.Errorf("--max-unavailable is %q, expected 1 to %d, or 1%% to %d%%", u.MaxUnavailable,
+			maxUnavailableMost, maxUnavailableMost)
 	}
 	if percent {
 		u.config.MaxUnavailablePercentage = n
@@ -145,7 +148,8 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	id := ""
 	switch last := k.Updates[g.Name]; {
 	case last != nil && !last.HasEnded() && (u.asks() || u.DryRun):
-		return fmt.Errorf("update %s of node group %s%s is in progress; `berth upgrade %s` without flags follows it", last.ID, g.Name, whatif.TargetOf(last), g.Name)
+		return fmt.Errorf("update %s of node group %s%s is in progress; `berth upgrade %s` without flags follows it",
+			last.ID, g.Name, whatif.TargetOf(last), g.Name)
 	case last != nil && !last.HasEnded():
 		id = last.ID
 	case u.ReleaseVersion == "" && u.LaunchTemplateVersion == "":
@@ -164,11 +168,13 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	return f.run(ctx)
 }
 
-// request is the body of UpdateNodegroupVersion. Its token is the same as long as no update has come between, so that a dry
-// run tells the order in which the update then replaces the nodes, and a repeated call begins no second one.
+// request is the body of UpdateNodegroupVersion. Its token is the same as long as no update has
+// come between, so that a dry run tells the order in which the update then replaces the nodes, and
+// a repeated call begins no second one.
 func (u *upgradeCommand) request(g *cluster.NodeGroup) (map[string]any, error) {
 	body := map[string]any{
-		"clientRequestToken": cluster.Digest("berth upgrade", g.ID, g.Update, u.ReleaseVersion, u.LaunchTemplateVersion, fmt.Sprint(u.Force, u.ForceProtected)),
+		"clientRequestToken": cluster.Digest("berth upgrade", g.ID, g.Update, u.ReleaseVersion, u.LaunchTemplateVersion,
+			fmt.Sprint(u.Force, u.ForceProtected)),
 	}
 	if u.Force {
 		body["force"] = true
@@ -181,7 +187,8 @@ func (u *upgradeCommand) request(g *cluster.NodeGroup) (map[string]any, error) {
 	}
 	if u.LaunchTemplateVersion != "" {
 		if g.Target.SourceTemplate == "" {
-			return nil, fmt.Errorf("--launch-template-version is %q, but node group %s was made without a launch template of its own, expected --release-version", u.LaunchTemplateVersion, g.Name)
+			return nil,
+				fmt.Errorf("--launch-template-version is %q, but node group %s was made without a launch template of its own, expected --release-version", u.LaunchTemplateVersion, g.Name)
 		}
 		body["launchTemplate"] = map[string]string{"id": g.Target.SourceTemplate, "version": u.LaunchTemplateVersion}
 	}
@@ -224,7 +231,9 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 }
 
 // foresee finds out what an update would do that has not begun.
-func (u *upgradeCommand) foresee(ctx context.Context, s *streams, c *client.Client, k *whatif.Capacity, update *cluster.Update) (*whatif.UpgradeAnswer, error) {
+func (u *upgradeCommand) foresee(
+	ctx context.Context, s *streams, c *client.Client, k *whatif.Capacity, update *cluster.Update,
+) (*whatif.UpgradeAnswer, error) {
 	if update.Target.Image == "" {
 		target, err := template(ctx, c, update.Target)
 		var why *cluster.Error
@@ -252,10 +261,11 @@ func template(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cl
 	return nodegroup.TargetFromTemplate(t, lt)
 }
 
-// unusable reports whether a code is of a launch template that nobody could use, rather than of a call that this user may not
-// make or that can be made again.
+// unusable reports whether a code is of a launch template that nobody could use, rather than of a
+// call that this user may not make or that can be made again.
 func unusable(c cluster.Code) bool {
-	return strings.HasPrefix(string(c), "InvalidLaunchTemplate") || c == cluster.CodeInvalidParameter || c == cluster.CodeInvalidRequest
+	return strings.HasPrefix(string(c), "InvalidLaunchTemplate") || c == cluster.CodeInvalidParameter ||
+		c == cluster.CodeInvalidRequest
 }
 
 func (u *upgradeCommand) snapshot(ctx context.Context, s *streams, c *client.Client) (*snapshot.Snapshot, error) {
@@ -276,7 +286,8 @@ func (u *upgradeCommand) begin(ctx context.Context, c *client.Client, g *cluster
 	}
 	path := "clusters/" + url.PathEscape(u.Cluster) + "/node-groups/" + url.PathEscape(u.NodeGroup) + "/"
 	if config := g.Config.MergedWith(u.config); config != g.Config {
-		in := map[string]any{"updateConfig": updateConfig{config.MaxUnavailable, config.MaxUnavailablePercentage, string(config.Strategy)}}
+		in := map[string]any{"updateConfig": updateConfig{config.MaxUnavailable, config.MaxUnavailablePercentage,
+			string(config.Strategy)}}
 		if err := c.EKS(ctx, "UpdateNodegroupConfig", path+"update-config", in, nil); err != nil {
 			return "", err
 		}

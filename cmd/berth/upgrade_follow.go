@@ -33,13 +33,16 @@ type following struct {
 // begun says only that the update is under way.
 func (f *following) begun() error {
 	if f.JSON {
-		return json.NewEncoder(f.streams.out).Encode(map[string]string{"id": f.id, "nodegroup": f.NodeGroup, "status": string(cluster.UpdateInProgress)})
+		return json.NewEncoder(f.streams.out).Encode(map[string]string{"id": f.id, "nodegroup": f.NodeGroup,
+			"status": string(cluster.UpdateInProgress)})
 	}
-	_, err := fmt.Fprintf(f.streams.out, "Update %s of node group %s is in progress; `berth upgrade %s` follows it.\n", f.id, f.NodeGroup, f.NodeGroup)
+	_, err := fmt.Fprintf(f.streams.out, "Update %s of node group %s is in progress; `berth upgrade %s` follows it.\n",
+		f.id, f.NodeGroup, f.NodeGroup)
 	return err
 }
 
-// run looks again and again. What it cannot see for a while it will see later: the update does not need it.
+// run looks again and again. What it cannot see for a while it will see later: the update does not
+// need it.
 func (f *following) run(ctx context.Context) error {
 	snap, err := f.snapshot(ctx, f.streams, f.client)
 	if err != nil {
@@ -120,5 +123,6 @@ func (f *following) outcome(now *whatif.UpgradeProgress) error {
 		codes = append(codes, e.Code)
 	}
 	slices.Sort(codes)
-	return fmt.Errorf("update %s of node group %s has %s: %s", f.id, f.NodeGroup, now.Status, strings.Join(slices.Compact(codes), ", "))
+	return fmt.Errorf("update %s of node group %s has %s: %s", f.id, f.NodeGroup, now.Status,
+		strings.Join(slices.Compact(codes), ", "))
 }

@@ -73,7 +73,8 @@ func (w *whatifCommand) Validate() error {
 		return err
 	}
 	q := &w.question
-	*q = whatif.Question{Service: w.Service, Definition: w.TaskDefinition, Count: w.Count, Instance: w.Instance, Moves: w.Moves}
+	*q = whatif.Question{Service: w.Service, Definition: w.TaskDefinition, Count: w.Count, Instance: w.Instance,
+		Moves: w.Moves}
 	if w.Count < 1 || w.Count > maxCount {
 		return fmt.Errorf("--count is %d, expected 1 to %d", w.Count, maxCount)
 	}
@@ -169,7 +170,8 @@ func (w *whatifCommand) expressions(q *whatif.Question) error {
 		if _, err := constraint.ParseQuery(text); err != nil {
 			return fmt.Errorf("--member-of is %q, which cannot be read: %w", text, err)
 		}
-		q.Rules.Constraints = append(q.Rules.Constraints, cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: text})
+		q.Rules.Constraints = append(q.Rules.Constraints,
+			cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: text})
 	}
 	if w.Distinct {
 		q.Rules.Constraints = append(q.Rules.Constraints, cluster.PlacementConstraint{Type: cluster.DistinctInstance})

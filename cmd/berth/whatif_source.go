@@ -38,7 +38,8 @@ func (f *sourceFlags) check() error {
 	case f.Nodes != "" && f.Trace:
 		return fmt.Errorf("--nodes is %q, expected none beside --trace", f.Nodes)
 	case f.Save != "" && !f.live():
-		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --snapshot, --nodes or --trace", f.Save)
+		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --snapshot, --nodes or --trace",
+			f.Save)
 	case !clusterNames.MatchString(f.Cluster):
 		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", f.Cluster)
 	}
@@ -47,7 +48,8 @@ func (f *sourceFlags) check() error {
 
 func (f *sourceFlags) live() bool { return f.Snapshot == "" && f.Nodes == "" && !f.Trace }
 
-// source is the cluster that a question is about; live is nil where there is no endpoint to ask more of.
+// source is the cluster that a question is about; live is nil where there is no endpoint to ask
+// more of.
 type source struct {
 	snap *snapshot.Snapshot
 	live *client.Client

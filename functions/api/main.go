@@ -1,5 +1,6 @@
-// Command api is the Lambda function behind the function URL: the ECS API, and of the EKS API what concerns node groups.
-// Services, tasks, capacity providers and node groups are Berth's own; all else is passed on to ECS.
+// Command api is the Lambda function behind the function URL: the ECS API, and of the EKS API what
+// concerns node groups. Services, tasks, capacity providers and node groups are Berth's own; all
+// else is passed on to ECS.
 package main
 
 import (
@@ -19,13 +20,16 @@ func main() {
 	})
 	server := wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: e.Account(), ECS: e.Forwarder(), Logger: e.Log, PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
+			Account: e.Account(), ECS: e.Forwarder(), Logger: e.Log, PassableRoles: e.List("PASSABLE_ROLE_ARNS"),
+			Enforce: true,
 			Resources: ecsapi.Resources{
-				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks, TaskProtections: h.TaskProtections,
-				Tags: h.Tags, CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
+				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks,
+				TaskProtections: h.TaskProtections,
+				Tags:            h.Tags, CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
 			},
 		},
-		Own:        berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads, Rows: h.Rows},
+		Own: berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads,
+			Rows: h.Rows},
 		NodeGroups: h.NodeGroups,
 	})
 	e.Start(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal}, nil)

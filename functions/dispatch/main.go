@@ -1,5 +1,6 @@
-// Command dispatch is the Lambda function that makes the world match what was committed: it starts and stops tasks at
-// ECS, and registers them with load balancers and in Cloud Map. The table's stream, the wake-up queue and a schedule each minute have it look.
+// Command dispatch is the Lambda function that makes the world match what was committed: it starts
+// and stops tasks at ECS, and registers them with load balancers and in Cloud Map. The table's
+// stream, the wake-up queue and a schedule each minute have it look.
 package main
 
 import (
@@ -16,9 +17,10 @@ func main() {
 	e := environment.Load()
 	settings := e.Settings()
 	h := &dispatch.Handler{
-		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
-		Groups:  autoscaling.New(e.AWS()),
-		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log, Figures: &handler.Figures{},
+		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()),
+		Registries: balancing.NewRegistries(e.AWS()),
+		Groups:     autoscaling.New(e.AWS()),
+		Account:    e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log, Figures: &handler.Figures{},
 	}
 	if settings.PublishEvents {
 		h.Bus = eventbus.New(e.AWS())

@@ -1,5 +1,5 @@
-// Command managed-scaling is the Lambda function that sizes the Auto Scaling groups of capacity providers, each minute and
-// when one of its alarms fires.
+// Command managed-scaling is the Lambda function that sizes the Auto Scaling groups of capacity
+// providers, each minute and when one of its alarms fires.
 package main
 
 import (
@@ -16,8 +16,9 @@ func main() {
 	e := environment.Load()
 	ecs := e.ECS()
 	h := &managedscaling.Handler{
-		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()), Metrics: cloudwatch.NewMetrics(e.AWS()),
-		Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()),
+		Metrics: cloudwatch.NewMetrics(e.AWS()),
+		Clock:   environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 		Decoder: awsevent.Decoder{
 			AlarmSources:   e.List("ALARM_SOURCES"),
 			ScalingSources: e.List("SCALING_SOURCES"),

@@ -1,4 +1,5 @@
-// Command node-group-upgrade is the Lambda function that carries out updates of node groups, each minute.
+// Command node-group-upgrade is the Lambda function that carries out updates of node groups, each
+// minute.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command placement is the Lambda function that decides where tasks run: it reads the table's stream, reconciles
-// services and requests, and commits what should be. It acts on nothing but the table.
+// Command placement is the Lambda function that decides where tasks run: it reads the table's
+// stream, reconciles services and requests, and commits what should be. It acts on nothing but the
+// table.
 package main
 
 import (
@@ -15,7 +16,8 @@ import (
 func main() {
 	e := environment.Load()
 	h := &placement.Handler{
-		State: e.State(), Clock: environment.Clock{}, Wake: wakequeue.New(e.AWS(), e.Required("WAKE_QUEUE_URL")), Settings: e.Settings(), Log: e.Log,
+		State: e.State(), Clock: environment.Clock{}, Wake: wakequeue.New(e.AWS(), e.Required("WAKE_QUEUE_URL")),
+		Settings: e.Settings(), Log: e.Log,
 		Environment: rand.Text(), Figures: &handler.Figures{},
 	}
 	e.Start(&eventsource.Function{Records: h.Records}, h.Figures)

@@ -1,5 +1,5 @@
-// Command throttling is the Lambda function that records how the starts of services are slowed down, from the events of tasks
-// that stopped without ever running.
+// Command throttling is the Lambda function that records how the starts of services are slowed
+// down, from the events of tasks that stopped without ever running.
 package main
 
 import (

@@ -1,4 +1,6 @@
-// Package awsapi calls AWS: ECS for tasks and instances; packages below it call what only few functions need. It turns Berth's nouns into the SDK's and back, and the SDK's errors into Berth's; it decides nothing.
+// Package awsapi calls AWS: ECS for tasks and instances; packages below it call what only few
+// functions need. It turns Berth's nouns into the SDK's and back, and the SDK's errors into
+// Berth's; it decides nothing.
 package awsapi
 
 import (
@@ -15,7 +17,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// ECS is the ECS API as far as it acts on tasks and looks at instances. Errors of the API are *cluster.Error.
+// ECS is the ECS API as far as it acts on tasks and looks at instances. Errors of the API are
+// *cluster.Error.
 type ECS struct {
 	Client *ecs.Client
 	// Timeout ends a StartTask or StopTask whose answer does not come, 10 s where zero.
@@ -25,12 +28,13 @@ type ECS struct {
 // describeBatch is how many tasks or instances ECS describes in one call.
 const describeBatch = 100
 
-// once keeps the SDK from repeating a call: StartTask has no client token, so a repetition could start a task twice,
-// and each repetition would take from the rate that StartTask and StopTask share without being counted.
+// once keeps the SDK from repeating a call: StartTask has no client token, so a repetition could
+// start a task twice, and each repetition would take from the rate that StartTask and StopTask
+// share without being counted.
 func once(o *ecs.Options) { o.Retryer = aws.NopRetryer{} }
 
-// StartTask starts one task on each instance named, at most once. The error is cluster.ErrAmbiguous where the outcome
-// is unknown; tasks and failures are per instance.
+// StartTask starts one task on each instance named, at most once. The error is cluster.ErrAmbiguous
+// where the outcome is unknown; tasks and failures are per instance.
 func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -70,7 +74,8 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	return in
 }
 
-// StopTask stops a task by ECS's id. The error is cluster.ErrAmbiguous where the outcome is unknown.
+// StopTask stops a task by ECS's id. The error is cluster.ErrAmbiguous where the outcome is
+// unknown.
 func (e *ECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
@@ -134,7 +139,8 @@ func (e *ECS) DescribeTasks(ctx context.Context, clusterName string, ids []strin
 	return tasks, nil
 }
 
-// ListInstances gives the ids of the cluster's instances, whatever their status, except INACTIVE ones.
+// ListInstances gives the ids of the cluster's instances, whatever their status, except INACTIVE
+// ones.
 func (e *ECS) ListInstances(ctx context.Context, clusterName string) ([]string, error) {
 	in := &ecs.ListContainerInstancesInput{Cluster: &clusterName}
 	var ids []string
@@ -190,9 +196,10 @@ func (e *ECS) PutAttribute(ctx context.Context, clusterName, id, name, value str
 
 // RemoveAttribute takes a custom attribute of an instance away, if it has it.
 func (e *ECS) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
-	_, err := e.Client.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
-		Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
-	}}})
+	_, err := e.Client.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName,
+		Attributes: []types.Attribute{{
+			Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+		}}})
 	return targetError(err, "removing attribute %s of instance %s", name, id)
 }
 
@@ -222,7 +229,8 @@ func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []s
 
 // DescribeTaskDefinition takes family, family:revision or ARN.
 func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error) {
-	in := &ecs.DescribeTaskDefinitionInput{TaskDefinition: &name, Include: []types.TaskDefinitionField{types.TaskDefinitionFieldTags}}
+	in := &ecs.DescribeTaskDefinitionInput{TaskDefinition: &name,
+		Include: []types.TaskDefinitionField{types.TaskDefinitionFieldTags}}
 	out, err := e.Client.DescribeTaskDefinition(ctx, in)
 	if err != nil {
 		return nil, fmt.Errorf("describing task definition %s: %w", name, apiError(err))

@@ -24,8 +24,8 @@ const target = "AmazonEC2ContainerServiceV20141113."
 // maxAnswer is how long an answer may be, as a function URL's may.
 const maxAnswer = 6 << 20
 
-// Forwarder passes operations on to ECS as they came: what Berth leaves to ECS it need not understand, new members
-// included. It never repeats a call; whoever sent it does.
+// Forwarder passes operations on to ECS as they came: what Berth leaves to ECS it need not
+// understand, new members included. It never repeats a call; whoever sent it does.
 type Forwarder struct {
 	// Client is where endpoint, Region and credentials come from.
 	Client *ecs.Client
@@ -33,8 +33,9 @@ type Forwarder struct {
 	Now func() time.Time
 }
 
-// Forward posts the body of one operation (ListClusters, ...), JSON 1.1, and gives ECS's answer, errors of the API
-// included, as status and body. The error is cluster.ErrAmbiguous where ECS may have carried it out without answering.
+// Forward posts the body of one operation (ListClusters, ...), JSON 1.1, and gives ECS's answer,
+// errors of the API included, as status and body. The error is cluster.ErrAmbiguous where ECS may
+// have carried it out without answering.
 func (f *Forwarder) Forward(ctx context.Context, operation string, body []byte) (status int, answer []byte, err error) {
 	r, err := f.request(ctx, operation, body)
 	if err != nil {
@@ -59,7 +60,8 @@ func (f *Forwarder) Forward(ctx context.Context, operation string, body []byte) 
 	return resp.StatusCode, answer, nil
 }
 
-// request is the call, addressed and signed as the SDK would: AWS_ENDPOINT_URL_ECS and the Region's endpoint hold.
+// request is the call, addressed and signed as the SDK would: AWS_ENDPOINT_URL_ECS and the Region's
+// endpoint hold.
 func (f *Forwarder) request(ctx context.Context, operation string, body []byte) (*http.Request, error) {
 	o := f.Client.Options()
 	endpoint, err := o.EndpointResolverV2.ResolveEndpoint(ctx, ecs.EndpointParameters{
@@ -84,7 +86,8 @@ func (f *Forwarder) request(ctx context.Context, operation string, body []byte) 
 		return nil, fmt.Errorf("getting credentials: %w", err)
 	}
 	sum := sha256.Sum256(body)
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), "ecs", o.Region, f.now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), "ecs", o.Region,
+		f.now()); err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
 	}
 	return r, nil

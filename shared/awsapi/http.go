@@ -8,11 +8,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// HTTP sends the SDK's requests with bodies that stay readable. The SDK closes a request's body as soon as the answer
-// comes; a transport that has sent the body and still looks for its end then fails, and drops the connection with the
-// answer in it ("use of closed network connection"). That takes an answer within microseconds, as an emulator's or an
-// early refusal is, or a sender that is put off for as long as the answer takes, as Lambda does to functions with little
-// memory: every client of AWS is to have it. It copies each body, 16 MB at most with DynamoDB.
+// HTTP sends the SDK's requests with bodies that stay readable. The SDK closes a request's body as
+// soon as the answer comes; a transport that has sent the body and still looks for its end then
+// fails, and drops the connection with the answer in it ("use of closed network connection"). That
+// takes an answer within microseconds, as an emulator's or an early refusal is, or a sender that is
+// put off for as long as the answer takes, as Lambda does to functions with little memory: every
+// client of AWS is to have it. It copies each body, 16 MB at most with DynamoDB.
 type HTTP struct {
 	// Client sends; nil is http.DefaultClient.
 	Client aws.HTTPClient

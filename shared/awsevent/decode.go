@@ -1,5 +1,6 @@
-// Package awsevent reads EventBridge events into the nouns of package cluster: one decode table, keyed by source and
-// detail-type. It decides nothing about them, and never reads a clock, the environment or the network.
+// Package awsevent reads EventBridge events into the nouns of package cluster: one decode table,
+// keyed by source and detail-type. It decides nothing about them, and never reads a clock, the
+// environment or the network.
 package awsevent
 
 import (
@@ -19,8 +20,9 @@ const MaxSize = 1 << 20
 // SourceECS is the source of ECS's own events.
 const SourceECS = "aws.ecs"
 
-// Event is one event. Detail is one of *cluster.ECSTask, *cluster.Instance, *Load, *Alarm, *Lifecycle, *SpotWarning and
-// *Schedule, or nil for a kind that is not in the table: nothing is wrong with it, and nobody here needs it.
+// Event is one event. Detail is one of *cluster.ECSTask, *cluster.Instance, *Load, *Alarm,
+// *Lifecycle, *SpotWarning and *Schedule, or nil for a kind that is not in the table: nothing is
+// wrong with it, and nobody here needs it.
 type Event struct {
 	ID         string
 	Source     string
@@ -32,9 +34,10 @@ type Event struct {
 	Detail     any
 }
 
-// Decoder reads events. ECSSources are the sources whose task and instance events count; where empty, ECS's alone.
-// An installation with a simulated fleet names the fleet's source too. AlarmSources are the same for alarms, CloudWatch's
-// own where empty, and ScalingSources for Auto Scaling's lifecycle actions.
+// Decoder reads events. ECSSources are the sources whose task and instance events count; where
+// empty, ECS's alone. An installation with a simulated fleet names the fleet's source too.
+// AlarmSources are the same for alarms, CloudWatch's own where empty, and ScalingSources for Auto
+// Scaling's lifecycle actions.
 type Decoder struct{ ECSSources, AlarmSources, ScalingSources []string }
 
 // Decode is [Decoder.Decode] of a decoder that knows ECS's own source only.
@@ -53,7 +56,8 @@ type envelope struct {
 	Schedule string `json:"schedule"`
 }
 
-// origin is who sends a kind of event; which sources stand for ECS, CloudWatch and Auto Scaling is configured.
+// origin is who sends a kind of event; which sources stand for ECS, CloudWatch and Auto Scaling is
+// configured.
 type origin string
 
 const (
@@ -83,9 +87,9 @@ var table = map[kind]func(*envelope) (any, error){
 	{fromEvents, "Scheduled Event"}:                              scheduled,
 }
 
-// Decode reads one event, or the input {"schedule": NAME} of Berth's own schedules. Fields and kinds it does not know
-// pass, the latter with a nil Detail. What is malformed, too large or lacks what its kind must have gives a
-// *cluster.Drop that names the field: no retry can help.
+// Decode reads one event, or the input {"schedule": NAME} of Berth's own schedules. Fields and
+// kinds it does not know pass, the latter with a nil Detail. What is malformed, too large or lacks
+// what its kind must have gives a *cluster.Drop that names the field: no retry can help.
 func (d Decoder) Decode(data []byte) (Event, error) {
 	if len(data) > MaxSize {
 		return Event{}, malformed("event", "%d bytes, the most is %d", len(data), MaxSize)
@@ -154,7 +158,8 @@ func malformed(kind, format string, args ...any) error {
 	return &cluster.Drop{Reason: "malformed " + kind + ": " + fmt.Sprintf(format, args...)}
 }
 
-// nameOf is the name in an ARN of the kind wanted, and the cluster that the ARN names (empty in the short form).
+// nameOf is the name in an ARN of the kind wanted, and the cluster that the ARN names (empty in the
+// short form).
 func nameOf(e *envelope, field, arn, wanted string) (clusterName, name string, err error) {
 	a, ok := cluster.ParseARN(arn)
 	if !ok || a.Kind != wanted || !plain(a.Name) {
@@ -163,7 +168,8 @@ func nameOf(e *envelope, field, arn, wanted string) (clusterName, name string, e
 	return a.Cluster, a.Name, nil
 }
 
-// plain reports whether s can be an id or the name of a cluster: what ECS allows there, and safe in the key of a row.
+// plain reports whether s can be an id or the name of a cluster: what ECS allows there, and safe in
+// the key of a row.
 func plain(s string) bool {
 	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune(nameCharacters, r)

@@ -6,8 +6,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// SourceLoad and DetailLoad mark the event by which a task, or whoever measures it, reports its load (P10). Its detail
-// names the task (taskArn, with its cluster, or clusterArn besides) and has loads, a whole number per metric.
+// SourceLoad and DetailLoad mark the event by which a task, or whoever measures it, reports its
+// load (P10). Its detail names the task (taskArn, with its cluster, or clusterArn besides) and has
+// loads, a whole number per metric.
 const (
 	SourceLoad = "berth.load"
 	DetailLoad = "Task Load Report"

@@ -15,8 +15,8 @@ type Alarm struct {
 	At       time.Time
 }
 
-// Lifecycle is an Auto Scaling group that waits, at a lifecycle hook, before it puts an instance into service or
-// terminates it.
+// Lifecycle is an Auto Scaling group that waits, at a lifecycle hook, before it puts an instance
+// into service or terminates it.
 type Lifecycle struct {
 	Group         string
 	Hook          string
@@ -36,8 +36,8 @@ const (
 	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 )
 
-// SpotWarning is EC2's notice that it takes a Spot instance back in two minutes, or that it is more likely to do so than
-// before (a rebalance recommendation).
+// SpotWarning is EC2's notice that it takes a Spot instance back in two minutes, or that it is more
+// likely to do so than before (a rebalance recommendation).
 type SpotWarning struct {
 	EC2InstanceID string
 	Action        string // terminate, stop or hibernate; empty for a recommendation

@@ -54,7 +54,8 @@ var desiredStatuses = map[string]cluster.TaskStatus{
 	"PENDING": cluster.TaskRunning, "RUNNING": cluster.TaskRunning, "STOPPED": cluster.TaskStopped,
 }
 
-// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a static one.
+// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a
+// static one.
 const ephemeral = 32768
 
 func task(e *envelope) (any, error) {
@@ -100,8 +101,8 @@ func (d *taskDetail) names(e *envelope, t *cluster.ECSTask) (err error) {
 	return malformed(e.DetailType, "taskDefinitionArn %.200q", d.TaskDefinition)
 }
 
-// resources reads what the task holds: the task's own size where it has one, else its containers' (of memory the
-// reservation, as ECS accounts it).
+// resources reads what the task holds: the task's own size where it has one, else its containers'
+// (of memory the reservation, as ECS accounts it).
 func (d *taskDetail) resources(e *envelope, t *cluster.ECSTask) error {
 	var cpu, memory int64
 	for _, c := range d.Containers {

@@ -47,7 +47,8 @@ func ParseARN(s string) (ResourceARN, bool) {
 	switch kind {
 	case "service", "task", "container-instance":
 		if c, name, ok := strings.Cut(rest, "/"); ok {
-			return ResourceARN{Kind: kind, Cluster: c, Name: name}, c != "" && name != "" && !strings.Contains(name, "/")
+			return ResourceARN{Kind: kind, Cluster: c, Name: name},
+				c != "" && name != "" && !strings.Contains(name, "/")
 		}
 	case "cluster":
 		return ResourceARN{Kind: kind, Cluster: rest, Name: rest}, !strings.Contains(rest, "/")

@@ -5,29 +5,33 @@ import (
 	"time"
 )
 
-// CapacityProvider is an Auto Scaling group that Berth sizes by the needs of its cluster's tasks (C1–C8; ECS API
-// reference, CapacityProvider). It belongs to the account and Region, not to a cluster.
+// CapacityProvider is an Auto Scaling group that Berth sizes by the needs of its cluster's tasks
+// (C1–C8; ECS API reference, CapacityProvider). It belongs to the account and Region, not to a
+// cluster.
 type CapacityProvider struct {
 	Head
 	Name     string `json:"nm"`
 	Group    string `json:"gn"` // the Auto Scaling group's name
 	GroupARN string `json:"ga"`
-	// Protection is managedTerminationProtection ENABLED: instances with tasks are protected from scale-in (C6).
+	// Protection is managedTerminationProtection ENABLED: instances with tasks are protected from
+	// scale-in (C6).
 	Protection bool `json:"pr,omitempty"`
-	// Draining is managedDraining ENABLED: a lifecycle hook holds an instance that is terminated until its tasks have
-	// left.
+	// Draining is managedDraining ENABLED: a lifecycle hook holds an instance that is terminated
+	// until its tasks have left.
 	Draining bool           `json:"dr,omitempty"`
 	Scaling  ManagedScaling `json:"ms"`
-	// Clusters are the clusters that have the provider: at most one while managed scaling is on (C7).
+	// Clusters are the clusters that have the provider: at most one while managed scaling is on
+	// (C7).
 	Clusters []string          `json:"cs,omitempty"`
 	Tags     map[string]string `json:"tg,omitempty"`
 	// Inactive reports that the provider was deleted. Its row stays for a while.
 	Inactive bool `json:"ia,omitempty"`
-	// UpdateStatus is the outcome of the last change, UpdateReason why it failed (ECS API reference, CapacityProvider).
+	// UpdateStatus is the outcome of the last change, UpdateReason why it failed (ECS API
+	// reference, CapacityProvider).
 	UpdateStatus ProviderStatus `json:"us"`
 	UpdateReason string         `json:"ur,omitempty"`
-	// CheckPending reports that managed scaling must check whether the group allows the last change. If it does not,
-	// PreviousSettings apply again; they are nil for a new provider.
+	// CheckPending reports that managed scaling must check whether the group allows the last
+	// change. If it does not, PreviousSettings apply again; they are nil for a new provider.
 	CheckPending     bool              `json:"lk,omitempty"`
 	PreviousSettings *ProviderSettings `json:"be,omitempty"`
 	// GroupProblem says why the group of a new provider cannot be scaled; empty if it can.
@@ -44,8 +48,8 @@ type ProviderSettings struct {
 // ProviderStatus is the updateStatus of a capacity provider, in ECS's words.
 type ProviderStatus string
 
-// The statuses of a change: IN_PROGRESS until managed scaling has checked the group, if it must. A deletion takes
-// effect at once.
+// The statuses of a change: IN_PROGRESS until managed scaling has checked the group, if it must. A
+// deletion takes effect at once.
 const (
 	ProviderCreating     ProviderStatus = "CREATE_IN_PROGRESS"
 	ProviderCreated      ProviderStatus = "CREATE_COMPLETE"
@@ -57,20 +61,22 @@ const (
 	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
 
-// HasFailedCreation reports whether the provider is CREATE_FAILED: its group cannot be scaled, and no check is pending.
+// HasFailedCreation reports whether the provider is CREATE_FAILED: its group cannot be scaled, and
+// no check is pending.
 func (p *CapacityProvider) HasFailedCreation() bool { return p.GroupProblem != "" && !p.CheckPending }
 
-// ClusterProviders are the capacity providers of a cluster (ECS API reference, PutClusterCapacityProviders).
+// ClusterProviders are the capacity providers of a cluster (ECS API reference,
+// PutClusterCapacityProviders).
 type ClusterProviders struct {
 	Head
 	Providers []string        `json:"ps,omitempty"`
 	Default   []ProviderShare `json:"df,omitempty"` // defaultCapacityProviderStrategy
-	// Detaching are the providers that were taken from the cluster, and whose alarms, policies and hooks must still be
-	// removed.
+	// Detaching are the providers that were taken from the cluster, and whose alarms, policies and
+	// hooks must still be removed.
 	Detaching []string         `json:"lv,omitempty"`
 	Status    AttachmentStatus `json:"as"`
-	// RequestedAt is when the providers were last changed. Attaching them may take a while, but must not block users
-	// for ever.
+	// RequestedAt is when the providers were last changed. Attaching them may take a while, but
+	// must not block users for ever.
 	RequestedAt time.Time `json:"ak,omitzero"`
 	// AttachmentProblems says why attachments could not be made or removed, by provider.
 	AttachmentProblems map[string]string `json:"fa,omitempty"`
@@ -79,18 +85,20 @@ type ClusterProviders struct {
 // AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.
 type AttachmentStatus string
 
-// The statuses of a cluster's attachments, which are what managed scaling and managed draining need of each group.
+// The statuses of a cluster's attachments, which are what managed scaling and managed draining need
+// of each group.
 const (
 	AttachmentsInProgress AttachmentStatus = "UPDATE_IN_PROGRESS"
 	AttachmentsComplete   AttachmentStatus = "UPDATE_COMPLETE"
 	AttachmentsFailed     AttachmentStatus = "UPDATE_FAILED"
 )
 
-// ManagedTag is the tag of Auto Scaling groups that have a capacity provider (C7). It is never removed.
+// ManagedTag is the tag of Auto Scaling groups that have a capacity provider (C7). It is never
+// removed.
 const ManagedTag = "AmazonECSManaged"
 
-// DrainingHook is the name of the lifecycle hook of managed draining. The names of the target tracking policies and
-// alarms of managed scaling begin with PolicyPrefix and AlarmPrefix.
+// DrainingHook is the name of the lifecycle hook of managed draining. The names of the target
+// tracking policies and alarms of managed scaling begin with PolicyPrefix and AlarmPrefix.
 const (
 	DrainingHook = "ecs-managed-draining-termination-hook"
 	PolicyPrefix = "ECSManagedAutoScalingPolicy-"
@@ -102,14 +110,15 @@ func ScalingPolicy(cluster, provider string) string {
 	return PolicyPrefix + Digest("policy", cluster, provider)[:32]
 }
 
-// ScalingAlarms returns the names of the low and the high alarm of a capacity provider in a cluster.
+// ScalingAlarms returns the names of the low and the high alarm of a capacity provider in a
+// cluster.
 func ScalingAlarms(cluster, provider string) (low, high string) {
 	id := AlarmPrefix + Digest("alarm", cluster, provider)[:32]
 	return id + "-low", id + "-high"
 }
 
-// The metric of managed scaling (C1): CapacityProviderReservation, with the dimensions ClusterName and
-// CapacityProviderName.
+// The metric of managed scaling (C1): CapacityProviderReservation, with the dimensions ClusterName
+// and CapacityProviderName.
 const (
 	ReservationMetric   = "CapacityProviderReservation"
 	DimensionCluster    = "ClusterName"
@@ -125,8 +134,8 @@ type Datapoint struct {
 	At                time.Time
 }
 
-// MetricAlarm is an alarm on [ReservationMetric]. It fires when the metric was above the threshold for Times minutes in
-// a row, or, if Below is set, below it.
+// MetricAlarm is an alarm on [ReservationMetric]. It fires when the metric was above the threshold
+// for Times minutes in a row, or, if Below is set, below it.
 type MetricAlarm struct {
 	Name              string
 	Namespace         string
@@ -151,44 +160,50 @@ type TrackingPolicy struct {
 	Warmup            time.Duration
 }
 
-// ManagedScaling is a capacity provider's managedScaling, with what Berth adds to it. In rows every field is set, by
-// default to [DefaultScaling].
+// ManagedScaling is a capacity provider's managedScaling, with what Berth adds to it. In rows every
+// field is set, by default to [DefaultScaling].
 type ManagedScaling struct {
-	Enabled bool          `json:"en,omitempty"`
-	Target  int           `json:"tc"`           // targetCapacity: the percentage of instances that should be in use, 1 to 100 (C3)
-	MinStep int           `json:"mi"`           // minimumScalingStepSize: the fewest instances that waiting tasks add at once (C2)
-	MaxStep int           `json:"ma"`           // maximumScalingStepSize: the most that are added at once
-	Warmup  time.Duration `json:"wu,omitempty"` // instanceWarmupPeriod: how long a launched instance blocks scaling out (C3)
+	Enabled bool `json:"en,omitempty"`
+	// targetCapacity: the percentage of instances that should be in use, 1 to 100 (C3)
+	Target int `json:"tc"`
+	// minimumScalingStepSize: the fewest instances that waiting tasks add at once (C2)
+	MinStep int `json:"mi"`
+	MaxStep int `json:"ma"` // maximumScalingStepSize: the most that are added at once
+	// instanceWarmupPeriod: how long a launched instance blocks scaling out (C3)
+	Warmup time.Duration `json:"wu,omitempty"`
 
 	// The following settings are beyond ECS. Their defaults are what ECS does.
 
-	// UntilRegistered ends an instance's warm-up when it has registered with the cluster, if that is sooner.
+	// UntilRegistered ends an instance's warm-up when it has registered with the cluster, if that
+	// is sooner.
 	UntilRegistered bool `json:"wr,omitempty"`
-	// ReplaceUnregistered replaces instances that have not registered in time, while tasks wait (C5).
+	// ReplaceUnregistered replaces instances that have not registered in time, while tasks wait
+	// (C5).
 	ReplaceUnregistered bool `json:"ru,omitempty"`
-	// LowDatapoints is how many minutes in a row the metric must be below the target before a scale-in.
-	// MaxScaleInPercent is the percentage of the group that may go in one minute, and is at least one instance.
-	// Cooldown is how long after a scale-out none goes (C5, C8).
+	// LowDatapoints is how many minutes in a row the metric must be below the target before a
+	// scale-in. MaxScaleInPercent is the percentage of the group that may go in one minute, and is
+	// at least one instance. Cooldown is how long after a scale-out none goes (C5, C8).
 	LowDatapoints     int           `json:"dp"`
 	MaxScaleInPercent int           `json:"sh"`
 	Cooldown          time.Duration `json:"cd,omitempty"`
-	// TargetTracking leaves the desired capacity to a target tracking policy on the group. Berth only publishes the
-	// metric and protects instances (C1).
+	// TargetTracking leaves the desired capacity to a target tracking policy on the group. Berth
+	// only publishes the metric and protects instances (C1).
 	TargetTracking bool          `json:"tt,omitempty"`
 	Consolidation  Consolidation `json:"co,omitzero"`
 }
 
-// Consolidation are the settings for emptying lightly used instances (C5): those whose tasks fit elsewhere are drained,
-// and then terminated.
+// Consolidation are the settings for emptying lightly used instances (C5): those whose tasks fit
+// elsewhere are drained, and then terminated.
 type Consolidation struct {
 	Enabled bool `json:"en,omitempty"`
-	// BudgetPercent is the disruption budget: the percentage of the group's instances, at least one, that may begin to
-	// drain within any BudgetWindow.
+	// BudgetPercent is the disruption budget: the percentage of the group's instances, at least
+	// one, that may begin to drain within any BudgetWindow.
 	BudgetPercent int           `json:"sh,omitempty"`
 	BudgetWindow  time.Duration `json:"wi,omitempty"`
 }
 
-// DefaultScaling has the defaults of the ECS API and of what Berth adds. Managed scaling itself has no default.
+// DefaultScaling has the defaults of the ECS API and of what Berth adds. Managed scaling itself has
+// no default.
 var DefaultScaling = ManagedScaling{
 	Target: 100, MinStep: 1, MaxStep: 10000, Warmup: 300 * time.Second,
 	LowDatapoints: 15, MaxScaleInPercent: 50, Cooldown: 15 * time.Minute,
@@ -201,15 +216,15 @@ type AutoScalingGroup struct {
 	ARN               string
 	Min, Max, Desired int
 	Zones             []string
-	// Template is the launch template version that the group launches from, as ID:VERSION. The version is a number,
-	// $Latest or $Default. It is empty if the group has no launch template.
+	// Template is the launch template version that the group launches from, as ID:VERSION. The
+	// version is a number, $Latest or $Default. It is empty if the group has no launch template.
 	Template  string
 	Instances []GroupInstance
-	// Protects reports that new instances are protected from scale-in. Weighted reports that instance types have
-	// weights, which managed scaling refuses (C7).
+	// Protects reports that new instances are protected from scale-in. Weighted reports that
+	// instance types have weights, which managed scaling refuses (C7).
 	Protects, Weighted bool
-	// OwnTemplates reports that instance types of the mixed instances policy have launch templates of their own. An
-	// update of a node group does not change those.
+	// OwnTemplates reports that instance types of the mixed instances policy have launch templates
+	// of their own. An update of a node group does not change those.
 	OwnTemplates bool
 	Tags         map[string]string
 }
@@ -234,8 +249,8 @@ func (i *GroupInstance) IsLaunching() bool {
 	return i.Lifecycle == "Pending" || strings.HasPrefix(i.Lifecycle, "Pending:")
 }
 
-// InstanceSample describes what a new instance of a group will be like, as one that the group has or had: an instance
-// type in a zone.
+// InstanceSample describes what a new instance of a group will be like, as one that the group has
+// or had: an instance type in a zone.
 type InstanceSample struct {
 	AgentVersion string            `json:"av,omitempty"`
 	Registered   Capacity          `json:"r"`
@@ -244,13 +259,13 @@ type InstanceSample struct {
 	Template string `json:"t,omitempty"`
 }
 
-// ScalingHistory is what managed scaling remembers of one capacity provider in one cluster from minute to minute. Only
-// managed scaling writes it.
+// ScalingHistory is what managed scaling remembers of one capacity provider in one cluster from
+// minute to minute. Only managed scaling writes it.
 type ScalingHistory struct {
 	Head
 	Provider string `json:"nm"`
-	// LowMinutes is how many minutes in a row the metric was below the target. LastLowMinute is the last one counted
-	// (C5).
+	// LowMinutes is how many minutes in a row the metric was below the target. LastLowMinute is the
+	// last one counted (C5).
 	LowMinutes    int       `json:"lo,omitempty"`
 	LastLowMinute time.Time `json:"mi,omitzero"`
 	// LastScaleOut and LastScaleIn are when the desired capacity was last raised and lowered (C8).
@@ -260,36 +275,41 @@ type ScalingHistory struct {
 	LastReplacement time.Time `json:"re,omitzero"`
 	// FirstReconciledAt is when managed scaling first saw the group.
 	FirstReconciledAt time.Time `json:"si,omitzero"`
-	// UnregisteredSince is when unregistered instances were first seen. LaunchTimes is when instances are assumed to
-	// have been launched, if the group does not say. Both are by EC2 id.
+	// UnregisteredSince is when unregistered instances were first seen. LaunchTimes is when
+	// instances are assumed to have been launched, if the group does not say. Both are by EC2 id.
 	UnregisteredSince map[string]time.Time `json:"fs,omitempty"`
 	LaunchTimes       map[string]time.Time `json:"la,omitempty"`
-	// Samples describes the group's instances. If there have been none since EmptySince, it describes the last ones for
-	// a while.
+	// Samples describes the group's instances. If there have been none since EmptySince, it
+	// describes the last ones for a while.
 	Samples    []InstanceSample `json:"sm,omitempty"`
 	EmptySince time.Time        `json:"ns,omitzero"`
-	// Drains has the drains that consolidation began, as long as they last or count for its budget, the oldest first.
-	// DeferredUntil says when instances that could not be emptied may be tried again, by container instance id.
+	// Drains has the drains that consolidation began, as long as they last or count for its budget,
+	// the oldest first. DeferredUntil says when instances that could not be emptied may be tried
+	// again, by container instance id.
 	Drains        []Drain              `json:"dr,omitempty"`
 	DeferredUntil map[string]time.Time `json:"sr,omitempty"`
-	// Protecting reports that instances may be protected from scale-in, and must be released when protection ends.
+	// Protecting reports that instances may be protected from scale-in, and must be released when
+	// protection ends.
 	Protecting bool `json:"pr,omitempty"`
 	// Attachment is what managed scaling has made for the provider at CloudWatch and Auto Scaling.
 	Attachment Attachment `json:"at,omitzero"`
 	// EmittedKeys has the keys of events that were emitted and still hold.
 	EmittedKeys []string `json:"to,omitempty"`
-	// Heartbeats is when the lifecycle hooks of terminating instances were last told to keep waiting, by EC2 id.
+	// Heartbeats is when the lifecycle hooks of terminating instances were last told to keep
+	// waiting, by EC2 id.
 	Heartbeats map[string]time.Time `json:"be,omitempty"`
 }
 
-// Attachment records what was made for a capacity provider, so that it is made once and can be removed.
+// Attachment records what was made for a capacity provider, so that it is made once and can be
+// removed.
 type Attachment struct {
 	Group  string `json:"gn,omitempty"`
 	ARN    string `json:"ar,omitempty"` // of the group: another group of the same name has nothing attached
 	Alarms string `json:"al,omitempty"` // digest of the alarms; empty if there are none
 	Policy string `json:"po,omitempty"` // digest of the target tracking policy; empty if there is none
 	Hook   bool   `json:"ho,omitempty"`
-	// Incomplete reports that a change was begun and may not have finished. Then only Group is certain.
+	// Incomplete reports that a change was begun and may not have finished. Then only Group is
+	// certain.
 	Incomplete bool `json:"bg,omitempty"`
 	// RenewedAt is when everything was last made again.
 	RenewedAt time.Time `json:"mt,omitzero"`
@@ -299,8 +319,8 @@ type Attachment struct {
 type Drain struct {
 	Instance string    `json:"i"` // container instance id
 	At       time.Time `json:"at"`
-	// Cancelled reports that the instance must take tasks again. Finished reports that nothing is left to do, and that
-	// the drain only counts for the budget.
+	// Cancelled reports that the instance must take tasks again. Finished reports that nothing is
+	// left to do, and that the drain only counts for the budget.
 	Cancelled bool `json:"en,omitempty"`
 	Finished  bool `json:"ov,omitempty"`
 }

@@ -92,7 +92,8 @@ func (r Rejection) String() string {
 	case FilterGPU, FilterENI:
 		return fmt.Sprintf("%d %s (needs %s, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
 	case FilterMetric:
-		return fmt.Sprintf("%d %s (%s: needs %s, best free %s)", r.Count, r.Filter, r.Detail, number(r.Need), number(r.Best))
+		return fmt.Sprintf("%d %s (%s: needs %s, best free %s)", r.Count, r.Filter, r.Detail, number(r.Need),
+			number(r.Best))
 	}
 	if r.Detail != "" {
 		return fmt.Sprintf("%d %s (%s)", r.Count, r.Filter, r.Detail)
@@ -113,7 +114,8 @@ const (
 func (d *Diagnosis) Crowded() bool {
 	return slices.ContainsFunc(d.Rejected, func(r Rejection) bool {
 		switch r.Filter {
-		case FilterOccupied, FilterFaultDomain, FilterUpgrade, FilterPort, FilterCPU, FilterMemory, FilterGPU, FilterENI, FilterMetric:
+		case FilterOccupied, FilterFaultDomain, FilterUpgrade, FilterPort, FilterCPU, FilterMemory, FilterGPU,
+			FilterENI, FilterMetric:
 			return true
 		}
 		return false

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// StartCall is one StartTask of ECS: the same task definition on up to 10 instances, no instance twice.
+// StartCall is one StartTask of ECS: the same task definition on up to 10 instances, no instance
+// twice.
 type StartCall struct {
 	Cluster        string
 	TaskDefinition string   // family:revision
@@ -38,8 +39,8 @@ type ECSTask struct {
 	ExitCode       *int // the first essential container's, where it has one
 	Needs          Resources
 	Ports          []Port
-	// Bindings are the host ports that lead to its containers, Address its own private IPv4 address where it has a network
-	// interface. Only answers have them.
+	// Bindings are the host ports that lead to its containers, Address its own private IPv4 address
+	// where it has a network interface. Only answers have them.
 	Bindings []Binding `json:",omitempty"`
 	Address  string    `json:",omitempty"`
 }
@@ -50,8 +51,8 @@ type StartAnswer struct {
 	Failures []Failure // ARN is the instance's
 }
 
-// TaskFilter selects tasks of ListTasks. ECS allows StartedBy only alone, and lists by desired status RUNNING unless
-// another is named.
+// TaskFilter selects tasks of ListTasks. ECS allows StartedBy only alone, and lists by desired
+// status RUNNING unless another is named.
 type TaskFilter struct {
 	Cluster   string
 	Instance  string

@@ -26,7 +26,8 @@ func IsAccessDenied(c Code) bool {
 // isTransient reports whether a code is of an error that may pass by itself.
 func isTransient(c Code) bool {
 	switch c {
-	case CodeServer, CodeThrottling, "Throttling", "RequestLimitExceeded", "InternalError", "InternalFailure", "ServiceUnavailable",
+	case CodeServer, CodeThrottling, "Throttling", "RequestLimitExceeded", "InternalError", "InternalFailure",
+		"ServiceUnavailable",
 		"Unavailable", "ScalingActivityInProgress", "ResourceContention":
 		return true
 	}

@@ -46,7 +46,8 @@ const (
 	CodeEntryInUse          Code = "ResourceInUse"
 )
 
-// Error is an answer of the ECS API that is not success: the caller's doing, or (ServerException) ours.
+// Error is an answer of the ECS API that is not success: the caller's doing, or (ServerException)
+// ours.
 type Error struct {
 	Code    Code
 	Message string
@@ -69,8 +70,8 @@ func ErrorCode(err error) Code {
 	return CodeServer
 }
 
-// ErrAmbiguous marks a call whose outcome is unknown: it may or may not have taken effect. Whoever gets it reads
-// again before acting again.
+// ErrAmbiguous marks a call whose outcome is unknown: it may or may not have taken effect. Whoever
+// gets it reads again before acting again.
 var ErrAmbiguous = errors.New("the outcome is unknown")
 
 // Drop marks an input that no retry can help: it is acknowledged, counted and logged.

@@ -1,6 +1,7 @@
 package cluster
 
-// Health is what the container health checks of a task say, in ECS's words; 0 where they say nothing (UNKNOWN).
+// Health is what the container health checks of a task say, in ECS's words; 0 where they say
+// nothing (UNKNOWN).
 type Health uint8
 
 // The health statuses of the ECS API.

@@ -12,9 +12,10 @@ import (
 // startedByPrefix marks ECS tasks that Berth started.
 const startedByPrefix = "berth/"
 
-// StartedBy is what ECS is given as startedBy: the short key of the service and a batch that no other commit of the
-// cluster has, as the placement version that the commit makes is part of it. It has at most 36 characters.
-// One batch never has two tasks on one instance; round tells apart the batches of one commit.
+// StartedBy is what ECS is given as startedBy: the short key of the service and a batch that no
+// other commit of the cluster has, as the placement version that the commit makes is part of it. It
+// has at most 36 characters. One batch never has two tasks on one instance; round tells apart the
+// batches of one commit.
 func StartedBy(short string, version int64, round int) string {
 	return startedByPrefix + short + "/" + strconv.FormatInt(version, 36) + "-" + strconv.FormatInt(int64(round), 36)
 }
@@ -29,8 +30,8 @@ func ParseStartedBy(s string) (short string, ok bool) {
 	return short, ok && len(short) == shortLength && batch != ""
 }
 
-// BatchVersion is the placement version of a startedBy that [StartedBy] made: by that the task's row was written. Zero for any
-// other.
+// BatchVersion is the placement version of a startedBy that [StartedBy] made: by that the task's
+// row was written. Zero for any other.
 func BatchVersion(startedBy string) int64 {
 	if _, ok := ParseStartedBy(startedBy); !ok {
 		return 0
@@ -46,15 +47,15 @@ func BatchVersion(startedBy string) int64 {
 
 const shortLength = 12
 
-// ShortKey is the key of a service, or of a cluster's standalone tasks (name empty), in rows and in startedBy: 12 hex
-// digits that differ for every creation of the same name.
+// ShortKey is the key of a service, or of a cluster's standalone tasks (name empty), in rows and in
+// startedBy: 12 hex digits that differ for every creation of the same name.
 func ShortKey(cluster, name string, created time.Time) string {
 	return digest(shortLength, cluster, name, strconv.FormatInt(created.UnixNano(), 10))
 }
 
-// TaskID is the id of a task whose instance was known when it was made: 32 hex digits, the owner's short key and a
-// digest of startedBy and instance. An event of ECS, which has both, leads to the row without a look-up, and so does
-// the id alone.
+// TaskID is the id of a task whose instance was known when it was made: 32 hex digits, the owner's
+// short key and a digest of startedBy and instance. An event of ECS, which has both, leads to the
+// row without a look-up, and so does the id alone.
 func TaskID(startedBy, instance string) string {
 	short, _ := ParseStartedBy(startedBy)
 	return short + digest(32-len(short), startedBy, instance)
@@ -73,7 +74,8 @@ func TaskOwner(id string) string {
 	return id[:shortLength]
 }
 
-// DeploymentID is the id of a service's deployment, "ecs-svc/" and 19 digits, the same for the same service and time.
+// DeploymentID is the id of a service's deployment, "ecs-svc/" and 19 digits, the same for the same
+// service and time.
 func DeploymentID(short string, created time.Time) string {
 	sum := sha256.Sum256([]byte(short + created.UTC().Format(time.RFC3339Nano)))
 	n := uint64(0)

@@ -29,7 +29,8 @@ const (
 	AttributeProvider = "berth.capacity-provider"
 	// AttributeExternal is on instances outside of EC2 (ECS Anywhere).
 	AttributeExternal = "ecs.capability.external"
-	// AttributeUnschedulable, whatever its value, keeps new tasks off the instance; those there stay (N3).
+	// AttributeUnschedulable, whatever its value, keeps new tasks off the instance; those there
+	// stay (N3).
 	AttributeUnschedulable = "berth.unschedulable"
 )
 
@@ -49,20 +50,23 @@ type Instance struct {
 	RegisteredAt Instant           `json:"at"`
 	Registered   Capacity          `json:"r"`
 	Attributes   map[string]string `json:"a,omitempty"`
-	// ReleasedIn is the Auto Scaling group that may take the instance in a scale-in, as managed scaling let it: before a task
-	// is started here it is to be protected (C6). Empty where it is not known to be unprotected.
+	// ReleasedIn is the Auto Scaling group that may take the instance in a scale-in, as managed
+	// scaling let it: before a task is started here it is to be protected (C6). Empty where it is
+	// not known to be unprotected.
 	ReleasedIn string `json:"rl,omitempty"`
 }
 
 // Zone is the instance's availability zone, empty when it has none.
 func (i *Instance) Zone() string { return i.Attributes[AttributeZone] }
 
-// CapacityProvider is the one that the instance belongs to, as ECS says or else its attribute; empty for none.
+// CapacityProvider is the one that the instance belongs to, as ECS says or else its attribute;
+// empty for none.
 func (i *Instance) CapacityProvider() string {
 	return cmp.Or(i.Provider, i.Attributes[AttributeProvider])
 }
 
-// External reports whether the instance is outside of EC2: by ECS's attribute, or as a managed instance of Systems Manager.
+// External reports whether the instance is outside of EC2: by ECS's attribute, or as a managed
+// instance of Systems Manager.
 func (i *Instance) External() bool {
 	_, external := i.Attributes[AttributeExternal]
 	return external || strings.HasPrefix(i.EC2InstanceID, "mi-")
@@ -71,9 +75,9 @@ func (i *Instance) External() bool {
 // Available reports whether new tasks may be started here at all: ACTIVE, its agent connected.
 func (i *Instance) Available() bool { return i.Status == InstanceActive && i.AgentConnected }
 
-// Supersedes reports whether i, rather than old, is the container instance that an EC2 instance is now: where its agent has
-// registered anew the old one stays behind, disconnected. It is the one that is not gone, then whose agent is connected, then
-// that registered last. old may be nil.
+// Supersedes reports whether i, rather than old, is the container instance that an EC2 instance is
+// now: where its agent has registered anew the old one stays behind, disconnected. It is the one
+// that is not gone, then whose agent is connected, then that registered last. old may be nil.
 func (i *Instance) Supersedes(old *Instance) bool {
 	if old == nil {
 		return true
@@ -87,15 +91,17 @@ func (i *Instance) Supersedes(old *Instance) bool {
 		}
 		return 2
 	}
-	return cmp.Or(cmp.Compare(rank(i), rank(old)), i.RegisteredAt.Compare(old.RegisteredAt), cmp.Compare(i.ID, old.ID)) > 0
+	return cmp.Or(cmp.Compare(rank(i), rank(old)), i.RegisteredAt.Compare(old.RegisteredAt),
+		cmp.Compare(i.ID, old.ID)) > 0
 }
 
 // Gone reports whether the instance has left the cluster, its tasks with it.
 func (i *Instance) Gone() bool { return i.Status == InstanceInactive }
 
-// Same reports whether o says the same of the instance, versions and row counters aside: an event that changes
-// nothing needs no write.
+// Same reports whether o says the same of the instance, versions and row counters aside: an event
+// that changes nothing needs no write.
 func (i *Instance) Same(o *Instance) bool {
 	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.AgentVersion == o.AgentVersion &&
-		i.EC2InstanceID == o.EC2InstanceID && i.Provider == o.Provider && i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
+		i.EC2InstanceID == o.EC2InstanceID && i.Provider == o.Provider && i.Registered.Equal(o.Registered) &&
+		maps.Equal(i.Attributes, o.Attributes)
 }

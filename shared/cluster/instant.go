@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Instant is a point in time in 8 bytes, where a time.Time takes 24: a cluster has some hundred thousand tasks with five
-// of them each. It counts nanoseconds since 1970 and reaches from 1678 to 2262; the zero value is no time at all. As
-// JSON it is what the time.Time would be.
+// Instant is a point in time in 8 bytes, where a time.Time takes 24: a cluster has some hundred
+// thousand tasks with five of them each. It counts nanoseconds since 1970 and reaches from 1678 to
+// 2262; the zero value is no time at all. As JSON it is what the time.Time would be.
 type Instant int64
 
 // At is t as an Instant. A time that is out of reach is the nearest that is not.
@@ -38,7 +38,8 @@ func (i Instant) Time() time.Time {
 // IsZero reports whether it is no time at all.
 func (i Instant) IsZero() bool { return i == 0 }
 
-// Compare is negative where i is before o, and positive where it is after; no time is before every other.
+// Compare is negative where i is before o, and positive where it is after; no time is before every
+// other.
 func (i Instant) Compare(o Instant) int { return i.Time().Compare(o.Time()) }
 
 // String is the instant as a time.Time prints.

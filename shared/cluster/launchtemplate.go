@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// TemplateRef names a version of a launch template: by id or by name; the version is a number, $Latest or $Default.
+// TemplateRef names a version of a launch template: by id or by name; the version is a number,
+// $Latest or $Default.
 type TemplateRef struct{ ID, Name, Version string }
 
 // LaunchTemplate is one version of an EC2 launch template.
@@ -21,7 +22,8 @@ type LaunchTemplate struct {
 // String is the version as [Update.Template] has it, ID:VERSION.
 func (t *LaunchTemplate) String() string { return t.ID + ":" + strconv.FormatInt(t.Version, 10) }
 
-// NewTemplateVersion is a launch template version to be made: like another, of this or another template, but for the image.
+// NewTemplateVersion is a launch template version to be made: like another, of this or another
+// template, but for the image.
 type NewTemplateVersion struct {
 	Template    string // id of the template that gets it
 	From        TemplateRef
@@ -37,8 +39,9 @@ type FailedLaunch struct {
 	Message string
 }
 
-// ParseLaunchFailure reads a status message of Auto Scaling's, such as "Could not launch On-Demand Instances.
-// InsufficientInstanceCapacity - We currently do not have sufficient capacity ...": the code is the word before the dash.
+// ParseLaunchFailure reads a status message of Auto Scaling's, such as "Could not launch On-Demand
+// Instances. InsufficientInstanceCapacity - We currently do not have sufficient capacity ...": the
+// code is the word before the dash.
 func ParseLaunchFailure(message string) FailedLaunch {
 	before, after, ok := strings.Cut(message, " - ")
 	code := before[strings.LastIndexByte(before, ' ')+1:]

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Limit is how much load of a metric an instance takes (P12, P13); math.MaxInt64 where nothing limits it.
+// Limit is how much load of a metric an instance takes (P12, P13); math.MaxInt64 where nothing
+// limits it.
 type Limit struct {
 	Unbuffered int64 // without the buffer, and without overbooking
 	Total      int64
@@ -33,8 +34,8 @@ func (c *Configuration) Limit(metric string, capacity int64) Limit {
 	return out
 }
 
-// Scaled is a capacity times a factor, cut off to a whole number (P12, P13): what only binary arithmetic makes a fraction
-// below a whole number is that number.
+// Scaled is a capacity times a factor, cut off to a whole number (P12, P13): what only binary
+// arithmetic makes a fraction below a whole number is that number.
 func Scaled(capacity int64, by float64) int64 {
 	x := float64(capacity) * by
 	x = math.Floor(x + 1e-9 + math.Abs(x)*1e-15)

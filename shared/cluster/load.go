@@ -2,8 +2,8 @@ package cluster
 
 import "time"
 
-// LoadWindow is how often reported loads change a cluster's placement at most (P10): reports are gathered until the
-// window they came in ends.
+// LoadWindow is how often reported loads change a cluster's placement at most (P10): reports are
+// gathered until the window they came in ends.
 const LoadWindow = 10 * time.Second
 
 // MaxReports is how many tasks report in one call.

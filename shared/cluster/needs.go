@@ -13,8 +13,8 @@ type ContainerSize struct {
 	Reservation int64 `json:"r,omitempty"` // MiB, what is kept for it
 }
 
-// Reserved is the memory that ECS sets aside for the container: the reservation where there is one, else the limit
-// (ECS API reference, ContainerDefinition.memoryReservation).
+// Reserved is the memory that ECS sets aside for the container: the reservation where there is one,
+// else the limit (ECS API reference, ContainerDefinition.memoryReservation).
 func (s ContainerSize) Reserved() int64 {
 	if s.Reservation > 0 {
 		return s.Reservation
@@ -22,8 +22,8 @@ func (s ContainerSize) Reserved() int64 {
 	return s.Memory
 }
 
-// Needs is what one task of the definition needs with its overrides: a size of the task itself counts, else its
-// containers change what they ask for. The error is InvalidParameterException.
+// Needs is what one task of the definition needs with its overrides: a size of the task itself
+// counts, else its containers change what they ask for. The error is InvalidParameterException.
 func Needs(def *TaskDefinition, o *Overrides) (Resources, error) {
 	n := def.Needs
 	if o == nil {
@@ -59,7 +59,8 @@ func overrideContainer(def *TaskDefinition, c ContainerOverride, n *Resources) e
 		}
 	}
 	if at < 0 {
-		return Errorf(CodeInvalidParameter, "Override for container named %.255s is not a container in the TaskDefinition.", c.Name)
+		return Errorf(CodeInvalidParameter,
+			"Override for container named %.255s is not a container in the TaskDefinition.", c.Name)
 	}
 	if given(c.CPU) < 0 || given(c.Memory) < 0 || given(c.Reservation) < 0 {
 		return Errorf(CodeInvalidParameter, "Override for container named %.255s must not be negative.", c.Name)

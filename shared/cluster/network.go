@@ -19,8 +19,8 @@ func (n *Network) Equal(o *Network) bool {
 	return slices.Equal(n.Subnets, o.Subnets) && slices.Equal(n.SecurityGroups, o.SecurityGroups)
 }
 
-// AttributeENIs says how many task network interfaces an instance can have, where it registered no resource ENI: ECS
-// knows, and does not tell.
+// AttributeENIs says how many task network interfaces an instance can have, where it registered no
+// resource ENI: ECS knows, and does not tell.
 const AttributeENIs = "berth.task-enis"
 
 // SetENIs takes the number from the attribute, if the instance has that and registered none.

@@ -15,21 +15,23 @@ type NodeGroup struct {
 	ModifiedAt time.Time       `json:"ma"`
 	// AutoScalingGroup is the name of the group that launches the nodes.
 	AutoScalingGroup string `json:"ag"`
-	// Target is what the nodes are made of: the target of the last update that succeeded. While CREATING it is the
-	// requested one.
+	// Target is what the nodes are made of: the target of the last update that succeeded. While
+	// CREATING it is the requested one.
 	Target UpdateTarget `json:"ta"`
 	Config UpdateConfig `json:"uc"`
-	// Sizes is the user's scalingConfig. While CREATING, a Max of 0 means the sizes that the Auto Scaling group has.
+	// Sizes is the user's scalingConfig. While CREATING, a Max of 0 means the sizes that the Auto
+	// Scaling group has.
 	Sizes Sizes `json:"sz"`
 	// Issues says why the node group is CREATE_FAILED.
 	Issues []NodeGroupIssue  `json:"is,omitempty"`
 	Labels map[string]string `json:"lb,omitempty"`
 	Tags   map[string]string `json:"tg,omitempty"`
-	// Update is the id of the update of the nodes that is in progress, or of the last one. ConfigUpdate is the id of an
-	// update of the sizes while it is in progress.
+	// Update is the id of the update of the nodes that is in progress, or of the last one.
+	// ConfigUpdate is the id of an update of the sizes while it is in progress.
 	Update       string `json:"up,omitempty"`
 	ConfigUpdate string `json:"cu,omitempty"`
-	// Subnets and Role are as the user gave them. Berth uses those of the Auto Scaling group and its launch template.
+	// Subnets and Role are as the user gave them. Berth uses those of the Auto Scaling group and
+	// its launch template.
 	Subnets []string `json:"sn,omitempty"`
 	Role    string   `json:"ro,omitempty"`
 	// Token is the clientRequestToken of its creation, and Digest a digest of the other parameters.
@@ -51,8 +53,8 @@ const (
 	NodeGroupDegraded     NodeGroupStatus = "DEGRADED"
 )
 
-// NodeGroupIssue is a problem of a node group (EKS API reference, Issue). Resources has the Auto Scaling group's name,
-// or a launch template's id or name.
+// NodeGroupIssue is a problem of a node group (EKS API reference, Issue). Resources has the Auto
+// Scaling group's name, or a launch template's id or name.
 type NodeGroupIssue struct {
 	Code      IssueCode `json:"c"`
 	Message   string    `json:"m"`
@@ -79,15 +81,16 @@ type Sizes struct {
 	Desired int `json:"de,omitempty"`
 }
 
-// UpdateConfig says how many nodes an update may take out of service at once (N1). At most one of the two numbers is
-// set, from 1 to 100. If neither is, one node may be.
+// UpdateConfig says how many nodes an update may take out of service at once (N1). At most one of
+// the two numbers is set, from 1 to 100. If neither is, one node may be.
 type UpdateConfig struct {
 	MaxUnavailable           int            `json:"mu,omitempty"`
 	MaxUnavailablePercentage int            `json:"mp,omitempty"`
 	Strategy                 UpdateStrategy `json:"sg,omitempty"` // empty: DEFAULT
 }
 
-// MergedWith returns the configuration with what a caller gave. A number that is given replaces both.
+// MergedWith returns the configuration with what a caller gave. A number that is given replaces
+// both.
 func (c UpdateConfig) MergedWith(given UpdateConfig) UpdateConfig {
 	if given.MaxUnavailable != 0 || given.MaxUnavailablePercentage != 0 {
 		c.MaxUnavailable, c.MaxUnavailablePercentage = given.MaxUnavailable, given.MaxUnavailablePercentage
@@ -101,8 +104,8 @@ func (c UpdateConfig) MergedWith(given UpdateConfig) UpdateConfig {
 // UpdateStrategy says whether new nodes are launched before old ones go, in EKS's words.
 type UpdateStrategy string
 
-// The update strategies of the EKS API. DEFAULT launches new nodes first. MINIMAL terminates old nodes first, and needs
-// no more nodes than there are.
+// The update strategies of the EKS API. DEFAULT launches new nodes first. MINIMAL terminates old
+// nodes first, and needs no more nodes than there are.
 const (
 	UpdateDefault UpdateStrategy = "DEFAULT"
 	UpdateMinimal UpdateStrategy = "MINIMAL"
@@ -113,9 +116,9 @@ type UpdateTarget struct {
 	Image          string `json:"im"` // the AMI; empty until it is read from SourceTemplate
 	Version        string `json:"ve,omitempty"`
 	ReleaseVersion string `json:"rv,omitempty"`
-	// SourceTemplate and SourceName are the id and the name of the user's own launch template, and SourceVersion is its
-	// version. They are empty for a regular node group. Until the template is read, one of id and name may be missing,
-	// and the version may be empty, $Latest or $Default.
+	// SourceTemplate and SourceName are the id and the name of the user's own launch template, and
+	// SourceVersion is its version. They are empty for a regular node group. Until the template is
+	// read, one of id and name may be missing, and the version may be empty, $Latest or $Default.
 	SourceTemplate string `json:"lt,omitempty"`
 	SourceName     string `json:"ln,omitempty"`
 	SourceVersion  string `json:"lv,omitempty"`
@@ -159,8 +162,8 @@ const (
 	UnknownUpdateError    UpdateErrorCode = "Unknown"
 )
 
-// UpdateError is why an update failed. Resources has EC2 instance ids, or the Auto Scaling group's name if no instance
-// is the cause.
+// UpdateError is why an update failed. Resources has EC2 instance ids, or the Auto Scaling group's
+// name if no instance is the cause.
 type UpdateError struct {
 	Code      UpdateErrorCode `json:"c"`
 	Message   string          `json:"m"`
@@ -170,7 +173,8 @@ type UpdateError struct {
 // UpdatePhase is the stage of an update.
 type UpdatePhase string
 
-// The phases of an update (N1, N2, N4, N5). In PhaseRestore a failed update restores what it had changed.
+// The phases of an update (N1, N2, N4, N5). In PhaseRestore a failed update restores what it had
+// changed.
 const (
 	PhaseSetup     UpdatePhase = "setup"
 	PhaseScaleUp   UpdatePhase = "scale up"
@@ -182,8 +186,8 @@ const (
 // NodeStep is the stage of a node's removal.
 type NodeStep string
 
-// The steps of a removal (N4). StepStop follows StepDrain only if the update is forced. StepRelease puts a node back
-// into service.
+// The steps of a removal (N4). StepStop follows StepDrain only if the update is forced. StepRelease
+// puts a node back into service.
 const (
 	StepDrain     NodeStep = "drain"
 	StepStop      NodeStep = "stop"
@@ -197,17 +201,20 @@ type NodeRemoval struct {
 	Instance string   `json:"i"`           // EC2 instance id
 	Node     string   `json:"n,omitempty"` // container instance id; empty where it never registered
 	Step     NodeStep `json:"s"`
-	// StepSince is when the step began to wait; zero until it does. StepDrain waits again once the node is DRAINING.
+	// StepSince is when the step began to wait; zero until it does. StepDrain waits again once the
+	// node is DRAINING.
 	StepSince time.Time `json:"at,omitzero"`
 	// DrainingAt is when the node was first seen DRAINING.
 	DrainingAt time.Time `json:"da,omitzero"`
 	// Forced reports that its tasks are stopped, whatever their services' percentages are.
 	Forced bool `json:"f,omitempty"`
-	// Foreign reports that somebody else had made it DRAINING before. Then it is not made ACTIVE again.
+	// Foreign reports that somebody else had made it DRAINING before. Then it is not made ACTIVE
+	// again.
 	Foreign bool `json:"fo,omitempty"`
 	// Surplus reports that the group's desired capacity falls by one with the node.
 	Surplus bool `json:"su,omitempty"`
-	// NeverInService reports that the node never came into service, so that nothing is lost with it.
+	// NeverInService reports that the node never came into service, so that nothing is lost with
+	// it.
 	NeverInService bool `json:"b,omitempty"`
 }
 
@@ -222,12 +229,12 @@ type UpdateTimeouts struct {
 	Health    time.Duration `json:"h"`  // after that, for what is unhealthy to recover
 }
 
-// Update is the row of one update of a node group (N6).
-// It holds all that the update needs to continue after a crash at any point.
+// Update is the row of one update of a node group (N6). It holds all that the update needs to
+// continue after a crash at any point.
 //
-// The row is in parts, so that each phase has the fields that it alone writes in one place.
-// The parts are embedded and their order is fixed: rows are stored as JSON objects whose keys come in the order of the
-// fields, and the state's hash is taken over those bytes.
+// The row is in parts, so that each phase has the fields that it alone writes in one place. The
+// parts are embedded and their order is fixed: rows are stored as JSON objects whose keys come in
+// the order of the fields, and the state's hash is taken over those bytes.
 type Update struct {
 	Head
 	NodeGroup string        `json:"ng"` // name
@@ -248,7 +255,8 @@ type Update struct {
 	SurplusRemoval
 }
 
-// UpdateSpec is what an update was asked to do. Nothing in it changes once the update has its target.
+// UpdateSpec is what an update was asked to do. Nothing in it changes once the update has its
+// target.
 type UpdateSpec struct {
 	Target UpdateTarget `json:"ta"`
 	Config UpdateConfig `json:"uc"`
@@ -259,8 +267,9 @@ type UpdateSpec struct {
 	ForceProtected bool           `json:"fp,omitempty"`
 	Seed           uint64         `json:"se,omitempty"` // of all random choices
 	Timeouts       UpdateTimeouts `json:"wa"`
-	// UnrestoredSizes and LeftSizes are set if an earlier update ended without restoring the group's sizes.
-	// The former are those that it should have restored, the latter those that it left.
+	// UnrestoredSizes and LeftSizes are set if an earlier update ended without restoring the
+	// group's sizes. The former are those that it should have restored, the latter those that it
+	// left.
 	UnrestoredSizes *Sizes `json:"be,omitempty"`
 	LeftSizes       *Sizes `json:"lf,omitempty"`
 }
@@ -277,27 +286,29 @@ type UpdateProgress struct {
 	WaitingFor string `json:"wt,omitempty"`
 }
 
-// UpdateBaseline is the group as an update found it, and what the update derives from that for its whole run.
+// UpdateBaseline is the group as an update found it, and what the update derives from that for its
+// whole run.
 type UpdateBaseline struct {
 	// OriginalSizes has the sizes that the update restores at its end; nil until it has read them.
 	OriginalSizes    *Sizes         `json:"or,omitempty"`
 	OriginalTemplate string         `json:"ot,omitempty"` // launch template version
 	Zones            map[string]int `json:"zo,omitempty"` // nodes by availability zone
-	// PreviousTemplate is the launch template version that the update before made for the same target; empty if it made
-	// none.
+	// PreviousTemplate is the launch template version that the update before made for the same
+	// target; empty if it made none.
 	PreviousTemplate string `json:"pv,omitempty"`
 	// Template is the launch template version that new nodes are made from.
 	Template string `json:"te,omitempty"`
-	// InitiallyUnready has the EC2 instance ids of nodes that were made from Template before the update began and were
-	// not connected. They do not show that the template works.
+	// InitiallyUnready has the EC2 instance ids of nodes that were made from Template before the
+	// update began and were not connected. They do not show that the template works.
 	InitiallyUnready []string `json:"ur,omitempty"`
 	MaxUnavailable   int      `json:"mu,omitempty"`
 	// Surge is how many nodes the update adds while it replaces old ones.
 	Surge int `json:"su,omitempty"`
 	// AddedByOthers is how many nodes others added before the update had enlarged the group.
 	AddedByOthers int `json:"ad,omitempty"`
-	// KnownMaxima has the group's maximum at the start, and every one that the update has set. UserMax is a maximum
-	// that somebody else has set since, and that the update therefore leaves; nil if there is none.
+	// KnownMaxima has the group's maximum at the start, and every one that the update has set.
+	// UserMax is a maximum that somebody else has set since, and that the update therefore leaves;
+	// nil if there is none.
 	KnownMaxima []int `json:"mx,omitempty"`
 	UserMax     *int  `json:"ux,omitempty"`
 }
@@ -309,8 +320,8 @@ type NodeReplacement struct {
 	RequiredNodes int `json:"no,omitempty"`
 	// Shortage is set while fewer nodes than that are in service.
 	Shortage NodeShortage `json:"sh,omitzero"`
-	// StalledSince is since when no old node can be taken: they do not become unschedulable, or are neither in service
-	// nor gone.
+	// StalledSince is since when no old node can be taken: they do not become unschedulable, or are
+	// neither in service nor gone.
 	StalledSince time.Time `json:"sw,omitzero"`
 	// Refusals is why ECS refused the last change of a node, by EC2 instance id.
 	Refusals map[string]string `json:"rf,omitempty"`
@@ -329,26 +340,29 @@ type NodeReplacement struct {
 type SurplusRemoval struct {
 	// RevertTemplate is set if the group must launch from its original template again.
 	RevertTemplate bool `json:"rt,omitempty"`
-	// DesiredFloor is the desired capacity to restore, and ScaleDownSince when that began; nil before.
+	// DesiredFloor is the desired capacity to restore, and ScaleDownSince when that began; nil
+	// before.
 	DesiredFloor   *int      `json:"fl,omitempty"`
 	ScaleDownSince time.Time `json:"fa,omitzero"`
-	// ObservedDesired is the desired capacity at the last reconciliation, while a change of it by others matters:
-	// before the group is enlarged, and while the surplus is removed.
+	// ObservedDesired is the desired capacity at the last reconciliation, while a change of it by
+	// others matters: before the group is enlarged, and while the surplus is removed.
 	ObservedDesired int `json:"de,omitempty"`
-	// RetainedNodes has the EC2 instance ids of surplus nodes that could not be emptied, RetainedReasons why not.
+	// RetainedNodes has the EC2 instance ids of surplus nodes that could not be emptied,
+	// RetainedReasons why not.
 	RetainedNodes   []string `json:"ke,omitempty"`
 	RetainedReasons []string `json:"bl,omitempty"`
 	// ReleasingSince is since when nothing is left to do but to put nodes back into service.
 	// AbandonedNodes has the EC2 instance ids of those for which ECS refuses it.
 	ReleasingSince time.Time `json:"un,omitzero"`
 	AbandonedNodes []string  `json:"ab,omitempty"`
-	// SizesReason is why the group keeps sizes other than the original ones although nothing failed (N5).
-	// FinalSizes has the sizes that it keeps.
+	// SizesReason is why the group keeps sizes other than the original ones although nothing failed
+	// (N5). FinalSizes has the sizes that it keeps.
 	SizesReason string `json:"sd,omitempty"`
 	FinalSizes  *Sizes `json:"fi,omitempty"`
 }
 
-// NodeShortage is since when nodes have been missing, and how many new ones were Ready when one last became so.
+// NodeShortage is since when nodes have been missing, and how many new ones were Ready when one
+// last became so.
 type NodeShortage struct {
 	Since time.Time `json:"s"`
 	Ready int       `json:"r"`
@@ -366,7 +380,8 @@ func (u *Update) RemovalOf(instance string) *NodeRemoval {
 	return &u.Removals[i]
 }
 
-// IsUpgrading reports whether an update of the nodes is in progress. An update of the sizes adds no surplus nodes.
+// IsUpgrading reports whether an update of the nodes is in progress. An update of the sizes adds no
+// surplus nodes.
 func (g *NodeGroup) IsUpgrading() bool { return g.Status == NodeGroupUpdating && g.ConfigUpdate == "" }
 
 // NodeGroupRef names a node group. The id tells it from earlier ones of the same name.
@@ -379,8 +394,9 @@ type NodeGroupRef struct {
 // Ref returns the reference to the node group that a group's use has.
 func (g *NodeGroup) Ref() NodeGroupRef { return NodeGroupRef{g.Cluster, g.Name, g.ID} }
 
-// AutoScalingTag is the tag of CreateNodegroup that names the Auto Scaling group whose instances are the node group's.
-// Berth launches no group of its own: those that a cluster's container instances come from are there already.
+// AutoScalingTag is the tag of CreateNodegroup that names the Auto Scaling group whose instances
+// are the node group's. Berth launches no group of its own: those that a cluster's container
+// instances come from are there already.
 const AutoScalingTag = "berth:auto-scaling-group"
 
 // SizesChange are the members of a scalingConfig; nil leaves one.
@@ -390,8 +406,8 @@ type SizesChange struct {
 	Desired *int `json:"de,omitempty"`
 }
 
-// ApplyTo is s after the change; a desired capacity that was not given stays within the others, as with Auto Scaling.
-// Sizes that cannot be are an InvalidParameterException.
+// ApplyTo is s after the change; a desired capacity that was not given stays within the others, as
+// with Auto Scaling. Sizes that cannot be are an InvalidParameterException.
 func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 	for _, m := range []struct{ to, from *int }{{&s.Min, c.Min}, {&s.Max, c.Max}, {&s.Desired, c.Desired}} {
 		if m.from != nil {
@@ -404,8 +420,8 @@ func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 	return s, s.Validate()
 }
 
-// Validate refuses, with InvalidParameterException, sizes that a node group cannot have (EKS API reference,
-// NodegroupScalingConfig).
+// Validate refuses, with InvalidParameterException, sizes that a node group cannot have (EKS API
+// reference, NodegroupScalingConfig).
 func (s Sizes) Validate() error {
 	switch {
 	case s.Min < 0 || s.Max < 1:

@@ -7,8 +7,8 @@ import (
 
 // Units of [Resources].
 const (
-	// CPUUnit is one ECS CPU unit; 1,024 of them are one vCPU. CPU is kept in thousandths of a unit, so that
-	// both ECS's units and thousandths of a vCPU (1,024 of these) are whole numbers.
+	// CPUUnit is one ECS CPU unit; 1,024 of them are one vCPU. CPU is kept in thousandths of a
+	// unit, so that both ECS's units and thousandths of a vCPU (1,024 of these) are whole numbers.
 	CPUUnit = 1000
 	// VCPU is one vCPU.
 	VCPU = 1024 * CPUUnit
@@ -18,13 +18,14 @@ const (
 	WholeGPU = 1000
 )
 
-// Resources is what a task needs, besides what an instance merely has or has not (attributes, ports).
+// Resources is what a task needs, besides what an instance merely has or has not (attributes,
+// ports).
 type Resources struct {
 	CPU    int64 `json:"c,omitempty"` // thousandths of an ECS CPU unit
 	Memory int64 `json:"m,omitempty"` // MiB
 	GPUs   int   `json:"g,omitempty"` // devices; 1 where GPUMilli is a share
-	// GPUMilli is the share of each device in thousandths: 0 or 1000 for whole devices. A share below 1000
-	// needs one device with that much free (Berth's own; ECS has whole devices only).
+	// GPUMilli is the share of each device in thousandths: 0 or 1000 for whole devices. A share
+	// below 1000 needs one device with that much free (Berth's own; ECS has whole devices only).
 	GPUMilli int32 `json:"s,omitempty"`
 	// ENIs is 1 for a task with a network interface of its own (awsvpc).
 	ENIs int32 `json:"e,omitempty"`
@@ -61,7 +62,8 @@ type Capacity struct {
 	Ports  []Port   `json:"p,omitempty"` // reserved by the agent, never available
 	// ENIs is how many task network interfaces the instance can have; nil is no limit known.
 	ENIs *int `json:"e,omitempty"`
-	// Metrics are capacities per metric (P9): every other whole number that the instance registered.
+	// Metrics are capacities per metric (P9): every other whole number that the instance
+	// registered.
 	Metrics map[string]int64 `json:"x,omitempty"`
 }
 

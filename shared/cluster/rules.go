@@ -2,8 +2,8 @@ package cluster
 
 import "strings"
 
-// PlacementConstraint is a rule that binds, in ECS's terms: distinctInstance, or memberOf with an expression of the
-// cluster query language (S3).
+// PlacementConstraint is a rule that binds, in ECS's terms: distinctInstance, or memberOf with an
+// expression of the cluster query language (S3).
 type PlacementConstraint struct {
 	Type       string `json:"t"`
 	Expression string `json:"e,omitempty"`
@@ -31,13 +31,16 @@ const (
 // DomainPolicy is how a service's tasks are spread over fault and upgrade domains (P1–P6).
 type DomainPolicy string
 
-// The domain policies. Without one ECS's rules govern the service (S2, S3) and several tasks may share an instance.
+// The domain policies. Without one ECS's rules govern the service (S2, S3) and several tasks may
+// share an instance.
 const (
-	// PolicyAdaptive is quorum safe where the target divides evenly, maximum difference otherwise (P5).
+	// PolicyAdaptive is quorum safe where the target divides evenly, maximum difference otherwise
+	// (P5).
 	PolicyAdaptive   DomainPolicy = "adaptive"
 	PolicyDifference DomainPolicy = "maximum-difference"
 	PolicyQuorum     DomainPolicy = "quorum-safe"
-	// PolicyNonpacking puts at most one task in a top-level fault domain; upgrade domains are as with adaptive.
+	// PolicyNonpacking puts at most one task in a top-level fault domain; upgrade domains are as
+	// with adaptive.
 	PolicyNonpacking DomainPolicy = "nonpacking"
 	// PolicyIgnore leaves fault domains out; upgrade domains are as with adaptive.
 	PolicyIgnore DomainPolicy = "ignore"
@@ -46,7 +49,8 @@ const (
 )
 
 // DomainPolicies are all policies that a service can name.
-var DomainPolicies = []DomainPolicy{PolicyAdaptive, PolicyDifference, PolicyQuorum, PolicyNonpacking, PolicyIgnore, PolicyNone}
+var DomainPolicies = []DomainPolicy{PolicyAdaptive, PolicyDifference, PolicyQuorum, PolicyNonpacking, PolicyIgnore,
+	PolicyNone}
 
 // Weight is how much a metric counts in balancing: High 1, Medium 0.3, Low 0.1, Zero 0 (P9).
 type Weight string
@@ -62,7 +66,8 @@ const (
 // Weights are all weights, the highest first.
 var Weights = []Weight{WeightHigh, WeightMedium, WeightLow, WeightZero}
 
-// Metric is a named load that each task of a service puts on its instance (P9), until the task reports its own (P10).
+// Metric is a named load that each task of a service puts on its instance (P9), until the task
+// reports its own (P10).
 type Metric struct {
 	Name   string `json:"n"`
 	Load   int64  `json:"l"`
@@ -96,8 +101,8 @@ func (c MoveCost) Units() int {
 // MoveCosts are all move costs, the lowest first.
 var MoveCosts = []MoveCost{CostZero, CostLow, CostMedium, CostHigh}
 
-// Rules is where tasks may and should run as their owner wants it: a service, a RunTask, or the one that a waiting
-// standalone task came from.
+// Rules is where tasks may and should run as their owner wants it: a service, a RunTask, or the one
+// that a waiting standalone task came from.
 type Rules struct {
 	Constraints []PlacementConstraint `json:"c,omitempty"`
 	Strategies  []PlacementStrategy   `json:"s,omitempty"`
@@ -108,23 +113,26 @@ type Rules struct {
 	MoveCost       MoveCost     `json:"o,omitempty"`
 	// Scoring names the order among instances that all else holds equal; empty for the default.
 	Scoring string `json:"g,omitempty"`
-	// Providers is a standalone task's capacity provider strategy (S14); a service's stands in its row.
+	// Providers is a standalone task's capacity provider strategy (S14); a service's stands in its
+	// row.
 	Providers []ProviderShare `json:"v,omitempty"`
 	// External has tasks go to instances outside of EC2 alone: the launch type EXTERNAL.
 	External bool `json:"x,omitempty"`
 }
 
-// NodeType is what instances of one type have in common unless they say otherwise themselves (P9, P16).
+// NodeType is what instances of one type have in common unless they say otherwise themselves (P9,
+// P16).
 type NodeType struct {
 	Capacities map[string]int64  `json:"c,omitempty"` // per metric
 	Properties map[string]string `json:"p,omitempty"`
 }
 
-// Priority says what becomes of a rule that cannot be kept: 0 it binds, 1 or 2 it is given up for what would otherwise
-// stay unplaced, the higher first; a negative one is ignored.
+// Priority says what becomes of a rule that cannot be kept: 0 it binds, 1 or 2 it is given up for
+// what would otherwise stay unplaced, the higher first; a negative one is ignored.
 type Priority int
 
-// Priorities are the constraint priorities of Service Fabric's configuration. The zero value binds all.
+// Priorities are the constraint priorities of Service Fabric's configuration. The zero value binds
+// all.
 type Priorities struct {
 	Placement     Priority `json:"p,omitempty"`
 	Capacity      Priority `json:"c,omitempty"`
@@ -132,23 +140,25 @@ type Priorities struct {
 	UpgradeDomain Priority `json:"u,omitempty"`
 }
 
-// Configuration is what an operator set for placement in the whole cluster (P5, P9–P16). A cluster without such a row
-// has the zero value.
+// Configuration is what an operator set for placement in the whole cluster (P5, P9–P16). A cluster
+// without such a row has the zero value.
 type Configuration struct {
 	Head
 	NodeTypes map[string]NodeType `json:"nt,omitempty"`
 	// DomainPolicy is that of services which name none; empty leaves them to ECS's rules.
 	DomainPolicy DomainPolicy `json:"dp,omitempty"`
-	// Buffer and Overbooking are fractions of a node's capacity per metric (P12, P13); -1 overbooks without limit.
-	// A metric stands in one of them at most.
+	// Buffer and Overbooking are fractions of a node's capacity per metric (P12, P13); -1 overbooks
+	// without limit. A metric stands in one of them at most.
 	Buffer      map[string]float64 `json:"nb,omitempty"`
 	Overbooking map[string]float64 `json:"ob,omitempty"`
-	// Balancing is the ratio of fullest to emptiest node up to which a metric is in balance (1 where it is not
-	// named, 0 or less switches balancing off); Activity the load of the fullest node up to which it is, too.
+	// Balancing is the ratio of fullest to emptiest node up to which a metric is in balance (1
+	// where it is not named, 0 or less switches balancing off); Activity the load of the fullest
+	// node up to which it is, too.
 	Balancing  map[string]float64 `json:"bt,omitempty"`
 	Activity   map[string]int64   `json:"at,omitempty"`
 	Priorities Priorities         `json:"pr,omitzero"`
-	// QuorumFault and QuorumUpgrade force quorum safety on adaptive services; NoSwitch keeps them from choosing it.
+	// QuorumFault and QuorumUpgrade force quorum safety on adaptive services; NoSwitch keeps them
+	// from choosing it.
 	QuorumFault   bool `json:"qf,omitempty"`
 	QuorumUpgrade bool `json:"qu,omitempty"`
 	NoSwitch      bool `json:"ns,omitempty"`
@@ -164,8 +174,8 @@ const PropertyPrefix = "berth.property."
 // AttributeNodeType names the instance's node type.
 const AttributeNodeType = "berth.node-type"
 
-// FaultDomain is the instance's place in the hierarchy of fault domains, "fd:/dc1/r0" (P1); without the attribute its
-// zone is, and without a zone it is empty.
+// FaultDomain is the instance's place in the hierarchy of fault domains, "fd:/dc1/r0" (P1); without
+// the attribute its zone is, and without a zone it is empty.
 func (i *Instance) FaultDomain() string {
 	if d := i.Attributes[AttributeFaultDomain]; d != "" {
 		return d
@@ -187,8 +197,9 @@ func (i *Instance) UpgradeDomain() string {
 // NodeType is the name of the instance's node type, empty where it has none.
 func (i *Instance) NodeType() string { return i.Attributes[AttributeNodeType] }
 
-// Property is the value of a node property (P7): what the instance's attributes define, else what its node type does,
-// else one of those that every node has: NodeType, NodeName, FaultDomain, UpgradeDomain.
+// Property is the value of a node property (P7): what the instance's attributes define, else what
+// its node type does, else one of those that every node has: NodeType, NodeName, FaultDomain,
+// UpgradeDomain.
 func (i *Instance) Property(name string, types map[string]NodeType) (string, bool) {
 	if v, ok := i.Attributes[PropertyPrefix+name]; ok {
 		return v, true

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Tags of a service, or of RunTask, that say what the ECS API has no words for: each is one part of its [Rules].
+// Tags of a service, or of RunTask, that say what the ECS API has no words for: each is one part of
+// its [Rules].
 const (
 	TagDomainPolicy = "berth:domain-policy"
 	TagConstraint   = "berth:constraint"
@@ -29,9 +30,9 @@ const (
 // RuleTags are the names of the tags that [ApplyRuleTag] knows.
 var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy}
 
-// ApplyRuleTag sets the part of the rules that the tag stands for; an empty value takes it back to its default. A value
-// that cannot be read gives InvalidParameterException, which says what was expected. Whether an expression parses is
-// not looked at here.
+// ApplyRuleTag sets the part of the rules that the tag stands for; an empty value takes it back to
+// its default. A value that cannot be read gives InvalidParameterException, which says what was
+// expected. Whether an expression parses is not looked at here.
 func ApplyRuleTag(r *Rules, key, text string) (err error) {
 	text = strings.TrimSpace(text)
 	switch key {
@@ -64,7 +65,8 @@ func oneOf[T ~string](name, text string, values []T) (T, error) {
 	return "", Errorf(CodeInvalidParameter, "%s is %.40q, expected one of %v.", name, text, values)
 }
 
-// ReadMetrics reads NAME=LOAD[:WEIGHT], more of them after commas: "memory-mb=512:High, connections=100".
+// ReadMetrics reads NAME=LOAD[:WEIGHT], more of them after commas: "memory-mb=512:High,
+// connections=100".
 func ReadMetrics(text string) ([]Metric, error) {
 	var out []Metric
 	for _, part := range strings.Split(text, ",") {
@@ -75,7 +77,9 @@ func ReadMetrics(text string) ([]Metric, error) {
 		load, weight, _ := strings.Cut(rest, ":")
 		n, err := strconv.ParseInt(strings.TrimSpace(load), 10, 64)
 		if err != nil {
-			return nil, Errorf(CodeInvalidParameter, "Metric %.200q cannot be read, expected NAME=LOAD or NAME=LOAD:WEIGHT such as connections=100:High.", part)
+			return nil, Errorf(CodeInvalidParameter,
+				"Metric %.200q cannot be read, expected NAME=LOAD or NAME=LOAD:WEIGHT such as connections=100:High.",
+				part)
 		}
 		w, err := oneOf("The weight of metric "+name, strings.TrimSpace(weight), Weights)
 		if err != nil {
@@ -98,8 +102,8 @@ func MetricsText(metrics []Metric) string {
 	return strings.Join(parts, ",")
 }
 
-// CheckMetrics refuses, with InvalidParameterException, metrics without a name or named twice, loads and weights out of
-// range, and names of what ECS itself counts (P11).
+// CheckMetrics refuses, with InvalidParameterException, metrics without a name or named twice,
+// loads and weights out of range, and names of what ECS itself counts (P11).
 func CheckMetrics(metrics []Metric) error {
 	if len(metrics) > MaxMetrics {
 		return Errorf(CodeInvalidParameter, "There are %d metrics, at most %d are allowed.", len(metrics), MaxMetrics)
@@ -111,9 +115,11 @@ func CheckMetrics(metrics []Metric) error {
 		case slices.ContainsFunc(metrics[:i], func(o Metric) bool { return o.Name == m.Name }):
 			return Errorf(CodeInvalidParameter, "Metric %s is named twice.", m.Name)
 		case m.Load < 0 || m.Load > maxLoad:
-			return Errorf(CodeInvalidParameter, "The load of metric %s is %d, but must be between 0 and %d.", m.Name, m.Load, maxLoad)
+			return Errorf(CodeInvalidParameter, "The load of metric %s is %d, but must be between 0 and %d.", m.Name,
+				m.Load, maxLoad)
 		case m.Weight != "" && !slices.Contains(Weights, m.Weight):
-			return Errorf(CodeInvalidParameter, "The weight of metric %s is %.40q, expected one of %v.", m.Name, m.Weight, Weights)
+			return Errorf(CodeInvalidParameter, "The weight of metric %s is %.40q, expected one of %v.", m.Name,
+				m.Weight, Weights)
 		}
 	}
 	return nil
@@ -123,9 +129,11 @@ func CheckMetrics(metrics []Metric) error {
 func checkMetric(name string) error {
 	switch {
 	case name == "" || len(name) > maxMetricName || strings.ContainsAny(name, "=,"):
-		return Errorf(CodeInvalidParameter, "Metric name %.130q must have 1 to %d characters, no = and no comma.", name, maxMetricName)
+		return Errorf(CodeInvalidParameter, "Metric name %.130q must have 1 to %d characters, no = and no comma.", name,
+			maxMetricName)
 	case !IsMetric(name):
-		return Errorf(CodeInvalidParameter, "%s is no metric: ECS itself counts how much of it tasks need and instances have.", name)
+		return Errorf(CodeInvalidParameter,
+			"%s is no metric: ECS itself counts how much of it tasks need and instances have.", name)
 	}
 	return nil
 }
@@ -133,14 +141,17 @@ func checkMetric(name string) error {
 // ownResources are the resources of a container instance that ECS itself counts.
 var ownResources = []string{"CPU", "MEMORY", "PORTS", "PORTS_UDP", "GPU", "ENI"}
 
-// IsMetric reports whether a registered resource of this name is a metric's capacity and not something ECS counts.
+// IsMetric reports whether a registered resource of this name is a metric's capacity and not
+// something ECS counts.
 func IsMetric(name string) bool { return !slices.Contains(ownResources, name) }
 
-// CheckConfiguration refuses, with InvalidParameterException, a configuration that cannot be kept: a metric with a buffer
-// and overbooking (P13), fractions and thresholds out of range, capacities below zero.
+// CheckConfiguration refuses, with InvalidParameterException, a configuration that cannot be kept:
+// a metric with a buffer and overbooking (P13), fractions and thresholds out of range, capacities
+// below zero.
 func CheckConfiguration(c *Configuration) error {
 	for _, name := range slices.Concat(
-		slices.Sorted(maps.Keys(c.Buffer)), slices.Sorted(maps.Keys(c.Overbooking)), slices.Sorted(maps.Keys(c.Balancing)), slices.Sorted(maps.Keys(c.Activity)),
+		slices.Sorted(maps.Keys(c.Buffer)), slices.Sorted(maps.Keys(c.Overbooking)),
+		slices.Sorted(maps.Keys(c.Balancing)), slices.Sorted(maps.Keys(c.Activity)),
 	) {
 		if err := checkMetric(name); err != nil {
 			return err
@@ -148,25 +159,30 @@ func CheckConfiguration(c *Configuration) error {
 	}
 	for name, p := range c.Buffer {
 		if _, both := c.Overbooking[name]; both {
-			return Errorf(CodeInvalidParameter, "Metric %.130s has a buffer and overbooking, but only one of them is possible.", name)
+			return Errorf(CodeInvalidParameter,
+				"Metric %.130s has a buffer and overbooking, but only one of them is possible.", name)
 		}
 		if !(p >= 0 && p <= 1) {
-			return Errorf(CodeInvalidParameter, "The buffer of metric %.130s is %v, expected a fraction from 0 to 1 such as 0.2 for 20 %%.", name, p)
+			return Errorf(CodeInvalidParameter,
+				"The buffer of metric %.130s is %v, expected a fraction from 0 to 1 such as 0.2 for 20 %%.", name, p)
 		}
 	}
 	for name, p := range c.Overbooking {
 		if !(p >= 0 && p <= maxOverbooking) && p != -1 {
-			return Errorf(CodeInvalidParameter, "The overbooking of metric %.130s is %v, expected a fraction from 0 to %d such as 0.2 for 20 %%, or -1 for no limit.", name, p, maxOverbooking)
+			return Errorf(CodeInvalidParameter,
+				"The overbooking of metric %.130s is %v, expected a fraction from 0 to %d such as 0.2 for 20 %%, or -1 for no limit.", name, p, maxOverbooking)
 		}
 	}
 	for name, x := range c.Balancing {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return Errorf(CodeInvalidParameter, "The balancing threshold of metric %.130s is %v, expected a number.", name, x)
+			return Errorf(CodeInvalidParameter, "The balancing threshold of metric %.130s is %v, expected a number.",
+				name, x)
 		}
 	}
 	for name, x := range c.Activity {
 		if x < 0 {
-			return Errorf(CodeInvalidParameter, "The activity threshold of metric %.130s is %d, but must not be negative.", name, x)
+			return Errorf(CodeInvalidParameter,
+				"The activity threshold of metric %.130s is %d, but must not be negative.", name, x)
 		}
 	}
 	for name, t := range c.NodeTypes {
@@ -175,7 +191,8 @@ func CheckConfiguration(c *Configuration) error {
 				return err
 			}
 			if n < 0 {
-				return Errorf(CodeInvalidParameter, "Node type %.130s has the capacity %d of %.130s, but it must not be negative.", name, n, metric)
+				return Errorf(CodeInvalidParameter,
+					"Node type %.130s has the capacity %d of %.130s, but it must not be negative.", name, n, metric)
 			}
 		}
 	}
@@ -191,8 +208,8 @@ func (r *Rules) Empty() bool {
 		r.MoveCost == "" && r.Scoring == "" && len(r.Providers) == 0 && !r.External
 }
 
-// Govern reports whether tasks under these rules may have to leave an instance that they are on (P3, P8, P10): without any of
-// them, ECS's own rules count only when a task is placed.
+// Govern reports whether tasks under these rules may have to leave an instance that they are on
+// (P3, P8, P10): without any of them, ECS's own rules count only when a task is placed.
 func (r *Rules) Govern() bool {
 	return r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
 }

@@ -20,12 +20,13 @@ const (
 
 // ScalingTags are the tags that [ApplyScalingTag] knows.
 var ScalingTags = []string{
-	TagScaleInDatapoints, TagScaleInPercent, TagScaleInCooldown, TagWarmupUntilRegistered, TagReplaceUnregistered, TagTargetTracking,
+	TagScaleInDatapoints, TagScaleInPercent, TagScaleInCooldown, TagWarmupUntilRegistered, TagReplaceUnregistered,
+	TagTargetTracking,
 	TagConsolidation, TagConsolidationPercent, TagConsolidationWindow,
 }
 
-// ApplyScalingTag sets what the tag stands for; an empty value goes back to the default. A value that is none of the tag's
-// is InvalidParameterException.
+// ApplyScalingTag sets what the tag stands for; an empty value goes back to the default. A value
+// that is none of the tag's is InvalidParameterException.
 func ApplyScalingTag(s *ManagedScaling, key, value string) error {
 	d, c := &DefaultScaling, &s.Consolidation
 	switch key {

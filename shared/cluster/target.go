@@ -70,7 +70,8 @@ func (t *Target) Health() Health {
 
 // Failed reports whether a registration of the task was refused. A nil target has none.
 func (t *Target) Failed() bool {
-	return t != nil && slices.ContainsFunc(t.Registrations, func(r Registration) bool { return r.State == RegistrationFailed })
+	return t != nil && slices.ContainsFunc(t.Registrations,
+		func(r Registration) bool { return r.State == RegistrationFailed })
 }
 
 // Open reports whether a registration is still outstanding.

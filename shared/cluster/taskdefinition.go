@@ -1,7 +1,7 @@
 package cluster
 
-// TaskDefinition is the part of an ECS task definition that placement needs, cached by family and revision.
-// ECS keeps the whole of it.
+// TaskDefinition is the part of an ECS task definition that placement needs, cached by family and
+// revision. ECS keeps the whole of it.
 type TaskDefinition struct {
 	Head
 	Family   string    `json:"f"`
@@ -16,9 +16,11 @@ type TaskDefinition struct {
 	Roles []string `json:"ro,omitempty"`
 	// Containers are the container names, the first first: overrides name them.
 	Containers []string `json:"cn,omitempty"`
-	// Sizes are what the containers ask for, in the same order; none where the task's own size is all that counts.
+	// Sizes are what the containers ask for, in the same order; none where the task's own size is
+	// all that counts.
 	Sizes []ContainerSize `json:"cs,omitempty"`
-	// OwnCPU and OwnMemory report that the task has a size of its own, which its containers do not change.
+	// OwnCPU and OwnMemory report that the task has a size of its own, which its containers do not
+	// change.
 	OwnCPU    bool `json:"oc,omitempty"`
 	OwnMemory bool `json:"om,omitempty"`
 	// HealthChecked reports whether an essential container has a health check.

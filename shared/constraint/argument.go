@@ -15,8 +15,8 @@ func bareValue(text string) int {
 	return len(text)
 }
 
-// barePattern is how many bytes at the beginning of a text are a pattern that needs no quotes: up to a blank, a closing
-// parenthesis that it did not open, or && or || outside parentheses.
+// barePattern is how many bytes at the beginning of a text are a pattern that needs no quotes: up
+// to a blank, a closing parenthesis that it did not open, or && or || outside parentheses.
 func barePattern(text string) int {
 	depth, class := 0, false
 	for i := 0; i < len(text); i++ {
@@ -54,7 +54,9 @@ func barePattern(text string) int {
 }
 
 // readArgument reads a quoted or bare argument at an offset of a text.
-func readArgument(text string, at int, bare func(string) int, expected string) (arg string, start, next int, err error) {
+func readArgument(
+	text string, at int, bare func(string) int, expected string,
+) (arg string, start, next int, err error) {
 	if at < len(text) && (text[at] == '\'' || text[at] == '"') {
 		n := strings.IndexByte(text[at+1:], text[at])
 		if n < 0 {
@@ -94,8 +96,8 @@ func isDigits(text string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// parseDate is a date in one of the formats that ECS names, in seconds since 1970; UTC where it names no zone, midnight
-// where it names no time.
+// parseDate is a date in one of the formats that ECS names, in seconds since 1970; UTC where it
+// names no zone, midnight where it names no time.
 func parseDate(text string) (int64, bool) {
 	if strings.ContainsAny(text, ".,") { // time.Parse would take fractions
 		return 0, false
@@ -108,7 +110,8 @@ func parseDate(text string) (int64, bool) {
 	return 0, false
 }
 
-// isVersion reports whether a text is a version: numbers separated by dots, then perhaps - or + and anything.
+// isVersion reports whether a text is a version: numbers separated by dots, then perhaps - or + and
+// anything.
 func isVersion(text string) bool {
 	core, _ := splitVersion(text)
 	for {
@@ -123,7 +126,8 @@ func isVersion(text string) bool {
 	}
 }
 
-// splitVersion divides a version into its numbers and what marks it as a pre-release; a build, after +, is left out.
+// splitVersion divides a version into its numbers and what marks it as a pre-release; a build,
+// after +, is left out.
 func splitVersion(text string) (core, prerelease string) {
 	if i := strings.IndexByte(text, '+'); i >= 0 {
 		text = text[:i]
@@ -132,7 +136,8 @@ func splitVersion(text string) (core, prerelease string) {
 	return core, prerelease
 }
 
-// compareVersions orders two versions: number by number, a missing one being 0; a pre-release before its release.
+// compareVersions orders two versions: number by number, a missing one being 0; a pre-release
+// before its release.
 func compareVersions(a, b string) int {
 	coreA, preA := splitVersion(a)
 	coreB, preB := splitVersion(b)

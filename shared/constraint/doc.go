@@ -1,8 +1,8 @@
-// Package constraint decides whether an instance satisfies an expression: compiled once, evaluated often. It never asks
-// anyone but the Subject it is given, and knows nothing of tasks to place.
+// Package constraint decides whether an instance satisfies an expression: compiled once, evaluated
+// often. It never asks anyone but the Subject it is given, and knows nothing of tasks to place.
 //
-// It has two languages. The cluster query language of ECS (ParseQuery; S3, "Cluster query language" in the Amazon ECS
-// Developer Guide), whose words may be written in any case:
+// It has two languages. The cluster query language of ECS (ParseQuery; S3, "Cluster query language"
+// in the Amazon ECS Developer Guide), whose words may be written in any case:
 //
 //	query      = and { ( "or" | "||" ) and } .
 //	and        = not { ( "and" | "&&" ) not } .
@@ -21,8 +21,8 @@
 //	quoted     = "'" { any but "'" } "'" | '"' { any but '"' } '"' .
 //	name       = letters, digits and - _ . / \ .
 //
-// And the node-property constraints of Service Fabric (ParseProperties; P7, P8), where blanks around a token are not
-// part of it and quotes are:
+// And the node-property constraints of Service Fabric (ParseProperties; P7, P8), where blanks
+// around a token are not part of it and quotes are:
 //
 //	constraint = [ or ] .
 //	or         = and { "||" and } .
@@ -31,6 +31,7 @@
 //	unary      = "!" unary | "(" or ")" | token .
 //	token      = all text up to the next operator or parenthesis .
 //
-// There the left token of a comparison names a property and the right one is a literal. Anything else than a comparison
-// of two tokens, or a Boolean operator over comparisons, parses and is an error when evaluated.
+// There the left token of a comparison names a property and the right one is a literal. Anything
+// else than a comparison of two tokens, or a Boolean operator over comparisons, parses and is an
+// error when evaluated.
 package constraint

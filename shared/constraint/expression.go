@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of an expression, in characters: the ECS API's for a query, Berth's own for node properties; and how deep
-// parentheses and negations nest and how long a list is.
+// Limits of an expression, in characters: the ECS API's for a query, Berth's own for node
+// properties; and how deep parentheses and negations nest and how long a list is.
 const (
 	MaxQueryLength    = 2000
 	MaxPropertyLength = 10000
@@ -20,7 +20,8 @@ const (
 
 // Subject is the instance that an expression is about, as it is now.
 type Subject interface {
-	// Attribute is the value of an attribute in ECS's sense; false where the instance does not have it.
+	// Attribute is the value of an attribute in ECS's sense; false where the instance does not have
+	// it.
 	Attribute(name string) (string, bool)
 	// Property is the value of a node property (P7); false where the node does not have it.
 	Property(name string) (string, bool)
@@ -36,7 +37,8 @@ type Subject interface {
 	Groups(yield func(group string) bool)
 }
 
-// Expression is a compiled expression of either language. It is immutable and may be used concurrently.
+// Expression is a compiled expression of either language. It is immutable and may be used
+// concurrently.
 type Expression struct {
 	root       node
 	static     bool
@@ -45,8 +47,9 @@ type Expression struct {
 	faultPolicy, placePolicy string
 }
 
-// Directives are the policies that a node-property constraint sets besides choosing nodes: `FDPolicy ~ …`,
-// `PlacePolicy ~ …`. As in Service Fabric the first letter of the value counts, in either case.
+// Directives are the policies that a node-property constraint sets besides choosing nodes:
+// `FDPolicy ~ …`, `PlacePolicy ~ …`. As in Service Fabric the first letter of the value counts, in
+// either case.
 type Directives struct {
 	// DomainPolicy is "nonpacking" or "ignore", and empty where the expression names neither.
 	DomainPolicy string
@@ -61,19 +64,22 @@ type node interface {
 	print(b *strings.Builder, level int)
 }
 
-// Matches reports whether the instance satisfies the expression; one that cannot be evaluated is not satisfied (P7).
+// Matches reports whether the instance satisfies the expression; one that cannot be evaluated is
+// not satisfied (P7).
 func (e *Expression) Matches(s Subject) bool {
 	ok, err := e.root.evaluate(s, false)
 	return ok && err == nil
 }
 
-// Evaluate is Matches with the reason why an expression over node properties has no value there: an *EvaluationError.
-// With primary it is judged for a primary replica: ^P and !^P count and all other comparisons do not (P7).
+// Evaluate is Matches with the reason why an expression over node properties has no value there: an
+// *EvaluationError. With primary it is judged for a primary replica: ^P and !^P count and all other
+// comparisons do not (P7).
 func (e *Expression) Evaluate(s Subject, primary bool) (bool, error) {
 	return e.root.evaluate(s, primary)
 }
 
-// Static reports whether the answer depends on the instance's own row alone, and not on the tasks there.
+// Static reports whether the answer depends on the instance's own row alone, and not on the tasks
+// there.
 func (e *Expression) Static() bool { return e.static }
 
 // String is the expression in canonical form: it parses to the same.
@@ -99,9 +105,10 @@ func (e *Expression) Directives() Directives {
 	return d
 }
 
-// Validate says why the expression cannot be evaluated on any of the nodes (P7): a property that none of them has, or a
-// comparison that is an error on all that have it. The nodes need not agree: each property must be on one of them, as
-// Service Fabric demands of a service that is created or changed. Without nodes every property is missing.
+// Validate says why the expression cannot be evaluated on any of the nodes (P7): a property that
+// none of them has, or a comparison that is an error on all that have it. The nodes need not agree:
+// each property must be on one of them, as Service Fabric demands of a service that is created or
+// changed. Without nodes every property is missing.
 func (e *Expression) Validate(nodes iter.Seq[Subject]) error {
 	return each(e.root, func(n node) error {
 		switch n := n.(type) {
@@ -186,7 +193,8 @@ func isBlank(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\
 // checkLength refuses a text of more than limit characters.
 func checkLength(text string, limit int) error {
 	if n := utf8.RuneCountInString(text); n > limit {
-		return &SyntaxError{Position: limit, Expected: fmt.Sprintf("at most %d characters", limit), Found: fmt.Sprintf("%d", n)}
+		return &SyntaxError{Position: limit, Expected: fmt.Sprintf("at most %d characters", limit),
+			Found: fmt.Sprintf("%d", n)}
 	}
 	return nil
 }

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// parseDouble reads a whole text as C's wcstod does in the C locale: blanks before it, a sign, decimal or hexadecimal
-// digits with a fraction and an exponent, inf, infinity, nan; what is out of range is infinite or 0. An empty text is 0,
-// as it is for a caller that only looks where wcstod stopped (P7).
+// parseDouble reads a whole text as C's wcstod does in the C locale: blanks before it, a sign,
+// decimal or hexadecimal digits with a fraction and an exponent, inf, infinity, nan; what is out of
+// range is infinite or 0. An empty text is 0, as it is for a caller that only looks where wcstod
+// stopped (P7).
 func parseDouble(text string) (float64, bool) {
 	if text == "" {
 		return 0, true

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// pattern is a regular expression of Java (java.util.regex.Pattern) that must match a whole text. Line breaks within
-// the text, which no attribute has, are one \n to ^ and $; \b knows ASCII letters only, and (?i) all letters.
+// pattern is a regular expression of Java (java.util.regex.Pattern) that must match a whole text.
+// Line breaks within the text, which no attribute has, are one \n to ^ and $; \b knows ASCII
+// letters only, and (?i) all letters.
 type pattern struct {
 	regexp *regexp.Regexp
 	// The commonest form, text and then .*, needs no regular expression.
@@ -51,7 +52,8 @@ func compilePattern(text string, start int, source string) (*pattern, error) {
 		return nil, syntaxError(within, start, expected)
 	}
 	if size(tree) > maxPatternSize {
-		return nil, syntaxError(within, start, fmt.Sprintf("a regular expression of at most %d parts, repetitions counted", maxPatternSize))
+		return nil, syntaxError(within, start,
+			fmt.Sprintf("a regular expression of at most %d parts, repetitions counted", maxPatternSize))
 	}
 	p := &pattern{regexp: regexp.MustCompile(`\A(?:` + t.out.String() + `)\z`)}
 	if plain, ok := strings.CutSuffix(source, ".*"); ok {

@@ -15,8 +15,8 @@ type propertyOperator struct {
 	primary bool
 }
 
-// propertyOperators are all comparisons. Of two that begin alike the longer one comes first, so that "a ^Prod" is
-// "a ^P rod", as in Service Fabric.
+// propertyOperators are all comparisons. Of two that begin alike the longer one comes first, so
+// that "a ^Prod" is "a ^P rod", as in Service Fabric.
 var propertyOperators = []propertyOperator{
 	{text: "==", base: "=="}, {text: "!=", base: "!="}, {text: ">=", base: ">="}, {text: "<=", base: "<="},
 	{text: "<", base: "<"}, {text: ">", base: ">"}, {text: "^P", base: "^", primary: true},
@@ -38,8 +38,8 @@ func (n *literal) evaluate(Subject, bool) (bool, error) { return n.text == "true
 
 func (n *literal) print(b *strings.Builder, _ int) { b.WriteString(n.text) }
 
-// propertyComparison compares a property with a literal: as numbers where both are, else as URIs where both are, else
-// as text (P7).
+// propertyComparison compares a property with a literal: as numbers where both are, else as URIs
+// where both are, else as text (P7).
 type propertyComparison struct {
 	op      propertyOperator
 	name    string
@@ -147,7 +147,8 @@ func (c *propertyComparison) print(b *strings.Builder, level int) {
 	b.WriteString(c.name + " " + c.op.text + " " + c.literal)
 }
 
-// propertyChain is operands of || or of &&. All are evaluated: an error in any is the error of the whole (P7).
+// propertyChain is operands of || or of &&. All are evaluated: an error in any is the error of the
+// whole (P7).
 type propertyChain struct {
 	or    bool
 	nodes []node
@@ -192,8 +193,8 @@ func (n *propertyNegation) print(b *strings.Builder, _ int) {
 	n.node.print(b, levelUnary)
 }
 
-// malformed is what parses and is never satisfied: a Boolean operator over a bare literal, a comparison of what are not
-// two tokens. It has the first error of its operands, else its own.
+// malformed is what parses and is never satisfied: a Boolean operator over a bare literal, a
+// comparison of what are not two tokens. It has the first error of its operands, else its own.
 type malformed struct {
 	op       string
 	level    int

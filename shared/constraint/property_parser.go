@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ParseProperties compiles a node-property constraint (P7); a text of blanks alone matches all. Its errors are *SyntaxError.
+// ParseProperties compiles a node-property constraint (P7); a text of blanks alone matches all. Its
+// errors are *SyntaxError.
 func ParseProperties(text string) (*Expression, error) {
 	if err := checkLength(text, MaxPropertyLength); err != nil {
 		return nil, err
@@ -32,7 +33,8 @@ func ParseProperties(text string) (*Expression, error) {
 	return e, nil
 }
 
-// learn notes the properties and directives of a comparison. Of several directives of a kind the leftmost counts.
+// learn notes the properties and directives of a comparison. Of several directives of a kind the
+// leftmost counts.
 func (e *Expression) learn(n node) error {
 	c, ok := n.(*propertyComparison)
 	switch {
@@ -97,7 +99,8 @@ func (p *propertyParser) enter() error {
 	return nil
 }
 
-// chain reads operands of ||, or of && below it. A chain within a chain of the same kind becomes part of it.
+// chain reads operands of ||, or of && below it. A chain within a chain of the same kind becomes
+// part of it.
 func (p *propertyParser) chain(level int) (node, error) {
 	op := "||"
 	if level == levelBoth {
@@ -122,7 +125,8 @@ func (p *propertyParser) chain(level int) (node, error) {
 		return nodes[0], nil
 	}
 	if slices.ContainsFunc(nodes, isLiteral) {
-		return &malformed{op, level, nodes, &EvaluationError{Reason: op + " joins comparisons, and one of its operands is none"}}, nil
+		return &malformed{op, level, nodes,
+			&EvaluationError{Reason: op + " joins comparisons, and one of its operands is none"}}, nil
 	}
 	return &propertyChain{level == levelEither, nodes}, nil
 }

@@ -23,8 +23,9 @@ const (
 // subjectNames are the subjects as they are written; an attribute's name follows its prefix.
 var subjectNames = map[subject]string{
 	subjectAttribute: "attribute:", subjectAgentConnected: "agentConnected", subjectAgentVersion: "agentVersion",
-	subjectEC2InstanceID: "ec2InstanceId", subjectRegisteredAt: "registeredAt", subjectRunningTasks: "runningTasksCount",
-	subjectGroup: "task:group",
+	subjectEC2InstanceID: "ec2InstanceId", subjectRegisteredAt: "registeredAt",
+	subjectRunningTasks: "runningTasksCount",
+	subjectGroup:        "task:group",
 }
 
 // operator is a comparison of the cluster query language.
@@ -49,14 +50,15 @@ const (
 var operatorForms = map[operator][2]string{
 	opEqual: {"==", "equals"}, opNotEqual: {"!=", "not_equals"}, opGreater: {">", "greater_than"},
 	opGreaterEqual: {">=", "greater_than_equal"}, opLess: {"<", "less_than"}, opLessEqual: {"<=", "less_than_equal"},
-	opExists: {"exists", "exists"}, opNotExists: {"!exists", "not_exists"}, opIn: {"in", "in"}, opNotIn: {"!in", "not_in"},
+	opExists: {"exists", "exists"}, opNotExists: {"!exists", "not_exists"}, opIn: {"in", "in"},
+	opNotIn: {"!in", "not_in"},
 	opMatch: {"=~", "matches"}, opNotMatch: {"!~", "not_matches"},
 }
 
 func (o operator) String() string { return operatorForms[o][0] }
 
-// The operators that ECS names for its subjects; an attribute takes all. For task:group it names none: what asks for
-// an order among groups is left out.
+// The operators that ECS names for its subjects; an attribute takes all. For task:group it names
+// none: what asks for an order among groups is left out.
 var (
 	equalities = []operator{opEqual, opNotEqual}
 	orders     = []operator{opGreater, opGreaterEqual, opLess, opLessEqual}
@@ -89,8 +91,9 @@ func (o operator) positive() (operator, bool) {
 	return o, false
 }
 
-// onMissing is the answer for a subject without a value: it does not exist; nothing else that is said of it holds, not
-// even that it is unlike a value (as ECS does it: aws/containers-roadmap #486).
+// onMissing is the answer for a subject without a value: it does not exist; nothing else that is
+// said of it holds, not even that it is unlike a value (as ECS does it: aws/containers-roadmap
+// #486).
 func (o operator) onMissing() bool { return o == opNotExists }
 
 // ordered is whether an order (below 0, 0, above 0) satisfies a comparison by order or equality.
@@ -185,8 +188,8 @@ func (c *comparison) text(value string) bool {
 	return c.base.ordered(strings.Compare(value, c.args[0]))
 }
 
-// groupSearch looks for a group among those of an instance. Searches are pooled: a function made for each would be
-// allocated for each.
+// groupSearch looks for a group among those of an instance. Searches are pooled: a function made
+// for each would be allocated for each.
 type groupSearch struct {
 	comparison *comparison
 	found      bool
@@ -202,7 +205,8 @@ var groupSearches = sync.Pool{New: func() any {
 	return g
 }}
 
-// groups reports whether the group of any task on the instance satisfies the comparison, denial aside.
+// groups reports whether the group of any task on the instance satisfies the comparison, denial
+// aside.
 func (c *comparison) groups(s Subject) bool {
 	g := groupSearches.Get().(*groupSearch)
 	g.comparison, g.found = c, false
@@ -244,8 +248,8 @@ func (c *comparison) print(b *strings.Builder, _ int) {
 	}
 }
 
-// quoted is an argument as it can be read again: bare where bare reads all of it. A text that came from quotes lacks
-// them, so one kind of quote always serves.
+// quoted is an argument as it can be read again: bare where bare reads all of it. A text that came
+// from quotes lacks them, so one kind of quote always serves.
 func quoted(arg string, bare func(string) int) string {
 	if arg != "" && arg[0] != '\'' && arg[0] != '"' && bare(arg) == len(arg) {
 		return arg
@@ -303,7 +307,8 @@ func (n *negation) print(b *strings.Builder, _ int) {
 	b.WriteByte(')')
 }
 
-// printChain writes operands with an operator of a level between them, in parentheses where outer binds more.
+// printChain writes operands with an operator of a level between them, in parentheses where outer
+// binds more.
 func printChain(b *strings.Builder, nodes []node, op string, level, outer int) {
 	if level < outer {
 		b.WriteByte('(')

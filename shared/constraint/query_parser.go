@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ParseQuery compiles an expression of the ECS cluster query language (S3). Its errors are *SyntaxError; they also name
-// what Java's regular expressions have and Berth's do not.
+// ParseQuery compiles an expression of the ECS cluster query language (S3). Its errors are
+// *SyntaxError; they also name what Java's regular expressions have and Berth's do not.
 func ParseQuery(text string) (*Expression, error) {
 	if err := checkLength(text, MaxQueryLength); err != nil {
 		return nil, err
@@ -76,7 +76,8 @@ func (p *queryParser) enter() error {
 	return nil
 }
 
-// chain reads operands of "or", or of "and" below it. A chain within a chain of the same kind becomes part of it.
+// chain reads operands of "or", or of "and" below it. A chain within a chain of the same kind
+// becomes part of it.
 func (p *queryParser) chain(level int) (node, error) {
 	c := &chain{or: level == levelOr}
 	for {
@@ -159,7 +160,8 @@ func (p *queryParser) comparison() (node, error) {
 	text := subjectText(p.rest())
 	switch s, known := subjectOf(text); {
 	case !known:
-		return nil, p.expected("a subject (agentConnected, agentVersion, attribute:NAME, ec2InstanceId, registeredAt, runningTasksCount, task:group), not or (")
+		return nil,
+			p.expected("a subject (agentConnected, agentVersion, attribute:NAME, ec2InstanceId, registeredAt, runningTasksCount, task:group), not or (")
 	case s == subjectAttribute:
 		c.name = text[len(subjectNames[s]):]
 		if i := strings.IndexByte(c.name, ':'); i >= 0 || c.name == "" {
@@ -213,7 +215,8 @@ func (p *queryParser) operator(c *comparison) error {
 	return nil
 }
 
-// startsWith reports whether a text begins with an operator, in any case; one that ends in a letter ends there.
+// startsWith reports whether a text begins with an operator, in any case; one that ends in a letter
+// ends there.
 func startsWith(text, form string) bool {
 	if len(text) < len(form) || !strings.EqualFold(text[:len(form)], form) {
 		return false

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// translator writes a regular expression of Java in the syntax of Go, or says which construct Go's lack.
+// translator writes a regular expression of Java in the syntax of Go, or says which construct Go's
+// lack.
 type translator struct {
 	source string
 	at     int // the next byte
@@ -122,7 +123,8 @@ func (t *translator) quantifier() *unsupported {
 
 // groupsRefused are the groups that Go's expressions lack.
 var groupsRefused = []struct{ begin, construct string }{
-	{"(?=", "look-ahead"}, {"(?!", "look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "look-behind"}, {"(?>", "atomic groups"},
+	{"(?=", "look-ahead"}, {"(?!", "look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "look-behind"},
+	{"(?>", "atomic groups"},
 }
 
 var (
@@ -166,7 +168,8 @@ var flagsRefused = map[rune]string{
 	'd': "the flag d (UNIX_LINES)", 'x': "the flag x (COMMENTS)", 'U': "the flag U (UNICODE_CHARACTER_CLASS)",
 }
 
-// flags writes flags switched on and off, for a group or, where end is ), for what follows. Those of . are left out.
+// flags writes flags switched on and off, for a group or, where end is ), for what follows. Those
+// of . are left out.
 func (t *translator) flags(on, off, end string) {
 	if strings.Contains(on, "s") {
 		t.dotAll = true
@@ -221,7 +224,8 @@ func (t *translator) escape() *unsupported {
 	return t.characterEscape(false)
 }
 
-// characterEscape takes an escape over that may stand in a class and outside: a character, a class of Java's, \Q…\E.
+// characterEscape takes an escape over that may stand in a class and outside: a character, a class
+// of Java's, \Q…\E.
 func (t *translator) characterEscape(inClass bool) *unsupported {
 	start := t.at
 	c := t.source[t.at+1]
@@ -257,7 +261,8 @@ var (
 	hexadecimal = regexp.MustCompile(`^\\(?:x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4}))`)
 )
 
-// codePoint is the character that \e, \cX, \0n, \xhh, \x{h…h} or \uhhhh stands for and the length of that, 0 for none.
+// codePoint is the character that \e, \cX, \0n, \xhh, \x{h…h} or \uhhhh stands for and the length
+// of that, 0 for none.
 func codePoint(text string) (r rune, n int) {
 	switch text[1] {
 	case 'e':

@@ -11,10 +11,12 @@ import (
 // runeSet is ranges of characters, from and to, ascending.
 type runeSet []rune
 
-// javaSets are the classes of Java that Go has not or understands otherwise: blanks, and horizontal and vertical ones.
+// javaSets are the classes of Java that Go has not or understands otherwise: blanks, and horizontal
+// and vertical ones.
 var javaSets = map[byte]runeSet{
 	's': {'\t', '\r', ' ', ' '},
-	'h': {'\t', '\t', ' ', ' ', 0xa0, 0xa0, 0x1680, 0x1680, 0x180e, 0x180e, 0x2000, 0x200a, 0x202f, 0x202f, 0x205f, 0x205f, 0x3000, 0x3000},
+	'h': {'\t', '\t', ' ', ' ', 0xa0, 0xa0, 0x1680, 0x1680, 0x180e, 0x180e, 0x2000, 0x200a, 0x202f, 0x202f, 0x205f,
+		0x205f, 0x3000, 0x3000},
 	'v': {'\n', '\r', 0x85, 0x85, 0x2028, 0x2029},
 }
 
@@ -100,7 +102,8 @@ func (t *translator) classItem() *unsupported {
 
 // posixNames are Java's classes for ASCII, by Go's names for them.
 var posixNames = map[string]string{
-	"Lower": "lower", "Upper": "upper", "ASCII": "ascii", "Alpha": "alpha", "Digit": "digit", "Alnum": "alnum", "Punct": "punct",
+	"Lower": "lower", "Upper": "upper", "ASCII": "ascii", "Alpha": "alpha", "Digit": "digit", "Alnum": "alnum",
+	"Punct": "punct",
 	"Graph": "graph", "Print": "print", "Blank": "blank", "Cntrl": "cntrl", "XDigit": "xdigit", "Space": "space",
 }
 
@@ -131,7 +134,8 @@ func (t *translator) property(inClass bool) *unsupported {
 	return nil
 }
 
-// unicodeName is Go's name for a general category (Lu, IsLu, gc=Lu) or a script (IsLatin, script=latin) of Java's.
+// unicodeName is Go's name for a general category (Lu, IsLu, gc=Lu) or a script (IsLatin,
+// script=latin) of Java's.
 func unicodeName(name string) (string, bool) {
 	key, value, ok := strings.Cut(name, "=")
 	switch {

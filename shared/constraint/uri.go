@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// uri is an absolute URI (RFC 3986), in parts of the text it was read from. Nothing in it is decoded; as Service Fabric
-// has it, blanks may stand within it, and neither relative segments nor user information.
+// uri is an absolute URI (RFC 3986), in parts of the text it was read from. Nothing in it is
+// decoded; as Service Fabric has it, blanks may stand within it, and neither relative segments nor
+// user information.
 type uri struct {
 	scheme, authority string // compared without regard to case
 	path              string // with its leading slash, where it has one
@@ -21,7 +22,8 @@ func parseURI(text string) (uri, bool) {
 	text = strings.Trim(text, " \t\r\n")
 	var u uri
 	n := 0
-	for n < len(text) && (letterAt(text, n) > 0 || n > 0 && (isDigit(text[n]) || strings.IndexByte("+-.", text[n]) >= 0)) {
+	for n < len(text) && (letterAt(text, n) > 0 || n > 0 &&
+		(isDigit(text[n]) || strings.IndexByte("+-.", text[n]) >= 0)) {
 		n += max(letterAt(text, n), 1)
 	}
 	if n == 0 || n == len(text) || text[n] != ':' {
@@ -96,7 +98,8 @@ const blanks = " \t\r\n"
 // charset says of each ASCII character whether it is in a set.
 type charset [utf8.RuneSelf]bool
 
-// hostCharacters are letters, digits, and what needs no escape in a host; within a path there may be more, and blanks.
+// hostCharacters are letters, digits, and what needs no escape in a host; within a path there may
+// be more, and blanks.
 var (
 	hostCharacters  = newCharset("")
 	pathCharacters  = newCharset("/:@" + blanks)
@@ -134,7 +137,8 @@ func span(text string, set *charset) int {
 	return i
 }
 
-// letterAt is how many bytes of a text at i are a letter, 0 where there is none. Beyond Latin-1 nearly all counts as one.
+// letterAt is how many bytes of a text at i are a letter, 0 where there is none. Beyond Latin-1
+// nearly all counts as one.
 func letterAt(text string, i int) int {
 	if c := text[i]; c < utf8.RuneSelf {
 		if isLetter(c) {
@@ -171,10 +175,12 @@ func (u *uri) segments() string { return strings.TrimPrefix(u.path, "/") }
 // equal compares all parts.
 func (u *uri) equal(o *uri) bool {
 	return u.hasAuthority == o.hasAuthority && strings.EqualFold(u.scheme, o.scheme) &&
-		strings.EqualFold(u.authority, o.authority) && u.path == o.path && u.query == o.query && u.fragment == o.fragment
+		strings.EqualFold(u.authority, o.authority) && u.path == o.path && u.query == o.query &&
+		u.fragment == o.fragment
 }
 
-// prefixOf reports whether o begins with u, by whole segments of the path; a URI begins with itself.
+// prefixOf reports whether o begins with u, by whole segments of the path; a URI begins with
+// itself.
 func (u *uri) prefixOf(o *uri) bool {
 	switch {
 	case u.equal(o):

@@ -10,8 +10,8 @@ import (
 	"berth/shared/state"
 )
 
-// Changes is what a batch of stream records asks to be reconsidered. [Decide] adds what follows from it, such as services that
-// were blocked and may now find room.
+// Changes is what a batch of stream records asks to be reconsidered. [Decide] adds what follows
+// from it, such as services that were blocked and may now find room.
 type Changes struct {
 	// services are to be reconciled, requests to be answered.
 	services, requests map[string]bool
@@ -21,10 +21,12 @@ type Changes struct {
 	joined map[string]bool
 	// agents are instances whose agent may have been disconnected for too long.
 	agents map[string]bool
-	// unsettled are services whose tasks may break a rule now, or may be moved now, though nothing else has changed.
+	// unsettled are services whose tasks may break a rule now, or may be moved now, though nothing
+	// else has changed.
 	unsettled map[string]bool
-	// allDaemons and allZones reconsider all DAEMON services and all that keep their zones in balance, provisioning all tasks
-	// without an instance, and moves all tasks that a rule could move.
+	// allDaemons and allZones reconsider all DAEMON services and all that keep their zones in
+	// balance, provisioning all tasks without an instance, and moves all tasks that a rule could
+	// move.
 	allDaemons, allZones, provisioning, moves bool
 	// ended are tasks of services that have STOPPED.
 	ended []*cluster.Task
@@ -34,7 +36,8 @@ type Changes struct {
 
 func newChanges() *Changes {
 	return &Changes{
-		services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, joined: map[string]bool{}, agents: map[string]bool{},
+		services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, joined: map[string]bool{},
+		agents:    map[string]bool{},
 		unsettled: map[string]bool{},
 	}
 }
@@ -84,7 +87,8 @@ func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapsh
 		}
 	}
 	old, known := r.Old.(*cluster.Task)
-	if t.Holds() && (!known || old == nil || old.Last == "") { // its first report: placement itself wrote the row before
+	// its first report: placement itself wrote the row before
+	if t.Holds() && (!known || old == nil || old.Last == "") {
 		c.joined[t.Instance] = true
 	}
 	// A foreign task may put its instance above its capacity.
@@ -93,7 +97,8 @@ func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapsh
 	}
 }
 
-// isLeftToDaemons reports whether a draining instance has only tasks of DAEMON services left, which are stopped last.
+// isLeftToDaemons reports whether a draining instance has only tasks of DAEMON services left, which
+// are stopped last.
 func isLeftToDaemons(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
 	return v != nil && v.Instance != nil && v.Status == cluster.InstanceDraining && !hasNonDaemonTasks(snap, v)
 }
@@ -103,7 +108,8 @@ func hasNonDaemonTasks(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
 	return slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return snap.Daemons()[t.Service] == nil })
 }
 
-// addAll reconsiders everything: after a change of the configuration any instance may have room for more, or too much on it.
+// addAll reconsiders everything: after a change of the configuration any instance may have room for
+// more, or too much on it.
 func (c *Changes) addAll(snap *snapshot.Snapshot) {
 	c.allDaemons, c.provisioning, c.moves, c.allZones = true, true, true, true
 	for id := range snap.Instances {
@@ -145,7 +151,8 @@ func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 	}
 }
 
-// TaskDefinitions returns the names of the task definitions that the changed services and requests need, in order of name.
+// TaskDefinitions returns the names of the task definitions that the changed services and requests
+// need, in order of name.
 func (c *Changes) TaskDefinitions(snap *snapshot.Snapshot) []string {
 	names := map[string]bool{}
 	for name := range c.services {

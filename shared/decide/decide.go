@@ -12,9 +12,9 @@ import (
 
 // Decide decides what to do about the changes of one batch and returns the commits that do it.
 //
-// The order matters, because each phase takes capacity that the next ones no longer have: DAEMON services first, then
-// standalone tasks that are provisioning, then REPLICA services, then new requests. Moves come last, when nothing else wants
-// the room.
+// The order matters, because each phase takes capacity that the next ones no longer have: DAEMON
+// services first, then standalone tasks that are provisioning, then REPLICA services, then new
+// requests. Moves come last, when nothing else wants the room.
 func Decide(warm *Warm, changes *Changes, now time.Time, settings Settings) []state.Commit {
 	view := newView(warm, now, settings)
 	commits := plan.NewBuilder(warm.Snap, warm.requested, now)

@@ -9,7 +9,8 @@ import (
 	"berth/shared/service"
 )
 
-// demand is what is left to place of one of a service's revisions: its provisioning tasks, and new ones.
+// demand is what is left to place of one of a service's revisions: its provisioning tasks, and new
+// ones.
 type demand struct {
 	service      *cluster.Service
 	revision     *cluster.Revision
@@ -21,7 +22,8 @@ type demand struct {
 
 func (d *demand) count() int { return d.start.Count + len(d.provisioning) }
 
-// request asks for n of the demand's tasks with a capacity provider, or on any instance if the provider is empty.
+// request asks for n of the demand's tasks with a capacity provider, or on any instance if the
+// provider is empty.
 func (d *demand) request(view *clusterView, provider string, n int) placement.Request {
 	r := providerRequest(view, d.service, d.definition, provider, n)
 	r.Refused = d.refused
@@ -42,14 +44,16 @@ func demandProviders(view *clusterView, d *demand) []string {
 	return AssignProviders(d.service.Providers, counts, d.count())
 }
 
-// serviceDemands returns what the service's plan wants placed, most urgent first, without revisions that are held back.
+// serviceDemands returns what the service's plan wants placed, most urgent first, without revisions
+// that are held back.
 func serviceDemands(view *clusterView, s *cluster.Service, p *service.Plan) []*demand {
 	var demands []*demand
 	of := func(r *cluster.Revision) *demand {
 		i := slices.IndexFunc(demands, func(d *demand) bool { return d.revision.ID == r.ID })
 		if i < 0 {
 			i = len(demands)
-			demands = append(demands, &demand{service: s, revision: r, definition: view.snap.Definitions[r.TaskDefinition], refused: p.RefusedInstances})
+			demands = append(demands, &demand{service: s, revision: r,
+				definition: view.snap.Definitions[r.TaskDefinition], refused: p.RefusedInstances})
 		}
 		return demands[i]
 	}
@@ -69,8 +73,8 @@ func serviceDemands(view *clusterView, s *cluster.Service, p *service.Plan) []*d
 	return demands
 }
 
-// putFailingLast puts revisions whose tasks never become healthy behind the others. Otherwise they would take the only room
-// there is again and again.
+// putFailingLast puts revisions whose tasks never become healthy behind the others. Otherwise they
+// would take the only room there is again and again.
 func putFailingLast(view *clusterView, s *cluster.Service, demands []*demand) {
 	if len(demands) < 2 {
 		return
@@ -82,11 +86,14 @@ func putFailingLast(view *clusterView, s *cluster.Service, demands []*demand) {
 			failing[on.ID] = 1
 		}
 	}
-	slices.SortStableFunc(demands, func(a, b *demand) int { return cmp.Compare(failing[a.revision.ID], failing[b.revision.ID]) })
+	slices.SortStableFunc(demands, func(a, b *demand) int {
+		return cmp.Compare(failing[a.revision.ID],
+			failing[b.revision.ID])
+	})
 }
 
-// withinMaximum drops provisioning tasks that would exceed maximumPercent now, because fewer tasks are desired than when they
-// began to wait. It returns the demands that are left.
+// withinMaximum drops provisioning tasks that would exceed maximumPercent now, because fewer tasks
+// are desired than when they began to wait. It returns the demands that are left.
 func withinMaximum(view *clusterView, next *cluster.Service, demands []*demand) []*demand {
 	_, room := next.Bounds(next.Desired)
 	for _, t := range view.snap.Owned(next.Short) {

@@ -19,9 +19,9 @@ type Difference struct {
 	Subject string
 }
 
-// Differences returns what placement would act on in the snapshot: services, then services whose tasks would move, then
-// provisioning standalone tasks. Nothing of it should be left to do once all events have been handled; the sweep asks because
-// some may have been lost. It spoils the snapshot.
+// Differences returns what placement would act on in the snapshot: services, then services whose
+// tasks would move, then provisioning standalone tasks. Nothing of it should be left to do once all
+// events have been handled; the sweep asks because some may have been lost. It spoils the snapshot.
 func Differences(snap *snapshot.Snapshot, now time.Time, settings Settings) []Difference {
 	warm := NewWarm(snap)
 	view, commits := newView(warm, now, settings), plan.NewBuilder(snap, warm.requested, now)
@@ -42,14 +42,16 @@ func Differences(snap *snapshot.Snapshot, now time.Time, settings Settings) []Di
 }
 
 func sortedServices(snap *snapshot.Snapshot) []*cluster.Service {
-	return slices.SortedFunc(maps.Values(snap.Services), func(a, b *cluster.Service) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(snap.Services),
+		func(a, b *cluster.Service) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // differs reports whether the service's rows ask for something that can be done.
 func differs(view *clusterView, s *cluster.Service, seed uint64) bool {
 	p := service.Reconcile(reconcileInput(view, s, seed))
 	if len(p.Stops)+len(p.Choices)+len(p.LostTasks)+len(p.CountedFailures)+len(p.RegisterTargets)+len(p.DeregisterTargets)+len(p.EmittedTargets)+len(p.EventsBefore)+len(p.EventsAfter) > 0 ||
-		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending || isUnbalanced(view, s, &p) {
+		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running ||
+		p.Next.Pending != s.Pending || isUnbalanced(view, s, &p) {
 		return true
 	}
 	if s.Strategy == cluster.Daemon {
@@ -88,7 +90,8 @@ func unmovedServices(view *clusterView, commits *plan.Builder) (names []string) 
 	return names
 }
 
-// provisioningDiffers reports whether a provisioning standalone task would find an instance now, or has waited long enough.
+// provisioningDiffers reports whether a provisioning standalone task would find an instance now, or
+// has waited long enough.
 func provisioningDiffers(view *clusterView) bool {
 	unplaceable := map[shape]bool{}
 	return slices.ContainsFunc(provisioningStandalone(view), func(t *cluster.Task) bool {

@@ -13,12 +13,14 @@ import (
 	"berth/shared/state"
 )
 
-// serviceDraft is a service's next row while it is being decided, with the events and rows that are written together with it.
+// serviceDraft is a service's next row while it is being decided, with the events and rows that are
+// written together with it.
 type serviceDraft struct {
 	row    *cluster.Service
 	stored *cluster.Service // as last read or written
 	events []service.Event
-	// counted are failed starts that the row has counted, emitted registrations that the events are about.
+	// counted are failed starts that the row has counted, emitted registrations that the events are
+	// about.
 	counted []*cluster.Task
 	emitted []*cluster.Target
 	// started is what became of the tasks to start.
@@ -27,23 +29,26 @@ type serviceDraft struct {
 	expected int
 }
 
-// maxMarked is the most events, and the most rows of a kind, that are written in one commit with the service's row.
+// maxMarked is the most events, and the most rows of a kind, that are written in one commit with
+// the service's row.
 const maxMarked = 30
 
-// rowsPerService counts the service's own row, its service deployment's, an outbox row and a few service events.
+// rowsPerService counts the service's own row, its service deployment's, an outbox row and a few
+// service events.
 const rowsPerService = 6
 
 func newDraft(stored, next *cluster.Service) *serviceDraft {
 	return &serviceDraft{row: new(*next), stored: stored}
 }
 
-// rowsNeeded returns how many rows a commit must have left for the service's row and what goes with it. More events than
-// [maxMarked] are written in commits of their own before the row.
+// rowsNeeded returns how many rows a commit must have left for the service's row and what goes with
+// it. More events than [maxMarked] are written in commits of their own before the row.
 func (d *serviceDraft) rowsNeeded() int {
 	return rowsPerService + min(len(d.events)+d.expected, maxMarked) + len(d.counted) + min(len(d.emitted), maxMarked)
 }
 
-// isChanged reports whether the row has to be written: it differs from what is stored, or there are events.
+// isChanged reports whether the row has to be written: it differs from what is stored, or there are
+// events.
 func (d *serviceDraft) isChanged() bool {
 	now, old := *d.row, *d.stored
 	now.Head, old.Head = cluster.Head{}, cluster.Head{}
@@ -62,7 +67,8 @@ func (d *serviceDraft) emit(key string, now time.Time, e service.Event) {
 	}
 }
 
-// keepPlacementKeys forgets all event keys about placing except these: what they were about is over.
+// keepPlacementKeys forgets all event keys about placing except these: what they were about is
+// over.
 func (d *serviceDraft) keepPlacementKeys(keys ...string) {
 	kept := maps.Clone(d.row.EmittedKeys)
 	maps.DeleteFunc(kept, func(key string, _ time.Time) bool {
@@ -74,9 +80,10 @@ func (d *serviceDraft) keepPlacementKeys(keys ...string) {
 	d.row.EmittedKeys = kept
 }
 
-// writeDraft writes the service's row, its new events and the rows that go with it into the open commit, and continues the
-// draft from there. Events and marks that are too many for one commit are written before: a row that does not count an event
-// yet is safe, as the next event takes the same place.
+// writeDraft writes the service's row, its new events and the rows that go with it into the open
+// commit, and continues the draft from there. Events and marks that are too many for one commit are
+// written before: a row that does not count an event yet is safe, as the next event takes the same
+// place.
 func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 	next := *draft.row
 	if commits.Writes(&next) {
@@ -95,7 +102,8 @@ func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 	markCounted(commits, draft.counted)
 	markEmitted(commits, draft.emitted)
 	writeEvents(view, commits, &next, draft.events)
-	if now, old := next.Release, draft.stored.Release; now != nil && (old == nil || old.ID != now.ID || old.Status != now.Status) {
+	if now, old := next.Release, draft.stored.Release; now != nil &&
+		(old == nil || old.ID != now.ID || old.Status != now.Status) {
 		commits.Add(state.Write{Any: true, Put: &cluster.ServiceDeployment{
 			Head:    cluster.Head{Cluster: next.Cluster, Expires: view.now.Add(KeepHistory).Unix()},
 			Service: next.Name, Short: next.Short, Release: *now,
@@ -108,8 +116,8 @@ func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 	draft.events, draft.counted, draft.emitted = nil, nil, nil
 }
 
-// writeManyCounted marks failed starts as counted in commits of their own, each with a row that has counted as many, until few
-// enough are left to be written with the draft.
+// writeManyCounted marks failed starts as counted in commits of their own, each with a row that has
+// counted as many, until few enough are left to be written with the draft.
 func writeManyCounted(commits *plan.Builder, draft *serviceDraft) {
 	for len(draft.counted) > maxMarked {
 		row := *draft.stored

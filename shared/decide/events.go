@@ -16,7 +16,8 @@ import (
 // placementFailed is the eventName for tasks that found no instance.
 const placementFailed = "SERVICE_TASK_PLACEMENT_FAILURE"
 
-// The keys of events about placing: more tasks than may be provisioning, and a zone without room for the task it should have.
+// The keys of events about placing: more tasks than may be provisioning, and a zone without room
+// for the task it should have.
 const (
 	limitEvent = service.PlacementKeyPrefix + "limit"
 	zoneEvent  = service.PlacementKeyPrefix + "zone"
@@ -34,8 +35,8 @@ var eventTypes = map[string]string{
 	"SERVICE_DISCOVERY_INSTANCE_UNHEALTHY": "WARN", "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED": "ERROR",
 }
 
-// eventDetail is the detail of a service event as ECS has it. The sender adds the ARN of the cluster. Failures and
-// NextAttemptAt, which describe a throttle, are beyond ECS.
+// eventDetail is the detail of a service event as ECS has it. The sender adds the ARN of the
+// cluster. Failures and NextAttemptAt, which describe a throttle, are beyond ECS.
 type eventDetail struct {
 	Type         string    `json:"eventType"`
 	Name         string    `json:"eventName"`
@@ -48,8 +49,8 @@ type eventDetail struct {
 	NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"`
 }
 
-// writeEvents writes service events to the service's ring, counts them there, and publishes them if the installation wants
-// that (S12).
+// writeEvents writes service events to the service's ring, counts them there, and publishes them if
+// the installation wants that (S12).
 func writeEvents(view *clusterView, commits *plan.Builder, s *cluster.Service, events []service.Event) {
 	if view.settings.PublishEvents {
 		publishEvents(view, commits, s, events)
@@ -62,8 +63,8 @@ func writeEvents(view *clusterView, commits *plan.Builder, s *cluster.Service, e
 	}
 }
 
-// NewServiceEvent returns the next event of the service's ring. Its id follows from its content, so the same event made again
-// has the same id.
+// NewServiceEvent returns the next event of the service's ring. Its id follows from its content, so
+// the same event made again has the same id.
 func NewServiceEvent(s *cluster.Service, message string, at time.Time) *cluster.ServiceEvent {
 	d := cluster.Digest(s.Cluster, s.Short, fmt.Sprint(s.Events))
 	return &cluster.ServiceEvent{
@@ -106,7 +107,8 @@ func publishedEvent(s *cluster.Service, e service.Event, now time.Time) state.Pu
 	return event
 }
 
-// emitBlocked emits that tasks found no instance: again only for another reason, or for the same one hours later.
+// emitBlocked emits that tasks found no instance: again only for another reason, or for the same
+// one hours later.
 func emitBlocked(view *clusterView, draft *serviceDraft) {
 	next := draft.row
 	key := service.PlacementKeyPrefix + blockedCause(next.Blocked)
@@ -122,7 +124,8 @@ func emitBlocked(view *clusterView, draft *serviceDraft) {
 		return
 	}
 	draft.emit(key, view.now, service.Event{
-		Message: service.UnableToPlaceMessage(next.Name, next.Blocked), Name: placementFailed, Reason: next.Blocked.Failure(),
+		Message: service.UnableToPlaceMessage(next.Name, next.Blocked), Name: placementFailed,
+		Reason: next.Blocked.Failure(),
 	})
 }
 

@@ -9,8 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// useFallbackProviders starts tasks of the demand that have waited too long for their capacity provider with any provider of
-// the strategy, and wakes placement when the rest will have waited that long.
+// useFallbackProviders starts tasks of the demand that have waited too long for their capacity
+// provider with any provider of the strategy, and wakes placement when the rest will have waited
+// that long.
 func useFallbackProviders(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
 	s := d.service
 	if len(s.Providers) < 2 || view.settings.ProviderFallback <= 0 || d.count() == 0 {
@@ -43,20 +44,22 @@ func useFallbackProviders(view *clusterView, commits *plan.Builder, d *demand, d
 	return placed
 }
 
-// mayUseFallback reports whether a task has waited so long for its capacity provider that another one may have it.
+// mayUseFallback reports whether a task has waited so long for its capacity provider that another
+// one may have it.
 func mayUseFallback(view *clusterView, t *cluster.Task) bool {
 	return view.settings.ProviderFallback > 0 && !t.CreatedAt.Time().Add(view.settings.ProviderFallback).After(view.now)
 }
 
-// scheduleFallback wakes the tasks of a request that wait for their capacity provider once they may use another one.
+// scheduleFallback wakes the tasks of a request that wait for their capacity provider once they may
+// use another one.
 func scheduleFallback(view *clusterView, commits *plan.Builder, r *state.Request, since time.Time) {
 	if view.settings.ProviderFallback > 0 && r.Rules != nil && len(r.Rules.Providers) > 1 {
 		commits.ScheduleDue(state.DueWaiting, "", since.Add(view.settings.ProviderFallback))
 	}
 }
 
-// fallbackShapes returns what placement may be asked for a provisioning standalone task: with its own capacity provider and,
-// once it has waited long enough, with the others of its strategy.
+// fallbackShapes returns what placement may be asked for a provisioning standalone task: with its
+// own capacity provider and, once it has waited long enough, with the others of its strategy.
 func fallbackShapes(view *clusterView, t *cluster.Task) []shape {
 	shapes := []shape{ShapeOf(t)}
 	if t.Rules == nil || len(t.Rules.Providers) < 2 || !mayUseFallback(view, t) {

@@ -8,7 +8,8 @@ import (
 	"berth/shared/service"
 )
 
-// reconcileInput gathers what [service.Reconcile] needs to know about the service. The seed decides by chance.
+// reconcileInput gathers what [service.Reconcile] needs to know about the service. The seed decides
+// by chance.
 func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.Input {
 	snap := view.snap
 	in := service.Input{
@@ -17,7 +18,8 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 			def := snap.Definitions[name]
 			return def != nil && def.HealthChecked
 		},
-		Throttle: snap.Throttle(s.Short), Alarms: snap.AlarmWatch(s.Short), DistrustChecks: distrustsHealth(view), Limits: view.settings.Limits(),
+		Throttle: snap.Throttle(s.Short), Alarms: snap.AlarmWatch(s.Short), DistrustChecks: distrustsHealth(view),
+		Limits: view.settings.Limits(),
 	}
 	if len(snap.Targets(s.Short)) > 0 {
 		in.Target = func(task string) *cluster.Target { return snap.Target(s.Short, task) }
@@ -30,9 +32,10 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 	}
 	in.FitsEmptyInstance = func(name string) bool {
 		def := snap.Definitions[name]
-		return def != nil && slices.ContainsFunc(view.engine.Eligible(serviceRequest(view, s, def, 1).Spec), func(id string) bool {
-			return fitsWhenEmpty(view, snap.Instances[id], s, def)
-		})
+		return def != nil && slices.ContainsFunc(view.engine.Eligible(serviceRequest(view, s, def, 1).Spec),
+			func(id string) bool {
+				return fitsWhenEmpty(view, snap.Instances[id], s, def)
+			})
 	}
 	if def := snap.Definitions[s.Deployment.TaskDefinition]; s.Strategy == cluster.Daemon && def != nil {
 		addDaemonInput(view, &in, def)
@@ -40,7 +43,8 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 	return in
 }
 
-// addDaemonInput adds what only DAEMON services need to know: which instances should have a task, and when.
+// addDaemonInput adds what only DAEMON services need to know: which instances should have a task,
+// and when.
 func addDaemonInput(view *clusterView, in *service.Input, def *cluster.TaskDefinition) {
 	in.Eligible = eligibleInstances(view, in.Service)
 	runningSpec := view.specs.running(in.Service, def)
@@ -54,8 +58,9 @@ func addDaemonInput(view *clusterView, in *service.Input, def *cluster.TaskDefin
 	}
 }
 
-// relevantTasks returns the tasks that the service's next plan can depend on. Tasks that ran and ended are history, unless they
-// started within the restart gap, may end a throttle, or still have a registration.
+// relevantTasks returns the tasks that the service's next plan can depend on. Tasks that ran and
+// ended are history, unless they started within the restart gap, may end a throttle, or still have
+// a registration.
 func relevantTasks(view *clusterView, s *cluster.Service) []*cluster.Task {
 	owned := view.snap.Owned(s.Short)
 	var firstFailure cluster.Instant
@@ -80,12 +85,12 @@ func relevantTasks(view *clusterView, s *cluster.Service) []*cluster.Task {
 	return relevant
 }
 
-// fewUnhealthy is how many tasks may be unhealthy at once before their health checks are distrusted. In a small cluster one bad
-// service is already a large share.
+// fewUnhealthy is how many tasks may be unhealthy at once before their health checks are
+// distrusted. In a small cluster one bad service is already a large share.
 const fewUnhealthy = 10
 
-// distrustsHealth reports whether so many of the cluster's tasks are unhealthy at once that the checks are more likely to be
-// wrong than the tasks (S6).
+// distrustsHealth reports whether so many of the cluster's tasks are unhealthy at once that the
+// checks are more likely to be wrong than the tasks (S6).
 func distrustsHealth(view *clusterView) bool {
 	v := view.snap.Vitals()
 	return v.Unhealthy > fewUnhealthy && 100*v.Unhealthy > view.settings.UnhealthyShare*v.Checked

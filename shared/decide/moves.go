@@ -15,24 +15,27 @@ import (
 	"berth/shared/state"
 )
 
-// A task that breaks a rule where it is moves: a replacement starts on another instance first, then the task stops, within the
-// service's percentages (P8, P10). The rows alone say which moves are in progress, as a replacement names its predecessor; plans
-// are not kept. While a move of a service is in progress, no other one is planned for the service, nor for the instances
-// concerned. What comes next is planned from where the tasks then are.
+// A task that breaks a rule where it is moves: a replacement starts on another instance first, then
+// the task stops, within the service's percentages (P8, P10). The rows alone say which moves are in
+// progress, as a replacement names its predecessor; plans are not kept. While a move of a service
+// is in progress, no other one is planned for the service, nor for the instances concerned. What
+// comes next is planned from where the tasks then are.
 
-// MaxMoves is how many tasks of a cluster move at once (P15), and how many may be planned to make room for one service
-// (P11).
+// MaxMoves is how many tasks of a cluster move at once (P15), and how many may be planned to make
+// room for one service (P11).
 const MaxMoves = 20
 
-// slowReplacement is how long a replacement may take before other services no longer wait for it to be told that no moves
-// repair what is broken.
+// slowReplacement is how long a replacement may take before other services no longer wait for it to
+// be told that no moves repair what is broken.
 const slowReplacement = 15 * time.Minute
 
-// targetsTimeout is how long tasks that were stopped first wait for the instance that the plan has for them.
+// targetsTimeout is how long tasks that were stopped first wait for the instance that the plan has
+// for them.
 const targetsTimeout = 5 * time.Minute
 
-// needsMoves reports whether something happened to a service whose moves are in progress, or capacity was freed for services
-// that no moves could help so far, or a service was due to be reconciled.
+// needsMoves reports whether something happened to a service whose moves are in progress, or
+// capacity was freed for services that no moves could help so far, or a service was due to be
+// reconciled.
 func needsMoves(view *clusterView, changes *Changes) bool {
 	governed := view.snap.Governed()
 	if anyKey(changes.unsettled, func(name string) bool { return governed[name] != nil }) {
@@ -47,8 +50,9 @@ func needsMoves(view *clusterView, changes *Changes) bool {
 	})
 }
 
-// moveTasks plans moves and starts those that the percentages and the room allow now. The rest is planned anew when what it
-// waits for is over. Retry also tries again what has come to nothing before.
+// moveTasks plans moves and starts those that the percentages and the room allow now. The rest is
+// planned anew when what it waits for is over. Retry also tries again what has come to nothing
+// before.
 func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 	movers := newMovers(view, retry)
 	inProgress := movesInProgress(view, commits, movers)
@@ -56,7 +60,8 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 		return
 	}
 	wanted := moves.Request{Owners: map[string]moves.Owner{}, Most: MaxMoves - inProgress.replacements}
-	if len(inProgress.owners) > 0 || slices.ContainsFunc(movers, func(m *mover) bool { return len(view.snap.Protections(m.service.Short)) > 0 }) {
+	if len(inProgress.owners) > 0 || slices.ContainsFunc(movers,
+		func(m *mover) bool { return len(view.snap.Protections(m.service.Short)) > 0 }) {
 		wanted.Keep = func(t *cluster.Task) bool { return inProgress.holds(t) || !view.protectedUntil(t).IsZero() }
 	}
 	for _, m := range movers {
@@ -90,12 +95,14 @@ type mover struct {
 	stuck   string   // why no planned move begins
 }
 
-// MoverOf returns the service as moves of its tasks are planned. Moves that its percentages never allow are not planned at all,
-// so that they do not hinder others. gaveUp reports that stopping a task first has come to nothing, and is not tried.
+// MoverOf returns the service as moves of its tasks are planned. Moves that its percentages never
+// allow are not planned at all, so that they do not hinder others. gaveUp reports that stopping a
+// task first has come to nothing, and is not tried.
 func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner {
 	least, most := s.Bounds(s.Desired)
 	startFirst := gaveUp || least >= s.Desired
-	return moves.Owner{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst, Fixed: startFirst && most <= s.Desired}
+	return moves.Owner{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst,
+		Fixed: startFirst && most <= s.Desired}
 }
 
 // newMovers returns the governed REPLICA services, in order of name.
@@ -122,7 +129,8 @@ func (m *mover) whyImmovable() string {
 	if least, _ := m.service.Bounds(m.service.Desired); least < m.service.Desired {
 		return "a task that was stopped to move found no room in time"
 	}
-	return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task", m.service.MinHealthy, m.service.MaxPercent)
+	return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task",
+		m.service.MinHealthy, m.service.MaxPercent)
 }
 
 // progress is which moves are in progress.
@@ -135,7 +143,8 @@ type progress struct {
 // holds reports whether the task has to stay until the moves in progress are over.
 func (p *progress) holds(t *cluster.Task) bool { return p.owners[t.Owner] || p.instances[t.Instance] }
 
-// movesInProgress returns the moves of which the replacement has yet to take over, or the predecessor to stop.
+// movesInProgress returns the moves of which the replacement has yet to take over, or the
+// predecessor to stop.
 func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) *progress {
 	out := &progress{owners: map[string]bool{}, instances: map[string]bool{}}
 	for _, m := range movers {
@@ -160,8 +169,8 @@ func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) 
 	return out
 }
 
-// planRoom plans moves for the first service with tasks that fit nowhere only because the capacity of a metric is scattered
-// (P11).
+// planRoom plans moves for the first service with tasks that fit nowhere only because the capacity
+// of a metric is scattered (P11).
 func planRoom(view *clusterView, movers []*mover, inProgress *progress, wanted moves.Request) []moves.Move {
 	if view.snap.Configuration.KeepInPlace {
 		return nil
@@ -180,10 +189,12 @@ func planRoom(view *clusterView, movers []*mover, inProgress *progress, wanted m
 }
 
 func lacksMetric(diagnosis *cluster.Diagnosis) bool {
-	return slices.ContainsFunc(diagnosis.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
+	return slices.ContainsFunc(diagnosis.Rejected,
+		func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
 }
 
-// beginMove begins one planned move if the service's percentages and the room there is allow it now.
+// beginMove begins one planned move if the service's percentages and the room there is allow it
+// now.
 func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Move) {
 	t := view.snap.Task(m.service.Short, step.Task)
 	if m.allowed == nil {
@@ -211,8 +222,9 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Mo
 	}
 }
 
-// startReplacement starts the task's replacement where the plan has it, and returns the instance. It returns the empty string if
-// the instance lacks room by now, because tasks of moves begun before are still there twice.
+// startReplacement starts the task's replacement where the plan has it, and returns the instance.
+// It returns the empty string if the instance lacks room by now, because tasks of moves begun
+// before are still there twice.
 func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *cluster.Task, step moves.Move) string {
 	to := step.To
 	if step.Mode == moves.Via {
@@ -231,9 +243,12 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 	return to
 }
 
-// concludeMoves records what becomes of each service's moves. A service with moves in progress stays as it is. Others wait, as
-// the moves in progress may yet repair something for them, or make room.
-func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *moves.Plan) {
+// concludeMoves records what becomes of each service's moves. A service with moves in progress
+// stays as it is. Others wait, as the moves in progress may yet repair something for them, or make
+// room.
+func concludeMoves(
+	view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *moves.Plan,
+) {
 	begun := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.begun) > 0 })
 	for _, m := range movers {
 		unrepaired := describeUnrepaired(view, repairs, m.service.Short)
@@ -253,14 +268,17 @@ func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, in
 	}
 }
 
-// isAtRest reports whether the service will not change by itself: its tasks that are not RUNNING have no instance.
+// isAtRest reports whether the service will not change by itself: its tasks that are not RUNNING
+// have no instance.
 func isAtRest(view *clusterView, m *mover) bool {
 	p := m.allowed
-	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() && len(p.Next.Older) == 0 &&
+	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() &&
+		len(p.Next.Older) == 0 &&
 		p.Next.Pending == view.snap.WaitingOf(m.service.Short)
 }
 
-// recordMoves writes into the service's row whether it has moves, and what no moves repair, and emits both.
+// recordMoves writes into the service's row whether it has moves, and what no moves repair, and
+// emits both.
 func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired string) {
 	s := view.snap.Services[m.service.Name]
 	next := *s
@@ -284,12 +302,14 @@ func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired 
 	}
 }
 
-// clearMoves takes everything about moves out of the row of a service that no rule asks to move any more.
+// clearMoves takes everything about moves out of the row of a service that no rule asks to move any
+// more.
 func clearMoves(s *cluster.Service) {
 	s.Moving, s.Unrepaired, s.MoveTargets, s.MoveGaveUp = false, "", nil, false
 }
 
-// firstProtectionEnd returns when the first protection of the service's tasks expires, or zero if none is protected.
+// firstProtectionEnd returns when the first protection of the service's tasks expires, or zero if
+// none is protected.
 func firstProtectionEnd(view *clusterView, s *cluster.Service) (first time.Time) {
 	for id := range view.snap.Protections(s.Short) {
 		t := view.snap.Task(s.Short, id)
@@ -303,11 +323,13 @@ func firstProtectionEnd(view *clusterView, s *cluster.Service) (first time.Time)
 	return first
 }
 
-// describeUnrepaired says which rules stay broken after the plan: the owner's, or those of an instance that has its tasks.
+// describeUnrepaired says which rules stay broken after the plan: the owner's, or those of an
+// instance that has its tasks.
 func describeUnrepaired(view *clusterView, repairs *moves.Plan, owner string) string {
 	var texts []string
 	for _, v := range repairs.Unrepaired {
-		if text := v.String(); (v.Owner == owner || v.Owner == "" && view.hasTaskOf(owner, v.Instance)) && !slices.Contains(texts, text) {
+		if text := v.String(); (v.Owner == owner || v.Owner == "" && view.hasTaskOf(owner, v.Instance)) &&
+			!slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}

@@ -8,13 +8,17 @@ import (
 	"berth/shared/snapshot"
 )
 
-// serviceRequest asks for n tasks of the service, with any capacity provider of its strategy, or on any instance if it has none.
+// serviceRequest asks for n tasks of the service, with any capacity provider of its strategy, or on
+// any instance if it has none.
 func serviceRequest(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
 	return providerRequest(view, s, def, anyProvider(s), n)
 }
 
-// providerRequest asks for n tasks of the service with one capacity provider, or on any instance if the provider is empty.
-func providerRequest(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition, provider string, n int) placement.Request {
+// providerRequest asks for n tasks of the service with one capacity provider, or on any instance if
+// the provider is empty.
+func providerRequest(
+	view *clusterView, s *cluster.Service, def *cluster.TaskDefinition, provider string, n int,
+) placement.Request {
 	return placement.Request{
 		Spec: view.specs.With(provider, s, def, view.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired,
 	}
@@ -29,14 +33,15 @@ func isFeasible(view *clusterView, v *snapshot.InstanceView, r placement.Request
 	return rejected == nil
 }
 
-// canPlace reports whether one task of the request would find an instance. It needs no diagnosis if not.
+// canPlace reports whether one task of the request would find an instance. It needs no diagnosis if
+// not.
 func canPlace(view *clusterView, r placement.Request) bool {
 	r.Unexplained = true
 	return len(view.engine.Place(r).Placed) > 0
 }
 
-// placeForProvider places tasks of a capacity provider, or of none if it is empty. The diagnosis names a provider that has no
-// instance at all.
+// placeForProvider places tasks of a capacity provider, or of none if it is empty. The diagnosis
+// names a provider that has no instance at all.
 func placeForProvider(view *clusterView, provider string, r placement.Request) placement.Result {
 	result := view.engine.Place(r)
 	if provider == "" || result.Diagnosis == nil {

@@ -7,11 +7,13 @@ import (
 	"berth/shared/snapshot"
 )
 
-// A capacity provider strategy (S14) sends the first tasks to the provider with a base, and the rest to all providers in
-// proportion to their weights. A task that fits nowhere with its provider waits for it. Beyond ECS, an installation may let
-// the strategy's other providers have it after a while.
+// A capacity provider strategy (S14) sends the first tasks to the provider with a base, and the
+// rest to all providers in proportion to their weights. A task that fits nowhere with its provider
+// waits for it. Beyond ECS, an installation may let the strategy's other providers have it after a
+// while.
 
-// AssignProviders returns the providers that the next n tasks go to, when the counts are already there.
+// AssignProviders returns the providers that the next n tasks go to, when the counts are already
+// there.
 func AssignProviders(strategy []cluster.ProviderShare, counts map[string]int, n int) []string {
 	total := map[string]int{}
 	for name, k := range counts {
@@ -36,14 +38,15 @@ func AssignProviders(strategy []cluster.ProviderShare, counts map[string]int, n 
 	return assigned
 }
 
-// isFurtherBehind reports whether provider a has less of its weight's share than b, counting the next task for either.
+// isFurtherBehind reports whether provider a has less of its weight's share than b, counting the
+// next task for either.
 func isFurtherBehind(a, b cluster.ProviderShare, total map[string]int) bool {
 	x, y := max(0, total[a.Provider]-a.Base)+1, max(0, total[b.Provider]-b.Base)+1
 	return x*b.Weight < y*a.Weight
 }
 
-// FirstProvider returns the capacity provider that a standalone task with these rules goes to, or the empty string for any
-// instance.
+// FirstProvider returns the capacity provider that a standalone task with these rules goes to, or
+// the empty string for any instance.
 func FirstProvider(rules *cluster.Rules) string {
 	if rules == nil || len(rules.Providers) == 0 {
 		return ""
@@ -51,7 +54,8 @@ func FirstProvider(rules *cluster.Rules) string {
 	return AssignProviders(rules.Providers, nil, 1)[0]
 }
 
-// NextProvider returns the capacity provider that a REPLICA service's next task goes to, or the empty string for any instance.
+// NextProvider returns the capacity provider that a REPLICA service's next task goes to, or the
+// empty string for any instance.
 func NextProvider(snap *snapshot.Snapshot, s *cluster.Service) string {
 	if len(s.Providers) == 0 || s.Strategy == cluster.Daemon {
 		return ""
@@ -59,18 +63,21 @@ func NextProvider(snap *snapshot.Snapshot, s *cluster.Service) string {
 	return AssignProviders(s.Providers, CountByProvider(snap, s.Short, s.Deployment.ID), 1)[0]
 }
 
-// CountByProvider counts the tasks of a service's revision that hold capacity, by their capacity provider.
+// CountByProvider counts the tasks of a service's revision that hold capacity, by their capacity
+// provider.
 func CountByProvider(snap *snapshot.Snapshot, owner, revision string) map[string]int {
 	counts := map[string]int{}
 	for _, t := range snap.Owned(owner) {
-		if v := snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == revision && v != nil && v.Instance != nil {
+		if v := snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == revision && v != nil &&
+			v.Instance != nil {
 			counts[v.CapacityProvider()]++
 		}
 	}
 	return counts
 }
 
-// strategyProviders returns the capacity providers of the service's strategy, or one empty name, for any instance, if it has none.
+// strategyProviders returns the capacity providers of the service's strategy, or one empty name,
+// for any instance, if it has none.
 func strategyProviders(s *cluster.Service) []string {
 	if len(s.Providers) == 0 {
 		return []string{""}
@@ -82,7 +89,8 @@ func strategyProviders(s *cluster.Service) []string {
 	return names
 }
 
-// providerInStrategy returns the provider's name if the strategy has it, and the empty string otherwise.
+// providerInStrategy returns the provider's name if the strategy has it, and the empty string
+// otherwise.
 func providerInStrategy(strategy []cluster.ProviderShare, name string) string {
 	if slices.ContainsFunc(strategy, func(s cluster.ProviderShare) bool { return s.Provider == name }) {
 		return name
@@ -90,7 +98,8 @@ func providerInStrategy(strategy []cluster.ProviderShare, name string) string {
 	return ""
 }
 
-// withFirstProvider returns the rules of a task that goes to one provider of its strategy. The other providers come after it.
+// withFirstProvider returns the rules of a task that goes to one provider of its strategy. The
+// other providers come after it.
 func withFirstProvider(rules *cluster.Rules, provider string) *cluster.Rules {
 	if rules == nil || len(rules.Providers) == 0 {
 		return rules

@@ -8,7 +8,8 @@ import (
 	"berth/shared/placement"
 )
 
-// placeProvisioning starts standalone tasks that are provisioning, oldest first, and ends those whose time is over.
+// placeProvisioning starts standalone tasks that are provisioning, oldest first, and ends those
+// whose time is over.
 func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Changes) {
 	if !changes.provisioning && len(changes.freed)+len(changes.joined) == 0 {
 		return
@@ -17,7 +18,8 @@ func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Change
 	for _, t := range affectedProvisioning(view, changes) {
 		if hasWaitedTooLong(view, t) {
 			commits.KeepTogether(1)
-			commits.Put(endedTask(view, t, cluster.StopFailedToStart, cluster.StartFailed+"no instance could take the task in time."))
+			commits.Put(endedTask(view, t, cluster.StopFailedToStart,
+				cluster.StartFailed+"no instance could take the task in time."))
 			continue
 		}
 		if where := findInstance(view, t, commits.Seed(t.ID), unplaceable); where != nil {
@@ -28,8 +30,8 @@ func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Change
 	}
 }
 
-// findInstance returns where a provisioning standalone task may start, or nil for nowhere. It adds shapes that found no
-// instance to the unplaceable ones, and asks for those no more.
+// findInstance returns where a provisioning standalone task may start, or nil for nowhere. It adds
+// shapes that found no instance to the unplaceable ones, and asks for those no more.
 func findInstance(view *clusterView, t *cluster.Task, seed uint64, unplaceable map[shape]bool) *placement.Placement {
 	if view.snap.Definitions[t.TaskDefinition] == nil {
 		return nil
@@ -48,13 +50,14 @@ func findInstance(view *clusterView, t *cluster.Task, seed uint64, unplaceable m
 	return nil
 }
 
-// hasWaitedTooLong reports whether the task has waited for an instance as long as its request allows.
+// hasWaitedTooLong reports whether the task has waited for an instance as long as its request
+// allows.
 func hasWaitedTooLong(view *clusterView, t *cluster.Task) bool {
 	return !t.WaitUntil.IsZero() && !view.now.Before(t.WaitUntil.Time())
 }
 
-// affectedProvisioning returns the provisioning standalone tasks that may find an instance now, oldest first: all, or those of
-// a shape that a changed instance has room for.
+// affectedProvisioning returns the provisioning standalone tasks that may find an instance now,
+// oldest first: all, or those of a shape that a changed instance has room for.
 func affectedProvisioning(view *clusterView, changes *Changes) []*cluster.Task {
 	tasks := provisioningStandalone(view)
 	if changes.provisioning {
@@ -64,7 +67,8 @@ func affectedProvisioning(view *clusterView, changes *Changes) []*cluster.Task {
 	shapeFits := func(k shape) bool {
 		known, ok := fits[k]
 		if !ok {
-			known = view.snap.Definitions[k.definition] != nil && fitsChanged(view, changes, standaloneRequest(view, k, 1))
+			known = view.snap.Definitions[k.definition] != nil &&
+				fitsChanged(view, changes, standaloneRequest(view, k, 1))
 			fits[k] = known
 		}
 		return known

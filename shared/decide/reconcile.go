@@ -11,12 +11,13 @@ import (
 	"berth/shared/state"
 )
 
-// reconcileService brings one service closer to its spec: stops first, then provisioning tasks, then missing ones. It reports
-// whether it started a task.
+// reconcileService brings one service closer to its spec: stops first, then provisioning tasks,
+// then missing ones. It reports whether it started a task.
 func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Service) (placed bool) {
 	p := service.Reconcile(reconcileInput(view, s, commits.Seed(s.Name)))
 	draft := newDraft(s, p.Next)
-	if !slices.Equal(s.Providers, p.Next.Providers) { // a rollback starts tasks with the strategy of the revision it returns to
+	// a rollback starts tasks with the strategy of the revision it returns to
+	if !slices.Equal(s.Providers, p.Next.Providers) {
 		rolledBack := *s
 		rolledBack.Providers = p.Next.Providers
 		s = &rolledBack
@@ -30,7 +31,8 @@ func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Servi
 	if view.snap.Governed()[s.Name] == nil || p.Next.Status != cluster.ServiceActive {
 		clearMoves(draft.row)
 	}
-	draft.emitted, draft.expected, draft.events, draft.counted = p.EmittedTargets, len(p.EventsAfter), p.EventsBefore, p.CountedFailures
+	draft.emitted, draft.expected, draft.events, draft.counted = p.EmittedTargets, len(p.EventsAfter), p.EventsBefore,
+		p.CountedFailures
 	if p.ThrottleCleared {
 		endThrottle(view, commits, s)
 	}
@@ -97,8 +99,8 @@ func stopTasks(view *clusterView, commits *plan.Builder, s *cluster.Service, p *
 	draft.events = append(draft.events, zoneEvents(view, s, rebalanced, stoppedInZone)...)
 }
 
-// stopRequest asks which of the candidates, all of one revision, to stop. If their task definition is unknown, no strategy
-// chooses.
+// stopRequest asks which of the candidates, all of one revision, to stop. If their task definition
+// is unknown, no strategy chooses.
 func stopRequest(view *clusterView, commits *plan.Builder, s *cluster.Service, c service.Choice) placement.Request {
 	def := view.snap.Definitions[c.Candidates[0].TaskDefinition]
 	if def == nil {
@@ -132,7 +134,8 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	draft.events = append(draft.events, p.EventsAfter...)
 	rebalanceZones(view, commits, s, p, draft)
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
-		draft.events = append(draft.events, service.Event{Message: service.SteadyStateMessage(s.Name), Name: "SERVICE_STEADY_STATE"})
+		draft.events = append(draft.events, service.Event{Message: service.SteadyStateMessage(s.Name),
+			Name: "SERVICE_STEADY_STATE"})
 		if view.snap.Governed()[s.Name] != nil { // the tasks that left may have left others where they break a rule
 			commits.ScheduleDue(state.DueService, s.Name, view.now)
 		}
@@ -146,7 +149,8 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	}
 }
 
-// countTasks sets the counts of the service and its deployments to the tasks as the plan leaves them.
+// countTasks sets the counts of the service and its deployments to the tasks as the plan leaves
+// them.
 func countTasks(view *clusterView, s *cluster.Service) {
 	s.Running, s.Pending, s.Deployment.Running, s.Deployment.Pending = 0, 0, 0, 0
 	deployments := map[string]*cluster.Deployment{"": &s.Deployment, s.Deployment.ID: &s.Deployment}

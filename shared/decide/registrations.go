@@ -6,7 +6,8 @@ import (
 	"berth/shared/service"
 )
 
-// updateRegistrations registers tasks of the service that have become RUNNING, and deregisters those that have ended (S9).
+// updateRegistrations registers tasks of the service that have become RUNNING, and deregisters
+// those that have ended (S9).
 func updateRegistrations(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan) {
 	for _, t := range p.RegisterTargets {
 		if now := view.snap.Task(t.Owner, t.ID); now == nil || !now.Active() {

@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// maxRequestRows is the most rows of one RunTask or StartTask answer: 10 tasks, each with an alias and an outbox row,
-// the request and a due row.
+// maxRequestRows is the most rows of one RunTask or StartTask answer: 10 tasks, each with an alias
+// and an outbox row, the request and a due row.
 const maxRequestRows = 10*plan.RowsPerStart + 2
 
 // SortedRequests returns the requests that the snapshot has, oldest first.
@@ -48,7 +48,8 @@ func standaloneRequest(view *clusterView, k shape, n int) placement.Request {
 	return placement.Request{Spec: view.specs.Standalone(k, def, view.snap.Meta.Short), Count: n}
 }
 
-// startOnInstances answers StartTask: it starts one task on each instance named, or records for each instance why not.
+// startOnInstances answers StartTask: it starts one task on each instance named, or records for
+// each instance why not.
 func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request) {
 	for n, id := range r.Instances {
 		if v := view.snap.Instances[id]; v == nil || v.Instance == nil || v.Gone() {
@@ -80,8 +81,9 @@ func placementFailure(diagnosis *cluster.Diagnosis, instance string) cluster.Fai
 	return out
 }
 
-// runTasks answers RunTask: it starts tasks where they fit. What fits nowhere is provisioned if the request says so, and fails
-// otherwise. If the request has a capacity provider strategy, each task has its provider.
+// runTasks answers RunTask: it starts tasks where they fit. What fits nowhere is provisioned if the
+// request says so, and fails otherwise. If the request has a capacity provider strategy, each task
+// has its provider.
 func runTasks(view *clusterView, commits *plan.Builder, r *state.Request) {
 	if r.Rules == nil || len(r.Rules.Providers) == 0 {
 		part := *r
@@ -119,7 +121,8 @@ func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, n
 			part.Failures = append(part.Failures, placementFailure(result.Diagnosis, result.Diagnosis.Closest))
 			failProvisional(view, commits, part, k, result.Diagnosis.String())
 		case admitProvisioning(view, provider != "", 1) == 0:
-			part.Failures = append(part.Failures, cluster.Failure{Reason: scaling.LimitExceeded, Detail: result.Diagnosis.String()})
+			part.Failures = append(part.Failures, cluster.Failure{Reason: scaling.LimitExceeded,
+				Detail: result.Diagnosis.String()})
 			failProvisional(view, commits, part, k, scaling.LimitExceeded)
 		default:
 			t := newStandaloneTask(view, part)
@@ -135,7 +138,8 @@ func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, n
 	r.Tasks, r.Failures = append(r.Tasks, part.Tasks...), append(r.Failures, part.Failures...)
 }
 
-// startRequested starts the n-th task of a request. If the caller was given an id for it, the task has that id.
+// startRequested starts the n-th task of a request. If the caller was given an id for it, the task
+// has that id.
 func startRequested(view *clusterView, commits *plan.Builder, r *state.Request, n int, where placement.Placement) {
 	t := newStandaloneTask(view, r)
 	if r.Provisional {
@@ -145,7 +149,8 @@ func startRequested(view *clusterView, commits *plan.Builder, r *state.Request, 
 	r.Tasks = append(r.Tasks, t.ID)
 }
 
-// failProvisional leaves a STOPPED task behind if the caller was already given an id for the n-th task.
+// failProvisional leaves a STOPPED task behind if the caller was already given an id for the n-th
+// task.
 func failProvisional(view *clusterView, commits *plan.Builder, r *state.Request, n int, why string) {
 	if !r.Provisional {
 		return

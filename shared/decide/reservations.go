@@ -8,12 +8,12 @@ import (
 	"berth/shared/snapshot"
 )
 
-// An instance keeps room free for each DAEMON service that should have a task there and has none of its current revision: the
-// start is throttled, there is no room, or a task of an older revision still runs (S4). Every decision about the service
-// derives its reservations anew from the rows.
+// An instance keeps room free for each DAEMON service that should have a task there and has none of
+// its current revision: the start is throttled, there is no room, or a task of an older revision
+// still runs (S4). Every decision about the service derives its reservations anew from the rows.
 
-// reserveForDaemons makes the reservations of all DAEMON services, except those about to be reconciled, which make their own.
-// A snapshot needs that once, after it was loaded.
+// reserveForDaemons makes the reservations of all DAEMON services, except those about to be
+// reconciled, which make their own. A snapshot needs that once, after it was loaded.
 func reserveForDaemons(view *clusterView, warm *Warm, except map[string]bool) {
 	if warm.reserved {
 		return
@@ -27,8 +27,8 @@ func reserveForDaemons(view *clusterView, warm *Warm, except map[string]bool) {
 	}
 }
 
-// reserveForDaemon replaces the service's reservations: on each instance that its next task may go to, what the task needs less
-// what the service's tasks hold there already.
+// reserveForDaemon replaces the service's reservations: on each instance that its next task may go
+// to, what the task needs less what the service's tasks hold there already.
 func reserveForDaemon(view *clusterView, s *cluster.Service) {
 	deployment, def := startableDeployment(view, s)
 	if def == nil || s.Status != cluster.ServiceActive {
@@ -53,7 +53,8 @@ func reserveForDaemon(view *clusterView, s *cluster.Service) {
 			continue
 		}
 		need := cluster.Resources{
-			CPU: max(0, def.Needs.CPU-h.CPU), Memory: max(0, def.Needs.Memory-h.Memory), ENIs: max(0, def.Needs.ENIs-h.ENIs),
+			CPU: max(0, def.Needs.CPU-h.CPU), Memory: max(0, def.Needs.Memory-h.Memory),
+			ENIs: max(0, def.Needs.ENIs-h.ENIs),
 		}
 		if need != (cluster.Resources{}) {
 			reservations[v] = need
@@ -62,8 +63,8 @@ func reserveForDaemon(view *clusterView, s *cluster.Service) {
 	view.snap.Reserve(s.Short, reservations)
 }
 
-// eligibleInstances returns the instances that a DAEMON service should have a task on. The PRIMARY deployment's task definition
-// says which, even if the deployment has failed.
+// eligibleInstances returns the instances that a DAEMON service should have a task on. The PRIMARY
+// deployment's task definition says which, even if the deployment has failed.
 func eligibleInstances(view *clusterView, s *cluster.Service) []string {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
 	if def == nil {
@@ -72,7 +73,8 @@ func eligibleInstances(view *clusterView, s *cluster.Service) []string {
 	return view.engine.Eligible(view.specs.Service(s, def, ""))
 }
 
-// addReleased adds the instances that have less reserved than before to those that blocked services may find room on.
+// addReleased adds the instances that have less reserved than before to those that blocked services
+// may find room on.
 func addReleased(freed map[string]bool, before, after map[*snapshot.InstanceView]cluster.Resources) {
 	for v, was := range before {
 		is := after[v]
@@ -82,8 +84,8 @@ func addReleased(freed map[string]bool, before, after map[*snapshot.InstanceView
 	}
 }
 
-// startableDeployment returns the newest deployment of a DAEMON service that has not failed, and so starts tasks, with its task
-// definition. The definition is nil if there is none.
+// startableDeployment returns the newest deployment of a DAEMON service that has not failed, and so
+// starts tasks, with its task definition. The definition is nil if there is none.
 func startableDeployment(view *clusterView, s *cluster.Service) (*cluster.Deployment, *cluster.TaskDefinition) {
 	next := &s.Deployment
 	for k := 0; next.State == cluster.RolloutFailed && k < len(s.Older); k++ {
@@ -95,11 +97,12 @@ func startableDeployment(view *clusterView, s *cluster.Service) (*cluster.Deploy
 	return next, view.snap.Definitions[next.TaskDefinition]
 }
 
-// fitsWhenEmpty reports whether the instance has the capacity for a task of the service when nothing else is on it. Reserving
-// less would be in vain.
+// fitsWhenEmpty reports whether the instance has the capacity for a task of the service when
+// nothing else is on it. Reserving less would be in vain.
 func fitsWhenEmpty(view *clusterView, v *snapshot.InstanceView, s *cluster.Service, def *cluster.TaskDefinition) bool {
 	need, has := def.Needs, v.Registered
-	if need.CPU > has.CPU || need.Memory > has.Memory || need.GPUs > len(has.GPUs) || has.ENIs != nil && int(need.ENIs) > *has.ENIs {
+	if need.CPU > has.CPU || need.Memory > has.Memory || need.GPUs > len(has.GPUs) || has.ENIs != nil &&
+		int(need.ENIs) > *has.ENIs {
 		return false
 	}
 	for _, m := range s.Rules.Metrics {
@@ -110,8 +113,8 @@ func fitsWhenEmpty(view *clusterView, v *snapshot.InstanceView, s *cluster.Servi
 	return true
 }
 
-// hasReservedRoom reports whether an instance has as much room as a task of the DAEMON service needs, counting what is reserved
-// for that service as free.
+// hasReservedRoom reports whether an instance has as much room as a task of the DAEMON service
+// needs, counting what is reserved for that service as free.
 func hasReservedRoom(view *clusterView, s *cluster.Service, id string) bool {
 	v := view.snap.Instances[id]
 	_, def := startableDeployment(view, s)

@@ -9,8 +9,8 @@ import (
 	"berth/shared/placement"
 )
 
-// addAffectedServices adds the services that a changed instance concerns even if it has no room: DAEMON services, and services
-// whose zones may be brought into balance now.
+// addAffectedServices adds the services that a changed instance concerns even if it has no room:
+// DAEMON services, and services whose zones may be brought into balance now.
 func addAffectedServices(view *clusterView, changes *Changes) {
 	for _, s := range view.snap.Daemons() {
 		if changes.allDaemons || isMismatched(view, changes, s) {
@@ -20,8 +20,8 @@ func addAffectedServices(view *clusterView, changes *Changes) {
 	addUnbalancedServices(view, changes)
 }
 
-// isMismatched reports whether a DAEMON service, whose constraints depend on the tasks of an instance, now wants a task on a
-// changed instance that has none, or none on one that has.
+// isMismatched reports whether a DAEMON service, whose constraints depend on the tasks of an
+// instance, now wants a task on a changed instance that has none, or none on one that has.
 func isMismatched(view *clusterView, changes *Changes, s *cluster.Service) bool {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
 	if def == nil || s.Status != cluster.ServiceActive {
@@ -49,8 +49,9 @@ func dependsOnTasks(spec *placement.Spec) bool {
 	return slices.ContainsFunc(spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
 }
 
-// retryableServices returns blocked services whose next task may fit on an instance that changed, in order of name. It
-// compares plain resources only: most services fail that, and [canUnblock] costs more.
+// retryableServices returns blocked services whose next task may fit on an instance that changed,
+// in order of name. It compares plain resources only: most services fail that, and [canUnblock]
+// costs more.
 func retryableServices(view *clusterView, changes *Changes, strategy cluster.SchedulingStrategy) []*cluster.Service {
 	if len(changes.freed)+len(changes.joined) == 0 {
 		return nil
@@ -70,7 +71,8 @@ func retryableServices(view *clusterView, changes *Changes, strategy cluster.Sch
 			continue
 		}
 		if strategy == cluster.Daemon || definitionFits(s.Deployment.TaskDefinition) ||
-			slices.ContainsFunc(s.Older, func(older cluster.Deployment) bool { return definitionFits(older.TaskDefinition) }) {
+			slices.ContainsFunc(s.Older,
+				func(older cluster.Deployment) bool { return definitionFits(older.TaskDefinition) }) {
 			out = append(out, s)
 		}
 	}
@@ -78,7 +80,8 @@ func retryableServices(view *clusterView, changes *Changes, strategy cluster.Sch
 	return out
 }
 
-// definitionFitsChanged reports whether an instance that changed has as much left as a task of the definition needs.
+// definitionFitsChanged reports whether an instance that changed has as much left as a task of the
+// definition needs.
 func definitionFitsChanged(view *clusterView, changes *Changes, name string) bool {
 	def := view.snap.Definitions[name]
 	if def == nil {
@@ -91,9 +94,11 @@ func definitionFitsChanged(view *clusterView, changes *Changes, name string) boo
 	return anyKey(changes.freed, hasFree) || anyKey(changes.joined, hasFree)
 }
 
-// canUnblock reports whether a task of any of the service's revisions fits on one of the instances that changed.
+// canUnblock reports whether a task of any of the service's revisions fits on one of the instances
+// that changed.
 func canUnblock(view *clusterView, changes *Changes, s *cluster.Service) bool {
-	if s.Strategy == cluster.Daemon && anyKey(changes.freed, func(id string) bool { return hasReservedRoom(view, s, id) }) {
+	if s.Strategy == cluster.Daemon && anyKey(changes.freed,
+		func(id string) bool { return hasReservedRoom(view, s, id) }) {
 		return true
 	}
 	for _, revision := range s.Revisions() {
@@ -114,7 +119,8 @@ func canUnblock(view *clusterView, changes *Changes, s *cluster.Service) bool {
 func fitsChanged(view *clusterView, changes *Changes, r placement.Request) bool {
 	fits := func(id string) bool {
 		v := view.snap.Instances[id]
-		return v != nil && v.HasFree(r.Spec.Needs) && isFeasible(view, v, r) // the first check spares most of the second
+		// the first check spares most of the second
+		return v != nil && v.HasFree(r.Spec.Needs) && isFeasible(view, v, r)
 	}
 	return anyKey(changes.freed, fits) || dependsOnTasks(r.Spec) && anyKey(changes.joined, fits)
 }

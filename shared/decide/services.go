@@ -9,8 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// reconcileServices reconciles the services touched by this batch, then retries blocked services while freed capacity lasts.
-// Each service that takes some leaves fewer to retry. It reports whether it started tasks that a rule could move.
+// reconcileServices reconciles the services touched by this batch, then retries blocked services
+// while freed capacity lasts. Each service that takes some leaves fewer to retry. It reports
+// whether it started tasks that a rule could move.
 func reconcileServices(
 	view *clusterView, commits *plan.Builder, changes *Changes, strategy cluster.SchedulingStrategy,
 ) (placedGoverned bool) {
@@ -39,7 +40,8 @@ func reconcileServices(
 	return placedGoverned
 }
 
-// scheduleDisconnectTimeouts wakes placement when the agents that are disconnected now will have been so for too long.
+// scheduleDisconnectTimeouts wakes placement when the agents that are disconnected now will have
+// been so for too long.
 func scheduleDisconnectTimeouts(view *clusterView, commits *plan.Builder, changes *Changes) {
 	for _, id := range slices.Sorted(maps.Keys(changes.agents)) {
 		v := view.snap.Instances[id]

@@ -12,7 +12,8 @@ import (
 	"berth/shared/state"
 )
 
-// Specs keeps what placement is asked with from one decision to the next: what the engine remembers goes by the spec.
+// Specs keeps what placement is asked with from one decision to the next: what the engine remembers
+// goes by the spec.
 type Specs struct {
 	snap     *snapshot.Snapshot
 	services map[serviceKey]serviceSpec
@@ -20,8 +21,8 @@ type Specs struct {
 	bare     map[aloneKey]*placement.Spec
 }
 
-// serviceKey is a service by its short key, with one of its task definitions. Running DAEMON tasks are held to the rules of
-// their deployment: these have a spec of their own.
+// serviceKey is a service by its short key, with one of its task definitions. Running DAEMON tasks
+// are held to the rules of their deployment: these have a spec of their own.
 type serviceKey struct {
 	short, definition string
 	provider          string // that the tasks go to; empty for any instance
@@ -40,8 +41,8 @@ type shapeSpec struct {
 	rev  int64 // of the task definition
 }
 
-// maxSpecs bounds what is kept, beside what the services there are need: standalone tasks may come in any number of shapes,
-// services come and go.
+// maxSpecs bounds what is kept, beside what the services there are need: standalone tasks may come
+// in any number of shapes, services come and go.
 const maxSpecs = 4096
 
 // NewSpecs returns an empty cache of placement specs for the snapshot.
@@ -49,8 +50,9 @@ func NewSpecs(snap *snapshot.Snapshot) *Specs {
 	return &Specs{snap: snap, services: map[serviceKey]serviceSpec{}, shapes: map[shape]shapeSpec{}}
 }
 
-// Service is the spec of the service's tasks of one task definition. Its row changes with every decision, what it asks for
-// seldom does. A REPLICA service that names no domain policy has the configuration's.
+// Service is the spec of the service's tasks of one task definition. Its row changes with every
+// decision, what it asks for seldom does. A REPLICA service that names no domain policy has the
+// configuration's.
 func (c *Specs) Service(s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy) *placement.Spec {
 	rules := s.Rules
 	if rules.DomainPolicy == "" && s.Strategy == cluster.Replica {
@@ -60,7 +62,9 @@ func (c *Specs) Service(s *cluster.Service, def *cluster.TaskDefinition, policy 
 }
 
 // With is the spec for tasks that go to a capacity provider (S14).
-func (c *Specs) With(provider string, s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy) *placement.Spec {
+func (c *Specs) With(
+	provider string, s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy,
+) *placement.Spec {
 	if provider == "" {
 		return c.Service(s, def, policy)
 	}
@@ -71,17 +75,20 @@ func (c *Specs) With(provider string, s *cluster.Service, def *cluster.TaskDefin
 	return c.keep(serviceKey{short: s.Short, definition: def.Name(), provider: provider}, s, def, rules)
 }
 
-// running is the spec that running tasks of a DAEMON service are held to (S4): the constraints are those of the service when
-// its deployment was made.
+// running is the spec that running tasks of a DAEMON service are held to (S4): the constraints are
+// those of the service when its deployment was made.
 func (c *Specs) running(s *cluster.Service, def *cluster.TaskDefinition) *placement.Spec {
 	rules := s.Rules
 	rules.Constraints = s.Deployment.Constraints
 	return c.keep(serviceKey{short: s.Short, definition: def.Name(), running: true}, s, def, rules)
 }
 
-func (c *Specs) keep(key serviceKey, s *cluster.Service, def *cluster.TaskDefinition, rules cluster.Rules) *placement.Spec {
+func (c *Specs) keep(
+	key serviceKey, s *cluster.Service, def *cluster.TaskDefinition, rules cluster.Rules,
+) *placement.Spec {
 	old, ok := c.services[key]
-	if ok && old.def == def.Rev && (old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy || reflect.DeepEqual(old.rules, rules)) {
+	if ok && old.def == def.Rev && (old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy ||
+		reflect.DeepEqual(old.rules, rules)) {
 		old.rev = s.Rev
 		c.services[key] = old
 		return old.spec
@@ -142,8 +149,8 @@ func (c *Specs) Standalone(k shape, def *cluster.TaskDefinition, owner string) *
 	return spec
 }
 
-// newSpec makes a spec of rows, whose constraints were read when they were written: one that cannot be read now matches
-// nothing.
+// newSpec makes a spec of rows, whose constraints were read when they were written: one that cannot
+// be read now matches nothing.
 func newSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Rules) *placement.Spec {
 	spec, err := placement.NewSpec(def, owner, group, rules)
 	if err == nil {
@@ -161,8 +168,9 @@ func bind(spec *placement.Spec, provider string) {
 	}
 }
 
-// alone is the spec for a look at one instance that a plan of moves has chosen: the plan has seen to the domain rules, for
-// which the task itself still counts where it is, and to a capacity that may be exceeded.
+// alone is the spec for a look at one instance that a plan of moves has chosen: the plan has seen
+// to the domain rules, for which the task itself still counts where it is, and to a capacity that
+// may be exceeded.
 func (c *Specs) alone(spec *placement.Spec, conf *cluster.Configuration) *placement.Spec {
 	soft := conf.Priorities.Capacity != 0
 	key := aloneKey{spec, soft}

@@ -22,9 +22,11 @@ func (r startResult) plus(other startResult) startResult {
 	return startResult{r.placed || other.placed, r.limited || other.limited}
 }
 
-// startTasks places the service's provisioning tasks and the missing ones. What fits nowhere is provisioned, within the
-// cluster's limit; the draft's diagnosis alone accounts for the rest.
-func startTasks(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft) (out startResult) {
+// startTasks places the service's provisioning tasks and the missing ones. What fits nowhere is
+// provisioned, within the cluster's limit; the draft's diagnosis alone accounts for the rest.
+func startTasks(
+	view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft,
+) (out startResult) {
 	draft.row.Blocked = nil
 	if s.Status != cluster.ServiceActive {
 		return out
@@ -64,7 +66,8 @@ func satisfyDemand(view *clusterView, commits *plan.Builder, d *demand, draft *s
 	return out
 }
 
-// placeDemand starts the demand's tasks where they fit, each with the capacity provider that the strategy assigns to it (S14).
+// placeDemand starts the demand's tasks where they fit, each with the capacity provider that the
+// strategy assigns to it (S14).
 func placeDemand(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
 	s, providers := d.service, demandProviders(view, d)
 	for len(providers) > 0 {
@@ -83,9 +86,11 @@ func placeDemand(view *clusterView, commits *plan.Builder, d *demand, draft *ser
 	return placed
 }
 
-// startPlaced starts the demand's tasks where placement put them, provisioning tasks first, and takes them off the demand. Each
-// commit has the service event for its own starts.
-func startPlaced(view *clusterView, commits *plan.Builder, d *demand, placed []placement.Placement, draft *serviceDraft) {
+// startPlaced starts the demand's tasks where placement put them, provisioning tasks first, and
+// takes them off the demand. Each commit has the service event for its own starts.
+func startPlaced(
+	view *clusterView, commits *plan.Builder, d *demand, placed []placement.Placement, draft *serviceDraft,
+) {
 	var started []string
 	replacing := 0
 	for _, where := range placed {
@@ -113,13 +118,14 @@ func startPlaced(view *clusterView, commits *plan.Builder, d *demand, placed []p
 	}
 }
 
-// provisionRest lets the demand's new tasks wait for an instance, as far as the cluster's limit allows. It reports whether it
-// does not.
+// provisionRest lets the demand's new tasks wait for an instance, as far as the cluster's limit
+// allows. It reports whether it does not.
 func provisionRest(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (limited bool) {
 	s := d.service
 	admitted := admitProvisioning(view, len(s.Providers) > 0, d.start.Count)
 	for range admitted {
-		provisionTask(commits, newServiceTask(view, s, d.revision, d.definition), provisionedID(view, commits, s, d.revision))
+		provisionTask(commits, newServiceTask(view, s, d.revision, d.definition),
+			provisionedID(view, commits, s, d.revision))
 	}
 	if admitted == d.start.Count {
 		return false
@@ -128,14 +134,16 @@ func provisionRest(view *clusterView, commits *plan.Builder, d *demand, draft *s
 	return true
 }
 
-// provisionedID returns the id of a service's next provisioning task. It differs from all others: no other commit makes the
-// same placement version, and within one the service's tasks only increase.
+// provisionedID returns the id of a service's next provisioning task. It differs from all others:
+// no other commit makes the same placement version, and within one the service's tasks only
+// increase.
 func provisionedID(view *clusterView, commits *plan.Builder, s *cluster.Service, r *cluster.Revision) string {
-	return cluster.RequestedTaskID(s.Short, fmt.Sprintf("%s/%d", r.ID, commits.Version()), len(view.snap.Owned(s.Short)))
+	return cluster.RequestedTaskID(s.Short, fmt.Sprintf("%s/%d", r.ID, commits.Version()),
+		len(view.snap.Owned(s.Short)))
 }
 
-// addRefusal adds to the diagnosis why ECS refused a task of the service on the closest instance, the last time, if that is why
-// the instance gets none now.
+// addRefusal adds to the diagnosis why ECS refused a task of the service on the closest instance,
+// the last time, if that is why the instance gets none now.
 func addRefusal(view *clusterView, s *cluster.Service, g *cluster.Diagnosis) {
 	if g.ClosestFilter != cluster.FilterRefused {
 		return
@@ -148,8 +156,9 @@ func addRefusal(view *clusterView, s *cluster.Service, g *cluster.Diagnosis) {
 	}
 }
 
-// startOnTargets starts tasks on the instances for which moves stopped others. It holds back as many as still lack room there,
-// until the service's time for that is over. The demand keeps what may be placed anywhere.
+// startOnTargets starts tasks on the instances for which moves stopped others. It holds back as
+// many as still lack room there, until the service's time for that is over. The demand keeps what
+// may be placed anywhere.
 func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
 	s := d.service
 	draft.row.MoveTargets = nil

@@ -8,8 +8,11 @@ import (
 	"berth/shared/state"
 )
 
-// newServiceTask returns a task of one of the service's revisions, which has no id and no instance yet.
-func newServiceTask(view *clusterView, s *cluster.Service, r *cluster.Revision, def *cluster.TaskDefinition) *cluster.Task {
+// newServiceTask returns a task of one of the service's revisions, which has no id and no instance
+// yet.
+func newServiceTask(
+	view *clusterView, s *cluster.Service, r *cluster.Revision, def *cluster.TaskDefinition,
+) *cluster.Task {
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: s.Cluster},
 		TaskSpec: cluster.TaskSpec{
@@ -35,7 +38,9 @@ func newStandaloneTask(view *clusterView, r *state.Request) *cluster.Task {
 }
 
 // startTask starts a task on the instance and devices that placement chose.
-func startTask(view *clusterView, commits *plan.Builder, t *cluster.Task, where placement.Placement, def *cluster.TaskDefinition) {
+func startTask(
+	view *clusterView, commits *plan.Builder, t *cluster.Task, where placement.Placement, def *cluster.TaskDefinition,
+) {
 	t.Instance, t.GPUs, t.WaitUntil = where.Instance, where.GPUs, 0
 	if t.Needs.GPUMilli > 0 && t.Needs.GPUMilli < cluster.WholeGPU {
 		t.Overrides = withVisibleDevices(view, t, def)
@@ -60,8 +65,8 @@ func endedTask(view *clusterView, t *cluster.Task, code, reason string) *cluster
 	return &next
 }
 
-// withVisibleDevices returns the task's overrides so that its containers see only the GPUs that it has a share of. ECS knows
-// no shares of a GPU; the NVIDIA runtime obeys the variable.
+// withVisibleDevices returns the task's overrides so that its containers see only the GPUs that it
+// has a share of. ECS knows no shares of a GPU; the NVIDIA runtime obeys the variable.
 func withVisibleDevices(view *clusterView, t *cluster.Task, def *cluster.TaskDefinition) *cluster.Overrides {
 	next := cluster.Overrides{}
 	if t.Overrides != nil {
@@ -89,9 +94,9 @@ func withVisibleDevices(view *clusterView, t *cluster.Task, def *cluster.TaskDef
 	return &next
 }
 
-// admitProvisioning returns how many of so many tasks may wait for an instance (C4). Tasks with a capacity provider strategy
-// and tasks without are limited apart: ECS lets only the former wait, and the latter, for which nothing is scaled out, must
-// not take their places.
+// admitProvisioning returns how many of so many tasks may wait for an instance (C4). Tasks with a
+// capacity provider strategy and tasks without are limited apart: ECS lets only the former wait,
+// and the latter, for which nothing is scaled out, must not take their places.
 func admitProvisioning(view *clusterView, withStrategy bool, asked int) int {
 	provisioning := 0
 	for _, t := range view.snap.Waiting() {

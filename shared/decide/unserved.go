@@ -8,8 +8,9 @@ import (
 	"berth/shared/decide/plan"
 )
 
-// finishUnservedTasks marks tasks lost that belong to no existing service and whose instance has left the cluster, and
-// deregisters those that have ended. Services do the same for their own tasks.
+// finishUnservedTasks marks tasks lost that belong to no existing service and whose instance has
+// left the cluster, and deregisters those that have ended. Services do the same for their own
+// tasks.
 func finishUnservedTasks(view *clusterView, commits *plan.Builder, changes *Changes) {
 	for _, id := range slices.Sorted(maps.Keys(changes.freed)) {
 		v := view.snap.Instances[id]
@@ -30,7 +31,8 @@ func finishUnservedTasks(view *clusterView, commits *plan.Builder, changes *Chan
 	}
 }
 
-// isServed reports whether the task's service exists. A service created again under the same name is another one.
+// isServed reports whether the task's service exists. A service created again under the same name
+// is another one.
 func isServed(view *clusterView, t *cluster.Task) bool {
 	s := view.snap.Services[t.Service]
 	return s != nil && s.Short == t.Owner

@@ -11,8 +11,9 @@ import (
 	"berth/shared/snapshot"
 )
 
-// clusterView is what a decision reads besides the changes: the snapshot with its indexes, the time and the settings. What
-// the decision writes goes into a [plan.Builder], which keeps the snapshot as it will be after the commits.
+// clusterView is what a decision reads besides the changes: the snapshot with its indexes, the time
+// and the settings. What the decision writes goes into a [plan.Builder], which keeps the snapshot
+// as it will be after the commits.
 type clusterView struct {
 	snap        *snapshot.Snapshot
 	engine      *placement.Engine
@@ -23,7 +24,8 @@ type clusterView struct {
 }
 
 func newView(warm *Warm, now time.Time, settings Settings) *clusterView {
-	return &clusterView{snap: warm.Snap, engine: warm.engine, movePlanner: warm.movePlanner, specs: warm.specs, now: now, settings: settings}
+	return &clusterView{snap: warm.Snap, engine: warm.engine, movePlanner: warm.movePlanner, specs: warm.specs,
+		now: now, settings: settings}
 }
 
 // instanceState returns what an instance means for the tasks on it.
@@ -44,7 +46,8 @@ func (view *clusterView) instanceState(instance string) service.InstanceState {
 	return service.InstanceUsable
 }
 
-// disconnectDeadline returns when the tasks of a disconnected instance are lost, or zero while its agent is connected (S11).
+// disconnectDeadline returns when the tasks of a disconnected instance are lost, or zero while its
+// agent is connected (S11).
 func (view *clusterView) disconnectDeadline(v *snapshot.InstanceView) time.Time {
 	if v.Instance == nil || v.DisconnectedAt.IsZero() || v.AgentConnected {
 		return time.Time{}
@@ -66,7 +69,8 @@ func (view *clusterView) zoneOf(t *cluster.Task) string {
 	return ""
 }
 
-// providerOf returns the capacity provider that the task runs with, or the empty string if its service has no strategy.
+// providerOf returns the capacity provider that the task runs with, or the empty string if its
+// service has no strategy.
 func (view *clusterView) providerOf(s *cluster.Service, t *cluster.Task) string {
 	v := view.snap.Instances[t.Instance]
 	if len(s.Providers) == 0 || v == nil || v.Instance == nil {
@@ -75,7 +79,8 @@ func (view *clusterView) providerOf(s *cluster.Service, t *cluster.Task) string 
 	return v.CapacityProvider()
 }
 
-// protectedUntil returns when the task's scale-in protection expires, or zero if it has none now (S5).
+// protectedUntil returns when the task's scale-in protection expires, or zero if it has none now
+// (S5).
 func (view *clusterView) protectedUntil(t *cluster.Task) time.Time {
 	if p := view.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(view.now) {
 		return p.Until

@@ -9,8 +9,8 @@ import (
 	"berth/shared/state"
 )
 
-// Warm is what an environment of placement keeps of a cluster from one batch to the next. It is good only while no other
-// environment has handled a batch of the cluster.
+// Warm is what an environment of placement keeps of a cluster from one batch to the next. It is
+// good only while no other environment has handled a batch of the cluster.
 type Warm struct {
 	Snap *snapshot.Snapshot
 	// Batch is the number of the batch in hand, or handled last.
@@ -27,11 +27,13 @@ type Warm struct {
 func NewWarm(snap *snapshot.Snapshot) *Warm {
 	engine := placement.New(snap)
 	return &Warm{
-		Snap: snap, engine: engine, movePlanner: moves.NewPlanner(engine), specs: NewSpecs(snap), requested: plan.NewRequested(),
+		Snap: snap, engine: engine, movePlanner: moves.NewPlanner(engine), specs: NewSpecs(snap),
+		requested: plan.NewRequested(),
 	}
 }
 
-// Observe applies a batch of stream records to the snapshot and returns what they ask to be reconsidered.
+// Observe applies a batch of stream records to the snapshot and returns what they ask to be
+// reconsidered.
 func (w *Warm) Observe(records []state.Record) *Changes {
 	changes := newChanges()
 	for _, r := range records {

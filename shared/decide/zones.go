@@ -16,8 +16,9 @@ import (
 	"berth/shared/state"
 )
 
-// Zone rebalancing (S13): when a steady service has its tasks unevenly over the zones, a task of the zone with the most gets a
-// replacement in the zone with the fewest, and stops once the replacement is healthy. No instance is started for it.
+// Zone rebalancing (S13): when a steady service has its tasks unevenly over the zones, a task of
+// the zone with the most gets a replacement in the zone with the fewest, and stops once the
+// replacement is healthy. No instance is started for it.
 
 // The eventNames of zone rebalancing.
 const (
@@ -26,8 +27,8 @@ const (
 	rebalancingStopped   = "SERVICE_REBALANCING_STOPPED"
 )
 
-// addUnbalancedServices adds the services whose zones a changed instance may put out of balance, and those being rebalanced for
-// which a zone with fewer tasks has room now.
+// addUnbalancedServices adds the services whose zones a changed instance may put out of balance,
+// and those being rebalanced for which a zone with fewer tasks has room now.
 func addUnbalancedServices(view *clusterView, changes *Changes) {
 	for _, s := range view.snap.Rebalancing() {
 		if changes.allZones || anyKey(changes.freed, roomInPoorerZone(view, s, nil)) {
@@ -44,7 +45,8 @@ func addUnbalancedServices(view *clusterView, changes *Changes) {
 	}
 }
 
-// inPoorerZone returns a test for instances that take tasks and are in a zone that should have more of the service's tasks.
+// inPoorerZone returns a test for instances that take tasks and are in a zone that should have more
+// of the service's tasks.
 func inPoorerZone(view *clusterView, s *cluster.Service) func(instance string) bool {
 	counts, most := view.snap.Crowd(s.Short, "").Zones, 0
 	for _, n := range counts {
@@ -56,7 +58,8 @@ func inPoorerZone(view *clusterView, s *cluster.Service) func(instance string) b
 	}
 }
 
-// roomInPoorerZone returns a test for instances of [inPoorerZone] that have room for a task and are not refused.
+// roomInPoorerZone returns a test for instances of [inPoorerZone] that have room for a task and are
+// not refused.
 func roomInPoorerZone(view *clusterView, s *cluster.Service, refused []string) func(instance string) bool {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
 	isPoorer := inPoorerZone(view, s)
@@ -70,8 +73,8 @@ func roomInPoorerZone(view *clusterView, s *cluster.Service, refused []string) f
 	}
 }
 
-// keepsZonesBalanced reports whether the service's zones are kept in balance at all (section "Availability Zone rebalancing" of
-// the ECS Developer Guide).
+// keepsZonesBalanced reports whether the service's zones are kept in balance at all (section
+// "Availability Zone rebalancing" of the ECS Developer Guide).
 func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) bool {
 	_, most := s.Bounds(s.Desired)
 	switch {
@@ -81,17 +84,21 @@ func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.Task
 		return false
 	case view.snap.Governed()[s.Name] != nil && movesForMetrics(view): // its tasks may be where they are to make room
 		return false
-	case (domain.Rule{Policy: serviceRequest(view, s, def, 1).Spec.DomainPolicy}).Governs(): // the policy says where tasks go
+	// the policy says where tasks go
+	case (domain.Rule{Policy: serviceRequest(view, s, def, 1).Spec.DomainPolicy}).Governs():
 		return false
-	case len(s.Rules.Strategies) > 0 && !spreadsOverZones(s.Rules.Strategies[0]) || s.Rules.Scoring != "": // another rule comes first
+	// another rule comes first
+	case len(s.Rules.Strategies) > 0 && !spreadsOverZones(s.Rules.Strategies[0]) || s.Rules.Scoring != "":
 		return false
 	}
-	return !slices.ContainsFunc(slices.Concat(def.Constraints, s.Rules.Constraints), func(c cluster.PlacementConstraint) bool {
-		return strings.Contains(c.Expression, "attribute:"+cluster.AttributeZone)
-	})
+	return !slices.ContainsFunc(slices.Concat(def.Constraints, s.Rules.Constraints),
+		func(c cluster.PlacementConstraint) bool {
+			return strings.Contains(c.Expression, "attribute:"+cluster.AttributeZone)
+		})
 }
 
-// movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks capacity of a metric (P11).
+// movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks
+// capacity of a metric (P11).
 func movesForMetrics(view *clusterView) bool {
 	for _, s := range view.snap.Blocked() {
 		if s.Strategy == cluster.Replica && lacksMetric(s.Blocked) {
@@ -105,8 +112,11 @@ func spreadsOverZones(st cluster.PlacementStrategy) bool {
 	return st.Type == cluster.StrategySpread && st.Field == "attribute:"+cluster.AttributeZone
 }
 
-// rebalanceZones starts replacements in zones that have too few of the service's tasks, and emits how that goes.
-func rebalanceZones(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft) {
+// rebalanceZones starts replacements in zones that have too few of the service's tasks, and emits
+// how that goes.
+func rebalanceZones(
+	view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft,
+) {
 	next := draft.row
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
 	if def == nil || !keepsZonesBalanced(view, s, def) || !next.Deployment.Completed() || len(next.Older) > 0 {
@@ -126,15 +136,18 @@ func rebalanceZones(view *clusterView, commits *plan.Builder, s *cluster.Service
 		}
 		return
 	case !s.Deployment.Completed():
-		commits.ScheduleDue(state.DueService, s.Name, view.now) // nothing moves in the decision that completes a deployment
+		// nothing moves in the decision that completes a deployment
+		commits.ScheduleDue(state.DueService, s.Name, view.now)
 		return
-	case p.Moves.InProgress == 0 && len(chooseMovable(view, commits, s, fullestZone(counts))) == 0: // all tasks are protected
+	// all tasks are protected
+	case p.Moves.InProgress == 0 && len(chooseMovable(view, commits, s, fullestZone(counts))) == 0:
 		stopRebalancing(draft)
 		return
 	}
 	if !next.Rebalancing {
 		next.Rebalancing = true
-		draft.emitZones("is not AZ balanced with "+listZones(counts)+". AZ Rebalancing in progress.", rebalancingStarted)
+		draft.emitZones("is not AZ balanced with "+listZones(counts)+". AZ Rebalancing in progress.",
+			rebalancingStarted)
 	}
 	var started []*cluster.Task
 	for range min(p.Moves.StartFirst, MaxMoves) {
@@ -158,10 +171,12 @@ func (d *serviceDraft) emitZones(text, name string) {
 	d.events = append(d.events, service.Event{Message: "(service " + d.row.Name + ") " + text, Name: name})
 }
 
-// isUnbalanced reports whether a steady service has its zones out of balance, and something can be done about it.
+// isUnbalanced reports whether a steady service has its zones out of balance, and something can be
+// done about it.
 func isUnbalanced(view *clusterView, s *cluster.Service, p *service.Plan) bool {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
-	if !p.Steady || p.Moves.InProgress > 0 || p.Moves.StartFirst == 0 || def == nil || !s.Deployment.Completed() || len(s.Older) > 0 || !keepsZonesBalanced(view, s, def) {
+	if !p.Steady || p.Moves.InProgress > 0 || p.Moves.StartFirst == 0 || def == nil || !s.Deployment.Completed() ||
+		len(s.Older) > 0 || !keepsZonesBalanced(view, s, def) {
 		return false
 	}
 	counts := countZones(view, s, def)
@@ -182,8 +197,8 @@ func stopRebalancing(draft *serviceDraft) {
 	}
 }
 
-// countZones counts the service's tasks in each zone that has some or could run some. A replacement counts, the task that it
-// replaces does not.
+// countZones counts the service's tasks in each zone that has some or could run some. A replacement
+// counts, the task that it replaces does not.
 func countZones(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) map[string]int {
 	tasks, spec := view.snap.Crowd(s.Short, "").Zones, serviceRequest(view, s, def, 1).Spec
 	counts := map[string]int{}
@@ -228,9 +243,12 @@ func emptiestZone(counts map[string]int) string {
 	return least
 }
 
-// startInPoorerZone starts a replacement for a task of the fullest zone, in the emptiest that has room. It returns nil if that
-// would not help. A task keeps its capacity provider: if its provider has no room, a task of another one may move.
-func startInPoorerZone(view *clusterView, commits *plan.Builder, s *cluster.Service, refused []string, seed uint64) *cluster.Task {
+// startInPoorerZone starts a replacement for a task of the fullest zone, in the emptiest that has
+// room. It returns nil if that would not help. A task keeps its capacity provider: if its provider
+// has no room, a task of another one may move.
+func startInPoorerZone(
+	view *clusterView, commits *plan.Builder, s *cluster.Service, refused []string, seed uint64,
+) *cluster.Task {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
 	counts := countZones(view, s, def)
 	if !isUneven(counts) {
@@ -247,7 +265,8 @@ func startInPoorerZone(view *clusterView, commits *plan.Builder, s *cluster.Serv
 		old := chosen[0]
 		provider := view.providerOf(s, old)
 		r := providerRequest(view, s, def, provider, 1)
-		r.Refused, r.Seed, r.Unbuffered = refused, commits.Seed(s.Name), true // the node buffer is not for balance (P14)
+		// the node buffer is not for balance (P14)
+		r.Refused, r.Seed, r.Unbuffered = refused, commits.Seed(s.Name), true
 		if where := placeInPoorerZone(view, r, counts, counts[from]); where != nil {
 			next := newServiceTask(view, s, &s.Deployment.Revision, def)
 			next.Replaces = old.ID
@@ -260,7 +279,8 @@ func startInPoorerZone(view *clusterView, commits *plan.Builder, s *cluster.Serv
 	return nil
 }
 
-// placeInPoorerZone returns where the request's task goes, if that is in a zone with at least two tasks fewer than most.
+// placeInPoorerZone returns where the request's task goes, if that is in a zone with at least two
+// tasks fewer than most.
 func placeInPoorerZone(view *clusterView, r placement.Request, counts map[string]int, most int) *placement.Placement {
 	result := view.engine.Place(r)
 	if len(result.Placed) == 0 {
@@ -272,8 +292,8 @@ func placeInPoorerZone(view *clusterView, r placement.Request, counts map[string
 	return &result.Placed[0]
 }
 
-// chooseMovable returns the tasks of [movableTasks]. If only their protection keeps tasks from moving, it wakes placement when
-// the first protection expires.
+// chooseMovable returns the tasks of [movableTasks]. If only their protection keeps tasks from
+// moving, it wakes placement when the first protection expires.
 func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service, zone string) []*cluster.Task {
 	movable, protectedUntil := movableTasks(view, s, zone)
 	if len(movable) == 0 && !protectedUntil.IsZero() {
@@ -282,11 +302,15 @@ func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	return movable
 }
 
-// movableTasks returns the service's RUNNING tasks of a zone that may be replaced: they are not protected, and neither are nor
-// have a replacement. It also returns when the first protection of the others expires.
-func movableTasks(view *clusterView, s *cluster.Service, zone string) (movable []*cluster.Task, protectedUntil time.Time) {
+// movableTasks returns the service's RUNNING tasks of a zone that may be replaced: they are not
+// protected, and neither are nor have a replacement. It also returns when the first protection of
+// the others expires.
+func movableTasks(
+	view *clusterView, s *cluster.Service, zone string,
+) (movable []*cluster.Task, protectedUntil time.Time) {
 	for _, t := range view.snap.Owned(s.Short) {
-		if t.Last != cluster.TaskRunning || !t.Active() || view.zoneOf(t) != zone || view.snap.Replaced(t) || isReplacing(view, t) {
+		if t.Last != cluster.TaskRunning || !t.Active() || view.zoneOf(t) != zone || view.snap.Replaced(t) ||
+			isReplacing(view, t) {
 			continue
 		}
 		until := view.protectedUntil(t)
@@ -314,7 +338,9 @@ var (
 type zoneAction struct{ text, name string }
 
 // zoneEvents returns one event for each zone in which the tasks were started or stopped.
-func zoneEvents(view *clusterView, s *cluster.Service, tasks []*cluster.Task, action zoneAction) (events []service.Event) {
+func zoneEvents(
+	view *clusterView, s *cluster.Service, tasks []*cluster.Task, action zoneAction,
+) (events []service.Event) {
 	byZone := map[string][]*cluster.Task{}
 	for _, t := range tasks {
 		byZone[view.zoneOf(t)] = append(byZone[view.zoneOf(t)], t)

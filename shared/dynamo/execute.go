@@ -51,8 +51,10 @@ func (s *State) putItem(ctx context.Context, st statement) error {
 
 func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 	out, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.Table, Key: keyItem(st.key), UpdateExpression: &st.update, ConditionExpression: orNil(st.condition),
-		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(), ReturnValues: types.ReturnValueAllNew,
+		TableName: &s.Table, Key: keyItem(st.key), UpdateExpression: &st.update,
+		ConditionExpression:      orNil(st.condition),
+		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
+		ReturnValues:           types.ReturnValueAllNew,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
 	}, disableRetries)
 	if err != nil {
@@ -96,8 +98,9 @@ func (st statement) newConflict(there item) error {
 	return &state.Conflict{Key: st.key, Row: row, Version: st.version}
 }
 
-// executeTransaction executes all statements or none. After an attempt of unknown outcome it sends the same token again, which
-// applies the transaction at most once; after a refusal a token has no meaning and a new one is taken.
+// executeTransaction executes all statements or none. After an attempt of unknown outcome it sends
+// the same token again, which applies the transaction at most once; after a refusal a token has no
+// meaning and a new one is taken.
 func (s *State) executeTransaction(ctx context.Context, sts []statement) error {
 	in := &dynamodb.TransactWriteItemsInput{
 		TransactItems: s.transactionItems(sts), ClientRequestToken: newToken(),
@@ -148,7 +151,8 @@ func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 			}
 		case st.update != "":
 			items[i].Update = &types.Update{
-				TableName: &s.Table, Key: keyItem(st.key), UpdateExpression: &st.update, ConditionExpression: orNil(st.condition),
+				TableName: &s.Table, Key: keyItem(st.key), UpdateExpression: &st.update,
+				ConditionExpression:      orNil(st.condition),
 				ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 				ReturnValuesOnConditionCheckFailure: allOld,
 			}
@@ -163,8 +167,8 @@ func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 	return items
 }
 
-// refusedBy is the conflict of the first statement whose condition does not hold, nil where none says so. The reasons
-// stand in the order of the statements.
+// refusedBy is the conflict of the first statement whose condition does not hold, nil where none
+// says so. The reasons stand in the order of the statements.
 func refusedBy(canceled *types.TransactionCanceledException, sts []statement) error {
 	for i, r := range canceled.CancellationReasons {
 		if i < len(sts) && aws.ToString(r.Code) == "ConditionalCheckFailed" {

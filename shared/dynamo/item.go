@@ -12,7 +12,8 @@ import (
 	"berth/shared/state"
 )
 
-// item is a row as DynamoDB keeps it: the attributes are the fields of the row's JSON, and the two keys.
+// item is a row as DynamoDB keeps it: the attributes are the fields of the row's JSON, and the two
+// keys.
 type item = map[string]types.AttributeValue
 
 // The attributes of the table's key.
@@ -27,7 +28,8 @@ func keyItem(k state.Key) item {
 
 func stringValue(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// encodeRow goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean in every other store.
+// encodeRow goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean
+// in every other store.
 func encodeRow(row state.Row) (item, error) {
 	key := state.KeyOf(row)
 	data, err := state.EncodeRow(row)
@@ -94,7 +96,8 @@ func decodeRow(it item) (state.Row, error) {
 	return row, err
 }
 
-// inUTC has a row's times in UTC, as every other store gives them, whatever zone they were written in.
+// inUTC has a row's times in UTC, as every other store gives them, whatever zone they were written
+// in.
 func inUTC(v reflect.Value) {
 	switch at, isTime := v.Addr().Interface().(*time.Time); {
 	case isTime:
@@ -164,7 +167,8 @@ func appendValue(b []byte, v types.AttributeValue) ([]byte, error) {
 	return nil, fmt.Errorf("no row has values of type %T", v)
 }
 
-// appendText quotes as JSON does. Nearly every text is plain, which keeps loading a large cluster cheap.
+// appendText quotes as JSON does. Nearly every text is plain, which keeps loading a large cluster
+// cheap.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

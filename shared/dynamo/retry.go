@@ -15,24 +15,26 @@ import (
 	"berth/shared/cluster"
 )
 
-// Retries happen in this file alone: the SDK, repeating a conditional write whose answer was lost, would report its
-// own success as a conflict.
+// Retries happen in this file alone: the SDK, repeating a conditional write whose answer was lost,
+// would report its own success as a conflict.
 func disableRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// maxAttempts, firstPause and maxPause bound a call's retries: about 2 s of waiting at most, half of that on average.
+// maxAttempts, firstPause and maxPause bound a call's retries: about 2 s of waiting at most, half
+// of that on average.
 const (
 	maxAttempts = 8
 	firstPause  = 25 * time.Millisecond
 	maxPause    = time.Second
 )
 
-// retryRepeatable repeats call, which may be repeated whatever came of it, until it succeeds or fails for good.
+// retryRepeatable repeats call, which may be repeated whatever came of it, until it succeeds or
+// fails for good.
 func (s *State) retryRepeatable(ctx context.Context, call func(context.Context) error) error {
 	return s.retryCall(ctx, call, func(err error) bool { return isHarmless(err) || outcome.Unknown(err) })
 }
 
-// unlessUnknown repeats call as long as it has certainly had no effect. Where it may have had one, the error is
-// cluster.ErrAmbiguous.
+// unlessUnknown repeats call as long as it has certainly had no effect. Where it may have had one,
+// the error is cluster.ErrAmbiguous.
 func (s *State) unlessUnknown(ctx context.Context, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err // nothing was sent
@@ -69,7 +71,8 @@ func (s *State) callWithTimeout(ctx context.Context, call func(context.Context) 
 	return call(ctx)
 }
 
-// backoffWithJitter is a random pause before attempt n+1, so that those who collided do not collide again.
+// backoffWithJitter is a random pause before attempt n+1, so that those who collided do not collide
+// again.
 func backoffWithJitter(n int) time.Duration {
 	return rand.N(min(firstPause<<n, maxPause)) //nolint:gosec // no secret
 }
@@ -88,7 +91,8 @@ func (s *State) waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isHarmless reports that the call has had no effect and that the same call may succeed a little later.
+// isHarmless reports that the call has had no effect and that the same call may succeed a little
+// later.
 func isHarmless(err error) bool {
 	var conflict *types.TransactionConflictException
 	var canceled *types.TransactionCanceledException
@@ -101,7 +105,8 @@ func isHarmless(err error) bool {
 	return outcome.Throttled(err) || outcome.Unsent(err)
 }
 
-// allTransient reports whether all reasons pass by themselves. ValidationError and ItemCollectionSizeLimitExceeded do not.
+// allTransient reports whether all reasons pass by themselves. ValidationError and
+// ItemCollectionSizeLimitExceeded do not.
 func allTransient(reasons []types.CancellationReason) bool {
 	some := false
 	for _, r := range reasons {

@@ -1,6 +1,6 @@
-// Package dynamo keeps the state in one DynamoDB table: partition key pk (the cluster), sort key sk, both strings, no
-// index, TTL on the attribute ttl, a stream of new and old images. It makes each change with the condition that
-// package cluster states for it, and decides nothing else.
+// Package dynamo keeps the state in one DynamoDB table: partition key pk (the cluster), sort key
+// sk, both strings, no index, TTL on the attribute ttl, a stream of new and old images. It makes
+// each change with the condition that package cluster states for it, and decides nothing else.
 package dynamo
 
 import (
@@ -22,9 +22,12 @@ type API interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput,
+		error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput,
+		error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput,
+		...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
 // State is the state in one table. It may be used by several goroutines.
@@ -33,7 +36,8 @@ type State struct {
 	Table  string
 	// Pause waits between attempts; nil waits in real time.
 	Pause func(ctx context.Context, d time.Duration) error
-	// Timeout ends one attempt, 5 s where zero: a connection that hangs must not use up the function's time.
+	// Timeout ends one attempt, 5 s where zero: a connection that hangs must not use up the
+	// function's time.
 	Timeout time.Duration
 
 	usage counter
@@ -69,7 +73,8 @@ func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (s
 	return decodeRow(out.Item)
 }
 
-// List reads a range as last written, in order of sort key. Rows of kinds that this version does not know are left out.
+// List reads a range as last written, in order of sort key. Rows of kinds that this version does
+// not know are left out.
 func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	in := s.queryInput(r)
 	var rows []state.Row
@@ -111,7 +116,8 @@ func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
 	}
 	e := newExpressions()
 	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringValue(r.Cluster)))
-	// A range ends in a byte that no UTF-8 text has; the last code point sorts after all that sort keys have.
+	// A range ends in a byte that no UTF-8 text has; the last code point sorts after all that sort
+	// keys have.
 	to := e.valuePlaceholder(stringValue(strings.ToValidUTF8(r.To, "\U0010FFFF")))
 	if r.From == "" {
 		e.addCondition("%s < %s", e.namePlaceholder(sortKey), to)
@@ -133,8 +139,9 @@ func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
 // maxPage bounds Query's Limit; a page ends at 1 MB anyway.
 const maxPage = 10000
 
-// Write makes one change and returns the row after it, nil after a deletion. A condition that does not hold gives
-// *state.Conflict with the row that is there; an outcome that stays unknown gives cluster.ErrAmbiguous.
+// Write makes one change and returns the row after it, nil after a deletion. A condition that does
+// not hold gives *state.Conflict with the row that is there; an outcome that stays unknown gives
+// cluster.ErrAmbiguous.
 func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	st, err := newStatement(w)
 	if err != nil {
@@ -165,9 +172,10 @@ func decodeOrNil(it item) (state.Row, error) {
 	return decodeRow(it)
 }
 
-// Commit makes all changes or none. A condition or a version that does not hold gives *state.Conflict; more than
-// state.MaxWrites writes or a row named twice an error. A time-out is resolved by sending the same transaction again
-// under its token; where that fails too the error is cluster.ErrAmbiguous.
+// Commit makes all changes or none. A condition or a version that does not hold gives
+// *state.Conflict; more than state.MaxWrites writes or a row named twice an error. A time-out is
+// resolved by sending the same transaction again under its token; where that fails too the error is
+// cluster.ErrAmbiguous.
 func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	sts, err := commitStatements(c)
 	if err != nil {
@@ -212,8 +220,8 @@ func commitStatements(c state.Commit) ([]statement, error) {
 	return sts, nil
 }
 
-// newToken names one transaction for ten minutes. It must not be derived from what is written: the same decision may
-// rightly be committed twice.
+// newToken names one transaction for ten minutes. It must not be derived from what is written: the
+// same decision may rightly be committed twice.
 func newToken() *string {
 	return aws.String(rand.Text())
 }

@@ -14,8 +14,8 @@ import (
 	"berth/shared/state"
 )
 
-// statement is one write in DynamoDB's words: it puts item, or updates by an expression, or deletes. It does exactly
-// what [state.Write.Apply] says.
+// statement is one write in DynamoDB's words: it puts item, or updates by an expression, or
+// deletes. It does exactly what [state.Write.Apply] says.
 type statement struct {
 	key       state.Key
 	item      item   // of a put
@@ -26,7 +26,8 @@ type statement struct {
 	version   bool // it moves the placement version on
 }
 
-// expressions collects the clauses of one statement. Every name is a placeholder, as many are reserved words.
+// expressions collects the clauses of one statement. Every name is a placeholder, as many are
+// reserved words.
 type expressions struct {
 	names               map[string]string
 	values              item
@@ -48,7 +49,8 @@ func (e *expressions) valuePlaceholder(v types.AttributeValue) string {
 	return name
 }
 
-// assignAttribute sets the attribute, or removes it where empty holds, as its JSON would leave it out.
+// assignAttribute sets the attribute, or removes it where empty holds, as its JSON would leave it
+// out.
 func (e *expressions) assignAttribute(attr string, v types.AttributeValue, empty bool) {
 	if empty {
 		e.remove = append(e.remove, e.namePlaceholder(attr))
@@ -64,13 +66,15 @@ func (e *expressions) assignTime(attr string, t time.Time) {
 }
 
 func (e *expressions) incrementAttribute(attr string) {
-	e.set = append(e.set, e.namePlaceholder(attr)+" = "+e.namePlaceholder(attr)+" + "+e.valuePlaceholder(numberValue(1)))
+	e.set = append(e.set,
+		e.namePlaceholder(attr)+" = "+e.namePlaceholder(attr)+" + "+e.valuePlaceholder(numberValue(1)))
 }
 
 // keepIfPresent sets the attribute only where the row has none.
 func (e *expressions) keepIfPresent(attr, s string) {
 	if s != "" {
-		e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s)", e.namePlaceholder(attr), e.valuePlaceholder(stringValue(s))))
+		e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s)", e.namePlaceholder(attr),
+			e.valuePlaceholder(stringValue(s))))
 	}
 }
 
@@ -134,7 +138,8 @@ func putStatement(row state.Row) (statement, error) {
 	return s, nil
 }
 
-// putAny is an update, as a put could not count the row's writes: it sets what the row has and removes what it has not.
+// putAny is an update, as a put could not count the row's writes: it sets what the row has and
+// removes what it has not.
 func putAny(row state.Row) (statement, error) {
 	it, err := encodeRow(row)
 	if err != nil {
@@ -180,7 +185,8 @@ func deleteStatement(key state.Key, rev int64) statement {
 
 // notStopped requires that the row has not been reported STOPPED.
 func (e *expressions) notStopped() {
-	e.addCondition("(%s OR %s <> %s)", e.attributeAbsent("la"), e.namePlaceholder("la"), e.valuePlaceholder(stringValue(string(cluster.TaskStopped))))
+	e.addCondition("(%s OR %s <> %s)", e.attributeAbsent("la"), e.namePlaceholder("la"),
+		e.valuePlaceholder(stringValue(string(cluster.TaskStopped))))
 }
 
 func (e *expressions) wantsRunning() {
@@ -228,7 +234,8 @@ func observeStatement(o *state.Observation) statement {
 	e.assignText("he", o.Health.String())
 	e.incrementAttribute("rv")
 	if o.ECSID != "" {
-		e.addCondition("(%s OR %s = %s)", e.attributeAbsent("ei"), e.namePlaceholder("ei"), e.valuePlaceholder(stringValue(o.ECSID)))
+		e.addCondition("(%s OR %s = %s)", e.attributeAbsent("ei"), e.namePlaceholder("ei"),
+			e.valuePlaceholder(stringValue(o.ECSID)))
 		e.assignText("ei", o.ECSID)
 	}
 	if !o.Started.IsZero() {

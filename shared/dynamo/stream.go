@@ -10,9 +10,9 @@ import (
 	"berth/shared/state"
 )
 
-// Record reads a record of the table's stream (new and old images). One that can never be read, as its row is of a
-// kind that this version does not know or not a row at all, gives *cluster.Drop: waiting would not help, and a record
-// that fails for ever would block its shard.
+// Record reads a record of the table's stream (new and old images). One that can never be read, as
+// its row is of a kind that this version does not know or not a row at all, gives *cluster.Drop:
+// waiting would not help, and a record that fails for ever would block its shard.
 func Record(r events.DynamoDBEventRecord) (state.Record, error) {
 	out := state.Record{Sequence: r.Change.SequenceNumber, Op: state.Op(r.EventName)}
 	var err error

@@ -7,8 +7,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Usage is what the state has cost since it was made, as DynamoDB reports it. Writes that a condition refused are
-// counted in Refused alone: DynamoDB charges for them but does not say how much (a unit per KB, two in a transaction).
+// Usage is what the state has cost since it was made, as DynamoDB reports it. Writes that a
+// condition refused are counted in Refused alone: DynamoDB charges for them but does not say how
+// much (a unit per KB, two in a transaction).
 type Usage struct {
 	ReadUnits  float64
 	WriteUnits float64
@@ -44,7 +45,8 @@ func (c *counter) countRead(used *types.ConsumedCapacity) {
 	})
 }
 
-// countWrite counts a write; a transaction that is sent again under its token costs read units instead.
+// countWrite counts a write; a transaction that is sent again under its token costs read units
+// instead.
 func (c *counter) countWrite(used *types.ConsumedCapacity) {
 	c.updateUsage(func(u *Usage) {
 		u.Calls++

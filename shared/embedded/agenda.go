@@ -1,6 +1,7 @@
 package embedded
 
-// agenda is a binary heap of timers, the earliest first; each timer knows its slot, so that it can be taken out.
+// agenda is a binary heap of timers, the earliest first; each timer knows its slot, so that it can
+// be taken out.
 type agenda []*Timer
 
 func (a agenda) less(i, j int) bool {

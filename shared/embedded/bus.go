@@ -18,9 +18,9 @@ type EventCounters struct {
 	Sent      int // messages sent to queues
 }
 
-// PutEvent puts one event on the bus: it is sent to the queues of every rule whose pattern lets it pass, and dropped
-// where there is none. It fails for what is no event (a JSON object with source, detail-type and detail) and for more than 256 KiB.
-// It may be called from any goroutine.
+// PutEvent puts one event on the bus: it is sent to the queues of every rule whose pattern lets it
+// pass, and dropped where there is none. It fails for what is no event (a JSON object with source,
+// detail-type and detail) and for more than 256 KiB. It may be called from any goroutine.
 func (r *Runtime) PutEvent(event []byte) error {
 	targets, err := r.matchTargets(event)
 	r.takeIn(func() {

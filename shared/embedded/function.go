@@ -12,13 +12,13 @@ import (
 	"berth/shared/state"
 )
 
-// Function is one execution environment of a function: its handlers, with what they keep warm. Those that the
-// function's event sources do not call may be nil.
+// Function is one execution environment of a function: its handlers, with what they keep warm.
+// Those that the function's event sources do not call may be nil.
 type Function struct {
 	// Messages handles a batch of a queue and returns the ids of those to deliver again.
 	Messages func(ctx context.Context, messages []state.Message) (retry []string)
-	// Records handles a batch of the state's stream. It returns the sequence of the first record to deliver again
-	// ("" for none); an error has the whole batch delivered again.
+	// Records handles a batch of the state's stream. It returns the sequence of the first record to
+	// deliver again ("" for none); an error has the whole batch delivered again.
 	Records func(ctx context.Context, records []state.Record) (retryFrom string, err error)
 	// Schedule handles a tick of the schedule with the name.
 	Schedule func(ctx context.Context, name string) error
@@ -29,7 +29,8 @@ var (
 	errTimedOut = errors.New("the invocation timed out")
 )
 
-// FunctionCounters counts what a function was invoked for. Messages and Records count deliveries, repeated ones too.
+// FunctionCounters counts what a function was invoked for. Messages and Records count deliveries,
+// repeated ones too.
 type FunctionCounters struct {
 	Invocations int
 	ColdStarts  int
@@ -72,8 +73,8 @@ type invocation struct {
 	ended  bool // changed on the loop only
 }
 
-// startInvocation runs call in an environment of its own, and finish on the loop when the outcome is known: an error of the
-// handler, a panic, a crash, a time-out, or nil.
+// startInvocation runs call in an environment of its own, and finish on the loop when the outcome
+// is known: an error of the handler, a panic, a crash, a time-out, or nil.
 func (f *function) startInvocation(call func(ctx context.Context, f Function) error, finish func(err error)) {
 	f.count.Invocations++
 	f.running++
@@ -133,7 +134,8 @@ func (i *invocation) recoverCrash() {
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }
 
-// finishCall is called by the hook that executes: on the loop, once, when run has returned or will not go on.
+// finishCall is called by the hook that executes: on the loop, once, when run has returned or will
+// not go on.
 func (i *invocation) finishCall(crashed bool) {
 	if i.ended {
 		return
@@ -150,7 +152,8 @@ func (i *invocation) finishCall(crashed bool) {
 	}
 }
 
-// endInvocation settles the outcome. A crash, a time-out and a panic take the environment with them.
+// endInvocation settles the outcome. A crash, a time-out and a panic take the environment with
+// them.
 func (i *invocation) endInvocation(err error) {
 	i.close()
 	f := i.function
@@ -170,8 +173,8 @@ func (i *invocation) endInvocation(err error) {
 	}
 }
 
-// runSchedule invokes the function for a schedule, and again after one minute and after two more where it fails, as Lambda
-// does with asynchronous invocations.
+// runSchedule invokes the function for a schedule, and again after one minute and after two more
+// where it fails, as Lambda does with asynchronous invocations.
 func (f *function) runSchedule(name string, attempt int) {
 	f.count.Schedules[name]++
 	call := func(ctx context.Context, fn Function) error {

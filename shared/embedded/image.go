@@ -8,8 +8,9 @@ import (
 	"berth/shared/state"
 )
 
-// recordEvent is a stream record as Lambda shows it to a filter: eventName, and under dynamodb the Keys, NewImage and
-// OldImage in DynamoDB's attribute values. The images are made only if a pattern asks for them.
+// recordEvent is a stream record as Lambda shows it to a filter: eventName, and under dynamodb the
+// Keys, NewImage and OldImage in DynamoDB's attribute values. The images are made only if a pattern
+// asks for them.
 type recordEvent struct {
 	record    *state.Record
 	old, next image

@@ -22,14 +22,15 @@ const (
 
 // unwired are the types of resource that connect nothing.
 var unwired = []string{
-	"AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::SQS::QueuePolicy", "AWS::Logs::LogGroup", "AWS::CloudFormation::Stack",
+	"AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::SQS::QueuePolicy", "AWS::Logs::LogGroup",
+	"AWS::CloudFormation::Stack",
 	"AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard",
 }
 
-// Load reads the wiring from a SAM template: functions with their SQS, DynamoDB and ScheduleV2 events, queues, rules
-// and parameters, of which some can be given. In the places that it reads it knows Ref, Sub and GetAtt; whatever else
-// stands there, and any resource or property that could connect something and that it does not know, is an error that
-// names the path.
+// Load reads the wiring from a SAM template: functions with their SQS, DynamoDB and ScheduleV2
+// events, queues, rules and parameters, of which some can be given. In the places that it reads it
+// knows Ref, Sub and GetAtt; whatever else stands there, and any resource or property that could
+// connect something and that it does not know, is an error that names the path.
 func Load(text []byte, parameters map[string]string) (*Wiring, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -53,7 +54,8 @@ func (t *template) loadWiring(root *section, w *Wiring, parameters map[string]st
 	defaults := globals.childSection("Function")
 	globals.rejectOtherKeys()
 	all := t.section("Resources", root.childNode("Resources"))
-	root.rejectOtherKeys("AWSTemplateFormatVersion", "Transform", "Description", "Metadata", "Conditions", "Mappings", "Rules", "Outputs")
+	root.rejectOtherKeys("AWSTemplateFormatVersion", "Transform", "Description", "Metadata", "Conditions", "Mappings",
+		"Rules", "Outputs")
 	for _, id := range all.keyNames() {
 		t.resources[id] = all.childSection(id).textValue("Type")
 	}
@@ -97,7 +99,8 @@ func (t *template) loadResource(w *Wiring, id string, r, defaults *section) {
 
 // inert are properties of a function that change nothing about what invokes it.
 var inert = []string{
-	"Architectures", "Description", "Environment", "FunctionUrlConfig", "Handler", "KmsKeyArn", "LoggingConfig", "MemorySize",
+	"Architectures", "Description", "Environment", "FunctionUrlConfig", "Handler", "KmsKeyArn", "LoggingConfig",
+	"MemorySize",
 	"Policies", "RecursiveLoop", "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Tracing",
 }
 
@@ -142,7 +145,8 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 func (s *section) batchingOf(size, most int) Batching {
 	s.requireValue("Enabled", true)
 	b := Batching{
-		BatchSize: s.boundedNumber("BatchSize", size, 1, most), Window: seconds(s.boundedNumber("MaximumBatchingWindowInSeconds", 0, 0, 300)),
+		BatchSize: s.boundedNumber("BatchSize", size, 1, most),
+		Window:    seconds(s.boundedNumber("MaximumBatchingWindowInSeconds", 0, 0, 300)),
 	}
 	for i, n := range s.listNodes("FunctionResponseTypes") {
 		v, err := s.t.resolveNode(n, s.itemPath("FunctionResponseTypes", i))
@@ -169,7 +173,8 @@ func (s *section) queueSource() QueueSource {
 func (s *section) streamSource() StreamSource {
 	source := StreamSource{
 		Batching: s.batchingOf(100, 10_000), Table: s.resourceRef("Stream", "StreamArn", typeTable),
-		Retries: s.boundedNumber("MaximumRetryAttempts", -1, -1, 10_000), Bisect: s.boolValue("BisectBatchOnFunctionError"),
+		Retries: s.boundedNumber("MaximumRetryAttempts", -1, -1, 10_000),
+		Bisect:  s.boolValue("BisectBatchOnFunctionError"),
 		Filters: s.filterPatterns(),
 	}
 	if s.textValue("StartingPosition") != "TRIM_HORIZON" {

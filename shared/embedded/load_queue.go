@@ -3,7 +3,8 @@ package embedded
 // loadQueue reads a queue's properties. What concerns only how SQS keeps it is passed over.
 func (s *section) loadQueue(id string) *QueueWiring {
 	q := &QueueWiring{
-		Name: id, Visibility: seconds(s.boundedNumber("VisibilityTimeout", 30, 0, 43_200)), Delay: seconds(s.boundedNumber("DelaySeconds", 0, 0, 900)),
+		Name: id, Visibility: seconds(s.boundedNumber("VisibilityTimeout", 30, 0, 43_200)),
+		Delay: seconds(s.boundedNumber("DelaySeconds", 0, 0, 900)),
 	}
 	if s.hasKey("RedrivePolicy") {
 		redrive := s.childSection("RedrivePolicy")
@@ -14,7 +15,8 @@ func (s *section) loadQueue(id string) *QueueWiring {
 		}
 		redrive.rejectOtherKeys()
 	}
-	s.rejectOtherKeys("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "MessageRetentionPeriod", "QueueName", "RedriveAllowPolicy",
+	s.rejectOtherKeys("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "MessageRetentionPeriod", "QueueName",
+		"RedriveAllowPolicy",
 		"SqsManagedSseEnabled", "Tags")
 	return q
 }
@@ -43,7 +45,8 @@ func (s *section) loadRule(id string) (RuleWiring, bool) {
 	return rule, state != "DISABLED"
 }
 
-// checkVisibility holds queues to what Lambda demands: a message stays invisible for at least as long as a function may take.
+// checkVisibility holds queues to what Lambda demands: a message stays invisible for at least as
+// long as a function may take.
 func (t *template) checkVisibility(w *Wiring) {
 	readers := map[string]string{}
 	for _, f := range w.Functions {
@@ -52,7 +55,8 @@ func (t *template) checkVisibility(w *Wiring) {
 			switch {
 			case q == nil: // complained of already
 			case q.Visibility < f.Timeout:
-				t.addError("Resources."+s.Queue+".Properties.VisibilityTimeout", "is %s, but function %s may take %s", q.Visibility, f.LogicalID, f.Timeout)
+				t.addError("Resources."+s.Queue+".Properties.VisibilityTimeout", "is %s, but function %s may take %s",
+					q.Visibility, f.LogicalID, f.Timeout)
 			case readers[s.Queue] != "":
 				t.addError("Resources."+s.Queue, "two functions read it: %s and %s", readers[s.Queue], f.LogicalID)
 			}

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Loop is one agenda of callbacks, run one at a time in order of time, and of arrival where times are equal. All
-// handlers of the embedded tier run on it. In real time [Loop.Run] waits for what comes next; in virtual time
-// [Loop.Step] jumps to it. Methods may be called from any goroutine.
+// Loop is one agenda of callbacks, run one at a time in order of time, and of arrival where times
+// are equal. All handlers of the embedded tier run on it. In real time [Loop.Run] waits for what
+// comes next; in virtual time [Loop.Step] jumps to it. Methods may be called from any goroutine.
 type Loop struct {
-	// Pick, where set, chooses which of n callbacks that are due at the same instant runs next (0 to n-1).
-	// It must be set before the loop is used.
+	// Pick, where set, chooses which of n callbacks that are due at the same instant runs next (0
+	// to n-1). It must be set before the loop is used.
 	Pick func(n int) int
 
 	mu     sync.Mutex
@@ -101,7 +101,8 @@ func (t *Timer) Stop() bool {
 	return true
 }
 
-// Step runs the next callback of a virtual loop, moving the clock to its time; false when there is none.
+// Step runs the next callback of a virtual loop, moving the clock to its time; false when there is
+// none.
 func (l *Loop) Step() bool {
 	l.mu.Lock()
 	if l.live == 0 && len(l.future) > 0 {
@@ -127,7 +128,8 @@ func (l *Loop) RunUntil(t time.Time) {
 	l.now = max(l.now, t.Sub(l.start))
 }
 
-// Run runs callbacks as they become due until ctx is done; a virtual loop also returns when there are none left.
+// Run runs callbacks as they become due until ctx is done; a virtual loop also returns when there
+// are none left.
 func (l *Loop) Run(ctx context.Context) {
 	if !l.real {
 		for ctx.Err() == nil && l.Step() {
@@ -155,8 +157,8 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// Do runs f on the loop and returns when it has run. It fails, f run or not, when ctx is done first. A callback of
-// the loop itself must not call it.
+// Do runs f on the loop and returns when it has run. It fails, f run or not, when ctx is done
+// first. A callback of the loop itself must not call it.
 func (l *Loop) Do(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	l.Post(func() {
@@ -171,7 +173,8 @@ func (l *Loop) Do(ctx context.Context, f func()) error {
 	}
 }
 
-// Sleep waits until d has passed on the loop's clock. A callback of the loop itself must not call it.
+// Sleep waits until d has passed on the loop's clock. A callback of the loop itself must not call
+// it.
 func (l *Loop) Sleep(ctx context.Context, d time.Duration) error {
 	done := make(chan struct{})
 	t := l.After(d, func() { close(done) })

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Pattern is an event pattern of EventBridge, compiled: what a rule or a filter of an event source lets pass. It
-// knows exact values, prefix, suffix, anything-but (of values, prefixes and suffixes), exists, numeric and $or;
-// other operators are refused when the pattern is compiled.
+// Pattern is an event pattern of EventBridge, compiled: what a rule or a filter of an event source
+// lets pass. It knows exact values, prefix, suffix, anything-but (of values, prefixes and
+// suffixes), exists, numeric and $or; other operators are refused when the pattern is compiled.
 type Pattern struct{ root *objectPattern }
 
 type objectPattern struct {
@@ -76,7 +76,8 @@ func compileObject(doc any, path string) (*objectPattern, error) {
 	return o, nil
 }
 
-// cheaperFirst puts what lies in the event itself before objects, and Keys before the images of a row.
+// cheaperFirst puts what lies in the event itself before objects, and Keys before the images of a
+// row.
 func cheaperFirst(a, b fieldPattern) int {
 	if (a.object == nil) != (b.object == nil) {
 		if a.object == nil {
@@ -124,13 +125,15 @@ func compileField(name string, doc any, path string) (fieldPattern, error) {
 	return f, nil
 }
 
-// Matches reports whether the pattern lets the event pass, which is JSON text. Text that is not JSON never passes.
+// Matches reports whether the pattern lets the event pass, which is JSON text. Text that is not
+// JSON never passes.
 func (p *Pattern) Matches(event []byte) bool {
 	var doc any
 	return json.Unmarshal(event, &doc) == nil && p.root.match(doc)
 }
 
-// match takes one element of an array for the whole, as EventBridge does: all fields must match in the same one.
+// match takes one element of an array for the whole, as EventBridge does: all fields must match in
+// the same one.
 func (o *objectPattern) match(v any) bool {
 	if list, ok := v.([]any); ok && len(list) > 0 {
 		return slices.ContainsFunc(list, o.match)

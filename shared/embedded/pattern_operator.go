@@ -73,7 +73,8 @@ func compileAffix(operator string, operands []any, path string) (test, error) {
 	}, nil
 }
 
-// compileAnythingBut compiles the opposite of values, prefixes or suffixes. It holds only for a field that is there.
+// compileAnythingBut compiles the opposite of values, prefixes or suffixes. It holds only for a
+// field that is there.
 func compileAnythingBut(operand any, path string) (test, error) {
 	but, err := compileExcluded(operand, path)
 	if err != nil {

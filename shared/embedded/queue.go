@@ -21,8 +21,8 @@ const (
 	maxPayload = 6 << 20
 )
 
-// QueueCounters counts a queue's messages, and the requests that SQS would bill for them. Polls of an empty queue are
-// not counted.
+// QueueCounters counts a queue's messages, and the requests that SQS would bill for them. Polls of
+// an empty queue are not counted.
 type QueueCounters struct {
 	Sends     int // requests, by functions
 	RuleSends int // requests, by EventBridge
@@ -47,8 +47,9 @@ type Queue struct {
 	name  string
 }
 
-// Send puts a message into the queue, to be delivered after the delay (the queue's own where it is 0). It fails for a
-// delay above 900 s, for a body that is empty or above 1 MiB, and where the template has no such queue.
+// Send puts a message into the queue, to be delivered after the delay (the queue's own where it is
+// 0). It fails for a delay above 900 s, for a body that is empty or above 1 MiB, and where the
+// template has no such queue.
 func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
 	switch {
 	case q.queue == nil:
@@ -119,7 +120,8 @@ func (q *queue) makeVisible(m *message) {
 	}
 }
 
-// delivery is a batch of messages received together, invisible to others until the visibility time-out.
+// delivery is a batch of messages received together, invisible to others until the visibility
+// time-out.
 type delivery struct {
 	queue    *queue
 	taken    []*message
@@ -168,8 +170,8 @@ func (d *delivery) countRequests() {
 	}
 }
 
-// deleteHandled removes the messages for which keep is false. A message that has become visible again meanwhile stays: its
-// receipt is no longer good.
+// deleteHandled removes the messages for which keep is false. A message that has become visible
+// again meanwhile stays: its receipt is no longer good.
 func (d *delivery) deleteHandled(keep func(id string) bool) {
 	deleted := 0
 	for i, m := range d.taken {
@@ -196,7 +198,8 @@ func (d *delivery) isHeld(i int) bool {
 	return d.taken[i].inFlight && d.taken[i].receives == d.messages[i].Receives
 }
 
-// returnUnhandled makes visible again what was not deleted, or moves it to the dead-letter queue after its last receive.
+// returnUnhandled makes visible again what was not deleted, or moves it to the dead-letter queue
+// after its last receive.
 func (d *delivery) returnUnhandled() {
 	q := d.queue
 	for i, m := range d.taken {

@@ -7,8 +7,8 @@ import (
 	"berth/shared/state"
 )
 
-// gate decides when the next batch of an event source is delivered: as soon as a whole one has gathered, or when the
-// batching window since the first has passed.
+// gate decides when the next batch of an event source is delivered: as soon as a whole one has
+// gathered, or when the batching window since the first has passed.
 type gate struct {
 	runtime *Runtime
 	wiring  *Batching
@@ -21,7 +21,8 @@ type gate struct {
 	window *Timer
 }
 
-// receiveNext has a batch delivered when its time has come: in a callback of its own, so that one batch is one step of the loop.
+// receiveNext has a batch delivered when its time has come: in a callback of its own, so that one
+// batch is one step of the loop.
 func (g *gate) receiveNext() {
 	n := g.waiting()
 	switch {
@@ -93,8 +94,9 @@ func (s *queueSource) deliverBatch() {
 	})
 }
 
-// settleDelivery deletes what was handled. Everything comes back, as after an error, when the function names a message that it
-// was not given; without ReportBatchItemFailures what it names is not heard.
+// settleDelivery deletes what was handled. Everything comes back, as after an error, when the
+// function names a message that it was not given; without ReportBatchItemFailures what it names is
+// not heard.
 func (s *queueSource) settleDelivery(d *delivery, retry []string) {
 	if !s.wiring.Partial {
 		retry = nil

@@ -15,21 +15,23 @@ import (
 
 // RuntimeOptions say what the runtime connects.
 type RuntimeOptions struct {
-	// Functions make an execution environment of each function that has event sources, by the last part of its CodeUri.
-	// The environment's name differs for each and across restarts.
+	// Functions make an execution environment of each function that has event sources, by the last
+	// part of its CodeUri. The environment's name differs for each and across restarts.
 	Functions map[string]func(environment string) Function
 	// Stream is the state's stream; it may be nil where no function reads one.
 	Stream Stream
-	// Execute runs one invocation; nil runs it at once. A simulator may run it as a coroutine that ends in a later
-	// step. run executes the handler; the context it gets is cancelled at the function's time-out. done must be
-	// called once, on the loop: with false after run has returned, with true when run never started or was abandoned.
+	// Execute runs one invocation; nil runs it at once. A simulator may run it as a coroutine that
+	// ends in a later step. run executes the handler; the context it gets is cancelled at the
+	// function's time-out. done must be called once, on the loop: with false after run has
+	// returned, with true when run never started or was abandoned.
 	Execute func(function string, run func(ctx context.Context), done func(crashed bool))
 	Faults  Faults
 	Log     *slog.Logger // nil logs nothing
 }
 
-// Runtime connects the handlers to queues, stream, schedules and event bus, as the wiring says, with the semantics
-// of the real services. Everything happens on its loop. State in queues does not outlive it; the stream's does.
+// Runtime connects the handlers to queues, stream, schedules and event bus, as the wiring says,
+// with the semantics of the real services. Everything happens on its loop. State in queues does not
+// outlive it; the stream's does.
 type Runtime struct {
 	loop    *Loop
 	wiring  *Wiring
@@ -49,8 +51,9 @@ type Runtime struct {
 	incoming  atomic.Int64 // messages, events and commits on their way to the loop
 }
 
-// NewRuntime builds what the wiring describes. It fails when a function with event sources has no entry in Functions,
-// or an entry no function. It listens to the stream from here on; nothing is delivered before [Runtime.Start].
+// NewRuntime builds what the wiring describes. It fails when a function with event sources has no
+// entry in Functions, or an entry no function. It listens to the stream from here on; nothing is
+// delivered before [Runtime.Start].
 func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
 	r := &Runtime{
 		loop: loop, wiring: w, id: strconv.FormatInt(loop.Now().UnixNano(), 36), execute: o.Execute, faults: o.Faults,
@@ -170,8 +173,8 @@ func (r *Runtime) expireRows() {
 	r.scheduleAfter(expireEvery, r.expireRows)
 }
 
-// Stop ends all deliveries at once, as the death of the process would: results of invocations under way no longer
-// count. It must be called on the loop, or while the loop does not run.
+// Stop ends all deliveries at once, as the death of the process would: results of invocations under
+// way no longer count. It must be called on the loop, or while the loop does not run.
 func (r *Runtime) Stop() { r.running, r.stopped = false, true }
 
 // scheduleAfter runs f after d unless the runtime has been stopped by then.
@@ -186,7 +189,8 @@ func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
 // Queue is the queue with the name, the logical id of the template.
 func (r *Runtime) Queue(name string) Queue { return Queue{queue: r.queues[name], name: name} }
 
-// Tick invokes the function for a schedule now, besides its regular ticks. It may be called from any goroutine.
+// Tick invokes the function for a schedule now, besides its regular ticks. It may be called from
+// any goroutine.
 func (r *Runtime) Tick(function, schedule string) error {
 	f := r.functions[function]
 	if f == nil {
@@ -196,8 +200,8 @@ func (r *Runtime) Tick(function, schedule string) error {
 	return nil
 }
 
-// Counters are what the runtime has counted since it was made. Invocations and QueueRequests are the sums that the
-// cost of a task is made of: schedules are apart.
+// Counters are what the runtime has counted since it was made. Invocations and QueueRequests are
+// the sums that the cost of a task is made of: schedules are apart.
 type Counters struct {
 	Functions     map[string]FunctionCounters
 	Queues        map[string]QueueCounters
@@ -206,7 +210,8 @@ type Counters struct {
 	QueueRequests int
 }
 
-// Counters is a copy. It, Idle and Visible must be called on the loop, or while the loop does not run.
+// Counters is a copy. It, Idle and Visible must be called on the loop, or while the loop does not
+// run.
 func (r *Runtime) Counters() Counters {
 	c := Counters{Functions: map[string]FunctionCounters{}, Queues: map[string]QueueCounters{}, Events: r.events}
 	for name, f := range r.functions {
@@ -225,8 +230,8 @@ func (r *Runtime) Counters() Counters {
 	return c
 }
 
-// Idle reports whether nothing is under way and nothing waits to be delivered. Delayed messages, dead letters and the
-// ticks to come do not count.
+// Idle reports whether nothing is under way and nothing waits to be delivered. Delayed messages,
+// dead letters and the ticks to come do not count.
 func (r *Runtime) Idle() bool {
 	if r.incoming.Load() > 0 {
 		return false

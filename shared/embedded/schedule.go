@@ -2,8 +2,8 @@ package embedded
 
 import "time"
 
-// schedule ticks at a fixed rate from the start of the runtime, never catching up on ticks that were missed while
-// the machine slept.
+// schedule ticks at a fixed rate from the start of the runtime, never catching up on ticks that
+// were missed while the machine slept.
 type schedule struct {
 	function *function
 	wiring   *ScheduleSource

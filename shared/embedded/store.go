@@ -1,5 +1,6 @@
-// Package embedded is the tier that needs nothing but this process: the state on disk or in memory, and queues, streams,
-// schedules and time in process. It connects the functions as template.yaml says and decides nothing itself.
+// Package embedded is the tier that needs nothing but this process: the state on disk or in memory,
+// and queues, streams, schedules and time in process. It connects the functions as template.yaml
+// says and decides nothing itself.
 package embedded
 
 import (
@@ -17,9 +18,10 @@ import (
 	"berth/shared/state"
 )
 
-// Store keeps the state of all clusters in this process: all rows in memory and, unless it is ephemeral, every change
-// in one file before it is acknowledged or seen by anyone. Writers who come at the same time share one transaction of
-// the file. It may be used by several goroutines; it takes copies of rows and gives copies.
+// Store keeps the state of all clusters in this process: all rows in memory and, unless it is
+// ephemeral, every change in one file before it is acknowledged or seen by anyone. Writers who come
+// at the same time share one transaction of the file. It may be used by several goroutines; it
+// takes copies of rows and gives copies.
 type Store struct {
 	pending struct {
 		sync.Mutex
@@ -68,12 +70,13 @@ func byExpiry(a, b *storedRow) bool {
 type StoreOptions struct {
 	// Path is the file, made where there is none; empty keeps everything in memory alone.
 	Path string
-	// Consumers are the readers of the stream: the file keeps a record until all of them have acknowledged it.
+	// Consumers are the readers of the stream: the file keeps a record until all of them have
+	// acknowledged it.
 	Consumers []string
 }
 
-// OpenStore opens a store. It fails where another process has the file open, and where the file is not a state file or
-// one of a later format.
+// OpenStore opens a store. It fails where another process has the file open, and where the file is
+// not a state file or one of a later format.
 func OpenStore(o StoreOptions) (*Store, error) {
 	unlocked := btree.Options{NoLocks: true}
 	s := &Store{
@@ -99,7 +102,8 @@ func OpenStore(o StoreOptions) (*Store, error) {
 
 var errClosed = errors.New("the state store is closed")
 
-// Close writes down what has been acknowledged of the stream and lets go of the file. Every later call fails.
+// Close writes down what has been acknowledged of the stream and lets go of the file. Every later
+// call fails.
 func (s *Store) Close() error {
 	s.committing.Lock()
 	defer s.committing.Unlock()
@@ -187,8 +191,8 @@ func (s *Store) listRows(r state.Range) ([]*storedRow, error) {
 	return found, nil
 }
 
-// Write makes one change and returns the row after it, nil after a deletion. A condition that does not hold gives
-// *state.Conflict with the row that is there.
+// Write makes one change and returns the row after it, nil after a deletion. A condition that does
+// not hold gives *state.Conflict with the row that is there.
 func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err := checkWrite(w); err != nil {
 		return nil, err
@@ -208,8 +212,8 @@ func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	return copyRow(r.changes[0].new.row), nil
 }
 
-// Commit makes all changes or none. A condition or a version that does not hold gives *state.Conflict, too many
-// writes or a row named twice an error.
+// Commit makes all changes or none. A condition or a version that does not hold gives
+// *state.Conflict, too many writes or a row named twice an error.
 func (s *Store) Commit(ctx context.Context, c state.Commit) error {
 	err := checkCommit(c)
 	if err == nil && (len(c.Writes) > 0 || c.Version >= 0) {
@@ -221,8 +225,8 @@ func (s *Store) Commit(ctx context.Context, c state.Commit) error {
 	return nil
 }
 
-// Expire deletes the rows that may be deleted at now and returns how many there were. It costs nothing where none is
-// due. As in DynamoDB it has no price.
+// Expire deletes the rows that may be deleted at now and returns how many there were. It costs
+// nothing where none is due. As in DynamoDB it has no price.
 func (s *Store) Expire(now time.Time) int {
 	s.mu.RLock()
 	first, ok := s.expiring.Min()

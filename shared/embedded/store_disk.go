@@ -16,7 +16,8 @@ import (
 )
 
 // The layout of a state file: a bbolt file with
-//   - store: format, hash, sequence (of the last record), and position#CONSUMER (of its last acknowledged record);
+//   - store: format, hash, sequence (of the last record), and position#CONSUMER (of its last
+//     acknowledged record);
 //   - rows: cluster, keySeparator, sort key → the row's JSON;
 //   - stream: sequence (8 bytes, big endian) → a record.
 var (
@@ -52,8 +53,10 @@ func openStateFile(path string) (*stateFile, error) {
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("state file %s is in use by another process: stop that one, or choose another file", path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, fmt.Errorf("state file %s is in use by another process: stop that one, or choose another file",
+			path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, bolterrors.ErrChecksum):
 		return nil, fmt.Errorf("%s is not a state file: choose another, or move it away (%w)", path, err)
 	case err != nil:
 		return nil, fmt.Errorf("opening state file %s: %w", path, err)
@@ -80,7 +83,8 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// createBuckets makes the buckets of an empty file and refuses a file that this version would misread.
+// createBuckets makes the buckets of an empty file and refuses a file that this version would
+// misread.
 func createBuckets(tx *bolt.Tx) error {
 	if b := tx.Bucket(bucketStore); b != nil {
 		if got := string(b.Get(keyFormat)); got != stateFormat {
@@ -166,7 +170,8 @@ func trimStream(tx *bolt.Tx, to uint64) error {
 
 func sequenceKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// encodeChange is a record in the file: cluster, sort key, row before, row after, each with its length before it.
+// encodeChange is a record in the file: cluster, sort key, row before, row after, each with its
+// length before it.
 func encodeChange(c rowChange) []byte {
 	key := c.key()
 	var old, next []byte
@@ -196,7 +201,8 @@ func decodeFields(data []byte) (fields [4][]byte, err error) {
 	return fields, nil
 }
 
-// loadStore fills an empty store from the file. Rows of kinds that this version does not know stay in the file, unseen.
+// loadStore fills an empty store from the file. Rows of kinds that this version does not know stay
+// in the file, unseen.
 func (d *stateFile) loadStore(s *Store) error {
 	return d.db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketStore)

@@ -8,8 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// commitRequest is what one writer wants: a commit, or the deletion of all rows that expire by a time. Its outcome is set by
-// whoever settles it, under Store.committing.
+// commitRequest is what one writer wants: a commit, or the deletion of all rows that expire by a
+// time. Its outcome is set by whoever settles it, under Store.committing.
 type commitRequest struct {
 	commit state.Commit
 	expire int64 // Unix seconds, 0 for a commit
@@ -29,12 +29,13 @@ func (c rowChange) key() state.Key {
 	return c.old.key
 }
 
-// commitGroup is a list of requests that become durable together. Nobody sees its changes until they are.
+// commitGroup is a list of requests that become durable together. Nobody sees its changes until
+// they are.
 type commitGroup struct {
 	store   *Store
 	changes []rowChange
-	// overlay is what the group has changed, nil for a deleted row; nil where the group is one request, whose rows
-	// are all different.
+	// overlay is what the group has changed, nil for a deleted row; nil where the group is one
+	// request, whose rows are all different.
 	overlay  map[state.Key]*storedRow
 	sequence uint64   // of the last record, this group's included
 	hash     [32]byte // this group's changes included
@@ -54,8 +55,8 @@ func newCommitRequest(c state.Commit) *commitRequest {
 	return &commitRequest{commit: c}
 }
 
-// submitCommit waits until the request is settled. The first writer to come settles all that wait: so a group grows as long
-// as the one before it takes.
+// submitCommit waits until the request is settled. The first writer to come settles all that wait:
+// so a group grows as long as the one before it takes.
 func (s *Store) submitCommit(ctx context.Context, r *commitRequest) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,7 +77,8 @@ func (s *Store) submitCommit(ctx context.Context, r *commitRequest) error {
 	return r.err
 }
 
-// settleBatch decides the requests in order, makes what holds durable, then visible, then known to the stream's reader.
+// settleBatch decides the requests in order, makes what holds durable, then visible, then known to
+// the stream's reader.
 func (s *Store) settleBatch(batch []*commitRequest) {
 	g := &commitGroup{store: s, sequence: s.sequence, hash: s.hash}
 	if len(batch) > 1 {

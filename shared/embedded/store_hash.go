@@ -36,9 +36,9 @@ func (g *commitGroup) sealRows() {
 	}
 }
 
-// sortedMembers splits an encoded row into its attributes, in order of name. The hash must not depend on the order in which
-// Go's struct declares them: {"b":[2,3],"a":1} and {"a":1,"b":[2,3]} are the same row. Objects within an attribute keep
-// their order.
+// sortedMembers splits an encoded row into its attributes, in order of name. The hash must not
+// depend on the order in which Go's struct declares them: {"b":[2,3],"a":1} and {"a":1,"b":[2,3]}
+// are the same row. Objects within an attribute keep their order.
 func sortedMembers(row []byte) [][]byte {
 	var members [][]byte
 	depth, start, quoted := 0, 0, false

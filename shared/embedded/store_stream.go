@@ -10,8 +10,8 @@ import (
 	"berth/shared/state"
 )
 
-// recordLog is what a durable store keeps of its stream: the records that not every consumer has acknowledged. It is
-// guarded by Store.mu.
+// recordLog is what a durable store keeps of its stream: the records that not every consumer has
+// acknowledged. It is guarded by Store.mu.
 type recordLog struct {
 	kept      bool // there are consumers; it never changes
 	records   []state.Record
@@ -54,17 +54,17 @@ func (s *recordLog) upTo(position uint64) int {
 	return sort.Search(len(s.records), func(i int) bool { return parseSequence(s.records[i].Sequence) > position })
 }
 
-// OnRecords has f called with the stream records of every group of changes, in order, once the group is durable and
-// before its writers hear of it. f must be quick, must not write to the store, and must not change the records. It is
-// set before the first write.
+// OnRecords has f called with the stream records of every group of changes, in order, once the
+// group is durable and before its writers hear of it. f must be quick, must not write to the store,
+// and must not change the records. It is set before the first write.
 func (s *Store) OnRecords(f func([]state.Record)) {
 	s.committing.Lock()
 	defer s.committing.Unlock()
 	s.onRecords = f
 }
 
-// Pending are the records that a consumer has not acknowledged, those of before a restart included, in order. There are
-// none in an ephemeral store, nor for a consumer that it was not opened with.
+// Pending are the records that a consumer has not acknowledged, those of before a restart included,
+// in order. There are none in an ephemeral store, nor for a consumer that it was not opened with.
 func (s *Store) Pending(consumer string) []state.Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -75,8 +75,9 @@ func (s *Store) Pending(consumer string) []state.Record {
 	return slices.Clone(s.stream.records[s.stream.upTo(position):])
 }
 
-// Ack says that a consumer needs no record up to sequence any more. It becomes durable with the next change or with
-// Close: after a crash some records come again. What names no consumer or no record changes nothing.
+// Ack says that a consumer needs no record up to sequence any more. It becomes durable with the
+// next change or with Close: after a crash some records come again. What names no consumer or no
+// record changes nothing.
 func (s *Store) Ack(consumer, sequence string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,9 +19,10 @@ const (
 	maxSort        = 1024      // bytes of a sort key
 )
 
-// Usage is what DynamoDB would have billed for the calls so far: a read unit per 4 KB (half of one for Peek), a write
-// unit per KB of the larger of the row before and after, twice that in a transaction of more than one row. A write that
-// its condition refused is billed by the row that is there. Deletions by expiry are free.
+// Usage is what DynamoDB would have billed for the calls so far: a read unit per 4 KB (half of one
+// for Peek), a write unit per KB of the larger of the row before and after, twice that in a
+// transaction of more than one row. A write that its condition refused is billed by the row that is
+// there. Deletions by expiry are free.
 type Usage struct {
 	ReadUnits  float64
 	WriteUnits float64
@@ -100,9 +101,9 @@ func (g *commitGroup) billRefused(c state.Commit, err error) {
 	g.store.usage.countCommit(b)
 }
 
-// itemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of names and texts, about half a
-// byte per digit, one for a bool or a null, and for a list or map 3 and one per element. It may be a few bytes off
-// where the JSON escapes characters.
+// itemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of names and
+// texts, about half a byte per digit, one for a bool or a null, and for a list or map 3 and one per
+// element. It may be a few bytes off where the JSON escapes characters.
 func itemSize(key state.Key, data []byte) int {
 	n, depth := len("sk")+len(key.Sort), 0
 	for i := 0; i < len(data); i++ {

@@ -9,14 +9,15 @@ import (
 	"berth/shared/state"
 )
 
-// Stream is the state's stream of changes. Records come in the order in which they were committed; a consumer is
-// a function's name.
+// Stream is the state's stream of changes. Records come in the order in which they were committed;
+// a consumer is a function's name.
 type Stream interface {
 	// OnRecords has f called, from any goroutine, with the records of each commit in order.
 	OnRecords(f func([]state.Record))
 	// Pending are the records that the consumer has not acknowledged, oldest first.
 	Pending(consumer string) []state.Record
-	// Ack says that the consumer needs nothing up to and including the record with the sequence again.
+	// Ack says that the consumer needs nothing up to and including the record with the sequence
+	// again.
 	Ack(consumer, sequence string)
 	// Expire deletes the rows that may be deleted at now and returns how many there were.
 	Expire(now time.Time) int
@@ -28,8 +29,8 @@ const (
 	lastBackoff  = 10 * time.Second
 )
 
-// streamSource has a function handle the stream as one shard: in order, one batch at a time; a batch that fails holds
-// up what comes after it until it is handled or given up.
+// streamSource has a function handle the stream as one shard: in order, one batch at a time; a
+// batch that fails holds up what comes after it until it is handled or given up.
 type streamSource struct {
 	gate
 	function *function
@@ -37,7 +38,8 @@ type streamSource struct {
 	stream   Stream
 
 	records []streamed
-	// parts are the batches that the head of records was cut into; what follows them has not been tried yet.
+	// parts are the batches that the head of records was cut into; what follows them has not been
+	// tried yet.
 	parts    []part
 	inFlight int // records at the head that a delivery is under way for
 	backoff  bool
@@ -47,8 +49,8 @@ type streamSource struct {
 // ackEvery bounds how many filtered records are acknowledged late: each acknowledgement is a write.
 const ackEvery = 256
 
-// streamed is a record that passed the filter. Its upTo is the last record before the next one that passed: the filtered
-// ones in between are acknowledged with it.
+// streamed is a record that passed the filter. Its upTo is the last record before the next one that
+// passed: the filtered ones in between are acknowledged with it.
 type streamed struct {
 	state.Record
 	arrived time.Time
@@ -140,8 +142,8 @@ func (s *streamSource) invokeHandler(n int) {
 	})
 }
 
-// settleInvocation advances past what was handled. A record that was not in the batch fails it as a whole; without
-// ReportBatchItemFailures what the function names is not heard.
+// settleInvocation advances past what was handled. A record that was not in the batch fails it as a
+// whole; without ReportBatchItemFailures what the function names is not heard.
 func (s *streamSource) settleInvocation(from string) {
 	p := s.parts[0]
 	if from == "" || !s.wiring.Partial {

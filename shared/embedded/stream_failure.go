@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// failureRecord is what Lambda sends to the on-failure destination of a stream: which records were given up and why,
-// not the records themselves.
+// failureRecord is what Lambda sends to the on-failure destination of a stream: which records were
+// given up and why, not the records themselves.
 type failureRecord struct {
 	Version        string          `json:"version"`
 	Timestamp      time.Time       `json:"timestamp"`
@@ -53,8 +53,9 @@ func (s *streamSource) discardRecords(n int, condition string) {
 		body, err := json.Marshal(failureRecord{
 			Version: "1.0", Timestamp: s.runtime.loop.Now(),
 			RequestContext: failureRequest{
-				RequestID: name + "-" + first.Sequence, FunctionARN: resourceARN("lambda", "function:"+s.function.wiring.LogicalID),
-				Condition: condition, InvokeCount: failures,
+				RequestID:   name + "-" + first.Sequence,
+				FunctionARN: resourceARN("lambda", "function:"+s.function.wiring.LogicalID),
+				Condition:   condition, InvokeCount: failures,
 			},
 			Response: failureResponse{StatusCode: 200, ExecutedVersion: "$LATEST", FunctionError: "Unhandled"},
 			Batch: failureBatch{

@@ -11,15 +11,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// template is a SAM template that is being read. What is wrong is collected, each error naming its path.
+// template is a SAM template that is being read. What is wrong is collected, each error naming its
+// path.
 type template struct {
 	parameters map[string]any // string, float64 or []any
 	resources  map[string]string
 	errs       []error
 }
 
-// section is one mapping of the template. Reading a key marks it; close complains of the others, so that nothing that
-// would matter is passed over.
+// section is one mapping of the template. Reading a key marks it; close complains of the others, so
+// that nothing that would matter is passed over.
 type section struct {
 	t    *template
 	path string
@@ -67,7 +68,8 @@ func describeNode(n *yaml.Node) string {
 	if name := shortIntrinsic(n); name != "" {
 		return name
 	}
-	return map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.ScalarNode: "a value", yaml.MappingNode: "a mapping"}[n.Kind]
+	return map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.ScalarNode: "a value",
+		yaml.MappingNode: "a mapping"}[n.Kind]
 }
 
 func (s *section) keyNames() []string { return slices.Sorted(maps.Keys(s.keys)) }
@@ -85,7 +87,8 @@ func (s *section) childSection(key string) *section {
 	return s.t.section(s.keyPath(key), s.childNode(key))
 }
 
-// rejectOtherKeys complains of every key that was neither read nor is among those that have nothing to do with wiring.
+// rejectOtherKeys complains of every key that was neither read nor is among those that have nothing
+// to do with wiring.
 func (s *section) rejectOtherKeys(others ...string) {
 	for _, key := range s.keyNames() {
 		if !s.read[key] && !slices.Contains(others, key) {
@@ -156,7 +159,8 @@ func (s *section) textValue(key string) string {
 	return text
 }
 
-// resourceRef is the logical id that the key's !GetAtt (or !Ref, for an empty attribute name) leads to; it must be of the type.
+// resourceRef is the logical id that the key's !GetAtt (or !Ref, for an empty attribute name) leads
+// to; it must be of the type.
 func (s *section) resourceRef(key, name, kind string) string {
 	v := s.resolvedValue(key)
 	a, ok := v.(attribute)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// readParameters takes each parameter's value: the one given, or its default. It refuses a value given for a
-// parameter that the template does not have, and one outside what the template allows.
+// readParameters takes each parameter's value: the one given, or its default. It refuses a value
+// given for a parameter that the template does not have, and one outside what the template allows.
 func (t *template) readParameters(all *section, given map[string]string) map[string]string {
 	texts := map[string]string{}
 	for _, name := range all.keyNames() {

@@ -9,8 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// resolveNode is the value of a node: nil, bool, float64, string, attribute, []any or map[string]any, with Ref, Sub and GetAtt carried out.
-// Any other function is an error that names the path.
+// resolveNode is the value of a node: nil, bool, float64, string, attribute, []any or
+// map[string]any, with Ref, Sub and GetAtt carried out. Any other function is an error that names
+// the path.
 func (t *template) resolveNode(n *yaml.Node, path string) (any, error) {
 	n = targetNode(n)
 	if name := shortIntrinsic(n); name != "" {
@@ -143,8 +144,8 @@ func (t *template) resolveRef(id, path string) (any, error) {
 
 var placeholder = regexp.MustCompile(`\$\{([^!}][^}]*)\}`)
 
-// substitute replaces placeholders. A text that is nothing but one stands for what it names; within a longer text only
-// parameters can be named.
+// substitute replaces placeholders. A text that is nothing but one stands for what it names; within
+// a longer text only parameters can be named.
 func (t *template) substitute(text, path string) (any, error) {
 	if m := placeholder.FindStringSubmatch(text); m != nil && m[0] == text {
 		if a, ok := getAtt(m[1]); ok {

@@ -2,8 +2,8 @@ package embedded
 
 import "time"
 
-// Wiring is what connects functions to queues, stream, schedules and rules, as template.yaml declares it. Names are
-// logical ids, except that functions go by the last part of their CodeUri.
+// Wiring is what connects functions to queues, stream, schedules and rules, as template.yaml
+// declares it. Names are logical ids, except that functions go by the last part of their CodeUri.
 type Wiring struct {
 	Functions map[string]*FunctionWiring
 	Queues    map[string]*QueueWiring
@@ -28,7 +28,8 @@ type FunctionWiring struct {
 type Batching struct {
 	BatchSize int
 	Window    time.Duration
-	// Partial is ReportBatchItemFailures: without it what a function reports as failed is not tried again.
+	// Partial is ReportBatchItemFailures: without it what a function reports as failed is not tried
+	// again.
 	Partial bool
 }
 

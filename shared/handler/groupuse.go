@@ -33,7 +33,9 @@ func ClaimGroup(u *state.GroupUse, take func(*state.GroupUse)) state.Write {
 // ReleaseGroup returns the writes that give up a claim on a group, none if somebody else has
 // claimed it meanwhile. Commit them together with the deletion of the user. end removes the claim
 // from the row and reports whether it was there.
-func ReleaseGroup(ctx context.Context, store state.Store, group string, end func(*state.GroupUse) (was bool)) ([]state.Write, error) {
+func ReleaseGroup(
+	ctx context.Context, store state.Store, group string, end func(*state.GroupUse) (was bool),
+) ([]state.Write, error) {
 	u, err := ReadGroupUse(ctx, store, group)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,9 @@ func ListProviders(ctx context.Context, store state.Store) (out []*cluster.Capac
 
 // FindClusterProviders reads the capacity providers of a cluster; a row of Rev 0 where none were
 // ever set.
-func FindClusterProviders(ctx context.Context, store state.Store, clusterName string) (*cluster.ClusterProviders, error) {
+func FindClusterProviders(
+	ctx context.Context, store state.Store, clusterName string,
+) (*cluster.ClusterProviders, error) {
 	row, err := store.Get(ctx, state.ClusterProvidersKey(clusterName))
 	if err != nil {
 		return nil, fmt.Errorf("reading the capacity providers of cluster %s: %w", clusterName, err)

@@ -20,7 +20,9 @@ type Rotation struct {
 
 // ForEachCluster calls do for each cluster, stopping [Reserve] before the invocation ends. A
 // failure in one cluster does not affect the others.
-func (r *Rotation) ForEachCluster(ctx context.Context, store state.Store, now func() time.Time, log *slog.Logger, do func(name string) error) error {
+func (r *Rotation) ForEachCluster(
+	ctx context.Context, store state.Store, now func() time.Time, log *slog.Logger, do func(name string) error,
+) error {
 	names, err := state.ClusterNames(ctx, store)
 	if err != nil || len(names) == 0 {
 		return err
@@ -34,7 +36,8 @@ func (r *Rotation) ForEachCluster(ctx context.Context, store state.Store, now fu
 	for i := range names {
 		name := names[(start+i)%len(names)]
 		if r.next = name; limited && i > 0 && end.Sub(now()) < Reserve {
-			Logger(log).Warn("the rest of the clusters has to wait for the next round", "cluster", name, "left", len(names)-i)
+			Logger(log).Warn("the rest of the clusters has to wait for the next round", "cluster", name, "left",
+				len(names)-i)
 			return errors.Join(failed...)
 		}
 		// Set before the call: if this cluster uses up the time, the next invocation starts behind

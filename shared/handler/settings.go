@@ -36,12 +36,16 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Settings: decide.Settings{
-			KeepStopped: time.Hour, KeepRequests: 24 * time.Hour, ProvisioningLimit: 100, LostAfter: 10 * time.Minute, UnhealthyShare: 50,
-			Ladder:        []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
-			SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20, Recheck: time.Minute, RecheckMax: 10 * time.Minute,
+			KeepStopped: time.Hour, KeepRequests: 24 * time.Hour, ProvisioningLimit: 100, LostAfter: 10 * time.Minute,
+			UnhealthyShare: 50,
+			Ladder:         []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
+			SettleHealthy:  40 * time.Second, RestartGap: 10 * time.Second, Wave: 20, Recheck: time.Minute,
+			RecheckMax: 10 * time.Minute,
 		},
-		Settle: time.Minute, ServiceLimit: 5000, ProvisioningTimeout: 30 * time.Minute, ScalingNamespace: cluster.DefaultScalingSpace,
-		RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond, StartRate: 40, StartBurst: 100, UpgradeDomainWait: 2 * time.Minute,
+		Settle: time.Minute, ServiceLimit: 5000, ProvisioningTimeout: 30 * time.Minute,
+		ScalingNamespace: cluster.DefaultScalingSpace,
+		RequestWait:      5 * time.Second, RequestPoll: 50 * time.Millisecond, StartRate: 40, StartBurst: 100,
+		UpgradeDomainWait: 2 * time.Minute,
 	}
 }
 

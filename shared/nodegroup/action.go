@@ -8,16 +8,18 @@ import (
 // ActionKind says what an action does.
 type ActionKind string
 
-// The kinds of action. Each states how something must be rather than what must change, so it can be repeated.
+// The kinds of action. Each states how something must be rather than what must change, so it can be
+// repeated.
 const (
-	// CreateTemplate makes a version of the group's launch template for the update's target, with the description
-	// [TemplateDescription]. One that exists already is not made again.
+	// CreateTemplate makes a version of the group's launch template for the update's target, with
+	// the description [TemplateDescription]. One that exists already is not made again.
 	CreateTemplate ActionKind = "create template"
 	// UseTemplate lets the group launch from Template.
 	UseTemplate ActionKind = "use template"
 	// Resize sets the group's maximum and desired capacity. The minimum never changes.
 	Resize ActionKind = "resize"
-	// Cordon gives Node the attribute berth.unschedulable with the update's id (N3), Clear removes it.
+	// Cordon gives Node the attribute berth.unschedulable with the update's id (N3), Clear removes
+	// it.
 	Cordon   ActionKind = "mark"
 	Uncordon ActionKind = "clear"
 	// Drain makes Node DRAINING, Activate makes it ACTIVE.
@@ -25,8 +27,8 @@ const (
 	Activate ActionKind = "activate"
 	// StopTasks stops Tasks on Node, whatever their services' percentages are.
 	StopTasks ActionKind = "stop tasks"
-	// Terminate terminates Instance through the group. With Decrement the desired capacity falls by one.
-	// One that is Terminating already is left alone.
+	// Terminate terminates Instance through the group. With Decrement the desired capacity falls by
+	// one. One that is Terminating already is left alone.
 	Terminate ActionKind = "terminate"
 )
 

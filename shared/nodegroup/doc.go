@@ -1,9 +1,10 @@
-// Package nodegroup decides the next step of a node group's update (N1 to N7): which launch template version and sizes
-// its Auto Scaling group gets, and which nodes are taken out of service, drained, terminated or put back.
+// Package nodegroup decides the next step of a node group's update (N1 to N7): which launch
+// template version and sizes its Auto Scaling group gets, and which nodes are taken out of service,
+// drained, terminated or put back.
 //
-// [Next] takes the update's row, what the group looks like and the time.
-// It returns the row to write, and the actions to carry out once it is written.
-// The package carries out nothing and reads no clock.
+// [Next] takes the update's row, what the group looks like and the time. It returns the row to
+// write, and the actions to carry out once it is written. The package carries out nothing and reads
+// no clock.
 //
 // An update goes through phases, each in a file of its own:
 //
@@ -13,15 +14,18 @@
 //	scale down   remove the surplus, one node at a time                      scaledown.go
 //	restore      after a failure: undo, then remove the surplus              restore.go, scaledown.go
 //
-// Each node leaves service in steps (removal.go): DRAINING until its tasks have left, cordoned for a while, terminated.
+// Each node leaves service in steps (removal.go): DRAINING until its tasks have left, cordoned for
+// a while, terminated.
 //
 // Invariants:
-//   - The same inputs give the same answer, and the row that is returned gives the same actions again.
-//     An action states how something must be, so it may be repeated or lost at any time.
+//   - The same inputs give the same answer, and the row that is returned gives the same actions
+//     again. An action states how something must be, so it may be repeated or lost at any time.
 //   - At most MaxUnavailable nodes are out of service and not yet replaced.
-//   - The group's minimum never changes, and its other sizes end as they began unless somebody else changes them.
+//   - The group's minimum never changes, and its other sizes end as they began unless somebody else
+//     changes them.
 //   - Time in which nobody called Next does not count towards any timeout.
 //
-// The node-group-upgrade function calls Next once a minute. The API calls [StartUpdate] for UpdateNodegroupVersion, and
-// the dry run of "berth upgrade" calls [ReplacementOrder] and [BlockingTasks]. Start reading at Next.
+// The node-group-upgrade function calls Next once a minute. The API calls [StartUpdate] for
+// UpdateNodegroupVersion, and the dry run of "berth upgrade" calls [ReplacementOrder] and
+// [BlockingTasks]. Start reading at Next.
 package nodegroup

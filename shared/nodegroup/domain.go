@@ -9,10 +9,11 @@ import (
 	"berth/shared/cluster"
 )
 
-// advanceDomain decides which upgrade domain is replaced (N7), and reports whether nodes of it may be taken now.
+// advanceDomain decides which upgrade domain is replaced (N7), and reports whether nodes of it may
+// be taken now.
 //
-// Before a domain begins, the others must be able to hold its load. After it the update waits for a set time, and until
-// nothing is unhealthy that was not unhealthy before.
+// Before a domain begins, the others must be able to hold its load. After it the update waits for a
+// set time, and until nothing is unhealthy that was not unhealthy before.
 func advanceDomain(u *cluster.Update, v *view) (mayTake bool, failed []cluster.UpdateError) {
 	if u.CurrentDomain != "" && !isDomainReplaced(u, v) {
 		return true, nil

@@ -72,7 +72,8 @@ func unreadyNodes(v *view) (unregistered, unlabelled, unavailable []string) {
 	return unregistered, unlabelled, unavailable
 }
 
-// launchCauses says why instances could not be launched: a line per cause, with its zones and messages.
+// launchCauses says why instances could not be launched: a line per cause, with its zones and
+// messages.
 func launchCauses(failures []LaunchFailure) (lines []string) {
 	details := map[string][]string{}
 	for _, f := range failures {
@@ -129,7 +130,8 @@ func evictionErrors(u *cluster.Update, v *view, stuck []cluster.NodeRemoval) (er
 func terminationError(late []cluster.NodeRemoval) cluster.UpdateError {
 	ids := instancesOf(late)
 	return cluster.UpdateError{
-		Code: cluster.UnknownUpdateError, Resources: ids, Message: "Instances are not gone though they were terminated: " + listFirst(ids),
+		Code: cluster.UnknownUpdateError, Resources: ids,
+		Message: "Instances are not gone though they were terminated: " + listFirst(ids),
 	}
 }
 
@@ -142,7 +144,8 @@ func describeBlockingTasks(w cluster.NodeRemoval, n *node) string {
 	return listFirst(countRepeats(reasons))
 }
 
-// blockedReason says why a task does not leave a node that is DRAINING since then; zero if it is not DRAINING yet.
+// blockedReason says why a task does not leave a node that is DRAINING since then; zero if it is
+// not DRAINING yet.
 func blockedReason(t Task, drainingAt time.Time) string {
 	switch {
 	case t.isStopping():

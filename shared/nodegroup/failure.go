@@ -7,8 +7,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// Fail makes an update fail because of an error that no retry can mend, such as a call that is refused. The update
-// first restores what it has changed, and has failed after that. An update that has ended stays as it is.
+// Fail makes an update fail because of an error that no retry can mend, such as a call that is
+// refused. The update first restores what it has changed, and has failed after that. An update that
+// has ended stays as it is.
 func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 	if u.HasEnded() {
 		return u
@@ -18,8 +19,9 @@ func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 	return next
 }
 
-// failUpdate lets the update restore everything that it has changed. A launch template version from which no node has
-// become Ready is given up; one with Ready nodes stays, and the update can be repeated from there.
+// failUpdate lets the update restore everything that it has changed. A launch template version from
+// which no node has become Ready is given up; one with Ready nodes stays, and the update can be
+// repeated from there.
 func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 	u.Errors = append(u.Errors, errors...)
 	if u.Phase == cluster.PhaseRestore {
@@ -28,7 +30,8 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 	unproven := u.Phase == cluster.PhaseSetup || u.Phase == cluster.PhaseScaleUp ||
 		len(v.nodes) > 0 && len(v.ready) == 0
 	u.RevertTemplate = unproven && u.OriginalTemplate != "" && u.OriginalTemplate != u.Template
-	u.Shortage, u.StalledSince, u.UnhealthyBefore, u.CurrentDomain, u.DomainReplacedAt = cluster.NodeShortage{}, time.Time{}, nil, "", time.Time{}
+	u.Shortage, u.StalledSince, u.UnhealthyBefore, u.CurrentDomain, u.DomainReplacedAt = cluster.NodeShortage{},
+		time.Time{}, nil, "", time.Time{}
 	enterPhase(u, cluster.PhaseRestore)
 	for k, w := range u.Removals {
 		if w.Step != cluster.StepTerminate && w.Step != cluster.StepRelease { // a termination cannot be undone
@@ -37,11 +40,13 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 	}
 }
 
-// GiveUp is called if something that a failed update must restore is refused for good, or the group cannot be read.
+// GiveUp is called if something that a failed update must restore is refused for good, or the group
+// cannot be read.
 //
-// After as long as tasks have to leave a node, the update leaves the sizes as they are and only puts nodes back into
-// service. After as long again it ends, and says what it leaves behind. The sizes are the group's; nil if they are not
-// known, and then those that the update set last are taken.
+// After as long as tasks have to leave a node, the update leaves the sizes as they are and only
+// puts nodes back into service. After as long again it ends, and says what it leaves behind. The
+// sizes are the group's; nil if they are not known, and then those that the update set last are
+// taken.
 func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) *cluster.Update {
 	if u.HasEnded() {
 		return u
@@ -83,8 +88,9 @@ func nodesLeftBehind(u *cluster.Update) string {
 	return "; nodes may be left out of service: " + listFirst(instancesOf(u.Removals))
 }
 
-// RecordRefusals records why ECS has refused changes of single nodes, by EC2 instance id. An update that waits for them
-// in vain says so. The result is the same pointer if it is all known already, or the update has ended.
+// RecordRefusals records why ECS has refused changes of single nodes, by EC2 instance id. An update
+// that waits for them in vain says so. The result is the same pointer if it is all known already,
+// or the update has ended.
 func RecordRefusals(u *cluster.Update, why map[string]string) *cluster.Update {
 	next := clone(u)
 	for id, said := range why {
@@ -115,11 +121,12 @@ func instancesOf(removals []cluster.NodeRemoval) []string {
 	return ids
 }
 
-// BlockingTasks returns the tasks that would not leave a node once it is DRAINING, each with the reason (N4): protected
-// tasks, tasks that no service replaces, and tasks that their service must keep.
+// BlockingTasks returns the tasks that would not leave a node once it is DRAINING, each with the
+// reason (N4): protected tasks, tasks that no service replaces, and tasks that their service must
+// keep.
 //
-// With force, only the tasks that even a forced update would not stop are returned; with forceProtected, none.
-// Daemon tasks are left out: they leave last, and by themselves.
+// With force, only the tasks that even a forced update would not stop are returned; with
+// forceProtected, none. Daemon tasks are left out: they leave last, and by themselves.
 func BlockingTasks(i Instance, force, forceProtected bool) []string {
 	var reasons []string
 	u := &cluster.Update{UpdateSpec: cluster.UpdateSpec{ForceProtected: forceProtected}}

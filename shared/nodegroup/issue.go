@@ -14,8 +14,8 @@ func ParseTemplate(s string) cluster.TemplateRef {
 	return cluster.TemplateRef{ID: id, Version: version}
 }
 
-// UnfitIssue says why an Auto Scaling group cannot be a node group's; nil if it can. Found has the group, if there is
-// one.
+// UnfitIssue says why an Auto Scaling group cannot be a node group's; nil if it can. Found has the
+// group, if there is one.
 func UnfitIssue(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGroupIssue {
 	issue := &cluster.NodeGroupIssue{Code: cluster.IssueGroup, Resources: []string{name}}
 	switch {
@@ -24,7 +24,8 @@ func UnfitIssue(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGro
 	case found[0].Template == "":
 		issue.Message = fmt.Sprintf("The Auto Scaling group %s has no launch template", name)
 	case ParseTemplate(found[0].Template).Version == "$Latest":
-		// The version that an update makes would be the latest at once: before it is its time, and after a failure.
+		// The version that an update makes would be the latest at once: before it is its time, and
+		// after a failure.
 		issue.Message = fmt.Sprintf(
 			"The Auto Scaling group %s launches $Latest of its launch template; it must name a version",
 			name,
@@ -37,8 +38,8 @@ func UnfitIssue(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGro
 	return issue
 }
 
-// OwnTemplatesMessage says why a group with several launch templates is refused: an update changes only one of them,
-// and nodes made from the others would never be up to date.
+// OwnTemplatesMessage says why a group with several launch templates is refused: an update changes
+// only one of them, and nodes made from the others would never be up to date.
 func OwnTemplatesMessage(group string) string {
 	return fmt.Sprintf(
 		"Instance types of the mixed instances policy of the Auto Scaling group %s have launch templates of their own; there must be one",
@@ -46,13 +47,14 @@ func OwnTemplatesMessage(group string) string {
 	)
 }
 
-// GroupIssue returns an error of Auto Scaling as an issue if it is permanent, and otherwise the error itself.
+// GroupIssue returns an error of Auto Scaling as an issue if it is permanent, and otherwise the
+// error itself.
 func GroupIssue(err error, group string) (*cluster.NodeGroupIssue, error) {
 	return permanentIssue(err, cluster.IssueGroup, group)
 }
 
-// TemplateIssue returns an error about a launch template as an issue if it is permanent, and otherwise the error
-// itself.
+// TemplateIssue returns an error about a launch template as an issue if it is permanent, and
+// otherwise the error itself.
 func TemplateIssue(err error, template string) (*cluster.NodeGroupIssue, error) {
 	code := cluster.IssueTemplate
 	switch text := string(cluster.ErrorCode(err)); {
@@ -77,9 +79,9 @@ func permanentIssue(err error, code cluster.IssueCode, resource string) (*cluste
 	}, nil
 }
 
-// RegularTarget completes the target of a new node group without a launch template of the user's own with the image
-// that its machines have. It fails if the releaseVersion names another image by its id; names and parameters are not
-// compared.
+// RegularTarget completes the target of a new node group without a launch template of the user's
+// own with the image that its machines have. It fails if the releaseVersion names another image by
+// its id; names and parameters are not compared.
 func RegularTarget(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
 	if t.ReleaseVersion != lt.Image && IsImageID(t.ReleaseVersion) && IsImageID(lt.Image) {
 		return t, cluster.Errorf(
@@ -99,7 +101,8 @@ func RegularTarget(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.
 // IsImageID reports whether s is the id of an AMI, rather than a name or a parameter.
 func IsImageID(s string) bool { return strings.HasPrefix(s, "ami-") }
 
-// RefusalError returns a permanent refusal by another API as an update's error, with the resource that it is about.
+// RefusalError returns a permanent refusal by another API as an update's error, with the resource
+// that it is about.
 func RefusalError(why *cluster.Error, resource string) cluster.UpdateError {
 	e := cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: fmt.Sprintf("%s: %s", why.Code, why.Message)}
 	if cluster.IsAccessDenied(why.Code) {
@@ -111,8 +114,9 @@ func RefusalError(why *cluster.Error, resource string) cluster.UpdateError {
 	return e
 }
 
-// ActionError returns the error that an update fails with because an action failed; nil if the action is tried again.
-// An action on a single node fails the update only for lack of permissions: the node may be gone by now.
+// ActionError returns the error that an update fails with because an action failed; nil if the
+// action is tried again. An action on a single node fails the update only for lack of permissions:
+// the node may be gone by now.
 func ActionError(group string, a Action, err error) *cluster.UpdateError {
 	why := cluster.PermanentError(err)
 	if why == nil || a.Instance != "" && !cluster.IsAccessDenied(why.Code) {
@@ -126,6 +130,7 @@ func ActionError(group string, a Action, err error) *cluster.UpdateError {
 // GroupGoneError is the error of an update whose Auto Scaling group was deleted.
 func GroupGoneError(group string) cluster.UpdateError {
 	return cluster.UpdateError{
-		Code: cluster.OperationNotPermitted, Message: "The Auto Scaling group is not there any more", Resources: []string{group},
+		Code: cluster.OperationNotPermitted, Message: "The Auto Scaling group is not there any more",
+		Resources: []string{group},
 	}
 }

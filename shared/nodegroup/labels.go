@@ -50,7 +50,8 @@ func LacksLabels(g *cluster.NodeGroup, node *cluster.Instance) bool {
 	return node.Attributes[LabelImage] == "" || !HasAttributes(node, GroupLabels(g))
 }
 
-// HasAttributes reports whether the node has all of the attributes, including those with an empty value.
+// HasAttributes reports whether the node has all of the attributes, including those with an empty
+// value.
 func HasAttributes(node *cluster.Instance, attributes map[string]string) bool {
 	for k, v := range attributes {
 		if got, ok := node.Attributes[k]; !ok || got != v {
@@ -62,8 +63,9 @@ func HasAttributes(node *cluster.Instance, attributes map[string]string) bool {
 
 // LabelsOfTemplate returns the labels that say what a node of an ACTIVE node group is made of.
 //
-// If the group's last update made the node's launch template version, they are those of the update's target. Otherwise
-// they name the image of that version: the group's own image may be another one by now.
+// If the group's last update made the node's launch template version, they are those of the
+// update's target. Otherwise they name the image of that version: the group's own image may be
+// another one by now.
 func LabelsOfTemplate(g *cluster.NodeGroup, last *cluster.Update, template, image string) map[string]string {
 	made := &cluster.Update{NodeGroup: g.Name}
 	if made.Target.Image = image; IsMadeBy(last, template) {

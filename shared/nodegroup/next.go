@@ -15,14 +15,14 @@ const (
 	// pauseAfter is the time without a call after which all waits are extended by the gap.
 	// Nothing could be replaced in it, so it must not make anything fail (static stability).
 	pauseAfter = 5 * time.Minute
-	// maxSteps is more than the steps that an update can take in one call. Should it ever be less, the next call goes
-	// on.
+	// maxSteps is more than the steps that an update can take in one call. Should it ever be less,
+	// the next call goes on.
 	maxSteps = 100
 )
 
-// Next takes an update as far as it can go now, and returns what must be done for it to go on (N1 to N7). The result is
-// the same pointer if nothing has changed, and otherwise a new row, to be written before anything is done. An update
-// that has ended needs nothing done.
+// Next takes an update as far as it can go now, and returns what must be done for it to go on (N1
+// to N7). The result is the same pointer if nothing has changed, and otherwise a new row, to be
+// written before anything is done. An update that has ended needs nothing done.
 func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*cluster.Update, []Action) {
 	if u.HasEnded() {
 		return u, nil
@@ -70,12 +70,13 @@ func clone(u *cluster.Update) *cluster.Update {
 
 // phase is one stage of an update.
 type phase interface {
-	// advance takes the update one step further. It changes what the phase remembers, and returns where the update
-	// goes.
+	// advance takes the update one step further. It changes what the phase remembers, and returns
+	// where the update goes.
 	advance(u *cluster.Update, v *view) transition
 	// actions returns what must be done for the phase to go on.
 	actions(u *cluster.Update, v *view) []Action
-	// waitingFor says what the phase waits for; empty while it waits only for its own actions to take effect.
+	// waitingFor says what the phase waits for; empty while it waits only for its own actions to
+	// take effect.
 	waitingFor(u *cluster.Update, v *view) string
 }
 
@@ -126,7 +127,8 @@ func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, n
 	u.Status, u.EndedAt, u.FinalSizes, u.Removals, u.WaitingSince = s, now, &final, nil, time.Time{}
 }
 
-// pauseWaits records that the update is being reconciled. A gap since the last time moves the start of every wait.
+// pauseWaits records that the update is being reconciled. A gap since the last time moves the start
+// of every wait.
 func pauseWaits(p *cluster.UpdateProgress, r *cluster.NodeReplacement, now time.Time) {
 	gap := now.Sub(p.ReconciledAt)
 	switch {

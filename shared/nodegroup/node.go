@@ -85,7 +85,8 @@ func (i *Instance) nodeID() string {
 	return i.Row.ID
 }
 
-// isConnected reports whether the node is registered and its agent is connected. It may be DRAINING.
+// isConnected reports whether the node is registered and its agent is connected. It may be
+// DRAINING.
 func (i *Instance) isConnected() bool {
 	return i.Lifecycle == InService && i.Row != nil && i.Row.AgentConnected &&
 		(i.Row.Status == cluster.InstanceActive || i.Row.Status == cluster.InstanceDraining)

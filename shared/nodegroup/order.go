@@ -10,9 +10,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// ReplacementOrder returns the old nodes that are still in service, in the order in which the update will replace them:
-// random, one upgrade domain after the other. Before the update has begun, the order holds as long as no node comes or
-// goes.
+// ReplacementOrder returns the old nodes that are still in service, in the order in which the
+// update will replace them: random, one upgrade domain after the other. Before the update has
+// begun, the order holds as long as no node comes or goes.
 func ReplacementOrder(u *cluster.Update, instances []Instance) []string {
 	v := newView(u, Group{}, instances, time.Time{})
 	byDomain := u.ByDomain

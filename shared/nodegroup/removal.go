@@ -17,7 +17,8 @@ import (
 //
 // A node that must stay after all is released: put back into service.
 
-// beginRemoval begins to take a node out of service. The group's desired capacity falls with a surplus node.
+// beginRemoval begins to take a node out of service. The group's desired capacity falls with a
+// surplus node.
 func beginRemoval(n *node, surplus bool) cluster.NodeRemoval {
 	return cluster.NodeRemoval{
 		Instance: n.ID, Node: n.nodeID(), Step: cluster.StepDrain, Foreign: n.isDraining(), Surplus: surplus,
@@ -50,7 +51,8 @@ func pendingRemovals(u *cluster.Update, v *view) (pending []cluster.NodeRemoval)
 	return pending
 }
 
-// advanceRemoval takes one node a step further, and reports false if its tasks do not leave in time.
+// advanceRemoval takes one node a step further, and reports false if its tasks do not leave in
+// time.
 func advanceRemoval(u *cluster.Update, v *view, w cluster.NodeRemoval) (next cluster.NodeRemoval, ok bool) {
 	n := v.byID[w.Instance]
 	if n.isLeaving() && w.Step != cluster.StepTerminate {
@@ -71,7 +73,8 @@ func advanceRemoval(u *cluster.Update, v *view, w cluster.NodeRemoval) (next clu
 		case n.isLeaving():
 		case len(n.remainingTasks()) > 0 && !(w.Forced && countImmovable(u, n) == 0):
 			w.Step, w.StepSince, w.Forced = cluster.StepDrain, w.DrainingAt, false // a task has arrived after all
-		case w.Step == cluster.StepCordon && v.hasNearlyElapsed(w.StepSince, u.Timeouts.Cordon): // the caller asks ECS for the rest
+		// the caller asks ECS for the rest
+		case w.Step == cluster.StepCordon && v.hasNearlyElapsed(w.StepSince, u.Timeouts.Cordon):
 			w = toStep(w, cluster.StepTerminate, v.now)
 		}
 	}
@@ -208,7 +211,8 @@ func removalsWaitingFor(u *cluster.Update, v *view) (of []string) {
 			if left == 0 || w.DrainingAt.IsZero() {
 				of = append(of, w.Instance+" to be DRAINING")
 			} else {
-				of = append(of, fmt.Sprintf("tasks to leave %s: %s", w.Instance, describeBlockingTasks(w, v.byID[w.Instance])))
+				of = append(of, fmt.Sprintf("tasks to leave %s: %s", w.Instance,
+					describeBlockingTasks(w, v.byID[w.Instance])))
 			}
 		case cluster.StepStop:
 			of = append(of, fmt.Sprintf("%d tasks stopped on %s", left, w.Instance))

@@ -8,12 +8,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// A failed update leaves a group that works (N6): it launches from a template that works, every node that was taken out
-// of service and is not being terminated is back, and no node is unschedulable because of the update. The surplus is
-// removed as after an update that succeeded, nodes that never came into service first.
+// A failed update leaves a group that works (N6): it launches from a template that works, every
+// node that was taken out of service and is not being terminated is back, and no node is
+// unschedulable because of the update. The surplus is removed as after an update that succeeded,
+// nodes that never came into service first.
 
-// brokenRemovals begins to terminate new nodes that never came into service and have no task: first the surplus.
-// The others are replaced, once the group launches from its original template again.
+// brokenRemovals begins to terminate new nodes that never came into service and have no task: first
+// the surplus. The others are replaced, once the group launches from its original template again.
 func brokenRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 	surplus := countSurplus(u, v) - countSurplusLeaving(u, v)
 	hasReverted := u.RevertTemplate && v.group.Template == u.OriginalTemplate
@@ -33,8 +34,8 @@ func brokenRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 // One that only lacks its labels takes tasks, so it is emptied first.
 func isBroken(n *node) bool { return !n.isConnected() && len(n.remainingTasks()) == 0 }
 
-// abandonRefused stops waiting for nodes that ECS refuses to put back into service, if nothing else has been under way
-// for long enough. It reports whether there are any.
+// abandonRefused stops waiting for nodes that ECS refuses to put back into service, if nothing else
+// has been under way for long enough. It reports whether there are any.
 func abandonRefused(u *cluster.Update, v *view) bool {
 	refused, busy := refusedReleases(u, v)
 	if busy || len(refused) == 0 {
@@ -58,7 +59,8 @@ func abandonRefused(u *cluster.Update, v *view) bool {
 	return true
 }
 
-// refusedReleases returns the nodes that ECS refuses to put back into service, and whether anything else is under way.
+// refusedReleases returns the nodes that ECS refuses to put back into service, and whether anything
+// else is under way.
 func refusedReleases(u *cluster.Update, v *view) (refused []string, busy bool) {
 	busy = nextSizes(u, v) != v.group.Sizes
 	var releasing []string
@@ -76,8 +78,8 @@ func refusedReleases(u *cluster.Update, v *view) (refused []string, busy bool) {
 	return slices.DeleteFunc(releasing, func(id string) bool { return u.Refusals[id] == "" }), busy
 }
 
-// undoActions returns what a failed update must undo: the group launches from its original template again, and nodes
-// that the update is not working on lose its mark.
+// undoActions returns what a failed update must undo: the group launches from its original template
+// again, and nodes that the update is not working on lose its mark.
 func undoActions(u *cluster.Update, v *view) (actions []Action) {
 	if u.RevertTemplate && v.group.Template != u.OriginalTemplate {
 		actions = append(actions, Action{Kind: UseTemplate, Template: u.OriginalTemplate})

@@ -77,13 +77,15 @@ func (r *Rows) tasksOn(instance string) (tasks []Task) {
 	for _, t := range r.tasks[instance] {
 		s := r.services[t.Owner]
 		tasks = append(tasks, Task{
-			Task: t, Daemon: s != nil && s.Strategy == cluster.Daemon, Protected: r.protected[t.ID], BlockedReason: whyTasksBlocked(s),
+			Task: t, Daemon: s != nil && s.Strategy == cluster.Daemon, Protected: r.protected[t.ID],
+			BlockedReason: whyTasksBlocked(s),
 		})
 	}
 	return tasks
 }
 
-// whyTasksBlocked says why a service may not let a task go: because of its percentages, or because another has no room.
+// whyTasksBlocked says why a service may not let a task go: because of its percentages, or because
+// another has no room.
 func whyTasksBlocked(s *cluster.Service) string {
 	if s == nil || s.Strategy == cluster.Daemon {
 		return ""
@@ -102,8 +104,9 @@ func whyTasksBlocked(s *cluster.Service) string {
 	return ""
 }
 
-// Unhealthy describes the services that have fewer healthy tasks than they should, by short key (N7). If most of the
-// cluster looks unhealthy, and therefore nothing is replaced, that is no reason to go on.
+// Unhealthy describes the services that have fewer healthy tasks than they should, by short key
+// (N7). If most of the cluster looks unhealthy, and therefore nothing is replaced, that is no
+// reason to go on.
 func (r *Rows) Unhealthy() map[string]string {
 	unhealthy := map[string]string{}
 	for _, s := range r.services {
@@ -114,7 +117,8 @@ func (r *Rows) Unhealthy() map[string]string {
 	return unhealthy
 }
 
-// NodesOf returns the instances of an Auto Scaling group with what is on them, according to the rows of their cluster.
+// NodesOf returns the instances of an Auto Scaling group with what is on them, according to the
+// rows of their cluster.
 func NodesOf(g *cluster.AutoScalingGroup, rows iter.Seq[state.Row], now time.Time) []Instance {
 	r := NewRows()
 	for row := range rows {
@@ -123,12 +127,13 @@ func NodesOf(g *cluster.AutoScalingGroup, rows iter.Seq[state.Row], now time.Tim
 	return r.Members(g)
 }
 
-// scaleOutDelay is how long the desired capacity may take to follow after managed scaling has recorded that it scales
-// out.
+// scaleOutDelay is how long the desired capacity may take to follow after managed scaling has
+// recorded that it scales out.
 const scaleOutDelay = time.Minute
 
-// IsGrowing reports whether managed scaling is raising the group's desired capacity (N5): it last scaled out just now,
-// or since the update began to remove the surplus. What it added before that is part of the sizes to restore.
+// IsGrowing reports whether managed scaling is raising the group's desired capacity (N5): it last
+// scaled out just now, or since the update began to remove the surplus. What it added before that
+// is part of the sizes to restore.
 func IsGrowing(u *cluster.Update, lastOut, now time.Time) bool {
 	if lastOut.IsZero() {
 		return false

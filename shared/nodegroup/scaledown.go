@@ -8,11 +8,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// scaleDownPhase removes the surplus, one node at a time, until the group has its original sizes (N5).
+// scaleDownPhase removes the surplus, one node at a time, until the group has its original sizes
+// (N5).
 //
-// The Auto Scaling group does not choose the node: its choice would take tasks with it. Instead one node is emptied
-// first, in a zone that has more nodes than before. A failed update goes the same way, and undoes more on it
-// (restore.go).
+// The Auto Scaling group does not choose the node: its choice would take tasks with it. Instead one
+// node is emptied first, in a zone that has more nodes than before. A failed update goes the same
+// way, and undoes more on it (restore.go).
 type scaleDownPhase struct{}
 
 func (scaleDownPhase) advance(u *cluster.Update, v *view) transition {
@@ -61,8 +62,8 @@ func scaleDownActions(u *cluster.Update, v *view) []Action {
 	return append(actions, removalActions(u, v, want == v.group.Sizes)...)
 }
 
-// recordFloor records the desired capacity to restore: the original, and what others have added since.
-// A minimum that was raised meanwhile holds.
+// recordFloor records the desired capacity to restore: the original, and what others have added
+// since. A minimum that was raised meanwhile holds.
 func recordFloor(u *cluster.Update, v *view) {
 	if u.DesiredFloor == nil {
 		before := u.OriginalSizes.Desired + u.AddedByOthers
@@ -73,13 +74,15 @@ func recordFloor(u *cluster.Update, v *view) {
 	}
 }
 
-// yieldToGrowth leaves the sizes to whoever has enlarged the group: the nodes that are there are wanted.
+// yieldToGrowth leaves the sizes to whoever has enlarged the group: the nodes that are there are
+// wanted.
 func yieldToGrowth(u *cluster.Update, v *view) {
 	why := ""
 	switch {
 	case v.group.IsGrowing:
 		why = "Managed scaling is growing the group"
-	case u.ObservedDesired > 0 && v.group.Desired > max(u.ObservedDesired, *u.DesiredFloor): // a target tracking policy, or its owner
+	// a target tracking policy, or its owner
+	case u.ObservedDesired > 0 && v.group.Desired > max(u.ObservedDesired, *u.DesiredFloor):
 		why = "Somebody else has enlarged the group"
 	default:
 		return
@@ -89,7 +92,8 @@ func yieldToGrowth(u *cluster.Update, v *view) {
 		why, v.group.Max, v.group.Desired, u.OriginalSizes.Max, u.OriginalSizes.Desired)
 }
 
-// recordUserMaximum records a maximum that neither was there at the start nor was set by the update.
+// recordUserMaximum records a maximum that neither was there at the start nor was set by the
+// update.
 func recordUserMaximum(u *cluster.Update, maximum int) {
 	if u.OriginalSizes != nil && !slices.Contains(u.KnownMaxima, maximum) {
 		u.KnownMaxima, u.UserMax = append(u.KnownMaxima, maximum), new(maximum)
@@ -105,8 +109,8 @@ func recordOwnMaxima(u *cluster.Update, actions []Action) {
 	}
 }
 
-// releaseUnneeded releases the nodes that must not go any more: all if the sizes are left to others, and otherwise
-// those that were taken for broken and have come into service after all.
+// releaseUnneeded releases the nodes that must not go any more: all if the sizes are left to
+// others, and otherwise those that were taken for broken and have come into service after all.
 func releaseUnneeded(u *cluster.Update, v *view) []cluster.NodeRemoval {
 	return releaseWhere(u, v, func(w cluster.NodeRemoval, n *node) bool {
 		if u.SizesReason != "" && w.Step != cluster.StepRelease {
@@ -116,7 +120,8 @@ func releaseUnneeded(u *cluster.Update, v *view) []cluster.NodeRemoval {
 	})
 }
 
-// releaseWhere puts the nodes back into service that are not leaving yet and for which release returns true.
+// releaseWhere puts the nodes back into service that are not leaving yet and for which release
+// returns true.
 func releaseWhere(u *cluster.Update, v *view, release func(cluster.NodeRemoval, *node) bool) []cluster.NodeRemoval {
 	removals := slices.Clone(u.Removals)
 	for k, w := range removals {
@@ -150,7 +155,8 @@ func retainNode(u *cluster.Update, v *view, k int, why string) {
 	u.Removals[k] = toStep(w, cluster.StepRelease, v.now)
 }
 
-// retainTimedOut gives up the removals whose termination takes too long. The sizes do not wait for them.
+// retainTimedOut gives up the removals whose termination takes too long. The sizes do not wait for
+// them.
 func retainTimedOut(u *cluster.Update, v *view) {
 	for k, w := range u.Removals {
 		if hasTerminationTimedOut(u, v, w) && !v.byID[w.Instance].isLeaving() {
@@ -206,14 +212,15 @@ func surplusRemoval(u *cluster.Update, v *view) []cluster.NodeRemoval {
 	return nil
 }
 
-// maxRetained is how many nodes of the surplus may turn out not to get empty before the rest is left.
-// Each takes as long as tasks have to leave a node.
+// maxRetained is how many nodes of the surplus may turn out not to get empty before the rest is
+// left. Each takes as long as tasks have to leave a node.
 const maxRetained = 5
 
-// cheapestSurplus returns the node whose removal costs least; nil if none is left to try, or enough were tried.
+// cheapestSurplus returns the node whose removal costs least; nil if none is left to try, or enough
+// were tried.
 //
-// It is in the zone that has most nodes more than before; then one that is not connected, has the fewest tasks that
-// would not leave, has the fewest tasks, is not up to date.
+// It is in the zone that has most nodes more than before; then one that is not connected, has the
+// fewest tasks that would not leave, has the fewest tasks, is not up to date.
 func cheapestSurplus(u *cluster.Update, v *view) *node {
 	if len(u.RetainedNodes) >= maxRetained {
 		return nil
@@ -252,8 +259,9 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// nextSizes returns the sizes that the group must have next. Launches that have not come yet are cancelled.
-// The maximum is as far above the original as the desired capacity is above its floor, unless somebody else has set it.
+// nextSizes returns the sizes that the group must have next. Launches that have not come yet are
+// cancelled. The maximum is as far above the original as the desired capacity is above its floor,
+// unless somebody else has set it.
 func nextSizes(u *cluster.Update, v *view) cluster.Sizes {
 	want := v.group.Sizes
 	if u.SizesReason != "" {
@@ -287,7 +295,8 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 	})
 }
 
-// outcome returns the status that the update ends with. Sizes other than the original ones get an explanation.
+// outcome returns the status that the update ends with. Sizes other than the original ones get an
+// explanation.
 func outcome(u *cluster.Update, v *view) cluster.UpdateStatus {
 	if u.OriginalSizes != nil && u.SizesReason == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.OriginalSizes {
 		u.SizesReason = fmt.Sprintf(

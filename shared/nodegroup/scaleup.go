@@ -7,10 +7,11 @@ import (
 	"berth/shared/cluster"
 )
 
-// scaleUpPhase waits for the surplus nodes (N2): all of them must be Ready, and each zone that has nodes must have one.
+// scaleUpPhase waits for the surplus nodes (N2): all of them must be Ready, and each zone that has
+// nodes must have one.
 //
-// After the timeout it makes do with fewer if each zone has one, or if no other zone has more nodes: a group that
-// balances its zones launches none there. Otherwise the update fails.
+// After the timeout it makes do with fewer if each zone has one, or if no other zone has more
+// nodes: a group that balances its zones launches none there. Otherwise the update fails.
 type scaleUpPhase struct{}
 
 func (scaleUpPhase) advance(u *cluster.Update, v *view) transition {
@@ -60,7 +61,8 @@ func enlargedSizes(u *cluster.Update) cluster.Sizes {
 	return cluster.Sizes{Min: u.OriginalSizes.Min, Max: max(u.OriginalSizes.Max+u.Surge, desired), Desired: desired}
 }
 
-// isFullestZone reports whether no other zone has more nodes than this one, although all surplus nodes were launched.
+// isFullestZone reports whether no other zone has more nodes than this one, although all surplus
+// nodes were launched.
 func isFullestZone(v *view, zone string) bool {
 	if !slices.Contains(v.group.Zones, zone) || v.countPresent() < v.group.Desired {
 		return false
@@ -69,8 +71,9 @@ func isFullestZone(v *view, zone string) bool {
 	return allOf(v.group.Zones, func(other string) bool { return count[other] <= count[zone] })
 }
 
-// missingProof returns what does not show yet that the template works: the new nodes that are not Ready, and the zones
-// that have old nodes and no new one that is Ready. Nodes that were unready before the update began do not count.
+// missingProof returns what does not show yet that the template works: the new nodes that are not
+// Ready, and the zones that have old nodes and no new one that is Ready. Nodes that were unready
+// before the update began do not count.
 func missingProof(u *cluster.Update, v *view) (missing []string) {
 	ready := map[string]bool{}
 	for _, n := range v.nodes {

@@ -4,7 +4,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// setupPhase records the group as it is, has the launch template version made, and lets the group use it (N1).
+// setupPhase records the group as it is, has the launch template version made, and lets the group
+// use it (N1).
 type setupPhase struct{}
 
 func (setupPhase) advance(u *cluster.Update, v *view) transition {
@@ -44,9 +45,9 @@ func (setupPhase) actions(u *cluster.Update, _ *view) []Action {
 
 func (setupPhase) waitingFor(*cluster.Update, *view) string { return "the launch template version" }
 
-// LaunchTemplateOf returns the launch template version that the update's nodes are made from; empty if there is none
-// yet. Nodes made from it may be labelled before the update next looks at them: then it sees none that lacks its
-// labels.
+// LaunchTemplateOf returns the launch template version that the update's nodes are made from; empty
+// if there is none yet. Nodes made from it may be labelled before the update next looks at them:
+// then it sees none that lacks its labels.
 func LaunchTemplateOf(u *cluster.Update, g Group) string {
 	switch {
 	case u.Template != "" || u.Phase != cluster.PhaseSetup || u.Target.Image == "":
@@ -96,7 +97,8 @@ func recordBaseline(u *cluster.Update, v *view) {
 	}
 }
 
-// recordGrowth counts the nodes that others add before the update enlarges the group. They are not surplus.
+// recordGrowth counts the nodes that others add before the update enlarges the group. They are not
+// surplus.
 func recordGrowth(u *cluster.Update, desired int) {
 	if u.ObservedDesired > 0 {
 		u.AddedByOthers += max(0, desired-u.ObservedDesired)

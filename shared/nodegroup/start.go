@@ -32,12 +32,13 @@ type Request struct {
 // maxUnavailableLimit is EKS's limit of nodes that are updated at once.
 const maxUnavailableLimit = 100
 
-// StartUpdate makes the row of a new update of a node group (N1). Last is the update before it, or nil: the new update
-// also removes the surplus that the last one left.
+// StartUpdate makes the row of a new update of a node group (N1). Last is the update before it, or
+// nil: the new update also removes the surplus that the last one left.
 //
-// It fails with ResourceInUseException while the last update is in progress, and with InvalidParameterException if
-// [ValidateConfig] refuses the group's configuration or the target has no image. A launch template of the user's own
-// will do for an image: [ResolveTarget] reads it later.
+// It fails with ResourceInUseException while the last update is in progress, and with
+// InvalidParameterException if [ValidateConfig] refuses the group's configuration or the target has
+// no image. A launch template of the user's own will do for an image: [ResolveTarget] reads it
+// later.
 func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
 	if last != nil && !last.HasEnded() {
 		return nil, cluster.Errorf(
@@ -73,8 +74,9 @@ func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time
 	return u, nil
 }
 
-// unrestoredSizes returns the sizes that an update should have restored, and those that it left. The former take
-// account of what somebody else has set since. An update that never recorded its original sizes has neither.
+// unrestoredSizes returns the sizes that an update should have restored, and those that it left.
+// The former take account of what somebody else has set since. An update that never recorded its
+// original sizes has neither.
 func unrestoredSizes(u *cluster.Update) (before, left cluster.Sizes) {
 	if u == nil || u.OriginalSizes == nil || u.FinalSizes == nil {
 		return before, left
@@ -90,9 +92,9 @@ func unrestoredSizes(u *cluster.Update) (before, left cluster.Sizes) {
 	return before, left
 }
 
-// ResolveTarget gives an update the target that was read from its launch template, including the image. That happens
-// when the update is first looked at, because the API that creates it reads no templates (N1). An update that has its
-// image, or has ended, stays as it is.
+// ResolveTarget gives an update the target that was read from its launch template, including the
+// image. That happens when the update is first looked at, because the API that creates it reads no
+// templates (N1). An update that has its image, or has ended, stays as it is.
 func ResolveTarget(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
 	if u.Target.Image != "" || u.HasEnded() {
 		return u
@@ -102,9 +104,10 @@ func ResolveTarget(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
 	return next
 }
 
-// TargetFromTemplate completes a target with a launch template version of the user's own. The image comes either from
-// the template or from the releaseVersion (EKS user guide, custom launch templates). If neither has one, it fails with
-// InvalidParameterException; if both do, with InvalidRequestException.
+// TargetFromTemplate completes a target with a launch template version of the user's own. The image
+// comes either from the template or from the releaseVersion (EKS user guide, custom launch
+// templates). If neither has one, it fails with InvalidParameterException; if both do, with
+// InvalidRequestException.
 func TargetFromTemplate(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
 	switch {
 	case lt.Image == "" && t.ReleaseVersion == "":
@@ -119,7 +122,8 @@ func TargetFromTemplate(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (clu
 	return t, nil
 }
 
-// SourceTemplate names the launch template version that a target is made from, by its id if that is known.
+// SourceTemplate names the launch template version that a target is made from, by its id if that is
+// known.
 func SourceTemplate(t cluster.UpdateTarget) cluster.TemplateRef {
 	ref := cluster.TemplateRef{ID: t.SourceTemplate, Version: t.SourceVersion}
 	if ref.ID == "" {
@@ -128,8 +132,9 @@ func SourceTemplate(t cluster.UpdateTarget) cluster.TemplateRef {
 	return ref
 }
 
-// ValidateConfig fails with InvalidParameterException for an update configuration that has both maxUnavailable and
-// maxUnavailablePercentage, one that is not from 1 to 100, or an unknown strategy (N1).
+// ValidateConfig fails with InvalidParameterException for an update configuration that has both
+// maxUnavailable and maxUnavailablePercentage, one that is not from 1 to 100, or an unknown
+// strategy (N1).
 func ValidateConfig(c cluster.UpdateConfig) error {
 	for _, n := range []int{c.MaxUnavailable, c.MaxUnavailablePercentage} {
 		if n < 0 || n > maxUnavailableLimit {
@@ -174,8 +179,8 @@ func withDefaults(w cluster.UpdateTimeouts) cluster.UpdateTimeouts {
 	}
 }
 
-// maxUnavailable returns how many of n nodes may be out of service at once. A percentage is rounded down, to at least
-// 1: 33 % of 10 nodes are 3, and 5 % of 10 nodes are 1.
+// maxUnavailable returns how many of n nodes may be out of service at once. A percentage is rounded
+// down, to at least 1: 33 % of 10 nodes are 3, and 5 % of 10 nodes are 1.
 func maxUnavailable(c cluster.UpdateConfig, n int) int {
 	most := cmp.Or(c.MaxUnavailable, n*c.MaxUnavailablePercentage/100)
 	return min(max(most, 1), maxUnavailableLimit)
@@ -183,9 +188,10 @@ func maxUnavailable(c cluster.UpdateConfig, n int) int {
 
 // TemplateDescription returns the description of the launch template version that an update makes.
 //
-// It is the same for the same target, made from the same version, which is given as ID:NUMBER: the one that the group
-// launched when the update began. So an update that is repeated finds the version of the one that failed, and no update
-// finds a version that lacks what its user has changed since.
+// It is the same for the same target, made from the same version, which is given as ID:NUMBER: the
+// one that the group launched when the update began. So an update that is repeated finds the
+// version of the one that failed, and no update finds a version that lacks what its user has
+// changed since.
 func TemplateDescription(u *cluster.Update, from string) string {
 	t := u.Target
 	if t.SourceTemplate != "" {

@@ -8,8 +8,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// upgradePhase replaces the old nodes, as many at a time as may be out of service: those being taken out, and those
-// that are gone and have no Ready node in their place yet (N4). Nodes in upgrade domains go one domain at a time (N7).
+// upgradePhase replaces the old nodes, as many at a time as may be out of service: those being
+// taken out, and those that are gone and have no Ready node in their place yet (N4). Nodes in
+// upgrade domains go one domain at a time (N7).
 type upgradePhase struct{}
 
 func (upgradePhase) advance(u *cluster.Update, v *view) transition {
@@ -58,8 +59,9 @@ func (upgradePhase) waitingFor(u *cluster.Update, v *view) string {
 	return listFirst(append(of, removalsWaitingFor(u, v)...))
 }
 
-// countMissing returns how many nodes have gone since the first old one was taken out and have no Ready one in their
-// place. If the desired capacity was lowered since, the difference is not missing.
+// countMissing returns how many nodes have gone since the first old one was taken out and have no
+// Ready one in their place. If the desired capacity was lowered since, the difference is not
+// missing.
 func countMissing(u *cluster.Update, v *view) int {
 	return max(0, min(u.RequiredNodes, v.group.Desired)-len(v.old)-len(v.ready))
 }
@@ -76,7 +78,8 @@ func recordShortage(u *cluster.Update, v *view) {
 	}
 }
 
-// nextRemovals begins to take out old nodes in random order, once all nodes that must be unschedulable are.
+// nextRemovals begins to take out old nodes in random order, once all nodes that must be
+// unschedulable are.
 func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 	if len(uncordonedNodes(u, v)) > 0 {
 		return nil
@@ -91,8 +94,9 @@ func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 	return begun
 }
 
-// checkStalled returns the error of an update that can take no further node for too long: old nodes do not become
-// unschedulable, or those that somebody else is taking out never go, such as one in Standby.
+// checkStalled returns the error of an update that can take no further node for too long: old nodes
+// do not become unschedulable, or those that somebody else is taking out never go, such as one in
+// Standby.
 func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 	stalled, timeout, why := uncordonedNodes(u, v), u.Timeouts.Drain, "Nodes cannot be made unschedulable: "
 	if len(stalled) == 0 && len(u.Removals) == 0 && len(takeableNodes(u, v)) == 0 {
@@ -117,7 +121,8 @@ func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 	return nil
 }
 
-// nodesOfTurn returns the nodes that may be replaced now: all, or those of the current upgrade domain.
+// nodesOfTurn returns the nodes that may be replaced now: all, or those of the current upgrade
+// domain.
 func nodesOfTurn(u *cluster.Update, nodes []*node) []*node {
 	return slices.DeleteFunc(
 		slices.Clone(nodes),
@@ -133,9 +138,9 @@ func takeableNodes(u *cluster.Update, v *view) []*node {
 	)
 }
 
-// uncordonedNodes returns the nodes that must become unschedulable and are not yet (N3): all old ones, or those of the
-// current upgrade domain, because the others take its tasks. MINIMAL has no new nodes that could take tasks, so there a
-// node stays schedulable until it is taken out.
+// uncordonedNodes returns the nodes that must become unschedulable and are not yet (N3): all old
+// ones, or those of the current upgrade domain, because the others take its tasks. MINIMAL has no
+// new nodes that could take tasks, so there a node stays schedulable until it is taken out.
 func uncordonedNodes(u *cluster.Update, v *view) []*node {
 	if u.Config.Strategy == cluster.UpdateMinimal {
 		return nil

@@ -22,7 +22,8 @@ type view struct {
 // node is a member of the group as the update sees it.
 type node struct {
 	Instance
-	// upToDate reports that the node was made by this update, or by an earlier one with the same target (N3).
+	// upToDate reports that the node was made by this update, or by an earlier one with the same
+	// target (N3).
 	upToDate bool
 	// isReady reports that it is connected and has the labels of the target.
 	isReady bool
@@ -85,7 +86,8 @@ func (v *view) oldZones() (zones []string) {
 	return slices.Compact(zones)
 }
 
-// countInService counts the nodes in service: the old ones that are not leaving, and the new ones that are Ready.
+// countInService counts the nodes in service: the old ones that are not leaving, and the new ones
+// that are Ready.
 func (v *view) countInService() int {
 	n := len(v.ready)
 	for _, old := range v.old {
@@ -101,8 +103,8 @@ func (v *view) hasElapsed(since time.Time, wait time.Duration) bool {
 	return !since.IsZero() && !v.now.Before(since.Add(wait))
 }
 
-// hasNearlyElapsed allows a wait to end a tenth early.
-// Calls come a minute apart, give or take seconds: one just before the end of a one-minute wait would make it two.
+// hasNearlyElapsed allows a wait to end a tenth early. Calls come a minute apart, give or take
+// seconds: one just before the end of a one-minute wait would make it two.
 func (v *view) hasNearlyElapsed(since time.Time, wait time.Duration) bool {
 	return v.hasElapsed(since, wait-wait/10)
 }

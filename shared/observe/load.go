@@ -15,7 +15,9 @@ import (
 
 // GatherLoads stores the loads that tasks report until their window ends (P10). It skips tasks that
 // do not exist or have stopped: their reports came too late.
-func GatherLoads(ctx context.Context, store state.Store, clock handler.Clock, clusterName string, reports []cluster.LoadReport) error {
+func GatherLoads(
+	ctx context.Context, store state.Store, clock handler.Clock, clusterName string, reports []cluster.LoadReport,
+) error {
 	window := clock.Now().Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
 	kept := false
 	for _, r := range reports {
@@ -126,7 +128,9 @@ func sortedWrites(rows map[state.Key]*cluster.Task) []state.Write {
 
 // withReportedLoads returns the task's row with the loads of the report, or nil if they change
 // nothing. Reports come ordered by window, so the latest wins.
-func withReportedLoads(ctx context.Context, store state.Store, p *state.PendingLoad, changed map[state.Key]*cluster.Task) (*cluster.Task, error) {
+func withReportedLoads(
+	ctx context.Context, store state.Store, p *state.PendingLoad, changed map[state.Key]*cluster.Task,
+) (*cluster.Task, error) {
 	key := state.TaskKey(p.Cluster, p.Owner, p.ID)
 	old := changed[key]
 	rev := int64(0)

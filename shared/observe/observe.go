@@ -133,7 +133,8 @@ func (o *Observer) StopExtraTask(ctx context.Context, t cluster.ECSTask) error {
 	o.Log.Warn("stopping an extra task", "cluster", t.Cluster, "task", t.ID, "startedBy", t.StartedBy)
 	out := &state.Outbox{
 		Head: cluster.Head{Cluster: t.Cluster}, ID: "extra-" + t.ID, CreatedAt: o.Now,
-		Stops: []state.StopItem{{ECSID: t.ID, Reason: "Another start of this task was adopted, or it was written off."}},
+		Stops: []state.StopItem{{ECSID: t.ID,
+			Reason: "Another start of this task was adopted, or it was written off."}},
 	}
 	_, err := o.State.Write(ctx, state.Write{Put: out, Any: true})
 	return cluster.Wrap(err, "asking for extra task %s to be stopped", t.ID)
@@ -142,9 +143,12 @@ func (o *Observer) StopExtraTask(ctx context.Context, t cluster.ECSTask) error {
 // RecordUnreportedTasks asks ECS which tasks run on an instance that has none in the state, records
 // them, and reports whether there are any. A start may take effect late, or its events may be lost;
 // an instance must not be terminated with such a task on it.
-func (o *Observer) RecordUnreportedTasks(ctx context.Context, ecs handler.ECS, clusterName, instance string) (bool, error) {
+func (o *Observer) RecordUnreportedTasks(
+	ctx context.Context, ecs handler.ECS, clusterName, instance string,
+) (bool, error) {
 	any := false
-	err := ForEachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance, Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
+	err := ForEachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance,
+		Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
 		any = true
 		return handler.IgnoreDrop(o.RecordTask(ctx, t))
 	})
@@ -193,7 +197,8 @@ func (o *Observer) recordForeignTask(ctx context.Context, t cluster.ECSTask) err
 		return fmt.Errorf("reading instance %s: %w", t.Instance, err)
 	}
 	if instance == nil {
-		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID, t.Instance, t.Cluster)}
+		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID,
+			t.Instance, t.Cluster)}
 	}
 	return o.narrowRow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
 		return newForeignTask(t, o.Now, stamp), nil
@@ -227,7 +232,8 @@ func newForeignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task
 		},
 		TaskAssignment: cluster.TaskAssignment{Instance: t.Instance, Desired: cluster.TaskRunning},
 		TaskReport: cluster.TaskReport{
-			Foreign: true, Last: t.Last, Version: t.Version, ECSID: t.ID, Health: t.Health, Started: cluster.At(t.Started),
+			Foreign: true, Last: t.Last, Version: t.Version, ECSID: t.ID, Health: t.Health,
+			Started: cluster.At(t.Started),
 		},
 	}
 }
@@ -332,7 +338,8 @@ func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance)
 			_, err := o.State.Write(ctx, state.Write{Put: next})
 			return cluster.Wrap(err, "recording instance %s", next.ID)
 		}
-		return o.State.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: append(alias, state.Write{Put: next})})
+		return o.State.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion,
+			Writes: append(alias, state.Write{Put: next})})
 	}
 	// A new instance narrows nothing. It is written this way because an unknown cluster is detected
 	// here.
@@ -351,7 +358,8 @@ func (o *Observer) aliasWrites(ctx context.Context, next, old *cluster.Instance)
 	if next.EC2InstanceID == "" || known && !next.Gone() {
 		return nil, nil
 	}
-	alias := &state.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID, ID: next.ID}
+	alias := &state.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID,
+		ID: next.ID}
 	if next.Gone() {
 		row, err := o.State.Get(ctx, state.KeyOf(alias))
 		if err != nil {
@@ -398,13 +406,15 @@ func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance
 func (o *Observer) ScheduleRecheck(ctx context.Context, clusterName, id string, generation int) error {
 	wait := min(o.Settings.Recheck<<min(generation, 10), o.Settings.RecheckMax)
 	return o.writeRecheck(ctx, &state.Due{
-		Head: cluster.Head{Cluster: clusterName}, At: o.Now.Add(wait).Truncate(time.Second), Subject: id, Generation: generation,
+		Head: cluster.Head{Cluster: clusterName}, At: o.Now.Add(wait).Truncate(time.Second), Subject: id,
+		Generation: generation,
 	})
 }
 
 // ScheduleRecheckAt makes dispatch ask ECS about an instance at a given time.
 func (o *Observer) ScheduleRecheckAt(ctx context.Context, clusterName, id string, at time.Time) error {
-	return o.writeRecheck(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second), Subject: id})
+	return o.writeRecheck(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second),
+		Subject: id})
 }
 
 func (o *Observer) writeRecheck(ctx context.Context, due *state.Due) error {

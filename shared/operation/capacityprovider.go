@@ -20,7 +20,8 @@ type ScalingChange struct {
 	Warmup                   *time.Duration
 }
 
-// Apply is the managed scaling after the change, held to the limits of the ECS API; errors are InvalidParameterException.
+// Apply is the managed scaling after the change, held to the limits of the ECS API; errors are
+// InvalidParameterException.
 func (c ScalingChange) Apply(s cluster.ManagedScaling) (cluster.ManagedScaling, error) {
 	for _, f := range []struct {
 		name        string
@@ -36,7 +37,8 @@ func (c ScalingChange) Apply(s cluster.ManagedScaling) (cluster.ManagedScaling, 
 			continue
 		}
 		if *f.given < f.least || *f.given > f.most {
-			return s, cluster.Errorf(cluster.CodeInvalidParameter, "%s is %d, but must be between %d and %d.", f.name, *f.given, f.least, f.most)
+			return s, cluster.Errorf(cluster.CodeInvalidParameter, "%s is %d, but must be between %d and %d.", f.name,
+				*f.given, f.least, f.most)
 		}
 		*f.to = *f.given
 	}
@@ -45,12 +47,15 @@ func (c ScalingChange) Apply(s cluster.ManagedScaling) (cluster.ManagedScaling, 
 	}
 	if c.Warmup != nil {
 		if *c.Warmup < 0 || *c.Warmup > 10000*time.Second {
-			return s, cluster.Errorf(cluster.CodeInvalidParameter, "instanceWarmupPeriod is %d, but must be between 0 and 10000.", int(c.Warmup.Seconds()))
+			return s, cluster.Errorf(cluster.CodeInvalidParameter,
+				"instanceWarmupPeriod is %d, but must be between 0 and 10000.", int(c.Warmup.Seconds()))
 		}
 		s.Warmup = *c.Warmup
 	}
 	if s.MinStep > s.MaxStep {
-		return s, cluster.Errorf(cluster.CodeInvalidParameter, "minimumScalingStepSize is %d, but must not be above maximumScalingStepSize, which is %d.", s.MinStep, s.MaxStep)
+		return s, cluster.Errorf(cluster.CodeInvalidParameter,
+			"minimumScalingStepSize is %d, but must not be above maximumScalingStepSize, which is %d.", s.MinStep,
+			s.MaxStep)
 	}
 	return s, nil
 }

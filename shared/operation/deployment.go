@@ -10,14 +10,16 @@ import (
 type ListServiceDeployments struct {
 	Cluster string
 	Service string
-	// Statuses are those wanted, any where empty; From and To bound the creation, both included, where not zero.
+	// Statuses are those wanted, any where empty; From and To bound the creation, both included,
+	// where not zero.
 	Statuses []cluster.ServiceDeploymentStatus
 	From, To time.Time
 	After    string // id
 	Limit    int
 }
 
-// RecordRef names a service deployment or a service revision: its id, or the revision's digits, in a service.
+// RecordRef names a service deployment or a service revision: its id, or the revision's digits, in
+// a service.
 type RecordRef struct{ Cluster, Service, ID string }
 
 // String is the last part of the ARN.

@@ -47,7 +47,8 @@ type UpdateNodeGroupVersion struct {
 	Params string
 }
 
-// ListNodeGroups lists node groups in order of name, or the updates of one node group in order of id.
+// ListNodeGroups lists node groups in order of name, or the updates of one node group in order of
+// id.
 type ListNodeGroups struct {
 	Cluster   string
 	NodeGroup string // of updates

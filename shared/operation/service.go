@@ -21,7 +21,8 @@ type CreateService struct {
 	Token          string // clientToken
 	Params         string // digest of all parameters, see [cluster.Digest]
 	CreatedBy      string // principal
-	// Launched reports that the caller named a launch type: then the cluster's default strategy does not hold.
+	// Launched reports that the caller named a launch type: then the cluster's default strategy
+	// does not hold.
 	Launched bool
 	ServiceParameters
 }
@@ -44,8 +45,8 @@ type UpdateService struct {
 	ServiceParameters
 }
 
-// ServiceParameters are what CreateService and UpdateService both take; nil where the caller said nothing. A list that is
-// given replaces the one before.
+// ServiceParameters are what CreateService and UpdateService both take; nil where the caller said
+// nothing. A list that is given replaces the one before.
 type ServiceParameters struct {
 	Breaker         *cluster.CircuitBreaker
 	Alarms          *cluster.DeploymentAlarms

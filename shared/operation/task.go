@@ -12,7 +12,8 @@ type ProtectedTask struct {
 	Until time.Time
 }
 
-// SubmitTasks runs tasks where placement decides (RunTask), or starts them on the instances named (StartTask).
+// SubmitTasks runs tasks where placement decides (RunTask), or starts them on the instances named
+// (StartTask).
 type SubmitTasks struct {
 	Kind           cluster.RequestKind
 	Cluster        string
@@ -24,16 +25,19 @@ type SubmitTasks struct {
 	Overrides      *cluster.Overrides
 	Rules          cluster.Rules
 	Network        *cluster.Network
-	// Wait is the value of the tag berth:wait: a duration, or "forever"; empty fails what fits nowhere.
+	// Wait is the value of the tag berth:wait: a duration, or "forever"; empty fails what fits
+	// nowhere.
 	Wait   string
 	Tags   map[string]string
 	Token  string
 	Params string
-	// Launched reports that the caller named a launch type: then the cluster's default strategy does not hold.
+	// Launched reports that the caller named a launch type: then the cluster's default strategy
+	// does not hold.
 	Launched bool
 }
 
-// TaskLaunch is what a task was asked for with beside its definition: a capacity provider (S14), or the launch type EXTERNAL.
+// TaskLaunch is what a task was asked for with beside its definition: a capacity provider (S14), or
+// the launch type EXTERNAL.
 type TaskLaunch struct {
 	Provider string
 	External bool

@@ -12,13 +12,14 @@ import (
 // Unlimited is a capacity without limit.
 const Unlimited = math.MaxInt64
 
-// Capacity is what a cluster has of a metric, and what is left (P11–P13). Instances that take no tasks (draining, cordoned,
-// disconnected) add no capacity; the load of their tasks counts, as it will have to go somewhere. An instance without a
-// capacity for the metric makes the cluster's [Unlimited].
+// Capacity is what a cluster has of a metric, and what is left (P11–P13). Instances that take no
+// tasks (draining, cordoned, disconnected) add no capacity; the load of their tasks counts, as it
+// will have to go somewhere. An instance without a capacity for the metric makes the cluster's
+// [Unlimited].
 type Capacity struct {
 	Metric string
-	// Total is the sum of the instances' capacities; Unbuffered that of what they take without the buffer. Overbooking is in
-	// neither.
+	// Total is the sum of the instances' capacities; Unbuffered that of what they take without the
+	// buffer. Overbooking is in neither.
 	Total, Unbuffered int64
 	Load              int64
 	// Remaining and RemainingUnbuffered are Total and Unbuffered less the load, at least 0.
@@ -27,7 +28,8 @@ type Capacity struct {
 	Violated []string
 }
 
-// InstanceCapacity is what one instance has of a metric, whatever its status. Total has overbooking in it.
+// InstanceCapacity is what one instance has of a metric, whatever its status. Total has overbooking
+// in it.
 type InstanceCapacity struct {
 	Metric                         string
 	Capacity, Unbuffered, Total    int64
@@ -79,7 +81,8 @@ func InstanceCapacities(s *snapshot.Snapshot, v *snapshot.InstanceView) []Instan
 func instanceCapacity(s *snapshot.Snapshot, v *snapshot.InstanceView, m int) InstanceCapacity {
 	limit := v.Limit(m)
 	out := InstanceCapacity{
-		Metric: s.MetricNames()[m], Capacity: limit.Total, Unbuffered: limit.Unbuffered, Total: limit.Total, Load: v.Load(m),
+		Metric: s.MetricNames()[m], Capacity: limit.Total, Unbuffered: limit.Unbuffered, Total: limit.Total,
+		Load: v.Load(m),
 	}
 	if _, overbooked := s.Configuration.Overbooking[out.Metric]; overbooked {
 		out.Capacity = limit.Unbuffered
@@ -120,11 +123,11 @@ func (d Demand) of(metric string) *big.Int {
 	return new(big.Int)
 }
 
-// Admit refuses, with InvalidParameterException and the numbers, a service that is created or changed when the cluster's
-// remaining capacity of a metric cannot hold what it wants, less what it had (P11; Service Fabric's
-// InsufficientClusterCapacity). The buffer is held back. That the rest may be scattered over many instances is not looked
-// at, and a service that wants no more than it had is never refused. CPU, memory, GPUs and ports are no metrics: for those
-// tasks wait.
+// Admit refuses, with InvalidParameterException and the numbers, a service that is created or
+// changed when the cluster's remaining capacity of a metric cannot hold what it wants, less what it
+// had (P11; Service Fabric's InsufficientClusterCapacity). The buffer is held back. That the rest
+// may be scattered over many instances is not looked at, and a service that wants no more than it
+// had is never refused. CPU, memory, GPUs and ports are no metrics: for those tasks wait.
 func Admit(s *snapshot.Snapshot, want, had Demand) error {
 	for _, m := range want.Metrics {
 		required := want.of(m.Name)

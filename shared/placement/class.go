@@ -8,7 +8,8 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// class is what the engine keeps for the tasks of one spec: their shape, and where the owner has tasks already.
+// class is what the engine keeps for the tasks of one spec: their shape, and where the owner has
+// tasks already.
 type class struct {
 	*shape
 	classKey
@@ -38,7 +39,8 @@ type classKey struct {
 	given relaxation // the rules that were given up
 }
 
-// classFor is the class for a request, as up to date as the engine. Its index follows when it is asked for.
+// classFor is the class for a request, as up to date as the engine. Its index follows when it is
+// asked for.
 func classFor(e *Engine, r *Request, given relaxation) *class {
 	key := classKey{r.Spec, given}
 	e.uses++
@@ -61,7 +63,8 @@ func classFor(e *Engine, r *Request, given relaxation) *class {
 
 func newClass(e *Engine, key classKey) *class {
 	spec := key.of
-	c := &class{classKey: key, tally: tallyFor(e, spec.Owner, spec.Group, spec.MaxPerInstance() > 0), most: spec.MaxPerInstance()}
+	c := &class{classKey: key, tally: tallyFor(e, spec.Owner, spec.Group, spec.MaxPerInstance() > 0),
+		most: spec.MaxPerInstance()}
 	var rules []*rule
 	for _, x := range spec.Constraints {
 		rules = append(rules, ruleFor(e, x))
@@ -85,7 +88,8 @@ func (c *class) govern(target int) {
 	}
 	c.territory.follow()
 	rule := domain.RuleOf(c.spec.DomainPolicy, target, &c.engine.snap.Configuration)
-	rule.NoConstraints, rule.NoFault, rule.NoUpgrade = c.given.has(relaxPlacement), c.given.has(relaxFault), c.given.has(relaxUpgrade)
+	rule.NoConstraints, rule.NoFault, rule.NoUpgrade = c.given.has(relaxPlacement), c.given.has(relaxFault),
+		c.given.has(relaxUpgrade)
 	if c.domains != nil && c.territoryRev == c.territory.rev && rule == c.rule {
 		return
 	}
@@ -101,7 +105,8 @@ func (c *class) govern(target int) {
 	c.faults, c.upgrades = make([]bool, 1+faults), make([]bool, 1+upgrades)
 }
 
-// reconsider evaluates the constraints that look at an instance's tasks, once this call has changed those.
+// reconsider evaluates the constraints that look at an instance's tasks, once this call has changed
+// those.
 func (c *class) reconsider(i int) {
 	dynamic := c.members.dynamic
 	if c.territory != nil {
@@ -139,8 +144,8 @@ func (r relaxation) has(rule relaxation) bool { return r&rule != 0 }
 // relaxations is how many priorities a soft rule can have.
 const relaxations = 2
 
-// relaxed is what is given up at a time: at first what the configuration ignores, then, for what is still unplaced, the
-// soft rules too, those of the highest number first.
+// relaxed is what is given up at a time: at first what the configuration ignores, then, for what is
+// still unplaced, the soft rules too, those of the highest number first.
 func relaxed(p *cluster.Priorities, step int) relaxation {
 	out := relaxation(0)
 	for bit, priority := range [...]cluster.Priority{p.Placement, p.Capacity, p.FaultDomain, p.UpgradeDomain} {
@@ -151,10 +156,12 @@ func relaxed(p *cluster.Priorities, step int) relaxation {
 	return out
 }
 
-// maxMemory bounds what the engine keeps, in bytes, roughly: the classes used least recently are given up beyond it.
+// maxMemory bounds what the engine keeps, in bytes, roughly: the classes used least recently are
+// given up beyond it.
 const maxMemory = 64 << 20
 
-// LimitMemory bounds what the engine keeps to so many bytes, roughly, and has it look at that whenever it keeps more.
+// LimitMemory bounds what the engine keeps to so many bytes, roughly, and has it look at that
+// whenever it keeps more.
 func (e *Engine) LimitMemory(bytes int) { e.maxMemory, e.evictEvery = bytes, 1 }
 
 // memorySize is roughly how many bytes the engine keeps.
@@ -181,7 +188,8 @@ func memorySize(e *Engine) int {
 	return out
 }
 
-// evictClasses gives up the older half of the classes if there are too many, and what only they used.
+// evictClasses gives up the older half of the classes if there are too many, and what only they
+// used.
 func evictClasses(e *Engine) {
 	if len(e.kept.classes) < e.evictAt {
 		return
@@ -204,8 +212,8 @@ func evictClasses(e *Engine) {
 	e.evictAt = len(e.kept.classes) + e.evictEvery
 }
 
-// evictEvery is how many classes come before the engine's size is looked at again, or evictShare of those there are: to look
-// costs by their number.
+// evictEvery is how many classes come before the engine's size is looked at again, or evictShare of
+// those there are: to look costs by their number.
 const (
 	evictEvery = 16
 	evictShare = 8

@@ -11,8 +11,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// columns are what filters and orders ask of every instance, side by side by the instance's index: who looks at many
-// instances reads a few short arrays instead of as many views.
+// columns are what filters and orders ask of every instance, side by side by the instance's index:
+// who looks at many instances reads a few short arrays instead of as many views.
 type columns struct {
 	views  []*snapshot.InstanceView // nil: a free slot
 	static []uint64                 // the view's StaticRev
@@ -103,7 +103,8 @@ func (c *columns) identify(i int, v *snapshot.InstanceView) {
 // labelGap is how far apart labels are at first: so often can an id be put between two others.
 const labelGap = 1 << 32
 
-// enlist gives the instance a label between those of its neighbours by id: numbers compare faster than ids.
+// enlist gives the instance a label between those of its neighbours by id: numbers compare faster
+// than ids.
 func (c *columns) enlist(i int) {
 	at, _ := slices.BinarySearchFunc(c.byID, c.views[i].ID, c.compareID)
 	c.byID = slices.Insert(c.byID, at, int32(i))
@@ -179,8 +180,8 @@ func (m *metric) measure(i, index int, v *snapshot.InstanceView) {
 	m.load[i], m.unbuffered[i], m.total[i] = v.Load(index), limit.Unbuffered, limit.Total
 }
 
-// devices sums up the GPUs: those entirely free and fit to be given, less as many as tasks hold somewhere unknown; the
-// most that is free of one held in part; all that is free, in thousandths.
+// devices sums up the GPUs: those entirely free and fit to be given, less as many as tasks hold
+// somewhere unknown; the most that is free of one held in part; all that is free, in thousandths.
 func devices(v *snapshot.InstanceView) (entire, share, spare int) {
 	for _, free := range v.GPUs {
 		spare += free
@@ -194,15 +195,17 @@ func devices(v *snapshot.InstanceView) (entire, share, spare int) {
 }
 
 const (
-	// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of general-purpose instances.
+	// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of
+	// general-purpose instances.
 	vcpuPerMiB = cluster.VCPU / 4096
 	// gpuWeight puts any GPU above all CPU and memory: 2^44 is the CPU of 17 million vCPUs.
 	gpuWeight = 1 << 44
 )
 
-// tightness is what is left as one number. Between instances that all else holds equal a task goes where fewer GPUs are
-// free, so that tasks without a GPU keep off the instances that have one to give, and tasks with one fill those in use;
-// then where the least CPU and memory is left, so that larger tasks still find room elsewhere.
+// tightness is what is left as one number. Between instances that all else holds equal a task goes
+// where fewer GPUs are free, so that tasks without a GPU keep off the instances that have one to
+// give, and tasks with one fill those in use; then where the least CPU and memory is left, so that
+// larger tasks still find room elsewhere.
 func tightness(cpu, memory int64, spare int) int64 {
 	return int64(spare)*gpuWeight + cpu + memory*vcpuPerMiB
 }

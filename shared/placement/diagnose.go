@@ -7,9 +7,10 @@ import (
 	"berth/shared/cluster"
 )
 
-// newDiagnosis says why the rest of the tasks found no instance, as things stand after those that did: every instance
-// counts for the first filter that refuses it. Need and Best are of those that the filter removed. It costs by what has
-// changed since a task of its kind was refused last, but for classes under a domain policy.
+// newDiagnosis says why the rest of the tasks found no instance, as things stand after those that
+// did: every instance counts for the first filter that refuses it. Need and Best are of those that
+// the filter removed. It costs by what has changed since a task of its kind was refused last, but
+// for classes under a domain policy.
 func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
 	a := &audit{}
 	if r.Instances == nil {
@@ -57,7 +58,8 @@ type audit struct {
 	last    [maxFilters]int // per filter, the last of its groups after 1
 }
 
-// auditFor is the class's audit: that of its shape, unless where its owner's tasks are decides, too.
+// auditFor is the class's audit: that of its shape, unless where its owner's tasks are decides,
+// too.
 func auditFor(c *class) *audit {
 	if c.audit != nil {
 		return c.audit
@@ -87,8 +89,8 @@ type group struct {
 // maxFilters is more than there are.
 const maxFilters = 32
 
-// updateAudit brings the audit up to date, and gives the instances that the request names, nil if it names none. Domain rules
-// depend on other instances, too: under them all are looked at.
+// updateAudit brings the audit up to date, and gives the instances that the request names, nil if
+// it names none. Domain rules depend on other instances, too: under them all are looked at.
 func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
 	n, o := len(c.engine.views), &c.engine.placed
 	concerned := concernedFilters(c)
@@ -224,8 +226,9 @@ func told(rejected []cluster.Rejection) []cluster.Rejection {
 	return out
 }
 
-// isCloser reports whether less would have to change at instance i than at j for the task to fit: fewer filters refuse it,
-// the first of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
+// isCloser reports whether less would have to change at instance i than at j for the task to fit:
+// fewer filters refuse it, the first of them comes later, it lacks a smaller part of what is
+// needed. The lower id decides between equals.
 func isCloser(c *class, a *audit, i, j int32) bool {
 	f, g := &a.found[i], &a.found[j]
 	switch {

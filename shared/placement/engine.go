@@ -6,9 +6,10 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Engine answers requests on one snapshot. It keeps what it worked out from one request to the next, and brings it up to
-// date from the snapshot's journal: a placement costs by what has changed, not by how many instances there are. Its
-// answers are those of a look at every instance. It is for one goroutine.
+// Engine answers requests on one snapshot. It keeps what it worked out from one request to the
+// next, and brings it up to date from the snapshot's journal: a placement costs by what has
+// changed, not by how many instances there are. Its answers are those of a look at every instance.
+// It is for one goroutine.
 type Engine struct {
 	snap *snapshot.Snapshot
 	seq  uint64 // of the snapshot's journal, as far as the columns go
@@ -56,8 +57,10 @@ func (e *Engine) reset() {
 	e.columns = columns{metrics: make([]metric, len(e.snap.MetricNames()))}
 	e.log = log{ring: make([]int32, logSize), end: e.log.end, latest: make([]uint64, len(e.snap.Dense()))}
 	e.kept = caches{
-		tallies: map[tallyKey]*tally{}, owned: map[string][]*tally{}, layouts: map[string]*layout{}, rules: map[string]*rule{},
-		masks: map[string]*mask{}, classes: map[classKey]*class{}, scorers: e.kept.scorers, indexes: map[string]*sortedIndex{},
+		tallies: map[tallyKey]*tally{}, owned: map[string][]*tally{}, layouts: map[string]*layout{},
+		rules: map[string]*rule{},
+		masks: map[string]*mask{}, classes: map[classKey]*class{}, scorers: e.kept.scorers,
+		indexes:     map[string]*sortedIndex{},
 		territories: map[string]*territory{}, audits: map[string]*audit{},
 	}
 	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
@@ -75,14 +78,16 @@ func (e *Engine) reset() {
 	}
 }
 
-// Looks is how many times an instance was looked at so far, to find the best or to say why none would do. It grows by far
-// less than there are instances where tasks find a place: for benchmarks and tests.
+// Looks is how many times an instance was looked at so far, to find the best or to say why none
+// would do. It grows by far less than there are instances where tasks find a place: for benchmarks
+// and tests.
 func (e *Engine) Looks() uint64 { return e.looks }
 
 // Observer follows the changes of instances that the engine takes in from the snapshot's journal.
 type Observer interface {
-	// InstanceChanged is called when one of the owner's tasks on the instance came, went or changed; without an owner the
-	// instance's row did, or anything on it. freed reports that there may be more room on it than before.
+	// InstanceChanged is called when one of the owner's tasks on the instance came, went or
+	// changed; without an owner the instance's row did, or anything on it. freed reports that there
+	// may be more room on it than before.
 	InstanceChanged(index int, owner string, freed bool)
 	// Reset is called when the engine has missed changes and looks at all instances again.
 	Reset()
@@ -112,8 +117,8 @@ func (e *Engine) sync() {
 	e.recast = e.recast[:0]
 }
 
-// changed takes in one change of an instance: a task of the owner came, went or changed; without an owner its row did,
-// or anything on it.
+// changed takes in one change of an instance: a task of the owner came, went or changed; without an
+// owner its row did, or anything on it.
 func (e *Engine) changed(i int, owner string) {
 	dense := e.snap.Dense()
 	if i >= len(e.views) {
@@ -146,7 +151,8 @@ func (e *Engine) changed(i int, owner string) {
 
 // freesRoom reports whether the change of an instance, not yet measured, makes room there.
 func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
-	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] || int64(len(v.Tasks)) < e.columns.tasks[i] {
+	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] ||
+		int64(len(v.Tasks)) < e.columns.tasks[i] {
 		return true
 	}
 	if entire, share, _ := devices(v); int32(entire) > e.entire[i] || int32(share) > e.share[i] {
@@ -229,7 +235,8 @@ func (e *Engine) now(i int) *snapshot.InstanceView {
 	return e.views[i]
 }
 
-// hold has the instances get no task until [Engine.release]. Whatever keeps an order looks at them again, twice.
+// hold has the instances get no task until [Engine.release]. Whatever keeps an order looks at them
+// again, twice.
 func (e *Engine) hold(instances []string) {
 	for _, id := range instances {
 		if v := e.snap.Instances[id]; v != nil && !slices.Contains(e.held, v.Index) {

@@ -12,22 +12,24 @@ import (
 
 // Explanation says where one more task of a request would go, and why there (P17).
 type Explanation struct {
-	// Diagnosis counts the instances by the first filter that refuses each, with what was needed and the best there is;
-	// Feasible are the others. Unplaced is 1 where there are none.
+	// Diagnosis counts the instances by the first filter that refuses each, with what was needed
+	// and the best there is; Feasible are the others. Unplaced is 1 where there are none.
 	Diagnosis cluster.Diagnosis
-	// Best is the instance that the task would go to, RunnerUp the one it would go to without that; nil if there is none.
+	// Best is the instance that the task would go to, RunnerUp the one it would go to without that;
+	// nil if there is none.
 	Best, RunnerUp *Candidate
-	// GivenUp are the rules that do not count: those that the configuration ignores and, where the task would find no
-	// instance otherwise, soft ones.
+	// GivenUp are the rules that do not count: those that the configuration ignores and, where the
+	// task would find no instance otherwise, soft ones.
 	GivenUp []Rule
 }
 
-// Candidate is an instance that could take the task, with all that counts in its favour or against it.
+// Candidate is an instance that could take the task, with all that counts in its favour or against
+// it.
 type Candidate struct {
 	Instance string
-	// Key is compared component by component, the first difference decides: whether the buffer or overbooking is needed
-	// (P14), then what the strategies count (S3), or S2's counts where there are none, then how well the task fits, then
-	// chance or the id.
+	// Key is compared component by component, the first difference decides: whether the buffer or
+	// overbooking is needed (P14), then what the strategies count (S3), or S2's counts where there
+	// are none, then how well the task fits, then chance or the id.
 	Key   []Component
 	order []int64
 }
@@ -41,8 +43,8 @@ type Component struct {
 	plain bool    // no numbers belong to the words
 }
 
-// Explain says where one task of the request would go and why there, whatever its count. Its Best is the instance that
-// [Engine.Place] would choose.
+// Explain says where one task of the request would go and why there, whatever its count. Its Best
+// is the instance that [Engine.Place] would choose.
 func (e *Engine) Explain(r Request) Explanation {
 	r.Count = 1
 	c := explainingClass(e, &r)
@@ -58,9 +60,9 @@ func (e *Engine) Explain(r Request) Explanation {
 	return out
 }
 
-// WhyNot is every filter that refuses the instance a task of the request, in the order in which they are tried, each with
-// its numbers; none where the task could go there. Soft rules count as they do in [Engine.Explain]. An instance that is
-// unknown or gone counts as not active.
+// WhyNot is every filter that refuses the instance a task of the request, in the order in which
+// they are tried, each with its numbers; none where the task could go there. Soft rules count as
+// they do in [Engine.Explain]. An instance that is unknown or gone counts as not active.
 func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 	v := e.snap.Instances[instance]
 	if v == nil || !eligibility.InCluster(v) {
@@ -92,8 +94,8 @@ func (e *Engine) Weigh(r Request, instance string) *Candidate {
 	return j.candidate(v.Index)
 }
 
-// Without calls f while the task is not there: what it holds is free, nothing counts it. Then everything is as before, but
-// for the order in which the snapshot lists tasks that have none.
+// Without calls f while the task is not there: what it holds is free, nothing counts it. Then
+// everything is as before, but for the order in which the snapshot lists tasks that have none.
 func (e *Engine) Without(t *cluster.Task, f func()) {
 	meta := e.snap.Meta // the placement version must not take this for a change
 	e.snap.See(state.Record{Op: state.Remove, Key: state.KeyOf(t), Old: t})
@@ -104,8 +106,9 @@ func (e *Engine) Without(t *cluster.Task, f func()) {
 	f()
 }
 
-// explainingClass is the class by whose rules the request's next task is placed: soft rules are given up only where no instance
-// passes otherwise, as when placing. The caller releases what the request has held.
+// explainingClass is the class by whose rules the request's next task is placed: soft rules are
+// given up only where no instance passes otherwise, as when placing. The caller releases what the
+// request has held.
 func explainingClass(e *Engine, r *Request) *class {
 	e.sync()
 	e.hold(r.Refused)
@@ -143,7 +146,8 @@ type judge struct {
 
 // could reports whether the instance is one that the task could go to.
 func (j *judge) could(v *snapshot.InstanceView) bool {
-	return v != nil && j.class.shape.engine.listed[v.Index] && (j.request.Instances == nil || slices.Contains(j.request.Instances, v.ID)) &&
+	return v != nil && j.class.shape.engine.listed[v.Index] &&
+		(j.request.Instances == nil || slices.Contains(j.request.Instances, v.ID)) &&
 		firstRefusal(j.class, v.Index) == nil
 }
 
@@ -189,7 +193,8 @@ func (j *judge) key(to []int64, i int) []int64 {
 		to = append(to, j.number(&j.class.shape.order.steps[at], i))
 	}
 	if j.class.shape.order.random {
-		to = append(to, int64(chance(j.request.Seed, 0, j.class.shape.engine.hash[i])^1<<63)) // ordered as the unsigned number is
+		// ordered as the unsigned number is
+		to = append(to, int64(chance(j.request.Seed, 0, j.class.shape.engine.hash[i])^1<<63))
 	}
 	return to
 }
@@ -221,15 +226,17 @@ func (j *judge) candidate(i int) *Candidate {
 			out.Key = append(out.Key, j.component(&j.class.shape.order.steps[at], i))
 		}
 		if j.class.shape.order.random {
-			out.Key = append(out.Key, Component{Name: "chance", words: "was drawn by chance, as the strategy random has it", plain: true})
+			out.Key = append(out.Key, Component{Name: "chance",
+				words: "was drawn by chance, as the strategy random has it", plain: true})
 		}
 	}
-	out.Key = append(out.Key, Component{Name: "id", Text: out.Instance, words: "comes first by its id, all else being equal", plain: true})
+	out.Key = append(out.Key, Component{Name: "id", Text: out.Instance,
+		words: "comes first by its id, all else being equal", plain: true})
 	return out
 }
 
-// Decides is the position in Key of the first component that differs from the other candidate's; that of the id where
-// none does.
+// Decides is the position in Key of the first component that differs from the other candidate's;
+// that of the id where none does.
 func (c *Candidate) Decides(other *Candidate) int {
 	for at := range min(len(c.order), len(other.order)) {
 		if c.order[at] != other.order[at] {

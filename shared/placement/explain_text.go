@@ -19,7 +19,8 @@ func bufferComponent(f fitness) Component {
 }
 
 func wishComponent(at int) Component {
-	return Component{Name: "order of wish", Value: float64(at), Text: strconv.Itoa(at + 1), words: "comes first in the order that was asked for"}
+	return Component{Name: "order of wish", Value: float64(at), Text: strconv.Itoa(at + 1),
+		words: "comes first in the order that was asked for"}
 }
 
 // component is what a step compares of the instance.
@@ -28,7 +29,8 @@ func (j *judge) component(s *step, i int) Component {
 	c := Component{Name: s.name, Value: float64(n), Text: strconv.FormatInt(n, 10)}
 	switch {
 	case s.kind == byGroup:
-		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", j.whose(), groupName(j.class.shape.order.attributes[s.level]))
+		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", j.whose(),
+			groupName(j.class.shape.order.attributes[s.level]))
 	case s.kind == byCount:
 		c.words = "has the fewest tasks " + j.whose()
 	case s.kind == byScore:
@@ -70,7 +72,8 @@ func groupName(attribute string) string {
 
 // free is what the instance has left before the task comes.
 func (j *judge) free(i int) string {
-	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.class.shape.engine.cpu[i])), j.class.shape.engine.memory[i])
+	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.class.shape.engine.cpu[i])),
+		j.class.shape.engine.memory[i])
 	if v := j.class.shape.engine.views[i]; len(v.GPUs) > 0 {
 		_, _, spare := devices(v)
 		text = fmt.Sprintf("%s GPUs, %s", plain(float64(spare)/cluster.WholeGPU), text)
@@ -81,8 +84,9 @@ func (j *judge) free(i int) string {
 // plain writes a number in full, to three digits after the point.
 func plain(x float64) string { return strconv.FormatFloat(math.Round(x*1000)/1000, 'f', -1, 64) }
 
-// Over says why the task would rather go to c than to the other candidate, which is called what the caller calls it:
-// "i-3 has the fewest tasks of the service in its zone (1, runner-up i-7: 2)". c must be ahead.
+// Over says why the task would rather go to c than to the other candidate, which is called what the
+// caller calls it: "i-3 has the fewest tasks of the service in its zone (1, runner-up i-7: 2)". c
+// must be ahead.
 func (c *Candidate) Over(other *Candidate, called string) string {
 	at := c.Decides(other)
 	is, was := c.Key[at], other.Key[at]
@@ -93,8 +97,9 @@ func (c *Candidate) Over(other *Candidate, called string) string {
 	return fmt.Sprintf("%s %s (%s, %s: %s)", c.Instance, is.words, is.Text, name, was.Text)
 }
 
-// String is one line: "12 instances: 5 insufficient memory (needs 1024 MiB, best free 812), 3 not active (DRAINING); of 4
-// that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-7: 2)".
+// String is one line: "12 instances: 5 insufficient memory (needs 1024 MiB, best free 812), 3 not
+// active (DRAINING); of 4 that could take it i-3 has the fewest tasks of the service in its zone
+// (1, runner-up i-7: 2)".
 func (e *Explanation) String() string {
 	d := &e.Diagnosis
 	text := fmt.Sprintf("%d instances", d.Evaluated)

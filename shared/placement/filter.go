@@ -7,9 +7,9 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// filter is one reason why an instance cannot take a task of a class. concerns says whether it can refuse the class's
-// tasks at all. passes decides; explain is asked only where it refused: what was needed, the best there is, in the unit
-// of [cluster.Rejection], or a detail.
+// filter is one reason why an instance cannot take a task of a class. concerns says whether it can
+// refuse the class's tasks at all. passes decides; explain is asked only where it refused: what was
+// needed, the best there is, in the unit of [cluster.Rejection], or a detail.
 type filter struct {
 	name     cluster.Filter
 	concerns func(*class) bool
@@ -17,8 +17,9 @@ type filter struct {
 	explain  func(*class, int) cluster.Rejection
 }
 
-// filters are all there are, in the order in which they are tried: the first to refuse is the one that counts. Placing
-// asks for the same in a cheaper order: [shape.fitness], [isPassedBy] and [class.opens].
+// filters are all there are, in the order in which they are tried: the first to refuse is the one
+// that counts. Placing asks for the same in a cheaper order: [shape.fitness], [isPassedBy] and
+// [class.opens].
 var filters = []filter{
 	{cluster.FilterStatus, always, passesStatus, explainStatus},
 	{cluster.FilterAgent, always, passesAgent, explainNothing},
@@ -130,7 +131,8 @@ func explainMemory(c *class, i int) cluster.Rejection {
 
 func concernsGPUs(c *class) bool { return c.spec.Needs.GPUs > 0 }
 
-// explainGPU counts GPUs: a whole device needs one that is entirely free, a share the device with the most free.
+// explainGPU counts GPUs: a whole device needs one that is entirely free, a share the device with
+// the most free.
 func explainGPU(c *class, i int) cluster.Rejection {
 	per := float64(c.spec.Needs.PerGPU()) / cluster.WholeGPU
 	why := cluster.Rejection{Need: float64(c.spec.Needs.GPUs) * per, Best: float64(c.enough(i)) * per}

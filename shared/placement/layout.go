@@ -8,9 +8,9 @@ import (
 	"berth/shared/snapshot"
 )
 
-// layout divides the instances into regions: those of one region have the same values of the attributes that tasks are
-// spread over, and where domain rules hold the same fault and upgrade domain, so that whatever is counted by group is
-// the same for all of them.
+// layout divides the instances into regions: those of one region have the same values of the
+// attributes that tasks are spread over, and where domain rules hold the same fault and upgrade
+// domain, so that whatever is counted by group is the same for all of them.
 type layout struct {
 	key        string
 	attributes []string
@@ -37,7 +37,8 @@ type region struct {
 	groups []int32 // per level
 }
 
-// layoutFor is the layout by the attributes and, where asked, by fault and upgrade domain, made where there is none yet.
+// layoutFor is the layout by the attributes and, where asked, by fault and upgrade domain, made
+// where there is none yet.
 func layoutFor(e *Engine, attributes []string, domains bool) *layout {
 	key := fmt.Sprint(domains, strings.Join(attributes, "\x00"))
 	l := e.kept.layouts[key]
@@ -120,8 +121,8 @@ func (l *layout) join(i int, v *snapshot.InstanceView) int32 {
 	return r
 }
 
-// follow takes in that the instance's row changed. An instance that leaves keeps its region. One that now belongs
-// elsewhere, or to a new region, has the layout made anew.
+// follow takes in that the instance's row changed. An instance that leaves keeps its region. One
+// that now belongs elsewhere, or to a new region, has the layout made anew.
 func (l *layout) follow(i int, c *columns) {
 	l.grow(len(c.views))
 	for _, s := range l.spreads {

@@ -6,8 +6,8 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// IsMisplaced reports whether a task of the spec's owner is on an instance where it should not be, or the tasks are spread as
-// the domain rules do not allow. target is the owner's desired count.
+// IsMisplaced reports whether a task of the spec's owner is on an instance where it should not be,
+// or the tasks are spread as the domain rules do not allow. target is the owner's desired count.
 func (e *Engine) IsMisplaced(spec *Spec, target int) bool {
 	c := classFor(e, &Request{Spec: spec, Target: target}, 0)
 	if c.domains != nil {
@@ -23,7 +23,8 @@ func (e *Engine) IsMisplaced(spec *Spec, target int) bool {
 		if !t.Active() || !t.Holds() || v == nil || !eligibility.InCluster(v) || !v.Available() {
 			continue
 		}
-		if !c.members.mask.passes[v.Index] && !slices.Contains(spec.Avoid, v.ID) || c.most > 0 && c.tally.active[int32(v.Index)] > c.most {
+		if !c.members.mask.passes[v.Index] && !slices.Contains(spec.Avoid, v.ID) || c.most > 0 &&
+			c.tally.active[int32(v.Index)] > c.most {
 			return true
 		}
 	}

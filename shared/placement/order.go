@@ -7,7 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// order is how instances are compared, after the buffer: step by step, the first difference decides (S2, S3).
+// order is how instances are compared, after the buffer: step by step, the first difference decides
+// (S2, S3).
 type order struct {
 	key        string
 	attributes []string // that are spread over, the outer ones first
@@ -38,8 +39,8 @@ const (
 	byScore                  // what the scorer says
 )
 
-// newOrder puts the spec's strategies in terms of steps. Each spread counts within the groups of those before it; within
-// one instance there is nothing left to spread over.
+// newOrder puts the spec's strategies in terms of steps. Each spread counts within the groups of
+// those before it; within one instance there is nothing left to spread over.
 func newOrder(e *Engine, spec *Spec) order {
 	o := order{foremost: true, groupsFirst: true}
 	for _, s := range chain(spec) {
@@ -89,8 +90,8 @@ func (o *order) add(s step) {
 
 const attributePrefix = "attribute:"
 
-// spreadByDefault is S2: the zone with the fewest tasks, in it the instance with the fewest. It holds for who names
-// neither a strategy nor a scoring nor a domain policy.
+// spreadByDefault is S2: the zone with the fewest tasks, in it the instance with the fewest. It
+// holds for who names neither a strategy nor a scoring nor a domain policy.
 var spreadByDefault = []cluster.PlacementStrategy{
 	{Type: cluster.StrategySpread, Field: attributePrefix + cluster.AttributeZone},
 	{Type: cluster.StrategySpread, Field: "instanceId"},
@@ -112,7 +113,8 @@ type spot struct {
 // nowhere is no instance.
 var nowhere = spot{at: -1, region: -1}
 
-// compare is negative where a task had better go to a than to b; zero only where chance is to decide.
+// compare is negative where a task had better go to a than to b; zero only where chance is to
+// decide.
 func (c *class) compare(a, b spot) int {
 	if a.fitness != b.fitness {
 		return cmp.Compare(a.fitness, b.fitness)

@@ -8,8 +8,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// overlay is what one call has placed so far, as if it were rows already: views of the instances as they are then. When
-// the call ends it is taken back.
+// overlay is what one call has placed so far, as if it were rows already: views of the instances as
+// they are then. When the call ends it is taken back.
 type overlay struct {
 	views   []*snapshot.InstanceView // by index, nil where nothing was placed
 	counts  []int32
@@ -28,7 +28,8 @@ func (o *overlay) grow(n int) {
 // count is how many tasks this call placed on the instance.
 func (o *overlay) count(i int) int { return int(o.counts[i]) }
 
-// group is the group of the tasks that this call placed on the instance, empty where there are none.
+// group is the group of the tasks that this call placed on the instance, empty where there are
+// none.
 func (o *overlay) group(i int) string {
 	if o.counts[i] > 0 {
 		return o.groups
@@ -90,7 +91,8 @@ func (c *class) remove(i int, t *cluster.Task) {
 	c.move(v, i, t.Needs, -1)
 }
 
-// move has everything know that the instance has one task more (1) or less (-1), which counts for its owner.
+// move has everything know that the instance has one task more (1) or less (-1), which counts for
+// its owner.
 func (c *class) move(v *snapshot.InstanceView, i int, needs cluster.Resources, sign int) {
 	v.CPU -= int64(sign) * needs.CPU
 	v.Memory -= int64(sign) * needs.Memory
@@ -100,7 +102,8 @@ func (c *class) move(v *snapshot.InstanceView, i int, needs cluster.Resources, s
 	c.recount(i, sign)
 }
 
-// recount has the owner's tasks on the instance, whose view the call has changed or not, count as one more or less.
+// recount has the owner's tasks on the instance, whose view the call has changed or not, count as
+// one more or less.
 func (c *class) recount(i int, sign int) {
 	o := &c.engine.placed
 	v := overlayView(c.shape.engine, i)
@@ -114,7 +117,8 @@ func (c *class) recount(i int, sign int) {
 	}
 }
 
-// show has the index see what this call has placed so far, if it has not. What comes next it is told of.
+// show has the index see what this call has placed so far, if it has not. What comes next it is
+// told of.
 func (o *overlay) show(x *sortedIndex) {
 	if slices.Contains(o.seen, x) {
 		return
@@ -123,8 +127,8 @@ func (o *overlay) show(x *sortedIndex) {
 	o.seen = append(o.seen, x)
 }
 
-// undoPlacements takes back what the call placed for the spec. The indexes that saw it look at those instances again when they
-// are next used.
+// undoPlacements takes back what the call placed for the spec. The indexes that saw it look at
+// those instances again when they are next used.
 func undoPlacements(e *Engine, spec *Spec) {
 	o := &e.placed
 	for _, at := range o.touched {

@@ -4,11 +4,14 @@ import "cmp"
 
 // rank has the class go by an index that is up to date, for so many tasks to come.
 //
-// Owners share an index, and an instance that has tasks of the owner counts as an exception to it. Where these are no
-// exceptions any more, or the order does not put the owner's tasks foremost, the owner has an index of its own.
+// Owners share an index, and an instance that has tasks of the owner counts as an exception to it.
+// Where these are no exceptions any more, or the order does not put the owner's tasks foremost, the
+// owner has an index of its own.
 func (c *class) rank(tasks int) {
-	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.most != 1 && c.tally.crowded(len(c.engine.views)) ||
-		tasks*(len(c.tally.active)+tasks/2) > len(c.engine.views)) // each task passes by the exceptions, those before it included
+	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.most != 1 &&
+		c.tally.crowded(len(c.engine.views)) ||
+		// each task passes by the exceptions, those before it included
+		tasks*(len(c.tally.active)+tasks/2) > len(c.engine.views))
 	if c.index == nil || own != c.own {
 		c.own = own
 		if own {
@@ -25,8 +28,8 @@ func (c *class) rank(tasks int) {
 // alone reports whether the owner's tasks count in how instances of one region compare.
 func (c *class) alone() bool { return c.order.counted || c.most > 0 }
 
-// pick is the best instance for one more task by the class's index, -1 if there is none: the best of the regions' best.
-// The nth task of a request has a chance of its own where chance decides.
+// pick is the best instance for one more task by the class's index, -1 if there is none: the best
+// of the regions' best. The nth task of a request has a chance of its own where chance decides.
 func (c *class) pick(seed uint64, nth int) int32 {
 	exceptions := !c.own && c.alone() && len(c.tally.active)+len(c.tally.held) > 0
 	best, wanting := nowhere, false
@@ -51,8 +54,8 @@ func (c *class) pick(seed uint64, nth int) int32 {
 	return best.at
 }
 
-// openRegions are the regions that may be open to a task: all, or with domain rules those in the open domains of one kind,
-// whichever are fewer.
+// openRegions are the regions that may be open to a task: all, or with domain rules those in the
+// open domains of one kind, whichever are fewer.
 func (c *class) openRegions() [][]int32 {
 	c.lists = c.lists[:0]
 	t := c.territory
@@ -83,7 +86,8 @@ func count(lists [][]int32, open []bool) (n int) {
 	return n
 }
 
-// isRegionBehind reports whether no instance of the region that is no exception can be better than best, which needs no buffer.
+// isRegionBehind reports whether no instance of the region that is no exception can be better than
+// best, which needs no buffer.
 func isRegionBehind(c *class, region int32, best spot) bool {
 	if groups := compareGroups(c, region, best.region); groups != 0 || !c.order.groupsFirst {
 		return groups > 0
@@ -106,8 +110,8 @@ func compareGroups(c *class, r, q int32) int {
 	return 0
 }
 
-// first is the first instance of the region that can take a task of the class and is no exception; where all of these
-// need the buffer, the first of them.
+// first is the first instance of the region that can take a task of the class and is no exception;
+// where all of these need the buffer, the first of them.
 func (c *class) first(region int32, exceptions bool) spot {
 	r, unit := &c.index.runs[region], c.index.unit
 	cpu, memory := c.spec.Needs.CPU, c.spec.Needs.Memory
@@ -139,15 +143,16 @@ func (c *class) first(region int32, exceptions bool) spot {
 	return spare
 }
 
-// isPassedBy reports whether tasks of the owner keep the instance from being what the index takes it for: it has as many
-// as it may, or, where instances with any are exceptions, has some.
+// isPassedBy reports whether tasks of the owner keep the instance from being what the index takes
+// it for: it has as many as it may, or, where instances with any are exceptions, has some.
 func isPassedBy(c *class, i int32, exceptions bool) bool {
 	t := c.tally
-	return exceptions && c.order.counted && t.isActive.has(i) || c.most > 0 && t.isHeld.has(i) && (c.most == 1 || t.held[i] >= c.most)
+	return exceptions && c.order.counted && t.isActive.has(i) || c.most > 0 && t.isHeld.has(i) &&
+		(c.most == 1 || t.held[i] >= c.most)
 }
 
-// bestException is the best of the instances that have tasks of the owner, or best where that is better. It is asked where a
-// region has nothing better, or nothing without the buffer.
+// bestException is the best of the instances that have tasks of the owner, or best where that is
+// better. It is asked where a region has nothing better, or nothing without the buffer.
 func bestException(c *class, best spot) spot {
 	for i := range c.tally.active {
 		next := spot{at: i, region: c.layout.region[i]}
@@ -180,8 +185,8 @@ func (c *class) opens(region int32) bool {
 	return c.faults[at.fault] && c.upgrades[at.upgrade]
 }
 
-// drawEqual is one of the instances that are as good as best, each as likely as any other: the one whose id the seed maps
-// to the least number.
+// drawEqual is one of the instances that are as good as best, each as likely as any other: the one
+// whose id the seed maps to the least number.
 func drawEqual(c *class, best spot, seed uint64, nth int) int32 {
 	least, chosen := uint64(0), int32(-1)
 	for _, regions := range c.lists {
@@ -207,7 +212,8 @@ func drawEqual(c *class, best spot, seed uint64, nth int) int32 {
 	return chosen
 }
 
-// eachEqual calls f for the instance, and for each one after it in its region that only the id tells from it.
+// eachEqual calls f for the instance, and for each one after it in its region that only the id
+// tells from it.
 func (x *sortedIndex) eachEqual(region, first int32, f func(int32)) {
 	begun := false
 	for _, b := range x.runs[region].blocks[x.blocks[first].at:] {
@@ -223,7 +229,8 @@ func (x *sortedIndex) eachEqual(region, first int32, f func(int32)) {
 	}
 }
 
-// chance is a number that seed, position and id decide and that looks like any other (the finalizer of SplitMix64).
+// chance is a number that seed, position and id decide and that looks like any other (the finalizer
+// of SplitMix64).
 func chance(seed uint64, nth int, id uint64) uint64 {
 	h := seed + (uint64(nth)+1)*0x9e3779b97f4a7c15 ^ id
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

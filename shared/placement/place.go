@@ -8,10 +8,11 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Place chooses instances for the tasks of a request, one after the other, each accounting for those before it: of the
-// instances that pass every filter the one that comes first by the strategies (S3), or by S2 where there are none. Soft
-// rules are given up for what would otherwise find no instance. The snapshot stays as it is; the same snapshot and
-// request always give the same answer.
+// Place chooses instances for the tasks of a request, one after the other, each accounting for
+// those before it: of the instances that pass every filter the one that comes first by the
+// strategies (S3), or by S2 where there are none. Soft rules are given up for what would otherwise
+// find no instance. The snapshot stays as it is; the same snapshot and request always give the same
+// answer.
 func (e *Engine) Place(r Request) Result { return e.PlaceInto(nil, r) }
 
 // PlaceInto is Place for callers who place much: it appends the placements to dst.
@@ -100,8 +101,8 @@ type wish struct {
 	fitness  fitness
 }
 
-// named places tasks on the instances that the request names: those first that need no buffer, then those with the fewest
-// by this call, then in the order of wish.
+// named places tasks on the instances that the request names: those first that need no buffer, then
+// those with the fewest by this call, then in the order of wish.
 func (p *pass) named() {
 	q := queue[*wish]{less: wishBefore}
 	seen := make(map[string]bool, len(p.request.Instances))
@@ -157,8 +158,9 @@ func wishBefore(a, b *wish) bool {
 	return a.at < b.at
 }
 
-// Check looks at one instance: the devices that a task of the request would get there, or the first filter that refuses
-// it, soft rules given up where need be. An instance that is unknown or gone counts as not active.
+// Check looks at one instance: the devices that a task of the request would get there, or the first
+// filter that refuses it, soft rules given up where need be. An instance that is unknown or gone
+// counts as not active.
 func (e *Engine) Check(v *snapshot.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
 	if v == nil || !eligibility.InCluster(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
@@ -178,8 +180,9 @@ func (e *Engine) Check(v *snapshot.InstanceView, r Request) (gpus []int, rejecte
 	return nil, rejected
 }
 
-// Matches reports whether the instance has the attributes and meets the constraints, whatever its status and room: a
-// DAEMON's task stays only where it does (S4). Of an instance that is unknown nothing is held against it.
+// Matches reports whether the instance has the attributes and meets the constraints, whatever its
+// status and room: a DAEMON's task stays only where it does (S4). Of an instance that is unknown
+// nothing is held against it.
 func (e *Engine) Matches(v *snapshot.InstanceView, spec *Spec) bool {
 	if v == nil || v.Instance == nil {
 		return true
@@ -189,14 +192,16 @@ func (e *Engine) Matches(v *snapshot.InstanceView, spec *Spec) bool {
 	return passesAttributes(c, v.Index) && passesConstraints(c, v.Index)
 }
 
-// Eligible are the instances that should have a task of a DAEMON service (S4): ACTIVE, schedulable, with the attributes
-// and meeting the constraints, whether there is room or not and whether the agent is connected or not. In order of id.
+// Eligible are the instances that should have a task of a DAEMON service (S4): ACTIVE, schedulable,
+// with the attributes and meeting the constraints, whether there is room or not and whether the
+// agent is connected or not. In order of id.
 func (e *Engine) Eligible(spec *Spec) []string {
 	e.sync()
 	c := classFor(e, &Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
 	var out []string
 	for i := range e.views {
-		if e.listed[i] && passesStatus(c, i) && passesCordon(c, i) && passesAttributes(c, i) && passesConstraints(c, i) {
+		if e.listed[i] && passesStatus(c, i) && passesCordon(c, i) && passesAttributes(c, i) &&
+			passesConstraints(c, i) {
 			out = append(out, e.views[i].ID)
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// detour makes room for the next task by moving others of the same call, and reports whether it found a way.
+// detour makes room for the next task by moving others of the same call, and reports whether it
+// found a way.
 func (p *pass) detour() bool {
 	c := p.class
 	if c.domains == nil {

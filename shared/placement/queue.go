@@ -1,7 +1,7 @@
 package placement
 
-// queue is a binary heap: its top is the item that none is less than. (container/heap calls through an interface for
-// every comparison, which costs more here than the comparison.)
+// queue is a binary heap: its top is the item that none is less than. (container/heap calls through
+// an interface for every comparison, which costs more here than the comparison.)
 type queue[T any] struct {
 	items []T
 	less  func(a, b T) bool

@@ -9,8 +9,9 @@ import (
 	"berth/shared/snapshot"
 )
 
-// rule is a constraint's expression with its value for every instance. One that depends on the row alone is evaluated
-// when that changes; others follow the engine's log when they are used. All classes that have the expression share it.
+// rule is a constraint's expression with its value for every instance. One that depends on the row
+// alone is evaluated when that changes; others follow the engine's log when they are used. All
+// classes that have the expression share it.
 type rule struct {
 	expression *constraint.Expression
 	text       string
@@ -84,8 +85,8 @@ func (s *subject) Groups(yield func(string) bool) {
 	}
 }
 
-// mask is which instances have what the row alone decides: required attributes, no objection, static constraints. All
-// that ask for the same share it.
+// mask is which instances have what the row alone decides: required attributes, no objection,
+// static constraints. All that ask for the same share it.
 type mask struct {
 	key        string
 	attributes []string
@@ -95,13 +96,15 @@ type mask struct {
 }
 
 func (m *mask) follow(e *Engine, i int) {
-	m.passes[i] = e.listed[i] && eligibility.MissingAttribute(e.views[i], m.attributes) == "" && !slices.Contains(m.avoid, e.views[i].ID)
+	m.passes[i] = e.listed[i] && eligibility.MissingAttribute(e.views[i], m.attributes) == "" &&
+		!slices.Contains(m.avoid, e.views[i].ID)
 	for _, r := range m.rules {
 		m.passes[i] = m.passes[i] && r.matches[i]
 	}
 }
 
-// members is which instances tasks may run on by attributes, objections and constraints, whatever room there is.
+// members is which instances tasks may run on by attributes, objections and constraints, whatever
+// room there is.
 type members struct {
 	key     string
 	mask    *mask

@@ -6,13 +6,15 @@ import (
 	"berth/shared/snapshot"
 )
 
-// The scorings that a spec may name: the order among instances that its strategies hold equal. The tag berth:strategy sets
-// them. A spec that names a scoring and no strategy is placed in that order alone, without the spread of S2.
+// The scorings that a spec may name: the order among instances that its strategies hold equal. The
+// tag berth:strategy sets them. A spec that names a scoring and no strategy is placed in that order
+// alone, without the spread of S2.
 const (
-	// LeastFragmentation keeps the GPUs of a cluster usable: a task goes where it wastes the least of what is free for
-	// the tasks that run and wait. On instances without GPUs it is best fit.
+	// LeastFragmentation keeps the GPUs of a cluster usable: a task goes where it wastes the least
+	// of what is free for the tasks that run and wait. On instances without GPUs it is best fit.
 	LeastFragmentation = "least-fragmentation"
-	// BestFit prefers the instance with the least left: GPUs first, then CPU and memory. It is the default.
+	// BestFit prefers the instance with the least left: GPUs first, then CPU and memory. It is the
+	// default.
 	BestFit = "best-fit"
 )
 
@@ -21,14 +23,16 @@ func Scorings() []string { return []string{LeastFragmentation, BestFit} }
 
 // scorer orders the instances that all else holds equal.
 type scorer interface {
-	// Epoch returns another number whenever the scores of unchanged instances may have changed. It must be called before
-	// the scores of a placement are: it is then that a scorer learns.
+	// Epoch returns another number whenever the scores of unchanged instances may have changed. It
+	// must be called before the scores of a placement are: it is then that a scorer learns.
 	Epoch() uint64
-	// Score returns the cost of placing a task with these needs on the instance, where it must fit. The lowest is the best.
+	// Score returns the cost of placing a task with these needs on the instance, where it must fit.
+	// The lowest is the best.
 	Score(v *snapshot.InstanceView, needs *cluster.Resources) float64
 }
 
-// scorerFor returns the scoring of that name, nil for best fit. All classes share it, and with it what it learned.
+// scorerFor returns the scoring of that name, nil for best fit. All classes share it, and with it
+// what it learned.
 func scorerFor(e *Engine, name string) scorer {
 	if name != LeastFragmentation {
 		return nil

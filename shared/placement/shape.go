@@ -51,7 +51,8 @@ func newShape(e *Engine, spec *Spec, rules []*rule, given relaxation) *shape {
 	return s
 }
 
-// fitness is whether an instance can take a task: not at all, without the buffer, or with it alone (P14).
+// fitness is whether an instance can take a task: not at all, without the buffer, or with it alone
+// (P14).
 type fitness = uint8
 
 const (
@@ -81,7 +82,8 @@ func (s *shape) hasENIs(i int) bool { return s.engine.enis[i] >= int(s.spec.Need
 
 func (s *shape) hasPorts(i int) bool { return s.taken(i) < 0 }
 
-// taken is the first port of the spec that is in use, be it by a task that this call placed; -1 if all are free.
+// taken is the first port of the spec that is in use, be it by a task that this call placed; -1 if
+// all are free.
 func (s *shape) taken(i int) int {
 	for n, p := range s.spec.Ports {
 		if s.engine.placed.count(i) > 0 || s.engine.ports[i]&portBit(p) != 0 && s.engine.views[i].Uses(p) {
@@ -126,8 +128,9 @@ func (s *shape) room(i int) fitness {
 	return out
 }
 
-// assignDevices chooses the devices that a task gets on the instance, in order: those with the least free that is enough, the
-// lower position first. A whole device is always one that nobody else holds a part of.
+// assignDevices chooses the devices that a task gets on the instance, in order: those with the
+// least free that is enough, the lower position first. A whole device is always one that nobody
+// else holds a part of.
 func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	if needs.GPUs == 0 {
 		return nil

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// sortedIndex is the open instances of each region in the order in which tasks are placed: the first instance that has
-// what a task asks for is the best one. It is a sorted run in blocks, and each block knows the most CPU and memory that
-// any of its instances has free, so that a search skips the blocks where nothing fits.
+// sortedIndex is the open instances of each region in the order in which tasks are placed: the
+// first instance that has what a task asks for is the best one. It is a sorted run in blocks, and
+// each block knows the most CPU and memory that any of its instances has free, so that a search
+// skips the blocks where nothing fits.
 //
-// Most orders compare instances by columns that are the same for all tasks. Every owner and shape shares one index then,
-// and a changed instance costs one move in it however many they are. An order that counts the owner's own tasks, or goes
-// by a score of the task's shape, has an index of its own.
+// Most orders compare instances by columns that are the same for all tasks. Every owner and shape
+// shares one index then, and a changed instance costs one move in it however many they are. An
+// order that counts the owner's own tasks, or goes by a score of the task's shape, has an index of
+// its own.
 type sortedIndex struct {
 	engine  *Engine
 	columns []*[]int64 // that are compared, in this order; then the ids
@@ -25,14 +27,15 @@ type sortedIndex struct {
 	blocks  []*block // by instance, nil for one that is not in the index
 	unit    int64    // CPU for each MiB, see [free.both]
 	unused  []*block
-	// scored is the shape whose scores are compared, nil for none. Only instances that fit the shape are in the index then.
+	// scored is the shape whose scores are compared, nil for none. Only instances that fit the
+	// shape are in the index then.
 	scored *shape
 	scores []int64
 	epoch  uint64 // of the scorer
 }
 
-// run is the instances of a region, in blocks. The most that each block offers stands side by side, to be looked through
-// quickly.
+// run is the instances of a region, in blocks. The most that each block offers stands side by side,
+// to be looked through quickly.
 type run struct {
 	blocks []*block
 	most   []offer // per block
@@ -48,22 +51,23 @@ type block struct {
 // free is how much CPU and memory an instance has free.
 type free struct{ cpu, memory int64 }
 
-// offer is the most CPU and the most memory that an instance of a block has free, and the most of both together: of the
-// one that it has less of, in proportion.
+// offer is the most CPU and the most memory that an instance of a block has free, and the most of
+// both together: of the one that it has less of, in proportion.
 type offer struct {
 	free
 	both  int64
 	stale bool // to be worked out anew
 }
 
-// both is how much there is of the scarcer of the two, in MiB: so much CPU goes with a MiB in the cluster. What does not
-// suffice by it does not suffice.
+// both is how much there is of the scarcer of the two, in MiB: so much CPU goes with a MiB in the
+// cluster. What does not suffice by it does not suffice.
 func (f free) both(unit int64) int64 { return min(f.cpu/unit, f.memory) }
 
 // maxBlock is how many instances a block may have.
 const maxBlock = 24
 
-// sharedIndex returns the index that all classes use which compare instances by the same columns, or by the same scores.
+// sharedIndex returns the index that all classes use which compare instances by the same columns,
+// or by the same scores.
 func sharedIndex(e *Engine, s *shape, l *layout) *sortedIndex {
 	key := l.key
 	for at := range s.order.steps {
@@ -82,7 +86,8 @@ func sharedIndex(e *Engine, s *shape, l *layout) *sortedIndex {
 	return x
 }
 
-// newIndex returns an index that has yet to be built. With an owner, the owner's tasks on each instance are compared too.
+// newIndex returns an index that has yet to be built. With an owner, the owner's tasks on each
+// instance are compared too.
 func newIndex(e *Engine, s *shape, l *layout, owner *tally) *sortedIndex {
 	x := &sortedIndex{engine: e, layout: l}
 	for at := range s.order.steps {
@@ -98,10 +103,12 @@ func newIndex(e *Engine, s *shape, l *layout, owner *tally) *sortedIndex {
 	return x
 }
 
-// follow brings the index up to date with the engine. What has changed is taken out first: the others are in order.
+// follow brings the index up to date with the engine. What has changed is taken out first: the
+// others are in order.
 func (x *sortedIndex) follow() {
 	n := len(x.engine.views)
-	if !x.built || x.rev != x.layout.rev || !x.engine.log.since(x.at, n) || x.scored != nil && x.epoch != x.scored.order.scorer.Epoch() {
+	if !x.built || x.rev != x.layout.rev || !x.engine.log.since(x.at, n) || x.scored != nil &&
+		x.epoch != x.scored.order.scorer.Epoch() {
 		x.build()
 		return
 	}
@@ -161,7 +168,8 @@ func (x *sortedIndex) build() {
 	x.built, x.rev, x.at, x.dirty = true, x.layout.rev, x.engine.log.end, x.dirty[:0]
 }
 
-// admits reports whether the instance belongs into the index. Where scores count it also works out the instance's.
+// admits reports whether the instance belongs into the index. Where scores count it also works out
+// the instance's.
 func (x *sortedIndex) admits(i int) bool {
 	if !x.engine.open[i] || x.layout.region[i] < 0 {
 		return false

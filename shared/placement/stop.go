@@ -8,11 +8,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// ChooseStops chooses Count of the candidates, all of the spec's owner, to stop (S5): those that wait for an instance
-// first, then those not RUNNING yet, then one after the other where the strategies would place one last: from the
-// fullest group of a spread, from the instance where binpack frees most, at random. Where domain rules hold, tasks that
-// they can spare go first, from domains with a surplus. Between equals the youngest goes, then the one with the lower
-// id. Candidates that have ended or are being stopped already are passed over.
+// ChooseStops chooses Count of the candidates, all of the spec's owner, to stop (S5): those that
+// wait for an instance first, then those not RUNNING yet, then one after the other where the
+// strategies would place one last: from the fullest group of a spread, from the instance where
+// binpack frees most, at random. Where domain rules hold, tasks that they can spare go first, from
+// domains with a surplus. Between equals the youngest goes, then the one with the lower id.
+// Candidates that have ended or are being stopped already are passed over.
 func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.Task {
 	e.sync()
 	c := classFor(e, &r, relaxed(&e.snap.Configuration.Priorities, 0))
@@ -44,7 +45,8 @@ func rank(t *cluster.Task) int {
 	return 2
 }
 
-// stops is one call of ChooseStops on its way. What it chose is taken off the instances for the rest of the call.
+// stops is one call of ChooseStops on its way. What it chose is taken off the instances for the
+// rest of the call.
 type stops struct {
 	class   *class
 	request *Request
@@ -61,8 +63,8 @@ type host struct {
 	tasks    []*cluster.Task
 }
 
-// choose chooses n of the tasks. In a region what is counted by group is the same for all, and so is what the domain rules
-// can spare: only the best host of each is compared with the others.
+// choose chooses n of the tasks. In a region what is counted by group is the same for all, and so
+// is what the domain rules can spare: only the best host of each is compared with the others.
 func (s *stops) choose(tasks []*cluster.Task, n int) {
 	regions := s.divide(tasks)
 	for range n {
@@ -143,7 +145,8 @@ func (s *stops) worth(h *host) int {
 	if s.class.domains == nil || h.region < 0 {
 		return 0
 	}
-	if s.class.tally.active[h.instance] == 0 { // all there are replaced already: to the rules that is as if they had stopped
+	// all there are replaced already: to the rules that is as if they had stopped
+	if s.class.tally.active[h.instance] == 0 {
 		fault, upgrade := s.class.domains.Excess()
 		return 2*(fault+upgrade) + 1
 	}
@@ -196,8 +199,8 @@ func (s *stops) compareNeeds(a, b *cluster.Task) int {
 	return 0
 }
 
-// compareTasks orders tasks that nothing about their instances tells apart: by chance where that decides, else the younger
-// first.
+// compareTasks orders tasks that nothing about their instances tells apart: by chance where that
+// decides, else the younger first.
 func (s *stops) compareTasks(a, b *cluster.Task) int {
 	if s.class.order.random {
 		if x, y := chance(s.request.Seed, 0, digest(a.ID)), chance(s.request.Seed, 0, digest(b.ID)); x != y {
@@ -207,8 +210,8 @@ func (s *stops) compareTasks(a, b *cluster.Task) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// take chooses the host's next task. Where it and another are one, as it replaces that or is replaced, one of the two still
-// counts.
+// take chooses the host's next task. Where it and another are one, as it replaces that or is
+// replaced, one of the two still counts.
 func (s *stops) take(h *host) {
 	t := h.tasks[0]
 	h.tasks = h.tasks[1:]
@@ -224,14 +227,16 @@ func (s *stops) take(h *host) {
 	}
 	s.replacing[t.Replaces]--
 	old := s.class.engine.snap.Task(t.Owner, t.Replaces)
-	if s.replacing[t.Replaces] > 0 || old == nil || !old.Active() || !old.Holds() || slices.Contains(s.chosen, old) || !s.class.tally.is(old) {
+	if s.replacing[t.Replaces] > 0 || old == nil || !old.Active() || !old.Holds() || slices.Contains(s.chosen, old) ||
+		!s.class.tally.is(old) {
 		return
 	}
 	s.class.recount(s.class.engine.snap.Instances[old.Instance].Index, 1)
 	s.stirred = true
 }
 
-// countReplacements counts, by the id of the task that they are for, the replacements of the owner's tasks that have come.
+// countReplacements counts, by the id of the task that they are for, the replacements of the
+// owner's tasks that have come.
 func countReplacements(e *Engine, owner string) map[string]int {
 	out := map[string]int{}
 	for _, t := range e.snap.Owned(owner) {

@@ -15,15 +15,18 @@ type tally struct {
 	total  int64           // of those
 	// held are all that hold something of the instance; counted only where it matters.
 	held map[int32]int32
-	// isActive and isHeld have a bit for each instance with any of these: the maps take longer to ask.
+	// isActive and isHeld have a bit for each instance with any of these: the maps take longer to
+	// ask.
 	isActive, isHeld bits
-	// dense are the active ones once more, by index, for an index of the owner's own; nil where there is none.
+	// dense are the active ones once more, by index, for an index of the owner's own; nil where
+	// there is none.
 	dense   []int64
 	spreads []*spread
 	domains []*domain.Domains // that count them too
 }
 
-// tallyFor is the count for the owner and group, made where there is none yet; exclusive if it must know what is held.
+// tallyFor is the count for the owner and group, made where there is none yet; exclusive if it must
+// know what is held.
 func tallyFor(e *Engine, owner, group string, exclusive bool) *tally {
 	key := tallyKey{owner, group}
 	t := e.kept.tallies[key]
@@ -132,7 +135,8 @@ func (t *tally) grow(n int) {
 	}
 }
 
-// crowded reports whether the owner has tasks on so many of the instances that they are no exception.
+// crowded reports whether the owner has tasks on so many of the instances that they are no
+// exception.
 func (t *tally) crowded(instances int) bool {
 	if t.dense != nil {
 		return 8*len(t.active) > instances

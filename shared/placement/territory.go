@@ -2,8 +2,8 @@ package placement
 
 import "berth/shared/placement/domain"
 
-// territory is the domains of the instances that meet a mask and constraints, given up or not, without tasks: all classes that
-// ask for the same share it. Its layout has the regions by domain.
+// territory is the domains of the instances that meet a mask and constraints, given up or not,
+// without tasks: all classes that ask for the same share it. Its layout has the regions by domain.
 type territory struct {
 	engine    *Engine
 	members   *members
@@ -32,12 +32,14 @@ func territoryFor(e *Engine, m *members, l *layout) *territory {
 	return t
 }
 
-// follow brings the territory up to date: it is made anew where an instance's standing is another now.
+// follow brings the territory up to date: it is made anew where an instance's standing is another
+// now.
 func (t *territory) follow() {
 	n := len(t.engine.views)
 	if !t.stale && t.layoutRev == t.layout.rev && len(t.standings) == n && t.engine.log.since(t.at, n) {
 		for ; t.at < t.engine.log.end; t.at++ {
-			if i, last := t.engine.log.get(t.at); last && len(t.members.dynamic) > 0 && t.standing(int(i)) != t.standings[i] {
+			if i, last := t.engine.log.get(t.at); last && len(t.members.dynamic) > 0 &&
+				t.standing(int(i)) != t.standings[i] {
 				t.stale = true
 			}
 		}

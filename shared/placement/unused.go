@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Unused is an instance that takes tasks and that no service can have one on, by the rules, however many run (P2).
+// Unused is an instance that takes tasks and that no service can have one on, by the rules, however
+// many run (P2).
 type Unused struct {
 	Instance string
 	Why      string
@@ -19,9 +20,9 @@ type ServiceSpec struct {
 	Target int // desired count: domain rules depend on it (P4, P5)
 }
 
-// Unused are the instances that none of the services can use, in order of id: no constraint holds there, or domain rules
-// always leave them out, such as the sixth node of Service Fabric's example. It says nothing of room. Where there is no
-// service, none is unused.
+// Unused are the instances that none of the services can use, in order of id: no constraint holds
+// there, or domain rules always leave them out, such as the sixth node of Service Fabric's example.
+// It says nothing of room. Where there is no service, none is unused.
 func (e *Engine) Unused(services []ServiceSpec) []Unused {
 	e.sync()
 	if len(services) == 0 {

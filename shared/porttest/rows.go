@@ -14,7 +14,8 @@ import (
 
 // words are texts that an encoding could trip over.
 var words = []string{
-	"", "x", "web:1", "0", "-1", "true", "null", " a b ", "Näme \"q\"\\\n\t", "<välue>&\u2028", "日本語", "\x7f~", "#", "a#b/c", "$x :y",
+	"", "x", "web:1", "0", "-1", "true", "null", " a b ", "Näme \"q\"\\\n\t", "<välue>&\u2028", "日本語", "\x7f~", "#",
+	"a#b/c", "$x :y",
 }
 
 // keyWords are those that may be part of a key.
@@ -33,8 +34,8 @@ func kinds() map[string]state.Row {
 	return out
 }
 
-// drawRow fills all fields of a new row like kind, as the row comes back from a store. Its key is one that no other
-// row of the cluster has: n is part of it.
+// drawRow fills all fields of a new row like kind, as the row comes back from a store. Its key is
+// one that no other row of the cluster has: n is part of it.
 func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	row := reflect.New(reflect.TypeOf(kind).Elem())
 	fill(t, row.Elem(), row.Elem().Type().Name())

@@ -1,5 +1,6 @@
-// Package porttest is what every adapter of a port must do, whatever it is made of: one suite, run over each of them.
-// It knows nothing of their insides, and a table that many tests share is good enough for it.
+// Package porttest is what every adapter of a port must do, whatever it is made of: one suite, run
+// over each of them. It knows nothing of their insides, and a table that many tests share is good
+// enough for it.
 package porttest
 
 import (
@@ -17,8 +18,8 @@ import (
 	"berth/shared/state"
 )
 
-// State tests an adapter of [handler.State]. open gives the state for one test; it may be the same for all, as every
-// test has clusters of its own.
+// State tests an adapter of [handler.State]. open gives the state for one test; it may be the same
+// for all, as every test has clusters of its own.
 func State(t *testing.T, open func(t *testing.T) state.Store) {
 	for _, part := range []struct {
 		name string
@@ -78,8 +79,9 @@ func task(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
 
 func instance(name, id string, rev int64) *cluster.Instance {
 	return &cluster.Instance{
-		Head: head(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(t0),
-		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024}, Attributes: map[string]string{"a": "b"},
+		Head: head(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true,
+		RegisteredAt: cluster.At(t0),
+		Registered:   cluster.Capacity{CPU: cluster.VCPU, Memory: 1024}, Attributes: map[string]string{"a": "b"},
 	}
 }
 

@@ -48,10 +48,12 @@ func versionMoved(t rapid.TB, err error, name string, holds state.Row) {
 	}
 }
 
-// everyKind is a write of each kind, each on a row of its own, and the rows after them. The rows stand in the state.
+// everyKind is a write of each kind, each on a row of its own, and the rows after them. The rows
+// stand in the state.
 func everyKind(t *testing.T, s state.Store, name string) (writes []state.Write, after map[state.Key]state.Row) {
 	t.Helper()
-	put(t, s, task(name, "replace"), task(name, "any"), task(name, "delete"), task(name, "stop"), task(name, "claim"), task(name, "observe"))
+	put(t, s, task(name, "replace"), task(name, "any"), task(name, "delete"), task(name, "stop"), task(name, "claim"),
+		task(name, "observe"))
 	key := func(id string) state.Key { return state.TaskKey(name, owner, id) }
 	gone := key("delete")
 	writes = []state.Write{
@@ -61,7 +63,8 @@ func everyKind(t *testing.T, s state.Store, name string) (writes []state.Write, 
 		{Delete: &gone},
 		{Stop: &state.Stop{Task: key("stop"), Code: "C", Reason: "R"}},
 		{Claim: &state.Claim{Task: key("claim"), Attempt: 1, At: t0}},
-		{Observe: &state.Observation{Task: key("observe"), Version: 2, ECSID: "e", Last: cluster.TaskRunning, Started: t0}},
+		{Observe: &state.Observation{Task: key("observe"), Version: 2, ECSID: "e", Last: cluster.TaskRunning,
+			Started: t0}},
 	}
 	after = map[state.Key]state.Row{
 		key("create"): task(name, "create"), gone: nil,
@@ -104,7 +107,8 @@ func testCommit(t *testing.T, s state.Store) {
 		one, other := unique(), unique()
 		entry := &state.Entry{Head: head(state.Directory, 1), Name: one}
 		put(t, s, meta(one, 0))
-		commit(t, s, one, 0, state.Write{Put: task(one, "a")}, state.Write{Put: task(other, "a")}, state.Write{Put: entry})
+		commit(t, s, one, 0, state.Write{Put: task(one, "a")}, state.Write{Put: task(other, "a")},
+			state.Write{Put: entry})
 		for _, row := range []state.Row{task(one, "a"), task(other, "a"), entry} {
 			same(t, "row", row, get(t, s, state.KeyOf(row)))
 		}
@@ -188,13 +192,17 @@ func testCommitConflict(t *testing.T, s state.Store) {
 			return state.Write{Claim: &state.Claim{Task: state.TaskKey(name, owner, "there"), Attempt: 2, At: t0}}
 		}},
 		{"Observe", func(name string) state.Write {
-			return state.Write{Observe: &state.Observation{Task: state.TaskKey(name, owner, "there"), Version: 1, Last: cluster.TaskRunning}}
+			return state.Write{Observe: &state.Observation{Task: state.TaskKey(name, owner, "there"), Version: 1,
+				Last: cluster.TaskRunning}}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for position := range 3 {
 				name := unique()
-				there := task(name, "there", func(t *cluster.Task) { t.Version, t.Desired, t.Attempt = 1, cluster.TaskStopped, 1 })
+				there := task(name, "there", func(t *cluster.Task) {
+					t.Version, t.Desired, t.Attempt = 1,
+						cluster.TaskStopped, 1
+				})
 				put(t, s, meta(name, 0), there, task(name, "stays"))
 				stays := state.TaskKey(name, owner, "stays")
 				writes := []state.Write{{Put: task(name, "new")}, {Delete: &stays}}
@@ -227,7 +235,8 @@ func sameRows(t rapid.TB, want, got []state.Row) {
 func tasks(name string, n, size int) []state.Write {
 	writes := make([]state.Write, n)
 	for i := range writes {
-		writes[i].Put = task(name, fmt.Sprintf("%03d", i), func(t *cluster.Task) { t.Reason = strings.Repeat("x", size) })
+		writes[i].Put = task(name, fmt.Sprintf("%03d", i),
+			func(t *cluster.Task) { t.Reason = strings.Repeat("x", size) })
 	}
 	return writes
 }
@@ -244,7 +253,8 @@ func testCommitLimits(t *testing.T, s state.Store) {
 		{"TooManyWithVersion", 0, tasks(name, state.MaxWrites+1, 0)},
 		{"TooMany", state.NoVersion, tasks(name, state.MaxWrites+2, 0)},
 		{"SameRowTwice", 0, append(tasks(name, 2, 0), state.Write{Delete: &key})},
-		{"SameRowTwiceWithoutVersion", state.NoVersion, append(tasks(name, 2, 0), state.Write{Stop: &state.Stop{Task: key}})},
+		{"SameRowTwiceWithoutVersion", state.NoVersion,
+			append(tasks(name, 2, 0), state.Write{Stop: &state.Stop{Task: key}})},
 		{"MetaBesideVersion", 0, []state.Write{{Put: meta(name, 5), Any: true}}},
 		{"SaysNothing", 0, []state.Write{{Put: task(name, "a")}, {}}},
 		{"RowTooBig", 0, tasks(name, 1, 401<<10)},

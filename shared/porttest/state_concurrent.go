@@ -45,7 +45,10 @@ func testConcurrent(t *testing.T, s state.Store) {
 		name := unique()
 		put(t, s, meta(name, 0))
 		for v := range int64(10) {
-			won := race(t, func(i int) error { return try(s, name, v, state.Write{Put: task(name, fmt.Sprint(v, "-", i))}) })
+			won := race(t, func(i int) error {
+				return try(s, name, v,
+					state.Write{Put: task(name, fmt.Sprint(v, "-", i))})
+			})
 			if won != 1 {
 				t.Fatalf("%d writers committed on version %d, want 1", won, v)
 			}
@@ -104,7 +107,8 @@ func testCounter(t *testing.T, s state.Store) {
 			}
 			next := instance(name, "counter", c.Header().Rev+1)
 			next.Version = c.(*cluster.Instance).Version + 1
-			err = try(s, name, m.(*state.Meta).Version, state.Write{Put: next}, state.Write{Put: task(name, fmt.Sprint(i, "-", done))})
+			err = try(s, name, m.(*state.Meta).Version, state.Write{Put: next},
+				state.Write{Put: task(name, fmt.Sprint(i, "-", done))})
 			var conflict *state.Conflict
 			if err != nil && !errors.As(err, &conflict) {
 				return err
@@ -124,7 +128,8 @@ func testCounter(t *testing.T, s state.Store) {
 	}
 }
 
-// testCrossed has commits name the same two rows in either order: each takes both or none, and none waits for ever.
+// testCrossed has commits name the same two rows in either order: each takes both or none, and none
+// waits for ever.
 func testCrossed(t *testing.T, s state.Store) {
 	name := unique()
 	for round := range int64(10) {
@@ -146,7 +151,8 @@ func testCrossed(t *testing.T, s state.Store) {
 	}
 }
 
-// testFreshReads has one writer write and the others read: none may miss what was acknowledged before it asked.
+// testFreshReads has one writer write and the others read: none may miss what was acknowledged
+// before it asked.
 func testFreshReads(t *testing.T, s state.Store) {
 	name := unique()
 	put(t, s, instance(name, "i", 1))

@@ -26,7 +26,8 @@ func conflictRow(err error) state.Row {
 // model is what the rows of one cluster should be, by [state.Write.Apply] alone.
 type model map[string]state.Row
 
-// apply is what a commit does to the model: the conflicts that may be reported, by sort key, with the rows held.
+// apply is what a commit does to the model: the conflicts that may be reported, by sort key, with
+// the rows held.
 func (m model) apply(c state.Commit) map[string]state.Row {
 	next, conflicts := model{}, map[string]state.Row{}
 	if c.Version >= 0 {
@@ -71,7 +72,8 @@ func (m model) rows() []state.Row {
 	return out
 }
 
-// testModel makes any changes to a few rows of a cluster and expects after each what the model says.
+// testModel makes any changes to a few rows of a cluster and expects after each what the model
+// says.
 func testModel(t *testing.T, s state.Store) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name := unique()
@@ -170,7 +172,8 @@ func drawWrite(t *rapid.T, name, row string, m model) state.Write {
 	case kind == 2 && row != "meta":
 		return state.Write{Stop: &state.Stop{Task: key, Code: some.Draw(t, "code"), Reason: some.Draw(t, "reason")}}
 	case kind == 3 && row != "meta":
-		return state.Write{Claim: &state.Claim{Task: key, Attempt: rapid.Int32Range(1, 3).Draw(t, "attempt"), At: drawTime(t, "at")}}
+		return state.Write{Claim: &state.Claim{Task: key, Attempt: rapid.Int32Range(1, 3).Draw(t, "attempt"),
+			At: drawTime(t, "at")}}
 	case kind == 4 && row != "meta":
 		return state.Write{Observe: drawObservation(t, key)}
 	}
@@ -185,18 +188,21 @@ func drawTime(t *rapid.T, label string) time.Time {
 }
 
 func drawStatus(t *rapid.T, label string) cluster.TaskStatus {
-	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, label)
+	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning,
+		cluster.TaskStopped}).Draw(t, label)
 }
 
 func drawHealth(t *rapid.T) cluster.Health {
-	return rapid.SampledFrom([]cluster.Health{cluster.UnknownHealth, cluster.Healthy, cluster.Unhealthy}).Draw(t, "health")
+	return rapid.SampledFrom([]cluster.Health{cluster.UnknownHealth, cluster.Healthy, cluster.Unhealthy}).Draw(t,
+		"health")
 }
 
 func drawTask(t *rapid.T, name, id string) *cluster.Task {
 	return task(name, id, func(row *cluster.Task) {
 		some := rapid.SampledFrom([]string{"", "x", "y"})
 		row.Rev = 0
-		row.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired")
+		row.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning,
+			cluster.TaskStopped}).Draw(t, "desired")
 		row.Attempt, row.ClaimedAt = rapid.Int32Range(0, 2).Draw(t, "attempt"), cluster.At(drawTime(t, "claimed"))
 		row.Last, row.Version = drawStatus(t, "last"), rapid.Int64Range(0, 2).Draw(t, "version")
 		row.ECSID, row.Health = some.Draw(t, "ECS id"), drawHealth(t)
@@ -220,14 +226,16 @@ func drawObservation(t *rapid.T, key state.Key) *state.Observation {
 	return o
 }
 
-// testCopies changes rows that were given to the state or came from it, and expects that the state does not notice.
+// testCopies changes rows that were given to the state or came from it, and expects that the state
+// does not notice.
 func testCopies(t *testing.T, s state.Store) {
 	name := unique()
 	made := func() *cluster.Task {
 		code := 1
 		return task(name, "a", func(t *cluster.Task) {
 			t.Tags, t.GPUs, t.ExitCode = map[string]string{"k": "v"}, []int{1, 2}, &code
-			t.Overrides = &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "c", Command: []string{"x"}}}}
+			t.Overrides = &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "c",
+				Command: []string{"x"}}}}
 		})
 	}
 	spoil := func(row state.Row) {

@@ -30,7 +30,8 @@ func testList(t *testing.T, s state.Store) {
 	}
 	put(t, s, meta(name, 0), task(name, "t"))
 	in := func(from, to string, limit int) state.Range {
-		return state.Range{Cluster: name, From: state.PrefixInstance + from, To: state.PrefixInstance + to, Limit: limit}
+		return state.Range{Cluster: name, From: state.PrefixInstance + from, To: state.PrefixInstance + to,
+			Limit: limit}
 	}
 	all := []string{"B", "a", "a b", "ab", "b", "c", "ü"}
 	withLimit := state.Prefix(name, state.PrefixInstance)
@@ -117,7 +118,8 @@ func testListPages(t *testing.T, s state.Store) {
 func testDueBy(t *testing.T, s state.Store) {
 	name := unique()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	offsets := []time.Duration{-24 * time.Hour, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Second, 24 * time.Hour}
+	offsets := []time.Duration{-24 * time.Hour, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Second,
+		24 * time.Hour}
 	for i := range offsets {
 		i := (i + 3) % len(offsets) // not in order
 		put(t, s, &state.Due{Head: head(name, 1), At: at.Add(offsets[i]), Kind: state.DueService, Subject: "s"})
@@ -128,7 +130,8 @@ func testDueBy(t *testing.T, s state.Store) {
 	for _, c := range []struct {
 		after time.Duration
 		want  int
-	}{{-48 * time.Hour, 0}, {-time.Hour, 1}, {-time.Microsecond, 3}, {0, 5}, {time.Microsecond, 6}, {time.Hour, 7}, {48 * time.Hour, 8}} {
+	}{{-48 * time.Hour, 0}, {-time.Hour, 1}, {-time.Microsecond, 3}, {0, 5}, {time.Microsecond, 6}, {time.Hour, 7},
+		{48 * time.Hour, 8}} {
 		rows := list(t, s, state.DueBy(name, at.Add(c.after).In(time.FixedZone("", 3600))))
 		if len(rows) != c.want {
 			t.Errorf("%d rows due by %v, want %d", len(rows), c.after, c.want)
@@ -181,15 +184,17 @@ func testRoundTrip(t *testing.T, s state.Store) {
 		}
 		dated := &state.Outbox{Head: cluster.Head{Cluster: name, Rev: 1}, ID: "o", CreatedAt: at}
 		put(t, s, dated)
-		if got := get(t, s, state.KeyOf(dated)).(*state.Outbox); !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
+		if got := get(t, s, state.KeyOf(dated)).(*state.Outbox); !got.CreatedAt.Equal(at) ||
+			got.CreatedAt.Location() != time.UTC {
 			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
 		}
 		deep := &cluster.Service{
 			Head:            cluster.Head{Cluster: name, Rev: 1},
 			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
 			ServiceStatus: cluster.ServiceStatus{
-				Older: []cluster.Deployment{{UpdatedAt: at}},
-				Last:  &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, EmittedKeys: map[string]time.Time{"x": at},
+				Older:       []cluster.Deployment{{UpdatedAt: at}},
+				Last:        &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at},
+				EmittedKeys: map[string]time.Time{"x": at},
 			},
 		}
 		put(t, s, deep)
@@ -215,7 +220,8 @@ func inConflict(s state.Store, row state.Row) state.Row {
 func testOddKeys(t *testing.T, s state.Store) {
 	name := unique()
 	for _, key := range []state.Key{
-		{Cluster: name, Sort: state.PrefixMeta}, {Cluster: name, Sort: "nothing"}, {Cluster: name, Sort: state.PrefixInstance},
+		{Cluster: name, Sort: state.PrefixMeta}, {Cluster: name, Sort: "nothing"},
+		{Cluster: name, Sort: state.PrefixInstance},
 		{Cluster: unique(), Sort: "nothing#" + strings.Repeat("ü", 500)},
 	} {
 		if row := get(t, s, key); row != nil {
@@ -238,7 +244,8 @@ func testOddKeys(t *testing.T, s state.Store) {
 		row := instance(name, id, 1)
 		put(t, s, row)
 		same(t, id, row, get(t, s, state.KeyOf(row)))
-		if row, err := s.Peek(context.Background(), state.KeyOf(row)); err != nil || row != nil && row.Header().Rev != 1 {
+		if row, err := s.Peek(context.Background(), state.KeyOf(row)); err != nil || row != nil &&
+			row.Header().Rev != 1 {
 			t.Errorf("Peek = %v, %v", row, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"berth/shared/state"
 )
 
-// attempt makes the write on a row that stands as old (nil: absent) and expects what holds says: the row after it, or
-// a conflict with old.
+// attempt makes the write on a row that stands as old (nil: absent) and expects what holds says:
+// the row after it, or a conflict with old.
 func attempt(t *testing.T, s state.Store, old, after state.Row, w state.Write) {
 	t.Helper()
 	if old != nil {
@@ -68,7 +68,10 @@ func testPut(t *testing.T, s state.Store) {
 	}
 	t.Run("LeavesNothingOfTheOldRow", func(t *testing.T) {
 		name := unique()
-		full := task(name, "a", func(t *cluster.Task) { t.Reason, t.Attempt, t.Tags = "r", 3, map[string]string{"k": "v"} })
+		full := task(name, "a", func(t *cluster.Task) {
+			t.Reason, t.Attempt, t.Tags = "r", 3,
+				map[string]string{"k": "v"}
+		})
 		attempt(t, s, full, task(name, "a", rev(2)), state.Write{Put: task(name, "a", rev(2))})
 	})
 }
@@ -221,7 +224,8 @@ func testObserve(t *testing.T, s state.Store) {
 func testObserveRunning(t *testing.T, s state.Store) {
 	started := t0.Add(time.Second)
 	running := func(t *cluster.Task) {
-		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, cluster.Healthy, cluster.At(started)
+		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, cluster.Healthy,
+			cluster.At(started)
 	}
 	ecs := func(version int64, id string) func(*cluster.Task) {
 		return func(t *cluster.Task) { t.Version, t.ECSID = version, id }
@@ -246,8 +250,12 @@ func testObserveRunning(t *testing.T, s state.Store) {
 	t.Run("WithoutIDOrStartKeepsThem", func(t *testing.T) {
 		name := unique()
 		old := task(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
-		after := task(name, "a", running, rev(2), func(t *cluster.Task) { t.Version, t.Health, t.Expires = 6, cluster.UnknownHealth, 7_000_000_000 })
-		attempt(t, s, old, after, state.Write{Observe: &state.Observation{Task: state.KeyOf(old), Version: 6, Last: cluster.TaskRunning}})
+		after := task(name, "a", running, rev(2), func(t *cluster.Task) {
+			t.Version, t.Health, t.Expires = 6,
+				cluster.UnknownHealth, 7_000_000_000
+		})
+		attempt(t, s, old, after, state.Write{Observe: &state.Observation{Task: state.KeyOf(old), Version: 6,
+			Last: cluster.TaskRunning}})
 	})
 }
 
@@ -260,9 +268,14 @@ func testObserveStopped(t *testing.T, s state.Store) {
 	theirs := func(t *cluster.Task) { stopped(t); t.StopCode, t.Reason = "C", "R" }
 	runTaskCases(t, s, []taskCase{
 		{"NeverRan", plain, theirs},
-		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, cluster.At(t0) }, theirs},
-		{"KeepsBerthsReason", func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "mine", "mine" }, stopped},
-		{"KeepsACodeAlone", func(t *cluster.Task) { t.StopCode = "mine" }, func(t *cluster.Task) { stopped(t); t.Reason = "R" }},
+		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, cluster.At(t0) },
+			theirs},
+		{"KeepsBerthsReason", func(t *cluster.Task) {
+			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "mine",
+				"mine"
+		}, stopped},
+		{"KeepsACodeAlone", func(t *cluster.Task) { t.StopCode = "mine" },
+			func(t *cluster.Task) { stopped(t); t.Reason = "R" }},
 		{"RefusesTwice", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},
 		{"RefusesStale", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskRunning, 9 }, nil},
 	}, func(key state.Key, _ string) state.Write {

@@ -14,8 +14,8 @@ import (
 // StreamState is a state whose stream can be read.
 type StreamState interface {
 	state.Store
-	// Records are the first n stream records of a cluster, waited for where they take time; the test fails where they
-	// do not come.
+	// Records are the first n stream records of a cluster, waited for where they take time; the
+	// test fails where they do not come.
 	Records(t *testing.T, clusterName string, n int) []state.Record
 	// Expire deletes what has expired by now, and reports false where it cannot be made to.
 	Expire(t *testing.T, now time.Time) bool
@@ -38,7 +38,8 @@ func Stream(t *testing.T, open func(t *testing.T) StreamState) {
 	}
 }
 
-// last is a row whose record is the last of a test's cluster: what has not come before it does not come.
+// last is a row whose record is the last of a test's cluster: what has not come before it does not
+// come.
 func last(t *testing.T, s StreamState, name string) {
 	t.Helper()
 	put(t, s, &state.Checkpoint{Head: head(name, 1)})
@@ -87,7 +88,8 @@ func testImages(t *testing.T, s StreamState) {
 	key := state.KeyOf(one)
 	put(t, s, one)
 	two := write(t, s, state.Write{Claim: &state.Claim{Task: key, Attempt: 1, At: t0}})
-	three := write(t, s, state.Write{Observe: &state.Observation{Task: key, Version: 1, ECSID: "e", Last: cluster.TaskRunning, Started: t0}})
+	three := write(t, s, state.Write{Observe: &state.Observation{Task: key, Version: 1, ECSID: "e",
+		Last: cluster.TaskRunning, Started: t0}})
 	four := write(t, s, state.Write{Stop: &state.Stop{Task: key, Code: "C", Reason: "R"}})
 	five := task(name, "a", rev(5))
 	put(t, s, five)
@@ -121,7 +123,8 @@ func testSilence(t *testing.T, s StreamState) {
 	row, absent := task(name, "a"), state.TaskKey(name, owner, "absent")
 	put(t, s, row, meta(name, 0))
 	write(t, s, state.Write{Delete: &absent})
-	_, err := s.Write(context.Background(), state.Write{Put: task(name, "a", func(t *cluster.Task) { t.Reason = "refused" })})
+	_, err := s.Write(context.Background(), state.Write{Put: task(name, "a",
+		func(t *cluster.Task) { t.Reason = "refused" })})
 	refused(t, err, state.KeyOf(row), row)
 	if err := try(s, name, 5, state.Write{Put: task(name, "b")}); err == nil {
 		t.Fatal("a commit on the wrong version holds")
@@ -173,14 +176,23 @@ func testKindsInStream(t *testing.T, s StreamState) {
 			ServiceSpec:     cluster.ServiceSpec{Tags: map[string]string{"k": "ü"}},
 			ServiceStatus:   cluster.ServiceStatus{Blocked: &cluster.Diagnosis{Evaluated: 3}},
 		},
-		&cluster.TaskDefinition{Head: head(name, 1), Family: "web", Revision: 1, Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}}},
-		&state.Outbox{Head: head(name, 1), ID: "o", CreatedAt: t0, Stops: []state.StopItem{{Owner: owner, ID: "x", Drain: true}}, Targets: []state.TargetItem{{Owner: owner, ID: "x"}}},
-		&cluster.Target{Head: head(name, 1), Task: "x", Owner: owner, Registrations: []cluster.Registration{{ARN: "arn", Address: "i-1", Port: 80, Health: cluster.Unhealthy, DrainedAt: t0}}},
-		&cluster.Throttle{Head: head(name, 1), Owner: owner, Revisions: map[string]cluster.Backoff{"ecs-svc/1": {Step: 2, NextAttemptAt: t0}}},
-		&cluster.AlarmWatch{Head: head(name, 1), Owner: owner, Deployment: "ecs-svc/1", InAlarm: []string{"errors"}, Bake: time.Minute},
+		&cluster.TaskDefinition{Head: head(name, 1), Family: "web", Revision: 1,
+			Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}}},
+		&state.Outbox{Head: head(name, 1), ID: "o", CreatedAt: t0,
+			Stops:   []state.StopItem{{Owner: owner, ID: "x", Drain: true}},
+			Targets: []state.TargetItem{{Owner: owner, ID: "x"}}},
+		&cluster.Target{Head: head(name, 1), Task: "x", Owner: owner,
+			Registrations: []cluster.Registration{{ARN: "arn", Address: "i-1", Port: 80, Health: cluster.Unhealthy,
+				DrainedAt: t0}}},
+		&cluster.Throttle{Head: head(name, 1), Owner: owner,
+			Revisions: map[string]cluster.Backoff{"ecs-svc/1": {Step: 2, NextAttemptAt: t0}}},
+		&cluster.AlarmWatch{Head: head(name, 1), Owner: owner, Deployment: "ecs-svc/1", InAlarm: []string{"errors"},
+			Bake: time.Minute},
 		&cluster.Protection{Head: head(name, 1), Task: "x", Owner: owner, Until: t0},
-		&cluster.ServiceRevision{Head: head(name, 1), Short: owner, Revision: cluster.Revision{ID: "ecs-svc/1", CreatedAt: t0}},
-		&cluster.ServiceDeployment{Head: head(name, 1), Short: owner, Release: cluster.Release{ID: "d", CreatedAt: t0, UpdatedAt: t0, Status: cluster.DeploymentPending}},
+		&cluster.ServiceRevision{Head: head(name, 1), Short: owner,
+			Revision: cluster.Revision{ID: "ecs-svc/1", CreatedAt: t0}},
+		&cluster.ServiceDeployment{Head: head(name, 1), Short: owner,
+			Release: cluster.Release{ID: "d", CreatedAt: t0, UpdatedAt: t0, Status: cluster.DeploymentPending}},
 		&state.Request{Head: head(name, 1), ID: "r", Kind: cluster.RunTask, CreatedAt: t0, Count: 2, Wait: true},
 		&state.Due{Head: head(name, 1), At: t0, Kind: state.DueService, Subject: "s", Generation: 2},
 		&cluster.ServiceEvent{Head: head(name, 1), ID: "e", Service: owner, CreatedAt: t0, Message: "\"m\""},
@@ -215,7 +227,8 @@ func testExpiry(t *testing.T, s StreamState) {
 	}
 	want := []state.Record{
 		inserted(never), inserted(past), inserted(due), inserted(later), inserted(expires("extended", now-1)),
-		modified(expires("extended", now-1), extended), inserted(expires("gone", now-1)), removed(expires("gone", now-1)),
+		modified(expires("extended", now-1), extended), inserted(expires("gone", now-1)),
+		removed(expires("gone", now-1)),
 		removed(past), removed(due),
 	}
 	expectRecords(t, s, name, want...)

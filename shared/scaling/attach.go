@@ -9,14 +9,17 @@ import (
 	"berth/shared/cluster"
 )
 
-// HookHeartbeat is how long an instance that is being terminated waits for its tasks at a time, as with ECS.
+// HookHeartbeat is how long an instance that is being terminated waits for its tasks at a time, as
+// with ECS.
 const HookHeartbeat = time.Hour
 
-// renewalInterval is how often everything that a provider needs is made again, in case somebody has deleted it.
+// renewalInterval is how often everything that a provider needs is made again, in case somebody has
+// deleted it.
 const renewalInterval = time.Hour
 
-// WantedAttachments returns what a provider must have at CloudWatch and Auto Scaling: two alarms of Berth's own or a
-// target tracking policy, never both (C1), and the lifecycle hook of managed draining (C6). The group may be nil.
+// WantedAttachments returns what a provider must have at CloudWatch and Auto Scaling: two alarms of
+// Berth's own or a target tracking policy, never both (C1), and the lifecycle hook of managed
+// draining (C6). The group may be nil.
 func WantedAttachments(
 	clusterName, namespace string,
 	p *cluster.CapacityProvider,
@@ -44,20 +47,21 @@ func TrackingPolicy(clusterName, namespace string, p *cluster.CapacityProvider) 
 	}
 }
 
-// MetricAlarms returns the two alarms of a provider: above the target for 1 datapoint, and below it for as many as a
-// scale-in needs.
+// MetricAlarms returns the two alarms of a provider: above the target for 1 datapoint, and below it
+// for as many as a scale-in needs.
 func MetricAlarms(clusterName, namespace string, p *cluster.CapacityProvider) []cluster.MetricAlarm {
 	low, high := cluster.ScalingAlarms(clusterName, p.Name)
 	above := cluster.MetricAlarm{
-		Name: high, Namespace: namespace, Cluster: clusterName, Provider: p.Name, Threshold: float64(p.Scaling.Target), Times: 1,
+		Name: high, Namespace: namespace, Cluster: clusterName, Provider: p.Name, Threshold: float64(p.Scaling.Target),
+		Times: 1,
 	}
 	below := above
 	below.Name, below.Below, below.Times = low, true, p.Scaling.LowDatapoints
 	return []cluster.MetricAlarm{above, below}
 }
 
-// IsRenewalDue reports whether everything that the provider needs must be made again. Each provider has a time of its
-// own in the interval, so that not all of an account are renewed at once.
+// IsRenewalDue reports whether everything that the provider needs must be made again. Each provider
+// has a time of its own in the interval, so that not all of an account are renewed at once.
 func IsRenewalDue(clusterName, provider string, last, now time.Time) bool {
 	hash := fnv.New32a()
 	hash.Write([]byte(clusterName + " " + provider))
@@ -65,8 +69,9 @@ func IsRenewalDue(clusterName, provider string, last, now time.Time) bool {
 	return !now.Add(offset).Truncate(renewalInterval).Equal(last.Add(offset).Truncate(renewalInterval))
 }
 
-// UnneededProvider returns the provider as one for which the cluster needs nothing any more. The lifecycle hook is the
-// group's, so it stays while another cluster has the provider. The provider may be nil if its row is gone.
+// UnneededProvider returns the provider as one for which the cluster needs nothing any more. The
+// lifecycle hook is the group's, so it stays while another cluster has the provider. The provider
+// may be nil if its row is gone.
 func UnneededProvider(clusterName string, p *cluster.CapacityProvider, name, group string) *cluster.CapacityProvider {
 	unneeded := &cluster.CapacityProvider{Name: name, Group: group}
 	if p != nil && p.Draining && p.Group == group {
@@ -75,8 +80,9 @@ func UnneededProvider(clusterName string, p *cluster.CapacityProvider, name, gro
 	return unneeded
 }
 
-// GroupProblem says why a group cannot be the provider's, in ECS's words; empty if it can (C6, C7). A group that may
-// have no instances is accepted, as by ECS: it cannot be scaled out, and decisions say so.
+// GroupProblem says why a group cannot be the provider's, in ECS's words; empty if it can (C6, C7).
+// A group that may have no instances is accepted, as by ECS: it cannot be scaled out, and decisions
+// say so.
 func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
 	switch {
 	case g == nil:
@@ -93,8 +99,8 @@ func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) stri
 	return ""
 }
 
-// Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a heartbeat, by EC2 id.
-// Those that get one now have the present time. It is nil if there are none.
+// Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a
+// heartbeat, by EC2 id. Those that get one now have the present time. It is nil if there are none.
 func Heartbeats(
 	p *cluster.CapacityProvider,
 	g *cluster.AutoScalingGroup,
@@ -118,8 +124,8 @@ func Heartbeats(
 	return beats
 }
 
-// NewEvents returns the events that were not emitted yet, and the topics that are emitted after that. An event without
-// a topic is always new. A topic that no longer holds may be emitted again.
+// NewEvents returns the events that were not emitted yet, and the topics that are emitted after
+// that. An event without a topic is always new. A topic that no longer holds may be emitted again.
 func NewEvents(emitted []string, events []Event) (topics []string, unseen []Event) {
 	for _, e := range events {
 		if e.Key != "" {

@@ -21,7 +21,8 @@ type Candidate struct {
 	Cost int
 	// Moves are where placement would put the tasks.
 	Moves []TaskMove
-	// Fits reports that every task has room on another instance that is in use, Drain that the instance is drained now.
+	// Fits reports that every task has room on another instance that is in use, Drain that the
+	// instance is drained now.
 	Fits, Drain bool
 	Why         string
 }
@@ -64,9 +65,9 @@ type consolidationResult struct {
 	events     []Event
 }
 
-// findConsolidation drains the instances whose tasks fit elsewhere, the cheapest first, as far as the disruption budget
-// allows (C5). Placement itself decides what fits, on the snapshot as it would be then. If deferred is not empty, it
-// says why nothing may be drained now.
+// findConsolidation drains the instances whose tasks fit elsewhere, the cheapest first, as far as
+// the disruption budget allows (C5). Placement itself decides what fits, on the snapshot as it
+// would be then. If deferred is not empty, it says why nothing may be drained now.
 //
 // New drains are added to the plan, and so are the reasons why other instances stay.
 func findConsolidation(v *view, deferred string, drains *drainPlan) (r consolidationResult) {
@@ -117,12 +118,13 @@ type consolidation struct {
 	budget     int
 	budgetEnds time.Time
 	tries      int
-	// leaving counts the instances that are to go: those being emptied, and those of this plan. With each goes one that
-	// was in use, so as many free instances stay as the target wants.
+	// leaving counts the instances that are to go: those being emptied, and those of this plan.
+	// With each goes one that was in use, so as many free instances stay as the target wants.
 	leaving int
 	// immovable says why a service's tasks must stay, by its name; empty if they need not.
 	immovable map[string]string
-	// receivers are instances that take tasks of another one, by container instance id: the EC2 id of the other.
+	// receivers are instances that take tasks of another one, by container instance id: the EC2 id
+	// of the other.
 	receivers map[string]string
 }
 
@@ -160,8 +162,8 @@ func drainBudget(v *view, drains []cluster.Drain) (left int, ends time.Time) {
 	return left, ends
 }
 
-// reserveForDraining places the tasks of instances that are drained already or are about to be, whichever group these
-// belong to: they need room, too.
+// reserveForDraining places the tasks of instances that are drained already or are about to be,
+// whichever group these belong to: they need room, too.
 func (c *consolidation) reserveForDraining() {
 	for _, d := range c.drains.drains {
 		if m := c.view.instanceOf(d.Instance); !d.Finished && !d.Cancelled && m != nil && m.counts {
@@ -191,7 +193,8 @@ func (c *consolidation) reserveForDraining() {
 	}
 }
 
-// emptyableInstances returns the instances that may be emptied, the cheapest first. For the others it records why not.
+// emptyableInstances returns the instances that may be emptied, the cheapest first. For the others
+// it records why not.
 func (c *consolidation) emptyableInstances() (members []*instance, refused []Candidate) {
 	costs := map[*instance]int{}
 	for _, m := range c.view.instances {
@@ -264,7 +267,8 @@ func (c *consolidation) whyTaskImmovable(t *cluster.Task) string {
 	return why
 }
 
-// whyServiceImmovable says why tasks of the task's service must not be moved now; empty if they may.
+// whyServiceImmovable says why tasks of the task's service must not be moved now; empty if they
+// may.
 func whyServiceImmovable(v *view, t *cluster.Task) string {
 	s := v.Snapshot.Services[t.Service]
 	if _, ok := v.Movers[t.Owner]; !ok || s == nil || s.Short != t.Owner || s.Status != cluster.ServiceActive {
@@ -293,8 +297,8 @@ func whyServiceImmovable(v *view, t *cluster.Task) string {
 	return ""
 }
 
-// tryInstance tries to empty an instance. If that works, its tasks stay moved for all instances that are tried after
-// it.
+// tryInstance tries to empty an instance. If that works, its tasks stay moved for all instances
+// that are tried after it.
 func (c *consolidation) tryInstance(m *instance) Candidate {
 	out := c.view.candidate(m, "")
 	switch from, receives := c.receivers[m.node.ID]; {
@@ -343,8 +347,8 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 	c.drains.begin(m.node.ID, c.view.Now)
 }
 
-// moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit, it says why, and
-// takes everything back.
+// moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit,
+// it says why, and takes everything back.
 func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why string) {
 	mark := len(c.try.steps)
 	c.try.drain(m.node)
@@ -362,8 +366,8 @@ func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why str
 	return moves, ""
 }
 
-// moveElsewhere puts a replacement of the task where placement would put it. That must be an instance in use: moving a
-// task to an empty one gains nothing.
+// moveElsewhere puts a replacement of the task where placement would put it. That must be an
+// instance in use: moving a task to an empty one gains nothing.
 func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 	mover, ok := c.view.Movers[t.Owner]
 	if !ok || !t.Active() {

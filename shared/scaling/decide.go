@@ -20,13 +20,14 @@ type Input struct {
 	Snapshot *snapshot.Snapshot
 	// Waiting are the provider's tasks in PROVISIONING.
 	Waiting []WaitingTasks
-	// Daemons are the specs of DAEMON services. Each new instance that matches one gets a task of it first (S4).
+	// Daemons are the specs of DAEMON services. Each new instance that matches one gets a task of
+	// it first (S4).
 	Daemons []*placement.Spec
 	// Movers are the services whose tasks may be moved to empty an instance, by short key.
 	Movers map[string]moves.Owner
-	// RegisteredElsewhere names the cluster that an instance of the group has registered with, by EC2 id: another
-	// cluster, or this one if the event was lost. Only instances that a decision returned as Unregistered need to be
-	// looked up.
+	// RegisteredElsewhere names the cluster that an instance of the group has registered with, by
+	// EC2 id: another cluster, or this one if the event was lost. Only instances that a decision
+	// returned as Unregistered need to be looked up.
 	RegisteredElsewhere map[string]string
 	// Upgrading reports that the group's nodes are being upgraded: then no instance is taken away.
 	Upgrading bool
@@ -45,10 +46,10 @@ type WaitingTasks struct {
 
 // Decision is what to do about a capacity provider.
 //
-// It must be carried out in this order, so that the group never takes an instance that is about to get a task: remember
-// History, then Protect, UnmarkReleasable, MarkReleasable, Release, Undrain, Drain, Terminate, Replace, and the desired
-// capacity last.
-// Lists are in order of id unless something else is said.
+// It must be carried out in this order, so that the group never takes an instance that is about to
+// get a task: remember History, then Protect, UnmarkReleasable, MarkReleasable, Release, Undrain,
+// Drain, Terminate, Replace, and the desired capacity last. Lists are in order of id unless
+// something else is said.
 type Decision struct {
 	Metric
 	// Desired is the desired capacity to set, already lowered by the instances to Terminate.
@@ -57,23 +58,27 @@ type Decision struct {
 	Why     string
 	// Protect and Release are EC2 instances to protect from scale-in, or to protect no longer (C6).
 	Protect, Release []string
-	// MarkReleasable are container instances to record as ones that the group may take. Whoever then starts a task
-	// there protects them first. UnmarkReleasable are those for which that no longer holds.
+	// MarkReleasable are container instances to record as ones that the group may take. Whoever
+	// then starts a task there protects them first. UnmarkReleasable are those for which that no
+	// longer holds.
 	MarkReleasable, UnmarkReleasable []string
 	// Drain and Undrain are container instances to make DRAINING, or ACTIVE again.
 	Drain, Undrain []string
-	// Terminate are EC2 instances, emptied and DRAINING, to terminate. Each lowers the desired capacity by one.
+	// Terminate are EC2 instances, emptied and DRAINING, to terminate. Each lowers the desired
+	// capacity by one.
 	Terminate []string
-	// Replace are EC2 instances that never registered, to terminate. The group launches others: the desired capacity
-	// stays.
+	// Replace are EC2 instances that never registered, to terminate. The group launches others: the
+	// desired capacity stays.
 	Replace []string
-	// Unregistered are EC2 instances that the decision treats as useless because they have not registered in time.
-	// Before it is carried out, the other clusters must be checked for them, and for those of Replace ECS must be
-	// asked. If one is found, decide again with RegisteredElsewhere.
+	// Unregistered are EC2 instances that the decision treats as useless because they have not
+	// registered in time. Before it is carried out, the other clusters must be checked for them,
+	// and for those of Replace ECS must be asked. If one is found, decide again with
+	// RegisteredElsewhere.
 	Unregistered []string
 	// Demands are the waiting tasks by what they need, the largest first (C2).
 	Demands []Demand
-	// Consolidation has every instance that consolidation considered, the cheapest first; none if it is off.
+	// Consolidation has every instance that consolidation considered, the cheapest first; none if
+	// it is off.
 	Consolidation []Candidate
 	Events        []Event
 	// Verdicts says for each instance of the group why it stays, or that it may go.
@@ -83,13 +88,15 @@ type Decision struct {
 
 // Event is something to tell users.
 type Event struct {
-	// Owner is whom it concerns, as [WaitingTasks] names it; empty for the capacity provider itself.
+	// Owner is whom it concerns, as [WaitingTasks] names it; empty for the capacity provider
+	// itself.
 	Owner string
 	// Key identifies a condition that lasts, and that therefore need not be repeated every minute.
 	// It is empty if the event is about something that is done: that is emitted each time.
 	Key     string
 	Message string
-	// AfterResize reports that the message is true only once instances are replaced and the desired capacity is set.
+	// AfterResize reports that the message is true only once instances are replaced and the desired
+	// capacity is set.
 	AfterResize bool
 }
 
@@ -103,8 +110,8 @@ type Verdict struct {
 // reasons say why single instances stay as they are, by EC2 id.
 type reasons map[string]string
 
-// Decide sizes the group (C1 to C5, C8), protects and releases its instances (C6), and empties those that consolidation
-// can do without. If managed scaling is off, it only says so (C7).
+// Decide sizes the group (C1 to C5, C8), protects and releases its instances (C6), and empties
+// those that consolidation can do without. If managed scaling is off, it only says so (C7).
 func Decide(in Input) Decision {
 	v := newView(in)
 	drains := resumeDrains(v)
@@ -126,8 +133,9 @@ func Decide(in Input) Decision {
 
 	d := Decision{
 		Metric: metric, Desired: finished.desired, Why: size.why,
-		Protect: protection.protect, Release: protection.release, MarkReleasable: protection.markReleasable, UnmarkReleasable: protection.unmarkReleasable,
-		Drain: drains.drain, Undrain: drains.undrain, Terminate: finished.terminate,
+		Protect: protection.protect, Release: protection.release, MarkReleasable: protection.markReleasable,
+		UnmarkReleasable: protection.unmarkReleasable,
+		Drain:            drains.drain, Undrain: drains.undrain, Terminate: finished.terminate,
 		Replace: replacement.replace, Unregistered: replacement.unregistered,
 		Demands: demand.demands, Consolidation: found.candidates,
 		Events:   slices.Concat(demand.events, size.events, replacement.events, finished.events, found.events),
@@ -170,9 +178,9 @@ func (d *Decision) sortLists() {
 	}
 }
 
-// PlanConsolidation returns the plan that [Decide] would make now if consolidation was enabled: the instances that can
-// be emptied, the cheapest first, which of them the budget allows, and why the others cannot. There is none if managed
-// scaling is off.
+// PlanConsolidation returns the plan that [Decide] would make now if consolidation was enabled: the
+// instances that can be emptied, the cheapest first, which of them the budget allows, and why the
+// others cannot. There is none if managed scaling is off.
 func PlanConsolidation(in Input) []Candidate {
 	provider := *in.Provider
 	provider.Scaling.Consolidation.Enabled = true

@@ -11,20 +11,22 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// Demand is a group of waiting tasks that all need the same, and what they need of the capacity provider (C2).
+// Demand is a group of waiting tasks that all need the same, and what they need of the capacity
+// provider (C2).
 type Demand struct {
 	Owners []string // as [WaitingTasks] names them, in order
 	Count  int
 	// Fitting have room on the instances that there are, and only wait to be placed.
 	Fitting int
-	// PerInstance is how many fit on an empty instance of the largest size, and Limit what keeps out the next; empty if
-	// nothing does. The largest size has the most of each resource that any of the group's instance types has.
+	// PerInstance is how many fit on an empty instance of the largest size, and Limit what keeps
+	// out the next; empty if nothing does. The largest size has the most of each resource that any
+	// of the group's instance types has.
 	PerInstance int
 	Limit       string
 	// Instances is the smallest number of new instances that the rest needs.
 	Instances int
-	// ExcludedBecause is why the tasks are ignored: not one fits an empty instance of the smallest size. Empty if they
-	// count.
+	// ExcludedBecause is why the tasks are ignored: not one fits an empty instance of the smallest
+	// size. Empty if they count.
 	ExcludedBecause string
 }
 
@@ -48,9 +50,10 @@ type demandGroup struct {
 	target int
 }
 
-// computeDemand works out what the waiting tasks need (C2). Tasks are grouped by identical requirements. Those that fit
-// on existing instances are subtracted. Each group needs a number of instances of the largest size, and the largest of
-// these numbers counts, within the step sizes, less the instances that are about to register.
+// computeDemand works out what the waiting tasks need (C2). Tasks are grouped by identical
+// requirements. Those that fit on existing instances are subtracted. Each group needs a number of
+// instances of the largest size, and the largest of these numbers counts, within the step sizes,
+// less the instances that are about to register.
 func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 	if len(v.Waiting) == 0 {
 		return p
@@ -76,8 +79,9 @@ func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 	return p
 }
 
-// guessDemand is the demand while nobody knows what an instance of the group is like: at least one is needed, and the
-// next decision will know more. If an instance is on its way, that one will show it.
+// guessDemand is the demand while nobody knows what an instance of the group is like: at least one
+// is needed, and the next decision will know more. If an instance is on its way, that one will show
+// it.
 func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
 	for _, g := range groups {
 		g.Instances = 1
@@ -93,7 +97,8 @@ func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
 	return p
 }
 
-// groupWaiting groups the waiting tasks by what they need, the largest first, and counts how many of each fit now.
+// groupWaiting groups the waiting tasks by what they need, the largest first, and counts how many
+// of each fit now.
 func groupWaiting(v *view) (groups []*demandGroup) {
 	order := slices.SortedStableFunc(slices.Values(v.Waiting), func(a, b WaitingTasks) int {
 		return cmp.Or(compareNeeds(a.Spec.Needs, b.Spec.Needs), cmp.Compare(a.Name, b.Name))
@@ -161,7 +166,8 @@ func requirementsKey(s *placement.Spec) string {
 
 func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
 
-// bound computes the smallest number of instances that the group's tasks need besides the room that there is.
+// bound computes the smallest number of instances that the group's tasks need besides the room that
+// there is.
 func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
 	d, spec := g.Demand, *g.spec
 	spec.AllOrNothing = false
@@ -207,7 +213,8 @@ func leftOutEvents(v *view, d Demand) (events []Event) {
 	return events
 }
 
-// String describes the demand: "12 tasks of service web need 3 instances, 5 fit on one at most (insufficient CPU ...)".
+// String describes the demand: "12 tasks of service web need 3 instances, 5 fit on one at most
+// (insufficient CPU ...)".
 func (d *Demand) String() string {
 	owners := strings.Join(d.Owners, ", ")
 	switch {
@@ -238,8 +245,9 @@ func (d *Demand) String() string {
 // LimitExceeded is what ECS says of tasks that would wait while too many already do (C4).
 const LimitExceeded = "The tasks provisioning capacity limit was exceeded."
 
-// AdmitWaiting returns how many of the requested tasks may wait for an instance, if waiting ones of the cluster already
-// do and at most limit may (C4). If that is not all of them, it also fails with a ClientException in ECS's words.
+// AdmitWaiting returns how many of the requested tasks may wait for an instance, if waiting ones of
+// the cluster already do and at most limit may (C4). If that is not all of them, it also fails with
+// a ClientException in ECS's words.
 func AdmitWaiting(waiting, requested, limit int) (int, error) {
 	admitted := max(0, min(requested, limit-waiting))
 	if admitted < requested {

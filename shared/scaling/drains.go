@@ -19,20 +19,22 @@ const (
 
 // drainPlan is what becomes of the instances that consolidation is emptying.
 //
-// A drain ends in one of two ways: the instance is terminated or gone, or it takes tasks again (Ended) because it did
-// not become empty or is needed. Then it is Over, and counts for the disruption budget only, until it is forgotten.
+// A drain ends in one of two ways: the instance is terminated or gone, or it takes tasks again
+// (Ended) because it did not become empty or is needed. Then it is Over, and counts for the
+// disruption budget only, until it is forgotten.
 type drainPlan struct {
 	drains []cluster.Drain
 	// deferredUntil are instances that are left alone, with the end of that time.
 	deferredUntil map[string]time.Time
 	// drain and undrain are container instances to make DRAINING, or ACTIVE again.
 	drain, undrain []string
-	// reasons are those of all steps of the decision: consolidation leaves an instance alone that has one already.
+	// reasons are those of all steps of the decision: consolidation leaves an instance alone that
+	// has one already.
 	reasons reasons
 }
 
-// resumeDrains takes up the drains that are remembered: instances that must take tasks again are made ACTIVE until they
-// are, and drains that are over for long enough are forgotten.
+// resumeDrains takes up the drains that are remembered: instances that must take tasks again are
+// made ACTIVE until they are, and drains that are over for long enough are forgotten.
 func resumeDrains(v *view) *drainPlan {
 	p := &drainPlan{
 		reasons: reasons{},
@@ -61,13 +63,15 @@ func resumeDrains(v *view) *drainPlan {
 	return p
 }
 
-// isUpgraded reports whether an update of the group's nodes has marked the instance. The update drains and ends it.
+// isUpgraded reports whether an update of the group's nodes has marked the instance. The update
+// drains and ends it.
 func (v *view) isUpgraded(m *instance) bool {
 	_, marked := m.node.Attributes[cluster.AttributeUnschedulable]
 	return v.Upgrading && marked
 }
 
-// cancelAll lets all instances that are being emptied take tasks again, and reports whether there were any.
+// cancelAll lets all instances that are being emptied take tasks again, and reports whether there
+// were any.
 func (p *drainPlan) cancelAll(v *view, why string) (cancelled bool) {
 	for n := range p.drains {
 		d := &p.drains[n]
@@ -113,7 +117,8 @@ type terminations struct {
 	events    []Event
 }
 
-// advanceDrains terminates the instances that are empty, and lets those that take too long take tasks again.
+// advanceDrains terminates the instances that are empty, and lets those that take too long take
+// tasks again.
 func advanceDrains(v *view, m Metric, s sizing, p *drainPlan) terminations {
 	if off := v.whyConsolidationOff(); off != "" {
 		p.cancelAll(v, off)

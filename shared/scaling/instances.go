@@ -18,8 +18,9 @@ type view struct {
 	Input
 	settings  cluster.ManagedScaling
 	instances []*instance // in order of EC2 id
-	// running (N) counts the instances that the group has: those that are up or have registered. Of these, arriving
-	// have yet to register, unregistered did not in time, and foreign are not the provider's to judge.
+	// running (N) counts the instances that the group has: those that are up or have registered. Of
+	// these, arriving have yet to register, unregistered did not in time, and foreign are not the
+	// provider's to judge.
 	running, arriving, unregistered, foreign int
 	// warming are the instances that block scaling out.
 	warming []*instance
@@ -67,7 +68,8 @@ func newView(in Input) *view {
 	return v
 }
 
-// registeredNodes returns the container instances that instances of the group have registered as, by EC2 id.
+// registeredNodes returns the container instances that instances of the group have registered as,
+// by EC2 id.
 func registeredNodes(g *cluster.AutoScalingGroup, snap *snapshot.Snapshot) map[string]*snapshot.InstanceView {
 	inGroup := make(map[string]bool, len(g.Instances))
 	for _, i := range g.Instances {
@@ -123,9 +125,9 @@ func countInstance(v *view, m *instance) {
 	}
 }
 
-// dateLaunch finds out when an instance was launched: what EC2 says, or else when it was first seen or when it
-// registered, if that was sooner. The time is remembered as long as the group has the instance, because it may register
-// again.
+// dateLaunch finds out when an instance was launched: what EC2 says, or else when it was first seen
+// or when it registered, if that was sooner. The time is remembered as long as the group has the
+// instance, because it may register again.
 func dateLaunch(v *view, m *instance) {
 	seen, ok := v.History.UnregisteredSince[m.ID]
 	if !ok {
@@ -147,12 +149,14 @@ func dateLaunch(v *view, m *instance) {
 	v.launched[m.ID] = m.launchedAt
 }
 
-// registrationTimeout is how long an instance has to register: its warm-up, and never less than ECS's own.
+// registrationTimeout is how long an instance has to register: its warm-up, and never less than
+// ECS's own.
 func (v *view) registrationTimeout() time.Duration {
 	return max(v.settings.Warmup, cluster.DefaultScaling.Warmup)
 }
 
-// foreignReason says why an instance that never registered here is not the provider's; empty if it is.
+// foreignReason says why an instance that never registered here is not the provider's; empty if it
+// is.
 func foreignReason(v *view, m *instance) string {
 	switch other := v.RegisteredElsewhere[m.ID]; {
 	case other != "":
@@ -221,8 +225,8 @@ func (v *view) instanceOf(instance string) *instance {
 	return nil
 }
 
-// desiredFor returns the smallest desired capacity of which the needed instances are at most the target percentage:
-// 7 needed at a target of 80 % are 9, because 7/8 would be 88 %.
+// desiredFor returns the smallest desired capacity of which the needed instances are at most the
+// target percentage: 7 needed at a target of 80 % are 9, because 7/8 would be 88 %.
 func (v *view) desiredFor(needed int) int {
 	return (needed*100 + v.settings.Target - 1) / v.settings.Target
 }

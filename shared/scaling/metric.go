@@ -16,12 +16,12 @@ const reservationFromZero = 200
 
 // computeMetric counts the instances that are needed (M) of those that run (N), in percent (C1).
 //
-// Without waiting tasks, needed are those that are not empty. With waiting tasks, the empty ones are needed, too,
-// because they were of no help, and so are those that did not register in time unless they are replaced: the group gets
-// others beside them, up to its maximum.
+// Without waiting tasks, needed are those that are not empty. With waiting tasks, the empty ones
+// are needed, too, because they were of no help, and so are those that did not register in time
+// unless they are replaced: the group gets others beside them, up to its maximum.
 //
-// If nothing is needed and nothing runs, the metric is the target. 100 would make a group with a lower target start
-// instances, find them empty, take them away, and so on (C8).
+// If nothing is needed and nothing runs, the metric is the target. 100 would make a group with a
+// lower target start instances, find them empty, take them away, and so on (C8).
 func computeMetric(v *view, d demandPlan) Metric {
 	m := Metric{Published: true, Needed: v.running, Running: v.running}
 	if v.replacesUnregistered() {

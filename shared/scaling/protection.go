@@ -6,17 +6,19 @@ import "slices"
 type protectionPlan struct {
 	protect, release                 []string // EC2 instances
 	markReleasable, unmarkReleasable []string // container instances
-	// protecting reports that some instances may be protected that must be released when protection ends.
+	// protecting reports that some instances may be protected that must be released when protection
+	// ends.
 	protecting bool
 	reasons    reasons
 }
 
-// planProtection protects instances before their first task that is not a daemon's starts, and releases them when none
-// is left (C6). Instances in their warm-up stay as they were launched, because tasks are about to come.
+// planProtection protects instances before their first task that is not a daemon's starts, and
+// releases them when none is left (C6). Instances in their warm-up stay as they were launched,
+// because tasks are about to come.
 //
-// A release takes two decisions. The first one marks the container instance as one that the group may take. The next
-// one releases it if it is still without tasks. So whoever places a task there in between knows that it must be
-// protected first.
+// A release takes two decisions. The first one marks the container instance as one that the group
+// may take. The next one releases it if it is still without tasks. So whoever places a task there
+// in between knows that it must be protected first.
 func planProtection(v *view) protectionPlan {
 	if !v.Provider.Protection {
 		return endProtection(v)
@@ -38,8 +40,8 @@ func planProtection(v *view) protectionPlan {
 	return p
 }
 
-// endProtection releases all instances once, when protection is no longer Berth's. What somebody protects later stays
-// so.
+// endProtection releases all instances once, when protection is no longer Berth's. What somebody
+// protects later stays so.
 func endProtection(v *view) (p protectionPlan) {
 	for _, m := range v.instances {
 		if m.node != nil && m.node.ReleasedIn != "" {
@@ -53,14 +55,14 @@ func endProtection(v *view) (p protectionPlan) {
 	return p
 }
 
-// isMarkedReleasable reports whether it is recorded that the group may take the instance. One that has not registered
-// gets no task.
+// isMarkedReleasable reports whether it is recorded that the group may take the instance. One that
+// has not registered gets no task.
 func (v *view) isMarkedReleasable(m *instance) bool {
 	return m.node == nil || m.node.ReleasedIn == v.Group.Name
 }
 
-// isTakeable reports whether the group may take the instance in a scale-in without ending a task: it is empty, and it
-// is not protected or this decision releases it.
+// isTakeable reports whether the group may take the instance in a scale-in without ending a task:
+// it is empty, and it is not protected or this decision releases it.
 func (v *view) isTakeable(m *instance) bool {
 	switch {
 	case !m.IsInService() || !m.isEmpty():
@@ -71,7 +73,8 @@ func (v *view) isTakeable(m *instance) bool {
 	return v.isMarkedReleasable(m) && (!m.Protected || !m.isWarming)
 }
 
-// hasUnmarkedReleasable reports whether the group could take an instance for which nobody noted that it may.
+// hasUnmarkedReleasable reports whether the group could take an instance for which nobody noted
+// that it may.
 func (v *view) hasUnmarkedReleasable() bool {
 	return v.Provider.Protection && slices.ContainsFunc(v.instances, func(m *instance) bool {
 		return m.IsInService() && !m.Protected && !v.isMarkedReleasable(m) && len(m.load) == 0

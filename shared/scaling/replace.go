@@ -17,17 +17,18 @@ type replacementPlan struct {
 	reasons               reasons
 }
 
-// replacesUnregistered reports whether instances that never registered are replaced, so that the group needs none
-// beside them. While its nodes are upgraded they are not.
+// replacesUnregistered reports whether instances that never registered are replaced, so that the
+// group needs none beside them. While its nodes are upgraded they are not.
 func (v *view) replacesUnregistered() bool { return v.settings.ReplaceUnregistered && !v.Upgrading }
 
-// planReplacement terminates instances that never registered, if that is enabled, so that the group launches others
-// (C5).
+// planReplacement terminates instances that never registered, if that is enabled, so that the group
+// launches others (C5).
 //
-// It replaces only as many as the group lacks without them; the rest is left to the scale-in. Within the time that an
-// instance has to register, no more are replaced than may be taken in a minute: a group whose instances never work must
-// not launch them faster. An instance is never replaced if it is protected from scale-in, was not seen to come while
-// the cluster had the provider, or belongs to another cluster.
+// It replaces only as many as the group lacks without them; the rest is left to the scale-in.
+// Within the time that an instance has to register, no more are replaced than may be taken in a
+// minute: a group whose instances never work must not launch them faster. An instance is never
+// replaced if it is protected from scale-in, was not seen to come while the cluster had the
+// provider, or belongs to another cluster.
 func planReplacement(v *view, metric Metric) replacementPlan {
 	p := replacementPlan{lastReplaced: v.History.LastReplacement, reasons: reasons{}}
 	short := v.clampToLimits(v.desiredFor(metric.Needed)) - (v.running - v.unregistered)

@@ -10,12 +10,12 @@ import (
 	"berth/shared/snapshot"
 )
 
-// WhyNoRoom says why the rest of the cluster has no room for the load of the instances that leave, given by container
-// instance id; empty if it has (N7).
+// WhyNoRoom says why the rest of the cluster has no room for the load of the instances that leave,
+// given by container instance id; empty if it has (N7).
 //
-// The load is what their services would start again, without daemons. Placement itself decides whether each task fits,
-// including the node buffer and overbooking (P14), with all others placed before it. The snapshot is unchanged
-// afterwards.
+// The load is what their services would start again, without daemons. Placement itself decides
+// whether each task fits, including the node buffer and overbooking (P14), with all others placed
+// before it. The snapshot is unchanged afterwards.
 func WhyNoRoom(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving []string) string {
 	try := &simulation{snap: snap, engine: placement.New(snap)}
 	defer try.undo(0)

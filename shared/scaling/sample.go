@@ -16,11 +16,12 @@ import (
 // maxSamples limits what is remembered of a group with very many instance types.
 const maxSamples = 60
 
-// How long the last instances of a group that has none say what a new one will be like. What it launches may have
-// changed since, and a group that remembers instances on which no waiting task fits would never launch one again.
+// How long the last instances of a group that has none say what a new one will be like. What it
+// launches may have changed since, and a group that remembers instances on which no waiting task
+// fits would never launch one again.
 //
-// If its launch template version is a number and still that of the instances, only the types of a mixed instances
-// policy can have changed, so they are remembered longer.
+// If its launch template version is a number and still that of the instances, only the types of a
+// mixed instances policy can have changed, so they are remembered longer.
 const (
 	sampleLifetime       = time.Hour
 	pinnedSampleLifetime = 24 * time.Hour
@@ -32,8 +33,8 @@ type sampleSet struct {
 	NoneSince time.Time
 }
 
-// refreshSamples finds out what a new instance will be like: like those that the group has, one of each type and zone,
-// or for a while like the last ones that it had (C2: "the sampled instances").
+// refreshSamples finds out what a new instance will be like: like those that the group has, one of
+// each type and zone, or for a while like the last ones that it had (C2: "the sampled instances").
 func refreshSamples(v *view) sampleSet {
 	type kind struct{ name, zone string }
 	seen := map[kind]bool{}
@@ -66,7 +67,8 @@ func refreshSamples(v *view) sampleSet {
 	return s
 }
 
-// sampleOf describes a new instance like this one. It is the provider's, and nobody has made it unschedulable.
+// sampleOf describes a new instance like this one. It is the provider's, and nobody has made it
+// unschedulable.
 func sampleOf(m *instance, provider string) cluster.InstanceSample {
 	attributes := maps.Clone(m.node.Attributes)
 	delete(attributes, cluster.AttributeUnschedulable)
@@ -79,7 +81,8 @@ func sampleOf(m *instance, provider string) cluster.InstanceSample {
 	}
 }
 
-// isOutdated reports whether the group may launch something else by now. Age is how long it has had no instance.
+// isOutdated reports whether the group may launch something else by now. Age is how long it has had
+// no instance.
 func isOutdated(s cluster.InstanceSample, template string, age time.Duration) bool {
 	isPinned := !strings.Contains(template, ":$")
 	if template == "" || s.Template == "" || !isPinned {
@@ -88,7 +91,8 @@ func isOutdated(s cluster.InstanceSample, template string, age time.Duration) bo
 	return s.Template != template || age >= pinnedSampleLifetime
 }
 
-// sampleCluster is a cluster of new instances only: one like each sample, with the daemons that start there first.
+// sampleCluster is a cluster of new instances only: one like each sample, with the daemons that
+// start there first.
 type sampleCluster struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
@@ -115,7 +119,8 @@ func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Ca
 	try := &simulation{snap: c.snap, engine: c.engine}
 	for _, spec := range v.Daemons {
 		for _, id := range c.engine.Eligible(spec) {
-			if gpus, refused := c.engine.Check(c.snap.Instances[id], placement.Request{Spec: spec, Count: 1}); refused == nil {
+			if gpus, refused := c.engine.Check(c.snap.Instances[id],
+				placement.Request{Spec: spec, Count: 1}); refused == nil {
 				try.addTask(spec, placement.Placement{Instance: id, GPUs: gpus}, nil)
 			}
 		}
@@ -123,8 +128,8 @@ func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Ca
 	return c
 }
 
-// capacityFor returns how many of the tasks fit on one instance: on the one that takes most. If that is not all of
-// them, why says what keeps out the next.
+// capacityFor returns how many of the tasks fit on one instance: on the one that takes most. If
+// that is not all of them, why says what keeps out the next.
 func (c *sampleCluster) capacityFor(r placement.Request) (most int, why *cluster.Diagnosis) {
 	for _, id := range c.ids {
 		r.Instances = []string{id}
@@ -136,7 +141,8 @@ func (c *sampleCluster) capacityFor(r placement.Request) (most int, why *cluster
 	return most, c.diagnoseNext(r, most)
 }
 
-// diagnoseNext says what keeps the next task off the instances that take n: the first filter of the first of them.
+// diagnoseNext says what keeps the next task off the instances that take n: the first filter of the
+// first of them.
 func (c *sampleCluster) diagnoseNext(r placement.Request, n int) *cluster.Diagnosis {
 	for _, id := range c.ids {
 		try := &simulation{snap: c.snap, engine: c.engine}

@@ -17,7 +17,8 @@ type sizing struct {
 	events          []Event
 }
 
-// lowCount is how many minutes in a row the metric has been below the target, and the last minute that was counted.
+// lowCount is how many minutes in a row the metric has been below the target, and the last minute
+// that was counted.
 type lowCount struct {
 	Low    int
 	Minute time.Time
@@ -43,8 +44,8 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	return s
 }
 
-// countLowMinutes counts the minute's datapoint (C5). A minute counts once, however often it is looked at. After a gap
-// the count starts again, because nobody knows what was in between.
+// countLowMinutes counts the minute's datapoint (C5). A minute counts once, however often it is
+// looked at. After a gap the count starts again, because nobody knows what was in between.
 func countLowMinutes(v *view, isLow bool) lowCount {
 	c, minute := lowCount{v.History.LowMinutes, v.History.LastLowMinute}, v.Now.Truncate(time.Minute)
 	passed := minute.Sub(c.Minute)
@@ -59,8 +60,8 @@ func countLowMinutes(v *view, isLow bool) lowCount {
 	return lowCount{c.Low + 1, minute}
 }
 
-// scaleOut raises the desired capacity to what is needed, by no more than the largest step, and from zero to two
-// instances. An instance in its warm-up blocks it (C3).
+// scaleOut raises the desired capacity to what is needed, by no more than the largest step, and
+// from zero to two instances. An instance in its warm-up blocks it (C3).
 func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizing {
 	current := v.Group.Desired
 	want := v.desiredFor(m.Needed)
@@ -136,8 +137,8 @@ func describeNeed(v *view, d demandPlan, m Metric) string {
 	return strings.Join(needs, " ")
 }
 
-// scaleIn lowers the desired capacity by what may go in a minute (C5), unless something forbids it (C8).
-// Hold says what does, or what is done.
+// scaleIn lowers the desired capacity by what may go in a minute (C5), unless something forbids it
+// (C8). Hold says what does, or what is done.
 func scaleIn(v *view, m Metric, s sizing) sizing {
 	set, current := &v.settings, v.Group.Desired
 	goal := v.clampToLimits(v.desiredFor(m.Needed))

@@ -11,8 +11,8 @@ import (
 	"berth/shared/state"
 )
 
-// simulation is what is tried on a snapshot and taken back afterwards: tasks that are not there, instances that do not
-// drain.
+// simulation is what is tried on a snapshot and taken back afterwards: tasks that are not there,
+// instances that do not drain.
 type simulation struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
@@ -25,8 +25,8 @@ type simulationStep struct {
 	was *cluster.Instance
 }
 
-// addTask puts one more task of the spec on an instance. It will replace the task old, which stays where it is until
-// then; nil for none.
+// addTask puts one more task of the spec on an instance. It will replace the task old, which stays
+// where it is until then; nil for none.
 func (t *simulation) addTask(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
 	next := &cluster.Task{
 		Head: cluster.Head{Rev: 1},
@@ -52,7 +52,8 @@ func (t *simulation) addTask(spec *placement.Spec, at placement.Placement, old *
 	t.steps = append(t.steps, simulationStep{row: next})
 }
 
-// find returns where placement would put one more of the tasks that may be moved, or why it has no room for it.
+// find returns where placement would put one more of the tasks that may be moved, or why it has no
+// room for it.
 func (t *simulation) find(of moves.Owner) (at placement.Placement, why *cluster.Diagnosis) {
 	found := t.engine.Place(placement.Request{Spec: of.Spec, Count: 1, Target: of.Target})
 	if len(found.Placed) == 0 {

@@ -97,7 +97,8 @@ func outcomesOf(tasks []*cluster.Task, backoffs map[string]cluster.Backoff) map[
 			outcomes[t.Revision] = append(outcomes[t.Revision], outcome{at: t.Started.Time(), ran: true, task: t})
 		case t.NeverRan():
 			started := cmp.Or(t.ClaimedAt, t.CreatedAt)
-			outcomes[t.Revision] = append(outcomes[t.Revision], outcome{at: t.Stopped.Time(), started: started.Time(), task: t})
+			outcomes[t.Revision] = append(outcomes[t.Revision],
+				outcome{at: t.Stopped.Time(), started: started.Time(), task: t})
 		}
 	}
 	for _, of := range outcomes {

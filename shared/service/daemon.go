@@ -61,8 +61,12 @@ func stopExtraDaemons(extra []*task) policy {
 		if slices.ContainsFunc(extra, func(t *task) bool { return violatesConstraints(v, t) }) {
 			d.events = []keyedEvent{{"constraint", Event{Name: "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"}}}
 		}
-		slices.SortFunc(extra, func(a, b *task) int { return cmp.Or(cmp.Compare(stopRank(a), stopRank(b)), compareIDs(a, b)) })
-		return d.plus(stopInOrder(v, extra, len(extra), func(t *task) string { return v.revisionOf(t).scalingReason(t) }))
+		slices.SortFunc(extra, func(a, b *task) int {
+			return cmp.Or(cmp.Compare(stopRank(a), stopRank(b)),
+				compareIDs(a, b))
+		})
+		return d.plus(stopInOrder(v, extra, len(extra),
+			func(t *task) string { return v.revisionOf(t).scalingReason(t) }))
 	}
 }
 
@@ -227,7 +231,8 @@ func reportDaemonsSteady(kept map[string]*task) policy {
 	return func(v view) decision {
 		running := 0
 		for _, id := range v.Eligible {
-			if t := kept[id]; t != nil && t.row.Last == cluster.TaskRunning && v.revisionOf(t).primary && v.revisionOf(t).has(t) {
+			if t := kept[id]; t != nil && t.row.Last == cluster.TaskRunning && v.revisionOf(t).primary &&
+				v.revisionOf(t).has(t) {
 				running++
 			}
 		}

@@ -35,7 +35,8 @@ func assessRollout(in *Input, next cluster.Service, sorted sortedTasks) (cluster
 	case next.Release != nil && next.Release.Stop != "":
 		next, ended = stopDeployment(in, next, remaining)
 	case reachedThreshold(in, &next):
-		next, ended = failDeployment(in, next, failure{why: failedStarts, rollback: in.Service.Breaker.Rollback}, remaining)
+		next, ended = failDeployment(in, next, failure{why: failedStarts, rollback: in.Service.Breaker.Rollback},
+			remaining)
 	case len(alarms) > 0:
 		next, ended = failDeployment(in, next, failure{alarmDetected, in.Service.Alarms.Rollback, alarms}, remaining)
 	}
@@ -92,7 +93,8 @@ func (f failure) reason() string {
 func failDeployment(in *Input, next cluster.Service, f failure, remaining int) (cluster.Service, []keyedEvent) {
 	r, d := next.Release, &next.Deployment
 	d.State, d.UpdatedAt, d.Reason = cluster.RolloutFailed, in.Now, f.detector()+": "+f.why+"."
-	events := []keyedEvent{rolloutEvent(&next, DeploymentFailedMessage(next.Name, d.ID, f.why), "SERVICE_DEPLOYMENT_FAILED")}
+	events := []keyedEvent{rolloutEvent(&next, DeploymentFailedMessage(next.Name, d.ID, f.why),
+		"SERVICE_DEPLOYMENT_FAILED")}
 	if r != nil {
 		r.Tripped, r.Triggered, r.Failures = f.why == failedStarts, f.alarms, d.Failed
 	}

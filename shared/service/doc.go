@@ -10,18 +10,21 @@
 // A plan is made in four steps, all visible in reconcile.go:
 //
 //  1. sortTasks sorts the tasks into buckets, once (sort.go, task.go).
-//  2. assessRollout ends the deployment if its circuit breaker or an alarm has tripped (deployment.go, circuitbreaker.go,
-//     alarms.go).
-//  3. The policies decide about tasks, each in a file of its own. A policy reads a view, which is the service as the decisions
-//     before it leave it, and returns a decision (decision.go).
-//  4. The deployment is completed if nothing is left to do, and everything is put together as a plan (finish.go, event.go).
+//  2. assessRollout ends the deployment if its circuit breaker or an alarm has tripped
+//     (deployment.go, circuitbreaker.go, alarms.go).
+//  3. The policies decide about tasks, each in a file of its own. A policy reads a view, which is
+//     the service as the decisions before it leave it, and returns a decision (decision.go).
+//  4. The deployment is completed if nothing is left to do, and everything is put together as a
+//     plan (finish.go, event.go).
 //
 // What always holds:
 //
-//   - A service never gets more tasks than maximumPercent allows, and no stop leaves fewer healthy ones than
-//     minimumHealthyPercent asks for. Only healthy and stabilizing tasks count for the second; others may always stop.
+//   - A service never gets more tasks than maximumPercent allows, and no stop leaves fewer healthy
+//     ones than minimumHealthyPercent asks for. Only healthy and stabilizing tasks count for the
+//     second; others may always stop.
 //   - Protected tasks are never stopped, unless the service is deleted.
-//   - The same input gives the same plan, in whatever order the tasks come. Where the choice is free, Input.Seed decides.
+//   - The same input gives the same plan, in whatever order the tasks come. Where the choice is
+//     free, Input.Seed decides.
 //   - Once a plan is carried out, the same input plans nothing more until something happens.
 //
 // Start reading at [Reconcile] and its list of policies. property_test.go checks the rules above

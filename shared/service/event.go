@@ -115,7 +115,8 @@ func reportStuck(v view) decision {
 	inRollout := v.Service.Strategy == cluster.Replica && v.Service.Status == cluster.ServiceActive &&
 		v.next.Deployment.State == cluster.RolloutInProgress && len(v.revisions) > 1
 	blocked := !v.acted && v.floorReached && v.stoppingCount() == 0 && v.activeCount() >= v.ceiling
-	if !inRollout || !blocked || p.stayingCount() >= v.desired || v.backoffs[p.deployment.ID].NextAttemptAt.After(v.Now) {
+	if !inRollout || !blocked || p.stayingCount() >= v.desired ||
+		v.backoffs[p.deployment.ID].NextAttemptAt.After(v.Now) {
 		return decision{}
 	}
 	for i := range v.revisions {

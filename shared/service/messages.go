@@ -58,24 +58,28 @@ func StartsImpairedMessage(name string) string {
 
 // MissingAlarmsMessage names alarms of a deployment that do not exist. ECS has no such event.
 func MissingAlarmsMessage(name, deployment string, alarms []string) string {
-	return cutToLimit(message(name, "(deployment "+deployment+") has alarms that do not exist: "+strings.Join(alarms, ", ")+"."))
+	return cutToLimit(message(name, "(deployment "+deployment+") has alarms that do not exist: "+strings.Join(alarms,
+		", ")+"."))
 }
 
 // DeploymentStuckMessage says that a deployment's percentages allow no step.
 func DeploymentStuckMessage(name string) string {
-	return message(name, "was unable to stop or start tasks during a deployment because of the service deployment configuration. "+
-		"Update the minimumHealthyPercent or maximumPercent value and try again.")
+	return message(name,
+		"was unable to stop or start tasks during a deployment because of the service deployment configuration. "+
+			"Update the minimumHealthyPercent or maximumPercent value and try again.")
 }
 
 // TasksProtectedMessage says that n tasks of a deployment should stop and are protected.
 func TasksProtectedMessage(name, deployment string, n int) string {
-	return message(name, fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d tasks under protection)", deployment, n))
+	return message(name,
+		fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d tasks under protection)", deployment, n))
 }
 
 // TooManyUnhealthyMessage says that n unhealthy tasks are not replaced because most of the cluster
 // looks unhealthy.
 func TooManyUnhealthyMessage(name string, n int) string {
-	return message(name, fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster look unhealthy at once.", n))
+	return message(name,
+		fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster look unhealthy at once.", n))
 }
 
 // UnhealthyContainerMessage says that a task fails its container health check.
@@ -89,7 +93,8 @@ func UnhealthyTargetMessage(name, task string, r *cluster.Registration) string {
 	if r.Registry {
 		where = "service-registry " + r.ARN
 	}
-	return cutToLimit(message(name, fmt.Sprintf("(task %s) (port %d) is unhealthy in (%s) due to (reason %s).", task, r.Port, where, r.Reason)))
+	return cutToLimit(message(name, fmt.Sprintf("(task %s) (port %d) is unhealthy in (%s) due to (reason %s).", task,
+		r.Port, where, r.Reason)))
 }
 
 // TargetsRegisteredMessage counts tasks that were registered with a target group.
@@ -104,7 +109,8 @@ func TargetsDeregisteredMessage(name string, n int, targetGroup string) string {
 
 // RegistrationFailedMessage says that a target group refused a task.
 func RegistrationFailedMessage(name, targetGroup, why string) string {
-	return cutToLimit(message(name, fmt.Sprintf("failed to register targets in (target-group %s) with (error %s)", targetGroup, why)))
+	return cutToLimit(message(name, fmt.Sprintf("failed to register targets in (target-group %s) with (error %s)",
+		targetGroup, why)))
 }
 
 // ConnectionsDrainingMessage counts tasks that get no new connections any more.
@@ -134,7 +140,8 @@ func UnableToPlaceMessage(name string, d *cluster.Diagnosis) string {
 // ProvisioningLimitMessage says that tasks cannot even wait for an instance, because too many of
 // the cluster do (C4).
 func ProvisioningLimitMessage(name string) string {
-	return message(name, "was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded.")
+	return message(name,
+		"was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded.")
 }
 
 // missingResource says what an instance lacks, as ECS does where it has words for it.

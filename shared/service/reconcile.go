@@ -18,7 +18,8 @@ func Reconcile(in Input) Plan {
 	sorted := sortTasks(&in)
 	findings := reportUnhealthy(&in, sorted.revisions)
 
-	// 2. Assess the rollout: the circuit breaker, alarms or a request may end it, and change which revision is the PRIMARY one.
+	// 2. Assess the rollout: the circuit breaker, alarms or a request may end it, and change which
+	// revision is the PRIMARY one.
 	next, assessed := assessRollout(&in, copyService(&in), sorted)
 
 	// 3. Decide about tasks, policy by policy.
@@ -66,7 +67,8 @@ func replicaPolicies(revisions int) []policy {
 	policies = append(policies, scaleInFailedPrimary, finishReplacements)
 	policies = append(policies, stopPolicies(0)...)
 	for i := range revisions {
-		policies = append(policies, startMissing(i)) // the PRIMARY first: tasks that took its room would be stopped again
+		// the PRIMARY first: tasks that took its room would be stopped again
+		policies = append(policies, startMissing(i))
 	}
 	return append(policies, limitMoves, reconsiderStabilizing, reportSteady)
 }
@@ -105,8 +107,10 @@ func copyService(in *Input) cluster.Service {
 // newView returns the service before anything is decided about its tasks.
 func newView(in *Input, next *cluster.Service, sorted sortedTasks) view {
 	v := view{
-		Input: in, next: next, revisions: regroup(next, sorted.revisions), backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
-		desired: desiredCount(next), acted: len(sorted.lost) > 0, occupied: sorted.occupied, coolingDown: sorted.coolingDown,
+		Input: in, next: next, revisions: regroup(next, sorted.revisions),
+		backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
+		desired:  desiredCount(next), acted: len(sorted.lost) > 0, occupied: sorted.occupied,
+		coolingDown: sorted.coolingDown,
 	}
 	var retryRefused time.Time
 	v.refused, retryRefused = refusedInstances(in.Tasks, in.Limits, in.Now)

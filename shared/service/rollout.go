@@ -55,7 +55,10 @@ func rollOutRevision(v view, i, n int) (d decision) {
 		}
 		switch c {
 		case unhealthy:
-			steps = []policy{func(v view) decision { return stopFailing(v, &v.revisions[i], n, v.revisions[i].scalingReason) }}
+			steps = []policy{func(v view) decision {
+				return stopFailing(v, &v.revisions[i], n,
+					v.revisions[i].scalingReason)
+			}}
 		case disconnected:
 			continue // stopFailing has stopped these, too
 		}
@@ -96,5 +99,6 @@ func (v view) onlyPrimaryLeft() bool {
 func isOver(v view, r *revisionTasks) bool {
 	p := v.primary()
 	return len(r.all)+r.stopping == 0 &&
-		(r.desired == 0 || r.isFailed() || v.next.Deployment.State != cluster.RolloutFailed && p.steadyCount() >= v.desired)
+		(r.desired == 0 || r.isFailed() || v.next.Deployment.State != cluster.RolloutFailed &&
+			p.steadyCount() >= v.desired)
 }

@@ -60,7 +60,8 @@ func sortTasks(in *Input) sortedTasks {
 		r := &s.revisions[i]
 		switch {
 		case row.Active():
-			all = append(all, task{row: row, target: target, revision: r.deployment.ID, onDraining: state == InstanceDraining})
+			all = append(all, task{row: row, target: target, revision: r.deployment.ID,
+				onDraining: state == InstanceDraining})
 			s.addActive(in, r, &all[len(all)-1], state == InstanceTimedOut)
 		case state != InstanceTimedOut:
 			r.stopping++
@@ -126,7 +127,8 @@ func (s *sortedTasks) addActive(in *Input, r *revisionTasks, t *task, timedOut b
 	if failed && r.primary && !t.row.Counted && r.deployment.State != cluster.RolloutCompleted {
 		s.failures = append(s.failures, t.row)
 	}
-	if t.target == nil && balanced && t.row.Last == cluster.TaskRunning && (!checked || t.row.Health == cluster.Healthy) {
+	if t.target == nil && balanced && t.row.Last == cluster.TaskRunning &&
+		(!checked || t.row.Health == cluster.Healthy) {
 		s.register = append(s.register, t.row)
 	}
 	r.all = append(r.all, t)
@@ -185,7 +187,8 @@ func conditionOf(in *Input, t *task, checked, balanced, timedOut bool) (c condit
 			return awaitingChecks, at
 		}
 		return unhealthy, until
-	case checked && row.Health != cluster.Healthy, balanced && (t.target == nil || t.target.Health() != cluster.Healthy):
+	case checked && row.Health != cluster.Healthy, balanced &&
+		(t.target == nil || t.target.Health() != cluster.Healthy):
 		return awaitingChecks, until
 	case !checked && !balanced && row.Started.Time().Add(in.Limits.StabilizeFor).After(in.Now):
 		return stabilizing, until

@@ -18,7 +18,8 @@ func startMissing(i int) policy {
 		n, d := startableCount(v, r, wanted.total-r.justEnded)
 		d.distrusted = wanted.distrusted
 		if n = min(n, v.ceiling-v.activeCount()); n > 0 {
-			d.starts = []Start{{Revision: &r.deployment.Revision, Count: n, ReplacesUnhealthy: min(n, wanted.unhealthy)}}
+			d.starts = []Start{{Revision: &r.deployment.Revision, Count: n,
+				ReplacesUnhealthy: min(n, wanted.unhealthy)}}
 		}
 		return d
 	}
@@ -75,7 +76,8 @@ func startableCount(v view, r *revisionTasks, n int) (int, decision) {
 // anything waits for that.
 func reconsiderStabilizing(v view) decision {
 	p := v.primary()
-	if len(v.revisions) > 1 || v.floorReached || v.Service.Moving || p.pairsInProgress() > 0 || p.failingCount()+p.drainingCount() > 0 {
+	if len(v.revisions) > 1 || v.floorReached || v.Service.Moving || p.pairsInProgress() > 0 ||
+		p.failingCount()+p.drainingCount() > 0 {
 		return decision{reconsiderAt: nextStabilized(v)}
 	}
 	return decision{}

@@ -119,7 +119,8 @@ func unhealthyEvent(service string, t *task) Event {
 	case t.row.Health == cluster.Unhealthy || r == nil:
 		return Event{Message: UnhealthyContainerMessage(service, t.row.ID)}
 	case r.Registry:
-		return Event{Message: UnhealthyTargetMessage(service, t.row.ID, r), Name: "SERVICE_DISCOVERY_INSTANCE_UNHEALTHY"}
+		return Event{Message: UnhealthyTargetMessage(service, t.row.ID, r),
+			Name: "SERVICE_DISCOVERY_INSTANCE_UNHEALTHY"}
 	}
 	return Event{Message: UnhealthyTargetMessage(service, t.row.ID, r)}
 }

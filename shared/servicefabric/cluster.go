@@ -1,6 +1,7 @@
-// Package servicefabric reads Service Fabric's own descriptions of a cluster, ClusterManifest.xml and ClusterConfig.json
-// (P16): nodes with their fault and upgrade domains, node types with placement properties and capacities, and the
-// settings of the Cluster Resource Manager. It knows no file and no API.
+// Package servicefabric reads Service Fabric's own descriptions of a cluster, ClusterManifest.xml
+// and ClusterConfig.json (P16): nodes with their fault and upgrade domains, node types with
+// placement properties and capacities, and the settings of the Cluster Resource Manager. It knows
+// no file and no API.
 package servicefabric
 
 import (
@@ -19,9 +20,11 @@ import (
 type Cluster struct {
 	Name  string
 	Nodes []Node
-	// Configuration has the node types, buffer, overbooking, thresholds and priorities; its Head is empty.
+	// Configuration has the node types, buffer, overbooking, thresholds and priorities; its Head is
+	// empty.
 	Configuration cluster.Configuration
-	// Ignored are the settings of the Cluster Resource Manager that mean nothing to Berth, in order.
+	// Ignored are the settings of the Cluster Resource Manager that mean nothing to Berth, in
+	// order.
 	Ignored []string
 }
 
@@ -34,7 +37,8 @@ type Node struct {
 	UpgradeDomain string
 }
 
-// Attributes are the attributes of a container instance that is this node: name, node type and domains.
+// Attributes are the attributes of a container instance that is this node: name, node type and
+// domains.
 func (n Node) Attributes() map[string]string {
 	out := map[string]string{cluster.PropertyPrefix + "NodeName": n.Name, cluster.AttributeNodeType: n.Type}
 	if n.FaultDomain != "" {
@@ -66,8 +70,9 @@ const (
 	maxDepth = 64
 )
 
-// Read reads a description, XML or JSON as its first character tells. Comments and trailing commas in JSON are accepted;
-// whatever else is malformed, contradicts itself or cannot be kept gives an *[Error].
+// Read reads a description, XML or JSON as its first character tells. Comments and trailing commas
+// in JSON are accepted; whatever else is malformed, contradicts itself or cannot be kept gives an
+// *[Error].
 func Read(data []byte) (*Cluster, error) {
 	if len(data) > maxSize {
 		return nil, wrong(1, "the description has %d bytes, at most %d are read", len(data), maxSize)
@@ -108,7 +113,8 @@ func newBuilder() *builder {
 	b := &builder{lines: map[string]int{}, types: map[string]int{}, metric: map[string]int{}, said: map[string]int{}}
 	b.out.Configuration = cluster.Configuration{
 		NodeTypes: map[string]cluster.NodeType{}, DomainPolicy: cluster.PolicyAdaptive,
-		Buffer: map[string]float64{}, Overbooking: map[string]float64{}, Balancing: map[string]float64{}, Activity: map[string]int64{},
+		Buffer: map[string]float64{}, Overbooking: map[string]float64{}, Balancing: map[string]float64{},
+		Activity: map[string]int64{},
 	}
 	return b
 }
@@ -125,7 +131,8 @@ func (b *builder) node(line int, n Node) error {
 		return wrong(line, "there are more than %d nodes", maxNodes)
 	}
 	if n.FaultDomain != "" && !strings.HasPrefix(n.FaultDomain, "fd:/") {
-		return wrong(line, "the fault domain of node %q is %q, expected a path such as fd:/dc1/r0", n.Name, n.FaultDomain)
+		return wrong(line, "the fault domain of node %q is %q, expected a path such as fd:/dc1/r0", n.Name,
+			n.FaultDomain)
 	}
 	b.lines[n.Name] = line
 	b.refs = append(b.refs, reference{line, n.Type})
@@ -141,7 +148,8 @@ func (b *builder) nodeType(line int, name string) error {
 		return wrong(line, "node type %q is described on line %d already", name, b.types[name])
 	}
 	b.types[name] = line
-	b.out.Configuration.NodeTypes[name] = cluster.NodeType{Capacities: map[string]int64{}, Properties: map[string]string{}}
+	b.out.Configuration.NodeTypes[name] = cluster.NodeType{Capacities: map[string]int64{},
+		Properties: map[string]string{}}
 	return nil
 }
 
@@ -167,10 +175,12 @@ func (b *builder) capacity(line int, nodeType, name, value string) error {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	if err != nil || n < 0 {
-		return wrong(line, "the capacity %q of node type %q is %q, expected a whole number of 0 or more", name, nodeType, value)
+		return wrong(line, "the capacity %q of node type %q is %q, expected a whole number of 0 or more", name,
+			nodeType, value)
 	}
 	if !cluster.IsMetric(name) {
-		return wrong(line, "the capacity %q of node type %q is no metric: instances register it with ECS", name, nodeType)
+		return wrong(line, "the capacity %q of node type %q is no metric: instances register it with ECS", name,
+			nodeType)
 	}
 	capacities[name] = n
 	return nil
@@ -178,9 +188,21 @@ func (b *builder) capacity(line int, nodeType, name, value string) error {
 
 // settings are the sections of fabricSettings that are one number per metric.
 var settings = map[string]func(b *builder, name string, value float64) error{
-	"NodeBufferPercentage":      func(b *builder, name string, v float64) error { b.out.Configuration.Buffer[name] = v; return nil },
-	"NodeOverbookingPercentage": func(b *builder, name string, v float64) error { b.out.Configuration.Overbooking[name] = v; return nil },
-	"MetricBalancingThresholds": func(b *builder, name string, v float64) error { b.out.Configuration.Balancing[name] = v; return nil },
+	"NodeBufferPercentage": func(b *builder, name string,
+		v float64) error {
+		b.out.Configuration.Buffer[name] = v
+		return nil
+	},
+	"NodeOverbookingPercentage": func(b *builder, name string,
+		v float64) error {
+		b.out.Configuration.Overbooking[name] = v
+		return nil
+	},
+	"MetricBalancingThresholds": func(b *builder, name string,
+		v float64) error {
+		b.out.Configuration.Balancing[name] = v
+		return nil
+	},
 	"MetricActivityThresholds": func(b *builder, name string, v float64) error {
 		if v != float64(int64(v)) {
 			return fmt.Errorf("expected a whole number")
@@ -190,7 +212,8 @@ var settings = map[string]func(b *builder, name string, value float64) error{
 	},
 }
 
-// parameters are the parameters of the section PlacementAndLoadBalancing that mean something to Berth.
+// parameters are the parameters of the section PlacementAndLoadBalancing that mean something to
+// Berth.
 var parameters = map[string]func(c *cluster.Configuration, value string) error{
 	"PlacementConstraintPriority":     priority(func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Placement }),
 	"CapacityConstraintPriority":      priority(func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Capacity }),
@@ -230,7 +253,8 @@ func truth(set func(*cluster.Configuration, bool)) func(*cluster.Configuration, 
 
 const placementSection = "PlacementAndLoadBalancing"
 
-// parameter takes in one parameter of a section of fabricSettings. Sections that are not about placement are passed over.
+// parameter takes in one parameter of a section of fabricSettings. Sections that are not about
+// placement are passed over.
 func (b *builder) parameter(line int, section, name, value string) error {
 	key := section + "\x00" + name
 	if (section == placementSection || settings[section] != nil) && b.said[key] > 0 {
@@ -276,7 +300,8 @@ func (b *builder) finish() (*Cluster, error) {
 	if len(b.out.Nodes)+len(b.types) == 0 {
 		return nil, wrong(1, "the description has neither nodes nor node types")
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(b.metric), func(x, y string) int { return cmp.Compare(b.metric[x], b.metric[y]) }) {
+	for _, name := range slices.SortedFunc(maps.Keys(b.metric),
+		func(x, y string) int { return cmp.Compare(b.metric[x], b.metric[y]) }) {
 		one := cluster.Configuration{}
 		if v, ok := b.out.Configuration.Buffer[name]; ok {
 			one.Buffer = map[string]float64{name: v}

@@ -10,8 +10,9 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// readJSON reads a ClusterConfig.json, with comments and trailing commas. Members that say nothing of nodes, node types
-// or settings are passed over. nodeTypes and fabricSettings stand under properties; at the root they are accepted too.
+// readJSON reads a ClusterConfig.json, with comments and trailing commas. Members that say nothing
+// of nodes, node types or settings are passed over. nodeTypes and fabricSettings stand under
+// properties; at the root they are accepted too.
 func readJSON(b *builder, data []byte) error {
 	if deep(data) {
 		return wrong(1, "values are nested more than %d deep", maxDepth)
@@ -37,7 +38,8 @@ func readJSON(b *builder, data []byte) error {
 		}
 	}
 	for _, m := range []members{properties, root} {
-		if err := errors.Join(j.each(m["nodetypes"], "nodeTypes", j.readType), j.each(m["fabricsettings"], "fabricSettings", j.readSection)); err != nil {
+		if err := errors.Join(j.each(m["nodetypes"], "nodeTypes", j.readType),
+			j.each(m["fabricsettings"], "fabricSettings", j.readSection)); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// readXML reads a ClusterManifest.xml. Elements that say nothing of nodes, node types or settings are passed over.
+// readXML reads a ClusterManifest.xml. Elements that say nothing of nodes, node types or settings
+// are passed over.
 func readXML(b *builder, data []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	x := &manifest{builder: b}
@@ -32,7 +33,8 @@ func readXML(b *builder, data []byte) error {
 	}
 }
 
-// start is the line that an element begins on: the decoder stands behind it, and blank lines may come before.
+// start is the line that an element begins on: the decoder stands behind it, and blank lines may
+// come before.
 func start(data []byte, end int64, line int, token xml.Token) int {
 	if _, ok := token.(xml.StartElement); !ok {
 		return line
@@ -41,7 +43,8 @@ func start(data []byte, end int64, line int, token xml.Token) int {
 	return 1 + bytes.Count(data[:max(from, 0)], []byte("\n"))
 }
 
-// manifest is a manifest on its way: the elements that are open, and what the nearest of a kind is called.
+// manifest is a manifest on its way: the elements that are open, and what the nearest of a kind is
+// called.
 type manifest struct {
 	*builder
 	path              []string

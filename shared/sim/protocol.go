@@ -14,11 +14,13 @@ import (
 // maxRequest is how large a request of [AWS.Protocols] may be.
 const maxRequest = 1 << 20
 
-// Protocols answers the protocols of Auto Scaling, EC2 (launch templates), Elastic Load Balancing (version 2), Cloud Map and
-// CloudWatch (metrics, alarms), as far as Berth and the tools that set up its machines use them. It passes all other
-// requests to next. It refuses operations and parameters that it does not simulate, and names them.
+// Protocols answers the protocols of Auto Scaling, EC2 (launch templates), Elastic Load Balancing
+// (version 2), Cloud Map and CloudWatch (metrics, alarms), as far as Berth and the tools that set
+// up its machines use them. It passes all other requests to next. It refuses operations and
+// parameters that it does not simulate, and names them.
 //
-// Requests must be for a name of this machine and have a signature, whatever it is: a web page can send neither.
+// Requests must be for a name of this machine and have a signature, whatever it is: a web page can
+// send neither.
 func (a *AWS) Protocols(next http.Handler) http.Handler {
 	services := map[string]protocol.QueryService{
 		"2015-12-01": a.TargetGroups.Query(), "2011-01-01": a.Groups.Query(), "2016-11-15": a.Templates.Query(),

@@ -16,21 +16,23 @@ import (
 // Options configure the simulated AWS.
 type Options struct {
 	Clock kernel.Clock
-	// Emit receives every event in order, as EventBridge would deliver it. It runs outside of the lock and may call the services.
+	// Emit receives every event in order, as EventBridge would deliver it. It runs outside of the
+	// lock and may call the services.
 	Emit    func(event []byte)
 	Seed    uint64
 	Account cluster.Account
 	Path    string // of the file; where empty everything lives in memory only
 
-	// Source, AlarmSource and ScalingSource are the sources of the events of ECS, alarms and Auto Scaling groups:
-	// aws.ecs, aws.cloudwatch and aws.autoscaling where empty.
+	// Source, AlarmSource and ScalingSource are the sources of the events of ECS, alarms and Auto
+	// Scaling groups: aws.ecs, aws.cloudwatch and aws.autoscaling where empty.
 	Source, AlarmSource, ScalingSource string
 	// MinStart and MaxStart bound the time from StartTask to RUNNING: 1 to 3 s where both are zero.
 	MinStart, MaxStart time.Duration
-	// HealthyAfter is how long a target group looks at a target before it is healthy: 10 s where zero.
+	// HealthyAfter is how long a target group looks at a target before it is healthy: 10 s where
+	// zero.
 	HealthyAfter time.Duration
-	// LaunchAfter is how long a group's launch takes until the instance is in service: 40 s where zero.
-	// A launch that failed is repeated after half as long again.
+	// LaunchAfter is how long a group's launch takes until the instance is in service: 40 s where
+	// zero. A launch that failed is repeated after half as long again.
 	LaunchAfter time.Duration
 	// KeepStopped is how long stopped tasks and gone instances stay visible: an hour where zero.
 	KeepStopped time.Duration
@@ -67,7 +69,8 @@ func Open(o Options) (*AWS, error) {
 	a.CloudWatch = cloudwatch.New(k, cmp.Or(o.AlarmSource, "aws.cloudwatch"))
 	a.Templates = ec2.NewTemplates(k)
 	a.Groups = autoscaling.New(k, autoscaling.Options{
-		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch, EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
+		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch,
+		EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
 		LaunchAfter: cmp.Or(o.LaunchAfter, 40*time.Second),
 	})
 	a.ECS.OnTerminate(a.Groups.MachineTerminated)
@@ -80,7 +83,8 @@ func Open(o Options) (*AWS, error) {
 	return a, nil
 }
 
-// Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their own time.
+// Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their
+// own time.
 func (a *AWS) Close() error { return a.kernel.Close() }
 
 // SetCallFaults replaces the faults that calls of the services meet. The zero value ends them.

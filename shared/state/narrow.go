@@ -19,7 +19,9 @@ func CommitNarrowing(ctx context.Context, store Store, clusterName string, row f
 
 // CommitNarrowingAll is [CommitNarrowing] for several writes. It retries while other commits bump
 // the version first.
-func CommitNarrowingAll(ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error)) error {
+func CommitNarrowingAll(
+	ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error),
+) error {
 	key := Key{Cluster: clusterName, Sort: PrefixMeta}
 	for range MaxRaces {
 		got, err := store.Get(ctx, key)

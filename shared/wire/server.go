@@ -23,8 +23,8 @@ type ServerOptions struct {
 	Loopback bool
 }
 
-// Server is Berth's API: the ECS API with the operations of Berth's own at /, and the EKS API below /clusters/: no request of
-// the ECS API has a path.
+// Server is Berth's API: the ECS API with the operations of Berth's own at /, and the EKS API below
+// /clusters/: no request of the ECS API has a path.
 type Server struct {
 	ecs *awsjson.Mux
 	eks *eksapi.Handler

@@ -1,4 +1,5 @@
-// Package client calls a running Berth from the command line: the ECS API's operations and Berth's own, with plain JSON.
+// Package client calls a running Berth from the command line: the ECS API's operations and Berth's
+// own, with plain JSON.
 package client
 
 import (
@@ -49,7 +50,8 @@ const (
 	maxAnswer   = 64 << 20
 )
 
-// New is a client of the endpoint. Away from this machine it needs credentials, as the SDK finds them.
+// New is a client of the endpoint. Away from this machine it needs credentials, as the SDK finds
+// them.
 func New(ctx context.Context, e Endpoint) (*Client, error) {
 	u, err := url.Parse(e.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -77,13 +79,15 @@ func (c *Client) Own(ctx context.Context, op string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, target: ownTarget + op, in: in, out: out})
 }
 
-// EKS calls an operation of the EKS API that is a POST to the path, such as clusters/prod/node-groups.
+// EKS calls an operation of the EKS API that is a POST to the path, such as
+// clusters/prod/node-groups.
 func (c *Client) EKS(ctx context.Context, op, path string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, path: path, in: in, out: out})
 }
 
-// AutoScalingGroups are those of the groups named that are there, as Amazon EC2 Auto Scaling itself says: at
-// AWS_ENDPOINT_URL_AUTO_SCALING or AWS_ENDPOINT_URL, or else beside the API where that is on this machine, or in the account.
+// AutoScalingGroups are those of the groups named that are there, as Amazon EC2 Auto Scaling itself
+// says: at AWS_ENDPOINT_URL_AUTO_SCALING or AWS_ENDPOINT_URL, or else beside the API where that is
+// on this machine, or in the account.
 func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -100,8 +104,8 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	return nil, c.unreachableError("DescribeAutoScalingGroups", err)
 }
 
-// LaunchTemplate is a version of a launch template, $Default where the reference names none, as Amazon EC2 itself says: at
-// AWS_ENDPOINT_URL_EC2, or else where Auto Scaling is.
+// LaunchTemplate is a version of a launch template, $Default where the reference names none, as
+// Amazon EC2 itself says: at AWS_ENDPOINT_URL_EC2, or else where Auto Scaling is.
 func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
 	conf, err := c.configWithEndpoint("AWS_ENDPOINT_URL_EC2")
 	if err != nil {
@@ -115,7 +119,8 @@ func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*
 	return nil, c.unreachableError("DescribeLaunchTemplateVersions", err)
 }
 
-// configWithEndpoint is how another service of AWS is called: at the endpoint that a variable names, and so on.
+// configWithEndpoint is how another service of AWS is called: at the endpoint that a variable
+// names, and so on.
 func (c *Client) configWithEndpoint(variable string) (aws.Config, error) {
 	// Nobody checks signatures on this machine, but by them it is told which service is called.
 	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
@@ -182,7 +187,8 @@ func (c *Client) sendRequest(ctx context.Context, of call) error {
 func (c *Client) unreachableError(op string, err error) error {
 	var refused *net.OpError
 	if errors.As(err, &refused) && refused.Op == "dial" {
-		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or name another --endpoint", op, c.endpoint, refused.Err)
+		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or name another --endpoint", op, c.endpoint,
+			refused.Err)
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }
@@ -197,10 +203,12 @@ func refusalError(op string, resp *http.Response, answer []byte) error {
 	if e.Type = cmp.Or(e.Type, resp.Header.Get("X-Amzn-ErrorType")); err != nil || e.Type == "" {
 		return fmt.Errorf("%s: status %d: %.200q", op, resp.StatusCode, answer)
 	}
-	return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message))
+	return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s",
+		e.Message))
 }
 
-// signRequest signs a call that leaves this machine, for the service that checks it: Lambda, where it is a function URL.
+// signRequest signs a call that leaves this machine, for the service that checks it: Lambda, where
+// it is a function URL.
 func (c *Client) signRequest(ctx context.Context, req *http.Request, body []byte) error {
 	if c.aws == nil {
 		return nil

@@ -25,7 +25,8 @@ import (
 //
 // At / it also answers other protocols, as far as [sim.AWS.Protocols] does.
 //
-// Ids are those of ECS. A body, {} at least, is JSON and says so in its Content-Type, which keeps web pages out.
+// Ids are those of ECS. A body, {} at least, is JSON and says so in its Content-Type, which keeps
+// web pages out.
 func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	ecs := f.ECS.Endpoint()
 	ecs.Loopback, ecs.Logger = true, log
@@ -36,19 +37,24 @@ func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	mux.HandleFunc("POST /fleet/instances/{id}/crash", controlHandler(f.Machines.CrashInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", controlHandler(f.Machines.Disconnect))
 	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", controlHandler(f.Machines.Reconnect))
-	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter, r *http.Request) { failTarget(f, w, r) })
+	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter,
+		r *http.Request) {
+		failTarget(f, w, r)
+	})
 	mux.HandleFunc("POST /fleet/tasks/{id}/exit", func(w http.ResponseWriter, r *http.Request) { exitTask(f, w, r) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/fleet/") && !fromHere(r) {
-			writeError(w, http.StatusForbidden, "the fleet is changed from this machine alone, with Content-Type application/json")
+			writeError(w, http.StatusForbidden,
+				"the fleet is changed from this machine alone, with Content-Type application/json")
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// fromHere reports that no web page can have sent the request: not by a name of its own for this machine, and not
-// across origins, as a page may not set this Content-Type there, nor DELETE, without being asked first.
+// fromHere reports that no web page can have sent the request: not by a name of its own for this
+// machine, and not across origins, as a page may not set this Content-Type there, nor DELETE,
+// without being asked first.
 func fromHere(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {

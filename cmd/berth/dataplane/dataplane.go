@@ -1,5 +1,6 @@
-// Package dataplane serves the simulated fleet from a process of its own: ECS's protocol for whoever schedules, reports
-// of every change to EventBridge, and a few calls for what happens to real machines, which ECS has none for.
+// Package dataplane serves the simulated fleet from a process of its own: ECS's protocol for
+// whoever schedules, reports of every change to EventBridge, and a few calls for what happens to
+// real machines, which ECS has none for.
 package dataplane
 
 import (
@@ -41,7 +42,8 @@ func (clock) Now() time.Time { return time.Now() }
 
 func (clock) After(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
-// lastReports is how long the reports of what has just happened have to go out when the process ends.
+// lastReports is how long the reports of what has just happened have to go out when the process
+// ends.
 const lastReports = 5 * time.Second
 
 // Serve answers until ctx ends.
@@ -95,7 +97,8 @@ func prepareFleet(ctx context.Context, f *sim.AWS, o Options) (added int, err er
 		return 0, err
 	}
 	if !active {
-		status, answer := f.ECS.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":`+strconv.Quote(o.Cluster)+`}`))
+		status, answer := f.ECS.Endpoint().Serve(ctx, "CreateCluster",
+			[]byte(`{"clusterName":`+strconv.Quote(o.Cluster)+`}`))
 		if status != http.StatusOK {
 			return 0, fmt.Errorf("creating cluster %s: %s", o.Cluster, answer)
 		}

@@ -9,9 +9,9 @@ import (
 	"berth/shared/awsapi/eventbus"
 )
 
-// reporter sends the fleet's events to EventBridge in their order, without the fleet waiting for it. What EventBridge
-// does not take is tried again until it does: the fleet's file keeps no events, so a process that ends loses those it
-// could not send, as ECS may lose some.
+// reporter sends the fleet's events to EventBridge in their order, without the fleet waiting for
+// it. What EventBridge does not take is tried again until it does: the fleet's file keeps no
+// events, so a process that ends loses those it could not send, as ECS may lose some.
 type reporter struct {
 	bus *eventbus.Bus
 	log *slog.Logger

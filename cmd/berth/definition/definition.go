@@ -1,5 +1,5 @@
-// Package definition makes a cluster what Service Fabric's own description of one says (P16): first what would change,
-// then, if wanted, the change.
+// Package definition makes a cluster what Service Fabric's own description of one says (P16): first
+// what would change, then, if wanted, the change.
 package definition
 
 import (
@@ -92,7 +92,8 @@ func Compare(ctx context.Context, c *client.Client, clusterName string, want *se
 	var have berthapi.ConfigurationOutput
 	var instances []*instance
 	if active {
-		if err := c.Own(ctx, "DescribeClusterConfiguration", berthapi.ClusterInput{Cluster: clusterName}, &have); err != nil {
+		if err := c.Own(ctx, "DescribeClusterConfiguration", berthapi.ClusterInput{Cluster: clusterName},
+			&have); err != nil {
 			return nil, err
 		}
 		if instances, err = list(ctx, c, clusterName); err != nil {
@@ -141,7 +142,8 @@ func list(ctx context.Context, c *client.Client, clusterName string) (out []*ins
 			var described struct {
 				Instances []*instance `json:"containerInstances"`
 			}
-			if err := c.ECS(ctx, "DescribeContainerInstances", map[string]any{"cluster": clusterName, "containerInstances": page.ARNs}, &described); err != nil {
+			if err := c.ECS(ctx, "DescribeContainerInstances",
+				map[string]any{"cluster": clusterName, "containerInstances": page.ARNs}, &described); err != nil {
 				return nil, err
 			}
 			out = append(out, described.Instances...)
@@ -165,7 +167,8 @@ func (p *Plan) compareConfiguration(have *berthapi.Configuration) {
 		case !has:
 			p.Changes = append(p.Changes, Change{Action: "remove", What: "configuration", Name: name, From: before})
 		default:
-			p.Changes = append(p.Changes, Change{Action: "change", What: "configuration", Name: name, From: before, To: after})
+			p.Changes = append(p.Changes, Change{Action: "change", What: "configuration", Name: name, From: before,
+				To: after})
 		}
 		p.configure = true
 	}
@@ -177,7 +180,8 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
-// flat is a configuration as one line per setting, nodeTypes.NodeType01.capacities.connections = 100.
+// flat is a configuration as one line per setting, nodeTypes.NodeType01.capacities.connections =
+// 100.
 func flat(c *berthapi.Configuration) map[string]string {
 	out := map[string]string{}
 	data, err := json.Marshal(c) // plain data cannot fail
@@ -224,7 +228,8 @@ func (p *Plan) compareNode(n servicefabric.Node, instances []*instance) {
 		if !had {
 			action = "add"
 		}
-		p.Changes = append(p.Changes, Change{Action: action, What: "instance", Name: n.Name + " " + name, From: was, To: value})
+		p.Changes = append(p.Changes, Change{Action: action, What: "instance", Name: n.Name + " " + name, From: was,
+			To: value})
 		p.attributes = append(p.attributes, attribute{Name: name, Value: value, TargetID: cluster.LastPart(i.ARN)})
 	}
 }
@@ -237,14 +242,16 @@ func (p *Plan) Register() {
 }
 
 func describe(n servicefabric.Node) string {
-	return strings.Join(slices.DeleteFunc([]string{n.Type, n.FaultDomain, n.UpgradeDomain}, func(s string) bool { return s == "" }), " ")
+	return strings.Join(slices.DeleteFunc([]string{n.Type, n.FaultDomain, n.UpgradeDomain},
+		func(s string) bool { return s == "" }), " ")
 }
 
 // attributesPerCall is how many attributes one PutAttributes takes.
 const attributesPerCall = 10
 
-// Apply makes the changes, in an order that can be broken off and begun again: the cluster, its configuration, the
-// attributes of instances, and where size is not nil new instances. progress is called after each step.
+// Apply makes the changes, in an order that can be broken off and begun again: the cluster, its
+// configuration, the attributes of instances, and where size is not nil new instances. progress is
+// called after each step.
 func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress func(done, of int)) error {
 	steps := []func() error{}
 	if p.create {
@@ -254,7 +261,8 @@ func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress
 	}
 	if p.configure {
 		steps = append(steps, func() error {
-			return c.Own(ctx, "PutClusterConfiguration", berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, nil)
+			return c.Own(ctx, "PutClusterConfiguration",
+				berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, nil)
 		})
 	}
 	for some := range slices.Chunk(p.attributes, attributesPerCall) {
@@ -279,7 +287,8 @@ func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress
 func targeted(some []attribute) []map[string]string {
 	var out []map[string]string
 	for _, a := range some {
-		out = append(out, map[string]string{"name": a.Name, "value": a.Value, "targetId": a.TargetID, "targetType": "container-instance"})
+		out = append(out, map[string]string{"name": a.Name, "value": a.Value, "targetId": a.TargetID,
+			"targetType": "container-instance"})
 	}
 	return out
 }
@@ -292,7 +301,8 @@ func register(ctx context.Context, c *client.Client, clusterName string, n servi
 	}
 	return c.ECS(ctx, "RegisterContainerInstance", map[string]any{
 		"cluster": clusterName, "attributes": attributes, "totalResources": []map[string]any{
-			{"name": "CPU", "type": "INTEGER", "integerValue": size.CPU}, {"name": "MEMORY", "type": "INTEGER", "integerValue": size.Memory},
+			{"name": "CPU", "type": "INTEGER", "integerValue": size.CPU},
+			{"name": "MEMORY", "type": "INTEGER", "integerValue": size.Memory},
 		},
 	}, nil)
 }

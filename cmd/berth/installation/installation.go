@@ -1,6 +1,6 @@
-// Package installation puts an embedded Berth together: the state, the queues and streams that template.yaml declares,
-// the functions, the API, and a simulated fleet as its ECS, all on one loop. The command line, the replay, the
-// simulator and the benchmarks run the same one.
+// Package installation puts an embedded Berth together: the state, the queues and streams that
+// template.yaml declares, the functions, the API, and a simulated fleet as its ECS, all on one
+// loop. The command line, the replay, the simulator and the benchmarks run the same one.
 package installation
 
 import (
@@ -37,7 +37,8 @@ import (
 	"berth/shared/wire/ecsapi"
 )
 
-// FleetSource is the source of the simulated fleet's events: nobody but AWS may send events from aws. sources.
+// FleetSource is the source of the simulated fleet's events: nobody but AWS may send events from
+// aws. sources.
 const FleetSource = "berth.fleet"
 
 // Options say what to put together. The zero value of each field is the default.
@@ -56,12 +57,13 @@ type Options struct {
 	NewID func() string
 	// Bus gets the service events that are published (Settings.PublishEvents), nobody where nil.
 	Bus handler.EventBus
-	// WrapState and WrapECS put something between a function (or "api") and its port; WrapClock replaces its clock.
-	// Tests use them.
+	// WrapState and WrapECS put something between a function (or "api") and its port; WrapClock
+	// replaces its clock. Tests use them.
 	WrapState func(function string, s state.Store) state.Store
 	WrapECS   func(function string, e handler.ECS) handler.ECS
 	WrapClock func(function string, c handler.Clock) handler.Clock
-	// WrapGroups does the same for what a function calls of Auto Scaling groups and their instances.
+	// WrapGroups does the same for what a function calls of Auto Scaling groups and their
+	// instances.
 	WrapGroups func(function string, g Groups) Groups
 	// Watch sees the records of every commit before any function does.
 	Watch func([]state.Record)
@@ -69,7 +71,8 @@ type Options struct {
 	Runtime embedded.RuntimeOptions
 }
 
-// Groups are the ports through which Auto Scaling groups, their launch templates and their instances are changed.
+// Groups are the ports through which Auto Scaling groups, their launch templates and their
+// instances are changed.
 type Groups interface {
 	handler.AutoScaling
 	handler.GroupUpdates
@@ -102,12 +105,14 @@ type Installation struct {
 // consumers of the stream, in the template's names of their functions.
 var consumers = []string{"placement", "dispatch"}
 
-// Open puts an installation together and resumes where the last one ended. Nothing runs until the loop does.
+// Open puts an installation together and resumes where the last one ended. Nothing runs until the
+// loop does.
 func Open(o Options) (*Installation, error) {
 	o = o.withDefaults()
 	i := &Installation{Loop: o.Loop, options: o}
 	var err error
-	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.filePath("state.db"), Consumers: consumers}); err != nil {
+	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.filePath("state.db"),
+		Consumers: consumers}); err != nil {
 		return nil, err
 	}
 	wiring, err := embedded.Load([]byte(berth.Template), o.Parameters)
@@ -140,7 +145,8 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource, "ScalingSources": FleetSource}
+	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource,
+		"ScalingSources": FleetSource}
 	for k, v := range o.Parameters {
 		parameters[k] = v
 	}
@@ -164,7 +170,8 @@ func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 func (i *Installation) openAWS() error {
 	o := i.options.AWS
 	o.Clock = loopClock{i.Loop}
-	o.Source, o.AlarmSource, o.ScalingSource, o.Account, o.Seed = FleetSource, FleetSource, FleetSource, i.options.Account, i.options.Seed
+	o.Source, o.AlarmSource, o.ScalingSource, o.Account, o.Seed = FleetSource, FleetSource, FleetSource,
+		i.options.Account, i.options.Seed
 	o.Path = i.options.filePath("fleet.db")
 	o.Emit = func(event []byte) {
 		if err := i.Runtime.PutEvent(event); err != nil {
@@ -220,14 +227,18 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	})
 	i.Server = i.AWS.Protocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.loggerFor("api"), Resources: ecsapi.Resources{
-				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments, Tasks: i.API.Tasks, TaskProtections: i.API.TaskProtections,
-				Tags: i.API.Tags, CapacityProviders: i.API.CapacityProviders, ClusterProviders: i.API.ClusterProviders,
+			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.loggerFor("api"),
+			Resources: ecsapi.Resources{
+				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments, Tasks: i.API.Tasks,
+				TaskProtections: i.API.TaskProtections,
+				Tags:            i.API.Tags, CapacityProviders: i.API.CapacityProviders, ClusterProviders: i.API.ClusterProviders,
 			},
 		},
-		Own:        berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services, Loads: i.API.Loads, Rows: i.API.Rows},
+		Own: berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services,
+			Loads: i.API.Loads, Rows: i.API.Rows},
 		NodeGroups: i.API.NodeGroups,
-		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
+		// Nobody signs here: who may call is whoever runs programs on this machine, and no web
+		// page.
 		Loopback: true,
 	}))
 	return nil
@@ -256,8 +267,9 @@ func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []
 	return status, answer, nil
 }
 
-// functionFactories makes an environment of each function when the runtime wants one. What schedules call has ports of its
-// own, named "schedule" and "sweep", so that what they cost can be told apart.
+// functionFactories makes an environment of each function when the runtime wants one. What
+// schedules call has ports of its own, named "schedule" and "sweep", so that what they cost can be
+// told apart.
 func (i *Installation) functionFactories() map[string]func(environment string) embedded.Function {
 	return map[string]func(string) embedded.Function{
 		"placement": func(environment string) embedded.Function {
@@ -269,7 +281,8 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 		},
 		"dispatch": func(string) embedded.Function {
 			h := i.dispatchHandler("dispatch")
-			return embedded.Function{Records: h.Records, Messages: h.Messages, Schedule: i.dispatchHandler("schedule").Schedule}
+			return embedded.Function{Records: h.Records, Messages: h.Messages,
+				Schedule: i.dispatchHandler("schedule").Schedule}
 		},
 		"task-state-change": func(string) embedded.Function {
 			h := i.taskStateChange("task-state-change")
@@ -288,7 +301,8 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 		},
 		"throttling": func(string) embedded.Function {
 			h := &throttling.Handler{
-				State: i.stateFor("throttling"), Clock: i.clockFor("throttling"), Settings: *i.options.Settings, Log: i.loggerFor("throttling"),
+				State: i.stateFor("throttling"), Clock: i.clockFor("throttling"), Settings: *i.options.Settings,
+				Log:     i.loggerFor("throttling"),
 				Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 			}
 			return embedded.Function{Messages: h.Messages}
@@ -302,7 +316,8 @@ func (i *Installation) loggerFor(function string) *slog.Logger {
 
 func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
-		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Groups: i.groupsFor(name), Bus: i.options.Bus,
+		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
+		Groups: i.groupsFor(name), Bus: i.options.Bus,
 		Account: i.options.Account, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }
@@ -310,8 +325,10 @@ func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 func (i *Installation) healthCheck() *healthcheck.Handler {
 	const name = "health-check"
 	return &healthcheck.Handler{
-		State: i.stateFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name),
-		Settings: *i.options.Settings, Log: i.loggerFor(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+		State: i.stateFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
+		Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name),
+		Settings: *i.options.Settings, Log: i.loggerFor(name),
+		Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 	}
 }
 
@@ -319,8 +336,10 @@ func (i *Installation) managedScaling() *managedscaling.Handler {
 	const name = "managed-scaling"
 	groups := i.groupsFor(name)
 	return &managedscaling.Handler{
-		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Groups: groups, Metrics: groups, Clock: i.clockFor(name),
-		Settings: *i.options.Settings, Log: i.loggerFor(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
+		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Groups: groups, Metrics: groups,
+		Clock:    i.clockFor(name),
+		Settings: *i.options.Settings, Log: i.loggerFor(name),
+		Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 	}
 }
 
@@ -328,20 +347,23 @@ func (i *Installation) nodeGroupUpgrade() *nodegroupupgrade.Handler {
 	const name = "node-group-upgrade"
 	groups := i.groupsFor(name)
 	return &nodegroupupgrade.Handler{
-		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Auto: groups, Updates: groups, Templates: groups, Clock: i.clockFor(name),
+		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Auto: groups, Updates: groups, Templates: groups,
+		Clock:    i.clockFor(name),
 		Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }
 
 func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
 	return &taskstatechange.Handler{
-		State: i.stateFor(name), ECS: i.ecsFor(name), Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+		State: i.stateFor(name), ECS: i.ecsFor(name), Clock: i.clockFor(name), Settings: *i.options.Settings,
+		Log:     i.loggerFor(name),
 		Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 	}
 }
 
-// Start connects the functions to their sources. What was left over in the stream is delivered again; the sweep finds
-// what was lost with the queues of a process that was killed, and its wake-ups are sent again.
+// Start connects the functions to their sources. What was left over in the stream is delivered
+// again; the sweep finds what was lost with the queues of a process that was killed, and its
+// wake-ups are sent again.
 func (i *Installation) Start(ctx context.Context) error {
 	i.Runtime.Start()
 	if err := i.taskStateChange("sweep").Schedule(ctx, "sweep"); err != nil {
@@ -350,8 +372,8 @@ func (i *Installation) Start(ctx context.Context) error {
 	return i.wakeAgain(ctx)
 }
 
-// wakeAgain sends the wake-ups of due rows that placement sent when it saw them written. Without it they would wait for
-// the next minute's schedule.
+// wakeAgain sends the wake-ups of due rows that placement sent when it saw them written. Without it
+// they would wait for the next minute's schedule.
 func (i *Installation) wakeAgain(ctx context.Context) error {
 	entries, err := i.Store.List(ctx, state.Prefix(state.Directory, state.PrefixEntry))
 	if err != nil {
@@ -402,15 +424,16 @@ func (i *Installation) Close() error {
 	return errors.Join(failed...)
 }
 
-// Cluster makes sure that the cluster is there and has at least n instances of the machine; it returns how many it
-// added.
+// Cluster makes sure that the cluster is there and has at least n instances of the machine; it
+// returns how many it added.
 func (i *Installation) Cluster(ctx context.Context, name string, n int, m ec2.Machine) (added int, err error) {
 	active, err := i.AWS.ECS.ClusterActive(ctx, name)
 	if err != nil {
 		return 0, err
 	}
 	if !active {
-		status, answer := i.AWS.ECS.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":`+strconv.Quote(name)+`}`))
+		status, answer := i.AWS.ECS.Endpoint().Serve(ctx, "CreateCluster",
+			[]byte(`{"clusterName":`+strconv.Quote(name)+`}`))
 		if status != http.StatusOK {
 			return 0, fmt.Errorf("creating cluster %s: %s", name, answer)
 		}

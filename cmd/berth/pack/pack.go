@@ -1,6 +1,7 @@
-// Package pack measures how much of a cluster's GPUs a scoring gets to use: it fills the GPU nodes of a trace with its
-// tasks, one by one, through the production engine. It follows the protocol of Weng et al., "Beware of Fragmentation"
-// (USENIX ATC 2023), so that its figures compare with the published ones.
+// Package pack measures how much of a cluster's GPUs a scoring gets to use: it fills the GPU nodes
+// of a trace with its tasks, one by one, through the production engine. It follows the protocol of
+// Weng et al., "Beware of Fragmentation" (USENIX ATC 2023), so that its figures compare with the
+// published ones.
 package pack
 
 import (
@@ -21,15 +22,16 @@ type Options struct {
 	Tasks    []trace.Pod
 	Strategy string // a scoring of the engine, see [placement.Scorings]
 	Seeds    int    // how often it is repeated, with the tasks in another order
-	// Progress, where set, is called now and then with the seed under way and the tasks that have been offered so far.
+	// Progress, where set, is called now and then with the seed under way and the tasks that have
+	// been offered so far.
 	Progress func(seed, offered int)
 }
 
 // Result is the mean over the seeds.
 type Result struct {
 	Strategy string `json:"strategy"`
-	// AllocAt100 and AllocAt130 are the GPUs allocated, in % of the cluster's, at the moment when the demand of the tasks
-	// offered so far reaches 100 % and 130 % of them.
+	// AllocAt100 and AllocAt130 are the GPUs allocated, in % of the cluster's, at the moment when
+	// the demand of the tasks offered so far reaches 100 % and 130 % of them.
 	AllocAt100     float64 `json:"allocAt100"`
 	AllocAt130     float64 `json:"allocAt130"`
 	TasksPerSecond float64 `json:"tasksPerSecond"` // offered, one thread
@@ -121,8 +123,8 @@ type fill struct {
 // checkEvery is how many tasks go by between looks at the context.
 const checkEvery = 1024
 
-// run offers every task once, in random order, and after that tasks drawn at random, until they have asked for enough.
-// Nobody leaves; who finds no room waits, and is not offered again.
+// run offers every task once, in random order, and after that tasks drawn at random, until they
+// have asked for enough. Nobody leaves; who finds no room waits, and is not offered again.
 func (f *fill) run(ctx context.Context) error {
 	random := rand.New(rand.NewPCG(uint64(f.result.Seed), 0))
 	order := random.Perm(len(f.work.tasks))

@@ -27,7 +27,8 @@ func newWorld(nodes []trace.Node) *world {
 	for i, n := range nodes {
 		in := &cluster.Instance{
 			Head: head(), ID: fmt.Sprintf("%08d", i), Status: cluster.InstanceActive, AgentConnected: true,
-			Registered: cluster.Capacity{CPU: n.CPUMilli * cluster.MilliVCPU, Memory: n.MemoryMiB, GPUs: make([]string, n.GPUs)},
+			Registered: cluster.Capacity{CPU: n.CPUMilli * cluster.MilliVCPU, Memory: n.MemoryMiB,
+				GPUs: make([]string, n.GPUs)},
 			Attributes: map[string]string{},
 		}
 		if n.Model != "" {
@@ -95,7 +96,8 @@ func prepare(tasks []trace.Pod, strategy string) (*work, error) {
 	w := &work{tasks: make([]task, len(tasks))}
 	known := map[key]*shape{}
 	for i, t := range tasks {
-		needs := cluster.Resources{CPU: t.CPUMilli * cluster.MilliVCPU, Memory: t.MemoryMiB, GPUs: t.GPUs, GPUMilli: int32(t.GPUMilli)}
+		needs := cluster.Resources{CPU: t.CPUMilli * cluster.MilliVCPU, Memory: t.MemoryMiB, GPUs: t.GPUs,
+			GPUMilli: int32(t.GPUMilli)}
 		where, err := t.Constraint()
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", t.Name, err)

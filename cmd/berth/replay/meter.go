@@ -106,8 +106,8 @@ func (m *meter) stopped(t *cluster.Task) {
 	}
 }
 
-// idle reports whether nothing is to be expected any more: every task that was started has ended, and for long nothing
-// else has happened.
+// idle reports whether nothing is to be expected any more: every task that was started has ended,
+// and for long nothing else has happened.
 func (m *meter) idle(now time.Time) bool {
 	running := len(m.waits) - m.ended
 	return m.ended == len(m.pods) || running <= 0 && now.Sub(m.last) > settled

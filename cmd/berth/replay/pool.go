@@ -18,8 +18,8 @@ type pool struct {
 	used  used // by the tasks that were given to it
 }
 
-// poolsOf are the kinds of nodes, the most frequent first; of more than a cluster may have capacity providers, the rest is
-// left out.
+// poolsOf are the kinds of nodes, the most frequent first; of more than a cluster may have capacity
+// providers, the rest is left out.
 func poolsOf(nodes []trace.Node) []*pool {
 	byKind := map[trace.Node]*pool{}
 	var out []*pool
@@ -67,11 +67,13 @@ func (p *pool) load(pod trace.Pod) int64 {
 	return most
 }
 
-// crowded is how full the kinds without GPUs may be, in thousandths, before tasks that need none go to others.
+// crowded is how full the kinds without GPUs may be, in thousandths, before tasks that need none go
+// to others.
 const crowded = 800
 
-// poolFor is the kind of node for a task: of those that can hold it, the one with the most to spare; tasks that need no GPU
-// leave those that have some alone as long as they can. Nil where there is none.
+// poolFor is the kind of node for a task: of those that can hold it, the one with the most to
+// spare; tasks that need no GPU leave those that have some alone as long as they can. Nil where
+// there is none.
 func poolFor(pools []*pool, pod trace.Pod) *pool {
 	var best *pool
 	rank := func(p *pool) (int, int64) {

@@ -1,5 +1,6 @@
-// Package replay drives a trace of nodes and tasks through an embedded installation in virtual time and measures what
-// became of the tasks, what the cluster's resources were used for, and what it cost.
+// Package replay drives a trace of nodes and tasks through an embedded installation in virtual time
+// and measures what became of the tasks, what the cluster's resources were used for, and what it
+// cost.
 package replay
 
 import (
@@ -32,11 +33,14 @@ type Options struct {
 	Compress float64 // arrivals come this many times faster; 1 where 0
 	Seed     uint64
 	Strategy string // a scoring, see [placement.Scorings]; ECS's spread where empty
-	// Days, of virtual time, are when a replay on groups ends at the latest; 0 is once all tasks have ended.
+	// Days, of virtual time, are when a replay on groups ends at the latest; 0 is once all tasks
+	// have ended.
 	Days float64
-	// Progress, where set, is called now and then with the tasks that have arrived and those that have ended.
+	// Progress, where set, is called now and then with the tasks that have arrived and those that
+	// have ended.
 	Progress func(arrived, ended int)
-	// Check, where set, is called whenever nothing is pending: no message, no record, no outbox row.
+	// Check, where set, is called whenever nothing is pending: no message, no record, no outbox
+	// row.
 	Check func(i *installation.Installation) error
 }
 
@@ -90,7 +94,8 @@ func open(o Options) (*run, error) {
 	return r, nil
 }
 
-// prepare makes the cluster, an instance per node and a task definition per shape of task, and starts the functions.
+// prepare makes the cluster, an instance per node and a task definition per shape of task, and
+// starts the functions.
 func (r *run) prepare(ctx context.Context) error {
 	if _, err := r.Cluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
 		return err
@@ -154,17 +159,19 @@ func (r *run) submit(p trace.Pod) error {
 func timed(tasks []trace.Pod) error {
 	for _, t := range tasks {
 		if t.Created == nil || t.Deleted == nil {
-			return fmt.Errorf("task %s has no creation_time or no deletion_time, and both are needed for a replay", t.Name)
+			return fmt.Errorf("task %s has no creation_time or no deletion_time, and both are needed for a replay",
+				t.Name)
 		}
 	}
 	return nil
 }
 
-// settled is how long after the last arrival and the last end of a task nothing more is expected: longer than any
-// retry, and the sweep has passed twice.
+// settled is how long after the last arrival and the last end of a task nothing more is expected:
+// longer than any retry, and the sweep has passed twice.
 const settled = 3 * time.Hour
 
-// drive runs the loop until every task has arrived and ended, or only tasks are left that fit nowhere.
+// drive runs the loop until every task has arrived and ended, or only tasks are left that fit
+// nowhere.
 func (r *run) drive(ctx context.Context) error {
 	for steps := 0; ; steps++ {
 		if steps%4096 == 0 {

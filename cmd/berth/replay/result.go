@@ -18,7 +18,8 @@ type Result struct {
 	Tasks    int `json:"tasks"`
 	Placed   int `json:"placed"`
 	Unplaced int `json:"unplaced"`
-	// Reasons is why tasks were never placed: the filter that removed most instances, and how many tasks.
+	// Reasons is why tasks were never placed: the filter that removed most instances, and how many
+	// tasks.
 	Reasons              map[string]int `json:"reasons"`
 	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, until the last task was started, %
 	WallSeconds          float64        `json:"wallSeconds"`
@@ -65,7 +66,8 @@ func (r *run) result(ctx context.Context) (Result, error) {
 	return out, r.reasons(ctx, out.Reasons)
 }
 
-// waited is a wait for an instance that only a lack of room explains; starts may be held up by ECS's limits.
+// waited is a wait for an instance that only a lack of room explains; starts may be held up by
+// ECS's limits.
 const waited = time.Minute
 
 // cost is what the functions used per task, schedules, sweeps and the API apart.
@@ -141,7 +143,8 @@ cost per task            %.2f write units, %.2f read units, %.2f queue requests,
 wall time                %.1f s, %.0f tasks/s
 state hash               %s
 `, r.Tasks, r.Nodes, r.Days, r.Placed, r.Unplaced, r.Waited, r.CPU.Mean, r.CPU.P95, r.CPU.Peak,
-		r.Memory.Mean, r.Memory.P95, r.Memory.Peak, r.GPU.Mean, r.GPU.P95, r.GPU.Peak, r.Latency.P50, r.Latency.P99, r.WriteUnitsPerTask, r.ReadUnitsPerTask, r.QueueRequestsPerTask,
+		r.Memory.Mean, r.Memory.P95, r.Memory.Peak, r.GPU.Mean, r.GPU.P95, r.GPU.Peak, r.Latency.P50, r.Latency.P99,
+		r.WriteUnitsPerTask, r.ReadUnitsPerTask, r.QueueRequestsPerTask,
 		r.InvocationsPerTask, r.WallSeconds, r.TasksPerSecond, r.StateHash)
 	if err != nil {
 		return err

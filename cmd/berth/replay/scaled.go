@@ -17,10 +17,10 @@ import (
 	"berth/shared/state"
 )
 
-// scaledRun replays a trace on Auto Scaling groups that managed scaling sizes: one group and one capacity provider for each
-// kind of node, of at most as many instances as the trace has nodes. Each task is a service of one task, with ECS's
-// percentages of 100 and 200: it may be moved, but never be away. It lives for as long as in the trace from when it first
-// runs, and is deleted then.
+// scaledRun replays a trace on Auto Scaling groups that managed scaling sizes: one group and one
+// capacity provider for each kind of node, of at most as many instances as the trace has nodes.
+// Each task is a service of one task, with ECS's percentages of 100 and 200: it may be moved, but
+// never be away. It lives for as long as in the trace from when it first runs, and is deleted then.
 type scaledRun struct {
 	arrivals
 	pools    []*pool
@@ -44,20 +44,23 @@ type servedPod struct {
 // Scaled is what a replay on groups measured.
 type Scaled struct {
 	Tasks int `json:"tasks"`
-	// Ran are the tasks that ran to their end, Moved how many starts there were beside their first ones.
+	// Ran are the tasks that ran to their end, Moved how many starts there were beside their first
+	// ones.
 	Ran   int `json:"ran"`
 	Moved int `json:"moved"`
 	// InstanceHours is the sum over all instances of the time from their launch to their end.
 	InstanceHours float64 `json:"instanceHours"`
 	PeakInstances int     `json:"peakInstances"`
-	// Violated is how many services had fewer tasks running, or more tasks, than their percentages allow, at any time.
+	// Violated is how many services had fewer tasks running, or more tasks, than their percentages
+	// allow, at any time.
 	Violated    int     `json:"violated"`
 	Groups      int     `json:"groups"`
 	Days        float64 `json:"days"`
 	WallSeconds float64 `json:"wallSeconds"`
 }
 
-// RunScaled replays the trace on groups that managed scaling sizes, as ECS has it or with consolidation.
+// RunScaled replays the trace on groups that managed scaling sizes, as ECS has it or with
+// consolidation.
 func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error) {
 	if o.Compress <= 0 {
 		o.Compress = 1
@@ -78,8 +81,9 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 		return Scaled{}, err
 	}
 	out := Scaled{
-		Tasks: len(r.Tasks), Ran: r.ended, InstanceHours: r.hours, PeakInstances: r.peak, Violated: len(r.short), Groups: len(r.pools),
-		Days: r.Loop.Now().Sub(epoch).Hours() / 24, WallSeconds: time.Since(began).Seconds(),
+		Tasks: len(r.Tasks), Ran: r.ended, InstanceHours: r.hours, PeakInstances: r.peak, Violated: len(r.short),
+		Groups: len(r.pools),
+		Days:   r.Loop.Now().Sub(epoch).Hours() / 24, WallSeconds: time.Since(began).Seconds(),
 	}
 	for _, p := range r.services {
 		out.Moved += max(0, p.starts-1)
@@ -90,7 +94,8 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 func openScaled(o Options) (*scaledRun, error) {
 	settings := handler.DefaultSettings()
 	settings.ProvisioningLimit, settings.ServiceLimit = len(o.Tasks), len(o.Tasks)
-	r := &scaledRun{arrivals: newArrivals(o), pools: poolsOf(o.Nodes), services: map[string]*servedPod{}, short: map[string]int{}, last: epoch}
+	r := &scaledRun{arrivals: newArrivals(o), pools: poolsOf(o.Nodes), services: map[string]*servedPod{},
+		short: map[string]int{}, last: epoch}
 	ids := 0
 	var err error
 	r.Installation, err = installation.Open(installation.Options{
@@ -103,19 +108,22 @@ func openScaled(o Options) (*scaledRun, error) {
 	return r, nil
 }
 
-// prepare makes the cluster, its groups with their capacity providers, and a task definition per shape of task.
+// prepare makes the cluster, its groups with their capacity providers, and a task definition per
+// shape of task.
 func (r *scaledRun) prepare(ctx context.Context, consolidate bool) error {
 	if _, err := r.Cluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
 		return err
 	}
 	var names []string
 	for _, p := range r.pools {
-		arn, err := r.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: p.name, Cluster: clusterName, Machine: p.machine(), Max: p.nodes, Protects: true})
+		arn, err := r.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: p.name, Cluster: clusterName,
+			Machine: p.machine(), Max: p.nodes, Protects: true})
 		if err != nil {
 			return err
 		}
 		row := &cluster.CapacityProvider{
-			Name: p.name, Group: p.name, GroupARN: arn, Protection: true, Draining: true, Scaling: cluster.DefaultScaling, Tags: map[string]string{},
+			Name: p.name, Group: p.name, GroupARN: arn, Protection: true, Draining: true,
+			Scaling: cluster.DefaultScaling, Tags: map[string]string{},
 		}
 		row.Scaling.Enabled = true
 		if consolidate {
@@ -152,8 +160,9 @@ func (r *scaledRun) create(p trace.Pod) error {
 	r.services[p.Name] = &servedPod{Pod: p, running: map[string]bool{}, wanted: map[string]bool{}}
 	r.Loop.After(life(p), func() { to.take(p, -1) })
 	spec := operation.CreateService{
-		Cluster: clusterName, Name: p.Name, TaskDefinition: shapeOf(p).family() + ":1", Desired: new(1), Token: p.Name, Params: p.Name,
-		Rules: cluster.Rules{Scoring: r.Strategy},
+		Cluster: clusterName, Name: p.Name, TaskDefinition: shapeOf(p).family() + ":1", Desired: new(1), Token: p.Name,
+		Params: p.Name,
+		Rules:  cluster.Rules{Scoring: r.Strategy},
 	}
 	if r.Strategy == "" {
 		spec.Rules.Strategies = []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}
@@ -166,7 +175,8 @@ func (r *scaledRun) create(p trace.Pod) error {
 
 func life(p trace.Pod) time.Duration { return max(time.Second, *p.Deleted-*p.Created) }
 
-// watch sees every commit: when tasks begin to run, and whether their services ever have too few or too many.
+// watch sees every commit: when tasks begin to run, and whether their services ever have too few or
+// too many.
 func (r *scaledRun) watch(records []state.Record) {
 	touched := map[string]bool{}
 	for _, rec := range records {
@@ -178,7 +188,8 @@ func (r *scaledRun) watch(records []state.Record) {
 		alive := row.Desired == cluster.TaskRunning && row.Last != cluster.TaskStopped
 		mark(p.wanted, row.ID, alive)
 		mark(p.running, row.ID, alive && row.Last == cluster.TaskRunning)
-		if old, _ := rec.Old.(*cluster.Task); row.Last == cluster.TaskRunning && (old == nil || old.Last != cluster.TaskRunning) {
+		if old, _ := rec.Old.(*cluster.Task); row.Last == cluster.TaskRunning &&
+			(old == nil || old.Last != cluster.TaskRunning) {
 			p.starts++
 		}
 		touched[row.Service] = true
@@ -235,7 +246,8 @@ func (r *scaledRun) instances() (n int) {
 	return n
 }
 
-// drive runs the loop until every task has run to its end and the groups are empty, or nothing has happened for long.
+// drive runs the loop until every task has run to its end and the groups are empty, or nothing has
+// happened for long.
 func (r *scaledRun) drive(ctx context.Context) error {
 	for steps := 0; ; steps++ {
 		if steps%4096 == 0 {

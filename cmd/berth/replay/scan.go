@@ -24,7 +24,8 @@ type slack struct {
 	gpus        []int
 }
 
-// NobodyWaitsInVain is a [Options.Check]: a full scan finds no instance that could hold a task that waits.
+// NobodyWaitsInVain is a [Options.Check]: a full scan finds no instance that could hold a task that
+// waits.
 func NobodyWaitsInVain(i *installation.Installation) error {
 	ctx := context.Background()
 	s := scan{index: map[string]*slack{}}
@@ -62,8 +63,8 @@ func NobodyWaitsInVain(i *installation.Installation) error {
 	return nil
 }
 
-// wish is what a task waits for: room, and GPUs of one of the models that the text names in quotes, any where it is
-// empty.
+// wish is what a task waits for: room, and GPUs of one of the models that the text names in quotes,
+// any where it is empty.
 type wish struct {
 	cluster.Resources
 	models string
@@ -78,7 +79,8 @@ func wishOf(t *cluster.Task) wish {
 }
 
 func (s *scan) add(in *cluster.Instance) {
-	f := &slack{id: in.ID, model: in.Attributes[trace.ModelAttribute], cpu: in.Registered.CPU, memory: in.Registered.Memory, gpus: make([]int, len(in.Registered.GPUs))}
+	f := &slack{id: in.ID, model: in.Attributes[trace.ModelAttribute], cpu: in.Registered.CPU,
+		memory: in.Registered.Memory, gpus: make([]int, len(in.Registered.GPUs))}
 	for g := range f.gpus {
 		f.gpus[g] = 1000
 	}

@@ -42,8 +42,8 @@ func (s shape) family() string {
 // share reports whether the task takes a part of one GPU only.
 func (s shape) share() bool { return s.gpus == 1 && s.gpuMilli < 1000 && s.gpuMilli > 0 }
 
-// register makes the shape's task definition, through the ECS API like any user. ECS has whole CPU units and whole
-// GPUs only; what it cannot say stands in tags of Berth's own.
+// register makes the shape's task definition, through the ECS API like any user. ECS has whole CPU
+// units and whole GPUs only; what it cannot say stands in tags of Berth's own.
 func register(ctx context.Context, i *installation.Installation, s shape) error {
 	container := map[string]any{
 		"name": "main", "image": "trace", "essential": true, "memory": max(6, s.memory), "cpu": s.cpu * 1024 / 1000,

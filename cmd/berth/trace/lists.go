@@ -13,8 +13,9 @@ var gpuspec33Tasks []byte
 //go:embed openb_pod_list_multigpu50.csv.gz
 var multigpu50Tasks []byte
 
-// TaskLists are the names of the task lists that come with Berth. They differ from the default one as the paper's do:
-// gpuspec33 names GPU models for a third of the GPU tasks, multigpu50 has more tasks with several GPUs.
+// TaskLists are the names of the task lists that come with Berth. They differ from the default one
+// as the paper's do: gpuspec33 names GPU models for a third of the GPU tasks, multigpu50 has more
+// tasks with several GPUs.
 func TaskLists() []string { return []string{"default", "gpuspec33", "multigpu50"} }
 
 // Tasks reads the task list of that name, which must be one of [TaskLists].

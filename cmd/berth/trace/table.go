@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// ValueError is a value that does not belong where it stands. Line counts from 1, the header included.
+// ValueError is a value that does not belong where it stands. Line counts from 1, the header
+// included.
 type ValueError struct {
 	Line   int
 	Column string
@@ -23,7 +24,8 @@ func (e *ValueError) Error() string {
 	return fmt.Sprintf("line %d, column %s: %.60q, expected %s", e.Line, e.Column, e.Value, e.Want)
 }
 
-// table reads CSV rows by column name. The first error ends it: next is false, and err says what was wrong.
+// table reads CSV rows by column name. The first error ends it: next is false, and err says what
+// was wrong.
 type table struct {
 	csv     *csv.Reader
 	columns map[string]int

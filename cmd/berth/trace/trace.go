@@ -1,5 +1,6 @@
-// Package trace reads what `berth replay` plays: the nodes and tasks of a recorded cluster, from CSV files. It checks
-// every value and decides nothing; a trace of a production cluster comes with it (see README.md).
+// Package trace reads what `berth replay` plays: the nodes and tasks of a recorded cluster, from
+// CSV files. It checks every value and decides nothing; a trace of a production cluster comes with
+// it (see README.md).
 package trace
 
 import (
@@ -37,11 +38,13 @@ type Pod struct {
 	Models   []string // the GPU models it accepts; empty for any
 	QoS      string
 	Phase    string
-	// Created, Deleted and Scheduled are times since the start of the trace; nil where the trace does not say.
+	// Created, Deleted and Scheduled are times since the start of the trace; nil where the trace
+	// does not say.
 	Created, Deleted, Scheduled *time.Duration
 }
 
-// The bounds of a trace. What lies beyond is refused, so that no file, however made, exhausts memory or overflows.
+// The bounds of a trace. What lies beyond is refused, so that no file, however made, exhausts
+// memory or overflows.
 const (
 	MaxRows    = 1_000_000
 	maxBytes   = 512 << 20
@@ -56,8 +59,9 @@ func DefaultNodes() ([]Node, error) { return ReadNodes(bytes.NewReader(defaultNo
 // DefaultTasks are the tasks of the trace that comes with Berth, in the file's order.
 func DefaultTasks() ([]Pod, error) { return ReadTasks(bytes.NewReader(defaultTasks)) }
 
-// ReadNodes reads a list of nodes. The first line names the columns: sn, cpu_milli, memory_mib and gpu must be there,
-// model may be. An error says line, column, value and what was expected (see [ValueError]).
+// ReadNodes reads a list of nodes. The first line names the columns: sn, cpu_milli, memory_mib and
+// gpu must be there, model may be. An error says line, column, value and what was expected (see
+// [ValueError]).
 func ReadNodes(r io.Reader) ([]Node, error) {
 	t, err := newTable(r, "sn", "cpu_milli", "memory_mib", "gpu")
 	if err != nil {
@@ -66,8 +70,9 @@ func ReadNodes(r io.Reader) ([]Node, error) {
 	var nodes []Node
 	for t.next() {
 		nodes = append(nodes, Node{
-			Name: t.name("sn"), CPUMilli: t.number("cpu_milli", maxAmount), MemoryMiB: t.number("memory_mib", maxAmount),
-			GPUs: int(t.number("gpu", maxGPUs)), Model: t.text("model"),
+			Name: t.name("sn"), CPUMilli: t.number("cpu_milli", maxAmount),
+			MemoryMiB: t.number("memory_mib", maxAmount),
+			GPUs:      int(t.number("gpu", maxGPUs)), Model: t.text("model"),
 		})
 	}
 	if t.err != nil {
@@ -76,9 +81,9 @@ func ReadNodes(r io.Reader) ([]Node, error) {
 	return nodes, nil
 }
 
-// ReadTasks reads a list of tasks. The first line names the columns: name, cpu_milli, memory_mib, num_gpu and
-// gpu_milli must be there; gpu_spec, qos, pod_phase, creation_time, deletion_time and scheduled_time may be. Errors are
-// as in [ReadNodes].
+// ReadTasks reads a list of tasks. The first line names the columns: name, cpu_milli, memory_mib,
+// num_gpu and gpu_milli must be there; gpu_spec, qos, pod_phase, creation_time, deletion_time and
+// scheduled_time may be. Errors are as in [ReadNodes].
 func ReadTasks(r io.Reader) ([]Pod, error) {
 	t, err := newTable(r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 	if err != nil {
@@ -99,7 +104,8 @@ func readPod(t *table) Pod {
 		Name: t.name("name"), CPUMilli: t.number("cpu_milli", maxAmount), MemoryMiB: t.number("memory_mib", maxAmount),
 		GPUs: int(t.number("num_gpu", maxGPUs)), GPUMilli: int(t.number("gpu_milli", 1000)),
 		QoS: t.text("qos"), Phase: t.text("pod_phase"),
-		Created: t.seconds("creation_time"), Deleted: t.seconds("deletion_time"), Scheduled: t.seconds("scheduled_time"),
+		Created: t.seconds("creation_time"), Deleted: t.seconds("deletion_time"),
+		Scheduled: t.seconds("scheduled_time"),
 	}
 	for m := range strings.SplitSeq(t.text("gpu_spec"), "|") {
 		if m = strings.TrimSpace(m); m != "" {

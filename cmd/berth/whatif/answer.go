@@ -68,8 +68,8 @@ type Verdict struct {
 	Text    string               `json:"text"`
 }
 
-// Ask answers a question about a cluster, which stays as it is. What it names and the cluster has not is a [*NotFound]; an
-// expression that cannot be read is an error, too.
+// Ask answers a question about a cluster, which stays as it is. What it names and the cluster has
+// not is a [*NotFound]; an expression that cannot be read is an error, too.
 func Ask(snap *snapshot.Snapshot, question *Question) (*Answer, error) {
 	w, q := newWorld(snap), new(*question)
 	out := &Answer{Placed: []Place{}}
@@ -113,7 +113,8 @@ func (w *world) place(a *Answer, r placement.Request) placement.Explanation {
 
 func explanationOf(x *placement.Explanation) *Explanation {
 	out := &Explanation{
-		Diagnosis: berthapi.DiagnosisOf(&x.Diagnosis), Best: candidateOf(x.Best), RunnerUp: candidateOf(x.RunnerUp), Text: x.String(),
+		Diagnosis: berthapi.DiagnosisOf(&x.Diagnosis), Best: candidateOf(x.Best), RunnerUp: candidateOf(x.RunnerUp),
+		Text: x.String(),
 	}
 	if x.RunnerUp != nil {
 		out.DecidedBy = x.Best.Key[x.Best.Decides(x.RunnerUp)].Name

@@ -33,7 +33,8 @@ func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	}
 	k := &Capacity{
 		Providers: map[string]*cluster.CapacityProvider{}, Histories: map[string]*cluster.ScalingHistory{},
-		NodeGroups: map[string]*cluster.NodeGroup{}, Updates: map[string]*cluster.Update{}, Groups: map[string]*cluster.AutoScalingGroup{},
+		NodeGroups: map[string]*cluster.NodeGroup{}, Updates: map[string]*cluster.Update{},
+		Groups: map[string]*cluster.AutoScalingGroup{},
 	}
 	var names []string
 	for _, r := range out.Rows {
@@ -66,15 +67,16 @@ func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	return k, err
 }
 
-// NodeGroup is a node group with its Auto Scaling group, nil where that is gone. A node group that is not there is a
-// [*NotFound]; one that is not made yet, or could not be, an error, too.
+// NodeGroup is a node group with its Auto Scaling group, nil where that is gone. A node group that
+// is not there is a [*NotFound]; one that is not made yet, or could not be, an error, too.
 func (k *Capacity) NodeGroup(name string) (*cluster.NodeGroup, *cluster.AutoScalingGroup, error) {
 	g := k.NodeGroups[name]
 	switch {
 	case g == nil:
 		return nil, nil, &NotFound{"node group", name, slices.Collect(maps.Keys(k.NodeGroups))}
 	case len(g.Issues) > 0:
-		return nil, nil, fmt.Errorf("node group %s is %s: %s: %s", name, g.Status, g.Issues[0].Code, g.Issues[0].Message)
+		return nil, nil, fmt.Errorf("node group %s is %s: %s: %s", name, g.Status, g.Issues[0].Code,
+			g.Issues[0].Message)
 	case g.Status == cluster.NodeGroupCreating:
 		return nil, nil, fmt.Errorf("node group %s is %s, which takes a minute", name, g.Status)
 	}
@@ -99,7 +101,8 @@ func (k *Capacity) decidedOn(snap *snapshot.Snapshot, p *cluster.CapacityProvide
 	return in
 }
 
-// sizings is what managed scaling would decide now about the capacity providers of a service's strategy.
+// sizings is what managed scaling would decide now about the capacity providers of a service's
+// strategy.
 func (k *Capacity) sizings(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) (out []Sizing) {
 	for _, share := range s.Providers {
 		p := k.Providers[share.Provider]
@@ -107,7 +110,8 @@ func (k *Capacity) sizings(snap *snapshot.Snapshot, s *cluster.Service, now time
 			continue
 		}
 		d := scaling.Decide(k.decidedOn(snap, p, now))
-		line := Sizing{Provider: p.Name, Group: p.Group, Current: k.Groups[p.Group].Desired, Desired: d.Desired, Why: d.Why, Demands: []string{}}
+		line := Sizing{Provider: p.Name, Group: p.Group, Current: k.Groups[p.Group].Desired, Desired: d.Desired,
+			Why: d.Why, Demands: []string{}}
 		for _, need := range d.Demands {
 			if slices.Contains(need.Owners, "service "+s.Name) {
 				line.Demands = append(line.Demands, need.String())

@@ -12,7 +12,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// ClusterAnswer is what a cluster has of each metric, whether the metric is in balance, and which instances are of no use.
+// ClusterAnswer is what a cluster has of each metric, whether the metric is in balance, and which
+// instances are of no use.
 type ClusterAnswer struct {
 	Instances int      `json:"instances"` // that take tasks
 	Metrics   []Metric `json:"metrics"`

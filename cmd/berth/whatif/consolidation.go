@@ -24,7 +24,8 @@ type ProviderPlan struct {
 	Managed  bool   `json:"managedScaling"`
 	// Why is why nothing is planned at all; empty where the instances say it.
 	Why string `json:"why,omitempty"`
-	// Percent and Window are the disruption budget: how much of the group may begin to be emptied within which time.
+	// Percent and Window are the disruption budget: how much of the group may begin to be emptied
+	// within which time.
 	Percent int    `json:"percent"`
 	Window  string `json:"window"`
 	// Instances are those that have tasks of services, the cheapest first.
@@ -51,9 +52,11 @@ type TaskMove struct {
 	To      string `json:"to"`
 }
 
-// PlanConsolidation says what consolidation would do now with the instances of a capacity provider, or of all where none is
-// named, whether it is on or not. One that is not there is a [*NotFound].
-func PlanConsolidation(snap *snapshot.Snapshot, k *Capacity, provider string, now time.Time) (*ConsolidationAnswer, error) {
+// PlanConsolidation says what consolidation would do now with the instances of a capacity provider,
+// or of all where none is named, whether it is on or not. One that is not there is a [*NotFound].
+func PlanConsolidation(
+	snap *snapshot.Snapshot, k *Capacity, provider string, now time.Time,
+) (*ConsolidationAnswer, error) {
 	if provider != "" && k.Providers[provider] == nil {
 		return nil, &NotFound{"capacity provider", provider, slices.Collect(maps.Keys(k.Providers))}
 	}
@@ -69,8 +72,9 @@ func PlanConsolidation(snap *snapshot.Snapshot, k *Capacity, provider string, no
 func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
 	s := p.Scaling
 	out := ProviderPlan{
-		Provider: p.Name, Group: p.Group, Enabled: s.Consolidation.Enabled, Managed: s.Enabled, Percent: s.Consolidation.BudgetPercent,
-		Window: s.Consolidation.BudgetWindow.String(), Instances: []Emptying{}, Draining: []string{},
+		Provider: p.Name, Group: p.Group, Enabled: s.Consolidation.Enabled, Managed: s.Enabled,
+		Percent: s.Consolidation.BudgetPercent,
+		Window:  s.Consolidation.BudgetWindow.String(), Instances: []Emptying{}, Draining: []string{},
 	}
 	switch {
 	case !s.Enabled:
@@ -85,7 +89,8 @@ func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, no
 	}
 	names := newWorld(snap).names()
 	for _, c := range scaling.PlanConsolidation(k.decidedOn(snap, p, now)) {
-		e := Emptying{Instance: c.Instance, EC2: c.EC2InstanceID, Cost: c.Cost, Fits: c.Fits, Drain: c.Drain, Moves: []TaskMove{}, Why: c.Why}
+		e := Emptying{Instance: c.Instance, EC2: c.EC2InstanceID, Cost: c.Cost, Fits: c.Fits, Drain: c.Drain,
+			Moves: []TaskMove{}, Why: c.Why}
 		for _, m := range c.Moves {
 			e.Moves = append(e.Moves, TaskMove{m.Task, names[m.Owner], m.To})
 		}
@@ -121,7 +126,8 @@ func (p *printer) plan(a *ProviderPlan) {
 	if a.Enabled {
 		state = "on"
 	}
-	p.line("Capacity provider %s (Auto Scaling group %s): consolidation is %s, with %d %% of the group in %s.", a.Provider, a.Group, state, a.Percent, a.Window)
+	p.line("Capacity provider %s (Auto Scaling group %s): consolidation is %s, with %d %% of the group in %s.",
+		a.Provider, a.Group, state, a.Percent, a.Window)
 	if a.Why != "" {
 		p.line("  Nothing would be emptied: %s.", a.Why)
 	}

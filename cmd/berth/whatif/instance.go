@@ -17,7 +17,8 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// InstanceAnswer is what is on a container instance, what keeps tasks off it, and what is to become of it.
+// InstanceAnswer is what is on a container instance, what keeps tasks off it, and what is to become
+// of it.
 type InstanceAnswer struct {
 	Instance         string `json:"instance,omitempty"` // empty where it has not registered
 	EC2              string `json:"ec2InstanceId,omitempty"`
@@ -31,7 +32,8 @@ type InstanceAnswer struct {
 	Tasks         []Held   `json:"tasks"`
 	// Excluded are the services whose next task could not go here.
 	Excluded []Exclusion `json:"excluded"`
-	// Scaling is what managed scaling says of it, Upgrade the update of its node group; nil where there is none.
+	// Scaling is what managed scaling says of it, Upgrade the update of its node group; nil where
+	// there is none.
 	Scaling *Scaled   `json:"managedScaling,omitempty"`
 	Upgrade *Upgraded `json:"update,omitempty"`
 }
@@ -67,7 +69,8 @@ type Scaled struct {
 	Lifecycle string `json:"lifecycleState"`
 	Protected bool   `json:"protectedFromScaleIn"`
 	Why       string `json:"why"`
-	// Consolidation is what consolidation would do with it, on or off; empty where it has nothing to move.
+	// Consolidation is what consolidation would do with it, on or off; empty where it has nothing
+	// to move.
 	Consolidation string `json:"consolidation,omitempty"`
 }
 
@@ -81,8 +84,8 @@ type Upgraded struct {
 	Waiting   string     `json:"waiting,omitempty"`
 }
 
-// WhyInstance explains one instance, by its id, its ARN or EC2's id. k is nil where only the snapshot is known. The snapshot is
-// as before when it returns.
+// WhyInstance explains one instance, by its id, its ARN or EC2's id. k is nil where only the
+// snapshot is known. The snapshot is as before when it returns.
 func WhyInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.Time) (*InstanceAnswer, error) {
 	id = cluster.LastPart(id)
 	out := &InstanceAnswer{Resources: []Amount{}, Tasks: []Held{}, Excluded: []Exclusion{}}
@@ -133,20 +136,25 @@ func (w *world) describe(a *InstanceAnswer, v *snapshot.InstanceView, now time.T
 		for _, g := range v.GPUs {
 			free += g
 		}
-		a.Resources = append(a.Resources, Amount{"GPU", float64(n), float64(free)/cluster.WholeGPU - float64(v.Unpinned)})
+		a.Resources = append(a.Resources, Amount{"GPU", float64(n),
+			float64(free)/cluster.WholeGPU - float64(v.Unpinned)})
 	}
 	if v.Registered.ENIs != nil && v.ENIs != math.MaxInt {
 		a.Resources = append(a.Resources, Amount{"ENI", float64(*v.Registered.ENIs), float64(v.ENIs)})
 	}
 	for _, t := range v.Tasks {
 		s := w.snap.Services[t.Service]
-		held := Held{Task: t.ID, Service: t.Service, Status: string(t.Status()), Foreign: t.Foreign, Daemon: s != nil && s.Strategy == cluster.Daemon}
+		held := Held{Task: t.ID, Service: t.Service, Status: string(t.Status()), Foreign: t.Foreign,
+			Daemon: s != nil && s.Strategy == cluster.Daemon}
 		if p := w.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(now) {
 			held.ProtectedUntil = &p.Until
 		}
 		a.Tasks = append(a.Tasks, held)
 	}
-	slices.SortFunc(a.Tasks, func(x, y Held) int { return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Task, y.Task)) })
+	slices.SortFunc(a.Tasks, func(x, y Held) int {
+		return cmp.Or(cmp.Compare(x.Service, y.Service),
+			cmp.Compare(x.Task, y.Task))
+	})
 }
 
 // exclusions asks for one more task of each service.
@@ -225,7 +233,8 @@ func (a *InstanceAnswer) Print(w io.Writer) error {
 	case a.Status == string(cluster.InstanceInactive):
 		p.line("Instance %s (%s) has left the cluster.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"))
 	default:
-		p.line("Instance %s (%s) in %s: %s.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"), cmp.Or(a.Zone, "no zone"), a.state())
+		p.line("Instance %s (%s) in %s: %s.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"), cmp.Or(a.Zone, "no zone"),
+			a.state())
 		var free []string
 		for _, r := range a.Resources {
 			free = append(free, fmt.Sprintf("%s %g of %g", r.Name, r.Free, r.Total))

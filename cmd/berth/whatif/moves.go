@@ -13,8 +13,8 @@ import (
 
 // Moves are those that the cluster would make now.
 type Moves struct {
-	// UnderWay are replacements that have yet to take over: until then nothing new begins for their services and the
-	// instances concerned.
+	// UnderWay are replacements that have yet to take over: until then nothing new begins for their
+	// services and the instances concerned.
 	UnderWay []Replacement `json:"underWay"`
 	Planned  []Move        `json:"planned"`
 	// Violations are the rules broken now, Unrepaired those that no moves mend.
@@ -52,11 +52,13 @@ type Replacement struct {
 // Room is moves that let tasks run which fit nowhere as things stand.
 type Room struct {
 	Moves []Move `json:"moves"`
-	// Places are instances for the tasks of the question once the moves are over, those that need no move included.
+	// Places are instances for the tasks of the question once the moves are over, those that need
+	// no move included.
 	Places []string `json:"places"`
 	// Exact reports that no cheaper moves make as much room; where it is false there may be such.
 	Exact bool `json:"exact"`
-	// Automatic reports that Berth makes these moves by itself: for a service, where a metric's capacity is what lacks.
+	// Automatic reports that Berth makes these moves by itself: for a service, where a metric's
+	// capacity is what lacks.
 	Automatic bool `json:"automatic"`
 }
 
@@ -87,8 +89,9 @@ func (w *world) moves() (*Moves, error) {
 	plan := w.mover.PlanMoves(ask)
 	names := w.names()
 	return &Moves{
-		UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations, names), Unrepaired: broken(plan.Unrepaired, names),
-		Exact: plan.Exact,
+		UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations, names),
+		Unrepaired: broken(plan.Unrepaired, names),
+		Exact:      plan.Exact,
 	}, nil
 }
 
@@ -152,7 +155,9 @@ func (w *world) room(a *Answer, q *Question, r placement.Request) error {
 	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {
 		return nil
 	}
-	lacking := slices.ContainsFunc(a.Diagnosis.Rejected, func(r berthapi.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
-	a.Moves.Room = &Room{Moves: w.movesOf(plan.Moves), Places: plan.Places, Exact: plan.Exact, Automatic: q.Service != "" && lacking}
+	lacking := slices.ContainsFunc(a.Diagnosis.Rejected,
+		func(r berthapi.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
+	a.Moves.Room = &Room{Moves: w.movesOf(plan.Moves), Places: plan.Places, Exact: plan.Exact,
+		Automatic: q.Service != "" && lacking}
 	return nil
 }

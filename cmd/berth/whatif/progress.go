@@ -19,7 +19,8 @@ type UpgradeProgress struct {
 	Phase     string `json:"phase"`
 	Waiting   string `json:"waiting,omitempty"`
 	Desired   int    `json:"desiredCapacity"`
-	// Old is how many nodes had to be replaced when the update was first looked at, Replaced how many of them are gone.
+	// Old is how many nodes had to be replaced when the update was first looked at, Replaced how
+	// many of them are gone.
 	Old      int            `json:"old"`
 	Replaced int            `json:"replaced"`
 	Nodes    []ProgressNode `json:"nodes"`
@@ -48,9 +49,12 @@ type UpgradeError struct {
 	Resources []string `json:"resourceIds"`
 }
 
-// ProgressOf is how far an update is. Which nodes are old it takes from what it said before, or at the first look from the
-// snapshot. An update that is no longer its node group's last one is a [*NotFound].
-func ProgressOf(k *Capacity, group, id string, snap *snapshot.Snapshot, before *UpgradeProgress) (*UpgradeProgress, error) {
+// ProgressOf is how far an update is. Which nodes are old it takes from what it said before, or at
+// the first look from the snapshot. An update that is no longer its node group's last one is a
+// [*NotFound].
+func ProgressOf(
+	k *Capacity, group, id string, snap *snapshot.Snapshot, before *UpgradeProgress,
+) (*UpgradeProgress, error) {
 	g, auto, err := k.NodeGroup(group)
 	if err != nil {
 		return nil, err
@@ -63,8 +67,9 @@ func ProgressOf(k *Capacity, group, id string, snap *snapshot.Snapshot, before *
 		return nil, &NotFound{"update", id, []string{g.Update}}
 	}
 	out := &UpgradeProgress{
-		ID: u.ID, NodeGroup: g.Name, Status: string(u.Status), Phase: string(u.Phase), Waiting: u.WaitingFor, Desired: auto.Desired,
-		Nodes: []ProgressNode{}, Errors: []UpgradeError{}, Stopped: u.SizesReason, target: TargetOf(u),
+		ID: u.ID, NodeGroup: g.Name, Status: string(u.Status), Phase: string(u.Phase), Waiting: u.WaitingFor,
+		Desired: auto.Desired,
+		Nodes:   []ProgressNode{}, Errors: []UpgradeError{}, Stopped: u.SizesReason, target: TargetOf(u),
 	}
 	if before != nil {
 		out.old = before.old
@@ -91,8 +96,8 @@ func ProgressOf(k *Capacity, group, id string, snap *snapshot.Snapshot, before *
 	return out, nil
 }
 
-// TargetOf is what an update is to, in words that follow the node group's name: " to ReleaseVersion ami-2"; empty where the launch
-// template that the node group has says it.
+// TargetOf is what an update is to, in words that follow the node group's name: " to ReleaseVersion
+// ami-2"; empty where the launch template that the node group has says it.
 func TargetOf(u *cluster.Update) string {
 	var out []string
 	for _, p := range u.Params {
@@ -108,7 +113,8 @@ func TargetOf(u *cluster.Update) string {
 func (a *UpgradeProgress) News(before *UpgradeProgress) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if before == nil {
-		say("update %s of node group %s%s: %s, %d of %d nodes are old", a.ID, a.NodeGroup, a.target, a.Status, a.Old-a.Replaced, len(a.Nodes))
+		say("update %s of node group %s%s: %s, %d of %d nodes are old", a.ID, a.NodeGroup, a.target, a.Status,
+			a.Old-a.Replaced, len(a.Nodes))
 		before = &UpgradeProgress{Nodes: slices.Clone(a.Nodes), Desired: a.Desired}
 		for i := range before.Nodes {
 			before.Nodes[i].Step = "" // what is done with nodes already is news

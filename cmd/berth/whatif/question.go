@@ -15,8 +15,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Question is what would be placed: more tasks of a service, tasks of a definition, or tasks of a size. Rules are added to
-// those of the service, or replace them where there is only room for one.
+// Question is what would be placed: more tasks of a service, tasks of a definition, or tasks of a
+// size. Rules are added to those of the service, or replace them where there is only room for one.
 type Question struct {
 	Service    string
 	Definition string // family:revision, or a family for its newest revision
@@ -32,7 +32,8 @@ type Question struct {
 
 // Empty reports whether the question names nothing to place.
 func (q *Question) Empty() bool {
-	return q.Service == "" && q.Definition == "" && q.Needs == (cluster.Resources{}) && len(q.Ports) == 0 && len(q.Rules.Metrics) == 0
+	return q.Service == "" && q.Definition == "" && q.Needs == (cluster.Resources{}) && len(q.Ports) == 0 &&
+		len(q.Rules.Metrics) == 0
 }
 
 // NotFound is what was asked about and is not there, with what is.
@@ -96,7 +97,8 @@ func (w *world) definition(name string) (*cluster.TaskDefinition, error) {
 	return newest, nil
 }
 
-// spec is what placement is asked with for the service's tasks. Without further rules it is the same each time.
+// spec is what placement is asked with for the service's tasks. Without further rules it is the
+// same each time.
 func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
 	key := s.Name + " " + s.Deployment.TaskDefinition
 	if old := w.specs[key]; old != nil && further.Empty() {
@@ -161,7 +163,8 @@ func (w *world) request(q *Question) (r placement.Request, err error) {
 // nobody owns tasks that have only a size: no short key is like it.
 const nobody = "what-if"
 
-// standalone is the owner of the cluster's standalone tasks, as one of them has it; nobody where there are none.
+// standalone is the owner of the cluster's standalone tasks, as one of them has it; nobody where
+// there are none.
 func (w *world) standalone() string {
 	for t := range w.snap.Tasks() {
 		if t.Service == "" && !t.Foreign {

@@ -1,5 +1,5 @@
-// Package whatif asks the placement engine where tasks would go in a cluster as it is, or was, or as a trace describes
-// one, and why not elsewhere. It changes nothing.
+// Package whatif asks the placement engine where tasks would go in a cluster as it is, or was, or
+// as a trace describes one, and why not elsewhere. It changes nothing.
 package whatif
 
 import (
@@ -22,12 +22,14 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// Live reads the rows of a cluster from a running Berth. progress is called with how many there are so far.
+// Live reads the rows of a cluster from a running Berth. progress is called with how many there are
+// so far.
 func Live(ctx context.Context, c *client.Client, clusterName string, progress func(rows int)) ([]berthapi.Row, error) {
 	var out []berthapi.Row
 	for token := ""; ; {
 		var page berthapi.RowsOutput
-		if err := c.Own(ctx, "ListClusterRows", berthapi.RowsInput{Cluster: clusterName, NextToken: token}, &page); err != nil {
+		if err := c.Own(ctx, "ListClusterRows", berthapi.RowsInput{Cluster: clusterName, NextToken: token},
+			&page); err != nil {
 			return nil, err
 		}
 		out = append(out, page.Rows...)
@@ -53,7 +55,8 @@ func Save(w io.Writer, rows []berthapi.Row) error {
 // maxLine is how long one row may be: what DynamoDB stores in an item, as JSON.
 const maxLine = 1 << 20
 
-// Saved reads what [Save] wrote. progress is called with how many rows there are so far. The error names the line.
+// Saved reads what [Save] wrote. progress is called with how many rows there are so far. The error
+// names the line.
 func Saved(r io.Reader, progress func(rows int)) ([]berthapi.Row, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
@@ -89,8 +92,9 @@ func Snapshot(rows []berthapi.Row, progress func(read int)) (*snapshot.Snapshot,
 	return snap, nil
 }
 
-// Define has the snapshot know a task definition that the cluster has not used yet: family:revision, or a family, whose
-// newest revision it then is. It gives its full name; one that is not there is the caller's to notice.
+// Define has the snapshot know a task definition that the cluster has not used yet:
+// family:revision, or a family, whose newest revision it then is. It gives its full name; one that
+// is not there is the caller's to notice.
 func Define(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name string) (string, error) {
 	if snap.Definitions[name] != nil {
 		return name, nil
@@ -103,7 +107,8 @@ func Define(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name
 		} `json:"taskDefinition"`
 		Tags []types.Tag `json:"tags"`
 	}
-	err := c.ECS(ctx, "DescribeTaskDefinition", map[string]any{"taskDefinition": name, "include": []string{"TAGS"}}, &out)
+	err := c.ECS(ctx, "DescribeTaskDefinition", map[string]any{"taskDefinition": name, "include": []string{"TAGS"}},
+		&out)
 	if e := new(cluster.Error); errors.As(err, &e) && e.Code == cluster.CodeClient {
 		return name, nil
 	} else if err != nil {
@@ -123,8 +128,10 @@ func Traced(nodes []trace.Node) *snapshot.Snapshot {
 	snap := snapshot.NewSnapshot()
 	for _, n := range nodes {
 		i := &cluster.Instance{
-			Head: cluster.Head{Cluster: "trace", Rev: 1}, ID: n.Name, Status: cluster.InstanceActive, AgentConnected: true,
-			Registered: cluster.Capacity{CPU: n.CPUMilli * cluster.MilliVCPU, Memory: n.MemoryMiB, GPUs: make([]string, n.GPUs)},
+			Head: cluster.Head{Cluster: "trace", Rev: 1}, ID: n.Name, Status: cluster.InstanceActive,
+			AgentConnected: true,
+			Registered: cluster.Capacity{CPU: n.CPUMilli * cluster.MilliVCPU, Memory: n.MemoryMiB,
+				GPUs: make([]string, n.GPUs)},
 			Attributes: map[string]string{},
 		}
 		if n.Model != "" {

@@ -29,9 +29,11 @@ type UpgradeAnswer struct {
 	Sizes          Sizes         `json:"sizes"`
 	Nodes          []UpgradeNode `json:"nodes"`    // in the order in which they are replaced
 	UpToDate       int           `json:"upToDate"` // nodes that are left alone
-	// NoRoom are the turns for whose load the rest of the cluster has no room; none where it can hold the load throughout.
+	// NoRoom are the turns for whose load the rest of the cluster has no room; none where it can
+	// hold the load throughout.
 	NoRoom []NoRoom `json:"noRoom"`
-	// Refused is why the update would fail before it replaces a node; empty where nothing is foreseen.
+	// Refused is why the update would fail before it replaces a node; empty where nothing is
+	// foreseen.
 	Refused string `json:"refused,omitempty"`
 
 	target string
@@ -70,14 +72,17 @@ type NoRoom struct {
 
 // Ready reports that nothing is foreseen that would have the update fail.
 func (a *UpgradeAnswer) Ready() bool {
-	return a.Refused == "" && len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes, func(n UpgradeNode) bool { return len(n.Stays) > 0 })
+	return a.Refused == "" && len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes,
+		func(n UpgradeNode) bool { return len(n.Stays) > 0 })
 }
 
-// RefusedUpgrade is the answer for an update that would fail at once, as its launch template cannot be used: no node is replaced.
+// RefusedUpgrade is the answer for an update that would fail at once, as its launch template cannot
+// be used: no node is replaced.
 func RefusedUpgrade(k *Capacity, u *cluster.Update, why *cluster.Error) *UpgradeAnswer {
 	group := k.NodeGroups[u.NodeGroup].AutoScalingGroup
 	out := &UpgradeAnswer{
-		NodeGroup: u.NodeGroup, Group: group, Params: paramsOf(u), Strategy: string(strategyOf(u)), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
+		NodeGroup: u.NodeGroup, Group: group, Params: paramsOf(u), Strategy: string(strategyOf(u)),
+		Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
 		Refused: fmt.Sprintf("%s: %s", why.Code, why.Message), target: TargetOf(u),
 	}
 	if g := k.Groups[group]; g != nil {
@@ -94,8 +99,9 @@ func paramsOf(u *cluster.Update) []Param {
 	return out
 }
 
-// PlanUpgrade plays an update that has not begun, its launch template read, on the snapshot, which is not as before when it returns: new nodes are taken
-// to be like the old ones of their zone, and Ready as soon as they are launched.
+// PlanUpgrade plays an update that has not begun, its launch template read, on the snapshot, which
+// is not as before when it returns: new nodes are taken to be like the old ones of their zone, and
+// Ready as soon as they are launched.
 func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
 	g, auto, err := k.NodeGroup(u.NodeGroup)
 	if err != nil {
@@ -106,11 +112,14 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	}
 	nodes := nodegroup.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
-	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template}, nodes, now)
+	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template},
+		nodes, now)
 	order := nodegroup.ReplacementOrder(u, nodes)
 	out := &UpgradeAnswer{
-		NodeGroup: u.NodeGroup, Group: auto.Name, Params: paramsOf(u), Strategy: string(strategyOf(u)), MaxUnavailable: u.MaxUnavailable,
-		Surge: u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{}, UpToDate: len(nodes) - len(order), target: TargetOf(u),
+		NodeGroup: u.NodeGroup, Group: auto.Name, Params: paramsOf(u), Strategy: string(strategyOf(u)),
+		MaxUnavailable: u.MaxUnavailable,
+		Surge:          u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
+		UpToDate: len(nodes) - len(order), target: TargetOf(u),
 	}
 	r := &rehearsal{world: newWorld(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}}
 	for _, n := range nodes {
@@ -204,8 +213,8 @@ func (r *rehearsal) node(id string, turn int) UpgradeNode {
 	return out
 }
 
-// shut keeps new tasks off old nodes, as the update does where new ones are launched first; where there are upgrade domains the
-// nodes of the others take the tasks of one.
+// shut keeps new tasks off old nodes, as the update does where new ones are launched first; where
+// there are upgrade domains the nodes of the others take the tasks of one.
 func (r *rehearsal) shut(order []string) {
 	if r.update.ByDomain || strategyOf(r.update) == cluster.UpdateMinimal {
 		return
@@ -226,7 +235,8 @@ func (r *rehearsal) shut(order []string) {
 	}
 }
 
-// room says why the rest has no room for the load of the nodes of a turn, or of their whole upgrade domain; empty where it has.
+// room says why the rest has no room for the load of the nodes of a turn, or of their whole upgrade
+// domain; empty where it has.
 func (r *rehearsal) room(movers map[string]moves.Owner, turn, order []string) string {
 	var leaving []string
 	for _, id := range order {
@@ -238,7 +248,8 @@ func (r *rehearsal) room(movers map[string]moves.Owner, turn, order []string) st
 	return scaling.WhyNoRoom(r.snap, movers, leaving)
 }
 
-// launch adds new nodes, each to the zone with the fewest and like the old ones there, with the daemons that belong there.
+// launch adds new nodes, each to the zone with the fewest and like the old ones there, with the
+// daemons that belong there.
 func (r *rehearsal) launch(n int) error {
 	services, err := r.services()
 	if err != nil {
@@ -276,7 +287,8 @@ func (r *rehearsal) daemons(services []placement.ServiceSpec, node *cluster.Inst
 		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
 			continue
 		}
-		found := r.engine.Place(placement.Request{Spec: m.Spec, Count: 1, Target: 1, Instances: []string{node.ID}, Unexplained: true})
+		found := r.engine.Place(placement.Request{Spec: m.Spec, Count: 1, Target: 1, Instances: []string{node.ID},
+			Unexplained: true})
 		for _, at := range found.Placed {
 			r.snap.Put(&cluster.Task{
 				Head: cluster.Head{Cluster: node.Cluster, Rev: 1},
@@ -307,7 +319,8 @@ func (r *rehearsal) like(zone string) (found *cluster.Instance) {
 func (a *UpgradeAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	if a.Refused != "" {
-		p.line("Update of node group %s%s (Auto Scaling group %s): it would fail before it replaces a node: %s", a.NodeGroup, a.target, a.Group, a.Refused)
+		p.line("Update of node group %s%s (Auto Scaling group %s): it would fail before it replaces a node: %s",
+			a.NodeGroup, a.target, a.Group, a.Refused)
 		return p.err
 	}
 	p.line("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",

@@ -24,10 +24,11 @@ type TaskAnswer struct {
 	GPUs       []int  `json:"gpus,omitempty"`
 	// Foreign reports that somebody else started it, on an instance of their choice.
 	Foreign bool `json:"foreign,omitempty"`
-	// Explanation is what is answered now if the task is asked for anew, as if it were not there; none for one that
-	// Berth no longer has to place.
+	// Explanation is what is answered now if the task is asked for anew, as if it were not there;
+	// none for one that Berth no longer has to place.
 	Explanation *Explanation `json:"explanation,omitempty"`
-	// Here is the same of the instance that it is on: whether it would be chosen again, and what speaks against it.
+	// Here is the same of the instance that it is on: whether it would be chosen again, and what
+	// speaks against it.
 	Here *Verdict `json:"here,omitempty"`
 	// Replaces and ReplacedBy name the other task of a move under way; Move is one that is planned.
 	Replaces   string `json:"replaces,omitempty"`
@@ -35,7 +36,8 @@ type TaskAnswer struct {
 	Move       *Move  `json:"move,omitempty"`
 }
 
-// ServiceAnswer is why a service's tasks have no instance, and what keeps them from where they should be.
+// ServiceAnswer is why a service's tasks have no instance, and what keeps them from where they
+// should be.
 type ServiceAnswer struct {
 	Service    string `json:"service"`
 	Strategy   string `json:"schedulingStrategy"`
@@ -47,26 +49,32 @@ type ServiceAnswer struct {
 	Missing    int    `json:"missingCount"` // without an instance
 	// Instances is how many tasks each instance has, those with the most first.
 	Instances []Share `json:"instances"`
-	// Decided is why tasks found no instance when placement last looked; Now why they would find none now.
+	// Decided is why tasks found no instance when placement last looked; Now why they would find
+	// none now.
 	Decided *berthapi.Diagnosis `json:"decided,omitempty"`
 	Now     *Answer             `json:"now,omitempty"`
-	// Scaling is what managed scaling decides about the capacity providers of the strategy; none where nothing is known of it.
+	// Scaling is what managed scaling decides about the capacity providers of the strategy; none
+	// where nothing is known of it.
 	Scaling []Sizing `json:"managedScaling,omitempty"`
-	// Failed is why the PRIMARY deployment has FAILED: it launches no tasks, until there is another.
+	// Failed is why the PRIMARY deployment has FAILED: it launches no tasks, until there is
+	// another.
 	Failed string `json:"failed,omitempty"`
-	// HeldUntil is before when nothing of the PRIMARY deployment is started, after tasks that never ran; empty for no such
-	// time.
+	// HeldUntil is before when nothing of the PRIMARY deployment is started, after tasks that never
+	// ran; empty for no such time.
 	HeldUntil string `json:"heldUntil,omitempty"`
-	// Moving reports that tasks are on their way to other instances, or will be once the service has come to rest.
+	// Moving reports that tasks are on their way to other instances, or will be once the service
+	// has come to rest.
 	Moving   bool          `json:"moving"`
 	UnderWay []Replacement `json:"underWay"`
 	Planned  []Move        `json:"planned"`
-	// Unrepaired is the rule that tasks break and no moves can mend, as last decided; UnrepairedNow as things stand.
+	// Unrepaired is the rule that tasks break and no moves can mend, as last decided; UnrepairedNow
+	// as things stand.
 	Unrepaired    string   `json:"unrepaired,omitempty"`
 	UnrepairedNow []string `json:"unrepairedNow"`
 }
 
-// Sizing is what managed scaling decides about a capacity provider's group, and what the service's tasks that wait ask of it.
+// Sizing is what managed scaling decides about a capacity provider's group, and what the service's
+// tasks that wait ask of it.
 type Sizing struct {
 	Provider string   `json:"capacityProvider"`
 	Group    string   `json:"autoScalingGroup"`
@@ -96,7 +104,8 @@ func WhyTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 		return nil, &NotFound{"task", id, known}
 	}
 	out := &TaskAnswer{
-		Task: t.ID, Service: t.Service, Definition: t.TaskDefinition, Status: string(t.Status()), Instance: t.Instance, GPUs: t.GPUs,
+		Task: t.ID, Service: t.Service, Definition: t.TaskDefinition, Status: string(t.Status()), Instance: t.Instance,
+		GPUs:    t.GPUs,
 		Foreign: t.Foreign, Replaces: t.Replaces,
 	}
 	if !t.Active() {
@@ -185,7 +194,8 @@ func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time
 		return nil, err
 	}
 	out := &ServiceAnswer{
-		Service: s.Name, Strategy: string(s.Strategy), Status: string(s.Status), Definition: s.Deployment.TaskDefinition, Desired: s.Desired,
+		Service: s.Name, Strategy: string(s.Strategy), Status: string(s.Status),
+		Definition: s.Deployment.TaskDefinition, Desired: s.Desired,
 		Instances: []Share{}, Decided: berthapi.DiagnosisOf(s.Blocked), Moving: s.Moving, Unrepaired: s.Unrepaired,
 		UnderWay: []Replacement{}, Planned: []Move{}, UnrepairedNow: []string{},
 	}
@@ -214,7 +224,8 @@ func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time
 	return out, w.repairs(s, out)
 }
 
-// count counts the service's tasks, and says how many of them are there only until another has taken over.
+// count counts the service's tasks, and says how many of them are there only until another has
+// taken over.
 func (w *world) count(s *cluster.Service, a *ServiceAnswer) (extra int) {
 	on := map[string]int{}
 	for _, t := range w.snap.Owned(s.Short) {
@@ -266,6 +277,7 @@ func (w *world) repairs(s *cluster.Service, a *ServiceAnswer) error {
 	plan := w.mover.PlanMoves(ask)
 	a.Planned = slices.DeleteFunc(w.movesOf(plan.Moves), func(m Move) bool { return m.Service != s.Name })
 	a.UnderWay = slices.DeleteFunc(w.underWay(), func(m Replacement) bool { return m.Service != s.Name })
-	a.UnrepairedNow = broken(slices.DeleteFunc(plan.Unrepaired, func(v moves.Violation) bool { return v.Owner != s.Short }), nil)
+	a.UnrepairedNow = broken(slices.DeleteFunc(plan.Unrepaired,
+		func(v moves.Violation) bool { return v.Owner != s.Short }), nil)
 	return nil
 }

@@ -65,7 +65,8 @@ const listed = 12
 func places(placed []Place) string {
 	if len(placed) == 1 {
 		if g := placed[0].GPUs; len(g) > 0 {
-			return fmt.Sprintf("%s, GPU %s", placed[0].Instance, strings.Trim(strings.ReplaceAll(fmt.Sprint(g), " ", ","), "[]"))
+			return fmt.Sprintf("%s, GPU %s", placed[0].Instance,
+				strings.Trim(strings.ReplaceAll(fmt.Sprint(g), " ", ","), "[]"))
 		}
 		return placed[0].Instance
 	}
@@ -245,7 +246,8 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 		p.line("  When placement last looked: %s", a.Decided.Text)
 	}
 	for _, x := range a.Scaling {
-		p.line("Managed scaling (capacity provider %s, Auto Scaling group %s of %d): %s.", x.Provider, x.Group, x.Current, strings.TrimSuffix(x.Why, "."))
+		p.line("Managed scaling (capacity provider %s, Auto Scaling group %s of %d): %s.", x.Provider, x.Group,
+			x.Current, strings.TrimSuffix(x.Why, "."))
 		for _, d := range x.Demands {
 			p.line("  %s.", d)
 		}

@@ -1,5 +1,5 @@
-// Package environment reads what template.yaml sets for a function and makes the clients of AWS from it, once, before
-// the first event.
+// Package environment reads what template.yaml sets for a function and makes the clients of AWS
+// from it, once, before the first event.
 package environment
 
 import (
@@ -28,7 +28,8 @@ import (
 	"berth/shared/handler"
 )
 
-// Environment is a function's environment. What is missing or malformed is collected; [Environment.Check] reports it.
+// Environment is a function's environment. What is missing or malformed is collected;
+// [Environment.Check] reports it.
 type Environment struct {
 	// Log writes lines as Lambda's JSON log format wants them.
 	Log *slog.Logger
@@ -42,8 +43,8 @@ type Environment struct {
 }
 
 // Load reads the process's environment: Region, credentials and endpoints (AWS_ENDPOINT_URL and
-// AWS_ENDPOINT_URL_SERVICE) as Lambda sets them. It looks nowhere else, which keeps the binaries small and the start
-// quick.
+// AWS_ENDPOINT_URL_SERVICE) as Lambda sets them. It looks nowhere else, which keeps the binaries
+// small and the start quick.
 func Load() *Environment {
 	e := New(os.Getenv)
 	var err error
@@ -63,7 +64,8 @@ func awsConfig(tracer *trace.Tracer) (aws.Config, error) {
 	}
 	c := aws.Config{
 		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
-		// A connection that hangs must not use up the function's time; no call that we make waits for anything.
+		// A connection that hangs must not use up the function's time; no call that we make waits
+		// for anything.
 		HTTPClient:    tracer.Client(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
 		ConfigSources: []any{env}, // where services find endpoints of their own
 	}
@@ -81,7 +83,8 @@ func NewTo(out io.Writer, lookup func(string) string) *Environment {
 	e := &Environment{out: out, request: &atomic.Pointer[string]{}, lookup: lookup}
 	e.Log = slog.New(requestHandler{NewLogger(out, lookup("AWS_LAMBDA_LOG_LEVEL")).Handler(), e.request})
 	var err error
-	if e.tracer, err = trace.New(lookup("OTEL_EXPORTER_OTLP_ENDPOINT"), lookup("AWS_LAMBDA_FUNCTION_NAME"), e.Log); err != nil {
+	if e.tracer, err = trace.New(lookup("OTEL_EXPORTER_OTLP_ENDPOINT"), lookup("AWS_LAMBDA_FUNCTION_NAME"),
+		e.Log); err != nil {
 		e.addError(fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err))
 	}
 	return e
@@ -120,7 +123,8 @@ func (e *Environment) List(name string) []string {
 	return out
 }
 
-// numberSetting is a variable of at least min, and at most max where that is not 0; def where it is not set.
+// numberSetting is a variable of at least min, and at most max where that is not 0; def where it is
+// not set.
 func (e *Environment) numberSetting(name string, def, least, most float64) float64 {
 	text := e.lookup(name)
 	if text == "" {
@@ -195,9 +199,11 @@ func (e *Environment) Settings() handler.Settings {
 	return s
 }
 
-// Account is where the function runs: ACCOUNT_ID, AWS_REGION, and PARTITION (aws where it is not set).
+// Account is where the function runs: ACCOUNT_ID, AWS_REGION, and PARTITION (aws where it is not
+// set).
 func (e *Environment) Account() cluster.Account {
-	return cluster.Account{ID: e.Required("ACCOUNT_ID"), Region: e.Required("AWS_REGION"), Partition: e.lookup("PARTITION")}
+	return cluster.Account{ID: e.Required("ACCOUNT_ID"), Region: e.Required("AWS_REGION"),
+		Partition: e.lookup("PARTITION")}
 }
 
 // State is the table TABLE_NAME.

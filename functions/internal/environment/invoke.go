@@ -13,16 +13,17 @@ import (
 	"berth/shared/handler"
 )
 
-// Start checks the environment and has Lambda call the function. Lines of the log carry the request's id; what figures
-// gathered is written as metrics at the end of each invocation, and its spans are sent where tracing is on.
+// Start checks the environment and has Lambda call the function. Lines of the log carry the
+// request's id; what figures gathered is written as metrics at the end of each invocation, and its
+// spans are sent where tracing is on.
 func (e *Environment) Start(f *eventsource.Function, figures *handler.Figures) {
 	e.Check()
 	f.Log = e.Log
 	lambda.Start(e.Invoker(f.Invoke, figures))
 }
 
-// Invoker is invoke with the log, the metrics and the spans of [Environment.Start]. Lambda has an environment handle
-// one event at a time.
+// Invoker is invoke with the log, the metrics and the spans of [Environment.Start]. Lambda has an
+// environment handle one event at a time.
 func (e *Environment) Invoker(
 	invoke func(context.Context, json.RawMessage) (any, error), figures *handler.Figures,
 ) func(context.Context, json.RawMessage) (any, error) {

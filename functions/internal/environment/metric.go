@@ -15,7 +15,8 @@ import (
 // namespace is that of Berth's own metrics in CloudWatch.
 const namespace = "Berth"
 
-// metrics write numbers as CloudWatch's embedded metric format: lines of the log, so no call, no cost but theirs.
+// metrics write numbers as CloudWatch's embedded metric format: lines of the log, so no call, no
+// cost but theirs.
 type metrics struct {
 	out      io.Writer
 	function string // the dimension FunctionName
@@ -26,8 +27,9 @@ func (e *Environment) metrics() *metrics {
 	return &metrics{out: e.out, function: e.lookup("AWS_LAMBDA_FUNCTION_NAME"), now: time.Now}
 }
 
-// Write writes an invocation's figures as one line, and the messages that it dropped as one for each kind of reason; it
-// writes nothing where there is nothing. Kinds of reasons are a dimension: there must be few.
+// Write writes an invocation's figures as one line, and the messages that it dropped as one for
+// each kind of reason; it writes nothing where there is nothing. Kinds of reasons are a dimension:
+// there must be few.
 func (m *metrics) Write(values map[handler.Figure]float64, dropped map[string]int) {
 	if len(values) > 0 {
 		line := map[string]any{}
@@ -39,7 +41,8 @@ func (m *metrics) Write(values map[handler.Figure]float64, dropped map[string]in
 		m.writeLine(line, defined, [][]string{{"FunctionName"}})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(dropped)) {
-		m.writeLine(map[string]any{"Reason": reason, "Dropped": dropped[reason]}, []any{metricDefinition("Dropped", "Count")},
+		m.writeLine(map[string]any{"Reason": reason, "Dropped": dropped[reason]},
+			[]any{metricDefinition("Dropped", "Count")},
 			[][]string{{"FunctionName"}, {"FunctionName", "Reason"}})
 	}
 }
@@ -51,8 +54,9 @@ func metricDefinition(name, unit string) map[string]string {
 func (m *metrics) writeLine(line map[string]any, defined []any, dimensions [][]string) {
 	line["FunctionName"] = m.function
 	line["_aws"] = map[string]any{
-		"Timestamp":         m.now().UnixMilli(),
-		"CloudWatchMetrics": []any{map[string]any{"Namespace": namespace, "Dimensions": dimensions, "Metrics": defined}},
+		"Timestamp": m.now().UnixMilli(),
+		"CloudWatchMetrics": []any{map[string]any{"Namespace": namespace, "Dimensions": dimensions,
+			"Metrics": defined}},
 	}
 	if text, err := json.Marshal(line); err == nil { // strings and numbers cannot fail
 		fmt.Fprintf(m.out, "%s\n", text)

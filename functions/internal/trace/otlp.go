@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The messages of OTLP/HTTP with JSON (OpenTelemetry protocol specification 1.x), as far as they are used: ids are hex,
-// 64-bit numbers texts.
+// The messages of OTLP/HTTP with JSON (OpenTelemetry protocol specification 1.x), as far as they
+// are used: ids are hex, 64-bit numbers texts.
 type (
 	request struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`

@@ -1,5 +1,6 @@
-// Package trace sends OpenTelemetry spans, one per invocation and one per call of AWS, as OTLP's JSON over HTTP. The
-// SDK of OpenTelemetry with its exporter would make each binary 10 MB larger; this is all of it that functions need.
+// Package trace sends OpenTelemetry spans, one per invocation and one per call of AWS, as OTLP's
+// JSON over HTTP. The SDK of OpenTelemetry with its exporter would make each binary 10 MB larger;
+// this is all of it that functions need.
 package trace
 
 import (
@@ -20,8 +21,8 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 )
 
-// Tracer gathers the spans of one invocation and sends them at its end, as Lambda stops the process between events. A
-// nil *Tracer does nothing.
+// Tracer gathers the spans of one invocation and sends them at its end, as Lambda stops the process
+// between events. A nil *Tracer does nothing.
 type Tracer struct {
 	url      string // where spans go
 	function string
@@ -33,14 +34,15 @@ type Tracer struct {
 	dropped int
 }
 
-// flushTime is how long an invocation waits for its spans to be taken, and maxSpans how many it may have: what is more
-// is dropped, with a line in the log.
+// flushTime is how long an invocation waits for its spans to be taken, and maxSpans how many it may
+// have: what is more is dropped, with a line in the log.
 const (
 	flushTime = time.Second
 	maxSpans  = 2048
 )
 
-// New is a tracer that sends to a collector's address, as http://localhost:4318 of a layer's; nil where that is empty.
+// New is a tracer that sends to a collector's address, as http://localhost:4318 of a layer's; nil
+// where that is empty.
 func New(endpoint, function string, log *slog.Logger) (*Tracer, error) {
 	if endpoint == "" {
 		return nil, nil
@@ -50,7 +52,8 @@ func New(endpoint, function string, log *slog.Logger) (*Tracer, error) {
 		return nil, fmt.Errorf("%q is no address of a collector, expected one like http://localhost:4318", endpoint)
 	}
 	return &Tracer{
-		url: strings.TrimSuffix(endpoint, "/") + "/v1/traces", function: function, log: log, client: &http.Client{Timeout: flushTime},
+		url: strings.TrimSuffix(endpoint, "/") + "/v1/traces", function: function, log: log,
+		client: &http.Client{Timeout: flushTime},
 	}, nil
 }
 
@@ -59,8 +62,8 @@ type spanKey struct{}
 // ids are what a span hands on to those below it.
 type ids struct{ trace, span string }
 
-// Invocation begins the span of an invocation, which is part of the trace that Lambda says it is. end takes the
-// invocation's error and sends what there is; no failure of that is the invocation's.
+// Invocation begins the span of an invocation, which is part of the trace that Lambda says it is.
+// end takes the invocation's error and sends what there is; no failure of that is the invocation's.
 func (t *Tracer) Invocation(ctx context.Context) (traced context.Context, end func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -82,8 +85,8 @@ func (t *Tracer) Invocation(ctx context.Context) (traced context.Context, end fu
 
 var header = regexp.MustCompile(`Root=1-([0-9a-f]{8})-([0-9a-f]{24})(?:.*Parent=([0-9a-f]{16}))?`)
 
-// traceContext is the trace that Lambda's own header names, in the form of OpenTelemetry, and the span in it that led here; a
-// new trace where it names none.
+// traceContext is the trace that Lambda's own header names, in the form of OpenTelemetry, and the
+// span in it that led here; a new trace where it names none.
 func traceContext(ctx context.Context) (trace, parent string) {
 	text, _ := ctx.Value("x-amzn-trace-id").(string)
 	if m := header.FindStringSubmatch(text); m != nil {
@@ -98,7 +101,8 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// Client has each request of the SDK that next sends be a span of its invocation's: a call that is repeated is several.
+// Client has each request of the SDK that next sends be a span of its invocation's: a call that is
+// repeated is several.
 func (t *Tracer) Client(next aws.HTTPClient) aws.HTTPClient {
 	if t == nil {
 		return next
@@ -117,7 +121,8 @@ func (c client) Do(r *http.Request) (*http.Response, error) {
 		return c.next.Do(r)
 	}
 	service, operation := awsmiddleware.GetServiceID(r.Context()), awsmiddleware.GetOperationName(r.Context())
-	s := span{TraceID: above.trace, SpanID: randomHex(8), Parent: above.span, Name: service + "." + operation, Kind: kindClient, Start: nowNanos()}
+	s := span{TraceID: above.trace, SpanID: randomHex(8), Parent: above.span, Name: service + "." + operation,
+		Kind: kindClient, Start: nowNanos()}
 	s.setText("rpc.system", "aws-api")
 	s.setText("rpc.service", service)
 	s.setText("rpc.method", operation)

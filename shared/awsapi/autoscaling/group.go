@@ -1,5 +1,5 @@
-// Package autoscaling calls Amazon EC2 Auto Scaling for the size of groups. It is apart from package awsapi so that only the
-// functions that need it carry its client.
+// Package autoscaling calls Amazon EC2 Auto Scaling for the size of groups. It is apart from
+// package awsapi so that only the functions that need it carry its client.
 package autoscaling
 
 import (
@@ -26,13 +26,15 @@ type Groups struct {
 // New calls Auto Scaling by a configuration of the SDK.
 func New(c aws.Config) *Groups { return &Groups{Client: autoscaling.NewFromConfig(c)} }
 
-// groupBatch is how many groups are described in one call, protectBatch how many instances are protected in one.
+// groupBatch is how many groups are described in one call, protectBatch how many instances are
+// protected in one.
 const groupBatch, protectBatch = 50, 50
 
 // DescribeGroups gives those of the groups named that are there; one that is being deleted is not.
 func (g *Groups) DescribeGroups(ctx context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
 	for batch := range slices.Chunk(names, groupBatch) {
-		pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(g.Client, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: batch})
+		pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(g.Client,
+			&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: batch})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -50,9 +52,11 @@ func (g *Groups) DescribeGroups(ctx context.Context, names []string) (out []*clu
 
 func toGroup(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 	out := &cluster.AutoScalingGroup{
-		Name: aws.ToString(d.AutoScalingGroupName), ARN: aws.ToString(d.AutoScalingGroupARN), Min: int(aws.ToInt32(d.MinSize)),
+		Name: aws.ToString(d.AutoScalingGroupName), ARN: aws.ToString(d.AutoScalingGroupARN),
+		Min: int(aws.ToInt32(d.MinSize)),
 		Max: int(aws.ToInt32(d.MaxSize)), Desired: int(aws.ToInt32(d.DesiredCapacity)),
-		Protects: aws.ToBool(d.NewInstancesProtectedFromScaleIn), Weighted: hasWeights(d), OwnTemplates: ownTemplates(d), Tags: map[string]string{},
+		Protects: aws.ToBool(d.NewInstancesProtectedFromScaleIn), Weighted: hasWeights(d),
+		OwnTemplates: ownTemplates(d), Tags: map[string]string{},
 		Zones: d.AvailabilityZones, Template: templateName(d.LaunchTemplate),
 	}
 	if spec := mixed(d); spec != nil {
@@ -71,14 +75,17 @@ func toGroup(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 	return out
 }
 
-// hasWeights reports whether some instance type of the group counts as more or less than one instance.
+// hasWeights reports whether some instance type of the group counts as more or less than one
+// instance.
 func hasWeights(d types.AutoScalingGroup) bool {
-	return slices.ContainsFunc(templateOverrides(d), func(o types.LaunchTemplateOverrides) bool { return aws.ToString(o.WeightedCapacity) != "" })
+	return slices.ContainsFunc(templateOverrides(d),
+		func(o types.LaunchTemplateOverrides) bool { return aws.ToString(o.WeightedCapacity) != "" })
 }
 
 // ownTemplates reports whether some instance type of the group has a launch template of its own.
 func ownTemplates(d types.AutoScalingGroup) bool {
-	return slices.ContainsFunc(templateOverrides(d), func(o types.LaunchTemplateOverrides) bool { return o.LaunchTemplateSpecification != nil })
+	return slices.ContainsFunc(templateOverrides(d),
+		func(o types.LaunchTemplateOverrides) bool { return o.LaunchTemplateSpecification != nil })
 }
 
 // templateOverrides are the instance types of a mixed instances policy.
@@ -121,30 +128,35 @@ func (g *Groups) TerminateInstance(ctx context.Context, id string, lower bool) e
 // TagGroup sets a tag on the group alone.
 func (g *Groups) TagGroup(ctx context.Context, name, key, value string) error {
 	_, err := g.Client.CreateOrUpdateTags(ctx, &autoscaling.CreateOrUpdateTagsInput{Tags: []types.Tag{{
-		Key: &key, Value: &value, ResourceId: &name, ResourceType: aws.String("auto-scaling-group"), PropagateAtLaunch: aws.Bool(false),
+		Key: &key, Value: &value, ResourceId: &name, ResourceType: aws.String("auto-scaling-group"),
+		PropagateAtLaunch: aws.Bool(false),
 	}}})
 	return wrapError(err, "tagging group %s", name)
 }
 
-// PutLifecycleHook has terminations of the group's instances wait for the heartbeat's time, and then go on.
+// PutLifecycleHook has terminations of the group's instances wait for the heartbeat's time, and
+// then go on.
 func (g *Groups) PutLifecycleHook(ctx context.Context, h cluster.LifecycleHook) error {
 	_, err := g.Client.PutLifecycleHook(ctx, &autoscaling.PutLifecycleHookInput{
-		AutoScalingGroupName: &h.Group, LifecycleHookName: &h.Name, LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_TERMINATING"),
-		HeartbeatTimeout: aws.Int32(int32(h.Heartbeat / time.Second)), DefaultResult: aws.String("CONTINUE"),
+		AutoScalingGroupName: &h.Group, LifecycleHookName: &h.Name,
+		LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_TERMINATING"),
+		HeartbeatTimeout:    aws.Int32(int32(h.Heartbeat / time.Second)), DefaultResult: aws.String("CONTINUE"),
 	})
 	return wrapError(err, "making lifecycle hook %s", h.Name)
 }
 
 // DeleteLifecycleHook deletes a hook, if there is one.
 func (g *Groups) DeleteLifecycleHook(ctx context.Context, name, hook string) error {
-	_, err := g.Client.DeleteLifecycleHook(ctx, &autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: &name, LifecycleHookName: &hook})
+	_, err := g.Client.DeleteLifecycleHook(ctx, &autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: &name,
+		LifecycleHookName: &hook})
 	return ignoreNotFound(wrapError(err, "deleting lifecycle hook %s", hook))
 }
 
 // CompleteLifecycleAction lets the termination of an instance go on.
 func (g *Groups) CompleteLifecycleAction(ctx context.Context, name, hook, id string) error {
 	_, err := g.Client.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
-		AutoScalingGroupName: &name, LifecycleHookName: &hook, InstanceId: &id, LifecycleActionResult: aws.String("CONTINUE"),
+		AutoScalingGroupName: &name, LifecycleHookName: &hook, InstanceId: &id,
+		LifecycleActionResult: aws.String("CONTINUE"),
 	})
 	return wrapError(err, "completing the termination of instance %s", id)
 }
@@ -157,7 +169,8 @@ func (g *Groups) RecordHeartbeat(ctx context.Context, name, hook, id string) err
 	return wrapError(err, "having the termination of instance %s wait", id)
 }
 
-// PutTrackingPolicy has the group sized by a target tracking policy on the metric of managed scaling.
+// PutTrackingPolicy has the group sized by a target tracking policy on the metric of managed
+// scaling.
 func (g *Groups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy) error {
 	_, err := g.Client.PutScalingPolicy(ctx, &autoscaling.PutScalingPolicyInput{
 		AutoScalingGroupName: &p.Group, PolicyName: &p.Name, PolicyType: aws.String("TargetTrackingScaling"),
@@ -165,9 +178,11 @@ func (g *Groups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy
 		TargetTrackingConfiguration: &types.TargetTrackingConfiguration{
 			TargetValue: &p.Target,
 			CustomizedMetricSpecification: &types.CustomizedMetricSpecification{
-				Namespace: &p.Namespace, MetricName: aws.String(cluster.ReservationMetric), Statistic: types.MetricStatisticAverage,
+				Namespace: &p.Namespace, MetricName: aws.String(cluster.ReservationMetric),
+				Statistic: types.MetricStatisticAverage,
 				Dimensions: []types.MetricDimension{
-					{Name: aws.String(cluster.DimensionCluster), Value: &p.Cluster}, {Name: aws.String(cluster.DimensionProvider), Value: &p.Provider},
+					{Name: aws.String(cluster.DimensionCluster), Value: &p.Cluster},
+					{Name: aws.String(cluster.DimensionProvider), Value: &p.Provider},
 				},
 			},
 		},
@@ -177,7 +192,8 @@ func (g *Groups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy
 
 // DeletePolicy deletes a policy, and with it its alarms, if there is one.
 func (g *Groups) DeletePolicy(ctx context.Context, name, policy string) error {
-	_, err := g.Client.DeletePolicy(ctx, &autoscaling.DeletePolicyInput{AutoScalingGroupName: &name, PolicyName: &policy})
+	_, err := g.Client.DeletePolicy(ctx, &autoscaling.DeletePolicyInput{AutoScalingGroupName: &name,
+		PolicyName: &policy})
 	return ignoreNotFound(wrapError(err, "deleting policy %s", policy))
 }
 
@@ -188,14 +204,16 @@ func wrapError(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, awsapi.CallError(err))...)
 }
 
-// ignoreNotFound is no error where what was to be deleted is not there: Auto Scaling says so only in words.
+// ignoreNotFound is no error where what was to be deleted is not there: Auto Scaling says so only
+// in words.
 func ignoreNotFound(err error) error {
 	var e *cluster.Error
 	if !errors.As(err, &e) || e.Code != "ValidationError" {
 		return err
 	}
 	lower := strings.ToLower(e.Message)
-	if strings.Contains(lower, "not found") || strings.Contains(lower, "no lifecycle hook") || strings.Contains(lower, "does not exist") {
+	if strings.Contains(lower, "not found") || strings.Contains(lower, "no lifecycle hook") ||
+		strings.Contains(lower, "does not exist") {
 		return nil
 	}
 	return err

@@ -29,10 +29,11 @@ func size(n *int) *int32 {
 	return aws.Int32(int32(*n))
 }
 
-// UseTemplate has the group launch from a launch template version, ID:VERSION; a mixed instances policy stays, with the
-// version in it.
+// UseTemplate has the group launch from a launch template version, ID:VERSION; a mixed instances
+// policy stays, with the version in it.
 func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
-	found, err := g.Client.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
+	found, err := g.Client.DescribeAutoScalingGroups(ctx,
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	if err != nil {
 		return wrapError(err, "describing group %s", name)
 	}
@@ -70,9 +71,13 @@ func templateName(s *types.LaunchTemplateSpecification) string {
 	return aws.ToString(s.LaunchTemplateId) + ":" + version
 }
 
-// FailedLaunches are the launches of a group that failed since a time, the newest first, as its scaling activities tell.
-func (g *Groups) FailedLaunches(ctx context.Context, name string, since time.Time) (out []cluster.FailedLaunch, err error) {
-	pages := autoscaling.NewDescribeScalingActivitiesPaginator(g.Client, &autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &name})
+// FailedLaunches are the launches of a group that failed since a time, the newest first, as its
+// scaling activities tell.
+func (g *Groups) FailedLaunches(
+	ctx context.Context, name string, since time.Time,
+) (out []cluster.FailedLaunch, err error) {
+	pages := autoscaling.NewDescribeScalingActivitiesPaginator(g.Client,
+		&autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &name})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -83,7 +88,8 @@ func (g *Groups) FailedLaunches(ctx context.Context, name string, since time.Tim
 			if at.Before(since) {
 				return out, nil // they come the newest first
 			}
-			if a.StatusCode == types.ScalingActivityStatusCodeFailed && strings.HasPrefix(aws.ToString(a.Description), "Launching") {
+			if a.StatusCode == types.ScalingActivityStatusCodeFailed &&
+				strings.HasPrefix(aws.ToString(a.Description), "Launching") {
 				l := cluster.ParseLaunchFailure(aws.ToString(a.StatusMessage))
 				l.At, l.Zone = at, zone(aws.ToString(a.Details))
 				out = append(out, l)

@@ -1,5 +1,6 @@
-// Package balancing calls Elastic Load Balancing and Cloud Map: they have tasks in target groups and in registries. It is
-// apart from package awsapi so that only the functions that need it carry their clients.
+// Package balancing calls Elastic Load Balancing and Cloud Map: they have tasks in target groups
+// and in registries. It is apart from package awsapi so that only the functions that need it carry
+// their clients.
 package balancing
 
 import (
@@ -17,8 +18,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// LoadBalancers is Elastic Load Balancing (version 2, of application and network load balancers) as far as it has tasks
-// in target groups.
+// LoadBalancers is Elastic Load Balancing (version 2, of application and network load balancers) as
+// far as it has tasks in target groups.
 type LoadBalancers struct {
 	Client *elb.Client
 }
@@ -31,8 +32,9 @@ func NewLoadBalancers(c aws.Config) *LoadBalancers {
 // targetBatch is how many targets go into one call.
 const targetBatch = 100
 
-// RegisterTargets puts addresses into a target group; one that is there stays. A refusal says which one it is about, and
-// may come with others in that were not refused: whoever calls registers them again, one by one.
+// RegisterTargets puts addresses into a target group; one that is there stays. A refusal says which
+// one it is about, and may come with others in that were not refused: whoever calls registers them
+// again, one by one.
 func (l *LoadBalancers) RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error {
 	for batch := range slices.Chunk(targets, targetBatch) {
 		in := &elb.RegisterTargetsInput{TargetGroupArn: &targetGroup, Targets: targetDescriptions(batch)}
@@ -62,8 +64,11 @@ func targetDescriptions(targets []cluster.Address) []types.TargetDescription {
 	return out
 }
 
-// TargetHealth is that of every target of a group. Those that are being taken out are of unknown health.
-func (l *LoadBalancers) TargetHealth(ctx context.Context, targetGroup string) (map[cluster.Address]cluster.TargetHealth, error) {
+// TargetHealth is that of every target of a group. Those that are being taken out are of unknown
+// health.
+func (l *LoadBalancers) TargetHealth(
+	ctx context.Context, targetGroup string,
+) (map[cluster.Address]cluster.TargetHealth, error) {
 	out, err := l.Client.DescribeTargetHealth(ctx, &elb.DescribeTargetHealthInput{TargetGroupArn: &targetGroup})
 	if err != nil {
 		return nil, fmt.Errorf("describing target health: %w", awsapi.CallError(err))
@@ -93,7 +98,8 @@ const (
 
 // DeregistrationDelay is how long a target that was taken out keeps its connections.
 func (l *LoadBalancers) DeregistrationDelay(ctx context.Context, targetGroup string) (time.Duration, error) {
-	out, err := l.Client.DescribeTargetGroupAttributes(ctx, &elb.DescribeTargetGroupAttributesInput{TargetGroupArn: &targetGroup})
+	out, err := l.Client.DescribeTargetGroupAttributes(ctx,
+		&elb.DescribeTargetGroupAttributesInput{TargetGroupArn: &targetGroup})
 	if err != nil {
 		return 0, fmt.Errorf("describing the target group: %w", awsapi.CallError(err))
 	}

@@ -23,8 +23,8 @@ func NewRegistries(c aws.Config) *Registries {
 	return &Registries{Client: servicediscovery.NewFromConfig(c)}
 }
 
-// RegisterInstance enters an address under an id, or changes what is entered under it. Cloud Map does so after it has
-// answered.
+// RegisterInstance enters an address under an id, or changes what is entered under it. Cloud Map
+// does so after it has answered.
 func (r *Registries) RegisterInstance(ctx context.Context, registry, id string, at cluster.Address) error {
 	attributes := map[string]string{"AWS_INSTANCE_IPV4": at.Host}
 	if at.Port != 0 {
@@ -87,5 +87,6 @@ func (r *Registries) hasHealthCheck(ctx context.Context, service string) (bool, 
 	if err != nil {
 		return false, fmt.Errorf("describing Cloud Map's service %s: %w", service, awsapi.CallError(err))
 	}
-	return out.Service != nil && (out.Service.HealthCheckConfig != nil || out.Service.HealthCheckCustomConfig != nil), nil
+	return out.Service != nil && (out.Service.HealthCheckConfig != nil || out.Service.HealthCheckCustomConfig != nil),
+		nil
 }

@@ -1,5 +1,6 @@
-// Package cloudwatch calls CloudWatch for the state of alarms, and for the metric and the alarms of managed scaling. It is apart
-// from package awsapi so that only the functions that need it carry its client.
+// Package cloudwatch calls CloudWatch for the state of alarms, and for the metric and the alarms of
+// managed scaling. It is apart from package awsapi so that only the functions that need it carry
+// its client.
 package cloudwatch
 
 import (
@@ -53,7 +54,8 @@ func (a *Alarms) DescribeAlarms(ctx context.Context, names []string) (alarms []c
 	return alarms, nil
 }
 
-// metricAlarm is an alarm of one metric, or of several joined by mathematics: these have a period each.
+// metricAlarm is an alarm of one metric, or of several joined by mathematics: these have a period
+// each.
 func metricAlarm(m types.MetricAlarm) cluster.Alarm {
 	period := aws.ToInt32(m.Period)
 	for _, q := range m.Metrics {

@@ -26,7 +26,8 @@ const metricBatch = 500
 
 func metricDimensions(clusterName, provider string) []types.Dimension {
 	return []types.Dimension{
-		{Name: aws.String(cluster.DimensionCluster), Value: &clusterName}, {Name: aws.String(cluster.DimensionProvider), Value: &provider},
+		{Name: aws.String(cluster.DimensionCluster), Value: &clusterName},
+		{Name: aws.String(cluster.DimensionProvider), Value: &provider},
 	}
 }
 
@@ -36,8 +37,9 @@ func (m *Metrics) PutReservation(ctx context.Context, points []cluster.Datapoint
 		in := &cloudwatch.PutMetricDataInput{Namespace: &batch[0].Namespace}
 		for _, p := range batch {
 			in.MetricData = append(in.MetricData, types.MetricDatum{
-				MetricName: aws.String(cluster.ReservationMetric), Dimensions: metricDimensions(p.Cluster, p.Provider), Timestamp: &p.At,
-				Value: &p.Percent, Unit: types.StandardUnitPercent,
+				MetricName: aws.String(cluster.ReservationMetric), Dimensions: metricDimensions(p.Cluster, p.Provider),
+				Timestamp: &p.At,
+				Value:     &p.Percent, Unit: types.StandardUnitPercent,
 			})
 		}
 		if _, err := m.Client.PutMetricData(ctx, in); err != nil {
@@ -54,9 +56,11 @@ func (m *Metrics) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) err
 		compare = types.ComparisonOperatorLessThanThreshold
 	}
 	_, err := m.Client.PutMetricAlarm(ctx, &cloudwatch.PutMetricAlarmInput{
-		AlarmName: &a.Name, AlarmDescription: aws.String("Managed scaling of a capacity provider. Berth keeps this alarm."),
-		Namespace: &a.Namespace, MetricName: aws.String(cluster.ReservationMetric), Dimensions: metricDimensions(a.Cluster, a.Provider),
-		Statistic: types.StatisticAverage, Period: aws.Int32(60), EvaluationPeriods: aws.Int32(int32(a.Times)),
+		AlarmName:        &a.Name,
+		AlarmDescription: aws.String("Managed scaling of a capacity provider. Berth keeps this alarm."),
+		Namespace:        &a.Namespace, MetricName: aws.String(cluster.ReservationMetric),
+		Dimensions: metricDimensions(a.Cluster, a.Provider),
+		Statistic:  types.StatisticAverage, Period: aws.Int32(60), EvaluationPeriods: aws.Int32(int32(a.Times)),
 		Threshold: &a.Threshold, ComparisonOperator: compare, TreatMissingData: aws.String("ignore"),
 	})
 	return wrapError(err, "making alarm %s", a.Name)

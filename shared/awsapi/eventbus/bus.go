@@ -1,5 +1,5 @@
-// Package eventbus sends events to EventBridge. It is apart from package awsapi so that only the functions that publish carry its
-// client.
+// Package eventbus sends events to EventBridge. It is apart from package awsapi so that only the
+// functions that publish carry its client.
 package eventbus
 
 import (
@@ -18,7 +18,8 @@ import (
 // putBatch is how many events EventBridge takes in one call of PutEvents.
 const putBatch = 10
 
-// Bus sends events to EventBridge's default bus. EventBridge takes none whose source begins with "aws.".
+// Bus sends events to EventBridge's default bus. EventBridge takes none whose source begins with
+// "aws.".
 type Bus struct {
 	Client *eventbridge.Client
 }
@@ -26,10 +27,11 @@ type Bus struct {
 // New calls EventBridge by a configuration of the SDK.
 func New(c aws.Config) *Bus { return &Bus{Client: eventbridge.NewFromConfig(c)} }
 
-// Put sends events, each as EventBridge delivers it (JSON with source, detail-type, time, resources and detail), in
-// their order and ten a call. What should be sent again comes back as left, in order: all that follows a call which
-// failed, and what EventBridge could not take just now. What it refuses for good is in the error alone. EventBridge
-// gives the events ids of its own; one whose answer was lost comes twice.
+// Put sends events, each as EventBridge delivers it (JSON with source, detail-type, time, resources
+// and detail), in their order and ten a call. What should be sent again comes back as left, in
+// order: all that follows a call which failed, and what EventBridge could not take just now. What
+// it refuses for good is in the error alone. EventBridge gives the events ids of its own; one whose
+// answer was lost comes twice.
 func (b *Bus) Put(ctx context.Context, events [][]byte) (left [][]byte, err error) {
 	var failed []error
 	for len(events) > 0 {
@@ -94,6 +96,7 @@ func entryOf(event []byte) (types.PutEventsRequestEntry, error) {
 		return types.PutEventsRequestEntry{}, fmt.Errorf("reading an event: %w", err)
 	}
 	return types.PutEventsRequestEntry{
-		Source: &e.Source, DetailType: &e.DetailType, Time: &e.Time, Resources: e.Resources, Detail: aws.String(string(e.Detail)),
+		Source: &e.Source, DetailType: &e.DetailType, Time: &e.Time, Resources: e.Resources,
+		Detail: aws.String(string(e.Detail)),
 	}, nil
 }

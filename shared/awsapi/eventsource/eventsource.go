@@ -1,7 +1,7 @@
-// Package eventsource is what stands between Lambda and a handler: it tells the event sources of template.yaml (an SQS
-// queue, the table's stream, a schedule, the function URL) and bare events of EventBridge apart, hands over what they
-// carry as the handler's own nouns, and answers as the source wants it, failures of single messages and records
-// included. It decides nothing.
+// Package eventsource is what stands between Lambda and a handler: it tells the event sources of
+// template.yaml (an SQS queue, the table's stream, a schedule, the function URL) and bare events of
+// EventBridge apart, hands over what they carry as the handler's own nouns, and answers as the
+// source wants it, failures of single messages and records included. It decides nothing.
 package eventsource
 
 import (
@@ -20,19 +20,20 @@ import (
 	"berth/shared/state"
 )
 
-// Function is one handler; the fields of sources that template.yaml does not connect to it stay nil. Its Invoke is what
-// lambda.Start takes.
+// Function is one handler; the fields of sources that template.yaml does not connect to it stay
+// nil. Its Invoke is what lambda.Start takes.
 type Function struct {
 	// Messages handles a batch of a queue and returns the ids of those to deliver again.
 	Messages func(ctx context.Context, messages []state.Message) (retry []string)
-	// Records handles a batch of the stream and returns the sequence of the first record to deliver again, empty when
-	// all are done. An error has the whole batch delivered again.
+	// Records handles a batch of the stream and returns the sequence of the first record to deliver
+	// again, empty when all are done. An error has the whole batch delivered again.
 	Records func(ctx context.Context, records []state.Record) (retryFrom string, err error)
 	// Schedule handles a schedule, named by its input {"schedule": NAME}.
 	Schedule func(ctx context.Context, name string) error
 	// URL answers the function URL's requests.
 	URL http.Handler
-	// WithPrincipal puts the ARN of the function URL's caller, as IAM verified it, into the request's context.
+	// WithPrincipal puts the ARN of the function URL's caller, as IAM verified it, into the
+	// request's context.
 	WithPrincipal func(ctx context.Context, arn string) context.Context
 	// Log gets what was dropped; nil logs nothing.
 	Log *slog.Logger
@@ -50,8 +51,8 @@ type envelope struct {
 	} `json:"requestContext"`
 }
 
-// Invoke handles one event of any source. An event of a source that the function does not have is an error, so that a
-// wrong template shows.
+// Invoke handles one event of any source. An event of a source that the function does not have is
+// an error, so that a wrong template shows.
 func (f *Function) Invoke(ctx context.Context, event json.RawMessage) (any, error) {
 	var e envelope
 	if err := json.Unmarshal(event, &e); err != nil {
@@ -122,8 +123,8 @@ func (f *Function) queue(ctx context.Context, event []byte) (events.SQSEventResp
 	return out, nil
 }
 
-// event handles an event that EventBridge, or somebody who tries one out, sends without a queue between; an error has
-// Lambda try again.
+// event handles an event that EventBridge, or somebody who tries one out, sends without a queue
+// between; an error has Lambda try again.
 func (f *Function) event(ctx context.Context, event []byte) error {
 	if retry := f.Messages(ctx, []state.Message{{ID: "event", Body: event, Receives: 1}}); len(retry) > 0 {
 		return errors.New("the event was not handled")
@@ -153,7 +154,8 @@ func (f *Function) stream(ctx context.Context, event []byte) (events.DynamoDBEve
 	}
 	retryFrom, err := f.Records(ctx, records)
 	if retryFrom != "" {
-		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: retryFrom})
+		out.BatchItemFailures = append(out.BatchItemFailures,
+			events.DynamoDBBatchItemFailure{ItemIdentifier: retryFrom})
 	}
 	return out, err
 }

@@ -1,5 +1,5 @@
-// Package launchtemplate calls Amazon EC2 for launch templates. It is apart from package awsapi, as EC2's client is large and
-// only the functions of node groups carry it.
+// Package launchtemplate calls Amazon EC2 for launch templates. It is apart from package awsapi, as
+// EC2's client is large and only the functions of node groups carry it.
 package launchtemplate
 
 import (
@@ -34,7 +34,9 @@ func (t *Templates) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef)
 	return toLaunchTemplate(v), nil
 }
 
-func (t *Templates) describeVersion(ctx context.Context, ref cluster.TemplateRef) (*types.LaunchTemplateVersion, error) {
+func (t *Templates) describeVersion(
+	ctx context.Context, ref cluster.TemplateRef,
+) (*types.LaunchTemplateVersion, error) {
 	version := ref.Version
 	if version == "" {
 		version = "$Default"
@@ -48,13 +50,15 @@ func (t *Templates) describeVersion(ctx context.Context, ref cluster.TemplateRef
 	case err != nil:
 		return nil, fmt.Errorf("describing launch template %s%s: %w", ref.ID, ref.Name, awsapi.CallError(err))
 	case len(out.LaunchTemplateVersions) == 0:
-		return nil, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Launch template %s%s has no version %s", ref.ID, ref.Name, version)
+		return nil, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Launch template %s%s has no version %s",
+			ref.ID, ref.Name, version)
 	}
 	return &out.LaunchTemplateVersions[0], nil
 }
 
 func toLaunchTemplate(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
-	out := &cluster.LaunchTemplate{ID: aws.ToString(v.LaunchTemplateId), Name: aws.ToString(v.LaunchTemplateName), Version: aws.ToInt64(v.VersionNumber)}
+	out := &cluster.LaunchTemplate{ID: aws.ToString(v.LaunchTemplateId), Name: aws.ToString(v.LaunchTemplateName),
+		Version: aws.ToInt64(v.VersionNumber)}
 	if v.LaunchTemplateData != nil {
 		out.Image = aws.ToString(v.LaunchTemplateData.ImageId)
 	}
@@ -62,15 +66,19 @@ func toLaunchTemplate(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
 }
 
 // FindVersion is the newest version of a template with a description; nil where there is none.
-func (t *Templates) FindVersion(ctx context.Context, id, description string) (found *cluster.LaunchTemplate, err error) {
-	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(t.Client, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
+func (t *Templates) FindVersion(
+	ctx context.Context, id, description string,
+) (found *cluster.LaunchTemplate, err error) {
+	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(t.Client,
+		&ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("listing the versions of launch template %s: %w", id, awsapi.CallError(err))
 		}
 		for _, v := range page.LaunchTemplateVersions {
-			if aws.ToString(v.VersionDescription) == description && (found == nil || aws.ToInt64(v.VersionNumber) > found.Version) {
+			if aws.ToString(v.VersionDescription) == description &&
+				(found == nil || aws.ToInt64(v.VersionNumber) > found.Version) {
 				found = toLaunchTemplate(&v)
 			}
 		}
@@ -78,7 +86,8 @@ func (t *Templates) FindVersion(ctx context.Context, id, description string) (fo
 	return found, nil
 }
 
-// CreateVersion makes a version of a template, like another but for the image; one that is named is looked up.
+// CreateVersion makes a version of a template, like another but for the image; one that is named is
+// looked up.
 func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error) {
 	image, err := t.resolveImage(ctx, v.Image)
 	if err != nil {
@@ -111,19 +120,21 @@ func (t *Templates) resolveImage(ctx context.Context, image string) (string, err
 		return image, nil
 	}
 	out, err := t.Client.DescribeImages(ctx, &ec2.DescribeImagesInput{
-		Owners: []string{"self", "amazon"}, Filters: []types.Filter{{Name: aws.String("name"), Values: []string{image}}},
+		Owners: []string{"self", "amazon"}, Filters: []types.Filter{{Name: aws.String("name"),
+			Values: []string{image}}},
 	})
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("looking up image %s: %w", image, awsapi.CallError(err))
 	case len(out.Images) != 1:
-		return "", cluster.Errorf("InvalidAMIID.NotFound", "%d images of this account or of Amazon have the name %s, expected one", len(out.Images), image)
+		return "", cluster.Errorf("InvalidAMIID.NotFound",
+			"%d images of this account or of Amazon have the name %s, expected one", len(out.Images), image)
 	}
 	return aws.ToString(out.Images[0].ImageId), nil
 }
 
-// toRequestData is what was described of a version, to be asked for again. Both have the same members; one that cannot be asked for
-// is an error, as the copy would lack it.
+// toRequestData is what was described of a version, to be asked for again. Both have the same
+// members; one that cannot be asked for is an error, as the copy would lack it.
 func toRequestData(described *types.ResponseLaunchTemplateData) (*types.RequestLaunchTemplateData, error) {
 	data, err := json.Marshal(described)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package outcome tells, of an AWS call that failed, whether it can have taken effect all the same. It looks only at
-// the error; it never calls anything.
+// Package outcome tells, of an AWS call that failed, whether it can have taken effect all the same.
+// It looks only at the error; it never calls anything.
 package outcome
 
 import (
@@ -13,8 +13,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Unknown reports that the call may or may not have taken effect: the request was, or may have been, sent and the
-// service did not say that it refused it. Whoever repeats such a call must do so under a token or a condition.
+// Unknown reports that the call may or may not have taken effect: the request was, or may have
+// been, sent and the service did not say that it refused it. Whoever repeats such a call must do so
+// under a token or a condition.
 func Unknown(err error) bool {
 	if err == nil || unsent(err) {
 		return false
@@ -44,7 +45,8 @@ func unsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns)
 }
 
-// Throttled reports that the service refused the call because there were too many: it has had no effect.
+// Throttled reports that the service refused the call because there were too many: it has had no
+// effect.
 func Throttled(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {

@@ -1,5 +1,5 @@
-// Package wakequeue sends delayed messages to an SQS queue. It is apart from package awsapi so that only the function that wakes
-// others carries SQS's client.
+// Package wakequeue sends delayed messages to an SQS queue. It is apart from package awsapi so that
+// only the function that wakes others carries SQS's client.
 package wakequeue
 
 import (
@@ -23,8 +23,9 @@ type Queue struct {
 // New sends to the queue with a URL, by a configuration of the SDK.
 func New(c aws.Config, url string) *Queue { return &Queue{Client: sqs.NewFromConfig(c), URL: url} }
 
-// Send sends a message to be delivered after delay, in whole seconds rounded up, so that it never comes early. A delay
-// above [MaxDelay] is an error. The SDK repeats a send whose answer was lost: the message may come twice.
+// Send sends a message to be delivered after delay, in whole seconds rounded up, so that it never
+// comes early. A delay above [MaxDelay] is an error. The SDK repeats a send whose answer was lost:
+// the message may come twice.
 func (q *Queue) Send(ctx context.Context, body []byte, delay time.Duration) error {
 	delay = max(delay, 0)
 	if delay > MaxDelay {

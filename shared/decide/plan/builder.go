@@ -10,11 +10,12 @@ import (
 	"berth/shared/state"
 )
 
-// RowsPerStart is the most rows that one start adds to a commit: the task, an alias and an outbox row.
+// RowsPerStart is the most rows that one start adds to a commit: the task, an alias and an outbox
+// row.
 const RowsPerStart = 3
 
-// Builder gathers the writes of one decision into a chain of commits of at most [state.MaxWrites] rows, and applies each to
-// the snapshot as if it had been committed.
+// Builder gathers the writes of one decision into a chain of commits of at most [state.MaxWrites]
+// rows, and applies each to the snapshot as if it had been committed.
 type Builder struct {
 	snap      *snapshot.Snapshot
 	now       time.Time
@@ -34,7 +35,8 @@ type commit struct {
 	batches   map[string]int  // starts per owner and instance
 }
 
-// Requested remembers what earlier decisions about the cluster have asked for, so that each thing is asked for once.
+// Requested remembers what earlier decisions about the cluster have asked for, so that each thing
+// is asked for once.
 type Requested struct {
 	// Timers are the due rows that are set.
 	Timers map[Timer]time.Time
@@ -71,7 +73,8 @@ func (c *commit) rows() int {
 	return n
 }
 
-// KeepTogether makes sure that the next n rows go into one commit: it closes the open one if they do not fit.
+// KeepTogether makes sure that the next n rows go into one commit: it closes the open one if they
+// do not fit.
 func (b *Builder) KeepTogether(n int) {
 	if b.RowsLeft() < n {
 		b.CloseCommit()
@@ -108,8 +111,8 @@ func (b *Builder) Commits() []state.Commit {
 // Version returns the placement version that the open commit makes, if it rests on it.
 func (b *Builder) Version() int64 { return b.version }
 
-// Seed returns the number that decides by chance about the subject in the open commit. It differs from one commit to the
-// next, and is the same if the decision is made again.
+// Seed returns the number that decides by chance about the subject in the open commit. It differs
+// from one commit to the next, and is the same if the decision is made again.
 func (b *Builder) Seed(subject string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s/%d", subject, b.version)
@@ -136,8 +139,8 @@ func (b *Builder) Put(row state.Row) {
 	}
 }
 
-// ScheduleDue writes a due row, which wakes placement for the subject at a time, rounded up to whole seconds. It writes
-// nothing if the same row is set already.
+// ScheduleDue writes a due row, which wakes placement for the subject at a time, rounded up to
+// whole seconds. It writes nothing if the same row is set already.
 func (b *Builder) ScheduleDue(kind state.DueKind, subject string, at time.Time) {
 	at = at.Add(time.Second - 1).Truncate(time.Second)
 	timer := Timer{kind, subject}

@@ -8,12 +8,13 @@ import (
 	"berth/shared/state"
 )
 
-// MaxTargets is the most tasks of which one outbox row asks dispatch to reconcile the registrations.
+// MaxTargets is the most tasks of which one outbox row asks dispatch to reconcile the
+// registrations.
 const MaxTargets = 500
 
-// Start gives the task its batch and id, and writes it with the outbox row that makes dispatch start it: at most
-// [RowsPerStart] rows. A task that has an id already, because it was provisioning, also gets the alias by which ECS's
-// reports find it.
+// Start gives the task its batch and id, and writes it with the outbox row that makes dispatch
+// start it: at most [RowsPerStart] rows. A task that has an id already, because it was
+// provisioning, also gets the alias by which ECS's reports find it.
 func (b *Builder) Start(t *cluster.Task) {
 	slot := t.Owner + "/" + t.Instance
 	t.Cluster, t.Desired = b.snap.Meta.Cluster, cluster.TaskRunning
@@ -52,7 +53,8 @@ func (b *Builder) startsOf(t *cluster.Task) *state.Outbox {
 	return o
 }
 
-// Stop writes that a task on an instance is to be stopped, after its registrations have been drained: at most 2 rows.
+// Stop writes that a task on an instance is to be stopped, after its registrations have been
+// drained: at most 2 rows.
 func (b *Builder) Stop(t *cluster.Task, code, reason string) {
 	b.Add(state.Write{Stop: &state.Stop{Task: state.KeyOf(t), Code: code, Reason: reason}})
 	b.open.versioned = true
@@ -67,8 +69,8 @@ func (b *Builder) Stop(t *cluster.Task, code, reason string) {
 	})
 }
 
-// outbox returns the open commit's outbox row for one batch of starts, or for its stops. The commit rests on the placement
-// version, so no other commit makes a row with the same id.
+// outbox returns the open commit's outbox row for one batch of starts, or for its stops. The commit
+// rests on the placement version, so no other commit makes a row with the same id.
 func (b *Builder) outbox(owner, definition, batch string, network *cluster.Network) *state.Outbox {
 	i := slices.IndexFunc(b.open.outbox, func(o *state.Outbox) bool {
 		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)
@@ -77,20 +79,23 @@ func (b *Builder) outbox(owner, definition, batch string, network *cluster.Netwo
 		return b.open.outbox[i]
 	}
 	o := &state.Outbox{
-		Head: cluster.Head{Cluster: b.snap.Meta.Cluster, Rev: 1}, ID: fmt.Sprintf("%013d-%02d", b.version, len(b.open.outbox)),
+		Head:      cluster.Head{Cluster: b.snap.Meta.Cluster, Rev: 1},
+		ID:        fmt.Sprintf("%013d-%02d", b.version, len(b.open.outbox)),
 		CreatedAt: b.now, Owner: owner, TaskDefinition: definition, Batch: batch, Network: network,
 	}
 	b.open.outbox = append(b.open.outbox, o)
 	return o
 }
 
-// Register asks dispatch to reconcile the task's registrations with its [cluster.Target] row: at most 1 row.
+// Register asks dispatch to reconcile the task's registrations with its [cluster.Target] row: at
+// most 1 row.
 func (b *Builder) Register(owner, id string) {
 	o := b.notices()
 	o.Targets = append(o.Targets, state.TargetItem{Owner: owner, ID: id})
 }
 
-// Deregister asks dispatch, once, to deregister a task that has ended. Dispatch deletes the [cluster.Target] row afterwards.
+// Deregister asks dispatch, once, to deregister a task that has ended. Dispatch deletes the
+// [cluster.Target] row afterwards.
 func (b *Builder) Deregister(owner, id string) {
 	key := state.TargetKey(b.snap.Meta.Cluster, owner, id)
 	if b.requested.Deregistrations[key] {
@@ -110,8 +115,8 @@ func (b *Builder) Publish(events ...state.PublishedEvent) {
 	o.Publish = append(o.Publish, events...)
 }
 
-// notices returns the open commit's outbox row for registrations and events. They take no token of the account's quotas, so
-// they do not wait behind starts, which do.
+// notices returns the open commit's outbox row for registrations and events. They take no token of
+// the account's quotas, so they do not wait behind starts, which do.
 func (b *Builder) notices() *state.Outbox {
 	if b.open.notices == nil {
 		b.open.notices = &state.Outbox{Head: cluster.Head{Cluster: b.snap.Meta.Cluster}, CreatedAt: b.now}
@@ -119,8 +124,9 @@ func (b *Builder) notices() *state.Outbox {
 	return b.open.notices
 }
 
-// noticesID returns the id of the open commit's row of [Builder.notices]. It sorts before the rows of starts and stops, oldest
-// first. It follows from the rows in the commit, so the same decision made again makes the same row and no other does.
+// noticesID returns the id of the open commit's row of [Builder.notices]. It sorts before the rows
+// of starts and stops, oldest first. It follows from the rows in the commit, so the same decision
+// made again makes the same row and no other does.
 func (b *Builder) noticesID() string {
 	of := make([]string, 0, 2*len(b.open.writes))
 	for _, w := range b.open.writes {

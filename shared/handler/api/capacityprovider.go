@@ -18,12 +18,16 @@ import (
 type CapacityProviders struct{ *Dependencies }
 
 func providerNotFound() error {
-	return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
+	return cluster.Errorf(cluster.CodeInvalidParameter,
+		"The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
 }
 
-// CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and CREATE_COMPLETE or CREATE_FAILED once
-// managed scaling has looked whether its group is fit for it. Meanwhile clusters can have it.
-func (a *CapacityProviders) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
+// CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and
+// CREATE_COMPLETE or CREATE_FAILED once managed scaling has looked whether its group is fit for it.
+// Meanwhile clusters can have it.
+func (a *CapacityProviders) CreateCapacityProvider(
+	ctx context.Context, p *cluster.CapacityProvider,
+) (*cluster.CapacityProvider, error) {
 	if err := checkProviderName(p.Name); err != nil {
 		return nil, err
 	}
@@ -48,7 +52,8 @@ func (a *CapacityProviders) CreateCapacityProvider(ctx context.Context, p *clust
 		made.Rev = 1
 		if old != nil {
 			if !old.Inactive {
-				return cluster.Errorf(cluster.CodeClient, "The specified capacity provider already exists. To change the configuration of an existing capacity provider, update the capacity provider.")
+				return cluster.Errorf(cluster.CodeClient,
+					"The specified capacity provider already exists. To change the configuration of an existing capacity provider, update the capacity provider.")
 			}
 			made.Rev = old.Rev + 1
 		}
@@ -71,7 +76,8 @@ func checkProviderName(name string) error {
 	lower := strings.ToLower(name)
 	for _, prefix := range []string{"aws", "ecs", "fargate"} {
 		if strings.HasPrefix(lower, prefix) {
-			return cluster.Errorf(cluster.CodeClient, "The capacity provider name is invalid: it must not begin with aws, ecs or fargate.")
+			return cluster.Errorf(cluster.CodeClient,
+				"The capacity provider name is invalid: it must not begin with aws, ecs or fargate.")
 		}
 	}
 	return nil
@@ -80,12 +86,14 @@ func checkProviderName(name string) error {
 // checkProtectable refuses to protect instances that nobody scales (C6).
 func checkProtectable(p *cluster.CapacityProvider) error {
 	if p.Protection && !p.Scaling.Enabled {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, enable managed scaling and try again.")
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, enable managed scaling and try again.")
 	}
 	return nil
 }
 
-// claimGroup refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
+// claimGroup refuses a group that another capacity provider has: two would size it. One that is
+// CREATE_FAILED has none.
 func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
 	use, err := handler.ReadGroupUse(ctx, a.State, p.Group)
 	if err != nil || use.Provider == "" || use.Provider == p.Name {
@@ -93,18 +101,22 @@ func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityP
 	}
 	other, err := handler.FindProvider(ctx, a.State, use.Provider)
 	if err == nil && other != nil && other.Group == p.Group && !other.HasFailedCreation() {
-		err = cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
+		err = cluster.Errorf(cluster.CodeClient,
+			"The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
 	}
 	return use, err
 }
 
-// UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where two clusters have it (C7).
-// What is switched on that the group must be fit for is UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken
-// back where it is not.
-func (a *CapacityProviders) UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error) {
+// UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where
+// two clusters have it (C7). What is switched on that the group must be fit for is
+// UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken back where it is not.
+func (a *CapacityProviders) UpdateCapacityProvider(
+	ctx context.Context, c operation.UpdateCapacityProvider,
+) (*cluster.CapacityProvider, error) {
 	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
 		if p.CheckPending {
-			return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
+			return cluster.Errorf(cluster.CodeUpdateInProgress,
+				"The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
 		}
 		before := cluster.ProviderSettings{Protection: p.Protection, Draining: p.Draining, Scaling: p.Scaling}
 		if p.Scaling, err = c.Scaling.Apply(p.Scaling); err != nil {
@@ -119,7 +131,8 @@ func (a *CapacityProviders) UpdateCapacityProvider(ctx context.Context, c operat
 			p.UpdateStatus, p.CheckPending, p.PreviousSettings = cluster.ProviderUpdating, true, &before
 		}
 		if p.Scaling.Enabled && len(p.Clusters) > 1 {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
 		}
 		return checkProtectable(p)
 	})
@@ -149,9 +162,11 @@ func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName s
 	})
 }
 
-// editProvider changes a provider; one that is deleted lets go of its group, and one whose group is looked at anew takes it
-// again.
-func (a *CapacityProviders) editProvider(ctx context.Context, name string, f func(*cluster.CapacityProvider) error) (*cluster.CapacityProvider, error) {
+// editProvider changes a provider; one that is deleted lets go of its group, and one whose group is
+// looked at anew takes it again.
+func (a *CapacityProviders) editProvider(
+	ctx context.Context, name string, f func(*cluster.CapacityProvider) error,
+) (*cluster.CapacityProvider, error) {
 	var next cluster.CapacityProvider
 	err := state.RetryRaces("changing capacity provider "+name, func() error {
 		old, err := handler.FindProvider(ctx, a.State, name)
@@ -176,7 +191,9 @@ func (a *CapacityProviders) editProvider(ctx context.Context, name string, f fun
 }
 
 // groupWrites are the writes of who has a provider's group that belong to a change of the provider.
-func (a *CapacityProviders) groupWrites(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
+func (a *CapacityProviders) groupWrites(
+	ctx context.Context, old, next *cluster.CapacityProvider,
+) ([]state.Write, error) {
 	switch {
 	case next.Inactive:
 		return handler.ReleaseGroup(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
@@ -194,9 +211,11 @@ func (a *CapacityProviders) groupWrites(ctx context.Context, old, next *cluster.
 	return nil, nil
 }
 
-// DeleteCapacityProvider deletes a provider that no cluster has. One that some cluster has stays, and says DELETE_FAILED, as
-// with ECS.
-func (a *CapacityProviders) DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
+// DeleteCapacityProvider deletes a provider that no cluster has. One that some cluster has stays,
+// and says DELETE_FAILED, as with ECS.
+func (a *CapacityProviders) DeleteCapacityProvider(
+	ctx context.Context, name string,
+) (*cluster.CapacityProvider, error) {
 	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
 		if len(p.Clusters) > 0 {
 			p.UpdateStatus = cluster.ProviderDeleteFailed
@@ -209,9 +228,11 @@ func (a *CapacityProviders) DeleteCapacityProvider(ctx context.Context, name str
 	})
 }
 
-// DescribeCapacityProviders gives the providers named, deleted ones too while they are kept, or all where none is; those that are
-// not there as failures.
-func (a *CapacityProviders) DescribeCapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
+// DescribeCapacityProviders gives the providers named, deleted ones too while they are kept, or all
+// where none is; those that are not there as failures.
+func (a *CapacityProviders) DescribeCapacityProviders(
+	ctx context.Context, names []string,
+) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
 	all, err := handler.ListProviders(ctx, a.State)
 	if err != nil {
 		return nil, nil, err
@@ -236,14 +257,17 @@ func (a *CapacityProviders) DescribeCapacityProviders(ctx context.Context, names
 }
 
 // TagCapacityProvider sets and removes tags.
-func (a *CapacityProviders) TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error {
+func (a *CapacityProviders) TagCapacityProvider(
+	ctx context.Context, name string, set map[string]string, remove []string,
+) error {
 	next, err := a.editProvider(ctx, name, func(p *cluster.CapacityProvider) (err error) {
 		if p.Tags, err = changedTags(name, p.Tags, set, remove); err != nil {
 			return err
 		}
 		return ApplyScalingTags(p)
 	})
-	if err == nil && slices.ContainsFunc(cluster.ScalingTags, func(key string) bool { _, is := set[key]; return is || slices.Contains(remove, key) }) {
+	if err == nil && slices.ContainsFunc(cluster.ScalingTags,
+		func(key string) bool { _, is := set[key]; return is || slices.Contains(remove, key) }) {
 		for _, of := range next.Clusters {
 			err = errors.Join(err, a.requestAttachment(ctx, of))
 		}

@@ -40,7 +40,8 @@ func (a *Clusters) DeletingCluster(ctx context.Context, name string) error {
 	return err
 }
 
-// ClusterDeleted forgets a cluster that ECS has deleted, with all its rows: another may get its name.
+// ClusterDeleted forgets a cluster that ECS has deleted, with all its rows: another may get its
+// name.
 func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 	return observe.RemoveCluster(ctx, a.State, name)
 }
@@ -56,16 +57,19 @@ func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, e
 	return active, err
 }
 
-// InstancesChanged takes in instances that were changed through the API, without waiting for ECS's event.
+// InstancesChanged takes in instances that were changed through the API, without waiting for ECS's
+// event.
 func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
 	o := &observe.Observer{State: a.State, Now: a.Clock.Now(), Settings: a.Settings, Log: handler.Logger(a.Log)}
 	return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
 }
 
-// TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
+// TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that
+// uses it.
 func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
 	return state.ForEachCluster(ctx, a.State, func(clusterName string) error {
-		d, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name), "task definition "+name)
+		d, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
+			"task definition "+name)
 		if err != nil || d == nil || d.Inactive {
 			return err
 		}

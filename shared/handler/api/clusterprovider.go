@@ -17,11 +17,15 @@ import (
 type ClusterProviders struct{ *Dependencies }
 
 // ClusterAttachments are a cluster's capacity providers with their rows.
-func (a *ClusterProviders) ClusterAttachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error) {
+func (a *ClusterProviders) ClusterAttachments(
+	ctx context.Context, clusterName string,
+) (*operation.ClusterAttachments, error) {
 	return clusterAttachments(ctx, a.State, clusterName)
 }
 
-func clusterAttachments(ctx context.Context, store state.Store, clusterName string) (*operation.ClusterAttachments, error) {
+func clusterAttachments(
+	ctx context.Context, store state.Store, clusterName string,
+) (*operation.ClusterAttachments, error) {
 	of, err := handler.FindClusterProviders(ctx, store, clusterName)
 	if err != nil {
 		return nil, err
@@ -39,9 +43,12 @@ func clusterAttachments(ctx context.Context, store state.Store, clusterName stri
 	return out, nil
 }
 
-// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). Providers are claimed in the same
-// commit, and let go of later, so that no two clusters ever have one with managed scaling on.
-func (a *ClusterProviders) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error) {
+// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7).
+// Providers are claimed in the same commit, and let go of later, so that no two clusters ever have
+// one with managed scaling on.
+func (a *ClusterProviders) PutClusterProviders(
+	ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare,
+) (*operation.ClusterAttachments, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
@@ -86,9 +93,11 @@ func (a *ClusterProviders) PutClusterProviders(ctx context.Context, clusterName 
 	return clusterAttachments(ctx, a.State, clusterName)
 }
 
-// CheckClusterProviders refuses what [API.PutClusterProviders] would refuse for a cluster that is new; one that has capacity
-// providers keeps them.
-func (a *ClusterProviders) CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error {
+// CheckClusterProviders refuses what [API.PutClusterProviders] would refuse for a cluster that is
+// new; one that has capacity providers keeps them.
+func (a *ClusterProviders) CheckClusterProviders(
+	ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare,
+) error {
 	of, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil || of.Rev > 0 {
 		return err
@@ -101,21 +110,25 @@ func (a *ClusterProviders) CheckClusterProviders(ctx context.Context, clusterNam
 }
 
 func updateInProgress() error {
-	return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified cluster is in a busy state. Cannot perform the update until it is complete.")
+	return cluster.Errorf(cluster.CodeUpdateInProgress,
+		"The specified cluster is in a busy state. Cannot perform the update until it is complete.")
 }
 
-// attachmentTimeout is how long managed scaling may take for a cluster's attachments before they may be changed again: several
-// rounds.
+// attachmentTimeout is how long managed scaling may take for a cluster's attachments before they
+// may be changed again: several rounds.
 const attachmentTimeout = 5 * time.Minute
 
 // checkReplaceable refuses a change of a cluster's providers that is not possible now.
-func (a *ClusterProviders) checkReplaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
+func (a *ClusterProviders) checkReplaceable(
+	ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare,
+) error {
 	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.RequestedAt.Add(attachmentTimeout)) {
 		return updateInProgress()
 	}
 	for _, share := range strategy {
 		if !slices.Contains(names, share.Provider) {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The default capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it and try again.", share.Provider)
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The default capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it and try again.", share.Provider)
 		}
 	}
 	used, err := a.usedProviders(ctx, old.Cluster)
@@ -124,7 +137,8 @@ func (a *ClusterProviders) checkReplaceable(ctx context.Context, old *cluster.Cl
 	}
 	for _, name := range old.Providers {
 		if !slices.Contains(names, name) && used[name] {
-			return cluster.Errorf(cluster.CodeResourceInUse, "The specified capacity provider is in use and cannot be removed.")
+			return cluster.Errorf(cluster.CodeResourceInUse,
+				"The specified capacity provider is in use and cannot be removed.")
 		}
 	}
 	return nil
@@ -158,9 +172,11 @@ func (a *ClusterProviders) usedProviders(ctx context.Context, clusterName string
 	return used, nil
 }
 
-// claimWrites are the writes by which the cluster has the providers. Those that it has already are written too: whoever is about to
-// let go of one for a cluster that was deleted then does not.
-func (a *ClusterProviders) claimWrites(ctx context.Context, clusterName string, names []string) (out []state.Write, err error) {
+// claimWrites are the writes by which the cluster has the providers. Those that it has already are
+// written too: whoever is about to let go of one for a cluster that was deleted then does not.
+func (a *ClusterProviders) claimWrites(
+	ctx context.Context, clusterName string, names []string,
+) (out []state.Write, err error) {
 	for _, name := range names {
 		p, err := handler.FindProvider(ctx, a.State, name)
 		switch {
@@ -182,18 +198,22 @@ func (a *ClusterProviders) claimWrites(ctx context.Context, clusterName string, 
 	return out, nil
 }
 
-// claimable refuses to give a cluster a provider that could not be created, and one with managed scaling on to a second (C7).
+// claimable refuses to give a cluster a provider that could not be created, and one with managed
+// scaling on to a second (C7).
 func checkClaimable(p *cluster.CapacityProvider, clusterName string) error {
 	if p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and try again.", p.Name)
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and try again.", p.Name)
 	}
 	if p.Scaling.Enabled && len(p.Clusters) > 0 && !slices.Contains(p.Clusters, clusterName) {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "Capacity provider %s has managed scaling enabled and is associated with cluster %s: it cannot be associated with another.", p.Name, p.Clusters[0])
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Capacity provider %s has managed scaling enabled and is associated with cluster %s: it cannot be associated with another.", p.Name, p.Clusters[0])
 	}
 	return nil
 }
 
-// checkAssociated refuses a strategy that names a provider which is not there, or which the cluster does not have (S14).
+// checkAssociated refuses a strategy that names a provider which is not there, or which the cluster
+// does not have (S14).
 func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
 	if len(shares) == 0 {
 		return nil
@@ -213,7 +233,8 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 		case p == nil:
 			return providerNotFound()
 		}
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it with the cluster and try again.", s.Provider)
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The specified capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it with the cluster and try again.", s.Provider)
 	}
 	return nil
 }

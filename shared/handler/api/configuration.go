@@ -10,7 +10,8 @@ import (
 // Configurations reads and replaces the configurations of clusters.
 type Configurations struct{ *Dependencies }
 
-// ClusterConfiguration is the cluster's configuration for placement, the zero one where nobody set any.
+// ClusterConfiguration is the cluster's configuration for placement, the zero one where nobody set
+// any.
 func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -23,7 +24,8 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 	return c, err
 }
 
-// PutConfiguration replaces the cluster's configuration whole. It narrows: a node may have less to give than before.
+// PutConfiguration replaces the cluster's configuration whole. It narrows: a node may have less to
+// give than before.
 func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
 	return state.RetryRaces("configuring cluster "+c.Cluster, func() error {
 		old, err := a.ClusterConfiguration(ctx, c.Cluster)

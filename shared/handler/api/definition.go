@@ -8,8 +8,11 @@ import (
 	"berth/shared/state"
 )
 
-// lookUpDefinition looks a task definition up at ECS and caches in the cluster what placement needs of it.
-func (a *Dependencies) lookUpDefinition(ctx context.Context, clusterName, name string) (*cluster.TaskDefinition, error) {
+// lookUpDefinition looks a task definition up at ECS and caches in the cluster what placement needs
+// of it.
+func (a *Dependencies) lookUpDefinition(
+	ctx context.Context, clusterName, name string,
+) (*cluster.TaskDefinition, error) {
 	got, err := a.ECS.DescribeTaskDefinition(ctx, name)
 	if err != nil {
 		return nil, err
@@ -31,8 +34,11 @@ func (a *Dependencies) lookUpDefinition(ctx context.Context, clusterName, name s
 }
 
 // cachedDefinition is a task definition that some service of the cluster has.
-func (a *Dependencies) cachedDefinition(ctx context.Context, clusterName, name string) (*cluster.TaskDefinition, error) {
-	def, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name), "task definition "+name)
+func (a *Dependencies) cachedDefinition(
+	ctx context.Context, clusterName, name string,
+) (*cluster.TaskDefinition, error) {
+	def, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
+		"task definition "+name)
 	if err != nil || def != nil {
 		return def, err
 	}

@@ -15,9 +15,12 @@ import (
 // Deployments looks up service deployments and service revisions, and stops service deployments.
 type Deployments struct{ *Dependencies }
 
-// ListServiceDeployments gives the service deployments of the last 90 days that match, the newest first; more reports
-// whether there are others after them. A service that is not there gives ServiceNotFoundException.
-func (a *Deployments) ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (out []*operation.ReleaseDetail, more bool, err error) {
+// ListServiceDeployments gives the service deployments of the last 90 days that match, the newest
+// first; more reports whether there are others after them. A service that is not there gives
+// ServiceNotFoundException.
+func (a *Deployments) ListServiceDeployments(
+	ctx context.Context, q operation.ListServiceDeployments,
+) (out []*operation.ReleaseDetail, more bool, err error) {
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
@@ -63,8 +66,11 @@ func isQueried(q operation.ListServiceDeployments, r *cluster.Release) bool {
 		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) && (q.To.IsZero() || !r.CreatedAt.After(q.To))
 }
 
-// DescribeServiceDeployments gives the service deployments named; those that are not there as failures.
-func (a *Deployments) DescribeServiceDeployments(ctx context.Context, refs []operation.RecordRef) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
+// DescribeServiceDeployments gives the service deployments named; those that are not there as
+// failures.
+func (a *Deployments) DescribeServiceDeployments(
+	ctx context.Context, refs []operation.RecordRef,
+) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		s, r, err := a.findRelease(ctx, ref)
 		if err != nil {
@@ -80,7 +86,9 @@ func (a *Deployments) DescribeServiceDeployments(ctx context.Context, refs []ope
 }
 
 // findRelease is a service deployment; nil where there is none.
-func (a *Deployments) findRelease(ctx context.Context, ref operation.RecordRef) (*cluster.Service, *cluster.Release, error) {
+func (a *Deployments) findRelease(
+	ctx context.Context, ref operation.RecordRef,
+) (*cluster.Service, *cluster.Release, error) {
 	s, err := a.findService(ctx, ref.Cluster, ref.Service)
 	if s == nil || err != nil {
 		return nil, nil, err
@@ -88,7 +96,8 @@ func (a *Deployments) findRelease(ctx context.Context, ref operation.RecordRef) 
 	if s.Release != nil && s.Release.ID == ref.ID {
 		return s, s.Release, nil
 	}
-	key := state.KeyOf(&cluster.ServiceDeployment{Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short, Release: cluster.Release{ID: ref.ID}})
+	key := state.KeyOf(&cluster.ServiceDeployment{Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short,
+		Release: cluster.Release{ID: ref.ID}})
 	d, err := find[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
 	if err != nil || d == nil {
 		return s, nil, err
@@ -97,7 +106,9 @@ func (a *Deployments) findRelease(ctx context.Context, ref operation.RecordRef) 
 }
 
 // DescribeServiceRevisions gives the service revisions named; those that are not there as failures.
-func (a *Deployments) DescribeServiceRevisions(ctx context.Context, refs []operation.RecordRef) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
+func (a *Deployments) DescribeServiceRevisions(
+	ctx context.Context, refs []operation.RecordRef,
+) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		s, err := a.findService(ctx, ref.Cluster, ref.Service)
 		if err != nil {
@@ -117,7 +128,9 @@ func (a *Deployments) DescribeServiceRevisions(ctx context.Context, refs []opera
 }
 
 // findRevision is a service revision, by its digits; nil where there is none.
-func (a *Deployments) findRevision(ctx context.Context, s *cluster.Service, ref operation.RecordRef) (*cluster.Revision, error) {
+func (a *Deployments) findRevision(
+	ctx context.Context, s *cluster.Service, ref operation.RecordRef,
+) (*cluster.Revision, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -147,9 +160,9 @@ func findKeptRevision(s *cluster.Service, digits string) *cluster.Revision {
 	return nil
 }
 
-// StopServiceDeployment wants the current service deployment of a service stopped: rolled back to the last completed
-// revision, or left where it is. One that has ended, or is already being stopped another way, gives ConflictException, one
-// that is not there ServiceDeploymentNotFoundException.
+// StopServiceDeployment wants the current service deployment of a service stopped: rolled back to
+// the last completed revision, or left where it is. One that has ended, or is already being stopped
+// another way, gives ConflictException, one that is not there ServiceDeploymentNotFoundException.
 func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error {
 	_, err := a.editService(ctx, ref.Cluster, ref.Service, func(s *cluster.Service) error {
 		_, r, err := a.findRelease(ctx, ref)
@@ -163,7 +176,8 @@ func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.R
 		}
 		return stopRelease(s, how, a.Clock.Now())
 	})
-	if code := cluster.ErrorCode(err); err != nil && (code == cluster.CodeServiceNotFound || code == cluster.CodeClusterNotFound) {
+	if code := cluster.ErrorCode(err); err != nil && (code == cluster.CodeServiceNotFound ||
+		code == cluster.CodeClusterNotFound) {
 		return deploymentNotFound()
 	}
 	if errors.Is(err, errUnchanged) {
@@ -188,9 +202,11 @@ func stopRelease(s *cluster.Service, how cluster.StopType, now time.Time) error 
 	case next.Stop == how || how == cluster.StopRollback && next.Status == cluster.DeploymentRollbackInProgress:
 		return errUnchanged
 	case next.Stop != "" || next.Status == cluster.DeploymentRollbackInProgress:
-		return cluster.Errorf(cluster.CodeConflict, "The service deployment cannot be stopped by %s: it is %s.", how, next.Status)
+		return cluster.Errorf(cluster.CodeConflict, "The service deployment cannot be stopped by %s: it is %s.", how,
+			next.Status)
 	case how == cluster.StopRollback && s.Last == nil:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The service deployment cannot be rolled back: no deployment of the service was completed before it.")
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"The service deployment cannot be rolled back: no deployment of the service was completed before it.")
 	}
 	next.Stop, next.Status, next.UpdatedAt = how, asked, now
 	s.Release = &next

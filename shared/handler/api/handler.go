@@ -20,12 +20,14 @@ type Dependencies struct {
 	Clock    handler.Clock
 	Settings handler.Settings
 	Log      *slog.Logger
-	// NewID returns 32 hex digits that nobody else has: the id of a request without a clientToken. Random where nil.
+	// NewID returns 32 hex digits that nobody else has: the id of a request without a clientToken.
+	// Random where nil.
 	NewID func() string
 }
 
-// Handler answers the operations that are Berth's own, with a type for each kind of thing. It writes what is wanted and reads
-// what is; what has to be decided is placement's. Errors are [cluster.Error] with the API's own codes.
+// Handler answers the operations that are Berth's own, with a type for each kind of thing. It
+// writes what is wanted and reads what is; what has to be decided is placement's. Errors are
+// [cluster.Error] with the API's own codes.
 type Handler struct {
 	*Dependencies
 	Clusters          *Clusters
@@ -48,9 +50,11 @@ func New(d Dependencies) *Handler {
 		d.NewID = randomID
 	}
 	return &Handler{
-		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d}, Deployments: &Deployments{&d}, Tasks: &Tasks{&d},
-		TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d}, CapacityProviders: &CapacityProviders{&d}, ClusterProviders: &ClusterProviders{&d},
-		Configurations: &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
+		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d}, Deployments: &Deployments{&d},
+		Tasks:           &Tasks{&d},
+		TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d}, CapacityProviders: &CapacityProviders{&d},
+		ClusterProviders: &ClusterProviders{&d},
+		Configurations:   &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
 	}
 }
 

@@ -13,9 +13,12 @@ import (
 // Loads takes in what tasks report of their load.
 type Loads struct{ *Dependencies }
 
-// ReportLoads takes in what tasks say of their load (P10): it counts when the window ends. A metric that the task's
-// service does not name gives InvalidParameterException, a task that is not there a failure.
-func (a *Loads) ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) (missing []cluster.Failure, err error) {
+// ReportLoads takes in what tasks say of their load (P10): it counts when the window ends. A metric
+// that the task's service does not name gives InvalidParameterException, a task that is not there a
+// failure.
+func (a *Loads) ReportLoads(
+	ctx context.Context, clusterName string, reports []cluster.LoadReport,
+) (missing []cluster.Failure, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
@@ -48,7 +51,8 @@ func (a *Loads) checkLoads(ctx context.Context, t *cluster.Task, loads map[strin
 	}
 	for _, name := range slices.Sorted(maps.Keys(loads)) {
 		if !slices.Contains(names, name) {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "Task %s has no metric %.128q, only: %s.", t.ID, name, strings.Join(names, ", "))
+			return cluster.Errorf(cluster.CodeInvalidParameter, "Task %s has no metric %.128q, only: %s.", t.ID, name,
+				strings.Join(names, ", "))
 		}
 		if err := cluster.CheckMetrics([]cluster.Metric{{Name: name, Load: loads[name]}}); err != nil {
 			return err

@@ -19,14 +19,15 @@ import (
 // KeepUpdate is how long an update that has ended can be described.
 const KeepUpdate = 90 * 24 * time.Hour
 
-// NodeGroups answers the operations on node groups and their updates of the EKS API. A node group is the instances of an
-// Auto Scaling group that is there already. It writes what is wanted; node-group-upgrade looks at the group and its launch
-// template, and acts on them. Errors are [cluster.Error] with that API's codes.
+// NodeGroups answers the operations on node groups and their updates of the EKS API. A node group
+// is the instances of an Auto Scaling group that is there already. It writes what is wanted;
+// node-group-upgrade looks at the group and its launch template, and acts on them. Errors are
+// [cluster.Error] with that API's codes.
 type NodeGroups struct{ *Dependencies }
 
-// CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has: CREATING, and ACTIVE or
-// CREATE_FAILED once node-group-upgrade has looked at the group. The same clientRequestToken with the same parameters gives
-// the same node group again.
+// CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has:
+// CREATING, and ACTIVE or CREATE_FAILED once node-group-upgrade has looked at the group. The same
+// clientRequestToken with the same parameters gives the same node group again.
 func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error) {
 	if _, err := n.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
@@ -42,9 +43,12 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	}
 	now := n.Clock.Now()
 	g := &cluster.NodeGroup{
-		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: formatUUID(n.NewID()), Status: cluster.NodeGroupCreating,
-		CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup, Target: firstTarget(spec), Config: spec.Config,
-		Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets, Role: spec.Role, Token: spec.Token, Digest: spec.Params,
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: formatUUID(n.NewID()),
+		Status:    cluster.NodeGroupCreating,
+		CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup, Target: firstTarget(spec),
+		Config: spec.Config,
+		Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets, Role: spec.Role, Token: spec.Token,
+		Digest: spec.Params,
 	}
 	if spec.Sizes != nil {
 		if err := spec.Sizes.Validate(); err != nil {
@@ -75,7 +79,8 @@ func (n *NodeGroups) commitNodeGroup(ctx context.Context, g *cluster.NodeGroup) 
 		return err
 	}
 	take := handler.ClaimGroup(use, func(u *state.GroupUse) { u.NodeGroup = g.Ref() })
-	err = n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, take}})
+	err = n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion,
+		Writes: []state.Write{{Put: g}, take}})
 	var c *state.Conflict
 	if errors.As(err, &c) && c.Key == state.KeyOf(g) {
 		return errNameTaken
@@ -92,9 +97,10 @@ func firstTarget(spec operation.CreateNodeGroup) cluster.UpdateTarget {
 	return t
 }
 
-// maxAttributes is how many custom attributes an instance may have (ECS API reference, PutAttributes). Of these the nodes of a
-// node group need some for what Berth writes on any instance, its capacity provider and that it takes no new task, and for its
-// domains; a launch template of the user's own adds two to the labels by which an update knows its nodes.
+// maxAttributes is how many custom attributes an instance may have (ECS API reference,
+// PutAttributes). Of these the nodes of a node group need some for what Berth writes on any
+// instance, its capacity provider and that it takes no new task, and for its domains; a launch
+// template of the user's own adds two to the labels by which an update knows its nodes.
 const (
 	maxAttributes = 10
 	nodeMarks     = 4
@@ -116,18 +122,21 @@ func checkLabelCount(spec operation.CreateNodeGroup) error {
 }
 
 // resolveNodeGroupConflict answers a CreateNodegroup of a name that is taken.
-func resolveNodeGroupConflict(old *cluster.NodeGroup, spec operation.CreateNodeGroup, err error) (*cluster.NodeGroup, error) {
+func resolveNodeGroupConflict(
+	old *cluster.NodeGroup, spec operation.CreateNodeGroup, err error,
+) (*cluster.NodeGroup, error) {
 	switch {
 	case err != nil:
 		return nil, err
 	case old != nil && spec.Token != "" && old.Token == spec.Token && old.Digest == spec.Params:
 		return old, nil
 	}
-	return nil, cluster.Errorf(cluster.CodeResourceInUse, "NodeGroup already exists with name %s and cluster name %s", spec.Name, spec.Cluster)
+	return nil, cluster.Errorf(cluster.CodeResourceInUse, "NodeGroup already exists with name %s and cluster name %s",
+		spec.Name, spec.Cluster)
 }
 
-// checkGroupFree refuses an Auto Scaling group that a node group has, of whatever cluster: two updates would size it. One that could not
-// be created has none.
+// checkGroupFree refuses an Auto Scaling group that a node group has, of whatever cluster: two
+// updates would size it. One that could not be created has none.
 func (n *NodeGroups) checkGroupFree(ctx context.Context, use *state.GroupUse) error {
 	of := use.NodeGroup
 	if of.ID == "" {
@@ -137,7 +146,8 @@ func (n *NodeGroups) checkGroupFree(ctx context.Context, use *state.GroupUse) er
 	if err != nil || g == nil || g.ID != of.ID || g.Status == cluster.NodeGroupCreateFailed {
 		return err
 	}
-	return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s of cluster %s already", use.Group, g.Name, g.Cluster)
+	return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s of cluster %s already",
+		use.Group, g.Name, g.Cluster)
 }
 
 // DescribeNodeGroup is one node group.
@@ -157,16 +167,20 @@ func (n *NodeGroups) findNodeGroup(ctx context.Context, clusterName, name string
 }
 
 // ListNodeGroups are the names of a cluster's node groups.
-func (n *NodeGroups) ListNodeGroups(ctx context.Context, q operation.ListNodeGroups) (names []string, more bool, err error) {
+func (n *NodeGroups) ListNodeGroups(
+	ctx context.Context, q operation.ListNodeGroups,
+) (names []string, more bool, err error) {
 	if _, err := n.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
 	return n.listNames(ctx, q, state.PrefixNodeGroup)
 }
 
-// ListNodeGroupUpdates are the ids of a node group's updates; a query without a node group finds none, as a cluster of
-// container instances has no updates.
-func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q operation.ListNodeGroups) (ids []string, more bool, err error) {
+// ListNodeGroupUpdates are the ids of a node group's updates; a query without a node group finds
+// none, as a cluster of container instances has no updates.
+func (n *NodeGroups) ListNodeGroupUpdates(
+	ctx context.Context, q operation.ListNodeGroups,
+) (ids []string, more bool, err error) {
 	if q.NodeGroup == "" {
 		_, err := n.findCluster(ctx, q.Cluster)
 		return nil, false, err
@@ -178,7 +192,9 @@ func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q operation.ListN
 }
 
 // listNames are what follows a prefix in a page of keys.
-func (n *NodeGroups) listNames(ctx context.Context, q operation.ListNodeGroups, prefix string) (out []string, more bool, err error) {
+func (n *NodeGroups) listNames(
+	ctx context.Context, q operation.ListNodeGroups, prefix string,
+) (out []string, more bool, err error) {
 	r := state.Prefix(q.Cluster, prefix)
 	if q.After != "" {
 		r.From = prefix + q.After + "\x00"
@@ -216,8 +232,9 @@ func (n *NodeGroups) findUpdate(ctx context.Context, clusterName, nodeGroup, id 
 	return find[*cluster.Update](ctx, n.State, state.UpdateKey(clusterName, nodeGroup, id), "update "+id)
 }
 
-// DeleteNodeGroup has node-group-upgrade forget a node group and its updates; the Auto Scaling group and its instances stay,
-// as they were there before. It fails with ResourceInUseException while an update is in progress.
+// DeleteNodeGroup has node-group-upgrade forget a node group and its updates; the Auto Scaling
+// group and its instances stay, as they were there before. It fails with ResourceInUseException
+// while an update is in progress.
 func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
 	g, err := n.DescribeNodeGroup(ctx, clusterName, name)
 	switch {
@@ -226,7 +243,8 @@ func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name stri
 	case g.Status == cluster.NodeGroupDeleting:
 		return g, nil
 	case g.Status == cluster.NodeGroupUpdating:
-		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be deleted while update %s is in progress", name, cmp.Or(g.ConfigUpdate, g.Update))
+		return nil, cluster.Errorf(cluster.CodeResourceInUse,
+			"Nodegroup %s cannot be deleted while update %s is in progress", name, cmp.Or(g.ConfigUpdate, g.Update))
 	}
 	gone := *g
 	gone.Rev, gone.Status, gone.ModifiedAt = g.Rev+1, cluster.NodeGroupDeleting, n.Clock.Now()
@@ -241,11 +259,14 @@ func checkActive(g *cluster.NodeGroup) error {
 	if g.Status == cluster.NodeGroupActive {
 		return nil
 	}
-	return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
+	return cluster.Errorf(cluster.CodeResourceInUse,
+		"Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
 }
 
 // findWithUpdate is a node group and its last update of its version, nil where there was none.
-func (n *NodeGroups) findWithUpdate(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, *cluster.Update, error) {
+func (n *NodeGroups) findWithUpdate(
+	ctx context.Context, clusterName, name string,
+) (*cluster.NodeGroup, *cluster.Update, error) {
 	g, err := n.DescribeNodeGroup(ctx, clusterName, name)
 	if err != nil {
 		return nil, nil, err

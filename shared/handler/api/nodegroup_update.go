@@ -12,10 +12,12 @@ import (
 	"berth/shared/state"
 )
 
-// UpdateNodeGroupVersion begins an update of a node group (N1), which node-group-upgrade carries out. It fails with
-// ResourceInUseException while another is in progress. The same clientRequestToken with the same parameters gives the same
-// update again.
-func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error) {
+// UpdateNodeGroupVersion begins an update of a node group (N1), which node-group-upgrade carries
+// out. It fails with ResourceInUseException while another is in progress. The same
+// clientRequestToken with the same parameters gives the same update again.
+func (n *NodeGroups) UpdateNodeGroupVersion(
+	ctx context.Context, change operation.UpdateNodeGroupVersion,
+) (*cluster.Update, error) {
 	g, last, err := n.findWithUpdate(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
 		return nil, err
@@ -47,18 +49,21 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change operatio
 	return u, n.commitUpdate(ctx, &next, u)
 }
 
-// newTarget is what an update's nodes are to be made of. A node group stays with a launch template of the user's own, or
-// without one (EKS API reference, UpdateNodegroupVersion).
+// newTarget is what an update's nodes are to be made of. A node group stays with a launch template
+// of the user's own, or without one (EKS API reference, UpdateNodegroupVersion).
 func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t cluster.UpdateTarget, err error) {
 	t = cluster.UpdateTarget{Version: change.Version, ReleaseVersion: change.ReleaseVersion}
 	ref, own := change.Template, g.Target.SourceTemplate
 	switch {
 	case ref != nil && own == "":
-		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot specify a launch template: node group %s was created without one", g.Name)
+		return t, cluster.Errorf(cluster.CodeInvalidRequest,
+			"You cannot specify a launch template: node group %s was created without one", g.Name)
 	case ref != nil && (ref.ID != "" && ref.ID != own || ref.Name != "" && ref.Name != g.Target.SourceName):
-		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot change the launch template of node group %s, only its version: it is %s", g.Name, own)
+		return t, cluster.Errorf(cluster.CodeInvalidRequest,
+			"You cannot change the launch template of node group %s, only its version: it is %s", g.Name, own)
 	case own == "" && t.ReleaseVersion == "":
-		return t, cluster.Errorf(cluster.CodeInvalidParameter, "The update must name a releaseVersion, the image of the new nodes")
+		return t, cluster.Errorf(cluster.CodeInvalidParameter,
+			"The update must name a releaseVersion, the image of the new nodes")
 	case own == "":
 		t.Image = t.ReleaseVersion
 		return t, nil
@@ -70,10 +75,13 @@ func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t
 	return t, nil
 }
 
-// UpdateNodeGroupConfig changes sizes and update configuration of a node group. The update is Successful at once where it
-// leaves the sizes; node-group-upgrade carries out one that does not, and fails it where the sizes do not go with those that the
-// Auto Scaling group has. It fails with ResourceInUseException while another is in progress.
-func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change operation.UpdateNodeGroupConfig) (*cluster.Update, error) {
+// UpdateNodeGroupConfig changes sizes and update configuration of a node group. The update is
+// Successful at once where it leaves the sizes; node-group-upgrade carries out one that does not,
+// and fails it where the sizes do not go with those that the Auto Scaling group has. It fails with
+// ResourceInUseException while another is in progress.
+func (n *NodeGroups) UpdateNodeGroupConfig(
+	ctx context.Context, change operation.UpdateNodeGroupConfig,
+) (*cluster.Update, error) {
 	g, err := n.DescribeNodeGroup(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
 		return nil, err
@@ -86,8 +94,9 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change operation
 		return nil, err
 	}
 	u := &cluster.Update{
-		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: id, Status: cluster.UpdateInProgress, CreatedAt: n.Clock.Now(),
-		Type: cluster.UpdateConfiguration, Digest: change.Params, Params: configParams(change),
+		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: id, Status: cluster.UpdateInProgress,
+		CreatedAt: n.Clock.Now(),
+		Type:      cluster.UpdateConfiguration, Digest: change.Params, Params: configParams(change),
 		UpdateSpec: cluster.UpdateSpec{Config: g.Config, Sizes: change.Sizes},
 	}
 	if change.Config != nil {
@@ -122,7 +131,8 @@ func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam)
 		add("DesiredSize", s.Desired)
 	}
 	if u := c.Config; u != nil {
-		for kind, v := range map[string]int{"MaxUnavailable": u.MaxUnavailable, "MaxUnavailablePercentage": u.MaxUnavailablePercentage} {
+		for kind, v := range map[string]int{"MaxUnavailable": u.MaxUnavailable,
+			"MaxUnavailablePercentage": u.MaxUnavailablePercentage} {
 			if v > 0 {
 				add(kind, &v)
 			}
@@ -138,7 +148,8 @@ func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam)
 func (n *NodeGroups) commitUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	g.Rev++
 	g.ModifiedAt = n.Clock.Now()
-	err := n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, {Put: u}}})
+	err := n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion,
+		Writes: []state.Write{{Put: g}, {Put: u}}})
 	return conflictError(err, g.Name)
 }
 
@@ -150,15 +161,18 @@ func (n *NodeGroups) updateID(g *cluster.NodeGroup, token string) string {
 	return formatUUID(cluster.Digest("update", g.Cluster, g.Name, g.ID, token))
 }
 
-// findSameUpdate is the update that a clientRequestToken made before, nil for none; with other parameters it is an
-// InvalidParameterException.
-func (n *NodeGroups) findSameUpdate(ctx context.Context, g *cluster.NodeGroup, id, params string) (*cluster.Update, error) {
+// findSameUpdate is the update that a clientRequestToken made before, nil for none; with other
+// parameters it is an InvalidParameterException.
+func (n *NodeGroups) findSameUpdate(
+	ctx context.Context, g *cluster.NodeGroup, id, params string,
+) (*cluster.Update, error) {
 	old, err := n.findUpdate(ctx, g.Cluster, g.Name, id)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("looking up update %s: %w", id, err)
 	case old != nil && old.Digest != params:
-		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The clientRequestToken was used with other parameters")
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter,
+			"The clientRequestToken was used with other parameters")
 	}
 	return old, nil
 }

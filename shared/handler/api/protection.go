@@ -23,9 +23,10 @@ const (
 	deploymentBlocked = "DEPLOYMENT_BLOCKED"
 )
 
-// ProtectTasks keeps tasks of services from being stopped by the scheduler for d; 0 ends their protection. Tasks that
-// cannot be protected come as failures: MISSING, TASK_NOT_VALID for one that is of no service or is stopping, and
-// DEPLOYMENT_BLOCKED for one of an older deployment whose end other protected tasks hold up already.
+// ProtectTasks keeps tasks of services from being stopped by the scheduler for d; 0 ends their
+// protection. Tasks that cannot be protected come as failures: MISSING, TASK_NOT_VALID for one that
+// is of no service or is stopping, and DEPLOYMENT_BLOCKED for one of an older deployment whose end
+// other protected tasks hold up already.
 func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) (
 	out []operation.ProtectedTask, failed []cluster.Failure, err error,
 ) {
@@ -36,7 +37,8 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 	if d == 0 {
 		until = time.Time{}
 	}
-	// The tasks are read with the version that the commit holds to: no decision to stop one comes in between.
+	// The tasks are read with the version that the commit holds to: no decision to stop one comes
+	// in between.
 	err = state.CommitNarrowingAll(ctx, a.State, clusterName, func(stamp int64) ([]state.Write, error) {
 		var writes []state.Write
 		out, failed = nil, nil
@@ -51,7 +53,8 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 			}
 			out = append(out, operation.ProtectedTask{Task: t.ID, Until: until})
 			writes = append(writes, state.Write{Any: true, Put: &cluster.Protection{
-				Head: cluster.Head{Cluster: clusterName, Stamp: stamp, Expires: a.expiresAfter(d + keepProtection)}, Task: t.ID, Owner: t.Owner, Until: until,
+				Head: cluster.Head{Cluster: clusterName, Stamp: stamp, Expires: a.expiresAfter(d + keepProtection)},
+				Task: t.ID, Owner: t.Owner, Until: until,
 			}})
 		}
 		if len(writes) == 0 {
@@ -65,8 +68,11 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 	return out, failed, cluster.Wrap(err, "protecting tasks")
 }
 
-// DescribeTaskProtections says until when tasks are protected; those that are not there, or of no service, come as failures.
-func (a *TaskProtections) DescribeTaskProtections(ctx context.Context, clusterName string, ids []string) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
+// DescribeTaskProtections says until when tasks are protected; those that are not there, or of no
+// service, come as failures.
+func (a *TaskProtections) DescribeTaskProtections(
+	ctx context.Context, clusterName string, ids []string,
+) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +96,8 @@ func (a *TaskProtections) DescribeTaskProtections(ctx context.Context, clusterNa
 
 // protectedUntil is until when a task is protected; zero where it is not.
 func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (time.Time, error) {
-	p, err := find[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID), "the protection of task "+t.ID)
+	p, err := find[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID),
+		"the protection of task "+t.ID)
 	if err != nil || p == nil || !p.Until.After(a.Clock.Now()) {
 		return time.Time{}, err
 	}
@@ -98,7 +105,9 @@ func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (
 }
 
 // findProtectable is the task, or why it cannot be protected; on reports whether it is about to be.
-func (a *TaskProtections) findProtectable(ctx context.Context, clusterName, id string, on bool) (*cluster.Task, *cluster.Failure, error) {
+func (a *TaskProtections) findProtectable(
+	ctx context.Context, clusterName, id string, on bool,
+) (*cluster.Task, *cluster.Failure, error) {
 	t, err := a.findTask(ctx, clusterName, id)
 	switch {
 	case err != nil:
@@ -108,21 +117,23 @@ func (a *TaskProtections) findProtectable(ctx context.Context, clusterName, id s
 	case t.Service == "":
 		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is not part of a service."}, nil
 	case t.Ended() || t.Desired == cluster.TaskStopped:
-		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is " + string(t.Status()) + "."}, nil
+		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is " + string(t.Status()) + "."},
+			nil
 	case !on:
 		return t, nil, nil
 	}
 	blocked, err := a.blocksDeployment(ctx, t)
 	if blocked {
 		return nil, &cluster.Failure{
-			ARN: id, Reason: deploymentBlocked, Detail: "The task is of an older deployment, and other protected tasks of older deployments hold up the current one.",
+			ARN: id, Reason: deploymentBlocked,
+			Detail: "The task is of an older deployment, and other protected tasks of older deployments hold up the current one.",
 		}, err
 	}
 	return t, nil, err
 }
 
-// blocksDeployment reports whether protecting the task would go on holding up a deployment that other protected tasks hold up. To
-// prolong what a task has is allowed.
+// blocksDeployment reports whether protecting the task would go on holding up a deployment that
+// other protected tasks hold up. To prolong what a task has is allowed.
 func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task) (bool, error) {
 	s, err := a.findService(ctx, t.Cluster, t.Service)
 	if err != nil || s == nil || s.Short != t.Owner {
@@ -135,7 +146,8 @@ func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task)
 		return false, nil
 	}
 	protections, err := list[*cluster.Protection](
-		ctx, a.State, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"), "the protected tasks of service "+t.Service)
+		ctx, a.State, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"),
+		"the protected tasks of service "+t.Service)
 	if err != nil {
 		return false, err
 	}

@@ -9,8 +9,8 @@ import (
 	"berth/shared/state"
 )
 
-// quotas are how many services clusters had when they were last counted, those made since included: to count them all for
-// each that is made would cost more than the rest.
+// quotas are how many services clusters had when they were last counted, those made since included:
+// to count them all for each that is made would cost more than the rest.
 type quotas struct {
 	mu       sync.Mutex
 	services map[string]serviceCount
@@ -21,7 +21,8 @@ type serviceCount struct {
 	at time.Time
 }
 
-// countValidity is how long a count is believed: services that others make or delete meanwhile do not show.
+// countValidity is how long a count is believed: services that others make or delete meanwhile do
+// not show.
 const countValidity = 5 * time.Minute
 
 // reserveService refuses a service beyond what a cluster may have, INACTIVE ones not counted.
@@ -41,7 +42,8 @@ func (a *Services) reserveService(ctx context.Context, clusterName string) error
 	}
 	a.quotas.setCount(clusterName, c)
 	if !a.quotas.reserve(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "Cluster %s has %d services, and can have no more.", clusterName, c.n)
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Cluster %s has %d services, and can have no more.",
+			clusterName, c.n)
 	}
 	return nil
 }

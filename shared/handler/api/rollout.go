@@ -11,9 +11,9 @@ import (
 	"berth/shared/operation"
 )
 
-// startDeployment makes a revision the service's PRIMARY deployment: the one before is ACTIVE until its tasks have gone (S8). The
-// revision has what its tasks are made of; its id, its time and the constraints that hold for it are set here. left is
-// what the deployment before is still to have.
+// startDeployment makes a revision the service's PRIMARY deployment: the one before is ACTIVE until
+// its tasks have gone (S8). The revision has what its tasks are made of; its id, its time and the
+// constraints that hold for it are set here. left is what the deployment before is still to have.
 func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.Time) error {
 	old := s.Deployment
 	old.Desired = left
@@ -25,7 +25,8 @@ func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.
 		older = append([]cluster.Deployment{old}, older...)
 	}
 	if len(older) > cluster.MaxOlder {
-		return cluster.Errorf(cluster.CodeClient, "Service %s has tasks of %d deployments, at most %d are allowed at once. Wait until some have gone.",
+		return cluster.Errorf(cluster.CodeClient,
+			"Service %s has tasks of %d deployments, at most %d are allowed at once. Wait until some have gone.",
 			s.Name, len(older), cluster.MaxOlder)
 	}
 	setDeployment(s, r, now)
@@ -44,7 +45,8 @@ func setDeployment(s *cluster.Service, r cluster.Revision, now time.Time) {
 		r.Constraints = slices.Clone(s.Rules.Constraints)
 	}
 	s.Deployment = cluster.Deployment{
-		Revision: r, UpdatedAt: now, State: cluster.RolloutInProgress, Reason: "ECS deployment " + r.ID + " in progress.",
+		Revision: r, UpdatedAt: now, State: cluster.RolloutInProgress,
+		Reason: "ECS deployment " + r.ID + " in progress.",
 	}
 	s.Release = &cluster.Release{
 		ID: releaseID(s, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now,
@@ -57,7 +59,8 @@ func setDeployment(s *cluster.Service, r cluster.Revision, now time.Time) {
 	s.Steady = false
 }
 
-// desiredOfPrevious is how many tasks the PRIMARY deployment is owed once it is none: a completed one all, another what it has.
+// desiredOfPrevious is how many tasks the PRIMARY deployment is owed once it is none: a completed
+// one all, another what it has.
 func desiredOfPrevious(s *cluster.Service) int {
 	if s.Deployment.Completed() {
 		return s.Desired
@@ -86,8 +89,8 @@ func newDeploymentID(s *cluster.Service, now time.Time) string {
 	return id
 }
 
-// releaseID is the id of the service deployment of a deployment. Ids of later ones come first, so that a page of the
-// history is one range.
+// releaseID is the id of the service deployment of a deployment. Ids of later ones come first, so
+// that a page of the history is one range.
 func releaseID(s *cluster.Service, deployment string, now time.Time) string {
 	const last, digits = 1<<52 - 1, 13
 	n := last - now.UnixMicro()
@@ -111,12 +114,16 @@ func stoppedRelease(r *cluster.Release, now time.Time, why string) *cluster.Rele
 	return &next
 }
 
-// changedRevision is what the tasks of a service are to be made of after the change; differs reports whether that is something
-// else than now. The other members of UpdateService make no new deployment.
-func changedRevision(s *cluster.Service, c operation.UpdateService, definition string) (r cluster.Revision, differs bool) {
+// changedRevision is what the tasks of a service are to be made of after the change; differs
+// reports whether that is something else than now. The other members of UpdateService make no new
+// deployment.
+func changedRevision(
+	s *cluster.Service, c operation.UpdateService, definition string,
+) (r cluster.Revision, differs bool) {
 	now := s.Deployment.Revision
 	r = cluster.Revision{
-		TaskDefinition: cmp.Or(definition, now.TaskDefinition), Network: now.Network, LoadBalancers: now.LoadBalancers, Registries: now.Registries,
+		TaskDefinition: cmp.Or(definition, now.TaskDefinition), Network: now.Network, LoadBalancers: now.LoadBalancers,
+		Registries: now.Registries,
 	}
 	if c.Network != nil {
 		r.Network = c.Network

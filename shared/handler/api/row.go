@@ -14,15 +14,17 @@ type Rows struct{ *Dependencies }
 
 // decidedOn are the prefixes of the rows that placement decides on.
 var decidedOn = []string{
-	state.PrefixMeta, state.PrefixConfiguration, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixDefinition,
+	state.PrefixMeta, state.PrefixConfiguration, state.PrefixInstance, state.PrefixService, state.PrefixTask,
+	state.PrefixDefinition,
 	state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 }
 
 // maxRows is how many rows one page has.
 const maxRows = 1000
 
-// ListRows are the rows that placement decides on, in order of sort key, without what containers were given: commands and
-// environments may hold secrets. more reports whether there are others after them.
+// ListRows are the rows that placement decides on, in order of sort key, without what containers
+// were given: commands and environments may hold secrets. more reports whether there are others
+// after them.
 func (a *Rows) ListRows(ctx context.Context, clusterName, after string) (out []state.Row, more bool, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, false, err
@@ -60,8 +62,8 @@ func withoutOverrides(row state.Row) state.Row {
 	return &next
 }
 
-// CapacityRows is what a cluster's instances come from, as rows: its capacity providers, what managed scaling remembers of them,
-// its node groups, and the last update of each one's nodes.
+// CapacityRows is what a cluster's instances come from, as rows: its capacity providers, what
+// managed scaling remembers of them, its node groups, and the last update of each one's nodes.
 func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -81,7 +83,8 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 			rows = append(rows, history)
 		}
 	}
-	groups, err := list[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup), "node groups")
+	groups, err := list[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup),
+		"node groups")
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +93,8 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 		if g.Update == "" {
 			continue
 		}
-		last, err := find[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update), "update "+g.Update)
+		last, err := find[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update),
+			"update "+g.Update)
 		if err != nil {
 			return nil, err
 		}

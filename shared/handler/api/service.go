@@ -18,7 +18,8 @@ type Services struct {
 	quotas quotas
 }
 
-// CreateService writes a new service. The same clientToken with the same parameters gives the same service again.
+// CreateService writes a new service. The same clientToken with the same parameters gives the same
+// service again.
 func (a *Services) CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
@@ -65,10 +66,13 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 	return a.serviceDetail(ctx, made)
 }
 
-// FindCreatedService is the service that the same CreateService made before, by its clientToken; nil where none did. It comes before
-// all checks: what was made stays made where its task definition has been deregistered or its capacity provider removed
-// since. Another CreateService with that token for that name is refused.
-func (a *Services) FindCreatedService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
+// FindCreatedService is the service that the same CreateService made before, by its clientToken;
+// nil where none did. It comes before all checks: what was made stays made where its task
+// definition has been deregistered or its capacity provider removed since. Another CreateService
+// with that token for that name is refused.
+func (a *Services) FindCreatedService(
+	ctx context.Context, spec operation.CreateService,
+) (*operation.ServiceDetail, error) {
 	if spec.Token == "" {
 		return nil, nil
 	}
@@ -94,9 +98,11 @@ func resolveServiceConflict(old *cluster.Service, spec operation.CreateService) 
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 }
 
-// providerStrategy is the service's capacity provider strategy, the cluster's default where the caller named neither one nor a launch
-// type (S14). DAEMON services have none.
-func (a *Services) providerStrategy(ctx context.Context, spec operation.CreateService) (*[]cluster.ProviderShare, error) {
+// providerStrategy is the service's capacity provider strategy, the cluster's default where the
+// caller named neither one nor a launch type (S14). DAEMON services have none.
+func (a *Services) providerStrategy(
+	ctx context.Context, spec operation.CreateService,
+) (*[]cluster.ProviderShare, error) {
 	if given := listOrNil(spec.Providers); given != nil || spec.Launched || spec.Strategy == cluster.Daemon {
 		return spec.Providers, a.checkAssociated(ctx, spec.Cluster, given)
 	}
@@ -107,10 +113,11 @@ func (a *Services) providerStrategy(ctx context.Context, spec operation.CreateSe
 	return &shares, nil
 }
 
-// countActiveInstances counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
-// that none of none is all.
+// countActiveInstances counts the instances that a DAEMON service is taken to want until placement
+// has looked: a waiter must not find that none of none is all.
 func (a *Services) countActiveInstances(ctx context.Context, clusterName string) (n int, err error) {
-	instances, err := list[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance), "instances")
+	instances, err := list[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance),
+		"instances")
 	for _, i := range instances {
 		if i.Status == cluster.InstanceActive {
 			n++
@@ -119,7 +126,9 @@ func (a *Services) countActiveInstances(ctx context.Context, clusterName string)
 	return n, err
 }
 
-func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
+func (a *Services) newService(
+	spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service,
+) (*cluster.Service, error) {
 	now := a.Clock.Now()
 	s := &cluster.Service{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1},
@@ -151,7 +160,8 @@ func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDef
 	}
 	s.Providers = listOrNil(spec.Providers)
 	setDeployment(s, cluster.Revision{
-		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listOrNil(spec.LoadBalancers), Registries: listOrNil(spec.Registries),
+		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listOrNil(spec.LoadBalancers),
+		Registries: listOrNil(spec.Registries),
 	}, now)
 	err := checkRebalancing(s, def)
 	if spec.ZoneRebalancing == nil {
@@ -163,8 +173,8 @@ func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDef
 	return s, checkDiscoverable(s)
 }
 
-// UpdateService changes a service. A change of what its tasks are made of, or one that is forced, is a new deployment
-// (S8); all else holds from now on for what there is.
+// UpdateService changes a service. A change of what its tasks are made of, or one that is forced,
+// is a new deployment (S8); all else holds from now on for what there is.
 func (a *Services) UpdateService(ctx context.Context, c operation.UpdateService) (*operation.ServiceDetail, error) {
 	var definition string
 	if c.TaskDefinition != "" {
@@ -195,7 +205,8 @@ func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, de
 	}
 	if c.Strategies != nil {
 		if s.Strategy == cluster.Daemon && len(*c.Strategies) > 0 {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
 		}
 		s.Rules.Strategies = *c.Strategies
 	}
@@ -219,32 +230,39 @@ func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, de
 	return checkDiscoverable(s)
 }
 
-// changeProviders replaces the capacity provider strategy, which takes a forced deployment, as with ECS.
+// changeProviders replaces the capacity provider strategy, which takes a forced deployment, as with
+// ECS.
 func changeProviders(s *cluster.Service, c operation.UpdateService) error {
 	if c.Providers == nil || slices.Equal(*c.Providers, s.Providers) {
 		return nil
 	}
 	switch {
 	case s.Strategy == cluster.Daemon && len(*c.Providers) > 0:
-		return cluster.Errorf(cluster.CodeUnsupported, "capacityProviderStrategy with the daemon scheduling strategy is not supported.")
+		return cluster.Errorf(cluster.CodeUnsupported,
+			"capacityProviderStrategy with the daemon scheduling strategy is not supported.")
 	case !c.Force:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "A change of capacityProviderStrategy needs forceNewDeployment.")
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"A change of capacityProviderStrategy needs forceNewDeployment.")
 	}
 	s.Providers = listOrNil(c.Providers)
 	return nil
 }
 
-// DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be at 0, or the
-// deletion forced.
-func (a *Services) DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error) {
+// DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be
+// at 0, or the deletion forced.
+func (a *Services) DeleteService(
+	ctx context.Context, clusterName, name string, force bool,
+) (*operation.ServiceDetail, error) {
 	return a.editService(ctx, clusterName, name, func(s *cluster.Service) error {
 		switch {
 		case s.Status == cluster.ServiceInactive:
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		case s.Strategy == cluster.Replica && s.Desired > 0 && !force:
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The service cannot be stopped while it is scaled above 0.")
 		case s.Status == cluster.ServiceActive && len(s.Older) > 0 && !force:
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while deployments are active.")
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The service cannot be stopped while deployments are active.")
 		}
 		s.Status, s.Desired = cluster.ServiceDraining, 0
 		s.Release = stoppedRelease(s.Release, a.Clock.Now(), "The service was deleted.")
@@ -252,9 +270,11 @@ func (a *Services) DeleteService(ctx context.Context, clusterName, name string, 
 	})
 }
 
-// UpdateRules sets the parts of a service's rules that the tags stand for (P8). Tags of the service that said otherwise
-// go: they would no longer tell the truth.
-func (a *Services) UpdateRules(ctx context.Context, clusterName, name string, tags map[string]string) (*operation.ServiceDetail, error) {
+// UpdateRules sets the parts of a service's rules that the tags stand for (P8). Tags of the service
+// that said otherwise go: they would no longer tell the truth.
+func (a *Services) UpdateRules(
+	ctx context.Context, clusterName, name string, tags map[string]string,
+) (*operation.ServiceDetail, error) {
 	return a.editServiceRules(ctx, clusterName, name, func(s *cluster.Service) error {
 		for _, key := range slices.Sorted(maps.Keys(tags)) {
 			if err := cluster.ApplyRuleTag(&s.Rules, key, tags[key]); err != nil {
@@ -269,8 +289,11 @@ func (a *Services) UpdateRules(ctx context.Context, clusterName, name string, ta
 	})
 }
 
-// DescribeServices gives the services named, with their newest events; those that are not there as failures.
-func (a *Services) DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error) {
+// DescribeServices gives the services named, with their newest events; those that are not there as
+// failures.
+func (a *Services) DescribeServices(
+	ctx context.Context, clusterName string, names []string,
+) ([]*operation.ServiceDetail, []cluster.Failure, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
@@ -294,7 +317,8 @@ func (a *Services) DescribeServices(ctx context.Context, clusterName string, nam
 	return out, missing, nil
 }
 
-// ListServices gives the names of ACTIVE services, in order; more reports whether there are others after them.
+// ListServices gives the names of ACTIVE services, in order; more reports whether there are others
+// after them.
 func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error) {
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
@@ -308,7 +332,8 @@ func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (
 		return nil, false, err
 	}
 	for _, s := range services {
-		if s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil && *q.External != s.Rules.External {
+		if s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil &&
+			*q.External != s.Rules.External {
 			continue
 		}
 		if q.Limit > 0 && len(names) == q.Limit {

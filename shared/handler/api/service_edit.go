@@ -17,7 +17,9 @@ func (a *Dependencies) findService(ctx context.Context, clusterName, name string
 }
 
 // editService changes a service that is there.
-func (a *Dependencies) editService(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
+func (a *Dependencies) editService(
+	ctx context.Context, clusterName, name string, f func(*cluster.Service) error,
+) (*operation.ServiceDetail, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
 	}
@@ -43,8 +45,11 @@ func (a *Dependencies) editService(ctx context.Context, clusterName, name string
 	return a.serviceDetail(ctx, &next)
 }
 
-// editServiceRules changes a service that is not INACTIVE, its rules too, and holds the result to what is possible.
-func (a *Dependencies) editServiceRules(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
+// editServiceRules changes a service that is not INACTIVE, its rules too, and holds the result to
+// what is possible.
+func (a *Dependencies) editServiceRules(
+	ctx context.Context, clusterName, name string, f func(*cluster.Service) error,
+) (*operation.ServiceDetail, error) {
 	return a.editService(ctx, clusterName, name, func(s *cluster.Service) error {
 		if s.Status == cluster.ServiceInactive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
@@ -57,7 +62,8 @@ func (a *Dependencies) editServiceRules(ctx context.Context, clusterName, name s
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), checkNetwork(def, s.Deployment.Network)); err != nil {
+		if err := errors.Join(checkRules(&s.Rules, def, s.Strategy),
+			checkNetwork(def, s.Deployment.Network)); err != nil {
 			return err
 		}
 		if err := keepRebalancing(s, &before, def); err != nil {
@@ -67,7 +73,8 @@ func (a *Dependencies) editServiceRules(ctx context.Context, clusterName, name s
 	})
 }
 
-// commitService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
+// commitService writes a service, and its history, so that placement both wakes and cannot act on
+// what it was before.
 func (a *Dependencies) commitService(ctx context.Context, old, s *cluster.Service) error {
 	return state.CommitNarrowingAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *s
@@ -76,18 +83,20 @@ func (a *Dependencies) commitService(ctx context.Context, old, s *cluster.Servic
 	})
 }
 
-// historyWrites are the rows of service deployments and revisions that go with a change of a service. What is current is in the
-// service's own row; what is no more gets its last word here.
+// historyWrites are the rows of service deployments and revisions that go with a change of a
+// service. What is current is in the service's own row; what is no more gets its last word here.
 func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state.Write) {
 	revision := func(s *cluster.Service, r cluster.Revision) {
 		writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceRevision{
-			Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiresAfter(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Revision: r,
+			Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiresAfter(decide.KeepHistory)}, Service: s.Name,
+			Short: s.Short, Revision: r,
 		}})
 	}
 	release := func(s *cluster.Service, r *cluster.Release) {
 		if r != nil {
 			writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceDeployment{
-				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiresAfter(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Release: *r,
+				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiresAfter(decide.KeepHistory)}, Service: s.Name,
+				Short: s.Short, Release: *r,
 			}})
 		}
 	}
@@ -108,7 +117,8 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 }
 
 func (a *Dependencies) serviceDetail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
-	events, err := list[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"), "the events of service "+s.Name)
+	events, err := list[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"),
+		"the events of service "+s.Name)
 	if err != nil {
 		return nil, err
 	}

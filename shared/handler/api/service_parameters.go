@@ -23,18 +23,24 @@ func applyParameters(s *cluster.Service, p operation.ServiceParameters) {
 	s.Options.ExecuteCommand = valueOr(p.ExecuteCommand, s.Options.ExecuteCommand)
 }
 
-// checkEarlySuccess refuses early success with fewer healthy tasks than there have to be in any case.
+// checkEarlySuccess refuses early success with fewer healthy tasks than there have to be in any
+// case.
 func checkEarlySuccess(s *cluster.Service) error {
 	if s.Early.Enable && s.Early.Percent < s.MinHealthy {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "healthyPercent of earlySuccessCriteria is %d, but must be at least minimumHealthyPercent, which is %d.", s.Early.Percent, s.MinHealthy)
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"healthyPercent of earlySuccessCriteria is %d, but must be at least minimumHealthyPercent, which is %d.",
+			s.Early.Percent, s.MinHealthy)
 	}
 	return nil
 }
 
-// checkDiscoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and Cloud Map).
+// checkDiscoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and
+// Cloud Map).
 func checkDiscoverable(s *cluster.Service) error {
 	if len(s.Deployment.Registries) > 0 && s.Desired > cluster.MaxDiscovered {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service with serviceRegistries has at most %d tasks.", s.Desired, cluster.MaxDiscovered)
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"desiredCount is %d, but a service with serviceRegistries has at most %d tasks.", s.Desired,
+			cluster.MaxDiscovered)
 	}
 	return nil
 }
@@ -43,25 +49,31 @@ func checkDiscoverable(s *cluster.Service) error {
 func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
 	if s.Strategy == cluster.Daemon {
 		if desired != nil {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
 		}
 		if maxPercent != nil && *maxPercent != 100 {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support values for maximumPercent other than 100.")
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The daemon scheduling strategy does not support values for maximumPercent other than 100.")
 		}
 	}
-	for name, v := range map[string]*int{"desiredCount": desired, "minimumHealthyPercent": minHealthy, "maximumPercent": maxPercent} {
+	for name, v := range map[string]*int{"desiredCount": desired, "minimumHealthyPercent": minHealthy,
+		"maximumPercent": maxPercent} {
 		if v != nil && *v < 0 {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "%s is %d, but must not be negative.", name, *v)
 		}
 	}
 	if desired != nil && *desired > cluster.MaxDesired {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service has at most %d tasks.", *desired, cluster.MaxDesired)
+		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service has at most %d tasks.",
+			*desired, cluster.MaxDesired)
 	}
 	s.Desired = valueOr(desired, s.Desired)
 	s.MinHealthy = valueOr(minHealthy, s.MinHealthy)
 	s.MaxPercent = valueOr(maxPercent, s.MaxPercent)
 	if s.MaxPercent < s.MinHealthy || s.MaxPercent == 0 {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "maximumPercent is %d, but must be above 0 and at least minimumHealthyPercent, which is %d.", s.MaxPercent, s.MinHealthy)
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"maximumPercent is %d, but must be above 0 and at least minimumHealthyPercent, which is %d.", s.MaxPercent,
+			s.MinHealthy)
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ func (a *Tags) TagResource(ctx context.Context, of cluster.ResourceARN, set map[
 	})
 }
 
-// tagService sets and removes tags of a service. Those of Berth's own change its rules; one that is removed takes its
-// part of the rules back to the default.
+// tagService sets and removes tags of a service. Those of Berth's own change its rules; one that is
+// removed takes its part of the rules back to the default.
 func (a *Tags) tagService(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
 	_, err := a.editServiceRules(ctx, of.Cluster, of.Name, func(s *cluster.Service) error {
 		next, err := changedTags(of.Name, s.Tags, set, remove)
@@ -102,7 +102,8 @@ func changedTags(name string, tags, set map[string]string, remove []string) (map
 		delete(next, k)
 	}
 	if len(next) > MaxTags {
-		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.", name, len(next), MaxTags)
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.",
+			name, len(next), MaxTags)
 	}
 	return next, nil
 }

@@ -16,7 +16,8 @@ import (
 // Tasks starts, stops and looks up tasks.
 type Tasks struct{ *Dependencies }
 
-// StopTask wants a task stopped, by a user. Stopping one that is stopped, or being stopped, changes nothing.
+// StopTask wants a task stopped, by a user. Stopping one that is stopped, or being stopped, changes
+// nothing.
 func (a *Tasks) StopTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -49,7 +50,8 @@ func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) 
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, cluster.StopUserInitiated, reason
 	if t.Instance == "" {
-		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()), a.expiresAfter(a.Settings.KeepStopped)
+		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()),
+			a.expiresAfter(a.Settings.KeepStopped)
 		_, err := a.State.Write(ctx, state.Write{Put: &next})
 		return &next, err
 	}
@@ -63,22 +65,28 @@ func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) 
 	}
 	return &next, a.State.Commit(ctx, state.Commit{
 		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{
-			{Stop: &state.Stop{Task: state.KeyOf(t), Code: cluster.StopUserInitiated, Reason: reason}}, {Put: out, Any: true},
+			{Stop: &state.Stop{Task: state.KeyOf(t), Code: cluster.StopUserInitiated, Reason: reason}},
+			{Put: out, Any: true},
 		},
 	})
 }
 
-// hasRegistrations reports whether a task is in target groups or Cloud Map, or may be: it is taken out before it is stopped (S9).
+// hasRegistrations reports whether a task is in target groups or Cloud Map, or may be: it is taken
+// out before it is stopped (S9).
 func (a *Tasks) hasRegistrations(ctx context.Context, t *cluster.Task) (bool, error) {
 	if t.Service == "" {
 		return false, nil
 	}
-	target, err := find[*cluster.Target](ctx, a.State, state.TargetKey(t.Cluster, t.Owner, t.ID), "the registrations of task "+t.ID)
+	target, err := find[*cluster.Target](ctx, a.State, state.TargetKey(t.Cluster, t.Owner, t.ID),
+		"the registrations of task "+t.ID)
 	return target != nil, err
 }
 
-// DescribeTasks gives the tasks named, by their own ids or ECS's; those that are not there as failures.
-func (a *Tasks) DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error) {
+// DescribeTasks gives the tasks named, by their own ids or ECS's; those that are not there as
+// failures.
+func (a *Tasks) DescribeTasks(
+	ctx context.Context, clusterName string, ids []string,
+) ([]*cluster.Task, []cluster.Failure, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +106,8 @@ func (a *Tasks) DescribeTasks(ctx context.Context, clusterName string, ids []str
 	return out, missing, nil
 }
 
-// ListTasks gives the ids of the tasks that match, in order of id; more reports whether there are others after them.
+// ListTasks gives the ids of the tasks that match, in order of id; more reports whether there are
+// others after them.
 func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error) {
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
@@ -118,7 +127,8 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 	if err != nil {
 		return nil, false, err
 	}
-	desired, asked := cmp.Or(q.Desired, cluster.TaskRunning), &launchLookup{store: a.State, known: map[string]*cluster.Service{}}
+	desired, asked := cmp.Or(q.Desired, cluster.TaskRunning),
+		&launchLookup{store: a.State, known: map[string]*cluster.Service{}}
 	for _, t := range tasks {
 		if t.ID <= q.After || !matchesQuery(t, q, desired) {
 			continue
@@ -146,7 +156,8 @@ func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskSt
 		status = cluster.TaskStopped
 	}
 	family, _, _ := strings.Cut(t.TaskDefinition, ":")
-	return status == desired && (q.Family == "" || family == q.Family) && (q.Instance == "" || t.Instance == q.Instance) &&
+	return status == desired && (q.Family == "" || family == q.Family) &&
+		(q.Instance == "" || t.Instance == q.Instance) &&
 		(q.StartedBy == "" || t.StartedByUser == q.StartedBy || t.Revision == q.StartedBy)
 }
 
@@ -169,7 +180,8 @@ func (a *Dependencies) findTask(ctx context.Context, clusterName, id string) (*c
 	return a.readTask(ctx, state.TaskKey(clusterName, observe.ForeignOwner, id))
 }
 
-// findStartedTask finds the row of a task that Berth started: ECS says for whom and where, and that gives its key.
+// findStartedTask finds the row of a task that Berth started: ECS says for whom and where, and that
+// gives its key.
 func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (*cluster.Task, error) {
 	short, ours := cluster.ParseStartedBy(e.StartedBy)
 	if !ours {

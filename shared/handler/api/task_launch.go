@@ -9,8 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// TaskLaunches say what tasks were asked for with, by id: of those with a strategy the capacity provider (S14), that of their
-// instance, before they have one that which they wait for, where it is known.
+// TaskLaunches say what tasks were asked for with, by id: of those with a strategy the capacity
+// provider (S14), that of their instance, before they have one that which they wait for, where it
+// is known.
 func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error) {
 	out, instances := map[string]operation.TaskLaunch{}, map[string]string{}
 	asked := &launchLookup{store: a.State, known: map[string]*cluster.Service{}}
@@ -36,7 +37,8 @@ func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[st
 	return out, nil
 }
 
-// providerOfInstance is the capacity provider of the task's instance; one that is known is not read again.
+// providerOfInstance is the capacity provider of the task's instance; one that is known is not read
+// again.
 func (a *Tasks) providerOfInstance(ctx context.Context, t *cluster.Task, known map[string]string) (string, error) {
 	if name, ok := known[t.Instance]; ok {
 		return name, nil
@@ -57,7 +59,9 @@ type launchLookup struct {
 	known map[string]*cluster.Service // by short key; nil for one that is gone
 }
 
-func (a *launchLookup) find(ctx context.Context, t *cluster.Task) (shares []cluster.ProviderShare, external bool, err error) {
+func (a *launchLookup) find(
+	ctx context.Context, t *cluster.Task,
+) (shares []cluster.ProviderShare, external bool, err error) {
 	if t.Service == "" {
 		if t.Rules == nil {
 			return nil, false, nil

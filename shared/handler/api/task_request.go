@@ -17,9 +17,12 @@ import (
 // WaitForever is the value of the tag berth:wait that never gives a task up.
 const WaitForever = "forever"
 
-// SubmitTasks is RunTask and StartTask: it writes a request, waits for placement's answer, and returns the tasks and
-// the failures. If no answer comes in time it returns the tasks as PROVISIONING, and they keep their ids.
-func (a *Tasks) SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error) {
+// SubmitTasks is RunTask and StartTask: it writes a request, waits for placement's answer, and
+// returns the tasks and the failures. If no answer comes in time it returns the tasks as
+// PROVISIONING, and they keep their ids.
+func (a *Tasks) SubmitTasks(
+	ctx context.Context, spec operation.SubmitTasks,
+) ([]*cluster.Task, []cluster.Failure, error) {
 	req, err := a.SubmitRequest(ctx, spec)
 	if err != nil {
 		return nil, nil, err
@@ -27,9 +30,12 @@ func (a *Tasks) SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]
 	return a.awaitAnswer(ctx, req)
 }
 
-// FindSubmittedTasks answers a RunTask that was submitted before, by its clientToken, as [API.SubmitTasks] did; found is false where
-// none was. As [API.Created] it comes before all checks.
-func (a *Tasks) FindSubmittedTasks(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
+// FindSubmittedTasks answers a RunTask that was submitted before, by its clientToken, as
+// [API.SubmitTasks] did; found is false where none was. As [API.Created] it comes before all
+// checks.
+func (a *Tasks) FindSubmittedTasks(
+	ctx context.Context, spec operation.SubmitTasks,
+) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
 	r, err := a.findRequest(ctx, spec)
 	if err != nil || r == nil {
 		return nil, nil, false, err
@@ -114,7 +120,8 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	}
 	now := a.Clock.Now()
 	r := &state.Request{
-		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiresAfter(a.Settings.KeepRequests)}, Kind: spec.Kind,
+		Head:      cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiresAfter(a.Settings.KeepRequests)},
+		Kind:      spec.Kind,
 		CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
 		Needs: needs, Network: spec.Network, Tags: spec.Tags, Params: spec.Params,
@@ -135,7 +142,8 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 		if spec.Wait != WaitForever {
 			d, err := time.ParseDuration(spec.Wait)
 			if err != nil || d <= 0 {
-				return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Tag berth:wait is %q, expected %q or a duration above 0 such as 10m.", spec.Wait, WaitForever)
+				return nil, cluster.Errorf(cluster.CodeInvalidParameter,
+					"Tag berth:wait is %q, expected %q or a duration above 0 such as 10m.", spec.Wait, WaitForever)
 			}
 			r.WaitUntil = now.Add(d)
 		}
@@ -157,7 +165,8 @@ func (a *Tasks) writeRequest(ctx context.Context, r *state.Request) (*state.Requ
 	return sameRequest(old, r.Params)
 }
 
-// pollRequest reads the request until it is answered. When time is up it binds the ids that the caller will be given.
+// pollRequest reads the request until it is answered. When time is up it binds the ids that the
+// caller will be given.
 func (a *Tasks) pollRequest(ctx context.Context, r *state.Request) (*state.Request, error) {
 	key := state.KeyOf(r)
 	end := a.Clock.Now().Add(a.Settings.RequestWait)
@@ -189,7 +198,9 @@ func (a *Tasks) pollRequest(ctx context.Context, r *state.Request) (*state.Reque
 	return r, nil
 }
 
-func (a *Tasks) answerRequest(ctx context.Context, meta *state.Meta, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
+func (a *Tasks) answerRequest(
+	ctx context.Context, meta *state.Meta, r *state.Request,
+) ([]*cluster.Task, []cluster.Failure, error) {
 	if !r.Answered {
 		return provisionalTasks(meta, r), nil, nil
 	}
@@ -200,7 +211,8 @@ func (a *Tasks) answerRequest(ctx context.Context, meta *state.Meta, r *state.Re
 	return tasks, r.Failures, err
 }
 
-// requestError is the error of a request that failed as a whole for a reason that ECS reports as an error.
+// requestError is the error of a request that failed as a whole for a reason that ECS reports as an
+// error.
 func requestError(r *state.Request) error {
 	if len(r.Tasks) > 0 || len(r.Failures) == 0 {
 		return nil
@@ -231,8 +243,8 @@ func provisionalTasks(meta *state.Meta, r *state.Request) []*cluster.Task {
 	return out
 }
 
-// chooseProviders gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
-// whether a provider that they may go to is scaled for them.
+// chooseProviders gives tasks of RunTask the cluster's default strategy where they have neither one
+// nor a launch type, and reports whether a provider that they may go to is scaled for them.
 func (a *Tasks) chooseProviders(ctx context.Context, spec *operation.SubmitTasks) (managed bool, err error) {
 	if spec.Kind != cluster.RunTask {
 		return false, nil

@@ -10,9 +10,12 @@ import (
 	"berth/shared/state"
 )
 
-// ServiceThrottle is a service, and how its starts are slowed down (S7), as placement sees it: by the throttle's row, and by
-// tasks that no event of ECS tells of as it refused to start them. It is nil where nothing is slowed down.
-func (a *Services) ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error) {
+// ServiceThrottle is a service, and how its starts are slowed down (S7), as placement sees it: by
+// the throttle's row, and by tasks that no event of ECS tells of as it refused to start them. It is
+// nil where nothing is slowed down.
+func (a *Services) ServiceThrottle(
+	ctx context.Context, clusterName, name string,
+) (*cluster.Service, *cluster.Throttle, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
@@ -23,11 +26,13 @@ func (a *Services) ServiceThrottle(ctx context.Context, clusterName, name string
 	if s == nil {
 		return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 	}
-	old, err := find[*cluster.Throttle](ctx, a.State, state.ThrottleKey(clusterName, s.Short), "the throttle of service "+name)
+	old, err := find[*cluster.Throttle](ctx, a.State, state.ThrottleKey(clusterName, s.Short),
+		"the throttle of service "+name)
 	if err != nil {
 		return nil, nil, err
 	}
-	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"), "the tasks of service "+name)
+	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"),
+		"the tasks of service "+name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +41,8 @@ func (a *Services) ServiceThrottle(ctx context.Context, clusterName, name string
 	if len(backoffs) == 0 {
 		return s, nil, nil
 	}
-	return s, &cluster.Throttle{Head: cluster.Head{Cluster: clusterName}, Owner: s.Short, Service: s.Name, Revisions: backoffs}, nil
+	return s, &cluster.Throttle{Head: cluster.Head{Cluster: clusterName}, Owner: s.Short, Service: s.Name,
+		Revisions: backoffs}, nil
 }
 
 // HasDeployment reports whether a deployment of the service is still there.

@@ -14,7 +14,8 @@ import (
 // registrationRetryInterval is how often registrations that have failed are tried again.
 const registrationRetryInterval = 5 * time.Minute
 
-// shouldRetry reports whether it is time to try what has failed with a target group or Cloud Map service.
+// shouldRetry reports whether it is time to try what has failed with a target group or Cloud Map
+// service.
 func (h *Handler) shouldRetry(clusterName, arn string) bool {
 	key, now := clusterName+"#"+arn, h.Clock.Now()
 	if now.Sub(h.retriedAt[key]) < registrationRetryInterval {
@@ -27,9 +28,12 @@ func (h *Handler) shouldRetry(clusterName, arn string) bool {
 	return true
 }
 
-// retryRegistrations has dispatch try the registrations again that have failed where there is something to be registered with. They
-// stand as failed until they are made: nothing is told again, and nothing is written where they fail as before.
-func (h *Handler) retryRegistrations(ctx context.Context, clusterName string, rows []state.Row, there func(arn string) bool) error {
+// retryRegistrations has dispatch try the registrations again that have failed where there is
+// something to be registered with. They stand as failed until they are made: nothing is told again,
+// and nothing is written where they fail as before.
+func (h *Handler) retryRegistrations(
+	ctx context.Context, clusterName string, rows []state.Row, there func(arn string) bool,
+) error {
 	var items []state.TargetItem
 	for _, row := range rows {
 		t, ok := row.(*cluster.Target)
@@ -43,7 +47,8 @@ func (h *Handler) retryRegistrations(ctx context.Context, clusterName string, ro
 		batch := items[:min(plan.MaxTargets, len(items))]
 		items = items[len(batch):]
 		o := &state.Outbox{
-			Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%sagain-%d-%d", state.OutboxFirst, h.Clock.Now().Unix(), n),
+			Head:      cluster.Head{Cluster: clusterName, Rev: 1},
+			ID:        fmt.Sprintf("%sagain-%d-%d", state.OutboxFirst, h.Clock.Now().Unix(), n),
 			CreatedAt: h.Clock.Now(), Targets: batch,
 		}
 		if _, err := h.State.Write(ctx, state.Write{Put: o}); state.IgnoreConflict(err) != nil {

@@ -17,10 +17,11 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the function that looks, each minute, at what ECS does not report: the health of registered tasks in
-// their target groups and in Cloud Map (S6), and the alarms of deployments under way (S8). It writes what has changed and
-// decides nothing: the stream of the state wakes placement. A cluster that has none of these costs one read of an empty
-// range and one of its version.
+// Handler is the function that looks, each minute, at what ECS does not report: the health of
+// registered tasks in their target groups and in Cloud Map (S6), and the alarms of deployments
+// under way (S8). It writes what has changed and decides nothing: the stream of the state wakes
+// placement. A cluster that has none of these costs one read of an empty range and one of its
+// version.
 type Handler struct {
 	State         state.Store
 	LoadBalancers handler.LoadBalancers
@@ -48,8 +49,9 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	})
 }
 
-// Messages handles events of alarms that changed their state, and returns the ids of those to deliver again. They say only
-// that the deployments which watch these alarms are to be looked at, and which have been in ALARM since when.
+// Messages handles events of alarms that changed their state, and returns the ids of those to
+// deliver again. They say only that the deployments which watch these alarms are to be looked at,
+// and which have been in ALARM since when.
 func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(handler.EventsHandled, len(messages))
 	fired := map[string]*awsevent.Alarm{}
@@ -69,7 +71,10 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	if len(fired) == 0 {
 		return nil
 	}
-	if err := state.ForEachCluster(ctx, h.State, func(name string) error { return h.checkAlarms(ctx, name, fired) }); err != nil {
+	if err := state.ForEachCluster(ctx, h.State, func(name string) error {
+		return h.checkAlarms(ctx, name,
+			fired)
+	}); err != nil {
 		handler.Logger(h.Log).Error("looking at alarms", "error", err)
 		return taken
 	}
@@ -94,7 +99,8 @@ func (h *Handler) decodeAlarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
 	return nil, &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// checkTargets looks at the health of everything that is registered: one call for each target group and Cloud Map service.
+// checkTargets looks at the health of everything that is registered: one call for each target group
+// and Cloud Map service.
 func (h *Handler) checkTargets(ctx context.Context, name string) error {
 	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixTarget))
 	if err != nil {
@@ -115,7 +121,8 @@ func (h *Handler) checkTargets(ctx context.Context, name string) error {
 			}
 		}
 	}
-	seen := reportedHealth{groups: map[string]map[cluster.Address]cluster.TargetHealth{}, registries: map[string]map[string]cluster.TargetHealth{}}
+	seen := reportedHealth{groups: map[string]map[cluster.Address]cluster.TargetHealth{},
+		registries: map[string]map[string]cluster.TargetHealth{}}
 	var failed []error
 	for _, arn := range slices.Sorted(maps.Keys(groups)) {
 		seen.groups[arn], err = h.LoadBalancers.TargetHealth(ctx, arn)
@@ -130,10 +137,12 @@ func (h *Handler) checkTargets(ctx context.Context, name string) error {
 			failed = append(failed, h.recordHealth(ctx, t, &seen))
 		}
 	}
-	return errors.Join(append(failed, h.retryRegistrations(ctx, name, rows, func(arn string) bool { return again[arn] && seen.exists(arn) }))...)
+	return errors.Join(append(failed, h.retryRegistrations(ctx, name, rows,
+		func(arn string) bool { return again[arn] && seen.exists(arn) }))...)
 }
 
-// reportedHealth are what load balancers and Cloud Map said, by ARN; nothing of those that could not be asked.
+// reportedHealth are what load balancers and Cloud Map said, by ARN; nothing of those that could
+// not be asked.
 type reportedHealth struct {
 	groups     map[string]map[cluster.Address]cluster.TargetHealth
 	registries map[string]map[string]cluster.TargetHealth
@@ -164,8 +173,11 @@ func (s *reportedHealth) exists(arn string) bool {
 	return !s.gone[arn] && (group || registry)
 }
 
-// healthOf is what was said of a registration; known false where nobody could be asked, here false where it is not there.
-func (s *reportedHealth) healthOf(t *cluster.Target, g cluster.Registration) (health cluster.TargetHealth, here, known bool) {
+// healthOf is what was said of a registration; known false where nobody could be asked, here false
+// where it is not there.
+func (s *reportedHealth) healthOf(
+	t *cluster.Target, g cluster.Registration,
+) (health cluster.TargetHealth, here, known bool) {
 	if s.gone[g.ARN] {
 		return cluster.TargetHealth{Reason: "it does not exist any more"}, true, true
 	}
@@ -180,7 +192,8 @@ func (s *reportedHealth) healthOf(t *cluster.Target, g cluster.Registration) (he
 	return health, here, known
 }
 
-// recordHealth writes a task's health down where it has changed. A registration that somebody else has taken out is made again.
+// recordHealth writes a task's health down where it has changed. A registration that somebody else
+// has taken out is made again.
 func (h *Handler) recordHealth(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
 	lost := false
 	change := func(t *cluster.Target) (changed bool) {
@@ -207,7 +220,8 @@ func (h *Handler) recordHealth(ctx context.Context, t *cluster.Target, seen *rep
 	return h.registerAgain(ctx, now, seen)
 }
 
-// registerAgain has dispatch make those of a task's registrations again that somebody else has ended.
+// registerAgain has dispatch make those of a task's registrations again that somebody else has
+// ended.
 func (h *Handler) registerAgain(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
 	handler.Logger(h.Log).Warn("a task was deregistered by somebody else", "cluster", t.Cluster, "task", t.Task)
 	next := *t
@@ -220,11 +234,13 @@ func (h *Handler) registerAgain(ctx context.Context, t *cluster.Target, seen *re
 		}
 	}
 	o := &state.Outbox{
-		Head: cluster.Head{Cluster: t.Cluster, Rev: 1}, ID: fmt.Sprintf("%stargets-%s-%d", state.OutboxFirst, t.Task, next.Rev), CreatedAt: h.Clock.Now(),
+		Head: cluster.Head{Cluster: t.Cluster, Rev: 1},
+		ID:   fmt.Sprintf("%stargets-%s-%d", state.OutboxFirst, t.Task, next.Rev), CreatedAt: h.Clock.Now(),
 		Targets: []state.TargetItem{{Owner: t.Owner, ID: t.Task}},
 	}
 	err := h.State.Commit(ctx, state.Commit{
 		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: o}},
 	})
-	return cluster.Wrap(state.IgnoreConflict(err), "having task %s registered again", t.Task) // the next look is as good
+	// the next look is as good
+	return cluster.Wrap(state.IgnoreConflict(err), "having task %s registered again", t.Task)
 }

@@ -20,9 +20,9 @@ type execution struct {
 	decision *scaling.Decision
 }
 
-// run carries out the decision in the order in which it is safe: what gets tasks is protected before anything is
-// released, and the group's size comes last. A failure ends it, and the next minute decides anew. Resized reports
-// whether everything was done.
+// run carries out the decision in the order in which it is safe: what gets tasks is protected
+// before anything is released, and the group's size comes last. A failure ends it, and the next
+// minute decides anew. Resized reports whether everything was done.
 func (e *execution) run(ctx context.Context) (resized bool, err error) {
 	h, d, clusterName := e.round.Handler, e.decision, e.of.Cluster
 	if len(d.Protect) > 0 {
@@ -65,7 +65,8 @@ func (e *execution) run(ctx context.Context) (resized bool, err error) {
 	return e.resize(ctx)
 }
 
-// resize terminates instances and sets the desired capacity, if the group is still as the decision saw it.
+// resize terminates instances and sets the desired capacity, if the group is still as the decision
+// saw it.
 func (e *execution) resize(ctx context.Context) (resized bool, err error) {
 	h, d, g := e.round.Handler, e.decision, e.group
 	if d.Desired == g.Desired && len(d.Replace) == 0 {
@@ -93,9 +94,9 @@ func (e *execution) resize(ctx context.Context) (resized bool, err error) {
 	return err == nil, cluster.Wrap(err, "setting the desired capacity of group %s to %d", g.Name, d.Desired)
 }
 
-// isUnchanged reports whether the group is still as the decision saw it: its sizes, whether its nodes are being
-// upgraded, and no new instance. A desired capacity is set as a number, which would undo what an update or the group's
-// owner has changed.
+// isUnchanged reports whether the group is still as the decision saw it: its sizes, whether its
+// nodes are being upgraded, and no new instance. A desired capacity is set as a number, which would
+// undo what an update or the group's owner has changed.
 func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 	h, g := e.round.Handler, e.group
 	wasUpgrading := e.updates[g.Name] != nil
@@ -119,13 +120,15 @@ func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 	}
 	if !isSame {
 		handler.Logger(h.Log).
-			Info("the group has changed meanwhile: its size is decided on anew", "cluster", e.of.Cluster, "group", g.Name)
+			Info("the group has changed meanwhile: its size is decided on anew", "cluster", e.of.Cluster, "group",
+				g.Name)
 	}
 	return isSame, nil
 }
 
-// release lets the group take instances without tasks. If dispatch has withdrawn the note on one meanwhile, it may have
-// protected the instance just before, so the instance is protected again. Then nothing is taken away this time.
+// release lets the group take instances without tasks. If dispatch has withdrawn the note on one
+// meanwhile, it may have protected the instance just before, so the instance is protected again.
+// Then nothing is taken away this time.
 func (e *execution) release(ctx context.Context, ids []string) (released bool, err error) {
 	h := e.round.Handler
 	if len(ids) == 0 {
@@ -157,8 +160,8 @@ func (e *execution) release(ctx context.Context, ids []string) (released bool, e
 	return false, cluster.Wrap(err, "protecting instances again")
 }
 
-// isStillFree reports whether the note that the group may take the instance stands. An instance without a registration
-// is free until it registers.
+// isStillFree reports whether the note that the group may take the instance stands. An instance
+// without a registration is free until it registers.
 func (e *execution) isStillFree(ctx context.Context, ec2ID string, v *snapshot.InstanceView) (bool, error) {
 	store, clusterName := e.round.State, e.of.Cluster
 	if v == nil {

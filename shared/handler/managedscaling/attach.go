@@ -17,8 +17,9 @@ type attacher struct {
 	group    *cluster.AutoScalingGroup // nil if it is not there
 }
 
-// attach makes what the provider needs and removes what it does not, see [scaling.WantedAttachments]. That something
-// changes is written first: whoever comes after a run that was cut off then makes it again, or removes it.
+// attach makes what the provider needs and removes what it does not, see
+// [scaling.WantedAttachments]. That something changes is written first: whoever comes after a run
+// that was cut off then makes it again, or removes it.
 func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
@@ -44,7 +45,8 @@ func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (clu
 	return now, a.change(ctx, was, now, renew)
 }
 
-// change makes what is wanted and was not there before, or all of it to renew it, and removes the rest.
+// change makes what is wanted and was not there before, or all of it to renew it, and removes the
+// rest.
 func (a *attacher) change(ctx context.Context, was, now cluster.Attachment, renew bool) error {
 	if was.Incomplete || was.Policy != now.Policy || renew && now.Policy != "" {
 		if err := a.attachPolicy(ctx, now.Policy != ""); err != nil {
@@ -67,8 +69,8 @@ func (a *attacher) change(ctx context.Context, was, now cluster.Attachment, rene
 	return nil
 }
 
-// attachPolicy lets a target tracking policy size the group, once the alarms are gone. If it is not wanted, it is
-// deleted before there are any alarms.
+// attachPolicy lets a target tracking policy size the group, once the alarms are gone. If it is not
+// wanted, it is deleted before there are any alarms.
 func (a *attacher) attachPolicy(ctx context.Context, wanted bool) error {
 	policy := scaling.TrackingPolicy(a.cluster, a.Settings.ScalingNamespace, a.provider)
 	if !wanted {
@@ -99,8 +101,8 @@ func (a *attacher) attachAlarms(ctx context.Context, wanted bool) error {
 	return nil
 }
 
-// forgetGroup records that nothing is left of what was made in a group that is gone, whatever another group of its name
-// has.
+// forgetGroup records that nothing is left of what was made in a group that is gone, whatever
+// another group of its name has.
 func (a *attacher) forgetGroup(ctx context.Context) error {
 	old, err := readHistory(ctx, a.State, a.cluster, a.provider.Name)
 	if err != nil || old.Attachment.Group == "" {
@@ -111,8 +113,8 @@ func (a *attacher) forgetGroup(ctx context.Context) error {
 	return writeHistory(ctx, a.State, old, &next)
 }
 
-// tagGroup gives a group the tag of managed scaling, without which it may do nothing there. Whoever made the group may
-// have removed it again. A tag that is there stays, whatever its value.
+// tagGroup gives a group the tag of managed scaling, without which it may do nothing there. Whoever
+// made the group may have removed it again. A tag that is there stays, whatever its value.
 func (h *Handler) tagGroup(ctx context.Context, g *cluster.AutoScalingGroup) error {
 	if _, tagged := g.Tags[cluster.ManagedTag]; tagged {
 		return nil

@@ -11,8 +11,9 @@ import (
 	"berth/shared/state"
 )
 
-// detach removes everything that was made for a provider that the cluster no longer has, and then lets go of it, so
-// that another cluster may have it. If the cluster has it again meanwhile, it keeps it, and everything is made again.
+// detach removes everything that was made for a provider that the cluster no longer has, and then
+// lets go of it, so that another cluster may have it. If the cluster has it again meanwhile, it
+// keeps it, and everything is made again.
 func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	p, err := handler.FindProvider(ctx, h.State, name)
 	if err != nil {
@@ -36,7 +37,8 @@ func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name
 		if err := writeHistory(ctx, h.State, history, &begun); err != nil {
 			return err
 		}
-		if err := h.removeAttachments(ctx, of.Cluster, scaling.UnneededProvider(of.Cluster, p, name, group)); err != nil {
+		if err := h.removeAttachments(ctx, of.Cluster,
+			scaling.UnneededProvider(of.Cluster, p, name, group)); err != nil {
 			return err
 		}
 		history = &begun
@@ -44,8 +46,8 @@ func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name
 	return h.commitDetached(ctx, of, p, name, history)
 }
 
-// commitDetached commits that the cluster no longer has a provider, unless somebody has changed its providers
-// meanwhile.
+// commitDetached commits that the cluster no longer has a provider, unless somebody has changed its
+// providers meanwhile.
 func (h *Handler) commitDetached(
 	ctx context.Context,
 	of *cluster.ClusterProviders,
@@ -70,8 +72,8 @@ func (h *Handler) commitDetached(
 	return cluster.Wrap(err, "letting go of it")
 }
 
-// endProtection releases the instances of a group that Berth has protected from scale-in, and lets nobody protect them
-// again.
+// endProtection releases the instances of a group that Berth has protected from scale-in, and lets
+// nobody protect them again.
 func (h *Handler) endProtection(ctx context.Context, clusterName, group string) error {
 	rows, err := h.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package managedscaling is the managed-scaling function: it keeps the Auto Scaling groups of capacity providers at the
-// size that the tasks need (C1 to C8).
+// Package managedscaling is the managed-scaling function: it keeps the Auto Scaling groups of
+// capacity providers at the size that the tasks need (C1 to C8).
 //
-// [Handler.Schedule] runs once a minute for every cluster that has capacity providers, and [Handler.Messages] in
-// between when an alarm fires or an instance is being terminated. For each provider the function does the following
-// (round.go):
+// [Handler.Schedule] runs once a minute for every cluster that has capacity providers, and
+// [Handler.Messages] in between when an alarm fires or an instance is being terminated. For each
+// provider the function does the following (round.go):
 //
 //  1. make its alarms, policy and lifecycle hook (attach.go),
 //  2. read the group and the cluster, and let package scaling decide (input.go, elsewhere.go),
@@ -11,12 +11,12 @@
 //  4. carry out the decision (act.go),
 //  5. drain instances that are being terminated (terminate.go), and emit events (history.go).
 //
-// What must be remembered is written before anything is done. A process that dies in between must not let the next one
-// scale in too soon, or let an update of the nodes remove what is about to come. What is lost then is a wait. Whatever
-// fails is decided anew the next minute.
+// What must be remembered is written before anything is done. A process that dies in between must
+// not let the next one scale in too soon, or let an update of the nodes remove what is about to
+// come. What is lost then is a wait. Whatever fails is decided anew the next minute.
 //
-// Several environments may run at the same time. Each write has a revision: whoever loses a race leaves the provider
-// alone.
+// Several environments may run at the same time. Each write has a revision: whoever loses a race
+// leaves the provider alone.
 //
 // Nothing is decided here: sizes, protection and consolidation are in package scaling.
 package managedscaling

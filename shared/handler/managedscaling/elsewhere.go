@@ -11,9 +11,10 @@ import (
 	"berth/shared/state"
 )
 
-// decide decides about a provider. If the decision treats instances as useless because they have not registered, the
-// other clusters are checked first, and it decides again if one has them. Before anything is done about them ECS is
-// asked, too, because the event of a registration may be lost.
+// decide decides about a provider. If the decision treats instances as useless because they have
+// not registered, the other clusters are checked first, and it decides again if one has them.
+// Before anything is done about them ECS is asked, too, because the event of a registration may be
+// lost.
 func (r *round) decide(
 	ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old *cluster.ScalingHistory,
 ) (scaling.Decision, error) {
@@ -43,8 +44,8 @@ func (r *round) decide(
 	return scaling.Decide(in), nil
 }
 
-// findElsewhere returns those of the EC2 instances that a cluster other than own has, according to the state, with the
-// cluster's name.
+// findElsewhere returns those of the EC2 instances that a cluster other than own has, according to
+// the state, with the cluster's name.
 func findElsewhere(
 	ctx context.Context, store state.Store, names []string, own string, ids []string,
 ) (map[string]string, error) {
@@ -66,8 +67,8 @@ func findElsewhere(
 	return found, nil
 }
 
-// isRegistered reports whether an EC2 instance has registered with a cluster and is still there, according to the
-// state.
+// isRegistered reports whether an EC2 instance has registered with a cluster and is still there,
+// according to the state.
 func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID string) (bool, error) {
 	row, err := store.Get(ctx, state.AliasKey(clusterName, ec2ID))
 	if err != nil {
@@ -81,7 +82,8 @@ func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID str
 	return i != nil && !i.Gone(), err
 }
 
-// findRegistered adds those EC2 instances to found that have registered with a cluster, according to ECS.
+// findRegistered adds those EC2 instances to found that have registered with a cluster, according
+// to ECS.
 func findRegistered(ctx context.Context, ecs handler.ECS, name string, wanted []string, found map[string]string) error {
 	ids, err := ecs.ListInstances(ctx, name)
 	if cluster.ErrorCode(err) == cluster.CodeClusterNotFound {

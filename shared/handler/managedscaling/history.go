@@ -72,7 +72,8 @@ func (r *round) addServiceEvent(ctx context.Context, name, message string) error
 		event := decide.NewServiceEvent(&next, message, r.Clock.Now())
 		next.Events++
 		return r.State.Commit(ctx, state.Commit{
-			Cluster: r.of.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: event, Any: true}},
+			Cluster: r.of.Cluster, Version: state.NoVersion,
+			Writes: []state.Write{{Put: &next}, {Put: event, Any: true}},
 		})
 	})
 }

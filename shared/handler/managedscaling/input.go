@@ -12,8 +12,9 @@ import (
 	"berth/shared/snapshot"
 )
 
-// ScalingInput returns what a decision about a capacity provider depends on, for callers who only want to know what
-// would be decided. It does not say whether the group's nodes are being upgraded. The history may be nil.
+// ScalingInput returns what a decision about a capacity provider depends on, for callers who only
+// want to know what would be decided. It does not say whether the group's nodes are being upgraded.
+// The history may be nil.
 func ScalingInput(
 	snap *snapshot.Snapshot,
 	p *cluster.CapacityProvider,
@@ -54,8 +55,8 @@ func (r *round) input(
 	return in
 }
 
-// taskOwners returns the owners of the tasks that may be moved, by short key: those on the group's instances, and those
-// on any instance that drains.
+// taskOwners returns the owners of the tasks that may be moved, by short key: those on the group's
+// instances, and those on any instance that drains.
 func taskOwners(snap *snapshot.Snapshot, g *cluster.AutoScalingGroup) map[string]bool {
 	inGroup, owners := map[string]bool{}, map[string]bool{}
 	for _, i := range g.Instances {
@@ -84,8 +85,8 @@ func daemonSpecs(snap *snapshot.Snapshot, specs *decide.Specs) (daemons []*place
 	return daemons
 }
 
-// waitingTasks groups the tasks in PROVISIONING by the capacity provider that they go to, and then by what they need,
-// the oldest first.
+// waitingTasks groups the tasks in PROVISIONING by the capacity provider that they go to, and then
+// by what they need, the oldest first.
 func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]scaling.WaitingTasks {
 	type line struct {
 		provider string
@@ -126,8 +127,8 @@ func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]sca
 	return byProvider
 }
 
-// allotWaiting returns the provider that each of the services' waiting tasks goes to, by task id. Each revision of a
-// service is allotted separately.
+// allotWaiting returns the provider that each of the services' waiting tasks goes to, by task id.
+// Each revision of a service is allotted separately.
 func allotWaiting(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
 	type revision struct{ short, name string }
 	tasks := map[revision][]*cluster.Task{}

@@ -24,8 +24,8 @@ func readInstance(ctx context.Context, store state.Store, clusterName, id string
 
 // markReleasable records which group may take the instances; the empty name records that none may.
 //
-// Whoever then places a task on one knows of it, and protects the instance before the task starts (C6). Decisions that
-// are under way do not know: narrowing the cluster makes them void.
+// Whoever then places a task on one knows of it, and protects the instance before the task starts
+// (C6). Decisions that are under way do not know: narrowing the cluster makes them void.
 func markReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
 	for batch := range slices.Chunk(ids, state.MaxWrites) {
 		err := state.RetryRaces("noting which instances may be taken", func() error {

@@ -33,8 +33,8 @@ type Handler struct {
 	rotation handler.Rotation
 }
 
-// Schedule checks the capacity providers, and then reconciles every cluster that has some, as far as the invocation's
-// time goes.
+// Schedule checks the capacity providers, and then reconciles every cluster that has some, as far
+// as the invocation's time goes.
 func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
@@ -45,9 +45,9 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	}))
 }
 
-// Messages handles events of alarms, and of instances whose termination waits for the lifecycle hook. It returns the
-// ids of the messages to deliver again. An event only means that its cluster must be looked at before the minute is
-// over.
+// Messages handles events of alarms, and of instances whose termination waits for the lifecycle
+// hook. It returns the ids of the messages to deliver again. An event only means that its cluster
+// must be looked at before the minute is over.
 func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(handler.EventsHandled, len(messages))
 	subjects := map[string]bool{} // alarms that fired, groups with a termination
@@ -102,7 +102,8 @@ func (h *Handler) eventSubject(body []byte) (string, *cluster.Drop) {
 	return "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// isConcerned reports whether the cluster has a capacity provider with one of these alarms or groups.
+// isConcerned reports whether the cluster has a capacity provider with one of these alarms or
+// groups.
 func (h *Handler) isConcerned(ctx context.Context, clusterName string, subjects map[string]bool) (bool, error) {
 	of, err := handler.FindClusterProviders(ctx, h.State, clusterName)
 	if err != nil {
@@ -120,7 +121,8 @@ func (h *Handler) isConcerned(ctx context.Context, clusterName string, subjects 
 	return false, nil
 }
 
-// reconcileCluster scales all capacity providers of a cluster. A cluster that has none costs a read of one row.
+// reconcileCluster scales all capacity providers of a cluster. A cluster that has none costs a read
+// of one row.
 func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 	of, err := handler.FindClusterProviders(ctx, h.State, name)
 	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Detaching) == 0 {
@@ -163,8 +165,8 @@ type clusterReport struct {
 	failed, unattached []error
 	// reasons say why providers are not attached.
 	reasons map[string]string
-	// isPending reports that the attachments cannot be concluded yet: a group must be checked first, or another
-	// environment is at work.
+	// isPending reports that the attachments cannot be concluded yet: a group must be checked
+	// first, or another environment is at work.
 	isPending bool
 }
 
@@ -174,7 +176,8 @@ func (h *Handler) add(r *clusterReport, clusterName, provider string, err error)
 	case err == nil:
 	case isLostRace(err):
 		handler.Logger(h.Log).
-			Info("another environment scales it at the same time, and goes on", "cluster", clusterName, "provider", provider)
+			Info("another environment scales it at the same time, and goes on", "cluster", clusterName, "provider",
+				provider)
 		r.isPending = true
 	case errors.As(err, &reason):
 		if r.reasons == nil {
@@ -186,13 +189,15 @@ func (h *Handler) add(r *clusterReport, clusterName, provider string, err error)
 	}
 }
 
-// isLostRace reports whether another environment works on the provider at the same time. It acts, and concludes.
+// isLostRace reports whether another environment works on the provider at the same time. It acts,
+// and concludes.
 func isLostRace(err error) bool {
 	var lost *state.Conflict
 	return errors.As(err, &lost)
 }
 
-// notAttached is a failure to make or remove what belongs to a provider. Users see it in the attachments' status.
+// notAttached is a failure to make or remove what belongs to a provider. Users see it in the
+// attachments' status.
 type notAttached struct{ error }
 
 func (n notAttached) Unwrap() error { return n.error }
@@ -204,8 +209,8 @@ func asNotAttached(err error) error {
 	return notAttached{err}
 }
 
-// conclude writes what has become of the attachments, if that has changed. Other failures are not theirs: they are
-// tried again the next minute. Failed has the reasons by provider.
+// conclude writes what has become of the attachments, if that has changed. Other failures are not
+// theirs: they are tried again the next minute. Failed has the reasons by provider.
 func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, failed map[string]string) error {
 	next := *of
 	if next.Status, next.AttachmentProblems = cluster.AttachmentsFailed, failed; len(failed) == 0 {
@@ -223,7 +228,8 @@ func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, fa
 	) // a change by others is looked at again
 }
 
-// concludeUnreadable concludes the attachments if not even the groups can be described, and that will not change.
+// concludeUnreadable concludes the attachments if not even the groups can be described, and that
+// will not change.
 func (h *Handler) concludeUnreadable(ctx context.Context, of *cluster.ClusterProviders, err error) error {
 	if cluster.PermanentError(err) == nil {
 		return nil

@@ -17,7 +17,8 @@ import (
 	"berth/shared/state"
 )
 
-// round is one reconciliation of a cluster's capacity providers, with what was read for all of them.
+// round is one reconciliation of a cluster's capacity providers, with what was read for all of
+// them.
 type round struct {
 	*Handler
 	of     *cluster.ClusterProviders
@@ -34,7 +35,8 @@ type round struct {
 	points []cluster.Datapoint
 }
 
-// readRound reads the providers, the groups, and the cluster last, so that it shows what has changed in the meantime.
+// readRound reads the providers, the groups, and the cluster last, so that it shows what has
+// changed in the meantime.
 func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (*round, error) {
 	r := &round{
 		Handler: h,
@@ -69,8 +71,8 @@ func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (
 	return r, err
 }
 
-// readUpdates returns the updates that upgrade the nodes of a cluster's groups, by the group's name. Nothing is taken
-// from these groups, and their maximum is the update's.
+// readUpdates returns the updates that upgrade the nodes of a cluster's groups, by the group's
+// name. Nothing is taken from these groups, and their maximum is the update's.
 func readUpdates(ctx context.Context, store state.Store, clusterName string) (map[string]*cluster.Update, error) {
 	rows, err := store.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
 	if err != nil {
@@ -97,7 +99,8 @@ func readUpdates(ctx context.Context, store state.Store, clusterName string) (ma
 	return updates, nil
 }
 
-// reconcileProvider makes what the provider needs, decides, writes what must be remembered, and acts.
+// reconcileProvider makes what the provider needs, decides, writes what must be remembered, and
+// acts.
 func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	p := r.rows[name]
 	if p == nil {
@@ -135,10 +138,12 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	}
 	if d.Published {
 		r.points = append(r.points, cluster.Datapoint{
-			Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: name, Percent: d.Reservation, At: r.Clock.Now(),
+			Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: name, Percent: d.Reservation,
+			At: r.Clock.Now(),
 		})
 	}
-	// A race that is lost from here on is made up for the next minute, and must not keep the rest from being done.
+	// A race that is lost from here on is made up for the next minute, and must not keep the rest
+	// from being done.
 	e := execution{round: r, provider: p, group: a.group, decision: &d}
 	resized, actErr := e.run(ctx)
 	if !resized {
@@ -154,8 +159,9 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	)
 }
 
-// claimInstances names the provider on those of its group's instances for which ECS names none, so that tasks are
-// placed there. That comes before any decision: on an instance that is not the provider's yet, no task seems to fit.
+// claimInstances names the provider on those of its group's instances for which ECS names none, so
+// that tasks are placed there. That comes before any decision: on an instance that is not the
+// provider's yet, no task seems to fit.
 func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) error {
 	inGroup := map[string]bool{}
 	for _, i := range g.Instances {
@@ -177,9 +183,9 @@ func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider,
 	return r.refreshSnapshot(ctx, ids)
 }
 
-// refreshDrains asks ECS about the instances that consolidation is emptying or has ended to empty. An order may have
-// taken effect although no answer and no event said so, and the row of such an instance would leave it DRAINING for
-// ever.
+// refreshDrains asks ECS about the instances that consolidation is emptying or has ended to empty.
+// An order may have taken effect although no answer and no event said so, and the row of such an
+// instance would leave it DRAINING for ever.
 func (r *round) refreshDrains(ctx context.Context, drains []cluster.Drain) error {
 	var ids []string
 	for _, d := range drains {

@@ -19,19 +19,20 @@ type execution struct {
 	*Handler
 	group  *cluster.NodeGroup
 	update *cluster.Update
-	// seen are the group's sizes that the actions were decided on, current what they are after those carried out so
-	// far.
+	// seen are the group's sizes that the actions were decided on, current what they are after
+	// those carried out so far.
 	seen, current cluster.Sizes
 }
 
-// run carries out the actions. What fails for now is tried again the next minute; what is refused for good makes the
-// update fail.
+// run carries out the actions. What fails for now is tried again the next minute; what is refused
+// for good makes the update fail.
 func (e *execution) run(ctx context.Context, actions []nodegroup.Action) error {
 	var failed []error
 	var last *cluster.UpdateError
 	refusals := map[string]string{} // of single nodes
 	for _, a := range actions {
-		// Somebody else may have taken the update further since. What it wants now, this must not undo.
+		// Somebody else may have taken the update further since. What it wants now, this must not
+		// undo.
 		now, err := readUpdate(ctx, e.State, e.group, e.group.Update)
 		if err != nil || now == nil || now.Rev != e.update.Rev {
 			return errors.Join(append(failed, err)...)
@@ -82,7 +83,8 @@ func (e *execution) carryOut(ctx context.Context, a nodegroup.Action) error {
 	return e.changeNode(ctx, a)
 }
 
-// changeNode changes a container instance, and reads it at once so that the state does not wait for ECS's event.
+// changeNode changes a container instance, and reads it at once so that the state does not wait for
+// ECS's event.
 func (e *execution) changeNode(ctx context.Context, a nodegroup.Action) (err error) {
 	switch a.Kind {
 	case nodegroup.Cordon:
@@ -102,8 +104,8 @@ func (e *execution) changeNode(ctx context.Context, a nodegroup.Action) (err err
 	return e.api().Clusters.InstancesChanged(ctx, e.group.Cluster, []string{a.Node})
 }
 
-// createTemplate makes the launch template version of the update's target, from what the group launches now or from the
-// user's own template.
+// createTemplate makes the launch template version of the update's target, from what the group
+// launches now or from the user's own template.
 func (e *execution) createTemplate(ctx context.Context) error {
 	groups, err := e.Auto.DescribeGroups(ctx, []string{e.group.AutoScalingGroup})
 	if err != nil || len(groups) == 0 {
@@ -125,8 +127,8 @@ func (e *execution) createTemplate(ctx context.Context) error {
 	return err
 }
 
-// describeUnchanged returns the group as it is now. It returns nil if its sizes are not those any more that the action
-// was decided on: the next minute sees what somebody else has made of them.
+// describeUnchanged returns the group as it is now. It returns nil if its sizes are not those any
+// more that the action was decided on: the next minute sees what somebody else has made of them.
 func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScalingGroup, error) {
 	name := e.group.AutoScalingGroup
 	groups, err := e.Auto.DescribeGroups(ctx, []string{name})
@@ -136,8 +138,8 @@ func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScaling
 	return groups[0], nil
 }
 
-// resize sets what changes of the maximum and the desired capacity. The rest is not sent, so that it stays as others
-// set it.
+// resize sets what changes of the maximum and the desired capacity. The rest is not sent, so that
+// it stays as others set it.
 func (e *execution) resize(ctx context.Context, a nodegroup.Action) error {
 	if auto, err := e.describeUnchanged(ctx); err != nil || auto == nil {
 		return err
@@ -156,8 +158,9 @@ func (e *execution) resize(ctx context.Context, a nodegroup.Action) error {
 	return err
 }
 
-// terminate terminates an instance that is in the group and not leaving it yet: doing it twice would lower the desired
-// capacity twice. One that must have no tasks and has some after all is terminated once they have left.
+// terminate terminates an instance that is in the group and not leaving it yet: doing it twice
+// would lower the desired capacity twice. One that must have no tasks and has some after all is
+// terminated once they have left.
 func (e *execution) terminate(ctx context.Context, a nodegroup.Action) error {
 	if a.Node != "" {
 		if empty, err := e.isEmpty(ctx, a.Node); err != nil || !empty {
@@ -195,7 +198,8 @@ func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
 // stopTasks stops tasks by force, through the outbox like any other stop.
 func (e *execution) stopTasks(ctx context.Context, a nodegroup.Action) error {
 	for _, id := range a.Tasks {
-		if _, err := e.api().Tasks.StopKnownTask(ctx, e.group.Cluster, id, "The node is replaced by update "+e.update.ID); err != nil {
+		if _, err := e.api().Tasks.StopKnownTask(ctx, e.group.Cluster, id,
+			"The node is replaced by update "+e.update.ID); err != nil {
 			return err
 		}
 	}

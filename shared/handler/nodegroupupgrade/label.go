@@ -14,8 +14,9 @@ import (
 	"berth/shared/state"
 )
 
-// labelActiveGroups labels the nodes of ACTIVE node groups that lack a label: those that were there before the node
-// group, and those that were launched since. It asks Auto Scaling once for all groups.
+// labelActiveGroups labels the nodes of ACTIVE node groups that lack a label: those that were there
+// before the node group, and those that were launched since. It asks Auto Scaling once for all
+// groups.
 func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, active []*cluster.NodeGroup) error {
 	var names []string
 	for _, g := range active {
@@ -46,7 +47,8 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 	return errors.Join(failed...)
 }
 
-// labelGroup labels the nodes of a group that lack a label. A permanent refusal concerns one node only.
+// labelGroup labels the nodes of a group that lack a label. A permanent refusal concerns one node
+// only.
 func (h *Handler) labelGroup(
 	ctx context.Context,
 	g *cluster.NodeGroup,
@@ -71,7 +73,8 @@ func (h *Handler) labelGroup(
 		}
 		if cluster.PermanentError(err) != nil {
 			handler.Logger(h.Log).
-				Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error", err)
+				Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error",
+					err)
 		} else if err != nil {
 			return fmt.Errorf("node %s: %w", i.ID, err)
 		}
@@ -79,7 +82,8 @@ func (h *Handler) labelGroup(
 	return nil
 }
 
-// templateLabels returns the labels that say what a node was made of, see [nodegroup.LabelsOfTemplate].
+// templateLabels returns the labels that say what a node was made of, see
+// [nodegroup.LabelsOfTemplate].
 func (h *Handler) templateLabels(
 	ctx context.Context, g *cluster.NodeGroup, lastUpdate func() (*cluster.Update, error), template string,
 ) (map[string]string, error) {
@@ -99,8 +103,8 @@ func (h *Handler) templateLabels(
 // imageCache has the images of launch template versions, which never change.
 type imageCache map[string]string
 
-// get returns the image that a launch template version names. It is empty if the version is gone, or names a parameter:
-// that may stand for another image later.
+// get returns the image that a launch template version names. It is empty if the version is gone,
+// or names a parameter: that may stand for another image later.
 func (c *imageCache) get(ctx context.Context, templates handler.LaunchTemplates, template string) (string, error) {
 	if image, known := (*c)[template]; known || template == "" {
 		return image, nil
@@ -120,8 +124,8 @@ func (c *imageCache) get(ctx context.Context, templates handler.LaunchTemplates,
 	return image, nil
 }
 
-// labelUpdated labels the nodes that were made from the update's launch template version and lack a label of its target
-// or of the node group. That makes them Ready, in the instances as well.
+// labelUpdated labels the nodes that were made from the update's launch template version and lack a
+// label of its target or of the node group. That makes them Ready, in the instances as well.
 func (h *Handler) labelUpdated(
 	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, template string, instances []nodegroup.Instance,
 ) error {
@@ -144,8 +148,8 @@ func (h *Handler) labelUpdated(
 	return nil
 }
 
-// putLabels gives a node the labels that it lacks, the image's last: a node that has that one lacks none. It reads the
-// node at once, so that the state does not wait for ECS's event.
+// putLabels gives a node the labels that it lacks, the image's last: a node that has that one lacks
+// none. It reads the node at once, so that the state does not wait for ECS's event.
 func (h *Handler) putLabels(
 	ctx context.Context,
 	clusterName string,

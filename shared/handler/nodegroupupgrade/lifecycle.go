@@ -11,7 +11,8 @@ import (
 	"berth/shared/state"
 )
 
-// createGroup completes a CREATING node group: it becomes ACTIVE, or CREATE_FAILED with an issue that says why.
+// createGroup completes a CREATING node group: it becomes ACTIVE, or CREATE_FAILED with an issue
+// that says why.
 func (h *Handler) createGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	next := *g
 	next.Rev++
@@ -71,7 +72,8 @@ func customTarget(
 	return nodegroup.TargetFromTemplate(t, lt)
 }
 
-// regularTarget completes the target of a new node group without a launch template of the user's own.
+// regularTarget completes the target of a new node group without a launch template of the user's
+// own.
 func regularTarget(
 	ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget, of cluster.TemplateRef,
 ) (cluster.UpdateTarget, error) {
@@ -107,8 +109,8 @@ func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error 
 	return h.finishUpdate(ctx, &next, &ended)
 }
 
-// resizeGroup gives the group its new sizes. The desired capacity stays as managed scaling has set it, unless the
-// caller says otherwise.
+// resizeGroup gives the group its new sizes. The desired capacity stays as managed scaling has set
+// it, unless the caller says otherwise.
 func (h *Handler) resizeGroup(
 	ctx context.Context,
 	g *cluster.NodeGroup,
@@ -128,8 +130,9 @@ func (h *Handler) resizeGroup(
 	return s, cluster.Wrap(h.Updates.SetSizes(ctx, auto.Name, c), "resizing Auto Scaling group %s", auto.Name)
 }
 
-// deleteGroup deletes the rows of a DELETING node group, its own last, so that what is left after a crash is found
-// again. It deletes its own row only as it was read: somebody may have made a node group of the same name since.
+// deleteGroup deletes the rows of a DELETING node group, its own last, so that what is left after a
+// crash is found again. It deletes its own row only as it was read: somebody may have made a node
+// group of the same name since.
 func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	updates, err := h.State.List(ctx, state.Prefix(g.Cluster, state.PrefixUpdate+g.Name+"#"))
 	if err != nil {

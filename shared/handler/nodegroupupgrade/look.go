@@ -35,8 +35,8 @@ func (o *observation) sizes() *cluster.Sizes {
 
 // observeGroup reads what an update is decided on. With an error it returns as much as was read.
 //
-// It also labels the nodes that were made by the update, or by an earlier one with its target. So users' own user data
-// needs no change.
+// It also labels the nodes that were made by the update, or by an earlier one with its target. So
+// users' own user data needs no change.
 func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (*observation, error) {
 	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil {
@@ -87,8 +87,8 @@ func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
 	return cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
 }
 
-// readLaunches reads the launch template version that was made for the update, and the launches that failed.
-// An update that has failed needs neither.
+// readLaunches reads the launch template version that was made for the update, and the launches
+// that failed. An update that has failed needs neither.
 func (h *Handler) readLaunches(
 	ctx context.Context,
 	u *cluster.Update,
@@ -118,8 +118,9 @@ func (h *Handler) readLaunches(
 	return cluster.Wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
 }
 
-// baseTemplate returns the version that the group launched when the update began, by number: what $Default is may
-// change, and EC2 makes a version only from a numbered one (EC2 API reference, CreateLaunchTemplateVersion).
+// baseTemplate returns the version that the group launched when the update began, by number: what
+// $Default is may change, and EC2 makes a version only from a numbered one (EC2 API reference,
+// CreateLaunchTemplateVersion).
 func baseTemplate(
 	ctx context.Context,
 	templates handler.LaunchTemplates,
@@ -140,10 +141,12 @@ func baseTemplate(
 
 // readCluster reads the rows of the cluster that an update depends on.
 //
-// Instances come last. If an agent is seen disconnected, the tasks that were read before were still the node's.
+// Instances come last. If an agent is seen disconnected, the tasks that were read before were still
+// the node's.
 func (h *Handler) readCluster(ctx context.Context, clusterName string) (*nodegroup.Rows, error) {
 	rows := nodegroup.NewRows()
-	for _, prefix := range []string{state.PrefixService, state.PrefixTask, state.PrefixProtection, state.PrefixInstance} {
+	for _, prefix := range []string{state.PrefixService, state.PrefixTask, state.PrefixProtection,
+		state.PrefixInstance} {
 		if err := h.readRows(ctx, rows, clusterName, prefix); err != nil {
 			return nil, err
 		}
@@ -159,8 +162,8 @@ func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName,
 	return cluster.Wrap(err, "listing %s", prefix)
 }
 
-// adoptUnknown asks ECS about instances that are in service and have no row: the event of their registration may be
-// lost. Without an answer nothing is decided, unless ECS refuses to give one.
+// adoptUnknown asks ECS about instances that are in service and have no row: the event of their
+// registration may be lost. Without an answer nothing is decided, unless ECS refuses to give one.
 func (h *Handler) adoptUnknown(
 	ctx context.Context,
 	clusterName string,
@@ -183,13 +186,15 @@ func (h *Handler) adoptUnknown(
 	}
 	if cluster.PermanentError(err) != nil {
 		handler.Logger(h.Log).
-			Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
+			Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error",
+				err)
 		return nil
 	}
 	return cluster.Wrap(err, "looking for instances of Auto Scaling group %s that nobody has told of", auto.Name)
 }
 
-// isGrowing reports whether managed scaling is raising the group's desired capacity, see [nodegroup.IsGrowing].
+// isGrowing reports whether managed scaling is raising the group's desired capacity, see
+// [nodegroup.IsGrowing].
 func isGrowing(
 	ctx context.Context,
 	store state.Store,
@@ -213,10 +218,11 @@ func isGrowing(
 	return ok && history != nil && nodegroup.IsGrowing(u, history.LastScaleOut, clock.Now()), nil
 }
 
-// roomCheck returns a function that says why the rest of the cluster has no room for the load of some nodes (N7).
+// roomCheck returns a function that says why the rest of the cluster has no room for the load of
+// some nodes (N7).
 //
-// The function reads the cluster when it is first called, because only updates of nodes in upgrade domains call it. If
-// the cluster cannot be read, that is the answer: the update waits.
+// The function reads the cluster when it is first called, because only updates of nodes in upgrade
+// domains call it. If the cluster cannot be read, that is the answer: the update waits.
 func roomCheck(ctx context.Context, store state.Store, clusterName string) func(leaving []string) string {
 	var snap *snapshot.Snapshot
 	var movers map[string]moves.Owner

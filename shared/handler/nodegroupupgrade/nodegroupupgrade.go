@@ -111,8 +111,9 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 	return e.run(ctx, actions)
 }
 
-// decideNext decides what comes next. Before the update ends, it asks ECS about the nodes and decides again: a change
-// that nobody has heard of, such as one by a call that timed out, must not be left behind.
+// decideNext decides what comes next. Before the update ends, it asks ECS about the nodes and
+// decides again: a change that nobody has heard of, such as one by a call that timed out, must not
+// be left behind.
 func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (
 	next *cluster.Update, actions []nodegroup.Action, seen *observation, err error,
 ) {
@@ -149,8 +150,8 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 	return nil
 }
 
-// failUpdate records that something was refused for good. The update then restores what it has changed.
-// If that is refused as well, it gives up after a while.
+// failUpdate records that something was refused for good. The update then restores what it has
+// changed. If that is refused as well, it gives up after a while.
 func (h *Handler) failUpdate(
 	ctx context.Context,
 	g *cluster.NodeGroup,
@@ -188,8 +189,8 @@ func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluste
 	return nodegroup.ResolveTarget(u, target), nil
 }
 
-// finishUpdate commits the end of an update together with its node group, which is ACTIVE again and has the update's
-// target. The update may be nil if its row is gone.
+// finishUpdate commits the end of an update together with its node group, which is ACTIVE again and
+// has the update's target. The update may be nil if its row is gone.
 func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	next := *g
 	next.Rev++

@@ -16,8 +16,9 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the function that decides: it reads the stream of the state, reconciles the services and requests that
-// changed, places tasks, and commits intents under the cluster's placement version. It acts on nothing but the state.
+// Handler is the function that decides: it reads the stream of the state, reconciles the services
+// and requests that changed, places tasks, and commits intents under the cluster's placement
+// version. It acts on nothing but the state.
 type Handler struct {
 	State    state.Store
 	Clock    handler.Clock
@@ -32,8 +33,8 @@ type Handler struct {
 	warm map[string]*decide.Warm
 }
 
-// Records handles one batch of the stream. It returns the sequence of the first record to deliver again, all after it
-// included; empty when all are done.
+// Records handles one batch of the stream. It returns the sequence of the first record to deliver
+// again, all after it included; empty when all are done.
 func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
 	h.Figures.Add(handler.RecordsHandled, len(records))
 	var order []string
@@ -106,15 +107,15 @@ func (h *Handler) cluster(ctx context.Context, name string, records []state.Reco
 	return fmt.Errorf("deciding: lost %d races", state.MaxRaces)
 }
 
-// missed reports whether the record is a sweep's due row that has fallen due: something was left undone, perhaps because
-// the stream gave up records, so what is remembered is not to be relied on.
+// missed reports whether the record is a sweep's due row that has fallen due: something was left
+// undone, perhaps because the stream gave up records, so what is remembered is not to be relied on.
 func missed(r state.Record) bool {
 	due, ok := r.Old.(*state.Due)
 	return ok && r.Op == state.Remove && due.Generation == decide.SweepGeneration
 }
 
-// snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled the batch before,
-// else a fresh one. Its batch is the one now begun.
+// snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled
+// the batch before, else a fresh one. Its batch is the one now begun.
 func (h *Handler) snapshot(ctx context.Context, name string) (*decide.Warm, error) {
 	if h.warm == nil {
 		h.warm = map[string]*decide.Warm{}
@@ -149,7 +150,8 @@ func (h *Handler) snapshot(ctx context.Context, name string) (*decide.Warm, erro
 	return warm, nil
 }
 
-// loadDefinitions reads the task definitions that the snapshot lacks: a change of their rows wakes nobody.
+// loadDefinitions reads the task definitions that the snapshot lacks: a change of their rows wakes
+// nobody.
 func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, names []string) error {
 	for _, name := range names {
 		if snap.Definitions[name] != nil {
@@ -185,8 +187,8 @@ func (h *Handler) commit(ctx context.Context, snap *snapshot.Snapshot, chain []s
 	return nil
 }
 
-// wake sends dispatch a message for each new due row, to arrive when it is due. Rows further away than a message can be
-// delayed are found by the schedule.
+// wake sends dispatch a message for each new due row, to arrive when it is due. Rows further away
+// than a message can be delayed are found by the schedule.
 func (h *Handler) wake(ctx context.Context, records []state.Record) error {
 	sent := map[time.Duration]bool{}
 	for _, r := range records {

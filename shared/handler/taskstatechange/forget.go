@@ -67,7 +67,8 @@ func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 		return observe.RemoveCluster(ctx, h.State, name)
 	}
 	h.Figures.Add(handler.ClustersMissing, 1)
-	handler.Logger(h.Log).Error("ECS has no such cluster, and services are wanted there", "cluster", name, "services", wanted)
+	handler.Logger(h.Log).Error("ECS has no such cluster, and services are wanted there", "cluster", name, "services",
+		wanted)
 	s := sweep{Observer: h.newObserver(), ecs: h.ECS, cluster: name}
 	s.Snap = snap
 	for _, v := range s.sortedViews() {

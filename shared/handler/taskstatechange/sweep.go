@@ -100,14 +100,15 @@ func (s *sweep) sweepTasks(ctx context.Context) error {
 	rows := s.tasksByDerivedID()
 	seen := map[*cluster.Task]bool{}
 	for _, desired := range []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped} {
-		err := observe.ForEachTask(ctx, s.ecs, cluster.TaskFilter{Cluster: s.cluster, Desired: desired}, func(t cluster.ECSTask) error {
-			row := rows[derivedID(t)]
-			if row == nil {
-				row = rows[t.ID] // started by Berth, and recorded as foreign after its row expired
-			}
-			seen[row] = true
-			return s.recordTask(ctx, row, t)
-		})
+		err := observe.ForEachTask(ctx, s.ecs, cluster.TaskFilter{Cluster: s.cluster, Desired: desired},
+			func(t cluster.ECSTask) error {
+				row := rows[derivedID(t)]
+				if row == nil {
+					row = rows[t.ID] // started by Berth, and recorded as foreign after its row expired
+				}
+				seen[row] = true
+				return s.recordTask(ctx, row, t)
+			})
 		if err != nil {
 			return err
 		}
@@ -185,7 +186,10 @@ func (s *sweep) isSettled(t *cluster.Task) bool {
 
 func (s *sweep) sortedTasks() []*cluster.Task {
 	tasks := slices.Collect(s.Snap.Tasks())
-	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort) })
+	slices.SortFunc(tasks, func(a, b *cluster.Task) int {
+		return cmp.Compare(state.KeyOf(a).Sort,
+			state.KeyOf(b).Sort)
+	})
 	return tasks
 }
 
@@ -257,7 +261,8 @@ func (s *sweep) wakePlacement(ctx context.Context) error {
 	}
 	s.figures.Add(handler.LeftUndone, len(found))
 	for _, d := range found {
-		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.Kind, Subject: d.Subject, Generation: decide.SweepGeneration}
+		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.Kind, Subject: d.Subject,
+			Generation: decide.SweepGeneration}
 		if _, err := s.State.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
 			return fmt.Errorf("having %s %s looked at again: %w", d.Kind, d.Subject, err)
 		}

@@ -160,5 +160,6 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
 	}
-	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.sweepCluster(ctx, name) })
+	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log,
+		func(name string) error { return h.sweepCluster(ctx, name) })
 }

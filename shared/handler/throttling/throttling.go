@@ -19,10 +19,11 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the function that keeps the record of how the starts of services are slowed down (S7): it hears of tasks
-// that stopped without ever RUNNING, and writes for each revision how far up the ladder it is, and a due row for the next
-// attempt. What it writes follows from the tasks alone: events that come twice, late or in another order change nothing,
-// and as placement works out the same, a lost one costs only what is seen of it.
+// Handler is the function that keeps the record of how the starts of services are slowed down (S7):
+// it hears of tasks that stopped without ever RUNNING, and writes for each revision how far up the
+// ladder it is, and a due row for the next attempt. What it writes follows from the tasks alone:
+// events that come twice, late or in another order change nothing, and as placement works out the
+// same, a lost one costs only what is seen of it.
 type Handler struct {
 	State    state.Store
 	Clock    handler.Clock
@@ -65,7 +66,8 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	}
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		if err := h.updateThrottle(ctx, of[key]); err != nil {
-			handler.Logger(h.Log).Error("recording failed starts", "cluster", of[key].cluster, "owner", of[key].owner, "error", err)
+			handler.Logger(h.Log).Error("recording failed starts", "cluster", of[key].cluster, "owner", of[key].owner,
+				"error", err)
 			retry = append(retry, of[key].messages...)
 		}
 	}
@@ -89,8 +91,8 @@ func (h *Handler) decodeFailedStart(body []byte) (*cluster.ECSTask, *cluster.Dro
 	return t, nil
 }
 
-// updateThrottle brings a service's row up to date, with a due row for each attempt that it now allows. Both are written together, so
-// that no death in between leaves the one without the other.
+// updateThrottle brings a service's row up to date, with a due row for each attempt that it now
+// allows. Both are written together, so that no death in between leaves the one without the other.
 func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 	key := state.ThrottleKey(f.cluster, f.owner)
 	for range state.MaxRaces {
@@ -116,8 +118,8 @@ func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 	return fmt.Errorf("writing the throttle of %s: lost %d races", f.owner, state.MaxRaces)
 }
 
-// readService gives the service and its tasks, as their rows say and, where task-state-change has not come to write it yet, as the
-// reports do; nil for tasks of no service.
+// readService gives the service and its tasks, as their rows say and, where task-state-change has
+// not come to write it yet, as the reports do; nil for tasks of no service.
 func (h *Handler) readService(ctx context.Context, f *failures) (*cluster.Service, []*cluster.Task, error) {
 	rows, err := h.State.List(ctx, state.Prefix(f.cluster, state.PrefixTask+f.owner+"#"))
 	if err != nil {
@@ -175,10 +177,13 @@ func (h *Handler) applyReports(ctx context.Context, f *failures, tasks []*cluste
 	return nil
 }
 
-// throttleWrites are what there is to write of a service's backoffs, as far as its deployments are still there; nothing where
-// nothing has changed.
-func (h *Handler) throttleWrites(s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff) []state.Write {
-	next := &cluster.Throttle{Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Revisions: map[string]cluster.Backoff{}}
+// throttleWrites are what there is to write of a service's backoffs, as far as its deployments are
+// still there; nothing where nothing has changed.
+func (h *Handler) throttleWrites(
+	s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff,
+) []state.Write {
+	next := &cluster.Throttle{Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name,
+		Revisions: map[string]cluster.Backoff{}}
 	var before map[string]cluster.Backoff
 	if old != nil {
 		next.Rev, before = old.Rev, old.Revisions
@@ -206,5 +211,6 @@ func (h *Handler) throttleWrites(s *cluster.Service, old *cluster.Throttle, back
 }
 
 func equalBackoff(a, b cluster.Backoff) bool {
-	return a.Step == b.Step && a.Failures == b.Failures && a.Reason == b.Reason && a.Since.Equal(b.Since) && a.NextAttemptAt.Equal(b.NextAttemptAt)
+	return a.Step == b.Step && a.Failures == b.Failures && a.Reason == b.Reason && a.Since.Equal(b.Since) &&
+		a.NextAttemptAt.Equal(b.NextAttemptAt)
 }

@@ -18,8 +18,8 @@ func (t *domainTree) settle(rule domainRule, target int) {
 	}
 }
 
-// quorumLimit is how many of target tasks a domain may have so that the others are a majority (P4), at least one; one
-// more where so many domains could not hold them all.
+// quorumLimit is how many of target tasks a domain may have so that the others are a majority (P4),
+// at least one; one more where so many domains could not hold them all.
 func quorumLimit(target, domains int) int32 {
 	limit := max(target-(target/2+1), 1)
 	if domains*limit < target {
@@ -90,7 +90,8 @@ func (t *domainTree) add(i, n int) {
 	}
 }
 
-// admits reports whether a domain may have one more task; dead lets those without an eligible instance.
+// admits reports whether a domain may have one more task; dead lets those without an eligible
+// instance.
 func (t *domainTree) admits(leaf int, dead bool) bool {
 	if leaf < 0 || t.rule == ruleNone {
 		return true
@@ -123,7 +124,8 @@ func (t *domainTree) admitsChild(v int32) bool {
 	return d.tasks < p.base || d.tasks == p.base && p.below == 0
 }
 
-// opens reports whether the domain of to may take a task from that of from, whatever that leaves behind.
+// opens reports whether the domain of to may take a task from that of from, whatever that leaves
+// behind.
 func (t *domainTree) opens(from, to int) bool {
 	source, target := t.id(from), t.id(to)
 	if target < 0 || source == target {

@@ -5,18 +5,20 @@ import "slices"
 // Detour is a task of the same call that goes elsewhere, so that another finds a place.
 type Detour struct{ From, To int32 }
 
-// Detours looks for a place for one more task where no free instance has both a fault domain and an upgrade domain that
-// admit it: it goes to one whose fault domain does, a task in that one's upgrade domain makes way to another instance of
-// its own fault domain, and so on until an upgrade domain admits what comes. That is an augmenting path between the two
-// kinds of domain, a shortest one; where own are all tasks and no fault domain has another below it, there is no other
-// way to place one more. It is the place, and who makes way; -1 where there is none. Of ways as short, the order of free and
-// own decides.
+// Detours looks for a place for one more task where no free instance has both a fault domain and an
+// upgrade domain that admit it: it goes to one whose fault domain does, a task in that one's
+// upgrade domain makes way to another instance of its own fault domain, and so on until an upgrade
+// domain admits what comes. That is an augmenting path between the two kinds of domain, a shortest
+// one; where own are all tasks and no fault domain has another below it, there is no other way to
+// place one more. It is the place, and who makes way; -1 where there is none. Of ways as short, the
+// order of free and own decides.
 func (d *Domains) Detours(free, own []int32) (at int32, way []Detour) {
 	if d.Leaves() == 0 || d.UpgradeDomains() == 0 {
 		return -1, nil // one rule alone admits whatever it can
 	}
 	for _, same := range []bool{true, false} {
-		s := detourSearch{Domains: d, free: free, own: own, sameLeaf: same, arrivals: make([]arrival, d.UpgradeDomains())}
+		s := detourSearch{Domains: d, free: free, own: own, sameLeaf: same,
+			arrivals: make([]arrival, d.UpgradeDomains())}
 		s.sort()
 		if at, way = s.run(); at >= 0 && (same || d.stands(at, way)) {
 			return at, way
@@ -51,8 +53,8 @@ type detourSearch struct {
 	arrivals []arrival // per upgrade domain
 }
 
-// arrival is how a search came to an upgrade domain: to is the instance there, from that of the task which goes to it,
-// -1 for the new one.
+// arrival is how a search came to an upgrade domain: to is the instance there, from that of the
+// task which goes to it, -1 for the new one.
 type arrival struct {
 	seen     bool
 	to, from int32

@@ -15,8 +15,8 @@ const (
 	ruleNonpacking
 )
 
-// domainTree is one dimension: a tree of domains whose leaves are all equally deep. The root is node 0, and a parent
-// comes before its children.
+// domainTree is one dimension: a tree of domains whose leaves are all equally deep. The root is
+// node 0, and a parent comes before its children.
 type domainTree struct {
 	leafOf []int32 // per instance, -1 none
 	nodeOf []int32 // per leaf
@@ -39,8 +39,9 @@ type domain struct {
 	kids   int32 // live children
 	last   int32 // one of them
 
-	// Under maximum difference: base is the floor of tasks per live child, by is how many of these have how many
-	// tasks; below of them have less than base, under too few in all; above have more than base+1, over too many.
+	// Under maximum difference: base is the floor of tasks per live child, by is how many of these
+	// have how many tasks; below of them have less than base, under too few in all; above have more
+	// than base+1, over too many.
 	held         int32
 	base         int32
 	by           []int32
@@ -53,8 +54,8 @@ func faultPath(name string) []string {
 	return strings.FieldsFunc(strings.TrimPrefix(name, "fd:"), func(r rune) bool { return r == '/' })
 }
 
-// build makes the tree of those that have a name and are not away. A branch that is less deep than others goes on
-// with domains without a name, one child each.
+// build makes the tree of those that have a name and are not away. A branch that is less deep than
+// others goes on with domains without a name, one child each.
 func (t *domainTree) build(names []string, standing []Standing, path func(string) []string) {
 	t.leafOf = make([]int32, len(names))
 	index := map[string]int32{}
@@ -236,7 +237,8 @@ func (t *domainTree) leaf(i int) int32 {
 	return t.leafOf[i]
 }
 
-// unit returns the domain that the limit counts the instance's tasks by, -1 for none, and whether it is over the limit.
+// unit returns the domain that the limit counts the instance's tasks by, -1 for none, and whether
+// it is over the limit.
 func (t *domainTree) unit(i int) (unit int32, over bool) {
 	leaf := t.id(i)
 	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {

@@ -2,12 +2,13 @@ package domain
 
 import "slices"
 
-// Usable says of each instance whether the rules leave a way to place the target's tasks, at most one on an instance, with
-// one on it. Where they leave no way at all it is true of all eligible ones. In trees of several levels it may be true
-// where it is not.
+// Usable says of each instance whether the rules leave a way to place the target's tasks, at most
+// one on an instance, with one on it. Where they leave no way at all it is true of all eligible
+// ones. In trees of several levels it may be true where it is not.
 //
-// The tasks are a flow from the root of the fault domains down to their leaves, through the instances, and up from the
-// leaves of the upgrade domains to their root. A rule is how much may go through a domain, and how much must.
+// The tasks are a flow from the root of the fault domains down to their leaves, through the
+// instances, and up from the leaves of the upgrade domains to their root. A rule is how much may go
+// through a domain, and how much must.
 func (d *Domains) Usable(target int) []bool {
 	out := make([]bool, len(d.standing))
 	f := newDomainFlow(d, target)
@@ -48,7 +49,8 @@ func newDomainFlow(d *Domains, target int) *domainFlow {
 	faults := max(1, len(d.fault.nodes))
 	n := faults + max(1, len(d.upgrade.nodes))
 	f := &domainFlow{
-		out: make([][]int32, n+2), cells: map[[2]int32]int32{}, roots: [2]int32{0, int32(faults)}, source: int32(n), sink: int32(n + 1),
+		out: make([][]int32, n+2), cells: map[[2]int32]int32{}, roots: [2]int32{0, int32(faults)}, source: int32(n),
+		sink: int32(n + 1),
 	}
 	f.tree(&d.fault, f.roots[0], int32(target), true)
 	f.tree(&d.upgrade, f.roots[1], int32(target), false)
@@ -69,7 +71,8 @@ func newDomainFlow(d *Domains, target int) *domainFlow {
 	return f
 }
 
-// ends are the nodes of the instance's fault and upgrade domain, the root where no rule concerns it.
+// ends are the nodes of the instance's fault and upgrade domain, the root where no rule concerns
+// it.
 func (f *domainFlow) ends(d *Domains, i int) (from, to int32) {
 	from, to = f.roots[0], f.roots[1]
 	if leaf := d.fault.id(i); leaf >= 0 {
@@ -112,7 +115,8 @@ func (f *domainFlow) tree(t *domainTree, root, target int32, down bool) {
 	}
 }
 
-// edge adds one through which so much must and may go: what must comes from the source, and goes to the sink.
+// edge adds one through which so much must and may go: what must comes from the source, and goes to
+// the sink.
 func (f *domainFlow) edge(from, to, least, most int32) {
 	f.plain(from, to, most-least)
 	if least > 0 {
@@ -128,7 +132,8 @@ func (f *domainFlow) plain(from, to, room int32) {
 	f.out[from], f.out[to] = append(f.out[from], n), append(f.out[to], n+1)
 }
 
-// fill sends as much as it can from the source to the sink, and reports whether that is all that must.
+// fill sends as much as it can from the source to the sink, and reports whether that is all that
+// must.
 func (f *domainFlow) fill() bool {
 	for f.must > 0 {
 		through := f.search(f.source)
@@ -148,7 +153,8 @@ func (f *domainFlow) fill() bool {
 	return true
 }
 
-// search is for each node the edge by which a way with room leads there from the given one; -1 where none does.
+// search is for each node the edge by which a way with room leads there from the given one; -1
+// where none does.
 func (f *domainFlow) search(from int32) []int32 {
 	through := slices.Repeat([]int32{-1}, len(f.out))
 	queue := []int32{from}

@@ -1,8 +1,9 @@
-// Package eligibility says what an instance's row decides about the tasks that may run there, whatever runs there now: whether
-// the instance is in the cluster, takes tasks, and has the attributes and constraints that tasks require.
+// Package eligibility says what an instance's row decides about the tasks that may run there,
+// whatever runs there now: whether the instance is in the cluster, takes tasks, and has the
+// attributes and constraints that tasks require.
 //
-// It has no state. Placement asks it when it makes a spec and when it looks at an instance; the plans of moves and the
-// packing score ask it as well.
+// It has no state. Placement asks it when it makes a spec and when it looks at an instance; the
+// plans of moves and the packing score ask it as well.
 package eligibility
 
 import (
@@ -15,7 +16,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// InCluster reports whether the instance is known and not gone. One that is not is no candidate at all.
+// InCluster reports whether the instance is known and not gone. One that is not is no candidate at
+// all.
 func InCluster(v *snapshot.InstanceView) bool { return v.Instance != nil && !v.Gone() }
 
 // IsCordoned reports whether the instance takes no new task while what is there stays.
@@ -24,13 +26,14 @@ func IsCordoned(v *snapshot.InstanceView) bool {
 	return cordoned
 }
 
-// TakesTasks reports whether the instance is in the cluster, ACTIVE with its agent connected, and not cordoned.
+// TakesTasks reports whether the instance is in the cluster, ACTIVE with its agent connected, and
+// not cordoned.
 func TakesTasks(v *snapshot.InstanceView) bool {
 	return InCluster(v) && v.Available() && !IsCordoned(v)
 }
 
-// RequiredAttributes returns the attributes that an instance must have for the definition's tasks under the rules, each as
-// "name" or "name=value".
+// RequiredAttributes returns the attributes that an instance must have for the definition's tasks
+// under the rules, each as "name" or "name=value".
 func RequiredAttributes(def *cluster.TaskDefinition, rules *cluster.Rules) []string {
 	if rules.External {
 		return append(slices.Clone(def.Attributes), cluster.AttributeExternal)
@@ -38,10 +41,12 @@ func RequiredAttributes(def *cluster.TaskDefinition, rules *cluster.Rules) []str
 	return def.Attributes
 }
 
-// ParseConstraints parses the constraints of the definition and of the rules, all of which must hold; the rules' node
-// constraint comes last. distinct reports that tasks may not share an instance. The error names the constraint that
-// cannot be read.
-func ParseConstraints(def *cluster.TaskDefinition, rules *cluster.Rules) (out []*constraint.Expression, distinct bool, err error) {
+// ParseConstraints parses the constraints of the definition and of the rules, all of which must
+// hold; the rules' node constraint comes last. distinct reports that tasks may not share an
+// instance. The error names the constraint that cannot be read.
+func ParseConstraints(
+	def *cluster.TaskDefinition, rules *cluster.Rules,
+) (out []*constraint.Expression, distinct bool, err error) {
 	for _, c := range slices.Concat(def.Constraints, rules.Constraints) {
 		if c.Type == cluster.DistinctInstance {
 			distinct = true
@@ -63,8 +68,9 @@ func ParseConstraints(def *cluster.TaskDefinition, rules *cluster.Rules) (out []
 	return out, distinct, nil
 }
 
-// MissingAttribute returns the first of the attributes that the instance does not have, or has with another value; empty
-// if it has all. The capacity provider may be one of several, as in "berth.provider=a|b".
+// MissingAttribute returns the first of the attributes that the instance does not have, or has with
+// another value; empty if it has all. The capacity provider may be one of several, as in
+// "berth.provider=a|b".
 func MissingAttribute(v *snapshot.InstanceView, attributes []string) string {
 	for _, required := range attributes {
 		name, value, hasValue := strings.Cut(required, "=")
@@ -83,10 +89,11 @@ func MissingAttribute(v *snapshot.InstanceView, attributes []string) string {
 	return ""
 }
 
-// MeetsStatic reports whether the instance has the attributes and meets the constraints that depend on its row alone.
-// It ignores constraints that depend on the tasks there.
+// MeetsStatic reports whether the instance has the attributes and meets the constraints that depend
+// on its row alone. It ignores constraints that depend on the tasks there.
 func MeetsStatic(v *snapshot.InstanceView, attributes []string, constraints []*constraint.Expression) bool {
-	return MissingAttribute(v, attributes) == "" && !slices.ContainsFunc(constraints, func(x *constraint.Expression) bool {
-		return x.Static() && !x.Matches(v.Facts())
-	})
+	return MissingAttribute(v, attributes) == "" && !slices.ContainsFunc(constraints,
+		func(x *constraint.Expression) bool {
+			return x.Static() && !x.Matches(v.Facts())
+		})
 }

@@ -17,7 +17,8 @@ func (t moveTally) compare(o moveTally) int {
 	return cmp.Or(cmp.Compare(t.count, o.count), cmp.Compare(t.excess, o.excess))
 }
 
-// moveMeasure is how good a way to place the tasks is: what comes first weighs more than all that follows.
+// moveMeasure is how good a way to place the tasks is: what comes first weighs more than all that
+// follows.
 type moveMeasure struct {
 	unplaced int
 	rules    [3]moveTally // by priority
@@ -45,11 +46,12 @@ func (m *moveMeasure) compareEffort(o *moveMeasure) int {
 }
 
 func (m *moveMeasure) compare(o *moveMeasure) int {
-	return cmp.Or(m.compareRules(o, lowest), m.buffer.compare(o.buffer), m.compareEffort(o), cmp.Compare(m.awkward, o.awkward))
+	return cmp.Or(m.compareRules(o, lowest), m.buffer.compare(o.buffer), m.compareEffort(o),
+		cmp.Compare(m.awkward, o.awkward))
 }
 
-// compareThrifty is the order where tasks are to be placed: as little as possible is given up for them, and nothing
-// repaired on the way.
+// compareThrifty is the order where tasks are to be placed: as little as possible is given up for
+// them, and nothing repaired on the way.
 func (m *moveMeasure) compareThrifty(o *moveMeasure) int {
 	c := cmp.Compare(m.unplaced, o.unplaced)
 	for level := 0; level <= lowest && c == 0; level++ {
@@ -85,7 +87,8 @@ func newMoveState(p *moveProblem) *moveState {
 	s := &moveState{
 		problem: p, at: make([]int32, len(p.tasks)), now: append([]int64(nil), p.load...),
 		arrived: make([][]int32, len(p.instances)), decision: make([]uint8, len(p.tasks)),
-		numbers: make([]int32, len(p.tasks)), open: make([]int32, len(p.owners)), faults: make([]int, len(p.owners)), upgrades: make([]int, len(p.owners)),
+		numbers: make([]int32, len(p.tasks)), open: make([]int32, len(p.owners)), faults: make([]int, len(p.owners)),
+		upgrades: make([]int, len(p.owners)),
 	}
 	for t := range p.tasks {
 		s.at[t], s.numbers[t] = p.tasks[t].at, int32(t)
@@ -124,7 +127,8 @@ func (s *moveState) start(i int32) {
 	}
 }
 
-// overcrowdedOwners are the owners of which the instance has more tasks than may share it, at the start.
+// overcrowdedOwners are the owners of which the instance has more tasks than may share it, at the
+// start.
 func overcrowdedOwners(s *moveState, i int32) []int32 {
 	var out []int32
 	seen := map[int32]int{}
@@ -153,8 +157,8 @@ func (s *moveState) beyond(c int) (total, unbuffered int64) {
 	return excess(load, s.problem.total[c]), excess(load, s.problem.unbuffered[c])
 }
 
-// excess is how much of a load is above a limit. The load may be below zero where nothing is counted, and the limit the
-// largest number.
+// excess is how much of a load is above a limit. The load may be below zero where nothing is
+// counted, and the limit the largest number.
 func excess(load, limit int64) int64 {
 	if load <= limit {
 		return 0

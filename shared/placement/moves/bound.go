@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// bound is better than, or as good as, everything that can still come of the state: what can no longer be repaired stays
-// broken, and what must be repaired to be as good as the best costs the cheapest tasks that could do it.
+// bound is better than, or as good as, everything that can still come of the state: what can no
+// longer be repaired stays broken, and what must be repaired to be as good as the best costs the
+// cheapest tasks that could do it.
 func (s *moveSearch) bound() moveMeasure {
 	out := s.rest
 	out.worse = [3]moveTally{}
@@ -34,7 +35,8 @@ func costAllowance(s *moveSearch, out *moveMeasure) int {
 	return s.best.cost - out.cost
 }
 
-// measureApart is what is broken besides the duties of the search; where they are all there are, nothing.
+// measureApart is what is broken besides the duties of the search; where they are all there are,
+// nothing.
 func measureApart(s *moveSearch) moveMeasure {
 	out := s.measure
 	var mine moveMeasure
@@ -69,7 +71,8 @@ func addActual(s *moveSearch, d moveDuty, out *moveMeasure) {
 	}
 }
 
-// addCertain adds what the duty will leave broken whatever happens to the tasks that are not decided on.
+// addCertain adds what the duty will leave broken whatever happens to the tasks that are not
+// decided on.
 func addCertain(s *moveSearch, d moveDuty, out *moveMeasure) {
 	switch d.kind {
 	case dutyUnplaced, dutyMisfit:
@@ -123,7 +126,8 @@ func addCellExcess(s *moveSearch, out *moveMeasure, d moveDuty, less int64) {
 	}
 }
 
-// requiredRelief is how much load has to leave a cell, so that the solution can be as good as the best; out is the bound so far.
+// requiredRelief is how much load has to leave a cell, so that the solution can be as good as the
+// best; out is the bound so far.
 func requiredRelief(s *moveSearch, d moveDuty, out moveMeasure) int64 {
 	if d.kind != dutyCell || !isBroken(s.moveState, d) {
 		return 0
@@ -143,8 +147,8 @@ func requiredRelief(s *moveSearch, d moveDuty, out moveMeasure) int64 {
 	return 0
 }
 
-// coverCost is the least cost and the fewest moves that could take so much load off a cell, by tasks that cost no more than is
-// allowed.
+// coverCost is the least cost and the fewest moves that could take so much load off a cell, by
+// tasks that cost no more than is allowed.
 func coverCost(s *moveSearch, d moveDuty, need int64, allowed int) (cost, moves int) {
 	type item struct {
 		relief int64

@@ -13,7 +13,8 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is one.
+// newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is
+// one.
 func (e *Planner) newMoveProblem(m Request, r *placement.Request) *moveProblem {
 	e.engine.Sync()
 	owners := maps.Clone(m.Owners)
@@ -48,7 +49,8 @@ func (e *Planner) newMoveProblem(m Request, r *placement.Request) *moveProblem {
 	return p
 }
 
-// nameMetrics makes each metric a dimension, in order of name: the order in which the snapshot met them decides nothing.
+// nameMetrics makes each metric a dimension, in order of name: the order in which the snapshot met
+// them decides nothing.
 func (p *moveProblem) nameMetrics(metrics []string) {
 	sorted := slices.Sorted(slices.Values(metrics))
 	p.names = append([]string{"CPU", "MEMORY", "ENI"}, sorted...)
@@ -64,7 +66,8 @@ func (p *moveProblem) addInstances(e *Planner) map[string]int32 {
 	for _, v := range e.snap.Dense() {
 		if v != nil && eligibility.InCluster(v) {
 			p.instances = append(p.instances, moveInstance{
-				id: v.ID, view: v, row: v.Instance, takes: v.Available() && !eligibility.IsCordoned(v), gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
+				id: v.ID, view: v, row: v.Instance, takes: v.Available() && !eligibility.IsCordoned(v),
+				gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
 			})
 		}
 	}
@@ -132,8 +135,8 @@ func (p *moveProblem) addOwner(e *Planner, name string, m Owner, at map[string]i
 	p.owners = append(p.owners, o)
 }
 
-// staticMatcher reports whether an instance has what tasks of the spec must find, as far as it does not depend on what runs
-// there. Each instance is asked once for all owners that want the same.
+// staticMatcher reports whether an instance has what tasks of the spec must find, as far as it does
+// not depend on what runs there. Each instance is asked once for all owners that want the same.
 func staticMatcher(p *moveProblem, spec *placement.Spec) func(i int) bool {
 	key := wanted(spec)
 	known := p.matching[key]
@@ -165,7 +168,8 @@ func wanted(spec *placement.Spec) string {
 	return key
 }
 
-// ownerDomains are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
+// ownerDomains are the owner's domains, without tasks. Owners that ask for the same instances have
+// the same domains.
 func ownerDomains(p *moveProblem, o *moveOwner, rule domain.Rule) *domain.Domains {
 	key := wanted(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if like := p.alikeDomains[key]; like != nil {
@@ -191,8 +195,8 @@ func ownerDomains(p *moveProblem, o *moveOwner, rule domain.Rule) *domain.Domain
 	return d
 }
 
-// addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those whose replacement is on its
-// way, leave room behind soon.
+// addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those
+// whose replacement is on its way, leave room behind soon.
 func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
 	for _, t := range scopedTasks(p, e, &m, r) {
 		i, here := at[t.Instance]
@@ -210,7 +214,8 @@ func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owne
 			}
 		case moves:
 			p.tasks = append(p.tasks, moveTask{
-				id: t.ID, task: t, owner: o, at: i, amounts: taskAmounts(p, e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
+				id: t.ID, task: t, owner: o, at: i, amounts: taskAmounts(p, e, t), needs: t.Needs, gpus: t.GPUs,
+				ports:   t.Ports,
 				cost:    m.costOf(t, p.owners[o].mover.Spec).Units(),
 				movable: !t.Foreign && !m.Owners[t.Owner].Fixed && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
 			})

@@ -5,11 +5,13 @@ import (
 	"slices"
 )
 
-// clearTries is how many instances are cleared for one newcomer, those first that promise to cost least.
+// clearTries is how many instances are cleared for one newcomer, those first that promise to cost
+// least.
 const clearTries = 16
 
-// clearing is one instance that is cleared for a newcomer: tasks leave it, what relieves it most for its cost first, each
-// to where there is room. It is what is left where so many have to leave that not all their combinations can be tried.
+// clearing is one instance that is cleared for a newcomer: tasks leave it, what relieves it most
+// for its cost first, each to where there is room. It is what is left where so many have to leave
+// that not all their combinations can be tried.
 type clearing struct {
 	search       *moveSearch
 	newcomer, at int32
@@ -18,8 +20,8 @@ type clearing struct {
 	left         int         // moves that the budget still has
 }
 
-// clearInstance are the moves that clear the instance which costs least for a newcomer, the newcomer's own the last; nil where no
-// instance can be cleared. The state stays as it is.
+// clearInstance are the moves that clear the instance which costs least for a newcomer, the
+// newcomer's own the last; nil where no instance can be cleared. The state stays as it is.
 func clearInstance(s *moveSearch, newcomer int32) (best []moveStep) {
 	start, begun := s.measure, len(s.moving)
 	var least moveMeasure
@@ -42,7 +44,8 @@ func clearInstance(s *moveSearch, newcomer int32) (best []moveStep) {
 	return best
 }
 
-// clearableInstances are the instances that could be cleared for the newcomer, those first that promise to cost least.
+// clearableInstances are the instances that could be cleared for the newcomer, those first that
+// promise to cost least.
 func clearableInstances(s *moveSearch, newcomer int32) []int32 {
 	type promise struct {
 		at    int32
@@ -59,7 +62,10 @@ func clearableInstances(s *moveSearch, newcomer int32) []int32 {
 		}
 	}
 	s.steps -= len(s.problem.instances) / 64
-	slices.SortFunc(all, func(a, b promise) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.at, b.at)) })
+	slices.SortFunc(all, func(a, b promise) int {
+		return cmp.Or(cmp.Compare(a.price, b.price),
+			cmp.Compare(a.at, b.at))
+	})
 	var out []int32
 	for _, p := range all[:min(len(all), clearTries)] {
 		out = append(out, p.at)
@@ -73,7 +79,8 @@ func (c *clearing) lacks(a moveAmount) int64 {
 	return excess(c.search.moveState.now[cell]+a.n, c.search.moveState.roof(c.search.stage, c.newcomer, cell, a.dim))
 }
 
-// price is no more than what it costs to clear the instance, a little for each move included; not ok where it cannot be.
+// price is no more than what it costs to clear the instance, a little for each move included; not
+// ok where it cannot be.
 func (c *clearing) price() (price float64, ok bool) {
 	for _, a := range c.search.moveState.problem.tasks[c.newcomer].amounts {
 		lack := c.lacks(a)
@@ -118,7 +125,8 @@ func (c *clearing) run() bool {
 		}
 	}
 	c.thin()
-	cause := moveDuty{kind: dutyUnplaced, instance: -1, owner: c.search.moveState.problem.tasks[c.newcomer].owner, task: c.newcomer}
+	cause := moveDuty{kind: dutyUnplaced, instance: -1, owner: c.search.moveState.problem.tasks[c.newcomer].owner,
+		task: c.newcomer}
 	c.search.moveState.move(c.newcomer, c.at, cause)
 	return mayStay(c.search.moveState, c.search.stage, c.newcomer) && constraintsAgree(c.search.moveState)
 }
@@ -135,15 +143,17 @@ func (c *clearing) next() (best int32, cause moveDuty) {
 		if relief == 0 {
 			continue
 		}
-		if each := (float64(c.search.moveState.problem.tasks[t].cost) + 1e-3) / relief; best < 0 || each < least || each == least && relief > most {
+		if each := (float64(c.search.moveState.problem.tasks[t].cost) + 1e-3) / relief; best < 0 || each < least ||
+			each == least && relief > most {
 			best, cause, least, most = t, why, each, relief
 		}
 	}
 	return best, cause
 }
 
-// relief is which part of what the newcomer lacks the task would leave behind, summed over the dimensions, and what it
-// would help with most; where only ports or devices are in the way, 1 for one that has such.
+// relief is which part of what the newcomer lacks the task would leave behind, summed over the
+// dimensions, and what it would help with most; where only ports or devices are in the way, 1 for
+// one that has such.
 func (c *clearing) relief(t int32) (relief float64, cause moveDuty) {
 	cause = moveDuty{kind: dutyCell, instance: c.at, owner: -1, task: c.newcomer}
 	lacking, most := false, 0.0
@@ -163,7 +173,8 @@ func (c *clearing) relief(t int32) (relief float64, cause moveDuty) {
 		return relief, cause
 	case sharesPort(c.search.moveState, moveDuty{task: c.newcomer}, t):
 		cause.kind = dutyPort
-	case c.search.moveState.problem.tasks[c.newcomer].needs.GPUs > 0 && c.search.moveState.problem.tasks[t].needs.GPUs > 0:
+	case c.search.moveState.problem.tasks[c.newcomer].needs.GPUs > 0 &&
+		c.search.moveState.problem.tasks[t].needs.GPUs > 0:
 		cause.kind = dutyGPU
 	default:
 		return 0, cause
@@ -190,7 +201,8 @@ func (c *clearing) send(t int32, cause moveDuty) bool {
 // path is the moves that clear the instance.
 func (c *clearing) path() (out []moveStep) {
 	for n := c.begun; n < len(c.search.moveState.moving); n++ {
-		out = append(out, moveStep{c.search.moveState.moving[n], c.search.moveState.at[c.search.moveState.moving[n]], c.search.moveState.causes[n]})
+		out = append(out, moveStep{c.search.moveState.moving[n], c.search.moveState.at[c.search.moveState.moving[n]],
+			c.search.moveState.causes[n]})
 	}
 	return out
 }
@@ -205,8 +217,10 @@ func (c *clearing) thin() {
 	kept := slices.Clone(all)
 	spare := func(t int32) bool {
 		for _, a := range newcomer.amounts {
-			cell, back := c.search.moveState.problem.cell(c.at, a.dim), c.search.moveState.problem.tasks[t].amount(a.dim)
-			if c.search.moveState.now[cell]+a.n+back > c.search.moveState.roof(c.search.stage, c.newcomer, cell, a.dim) {
+			cell, back := c.search.moveState.problem.cell(c.at, a.dim),
+				c.search.moveState.problem.tasks[t].amount(a.dim)
+			if c.search.moveState.now[cell]+a.n+back > c.search.moveState.roof(c.search.stage, c.newcomer, cell,
+				a.dim) {
 				return false
 			}
 		}
@@ -236,5 +250,8 @@ func (c *clearing) redo(steps []moveStep) bool {
 	for _, m := range steps {
 		c.search.moveState.move(m.task, m.to, m.cause)
 	}
-	return !slices.ContainsFunc(steps, func(m moveStep) bool { return !mayStay(c.search.moveState, c.search.stage, m.task) })
+	return !slices.ContainsFunc(steps, func(m moveStep) bool {
+		return !mayStay(c.search.moveState, c.search.stage,
+			m.task)
+	})
 }

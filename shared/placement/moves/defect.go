@@ -159,7 +159,8 @@ func (s *moveState) free(t int32) bool {
 	return s.decision[t] == undecided && s.problem.tasks[t].movable
 }
 
-// devicesFit reports whether the devices that the instance has left suffice for those that moved here.
+// devicesFit reports whether the devices that the instance has left suffice for those that moved
+// here.
 func (s *moveState) devicesFit(i int32) bool {
 	here := &s.problem.instances[i]
 	free := slices.Clone(here.gpus)

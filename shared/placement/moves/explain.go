@@ -75,10 +75,12 @@ func describeViolation(s *moveState, d moveDuty) Violation {
 	case dutyMisfit:
 		v.Rule, v.Task = placement.RulePlacement, s.problem.tasks[d.task].id
 	case dutyCrowd:
-		v.Rule, v.Have, v.Limit = placement.RuleOccupied, int64(s.on(d.owner, d.instance)), int64(s.problem.owners[d.owner].most)
+		v.Rule, v.Have, v.Limit = placement.RuleOccupied, int64(s.on(d.owner, d.instance)),
+			int64(s.problem.owners[d.owner].most)
 	case dutyCell:
 		c := s.problem.cell(d.instance, d.dim)
-		v.Rule, v.Metric, v.Have, v.Limit = placement.RuleCapacity, s.problem.names[d.dim], s.now[c]-s.problem.leaving[c], s.problem.unbuffered[c]
+		v.Rule, v.Metric, v.Have, v.Limit = placement.RuleCapacity, s.problem.names[d.dim],
+			s.now[c]-s.problem.leaving[c], s.problem.unbuffered[c]
 	case dutyFault:
 		fault, _ := s.problem.owners[d.owner].domains.Excess()
 		v.Rule, v.Have = placement.RuleFault, int64(fault)
@@ -93,7 +95,8 @@ func describeViolation(s *moveState, d moveDuty) Violation {
 func describeMove(s *moveState, m orderedStep, steps []orderedStep) Move {
 	task := &s.problem.tasks[m.task]
 	out := Move{
-		Task: task.id, Owner: s.problem.owners[task.owner].name, From: s.problem.instances[task.at].id, To: s.problem.instances[m.to].id,
+		Task: task.id, Owner: s.problem.owners[task.owner].name, From: s.problem.instances[task.at].id,
+		To:   s.problem.instances[m.to].id,
 		Cost: task.cost, Mode: m.mode, Why: explainMove(s, m.moveStep),
 	}
 	if m.via >= 0 {
@@ -123,7 +126,8 @@ func explainMove(s *moveState, m moveStep) string {
 	case dutyMisfit:
 		return fmt.Sprintf("%s no longer meets the placement constraint, %s does", from, to)
 	case dutyCrowd:
-		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s", s.problem.owners[task.owner].called, from,
+		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s",
+			s.problem.owners[task.owner].called, from,
 			s.onAtFirst(task.owner, task.at), s.on(task.owner, task.at), s.problem.owners[task.owner].most, for_)
 	case dutyCell:
 		return describeLoad(s, d.dim, task.at, "") + for_ + describeLoad(s, d.dim, m.to, "; ")
@@ -171,6 +175,7 @@ func describeDomains(s *moveState, m moveStep) string {
 		rule, was, is = placement.RuleUpgrade, s.upgrades[task.owner], upgrade
 		name = func(i int32) string { return s.problem.instances[i].view.UpgradeDomain() }
 	}
-	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.called, was, is,
+	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.called, was,
+		is,
 		name(task.at), name(m.to))
 }

@@ -54,8 +54,9 @@ func stageDiffers(p *moveProblem, g moveStage) bool {
 	return true
 }
 
-// roof is the load that a cell may end with for a task to come there: no more than it takes, or than it has, so that what
-// is broken does not stand in the way of repairs (relaxed evaluation). For a newcomer it is what it takes.
+// roof is the load that a cell may end with for a task to come there: no more than it takes, or
+// than it has, so that what is broken does not stand in the way of repairs (relaxed evaluation).
+// For a newcomer it is what it takes.
 func (s *moveState) roof(g moveStage, t int32, c int, dim int32) int64 {
 	if !g.binds(s.level(dim)) {
 		return unlimited
@@ -70,8 +71,8 @@ func (s *moveState) roof(g moveStage, t int32, c int, dim int32) int64 {
 	return max(limit, s.problem.load[c])
 }
 
-// findTrouble is something that the moves so far have made worse than it was; must says that it may not stay so. What can be
-// helped, or must be, comes first; false where there is nothing.
+// findTrouble is something that the moves so far have made worse than it was; must says that it may
+// not stay so. What can be helped, or must be, comes first; false where there is nothing.
 func findTrouble(s *moveState, g moveStage) (d moveDuty, must, found bool) {
 	for at := len(s.moving) - 1; at >= 0; at-- {
 		if d, must = troubleOfMove(s, g, s.moving[at]); must || d.kind != dutyUnplaced {
@@ -123,7 +124,8 @@ func domainTroubleOf(s *moveState, g moveStage, t int32) (moveDuty, bool) {
 	return moveDuty{}, false
 }
 
-// worsenedDomains reports which domain rule of its owner's the task that moved has broken further, fault and upgrade domains.
+// worsenedDomains reports which domain rule of its owner's the task that moved has broken further,
+// fault and upgrade domains.
 func worsenedDomains(s *moveState, t int32) [2]bool {
 	owner := s.problem.tasks[t].owner
 	domains := s.problem.owners[owner].domains
@@ -146,7 +148,8 @@ func mayStay(s *moveState, g moveStage, t int32) bool {
 			return false
 		}
 	}
-	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) || task.needs.GPUs > 0 && !s.devicesFit(i) ||
+	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) || task.needs.GPUs > 0 &&
+		!s.devicesFit(i) ||
 		len(task.ports) > 0 && s.portsClash(i) {
 		return false
 	}
@@ -157,8 +160,9 @@ func mayStay(s *moveState, g moveStage, t int32) bool {
 	return !(worse[0] && g.binds(levels[0]) || worse[1] && g.binds(levels[1]))
 }
 
-// overfillsDomain reports whether the domain that the task went to has more tasks than its limit and than it had, where the rule
-// is a limit; unit is the rule's [Domains.FaultUnit] or [Domains.UpgradeUnit].
+// overfillsDomain reports whether the domain that the task went to has more tasks than its limit
+// and than it had, where the rule is a limit; unit is the rule's [Domains.FaultUnit] or
+// [Domains.UpgradeUnit].
 func overfillsDomain(s *moveState, unit func(i int) (int32, bool), task int32) bool {
 	full, over := unit(int(s.at[task]))
 	if !over {
@@ -183,8 +187,9 @@ func overfillsDomain(s *moveState, unit func(i int) (int32, bool), task int32) b
 	return came > 0
 }
 
-// quota is how many tasks of an owner whose tasks may not share an instance freely may be here for one to come: those that
-// will soon be gone count, and there may be as many as there are, but not for a newcomer.
+// quota is how many tasks of an owner whose tasks may not share an instance freely may be here for
+// one to come: those that will soon be gone count, and there may be as many as there are, but not
+// for a newcomer.
 func (s *moveState) quota(t, i int32) int {
 	owner, ending := s.problem.tasks[t].owner, 0
 	for _, o := range s.problem.instances[i].ending {
@@ -208,7 +213,8 @@ func (s *moveState) onAtFirst(o, i int32) (n int) {
 	return n
 }
 
-// fits reports whether the task may run on the instance beside what is there, as far as anything is counted there.
+// fits reports whether the task may run on the instance beside what is there, as far as anything is
+// counted there.
 func (s *moveState) fits(g moveStage, t, i int32) bool {
 	task := &s.problem.tasks[t]
 	for _, a := range task.amounts {
@@ -234,7 +240,8 @@ func (s *moveState) fits(g moveStage, t, i int32) bool {
 	return fit
 }
 
-// subjectAfter is an instance as constraints see it once the moves are over, without the task that asks.
+// subjectAfter is an instance as constraints see it once the moves are over, without the task that
+// asks.
 type subjectAfter struct {
 	snapshot.Facts
 	state *moveState
@@ -255,10 +262,14 @@ func (a *subjectAfter) RunningTasks() (n int) {
 
 // Groups are the groups of the tasks that are there then.
 func (a *subjectAfter) Groups(yield func(string) bool) {
-	eachTaskAfter(a.state, a.at, a.task, func(t *cluster.Task) bool { return t.Group == "" || !t.Active() || yield(t.Group) })
+	eachTaskAfter(a.state, a.at, a.task, func(t *cluster.Task) bool {
+		return t.Group == "" || !t.Active() ||
+			yield(t.Group)
+	})
 }
 
-// eachTaskAfter are the tasks that hold anything on the instance after the moves, whoever owns them, but one.
+// eachTaskAfter are the tasks that hold anything on the instance after the moves, whoever owns
+// them, but one.
 func eachTaskAfter(s *moveState, i, but int32, yield func(*cluster.Task) bool) {
 	left := map[*cluster.Task]bool{}
 	for _, t := range s.problem.instances[i].tasks {
@@ -276,7 +287,8 @@ func eachTaskAfter(s *moveState, i, but int32, yield func(*cluster.Task) bool) {
 	}
 }
 
-// constraintsAgree reports whether those who moved meet, where they are, the constraints that depend on what else runs there.
+// constraintsAgree reports whether those who moved meet, where they are, the constraints that
+// depend on what else runs there.
 func constraintsAgree(s *moveState) bool {
 	for _, t := range s.moving {
 		i := s.at[t]

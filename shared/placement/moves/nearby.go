@@ -34,7 +34,8 @@ func newMoveNear(p *moveProblem) *moveNear {
 	return &moveNear{kept: make([]int32, len(p.owners)), lists: map[int32]*moveStock{}}
 }
 
-// moveRegion is destinations that are the same to an owner's domain rules: of each kind the best few.
+// moveRegion is destinations that are the same to an owner's domain rules: of each kind the best
+// few.
 type moveRegion struct {
 	room, tight []moveTarget
 }
@@ -62,7 +63,8 @@ func (a moveTarget) easy() bool { return !a.tight && !a.worse }
 
 func (a moveTarget) compare(b moveTarget) int {
 	return cmp.Or(
-		compareBools(!a.easy(), !b.easy()), compareBools(a.worse, b.worse), compareBools(a.tight, b.tight), cmp.Compare(a.excess, b.excess), compareBools(a.buffer, b.buffer),
+		compareBools(!a.easy(), !b.easy()), compareBools(a.worse, b.worse), compareBools(a.tight, b.tight),
+		cmp.Compare(a.excess, b.excess), compareBools(a.buffer, b.buffer),
 		cmp.Compare(a.own, b.own), cmp.Compare(a.fullest, b.fullest), cmp.Compare(a.at, b.at),
 	)
 }
@@ -82,7 +84,8 @@ func (s *moveSearch) admits(owner, i int32) bool {
 	if s.problem.takes(owner, i) {
 		return true
 	}
-	return !s.stage.binds(max(0, s.problem.levels.placement)) && s.problem.instances[i].takes && !s.problem.owners[owner].avoided(int(i))
+	return !s.stage.binds(max(0, s.problem.levels.placement)) && s.problem.instances[i].takes &&
+		!s.problem.owners[owner].avoided(int(i))
 }
 
 // evaluateTarget looks at a destination, its domains aside.
@@ -126,7 +129,8 @@ func (s *moveSearch) destinations(t int32, d moveDuty) []int32 {
 	return out
 }
 
-// promising are those of the surroundings that are worth a try: where one has room, no other need be given any.
+// promising are those of the surroundings that are worth a try: where one has room, no other need
+// be given any.
 func promising(targets []moveTarget, d moveDuty) []moveTarget {
 	tries := nearTries
 	if len(targets) > 0 && targets[0].easy() {
@@ -143,8 +147,8 @@ func promising(targets []moveTarget, d moveDuty) []moveTarget {
 	return targets[:min(len(targets), tries)]
 }
 
-// firstDestination is the first destination to try: of tasks that are alike, one after the other goes no further to the front, as
-// it makes no difference which of them goes where.
+// firstDestination is the first destination to try: of tasks that are alike, one after the other
+// goes no further to the front, as it makes no difference which of them goes where.
 func firstDestination(s *moveSearch, t int32) int32 {
 	first := int32(0)
 	for _, o := range s.moving {
@@ -178,8 +182,9 @@ func weighDomains(s *moveSearch, t int32, targets []moveTarget) {
 	}
 }
 
-// nearbyDestinations are the best few destinations: from the regions that the domain rules like best, those that have room, and some
-// where others would have to leave first. Destinations that were known and are taken by now are looked for once more.
+// nearbyDestinations are the best few destinations: from the regions that the domain rules like
+// best, those that have room, and some where others would have to leave first. Destinations that
+// were known and are taken by now are looked for once more.
 func nearbyDestinations(s *moveSearch, t int32) []moveTarget {
 	s.cut = true
 	stock := knownDestinations(s, t, false)
@@ -197,7 +202,8 @@ func hasRoom(targets []moveTarget) bool {
 // chooseDestinations takes destinations from what is known.
 func chooseDestinations(s *moveSearch, t int32, stock *moveStock) []moveTarget {
 	if keepsDomains(s, t) { // within the region no domain rule changes
-		if out := gatherDestinations(s, t, []*moveRegion{stock.index[domainRegion(s, t, s.at[t])]}, []moveTarget{{}}); hasRoom(out) {
+		if out := gatherDestinations(s, t, []*moveRegion{stock.index[domainRegion(s, t, s.at[t])]},
+			[]moveTarget{{}}); hasRoom(out) {
 			return out
 		}
 	}
@@ -221,7 +227,8 @@ func chooseDestinations(s *moveSearch, t int32, stock *moveStock) []moveTarget {
 	return gatherDestinations(s, t, regions, samples)
 }
 
-// keepsDomains reports whether the task's domain rules are as they were, so that it had best stay within its region.
+// keepsDomains reports whether the task's domain rules are as they were, so that it had best stay
+// within its region.
 func keepsDomains(s *moveSearch, t int32) bool {
 	owner := s.problem.tasks[t].owner
 	d := s.problem.owners[owner].domains
@@ -232,7 +239,8 @@ func keepsDomains(s *moveSearch, t int32) bool {
 	return fault+upgrade == 0
 }
 
-// gatherDestinations takes destinations from the regions in turn; samples say what the domain rules make of each.
+// gatherDestinations takes destinations from the regions in turn; samples say what the domain rules
+// make of each.
 func gatherDestinations(s *moveSearch, t int32, regions []*moveRegion, samples []moveTarget) []moveTarget {
 	width, narrow := nearWidth, nearWidth/2
 	var out []moveTarget
@@ -280,7 +288,8 @@ func domainRegion(s *moveSearch, t, i int32) [2]int {
 	return [2]int{d.Fault(int(i)), d.Upgrade(int(i))}
 }
 
-// knownDestinations is what is known of destinations for tasks of the shape; fresh looks at all instances again.
+// knownDestinations is what is known of destinations for tasks of the shape; fresh looks at all
+// instances again.
 func knownDestinations(s *moveSearch, t int32, fresh bool) *moveStock {
 	shape := s.problem.tasks[t].shape
 	if out := s.near.lists[shape]; out != nil && !fresh {
@@ -329,7 +338,8 @@ func (r *moveRegion) offer(target moveTarget, each int) {
 	}
 }
 
-// canYieldRoom reports whether the few tasks that may make room could make what the task needs on the instance.
+// canYieldRoom reports whether the few tasks that may make room could make what the task needs on
+// the instance.
 func canYieldRoom(s *moveSearch, t, i int32) bool {
 	for _, a := range s.problem.tasks[t].amounts {
 		c := s.problem.cell(i, a.dim)

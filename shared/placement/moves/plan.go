@@ -2,7 +2,8 @@ package moves
 
 import "slices"
 
-// Limits of the work on one plan, in steps: a task sent somewhere or kept, or some instances looked at.
+// Limits of the work on one plan, in steps: a task sent somewhere or kept, or some instances looked
+// at.
 const (
 	exactSize  = 600     // tasks that may move × instances, up to which every way is tried
 	exactSteps = 50_000  // per stage
@@ -68,7 +69,8 @@ func searchExhaustively(s *moveState, duties []moveDuty, thrifty bool) moveSolut
 	return best
 }
 
-// searchNearby repairs one violation after the other by what is near it, and leaves the state as it was.
+// searchNearby repairs one violation after the other by what is near it, and leaves the state as it
+// was.
 func searchNearby(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
 	out := moveSolution{}
 	start := s.measure
@@ -109,7 +111,8 @@ func searchNearby(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
 	return out
 }
 
-// canBeCarriedOut reports whether the moves so far can be carried out together. Where tasks may be stopped first all can.
+// canBeCarriedOut reports whether the moves so far can be carried out together. Where tasks may be
+// stopped first all can.
 func canBeCarriedOut(s *moveState, stage moveStage) bool {
 	if !slices.ContainsFunc(s.problem.owners, func(o moveOwner) bool { return o.mover.StartFirst }) {
 		return true
@@ -141,7 +144,8 @@ func repairDefect(s *moveState, d moveDuty, thrifty bool, work *moveWork) (moveS
 			work.near[g] = newMoveNear(s.problem)
 		}
 		search := &moveSearch{
-			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty, budget: s.problem.budget,
+			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty,
+			budget: s.problem.budget,
 		}
 		steps := nearestMoves(search, d, work)
 		for _, m := range steps {
@@ -154,8 +158,9 @@ func repairDefect(s *moveState, d moveDuty, thrifty bool, work *moveWork) (moveS
 	return 0, false
 }
 
-// nearestMoves are the best moves that it finds for the violation: first to where there is room, then those that make some,
-// and for a newcomer at last as many as it takes to clear an instance. The state stays as it is.
+// nearestMoves are the best moves that it finds for the violation: first to where there is room,
+// then those that make some, and for a newcomer at last as many as it takes to clear an instance.
+// The state stays as it is.
 func nearestMoves(s *moveSearch, d moveDuty, work *moveWork) []moveStep {
 	for _, depth := range []int{0, nearDepth} {
 		limit := nearSteps

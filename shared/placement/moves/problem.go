@@ -9,8 +9,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// moveProblem is what moves are planned on: all that they need to know, by dense numbers. Instances are in order of id, so
-// that the order of rows decides nothing.
+// moveProblem is what moves are planned on: all that they need to know, by dense numbers. Instances
+// are in order of id, so that the order of rows decides nothing.
 type moveProblem struct {
 	names      []string // of the dimensions
 	dimOf      []int32  // per metric of the snapshot
@@ -38,7 +38,8 @@ const (
 	fixedDims
 )
 
-// moveLevels are the priorities of rules that may be given up, 0 to 2; -1 is a rule that does not hold.
+// moveLevels are the priorities of rules that may be given up, 0 to 2; -1 is a rule that does not
+// hold.
 type moveLevels struct{ placement, capacity, fault, upgrade int }
 
 // hardest is the level of rules that always bind.
@@ -91,8 +92,8 @@ type moveOwner struct {
 	most    int // tasks that may share an instance, 0 for any number
 	tasks   []int32
 	domains *domain.Domains // nil where no rule concerns its tasks
-	// matches reports that the instance has what a task must find, suits that it may have one: constraints may be ignored.
-	// avoided reports that it gets none of these all the same.
+	// matches reports that the instance has what a task must find, suits that it may have one:
+	// constraints may be ignored. avoided reports that it gets none of these all the same.
 	matches, suits, avoided func(i int) bool
 	eligible                []uint8 // what was asked so far, per instance: 0 unknown, 1 no, 2 yes
 }
@@ -101,7 +102,8 @@ func (p *moveProblem) dims() int { return len(p.names) }
 
 func (p *moveProblem) cell(i, dim int32) int { return int(i)*len(p.names) + int(dim) }
 
-// takes reports whether the instance may have a task of the owner as far as what comes and goes with tasks is left out.
+// takes reports whether the instance may have a task of the owner as far as what comes and goes
+// with tasks is left out.
 func (p *moveProblem) takes(owner, i int32) bool {
 	o := &p.owners[owner]
 	if o.eligible == nil {
@@ -137,7 +139,8 @@ func (p *moveProblem) settle() {
 	assignShapes(p)
 }
 
-// assignShapes gives tasks of one owner that are alike the same shape: what holds for one holds for the other.
+// assignShapes gives tasks of one owner that are alike the same shape: what holds for one holds for
+// the other.
 func assignShapes(p *moveProblem) {
 	var shapes []int32 // one task of each
 	byKey := map[moveShapeKey][]int32{}

@@ -8,8 +8,9 @@ import (
 	"berth/shared/placement"
 )
 
-// Where there are more tasks than wholeTasks, a problem is made of those alone that moves could come down to; what the
-// others take up is part of their instances' load. It costs by what is broken then.
+// Where there are more tasks than wholeTasks, a problem is made of those alone that moves could
+// come down to; what the others take up is part of their instances' load. It costs by what is
+// broken then.
 const (
 	wholeTasks = 4096
 	scopeRoom  = 64  // instances where others could make room, for each dimension of which an instance has too much
@@ -26,12 +27,15 @@ func scopedTasks(p *moveProblem, e *Planner, m *Request, r *placement.Request) [
 	} else {
 		out = concernedTasks(p, e, m, affectedInstances(p, r, e))
 	}
-	slices.SortFunc(out, func(a, b *cluster.Task) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Owner, b.Owner)) })
+	slices.SortFunc(out, func(a, b *cluster.Task) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID),
+			cmp.Compare(a.Owner, b.Owner))
+	})
 	return out
 }
 
-// affectedInstances are the instances whose tasks count: those with more than they take, and those with the most room for what has
-// to go, or to come.
+// affectedInstances are the instances whose tasks count: those with more than they take, and those
+// with the most room for what has to go, or to come.
 func affectedInstances(p *moveProblem, r *placement.Request, e *Planner) map[int32]bool {
 	out, lacking := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {
@@ -54,7 +58,8 @@ func affectedInstances(p *moveProblem, r *placement.Request, e *Planner) map[int
 	return out
 }
 
-// roomiestInstances are the instances with the most left of the dimension, of those that limit it and take tasks.
+// roomiestInstances are the instances with the most left of the dimension, of those that limit it
+// and take tasks.
 func roomiestInstances(p *moveProblem, dim int32, most int) []int32 {
 	var all []int32
 	for i := range int32(len(p.instances)) {
@@ -67,8 +72,8 @@ func roomiestInstances(p *moveProblem, dim int32, most int) []int32 {
 	return all[:min(len(all), most)]
 }
 
-// concernedTasks are the tasks on these instances, and all those of owners whose tasks are where they should not be or, if any
-// of them may move, keep clear of one another.
+// concernedTasks are the tasks on these instances, and all those of owners whose tasks are where
+// they should not be or, if any of them may move, keep clear of one another.
 func concernedTasks(p *moveProblem, e *Planner, m *Request, grounds map[int32]bool) (out []*cluster.Task) {
 	entire := map[string]bool{}
 	for name := range m.Owners {

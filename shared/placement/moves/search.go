@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// moveSearch looks for the best way to settle its duties. At each node it takes one thing that is broken and one task that
-// could help by leaving, and tries all ways to send that task elsewhere, then to keep it. A move that breaks something adds
-// a duty. So the moves of a solution all follow from what is broken, and nothing else is looked at.
+// moveSearch looks for the best way to settle its duties. At each node it takes one thing that is
+// broken and one task that could help by leaving, and tries all ways to send that task elsewhere,
+// then to keep it. A move that breaks something adds a duty. So the moves of a solution all follow
+// from what is broken, and nothing else is looked at.
 type moveSearch struct {
 	*moveState
 	stage   moveStage
@@ -31,8 +32,8 @@ type moveStep struct {
 	cause    moveDuty
 }
 
-// run searches, and leaves the state as it was. What was moved before stays moved. Run again it looks for what is better
-// still.
+// run searches, and leaves the state as it was. What was moved before stays moved. Run again it
+// looks for what is better still.
 func (s *moveSearch) run() {
 	s.rest, s.begun = measureApart(s), len(s.moving)
 	if s.found == nil {
@@ -41,7 +42,8 @@ func (s *moveSearch) run() {
 	s.descend()
 }
 
-// gains reports whether what was found is worth what the stage gives up, where a is what there was without.
+// gains reports whether what was found is worth what the stage gives up, where a is what there was
+// without.
 func (s *moveSearch) gains(a *moveMeasure) bool {
 	if s.thrifty {
 		return s.best.unplaced < a.unplaced
@@ -89,7 +91,8 @@ func (s *moveSearch) next() (moveDuty, bool) {
 	return moveDuty{}, false
 }
 
-// isExhausted reports that a search of the surroundings has tried enough tasks of an owner for a domain rule.
+// isExhausted reports that a search of the surroundings has tried enough tasks of an owner for a
+// domain rule.
 func isExhausted(s *moveSearch, d moveDuty) bool {
 	if s.near == nil || d.kind != dutyFault && d.kind != dutyUpgrade {
 		return false
@@ -105,7 +108,8 @@ func (s *moveSearch) record() {
 		return
 	}
 	possible := false
-	if now.awkward, possible = exchangesFrom(s.moveState, s.stage, s.begun); !possible || s.compare(&now, &s.best) >= 0 {
+	if now.awkward, possible = exchangesFrom(s.moveState, s.stage, s.begun); !possible ||
+		s.compare(&now, &s.best) >= 0 {
 		return
 	}
 	s.best, s.found = now, s.found[:0]
@@ -152,11 +156,13 @@ func (n *moveNear) hopeful(s *moveSearch, d moveDuty, t int32) bool {
 	return canRelieve(s.moveState, d.instance, d.dim, s.now[c]-s.roof(s.stage, d.task, c, d.dim), n.depth-s.ejected)
 }
 
-// keep leaves the task where it is, and with it those there that are like it: they could do no better.
+// keep leaves the task where it is, and with it those there that are like it: they could do no
+// better.
 func (s *moveSearch) keep(t int32, d moveDuty, tried bool) {
 	var kept []int32
 	for _, o := range tasksBeside(s, t) {
-		if s.free(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape || tried && s.near != nil && isDominated(s, o, t, d)) {
+		if s.free(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape || tried && s.near != nil &&
+			isDominated(s, o, t, d)) {
 			kept = append(kept, o)
 			s.decide(o, pinned)
 		}
@@ -187,14 +193,15 @@ func tasksBeside(s *moveSearch, t int32) []int32 {
 	return out
 }
 
-// isDominated reports whether the other task costs no less to move and relieves the cell no more: where the task can go and
-// stays, there is little hope in that one.
+// isDominated reports whether the other task costs no less to move and relieves the cell no more:
+// where the task can go and stays, there is little hope in that one.
 func isDominated(s *moveSearch, o, t int32, d moveDuty) bool {
-	return d.kind == dutyCell && s.problem.tasks[o].cost >= s.problem.tasks[t].cost && s.problem.tasks[o].amount(d.dim) <= s.problem.tasks[t].amount(d.dim)
+	return d.kind == dutyCell && s.problem.tasks[o].cost >= s.problem.tasks[t].cost &&
+		s.problem.tasks[o].amount(d.dim) <= s.problem.tasks[t].amount(d.dim)
 }
 
-// bestRemedy is the task whose leaving helps most with the duty, -1 where none may leave any more: the least cost for what it
-// relieves, then the most relief, then the first.
+// bestRemedy is the task whose leaving helps most with the duty, -1 where none may leave any more:
+// the least cost for what it relieves, then the most relief, then the first.
 func bestRemedy(s *moveState, d moveDuty) int32 {
 	best := int32(-1)
 	var bestKey [2]float64

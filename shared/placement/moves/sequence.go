@@ -15,9 +15,10 @@ type orderedStep struct {
 	after []int
 }
 
-// sequenceMoves puts the moves in order; the state is where they begin, and becomes where they end. Each takes a place that is
-// free by then, without the buffer if it can. Where none can go on, one waits on a third instance or, if no other has
-// room, is stopped first; done is false where that may not be: then as many moves are done as could be.
+// sequenceMoves puts the moves in order; the state is where they begin, and becomes where they end.
+// Each takes a place that is free by then, without the buffer if it can. Where none can go on, one
+// waits on a third instance or, if no other has room, is stopped first; done is false where that
+// may not be: then as many moves are done as could be.
 func sequenceMoves(s *moveState, stage moveStage, steps []moveStep) (out []orderedStep, done bool) {
 	o := &moveOrder{state: s, stage: max(stage, stageBuffer), pending: append([]moveStep(nil), steps...)}
 	for len(o.pending) > 0 {
@@ -106,7 +107,8 @@ func (o *moveOrder) waits(step moveStep) []int {
 	return nil
 }
 
-// heeds are the moves of the owner before this one without which it would break a domain rule further.
+// heeds are the moves of the owner before this one without which it would break a domain rule
+// further.
 func (o *moveOrder) heeds(step moveStep) (before []int) {
 	owner, from := o.state.problem.tasks[step.task].owner, o.state.at[step.task]
 	d := o.state.problem.owners[owner].domains
@@ -114,7 +116,8 @@ func (o *moveOrder) heeds(step moveStep) (before []int) {
 		return nil
 	}
 	for n, m := range o.out {
-		if o.state.problem.tasks[m.task].owner == owner && o.state.at[m.task] >= 0 && o.state.problem.tasks[m.task].at >= 0 {
+		if o.state.problem.tasks[m.task].owner == owner && o.state.at[m.task] >= 0 &&
+			o.state.problem.tasks[m.task].at >= 0 {
 			before = append(before, n)
 		}
 	}
@@ -134,8 +137,8 @@ func (o *moveOrder) heeds(step moveStep) (before []int) {
 	return before
 }
 
-// release lets a task off its instance before there is room where it goes, the first whose place another waits for. False
-// means that none may be.
+// release lets a task off its instance before there is room where it goes, the first whose place
+// another waits for. False means that none may be.
 func (o *moveOrder) release() bool {
 	n, via, here := -1, int32(-1), false
 	for at, step := range o.pending {
@@ -177,12 +180,14 @@ func (o *moveOrder) awaited(i int32) bool {
 	return false
 }
 
-// refuge is an instance with room where the task can wait, that nobody leaves and nobody else waits on; -1 for none.
+// refuge is an instance with room where the task can wait, that nobody leaves and nobody else waits
+// on; -1 for none.
 func (o *moveOrder) refuge(step moveStep) int32 {
 	owner, from := o.state.problem.tasks[step.task].owner, o.state.at[step.task]
 	d := o.state.problem.owners[owner].domains
 	for i := range int32(len(o.state.problem.instances)) {
-		if i != step.to && i != from && o.state.problem.takes(owner, i) && !o.involved(i) && o.state.fits(stageKeep, step.task, i) &&
+		if i != step.to && i != from && o.state.problem.takes(owner, i) && !o.involved(i) &&
+			o.state.fits(stageKeep, step.task, i) &&
 			o.below(step.task, i) && (d == nil || d.MayMove(int(from), int(i))) {
 			return i
 		}
@@ -215,8 +220,8 @@ func (o *moveOrder) below(t, i int32) bool {
 	return true
 }
 
-// exchangesFrom is how many of the moves from the given one on cannot simply start where they go: an exchange among full
-// instances. possible is false where they cannot be carried out.
+// exchangesFrom is how many of the moves from the given one on cannot simply start where they go:
+// an exchange among full instances. possible is false where they cannot be carried out.
 func exchangesFrom(s *moveState, stage moveStage, from int) (n int, possible bool) {
 	if len(s.moving) < from+2 {
 		return 0, true

@@ -6,10 +6,12 @@ import (
 	"berth/shared/constraint"
 )
 
-// Where something is broken that no moves mend, or whose moves cannot begin yet, the same problem is posed with every decision.
-// Small ones, of which every way is tried, are remembered with their plans.
+// Where something is broken that no moves mend, or whose moves cannot begin yet, the same problem
+// is posed with every decision. Small ones, of which every way is tried, are remembered with their
+// plans.
 
-// mostSolved is how many problems are remembered: that of the rules, and those of services that wait for room.
+// mostSolved is how many problems are remembered: that of the rules, and those of services that
+// wait for room.
 const mostSolved = 4
 
 type solvedMoves struct {
@@ -29,7 +31,8 @@ func (planner *Planner) solve(p *moveProblem) *Plan {
 		return plan
 	}
 	for i := range p.instances { // the snapshot changes its own
-		p.instances[i].gpus, p.instances[i].ports = slices.Clone(p.instances[i].gpus), slices.Clone(p.instances[i].ports)
+		p.instances[i].gpus, p.instances[i].ports = slices.Clone(p.instances[i].gpus),
+			slices.Clone(p.instances[i].ports)
 	}
 	if len(planner.solved) == mostSolved {
 		planner.solved = slices.Delete(planner.solved, 0, 1)
@@ -41,7 +44,8 @@ func (planner *Planner) solve(p *moveProblem) *Plan {
 // whole reports whether the problem is so small that every way is tried.
 func (p *moveProblem) whole() bool { return p.movable()*len(p.instances) <= exactSize }
 
-// hasDynamicConstraints reports whether a constraint goes by what runs on an instance: by more, that is, than the problem has.
+// hasDynamicConstraints reports whether a constraint goes by what runs on an instance: by more,
+// that is, than the problem has.
 func hasDynamicConstraints(p *moveProblem) bool {
 	return slices.ContainsFunc(p.owners, func(o moveOwner) bool {
 		return slices.ContainsFunc(o.mover.Spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
@@ -53,15 +57,20 @@ func samePlan(p *moveProblem, o *moveProblem) bool {
 	return p.configuration == o.configuration && p.budget == o.budget &&
 		slices.Equal(p.names, o.names) && slices.Equal(p.load, o.load) && slices.Equal(p.leaving, o.leaving) &&
 		slices.Equal(p.unbuffered, o.unbuffered) && slices.Equal(p.total, o.total) &&
-		slices.EqualFunc(p.owners, o.owners, func(a, b moveOwner) bool { return a.name == b.name && a.mover == b.mover }) &&
+		slices.EqualFunc(p.owners, o.owners, func(a, b moveOwner) bool {
+			return a.name == b.name &&
+				a.mover == b.mover
+		}) &&
 		slices.EqualFunc(p.instances, o.instances, sameInstance) && slices.EqualFunc(p.tasks, o.tasks, sameTask)
 }
 
 func sameInstance(a, b moveInstance) bool {
-	return a.row == b.row && a.unpinned == b.unpinned && slices.Equal(a.gpus, b.gpus) && slices.Equal(a.ports, b.ports) && slices.Equal(a.ending, b.ending)
+	return a.row == b.row && a.unpinned == b.unpinned && slices.Equal(a.gpus, b.gpus) &&
+		slices.Equal(a.ports, b.ports) && slices.Equal(a.ending, b.ending)
 }
 
 func sameTask(a, b moveTask) bool {
-	return a.id == b.id && a.owner == b.owner && a.at == b.at && a.cost == b.cost && a.movable == b.movable && a.needs == b.needs &&
+	return a.id == b.id && a.owner == b.owner && a.at == b.at && a.cost == b.cost && a.movable == b.movable &&
+		a.needs == b.needs &&
 		slices.Equal(a.amounts, b.amounts) && slices.Equal(a.gpus, b.gpus) && slices.Equal(a.ports, b.ports)
 }

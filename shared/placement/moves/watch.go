@@ -9,10 +9,10 @@ import (
 	"berth/shared/snapshot"
 )
 
-// watch knows whether anything is broken that moves could mend, by what has changed since it was asked last: an instance
-// is looked at when something on it changes, an owner when one of its tasks does, or an instance that has some. It may
-// take something for broken that is not, such as what is about to go; [Engine.PlanMoves] then looks closer. What it takes
-// for sound is sound.
+// watch knows whether anything is broken that moves could mend, by what has changed since it was
+// asked last: an instance is looked at when something on it changes, an owner when one of its tasks
+// does, or an instance that has some. It may take something for broken that is not, such as what is
+// about to go; [Engine.PlanMoves] then looks closer. What it takes for sound is sound.
 type watch struct {
 	snap          *snapshot.Snapshot
 	on            bool
@@ -20,8 +20,9 @@ type watch struct {
 	over          map[int]bool // instances with more than they take
 	rows          uint64       // counts changes of instances that domains could rest on
 	owners        map[string]*watched
-	// futile is the last plan, where it had no moves and nothing has happened since that could lead to another: nothing
-	// came free, and nobody who is concerned changed. most is the number of moves it was asked for.
+	// futile is the last plan, where it had no moves and nothing has happened since that could lead
+	// to another: nothing came free, and nobody who is concerned changed. most is the number of
+	// moves it was asked for.
 	futile *Plan
 	most   int
 }
@@ -90,14 +91,15 @@ func exceeds(v *snapshot.InstanceView) bool {
 
 // restart forgets everything and looks at all instances.
 func (w *watch) restart() {
-	*w = watch{snap: w.snap, on: true, configuration: w.snap.Configuration.Rev, rows: w.rows + 1, over: map[int]bool{}, owners: map[string]*watched{}}
+	*w = watch{snap: w.snap, on: true, configuration: w.snap.Configuration.Rev, rows: w.rows + 1, over: map[int]bool{},
+		owners: map[string]*watched{}}
 	for i := range w.snap.Dense() {
 		w.measure(i)
 	}
 }
 
-// sound reports whether no rule is broken that moves of these owners' tasks could mend. Where rules are ignored it does
-// not know.
+// sound reports whether no rule is broken that moves of these owners' tasks could mend. Where rules
+// are ignored it does not know.
 func (p *Planner) sound(m *Request) bool {
 	w, rules := &p.watch, &p.snap.Configuration.Priorities
 	if min(rules.Placement, rules.Capacity, rules.FaultDomain, rules.UpgradeDomain) < 0 {
@@ -121,7 +123,8 @@ func (p *Planner) sound(m *Request) bool {
 			} else {
 				x.static = withoutDynamic(owner.Spec)
 			}
-			if x.broken = p.engine.IsMisplaced(x.static, owner.Target); x.broken || was == nil || was.broken || was.mover != owner {
+			if x.broken = p.engine.IsMisplaced(x.static, owner.Target); x.broken || was == nil || was.broken ||
+				was.mover != owner {
 				w.futile = nil
 			}
 			w.owners[name] = x

@@ -9,7 +9,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// mix is what was learned of a cluster: the kinds of its tasks that need GPUs, and the pools of its instances.
+// mix is what was learned of a cluster: the kinds of its tasks that need GPUs, and the pools of its
+// instances.
 type mix struct {
 	tasks   int // that need GPUs, run or wait
 	kinds   []kind
@@ -28,7 +29,8 @@ type kind struct {
 	flow  int
 }
 
-// pool are the instances that satisfy the same sets and have the same size: those of one GPU model and instance type, say.
+// pool are the instances that satisfy the same sets and have the same size: those of one GPU model
+// and instance type, say.
 type pool struct {
 	poolKey
 	capacity int64 // GPU thousandths
@@ -89,7 +91,8 @@ func (m *mix) count(s *snapshot.Snapshot) {
 		if t.Needs.GPUs == 0 || t.Foreign || !t.Active() {
 			continue
 		}
-		n := cluster.Resources{CPU: t.Needs.CPU, Memory: t.Needs.Memory, GPUs: t.Needs.GPUs, GPUMilli: int32(t.Needs.PerGPU())}
+		n := cluster.Resources{CPU: t.Needs.CPU, Memory: t.Needs.Memory, GPUs: t.Needs.GPUs,
+			GPUMilli: int32(t.Needs.PerGPU())}
 		w := reader.read(t)
 		w.demand += int64(n.GPUs * n.PerGPU())
 		counts[requirement{n, w}]++
@@ -116,7 +119,8 @@ func (m *mix) count(s *snapshot.Snapshot) {
 
 // compareNeeds orders needs: those with the same share of each device are neighbours.
 func compareNeeds(a, b cluster.Resources) int {
-	return cmp.Or(cmp.Compare(a.GPUMilli, b.GPUMilli), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.CPU, b.CPU), cmp.Compare(a.Memory, b.Memory))
+	return cmp.Or(cmp.Compare(a.GPUMilli, b.GPUMilli), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.CPU, b.CPU),
+		cmp.Compare(a.Memory, b.Memory))
 }
 
 // divide puts the instances into pools.
@@ -160,8 +164,8 @@ func (m *mix) mask(v *snapshot.InstanceView) (mask uint64) {
 	return mask
 }
 
-// poolOf is the pool of an instance. One that came, or changed, since the mix was learned may be in a pool of its
-// own, which has no price yet.
+// poolOf is the pool of an instance. One that came, or changed, since the mix was learned may be in
+// a pool of its own, which has no price yet.
 func (m *mix) poolOf(v *snapshot.InstanceView) int32 {
 	if len(v.GPUs) == 0 {
 		return noPool
@@ -177,8 +181,8 @@ func (m *mix) poolOf(v *snapshot.InstanceView) int32 {
 	return p.pool
 }
 
-// blend is what may come to a pool: of each kind the part that [mix.price] spread to it. A kind weighs as much as it
-// is frequent, larger ones a little more.
+// blend is what may come to a pool: of each kind the part that [mix.price] spread to it. A kind
+// weighs as much as it is frequent, larger ones a little more.
 func (m *mix) blend(id int32) *blend {
 	g := &m.pools[id]
 	if g.blend != nil {
@@ -202,7 +206,8 @@ func (m *mix) blend(id int32) *blend {
 	return g.blend
 }
 
-// newBlend makes rows of the kinds, which are in the order of their needs; those that differ only in their sets are one.
+// newBlend makes rows of the kinds, which are in the order of their needs; those that differ only
+// in their sets are one.
 func newBlend(kinds []kind, shares []float64) *blend {
 	b := &blend{}
 	total := 0.0
@@ -219,7 +224,8 @@ func newBlend(kinds []kind, shares []float64) *blend {
 		}
 		cpu, memory := max(1, float64(k.needs.CPU)), max(1, float64(k.needs.Memory))
 		b.rows = append(b.rows, blendRow{
-			weight: weight, cpu: cpu, memory: memory, perCPU: size / cpu, perMemory: size / memory, gpus: k.needs.GPUs, size: size,
+			weight: weight, cpu: cpu, memory: memory, perCPU: size / cpu, perMemory: size / memory, gpus: k.needs.GPUs,
+			size: size,
 		})
 		b.portions[len(b.portions)-1].end = len(b.rows)
 	}

@@ -37,10 +37,10 @@ const (
 	maxPrice = 8
 )
 
-// price finds what pools are in demand by tasks that can go to few others. Demand is spread over the pools that it
-// can go to by their capacity times a weight, and the weights are lowered where more comes than the average and raised
-// where less does, until nothing more can be evened out. The price is minus the logarithm of the weight: 0 everywhere
-// where all tasks can go everywhere.
+// price finds what pools are in demand by tasks that can go to few others. Demand is spread over
+// the pools that it can go to by their capacity times a weight, and the weights are lowered where
+// more comes than the average and raised where less does, until nothing more can be evened out. The
+// price is minus the logarithm of the weight: 0 everywhere where all tasks can go everywhere.
 func (m *mix) price() {
 	capacity := 0.0
 	for i := range m.pools {

@@ -10,8 +10,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// wants are requirements of tasks that an instance's row satisfies or not, whatever runs there: attributes and
-// constraints.
+// wants are requirements of tasks that an instance's row satisfies or not, whatever runs there:
+// attributes and constraints.
 type wants struct {
 	text        string // tells them apart
 	attributes  []string
@@ -24,8 +24,8 @@ func (w *wants) fits(v *snapshot.InstanceView) bool {
 	return eligibility.MeetsStatic(v, w.attributes, w.expressions)
 }
 
-// newWants are those of a definition and of rules, either of which may be unknown. A constraint that cannot be read keeps
-// nobody from anywhere here: it is refused where it counts.
+// newWants are those of a definition and of rules, either of which may be unknown. A constraint
+// that cannot be read keeps nobody from anywhere here: it is refused where it counts.
 func newWants(def *cluster.TaskDefinition, rules *cluster.Rules) *wants {
 	if def == nil {
 		def = &cluster.TaskDefinition{}

@@ -7,14 +7,17 @@ import (
 
 // Scorer scores instances by least fragmentation. The score of a task on an instance has two parts:
 //
-//   - what the task adds to the waste of the instance's state: small where what is left can still be used (see [blend.waste])
-//   - the price of the instance's pool: high where tasks want to go that can go to few other pools (see [mix.setPrices])
+//   - what the task adds to the waste of the instance's state: small where what is left can still
+//     be used (see [blend.waste])
+//   - the price of the instance's pool: high where tasks want to go that can go to few other pools
+//     (see [mix.setPrices])
 //
-// Both come from the [mix] of tasks that run and wait, which is learned anew as the tasks change (see [Scorer.interval]).
+// Both come from the [mix] of tasks that run and wait, which is learned anew as the tasks change
+// (see [Scorer.interval]).
 //
-// The loss of GPUs to tasks that do not fit is that of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
-// Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023). What CPU and memory leave idle, and the prices, are
-// not in the paper.
+// The loss of GPUs to tasks that do not fit is that of Weng et al., "Beware of Fragmentation:
+// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023). What CPU
+// and memory leave idle, and the prices, are not in the paper.
 type Scorer struct {
 	snap    *snapshot.Snapshot
 	mix     *mix
@@ -42,8 +45,8 @@ func New(s *snapshot.Snapshot) *Scorer {
 	return p
 }
 
-// Epoch learns the mix anew if enough has changed, and returns a number that changes whenever it does. Scores are valid
-// until the snapshot changes or the epoch does.
+// Epoch learns the mix anew if enough has changed, and returns a number that changes whenever it
+// does. Scores are valid until the snapshot changes or the epoch does.
 func (p *Scorer) Epoch() uint64 {
 	now := p.snap.Seq()
 	if p.mix == nil || now-p.began >= p.wait {
@@ -60,9 +63,10 @@ func (p *Scorer) Epoch() uint64 {
 	return p.number
 }
 
-// patience is how many changes of instances to wait for until there may be something to learn: as many as there are
-// tasks that need GPUs while these become more, and so often enough while a cluster fills; after that, longer and longer,
-// up to as many as there is to look at, so that learning costs next to nothing per change.
+// patience is how many changes of instances to wait for until there may be something to learn: as
+// many as there are tasks that need GPUs while these become more, and so often enough while a
+// cluster fills; after that, longer and longer, up to as many as there is to look at, so that
+// learning costs next to nothing per change.
 func (p *Scorer) patience(last *mix) uint64 {
 	tasks := uint64(max(1, p.mix.tasks))
 	if last == nil || 2*p.mix.tasks > 3*last.tasks {
@@ -81,7 +85,8 @@ func (p *Scorer) Forget() {
 	clear(p.scores)
 }
 
-// scored is a score that was computed, of tasks with the same needs in the same state. State 0 is none.
+// scored is a score that was computed, of tasks with the same needs in the same state. State 0 is
+// none.
 type scored struct {
 	state, needs int32
 	score        float64
@@ -91,15 +96,15 @@ type scored struct {
 const scoreBits = 17
 
 const (
-	// priceWeight is how much the price of a pool counts against fragmentation. More of it keeps more room for tasks
-	// that can go to few pools, and leaves more of it empty.
+	// priceWeight is how much the price of a pool counts against fragmentation. More of it keeps
+	// more room for tasks that can go to few pools, and leaves more of it empty.
 	priceWeight = 0.6
 	// fitWeight is how much best fit counts: it decides where fragmentation is as good as equal.
 	fitWeight = 0.01
 )
 
-// Score returns what it costs to place a task with these needs on the instance, where it must fit: the lowest is the best.
-// [Scorer.Epoch] must have been called since the snapshot changed.
+// Score returns what it costs to place a task with these needs on the instance, where it must fit:
+// the lowest is the best. [Scorer.Epoch] must have been called since the snapshot changed.
 func (p *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float64 {
 	if p.states.full() {
 		p.Forget()
@@ -119,8 +124,8 @@ func (p *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float
 	return score
 }
 
-// stateOf is the state of the instance, be it one that a placement under way looks at in another state than the
-// snapshot has it in.
+// stateOf is the state of the instance, be it one that a placement under way looks at in another
+// state than the snapshot has it in.
 func (p *Scorer) stateOf(v *snapshot.InstanceView) int32 {
 	committed := p.snap.Dense()[v.Index] == v
 	if committed && v.Index < len(p.known) && p.known[v.Index] > 0 {

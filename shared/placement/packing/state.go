@@ -7,7 +7,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// leftovers are the states that instances were seen in, by number from 1. Instances in the same state are worth the same.
+// leftovers are the states that instances were seen in, by number from 1. Instances in the same
+// state are worth the same.
 type leftovers struct {
 	all     []leftover
 	arena   []int16
@@ -24,7 +25,8 @@ type leftover struct {
 	value        float64
 }
 
-// leftoverKey tells states apart. The devices are in it as a hash in which their order does not count, and their sum.
+// leftoverKey tells states apart. The devices are in it as a hash in which their order does not
+// count, and their sum.
 type leftoverKey struct {
 	devices     uint64
 	cpu, memory int64
@@ -101,18 +103,20 @@ func (s *leftovers) of(pool int32, v *snapshot.InstanceView) int32 {
 	return *slot
 }
 
-// add takes in a state that is new, with its parts in scratch, those without anything free among them.
+// add takes in a state that is new, with its parts in scratch, those without anything free among
+// them.
 func (s *leftovers) add(k leftoverKey, whole int32) int32 {
 	s.scratch = slices.DeleteFunc(s.scratch, func(free int16) bool { return free == 0 })
 	slices.Sort(s.scratch)
 	id := int32(len(s.all))
-	s.all = append(s.all, leftover{leftoverKey: k, whole: whole, first: int32(len(s.arena)), count: int32(len(s.scratch))})
+	s.all = append(s.all, leftover{leftoverKey: k, whole: whole, first: int32(len(s.arena)),
+		count: int32(len(s.scratch))})
 	s.arena = append(s.arena, s.scratch...)
 	return id
 }
 
-// after is the state that a task with these needs, which must fit, leaves behind: it gets the devices that have the
-// least free, as placement gives them.
+// after is the state that a task with these needs, which must fit, leaves behind: it gets the
+// devices that have the least free, as placement gives them.
 func (s *leftovers) after(from int32, needs *cluster.Resources) int32 {
 	x := &s.all[from]
 	k := x.leftoverKey
@@ -141,11 +145,12 @@ func (s *leftovers) after(from int32, needs *cluster.Resources) int32 {
 	return *slot
 }
 
-// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of general-purpose instances.
+// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of
+// general-purpose instances.
 const vcpuPerMiB = cluster.VCPU / 4096
 
-// left is how much a state has free of everything, in terms of best fit: GPUs, and vCPUs with the memory next to them,
-// 128 for one GPU.
+// left is how much a state has free of everything, in terms of best fit: GPUs, and vCPUs with the
+// memory next to them, 128 for one GPU.
 func (s *leftovers) left(id int32) float64 {
 	x := &s.all[id]
 	return float64(x.spare)/cluster.WholeGPU + float64(x.cpu+x.memory*vcpuPerMiB)/(128*cluster.VCPU)

@@ -24,20 +24,23 @@ type blendRow struct {
 }
 
 const (
-	// idleWeight is how much GPU that CPU and memory cannot fill counts against GPU that is lost to a kind.
+	// idleWeight is how much GPU that CPU and memory cannot fill counts against GPU that is lost to
+	// a kind.
 	idleWeight = 0.75
 	// stuckWeight is how much it counts that nearly all kinds leave the GPU idle.
 	stuckWeight = 4
 )
 
-// value says how badly what is free can be used, in GPU thousandths: 0 where nothing is free, or where each kind could
-// take all of it. With F free, for each kind
+// value says how badly what is free can be used, in GPU thousandths: 0 where nothing is free, or
+// where each kind could take all of it. With F free, for each kind
 //
-//   - lost is what lies on devices that cannot take one more task of it; F where the instance cannot
-//   - idle is what is left when the instance is filled with tasks of it up to the last CPU, MiB or device
+//   - lost is what lies on devices that cannot take one more task of it; F where the instance
+//     cannot
+//   - idle is what is left when the instance is filled with tasks of it up to the last CPU, MiB or
+//     device
 //
-// and the value is lost + 0.75·idle + 4·F·(idle/F)^32, with lost and idle the means by weight. The power has what hardly
-// any kind can use weigh the most.
+// and the value is lost + 0.75·idle + 4·F·(idle/F)^32, with lost and idle the means by weight. The
+// power has what hardly any kind can use weigh the most.
 func (b *blend) value(s *leftover, parts []int16) float64 {
 	free := float64(s.spare)
 	cpu, memory := float64(s.cpu), float64(s.memory)

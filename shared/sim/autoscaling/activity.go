@@ -53,11 +53,13 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 		n := e.kernel.Next("Activities")
 		detail, err := json.Marshal(map[string]string{
 			"LifecycleActionToken": actionToken(hook, m.EC2), "AutoScalingGroupName": g.Name, "LifecycleHookName": hook,
-			"EC2InstanceId": m.EC2, "LifecycleTransition": terminating, "Origin": "AutoScalingGroup", "Destination": "EC2",
+			"EC2InstanceId": m.EC2, "LifecycleTransition": terminating, "Origin": "AutoScalingGroup",
+			"Destination": "EC2",
 		})
 		if err == nil { // it never fails for strings
 			e.kernel.Emit(kernel.Event{
-				Source: e.eventSource, DetailType: "EC2 Instance-terminate Lifecycle Action", ARN: e.groupARN(g.Name), Version: n, At: now,
+				Source: e.eventSource, DetailType: "EC2 Instance-terminate Lifecycle Action", ARN: e.groupARN(g.Name),
+				Version: n, At: now,
 			}, detail)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 func noGroup(name string) error {
-	return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup: %.255s not found", name)
+	return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup: %.255s not found",
+		name)
 }
 
 // changeGroup changes a group and reconciles it.
@@ -45,7 +46,8 @@ func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*clust
 
 func (e *scaler) forScheduler(g *group) *cluster.AutoScalingGroup {
 	d := &cluster.AutoScalingGroup{
-		Name: g.Name, ARN: e.groupARN(g.Name), Min: g.Min, Max: g.Max, Desired: g.Desired, Protects: g.Protects, Tags: maps.Clone(g.Tags),
+		Name: g.Name, ARN: e.groupARN(g.Name), Min: g.Min, Max: g.Max, Desired: g.Desired, Protects: g.Protects,
+		Tags:  maps.Clone(g.Tags),
 		Zones: slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region)), Template: g.Template,
 		Weighted: slices.ContainsFunc(g.Types, func(t weightedType) bool { return t.Weight != "" }),
 	}
@@ -63,17 +65,19 @@ func (e *Groups) SetDesired(_ context.Context, name string, n int) error {
 	return e.changeGroup("SetDesiredCapacity", name, func(g *group, _ time.Time) error {
 		switch {
 		case n > g.Max:
-			return cluster.Errorf("ValidationError", "New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", n, g.Max)
+			return cluster.Errorf("ValidationError",
+				"New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", n, g.Max)
 		case n < g.Min:
-			return cluster.Errorf("ValidationError", "New SetDesiredCapacity value %d is below min value %d for the AutoScalingGroup.", n, g.Min)
+			return cluster.Errorf("ValidationError",
+				"New SetDesiredCapacity value %d is below min value %d for the AutoScalingGroup.", n, g.Min)
 		}
 		g.Desired = n
 		return nil
 	})
 }
 
-// SetSizes sets those of minimum, maximum and desired capacity that are given, in one change. A desired capacity that is
-// not given is moved between minimum and maximum.
+// SetSizes sets those of minimum, maximum and desired capacity that are given, in one change. A
+// desired capacity that is not given is moved between minimum and maximum.
 func (e *Groups) SetSizes(_ context.Context, name string, s cluster.SizesChange) error {
 	return e.changeGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
 		least, most, desired := g.Min, g.Max, g.Desired
@@ -109,21 +113,25 @@ func (e *scaler) setTemplate(g *group, template string) error {
 		err = cluster.Errorf("", "The request must contain the parameter ImageId")
 	}
 	if err != nil {
-		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", errorMessage(err))
+		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s",
+			errorMessage(err))
 	}
 	g.Template = template
 	return nil
 }
 
-// SetInstanceProtection sets the scale-in protection of all the instances, or of none if one is not in service.
+// SetInstanceProtection sets the scale-in protection of all the instances, or of none if one is not
+// in service.
 func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []string, protected bool) error {
 	return e.changeGroup("SetInstanceProtection", name, func(g *group, _ time.Time) error {
 		for _, id := range ids {
 			switch m := g.findMember(id); {
 			case m == nil:
-				return cluster.Errorf("ValidationError", "The instance %.32s is not part of Auto Scaling group %s.", id, name)
+				return cluster.Errorf("ValidationError", "The instance %.32s is not part of Auto Scaling group %s.", id,
+					name)
 			case m.Lifecycle != inService:
-				return cluster.Errorf("ValidationError", "The instance %.32s is not in InService or EnteringStandby or Standby.", id)
+				return cluster.Errorf("ValidationError",
+					"The instance %.32s is not in InService or EnteringStandby or Standby.", id)
 			}
 		}
 		for _, id := range ids {
@@ -146,9 +154,11 @@ func (e *Groups) groupOf(ec2 string) (name string) {
 	return name
 }
 
-// TerminateInstance terminates an instance. It is replaced, unless lower decrements the desired capacity.
+// TerminateInstance terminates an instance. It is replaced, unless lower decrements the desired
+// capacity.
 func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) error {
-	unknown := cluster.Errorf("ValidationError", "Instance Id not found - No managed instance found for instance ID: %.32s", id)
+	unknown := cluster.Errorf("ValidationError",
+		"Instance Id not found - No managed instance found for instance ID: %.32s", id)
 	name := e.groupOf(id)
 	if name == "" {
 		if err := e.kernel.FailCall("TerminateInstanceInAutoScalingGroup", id); err != nil {
@@ -164,7 +174,8 @@ func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) err
 		case m.Lifecycle == terminatingWait:
 			return nil
 		case lower && g.Desired <= g.Min:
-			return cluster.Errorf("ValidationError", "Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+			return cluster.Errorf("ValidationError",
+				"Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
 		case lower:
 			g.Desired--
 		}
@@ -198,7 +209,8 @@ func (e *Groups) PutLifecycleHook(_ context.Context, h cluster.LifecycleHook) er
 
 func (e *Groups) putHook(name, hook string, h lifecycleHook) error {
 	if hook == "" || len(hook) > 255 || h.Heartbeat < 30*time.Second || h.Heartbeat > 2*time.Hour {
-		return cluster.Errorf("ValidationError", "A lifecycle hook has a name, and a heartbeat timeout of 30 to 7200 seconds")
+		return cluster.Errorf("ValidationError",
+			"A lifecycle hook has a name, and a heartbeat timeout of 30 to 7200 seconds")
 	}
 	return e.changeGroup("PutLifecycleHook", name, func(g *group, _ time.Time) error {
 		g.Hooks[hook] = h
@@ -239,8 +251,8 @@ func (e *Groups) CompleteLifecycleAction(_ context.Context, name, hook, id strin
 	})
 }
 
-// longestHold bounds how long hooks hold a termination up. So do a hundred heartbeats, if they are shorter
-// (Auto Scaling, lifecycle hooks).
+// longestHold bounds how long hooks hold a termination up. So do a hundred heartbeats, if they are
+// shorter (Auto Scaling, lifecycle hooks).
 const longestHold = 48 * time.Hour
 
 // RecordHeartbeat makes a termination wait for another heartbeat timeout.
@@ -262,7 +274,9 @@ func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error
 }
 
 // FailedLaunches returns the failed launches of a group since a time, the newest first.
-func (e *Groups) FailedLaunches(_ context.Context, name string, since time.Time) (out []cluster.FailedLaunch, err error) {
+func (e *Groups) FailedLaunches(
+	_ context.Context, name string, since time.Time,
+) (out []cluster.FailedLaunch, err error) {
 	err = e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
 		g := e.byName[name]
 		if g == nil {

@@ -74,8 +74,9 @@ func (a *groupAPI) templateSpec(template string) *xmlTemplateSpec {
 
 func (a *groupAPI) describeMember(m *member, of string) xmlMember {
 	out := xmlMember{
-		InstanceId: m.EC2, AutoScalingGroupName: of, InstanceType: m.Type, AvailabilityZone: m.Zone, LifecycleState: m.Lifecycle,
-		HealthStatus: "Healthy", ProtectedFromScaleIn: m.Protected, LaunchTemplate: a.templateSpec(m.Template),
+		InstanceId: m.EC2, AutoScalingGroupName: of, InstanceType: m.Type, AvailabilityZone: m.Zone,
+		LifecycleState: m.Lifecycle,
+		HealthStatus:   "Healthy", ProtectedFromScaleIn: m.Protected, LaunchTemplate: a.templateSpec(m.Template),
 	}
 	if m.Instance != "" && !a.groups.machines.IsRegistered(m.Instance) {
 		out.HealthStatus = "Unhealthy"
@@ -85,8 +86,10 @@ func (a *groupAPI) describeMember(m *member, of string) xmlMember {
 
 func (a *groupAPI) describeGroup(g *group) xmlASG {
 	out := xmlASG{
-		AutoScalingGroupName: g.Name, AutoScalingGroupARN: a.groups.groupARN(g.Name), MinSize: g.Min, MaxSize: g.Max, DesiredCapacity: g.Desired,
-		DefaultCooldown: 300, Zones: g.Machine.ZonesIn(a.groups.kernel.Account.Region), HealthCheckType: "EC2", CreatedTime: protocol.XMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
+		AutoScalingGroupName: g.Name, AutoScalingGroupARN: a.groups.groupARN(g.Name), MinSize: g.Min, MaxSize: g.Max,
+		DesiredCapacity: g.Desired,
+		DefaultCooldown: 300, Zones: g.Machine.ZonesIn(a.groups.kernel.Account.Region), HealthCheckType: "EC2",
+		CreatedTime: protocol.XMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
 		TerminationPolicies: []string{"Default"}, NewInstancesProtectedFromScaleIn: g.Protects,
 	}
 	if g.Mixed {
@@ -187,8 +190,10 @@ func (a activity) describe(g *group) xmlActivity {
 	}
 	details, _ := json.Marshal(map[string]string{"Availability Zone": a.Zone}) // never fails for strings
 	return xmlActivity{
-		ActivityId: a.ID, AutoScalingGroupName: g.Name, Description: a.Description, Cause: cmp.Or(a.Cause, "The group's desired capacity was not met."),
-		StartTime: protocol.XMLTime(a.Start), EndTime: protocol.XMLTime(a.End), StatusCode: a.Status, StatusMessage: a.Message, Progress: progress,
+		ActivityId: a.ID, AutoScalingGroupName: g.Name, Description: a.Description,
+		Cause:     cmp.Or(a.Cause, "The group's desired capacity was not met."),
+		StartTime: protocol.XMLTime(a.Start), EndTime: protocol.XMLTime(a.End), StatusCode: a.Status,
+		StatusMessage: a.Message, Progress: progress,
 		Details: string(details),
 	}
 }

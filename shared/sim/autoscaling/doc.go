@@ -1,5 +1,6 @@
-// Package autoscaling simulates Auto Scaling groups: they launch machines by a launch template, terminate them, even out
-// their zones, hold terminations up for lifecycle hooks, and follow a metric by a target tracking policy.
+// Package autoscaling simulates Auto Scaling groups: they launch machines by a launch template,
+// terminate them, even out their zones, hold terminations up for lifecycle hooks, and follow a
+// metric by a target tracking policy.
 //
 // Machines register through the [Machines] interface, which package ecs implements.
 package autoscaling

@@ -26,8 +26,8 @@ type group struct {
 	Members    []member
 	Launches   int64
 	Activities []activity
-	// Rebalances is true unless the process AZRebalance is suspended: the group evens out its zones.
-	// Moving is the instance that is launched for that.
+	// Rebalances is true unless the process AZRebalance is suspended: the group evens out its
+	// zones. Moving is the instance that is launched for that.
 	Rebalances bool
 	Moving     string `json:",omitempty"`
 
@@ -38,7 +38,8 @@ type group struct {
 type launchSettings struct {
 	// Template is the launch template version, as ID:VERSION.
 	Template string
-	// Types are those of a mixed instances policy, in order of preference. Mixed is true where there is one.
+	// Types are those of a mixed instances policy, in order of preference. Mixed is true where
+	// there is one.
 	Types []weightedType `json:",omitempty"`
 	Mixed bool           `json:",omitempty"`
 	// Cluster and Machine, where they are set, replace what the launch template says.
@@ -64,8 +65,8 @@ type member struct {
 	Lifecycle  string
 	Protected  bool
 	LaunchedAt time.Time
-	// Until is when its launch ends. Waits has the hooks that hold up its termination, which began at LeavingAt, and until
-	// when each does.
+	// Until is when its launch ends. Waits has the hooks that hold up its termination, which began
+	// at LeavingAt, and until when each does.
 	Until     time.Time
 	Waits     map[string]time.Time `json:",omitempty"`
 	LeavingAt time.Time
@@ -93,7 +94,8 @@ type GroupSpec struct {
 	Name, Cluster     string
 	Machine           ec2.Machine
 	Min, Max, Desired int
-	// Protects protects new instances from scale-in. Rebalances turns Availability Zone rebalancing on.
+	// Protects protects new instances from scale-in. Rebalances turns Availability Zone rebalancing
+	// on.
 	Protects, Rebalances bool
 	// Image is the image of the launch template that is made for the group: ami-1 if empty.
 	Image string
@@ -109,7 +111,8 @@ func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
 			return err
 		}
 		g := &group{
-			Name: s.Name, launchSettings: launchSettings{Cluster: s.Cluster, Machine: s.Machine}, Min: s.Min, Max: s.Max, Desired: s.Desired, Protects: s.Protects,
+			Name: s.Name, launchSettings: launchSettings{Cluster: s.Cluster, Machine: s.Machine}, Min: s.Min,
+			Max: s.Max, Desired: s.Desired, Protects: s.Protects,
 			Rebalances: s.Rebalances,
 		}
 		if err := e.checkNew(g); err != nil {
@@ -128,7 +131,8 @@ func (e *scaler) checkNew(g *group) error {
 	case g.Name == "" || len(g.Name) > 255:
 		return cluster.Errorf("ValidationError", "A group's name has 1 to 255 characters")
 	case e.byName[g.Name] != nil:
-		return cluster.Errorf("AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name %s already exists", g.Name)
+		return cluster.Errorf("AlreadyExists",
+			"AutoScalingGroup by this name already exists - A group with the name %s already exists", g.Name)
 	}
 	return checkSizes(g.Min, g.Max, g.Desired)
 }
@@ -137,9 +141,11 @@ func (e *scaler) checkNew(g *group) error {
 func checkSizes(least, most, desired int) error {
 	switch {
 	case least < 0 || most < least:
-		return cluster.Errorf("ValidationError", "Max bound, %d, must be greater than or equal to min bound, %d", most, least)
+		return cluster.Errorf("ValidationError", "Max bound, %d, must be greater than or equal to min bound, %d", most,
+			least)
 	case desired < least || desired > most:
-		return cluster.Errorf("ValidationError", "Desired capacity:%d must be between the specified min size:%d and max size:%d", desired, least, most)
+		return cluster.Errorf("ValidationError",
+			"Desired capacity:%d must be between the specified min size:%d and max size:%d", desired, least, most)
 	}
 	return nil
 }
@@ -154,7 +160,8 @@ func (e *scaler) addGroup(g *group, now time.Time) {
 }
 
 func (e *scaler) groupARN(name string) string {
-	return e.kernel.ARN("autoscaling", "autoScalingGroup:"+kernel.UUID(cluster.Digest("group", name))+":autoScalingGroupName/"+name)
+	return e.kernel.ARN("autoscaling", "autoScalingGroup:"+kernel.UUID(cluster.Digest("group",
+		name))+":autoScalingGroupName/"+name)
 }
 
 // reconcile launches and terminates instances until the group has its desired capacity.
@@ -182,7 +189,8 @@ func (e *scaler) reconcile(g *group, now time.Time) {
 		if m == nil {
 			break
 		}
-		e.startTermination(g, m, now, fmt.Sprintf("The group has %d instances, and a desired capacity of %d.", have, g.Desired))
+		e.startTermination(g, m, now, fmt.Sprintf("The group has %d instances, and a desired capacity of %d.", have,
+			g.Desired))
 	}
 	g.Members = slices.DeleteFunc(g.Members, func(m member) bool { return m.Lifecycle == "" })
 	for ; have < g.Desired; have++ {
@@ -207,8 +215,8 @@ func (e *scaler) reconcileLater(g *group) {
 	}
 }
 
-// launchInstance begins a launch in the first zone where it does not fail. It returns the instance's id, or "" if it fails
-// in all of them.
+// launchInstance begins a launch in the first zone where it does not fail. It returns the
+// instance's id, or "" if it fails in all of them.
 func (e *scaler) launchInstance(g *group, now time.Time, zones []string) (ec2 string) {
 	g.Launches++
 	fault := e.launchFault(g)
@@ -218,15 +226,18 @@ func (e *scaler) launchInstance(g *group, now time.Time, zones []string) (ec2 st
 	}
 	for _, zone := range zones {
 		if fault.Reason != "" && (fault.In == "" || fault.In == zone) {
-			e.recordActivity(g, activity{Zone: zone, Start: now, End: now, Status: activityFailed, Description: "Launching a new EC2 instance", Message: fault.Reason})
+			e.recordActivity(g, activity{Zone: zone, Start: now, End: now, Status: activityFailed,
+				Description: "Launching a new EC2 instance", Message: fault.Reason})
 			if fault.In == "" {
 				return ""
 			}
 			continue
 		}
 		m := member{
-			EC2: "i-" + e.kernel.ID("launch", e.kernel.Next("Launches"))[:17], Zone: cmp.Or(fault.Zone, zone), Type: plan.machine.Type, Template: plan.template, Lifecycle: pending,
-			Protected: g.Protects, LaunchedAt: now, Until: now.Add(e.launchAfter + fault.Slow), Silent: fault.Silent, Sick: fault.Sick,
+			EC2: "i-" + e.kernel.ID("launch", e.kernel.Next("Launches"))[:17], Zone: cmp.Or(fault.Zone, zone),
+			Type: plan.machine.Type, Template: plan.template, Lifecycle: pending,
+			Protected: g.Protects, LaunchedAt: now, Until: now.Add(e.launchAfter + fault.Slow), Silent: fault.Silent,
+			Sick: fault.Sick,
 			Late: fault.Late,
 		}
 		m.Activity = e.recordActivity(g, activity{
@@ -282,14 +293,16 @@ func (e *scaler) registerLate(g *group, ec2 string) {
 	})
 }
 
-// registerMachine registers a machine with its cluster. It does nothing if the cluster does not exist or the agent cannot
-// read its user data: then the machine runs without ever being a container instance.
+// registerMachine registers a machine with its cluster. It does nothing if the cluster does not
+// exist or the agent cannot read its user data: then the machine runs without ever being a
+// container instance.
 func (e *scaler) registerMachine(g *group, m *member, now time.Time) {
 	plan, err := e.planLaunch(g, m.Template)
 	if err != nil || plan.broken {
 		return
 	}
-	id, err := e.machines.Launch(plan.cluster, plan.machine, ec2.Launch{Zone: m.Zone, ID: m.EC2, Image: plan.image, At: now})
+	id, err := e.machines.Launch(plan.cluster, plan.machine,
+		ec2.Launch{Zone: m.Zone, ID: m.EC2, Image: plan.image, At: now})
 	if err != nil {
 		return
 	}
@@ -301,7 +314,8 @@ func (e *scaler) registerMachine(g *group, m *member, now time.Time) {
 
 // startTermination begins the termination of an instance, which hooks may hold up.
 func (e *scaler) startTermination(g *group, m *member, now time.Time, cause string) {
-	e.recordActivity(g, activity{Zone: m.Zone, Start: now, End: now, Status: activityDone, Description: "Terminating EC2 instance: " + m.EC2, Cause: cause})
+	e.recordActivity(g, activity{Zone: m.Zone, Start: now, End: now, Status: activityDone,
+		Description: "Terminating EC2 instance: " + m.EC2, Cause: cause})
 	if len(g.Hooks) == 0 || m.Lifecycle == pending {
 		g.completeActivity(m.Activity, now)
 		e.terminateMember(m, now)
@@ -323,7 +337,8 @@ func (e *scaler) terminateMember(m *member, now time.Time) {
 	m.Lifecycle = ""
 }
 
-// releaseHook removes a hook's hold on a termination. The termination goes on if no other hook holds it up.
+// releaseHook removes a hook's hold on a termination. The termination goes on if no other hook
+// holds it up.
 func (e *scaler) releaseHook(m *member, hook string, now time.Time) {
 	delete(m.Waits, hook)
 	if len(m.Waits) == 0 {
@@ -347,7 +362,8 @@ func (e *scaler) expireHooks(g *group, ec2 string) {
 	})
 }
 
-// resumeTimers sets the timers of launches and terminations that were in progress when the file was closed.
+// resumeTimers sets the timers of launches and terminations that were in progress when the file was
+// closed.
 func (e *scaler) resumeTimers() {
 	now := e.kernel.Clock.Now()
 	for _, g := range e.byName {

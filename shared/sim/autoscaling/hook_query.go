@@ -18,16 +18,20 @@ func (a *hookAPI) putLifecycleHook(_ context.Context, in *struct {
 	DefaultResult                                                string `default:"ABANDON"`
 }) (any, error) {
 	if in.LifecycleTransition != terminating {
-		return nil, cluster.Errorf("ValidationError", "The simulated fleet holds up %s alone, not %.64q", terminating, in.LifecycleTransition)
+		return nil, cluster.Errorf("ValidationError", "The simulated fleet holds up %s alone, not %.64q", terminating,
+			in.LifecycleTransition)
 	}
 	if in.DefaultResult != "CONTINUE" && in.DefaultResult != "ABANDON" {
-		return nil, cluster.Errorf("ValidationError", "DefaultResult is %.64q, and must be CONTINUE or ABANDON", in.DefaultResult)
+		return nil, cluster.Errorf("ValidationError", "DefaultResult is %.64q, and must be CONTINUE or ABANDON",
+			in.DefaultResult)
 	}
 	hook := lifecycleHook{time.Duration(in.HeartbeatTimeout) * time.Second, in.DefaultResult}
 	return nil, a.groups.putHook(in.AutoScalingGroupName, in.LifecycleHookName, hook)
 }
 
-func (a *hookAPI) deleteLifecycleHook(ctx context.Context, in *struct{ AutoScalingGroupName, LifecycleHookName string }) (any, error) {
+func (a *hookAPI) deleteLifecycleHook(
+	ctx context.Context, in *struct{ AutoScalingGroupName, LifecycleHookName string },
+) (any, error) {
 	known := false
 	_ = a.groups.kernel.View(func(time.Time) error {
 		g := a.groups.byName[in.AutoScalingGroupName]
@@ -59,7 +63,8 @@ func (a *hookAPI) describeLifecycleHooks(_ context.Context, in *struct {
 		for _, name := range slices.Sorted(maps.Keys(g.Hooks)) {
 			if h := g.Hooks[name]; len(in.LifecycleHookNames) == 0 || slices.Contains(in.LifecycleHookNames, name) {
 				longest := min(longestHold, 100*h.Heartbeat)
-				out.Hooks = append(out.Hooks, hook{name, g.Name, terminating, h.Result, int(h.Heartbeat / time.Second), int(longest / time.Second)})
+				out.Hooks = append(out.Hooks, hook{name, g.Name, terminating, h.Result, int(h.Heartbeat / time.Second),
+					int(longest / time.Second)})
 			}
 		}
 		return nil
@@ -98,7 +103,8 @@ func (a *hookAPI) completeLifecycleAction(ctx context.Context, in *struct {
 	InstanceId, LifecycleActionToken string
 }) (any, error) {
 	held := &heldInput{in.AutoScalingGroupName, in.LifecycleHookName, in.InstanceId, in.LifecycleActionToken}
-	return nil, a.groups.CompleteLifecycleAction(ctx, in.AutoScalingGroupName, in.LifecycleHookName, a.heldInstance(held))
+	return nil, a.groups.CompleteLifecycleAction(ctx, in.AutoScalingGroupName, in.LifecycleHookName,
+		a.heldInstance(held))
 }
 
 func (a *hookAPI) recordHeartbeat(ctx context.Context, in *heldInput) (any, error) {

@@ -25,8 +25,9 @@ type LaunchFault struct {
 	Sick   bool          // it registers, and its agent is never connected
 }
 
-// SetLaunchFaults makes launches go wrong, for tests. fault gets the group and the number of the launch, from 1; it must not
-// call a service. If it returns the zero value, the group's tags decide. A nil fault ends the faults.
+// SetLaunchFaults makes launches go wrong, for tests. fault gets the group and the number of the
+// launch, from 1; it must not call a service. If it returns the zero value, the group's tags
+// decide. A nil fault ends the faults.
 func (e *Groups) SetLaunchFaults(fault func(group string, n int64) LaunchFault) {
 	e.kernel.Lock(func() { e.faults = fault })
 }
@@ -71,7 +72,8 @@ func checkFaultTag(key, value string) error {
 		known = value == neverRegister || value == neverHealthy
 	}
 	if !known {
-		return cluster.Errorf("ValidationError", "The simulated fleet does not know the tag %s=%s: berth fleet --help has those that it knows", key, value)
+		return cluster.Errorf("ValidationError",
+			"The simulated fleet does not know the tag %s=%s: berth fleet --help has those that it knows", key, value)
 	}
 	return nil
 }
@@ -88,7 +90,8 @@ func (e *scaler) launchFault(g *group) (fault LaunchFault) {
 	}
 	if code, zone, _ := strings.Cut(g.Tags[tagFailure], "@"); code != "" {
 		text := cmp.Or(failureTexts[code], "The tag "+tagFailure+" of the group says so.")
-		fault.In, fault.Reason = zone, "Could not launch On-Demand Instances. "+code+" - "+text+" Launching EC2 instance failed."
+		fault.In, fault.Reason = zone,
+			"Could not launch On-Demand Instances. "+code+" - "+text+" Launching EC2 instance failed."
 	}
 	seconds, _ := strconv.Atoi(g.Tags[tagExtra])
 	fault.Slow, fault.Zone = time.Duration(seconds)*time.Second, g.Tags[tagZone]
@@ -118,7 +121,9 @@ func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error)
 			p.machine.Type = g.Types[0].Type
 		}
 		if _, _, _, err := p.machine.Size(); err != nil {
-			return p, cluster.Errorf("InvalidParameterValue", "Invalid value '%.64s' for InstanceType. The simulated fleet has %s.", p.machine.Type, strings.Join(ec2.MachineTypes(), ", "))
+			return p, cluster.Errorf("InvalidParameterValue",
+				"Invalid value '%.64s' for InstanceType. The simulated fleet has %s.", p.machine.Type,
+				strings.Join(ec2.MachineTypes(), ", "))
 		}
 	}
 	if p.cluster == "" {
@@ -135,8 +140,9 @@ var (
 	bottlerocket      = regexp.MustCompile(`(?m)^\s*cluster\s*=\s*"([^"\n]+)"`)
 )
 
-// agentConfig reads the agent's cluster, "default" if there is none, and its custom attributes from user data. It knows
-// lines that set ECS_CLUSTER and ECS_INSTANCE_ATTRIBUTES for /etc/ecs/ecs.config, and Bottlerocket's settings.
+// agentConfig reads the agent's cluster, "default" if there is none, and its custom attributes from
+// user data. It knows lines that set ECS_CLUSTER and ECS_INSTANCE_ATTRIBUTES for
+// /etc/ecs/ecs.config, and Bottlerocket's settings.
 func agentConfig(userData string) (name string, attributes map[string]string, err error) {
 	raw, err := base64.StdEncoding.DecodeString(userData)
 	if err != nil {
@@ -174,8 +180,9 @@ func (e *scaler) zonesByNeed(g *group) []string {
 	return zones
 }
 
-// chooseVictim returns the instance that scale-in terminates: in the zone with the most instances one of an outdated launch
-// template version, and of these the oldest. It returns nil if all are protected (Auto Scaling, default termination policy).
+// chooseVictim returns the instance that scale-in terminates: in the zone with the most instances
+// one of an outdated launch template version, and of these the oldest. It returns nil if all are
+// protected (Auto Scaling, default termination policy).
 func (e *scaler) chooseVictim(g *group) (best *member) {
 	count := g.countByZone()
 	current := ""
@@ -193,18 +200,20 @@ func (e *scaler) chooseVictim(g *group) (best *member) {
 		if !m.isCounted() || m.Protected {
 			continue
 		}
-		if best == nil || cmp.Or(count[best.Zone]-count[m.Zone], newer(m)-newer(best), m.LaunchedAt.Compare(best.LaunchedAt)) < 0 {
+		if best == nil || cmp.Or(count[best.Zone]-count[m.Zone], newer(m)-newer(best),
+			m.LaunchedAt.Compare(best.LaunchedAt)) < 0 {
 			best = m
 		}
 	}
 	return best
 }
 
-// rebalanceZones launches an instance in a zone that has at least two fewer than another. When it is in service, reconcile
-// terminates one of the fullest zone (Auto Scaling, Availability Zone rebalancing). If all of those are protected,
-// rebalanceZones does nothing.
+// rebalanceZones launches an instance in a zone that has at least two fewer than another. When it
+// is in service, reconcile terminates one of the fullest zone (Auto Scaling, Availability Zone
+// rebalancing). If all of those are protected, rebalanceZones does nothing.
 func (e *scaler) rebalanceZones(g *group, now time.Time, have int) {
-	if !g.Rebalances || g.Moving != "" || have != g.Desired || slices.ContainsFunc(g.Members, func(m member) bool { return m.Lifecycle == pending }) {
+	if !g.Rebalances || g.Moving != "" || have != g.Desired ||
+		slices.ContainsFunc(g.Members, func(m member) bool { return m.Lifecycle == pending }) {
 		return
 	}
 	zones, count := e.zonesByNeed(g), g.countByZone()

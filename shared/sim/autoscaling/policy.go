@@ -12,8 +12,8 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// policy is a target tracking policy of a group, as stored: it resizes the group to bring a metric to its target
-// (Auto Scaling, target tracking scaling policies).
+// policy is a target tracking policy of a group, as stored: it resizes the group to bring a metric
+// to its target (Auto Scaling, target tracking scaling policies).
 type policy struct {
 	Name      string
 	Metric    cloudwatch.Metric
@@ -23,8 +23,8 @@ type policy struct {
 	OutOnly   bool // DisableScaleIn
 }
 
-// A policy scales out when the metric was above the target for highTimes minutes. It scales in when the metric was below
-// lowShare of the target for lowTimes minutes.
+// A policy scales out when the metric was above the target for highTimes minutes. It scales in when
+// the metric was below lowShare of the target for lowTimes minutes.
 const (
 	highTimes = 3
 	lowTimes  = 15
@@ -40,7 +40,8 @@ func (p *policy) alarmNames(g *group) []string {
 // PutTrackingPolicy makes a group follow managed scaling's metric.
 func (e *Groups) PutTrackingPolicy(_ context.Context, p cluster.TrackingPolicy) error {
 	return e.putPolicy(p.Group, policy{
-		Name: p.Name, Metric: cloudwatch.Reservation(p.Namespace, p.Cluster, p.Provider), Statistic: cloudwatch.Average, Target: p.Target, Warmup: p.Warmup,
+		Name: p.Name, Metric: cloudwatch.Reservation(p.Namespace, p.Cluster, p.Provider), Statistic: cloudwatch.Average,
+		Target: p.Target, Warmup: p.Warmup,
 	})
 }
 
@@ -53,12 +54,15 @@ func (e *Groups) putPolicy(name string, p policy) error {
 		case !(p.Target > 0):
 			return cluster.Errorf("ValidationError", "TargetValue is %g, and must be above 0", p.Target)
 		case !cloudwatch.HasStatistic(p.Statistic):
-			return cluster.Errorf("ValidationError", "The simulated fleet does not know the statistic %.64q", p.Statistic)
+			return cluster.Errorf("ValidationError", "The simulated fleet does not know the statistic %.64q",
+				p.Statistic)
 		}
 		names := p.alarmNames(g)
 		high := cloudwatch.Alarm{
-			Name: names[0], Description: "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + p.Name, State: cloudwatch.Unknown, Period: 60, Times: highTimes,
-			Metric: p.Metric, Statistic: p.Statistic, Threshold: p.Target, Compare: cloudwatch.Above, Missing: "missing",
+			Name: names[0], Description: "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + p.Name,
+			State: cloudwatch.Unknown, Period: 60, Times: highTimes,
+			Metric: p.Metric, Statistic: p.Statistic, Threshold: p.Target, Compare: cloudwatch.Above,
+			Missing: "missing",
 		}
 		low := high
 		low.Name, low.Times, low.Threshold, low.Compare = names[1], lowTimes, lowShare*p.Target, cloudwatch.Below
@@ -96,9 +100,10 @@ func (e *scaler) followMetric(of *cloudwatch.Series, now time.Time) {
 	}
 }
 
-// trackMetric resizes a group by the metric's last value while one of the policy's alarms is in ALARM.
-// Example: with 10 instances in service, a target of 80 and a value of 100, it wants 10 * 100 / 80 = 13.
-// Instances that are warming up do not count when it scales out, and prevent it from scaling in.
+// trackMetric resizes a group by the metric's last value while one of the policy's alarms is in
+// ALARM. Example: with 10 instances in service, a target of 80 and a value of 100, it wants 10 *
+// 100 / 80 = 13. Instances that are warming up do not count when it scales out, and prevent it from
+// scaling in.
 func (e *scaler) trackMetric(g *group, p *policy, of *cloudwatch.Series, now time.Time) {
 	warm, warming := 0, false
 	for k := range g.Members {

@@ -38,21 +38,25 @@ type (
 )
 
 func (a *policyAPI) policyARN(g *group, name string) string {
-	return a.groups.kernel.ARN("autoscaling", "scalingPolicy:"+kernel.UUID(cluster.Digest("policy", g.Name, name))+":autoScalingGroupName/"+g.Name+":policyName/"+name)
+	return a.groups.kernel.ARN("autoscaling", "scalingPolicy:"+kernel.UUID(cluster.Digest("policy", g.Name,
+		name))+":autoScalingGroupName/"+g.Name+":policyName/"+name)
 }
 
 func (a *policyAPI) describePolicy(g *group, p *policy) xmlPolicy {
 	out := xmlPolicy{
-		AutoScalingGroupName: g.Name, PolicyName: p.Name, PolicyARN: a.policyARN(g, p.Name), PolicyType: "TargetTrackingScaling",
+		AutoScalingGroupName: g.Name, PolicyName: p.Name, PolicyARN: a.policyARN(g, p.Name),
+		PolicyType:              "TargetTrackingScaling",
 		EstimatedInstanceWarmup: int(p.Warmup / time.Second), Enabled: true, Tracking: xmlTracking{
-			Metric: xmlMetric{Name: p.Metric.Name, Namespace: p.Metric.Namespace, Statistic: p.Statistic}, Target: p.Target, OutOnly: p.OutOnly,
+			Metric: xmlMetric{Name: p.Metric.Name, Namespace: p.Metric.Namespace, Statistic: p.Statistic},
+			Target: p.Target, OutOnly: p.OutOnly,
 		},
 	}
 	for _, name := range p.alarmNames(g) {
 		out.Alarms = append(out.Alarms, xmlAlarm{name, a.groups.kernel.ARN("cloudwatch", "alarm:"+name)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Metric.Dimensions)) {
-		out.Tracking.Metric.Dimensions = append(out.Tracking.Metric.Dimensions, xmlDimension{name, p.Metric.Dimensions[name]})
+		out.Tracking.Metric.Dimensions = append(out.Tracking.Metric.Dimensions,
+			xmlDimension{name, p.Metric.Dimensions[name]})
 	}
 	return out
 }
@@ -72,16 +76,20 @@ func (a *policyAPI) putScalingPolicy(_ context.Context, in *struct {
 	TargetTrackingConfiguration                  *trackingInput `protocol:"strict"`
 }) (any, error) {
 	if in.PolicyType != "TargetTrackingScaling" {
-		return nil, cluster.Errorf("ValidationError", "The simulated fleet knows policies of the type TargetTrackingScaling alone, not %.64q", in.PolicyType)
+		return nil, cluster.Errorf("ValidationError",
+			"The simulated fleet knows policies of the type TargetTrackingScaling alone, not %.64q", in.PolicyType)
 	}
 	t := in.TargetTrackingConfiguration
 	if t == nil || t.TargetValue == nil || t.CustomizedMetricSpecification.MetricName == "" {
-		return nil, cluster.Errorf("ValidationError", "A target tracking policy needs a TargetValue and a CustomizedMetricSpecification")
+		return nil, cluster.Errorf("ValidationError",
+			"A target tracking policy needs a TargetValue and a CustomizedMetricSpecification")
 	}
 	m := t.CustomizedMetricSpecification
 	p := policy{
-		Name: in.PolicyName, Metric: cloudwatch.Metric{Namespace: m.Namespace, Name: m.MetricName, Dimensions: map[string]string{}},
-		Statistic: m.Statistic, Target: *t.TargetValue, Warmup: time.Duration(in.EstimatedInstanceWarmup) * time.Second, OutOnly: t.DisableScaleIn,
+		Name: in.PolicyName, Metric: cloudwatch.Metric{Namespace: m.Namespace, Name: m.MetricName,
+			Dimensions: map[string]string{}},
+		Statistic: m.Statistic, Target: *t.TargetValue, Warmup: time.Duration(in.EstimatedInstanceWarmup) * time.Second,
+		OutOnly: t.DisableScaleIn,
 	}
 	for _, d := range m.Dimensions {
 		p.Metric.Dimensions[d.Name] = d.Value
@@ -103,7 +111,9 @@ func (a *policyAPI) putScalingPolicy(_ context.Context, in *struct {
 	return out, nil
 }
 
-func (a *policyAPI) deletePolicy(ctx context.Context, in *struct{ AutoScalingGroupName, PolicyName string }) (any, error) {
+func (a *policyAPI) deletePolicy(
+	ctx context.Context, in *struct{ AutoScalingGroupName, PolicyName string },
+) (any, error) {
 	known := false
 	_ = a.groups.kernel.View(func(time.Time) error {
 		g := a.groups.byName[in.AutoScalingGroupName]

@@ -15,29 +15,30 @@ import (
 // Query returns the operations of Auto Scaling that are simulated.
 func (e *Groups) Query() protocol.QueryService {
 	g, h, p := &groupAPI{e}, &hookAPI{e}, &policyAPI{e}
-	return protocol.QueryService{Namespace: "http://autoscaling.amazonaws.com/doc/2011-01-01/", Actions: map[string]protocol.Action{
-		"CompleteLifecycleAction":             protocol.LenientOp(h.completeLifecycleAction),
-		"CreateAutoScalingGroup":              protocol.Op(g.createGroup),
-		"CreateOrUpdateTags":                  protocol.Op(g.createOrUpdateTags),
-		"DeleteAutoScalingGroup":              protocol.Op(g.deleteGroup),
-		"DeleteLifecycleHook":                 protocol.LenientOp(h.deleteLifecycleHook),
-		"DeletePolicy":                        protocol.Op(p.deletePolicy),
-		"DeleteTags":                          protocol.Op(g.deleteTags),
-		"DescribeAutoScalingGroups":           protocol.Op(g.describeGroups),
-		"DescribeAutoScalingInstances":        protocol.Op(g.describeInstances),
-		"DescribeLifecycleHooks":              protocol.Op(h.describeLifecycleHooks),
-		"DescribePolicies":                    protocol.Op(p.describePolicies),
-		"DescribeScalingActivities":           protocol.Op(g.describeActivities),
-		"PutLifecycleHook":                    protocol.Op(h.putLifecycleHook),
-		"PutScalingPolicy":                    protocol.Op(p.putScalingPolicy),
-		"RecordLifecycleActionHeartbeat":      protocol.LenientOp(h.recordHeartbeat),
-		"ResumeProcesses":                     protocol.Op(g.resumeProcesses),
-		"SetDesiredCapacity":                  protocol.Op(g.setDesiredCapacity),
-		"SetInstanceProtection":               protocol.Op(g.setInstanceProtection),
-		"SuspendProcesses":                    protocol.Op(g.suspendProcesses),
-		"TerminateInstanceInAutoScalingGroup": protocol.Op(g.terminateInstance),
-		"UpdateAutoScalingGroup":              protocol.Op(g.updateGroup),
-	}}
+	return protocol.QueryService{Namespace: "http://autoscaling.amazonaws.com/doc/2011-01-01/",
+		Actions: map[string]protocol.Action{
+			"CompleteLifecycleAction":             protocol.LenientOp(h.completeLifecycleAction),
+			"CreateAutoScalingGroup":              protocol.Op(g.createGroup),
+			"CreateOrUpdateTags":                  protocol.Op(g.createOrUpdateTags),
+			"DeleteAutoScalingGroup":              protocol.Op(g.deleteGroup),
+			"DeleteLifecycleHook":                 protocol.LenientOp(h.deleteLifecycleHook),
+			"DeletePolicy":                        protocol.Op(p.deletePolicy),
+			"DeleteTags":                          protocol.Op(g.deleteTags),
+			"DescribeAutoScalingGroups":           protocol.Op(g.describeGroups),
+			"DescribeAutoScalingInstances":        protocol.Op(g.describeInstances),
+			"DescribeLifecycleHooks":              protocol.Op(h.describeLifecycleHooks),
+			"DescribePolicies":                    protocol.Op(p.describePolicies),
+			"DescribeScalingActivities":           protocol.Op(g.describeActivities),
+			"PutLifecycleHook":                    protocol.Op(h.putLifecycleHook),
+			"PutScalingPolicy":                    protocol.Op(p.putScalingPolicy),
+			"RecordLifecycleActionHeartbeat":      protocol.LenientOp(h.recordHeartbeat),
+			"ResumeProcesses":                     protocol.Op(g.resumeProcesses),
+			"SetDesiredCapacity":                  protocol.Op(g.setDesiredCapacity),
+			"SetInstanceProtection":               protocol.Op(g.setInstanceProtection),
+			"SuspendProcesses":                    protocol.Op(g.suspendProcesses),
+			"TerminateInstanceInAutoScalingGroup": protocol.Op(g.terminateInstance),
+			"UpdateAutoScalingGroup":              protocol.Op(g.updateGroup),
+		}}
 }
 
 // groupAPI answers calls about groups and their instances.
@@ -95,7 +96,8 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 	}
 	return nil, e.kernel.Call("CreateAutoScalingGroup", g.Name, func(now time.Time) error {
 		err := a.update(g, &updateInput{
-			in.AutoScalingGroupName, in.MinSize, in.MaxSize, in.DesiredCapacity, in.NewInstancesProtectedFromScaleIn, in.LaunchTemplate,
+			in.AutoScalingGroupName, in.MinSize, in.MaxSize, in.DesiredCapacity, in.NewInstancesProtectedFromScaleIn,
+			in.LaunchTemplate,
 			in.MixedInstancesPolicy, in.AvailabilityZones, in.VPCZoneIdentifier,
 		})
 		if err != nil {
@@ -105,7 +107,8 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 			return cluster.Errorf("ValidationError", "At least one Availability Zone or VPC Subnet is required.")
 		}
 		if g.Template == "" {
-			return cluster.Errorf("ValidationError", "Valid requests must contain either LaunchTemplate or MixedInstancesPolicy parameter.")
+			return cluster.Errorf("ValidationError",
+				"Valid requests must contain either LaunchTemplate or MixedInstancesPolicy parameter.")
 		}
 		if err := e.checkNew(g); err != nil {
 			return err
@@ -116,14 +119,15 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 }
 
 func (a *groupAPI) updateGroup(_ context.Context, in *updateInput) (any, error) {
-	return nil, a.groups.changeGroup("UpdateAutoScalingGroup", in.AutoScalingGroupName, func(g *group, _ time.Time) error {
-		next := *g
-		if err := a.update(&next, in); err != nil {
-			return err
-		}
-		*g = next
-		return nil
-	})
+	return nil, a.groups.changeGroup("UpdateAutoScalingGroup", in.AutoScalingGroupName,
+		func(g *group, _ time.Time) error {
+			next := *g
+			if err := a.update(&next, in); err != nil {
+				return err
+			}
+			*g = next
+			return nil
+		})
 }
 
 // update applies the members that the input has.
@@ -148,8 +152,8 @@ func (a *groupAPI) update(g *group, in *updateInput) error {
 	return a.updateTemplate(g, in)
 }
 
-// setZones reads the zones of a group, or its subnets.
-// There are no simulated networks: the first subnet is in the Region's zone a, the second in b, and so on.
+// setZones reads the zones of a group, or its subnets. There are no simulated networks: the first
+// subnet is in the Region's zone a, the second in b, and so on.
 func (g *group) setZones(in *updateInput, region string) error {
 	zones := in.AvailabilityZones
 	for _, zone := range zones {
@@ -193,7 +197,8 @@ func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 	}
 	t, _, err := a.groups.templates.Find(ref)
 	if err != nil {
-		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", errorMessage(err))
+		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s",
+			errorMessage(err))
 	}
 	g.Mixed, g.Types = in.MixedInstancesPolicy != nil, types
 	return a.groups.setTemplate(g, t.ID+":"+cmp.Or(spec.Version, "$Default"))
@@ -210,7 +215,8 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 			return noGroup(in.AutoScalingGroupName)
 		}
 		if len(g.Members) > 0 && !in.ForceDelete {
-			return cluster.Errorf("ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
+			return cluster.Errorf("ResourceInUse",
+				"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
 		}
 		delete(e.byName, g.Name)
 		e.kernel.Delete(g)
@@ -241,7 +247,8 @@ func (a *groupAPI) setInstanceProtection(ctx context.Context, in *struct {
 	ProtectedFromScaleIn bool `protocol:"required"`
 }) (any, error) {
 	if len(in.InstanceIds) > maxProtect {
-		return nil, cluster.Errorf("ValidationError", "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: Member must have length less than or equal to %d", maxProtect)
+		return nil, cluster.Errorf("ValidationError",
+			"1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: Member must have length less than or equal to %d", maxProtect)
 	}
 	return nil, a.groups.SetInstanceProtection(ctx, in.AutoScalingGroupName, in.InstanceIds, in.ProtectedFromScaleIn)
 }
@@ -311,7 +318,9 @@ type processesInput struct {
 // setProcesses suspends or resumes AZRebalance, the only process that can be.
 func (a *groupAPI) setProcesses(in *processesInput, rebalances bool) (any, error) {
 	if !slices.Equal(in.ScalingProcesses, []string{"AZRebalance"}) {
-		return nil, cluster.Errorf("ValidationError", "The simulated fleet suspends and resumes the process AZRebalance alone, not %.128s", strings.Join(in.ScalingProcesses, ", "))
+		return nil, cluster.Errorf("ValidationError",
+			"The simulated fleet suspends and resumes the process AZRebalance alone, not %.128s",
+			strings.Join(in.ScalingProcesses, ", "))
 	}
 	return nil, a.groups.changeGroup("SuspendProcesses", in.AutoScalingGroupName, func(g *group, _ time.Time) error {
 		g.Rebalances = rebalances

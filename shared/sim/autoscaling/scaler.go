@@ -56,8 +56,9 @@ type Groups struct{ *scaler }
 // New returns no groups yet.
 func New(k *kernel.Kernel, o Options) *Groups {
 	s := &scaler{
-		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, eventSource: o.EventSource, launchAfter: o.LaunchAfter,
-		byName: map[string]*group{},
+		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, eventSource: o.EventSource,
+		launchAfter: o.LaunchAfter,
+		byName:      map[string]*group{},
 	}
 	o.Alarms.Observe(s.followMetric)
 	return &Groups{s}

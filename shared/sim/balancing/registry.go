@@ -38,8 +38,8 @@ func (e *Registries) Resume(time.Time) {}
 // registry is a service of Cloud Map, as stored.
 type registry struct {
 	ID, Name, ARN string
-	// Checked is true if instances have a custom health status. They are healthy until UpdateInstanceCustomHealthStatus
-	// says otherwise.
+	// Checked is true if instances have a custom health status. They are healthy until
+	// UpdateInstanceCustomHealthStatus says otherwise.
 	Checked bool
 	Entries map[string]*entry // by id
 }
@@ -51,8 +51,8 @@ type entry struct {
 
 func (r *registry) Row() (string, string, any) { return registryBucket, r.ID, r }
 
-// CreateRegistry creates a service of Cloud Map, with custom health checks if checked, and returns its ARN. It returns the
-// service of that name, unchanged, if there is one.
+// CreateRegistry creates a service of Cloud Map, with custom health checks if checked, and returns
+// its ARN. It returns the service of that name, unchanged, if there is one.
 func (e *Registries) CreateRegistry(name string, checked bool) (arn string, err error) {
 	err = e.kernel.Change(func(time.Time) error {
 		arn = e.newRegistry(name, checked).ARN
@@ -66,7 +66,8 @@ func (e *Registries) newRegistry(name string, checked bool) *registry {
 	if old := e.rows[id]; old != nil {
 		return old
 	}
-	r := &registry{ID: id, Name: name, ARN: e.kernel.ARN("servicediscovery", "service/"+id), Checked: checked, Entries: map[string]*entry{}}
+	r := &registry{ID: id, Name: name, ARN: e.kernel.ARN("servicediscovery", "service/"+id), Checked: checked,
+		Entries: map[string]*entry{}}
 	e.rows[id] = r
 	e.kernel.Save(r)
 	return r

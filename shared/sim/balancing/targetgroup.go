@@ -12,7 +12,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The default and the longest deregistration delay (Elastic Load Balancing, target group attributes).
+// The default and the longest deregistration delay (Elastic Load Balancing, target group
+// attributes).
 const (
 	defaultDelay = 300 * time.Second
 	maxDelay     = time.Hour
@@ -20,11 +21,13 @@ const (
 
 const groupBucket = "targetGroups"
 
-// Tasks is what target groups need to know of the tasks that are their targets. Its methods belong in a step.
+// Tasks is what target groups need to know of the tasks that are their targets. Its methods belong
+// in a step.
 type Tasks interface {
 	// TaskAt returns the id of the task that runs at an address, empty where none does.
 	TaskAt(a cluster.Address) string
-	// TargetFault reports whether the task runs, and why it fails the checks of target groups, empty where it passes them.
+	// TargetFault reports whether the task runs, and why it fails the checks of target groups,
+	// empty where it passes them.
 	TargetFault(task string) (fault string, runs bool)
 	// HasMachine reports whether the machine with an EC2 id is there.
 	HasMachine(ec2 string) bool
@@ -38,7 +41,8 @@ type TargetGroups struct {
 	rows         map[string]*targetGroup // by ARN
 }
 
-// NewTargetGroups returns no target groups yet. A target is healthy when its task has run for healthyAfter.
+// NewTargetGroups returns no target groups yet. A target is healthy when its task has run for
+// healthyAfter.
 func NewTargetGroups(k *kernel.Kernel, tasks Tasks, healthyAfter time.Duration) *TargetGroups {
 	return &TargetGroups{kernel: k, tasks: tasks, healthyAfter: healthyAfter, rows: map[string]*targetGroup{}}
 }
@@ -72,8 +76,8 @@ type target struct {
 
 func (g *targetGroup) Row() (string, string, any) { return groupBucket, g.ARN, g }
 
-// CreateTargetGroup creates a target group of a type (instance or ip) with a deregistration delay, and returns its ARN. It
-// returns the group of that name, unchanged, if there is one.
+// CreateTargetGroup creates a target group of a type (instance or ip) with a deregistration delay,
+// and returns its ARN. It returns the group of that name, unchanged, if there is one.
 func (e *TargetGroups) CreateTargetGroup(name, kind string, delay time.Duration) (arn string, err error) {
 	err = e.kernel.Change(func(time.Time) error {
 		g, err := e.newTargetGroup(targetGroup{Name: name, Type: kind, Protocol: "HTTP", Port: 80, Delay: delay})
@@ -89,7 +93,8 @@ func (e *TargetGroups) newTargetGroup(g targetGroup) (*targetGroup, error) {
 	g.Type = cmp.Or(g.Type, "instance")
 	switch {
 	case g.Name == "" || len(g.Name) > 32:
-		return nil, cluster.Errorf("ValidationError", "Target group name '%.64s' cannot be longer than '32' characters, nor empty", g.Name)
+		return nil, cluster.Errorf("ValidationError",
+			"Target group name '%.64s' cannot be longer than '32' characters, nor empty", g.Name)
 	case g.Type != "instance" && g.Type != "ip":
 		return nil, cluster.Errorf("ValidationError", "the target type %q is not known here", g.Type)
 	case g.Delay < 0 || g.Delay > maxDelay:
@@ -127,7 +132,8 @@ func (e *TargetGroups) targetGroup(arn string, now time.Time) (*targetGroup, err
 	return g, nil
 }
 
-// RegisterTargets registers addresses with a target group. It ends the deregistration of those that are draining.
+// RegisterTargets registers addresses with a target group. It ends the deregistration of those that
+// are draining.
 func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
 	return e.kernel.Call("RegisterTargets", arn, func(now time.Time) error {
 		g, err := e.targetGroup(arn, now)
@@ -147,7 +153,8 @@ func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []
 	})
 }
 
-// checkTarget returns an error if the address cannot be a target of the group, because of its type for example.
+// checkTarget returns an error if the address cannot be a target of the group, because of its type
+// for example.
 func (e *TargetGroups) checkTarget(g *targetGroup, a cluster.Address) error {
 	isInstance := len(a.Host) > 2 && a.Host[:2] == "i-"
 	switch {
@@ -156,7 +163,8 @@ func (e *TargetGroups) checkTarget(g *targetGroup, a cluster.Address) error {
 	case g.Type == "ip" && isInstance:
 		return cluster.Errorf("ValidationError", "The IP address '%.64s' is not a valid IPv4 or IPv6 address", a.Host)
 	case isInstance && !e.tasks.HasMachine(a.Host):
-		return cluster.Errorf(cluster.CodeInvalidTarget, "The following targets are not in a running state and cannot be registered: '%s'", a.Host)
+		return cluster.Errorf(cluster.CodeInvalidTarget,
+			"The following targets are not in a running state and cannot be registered: '%s'", a.Host)
 	case a.Port < 1 || a.Port > 65535:
 		return cluster.Errorf("ValidationError", "port %d is out of bounds", a.Port)
 	}
@@ -232,8 +240,8 @@ func (s targetState) forScheduler() cluster.Health {
 	return cluster.UnknownHealth
 }
 
-// targetState returns the state of a target. Its checks pass once a task has run at the address for healthyAfter. They fail
-// when no task runs there, or its TargetFault says so.
+// targetState returns the state of a target. Its checks pass once a task has run at the address for
+// healthyAfter. They fail when no task runs there, or its TargetFault says so.
 func (e *TargetGroups) targetState(t *target, now time.Time) targetState {
 	if !t.Until.IsZero() {
 		return targetState{"draining", "Target.DeregistrationInProgress", "Target deregistration is in progress"}

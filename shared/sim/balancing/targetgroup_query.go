@@ -40,16 +40,17 @@ type (
 // Query returns the operations of Elastic Load Balancing that are simulated.
 func (e *TargetGroups) Query() protocol.QueryService {
 	a := &groupAPI{e}
-	return protocol.QueryService{Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/", Actions: map[string]protocol.Action{
-		"CreateTargetGroup":             protocol.LenientOp(a.createTargetGroup),
-		"DescribeTargetGroups":          protocol.LenientOp(a.describeTargetGroups),
-		"DeleteTargetGroup":             protocol.LenientOp(a.deleteTargetGroup),
-		"ModifyTargetGroupAttributes":   protocol.LenientOp(a.modifyAttributes),
-		"DescribeTargetGroupAttributes": protocol.LenientOp(a.describeAttributes),
-		"RegisterTargets":               protocol.LenientOp(a.registerTargets),
-		"DeregisterTargets":             protocol.LenientOp(a.deregisterTargets),
-		"DescribeTargetHealth":          protocol.LenientOp(a.describeTargetHealth),
-	}}
+	return protocol.QueryService{Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/",
+		Actions: map[string]protocol.Action{
+			"CreateTargetGroup":             protocol.LenientOp(a.createTargetGroup),
+			"DescribeTargetGroups":          protocol.LenientOp(a.describeTargetGroups),
+			"DeleteTargetGroup":             protocol.LenientOp(a.deleteTargetGroup),
+			"ModifyTargetGroupAttributes":   protocol.LenientOp(a.modifyAttributes),
+			"DescribeTargetGroupAttributes": protocol.LenientOp(a.describeAttributes),
+			"RegisterTargets":               protocol.LenientOp(a.registerTargets),
+			"DeregisterTargets":             protocol.LenientOp(a.deregisterTargets),
+			"DescribeTargetHealth":          protocol.LenientOp(a.describeTargetHealth),
+		}}
 }
 
 // groupAPI answers calls of the Query protocol.
@@ -69,7 +70,8 @@ func (a *groupAPI) createTargetGroup(_ context.Context, in *struct {
 	var out xmlResult
 	err := a.groups.kernel.Change(func(time.Time) error {
 		g, err := a.groups.newTargetGroup(targetGroup{
-			Name: in.Name, Type: in.TargetType, Protocol: in.Protocol, VPC: in.VpcId, Port: in.Port, Delay: defaultDelay,
+			Name: in.Name, Type: in.TargetType, Protocol: in.Protocol, VPC: in.VpcId, Port: in.Port,
+			Delay: defaultDelay,
 		})
 		if err == nil {
 			out.Groups = []xmlGroup{g.toXML()}
@@ -117,7 +119,8 @@ func (a *groupAPI) modifyAttributes(_ context.Context, in *struct {
 			seconds, err := strconv.ParseUint(attribute.Value, 10, 16)
 			delay := time.Duration(seconds) * time.Second
 			if attribute.Key != delayAttribute || err != nil || delay > maxDelay {
-				return cluster.Errorf("ValidationError", "the attribute %.64q is not known here, or its value no time", attribute.Key)
+				return cluster.Errorf("ValidationError", "the attribute %.64q is not known here, or its value no time",
+					attribute.Key)
 			}
 			g.Delay = delay
 		}
@@ -193,7 +196,8 @@ func (a *groupAPI) describeTargetHealth(_ context.Context, in *targetsInput) (an
 		}
 		for _, address := range asked {
 			if !slices.ContainsFunc(g.Targets, func(t target) bool { return t.Address == address }) {
-				add(address, targetState{"unused", "Target.NotRegistered", "Target is not registered to the target group"})
+				add(address, targetState{"unused", "Target.NotRegistered",
+					"Target is not registered to the target group"})
 			}
 		}
 		return nil

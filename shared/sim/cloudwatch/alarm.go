@@ -11,7 +11,8 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// Alarm is a CloudWatch alarm on one metric, as stored. Datapoints change its state, and [Service.SetAlarm].
+// Alarm is a CloudWatch alarm on one metric, as stored. Datapoints change its state, and
+// [Service.SetAlarm].
 type Alarm struct {
 	Name, ARN, Description string
 	State, Reason          string
@@ -35,10 +36,12 @@ const (
 	Unknown = "INSUFFICIENT_DATA"
 )
 
-// PutAlarm creates an alarm that is OK, or changes how long an existing one looks back: period × times.
+// PutAlarm creates an alarm that is OK, or changes how long an existing one looks back: period ×
+// times.
 func (c *Service) PutAlarm(name string, period time.Duration, times int) error {
 	return c.kernel.Change(func(now time.Time) error {
-		return c.StoreAlarm(Alarm{Name: name, Period: int(period / time.Second), Times: times, State: ok, Compare: Above}, now)
+		return c.StoreAlarm(Alarm{Name: name, Period: int(period / time.Second), Times: times, State: ok,
+			Compare: Above}, now)
 	})
 }
 
@@ -92,7 +95,8 @@ func (c *Service) setState(name, state, reason string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("reporting alarm %s: %w", name, err)
 	}
-	c.kernel.Emit(kernel.Event{Source: c.eventSource, DetailType: "CloudWatch Alarm State Change", ARN: a.ARN, Version: a.Version, At: now}, detail)
+	c.kernel.Emit(kernel.Event{Source: c.eventSource, DetailType: "CloudWatch Alarm State Change", ARN: a.ARN,
+		Version: a.Version, At: now}, detail)
 	return nil
 }
 
@@ -103,7 +107,8 @@ const alarmTime = "2006-01-02T15:04:05.000-0700"
 func (c *Service) DescribeAlarms(_ context.Context, names []string) (alarms []cluster.Alarm, err error) {
 	err = c.viewAlarms(names, func(a *Alarm) {
 		alarms = append(alarms, cluster.Alarm{
-			Name: a.Name, InAlarm: a.State == firing, Since: a.Since, Window: time.Duration(a.Period*a.Times) * time.Second,
+			Name: a.Name, InAlarm: a.State == firing, Since: a.Since,
+			Window: time.Duration(a.Period*a.Times) * time.Second,
 		})
 	})
 	return alarms, err
@@ -129,7 +134,8 @@ func (c *Service) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error
 	}
 	return c.kernel.Change(func(now time.Time) error {
 		return c.StoreAlarm(Alarm{
-			Name: a.Name, Period: 60, Times: a.Times, State: Unknown, Metric: Reservation(a.Namespace, a.Cluster, a.Provider),
+			Name: a.Name, Period: 60, Times: a.Times, State: Unknown,
+			Metric:    Reservation(a.Namespace, a.Cluster, a.Provider),
 			Statistic: Average, Threshold: a.Threshold, Compare: compare, Missing: "ignore",
 		}, now)
 	})

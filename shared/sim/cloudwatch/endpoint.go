@@ -77,25 +77,35 @@ const longestAlarm = keptSamples * 60
 func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if _, known := reflect.TypeFor[alarmInput]().FieldByName(name); !known {
-			return nil, cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of PutMetricAlarm", name)
+			return nil, cluster.Errorf("ValidationError",
+				"The simulated fleet does not know the parameter %.128s of PutMetricAlarm", name)
 		}
 	}
 	return decodeThen(tree, func(in *alarmInput) (protocol.Tree, error) {
 		alarm := Alarm{
-			Name: in.AlarmName, Description: in.AlarmDescription, Period: in.Period, Times: in.EvaluationPeriods, State: Unknown,
-			Metric: metricOf(in.Namespace, in.MetricName, in.Dimensions), Statistic: in.Statistic, Threshold: in.Threshold,
-			Compare: in.ComparisonOperator, Missing: in.TreatMissingData,
+			Name: in.AlarmName, Description: in.AlarmDescription, Period: in.Period, Times: in.EvaluationPeriods,
+			State:  Unknown,
+			Metric: metricOf(in.Namespace, in.MetricName, in.Dimensions), Statistic: in.Statistic,
+			Threshold: in.Threshold,
+			Compare:   in.ComparisonOperator, Missing: in.TreatMissingData,
 		}
 		if in.DatapointsToAlarm > 0 && in.DatapointsToAlarm != alarm.Times {
-			return nil, cluster.Errorf("ValidationError", "In the simulated fleet DatapointsToAlarm is EvaluationPeriods")
+			return nil, cluster.Errorf("ValidationError",
+				"In the simulated fleet DatapointsToAlarm is EvaluationPeriods")
 		}
 		if alarm.Period < 1 || alarm.Period*alarm.Times > longestAlarm {
-			return nil, cluster.Errorf("ValidationError", "Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be <= %d)", longestAlarm)
+			return nil, cluster.Errorf("ValidationError",
+				"Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be <= %d)",
+				longestAlarm)
 		}
 		if statistics[alarm.Statistic] == nil || alarm.Metric.Name == "" || alarm.Metric.Namespace == "" {
-			return nil, cluster.Errorf("ValidationError", "An alarm of the simulated fleet watches one metric by a statistic")
+			return nil, cluster.Errorf("ValidationError",
+				"An alarm of the simulated fleet watches one metric by a statistic")
 		}
-		return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error { return a.service.StoreAlarm(alarm, now) })
+		return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error {
+			return a.service.StoreAlarm(alarm,
+				now)
+		})
 	})
 }
 
@@ -125,14 +135,17 @@ func (a *api) putMetricData(in *struct {
 	}
 }) (protocol.Tree, error) {
 	if in.Namespace == "" || len(in.MetricData) == 0 || len(in.MetricData) > maxData {
-		return nil, cluster.Errorf("InvalidParameterValue", "PutMetricData needs a Namespace, and 1 to %d of MetricData", maxData)
+		return nil, cluster.Errorf("InvalidParameterValue",
+			"PutMetricData needs a Namespace, and 1 to %d of MetricData", maxData)
 	}
 	for _, d := range in.MetricData {
 		switch {
 		case d.Value == nil || d.MetricName == "":
-			return nil, cluster.Errorf("InvalidParameterCombination", "A datapoint of the simulated fleet has a MetricName and a Value")
+			return nil, cluster.Errorf("InvalidParameterCombination",
+				"A datapoint of the simulated fleet has a MetricName and a Value")
 		case math.IsNaN(*d.Value) || math.IsInf(*d.Value, 0):
-			return nil, cluster.Errorf("InvalidParameterValue", "The value %g for parameter MetricData.Value is invalid", *d.Value)
+			return nil, cluster.Errorf("InvalidParameterValue",
+				"The value %g for parameter MetricData.Value is invalid", *d.Value)
 		}
 	}
 	return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error {
@@ -155,7 +168,8 @@ func (a *api) getMetricStatistics(in *struct {
 	Statistics            []string
 }) (protocol.Tree, error) {
 	if in.Period != 60 {
-		return nil, cluster.Errorf("InvalidParameterValue", "The simulated fleet gives statistics of periods of 60 seconds")
+		return nil, cluster.Errorf("InvalidParameterValue",
+			"The simulated fleet gives statistics of periods of 60 seconds")
 	}
 	list := []protocol.Tree{}
 	err := a.service.kernel.View(func(time.Time) error {
@@ -199,9 +213,11 @@ func (a *Alarm) describe() protocol.Tree {
 		dimensions = append(dimensions, protocol.Tree{"Name": name, "Value": a.Metric.Dimensions[name]})
 	}
 	return protocol.Tree{
-		"AlarmName": a.Name, "AlarmArn": a.ARN, "AlarmDescription": a.Description, "StateValue": a.State, "StateReason": a.Reason,
+		"AlarmName": a.Name, "AlarmArn": a.ARN, "AlarmDescription": a.Description, "StateValue": a.State,
+		"StateReason":           a.Reason,
 		"StateUpdatedTimestamp": a.Since, "StateTransitionedTimestamp": a.Since, "Namespace": a.Metric.Namespace,
-		"MetricName": a.Metric.Name, "Dimensions": dimensions, "Statistic": a.Statistic, "Period": a.Period, "EvaluationPeriods": a.Times,
-		"Threshold": a.Threshold, "ComparisonOperator": a.Compare, "TreatMissingData": cmp.Or(a.Missing, "missing"),
+		"MetricName": a.Metric.Name, "Dimensions": dimensions, "Statistic": a.Statistic, "Period": a.Period,
+		"EvaluationPeriods": a.Times,
+		"Threshold":         a.Threshold, "ComparisonOperator": a.Compare, "TreatMissingData": cmp.Or(a.Missing, "missing"),
 	}
 }

@@ -33,7 +33,8 @@ func (m Metric) Key() string {
 	return key.String()
 }
 
-// Series has the last datapoints of a metric, one for each minute, the oldest first. It is not stored.
+// Series has the last datapoints of a metric, one for each minute, the oldest first. It is not
+// stored.
 type Series struct {
 	Metric  Metric
 	samples []sample
@@ -73,7 +74,8 @@ var comparisons = map[string]func(value, threshold float64) bool{
 	"LessThanOrEqualToThreshold":    func(v, t float64) bool { return v <= t },
 }
 
-// keptSamples is how many minutes of a metric are kept: a day, which is how far alarms can look back.
+// keptSamples is how many minutes of a metric are kept: a day, which is how far alarms can look
+// back.
 const keptSamples = 24 * 60
 
 // publishSample adds a datapoint, evaluates the metric's alarms, and then calls the observer.
@@ -107,8 +109,9 @@ func (of *Series) addSample(s sample) {
 	of.samples = of.samples[max(0, len(of.samples)-keptSamples):]
 }
 
-// LastValues returns the values of a statistic in the last n periods that have datapoints, the newest first. A period is
-// that many seconds long. If gaps count, periods without datapoints are among the n.
+// LastValues returns the values of a statistic in the last n periods that have datapoints, the
+// newest first. A period is that many seconds long. If gaps count, periods without datapoints are
+// among the n.
 func (of *Series) LastValues(n, seconds int, statistic string, gaps bool) (values []float64) {
 	period := max(time.Minute, time.Duration(seconds)*time.Second)
 	var bucket sample
@@ -139,8 +142,8 @@ func (of *Series) LastValues(n, seconds int, statistic string, gaps bool) (value
 	return values
 }
 
-// evaluateAlarm puts an alarm into ALARM if all of its last periods are beyond the threshold, and into OK if not. It leaves
-// the state alone while there are too few periods to tell.
+// evaluateAlarm puts an alarm into ALARM if all of its last periods are beyond the threshold, and
+// into OK if not. It leaves the state alone while there are too few periods to tell.
 func (c *Service) evaluateAlarm(a *Alarm, of *Series, now time.Time) {
 	values := of.LastValues(a.Times, a.Period, a.Statistic, a.Missing != "ignore")
 	beyond := 0
@@ -156,5 +159,6 @@ func (c *Service) evaluateAlarm(a *Alarm, of *Series, now time.Time) {
 	case beyond == len(values) && a.Missing != "notBreaching":
 		return // too few to tell
 	}
-	_ = c.setState(a.Name, state, fmt.Sprintf("Threshold Crossed: %d of the last %d datapoints were %s (%g)", beyond, len(values), a.Compare, a.Threshold), now)
+	_ = c.setState(a.Name, state, fmt.Sprintf("Threshold Crossed: %d of the last %d datapoints were %s (%g)", beyond,
+		len(values), a.Compare, a.Threshold), now)
 }

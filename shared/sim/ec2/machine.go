@@ -28,7 +28,8 @@ type Machine struct {
 	Attributes map[string]string
 }
 
-// machines are common EC2 types. Memory is what ECS registers, which is without the share of the operating system.
+// machines are common EC2 types. Memory is what ECS registers, which is without the share of the
+// operating system.
 var machines = map[string]struct {
 	vcpu   int64
 	memory int64
@@ -72,7 +73,9 @@ func (m Machine) Size() (cpu, memory int64, gpus int, err error) {
 	}
 	cpu = m.CPU * 1024 / 1000
 	if m.CPU < 0 || m.Memory < 0 || m.GPUs < 0 || cpu >= MaxSize || m.Memory >= MaxSize {
-		return 0, 0, 0, fmt.Errorf("adding instances: a size of %d thousandths of a vCPU, %d MiB and %d GPUs is out of bounds", m.CPU, m.Memory, m.GPUs)
+		return 0, 0, 0,
+			fmt.Errorf("adding instances: a size of %d thousandths of a vCPU, %d MiB and %d GPUs is out of bounds",
+				m.CPU, m.Memory, m.GPUs)
 	}
 	return cpu, m.Memory, m.GPUs, nil
 }

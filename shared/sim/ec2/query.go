@@ -18,15 +18,16 @@ import (
 // Query returns the operations of EC2 that are simulated.
 func (e *Templates) Query() protocol.QueryService {
 	a := &api{e.kernel, e}
-	return protocol.QueryService{Namespace: "http://ec2.amazonaws.com/doc/2016-11-15/", Plain: true, Actions: map[string]protocol.Action{
-		"CreateLaunchTemplate":           protocol.Op(a.createLaunchTemplate),
-		"CreateLaunchTemplateVersion":    protocol.Op(a.createLaunchTemplateVersion),
-		"DeleteLaunchTemplate":           protocol.Op(a.deleteLaunchTemplate),
-		"DescribeImages":                 protocol.Op(describeImages),
-		"DescribeLaunchTemplateVersions": protocol.Op(a.describeLaunchTemplateVersions),
-		"DescribeLaunchTemplates":        protocol.Op(a.describeLaunchTemplates),
-		"ModifyLaunchTemplate":           protocol.Op(a.modifyLaunchTemplate),
-	}}
+	return protocol.QueryService{Namespace: "http://ec2.amazonaws.com/doc/2016-11-15/", Plain: true,
+		Actions: map[string]protocol.Action{
+			"CreateLaunchTemplate":           protocol.Op(a.createLaunchTemplate),
+			"CreateLaunchTemplateVersion":    protocol.Op(a.createLaunchTemplateVersion),
+			"DeleteLaunchTemplate":           protocol.Op(a.deleteLaunchTemplate),
+			"DescribeImages":                 protocol.Op(describeImages),
+			"DescribeLaunchTemplateVersions": protocol.Op(a.describeLaunchTemplateVersions),
+			"DescribeLaunchTemplates":        protocol.Op(a.describeLaunchTemplates),
+			"ModifyLaunchTemplate":           protocol.Op(a.modifyLaunchTemplate),
+		}}
 }
 
 // api answers calls of the Query protocol.
@@ -69,7 +70,8 @@ func (d xmlData) MarshalXML(e *xml.Encoder, _ xml.StartElement) error {
 }
 
 // listNames has the lists that have another name in answers than in requests.
-var listNames = map[string]string{"LicenseSpecification": "license", "NetworkInterface.SecurityGroupId": "group", "Ipv4Prefix": "ipv4Prefix"}
+var listNames = map[string]string{"LicenseSpecification": "license", "NetworkInterface.SecurityGroupId": "group",
+	"Ipv4Prefix": "ipv4Prefix"}
 
 func encodeData(e *xml.Encoder, name string, v any) error {
 	start := xml.StartElement{Name: xml.Name{Local: name}}
@@ -93,7 +95,8 @@ func encodeData(e *xml.Encoder, name string, v any) error {
 				if name == "item" && key == "SecurityGroupId" {
 					known = "NetworkInterface.SecurityGroupId"
 				}
-				if err := encodeData(e, cmp.Or(listNames[known], strings.ToLower(key[:1])+key[1:]), x[key]); err != nil {
+				if err := encodeData(e, cmp.Or(listNames[known], strings.ToLower(key[:1])+key[1:]),
+					x[key]); err != nil {
 					return err
 				}
 			}
@@ -121,7 +124,8 @@ func readData(tree protocol.Tree) (Data, error) {
 
 func (t *launchTemplate) describe() xmlLaunchTemplate {
 	out := xmlLaunchTemplate{
-		ID: t.ID, Name: t.Name, Created: protocol.XMLTime(t.CreatedAt), By: "fleet", Default: t.Default, Latest: int64(len(t.Versions)),
+		ID: t.ID, Name: t.Name, Created: protocol.XMLTime(t.CreatedAt), By: "fleet", Default: t.Default,
+		Latest: int64(len(t.Versions)),
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Tags)) {
 		out.Tags = append(out.Tags, xmlTag{key, t.Tags[key]})
@@ -132,7 +136,8 @@ func (t *launchTemplate) describe() xmlLaunchTemplate {
 func (t *launchTemplate) describeVersion(n int64) xmlTemplateVersion {
 	v := t.Versions[n-1]
 	return xmlTemplateVersion{
-		ID: t.ID, Name: t.Name, Number: n, Description: v.Description, Created: protocol.XMLTime(v.CreatedAt), By: "fleet", Default: n == t.Default,
+		ID: t.ID, Name: t.Name, Number: n, Description: v.Description, Created: protocol.XMLTime(v.CreatedAt),
+		By: "fleet", Default: n == t.Default,
 		Data: xmlData{v.Data},
 	}
 }
@@ -168,7 +173,8 @@ func (a *api) createLaunchTemplate(_ context.Context, in *struct {
 		if err := a.templates.checkNewName(in.LaunchTemplateName); err != nil {
 			return err
 		}
-		t := a.templates.addTemplate(in.LaunchTemplateName, templateVersion{Description: in.VersionDescription, Data: d}, now)
+		t := a.templates.addTemplate(in.LaunchTemplateName,
+			templateVersion{Description: in.VersionDescription, Data: d}, now)
 		t.Tags = tags
 		out.Template = new(t.describe())
 		return nil
@@ -188,7 +194,8 @@ func (a *api) createLaunchTemplateVersion(_ context.Context, in *struct {
 	var out xmlTemplateAnswer
 	err = a.kernel.Call("CreateLaunchTemplateVersion", ref.ID+ref.Name, func(now time.Time) error {
 		if in.SourceVersion != "" {
-			source, n, err := a.templates.resolveVersion(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: in.SourceVersion})
+			source, n, err := a.templates.resolveVersion(cluster.TemplateRef{ID: ref.ID, Name: ref.Name,
+				Version: in.SourceVersion})
 			if err != nil {
 				return err
 			}
@@ -208,7 +215,8 @@ func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
 }) (any, error) {
 	var out xmlTemplateAnswer
 	err := a.kernel.Change(func(time.Time) error {
-		t, n, err := a.templates.resolveVersion(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName, Version: in.SetDefaultVersion})
+		t, n, err := a.templates.resolveVersion(cluster.TemplateRef{ID: in.LaunchTemplateId,
+			Name: in.LaunchTemplateName, Version: in.SetDefaultVersion})
 		if err == nil {
 			t.Default = n
 			a.kernel.Save(t)
@@ -219,7 +227,9 @@ func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
 	return out, err
 }
 
-func (a *api) deleteLaunchTemplate(_ context.Context, in *struct{ LaunchTemplateId, LaunchTemplateName string }) (any, error) {
+func (a *api) deleteLaunchTemplate(
+	_ context.Context, in *struct{ LaunchTemplateId, LaunchTemplateName string },
+) (any, error) {
 	var out xmlTemplateAnswer
 	err := a.kernel.Change(func(time.Time) error {
 		t, err := a.templates.findTemplate(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName})
@@ -315,7 +325,8 @@ func (a *api) describeLaunchTemplateVersions(_ context.Context, in *struct {
 // DefaultImage is the image of machines that no launch template describes.
 const DefaultImage = "ami-0be47000000000001"
 
-// images are those that DescribeImages knows, by name. A launch template can have any other by its id.
+// images are those that DescribeImages knows, by name. A launch template can have any other by its
+// id.
 var images = map[string]string{
 	"berth-ecs-1": DefaultImage, "berth-ecs-2": "ami-0be47000000000002", "berth-ecs-3": "ami-0be47000000000003",
 }
@@ -339,12 +350,14 @@ func describeImages(_ context.Context, in *struct {
 	var names []string
 	for n, filter := range in.Filter {
 		if n > 0 || filter.Name != "name" {
-			return nil, cluster.Errorf("InvalidParameterValue", "The simulated fleet knows images by the filter name alone")
+			return nil, cluster.Errorf("InvalidParameterValue",
+				"The simulated fleet knows images by the filter name alone")
 		}
 		names = filter.Value
 	}
 	for _, name := range slices.Sorted(maps.Keys(images)) {
-		if (len(in.ImageId) == 0 || slices.Contains(in.ImageId, images[name])) && (len(names) == 0 || slices.Contains(names, name)) {
+		if (len(in.ImageId) == 0 || slices.Contains(in.ImageId, images[name])) &&
+			(len(names) == 0 || slices.Contains(names, name)) {
 			out.Images = append(out.Images, image{images[name], name, "available"})
 		}
 	}

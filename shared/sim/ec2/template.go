@@ -15,7 +15,8 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// launchTemplate is an EC2 launch template, as stored. Versions count from 1; Default is the number of $Default.
+// launchTemplate is an EC2 launch template, as stored. Versions count from 1; Default is the number
+// of $Default.
 type launchTemplate struct {
 	ID, Name  string
 	CreatedAt time.Time
@@ -46,8 +47,8 @@ func (e *Templates) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucke
 // Resume implements [kernel.Tables].
 func (e *Templates) Resume(time.Time) {}
 
-// Find returns the version of a launch template that ref names, $Default where it names none, and its data.
-// It belongs in a step.
+// Find returns the version of a launch template that ref names, $Default where it names none, and
+// its data. It belongs in a step.
 func (e *Templates) Find(ref cluster.TemplateRef) (*cluster.LaunchTemplate, Data, error) {
 	t, n, err := e.resolveVersion(ref)
 	if err != nil {
@@ -98,17 +99,20 @@ func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 // checkNewName returns an error if a new template cannot have the name.
 func (e *Templates) checkNewName(name string) error {
 	if len(name) < 3 || len(name) > 128 {
-		return cluster.Errorf("InvalidLaunchTemplateName.MalformedException", "A launch template name has 3 to 128 characters.")
+		return cluster.Errorf("InvalidLaunchTemplateName.MalformedException",
+			"A launch template name has 3 to 128 characters.")
 	}
 	if t, _ := e.findTemplate(cluster.TemplateRef{Name: name}); t != nil {
-		return cluster.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+		return cluster.Errorf("InvalidLaunchTemplateName.AlreadyExistsException",
+			"Launch template name already in use.")
 	}
 	return nil
 }
 
 func (e *Templates) addTemplate(name string, v templateVersion, now time.Time) *launchTemplate {
 	v.CreatedAt = now
-	t := &launchTemplate{ID: "lt-" + e.kernel.ID("template", e.kernel.Next("Templates"))[:17], Name: name, CreatedAt: now, Default: 1, Versions: []templateVersion{v}}
+	t := &launchTemplate{ID: "lt-" + e.kernel.ID("template", e.kernel.Next("Templates"))[:17], Name: name,
+		CreatedAt: now, Default: 1, Versions: []templateVersion{v}}
 	e.rows[t.ID] = t
 	e.kernel.Save(t)
 	return t
@@ -122,12 +126,15 @@ func (e *Templates) findTemplate(ref cluster.TemplateRef) (*launchTemplate, erro
 		}
 	}
 	if ref.ID != "" {
-		return nil, cluster.Errorf("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %.64s, does not exist.", ref.ID)
+		return nil, cluster.Errorf("InvalidLaunchTemplateId.NotFound",
+			"The specified launch template, with template ID %.64s, does not exist.", ref.ID)
 	}
-	return nil, cluster.Errorf("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %.128s, does not exist.", ref.Name)
+	return nil, cluster.Errorf("InvalidLaunchTemplateName.NotFoundException",
+		"The specified launch template, with template name %.128s, does not exist.", ref.Name)
 }
 
-// resolveVersion returns a template and the number of the version that ref names, $Default if it names none.
+// resolveVersion returns a template and the number of the version that ref names, $Default if it
+// names none.
 func (e *Templates) resolveVersion(ref cluster.TemplateRef) (*launchTemplate, int64, error) {
 	t, err := e.findTemplate(ref)
 	if err != nil {
@@ -141,13 +148,16 @@ func (e *Templates) resolveVersion(ref cluster.TemplateRef) (*launchTemplate, in
 	}
 	n, err := strconv.ParseInt(ref.Version, 10, 64)
 	if err != nil || n < 1 || n > int64(len(t.Versions)) {
-		return nil, 0, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %.20s for the launch template with ID %s.", ref.Version, t.ID)
+		return nil, 0, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound",
+			"Could not find the specified version %.20s for the launch template with ID %s.", ref.Version, t.ID)
 	}
 	return t, n, nil
 }
 
 // LaunchTemplate returns one version of a launch template.
-func (e *Templates) LaunchTemplate(_ context.Context, ref cluster.TemplateRef) (out *cluster.LaunchTemplate, err error) {
+func (e *Templates) LaunchTemplate(
+	_ context.Context, ref cluster.TemplateRef,
+) (out *cluster.LaunchTemplate, err error) {
 	err = e.kernel.CallView("DescribeLaunchTemplateVersions", ref.ID+ref.Name, func(time.Time) error {
 		t, n, err := e.resolveVersion(ref)
 		if err == nil {
@@ -176,12 +186,16 @@ func (e *Templates) FindVersion(_ context.Context, id, description string) (out 
 	return out, err
 }
 
-// CreateVersion creates a version of a template that differs from another in the image, given by id or name.
-func (e *Templates) CreateVersion(_ context.Context, v cluster.NewTemplateVersion) (out *cluster.LaunchTemplate, err error) {
+// CreateVersion creates a version of a template that differs from another in the image, given by id
+// or name.
+func (e *Templates) CreateVersion(
+	_ context.Context, v cluster.NewTemplateVersion,
+) (out *cluster.LaunchTemplate, err error) {
 	if !strings.HasPrefix(v.Image, "ami-") && !strings.HasPrefix(v.Image, "resolve:") {
 		name := v.Image
 		if v.Image = images[name]; v.Image == "" {
-			return nil, cluster.Errorf("InvalidAMIID.NotFound", "No image of the simulated fleet has the name %.128s", name)
+			return nil, cluster.Errorf("InvalidAMIID.NotFound", "No image of the simulated fleet has the name %.128s",
+				name)
 		}
 	}
 	err = e.kernel.Call("CreateLaunchTemplateVersion", v.Template, func(now time.Time) error {
@@ -221,7 +235,8 @@ func (e *Templates) addVersion(ref cluster.TemplateRef, v templateVersion, now t
 	return t, nil
 }
 
-// checkMembers returns EC2's error for unknown members, and for user data that is not base64 or too long.
+// checkMembers returns EC2's error for unknown members, and for user data that is not base64 or too
+// long.
 func (d Data) checkMembers() error {
 	for name := range d {
 		if !slices.Contains(dataMembers, name) {
@@ -240,9 +255,14 @@ func (d Data) checkMembers() error {
 
 // dataMembers are the members of EC2's RequestLaunchTemplateData.
 var dataMembers = []string{
-	"BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification", "DisableApiStop", "DisableApiTermination",
-	"EbsOptimized", "ElasticGpuSpecification", "ElasticInferenceAccelerator", "EnclaveOptions", "HibernationOptions", "IamInstanceProfile", "ImageId",
-	"InstanceInitiatedShutdownBehavior", "InstanceMarketOptions", "InstanceRequirements", "InstanceType", "KernelId", "KeyName", "LicenseSpecification",
-	"MaintenanceOptions", "MetadataOptions", "Monitoring", "NetworkInterface", "NetworkPerformanceOptions", "Operator", "Placement",
-	"PrivateDnsNameOptions", "RamDiskId", "SecondaryInterface", "SecurityGroup", "SecurityGroupId", "TagSpecification", "UserData",
+	"BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification", "DisableApiStop",
+	"DisableApiTermination",
+	"EbsOptimized", "ElasticGpuSpecification", "ElasticInferenceAccelerator", "EnclaveOptions", "HibernationOptions",
+	"IamInstanceProfile", "ImageId",
+	"InstanceInitiatedShutdownBehavior", "InstanceMarketOptions", "InstanceRequirements", "InstanceType", "KernelId",
+	"KeyName", "LicenseSpecification",
+	"MaintenanceOptions", "MetadataOptions", "Monitoring", "NetworkInterface", "NetworkPerformanceOptions", "Operator",
+	"Placement",
+	"PrivateDnsNameOptions", "RamDiskId", "SecondaryInterface", "SecurityGroup", "SecurityGroupId", "TagSpecification",
+	"UserData",
 }

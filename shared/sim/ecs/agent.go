@@ -14,21 +14,26 @@ import (
 // StartInfo is a task that is about to be started.
 type StartInfo struct {
 	Cluster, TaskID, Instance, TaskDefinition, StartedBy, Group string
-	Start                                                       int64 // how many tasks the fleet has started, this one included
+	// how many tasks the fleet has started, this one included
+	Start int64
 }
 
-// Behaviour is what a task will do. The zero value starts after a random time, stays healthy and runs until it is stopped.
+// Behaviour is what a task will do. The zero value starts after a random time, stays healthy and
+// runs until it is stopped.
 type Behaviour struct {
 	Latency time.Duration // from StartTask to RUNNING, or to the failure; 0 lets the seed choose
 	// FailStart is the reason why it never becomes RUNNING; empty for a task that starts.
 	FailStart string
 	RunFor    time.Duration // from RUNNING to its exit; 0 runs until stopped
 	ExitCode  int
-	// HealthyAfter is how long after RUNNING a health-checked task becomes HEALTHY; 0 is the interval of its check.
+	// HealthyAfter is how long after RUNNING a health-checked task becomes HEALTHY; 0 is the
+	// interval of its check.
 	HealthyAfter time.Duration
-	// UnhealthyAfter is how long after HEALTHY it turns UNHEALTHY, Flap how long until each further turn; 0 is never.
+	// UnhealthyAfter is how long after HEALTHY it turns UNHEALTHY, Flap how long until each further
+	// turn; 0 is never.
 	UnhealthyAfter, Flap time.Duration
-	// IgnoreStop makes the task run until SIGKILL, which comes after the stop timeout of its containers.
+	// IgnoreStop makes the task run until SIGKILL, which comes after the stop timeout of its
+	// containers.
 	IgnoreStop bool
 }
 
@@ -39,11 +44,11 @@ type plan struct {
 	StopLatency time.Duration
 }
 
-// SetBehaviour makes decide choose what each task started from now on will do. A nil decide gives every task the zero
-// Behaviour. decide must not call a service.
+// SetBehaviour makes decide choose what each task started from now on will do. A nil decide gives
+// every task the zero Behaviour. decide must not call a service.
 //
-// Environment variables of the task override decide: BERTH_FLEET_RUN_SECONDS, BERTH_FLEET_EXIT_CODE,
-// BERTH_FLEET_LATENCY_MS, and BERTH_FLEET_FAIL=start.
+// Environment variables of the task override decide: BERTH_FLEET_RUN_SECONDS,
+// BERTH_FLEET_EXIT_CODE, BERTH_FLEET_LATENCY_MS, and BERTH_FLEET_FAIL=start.
 func (e *Machines) SetBehaviour(decide func(StartInfo) Behaviour) {
 	e.kernel.Lock(func() { e.agents.behaviour = decide })
 }
@@ -98,10 +103,12 @@ func (e *agents) planTask(t *task) plan {
 	return p
 }
 
-// fromEnvironment applies the task's environment variables. Those of overrides win over those of the task definition.
-// A value that should be a number and is not is ignored, because a container would start with it all the same.
+// fromEnvironment applies the task's environment variables. Those of overrides win over those of
+// the task definition. A value that should be a number and is not is ignored, because a container
+// would start with it all the same.
 func (p *plan) fromEnvironment(t *task) {
-	if s, err := strconv.ParseFloat(t.environmentVariable("BERTH_FLEET_RUN_SECONDS"), 64); err == nil && s >= 0 && s < 1e9 {
+	if s, err := strconv.ParseFloat(t.environmentVariable("BERTH_FLEET_RUN_SECONDS"), 64); err == nil && s >= 0 &&
+		s < 1e9 {
 		p.RunFor = max(time.Duration(s*float64(time.Second)).Truncate(time.Millisecond), time.Millisecond)
 	}
 	if n, err := strconv.Atoi(t.environmentVariable("BERTH_FLEET_EXIT_CODE")); err == nil {
@@ -164,7 +171,8 @@ func (t *task) nextMoment() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// armTimer sets a timer for the task's next moment, at once if that has passed. It disarms the timer before.
+// armTimer sets a timer for the task's next moment, at once if that has passed. It disarms the
+// timer before.
 func (e *agents) armTimer(t *task, now time.Time) {
 	at, ok := t.nextMoment()
 	t.epoch++
@@ -181,8 +189,8 @@ func (e *agents) armTimer(t *task, now time.Time) {
 	})
 }
 
-// advanceTask does what the task's next moment brings. The moment counts from when it was due, even if the timer is late:
-// after a restart a task has the history that it would have had.
+// advanceTask does what the task's next moment brings. The moment counts from when it was due, even
+// if the timer is late: after a restart a task has the history that it would have had.
 func (e *agents) advanceTask(t *task, now time.Time) {
 	at, ok := t.nextMoment()
 	if !ok || at.After(now) {
@@ -193,7 +201,8 @@ func (e *agents) advanceTask(t *task, now time.Time) {
 	case at.Equal(t.StopAt):
 		e.sendReport(t, t.stoppedReport(at), now)
 	case t.Phase == phaseStarting && t.Plan.FailStart != "":
-		e.sendReport(t, report{Last: cluster.TaskStopped, At: at, StopCode: cluster.StopFailedToStart, Reason: t.Plan.FailStart}, now)
+		e.sendReport(t, report{Last: cluster.TaskStopped, At: at, StopCode: cluster.StopFailedToStart,
+			Reason: t.Plan.FailStart}, now)
 	case t.Phase == phaseStarting:
 		t.Phase, t.Ran = phaseRunning, at
 		if t.Plan.Checked {
@@ -229,8 +238,9 @@ func exitReport(at time.Time, code int) report {
 	}
 }
 
-// toggleHealth makes an unchecked or unhealthy task HEALTHY and a healthy one UNHEALTHY.
-// While the file was closed turns were missed. It skips them in pairs, so that the health comes out as if none was missed.
+// toggleHealth makes an unchecked or unhealthy task HEALTHY and a healthy one UNHEALTHY. While the
+// file was closed turns were missed. It skips them in pairs, so that the health comes out as if
+// none was missed.
 func (t *task) toggleHealth(at, now time.Time) {
 	wait := t.Plan.Flap
 	switch t.HealthNow {
@@ -264,9 +274,9 @@ func (e *agents) sendReport(t *task, r report, now time.Time) {
 	e.applyReport(t, r, now)
 }
 
-// applyReport changes what ECS knows of a task, and emits the event.
-// No task that ECS holds STOPPED is ever reported again: deregister, which stops tasks without their agent, drops the
-// agent's unsent reports.
+// applyReport changes what ECS knows of a task, and emits the event. No task that ECS holds STOPPED
+// is ever reported again: deregister, which stops tasks without their agent, drops the agent's
+// unsent reports.
 func (e *agents) applyReport(t *task, r report, now time.Time) {
 	t.Version++
 	switch r.Last {

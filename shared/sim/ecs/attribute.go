@@ -42,7 +42,8 @@ func (e *Attributes) targetInstance(c *ecsCluster, a types.Attribute) (*instance
 	}
 	i := e.instanceIn(c, value(a.TargetId))
 	if i == nil || i.Status == cluster.InstanceInactive {
-		return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified target was not found: %.200s.", value(a.TargetId))
+		return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified target was not found: %.200s.",
+			value(a.TargetId))
 	}
 	return i, nil
 }
@@ -50,18 +51,19 @@ func (e *Attributes) targetInstance(c *ecsCluster, a types.Attribute) (*instance
 // PutAttributes sets all of the custom attributes, or none if one is invalid.
 func (e *Attributes) PutAttributes(_ context.Context, in *ecs.PutAttributesInput) (*ecs.PutAttributesOutput, error) {
 	err := e.kernel.Change(func(now time.Time) error {
-		return e.setAttributes(value(in.Cluster), in.Attributes, now, func(list []attribute, a types.Attribute) ([]attribute, error) {
-			if err := checkAttribute(value(a.Name), value(a.Value)); err != nil {
-				return nil, err
-			}
-			next := attribute{Name: *a.Name, Value: value(a.Value), Custom: true}
-			at, found := slices.BinarySearchFunc(list, next, byName)
-			if found {
-				list[at] = next
-				return list, nil
-			}
-			return slices.Insert(list, at, next), nil
-		})
+		return e.setAttributes(value(in.Cluster), in.Attributes, now,
+			func(list []attribute, a types.Attribute) ([]attribute, error) {
+				if err := checkAttribute(value(a.Name), value(a.Value)); err != nil {
+					return nil, err
+				}
+				next := attribute{Name: *a.Name, Value: value(a.Value), Custom: true}
+				at, found := slices.BinarySearchFunc(list, next, byName)
+				if found {
+					list[at] = next
+					return list, nil
+				}
+				return slices.Insert(list, at, next), nil
+			})
 	})
 	return &ecs.PutAttributesOutput{Attributes: in.Attributes}, err
 }
@@ -71,18 +73,21 @@ func (e *Attributes) DeleteAttributes(
 	_ context.Context, in *ecs.DeleteAttributesInput,
 ) (*ecs.DeleteAttributesOutput, error) {
 	err := e.kernel.Change(func(now time.Time) error {
-		return e.setAttributes(value(in.Cluster), in.Attributes, now, func(list []attribute, a types.Attribute) ([]attribute, error) {
-			at, found := slices.BinarySearchFunc(list, attribute{Name: value(a.Name)}, byName)
-			if !found || !list[at].Custom || a.Value != nil && *a.Value != list[at].Value {
-				return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified attribute was not found: %.140s.", value(a.Name))
-			}
-			return slices.Delete(list, at, at+1), nil
-		})
+		return e.setAttributes(value(in.Cluster), in.Attributes, now,
+			func(list []attribute, a types.Attribute) ([]attribute, error) {
+				at, found := slices.BinarySearchFunc(list, attribute{Name: value(a.Name)}, byName)
+				if !found || !list[at].Custom || a.Value != nil && *a.Value != list[at].Value {
+					return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified attribute was not found: %.140s.",
+						value(a.Name))
+				}
+				return slices.Delete(list, at, at+1), nil
+			})
 	})
 	return &ecs.DeleteAttributesOutput{Attributes: in.Attributes}, err
 }
 
-// setAttributes edits the attributes of the instances named. It changes them only after every edit has succeeded.
+// setAttributes edits the attributes of the instances named. It changes them only after every edit
+// has succeeded.
 func (e *Attributes) setAttributes(
 	clusterName string, attributes []types.Attribute, now time.Time,
 	edit func([]attribute, types.Attribute) ([]attribute, error),
@@ -109,7 +114,8 @@ func (e *Attributes) setAttributes(
 			return err
 		}
 		if customCount(edited[i]) > maxCustom {
-			return cluster.Errorf(cluster.CodeAttributeLimit, "You can have at most %d custom attributes per resource.", maxCustom)
+			return cluster.Errorf(cluster.CodeAttributeLimit, "You can have at most %d custom attributes per resource.",
+				maxCustom)
 		}
 	}
 	for _, i := range order {

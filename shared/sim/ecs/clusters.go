@@ -27,7 +27,8 @@ func newCluster(info types.Cluster) *ecsCluster {
 func (c *ecsCluster) name() string   { return *c.info.ClusterName }
 func (c *ecsCluster) isActive() bool { return *c.info.Status == "ACTIVE" }
 
-// registeredIDs returns the instances that are not INACTIVE, in order of registration. The caller must not change the slice.
+// registeredIDs returns the instances that are not INACTIVE, in order of registration. The caller
+// must not change the slice.
 func (c *ecsCluster) registeredIDs() []string {
 	if c.listed == nil {
 		c.listed = make([]string, 0, len(c.instances))
@@ -40,7 +41,8 @@ func (c *ecsCluster) registeredIDs() []string {
 	return c.listed
 }
 
-// describe returns the cluster with its counts. As in ECS, it has tags and settings only if include names them.
+// describe returns the cluster with its counts. As in ECS, it has tags and settings only if include
+// names them.
 func (c *ecsCluster) describe(include []types.ClusterField) types.Cluster {
 	d := c.info
 	for _, i := range c.instances {
@@ -106,8 +108,11 @@ func serviceConnect(in *types.ClusterServiceConnectDefaultsRequest) *types.Clust
 	return &types.ClusterServiceConnectDefaults{Namespace: in.Namespace}
 }
 
-// DescribeClusters describes the clusters named, "default" if none is. Deleted clusters are INACTIVE.
-func (e *Clusters) DescribeClusters(_ context.Context, in *ecs.DescribeClustersInput) (*ecs.DescribeClustersOutput, error) {
+// DescribeClusters describes the clusters named, "default" if none is. Deleted clusters are
+// INACTIVE.
+func (e *Clusters) DescribeClusters(
+	_ context.Context, in *ecs.DescribeClustersInput,
+) (*ecs.DescribeClustersOutput, error) {
 	var out ecs.DescribeClustersOutput
 	names := in.Clusters
 	if len(names) == 0 {
@@ -147,7 +152,8 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 	return &out, err
 }
 
-// UpdateCluster changes those of settings, configuration and Service Connect defaults that the input has.
+// UpdateCluster changes those of settings, configuration and Service Connect defaults that the
+// input has.
 func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) (*ecs.UpdateClusterOutput, error) {
 	var out ecs.UpdateClusterOutput
 	err := e.kernel.Change(func(time.Time) error {

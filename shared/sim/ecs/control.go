@@ -19,7 +19,8 @@ func (e *tables) registeredInstance(id string) (*instance, error) {
 	return i, nil
 }
 
-// KillInstance terminates the machine. ECS learns it from EC2 and makes the instance INACTIVE and its tasks STOPPED.
+// KillInstance terminates the machine. ECS learns it from EC2 and makes the instance INACTIVE and
+// its tasks STOPPED.
 func (e *Machines) KillInstance(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
 		i, err := e.agents.registeredInstance(id)
@@ -41,7 +42,8 @@ func (e *agents) terminateMachine(i *instance, now time.Time) {
 	}
 }
 
-// FailZone terminates every machine of an Availability Zone and returns the instances' ids, in order of registration.
+// FailZone terminates every machine of an Availability Zone and returns the instances' ids, in
+// order of registration.
 func (e *Machines) FailZone(zone string) (ids []string, err error) {
 	err = e.kernel.Change(func(now time.Time) error {
 		var hit []*instance
@@ -60,7 +62,8 @@ func (e *Machines) FailZone(zone string) (ids []string, err error) {
 	return ids, err
 }
 
-// Disconnect cuts the agent off from ECS. Its tasks go on, and their reports wait for [Machines.Reconnect].
+// Disconnect cuts the agent off from ECS. Its tasks go on, and their reports wait for
+// [Machines.Reconnect].
 func (e *Machines) Disconnect(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
 		i, err := e.agents.registeredInstance(id)
@@ -79,8 +82,9 @@ func (e *agents) disconnectAgent(i *instance, now time.Time) {
 	}
 }
 
-// CrashInstance stops the machine. ECS sees only that the agent is disconnected, and believes that the tasks go on.
-// [Machines.Reconnect] starts the machine again, and its agent reports the tasks as stopped.
+// CrashInstance stops the machine. ECS sees only that the agent is disconnected, and believes that
+// the tasks go on. [Machines.Reconnect] starts the machine again, and its agent reports the tasks
+// as stopped.
 func (e *Machines) CrashInstance(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
 		i, err := e.agents.registeredInstance(id)
@@ -99,8 +103,8 @@ func (e *Machines) CrashInstance(id string) error {
 	})
 }
 
-// Reconnect connects an agent again, and starts its machine if that was off. The agent sends the reports it has kept, in
-// order, and learns which tasks it should stop.
+// Reconnect connects an agent again, and starts its machine if that was off. The agent sends the
+// reports it has kept, in order, and learns which tasks it should stop.
 func (e *Machines) Reconnect(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
 		i, err := e.agents.registeredInstance(id)
@@ -140,7 +144,8 @@ func (e *agents) replayReports(i *instance, now time.Time) {
 	}
 }
 
-// Resize makes the instance register another size, in CPU units and MiB. It can be less than its tasks hold.
+// Resize makes the instance register another size, in CPU units and MiB. It can be less than its
+// tasks hold.
 func (e *Machines) Resize(id string, cpu, memory int64) error {
 	return e.kernel.Change(func(now time.Time) error {
 		i, err := e.agents.registeredInstance(id)
@@ -198,7 +203,8 @@ func (e *Machines) SetHealth(id string, healthy bool) error {
 	})
 }
 
-// TaskTruth is a task as ECS knows it, and whether it is alive. Tests compare the two; a scheduler cannot see it.
+// TaskTruth is a task as ECS knows it, and whether it is alive. Tests compare the two; a scheduler
+// cannot see it.
 type TaskTruth struct {
 	cluster.ECSTask
 	Created time.Time
@@ -211,7 +217,8 @@ func (e *Machines) Truth(clusterName string) (tasks []TaskTruth) {
 	_ = e.kernel.View(func(time.Time) error {
 		if c := e.agents.clusters[clusterName]; c != nil {
 			for _, t := range c.tasks() {
-				tasks = append(tasks, TaskTruth{ECSTask: t.forScheduler(), Created: t.Created, Alive: t.Phase != phaseGone})
+				tasks = append(tasks, TaskTruth{ECSTask: t.forScheduler(), Created: t.Created,
+					Alive: t.Phase != phaseGone})
 			}
 		}
 		return nil

@@ -21,7 +21,8 @@ type definition struct {
 	Tags []types.Tag
 }
 
-// family is all revisions of one name. A number is never used again, even after its revision is deleted.
+// family is all revisions of one name. A number is never used again, even after its revision is
+// deleted.
 type family struct {
 	name      string
 	latest    int
@@ -33,8 +34,8 @@ func (d *definition) name() string {
 }
 func (d *definition) isActive() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
 
-// definition returns a revision by family:revision or ARN, or the latest ACTIVE one by family. It returns nil if there is
-// none.
+// definition returns a revision by family:revision or ARN, or the latest ACTIVE one by family. It
+// returns nil if there is none.
 func (e *tables) definition(nameOrARN string) *definition {
 	name, revision, exact := strings.Cut(cluster.LastPart(nameOrARN), ":")
 	fam := e.families[name]
@@ -173,8 +174,8 @@ func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[c
 	return nil
 }
 
-// hostPort returns the static host port of a mapping. It reports false for a dynamic port, and in network modes that give
-// the task a network namespace of its own.
+// hostPort returns the static host port of a mapping. It reports false for a dynamic port, and in
+// network modes that give the task a network namespace of its own.
 func hostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) {
 	p := cluster.Port{Number: int(value(m.HostPort)), Protocol: cluster.Protocol(m.Protocol)}
 	if mode == types.NetworkModeHost {
@@ -186,7 +187,8 @@ func hostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) 
 	return p, p.Number != 0 && mode != types.NetworkModeAwsvpc && mode != types.NetworkModeNone
 }
 
-// taskCPU returns a task's CPU in units, as ECS stores it, from units ("512") or vCPUs ("0.5 vCPU").
+// taskCPU returns a task's CPU in units, as ECS stores it, from units ("512") or vCPUs ("0.5
+// vCPU").
 func taskCPU(s string) (*string, error) {
 	return sizeIn(s, "vcpu", 1024, "cpu")
 }
@@ -211,8 +213,8 @@ func sizeIn(s, suffix string, factor float64, field string) (*string, error) {
 	return new(strconv.FormatInt(int64(n), 10)), nil
 }
 
-// requiredAttributes returns the capabilities that ECS derives from a task definition, as far as simulated agents differ
-// in them.
+// requiredAttributes returns the capabilities that ECS derives from a task definition, as far as
+// simulated agents differ in them.
 func requiredAttributes(d *types.TaskDefinition) []types.Attribute {
 	names := map[string]bool{"com.amazonaws.ecs.capability.docker-remote-api.1.18": true}
 	if value(d.TaskRoleArn) != "" {

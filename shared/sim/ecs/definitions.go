@@ -44,8 +44,8 @@ func (e *Definitions) RegisterTaskDefinition(
 	return &out, err
 }
 
-// DescribeDefinition is DescribeTaskDefinition of the ECS API. The Go face has a method of that name
-// ([Service.DescribeTaskDefinition]).
+// DescribeDefinition is DescribeTaskDefinition of the ECS API. The Go face has a method of that
+// name ([Service.DescribeTaskDefinition]).
 func (e *Definitions) DescribeDefinition(
 	_ context.Context, in *ecs.DescribeTaskDefinitionInput,
 ) (*ecs.DescribeTaskDefinitionOutput, error) {
@@ -64,7 +64,8 @@ func (e *Definitions) DescribeDefinition(
 	return &out, err
 }
 
-// ListTaskDefinitions lists revisions by family and revision, ACTIVE ones unless the input has another status.
+// ListTaskDefinitions lists revisions by family and revision, ACTIVE ones unless the input has
+// another status.
 func (e *Definitions) ListTaskDefinitions(
 	_ context.Context, in *ecs.ListTaskDefinitionsInput,
 ) (*ecs.ListTaskDefinitionsOutput, error) {
@@ -154,7 +155,8 @@ func (e *Definitions) DeregisterTaskDefinition(
 
 const maxDeleteDefinitions = 10
 
-// DeleteTaskDefinitions deletes INACTIVE revisions: at once, or when the last task that uses one is no longer visible.
+// DeleteTaskDefinitions deletes INACTIVE revisions: at once, or when the last task that uses one is
+// no longer visible.
 func (e *Definitions) DeleteTaskDefinitions(
 	_ context.Context, in *ecs.DeleteTaskDefinitionsInput,
 ) (*ecs.DeleteTaskDefinitionsOutput, error) {

@@ -13,7 +13,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// StartTask starts one task on each of up to 10 instances. The tasks are on disk before StartTask returns.
+// StartTask starts one task on each of up to 10 instances. The tasks are on disk before StartTask
+// returns.
 func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	var answer cluster.StartAnswer
 	launch := cluster.Launch{}
@@ -23,7 +24,8 @@ func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.
 	err := e.kernel.Call("StartTask", call.StartedBy, func(now time.Time) error {
 		tasks, failures, err := e.agents.startTasks(startRequest{
 			cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
-			instances: call.Instances, overrides: value(shape.TaskOverride(call.Overrides)), tags: shape.Tags(launch.Tags),
+			instances: call.Instances, overrides: value(shape.TaskOverride(call.Overrides)),
+			tags:    shape.Tags(launch.Tags),
 			network: shape.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
 		}, now)
 		for _, t := range tasks {
@@ -52,7 +54,8 @@ func (e *Service) StopTask(_ context.Context, clusterName, ecsID, reason string)
 	})
 }
 
-// ListTasks lists the ids of tasks in order of start: those of one desired status, RUNNING unless the filter has another.
+// ListTasks lists the ids of tasks in order of start: those of one desired status, RUNNING unless
+// the filter has another.
 func (e *Service) ListTasks(_ context.Context, filter cluster.TaskFilter) (ids []string, err error) {
 	err = e.kernel.CallView("ListTasks", filter.Cluster, func(now time.Time) error {
 		tasks, err := e.agents.selectTasks(filter, now)
@@ -111,7 +114,9 @@ func (e *tables) isUnlisted(t *task, now time.Time) bool {
 }
 
 // DescribeTasks returns those of up to 100 tasks that are visible.
-func (e *Service) DescribeTasks(_ context.Context, clusterName string, ids []string) (tasks []cluster.ECSTask, err error) {
+func (e *Service) DescribeTasks(
+	_ context.Context, clusterName string, ids []string,
+) (tasks []cluster.ECSTask, err error) {
 	if err := e.kernel.FailCall("DescribeTasks", clusterName); err != nil {
 		return nil, err
 	}
@@ -164,21 +169,24 @@ func (e *Service) ActivateInstance(ctx context.Context, clusterName, id string) 
 
 // PutAttribute sets a custom attribute of an instance. It is no error if there is no such instance.
 func (e *Service) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
-	_, err := e.Attributes.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
-		Name: &name, Value: &value, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
-	}}})
+	_, err := e.Attributes.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: &clusterName,
+		Attributes: []types.Attribute{{
+			Name: &name, Value: &value, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+		}}})
 	return ignoreMissingTarget(err)
 }
 
 // RemoveAttribute removes a custom attribute of an instance, if it has it.
 func (e *Service) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
-	_, err := e.Attributes.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
-		Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
-	}}})
+	_, err := e.Attributes.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName,
+		Attributes: []types.Attribute{{
+			Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+		}}})
 	return ignoreMissingTarget(err)
 }
 
-// ignoreMissingTarget returns nil for the error that an attribute's instance or the attribute does not exist.
+// ignoreMissingTarget returns nil for the error that an attribute's instance or the attribute does
+// not exist.
 func ignoreMissingTarget(err error) error {
 	if err != nil && cluster.ErrorCode(err) == cluster.CodeTargetNotFound {
 		return nil
@@ -186,8 +194,8 @@ func ignoreMissingTarget(err error) error {
 	return err
 }
 
-// DescribeInstances returns those of up to 100 instances that are visible. The caller must not change their attributes,
-// GPUs and ports, which other callers share.
+// DescribeInstances returns those of up to 100 instances that are visible. The caller must not
+// change their attributes, GPUs and ports, which other callers share.
 func (e *Service) DescribeInstances(
 	_ context.Context, clusterName string, ids []string,
 ) (instances []*cluster.Instance, err error) {
@@ -213,8 +221,8 @@ func (e *Service) DescribeInstances(
 	return instances, err
 }
 
-// DescribeTaskDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by family.
-// The caller may change it.
+// DescribeTaskDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by
+// family. The caller may change it.
 func (e *Service) DescribeTaskDefinition(_ context.Context, name string) (*cluster.TaskDefinition, error) {
 	var found definition
 	err := e.kernel.CallView("DescribeTaskDefinition", name, func(time.Time) error {

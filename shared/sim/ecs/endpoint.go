@@ -13,8 +13,9 @@ import (
 	"berth/shared/wire/awsjson"
 )
 
-// Endpoint speaks the ECS protocol for clusters, task definitions, container instances, attributes, tags, and tasks that
-// are started on named instances. It has no services and no RunTask: these are Berth's.
+// Endpoint speaks the ECS protocol for clusters, task definitions, container instances, attributes,
+// tags, and tasks that are started on named instances. It has no services and no RunTask: these are
+// Berth's.
 func (e *Service) Endpoint() *awsjson.Mux {
 	return awsjson.NewMux(map[string]awsjson.Operation{
 		"CreateCluster":                 awsjson.Op(e.Clusters.CreateCluster),
@@ -52,7 +53,8 @@ func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 	err := e.kernel.Change(func(now time.Time) error {
 		tasks, failures, err := e.agents.startTasks(startRequest{
 			cluster: value(in.Cluster), definition: value(in.TaskDefinition), startedBy: value(in.StartedBy),
-			group: value(in.Group), instances: in.ContainerInstances, overrides: value(in.Overrides), tags: in.Tags, network: in.NetworkConfiguration,
+			group: value(in.Group), instances: in.ContainerInstances, overrides: value(in.Overrides), tags: in.Tags,
+			network:        in.NetworkConfiguration,
 			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
 		}, now)
 		for _, t := range tasks {
@@ -132,7 +134,8 @@ func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*e
 		for _, id := range in.Tasks {
 			t := e.agents.tasks[cluster.LastPart(id)]
 			if t == nil || t.on.in != c {
-				out.Failures = append(out.Failures, missingFailure(e.kernel.Account.ARN("task", c.name(), cluster.LastPart(id))))
+				out.Failures = append(out.Failures, missingFailure(e.kernel.Account.ARN("task", c.name(),
+					cluster.LastPart(id))))
 				continue
 			}
 			d := t.describe(e.kernel.Account)

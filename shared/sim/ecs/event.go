@@ -26,11 +26,13 @@ func (e *tables) emitInstance(i *instance, now time.Time) {
 // emitChange adds the time of the change to the detail of an event and queues it.
 func (e *tables) emitChange(detailType, arn string, version int64, now time.Time, detail []byte) {
 	detail = kernel.AppendString(append(detail[:len(detail)-1], `,"updatedAt":`...), now.Format(kernel.EventTime))
-	e.kernel.Emit(kernel.Event{Source: e.options.EventSource, DetailType: detailType, ARN: arn, Version: version, At: now}, append(detail, '}'))
+	e.kernel.Emit(kernel.Event{Source: e.options.EventSource, DetailType: detailType, ARN: arn, Version: version,
+		At: now}, append(detail, '}'))
 }
 
-// appendValue appends a value of the ECS API as events have it: names in lower camel case, times as text, absent members
-// left out. It replaces encoding/json because a simulation spends much of its time here.
+// appendValue appends a value of the ECS API as events have it: names in lower camel case, times as
+// text, absent members left out. It replaces encoding/json because a simulation spends much of its
+// time here.
 func appendValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -141,7 +141,8 @@ func (i *instance) hasAttribute(name, value string) bool {
 	return ok && (value == "" || i.Attributes[at].Value == value)
 }
 
-// forScheduler returns the instance in Berth's terms. What it points to is shared and never changes.
+// forScheduler returns the instance in Berth's terms. What it points to is shared and never
+// changes.
 func (i *instance) forScheduler() *cluster.Instance {
 	if i.attributes == nil {
 		i.attributes = make(map[string]string, len(i.Attributes))
@@ -153,8 +154,10 @@ func (i *instance) forScheduler() *cluster.Instance {
 	if i.view == nil {
 		i.view = &cluster.Instance{
 			Head: cluster.Head{Cluster: i.Cluster}, ID: i.ID, EC2InstanceID: i.EC2, Status: i.Status,
-			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: cluster.At(i.RegisteredAt), Attributes: i.attributes, Provider: i.Provider,
-			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
+			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: cluster.At(i.RegisteredAt),
+			Attributes: i.attributes, Provider: i.Provider,
+			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs,
+				Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
 		}
 	}
 	own := *i.view
@@ -208,7 +211,8 @@ func (i *instance) remainingResources() []types.Resource {
 	return append(describeResources(i.freeCPU, i.freeMemory, taken, free), i.metricResources()...)
 }
 
-// metricResources returns the network interfaces and the capacities of metrics. ECS does not know how much is in use.
+// metricResources returns the network interfaces and the capacities of metrics. ECS does not know
+// how much is in use.
 func (i *instance) metricResources() (out []types.Resource) {
 	if i.ENIs != nil {
 		out = append(out, types.Resource{Name: new("ENI"), Type: new("INTEGER"), IntegerValue: int32(*i.ENIs)})

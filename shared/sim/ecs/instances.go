@@ -55,7 +55,8 @@ func (e *Instances) ListContainerInstances(
 	return &out, err
 }
 
-// DescribeContainerInstances describes up to 100 instances, including INACTIVE ones that are still visible.
+// DescribeContainerInstances describes up to 100 instances, including INACTIVE ones that are still
+// visible.
 func (e *Instances) DescribeContainerInstances(
 	_ context.Context, in *ecs.DescribeContainerInstancesInput,
 ) (*ecs.DescribeContainerInstancesOutput, error) {
@@ -121,8 +122,8 @@ func (e *Instances) UpdateContainerInstancesState(
 	return &out, err
 }
 
-// DeregisterContainerInstance removes an instance from its cluster. With force it may have tasks, which ECS makes STOPPED
-// and the agent stops.
+// DeregisterContainerInstance removes an instance from its cluster. With force it may have tasks,
+// which ECS makes STOPPED and the agent stops.
 func (e *Instances) DeregisterContainerInstance(
 	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
 ) (*ecs.DeregisterContainerInstanceOutput, error) {
@@ -139,7 +140,8 @@ func (e *Instances) DeregisterContainerInstance(
 		if running, pending := i.countTasks(); running+pending > 0 && !value(in.Force) {
 			return invalidParameter("Found running tasks on the instance.")
 		}
-		e.agents.deregister(i, report{Last: cluster.TaskStopped, At: now, Reason: "Container instance deregistration forced by user."}, now)
+		e.agents.deregister(i, report{Last: cluster.TaskStopped, At: now,
+			Reason: "Container instance deregistration forced by user."}, now)
 		out.ContainerInstance = new(i.describe())
 		return nil
 	})

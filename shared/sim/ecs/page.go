@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// pageSize is the most that a List operation returns, and what it returns if the caller gives no size.
+// pageSize is the most that a List operation returns, and what it returns if the caller gives no
+// size.
 const pageSize = 100
 
-// nextPage returns a page of a sorted list, and the token of the next. The token is the page's last item, so that items
-// which are added or removed between two calls make no other item appear twice or not at all.
+// nextPage returns a page of a sorted list, and the token of the next. The token is the page's last
+// item, so that items which are added or removed between two calls make no other item appear twice
+// or not at all.
 func nextPage(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
 	n := int(value(size))
 	if size == nil {

@@ -14,8 +14,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// RegisterContainerInstance registers a machine of the caller's own size and attributes, as an agent does. Resources other
-// than CPU, MEMORY, GPU, ENI and ports are capacities of metrics. With the ARN of a registered instance it changes that one.
+// RegisterContainerInstance registers a machine of the caller's own size and attributes, as an
+// agent does. Resources other than CPU, MEMORY, GPU, ENI and ports are capacities of metrics. With
+// the ARN of a registered instance it changes that one.
 func (e *Instances) RegisterContainerInstance(
 	_ context.Context, in *ecs.RegisterContainerInstanceInput,
 ) (*ecs.RegisterContainerInstanceOutput, error) {
@@ -104,7 +105,8 @@ func parseResources(resources []types.Resource) (offer, error) {
 	for _, r := range resources {
 		n := cmp.Or(int64(r.IntegerValue), r.LongValue)
 		if n < 0 || n > math.MaxInt32 || value(r.Name) == "" || len(value(r.Name)) > 128 {
-			return out, invalidParameter("Resource %.130q is %d, but must have a name and be between 0 and %d.", value(r.Name), n, math.MaxInt32)
+			return out, invalidParameter("Resource %.130q is %d, but must have a name and be between 0 and %d.",
+				value(r.Name), n, math.MaxInt32)
 		}
 		switch value(r.Name) {
 		case "CPU":
@@ -129,7 +131,8 @@ func parseResources(resources []types.Resource) (offer, error) {
 	return out, nil
 }
 
-// registeredAttributes returns the attributes that an agent registers. Its zone and its instance type can be among them.
+// registeredAttributes returns the attributes that an agent registers. Its zone and its instance
+// type can be among them.
 func registeredAttributes(in []types.Attribute) (map[string]string, error) {
 	out := map[string]string{}
 	custom := 0
@@ -144,7 +147,8 @@ func registeredAttributes(in []types.Attribute) (map[string]string, error) {
 		out[name] = value(a.Value)
 	}
 	if custom > maxCustom {
-		return nil, invalidParameter("There are %d custom attributes, but an instance has at most %d.", custom, maxCustom)
+		return nil, invalidParameter("There are %d custom attributes, but an instance has at most %d.", custom,
+			maxCustom)
 	}
 	return out, nil
 }

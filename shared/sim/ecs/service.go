@@ -66,12 +66,14 @@ func New(k *kernel.Kernel, o Options) *Service {
 	}
 	a := &agents{tables: t}
 	return &Service{
-		kernel: k, agents: a, Machines: &Machines{k, a}, Clusters: &Clusters{t}, Definitions: &Definitions{t}, Instances: &Instances{k, a},
+		kernel: k, agents: a, Machines: &Machines{k, a}, Clusters: &Clusters{t}, Definitions: &Definitions{t},
+		Instances:  &Instances{k, a},
 		Attributes: &Attributes{t}, Tags: &Tags{t}, Tasks: &Tasks{k, a},
 	}
 }
 
-// OnTerminate calls f with the EC2 id of every machine that is terminated, in the step that does it.
+// OnTerminate calls f with the EC2 id of every machine that is terminated, in the step that does
+// it.
 func (e *Service) OnTerminate(f func(ec2 string)) { e.agents.terminated = f }
 
 // agents run on the machines: they start, stop and report tasks.

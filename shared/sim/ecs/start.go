@@ -23,7 +23,8 @@ type startRequest struct {
 
 var startedByPattern = regexp.MustCompile(`^[a-zA-Z0-9/_-]{0,36}$`)
 
-// startTasks starts one task on each instance. It returns a failure for each instance that cannot take one.
+// startTasks starts one task on each instance. It returns a failure for each instance that cannot
+// take one.
 func (e *agents) startTasks(r startRequest, now time.Time) ([]*task, []types.Failure, error) {
 	c, d, err := e.checkStart(&r)
 	if err != nil {
@@ -65,7 +66,8 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	case len(r.instances) > cluster.MaxStart:
 		return nil, nil, invalidParameter("Container Instances cannot have more than %d items.", cluster.MaxStart)
 	case !startedByPattern.MatchString(r.startedBy):
-		return nil, nil, invalidParameter("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
+		return nil, nil,
+			invalidParameter("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
 	case strings.HasPrefix(r.group, "service:"):
 		return nil, nil, invalidParameter("The group prefix service: is reserved.")
 	case len(r.group) > 255:
@@ -82,7 +84,8 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 		return nil, nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 	}
 	if (d.Def.NetworkMode == types.NetworkModeAwsvpc) != (r.network != nil) {
-		return nil, nil, invalidParameter("A network configuration is for task definitions in awsvpc mode, and they need one.")
+		return nil, nil,
+			invalidParameter("A network configuration is for task definitions in awsvpc mode, and they need one.")
 	}
 	return c, d, checkOverrides(d, &r.overrides)
 }
@@ -91,7 +94,8 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 	for _, c := range o.ContainerOverrides {
 		named := func(own types.ContainerDefinition) bool { return value(own.Name) == value(c.Name) }
 		if !slices.ContainsFunc(d.Def.ContainerDefinitions, named) {
-			return invalidParameter("Override for container named %.255s is not a container in the TaskDefinition.", value(c.Name))
+			return invalidParameter("Override for container named %.255s is not a container in the TaskDefinition.",
+				value(c.Name))
 		}
 		if value(c.Cpu) < 0 || value(c.Memory) < 0 || value(c.MemoryReservation) < 0 {
 			return invalidParameter("Negative override for container %s.", *c.Name)
@@ -104,8 +108,8 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 	return err
 }
 
-// startFailure returns why the instance cannot take the task, in the words of ECS's failures. If it can, startFailure
-// returns "" and need has the GPUs that the task gets.
+// startFailure returns why the instance cannot take the task, in the words of ECS's failures. If it
+// can, startFailure returns "" and need has the GPUs that the task gets.
 func startFailure(i *instance, d *definition, need *taskSpec, gpus int) string {
 	switch {
 	case i == nil:
@@ -191,7 +195,8 @@ func (e *tables) purgeTask(t *task) {
 	e.deleteUnused(t.def)
 }
 
-// stopTask sets the desired status STOPPED. The agent learns it at once, or when it is connected again.
+// stopTask sets the desired status STOPPED. The agent learns it at once, or when it is connected
+// again.
 func (e *agents) stopTask(c *ecsCluster, idOrARN, reason string, now time.Time) (*task, error) {
 	t := e.tasks[cluster.LastPart(idOrARN)]
 	if t == nil || t.on.in != c {

@@ -46,8 +46,8 @@ const (
 	bucketTasks       = "tasks"
 )
 
-// versionLeap is added to instances' versions when the file is opened, because versions that were emitted shortly before a
-// crash may not have been written, and no version may be emitted twice.
+// versionLeap is added to instances' versions when the file is opened, because versions that were
+// emitted shortly before a crash may not have been written, and no version may be emitted twice.
 const versionLeap = 1_000_000
 
 // Buckets implements [kernel.Tables].
@@ -118,7 +118,8 @@ func (e *tables) loadTasks(tx *bbolt.Tx) error {
 		if i == nil || d == nil {
 			return fmt.Errorf("its instance %s or its task definition %s is missing", r.Instance, r.Definition)
 		}
-		all = append(all, &task{taskSpec: r.taskSpec, reportedTask: r.reportedTask, actualTask: r.actualTask, on: i, def: d})
+		all = append(all, &task{taskSpec: r.taskSpec, reportedTask: r.reportedTask, actualTask: r.actualTask, on: i,
+			def: d})
 		return nil
 	})
 	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -131,7 +132,8 @@ func (e *tables) loadTasks(tx *bbolt.Tx) error {
 	return err
 }
 
-// resume sets the timers of the loaded tasks in the order in which they are due, and expires what is gone.
+// resume sets the timers of the loaded tasks in the order in which they are due, and expires what
+// is gone.
 func (e *agents) resume(now time.Time) {
 	var due []*task
 	for _, t := range e.tasks {

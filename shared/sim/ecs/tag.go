@@ -108,7 +108,8 @@ func (e *Tags) UntagResource(_ context.Context, in *ecs.UntagResourceInput) (*ec
 		if err != nil {
 			return err
 		}
-		*tags = slices.DeleteFunc(slices.Clone(*tags), func(t types.Tag) bool { return slices.Contains(in.TagKeys, *t.Key) })
+		*tags = slices.DeleteFunc(slices.Clone(*tags),
+			func(t types.Tag) bool { return slices.Contains(in.TagKeys, *t.Key) })
 		e.kernel.Save(row)
 		return nil
 	})

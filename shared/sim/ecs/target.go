@@ -33,7 +33,8 @@ func (e *Service) TargetFault(id string) (fault string, runs bool) {
 func (e *Service) TaskAt(a cluster.Address) string {
 	if i := e.agents.machineByEC2(a.Host); i != nil {
 		for _, t := range i.tasks {
-			if t.Phase == phaseRunning && slices.ContainsFunc(t.portBindings(), func(b cluster.Binding) bool { return b.HostPort == a.Port }) {
+			if t.Phase == phaseRunning && slices.ContainsFunc(t.portBindings(),
+				func(b cluster.Binding) bool { return b.HostPort == a.Port }) {
 				return t.ID
 			}
 		}
@@ -47,8 +48,9 @@ func (e *Service) TaskAt(a cluster.Address) string {
 	return ""
 }
 
-// SetTargetHealth makes a running task fail the health checks of its target groups from now on, with a reason as the load
-// balancer gives it ("Health checks failed with these codes: [503]"). An empty reason makes it pass them again.
+// SetTargetHealth makes a running task fail the health checks of its target groups from now on,
+// with a reason as the load balancer gives it ("Health checks failed with these codes: [503]"). An
+// empty reason makes it pass them again.
 func (e *Machines) SetTargetHealth(task, reason string) error {
 	return e.kernel.Change(func(time.Time) error {
 		t, err := e.agents.runningTask(task)

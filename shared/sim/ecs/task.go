@@ -68,8 +68,8 @@ type task struct {
 	epoch int // the number of the timer in force
 }
 
-// requirements returns what ECS reserves for a task: its own CPU and memory or else the sum of its containers'. Of a
-// container's memory the reservation counts, if it has one. Overrides win.
+// requirements returns what ECS reserves for a task: its own CPU and memory or else the sum of its
+// containers'. Of a container's memory the reservation counts, if it has one. Overrides win.
 func (d *definition) requirements(o *types.TaskOverride) (cpu, memory int64, gpus int) {
 	for _, c := range d.Def.ContainerDefinitions {
 		over := containerOverride(o, value(c.Name))
@@ -125,7 +125,8 @@ func (d *definition) hostPorts() (ports []cluster.Port) {
 func (t *task) forScheduler() cluster.ECSTask {
 	n := cluster.ECSTask{
 		Cluster: t.Cluster, ID: t.ID, Instance: t.Instance, StartedBy: t.StartedBy, Group: t.Group,
-		TaskDefinition: t.Definition, Last: t.Last, Desired: t.Desired, Version: t.Version, Health: cluster.ParseHealth(t.Health),
+		TaskDefinition: t.Definition, Last: t.Last, Desired: t.Desired, Version: t.Version,
+		Health:  cluster.ParseHealth(t.Health),
 		Started: t.Started, Stopped: t.Ended, StopCode: t.StopCode, Reason: t.Reason, ExitCode: t.ExitCode,
 		Needs: cluster.Resources{CPU: t.CPU * cluster.CPUUnit, Memory: t.Memory, GPUs: len(t.GPUs)},
 	}
@@ -163,8 +164,10 @@ func (t *task) address() string {
 func (t *task) attachment() types.Attachment {
 	detail := func(name, v string) types.KeyValuePair { return types.KeyValuePair{Name: &name, Value: &v} }
 	return types.Attachment{
-		Id: new(kernel.UUID(cluster.Digest("eni", t.ID))), Type: new("ElasticNetworkInterface"), Status: new("ATTACHED"),
-		Details: []types.KeyValuePair{detail("networkInterfaceId", "eni-"+t.ID[:17]), detail("privateIPv4Address", t.address())},
+		Id: new(kernel.UUID(cluster.Digest("eni", t.ID))), Type: new("ElasticNetworkInterface"),
+		Status: new("ATTACHED"),
+		Details: []types.KeyValuePair{detail("networkInterfaceId", "eni-"+t.ID[:17]),
+			detail("privateIPv4Address", t.address())},
 	}
 }
 
@@ -195,7 +198,8 @@ func (t *task) describe(account cluster.Account) types.Task {
 		var own types.Container
 		own, gpus = t.describeContainer(n, c, gpus)
 		own.TaskArn = d.TaskArn
-		own.ContainerArn = new(account.ARN("container", t.Cluster, t.ID, kernel.UUID(cluster.Digest(t.ID, value(c.Name)))))
+		own.ContainerArn = new(account.ARN("container", t.Cluster, t.ID,
+			kernel.UUID(cluster.Digest(t.ID, value(c.Name)))))
 		d.Containers = append(d.Containers, own)
 	}
 	return d
@@ -205,7 +209,8 @@ func (t *task) healthStatus() types.HealthStatus {
 	return types.HealthStatus(cmp.Or(t.Health, string(types.HealthStatusUnknown)))
 }
 
-// describeContainer describes the n-th container. It takes the container's GPUs from gpus and returns the rest.
+// describeContainer describes the n-th container. It takes the container's GPUs from gpus and
+// returns the rest.
 func (t *task) describeContainer(n int, c types.ContainerDefinition, gpus []int) (types.Container, []int) {
 	out := types.Container{
 		Name: c.Name, Image: c.Image, LastStatus: new(string(t.Last)), Cpu: new(strconv.Itoa(int(c.Cpu))),

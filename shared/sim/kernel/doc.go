@@ -1,9 +1,10 @@
-// Package kernel is what the simulated services share: one lock, one clock, one event queue, one file and the faults of
-// calls.
+// Package kernel is what the simulated services share: one lock, one clock, one event queue, one
+// file and the faults of calls.
 //
-// A service keeps its tables in plain maps and touches them only in a step: a function that [Kernel.View],
-// [Kernel.Change], [Kernel.Advance] or one of their variants runs with the lock held. One lock for all services makes a
-// change that concerns several of them atomic, and gives events one order.
-// A step changes the tables, names the rows to store ([Kernel.Save], [Kernel.Delete]) and queues events ([Kernel.Emit]).
-// Events go out after the step, outside of the lock.
+// A service keeps its tables in plain maps and touches them only in a step: a function that
+// [Kernel.View], [Kernel.Change], [Kernel.Advance] or one of their variants runs with the lock
+// held. One lock for all services makes a change that concerns several of them atomic, and gives
+// events one order. A step changes the tables, names the rows to store ([Kernel.Save],
+// [Kernel.Delete]) and queues events ([Kernel.Emit]). Events go out after the step, outside of the
+// lock.
 package kernel

@@ -22,7 +22,8 @@ type Event struct {
 // Emit queues an event, which goes out after the step. It belongs in a step.
 // The event's id is the same for the same change of the same resource, and different for any other.
 func (k *Kernel) Emit(e Event, detail []byte) {
-	id := cluster.Digest(strconv.FormatUint(k.Seed, 10), e.ARN, strconv.FormatInt(e.Version, 10), e.At.Format(EventTime))
+	id := cluster.Digest(strconv.FormatUint(k.Seed, 10), e.ARN, strconv.FormatInt(e.Version, 10),
+		e.At.Format(EventTime))
 	b := append(make([]byte, 0, len(detail)+600), `{"version":"0","id":`...)
 	b = AppendString(b, UUID(id))
 	b = AppendString(append(b, `,"detail-type":`...), e.DetailType)
@@ -35,7 +36,8 @@ func (k *Kernel) Emit(e Event, detail []byte) {
 	k.events = append(k.events, append(b, '}'))
 }
 
-// AppendString appends s as a JSON string. Plain ASCII, which is almost everything, costs no allocation.
+// AppendString appends s as a JSON string. Plain ASCII, which is almost everything, costs no
+// allocation.
 func AppendString(b []byte, s string) []byte {
 	for n := range len(s) {
 		if c := s[n]; c < ' ' || c == '"' || c == '\\' || c > '~' {

@@ -10,15 +10,16 @@ import (
 // CallFault is what goes wrong with one call. The zero value is nothing.
 type CallFault struct {
 	Throttled bool // refused, without effect
-	// Ambiguous answers with cluster.ErrAmbiguous: without effect unless Applied; then at once, or Late after the answer.
+	// Ambiguous answers with cluster.ErrAmbiguous: without effect unless Applied; then at once, or
+	// Late after the answer.
 	Ambiguous, Applied bool
 	Late               time.Duration
 }
 
 // CallFaults make calls of the ports fail, for tests.
 type CallFaults struct {
-	// Call decides about one call: the operation, and the task, the startedBy, the cluster or the group that it concerns.
-	// It must not call a service.
+	// Call decides about one call: the operation, and the task, the startedBy, the cluster or the
+	// group that it concerns. It must not call a service.
 	Call func(operation, subject string) CallFault
 	// ListLate bounds how long a new task is missing from ListTasks.
 	ListLate time.Duration
@@ -52,8 +53,8 @@ func (k *Kernel) FailCall(operation, subject string) error {
 	return k.applyFault(operation, subject, func() error { return nil })
 }
 
-// applyFault returns the error that a fault gives to a call, or nil where the call is to take place.
-// It applies the effect of a call that succeeds although its caller gets no answer.
+// applyFault returns the error that a fault gives to a call, or nil where the call is to take
+// place. It applies the effect of a call that succeeds although its caller gets no answer.
 func (k *Kernel) applyFault(operation, subject string, apply func() error) error {
 	var decide func(operation, subject string) CallFault
 	k.Lock(func() { decide = k.faults.Call })

@@ -20,7 +20,8 @@ type Clock interface {
 // Options configure a [Kernel].
 type Options struct {
 	Clock Clock
-	// Emit receives every event in order, as EventBridge would deliver it. It runs outside of the lock and may call the services.
+	// Emit receives every event in order, as EventBridge would deliver it. It runs outside of the
+	// lock and may call the services.
 	Emit    func(event []byte)
 	Seed    uint64 // of every id and random choice
 	Account cluster.Account
@@ -101,7 +102,10 @@ func (k *Kernel) AdvanceAfter(d time.Duration, step func(now time.Time)) {
 
 // RemoveAt calls remove in the first step at or after a time. It belongs in a step.
 func (k *Kernel) RemoveAt(at time.Time, remove func()) {
-	n, _ := slices.BinarySearchFunc(k.expiring, at, func(e expiring, at time.Time) int { return cmp.Or(e.at.Compare(at), -1) })
+	n, _ := slices.BinarySearchFunc(k.expiring, at, func(e expiring,
+		at time.Time) int {
+		return cmp.Or(e.at.Compare(at), -1)
+	})
 	k.expiring = slices.Insert(k.expiring, n, expiring{at, remove})
 }
 
@@ -115,8 +119,8 @@ func (k *Kernel) stepTime() time.Time {
 	return now
 }
 
-// unlock releases the lock and delivers the queued events.
-// A goroutine that finds another one delivering leaves its events to that one, so that events keep their order.
+// unlock releases the lock and delivers the queued events. A goroutine that finds another one
+// delivering leaves its events to that one, so that events keep their order.
 func (k *Kernel) unlock() {
 	if !k.delivering {
 		k.delivering = true

@@ -34,10 +34,10 @@ const flushDelay = time.Second
 // errInUse is what a second process gets.
 var errInUse = errors.New("another process has it open")
 
-// Open loads the services, in order, from the file at path, which is created if it does not exist, and resumes them.
-// It is an error if another process has the file open.
-// Tasks and launches have gone on while the file was closed: the clock's next callbacks bring them up to date and emit
-// what they would have sent.
+// Open loads the services, in order, from the file at path, which is created if it does not exist,
+// and resumes them. It is an error if another process has the file open. Tasks and launches have
+// gone on while the file was closed: the clock's next callbacks bring them up to date and emit what
+// they would have sent.
 func (k *Kernel) Open(path string, services ...Tables) error {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 100 * time.Millisecond})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -103,7 +103,8 @@ func LoadTable[T any](tx *bbolt.Tx, bucket string, into map[string]T) error {
 	return EachRow(tx, bucket, func(key string, row T) error { into[key] = row; return nil })
 }
 
-// Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their own time.
+// Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their
+// own time.
 func (k *Kernel) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +137,8 @@ func (f *file) markDirty(r Row, deleted bool) {
 	}
 }
 
-// writeDirty writes all changes in one transaction. What could not be written is tried again with the next.
+// writeDirty writes all changes in one transaction. What could not be written is tried again with
+// the next.
 func (f *file) writeDirty(counters map[string]int64) error {
 	if f.db == nil || len(f.dirty) == 0 {
 		return nil

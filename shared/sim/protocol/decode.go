@@ -103,7 +103,8 @@ func decodeValue(name string, v any, into reflect.Value) error {
 	return nil
 }
 
-// decodeNumber reads a number. A whole one that is negative or far too large, and no text, is left alone.
+// decodeNumber reads a number. A whole one that is negative or far too large, and no text, is left
+// alone.
 func decodeNumber(name string, v any, into reflect.Value) error {
 	f, ok := v.(float64)
 	if s, isString := v.(string); isString {

@@ -14,7 +14,8 @@ import (
 // Values are string, float64, bool, Tree and []any of these.
 type Tree = map[string]any
 
-// FormTree reads the parameters of a form: "A.B=x" is B of A, "A.1=x" and "A.member.1=x" are the first item of A.
+// FormTree reads the parameters of a form: "A.B=x" is B of A, "A.1=x" and "A.member.1=x" are the
+// first item of A.
 func FormTree(form url.Values) (Tree, error) {
 	root := Tree{}
 	for _, key := range slices.Sorted(maps.Keys(form)) {
@@ -46,8 +47,8 @@ func valueAndStructure(key string) error {
 	return cluster.Errorf("InvalidParameterCombination", "%.128s is a value and a structure", key)
 }
 
-// withLists replaces structures whose members are 1, 2, 3 ... by lists, and one whose only member is such a list,
-// called member, by that list.
+// withLists replaces structures whose members are 1, 2, 3 ... by lists, and one whose only member
+// is such a list, called member, by that list.
 func withLists(v any) any {
 	t, ok := v.(Tree)
 	if !ok {

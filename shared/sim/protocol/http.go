@@ -7,7 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// AsError returns an API's error with its HTTP status. Any other error becomes an InternalFailure without details.
+// AsError returns an API's error with its HTTP status. Any other error becomes an InternalFailure
+// without details.
 func AsError(err error) (e *cluster.Error, status int) {
 	if !errors.As(err, &e) {
 		return &cluster.Error{Code: "InternalFailure", Message: "the fleet failed"}, http.StatusInternalServerError

@@ -19,15 +19,18 @@ import (
 // QueryService is an API that takes forms and answers XML.
 type QueryService struct {
 	Namespace string
-	// Plain is true for EC2, whose answers have no element around the result and whose errors look different.
+	// Plain is true for EC2, whose answers have no element around the result and whose errors look
+	// different.
 	Plain   bool
 	Actions map[string]Action
 }
 
-// Action answers one operation. encoding/xml writes the members of its result; a nil result has none.
+// Action answers one operation. encoding/xml writes the members of its result; a nil result has
+// none.
 type Action func(ctx context.Context, form url.Values) (any, error)
 
-// ServeQuery answers a call of the Query protocol. The services are keyed by the version that every form has.
+// ServeQuery answers a call of the Query protocol. The services are keyed by the version that every
+// form has.
 func ServeQuery(ctx context.Context, services map[string]QueryService, w http.ResponseWriter, body []byte) {
 	form, err := url.ParseQuery(string(body))
 	service := services[form.Get("Version")]
@@ -42,9 +45,11 @@ func ServeQuery(ctx context.Context, services map[string]QueryService, w http.Re
 		return
 	}
 	const metadata = "<ResponseMetadata><RequestId>fleet</RequestId></ResponseMetadata>"
-	answer := fmt.Appendf(nil, "<%[1]sResponse xmlns=%[2]q><%[1]sResult>%[3]s</%[1]sResult>%[4]s</%[1]sResponse>", action, service.Namespace, inner, metadata)
+	answer := fmt.Appendf(nil, "<%[1]sResponse xmlns=%[2]q><%[1]sResult>%[3]s</%[1]sResult>%[4]s</%[1]sResponse>",
+		action, service.Namespace, inner, metadata)
 	if service.Plain {
-		answer = fmt.Appendf(nil, "<%[1]sResponse xmlns=%[2]q><requestId>fleet</requestId>%[3]s</%[1]sResponse>", action, service.Namespace, inner)
+		answer = fmt.Appendf(nil, "<%[1]sResponse xmlns=%[2]q><requestId>fleet</requestId>%[3]s</%[1]sResponse>",
+			action, service.Namespace, inner)
 	}
 	Reply(w, http.StatusOK, "text/xml", answer)
 }
@@ -93,8 +98,9 @@ func (s QueryService) fail(w http.ResponseWriter, status int, e *cluster.Error) 
 }
 
 // Op is the action of a function that takes the parameters as a struct, by the rules of [Decode].
-// It refuses a parameter that is no field of the struct, because it would have no effect. It does not look below the first
-// part of a parameter's name, except for fields with the tag `protocol:"strict"`: there it looks at the second.
+// It refuses a parameter that is no field of the struct, because it would have no effect. It does
+// not look below the first part of a parameter's name, except for fields with the tag
+// `protocol:"strict"`: there it looks at the second.
 func Op[I any](do func(ctx context.Context, in *I) (any, error)) Action { return op(do, true) }
 
 // LenientOp is [Op] without the refusal of parameters that have no effect.
@@ -128,7 +134,8 @@ func refuseUnknown(form url.Values, in reflect.Type) error {
 		}
 		field, known := in.FieldByName(name)
 		if !known {
-			return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of %.128s", key, form.Get("Action"))
+			return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of %.128s",
+				key, form.Get("Action"))
 		}
 		if field.Tag.Get("protocol") == "strict" && below != "" {
 			name, _, _ := strings.Cut(below, ".")
@@ -145,10 +152,12 @@ func UnknownParameter(key string) error {
 	return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s", key)
 }
 
-// PageOf returns a page of size items, of at most most, and the token of the next. A token is the number of the first item.
+// PageOf returns a page of size items, of at most most, and the token of the next. A token is the
+// number of the first item.
 func PageOf[T any](items []T, token string, size, most int) (page []T, next string, err error) {
 	if size < 1 || size > most {
-		return nil, "", cluster.Errorf("ValidationError", "The number of records is %d, and must be between 1 and %d", size, most)
+		return nil, "", cluster.Errorf("ValidationError", "The number of records is %d, and must be between 1 and %d",
+			size, most)
 	}
 	from := 0
 	if token != "" {

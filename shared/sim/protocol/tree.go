@@ -11,7 +11,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// Encoding is how requests and answers are written in a protocol whose operations take and give trees.
+// Encoding is how requests and answers are written in a protocol whose operations take and give
+// trees.
 type Encoding struct {
 	decode      func(body []byte) (any, error)
 	encode      func(answer Tree) ([]byte, error)
@@ -123,7 +124,8 @@ func toCBOR(v any) cbor.Value {
 // seconds is how both encodings write a time.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// decodeJSON reads numbers itself, because one that is too large for a float64 is infinite here, and no error.
+// decodeJSON reads numbers itself, because one that is too large for a float64 is infinite here,
+// and no error.
 func decodeJSON(body []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()

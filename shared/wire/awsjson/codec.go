@@ -13,11 +13,13 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// Operation answers one operation of the ECS API: the body of the request in, the output of the SDK's type (a pointer
-// such as *ecs.ListTasksOutput) or an error out. Errors that are not [cluster.Error] become ServerException.
+// Operation answers one operation of the ECS API: the body of the request in, the output of the
+// SDK's type (a pointer such as *ecs.ListTasksOutput) or an error out. Errors that are not
+// [cluster.Error] become ServerException.
 type Operation func(ctx context.Context, body []byte) (any, error)
 
-// Op makes an [Operation] of a function on the SDK's own input and output, ecs.XInput and ecs.XOutput.
+// Op makes an [Operation] of a function on the SDK's own input and output, ecs.XInput and
+// ecs.XOutput.
 func Op[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
@@ -32,8 +34,9 @@ func Op[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	}
 }
 
-// Decode reads a request's body into the SDK's input, whose fields have the names of the protocol but for the case of
-// the first letter, which encoding/json does not mind. Unknown members are ignored, as AWS does; no body is an empty input.
+// Decode reads a request's body into the SDK's input, whose fields have the names of the protocol
+// but for the case of the first letter, which encoding/json does not mind. Unknown members are
+// ignored, as AWS does; no body is an empty input.
 func Decode(body []byte, in any) error {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 {
@@ -48,12 +51,14 @@ func Decode(body []byte, in any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", protocolPath(wrong.Field), wrong.Value)
+		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.",
+			protocolPath(wrong.Field), wrong.Value)
 	}
 	return cluster.Errorf(cluster.CodeSerialization, "The request is not valid JSON: %.200s.", err.Error())
 }
 
-// protocolPath is the path of a field as the protocol spells it: Overrides.CPU is overrides.cPU at worst.
+// protocolPath is the path of a field as the protocol spells it: Overrides.CPU is overrides.cPU at
+// worst.
 func protocolPath(path string) string {
 	parts := strings.Split(path, ".")
 	for i, p := range parts {
@@ -97,7 +102,8 @@ func decodeStrict(body []byte, in any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", wrong.Field, wrong.Value)
+		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", wrong.Field,
+			wrong.Value)
 	}
 	return cluster.Errorf(cluster.CodeSerialization, "The request cannot be read: %.200s.", err.Error())
 }

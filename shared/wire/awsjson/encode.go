@@ -14,9 +14,10 @@ import (
 	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 )
 
-// The SDK is made for clients: it writes inputs and reads outputs. Its outputs know how to write themselves too, and
-// the JSON writer, which it keeps to itself, is lent to whoever has a request written. So an answer is written as if it
-// were a request, and taken out of it. All that depends on this is in this file; TestEncode holds it to the protocol.
+// The SDK is made for clients: it writes inputs and reads outputs. Its outputs know how to write
+// themselves too, and the JSON writer, which it keeps to itself, is lent to whoever has a request
+// written. So an answer is written as if it were a request, and taken out of it. All that depends
+// on this is in this file; TestEncode holds it to the protocol.
 
 var (
 	protocol = awsjson.New11(schemas.AmazonEC2ContainerServiceV20141113)
@@ -24,8 +25,8 @@ var (
 	disguise = smithy.NewOperationSchema(schemas.ListTasks, schemas.ListTasksRequest, schemas.ListTasksResponse)
 )
 
-// Encode writes the output of the operation named, a pointer to the SDK's type, as the body of an answer. The error names
-// the operation.
+// Encode writes the output of the operation named, a pointer to the SDK's type, as the body of an
+// answer. The error names the operation.
 func Encode(op string, out any) ([]byte, error) {
 	body, err := encodeOutput(out)
 	if err != nil {
@@ -34,8 +35,9 @@ func Encode(op string, out any) ([]byte, error) {
 	return body, nil
 }
 
-// encodeOutput writes an output of the SDK in the protocol: names in lower camel case, times in seconds, nil left out. Unlike
-// the SDK it writes zero counts and empty lists where ECS does: `--query` and waiters look at them.
+// encodeOutput writes an output of the SDK in the protocol: names in lower camel case, times in
+// seconds, nil left out. Unlike the SDK it writes zero counts and empty lists where ECS does:
+// `--query` and waiters look at them.
 func encodeOutput(out any) ([]byte, error) {
 	answer, ok := out.(smithy.Serializable)
 	if !ok {
@@ -62,22 +64,23 @@ var always = map[string][]string{
 	"ContainerInstance": {
 		"agentConnected", "runningTasksCount", "pendingTasksCount", "version",
 	},
-	"CapacityProviderStrategyItem":    {"weight", "base"},
-	"ContainerDefinition":             {"cpu"},
-	"DeploymentAlarms":                {"enable", "rollback"},
-	"DeploymentCircuitBreaker":        {"enable", "rollback"},
-	"Deployment":                      {"desiredCount", "pendingCount", "runningCount", "failedTasks"},
-	"ProtectedTask":                   {"protectionEnabled"},
-	"Resource":                        {"doubleValue", "longValue", "integerValue"},
-	"Service":                         {"desiredCount", "runningCount", "pendingCount", "enableECSManagedTags", "enableExecuteCommand"},
+	"CapacityProviderStrategyItem": {"weight", "base"},
+	"ContainerDefinition":          {"cpu"},
+	"DeploymentAlarms":             {"enable", "rollback"},
+	"DeploymentCircuitBreaker":     {"enable", "rollback"},
+	"Deployment":                   {"desiredCount", "pendingCount", "runningCount", "failedTasks"},
+	"ProtectedTask":                {"protectionEnabled"},
+	"Resource":                     {"doubleValue", "longValue", "integerValue"},
+	"Service": {"desiredCount", "runningCount", "pendingCount", "enableECSManagedTags",
+		"enableExecuteCommand"},
 	"ServiceCurrentRevisionSummary":   {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
 	"ServiceDeploymentCircuitBreaker": {"failureCount", "threshold"},
 	"ServiceRevisionSummary":          {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
 	"Task":                            {"version", "enableExecuteCommand"},
 }
 
-// zeros adds to every structure the members of [always] that the SDK left out as zero, and to the output itself the
-// lists that it left out as nil.
+// zeros adds to every structure the members of [always] that the SDK left out as zero, and to the
+// output itself the lists that it left out as nil.
 type zeros struct {
 	smithy.ShapeSerializer
 	open []written

@@ -22,8 +22,8 @@ type Mux struct {
 	operations map[string]Operation
 }
 
-// NewMux answers the operations given, by their names in the ECS API (CreateCluster ...), or by the whole value of the header
-// X-Amz-Target where they are of another API.
+// NewMux answers the operations given, by their names in the ECS API (CreateCluster ...), or by the
+// whole value of the header X-Amz-Target where they are of another API.
 func NewMux(operations map[string]Operation) *Mux { return &Mux{operations: operations} }
 
 // Raw is an answer that was made elsewhere, errors included.
@@ -32,8 +32,9 @@ type Raw struct {
 	Body   []byte
 }
 
-// Serve answers one operation: HTTP status and body, JSON 1.1. An operation of the API that is not served gives
-// UnsupportedFeatureException, any other name UnknownOperationException. It never panics.
+// Serve answers one operation: HTTP status and body, JSON 1.1. An operation of the API that is not
+// served gives UnsupportedFeatureException, any other name UnknownOperationException. It never
+// panics.
 func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, answer []byte) {
 	f, served := m.operations[op]
 	switch {
@@ -70,7 +71,8 @@ func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []b
 	return status, answer
 }
 
-// encodeError is an error in the protocol. What is not an answer of the API says nothing of itself: it is in the log.
+// encodeError is an error in the protocol. What is not an answer of the API says nothing of itself:
+// it is in the log.
 func encodeError(err error) (status int, answer []byte) {
 	e := transport.PublicError(err)
 	status = http.StatusBadRequest
@@ -84,8 +86,9 @@ func encodeError(err error) (status int, answer []byte) {
 	return status, answer
 }
 
-// OwnTarget prefixes, in the header X-Amz-Target, the operations that ECS has no words for. They take and give plain
-// JSON; a member that is not known is refused, as nobody but Berth could have meant it.
+// OwnTarget prefixes, in the header X-Amz-Target, the operations that ECS has no words for. They
+// take and give plain JSON; a member that is not known is refused, as nobody but Berth could have
+// meant it.
 const OwnTarget = "Berth_20261121."
 
 const (
@@ -94,8 +97,8 @@ const (
 	contentType = "application/x-amz-json-1.1"
 )
 
-// ServeHTTP answers POST / in the protocol of the ECS API. Who sent the request must have been established before, except for
-// what [Mux.Loopback] refuses.
+// ServeHTTP answers POST / in the protocol of the ECS API. Who sent the request must have been
+// established before, except for what [Mux.Loopback] refuses.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, answer := m.answerHTTP(w, r)
 	transport.WriteAnswer(w, contentType, status, answer)
@@ -126,7 +129,8 @@ func (m *Mux) answerHTTP(w http.ResponseWriter, r *http.Request) (status int, an
 	case ok:
 		op = name
 	case !strings.HasPrefix(op, OwnTarget):
-		return encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "The header X-Amz-Target must be %sOPERATION or %sOPERATION.", target, OwnTarget))
+		return encodeError(cluster.Errorf(cluster.CodeUnknownOperation,
+			"The header X-Amz-Target must be %sOPERATION or %sOPERATION.", target, OwnTarget))
 	}
 	body, err := transport.ReadBody(w, r)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 // OperationNames are the names of all operations of the ECS API, served or not, in order.
 func OperationNames() []string { return slices.Sorted(maps.Keys(knownOperations)) }
 
-// knownOperations are the operations of the ECS API (2014-11-13) as SDK and botocore know them. Those that nobody serves are
-// refused by name; TestOperations compares the list with the SDK.
+// knownOperations are the operations of the ECS API (2014-11-13) as SDK and botocore know them.
+// Those that nobody serves are refused by name; TestOperations compares the list with the SDK.
 var knownOperations = nameSet(
-	"AssociateGatewayWithCluster", "ContinueServiceDeployment", "CreateCapacityProvider", "CreateCluster", "CreateDaemon",
+	"AssociateGatewayWithCluster", "ContinueServiceDeployment", "CreateCapacityProvider", "CreateCluster",
+	"CreateDaemon",
 	"CreateExpressGatewayService", "CreateGateway", "CreateService", "CreateTaskSet", "DeleteAccountSetting",
 	"DeleteAttributes", "DeleteCapacityProvider", "DeleteCluster", "DeleteDaemon", "DeleteDaemonTaskDefinition",
 	"DeleteExpressGatewayService", "DeleteGateway", "DeleteService", "DeleteTaskDefinitions", "DeleteTaskSet",
@@ -19,7 +20,8 @@ var knownOperations = nameSet(
 	"DescribeContainerInstances", "DescribeDaemon", "DescribeDaemonDeployments", "DescribeDaemonRevisions",
 	"DescribeDaemonTaskDefinition", "DescribeExpressGatewayService", "DescribeGateway", "DescribeGatewayResources",
 	"DescribeGatewayRoute", "DescribeServiceDeployments", "DescribeServiceRevisions", "DescribeServices",
-	"DescribeTaskDefinition", "DescribeTaskSets", "DescribeTasks", "DisassociateGatewayFromCluster", "DiscoverPollEndpoint",
+	"DescribeTaskDefinition", "DescribeTaskSets", "DescribeTasks", "DisassociateGatewayFromCluster",
+	"DiscoverPollEndpoint",
 	"ExecuteCommand", "GetTaskProtection", "ListAccountSettings", "ListAttributes", "ListClusters",
 	"ListContainerInstances", "ListDaemonDeployments", "ListDaemonTaskDefinitions", "ListDaemons",
 	"ListGatewayClusterAssociations", "ListGatewayRoutes", "ListGateways", "ListServiceDeployments", "ListServices",
@@ -29,7 +31,8 @@ var knownOperations = nameSet(
 	"StopServiceDeployment", "StopTask", "SubmitAttachmentStateChanges", "SubmitContainerStateChange",
 	"SubmitTaskStateChange", "TagResource", "UntagResource", "UpdateCapacityProvider", "UpdateCluster",
 	"UpdateClusterSettings", "UpdateContainerAgent", "UpdateContainerInstancesState", "UpdateDaemon",
-	"UpdateExpressGatewayService", "UpdateGateway", "UpdateService", "UpdateServicePrimaryTaskSet", "UpdateTaskProtection",
+	"UpdateExpressGatewayService", "UpdateGateway", "UpdateService", "UpdateServicePrimaryTaskSet",
+	"UpdateTaskProtection",
 	"UpdateTaskSet",
 )
 

@@ -13,8 +13,9 @@ type CapacityInput struct {
 	Cluster string `json:"cluster"`
 }
 
-// CapacityOutput is what a cluster's instances come from, as rows, each as it is stored: its capacity providers, what managed
-// scaling remembers of them, its node groups, and the last update of each one's nodes.
+// CapacityOutput is what a cluster's instances come from, as rows, each as it is stored: its
+// capacity providers, what managed scaling remembers of them, its node groups, and the last update
+// of each one's nodes.
 type CapacityOutput struct {
 	Rows []Row `json:"rows"`
 }
@@ -54,8 +55,8 @@ type PlanInput struct {
 	eksapi.VersionInput
 }
 
-// PlanOutput is the row of the update that UpdateNodegroupVersion would begin. With the same clientRequestToken it is the
-// same update, so that nodes are replaced in the same order.
+// PlanOutput is the row of the update that UpdateNodegroupVersion would begin. With the same
+// clientRequestToken it is the same update, so that nodes are replaced in the same order.
 type PlanOutput struct {
 	Update Row `json:"update"`
 }

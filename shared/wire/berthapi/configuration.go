@@ -8,7 +8,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Configuration is [cluster.Configuration] as callers write it, under the names of Service Fabric's settings.
+// Configuration is [cluster.Configuration] as callers write it, under the names of Service Fabric's
+// settings.
 type Configuration struct {
 	NodeTypes                 map[string]NodeType `json:"nodeTypes,omitempty"`
 	DomainPolicy              string              `json:"domainPolicy,omitempty"`
@@ -20,7 +21,8 @@ type Configuration struct {
 
 	QuorumBasedReplicaDistributionPerFaultDomains   bool `json:"quorumBasedReplicaDistributionPerFaultDomains,omitempty"`
 	QuorumBasedReplicaDistributionPerUpgradeDomains bool `json:"quorumBasedReplicaDistributionPerUpgradeDomains,omitempty"`
-	// QuorumBasedLogicAutoSwitch and MoveExistingReplicaForPlacement are true where they are not given.
+	// QuorumBasedLogicAutoSwitch and MoveExistingReplicaForPlacement are true where they are not
+	// given.
 	QuorumBasedLogicAutoSwitch      *bool `json:"quorumBasedLogicAutoSwitch,omitempty"`
 	MoveExistingReplicaForPlacement *bool `json:"moveExistingReplicaForPlacement,omitempty"`
 }
@@ -31,8 +33,8 @@ type NodeType struct {
 	PlacementProperties map[string]string `json:"placementProperties,omitempty"`
 }
 
-// Priorities are constraint priorities: 0 binds, 1 and 2 are given up for what would otherwise stay unplaced, negative
-// ones are ignored.
+// Priorities are constraint priorities: 0 binds, 1 and 2 are given up for what would otherwise stay
+// unplaced, negative ones are ignored.
 type Priorities struct {
 	PlacementConstraint int `json:"placementConstraint"`
 	Capacity            int `json:"capacity"`
@@ -47,15 +49,17 @@ const (
 	worstPriority = 2
 )
 
-// ConfigurationRow reads a configuration into its row. What cannot be gives InvalidParameterException.
+// ConfigurationRow reads a configuration into its row. What cannot be gives
+// InvalidParameterException.
 func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configuration, error) {
 	out := &cluster.Configuration{
 		Head:   cluster.Head{Cluster: clusterName},
 		Buffer: in.NodeBufferPercentage, Overbooking: in.NodeOverbookingPercentage,
 		Balancing: in.MetricBalancingThresholds, Activity: in.MetricActivityThresholds,
-		QuorumFault: in.QuorumBasedReplicaDistributionPerFaultDomains, QuorumUpgrade: in.QuorumBasedReplicaDistributionPerUpgradeDomains,
-		NoSwitch:    in.QuorumBasedLogicAutoSwitch != nil && !*in.QuorumBasedLogicAutoSwitch,
-		KeepInPlace: in.MoveExistingReplicaForPlacement != nil && !*in.MoveExistingReplicaForPlacement,
+		QuorumFault:   in.QuorumBasedReplicaDistributionPerFaultDomains,
+		QuorumUpgrade: in.QuorumBasedReplicaDistributionPerUpgradeDomains,
+		NoSwitch:      in.QuorumBasedLogicAutoSwitch != nil && !*in.QuorumBasedLogicAutoSwitch,
+		KeepInPlace:   in.MoveExistingReplicaForPlacement != nil && !*in.MoveExistingReplicaForPlacement,
 	}
 	if size, _ := json.Marshal(in); len(size) > maxOwnConfig {
 		return nil, input.Invalid("The configuration has %d bytes, at most %d are allowed.", len(size), maxOwnConfig)
@@ -68,7 +72,8 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 	if p := in.ConstraintPriorities; p != nil {
 		for _, n := range []int{p.PlacementConstraint, p.Capacity, p.FaultDomain, p.UpgradeDomain} {
 			if n > worstPriority || n < -1 {
-				return nil, input.Invalid("A constraint priority is %d, but must be between -1 and %d.", n, worstPriority)
+				return nil, input.Invalid("A constraint priority is %d, but must be between -1 and %d.", n,
+					worstPriority)
 			}
 		}
 		out.Priorities = cluster.Priorities{
@@ -81,7 +86,8 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 	}
 	for name, t := range in.NodeTypes {
 		if name == "" || len(name) > 128 || len(t.Capacities) > maxNames || len(t.PlacementProperties) > maxNames {
-			return nil, input.Invalid("Node type %.130q must have a name of 1 to 128 characters and at most %d capacities and properties.", name, maxNames)
+			return nil,
+				input.Invalid("Node type %.130q must have a name of 1 to 128 characters and at most %d capacities and properties.", name, maxNames)
 		}
 		if out.NodeTypes == nil {
 			out.NodeTypes = map[string]cluster.NodeType{}
@@ -106,7 +112,8 @@ func ConfigurationOf(c *cluster.Configuration) *Configuration {
 		out.MoveExistingReplicaForPlacement = new(false)
 	}
 	if p := c.Priorities; p != (cluster.Priorities{}) {
-		out.ConstraintPriorities = &Priorities{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}
+		out.ConstraintPriorities = &Priorities{int(p.Placement), int(p.Capacity), int(p.FaultDomain),
+			int(p.UpgradeDomain)}
 	}
 	for name, t := range c.NodeTypes {
 		if out.NodeTypes == nil {

@@ -16,16 +16,19 @@ import (
 
 // Configurations reads and replaces cluster configurations.
 type Configurations interface {
-	// ClusterConfiguration is the cluster's, the zero one where nobody set any; PutConfiguration replaces it whole.
+	// ClusterConfiguration is the cluster's, the zero one where nobody set any; PutConfiguration
+	// replaces it whole.
 	ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
 	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
 }
 
 // ServiceRules reads and changes what holds for a service's tasks beyond the ECS API.
 type ServiceRules interface {
-	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error)
+	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail,
+		[]cluster.Failure, error)
 	// UpdateRules sets the parts of a service's rules that the tags stand for.
-	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*operation.ServiceDetail, error)
+	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*operation.ServiceDetail,
+		error)
 	// ServiceThrottle is nil where nothing was slowed down.
 	ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error)
 }
@@ -38,7 +41,8 @@ type Loads interface {
 
 // Rows shows what is stored.
 type Rows interface {
-	// ListRows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
+	// ListRows are the rows that placement decides on, in order of sort key; more reports whether
+	// there are others after them.
 	ListRows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
 	// CapacityRows are the rows of what the cluster's instances come from.
 	CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error)
@@ -49,8 +53,8 @@ type UpdatePlans interface {
 	UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error)
 }
 
-// Resources are what the operations of Berth's own are about. Names are plain, never ARNs; errors of the API are
-// [cluster.Error].
+// Resources are what the operations of Berth's own are about. Names are plain, never ARNs; errors
+// of the API are [cluster.Error].
 type Resources struct {
 	Configurations Configurations
 	Services       ServiceRules
@@ -64,19 +68,22 @@ type server struct {
 	plans UpdatePlans
 }
 
-// Operations are the operations of Berth's own, by the whole value of the header X-Amz-Target. Changes are logged with the
-// principal. Plans may be nil: then PlanNodegroupUpdate is not served.
-func Operations(account cluster.Account, r Resources, plans UpdatePlans, log *slog.Logger) map[string]awsjson.Operation {
+// Operations are the operations of Berth's own, by the whole value of the header X-Amz-Target.
+// Changes are logged with the principal. Plans may be nil: then PlanNodegroupUpdate is not served.
+func Operations(
+	account cluster.Account, r Resources, plans UpdatePlans, log *slog.Logger,
+) map[string]awsjson.Operation {
 	s := &server{input.References{Account: account}, r, plans}
 	out := map[string]awsjson.Operation{
 		"DescribeClusterConfiguration": awsjson.StrictOp(s.describeConfiguration),
-		"PutClusterConfiguration":      awsjson.Audited(log, "PutClusterConfiguration", awsjson.StrictOp(s.putConfiguration)),
-		"DescribeServiceRules":         awsjson.StrictOp(s.describeRules),
-		"UpdateServiceRules":           awsjson.Audited(log, "UpdateServiceRules", awsjson.StrictOp(s.updateRules)),
-		"DescribeServiceThrottle":      awsjson.StrictOp(s.describeThrottle),
-		"ReportLoad":                   awsjson.StrictOp(s.reportLoad),
-		"ListClusterRows":              awsjson.StrictOp(s.listRows),
-		"DescribeCapacity":             awsjson.StrictOp(s.describeCapacity),
+		"PutClusterConfiguration": awsjson.Audited(log, "PutClusterConfiguration",
+			awsjson.StrictOp(s.putConfiguration)),
+		"DescribeServiceRules":    awsjson.StrictOp(s.describeRules),
+		"UpdateServiceRules":      awsjson.Audited(log, "UpdateServiceRules", awsjson.StrictOp(s.updateRules)),
+		"DescribeServiceThrottle": awsjson.StrictOp(s.describeThrottle),
+		"ReportLoad":              awsjson.StrictOp(s.reportLoad),
+		"ListClusterRows":         awsjson.StrictOp(s.listRows),
+		"DescribeCapacity":        awsjson.StrictOp(s.describeCapacity),
 	}
 	if plans != nil {
 		out["PlanNodegroupUpdate"] = awsjson.StrictOp(s.planUpdate)
@@ -88,8 +95,8 @@ func Operations(account cluster.Account, r Resources, plans UpdatePlans, log *sl
 	return served
 }
 
-// RulesInput sets parts of a service's rules; a member that is not given stays as it was, an empty one goes back to its
-// default.
+// RulesInput sets parts of a service's rules; a member that is not given stays as it was, an empty
+// one goes back to its default.
 type RulesInput struct {
 	Cluster      string         `json:"cluster"`
 	Service      string         `json:"service"`
@@ -100,8 +107,8 @@ type RulesInput struct {
 	Strategy     *string        `json:"strategy,omitempty"`
 }
 
-// MetricInput is a default load, as Berth or Service Fabric describes it. Berth's tasks are stateless: of a primary and a
-// secondary load the primary's counts, and the answer says so (P9).
+// MetricInput is a default load, as Berth or Service Fabric describes it. Berth's tasks are
+// stateless: of a primary and a secondary load the primary's counts, and the answer says so (P9).
 type MetricInput struct {
 	Metric
 	PrimaryDefaultLoad   *int64 `json:"primaryDefaultLoad,omitempty"`
@@ -115,13 +122,15 @@ func (m *MetricInput) parse() (out cluster.Metric, note string, err error) {
 	case m.PrimaryDefaultLoad == nil && m.SecondaryDefaultLoad == nil:
 		return out, "", nil
 	case m.PrimaryDefaultLoad == nil:
-		return out, "", input.Invalid("Metric %.130s has a secondaryDefaultLoad alone, expected load or primaryDefaultLoad: tasks have one load each.", m.Name)
+		return out, "",
+			input.Invalid("Metric %.130s has a secondaryDefaultLoad alone, expected load or primaryDefaultLoad: tasks have one load each.", m.Name)
 	case m.Load != 0:
 		return out, "", input.Invalid("Metric %.130s has load and primaryDefaultLoad, expected one of them.", m.Name)
 	}
 	out.Load = *m.PrimaryDefaultLoad
 	if m.SecondaryDefaultLoad != nil {
-		note = fmt.Sprintf("Metric %s: each task has the primary load, %d; the secondary load, %d, is left out.", m.Name, out.Load, *m.SecondaryDefaultLoad)
+		note = fmt.Sprintf("Metric %s: each task has the primary load, %d; the secondary load, %d, is left out.",
+			m.Name, out.Load, *m.SecondaryDefaultLoad)
 	}
 	return out, note, nil
 }
@@ -133,7 +142,8 @@ type Metric struct {
 	Weight string `json:"weight,omitempty"`
 }
 
-// RulesOutput is what holds for a service's tasks beyond the ECS API, and why some of them have no instance.
+// RulesOutput is what holds for a service's tasks beyond the ECS API, and why some of them have no
+// instance.
 type RulesOutput struct {
 	Service      string     `json:"service"`
 	DomainPolicy string     `json:"domainPolicy,omitempty"`
@@ -171,7 +181,8 @@ func DiagnosisOf(d *cluster.Diagnosis) *Diagnosis {
 		return nil
 	}
 	out := &Diagnosis{
-		Evaluated: d.Evaluated, Feasible: d.Feasible, Unplaced: d.Unplaced, Rejected: []Rejection{}, Closest: d.Closest, Text: d.String(),
+		Evaluated: d.Evaluated, Feasible: d.Feasible, Unplaced: d.Unplaced, Rejected: []Rejection{}, Closest: d.Closest,
+		Text: d.String(),
 	}
 	for _, r := range d.Rejected {
 		out.Rejected = append(out.Rejected, Rejection{string(r.Filter), r.Count, r.Need, r.Best, r.Detail})
@@ -218,7 +229,8 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	return out, nil
 }
 
-// changedTags are the members that were given, as the tags that say the same, and notes of what does not count.
+// changedTags are the members that were given, as the tags that say the same, and notes of what
+// does not count.
 func (in *RulesInput) changedTags() (set map[string]string, notes []string, err error) {
 	out := map[string]string{}
 	for key, text := range map[string]*string{
@@ -249,7 +261,8 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 func rulesOutput(v *cluster.Service) *RulesOutput {
 	r := v.Rules
 	out := &RulesOutput{
-		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint, MoveCost: string(r.MoveCost),
+		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint,
+		MoveCost: string(r.MoveCost),
 		Strategy: r.Scoring, Diagnosis: DiagnosisOf(v.Blocked),
 	}
 	for _, m := range r.Metrics {

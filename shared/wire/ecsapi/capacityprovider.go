@@ -31,9 +31,12 @@ func (o *providerOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-func (o *providerOperations) createCapacityProvider(ctx context.Context, in *ecs.CreateCapacityProviderInput) (*ecs.CreateCapacityProviderOutput, error) {
+func (o *providerOperations) createCapacityProvider(
+	ctx context.Context, in *ecs.CreateCapacityProviderInput,
+) (*ecs.CreateCapacityProviderOutput, error) {
 	if err := refuseUnserved(
-		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil}, unserved{"cluster", input.Value(in.Cluster) != ""},
+		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil},
+		unserved{"cluster", input.Value(in.Cluster) != ""},
 	); err != nil {
 		return nil, err
 	}
@@ -71,9 +74,12 @@ func (o *providerOperations) createCapacityProvider(ctx context.Context, in *ecs
 	return &ecs.CreateCapacityProviderOutput{CapacityProvider: &out}, nil
 }
 
-func (o *providerOperations) updateCapacityProvider(ctx context.Context, in *ecs.UpdateCapacityProviderInput) (*ecs.UpdateCapacityProviderOutput, error) {
+func (o *providerOperations) updateCapacityProvider(
+	ctx context.Context, in *ecs.UpdateCapacityProviderInput,
+) (*ecs.UpdateCapacityProviderOutput, error) {
 	if err := refuseUnserved(
-		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil}, unserved{"cluster", input.Value(in.Cluster) != ""},
+		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil},
+		unserved{"cluster", input.Value(in.Cluster) != ""},
 	); err != nil {
 		return nil, err
 	}
@@ -97,7 +103,9 @@ func (o *providerOperations) updateCapacityProvider(ctx context.Context, in *ecs
 	return &ecs.UpdateCapacityProviderOutput{CapacityProvider: &out}, nil
 }
 
-func (o *providerOperations) deleteCapacityProvider(ctx context.Context, in *ecs.DeleteCapacityProviderInput) (*ecs.DeleteCapacityProviderOutput, error) {
+func (o *providerOperations) deleteCapacityProvider(
+	ctx context.Context, in *ecs.DeleteCapacityProviderInput,
+) (*ecs.DeleteCapacityProviderOutput, error) {
 	if err := refuseUnserved(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
 		return nil, err
 	}
@@ -113,7 +121,9 @@ func (o *providerOperations) deleteCapacityProvider(ctx context.Context, in *ecs
 	return &ecs.DeleteCapacityProviderOutput{CapacityProvider: &out}, nil
 }
 
-func (o *providerOperations) describeCapacityProviders(ctx context.Context, in *ecs.DescribeCapacityProvidersInput) (*ecs.DescribeCapacityProvidersOutput, error) {
+func (o *providerOperations) describeCapacityProviders(
+	ctx context.Context, in *ecs.DescribeCapacityProvidersInput,
+) (*ecs.DescribeCapacityProvidersOutput, error) {
 	if len(in.CapacityProviders) > 100 {
 		return nil, input.Invalid("capacityProviders cannot have more than 100 items.")
 	}
@@ -150,10 +160,12 @@ func (o *providerOperations) describeCapacityProviders(ctx context.Context, in *
 			out.NextToken = new(input.PageToken("DescribeCapacityProviders", *out.CapacityProviders[most-1].Name))
 			break
 		}
-		out.CapacityProviders = append(out.CapacityProviders, capacityProviderShape(o.Account, p, slices.Contains(in.Include, types.CapacityProviderFieldTags)))
+		out.CapacityProviders = append(out.CapacityProviders,
+			capacityProviderShape(o.Account, p, slices.Contains(in.Include, types.CapacityProviderFieldTags)))
 	}
 	for _, f := range missing {
-		out.Failures = append(out.Failures, types.Failure{Arn: new(o.Account.ARN("capacity-provider", f.ARN)), Reason: shape.Text(f.Reason)})
+		out.Failures = append(out.Failures, types.Failure{Arn: new(o.Account.ARN("capacity-provider", f.ARN)),
+			Reason: shape.Text(f.Reason)})
 	}
 	return out, nil
 }
@@ -169,7 +181,8 @@ var scalingTags = func() map[string]func(types.Tag) error {
 	return out
 }()
 
-func parseProviderChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection, draining types.ManagedDraining) (c operation.UpdateCapacityProvider, err error) {
+func parseProviderChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection,
+	draining types.ManagedDraining) (c operation.UpdateCapacityProvider, err error) {
 	c.Name = name
 	if c.Protection, err = parseEnabled("managedTerminationProtection", string(protection)); err != nil {
 		return c, err
@@ -202,15 +215,18 @@ func parseEnabled(member, s string) (*bool, error) {
 	return nil, input.Invalid("%s is %.64q, expected ENABLED or DISABLED.", member, s)
 }
 
-// describedProviders is how many providers one page has at most (ECS API reference, DescribeCapacityProviders).
+// describedProviders is how many providers one page has at most (ECS API reference,
+// DescribeCapacityProviders).
 const describedProviders = 10
 
 // capacityProviderShape is a provider as the API shows it.
 func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider, tags bool) types.CapacityProvider {
 	sc := p.Scaling
 	out := types.CapacityProvider{
-		CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name, Type: types.CapacityProviderTypeEc2Autoscaling,
-		Status: types.CapacityProviderStatusActive, UpdateStatus: types.CapacityProviderUpdateStatus(p.UpdateStatus), UpdateStatusReason: shape.Text(p.UpdateReason),
+		CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name,
+		Type:   types.CapacityProviderTypeEc2Autoscaling,
+		Status: types.CapacityProviderStatusActive, UpdateStatus: types.CapacityProviderUpdateStatus(p.UpdateStatus),
+		UpdateStatusReason: shape.Text(p.UpdateReason),
 		AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
 			AutoScalingGroupArn: &p.GroupARN,
 			ManagedScaling: &types.ManagedScaling{

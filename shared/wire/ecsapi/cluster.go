@@ -14,8 +14,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// clusterOperations answers the operations on clusters. ECS keeps clusters; Berth adds how many services they have, and their
-// capacity providers.
+// clusterOperations answers the operations on clusters. ECS keeps clusters; Berth adds how many
+// services they have, and their capacity providers.
 type clusterOperations struct {
 	input.References
 	ecs       upstream
@@ -35,8 +35,8 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// createCluster has ECS make a cluster without the capacity providers that it does not know, and gives it these. One that was
-// there with some keeps them, as ECS gives it back unchanged.
+// createCluster has ECS make a cluster without the capacity providers that it does not know, and
+// gives it these. One that was there with some keeps them, as ECS gives it back unchanged.
 func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any, error) {
 	in := new(ecs.CreateClusterInput)
 	if err := awsjson.Decode(body, in); err != nil {
@@ -50,7 +50,8 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	names, strategy, err := parseClusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
+	names, strategy, err := parseClusterProviders(o.References, in.CapacityProviders,
+		in.DefaultCapacityProviderStrategy)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,9 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	return o.addProviders(ctx, name, answer)
 }
 
-func (o *clusterOperations) noteCreatedCluster(ctx context.Context, in *ecs.CreateClusterInput, answer []byte) ([]byte, error) {
+func (o *clusterOperations) noteCreatedCluster(
+	ctx context.Context, in *ecs.CreateClusterInput, answer []byte,
+) ([]byte, error) {
 	name, err := o.ClusterName(in.ClusterName)
 	if err != nil {
 		return nil, err
@@ -101,8 +104,11 @@ func (o *clusterOperations) checkClusters(_ context.Context, in *ecs.DescribeClu
 	return nil
 }
 
-// countServices puts Berth's count of services where ECS, which has none, says 0. What else ECS says stays as it is.
-func (o *clusterOperations) countServices(ctx context.Context, _ *ecs.DescribeClustersInput, answer []byte) ([]byte, error) {
+// countServices puts Berth's count of services where ECS, which has none, says 0. What else ECS
+// says stays as it is.
+func (o *clusterOperations) countServices(
+	ctx context.Context, _ *ecs.DescribeClustersInput, answer []byte,
+) ([]byte, error) {
 	var out map[string]json.RawMessage
 	var clusters []map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(answer, &out), json.Unmarshal(out["clusters"], &clusters)); err != nil {
@@ -110,7 +116,8 @@ func (o *clusterOperations) countServices(ctx context.Context, _ *ecs.DescribeCl
 	}
 	for _, c := range clusters {
 		var name, status string
-		if err := errors.Join(json.Unmarshal(c["clusterName"], &name), json.Unmarshal(c["status"], &status)); err != nil {
+		if err := errors.Join(json.Unmarshal(c["clusterName"], &name),
+			json.Unmarshal(c["status"], &status)); err != nil {
 			return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
 		}
 		if status != "ACTIVE" {
@@ -151,7 +158,9 @@ func (o *clusterOperations) checkDeleteCluster(ctx context.Context, in *ecs.Dele
 	return o.clusters.DeletingCluster(ctx, name)
 }
 
-func (o *clusterOperations) noteDeletedCluster(ctx context.Context, in *ecs.DeleteClusterInput, answer []byte) ([]byte, error) {
+func (o *clusterOperations) noteDeletedCluster(
+	ctx context.Context, in *ecs.DeleteClusterInput, answer []byte,
+) ([]byte, error) {
 	name, err := o.ClusterName(in.Cluster)
 	if err != nil {
 		return nil, err
@@ -207,7 +216,8 @@ func (o *clusterOperations) addAttachments(ctx context.Context, name string, c m
 	if err := json.Unmarshal(body, &out); err != nil {
 		return err
 	}
-	for _, key := range []string{"capacityProviders", "defaultCapacityProviderStrategy", "attachments", "attachmentsStatus"} {
+	for _, key := range []string{"capacityProviders", "defaultCapacityProviderStrategy", "attachments",
+		"attachmentsStatus"} {
 		if v, ok := out.Clusters[0][key]; ok {
 			c[key] = v
 		}
@@ -223,7 +233,9 @@ func checkCreateCluster(_ context.Context, in *ecs.CreateClusterInput) error {
 	return err
 }
 
-func (o *clusterOperations) putClusterCapacityProviders(ctx context.Context, in *ecs.PutClusterCapacityProvidersInput) (*ecs.PutClusterCapacityProvidersOutput, error) {
+func (o *clusterOperations) putClusterCapacityProviders(
+	ctx context.Context, in *ecs.PutClusterCapacityProvidersInput,
+) (*ecs.PutClusterCapacityProvidersOutput, error) {
 	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
 		return nil, err
 	}
@@ -237,7 +249,8 @@ func (o *clusterOperations) putClusterCapacityProviders(ctx context.Context, in 
 	case in.DefaultCapacityProviderStrategy == nil:
 		return nil, input.Invalid("defaultCapacityProviderStrategy must be given; an empty list takes it away.")
 	}
-	names, strategy, err := parseClusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
+	names, strategy, err := parseClusterProviders(o.References, in.CapacityProviders,
+		in.DefaultCapacityProviderStrategy)
 	if err != nil {
 		return nil, err
 	}

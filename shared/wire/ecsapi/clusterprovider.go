@@ -14,7 +14,8 @@ import (
 
 // attachmentsShape are the parts of a cluster's description that its capacity providers make.
 func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluster {
-	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers), DefaultCapacityProviderStrategy: providerShapes(a.Default)}
+	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers),
+		DefaultCapacityProviderStrategy: providerShapes(a.Default)}
 	shown := map[string]bool{}
 	add := func(kind, provider string, details ...types.KeyValuePair) {
 		shown[provider] = true
@@ -40,7 +41,9 @@ func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluste
 }
 
 // attachment is what managed scaling makes for one provider. One that failed says why.
-func attachmentShape(name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
+func attachmentShape(
+	name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair,
+) types.Attachment {
 	status, why := "CREATED", a.AttachmentProblems[provider]
 	details = slices.Concat([]types.KeyValuePair{keyValue("capacityProviderName", provider)}, details)
 	switch {
@@ -62,9 +65,12 @@ func attachmentID(name, provider, kind string) string {
 }
 
 // parseClusterProviders reads the capacity providers of a cluster and its default strategy.
-func parseClusterProviders(r input.References, refs []string, items []types.CapacityProviderStrategyItem) (names []string, strategy []cluster.ProviderShare, err error) {
+func parseClusterProviders(
+	r input.References, refs []string, items []types.CapacityProviderStrategyItem,
+) (names []string, strategy []cluster.ProviderShare, err error) {
 	if len(refs) > cluster.MaxProviders {
-		return nil, nil, input.Invalid("capacityProviders has %d items, but a cluster has at most %d.", len(refs), cluster.MaxProviders)
+		return nil, nil, input.Invalid("capacityProviders has %d items, but a cluster has at most %d.", len(refs),
+			cluster.MaxProviders)
 	}
 	for _, ref := range refs {
 		p, err := r.CapacityProvider(ref)

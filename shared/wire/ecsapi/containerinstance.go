@@ -11,7 +11,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// instanceOperations answers the operations on container instances and their attributes, which ECS keeps.
+// instanceOperations answers the operations on container instances and their attributes, which ECS
+// keeps.
 type instanceOperations struct {
 	input.References
 	ecs      upstream
@@ -20,14 +21,20 @@ type instanceOperations struct {
 
 func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"ListContainerInstances":        forwardOperation(o.ecs, "ListContainerInstances", o.checkListInstances, nil),
-		"DescribeContainerInstances":    forwardOperation(o.ecs, "DescribeContainerInstances", o.checkDescribeInstances, nil),
-		"UpdateContainerInstancesState": forwardOperation(o.ecs, "UpdateContainerInstancesState", o.checkInstancesState, o.noteChangedInstances),
-		"RegisterContainerInstance":     forwardOperation(o.ecs, "RegisterContainerInstance", o.checkRegisterInstance, o.noteRegisteredInstance),
-		"DeregisterContainerInstance":   forwardOperation(o.ecs, "DeregisterContainerInstance", o.checkDeregisterInstance, o.noteDeregisteredInstance),
-		"PutAttributes":                 forwardOperation(o.ecs, "PutAttributes", o.checkPutAttributes, o.notePutAttributes),
-		"DeleteAttributes":              forwardOperation(o.ecs, "DeleteAttributes", o.checkDeleteAttributes, o.noteDeletedAttributes),
-		"ListAttributes":                forwardOperation(o.ecs, "ListAttributes", o.checkListAttributes, nil),
+		"ListContainerInstances": forwardOperation(o.ecs, "ListContainerInstances", o.checkListInstances, nil),
+		"DescribeContainerInstances": forwardOperation(o.ecs, "DescribeContainerInstances", o.checkDescribeInstances,
+			nil),
+		"UpdateContainerInstancesState": forwardOperation(o.ecs, "UpdateContainerInstancesState", o.checkInstancesState,
+			o.noteChangedInstances),
+		"RegisterContainerInstance": forwardOperation(o.ecs, "RegisterContainerInstance", o.checkRegisterInstance,
+			o.noteRegisteredInstance),
+		"DeregisterContainerInstance": forwardOperation(o.ecs, "DeregisterContainerInstance",
+			o.checkDeregisterInstance, o.noteDeregisteredInstance),
+		"PutAttributes": forwardOperation(o.ecs, "PutAttributes", o.checkPutAttributes,
+			o.notePutAttributes),
+		"DeleteAttributes": forwardOperation(o.ecs, "DeleteAttributes", o.checkDeleteAttributes,
+			o.noteDeletedAttributes),
+		"ListAttributes": forwardOperation(o.ecs, "ListAttributes", o.checkListAttributes, nil),
 	}
 }
 
@@ -57,7 +64,9 @@ func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.Upda
 	return o.checkInstances(in.Cluster, in.ContainerInstances...)
 }
 
-func (o *instanceOperations) noteChangedInstances(ctx context.Context, in *ecs.UpdateContainerInstancesStateInput, answer []byte) ([]byte, error) {
+func (o *instanceOperations) noteChangedInstances(
+	ctx context.Context, in *ecs.UpdateContainerInstancesStateInput, answer []byte,
+) ([]byte, error) {
 	return answer, o.noteChanged(ctx, in.Cluster, in.ContainerInstances)
 }
 
@@ -68,7 +77,9 @@ func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.Re
 	return o.checkInstances(in.Cluster)
 }
 
-func (o *instanceOperations) noteRegisteredInstance(ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte) ([]byte, error) {
+func (o *instanceOperations) noteRegisteredInstance(
+	ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte,
+) ([]byte, error) {
 	var out ecs.RegisterContainerInstanceOutput
 	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
 		return nil, err
@@ -79,14 +90,18 @@ func (o *instanceOperations) noteRegisteredInstance(ctx context.Context, in *ecs
 	return answer, o.noteChanged(ctx, in.Cluster, []string{input.Value(out.ContainerInstance.ContainerInstanceArn)})
 }
 
-func (o *instanceOperations) checkDeregisterInstance(_ context.Context, in *ecs.DeregisterContainerInstanceInput) error {
+func (o *instanceOperations) checkDeregisterInstance(
+	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
+) error {
 	if err := input.CheckRequired("containerInstance", in.ContainerInstance); err != nil {
 		return err
 	}
 	return o.checkInstances(in.Cluster, *in.ContainerInstance)
 }
 
-func (o *instanceOperations) noteDeregisteredInstance(ctx context.Context, in *ecs.DeregisterContainerInstanceInput, answer []byte) ([]byte, error) {
+func (o *instanceOperations) noteDeregisteredInstance(
+	ctx context.Context, in *ecs.DeregisterContainerInstanceInput, answer []byte,
+) ([]byte, error) {
 	return answer, o.noteChanged(ctx, in.Cluster, []string{*in.ContainerInstance})
 }
 
@@ -118,11 +133,15 @@ func (o *instanceOperations) checkDeleteAttributes(_ context.Context, in *ecs.De
 	return o.checkAttributes(in.Cluster, in.Attributes)
 }
 
-func (o *instanceOperations) notePutAttributes(ctx context.Context, in *ecs.PutAttributesInput, answer []byte) ([]byte, error) {
+func (o *instanceOperations) notePutAttributes(
+	ctx context.Context, in *ecs.PutAttributesInput, answer []byte,
+) ([]byte, error) {
 	return answer, o.noteChanged(ctx, in.Cluster, attributeTargets(in.Attributes))
 }
 
-func (o *instanceOperations) noteDeletedAttributes(ctx context.Context, in *ecs.DeleteAttributesInput, answer []byte) ([]byte, error) {
+func (o *instanceOperations) noteDeletedAttributes(
+	ctx context.Context, in *ecs.DeleteAttributesInput, answer []byte,
+) ([]byte, error) {
 	return answer, o.noteChanged(ctx, in.Cluster, attributeTargets(in.Attributes))
 }
 

@@ -13,7 +13,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// cache keeps what ECS says once and never takes back. It is emptied when it would grow beyond most entries.
+// cache keeps what ECS says once and never takes back. It is emptied when it would grow beyond most
+// entries.
 type cache[V any] struct {
 	most int
 
@@ -37,7 +38,8 @@ func (c *cache[V]) get(key string) (V, bool) {
 	return v, ok
 }
 
-// taskDefinitions looks task definitions up at ECS. A revision's containers never change, so each revision is kept.
+// taskDefinitions looks task definitions up at ECS. A revision's containers never change, so each
+// revision is kept.
 type taskDefinitions struct {
 	ecs   upstream
 	roles roles
@@ -68,8 +70,8 @@ func (t *taskDefinitions) cachedDefinition(ctx context.Context, name string) (*t
 	return t.fetchDefinition(ctx, name)
 }
 
-// checkUsable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
-// Berth cannot do for it yet is UnsupportedFeatureException.
+// checkUsable checks that tasks of a definition may be started here, and by this caller, and gives
+// its family:revision. What Berth cannot do for it yet is UnsupportedFeatureException.
 func (t *taskDefinitions) checkUsable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
 	d, err := t.cachedDefinition(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
 	if err != nil {
@@ -114,7 +116,8 @@ type roles struct {
 func (p roles) checkPassable(names []string) error {
 	for _, r := range names {
 		if p.enforce && !slices.Contains(p.passable, r) {
-			return cluster.Errorf(cluster.CodeAccessDenied, "Role %.200s may not be passed: it is not one of the installation's PassableRoleArns.", r)
+			return cluster.Errorf(cluster.CodeAccessDenied,
+				"Role %.200s may not be passed: it is not one of the installation's PassableRoleArns.", r)
 		}
 	}
 	return nil

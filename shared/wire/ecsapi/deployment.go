@@ -32,7 +32,8 @@ func (o *deploymentOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// The kinds of ARN of service deployments and revisions; both have the cluster and the service before the id.
+// The kinds of ARN of service deployments and revisions; both have the cluster and the service
+// before the id.
 const (
 	kindRelease  = "service-deployment"
 	kindRevision = "service-revision"
@@ -74,7 +75,9 @@ func (t *seconds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (o *deploymentOperations) listServiceDeployments(ctx context.Context, in *listDeploymentsInput) (*ecs.ListServiceDeploymentsOutput, error) {
+func (o *deploymentOperations) listServiceDeployments(
+	ctx context.Context, in *listDeploymentsInput,
+) (*ecs.ListServiceDeploymentsOutput, error) {
 	var q operation.ListServiceDeployments
 	var err error
 	if q.Cluster, q.Service, err = o.Service(in.Cluster, in.Service); err != nil {
@@ -102,16 +105,19 @@ func (o *deploymentOperations) listServiceDeployments(ctx context.Context, in *l
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: shape.List(found, func(d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
-		return deploymentBrief(o.Account, d)
-	})}
+	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: shape.List(found,
+		func(d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
+			return deploymentBrief(o.Account, d)
+		})}
 	if more {
 		out.NextToken = new(input.PageToken(list, found[len(found)-1].ID))
 	}
 	return out, nil
 }
 
-func (o *deploymentOperations) describeServiceDeployments(ctx context.Context, in *ecs.DescribeServiceDeploymentsInput) (*ecs.DescribeServiceDeploymentsOutput, error) {
+func (o *deploymentOperations) describeServiceDeployments(
+	ctx context.Context, in *ecs.DescribeServiceDeploymentsInput,
+) (*ecs.DescribeServiceDeploymentsOutput, error) {
 	refs, err := o.Records("serviceDeploymentArns", kindRelease, in.ServiceDeploymentArns)
 	if err != nil {
 		return nil, err
@@ -120,11 +126,15 @@ func (o *deploymentOperations) describeServiceDeployments(ctx context.Context, i
 	if err != nil {
 		return nil, err
 	}
-	shapes := shape.List(found, func(d *operation.ReleaseDetail) types.ServiceDeployment { return releaseShape(o.Account, d) })
-	return &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: shapes, Failures: missingRecords(o.Account, kindRelease, missing)}, nil
+	shapes := shape.List(found,
+		func(d *operation.ReleaseDetail) types.ServiceDeployment { return releaseShape(o.Account, d) })
+	return &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: shapes,
+		Failures: missingRecords(o.Account, kindRelease, missing)}, nil
 }
 
-func (o *deploymentOperations) stopServiceDeployment(ctx context.Context, in *ecs.StopServiceDeploymentInput) (*ecs.StopServiceDeploymentOutput, error) {
+func (o *deploymentOperations) stopServiceDeployment(
+	ctx context.Context, in *ecs.StopServiceDeploymentInput,
+) (*ecs.StopServiceDeploymentOutput, error) {
 	if err := input.CheckRequired("serviceDeploymentArn", in.ServiceDeploymentArn); err != nil {
 		return nil, err
 	}
@@ -139,10 +149,13 @@ func (o *deploymentOperations) stopServiceDeployment(ctx context.Context, in *ec
 	if in.StopType != "" {
 		how = cluster.StopType(in.StopType)
 	}
-	return &ecs.StopServiceDeploymentOutput{ServiceDeploymentArn: in.ServiceDeploymentArn}, o.deployments.StopServiceDeployment(ctx, ref, how)
+	return &ecs.StopServiceDeploymentOutput{ServiceDeploymentArn: in.ServiceDeploymentArn},
+		o.deployments.StopServiceDeployment(ctx, ref, how)
 }
 
-func (o *deploymentOperations) describeServiceRevisions(ctx context.Context, in *ecs.DescribeServiceRevisionsInput) (*ecs.DescribeServiceRevisionsOutput, error) {
+func (o *deploymentOperations) describeServiceRevisions(
+	ctx context.Context, in *ecs.DescribeServiceRevisionsInput,
+) (*ecs.DescribeServiceRevisionsOutput, error) {
 	refs, err := o.Records("serviceRevisionArns", kindRevision, in.ServiceRevisionArns)
 	if err != nil {
 		return nil, err
@@ -151,18 +164,25 @@ func (o *deploymentOperations) describeServiceRevisions(ctx context.Context, in 
 	if err != nil {
 		return nil, err
 	}
-	shapes := shape.List(found, func(r *operation.RevisionDetail) types.ServiceRevision { return o.revisionShape(ctx, r) })
-	return &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: shapes, Failures: missingRecords(o.Account, kindRevision, missing)}, nil
+	shapes := shape.List(found, func(r *operation.RevisionDetail) types.ServiceRevision {
+		return o.revisionShape(ctx,
+			r)
+	})
+	return &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: shapes,
+		Failures: missingRecords(o.Account, kindRevision, missing)}, nil
 }
 
-// revisionShape is a service revision as DescribeServiceRevisions shows it. The images are the task definition's; where ECS does
-// not tell them they are left out.
+// revisionShape is a service revision as DescribeServiceRevisions shows it. The images are the task
+// definition's; where ECS does not tell them they are left out.
 func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.RevisionDetail) types.ServiceRevision {
 	v := r.Service
 	out := types.ServiceRevision{
-		ServiceRevisionArn: new(revisionARN(o.Account, v, r.Digits())), ServiceArn: new(o.Account.ARN("service", v.Cluster, v.Name)),
-		ClusterArn: new(o.Account.ARN("cluster", v.Cluster)), TaskDefinition: new(o.Account.ARN("task-definition", r.TaskDefinition)),
-		CreatedAt: shape.Instant(r.CreatedAt), LoadBalancers: loadBalancerShapes(r.LoadBalancers), ServiceRegistries: registryShapes(r.Registries),
+		ServiceRevisionArn: new(revisionARN(o.Account, v, r.Digits())),
+		ServiceArn:         new(o.Account.ARN("service", v.Cluster, v.Name)),
+		ClusterArn:         new(o.Account.ARN("cluster", v.Cluster)),
+		TaskDefinition:     new(o.Account.ARN("task-definition", r.TaskDefinition)),
+		CreatedAt:          shape.Instant(r.CreatedAt), LoadBalancers: loadBalancerShapes(r.LoadBalancers),
+		ServiceRegistries:    registryShapes(r.Registries),
 		NetworkConfiguration: shape.NetworkConfiguration(r.Network), ContainerImages: []types.ContainerImage{},
 	}
 	out.LaunchType, out.CapacityProviderStrategy = launchShape(v, r.Providers)

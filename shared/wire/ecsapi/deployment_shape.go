@@ -12,7 +12,8 @@ func deploymentBrief(account cluster.Account, d *operation.ReleaseDetail) types.
 	full := releaseShape(account, d)
 	return types.ServiceDeploymentBrief{
 		ClusterArn: full.ClusterArn, ServiceArn: full.ServiceArn, ServiceDeploymentArn: full.ServiceDeploymentArn,
-		CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, FinishedAt: full.FinishedAt, Status: full.Status, StatusReason: full.StatusReason,
+		CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, FinishedAt: full.FinishedAt, Status: full.Status,
+		StatusReason:             full.StatusReason,
 		TargetServiceRevisionArn: full.TargetServiceRevision.Arn,
 	}
 }
@@ -28,30 +29,40 @@ func missingRecords(account cluster.Account, kind string, failed []cluster.Failu
 func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDeployment {
 	v := d.Service
 	out := types.ServiceDeployment{
-		ServiceDeploymentArn: new(releaseARN(account, v, d.ID)), ServiceArn: new(account.ARN("service", v.Cluster, v.Name)),
-		ClusterArn: new(account.ARN("cluster", v.Cluster)), Status: types.ServiceDeploymentStatus(d.Status), StatusReason: shape.Text(d.Reason),
-		CreatedAt: shape.Instant(d.CreatedAt), StartedAt: shape.Instant(d.StartedAt), FinishedAt: shape.Instant(d.FinishedAt),
-		StoppedAt: shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt), DeploymentConfiguration: deploymentConfigurationShape(v),
+		ServiceDeploymentArn: new(releaseARN(account, v, d.ID)),
+		ServiceArn:           new(account.ARN("service", v.Cluster, v.Name)),
+		ClusterArn:           new(account.ARN("cluster", v.Cluster)), Status: types.ServiceDeploymentStatus(d.Status),
+		StatusReason: shape.Text(d.Reason),
+		CreatedAt:    shape.Instant(d.CreatedAt), StartedAt: shape.Instant(d.StartedAt),
+		FinishedAt: shape.Instant(d.FinishedAt),
+		StoppedAt:  shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt),
+		DeploymentConfiguration: deploymentConfigurationShape(v),
 		TargetServiceRevision: &types.ServiceRevisionSummary{
-			Arn: new(revisionARN(account, v, revisionDigits(d.Target))), RequestedTaskCount: int32(d.Release.Requested), RunningTaskCount: int32(d.Release.Running), PendingTaskCount: int32(d.Release.Pending),
+			Arn: new(revisionARN(account, v, revisionDigits(d.Target))), RequestedTaskCount: int32(d.Release.Requested),
+			RunningTaskCount: int32(d.Release.Running), PendingTaskCount: int32(d.Release.Pending),
 		},
 		DeploymentCircuitBreaker: &types.ServiceDeploymentCircuitBreaker{
-			Status: monitorStatus(d.Breaker, d.Release.Tripped, d.Status.Ended()), FailureCount: int32(d.Release.Failures), Threshold: int32(d.Release.Threshold),
+			Status:       monitorStatus(d.Breaker, d.Release.Tripped, d.Status.Ended()),
+			FailureCount: int32(d.Release.Failures), Threshold: int32(d.Release.Threshold),
 		},
 		Alarms: &types.ServiceDeploymentAlarms{
-			Status:     monitorStatus(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0, d.Status.Ended()),
-			AlarmNames: append([]string{}, d.Release.Alarms...), TriggeredAlarmNames: append([]string{}, d.Release.Triggered...),
+			Status:              monitorStatus(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0, d.Status.Ended()),
+			AlarmNames:          append([]string{}, d.Release.Alarms...),
+			TriggeredAlarmNames: append([]string{}, d.Release.Triggered...),
 		},
 	}
-	out.SourceServiceRevisions = shape.List(d.Sources, func(id string) types.ServiceRevisionSummary { return sourceRevision(account, d, id) })
+	out.SourceServiceRevisions = shape.List(d.Sources,
+		func(id string) types.ServiceRevisionSummary { return sourceRevision(account, d, id) })
 	if d.Release.RollbackTo != "" {
-		out.Rollback = &types.Rollback{Reason: shape.Text(d.Release.RollbackReason), StartedAt: shape.Instant(d.Release.RollbackAt), ServiceRevisionArn: new(revisionARN(account, v, revisionDigits(d.Release.RollbackTo)))}
+		out.Rollback = &types.Rollback{Reason: shape.Text(d.Release.RollbackReason),
+			StartedAt:          shape.Instant(d.Release.RollbackAt),
+			ServiceRevisionArn: new(revisionARN(account, v, revisionDigits(d.Release.RollbackTo)))}
 	}
 	return out
 }
 
-// sourceRevision is a revision that the deployment started from, with the tasks that it still has: again has, where it was gone
-// back to.
+// sourceRevision is a revision that the deployment started from, with the tasks that it still has:
+// again has, where it was gone back to.
 func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id string) types.ServiceRevisionSummary {
 	v := r.Service
 	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, revisionDigits(id)))}
@@ -62,7 +73,8 @@ func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id stri
 	primary.Desired = v.Desired
 	for _, d := range append([]cluster.Deployment{primary}, v.Older...) {
 		if d.ID == id {
-			out.RequestedTaskCount, out.RunningTaskCount, out.PendingTaskCount = int32(d.Desired), int32(d.Running), int32(d.Pending)
+			out.RequestedTaskCount, out.RunningTaskCount, out.PendingTaskCount = int32(d.Desired), int32(d.Running),
+				int32(d.Pending)
 		}
 	}
 	return out

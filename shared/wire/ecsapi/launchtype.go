@@ -19,7 +19,8 @@ func checkLaunchType(t types.LaunchType) error {
 	return nil
 }
 
-// parseExternal says which of those of a launch type are asked for; nobody reports that there can be none.
+// parseExternal says which of those of a launch type are asked for; nobody reports that there can
+// be none.
 func parseExternal(t types.LaunchType) (is *bool, nobody bool) {
 	if t == "" {
 		return nil, false
@@ -29,8 +30,8 @@ func parseExternal(t types.LaunchType) (is *bool, nobody bool) {
 
 var tokens = regexp.MustCompile(`^[!-~]{0,64}$`)
 
-// checkClientToken checks a caller's token: 64 characters of ASCII, which is RunTask's limit; CreateService's own is lower,
-// and clients that keep to either are served.
+// checkClientToken checks a caller's token: 64 characters of ASCII, which is RunTask's limit;
+// CreateService's own is lower, and clients that keep to either are served.
 func checkClientToken(t *string) (string, error) {
 	if !tokens.MatchString(input.Value(t)) {
 		return "", input.Invalid("clientToken must have at most 64 characters from ! to ~.")

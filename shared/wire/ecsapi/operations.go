@@ -11,8 +11,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Resources are the things that Berth keeps itself, or that it is told about after ECS has changed them. Names are plain, never
-// ARNs; errors of the API are [cluster.Error].
+// Resources are the things that Berth keeps itself, or that it is told about after ECS has changed
+// them. Names are plain, never ARNs; errors of the API are [cluster.Error].
 type Resources struct {
 	Clusters          Clusters
 	Services          Services
@@ -29,8 +29,8 @@ type Options struct {
 	Account   cluster.Account
 	Resources Resources
 	ECS       Forwarder
-	// PassableRoles are the task and execution roles that callers may use, where Enforce is set: any other gives
-	// AccessDeniedException. The embedded tier has no roles to give away.
+	// PassableRoles are the task and execution roles that callers may use, where Enforce is set:
+	// any other gives AccessDeniedException. The embedded tier has no roles to give away.
 	PassableRoles []string
 	Enforce       bool
 	// Logger gets one line per change, with the principal, and faults.
@@ -43,9 +43,9 @@ const (
 	mostZones       = 10_000
 )
 
-// Operations are the operations of the ECS API that are served, by name. Those on services, tasks and capacity providers are
-// Berth's own; those on clusters, task definitions, container instances, attributes and their tags are checked, passed on to
-// ECS, and made known to [Resources].
+// Operations are the operations of the ECS API that are served, by name. Those on services, tasks
+// and capacity providers are Berth's own; those on clusters, task definitions, container instances,
+// attributes and their tags are checked, passed on to ECS, and made known to [Resources].
 func Operations(o Options) map[string]awsjson.Operation {
 	refs, u, r := input.References{Account: o.Account}, upstream{o.ECS, o.Logger}, o.Resources
 	passable := roles{o.PassableRoles, o.Enforce}
@@ -57,7 +57,8 @@ func Operations(o Options) map[string]awsjson.Operation {
 		(&instanceOperations{refs, u, r.Clusters}).operations(),
 		(&serviceOperations{refs, r.Services, definitions}).operations(),
 		(&deploymentOperations{refs, r.Deployments, definitions}).operations(),
-		(&taskOperations{refs, r.Tasks, definitions, &zones{ecs: u, kept: cache[string]{most: mostZones}}}).operations(),
+		(&taskOperations{refs, r.Tasks, definitions, &zones{ecs: u,
+			kept: cache[string]{most: mostZones}}}).operations(),
 		(&protectionOperations{refs, r.TaskProtections}).operations(),
 		(&providerOperations{refs, r.CapacityProviders}).operations(),
 		(&tagOperations{refs, u, r.Tags, r.CapacityProviders}).operations(),

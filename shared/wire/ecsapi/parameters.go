@@ -13,8 +13,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// parseParameters reads what CreateService and UpdateService have in common, refusing by name what Berth does not do. An empty
-// list or a feature switched off asks for nothing.
+// parseParameters reads what CreateService and UpdateService have in common, refusing by name what
+// Berth does not do. An empty list or a feature switched off asks for nothing.
 func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters, err error) {
 	if err = checkServiceMembers(in); err != nil {
 		return p, err
@@ -48,7 +48,8 @@ func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters,
 	return p, err
 }
 
-// parseList reads a list; one that is not given stays nil, an empty one is there and takes all away.
+// parseList reads a list; one that is not given stays nil, an empty one is there and takes all
+// away.
 func parseList[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
 	if in == nil {
 		return nil, nil
@@ -62,7 +63,8 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 	if err := input.CheckOneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
 		return err
 	}
-	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing, in.AvailabilityZoneRebalancing.Values()); err != nil {
+	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing,
+		in.AvailabilityZoneRebalancing.Values()); err != nil {
 		return err
 	}
 	controller := types.DeploymentControllerTypeEcs
@@ -71,7 +73,8 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 	}
 	err := refuseUnserved(
 		unserved{"deploymentController.type " + string(controller), controller != types.DeploymentControllerTypeEcs},
-		unserved{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil && in.ServiceConnectConfiguration.Enabled},
+		unserved{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil &&
+			in.ServiceConnectConfiguration.Enabled},
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"vpcLatticeConfigurations", len(in.VpcLatticeConfigurations) > 0},
 		unserved{"gatewayConnectors", len(in.GatewayConnectors) > 0},
@@ -89,7 +92,8 @@ func checkDeploymentFeatures(c *types.DeploymentConfiguration) error {
 		return err
 	}
 	return refuseUnserved(
-		unserved{"deploymentConfiguration.strategy " + string(c.Strategy), c.Strategy != "" && c.Strategy != types.DeploymentStrategyRolling},
+		unserved{"deploymentConfiguration.strategy " + string(c.Strategy),
+			c.Strategy != "" && c.Strategy != types.DeploymentStrategyRolling},
 		unserved{"deploymentConfiguration.bakeTimeInMinutes", input.Value(c.BakeTimeInMinutes) != 0},
 		unserved{"deploymentConfiguration.canaryConfiguration", c.CanaryConfiguration != nil},
 		unserved{"deploymentConfiguration.linearConfiguration", c.LinearConfiguration != nil},
@@ -111,12 +115,14 @@ func parsePercents(c *types.DeploymentConfiguration) (least, most *int, err erro
 	return toInt(c.MinimumHealthyPercent), toInt(c.MaximumPercent), nil
 }
 
-// parseBreaker reads a circuit breaker, nil where there is none. A threshold of a percentage is 1 to 100, a count at least 1.
+// parseBreaker reads a circuit breaker, nil where there is none. A threshold of a percentage is 1
+// to 100, a count at least 1.
 func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error) {
 	if b == nil {
 		return nil, nil
 	}
-	out := &cluster.CircuitBreaker{Enable: b.Enable, Rollback: b.Rollback, Cumulative: b.ResetOnHealthyTask != nil && !*b.ResetOnHealthyTask}
+	out := &cluster.CircuitBreaker{Enable: b.Enable, Rollback: b.Rollback,
+		Cumulative: b.ResetOnHealthyTask != nil && !*b.ResetOnHealthyTask}
 	t := b.ThresholdConfiguration
 	if t == nil {
 		return out, nil
@@ -124,7 +130,8 @@ func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, e
 	if t.Type == "" {
 		return nil, input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.type must not be empty.")
 	}
-	if err := input.CheckOneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type, t.Type.Values()); err != nil {
+	if err := input.CheckOneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type,
+		t.Type.Values()); err != nil {
 		return nil, err
 	}
 	most := int32(100)
@@ -132,19 +139,22 @@ func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, e
 		most = math.MaxInt32
 	}
 	if t.Value < 1 || t.Value > most {
-		return nil, input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.value is %d, but must be between 1 and %d for %s.", t.Value, most, t.Type)
+		return nil,
+			input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.value is %d, but must be between 1 and %d for %s.", t.Value, most, t.Type)
 	}
 	out.Type, out.Value = cluster.ThresholdType(t.Type), int(t.Value)
 	return out, nil
 }
 
-// parseEarlySuccess reads the early success criteria, nil where there are none. Enabled, they need both of their members.
+// parseEarlySuccess reads the early success criteria, nil where there are none. Enabled, they need
+// both of their members.
 func parseEarlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlySuccess, error) {
 	const member = "deploymentConfiguration.earlySuccessCriteria"
 	if e == nil {
 		return nil, nil
 	}
-	if err := input.CheckOneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup, e.SourceServiceRevisionCleanup.Values()); err != nil {
+	if err := input.CheckOneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup,
+		e.SourceServiceRevisionCleanup.Values()); err != nil {
 		return nil, err
 	}
 	switch n := e.HealthyPercent; {
@@ -154,7 +164,8 @@ func parseEarlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlyS
 		return nil, input.Invalid("%s.healthyPercent is %d, but must be between 0 and 100.", member, *n)
 	}
 	return &cluster.EarlySuccess{
-		Enable: e.Enable, Percent: int(input.Value(e.HealthyPercent)), Deferred: e.SourceServiceRevisionCleanup == types.ServiceRevisionCleanupDeferred,
+		Enable: e.Enable, Percent: int(input.Value(e.HealthyPercent)),
+		Deferred: e.SourceServiceRevisionCleanup == types.ServiceRevisionCleanupDeferred,
 	}, nil
 }
 
@@ -167,13 +178,15 @@ func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 	}
 	switch {
 	case len(a.AlarmNames) > cluster.MaxAlarms:
-		return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames has %d items, but at most %d are allowed.", len(a.AlarmNames), cluster.MaxAlarms)
+		return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames has %d items, but at most %d are allowed.",
+			len(a.AlarmNames), cluster.MaxAlarms)
 	case a.Enable && len(a.AlarmNames) == 0:
 		return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames cannot be empty where alarms are enabled.")
 	}
 	for _, name := range a.AlarmNames {
 		if name == "" || len(name) > maxAlarmName {
-			return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames has %.260q, but a name has 1 to %d characters.", name, maxAlarmName)
+			return nil,
+				input.Invalid("deploymentConfiguration.alarms.alarmNames has %.260q, but a name has 1 to %d characters.", name, maxAlarmName)
 		}
 	}
 	return &cluster.DeploymentAlarms{Names: slices.Clone(a.AlarmNames), Enable: a.Enable, Rollback: a.Rollback}, nil
@@ -196,7 +209,8 @@ func checkPort(member string, n *int32) error {
 
 func parseLoadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, err error) {
 	if len(in) > cluster.MaxLoadBalancers {
-		return nil, input.Invalid("loadBalancers has %d items, but a service has at most %d.", len(in), cluster.MaxLoadBalancers)
+		return nil, input.Invalid("loadBalancers has %d items, but a service has at most %d.", len(in),
+			cluster.MaxLoadBalancers)
 	}
 	for _, l := range in {
 		one, err := parseLoadBalancer(l)
@@ -220,7 +234,8 @@ func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err erro
 	case err != nil:
 		return out, err
 	case !targetGroups.MatchString(input.Value(l.TargetGroupArn)):
-		return out, input.Invalid("loadBalancers.targetGroupArn is %.300q, expected the ARN of a target group.", input.Value(l.TargetGroupArn))
+		return out, input.Invalid("loadBalancers.targetGroupArn is %.300q, expected the ARN of a target group.",
+			input.Value(l.TargetGroupArn))
 	case input.Value(l.ContainerName) == "":
 		return out, input.Invalid("loadBalancers.containerName must not be empty.")
 	case l.ContainerPort == nil:
@@ -232,13 +247,16 @@ func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err erro
 
 func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err error) {
 	if len(in) > cluster.MaxRegistries {
-		return nil, input.Invalid("serviceRegistries has %d items, but a service has at most %d.", len(in), cluster.MaxRegistries)
+		return nil, input.Invalid("serviceRegistries has %d items, but a service has at most %d.", len(in),
+			cluster.MaxRegistries)
 	}
 	for _, r := range in {
 		named := input.Value(r.ContainerName) != ""
 		switch {
 		case !registryARNs.MatchString(input.Value(r.RegistryArn)):
-			return nil, input.Invalid("serviceRegistries.registryArn is %.300q, expected the ARN of a Cloud Map service.", input.Value(r.RegistryArn))
+			return nil,
+				input.Invalid("serviceRegistries.registryArn is %.300q, expected the ARN of a Cloud Map service.",
+					input.Value(r.RegistryArn))
 		case named != (r.ContainerPort != nil):
 			return nil, input.Invalid("serviceRegistries needs containerName and containerPort together, or neither.")
 		case named && r.Port != nil:
@@ -251,16 +269,19 @@ func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err er
 			return nil, err
 		}
 		out = append(out, cluster.Registry{
-			ARN: *r.RegistryArn, Port: int(input.Value(r.Port)), Container: input.Value(r.ContainerName), ContainerPort: int(input.Value(r.ContainerPort)),
+			ARN: *r.RegistryArn, Port: int(input.Value(r.Port)), Container: input.Value(r.ContainerName),
+			ContainerPort: int(input.Value(r.ContainerPort)),
 		})
 	}
 	return out, nil
 }
 
-// parseStrategy reads a capacity provider strategy (S14): one entry alone may have a base, and not all weights may be 0.
+// parseStrategy reads a capacity provider strategy (S14): one entry alone may have a base, and not
+// all weights may be 0.
 func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
 	if len(in) > cluster.MaxProviders {
-		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in), cluster.MaxProviders)
+		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in),
+			cluster.MaxProviders)
 	}
 	bases, weights := 0, 0
 	for _, p := range in {
@@ -269,11 +290,14 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.Provi
 		case name == "FARGATE" || name == "FARGATE_SPOT":
 			return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + name)
 		case !input.IsProviderName(name):
-			return nil, input.Invalid("capacityProviderStrategy.capacityProvider is %.300q, expected the name or ARN of a capacity provider.", input.Value(p.CapacityProvider))
+			return nil,
+				input.Invalid("capacityProviderStrategy.capacityProvider is %.300q, expected the name or ARN of a capacity provider.", input.Value(p.CapacityProvider))
 		case p.Base < 0 || p.Base > cluster.MaxBase:
-			return nil, input.Invalid("The base of capacity provider %s is %d, but must be between 0 and %d.", name, p.Base, cluster.MaxBase)
+			return nil, input.Invalid("The base of capacity provider %s is %d, but must be between 0 and %d.", name,
+				p.Base, cluster.MaxBase)
 		case p.Weight < 0 || p.Weight > cluster.MaxWeight:
-			return nil, input.Invalid("The weight of capacity provider %s is %d, but must be between 0 and %d.", name, p.Weight, cluster.MaxWeight)
+			return nil, input.Invalid("The weight of capacity provider %s is %d, but must be between 0 and %d.", name,
+				p.Weight, cluster.MaxWeight)
 		case slices.ContainsFunc(out, func(o cluster.ProviderShare) bool { return o.Provider == name }):
 			return nil, input.Invalid("capacityProviderStrategy names capacity provider %s twice.", name)
 		}
@@ -285,7 +309,8 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.Provi
 	}
 	switch {
 	case bases > 1:
-		return nil, input.Invalid("capacityProviderStrategy has %d items with a base, but only one may have one.", bases)
+		return nil, input.Invalid("capacityProviderStrategy has %d items with a base, but only one may have one.",
+			bases)
 	case len(in) > 0 && weights == 0:
 		return nil, input.Invalid("capacityProviderStrategy must have an item with a weight above 0.")
 	}

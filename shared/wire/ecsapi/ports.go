@@ -8,11 +8,12 @@ import (
 	"berth/shared/operation"
 )
 
-// Clusters follows what ECS does with clusters, container instances and task definitions. Names are plain, never ARNs; errors
-// of the API are [cluster.Error].
+// Clusters follows what ECS does with clusters, container instances and task definitions. Names are
+// plain, never ARNs; errors of the API are [cluster.Error].
 type Clusters interface {
 	ClusterCreated(ctx context.Context, name string) error
-	// DeletingCluster refuses with ClusterContainsServicesException or ClusterContainsTasksException.
+	// DeletingCluster refuses with ClusterContainsServicesException or
+	// ClusterContainsTasksException.
 	DeletingCluster(ctx context.Context, name string) error
 	ClusterDeleted(ctx context.Context, name string) error
 	ServiceCount(ctx context.Context, name string) (active int, err error)
@@ -22,30 +23,39 @@ type Clusters interface {
 	TaskDefinitionChanged(ctx context.Context, name string) error
 }
 
-// Services creates, changes and deletes services. What was asked for and is not there comes as a failure with its bare name.
+// Services creates, changes and deletes services. What was asked for and is not there comes as a
+// failure with its bare name.
 type Services interface {
-	// FindCreatedService is the service that the same clientToken made before; nil where none did. Then nothing else is looked at.
+	// FindCreatedService is the service that the same clientToken made before; nil where none did.
+	// Then nothing else is looked at.
 	FindCreatedService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
 	CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
 	UpdateService(ctx context.Context, change operation.UpdateService) (*operation.ServiceDetail, error)
 	DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error)
-	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error)
+	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail,
+		[]cluster.Failure, error)
 	ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error)
 }
 
 // Deployments looks up service deployments and revisions. Failures have [cluster.RecordRef.String].
 type Deployments interface {
 	// ListServiceDeployments are the service deployments that match, the newest first.
-	ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (found []*operation.ReleaseDetail, more bool, err error)
-	DescribeServiceDeployments(ctx context.Context, refs []operation.RecordRef) ([]*operation.ReleaseDetail, []cluster.Failure, error)
-	DescribeServiceRevisions(ctx context.Context, refs []operation.RecordRef) ([]*operation.RevisionDetail, []cluster.Failure, error)
+	ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (found []*operation.ReleaseDetail,
+		more bool, err error)
+	DescribeServiceDeployments(ctx context.Context, refs []operation.RecordRef) ([]*operation.ReleaseDetail,
+		[]cluster.Failure, error)
+	DescribeServiceRevisions(ctx context.Context, refs []operation.RecordRef) ([]*operation.RevisionDetail,
+		[]cluster.Failure, error)
 	StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error
 }
 
-// Tasks starts, stops and looks up tasks. Those that are not there come as failures with their bare ids.
+// Tasks starts, stops and looks up tasks. Those that are not there come as failures with their bare
+// ids.
 type Tasks interface {
-	// FindSubmittedTasks is SubmitTasks where the same clientToken submitted a request before; found reports whether one did.
-	FindSubmittedTasks(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error)
+	// FindSubmittedTasks is SubmitTasks where the same clientToken submitted a request before;
+	// found reports whether one did.
+	FindSubmittedTasks(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task,
+		failed []cluster.Failure, found bool, err error)
 	// SubmitTasks is RunTask and StartTask.
 	SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error)
 	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)
@@ -58,8 +68,10 @@ type Tasks interface {
 // TaskProtections protects tasks from being stopped by the scheduler.
 type TaskProtections interface {
 	// ProtectTasks protects tasks for d from now on; 0 ends their protection.
-	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]operation.ProtectedTask, []cluster.Failure, error)
-	DescribeTaskProtections(ctx context.Context, clusterName string, ids []string) ([]operation.ProtectedTask, []cluster.Failure, error)
+	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]operation.ProtectedTask,
+		[]cluster.Failure, error)
+	DescribeTaskProtections(ctx context.Context, clusterName string, ids []string) ([]operation.ProtectedTask,
+		[]cluster.Failure, error)
 }
 
 // Tagging sets and reads the tags of services and tasks.
@@ -74,15 +86,18 @@ type CapacityProviders interface {
 	UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error)
 	DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error)
 	// DescribeCapacityProviders are those named, or all; those that are not there come as failures.
-	DescribeCapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error)
+	DescribeCapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure,
+		error)
 	TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error
 	CapacityProviderTags(ctx context.Context, name string) (map[string]string, error)
 }
 
 // ClusterProviders associates capacity providers with clusters.
 type ClusterProviders interface {
-	PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error)
+	PutClusterProviders(ctx context.Context, clusterName string, names []string,
+		strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error)
 	// CheckClusterProviders refuses what PutClusterProviders would for a cluster that is new.
-	CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error
+	CheckClusterProviders(ctx context.Context, clusterName string, names []string,
+		strategy []cluster.ProviderShare) error
 	ClusterAttachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error)
 }

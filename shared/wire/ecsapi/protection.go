@@ -35,7 +35,9 @@ const (
 	protectionMinutes = 120
 )
 
-func (o *protectionOperations) updateTaskProtection(ctx context.Context, in *ecs.UpdateTaskProtectionInput) (*ecs.UpdateTaskProtectionOutput, error) {
+func (o *protectionOperations) updateTaskProtection(
+	ctx context.Context, in *ecs.UpdateTaskProtectionInput,
+) (*ecs.UpdateTaskProtectionOutput, error) {
 	clusterName, ids, err := o.Tasks(in.Cluster, in.Tasks, maxProtect)
 	if err != nil {
 		return nil, err
@@ -54,10 +56,13 @@ func (o *protectionOperations) updateTaskProtection(ctx context.Context, in *ecs
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.UpdateTaskProtectionOutput{ProtectedTasks: protectionShapes(o.Account, clusterName, done), Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
+	return &ecs.UpdateTaskProtectionOutput{ProtectedTasks: protectionShapes(o.Account, clusterName, done),
+		Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
 }
 
-func (o *protectionOperations) getTaskProtection(ctx context.Context, in *ecs.GetTaskProtectionInput) (*ecs.GetTaskProtectionOutput, error) {
+func (o *protectionOperations) getTaskProtection(
+	ctx context.Context, in *ecs.GetTaskProtectionInput,
+) (*ecs.GetTaskProtectionOutput, error) {
 	clusterName, ids, err := o.Tasks(in.Cluster, in.Tasks, maxProtected)
 	if err != nil {
 		return nil, err
@@ -66,13 +71,17 @@ func (o *protectionOperations) getTaskProtection(ctx context.Context, in *ecs.Ge
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.GetTaskProtectionOutput{ProtectedTasks: protectionShapes(o.Account, clusterName, got), Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
+	return &ecs.GetTaskProtectionOutput{ProtectedTasks: protectionShapes(o.Account, clusterName, got),
+		Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
 }
 
-func protectionShapes(account cluster.Account, clusterName string, tasks []operation.ProtectedTask) []types.ProtectedTask {
+func protectionShapes(
+	account cluster.Account, clusterName string, tasks []operation.ProtectedTask,
+) []types.ProtectedTask {
 	return shape.List(tasks, func(t operation.ProtectedTask) types.ProtectedTask {
 		return types.ProtectedTask{
-			TaskArn: new(account.ARN("task", clusterName, t.Task)), ProtectionEnabled: !t.Until.IsZero(), ExpirationDate: shape.Instant(t.Until),
+			TaskArn: new(account.ARN("task", clusterName, t.Task)), ProtectionEnabled: !t.Until.IsZero(),
+			ExpirationDate: shape.Instant(t.Until),
 		}
 	})
 }

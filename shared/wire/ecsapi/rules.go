@@ -11,9 +11,11 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// parseRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot be is
-// InvalidParameterException; expressions are the scheduler's to read.
-func parseRules(constraints []types.PlacementConstraint, strategies []types.PlacementStrategy, tags map[string]string) (r cluster.Rules, err error) {
+// parseRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot
+// be is InvalidParameterException; expressions are the scheduler's to read.
+func parseRules(
+	constraints []types.PlacementConstraint, strategies []types.PlacementStrategy, tags map[string]string,
+) (r cluster.Rules, err error) {
 	if r.Constraints, err = parseConstraints(constraints); err != nil {
 		return r, err
 	}
@@ -52,7 +54,8 @@ func parseConstraints(in []types.PlacementConstraint) (out []cluster.PlacementCo
 	return out, nil
 }
 
-// spreadFields and binpackFields are the fields of strategies besides attribute:NAME; ECS minds no case.
+// spreadFields and binpackFields are the fields of strategies besides attribute:NAME; ECS minds no
+// case.
 var (
 	spreadFields  = []string{"instanceId", "host"}
 	binpackFields = []string{"CPU", "MEMORY"}
@@ -73,7 +76,8 @@ func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrat
 		}
 		field, ok := strategyField(s.Type, input.Value(s.Field))
 		if !ok {
-			return nil, input.Invalid("The field %.140q is not valid for the placement strategy %s.", input.Value(s.Field), s.Type)
+			return nil, input.Invalid("The field %.140q is not valid for the placement strategy %s.",
+				input.Value(s.Field), s.Type)
 		}
 		out = append(out, cluster.PlacementStrategy{Type: string(s.Type), Field: field})
 	}
@@ -103,7 +107,8 @@ func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 
 func constraintShapes(in []cluster.PlacementConstraint) []types.PlacementConstraint {
 	return shape.List(in, func(c cluster.PlacementConstraint) types.PlacementConstraint {
-		return types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type), Expression: shape.Text(c.Expression)}
+		return types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type),
+			Expression: shape.Text(c.Expression)}
 	})
 }
 

@@ -33,7 +33,9 @@ func (o *serviceOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-func (o *serviceOperations) createService(ctx context.Context, in *ecs.CreateServiceInput) (*ecs.CreateServiceOutput, error) {
+func (o *serviceOperations) createService(
+	ctx context.Context, in *ecs.CreateServiceInput,
+) (*ecs.CreateServiceOutput, error) {
 	spec, err := o.parseCreateService(in)
 	if err != nil {
 		return nil, err
@@ -52,12 +54,15 @@ func (o *serviceOperations) createService(ctx context.Context, in *ecs.CreateSer
 	return &ecs.CreateServiceOutput{Service: &out}, nil
 }
 
-func (o *serviceOperations) newService(ctx context.Context, spec operation.CreateService) (d *operation.ServiceDetail, err error) {
+func (o *serviceOperations) newService(
+	ctx context.Context, spec operation.CreateService,
+) (d *operation.ServiceDetail, err error) {
 	if spec.TaskDefinition, err = o.definitions.checkUsable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
 	err = o.checkRevision(ctx, &cluster.Revision{
-		TaskDefinition: spec.TaskDefinition, LoadBalancers: input.Value(spec.LoadBalancers), Registries: input.Value(spec.Registries),
+		TaskDefinition: spec.TaskDefinition, LoadBalancers: input.Value(spec.LoadBalancers),
+		Registries: input.Value(spec.Registries),
 	}, spec.Rules.External)
 	if err != nil {
 		return nil, err
@@ -66,7 +71,9 @@ func (o *serviceOperations) newService(ctx context.Context, spec operation.Creat
 	return o.services.CreateService(ctx, spec)
 }
 
-func (o *serviceOperations) updateService(ctx context.Context, in *ecs.UpdateServiceInput) (*ecs.UpdateServiceOutput, error) {
+func (o *serviceOperations) updateService(
+	ctx context.Context, in *ecs.UpdateServiceInput,
+) (*ecs.UpdateServiceOutput, error) {
 	change, err := o.parseUpdateService(in)
 	if err != nil {
 		return nil, err
@@ -87,7 +94,8 @@ func (o *serviceOperations) updateService(ctx context.Context, in *ecs.UpdateSer
 	return &ecs.UpdateServiceOutput{Service: &out}, nil
 }
 
-// checkChange holds load balancers and registries to the task definition, where one of them changes.
+// checkChange holds load balancers and registries to the task definition, where one of them
+// changes.
 func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateService) error {
 	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil {
 		return nil
@@ -107,8 +115,9 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 	return o.checkRevision(ctx, &now, found[0].Service.Rules.External)
 }
 
-// checkRevision refuses a task definition that the launch type has no place for, and load balancers and registries that name
-// a container or a port which the task definition has not; of the launch type EXTERNAL any.
+// checkRevision refuses a task definition that the launch type has no place for, and load balancers
+// and registries that name a container or a port which the task definition has not; of the launch
+// type EXTERNAL any.
 func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revision, external bool) error {
 	d, err := o.definitions.cachedDefinition(ctx, r.TaskDefinition)
 	if err != nil {
@@ -133,7 +142,9 @@ func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revisi
 	return nil
 }
 
-func (o *serviceOperations) deleteService(ctx context.Context, in *ecs.DeleteServiceInput) (*ecs.DeleteServiceOutput, error) {
+func (o *serviceOperations) deleteService(
+	ctx context.Context, in *ecs.DeleteServiceInput,
+) (*ecs.DeleteServiceOutput, error) {
 	clusterName, name, err := o.Service(in.Cluster, in.Service)
 	if err != nil {
 		return nil, err
@@ -146,8 +157,9 @@ func (o *serviceOperations) deleteService(ctx context.Context, in *ecs.DeleteSer
 	return &ecs.DeleteServiceOutput{Service: &out}, nil
 }
 
-// checkRegistry refuses, in ECS's words, a Cloud Map service for which the container's port is not known, and by name tasks
-// without an address of their own: that of their instance is not ECS's to tell.
+// checkRegistry refuses, in ECS's words, a Cloud Map service for which the container's port is not
+// known, and by name tasks without an address of their own: that of their instance is not ECS's to
+// tell.
 func checkRegistry(d *types.TaskDefinition, r *cluster.Registry) error {
 	own := d.NetworkMode == types.NetworkModeAwsvpc
 	if r.Container == "" && !own {
@@ -159,17 +171,20 @@ func checkRegistry(d *types.TaskDefinition, r *cluster.Registry) error {
 		}
 	}
 	if !own {
-		return input.Unsupported("serviceRegistries with networkMode " + string(cmp.Or(d.NetworkMode, types.NetworkModeBridge)))
+		return input.Unsupported("serviceRegistries with networkMode " + string(cmp.Or(d.NetworkMode,
+			types.NetworkModeBridge)))
 	}
 	return nil
 }
 
 func containerPort(d *types.TaskDefinition, name string, number int) error {
-	n := slices.IndexFunc(d.ContainerDefinitions, func(c types.ContainerDefinition) bool { return input.Value(c.Name) == name })
+	n := slices.IndexFunc(d.ContainerDefinitions,
+		func(c types.ContainerDefinition) bool { return input.Value(c.Name) == name })
 	if n < 0 {
 		return input.Invalid("The container %.255s does not exist in the task definition.", name)
 	}
-	if !slices.ContainsFunc(d.ContainerDefinitions[n].PortMappings, func(m types.PortMapping) bool { return int(input.Value(m.ContainerPort)) == number }) {
+	if !slices.ContainsFunc(d.ContainerDefinitions[n].PortMappings,
+		func(m types.PortMapping) bool { return int(input.Value(m.ContainerPort)) == number }) {
 		return input.Invalid("The container %.255s did not have a container port %d defined.", name, number)
 	}
 	return nil
@@ -178,7 +193,9 @@ func containerPort(d *types.TaskDefinition, name string, number int) error {
 // maxServices is how many services DescribeServices takes.
 const maxServices = 10
 
-func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.DescribeServicesInput) (*ecs.DescribeServicesOutput, error) {
+func (o *serviceOperations) describeServices(
+	ctx context.Context, in *ecs.DescribeServicesInput,
+) (*ecs.DescribeServicesOutput, error) {
 	clusterName, err := o.ClusterName(in.Cluster)
 	if err != nil {
 		return nil, err
@@ -215,7 +232,9 @@ func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.Descri
 // pageServices is ECS's own page of ListServices.
 const pageServices = 10
 
-func (o *serviceOperations) listServices(ctx context.Context, in *ecs.ListServicesInput) (*ecs.ListServicesOutput, error) {
+func (o *serviceOperations) listServices(
+	ctx context.Context, in *ecs.ListServicesInput,
+) (*ecs.ListServicesOutput, error) {
 	q := operation.ListServices{Strategy: cluster.SchedulingStrategy(in.SchedulingStrategy)}
 	var err error
 	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
@@ -224,7 +243,8 @@ func (o *serviceOperations) listServices(ctx context.Context, in *ecs.ListServic
 	if q.Limit, err = input.PageSize(in.MaxResults, pageServices); err != nil {
 		return nil, err
 	}
-	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy,
+		in.SchedulingStrategy.Values()); err != nil {
 		return nil, err
 	}
 	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {

@@ -59,7 +59,8 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 
 // checkStrategy holds DAEMON to what it allows (S4), and the rest to ranges.
 func checkStrategy(in *ecs.CreateServiceInput) error {
-	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy,
+		in.SchedulingStrategy.Values()); err != nil {
 		return err
 	}
 	if in.SchedulingStrategy != types.SchedulingStrategyDaemon {
@@ -91,7 +92,8 @@ func toInt(n *int32) *int {
 	return new(int(*n))
 }
 
-// checkCreateFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to what it allows (S4).
+// checkCreateFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to
+// what it allows (S4).
 func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
 		return err
@@ -116,15 +118,17 @@ func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 	}
 	return refuseUnserved(
 		unserved{"role", input.Value(in.Role) != ""},
-		unserved{"capacityProviderStrategy with the daemon scheduling strategy", daemon && len(in.CapacityProviderStrategy) > 0},
+		unserved{"capacityProviderStrategy with the daemon scheduling strategy",
+			daemon && len(in.CapacityProviderStrategy) > 0},
 	)
 }
 
 // commonMembers are the members that CreateService has in common with UpdateService.
 func commonMembers(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 	return &ecs.UpdateServiceInput{
-		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing, CapacityProviderStrategy: in.CapacityProviderStrategy,
-		DeploymentConfiguration: in.DeploymentConfiguration, DeploymentController: in.DeploymentController,
+		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing,
+		CapacityProviderStrategy:    in.CapacityProviderStrategy,
+		DeploymentConfiguration:     in.DeploymentConfiguration, DeploymentController: in.DeploymentController,
 		EnableECSManagedTags: &in.EnableECSManagedTags, EnableExecuteCommand: &in.EnableExecuteCommand,
 		GatewayConnectors: in.GatewayConnectors, HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds,
 		LoadBalancers: in.LoadBalancers, Monitoring: in.Monitoring, PlatformVersion: in.PlatformVersion,
@@ -136,7 +140,8 @@ func commonMembers(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 
 // parseUpdateService reads an UpdateService.
 func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (change operation.UpdateService, err error) {
-	change = operation.UpdateService{Desired: toInt(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
+	change = operation.UpdateService{Desired: toInt(in.DesiredCount), Force: in.ForceNewDeployment,
+		PropagateTags: string(in.PropagateTags)}
 	if change.Cluster, change.Name, err = o.Service(in.Cluster, in.Service); err != nil {
 		return change, err
 	}

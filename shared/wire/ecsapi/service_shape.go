@@ -16,16 +16,22 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Ser
 	out := types.Service{
 		ServiceArn: new(account.ARN("service", d.Service.Cluster, d.Service.Name)), ServiceName: new(d.Service.Name),
 		ClusterArn: new(account.ARN("cluster", d.Service.Cluster)), Status: new(string(d.Service.Status)),
-		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running), PendingCount: int32(d.Service.Pending),
-		TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfigurationShape(d.Service),
-		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
-		Deployments:          []types.Deployment{},
-		CreatedAt:            shape.Instant(d.Service.CreatedAt), CreatedBy: shape.Text(d.Service.CreatedBy), RoleArn: shape.Text(d.Service.Role),
-		SchedulingStrategy: types.SchedulingStrategy(d.Service.Strategy), PropagateTags: types.PropagateTags(cmp.Or(d.Service.PropagateTags, string(types.PropagateTagsNone))),
-		PlacementConstraints: constraintShapes(d.Service.Rules.Constraints), PlacementStrategy: strategyShapes(d.Service.Rules.Strategies),
-		LoadBalancers: loadBalancerShapes(r.LoadBalancers), ServiceRegistries: registryShapes(r.Registries),
-		NetworkConfiguration: shape.NetworkConfiguration(r.Network), AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
-		EnableECSManagedTags: d.Service.Options.ManagedTags, EnableExecuteCommand: d.Service.Options.ExecuteCommand,
+		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running),
+		PendingCount:            int32(d.Service.Pending),
+		TaskDefinition:          new(account.ARN("task-definition", r.TaskDefinition)),
+		DeploymentConfiguration: deploymentConfigurationShape(d.Service),
+		DeploymentController:    &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
+		Deployments:             []types.Deployment{},
+		CreatedAt:               shape.Instant(d.Service.CreatedAt), CreatedBy: shape.Text(d.Service.CreatedBy),
+		RoleArn:              shape.Text(d.Service.Role),
+		SchedulingStrategy:   types.SchedulingStrategy(d.Service.Strategy),
+		PropagateTags:        types.PropagateTags(cmp.Or(d.Service.PropagateTags, string(types.PropagateTagsNone))),
+		PlacementConstraints: constraintShapes(d.Service.Rules.Constraints),
+		PlacementStrategy:    strategyShapes(d.Service.Rules.Strategies),
+		LoadBalancers:        loadBalancerShapes(r.LoadBalancers), ServiceRegistries: registryShapes(r.Registries),
+		NetworkConfiguration:        shape.NetworkConfiguration(r.Network),
+		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
+		EnableECSManagedTags:        d.Service.Options.ManagedTags, EnableExecuteCommand: d.Service.Options.ExecuteCommand,
 	}
 	if d.Service.Grace > 0 || r.Balanced() {
 		out.HealthCheckGracePeriodSeconds = new(int32(d.Service.Grace))
@@ -48,7 +54,8 @@ func addDeployments(account cluster.Account, out *types.Service, v *cluster.Serv
 	add := func(d *cluster.Deployment, status string, desired int) {
 		out.Deployments = append(out.Deployments, deploymentShape(account, v, d, status, desired))
 		out.CurrentServiceRevisions = append(out.CurrentServiceRevisions, types.ServiceCurrentRevisionSummary{
-			Arn: new(revisionARN(account, v, d.Digits())), RequestedTaskCount: int32(desired), RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
+			Arn: new(revisionARN(account, v, d.Digits())), RequestedTaskCount: int32(desired),
+			RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
 		})
 	}
 	add(&v.Deployment, "PRIMARY", v.Desired)
@@ -60,13 +67,17 @@ func addDeployments(account cluster.Account, out *types.Service, v *cluster.Serv
 	}
 }
 
-func deploymentShape(account cluster.Account, v *cluster.Service, d *cluster.Deployment, status string, desired int) types.Deployment {
+func deploymentShape(
+	account cluster.Account, v *cluster.Service, d *cluster.Deployment, status string, desired int,
+) types.Deployment {
 	out := types.Deployment{
 		Id: new(d.ID), Status: &status, TaskDefinition: new(account.ARN("task-definition", d.TaskDefinition)),
-		DesiredCount: int32(desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending), FailedTasks: int32(d.Failed),
-		CreatedAt: shape.Instant(d.CreatedAt), UpdatedAt: shape.Instant(d.UpdatedAt), NetworkConfiguration: shape.NetworkConfiguration(d.Network),
-		RolloutState:       types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),
-		RolloutStateReason: new(cmp.Or(d.Reason, "ECS deployment "+d.ID+" in progress.")),
+		DesiredCount: int32(desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
+		FailedTasks: int32(d.Failed),
+		CreatedAt:   shape.Instant(d.CreatedAt), UpdatedAt: shape.Instant(d.UpdatedAt),
+		NetworkConfiguration: shape.NetworkConfiguration(d.Network),
+		RolloutState:         types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),
+		RolloutStateReason:   new(cmp.Or(d.Reason, "ECS deployment "+d.ID+" in progress.")),
 	}
 	if d.Reason == "" && d.Completed() {
 		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
@@ -83,7 +94,9 @@ func launchTypeShape(external bool) types.LaunchType {
 }
 
 // launchShape is a capacity provider strategy of the service, or else its launch type.
-func launchShape(v *cluster.Service, shares []cluster.ProviderShare) (types.LaunchType, []types.CapacityProviderStrategyItem) {
+func launchShape(
+	v *cluster.Service, shares []cluster.ProviderShare,
+) (types.LaunchType, []types.CapacityProviderStrategyItem) {
 	if len(shares) == 0 {
 		return launchTypeShape(v.Rules.External), nil
 	}
@@ -92,44 +105,51 @@ func launchShape(v *cluster.Service, shares []cluster.ProviderShare) (types.Laun
 
 func providerShapes(shares []cluster.ProviderShare) []types.CapacityProviderStrategyItem {
 	return shape.List(shares, func(p cluster.ProviderShare) types.CapacityProviderStrategyItem {
-		return types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base), Weight: int32(p.Weight)}
+		return types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base),
+			Weight: int32(p.Weight)}
 	})
 }
 
 func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfiguration {
 	out := &types.DeploymentConfiguration{
-		MaximumPercent: new(int32(v.MaxPercent)), MinimumHealthyPercent: new(int32(v.MinHealthy)), Strategy: types.DeploymentStrategyRolling,
+		MaximumPercent: new(int32(v.MaxPercent)), MinimumHealthyPercent: new(int32(v.MinHealthy)),
+		Strategy: types.DeploymentStrategyRolling,
 	}
 	// ECS shows a circuit breaker that is off, too.
 	b := v.Breaker
-	out.DeploymentCircuitBreaker = &types.DeploymentCircuitBreaker{Enable: b.Enable, Rollback: b.Rollback, ResetOnHealthyTask: new(!b.Cumulative)}
+	out.DeploymentCircuitBreaker = &types.DeploymentCircuitBreaker{Enable: b.Enable, Rollback: b.Rollback,
+		ResetOnHealthyTask: new(!b.Cumulative)}
 	if b.Type != "" {
 		out.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{Type: types.ThresholdType(b.Type), Value: int32(b.Value)}
 	}
 	if e := v.Early; e.Enable {
 		out.EarlySuccessCriteria = &types.DeploymentEarlySuccessCriteria{
-			Enable: true, HealthyPercent: new(int32(e.Percent)), SourceServiceRevisionCleanup: types.ServiceRevisionCleanupBlocking,
+			Enable: true, HealthyPercent: new(int32(e.Percent)),
+			SourceServiceRevisionCleanup: types.ServiceRevisionCleanupBlocking,
 		}
 		if e.Deferred {
 			out.EarlySuccessCriteria.SourceServiceRevisionCleanup = types.ServiceRevisionCleanupDeferred
 		}
 	}
 	if a := v.Alarms; a.Enable || a.Rollback || len(a.Names) > 0 {
-		out.Alarms = &types.DeploymentAlarms{AlarmNames: append([]string{}, a.Names...), Enable: a.Enable, Rollback: a.Rollback}
+		out.Alarms = &types.DeploymentAlarms{AlarmNames: append([]string{}, a.Names...), Enable: a.Enable,
+			Rollback: a.Rollback}
 	}
 	return out
 }
 
 func loadBalancerShapes(in []cluster.LoadBalancer) []types.LoadBalancer {
 	return shape.List(in, func(l cluster.LoadBalancer) types.LoadBalancer {
-		return types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container), ContainerPort: new(int32(l.Port))}
+		return types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container),
+			ContainerPort: new(int32(l.Port))}
 	})
 }
 
 func registryShapes(in []cluster.Registry) []types.ServiceRegistry {
 	return shape.List(in, func(r cluster.Registry) types.ServiceRegistry {
 		return types.ServiceRegistry{
-			RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOrNil(r.ContainerPort), Port: portOrNil(r.Port),
+			RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOrNil(r.ContainerPort),
+			Port: portOrNil(r.Port),
 		}
 	})
 }

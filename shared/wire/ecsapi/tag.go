@@ -17,8 +17,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// tagOperations answers the operations on tags: services, tasks and capacity providers have theirs with Berth, everything else
-// with ECS.
+// tagOperations answers the operations on tags: services, tasks and capacity providers have theirs
+// with Berth, everything else with ECS.
 type tagOperations struct {
 	input.References
 	ecs       upstream
@@ -34,8 +34,8 @@ func (o *tagOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// parseResource takes a resource's ARN apart and says whose tags they are: a service's and a task's are Berth's, those of
-// clusters, task definitions and container instances ECS'o.
+// parseResource takes a resource's ARN apart and says whose tags they are: a service's and a task's
+// are Berth's, those of clusters, task definitions and container instances ECS'o.
 func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN, own bool, err error) {
 	if err := input.CheckRequired("resourceArn", resource); err != nil {
 		return arn, false, err
@@ -70,8 +70,8 @@ func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, erro
 	if err := input.CheckCount("tags", len(in.Tags), maxTags); err != nil {
 		return nil, err
 	}
-	// What Berth's own tags say of tasks and task definitions counts from the beginning or not at all, so none may come
-	// later; a service's rules may change at any time (P8).
+	// What Berth's own tags say of tasks and task definitions counts from the beginning or not at
+	// all, so none may come later; a service's rules may change at any time (P8).
 	tags, err := checkTags(in.Tags, changeableTags(arn))
 	if err != nil {
 		return nil, err
@@ -99,7 +99,8 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 	}
 	for _, key := range in.TagKeys {
 		_, free := changeableTags(arn)[key]
-		if lower := strings.ToLower(key); !free && (strings.HasPrefix(lower, ownTags) || strings.HasPrefix(lower, awsTags)) {
+		if lower := strings.ToLower(key); !free && (strings.HasPrefix(lower, ownTags) ||
+			strings.HasPrefix(lower, awsTags)) {
 			return nil, input.Invalid("Tag %.128s cannot be removed.", key)
 		}
 	}
@@ -137,7 +138,8 @@ func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) 
 	return &ecs.ListTagsForResourceOutput{Tags: shape.Tags(tags)}, nil
 }
 
-// changeableTags are the tags of Berth's own that may be set and removed when the resource is there already.
+// changeableTags are the tags of Berth's own that may be set and removed when the resource is there
+// already.
 func changeableTags(of cluster.ResourceARN) map[string]func(types.Tag) error {
 	switch of.Kind {
 	case "service":
@@ -148,8 +150,8 @@ func changeableTags(of cluster.ResourceARN) map[string]func(types.Tag) error {
 	return nil
 }
 
-// TagWait on RunTask lets a task that fits nowhere wait in PROVISIONING instead of failing: "forever", or a duration as
-// Go writes it, 1s to 720h ("10m", "24h").
+// TagWait on RunTask lets a task that fits nowhere wait in PROVISIONING instead of failing:
+// "forever", or a duration as Go writes it, 1s to 720h ("10m", "24h").
 const TagWait = "berth:wait"
 
 const (
@@ -168,8 +170,8 @@ const (
 
 var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
-// checkTags gives the tags as a map. Of Berth's own tags those in allowed may be there, with a value that its check
-// likes; one that is not known is a mistake and refused.
+// checkTags gives the tags as a map. Of Berth's own tags those in allowed may be there, with a
+// value that its check likes; one that is not known is a mistake and refused.
 func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[string]string, error) {
 	if len(tags) > maxTags {
 		return nil, input.Invalid("There are %d tags, but a resource has at most %d.", len(tags), maxTags)
@@ -200,8 +202,8 @@ func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[
 	return out, nil
 }
 
-// checkTag holds a tag to AWS's rules. The value of one that Berth acts on may have any characters: an expression needs
-// them, and AWS never sees it.
+// checkTag holds a tag to AWS's rules. The value of one that Berth acts on may have any characters:
+// an expression needs them, and AWS never sees it.
 func checkTag(t types.Tag, own bool) error {
 	key := input.Value(t.Key)
 	switch {
@@ -219,7 +221,8 @@ func checkTag(t types.Tag, own bool) error {
 
 // taskTags are the tags that RunTask acts on; the other rules are about what a service keeps up.
 var taskTags = map[string]func(types.Tag) error{
-	TagWait: checkWait, cluster.TagConstraint: ruleTags[cluster.TagConstraint], cluster.TagMetrics: ruleTags[cluster.TagMetrics],
+	TagWait: checkWait, cluster.TagConstraint: ruleTags[cluster.TagConstraint],
+	cluster.TagMetrics:  ruleTags[cluster.TagMetrics],
 	cluster.TagStrategy: ruleTags[cluster.TagStrategy],
 }
 
@@ -228,7 +231,8 @@ func checkWait(t types.Tag) error {
 		return nil
 	}
 	if d, err := time.ParseDuration(input.Value(t.Value)); err != nil || d < time.Second || d > maxWait {
-		return input.Invalid("Tag %s is %.40q, expected %q or a duration from 1s to %.0fh such as 10m.", TagWait, input.Value(t.Value), waitForever, maxWait.Hours())
+		return input.Invalid("Tag %s is %.40q, expected %q or a duration from 1s to %.0fh such as 10m.", TagWait,
+			input.Value(t.Value), waitForever, maxWait.Hours())
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	if err := checkRunFeatures(in); err != nil {
 		return nil, err
 	}
-	spec := operation.SubmitTasks{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "", StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
+	spec := operation.SubmitTasks{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "",
+		StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
 	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
 	if in.Count != nil {
 		spec.Count = int(*in.Count)
@@ -62,7 +63,8 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 		return nil, err
 	}
 	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{
-		in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints, in.PlacementStrategy, in.CapacityProviderStrategy,
+		in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints,
+		in.PlacementStrategy, in.CapacityProviderStrategy,
 	})
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
@@ -95,7 +97,8 @@ func checkRunFeatures(in *ecs.RunTaskInput) error {
 		unserved{"platformVersion", input.Value(in.PlatformVersion) != ""},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
 		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
-		unserved{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
+		unserved{"propagateTags " + string(in.PropagateTags),
+			in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
 		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
 	)
 }
@@ -105,13 +108,15 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
 		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
-		unserved{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
+		unserved{"propagateTags " + string(in.PropagateTags),
+			in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
 		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
 	)
 	if err != nil {
 		return nil, err
 	}
-	spec := operation.SubmitTasks{Kind: cluster.StartTask, StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
+	spec := operation.SubmitTasks{Kind: cluster.StartTask, StartedBy: input.Value(in.StartedBy),
+		Group: input.Value(in.Group)}
 	if !startStartedBy.MatchString(spec.StartedBy) {
 		return nil, input.Invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
 	}
@@ -131,7 +136,8 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 		}
 		spec.Instances = append(spec.Instances, id)
 	}
-	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags, network: in.NetworkConfiguration})
+	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{definition: in.TaskDefinition, overrides: in.Overrides,
+		tags: in.Tags, network: in.NetworkConfiguration})
 	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
@@ -146,7 +152,9 @@ type commonInput struct {
 	providers   []types.CapacityProviderStrategyItem
 }
 
-func (o *taskOperations) submitTasks(ctx context.Context, spec operation.SubmitTasks, a commonInput) ([]types.Task, []types.Failure, error) {
+func (o *taskOperations) submitTasks(
+	ctx context.Context, spec operation.SubmitTasks, a commonInput,
+) ([]types.Task, []types.Failure, error) {
 	switch {
 	case strings.HasPrefix(spec.Group, "service:"):
 		return nil, nil, input.Invalid("Invalid namespace for group: service: is reserved.")
@@ -164,7 +172,8 @@ func (o *taskOperations) submitTasks(ctx context.Context, spec operation.SubmitT
 		return nil, nil, err
 	}
 	if spec.Wait = spec.Tags[TagWait]; spec.Wait != "" && spec.Kind == cluster.StartTask {
-		return nil, nil, input.Invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
+		return nil, nil,
+			input.Invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
 	}
 	external := spec.Rules.External
 	if spec.Rules, err = parseRules(a.constraints, a.strategies, spec.Tags); err != nil {
@@ -191,10 +200,13 @@ func (o *taskOperations) submitTasks(ctx context.Context, spec operation.SubmitT
 	for n := range out {
 		out[n].Tags = shape.Tags(tasks[n].Tags)
 	}
-	return out, failureShapes(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
+	return out, failureShapes(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]),
+		nil
 }
 
-func (o *taskOperations) newTasks(ctx context.Context, spec operation.SubmitTasks, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
+func (o *taskOperations) newTasks(
+	ctx context.Context, spec operation.SubmitTasks, ref string,
+) (_ []*cluster.Task, _ []cluster.Failure, err error) {
 	if spec.TaskDefinition, err = o.definitions.checkUsable(ctx, ref, spec.Overrides); err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +214,9 @@ func (o *taskOperations) newTasks(ctx context.Context, spec operation.SubmitTask
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkCompatible(d, spec.Rules.External); err != nil && (spec.Kind == cluster.RunTask || checkCompatible(d, true) != nil) { // StartTask names the instance
+	// StartTask names the instance
+	if err := checkCompatible(d, spec.Rules.External); err != nil &&
+		(spec.Kind == cluster.RunTask || checkCompatible(d, true) != nil) {
 		return nil, nil, err
 	}
 	return o.scheduler.SubmitTasks(ctx, spec)
@@ -230,7 +244,9 @@ func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*
 	return &ecs.StopTaskOutput{Task: &o.taskShapes(ctx, clusterName, []*cluster.Task{t})[0]}, nil
 }
 
-func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
+func (o *taskOperations) describeTasks(
+	ctx context.Context, in *ecs.DescribeTasksInput,
+) (*ecs.DescribeTasksOutput, error) {
 	clusterName, err := o.ClusterName(in.Cluster)
 	if err != nil {
 		return nil, err
@@ -253,7 +269,8 @@ func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTask
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.DescribeTasksOutput{Tasks: o.taskShapes(ctx, clusterName, found), Failures: failureShapes(o.Account, clusterName, "task", missing)}
+	out := &ecs.DescribeTasksOutput{Tasks: o.taskShapes(ctx, clusterName, found),
+		Failures: failureShapes(o.Account, clusterName, "task", missing)}
 	for n := range out.Tasks {
 		if slices.Contains(in.Include, types.TaskFieldTags) {
 			out.Tasks[n].Tags = shape.Tags(found[n].Tags)
@@ -270,7 +287,8 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	if err != nil {
 		return nil, err
 	}
-	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy, string(q.Desired), string(in.LaunchType)}, "\x00")
+	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy,
+		string(q.Desired), string(in.LaunchType)}, "\x00")
 	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
 		return nil, err
 	}
@@ -280,7 +298,8 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	}
 	out := &ecs.ListTasksOutput{TaskArns: []string{}}
 	// ECS never sets a desired status of PENDING, and no task here has another launch type.
-	if _, nobody := parseExternal(in.LaunchType); len(ids) == 0 || nobody || in.DesiredStatus == types.DesiredStatusPending {
+	if _, nobody := parseExternal(in.LaunchType); len(ids) == 0 || nobody ||
+		in.DesiredStatus == types.DesiredStatusPending {
 		return out, nil
 	}
 	for _, id := range ids {
@@ -293,7 +312,8 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 }
 
 func (o *taskOperations) parseListTasks(in *ecs.ListTasksInput) (q operation.ListTasks, err error) {
-	q = operation.ListTasks{Family: input.Value(in.Family), StartedBy: input.Value(in.StartedBy), Desired: cluster.TaskStatus(in.DesiredStatus)}
+	q = operation.ListTasks{Family: input.Value(in.Family), StartedBy: input.Value(in.StartedBy),
+		Desired: cluster.TaskStatus(in.DesiredStatus)}
 	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return q, err
 	}

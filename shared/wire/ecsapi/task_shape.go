@@ -12,15 +12,17 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// taskShapes are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
-// answer they are left out, as capacity providers are that cannot be read.
+// taskShapes are tasks as DescribeTasks shows them, without their tags. Zones and containers come
+// from ECS; where it does not answer they are left out, as capacity providers are that cannot be
+// read.
 func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
 	zones := o.zones.zonesOf(ctx, clusterName, tasks)
 	launches, _ := o.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
 	out := make([]types.Task, 0, len(tasks))
 	for _, t := range tasks {
 		v := taskShape(o.Account, t)
-		v.CapacityProviderName, v.LaunchType = shape.Text(launches[t.ID].Provider), launchTypeShape(launches[t.ID].External)
+		v.CapacityProviderName, v.LaunchType = shape.Text(launches[t.ID].Provider),
+			launchTypeShape(launches[t.ID].External)
 		if t.Instance != "" {
 			v.ContainerInstanceArn = new(o.Account.ARN("container-instance", clusterName, t.Instance))
 			v.AvailabilityZone = shape.Text(zones[t.Instance])
@@ -36,7 +38,8 @@ func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tas
 // AttributeECSTask is the task attribute that has the ARN by which ECS itself knows the task.
 const AttributeECSTask = "berth.ecs-task-arn"
 
-// failureShapes are a list's failures with full ARNs; those of another kind come with theirs, or with none.
+// failureShapes are a list's failures with full ARNs; those of another kind come with theirs, or
+// with none.
 func failureShapes(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
 	return shape.List(failed, func(f cluster.Failure) types.Failure {
 		arn := f.ARN
@@ -61,9 +64,11 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 		TaskDefinitionArn: new(account.ARN("task-definition", t.TaskDefinition)),
 		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
 		Group: shape.Text(t.Group), StartedBy: shape.Text(startedBy), HealthStatus: healthShape(t),
-		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
-		CreatedAt: shape.Instant(t.CreatedAt.Time()), StartedAt: shape.Instant(t.Started.Time()), StoppedAt: shape.Instant(t.Stopped.Time()),
-		StopCode: stopCode(t), StoppedReason: shape.Text(t.Reason), Version: t.Rev,
+		Cpu:       new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)),
+		Memory:    new(strconv.FormatInt(t.Needs.Memory, 10)),
+		CreatedAt: shape.Instant(t.CreatedAt.Time()), StartedAt: shape.Instant(t.Started.Time()),
+		StoppedAt: shape.Instant(t.Stopped.Time()),
+		StopCode:  stopCode(t), StoppedReason: shape.Text(t.Reason), Version: t.Rev,
 		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
 		Overrides: shape.TaskOverride(t.Overrides),
 	}
@@ -88,15 +93,16 @@ func healthShape(t *cluster.Task) types.HealthStatus {
 	return types.HealthStatus(t.Health.String())
 }
 
-// addContainers adds the task's containers by its definition. Berth keeps one exit code: the first essential container's,
-// whose end is the task's.
+// addContainers adds the task's containers by its definition. Berth keeps one exit code: the first
+// essential container's, whose end is the task's.
 func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *types.TaskDefinition) {
 	status := containerStatus(t)
 	exit := t.ExitCode
 	for _, c := range d.ContainerDefinitions {
 		own := types.Container{
-			ContainerArn: new(account.ARN("container", t.Cluster, t.ID, formatUUID(cluster.Digest(t.ID, input.Value(c.Name))))),
-			TaskArn:      v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
+			ContainerArn: new(account.ARN("container", t.Cluster, t.ID,
+				formatUUID(cluster.Digest(t.ID, input.Value(c.Name))))),
+			TaskArn: v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
 			HealthStatus: types.HealthStatusUnknown, Cpu: new(strconv.Itoa(int(c.Cpu))),
 			NetworkBindings: []types.NetworkBinding{}, NetworkInterfaces: []types.NetworkInterface{},
 		}

@@ -23,16 +23,21 @@ type definitionOperations struct {
 
 func (o *definitionOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"RegisterTaskDefinition":     forwardOperation(o.ecs, "RegisterTaskDefinition", o.checkRegister, nil),
-		"DescribeTaskDefinition":     forwardOperation(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition, nil),
-		"ListTaskDefinitions":        forwardOperation[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil, nil),
-		"ListTaskDefinitionFamilies": forwardOperation[ecs.ListTaskDefinitionFamiliesInput](o.ecs, "ListTaskDefinitionFamilies", nil, nil),
-		"DeregisterTaskDefinition":   forwardOperation(o.ecs, "DeregisterTaskDefinition", o.checkDeregister, o.noteDeregistered),
-		"DeleteTaskDefinitions":      forwardOperation(o.ecs, "DeleteTaskDefinitions", o.checkDeleteDefinitions, o.noteDeleted),
+		"RegisterTaskDefinition": forwardOperation(o.ecs, "RegisterTaskDefinition", o.checkRegister, nil),
+		"DescribeTaskDefinition": forwardOperation(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition, nil),
+		"ListTaskDefinitions": forwardOperation[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil,
+			nil),
+		"ListTaskDefinitionFamilies": forwardOperation[ecs.ListTaskDefinitionFamiliesInput](o.ecs,
+			"ListTaskDefinitionFamilies", nil, nil),
+		"DeregisterTaskDefinition": forwardOperation(o.ecs, "DeregisterTaskDefinition", o.checkDeregister,
+			o.noteDeregistered),
+		"DeleteTaskDefinitions": forwardOperation(o.ecs, "DeleteTaskDefinitions", o.checkDeleteDefinitions,
+			o.noteDeleted),
 	}
 }
 
-// checkRegister holds the tags of Berth's own to their values, before ECS makes the revision and anybody uses it.
+// checkRegister holds the tags of Berth's own to their values, before ECS makes the revision and
+// anybody uses it.
 func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.RegisterTaskDefinitionInput) error {
 	if _, err := checkTags(in.Tags, shape.DefinitionTags); err != nil {
 		return err
@@ -75,7 +80,9 @@ func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs
 	return nil
 }
 
-func (o *definitionOperations) noteDeregistered(ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, answer []byte) ([]byte, error) {
+func (o *definitionOperations) noteDeregistered(
+	ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, answer []byte,
+) ([]byte, error) {
 	var out ecs.DeregisterTaskDefinitionOutput
 	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
 		return nil, err
@@ -83,7 +90,9 @@ func (o *definitionOperations) noteDeregistered(ctx context.Context, _ *ecs.Dere
 	return answer, o.noteEnded(ctx, out.TaskDefinition)
 }
 
-func (o *definitionOperations) noteDeleted(ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, answer []byte) ([]byte, error) {
+func (o *definitionOperations) noteDeleted(
+	ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, answer []byte,
+) ([]byte, error) {
 	var out ecs.DeleteTaskDefinitionsOutput
 	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
 		return nil, err

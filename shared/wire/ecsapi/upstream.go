@@ -20,8 +20,8 @@ type upstream struct {
 	log *slog.Logger
 }
 
-// Forwarder passes an operation on to ECS, or the simulated fleet, as it came. Status and body are ECS's own, errors of
-// the API included; err is that there was no answer.
+// Forwarder passes an operation on to ECS, or the simulated fleet, as it came. Status and body are
+// ECS's own, errors of the API included; err is that there was no answer.
 type Forwarder interface {
 	Forward(ctx context.Context, op string, body []byte) (status int, answer []byte, err error)
 }
@@ -58,11 +58,12 @@ func decodeError(status int, answer []byte) error {
 	return cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message)
 }
 
-// forwardOperation is an operation that ECS carries out: the request is checked, passed on as it came and, where ECS carried it out,
-// followed up. then may change the answer; what it fails to do is not the caller's concern, as events and sweeps make up
-// for it. check and then may be nil.
+// forwardOperation is an operation that ECS carries out: the request is checked, passed on as it
+// came and, where ECS carried it out, followed up. then may change the answer; what it fails to do
+// is not the caller's concern, as events and sweeps make up for it. check and then may be nil.
 func forwardOperation[I any](
-	u upstream, op string, check func(context.Context, *I) error, then func(ctx context.Context, in *I, answer []byte) ([]byte, error),
+	u upstream, op string, check func(context.Context, *I) error,
+	then func(ctx context.Context, in *I, answer []byte) ([]byte, error),
 ) awsjson.Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)

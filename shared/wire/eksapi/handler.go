@@ -29,7 +29,8 @@ type call struct {
 	body      []byte
 }
 
-// route is an operation with its method and its path below /clusters/: {n} is the node group, {u} the update.
+// route is an operation with its method and its path below /clusters/: {n} is the node group, {u}
+// the update.
 type route struct {
 	name, method, path string
 	serve              func(ctx context.Context, c *call) (any, error)
@@ -42,8 +43,9 @@ type Handler struct {
 	routes   []route
 }
 
-// NewHandler answers the EKS API for the node groups. With loopback it refuses what a web page could have sent, see
-// [CheckLoopback]; log gets one line per change, with the principal, and faults.
+// NewHandler answers the EKS API for the node groups. With loopback it refuses what a web page
+// could have sent, see [CheckLoopback]; log gets one line per change, with the principal, and
+// faults.
 func NewHandler(account cluster.Account, g NodeGroups, loopback bool, log *slog.Logger) *Handler {
 	e := &server{account, g}
 	return &Handler{loopback, log, []route{
@@ -112,7 +114,8 @@ func (h *Handler) findRoute(r *http.Request, c *call) (string, func(context.Cont
 		}
 		return route.name, route.serve, nil
 	}
-	return "", nil, cluster.Errorf(cluster.CodeUnknownOperation, "No operation on node groups of the EKS API has the method %.20s and the path %.300s.",
+	return "", nil, cluster.Errorf(cluster.CodeUnknownOperation,
+		"No operation on node groups of the EKS API has the method %.20s and the path %.300s.",
 		r.Method, r.URL.Path)
 }
 
@@ -142,7 +145,8 @@ func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer 
 	case cluster.CodeServer:
 		status = http.StatusInternalServerError
 	case cluster.CodeClusterNotFound:
-		status, code, message = http.StatusNotFound, cluster.CodeResourceNotFound, "No cluster found for name: "+c.cluster+"."
+		status, code, message = http.StatusNotFound, cluster.CodeResourceNotFound,
+			"No cluster found for name: "+c.cluster+"."
 	case cluster.CodeResourceNotFound, cluster.CodeUnknownOperation:
 		status = http.StatusNotFound
 	case cluster.CodeResourceInUse:

@@ -11,8 +11,9 @@ import (
 	"berth/shared/wire/input"
 )
 
-// NodeGroups is what Berth does itself of the EKS API. Errors of the API are [cluster.Error]; for a cluster or node group
-// or update that is not there ClusterNotFoundException and ResourceNotFoundException.
+// NodeGroups is what Berth does itself of the EKS API. Errors of the API are [cluster.Error]; for a
+// cluster or node group or update that is not there ClusterNotFoundException and
+// ResourceNotFoundException.
 type NodeGroups interface {
 	CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error)
 	DescribeNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
@@ -72,15 +73,17 @@ type createInput struct {
 	WarmPoolConfig     json.RawMessage   `json:"warmPoolConfig"`
 }
 
-// checkUnserved refuses what a node group of container instances does not have: the Auto Scaling group and its launch template
-// say it.
+// checkUnserved refuses what a node group of container instances does not have: the Auto Scaling
+// group and its launch template say it.
 func (in *createInput) checkUnserved() error {
 	for _, m := range []struct {
 		name  string
 		given bool
 	}{
-		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0}, {"remoteAccess", isGiven(in.RemoteAccess)},
-		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", isGiven(in.NodeRepairConfig)}, {"warmPoolConfig", isGiven(in.WarmPoolConfig)},
+		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0},
+		{"remoteAccess", isGiven(in.RemoteAccess)},
+		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", isGiven(in.NodeRepairConfig)},
+		{"warmPoolConfig", isGiven(in.WarmPoolConfig)},
 		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
 	} {
 		if m.given {
@@ -166,7 +169,8 @@ func (in *createInput) parse(c *call) (*operation.CreateNodeGroup, error) {
 	case in.NodeRole == "":
 		return nil, input.Invalid("nodeRole must not be empty.")
 	case !groupNames.MatchString(in.Tags[cluster.AutoScalingTag]):
-		return nil, input.Invalid("The tag %s must name the Auto Scaling group whose instances are the node group's.", cluster.AutoScalingTag)
+		return nil, input.Invalid("The tag %s must name the Auto Scaling group whose instances are the node group's.",
+			cluster.AutoScalingTag)
 	}
 	for _, subnet := range in.Subnets {
 		if !subnetIDs.MatchString(subnet) {
@@ -177,8 +181,10 @@ func (in *createInput) parse(c *call) (*operation.CreateNodeGroup, error) {
 		return nil, err
 	}
 	spec := &operation.CreateNodeGroup{
-		Cluster: c.cluster, Name: in.NodegroupName, AutoScalingGroup: in.Tags[cluster.AutoScalingTag], Version: in.Version,
-		ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole, Labels: in.Labels, Tags: in.Tags, Token: in.ClientRequestToken,
+		Cluster: c.cluster, Name: in.NodegroupName, AutoScalingGroup: in.Tags[cluster.AutoScalingTag],
+		Version:        in.Version,
+		ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole, Labels: in.Labels, Tags: in.Tags,
+		Token: in.ClientRequestToken,
 	}
 	var err error
 	if spec.Config, err = in.UpdateConfig.read(); err != nil {
@@ -199,15 +205,17 @@ func (in *createInput) parse(c *call) (*operation.CreateNodeGroup, error) {
 	return spec, err
 }
 
-// checkLabels holds labels to the lengths of the EKS API, and to the characters that attributes of container instances may have
-// (ECS API reference, Attribute), as nodes have them as such. How many there may be depends on the node group.
+// checkLabels holds labels to the lengths of the EKS API, and to the characters that attributes of
+// container instances may have (ECS API reference, Attribute), as nodes have them as such. How many
+// there may be depends on the node group.
 func checkLabels(labels map[string]string) error {
 	for k, v := range labels {
 		switch {
 		case len(k) > maxLabelKey || len(v) > maxLabelValue:
 			return input.Invalid("The label %.100q has more than %d characters, or its value has.", k, maxLabelKey)
 		case !attributeNames.MatchString(k) || !attributeValues.MatchString(v):
-			return input.Invalid("The label %.100q or its value %.100q cannot be an attribute of a container instance.", k, v)
+			return input.Invalid("The label %.100q or its value %.100q cannot be an attribute of a container instance.",
+				k, v)
 		}
 	}
 	return nil
@@ -223,8 +231,9 @@ func (u *updateConfig) read() (out cluster.UpdateConfig, err error) {
 		}
 	}
 	return cluster.UpdateConfig{
-		MaxUnavailable: input.Value(u.MaxUnavailable), MaxUnavailablePercentage: input.Value(u.MaxUnavailablePercentage),
-		Strategy: cluster.UpdateStrategy(input.Value(u.UpdateStrategy)),
+		MaxUnavailable:           input.Value(u.MaxUnavailable),
+		MaxUnavailablePercentage: input.Value(u.MaxUnavailablePercentage),
+		Strategy:                 cluster.UpdateStrategy(input.Value(u.UpdateStrategy)),
 	}, nil
 }
 
@@ -252,7 +261,9 @@ func (e *server) deleteNodegroup(ctx context.Context, c *call) (any, error) {
 	return e.onNodegroup(ctx, c, e.groups.DeleteNodeGroup)
 }
 
-func (e *server) onNodegroup(ctx context.Context, c *call, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)) (any, error) {
+func (e *server) onNodegroup(
+	ctx context.Context, c *call, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error),
+) (any, error) {
 	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
 		return nil, err
 	}
@@ -264,7 +275,9 @@ func (e *server) onNodegroup(ctx context.Context, c *call, do func(ctx context.C
 }
 
 // readPage is one page of a list: the names and the token that continues it.
-func (c *call) readPage(ctx context.Context, list string, read func(context.Context, operation.ListNodeGroups) ([]string, bool, error)) ([]string, *string, error) {
+func (c *call) readPage(
+	ctx context.Context, list string, read func(context.Context, operation.ListNodeGroups) ([]string, bool, error),
+) ([]string, *string, error) {
 	q := operation.ListNodeGroups{Cluster: c.cluster, NodeGroup: c.nodeGroup}
 	var err error
 	if q.Limit, err = c.pageSize(); err != nil {

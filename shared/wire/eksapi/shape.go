@@ -105,13 +105,17 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 		UpdateConfig: updateConfigShape(g.Config),
 	}
 	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {
-		out.LaunchTemplate = &launchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName, Version: g.Target.SourceVersion}
+		out.LaunchTemplate = &launchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName,
+			Version: g.Target.SourceVersion}
 	}
 	return out
 }
 
 func healthShape(of []cluster.NodeGroupIssue) health {
-	return health{shape.List(of, func(i cluster.NodeGroupIssue) issue { return issue{string(i.Code), i.Message, orEmpty(i.Resources)} })}
+	return health{shape.List(of, func(i cluster.NodeGroupIssue) issue {
+		return issue{string(i.Code), i.Message,
+			orEmpty(i.Resources)}
+	})}
 }
 
 func updateConfigShape(c cluster.UpdateConfig) (out updateConfig) {

@@ -39,7 +39,8 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		return nil, err
 	}
 	for name, raw := range map[string]json.RawMessage{
-		"labels": in.Labels, "taints": in.Taints, "nodeRepairConfig": in.NodeRepairConfig, "warmPoolConfig": in.WarmPoolConfig,
+		"labels": in.Labels, "taints": in.Taints, "nodeRepairConfig": in.NodeRepairConfig,
+		"warmPoolConfig": in.WarmPoolConfig,
 	} {
 		if isGiven(raw) {
 			return nil, input.Invalid("%s is not supported: only scalingConfig and updateConfig can be changed.", name)

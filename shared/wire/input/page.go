@@ -17,14 +17,15 @@ func checksum(list, last string) []byte {
 	return sum[:checksumSize]
 }
 
-// PageStart is the item that a nextToken continues after, empty for no token. A token of another list, or none of ours, is
-// InvalidParameterException.
+// PageStart is the item that a nextToken continues after, empty for no token. A token of another
+// list, or none of ours, is InvalidParameterException.
 func PageStart(list, token string) (string, error) {
 	if token == "" {
 		return "", nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(raw) < checksumSize || string(checksum(list, string(raw[checksumSize:]))) != string(raw[:checksumSize]) {
+	if err != nil || len(raw) < checksumSize || string(checksum(list,
+		string(raw[checksumSize:]))) != string(raw[:checksumSize]) {
 		return "", Invalid("Invalid token: %.100q", token)
 	}
 	return string(raw[checksumSize:]), nil

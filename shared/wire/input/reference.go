@@ -65,7 +65,8 @@ func (r References) Record(kind, ref string) (out operation.RecordRef, err error
 		return out, err
 	}
 	parts := strings.Split(arn.Name, "/")
-	if arn.Kind != kind || len(parts) != 3 || !IsName(parts[0]) || !IsName(parts[1]) || !recordIDs.MatchString(parts[2]) {
+	if arn.Kind != kind || len(parts) != 3 || !IsName(parts[0]) || !IsName(parts[1]) ||
+		!recordIDs.MatchString(parts[2]) {
 		return out, Invalid("Invalid identifier: %.300s is not the ARN of a %s.", ref, kind)
 	}
 	return operation.RecordRef{Cluster: parts[0], Service: parts[1], ID: parts[2]}, nil
@@ -100,7 +101,8 @@ func (r References) CapacityProvider(ref string) (string, error) {
 	case name == "FARGATE" || name == "FARGATE_SPOT":
 		return "", Unsupported("capacity provider " + name)
 	case !IsProviderName(name):
-		return "", Invalid("The capacity provider name is invalid: %.300q must have 1 to 255 letters, digits, hyphens and underscores.", ref)
+		return "",
+			Invalid("The capacity provider name is invalid: %.300q must have 1 to 255 letters, digits, hyphens and underscores.", ref)
 	}
 	return name, nil
 }
@@ -110,9 +112,11 @@ func (r References) AutoScalingGroup(arn string) (string, error) {
 	parts := strings.SplitN(arn, ":", 8)
 	here := strings.SplitN(r.Account.ARN("x", "x"), ":", 6)
 	const last = "autoScalingGroupName/"
-	if len(parts) != 8 || parts[2] != "autoscaling" || parts[3] != here[3] || parts[4] != here[4] || parts[5] != "autoScalingGroup" ||
+	if len(parts) != 8 || parts[2] != "autoscaling" || parts[3] != here[3] || parts[4] != here[4] ||
+		parts[5] != "autoScalingGroup" ||
 		!strings.HasPrefix(parts[7], last) || len(parts[7]) == len(last) {
-		return "", cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.")
+		return "", cluster.Errorf(cluster.CodeClient,
+			"The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.")
 	}
 	return strings.TrimPrefix(parts[7], last), nil
 }
@@ -125,8 +129,8 @@ var (
 	definitions = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}(:[1-9][0-9]{0,9})?$`)
 )
 
-// References reads what callers name things by: a name or id, or an ARN of this account and Region. Everything else is
-// InvalidParameterException.
+// References reads what callers name things by: a name or id, or an ARN of this account and Region.
+// Everything else is InvalidParameterException.
 type References struct{ Account cluster.Account }
 
 // ClusterName is the name of a cluster, "default" where the caller says nothing.
@@ -182,7 +186,8 @@ func (r References) TaskDefinition(ref string) (string, error) {
 	return name, nil
 }
 
-// resource takes the name out of a reference. An ARN must be of the kind and the cluster; a cluster of "" is any.
+// resource takes the name out of a reference. An ARN must be of the kind and the cluster; a cluster
+// of "" is any.
 func (r References) resource(kind, clusterName, ref string) (string, error) {
 	if !strings.HasPrefix(ref, "arn:") {
 		return ref, nil

@@ -13,13 +13,14 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Instance is a container instance as ECS describes it. CPU comes in ECS CPU units, memory in MiB, GPUs and reserved
-// ports as sets; ports that are no numbers are left out.
+// Instance is a container instance as ECS describes it. CPU comes in ECS CPU units, memory in MiB,
+// GPUs and reserved ports as sets; ports that are no numbers are left out.
 func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName}, ID: cluster.LastPart(input.Value(i.ContainerInstanceArn)),
 		EC2InstanceID: input.Value(i.Ec2InstanceId), Status: cluster.InstanceStatus(input.Value(i.Status)),
-		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: cluster.At(input.Value(i.RegisteredAt)), Provider: input.Value(i.CapacityProviderName),
+		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: cluster.At(input.Value(i.RegisteredAt)),
+		Provider: input.Value(i.CapacityProviderName),
 	}
 	if len(i.Attributes) > 0 {
 		out.Attributes = make(map[string]string, len(i.Attributes))
@@ -49,10 +50,12 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 	return out
 }
 
-// resourceENI is the registered resource that says how many task network interfaces an instance can have.
+// resourceENI is the registered resource that says how many task network interfaces an instance can
+// have.
 const resourceENI = "ENI"
 
-// addMetric takes every other whole number that the instance registered for the capacity of a metric (P9).
+// addMetric takes every other whole number that the instance registered for the capacity of a
+// metric (P9).
 func addMetric(c *cluster.Capacity, r types.Resource) {
 	n := int64(r.IntegerValue)
 	switch input.Value(r.Type) {
@@ -84,14 +87,17 @@ var passing = map[string]cluster.TaskStatus{
 	"DEPROVISIONING": cluster.TaskStopping, "DELETED": cluster.TaskStopped,
 }
 
-// ECSTask is a task as ECS describes it: statuses on the way as the one they follow, needs as the task's own size, else
-// its containers', the exit code the first that a container has.
+// ECSTask is a task as ECS describes it: statuses on the way as the one they follow, needs as the
+// task's own size, else its containers', the exit code the first that a container has.
 func ECSTask(t types.Task) cluster.ECSTask {
 	out := cluster.ECSTask{
 		Cluster: cluster.LastPart(input.Value(t.ClusterArn)), ID: cluster.LastPart(input.Value(t.TaskArn)),
-		Instance: cluster.LastPart(input.Value(t.ContainerInstanceArn)), StartedBy: input.Value(t.StartedBy), Group: input.Value(t.Group),
-		TaskDefinition: cluster.LastPart(input.Value(t.TaskDefinitionArn)), Last: cluster.TaskStatus(input.Value(t.LastStatus)),
-		Desired: cluster.TaskRunning, Version: t.Version, StopCode: string(t.StopCode), Reason: input.Value(t.StoppedReason),
+		Instance: cluster.LastPart(input.Value(t.ContainerInstanceArn)), StartedBy: input.Value(t.StartedBy),
+		Group:          input.Value(t.Group),
+		TaskDefinition: cluster.LastPart(input.Value(t.TaskDefinitionArn)),
+		Last:           cluster.TaskStatus(input.Value(t.LastStatus)),
+		Desired:        cluster.TaskRunning, Version: t.Version, StopCode: string(t.StopCode),
+		Reason: input.Value(t.StoppedReason),
 	}
 	if s, ok := passing[input.Value(t.LastStatus)]; ok {
 		out.Last = s
@@ -111,8 +117,8 @@ func ECSTask(t types.Task) cluster.ECSTask {
 	return out
 }
 
-// privateAddress is the IPv4 address of a task's own network interface: as a container has it, else as the attachment
-// says.
+// privateAddress is the IPv4 address of a task's own network interface: as a container has it, else
+// as the attachment says.
 func privateAddress(t types.Task) string {
 	for _, c := range t.Containers {
 		for _, i := range c.NetworkInterfaces {
@@ -131,7 +137,8 @@ func privateAddress(t types.Task) string {
 	return ""
 }
 
-// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a static one.
+// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a
+// static one.
 const ephemeral = 32768
 
 func addHeld(out *cluster.ECSTask, t types.Task) {
@@ -149,7 +156,8 @@ func addHeld(out *cluster.ECSTask, t types.Task) {
 				p.Protocol = cluster.UDP
 			}
 			bound := cluster.Binding{
-				Container: input.Value(c.Name), ContainerPort: int(input.Value(b.ContainerPort)), HostPort: p.Number, Protocol: p.Protocol,
+				Container: input.Value(c.Name), ContainerPort: int(input.Value(b.ContainerPort)), HostPort: p.Number,
+				Protocol: p.Protocol,
 			}
 			if p.Number > 0 && !slices.Contains(out.Bindings, bound) {
 				out.Bindings = append(out.Bindings, bound)

@@ -11,11 +11,14 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Tags of a task definition that say what ECS has no words for. They count from its registration on.
+// Tags of a task definition that say what ECS has no words for. They count from its registration
+// on.
 const (
-	// TagCPUMilli is the task's exact CPU in thousandths of a vCPU, 0 to 10,000,000; it replaces what ECS's units say.
+	// TagCPUMilli is the task's exact CPU in thousandths of a vCPU, 0 to 10,000,000; it replaces
+	// what ECS's units say.
 	TagCPUMilli = "berth:cpu-milli"
-	// TagGPUMilli is the share of one GPU device, in thousandths, 1 to 999. Such a definition has no GPU requirement.
+	// TagGPUMilli is the share of one GPU device, in thousandths, 1 to 999. Such a definition has
+	// no GPU requirement.
 	TagGPUMilli = "berth:gpu-milli"
 )
 
@@ -27,14 +30,16 @@ var DefinitionTags = map[string]func(types.Tag) error{
 	TagGPUMilli: func(t types.Tag) error { _, err := parseMilli(t, 1, cluster.WholeGPU-1); return err },
 }
 
-// TaskDefinition is what placement needs of a task definition. CPU and memory are the task's own size where it has one,
-// else the sum over its containers, of memory the reservation before the limit, as ECS counts. Ports are
-// static host ports, TCP and UDP. Tags berth:cpu-milli and berth:gpu-milli have the last word; a bad value of theirs, or
-// of a size, gives InvalidParameterException.
+// TaskDefinition is what placement needs of a task definition. CPU and memory are the task's own
+// size where it has one, else the sum over its containers, of memory the reservation before the
+// limit, as ECS counts. Ports are static host ports, TCP and UDP. Tags berth:cpu-milli and
+// berth:gpu-milli have the last word; a bad value of theirs, or of a size, gives
+// InvalidParameterException.
 func TaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefinition, error) {
 	out := &cluster.TaskDefinition{
-		Family: input.Value(d.Family), Revision: int(d.Revision), Inactive: d.Status != "" && d.Status != types.TaskDefinitionStatusActive,
-		OwnCPU: input.Value(d.Cpu) != "", OwnMemory: input.Value(d.Memory) != "",
+		Family: input.Value(d.Family), Revision: int(d.Revision),
+		Inactive: d.Status != "" && d.Status != types.TaskDefinitionStatusActive,
+		OwnCPU:   input.Value(d.Cpu) != "", OwnMemory: input.Value(d.Memory) != "",
 	}
 	for _, a := range d.RequiresAttributes {
 		out.Attributes = append(out.Attributes, attributeRequirement(a))
@@ -70,7 +75,8 @@ func attributeRequirement(a types.Attribute) string {
 }
 
 func addContainer(out *cluster.TaskDefinition, c *types.ContainerDefinition, mode types.NetworkMode) error {
-	size := cluster.ContainerSize{CPU: int64(c.Cpu), Memory: int64(input.Value(c.Memory)), Reservation: int64(input.Value(c.MemoryReservation))}
+	size := cluster.ContainerSize{CPU: int64(c.Cpu), Memory: int64(input.Value(c.Memory)),
+		Reservation: int64(input.Value(c.MemoryReservation))}
 	if size.CPU < 0 || size.Memory < 0 || size.Reservation < 0 {
 		return input.Invalid("Container %.255s asks for less than nothing.", input.Value(c.Name))
 	}
@@ -98,8 +104,8 @@ func addContainer(out *cluster.TaskDefinition, c *types.ContainerDefinition, mod
 	return nil
 }
 
-// addPort adds the static host port of a mapping. In a network namespace of its own a task holds none, and port 0 is
-// chosen when the task starts.
+// addPort adds the static host port of a mapping. In a network namespace of its own a task holds
+// none, and port 0 is chosen when the task starts.
 func addPort(out *cluster.TaskDefinition, m types.PortMapping, mode types.NetworkMode) error {
 	n := input.Value(m.HostPort)
 	switch mode {
@@ -174,7 +180,8 @@ func applyTags(out *cluster.TaskDefinition, tags []types.Tag) error {
 func parseMilli(t types.Tag, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(input.Value(t.Value), 10, 64)
 	if err != nil || n < least || n > most || strings.HasPrefix(*t.Value, "+") {
-		return 0, input.Invalid("Tag %s is %.40q, expected a whole number from %d to %d.", *t.Key, input.Value(t.Value), least, most)
+		return 0, input.Invalid("Tag %s is %.40q, expected a whole number from %d to %d.", *t.Key, input.Value(t.Value),
+			least, most)
 	}
 	return n, nil
 }

@@ -13,7 +13,8 @@ const (
 	maxSecurityGroups = 5
 )
 
-// Network reads a networkConfiguration, nil where there is none. What cannot be is InvalidParameterException.
+// Network reads a networkConfiguration, nil where there is none. What cannot be is
+// InvalidParameterException.
 func Network(in *types.NetworkConfiguration) (*cluster.Network, error) {
 	if in == nil || in.AwsvpcConfiguration == nil {
 		return nil, nil

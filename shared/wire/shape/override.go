@@ -16,8 +16,9 @@ const (
 	maxContainers = 10
 )
 
-// Overrides reads the overrides of RunTask and StartTask, nil where there are none. What Berth does not pass on is
-// UnsupportedFeatureException, what is too long or negative InvalidParameterException.
+// Overrides reads the overrides of RunTask and StartTask, nil where there are none. What Berth does
+// not pass on is UnsupportedFeatureException, what is too long or negative
+// InvalidParameterException.
 func Overrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 	if o == nil {
 		return nil, nil
@@ -25,13 +26,15 @@ func Overrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 	switch {
 	case o.EphemeralStorage != nil:
 		return nil, input.Unsupported("overrides.ephemeralStorage")
-	case len(o.InferenceAcceleratorOverrides) > 0: //lint:ignore SA1019 callers can still send it, and it is refused by name
+	//lint:ignore SA1019 callers can still send it, and it is refused by name
+	case len(o.InferenceAcceleratorOverrides) > 0:
 		return nil, input.Unsupported("overrides.inferenceAcceleratorOverrides")
 	case len(o.ContainerOverrides) > maxContainers:
 		return nil, input.Invalid("containerOverrides cannot have more than %d items.", maxContainers)
 	}
 	out := &cluster.Overrides{
-		TaskRole: input.Value(o.TaskRoleArn), ExecutionRole: input.Value(o.ExecutionRoleArn), CPU: input.Value(o.Cpu), Memory: input.Value(o.Memory),
+		TaskRole: input.Value(o.TaskRoleArn), ExecutionRole: input.Value(o.ExecutionRoleArn), CPU: input.Value(o.Cpu),
+		Memory: input.Value(o.Memory),
 	}
 	length := len(out.TaskRole) + len(out.ExecutionRole) + len(out.CPU) + len(out.Memory)
 	for _, c := range o.ContainerOverrides {
@@ -64,7 +67,8 @@ func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride
 		return out, 0, input.Unsupported("overrides.containerOverrides.environmentFiles")
 	case input.Value(c.Cpu) < 0 || input.Value(c.Memory) < 0 || input.Value(c.MemoryReservation) < 0:
 		return out, 0, input.Invalid("Override for container named %.255s must not be negative.", *c.Name)
-	case input.Value(c.Cpu) > math.MaxInt32/2 || input.Value(c.Memory) > math.MaxInt32/2 || input.Value(c.MemoryReservation) > math.MaxInt32/2:
+	case input.Value(c.Cpu) > math.MaxInt32/2 || input.Value(c.Memory) > math.MaxInt32/2 ||
+		input.Value(c.MemoryReservation) > math.MaxInt32/2:
 		return out, 0, input.Invalid("Override for container named %.255s is out of range.", *c.Name)
 	}
 	out = cluster.ContainerOverride{
@@ -90,7 +94,8 @@ func TaskOverride(o *cluster.Overrides) *types.TaskOverride {
 		return nil
 	}
 	out := &types.TaskOverride{
-		TaskRoleArn: Text(o.TaskRole), ExecutionRoleArn: Text(o.ExecutionRole), Cpu: Text(o.CPU), Memory: Text(o.Memory),
+		TaskRoleArn: Text(o.TaskRole), ExecutionRoleArn: Text(o.ExecutionRole), Cpu: Text(o.CPU),
+		Memory: Text(o.Memory),
 	}
 	for _, c := range o.Containers {
 		own := types.ContainerOverride{

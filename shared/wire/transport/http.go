@@ -13,7 +13,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// MaxBody is how long a request may be: longer than the longest that ECS takes, a task definition of 64 KiB.
+// MaxBody is how long a request may be: longer than the longest that ECS takes, a task definition
+// of 64 KiB.
 const MaxBody = 1 << 20
 
 // TooLarge is the error of a request of more than [MaxBody] bytes.
@@ -43,8 +44,8 @@ func WriteAnswer(w http.ResponseWriter, contentType string, status int, answer [
 	_, _ = w.Write(answer) // a caller who has gone does not matter
 }
 
-// CheckLoopback refuses requests for another host than this machine, or from a page of another origin: any page that a user
-// visits could have its own name point here (DNS rebinding).
+// CheckLoopback refuses requests for another host than this machine, or from a page of another
+// origin: any page that a user visits could have its own name point here (DNS rebinding).
 func CheckLoopback(r *http.Request) error {
 	if !IsLoopback(r.Host) {
 		return cluster.Errorf(cluster.CodeAccessDenied, "The host %.100q is not this machine.", r.Host)
@@ -59,7 +60,8 @@ func CheckLoopback(r *http.Request) error {
 	return nil
 }
 
-// IsLoopback reports whether a host, with a port or not, is this machine by a name that nobody else can claim.
+// IsLoopback reports whether a host, with a port or not, is this machine by a name that nobody else
+// can claim.
 func IsLoopback(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
