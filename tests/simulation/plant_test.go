@@ -10,7 +10,7 @@ import (
 // come to be another.
 var rare = map[Bug]uint64{
 	DropVersionCheck: 12, CountStopped: 4, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
-	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 105, IgnoreLoads: 1094, RollBackToFailed: 270, KeepThrottle: 21, NarrowSilently: 293,
+	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 142, IgnoreLoads: 1094, RollBackToFailed: 270, KeepThrottle: 21, NarrowSilently: 293,
 	CommitStale: 30, TrustStale: 102, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23, BelieveStorm: 23,
 	IgnoreThrottle: 4, IgnoreGap: 402, NeverReset: 407,
 }
