@@ -116,6 +116,16 @@ func find(file *ast.File, name string) (ast.Node, *ast.CommentGroup) {
 	return nil, nil
 }
 
+// methodNames returns the file's methods, each as Type.Method.
+func methodNames(file *ast.File) (names []string) {
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+			names = append(names, methodName(f))
+		}
+	}
+	return names
+}
+
 func methodName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
