@@ -105,7 +105,7 @@ func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]sca
 		list[i].Count++
 	}
 	waiting := decide.SortedTasks(snap.Waiting())
-	allotted := allotWaiting(snap, waiting)
+	allotted := assignProviders(snap, waiting)
 	for _, t := range waiting {
 		def := snap.Definitions[t.TaskDefinition]
 		switch s := snap.Services[t.Service]; {
@@ -127,9 +127,9 @@ func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]sca
 	return byProvider
 }
 
-// allotWaiting returns the provider that each of the services' waiting tasks goes to, by task id.
+// assignProviders returns the provider that each of the services' waiting tasks goes to, by task id.
 // Each revision of a service is allotted separately.
-func allotWaiting(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
+func assignProviders(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
 	type revision struct{ short, name string }
 	tasks := map[revision][]*cluster.Task{}
 	var order []revision

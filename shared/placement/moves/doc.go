@@ -12,8 +12,8 @@
 //   - defect.go lists what is broken
 //   - search.go tries every way in a small problem; nearby.go and clear.go look around each defect
 //     in a large one
-//   - guard.go says what a move may not make worse, bound.go when a branch of the search is
-//     hopeless
+//   - guard.go says what a move may not make worse, bound.go when a branch of the search
+//     cannot win
 //   - sequence.go orders the moves, explain.go says why each is made
 //
 // Nothing gets worse than it is, except that a rule may be broken to repair one of a higher
