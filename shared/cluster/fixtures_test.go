@@ -7,8 +7,6 @@ import (
 	"berth/shared/cluster"
 )
 
-var head = cluster.Head{Cluster: "c", Rev: 1, Stamp: 5, Expires: 9}
-
 func instance(id, zone string, rev int64) *cluster.Instance {
 	return &cluster.Instance{
 		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Status: cluster.InstanceActive, AgentConnected: true,
@@ -17,10 +15,7 @@ func instance(id, zone string, rev int64) *cluster.Instance {
 	}
 }
 
-var (
-	ssh  = cluster.Port{Number: 22, Protocol: cluster.TCP}
-	http = cluster.Port{Number: 80, Protocol: cluster.TCP}
-)
+var ssh = cluster.Port{Number: 22, Protocol: cluster.TCP}
 
 func expect[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()

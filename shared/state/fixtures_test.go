@@ -26,10 +26,7 @@ func running(id, instance string, rev int64) *cluster.Task {
 	}
 }
 
-var (
-	ssh  = cluster.Port{Number: 22, Protocol: cluster.TCP}
-	http = cluster.Port{Number: 80, Protocol: cluster.TCP}
-)
+var ssh = cluster.Port{Number: 22, Protocol: cluster.TCP}
 
 func expect[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()

@@ -43,14 +43,6 @@ func (f file) area() string {
 	return area
 }
 
-// at names a position in the file, PATH:LINE.
-func (f file) at(p token.Pos) string { return fmt.Sprintf("%s:%d", f.path, f.set.Position(p).Line) }
-
-// lines is how many lines of the file the node spans.
-func (f file) lines(n ast.Node) int {
-	return f.set.Position(n.End()).Line - f.set.Position(n.Pos()).Line + 1
-}
-
 // Load reads the checkout at dir, the root of a module. Code that does not compile is an error: its types are not known.
 // Progress is told of each step that begins.
 func Load(dir string, progress func(step string)) (*Code, error) {
