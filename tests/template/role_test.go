@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/tools/go/packages"
 )
 
 // code is a package's functions by name, T.Method those of a type: which of the package's functions and of its interfaces'
@@ -143,19 +144,73 @@ func operations(t *testing.T, dirs ...string) map[string][]string {
 	return out
 }
 
-// started are the methods of package handler that a function's main has called: those that it names, or all of a value that
-// it gives away.
+// loadHandlers reads the packages of the handlers, and those that they share, with their types. A function is known by
+// its package's path and its name.
+func loadHandlers(t *testing.T) code {
+	t.Helper()
+	config := &packages.Config{
+		Dir:  "../..",
+		Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps,
+	}
+	loaded, err := packages.Load(config, "./shared/handler/...", "./shared/observe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := code{}
+	for _, p := range loaded {
+		for _, f := range p.Syntax {
+			for _, d := range f.Decls {
+				if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
+					out[pathName(p.TypesInfo.Defs[d.Name])] = handlerBody(d, p.TypesInfo)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// handlerBody lists the functions and methods that a handler's function uses.
+func handlerBody(d *ast.FuncDecl, info *types.Info) *function {
+	f := &function{}
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			if used := pathName(info.Uses[id]); used != "" {
+				f.uses = append(f.uses, used)
+			}
+		}
+		return true
+	})
+	return f
+}
+
+func pathName(o types.Object) string {
+	if n := name(o); n != "" && o.Pkg() != nil {
+		return o.Pkg().Path() + "." + n
+	}
+	return ""
+}
+
+// started are the methods of a handler's package that a function's main has called: those that it names, or all of the
+// package where it gives the handler away.
 func started(t *testing.T, file string, handlers code) (out []string) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var of []string
-	named := map[string]bool{}
+	handler := ""
+	for _, i := range f.Imports {
+		if p := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(p, "berth/shared/handler/") {
+			handler = p
+		}
+	}
+	if handler == "" {
+		t.Fatalf("%s imports no handler", file)
+	}
+	literal, named := false, map[string]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.CompositeLit); ok {
-			if s, ok := lit.Type.(*ast.SelectorExpr); ok && s.X.(*ast.Ident).Name == "handler" {
-				of = append(of, s.Sel.Name)
+			if s, ok := lit.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Handler" {
+				literal = true
 			}
 		}
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -166,10 +221,14 @@ func started(t *testing.T, file string, handlers code) (out []string) {
 		return true
 	})
 	for method := range handlers {
-		recv, called, _ := strings.Cut(method, ".")
-		if slices.Contains(of, recv) && ast.IsExported(called) && (len(named) == 0 || named[called]) {
+		rest, ok := strings.CutPrefix(method, handler+".")
+		_, called, _ := strings.Cut(rest, ".")
+		if ok && ast.IsExported(called) && (!literal || named[called]) {
 			out = append(out, method)
 		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s starts nothing of %s", file, handler)
 	}
 	return out
 }
@@ -196,7 +255,7 @@ func TestRolesAllowWhatFunctionsCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	const awsapi = "../../shared/awsapi/"
-	handlers := parse(t, "../../shared/handler")
+	handlers := loadHandlers(t)
 	calls := operations(t, awsapi, awsapi+"autoscaling", awsapi+"launchtemplate", awsapi+"cloudwatch", awsapi+"balancing", awsapi+"eventbus")
 	resources, checked := member(root.Content[0], "Resources"), map[string]bool{}
 	for i := 0; i+1 < len(resources.Content); i += 2 {
@@ -206,8 +265,8 @@ func TestRolesAllowWhatFunctionsCall(t *testing.T) {
 		p := member(resources.Content[i+1], "Properties")
 		allowed := actions(member(resources, referred(member(p, "Role"))))
 		for used := range handlers.reach(started(t, "../../"+member(p, "CodeUri").Value+"main.go", handlers)) {
-			_, method, _ := strings.Cut(used, ".")
-			if handlers[used] != nil { // a function, no port
+			method := used[strings.LastIndexByte(used, '.')+1:]
+			if handlers[used] != nil || !strings.HasPrefix(used, "berth/shared/handler") { // a function, no port
 				continue
 			}
 			for _, operation := range calls[method] {
