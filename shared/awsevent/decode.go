@@ -1,6 +1,3 @@
-// Package awsevent reads EventBridge events into the nouns of package cluster: one decode table,
-// keyed by source and detail-type. It decides nothing about them, and never reads a clock, the
-// environment or the network.
 package awsevent
 
 import (
@@ -14,15 +11,14 @@ import (
 	"berth/shared/cluster"
 )
 
-// MaxSize is how many bytes an event may have: what EventBridge and SQS carry.
+// MaxSize is the largest event in bytes that EventBridge and SQS carry.
 const MaxSize = 1 << 20
 
 // SourceECS is the source of ECS's own events.
 const SourceECS = "aws.ecs"
 
-// Event is one event. Detail is one of *cluster.ECSTask, *cluster.Instance, *Load, *Alarm,
-// *Lifecycle, *SpotWarning and *Schedule, or nil for a kind that is not in the table: nothing is
-// wrong with it, and nobody here needs it.
+// Event is one event. Detail is a *cluster.ECSTask, *cluster.Instance, *Load, *Alarm, *Lifecycle,
+// *SpotWarning or *Schedule. It is nil for a kind that Berth does not need.
 type Event struct {
 	ID         string
 	Source     string
@@ -34,13 +30,15 @@ type Event struct {
 	Detail     any
 }
 
-// Decoder reads events. ECSSources are the sources whose task and instance events count; where
-// empty, ECS's alone. An installation with a simulated fleet names the fleet's source too.
-// AlarmSources are the same for alarms, CloudWatch's own where empty, and ScalingSources for Auto
-// Scaling's lifecycle actions.
-type Decoder struct{ ECSSources, AlarmSources, ScalingSources []string }
+// Decoder reads events. Its fields name the sources that are trusted, so that an installation can
+// add that of a simulated AWS. An empty field trusts only the AWS service itself.
+type Decoder struct {
+	ECSSources     []string // task and instance events
+	AlarmSources   []string // alarms of CloudWatch
+	ScalingSources []string // lifecycle actions of Auto Scaling
+}
 
-// Decode is [Decoder.Decode] of a decoder that knows ECS's own source only.
+// Decode reads an event with a decoder that trusts only AWS itself.
 func Decode(data []byte) (Event, error) { return Decoder{}.Decode(data) }
 
 type envelope struct {
@@ -56,8 +54,8 @@ type envelope struct {
 	Schedule string `json:"schedule"`
 }
 
-// origin is who sends a kind of event; which sources stand for ECS, CloudWatch and Auto Scaling is
-// configured.
+// origin is who sends a kind of event. The decoder maps sources to ECS, CloudWatch and Auto
+// Scaling.
 type origin string
 
 const (
@@ -74,22 +72,24 @@ type kind struct {
 	detailType string
 }
 
-// table is every kind of event that means something to Berth.
+// table has every kind of event that Berth needs, with the function that reads its detail.
 var table = map[kind]func(*envelope) (any, error){
-	{fromECS, "ECS Task State Change"}:                           task,
-	{fromECS, "ECS Container Instance State Change"}:             instance,
-	{fromCloudWatch, "CloudWatch Alarm State Change"}:            alarm,
-	{fromAutoScaling, "EC2 Instance-launch Lifecycle Action"}:    lifecycle,
-	{fromAutoScaling, "EC2 Instance-terminate Lifecycle Action"}: lifecycle,
-	{fromEC2, "EC2 Spot Instance Interruption Warning"}:          spotWarning,
-	{fromEC2, "EC2 Instance Rebalance Recommendation"}:           spotWarning,
-	{fromTasks, DetailLoad}:                                      load,
-	{fromEvents, "Scheduled Event"}:                              scheduled,
+	{fromECS, "ECS Task State Change"}:                           readTask,
+	{fromECS, "ECS Container Instance State Change"}:             readInstance,
+	{fromCloudWatch, "CloudWatch Alarm State Change"}:            readAlarm,
+	{fromAutoScaling, "EC2 Instance-launch Lifecycle Action"}:    readLifecycle,
+	{fromAutoScaling, "EC2 Instance-terminate Lifecycle Action"}: readLifecycle,
+	{fromEC2, "EC2 Spot Instance Interruption Warning"}:          readSpotWarning,
+	{fromEC2, "EC2 Instance Rebalance Recommendation"}:           readSpotWarning,
+	{fromTasks, DetailLoad}:                                      readLoad,
+	{fromEvents, "Scheduled Event"}:                              readSchedule,
 }
 
-// Decode reads one event, or the input {"schedule": NAME} of Berth's own schedules. Fields and
-// kinds it does not know pass, the latter with a nil Detail. What is malformed, too large or lacks
-// what its kind must have gives a *cluster.Drop that names the field: no retry can help.
+// Decode reads one event, or the input {"schedule": NAME} of Berth's own schedules.
+//
+// It ignores unknown fields, and returns an unknown kind with a nil Detail. An event that is
+// malformed, too large or lacks a required field gives a *cluster.Drop that names the field: no
+// retry can help.
 func (d Decoder) Decode(data []byte) (Event, error) {
 	if len(data) > MaxSize {
 		return Event{}, malformed("event", "%d bytes, the most is %d", len(data), MaxSize)
@@ -112,7 +112,7 @@ func (d Decoder) Decode(data []byte) (Event, error) {
 	if e.Source == "" || e.DetailType == "" {
 		return Event{}, malformed("event", "source or detail-type is missing")
 	}
-	read := d.reader(e.Source, e.DetailType)
+	read := d.readerOf(e.Source, e.DetailType)
 	if read == nil {
 		return event, nil
 	}
@@ -124,8 +124,9 @@ func (d Decoder) Decode(data []byte) (Event, error) {
 	return event, nil
 }
 
-// reader is how the detail of a kind of event is read; nil where it means nothing.
-func (d Decoder) reader(source, detailType string) func(*envelope) (any, error) {
+// readerOf returns the function that reads the detail of a kind of event, or nil for a kind that
+// Berth does not need.
+func (d Decoder) readerOf(source, detailType string) func(*envelope) (any, error) {
 	for _, o := range []struct {
 		origin  origin
 		sources []string
@@ -146,8 +147,8 @@ func (d Decoder) reader(source, detailType string) func(*envelope) (any, error) 
 	return nil
 }
 
-// into reads the event's detail.
-func (e *envelope) into(detail any) error {
+// readDetail decodes the event's detail.
+func (e *envelope) readDetail(detail any) error {
 	if err := json.Unmarshal(e.Detail, detail); err != nil {
 		return malformed(e.DetailType, "%v", err)
 	}
@@ -158,19 +159,19 @@ func malformed(kind, format string, args ...any) error {
 	return &cluster.Drop{Reason: "malformed " + kind + ": " + fmt.Sprintf(format, args...)}
 }
 
-// nameOf is the name in an ARN of the kind wanted, and the cluster that the ARN names (empty in the
-// short form).
-func nameOf(e *envelope, field, arn, wanted string) (clusterName, name string, err error) {
+// parseARN returns the name in an ARN of the wanted kind, and the cluster in it; that is empty in
+// the short form.
+func parseARN(e *envelope, field, arn, wanted string) (clusterName, name string, err error) {
 	a, ok := cluster.ParseARN(arn)
-	if !ok || a.Kind != wanted || !plain(a.Name) {
+	if !ok || a.Kind != wanted || !isName(a.Name) {
 		return "", "", malformed(e.DetailType, "%s %.200q is no %s ARN", field, arn, wanted)
 	}
 	return a.Cluster, a.Name, nil
 }
 
-// plain reports whether s can be an id or the name of a cluster: what ECS allows there, and safe in
-// the key of a row.
-func plain(s string) bool {
+// isName reports whether s can be an id or the name of a cluster: what ECS allows there, and safe
+// in the key of a row.
+func isName(s string) bool {
 	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune(nameCharacters, r)
 	})

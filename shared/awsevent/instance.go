@@ -39,9 +39,9 @@ var instanceStatuses = map[string]cluster.InstanceStatus{
 	"DEREGISTERING": cluster.InstanceDeregistering, "INACTIVE": cluster.InstanceInactive,
 }
 
-func instance(e *envelope) (any, error) {
+func readInstance(e *envelope) (any, error) {
 	var d instanceDetail
-	if err := e.into(&d); err != nil {
+	if err := e.readDetail(&d); err != nil {
 		return nil, err
 	}
 	i := &cluster.Instance{
@@ -55,10 +55,10 @@ func instance(e *envelope) (any, error) {
 	case d.Version < 1:
 		return nil, malformed(e.DetailType, "version %d", d.Version)
 	}
-	if _, i.ID, err = nameOf(e, "containerInstanceArn", d.ARN, "container-instance"); err != nil {
+	if _, i.ID, err = parseARN(e, "containerInstanceArn", d.ARN, "container-instance"); err != nil {
 		return nil, err
 	}
-	if _, i.Cluster, err = nameOf(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
+	if _, i.Cluster, err = parseARN(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
 		return nil, err
 	}
 	if len(d.Attributes) > 0 {
@@ -67,12 +67,12 @@ func instance(e *envelope) (any, error) {
 	for _, a := range d.Attributes {
 		i.Attributes[a.Name] = a.Value
 	}
-	i.Registered, err = capacity(e, d.Registered)
+	i.Registered, err = readCapacity(e, d.Registered)
 	i.SetENIs()
 	return i, err
 }
 
-func capacity(e *envelope, registered []resource) (cluster.Capacity, error) {
+func readCapacity(e *envelope, registered []resource) (cluster.Capacity, error) {
 	var c cluster.Capacity
 	var err error
 	for _, r := range registered {
@@ -87,9 +87,9 @@ func capacity(e *envelope, registered []resource) (cluster.Capacity, error) {
 		case "GPU":
 			c.GPUs = r.StringSet
 		case "PORTS":
-			c.Ports, err = reserved(e, c.Ports, r.StringSet, cluster.TCP)
+			c.Ports, err = addPorts(e, c.Ports, r.StringSet, cluster.TCP)
 		case "PORTS_UDP":
-			c.Ports, err = reserved(e, c.Ports, r.StringSet, cluster.UDP)
+			c.Ports, err = addPorts(e, c.Ports, r.StringSet, cluster.UDP)
 		case "ENI":
 			c.ENIs = new(int(r.IntegerValue))
 		default:
@@ -102,7 +102,7 @@ func capacity(e *envelope, registered []resource) (cluster.Capacity, error) {
 	return c, nil
 }
 
-// addMetric takes every other whole number for the capacity of a metric (P9).
+// addMetric reads every other whole number as the capacity of a metric (P9).
 func addMetric(c *cluster.Capacity, r resource) {
 	if r.Type != "INTEGER" && r.Type != "LONG" {
 		return
@@ -113,7 +113,7 @@ func addMetric(c *cluster.Capacity, r resource) {
 	c.Metrics[r.Name] = r.IntegerValue + r.LongValue // one of them is zero
 }
 
-func reserved(e *envelope, ports []cluster.Port, numbers []string, protocol cluster.Protocol) ([]cluster.Port, error) {
+func addPorts(e *envelope, ports []cluster.Port, numbers []string, protocol cluster.Protocol) ([]cluster.Port, error) {
 	for _, s := range numbers {
 		n, err := strconv.ParseUint(s, 10, 16)
 		if err != nil {

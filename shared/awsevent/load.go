@@ -7,37 +7,37 @@ import (
 )
 
 // SourceLoad and DetailLoad mark the event by which a task, or whoever measures it, reports its
-// load (P10). Its detail names the task (taskArn, with its cluster, or clusterArn besides) and has
-// loads, a whole number per metric.
+// load (P10). Its detail has taskArn, clusterArn unless the former names the cluster, and loads: a
+// whole number per metric.
 const (
 	SourceLoad = "berth.load"
 	DetailLoad = "Task Load Report"
 )
 
-// Load is what a task reports of itself.
+// Load is the load that a task reports.
 type Load struct {
 	Cluster string
 	cluster.LoadReport
 }
 
-// maxMetricName bounds the names of metrics, as the API does.
+// maxMetricName is the longest name of a metric, as in the API.
 const maxMetricName = 128
 
-func load(e *envelope) (any, error) {
+func readLoad(e *envelope) (any, error) {
 	var d struct {
 		ClusterARN string                 `json:"clusterArn"`
 		TaskARN    string                 `json:"taskArn"`
 		Loads      map[string]json.Number `json:"loads"`
 	}
-	if err := e.into(&d); err != nil {
+	if err := e.readDetail(&d); err != nil {
 		return nil, err
 	}
-	in, task, err := nameOf(e, "taskArn", d.TaskARN, "task")
+	in, task, err := parseARN(e, "taskArn", d.TaskARN, "task")
 	if err != nil {
 		return nil, err
 	}
 	if d.ClusterARN != "" {
-		if _, in, err = nameOf(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
+		if _, in, err = parseARN(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
 			return nil, err
 		}
 	}

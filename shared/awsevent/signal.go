@@ -15,8 +15,8 @@ type Alarm struct {
 	At       time.Time
 }
 
-// Lifecycle is an Auto Scaling group that waits, at a lifecycle hook, before it puts an instance
-// into service or terminates it.
+// Lifecycle is a lifecycle action: an Auto Scaling group waits, because of a hook, before it puts
+// an instance into service or terminates it.
 type Lifecycle struct {
 	Group         string
 	Hook          string
@@ -28,25 +28,25 @@ type Lifecycle struct {
 	Destination   string
 }
 
-// Terminating reports whether the instance is on its way out; otherwise it is on its way in.
-func (l *Lifecycle) Terminating() bool { return l.Transition == terminating }
+// IsTerminating reports whether the instance is leaving the group, rather than entering it.
+func (l *Lifecycle) IsTerminating() bool { return l.Transition == terminating }
 
 const (
 	launching   = "autoscaling:EC2_INSTANCE_LAUNCHING"
 	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 )
 
-// SpotWarning is EC2's notice that it takes a Spot instance back in two minutes, or that it is more
-// likely to do so than before (a rebalance recommendation).
+// SpotWarning is EC2's notice that it interrupts a Spot instance in two minutes, or that an
+// interruption has become more likely (a rebalance recommendation).
 type SpotWarning struct {
 	EC2InstanceID string
 	Action        string // terminate, stop or hibernate; empty for a recommendation
 }
 
-// Schedule is a schedule that fired: the name in {"schedule": NAME}, or that of the rule.
+// Schedule is a schedule that fired, by the name in {"schedule": NAME} or that of its rule.
 type Schedule struct{ Name string }
 
-func alarm(e *envelope) (any, error) {
+func readAlarm(e *envelope) (any, error) {
 	type state struct {
 		Value     string `json:"value"`
 		Reason    string `json:"reason"`
@@ -57,7 +57,7 @@ func alarm(e *envelope) (any, error) {
 		State    state  `json:"state"`
 		Previous state  `json:"previousState"`
 	}
-	if err := e.into(&d); err != nil {
+	if err := e.readDetail(&d); err != nil {
 		return nil, err
 	}
 	switch d.State.Value {
@@ -79,7 +79,7 @@ func alarm(e *envelope) (any, error) {
 	}, nil
 }
 
-func lifecycle(e *envelope) (any, error) {
+func readLifecycle(e *envelope) (any, error) {
 	var d struct {
 		Token       string `json:"LifecycleActionToken"`
 		Group       string `json:"AutoScalingGroupName"`
@@ -90,7 +90,7 @@ func lifecycle(e *envelope) (any, error) {
 		Origin      string `json:"Origin"`
 		Destination string `json:"Destination"`
 	}
-	if err := e.into(&d); err != nil {
+	if err := e.readDetail(&d); err != nil {
 		return nil, err
 	}
 	for _, f := range []struct{ name, value string }{
@@ -110,12 +110,12 @@ func lifecycle(e *envelope) (any, error) {
 	}, nil
 }
 
-func spotWarning(e *envelope) (any, error) {
+func readSpotWarning(e *envelope) (any, error) {
 	var d struct {
 		Instance string `json:"instance-id"`
 		Action   string `json:"instance-action"`
 	}
-	if err := e.into(&d); err != nil {
+	if err := e.readDetail(&d); err != nil {
 		return nil, err
 	}
 	if d.Instance == "" {
@@ -124,7 +124,7 @@ func spotWarning(e *envelope) (any, error) {
 	return &SpotWarning{EC2InstanceID: d.Instance, Action: d.Action}, nil
 }
 
-func scheduled(e *envelope) (any, error) {
+func readSchedule(e *envelope) (any, error) {
 	if len(e.Resources) == 0 {
 		return nil, malformed(e.DetailType, "resources is empty")
 	}

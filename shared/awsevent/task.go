@@ -42,8 +42,8 @@ type portBinding struct {
 	Protocol string `json:"protocol"`
 }
 
-// statuses are ECS's lastStatus values, those on the way as the one they follow.
-var statuses = map[string]cluster.TaskStatus{
+// lastStatuses maps ECS's lastStatus to Berth's. A transitional status counts as the one before it.
+var lastStatuses = map[string]cluster.TaskStatus{
 	"PROVISIONING": cluster.TaskPending, "PENDING": cluster.TaskPending, "ACTIVATING": cluster.TaskPending,
 	"RUNNING":      cluster.TaskRunning,
 	"DEACTIVATING": cluster.TaskStopping, "STOPPING": cluster.TaskStopping, "DEPROVISIONING": cluster.TaskStopping,
@@ -54,17 +54,17 @@ var desiredStatuses = map[string]cluster.TaskStatus{
 	"PENDING": cluster.TaskRunning, "RUNNING": cluster.TaskRunning, "STOPPED": cluster.TaskStopped,
 }
 
-// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a
-// static one.
-const ephemeral = 32768
+// firstDynamicPort is the first host port that ECS assigns by itself. Bindings below it are static.
+const firstDynamicPort = 32768
 
-func task(e *envelope) (any, error) {
+func readTask(e *envelope) (any, error) {
 	var d taskDetail
-	if err := e.into(&d); err != nil {
+	if err := e.readDetail(&d); err != nil {
 		return nil, err
 	}
 	t := &cluster.ECSTask{
-		StartedBy: d.StartedBy, Group: d.Group, Last: statuses[d.LastStatus], Desired: desiredStatuses[d.DesiredStatus],
+		StartedBy: d.StartedBy, Group: d.Group, Last: lastStatuses[d.LastStatus],
+		Desired: desiredStatuses[d.DesiredStatus],
 		Version: d.Version, Started: d.StartedAt, Stopped: d.StoppedAt, StopCode: d.StopCode, Reason: d.StoppedReason,
 	}
 	switch {
@@ -76,21 +76,21 @@ func task(e *envelope) (any, error) {
 		return nil, malformed(e.DetailType, "version %d", d.Version)
 	}
 	t.Health = cluster.ParseHealth(d.HealthStatus)
-	if err := d.names(e, t); err != nil {
+	if err := d.readNames(e, t); err != nil {
 		return nil, err
 	}
-	return t, d.resources(e, t)
+	return t, d.readResources(e, t)
 }
 
-func (d *taskDetail) names(e *envelope, t *cluster.ECSTask) (err error) {
-	if _, t.ID, err = nameOf(e, "taskArn", d.TaskARN, "task"); err != nil {
+func (d *taskDetail) readNames(e *envelope, t *cluster.ECSTask) (err error) {
+	if _, t.ID, err = parseARN(e, "taskArn", d.TaskARN, "task"); err != nil {
 		return err
 	}
-	if _, t.Cluster, err = nameOf(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
+	if _, t.Cluster, err = parseARN(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
 		return err
 	}
 	if d.InstanceARN != "" { // Fargate has none
-		if _, t.Instance, err = nameOf(e, "containerInstanceArn", d.InstanceARN, "container-instance"); err != nil {
+		if _, t.Instance, err = parseARN(e, "containerInstanceArn", d.InstanceARN, "container-instance"); err != nil {
 			return err
 		}
 	}
@@ -101,16 +101,16 @@ func (d *taskDetail) names(e *envelope, t *cluster.ECSTask) (err error) {
 	return malformed(e.DetailType, "taskDefinitionArn %.200q", d.TaskDefinition)
 }
 
-// resources reads what the task holds: the task's own size where it has one, else its containers'
-// (of memory the reservation, as ECS accounts it).
-func (d *taskDetail) resources(e *envelope, t *cluster.ECSTask) error {
+// readResources reads what the task holds: the task's own size if it has one, and otherwise the sum
+// of its containers'. Of their memory the reservation counts, as in ECS.
+func (d *taskDetail) readResources(e *envelope, t *cluster.ECSTask) error {
 	var cpu, memory int64
 	for _, c := range d.Containers {
-		one, err := units(e, "containers.cpu", c.CPU)
+		one, err := parseUnits(e, "containers.cpu", c.CPU)
 		if err != nil {
 			return err
 		}
-		mib, err := units(e, "containers.memory", cmp.Or(c.MemoryReservation, c.Memory))
+		mib, err := parseUnits(e, "containers.memory", cmp.Or(c.MemoryReservation, c.Memory))
 		if err != nil {
 			return err
 		}
@@ -123,15 +123,15 @@ func (d *taskDetail) resources(e *envelope, t *cluster.ECSTask) error {
 			t.Ports = appendPort(t.Ports, b)
 		}
 	}
-	return d.size(e, t, cpu, memory)
+	return d.readSize(e, t, cpu, memory)
 }
 
-func (d *taskDetail) size(e *envelope, t *cluster.ECSTask, cpu, memory int64) error {
-	own, err := units(e, "cpu", d.CPU)
+func (d *taskDetail) readSize(e *envelope, t *cluster.ECSTask, cpu, memory int64) error {
+	own, err := parseUnits(e, "cpu", d.CPU)
 	if err != nil {
 		return err
 	}
-	mib, err := units(e, "memory", d.Memory)
+	mib, err := parseUnits(e, "memory", d.Memory)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func appendPort(ports []cluster.Port, b portBinding) []cluster.Port {
 	if b.Protocol == string(cluster.UDP) {
 		p.Protocol = cluster.UDP
 	}
-	if b.HostPort <= 0 || b.HostPort >= ephemeral {
+	if b.HostPort <= 0 || b.HostPort >= firstDynamicPort {
 		return ports
 	}
 	for _, q := range ports {
@@ -161,10 +161,10 @@ func appendPort(ports []cluster.Port, b portBinding) []cluster.Port {
 	return append(ports, p)
 }
 
-// maxUnits bounds CPU units and MiB, far above any machine, so that sums cannot overflow.
+// maxUnits limits CPU units and MiB, far above any machine, so that sums cannot overflow.
 const maxUnits = 1 << 40
 
-func units(e *envelope, field, s string) (int64, error) {
+func parseUnits(e *envelope, field, s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// bareValue is how many bytes at the beginning of a text are a value that needs no quotes.
+// bareValue counts the bytes at the beginning of a text that are a value without quotes.
 func bareValue(text string) int {
 	if i := strings.IndexAny(text, " \t\r\n()[],'\"=<>!~&|"); i >= 0 {
 		return i
@@ -15,8 +15,9 @@ func bareValue(text string) int {
 	return len(text)
 }
 
-// barePattern is how many bytes at the beginning of a text are a pattern that needs no quotes: up
-// to a blank, a closing parenthesis that it did not open, or && or || outside parentheses.
+// barePattern counts the bytes at the beginning of a text that are a pattern without quotes. It
+// ends at a blank, at a closing parenthesis that it did not open, and at && or || outside of
+// parentheses.
 func barePattern(text string) int {
 	depth, class := 0, false
 	for i := 0; i < len(text); i++ {
@@ -55,7 +56,10 @@ func barePattern(text string) int {
 
 // readArgument reads a quoted or bare argument at an offset of a text.
 func readArgument(
-	text string, at int, bare func(string) int, expected string,
+	text string,
+	at int,
+	bare func(string) int,
+	expected string,
 ) (arg string, start, next int, err error) {
 	if at < len(text) && (text[at] == '\'' || text[at] == '"') {
 		n := strings.IndexByte(text[at+1:], text[at])
@@ -71,7 +75,7 @@ func readArgument(
 	return text[at : at+n], at, at + n, nil
 }
 
-// parseDecimal is a number as attributes have them: digits with an optional sign and fraction.
+// parseDecimal reads a number as attributes have them: digits with an optional sign and fraction.
 func parseDecimal(text string) (float64, bool) {
 	rest := strings.TrimLeft(text, "+-")
 	if len(text)-len(rest) > 1 {
@@ -96,10 +100,10 @@ func isDigits(text string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// parseDate is a date in one of the formats that ECS names, in seconds since 1970; UTC where it
-// names no zone, midnight where it names no time.
+// parseDate reads a date in one of ECS's formats, and returns it in seconds since 1970. Without a
+// zone it is in UTC, and without a time it is midnight.
 func parseDate(text string) (int64, bool) {
-	if strings.ContainsAny(text, ".,") { // time.Parse would take fractions
+	if strings.ContainsAny(text, ".,") { // time.Parse would accept fractions
 		return 0, false
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
@@ -110,8 +114,8 @@ func parseDate(text string) (int64, bool) {
 	return 0, false
 }
 
-// isVersion reports whether a text is a version: numbers separated by dots, then perhaps - or + and
-// anything.
+// isVersion reports whether a text is a version: numbers separated by dots, optionally followed by
+// - or + and anything.
 func isVersion(text string) bool {
 	core, _ := splitVersion(text)
 	for {
@@ -126,8 +130,8 @@ func isVersion(text string) bool {
 	}
 }
 
-// splitVersion divides a version into its numbers and what marks it as a pre-release; a build,
-// after +, is left out.
+// splitVersion splits a version into its numbers and its pre-release. It drops a build, which comes
+// after +.
 func splitVersion(text string) (core, prerelease string) {
 	if i := strings.IndexByte(text, '+'); i >= 0 {
 		text = text[:i]
@@ -136,8 +140,8 @@ func splitVersion(text string) (core, prerelease string) {
 	return core, prerelease
 }
 
-// compareVersions orders two versions: number by number, a missing one being 0; a pre-release
-// before its release.
+// compareVersions orders two versions number by number. A missing number is 0, and a pre-release
+// comes before its release: 1.9 < 1.10-rc1 < 1.10 = 1.10.0.
 func compareVersions(a, b string) int {
 	coreA, preA := splitVersion(a)
 	coreB, preB := splitVersion(b)
@@ -164,7 +168,7 @@ func compareVersions(a, b string) int {
 	return strings.Compare(preA, preB)
 }
 
-// word is the run of ASCII letters and underscores at the beginning of a text.
+// word returns the ASCII letters and underscores at the beginning of a text.
 func word(text string) string {
 	for i, r := range text {
 		if r >= utf8.RuneSelf || !isLetter(byte(r)) && r != '_' {

@@ -23,7 +23,8 @@ var benchConstraints = []string{
 	"Missing == 5",
 }
 
-var benchNode = properties("NodeType", "NodeType01", "HasSSD", "true", "SomeProperty", "8", "FaultDomain", "fd:/DC0/Rack0",
+var benchNode = properties("NodeType", "NodeType01", "HasSSD", "true", "SomeProperty", "8", "FaultDomain",
+	"fd:/DC0/Rack0",
 	"OneProperty", "120", "AnotherProperty", "false")
 
 func BenchmarkMatchesQuery(b *testing.B) { benchmarkMatches(b, ParseQuery, benchQueries, fleet['a']) }

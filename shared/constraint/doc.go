@@ -1,8 +1,18 @@
-// Package constraint decides whether an instance satisfies an expression: compiled once, evaluated
-// often. It never asks anyone but the Subject it is given, and knows nothing of tasks to place.
+// Package constraint decides whether an instance satisfies an expression.
 //
-// It has two languages. The cluster query language of ECS (ParseQuery; S3, "Cluster query language"
-// in the Amazon ECS Developer Guide), whose words may be written in any case:
+// [ParseQuery] and [ParseProperties] compile a text into an [Expression], once;
+// [Expression.Matches] evaluates it for a [Subject], often. Package placement calls both, and the
+// API checks the expressions that users give. An expression asks nobody but its Subject. Start
+// reading at expression.go.
+//
+// Invariants:
+//   - Every text gives either an Expression or a *SyntaxError, and compiling and matching take
+//     bounded time.
+//   - An Expression's String parses to the same Expression.
+//   - An Expression is immutable, so it may be used concurrently.
+//
+// There are two languages. [ParseQuery] reads the cluster query language of ECS (S3, "Cluster query
+// language" in the Amazon ECS Developer Guide), whose words may be written in any case:
 //
 //	query      = and { ( "or" | "||" ) and } .
 //	and        = not { ( "and" | "&&" ) not } .
@@ -21,8 +31,10 @@
 //	quoted     = "'" { any but "'" } "'" | '"' { any but '"' } '"' .
 //	name       = letters, digits and - _ . / \ .
 //
-// And the node-property constraints of Service Fabric (ParseProperties; P7, P8), where blanks
-// around a token are not part of it and quotes are:
+// Example: attribute:ecs.instance-type =~ m5.* and not (task:group == service:web)
+//
+// [ParseProperties] reads the node-property constraints of Service Fabric (P7, P8). There, blanks
+// around a token are not part of it, but quotes are:
 //
 //	constraint = [ or ] .
 //	or         = and { "||" and } .
@@ -31,7 +43,9 @@
 //	unary      = "!" unary | "(" or ")" | token .
 //	token      = all text up to the next operator or parenthesis .
 //
-// There the left token of a comparison names a property and the right one is a literal. Anything
-// else than a comparison of two tokens, or a Boolean operator over comparisons, parses and is an
-// error when evaluated.
+// The left token of a comparison names a property, and the right one is a literal. Everything else,
+// such as a Boolean operator over a bare token, parses and gives an error when it is evaluated, as
+// in Service Fabric.
+//
+// Example: (NodeType == Front || Ram >= 16384) && FaultDomain ^ fd:/dc1
 package constraint

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// fuzzed checks what holds for any text: an error has its place within the text; an expression has a value everywhere
-// and prints to itself.
+// fuzzed checks what holds for any text: an error has its place within the text; an expression has
+// a value everywhere and prints to itself.
 func fuzzed(t *testing.T, parse func(string) (*Expression, error), text string) {
 	e, err := parse(text)
 	if err != nil {
@@ -26,7 +26,8 @@ func fuzzed(t *testing.T, parse func(string) (*Expression, error), text string) 
 		t.Fatalf("%q prints as %q, which prints as %q", text, printed, again)
 	}
 	subjects := []Subject{
-		&instance{}, fleet['a'], fleet['b'], fleet['c'], properties("a", "5", "b", "alpha", "FaultDomain", "fd:/DC0/Rack0", "NodeType", ""),
+		&instance{}, fleet['a'], fleet['b'], fleet['c'],
+		properties("a", "5", "b", "alpha", "FaultDomain", "fd:/DC0/Rack0", "NodeType", ""),
 	}
 	for _, s := range subjects {
 		for _, primary := range []bool{false, true} {
@@ -52,11 +53,16 @@ func fuzzed(t *testing.T, parse func(string) (*Expression, error), text string) 
 func FuzzParseQuery(f *testing.F) {
 	for _, text := range []string{
 		"", "attribute:ecs.instance-type == t2.small", "attribute:ecs.availability-zone in [us-east-1a, us-east-1b]",
-		"attribute:ecs.instance-type =~ g2.* and attribute:ecs.availability-zone != us-east-1d", "task:group == service:production",
-		"not(task:group == database)", "runningTasksCount == 1", "agentVersion < 1.14.5-rc+b", "registeredAt < 2018-02-13T10:00:00+02:00",
-		"ec2InstanceId !in ['i-abcd1234', \"i-wxyx7890\"]", "(attribute:a exists || !attribute:b not_exists) && agentConnected != true",
-		`attribute:a =~ (p[2,3]|g[^)]).*\)\d{2,}?`, `attribute:a !~ '[\s\x41-\u0042]\p{Lower}\Q.*\E\R(?i:x)'`, "attribute:a =~ (?=x)", "attribute:a == 'it\"s'",
-		"attribute:a >= 5 or attribute:b less_than x and not not attribute:c in[x,'',y]", "attribute:a =~ [^]&&]x&&attribute:b exists", "attribute:ä == \xff",
+		"attribute:ecs.instance-type =~ g2.* and attribute:ecs.availability-zone != us-east-1d",
+		"task:group == service:production",
+		"not(task:group == database)", "runningTasksCount == 1", "agentVersion < 1.14.5-rc+b",
+		"registeredAt < 2018-02-13T10:00:00+02:00",
+		"ec2InstanceId !in ['i-abcd1234', \"i-wxyx7890\"]",
+		"(attribute:a exists || !attribute:b not_exists) && agentConnected != true",
+		`attribute:a =~ (p[2,3]|g[^)]).*\)\d{2,}?`, `attribute:a !~ '[\s\x41-\u0042]\p{Lower}\Q.*\E\R(?i:x)'`,
+		"attribute:a =~ (?=x)", "attribute:a == 'it\"s'",
+		"attribute:a >= 5 or attribute:b less_than x and not not attribute:c in[x,'',y]",
+		"attribute:a =~ [^]&&]x&&attribute:b exists", "attribute:ä == \xff",
 	} {
 		f.Add(text)
 	}
@@ -65,8 +71,10 @@ func FuzzParseQuery(f *testing.F) {
 
 func FuzzParseProperties(f *testing.F) {
 	for _, text := range []string{
-		"", "a == 5", "!(a > 5) || b != alpha", "FaultDomain ^ fd:/DC0 && FaultDomain !^P fd:/DC1", "FDPolicy ~ Nonpacking && PlacePolicy ~ NonPartially ",
-		"(a == 5) == (b == 5)", "!a == 5", "true", "()var", "a === = 5", "! =x", "a ^Prod", "a == 0x1p3 && b >= -inf", "((a < 100) || ((b == false) && (a >= 100)))",
+		"", "a == 5", "!(a > 5) || b != alpha", "FaultDomain ^ fd:/DC0 && FaultDomain !^P fd:/DC1",
+		"FDPolicy ~ Nonpacking && PlacePolicy ~ NonPartially ",
+		"(a == 5) == (b == 5)", "!a == 5", "true", "()var", "a === = 5", "! =x", "a ^Prod", "a == 0x1p3 && b >= -inf",
+		"((a < 100) || ((b == false) && (a >= 100)))",
 		"a == b == c && (true && x) || y", "a|||b", "a &&& b == c", "größe == \xff", "\t a\n== 5 )",
 	} {
 		f.Add(text)
@@ -76,7 +84,8 @@ func FuzzParseProperties(f *testing.F) {
 
 // Any pattern either compiles or is refused, and any text has an answer.
 func FuzzPattern(f *testing.F) {
-	for _, source := range []string{"t2.*", `[\s\S]\h+(?<n>a|b)*?\p{IsLatin}`, `\Q.*\E`, `[a-c&&b]`, `(?i-s:x)\0101\cA{2}`, `\b[^]\-]$`, "(?u)", "(?-)"} {
+	for _, source := range []string{"t2.*", `[\s\S]\h+(?<n>a|b)*?\p{IsLatin}`, `\Q.*\E`, `[a-c&&b]`,
+		`(?i-s:x)\0101\cA{2}`, `\b[^]\-]$`, "(?u)", "(?-)"} {
 		f.Add(source, "t2.small")
 	}
 	f.Fuzz(func(t *testing.T, source, text string) {
@@ -94,7 +103,7 @@ func FuzzParseDouble(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if u, ok := parseURI(text); ok && (!u.equal(&u) || !u.prefixOf(&u)) {
+		if u, ok := parseURI(text); ok && (!u.equals(&u) || !u.isPrefixOf(&u)) {
 			t.Fatalf("%q is not itself", text)
 		}
 		if _, ok := parseDouble(text); !ok {

@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	someValues = []string{"", "a", "prod", "us-east-1a", "9", "10", "10.5", "x y", "it's", `"q"`, "fd:/dc0/r1", "fd:/dc0", "0x1F", "inf"}
-	someNames  = []string{"a", "b", "ecs.instance-type"}
+	someValues = []string{"", "a", "prod", "us-east-1a", "9", "10", "10.5", "x y", "it's", `"q"`, "fd:/dc0/r1",
+		"fd:/dc0", "0x1F", "inf"}
+	someNames = []string{"a", "b", "ecs.instance-type"}
 )
 
 // anInstance is one with some of the names and values that the expressions below speak of.
@@ -50,17 +51,20 @@ func aComparison(t *rapid.T) string {
 	case 0:
 		return name + rapid.SampledFrom([]string{" exists", " !exists"}).Draw(t, "op")
 	case 1:
-		return fmt.Sprintf("%s %s [%s, %s]", name, rapid.SampledFrom([]string{"in", "!in"}).Draw(t, "op"), aValue(t), aValue(t))
+		return fmt.Sprintf("%s %s [%s, %s]", name, rapid.SampledFrom([]string{"in", "!in"}).Draw(t, "op"), aValue(t),
+			aValue(t))
 	case 2:
 		return name + " =~ " + rapid.SampledFrom([]string{"us-.*", "(a|prod)", `\d+`, "'x y'"}).Draw(t, "pattern")
 	case 3:
-		return "task:group " + rapid.SampledFrom([]string{"== g", "!= g", "in [g, h]", "!~ service:.*", "exists"}).Draw(t, "groups")
+		return "task:group " + rapid.SampledFrom([]string{"== g", "!= g", "in [g, h]", "!~ service:.*",
+			"exists"}).Draw(t, "groups")
 	case 4:
 		return "runningTasksCount " + rapid.SampledFrom([]string{"== 0", "> 1", "<= 2", "!= 1"}).Draw(t, "tasks")
 	case 5:
 		return "agentVersion " + rapid.SampledFrom([]string{"== 1.14.5", "< 1.10", "!= 1.9"}).Draw(t, "version")
 	case 6:
-		return "registeredAt " + rapid.SampledFrom([]string{"< 2018-02-14", ">= 2018-02-02T00:00:00Z", "!= 2018-02-05"}).Draw(t, "date")
+		return "registeredAt " + rapid.SampledFrom([]string{"< 2018-02-14", ">= 2018-02-02T00:00:00Z",
+			"!= 2018-02-05"}).Draw(t, "date")
 	}
 	return name + " " + rapid.SampledFrom([]string{"==", "!=", "<", ">="}).Draw(t, "op") + " " + aValue(t)
 }
@@ -184,7 +188,8 @@ func TestPropertyLaws(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { f(t, anInstance(t), rapid.Bool().Draw(t, "primary")) })
 		})
 	}
-	// Both hold with errors and all: nothing is short-circuited, and the negation of an error is an error.
+	// Both hold with errors and all: nothing is short-circuited, and the negation of an error is an
+	// error.
 	law("DeMorgan", func(t *rapid.T, i *instance, primary bool) {
 		a, b := aConstraint(t, 2), aConstraint(t, 2)
 		for _, pair := range [][2]string{
@@ -212,7 +217,8 @@ func TestPropertyLaws(t *testing.T) {
 		if x, y := of(t, i, a, primary), of(t, i, e.String(), primary); x != y {
 			t.Errorf("on %v, %s is %v and, printed, %v", i.properties, a, x, y)
 		}
-		if again := mustRapid(t, ParseProperties, e.String()); again.String() != e.String() || again.Directives() != e.Directives() {
+		if again := mustRapid(t, ParseProperties, e.String()); again.String() != e.String() ||
+			again.Directives() != e.Directives() {
 			t.Errorf("%s prints as %s", e, again)
 		}
 	})

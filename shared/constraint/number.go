@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// parseDouble reads a whole text as C's wcstod does in the C locale: blanks before it, a sign,
-// decimal or hexadecimal digits with a fraction and an exponent, inf, infinity, nan; what is out of
-// range is infinite or 0. An empty text is 0, as it is for a caller that only looks where wcstod
-// stopped (P7).
+// parseDouble reads a whole text like C's wcstod in the C locale, which Service Fabric uses (P7):
+// optional blanks and a sign, then decimal or hexadecimal digits with a fraction and an exponent,
+// or inf, infinity or nan. A number out of range is infinite or 0. An empty text is 0, because a
+// caller that only checks where wcstod stopped takes it for a number.
 func parseDouble(text string) (float64, bool) {
 	if text == "" {
 		return 0, true
@@ -30,20 +30,20 @@ func parseDouble(text string) (float64, bool) {
 	case unsigned[0]|0x20 == 'n' && isNaN(unsigned):
 		return math.NaN(), true
 	case isDecimal(unsigned):
-		return parseRange(rest)
+		return parseInAnyRange(rest)
 	}
 	exponent, ok := isHexadecimal(unsigned)
 	if !ok {
 		return 0, false
 	}
 	if !exponent {
-		rest += "p0" // which Go wants and C does not
+		rest += "p0" // Go requires it, C does not
 	}
-	return parseRange(rest)
+	return parseInAnyRange(rest)
 }
 
-// parseRange is strconv.ParseFloat of what is a number, in range or not.
-func parseRange(text string) (float64, bool) {
+// parseInAnyRange parses what is known to be a number, in range or not.
+func parseInAnyRange(text string) (float64, bool) {
 	f, _ := strconv.ParseFloat(text, 64)
 	return f, true
 }
@@ -72,7 +72,7 @@ func isNaN(text string) bool {
 }
 
 func isDecimal(text string) bool {
-	rest, ok := mantissa(text, isDigit)
+	rest, ok := cutMantissa(text, isDigit)
 	if !ok || rest == "" {
 		return ok
 	}
@@ -84,7 +84,7 @@ func isHexadecimal(text string) (exponent, ok bool) {
 	if len(text) < 2 || text[0] != '0' || text[1] != 'x' && text[1] != 'X' {
 		return false, false
 	}
-	rest, ok := mantissa(text[2:], isHexDigit)
+	rest, ok := cutMantissa(text[2:], isHexDigit)
 	if !ok || rest == "" {
 		return false, ok
 	}
@@ -95,8 +95,8 @@ func isHexDigit(c byte) bool {
 	return isDigit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// mantissa skips digits with at most one dot among them; there must be a digit.
-func mantissa(text string, digit func(byte) bool) (rest string, ok bool) {
+// cutMantissa cuts digits with at most one dot among them. It fails without a digit.
+func cutMantissa(text string, digit func(byte) bool) (rest string, ok bool) {
 	digits, dot := 0, false
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -9,23 +9,24 @@ import (
 )
 
 // pattern is a regular expression of Java (java.util.regex.Pattern) that must match a whole text.
-// Line breaks within the text, which no attribute has, are one \n to ^ and $; \b knows ASCII
-// letters only, and (?i) all letters.
+// It differs from Java in that ^ and $ know only \n as a line break (no attribute has any), \b only
+// ASCII letters, and (?i) all letters.
 type pattern struct {
 	regexp *regexp.Regexp
-	// The commonest form, text and then .*, needs no regular expression.
+	// The most common form, a text and then .*, needs no regular expression.
 	prefix string
 	simple bool
 }
 
-// maxPatternSize bounds what a pattern costs to compile and to match.
+// maxPatternSize limits the cost of compiling and matching a pattern.
 const maxPatternSize = 5000
 
-// size is how many parts a regular expression has when its counted repetitions are written out.
-func size(re *syntax.Regexp) int {
+// countParts counts the parts of a regular expression with its repetitions written out: a{3} has
+// three.
+func countParts(re *syntax.Regexp) int {
 	n := 1
 	for _, sub := range re.Sub {
-		n += size(sub)
+		n += countParts(sub)
 	}
 	if re.Op == syntax.OpLiteral {
 		n += len(re.Rune)
@@ -51,9 +52,12 @@ func compilePattern(text string, start int, source string) (*pattern, error) {
 		}
 		return nil, syntaxError(within, start, expected)
 	}
-	if size(tree) > maxPatternSize {
-		return nil, syntaxError(within, start,
-			fmt.Sprintf("a regular expression of at most %d parts, repetitions counted", maxPatternSize))
+	if countParts(tree) > maxPatternSize {
+		return nil, syntaxError(
+			within,
+			start,
+			fmt.Sprintf("a regular expression of at most %d parts, repetitions counted", maxPatternSize),
+		)
 	}
 	p := &pattern{regexp: regexp.MustCompile(`\A(?:` + t.out.String() + `)\z`)}
 	if plain, ok := strings.CutSuffix(source, ".*"); ok {
@@ -62,7 +66,7 @@ func compilePattern(text string, start int, source string) (*pattern, error) {
 	return p, nil
 }
 
-// plainText is the text that a pattern stands for; false where it stands for more than one.
+// plainText returns the only text that a pattern matches, or false if it matches more than one.
 func plainText(source string) (string, bool) {
 	if strings.ContainsAny(strings.ReplaceAll(source, `\.`, ""), `\.+*?()|[]{}^$`) {
 		return "", false

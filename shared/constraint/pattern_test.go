@@ -14,7 +14,8 @@ func matchesPattern(t *testing.T, source, text string) bool {
 	return p.matches(text)
 }
 
-// Rows of a pattern, what it matches whole, and what it does not, separated by blanks (␣ for a blank itself).
+// Rows of a pattern, what it matches whole, and what it does not, separated by blanks (␣ for a
+// blank itself).
 func TestPatterns(t *testing.T) {
 	for _, c := range []struct{ source, yes, no string }{
 		{"t2.*", "t2.small t2 t2x", "t3.small xt2 T2.small"},
@@ -109,22 +110,38 @@ func TestPatternsRefused(t *testing.T) {
 		column   int
 		expected string
 	}{
-		{"a(?=b)", 2, "look-ahead"}, {"a(?!b)", 2, "look-ahead"}, {"(?<=a)b", 1, "look-behind"}, {"(?<!a)b", 1, "look-behind"}, {"(?>ab)", 1, "atomic groups"},
-		{"a*+", 2, "possessive quantifiers"}, {"a++", 2, "possessive quantifiers"}, {"a?+", 2, "possessive quantifiers"}, {"a{1,2}+", 2, "possessive quantifiers"},
-		{`(a)\1`, 4, "back-references"}, {`(?<n>a)\k<n>`, 8, "back-references"}, {`a\Z`, 2, `\Z`}, {`\Ga`, 1, `\G`}, {`\X`, 1, `\X`}, {`\N{DIGIT ONE}`, 1, `\N`},
-		{`a\b{g}`, 2, `\b{g}`}, {`\p{javaLowerCase}`, 1, `\p{javaLowerCase}`}, {`[a\p{javaMirrored}]`, 3, `\p{javaMirrored}`}, {`\P{InGreek}`, 1, `\P{InGreek}`},
-		{`\p{IsAlphabetic}`, 1, `\p{IsAlphabetic}`}, {`\p{block=Greek}`, 1, `\p{block=Greek}`}, {`\p{Nope}`, 1, `\p{Nope}`}, {`\p{gc=Greek}`, 1, `\p{gc=Greek}`},
-		{`\p`, 1, `an incomplete \p`}, {`\p{L`, 1, `an incomplete \p`}, {`\pl`, 1, `an incomplete \p`}, {`\p{Latin}`, 1, `\p{Latin}`},
-		{"(?x)a", 1, "COMMENTS"}, {"(?d)a", 1, "UNIX_LINES"}, {"(?U:a)", 1, "UNICODE_CHARACTER_CLASS"}, {"(?i-x)a", 1, "COMMENTS"}, {"(?q)a", 1, "unknown flag q"},
-		{"[a-c&&[b]]", 5, "intersections"}, {"[a[b]]", 3, "classes within classes"}, {"[[:alpha:]]", 2, "classes within classes"}, {`[\s-a]`, 2, "a range that begins with a class"},
+		{"a(?=b)", 2, "look-ahead"}, {"a(?!b)", 2, "look-ahead"}, {"(?<=a)b", 1, "look-behind"},
+		{"(?<!a)b", 1, "look-behind"}, {"(?>ab)", 1, "atomic groups"},
+		{"a*+", 2, "possessive quantifiers"}, {"a++", 2, "possessive quantifiers"},
+		{"a?+", 2, "possessive quantifiers"}, {"a{1,2}+", 2, "possessive quantifiers"},
+		{`(a)\1`, 4, "back-references"}, {`(?<n>a)\k<n>`, 8, "back-references"}, {`a\Z`, 2, `\Z`}, {`\Ga`, 1, `\G`},
+		{`\X`, 1, `\X`}, {`\N{DIGIT ONE}`, 1, `\N`},
+		{`a\b{g}`, 2, `\b{g}`}, {`\p{javaLowerCase}`, 1, `\p{javaLowerCase}`},
+		{`[a\p{javaMirrored}]`, 3, `\p{javaMirrored}`}, {`\P{InGreek}`, 1, `\P{InGreek}`},
+		{`\p{IsAlphabetic}`, 1, `\p{IsAlphabetic}`}, {`\p{block=Greek}`, 1, `\p{block=Greek}`},
+		{`\p{Nope}`, 1, `\p{Nope}`}, {`\p{gc=Greek}`, 1, `\p{gc=Greek}`},
+		{`\p`, 1, `an incomplete \p`}, {`\p{L`, 1, `an incomplete \p`}, {`\pl`, 1, `an incomplete \p`},
+		{`\p{Latin}`, 1, `\p{Latin}`},
+		{"(?x)a", 1, "COMMENTS"}, {"(?d)a", 1, "UNIX_LINES"}, {"(?U:a)", 1, "UNICODE_CHARACTER_CLASS"},
+		{"(?i-x)a", 1, "COMMENTS"}, {"(?q)a", 1, "unknown flag q"},
+		{"[a-c&&[b]]", 5, "intersections"}, {"[a[b]]", 3, "classes within classes"},
+		{"[[:alpha:]]", 2, "classes within classes"}, {`[\s-a]`, 2, "a range that begins with a class"},
 		{`[\d-z]`, 2, "a range that begins with a class"}, {"[a", 1, "a ] for each ["}, {"x[]", 2, "a ] for each ["},
-		{"a{", 2, "a brace that is no repetition"}, {"a{,2}", 2, "a brace that is no repetition"}, {"{a}", 1, "a brace that is no repetition"},
-		{`\y`, 1, `the unknown \y`}, {`a\E`, 2, `the unknown \E`}, {`[\b]`, 2, `the unknown \b`}, {`\8`, 1, "back-references"},
-		{`\0`, 1, `an incomplete \0`}, {`\08`, 1, `an incomplete \0`}, {`\x4`, 1, `an incomplete \x`}, {`\u004`, 1, `an incomplete \u`}, {`\ud800`, 1, `an incomplete \u`},
-		{`\x{110000}`, 1, `an incomplete \x`}, {`\c`, 1, `an incomplete \c`}, {`a\`, 2, `a character after \`}, {`[\`, 2, `a character after \`},
-		{"(?<1>a)", 1, "a known kind of group"}, {"(?", 1, "a known kind of group"}, {"(?P<n>a)", 1, "a known kind of group"}, {"(?#x)", 1, "a known kind of group"},
-		{"(a", 1, "missing closing )"}, {")(?:a", 1, "unexpected )"}, {"a(?i)*", 6, "a repetition of flags"}, {"*a", 1, "missing argument to repetition operator"}, {"a**", 1, "invalid nested repetition operator"}, {"[z-a]", 1, "invalid character class range"},
-		{"a{1001}", 1, "invalid repeat count"}, {"(a{1000}){1000}", 1, "invalid repeat count"}, {strings.Repeat("a{1000}", 5), 1, "at most 5000 parts"},
+		{"a{", 2, "a brace that is no repetition"}, {"a{,2}", 2, "a brace that is no repetition"},
+		{"{a}", 1, "a brace that is no repetition"},
+		{`\y`, 1, `the unknown \y`}, {`a\E`, 2, `the unknown \E`}, {`[\b]`, 2, `the unknown \b`},
+		{`\8`, 1, "back-references"},
+		{`\0`, 1, `an incomplete \0`}, {`\08`, 1, `an incomplete \0`}, {`\x4`, 1, `an incomplete \x`},
+		{`\u004`, 1, `an incomplete \u`}, {`\ud800`, 1, `an incomplete \u`},
+		{`\x{110000}`, 1, `an incomplete \x`}, {`\c`, 1, `an incomplete \c`}, {`a\`, 2, `a character after \`},
+		{`[\`, 2, `a character after \`},
+		{"(?<1>a)", 1, "a known kind of group"}, {"(?", 1, "a known kind of group"},
+		{"(?P<n>a)", 1, "a known kind of group"}, {"(?#x)", 1, "a known kind of group"},
+		{"(a", 1, "missing closing )"}, {")(?:a", 1, "unexpected )"}, {"a(?i)*", 6, "a repetition of flags"},
+		{"*a", 1, "missing argument to repetition operator"}, {"a**", 1, "invalid nested repetition operator"},
+		{"[z-a]", 1, "invalid character class range"},
+		{"a{1001}", 1, "invalid repeat count"}, {"(a{1000}){1000}", 1, "invalid repeat count"},
+		{strings.Repeat("a{1000}", 5), 1, "at most 5000 parts"},
 	} {
 		_, err := compilePattern(c.source, 0, c.source)
 		refused(t, c.source, err, c.column, c.expected)
@@ -137,7 +154,8 @@ func TestPatternsRefused(t *testing.T) {
 		}
 	}
 	_, err := ParseQuery("attribute:a =~ t2(?!x) and attribute:b exists")
-	if want := `column 18: expected a regular expression without look-ahead, found "(?!x)"`; err == nil || err.Error() != want {
+	if want := `column 18: expected a regular expression without look-ahead, found "(?!x)"`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -150,7 +168,8 @@ func TestPlainPatternsMatchAlike(t *testing.T) {
 			t.Errorf("%s: not recognized (%v)", source, err)
 			continue
 		}
-		for _, text := range []string{"", "t", "t2", "t2.", "t2.small", "t2\n", "t2.\nx", "t2\u2028", "a bc", "éa", "/x:@#-_y", "\n"} {
+		for _, text := range []string{"", "t", "t2", "t2.", "t2.small", "t2\n", "t2.\nx", "t2\u2028", "a bc", "éa",
+			"/x:@#-_y", "\n"} {
 			if p.matches(text) != p.regexp.MatchString(text) {
 				t.Errorf("%s on %q: %v", source, text, p.matches(text))
 			}

@@ -9,14 +9,15 @@ import (
 // propertyOperator is a comparison of the node-property language.
 type propertyOperator struct {
 	text string
-	// base is what it compares by: ==, !=, >=, <=, <, >, ^, !^ or ~.
+	// base is the comparison itself: ==, !=, >=, <=, <, >, ^, !^ or ~.
 	base string
-	// primary: it is judged for primaries only, all others for anyone else only (P7).
+	// primary is set if it counts for primary replicas only. All others count for other replicas
+	// only (P7).
 	primary bool
 }
 
-// propertyOperators are all comparisons. Of two that begin alike the longer one comes first, so
-// that "a ^Prod" is "a ^P rod", as in Service Fabric.
+// propertyOperators has all comparisons. Of two that begin alike, the longer one comes first: as in
+// Service Fabric, "a ^Prod" is "a ^P rod".
 var propertyOperators = []propertyOperator{
 	{text: "==", base: "=="}, {text: "!=", base: "!="}, {text: ">=", base: ">="}, {text: "<=", base: "<="},
 	{text: "<", base: "<"}, {text: ">", base: ">"}, {text: "^P", base: "^", primary: true},
@@ -31,15 +32,15 @@ const (
 	levelUnary
 )
 
-// literal is a token by itself. As a whole expression it holds only if it is "true" (P7).
+// literal is a token by itself. As a whole expression it is satisfied only if it is "true" (P7).
 type literal struct{ text string }
 
 func (n *literal) evaluate(Subject, bool) (bool, error) { return n.text == "true", nil }
 
 func (n *literal) print(b *strings.Builder, _ int) { b.WriteString(n.text) }
 
-// propertyComparison compares a property with a literal: as numbers where both are, else as URIs
-// where both are, else as text (P7).
+// propertyComparison compares a property with a literal: as numbers if both are, otherwise as URIs
+// if both are, and otherwise as text (P7).
 type propertyComparison struct {
 	op      propertyOperator
 	name    string
@@ -48,7 +49,7 @@ type propertyComparison struct {
 	numeric bool
 	uri     uri
 	isURI   bool
-	// The errors it can have, made once.
+	// The errors that evaluating it can give, made once.
 	undefined, wrongType *EvaluationError
 }
 
@@ -78,18 +79,18 @@ func (c *propertyComparison) evaluate(s Subject, primary bool) (bool, error) {
 	}
 	if c.numeric {
 		if number, ok := parseDouble(value); ok {
-			return c.numbers(number)
+			return c.compareNumber(number)
 		}
 	}
 	if c.isURI {
 		if u, ok := parseURI(value); ok {
-			return c.compare(u.equal(&c.uri), c.uri.prefixOf(&u))
+			return c.compareText(u.equals(&c.uri), c.uri.isPrefixOf(&u))
 		}
 	}
-	return c.compare(value == c.literal, strings.HasPrefix(value, c.literal))
+	return c.compareText(value == c.literal, strings.HasPrefix(value, c.literal))
 }
 
-func (c *propertyComparison) numbers(number float64) (bool, error) {
+func (c *propertyComparison) compareNumber(number float64) (bool, error) {
 	switch c.op.base {
 	case "==":
 		return number == c.number, nil
@@ -107,8 +108,8 @@ func (c *propertyComparison) numbers(number float64) (bool, error) {
 	return false, c.wrongType
 }
 
-// compare is the answer for what are not two numbers.
-func (c *propertyComparison) compare(equal, prefix bool) (bool, error) {
+// compareText compares what is not two numbers.
+func (c *propertyComparison) compareText(equal, prefix bool) (bool, error) {
 	switch c.op.base {
 	case "==":
 		return equal, nil
@@ -122,7 +123,7 @@ func (c *propertyComparison) compare(equal, prefix bool) (bool, error) {
 	return false, c.wrongType
 }
 
-// validate says why the comparison is an error on all nodes.
+// validate fails if the comparison is an error on all nodes.
 func (c *propertyComparison) validate(nodes iter.Seq[Subject]) error {
 	if c.op.primary || c.op.base == "~" {
 		return nil
@@ -147,8 +148,8 @@ func (c *propertyComparison) print(b *strings.Builder, level int) {
 	b.WriteString(c.name + " " + c.op.text + " " + c.literal)
 }
 
-// propertyChain is operands of || or of &&. All are evaluated: an error in any is the error of the
-// whole (P7).
+// propertyChain has the operands of || or of &&. All are evaluated: an error in any is the error of
+// the whole (P7).
 type propertyChain struct {
 	or    bool
 	nodes []node
@@ -178,7 +179,7 @@ func (n *propertyChain) print(b *strings.Builder, level int) {
 	printChain(b, n.nodes, " && ", levelBoth, level)
 }
 
-// propertyNegation is !; the negation of an error is that error (P7).
+// propertyNegation is !. The negation of an error is that error (P7).
 type propertyNegation struct{ node node }
 
 func (n *propertyNegation) parts() []node { return []node{n.node} }
@@ -193,8 +194,9 @@ func (n *propertyNegation) print(b *strings.Builder, _ int) {
 	n.node.print(b, levelUnary)
 }
 
-// malformed is what parses and is never satisfied: a Boolean operator over a bare literal, a
-// comparison of what are not two tokens. It has the first error of its operands, else its own.
+// malformed is what parses and is never satisfied: a Boolean operator over a bare literal, or a
+// comparison of anything but two tokens. Evaluating it gives the first error of its operands, or
+// its own.
 type malformed struct {
 	op       string
 	level    int

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ParseProperties compiles a node-property constraint (P7); a text of blanks alone matches all. Its
+// ParseProperties compiles a node-property constraint (P7). A blank text matches all nodes. Its
 // errors are *SyntaxError.
 func ParseProperties(text string) (*Expression, error) {
 	if err := checkLength(text, MaxPropertyLength); err != nil {
@@ -17,15 +17,15 @@ func ParseProperties(text string) (*Expression, error) {
 		return e, nil
 	}
 	p := &propertyParser{text: text}
-	root, err := p.chain(levelEither)
+	root, err := p.parseChain(levelEither)
 	if err != nil {
 		return nil, err
 	}
-	if p.blanks(); p.at < len(p.text) {
+	if p.skipBlanks(); p.at < len(p.text) {
 		return nil, syntaxError(p.text, p.at, "an operator or the end")
 	}
 	e.root = root
-	if err := each(root, e.learn); err != nil {
+	if err := walk(root, e.collect); err != nil {
 		return nil, err
 	}
 	slices.Sort(e.properties)
@@ -33,9 +33,9 @@ func ParseProperties(text string) (*Expression, error) {
 	return e, nil
 }
 
-// learn notes the properties and directives of a comparison. Of several directives of a kind the
-// leftmost counts.
-func (e *Expression) learn(n node) error {
+// collect records the properties and directives of a comparison. Of several directives of a kind,
+// the leftmost counts.
+func (e *Expression) collect(n node) error {
 	c, ok := n.(*propertyComparison)
 	switch {
 	case !ok:
@@ -49,20 +49,20 @@ func (e *Expression) learn(n node) error {
 	return nil
 }
 
-// propertyParser reads a node-property constraint from the left; at is the next byte.
+// propertyParser reads a node-property constraint from the left. At is the next byte.
 type propertyParser struct {
 	text  string
 	at    int
 	depth int
 }
 
-func (p *propertyParser) blanks() {
+func (p *propertyParser) skipBlanks() {
 	for p.at < len(p.text) && isBlank(rune(p.text[p.at])) {
 		p.at++
 	}
 }
 
-// operatorAt is the operator or parenthesis that begins at a byte, empty where a token goes on.
+// operatorAt returns the operator or parenthesis that begins at a byte. It is empty inside a token.
 func (p *propertyParser) operatorAt(at int) string {
 	rest := p.text[at:]
 	for _, op := range []string{"(", ")", "||", "&&"} {
@@ -81,9 +81,9 @@ func (p *propertyParser) operatorAt(at int) string {
 	return ""
 }
 
-// take skips blanks and then an operator, if it comes next as a whole: the ! of != is none.
-func (p *propertyParser) take(op string) bool {
-	p.blanks()
+// accept skips blanks and then an operator, if it comes next as a whole: the ! of != does not.
+func (p *propertyParser) accept(op string) bool {
+	p.skipBlanks()
 	if p.at == len(p.text) || p.operatorAt(p.at) != op {
 		return false
 	}
@@ -91,24 +91,24 @@ func (p *propertyParser) take(op string) bool {
 	return true
 }
 
-// enter counts a level of nesting.
-func (p *propertyParser) enter() error {
+// descend counts a level of nesting.
+func (p *propertyParser) descend() error {
 	if p.depth++; p.depth > MaxDepth {
 		return syntaxError(p.text, p.at, fmt.Sprintf("at most %d levels of parentheses and negations", MaxDepth))
 	}
 	return nil
 }
 
-// chain reads operands of ||, or of && below it. A chain within a chain of the same kind becomes
-// part of it.
-func (p *propertyParser) chain(level int) (node, error) {
+// parseChain reads operands of ||, or of && below it. A chain within a chain of the same kind
+// becomes part of it.
+func (p *propertyParser) parseChain(level int) (node, error) {
 	op := "||"
 	if level == levelBoth {
 		op = "&&"
 	}
 	var nodes []node
 	for {
-		n, err := p.operand(level)
+		n, err := p.parseOperand(level)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (p *propertyParser) chain(level int) (node, error) {
 		} else {
 			nodes = append(nodes, n)
 		}
-		if !p.take(op) {
+		if !p.accept(op) {
 			break
 		}
 	}
@@ -125,17 +125,21 @@ func (p *propertyParser) chain(level int) (node, error) {
 		return nodes[0], nil
 	}
 	if slices.ContainsFunc(nodes, isLiteral) {
-		return &malformed{op, level, nodes,
-			&EvaluationError{Reason: op + " joins comparisons, and one of its operands is none"}}, nil
+		return &malformed{
+			op,
+			level,
+			nodes,
+			&EvaluationError{Reason: op + " joins comparisons, and one of its operands is none"},
+		}, nil
 	}
 	return &propertyChain{level == levelEither, nodes}, nil
 }
 
-func (p *propertyParser) operand(level int) (node, error) {
+func (p *propertyParser) parseOperand(level int) (node, error) {
 	if level == levelEither {
-		return p.chain(levelBoth)
+		return p.parseChain(levelBoth)
 	}
-	return p.comparison()
+	return p.parseComparison()
 }
 
 func isLiteral(n node) bool {
@@ -143,18 +147,18 @@ func isLiteral(n node) bool {
 	return ok
 }
 
-// comparison reads comparisons, which associate to the left.
-func (p *propertyParser) comparison() (node, error) {
-	left, err := p.unary()
+// parseComparison reads comparisons, which associate to the left.
+func (p *propertyParser) parseComparison() (node, error) {
+	left, err := p.parseUnary()
 	if err != nil {
 		return nil, err
 	}
 	for {
-		op, ok := p.comparator()
+		op, ok := p.acceptComparator()
 		if !ok {
 			return left, nil
 		}
-		right, err := p.unary()
+		right, err := p.parseUnary()
 		if err != nil {
 			return nil, err
 		}
@@ -170,24 +174,24 @@ func (p *propertyParser) comparison() (node, error) {
 	}
 }
 
-// comparator reads the operator of a comparison, if one comes next.
-func (p *propertyParser) comparator() (propertyOperator, bool) {
+// acceptComparator reads the operator of a comparison, if one comes next.
+func (p *propertyParser) acceptComparator() (propertyOperator, bool) {
 	for _, op := range propertyOperators {
-		if p.take(op.text) {
+		if p.accept(op.text) {
 			return op, true
 		}
 	}
 	return propertyOperator{}, false
 }
 
-// unary reads !, parentheses, or a token.
-func (p *propertyParser) unary() (node, error) {
+// parseUnary reads !, parentheses, or a token.
+func (p *propertyParser) parseUnary() (node, error) {
 	switch {
-	case p.take("!"):
-		if err := p.enter(); err != nil {
+	case p.accept("!"):
+		if err := p.descend(); err != nil {
 			return nil, err
 		}
-		n, err := p.unary()
+		n, err := p.parseUnary()
 		if err != nil {
 			return nil, err
 		}
@@ -198,25 +202,25 @@ func (p *propertyParser) unary() (node, error) {
 			}}, nil
 		}
 		return &propertyNegation{n}, nil
-	case p.take("("):
-		if err := p.enter(); err != nil {
+	case p.accept("("):
+		if err := p.descend(); err != nil {
 			return nil, err
 		}
-		n, err := p.chain(levelEither)
+		n, err := p.parseChain(levelEither)
 		if err != nil {
 			return nil, err
 		}
-		if !p.take(")") {
+		if !p.accept(")") {
 			return nil, syntaxError(p.text, p.at, "an operator or )")
 		}
 		p.depth--
 		return n, nil
 	}
-	return p.token()
+	return p.parseToken()
 }
 
-func (p *propertyParser) token() (node, error) {
-	p.blanks()
+func (p *propertyParser) parseToken() (node, error) {
+	p.skipBlanks()
 	end := p.at
 	for end < len(p.text) && p.operatorAt(end) == "" {
 		end++

@@ -20,7 +20,7 @@ const (
 	subjectGroup
 )
 
-// subjectNames are the subjects as they are written; an attribute's name follows its prefix.
+// subjectNames has the subjects as they are written. The name of an attribute follows its prefix.
 var subjectNames = map[subject]string{
 	subjectAttribute: "attribute:", subjectAgentConnected: "agentConnected", subjectAgentVersion: "agentVersion",
 	subjectEC2InstanceID: "ec2InstanceId", subjectRegisteredAt: "registeredAt",
@@ -46,19 +46,21 @@ const (
 	opNotMatch
 )
 
-// operatorForms are the operators as they are written, the symbol first.
+// operatorForms has the two ways to write each operator, the symbol first.
 var operatorForms = map[operator][2]string{
 	opEqual: {"==", "equals"}, opNotEqual: {"!=", "not_equals"}, opGreater: {">", "greater_than"},
 	opGreaterEqual: {">=", "greater_than_equal"}, opLess: {"<", "less_than"}, opLessEqual: {"<=", "less_than_equal"},
-	opExists: {"exists", "exists"}, opNotExists: {"!exists", "not_exists"}, opIn: {"in", "in"},
-	opNotIn: {"!in", "not_in"},
+	opExists: {
+		"exists",
+		"exists",
+	}, opNotExists: {"!exists", "not_exists"}, opIn: {"in", "in"}, opNotIn: {"!in", "not_in"},
 	opMatch: {"=~", "matches"}, opNotMatch: {"!~", "not_matches"},
 }
 
 func (o operator) String() string { return operatorForms[o][0] }
 
-// The operators that ECS names for its subjects; an attribute takes all. For task:group it names
-// none: what asks for an order among groups is left out.
+// The operators that ECS documents for each subject; an attribute takes all. For task:group it
+// documents none, so that takes all but those that compare by order.
 var (
 	equalities = []operator{opEqual, opNotEqual}
 	orders     = []operator{opGreater, opGreaterEqual, opLess, opLessEqual}
@@ -76,8 +78,8 @@ var (
 	}
 )
 
-// positive is the operator that an operator denies, and whether it denies one.
-func (o operator) positive() (operator, bool) {
+// withoutNot returns the operator without its negation, and whether it has one: != is == negated.
+func (o operator) withoutNot() (operator, bool) {
 	switch o {
 	case opNotEqual:
 		return opEqual, true
@@ -91,13 +93,13 @@ func (o operator) positive() (operator, bool) {
 	return o, false
 }
 
-// onMissing is the answer for a subject without a value: it does not exist; nothing else that is
-// said of it holds, not even that it is unlike a value (as ECS does it: aws/containers-roadmap
-// #486).
-func (o operator) onMissing() bool { return o == opNotExists }
+// matchesMissing is the answer for a subject without a value. Only !exists holds: as in ECS, not
+// even != does (aws/containers-roadmap #486).
+func (o operator) matchesMissing() bool { return o == opNotExists }
 
-// ordered is whether an order (below 0, 0, above 0) satisfies a comparison by order or equality.
-func (o operator) ordered(order int) bool {
+// acceptsOrder reports whether an order (below 0, 0, above 0) satisfies a comparison by order or
+// equality.
+func (o operator) acceptsOrder(order int) bool {
 	switch o {
 	case opEqual:
 		return order == 0
@@ -118,12 +120,12 @@ type comparison struct {
 	subject subject
 	name    string // of an attribute
 	op      operator
-	args    []string // as they were meant, without quotes: one, the list, or none
-	// What the arguments say, by subject and operator.
-	base    operator // op, or what op denies
-	denies  bool
+	args    []string // without quotes: one, the list, or none
+	// The compiled operator and arguments.
+	base    operator // op without its negation
+	negated bool
 	pattern *pattern
-	number  float64 // of an attribute's order, where numeric
+	number  float64 // for the order of an attribute, if numeric
 	numeric bool
 	seconds int64 // of registeredAt, since 1970
 	count   int
@@ -132,31 +134,31 @@ type comparison struct {
 func (c *comparison) evaluate(s Subject, _ bool) (bool, error) {
 	switch c.subject {
 	case subjectGroup:
-		return c.groups(s) != c.denies, nil
+		return c.matchesAnyGroup(s) != c.negated, nil
 	case subjectRunningTasks:
-		return c.base.ordered(cmp.Compare(s.RunningTasks(), c.count)) != c.denies, nil
+		return c.base.acceptsOrder(cmp.Compare(s.RunningTasks(), c.count)) != c.negated, nil
 	case subjectRegisteredAt:
 		at := s.RegisteredAt()
 		if at.IsZero() {
-			return c.op.onMissing(), nil
+			return c.op.matchesMissing(), nil
 		}
-		return c.base.ordered(cmp.Compare(at.Unix(), c.seconds)) != c.denies, nil
+		return c.base.acceptsOrder(cmp.Compare(at.Unix(), c.seconds)) != c.negated, nil
 	case subjectAgentVersion:
 		v := s.AgentVersion()
 		if !isVersion(v) {
-			return c.op.onMissing(), nil
+			return c.op.matchesMissing(), nil
 		}
-		return c.base.ordered(compareVersions(v, c.args[0])) != c.denies, nil
+		return c.base.acceptsOrder(compareVersions(v, c.args[0])) != c.negated, nil
 	}
-	value, ok := c.value(s)
+	value, ok := c.subjectValue(s)
 	if !ok {
-		return c.op.onMissing(), nil
+		return c.op.matchesMissing(), nil
 	}
-	return c.text(value) != c.denies, nil
+	return c.matchesText(value) != c.negated, nil
 }
 
-// value is the value of a subject that is a text.
-func (c *comparison) value(s Subject) (string, bool) {
+// subjectValue returns the value of a subject that is a text, or false if it has none.
+func (c *comparison) subjectValue(s Subject) (string, bool) {
 	switch c.subject {
 	case subjectAgentConnected:
 		if s.AgentConnected() {
@@ -170,8 +172,8 @@ func (c *comparison) value(s Subject) (string, bool) {
 	return s.Attribute(c.name)
 }
 
-// text is the answer for a value, denial aside.
-func (c *comparison) text(value string) bool {
+// matchesText reports whether a value satisfies the comparison without its negation.
+func (c *comparison) matchesText(value string) bool {
 	switch c.base {
 	case opExists:
 		return true
@@ -183,12 +185,12 @@ func (c *comparison) text(value string) bool {
 		return c.pattern.matches(value)
 	}
 	if number, ok := parseDecimal(value); ok && c.numeric {
-		return c.base.ordered(cmp.Compare(number, c.number))
+		return c.base.acceptsOrder(cmp.Compare(number, c.number))
 	}
-	return c.base.ordered(strings.Compare(value, c.args[0]))
+	return c.base.acceptsOrder(strings.Compare(value, c.args[0]))
 }
 
-// groupSearch looks for a group among those of an instance. Searches are pooled: a function made
+// groupSearch looks for a group among those of an instance. Searches are pooled, because a closure
 // for each would be allocated for each.
 type groupSearch struct {
 	comparison *comparison
@@ -199,15 +201,15 @@ type groupSearch struct {
 var groupSearches = sync.Pool{New: func() any {
 	g := &groupSearch{}
 	g.visit = func(group string) bool {
-		g.found = g.comparison.text(group)
+		g.found = g.comparison.matchesText(group)
 		return !g.found
 	}
 	return g
 }}
 
-// groups reports whether the group of any task on the instance satisfies the comparison, denial
-// aside.
-func (c *comparison) groups(s Subject) bool {
+// matchesAnyGroup reports whether the group of any task on the instance satisfies the comparison
+// without its negation.
+func (c *comparison) matchesAnyGroup(s Subject) bool {
 	g := groupSearches.Get().(*groupSearch)
 	g.comparison, g.found = c, false
 	s.Groups(g.visit)
@@ -217,8 +219,9 @@ func (c *comparison) groups(s Subject) bool {
 	return found
 }
 
-// static: only the tasks on an instance change without its row.
-func (c *comparison) static() bool {
+// isStatic reports whether the answer changes only with the row of the instance. The tasks on it
+// change without it.
+func (c *comparison) isStatic() bool {
 	return c.subject != subjectGroup && c.subject != subjectRunningTasks
 }
 
@@ -232,25 +235,25 @@ func (c *comparison) print(b *strings.Builder, _ int) {
 		return
 	case opMatch:
 		b.WriteByte(' ')
-		b.WriteString(quoted(c.args[0], barePattern))
+		b.WriteString(quoteArgument(c.args[0], barePattern))
 	case opIn:
 		b.WriteString(" [")
 		for i, arg := range c.args {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			b.WriteString(quoted(arg, bareValue))
+			b.WriteString(quoteArgument(arg, bareValue))
 		}
 		b.WriteByte(']')
 	default:
 		b.WriteByte(' ')
-		b.WriteString(quoted(c.args[0], bareValue))
+		b.WriteString(quoteArgument(c.args[0], bareValue))
 	}
 }
 
-// quoted is an argument as it can be read again: bare where bare reads all of it. A text that came
-// from quotes lacks them, so one kind of quote always serves.
-func quoted(arg string, bare func(string) int) string {
+// quoteArgument writes an argument so that it is read again as it is: without quotes if bare reads
+// all of it. An argument that had quotes does not contain that kind, so one kind always works.
+func quoteArgument(arg string, bare func(string) int) string {
 	if arg != "" && arg[0] != '\'' && arg[0] != '"' && bare(arg) == len(arg) {
 		return arg
 	}
@@ -266,7 +269,7 @@ const (
 	levelAnd
 )
 
-// chain is operands joined by "or", or by "and".
+// chain has the operands of "or", or of "and".
 type chain struct {
 	or    bool
 	nodes []node
@@ -307,8 +310,8 @@ func (n *negation) print(b *strings.Builder, _ int) {
 	b.WriteByte(')')
 }
 
-// printChain writes operands with an operator of a level between them, in parentheses where outer
-// binds more.
+// printChain writes operands with an operator of a level between them, in parentheses if outer
+// binds more tightly.
 func printChain(b *strings.Builder, nodes []node, op string, level, outer int) {
 	if level < outer {
 		b.WriteByte('(')

@@ -8,29 +8,30 @@ import (
 )
 
 // ParseQuery compiles an expression of the ECS cluster query language (S3). Its errors are
-// *SyntaxError; they also name what Java's regular expressions have and Berth's do not.
+// *SyntaxError. They also name the constructs of Java's regular expressions that Berth does not
+// have.
 func ParseQuery(text string) (*Expression, error) {
 	if err := checkLength(text, MaxQueryLength); err != nil {
 		return nil, err
 	}
 	p := &queryParser{text: text}
-	root, err := p.chain(levelOr)
+	root, err := p.parseChain(levelOr)
 	if err != nil {
 		return nil, err
 	}
-	if p.blanks(); p.at < len(p.text) {
-		return nil, p.expected("and, or, or the end")
+	if p.skipBlanks(); p.at < len(p.text) {
+		return nil, p.errorExpecting("and, or, or the end")
 	}
 	e := &Expression{root: root, static: true}
-	return e, each(root, func(n node) error {
-		if c, ok := n.(*comparison); ok && !c.static() {
+	return e, walk(root, func(n node) error {
+		if c, ok := n.(*comparison); ok && !c.isStatic() {
 			e.static = false
 		}
 		return nil
 	})
 }
 
-// queryParser reads a query from the left; at is the next byte.
+// queryParser reads a query from the left. At is the next byte.
 type queryParser struct {
 	text  string
 	at    int
@@ -39,17 +40,17 @@ type queryParser struct {
 
 func (p *queryParser) rest() string { return p.text[p.at:] }
 
-func (p *queryParser) blanks() {
+func (p *queryParser) skipBlanks() {
 	for p.at < len(p.text) && isBlank(rune(p.text[p.at])) {
 		p.at++
 	}
 }
 
-func (p *queryParser) expected(what string) error { return syntaxError(p.text, p.at, what) }
+func (p *queryParser) errorExpecting(what string) error { return syntaxError(p.text, p.at, what) }
 
-// take skips blanks and then a symbol, if it comes next.
-func (p *queryParser) take(symbol string) bool {
-	p.blanks()
+// accept skips blanks and then a symbol, if it comes next.
+func (p *queryParser) accept(symbol string) bool {
+	p.skipBlanks()
 	if !strings.HasPrefix(p.rest(), symbol) {
 		return false
 	}
@@ -57,9 +58,9 @@ func (p *queryParser) take(symbol string) bool {
 	return true
 }
 
-// takeWord skips blanks and then a word in any case, if it comes next as a whole.
-func (p *queryParser) takeWord(w string) bool {
-	p.blanks()
+// acceptWord skips blanks and then a word in any case, if it comes next as a whole.
+func (p *queryParser) acceptWord(w string) bool {
+	p.skipBlanks()
 	end := len(subjectText(p.rest()))
 	if !strings.EqualFold(p.rest()[:end], w) {
 		return false
@@ -68,20 +69,20 @@ func (p *queryParser) takeWord(w string) bool {
 	return true
 }
 
-// enter counts a level of nesting.
-func (p *queryParser) enter() error {
+// descend counts a level of nesting.
+func (p *queryParser) descend() error {
 	if p.depth++; p.depth > MaxDepth {
-		return p.expected(fmt.Sprintf("at most %d levels of parentheses and negations", MaxDepth))
+		return p.errorExpecting(fmt.Sprintf("at most %d levels of parentheses and negations", MaxDepth))
 	}
 	return nil
 }
 
-// chain reads operands of "or", or of "and" below it. A chain within a chain of the same kind
+// parseChain reads operands of "or", or of "and" below it. A chain within a chain of the same kind
 // becomes part of it.
-func (p *queryParser) chain(level int) (node, error) {
+func (p *queryParser) parseChain(level int) (node, error) {
 	c := &chain{or: level == levelOr}
 	for {
-		n, err := p.operand(level)
+		n, err := p.parseOperand(level)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +91,7 @@ func (p *queryParser) chain(level int) (node, error) {
 		} else {
 			c.nodes = append(c.nodes, n)
 		}
-		if !p.connective(level) {
+		if !p.acceptConnective(level) {
 			break
 		}
 	}
@@ -100,51 +101,51 @@ func (p *queryParser) chain(level int) (node, error) {
 	return c, nil
 }
 
-func (p *queryParser) operand(level int) (node, error) {
+func (p *queryParser) parseOperand(level int) (node, error) {
 	if level == levelOr {
-		return p.chain(levelAnd)
+		return p.parseChain(levelAnd)
 	}
-	return p.negation()
+	return p.parseNegation()
 }
 
-func (p *queryParser) connective(level int) bool {
+func (p *queryParser) acceptConnective(level int) bool {
 	if level == levelOr {
-		return p.take("||") || p.takeWord("or")
+		return p.accept("||") || p.acceptWord("or")
 	}
-	return p.take("&&") || p.takeWord("and")
+	return p.accept("&&") || p.acceptWord("and")
 }
 
-// negation reads "not", parentheses, or a comparison.
-func (p *queryParser) negation() (node, error) {
+// parseNegation reads "not", parentheses, or a comparison.
+func (p *queryParser) parseNegation() (node, error) {
 	switch {
-	case p.take("("):
-		if err := p.enter(); err != nil {
+	case p.accept("("):
+		if err := p.descend(); err != nil {
 			return nil, err
 		}
-		n, err := p.chain(levelOr)
+		n, err := p.parseChain(levelOr)
 		if err != nil {
 			return nil, err
 		}
-		if !p.take(")") {
-			return nil, p.expected("and, or, or )")
+		if !p.accept(")") {
+			return nil, p.errorExpecting("and, or, or )")
 		}
 		p.depth--
 		return n, nil
-	case p.take("!"), p.takeWord("not"):
-		if err := p.enter(); err != nil {
+	case p.accept("!"), p.acceptWord("not"):
+		if err := p.descend(); err != nil {
 			return nil, err
 		}
-		n, err := p.negation()
+		n, err := p.parseNegation()
 		if err != nil {
 			return nil, err
 		}
 		p.depth--
 		return &negation{n}, nil
 	}
-	return p.comparison()
+	return p.parseComparison()
 }
 
-// subjectText is the beginning of a text that can be part of a subject.
+// subjectText returns the beginning of a text that can be part of a subject.
 func subjectText(text string) string {
 	for i := range len(text) {
 		if c := text[i]; !isLetter(c) && !isDigit(c) && strings.IndexByte("-_./\\:", c) < 0 {
@@ -154,28 +155,29 @@ func subjectText(text string) string {
 	return text
 }
 
-func (p *queryParser) comparison() (node, error) {
-	p.blanks()
+func (p *queryParser) parseComparison() (node, error) {
+	p.skipBlanks()
 	c := &comparison{}
 	text := subjectText(p.rest())
 	switch s, known := subjectOf(text); {
 	case !known:
-		return nil,
-			p.expected("a subject (agentConnected, agentVersion, attribute:NAME, ec2InstanceId, registeredAt, runningTasksCount, task:group), not or (")
+		return nil, p.errorExpecting(
+			"a subject (agentConnected, agentVersion, attribute:NAME, ec2InstanceId, registeredAt, runningTasksCount, task:group), not or (",
+		)
 	case s == subjectAttribute:
 		c.name = text[len(subjectNames[s]):]
 		if i := strings.IndexByte(c.name, ':'); i >= 0 || c.name == "" {
 			p.at += len(subjectNames[s]) + max(i, 0)
-			return nil, p.expected("the name of an attribute, of letters, digits and - _ . / \\")
+			return nil, p.errorExpecting("the name of an attribute, of letters, digits and - _ . / \\")
 		}
 	default:
 		c.subject = s
 	}
 	p.at += len(text)
-	if err := p.operator(c); err != nil {
+	if err := p.parseOperator(c); err != nil {
 		return nil, err
 	}
-	return c, p.arguments(c)
+	return c, p.parseArguments(c)
 }
 
 func subjectOf(text string) (subject, bool) {
@@ -190,9 +192,9 @@ func subjectOf(text string) (subject, bool) {
 	return 0, false
 }
 
-// operator reads the operator of a comparison; the subject must know it.
-func (p *queryParser) operator(c *comparison) error {
-	p.blanks()
+// parseOperator reads the operator of a comparison, which must be one that the subject has.
+func (p *queryParser) parseOperator(c *comparison) error {
+	p.skipBlanks()
 	allowed := subjectOperators[c.subject]
 	found, length := operator(-1), 0
 	for op, forms := range operatorForms {
@@ -207,16 +209,15 @@ func (p *queryParser) operator(c *comparison) error {
 		for i, op := range allowed {
 			names[i] = op.String()
 		}
-		return p.expected("an operator (" + strings.Join(names, ", ") + ")")
+		return p.errorExpecting("an operator (" + strings.Join(names, ", ") + ")")
 	}
 	p.at += length
 	c.op = found
-	c.base, c.denies = found.positive()
+	c.base, c.negated = found.withoutNot()
 	return nil
 }
 
-// startsWith reports whether a text begins with an operator, in any case; one that ends in a letter
-// ends there.
+// startsWith reports whether a text begins with an operator, in any case. A word must end there.
 func startsWith(text, form string) bool {
 	if len(text) < len(form) || !strings.EqualFold(text[:len(form)], form) {
 		return false
@@ -224,14 +225,14 @@ func startsWith(text, form string) bool {
 	return !isLetter(form[len(form)-1]) || word(text[len(form):]) == ""
 }
 
-// arguments reads what the operator of a comparison wants and compiles it.
-func (p *queryParser) arguments(c *comparison) error {
-	p.blanks()
+// parseArguments reads and compiles the arguments that the operator of a comparison has.
+func (p *queryParser) parseArguments(c *comparison) error {
+	p.skipBlanks()
 	switch c.base {
 	case opExists:
 		return nil
 	case opIn:
-		return p.list(c)
+		return p.parseList(c)
 	case opMatch:
 		arg, start, next, err := readArgument(p.text, p.at, barePattern, "a regular expression")
 		if err != nil {
@@ -242,11 +243,11 @@ func (p *queryParser) arguments(c *comparison) error {
 		p.at = next
 		return err
 	}
-	return p.value(c)
+	return p.parseValue(c)
 }
 
-// value reads one value and compiles it for the subject.
-func (p *queryParser) value(c *comparison) error {
+// parseValue reads one value and compiles it for the subject.
+func (p *queryParser) parseValue(c *comparison) error {
 	arg, start, next, err := readArgument(p.text, p.at, bareValue, "a value")
 	if err != nil {
 		return err
@@ -274,24 +275,24 @@ func (p *queryParser) value(c *comparison) error {
 	return nil
 }
 
-// list reads the values of "in".
-func (p *queryParser) list(c *comparison) error {
-	if !p.take("[") {
-		return p.expected("a list in [ ]")
+// parseList reads the values of "in".
+func (p *queryParser) parseList(c *comparison) error {
+	if !p.accept("[") {
+		return p.errorExpecting("a list in [ ]")
 	}
 	for {
-		p.blanks()
+		p.skipBlanks()
 		if len(c.args) == MaxListLength {
-			return p.expected(fmt.Sprintf("at most %d values in a list", MaxListLength))
+			return p.errorExpecting(fmt.Sprintf("at most %d values in a list", MaxListLength))
 		}
-		if err := p.value(c); err != nil {
+		if err := p.parseValue(c); err != nil {
 			return err
 		}
-		if p.take("]") {
+		if p.accept("]") {
 			return nil
 		}
-		if !p.take(",") {
-			return p.expected(", or ]")
+		if !p.accept(",") {
+			return p.errorExpecting(", or ]")
 		}
 	}
 }

@@ -25,31 +25,44 @@ func TestQuerySyntaxErrors(t *testing.T) {
 		column   int
 		expected string
 	}{
-		{"", 1, "a subject"}, {"   ", 4, "a subject"}, {"stack == prod", 1, "a subject"}, {"agentconnected == true", 1, "a subject"},
+		{"", 1, "a subject"}, {"   ", 4, "a subject"}, {"stack == prod", 1, "a subject"},
+		{"agentconnected == true", 1, "a subject"},
 		{"attribute:", 11, "the name of an attribute"}, {"attribute: == x", 11, "the name of an attribute"},
 		{"attribute:a:b == x", 12, "the name of an attribute"}, {"task:groups == x", 1, "a subject"},
-		{"attribute:a", 12, "an operator"}, {"attribute:a prod", 13, "an operator"}, {"attribute:a = prod", 13, "an operator (==,"},
+		{"attribute:a", 12, "an operator"}, {"attribute:a prod", 13, "an operator"},
+		{"attribute:a = prod", 13, "an operator (==,"},
 		{"attribute:a existsx", 13, "an operator"}, {"attribute:a not in [x]", 13, "an operator"},
-		{"agentVersion in [1.0]", 14, "an operator (==, !=, >, >=, <, <=)"}, {"agentConnected > true", 16, "an operator (==, !=, in, !in, =~, !~)"},
-		{"runningTasksCount exists", 19, "an operator"}, {"task:group > x", 12, "an operator"}, {"registeredAt =~ 2018.*", 14, "an operator"},
+		{"agentVersion in [1.0]", 14, "an operator (==, !=, >, >=, <, <=)"},
+		{"agentConnected > true", 16, "an operator (==, !=, in, !in, =~, !~)"},
+		{"runningTasksCount exists", 19, "an operator"}, {"task:group > x", 12, "an operator"},
+		{"registeredAt =~ 2018.*", 14, "an operator"},
 		{"attribute:a ==", 15, "a value"}, {"attribute:a == ", 16, "a value"}, {"attribute:a == (x)", 16, "a value"},
-		{"attribute:a == and attribute:b == x", 20, "and, or, or the end"}, {"attribute:a == x y", 18, "and, or, or the end"},
-		{"attribute:a == x=y", 17, "and, or"}, {"attribute:a == x, y", 17, "and, or"}, {"attribute:a == [x]", 16, "a value"},
+		{"attribute:a == and attribute:b == x", 20, "and, or, or the end"},
+		{"attribute:a == x y", 18, "and, or, or the end"},
+		{"attribute:a == x=y", 17, "and, or"}, {"attribute:a == x, y", 17, "and, or"},
+		{"attribute:a == [x]", 16, "a value"},
 		{"attribute:a == 'x", 18, "the closing quote '"}, {`attribute:a == "x'`, 19, `the closing quote "`},
 		{"attribute:a == x'y'", 17, "and, or"},
-		{"attribute:a in x", 16, "a list in [ ]"}, {"attribute:a in [", 17, "a value"}, {"attribute:a in []", 17, "a value"},
-		{"attribute:a in [x", 18, ", or ]"}, {"attribute:a in [x,]", 19, "a value"}, {"attribute:a in [x y]", 19, ", or ]"},
+		{"attribute:a in x", 16, "a list in [ ]"}, {"attribute:a in [", 17, "a value"},
+		{"attribute:a in []", 17, "a value"},
+		{"attribute:a in [x", 18, ", or ]"}, {"attribute:a in [x,]", 19, "a value"},
+		{"attribute:a in [x y]", 19, ", or ]"},
 		{"attribute:a in [x], y", 19, "and, or"}, {"attribute:a in ['x]", 20, "the closing quote"},
 		{"attribute:a =~", 15, "a regular expression"}, {"attribute:a =~ )", 16, "a regular expression"},
 		{"agentConnected == yes", 19, "true or false"}, {"agentConnected in [true, no]", 26, "true or false"},
-		{"agentVersion < v1.2", 16, "a version"}, {"agentVersion < 1..2", 16, "a version"}, {"agentVersion == 1.", 17, "a version"},
-		{"registeredAt < yesterday", 16, "a date"}, {"registeredAt < 2018-13-01", 16, "a date"}, {"registeredAt < 2018-02-30", 16, "a date"},
+		{"agentVersion < v1.2", 16, "a version"}, {"agentVersion < 1..2", 16, "a version"},
+		{"agentVersion == 1.", 17, "a version"},
+		{"registeredAt < yesterday", 16, "a date"}, {"registeredAt < 2018-13-01", 16, "a date"},
+		{"registeredAt < 2018-02-30", 16, "a date"},
 		{"registeredAt < '2018-06-18 22:28:28'", 17, "a date"}, {"registeredAt < 2018-06-18T22:28:28.5", 16, "a date"},
 		{"runningTasksCount == few", 22, "a whole number"}, {"runningTasksCount == 1.5", 22, "a whole number"},
-		{"(attribute:a exists", 20, "and, or, or )"}, {"attribute:a exists)", 19, "and, or, or the end"}, {"()", 2, "a subject"},
-		{"not", 4, "a subject"}, {"not not", 8, "a subject"}, {"!", 2, "a subject"}, {"attribute:a exists and", 23, "a subject"},
+		{"(attribute:a exists", 20, "and, or, or )"}, {"attribute:a exists)", 19, "and, or, or the end"},
+		{"()", 2, "a subject"},
+		{"not", 4, "a subject"}, {"not not", 8, "a subject"}, {"!", 2, "a subject"},
+		{"attribute:a exists and", 23, "a subject"},
 		{"attribute:a exists or or attribute:b exists", 23, "a subject"}, {"and attribute:a exists", 1, "a subject"},
-		{"attribute:a exists & attribute:b exists", 20, "and, or"}, {"attribute:a exists andattribute:b exists", 20, "and, or"},
+		{"attribute:a exists & attribute:b exists", 20, "and, or"},
+		{"attribute:a exists andattribute:b exists", 20, "and, or"},
 		{"attribute:ä exists", 11, "the name of an attribute"}, {"attribute:a == 'ä ö' or x", 25, "a subject"},
 	} {
 		_, err := ParseQuery(c.text)
@@ -78,11 +91,15 @@ func TestQueryLimits(t *testing.T) {
 	refused(t, "long", err, MaxQueryLength+1, "at most 2000 characters")
 
 	for _, c := range []struct{ open, end string }{{"(", ")"}, {"!", ""}, {"not ", ""}} {
-		nested := func(n int) string { return strings.Repeat(c.open, n) + "attribute:a exists" + strings.Repeat(c.end, n) }
+		nested := func(n int) string {
+			return strings.Repeat(c.open, n) + "attribute:a exists" + strings.Repeat(c.end,
+				n)
+		}
 		if _, err := ParseQuery(nested(MaxDepth)); err != nil {
 			t.Errorf("%d times %s: %v", MaxDepth, c.open, err)
 		}
-		if _, err := ParseQuery(nested(MaxDepth + 1)); err == nil || !strings.Contains(err.Error(), "at most 100 levels") {
+		if _, err := ParseQuery(nested(MaxDepth + 1)); err == nil ||
+			!strings.Contains(err.Error(), "at most 100 levels") {
 			t.Errorf("%d times %s: %v", MaxDepth+1, c.open, err)
 		}
 	}
@@ -94,13 +111,15 @@ func TestQueryLimits(t *testing.T) {
 	if _, err := ParseQuery(list(MaxListLength)); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseQuery(list(MaxListLength + 1)); err == nil || !strings.Contains(err.Error(), "at most 500 values") {
+	if _, err := ParseQuery(list(MaxListLength + 1)); err == nil ||
+		!strings.Contains(err.Error(), "at most 500 values") {
 		t.Errorf("%d values: %v", MaxListLength+1, err)
 	}
 }
 
 func TestVersions(t *testing.T) {
-	ascending := []string{"0.9", "1.0.0-alpha", "1.0.0-beta", "1", "1.0.1", "1.2", "1.10.0", "1.10.0.1", "2.0.0-rc", "2", "10", "99999999999999999999999"}
+	ascending := []string{"0.9", "1.0.0-alpha", "1.0.0-beta", "1", "1.0.1", "1.2", "1.10.0", "1.10.0.1", "2.0.0-rc",
+		"2", "10", "99999999999999999999999"}
 	for i, a := range ascending {
 		for j, b := range ascending {
 			got := compareVersions(a, b)
@@ -115,7 +134,8 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{
-		"1": true, "1.14.5": true, "1.2-rc.1": true, "1.2+b": true, "": false, ".1": false, "1.": false, "v1": false, "1.x": false, "-1": false,
+		"1": true, "1.14.5": true, "1.2-rc.1": true, "1.2+b": true, "": false, ".1": false, "1.": false, "v1": false,
+		"1.x": false, "-1": false,
 	} {
 		if isVersion(text) != want {
 			t.Errorf("%q: %v", text, !want)

@@ -29,17 +29,21 @@ func date(text string) time.Time {
 // The instances that the tables below choose from, by letters.
 var fleet = map[byte]*instance{
 	'a': {
-		attributes: pairUp([]string{"ecs.instance-type", "t2.small", "ecs.availability-zone", "us-east-1a", "stack", "prod", "rank", "9"}),
-		version:    "1.14.5", ec2: "i-abcd1234", registered: date("2018-02-12T23:59:59.9"),
+		attributes: pairUp([]string{"ecs.instance-type", "t2.small", "ecs.availability-zone", "us-east-1a", "stack",
+			"prod", "rank", "9"}),
+		version: "1.14.5", ec2: "i-abcd1234", registered: date("2018-02-12T23:59:59.9"),
 		groups: []string{"service:production", "database"},
 	},
 	'b': {
-		attributes: pairUp([]string{"ecs.instance-type", "g2.2xlarge", "ecs.availability-zone", "us-east-1b", "stack", "test", "rank", "10"}),
-		version:    "1.14.4", ec2: "i-wxyx7890", registered: date("2018-02-13T00:00:00"), groups: []string{"family:web"},
+		attributes: pairUp([]string{"ecs.instance-type", "g2.2xlarge", "ecs.availability-zone", "us-east-1b", "stack",
+			"test", "rank", "10"}),
+		version: "1.14.4", ec2: "i-wxyx7890", registered: date("2018-02-13T00:00:00"),
+		groups: []string{"family:web"},
 	},
 	'c': {
-		attributes: pairUp([]string{"ecs.instance-type", "g2.8xlarge", "ecs.availability-zone", "us-east-1d", "ecs.capability.ecr", ""}),
-		version:    "1.9.0", registered: date("2018-06-18T22:28:28.5"), disconnected: true,
+		attributes: pairUp([]string{"ecs.instance-type", "g2.8xlarge", "ecs.availability-zone", "us-east-1d",
+			"ecs.capability.ecr", ""}),
+		version: "1.9.0", registered: date("2018-06-18T22:28:28.5"), disconnected: true,
 	},
 }
 
@@ -60,7 +64,8 @@ func chosen(t testing.TB, query string) string {
 	return string(out)
 }
 
-// choose checks rows of a query and the instances it chooses, and that the query printed chooses the same.
+// choose checks rows of a query and the instances it chooses, and that the query printed chooses
+// the same.
 func choose(t *testing.T, rows [][2]string) {
 	for _, row := range rows {
 		if got := chosen(t, row[0]); got != row[1] {
@@ -72,7 +77,8 @@ func choose(t *testing.T, rows [][2]string) {
 	}
 }
 
-// The examples in the Amazon ECS Developer Guide: "Cluster query language" and "Task placement constraints".
+// The examples in the Amazon ECS Developer Guide: "Cluster query language" and "Task placement
+// constraints".
 func TestDeveloperGuideExamples(t *testing.T) {
 	choose(t, [][2]string{
 		{"attribute:ecs.instance-type == t2.small", "a"},
@@ -92,7 +98,8 @@ func TestDeveloperGuideExamples(t *testing.T) {
 		{"task:group == databases", ""},
 		{"(attribute:stack == prod or attribute:stack == test) and agentConnected == true", "ab"},
 	})
-	for _, format := range []string{"2018-06-18T22:28:28+00:00", "2018-06-18T22:28:28Z", "2018-06-18T22:28:28", "2018-06-18"} {
+	for _, format := range []string{"2018-06-18T22:28:28+00:00", "2018-06-18T22:28:28Z", "2018-06-18T22:28:28",
+		"2018-06-18"} {
 		if got := chosen(t, "registeredAt >= "+format); got != "c" {
 			t.Errorf("registeredAt >= %s: chooses %q, want c", format, got)
 		}
@@ -103,21 +110,24 @@ func TestSubjectsAndOperators(t *testing.T) {
 	t.Run("AgentConnected", func(t *testing.T) {
 		choose(t, [][2]string{
 			{"agentConnected == true", "ab"}, {"agentConnected != true", "c"}, {"agentConnected == false", "c"},
-			{"agentConnected in [false]", "c"}, {"agentConnected in [true, false]", "abc"}, {"agentConnected !in [true]", "c"},
+			{"agentConnected in [false]", "c"}, {"agentConnected in [true, false]", "abc"},
+			{"agentConnected !in [true]", "c"},
 			{"agentConnected =~ t.*", "ab"}, {"agentConnected !~ t.*", "c"}, {"agentConnected == 'true'", "ab"},
 		})
 	})
 	t.Run("AgentVersion", func(t *testing.T) {
 		choose(t, [][2]string{
 			{"agentVersion == 1.14.5", "a"}, {"agentVersion != 1.14.5", "bc"}, {"agentVersion > 1.14.4", "a"},
-			{"agentVersion >= 1.14.4", "ab"}, {"agentVersion < 1.14", "c"}, {"agentVersion <= 1.9", "c"}, {"agentVersion == 1.9", "c"},
+			{"agentVersion >= 1.14.4", "ab"}, {"agentVersion < 1.14", "c"}, {"agentVersion <= 1.9", "c"},
+			{"agentVersion == 1.9", "c"},
 			{"agentVersion > 1.14.5-rc1", "a"}, {"agentVersion < 2", "abc"}, {"agentVersion == 01.014.005", "a"},
 		})
 	})
 	t.Run("Attribute", func(t *testing.T) {
 		choose(t, [][2]string{
 			{"attribute:stack != prod", "b"}, {"attribute:stack exists", "ab"}, {"attribute:stack !exists", "c"},
-			{"attribute:stack in [prod, other]", "a"}, {"attribute:stack in [prod,test]", "ab"}, {"attribute:stack !in [prod]", "b"},
+			{"attribute:stack in [prod, other]", "a"}, {"attribute:stack in [prod,test]", "ab"},
+			{"attribute:stack !in [prod]", "b"},
 			{"attribute:stack =~ (prod|test)", "ab"}, {"attribute:stack !~ p.*", "b"}, {"attribute:Stack exists", ""},
 			{"attribute:stack == Prod", ""}, {"attribute:stack == pro", ""}, {"attribute:stack =~ pro", ""},
 			{"attribute:ecs.capability.ecr exists", "c"}, {"attribute:ecs.capability.ecr == ''", "c"},
@@ -125,21 +135,27 @@ func TestSubjectsAndOperators(t *testing.T) {
 	})
 	t.Run("AttributeOrder", func(t *testing.T) {
 		choose(t, [][2]string{
-			{"attribute:rank > 9", "b"}, {"attribute:rank >= 9", "ab"}, {"attribute:rank < 9.5", "a"}, {"attribute:rank <= 10.0", "ab"},
+			{"attribute:rank > 9", "b"}, {"attribute:rank >= 9", "ab"}, {"attribute:rank < 9.5", "a"},
+			{"attribute:rank <= 10.0", "ab"},
 			{"attribute:rank == 9.0", ""}, // equality is that of text
-			{"attribute:rank > x", ""}, {"attribute:rank < x", "ab"}, {"attribute:stack > prod", "b"}, {"attribute:stack < q", "a"},
+			{"attribute:rank > x", ""}, {"attribute:rank < x", "ab"}, {"attribute:stack > prod", "b"},
+			{"attribute:stack < q", "a"},
 		})
 	})
 	t.Run("EC2InstanceID", func(t *testing.T) {
 		choose(t, [][2]string{
-			{"ec2InstanceId == i-abcd1234", "a"}, {"ec2InstanceId != i-abcd1234", "b"}, {"ec2InstanceId in [i-wxyx7890]", "b"},
-			{"ec2InstanceId !in [i-wxyx7890]", "a"}, {"ec2InstanceId =~ i-[a-d]+.*", "a"}, {"ec2InstanceId !~ i-[a-d]+.*", "b"},
+			{"ec2InstanceId == i-abcd1234", "a"}, {"ec2InstanceId != i-abcd1234", "b"},
+			{"ec2InstanceId in [i-wxyx7890]", "b"},
+			{"ec2InstanceId !in [i-wxyx7890]", "a"}, {"ec2InstanceId =~ i-[a-d]+.*", "a"},
+			{"ec2InstanceId !~ i-[a-d]+.*", "b"},
 		})
 	})
 	t.Run("RegisteredAt", func(t *testing.T) {
 		choose(t, [][2]string{
-			{"registeredAt == 2018-02-13", "b"}, {"registeredAt != 2018-02-13", "ac"}, {"registeredAt > 2018-02-13", "c"},
-			{"registeredAt >= 2018-02-13", "bc"}, {"registeredAt <= 2018-02-13", "ab"}, {"registeredAt == 2018-06-18T22:28:28", "c"},
+			{"registeredAt == 2018-02-13", "b"}, {"registeredAt != 2018-02-13", "ac"},
+			{"registeredAt > 2018-02-13", "c"},
+			{"registeredAt >= 2018-02-13", "bc"}, {"registeredAt <= 2018-02-13", "ab"},
+			{"registeredAt == 2018-06-18T22:28:28", "c"},
 			{"registeredAt == 2018-06-19T00:28:28+02:00", "c"}, {"registeredAt == '2018-06-18T22:28:28Z'", "c"},
 		})
 	})
@@ -151,15 +167,17 @@ func TestSubjectsAndOperators(t *testing.T) {
 	})
 	t.Run("TaskGroup", func(t *testing.T) {
 		choose(t, [][2]string{
-			{"task:group == database", "a"}, {"task:group != database", "bc"}, {"task:group in [database, family:web]", "ab"},
-			{"task:group !in [database, other]", "bc"}, {"task:group =~ service:.*", "a"}, {"task:group !~ service:.*", "bc"},
+			{"task:group == database", "a"}, {"task:group != database", "bc"},
+			{"task:group in [database, family:web]", "ab"},
+			{"task:group !in [database, other]", "bc"}, {"task:group =~ service:.*", "a"},
+			{"task:group !~ service:.*", "bc"},
 			{"task:group exists", "ab"}, {"task:group !exists", "c"}, {"task:group == 'family:web'", "b"},
 		})
 	})
 }
 
-// What an instance does not have does not exist; all else that is said of it does not hold, not even that it is unlike a
-// value.
+// What an instance does not have does not exist; all else that is said of it does not hold, not
+// even that it is unlike a value.
 func TestMissingValue(t *testing.T) {
 	bare := &instance{}
 	for _, subject := range []string{"attribute:x", "ec2InstanceId"} {
@@ -171,22 +189,26 @@ func TestMissingValue(t *testing.T) {
 			}
 		}
 	}
-	for subject, arg := range map[string]string{"attribute:x": "5", "agentVersion": "1.0.0", "registeredAt": "2018-01-01"} {
-		for op, want := range map[string]bool{"==": false, "!=": false, ">": false, ">=": false, "<": false, "<=": false} {
+	for subject, arg := range map[string]string{"attribute:x": "5", "agentVersion": "1.0.0",
+		"registeredAt": "2018-01-01"} {
+		for op, want := range map[string]bool{"==": false, "!=": false, ">": false, ">=": false, "<": false,
+			"<=": false} {
 			if got := mustQuery(t, subject+" "+op+" "+arg).Matches(bare); got != want {
 				t.Errorf("%s %s %s: %v, want %v", subject, op, arg, got, want)
 			}
 		}
 	}
 	for query, want := range map[string]bool{
-		"attribute:x exists": false, "attribute:x !exists": true, "not(attribute:x == v)": true, "not(attribute:x != v)": true,
-		"task:group exists": false, "task:group !in [g]": true, "task:group != g": true, "runningTasksCount == 0": true,
+		"attribute:x exists": false, "attribute:x !exists": true, "not(attribute:x == v)": true,
+		"not(attribute:x != v)": true,
+		"task:group exists":     false, "task:group !in [g]": true, "task:group != g": true, "runningTasksCount == 0": true,
 	} {
 		if got := mustQuery(t, query).Matches(bare); got != want {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	if odd := (&instance{version: "unknown"}); mustQuery(t, "agentVersion > 0").Matches(odd) || mustQuery(t, "agentVersion != 1").Matches(odd) {
+	if odd := (&instance{version: "unknown"}); mustQuery(t, "agentVersion > 0").Matches(odd) ||
+		mustQuery(t, "agentVersion != 1").Matches(odd) {
 		t.Error("a version that is none must count as missing")
 	}
 }
@@ -275,8 +297,9 @@ func TestPrintsCanonically(t *testing.T) {
 
 func TestStatic(t *testing.T) {
 	for query, want := range map[string]bool{
-		"attribute:a == b": true, "agentConnected == true": true, "agentVersion > 1": true, "registeredAt > 2018-01-01": true,
-		"ec2InstanceId == i-1": true, "runningTasksCount == 0": false, "task:group == g": false,
+		"attribute:a == b": true, "agentConnected == true": true, "agentVersion > 1": true,
+		"registeredAt > 2018-01-01": true,
+		"ec2InstanceId == i-1":      true, "runningTasksCount == 0": false, "task:group == g": false,
 		"attribute:a == b and not(attribute:c exists or task:group == g)": false,
 		"attribute:a == b or attribute:c exists":                          true,
 	} {
@@ -299,11 +322,13 @@ func TestQueryHasNoPropertiesAndNoDirectives(t *testing.T) {
 func TestSubjectsKnowTheirOperators(t *testing.T) {
 	args := map[operator]string{opIn: "[x]", opNotIn: "[x]", opExists: "", opNotExists: ""}
 	values := map[subject]string{
-		subjectAgentConnected: "true", subjectAgentVersion: "1.2", subjectRegisteredAt: "2018-01-01", subjectRunningTasks: "1",
+		subjectAgentConnected: "true", subjectAgentVersion: "1.2", subjectRegisteredAt: "2018-01-01",
+		subjectRunningTasks: "1",
 	}
 	documented := map[subject]string{
 		subjectAttribute: "== != > >= < <= exists !exists in !in =~ !~", subjectAgentConnected: "== != in !in =~ !~",
-		subjectAgentVersion: "== != > >= < <=", subjectEC2InstanceID: "== != in !in =~ !~", subjectRegisteredAt: "== != > >= < <=",
+		subjectAgentVersion: "== != > >= < <=", subjectEC2InstanceID: "== != in !in =~ !~",
+		subjectRegisteredAt: "== != > >= < <=",
 		subjectRunningTasks: "== != > >= < <=", subjectGroup: "== != in !in =~ !~ exists !exists",
 	}
 	for s, name := range subjectNames {

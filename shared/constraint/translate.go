@@ -8,23 +8,24 @@ import (
 	"unicode/utf8"
 )
 
-// translator writes a regular expression of Java in the syntax of Go, or says which construct Go's
-// lack.
+// translator translates a regular expression of Java into Go's syntax, or names the construct that
+// Go does not have.
 type translator struct {
 	source string
 	at     int // the next byte
 	out    strings.Builder
-	// dotAll: whether . is any character, and what it was outside of each open group.
+	// dotAll is set while . matches any character, and outer has what it was outside of each open
+	// group.
 	dotAll bool
 	outer  []bool
-	// flagged is where flags ended last: nothing stands there to be repeated.
-	flagged int
+	// flagsEnd is where flags ended last. There is nothing that a quantifier could repeat.
+	flagsEnd int
 }
 
 // lineBreaks are the characters that Java's . does not match.
 const lineBreaks = "\n\r\u0085\u2028\u2029"
 
-// unsupported is a construct, at a byte offset of the pattern.
+// unsupported is a construct that is refused, at a byte offset of the pattern.
 type unsupported struct {
 	at       int
 	expected string
@@ -36,22 +37,22 @@ func (t *translator) refuse(at int, construct string) *unsupported {
 
 func (t *translator) rest() string { return t.source[t.at:] }
 
-// copy takes n bytes over as they are.
-func (t *translator) copy(n int) *unsupported {
+// copyBytes copies n bytes as they are.
+func (t *translator) copyBytes(n int) *unsupported {
 	t.out.WriteString(t.source[t.at : t.at+n])
 	t.at += n
 	return nil
 }
 
-// literalRune takes the next character over as itself.
-func (t *translator) literalRune() *unsupported {
+// copyLiteral copies the next character, quoted.
+func (t *translator) copyLiteral() *unsupported {
 	_, n := utf8.DecodeRuneInString(t.rest())
 	t.out.WriteString(quoteMeta(t.source[t.at : t.at+n]))
 	t.at += n
 	return nil
 }
 
-// quoteMeta is a text as a pattern that means itself, in a class as well.
+// quoteMeta returns a pattern that matches only the text, in a class as well.
 func quoteMeta(text string) string { return strings.ReplaceAll(regexp.QuoteMeta(text), "-", `\-`) }
 
 func (t *translator) translate() *unsupported {
@@ -59,25 +60,25 @@ func (t *translator) translate() *unsupported {
 		var err *unsupported
 		switch t.source[t.at] {
 		case '\\':
-			err = t.escape()
+			err = t.translateEscape()
 		case '[':
-			err = t.class()
+			err = t.translateClass()
 		case '(':
 			t.outer = append(t.outer, t.dotAll)
-			err = t.group()
+			err = t.translateGroup()
 		case ')':
 			if n := len(t.outer) - 1; n >= 0 {
 				t.dotAll, t.outer = t.outer[n], t.outer[:n]
 			}
-			err = t.copy(1)
+			err = t.copyBytes(1)
 		case '*', '+', '?', '{':
-			err = t.quantifier()
+			err = t.translateQuantifier()
 		case '.':
-			err = t.dot()
+			err = t.translateDot()
 		case '^', '$', '|':
-			err = t.copy(1)
+			err = t.copyBytes(1)
 		default:
-			err = t.literalRune()
+			err = t.copyLiteral()
 		}
 		if err != nil {
 			return err
@@ -86,7 +87,7 @@ func (t *translator) translate() *unsupported {
 	return nil
 }
 
-func (t *translator) dot() *unsupported {
+func (t *translator) translateDot() *unsupported {
 	t.at++
 	if t.dotAll {
 		t.out.WriteString("(?s:.)")
@@ -98,10 +99,10 @@ func (t *translator) dot() *unsupported {
 
 var counted = regexp.MustCompile(`^\{\d+(?:,\d*)?\}`)
 
-// quantifier takes * + ? {n} {n,} {n,m} over, lazy ones too.
-func (t *translator) quantifier() *unsupported {
+// translateQuantifier copies * + ? {n} {n,} {n,m}, lazy ones too.
+func (t *translator) translateQuantifier() *unsupported {
 	start, n := t.at, 1
-	if start > 0 && start == t.flagged {
+	if start > 0 && start == t.flagsEnd {
 		return t.refuse(start, "a repetition of flags")
 	}
 	if t.source[t.at] == '{' {
@@ -109,22 +110,24 @@ func (t *translator) quantifier() *unsupported {
 			return t.refuse(start, `a brace that is no repetition ({n}, {n,}, {n,m}; write \{ for the character)`)
 		}
 	}
-	if err := t.copy(n); err != nil {
+	if err := t.copyBytes(n); err != nil {
 		return err
 	}
 	switch {
 	case strings.HasPrefix(t.rest(), "+"):
 		return t.refuse(start, "possessive quantifiers")
 	case strings.HasPrefix(t.rest(), "?"):
-		return t.copy(1)
+		return t.copyBytes(1)
 	}
 	return nil
 }
 
-// groupsRefused are the groups that Go's expressions lack.
-var groupsRefused = []struct{ begin, construct string }{
-	{"(?=", "look-ahead"}, {"(?!", "look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "look-behind"},
-	{"(?>", "atomic groups"},
+// refusedGroups has the kinds of groups that Go does not have.
+var refusedGroups = []struct{ begin, construct string }{
+	{
+		"(?=",
+		"look-ahead",
+	}, {"(?!", "look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "look-behind"}, {"(?>", "atomic groups"},
 }
 
 var (
@@ -132,26 +135,26 @@ var (
 	groupFlags = regexp.MustCompile(`^\(\?([A-Za-z]*)(?:-([A-Za-z]*))?([:)])`)
 )
 
-// group takes the beginning of a group over, or flags.
-func (t *translator) group() *unsupported {
+// translateGroup translates the beginning of a group, or flags.
+func (t *translator) translateGroup() *unsupported {
 	rest := t.rest()
-	for _, g := range groupsRefused {
+	for _, g := range refusedGroups {
 		if strings.HasPrefix(rest, g.begin) {
 			return t.refuse(t.at, g.construct)
 		}
 	}
 	if !strings.HasPrefix(rest, "(?") {
-		return t.copy(1)
+		return t.copyBytes(1)
 	}
 	if name := groupName.FindString(rest); name != "" {
-		return t.copy(len(name))
+		return t.copyBytes(len(name))
 	}
 	m := groupFlags.FindStringSubmatch(rest)
 	if m == nil {
 		return &unsupported{t.at, "a regular expression with a known kind of group"}
 	}
 	for _, f := range m[1] + m[2] {
-		if construct, ok := flagsRefused[f]; ok {
+		if construct, ok := refusedFlags[f]; ok {
 			return t.refuse(t.at, construct)
 		}
 		if !strings.ContainsRune("imsu", f) {
@@ -159,18 +162,18 @@ func (t *translator) group() *unsupported {
 		}
 	}
 	t.at += len(m[0])
-	t.flags(m[1], m[2], m[3])
+	t.writeFlags(m[1], m[2], m[3])
 	return nil
 }
 
-// flagsRefused are Java's flags that Go's expressions lack. (?u) is how they always fold case.
-var flagsRefused = map[rune]string{
+// refusedFlags has Java's flags that Go does not have. Go always folds case as with (?u).
+var refusedFlags = map[rune]string{
 	'd': "the flag d (UNIX_LINES)", 'x': "the flag x (COMMENTS)", 'U': "the flag U (UNICODE_CHARACTER_CLASS)",
 }
 
-// flags writes flags switched on and off, for a group or, where end is ), for what follows. Those
-// of . are left out.
-func (t *translator) flags(on, off, end string) {
+// writeFlags writes flags that are switched on and off: for a group, or for what follows if end is
+// ")". Those of . are left out.
+func (t *translator) writeFlags(on, off, end string) {
 	if strings.Contains(on, "s") {
 		t.dotAll = true
 	}
@@ -178,8 +181,8 @@ func (t *translator) flags(on, off, end string) {
 		t.dotAll = false
 	}
 	if end == ")" {
-		t.flagged = t.at
-		t.outer = t.outer[:len(t.outer)-1] // which was no group
+		t.flagsEnd = t.at
+		t.outer = t.outer[:len(t.outer)-1] // it was no group
 	}
 	known := strings.NewReplacer("u", "", "s", "")
 	on, off = known.Replace(on), known.Replace(off)
@@ -191,13 +194,13 @@ func (t *translator) flags(on, off, end string) {
 	}
 }
 
-// escapesRefused are escapes that Go's expressions lack.
-var escapesRefused = map[byte]string{
+// refusedEscapes has the escapes that Go does not have.
+var refusedEscapes = map[byte]string{
 	'k': "back-references", 'Z': `\Z`, 'G': `\G`, 'X': `\X`, 'N': `\N`,
 }
 
-// escape takes what follows a backslash over, outside of classes.
-func (t *translator) escape() *unsupported {
+// translateEscape translates what follows a backslash, outside of classes.
+func (t *translator) translateEscape() *unsupported {
 	if t.at+1 == len(t.source) {
 		return &unsupported{t.at, `a character after \`}
 	}
@@ -205,28 +208,28 @@ func (t *translator) escape() *unsupported {
 	switch {
 	case '1' <= c && c <= '9':
 		return t.refuse(t.at, "back-references")
-	case escapesRefused[c] != "":
-		return t.refuse(t.at, escapesRefused[c])
+	case refusedEscapes[c] != "":
+		return t.refuse(t.at, refusedEscapes[c])
 	case strings.HasPrefix(t.rest(), `\b{`):
 		return t.refuse(t.at, `\b{g}`)
 	case strings.IndexByte("AzbB", c) >= 0:
-		return t.copy(2)
+		return t.copyBytes(2)
 	case c == 'R':
 		t.out.WriteString(`(?:\r\n|[\n\v\f\r\x{85}\x{2028}\x{2029}])`)
 		t.at += 2
 		return nil
 	}
 	if set, ok := javaSets[c|0x20]; ok && isLetter(c) {
-		t.out.WriteString("[" + set.text(c < 'a') + "]")
+		t.out.WriteString("[" + set.format(c < 'a') + "]")
 		t.at += 2
 		return nil
 	}
-	return t.characterEscape(false)
+	return t.translateCharacter(false)
 }
 
-// characterEscape takes an escape over that may stand in a class and outside: a character, a class
-// of Java's, \Q…\E.
-func (t *translator) characterEscape(inClass bool) *unsupported {
+// translateCharacter translates an escape that may be in a class or outside: a character, a class
+// of Java's, or \Q…\E.
+func (t *translator) translateCharacter(inClass bool) *unsupported {
 	start := t.at
 	c := t.source[t.at+1]
 	switch {
@@ -238,9 +241,9 @@ func (t *translator) characterEscape(inClass bool) *unsupported {
 		}
 		return nil
 	case strings.IndexByte("dDwWtnrfa", c) >= 0:
-		return t.copy(2)
+		return t.copyBytes(2)
 	case c == 'p' || c == 'P':
-		return t.property(inClass)
+		return t.translateProperty(inClass)
 	case c == 'e', c == 'c', c == '0', c == 'x', c == 'u':
 		r, n := codePoint(t.rest())
 		if n == 0 {
@@ -253,7 +256,7 @@ func (t *translator) characterEscape(inClass bool) *unsupported {
 		return t.refuse(start, fmt.Sprintf(`the unknown \%c`, c))
 	}
 	t.at++
-	return t.literalRune()
+	return t.copyLiteral()
 }
 
 var (
@@ -261,8 +264,8 @@ var (
 	hexadecimal = regexp.MustCompile(`^\\(?:x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4}))`)
 )
 
-// codePoint is the character that \e, \cX, \0n, \xhh, \x{h…h} or \uhhhh stands for and the length
-// of that, 0 for none.
+// codePoint returns the character of an escape \e, \cX, \0n, \xhh, \x{h…h} or \uhhhh, and the
+// length of the escape; 0 if it is none of these.
 func codePoint(text string) (r rune, n int) {
 	switch text[1] {
 	case 'e':

@@ -8,20 +8,38 @@ import (
 	"unicode/utf8"
 )
 
-// runeSet is ranges of characters, from and to, ascending.
+// runeSet has ranges of characters, as pairs of the first and the last, ascending.
 type runeSet []rune
 
-// javaSets are the classes of Java that Go has not or understands otherwise: blanks, and horizontal
-// and vertical ones.
+// javaSets has the classes of Java that Go does not have or understands otherwise: blanks, and
+// horizontal and vertical ones.
 var javaSets = map[byte]runeSet{
 	's': {'\t', '\r', ' ', ' '},
-	'h': {'\t', '\t', ' ', ' ', 0xa0, 0xa0, 0x1680, 0x1680, 0x180e, 0x180e, 0x2000, 0x200a, 0x202f, 0x202f, 0x205f,
-		0x205f, 0x3000, 0x3000},
+	'h': {
+		'\t',
+		'\t',
+		' ',
+		' ',
+		0xa0,
+		0xa0,
+		0x1680,
+		0x1680,
+		0x180e,
+		0x180e,
+		0x2000,
+		0x200a,
+		0x202f,
+		0x202f,
+		0x205f,
+		0x205f,
+		0x3000,
+		0x3000,
+	},
 	'v': {'\n', '\r', 0x85, 0x85, 0x2028, 0x2029},
 }
 
-// text is the set, or all that is not in it, as it is written within brackets.
-func (s runeSet) text(others bool) string {
+// format writes the set as within brackets, or with others everything that is not in it.
+func (s runeSet) format(others bool) string {
 	var b strings.Builder
 	write := func(from, to rune) {
 		if from <= to {
@@ -43,8 +61,8 @@ func (s runeSet) text(others bool) string {
 	return b.String()
 }
 
-// class takes a class in brackets over. Java's may hold others and be intersected; Go's do neither.
-func (t *translator) class() *unsupported {
+// translateClass translates a class in brackets. Only Java's may contain others and be intersected.
+func (t *translator) translateClass() *unsupported {
 	start := t.at
 	t.at++
 	t.out.WriteByte('[')
@@ -66,20 +84,20 @@ func (t *translator) class() *unsupported {
 		case strings.HasPrefix(rest, "&&"):
 			return t.refuse(t.at, "intersections of classes (&&)")
 		}
-		if err := t.classItem(); err != nil {
+		if err := t.translateClassItem(); err != nil {
 			return err
 		}
 	}
 }
 
-// classItem takes a character, a range's - or an escape over.
-func (t *translator) classItem() *unsupported {
+// translateClassItem translates a character, the - of a range, or an escape.
+func (t *translator) translateClassItem() *unsupported {
 	rest := t.rest()
 	switch {
 	case rest[0] == '-':
-		return t.copy(1)
+		return t.copyBytes(1)
 	case rest[0] != '\\':
-		return t.literalRune()
+		return t.copyLiteral()
 	case len(rest) == 1:
 		return &unsupported{t.at, `a character after \`}
 	}
@@ -87,9 +105,9 @@ func (t *translator) classItem() *unsupported {
 	set, isSet := javaSets[c|0x20]
 	isSet = isSet && isLetter(c)
 	if isSet {
-		t.out.WriteString(set.text(c < 'a'))
+		t.out.WriteString(set.format(c < 'a'))
 		t.at += 2
-	} else if err := t.characterEscape(true); err != nil {
+	} else if err := t.translateCharacter(true); err != nil {
 		return err
 	}
 	if isSet || strings.IndexByte("dDwWpP", c) >= 0 {
@@ -100,7 +118,7 @@ func (t *translator) classItem() *unsupported {
 	return nil
 }
 
-// posixNames are Java's classes for ASCII, by Go's names for them.
+// posixNames maps Java's classes for ASCII to Go's names.
 var posixNames = map[string]string{
 	"Lower": "lower", "Upper": "upper", "ASCII": "ascii", "Alpha": "alpha", "Digit": "digit", "Alnum": "alnum",
 	"Punct": "punct",
@@ -109,8 +127,8 @@ var posixNames = map[string]string{
 
 var propertyName = regexp.MustCompile(`^\\[pP](?:([A-Z])|\{([^}]*)\})`)
 
-// property takes \p{…} over: Java's classes for ASCII, general categories and scripts.
-func (t *translator) property(inClass bool) *unsupported {
+// translateProperty translates \p{…}: Java's classes for ASCII, general categories and scripts.
+func (t *translator) translateProperty(inClass bool) *unsupported {
 	m := propertyName.FindStringSubmatch(t.rest())
 	if m == nil {
 		return t.refuse(t.at, `an incomplete \p`)
@@ -134,7 +152,7 @@ func (t *translator) property(inClass bool) *unsupported {
 	return nil
 }
 
-// unicodeName is Go's name for a general category (Lu, IsLu, gc=Lu) or a script (IsLatin,
+// unicodeName returns Go's name for a general category (Lu, IsLu, gc=Lu) or a script (IsLatin,
 // script=latin) of Java's.
 func unicodeName(name string) (string, bool) {
 	key, value, ok := strings.Cut(name, "=")
@@ -144,17 +162,17 @@ func unicodeName(name string) (string, bool) {
 		if _, isCategory := unicode.Categories[value]; isCategory && utf8.RuneCountInString(value) <= 2 {
 			return value, true
 		}
-		return script(value, ok)
+		return scriptName(value, ok)
 	case strings.EqualFold(key, "gc") || strings.EqualFold(key, "general_category"):
 		_, isCategory := unicode.Categories[value]
 		return value, isCategory && len(value) <= 2
 	case strings.EqualFold(key, "sc") || strings.EqualFold(key, "script"):
-		return script(value, true)
+		return scriptName(value, true)
 	}
 	return "", false
 }
 
-func script(name string, ok bool) (string, bool) {
+func scriptName(name string, ok bool) (string, bool) {
 	if !ok {
 		return "", false
 	}

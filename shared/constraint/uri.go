@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// uri is an absolute URI (RFC 3986), in parts of the text it was read from. Nothing in it is
-// decoded; as Service Fabric has it, blanks may stand within it, and neither relative segments nor
-// user information.
+// uri is an absolute URI (RFC 3986), in parts of the text that it was read from. Nothing in it is
+// decoded. As in Service Fabric, it may contain blanks, but neither relative segments nor user
+// information.
 type uri struct {
 	scheme, authority string // compared without regard to case
-	path              string // with its leading slash, where it has one
+	path              string // with its leading slash, if it has one
 	query, fragment   string
 	hasAuthority      bool
 }
 
-// parseURI reads a whole text, blanks around it aside.
+// parseURI reads a whole text, without the blanks around it.
 func parseURI(text string) (uri, bool) {
 	text = strings.Trim(text, " \t\r\n")
 	var u uri
@@ -36,20 +36,20 @@ func parseURI(text string) (uri, bool) {
 			return u, false
 		}
 	}
-	n = span(text, pathCharacters)
+	n = spanOf(text, pathCharacters)
 	u.path, text = text[:n], text[n:]
 	if u.hasAuthority && u.path != "" && u.path[0] != '/' || !u.hasAuthority && strings.HasPrefix(u.path, "//") {
 		return u, false
 	}
 	if rest, ok := strings.CutPrefix(text, "?"); ok {
-		n = span(rest, queryCharacters)
+		n = spanOf(rest, queryCharacters)
 		u.query, text = rest[:n], rest[n:]
 	}
 	if rest, ok := strings.CutPrefix(text, "#"); ok {
-		n = span(rest, queryCharacters)
+		n = spanOf(rest, queryCharacters)
 		u.fragment, text = rest[:n], rest[n:]
 	}
-	if text != "" || u.relative() {
+	if text != "" || u.hasRelativeSegment() {
 		return u, false
 	}
 	if u.hasAuthority && u.path == "/" {
@@ -82,7 +82,7 @@ func cutAuthority(text string) (authority, rest string, ok bool) {
 	} else if i := strings.IndexByte(host, ':'); i >= 0 {
 		host, port = host[:i], host[i:]
 	}
-	if span(host, hostCharacters) != len(host) {
+	if spanOf(host, hostCharacters) != len(host) {
 		return "", "", false
 	}
 	return authority, rest, port == "" || port[0] == ':' && isPort(port[1:])
@@ -95,11 +95,11 @@ func isPort(text string) bool {
 
 const blanks = " \t\r\n"
 
-// charset says of each ASCII character whether it is in a set.
+// charset is a set of ASCII characters.
 type charset [utf8.RuneSelf]bool
 
-// hostCharacters are letters, digits, and what needs no escape in a host; within a path there may
-// be more, and blanks.
+// hostCharacters has letters, digits, and what needs no escape in a host. A path may have more, and
+// blanks.
 var (
 	hostCharacters  = newCharset("")
 	pathCharacters  = newCharset("/:@" + blanks)
@@ -114,8 +114,9 @@ func newCharset(others string) *charset {
 	return s
 }
 
-// span is how many bytes at the beginning of a text are in a set, letters beyond ASCII, or escapes.
-func span(text string, set *charset) int {
+// spanOf counts the bytes at the beginning of a text that are in a set, letters beyond ASCII, or
+// escapes.
+func spanOf(text string, set *charset) int {
 	i := 0
 	for i < len(text) {
 		c := text[i]
@@ -137,8 +138,8 @@ func span(text string, set *charset) int {
 	return i
 }
 
-// letterAt is how many bytes of a text at i are a letter, 0 where there is none. Beyond Latin-1
-// nearly all counts as one.
+// letterAt counts the bytes of the letter at i; 0 if there is none. Beyond Latin-1, nearly
+// everything counts as a letter.
 func letterAt(text string, i int) int {
 	if c := text[i]; c < utf8.RuneSelf {
 		if isLetter(c) {
@@ -155,12 +156,12 @@ func letterAt(text string, i int) int {
 	return 0
 }
 
-// relative reports whether a segment of the path is . or .. .
-func (u *uri) relative() bool {
+// hasRelativeSegment reports whether a segment of the path is . or .. .
+func (u *uri) hasRelativeSegment() bool {
 	if !strings.Contains(u.path, ".") {
 		return false
 	}
-	for path, more := u.segments(), true; more; {
+	for path, more := u.pathSegments(), true; more; {
 		var s string
 		if s, path, more = strings.Cut(path, "/"); s == "." || s == ".." {
 			return true
@@ -169,21 +170,23 @@ func (u *uri) relative() bool {
 	return false
 }
 
-// segments is the path without its leading slash.
-func (u *uri) segments() string { return strings.TrimPrefix(u.path, "/") }
+// pathSegments returns the path without its leading slash.
+func (u *uri) pathSegments() string { return strings.TrimPrefix(u.path, "/") }
 
-// equal compares all parts.
-func (u *uri) equal(o *uri) bool {
+// equals compares all parts.
+func (u *uri) equals(o *uri) bool {
 	return u.hasAuthority == o.hasAuthority && strings.EqualFold(u.scheme, o.scheme) &&
-		strings.EqualFold(u.authority, o.authority) && u.path == o.path && u.query == o.query &&
-		u.fragment == o.fragment
+		strings.EqualFold(
+			u.authority,
+			o.authority,
+		) && u.path == o.path && u.query == o.query && u.fragment == o.fragment
 }
 
-// prefixOf reports whether o begins with u, by whole segments of the path; a URI begins with
+// isPrefixOf reports whether o begins with u, by whole segments of the path. A URI begins with
 // itself.
-func (u *uri) prefixOf(o *uri) bool {
+func (u *uri) isPrefixOf(o *uri) bool {
 	switch {
-	case u.equal(o):
+	case u.equals(o):
 		return true
 	case !strings.EqualFold(u.scheme, o.scheme):
 		return false
@@ -192,21 +195,22 @@ func (u *uri) prefixOf(o *uri) bool {
 	case u.path == "" && o.path != "":
 		return true
 	}
-	a, b := u.count(), o.count()
+	a, b := u.countSegments(), o.countSegments()
 	if a > b {
 		return false
 	}
-	rest, ok := strings.CutPrefix(o.segments(), u.segments())
+	rest, ok := strings.CutPrefix(o.pathSegments(), u.pathSegments())
 	if !ok || a > 0 && rest != "" && rest[0] != '/' {
 		return false
 	}
 	return a < b || u.fragment == "" && o.fragment != ""
 }
 
-// count is the number of segments of the path: "/" has none, "/a/" has two.
-func (u *uri) count() int {
-	if u.segments() == "" && !u.hasAuthority || u.path == "" {
+// countSegments counts the segments of the path: "/a/" has two. "/" alone has none, unless there is
+// an authority.
+func (u *uri) countSegments() int {
+	if u.pathSegments() == "" && !u.hasAuthority || u.path == "" {
 		return 0
 	}
-	return strings.Count(u.segments(), "/") + 1
+	return strings.Count(u.pathSegments(), "/") + 1
 }

@@ -1,7 +1,3 @@
-// Package servicefabric reads Service Fabric's own descriptions of a cluster, ClusterManifest.xml
-// and ClusterConfig.json (P16): nodes with their fault and upgrade domains, node types with
-// placement properties and capacities, and the settings of the Cluster Resource Manager. It knows
-// no file and no API.
 package servicefabric
 
 import (
@@ -16,15 +12,14 @@ import (
 	"berth/shared/cluster"
 )
 
-// Cluster is what a description says.
+// Cluster is the content of a description.
 type Cluster struct {
 	Name  string
 	Nodes []Node
-	// Configuration has the node types, buffer, overbooking, thresholds and priorities; its Head is
-	// empty.
+	// Configuration has the node types, buffers, overbooking, thresholds and priorities. Its Head
+	// is empty.
 	Configuration cluster.Configuration
-	// Ignored are the settings of the Cluster Resource Manager that mean nothing to Berth, in
-	// order.
+	// Ignored names the settings of the Cluster Resource Manager that Berth does not have, sorted.
 	Ignored []string
 }
 
@@ -33,12 +28,12 @@ type Node struct {
 	Name          string
 	Address       string
 	Type          string
-	FaultDomain   string // fd:/dc1/r0, empty where none is named
+	FaultDomain   string // such as fd:/dc1/r0; may be empty
 	UpgradeDomain string
 }
 
-// Attributes are the attributes of a container instance that is this node: name, node type and
-// domains.
+// Attributes returns the attributes of a container instance that is this node: its name, node type
+// and domains.
 func (n Node) Attributes() map[string]string {
 	out := map[string]string{cluster.PropertyPrefix + "NodeName": n.Name, cluster.AttributeNodeType: n.Type}
 	if n.FaultDomain != "" {
@@ -50,39 +45,39 @@ func (n Node) Attributes() map[string]string {
 	return out
 }
 
-// Error says what is wrong with a description, and on which line.
+// Error is a mistake in a description.
 type Error struct {
 	Line   int
 	Reason string
 }
 
-// Error is the line and the reason.
+// Error returns the line and the reason.
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-func wrong(line int, format string, args ...any) error {
+func errorAt(line int, format string, args ...any) error {
 	return &Error{Line: line, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Bounds of a description.
+// The limits of a description.
 const (
 	maxSize  = 8 << 20
 	maxNodes = 10_000
 	maxDepth = 64
 )
 
-// Read reads a description, XML or JSON as its first character tells. Comments and trailing commas
-// in JSON are accepted; whatever else is malformed, contradicts itself or cannot be kept gives an
-// *[Error].
+// Read reads a description: XML if it begins with "<", and otherwise JSON, which may have comments
+// and trailing commas. A description that is malformed, contradicts itself or has a value that
+// Berth cannot store gives an *[Error].
 func Read(data []byte) (*Cluster, error) {
 	if len(data) > maxSize {
-		return nil, wrong(1, "the description has %d bytes, at most %d are read", len(data), maxSize)
+		return nil, errorAt(1, "the description has %d bytes, at most %d are read", len(data), maxSize)
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	b := newBuilder()
 	var err error
 	switch text := bytes.TrimSpace(data); {
 	case len(text) == 0:
-		err = wrong(1, "the description is empty")
+		err = errorAt(1, "the description is empty")
 	case text[0] == '<':
 		err = readXML(b, data)
 	default:
@@ -94,23 +89,26 @@ func Read(data []byte) (*Cluster, error) {
 	return b.finish()
 }
 
-// builder gathers what either format says.
+// builder collects what either format says, and checks each part against the parts before it.
 type builder struct {
-	out    Cluster
-	lines  map[string]int // of nodes, by name
-	types  map[string]int // lines of node types
-	refs   []reference
-	metric map[string]int // line of each metric's buffer, overbooking or threshold
-	said   map[string]int // line of each parameter, by section and name
+	out Cluster
+	// Where each thing is described: nodes and node types by name, metrics with a buffer,
+	// overbooking or threshold by name, and parameters by section and name.
+	nodeLines, typeLines, metricLines, parameterLines map[string]int
+	references                                        []typeReference
 }
 
-type reference struct {
+// typeReference is a node's reference to its node type, which may be described further down.
+type typeReference struct {
 	line     int
 	nodeType string
 }
 
 func newBuilder() *builder {
-	b := &builder{lines: map[string]int{}, types: map[string]int{}, metric: map[string]int{}, said: map[string]int{}}
+	b := &builder{
+		nodeLines: map[string]int{}, typeLines: map[string]int{}, metricLines: map[string]int{},
+		parameterLines: map[string]int{},
+	}
 	b.out.Configuration = cluster.Configuration{
 		NodeTypes: map[string]cluster.NodeType{}, DomainPolicy: cluster.PolicyAdaptive,
 		Buffer: map[string]float64{}, Overbooking: map[string]float64{}, Balancing: map[string]float64{},
@@ -119,75 +117,90 @@ func newBuilder() *builder {
 	return b
 }
 
-func (b *builder) node(line int, n Node) error {
+func (b *builder) addNode(line int, n Node) error {
 	switch {
 	case n.Name == "":
-		return wrong(line, "a node has no name")
-	case b.lines[n.Name] > 0:
-		return wrong(line, "node %q is described on line %d already", n.Name, b.lines[n.Name])
+		return errorAt(line, "a node has no name")
+	case b.nodeLines[n.Name] > 0:
+		return errorAt(line, "node %q is described on line %d already", n.Name, b.nodeLines[n.Name])
 	case n.Type == "":
-		return wrong(line, "node %q names no node type", n.Name)
+		return errorAt(line, "node %q names no node type", n.Name)
 	case len(b.out.Nodes) == maxNodes:
-		return wrong(line, "there are more than %d nodes", maxNodes)
+		return errorAt(line, "there are more than %d nodes", maxNodes)
 	}
 	if n.FaultDomain != "" && !strings.HasPrefix(n.FaultDomain, "fd:/") {
-		return wrong(line, "the fault domain of node %q is %q, expected a path such as fd:/dc1/r0", n.Name,
-			n.FaultDomain)
+		return errorAt(
+			line,
+			"the fault domain of node %q is %q, expected a path such as fd:/dc1/r0",
+			n.Name,
+			n.FaultDomain,
+		)
 	}
-	b.lines[n.Name] = line
-	b.refs = append(b.refs, reference{line, n.Type})
+	b.nodeLines[n.Name] = line
+	b.references = append(b.references, typeReference{line, n.Type})
 	b.out.Nodes = append(b.out.Nodes, n)
 	return nil
 }
 
-func (b *builder) nodeType(line int, name string) error {
+func (b *builder) addNodeType(line int, name string) error {
 	switch {
 	case name == "":
-		return wrong(line, "a node type has no name")
-	case b.types[name] > 0:
-		return wrong(line, "node type %q is described on line %d already", name, b.types[name])
+		return errorAt(line, "a node type has no name")
+	case b.typeLines[name] > 0:
+		return errorAt(line, "node type %q is described on line %d already", name, b.typeLines[name])
 	}
-	b.types[name] = line
-	b.out.Configuration.NodeTypes[name] = cluster.NodeType{Capacities: map[string]int64{},
-		Properties: map[string]string{}}
+	b.typeLines[name] = line
+	b.out.Configuration.NodeTypes[name] = cluster.NodeType{
+		Capacities: map[string]int64{},
+		Properties: map[string]string{},
+	}
 	return nil
 }
 
-func (b *builder) property(line int, nodeType, name, value string) error {
-	if b.types[nodeType] == 0 {
-		return wrong(line, "the placement property %q stands in no node type", name)
+func (b *builder) addProperty(line int, nodeType, name, value string) error {
+	if b.typeLines[nodeType] == 0 {
+		return errorAt(line, "the placement property %q stands in no node type", name)
 	}
 	properties := b.out.Configuration.NodeTypes[nodeType].Properties
 	if _, twice := properties[name]; twice || name == "" {
-		return wrong(line, "node type %q has the placement property %q without a name or twice", nodeType, name)
+		return errorAt(line, "node type %q has the placement property %q without a name or twice", nodeType, name)
 	}
 	properties[name] = value
 	return nil
 }
 
-func (b *builder) capacity(line int, nodeType, name, value string) error {
-	if b.types[nodeType] == 0 {
-		return wrong(line, "the capacity %q stands in no node type", name)
+func (b *builder) addCapacity(line int, nodeType, name, value string) error {
+	if b.typeLines[nodeType] == 0 {
+		return errorAt(line, "the capacity %q stands in no node type", name)
 	}
 	capacities := b.out.Configuration.NodeTypes[nodeType].Capacities
 	if _, twice := capacities[name]; twice || name == "" {
-		return wrong(line, "node type %q has the capacity %q without a name or twice", nodeType, name)
+		return errorAt(line, "node type %q has the capacity %q without a name or twice", nodeType, name)
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	if err != nil || n < 0 {
-		return wrong(line, "the capacity %q of node type %q is %q, expected a whole number of 0 or more", name,
-			nodeType, value)
+		return errorAt(
+			line,
+			"the capacity %q of node type %q is %q, expected a whole number of 0 or more",
+			name,
+			nodeType,
+			value,
+		)
 	}
 	if !cluster.IsMetric(name) {
-		return wrong(line, "the capacity %q of node type %q is no metric: instances register it with ECS", name,
-			nodeType)
+		return errorAt(
+			line,
+			"the capacity %q of node type %q is no metric: instances register it with ECS",
+			name,
+			nodeType,
+		)
 	}
 	capacities[name] = n
 	return nil
 }
 
-// settings are the sections of fabricSettings that are one number per metric.
-var settings = map[string]func(b *builder, name string, value float64) error{
+// metricSections are the sections of fabricSettings that have one number per metric.
+var metricSections = map[string]func(b *builder, name string, value float64) error{
 	"NodeBufferPercentage": func(b *builder, name string,
 		v float64) error {
 		b.out.Configuration.Buffer[name] = v
@@ -212,24 +225,31 @@ var settings = map[string]func(b *builder, name string, value float64) error{
 	},
 }
 
-// parameters are the parameters of the section PlacementAndLoadBalancing that mean something to
-// Berth.
-var parameters = map[string]func(c *cluster.Configuration, value string) error{
-	"PlacementConstraintPriority":     priority(func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Placement }),
-	"CapacityConstraintPriority":      priority(func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Capacity }),
-	"FaultDomainConstraintPriority":   priority(func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.FaultDomain }),
-	"UpgradeDomainConstraintPriority": priority(func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.UpgradeDomain }),
-	"QuorumBasedReplicaDistributionPerFaultDomains": truth(func(c *cluster.Configuration, is bool) {
+// placementParameters are the parameters of the section PlacementAndLoadBalancing that Berth has.
+var placementParameters = map[string]func(c *cluster.Configuration, value string) error{
+	"PlacementConstraintPriority": setPriority(
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Placement },
+	),
+	"CapacityConstraintPriority": setPriority(
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Capacity },
+	),
+	"FaultDomainConstraintPriority": setPriority(
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.FaultDomain },
+	),
+	"UpgradeDomainConstraintPriority": setPriority(
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.UpgradeDomain },
+	),
+	"QuorumBasedReplicaDistributionPerFaultDomains": setFlag(func(c *cluster.Configuration, is bool) {
 		c.QuorumFault = is
 	}),
-	"QuorumBasedReplicaDistributionPerUpgradeDomains": truth(func(c *cluster.Configuration, is bool) {
+	"QuorumBasedReplicaDistributionPerUpgradeDomains": setFlag(func(c *cluster.Configuration, is bool) {
 		c.QuorumUpgrade = is
 	}),
-	"QuorumBasedLogicAutoSwitch":      truth(func(c *cluster.Configuration, is bool) { c.NoSwitch = !is }),
-	"MoveExistingReplicaForPlacement": truth(func(c *cluster.Configuration, is bool) { c.KeepInPlace = !is }),
+	"QuorumBasedLogicAutoSwitch":      setFlag(func(c *cluster.Configuration, is bool) { c.NoSwitch = !is }),
+	"MoveExistingReplicaForPlacement": setFlag(func(c *cluster.Configuration, is bool) { c.KeepInPlace = !is }),
 }
 
-func priority(of func(*cluster.Configuration) *cluster.Priority) func(*cluster.Configuration, string) error {
+func setPriority(of func(*cluster.Configuration) *cluster.Priority) func(*cluster.Configuration, string) error {
 	return func(c *cluster.Configuration, value string) error {
 		n, err := strconv.Atoi(strings.TrimSpace(value))
 		if err != nil || n < -1 || n > 2 {
@@ -240,7 +260,7 @@ func priority(of func(*cluster.Configuration) *cluster.Priority) func(*cluster.C
 	}
 }
 
-func truth(set func(*cluster.Configuration, bool)) func(*cluster.Configuration, string) error {
+func setFlag(set func(*cluster.Configuration, bool)) func(*cluster.Configuration, string) error {
 	return func(c *cluster.Configuration, value string) error {
 		is, err := strconv.ParseBool(strings.ToLower(strings.TrimSpace(value)))
 		if err != nil {
@@ -253,55 +273,55 @@ func truth(set func(*cluster.Configuration, bool)) func(*cluster.Configuration, 
 
 const placementSection = "PlacementAndLoadBalancing"
 
-// parameter takes in one parameter of a section of fabricSettings. Sections that are not about
-// placement are passed over.
-func (b *builder) parameter(line int, section, name, value string) error {
+// addParameter adds one parameter of a section of fabricSettings. Sections that are not about
+// placement are skipped.
+func (b *builder) addParameter(line int, section, name, value string) error {
 	key := section + "\x00" + name
-	if (section == placementSection || settings[section] != nil) && b.said[key] > 0 {
-		return wrong(line, "section %s has %q on line %d already", section, name, b.said[key])
+	if (section == placementSection || metricSections[section] != nil) && b.parameterLines[key] > 0 {
+		return errorAt(line, "section %s has %q on line %d already", section, name, b.parameterLines[key])
 	}
-	b.said[key] = line
+	b.parameterLines[key] = line
 	if section == placementSection {
-		set := parameters[name]
+		set := placementParameters[name]
 		if set == nil {
 			b.out.Ignored = append(b.out.Ignored, section+"/"+name)
 			return nil
 		}
 		if err := set(&b.out.Configuration, value); err != nil {
-			return wrong(line, "%s of section %s is %q: %v", name, section, value, err)
+			return errorAt(line, "%s of section %s is %q: %v", name, section, value, err)
 		}
 		return nil
 	}
-	set := settings[section]
+	set := metricSections[section]
 	if set == nil {
 		return nil
 	}
 	if name == "" {
-		return wrong(line, "a parameter of section %s has no name", section)
+		return errorAt(line, "a parameter of section %s has no name", section)
 	}
 	number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 	if err == nil {
 		err = set(b, name, number)
 	}
 	if err != nil {
-		return wrong(line, "%s of section %s is %q, which is no number that can stand there", name, section, value)
+		return errorAt(line, "%s of section %s is %q, which is no number that can stand there", name, section, value)
 	}
-	b.metric[name] = line
+	b.metricLines[name] = line
 	return nil
 }
 
-// finish checks what only the whole tells.
+// finish checks what depends on the whole description.
 func (b *builder) finish() (*Cluster, error) {
-	for _, r := range b.refs {
-		if b.types[r.nodeType] == 0 {
-			return nil, wrong(r.line, "node type %q is described nowhere", r.nodeType)
+	for _, r := range b.references {
+		if b.typeLines[r.nodeType] == 0 {
+			return nil, errorAt(r.line, "node type %q is described nowhere", r.nodeType)
 		}
 	}
-	if len(b.out.Nodes)+len(b.types) == 0 {
-		return nil, wrong(1, "the description has neither nodes nor node types")
+	if len(b.out.Nodes)+len(b.typeLines) == 0 {
+		return nil, errorAt(1, "the description has neither nodes nor node types")
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(b.metric),
-		func(x, y string) int { return cmp.Compare(b.metric[x], b.metric[y]) }) {
+	for _, name := range slices.SortedFunc(maps.Keys(b.metricLines),
+		func(x, y string) int { return cmp.Compare(b.metricLines[x], b.metricLines[y]) }) {
 		one := cluster.Configuration{}
 		if v, ok := b.out.Configuration.Buffer[name]; ok {
 			one.Buffer = map[string]float64{name: v}
@@ -316,17 +336,17 @@ func (b *builder) finish() (*Cluster, error) {
 			one.Activity = map[string]int64{name: v}
 		}
 		if err := cluster.CheckConfiguration(&one); err != nil {
-			return nil, wrong(b.metric[name], "%s", message(err))
+			return nil, errorAt(b.metricLines[name], "%s", messageOf(err))
 		}
 	}
 	if err := cluster.CheckConfiguration(&b.out.Configuration); err != nil {
-		return nil, wrong(1, "%s", message(err))
+		return nil, errorAt(1, "%s", messageOf(err))
 	}
 	slices.Sort(b.out.Ignored)
 	return &b.out, nil
 }
 
-func message(err error) string {
+func messageOf(err error) string {
 	if e, ok := err.(*cluster.Error); ok {
 		return e.Message
 	}

@@ -45,7 +45,8 @@ func TestNineNodes(t *testing.T) {
 			expect(t, "name", got.Name, c.cluster)
 			expect(t, "nodes", len(got.Nodes), 9)
 			expect(t, "node", got.Nodes[4].Attributes(), map[string]string{
-				"berth.property.NodeName": c.node, "berth.node-type": c.nodeType, "berth.fault-domain": c.fault, "berth.upgrade-domain": c.upgrade,
+				"berth.property.NodeName": c.node, "berth.node-type": c.nodeType, "berth.fault-domain": c.fault,
+				"berth.upgrade-domain": c.upgrade,
 			})
 			expect(t, "types", len(conf.NodeTypes), c.types)
 			properties, capacities := map[string]string{}, map[string]int64{}
@@ -53,10 +54,12 @@ func TestNineNodes(t *testing.T) {
 				maps.Copy(properties, n.Properties)
 				maps.Copy(capacities, n.Capacities)
 			}
-			expect(t, "properties", properties, map[string]string{"HasSSD": "true", "NodeColor": "green", "SomeProperty": "5"})
+			expect(t, "properties", properties, map[string]string{"HasSSD": "true", "NodeColor": "green",
+				"SomeProperty": "5"})
 			expect(t, "capacities", capacities, map[string]int64{"ClientConnections": 65536})
 			expect(t, "buffer", conf.Buffer, map[string]float64{"SomeMetric": 0.15})
-			expect(t, "overbooking", conf.Overbooking, map[string]float64{"SomeOtherMetric": 0.2, "MetricWithInfiniteOverbooking": -1})
+			expect(t, "overbooking", conf.Overbooking,
+				map[string]float64{"SomeOtherMetric": 0.2, "MetricWithInfiniteOverbooking": -1})
 			expect(t, "policy", conf.DomainPolicy, cluster.PolicyAdaptive)
 		})
 	}
@@ -74,23 +77,28 @@ func TestRefuses(t *testing.T) {
 		line           int
 		reason         string
 	}{
-		"TypographicQuotes": {manifest, `Name="MetricWithInfiniteOverbooking" Value="-1.0"`, `Name=”MetricWithInfiniteOverbooking” Value=”-1.0”`, 46, "unquoted"},
-		"CutOff":            {manifest, "</ClusterManifest>", "", 57, "unexpected EOF"},
-		"WrongRoot":         {"<ServiceManifest/>", "", "", 1, "expected ClusterManifest"},
-		"NodeTwice":         {manifest, `NodeName="Node02"`, `NodeName="Node01"`, 29, "line 28"},
-		"TypeNowhere":       {manifest, `NodeTypeRef="NodeType02"`, `NodeTypeRef="NodeTypeX"`, 29, `"NodeTypeX" is described nowhere`},
-		"NoName":            {manifest, `NodeName="Node02"`, ``, 29, "has no name"},
-		"FaultDomain":       {manifest, `fd:/DC01/Rack02`, `DC01/Rack02`, 29, "expected a path such as fd:/dc1/r0"},
-		"Capacity":          {manifest, `"65536"`, `"many"`, 14, `"many"`},
-		"Negative":          {manifest, `"65536"`, `"-1"`, 14, `"-1"`},
-		"Fraction":          {manifest, `"0.15"`, `"15"`, 42, "fraction from 0 to 1"},
-		"Both":              {manifest, `"SomeOtherMetric"`, `"SomeMetric"`, 45, "only one of them"},
-		"Priority":          {manifest, `UpgradeDomainConstraintPriority" Value="1"`, `UpgradeDomainConstraintPriority" Value="9"`, 49, "from -1 to 2"},
-		"MetricTwice":       {manifest, `"MetricWithInfiniteOverbooking"`, `"SomeOtherMetric"`, 46, "on line 45 already"},
-		"Threshold":         {manifest, `"NodeOverbookingPercentage">`, `"MetricBalancingThresholds"><Parameter Name="M" Value="NaN"/>`, 44, "expected a number"},
-		"NotNumber":         {manifest, `Value="0.2"`, `Value="much"`, 45, `"much"`},
-		"Empty":             {" \n", "", "", 1, "empty"},
-		"NothingSaid":       {"{}", "", "", 1, "neither nodes nor node types"},
+		"TypographicQuotes": {manifest, `Name="MetricWithInfiniteOverbooking" Value="-1.0"`,
+			`Name=”MetricWithInfiniteOverbooking” Value=”-1.0”`, 46, "unquoted"},
+		"CutOff":    {manifest, "</ClusterManifest>", "", 57, "unexpected EOF"},
+		"WrongRoot": {"<ServiceManifest/>", "", "", 1, "expected ClusterManifest"},
+		"NodeTwice": {manifest, `NodeName="Node02"`, `NodeName="Node01"`, 29, "line 28"},
+		"TypeNowhere": {manifest, `NodeTypeRef="NodeType02"`, `NodeTypeRef="NodeTypeX"`, 29,
+			`"NodeTypeX" is described nowhere`},
+		"NoName":      {manifest, `NodeName="Node02"`, ``, 29, "has no name"},
+		"FaultDomain": {manifest, `fd:/DC01/Rack02`, `DC01/Rack02`, 29, "expected a path such as fd:/dc1/r0"},
+		"Capacity":    {manifest, `"65536"`, `"many"`, 14, `"many"`},
+		"Negative":    {manifest, `"65536"`, `"-1"`, 14, `"-1"`},
+		"Fraction":    {manifest, `"0.15"`, `"15"`, 42, "fraction from 0 to 1"},
+		"Both":        {manifest, `"SomeOtherMetric"`, `"SomeMetric"`, 45, "only one of them"},
+		"Priority": {manifest, `UpgradeDomainConstraintPriority" Value="1"`,
+			`UpgradeDomainConstraintPriority" Value="9"`, 49, "from -1 to 2"},
+		"MetricTwice": {manifest, `"MetricWithInfiniteOverbooking"`, `"SomeOtherMetric"`, 46,
+			"on line 45 already"},
+		"Threshold": {manifest, `"NodeOverbookingPercentage">`,
+			`"MetricBalancingThresholds"><Parameter Name="M" Value="NaN"/>`, 44, "expected a number"},
+		"NotNumber":   {manifest, `Value="0.2"`, `Value="much"`, 45, `"much"`},
+		"Empty":       {" \n", "", "", 1, "empty"},
+		"NothingSaid": {"{}", "", "", 1, "neither nodes nor node types"},
 
 		"MissingBracket":  {config, "\n  ],\n  \"properties\"", "\n  \"properties\"", 70, ""},
 		"WrongKind":       {config, `"nodes": [`, `"nodes": 3, "more": [`, 6, "nodes is no array"},

@@ -7,35 +7,34 @@ import (
 	"io"
 )
 
-// readXML reads a ClusterManifest.xml. Elements that say nothing of nodes, node types or settings
-// are passed over.
+// readXML reads a ClusterManifest.xml. It skips everything but nodes, node types and settings.
 func readXML(b *builder, data []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(data))
-	x := &manifest{builder: b}
+	x := &xmlReader{builder: b}
 	for {
 		line, _ := d.InputPos()
 		token, err := d.Token()
 		var syntax *xml.SyntaxError
 		switch {
 		case errors.Is(err, io.EOF):
-			if !x.seen {
-				return wrong(1, "there is no ClusterManifest")
+			if !x.hasRoot {
+				return errorAt(1, "there is no ClusterManifest")
 			}
 			return nil
 		case errors.As(err, &syntax):
-			return wrong(syntax.Line, "%s", syntax.Msg)
+			return errorAt(syntax.Line, "%s", syntax.Msg)
 		case err != nil:
-			return wrong(line, "%s", err)
+			return errorAt(line, "%s", err)
 		}
-		if err := x.token(token, start(data, d.InputOffset(), line, token)); err != nil {
+		if err := x.readToken(token, startLine(data, d.InputOffset(), line, token)); err != nil {
 			return err
 		}
 	}
 }
 
-// start is the line that an element begins on: the decoder stands behind it, and blank lines may
-// come before.
-func start(data []byte, end int64, line int, token xml.Token) int {
+// startLine returns the line on which an element begins: the decoder is behind it, and blank lines
+// may come before.
+func startLine(data []byte, end int64, line int, token xml.Token) int {
 	if _, ok := token.(xml.StartElement); !ok {
 		return line
 	}
@@ -43,29 +42,29 @@ func start(data []byte, end int64, line int, token xml.Token) int {
 	return 1 + bytes.Count(data[:max(from, 0)], []byte("\n"))
 }
 
-// manifest is a manifest on its way: the elements that are open, and what the nearest of a kind is
-// called.
-type manifest struct {
+// xmlReader reads a ClusterManifest.xml into a builder. It has the elements that are open, and the
+// names of the innermost NodeType and Section.
+type xmlReader struct {
 	*builder
 	path              []string
-	seen              bool
+	hasRoot           bool
 	nodeType, section string
 }
 
-func (x *manifest) token(token xml.Token, line int) error {
+func (x *xmlReader) readToken(token xml.Token, line int) error {
 	switch t := token.(type) {
 	case xml.StartElement:
 		if len(x.path) == maxDepth {
-			return wrong(line, "elements are nested more than %d deep", maxDepth)
+			return errorAt(line, "elements are nested more than %d deep", maxDepth)
 		}
 		x.path = append(x.path, t.Name.Local)
 		if len(x.path) == 1 {
-			x.seen = true
+			x.hasRoot = true
 			if t.Name.Local != "ClusterManifest" {
-				return wrong(line, "the root is %s, expected ClusterManifest", t.Name.Local)
+				return errorAt(line, "the root is %s, expected ClusterManifest", t.Name.Local)
 			}
 		}
-		return x.element(t, line)
+		return x.openElement(t, line)
 	case xml.EndElement:
 		x.path = x.path[:len(x.path)-1]
 		if t.Name.Local == "NodeType" {
@@ -75,10 +74,10 @@ func (x *manifest) token(token xml.Token, line int) error {
 	return nil
 }
 
-// under reports whether the element that was just opened stands directly in one of the name.
-func (x *manifest) under(name string) bool { return len(x.path) > 1 && x.path[len(x.path)-2] == name }
+// isIn reports whether the element that was just opened is directly in one of the name.
+func (x *xmlReader) isIn(name string) bool { return len(x.path) > 1 && x.path[len(x.path)-2] == name }
 
-func (x *manifest) element(t xml.StartElement, line int) error {
+func (x *xmlReader) openElement(t xml.StartElement, line int) error {
 	get := func(name string) string {
 		for _, a := range t.Attr {
 			if a.Name.Local == name {
@@ -90,22 +89,22 @@ func (x *manifest) element(t xml.StartElement, line int) error {
 	switch name := t.Name.Local; {
 	case name == "ClusterManifest":
 		x.out.Name = get("Name")
-	case name == "Node" && x.under("NodeList"):
-		return x.node(line, Node{
+	case name == "Node" && x.isIn("NodeList"):
+		return x.addNode(line, Node{
 			Name: get("NodeName"), Address: get("IPAddressOrFQDN"), Type: get("NodeTypeRef"),
 			FaultDomain: get("FaultDomain"), UpgradeDomain: get("UpgradeDomain"),
 		})
-	case name == "NodeType" && x.under("NodeTypes"):
+	case name == "NodeType" && x.isIn("NodeTypes"):
 		x.nodeType = get("Name")
-		return x.builder.nodeType(line, x.nodeType)
-	case name == "Property" && x.under("PlacementProperties"):
-		return x.property(line, x.nodeType, get("Name"), get("Value"))
-	case name == "Capacity" && x.under("Capacities"):
-		return x.capacity(line, x.nodeType, get("Name"), get("Value"))
-	case name == "Section" && x.under("FabricSettings"):
+		return x.addNodeType(line, x.nodeType)
+	case name == "Property" && x.isIn("PlacementProperties"):
+		return x.addProperty(line, x.nodeType, get("Name"), get("Value"))
+	case name == "Capacity" && x.isIn("Capacities"):
+		return x.addCapacity(line, x.nodeType, get("Name"), get("Value"))
+	case name == "Section" && x.isIn("FabricSettings"):
 		x.section = get("Name")
-	case name == "Parameter" && x.under("Section"):
-		return x.parameter(line, x.section, get("Name"), get("Value"))
+	case name == "Parameter" && x.isIn("Section"):
+		return x.addParameter(line, x.section, get("Name"), get("Value"))
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (h *Handler) eventSubject(body []byte) (string, *cluster.Drop) {
 			return d.Name, nil
 		}
 	case *awsevent.Lifecycle:
-		if d.Hook == cluster.DrainingHook && d.Terminating() {
+		if d.Hook == cluster.DrainingHook && d.IsTerminating() {
 			return d.Group, nil
 		}
 	}
