@@ -2,9 +2,10 @@ package cluster
 
 import (
 	"errors"
-	"fmt" // Code is an error code of the ECS API.
+	"fmt"
 )
 
+// Code is an error code of the ECS API.
 type Code string
 
 // The codes that Berth answers with.
@@ -79,6 +80,15 @@ type Drop struct{ Reason string }
 
 // Error is the reason.
 func (d *Drop) Error() string { return "dropped: " + d.Reason }
+
+// IgnoreDrop returns nil for a [Drop] and any other error as it is.
+func IgnoreDrop(err error) error {
+	var drop *Drop
+	if errors.As(err, &drop) {
+		return nil
+	}
+	return err
+}
 
 // Wrap is fmt.Errorf for an error that may be nil.
 func Wrap(err error, format string, args ...any) error {

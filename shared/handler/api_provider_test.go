@@ -216,8 +216,9 @@ func TestManagedScaling_TagOfItsGroup(t *testing.T) {
 		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
 		_ = s.function.Schedule(ctx, "scaling")
 		a, err := s.api.ClusterProviders.ClusterAttachments(ctx, prod)
-		if err != nil || !strings.Contains(a.AttachmentProblems["p"], "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
-			t.Errorf("%v: the attachments failed for %q", err, a.AttachmentProblems)
+		if err != nil || !strings.Contains(a.Attached.AttachmentProblems["p"],
+			"tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
+			t.Errorf("%v: the attachments failed for %q", err, a.Attached.AttachmentProblems)
 		}
 	})
 	t.Run("ComesBackBeforeAllIsTakenBack", func(t *testing.T) {

@@ -29,7 +29,8 @@ func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
 	f.groups["g"] = &cluster.AutoScalingGroup{Name: "g", Max: 10, Protects: true}
 	w.dispatch.Groups = f
 	s := &scaled{world: w, fakeGroups: f, function: &managedscaling.Handler{
-		State: w.store, ECS: w.ecs, Hosts: f, Groups: f, Metrics: f, Clock: w.clock, Settings: handler.DefaultSettings(),
+		State: w.store, ECS: w.ecs, Hosts: f, Groups: f, Metrics: f, Clock: w.clock,
+		Settings: handler.DefaultSettings(),
 	}}
 	p := providerRow("p", "g")
 	if change != nil {
@@ -43,7 +44,8 @@ func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
 }
 
 func providerRow(name, group string) *cluster.CapacityProvider {
-	p := &cluster.CapacityProvider{Name: name, Group: group, Protection: true, Draining: true, Scaling: cluster.DefaultScaling}
+	p := &cluster.CapacityProvider{Name: name, Group: group, Protection: true, Draining: true,
+		Scaling: cluster.DefaultScaling}
 	p.Scaling.Enabled = true
 	return p
 }
@@ -65,7 +67,7 @@ func (s *scaled) status(t *testing.T) cluster.AttachmentStatus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Status
+	return a.Attached.Status
 }
 
 func (s *scaled) reservation() float64 { return s.points[len(s.points)-1].Percent }
@@ -112,11 +114,13 @@ func TestManagedScaling(t *testing.T) {
 		want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 	})
 	t.Run("PolicyInsteadOfAlarms", func(t *testing.T) {
-		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} })
+		s := newScaled(t,
+			func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} })
 		s.minute(1)
 		want(t, "alarms", len(s.alarms), 0)
 		want(t, "policies", len(s.policy), 1)
-		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", nil, []string{cluster.TagTargetTracking}); err != nil {
+		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", nil,
+			[]string{cluster.TagTargetTracking}); err != nil {
 			t.Fatal(err)
 		}
 		s.minute(1)
@@ -126,12 +130,14 @@ func TestManagedScaling(t *testing.T) {
 	t.Run("TasksWithoutAProviderTakeNoPlacesOfOthers", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
-		if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p"}, nil); err != nil { // no default strategy
+		// no default strategy
+		if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		create := func(name string, n int, definition string, providers ...cluster.ProviderShare) {
 			s.createAs(operation.CreateService{
-				Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n, ServiceParameters: operation.ServiceParameters{Providers: &providers},
+				Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n,
+				ServiceParameters: operation.ServiceParameters{Providers: &providers},
 			})
 			s.pump()
 		}
@@ -296,7 +302,8 @@ func TestManagedScaling(t *testing.T) {
 		s.minute(20)
 		told := 0
 		for _, m := range s.events("web") {
-			if strings.Contains(m, "(service web) tasks wait for capacity provider p: ") && strings.Contains(m, "the group is at its maximum of 1.") {
+			if strings.Contains(m, "(service web) tasks wait for capacity provider p: ") &&
+				strings.Contains(m, "the group is at its maximum of 1.") {
 				told++
 			}
 		}
@@ -369,9 +376,11 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		refuse cluster.Code // of the tag
 		text   string
 	}{
-		{name: "NoGroup", change: func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "other" }, text: "ARN is not valid"},
+		{name: "NoGroup", change: func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "other" },
+			text: "ARN is not valid"},
 		{name: "Unprotected", change: unprotected, text: protection},
-		{name: "Weights", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Weighted = true }, text: "weights"},
+		{name: "Weights", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Weighted = true },
+			text: "weights"},
 		{name: "MayNotTag", refuse: "AccessDenied", text: "AccessDenied: no"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -396,7 +405,8 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 				t.Errorf("the reason %q lacks %q", got.UpdateReason, c.text)
 			}
 			_, err = s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
-			wantCode(t, err, cluster.CodeInvalidParameter, "The specified capacity provider 'q' is not in an ACTIVE state. Specify a valid capacity provider and try again.")
+			wantCode(t, err, cluster.CodeInvalidParameter,
+				"The specified capacity provider 'q' is not in an ACTIVE state. Specify a valid capacity provider and try again.")
 			want(t, "attachments without it", s.status(t), cluster.AttachmentsComplete)
 			gone, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "q")
 			want(t, "error", err, nil)
@@ -414,7 +424,8 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		s.pump()
 		s.minute(1)
 		want(t, "desired capacity", s.groups["g"].Desired, 0)
-		wantEvent(t, s.events("web"), "tasks wait for capacity provider p: 2 instances are needed, and the group is at its maximum of 0.")
+		wantEvent(t, s.events("web"),
+			"tasks wait for capacity provider p: 2 instances are needed, and the group is at its maximum of 0.")
 		s.groups["g"].Max = 1
 		s.minute(2)
 		wantCount(t, "running tasks once it may", s.with(cluster.TaskRunning), 1)
@@ -430,7 +441,8 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
 		a, err := s.api.ClusterProviders.ClusterAttachments(ctx, prod)
 		want(t, "error", err, nil)
-		want(t, "reasons", fmt.Sprint(a.AttachmentProblems), fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
+		want(t, "reasons", fmt.Sprint(a.Attached.AttachmentProblems),
+			fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
 		s.attach(t, "p", "q") // who changes something else need not take it away
 		_ = s.function.Schedule(ctx, "scaling")
 		s.attach(t, "p")
@@ -440,7 +452,8 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("Complete", func(t *testing.T) {
 		s := newScaled(t, nil)
 		want(t, "status at first", s.described(t, "p").UpdateStatus, cluster.ProviderCreating)
-		_, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Draining: new(false)})
+		_, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx,
+			operation.UpdateCapacityProvider{Name: "p", Draining: new(false)})
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
 		s.look(t)
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
@@ -468,7 +481,8 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "status of one that a cluster has", s.described(t, "p").UpdateStatus, cluster.ProviderDeleteFailed)
-		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx,
+			operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -484,28 +498,33 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		})
 		want(t, "error", err, nil)
 		want(t, "status", next.UpdateStatus, cluster.ProviderUpdating)
-		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagTargetTracking: "true"}, nil); err != nil {
+		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p",
+			map[string]string{cluster.TagTargetTracking: "true"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
 		got := s.described(t, "p")
-		want(t, "after it", fmt.Sprint(got.UpdateStatus, got.Protection, got.Draining, got.Scaling.Target, got.Scaling.TargetTracking), "UPDATE_FAILEDfalse true 100 true")
+		want(t, "after it", fmt.Sprint(got.UpdateStatus, got.Protection, got.Draining, got.Scaling.Target,
+			got.Scaling.TargetTracking), "UPDATE_FAILEDfalse true 100 true")
 		if !strings.Contains(got.UpdateReason, protection) {
 			t.Errorf("the reason is %q", got.UpdateReason)
 		}
 		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
 		s.groups["g"].Protects = true
-		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)}); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx,
+			operation.UpdateCapacityProvider{Name: "p", Protection: new(true)}); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
 		got = s.described(t, "p")
-		want(t, "with protection", fmt.Sprint(got.UpdateStatus, got.Protection, got.UpdateReason == ""), "UPDATE_COMPLETEtrue true")
+		want(t, "with protection", fmt.Sprint(got.UpdateStatus, got.Protection, got.UpdateReason == ""),
+			"UPDATE_COMPLETEtrue true")
 	})
 	t.Run("AnUpdateThatNeedsNoLookIsDoneAtOnce", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)
-		next, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Target: new(50)}})
+		next, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx,
+			operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Target: new(50)}})
 		want(t, "error", err, nil)
 		want(t, "status", next.UpdateStatus, cluster.ProviderUpdated)
 	})
@@ -519,8 +538,10 @@ func TestAPI_CapacityProviders(t *testing.T) {
 			code   cluster.Code
 			text   string
 		}{
-			{"ProtectionAlone", func(p *cluster.CapacityProvider) { p.Scaling.Enabled = false }, cluster.CodeInvalidParameter, "enable managed scaling"},
-			{"ReservedName", func(p *cluster.CapacityProvider) { p.Name = "Fargate-like" }, cluster.CodeClient, "must not begin"},
+			{"ProtectionAlone", func(p *cluster.CapacityProvider) { p.Scaling.Enabled = false },
+				cluster.CodeInvalidParameter, "enable managed scaling"},
+			{"ReservedName", func(p *cluster.CapacityProvider) { p.Name = "Fargate-like" }, cluster.CodeClient,
+				"must not begin"},
 			{"Taken", func(p *cluster.CapacityProvider) { p.Name = "p" }, cluster.CodeClient, "already exists"},
 			{"GroupTaken", func(p *cluster.CapacityProvider) { p.Group = "g" }, cluster.CodeClient, "already in use"},
 		} {
@@ -539,16 +560,19 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		s.ecs.clusters["other"] = true
 		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, "other", []string{"p"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "cannot be associated with another")
-		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)}}
+		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false),
+			Scaling: operation.ScalingChange{Enabled: new(false)}}
 		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, "other", []string{"p"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)})
+		_, err = s.api.CapacityProviders.UpdateCapacityProvider(ctx,
+			operation.UpdateCapacityProvider{Name: "p", Protection: new(true)})
 		wantCode(t, err, cluster.CodeInvalidParameter, "enable managed scaling")
-		_, err = s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Enabled: new(true)}})
+		_, err = s.api.CapacityProviders.UpdateCapacityProvider(ctx,
+			operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Enabled: new(true)}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "clusters prod, other")
 	})
 	t.Run("OfANewClusterAreCheckedBeforeItIsMade", func(t *testing.T) {
@@ -558,12 +582,14 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		}
 		wantCode(t, check("new", []string{"q"}), cluster.CodeInvalidParameter, "does not exist")
 		wantCode(t, check("new", []string{"p"}), cluster.CodeInvalidParameter, "cannot be associated with another")
-		wantCode(t, check("new", nil, cluster.ProviderShare{Provider: "p", Weight: 1}), cluster.CodeInvalidParameter, "not associated with the cluster: p")
+		wantCode(t, check("new", nil, cluster.ProviderShare{Provider: "p", Weight: 1}), cluster.CodeInvalidParameter,
+			"not associated with the cluster: p")
 		want(t, "of the cluster that has them", check(prod, []string{"q"}), nil)
 		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "free")); err != nil {
 			t.Fatal(err)
 		}
-		want(t, "of one that is free", check("new", []string{"q"}, cluster.ProviderShare{Provider: "q", Weight: 1}), nil)
+		want(t, "of one that is free", check("new", []string{"q"}, cluster.ProviderShare{Provider: "q", Weight: 1}),
+			nil)
 	})
 	t.Run("InUse", func(t *testing.T) {
 		s := newScaled(t, nil)
@@ -585,11 +611,13 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		for name, text := range map[string]string{"none": "does not exist"} {
 			shares := []cluster.ProviderShare{{Provider: name, Weight: 1}}
 			_, err := s.api.Services.CreateService(ctx, operation.CreateService{
-				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: operation.ServiceParameters{Providers: &shares},
+				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n,
+				ServiceParameters: operation.ServiceParameters{Providers: &shares},
 			})
 			wantCode(t, err, cluster.CodeInvalidParameter, text)
 		}
-		d, err := s.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, Launched: true})
+		d, err := s.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "ec2",
+			TaskDefinition: "web", Desired: &n, Launched: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -58,14 +57,4 @@ func Logger(l *slog.Logger) *slog.Logger {
 		return slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	return l
-}
-
-// IgnoreDrop returns nil for a [cluster.Drop], which no retry can help, and any other error as it
-// is.
-func IgnoreDrop(err error) error {
-	var drop *cluster.Drop
-	if errors.As(err, &drop) {
-		return nil
-	}
-	return err
 }

@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
 	"berth/shared/state"
 )
 
 // GatherLoads stores the loads that tasks report until their window ends (P10). It skips tasks that
 // do not exist or have stopped: their reports came too late.
 func GatherLoads(
-	ctx context.Context, store state.Store, clock handler.Clock, clusterName string, reports []cluster.LoadReport,
+	ctx context.Context, store state.Store, now time.Time, clusterName string, reports []cluster.LoadReport,
 ) error {
-	window := clock.Now().Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
+	window := now.Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
 	kept := false
 	for _, r := range reports {
 		owner := cluster.TaskOwner(r.Task)
@@ -75,8 +74,8 @@ const loadsPerCommit = state.MaxWrites / 2
 
 // ApplyLoads writes the reports whose window has ended into the rows of their tasks. Each commit
 // bumps the placement version, as an instance may have less left than a decision under way assumes.
-func ApplyLoads(ctx context.Context, store state.Store, clock handler.Clock, clusterName string) error {
-	rows, err := store.List(ctx, state.LoadsBy(clusterName, clock.Now()))
+func ApplyLoads(ctx context.Context, store state.Store, now time.Time, clusterName string) error {
+	rows, err := store.List(ctx, state.LoadsBy(clusterName, now))
 	if err != nil {
 		return fmt.Errorf("listing loads: %w", err)
 	}

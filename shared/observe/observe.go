@@ -9,17 +9,27 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/decide"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
+
+// ECS is the part of the ECS API that an observer reads. Errors of the API are *cluster.Error.
+type ECS interface {
+	// ListTasks returns the ids of all tasks that the filter selects.
+	ListTasks(ctx context.Context, f cluster.TaskFilter) ([]string, error)
+	// DescribeTasks and DescribeInstances take at most [cluster.DescribeBatch] ids and leave out
+	// those that ECS does not know.
+	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]cluster.ECSTask, error)
+	DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error)
+}
 
 // Observer writes what ECS reported into the state: from events, from the sweep, and where dispatch
 // had to ask. A report that is older than what is there, or says the same, changes nothing.
 type Observer struct {
 	State    state.Store
 	Now      time.Time
-	Settings handler.Settings
+	Settings decide.Settings
 	Log      *slog.Logger
 	// Snap is a snapshot taken before ECS was asked, or nil.
 	Snap *snapshot.Snapshot
@@ -144,19 +154,19 @@ func (o *Observer) StopExtraTask(ctx context.Context, t cluster.ECSTask) error {
 // them, and reports whether there are any. A start may take effect late, or its events may be lost;
 // an instance must not be terminated with such a task on it.
 func (o *Observer) RecordUnreportedTasks(
-	ctx context.Context, ecs handler.ECS, clusterName, instance string,
+	ctx context.Context, ecs ECS, clusterName, instance string,
 ) (bool, error) {
 	any := false
 	err := ForEachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance,
 		Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
 		any = true
-		return handler.IgnoreDrop(o.RecordTask(ctx, t))
+		return cluster.IgnoreDrop(o.RecordTask(ctx, t))
 	})
 	return any, err
 }
 
 // ForEachTask calls visit for each task that the filter selects, as ECS describes it.
-func ForEachTask(ctx context.Context, ecs handler.ECS, f cluster.TaskFilter, visit func(cluster.ECSTask) error) error {
+func ForEachTask(ctx context.Context, ecs ECS, f cluster.TaskFilter, visit func(cluster.ECSTask) error) error {
 	ids, err := ecs.ListTasks(ctx, f)
 	if err != nil {
 		return fmt.Errorf("listing tasks: %w", err)
@@ -260,14 +270,14 @@ func (o *Observer) RecordInstance(ctx context.Context, i *cluster.Instance, know
 }
 
 // RefreshInstances records instances as ECS describes them now.
-func (o *Observer) RefreshInstances(ctx context.Context, ecs handler.ECS, clusterName string, ids []string) error {
+func (o *Observer) RefreshInstances(ctx context.Context, ecs ECS, clusterName string, ids []string) error {
 	for batch := range slices.Chunk(ids, cluster.DescribeBatch) {
 		got, err := ecs.DescribeInstances(ctx, clusterName, batch)
 		if err != nil {
 			return fmt.Errorf("describing instances: %w", err)
 		}
 		for _, i := range got {
-			if err := handler.IgnoreDrop(o.RecordInstance(ctx, i, nil)); err != nil {
+			if err := cluster.IgnoreDrop(o.RecordInstance(ctx, i, nil)); err != nil {
 				return err
 			}
 		}

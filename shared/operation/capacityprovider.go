@@ -60,8 +60,9 @@ func (c ScalingChange) Apply(s cluster.ManagedScaling) (cluster.ManagedScaling, 
 	return s, nil
 }
 
-// ClusterAttachments are a cluster's capacity providers with the rows of those that are there.
+// ClusterAttachments is what a cluster has of capacity providers: which are attached and how they
+// are used, and the rows of those that still exist, in the same order.
 type ClusterAttachments struct {
-	cluster.ClusterProviders
-	Rows []*cluster.CapacityProvider
+	Attached cluster.ClusterProviders
+	Rows     []*cluster.CapacityProvider
 }

@@ -50,7 +50,7 @@ func (v *InstanceView) Reserved() cluster.Resources {
 
 func (s *Snapshot) putInstance(i *cluster.Instance) bool {
 	v := s.view(s, i.ID)
-	if v.Instance != nil && v.Rev >= i.Rev {
+	if v.Instance != nil && v.Instance.Rev >= i.Rev {
 		return false
 	}
 	s.interner.instance(i)

@@ -19,7 +19,9 @@ type providerRows struct {
 	attached operation.ClusterAttachments
 }
 
-func (p *providerRows) CreateCapacityProvider(_ context.Context, row *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
+func (p *providerRows) CreateCapacityProvider(
+	_ context.Context, row *cluster.CapacityProvider,
+) (*cluster.CapacityProvider, error) {
 	if p.rows == nil {
 		p.rows = map[string]*cluster.CapacityProvider{}
 	}
@@ -35,7 +37,9 @@ func (p *providerRows) provider(name string) (*cluster.CapacityProvider, error) 
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist.")
 }
 
-func (p *providerRows) UpdateCapacityProvider(_ context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error) {
+func (p *providerRows) UpdateCapacityProvider(
+	_ context.Context, c operation.UpdateCapacityProvider,
+) (*cluster.CapacityProvider, error) {
 	row, err := p.provider(c.Name)
 	if err != nil {
 		return nil, err
@@ -52,7 +56,9 @@ func (p *providerRows) DeleteCapacityProvider(_ context.Context, name string) (*
 	return row, err
 }
 
-func (p *providerRows) DescribeCapacityProviders(_ context.Context, names []string) (out []*cluster.CapacityProvider, missing []cluster.Failure, err error) {
+func (p *providerRows) DescribeCapacityProviders(
+	_ context.Context, names []string,
+) (out []*cluster.CapacityProvider, missing []cluster.Failure, err error) {
 	for name, row := range p.rows {
 		if len(names) == 0 || slices.Contains(names, name) {
 			out = append(out, row)
@@ -82,8 +88,10 @@ func (p *providerRows) CapacityProviderTags(_ context.Context, name string) (map
 	return row.Tags, nil
 }
 
-func (p *providerRows) PutClusterProviders(_ context.Context, _ string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error) {
-	p.attached = operation.ClusterAttachments{ClusterProviders: cluster.ClusterProviders{
+func (p *providerRows) PutClusterProviders(
+	_ context.Context, _ string, names []string, strategy []cluster.ProviderShare,
+) (*operation.ClusterAttachments, error) {
+	p.attached = operation.ClusterAttachments{Attached: cluster.ClusterProviders{
 		Head: cluster.Head{Rev: 1}, Providers: names, Default: strategy, Status: cluster.AttachmentsInProgress,
 	}}
 	for _, name := range names {
@@ -92,7 +100,9 @@ func (p *providerRows) PutClusterProviders(_ context.Context, _ string, names []
 	return &p.attached, nil
 }
 
-func (p *providerRows) CheckClusterProviders(_ context.Context, _ string, names []string, _ []cluster.ProviderShare) error {
+func (p *providerRows) CheckClusterProviders(
+	_ context.Context, _ string, names []string, _ []cluster.ProviderShare,
+) error {
 	for _, name := range names {
 		if _, err := p.provider(name); err != nil {
 			return err
@@ -130,7 +140,8 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 	begin := func(t *testing.T) (*berth, *creating) {
 		made := &creating{}
 		b := newBerth(t, func(o *wire.ServerOptions) { o.ECS = made })
-		if status, answer := b.mux.Serve(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", ""))); status != 200 {
+		if status, answer := b.mux.Serve(t.Context(), "CreateCapacityProvider",
+			[]byte(createProvider("spot", ""))); status != 200 {
 			t.Fatalf("%s", answer)
 		}
 		return b, made
@@ -139,7 +150,8 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 	status, answer := b.mux.Serve(t.Context(), "CreateCluster", []byte(body))
 	expect(t, "status", status, 200)
 	expect(t, "sent to ECS", made.sent, `{"clusterName":"prod"}`)
-	for _, text := range []string{`"clusterName":"prod"`, `"capacityProviders":["spot"]`, `"attachmentsStatus":"UPDATE_IN_PROGRESS"`, `"weight":1`} {
+	for _, text := range []string{`"clusterName":"prod"`, `"capacityProviders":["spot"]`,
+		`"attachmentsStatus":"UPDATE_IN_PROGRESS"`, `"weight":1`} {
 		if !strings.Contains(string(answer), text) {
 			t.Errorf("no %s in %s", text, answer)
 		}
@@ -156,13 +168,15 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 		made.status = 400
 		_, code, _ := b.answered(t, "CreateCluster", body)
 		expect(t, "code", code, "ClientException")
-		expect(t, "version of its providers", b.scheduler.attached.Rev, int64(0))
+		expect(t, "version of its providers", b.scheduler.attached.Attached.Rev, int64(0))
 	})
 	t.Run("IsRefusedBeforeECSMakesIt", func(t *testing.T) {
 		b, made := begin(t)
 		for text, body := range map[string]string{
-			"does not exist": strings.ReplaceAll(body, "spot", "none"), "FARGATE": strings.ReplaceAll(body, "spot", "FARGATE"),
-			"weight above 0": strings.Replace(body, `"weight":1`, `"weight":0`, 1), "twice": strings.Replace(body, `["spot"]`, `["spot","spot"]`, 1),
+			"does not exist": strings.ReplaceAll(body, "spot", "none"),
+			"FARGATE":        strings.ReplaceAll(body, "spot", "FARGATE"),
+			"weight above 0": strings.Replace(body, `"weight":1`, `"weight":0`, 1),
+			"twice":          strings.Replace(body, `["spot"]`, `["spot","spot"]`, 1),
 		} {
 			_, code, message := b.answered(t, "CreateCluster", body)
 			if code != invalidParameter && code != notSupported || !strings.Contains(message, text) {
@@ -182,8 +196,10 @@ func TestCapacityProviders(t *testing.T) {
 		}
 		body := string(answer)
 		for _, text := range []string{
-			`"status":"ACTIVE"`, `"targetCapacity":100`, `"minimumScalingStepSize":1`, `"maximumScalingStepSize":10000`, `"instanceWarmupPeriod":300`,
-			`"managedDraining":"ENABLED"`, `"managedTerminationProtection":"DISABLED"`, `"updateStatus":"CREATE_COMPLETE"`, `capacity-provider/spot`,
+			`"status":"ACTIVE"`, `"targetCapacity":100`, `"minimumScalingStepSize":1`, `"maximumScalingStepSize":10000`,
+			`"instanceWarmupPeriod":300`,
+			`"managedDraining":"ENABLED"`, `"managedTerminationProtection":"DISABLED"`,
+			`"updateStatus":"CREATE_COMPLETE"`, `capacity-provider/spot`,
 		} {
 			if !strings.Contains(body, text) {
 				t.Errorf("no %s in %s", text, body)
@@ -193,13 +209,16 @@ func TestCapacityProviders(t *testing.T) {
 	t.Run("ManagedScalingIsOnWhereItIsGiven", func(t *testing.T) {
 		for more, want := range map[string]string{
 			"": "DISABLED", `,"managedDraining":"DISABLED"`: "DISABLED",
-			`,"managedScaling":{}`: "ENABLED", `,"managedScaling":{"targetCapacity":90}`: "ENABLED", `,"managedScaling":{"status":"DISABLED"}`: "DISABLED",
+			`,"managedScaling":{}`: "ENABLED", `,"managedScaling":{"targetCapacity":90}`: "ENABLED",
+			`,"managedScaling":{"status":"DISABLED"}`: "DISABLED",
 		} {
 			b := newBerth(t)
 			_, made := b.mux.Serve(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", more)))
 			_, same := b.mux.Serve(t.Context(), "UpdateCapacityProvider", []byte(createProvider("spot", "")))
-			_, other := b.mux.Serve(t.Context(), "UpdateCapacityProvider", []byte(createProvider("spot", `,"managedScaling":{"targetCapacity":80}`)))
-			for what, answer := range map[string][]byte{"made": made, "updated without it": same, "updated without its status": other} {
+			_, other := b.mux.Serve(t.Context(), "UpdateCapacityProvider",
+				[]byte(createProvider("spot", `,"managedScaling":{"targetCapacity":80}`)))
+			for what, answer := range map[string][]byte{"made": made, "updated without it": same,
+				"updated without its status": other} {
 				if !strings.Contains(string(answer), `"status":"`+want+`"`) {
 					t.Errorf("made with %q, %s: no %s in %s", more, what, want, answer)
 				}
@@ -208,17 +227,27 @@ func TestCapacityProviders(t *testing.T) {
 	})
 	t.Run("Refusals", func(t *testing.T) {
 		for name, c := range map[string]struct{ op, body, code, text string }{
-			"Name":      {"CreateCapacityProvider", createProvider("a b", ""), invalidParameter, "name is invalid"},
-			"Fargate":   {"CreateCapacityProvider", createProvider("FARGATE", ""), notSupported, "FARGATE"},
-			"NoGroup":   {"CreateCapacityProvider", `{"name":"a"}`, invalidParameter, "autoScalingGroupProvider"},
-			"GroupARN":  {"CreateCapacityProvider", `{"name":"a","autoScalingGroupProvider":{"autoScalingGroupArn":"my-group"}}`, "ClientException", "ARN is not valid"},
-			"Target":    {"CreateCapacityProvider", createProvider("a", `,"managedScaling":{"targetCapacity":101}`), invalidParameter, "targetCapacity is 101"},
-			"Steps":     {"CreateCapacityProvider", createProvider("a", `,"managedScaling":{"minimumScalingStepSize":5,"maximumScalingStepSize":4}`), invalidParameter, "must not be above"},
-			"Status":    {"CreateCapacityProvider", createProvider("a", `,"managedScaling":{"status":"ON"}`), invalidParameter, "managedScaling.status"},
-			"Missing":   {"UpdateCapacityProvider", createProvider("none", ""), invalidParameter, "does not exist"},
-			"NoList":    {"PutClusterCapacityProviders", `{"cluster":"prod","capacityProviders":[]}`, invalidParameter, "defaultCapacityProviderStrategy must"},
-			"Twice":     {"PutClusterCapacityProviders", `{"cluster":"prod","capacityProviders":["a","a"],"defaultCapacityProviderStrategy":[]}`, invalidParameter, "twice"},
-			"NoCluster": {"PutClusterCapacityProviders", `{"capacityProviders":[],"defaultCapacityProviderStrategy":[]}`, invalidParameter, "cluster"},
+			"Name":    {"CreateCapacityProvider", createProvider("a b", ""), invalidParameter, "name is invalid"},
+			"Fargate": {"CreateCapacityProvider", createProvider("FARGATE", ""), notSupported, "FARGATE"},
+			"NoGroup": {"CreateCapacityProvider", `{"name":"a"}`, invalidParameter, "autoScalingGroupProvider"},
+			"GroupARN": {"CreateCapacityProvider",
+				`{"name":"a","autoScalingGroupProvider":{"autoScalingGroupArn":"my-group"}}`, "ClientException",
+				"ARN is not valid"},
+			"Target": {"CreateCapacityProvider", createProvider("a", `,"managedScaling":{"targetCapacity":101}`),
+				invalidParameter, "targetCapacity is 101"},
+			"Steps": {"CreateCapacityProvider", createProvider("a",
+				`,"managedScaling":{"minimumScalingStepSize":5,"maximumScalingStepSize":4}`), invalidParameter,
+				"must not be above"},
+			"Status": {"CreateCapacityProvider", createProvider("a", `,"managedScaling":{"status":"ON"}`),
+				invalidParameter, "managedScaling.status"},
+			"Missing": {"UpdateCapacityProvider", createProvider("none", ""), invalidParameter, "does not exist"},
+			"NoList": {"PutClusterCapacityProviders", `{"cluster":"prod","capacityProviders":[]}`, invalidParameter,
+				"defaultCapacityProviderStrategy must"},
+			"Twice": {"PutClusterCapacityProviders",
+				`{"cluster":"prod","capacityProviders":["a","a"],"defaultCapacityProviderStrategy":[]}`,
+				invalidParameter, "twice"},
+			"NoCluster": {"PutClusterCapacityProviders",
+				`{"capacityProviders":[],"defaultCapacityProviderStrategy":[]}`, invalidParameter, "cluster"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				_, code, message := newBerth(t).answered(t, c.op, c.body)
@@ -234,10 +263,12 @@ func TestCapacityProviders(t *testing.T) {
 func TestAttachmentsFailOneByOne(t *testing.T) {
 	b := newBerth(t)
 	for _, name := range []string{"spot", "unfit"} {
-		b.scheduler.attached.Rows = append(b.scheduler.attached.Rows, &cluster.CapacityProvider{Name: name, Draining: true})
+		b.scheduler.attached.Rows = append(b.scheduler.attached.Rows,
+			&cluster.CapacityProvider{Name: name, Draining: true})
 	}
-	b.scheduler.attached.ClusterProviders = cluster.ClusterProviders{
-		Head: cluster.Head{Rev: 1}, Providers: []string{"spot", "unfit"}, Detaching: []string{"gone"}, Status: cluster.AttachmentsFailed,
+	b.scheduler.attached.Attached = cluster.ClusterProviders{
+		Head: cluster.Head{Rev: 1}, Providers: []string{"spot", "unfit"}, Detaching: []string{"gone"},
+		Status:             cluster.AttachmentsFailed,
 		AttachmentProblems: map[string]string{"unfit": "its group has no room", "gone": "AccessDenied: no"},
 	}
 	_, answer := b.mux.Serve(t.Context(), "DescribeClusters", []byte(`{"clusters":["prod"],"include":["ATTACHMENTS"]}`))
@@ -265,7 +296,8 @@ func TestAttachmentsShowThePolicyThatIsThere(t *testing.T) {
 		p := &cluster.CapacityProvider{Name: "spot", Scaling: cluster.DefaultScaling}
 		p.Scaling.Enabled, p.Scaling.TargetTracking = true, tracking
 		b.scheduler.rows = map[string]*cluster.CapacityProvider{"spot": p}
-		status, answer := b.mux.Serve(t.Context(), "CreateCluster", []byte(`{"clusterName":"prod","capacityProviders":["spot"]}`))
+		status, answer := b.mux.Serve(t.Context(), "CreateCluster",
+			[]byte(`{"clusterName":"prod","capacityProviders":["spot"]}`))
 		expect(t, "status", status, 200)
 		expect(t, "policy shown", strings.Contains(string(answer), `"as_policy"`), shown)
 		expect(t, "name shown", strings.Contains(string(answer), cluster.ScalingPolicy("prod", "spot")), shown)

@@ -69,7 +69,7 @@ var rules = []rule{
 		"shared/decide/plan", "shared/service", "shared/placement/...", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/observe", noAWS: true, may: []string{
-		"shared/handler", "shared/decide", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/decide", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/handler", noAWS: true, may: []string{"shared/decide", "shared/state", "shared/cluster"}},
 	{path: "shared/handler/...", noAWS: true, may: []string{

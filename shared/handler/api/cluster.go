@@ -60,7 +60,8 @@ func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, e
 // InstancesChanged takes in instances that were changed through the API, without waiting for ECS's
 // event.
 func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
-	o := &observe.Observer{State: a.State, Now: a.Clock.Now(), Settings: a.Settings, Log: handler.Logger(a.Log)}
+	o := &observe.Observer{State: a.State, Now: a.Clock.Now(), Settings: a.Settings.Settings,
+		Log: handler.Logger(a.Log)}
 	return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
 }
 

@@ -30,7 +30,7 @@ func clusterAttachments(
 	if err != nil {
 		return nil, err
 	}
-	out := &operation.ClusterAttachments{ClusterProviders: *of}
+	out := &operation.ClusterAttachments{Attached: *of}
 	for _, name := range of.Providers {
 		p, err := handler.FindProvider(ctx, store, name)
 		if err != nil {

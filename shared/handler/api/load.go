@@ -37,7 +37,7 @@ func (a *Loads) ReportLoads(
 		}
 		known = append(known, cluster.LoadReport{Task: t.ID, Loads: r.Loads})
 	}
-	return missing, observe.GatherLoads(ctx, a.State, a.Clock, clusterName, known)
+	return missing, observe.GatherLoads(ctx, a.State, a.Clock.Now(), clusterName, known)
 }
 
 func (a *Loads) checkLoads(ctx context.Context, t *cluster.Task, loads map[string]int64) error {

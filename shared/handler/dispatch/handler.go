@@ -125,7 +125,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	}
 	failed := h.recheckInstances(ctx, name, instances)
 	if loads {
-		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock, name))
+		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock.Now(), name))
 	}
 	for _, row := range rows {
 		if d, ok := row.(*state.Due); ok && failed != nil &&
@@ -144,7 +144,8 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 }
 
 func (h *Handler) observer() *observe.Observer {
-	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings, Log: handler.Logger(h.Log)}
+	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+		Log: handler.Logger(h.Log)}
 }
 
 // recheckInstances asks ECS about instances that were unavailable, records the answer, and
@@ -195,9 +196,9 @@ func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *s
 		return nil
 	}
 	if now == nil {
-		return handler.IgnoreDrop(o.RecordDeregistered(ctx, known))
+		return cluster.IgnoreDrop(o.RecordDeregistered(ctx, known))
 	}
-	if err := handler.IgnoreDrop(o.RecordInstance(ctx, now, known)); err != nil {
+	if err := cluster.IgnoreDrop(o.RecordInstance(ctx, now, known)); err != nil {
 		return err
 	}
 	if now.Available() || now.Gone() || d.Kind == state.DueHost {

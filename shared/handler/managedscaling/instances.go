@@ -59,7 +59,8 @@ func markReleasable(ctx context.Context, store state.Store, clusterName string, 
 }
 
 func (h *Handler) observer() *observe.Observer {
-	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings, Log: handler.Logger(h.Log)}
+	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+		Log: handler.Logger(h.Log)}
 }
 
 // refreshInstances writes what ECS says of the instances into the state.

@@ -182,7 +182,8 @@ func (e *execution) terminate(ctx context.Context, a nodegroup.Action) error {
 
 // isEmpty asks ECS whether a node has had no task for as long as it must be cordoned (N4).
 func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
-	observer := &observe.Observer{State: e.State, Now: e.Clock.Now(), Settings: e.Settings, Log: handler.Logger(e.Log)}
+	observer := &observe.Observer{State: e.State, Now: e.Clock.Now(), Settings: e.Settings.Settings,
+		Log: handler.Logger(e.Log)}
 	if busy, err := observer.RecordUnreportedTasks(ctx, e.ECS, e.group.Cluster, node); err != nil || busy {
 		return false, err
 	}

@@ -50,7 +50,7 @@ func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFro
 		if name == state.Directory {
 			continue
 		}
-		if err := handler.IgnoreDrop(h.cluster(ctx, name, batches[name])); err != nil {
+		if err := cluster.IgnoreDrop(h.cluster(ctx, name, batches[name])); err != nil {
 			handler.Logger(h.Log).Error("deciding", "cluster", name, "error", err)
 			failed[name] = true
 			delete(h.warm, name) // it may not have seen these records, and they may be given up

@@ -69,8 +69,7 @@ func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 	h.Figures.Add(handler.ClustersMissing, 1)
 	handler.Logger(h.Log).Error("ECS has no such cluster, and services are wanted there", "cluster", name, "services",
 		wanted)
-	s := sweep{Observer: h.newObserver(), ecs: h.ECS, cluster: name}
-	s.Snap = snap
+	s := h.newSweep(snap)
 	for _, v := range s.sortedViews() {
 		if v.Instance == nil || v.Gone() {
 			continue

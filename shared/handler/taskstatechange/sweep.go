@@ -33,8 +33,7 @@ func (h *Handler) RecordDifferences(ctx context.Context, clusterName string) (*s
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{Observer: h.newObserver(), ecs: h.ECS, cluster: clusterName, figures: h.Figures}
-	s.Snap = snap
+	s := h.newSweep(snap)
 	if err := s.sweepInstances(ctx); err != nil {
 		return nil, err
 	}
@@ -47,11 +46,24 @@ func (h *Handler) RecordDifferences(ctx context.Context, clusterName string) (*s
 	return s, s.expireServiceEvents(ctx)
 }
 
+// A sweep compares one cluster's rows, as Snap holds them, with ECS.
 type sweep struct {
 	*observe.Observer
-	ecs     handler.ECS
-	cluster string
-	figures *handler.Figures
+	ecs      handler.ECS
+	cluster  string
+	settings handler.Settings
+	figures  *handler.Figures
+}
+
+// newSweep returns a sweep of the snapshot's cluster. The snapshot must be older than every call of
+// ECS that the sweep makes: a task that it lacks but ECS lists was then started earlier than ECS
+// was asked.
+func (h *Handler) newSweep(snap *snapshot.Snapshot) *sweep {
+	s := &sweep{
+		Observer: h.newObserver(), ecs: h.ECS, cluster: snap.Meta.Cluster, settings: h.Settings, figures: h.Figures,
+	}
+	s.Snap = snap
+	return s
 }
 
 func (s *sweep) sweepInstances(ctx context.Context) error {
@@ -71,14 +83,14 @@ func (s *sweep) sweepInstances(ctx context.Context) error {
 			if v := s.Snap.Instances[i.ID]; v != nil {
 				known = v.Instance
 			}
-			if err := handler.IgnoreDrop(s.RecordInstance(ctx, i, known)); err != nil {
+			if err := cluster.IgnoreDrop(s.RecordInstance(ctx, i, known)); err != nil {
 				return err
 			}
 		}
 	}
 	for _, v := range s.sortedViews() {
 		// ECS's list may not have an instance yet that has just registered.
-		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.Now.Sub(v.RegisteredAt.Time()) > s.Settings.Settle {
+		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.Now.Sub(v.RegisteredAt.Time()) > s.settings.Settle {
 			if err := s.RecordDeregistered(ctx, v.Instance); err != nil {
 				return err
 			}
@@ -124,7 +136,7 @@ func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECS
 		return nil
 	}
 	if row == nil || row.ECSID != t.ID || row.Version < t.Version || row.Foreign && derivedID(t) != t.ID {
-		return handler.IgnoreDrop(s.RecordTask(ctx, t))
+		return cluster.IgnoreDrop(s.RecordTask(ctx, t))
 	}
 	if row.Last == cluster.TaskStopped && t.Desired == cluster.TaskRunning && !row.Foreign {
 		return s.StopExtraTask(ctx, t) // it was recorded as STOPPED but still runs
@@ -177,11 +189,11 @@ func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool
 func (s *sweep) isSettled(t *cluster.Task) bool {
 	switch {
 	case t.Foreign:
-		return s.Now.Sub(t.CreatedAt.Time()) > s.Settings.Settle
+		return s.Now.Sub(t.CreatedAt.Time()) > s.settings.Settle
 	case t.ECSID != "":
-		return s.Now.Sub(t.ClaimedAt.Time()) > s.Settings.Settle
+		return s.Now.Sub(t.ClaimedAt.Time()) > s.settings.Settle
 	}
-	return t.Attempt > 0 && s.Now.Sub(t.ClaimedAt.Time()) > 10*s.Settings.Settle
+	return t.Attempt > 0 && s.Now.Sub(t.ClaimedAt.Time()) > 10*s.settings.Settle
 }
 
 func (s *sweep) sortedTasks() []*cluster.Task {
@@ -253,9 +265,9 @@ func (s *sweep) expireServiceEvents(ctx context.Context) error {
 // that would now fit, and for requests that were never answered. It looks at the rows as they were
 // before the sweep: what the sweep itself wrote reaches placement through the stream.
 func (s *sweep) wakePlacement(ctx context.Context) error {
-	found := decide.Differences(s.Snap, s.Now, s.Settings.Settings)
+	found := decide.Differences(s.Snap, s.Now, s.Settings)
 	for _, r := range decide.SortedRequests(s.Snap) {
-		if s.Now.Sub(r.CreatedAt) > s.Settings.RequestWait {
+		if s.Now.Sub(r.CreatedAt) > s.settings.RequestWait {
 			found = append(found, decide.Difference{Kind: state.DueRequest, Subject: r.ID})
 		}
 	}

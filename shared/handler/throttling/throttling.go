@@ -152,7 +152,7 @@ func (h *Handler) applyReports(ctx context.Context, f *failures, tasks []*cluste
 	for n, t := range tasks {
 		at[t.ID] = n
 	}
-	o := &observe.Observer{Now: h.Clock.Now(), Settings: h.Settings}
+	o := &observe.Observer{Now: h.Clock.Now(), Settings: h.Settings.Settings}
 	for _, id := range slices.Sorted(maps.Keys(f.reports)) {
 		report := f.reports[id]
 		derived := cluster.TaskID(report.StartedBy, report.Instance)

@@ -73,7 +73,7 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 		return out, err
 	}
 	a, err := o.providers.ClusterAttachments(ctx, name)
-	if err == nil && a.Rev == 0 {
+	if err == nil && a.Attached.Rev == 0 {
 		_, err = o.providers.PutClusterProviders(ctx, name, names, strategy)
 	}
 	if err != nil {
@@ -202,7 +202,7 @@ func (o *clusterOperations) describeCluster(ctx context.Context, name string) (*
 // addAttachments puts a cluster's capacity providers into what ECS, which has none, says of it.
 func (o *clusterOperations) addAttachments(ctx context.Context, name string, c map[string]json.RawMessage) error {
 	a, err := o.providers.ClusterAttachments(ctx, name)
-	if err != nil || a.Rev == 0 {
+	if err != nil || a.Attached.Rev == 0 {
 		return err
 	}
 	of := attachmentsShape(name, a)

@@ -14,8 +14,8 @@ import (
 
 // attachmentsShape are the parts of a cluster's description that its capacity providers make.
 func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluster {
-	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers),
-		DefaultCapacityProviderStrategy: providerShapes(a.Default)}
+	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Attached.Providers),
+		DefaultCapacityProviderStrategy: providerShapes(a.Attached.Default)}
 	shown := map[string]bool{}
 	add := func(kind, provider string, details ...types.KeyValuePair) {
 		shown[provider] = true
@@ -29,13 +29,13 @@ func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluste
 			add("managed_draining", p.Name, keyValue("autoScalingLifecycleHookName", cluster.DrainingHook))
 		}
 	}
-	for _, provider := range slices.Sorted(maps.Keys(a.AttachmentProblems)) {
+	for _, provider := range slices.Sorted(maps.Keys(a.Attached.AttachmentProblems)) {
 		if !shown[provider] { // it has Berth's own alarms alone, or leaves the cluster
 			add("capacity_provider", provider)
 		}
 	}
-	if a.Status != "" {
-		out.AttachmentsStatus = new(string(a.Status))
+	if a.Attached.Status != "" {
+		out.AttachmentsStatus = new(string(a.Attached.Status))
 	}
 	return out
 }
@@ -44,10 +44,10 @@ func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluste
 func attachmentShape(
 	name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair,
 ) types.Attachment {
-	status, why := "CREATED", a.AttachmentProblems[provider]
+	status, why := "CREATED", a.Attached.AttachmentProblems[provider]
 	details = slices.Concat([]types.KeyValuePair{keyValue("capacityProviderName", provider)}, details)
 	switch {
-	case a.Status == cluster.AttachmentsInProgress:
+	case a.Attached.Status == cluster.AttachmentsInProgress:
 		status = "PRECREATED"
 	case why != "":
 		status, details = "FAILED", append(details, keyValue("statusReason", why))
