@@ -145,7 +145,7 @@ func (w *witness) truth(l *left) {
 	w.t.Helper()
 	holding := map[string]*cluster.Task{}
 	for _, row := range l.tasks {
-		if row.Holds() {
+		if row.HoldsCapacity() {
 			holding[row.ECSID] = row
 		}
 	}

@@ -129,7 +129,7 @@ func TestFleetOverHTTP(t *testing.T) {
 	described := agree(t, f, "DescribeInstances", func(e handler.ECS) ([]*cluster.Instance, error) {
 		return e.DescribeInstances(ctx, "c", instances)
 	})
-	if i := described[0]; !i.Available() || i.Attributes["stack"] != "blue" || i.Registered.CPU != 2*cluster.VCPU || i.Zone() == "" {
+	if i := described[0]; !i.IsAvailable() || i.Attributes["stack"] != "blue" || i.Registered.CPU != 2*cluster.VCPU || i.Zone() == "" {
 		t.Errorf("instance %+v", i)
 	}
 	for _, name := range []string{"web", "web:1", "arn:aws:ecs:eu-central-1:123456789012:task-definition/web:1", "nothing:7"} {

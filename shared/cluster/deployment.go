@@ -24,12 +24,12 @@ type Revision struct {
 	Constraints []PlacementConstraint `json:"pc,omitempty"`
 }
 
-// Digits returns the digits of the deployment's id.
-func (r *Revision) Digits() string { return strings.TrimPrefix(r.ID, "ecs-svc/") }
+// IDDigits returns the digits of the deployment's id.
+func (r *Revision) IDDigits() string { return strings.TrimPrefix(r.ID, "ecs-svc/") }
 
-// Balanced reports whether the tasks have to be registered anywhere: with target groups or in Cloud
+// RegistersTasks reports whether the tasks have to be registered anywhere: with target groups or in Cloud
 // Map.
-func (r *Revision) Balanced() bool { return len(r.LoadBalancers)+len(r.Registries) > 0 }
+func (r *Revision) RegistersTasks() bool { return len(r.LoadBalancers)+len(r.Registries) > 0 }
 
 // LoadBalancer is a target group that a container's port is registered with (S9).
 type LoadBalancer struct {
@@ -78,9 +78,9 @@ type Deployment struct {
 	BakeUntil time.Time `json:"bu,omitzero"`
 }
 
-// Completed reports whether the deployment has reached its desired count and no older deployment is
+// IsCompleted reports whether the deployment has reached its desired count and no older deployment is
 // left.
-func (d *Deployment) Completed() bool { return d.State == RolloutCompleted }
+func (d *Deployment) IsCompleted() bool { return d.State == RolloutCompleted }
 
 // CircuitBreaker says after how many failures a deployment has failed (S8).
 type CircuitBreaker struct {
@@ -136,8 +136,8 @@ const (
 	DeploymentRollbackFailed     ServiceDeploymentStatus = "ROLLBACK_FAILED"
 )
 
-// Ended reports whether the status is final.
-func (s ServiceDeploymentStatus) Ended() bool {
+// HasEnded reports whether the status is final.
+func (s ServiceDeploymentStatus) HasEnded() bool {
 	return slices.Contains([]ServiceDeploymentStatus{
 		DeploymentSuccessful, DeploymentStopped, DeploymentRollbackSuccessful, DeploymentRollbackFailed,
 	}, s)

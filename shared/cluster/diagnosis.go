@@ -64,7 +64,7 @@ type Rejection struct {
 // MiB, best free 812), 3 not active (DRAINING)".
 func (d *Diagnosis) String() string {
 	parts := make([]string, 0, len(d.Rejected))
-	for _, r := range d.sorted() {
+	for _, r := range d.sortedRejections() {
 		parts = append(parts, r.String())
 	}
 	head := fmt.Sprintf("%d/%d", d.Feasible, d.Evaluated)
@@ -74,7 +74,7 @@ func (d *Diagnosis) String() string {
 	return head + ": " + strings.Join(parts, ", ")
 }
 
-func (d *Diagnosis) sorted() []Rejection {
+func (d *Diagnosis) sortedRejections() []Rejection {
 	out := slices.Clone(d.Rejected)
 	slices.SortFunc(out, func(a, b Rejection) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Detail, b.Detail))
@@ -86,14 +86,17 @@ func (d *Diagnosis) sorted() []Rejection {
 func (r Rejection) String() string {
 	switch r.Filter {
 	case FilterCPU:
-		return fmt.Sprintf("%d %s (needs %s units, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
+		return fmt.Sprintf("%d %s (needs %s units, best free %s)", r.Count, r.Filter, formatNumber(r.Need),
+			formatNumber(r.Best))
 	case FilterMemory:
-		return fmt.Sprintf("%d %s (needs %s MiB, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
+		return fmt.Sprintf("%d %s (needs %s MiB, best free %s)", r.Count, r.Filter, formatNumber(r.Need),
+			formatNumber(r.Best))
 	case FilterGPU, FilterENI:
-		return fmt.Sprintf("%d %s (needs %s, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
+		return fmt.Sprintf("%d %s (needs %s, best free %s)", r.Count, r.Filter, formatNumber(r.Need),
+			formatNumber(r.Best))
 	case FilterMetric:
-		return fmt.Sprintf("%d %s (%s: needs %s, best free %s)", r.Count, r.Filter, r.Detail, number(r.Need),
-			number(r.Best))
+		return fmt.Sprintf("%d %s (%s: needs %s, best free %s)", r.Count, r.Filter, r.Detail, formatNumber(r.Need),
+			formatNumber(r.Best))
 	}
 	if r.Detail != "" {
 		return fmt.Sprintf("%d %s (%s)", r.Count, r.Filter, r.Detail)
@@ -101,8 +104,8 @@ func (r Rejection) String() string {
 	return fmt.Sprintf("%d %s", r.Count, r.Filter)
 }
 
-// number formats large numbers in full: a million MiB is not 1e+06.
-func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+// formatNumber formats large numbers in full: a million MiB is not 1e+06.
+func formatNumber(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // What RunTask's failures say if there is no instance at all, in ECS's words.
 const (
@@ -110,8 +113,8 @@ const (
 	EmptyProvider = "EMPTY CAPACITY PROVIDER"
 )
 
-// Crowded reports whether some instance would do if tasks on it stopped.
-func (d *Diagnosis) Crowded() bool {
+// StopsWouldHelp reports whether some instance would do if tasks on it stopped.
+func (d *Diagnosis) StopsWouldHelp() bool {
 	return slices.ContainsFunc(d.Rejected, func(r Rejection) bool {
 		switch r.Filter {
 		case FilterOccupied, FilterFaultDomain, FilterUpgrade, FilterPort, FilterCPU, FilterMemory, FilterGPU,
@@ -122,10 +125,10 @@ func (d *Diagnosis) Crowded() bool {
 	})
 }
 
-// Failure returns the reason in RunTask's failures and in the event SERVICE_TASK_PLACEMENT_FAILURE:
+// FailureReason returns the reason in RunTask's failures and in the event SERVICE_TASK_PLACEMENT_FAILURE:
 // that of the closest instance, if there is one. RESOURCE:OTHER stands for filters that ECS does
 // not have.
-func (d *Diagnosis) Failure() string {
+func (d *Diagnosis) FailureReason() string {
 	switch {
 	case d.Empty != "":
 		return EmptyProvider
@@ -134,10 +137,10 @@ func (d *Diagnosis) Failure() string {
 	case d.ClosestFilter == FilterRefused && d.Refusal != "":
 		return d.Refusal
 	}
-	return d.ClosestFilter.failure()
+	return d.ClosestFilter.failureReason()
 }
 
-func (f Filter) failure() string {
+func (f Filter) failureReason() string {
 	switch f {
 	case FilterStatus:
 		return "INACTIVE"

@@ -50,7 +50,7 @@ const shortLength = 12
 // ShortKey is the key of a service, or of a cluster's standalone tasks (name empty), in rows and in
 // startedBy: 12 hex digits that differ for every creation of the same name.
 func ShortKey(cluster, name string, created time.Time) string {
-	return digest(shortLength, cluster, name, strconv.FormatInt(created.UnixNano(), 10))
+	return hexDigest(shortLength, cluster, name, strconv.FormatInt(created.UnixNano(), 10))
 }
 
 // TaskID is the id of a task whose instance was known when it was made: 32 hex digits, the owner's
@@ -58,12 +58,12 @@ func ShortKey(cluster, name string, created time.Time) string {
 // row without a look-up, and so does the id alone.
 func TaskID(startedBy, instance string) string {
 	short, _ := ParseStartedBy(startedBy)
-	return short + digest(32-len(short), startedBy, instance)
+	return short + hexDigest(32-len(short), startedBy, instance)
 }
 
 // RequestedTaskID is the id of the n-th task of a request, for a task that waits for an instance.
 func RequestedTaskID(short, request string, n int) string {
-	return short + digest(32-len(short), "request", request, strconv.Itoa(n))
+	return short + hexDigest(32-len(short), "request", request, strconv.Itoa(n))
 }
 
 // TaskOwner is the short key in a task's id; empty for what cannot be one.
@@ -85,14 +85,14 @@ func DeploymentID(short string, created time.Time) string {
 	return fmt.Sprintf("ecs-svc/%019d", n%9_000_000_000_000_000_000+1_000_000_000_000_000_000)
 }
 
-// digest is the first n hex digits of SHA-256 over the parts.
-func digest(n int, parts ...string) string {
+// hexDigest is the first n hex digits of SHA-256 over the parts.
+func hexDigest(n int, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])[:n]
 }
 
 // Digest is 32 hex digits that tell one list of parts from another.
-func Digest(parts ...string) string { return digest(32, parts...) }
+func Digest(parts ...string) string { return hexDigest(32, parts...) }
 
 // TaskDefinitionName is family:revision.
 func TaskDefinitionName(family string, revision int) string {

@@ -65,15 +65,15 @@ func (i *Instance) CapacityProvider() string {
 	return cmp.Or(i.Provider, i.Attributes[AttributeProvider])
 }
 
-// External reports whether the instance is outside of EC2: by ECS's attribute, or as a managed
+// IsExternal reports whether the instance is outside of EC2: by ECS's attribute, or as a managed
 // instance of Systems Manager.
-func (i *Instance) External() bool {
+func (i *Instance) IsExternal() bool {
 	_, external := i.Attributes[AttributeExternal]
 	return external || strings.HasPrefix(i.EC2InstanceID, "mi-")
 }
 
-// Available reports whether new tasks may be started here at all: ACTIVE, its agent connected.
-func (i *Instance) Available() bool { return i.Status == InstanceActive && i.AgentConnected }
+// IsAvailable reports whether new tasks may be started here at all: ACTIVE, its agent connected.
+func (i *Instance) IsAvailable() bool { return i.Status == InstanceActive && i.AgentConnected }
 
 // Supersedes reports whether i, rather than old, is the container instance that an EC2 instance is
 // now: where its agent has registered anew the old one stays behind, disconnected. It is the one
@@ -84,7 +84,7 @@ func (i *Instance) Supersedes(old *Instance) bool {
 	}
 	rank := func(i *Instance) int {
 		switch {
-		case i.Gone():
+		case i.IsDeregistered():
 			return 0
 		case !i.AgentConnected:
 			return 1
@@ -95,12 +95,12 @@ func (i *Instance) Supersedes(old *Instance) bool {
 		cmp.Compare(i.ID, old.ID)) > 0
 }
 
-// Gone reports whether the instance has left the cluster, its tasks with it.
-func (i *Instance) Gone() bool { return i.Status == InstanceInactive }
+// IsDeregistered reports whether the instance has left the cluster, its tasks with it.
+func (i *Instance) IsDeregistered() bool { return i.Status == InstanceInactive }
 
-// Same reports whether o says the same of the instance, versions and row counters aside: an event
+// SameReport reports whether o says the same of the instance, versions and row counters aside: an event
 // that changes nothing needs no write.
-func (i *Instance) Same(o *Instance) bool {
+func (i *Instance) SameReport(o *Instance) bool {
 	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.AgentVersion == o.AgentVersion &&
 		i.EC2InstanceID == o.EC2InstanceID && i.Provider == o.Provider && i.Registered.Equal(o.Registered) &&
 		maps.Equal(i.Attributes, o.Attributes)

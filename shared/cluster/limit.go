@@ -20,23 +20,23 @@ func (n NodeType) Equal(o NodeType) bool {
 	return maps.Equal(n.Capacities, o.Capacities) && maps.Equal(n.Properties, o.Properties)
 }
 
-// Limit is what the configuration makes of a capacity (P12, P13): see [Scaled].
-func (c *Configuration) Limit(metric string, capacity int64) Limit {
+// MetricLimit is what the configuration makes of a capacity (P12, P13): see [Scaled].
+func (c *Configuration) MetricLimit(metric string, capacity int64) Limit {
 	out := Limit{capacity, capacity}
 	if p := c.Buffer[metric]; p > 0 {
-		out.Unbuffered = Scaled(capacity, 1-p)
+		out.Unbuffered = ScaleCapacity(capacity, 1-p)
 	}
 	if p := c.Overbooking[metric]; p < 0 {
 		out.Total = math.MaxInt64
 	} else if p > 0 {
-		out.Total = Scaled(capacity, 1+p)
+		out.Total = ScaleCapacity(capacity, 1+p)
 	}
 	return out
 }
 
-// Scaled is a capacity times a factor, cut off to a whole number (P12, P13): what only binary
+// ScaleCapacity is a capacity times a factor, cut off to a whole number (P12, P13): what only binary
 // arithmetic makes a fraction below a whole number is that number.
-func Scaled(capacity int64, by float64) int64 {
+func ScaleCapacity(capacity int64, by float64) int64 {
 	x := float64(capacity) * by
 	x = math.Floor(x + 1e-9 + math.Abs(x)*1e-15)
 	if x >= math.MaxInt64 {

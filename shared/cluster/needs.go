@@ -13,18 +13,18 @@ type ContainerSize struct {
 	Reservation int64 `json:"r,omitempty"` // MiB, what is kept for it
 }
 
-// Reserved is the memory that ECS sets aside for the container: the reservation where there is one,
+// ReservedMemory is the memory that ECS sets aside for the container: the reservation where there is one,
 // else the limit (ECS API reference, ContainerDefinition.memoryReservation).
-func (s ContainerSize) Reserved() int64 {
+func (s ContainerSize) ReservedMemory() int64 {
 	if s.Reservation > 0 {
 		return s.Reservation
 	}
 	return s.Memory
 }
 
-// Needs is what one task of the definition needs with its overrides: a size of the task itself
+// TaskNeeds is what one task of the definition needs with its overrides: a size of the task itself
 // counts, else its containers change what they ask for. The error is InvalidParameterException.
-func Needs(def *TaskDefinition, o *Overrides) (Resources, error) {
+func TaskNeeds(def *TaskDefinition, o *Overrides) (Resources, error) {
 	n := def.Needs
 	if o == nil {
 		return n, nil
@@ -62,7 +62,7 @@ func overrideContainer(def *TaskDefinition, c ContainerOverride, n *Resources) e
 		return Errorf(CodeInvalidParameter,
 			"Override for container named %.255s is not a container in the TaskDefinition.", c.Name)
 	}
-	if given(c.CPU) < 0 || given(c.Memory) < 0 || given(c.Reservation) < 0 {
+	if valueOrZero(c.CPU) < 0 || valueOrZero(c.Memory) < 0 || valueOrZero(c.Reservation) < 0 {
 		return Errorf(CodeInvalidParameter, "Override for container named %.255s must not be negative.", c.Name)
 	}
 	if at >= len(def.Sizes) {
@@ -83,12 +83,12 @@ func overrideContainer(def *TaskDefinition, c ContainerOverride, n *Resources) e
 		n.CPU = max(0, n.CPU+(is.CPU-was.CPU)*CPUUnit)
 	}
 	if !def.OwnMemory {
-		n.Memory = max(0, n.Memory+is.Reserved()-was.Reserved())
+		n.Memory = max(0, n.Memory+is.ReservedMemory()-was.ReservedMemory())
 	}
 	return nil
 }
 
-func given(p *int32) int32 {
+func valueOrZero(p *int32) int32 {
 	if p == nil {
 		return 0
 	}
@@ -97,15 +97,15 @@ func given(p *int32) int32 {
 
 // TaskCPU reads a task's own CPU as the ECS API has it, "1024" or "1 vCPU", in ECS CPU units.
 func TaskCPU(s string) (int64, error) {
-	return size(s, "vcpu", "cpu")
+	return parseTaskSize(s, "vcpu", "cpu")
 }
 
 // TaskMemory reads a task's own memory as the ECS API has it, "2048" or "2 GB", in MiB.
 func TaskMemory(s string) (int64, error) {
-	return size(s, "gb", "memory")
+	return parseTaskSize(s, "gb", "memory")
 }
 
-func size(s, unit, member string) (int64, error) {
+func parseTaskSize(s, unit, member string) (int64, error) {
 	number, scaled := strings.CutSuffix(strings.ToLower(strings.TrimSpace(s)), unit)
 	number = strings.TrimSpace(number)
 	n, err := strconv.ParseFloat(number, 64)

@@ -52,32 +52,42 @@ func TestNeeds(t *testing.T) {
 		o    *cluster.Overrides
 		want cluster.Resources
 	}{
-		"NoOverrides":            {plain(), nil, units(384, 640, 1)},
-		"NothingOfSize":          {plain(), &cluster.Overrides{TaskRole: "arn"}, units(384, 640, 1)},
-		"TaskUnits":              {plain(), &cluster.Overrides{CPU: "512", Memory: "2048"}, units(512, 2048, 1)},
-		"TaskVCPU":               {sized(), &cluster.Overrides{CPU: ".5 vCPU", Memory: "1 GB"}, units(512, 1024, 0)},
-		"TaskVCPUClose":          {sized(), &cluster.Overrides{CPU: "2VCPU", Memory: "0.5gb"}, units(2048, 512, 0)},
-		"TaskCPUOnly":            {sized(), &cluster.Overrides{CPU: "256"}, units(256, 2048, 0)},
-		"ContainerCPU":           {plain(), containers(cluster.ContainerOverride{Name: "app", CPU: n(512)}), units(640, 640, 1)},
-		"ContainerCPUZero":       {plain(), containers(cluster.ContainerOverride{Name: "app", CPU: n(0)}), units(128, 640, 1)},
-		"LimitBehindReservation": {plain(), containers(cluster.ContainerOverride{Name: "app", Memory: n(2048)}), units(384, 640, 1)},
-		"Reservation":            {plain(), containers(cluster.ContainerOverride{Name: "app", Reservation: n(700)}), units(384, 828, 1)},
-		"Limit":                  {plain(), containers(cluster.ContainerOverride{Name: "side", Memory: n(256)}), units(384, 768, 1)},
-		"ReservationUnderLimit":  {plain(), containers(cluster.ContainerOverride{Name: "side", Reservation: n(64)}), units(384, 576, 1)},
+		"NoOverrides":   {plain(), nil, units(384, 640, 1)},
+		"NothingOfSize": {plain(), &cluster.Overrides{TaskRole: "arn"}, units(384, 640, 1)},
+		"TaskUnits":     {plain(), &cluster.Overrides{CPU: "512", Memory: "2048"}, units(512, 2048, 1)},
+		"TaskVCPU":      {sized(), &cluster.Overrides{CPU: ".5 vCPU", Memory: "1 GB"}, units(512, 1024, 0)},
+		"TaskVCPUClose": {sized(), &cluster.Overrides{CPU: "2VCPU", Memory: "0.5gb"}, units(2048, 512, 0)},
+		"TaskCPUOnly":   {sized(), &cluster.Overrides{CPU: "256"}, units(256, 2048, 0)},
+		"ContainerCPU": {plain(), containers(cluster.ContainerOverride{Name: "app", CPU: n(512)}),
+			units(640, 640, 1)},
+		"ContainerCPUZero": {plain(), containers(cluster.ContainerOverride{Name: "app", CPU: n(0)}),
+			units(128, 640, 1)},
+		"LimitBehindReservation": {plain(), containers(cluster.ContainerOverride{Name: "app", Memory: n(2048)}),
+			units(384, 640, 1)},
+		"Reservation": {plain(), containers(cluster.ContainerOverride{Name: "app", Reservation: n(700)}),
+			units(384, 828, 1)},
+		"Limit": {plain(), containers(cluster.ContainerOverride{Name: "side", Memory: n(256)}),
+			units(384, 768, 1)},
+		"ReservationUnderLimit": {plain(), containers(cluster.ContainerOverride{Name: "side", Reservation: n(64)}),
+			units(384, 576, 1)},
 		"TwoContainers": {plain(), containers(
 			cluster.ContainerOverride{Name: "app", CPU: n(257)}, cluster.ContainerOverride{Name: "side", CPU: n(129)},
 		), units(386, 640, 1)},
 		"TaskBeatsContainer": {plain(), &cluster.Overrides{
 			CPU: "64", Containers: []cluster.ContainerOverride{{Name: "app", CPU: n(512)}},
 		}, units(64, 640, 1)},
-		"OwnSizeStays":       {sized(), containers(cluster.ContainerOverride{Name: "side", CPU: n(64), Memory: n(64)}), units(1024, 2048, 0)},
-		"OwnMemoryStays":     {half(), containers(cluster.ContainerOverride{Name: "side", CPU: n(64), Memory: n(64)}), units(320, 4096, 1)},
-		"OwnCPUStays":        {fixedCPU(), containers(cluster.ContainerOverride{Name: "side", CPU: n(64), Memory: n(64)}), units(1024, 576, 1)},
-		"ContainerUnchanged": {plain(), containers(cluster.ContainerOverride{Name: "side", Command: []string{"x"}}), units(384, 640, 1)},
+		"OwnSizeStays": {sized(), containers(cluster.ContainerOverride{Name: "side", CPU: n(64), Memory: n(64)}),
+			units(1024, 2048, 0)},
+		"OwnMemoryStays": {half(), containers(cluster.ContainerOverride{Name: "side", CPU: n(64), Memory: n(64)}),
+			units(320, 4096, 1)},
+		"OwnCPUStays": {fixedCPU(), containers(cluster.ContainerOverride{Name: "side", CPU: n(64),
+			Memory: n(64)}), units(1024, 576, 1)},
+		"ContainerUnchanged": {plain(), containers(cluster.ContainerOverride{Name: "side", Command: []string{"x"}}),
+			units(384, 640, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.def.Needs
-			got, err := cluster.Needs(c.def, c.o)
+			got, err := cluster.TaskNeeds(c.def, c.o)
 			if err != nil || got != c.want {
 				t.Errorf("%+v, %v, want %+v", got, err, c.want)
 			}
@@ -112,7 +122,7 @@ func TestNeedsRefuses(t *testing.T) {
 		"UnitAlone":           {&cluster.Overrides{CPU: " vCPU"}, "cpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := cluster.Needs(plain(), c.o)
+			_, err := cluster.TaskNeeds(plain(), c.o)
 			if cluster.ErrorCode(err) != cluster.CodeInvalidParameter || !strings.Contains(err.Error(), c.names) {
 				t.Errorf("error %v, want InvalidParameterException with %q", err, c.names)
 			}
@@ -136,12 +146,14 @@ func TestNeedsOfOverriddenContainersIsTheirSum(t *testing.T) {
 			name := string(rune('a' + i))
 			was, is := size.Draw(t, "was"), size.Draw(t, "is")
 			def.Containers, def.Sizes = append(def.Containers, name), append(def.Sizes, was)
-			def.Needs.CPU, def.Needs.Memory = def.Needs.CPU+was.CPU*cluster.CPUUnit, def.Needs.Memory+was.Reserved()
+			def.Needs.CPU, def.Needs.Memory = def.Needs.CPU+was.CPU*cluster.CPUUnit,
+				def.Needs.Memory+was.ReservedMemory()
 			cpu, memory, reservation := int32(is.CPU), int32(is.Memory), int32(is.Reservation)
-			o.Containers = append(o.Containers, cluster.ContainerOverride{Name: name, CPU: &cpu, Memory: &memory, Reservation: &reservation})
-			want.CPU, want.Memory = want.CPU+is.CPU*cluster.CPUUnit, want.Memory+is.Reserved()
+			o.Containers = append(o.Containers, cluster.ContainerOverride{Name: name, CPU: &cpu, Memory: &memory,
+				Reservation: &reservation})
+			want.CPU, want.Memory = want.CPU+is.CPU*cluster.CPUUnit, want.Memory+is.ReservedMemory()
 		}
-		if got, err := cluster.Needs(&def, &o); err != nil || got != want {
+		if got, err := cluster.TaskNeeds(&def, &o); err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}
 	})

@@ -36,7 +36,7 @@ func TestTaskStatus(t *testing.T) {
 			for _, p := range []struct {
 				letter string
 				holds  bool
-			}{{"e", x.Ended()}, {"w", x.Waiting()}, {"a", x.Active()}, {"h", x.Holds()}} {
+			}{{"e", x.HasEnded()}, {"w", x.IsProvisioning()}, {"a", x.IsActive()}, {"h", x.HoldsCapacity()}} {
 				if p.holds {
 					is += p.letter
 				}
@@ -54,8 +54,10 @@ func TestNeverRan(t *testing.T) {
 	}
 	expect(t, "failed", failed.NeverRan(), true)
 	expect(t, "ran", edit(failed, func(t *cluster.Task) { t.Started = cluster.At(noon) }).NeverRan(), false)
-	expect(t, "stopped by Berth", edit(failed, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }).NeverRan(), false)
-	for _, code := range []string{cluster.StopRefused, cluster.StopInfrastructure, cluster.StopTermination, cluster.StopSpot} {
+	expect(t, "stopped by Berth", edit(failed, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }).NeverRan(),
+		false)
+	for _, code := range []string{cluster.StopRefused, cluster.StopInfrastructure, cluster.StopTermination,
+		cluster.StopSpot} {
 		expect(t, code, edit(failed, func(t *cluster.Task) { t.StopCode = code }).NeverRan(), false)
 	}
 	expect(t, "not yet", edit(failed, func(t *cluster.Task) { t.Last = "" }).NeverRan(), false)
@@ -64,21 +66,25 @@ func TestNeverRan(t *testing.T) {
 func TestInstance(t *testing.T) {
 	i := instance("i", "a", 1)
 	expect(t, "zone", i.Zone(), "a")
-	expect(t, "available", i.Available(), true)
+	expect(t, "available", i.IsAvailable(), true)
 	for name, change := range map[string]func(*cluster.Instance){
-		"status": func(i *cluster.Instance) { i.Status = cluster.InstanceDraining }, "agent": func(i *cluster.Instance) { i.AgentConnected = false },
-		"ec2": func(i *cluster.Instance) { i.EC2InstanceID = "i-2" }, "cpu": func(i *cluster.Instance) { i.Registered.CPU++ },
-		"memory": func(i *cluster.Instance) { i.Registered.Memory++ }, "gpus": func(i *cluster.Instance) { i.Registered.GPUs = nil },
-		"ports": func(i *cluster.Instance) { i.Registered.Ports = nil }, "attributes": func(i *cluster.Instance) { i.Attributes = nil },
+		"status":     func(i *cluster.Instance) { i.Status = cluster.InstanceDraining },
+		"agent":      func(i *cluster.Instance) { i.AgentConnected = false },
+		"ec2":        func(i *cluster.Instance) { i.EC2InstanceID = "i-2" },
+		"cpu":        func(i *cluster.Instance) { i.Registered.CPU++ },
+		"memory":     func(i *cluster.Instance) { i.Registered.Memory++ },
+		"gpus":       func(i *cluster.Instance) { i.Registered.GPUs = nil },
+		"ports":      func(i *cluster.Instance) { i.Registered.Ports = nil },
+		"attributes": func(i *cluster.Instance) { i.Attributes = nil },
 	} {
 		other := instance("i", "a", 9)
-		expect(t, name+": same before", i.Same(other), true)
+		expect(t, name+": same before", i.SameReport(other), true)
 		change(other)
-		expect(t, name+": same", i.Same(other), false)
-		expect(t, name+": available", other.Available(), name != "status" && name != "agent")
+		expect(t, name+": same", i.SameReport(other), false)
+		expect(t, name+": available", other.IsAvailable(), name != "status" && name != "agent")
 	}
 	i.Status = cluster.InstanceInactive
-	expect(t, "gone", i.Gone(), true)
+	expect(t, "gone", i.IsDeregistered(), true)
 }
 
 func TestUnits(t *testing.T) {
@@ -92,8 +98,10 @@ func TestUnits(t *testing.T) {
 func TestDiagnosisText(t *testing.T) {
 	d := &cluster.Diagnosis{Evaluated: 12, Rejected: []cluster.Rejection{
 		{Filter: cluster.FilterPort, Count: 1, Detail: "80/tcp"}, {Filter: cluster.FilterStatus, Count: 3},
-		{Filter: cluster.FilterMemory, Count: 5, Need: 1 << 21, Best: 812.5}, {Filter: cluster.FilterGPU, Count: 1, Need: 0.5, Best: 0.25},
-		{Filter: cluster.FilterPort, Count: 1, Detail: "443/tcp"}, {Filter: cluster.FilterCPU, Count: 1, Need: 1024, Best: -1},
+		{Filter: cluster.FilterMemory, Count: 5, Need: 1 << 21, Best: 812.5},
+		{Filter: cluster.FilterGPU, Count: 1, Need: 0.5, Best: 0.25},
+		{Filter: cluster.FilterPort, Count: 1, Detail: "443/tcp"},
+		{Filter: cluster.FilterCPU, Count: 1, Need: 1024, Best: -1},
 	}}
 	expect(t, "text", d.String(), "0/12: 5 insufficient memory (needs 2097152 MiB, best free 812.5), 3 not active, "+
 		"1 insufficient CPU (needs 1024 units, best free -1), 1 insufficient GPU (needs 0.5, best free 0.25), "+
@@ -101,16 +109,23 @@ func TestDiagnosisText(t *testing.T) {
 	expect(t, "order of the rows", d.Rejected[0].Filter, cluster.FilterPort)
 	expect(t, "nothing", (&cluster.Diagnosis{Evaluated: 2, Feasible: 2}).String(), "2/2")
 	for filter, want := range map[cluster.Filter]string{
-		cluster.FilterStatus: "INACTIVE", cluster.FilterAgent: "AGENT", cluster.FilterAttribute: "ATTRIBUTE", cluster.FilterPort: "RESOURCE:PORTS",
-		cluster.FilterCPU: "RESOURCE:CPU", cluster.FilterMemory: "RESOURCE:MEMORY", cluster.FilterGPU: "RESOURCE:GPU", cluster.FilterENI: "RESOURCE:ENI",
-		cluster.FilterConstraint: "MemberOf placement constraint unsatisfied.", cluster.FilterOccupied: "DistinctInstance placement constraint unsatisfied.",
-		cluster.FilterMetric: "RESOURCE:OTHER",
+		cluster.FilterStatus: "INACTIVE", cluster.FilterAgent: "AGENT", cluster.FilterAttribute: "ATTRIBUTE",
+		cluster.FilterPort: "RESOURCE:PORTS",
+		cluster.FilterCPU:  "RESOURCE:CPU", cluster.FilterMemory: "RESOURCE:MEMORY", cluster.FilterGPU: "RESOURCE:GPU",
+		cluster.FilterENI:        "RESOURCE:ENI",
+		cluster.FilterConstraint: "MemberOf placement constraint unsatisfied.",
+		cluster.FilterOccupied:   "DistinctInstance placement constraint unsatisfied.",
+		cluster.FilterMetric:     "RESOURCE:OTHER",
 	} {
-		expect(t, string(filter), (&cluster.Diagnosis{Evaluated: 1, Closest: "i", ClosestFilter: filter}).Failure(), want)
+		expect(t, string(filter), (&cluster.Diagnosis{Evaluated: 1, Closest: "i",
+			ClosestFilter: filter}).FailureReason(), want)
 	}
-	expect(t, "refused", (&cluster.Diagnosis{Evaluated: 1, Closest: "i", ClosestFilter: cluster.FilterRefused, Refusal: "RESOURCE:ENI"}).Failure(), "RESOURCE:ENI")
-	expect(t, "without instances", (&cluster.Diagnosis{}).Failure(), "No Container Instances were found in your cluster.")
-	expect(t, "without instances of the provider", (&cluster.Diagnosis{Evaluated: 1, Empty: "spot", Closest: "i"}).Failure(), "EMPTY CAPACITY PROVIDER")
+	expect(t, "refused", (&cluster.Diagnosis{Evaluated: 1, Closest: "i", ClosestFilter: cluster.FilterRefused,
+		Refusal: "RESOURCE:ENI"}).FailureReason(), "RESOURCE:ENI")
+	expect(t, "without instances", (&cluster.Diagnosis{}).FailureReason(),
+		"No Container Instances were found in your cluster.")
+	expect(t, "without instances of the provider", (&cluster.Diagnosis{Evaluated: 1, Empty: "spot",
+		Closest: "i"}).FailureReason(), "EMPTY CAPACITY PROVIDER")
 }
 
 func TestErrors(t *testing.T) {
@@ -125,7 +140,8 @@ func TestErrors(t *testing.T) {
 func TestInstance_Supersedes(t *testing.T) {
 	at := func(minute int, status cluster.InstanceStatus, connected bool) *cluster.Instance {
 		return &cluster.Instance{
-			ID: "i", Status: status, AgentConnected: connected, RegisteredAt: cluster.At(time.Date(2026, 11, 21, 12, minute, 0, 0, time.UTC)),
+			ID: "i", Status: status, AgentConnected: connected,
+			RegisteredAt: cluster.At(time.Date(2026, 11, 21, 12, minute, 0, 0, time.UTC)),
 		}
 	}
 	gone, left := at(9, cluster.InstanceInactive, false), at(5, cluster.InstanceActive, false)

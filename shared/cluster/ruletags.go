@@ -202,14 +202,14 @@ func CheckConfiguration(c *Configuration) error {
 // maxOverbooking is a thousand times the capacity: more is a slip for no limit.
 const maxOverbooking = 1000
 
-// Empty reports whether the rules say nothing.
-func (r *Rules) Empty() bool {
+// IsEmpty reports whether the rules say nothing.
+func (r *Rules) IsEmpty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
 		r.MoveCost == "" && r.Scoring == "" && len(r.Providers) == 0 && !r.External
 }
 
-// Govern reports whether tasks under these rules may have to leave an instance that they are on
+// MayForceMoves reports whether tasks under these rules may have to leave an instance that they are on
 // (P3, P8, P10): without any of them, ECS's own rules count only when a task is placed.
-func (r *Rules) Govern() bool {
+func (r *Rules) MayForceMoves() bool {
 	return r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
 }

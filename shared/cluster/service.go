@@ -113,15 +113,15 @@ type ServiceStatus struct {
 	Events int `json:"ev,omitempty"`
 }
 
-// Bounds returns how many tasks must stay RUNNING and healthy at least, rounded up, and how many
+// TaskBounds returns how many tasks must stay RUNNING and healthy at least, rounded up, and how many
 // there may be at most, rounded down, of so many desired ones (S8). 5 desired tasks at 50 and 150 %
 // are bounded by 3 and 7.
-func (s *Service) Bounds(desired int) (least, most int) {
+func (s *Service) TaskBounds(desired int) (least, most int) {
 	return (desired*s.MinHealthy + 99) / 100, desired * s.MaxPercent / 100
 }
 
-// Healthy returns how many tasks of all deployments were healthy when the last decision was made.
-func (s *Service) Healthy() int {
+// HealthyCount returns how many tasks of all deployments were healthy when the last decision was made.
+func (s *Service) HealthyCount() int {
 	n := s.Deployment.Healthy
 	for i := range s.Older {
 		n += s.Older[i].Healthy
@@ -171,8 +171,8 @@ type Launch struct {
 	Tags           map[string]string `json:"tg,omitempty"`
 }
 
-// Launch returns what the service's tasks are started with, nil if that is nothing.
-func (s *Service) Launch() *Launch {
+// LaunchSettings returns what the service's tasks are started with, nil if that is nothing.
+func (s *Service) LaunchSettings() *Launch {
 	l := &Launch{ServiceOptions: s.Options, FromDefinition: s.PropagateTags == "TASK_DEFINITION"}
 	if s.PropagateTags == "SERVICE" && len(s.Tags) > 0 {
 		l.Tags = s.Tags

@@ -53,9 +53,9 @@ const (
 	RegistrationFailed RegistrationState = "FAILED"
 )
 
-// Health returns the worst health of the task's registrations: Unhealthy if any is, Healthy only if
+// WorstHealth returns the worst health of the task's registrations: Unhealthy if any is, Healthy only if
 // all are.
-func (t *Target) Health() Health {
+func (t *Target) WorstHealth() Health {
 	worst := Healthy
 	for _, r := range t.Registrations {
 		switch {
@@ -68,14 +68,14 @@ func (t *Target) Health() Health {
 	return worst
 }
 
-// Failed reports whether a registration of the task was refused. A nil target has none.
-func (t *Target) Failed() bool {
+// HasFailedRegistration reports whether a registration of the task was refused. A nil target has none.
+func (t *Target) HasFailedRegistration() bool {
 	return t != nil && slices.ContainsFunc(t.Registrations,
 		func(r Registration) bool { return r.State == RegistrationFailed })
 }
 
-// Open reports whether a registration is still outstanding.
-func (t *Target) Open() bool {
+// HasOpenRegistration reports whether a registration is still outstanding.
+func (t *Target) HasOpenRegistration() bool {
 	return slices.ContainsFunc(t.Registrations, func(r Registration) bool { return r.State == "" })
 }
 

@@ -124,29 +124,30 @@ func (t *Task) Status() TaskStatus {
 	return t.Last
 }
 
-// Ended reports whether the task holds no capacity any more and never will again.
-func (t *Task) Ended() bool { return t.Status() == TaskStopped }
+// HasEnded reports whether the task holds no capacity any more and never will again.
+func (t *Task) HasEnded() bool { return t.Status() == TaskStopped }
 
-// Waiting reports whether the task is provisioning: it still waits for an instance.
-func (t *Task) Waiting() bool {
+// IsProvisioning reports whether the task is provisioning: it still waits for an instance.
+func (t *Task) IsProvisioning() bool {
 	return t.Instance == "" && t.Desired == TaskRunning && t.Last != TaskStopped
 }
 
-// Active reports whether the task counts for its service: it has not ended and is not being
+// IsActive reports whether the task counts for its service: it has not ended and is not being
 // stopped, by Berth or by ECS.
-func (t *Task) Active() bool {
-	return t.Desired == TaskRunning && t.Last != TaskStopping && !t.Ended()
+func (t *Task) IsActive() bool {
+	return t.Desired == TaskRunning && t.Last != TaskStopping && !t.HasEnded()
 }
 
-// Holds reports whether the task holds capacity on its instance: from the commit that placed it
+// HoldsCapacity reports whether the task holds capacity on its instance: from the commit that placed it
 // until ECS reports it STOPPED. A task that is being stopped still holds it.
-func (t *Task) Holds() bool { return t.Instance != "" && t.Last != TaskStopped }
+func (t *Task) HoldsCapacity() bool { return t.Instance != "" && t.Last != TaskStopped }
 
 // NeverRan reports whether the task is a failed start: it ended without ever having been RUNNING,
 // through its own fault. Berth did not stop it, ECS did not refuse it, and it did not end with its
 // instance (S7).
 func (t *Task) NeverRan() bool {
-	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning && !t.Refused() && !t.lostInstance()
+	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning && !t.WasRefused() &&
+		!t.lostInstance()
 }
 
 // lostInstance reports whether the task ended with its instance (stopCode of the ECS API
@@ -159,9 +160,9 @@ func (t *Task) lostInstance() bool {
 	return false
 }
 
-// Refused reports whether ECS refused to start the task on its instance (S7). That says nothing
+// WasRefused reports whether ECS refused to start the task on its instance (S7). That says nothing
 // about the task.
-func (t *Task) Refused() bool { return t.StopCode == StopRefused }
+func (t *Task) WasRefused() bool { return t.StopCode == StopRefused }
 
 // Overrides change a task definition for one task. Berth passes them on to ECS; what placement
 // needs of them is in [TaskSpec.Needs].

@@ -77,10 +77,10 @@ func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapsh
 	if t.Service != "" {
 		c.services[t.Service] = true
 	}
-	if t.Ended() && t.Service != "" {
+	if t.HasEnded() && t.Service != "" {
 		c.ended = append(c.ended, t)
 	}
-	if !t.Holds() && t.Instance != "" {
+	if !t.HoldsCapacity() && t.Instance != "" {
 		c.freed[t.Instance] = true
 		if v := snap.Instances[t.Instance]; isLeftToDaemons(snap, v) {
 			c.addServicesOn(v)
@@ -88,11 +88,11 @@ func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapsh
 	}
 	old, known := r.Old.(*cluster.Task)
 	// its first report: placement itself wrote the row before
-	if t.Holds() && (!known || old == nil || old.Last == "") {
+	if t.HoldsCapacity() && (!known || old == nil || old.Last == "") {
 		c.joined[t.Instance] = true
 	}
 	// A foreign task may put its instance above its capacity.
-	if known && !maps.Equal(old.Reported, t.Reported) || t.Foreign && t.Holds() {
+	if known && !maps.Equal(old.Reported, t.Reported) || t.Foreign && t.HoldsCapacity() {
 		c.moves = true
 	}
 }
@@ -105,7 +105,7 @@ func isLeftToDaemons(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
 
 // hasNonDaemonTasks reports whether an instance has tasks of REPLICA services or standalone ones.
 func hasNonDaemonTasks(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
-	return slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return snap.Daemons()[t.Service] == nil })
+	return slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return snap.DaemonServices()[t.Service] == nil })
 }
 
 // addAll reconsiders everything: after a change of the configuration any instance may have room for
@@ -120,7 +120,7 @@ func (c *Changes) addAll(snap *snapshot.Snapshot) {
 func (c *Changes) addInstance(i *cluster.Instance, snap *snapshot.Snapshot) {
 	c.allDaemons, c.moves, c.allZones = true, true, true
 	c.freed[i.ID] = true
-	c.provisioning = c.provisioning || i.Gone()
+	c.provisioning = c.provisioning || i.IsDeregistered()
 	c.agents[i.ID] = true
 	c.addServicesOn(snap.Instances[i.ID])
 }

@@ -36,8 +36,8 @@ func demandProviders(view *clusterView, d *demand) []string {
 		return make([]string, d.count())
 	}
 	counts := map[string]int{}
-	for _, t := range view.snap.Owned(d.service.Short) {
-		if t.Active() && t.Holds() && t.Revision == d.revision.ID {
+	for _, t := range view.snap.TasksOf(d.service.Short) {
+		if t.IsActive() && t.HoldsCapacity() && t.Revision == d.revision.ID {
 			counts[view.providerOf(d.service, t)]++
 		}
 	}
@@ -95,9 +95,9 @@ func putFailingLast(view *clusterView, s *cluster.Service, demands []*demand) {
 // withinMaximum drops provisioning tasks that would exceed maximumPercent now, because fewer tasks
 // are desired than when they began to wait. It returns the demands that are left.
 func withinMaximum(view *clusterView, next *cluster.Service, demands []*demand) []*demand {
-	_, room := next.Bounds(next.Desired)
-	for _, t := range view.snap.Owned(next.Short) {
-		if t.Active() && t.Holds() {
+	_, room := next.TaskBounds(next.Desired)
+	for _, t := range view.snap.TasksOf(next.Short) {
+		if t.IsActive() && t.HoldsCapacity() {
 			room--
 		}
 	}
@@ -110,16 +110,16 @@ func withinMaximum(view *clusterView, next *cluster.Service, demands []*demand) 
 
 // provisioningTasks returns the service's tasks that wait for an instance, oldest first.
 func provisioningTasks(view *clusterView, s *cluster.Service) []*cluster.Task {
-	if view.snap.WaitingOf(s.Short) == 0 {
+	if view.snap.ProvisioningCount(s.Short) == 0 {
 		return nil
 	}
-	among := view.snap.Waiting()
-	if own := view.snap.Owned(s.Short); len(own) < len(among) {
+	among := view.snap.ProvisioningTasks()
+	if own := view.snap.TasksOf(s.Short); len(own) < len(among) {
 		among = own
 	}
 	var tasks []*cluster.Task
 	for _, t := range among {
-		if t.Owner == s.Short && t.Waiting() {
+		if t.Owner == s.Short && t.IsProvisioning() {
 			tasks = append(tasks, t)
 		}
 	}

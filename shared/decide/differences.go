@@ -76,7 +76,7 @@ func differs(view *clusterView, s *cluster.Service, seed uint64) bool {
 // unmovedServices returns the services whose row [moveTasks] would change, in order of name.
 func unmovedServices(view *clusterView, commits *plan.Builder) (names []string) {
 	revisions := map[string]int64{}
-	for name, s := range view.snap.Governed() {
+	for name, s := range view.snap.GovernedServices() {
 		revisions[name] = s.Rev
 	}
 	if len(revisions) > 0 {

@@ -86,7 +86,7 @@ func (d *serviceDraft) keepPlacementKeys(keys ...string) {
 // place.
 func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 	next := *draft.row
-	if commits.Writes(&next) {
+	if commits.IsWriting(&next) {
 		commits.CloseCommit()
 	}
 	for len(draft.emitted) > maxMarked {
@@ -104,14 +104,14 @@ func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 	writeEvents(view, commits, &next, draft.events)
 	if now, old := next.Release, draft.stored.Release; now != nil &&
 		(old == nil || old.ID != now.ID || old.Status != now.Status) {
-		commits.Add(state.Write{Any: true, Put: &cluster.ServiceDeployment{
+		commits.AddWrite(state.Write{Any: true, Put: &cluster.ServiceDeployment{
 			Head:    cluster.Head{Cluster: next.Cluster, Expires: view.now.Add(KeepHistory).Unix()},
 			Service: next.Name, Short: next.Short, Release: *now,
 		}})
 	}
 	next.Rev++
 	next.Stamp = 0
-	commits.Put(&next)
+	commits.PutRow(&next)
 	draft.row, draft.stored = new(next), new(next) // the row in the commit must not change any more
 	draft.events, draft.counted, draft.emitted = nil, nil, nil
 }
@@ -126,7 +126,7 @@ func writeManyCounted(commits *plan.Builder, draft *serviceDraft) {
 		markCounted(commits, draft.counted[:maxMarked])
 		row.Rev++
 		row.Stamp = 0
-		commits.Put(&row)
+		commits.PutRow(&row)
 		commits.CloseCommit()
 		draft.stored, draft.row.Rev = new(row), row.Rev
 		draft.counted = draft.counted[maxMarked:]
@@ -138,7 +138,7 @@ func markCounted(commits *plan.Builder, failures []*cluster.Task) {
 	for _, t := range failures {
 		next := *t
 		next.Counted, next.Rev = true, t.Rev+1
-		commits.Put(&next)
+		commits.PutRow(&next)
 	}
 }
 
@@ -156,6 +156,6 @@ func markEmitted(commits *plan.Builder, targets []*cluster.Target) {
 			}
 		}
 		commits.KeepTogether(1)
-		commits.Put(&next)
+		commits.PutRow(&next)
 	}
 }

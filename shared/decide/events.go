@@ -57,7 +57,7 @@ func writeEvents(view *clusterView, commits *plan.Builder, s *cluster.Service, e
 	}
 	for _, e := range events {
 		if e.Message != "" {
-			commits.Add(state.Write{Any: true, Put: NewServiceEvent(s, e.Message, view.now)})
+			commits.AddWrite(state.Write{Any: true, Put: NewServiceEvent(s, e.Message, view.now)})
 			s.Events++
 		}
 	}
@@ -83,7 +83,7 @@ func publishEvents(view *clusterView, commits *plan.Builder, s *cluster.Service,
 		}
 	}
 	if len(published) > 0 {
-		commits.Publish(published...)
+		commits.PublishEvents(published...)
 	}
 }
 
@@ -125,7 +125,7 @@ func emitBlocked(view *clusterView, draft *serviceDraft) {
 	}
 	draft.emit(key, view.now, service.Event{
 		Message: service.UnableToPlaceMessage(next.Name, next.Blocked), Name: placementFailed,
-		Reason: next.Blocked.Failure(),
+		Reason: next.Blocked.FailureReason(),
 	})
 }
 

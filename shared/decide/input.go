@@ -62,10 +62,10 @@ func addDaemonInput(view *clusterView, in *service.Input, def *cluster.TaskDefin
 // ended are history, unless they started within the restart gap, may end a throttle, or still have
 // a registration.
 func relevantTasks(view *clusterView, s *cluster.Service) []*cluster.Task {
-	owned := view.snap.Owned(s.Short)
+	owned := view.snap.TasksOf(s.Short)
 	var firstFailure cluster.Instant
 	for _, t := range owned {
-		if (t.NeverRan() || t.Refused()) && (firstFailure.IsZero() || t.Stopped < firstFailure) {
+		if (t.NeverRan() || t.WasRefused()) && (firstFailure.IsZero() || t.Stopped < firstFailure) {
 			firstFailure = t.Stopped
 		}
 	}
@@ -74,7 +74,7 @@ func relevantTasks(view *clusterView, s *cluster.Service) []*cluster.Task {
 	var relevant []*cluster.Task
 	for _, t := range owned {
 		switch {
-		case !t.Ended() || t.NeverRan() || t.Refused(), t.Started > recent, throttled && !t.Started.IsZero():
+		case !t.HasEnded() || t.NeverRan() || t.WasRefused(), t.Started > recent, throttled && !t.Started.IsZero():
 		case !firstFailure.IsZero() && t.Started >= firstFailure:
 		case view.snap.Target(s.Short, t.ID) != nil:
 		default:
@@ -92,6 +92,6 @@ const fewUnhealthy = 10
 // distrustsHealth reports whether so many of the cluster's tasks are unhealthy at once that the
 // checks are more likely to be wrong than the tasks (S6).
 func distrustsHealth(view *clusterView) bool {
-	v := view.snap.Vitals()
+	v := view.snap.HealthCounts()
 	return v.Unhealthy > fewUnhealthy && 100*v.Unhealthy > view.settings.UnhealthyShare*v.Checked
 }

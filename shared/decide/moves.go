@@ -37,7 +37,7 @@ const targetsTimeout = 5 * time.Minute
 // capacity was freed for services that no moves could help so far, or a service was due to be
 // reconciled.
 func needsMoves(view *clusterView, changes *Changes) bool {
-	governed := view.snap.Governed()
+	governed := view.snap.GovernedServices()
 	if anyKey(changes.unsettled, func(name string) bool { return governed[name] != nil }) {
 		return true
 	}
@@ -99,7 +99,7 @@ type mover struct {
 // allow are not planned at all, so that they do not hinder others. gaveUp reports that stopping a
 // task first has come to nothing, and is not tried.
 func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner {
-	least, most := s.Bounds(s.Desired)
+	least, most := s.TaskBounds(s.Desired)
 	startFirst := gaveUp || least >= s.Desired
 	return moves.Owner{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst,
 		Fixed: startFirst && most <= s.Desired}
@@ -107,7 +107,7 @@ func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner 
 
 // newMovers returns the governed REPLICA services, in order of name.
 func newMovers(view *clusterView, retry bool) []*mover {
-	governed := view.snap.Governed()
+	governed := view.snap.GovernedServices()
 	if len(governed) == 0 {
 		return nil
 	}
@@ -126,7 +126,7 @@ func newMovers(view *clusterView, retry bool) []*mover {
 
 // whyImmovable says why none of the service's tasks may move.
 func (m *mover) whyImmovable() string {
-	if least, _ := m.service.Bounds(m.service.Desired); least < m.service.Desired {
+	if least, _ := m.service.TaskBounds(m.service.Desired); least < m.service.Desired {
 		return "a task that was stopped to move found no room in time"
 	}
 	return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task",
@@ -156,9 +156,9 @@ func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) 
 		if replacing {
 			out.owners[s.Short] = true
 		}
-		for _, t := range view.snap.Owned(s.Short) {
+		for _, t := range view.snap.TasksOf(s.Short) {
 			old := view.snap.Task(s.Short, t.Replaces)
-			if !t.Active() || old == nil || !old.Holds() || !replacing && old.Active() {
+			if !t.IsActive() || old == nil || !old.HoldsCapacity() || !replacing && old.IsActive() {
 				continue
 			}
 			out.owners[s.Short], out.instances[t.Instance], out.instances[old.Instance] = true, true, true
@@ -215,7 +215,7 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Mo
 		}
 	case mayStop && (step.Mode == moves.StopFirst || m.allowed.Moves.StartFirst == 0):
 		commits.KeepTogether(2)
-		commits.Stop(t, cluster.StopByScheduler, "Moved: "+step.Why)
+		commits.AddStop(t, cluster.StopByScheduler, "Moved: "+step.Why)
 		m.allowed.Moves.StopFirst--
 		m.targets = append(m.targets, step.To)
 		m.begun = append(m.begun, service.Move{Task: t.ID, From: step.From, To: step.To, Why: step.Why})
@@ -274,7 +274,7 @@ func isAtRest(view *clusterView, m *mover) bool {
 	p := m.allowed
 	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() &&
 		len(p.Next.Older) == 0 &&
-		p.Next.Pending == view.snap.WaitingOf(m.service.Short)
+		p.Next.Pending == view.snap.ProvisioningCount(m.service.Short)
 }
 
 // recordMoves writes into the service's row whether it has moves, and what no moves repair, and
@@ -313,7 +313,7 @@ func clearMoves(s *cluster.Service) {
 func firstProtectionEnd(view *clusterView, s *cluster.Service) (first time.Time) {
 	for id := range view.snap.Protections(s.Short) {
 		t := view.snap.Task(s.Short, id)
-		if t == nil || !t.Active() {
+		if t == nil || !t.IsActive() {
 			continue
 		}
 		if until := view.protectedUntil(t); !until.IsZero() && (first.IsZero() || until.Before(first)) {

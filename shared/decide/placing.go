@@ -48,7 +48,7 @@ func placeForProvider(view *clusterView, provider string, r placement.Request) p
 		return result
 	}
 	for _, v := range view.snap.Instances {
-		if v.Instance != nil && !v.Gone() && v.CapacityProvider() == provider {
+		if v.Instance != nil && !v.IsDeregistered() && v.CapacityProvider() == provider {
 			return result
 		}
 	}

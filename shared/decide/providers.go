@@ -67,8 +67,8 @@ func NextProvider(snap *snapshot.Snapshot, s *cluster.Service) string {
 // provider.
 func CountByProvider(snap *snapshot.Snapshot, owner, revision string) map[string]int {
 	counts := map[string]int{}
-	for _, t := range snap.Owned(owner) {
-		if v := snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == revision && v != nil &&
+	for _, t := range snap.TasksOf(owner) {
+		if v := snap.Instances[t.Instance]; t.IsActive() && t.HoldsCapacity() && t.Revision == revision && v != nil &&
 			v.Instance != nil {
 			counts[v.CapacityProvider()]++
 		}

@@ -18,7 +18,7 @@ func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Change
 	for _, t := range affectedProvisioning(view, changes) {
 		if hasWaitedTooLong(view, t) {
 			commits.KeepTogether(1)
-			commits.Put(endedTask(view, t, cluster.StopFailedToStart,
+			commits.PutRow(endedTask(view, t, cluster.StopFailedToStart,
 				cluster.StartFailed+"no instance could take the task in time."))
 			continue
 		}
@@ -80,8 +80,8 @@ func affectedProvisioning(view *clusterView, changes *Changes) []*cluster.Task {
 }
 
 func provisioningStandalone(view *clusterView) []*cluster.Task {
-	tasks := make([]*cluster.Task, 0, len(view.snap.Waiting()))
-	for _, t := range view.snap.Waiting() {
+	tasks := make([]*cluster.Task, 0, len(view.snap.ProvisioningTasks()))
+	for _, t := range view.snap.ProvisioningTasks() {
 		if t.Service == "" {
 			tasks = append(tasks, t)
 		}

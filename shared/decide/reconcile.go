@@ -28,7 +28,7 @@ func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Servi
 	for _, t := range p.EndedPairs {
 		separateFromPredecessor(commits, t)
 	}
-	if view.snap.Governed()[s.Name] == nil || p.Next.Status != cluster.ServiceActive {
+	if view.snap.GovernedServices()[s.Name] == nil || p.Next.Status != cluster.ServiceActive {
 		clearMoves(draft.row)
 	}
 	draft.emitted, draft.expected, draft.events, draft.counted = p.EmittedTargets, len(p.EventsAfter), p.EventsBefore,
@@ -49,7 +49,7 @@ func separateFromPredecessor(commits *plan.Builder, t *cluster.Task) {
 	commits.KeepTogether(1)
 	alone := *t
 	alone.Replaces, alone.Rev = "", t.Rev+1
-	commits.Put(&alone)
+	commits.PutRow(&alone)
 }
 
 // endThrottle writes that nothing slows the service's starts down any more.
@@ -58,7 +58,7 @@ func endThrottle(view *clusterView, commits *plan.Builder, s *cluster.Service) {
 	next.Rev++
 	next.Revisions, next.Expires = map[string]cluster.Backoff{}, view.now.Add(view.settings.KeepStopped).Unix()
 	commits.KeepTogether(1)
-	commits.Put(&next)
+	commits.PutRow(&next)
 }
 
 // stopTasks stops what the plan stops, in as many commits as it takes.
@@ -69,7 +69,7 @@ func stopTasks(view *clusterView, commits *plan.Builder, s *cluster.Service, p *
 	stop := func(t *cluster.Task, reason string) {
 		commits.KeepTogether(2)
 		switch {
-		case t.Last == cluster.TaskRunning && s.Rebalancing && view.snap.Replaced(t):
+		case t.Last == cluster.TaskRunning && s.Rebalancing && view.snap.HasReplacement(t):
 			rebalanced = append(rebalanced, t)
 		case t.Last == cluster.TaskRunning:
 			running = append(running, t.ID)
@@ -77,10 +77,10 @@ func stopTasks(view *clusterView, commits *plan.Builder, s *cluster.Service, p *
 			starting++
 		}
 		if t.Instance == "" {
-			commits.Put(endedTask(view, t, cluster.StopByScheduler, reason))
+			commits.PutRow(endedTask(view, t, cluster.StopByScheduler, reason))
 			return
 		}
-		commits.Stop(t, cluster.StopByScheduler, reason)
+		commits.AddStop(t, cluster.StopByScheduler, reason)
 	}
 	for _, x := range p.Stops {
 		stop(x.Task, x.Reason)
@@ -136,7 +136,8 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
 		draft.events = append(draft.events, service.Event{Message: service.SteadyStateMessage(s.Name),
 			Name: "SERVICE_STEADY_STATE"})
-		if view.snap.Governed()[s.Name] != nil { // the tasks that left may have left others where they break a rule
+		// the tasks that left may have left others where they break a rule
+		if view.snap.GovernedServices()[s.Name] != nil {
 			commits.ScheduleDue(state.DueService, s.Name, view.now)
 		}
 	}
@@ -159,8 +160,8 @@ func countTasks(view *clusterView, s *cluster.Service) {
 		s.Older[i].Running, s.Older[i].Pending = 0, 0
 		deployments[s.Older[i].ID] = &s.Older[i]
 	}
-	for _, t := range view.snap.Owned(s.Short) {
-		if !t.Active() || t.Holds() && view.instanceState(t.Instance) == service.InstanceDeregistered {
+	for _, t := range view.snap.TasksOf(s.Short) {
+		if !t.IsActive() || t.HoldsCapacity() && view.instanceState(t.Instance) == service.InstanceDeregistered {
 			continue
 		}
 		deployment := deployments[t.Revision]

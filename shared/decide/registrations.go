@@ -10,15 +10,15 @@ import (
 // those that have ended (S9).
 func updateRegistrations(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan) {
 	for _, t := range p.RegisterTargets {
-		if now := view.snap.Task(t.Owner, t.ID); now == nil || !now.Active() {
+		if now := view.snap.Task(t.Owner, t.ID); now == nil || !now.IsActive() {
 			continue // stopped by the same plan
 		}
 		commits.KeepTogether(2)
-		commits.Put(newTarget(s, t))
-		commits.Register(t.Owner, t.ID)
+		commits.PutRow(newTarget(s, t))
+		commits.RequestRegistration(t.Owner, t.ID)
 	}
 	for _, t := range p.DeregisterTargets {
-		commits.Deregister(t.Owner, t.ID)
+		commits.RequestDeregistration(t.Owner, t.ID)
 	}
 }
 

@@ -38,7 +38,7 @@ func answerRequests(view *clusterView, commits *plan.Builder, ids map[string]boo
 		} else {
 			runTasks(view, commits, &next)
 		}
-		commits.Put(&next)
+		commits.PutRow(&next)
 	}
 }
 
@@ -52,7 +52,7 @@ func standaloneRequest(view *clusterView, k shape, n int) placement.Request {
 // each instance why not.
 func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request) {
 	for n, id := range r.Instances {
-		if v := view.snap.Instances[id]; v == nil || v.Instance == nil || v.Gone() {
+		if v := view.snap.Instances[id]; v == nil || v.Instance == nil || v.IsDeregistered() {
 			r.Failures = append(r.Failures, cluster.Failure{ARN: id, Reason: "MISSING"})
 			failProvisional(view, commits, r, n, "container instance "+id+" is missing.")
 			continue
@@ -71,7 +71,7 @@ func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request
 
 // placementFailure returns the diagnosis as a failure of RunTask or StartTask.
 func placementFailure(diagnosis *cluster.Diagnosis, instance string) cluster.Failure {
-	out := cluster.Failure{Reason: diagnosis.Failure()}
+	out := cluster.Failure{Reason: diagnosis.FailureReason()}
 	if diagnosis.Evaluated > 0 {
 		out.Detail = diagnosis.String()
 	}
@@ -157,6 +157,6 @@ func failProvisional(view *clusterView, commits *plan.Builder, r *state.Request,
 	}
 	t := newStandaloneTask(view, r)
 	t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
-	commits.Put(endedTask(view, t, cluster.StopFailedToStart, cluster.StartFailed+why))
+	commits.PutRow(endedTask(view, t, cluster.StopFailedToStart, cluster.StartFailed+why))
 	r.Tasks = append(r.Tasks, t.ID)
 }

@@ -19,7 +19,7 @@ func reserveForDaemons(view *clusterView, warm *Warm, except map[string]bool) {
 		return
 	}
 	warm.reserved = true
-	daemons := view.snap.Daemons()
+	daemons := view.snap.DaemonServices()
 	for _, name := range slices.Sorted(maps.Keys(daemons)) {
 		if !except[name] {
 			reserveForDaemon(view, daemons[name])
@@ -36,14 +36,14 @@ func reserveForDaemon(view *clusterView, s *cluster.Service) {
 		return
 	}
 	held, current := map[string]cluster.Resources{}, map[string]bool{}
-	for _, t := range view.snap.Owned(s.Short) {
-		if !t.Holds() {
+	for _, t := range view.snap.TasksOf(s.Short) {
+		if !t.HoldsCapacity() {
 			continue
 		}
 		h := held[t.Instance]
 		h.CPU, h.Memory, h.ENIs = h.CPU+t.Needs.CPU, h.Memory+t.Needs.Memory, h.ENIs+t.Needs.ENIs
 		held[t.Instance] = h
-		current[t.Instance] = current[t.Instance] || t.Active() && t.Revision == deployment.ID
+		current[t.Instance] = current[t.Instance] || t.IsActive() && t.Revision == deployment.ID
 	}
 	reservations := map[*snapshot.InstanceView]cluster.Resources{}
 	startSpec := view.specs.Service(s, def, "")

@@ -12,7 +12,7 @@ import (
 // addAffectedServices adds the services that a changed instance concerns even if it has no room:
 // DAEMON services, and services whose zones may be brought into balance now.
 func addAffectedServices(view *clusterView, changes *Changes) {
-	for _, s := range view.snap.Daemons() {
+	for _, s := range view.snap.DaemonServices() {
 		if changes.allDaemons || isMismatched(view, changes, s) {
 			changes.services[s.Name] = true
 		}
@@ -33,7 +33,7 @@ func isMismatched(view *clusterView, changes *Changes, s *cluster.Service) bool 
 	}
 	mismatched := func(id string) bool {
 		v := view.snap.Instances[id]
-		if v == nil || v.Instance == nil || !v.Available() {
+		if v == nil || v.Instance == nil || !v.IsAvailable() {
 			return false
 		}
 		if view.hasTaskOf(s.Short, id) {
@@ -66,7 +66,7 @@ func retryableServices(view *clusterView, changes *Changes, strategy cluster.Sch
 		return known
 	}
 	var out []*cluster.Service
-	for _, s := range view.snap.Blocked() {
+	for _, s := range view.snap.BlockedServices() {
 		if s.Strategy != strategy || changes.services[s.Name] {
 			continue
 		}

@@ -22,7 +22,7 @@ func reconcileServices(
 		}
 		reserved := view.snap.Reservations(s.Short)
 		placed := reconcileService(view, commits, s)
-		placedGoverned = placedGoverned || placed && view.snap.Governed()[name] != nil
+		placedGoverned = placedGoverned || placed && view.snap.GovernedServices()[name] != nil
 		addReleased(changes.freed, reserved, view.snap.Reservations(s.Short))
 	}
 	for _, name := range slices.Sorted(maps.Keys(changes.services)) {

@@ -138,8 +138,8 @@ func provisionRest(view *clusterView, commits *plan.Builder, d *demand, draft *s
 // no other commit makes the same placement version, and within one the service's tasks only
 // increase.
 func provisionedID(view *clusterView, commits *plan.Builder, s *cluster.Service, r *cluster.Revision) string {
-	return cluster.RequestedTaskID(s.Short, fmt.Sprintf("%s/%d", r.ID, commits.Version()),
-		len(view.snap.Owned(s.Short)))
+	return cluster.RequestedTaskID(s.Short, fmt.Sprintf("%s/%d", r.ID, commits.OpenVersion()),
+		len(view.snap.TasksOf(s.Short)))
 }
 
 // addRefusal adds to the diagnosis why ECS refused a task of the service on the closest instance,
@@ -149,8 +149,8 @@ func addRefusal(view *clusterView, s *cluster.Service, g *cluster.Diagnosis) {
 		return
 	}
 	var last cluster.Instant
-	for _, t := range view.snap.Owned(s.Short) {
-		if t.Refused() && t.Instance == g.Closest && t.Stopped > last {
+	for _, t := range view.snap.TasksOf(s.Short) {
+		if t.WasRefused() && t.Instance == g.Closest && t.Stopped > last {
 			last, g.Refusal = t.Stopped, strings.TrimPrefix(t.Reason, cluster.StartFailed)
 		}
 	}

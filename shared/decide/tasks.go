@@ -45,14 +45,14 @@ func startTask(
 	if t.Needs.GPUMilli > 0 && t.Needs.GPUMilli < cluster.WholeGPU {
 		t.Overrides = withVisibleDevices(view, t, def)
 	}
-	commits.Start(t)
+	commits.AddStart(t)
 }
 
 // provisionTask writes a task that waits for an instance.
 func provisionTask(commits *plan.Builder, t *cluster.Task, id string) {
 	commits.KeepTogether(1)
 	t.ID, t.Rev = id, 1
-	commits.Put(t)
+	commits.PutRow(t)
 }
 
 // endedTask returns the task as STOPPED by Berth alone: ECS never had it, or will not report it.
@@ -99,7 +99,7 @@ func withVisibleDevices(view *clusterView, t *cluster.Task, def *cluster.TaskDef
 // and the latter, for which nothing is scaled out, must not take their places.
 func admitProvisioning(view *clusterView, withStrategy bool, asked int) int {
 	provisioning := 0
-	for _, t := range view.snap.Waiting() {
+	for _, t := range view.snap.ProvisioningTasks() {
 		if hasStrategy(view, t) == withStrategy {
 			provisioning++
 		}

@@ -14,7 +14,7 @@ import (
 func finishUnservedTasks(view *clusterView, commits *plan.Builder, changes *Changes) {
 	for _, id := range slices.Sorted(maps.Keys(changes.freed)) {
 		v := view.snap.Instances[id]
-		if v == nil || v.Instance == nil || !v.Gone() {
+		if v == nil || v.Instance == nil || !v.IsDeregistered() {
 			continue
 		}
 		for _, t := range SortedTasks(v.Tasks) {
@@ -26,7 +26,7 @@ func finishUnservedTasks(view *clusterView, commits *plan.Builder, changes *Chan
 	}
 	for _, t := range changes.ended {
 		if !isServed(view, t) && view.snap.Target(t.Owner, t.ID) != nil {
-			commits.Deregister(t.Owner, t.ID)
+			commits.RequestDeregistration(t.Owner, t.ID)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func markTaskLost(view *clusterView, commits *plan.Builder, t *cluster.Task) {
 	commits.KeepTogether(1)
 	next := endedTask(view, t, cluster.StopInfrastructure, "Host EC2 ("+hostName(view, t.Instance)+") terminated.")
 	next.Version = t.Version + 1
-	commits.Put(next)
+	commits.PutRow(next)
 }
 
 func hostName(view *clusterView, id string) string {

@@ -32,7 +32,7 @@ func newView(warm *Warm, now time.Time, settings Settings) *clusterView {
 func (view *clusterView) instanceState(instance string) service.InstanceState {
 	v := view.snap.Instances[instance]
 	switch {
-	case v == nil || v.Instance == nil || v.Gone():
+	case v == nil || v.Instance == nil || v.IsDeregistered():
 		return service.InstanceDeregistered
 	case v.DisconnectedAt.IsZero() && v.Status != cluster.InstanceDraining:
 		return service.InstanceUsable

@@ -37,7 +37,7 @@ func NewWarm(snap *snapshot.Snapshot) *Warm {
 func (w *Warm) Observe(records []state.Record) *Changes {
 	changes := newChanges()
 	for _, r := range records {
-		w.Snap.See(r)
+		w.Snap.ApplyRecord(r)
 		changes.add(r, w.Snap)
 		if t, ok := r.Row().(*cluster.Target); ok && r.Op == state.Remove {
 			delete(w.requested.Deregistrations, state.KeyOf(t))

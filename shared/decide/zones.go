@@ -30,7 +30,7 @@ const (
 // addUnbalancedServices adds the services whose zones a changed instance may put out of balance,
 // and those being rebalanced for which a zone with fewer tasks has room now.
 func addUnbalancedServices(view *clusterView, changes *Changes) {
-	for _, s := range view.snap.Rebalancing() {
+	for _, s := range view.snap.RebalancingServices() {
 		if changes.allZones || anyKey(changes.freed, roomInPoorerZone(view, s, nil)) {
 			changes.services[s.Name] = true
 		}
@@ -48,13 +48,13 @@ func addUnbalancedServices(view *clusterView, changes *Changes) {
 // inPoorerZone returns a test for instances that take tasks and are in a zone that should have more
 // of the service's tasks.
 func inPoorerZone(view *clusterView, s *cluster.Service) func(instance string) bool {
-	counts, most := view.snap.Crowd(s.Short, "").Zones, 0
+	counts, most := view.snap.SpreadOf(s.Short, "").Zones, 0
 	for _, n := range counts {
 		most = max(most, n)
 	}
 	return func(instance string) bool {
 		v := view.snap.Instances[instance]
-		return v != nil && v.Instance != nil && v.Zone() != "" && v.Available() && most-counts[v.Zone()] > 1
+		return v != nil && v.Instance != nil && v.Zone() != "" && v.IsAvailable() && most-counts[v.Zone()] > 1
 	}
 }
 
@@ -76,13 +76,14 @@ func roomInPoorerZone(view *clusterView, s *cluster.Service, refused []string) f
 // keepsZonesBalanced reports whether the service's zones are kept in balance at all (section
 // "Availability Zone rebalancing" of the ECS Developer Guide).
 func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) bool {
-	_, most := s.Bounds(s.Desired)
+	_, most := s.TaskBounds(s.Desired)
 	switch {
 	case !s.ZoneRebalancing || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive:
 		return false
 	case most <= s.Desired: // no task can start before another one stops
 		return false
-	case view.snap.Governed()[s.Name] != nil && movesForMetrics(view): // its tasks may be where they are to make room
+	// its tasks may be where they are to make room
+	case view.snap.GovernedServices()[s.Name] != nil && movesForMetrics(view):
 		return false
 	// the policy says where tasks go
 	case (domain.Rule{Policy: serviceRequest(view, s, def, 1).Spec.DomainPolicy}).Governs():
@@ -100,7 +101,7 @@ func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.Task
 // movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks
 // capacity of a metric (P11).
 func movesForMetrics(view *clusterView) bool {
-	for _, s := range view.snap.Blocked() {
+	for _, s := range view.snap.BlockedServices() {
 		if s.Strategy == cluster.Replica && lacksMetric(s.Blocked) {
 			return true
 		}
@@ -119,7 +120,7 @@ func rebalanceZones(
 ) {
 	next := draft.row
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
-	if def == nil || !keepsZonesBalanced(view, s, def) || !next.Deployment.Completed() || len(next.Older) > 0 {
+	if def == nil || !keepsZonesBalanced(view, s, def) || !next.Deployment.IsCompleted() || len(next.Older) > 0 {
 		stopRebalancing(draft)
 		return
 	}
@@ -135,7 +136,7 @@ func rebalanceZones(
 			draft.emitZones("is AZ balanced with "+listZones(counts)+".", rebalancingCompleted)
 		}
 		return
-	case !s.Deployment.Completed():
+	case !s.Deployment.IsCompleted():
 		// nothing moves in the decision that completes a deployment
 		commits.ScheduleDue(state.DueService, s.Name, view.now)
 		return
@@ -175,7 +176,7 @@ func (d *serviceDraft) emitZones(text, name string) {
 // done about it.
 func isUnbalanced(view *clusterView, s *cluster.Service, p *service.Plan) bool {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
-	if !p.Steady || p.Moves.InProgress > 0 || p.Moves.StartFirst == 0 || def == nil || !s.Deployment.Completed() ||
+	if !p.Steady || p.Moves.InProgress > 0 || p.Moves.StartFirst == 0 || def == nil || !s.Deployment.IsCompleted() ||
 		len(s.Older) > 0 || !keepsZonesBalanced(view, s, def) {
 		return false
 	}
@@ -200,14 +201,14 @@ func stopRebalancing(draft *serviceDraft) {
 // countZones counts the service's tasks in each zone that has some or could run some. A replacement
 // counts, the task that it replaces does not.
 func countZones(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) map[string]int {
-	tasks, spec := view.snap.Crowd(s.Short, "").Zones, serviceRequest(view, s, def, 1).Spec
+	tasks, spec := view.snap.SpreadOf(s.Short, "").Zones, serviceRequest(view, s, def, 1).Spec
 	counts := map[string]int{}
 	for _, z := range view.snap.Zones() {
 		if z.Name == "" {
 			continue
 		}
 		usable := slices.ContainsFunc(z.Instances, func(v *snapshot.InstanceView) bool {
-			return v.Available() && view.engine.Matches(v, spec)
+			return v.IsAvailable() && view.engine.Matches(v, spec)
 		})
 		if n := tasks[z.Name]; n > 0 || usable {
 			counts[z.Name] = n
@@ -308,8 +309,8 @@ func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service,
 func movableTasks(
 	view *clusterView, s *cluster.Service, zone string,
 ) (movable []*cluster.Task, protectedUntil time.Time) {
-	for _, t := range view.snap.Owned(s.Short) {
-		if t.Last != cluster.TaskRunning || !t.Active() || view.zoneOf(t) != zone || view.snap.Replaced(t) ||
+	for _, t := range view.snap.TasksOf(s.Short) {
+		if t.Last != cluster.TaskRunning || !t.IsActive() || view.zoneOf(t) != zone || view.snap.HasReplacement(t) ||
 			isReplacing(view, t) {
 			continue
 		}
@@ -326,7 +327,7 @@ func movableTasks(
 // isReplacing reports whether the task replaces one that has not ended yet.
 func isReplacing(view *clusterView, t *cluster.Task) bool {
 	old := view.snap.Task(t.Owner, t.Replaces)
-	return t.Replaces != "" && old != nil && !old.Ended()
+	return t.Replaces != "" && old != nil && !old.HasEnded()
 }
 
 // startedInZone and stoppedInZone are the events of tasks started and stopped to balance the zones.

@@ -74,12 +74,12 @@ func (h *history) stops(rt *rapid.T) {
 	id := rapid.SampledFrom(h.releases).Draw(rt, "release")
 	err := h.api.Deployments.StopServiceDeployment(ctx, operation.RecordRef{Cluster: prod, Service: "web", ID: id}, how)
 	after := h.now().Release
-	fine := id == before.ID && !before.Status.Ended() && (before.Stop == "" || before.Stop == how) && (how == cluster.StopAbort || way)
+	fine := id == before.ID && !before.Status.HasEnded() && (before.Stop == "" || before.Stop == how) && (how == cluster.StopAbort || way)
 	if fine != (err == nil) {
 		rt.Fatalf("%s of %s, which is %s: %v", how, id, before.Status, err)
 	}
 	switch {
-	case fine && (after.Stop != how || after.ID != id || after.Status.Ended() || after.Status == before.Status && before.Stop == ""):
+	case fine && (after.Stop != how || after.ID != id || after.Status.HasEnded() || after.Status == before.Status && before.Stop == ""):
 		rt.Fatalf("%s: %s, to stop by %q, after %s", how, after.Status, after.Stop, before.Status)
 	case !fine && (after.Stop != before.Stop || after.Status != before.Status):
 		rt.Fatalf("%s was refused, and changed %s, to stop by %q, to %s, to stop by %q", how, before.Status, before.Stop, after.Status, after.Stop)
@@ -110,10 +110,10 @@ func (h *history) holds(rt *rapid.T) {
 		if want := h.releases[len(h.releases)-1-n]; d.ID != want {
 			rt.Fatalf("service deployment %d is %s, want %s", n, d.ID, want)
 		}
-		if n > 0 && !d.Status.Ended() {
+		if n > 0 && !d.Status.HasEnded() {
 			rt.Fatalf("service deployment %s is %s, though another came after it", d.ID, d.Status)
 		}
-		digits := (&cluster.Revision{ID: d.Target}).Digits()
+		digits := (&cluster.Revision{ID: d.Target}).IDDigits()
 		found, _, err := h.api.Deployments.DescribeServiceRevisions(ctx, []operation.RecordRef{{Cluster: prod, Service: "web", ID: digits}})
 		if err != nil || len(found) != 1 || found[0].ID != d.Target {
 			rt.Fatalf("revision %s is not there: %v", d.Target, err)

@@ -263,7 +263,7 @@ func TestAPI_Deployment(t *testing.T) {
 			w.pump()
 		}
 		d := rows[*cluster.ServiceDeployment](w, state.PrefixDeployment)[0]
-		want(t, "its deployment has ended", d.Status.Ended(), true)
+		want(t, "its deployment has ended", d.Status.HasEnded(), true)
 	})
 	t.Run("ThatIsActiveKeepsAServiceFromBeingDeletedUnforced", func(t *testing.T) {
 		w := newWorld(t)
@@ -375,7 +375,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 	t.Run("HaveRevisionsThatCanBeLookedUp", func(t *testing.T) {
 		var refs []operation.RecordRef
 		for _, r := range rows[*cluster.ServiceRevision](w, state.PrefixRevision) {
-			refs = append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: r.Digits()})
+			refs = append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: r.IDDigits()})
 		}
 		wantCount(t, "revisions", refs, 6)
 		found, failed, err := w.api.Deployments.DescribeServiceRevisions(ctx, append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))

@@ -290,7 +290,7 @@ func TestAPI_ListTasks(t *testing.T) {
 		return out
 	}
 	web := ids(func(t *cluster.Task) bool { return t.Service == "web" })
-	live := ids(func(t *cluster.Task) bool { return !t.Ended() })
+	live := ids(func(t *cluster.Task) bool { return !t.HasEnded() })
 	wantCount(t, "live tasks", live, 6)
 	for _, c := range []struct {
 		name  string
@@ -308,7 +308,7 @@ func TestAPI_ListTasks(t *testing.T) {
 		{"ByStarter", operation.ListTasks{StartedBy: "me"}, jobs.Tasks[:1], false},
 		{"ByDeployment", operation.ListTasks{StartedBy: w.service("web").Service.Deployment.ID}, web, false},
 		{"Stopped", operation.ListTasks{Desired: cluster.TaskStopped}, jobs.Tasks[1:], false},
-		{"OnAnInstance", operation.ListTasks{Instance: "i001"}, ids(func(t *cluster.Task) bool { return t.Holds() && t.Instance == "i001" }), false},
+		{"OnAnInstance", operation.ListTasks{Instance: "i001"}, ids(func(t *cluster.Task) bool { return t.HoldsCapacity() && t.Instance == "i001" }), false},
 		{"ThatWait", operation.ListTasks{Family: "big"}, waits.Tasks, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

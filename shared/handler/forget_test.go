@@ -108,7 +108,7 @@ func TestForget(t *testing.T) {
 		want(t, "desired", w.service("web").Service.Desired, 2)
 		want(t, "running", w.service("web").Service.Running, 0)
 		for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {
-			want(t, "gone", i.Gone(), true)
+			want(t, "gone", i.IsDeregistered(), true)
 		}
 		figures, _ := w.observer.Figures.Take()
 		want(t, "clusters missing", figures[handler.ClustersMissing], 1)

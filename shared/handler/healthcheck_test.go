@@ -69,13 +69,13 @@ func TestHealthCheck_Targets(t *testing.T) {
 		b.looks(h)
 		want(t, "calls", b.elb.count("TargetHealth"), 2)
 		for k, health := range []cluster.Health{cluster.Unhealthy, cluster.Healthy, cluster.Healthy} {
-			want(t, "health", b.target(b.ids[k]).Health(), health)
+			want(t, "health", b.target(b.ids[k]).WorstHealth(), health)
 		}
 		want(t, "reason", b.target(b.ids[0]).Registrations[0].Reason, failing50.Reason)
 		b.turns(b.ids[0], healthy)
 		b.looks(h)
 		want(t, "reason", b.target(b.ids[0]).Registrations[0].Reason, "")
-		want(t, "health", b.target(b.ids[0]).Health(), cluster.Healthy)
+		want(t, "health", b.target(b.ids[0]).WorstHealth(), cluster.Healthy)
 	})
 	t.Run("WritesOnlyWhatChanges", func(t *testing.T) {
 		b, h := checked(t, 4, inGroup(groupOne))
@@ -93,10 +93,10 @@ func TestHealthCheck_Targets(t *testing.T) {
 		h := b.healthCheck()
 		delete(b.elb.entries[cloudMap], b.ids[0]) // Cloud Map answers first, and registers then
 		b.looks(h)
-		want(t, "health at first", b.target(b.ids[0]).Health(), cluster.UnknownHealth)
+		want(t, "health at first", b.target(b.ids[0]).WorstHealth(), cluster.UnknownHealth)
 		b.turns(b.ids[0], healthy)
 		b.looks(h)
-		want(t, "health", b.target(b.ids[0]).Health(), cluster.Healthy)
+		want(t, "health", b.target(b.ids[0]).WorstHealth(), cluster.Healthy)
 	})
 	t.Run("NothingWhereNothingIsRegistered", func(t *testing.T) {
 		b, h := checked(t, 0, inGroup(groupOne))
@@ -130,7 +130,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		b.looks(h)
 		delete(b.elb.groups, groupOne)
 		b.looks(h)
-		want(t, "health", b.target(b.ids[0]).Health(), cluster.UnknownHealth)
+		want(t, "health", b.target(b.ids[0]).WorstHealth(), cluster.UnknownHealth)
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
 	})
 	t.Run("WhatSomebodyElseTookOutIsRegisteredAgain", func(t *testing.T) {

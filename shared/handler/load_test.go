@@ -146,7 +146,7 @@ func TestDispatch_AsksAboutAnInstanceThatRefuses(t *testing.T) {
 	w.ecs.mute = false
 	w.create("web", "web", 4)
 	w.advance(5 * time.Minute)
-	want(t, "instance available", w.instance(ids[0]).Available(), false)
+	want(t, "instance available", w.instance(ids[0]).IsAvailable(), false)
 	want(t, "tasks on the other", placed(w.with(cluster.TaskRunning))[ids[1]], 4)
 	if n := len(w.ecs.starts); n > 4 { // twice on both, and twice more on the one that is left
 		t.Errorf("%d StartTask calls, at most 4 are needed", n)

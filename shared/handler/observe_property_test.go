@@ -129,7 +129,7 @@ func TestTaskStateChange_OrderDoesNotMatterAfterASweep(t *testing.T) {
 func (w *world) live() []state.Row {
 	return slices.DeleteFunc(w.observed(), func(r state.Row) bool {
 		t, ok := r.(*cluster.Task)
-		return ok && t.Foreign && t.Ended()
+		return ok && t.Foreign && t.HasEnded()
 	})
 }
 

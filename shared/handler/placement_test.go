@@ -58,7 +58,7 @@ func TestPlacement_Replica(t *testing.T) {
 		s := w.service("web")
 		want(t, "running", s.Service.Running, 4)
 		want(t, "pending", s.Service.Pending, 0)
-		want(t, "completed", s.Service.Deployment.Completed(), true)
+		want(t, "completed", s.Service.Deployment.IsCompleted(), true)
 		events := w.events("web")
 		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
 		wantEvent(t, events, "(deployment "+s.Service.Deployment.ID+") deployment completed.")

@@ -52,10 +52,10 @@ func (w *world) bounds(n int) (fewest, most int) {
 		}
 		running, active := 0, 0
 		for _, t := range tasks {
-			if t.Active() {
+			if t.IsActive() {
 				active++
 			}
-			if t.Active() && t.Last == cluster.TaskRunning {
+			if t.IsActive() && t.Last == cluster.TaskRunning {
 				running++
 			}
 		}

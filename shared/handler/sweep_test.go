@@ -56,7 +56,7 @@ func (w *world) summary() string {
 	}
 	count := map[string]int{}
 	for _, t := range w.tasks() {
-		if !t.Ended() {
+		if !t.HasEnded() {
 			count[fmt.Sprintf("tasks of %q %s %s foreign %t", t.Service, t.TaskDefinition, t.Status(), t.Foreign)]++
 		}
 	}

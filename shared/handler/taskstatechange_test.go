@@ -331,7 +331,7 @@ func TestTaskStateChange_Instances(t *testing.T) {
 			want(t, "narrows", w.version() > version, c.narrows)
 			want(t, "stamped", row.Stamp == w.version() && row.Stamp > version, c.narrows)
 			wantCount(t, "due rows", w.dues(), c.due)
-			want(t, "expires", row.Expires > 0, row.Gone())
+			want(t, "expires", row.Expires > 0, row.IsDeregistered())
 		})
 	}
 	t.Run("AreNotWrittenWhereNothingHasChanged", func(t *testing.T) {

@@ -475,7 +475,7 @@ func (w *world) minute() {
 func placed(tasks []*cluster.Task) map[string]int {
 	out := map[string]int{}
 	for _, t := range tasks {
-		if t.Holds() {
+		if t.HoldsCapacity() {
 			out[t.Instance]++
 		}
 	}

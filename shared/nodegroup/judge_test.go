@@ -86,10 +86,11 @@ func (j *judge) before(w *world, u *cluster.Update, a nodegroup.Action) {
 		if v != nil && v.Lifecycle != nodegroup.Terminating && len(v.Tasks) > 0 && !u.Force {
 			j.fail("%s is terminated with %d tasks", v.ID, len(v.Tasks))
 		}
-		if v != nil && v.Lifecycle != nodegroup.Terminating && v.ours && v.Row != nil && !u.Force && w.now.Sub(v.emptyAt) < time.Minute {
+		if v != nil && v.Lifecycle != nodegroup.Terminating && v.ours && v.Row != nil && !u.Force &&
+			w.now.Sub(v.emptyAt) < time.Minute {
 			j.fail("%s is terminated %v after its last task left", v.ID, w.now.Sub(v.emptyAt))
 		}
-		if v != nil && v.Lifecycle == nodegroup.InService && v.Row != nil && v.Row.Available() {
+		if v != nil && v.Lifecycle == nodegroup.InService && v.Row != nil && v.Row.IsAvailable() {
 			j.fail("%s is terminated while it takes tasks", v.ID)
 		}
 		if v != nil && v.Lifecycle != nodegroup.Terminating && a.Decrement && w.group.Desired <= j.original.Desired {
@@ -131,7 +132,8 @@ func (j *judge) after(w *world, u *cluster.Update) {
 		if live && v.Row.Status == cluster.InstanceActive {
 			serving++
 		}
-		if v.ours && (v.Lifecycle == nodegroup.Terminating || live && v.Row.Status == cluster.InstanceDraining) && v.Row != nil && v.Row.AgentConnected {
+		if v.ours && (v.Lifecycle == nodegroup.Terminating || live && v.Row.Status == cluster.InstanceDraining) &&
+			v.Row != nil && v.Row.AgentConnected {
 			out++
 		}
 		if v.ours && live && v.Row.Status == cluster.InstanceDraining && !u.Force && len(v.Tasks) > 0 {
@@ -156,7 +158,8 @@ func (j *judge) after(w *world, u *cluster.Update) {
 		}
 	}
 	for _, n := range u.Removals {
-		if u.Phase == cluster.PhaseRestore && !n.Surplus && n.Step != cluster.StepTerminate && n.Step != cluster.StepRelease {
+		if u.Phase == cluster.PhaseRestore && !n.Surplus && n.Step != cluster.StepTerminate &&
+			n.Step != cluster.StepRelease {
 			j.fail("%s is in step %s of an update that has failed", n.Instance, n.Step)
 		}
 	}

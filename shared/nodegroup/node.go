@@ -79,7 +79,7 @@ func (i *Instance) hasUpgradeDomain() bool {
 
 // nodeID returns the id of the container instance; empty if there is none, or none any more.
 func (i *Instance) nodeID() string {
-	if i.Row == nil || i.Row.Gone() {
+	if i.Row == nil || i.Row.IsDeregistered() {
 		return ""
 	}
 	return i.Row.ID
@@ -108,7 +108,7 @@ func (i *Instance) cordonMark() (value string, marked bool) {
 // remainingTasks returns the tasks that still hold capacity on the node, in order of id.
 func (i *Instance) remainingTasks() (remaining []Task) {
 	for _, t := range i.Tasks {
-		if !t.Ended() {
+		if !t.HasEnded() {
 			remaining = append(remaining, t)
 		}
 	}

@@ -35,7 +35,7 @@ func (r *Rows) Add(row state.Row, now time.Time) {
 	case *cluster.Service:
 		r.services[row.Short] = row
 	case *cluster.Task:
-		if row.Holds() {
+		if row.HoldsCapacity() {
 			r.tasks[row.Instance] = append(r.tasks[row.Instance], row)
 		}
 	case *cluster.Protection:
@@ -93,7 +93,7 @@ func whyTasksBlocked(s *cluster.Service) string {
 	if s.Blocked != nil {
 		return fmt.Sprintf("no room for a replacement: %s", s.Blocked)
 	}
-	if least, most := s.Bounds(s.Desired); s.Running <= least && most <= s.Running {
+	if least, most := s.TaskBounds(s.Desired); s.Running <= least && most <= s.Running {
 		return fmt.Sprintf(
 			"service %s has to keep %d of its tasks RUNNING and may have %d at most",
 			s.Name,
@@ -110,7 +110,7 @@ func whyTasksBlocked(s *cluster.Service) string {
 func (r *Rows) Unhealthy() map[string]string {
 	unhealthy := map[string]string{}
 	for _, s := range r.services {
-		if healthy := s.Healthy(); s.Status == cluster.ServiceActive && healthy < s.Desired {
+		if healthy := s.HealthyCount(); s.Status == cluster.ServiceActive && healthy < s.Desired {
 			unhealthy[s.Short] = fmt.Sprintf("service %s has %d of %d tasks healthy", s.Name, healthy, s.Desired)
 		}
 	}

@@ -81,9 +81,12 @@ func newWorld(t tester, n, nodes int, c cluster.UpdateConfig) *world {
 // newWorldOf has its instances in upgrade domains, too: ud8, ud9, ud10 and so on.
 func newWorldOf(t tester, n, nodes, domains int, c cluster.UpdateConfig) *world {
 	w := &world{
-		t: t, now: noon, made: map[string]string{}, vms: map[string]*vm{}, blocked: map[string]bool{}, slow: time.Minute, domains: domains, stopNodes: map[string]bool{},
-		group: nodegroup.Group{Name: groupName, Template: "lt:1", Sizes: cluster.Sizes{Min: min(1, nodes), Max: n*nodes + 2, Desired: n * nodes}},
-		node:  &cluster.NodeGroup{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "g", Config: c, AutoScalingGroup: groupName},
+		t: t, now: noon, made: map[string]string{}, vms: map[string]*vm{}, blocked: map[string]bool{},
+		slow: time.Minute, domains: domains, stopNodes: map[string]bool{},
+		group: nodegroup.Group{Name: groupName, Template: "lt:1",
+			Sizes: cluster.Sizes{Min: min(1, nodes), Max: n*nodes + 2, Desired: n * nodes}},
+		node: &cluster.NodeGroup{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "g", Config: c,
+			AutoScalingGroup: groupName},
 	}
 	for z := range n {
 		w.group.Zones = append(w.group.Zones, fmt.Sprintf("zone-%c", 'a'+z))
@@ -135,8 +138,10 @@ func (w *world) launch() {
 	zones := slices.Clone(w.group.Zones)
 	slices.SortStableFunc(zones, func(a, b string) int { return count[a] - count[b] })
 	zone, f := zones[0], w.failing
-	if f != nil && f.code != "" && w.group.Template != "lt:1" && (f.zone == "" || f.zone == zone) && w.launched >= f.after {
-		w.group.Failures = append(w.group.Failures, nodegroup.LaunchFailure{Zone: zone, Code: strings.TrimPrefix(f.code, "-"), Message: "Launching a new EC2 instance failed."})
+	if f != nil && f.code != "" && w.group.Template != "lt:1" && (f.zone == "" || f.zone == zone) &&
+		w.launched >= f.after {
+		w.group.Failures = append(w.group.Failures, nodegroup.LaunchFailure{Zone: zone,
+			Code: strings.TrimPrefix(f.code, "-"), Message: "Launching a new EC2 instance failed."})
 		return
 	}
 	w.launched++
@@ -151,8 +156,10 @@ func (w *world) launch() {
 
 func (w *world) register(v *vm) {
 	v.Lifecycle = nodegroup.InService
-	row := &cluster.Instance{ID: "ci-" + v.ID, EC2InstanceID: v.ID, Status: cluster.InstanceActive, AgentConnected: true}
-	row.Attributes = map[string]string{cluster.AttributeZone: v.Zone, nodegroup.LabelImage: v.image, nodegroup.LabelNodeGroup: "g"}
+	row := &cluster.Instance{ID: "ci-" + v.ID, EC2InstanceID: v.ID, Status: cluster.InstanceActive,
+		AgentConnected: true}
+	row.Attributes = map[string]string{cluster.AttributeZone: v.Zone, nodegroup.LabelImage: v.image,
+		nodegroup.LabelNodeGroup: "g"}
 	if f := w.failing; f != nil && v.image == newImage && (f.zone == "" || f.zone == v.Zone) {
 		switch f.state {
 		case "absent":
@@ -237,10 +244,11 @@ func (w *world) move(v *vm) {
 // room is the instance with the fewest tasks of those that take new ones.
 func (w *world) room() (best *vm) {
 	for _, v := range w.sorted() {
-		if v.Lifecycle != nodegroup.InService || v.Row == nil || !v.Row.Available() {
+		if v.Lifecycle != nodegroup.InService || v.Row == nil || !v.Row.IsAvailable() {
 			continue
 		}
-		if _, marked := v.Row.Attributes[cluster.AttributeUnschedulable]; !marked && (best == nil || len(v.Tasks) < len(best.Tasks)) {
+		if _, marked := v.Row.Attributes[cluster.AttributeUnschedulable]; !marked &&
+			(best == nil || len(v.Tasks) < len(best.Tasks)) {
 			best = v
 		}
 	}
@@ -343,7 +351,8 @@ func (w *world) store(u *cluster.Update) {
 // begin starts an update to the new image.
 func (w *world) begin(change ...func(*nodegroup.Request)) *cluster.Update {
 	w.t.Helper()
-	r := nodegroup.Request{ID: fmt.Sprintf("update-%d", w.writes), Target: cluster.UpdateTarget{Image: newImage, Version: "1.31"}, Seed: 7}
+	r := nodegroup.Request{ID: fmt.Sprintf("update-%d", w.writes),
+		Target: cluster.UpdateTarget{Image: newImage, Version: "1.31"}, Seed: 7}
 	for _, c := range change {
 		c(&r)
 	}

@@ -25,7 +25,7 @@ func GatherLoads(
 		if err != nil {
 			return fmt.Errorf("reading task %s: %w", r.Task, err)
 		}
-		if t, ok := row.(*cluster.Task); !ok || t == nil || t.Ended() {
+		if t, ok := row.(*cluster.Task); !ok || t == nil || t.HasEnded() {
 			continue
 		}
 		pending := &state.PendingLoad{
@@ -138,7 +138,7 @@ func withReportedLoads(
 		if err != nil {
 			return nil, fmt.Errorf("reading task %s: %w", p.ID, err)
 		}
-		if old, _ = row.(*cluster.Task); old == nil || old.Ended() {
+		if old, _ = row.(*cluster.Task); old == nil || old.HasEnded() {
 			return nil, nil
 		}
 		rev = 1

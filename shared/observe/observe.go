@@ -298,19 +298,19 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 		case i.Version <= old.Version && next.Provider != old.Provider:
 			next = *old
 			next.Provider = i.Provider
-		case i.Version <= old.Version || next.Same(old) && old.Available():
+		case i.Version <= old.Version || next.SameReport(old) && old.IsAvailable():
 			return nil
 		}
 		next.Rev, next.ReleasedIn = old.Rev+1, old.ReleasedIn
-	} else if i.Gone() {
+	} else if i.IsDeregistered() {
 		return &cluster.Drop{Reason: fmt.Sprintf("instance %s of cluster %q left before it was known", i.ID, i.Cluster)}
 	}
-	if next.Gone() {
+	if next.IsDeregistered() {
 		next.Expires = o.Now.Add(o.Settings.KeepStopped).Unix()
 	}
 	next.DisconnectedAt = o.disconnectedSince(&next, old)
-	away := !next.Available() && !next.Gone()
-	if away && old != nil && old.Available() {
+	away := !next.IsAvailable() && !next.IsDeregistered()
+	if away && old != nil && old.IsAvailable() {
 		// Write the due row first: after a crash in between, the instance would otherwise wait for
 		// the sweep. One that was unavailable before already has a due row.
 		if err := o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0); err != nil {
@@ -330,7 +330,7 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 // is connected.
 func (o *Observer) disconnectedSince(next, old *cluster.Instance) cluster.Instant {
 	switch {
-	case next.AgentConnected || next.Gone():
+	case next.AgentConnected || next.IsDeregistered():
 		return 0
 	case old != nil && !old.DisconnectedAt.IsZero():
 		return old.DisconnectedAt
@@ -365,12 +365,12 @@ func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance)
 // has registered again meanwhile.
 func (o *Observer) aliasWrites(ctx context.Context, next, old *cluster.Instance) ([]state.Write, error) {
 	known := old != nil && old.EC2InstanceID == next.EC2InstanceID
-	if next.EC2InstanceID == "" || known && !next.Gone() {
+	if next.EC2InstanceID == "" || known && !next.IsDeregistered() {
 		return nil, nil
 	}
 	alias := &state.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID,
 		ID: next.ID}
-	if next.Gone() {
+	if next.IsDeregistered() {
 		row, err := o.State.Get(ctx, state.KeyOf(alias))
 		if err != nil {
 			return nil, fmt.Errorf("reading the alias of instance %s: %w", next.ID, err)
@@ -385,7 +385,7 @@ func (o *Observer) aliasWrites(ctx context.Context, next, old *cluster.Instance)
 // narrowsInstance reports whether the change takes away something that a decision may have relied
 // on: availability, resources or attributes.
 func narrowsInstance(old, next *cluster.Instance) bool {
-	if old.Available() && !next.Available() || next.Gone() {
+	if old.IsAvailable() && !next.IsAvailable() || next.IsDeregistered() {
 		return true
 	}
 	if !old.Registered.Equal(next.Registered) {

@@ -32,7 +32,7 @@ func Balances(s *snapshot.Snapshot) []Balance {
 	out := make([]Balance, len(s.MetricNames()))
 	for m, name := range s.MetricNames() {
 		var loads []int64
-		for _, v := range s.Dense() {
+		for _, v := range s.InstancesByIndex() {
 			if v != nil && eligibility.TakesTasks(v) {
 				loads = append(loads, v.Load(m))
 			}

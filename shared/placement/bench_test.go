@@ -87,7 +87,7 @@ func BenchmarkChurn(b *testing.B) {
 					gone := *running[at]
 					gone.Rev, gone.Last = 2, cluster.TaskStopped
 					s.Put(&gone)
-					s.See(state.Record{Op: state.Remove, Old: &gone})
+					s.ApplyRecord(state.Record{Op: state.Remove, Old: &gone})
 					running[at] = running[len(running)-1]
 					running = running[:len(running)-1]
 				}
@@ -117,6 +117,6 @@ func BenchmarkChooseStops(b *testing.B) {
 	s := large(5000)
 	e := placement.New(s)
 	for b.Loop() {
-		e.ChooseStops(oracle.Web(2500), s.Owned("web"))
+		e.ChooseStops(oracle.Web(2500), s.TasksOf("web"))
 	}
 }

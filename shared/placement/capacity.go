@@ -51,7 +51,7 @@ func Capacities(s *snapshot.Snapshot) []Capacity {
 func CapacityOf(s *snapshot.Snapshot, metric string) Capacity {
 	out := Capacity{Metric: metric}
 	m := s.MetricIndex(metric)
-	for _, v := range s.Dense() {
+	for _, v := range s.InstancesByIndex() {
 		if v == nil {
 			continue
 		}
@@ -140,7 +140,7 @@ func Admit(s *snapshot.Snapshot, want, had Demand) error {
 		}
 		usable := c.Total
 		if buffer := s.Configuration.Buffer[m.Name]; buffer > 0 { // the fraction is cut off once, of the whole
-			usable = cluster.Scaled(usable, 1-buffer)
+			usable = cluster.ScaleCapacity(usable, 1-buffer)
 		}
 		if available := max(0, usable-c.Load); required.Cmp(big.NewInt(available)) > 0 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,

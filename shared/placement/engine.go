@@ -55,7 +55,7 @@ func New(s *snapshot.Snapshot) *Engine {
 // reset forgets everything and looks at all instances.
 func (e *Engine) reset() {
 	e.columns = columns{metrics: make([]metric, len(e.snap.MetricNames()))}
-	e.log = log{ring: make([]int32, logSize), end: e.log.end, latest: make([]uint64, len(e.snap.Dense()))}
+	e.log = log{ring: make([]int32, logSize), end: e.log.end, latest: make([]uint64, len(e.snap.InstancesByIndex()))}
 	e.kept = caches{
 		tallies: map[tallyKey]*tally{}, owned: map[string][]*tally{}, layouts: map[string]*layout{},
 		rules: map[string]*rule{},
@@ -63,11 +63,11 @@ func (e *Engine) reset() {
 		indexes:     map[string]*sortedIndex{},
 		territories: map[string]*territory{}, audits: map[string]*audit{},
 	}
-	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
+	e.seq, e.recast = e.snap.ChangeSeq(), e.recast[:0]
 	if e.observer != nil {
 		e.observer.Reset()
 	}
-	dense := e.snap.Dense()
+	dense := e.snap.InstancesByIndex()
 	e.columns.grow(len(dense))
 	e.placed.grow(len(dense))
 	for i, v := range dense {
@@ -104,13 +104,13 @@ func (e *Engine) Sync() { e.sync() }
 
 // sync takes in what happened to the snapshot since the last request.
 func (e *Engine) sync() {
-	if e.seq == e.snap.Seq() {
+	if e.seq == e.snap.ChangeSeq() {
 		return
 	}
 	if !e.snap.ChangedSince(e.seq, e.note) {
 		e.reset()
 	}
-	e.seq = e.snap.Seq()
+	e.seq = e.snap.ChangeSeq()
 	for _, i := range e.recast {
 		settleInstance(e, i)
 	}
@@ -120,7 +120,7 @@ func (e *Engine) sync() {
 // changed takes in one change of an instance: a task of the owner came, went or changed; without an
 // owner its row did, or anything on it.
 func (e *Engine) changed(i int, owner string) {
-	dense := e.snap.Dense()
+	dense := e.snap.InstancesByIndex()
 	if i >= len(e.views) {
 		growEngine(e, len(dense))
 	}

@@ -98,7 +98,7 @@ func (e *Engine) Weigh(r Request, instance string) *Candidate {
 // everything is as before, but for the order in which the snapshot lists tasks that have none.
 func (e *Engine) Without(t *cluster.Task, f func()) {
 	meta := e.snap.Meta // the placement version must not take this for a change
-	e.snap.See(state.Record{Op: state.Remove, Key: state.KeyOf(t), Old: t})
+	e.snap.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(t), Old: t})
 	defer func() {
 		e.snap.Put(t)
 		e.snap.Meta = meta

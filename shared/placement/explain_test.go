@@ -68,7 +68,7 @@ func TestWhyNotIsEmptyWhereTheTaskCouldGo(t *testing.T) {
 				t.Fatalf("%s is refused by %v and weighs %v", i.ID, why, weight)
 			}
 			switch {
-			case i.Gone():
+			case i.IsDeregistered():
 				if len(why) != 1 || why[0].Filter != cluster.FilterStatus {
 					t.Fatalf("%s is gone, but refused by %v", i.ID, why)
 				}
@@ -138,14 +138,14 @@ func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
 
 // described is all that decisions rest on, in an order of its own.
 func described(s *snapshot.Snapshot) []string {
-	out := []string{fmt.Sprint(s.Meta), fmt.Sprint(s.TaskCount(), len(s.Waiting()))}
-	for _, v := range s.Dense() {
+	out := []string{fmt.Sprint(s.Meta), fmt.Sprint(s.TaskCount(), len(s.ProvisioningTasks()))}
+	for _, v := range s.InstancesByIndex() {
 		if v == nil {
 			continue
 		}
 		var tasks, ports []string
 		for _, t := range v.Tasks {
-			tasks = append(tasks, fmt.Sprint(t.Owner, t.ID, s.Crowd(t.Owner, "").On(v), s.Crowd(t.Owner, t.Group).Spread(), s.Crowd(t.Owner, "").Zones))
+			tasks = append(tasks, fmt.Sprint(t.Owner, t.ID, s.SpreadOf(t.Owner, "").On(v), s.SpreadOf(t.Owner, t.Group).Spread(), s.SpreadOf(t.Owner, "").Zones))
 		}
 		for _, p := range v.Ports {
 			ports = append(ports, fmt.Sprint(p))

@@ -18,9 +18,9 @@ func (e *Engine) IsMisplaced(spec *Spec, target int) bool {
 	if c.most == 0 && len(c.members.mask.attributes)+len(c.members.mask.rules) == 0 {
 		return false // they may be anywhere
 	}
-	for _, t := range e.snap.Owned(spec.Owner) {
+	for _, t := range e.snap.TasksOf(spec.Owner) {
 		v := e.snap.Instances[t.Instance]
-		if !t.Active() || !t.Holds() || v == nil || !eligibility.InCluster(v) || !v.Available() {
+		if !t.IsActive() || !t.HoldsCapacity() || v == nil || !eligibility.InCluster(v) || !v.IsAvailable() {
 			continue
 		}
 		if !c.members.mask.passes[v.Index] && !slices.Contains(spec.Avoid, v.ID) || c.most > 0 &&

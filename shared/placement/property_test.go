@@ -183,7 +183,7 @@ func TestPlaceNeverOverfills(t *testing.T) {
 			if n := o.Left(v.Instance).Occupants; r.Spec.PerInstance > 0 && n > r.Spec.PerInstance {
 				t.Fatalf("%s has %d tasks of the owner", p.Instance, n)
 			}
-			if !v.Available() || len(p.GPUs) != r.Spec.Needs.GPUs {
+			if !v.IsAvailable() || len(p.GPUs) != r.Spec.Needs.GPUs {
 				t.Fatalf("%v on an instance that is %s, agent %v", p, v.Status, v.AgentConnected)
 			}
 		}

@@ -86,7 +86,7 @@ func (s *shape) hasPorts(i int) bool { return s.taken(i) < 0 }
 // all are free.
 func (s *shape) taken(i int) int {
 	for n, p := range s.spec.Ports {
-		if s.engine.placed.count(i) > 0 || s.engine.ports[i]&portBit(p) != 0 && s.engine.views[i].Uses(p) {
+		if s.engine.placed.count(i) > 0 || s.engine.ports[i]&portBit(p) != 0 && s.engine.views[i].UsesPort(p) {
 			return n
 		}
 	}

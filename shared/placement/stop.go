@@ -21,7 +21,7 @@ func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.T
 	s := &stops{class: c, request: &r, replacing: countReplacements(e, r.Spec.Owner)}
 	var ranks [3][]*cluster.Task
 	for _, t := range candidates {
-		if t.Active() {
+		if t.IsActive() {
 			ranks[rank(t)] = append(ranks[rank(t)], t)
 		}
 	}
@@ -37,7 +37,7 @@ func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.T
 // rank orders tasks by how little is lost when they stop.
 func rank(t *cluster.Task) int {
 	switch {
-	case t.Waiting():
+	case t.IsProvisioning():
 		return 0
 	case t.Last != cluster.TaskRunning:
 		return 1
@@ -222,12 +222,13 @@ func (s *stops) take(h *host) {
 		}
 		s.class.remove(int(h.instance), t)
 	}
-	if t.Replaces == "" || !t.Holds() {
+	if t.Replaces == "" || !t.HoldsCapacity() {
 		return
 	}
 	s.replacing[t.Replaces]--
 	old := s.class.engine.snap.Task(t.Owner, t.Replaces)
-	if s.replacing[t.Replaces] > 0 || old == nil || !old.Active() || !old.Holds() || slices.Contains(s.chosen, old) ||
+	if s.replacing[t.Replaces] > 0 || old == nil || !old.IsActive() || !old.HoldsCapacity() ||
+		slices.Contains(s.chosen, old) ||
 		!s.class.tally.is(old) {
 		return
 	}
@@ -239,8 +240,8 @@ func (s *stops) take(h *host) {
 // owner's tasks that have come.
 func countReplacements(e *Engine, owner string) map[string]int {
 	out := map[string]int{}
-	for _, t := range e.snap.Owned(owner) {
-		if t.Replaces != "" && t.Active() && t.Holds() {
+	for _, t := range e.snap.TasksOf(owner) {
+		if t.Replaces != "" && t.IsActive() && t.HoldsCapacity() {
 			out[t.Replaces]++
 		}
 	}

@@ -38,7 +38,7 @@ func checkStops(t *rapid.T, w *oracle.World, e *placement.Engine, r placement.Re
 	r.Count = rapid.IntRange(0, len(candidates)+1).Draw(t, "stops")
 	got := e.ChooseStops(r, rapid.Permutation(candidates).Draw(t, "order"))
 	o := &stopScan{Oracle: oracle.NewOracle(w, r)}
-	o.rest = slices.DeleteFunc(candidates, func(t *cluster.Task) bool { return !t.Active() })
+	o.rest = slices.DeleteFunc(candidates, func(t *cluster.Task) bool { return !t.IsActive() })
 	if want := min(r.Count, len(o.rest)); len(got) != want {
 		t.Fatalf("%d stops, want %d", len(got), want)
 	}

@@ -45,7 +45,7 @@ func tallyFor(e *Engine, owner, group string, exclusive bool) *tally {
 
 func (t *tally) recountAll(e *Engine) {
 	seen := map[string]bool{}
-	for _, task := range e.snap.Owned(t.owner) {
+	for _, task := range e.snap.TasksOf(t.owner) {
 		if v := e.snap.Instances[task.Instance]; v != nil && !seen[v.ID] {
 			seen[v.ID] = true
 			t.recount(e.snap, v.Index, v)
@@ -58,7 +58,7 @@ func (t *tally) is(task *cluster.Task) bool { return t.group == "" || t.group ==
 
 // recount counts the instance's tasks anew.
 func (t *tally) recount(s *snapshot.Snapshot, i int, v *snapshot.InstanceView) {
-	c := s.Crowd(t.owner, t.group)
+	c := s.SpreadOf(t.owner, t.group)
 	active := int32(c.On(v))
 	t.add(i, active-t.active[int32(i)])
 	if t.held != nil {

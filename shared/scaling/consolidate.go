@@ -102,7 +102,7 @@ func (v *view) candidate(m *instance, why string) Candidate {
 
 func (v *view) moveCost(m *instance) (cost int) {
 	for _, t := range m.load {
-		if mover, ok := v.Movers[t.Owner]; ok && t.Active() {
+		if mover, ok := v.Movers[t.Owner]; ok && t.IsActive() {
 			cost += mover.Spec.MoveCost.Units()
 		}
 	}
@@ -218,7 +218,7 @@ func (c *consolidation) emptyableInstances() (members []*instance, refused []Can
 // whyNotEmptied says why an instance cannot be emptied, before that is tried; empty if it may be.
 func (c *consolidation) whyNotEmptied(m *instance) string {
 	switch until, spared := c.drains.deferredUntil[m.node.ID]; {
-	case !m.node.Available():
+	case !m.node.IsAvailable():
 		return "it takes no tasks itself: it is " + describeStatus(m.node)
 	case m.isWarming:
 		return "it warms up"
@@ -232,7 +232,7 @@ func (c *consolidation) whyNotEmptied(m *instance) string {
 		if why := c.whyTaskImmovable(t); why != "" {
 			return why
 		}
-		hasActive = hasActive || t.Active()
+		hasActive = hasActive || t.IsActive()
 	}
 	if !hasActive {
 		return "its last tasks are being stopped"
@@ -252,7 +252,7 @@ func (c *consolidation) whyTaskImmovable(t *cluster.Task) string {
 	switch protection := c.view.Snapshot.Protection(t.Owner, t.ID); {
 	case t.Foreign:
 		return "task " + t.ID + " was started by somebody else"
-	case !t.Active():
+	case !t.IsActive():
 		return ""
 	case t.Service == "":
 		return "task " + t.ID + " belongs to no service: nothing would replace it"
@@ -275,12 +275,12 @@ func whyServiceImmovable(v *view, t *cluster.Task) string {
 		return "service " + t.Service + " is not one whose tasks can be moved"
 	}
 	healthy := 0
-	for _, o := range v.Snapshot.Owned(s.Short) {
-		if o.Active() && o.Last == cluster.TaskRunning && o.Health != cluster.Unhealthy {
+	for _, o := range v.Snapshot.TasksOf(s.Short) {
+		if o.IsActive() && o.Last == cluster.TaskRunning && o.Health != cluster.Unhealthy {
 			healthy++
 		}
 	}
-	least, most := s.Bounds(s.Desired)
+	least, most := s.TaskBounds(s.Desired)
 	switch {
 	case len(s.Older) > 0:
 		return "a deployment of service " + s.Name + " is under way"
@@ -353,7 +353,7 @@ func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why str
 	mark := len(c.try.steps)
 	c.try.drain(m.node)
 	for _, t := range slices.SortedFunc(slices.Values(m.load), compareHardToPlace) {
-		if !t.Active() {
+		if !t.IsActive() {
 			continue
 		}
 		to, problem := c.moveElsewhere(t)
@@ -370,7 +370,7 @@ func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why str
 // instance in use: moving a task to an empty one gains nothing.
 func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 	mover, ok := c.view.Movers[t.Owner]
-	if !ok || !t.Active() {
+	if !ok || !t.IsActive() {
 		return "", "task " + t.ID + " stays"
 	}
 	at, why := c.try.find(mover)
@@ -378,7 +378,7 @@ func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 		return "", fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, why)
 	}
 	inUse := slices.ContainsFunc(c.view.Snapshot.Instances[at.Instance].Tasks, func(t *cluster.Task) bool {
-		return t.Active() && !isDaemon(c.view.Snapshot, t)
+		return t.IsActive() && !isDaemon(c.view.Snapshot, t)
 	})
 	if !inUse {
 		return "", fmt.Sprintf("task %s of service %s would go to %s, which is empty", t.ID, t.Service, at.Instance)

@@ -130,7 +130,7 @@ func groupWaiting(v *view) (groups []*demandGroup) {
 // openInstances returns the group's container instances that take tasks.
 func openInstances(v *view) (ids []string) {
 	for _, m := range v.instances {
-		if m.counts && m.node != nil && m.node.Available() {
+		if m.counts && m.node != nil && m.node.IsAvailable() {
 			ids = append(ids, m.node.ID)
 		}
 	}

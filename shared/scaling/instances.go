@@ -77,7 +77,7 @@ func registeredNodes(g *cluster.AutoScalingGroup, snap *snapshot.Snapshot) map[s
 	}
 	nodes := make(map[string]*snapshot.InstanceView, len(g.Instances))
 	for _, node := range snap.Instances {
-		if node.Instance == nil || node.Gone() || !inGroup[node.EC2InstanceID] {
+		if node.Instance == nil || node.IsDeregistered() || !inGroup[node.EC2InstanceID] {
 			continue
 		}
 		if old := nodes[node.EC2InstanceID]; old == nil || node.Supersedes(old.Instance) {

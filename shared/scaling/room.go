@@ -26,7 +26,7 @@ func WhyNoRoom(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving [
 			continue
 		}
 		for _, t := range node.Tasks {
-			if _, ok := movers[t.Owner]; ok && t.Active() {
+			if _, ok := movers[t.Owner]; ok && t.IsActive() {
 				load = append(load, t)
 			}
 		}

@@ -80,7 +80,7 @@ func (t *simulation) undo(n int) {
 	for len(t.steps) > n {
 		last := t.steps[len(t.steps)-1]
 		t.steps = t.steps[:len(t.steps)-1]
-		t.snap.See(state.Record{Op: state.Remove, Key: state.KeyOf(last.row), Old: last.row})
+		t.snap.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(last.row), Old: last.row})
 		if last.was != nil {
 			t.snap.Put(last.was)
 		}

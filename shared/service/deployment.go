@@ -144,7 +144,7 @@ func rollBack(in *Input, next cluster.Service, cause string, remaining int) (clu
 
 // endRelease records how the service deployment ended.
 func endRelease(in *Input, s *cluster.Service, status cluster.ServiceDeploymentStatus, reason string) {
-	if r := s.Release; r != nil && !r.Status.Ended() {
+	if r := s.Release; r != nil && !r.Status.HasEnded() {
 		r.Status, r.Reason, r.FinishedAt, r.UpdatedAt = status, reason, in.Now, in.Now
 	}
 }

@@ -17,13 +17,13 @@ func TestTheBreakerTripsThoughMostLookUnhealthy(t *testing.T) {
 	w.service.MinHealthy, w.service.MaxPercent = 50, 150
 	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
 	w.rest(40)
-	expect(t, "first completed", w.service.Deployment.Completed(), true)
+	expect(t, "first completed", w.service.Deployment.IsCompleted(), true)
 	w.deploy("b")
 	w.sick["ecs-svc/b"] = true
 	for range 2000 {
 		un, all := 0, 0
 		for _, x := range w.tasks {
-			if x.Active() && x.Last == cluster.TaskRunning {
+			if x.IsActive() && x.Last == cluster.TaskRunning {
 				all++
 				if x.Health == cluster.Unhealthy {
 					un++
@@ -152,7 +152,7 @@ func TestDaemonsOfANewRevisionAreTriedAgain(t *testing.T) {
 	}
 	w.rest(40)
 	w.pass(time.Minute)
-	expect(t, "completed", w.service.Deployment.Completed(), true)
+	expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	w.deploy("b")
 	w.broken["ecs-svc/b"] = true
 	last := w.now
@@ -258,10 +258,10 @@ func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
 	expect(t, "being stopped", w.tasks[ids[0]].Desired, cluster.TaskStopped)
 	w.set(ids[1], func(t *cluster.Task) { t.Health = cluster.Unhealthy })
 	w.rest(20)
-	expect(t, "the unhealthy one", w.tasks[ids[1]].Active(), false)
+	expect(t, "the unhealthy one", w.tasks[ids[1]].IsActive(), false)
 	w.deploy("b")
 	w.rest(60)
-	expect(t, "completed", w.service.Deployment.Completed(), true)
+	expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	expect(t, "older", len(w.service.Older), 0)
 }
 
@@ -287,7 +287,7 @@ func TestGraceEndsInARollout(t *testing.T) {
 	w.rest(20)
 	w.pass(2 * time.Minute)
 	w.step()
-	expect(t, "done", w.service.Deployment.Completed(), true)
+	expect(t, "done", w.service.Deployment.IsCompleted(), true)
 	w.deploy("b")
 	w.sick["ecs-svc/b"] = true
 	n := 0
@@ -339,11 +339,14 @@ func TestRefusedRegistrationsCount(t *testing.T) {
 	in := with(1, 100, 200, newTask("t1", func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-time.Minute)) }))
 	in.Service.Deployment.State = cluster.RolloutInProgress
 	in.Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: "arn:tg", Container: "web", Port: 80}}
-	target := &cluster.Target{Task: "t1", Owner: "web", Registrations: []cluster.Registration{{ARN: "arn:tg", State: cluster.RegistrationFailed, Reason: "TargetGroupNotFound"}}}
+	target := &cluster.Target{Task: "t1", Owner: "web",
+		Registrations: []cluster.Registration{{ARN: "arn:tg", State: cluster.RegistrationFailed,
+			Reason: "TargetGroupNotFound"}}}
 	in.Target = func(string) *cluster.Target { return target }
 	p := Reconcile(in)
 	expect(t, "counted at once", len(p.CountedFailures), 0)
-	expect(t, "told", p.EventsAfter[0].Message, "(service web) failed to register targets in (target-group arn:tg) with (error TargetGroupNotFound)")
+	expect(t, "told", p.EventsAfter[0].Message,
+		"(service web) failed to register targets in (target-group arn:tg) with (error TargetGroupNotFound)")
 	in.Now = p.ReconsiderAt
 	in.Service = p.Next
 	p = Reconcile(in)
@@ -374,7 +377,8 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 	})
 	t.Run("TasksMayMove", func(t *testing.T) {
 		expect(t, "moves", Reconcile(doubted(3, 100, 200)).Moves.StartFirst, 3)
-		expect(t, "moves of tasks that stop first", Reconcile(doubted(3, 50, 100)).Moves.StopFirst, 0) // one of three is known to be well
+		// one of three is known to be well
+		expect(t, "moves of tasks that stop first", Reconcile(doubted(3, 50, 100)).Moves.StopFirst, 0)
 	})
 	t.Run("WhatIsTooManyGoesForThat", func(t *testing.T) {
 		p := Reconcile(doubted(1, 100, 200))
@@ -388,7 +392,8 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 		reason string
 	}{
 		"ADrainingInstanceIsLeft": {InstanceDraining, drainingReason},
-		"ALostInstanceIsLeft":     {InstanceTimedOut, "The agent of its container instance has been disconnected for too long."},
+		"ALostInstanceIsLeft": {InstanceTimedOut,
+			"The agent of its container instance has been disconnected for too long."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := func(id string) InstanceState {
@@ -422,7 +427,8 @@ func TestAnOlderDeploymentThatNeverWorkedIsLeft(t *testing.T) {
 		old := in.Service.Deployment
 		old.State, old.Desired = state, 1
 		in.Service.Older = []cluster.Deployment{old}
-		in.Service.Deployment = cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/b", TaskDefinition: "web:b"}, State: cluster.RolloutInProgress, Desired: 2}
+		in.Service.Deployment = cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/b", TaskDefinition: "web:b"},
+			State: cluster.RolloutInProgress, Desired: 2}
 		return in
 	}
 	failed := newTask("a1", func(t *cluster.Task) {

@@ -53,7 +53,7 @@ func nextService(v view) *cluster.Service {
 // releaseWithCounts returns the current service deployment with its counts. One that has ended
 // before stays as it is.
 func releaseWithCounts(v view, r cluster.Release) cluster.Release {
-	if before := v.Service.Release; r.Status.Ended() && (before == nil || before.Status.Ended()) {
+	if before := v.Service.Release; r.Status.HasEnded() && (before == nil || before.Status.HasEnded()) {
 		return r
 	}
 	r.Requested, r.Running, r.Pending = v.desired, 0, 0

@@ -146,7 +146,7 @@ func ProvisioningLimitMessage(name string) string {
 
 // missingResource says what an instance lacks, as ECS does where it has words for it.
 func missingResource(d *cluster.Diagnosis) string {
-	why := d.Failure()
+	why := d.FailureReason()
 	switch why {
 	case "RESOURCE:CPU":
 		return "has insufficient CPU units available"

@@ -18,7 +18,8 @@ func TestAnyHistory(t *testing.T) {
 		w.fatal = rt.Fatalf
 		w.service.MinHealthy = rapid.SampledFrom([]int{0, 50, 75, 100}).Draw(rt, "min")
 		w.service.MaxPercent = rapid.SampledFrom([]int{100, 125, 150, 200}).Draw(rt, "max")
-		w.service.Breaker = cluster.CircuitBreaker{Enable: rapid.Bool().Draw(rt, "breaker"), Rollback: rapid.Bool().Draw(rt, "rollback")}
+		w.service.Breaker = cluster.CircuitBreaker{Enable: rapid.Bool().Draw(rt, "breaker"),
+			Rollback: rapid.Bool().Draw(rt, "rollback")}
 		w.checked = rapid.Bool().Draw(rt, "checked")
 		for i := range rapid.IntRange(5, 60).Draw(rt, "steps") {
 			w.happen(rt, i)
@@ -42,7 +43,8 @@ func (w *world) happen(rt *rapid.T, i int) {
 	if len(ids) > 0 {
 		id = ids[rapid.IntRange(0, len(ids)-1).Draw(rt, "task")]
 	}
-	switch rapid.SampledFrom([]string{"", "", "die", "ill", "well", "deploy", "bad", "scale", "drain", "lose", "return", "protect", "stop"}).Draw(rt, "event") {
+	switch rapid.SampledFrom([]string{"", "", "die", "ill", "well", "deploy", "bad", "scale", "drain", "lose", "return",
+		"protect", "stop"}).Draw(rt, "event") {
 	case "die":
 		if id != "" {
 			w.die(id)
@@ -67,7 +69,8 @@ func (w *world) happen(rt *rapid.T, i int) {
 	case "drain":
 		w.hosts[fmt.Sprintf("i%d", i%7)] = InstanceDraining
 	case "lose":
-		w.hosts[fmt.Sprintf("i%d", i%7)] = rapid.SampledFrom([]InstanceState{InstanceTimedOut, InstanceDeregistered}).Draw(rt, "host")
+		w.hosts[fmt.Sprintf("i%d", i%7)] = rapid.SampledFrom([]InstanceState{InstanceTimedOut,
+			InstanceDeregistered}).Draw(rt, "host")
 	case "return":
 		delete(w.hosts, fmt.Sprintf("i%d", i%7))
 	case "protect":
@@ -75,7 +78,7 @@ func (w *world) happen(rt *rapid.T, i int) {
 			w.protect[id] = w.now.Add(10 * time.Minute)
 		}
 	case "stop":
-		if r := w.service.Release; r != nil && !r.Status.Ended() {
+		if r := w.service.Release; r != nil && !r.Status.HasEnded() {
 			s := *w.service
 			s.Release = new(*r)
 			s.Release.Stop = cluster.StopRollback
@@ -106,7 +109,7 @@ func (w *world) converged(rt *rapid.T) {
 	}
 	floor := (s.Desired*s.MinHealthy + 99) / 100
 	switch {
-	case s.Deployment.Completed() && !w.broken[s.Deployment.ID]:
+	case s.Deployment.IsCompleted() && !w.broken[s.Deployment.ID]:
 		if running[s.Deployment.ID] != s.Desired || total != s.Desired || len(s.Older) > 0 {
 			rt.Fatalf("completed with %v RUNNING of %d, %d older deployments", running, s.Desired, len(s.Older))
 		}
@@ -116,16 +119,18 @@ func (w *world) converged(rt *rapid.T) {
 		}
 		room := s.Desired*s.MaxPercent/100 - total
 		for _, d := range s.Older {
-			if works := d.Completed() && !w.broken[d.ID]; works && running[d.ID] < d.Desired && room > 0 {
-				rt.Fatalf("%s does not run, and of %s, that was there before, %d tasks of %d do", s.Deployment.ID, d.ID, running[d.ID], d.Desired)
+			if works := d.IsCompleted() && !w.broken[d.ID]; works && running[d.ID] < d.Desired && room > 0 {
+				rt.Fatalf("%s does not run, and of %s, that was there before, %d tasks of %d do", s.Deployment.ID, d.ID,
+					running[d.ID], d.Desired)
 			}
 		}
 	case w.stuck():
 	default:
-		rt.Fatalf("%s of %d is %s with %v RUNNING, at least %d, older %d, failed %d", s.Deployment.ID, s.Desired, s.Deployment.State, running, floor, len(s.Older), s.Deployment.Failed)
+		rt.Fatalf("%s of %d is %s with %v RUNNING, at least %d, older %d, failed %d", s.Deployment.ID, s.Desired,
+			s.Deployment.State, running, floor, len(s.Older), s.Deployment.Failed)
 	}
 	for _, t := range w.tasks {
-		if t.Active() && t.Last == "" && !w.broken[t.Revision] {
+		if t.IsActive() && t.Last == "" && !w.broken[t.Revision] {
 			rt.Fatalf("task %s of %s is still pending", t.ID, t.Revision)
 		}
 	}

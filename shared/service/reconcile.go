@@ -118,10 +118,10 @@ func newView(in *Input, next *cluster.Service, sorted sortedTasks) view {
 	switch {
 	case next.Status != cluster.ServiceActive:
 	case next.Strategy == cluster.Daemon:
-		v.floor, _ = in.Service.Bounds(v.desired)
+		v.floor, _ = in.Service.TaskBounds(v.desired)
 		v.ceiling = v.desired
 	default:
-		v.floor, v.ceiling = in.Service.Bounds(v.desired)
+		v.floor, v.ceiling = in.Service.TaskBounds(v.desired)
 		v.revisions = shareDesiredCount(v)
 	}
 	return v

@@ -206,7 +206,7 @@ func TestDaemon(t *testing.T) {
 	t.Run("OneOnEachInstance", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		expect(t, "tasks", len(w.ids()), 2)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 		w.eligible = []string{"a", "b", "c"}
 		p := w.step()
 		expect(t, "starts on", p.Starts[0].Instances[0], "c")
@@ -232,7 +232,7 @@ func TestDaemon(t *testing.T) {
 		w.busy["a"] = false
 		w.rest(20)
 		expect(t, "old once the others have left", w.running()["ecs-svc/a"], 0)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	})
 	t.Run("ATaskThatNobodyHearsOfIsNotWaitedFor", func(t *testing.T) {
 		w := daemon(t, "a", "b", "c")
@@ -241,12 +241,12 @@ func TestDaemon(t *testing.T) {
 		w.rest(20)
 		w.deploy("b")
 		w.rest(20)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 		expect(t, "older", len(w.service.Older), 0)
 		ill := w.daemonOn("a")
 		w.set(ill, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
 		w.rest(20)
-		expect(t, "the unhealthy one", w.tasks[ill].Active(), false)
+		expect(t, "the unhealthy one", w.tasks[ill].IsActive(), false)
 	})
 	t.Run("ARolloutGoesOnThoughOneInstanceHasNoRoom", func(t *testing.T) {
 		w := daemon(t, "a", "b")
@@ -270,7 +270,7 @@ func TestDaemon(t *testing.T) {
 		expect(t, "starts before they have stopped", len(p.Starts), 0)
 		w.rest(20)
 		expect(t, "new", w.running()["ecs-svc/b"], 2)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	})
 	t.Run("MinimumHealthyPercentBoundsTheStops", func(t *testing.T) {
 		w := daemon(t, "a", "b", "c", "d")

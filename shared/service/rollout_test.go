@@ -22,7 +22,7 @@ func TestRollout(t *testing.T) {
 		w.pass(40 * time.Second)
 		expect(t, "stops", len(w.step().Stops), 4)
 		w.rest(20)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 		expect(t, "older", len(w.service.Older), 0)
 		expect(t, "status", w.service.Release.Status, cluster.DeploymentSuccessful)
 	})
@@ -37,7 +37,7 @@ func TestRollout(t *testing.T) {
 		expect(t, "starts", p.Starts[0].Count, 2)
 		w.rest(40)
 		expect(t, "new", w.running()["ecs-svc/b"], 4)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	})
 	t.Run("SaysWhatLeavesItNoStep", func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -87,10 +87,10 @@ func TestRollout(t *testing.T) {
 			w.step()
 			w.pass(50 * time.Second)
 			p := w.step()
-			expect(t, "completed at once", p.Next.Deployment.Completed(), deferred)
+			expect(t, "completed at once", p.Next.Deployment.IsCompleted(), deferred)
 			w.pass(time.Second)
 			p = w.step()
-			expect(t, "completed once the old ones have gone", p.Next.Deployment.Completed(), true)
+			expect(t, "completed once the old ones have gone", p.Next.Deployment.IsCompleted(), true)
 			w.rest(40)
 			expect(t, "new", w.running()["ecs-svc/b"], 4)
 			expect(t, "older", len(w.service.Older), 0)
@@ -121,10 +121,11 @@ func TestCircuitBreaker(t *testing.T) {
 		w := breaker(t, true)
 		w.rest(60)
 		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
 		expect(t, "older", len(w.service.Older), 0)
-		expect(t, "failed", w.heard("(service web) (deployment ecs-svc/b) deployment failed: tasks failed to start."), true)
+		expect(t, "failed", w.heard("(service web) (deployment ecs-svc/b) deployment failed: tasks failed to start."),
+			true)
 		expect(t, "back", w.heard("(service web) rolling back to deployment ecs-svc/a."), true)
 		expect(t, "running", w.running()["ecs-svc/a"], 2)
 	})
@@ -218,7 +219,7 @@ func TestAlarms(t *testing.T) {
 		w := alarmed(t)
 		began := w.now
 		w.rest(60)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 		expect(t, "baked", w.service.Deployment.UpdatedAt.Sub(began) >= 10*time.Minute, true)
 	})
 	t.Run("RollBack", func(t *testing.T) {
@@ -235,7 +236,7 @@ func TestAlarms(t *testing.T) {
 		w := alarmed(t)
 		w.alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/b", InAlarm: []string{"errors"}, Ignored: true}
 		w.rest(60)
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	})
 	t.Run("ThatDoNotExistAreToldOfOnce", func(t *testing.T) {
 		w := alarmed(t)
@@ -251,7 +252,7 @@ func TestAlarms(t *testing.T) {
 			count()
 			w.pass(time.Minute)
 		}
-		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 		expect(t, "times", told, 1)
 		for range 30 {
 			w.pass(time.Hour)
@@ -263,7 +264,7 @@ func TestAlarms(t *testing.T) {
 		w := alarmed(t)
 		w.alarms = nil
 		w.rest(60)
-		expect(t, "completed", w.service.Deployment.Completed(), false)
+		expect(t, "completed", w.service.Deployment.IsCompleted(), false)
 	})
 }
 
@@ -293,7 +294,8 @@ func TestStopServiceDeployment(t *testing.T) {
 		expect(t, "status", s.Release.Status, cluster.DeploymentStopped)
 		expect(t, "stop", s.Release.Stop, cluster.StopType(""))
 		expect(t, "told", w.heard("(deployment ecs-svc/b) deployment failed: stopped on request."), true)
-		expect(t, "tasks", strings.Join(w.ids(), " "), strings.Join(before, " ")) // of both revisions, more than are desired
+		// of both revisions, more than are desired
+		expect(t, "tasks", strings.Join(w.ids(), " "), strings.Join(before, " "))
 		if len(before) <= s.Desired {
 			t.Errorf("%d tasks ran when it was stopped, no more than desired", len(before))
 		}
@@ -373,7 +375,8 @@ func TestBackoffs(t *testing.T) {
 		var tasks []*cluster.Task
 		for n := range 20 { // seven hours or so
 			tasks = append(tasks, failed(w, time.Second))
-			tasks = slices.DeleteFunc(tasks, func(t *cluster.Task) bool { return w.now.Sub(t.Stopped.Time()) > time.Hour })
+			tasks = slices.DeleteFunc(tasks,
+				func(t *cluster.Task) bool { return w.now.Sub(t.Stopped.Time()) > time.Hour })
 			row = &cluster.Throttle{Revisions: Backoffs(row, tasks, testLimits)}
 			expect(t, "failures", row.Revisions["ecs-svc/a"].Failures, n+1)
 			w.now = row.Revisions["ecs-svc/a"].NextAttemptAt
@@ -391,7 +394,8 @@ func TestBackoffs(t *testing.T) {
 		tasks := []*cluster.Task{before, ran, failed(w, time.Second)}
 		b := Backoffs(nil, tasks, testLimits)
 		expect(t, "failures", b["ecs-svc/a"].Failures, 1)
-		expect(t, "failures again", Backoffs(&cluster.Throttle{Revisions: b}, tasks, testLimits)["ecs-svc/a"].Failures, 1)
+		expect(t, "failures again", Backoffs(&cluster.Throttle{Revisions: b}, tasks, testLimits)["ecs-svc/a"].Failures,
+			1)
 	})
 	t.Run("EndWithATaskThatRuns", func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -53,6 +53,6 @@ func blockedCount(v view, r *revisionTasks) int {
 // lacksRoom reports whether it is room that the revision's blocked tasks lack: to stop others would
 // help.
 func lacksRoom(v view, r *revisionTasks) bool {
-	return v.Service.Blocked.Crowded() && (v.FitsEmptyInstance == nil ||
+	return v.Service.Blocked.StopsWouldHelp() && (v.FitsEmptyInstance == nil ||
 		v.FitsEmptyInstance(r.deployment.TaskDefinition))
 }

@@ -46,11 +46,11 @@ func sortTasks(in *Input) sortedTasks {
 		if target != nil {
 			s.targets = append(s.targets, target)
 		}
-		if row.Ended() {
+		if row.HasEnded() {
 			s.addEnded(in, row, target)
 			continue
 		}
-		if row.Holds() {
+		if row.HoldsCapacity() {
 			s.occupied[row.Instance] = true
 		}
 		i := s.revisionOf(row)
@@ -59,7 +59,7 @@ func sortTasks(in *Input) sortedTasks {
 		}
 		r := &s.revisions[i]
 		switch {
-		case row.Active():
+		case row.IsActive():
 			all = append(all, task{row: row, target: target, revision: r.deployment.ID,
 				onDraining: state == InstanceDraining})
 			s.addActive(in, r, &all[len(all)-1], state == InstanceTimedOut)
@@ -111,7 +111,7 @@ func (s *sortedTasks) revisionOf(row *cluster.Task) int {
 // addActive adds an active task to its revision.
 func (s *sortedTasks) addActive(in *Input, r *revisionTasks, t *task, timedOut bool) {
 	checked := in.HealthChecked != nil && in.HealthChecked(t.row.TaskDefinition)
-	balanced := r.deployment.Balanced()
+	balanced := r.deployment.RegistersTasks()
 	var graceEnds, refusedUntil time.Time
 	t.condition, graceEnds = conditionOf(in, t, checked, balanced, timedOut)
 	if in.ProtectedUntil != nil && in.Service.Status == cluster.ServiceActive {
@@ -120,7 +120,7 @@ func (s *sortedTasks) addActive(in *Input, r *revisionTasks, t *task, timedOut b
 		}
 	}
 	failed := t.condition == unhealthy
-	if !failed && t.target.Failed() {
+	if !failed && t.target.HasFailedRegistration() {
 		failed, refusedUntil = elapsed(t.row.Started.Time().Add(registrationGrace), in.Now)
 	}
 	s.reconsiderAt = earliest(s.reconsiderAt, earliest(graceEnds, refusedUntil))
@@ -175,20 +175,20 @@ func (r *revisionTasks) fillBuckets() {
 func conditionOf(in *Input, t *task, checked, balanced, timedOut bool) (c condition, until time.Time) {
 	row := t.row
 	switch {
-	case row.Waiting():
+	case row.IsProvisioning():
 		return provisioning, until
 	case timedOut:
 		return disconnected, until
 	case row.Last != cluster.TaskRunning:
 		return starting, until
-	case row.Health == cluster.Unhealthy || t.target != nil && t.target.Health() == cluster.Unhealthy:
+	case row.Health == cluster.Unhealthy || t.target != nil && t.target.WorstHealth() == cluster.Unhealthy:
 		grace := time.Duration(in.Service.Grace) * time.Second
 		if over, at := elapsed(row.Started.Time().Add(grace), in.Now); !over {
 			return awaitingChecks, at
 		}
 		return unhealthy, until
 	case checked && row.Health != cluster.Healthy, balanced &&
-		(t.target == nil || t.target.Health() != cluster.Healthy):
+		(t.target == nil || t.target.WorstHealth() != cluster.Healthy):
 		return awaitingChecks, until
 	case !checked && !balanced && row.Started.Time().Add(in.Limits.StabilizeFor).After(in.Now):
 		return stabilizing, until
@@ -197,7 +197,7 @@ func conditionOf(in *Input, t *task, checked, balanced, timedOut bool) (c condit
 }
 
 func stateOf(in *Input, row *cluster.Task) InstanceState {
-	if in.InstanceState == nil || !row.Holds() {
+	if in.InstanceState == nil || !row.HoldsCapacity() {
 		return InstanceUsable
 	}
 	return in.InstanceState(row.Instance)

@@ -19,7 +19,7 @@ type registrationChanges struct {
 // changesOf collects what events have to report. Registrations that were made wait until none is
 // outstanding any more, so that one event reports all of them.
 func changesOf(targets []*cluster.Target, now time.Time) registrationChanges {
-	outstanding := slices.ContainsFunc(targets, (*cluster.Target).Open)
+	outstanding := slices.ContainsFunc(targets, (*cluster.Target).HasOpenRegistration)
 	c := registrationChanges{registered: map[string]int{}, ended: map[string]int{}, refused: map[string]string{}}
 	for _, t := range targets {
 		reports := false

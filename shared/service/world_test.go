@@ -37,13 +37,16 @@ type world struct {
 
 var testLimits = Limits{
 	BackoffLadder: []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
-	StabilizeFor:  40 * time.Second, RestartGap: 10 * time.Second, ReplacePercent: 20, RetryRefused: time.Minute, RetryRefusedMax: 10 * time.Minute,
+	StabilizeFor:  40 * time.Second, RestartGap: 10 * time.Second, ReplacePercent: 20, RetryRefused: time.Minute,
+	RetryRefusedMax: 10 * time.Minute,
 }
 
 func newWorld(t *testing.T, desired int) *world {
 	w := &world{
-		t: t, now: noon, tasks: map[string]*cluster.Task{}, targets: map[string]*cluster.Target{}, protect: map[string]time.Time{},
-		hosts: map[string]InstanceState{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{}, random: rand.New(rand.NewPCG(1, 2)),
+		t: t, now: noon, tasks: map[string]*cluster.Task{}, targets: map[string]*cluster.Target{},
+		protect: map[string]time.Time{},
+		hosts:   map[string]InstanceState{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{},
+		random: rand.New(rand.NewPCG(1, 2)),
 		service: &cluster.Service{
 			ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
 			ServiceSpec: cluster.ServiceSpec{
@@ -68,7 +71,7 @@ func (w *world) deployment(id string) cluster.Deployment {
 func (w *world) deploy(id string) {
 	s := *w.service
 	old := s.Deployment
-	if old.Completed() {
+	if old.IsCompleted() {
 		s.Last = &old.Revision
 	}
 	old.Desired = s.Desired
@@ -80,7 +83,8 @@ func (w *world) deploy(id string) {
 
 func (w *world) input() Input {
 	in := Input{
-		Service: w.service, Eligible: w.eligible, DistrustChecks: w.mass, Limits: testLimits, Seed: uint64(w.made), Now: w.now, Alarms: w.alarms,
+		Service: w.service, Eligible: w.eligible, DistrustChecks: w.mass, Limits: testLimits, Seed: uint64(w.made),
+		Now: w.now, Alarms: w.alarms,
 		InstanceState:  func(i string) InstanceState { return w.hosts[i] },
 		Target:         func(id string) *cluster.Target { return w.targets[id] },
 		ProtectedUntil: func(id string) time.Time { return w.protect[id] },
@@ -95,7 +99,7 @@ func (w *world) input() Input {
 
 func (w *world) up() (n int) {
 	for _, t := range w.tasks {
-		if t.Active() && w.well(t) {
+		if t.IsActive() && w.well(t) {
 			n++
 		}
 	}
@@ -108,7 +112,7 @@ func (w *world) well(t *cluster.Task) bool {
 
 func (w *world) active() (n int) {
 	for _, t := range w.tasks {
-		if t.Active() && w.hosts[t.Instance] != InstanceDeregistered {
+		if t.IsActive() && w.hosts[t.Instance] != InstanceDeregistered {
 			n++
 		}
 	}
@@ -186,7 +190,7 @@ func (w *world) crowd(p Plan) {
 		switch {
 		case t.Instance == w.full:
 			delete(w.tasks, id)
-		case t.Last == "" && t.Active() && t.CreatedAt == cluster.At(w.now):
+		case t.Last == "" && t.IsActive() && t.CreatedAt == cluster.At(w.now):
 			placed++
 		}
 	}
@@ -198,7 +202,7 @@ func (w *world) crowd(p Plan) {
 // daemonOn is the active task on an instance.
 func (w *world) daemonOn(on string) string {
 	for id, t := range w.tasks {
-		if t.Instance == on && t.Active() {
+		if t.Instance == on && t.IsActive() {
 			return id
 		}
 	}
@@ -311,7 +315,7 @@ func idle(p Plan) bool { return len(p.Stops)+len(p.Choices)+len(p.Starts) == 0 }
 func (w *world) running() map[string]int {
 	out := map[string]int{}
 	for _, t := range w.tasks {
-		if t.Active() && t.Last == cluster.TaskRunning {
+		if t.IsActive() && t.Last == cluster.TaskRunning {
 			out[t.Revision]++
 		}
 	}
@@ -320,7 +324,7 @@ func (w *world) running() map[string]int {
 
 func (w *world) ids() (out []string) {
 	for id, t := range w.tasks {
-		if t.Active() {
+		if t.IsActive() {
 			out = append(out, id)
 		}
 	}

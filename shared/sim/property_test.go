@@ -180,7 +180,7 @@ func (w *world) disorder() string {
 		case *cluster.ECSTask:
 			id, version, end = d.ID, d.Version, d.Last == stopped
 		case *cluster.Instance:
-			id, version, end = d.ID, d.Version, d.Gone()
+			id, version, end = d.ID, d.Version, d.IsDeregistered()
 		}
 		switch {
 		case over[id]:

@@ -2,7 +2,7 @@
 // of each instance, the tasks of each service, tasks by zone) and a journal of what changed, so
 // that a decision costs no more than the change it answers.
 //
-// Rows come in through [Snapshot.Put] and stream records through [Snapshot.See]. Decisions read it:
+// Rows come in through [Snapshot.Put] and stream records through [Snapshot.ApplyRecord]. Decisions read it:
 // package placement indexes it, and the handlers' decisions write what they intend back into it
 // before it is committed.
 //

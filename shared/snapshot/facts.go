@@ -73,7 +73,7 @@ func (f Facts) RunningTasks() int {
 // tasks of it.
 func (f Facts) Groups(yield func(group string) bool) {
 	for _, t := range f.view.Tasks {
-		if t.Group != "" && t.Active() && !yield(t.Group) {
+		if t.Group != "" && t.IsActive() && !yield(t.Group) {
 			return
 		}
 	}

@@ -5,27 +5,27 @@ import (
 	"berth/shared/state"
 )
 
-// Vitals counts the RUNNING tasks whose health is known, and those of them that are UNHEALTHY.
-type Vitals struct{ Checked, Unhealthy int }
+// HealthCounts counts the RUNNING tasks whose health is known, and those of them that are UNHEALTHY.
+type HealthCounts struct{ Checked, Unhealthy int }
 
-// Vitals returns the health counts of the cluster's tasks, without foreign ones.
-func (s *Snapshot) Vitals() Vitals { return s.vitals }
+// HealthCounts returns the health counts of the cluster's tasks, without foreign ones.
+func (s *Snapshot) HealthCounts() HealthCounts { return s.healthCounts }
 
 // countHealth counts a task's health in (1) or out (-1).
 func countHealth(s *Snapshot, t *cluster.Task, sign int) {
-	if t.Last != cluster.TaskRunning || t.Foreign || !t.Active() {
+	if t.Last != cluster.TaskRunning || t.Foreign || !t.IsActive() {
 		return
 	}
 	h := t.Health
 	if target := s.Target(t.Owner, t.ID); target != nil &&
-		(h == cluster.UnknownHealth || target.Health() == cluster.Unhealthy) {
-		h = target.Health()
+		(h == cluster.UnknownHealth || target.WorstHealth() == cluster.Unhealthy) {
+		h = target.WorstHealth()
 	}
 	if h != cluster.UnknownHealth {
-		s.vitals.Checked += sign
+		s.healthCounts.Checked += sign
 	}
 	if h == cluster.Unhealthy {
-		s.vitals.Unhealthy += sign
+		s.healthCounts.Unhealthy += sign
 	}
 }
 

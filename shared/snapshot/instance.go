@@ -11,7 +11,7 @@ import (
 type InstanceView struct {
 	*cluster.Instance // nil while only its tasks are known
 	ID                string
-	// Index is the instance's position in [Snapshot.Dense] for as long as anything is known of it.
+	// Index is the instance's position in [Snapshot.InstancesByIndex] for as long as anything is known of it.
 	Index int
 	// StaticRev is another number whenever something changed that does not come and go with tasks:
 	// the instance's row or its node type's configuration. No two instances of a snapshot ever have
@@ -49,13 +49,13 @@ func (v *InstanceView) Reserved() cluster.Resources {
 }
 
 func (s *Snapshot) putInstance(i *cluster.Instance) bool {
-	v := s.view(s, i.ID)
+	v := s.viewOf(s, i.ID)
 	if v.Instance != nil && v.Instance.Rev >= i.Rev {
 		return false
 	}
-	s.interner.instance(i)
+	s.interner.internInstance(i)
 	i.ID = v.ID
-	if v.Instance != nil && v.Same(i) && v.RegisteredAt == i.RegisteredAt {
+	if v.Instance != nil && v.SameReport(i) && v.RegisteredAt == i.RegisteredAt {
 		v.Instance = i
 		return true
 	}
@@ -67,12 +67,12 @@ func (s *Snapshot) putInstance(i *cluster.Instance) bool {
 func (s *Snapshot) setInstance(v *InstanceView, i *cluster.Instance) {
 	v.Instance = i
 	s.updateZone(v)
-	s.recount(v)
+	s.recountCapacity(v)
 	s.markChanged(v)
 }
 
-// recount derives what is free from the registered capacity and the tasks.
-func (s *Snapshot) recount(v *InstanceView) {
+// recountCapacity derives what is free from the registered capacity and the tasks.
+func (s *Snapshot) recountCapacity(v *InstanceView) {
 	v.CPU, v.Memory, v.GPUs, v.Unpinned, v.ENIs, v.Ports = 0, 0, nil, 0, 0, nil
 	if v.Instance != nil {
 		v.CPU, v.Memory, v.ENIs = v.Registered.CPU, v.Registered.Memory, math.MaxInt
@@ -88,7 +88,7 @@ func (s *Snapshot) recount(v *InstanceView) {
 	v.Limits = limitsOf(&s.Configuration, &s.metricSet, v)
 	clear(v.Loads)
 	for _, t := range v.Tasks {
-		v.hold(t, 1)
+		v.countHeld(t, 1)
 		s.countLoads(v, s.owners[t.Owner], t, 1)
 	}
 }
@@ -111,8 +111,8 @@ func (v *InstanceView) HasFree(r cluster.Resources) bool {
 	return devices >= r.GPUs
 }
 
-// hold adds (1) or takes back (-1) what the task holds, loads aside.
-func (v *InstanceView) hold(t *cluster.Task, sign int) {
+// countHeld adds (1) or takes back (-1) what the task holds, loads aside.
+func (v *InstanceView) countHeld(t *cluster.Task, sign int) {
 	v.CPU -= int64(sign) * t.Needs.CPU
 	v.Memory -= int64(sign) * t.Needs.Memory
 	if v.Instance == nil || v.Registered.ENIs != nil {
@@ -137,5 +137,5 @@ func (v *InstanceView) hold(t *cluster.Task, sign int) {
 	}
 }
 
-// Uses reports whether a static host port is taken.
-func (v *InstanceView) Uses(p cluster.Port) bool { return slices.Contains(v.Ports, p) }
+// UsesPort reports whether a static host port is taken.
+func (v *InstanceView) UsesPort(p cluster.Port) bool { return slices.Contains(v.Ports, p) }

@@ -18,13 +18,13 @@ func newInstanceSet() instanceSet {
 		reserved: map[string]map[*InstanceView]cluster.Resources{}}
 }
 
-// Dense returns the instances by [InstanceView.Index], nil at unused positions. The caller changes
+// InstancesByIndex returns the instances by [InstanceView.Index], nil at unused positions. The caller changes
 // nothing.
-func (x *instanceSet) Dense() []*InstanceView { return x.dense }
+func (x *instanceSet) InstancesByIndex() []*InstanceView { return x.dense }
 
-// view returns the view of an instance. It makes one for an instance that is known only by its
+// viewOf returns the view of an instance. It makes one for an instance that is known only by its
 // tasks so far.
-func (x *instanceSet) view(of *Snapshot, id string) *InstanceView {
+func (x *instanceSet) viewOf(of *Snapshot, id string) *InstanceView {
 	v := x.Instances[id]
 	if v != nil {
 		return v
@@ -54,7 +54,7 @@ func (x *instanceSet) dropUnknown(v *InstanceView) {
 func (x *instanceSet) markChanged(v *InstanceView) {
 	x.statics++
 	v.StaticRev = x.statics
-	x.journal.add(v.Index, "")
+	x.journal.addChange(v.Index, "")
 }
 
 // Reserve keeps CPU, memory and ENIs of instances free for future tasks of an owner, replacing what
@@ -91,12 +91,12 @@ func (x *instanceSet) reserveOn(v *InstanceView, what cluster.Resources, owner s
 	v.reserved.Memory += int64(sign) * what.Memory
 	v.reserved.ENIs += int32(sign) * what.ENIs
 	if x.Instances[v.ID] == v {
-		x.journal.add(v.Index, owner)
+		x.journal.addChange(v.Index, owner)
 	}
 }
 
-// Seq counts the changes of instances, see [Snapshot.ChangedSince].
-func (x *instanceSet) Seq() uint64 { return x.journal.seq }
+// ChangeSeq counts the changes of instances, see [Snapshot.ChangedSince].
+func (x *instanceSet) ChangeSeq() uint64 { return x.journal.seq }
 
 // ChangedSince calls f for each change after seq, oldest first. A change is the
 // [InstanceView.Index] of an instance whose tasks hold something else or count differently, with

@@ -19,8 +19,8 @@ type interner struct {
 	last       cluster.Instance // the last instance
 }
 
-// text is s, sharing its bytes with a text of before.
-func (p *interner) text(s string) string {
+// internText is s, sharing its bytes with a text of before.
+func (p *interner) internText(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -34,24 +34,24 @@ func (p *interner) text(s string) string {
 	return s
 }
 
-// shared is s, sharing its bytes with o where it is the same, else with a text of before.
-func shared[S ~string](p *interner, s, o S) S {
+// shareText is s, sharing its bytes with o where it is the same, else with a text of before.
+func shareText[S ~string](p *interner, s, o S) S {
 	if s == o {
 		return o
 	}
-	return S(p.text(string(s)))
+	return S(p.internText(string(s)))
 }
 
-// task has t share with o, another task of its owner, what they have in common. It stays the same
+// internTask has t share with o, another task of its owner, what they have in common. It stays the same
 // to everyone.
-func (p *interner) task(t, o *cluster.Task) {
-	t.Cluster, t.Owner = shared(p, t.Cluster, o.Cluster), shared(p, t.Owner, o.Owner)
-	t.Service, t.Group, t.Revision = shared(p, t.Service, o.Service), shared(p, t.Group, o.Group),
-		shared(p, t.Revision, o.Revision)
-	t.TaskDefinition, t.Batch = shared(p, t.TaskDefinition, o.TaskDefinition), shared(p, t.Batch, o.Batch)
-	t.Request, t.StartedByUser = shared(p, t.Request, o.Request), shared(p, t.StartedByUser, o.StartedByUser)
-	t.Desired, t.Last, t.StopCode = shared(p, t.Desired, o.Desired), shared(p, t.Last, o.Last),
-		shared(p, t.StopCode, o.StopCode)
+func (p *interner) internTask(t, o *cluster.Task) {
+	t.Cluster, t.Owner = shareText(p, t.Cluster, o.Cluster), shareText(p, t.Owner, o.Owner)
+	t.Service, t.Group, t.Revision = shareText(p, t.Service, o.Service), shareText(p, t.Group, o.Group),
+		shareText(p, t.Revision, o.Revision)
+	t.TaskDefinition, t.Batch = shareText(p, t.TaskDefinition, o.TaskDefinition), shareText(p, t.Batch, o.Batch)
+	t.Request, t.StartedByUser = shareText(p, t.Request, o.Request), shareText(p, t.StartedByUser, o.StartedByUser)
+	t.Desired, t.Last, t.StopCode = shareText(p, t.Desired, o.Desired), shareText(p, t.Last, o.Last),
+		shareText(p, t.StopCode, o.StopCode)
 	if slices.Equal(t.Ports, o.Ports) {
 		t.Ports = o.Ports
 	}
@@ -60,29 +60,29 @@ func (p *interner) task(t, o *cluster.Task) {
 	}
 }
 
-// instance lets an instance share with those before it what they have in common.
-func (p *interner) instance(i *cluster.Instance) {
+// internInstance lets an instance share with those before it what they have in common.
+func (p *interner) internInstance(i *cluster.Instance) {
 	o := &p.last
-	i.Cluster, i.Status, i.AgentVersion = shared(p, i.Cluster, o.Cluster), shared(p, i.Status, o.Status),
-		shared(p, i.AgentVersion, o.AgentVersion)
+	i.Cluster, i.Status, i.AgentVersion = shareText(p, i.Cluster, o.Cluster), shareText(p, i.Status, o.Status),
+		shareText(p, i.AgentVersion, o.AgentVersion)
 	if slices.Equal(i.Registered.Ports, o.Registered.Ports) {
 		i.Registered.Ports = o.Registered.Ports
 	}
 	if maps.Equal(i.Registered.Metrics, o.Registered.Metrics) {
 		i.Registered.Metrics = o.Registered.Metrics
 	}
-	i.Attributes = p.sharedMap(i.Attributes)
+	i.Attributes = p.internMap(i.Attributes)
 	p.last = *i
 }
 
-// sharedMap is a map of before that says the same as m, or a new one that shares the texts.
-func (p *interner) sharedMap(m map[string]string) map[string]string {
+// internMap is a map of before that says the same as m, or a new one that shares the texts.
+func (p *interner) internMap(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
 	}
 	var sum uint64 // in any order
 	for k, v := range m {
-		sum += mix(hash(hash(offset, k), v))
+		sum += mixBits(hashText(hashText(offset, k), v))
 	}
 	known, ok := p.attributes[sum]
 	if ok && maps.Equal(known, m) {
@@ -93,7 +93,7 @@ func (p *interner) sharedMap(m map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(m))
 	for k, v := range m {
-		out[p.text(k)] = p.text(v)
+		out[p.internText(k)] = p.internText(v)
 	}
 	p.attributes[sum] = out
 	return out
@@ -102,16 +102,16 @@ func (p *interner) sharedMap(m map[string]string) map[string]string {
 // offset is where FNV-1a begins.
 const offset uint64 = 14695981039346656037
 
-// mix spreads what differs over all bits (the end of MurmurHash3): sums of plain hashes of like
+// mixBits spreads what differs over all bits (the end of MurmurHash3): sums of plain hashes of like
 // texts collide.
-func mix(h uint64) uint64 {
+func mixBits(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33
 }
 
-// hash goes on with FNV-1a over a text and its end.
-func hash(h uint64, s string) uint64 {
+// hashText goes on with FNV-1a over a text and its end.
+func hashText(h uint64, s string) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * 1099511628211
 	}

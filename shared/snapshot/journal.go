@@ -15,7 +15,7 @@ type change struct {
 	index int32
 }
 
-func (j *journal) add(index int, owner string) {
+func (j *journal) addChange(index int, owner string) {
 	c := change{owner, int32(index)}
 	if len(j.changes) < journalSize {
 		j.changes = append(j.changes, c)

@@ -25,19 +25,19 @@ func changes(s *snapshot.Snapshot, seq uint64) map[string]bool {
 
 // face is all that placement looks at of the instance at an index.
 func face(s *snapshot.Snapshot, index int) string {
-	if index >= len(s.Dense()) || s.Dense()[index] == nil {
+	if index >= len(s.InstancesByIndex()) || s.InstancesByIndex()[index] == nil {
 		return "nothing"
 	}
-	v := s.Dense()[index]
+	v := s.InstancesByIndex()[index]
 	var groups []string
 	v.Facts().Groups(func(g string) bool { groups = append(groups, g); return true })
 	slices.Sort(groups)
-	web := s.Crowd("web", "")
+	web := s.SpreadOf("web", "")
 	loads := metricPicture(s)
 	maps.DeleteFunc(loads, func(key, _ string) bool { return key[:len(v.ID)] != v.ID })
 	return fmt.Sprint(v.ID, v.Instance != nil, v.StaticRev, v.CPU, v.Memory, v.GPUs, v.Unpinned, v.ENIs,
 		sorted(v.Ports), len(v.Tasks), v.Zone(),
-		groups, v.Facts().RunningTasks(), web.On(v), s.Crowd("web", "g").On(v), loads)
+		groups, v.Facts().RunningTasks(), web.On(v), s.SpreadOf("web", "g").On(v), loads)
 }
 
 func faces(s *snapshot.Snapshot) []string {
@@ -83,8 +83,8 @@ func TestJournalTellsOfEveryChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := snapshot.NewSnapshot()
 		for n := range rapid.IntRange(1, 30).Draw(t, "records") {
-			before, seq := faces(s), s.Seq()
-			s.See(genChange(t, int64(n+1)))
+			before, seq := faces(s), s.ChangeSeq()
+			s.ApplyRecord(genChange(t, int64(n+1)))
 			told := map[int]bool{}
 			if !s.ChangedSince(seq, func(index int, _ string) { told[index] = true }) {
 				t.Fatal("the journal forgot at once")
@@ -106,7 +106,7 @@ func TestJournal(t *testing.T) {
 	one, two := s.Instances["i-1"].Index, s.Instances["i-2"].Index
 	told := func(what string, row state.Row, want ...string) {
 		t.Helper()
-		seq := s.Seq()
+		seq := s.ChangeSeq()
 		s.Put(row)
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(changes(s, seq)))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -136,7 +136,7 @@ func TestJournal(t *testing.T) {
 		t.Run("TellsOf"+what, func(t *testing.T) {
 			s := snapshot.NewSnapshot()
 			s.Put(ofWeb("t", "i-1", 1))
-			next, seq := ofWeb("t", "i-1", 2), s.Seq()
+			next, seq := ofWeb("t", "i-1", 2), s.ChangeSeq()
 			edit(next)
 			s.Put(next)
 			if told := changes(s, seq); !told["0 web"] {
@@ -145,16 +145,16 @@ func TestJournal(t *testing.T) {
 		})
 	}
 	t.Run("ForgetsWhatIsLongAgo", func(t *testing.T) {
-		seq := s.Seq()
+		seq := s.ChangeSeq()
 		for rev := range int64(40_000) {
 			s.Put(ofWeb("t", []string{"i-1", "i-2"}[rev%2], rev+10))
 		}
 		expect(t, "long ago", s.ChangedSince(seq, func(int, string) { t.Fatal("told of a change") }), false)
 		n := 0
-		expect(t, "recently", s.ChangedSince(s.Seq()-30_000, func(int, string) { n++ }), true)
+		expect(t, "recently", s.ChangedSince(s.ChangeSeq()-30_000, func(int, string) { n++ }), true)
 		expect(t, "changes", n, 30_000)
-		expect(t, "now", s.ChangedSince(s.Seq(), func(int, string) { t.Fatal("told of a change") }), true)
-		expect(t, "of another snapshot", s.ChangedSince(s.Seq()+1, func(int, string) {}), false)
+		expect(t, "now", s.ChangedSince(s.ChangeSeq(), func(int, string) { t.Fatal("told of a change") }), true)
+		expect(t, "of another snapshot", s.ChangedSince(s.ChangeSeq()+1, func(int, string) {}), false)
 	})
 }
 
@@ -163,7 +163,7 @@ func TestPlacingAndRemovingRestoresTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := snapshot.NewSnapshot()
 		for n := range rapid.IntRange(0, 20).Draw(t, "records") {
-			s.See(genChange(t, int64(n+1)))
+			s.ApplyRecord(genChange(t, int64(n+1)))
 		}
 		before := whole(s)
 		var placed []*cluster.Task
@@ -175,7 +175,7 @@ func TestPlacingAndRemovingRestoresTheSnapshot(t *testing.T) {
 			s.Put(x)
 		}
 		for _, x := range rapid.Permutation(placed).Draw(t, "order") {
-			s.See(state.Record{Op: state.Remove, Old: x})
+			s.ApplyRecord(state.Record{Op: state.Remove, Old: x})
 		}
 		if diff := cmp.Diff(before, whole(s)); diff != "" {
 			t.Fatalf("before (-) and after (+) differ:\n%s", diff)
@@ -199,7 +199,7 @@ func whole(s *snapshot.Snapshot) map[string]string {
 	for x := range s.Tasks() {
 		out["task "+x.Owner+x.ID] = fmt.Sprintf("%+v", *x)
 	}
-	out["other"] = fmt.Sprint(len(s.Owned("other")), s.Crowd("other", "").Spread())
+	out["other"] = fmt.Sprint(len(s.TasksOf("other")), s.SpreadOf("other", "").Spread())
 	return out
 }
 
@@ -209,15 +209,15 @@ func TestDensePositions(t *testing.T) {
 		s.Put(instance(fmt.Sprintf("i-%d", n), "a", 1))
 	}
 	at := s.Instances["i-1"].Index
-	s.See(state.Record{Op: state.Remove, Old: instance("i-1", "a", 1)})
-	if s.Dense()[at] != nil || len(s.Dense()) != 3 {
-		t.Fatalf("position %d of %d has %v", at, len(s.Dense()), s.Dense()[at])
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: instance("i-1", "a", 1)})
+	if s.InstancesByIndex()[at] != nil || len(s.InstancesByIndex()) != 3 {
+		t.Fatalf("position %d of %d has %v", at, len(s.InstancesByIndex()), s.InstancesByIndex()[at])
 	}
 	s.Put(running("t", "i-9", 1))
 	expect(t, "taken again", s.Instances["i-9"].Index, at)
 	s.Put(instance("i-9", "b", 1))
 	expect(t, "kept", s.Instances["i-9"].Index, at)
-	for i, v := range s.Dense() {
+	for i, v := range s.InstancesByIndex() {
 		expect(t, "index", v.Index, i)
 	}
 }
@@ -265,12 +265,13 @@ func TestPortsInUse(t *testing.T) {
 	}
 	uses := func(id string) string {
 		v := s.Instances[id]
-		return fmt.Sprint(v.Uses(ssh), v.Uses(http), v.Uses(cluster.Port{Number: 81, Protocol: cluster.TCP}),
-			v.Uses(cluster.Port{Number: 80, Protocol: cluster.UDP}))
+		return fmt.Sprint(v.UsesPort(ssh), v.UsesPort(http),
+			v.UsesPort(cluster.Port{Number: 81, Protocol: cluster.TCP}),
+			v.UsesPort(cluster.Port{Number: 80, Protocol: cluster.UDP}))
 	}
 	expect(t, "i-0", uses("i-0"), "true true false false")
 	expect(t, "i-1", uses("i-1"), "true false true false")
-	s.See(state.Record{Op: state.Remove, Old: running("ti-0", "i-0", 1)})
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: running("ti-0", "i-0", 1)})
 	expect(t, "i-0 without its task", uses("i-0"), "true false false false")
 	expect(t, "reserved", len(s.Instances["i-0"].Registered.Ports), 1)
 }
@@ -291,7 +292,7 @@ func TestNetworkInterfaces(t *testing.T) {
 	expect(t, "one taken", s.Instances["i-1"].ENIs, 2)
 	s.Put(awsvpc("u"))
 	expect(t, "two taken", s.Instances["i-1"].ENIs, 1)
-	s.See(state.Record{Op: state.Remove, Old: awsvpc("t")})
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: awsvpc("t")})
 	expect(t, "one given back", s.Instances["i-1"].ENIs, 2)
 }
 

@@ -94,16 +94,16 @@ func (s *Snapshot) setMetrics(short string, metrics []cluster.Metric) {
 // recountLoads adds (1) or takes back (-1) the loads of an owner's tasks.
 func (s *Snapshot) recountLoads(o *owner, sign int) {
 	for _, t := range o.tasks {
-		if t.Holds() {
-			v := s.view(s, t.Instance)
+		if t.HoldsCapacity() {
+			v := s.viewOf(s, t.Instance)
 			s.countLoads(v, o, t, sign)
-			s.journal.add(v.Index, "")
+			s.journal.addChange(v.Index, "")
 		}
 	}
 }
 
-// configure makes c the cluster's configuration.
-func (s *Snapshot) configure(c cluster.Configuration) {
+// setConfiguration makes c the cluster's configuration.
+func (s *Snapshot) setConfiguration(c cluster.Configuration) {
 	was := s.Configuration.NodeTypes
 	s.Configuration = c
 	for _, v := range s.dense {
@@ -140,7 +140,7 @@ func limitsOf(c *cluster.Configuration, m *metricSet, v *InstanceView) []cluster
 		for len(out) <= at {
 			out = append(out, cluster.Unlimited)
 		}
-		out[at] = c.Limit(name, capacities[name])
+		out[at] = c.MetricLimit(name, capacities[name])
 	}
 	return out
 }

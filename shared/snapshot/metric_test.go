@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 			for _, id := range []string{"early", "late"} {
 				expect(t, id, s.Instances[id].Limit(s.MetricIndex(c.metric)), c.expected)
 			}
-			s.See(state.Record{Op: state.Remove, Old: configured(1, c.edit)})
+			s.ApplyRecord(state.Record{Op: state.Remove, Old: configured(1, c.edit)})
 			without := cluster.Limit{Unbuffered: math.MaxInt64, Total: math.MaxInt64}
 			if n, ok := c.own[c.metric]; ok {
 				without = cluster.Limit{Unbuffered: n, Total: n}
@@ -243,7 +243,7 @@ func TestLoadsAndLimitsAreWhatTheLastStatesSay(t *testing.T) {
 		for _, key := range slices.SortedFunc(maps.Keys(last),
 			func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
 			if rapid.IntRange(0, 5).Draw(t, "removed") == 0 {
-				s.See(state.Record{Op: state.Remove, Key: key, Old: last[key]})
+				s.ApplyRecord(state.Record{Op: state.Remove, Key: key, Old: last[key]})
 				delete(last, key)
 			}
 		}

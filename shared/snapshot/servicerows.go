@@ -51,9 +51,9 @@ func (x *serviceRows) Throttle(owner string) *cluster.Throttle { return x.thrott
 // AlarmWatch is what was seen of a service's alarms; nil for nothing.
 func (x *serviceRows) AlarmWatch(owner string) *cluster.AlarmWatch { return x.alarms[owner] }
 
-// put takes in one of these rows. It returns false if it has the same or a newer version, or if row
+// putServiceRow takes in one of these rows. It returns false if it has the same or a newer version, or if row
 // is of another kind.
-func (x *serviceRows) put(row state.Row) bool {
+func (x *serviceRows) putServiceRow(row state.Row) bool {
 	switch r := row.(type) {
 	case *cluster.Target:
 		return putNested(&x.targets, r.Owner, r.Task, r)
@@ -67,7 +67,7 @@ func (x *serviceRows) put(row state.Row) bool {
 	return false
 }
 
-func (x *serviceRows) remove(row state.Row) bool {
+func (x *serviceRows) removeServiceRow(row state.Row) bool {
 	switch r := row.(type) {
 	case *cluster.Target:
 		return removeNested(x.targets, r.Owner, r.Task, r)

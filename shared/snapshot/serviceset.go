@@ -19,9 +19,9 @@ func newServiceSet() serviceSet {
 	}
 }
 
-func (x *serviceSet) put(r *cluster.Service) {
+func (x *serviceSet) indexService(r *cluster.Service) {
 	x.Services[r.Name] = r
-	x.unlist(r.Name)
+	x.removeFromLists(r.Name)
 	if r.Blocked != nil {
 		x.blocked[r.Name] = r
 	}
@@ -31,30 +31,30 @@ func (x *serviceSet) put(r *cluster.Service) {
 	if r.Strategy == cluster.Daemon {
 		x.daemons[r.Name] = r
 	}
-	if r.Rules.Govern() && r.Strategy != cluster.Daemon {
+	if r.Rules.MayForceMoves() && r.Strategy != cluster.Daemon {
 		x.governed[r.Name] = r
 	}
 }
 
-func (x *serviceSet) remove(name string) {
+func (x *serviceSet) dropService(name string) {
 	delete(x.Services, name)
-	x.unlist(name)
+	x.removeFromLists(name)
 }
 
-func (x *serviceSet) unlist(name string) {
+func (x *serviceSet) removeFromLists(name string) {
 	delete(x.blocked, name)
 	delete(x.daemons, name)
 	delete(x.governed, name)
 	delete(x.rebalancing, name)
 }
 
-// Blocked returns the services that want tasks which found no instance, by name. The caller changes
+// BlockedServices returns the services that want tasks which found no instance, by name. The caller changes
 // nothing.
-func (x *serviceSet) Blocked() map[string]*cluster.Service { return x.blocked }
+func (x *serviceSet) BlockedServices() map[string]*cluster.Service { return x.blocked }
 
-// Rebalancing returns the services whose tasks are moving to other zones, or should be (S13), by
+// RebalancingServices returns the services whose tasks are moving to other zones, or should be (S13), by
 // name. The caller changes nothing.
-func (x *serviceSet) Rebalancing() map[string]*cluster.Service { return x.rebalancing }
+func (x *serviceSet) RebalancingServices() map[string]*cluster.Service { return x.rebalancing }
 
-// Daemons returns the DAEMON services, by name. The caller changes nothing.
-func (x *serviceSet) Daemons() map[string]*cluster.Service { return x.daemons }
+// DaemonServices returns the DAEMON services, by name. The caller changes nothing.
+func (x *serviceSet) DaemonServices() map[string]*cluster.Service { return x.daemons }

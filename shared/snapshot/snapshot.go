@@ -23,8 +23,8 @@ type Snapshot struct {
 	taskSet
 	zoneSet
 	metricSet
-	interner interner
-	vitals   Vitals
+	interner     interner
+	healthCounts HealthCounts
 	// expiring is a heap of rows that expire, the next one first.
 	expiring expiry
 }
@@ -37,14 +37,14 @@ func NewSnapshot() *Snapshot {
 	}
 }
 
-// See takes in a stream record: a newer state of its row, and the placement version where the
+// ApplyRecord takes in a stream record: a newer state of its row, and the placement version where the
 // record is the next narrowing. It reports whether the record told the snapshot anything new.
-func (s *Snapshot) See(r state.Record) bool {
+func (s *Snapshot) ApplyRecord(r state.Record) bool {
 	changed := false
 	if r.New == nil {
-		changed = s.remove(r.Old)
+		changed = s.removeRow(r.Old)
 	} else {
-		changed = s.Put(apart(r.New))
+		changed = s.Put(cloneForSnapshot(r.New))
 	}
 	if h := r.Row().Header(); h.Stamp == s.Meta.Version+1 {
 		s.Meta.Version = h.Stamp
@@ -52,10 +52,10 @@ func (s *Snapshot) See(r state.Record) bool {
 	return changed
 }
 
-// Prune drops rows that had expired by now: the stream need not tell of it.
-func (s *Snapshot) Prune(now time.Time) {
+// DropExpired drops rows that had expired by now: the stream need not tell of it.
+func (s *Snapshot) DropExpired(now time.Time) {
 	for len(s.expiring) > 0 && s.expiring[0].Header().Expires <= now.Unix() {
-		s.remove(heap.Pop(&s.expiring).(state.Row))
+		s.removeRow(heap.Pop(&s.expiring).(state.Row))
 	}
 }
 
@@ -75,9 +75,9 @@ func (e *expiry) Pop() any {
 	return row
 }
 
-// apart is the row without what others may read meanwhile: Put changes the row, and a record is
+// cloneForSnapshot is the row without what others may read meanwhile: Put changes the row, and a record is
 // everybody's.
-func apart(row state.Row) state.Row {
+func cloneForSnapshot(row state.Row) state.Row {
 	switch r := row.(type) {
 	case *cluster.Instance:
 		return new(*r)
@@ -90,20 +90,20 @@ func apart(row state.Row) state.Row {
 // Put takes in a row, which then belongs to the snapshot, unless the snapshot has the same or a
 // newer state of it.
 func (s *Snapshot) Put(row state.Row) bool {
-	taken := s.put(row)
-	if taken && row.Header().Expires > 0 && !answered(row) {
+	taken := s.putRow(row)
+	if taken && row.Header().Expires > 0 && !isAnswered(row) {
 		heap.Push(&s.expiring, row)
 	}
 	return taken
 }
 
-// answered reports whether the row is a request that is over: the snapshot keeps none.
-func answered(row state.Row) bool {
+// isAnswered reports whether the row is a request that is over: the snapshot keeps none.
+func isAnswered(row state.Row) bool {
 	r, ok := row.(*state.Request)
 	return ok && r.Answered
 }
 
-func (s *Snapshot) put(row state.Row) bool {
+func (s *Snapshot) putRow(row state.Row) bool {
 	switch r := row.(type) {
 	case *state.Meta:
 		if r.Version < s.Meta.Version {
@@ -114,7 +114,7 @@ func (s *Snapshot) put(row state.Row) bool {
 		if s.Configuration.Rev >= r.Rev {
 			return false
 		}
-		s.configure(*r)
+		s.setConfiguration(*r)
 	case *cluster.Instance:
 		return s.putInstance(r)
 	case *cluster.Task:
@@ -125,7 +125,7 @@ func (s *Snapshot) put(row state.Row) bool {
 		}
 		s.putService(r)
 	case *cluster.Target:
-		return changeTarget(s, r, s.serviceRows.put)
+		return changeTarget(s, r, s.serviceRows.putServiceRow)
 	case *cluster.TaskDefinition:
 		if old := s.Definitions[r.Name()]; old != nil && old.Rev > r.Rev {
 			return false
@@ -141,16 +141,16 @@ func (s *Snapshot) put(row state.Row) bool {
 		}
 		s.Requests[r.ID] = r
 	default:
-		return s.serviceRows.put(row)
+		return s.serviceRows.putServiceRow(row)
 	}
 	return true
 }
 
-func (s *Snapshot) remove(row state.Row) bool {
+func (s *Snapshot) removeRow(row state.Row) bool {
 	switch r := row.(type) {
 	case *cluster.Configuration:
 		if s.Configuration.Rev > 0 && s.Configuration.Rev <= r.Rev {
-			s.configure(cluster.Configuration{})
+			s.setConfiguration(cluster.Configuration{})
 			return true
 		}
 	case *cluster.Instance:
@@ -170,12 +170,12 @@ func (s *Snapshot) remove(row state.Row) bool {
 			return true
 		}
 	case *cluster.Target:
-		return changeTarget(s, r, s.serviceRows.remove)
+		return changeTarget(s, r, s.serviceRows.removeServiceRow)
 	case *state.Request:
 		delete(s.Requests, r.ID)
 		return true
 	default:
-		return s.serviceRows.remove(row)
+		return s.serviceRows.removeServiceRow(row)
 	}
 	return false
 }
@@ -186,19 +186,19 @@ func (s *Snapshot) putService(r *cluster.Service) {
 	if old := s.Services[r.Name]; old != nil && old.Short != r.Short {
 		s.removeService(old)
 	}
-	s.serviceSet.put(r)
+	s.serviceSet.indexService(r)
 	s.setMetrics(r.Short, r.Rules.Metrics)
 }
 
 func (s *Snapshot) removeService(r *cluster.Service) {
-	s.serviceSet.remove(r.Name)
+	s.serviceSet.dropService(r.Name)
 	s.setMetrics(r.Short, nil)
 	s.Reserve(r.Short, nil)
 }
 
-// Governed returns the REPLICA services whose tasks may have to move when their rules or the
+// GovernedServices returns the REPLICA services whose tasks may have to move when their rules or the
 // instances change, by name. Where the configuration has a domain policy these are all services.
-func (s *Snapshot) Governed() map[string]*cluster.Service {
+func (s *Snapshot) GovernedServices() map[string]*cluster.Service {
 	if p := s.Configuration.DomainPolicy; p != "" && p != cluster.PolicyNone {
 		return s.Services
 	}

@@ -74,7 +74,7 @@ func TestSnapshotDerivesWhatIsFree(t *testing.T) {
 	stopped.Rev, stopped.Last = 3, cluster.TaskStopped
 	s.Put(&stopped)
 	expect(t, "stopped", free(), "1 512 [1000] 1 0 1")
-	expect(t, "is still known", len(s.Owned("web")), 2)
+	expect(t, "is still known", len(s.TasksOf("web")), 2)
 }
 
 func TestSnapshotKnowsInstancesByTheirTasksAlone(t *testing.T) {
@@ -85,15 +85,15 @@ func TestSnapshotKnowsInstancesByTheirTasksAlone(t *testing.T) {
 		t.Fatalf("view %+v, zones %v", v, s.Zones())
 	}
 	s.Put(instance("i-1", "a", 1))
-	expect(t, "zone", s.Crowd("web", "").Zones["a"], 1)
+	expect(t, "zone", s.SpreadOf("web", "").Zones["a"], 1)
 	expect(t, "free", v.Memory, 3072)
-	s.See(state.Record{Op: state.Remove, Old: instance("i-1", "a", 1)})
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: instance("i-1", "a", 1)})
 	expect(t, "instances while a task is there", len(s.Instances), 1)
-	expect(t, "zones", len(s.Crowd("web", "").Zones), 0)
-	s.See(state.Record{Op: state.Remove, Old: running("t", "i-1", 1)})
+	expect(t, "zones", len(s.SpreadOf("web", "").Zones), 0)
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: running("t", "i-1", 1)})
 	expect(t, "instances", len(s.Instances), 0)
 	s.Put(instance("i-2", "a", 1))
-	s.See(state.Record{Op: state.Remove, Old: instance("i-2", "a", 1)})
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: instance("i-2", "a", 1)})
 	expect(t, "instances without tasks", len(s.Instances), 0)
 }
 
@@ -103,7 +103,7 @@ func TestSnapshotFollowsThePlacementVersion(t *testing.T) {
 	see := func(stamp int64) int64 {
 		i := instance("i-1", "a", stamp)
 		i.Stamp = stamp
-		s.See(state.Record{Op: state.Modify, New: i})
+		s.ApplyRecord(state.Record{Op: state.Modify, New: i})
 		return s.Meta.Version
 	}
 	expect(t, "next", see(8), 8)
@@ -132,14 +132,14 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 			expect(t, "same", s.Put(row(3)), false)
 			expect(t, "older", s.Put(row(2)), false)
 			expect(t, "newer", s.Put(row(4)), true)
-			expect(t, "removal", s.See(state.Record{Op: state.Remove, Old: row(5)}), true)
+			expect(t, "removal", s.ApplyRecord(state.Record{Op: state.Remove, Old: row(5)}), true)
 			expect(t, "again", s.Put(row(1)), true)
 		})
 	}
 	t.Run("NorAnOlderRemoval", func(t *testing.T) {
 		s := snapshot.NewSnapshot()
 		s.Put(running("t", "i-1", 3))
-		expect(t, "removal", s.See(state.Record{Op: state.Remove, Old: running("t", "i-1", 2)}), false)
+		expect(t, "removal", s.ApplyRecord(state.Record{Op: state.Remove, Old: running("t", "i-1", 2)}), false)
 		expect(t, "tasks", s.TaskCount(), 1)
 	})
 	// A stop does not read the row, so the snapshot's own revision of it may lag behind that of an
@@ -194,13 +194,13 @@ func TestSnapshotIndexesServices(t *testing.T) {
 		ServiceIdentity: cluster.ServiceIdentity{Name: "r"},
 		ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Replica},
 	})
-	expect(t, "blocked", fmt.Sprint(len(s.Blocked()), len(s.Daemons())), "1 1")
+	expect(t, "blocked", fmt.Sprint(len(s.BlockedServices()), len(s.DaemonServices())), "1 1")
 	free := *blocked
 	free.Rev, free.Blocked = 2, nil
 	s.Put(&free)
-	expect(t, "freed", fmt.Sprint(len(s.Blocked()), len(s.Daemons())), "0 1")
-	s.See(state.Record{Op: state.Remove, Old: &free})
-	expect(t, "removed", fmt.Sprint(len(s.Services), len(s.Daemons())), "1 0")
+	expect(t, "freed", fmt.Sprint(len(s.BlockedServices()), len(s.DaemonServices())), "0 1")
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: &free})
+	expect(t, "removed", fmt.Sprint(len(s.Services), len(s.DaemonServices())), "1 0")
 }
 
 func TestSnapshotPrunes(t *testing.T) {
@@ -210,12 +210,13 @@ func TestSnapshotPrunes(t *testing.T) {
 		x.Last, x.Expires = cluster.TaskStopped, expires
 		return x
 	}
-	s.Put(&state.Request{Head: cluster.Head{Rev: 2, Expires: 86400}, ID: "r", RequestAnswer: state.RequestAnswer{Answered: true}})
+	s.Put(&state.Request{Head: cluster.Head{Rev: 2, Expires: 86400}, ID: "r",
+		RequestAnswer: state.RequestAnswer{Answered: true}})
 	s.Put(at(300, "late"))
 	s.Put(at(100, "early"))
 	s.Put(running("stays", "i-1", 1))
 	left := func(now int64) int {
-		s.Prune(time.Unix(now, 0))
+		s.DropExpired(time.Unix(now, 0))
 		return s.TaskCount()
 	}
 	expect(t, "before any is due", left(99), 3)
@@ -282,7 +283,7 @@ func TestSnapshotIsWhatTheLastStatesSay(t *testing.T) {
 		for _, key := range slices.SortedFunc(maps.Keys(last),
 			func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
 			if rapid.IntRange(0, 4).Draw(t, "removed") == 0 {
-				s.See(state.Record{Op: state.Remove, Key: key, Old: last[key]})
+				s.ApplyRecord(state.Record{Op: state.Remove, Key: key, Old: last[key]})
 				delete(last, key)
 			}
 		}
@@ -310,11 +311,12 @@ func picture(s *snapshot.Snapshot) map[string]string {
 			out["zone "+z.Name] += v.ID + " "
 		}
 	}
-	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))),
+	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.ProvisioningTasks())),
+		fmt.Sprint(len(s.TasksOf("web"))),
 		fmt.Sprint(s.TaskCount())
 	out["zones"] = fmt.Sprint(len(s.Zones()))
 	for _, group := range []string{"", "g"} {
-		c, on, ending := s.Crowd("web", group), map[string]int{}, map[string]int{}
+		c, on, ending := s.SpreadOf("web", group), map[string]int{}, map[string]int{}
 		for id, v := range s.Instances {
 			if n := c.On(v); n != 0 {
 				on[id] = n
@@ -434,9 +436,9 @@ func TestSnapshot_Vitals(t *testing.T) {
 		change(task)
 		s.Put(task)
 	}
-	check := func(what string, want snapshot.Vitals) {
+	check := func(what string, want snapshot.HealthCounts) {
 		t.Helper()
-		if got := s.Vitals(); got != want {
+		if got := s.HealthCounts(); got != want {
 			t.Errorf("%s: got %+v, want %+v", what, got, want)
 		}
 	}
@@ -445,19 +447,19 @@ func TestSnapshot_Vitals(t *testing.T) {
 			Registrations: []cluster.Registration{{State: cluster.Registered, Health: h}}}
 	}
 	put(1, func(*cluster.Task) {})
-	check("nothing known", snapshot.Vitals{})
+	check("nothing known", snapshot.HealthCounts{})
 	put(2, func(t *cluster.Task) { t.Health = cluster.Healthy })
-	check("healthy", snapshot.Vitals{Checked: 1})
+	check("healthy", snapshot.HealthCounts{Checked: 1})
 	s.Put(target(1, cluster.Unhealthy))
-	check("unhealthy in a target group", snapshot.Vitals{Checked: 1, Unhealthy: 1})
+	check("unhealthy in a target group", snapshot.HealthCounts{Checked: 1, Unhealthy: 1})
 	s.Put(target(2, cluster.Healthy))
-	check("healthy again", snapshot.Vitals{Checked: 1})
+	check("healthy again", snapshot.HealthCounts{Checked: 1})
 	put(3, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
-	check("unhealthy", snapshot.Vitals{Checked: 1, Unhealthy: 1})
+	check("unhealthy", snapshot.HealthCounts{Checked: 1, Unhealthy: 1})
 	put(4, func(t *cluster.Task) { t.Health, t.Desired = cluster.Unhealthy, cluster.TaskStopped })
-	check("stopping", snapshot.Vitals{})
-	s.See(state.Record{Op: state.Remove, Old: target(2, cluster.Healthy)})
-	check("gone", snapshot.Vitals{})
+	check("stopping", snapshot.HealthCounts{})
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: target(2, cluster.Healthy)})
+	check("gone", snapshot.HealthCounts{})
 }
 
 func TestSnapshot_WaitingOf(t *testing.T) {
@@ -468,15 +470,15 @@ func TestSnapshot_WaitingOf(t *testing.T) {
 		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 	}
 	s.Put(new(task))
-	if got := s.WaitingOf("o"); got != 1 {
+	if got := s.ProvisioningCount("o"); got != 1 {
 		t.Errorf("%d wait, want 1", got)
 	}
 	task.Rev, task.Instance = 2, "i"
 	s.Put(new(task))
-	if got := s.WaitingOf("o"); got != 0 {
+	if got := s.ProvisioningCount("o"); got != 0 {
 		t.Errorf("%d wait, want 0", got)
 	}
-	if got := s.WaitingOf("nobody"); got != 0 {
+	if got := s.ProvisioningCount("nobody"); got != 0 {
 		t.Errorf("%d wait, want 0", got)
 	}
 }
@@ -492,9 +494,9 @@ func TestSnapshot_Reserve(t *testing.T) {
 	if want := (cluster.Resources{CPU: 15, Memory: 20, ENIs: 1}); v.Reserved() != want {
 		t.Errorf("reserved %+v, want %+v", v.Reserved(), want)
 	}
-	seq := s.Seq()
+	seq := s.ChangeSeq()
 	s.Reserve("a", map[*snapshot.InstanceView]cluster.Resources{v: need})
-	if s.Seq() != seq {
+	if s.ChangeSeq() != seq {
 		t.Error("the same again is a change")
 	}
 	s.Reserve("a", nil)
@@ -505,7 +507,7 @@ func TestSnapshot_Reserve(t *testing.T) {
 		Head:            cluster.Head{Cluster: "c", Rev: 1},
 		ServiceIdentity: cluster.ServiceIdentity{Name: "b", Short: "b"},
 	})
-	s.See(state.Record{Op: state.Remove, Old: &cluster.Service{
+	s.ApplyRecord(state.Record{Op: state.Remove, Old: &cluster.Service{
 		Head:            cluster.Head{Cluster: "c", Rev: 1},
 		ServiceIdentity: cluster.ServiceIdentity{Name: "b", Short: "b"},
 	}})

@@ -15,10 +15,10 @@ type Zone struct {
 	Instances []*InstanceView // in order of id
 }
 
-// Crowd is where the tasks of one owner are that count for spreading (S2): those with an instance
+// TaskSpread is where the tasks of one owner are that count for spreading (S2): those with an instance
 // that have not ended, are not being stopped and have no replacement on an instance yet
 // ([Task.Replaces]): the two are one. Zones leaves out tasks on instances that are unknown or gone.
-type Crowd struct {
+type TaskSpread struct {
 	instances map[int32]int32 // by InstanceView.Index
 	Zones     map[string]int  // by zone name
 	// ending are those that hold capacity but do not count, by InstanceView.Index.
@@ -26,7 +26,7 @@ type Crowd struct {
 }
 
 // On is how many of the tasks are on the instance; 0 for no instance.
-func (c Crowd) On(v *InstanceView) int {
+func (c TaskSpread) On(v *InstanceView) int {
 	if v == nil {
 		return 0
 	}
@@ -35,7 +35,7 @@ func (c Crowd) On(v *InstanceView) int {
 
 // Ending is how many of the owner's tasks hold capacity of the instance and do not count; 0 for no
 // instance.
-func (c Crowd) Ending(v *InstanceView) int {
+func (c TaskSpread) Ending(v *InstanceView) int {
 	if v == nil {
 		return 0
 	}
@@ -43,14 +43,14 @@ func (c Crowd) Ending(v *InstanceView) int {
 }
 
 // Spread is how many instances have any of the tasks.
-func (c Crowd) Spread() int { return len(c.instances) }
+func (c TaskSpread) Spread() int { return len(c.instances) }
 
-// crowds are those of one owner: of all its tasks, and by group where they are in several. A
+// ownerSpread are those of one owner: of all its tasks, and by group where they are in several. A
 // service's tasks are all in one.
-type crowds struct {
-	all    Crowd
-	group  string            // of all tasks, while groups is nil
-	groups map[string]*Crowd // nil while there is only one
+type ownerSpread struct {
+	all    TaskSpread
+	group  string                 // of all tasks, while groups is nil
+	groups map[string]*TaskSpread // nil while there is only one
 }
 
 // A zoneSet holds the availability zones of a cluster.
@@ -60,20 +60,20 @@ type zoneSet struct{ zones []*Zone }
 // at all instances need not sort them. The caller changes nothing.
 func (x *zoneSet) Zones() []*Zone { return x.zones }
 
-// Crowd is where the tasks of an owner are, or where group is not empty, those of its tasks that
+// SpreadOf is where the tasks of an owner are, or where group is not empty, those of its tasks that
 // are in the group. The caller changes nothing.
-func (x *taskSet) Crowd(owner, group string) Crowd {
+func (x *taskSet) SpreadOf(owner, group string) TaskSpread {
 	o := x.owners[owner]
 	switch {
 	case o == nil:
-		return Crowd{}
-	case group == "" || o.crowds.groups == nil && group == o.crowds.group:
-		return o.crowds.all
+		return TaskSpread{}
+	case group == "" || o.spread.groups == nil && group == o.spread.group:
+		return o.spread.all
 	}
-	if c := o.crowds.groups[group]; c != nil {
+	if c := o.spread.groups[group]; c != nil {
 		return *c
 	}
-	return Crowd{}
+	return TaskSpread{}
 }
 
 // Zone is the instance's availability zone; empty when it has none, is unknown or gone.
@@ -86,63 +86,63 @@ func (v *InstanceView) Zone() string {
 
 // updateZone moves the instance to the zone that its row names now, and its tasks' counts with it.
 func (s *Snapshot) updateZone(v *InstanceView) {
-	in := v.Instance != nil && !v.Gone()
+	in := v.Instance != nil && !v.IsDeregistered()
 	if in && v.zone != nil && v.zone.Name == v.Instance.Zone() || !in && v.zone == nil {
 		return
 	}
 	for _, t := range v.Tasks {
 		o := s.owners[t.Owner]
-		o.crowds.count(t, v, o.countsForSpread(t), -1)
+		o.spread.count(t, v, o.countsForSpread(t), -1)
 	}
-	s.leave(v)
+	s.removeFromZone(v)
 	if in {
-		s.enter(v, v.Instance.Zone())
+		s.addToZone(v, v.Instance.Zone())
 	}
 	for _, t := range v.Tasks {
 		o := s.owners[t.Owner]
-		o.crowds.count(t, v, o.countsForSpread(t), 1)
+		o.spread.count(t, v, o.countsForSpread(t), 1)
 	}
 }
 
-// enter adds an instance to the zone with the name.
-func (x *zoneSet) enter(v *InstanceView, name string) {
-	at, found := slices.BinarySearchFunc(x.zones, name, byName)
+// addToZone adds an instance to the zone with the name.
+func (x *zoneSet) addToZone(v *InstanceView, name string) {
+	at, found := slices.BinarySearchFunc(x.zones, name, compareZoneName)
 	if !found {
 		x.zones = slices.Insert(x.zones, at, &Zone{Name: name})
 	}
 	v.zone = x.zones[at]
-	i, _ := slices.BinarySearchFunc(v.zone.Instances, v.ID, byID)
+	i, _ := slices.BinarySearchFunc(v.zone.Instances, v.ID, compareInstanceID)
 	v.zone.Instances = slices.Insert(v.zone.Instances, i, v)
 }
 
-// leave takes an instance out of its zone, which goes with its last instance.
-func (x *zoneSet) leave(v *InstanceView) {
+// removeFromZone takes an instance out of its zone, which goes with its last instance.
+func (x *zoneSet) removeFromZone(v *InstanceView) {
 	z := v.zone
 	if z == nil {
 		return
 	}
 	v.zone = nil
-	i, _ := slices.BinarySearchFunc(z.Instances, v.ID, byID)
+	i, _ := slices.BinarySearchFunc(z.Instances, v.ID, compareInstanceID)
 	z.Instances = slices.Delete(z.Instances, i, i+1)
 	if len(z.Instances) == 0 {
-		at, _ := slices.BinarySearchFunc(x.zones, z.Name, byName)
+		at, _ := slices.BinarySearchFunc(x.zones, z.Name, compareZoneName)
 		x.zones = slices.Delete(x.zones, at, at+1)
 	}
 }
 
-func byName(z *Zone, name string) int     { return cmp.Compare(z.Name, name) }
-func byID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
+func compareZoneName(z *Zone, name string) int         { return cmp.Compare(z.Name, name) }
+func compareInstanceID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
 // countsForSpread reports whether a task that holds capacity counts for spreading.
-func (o *owner) countsForSpread(t *cluster.Task) bool { return t.Active() && o.replaced[t.ID] == 0 }
+func (o *owner) countsForSpread(t *cluster.Task) bool { return t.IsActive() && o.replaced[t.ID] == 0 }
 
 // count counts a task that the instance holds in (1) or out (-1), for all and for its group.
-func (c *crowds) count(t *cluster.Task, v *InstanceView, counts bool, sign int) {
+func (c *ownerSpread) count(t *cluster.Task, v *InstanceView, counts bool, sign int) {
 	if c.all.isEmpty() {
 		c.group, c.groups = t.Group, nil
 	}
 	if c.groups == nil && c.group != t.Group {
-		c.groups = map[string]*Crowd{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones),
+		c.groups = map[string]*TaskSpread{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones),
 			maps.Clone(c.all.ending)}}
 	}
 	c.all.count(v, counts, sign)
@@ -151,7 +151,7 @@ func (c *crowds) count(t *cluster.Task, v *InstanceView, counts bool, sign int) 
 	}
 	g := c.groups[t.Group]
 	if g == nil {
-		g = &Crowd{}
+		g = &TaskSpread{}
 		c.groups[t.Group] = g
 	}
 	if g.count(v, counts, sign); g.isEmpty() {
@@ -159,9 +159,9 @@ func (c *crowds) count(t *cluster.Task, v *InstanceView, counts bool, sign int) 
 	}
 }
 
-func (c *Crowd) isEmpty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
+func (c *TaskSpread) isEmpty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
 
-func (c *Crowd) count(v *InstanceView, counts bool, sign int) {
+func (c *TaskSpread) count(v *InstanceView, counts bool, sign int) {
 	if !counts {
 		if c.ending == nil {
 			c.ending = map[int32]int32{}

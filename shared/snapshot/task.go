@@ -10,11 +10,11 @@ import (
 
 // owner is a service, or the cluster's standalone tasks, with what is derived of its tasks.
 type owner struct {
-	name    string
-	tasks   []*cluster.Task
-	crowds  crowds
-	metrics []cluster.Metric // the default loads of a service's tasks
-	waiting int              // tasks that look for an instance
+	name         string
+	tasks        []*cluster.Task
+	spread       ownerSpread
+	metrics      []cluster.Metric // the default loads of a service's tasks
+	provisioning int              // tasks that look for an instance
 	// replaced are the ids of tasks that another has come for, with how many: it holds capacity and
 	// is to stay.
 	replaced map[string]int
@@ -22,9 +22,9 @@ type owner struct {
 
 // A taskSet holds the tasks of a cluster by owner and id, and those that have no instance yet.
 type taskSet struct {
-	tasks   taskIndex
-	waiting []*cluster.Task
-	owners  map[string]*owner
+	tasks        taskIndex
+	provisioning []*cluster.Task
+	owners       map[string]*owner
 }
 
 // Task is the task of an owner by its id, nil if there is none.
@@ -49,27 +49,27 @@ func (x *taskSet) Tasks() iter.Seq[*cluster.Task] {
 // TaskCount is how many tasks there are, those that ended and have not expired included.
 func (x *taskSet) TaskCount() int { return x.tasks.count }
 
-// Owned are the tasks of one owner, in no order. The caller changes nothing.
-func (x *taskSet) Owned(owner string) []*cluster.Task {
+// TasksOf are the tasks of one owner, in no order. The caller changes nothing.
+func (x *taskSet) TasksOf(owner string) []*cluster.Task {
 	if o := x.owners[owner]; o != nil {
 		return slices.Clip(o.tasks)
 	}
 	return nil
 }
 
-// Waiting are the tasks that look for an instance, in no order. The caller changes nothing.
-func (x *taskSet) Waiting() []*cluster.Task { return slices.Clip(x.waiting) }
+// ProvisioningTasks are the tasks that look for an instance, in no order. The caller changes nothing.
+func (x *taskSet) ProvisioningTasks() []*cluster.Task { return slices.Clip(x.provisioning) }
 
-// WaitingOf is how many of an owner's tasks look for an instance.
-func (x *taskSet) WaitingOf(owner string) int {
+// ProvisioningCount is how many of an owner's tasks look for an instance.
+func (x *taskSet) ProvisioningCount(owner string) int {
 	if o := x.owners[owner]; o != nil {
-		return o.waiting
+		return o.provisioning
 	}
 	return 0
 }
 
-// Replaced reports whether a task that is to stay has come for this one and holds capacity already.
-func (x *taskSet) Replaced(t *cluster.Task) bool {
+// HasReplacement reports whether a task that is to stay has come for this one and holds capacity already.
+func (x *taskSet) HasReplacement(t *cluster.Task) bool {
 	o := x.owners[t.Owner]
 	return o != nil && o.replaced[t.ID] > 0
 }
@@ -122,8 +122,9 @@ func keepStop(old, t *cluster.Task) *cluster.Task {
 // derivesSame reports whether all that a snapshot derives is the same of both states of a task:
 // most reports change nothing that placement looks at.
 func derivesSame(a, b *cluster.Task) bool {
-	return a.Instance == b.Instance && a.Waiting() == b.Waiting() && a.Holds() == b.Holds() &&
-		a.Active() == b.Active() && a.Replaces == b.Replaces &&
+	return a.Instance == b.Instance && a.IsProvisioning() == b.IsProvisioning() &&
+		a.HoldsCapacity() == b.HoldsCapacity() &&
+		a.IsActive() == b.IsActive() && a.Replaces == b.Replaces &&
 		(a.Last == cluster.TaskRunning) == (b.Last == cluster.TaskRunning) && a.Service == b.Service &&
 		a.Group == b.Group &&
 		a.Needs == b.Needs && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.GPUs, b.GPUs) &&
@@ -135,7 +136,7 @@ func derivesSame(a, b *cluster.Task) bool {
 func (s *Snapshot) replaceTask(e *taskSlot, t *cluster.Task) {
 	countHealth(s, e.task, -1)
 	countHealth(s, t, 1)
-	s.interner.task(t, e.task)
+	s.interner.internTask(t, e.task)
 	t.ID, t.Instance = e.task.ID, e.task.Instance
 	if t.ECSID == e.task.ECSID {
 		t.ECSID = e.task.ECSID
@@ -151,9 +152,9 @@ func (s *Snapshot) replaceTask(e *taskSlot, t *cluster.Task) {
 // nil if it has stopped.
 func (x *taskSet) listOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
 	switch {
-	case t.Waiting():
-		return &x.waiting
-	case t.Holds():
+	case t.IsProvisioning():
+		return &x.provisioning
+	case t.HoldsCapacity():
 		return &v.Tasks
 	}
 	return nil
@@ -162,13 +163,13 @@ func (x *taskSet) listOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
 func (s *Snapshot) addTask(t *cluster.Task) {
 	o := s.ownerOf(t.Owner)
 	if len(o.tasks) > 0 {
-		s.interner.task(t, o.tasks[len(o.tasks)-1])
+		s.interner.internTask(t, o.tasks[len(o.tasks)-1])
 	} else {
-		s.interner.task(t, &cluster.Task{TaskSpec: cluster.TaskSpec{Owner: o.name}})
+		s.interner.internTask(t, &cluster.Task{TaskSpec: cluster.TaskSpec{Owner: o.name}})
 	}
 	v := s.Instances[t.Instance]
-	if v == nil && t.Holds() {
-		v = s.view(s, t.Instance)
+	if v == nil && t.HoldsCapacity() {
+		v = s.viewOf(s, t.Instance)
 	}
 	if v != nil {
 		t.Instance = v.ID
@@ -179,10 +180,10 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	}
 	s.tasks.insert(e)
 	countHealth(s, t, 1)
-	if t.Waiting() {
-		o.waiting++
+	if t.IsProvisioning() {
+		o.provisioning++
 	}
-	if t.Holds() {
+	if t.HoldsCapacity() {
 		s.countTask(t, o, v, 1)
 	}
 }
@@ -194,15 +195,15 @@ func (s *Snapshot) removeTask(t *cluster.Task) {
 		s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].owned = e.owned
 	}
 	countHealth(s, t, -1)
-	if t.Waiting() {
-		o.waiting--
+	if t.IsProvisioning() {
+		o.provisioning--
 	}
 	if list := s.listOf(t, v); list != nil {
 		if moved := removeAt(list, e.placed); moved != nil {
 			s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].placed = e.placed
 		}
 	}
-	if t.Holds() {
+	if t.HoldsCapacity() {
 		s.countTask(t, o, v, -1)
 		s.dropUnknown(v)
 	}
@@ -235,13 +236,13 @@ func removeAt(list *[]*cluster.Task, at int32) *cluster.Task {
 
 // countTask counts what the owner's task holds of the instance in (1) or out (-1).
 func (s *Snapshot) countTask(t *cluster.Task, o *owner, v *InstanceView, sign int) {
-	v.hold(t, sign)
+	v.countHeld(t, sign)
 	s.countLoads(v, o, t, sign)
-	o.crowds.count(t, v, o.countsForSpread(t), sign)
-	if t.Replaces != "" && t.Active() {
+	o.spread.count(t, v, o.countsForSpread(t), sign)
+	if t.Replaces != "" && t.IsActive() {
 		s.countReplacement(o, t.Replaces, sign)
 	}
-	s.journal.add(v.Index, o.name)
+	s.journal.addChange(v.Index, o.name)
 }
 
 // countReplacement counts that a task replaces another (1), or no longer does (-1).
@@ -253,11 +254,11 @@ func (s *Snapshot) countReplacement(o *owner, id string, sign int) {
 	addCount(o.replaced, id, sign)
 	is := o.replaced[id] > 0
 	t := s.Task(o.name, id)
-	if was == is || t == nil || !t.Holds() || !t.Active() {
+	if was == is || t == nil || !t.HoldsCapacity() || !t.IsActive() {
 		return
 	}
 	v := s.Instances[t.Instance]
-	o.crowds.count(t, v, !was, -1)
-	o.crowds.count(t, v, !is, 1)
-	s.journal.add(v.Index, o.name)
+	o.spread.count(t, v, !was, -1)
+	o.spread.count(t, v, !is, 1)
+	s.journal.addChange(v.Index, o.name)
 }

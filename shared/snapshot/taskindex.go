@@ -24,25 +24,25 @@ type taskSlot struct {
 func hashOf(id string) uint32 {
 	h := offset ^ uint64(len(id))
 	for ; len(id) >= 8; id = id[8:] {
-		h = mix(h ^ (uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 |
+		h = mixBits(h ^ (uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 |
 			uint64(id[4])<<32 | uint64(id[5])<<40 | uint64(id[6])<<48 | uint64(id[7])<<56))
 	}
-	return uint32(mix(hash(h, id)))
+	return uint32(mixBits(hashText(h, id)))
 }
 
-// home is where the search for an id with this hash begins.
-func (x *taskIndex) home(hash uint32) int { return int(uint64(hash) * uint64(len(x.slots)) >> 32) }
+// homeSlot is where the search for an id with this hash begins.
+func (x *taskIndex) homeSlot(hash uint32) int { return int(uint64(hash) * uint64(len(x.slots)) >> 32) }
 
-// after is the slot after i, the first after the last.
-func (x *taskIndex) after(i int) int {
+// nextSlot is the slot after i, the first after the last.
+func (x *taskIndex) nextSlot(i int) int {
 	if i++; i < len(x.slots) {
 		return i
 	}
 	return 0
 }
 
-// past is how many slots a search passes on its way from one to another.
-func (x *taskIndex) past(from, to int) int {
+// slotsBetween is how many slots a search passes on its way from one to another.
+func (x *taskIndex) slotsBetween(from, to int) int {
 	if to < from {
 		to += len(x.slots)
 	}
@@ -55,7 +55,7 @@ func (x *taskIndex) find(owner, id string) int {
 		return -1
 	}
 	hash := hashOf(id)
-	for i := x.home(hash); ; i = x.after(i) {
+	for i := x.homeSlot(hash); ; i = x.nextSlot(i) {
 		t := x.slots[i].task
 		if t == nil {
 			return -1
@@ -74,18 +74,18 @@ func (x *taskIndex) insert(e taskSlot) {
 		x.slots, x.hashes = make([]taskSlot, n), make([]uint32, n)
 		for i, e := range slots {
 			if e.task != nil {
-				x.put(e, hashes[i])
+				x.fillSlot(e, hashes[i])
 			}
 		}
 	}
 	x.count++
-	x.put(e, hashOf(e.task.ID))
+	x.fillSlot(e, hashOf(e.task.ID))
 }
 
-func (x *taskIndex) put(e taskSlot, hash uint32) {
-	i := x.home(hash)
+func (x *taskIndex) fillSlot(e taskSlot, hash uint32) {
+	i := x.homeSlot(hash)
 	for x.slots[i].task != nil {
-		i = x.after(i)
+		i = x.nextSlot(i)
 	}
 	x.slots[i], x.hashes[i] = e, hash
 }
@@ -94,8 +94,8 @@ func (x *taskIndex) put(e taskSlot, hash uint32) {
 func (x *taskIndex) remove(owner, id string) taskSlot {
 	gap := x.find(owner, id)
 	out := x.slots[gap]
-	for i := x.after(gap); x.slots[i].task != nil; i = x.after(i) {
-		if x.past(x.home(x.hashes[i]), i) >= x.past(gap, i) {
+	for i := x.nextSlot(gap); x.slots[i].task != nil; i = x.nextSlot(i) {
+		if x.slotsBetween(x.homeSlot(x.hashes[i]), i) >= x.slotsBetween(gap, i) {
 			x.slots[gap], x.hashes[gap] = x.slots[i], x.hashes[i]
 			gap = i
 		}

@@ -27,7 +27,7 @@ func TestTasksAreFound(t *testing.T) {
 				s.Put(x)
 				want[[2]string{x.Owner, x.ID}] = x.Rev
 			} else {
-				s.See(state.Record{Op: state.Remove, Old: x})
+				s.ApplyRecord(state.Record{Op: state.Remove, Old: x})
 				delete(want, [2]string{x.Owner, x.ID})
 			}
 		}
@@ -35,10 +35,10 @@ func TestTasksAreFound(t *testing.T) {
 		for x := range s.Tasks() {
 			lists["all"][x] = true
 		}
-		for _, x := range slices.Concat(s.Owned("a"), s.Owned("b")) {
+		for _, x := range slices.Concat(s.TasksOf("a"), s.TasksOf("b")) {
 			lists["owned"][x] = true
 		}
-		for _, x := range s.Waiting() {
+		for _, x := range s.ProvisioningTasks() {
 			lists["placed"][x] = true
 		}
 		for _, v := range s.Instances {
@@ -72,12 +72,12 @@ func TestTasksAreFound(t *testing.T) {
 func TestRecordsStayAsTheyAre(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	record := ofWeb("t", "i-1", 1)
-	s.See(state.Record{Op: state.Insert, New: record})
+	s.ApplyRecord(state.Record{Op: state.Insert, New: record})
 	if s.Task("web", "t") == record {
 		t.Error("the snapshot has the record's own row")
 	}
 	row := instance("i-1", "a", 1)
-	s.See(state.Record{Op: state.Insert, New: row})
+	s.ApplyRecord(state.Record{Op: state.Insert, New: row})
 	if s.Instances["i-1"].Instance == row {
 		t.Error("the snapshot has the record's own row")
 	}

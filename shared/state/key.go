@@ -42,7 +42,7 @@ func KeyOf(row Row) Key {
 	case *cluster.ServiceDeployment:
 		return Key{r.Cluster, PrefixDeployment + r.Short + "#" + r.ID}
 	case *cluster.ServiceRevision:
-		return Key{r.Cluster, PrefixRevision + r.Short + "#" + r.Digits()}
+		return Key{r.Cluster, PrefixRevision + r.Short + "#" + r.IDDigits()}
 	case *GroupUse:
 		return GroupUseKey(r.Group)
 	case *PendingLoad:

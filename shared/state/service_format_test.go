@@ -18,7 +18,8 @@ func TestServiceBeforeDeployments(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := row.(*cluster.Service)
-	if d := s.Deployment; d.TaskDefinition != "web:2" || !d.Completed() || d.Failed != 1 || !d.Network.Equal(&cluster.Network{Subnets: []string{"subnet-1"}}) || d.ID != "ecs-svc/1234567890123456789" {
+	if d := s.Deployment; d.TaskDefinition != "web:2" || !d.IsCompleted() || d.Failed != 1 ||
+		!d.Network.Equal(&cluster.Network{Subnets: []string{"subnet-1"}}) || d.ID != "ecs-svc/1234567890123456789" {
 		t.Errorf("deployment %+v", d)
 	}
 	if s.Name != "web" || s.Desired != 3 || s.MaxPercent != 200 || s.Cluster != "c" {

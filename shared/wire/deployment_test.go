@@ -179,7 +179,7 @@ func TestThrottle(t *testing.T) {
 	b.scheduler.throttle = &cluster.Throttle{Revisions: map[string]cluster.Backoff{
 		s.Deployment.ID:        {Step: 2, Failures: 5, Since: noon, NextAttemptAt: after(3 * time.Minute), Reason: "CannotPullContainerError"},
 		"ecs-svc/gone":         {Step: 4, Failures: 9},
-		s.Older[0].Digits():    {Step: 1},
+		s.Older[0].IDDigits():  {Step: 1},
 		s.Older[0].Revision.ID: {Step: 1, Failures: 1, Since: noon, NextAttemptAt: after(time.Minute)},
 	}}
 	_, out := b.own(t, "DescribeServiceThrottle", `{"cluster":"prod","service":"web"}`)

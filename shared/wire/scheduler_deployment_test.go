@@ -40,7 +40,7 @@ func (s *scheduler) DescribeServiceDeployments(_ context.Context, refs []operati
 
 func (s *scheduler) DescribeServiceRevisions(_ context.Context, refs []operation.RecordRef) (found []*operation.RevisionDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
-		n := slices.IndexFunc(s.revisions, func(d *operation.RevisionDetail) bool { return d.Digits() == ref.ID })
+		n := slices.IndexFunc(s.revisions, func(d *operation.RevisionDetail) bool { return d.IDDigits() == ref.ID })
 		if n < 0 {
 			failed = append(failed, cluster.Failure{ARN: ref.String(), Reason: "MISSING"})
 			continue

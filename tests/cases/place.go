@@ -106,7 +106,7 @@ func (s *session) those() ([]*cluster.Task, error) {
 	}
 	var all []*cluster.Task
 	for _, p := range s.w.partitions {
-		all = append(all, s.w.snap.Owned(p.row.Short)...)
+		all = append(all, s.w.snap.TasksOf(p.row.Short)...)
 	}
 	return all, nil
 }
@@ -235,11 +235,11 @@ func (s *session) stops() ([]*cluster.Task, error) {
 	p := w.partitions[0]
 	if p.asked.OnEveryNode && s.c.Drop == 0 {
 		eligible := w.engine.Eligible(p.spec)
-		return slices.DeleteFunc(slices.Clone(w.snap.Owned(p.row.Short)), func(t *cluster.Task) bool {
+		return slices.DeleteFunc(slices.Clone(w.snap.TasksOf(p.row.Short)), func(t *cluster.Task) bool {
 			return slices.Contains(eligible, t.Instance) && !slices.Contains(p.asked.Blocked, t.Instance)
 		}), nil
 	}
-	return w.engine.ChooseStops(w.request(p, newcomers{count: s.c.Drop, spec: p.spec}), slices.Clone(w.snap.Owned(p.row.Short))), nil
+	return w.engine.ChooseStops(w.request(p, newcomers{count: s.c.Drop, spec: p.spec}), slices.Clone(w.snap.TasksOf(p.row.Short))), nil
 }
 
 func nodesOf(tasks []*cluster.Task) []string {

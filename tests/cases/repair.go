@@ -207,7 +207,7 @@ func (s *session) end() ([]*cluster.Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		all := slices.Clone(s.w.snap.Owned(s.w.partitions[0].row.Short))
+		all := slices.Clone(s.w.snap.TasksOf(s.w.partitions[0].row.Short))
 		return slices.DeleteFunc(all, func(t *cluster.Task) bool { return slices.Contains(stops, t) }), nil
 	}
 	r, err := s.mend()
@@ -216,7 +216,7 @@ func (s *session) end() ([]*cluster.Task, error) {
 	}
 	var out []*cluster.Task
 	for _, p := range r.after.partitions {
-		out = append(out, r.after.snap.Owned(p.row.Short)...)
+		out = append(out, r.after.snap.TasksOf(p.row.Short)...)
 	}
 	return out, nil
 }

@@ -221,7 +221,7 @@ func (w *world) services() error {
 	}
 	for _, p := range w.partitions {
 		if p.row.Desired == 0 {
-			p.row.Desired = max(0, len(w.snap.Owned(p.row.Short))+p.wanted()-c.Drop)
+			p.row.Desired = max(0, len(w.snap.TasksOf(p.row.Short))+p.wanted()-c.Drop)
 		}
 		row := *p.row
 		row.Rev++

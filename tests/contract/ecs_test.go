@@ -207,7 +207,7 @@ func (s *suite) lookingClauses() []clause {
 				return err
 			}
 			for _, i := range got {
-				if !i.Available() || !slices.Contains(s.instances, i.ID) || i.EC2InstanceID == "" || i.Cluster != home ||
+				if !i.IsAvailable() || !slices.Contains(s.instances, i.ID) || i.EC2InstanceID == "" || i.Cluster != home ||
 					i.Registered.CPU < 2*cluster.VCPU || i.Registered.Memory < 4096 {
 					return fmt.Errorf("instance %+v", i)
 				}
@@ -390,7 +390,7 @@ func (s *suite) forwardedClauses() []clause {
 			}
 			got, err := s.adapter.DescribeInstances(s.ctx, home, s.instances[2:])
 			ids, err2 := s.adapter.ListInstances(s.ctx, home)
-			if err != nil || len(got) != 1 || got[0].Status != cluster.InstanceDraining || got[0].Available() {
+			if err != nil || len(got) != 1 || got[0].Status != cluster.InstanceDraining || got[0].IsAvailable() {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
 			return errors.Join(err2, equal("its being listed", slices.Contains(ids, s.instances[2]), true))

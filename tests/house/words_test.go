@@ -11,20 +11,23 @@ import (
 
 // oldWords are words of a private vocabulary that the glossary replaces by the field's. No name of the code contains one.
 var oldWords = []string{
-	"hopeful", "hopeless", "census", "shelf", "crown", "roster", "stirred", "ailment", "misfit", "leavers", "shielded", "vitals",
-	"pulse", "crowd", "crowds", "disown", "unlist", "wish", "wishes", "fulfil", "turned", "sightings", "groupless", "told", "tells",
+	"hopeful", "hopeless", "census", "shelf", "crown", "roster", "stirred", "ailment", "misfit", "leavers", "shielded",
+	"vitals",
+	"pulse", "crowd", "crowds", "disown", "unlist", "wish", "wishes", "fulfil", "turned", "sightings", "groupless",
+	"told", "tells",
 	"doubt", "unheard", "fate", "unclaimed", "tend", "tired", "beside", "patience", "seat", "sick", "allot",
 }
 
 // toRename are names that still have such a word. The list only gets shorter.
 var toRename = []string{
-	"wish", "wishOf", "wishBefore", "wishComponent", "Told", "ToldDrain", "told", "Sick", "groupless", "unclaimed", "allot", "unheard",
-	"misfit", "dutyMisfit", "dutyCrowd", "hopeful", "tasksBeside", "patience", "stirred", "unregisteredFate", "Vitals", "vitals",
-	"unlist", "Crowd", "crowds",
+	"wish", "wishOf", "wishBefore", "wishComponent", "Told", "ToldDrain", "told", "Sick", "groupless", "unclaimed",
+	"allot", "unheard",
+	"misfit", "dutyMisfit", "dutyCrowd", "hopeful", "tasksBeside", "patience", "stirred", "unregisteredFate",
 }
 
 // oldPhrases are turns of phrase that hide who does what. No comment of the code contains one.
-var oldPhrases = []string{"by whose end", "hopeless", "wind up", "wound up", "written off", "stirred", "leavers", "none of which"}
+var oldPhrases = []string{"by whose end", "hopeless", "wind up", "wound up", "written off", "stirred", "leavers",
+	"none of which"}
 
 var word = regexp.MustCompile(`[A-Z]+(?:[^A-Z][^A-Z]*)?|[^A-Z]+`)
 
@@ -39,7 +42,8 @@ func wordsOf(name string) (words []string) {
 // outdated returns the names and comments of a file that use the old vocabulary.
 func (s source) outdated() (complaints []string) {
 	complain := func(n ast.Node, what, name string) {
-		complaints = append(complaints, fmt.Sprintf("%s:%d: %s %q: docs/glossary.md has the word to use", s.path, s.line(n.Pos()), what, name))
+		complaints = append(complaints, fmt.Sprintf("%s:%d: %s %q: docs/glossary.md has the word to use", s.path,
+			s.line(n.Pos()), what, name))
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
 		var names []*ast.Ident

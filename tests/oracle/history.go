@@ -97,7 +97,7 @@ func (h *History) End(t *rapid.T) {
 		t.Skip()
 	}
 	at := rapid.IntRange(0, len(h.Tasks)-1).Draw(t, "task")
-	h.Snap.See(state.Record{Op: state.Remove, Old: h.Tasks[at]})
+	h.Snap.ApplyRecord(state.Record{Op: state.Remove, Old: h.Tasks[at]})
 	h.Tasks = slices.Delete(h.Tasks, at, at+1)
 }
 
@@ -127,11 +127,11 @@ func (h *History) Leave(t *rapid.T) {
 	i := h.Instances[at]
 	for _, task := range slices.Clone(h.Tasks) {
 		if task.Instance == i.ID && (len(task.GPUs) > 0 || rapid.Bool().Draw(t, "goes too")) {
-			h.Snap.See(state.Record{Op: state.Remove, Old: task})
+			h.Snap.ApplyRecord(state.Record{Op: state.Remove, Old: task})
 			h.Tasks = slices.DeleteFunc(h.Tasks, func(x *cluster.Task) bool { return x == task })
 		}
 	}
-	h.Snap.See(state.Record{Op: state.Remove, Old: i})
+	h.Snap.ApplyRecord(state.Record{Op: state.Remove, Old: i})
 	h.Instances = slices.Delete(h.Instances, at, at+1)
 }
 

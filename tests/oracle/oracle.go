@@ -127,13 +127,13 @@ func (o *Oracle) Limits(i *cluster.Instance, metric string) (unbuffered, total i
 
 func (o *Oracle) Counts(t *cluster.Task) bool {
 	return t.Owner == o.Request.Spec.Owner && (o.Request.Spec.Group == "" || o.Request.Spec.Group == t.Group) && t.Instance != "" &&
-		t.Active() && !o.Replaced(t)
+		t.IsActive() && !o.Replaced(t)
 }
 
 // Replaced reports whether another task has come for this one: the two count as one.
 func (o *Oracle) Replaced(t *cluster.Task) bool {
 	return slices.ContainsFunc(o.Tasks, func(x *cluster.Task) bool {
-		return x.Owner == t.Owner && x.Replaces == t.ID && x.Active() && x.Holds()
+		return x.Owner == t.Owner && x.Replaces == t.ID && x.IsActive() && x.HoldsCapacity()
 	})
 }
 

@@ -100,7 +100,7 @@ func (w *World) wellOff() (out []string) {
 		if !t.Alive || t.Last != cluster.TaskRunning || t.Desired != cluster.TaskRunning || t.Health == cluster.Unhealthy {
 			continue
 		}
-		at := slices.IndexFunc(w.instances(), func(i *cluster.Instance) bool { return i.ID == t.Instance && i.Available() })
+		at := slices.IndexFunc(w.instances(), func(i *cluster.Instance) bool { return i.ID == t.Instance && i.IsAvailable() })
 		if at >= 0 {
 			out = append(out, t.ID)
 		}

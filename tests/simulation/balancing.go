@@ -150,13 +150,13 @@ func (w *World) registrations(arn string) map[cluster.Address]string {
 	out := map[cluster.Address]string{}
 	for _, s := range w.checker.active() {
 		for _, t := range w.checker.owned[s.Short] {
-			if row := w.checker.target(t); t.Active() && t.Last == cluster.TaskRunning && row != nil {
+			if row := w.checker.target(t); t.IsActive() && t.Last == cluster.TaskRunning && row != nil {
 				for _, r := range row.Registrations {
 					if r.ARN == arn && r.State == cluster.Registered {
 						out[cluster.Address{Host: r.Address, Port: r.Port}] = t.ID
 					}
 				}
-			} else if b := w.checker.revision(s, t.Revision); row == nil && t.Active() && t.Last == cluster.TaskRunning && b.Balanced() && w.checker.told(s, t).Container != model.Unhealthy {
+			} else if b := w.checker.revision(s, t.Revision); row == nil && t.IsActive() && t.Last == cluster.TaskRunning && b.RegistersTasks() && w.checker.told(s, t).Container != model.Unhealthy {
 				w.checker.fail("invariant 8: task %s of %s runs and is to be registered, and nothing says where", t.ID, s.Name)
 			}
 		}

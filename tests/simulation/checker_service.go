@@ -20,7 +20,7 @@ func (c *checker) surplus(s *cluster.Service) int {
 		switch {
 		case (!c.settled(key) || !c.steadyHost(t)) && !c.graced(s, t):
 			n++
-		case t.Active():
+		case t.IsActive():
 			all = append(all, c.told(s, t))
 		}
 	}
@@ -34,7 +34,7 @@ func (c *checker) surplus(s *cluster.Service) int {
 // of a deployment that has been PRIMARY for a while, and within its grace period.
 func (c *checker) graced(s *cluster.Service, t *cluster.Task) bool {
 	end := t.Started.Time().Add(time.Duration(s.Grace) * time.Second)
-	return t.Active() && t.Last == cluster.TaskRunning && t.Health == cluster.Unhealthy && t.Revision == s.Deployment.ID && c.steadyHost(t) &&
+	return t.IsActive() && t.Last == cluster.TaskRunning && t.Health == cluster.Unhealthy && t.Revision == s.Deployment.ID && c.steadyHost(t) &&
 		end.Sub(c.now()) > time.Minute && c.now().Sub(c.asked[s.Short]) >= lately
 }
 
@@ -50,7 +50,7 @@ func (c *checker) believed() bool {
 	for _, owned := range c.owned {
 		for key, t := range owned {
 			def := c.definition(t.Cluster, t.TaskDefinition)
-			if !t.Active() || t.Last != cluster.TaskRunning || t.Foreign || def == nil || !def.HealthChecked && c.target(t) == nil {
+			if !t.IsActive() || t.Last != cluster.TaskRunning || t.Foreign || def == nil || !def.HealthChecked && c.target(t) == nil {
 				continue
 			}
 			all++

@@ -55,10 +55,10 @@ func (w *World) atRest() {
 				fail("invariant 8: due row %s is long past", key.Sort)
 			}
 		case *cluster.Task:
-			if r.Waiting() && !w.checker.ofFailed(r) && w.room(w.checker.lawOf(r), "") {
+			if r.IsProvisioning() && !w.checker.ofFailed(r) && w.room(w.checker.lawOf(r), "") {
 				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
 			}
-			if r.Waiting() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
+			if r.IsProvisioning() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
 				fail("invariant 8: task %s waits for an instance long after its time was up", r.ID)
 			}
 		}
@@ -115,7 +115,7 @@ func (c *customer) kept() {
 			c.world.checker.fail("invariant 9: task %s was acknowledged and is not there", id)
 		case c.stops[id] && !ended:
 			c.world.checker.fail("invariant 9: stopping task %s was acknowledged, and it is %s", id, t.Status())
-		case !ended && !t.Waiting() && t.Status() != cluster.TaskRunning:
+		case !ended && !t.IsProvisioning() && t.Status() != cluster.TaskRunning:
 			c.world.checker.fail("invariant 8: task %s is %s for good", id, t.Status())
 		}
 	}
@@ -146,7 +146,7 @@ func (w *World) acknowledged(s *wanted) {
 func (w *World) runningOf(s *cluster.Service) map[string]int {
 	on := map[string]int{}
 	for _, t := range w.checker.owned[s.Short] {
-		if t.Active() && t.Last == cluster.TaskRunning {
+		if t.IsActive() && t.Last == cluster.TaskRunning {
 			on[t.Instance]++
 		}
 	}
@@ -185,10 +185,10 @@ func (w *World) prompt() {
 		}
 		is, active, own, fixed := asked(row), 0, 0, 0
 		for _, t := range w.checker.owned[row.Short] {
-			if t.Active() {
+			if t.IsActive() {
 				active++
 			}
-			if t.Active() && w.checker.protected(t) {
+			if t.IsActive() && w.checker.protected(t) {
 				fixed++
 			}
 			if t.Revision == row.Deployment.ID {
@@ -218,7 +218,7 @@ func (w *World) around(s *cluster.Service) model.Surroundings {
 	starts, moves := w.checker.launches(s), *law
 	moves.providers = w.checker.movedWith(s)
 	for _, i := range w.instances() {
-		if out.Zones != nil && i.Available() { // no rule is given up for balance, and no buffer used (P14)
+		if out.Zones != nil && i.IsAvailable() { // no rule is given up for balance, and no buffer used (P14)
 			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.refuses(&moves, i, posture{unbuffered: true}) == ""
 		}
 		if !law.daemon {
@@ -252,7 +252,7 @@ func (l *ledger) launches(s *cluster.Service) *law {
 func (l *ledger) runs(deployment string) bool {
 	for _, owned := range l.owned {
 		for _, t := range owned {
-			if t.Revision == deployment && t.Active() && t.Last == cluster.TaskRunning {
+			if t.Revision == deployment && t.IsActive() && t.Last == cluster.TaskRunning {
 				return true
 			}
 		}
@@ -291,7 +291,7 @@ func (w *World) seen(s *cluster.Service) model.Seen {
 	out := model.Seen{
 		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State), Desired: s.Desired,
 		ByZone: map[string]int{}, Explained: s.Blocked != nil || stuck || len(s.Unrepaired) > 0,
-		Crowded: s.Blocked != nil && s.Blocked.Crowded() && w.holds(w.checker.serviceLaw(s)),
+		Crowded: s.Blocked != nil && s.Blocked.StopsWouldHelp() && w.holds(w.checker.serviceLaw(s)),
 	}
 	for _, d := range s.Older {
 		out.Deployments = append(out.Deployments, d.ID)
@@ -302,7 +302,7 @@ func (w *World) seen(s *cluster.Service) model.Seen {
 	moving, pairs := w.checker.moving(s.Short, nil), w.checker.pairsLeft(s)
 	for _, t := range w.checker.owned[s.Short] {
 		switch {
-		case !t.Active() || t.Waiting():
+		case !t.IsActive() || t.IsProvisioning():
 			continue
 		case moving[t.ID] && pairs > 0:
 			pairs--

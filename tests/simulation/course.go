@@ -43,7 +43,7 @@ func (c *checker) follow(old, now *cluster.Service) {
 		}
 	}
 	same := now.Deployment.ID == old.Deployment.ID
-	if now.Deployment.Completed() && !(same && old.Deployment.Completed()) {
+	if now.Deployment.IsCompleted() && !(same && old.Deployment.IsCompleted()) {
 		c.completed(course, now)
 	}
 }
@@ -102,9 +102,9 @@ func (c *checker) completed(course *model.Course, s *cluster.Service) {
 	for key, t := range c.owned[s.Short] {
 		news := !c.settled(key)
 		switch {
-		case t.Revision == s.Deployment.ID && (t.Active() && t.Last == cluster.TaskRunning || news):
+		case t.Revision == s.Deployment.ID && (t.IsActive() && t.Last == cluster.TaskRunning || news):
 			have++
-		case t.Revision != s.Deployment.ID && t.Active() && !news:
+		case t.Revision != s.Deployment.ID && t.IsActive() && !news:
 			others++
 		}
 	}
@@ -153,7 +153,7 @@ func (l *ledger) target(t *cluster.Task) *cluster.Target {
 
 func (l *ledger) targetUnhealthy(t *cluster.Task) bool {
 	row := l.target(t)
-	return row != nil && row.Health() == cluster.Unhealthy
+	return row != nil && row.WorstHealth() == cluster.Unhealthy
 }
 
 // protected reports whether a task may not be stopped.
@@ -171,10 +171,10 @@ func (l *ledger) told(s *cluster.Service, t *cluster.Task) model.Task {
 	if def := l.definition(t.Cluster, t.TaskDefinition); def != nil {
 		out.Checked = def.HealthChecked
 	}
-	if row := l.target(t); row != nil || l.revision(s, t.Revision).Balanced() {
+	if row := l.target(t); row != nil || l.revision(s, t.Revision).RegistersTasks() {
 		out.Balanced = true
 		if row != nil {
-			out.Target = model.Health(row.Health())
+			out.Target = model.Health(row.WorstHealth())
 		}
 	}
 	if w := l.lawOf(t); w != nil {

@@ -178,7 +178,7 @@ func (c *customer) stopDeployment(a Action) {
 // stopRow has the current deployment of a service stopped, if it is under way.
 func (c *customer) stopRow(s *wanted, how cluster.StopType) {
 	row, ok := c.world.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
-	if !ok || row.Release == nil || row.Release.Status.Ended() {
+	if !ok || row.Release == nil || row.Release.Status.HasEnded() {
 		return
 	}
 	arn := fmt.Sprintf("arn:aws:ecs:us-east-1:123456789012:service-deployment/%s/%s/%s", clusterName, s.name, row.Release.ID)

@@ -174,7 +174,7 @@ func (c *checker) startsDue(s *cluster.Service) bool {
 	}
 	active := 0
 	for _, t := range c.owned[s.Short] {
-		if t.Active() {
+		if t.IsActive() {
 			active++
 		}
 	}

@@ -67,7 +67,7 @@ func cordoned(i *cluster.Instance) bool {
 func (l *ledger) scene(i *cluster.Instance, without map[string]bool) scene {
 	s := scene{Instance: i, types: l.configuration().NodeTypes, groups: map[string]bool{}}
 	for _, t := range l.on[i.ID] {
-		if t.Active() && !without[t.ID] {
+		if t.IsActive() && !without[t.ID] {
 			s.groups[t.Group] = true
 		}
 	}
@@ -115,16 +115,16 @@ func (l *ledger) sites(w *law, without map[string]bool, v view) sites {
 	var out sites
 	for _, i := range l.instances() {
 		i = cmp.Or(v.instances[i.ID], i)
-		if i.Gone() {
+		if i.IsDeregistered() {
 			continue
 		}
-		s := site{id: i.ID, fault: faultPath(faultDomain(i)), upgrade: upgradeDomain(i), open: i.Available() && !cordoned(i)}
+		s := site{id: i.ID, fault: faultPath(faultDomain(i)), upgrade: upgradeDomain(i), open: i.IsAvailable() && !cordoned(i)}
 		s.eligible = s.open && lacking(i, w.def) == "" && w.unmet(l.scene(i, nil)) == ""
 		out = append(out, s)
 	}
 	moving := l.moving(w.owner, without)
 	for _, t := range l.owned[w.owner] {
-		if t.Active() && t.Instance != "" && !without[t.ID] && !moving[t.ID] {
+		if t.IsActive() && t.Instance != "" && !without[t.ID] && !moving[t.ID] {
 			out.add(t.Instance)
 		}
 	}
@@ -158,7 +158,7 @@ func (l *ledger) instances() []*cluster.Instance {
 func (l *ledger) moving(owner string, without map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for _, t := range l.owned[owner] {
-		if t.Replaces != "" && t.Active() && t.Instance != "" && !without[t.ID] {
+		if t.Replaces != "" && t.IsActive() && t.Instance != "" && !without[t.ID] {
 			out[t.Replaces] = true
 		}
 	}
@@ -205,7 +205,7 @@ func (l *ledger) keep(h *load, w *law, i *cluster.Instance) {
 		}
 		here := false
 		for _, t := range l.on[i.ID] {
-			here = here || t.Owner == s.Short && t.Active() && t.Revision == s.Deployment.ID
+			here = here || t.Owner == s.Short && t.IsActive() && t.Revision == s.Deployment.ID
 		}
 		if def := l.definition(s.Cluster, s.Deployment.TaskDefinition); def != nil && !here {
 			h.cpu, h.memory, h.enis = h.cpu+def.Needs.CPU, h.memory+def.Needs.Memory, h.enis+int(def.Needs.ENIs)
@@ -313,7 +313,7 @@ func (l *ledger) recent(owner string) past {
 		}
 	}
 	for key, t := range l.owned[owner] {
-		if !t.Active() && t.Instance != "" && l.now().Sub(l.old[key].leftAt) < lately {
+		if !t.IsActive() && t.Instance != "" && l.now().Sub(l.old[key].leftAt) < lately {
 			out.ended = append(out.ended, t)
 		}
 	}

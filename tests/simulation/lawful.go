@@ -197,7 +197,7 @@ func (l *ledger) pairs(owner string) (n int) {
 func (l *ledger) pairsLeft(s *cluster.Service) int {
 	active, pairs := 0, l.pairs(s.Short)
 	for _, t := range l.owned[s.Short] {
-		if t.Active() {
+		if t.IsActive() {
 			active++
 		}
 	}

@@ -62,7 +62,7 @@ func (l *ledger) put(key state.Key, after state.Row) (before state.Row) {
 		was.Desired != is.Desired && is.StopCode != cluster.StopByScheduler {
 		c.doingAt = c.at
 	}
-	if was != nil && is != nil && was.Active() && !is.Active() && (is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
+	if was != nil && is != nil && was.IsActive() && !is.IsActive() && (is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
 		c.leftAt = c.at
 	}
 	l.old[key] = c

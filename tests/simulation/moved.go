@@ -55,7 +55,7 @@ func (c *checker) balances(p *placing, old *cluster.Task) bool {
 		case p.later[t.ID] || moving[t.ID] || i == nil:
 		case !c.settled(key):
 			return true
-		case t.Active():
+		case t.IsActive():
 			count[i.Zone()]++
 		}
 	}
@@ -116,7 +116,7 @@ func (l *ledger) services() (out []*cluster.Service) {
 func (l *ledger) shared(w *law, without map[string]bool) string {
 	seen := map[string]bool{}
 	for _, t := range l.owned[w.owner] {
-		if !w.alone() || !t.Active() || t.Instance == "" || without[t.ID] {
+		if !w.alone() || !t.IsActive() || t.Instance == "" || without[t.ID] {
 			continue
 		}
 		if seen[t.Instance] {
@@ -180,7 +180,7 @@ func (l *ledger) mayMove(s *cluster.Service) bool {
 	}
 	active := 0
 	for _, t := range l.owned[s.Short] {
-		if t.Active() {
+		if t.IsActive() {
 			active++
 		}
 	}
@@ -192,7 +192,7 @@ func (w *World) mendedService(s *cluster.Service, law *law) {
 	priorities := c.configuration().Priorities
 	for _, t := range c.owned[s.Short] { // in any order: what is said of each is sorted
 		from := c.known[t.Instance]
-		if !t.Active() || t.Last != cluster.TaskRunning || c.protected(t) || t.Health == cluster.Unhealthy || from == nil || !from.Available() || cordoned(from) {
+		if !t.IsActive() || t.Last != cluster.TaskRunning || c.protected(t) || t.Health == cluster.Unhealthy || from == nil || !from.IsAvailable() || cordoned(from) {
 			continue
 		}
 		if c.misfit(law, from) && law.rules.NodeConstraint != "" && priorities.Placement == 0 {

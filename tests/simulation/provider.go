@@ -119,12 +119,12 @@ func (l *ledger) movedWith(s *cluster.Service) (out []string) {
 	}
 	in := map[string]int{}
 	for _, t := range l.owned[s.Short] {
-		if i := l.known[t.Instance]; t.Active() && i != nil {
+		if i := l.known[t.Instance]; t.IsActive() && i != nil {
 			in[i.Zone()]++
 		}
 	}
 	for _, t := range l.owned[s.Short] {
-		if i := l.known[t.Instance]; t.Active() && i != nil && in[i.Zone()] == slices.Max(slices.Collect(maps.Values(in))) {
+		if i := l.known[t.Instance]; t.IsActive() && i != nil && in[i.Zone()] == slices.Max(slices.Collect(maps.Values(in))) {
 			out = append(out, i.CapacityProvider())
 		}
 	}
@@ -135,7 +135,7 @@ func (l *ledger) movedWith(s *cluster.Service) (out []string) {
 func (l *ledger) providerCounts(s *cluster.Service, revision string, without map[string]bool) map[string]int {
 	out := map[string]int{}
 	for _, t := range l.owned[s.Short] {
-		if i := l.known[t.Instance]; t.Active() && t.Holds() && i != nil && t.Revision == revision && !without[t.ID] {
+		if i := l.known[t.Instance]; t.IsActive() && t.HoldsCapacity() && i != nil && t.Revision == revision && !without[t.ID] {
 			out[i.CapacityProvider()]++
 		}
 	}
@@ -160,11 +160,11 @@ func (c *checker) shared(t *cluster.Task, i *cluster.Instance) {
 	}
 	fresh, placed, n := map[string]bool{}, 0, 0
 	for key, o := range c.owned[s.Short] {
-		if o.Active() && (o.Waiting() || c.placedAt[o.ID].Equal(c.now())) {
+		if o.IsActive() && (o.IsProvisioning() || c.placedAt[o.ID].Equal(c.now())) {
 			n++ // wanted: placed, or left to wait
 		}
 		switch {
-		case o.Waiting():
+		case o.IsProvisioning():
 		case c.placedAt[o.ID].Equal(c.now()):
 			fresh[o.ID] = true
 			if host := c.known[o.Instance]; host != nil && host.CapacityProvider() == at {

@@ -125,7 +125,7 @@ func said(rules cluster.Rules) string {
 
 // refused notes that rules were refused, which must have been for a reason.
 func (c *customer) refused(rules cluster.Rules, err error) {
-	if cluster.ErrorCode(err) == cluster.CodeInvalidParameter && !rules.Empty() {
+	if cluster.ErrorCode(err) == cluster.CodeInvalidParameter && !rules.IsEmpty() {
 		c.world.mark(MarkRulesRefused)
 	}
 }
@@ -177,7 +177,7 @@ func (w *World) ranBy(s *wanted) (out []*cluster.Task) {
 		return nil
 	}
 	for _, t := range w.checker.owned[row.Short] {
-		if t.Active() && t.Last == cluster.TaskRunning {
+		if t.IsActive() && t.Last == cluster.TaskRunning {
 			out = append(out, t)
 		}
 	}

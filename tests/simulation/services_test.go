@@ -136,7 +136,7 @@ func TestServices(t *testing.T) {
 		s.await("it is rolled out", 30*time.Minute, func() bool {
 			most = max(most, len(s.tasks("web")))
 			least = min(least, len(s.tasks("web", func(t *cluster.Task) bool { return t.Health == cluster.Healthy })))
-			return s.row("web").Deployment.Completed() && len(s.tasks("web", of("checked:2"))) == 4
+			return s.row("web").Deployment.IsCompleted() && len(s.tasks("web", of("checked:2"))) == 4
 		})
 		if most > 6 || least < 2 {
 			t.Errorf("between %d healthy tasks and %d in all", least, most)

@@ -129,7 +129,7 @@ func (s *stage) row(name string) *cluster.Service {
 func (s *stage) tasks(name string, matches ...func(*cluster.Task) bool) (out []*cluster.Task) {
 	s.t.Helper()
 	for _, t := range s.checker.owned[s.row(name).Short] {
-		if t.Active() && !slices.ContainsFunc(matches, func(m func(*cluster.Task) bool) bool { return !m(t) }) {
+		if t.IsActive() && !slices.ContainsFunc(matches, func(m func(*cluster.Task) bool) bool { return !m(t) }) {
 			out = append(out, t)
 		}
 	}
@@ -158,7 +158,7 @@ func (s *stage) runs(name string, n int) {
 // rests waits until the service has reached its steady state.
 func (s *stage) rests(name string) {
 	s.t.Helper()
-	s.await(name+" is steady", 30*time.Minute, func() bool { return s.row(name).Steady && s.row(name).Deployment.Completed() })
+	s.await(name+" is steady", 30*time.Minute, func() bool { return s.row(name).Steady && s.row(name).Deployment.IsCompleted() })
 }
 
 // events are the messages of the service, the oldest first.

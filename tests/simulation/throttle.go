@@ -80,7 +80,7 @@ func (c *checker) gap(s *cluster.Service, t *cluster.Task, now time.Time) {
 			c.fail("invariant 3: task %s of service %s was started on instance %s, where task %s had just begun and ended", t.ID, s.Name, t.Instance, o.ID)
 		case died:
 			dying++
-		case !o.Active():
+		case !o.IsActive():
 			continue
 		case o.Revision != t.Revision:
 			return // a deployment is under way

@@ -301,7 +301,7 @@ func (w *world) restored() {
 		switch r := row.(type) {
 		case *cluster.Service:
 			able := r.Name != "huge" && r.Name != "broken" && r.Name != "gone"
-			if able && (r.Running != r.Desired || !r.Deployment.Completed()) {
+			if able && (r.Running != r.Desired || !r.Deployment.IsCompleted()) {
 				w.Errorf("of service %s %d tasks run, want %d; its deployment is %s", r.Name, r.Running, r.Desired, r.Deployment.State)
 			}
 		case *cluster.Update:

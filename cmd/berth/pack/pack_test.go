@@ -83,7 +83,7 @@ func TestNobodyGetsMoreThanThereIs(t *testing.T) {
 			if err := f.run(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			constrained, waiting := 0, len(f.snap.Waiting())
+			constrained, waiting := 0, len(f.snap.ProvisioningTasks())
 			for _, v := range f.snap.Instances {
 				if v.CPU < 0 || v.Memory < 0 {
 					t.Errorf("instance %s has %d CPU and %d MiB left", v.ID, v.CPU, v.Memory)

@@ -95,7 +95,7 @@ func (r *run) reasons(ctx context.Context, into map[string]int) error {
 		}
 	}
 	engine := placement.New(snap)
-	for _, t := range snap.Waiting() {
+	for _, t := range snap.ProvisioningTasks() {
 		rules := t.Rules
 		if rules == nil {
 			rules = &cluster.Rules{}

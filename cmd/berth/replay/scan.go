@@ -34,7 +34,7 @@ func NobodyWaitsInVain(i *installation.Installation) error {
 		return err
 	}
 	for _, row := range rows {
-		if in, ok := row.(*cluster.Instance); ok && in.Available() {
+		if in, ok := row.(*cluster.Instance); ok && in.IsAvailable() {
 			s.add(in)
 		}
 	}
@@ -48,10 +48,10 @@ func NobodyWaitsInVain(i *installation.Installation) error {
 		if !ok {
 			continue
 		}
-		if t.Holds() {
+		if t.HoldsCapacity() {
 			s.take(t)
 		}
-		if t.Waiting() {
+		if t.IsProvisioning() {
 			waiting[wishOf(t)] = t.StartedByUser
 		}
 	}

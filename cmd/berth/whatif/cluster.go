@@ -49,7 +49,7 @@ func WhyCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 	w := newWorld(snap)
 	out := &ClusterAnswer{Metrics: []Metric{}, Unused: []Unused{}}
 	for _, v := range snap.Instances {
-		if v.Instance == nil || !v.Available() {
+		if v.Instance == nil || !v.IsAvailable() {
 			continue
 		}
 		if _, cordoned := v.Attributes[cluster.AttributeUnschedulable]; !cordoned {

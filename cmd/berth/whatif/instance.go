@@ -124,7 +124,7 @@ func instanceOf(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceVie
 func (w *world) describe(a *InstanceAnswer, v *snapshot.InstanceView, now time.Time) {
 	a.Instance, a.EC2, a.Status, a.AgentConnected = v.ID, v.EC2InstanceID, string(v.Status), v.AgentConnected
 	a.Zone, a.CapacityProvider = v.Zone(), v.CapacityProvider()
-	if v.Gone() {
+	if v.IsDeregistered() {
 		return
 	}
 	_, a.Unschedulable = v.Attributes[cluster.AttributeUnschedulable]
@@ -159,7 +159,7 @@ func (w *world) describe(a *InstanceAnswer, v *snapshot.InstanceView, now time.T
 
 // exclusions asks for one more task of each service.
 func (w *world) exclusions(a *InstanceAnswer, v *snapshot.InstanceView) error {
-	if v.Gone() {
+	if v.IsDeregistered() {
 		return nil
 	}
 	services, err := w.services()

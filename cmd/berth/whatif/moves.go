@@ -65,7 +65,7 @@ type Room struct {
 // movers are the services whose tasks may have to move.
 func (w *world) movers() (moves.Request, error) {
 	out := moves.Request{Owners: map[string]moves.Owner{}, Most: decide.MaxMoves}
-	governed := w.snap.Governed()
+	governed := w.snap.GovernedServices()
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
 		if s.Status != cluster.ServiceActive || s.Strategy != cluster.Replica {
@@ -132,10 +132,10 @@ func broken(violations []moves.Violation, names map[string]string) []string {
 func (w *world) underWay() []Replacement {
 	out := []Replacement{}
 	for t := range w.snap.Tasks() {
-		if t.Replaces == "" || !t.Active() {
+		if t.Replaces == "" || !t.IsActive() {
 			continue
 		}
-		if old := w.snap.Task(t.Owner, t.Replaces); old != nil && old.Holds() {
+		if old := w.snap.Task(t.Owner, t.Replaces); old != nil && old.HoldsCapacity() {
 			out = append(out, Replacement{t.Service, old.ID, old.Instance, t.ID, t.Instance})
 		}
 	}

@@ -101,7 +101,7 @@ func (w *world) definition(name string) (*cluster.TaskDefinition, error) {
 // same each time.
 func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
 	key := s.Name + " " + s.Deployment.TaskDefinition
-	if old := w.specs[key]; old != nil && further.Empty() {
+	if old := w.specs[key]; old != nil && further.IsEmpty() {
 		return old, nil
 	}
 	def, err := w.definition(s.Deployment.TaskDefinition)
@@ -122,7 +122,7 @@ func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spe
 	if provider := decide.NextProvider(w.snap, s); provider != "" {
 		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
 	}
-	if further.Empty() {
+	if further.IsEmpty() {
 		w.specs[key] = spec
 	}
 	return spec, nil
@@ -175,8 +175,8 @@ func (w *world) standalone() string {
 }
 
 func (w *world) active(s *cluster.Service) (n int) {
-	for _, t := range w.snap.Owned(s.Short) {
-		if t.Active() {
+	for _, t := range w.snap.TasksOf(s.Short) {
+		if t.IsActive() {
 			n++
 		}
 	}

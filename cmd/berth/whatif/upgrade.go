@@ -221,7 +221,7 @@ func (r *rehearsal) shut(order []string) {
 	}
 	for _, id := range order {
 		row := r.nodes[id].Row
-		if row == nil || row.Gone() {
+		if row == nil || row.IsDeregistered() {
 			continue
 		}
 		next := *row

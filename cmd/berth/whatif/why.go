@@ -97,7 +97,7 @@ func WhyTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	if t == nil {
 		var known []string
 		for other := range snap.Tasks() {
-			if !other.Ended() {
+			if !other.HasEnded() {
 				known = append(known, other.ID)
 			}
 		}
@@ -108,7 +108,7 @@ func WhyTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 		GPUs:    t.GPUs,
 		Foreign: t.Foreign, Replaces: t.Replaces,
 	}
-	if !t.Active() {
+	if !t.IsActive() {
 		out.Reason = t.Reason
 		return out, nil
 	}
@@ -228,8 +228,8 @@ func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time
 // taken over.
 func (w *world) count(s *cluster.Service, a *ServiceAnswer) (extra int) {
 	on := map[string]int{}
-	for _, t := range w.snap.Owned(s.Short) {
-		if !t.Active() || t.Instance == "" {
+	for _, t := range w.snap.TasksOf(s.Short) {
+		if !t.IsActive() || t.Instance == "" {
 			continue
 		}
 		on[t.Instance]++
@@ -238,7 +238,7 @@ func (w *world) count(s *cluster.Service, a *ServiceAnswer) (extra int) {
 		} else {
 			a.Pending++
 		}
-		if old := w.snap.Task(s.Short, t.Replaces); t.Replaces != "" && old != nil && old.Active() {
+		if old := w.snap.Task(s.Short, t.Replaces); t.Replaces != "" && old != nil && old.IsActive() {
 			extra++
 		}
 	}

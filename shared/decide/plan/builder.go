@@ -63,9 +63,9 @@ func NewBuilder(snap *snapshot.Snapshot, requested *Requested, now time.Time) *B
 func newCommit() commit { return commit{keys: map[state.Key]bool{}, batches: map[string]int{}} }
 
 // RowsLeft returns how many rows the open commit can still take.
-func (b *Builder) RowsLeft() int { return state.MaxWrites - b.open.rows() }
+func (b *Builder) RowsLeft() int { return state.MaxWrites - b.open.rowCount() }
 
-func (c *commit) rows() int {
+func (c *commit) rowCount() int {
 	n := len(c.writes) + len(c.outbox)
 	if c.notices != nil {
 		n++
@@ -83,14 +83,14 @@ func (b *Builder) KeepTogether(n int) {
 
 // CloseCommit ends the open commit. What comes next goes into another one.
 func (b *Builder) CloseCommit() {
-	if b.open.rows() == 0 {
+	if b.open.rowCount() == 0 {
 		return
 	}
 	for _, o := range b.open.outbox {
 		b.open.writes = append(b.open.writes, state.Write{Put: o})
 	}
 	if b.open.notices != nil {
-		b.open.notices.ID = b.noticesID()
+		b.open.notices.ID = b.noticeRowID()
 		b.open.writes = append(b.open.writes, state.Write{Put: b.open.notices, Any: true})
 	}
 	c := state.Commit{Cluster: b.snap.Meta.Cluster, Version: state.NoVersion, Writes: b.open.writes}
@@ -108,8 +108,8 @@ func (b *Builder) Commits() []state.Commit {
 	return b.done
 }
 
-// Version returns the placement version that the open commit makes, if it rests on it.
-func (b *Builder) Version() int64 { return b.version }
+// OpenVersion returns the placement version that the open commit makes, if it rests on it.
+func (b *Builder) OpenVersion() int64 { return b.version }
 
 // Seed returns the number that decides by chance about the subject in the open commit. It differs
 // from one commit to the next, and is the same if the decision is made again.
@@ -119,20 +119,20 @@ func (b *Builder) Seed(subject string) uint64 {
 	return h.Sum64()
 }
 
-// Writes reports whether the open commit already writes the row.
-func (b *Builder) Writes(row state.Row) bool { return b.open.keys[state.KeyOf(row)] }
+// IsWriting reports whether the open commit already writes the row.
+func (b *Builder) IsWriting(row state.Row) bool { return b.open.keys[state.KeyOf(row)] }
 
-// Add appends a write unless the open commit already writes the same row.
-func (b *Builder) Add(w state.Write) {
+// AddWrite appends a write unless the open commit already writes the same row.
+func (b *Builder) AddWrite(w state.Write) {
 	if key := w.Key(); !b.open.keys[key] {
 		b.open.keys[key] = true
 		b.open.writes = append(b.open.writes, w)
 	}
 }
 
-// Put writes a row that was read with a Rev of one less. Only tasks rest on the placement version.
-func (b *Builder) Put(row state.Row) {
-	b.Add(state.Write{Put: row})
+// PutRow writes a row that was read with a Rev of one less. Only tasks rest on the placement version.
+func (b *Builder) PutRow(row state.Row) {
+	b.AddWrite(state.Write{Put: row})
 	b.snap.Put(row)
 	if _, ok := row.(*cluster.Task); ok {
 		b.open.versioned = true
@@ -149,7 +149,7 @@ func (b *Builder) ScheduleDue(kind state.DueKind, subject string, at time.Time) 
 	}
 	b.requested.Timers[timer] = at
 	b.KeepTogether(1)
-	b.Add(state.Write{Any: true, Put: &state.Due{
+	b.AddWrite(state.Write{Any: true, Put: &state.Due{
 		Head: cluster.Head{Cluster: b.snap.Meta.Cluster}, At: at, Kind: kind, Subject: subject,
 	}})
 }

@@ -12,10 +12,10 @@ import (
 // registrations.
 const MaxTargets = 500
 
-// Start gives the task its batch and id, and writes it with the outbox row that makes dispatch
+// AddStart gives the task its batch and id, and writes it with the outbox row that makes dispatch
 // start it: at most [RowsPerStart] rows. A task that has an id already, because it was
 // provisioning, also gets the alias by which ECS's reports find it.
-func (b *Builder) Start(t *cluster.Task) {
+func (b *Builder) AddStart(t *cluster.Task) {
 	slot := t.Owner + "/" + t.Instance
 	t.Cluster, t.Desired = b.snap.Meta.Cluster, cluster.TaskRunning
 	t.Batch = cluster.StartedBy(t.Owner, b.version, b.open.batches[slot])
@@ -28,12 +28,12 @@ func (b *Builder) Start(t *cluster.Task) {
 		t.ID = derived
 	} else {
 		item.ID = t.ID
-		b.Add(state.Write{Any: true, Put: &state.Alias{
+		b.AddWrite(state.Write{Any: true, Put: &state.Alias{
 			Head: cluster.Head{Cluster: t.Cluster}, Derived: derived, Owner: t.Owner, ID: t.ID,
 		}})
 	}
 	t.Rev++
-	b.Put(t)
+	b.PutRow(t)
 	o := b.startsOf(t)
 	o.Starts = append(o.Starts, item)
 }
@@ -46,32 +46,32 @@ func (b *Builder) startsOf(t *cluster.Task) *state.Outbox {
 			network = r.Network
 		}
 	}
-	o := b.outbox(t.Owner, t.TaskDefinition, t.Batch, network)
+	o := b.outboxFor(t.Owner, t.TaskDefinition, t.Batch, network)
 	if s != nil && s.Short == t.Owner {
-		o.Launch = s.Launch()
+		o.Launch = s.LaunchSettings()
 	}
 	return o
 }
 
-// Stop writes that a task on an instance is to be stopped, after its registrations have been
+// AddStop writes that a task on an instance is to be stopped, after its registrations have been
 // drained: at most 2 rows.
-func (b *Builder) Stop(t *cluster.Task, code, reason string) {
-	b.Add(state.Write{Stop: &state.Stop{Task: state.KeyOf(t), Code: code, Reason: reason}})
+func (b *Builder) AddStop(t *cluster.Task, code, reason string) {
+	b.AddWrite(state.Write{Stop: &state.Stop{Task: state.KeyOf(t), Code: code, Reason: reason}})
 	b.open.versioned = true
 	next := *t
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
 	b.snap.Put(&next)
-	o := b.outbox("", "", "", nil)
+	o := b.outboxFor("", "", "", nil)
 	o.Stops = append(o.Stops, state.StopItem{
 		Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason,
 		Drain: b.snap.Target(t.Owner, t.ID) != nil,
 	})
 }
 
-// outbox returns the open commit's outbox row for one batch of starts, or for its stops. The commit
+// outboxFor returns the open commit's outbox row for one batch of starts, or for its stops. The commit
 // rests on the placement version, so no other commit makes a row with the same id.
-func (b *Builder) outbox(owner, definition, batch string, network *cluster.Network) *state.Outbox {
+func (b *Builder) outboxFor(owner, definition, batch string, network *cluster.Network) *state.Outbox {
 	i := slices.IndexFunc(b.open.outbox, func(o *state.Outbox) bool {
 		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)
 	})
@@ -87,16 +87,16 @@ func (b *Builder) outbox(owner, definition, batch string, network *cluster.Netwo
 	return o
 }
 
-// Register asks dispatch to reconcile the task's registrations with its [cluster.Target] row: at
+// RequestRegistration asks dispatch to reconcile the task's registrations with its [cluster.Target] row: at
 // most 1 row.
-func (b *Builder) Register(owner, id string) {
-	o := b.notices()
+func (b *Builder) RequestRegistration(owner, id string) {
+	o := b.noticeRow()
 	o.Targets = append(o.Targets, state.TargetItem{Owner: owner, ID: id})
 }
 
-// Deregister asks dispatch, once, to deregister a task that has ended. Dispatch deletes the
+// RequestDeregistration asks dispatch, once, to deregister a task that has ended. Dispatch deletes the
 // [cluster.Target] row afterwards.
-func (b *Builder) Deregister(owner, id string) {
+func (b *Builder) RequestDeregistration(owner, id string) {
 	key := state.TargetKey(b.snap.Meta.Cluster, owner, id)
 	if b.requested.Deregistrations[key] {
 		return
@@ -106,28 +106,28 @@ func (b *Builder) Deregister(owner, id string) {
 	if o := b.open.notices; o != nil && len(o.Targets) >= MaxTargets {
 		b.CloseCommit()
 	}
-	b.Register(owner, id)
+	b.RequestRegistration(owner, id)
 }
 
-// Publish puts events on the event bus: at most 1 row.
-func (b *Builder) Publish(events ...state.PublishedEvent) {
-	o := b.notices()
+// PublishEvents puts events on the event bus: at most 1 row.
+func (b *Builder) PublishEvents(events ...state.PublishedEvent) {
+	o := b.noticeRow()
 	o.Publish = append(o.Publish, events...)
 }
 
-// notices returns the open commit's outbox row for registrations and events. They take no token of
+// noticeRow returns the open commit's outbox row for registrations and events. They take no token of
 // the account's quotas, so they do not wait behind starts, which do.
-func (b *Builder) notices() *state.Outbox {
+func (b *Builder) noticeRow() *state.Outbox {
 	if b.open.notices == nil {
 		b.open.notices = &state.Outbox{Head: cluster.Head{Cluster: b.snap.Meta.Cluster}, CreatedAt: b.now}
 	}
 	return b.open.notices
 }
 
-// noticesID returns the id of the open commit's row of [Builder.notices]. It sorts before the rows
+// noticeRowID returns the id of the open commit's row of [Builder.noticeRow]. It sorts before the rows
 // of starts and stops, oldest first. It follows from the rows in the commit, so the same decision
 // made again makes the same row and no other does.
-func (b *Builder) noticesID() string {
+func (b *Builder) noticeRowID() string {
 	of := make([]string, 0, 2*len(b.open.writes))
 	for _, w := range b.open.writes {
 		of = append(of, w.Key().Sort)

@@ -34,7 +34,7 @@ func (a *Clusters) DeletingCluster(ctx context.Context, name string) error {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
 	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
-	if slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.Ended() }) {
+	if slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.HasEnded() }) {
 		return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
 	}
 	return err

@@ -160,7 +160,7 @@ func (a *ClusterProviders) usedProviders(ctx context.Context, clusterName string
 					shares = r.Providers
 				}
 			case *cluster.Task:
-				if r.Rules != nil && !r.Ended() {
+				if r.Rules != nil && !r.HasEnded() {
 					shares = r.Rules.Providers
 				}
 			}

@@ -154,7 +154,7 @@ func findKeptRevision(s *cluster.Service, digits string) *cluster.Revision {
 	if s.Last != nil {
 		has = append(has, s.Last)
 	}
-	if n := slices.IndexFunc(has, func(r *cluster.Revision) bool { return r.Digits() == digits }); n >= 0 {
+	if n := slices.IndexFunc(has, func(r *cluster.Revision) bool { return r.IDDigits() == digits }); n >= 0 {
 		return has[n]
 	}
 	return nil
@@ -171,7 +171,7 @@ func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.R
 			return err
 		case r == nil:
 			return deploymentNotFound()
-		case s.Release == nil || s.Release.ID != ref.ID || s.Release.Status.Ended():
+		case s.Release == nil || s.Release.ID != ref.ID || s.Release.Status.HasEnded():
 			return cluster.Errorf(cluster.CodeConflict, "The service deployment cannot be stopped: it is %s.", r.Status)
 		}
 		return stopRelease(s, how, a.Clock.Now())

@@ -28,7 +28,7 @@ func (a *Loads) ReportLoads(
 		if err != nil {
 			return nil, err
 		}
-		if t == nil || t.Ended() {
+		if t == nil || t.HasEnded() {
 			missing = append(missing, cluster.Failure{ARN: r.Task, Reason: "MISSING"})
 			continue
 		}

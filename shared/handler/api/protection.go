@@ -116,7 +116,7 @@ func (a *TaskProtections) findProtectable(
 		return nil, new(absent(id)), nil
 	case t.Service == "":
 		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is not part of a service."}, nil
-	case t.Ended() || t.Desired == cluster.TaskStopped:
+	case t.HasEnded() || t.Desired == cluster.TaskStopped:
 		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is " + string(t.Status()) + "."},
 			nil
 	case !on:
@@ -163,7 +163,7 @@ func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task)
 		if err != nil {
 			return false, err
 		}
-		others = others || other != nil && !other.Ended() && older(other.Revision)
+		others = others || other != nil && !other.HasEnded() && older(other.Revision)
 	}
 	return others, nil
 }

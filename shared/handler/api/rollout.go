@@ -17,7 +17,7 @@ import (
 func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.Time) error {
 	old := s.Deployment
 	old.Desired = left
-	if old.Completed() {
+	if old.IsCompleted() {
 		s.Last = &old.Revision
 	}
 	older := s.Older
@@ -62,7 +62,7 @@ func setDeployment(s *cluster.Service, r cluster.Revision, now time.Time) {
 // desiredOfPrevious is how many tasks the PRIMARY deployment is owed once it is none: a completed
 // one all, another what it has.
 func desiredOfPrevious(s *cluster.Service) int {
-	if s.Deployment.Completed() {
+	if s.Deployment.IsCompleted() {
 		return s.Desired
 	}
 	has := s.Deployment.Running + s.Deployment.Pending
@@ -105,7 +105,7 @@ func releaseID(s *cluster.Service, deployment string, now time.Time) string {
 
 // stoppedRelease is a service deployment that something else came in the way of.
 func stoppedRelease(r *cluster.Release, now time.Time, why string) *cluster.Release {
-	if r == nil || r.Status.Ended() {
+	if r == nil || r.Status.HasEnded() {
 		return r
 	}
 	next := *r

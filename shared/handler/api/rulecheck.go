@@ -81,8 +81,8 @@ func (a *Dependencies) checkFeasible(ctx context.Context, s, before *cluster.Ser
 // hasInstances reports whether the cluster has instances: of one that is still empty, nothing is
 // known.
 func hasInstances(snap *snapshot.Snapshot) bool {
-	return slices.ContainsFunc(snap.Dense(), func(v *snapshot.InstanceView) bool {
-		return v != nil && v.Instance != nil && !v.Gone()
+	return slices.ContainsFunc(snap.InstancesByIndex(), func(v *snapshot.InstanceView) bool {
+		return v != nil && v.Instance != nil && !v.IsDeregistered()
 	})
 }
 
@@ -105,8 +105,8 @@ func checkProperties(snap *snapshot.Snapshot, expression string) error {
 	}
 	known := map[string]bool{"NodeName": true}
 	var nodes []constraint.Subject
-	for _, v := range snap.Dense() {
-		if v == nil || v.Instance == nil || v.Gone() {
+	for _, v := range snap.InstancesByIndex() {
+		if v == nil || v.Instance == nil || v.IsDeregistered() {
 			continue
 		}
 		nodes = append(nodes, v.Facts())

@@ -36,7 +36,7 @@ func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason strin
 		if t == nil {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
 		}
-		if out = t; t.Ended() || t.Desired == cluster.TaskStopped {
+		if out = t; t.HasEnded() || t.Desired == cluster.TaskStopped {
 			return nil
 		}
 		out, err = a.commitStop(ctx, t, cmp.Or(reason, "Task stopped by user"))
@@ -152,7 +152,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 
 func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus) bool {
 	status := t.Desired
-	if t.Ended() {
+	if t.HasEnded() {
 		status = cluster.TaskStopped
 	}
 	family, _, _ := strings.Cut(t.TaskDefinition, ":")

@@ -114,7 +114,7 @@ func (a *Tasks) SubmitRequest(ctx context.Context, spec operation.SubmitTasks) (
 
 // newRequest is the row that asks placement for the tasks of spec.
 func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefinition) (*state.Request, error) {
-	needs, err := cluster.Needs(def, spec.Overrides)
+	needs, err := cluster.TaskNeeds(def, spec.Overrides)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), checkNetwork(def, spec.Network)); err != nil {
 		return nil, err
 	}
-	if !spec.Rules.Empty() {
+	if !spec.Rules.IsEmpty() {
 		r.Rules = &spec.Rules
 	}
 	if spec.Token != "" {

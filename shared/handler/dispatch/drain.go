@@ -36,7 +36,7 @@ func drainStops(ctx context.Context, r *round, o *state.Outbox) (drained map[sta
 		case err != nil:
 			failed = append(failed, err)
 			r.retryIn(time.Second)
-		case reg.target == nil || reg.task == nil || reg.task.Ended():
+		case reg.target == nil || reg.task == nil || reg.task.HasEnded():
 			drained[key] = true
 		default:
 			busy = append(busy, &drainingTask{target: reg.target, out: map[string]time.Duration{}})

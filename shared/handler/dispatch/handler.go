@@ -192,7 +192,7 @@ func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *s
 		return fmt.Errorf("reading instance %s: %w", d.Subject, err)
 	}
 	known, ok := row.(*cluster.Instance)
-	if !ok || known == nil || known.Gone() {
+	if !ok || known == nil || known.IsDeregistered() {
 		return nil
 	}
 	if now == nil {
@@ -201,7 +201,7 @@ func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *s
 	if err := cluster.IgnoreDrop(o.RecordInstance(ctx, now, known)); err != nil {
 		return err
 	}
-	if now.Available() || now.Gone() || d.Kind == state.DueHost {
+	if now.IsAvailable() || now.IsDeregistered() || d.Kind == state.DueHost {
 		return nil
 	}
 	return o.ScheduleRecheck(ctx, d.Cluster, d.Subject, d.Generation+1)

@@ -57,10 +57,10 @@ func updateRegistrations(
 		case err != nil:
 			failed, left = append(failed, err), append(left, item)
 		case reg.target == nil:
-		case reg.task == nil || reg.task.Ended():
+		case reg.task == nil || reg.task.HasEnded():
 			reg.begun = begun
 			ended = append(ended, reg)
-		case reg.task.Active() && reg.task.Last == cluster.TaskRunning:
+		case reg.task.IsActive() && reg.task.Last == cluster.TaskRunning:
 			wanted = append(wanted, reg)
 		default:
 			failed = append(failed, deregisterAgain(ctx, r, reg))

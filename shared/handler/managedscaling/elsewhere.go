@@ -79,7 +79,7 @@ func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID str
 		return false, nil
 	}
 	i, err := readInstance(ctx, store, clusterName, alias.ID)
-	return i != nil && !i.Gone(), err
+	return i != nil && !i.IsDeregistered(), err
 }
 
 // findRegistered adds those EC2 instances to found that have registered with a cluster, according

@@ -104,7 +104,7 @@ func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]sca
 		}
 		list[i].Count++
 	}
-	waiting := decide.SortedTasks(snap.Waiting())
+	waiting := decide.SortedTasks(snap.ProvisioningTasks())
 	allotted := assignProviders(snap, waiting)
 	for _, t := range waiting {
 		def := snap.Definitions[t.TaskDefinition]

@@ -39,7 +39,7 @@ func markReleasable(ctx context.Context, store state.Store, clusterName string, 
 						if err != nil {
 							return nil, err
 						}
-						if i == nil || i.Gone() || i.ReleasedIn == group {
+						if i == nil || i.IsDeregistered() || i.ReleasedIn == group {
 							continue
 						}
 						next := *i
@@ -72,7 +72,7 @@ func (h *Handler) refreshInstances(ctx context.Context, clusterName string, ids 
 func instancesByEC2ID(snap *snapshot.Snapshot) map[string]*snapshot.InstanceView {
 	byID := map[string]*snapshot.InstanceView{}
 	for _, v := range snap.Instances {
-		if v.Instance == nil || v.Gone() {
+		if v.Instance == nil || v.IsDeregistered() {
 			continue
 		}
 		if old := byID[v.EC2InstanceID]; old == nil || v.Supersedes(old.Instance) {

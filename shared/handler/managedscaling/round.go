@@ -169,7 +169,7 @@ func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider,
 	}
 	unclaimed := map[string]bool{}
 	for id, v := range r.snap.Instances {
-		if v.Instance != nil && !v.Gone() && inGroup[v.EC2InstanceID] && v.CapacityProvider() != p.Name &&
+		if v.Instance != nil && !v.IsDeregistered() && inGroup[v.EC2InstanceID] && v.CapacityProvider() != p.Name &&
 			v.Provider == "" {
 			unclaimed[id] = true
 		}
@@ -189,7 +189,7 @@ func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider,
 func (r *round) refreshDrains(ctx context.Context, drains []cluster.Drain) error {
 	var ids []string
 	for _, d := range drains {
-		if v := r.snap.Instances[d.Instance]; !d.Finished && v != nil && v.Instance != nil && !v.Gone() {
+		if v := r.snap.Instances[d.Instance]; !d.Finished && v != nil && v.Instance != nil && !v.IsDeregistered() {
 			ids = append(ids, d.Instance)
 		}
 	}

@@ -58,7 +58,7 @@ func (h *Handler) labelGroup(
 	lastUpdate := sync.OnceValues(func() (*cluster.Update, error) { return readUpdate(ctx, h.State, g, g.Update) })
 	for _, i := range auto.Instances {
 		node := rows.Instance(i.ID)
-		if nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.InService || node == nil || !node.Available() ||
+		if nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.InService || node == nil || !node.IsAvailable() ||
 			!nodegroup.LacksLabels(g, node) {
 			continue
 		}
@@ -132,7 +132,7 @@ func (h *Handler) labelUpdated(
 	labels := nodegroup.GroupLabels(g)
 	maps.Copy(labels, nodegroup.TargetLabels(u))
 	for k, i := range instances {
-		if template == "" || i.Template != template || i.Row == nil || !i.Row.Available() ||
+		if template == "" || i.Template != template || i.Row == nil || !i.Row.IsAvailable() ||
 			nodegroup.HasAttributes(i.Row, labels) {
 			continue
 		}

@@ -138,7 +138,7 @@ func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *clust
 func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instances []nodegroup.Instance) error {
 	var ids []string
 	for _, i := range instances {
-		if i.Row != nil && !i.Row.Gone() {
+		if i.Row != nil && !i.Row.IsDeregistered() {
 			ids = append(ids, i.Row.ID)
 		}
 	}

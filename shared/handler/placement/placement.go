@@ -76,7 +76,7 @@ func (h *Handler) cluster(ctx context.Context, name string, records []state.Reco
 		return err
 	}
 	delete(h.warm, name) // trusted again only when this batch is done
-	warm.Snap.Prune(h.Clock.Now())
+	warm.Snap.DropExpired(h.Clock.Now())
 	changes := warm.Observe(records)
 	for range state.MaxRaces {
 		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {

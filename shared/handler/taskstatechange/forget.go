@@ -71,7 +71,7 @@ func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 		wanted)
 	s := h.newSweep(snap)
 	for _, v := range s.sortedViews() {
-		if v.Instance == nil || v.Gone() {
+		if v.Instance == nil || v.IsDeregistered() {
 			continue
 		}
 		if err := s.RecordDeregistered(ctx, v.Instance); err != nil {

@@ -90,7 +90,8 @@ func (s *sweep) sweepInstances(ctx context.Context) error {
 	}
 	for _, v := range s.sortedViews() {
 		// ECS's list may not have an instance yet that has just registered.
-		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.Now.Sub(v.RegisteredAt.Time()) > s.settings.Settle {
+		if v.Instance != nil && !v.IsDeregistered() && !listed[v.ID] &&
+			s.Now.Sub(v.RegisteredAt.Time()) > s.settings.Settle {
 			if err := s.RecordDeregistered(ctx, v.Instance); err != nil {
 				return err
 			}
@@ -169,7 +170,7 @@ func (s *sweep) tasksByDerivedID() map[string]*cluster.Task {
 // stopped.
 func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool) error {
 	for _, t := range s.sortedTasks() {
-		if !t.Holds() || seen[t] || !s.isSettled(t) {
+		if !t.HoldsCapacity() || seen[t] || !s.isSettled(t) {
 			continue
 		}
 		obs := &state.Observation{
@@ -209,7 +210,7 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 // those of stopped tasks that should have ended.
 func (s *sweep) requeueRegistrations(ctx context.Context) error {
 	for t := range s.Snap.AllTargets() {
-		if task := s.Snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !hasPendingRegistration(t) {
+		if task := s.Snap.Task(t.Owner, t.Task); task != nil && !task.HasEnded() && !hasPendingRegistration(t) {
 			continue
 		}
 		out := &state.Outbox{

@@ -114,7 +114,7 @@ func (h *Handler) currentDetail(ctx context.Context, e awsevent.Event) (any, err
 			return &got[0], nil
 		}
 	case *cluster.Instance:
-		if d.Available() || d.Gone() {
+		if d.IsAvailable() || d.IsDeregistered() {
 			break
 		}
 		got, err := h.ECS.DescribeInstances(ctx, d.Cluster, []string{d.ID})

@@ -18,7 +18,7 @@ import (
 
 // InCluster reports whether the instance is known and not gone. One that is not is no candidate at
 // all.
-func InCluster(v *snapshot.InstanceView) bool { return v.Instance != nil && !v.Gone() }
+func InCluster(v *snapshot.InstanceView) bool { return v.Instance != nil && !v.IsDeregistered() }
 
 // IsCordoned reports whether the instance takes no new task while what is there stays.
 func IsCordoned(v *snapshot.InstanceView) bool {
@@ -29,7 +29,7 @@ func IsCordoned(v *snapshot.InstanceView) bool {
 // TakesTasks reports whether the instance is in the cluster, ACTIVE with its agent connected, and
 // not cordoned.
 func TakesTasks(v *snapshot.InstanceView) bool {
-	return InCluster(v) && v.Available() && !IsCordoned(v)
+	return InCluster(v) && v.IsAvailable() && !IsCordoned(v)
 }
 
 // RequiredAttributes returns the attributes that an instance must have for the definition's tasks
@@ -76,7 +76,7 @@ func MissingAttribute(v *snapshot.InstanceView, attributes []string) string {
 		name, value, hasValue := strings.Cut(required, "=")
 		actual, ok := v.Attributes[name]
 		if name == cluster.AttributeExternal {
-			ok = v.External()
+			ok = v.IsExternal()
 		}
 		if name == cluster.AttributeProvider {
 			actual = v.CapacityProvider()

@@ -63,11 +63,11 @@ func (p *moveProblem) nameMetrics(metrics []string) {
 
 // addInstances adds those that are in the cluster, and gives their numbers.
 func (p *moveProblem) addInstances(e *Planner) map[string]int32 {
-	for _, v := range e.snap.Dense() {
+	for _, v := range e.snap.InstancesByIndex() {
 		if v != nil && eligibility.InCluster(v) {
 			p.instances = append(p.instances, moveInstance{
-				id: v.ID, view: v, row: v.Instance, takes: v.Available() && !eligibility.IsCordoned(v),
-				gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
+				id: v.ID, view: v, row: v.Instance, takes: v.IsAvailable() && !eligibility.IsCordoned(v),
+				gives: v.IsAvailable(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
 			})
 		}
 	}
@@ -200,12 +200,12 @@ func ownerDomains(p *moveProblem, o *moveOwner, rule domain.Rule) *domain.Domain
 func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
 	for _, t := range scopedTasks(p, e, &m, r) {
 		i, here := at[t.Instance]
-		if !here || !t.Holds() {
+		if !here || !t.HoldsCapacity() {
 			continue
 		}
 		o, moves := owners[t.Owner]
 		switch {
-		case !t.Active() || e.snap.Replaced(t):
+		case !t.IsActive() || e.snap.HasReplacement(t):
 			for _, a := range taskAmounts(p, e, t) {
 				p.leaving[p.cell(i, a.dim)] += a.n
 			}
@@ -229,7 +229,7 @@ func (e *Planner) replaces(t *cluster.Task) bool {
 		return false
 	}
 	old := e.snap.Task(t.Owner, t.Replaces)
-	return old != nil && old.Holds()
+	return old != nil && old.HoldsCapacity()
 }
 
 // costOf is what it costs to move the task.

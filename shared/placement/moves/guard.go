@@ -263,7 +263,7 @@ func (a *subjectAfter) RunningTasks() (n int) {
 // Groups are the groups of the tasks that are there then.
 func (a *subjectAfter) Groups(yield func(string) bool) {
 	eachTaskAfter(a.state, a.at, a.task, func(t *cluster.Task) bool {
-		return t.Group == "" || !t.Active() ||
+		return t.Group == "" || !t.IsActive() ||
 			yield(t.Group)
 	})
 }

@@ -187,7 +187,7 @@ func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 	p := w.configuration.Priorities
 	o.levels = [4]int{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}
 	for _, t := range w.World.Tasks {
-		if !t.Active() {
+		if !t.IsActive() {
 			continue
 		}
 		i := slices.IndexFunc(w.Instances, func(i *cluster.Instance) bool { return i.ID == t.Instance })
@@ -275,7 +275,7 @@ func (o *moveOracle) figures() (possible bool, out map[string]moveFigure) {
 			}
 		}
 		for _, t := range o.World.Tasks {
-			if !t.Active() && t.Instance == v.ID {
+			if !t.IsActive() && t.Instance == v.ID {
 				count(t, ending)
 				gone[t.Owner]++
 			}

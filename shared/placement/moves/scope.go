@@ -96,7 +96,7 @@ func concernedTasks(p *moveProblem, e *Planner, m *Request, grounds map[int32]bo
 		}
 	}
 	for name := range entire {
-		out = append(out, e.snap.Owned(name)...)
+		out = append(out, e.snap.TasksOf(name)...)
 	}
 	return out
 }

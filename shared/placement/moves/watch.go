@@ -41,7 +41,7 @@ func (w *watch) InstanceChanged(i int, owner string, freed bool) {
 	if !w.on {
 		return
 	}
-	v := w.snap.Dense()[i]
+	v := w.snap.InstancesByIndex()[i]
 	over := w.over[i]
 	if w.measure(i); freed || owner == "" || over || w.over[i] {
 		w.futile = nil
@@ -66,7 +66,7 @@ func (w *watch) stale(owner string) {
 
 // measure looks whether the instance has more than it takes.
 func (w *watch) measure(i int) {
-	if exceeds(w.snap.Dense()[i]) {
+	if exceeds(w.snap.InstancesByIndex()[i]) {
 		w.over[i] = true
 	} else {
 		delete(w.over, i)
@@ -75,7 +75,7 @@ func (w *watch) measure(i int) {
 
 // exceeds reports whether tasks that may leave the instance take more of it than they may.
 func exceeds(v *snapshot.InstanceView) bool {
-	if v == nil || !eligibility.InCluster(v) || !v.Available() {
+	if v == nil || !eligibility.InCluster(v) || !v.IsAvailable() {
 		return false
 	}
 	if v.CPU < 0 || v.Memory < 0 || v.ENIs < 0 {
@@ -93,7 +93,7 @@ func exceeds(v *snapshot.InstanceView) bool {
 func (w *watch) restart() {
 	*w = watch{snap: w.snap, on: true, configuration: w.snap.Configuration.Rev, rows: w.rows + 1, over: map[int]bool{},
 		owners: map[string]*watched{}}
-	for i := range w.snap.Dense() {
+	for i := range w.snap.InstancesByIndex() {
 		w.measure(i)
 	}
 }

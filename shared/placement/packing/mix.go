@@ -88,7 +88,7 @@ func (m *mix) count(s *snapshot.Snapshot) {
 	counts := map[requirement]int64{}
 	reader := newWantsReader(s)
 	for t := range s.Tasks() {
-		if t.Needs.GPUs == 0 || t.Foreign || !t.Active() {
+		if t.Needs.GPUs == 0 || t.Foreign || !t.IsActive() {
 			continue
 		}
 		n := cluster.Resources{CPU: t.Needs.CPU, Memory: t.Needs.Memory, GPUs: t.Needs.GPUs,
@@ -125,10 +125,10 @@ func compareNeeds(a, b cluster.Resources) int {
 
 // divide puts the instances into pools.
 func (m *mix) divide(s *snapshot.Snapshot) {
-	if missing := len(s.Dense()) - len(m.members); missing > 0 {
+	if missing := len(s.InstancesByIndex()) - len(m.members); missing > 0 {
 		m.members = append(m.members, make([]membership, missing)...)
 	}
-	for _, v := range s.Dense() {
+	for _, v := range s.InstancesByIndex() {
 		if v == nil || v.Instance == nil || len(v.GPUs) == 0 {
 			continue
 		}
@@ -137,7 +137,7 @@ func (m *mix) divide(s *snapshot.Snapshot) {
 			*p = membership{rev: v.StaticRev, mask: m.mask(v)}
 		}
 		p.pool = m.poolBy(p.mask, v)
-		if v.Available() {
+		if v.IsAvailable() {
 			m.pools[p.pool].capacity += int64(len(v.GPUs)) * cluster.WholeGPU
 		}
 	}

@@ -48,7 +48,7 @@ func New(s *snapshot.Snapshot) *Scorer {
 // Epoch learns the mix anew if enough has changed, and returns a number that changes whenever it
 // does. Scores are valid until the snapshot changes or the epoch does.
 func (p *Scorer) Epoch() uint64 {
-	now := p.snap.Seq()
+	now := p.snap.ChangeSeq()
 	if p.mix == nil || now-p.began >= p.wait {
 		last := p.mix
 		p.mix = learn(p.snap, last)
@@ -72,7 +72,7 @@ func (p *Scorer) patience(last *mix) uint64 {
 	if last == nil || 2*p.mix.tasks > 3*last.tasks {
 		return tasks
 	}
-	return max(tasks, min(2*p.wait, uint64(p.snap.TaskCount()+len(p.snap.Dense()))))
+	return max(tasks, min(2*p.wait, uint64(p.snap.TaskCount()+len(p.snap.InstancesByIndex()))))
 }
 
 // Forget drops what can be computed again.
@@ -127,7 +127,7 @@ func (p *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float
 // stateOf is the state of the instance, be it one that a placement under way looks at in another
 // state than the snapshot has it in.
 func (p *Scorer) stateOf(v *snapshot.InstanceView) int32 {
-	committed := p.snap.Dense()[v.Index] == v
+	committed := p.snap.InstancesByIndex()[v.Index] == v
 	if committed && v.Index < len(p.known) && p.known[v.Index] > 0 {
 		return p.known[v.Index]
 	}

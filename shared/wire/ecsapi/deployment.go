@@ -177,7 +177,7 @@ func (o *deploymentOperations) describeServiceRevisions(
 func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.RevisionDetail) types.ServiceRevision {
 	v := r.Service
 	out := types.ServiceRevision{
-		ServiceRevisionArn: new(revisionARN(o.Account, v, r.Digits())),
+		ServiceRevisionArn: new(revisionARN(o.Account, v, r.IDDigits())),
 		ServiceArn:         new(o.Account.ARN("service", v.Cluster, v.Name)),
 		ClusterArn:         new(o.Account.ARN("cluster", v.Cluster)),
 		TaskDefinition:     new(o.Account.ARN("task-definition", r.TaskDefinition)),

@@ -42,11 +42,12 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 			RunningTaskCount: int32(d.Release.Running), PendingTaskCount: int32(d.Release.Pending),
 		},
 		DeploymentCircuitBreaker: &types.ServiceDeploymentCircuitBreaker{
-			Status:       monitorStatus(d.Breaker, d.Release.Tripped, d.Status.Ended()),
+			Status:       monitorStatus(d.Breaker, d.Release.Tripped, d.Status.HasEnded()),
 			FailureCount: int32(d.Release.Failures), Threshold: int32(d.Release.Threshold),
 		},
 		Alarms: &types.ServiceDeploymentAlarms{
-			Status:              monitorStatus(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0, d.Status.Ended()),
+			Status: monitorStatus(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0,
+				d.Status.HasEnded()),
 			AlarmNames:          append([]string{}, d.Release.Alarms...),
 			TriggeredAlarmNames: append([]string{}, d.Release.Triggered...),
 		},
@@ -66,7 +67,7 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id string) types.ServiceRevisionSummary {
 	v := r.Service
 	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, revisionDigits(id)))}
-	if r.Status.Ended() {
+	if r.Status.HasEnded() {
 		return out
 	}
 	primary := v.Deployment
@@ -80,7 +81,7 @@ func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id stri
 	return out
 }
 
-func revisionDigits(id string) string { return (&cluster.Revision{ID: id}).Digits() }
+func revisionDigits(id string) string { return (&cluster.Revision{ID: id}).IDDigits() }
 
 // monitorStatus is how far what watches over a deployment is.
 func monitorStatus(on, triggered, ended bool) types.ServiceDeploymentRollbackMonitorsStatus {

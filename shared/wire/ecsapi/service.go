@@ -126,7 +126,7 @@ func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revisi
 	if err := checkCompatible(d, external); err != nil {
 		return err
 	}
-	if external && r.Balanced() {
+	if external && r.RegistersTasks() {
 		return input.Invalid("The EXTERNAL launch type does not support loadBalancers and serviceRegistries. Remove them and try again.")
 	}
 	for _, l := range r.LoadBalancers {

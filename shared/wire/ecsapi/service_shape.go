@@ -31,9 +31,10 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Ser
 		LoadBalancers:        loadBalancerShapes(r.LoadBalancers), ServiceRegistries: registryShapes(r.Registries),
 		NetworkConfiguration:        shape.NetworkConfiguration(r.Network),
 		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
-		EnableECSManagedTags:        d.Service.Options.ManagedTags, EnableExecuteCommand: d.Service.Options.ExecuteCommand,
+		EnableECSManagedTags:        d.Service.Options.ManagedTags,
+		EnableExecuteCommand:        d.Service.Options.ExecuteCommand,
 	}
-	if d.Service.Grace > 0 || r.Balanced() {
+	if d.Service.Grace > 0 || r.RegistersTasks() {
 		out.HealthCheckGracePeriodSeconds = new(int32(d.Service.Grace))
 	}
 	out.LaunchType, out.CapacityProviderStrategy = launchShape(d.Service, d.Service.Providers)
@@ -54,7 +55,7 @@ func addDeployments(account cluster.Account, out *types.Service, v *cluster.Serv
 	add := func(d *cluster.Deployment, status string, desired int) {
 		out.Deployments = append(out.Deployments, deploymentShape(account, v, d, status, desired))
 		out.CurrentServiceRevisions = append(out.CurrentServiceRevisions, types.ServiceCurrentRevisionSummary{
-			Arn: new(revisionARN(account, v, d.Digits())), RequestedTaskCount: int32(desired),
+			Arn: new(revisionARN(account, v, d.IDDigits())), RequestedTaskCount: int32(desired),
 			RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
 		})
 	}
@@ -79,7 +80,7 @@ func deploymentShape(
 		RolloutState:         types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),
 		RolloutStateReason:   new(cmp.Or(d.Reason, "ECS deployment "+d.ID+" in progress.")),
 	}
-	if d.Reason == "" && d.Completed() {
+	if d.Reason == "" && d.IsCompleted() {
 		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
 	}
 	out.LaunchType, out.CapacityProviderStrategy = launchShape(v, d.Providers)

@@ -52,7 +52,7 @@ func failureShapes(account cluster.Account, clusterName, kind string, failed []c
 
 func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 	wanted := t.Desired
-	if t.Ended() {
+	if t.HasEnded() {
 		wanted = cluster.TaskStopped
 	}
 	startedBy := t.StartedByUser
@@ -122,7 +122,7 @@ func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *t
 
 // stopCode is why a task stopped, in ECS's words.
 func stopCode(t *cluster.Task) types.TaskStopCode {
-	if t.Refused() {
+	if t.WasRefused() {
 		return types.TaskStopCodeTaskFailedToStart
 	}
 	return types.TaskStopCode(t.StopCode)
@@ -131,7 +131,7 @@ func stopCode(t *cluster.Task) types.TaskStopCode {
 // containerStatus is the status of a task's containers, which have three.
 func containerStatus(t *cluster.Task) cluster.TaskStatus {
 	switch {
-	case t.Ended():
+	case t.HasEnded():
 		return cluster.TaskStopped
 	case t.Last == cluster.TaskRunning || t.Last == cluster.TaskStopping:
 		return cluster.TaskRunning

@@ -82,7 +82,7 @@ func addContainer(out *cluster.TaskDefinition, c *types.ContainerDefinition, mod
 	}
 	out.Containers = append(out.Containers, input.Value(c.Name))
 	out.Needs.CPU += size.CPU * cluster.CPUUnit
-	out.Needs.Memory += size.Reserved()
+	out.Needs.Memory += size.ReservedMemory()
 	out.Sizes = append(out.Sizes, size)
 	for _, r := range c.ResourceRequirements {
 		if r.Type != types.ResourceTypeGpu {

@@ -88,7 +88,7 @@ func TestTaskDefinitionNeeds(t *testing.T) {
 				t.Fatal(err)
 			}
 			expect(t, "needs", got.Needs, c.want)
-			same, err := cluster.Needs(got, nil)
+			same, err := cluster.TaskNeeds(got, nil)
 			expect(t, "error", err, nil)
 			expect(t, "needs without overrides", same, c.want)
 		})

@@ -82,7 +82,7 @@ func (e *engine) blank() *cluster.Task {
 
 // Seat implements workload.Engine.
 func (e *engine) Seat(task, service, instance int) error {
-	t, v := e.row(task, service), e.snap.Dense()[instance]
+	t, v := e.row(task, service), e.snap.InstancesByIndex()[instance]
 	for device, free := range v.GPUs {
 		if free == cluster.WholeGPU && len(t.GPUs) < t.Needs.GPUs {
 			t.GPUs = append(slices.Clip(t.GPUs), device)
@@ -145,7 +145,7 @@ func (e *engine) Leave(task, _, _ int) error {
 	t, ended := e.live[task%len(e.live)], e.last
 	*ended = *t
 	ended.Rev, ended.Desired, ended.Last = t.Rev+1, cluster.TaskStopped, cluster.TaskStopped
-	if !e.snap.Put(ended) || !e.snap.See(state.Record{Op: state.Remove, Old: ended}) {
+	if !e.snap.Put(ended) || !e.snap.ApplyRecord(state.Record{Op: state.Remove, Old: ended}) {
 		return fmt.Errorf("the snapshot does not have task %s", t.ID)
 	}
 	e.last, e.unused = nil, append(e.unused, t, ended)
