@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(99)
 		}()
-		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(runCommand(os.Args[1:], os.Stdout, os.Stderr))
 	case "victim":
 		os.Exit(victim(os.Args[1:]))
 	}
@@ -217,7 +217,8 @@ func awaitRunning(t *testing.T, api *ecs.Client, service string, n int32) {
 	defer pause.Stop()
 	state := "it is not there"
 	for {
-		out, err := api.DescribeServices(context.WithoutCancel(ctx), &ecs.DescribeServicesInput{Services: []string{service}})
+		out, err := api.DescribeServices(context.WithoutCancel(ctx),
+			&ecs.DescribeServicesInput{Services: []string{service}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +227,8 @@ func awaitRunning(t *testing.T, api *ecs.Client, service string, n int32) {
 			if s.DesiredCount == n && s.RunningCount == n && s.PendingCount == 0 {
 				return
 			}
-			state = fmt.Sprintf("it wants %d, runs %d and has %d on the way", s.DesiredCount, s.RunningCount, s.PendingCount)
+			state = fmt.Sprintf("it wants %d, runs %d and has %d on the way", s.DesiredCount, s.RunningCount,
+				s.PendingCount)
 			for _, e := range s.Events[:min(3, len(s.Events))] {
 				state += "; " + *e.Message
 			}

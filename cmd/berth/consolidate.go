@@ -58,7 +58,7 @@ func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	k, err := whatif.LiveCapacity(ctx, api, c.Cluster)
+	k, err := whatif.ReadCapacity(ctx, api, c.Cluster)
 	if err != nil {
 		return err
 	}
@@ -74,17 +74,18 @@ func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	if !c.DryRun && k.Providers[name] != nil {
-		if err := c.change(ctx, api, k.Providers[name]); err != nil {
+		if err := c.switchConsolidation(ctx, api, k.Providers[name]); err != nil {
 			return err
 		}
 	}
-	say := newTeller(s.err, time.Now)
-	defer say.done()
-	rows, err := whatif.Live(ctx, api, c.Cluster, func(n int) { say.now("reading the cluster: %d rows so far", n) })
+	say := newProgress(s.err, time.Now)
+	defer say.finish()
+	rows, err := whatif.ReadRows(ctx, api, c.Cluster,
+		func(n int) { say.report("reading the cluster: %d rows so far", n) })
 	if err != nil {
 		return err
 	}
-	snap, err := whatif.Snapshot(rows, func(int) {})
+	snap, err := whatif.BuildSnapshot(rows, func(int) {})
 	if err != nil {
 		return err
 	}
@@ -98,8 +99,10 @@ func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
 	return answer.Print(s.out)
 }
 
-// change switches consolidation on or off.
-func (c *consolidateCommand) change(ctx context.Context, api *client.Client, p *cluster.CapacityProvider) error {
+// switchConsolidation switches consolidation on or off.
+func (c *consolidateCommand) switchConsolidation(
+	ctx context.Context, api *client.Client, p *cluster.CapacityProvider,
+) error {
 	if !c.Off && !p.Scaling.Enabled {
 		return fmt.Errorf("managed scaling of capacity provider %s is off, and consolidation is a part of it", p.Name)
 	}

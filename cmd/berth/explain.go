@@ -47,13 +47,10 @@ Examples:
   berth explain task arn:aws:ecs:us-east-1:123456789012:task/default/0b9d6f2f5c1e4a7d9c8b7a6f5e4d3c2b --json`
 }
 
-// Validate names the flag that is wrong.
-func (e *explainTask) Validate() error { return e.check() }
-
 // Run explains the task.
 func (e *explainTask) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
-		return whatif.WhyTask(src.snap, cluster.LastPart(e.ID))
+	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+		return whatif.ExplainTask(src.snap, cluster.LastPart(e.ID))
 	})
 }
 
@@ -78,23 +75,20 @@ Examples:
   berth explain service web --cluster prod --json`
 }
 
-// Validate names the flag that is wrong.
-func (e *explainService) Validate() error { return e.check() }
-
 // Run explains the service.
 func (e *explainService) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
 		name := cluster.LastPart(e.Name)
 		var capacity *whatif.Capacity
 		if of := src.snap.Services[name]; src.live != nil && of != nil && len(of.Providers) > 0 {
 			var err error
 			// who may not read the groups learns the rest
-			if capacity, err = whatif.LiveCapacity(ctx, src.live, e.Cluster); err != nil {
+			if capacity, err = whatif.ReadCapacity(ctx, src.live, e.Cluster); err != nil {
 				fmt.Fprintf(s.err, "berth: what managed scaling decides is not known: %v\n", err)
 				capacity = nil
 			}
 		}
-		return whatif.WhyService(src.snap, capacity, name, time.Now())
+		return whatif.ExplainService(src.snap, capacity, name, time.Now())
 	})
 }
 
@@ -116,14 +110,11 @@ Examples:
   berth explain cluster --cluster prod --json`
 }
 
-// Validate names the flag that is wrong.
-func (e *explainCluster) Validate() error { return e.check() }
-
 // Run explains the cluster.
 func (e *explainCluster) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable,
+	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable,
 		error) {
-		return whatif.WhyCluster(src.snap)
+		return whatif.ExplainCluster(src.snap)
 	})
 }
 
@@ -149,33 +140,30 @@ Examples:
   berth explain instance i-0b9d6f2f5c1e4a7d9 --cluster prod --json`
 }
 
-// Validate names the flag that is wrong.
-func (e *explainInstance) Validate() error { return e.check() }
-
 // Run explains the instance.
 func (e *explainInstance) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+	return printExplanation(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
 		var capacity *whatif.Capacity
 		if src.live != nil {
 			var err error
-			if capacity, err = whatif.LiveCapacity(ctx, src.live, e.Cluster); err != nil {
+			if capacity, err = whatif.ReadCapacity(ctx, src.live, e.Cluster); err != nil {
 				return nil, err
 			}
 		}
-		return whatif.WhyInstance(src.snap, capacity, e.ID, time.Now())
+		return whatif.ExplainInstance(src.snap, capacity, e.ID, time.Now())
 	})
 }
 
 // printable is an answer that people can read.
 type printable interface{ Print(io.Writer) error }
 
-// explained reads the cluster, asks and prints.
-func explained(
+// printExplanation reads the cluster, asks and prints.
+func printExplanation(
 	ctx context.Context, s *streams, from *sourceFlags, asJSON bool, ask func(*source) (printable, error),
 ) error {
-	say := newTeller(s.err, time.Now)
-	defer say.done()
-	src, err := from.open(ctx, say)
+	say := newProgress(s.err, time.Now)
+	defer say.finish()
+	src, err := from.openSource(ctx, say)
 	if err != nil {
 		return err
 	}

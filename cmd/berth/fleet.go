@@ -118,7 +118,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 			LaunchAfter: fast(time.Duration(f.Launch * float64(time.Second))),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,
-		Machine: ec2.Machine{Type: f.Type, Zones: f.up().zones()},
+		Machine: ec2.Machine{Type: f.Type, Zones: f.up().zoneNames()},
 		Ready:   func(endpoint string, added int) { f.ready(s, endpoint, added) },
 		Log:     slog.New(slog.NewTextHandler(s.err, nil)),
 	})

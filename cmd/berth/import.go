@@ -69,14 +69,14 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	plan, err := definition.Compare(ctx, c, i.Cluster, want)
+	plan, err := definition.PlanChanges(ctx, c, i.Cluster, want)
 	if err != nil {
 		return fmt.Errorf("comparing with cluster %s: %w", i.Cluster, err)
 	}
 	var size *definition.Size
 	if i.Register {
 		size = &definition.Size{CPU: i.CPU, Memory: i.Memory}
-		plan.Register()
+		plan.RegisterAbsent()
 	}
 	if !i.DryRun {
 		err := plan.Apply(ctx, c, size, func(done, of int) {
@@ -88,10 +88,10 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 			return fmt.Errorf("changing cluster %s (run it again to go on): %w", i.Cluster, err)
 		}
 	}
-	return i.print(s, plan, want)
+	return i.printChanges(s, plan, want)
 }
 
-func (i *importCommand) print(s *streams, plan *definition.Plan, want *servicefabric.Cluster) error {
+func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *servicefabric.Cluster) error {
 	out := imported{Cluster: i.Cluster, Changes: plan.Changes, Applied: !i.DryRun, Ignored: want.Ignored}
 	if !i.Register {
 		for _, n := range plan.Absent {

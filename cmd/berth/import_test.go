@@ -18,7 +18,7 @@ func TestImport(t *testing.T) {
 	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--listen", "127.0.0.1:0").endpoint()
 	berth := func(args ...string) (string, int) {
 		var out, errs bytes.Buffer
-		code := run(append([]string{"import", "--endpoint", endpoint}, args...), &out, &errs)
+		code := runCommand(append([]string{"import", "--endpoint", endpoint}, args...), &out, &errs)
 		return out.String() + errs.String(), code
 	}
 	manifest := filepath.Join("..", "..", "shared", "servicefabric", "testdata", "ClusterManifest.xml")
@@ -32,14 +32,16 @@ func TestImport(t *testing.T) {
 		return got
 	}
 	dry := read("--dry-run")
-	if dry.Applied || !slices.ContainsFunc(dry.Changes, func(c definition.Change) bool { return c.Action == "add" && c.What == "cluster" }) {
+	if dry.Applied || !slices.ContainsFunc(dry.Changes,
+		func(c definition.Change) bool { return c.Action == "add" && c.What == "cluster" }) {
 		t.Errorf("the dry run: %+v", dry)
 	}
 	first := read()
 	if len(first.Changes) != len(dry.Changes) || !first.Applied {
 		t.Errorf("%d changes, the dry run announced %d", len(first.Changes), len(dry.Changes))
 	}
-	instances := slices.DeleteFunc(slices.Clone(first.Changes), func(c definition.Change) bool { return c.What != "instance" })
+	instances := slices.DeleteFunc(slices.Clone(first.Changes),
+		func(c definition.Change) bool { return c.What != "instance" })
 	if len(instances) != 9 {
 		t.Errorf("%d instances were added, want 9", len(instances))
 	}
@@ -47,7 +49,9 @@ func TestImport(t *testing.T) {
 		t.Errorf("a second run changes %v", again.Changes)
 	}
 	text, _ := berth(manifest, "--cluster", "other", "--dry-run")
-	for _, want := range []string{"+ cluster other", "+ configuration nodeBufferPercentage.SomeMetric 0.15", "no instance is node Node09 yet", `ECS_INSTANCE_ATTRIBUTES={"berth.fault-domain":"fd:/DC03/Rack03"`, "PLBRefreshGap means nothing here", "would change"} {
+	for _, want := range []string{"+ cluster other", "+ configuration nodeBufferPercentage.SomeMetric 0.15",
+		"no instance is node Node09 yet", `ECS_INSTANCE_ATTRIBUTES={"berth.fault-domain":"fd:/DC03/Rack03"`,
+		"PLBRefreshGap means nothing here", "would change"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
@@ -66,8 +70,10 @@ func TestImport(t *testing.T) {
 	}
 	got := read()
 	want := []definition.Change{
-		{Action: "change", What: "configuration", Name: "nodeTypes.NodeType03.capacities.ClientConnections", From: "65536", To: "7000000"},
-		{Action: "change", What: "instance", Name: "Node01 berth.upgrade-domain", From: "UpgradeDomain1", To: "UpgradeDomain7"},
+		{Action: "change", What: "configuration", Name: "nodeTypes.NodeType03.capacities.ClientConnections",
+			From: "65536", To: "7000000"},
+		{Action: "change", What: "instance", Name: "Node01 berth.upgrade-domain", From: "UpgradeDomain1",
+			To: "UpgradeDomain7"},
 	}
 	if !slices.Equal(got.Changes, want) {
 		t.Errorf("changes %+v, want %+v", got.Changes, want)
@@ -86,14 +92,17 @@ func TestImportRefuses(t *testing.T) {
 	}{
 		"Malformed": {[]string{bad}, 1, "line 2"},
 		"NoFile":    {[]string{"nowhere.xml"}, 2, "nowhere.xml"},
-		"NobodyAnswers": {[]string{filepath.Join("..", "..", "shared", "servicefabric", "testdata", "ClusterConfig.json"), "--endpoint", "http://127.0.0.1:1"}, 1,
+		"NobodyAnswers": {[]string{filepath.Join("..", "..", "shared", "servicefabric", "testdata",
+			"ClusterConfig.json"), "--endpoint", "http://127.0.0.1:1"}, 1,
 			"start `berth up`"},
-		"Endpoint": {[]string{filepath.Join("..", "..", "shared", "servicefabric", "testdata", "ClusterConfig.json"), "--endpoint", "here"}, 1, "expected a URL"},
-		"CPU":      {[]string{bad, "--cpu", "1"}, 2, "--cpu is 1"},
+		"Endpoint": {[]string{filepath.Join("..", "..", "shared", "servicefabric", "testdata", "ClusterConfig.json"),
+			"--endpoint", "here"}, 1, "expected a URL"},
+		"CPU": {[]string{bad, "--cpu", "1"}, 2, "--cpu is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			if code := run(append([]string{"import"}, c.args...), &out, &errs); code != c.code || !strings.Contains(errs.String(), c.has) {
+			if code := runCommand(append([]string{"import"}, c.args...), &out, &errs); code != c.code ||
+				!strings.Contains(errs.String(), c.has) {
 				t.Errorf("exit code %d, %s, want %d with %q", code, errs.String(), c.code, c.has)
 			}
 		})

@@ -31,7 +31,8 @@ const kills = 20
 // TestKilled kills berth up under load, again and again on the same data. Nothing that was acknowledged may be lost, no
 // task adopted twice, and in the end all must be as the client wanted it.
 func TestKilled(t *testing.T) {
-	w := &witness{t: t, data: filepath.Join(t.TempDir(), "data"), adopted: map[state.Key]string{}, ecs: map[string]state.Key{}}
+	w := &witness{t: t, data: filepath.Join(t.TempDir(), "data"), adopted: map[state.Key]string{},
+		ecs: map[string]state.Key{}}
 	if err := os.Mkdir(w.data, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func victim(args []string) int {
 	}
 	last := &lastWords{left: nth, file: args[2]}
 	settings := quick()
-	err = Serve(ctx, installation.Options{
+	err = serveInstallation(ctx, installation.Options{
 		Data: args[0], Settings: &settings, Parameters: map[string]string{"BatchWindow": "0"},
 		AWS: sim.Options{MinStart: 20 * time.Millisecond, MaxStart: 200 * time.Millisecond},
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -81,7 +82,7 @@ func victim(args []string) int {
 			}
 			return e
 		},
-	}, Serving{
+	}, servingOptions{
 		Listen: "127.0.0.1:0", Cluster: "default", Nodes: 6,
 		Machine: ec2.Machine{Type: "m5.large", Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"}},
 		Ready:   func(endpoint string, _ int) { fmt.Println(endpoint) },

@@ -45,17 +45,17 @@ Examples:
   berth upgrade workers --release-version ami-0b9d6f2f5c1e4a7d9 --dry-run   what an update of the nodes would do`
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(runCommand(os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // errUsage marks an error of the command line itself.
 var errUsage = errors.New("usage")
 
-// run is the whole program: exit code 0 for success, 1 for failure, 2 for a command line that makes
-// no sense, 130 for work that was interrupted, 3 where `berth whatif` finds no instance for all
-// tasks, or `berth upgrade --dry-run` foresees a failure. To interrupt `berth up` once it serves is
-// how one ends it, and a success; a second interrupt ends any command at once.
-func run(args []string, stdout, stderr io.Writer) (code int) {
+// runCommand is the whole program: exit code 0 for success, 1 for failure, 2 for a command line
+// that makes no sense, 130 for work that was interrupted, 3 where `berth whatif` finds no instance
+// for all tasks, or `berth upgrade --dry-run` foresees a failure. To interrupt `berth up` once it
+// serves is how one ends it, and a success; a second interrupt ends any command at once.
+func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -64,7 +64,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(description), kong.UsageOnError(),
 		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars(packNames()), kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Vars(helpVariables()), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(&streams{out: stdout, err: stderr}))
 	if err != nil {
 		fmt.Fprintln(stderr, "berth:", err)

@@ -20,7 +20,7 @@ import (
 // berth runs a command line to its end in this process.
 func berth(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(args, &out, &errs)
+	code = runCommand(args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -37,7 +37,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for command, want := range map[string][]string{
-		"up":      {"Examples:", "berth up --ephemeral", `--listen="127.0.0.1:5252"`, "--nodes=6", "--zones=3", "--data=", "--seed=1"},
+		"up": {"Examples:", "berth up --ephemeral", `--listen="127.0.0.1:5252"`, "--nodes=6", "--zones=3",
+			"--data=", "--seed=1"},
 		"replay":  {"Examples:", "berth replay --compress 100000", "--nodes=", "--tasks=", "--compress=1", "--seed=1"},
 		"version": {"--json"},
 	} {
@@ -213,11 +214,13 @@ func badData(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := berth("up", "--listen", "127.0.0.1:0", "--data", file); code != 1 || !strings.Contains(errs, file) {
+	if code, _, errs := berth("up", "--listen", "127.0.0.1:0", "--data", file); code != 1 ||
+		!strings.Contains(errs, file) {
 		t.Errorf("a file for a folder: exit code %d, %q", code, errs)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "state.db"), bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "state.db"), bytes.Repeat([]byte("no database "), 1000),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	code, _, errs := berth("up", "--listen", "127.0.0.1:0", "--data", dir)
@@ -241,7 +244,8 @@ func TestRefusesWebPages(t *testing.T) {
 			}
 		})
 	}
-	if status, body := post(t, endpoint, "ListClusters", "{}"); status != 200 || !strings.Contains(body, "cluster/default") {
+	if status, body := post(t, endpoint, "ListClusters", "{}"); status != 200 ||
+		!strings.Contains(body, "cluster/default") {
 		t.Errorf("status %d, %s", status, body)
 	}
 }

@@ -27,8 +27,8 @@ type packCommand struct {
 	JSON     bool   `help:"Print the result as JSON."`
 }
 
-// packNames are what the help of `berth pack` lists.
-func packNames() map[string]string {
+// helpVariables are what the help of `berth pack` lists.
+func helpVariables() map[string]string {
 	return map[string]string{"lists": strings.Join(trace.TaskLists(), ", "),
 		"scorings": strings.Join(placement.Scorings(), ", ")}
 }
@@ -60,11 +60,11 @@ func (p *packCommand) Validate() error {
 
 // Run fills the cluster and prints how full it got.
 func (p *packCommand) Run(ctx context.Context, s *streams) error {
-	nodes, err := read(p.Nodes, trace.DefaultNodes, trace.ReadNodes)
+	nodes, err := readList(p.Nodes, trace.DefaultNodes, trace.ReadNodes)
 	if err != nil {
 		return err
 	}
-	tasks, err := p.tasks()
+	tasks, err := p.readTasks()
 	if err != nil {
 		return err
 	}
@@ -83,15 +83,15 @@ func (p *packCommand) Run(ctx context.Context, s *streams) error {
 	return result.Print(s.out)
 }
 
-func (p *packCommand) tasks() ([]trace.Pod, error) {
+func (p *packCommand) readTasks() ([]trace.Task, error) {
 	if slices.Contains(trace.TaskLists(), p.Tasks) {
-		return trace.Tasks(p.Tasks)
+		return trace.ReadTaskList(p.Tasks)
 	}
 	if _, err := os.Stat(p.Tasks); err != nil {
 		return nil, fmt.Errorf("--tasks is %q, expected a file or one of %s: %w", p.Tasks,
 			strings.Join(trace.TaskLists(), ", "), err)
 	}
-	return read(p.Tasks, nil, trace.ReadTasks)
+	return readList(p.Tasks, nil, trace.ReadTasks)
 }
 
 // silence is how long a command may say nothing.

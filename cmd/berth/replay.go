@@ -61,11 +61,11 @@ func (r *replayCommand) Validate() error {
 
 // Run replays and prints what was measured.
 func (r *replayCommand) Run(ctx context.Context, s *streams) error {
-	nodes, err := read(r.Nodes, trace.DefaultNodes, trace.ReadNodes)
+	nodes, err := readList(r.Nodes, trace.DefaultNodes, trace.ReadNodes)
 	if err != nil {
 		return err
 	}
-	tasks, err := read(r.Tasks, trace.DefaultTasks, trace.ReadTasks)
+	tasks, err := readList(r.Tasks, trace.DefaultTasks, trace.ReadTasks)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	options := replay.Options{Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Strategy: r.Strategy,
 		Days: r.Days}
 	if r.Scale != "" {
-		return r.scaled(ctx, s, options)
+		return r.runScaled(ctx, s, options)
 	}
 	progress, done := progressBar(s.err, len(tasks))
 	options.Progress = progress
@@ -93,8 +93,8 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	return result.Print(s.out)
 }
 
-// read takes a list from a file, or the shipped one.
-func read[T any](path string, shipped func() ([]T, error), parse func(io.Reader) ([]T, error)) ([]T, error) {
+// readList takes a list from a file, or the shipped one.
+func readList[T any](path string, shipped func() ([]T, error), parse func(io.Reader) ([]T, error)) ([]T, error) {
 	if path == "" {
 		return shipped()
 	}

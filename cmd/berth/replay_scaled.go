@@ -17,8 +17,8 @@ type scaledResult struct {
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
-// scaled replays on groups, and compares where both are asked for.
-func (r *replayCommand) scaled(ctx context.Context, s *streams, o replay.Options) error {
+// runScaled replays on groups, and compares where both are asked for.
+func (r *replayCommand) runScaled(ctx context.Context, s *streams, o replay.Options) error {
 	var out scaledResult
 	for _, mode := range []struct {
 		name        string

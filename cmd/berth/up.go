@@ -81,7 +81,7 @@ func (u *upCommand) Validate() error {
 	return nil
 }
 
-func (u *upCommand) zones() []string {
+func (u *upCommand) zoneNames() []string {
 	var out []string
 	for i := range u.Zones {
 		out = append(out, u.Region+string(rune('a'+i)))
@@ -106,12 +106,12 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		}
 		o.Data = u.Data
 	}
-	return Serve(ctx, o, u.serving(s))
+	return serveInstallation(ctx, o, u.servingOptions(s))
 }
 
-func (u *upCommand) serving(s *streams) Serving {
-	return Serving{
-		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: ec2.Machine{Type: u.Type, Zones: u.zones()},
+func (u *upCommand) servingOptions(s *streams) servingOptions {
+	return servingOptions{
+		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: ec2.Machine{Type: u.Type, Zones: u.zoneNames()},
 		Ready: func(endpoint string, added int) {
 			did, kept := "goes on where it was", "nothing kept on disk"
 			if added > 0 {
@@ -126,8 +126,8 @@ func (u *upCommand) serving(s *streams) Serving {
 	}
 }
 
-// Serving is what [Serve] adds to an installation.
-type Serving struct {
+// servingOptions is what [Serve] adds to an installation.
+type servingOptions struct {
 	Listen  string
 	Cluster string
 	Nodes   int
@@ -136,8 +136,9 @@ type Serving struct {
 	Ready func(endpoint string, added int)
 }
 
-// Serve runs an installation with its API until ctx ends, and leaves it in a state to go on from.
-func Serve(ctx context.Context, o installation.Options, s Serving) (err error) {
+// serveInstallation runs an installation with its API until ctx ends, and leaves it in a state to
+// go on from.
+func serveInstallation(ctx context.Context, o installation.Options, s servingOptions) (err error) {
 	// The address is taken first: a second `berth up` fails on it before it touches anything.
 	listener, err := net.Listen("tcp", s.Listen)
 	if err != nil {
@@ -161,7 +162,7 @@ func Serve(ctx context.Context, o installation.Options, s Serving) (err error) {
 		<-ended
 		err = errors.Join(err, i.Close())
 	}()
-	added, err := prepare(ctx, i, s)
+	added, err := startInstallation(ctx, i, s)
 	if err != nil {
 		return err
 	}
@@ -185,8 +186,8 @@ func Serve(ctx context.Context, o installation.Options, s Serving) (err error) {
 // lastAnswers is how long calls under way have to end: longer than RunTask waits.
 const lastAnswers = 8 * time.Second
 
-func prepare(ctx context.Context, i *installation.Installation, s Serving) (added int, err error) {
-	if added, err = i.Cluster(ctx, s.Cluster, s.Nodes, s.Machine); err != nil {
+func startInstallation(ctx context.Context, i *installation.Installation, s servingOptions) (added int, err error) {
+	if added, err = i.EnsureCluster(ctx, s.Cluster, s.Nodes, s.Machine); err != nil {
 		return 0, err
 	}
 	var started error

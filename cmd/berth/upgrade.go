@@ -95,11 +95,11 @@ func (u *upgradeCommand) Validate() error {
 	case u.Every < 10*time.Millisecond:
 		return fmt.Errorf("--every is %s, expected a time such as 5s", u.Every)
 	}
-	return u.readConfig()
+	return u.parseConfig()
 }
 
-// readConfig reads what the node group's update configuration is to be.
-func (u *upgradeCommand) readConfig() error {
+// parseConfig reads what the node group's update configuration is to be.
+func (u *upgradeCommand) parseConfig() error {
 	u.config.Strategy = cluster.UpdateStrategy(strings.ToUpper(u.Strategy))
 	switch u.config.Strategy {
 	case "", cluster.UpdateDefault, cluster.UpdateMinimal:
@@ -123,8 +123,8 @@ func (u *upgradeCommand) readConfig() error {
 	return nil
 }
 
-// asks reports whether a flag says what the update is to be like.
-func (u *upgradeCommand) asks() bool {
+// requestsUpdate reports whether a flag says what the update is to be like.
+func (u *upgradeCommand) requestsUpdate() bool {
 	return u.ReleaseVersion != "" || u.LaunchTemplateVersion != "" || u.config != (cluster.UpdateConfig{}) || u.Force
 }
 
@@ -137,41 +137,41 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	k, err := whatif.LiveCapacity(ctx, c, u.Cluster)
+	k, err := whatif.ReadCapacity(ctx, c, u.Cluster)
 	if err != nil {
 		return err
 	}
-	g, _, err := k.NodeGroup(u.NodeGroup)
+	g, _, err := k.FindNodeGroup(u.NodeGroup)
 	if err != nil {
 		return err
 	}
 	id := ""
 	switch last := k.Updates[g.Name]; {
-	case last != nil && !last.HasEnded() && (u.asks() || u.DryRun):
+	case last != nil && !last.HasEnded() && (u.requestsUpdate() || u.DryRun):
 		return fmt.Errorf("update %s of node group %s%s is in progress; `berth upgrade %s` without flags follows it",
-			last.ID, g.Name, whatif.TargetOf(last), g.Name)
+			last.ID, g.Name, whatif.DescribeTarget(last), g.Name)
 	case last != nil && !last.HasEnded():
 		id = last.ID
 	case u.ReleaseVersion == "" && u.LaunchTemplateVersion == "":
 		return fmt.Errorf("no update of node group %s is in progress; to begin one, name its --release-version or --launch-template-version", g.Name)
 	case u.DryRun:
-		return u.plan(ctx, s, c, k)
+		return u.printPlan(ctx, s, c, k)
 	default:
-		if id, err = u.begin(ctx, c, g); err != nil {
+		if id, err = u.beginUpdate(ctx, c, g); err != nil {
 			return err
 		}
 	}
-	f := &following{upgradeCommand: u, client: c, streams: s, id: id, clock: time.Now}
+	f := &follower{upgradeCommand: u, client: c, streams: s, id: id, clock: time.Now}
 	if u.NoWait {
-		return f.begun()
+		return f.printBegun()
 	}
-	return f.run(ctx)
+	return f.followUpdate(ctx)
 }
 
-// request is the body of UpdateNodegroupVersion. Its token is the same as long as no update has
+// requestBody is the body of UpdateNodegroupVersion. Its token is the same as long as no update has
 // come between, so that a dry run tells the order in which the update then replaces the nodes, and
 // a repeated call begins no second one.
-func (u *upgradeCommand) request(g *cluster.NodeGroup) (map[string]any, error) {
+func (u *upgradeCommand) requestBody(g *cluster.NodeGroup) (map[string]any, error) {
 	body := map[string]any{
 		"clientRequestToken": cluster.Digest("berth upgrade", g.ID, g.Update, u.ReleaseVersion, u.LaunchTemplateVersion,
 			fmt.Sprint(u.Force, u.ForceProtected)),
@@ -195,9 +195,9 @@ func (u *upgradeCommand) request(g *cluster.NodeGroup) (map[string]any, error) {
 	return body, nil
 }
 
-// plan prints what the update would do.
-func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client, k *whatif.Capacity) error {
-	body, err := u.request(k.NodeGroups[u.NodeGroup])
+// printPlan prints what the update would do.
+func (u *upgradeCommand) printPlan(ctx context.Context, s *streams, c *client.Client, k *whatif.Capacity) error {
+	body, err := u.requestBody(k.NodeGroups[u.NodeGroup])
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 		return fmt.Errorf("PlanNodegroupUpdate: %q is no update", out.Update.Sort)
 	}
 	update.Config = update.Config.MergedWith(u.config)
-	answer, err := u.foresee(ctx, s, c, k, update)
+	answer, err := u.foreseeUpdate(ctx, s, c, k, update)
 	if err != nil {
 		return err
 	}
@@ -224,36 +224,36 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 	} else {
 		err = answer.Print(s.out)
 	}
-	if err == nil && !answer.Ready() {
+	if err == nil && !answer.WouldSucceed() {
 		return errUnready
 	}
 	return err
 }
 
-// foresee finds out what an update would do that has not begun.
-func (u *upgradeCommand) foresee(
+// foreseeUpdate finds out what an update would do that has not begun.
+func (u *upgradeCommand) foreseeUpdate(
 	ctx context.Context, s *streams, c *client.Client, k *whatif.Capacity, update *cluster.Update,
 ) (*whatif.UpgradeAnswer, error) {
 	if update.Target.Image == "" {
-		target, err := template(ctx, c, update.Target)
+		target, err := resolveTemplate(ctx, c, update.Target)
 		var why *cluster.Error
 		switch {
-		case errors.As(err, &why) && unusable(why.Code):
+		case errors.As(err, &why) && isUnusableTemplate(why.Code):
 			return whatif.RefusedUpgrade(k, update, why), nil
 		case err != nil:
 			return nil, err
 		}
 		update = nodegroup.ResolveTarget(update, target)
 	}
-	snap, err := u.snapshot(ctx, s, c)
+	snap, err := u.readSnapshot(ctx, s, c)
 	if err != nil {
 		return nil, err
 	}
 	return whatif.PlanUpgrade(snap, k, update, time.Now())
 }
 
-// template is a target with what its launch template says.
-func template(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
+// resolveTemplate is a target with what its launch template says.
+func resolveTemplate(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
 	lt, err := c.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
 	if err != nil {
 		return t, err
@@ -261,26 +261,29 @@ func template(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cl
 	return nodegroup.TargetFromTemplate(t, lt)
 }
 
-// unusable reports whether a code is of a launch template that nobody could use, rather than of a
-// call that this user may not make or that can be made again.
-func unusable(c cluster.Code) bool {
+// isUnusableTemplate reports whether a code is of a launch template that nobody could use, rather
+// than of a call that this user may not make or that can be made again.
+func isUnusableTemplate(c cluster.Code) bool {
 	return strings.HasPrefix(string(c), "InvalidLaunchTemplate") || c == cluster.CodeInvalidParameter ||
 		c == cluster.CodeInvalidRequest
 }
 
-func (u *upgradeCommand) snapshot(ctx context.Context, s *streams, c *client.Client) (*snapshot.Snapshot, error) {
-	say := newTeller(s.err, time.Now)
-	defer say.done()
-	rows, err := whatif.Live(ctx, c, u.Cluster, func(n int) { say.now("reading the cluster: %d rows so far", n) })
+func (u *upgradeCommand) readSnapshot(ctx context.Context, s *streams, c *client.Client) (*snapshot.Snapshot, error) {
+	say := newProgress(s.err, time.Now)
+	defer say.finish()
+	rows, err := whatif.ReadRows(ctx, c, u.Cluster, func(n int) {
+		say.report("reading the cluster: %d rows so far",
+			n)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return whatif.Snapshot(rows, func(int) {})
+	return whatif.BuildSnapshot(rows, func(int) {})
 }
 
-// begin begins the update and returns its id.
-func (u *upgradeCommand) begin(ctx context.Context, c *client.Client, g *cluster.NodeGroup) (string, error) {
-	body, err := u.request(g)
+// beginUpdate begins the update and returns its id.
+func (u *upgradeCommand) beginUpdate(ctx context.Context, c *client.Client, g *cluster.NodeGroup) (string, error) {
+	body, err := u.requestBody(g)
 	if err != nil {
 		return "", err
 	}

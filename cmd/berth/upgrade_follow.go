@@ -19,19 +19,19 @@ import (
 // maxMisses is how many looks in a row may fail before the following ends.
 const maxMisses = 5
 
-// following says how far an update is until it has ended.
-type following struct {
+// follower says how far an update is until it has ended.
+type follower struct {
 	*upgradeCommand
-	client  *client.Client
-	streams *streams
-	id      string
-	clock   func() time.Time
-	last    *whatif.UpgradeProgress
-	said    []byte // the last line of JSON
+	client   *client.Client
+	streams  *streams
+	id       string
+	clock    func() time.Time
+	last     *whatif.UpgradeProgress
+	lastLine []byte // the last line of JSON
 }
 
-// begun says only that the update is under way.
-func (f *following) begun() error {
+// printBegun says only that the update is under way.
+func (f *follower) printBegun() error {
 	if f.JSON {
 		return json.NewEncoder(f.streams.out).Encode(map[string]string{"id": f.id, "nodegroup": f.NodeGroup,
 			"status": string(cluster.UpdateInProgress)})
@@ -41,51 +41,51 @@ func (f *following) begun() error {
 	return err
 }
 
-// run looks again and again. What it cannot see for a while it will see later: the update does not
-// need it.
-func (f *following) run(ctx context.Context) error {
-	snap, err := f.snapshot(ctx, f.streams, f.client)
+// followUpdate looks again and again. What it cannot see for a while it will see later: the update
+// does not need it.
+func (f *follower) followUpdate(ctx context.Context) error {
+	snap, err := f.readSnapshot(ctx, f.streams, f.client)
 	if err != nil {
-		return f.ended(ctx, err)
+		return f.reportInterrupted(ctx, err)
 	}
 	for failures := 0; ; {
-		now, err := f.look(ctx, snap)
+		now, err := f.readProgress(ctx, snap)
 		switch {
 		case err == nil:
 			failures = 0
 		case ctx.Err() != nil || errors.As(err, new(*whatif.NotFound)) || failures == maxMisses:
-			return f.ended(ctx, err)
+			return f.reportInterrupted(ctx, err)
 		default:
 			failures++
 			fmt.Fprintf(f.streams.err, "berth: %v; looking again in %s\n", err, f.Every)
 		}
 		if err == nil {
-			if err := f.tell(now); err != nil {
+			if err := f.printChanges(now); err != nil {
 				return err
 			}
 			if now.Status != string(cluster.UpdateInProgress) {
-				return f.outcome(now)
+				return f.reportOutcome(now)
 			}
 			f.last = now
 		}
 		select {
 		case <-ctx.Done():
-			return f.ended(ctx, ctx.Err())
+			return f.reportInterrupted(ctx, ctx.Err())
 		case <-time.After(f.Every):
 		}
 	}
 }
 
-func (f *following) look(ctx context.Context, snap *snapshot.Snapshot) (*whatif.UpgradeProgress, error) {
-	k, err := whatif.LiveCapacity(ctx, f.client, f.Cluster)
+func (f *follower) readProgress(ctx context.Context, snap *snapshot.Snapshot) (*whatif.UpgradeProgress, error) {
+	k, err := whatif.ReadCapacity(ctx, f.client, f.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	return whatif.ProgressOf(k, f.NodeGroup, f.id, snap, f.last)
+	return whatif.ReadProgress(k, f.NodeGroup, f.id, snap, f.last)
 }
 
-// ended says that the update goes on without whoever looked.
-func (f *following) ended(ctx context.Context, err error) error {
+// reportInterrupted says that the update goes on without whoever looked.
+func (f *follower) reportInterrupted(ctx context.Context, err error) error {
 	fmt.Fprintf(f.streams.err, "Update %s goes on; `berth upgrade %s` follows it again.\n", f.id, f.NodeGroup)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -93,19 +93,19 @@ func (f *following) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// tell prints what has changed.
-func (f *following) tell(now *whatif.UpgradeProgress) error {
+// printChanges prints what has changed.
+func (f *follower) printChanges(now *whatif.UpgradeProgress) error {
 	if f.JSON {
 		line, err := json.Marshal(now)
-		if err != nil || bytes.Equal(line, f.said) {
+		if err != nil || bytes.Equal(line, f.lastLine) {
 			return err
 		}
-		f.said = line
+		f.lastLine = line
 		_, err = fmt.Fprintf(f.streams.out, "%s\n", line)
 		return err
 	}
 	at := f.clock().Format(time.TimeOnly)
-	for _, line := range now.News(f.last) {
+	for _, line := range now.ChangesSince(f.last) {
 		if _, err := fmt.Fprintf(f.streams.out, "%s  %s\n", at, line); err != nil {
 			return err
 		}
@@ -113,8 +113,8 @@ func (f *following) tell(now *whatif.UpgradeProgress) error {
 	return nil
 }
 
-// outcome is how the update ended.
-func (f *following) outcome(now *whatif.UpgradeProgress) error {
+// reportOutcome is how the update ended.
+func (f *follower) reportOutcome(now *whatif.UpgradeProgress) error {
 	if now.Status == string(cluster.UpdateSuccessful) {
 		return nil
 	}

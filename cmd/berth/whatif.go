@@ -69,7 +69,7 @@ const maxCount = 1000
 
 // Validate reads the flags, and names the one that is wrong.
 func (w *whatifCommand) Validate() error {
-	if err := w.check(); err != nil {
+	if err := w.sourceFlags.Validate(); err != nil {
 		return err
 	}
 	q := &w.question
@@ -78,25 +78,26 @@ func (w *whatifCommand) Validate() error {
 	if w.Count < 1 || w.Count > maxCount {
 		return fmt.Errorf("--count is %d, expected 1 to %d", w.Count, maxCount)
 	}
-	for _, read := range []func(*whatif.Question) error{w.size, w.ports, w.rules, w.expressions, w.strategies} {
+	for _, read := range []func(*whatif.Question) error{w.parseSize, w.parsePorts, w.parseRules, w.parseExpressions,
+		w.parseStrategies} {
 		if err := read(q); err != nil {
 			return err
 		}
 	}
-	return w.oneKind()
+	return w.checkKinds()
 }
 
-// oneKind refuses questions about two kinds of tasks, and about none.
-func (w *whatifCommand) oneKind() error {
+// checkKinds refuses questions about two kinds of tasks, and about none.
+func (w *whatifCommand) checkKinds() error {
 	sized := w.CPU != 0 || w.Memory != 0 || w.GPUs != 0 || w.GPUShare != 0 || len(w.Port) > 0
 	switch {
 	case w.Service != "" && w.TaskDefinition != "":
 		return fmt.Errorf("--task-definition is %q, expected none beside --service", w.TaskDefinition)
 	case sized && w.Service+w.TaskDefinition != "":
 		return errors.New("--cpu, --memory, --gpus, --gpu-share and --port are the size of tasks that are of no service or definition")
-	case w.question.Empty() && w.Instance != "":
+	case w.question.IsEmpty() && w.Instance != "":
 		return fmt.Errorf("--instance is %q, expected with --service, --task-definition or a size", w.Instance)
-	case w.question.Empty() && !w.Moves && w.Save == "":
+	case w.question.IsEmpty() && !w.Moves && w.Save == "":
 		return errors.New("nothing is asked, expected --service, --task-definition, a size (--cpu, --memory, --gpus, --port, --metric), --moves or --save")
 	}
 	return nil
@@ -112,7 +113,7 @@ const (
 	protoText = "a port and a protocol such as 80/tcp or 53/udp"
 )
 
-func (w *whatifCommand) size(q *whatif.Question) error {
+func (w *whatifCommand) parseSize(q *whatif.Question) error {
 	switch {
 	case w.CPU < 0 || w.CPU > maxUnits:
 		return fmt.Errorf("--cpu is %d, expected 0 to %d CPU units", w.CPU, maxUnits)
@@ -132,7 +133,7 @@ func (w *whatifCommand) size(q *whatif.Question) error {
 	return nil
 }
 
-func (w *whatifCommand) ports(q *whatif.Question) error {
+func (w *whatifCommand) parsePorts(q *whatif.Question) error {
 	for _, text := range w.Port {
 		number, protocol, _ := strings.Cut(text, "/")
 		n, err := strconv.Atoi(number)
@@ -145,8 +146,8 @@ func (w *whatifCommand) ports(q *whatif.Question) error {
 	return nil
 }
 
-// rules reads what has a list of values.
-func (w *whatifCommand) rules(q *whatif.Question) error {
+// parseRules reads what has a list of values.
+func (w *whatifCommand) parseRules(q *whatif.Question) error {
 	if w.DomainPolicy != "" && !slices.Contains(cluster.DomainPolicies, cluster.DomainPolicy(w.DomainPolicy)) {
 		return fmt.Errorf("--domain-policy is %q, expected one of %v", w.DomainPolicy, cluster.DomainPolicies)
 	}
@@ -161,7 +162,7 @@ func (w *whatifCommand) rules(q *whatif.Question) error {
 	return nil
 }
 
-func (w *whatifCommand) expressions(q *whatif.Question) error {
+func (w *whatifCommand) parseExpressions(q *whatif.Question) error {
 	if _, err := constraint.ParseProperties(w.Constraint); w.Constraint != "" && err != nil {
 		return fmt.Errorf("--constraint is %q, which cannot be read: %w", w.Constraint, err)
 	}
@@ -181,7 +182,7 @@ func (w *whatifCommand) expressions(q *whatif.Question) error {
 
 const attributeField = "attribute:"
 
-func (w *whatifCommand) strategies(q *whatif.Question) error {
+func (w *whatifCommand) parseStrategies(q *whatif.Question) error {
 	if len(w.Strategy) > cluster.MaxStrategies {
 		return fmt.Errorf("--strategy is given %d times, expected at most %d", len(w.Strategy), cluster.MaxStrategies)
 	}
@@ -210,25 +211,25 @@ var errUnplaced = errors.New("some tasks would find no instance")
 
 // Run asks and prints.
 func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
-	say := newTeller(s.err, time.Now)
-	defer say.done()
-	src, err := w.open(ctx, say)
+	say := newProgress(s.err, time.Now)
+	defer say.finish()
+	src, err := w.openSource(ctx, say)
 	if err != nil {
 		return err
 	}
-	if w.question.Empty() && !w.Moves {
+	if w.question.IsEmpty() && !w.Moves {
 		return nil // saved
 	}
 	if w.TaskDefinition != "" && src.live != nil {
-		if w.question.Definition, err = whatif.Define(ctx, src.live, src.snap, w.TaskDefinition); err != nil {
+		if w.question.Definition, err = whatif.LoadDefinition(ctx, src.live, src.snap, w.TaskDefinition); err != nil {
 			return fmt.Errorf("--task-definition: %w", err)
 		}
 	}
-	say.now("placing")
+	say.report("placing")
 	answer, err := whatif.Ask(src.snap, &w.question)
-	say.done()
+	say.finish()
 	if err != nil {
-		return named(err)
+		return nameFlag(err)
 	}
 	if w.JSON {
 		err = json.NewEncoder(s.out).Encode(answer)
@@ -241,8 +242,8 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 	return err
 }
 
-// named puts the flag before what it named and is not there.
-func named(err error) error {
+// nameFlag puts the flag before what it named and is not there.
+func nameFlag(err error) error {
 	var missing *whatif.NotFound
 	if !errors.As(err, &missing) {
 		return err

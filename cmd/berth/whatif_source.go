@@ -28,8 +28,8 @@ type sourceFlags struct {
 	Save     string `help:"Write what placement knows of the cluster to this file." type:"path" placeholder:"FILE"`
 }
 
-// check refuses flags that exclude each other.
-func (f *sourceFlags) check() error {
+// Validate refuses flags that exclude each other.
+func (f *sourceFlags) Validate() error {
 	switch {
 	case f.Snapshot != "" && f.Nodes != "":
 		return fmt.Errorf("--snapshot is %q, expected none beside --nodes", f.Snapshot)
@@ -37,7 +37,7 @@ func (f *sourceFlags) check() error {
 		return fmt.Errorf("--snapshot is %q, expected none beside --trace", f.Snapshot)
 	case f.Nodes != "" && f.Trace:
 		return fmt.Errorf("--nodes is %q, expected none beside --trace", f.Nodes)
-	case f.Save != "" && !f.live():
+	case f.Save != "" && !f.isLive():
 		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --snapshot, --nodes or --trace",
 			f.Save)
 	case !clusterNames.MatchString(f.Cluster):
@@ -46,7 +46,7 @@ func (f *sourceFlags) check() error {
 	return nil
 }
 
-func (f *sourceFlags) live() bool { return f.Snapshot == "" && f.Nodes == "" && !f.Trace }
+func (f *sourceFlags) isLive() bool { return f.Snapshot == "" && f.Nodes == "" && !f.Trace }
 
 // source is the cluster that a question is about; live is nil where there is no endpoint to ask
 // more of.
@@ -55,42 +55,48 @@ type source struct {
 	live *client.Client
 }
 
-// open reads the cluster, and saves it if wanted.
-func (f *sourceFlags) open(ctx context.Context, say *teller) (*source, error) {
+// openSource reads the cluster, and saves it if wanted.
+func (f *sourceFlags) openSource(ctx context.Context, say *progress) (*source, error) {
 	switch {
 	case f.Trace || f.Nodes != "":
-		nodes, err := read(f.Nodes, trace.DefaultNodes, trace.ReadNodes)
+		nodes, err := readList(f.Nodes, trace.DefaultNodes, trace.ReadNodes)
 		if err != nil {
 			return nil, err
 		}
-		return &source{snap: whatif.Traced(nodes)}, nil
+		return &source{snap: whatif.SnapshotOfNodes(nodes)}, nil
 	case f.Snapshot != "":
-		rows, err := read(f.Snapshot, nil, func(r io.Reader) ([]berthapi.Row, error) {
-			return whatif.Saved(r, func(n int) { say.now("reading %s: %d rows so far", f.Snapshot, n) })
+		rows, err := readList(f.Snapshot, nil, func(r io.Reader) ([]berthapi.Row, error) {
+			return whatif.ReadSavedRows(r, func(n int) { say.report("reading %s: %d rows so far", f.Snapshot, n) })
 		})
 		if err != nil {
 			return nil, err
 		}
-		return f.snapshot(rows, nil, say)
+		return f.buildSource(rows, nil, say)
 	}
 	c, err := client.New(ctx, f.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := whatif.Live(ctx, c, f.Cluster, func(n int) { say.now("reading the cluster: %d rows so far", n) })
+	rows, err := whatif.ReadRows(ctx, c, f.Cluster, func(n int) {
+		say.report("reading the cluster: %d rows so far",
+			n)
+	})
 	if err != nil {
 		return nil, err
 	}
 	if f.Save != "" {
-		if err := save(f.Save, rows); err != nil {
+		if err := saveFile(f.Save, rows); err != nil {
 			return nil, fmt.Errorf("--save: %w", err)
 		}
 	}
-	return f.snapshot(rows, c, say)
+	return f.buildSource(rows, c, say)
 }
 
-func (f *sourceFlags) snapshot(rows []berthapi.Row, c *client.Client, say *teller) (*source, error) {
-	snap, err := whatif.Snapshot(rows, func(n int) { say.now("building the cluster: %d of %d rows", n, len(rows)) })
+func (f *sourceFlags) buildSource(rows []berthapi.Row, c *client.Client, say *progress) (*source, error) {
+	snap, err := whatif.BuildSnapshot(rows, func(n int) {
+		say.report("building the cluster: %d of %d rows", n,
+			len(rows))
+	})
 	if err != nil && f.Snapshot != "" {
 		return nil, fmt.Errorf("%s: %w", f.Snapshot, err)
 	} else if err != nil {
@@ -99,13 +105,13 @@ func (f *sourceFlags) snapshot(rows []berthapi.Row, c *client.Client, say *telle
 	return &source{snap, c}, nil
 }
 
-// save writes the rows so that the file is whole or as before.
-func save(path string, rows []berthapi.Row) error {
+// saveFile writes the rows so that the file is whole or as before.
+func saveFile(path string, rows []berthapi.Row) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".berth-save-*")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(whatif.Save(f, rows), f.Close())
+	err = errors.Join(whatif.SaveRows(f, rows), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -115,32 +121,32 @@ func save(path string, rows []berthapi.Row) error {
 	return err
 }
 
-// teller says now and then how far a command is, once that takes longer than one likes to wait.
-type teller struct {
+// progress says now and then how far a command is, once that takes longer than one likes to wait.
+type progress struct {
 	w          io.Writer
 	clock      func() time.Time
 	last       time.Time
 	begin, end string
-	said       bool
+	reported   bool
 }
 
-func newTeller(w io.Writer, clock func() time.Time) *teller {
-	t := &teller{w: w, clock: clock, last: clock(), end: "\n"}
+func newProgress(w io.Writer, clock func() time.Time) *progress {
+	t := &progress{w: w, clock: clock, last: clock(), end: "\n"}
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		t.begin, t.end = "\r\x1b[K", ""
 	}
 	return t
 }
 
-func (t *teller) now(format string, args ...any) {
+func (t *progress) report(format string, args ...any) {
 	if now := t.clock(); now.Sub(t.last) >= silence {
-		t.last, t.said = now, true
+		t.last, t.reported = now, true
 		fmt.Fprintf(t.w, t.begin+format+t.end, args...)
 	}
 }
 
-func (t *teller) done() {
-	if t.said {
+func (t *progress) finish() {
+	if t.reported {
 		fmt.Fprint(t.w, t.begin)
 	}
 }

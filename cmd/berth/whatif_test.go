@@ -22,7 +22,8 @@ func TestWhatif(t *testing.T) {
 	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "6", "--listen", "127.0.0.1:0").endpoint()
 	api := ecsClient(endpoint)
 	register(t, api, "web")
-	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(7)})
+	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
+		TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(7)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,15 +49,21 @@ func TestWhatif(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"whatif --service web --count 2", 0, []string{"2 tasks of service web would go to ", "The first: 6 instances; of 6 that could take it "}},
-		{"whatif --task-definition web --distinct --count 7", 3, []string{"6 of 7 tasks of web:1 ", "The other 1: 0/6: 6 already has one"}},
-		{"whatif --cpu 4096 --memory 128", 3, []string{"A task with 4096 CPU units, 128 MiB would find no instance.", "6 insufficient CPU (needs 4096 units, best free "}},
+		{"whatif --service web --count 2", 0, []string{"2 tasks of service web would go to ",
+			"The first: 6 instances; of 6 that could take it "}},
+		{"whatif --task-definition web --distinct --count 7", 3,
+			[]string{"6 of 7 tasks of web:1 ", "The other 1: 0/6: 6 already has one"}},
+		{"whatif --cpu 4096 --memory 128", 3, []string{"A task with 4096 CPU units, 128 MiB would find no instance.",
+			"6 insufficient CPU (needs 4096 units, best free "}},
 		{"whatif --service web --moves", 0, []string{"A task of service web would go to ", "Nothing has to move"}},
 		{"whatif --moves --json", 0, []string{`"underWay":[],"planned":[],"violations":[],"unrepaired":[]`}},
 		{"whatif --service api", 1, []string{`--service: service "api" is not in the cluster, expected one of: web`}},
-		{"explain service web", 0, []string{"Service web (REPLICA, ACTIVE, web:1) wants 7 tasks: 7 run, 0 are on their way, 0 have no instance."}},
-		{"explain task " + task, 0, []string{"Task " + task + " of service web is RUNNING on ", "Placed anew it would go"}},
-		{"explain task " + taskARNs(t, api)[0] + " --json", 0, []string{`"task":"` + task, `"service":"web"`, `"here":{"instance":"`}},
+		{"explain service web", 0,
+			[]string{"Service web (REPLICA, ACTIVE, web:1) wants 7 tasks: 7 run, 0 are on their way, 0 have no instance."}},
+		{"explain task " + task, 0, []string{"Task " + task + " of service web is RUNNING on ",
+			"Placed anew it would go"}},
+		{"explain task " + taskARNs(t, api)[0] + " --json", 0,
+			[]string{`"task":"` + task, `"service":"web"`, `"here":{"instance":"`}},
 		{"explain cluster", 0, []string{"6 instances take tasks.", "No metric has a load or a capacity."}},
 		{"explain cluster --json", 0, []string{`{"instances":6,"metrics":[],"unused":[]}`}},
 		{"explain service api", 1, []string{`service "api" is not in the cluster, expected one of: web`}},
@@ -98,12 +105,14 @@ func lastPart(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:
 
 // The names in the JSON stay.
 func TestWhatifJSON(t *testing.T) {
-	code, out, errs := berth("whatif", "--trace", "--gpus", "2", "--count", "2", "--instance", "openb-node-0000", "--json")
+	code, out, errs := berth("whatif", "--trace", "--gpus", "2", "--count", "2", "--instance", "openb-node-0000",
+		"--json")
 	var got whatif.Answer
 	if err := json.Unmarshal([]byte(out), &got); code != 0 || errs != "" || err != nil {
 		t.Fatalf("exit code %d, %q, %v", code, errs, err)
 	}
-	if len(got.Placed) != 2 || len(got.Placed[0].GPUs) != 2 || got.Unplaced != 0 || got.Explanation.Diagnosis.Evaluated != 1523 ||
+	if len(got.Placed) != 2 || len(got.Placed[0].GPUs) != 2 || got.Unplaced != 0 ||
+		got.Explanation.Diagnosis.Evaluated != 1523 ||
 		got.Explanation.Best.Instance != got.Placed[0].Instance || got.Instance.Instance != "openb-node-0000" {
 		t.Errorf("%+v", got)
 	}
@@ -112,7 +121,8 @@ func TestWhatifJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		"tasks", "count", "placed", "unplaced", "explanation.diagnosis.rejected", "explanation.best.key", "explanation.runnerUp.instance",
+		"tasks", "count", "placed", "unplaced", "explanation.diagnosis.rejected", "explanation.best.key",
+		"explanation.runnerUp.instance",
 		"explanation.decidedBy", "explanation.text", "instance.chosen", "instance.feasible", "instance.text",
 	} {
 		at := any(names)
@@ -127,7 +137,8 @@ func TestWhatifJSON(t *testing.T) {
 
 func TestWhatifOfATrace(t *testing.T) {
 	nodes := file(t, "nodes.csv", packNodeList)
-	code, out, errs := berth("whatif", "--nodes", nodes, "--gpu-share", "300", "--cpu", "1024", "--member-of", "attribute:gpu-model == A10", "--instance", "c")
+	code, out, errs := berth("whatif", "--nodes", nodes, "--gpu-share", "300", "--cpu", "1024", "--member-of",
+		"attribute:gpu-model == A10", "--instance", "c")
 	want := "A task with 1024 CPU units, 0.3 of a GPU would go to b, GPU 0.\n" +
 		"  3 instances: 2 constraint not met (attribute:gpu-model == A10); only b could take it\n" +
 		"  c cannot take it: constraint not met (attribute:gpu-model == A10), insufficient GPU (needs 0.3, best free 0)\n"
@@ -135,7 +146,8 @@ func TestWhatifOfATrace(t *testing.T) {
 		t.Errorf("exit code %d, %q, got\n%s", code, errs, out)
 	}
 	code, out, _ = berth("whatif", "--trace", "--gpus", "8", "--count", "1000")
-	if code != 3 || !strings.Contains(out, "of 1000 tasks with 8 GPUs would find an instance: ") || !strings.Contains(out, " more instances") {
+	if code != 3 || !strings.Contains(out, "of 1000 tasks with 8 GPUs would find an instance: ") ||
+		!strings.Contains(out, " more instances") {
 		t.Errorf("exit code %d, got\n%s", code, out)
 	}
 }
@@ -149,37 +161,50 @@ func TestWhatifMistakes(t *testing.T) {
 		code int
 		want []string
 	}{
-		"Nothing":        {[]string{"whatif"}, 2, []string{"nothing is asked", "--service", "--moves"}},
-		"Count":          {sized("--count", "0"), 2, []string{"--count is 0", "1 to 1000"}},
-		"CPU":            {[]string{"whatif", "--cpu=-1"}, 2, []string{"--cpu is -1", "0 to 10000000"}},
-		"Memory":         {[]string{"whatif", "--memory", "many"}, 2, []string{"--memory", `"many"`}},
-		"GPUs":           {sized("--gpus", "5000"), 2, []string{"--gpus is 5000", "0 to 1024"}},
-		"GPUShare":       {sized("--gpu-share", "1000"), 2, []string{"--gpu-share is 1000", "1 to 999"}},
-		"ShareAndWhole":  {sized("--gpu-share", "10", "--gpus", "1"), 2, []string{"--gpu-share is 10", "beside --gpus"}},
-		"Port":           {sized("--port", "80"), 2, []string{`--port is "80"`, "80/tcp"}},
-		"PortNumber":     {sized("--port", "70000/tcp"), 2, []string{`--port is "70000/tcp"`, "53/udp"}},
-		"Metric":         {sized("--metric", "m"), 2, []string{`--metric is "m"`, "NAME=LOAD"}},
-		"Strategy":       {sized("--strategy", "spread:disk"), 2, []string{`--strategy is "spread:disk"`, "spread:attribute:NAME"}},
-		"Strategies":     {sized("--strategy=random", "--strategy=random", "--strategy=random", "--strategy=random", "--strategy=random", "--strategy=random"), 2, []string{"--strategy is given 6 times", "at most 5"}},
-		"DomainPolicy":   {sized("--domain-policy", "wide"), 2, []string{`--domain-policy is "wide"`, "adaptive"}},
-		"Scoring":        {sized("--scoring", "best"), 2, []string{`--scoring is "best"`, "best-fit"}},
-		"MemberOf":       {sized("--member-of", "attribute:disk =="), 2, []string{`--member-of is "attribute:disk =="`, "expected"}},
-		"Constraint":     {sized("--constraint", "Disk =="), 2, []string{`--constraint is "Disk =="`, "expected"}},
-		"Cluster":        {sized("--cluster", "a/b"), 2, []string{`--cluster is "a/b"`, "letters"}},
-		"TwoKinds":       {[]string{"whatif", "--service", "web", "--task-definition", "web:1"}, 2, []string{`--task-definition is "web:1"`, "beside --service"}},
-		"SizeOfAService": {[]string{"whatif", "--service", "web", "--cpu", "1"}, 2, []string{"--cpu", "of no service or definition"}},
-		"InstanceOnly":   {[]string{"whatif", "--instance", "i"}, 2, []string{`--instance is "i"`, "with --service"}},
-		"TwoSources":     {sized("--snapshot", bad), 2, []string{"--snapshot is", "beside --trace"}},
-		"SnapshotNodes":  {[]string{"whatif", "--cpu", "1", "--snapshot", bad, "--nodes", nodes}, 2, []string{"--snapshot is", "beside --nodes"}},
-		"NodesTrace":     {sized("--nodes", nodes), 2, []string{"--nodes is", "beside --trace"}},
-		"SaveOfATrace":   {sized("--save", "x"), 2, []string{"--save is", "only with an endpoint"}},
-		"NoSnapshot":     {[]string{"whatif", "--cpu", "1", "--snapshot", "missing"}, 2, []string{"--snapshot", "missing"}},
-		"BadSnapshot":    {[]string{"whatif", "--cpu", "1", "--snapshot", bad}, 1, []string{"bad.jsonl: line 1", `"hello" is no row`}},
-		"NoInstance":     {sized("--instance", "i-1"), 1, []string{`--instance: instance "i-1" is not in the cluster`, "expected one of: openb-node-0000"}},
-		"NobodyAnswers":  {[]string{"whatif", "--cpu", "1", "--endpoint", "http://127.0.0.1:1"}, 1, []string{"nobody answers", "start `berth up`"}},
-		"Task":           {[]string{"explain", "task", "t", "--trace"}, 1, []string{`task "t" is not in the cluster, which has none`}},
-		"NoTask":         {[]string{"explain", "task"}, 2, []string{"<id>"}},
-		"ExplainSave":    {[]string{"explain", "service", "web", "--trace", "--save", "x"}, 2, []string{"--save is", "only with an endpoint"}},
+		"Nothing":  {[]string{"whatif"}, 2, []string{"nothing is asked", "--service", "--moves"}},
+		"Count":    {sized("--count", "0"), 2, []string{"--count is 0", "1 to 1000"}},
+		"CPU":      {[]string{"whatif", "--cpu=-1"}, 2, []string{"--cpu is -1", "0 to 10000000"}},
+		"Memory":   {[]string{"whatif", "--memory", "many"}, 2, []string{"--memory", `"many"`}},
+		"GPUs":     {sized("--gpus", "5000"), 2, []string{"--gpus is 5000", "0 to 1024"}},
+		"GPUShare": {sized("--gpu-share", "1000"), 2, []string{"--gpu-share is 1000", "1 to 999"}},
+		"ShareAndWhole": {sized("--gpu-share", "10", "--gpus", "1"), 2,
+			[]string{"--gpu-share is 10", "beside --gpus"}},
+		"Port":       {sized("--port", "80"), 2, []string{`--port is "80"`, "80/tcp"}},
+		"PortNumber": {sized("--port", "70000/tcp"), 2, []string{`--port is "70000/tcp"`, "53/udp"}},
+		"Metric":     {sized("--metric", "m"), 2, []string{`--metric is "m"`, "NAME=LOAD"}},
+		"Strategy": {sized("--strategy", "spread:disk"), 2,
+			[]string{`--strategy is "spread:disk"`, "spread:attribute:NAME"}},
+		"Strategies": {sized("--strategy=random", "--strategy=random", "--strategy=random", "--strategy=random",
+			"--strategy=random", "--strategy=random"), 2, []string{"--strategy is given 6 times", "at most 5"}},
+		"DomainPolicy": {sized("--domain-policy", "wide"), 2, []string{`--domain-policy is "wide"`, "adaptive"}},
+		"Scoring":      {sized("--scoring", "best"), 2, []string{`--scoring is "best"`, "best-fit"}},
+		"MemberOf": {sized("--member-of", "attribute:disk =="), 2,
+			[]string{`--member-of is "attribute:disk =="`, "expected"}},
+		"Constraint": {sized("--constraint", "Disk =="), 2, []string{`--constraint is "Disk =="`, "expected"}},
+		"Cluster":    {sized("--cluster", "a/b"), 2, []string{`--cluster is "a/b"`, "letters"}},
+		"TwoKinds": {[]string{"whatif", "--service", "web", "--task-definition", "web:1"}, 2,
+			[]string{`--task-definition is "web:1"`, "beside --service"}},
+		"SizeOfAService": {[]string{"whatif", "--service", "web", "--cpu", "1"}, 2,
+			[]string{"--cpu", "of no service or definition"}},
+		"InstanceOnly": {[]string{"whatif", "--instance", "i"}, 2, []string{`--instance is "i"`, "with --service"}},
+		"TwoSources":   {sized("--snapshot", bad), 2, []string{"--snapshot is", "beside --trace"}},
+		"SnapshotNodes": {[]string{"whatif", "--cpu", "1", "--snapshot", bad, "--nodes", nodes}, 2,
+			[]string{"--snapshot is", "beside --nodes"}},
+		"NodesTrace":   {sized("--nodes", nodes), 2, []string{"--nodes is", "beside --trace"}},
+		"SaveOfATrace": {sized("--save", "x"), 2, []string{"--save is", "only with an endpoint"}},
+		"NoSnapshot": {[]string{"whatif", "--cpu", "1", "--snapshot", "missing"}, 2,
+			[]string{"--snapshot", "missing"}},
+		"BadSnapshot": {[]string{"whatif", "--cpu", "1", "--snapshot", bad}, 1,
+			[]string{"bad.jsonl: line 1", `"hello" is no row`}},
+		"NoInstance": {sized("--instance", "i-1"), 1,
+			[]string{`--instance: instance "i-1" is not in the cluster`, "expected one of: openb-node-0000"}},
+		"NobodyAnswers": {[]string{"whatif", "--cpu", "1", "--endpoint", "http://127.0.0.1:1"}, 1,
+			[]string{"nobody answers", "start `berth up`"}},
+		"Task": {[]string{"explain", "task", "t", "--trace"}, 1,
+			[]string{`task "t" is not in the cluster, which has none`}},
+		"NoTask": {[]string{"explain", "task"}, 2, []string{"<id>"}},
+		"ExplainSave": {[]string{"explain", "service", "web", "--trace", "--save", "x"}, 2,
+			[]string{"--save is", "only with an endpoint"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := berth(c.args...)
@@ -204,7 +229,8 @@ func TestWhatifHelp(t *testing.T) {
 		{"explain cluster --help", "JSON: instances, metrics"},
 		{"explain service --help", "JSON: service, schedulingStrategy"},
 	} {
-		if code, out, errs := berth(strings.Fields(c.args)...); code != 0 || errs != "" || !strings.Contains(out, c.want) {
+		if code, out, errs := berth(strings.Fields(c.args)...); code != 0 || errs != "" ||
+			!strings.Contains(out, c.want) {
 			t.Errorf("%s: exit code %d, %q, no %q in:\n%s", c.args, code, errs, c.want, out)
 		}
 	}
@@ -214,12 +240,12 @@ func TestWhatifHelp(t *testing.T) {
 func TestTeller(t *testing.T) {
 	now := time.Unix(0, 0)
 	var out strings.Builder
-	say := newTeller(&out, func() time.Time { return now })
+	say := newProgress(&out, func() time.Time { return now })
 	for _, second := range []int{0, 1, 2, 3, 5} {
 		now = time.Unix(int64(second), 0)
-		say.now("%s", fmt.Sprint(second, " s"))
+		say.report("%s", fmt.Sprint(second, " s"))
 	}
-	say.done()
+	say.finish()
 	if want := "2 s\n5 s\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

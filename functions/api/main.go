@@ -14,14 +14,16 @@ import (
 )
 
 func main() {
-	e := environment.Load()
+	e := environment.LoadProcess()
 	h := api.New(api.Dependencies{
-		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
+		Log: e.Log,
 	})
 	server := wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: e.Account(), ECS: e.Forwarder(), Logger: e.Log, PassableRoles: e.List("PASSABLE_ROLE_ARNS"),
-			Enforce: true,
+			Account: e.Account(), ECS: e.ECSForwarder(), Logger: e.Log,
+			PassableRoles: e.ListVariable("PASSABLE_ROLE_ARNS"),
+			Enforce:       true,
 			Resources: ecsapi.Resources{
 				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks,
 				TaskProtections: h.TaskProtections,
@@ -32,5 +34,5 @@ func main() {
 			Rows: h.Rows},
 		NodeGroups: h.NodeGroups,
 	})
-	e.Start(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal}, nil)
+	e.StartFunction(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal}, nil)
 }

@@ -14,16 +14,17 @@ import (
 )
 
 func main() {
-	e := environment.Load()
-	settings := e.Settings()
+	e := environment.LoadProcess()
+	settings := e.HandlerSettings()
 	h := &dispatch.Handler{
-		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()),
-		Registries: balancing.NewRegistries(e.AWS()),
-		Groups:     autoscaling.New(e.AWS()),
-		Account:    e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log, Figures: &handler.Figures{},
+		State: e.StateTable(), ECS: e.ECSClient(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
+		Registries: balancing.NewRegistries(e.AWSConfig()),
+		Groups:     autoscaling.New(e.AWSConfig()),
+		Account:    e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
+		Figures: &handler.Figures{},
 	}
 	if settings.PublishEvents {
-		h.Bus = eventbus.New(e.AWS())
+		h.Bus = eventbus.New(e.AWSConfig())
 	}
-	e.Start(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

@@ -14,12 +14,13 @@ import (
 )
 
 func main() {
-	e := environment.Load()
+	e := environment.LoadProcess()
 	h := &healthcheck.Handler{
-		State: e.State(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()),
-		Registries: balancing.NewRegistries(e.AWS()),
-		Alarms:     cloudwatch.NewAlarms(e.AWS()), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES")}, Figures: &handler.Figures{},
+		State: e.StateTable(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
+		Registries: balancing.NewRegistries(e.AWSConfig()),
+		Alarms:     cloudwatch.NewAlarms(e.AWSConfig()), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
+		Log:     e.Log,
+		Decoder: awsevent.Decoder{AlarmSources: e.ListVariable("ALARM_SOURCES")}, Figures: &handler.Figures{},
 	}
-	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

@@ -13,16 +13,16 @@ import (
 )
 
 func main() {
-	e := environment.Load()
-	ecs := e.ECS()
+	e := environment.LoadProcess()
+	ecs := e.ECSClient()
 	h := &managedscaling.Handler{
-		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()),
-		Metrics: cloudwatch.NewMetrics(e.AWS()),
-		Clock:   environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+		State: e.StateTable(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWSConfig()),
+		Metrics: cloudwatch.NewMetrics(e.AWSConfig()),
+		Clock:   environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
 		Decoder: awsevent.Decoder{
-			AlarmSources:   e.List("ALARM_SOURCES"),
-			ScalingSources: e.List("SCALING_SOURCES"),
+			AlarmSources:   e.ListVariable("ALARM_SOURCES"),
+			ScalingSources: e.ListVariable("SCALING_SOURCES"),
 		}, Figures: &handler.Figures{},
 	}
-	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

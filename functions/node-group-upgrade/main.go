@@ -11,11 +11,12 @@ import (
 )
 
 func main() {
-	e := environment.Load()
-	ecs, groups := e.ECS(), autoscaling.New(e.AWS())
+	e := environment.LoadProcess()
+	ecs, groups := e.ECSClient(), autoscaling.New(e.AWSConfig())
 	h := &nodegroupupgrade.Handler{
-		State: e.State(), ECS: ecs, Hosts: ecs, Auto: groups, Updates: groups, Templates: launchtemplate.New(e.AWS()),
-		Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+		State: e.StateTable(), ECS: ecs, Hosts: ecs, Auto: groups, Updates: groups,
+		Templates: launchtemplate.New(e.AWSConfig()),
+		Clock:     environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
 	}
-	e.Start(&eventsource.Function{Schedule: h.Schedule}, nil)
+	e.StartFunction(&eventsource.Function{Schedule: h.Schedule}, nil)
 }

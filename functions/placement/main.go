@@ -14,11 +14,12 @@ import (
 )
 
 func main() {
-	e := environment.Load()
+	e := environment.LoadProcess()
 	h := &placement.Handler{
-		State: e.State(), Clock: environment.Clock{}, Wake: wakequeue.New(e.AWS(), e.Required("WAKE_QUEUE_URL")),
-		Settings: e.Settings(), Log: e.Log,
+		State: e.StateTable(), Clock: environment.Clock{},
+		Wake:     wakequeue.New(e.AWSConfig(), e.RequiredVariable("WAKE_QUEUE_URL")),
+		Settings: e.HandlerSettings(), Log: e.Log,
 		Environment: rand.Text(), Figures: &handler.Figures{},
 	}
-	e.Start(&eventsource.Function{Records: h.Records}, h.Figures)
+	e.StartFunction(&eventsource.Function{Records: h.Records}, h.Figures)
 }

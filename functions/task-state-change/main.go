@@ -11,10 +11,11 @@ import (
 )
 
 func main() {
-	e := environment.Load()
+	e := environment.LoadProcess()
 	h := &taskstatechange.Handler{
-		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Decoder: awsevent.Decoder{ECSSources: e.List("EVENT_SOURCES")}, Figures: &handler.Figures{},
+		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
+		Log:     e.Log,
+		Decoder: awsevent.Decoder{ECSSources: e.ListVariable("EVENT_SOURCES")}, Figures: &handler.Figures{},
 	}
-	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

@@ -11,10 +11,10 @@ import (
 )
 
 func main() {
-	e := environment.Load()
+	e := environment.LoadProcess()
 	h := &throttling.Handler{
-		State: e.State(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Decoder: awsevent.Decoder{ECSSources: e.List("EVENT_SOURCES")}, Figures: &handler.Figures{},
+		State: e.StateTable(), Clock: environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
+		Decoder: awsevent.Decoder{ECSSources: e.ListVariable("EVENT_SOURCES")}, Figures: &handler.Figures{},
 	}
-	e.Start(&eventsource.Function{Messages: h.Messages}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.Messages}, h.Figures)
 }

@@ -55,7 +55,7 @@ func newBurst(t testing.TB, instances int) *burst {
 		}
 	})
 	ctx := context.Background()
-	if _, err := b.Cluster(ctx, clusterName, instances, ec2.Machine{Type: "m5.large"}); err != nil {
+	if _, err := b.EnsureCluster(ctx, clusterName, instances, ec2.Machine{Type: "m5.large"}); err != nil {
 		t.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`

@@ -99,7 +99,7 @@ func BenchmarkReplacement(b *testing.B) {
 
 // fill makes the cluster and waits until all tasks run.
 func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
-	if _, err := i.Cluster(ctx, clusterName, burstInstances, ec2.Machine{Type: "m5.large"}); err != nil {
+	if _, err := i.EnsureCluster(ctx, clusterName, burstInstances, ec2.Machine{Type: "m5.large"}); err != nil {
 		b.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`

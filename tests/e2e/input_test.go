@@ -66,7 +66,7 @@ type wronged struct {
 func (w *wronged) prepare(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := w.Cluster(ctx, "default", 1, ec2.Machine{Type: "m5.large", Zones: []string{"us-east-1a"}}); err != nil {
+	if _, err := w.EnsureCluster(ctx, "default", 1, ec2.Machine{Type: "m5.large", Zones: []string{"us-east-1a"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.instance = w.instanceARN(t)

@@ -28,7 +28,7 @@ var awayKinds = []string{
 // liveAway is the life of such a world: services come to rest, then nobody looks, then it has to come to rest again.
 func (w *World) liveAway() {
 	w.chaos.active = false
-	if _, err := w.Cluster(context.Background(), clusterName, 5+w.rng.IntN(4), machine); err != nil {
+	if _, err := w.EnsureCluster(context.Background(), clusterName, 5+w.rng.IntN(4), machine); err != nil {
 		w.checker.fail("making the cluster: %v", err)
 		return
 	}

@@ -198,7 +198,7 @@ var scaledDefinitions = []string{
 func (s *scaled) furnish() error {
 	s.chaos.active = false
 	ctx := context.Background()
-	if _, err := s.Cluster(ctx, clusterName, 0, machine); err != nil {
+	if _, err := s.EnsureCluster(ctx, clusterName, 0, machine); err != nil {
 		return err
 	}
 	for _, d := range scaledDefinitions {

@@ -44,7 +44,7 @@ func newStage(t *testing.T, n int, m ec2.Machine) *stage {
 			t.Error(err)
 		}
 	})
-	if _, err := w.Cluster(context.Background(), clusterName, n, m); err != nil {
+	if _, err := w.EnsureCluster(context.Background(), clusterName, n, m); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.balance(); err != nil {

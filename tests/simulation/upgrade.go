@@ -140,7 +140,7 @@ func newUpgrades(w *World, p Pool) *upgrading {
 // furnish makes the cluster and its node group, and waits until that can be used.
 func (u *upgrading) furnish() error {
 	ctx := context.Background()
-	if _, err := u.Cluster(ctx, clusterName, u.pool.Outside, machine); err != nil {
+	if _, err := u.EnsureCluster(ctx, clusterName, u.pool.Outside, machine); err != nil {
 		return err
 	}
 	if err := u.balance(); err != nil {

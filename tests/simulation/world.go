@@ -250,13 +250,13 @@ func (w *World) furnish() error {
 	}
 	n := 2 + w.rng.IntN(3)
 	if w.rng.IntN(2) == 0 {
-		if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
+		if _, err := w.EnsureCluster(context.Background(), clusterName, n, machine); err != nil {
 			return err
 		}
-		_, err := w.Cluster(context.Background(), clusterName, n+w.rng.IntN(3), diskMachine)
+		_, err := w.EnsureCluster(context.Background(), clusterName, n+w.rng.IntN(3), diskMachine)
 		return err
 	}
-	if _, err := w.Cluster(context.Background(), clusterName, 1, domained(w.rng)); err != nil {
+	if _, err := w.EnsureCluster(context.Background(), clusterName, 1, domained(w.rng)); err != nil {
 		return err
 	}
 	for range n + w.rng.IntN(6) {

@@ -66,7 +66,7 @@ type instance struct {
 	Attributes []attribute `json:"attributes"`
 }
 
-func (i *instance) attribute(name string) (string, bool) {
+func (i *instance) attributeValue(name string) (string, bool) {
 	at := slices.IndexFunc(i.Attributes, func(a attribute) bool { return a.Name == name })
 	if at < 0 {
 		return "", false
@@ -74,18 +74,21 @@ func (i *instance) attribute(name string) (string, bool) {
 	return i.Attributes[at].Value, true
 }
 
-// is reports whether the instance is the node: by the name it was given, its own id or EC2's.
-func (i *instance) is(node string) bool {
-	if name, ok := i.attribute(cluster.PropertyPrefix + "NodeName"); ok {
+// isNode reports whether the instance is the node: by the name it was given, its own id or EC2's.
+func (i *instance) isNode(node string) bool {
+	if name, ok := i.attributeValue(cluster.PropertyPrefix + "NodeName"); ok {
 		return name == node
 	}
 	return i.EC2 == node || cluster.LastPart(i.ARN) == node
 }
 
-// Compare finds what would have to change for the cluster to be as described. It changes nothing.
-func Compare(ctx context.Context, c *client.Client, clusterName string, want *servicefabric.Cluster) (*Plan, error) {
+// PlanChanges finds what would have to change for the cluster to be as described. It changes
+// nothing.
+func PlanChanges(
+	ctx context.Context, c *client.Client, clusterName string, want *servicefabric.Cluster,
+) (*Plan, error) {
 	p := &Plan{cluster: clusterName, configuration: berthapi.ConfigurationOf(&want.Configuration)}
-	active, err := exists(ctx, c, clusterName)
+	active, err := clusterExists(ctx, c, clusterName)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +99,7 @@ func Compare(ctx context.Context, c *client.Client, clusterName string, want *se
 			&have); err != nil {
 			return nil, err
 		}
-		if instances, err = list(ctx, c, clusterName); err != nil {
+		if instances, err = listInstances(ctx, c, clusterName); err != nil {
 			return nil, err
 		}
 	} else {
@@ -110,7 +113,7 @@ func Compare(ctx context.Context, c *client.Client, clusterName string, want *se
 	return p, nil
 }
 
-func exists(ctx context.Context, c *client.Client, name string) (bool, error) {
+func clusterExists(ctx context.Context, c *client.Client, name string) (bool, error) {
 	var out struct {
 		Clusters []struct {
 			Status string `json:"status"`
@@ -125,7 +128,7 @@ func exists(ctx context.Context, c *client.Client, name string) (bool, error) {
 // describePage is how many instances one DescribeContainerInstances takes.
 const describePage = 100
 
-func list(ctx context.Context, c *client.Client, clusterName string) (out []*instance, err error) {
+func listInstances(ctx context.Context, c *client.Client, clusterName string) (out []*instance, err error) {
 	for token := ""; ; {
 		in := map[string]any{"cluster": clusterName, "maxResults": describePage}
 		if token != "" {
@@ -155,7 +158,7 @@ func list(ctx context.Context, c *client.Client, clusterName string) (out []*ins
 }
 
 func (p *Plan) compareConfiguration(have *berthapi.Configuration) {
-	was, is := flat(have), flat(p.configuration)
+	was, is := flattenConfiguration(have), flattenConfiguration(p.configuration)
 	for _, name := range slices.Sorted(maps.Keys(merged(was, is))) {
 		before, had := was[name]
 		after, has := is[name]
@@ -180,9 +183,9 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
-// flat is a configuration as one line per setting, nodeTypes.NodeType01.capacities.connections =
-// 100.
-func flat(c *berthapi.Configuration) map[string]string {
+// flattenConfiguration is a configuration as one line per setting,
+// nodeTypes.NodeType01.capacities.connections = 100.
+func flattenConfiguration(c *berthapi.Configuration) map[string]string {
 	out := map[string]string{}
 	data, err := json.Marshal(c) // plain data cannot fail
 	var v map[string]any
@@ -211,7 +214,7 @@ func flat(c *berthapi.Configuration) map[string]string {
 }
 
 func (p *Plan) compareNode(n servicefabric.Node, instances []*instance) {
-	at := slices.IndexFunc(instances, func(i *instance) bool { return i.is(n.Name) })
+	at := slices.IndexFunc(instances, func(i *instance) bool { return i.isNode(n.Name) })
 	if at < 0 {
 		p.Absent = append(p.Absent, n)
 		return
@@ -220,7 +223,7 @@ func (p *Plan) compareNode(n servicefabric.Node, instances []*instance) {
 	wanted := n.Attributes()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		value := wanted[name]
-		was, had := i.attribute(name)
+		was, had := i.attributeValue(name)
 		if had && was == value {
 			continue
 		}
@@ -234,14 +237,14 @@ func (p *Plan) compareNode(n servicefabric.Node, instances []*instance) {
 	}
 }
 
-// Register adds to the plan an instance of the size for each node that has none.
-func (p *Plan) Register() {
+// RegisterAbsent adds to the plan an instance of the size for each node that has none.
+func (p *Plan) RegisterAbsent() {
 	for _, n := range p.Absent {
-		p.Changes = append(p.Changes, Change{Action: "add", What: "instance", Name: n.Name, To: describe(n)})
+		p.Changes = append(p.Changes, Change{Action: "add", What: "instance", Name: n.Name, To: describeNode(n)})
 	}
 }
 
-func describe(n servicefabric.Node) string {
+func describeNode(n servicefabric.Node) string {
 	return strings.Join(slices.DeleteFunc([]string{n.Type, n.FaultDomain, n.UpgradeDomain},
 		func(s string) bool { return s == "" }), " ")
 }
@@ -267,12 +270,13 @@ func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress
 	}
 	for some := range slices.Chunk(p.attributes, attributesPerCall) {
 		steps = append(steps, func() error {
-			return c.ECS(ctx, "PutAttributes", map[string]any{"cluster": p.cluster, "attributes": targeted(some)}, nil)
+			return c.ECS(ctx, "PutAttributes", map[string]any{"cluster": p.cluster,
+				"attributes": attributesWithTargets(some)}, nil)
 		})
 	}
 	if size != nil {
 		for _, n := range p.Absent {
-			steps = append(steps, func() error { return register(ctx, c, p.cluster, n, *size) })
+			steps = append(steps, func() error { return registerInstance(ctx, c, p.cluster, n, *size) })
 		}
 	}
 	for n, step := range steps {
@@ -284,7 +288,7 @@ func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress
 	return nil
 }
 
-func targeted(some []attribute) []map[string]string {
+func attributesWithTargets(some []attribute) []map[string]string {
 	var out []map[string]string
 	for _, a := range some {
 		out = append(out, map[string]string{"name": a.Name, "value": a.Value, "targetId": a.TargetID,
@@ -293,7 +297,9 @@ func targeted(some []attribute) []map[string]string {
 	return out
 }
 
-func register(ctx context.Context, c *client.Client, clusterName string, n servicefabric.Node, size Size) error {
+func registerInstance(
+	ctx context.Context, c *client.Client, clusterName string, n servicefabric.Node, size Size,
+) error {
 	var attributes []map[string]string
 	of := n.Attributes()
 	for _, name := range slices.Sorted(maps.Keys(of)) {

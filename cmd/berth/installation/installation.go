@@ -231,7 +231,8 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 			Resources: ecsapi.Resources{
 				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments, Tasks: i.API.Tasks,
 				TaskProtections: i.API.TaskProtections,
-				Tags:            i.API.Tags, CapacityProviders: i.API.CapacityProviders, ClusterProviders: i.API.ClusterProviders,
+				Tags:            i.API.Tags, CapacityProviders: i.API.CapacityProviders,
+				ClusterProviders: i.API.ClusterProviders,
 			},
 		},
 		Own: berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services,
@@ -424,9 +425,9 @@ func (i *Installation) Close() error {
 	return errors.Join(failed...)
 }
 
-// Cluster makes sure that the cluster is there and has at least n instances of the machine; it
-// returns how many it added.
-func (i *Installation) Cluster(ctx context.Context, name string, n int, m ec2.Machine) (added int, err error) {
+// EnsureCluster makes sure that the cluster is there and has at least n instances of the machine;
+// it returns how many it added.
+func (i *Installation) EnsureCluster(ctx context.Context, name string, n int, m ec2.Machine) (added int, err error) {
 	active, err := i.AWS.ECS.ClusterActive(ctx, name)
 	if err != nil {
 		return 0, err

@@ -19,7 +19,7 @@ import (
 // Options say what to fill and how.
 type Options struct {
 	Nodes    []trace.Node
-	Tasks    []trace.Pod
+	Tasks    []trace.Task
 	Strategy string // a scoring of the engine, see [placement.Scorings]
 	Seeds    int    // how often it is repeated, with the tasks in another order
 	// Progress, where set, is called now and then with the seed under way and the tasks that have
@@ -102,14 +102,14 @@ func gpuNodes(nodes []trace.Node) (out []trace.Node, capacity int64) {
 	return out, capacity
 }
 
-func demand(tasks []trace.Pod) (sum int64) {
+func demand(tasks []trace.Task) (sum int64) {
 	for _, t := range tasks {
 		sum += gpuMilli(t)
 	}
 	return sum
 }
 
-func gpuMilli(t trace.Pod) int64 { return int64(t.GPUs) * int64(t.GPUMilli) }
+func gpuMilli(t trace.Task) int64 { return int64(t.GPUs) * int64(t.GPUMilli) }
 
 // fill is one cluster on its way to being full.
 type fill struct {
@@ -151,12 +151,12 @@ func (f *fill) run(ctx context.Context) error {
 		}
 		if placed {
 			f.result.Placed++
-			allocated += gpuMilli(task.Pod)
+			allocated += gpuMilli(task.Task)
 		} else {
 			f.result.Refused++
 		}
 		before := asked
-		asked += gpuMilli(task.Pod)
+		asked += gpuMilli(task.Task)
 		share := 100 * float64(allocated) / float64(f.capacity)
 		if 100*before < fullDemand*f.capacity {
 			f.result.AllocAt100 = share

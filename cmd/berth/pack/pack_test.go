@@ -19,7 +19,7 @@ func part(t *testing.T, n int, list string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := trace.Tasks(list)
+	tasks, err := trace.ReadTaskList(list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,8 @@ func TestLeastFragmentationBeatsBestFit(t *testing.T) {
 			o.Strategy = placement.BestFit
 			fit := run(t, o)
 			if ours.AllocAt100 < fit.AllocAt100+margin.at100 || ours.AllocAt130 < fit.AllocAt130+margin.at130 {
-				t.Errorf("%.2f / %.2f, best fit %.2f / %.2f", ours.AllocAt100, ours.AllocAt130, fit.AllocAt100, fit.AllocAt130)
+				t.Errorf("%.2f / %.2f, best fit %.2f / %.2f", ours.AllocAt100, ours.AllocAt130, fit.AllocAt100,
+					fit.AllocAt130)
 			}
 		})
 	}
@@ -100,8 +101,10 @@ func TestNobodyGetsMoreThanThereIs(t *testing.T) {
 					}
 					if len(def.Constraints) == 1 {
 						constrained++
-						if !strings.Contains(def.Constraints[0].Expression, "'"+v.Attributes[trace.ModelAttribute]+"'") {
-							t.Errorf("task with %s is on %s", def.Constraints[0].Expression, v.Attributes[trace.ModelAttribute])
+						if !strings.Contains(def.Constraints[0].Expression,
+							"'"+v.Attributes[trace.ModelAttribute]+"'") {
+							t.Errorf("task with %s is on %s", def.Constraints[0].Expression,
+								v.Attributes[trace.ModelAttribute])
 						}
 					}
 				}
@@ -116,21 +119,25 @@ func TestNobodyGetsMoreThanThereIs(t *testing.T) {
 func TestProtocol(t *testing.T) {
 	node := trace.Node{Name: "n", CPUMilli: 8000, MemoryMiB: 8192, GPUs: 2, Model: "T4"}
 	cpuOnly := trace.Node{Name: "c", CPUMilli: 8000, MemoryMiB: 8192}
-	whole := trace.Pod{Name: "w", CPUMilli: 1000, MemoryMiB: 1024, GPUs: 1, GPUMilli: 1000}
-	most := trace.Pod{Name: "m", CPUMilli: 1000, MemoryMiB: 1024, GPUs: 1, GPUMilli: 600}
-	other := trace.Pod{Name: "o", CPUMilli: 1000, MemoryMiB: 1024, GPUs: 1, GPUMilli: 1000, Models: []string{"it's", `"`}}
+	whole := trace.Task{Name: "w", CPUMilli: 1000, MemoryMiB: 1024, GPUs: 1, GPUMilli: 1000}
+	most := trace.Task{Name: "m", CPUMilli: 1000, MemoryMiB: 1024, GPUs: 1, GPUMilli: 600}
+	other := trace.Task{Name: "o", CPUMilli: 1000, MemoryMiB: 1024, GPUs: 1, GPUMilli: 1000,
+		Models: []string{"it's", `"`}}
 	for name, c := range map[string]struct {
-		tasks []trace.Pod
+		tasks []trace.Task
 		want  Fill
 	}{
 		// 2 of 2 GPUs are asked for by two tasks, 2.6 only by three.
-		"MeasuresAtBothMoments": {[]trace.Pod{whole}, Fill{Seed: 1, AllocAt100: 100, AllocAt130: 100, Placed: 2, Refused: 1}},
+		"MeasuresAtBothMoments": {[]trace.Task{whole},
+			Fill{Seed: 1, AllocAt100: 100, AllocAt130: 100, Placed: 2, Refused: 1}},
 		// 600 on each device; four ask for 2.4, more than 2; five for 3, more than 2.6.
-		"CountsWhatIsAllocatedNotAsked": {[]trace.Pod{most}, Fill{Seed: 1, AllocAt100: 60, AllocAt130: 60, Placed: 2, Refused: 3}},
-		"HonoursModels":                 {[]trace.Pod{other}, Fill{Seed: 1, Refused: 3}},
+		"CountsWhatIsAllocatedNotAsked": {[]trace.Task{most},
+			Fill{Seed: 1, AllocAt100: 60, AllocAt130: 60, Placed: 2, Refused: 3}},
+		"HonoursModels": {[]trace.Task{other}, Fill{Seed: 1, Refused: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Nodes: []trace.Node{cpuOnly, node}, Tasks: c.tasks, Strategy: placement.LeastFragmentation, Seeds: 1}
+			o := Options{Nodes: []trace.Node{cpuOnly, node}, Tasks: c.tasks, Strategy: placement.LeastFragmentation,
+				Seeds: 1}
 			r := run(t, o)
 			if diff := cmp.Diff([]Fill{c.want}, r.Seeds); diff != "" || r.Nodes != 1 || r.GPUs != 2 {
 				t.Errorf("%d nodes with %d GPUs; %s", r.Nodes, r.GPUs, diff)
@@ -138,9 +145,9 @@ func TestProtocol(t *testing.T) {
 		})
 	}
 	t.Run("TakesEachTaskOnceFirst", func(t *testing.T) {
-		var tasks []trace.Pod
+		var tasks []trace.Task
 		for _, milli := range []int{100, 200, 300, 400} { // 1 GPU in all, half of what there is
-			tasks = append(tasks, trace.Pod{Name: string(rune('a' + milli)), GPUs: 1, GPUMilli: milli})
+			tasks = append(tasks, trace.Task{Name: string(rune('a' + milli)), GPUs: 1, GPUMilli: milli})
 		}
 		o := Options{Nodes: []trace.Node{node}, Tasks: tasks, Strategy: placement.BestFit, Seeds: 1}
 		offered := []int{}
@@ -153,14 +160,17 @@ func TestProtocol(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	node := trace.Node{Name: "n", CPUMilli: 8000, MemoryMiB: 8192, GPUs: 2}
-	task := trace.Pod{Name: "w", GPUs: 1, GPUMilli: 1000}
+	task := trace.Task{Name: "w", GPUs: 1, GPUMilli: 1000}
 	for name, c := range map[string]struct {
 		o    Options
 		want string
 	}{
-		"NoGPUs":     {Options{Nodes: []trace.Node{{Name: "n"}}, Tasks: []trace.Pod{task}}, "no node has GPUs, expected at least one to fill"},
-		"NobodyAsks": {Options{Nodes: []trace.Node{node}, Tasks: []trace.Pod{{Name: "w"}}}, "no task needs GPUs, expected at least one to fill the nodes with"},
-		"Quotes": {Options{Nodes: []trace.Node{node}, Tasks: []trace.Pod{{Name: "w", GPUs: 1, GPUMilli: 1000, Models: []string{`'"`}}}},
+		"NoGPUs": {Options{Nodes: []trace.Node{{Name: "n"}}, Tasks: []trace.Task{task}},
+			"no node has GPUs, expected at least one to fill"},
+		"NobodyAsks": {Options{Nodes: []trace.Node{node}, Tasks: []trace.Task{{Name: "w"}}},
+			"no task needs GPUs, expected at least one to fill the nodes with"},
+		"Quotes": {Options{Nodes: []trace.Node{node},
+			Tasks: []trace.Task{{Name: "w", GPUs: 1, GPUMilli: 1000, Models: []string{`'"`}}}},
 			`task w: GPU model "'\"" has both kinds of quotes, expected one at most`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +183,8 @@ func TestRefusals(t *testing.T) {
 	t.Run("Interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if _, err := Run(ctx, Options{Nodes: []trace.Node{node}, Tasks: []trace.Pod{task}, Seeds: 1}); !errors.Is(err, context.Canceled) {
+		if _, err := Run(ctx, Options{Nodes: []trace.Node{node}, Tasks: []trace.Task{task}, Seeds: 1}); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -78,7 +78,7 @@ type work struct {
 }
 
 type task struct {
-	trace.Pod
+	trace.Task
 	shape *shape
 }
 
@@ -88,7 +88,7 @@ type shape struct {
 	spec       *placement.Spec
 }
 
-func prepare(tasks []trace.Pod, strategy string) (*work, error) {
+func prepare(tasks []trace.Task, strategy string) (*work, error) {
 	type key struct {
 		needs      cluster.Resources
 		constraint string
@@ -98,7 +98,7 @@ func prepare(tasks []trace.Pod, strategy string) (*work, error) {
 	for i, t := range tasks {
 		needs := cluster.Resources{CPU: t.CPUMilli * cluster.MilliVCPU, Memory: t.MemoryMiB, GPUs: t.GPUs,
 			GPUMilli: int32(t.GPUMilli)}
-		where, err := t.Constraint()
+		where, err := t.ModelConstraint()
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", t.Name, err)
 		}

@@ -15,19 +15,19 @@ import (
 type arrivals struct {
 	Options
 	*installation.Installation
-	coming  []trace.Pod // in order of their arrival
+	coming  []trace.Task // in order of their arrival
 	arrived int
 	failed  error
 }
 
 func newArrivals(o Options) arrivals {
 	tasks := slices.Clone(o.Tasks)
-	slices.SortStableFunc(tasks, func(a, b trace.Pod) int { return cmp.Compare(*a.Created, *b.Created) })
+	slices.SortStableFunc(tasks, func(a, b trace.Task) int { return cmp.Compare(*a.Created, *b.Created) })
 	return arrivals{Options: o, coming: tasks}
 }
 
 // next has the next task arrive at its time, and the one after it at its own.
-func (r *arrivals) next(submit func(trace.Pod) error) {
+func (r *arrivals) next(submit func(trace.Task) error) {
 	if r.arrived == len(r.coming) {
 		return
 	}

@@ -33,7 +33,7 @@ type meter struct {
 
 // pod is one task of the trace on its way.
 type pod struct {
-	trace.Pod
+	trace.Task
 	arrived time.Time
 	placed  bool
 	started bool
@@ -43,7 +43,7 @@ type pod struct {
 // used are the resources that tasks hold, or nodes have.
 type used struct{ cpu, memory, gpu int64 }
 
-func (u *used) add(p trace.Pod, sign int64) {
+func (u *used) add(p trace.Task, sign int64) {
 	u.cpu += sign * p.CPUMilli
 	u.memory += sign * p.MemoryMiB
 	gpu := int64(p.GPUs) * 1000
@@ -69,8 +69,8 @@ func (m *meter) begin(i *installation.Installation) {
 	m.levels.at(m.now(), used{})
 }
 
-func (m *meter) arrived(p trace.Pod) {
-	m.pods[p.Name] = &pod{Pod: p, arrived: m.now()}
+func (m *meter) arrived(p trace.Task) {
+	m.pods[p.Name] = &pod{Task: p, arrived: m.now()}
 	m.last, m.filled = m.now(), m.now()
 }
 
@@ -82,7 +82,7 @@ func (m *meter) started(call cluster.StartCall, instance string) {
 	p.started = true
 	m.last, m.filled = m.now(), m.now()
 	m.waits = append(m.waits, m.now().Sub(p.arrived))
-	m.levels.change(m.now(), p.Pod, 1)
+	m.levels.change(m.now(), p.Task, 1)
 }
 
 // placed notes how long the task waited for room; how long its start takes is another matter.
@@ -102,7 +102,7 @@ func (m *meter) stopped(t *cluster.Task) {
 	m.ended++
 	m.last = m.now()
 	if p.started {
-		m.levels.change(m.now(), p.Pod, -1)
+		m.levels.change(m.now(), p.Task, -1)
 	}
 }
 
@@ -216,7 +216,7 @@ type level struct {
 
 func (l *levels) at(t time.Time, u used) { l.steps, l.now = append(l.steps, level{t, u}), u }
 
-func (l *levels) change(t time.Time, p trace.Pod, sign int64) {
+func (l *levels) change(t time.Time, p trace.Task, sign int64) {
 	next := l.now
 	next.add(p, sign)
 	l.at(t, next)

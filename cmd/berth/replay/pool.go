@@ -48,16 +48,16 @@ func (p *pool) machine() ec2.Machine {
 	return m
 }
 
-func (p *pool) take(pod trace.Pod, sign int64) { p.used.add(pod, sign) }
+func (p *pool) take(pod trace.Task, sign int64) { p.used.add(pod, sign) }
 
 // fits reports whether one node of the kind can hold the task.
-func (p *pool) fits(pod trace.Pod) bool {
+func (p *pool) fits(pod trace.Task) bool {
 	return pod.CPUMilli <= p.node.CPUMilli && pod.MemoryMiB <= p.node.MemoryMiB && pod.GPUs <= p.node.GPUs &&
 		(len(pod.Models) == 0 || slices.Contains(pod.Models, p.node.Model))
 }
 
 // load is how much of the kind would be in use with the task, in thousandths of what is scarcest.
-func (p *pool) load(pod trace.Pod) int64 {
+func (p *pool) load(pod trace.Task) int64 {
 	with := p.used
 	with.add(pod, 1)
 	most := max(with.cpu*1000/(p.node.CPUMilli*int64(p.nodes)), with.memory*1000/(p.node.MemoryMiB*int64(p.nodes)))
@@ -74,7 +74,7 @@ const crowded = 800
 // poolFor is the kind of node for a task: of those that can hold it, the one with the most to
 // spare; tasks that need no GPU leave those that have some alone as long as they can. Nil where
 // there is none.
-func poolFor(pools []*pool, pod trace.Pod) *pool {
+func poolFor(pools []*pool, pod trace.Task) *pool {
 	var best *pool
 	rank := func(p *pool) (int, int64) {
 		load := p.load(pod)

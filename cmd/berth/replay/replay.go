@@ -29,7 +29,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // Options say what to replay.
 type Options struct {
 	Nodes    []trace.Node
-	Tasks    []trace.Pod
+	Tasks    []trace.Task
 	Compress float64 // arrivals come this many times faster; 1 where 0
 	Seed     uint64
 	Strategy string // a scoring, see [placement.Scorings]; ECS's spread where empty
@@ -97,7 +97,7 @@ func open(o Options) (*run, error) {
 // prepare makes the cluster, an instance per node and a task definition per shape of task, and
 // starts the functions.
 func (r *run) prepare(ctx context.Context) error {
-	if _, err := r.Cluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
+	if _, err := r.EnsureCluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
 		return err
 	}
 	for n, node := range r.Nodes {
@@ -131,11 +131,11 @@ func machine(n trace.Node, number int) ec2.Machine {
 }
 
 // submit is a RunTask of one task that waits for as long as it takes.
-func (r *run) submit(p trace.Pod) error {
+func (r *run) submit(p trace.Task) error {
 	s := shapeOf(p)
 	life := max(time.Second, *p.Deleted-*p.Created)
 	rules := cluster.Rules{Scoring: r.Strategy}
-	where, err := p.Constraint()
+	where, err := p.ModelConstraint()
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (r *run) submit(p trace.Pod) error {
 }
 
 // timed refuses tasks that say not when they came or went.
-func timed(tasks []trace.Pod) error {
+func timed(tasks []trace.Task) error {
 	for _, t := range tasks {
 		if t.Created == nil || t.Deleted == nil {
 			return fmt.Errorf("task %s has no creation_time or no deletion_time, and both are needed for a replay",

@@ -10,7 +10,7 @@ import (
 	"berth/cmd/berth/trace"
 )
 
-func shipped(t *testing.T) ([]trace.Node, []trace.Pod) {
+func shipped(t *testing.T) ([]trace.Node, []trace.Task) {
 	t.Helper()
 	nodes, err := trace.DefaultNodes()
 	if err != nil {
@@ -89,7 +89,7 @@ func TestWhatNeverFitsIsNamed(t *testing.T) {
 	zero := time.Duration(0)
 	r := replayed(t, Options{
 		Nodes: []trace.Node{{Name: "n", CPUMilli: 4000, MemoryMiB: 4096}},
-		Tasks: []trace.Pod{
+		Tasks: []trace.Task{
 			{Name: "fits", CPUMilli: 1000, MemoryMiB: 100, Created: &zero, Deleted: &second},
 			{Name: "never", CPUMilli: 1000, MemoryMiB: 8192, Created: &zero, Deleted: &second},
 		},
@@ -100,7 +100,7 @@ func TestWhatNeverFitsIsNamed(t *testing.T) {
 }
 
 func TestTasksWithoutTimesAreRefused(t *testing.T) {
-	_, err := Run(context.Background(), Options{Tasks: []trace.Pod{{Name: "x"}}})
+	_, err := Run(context.Background(), Options{Tasks: []trace.Task{{Name: "x"}}})
 	if err == nil {
 		t.Error("no error")
 	}

@@ -34,7 +34,7 @@ type scaledRun struct {
 
 // servedPod is the service of one task of the trace.
 type servedPod struct {
-	trace.Pod
+	trace.Task
 	began, gone bool
 	running     map[string]bool // its tasks that run and are wanted, by id
 	wanted      map[string]bool
@@ -111,7 +111,7 @@ func openScaled(o Options) (*scaledRun, error) {
 // prepare makes the cluster, its groups with their capacity providers, and a task definition per
 // shape of task.
 func (r *scaledRun) prepare(ctx context.Context, consolidate bool) error {
-	if _, err := r.Cluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
+	if _, err := r.EnsureCluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
 		return err
 	}
 	var names []string
@@ -151,13 +151,13 @@ func (r *scaledRun) prepare(ctx context.Context, consolidate bool) error {
 }
 
 // create makes the task's service, of the group that has most to spare.
-func (r *scaledRun) create(p trace.Pod) error {
+func (r *scaledRun) create(p trace.Task) error {
 	to := poolFor(r.pools, p)
 	if to == nil {
 		return errors.New("no kind of node can hold it")
 	}
 	to.take(p, 1)
-	r.services[p.Name] = &servedPod{Pod: p, running: map[string]bool{}, wanted: map[string]bool{}}
+	r.services[p.Name] = &servedPod{Task: p, running: map[string]bool{}, wanted: map[string]bool{}}
 	r.Loop.After(life(p), func() { to.take(p, -1) })
 	spec := operation.CreateService{
 		Cluster: clusterName, Name: p.Name, TaskDefinition: shapeOf(p).family() + ":1", Desired: new(1), Token: p.Name,
@@ -173,7 +173,7 @@ func (r *scaledRun) create(p trace.Pod) error {
 	return err
 }
 
-func life(p trace.Pod) time.Duration { return max(time.Second, *p.Deleted-*p.Created) }
+func life(p trace.Task) time.Duration { return max(time.Second, *p.Deleted-*p.Created) }
 
 // watch sees every commit: when tasks begin to run, and whether their services ever have too few or
 // too many.
@@ -200,7 +200,7 @@ func (r *scaledRun) watch(records []state.Record) {
 		case p.gone:
 		case !p.began && len(p.running) > 0:
 			p.began, r.last = true, r.Loop.Now()
-			r.Loop.After(life(p.Pod), func() { r.delete(p) })
+			r.Loop.After(life(p.Task), func() { r.delete(p) })
 		case p.began && len(p.running) < 1, len(p.wanted) > 2:
 			r.short[name]++
 		}

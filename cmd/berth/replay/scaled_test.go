@@ -9,7 +9,7 @@ import (
 )
 
 // upTo are those tasks of the first n that live no longer than most.
-func upTo(tasks []trace.Pod, n int, most time.Duration) (out []trace.Pod) {
+func upTo(tasks []trace.Task, n int, most time.Duration) (out []trace.Task) {
 	for _, p := range tasks[:n] {
 		if life(p) <= most {
 			out = append(out, p)

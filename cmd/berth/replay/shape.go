@@ -19,11 +19,11 @@ type shape struct {
 	gpuMilli int
 }
 
-func shapeOf(p trace.Pod) shape {
+func shapeOf(p trace.Task) shape {
 	return shape{cpu: p.CPUMilli, memory: p.MemoryMiB, gpus: p.GPUs, gpuMilli: p.GPUMilli}
 }
 
-func shapesOf(tasks []trace.Pod) []shape {
+func shapesOf(tasks []trace.Task) []shape {
 	seen := map[shape]bool{}
 	var out []shape
 	for _, t := range tasks {

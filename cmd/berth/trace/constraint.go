@@ -9,10 +9,10 @@ import (
 // ModelAttribute is the instance attribute that names the model of a node's GPUs.
 const ModelAttribute = "gpu-model"
 
-// Constraint is that the task's instance has GPUs of one of its models, as an expression of the
-// cluster query language; empty where any will do. A model name that no quotes can hold is an
+// ModelConstraint is that the task's instance has GPUs of one of its models, as an expression of
+// the cluster query language; empty where any will do. A model name that no quotes can hold is an
 // error.
-func (p *Pod) Constraint() (string, error) {
+func (p *Task) ModelConstraint() (string, error) {
 	if len(p.Models) == 0 {
 		return "", nil
 	}

@@ -18,8 +18,8 @@ var multigpu50Tasks []byte
 // tasks with several GPUs.
 func TaskLists() []string { return []string{"default", "gpuspec33", "multigpu50"} }
 
-// Tasks reads the task list of that name, which must be one of [TaskLists].
-func Tasks(name string) ([]Pod, error) {
+// ReadTaskList reads the task list of that name, which must be one of [TaskLists].
+func ReadTaskList(name string) ([]Task, error) {
 	packed := map[string][]byte{"gpuspec33": gpuspec33Tasks, "multigpu50": multigpu50Tasks}[name]
 	switch {
 	case name == "default":

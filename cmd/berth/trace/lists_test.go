@@ -8,7 +8,7 @@ func TestTaskLists(t *testing.T) {
 		"default": {8152, 0, 75}, "gpuspec33": {8152, 2388, 75}, "multigpu50": {9061, 0, 984},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pods, err := Tasks(name)
+			pods, err := ReadTaskList(name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -27,7 +27,7 @@ func TestTaskLists(t *testing.T) {
 		})
 	}
 	t.Run("UnknownNameIsRefused", func(t *testing.T) {
-		if _, err := Tasks("gpuspec99"); err == nil {
+		if _, err := ReadTaskList("gpuspec99"); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -43,13 +43,13 @@ func TestConstraint(t *testing.T) {
 		"QuoteInTheName": {[]string{"it's"}, `attribute:gpu-model in ["it's"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := (&Pod{Models: c.models}).Constraint(); err != nil || got != c.want {
+			if got, err := (&Task{Models: c.models}).ModelConstraint(); err != nil || got != c.want {
 				t.Errorf("got %s, %v, want %s", got, err, c.want)
 			}
 		})
 	}
 	t.Run("BothQuotesAreRefused", func(t *testing.T) {
-		if got, err := (&Pod{Models: []string{`'"`}}).Constraint(); err == nil {
+		if got, err := (&Task{Models: []string{`'"`}}).ModelConstraint(); err == nil {
 			t.Errorf("got %s", got)
 		}
 	})

@@ -65,8 +65,8 @@ func newTable(r io.Reader, required ...string) (*table, error) {
 	return t, nil
 }
 
-// next goes to the next row, and reports whether there is one.
-func (t *table) next() bool {
+// nextRow goes to the next row, and reports whether there is one.
+func (t *table) nextRow() bool {
 	if t.err != nil {
 		return false
 	}
@@ -90,8 +90,8 @@ func (t *table) next() bool {
 	return true
 }
 
-// text is the row's value in the column; empty where there is no such column.
-func (t *table) text(column string) string {
+// textAt is the row's value in the column; empty where there is no such column.
+func (t *table) textAt(column string) string {
 	i, ok := t.columns[column]
 	if !ok {
 		return ""
@@ -99,41 +99,41 @@ func (t *table) text(column string) string {
 	return strings.TrimSpace(t.row[i])
 }
 
-// name is a value that no other row has.
-func (t *table) name(column string) string {
-	s := t.text(column)
+// uniqueName is a value that no other row has.
+func (t *table) uniqueName(column string) string {
+	s := t.textAt(column)
 	if s == "" {
-		t.reject(column, "a name")
+		t.rejectValue(column, "a name")
 	} else if line, ok := t.names[s]; ok {
-		t.reject(column, fmt.Sprintf("a name of its own: line %d has it", line))
+		t.rejectValue(column, fmt.Sprintf("a name of its own: line %d has it", line))
 	}
 	t.names[s] = t.line
 	return s
 }
 
-// number is a whole number from 0 to most.
-func (t *table) number(column string, most int64) int64 {
-	n, err := strconv.ParseInt(t.text(column), 10, 64)
+// numberAt is a whole number from 0 to most.
+func (t *table) numberAt(column string, most int64) int64 {
+	n, err := strconv.ParseInt(t.textAt(column), 10, 64)
 	if err != nil || n < 0 || n > most {
-		t.reject(column, fmt.Sprintf("a whole number from 0 to %d", most))
+		t.rejectValue(column, fmt.Sprintf("a whole number from 0 to %d", most))
 		return 0
 	}
 	return n
 }
 
-// seconds is a time since the start of the trace, nil where there is none.
-func (t *table) seconds(column string) *time.Duration {
-	if t.text(column) == "" {
+// secondsAt is a time since the start of the trace, nil where there is none.
+func (t *table) secondsAt(column string) *time.Duration {
+	if t.textAt(column) == "" {
 		return nil
 	}
-	d := time.Duration(t.number(column, maxSeconds)) * time.Second
+	d := time.Duration(t.numberAt(column, maxSeconds)) * time.Second
 	return &d
 }
 
-// reject ends the table unless an earlier error did.
-func (t *table) reject(column, want string) {
+// rejectValue ends the table unless an earlier error did.
+func (t *table) rejectValue(column, want string) {
 	if t.err == nil {
-		t.err = &ValueError{Line: t.line, Column: column, Value: t.text(column), Want: want}
+		t.err = &ValueError{Line: t.line, Column: column, Value: t.textAt(column), Want: want}
 	}
 }
 

@@ -27,8 +27,8 @@ type Node struct {
 	Model     string // of its GPUs; empty where it has none or the trace does not say
 }
 
-// Pod is one task of the trace.
-type Pod struct {
+// Task is one task of the trace.
+type Task struct {
 	Name      string
 	CPUMilli  int64 // thousandths of a vCPU
 	MemoryMiB int64
@@ -57,7 +57,7 @@ const (
 func DefaultNodes() ([]Node, error) { return ReadNodes(bytes.NewReader(defaultNodes)) }
 
 // DefaultTasks are the tasks of the trace that comes with Berth, in the file's order.
-func DefaultTasks() ([]Pod, error) { return ReadTasks(bytes.NewReader(defaultTasks)) }
+func DefaultTasks() ([]Task, error) { return ReadTasks(bytes.NewReader(defaultTasks)) }
 
 // ReadNodes reads a list of nodes. The first line names the columns: sn, cpu_milli, memory_mib and
 // gpu must be there, model may be. An error says line, column, value and what was expected (see
@@ -68,11 +68,11 @@ func ReadNodes(r io.Reader) ([]Node, error) {
 		return nil, fmt.Errorf("reading nodes: %w", err)
 	}
 	var nodes []Node
-	for t.next() {
+	for t.nextRow() {
 		nodes = append(nodes, Node{
-			Name: t.name("sn"), CPUMilli: t.number("cpu_milli", maxAmount),
-			MemoryMiB: t.number("memory_mib", maxAmount),
-			GPUs:      int(t.number("gpu", maxGPUs)), Model: t.text("model"),
+			Name: t.uniqueName("sn"), CPUMilli: t.numberAt("cpu_milli", maxAmount),
+			MemoryMiB: t.numberAt("memory_mib", maxAmount),
+			GPUs:      int(t.numberAt("gpu", maxGPUs)), Model: t.textAt("model"),
 		})
 	}
 	if t.err != nil {
@@ -84,14 +84,14 @@ func ReadNodes(r io.Reader) ([]Node, error) {
 // ReadTasks reads a list of tasks. The first line names the columns: name, cpu_milli, memory_mib,
 // num_gpu and gpu_milli must be there; gpu_spec, qos, pod_phase, creation_time, deletion_time and
 // scheduled_time may be. Errors are as in [ReadNodes].
-func ReadTasks(r io.Reader) ([]Pod, error) {
+func ReadTasks(r io.Reader) ([]Task, error) {
 	t, err := newTable(r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 	if err != nil {
 		return nil, fmt.Errorf("reading tasks: %w", err)
 	}
-	var pods []Pod
-	for t.next() {
-		pods = append(pods, readPod(t))
+	var pods []Task
+	for t.nextRow() {
+		pods = append(pods, readTask(t))
 	}
 	if t.err != nil {
 		return nil, fmt.Errorf("reading tasks: %w", t.err)
@@ -99,33 +99,34 @@ func ReadTasks(r io.Reader) ([]Pod, error) {
 	return pods, nil
 }
 
-func readPod(t *table) Pod {
-	p := Pod{
-		Name: t.name("name"), CPUMilli: t.number("cpu_milli", maxAmount), MemoryMiB: t.number("memory_mib", maxAmount),
-		GPUs: int(t.number("num_gpu", maxGPUs)), GPUMilli: int(t.number("gpu_milli", 1000)),
-		QoS: t.text("qos"), Phase: t.text("pod_phase"),
-		Created: t.seconds("creation_time"), Deleted: t.seconds("deletion_time"),
-		Scheduled: t.seconds("scheduled_time"),
+func readTask(t *table) Task {
+	p := Task{
+		Name: t.uniqueName("name"), CPUMilli: t.numberAt("cpu_milli", maxAmount),
+		MemoryMiB: t.numberAt("memory_mib", maxAmount),
+		GPUs:      int(t.numberAt("num_gpu", maxGPUs)), GPUMilli: int(t.numberAt("gpu_milli", 1000)),
+		QoS: t.textAt("qos"), Phase: t.textAt("pod_phase"),
+		Created: t.secondsAt("creation_time"), Deleted: t.secondsAt("deletion_time"),
+		Scheduled: t.secondsAt("scheduled_time"),
 	}
-	for m := range strings.SplitSeq(t.text("gpu_spec"), "|") {
+	for m := range strings.SplitSeq(t.textAt("gpu_spec"), "|") {
 		if m = strings.TrimSpace(m); m != "" {
 			p.Models = append(p.Models, m)
 		}
 	}
 	switch {
 	case p.GPUs == 0 && p.GPUMilli != 0:
-		t.reject("gpu_milli", "0, as num_gpu is 0")
+		t.rejectValue("gpu_milli", "0, as num_gpu is 0")
 	case p.GPUs > 0 && p.GPUMilli == 0:
-		t.reject("gpu_milli", "1 to 1000, as num_gpu is not 0")
+		t.rejectValue("gpu_milli", "1 to 1000, as num_gpu is not 0")
 	case p.GPUs > 1 && p.GPUMilli != 1000:
-		t.reject("gpu_milli", "1000, as num_gpu is above 1: only one GPU can be shared")
-	case before(p.Deleted, p.Created):
-		t.reject("deletion_time", "no earlier than creation_time")
-	case before(p.Scheduled, p.Created):
-		t.reject("scheduled_time", "no earlier than creation_time")
+		t.rejectValue("gpu_milli", "1000, as num_gpu is above 1: only one GPU can be shared")
+	case isBefore(p.Deleted, p.Created):
+		t.rejectValue("deletion_time", "no earlier than creation_time")
+	case isBefore(p.Scheduled, p.Created):
+		t.rejectValue("scheduled_time", "no earlier than creation_time")
 	}
 	return p
 }
 
-// before reports whether both times are known and a comes first.
-func before(a, b *time.Duration) bool { return a != nil && b != nil && *a < *b }
+// isBefore reports whether both times are known and a comes first.
+func isBefore(a, b *time.Duration) bool { return a != nil && b != nil && *a < *b }

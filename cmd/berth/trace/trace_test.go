@@ -55,8 +55,9 @@ func TestDefault(t *testing.T) {
 		if len(pods) != 8152 || shares != 3078 || waiting != 897 {
 			t.Errorf("%d tasks, %d with a share, %d never scheduled; want 8152, 3078, 897", len(pods), shares, waiting)
 		}
-		want := Pod{
-			Name: "openb-pod-0001", CPUMilli: 6000, MemoryMiB: 12288, GPUs: 1, GPUMilli: 460, QoS: "LS", Phase: "Running",
+		want := Task{
+			Name: "openb-pod-0001", CPUMilli: 6000, MemoryMiB: 12288, GPUs: 1, GPUMilli: 460, QoS: "LS",
+			Phase:   "Running",
 			Created: seconds(427061), Deleted: seconds(12902960), Scheduled: seconds(427061),
 		}
 		if diff := cmp.Diff(want, pods[1]); diff != "" {
@@ -72,7 +73,8 @@ func TestReadTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Pod{{Name: "a", CPUMilli: 1500, MemoryMiB: 64, GPUs: 2, GPUMilli: 1000, Models: []string{"T4", "G2"}}}
+		want := []Task{{Name: "a", CPUMilli: 1500, MemoryMiB: 64, GPUs: 2, GPUMilli: 1000,
+			Models: []string{"T4", "G2"}}}
 		if diff := cmp.Diff(want, pods); diff != "" {
 			t.Error(diff)
 		}
@@ -92,24 +94,39 @@ func TestRefusals(t *testing.T) {
 	const header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
 	const good = "a,1,1,0,0,5,6,5\n"
 	for name, c := range map[string]struct{ in, want string }{
-		"EmptyFile":       {"", "no header: expected a line that names the columns name, cpu_milli, memory_mib, num_gpu, gpu_milli"},
-		"MissingColumn":   {"name,cpu_milli,memory_mib,gpu_milli\n", "line 1: no column num_gpu; expected name, cpu_milli, memory_mib, num_gpu, gpu_milli"},
-		"ColumnTwice":     {"name,cpu_milli,name\n", `line 1, column 3: "name", expected each column once`},
-		"NotANumber":      {header + good + "b,x,1,0,0,,,\n", `line 3, column cpu_milli: "x", expected a whole number from 0 to 1000000000`},
-		"Fraction":        {header + "b,1.5,1,0,0,,,\n", `line 2, column cpu_milli: "1.5", expected a whole number from 0 to 1000000000`},
-		"Negative":        {header + "b,1,-1,0,0,,,\n", `line 2, column memory_mib: "-1", expected a whole number from 0 to 1000000000`},
-		"Overflow":        {header + "b,1,99999999999999999999,0,0,,,\n", `line 2, column memory_mib: "99999999999999999999", expected a whole number from 0 to 1000000000`},
-		"NoValue":         {header + "b,1,1,,0,,,\n", `line 2, column num_gpu: "", expected a whole number from 0 to 1024`},
-		"NoName":          {header + " ,1,1,0,0,,,\n", `line 2, column name: "", expected a name`},
-		"NameTwice":       {header + good + good, `line 3, column name: "a", expected a name of its own: line 2 has it`},
-		"ShareAboveWhole": {header + "b,1,1,1,1001,,,\n", `line 2, column gpu_milli: "1001", expected a whole number from 0 to 1000`},
-		"ShareOfNoGPU":    {header + "b,1,1,0,500,,,\n", `line 2, column gpu_milli: "500", expected 0, as num_gpu is 0`},
-		"GPUsWithoutPart": {header + "b,1,1,1,0,,,\n", `line 2, column gpu_milli: "0", expected 1 to 1000, as num_gpu is not 0`},
-		"ShareOfMany":     {header + "b,1,1,2,500,,,\n", `line 2, column gpu_milli: "500", expected 1000, as num_gpu is above 1: only one GPU can be shared`},
-		"DeletedTooEarly": {header + "b,1,1,0,0,5,4,\n", `line 2, column deletion_time: "4", expected no earlier than creation_time`},
-		"PlacedTooEarly":  {header + "b,1,1,0,0,5,,4\n", `line 2, column scheduled_time: "4", expected no earlier than creation_time`},
-		"ShortRow":        {header + good + "b,1\n", "line 3: 2 values, expected 8 as in the header"},
-		"OpenQuote":       {header + "\"b,1,1,0,0,,,\n", `parse error on line 2, column 15: extraneous or missing " in quoted-field`},
+		"EmptyFile": {"",
+			"no header: expected a line that names the columns name, cpu_milli, memory_mib, num_gpu, gpu_milli"},
+		"MissingColumn": {"name,cpu_milli,memory_mib,gpu_milli\n",
+			"line 1: no column num_gpu; expected name, cpu_milli, memory_mib, num_gpu, gpu_milli"},
+		"ColumnTwice": {"name,cpu_milli,name\n", `line 1, column 3: "name", expected each column once`},
+		"NotANumber": {header + good + "b,x,1,0,0,,,\n",
+			`line 3, column cpu_milli: "x", expected a whole number from 0 to 1000000000`},
+		"Fraction": {header + "b,1.5,1,0,0,,,\n",
+			`line 2, column cpu_milli: "1.5", expected a whole number from 0 to 1000000000`},
+		"Negative": {header + "b,1,-1,0,0,,,\n",
+			`line 2, column memory_mib: "-1", expected a whole number from 0 to 1000000000`},
+		"Overflow": {header + "b,1,99999999999999999999,0,0,,,\n",
+			`line 2, column memory_mib: "99999999999999999999", expected a whole number from 0 to 1000000000`},
+		"NoValue": {header + "b,1,1,,0,,,\n",
+			`line 2, column num_gpu: "", expected a whole number from 0 to 1024`},
+		"NoName": {header + " ,1,1,0,0,,,\n", `line 2, column name: "", expected a name`},
+		"NameTwice": {header + good + good,
+			`line 3, column name: "a", expected a name of its own: line 2 has it`},
+		"ShareAboveWhole": {header + "b,1,1,1,1001,,,\n",
+			`line 2, column gpu_milli: "1001", expected a whole number from 0 to 1000`},
+		"ShareOfNoGPU": {header + "b,1,1,0,500,,,\n",
+			`line 2, column gpu_milli: "500", expected 0, as num_gpu is 0`},
+		"GPUsWithoutPart": {header + "b,1,1,1,0,,,\n",
+			`line 2, column gpu_milli: "0", expected 1 to 1000, as num_gpu is not 0`},
+		"ShareOfMany": {header + "b,1,1,2,500,,,\n",
+			`line 2, column gpu_milli: "500", expected 1000, as num_gpu is above 1: only one GPU can be shared`},
+		"DeletedTooEarly": {header + "b,1,1,0,0,5,4,\n",
+			`line 2, column deletion_time: "4", expected no earlier than creation_time`},
+		"PlacedTooEarly": {header + "b,1,1,0,0,5,,4\n",
+			`line 2, column scheduled_time: "4", expected no earlier than creation_time`},
+		"ShortRow": {header + good + "b,1\n", "line 3: 2 values, expected 8 as in the header"},
+		"OpenQuote": {header + "\"b,1,1,0,0,,,\n",
+			`parse error on line 2, column 15: extraneous or missing " in quoted-field`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pods, err := ReadTasks(strings.NewReader(c.in))
@@ -169,10 +186,11 @@ func FuzzReadTasks(f *testing.F) {
 				t.Errorf("name %q empty or twice", p.Name)
 			}
 			seen[p.Name] = true
-			if p.CPUMilli < 0 || p.MemoryMiB < 0 || p.GPUs < 0 || (p.GPUs == 0) != (p.GPUMilli == 0) || p.GPUMilli > 1000 {
+			if p.CPUMilli < 0 || p.MemoryMiB < 0 || p.GPUs < 0 || (p.GPUs == 0) != (p.GPUMilli == 0) ||
+				p.GPUMilli > 1000 {
 				t.Errorf("out of range: %+v", p)
 			}
-			if before(p.Deleted, p.Created) {
+			if isBefore(p.Deleted, p.Created) {
 				t.Errorf("deleted before created: %+v", p)
 			}
 		}

@@ -71,42 +71,42 @@ type Verdict struct {
 // Ask answers a question about a cluster, which stays as it is. What it names and the cluster has
 // not is a [*NotFound]; an expression that cannot be read is an error, too.
 func Ask(snap *snapshot.Snapshot, question *Question) (*Answer, error) {
-	w, q := newWorld(snap), new(*question)
+	w, q := newModel(snap), new(*question)
 	out := &Answer{Placed: []Place{}}
-	if q.Empty() {
+	if q.IsEmpty() {
 		var err error
-		out.Moves, err = w.moves()
+		out.Moves, err = w.planMoves()
 		return out, err
 	}
-	r, err := w.request(q)
+	r, err := w.placementRequest(q)
 	if err != nil {
 		return nil, err
 	}
-	out.Tasks = q.words()
-	x := w.place(out, r)
+	out.Tasks = q.describeTasks()
+	x := w.placeTasks(out, r)
 	if q.Instance != "" {
-		if out.Instance, err = w.verdict(r, &x, q.Instance); err != nil {
+		if out.Instance, err = w.instanceVerdict(r, &x, q.Instance); err != nil {
 			return nil, err
 		}
 	}
 	if q.Moves {
-		if out.Moves, err = w.moves(); err == nil && out.Unplaced > 0 {
-			err = w.room(out, q, r)
+		if out.Moves, err = w.planMoves(); err == nil && out.Unplaced > 0 {
+			err = w.addRoomMoves(out, q, r)
 		}
 	}
 	return out, err
 }
 
-// place says where the tasks of a request would go.
-func (w *world) place(a *Answer, r placement.Request) placement.Explanation {
-	result := w.engine.Place(r)
+// placeTasks says where the tasks of a request would go.
+func (m *model) placeTasks(a *Answer, r placement.Request) placement.Explanation {
+	result := m.engine.Place(r)
 	a.Count, a.Placed = r.Count, []Place{}
 	for _, p := range result.Placed {
 		a.Placed = append(a.Placed, Place{p.Instance, slices.Clone(p.GPUs)})
 	}
 	a.Unplaced = r.Count - len(a.Placed)
 	a.Diagnosis = berthapi.DiagnosisOf(result.Diagnosis)
-	x := w.engine.Explain(r)
+	x := m.engine.Explain(r)
 	a.Explanation = explanationOf(&x)
 	return x
 }
@@ -140,19 +140,19 @@ func keyOf(c *placement.Candidate) []Component {
 	return out
 }
 
-// verdict says what keeps the request's first task off one instance.
-func (w *world) verdict(r placement.Request, x *placement.Explanation, id string) (*Verdict, error) {
-	if v := w.snap.Instances[id]; v == nil || v.Instance == nil {
-		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(w.snap.Instances))}
+// instanceVerdict says what keeps the request's first task off one instance.
+func (m *model) instanceVerdict(r placement.Request, x *placement.Explanation, id string) (*Verdict, error) {
+	if v := m.snap.Instances[id]; v == nil || v.Instance == nil {
+		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(m.snap.Instances))}
 	}
 	out := &Verdict{Instance: id}
-	why := w.engine.WhyNot(r, id)
+	why := m.engine.WhyNot(r, id)
 	if len(why) > 0 {
 		out.Refused = rejectionsOf(why)
-		out.Text = id + " cannot take it: " + reasons(why)
+		out.Text = id + " cannot take it: " + describeRejections(why)
 		return out, nil
 	}
-	c := w.engine.Weigh(r, id)
+	c := m.engine.Weigh(r, id)
 	out.Feasible, out.Key = true, keyOf(c)
 	if out.Chosen = id == x.Best.Instance; out.Chosen {
 		out.Text = id + " is where it goes"
@@ -166,8 +166,8 @@ func rejectionsOf(in []cluster.Rejection) []berthapi.Rejection {
 	return berthapi.DiagnosisOf(&cluster.Diagnosis{Rejected: in}).Rejected
 }
 
-// reasons are rejections by one instance in words.
-func reasons(in []cluster.Rejection) string {
+// describeRejections are rejections by one instance in words.
+func describeRejections(in []cluster.Rejection) string {
 	var out []string
 	for _, r := range in {
 		out = append(out, strings.TrimPrefix(r.String(), "1 "))

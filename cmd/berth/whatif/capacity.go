@@ -25,8 +25,8 @@ type Capacity struct {
 	Groups     map[string]*cluster.AutoScalingGroup
 }
 
-// LiveCapacity reads it from a running Berth and from Auto Scaling.
-func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
+// ReadCapacity reads it from a running Berth and from Auto Scaling.
+func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
 	var out berthapi.CapacityOutput
 	if err := c.Own(ctx, "DescribeCapacity", berthapi.CapacityInput{Cluster: clusterName}, &out); err != nil {
 		return nil, err
@@ -67,9 +67,9 @@ func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	return k, err
 }
 
-// NodeGroup is a node group with its Auto Scaling group, nil where that is gone. A node group that
-// is not there is a [*NotFound]; one that is not made yet, or could not be, an error, too.
-func (k *Capacity) NodeGroup(name string) (*cluster.NodeGroup, *cluster.AutoScalingGroup, error) {
+// FindNodeGroup is a node group with its Auto Scaling group, nil where that is gone. A node group
+// that is not there is a [*NotFound]; one that is not made yet, or could not be, an error, too.
+func (k *Capacity) FindNodeGroup(name string) (*cluster.NodeGroup, *cluster.AutoScalingGroup, error) {
 	g := k.NodeGroups[name]
 	switch {
 	case g == nil:
@@ -93,25 +93,28 @@ func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 	return nil
 }
 
-// decidedOn is what managed scaling would decide on about a provider; its group is there.
-func (k *Capacity) decidedOn(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
+// scalingInput is what managed scaling would decide on about a provider; its group is there.
+func (k *Capacity) scalingInput(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
 	in := managedscaling.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
 	g := k.nodeGroupOf(p.Group)
 	in.Upgrading = g != nil && g.IsUpgrading()
 	return in
 }
 
-// sizings is what managed scaling would decide now about the capacity providers of a service's
-// strategy.
-func (k *Capacity) sizings(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) (out []Sizing) {
+// scalingDecisions is what managed scaling would decide now about the capacity providers of a
+// service's strategy.
+func (k *Capacity) scalingDecisions(
+	snap *snapshot.Snapshot, s *cluster.Service, now time.Time,
+) (out []ScalingDecision) {
 	for _, share := range s.Providers {
 		p := k.Providers[share.Provider]
 		if p == nil || p.HasFailedCreation() || k.Groups[p.Group] == nil {
 			continue
 		}
-		d := scaling.Decide(k.decidedOn(snap, p, now))
-		line := Sizing{Provider: p.Name, Group: p.Group, Current: k.Groups[p.Group].Desired, Desired: d.Desired,
-			Why: d.Why, Demands: []string{}}
+		d := scaling.Decide(k.scalingInput(snap, p, now))
+		line := ScalingDecision{Provider: p.Name, Group: p.Group, Current: k.Groups[p.Group].Desired,
+			Desired: d.Desired,
+			Why:     d.Why, Demands: []string{}}
 		for _, need := range d.Demands {
 			if slices.Contains(need.Owners, "service "+s.Name) {
 				line.Demands = append(line.Demands, need.String())

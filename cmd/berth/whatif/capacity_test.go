@@ -40,9 +40,11 @@ func fleet(change ...func(*cluster.CapacityProvider)) ([]state.Row, *whatif.Capa
 		})
 	}
 	return out, &whatif.Capacity{
-		Providers: map[string]*cluster.CapacityProvider{"spot": p}, Groups: map[string]*cluster.AutoScalingGroup{"group": g},
-		NodeGroups: map[string]*cluster.NodeGroup{"workers": {Name: "workers", AutoScalingGroup: "group", Update: "u-1"}},
-		Histories:  map[string]*cluster.ScalingHistory{}, Updates: map[string]*cluster.Update{},
+		Providers: map[string]*cluster.CapacityProvider{"spot": p},
+		Groups:    map[string]*cluster.AutoScalingGroup{"group": g},
+		NodeGroups: map[string]*cluster.NodeGroup{"workers": {Name: "workers", AutoScalingGroup: "group",
+			Update: "u-1"}},
+		Histories: map[string]*cluster.ScalingHistory{}, Updates: map[string]*cluster.Update{},
 	}
 }
 
@@ -93,14 +95,16 @@ func TestPlanConsolidation(t *testing.T) {
 		rows, k := used()
 		rows[1].(*cluster.Service).MaxPercent = 100
 		for _, e := range plan(t, rows, k).Instances {
-			if e.Fits || !strings.Contains(e.Why, "minimumHealthyPercent 100 and maximumPercent 100 leave service web no room to move a task") {
+			if e.Fits || !strings.Contains(e.Why,
+				"minimumHealthyPercent 100 and maximumPercent 100 leave service web no room to move a task") {
 				t.Errorf("%+v", e)
 			}
 		}
 	})
 	t.Run("NotWhatIsProtected", func(t *testing.T) {
 		rows, k := used()
-		rows = append(rows, &cluster.Protection{Head: head(), Owner: "web-short", Task: "t-2", Until: noon.Add(time.Hour)})
+		rows = append(rows, &cluster.Protection{Head: head(), Owner: "web-short", Task: "t-2",
+			Until: noon.Add(time.Hour)})
 		for _, e := range plan(t, rows, k).Instances {
 			if e.Instance == "n-2" && (e.Fits || !strings.Contains(e.Why, "is protected until 2026-11-21T13:00:00Z")) {
 				t.Errorf("%+v", e)
@@ -131,7 +135,8 @@ func TestPlanConsolidation(t *testing.T) {
 		out := text(t, got.Print)
 		for _, want := range []string{
 			"Capacity provider spot (Auto Scaling group group): consolidation is off, with 10 % of the group in 10m0s.",
-			"would be emptied now: there is room for its 1 task elsewhere", "    task t-", "would be emptied later", "stays: it takes tasks of i-",
+			"would be emptied now: there is room for its 1 task elsewhere", "    task t-", "would be emptied later",
+			"stays: it takes tasks of i-",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not said:\n%s", want, out)
@@ -141,7 +146,8 @@ func TestPlanConsolidation(t *testing.T) {
 	t.Run("UnknownProvider", func(t *testing.T) {
 		rows, k := used()
 		_, err := whatif.PlanConsolidation(snapshotOf(t, rows), k, "sport", noon)
-		if want := `capacity provider "sport" is not in the cluster, expected one of: spot`; err == nil || err.Error() != want {
+		if want := `capacity provider "sport" is not in the cluster, expected one of: spot`; err == nil ||
+			err.Error() != want {
 			t.Errorf("%v", err)
 		}
 	})
@@ -171,7 +177,7 @@ func TestWhyServiceWaitsForInstances(t *testing.T) {
 	rows, k := waiting()
 	s := snapshotOf(t, rows)
 	before := hash(t, s)
-	a, err := whatif.WhyService(s, k, "big", noon)
+	a, err := whatif.ExplainService(s, k, "big", noon)
 	if err != nil || len(a.Scaling) != 1 {
 		t.Fatalf("%+v, %v", a, err)
 	}
@@ -190,7 +196,7 @@ func TestWhyServiceWaitsForInstances(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}
 	}
-	if a, err := whatif.WhyService(s, k, "web", noon); err != nil || len(a.Scaling) > 0 {
+	if a, err := whatif.ExplainService(s, k, "web", noon); err != nil || len(a.Scaling) > 0 {
 		t.Errorf("a service without capacity providers has %+v, %v", a.Scaling, err)
 	}
 }
@@ -200,7 +206,7 @@ func TestWhyInstance(t *testing.T) {
 		t.Helper()
 		snap := snapshotOf(t, rows)
 		before := hash(t, snap)
-		got, err := whatif.WhyInstance(snap, k, id, noon)
+		got, err := whatif.ExplainInstance(snap, k, id, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +224,8 @@ func TestWhyInstance(t *testing.T) {
 				t.Errorf("%s is %s, %s: %s", id, got.Instance, got.EC2, diff)
 			}
 			for _, want := range []string{
-				"Instance n-1 (i-1) in a: ACTIVE.", "Free: CPU 1792 of 2048, MEMORY 3688 of 4200.", "  t-1 RUNNING, of service web",
+				"Instance n-1 (i-1) in a: ACTIVE.", "Free: CPU 1792 of 2048, MEMORY 3688 of 4200.",
+				"  t-1 RUNNING, of service web",
 				"Managed scaling (capacity provider spot, Auto Scaling group group): it runs 1 non-daemon task (t-1 of service web)",
 				"  Consolidation: ",
 			} {
@@ -232,18 +239,21 @@ func TestWhyInstance(t *testing.T) {
 		rows, k := fleet()
 		k.Groups["group"].Instances[3].Protected = true
 		got, out := explained(t, rows, k, "n-4")
-		if got.Scaling.Why != "it has no task; it is protected from scale-in, and not by Berth" || !strings.Contains(out, "ACTIVE, protected from scale-in.\n") {
+		if got.Scaling.Why != "it has no task; it is protected from scale-in, and not by Berth" ||
+			!strings.Contains(out, "ACTIVE, protected from scale-in.\n") {
 			t.Errorf("%s\n%s", got.Scaling.Why, out)
 		}
 	})
 	t.Run("WhichConstraintExcludesIt", func(t *testing.T) {
 		rows, k := fleet()
-		rows[1].(*cluster.Service).Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk == ssd"}}
+		rows[1].(*cluster.Service).Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+			Expression: "attribute:disk == ssd"}}
 		got, out := explained(t, rows, k, "n-4")
 		if len(got.Excluded) != 1 || got.Excluded[0].Service != "web" || len(got.Excluded[0].Refused) == 0 {
 			t.Fatalf("%+v", got.Excluded)
 		}
-		if want := "No further task of service web: " + got.Excluded[0].Text; !strings.Contains(out, want) || !strings.Contains(out, "attribute:disk == ssd") {
+		if want := "No further task of service web: " + got.Excluded[0].Text; !strings.Contains(out, want) ||
+			!strings.Contains(out, "attribute:disk == ssd") {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}
 	})
@@ -253,15 +263,17 @@ func TestWhyInstance(t *testing.T) {
 		rows[6].(*cluster.Instance).Status = cluster.InstanceDraining
 		k.Updates["workers"] = &cluster.Update{
 			ID: "u-1", NodeGroup: "workers", Status: cluster.UpdateInProgress,
-			UpdateProgress:  cluster.UpdateProgress{Phase: cluster.PhaseUpgrade, WaitingFor: "tasks to leave i-2"},
-			NodeReplacement: cluster.NodeReplacement{Removals: []cluster.NodeRemoval{{Instance: "i-2", Node: "n-2", Step: cluster.StepDrain, StepSince: noon}}},
+			UpdateProgress: cluster.UpdateProgress{Phase: cluster.PhaseUpgrade, WaitingFor: "tasks to leave i-2"},
+			NodeReplacement: cluster.NodeReplacement{Removals: []cluster.NodeRemoval{{Instance: "i-2", Node: "n-2",
+				Step: cluster.StepDrain, StepSince: noon}}},
 		}
 		got, out := explained(t, rows, k, "i-2")
 		if !got.Unschedulable || got.Upgrade == nil || got.Upgrade.Step != "drain" || !got.Upgrade.Since.Equal(noon) {
 			t.Errorf("%+v", got.Upgrade)
 		}
 		for _, want := range []string{
-			"DRAINING, unschedulable: it keeps its tasks and gets no new ones.", "Update u-1 of node group workers, in phase upgrade: drain.",
+			"DRAINING, unschedulable: it keeps its tasks and gets no new ones.",
+			"Update u-1 of node group workers, in phase upgrade: drain.",
 			"It waits for tasks to leave i-2.", "No further task of service web: ",
 		} {
 			if !strings.Contains(out, want) {
@@ -272,7 +284,8 @@ func TestWhyInstance(t *testing.T) {
 	t.Run("OneThatHasNotRegistered", func(t *testing.T) {
 		rows, k := fleet()
 		g := k.Groups["group"]
-		g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-9", Zone: "a", Lifecycle: "Pending", LaunchedAt: noon})
+		g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-9", Zone: "a", Lifecycle: "Pending",
+			LaunchedAt: noon})
 		_, out := explained(t, rows, k, "i-9")
 		if want := "EC2 instance i-9 in a has not registered with the cluster.\nManaged scaling (capacity provider spot, Auto Scaling group group): " +
 			"it was launched at 2026-11-21T12:00:00Z and has yet to register.\n"; out != want {
@@ -289,7 +302,7 @@ func TestWhyInstance(t *testing.T) {
 	})
 	t.Run("Unknown", func(t *testing.T) {
 		rows, k := fleet()
-		_, err := whatif.WhyInstance(snapshotOf(t, rows), k, "i-99", noon)
+		_, err := whatif.ExplainInstance(snapshotOf(t, rows), k, "i-99", noon)
 		if missing := new(whatif.NotFound); !errors.As(err, &missing) || missing.Kind != "instance" {
 			t.Errorf("%v", err)
 		}

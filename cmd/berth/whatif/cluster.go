@@ -44,9 +44,9 @@ type Unused struct {
 	Why      string `json:"why"`
 }
 
-// WhyCluster says how a cluster stands.
-func WhyCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
-	w := newWorld(snap)
+// ExplainCluster says how a cluster stands.
+func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
+	w := newModel(snap)
 	out := &ClusterAnswer{Metrics: []Metric{}, Unused: []Unused{}}
 	for _, v := range snap.Instances {
 		if v.Instance == nil || !v.IsAvailable() {
@@ -61,14 +61,15 @@ func WhyCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 		b := balances[n]
 		slices.Sort(c.Violated)
 		out.Metrics = append(out.Metrics, Metric{
-			Name: c.Metric, Capacity: limited(c.Total), CapacityWithoutBuffer: limited(c.Unbuffered), Load: c.Load,
-			Remaining: limited(c.Remaining), RemainingWithoutBuffer: limited(c.RemainingUnbuffered),
+			Name: c.Metric, Capacity: unlessUnlimited(c.Total), CapacityWithoutBuffer: unlessUnlimited(c.Unbuffered),
+			Load:      c.Load,
+			Remaining: unlessUnlimited(c.Remaining), RemainingWithoutBuffer: unlessUnlimited(c.RemainingUnbuffered),
 			Violated: append([]string{}, c.Violated...), Emptiest: b.Min, Fullest: b.Max,
 			BalancingThreshold: b.Threshold, ActivityThreshold: b.Activity, Balanced: b.Balanced,
 		})
 	}
 	slices.SortFunc(out.Metrics, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
-	services, err := w.services()
+	services, err := w.serviceSpecs()
 	if err != nil {
 		return nil, err
 	}
@@ -78,22 +79,22 @@ func WhyCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 	return out, nil
 }
 
-// limited is the number, nil for none.
-func limited(n int64) *int64 {
+// unlessUnlimited is the number, nil for none.
+func unlessUnlimited(n int64) *int64 {
 	if n == placement.Unlimited {
 		return nil
 	}
 	return &n
 }
 
-// services are the ACTIVE ones with what their tasks ask for, in order of name.
-func (w *world) services() (out []placement.ServiceSpec, err error) {
-	for _, name := range slices.Sorted(maps.Keys(w.snap.Services)) {
-		s := w.snap.Services[name]
+// serviceSpecs are the ACTIVE ones with what their tasks ask for, in order of name.
+func (m *model) serviceSpecs() (out []placement.ServiceSpec, err error) {
+	for _, name := range slices.Sorted(maps.Keys(m.snap.Services)) {
+		s := m.snap.Services[name]
 		if s.Status != cluster.ServiceActive {
 			continue
 		}
-		spec, err := w.spec(s, &cluster.Rules{})
+		spec, err := m.serviceSpec(s, &cluster.Rules{})
 		if err != nil {
 			return nil, err
 		}
@@ -105,20 +106,20 @@ func (w *world) services() (out []placement.ServiceSpec, err error) {
 // Print writes the answer for people.
 func (a *ClusterAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
-	p.line("%d instances take tasks.", a.Instances)
+	p.printLine("%d instances take tasks.", a.Instances)
 	for _, m := range a.Metrics {
-		p.metric(&m)
+		p.printMetric(&m)
 	}
 	if len(a.Metrics) == 0 {
-		p.line("No metric has a load or a capacity.")
+		p.printLine("No metric has a load or a capacity.")
 	}
 	for _, u := range a.Unused {
-		p.line("Instance %s is of no use to any service: %s.", u.Instance, u.Why)
+		p.printLine("Instance %s is of no use to any service: %s.", u.Instance, u.Why)
 	}
 	return p.err
 }
 
-func (p *printer) metric(m *Metric) {
+func (p *printer) printMetric(m *Metric) {
 	text := fmt.Sprintf("%d used, no limit", m.Load)
 	if m.Capacity != nil {
 		text = fmt.Sprintf("%d of %d used, %d left", m.Load, *m.Capacity, *m.Remaining)
@@ -130,8 +131,8 @@ func (p *printer) metric(m *Metric) {
 	if !m.Balanced {
 		balance = "not in balance"
 	}
-	p.line("Metric %s: %s; %s (%d to %d an instance).", m.Name, text, balance, m.Emptiest, m.Fullest)
+	p.printLine("Metric %s: %s; %s (%d to %d an instance).", m.Name, text, balance, m.Emptiest, m.Fullest)
 	if len(m.Violated) > 0 {
-		p.line("  Above what they take without a buffer: %s.", strings.Join(m.Violated, ", "))
+		p.printLine("  Above what they take without a buffer: %s.", strings.Join(m.Violated, ", "))
 	}
 }

@@ -15,7 +15,8 @@ func sixNodes(policy cluster.DomainPolicy) []state.Row {
 	out := []state.Row{
 		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}), service("web", 5, rules),
 		&cluster.Configuration{
-			Head: head(), Buffer: map[string]float64{"io": 0.2}, Balancing: map[string]float64{"io": 2}, Activity: map[string]int64{"io": 10},
+			Head: head(), Buffer: map[string]float64{"io": 0.2}, Balancing: map[string]float64{"io": 2},
+			Activity: map[string]int64{"io": 10},
 		},
 	}
 	for n, at := range [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {0, 1}} {
@@ -34,7 +35,7 @@ func whyCluster(t *testing.T, rows []state.Row) string {
 	t.Helper()
 	s := snapshotOf(t, rows)
 	before := hash(t, s)
-	a, err := whatif.WhyCluster(s)
+	a, err := whatif.ExplainCluster(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,13 @@ type ProviderPlan struct {
 	Percent int    `json:"percent"`
 	Window  string `json:"window"`
 	// Instances are those that have tasks of services, the cheapest first.
-	Instances []Emptying `json:"instances"`
+	Instances []InstancePlan `json:"instances"`
 	// Draining are container instances that are being emptied already.
 	Draining []string `json:"draining"`
 }
 
-// Emptying is what would become of an instance and its tasks.
-type Emptying struct {
+// InstancePlan is what would become of an instance and its tasks.
+type InstancePlan struct {
 	Instance string     `json:"instance"`
 	EC2      string     `json:"ec2InstanceId"`
 	Cost     int        `json:"cost"`
@@ -63,18 +63,18 @@ func PlanConsolidation(
 	out := &ConsolidationAnswer{Providers: []ProviderPlan{}}
 	for _, name := range slices.Sorted(maps.Keys(k.Providers)) {
 		if provider == "" || name == provider {
-			out.Providers = append(out.Providers, k.plan(snap, k.Providers[name], now))
+			out.Providers = append(out.Providers, k.planProvider(snap, k.Providers[name], now))
 		}
 	}
 	return out, nil
 }
 
-func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
+func (k *Capacity) planProvider(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
 	s := p.Scaling
 	out := ProviderPlan{
 		Provider: p.Name, Group: p.Group, Enabled: s.Consolidation.Enabled, Managed: s.Enabled,
 		Percent: s.Consolidation.BudgetPercent,
-		Window:  s.Consolidation.BudgetWindow.String(), Instances: []Emptying{}, Draining: []string{},
+		Window:  s.Consolidation.BudgetWindow.String(), Instances: []InstancePlan{}, Draining: []string{},
 	}
 	switch {
 	case !s.Enabled:
@@ -87,9 +87,9 @@ func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, no
 		out.Why = "there is no Auto Scaling group " + p.Group
 		return out
 	}
-	names := newWorld(snap).names()
-	for _, c := range scaling.PlanConsolidation(k.decidedOn(snap, p, now)) {
-		e := Emptying{Instance: c.Instance, EC2: c.EC2InstanceID, Cost: c.Cost, Fits: c.Fits, Drain: c.Drain,
+	names := newModel(snap).serviceNames()
+	for _, c := range scaling.PlanConsolidation(k.scalingInput(snap, p, now)) {
+		e := InstancePlan{Instance: c.Instance, EC2: c.EC2InstanceID, Cost: c.Cost, Fits: c.Fits, Drain: c.Drain,
 			Moves: []TaskMove{}, Why: c.Why}
 		for _, m := range c.Moves {
 			e.Moves = append(e.Moves, TaskMove{m.Task, names[m.Owner], m.To})
@@ -113,26 +113,26 @@ func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, no
 func (a *ConsolidationAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	if len(a.Providers) == 0 {
-		p.line("The cluster has no capacity provider.")
+		p.printLine("The cluster has no capacity provider.")
 	}
 	for i := range a.Providers {
-		p.plan(&a.Providers[i])
+		p.printProvider(&a.Providers[i])
 	}
 	return p.err
 }
 
-func (p *printer) plan(a *ProviderPlan) {
+func (p *printer) printProvider(a *ProviderPlan) {
 	state := "off"
 	if a.Enabled {
 		state = "on"
 	}
-	p.line("Capacity provider %s (Auto Scaling group %s): consolidation is %s, with %d %% of the group in %s.",
+	p.printLine("Capacity provider %s (Auto Scaling group %s): consolidation is %s, with %d %% of the group in %s.",
 		a.Provider, a.Group, state, a.Percent, a.Window)
 	if a.Why != "" {
-		p.line("  Nothing would be emptied: %s.", a.Why)
+		p.printLine("  Nothing would be emptied: %s.", a.Why)
 	}
 	for _, id := range a.Draining {
-		p.line("  %s is being emptied.", id)
+		p.printLine("  %s is being emptied.", id)
 	}
 	for _, e := range a.Instances {
 		what := "stays"
@@ -142,9 +142,9 @@ func (p *printer) plan(a *ProviderPlan) {
 		case e.Fits:
 			what = "would be emptied later"
 		}
-		p.line("  %s (%s) %s: %s.", e.Instance, e.EC2, what, e.Why)
+		p.printLine("  %s (%s) %s: %s.", e.Instance, e.EC2, what, e.Why)
 		for _, m := range e.Moves {
-			p.line("    task %s of service %s to %s", m.Task, m.Service, m.To)
+			p.printLine("    task %s of service %s to %s", m.Task, m.Service, m.To)
 		}
 	}
 }

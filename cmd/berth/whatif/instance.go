@@ -27,15 +27,15 @@ type InstanceAnswer struct {
 	Zone             string `json:"availabilityZone,omitempty"`
 	CapacityProvider string `json:"capacityProvider,omitempty"`
 	// Unschedulable reports that it gets no new task, and keeps those it has.
-	Unschedulable bool     `json:"unschedulable"`
-	Resources     []Amount `json:"resources"`
-	Tasks         []Held   `json:"tasks"`
+	Unschedulable bool           `json:"unschedulable"`
+	Resources     []Amount       `json:"resources"`
+	Tasks         []InstanceTask `json:"tasks"`
 	// Excluded are the services whose next task could not go here.
 	Excluded []Exclusion `json:"excluded"`
 	// Scaling is what managed scaling says of it, Upgrade the update of its node group; nil where
 	// there is none.
-	Scaling *Scaled   `json:"managedScaling,omitempty"`
-	Upgrade *Upgraded `json:"update,omitempty"`
+	Scaling *ScalingState `json:"managedScaling,omitempty"`
+	Upgrade *UpdateState  `json:"update,omitempty"`
 }
 
 // Amount is one resource: CPU units, MiB, GPUs, or a metric.
@@ -45,8 +45,8 @@ type Amount struct {
 	Free  float64 `json:"free"`
 }
 
-// Held is a task on the instance.
-type Held struct {
+// InstanceTask is a task on the instance.
+type InstanceTask struct {
 	Task           string     `json:"task"`
 	Service        string     `json:"service,omitempty"`
 	Status         string     `json:"status"`
@@ -62,8 +62,8 @@ type Exclusion struct {
 	Text    string               `json:"text"`
 }
 
-// Scaled is why managed scaling does not take the instance, or may.
-type Scaled struct {
+// ScalingState is why managed scaling does not take the instance, or may.
+type ScalingState struct {
 	Provider  string `json:"capacityProvider"`
 	Group     string `json:"autoScalingGroup"`
 	Lifecycle string `json:"lifecycleState"`
@@ -74,8 +74,8 @@ type Scaled struct {
 	Consolidation string `json:"consolidation,omitempty"`
 }
 
-// Upgraded is how far an update in progress is with the instance.
-type Upgraded struct {
+// UpdateState is how far an update in progress is with the instance.
+type UpdateState struct {
 	NodeGroup string     `json:"nodegroup"`
 	ID        string     `json:"id"`
 	Phase     string     `json:"phase"`
@@ -84,22 +84,22 @@ type Upgraded struct {
 	Waiting   string     `json:"waiting,omitempty"`
 }
 
-// WhyInstance explains one instance, by its id, its ARN or EC2's id. k is nil where only the
+// ExplainInstance explains one instance, by its id, its ARN or EC2's id. k is nil where only the
 // snapshot is known. The snapshot is as before when it returns.
-func WhyInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.Time) (*InstanceAnswer, error) {
+func ExplainInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.Time) (*InstanceAnswer, error) {
 	id = cluster.LastPart(id)
-	out := &InstanceAnswer{Resources: []Amount{}, Tasks: []Held{}, Excluded: []Exclusion{}}
-	v := instanceOf(snap, id)
+	out := &InstanceAnswer{Resources: []Amount{}, Tasks: []InstanceTask{}, Excluded: []Exclusion{}}
+	v := findInstance(snap, id)
 	if v != nil {
-		w := newWorld(snap)
-		w.describe(out, v, now)
-		if err := w.exclusions(out, v); err != nil {
+		w := newModel(snap)
+		w.describeInstance(out, v, now)
+		if err := w.addExclusions(out, v); err != nil {
 			return nil, err
 		}
 		id = cmp.Or(v.EC2InstanceID, v.ID)
 	}
 	if k != nil {
-		k.explain(snap, out, id, now)
+		k.addGroupState(snap, out, id, now)
 	}
 	if v == nil && out.Scaling == nil && out.Upgrade == nil {
 		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(snap.Instances))}
@@ -107,8 +107,8 @@ func WhyInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.Time)
 	return out, nil
 }
 
-// instanceOf is the instance by its id, or the one that registered last of those with EC2's.
-func instanceOf(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceView) {
+// findInstance is the instance by its id, or the one that registered last of those with EC2's.
+func findInstance(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceView) {
 	for _, v := range snap.Instances {
 		switch {
 		case v.Instance == nil:
@@ -121,7 +121,7 @@ func instanceOf(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceVie
 	return found
 }
 
-func (w *world) describe(a *InstanceAnswer, v *snapshot.InstanceView, now time.Time) {
+func (m *model) describeInstance(a *InstanceAnswer, v *snapshot.InstanceView, now time.Time) {
 	a.Instance, a.EC2, a.Status, a.AgentConnected = v.ID, v.EC2InstanceID, string(v.Status), v.AgentConnected
 	a.Zone, a.CapacityProvider = v.Zone(), v.CapacityProvider()
 	if v.IsDeregistered() {
@@ -143,40 +143,40 @@ func (w *world) describe(a *InstanceAnswer, v *snapshot.InstanceView, now time.T
 		a.Resources = append(a.Resources, Amount{"ENI", float64(*v.Registered.ENIs), float64(v.ENIs)})
 	}
 	for _, t := range v.Tasks {
-		s := w.snap.Services[t.Service]
-		held := Held{Task: t.ID, Service: t.Service, Status: string(t.Status()), Foreign: t.Foreign,
+		s := m.snap.Services[t.Service]
+		held := InstanceTask{Task: t.ID, Service: t.Service, Status: string(t.Status()), Foreign: t.Foreign,
 			Daemon: s != nil && s.Strategy == cluster.Daemon}
-		if p := w.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(now) {
+		if p := m.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(now) {
 			held.ProtectedUntil = &p.Until
 		}
 		a.Tasks = append(a.Tasks, held)
 	}
-	slices.SortFunc(a.Tasks, func(x, y Held) int {
+	slices.SortFunc(a.Tasks, func(x, y InstanceTask) int {
 		return cmp.Or(cmp.Compare(x.Service, y.Service),
 			cmp.Compare(x.Task, y.Task))
 	})
 }
 
-// exclusions asks for one more task of each service.
-func (w *world) exclusions(a *InstanceAnswer, v *snapshot.InstanceView) error {
+// addExclusions asks for one more task of each service.
+func (m *model) addExclusions(a *InstanceAnswer, v *snapshot.InstanceView) error {
 	if v.IsDeregistered() {
 		return nil
 	}
-	services, err := w.services()
+	services, err := m.serviceSpecs()
 	if err != nil {
 		return err
 	}
 	for _, s := range services {
-		why := w.engine.WhyNot(placement.Request{Spec: s.Spec, Count: 1, Target: s.Target + 1}, v.ID)
+		why := m.engine.WhyNot(placement.Request{Spec: s.Spec, Count: 1, Target: s.Target + 1}, v.ID)
 		if len(why) > 0 {
-			a.Excluded = append(a.Excluded, Exclusion{s.Name, rejectionsOf(why), reasons(why)})
+			a.Excluded = append(a.Excluded, Exclusion{s.Name, rejectionsOf(why), describeRejections(why)})
 		}
 	}
 	return nil
 }
 
-// explain adds what the instance's Auto Scaling group has to say, by EC2's id.
-func (k *Capacity) explain(snap *snapshot.Snapshot, a *InstanceAnswer, ec2 string, now time.Time) {
+// addGroupState adds what the instance's Auto Scaling group has to say, by EC2's id.
+func (k *Capacity) addGroupState(snap *snapshot.Snapshot, a *InstanceAnswer, ec2 string, now time.Time) {
 	for _, g := range k.Groups {
 		at := slices.IndexFunc(g.Instances, func(i cluster.GroupInstance) bool { return i.ID == ec2 })
 		if at < 0 {
@@ -186,18 +186,20 @@ func (k *Capacity) explain(snap *snapshot.Snapshot, a *InstanceAnswer, ec2 strin
 		a.EC2, a.Zone = i.ID, cmp.Or(a.Zone, i.Zone)
 		for _, name := range slices.Sorted(maps.Keys(k.Providers)) {
 			if p := k.Providers[name]; p.Group == g.Name && !p.HasFailedCreation() {
-				a.Scaling = &Scaled{Provider: name, Group: g.Name, Lifecycle: i.Lifecycle, Protected: i.Protected}
-				k.verdict(snap, a.Scaling, p, ec2, now)
+				a.Scaling = &ScalingState{Provider: name, Group: g.Name, Lifecycle: i.Lifecycle, Protected: i.Protected}
+				k.addScalingVerdict(snap, a.Scaling, p, ec2, now)
 			}
 		}
 		if of := k.nodeGroupOf(g.Name); of != nil {
-			a.Upgrade = upgraded(k.Updates[of.Name], ec2)
+			a.Upgrade = updateStateOf(k.Updates[of.Name], ec2)
 		}
 	}
 }
 
-func (k *Capacity) verdict(snap *snapshot.Snapshot, a *Scaled, p *cluster.CapacityProvider, ec2 string, now time.Time) {
-	in := k.decidedOn(snap, p, now)
+func (k *Capacity) addScalingVerdict(
+	snap *snapshot.Snapshot, a *ScalingState, p *cluster.CapacityProvider, ec2 string, now time.Time,
+) {
+	in := k.scalingInput(snap, p, now)
 	for _, v := range scaling.Decide(in).Verdicts {
 		if v.EC2InstanceID == ec2 {
 			a.Why = v.Why
@@ -210,11 +212,11 @@ func (k *Capacity) verdict(snap *snapshot.Snapshot, a *Scaled, p *cluster.Capaci
 	}
 }
 
-func upgraded(u *cluster.Update, ec2 string) *Upgraded {
+func updateStateOf(u *cluster.Update, ec2 string) *UpdateState {
 	if u == nil || u.HasEnded() {
 		return nil
 	}
-	out := &Upgraded{NodeGroup: u.NodeGroup, ID: u.ID, Phase: string(u.Phase), Waiting: u.WaitingFor}
+	out := &UpdateState{NodeGroup: u.NodeGroup, ID: u.ID, Phase: string(u.Phase), Waiting: u.WaitingFor}
 	if n := u.RemovalOf(ec2); n != nil {
 		out.Step = string(n.Step)
 		if !n.StepSince.IsZero() {
@@ -229,23 +231,24 @@ func (a *InstanceAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	switch {
 	case a.Instance == "":
-		p.line("EC2 instance %s in %s has not registered with the cluster.", a.EC2, a.Zone)
+		p.printLine("EC2 instance %s in %s has not registered with the cluster.", a.EC2, a.Zone)
 	case a.Status == string(cluster.InstanceInactive):
-		p.line("Instance %s (%s) has left the cluster.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"))
+		p.printLine("Instance %s (%s) has left the cluster.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"))
 	default:
-		p.line("Instance %s (%s) in %s: %s.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"), cmp.Or(a.Zone, "no zone"),
-			a.state())
+		p.printLine("Instance %s (%s) in %s: %s.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"),
+			cmp.Or(a.Zone, "no zone"),
+			a.describeState())
 		var free []string
 		for _, r := range a.Resources {
 			free = append(free, fmt.Sprintf("%s %g of %g", r.Name, r.Free, r.Total))
 		}
-		p.line("Free: %s.", strings.Join(free, ", "))
-		p.held(a.Tasks)
+		p.printLine("Free: %s.", strings.Join(free, ", "))
+		p.printTasks(a.Tasks)
 	}
 	if s := a.Scaling; s != nil {
-		p.line("Managed scaling (capacity provider %s, Auto Scaling group %s): %s.", s.Provider, s.Group, s.Why)
+		p.printLine("Managed scaling (capacity provider %s, Auto Scaling group %s): %s.", s.Provider, s.Group, s.Why)
 		if s.Consolidation != "" && s.Consolidation != s.Why {
-			p.line("  Consolidation: %s.", s.Consolidation)
+			p.printLine("  Consolidation: %s.", s.Consolidation)
 		}
 	}
 	if u := a.Upgrade; u != nil {
@@ -253,19 +256,19 @@ func (a *InstanceAnswer) Print(w io.Writer) error {
 		if u.Step != "" {
 			doing = u.Step
 		}
-		p.line("Update %s of node group %s, in phase %s: %s.", u.ID, u.NodeGroup, u.Phase, doing)
+		p.printLine("Update %s of node group %s, in phase %s: %s.", u.ID, u.NodeGroup, u.Phase, doing)
 		if u.Waiting != "" {
-			p.line("  It waits for %s.", u.Waiting)
+			p.printLine("  It waits for %s.", u.Waiting)
 		}
 	}
 	for _, x := range a.Excluded {
-		p.line("No further task of service %s: %s.", x.Service, x.Text)
+		p.printLine("No further task of service %s: %s.", x.Service, x.Text)
 	}
 	return p.err
 }
 
-// state is what an instance is, and is not, ready for.
-func (a *InstanceAnswer) state() string {
+// describeState is what an instance is, and is not, ready for.
+func (a *InstanceAnswer) describeState() string {
 	out := []string{a.Status}
 	if !a.AgentConnected {
 		out = append(out, "its agent is disconnected")
@@ -279,12 +282,12 @@ func (a *InstanceAnswer) state() string {
 	return strings.Join(out, ", ")
 }
 
-func (p *printer) held(tasks []Held) {
+func (p *printer) printTasks(tasks []InstanceTask) {
 	if len(tasks) == 0 {
-		p.line("It has no task.")
+		p.printLine("It has no task.")
 		return
 	}
-	p.line("Tasks:")
+	p.printLine("Tasks:")
 	for _, t := range tasks {
 		of := "of no service"
 		switch {
@@ -299,6 +302,6 @@ func (p *printer) held(tasks []Held) {
 		if t.ProtectedUntil != nil {
 			of += ", protected until " + t.ProtectedUntil.UTC().Format(time.RFC3339)
 		}
-		p.line("  %s %s, %s", t.Task, t.Status, of)
+		p.printLine("  %s %s, %s", t.Task, t.Status, of)
 	}
 }

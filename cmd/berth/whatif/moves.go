@@ -62,16 +62,16 @@ type Room struct {
 	Automatic bool `json:"automatic"`
 }
 
-// movers are the services whose tasks may have to move.
-func (w *world) movers() (moves.Request, error) {
+// movesRequest are the services whose tasks may have to move.
+func (m *model) movesRequest() (moves.Request, error) {
 	out := moves.Request{Owners: map[string]moves.Owner{}, Most: decide.MaxMoves}
-	governed := w.snap.GovernedServices()
+	governed := m.snap.GovernedServices()
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
 		if s.Status != cluster.ServiceActive || s.Strategy != cluster.Replica {
 			continue
 		}
-		spec, err := w.spec(s, &cluster.Rules{})
+		spec, err := m.serviceSpec(s, &cluster.Rules{})
 		if err != nil {
 			return out, err
 		}
@@ -80,23 +80,24 @@ func (w *world) movers() (moves.Request, error) {
 	return out, nil
 }
 
-// moves are those that would be made now.
-func (w *world) moves() (*Moves, error) {
-	ask, err := w.movers()
+// planMoves are those that would be made now.
+func (m *model) planMoves() (*Moves, error) {
+	ask, err := m.movesRequest()
 	if err != nil {
 		return nil, err
 	}
-	plan := w.mover.PlanMoves(ask)
-	names := w.names()
+	plan := m.planner.PlanMoves(ask)
+	names := m.serviceNames()
 	return &Moves{
-		UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations, names),
-		Unrepaired: broken(plan.Unrepaired, names),
+		UnderWay: m.replacementsInProgress(), Planned: m.convertMoves(plan.Moves),
+		Violations: describeViolations(plan.Violations, names),
+		Unrepaired: describeViolations(plan.Unrepaired, names),
 		Exact:      plan.Exact,
 	}, nil
 }
 
-func (w *world) movesOf(moves []moves.Move) []Move {
-	names := w.names()
+func (m *model) convertMoves(moves []moves.Move) []Move {
+	names := m.serviceNames()
 	out := []Move{}
 	for _, m := range moves {
 		out = append(out, Move{m.Task, names[m.Owner], m.From, m.To, m.Via, string(m.Mode), m.Cost, m.After, m.Why})
@@ -104,17 +105,18 @@ func (w *world) movesOf(moves []moves.Move) []Move {
 	return out
 }
 
-// names are the services' names by their short keys.
-func (w *world) names() map[string]string {
+// serviceNames are the services' names by their short keys.
+func (m *model) serviceNames() map[string]string {
 	out := map[string]string{}
-	for name, s := range w.snap.Services {
+	for name, s := range m.snap.Services {
 		out[s.Short] = name
 	}
 	return out
 }
 
-// broken are the violations in words, each with the service whose rule it is where names has it.
-func broken(violations []moves.Violation, names map[string]string) []string {
+// describeViolations are the violations in words, each with the service whose rule it is where
+// names has it.
+func describeViolations(violations []moves.Violation, names map[string]string) []string {
 	out := []string{}
 	for _, v := range violations {
 		text := v.String()
@@ -128,14 +130,14 @@ func broken(violations []moves.Violation, names map[string]string) []string {
 	return out
 }
 
-// underWay are the replacements that have yet to take over.
-func (w *world) underWay() []Replacement {
+// replacementsInProgress are the replacements that have yet to take over.
+func (m *model) replacementsInProgress() []Replacement {
 	out := []Replacement{}
-	for t := range w.snap.Tasks() {
+	for t := range m.snap.Tasks() {
 		if t.Replaces == "" || !t.IsActive() {
 			continue
 		}
-		if old := w.snap.Task(t.Owner, t.Replaces); old != nil && old.HoldsCapacity() {
+		if old := m.snap.Task(t.Owner, t.Replaces); old != nil && old.HoldsCapacity() {
 			out = append(out, Replacement{t.Service, old.ID, old.Instance, t.ID, t.Instance})
 		}
 	}
@@ -145,19 +147,19 @@ func (w *world) underWay() []Replacement {
 	return out
 }
 
-// room finds the moves that let more of the tasks run.
-func (w *world) room(a *Answer, q *Question, r placement.Request) error {
-	ask, err := w.movers()
+// addRoomMoves finds the moves that let more of the tasks run.
+func (m *model) addRoomMoves(a *Answer, q *Question, r placement.Request) error {
+	ask, err := m.movesRequest()
 	if err != nil {
 		return err
 	}
-	plan := w.mover.MakeRoom(r, ask)
+	plan := m.planner.MakeRoom(r, ask)
 	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {
 		return nil
 	}
 	lacking := slices.ContainsFunc(a.Diagnosis.Rejected,
 		func(r berthapi.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
-	a.Moves.Room = &Room{Moves: w.movesOf(plan.Moves), Places: plan.Places, Exact: plan.Exact,
+	a.Moves.Room = &Room{Moves: m.convertMoves(plan.Moves), Places: plan.Places, Exact: plan.Exact,
 		Automatic: q.Service != "" && lacking}
 	return nil
 }

@@ -49,13 +49,13 @@ type UpgradeError struct {
 	Resources []string `json:"resourceIds"`
 }
 
-// ProgressOf is how far an update is. Which nodes are old it takes from what it said before, or at
-// the first look from the snapshot. An update that is no longer its node group's last one is a
+// ReadProgress is how far an update is. Which nodes are old it takes from what it said before, or
+// at the first look from the snapshot. An update that is no longer its node group's last one is a
 // [*NotFound].
-func ProgressOf(
+func ReadProgress(
 	k *Capacity, group, id string, snap *snapshot.Snapshot, before *UpgradeProgress,
 ) (*UpgradeProgress, error) {
-	g, auto, err := k.NodeGroup(group)
+	g, auto, err := k.FindNodeGroup(group)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func ProgressOf(
 	out := &UpgradeProgress{
 		ID: u.ID, NodeGroup: g.Name, Status: string(u.Status), Phase: string(u.Phase), Waiting: u.WaitingFor,
 		Desired: auto.Desired,
-		Nodes:   []ProgressNode{}, Errors: []UpgradeError{}, Stopped: u.SizesReason, target: TargetOf(u),
+		Nodes:   []ProgressNode{}, Errors: []UpgradeError{}, Stopped: u.SizesReason, target: DescribeTarget(u),
 	}
 	if before != nil {
 		out.old = before.old
@@ -96,9 +96,9 @@ func ProgressOf(
 	return out, nil
 }
 
-// TargetOf is what an update is to, in words that follow the node group's name: " to ReleaseVersion
-// ami-2"; empty where the launch template that the node group has says it.
-func TargetOf(u *cluster.Update) string {
+// DescribeTarget is what an update is to, in words that follow the node group's name: " to
+// ReleaseVersion ami-2"; empty where the launch template that the node group has says it.
+func DescribeTarget(u *cluster.Update) string {
 	var out []string
 	for _, p := range u.Params {
 		out = append(out, p.Type+" "+p.Value)
@@ -109,8 +109,8 @@ func TargetOf(u *cluster.Update) string {
 	return " to " + strings.Join(out, ", ")
 }
 
-// News is what has changed since an earlier look, in lines; before is nil at the first.
-func (a *UpgradeProgress) News(before *UpgradeProgress) (out []string) {
+// ChangesSince is what has changed since an earlier look, in lines; before is nil at the first.
+func (a *UpgradeProgress) ChangesSince(before *UpgradeProgress) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if before == nil {
 		say("update %s of node group %s%s: %s, %d of %d nodes are old", a.ID, a.NodeGroup, a.target, a.Status,
@@ -126,7 +126,7 @@ func (a *UpgradeProgress) News(before *UpgradeProgress) (out []string) {
 	if a.Desired != before.Desired {
 		say("desired capacity %d, was %d", a.Desired, before.Desired)
 	}
-	out = append(out, a.nodeNews(before)...)
+	out = append(out, a.nodeChanges(before)...)
 	for _, e := range a.Errors[min(len(before.Errors), len(a.Errors)):] {
 		say("%s: %s (%s)", e.Code, e.Message, strings.Join(e.Resources, ", "))
 	}
@@ -142,7 +142,7 @@ func (a *UpgradeProgress) News(before *UpgradeProgress) (out []string) {
 	return out
 }
 
-func (a *UpgradeProgress) nodeNews(before *UpgradeProgress) (out []string) {
+func (a *UpgradeProgress) nodeChanges(before *UpgradeProgress) (out []string) {
 	say := func(n *ProgressNode, format string, args ...any) {
 		kind := "new"
 		if n.Old {

@@ -30,8 +30,8 @@ type Question struct {
 	Moves bool
 }
 
-// Empty reports whether the question names nothing to place.
-func (q *Question) Empty() bool {
+// IsEmpty reports whether the question names nothing to place.
+func (q *Question) IsEmpty() bool {
 	return q.Service == "" && q.Definition == "" && q.Needs == (cluster.Resources{}) && len(q.Ports) == 0 &&
 		len(q.Rules.Metrics) == 0
 }
@@ -59,58 +59,58 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("%s %q is not in the cluster, expected one of: %s", e.Kind, e.Name, strings.Join(known, ", "))
 }
 
-// world is a cluster and what placement is asked with about it.
-type world struct {
-	snap   *snapshot.Snapshot
-	engine *placement.Engine
-	mover  *moves.Planner
-	specs  map[string]*placement.Spec // of services, by name and task definition
+// model is a cluster and what placement is asked with about it.
+type model struct {
+	snap    *snapshot.Snapshot
+	engine  *placement.Engine
+	planner *moves.Planner
+	specs   map[string]*placement.Spec // of services, by name and task definition
 }
 
-func newWorld(snap *snapshot.Snapshot) *world {
+func newModel(snap *snapshot.Snapshot) *model {
 	engine := placement.New(snap)
-	return &world{snap: snap, engine: engine, mover: moves.NewPlanner(engine), specs: map[string]*placement.Spec{}}
+	return &model{snap: snap, engine: engine, planner: moves.NewPlanner(engine), specs: map[string]*placement.Spec{}}
 }
 
-// service finds a service by name.
-func (w *world) service(name string) (*cluster.Service, error) {
-	if s := w.snap.Services[name]; s != nil {
+// findService finds a service by name.
+func (m *model) findService(name string) (*cluster.Service, error) {
+	if s := m.snap.Services[name]; s != nil {
 		return s, nil
 	}
-	return nil, &NotFound{"service", name, slices.Collect(maps.Keys(w.snap.Services))}
+	return nil, &NotFound{"service", name, slices.Collect(maps.Keys(m.snap.Services))}
 }
 
-// definition finds a task definition by its full name, or the newest revision of a family.
-func (w *world) definition(name string) (*cluster.TaskDefinition, error) {
-	if d := w.snap.Definitions[name]; d != nil {
+// findDefinition finds a task definition by its full name, or the newest revision of a family.
+func (m *model) findDefinition(name string) (*cluster.TaskDefinition, error) {
+	if d := m.snap.Definitions[name]; d != nil {
 		return d, nil
 	}
 	var newest *cluster.TaskDefinition
-	for _, d := range w.snap.Definitions {
+	for _, d := range m.snap.Definitions {
 		if d.Family == name && (newest == nil || d.Revision > newest.Revision) {
 			newest = d
 		}
 	}
 	if newest == nil {
-		return nil, &NotFound{"task definition", name, slices.Collect(maps.Keys(w.snap.Definitions))}
+		return nil, &NotFound{"task definition", name, slices.Collect(maps.Keys(m.snap.Definitions))}
 	}
 	return newest, nil
 }
 
-// spec is what placement is asked with for the service's tasks. Without further rules it is the
-// same each time.
-func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
+// serviceSpec is what placement is asked with for the service's tasks. Without further rules it is
+// the same each time.
+func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
 	key := s.Name + " " + s.Deployment.TaskDefinition
-	if old := w.specs[key]; old != nil && further.IsEmpty() {
+	if old := m.specs[key]; old != nil && further.IsEmpty() {
 		return old, nil
 	}
-	def, err := w.definition(s.Deployment.TaskDefinition)
+	def, err := m.findDefinition(s.Deployment.TaskDefinition)
 	if err != nil {
 		return nil, fmt.Errorf("service %s: %w", s.Name, err)
 	}
-	rules := merge(s.Rules, *further)
+	rules := mergeRules(s.Rules, *further)
 	if s.Strategy == cluster.Replica {
-		rules.DomainPolicy = cmp.Or(rules.DomainPolicy, w.snap.Configuration.DomainPolicy)
+		rules.DomainPolicy = cmp.Or(rules.DomainPolicy, m.snap.Configuration.DomainPolicy)
 	}
 	spec, err := placement.NewSpec(def, s.Short, serviceGroup+s.Name, &rules)
 	if err != nil {
@@ -119,11 +119,11 @@ func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spe
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
-	if provider := decide.NextProvider(w.snap, s); provider != "" {
+	if provider := decide.NextProvider(m.snap, s); provider != "" {
 		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
 	}
 	if further.IsEmpty() {
-		w.specs[key] = spec
+		m.specs[key] = spec
 	}
 	return spec, nil
 }
@@ -134,25 +134,26 @@ const (
 	familyGroup  = "family:"
 )
 
-// request is the question for the engine. The question gets the full name of its definition.
-func (w *world) request(q *Question) (r placement.Request, err error) {
+// placementRequest is the question for the engine. The question gets the full name of its
+// definition.
+func (m *model) placementRequest(q *Question) (r placement.Request, err error) {
 	r.Count = q.Count
 	switch {
 	case q.Service != "":
-		s, err := w.service(q.Service)
+		s, err := m.findService(q.Service)
 		if err != nil {
 			return r, err
 		}
-		r.Target = max(s.Desired, w.active(s)+q.Count)
-		r.Spec, err = w.spec(s, &q.Rules)
+		r.Target = max(s.Desired, m.countActive(s)+q.Count)
+		r.Spec, err = m.serviceSpec(s, &q.Rules)
 		return r, err
 	case q.Definition != "":
-		def, err := w.definition(q.Definition)
+		def, err := m.findDefinition(q.Definition)
 		if err != nil {
 			return r, err
 		}
 		q.Definition = def.Name()
-		r.Spec, err = placement.NewSpec(def, w.standalone(), familyGroup+def.Family, &q.Rules)
+		r.Spec, err = placement.NewSpec(def, m.standaloneOwner(), familyGroup+def.Family, &q.Rules)
 		return r, err
 	}
 	r.Target = q.Count
@@ -163,10 +164,10 @@ func (w *world) request(q *Question) (r placement.Request, err error) {
 // nobody owns tasks that have only a size: no short key is like it.
 const nobody = "what-if"
 
-// standalone is the owner of the cluster's standalone tasks, as one of them has it; nobody where
-// there are none.
-func (w *world) standalone() string {
-	for t := range w.snap.Tasks() {
+// standaloneOwner is the owner of the cluster's standalone tasks, as one of them has it; nobody
+// where there are none.
+func (m *model) standaloneOwner() string {
+	for t := range m.snap.Tasks() {
 		if t.Service == "" && !t.Foreign {
 			return t.Owner
 		}
@@ -174,8 +175,8 @@ func (w *world) standalone() string {
 	return nobody
 }
 
-func (w *world) active(s *cluster.Service) (n int) {
-	for _, t := range w.snap.TasksOf(s.Short) {
+func (m *model) countActive(s *cluster.Service) (n int) {
+	for _, t := range m.snap.TasksOf(s.Short) {
 		if t.IsActive() {
 			n++
 		}
@@ -183,7 +184,7 @@ func (w *world) active(s *cluster.Service) (n int) {
 	return n
 }
 
-func merge(a, b cluster.Rules) cluster.Rules {
+func mergeRules(a, b cluster.Rules) cluster.Rules {
 	a.Constraints = slices.Concat(a.Constraints, b.Constraints)
 	if b.Strategies != nil {
 		a.Strategies = b.Strategies
@@ -203,8 +204,8 @@ func merge(a, b cluster.Rules) cluster.Rules {
 	return a
 }
 
-// words is what the tasks are called.
-func (q *Question) words() string {
+// describeTasks is what the tasks are called.
+func (q *Question) describeTasks() string {
 	switch {
 	case q.Service != "":
 		return "of service " + q.Service

@@ -22,9 +22,11 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// Live reads the rows of a cluster from a running Berth. progress is called with how many there are
-// so far.
-func Live(ctx context.Context, c *client.Client, clusterName string, progress func(rows int)) ([]berthapi.Row, error) {
+// ReadRows reads the rows of a cluster from a running Berth. progress is called with how many there
+// are so far.
+func ReadRows(
+	ctx context.Context, c *client.Client, clusterName string, progress func(rows int),
+) ([]berthapi.Row, error) {
 	var out []berthapi.Row
 	for token := ""; ; {
 		var page berthapi.RowsOutput
@@ -40,8 +42,8 @@ func Live(ctx context.Context, c *client.Client, clusterName string, progress fu
 	}
 }
 
-// Save writes rows, one a line, for [Saved] to read.
-func Save(w io.Writer, rows []berthapi.Row) error {
+// SaveRows writes rows, one a line, for [Saved] to read.
+func SaveRows(w io.Writer, rows []berthapi.Row) error {
 	buffered := bufio.NewWriter(w)
 	encoder := json.NewEncoder(buffered)
 	for _, row := range rows {
@@ -55,9 +57,9 @@ func Save(w io.Writer, rows []berthapi.Row) error {
 // maxLine is how long one row may be: what DynamoDB stores in an item, as JSON.
 const maxLine = 1 << 20
 
-// Saved reads what [Save] wrote. progress is called with how many rows there are so far. The error
-// names the line.
-func Saved(r io.Reader, progress func(rows int)) ([]berthapi.Row, error) {
+// ReadSavedRows reads what [Save] wrote. progress is called with how many rows there are so far.
+// The error names the line.
+func ReadSavedRows(r io.Reader, progress func(rows int)) ([]berthapi.Row, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
 	var out []berthapi.Row
@@ -78,8 +80,9 @@ func Saved(r io.Reader, progress func(rows int)) ([]berthapi.Row, error) {
 	return out, nil
 }
 
-// Snapshot is the cluster that the rows make up. progress is called with how many were read so far.
-func Snapshot(rows []berthapi.Row, progress func(read int)) (*snapshot.Snapshot, error) {
+// BuildSnapshot is the cluster that the rows make up. progress is called with how many were read so
+// far.
+func BuildSnapshot(rows []berthapi.Row, progress func(read int)) (*snapshot.Snapshot, error) {
 	snap := snapshot.NewSnapshot()
 	for n, r := range rows {
 		row, err := state.DecodeRow(r.Sort, r.Row)
@@ -92,10 +95,10 @@ func Snapshot(rows []berthapi.Row, progress func(read int)) (*snapshot.Snapshot,
 	return snap, nil
 }
 
-// Define has the snapshot know a task definition that the cluster has not used yet:
+// LoadDefinition has the snapshot know a task definition that the cluster has not used yet:
 // family:revision, or a family, whose newest revision it then is. It gives its full name; one that
 // is not there is the caller's to notice.
-func Define(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name string) (string, error) {
+func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name string) (string, error) {
 	if snap.Definitions[name] != nil {
 		return name, nil
 	}
@@ -123,8 +126,8 @@ func Define(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name
 	return def.Name(), nil
 }
 
-// Traced is an empty cluster of a trace's nodes.
-func Traced(nodes []trace.Node) *snapshot.Snapshot {
+// SnapshotOfNodes is an empty cluster of a trace's nodes.
+func SnapshotOfNodes(nodes []trace.Node) *snapshot.Snapshot {
 	snap := snapshot.NewSnapshot()
 	for _, n := range nodes {
 		i := &cluster.Instance{

@@ -70,8 +70,8 @@ type NoRoom struct {
 	Why  string `json:"why"`
 }
 
-// Ready reports that nothing is foreseen that would have the update fail.
-func (a *UpgradeAnswer) Ready() bool {
+// WouldSucceed reports that nothing is foreseen that would have the update fail.
+func (a *UpgradeAnswer) WouldSucceed() bool {
 	return a.Refused == "" && len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes,
 		func(n UpgradeNode) bool { return len(n.Stays) > 0 })
 }
@@ -83,7 +83,7 @@ func RefusedUpgrade(k *Capacity, u *cluster.Update, why *cluster.Error) *Upgrade
 	out := &UpgradeAnswer{
 		NodeGroup: u.NodeGroup, Group: group, Params: paramsOf(u), Strategy: string(strategyOf(u)),
 		Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
-		Refused: fmt.Sprintf("%s: %s", why.Code, why.Message), target: TargetOf(u),
+		Refused: fmt.Sprintf("%s: %s", why.Code, why.Message), target: DescribeTarget(u),
 	}
 	if g := k.Groups[group]; g != nil {
 		out.Sizes = Sizes{g.Min, g.Max, g.Desired}
@@ -103,7 +103,7 @@ func paramsOf(u *cluster.Update) []Param {
 // is not as before when it returns: new nodes are taken to be like the old ones of their zone, and
 // Ready as soon as they are launched.
 func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
-	g, auto, err := k.NodeGroup(u.NodeGroup)
+	g, auto, err := k.FindNodeGroup(u.NodeGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -119,22 +119,22 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 		NodeGroup: u.NodeGroup, Group: auto.Name, Params: paramsOf(u), Strategy: string(strategyOf(u)),
 		MaxUnavailable: u.MaxUnavailable,
 		Surge:          u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
-		UpToDate: len(nodes) - len(order), target: TargetOf(u),
+		UpToDate: len(nodes) - len(order), target: DescribeTarget(u),
 	}
-	r := &rehearsal{world: newWorld(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}}
+	r := &rehearsal{model: newModel(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}}
 	for _, n := range nodes {
 		r.nodes[n.ID] = n
 	}
-	r.shut(order)
+	r.cordonNodes(order)
 	if len(order) > 0 {
-		err = r.launch(u.Surge)
+		err = r.launchSurge(u.Surge)
 	}
 	movers := decide.Movers(snap)
-	for k, turn := range r.turns(order) {
+	for k, turn := range r.groupIntoTurns(order) {
 		for _, id := range turn {
-			out.Nodes = append(out.Nodes, r.node(id, k+1))
+			out.Nodes = append(out.Nodes, r.upgradeNode(id, k+1))
 		}
-		if why := r.room(movers, turn, order); why != "" {
+		if why := r.whyNoRoom(movers, turn, order); why != "" {
 			out.NoRoom = append(out.NoRoom, NoRoom{k + 1, why})
 		}
 	}
@@ -174,17 +174,18 @@ func rowsOf(snap *snapshot.Snapshot) iter.Seq[state.Row] {
 
 // rehearsal is an update played on a snapshot.
 type rehearsal struct {
-	*world
+	*model
 	update *cluster.Update
 	group  *cluster.AutoScalingGroup
 	nodes  map[string]nodegroup.Instance // by EC2 id
 }
 
-// turns are the nodes that are out of service together.
-func (r *rehearsal) turns(order []string) (out [][]string) {
+// groupIntoTurns are the nodes that are out of service together.
+func (r *rehearsal) groupIntoTurns(order []string) (out [][]string) {
 	for _, id := range order {
 		last := len(out) - 1
-		if last < 0 || len(out[last]) >= r.update.MaxUnavailable || r.domain(out[last][0]) != r.domain(id) {
+		if last < 0 || len(out[last]) >= r.update.MaxUnavailable ||
+			r.upgradeDomain(out[last][0]) != r.upgradeDomain(id) {
 			out = append(out, nil)
 			last++
 		}
@@ -193,18 +194,18 @@ func (r *rehearsal) turns(order []string) (out [][]string) {
 	return out
 }
 
-// domain is a node's upgrade domain as the update sees it; empty where it goes by none.
-func (r *rehearsal) domain(id string) string {
+// upgradeDomain is a node's upgrade domain as the update sees it; empty where it goes by none.
+func (r *rehearsal) upgradeDomain(id string) string {
 	if n := r.nodes[id]; r.update.ByDomain {
 		return n.UpgradeDomain()
 	}
 	return ""
 }
 
-func (r *rehearsal) node(id string, turn int) UpgradeNode {
+func (r *rehearsal) upgradeNode(id string, turn int) UpgradeNode {
 	n := r.nodes[id]
 	out := UpgradeNode{
-		EC2: id, Zone: n.Zone, Domain: r.domain(id), Turn: turn, Tasks: len(n.Tasks),
+		EC2: id, Zone: n.Zone, Domain: r.upgradeDomain(id), Turn: turn, Tasks: len(n.Tasks),
 		Stays: append([]string{}, nodegroup.BlockingTasks(n, r.update.Force, r.update.ForceProtected)...),
 	}
 	if n.Row != nil {
@@ -213,9 +214,9 @@ func (r *rehearsal) node(id string, turn int) UpgradeNode {
 	return out
 }
 
-// shut keeps new tasks off old nodes, as the update does where new ones are launched first; where
-// there are upgrade domains the nodes of the others take the tasks of one.
-func (r *rehearsal) shut(order []string) {
+// cordonNodes keeps new tasks off old nodes, as the update does where new ones are launched first;
+// where there are upgrade domains the nodes of the others take the tasks of one.
+func (r *rehearsal) cordonNodes(order []string) {
 	if r.update.ByDomain || strategyOf(r.update) == cluster.UpdateMinimal {
 		return
 	}
@@ -235,12 +236,12 @@ func (r *rehearsal) shut(order []string) {
 	}
 }
 
-// room says why the rest has no room for the load of the nodes of a turn, or of their whole upgrade
-// domain; empty where it has.
-func (r *rehearsal) room(movers map[string]moves.Owner, turn, order []string) string {
+// whyNoRoom says why the rest has no room for the load of the nodes of a turn, or of their whole
+// upgrade domain; empty where it has.
+func (r *rehearsal) whyNoRoom(movers map[string]moves.Owner, turn, order []string) string {
 	var leaving []string
 	for _, id := range order {
-		together := slices.Contains(turn, id) || r.update.ByDomain && r.domain(id) == r.domain(turn[0])
+		together := slices.Contains(turn, id) || r.update.ByDomain && r.upgradeDomain(id) == r.upgradeDomain(turn[0])
 		if row := r.nodes[id].Row; row != nil && together {
 			leaving = append(leaving, row.ID)
 		}
@@ -248,10 +249,10 @@ func (r *rehearsal) room(movers map[string]moves.Owner, turn, order []string) st
 	return scaling.WhyNoRoom(r.snap, movers, leaving)
 }
 
-// launch adds new nodes, each to the zone with the fewest and like the old ones there, with the
-// daemons that belong there.
-func (r *rehearsal) launch(n int) error {
-	services, err := r.services()
+// launchSurge adds new nodes, each to the zone with the fewest and like the old ones there, with
+// the daemons that belong there.
+func (r *rehearsal) launchSurge(n int) error {
+	services, err := r.serviceSpecs()
 	if err != nil {
 		return err
 	}
@@ -262,7 +263,7 @@ func (r *rehearsal) launch(n int) error {
 		}
 		zone := slices.MinFunc(zones, func(a, b string) int { return have[a] - have[b] })
 		have[zone]++
-		like := r.like(zone)
+		like := r.exampleNode(zone)
 		if like == nil {
 			break
 		}
@@ -276,13 +277,13 @@ func (r *rehearsal) launch(n int) error {
 		delete(node.Attributes, cluster.AttributeUnschedulable)
 		node.Attributes[cluster.AttributeZone] = zone
 		r.snap.Put(&node)
-		r.daemons(services, &node)
+		r.startDaemons(services, &node)
 	}
 	return nil
 }
 
-// daemons has a task of each DAEMON service on a new node that it matches.
-func (r *rehearsal) daemons(services []placement.ServiceSpec, node *cluster.Instance) {
+// startDaemons has a task of each DAEMON service on a new node that it matches.
+func (r *rehearsal) startDaemons(services []placement.ServiceSpec, node *cluster.Instance) {
 	for _, m := range services {
 		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
 			continue
@@ -305,8 +306,8 @@ func (r *rehearsal) daemons(services []placement.ServiceSpec, node *cluster.Inst
 	}
 }
 
-// like is a node that a new one in the zone is like: one of that zone, or any.
-func (r *rehearsal) like(zone string) (found *cluster.Instance) {
+// exampleNode is a node that a new one in the zone is like: one of that zone, or any.
+func (r *rehearsal) exampleNode(zone string) (found *cluster.Instance) {
 	for _, id := range slices.Sorted(maps.Keys(r.nodes)) {
 		if n := r.nodes[id]; n.Row != nil && (found == nil || found.Zone() != zone && n.Zone == zone) {
 			found = n.Row
@@ -319,35 +320,35 @@ func (r *rehearsal) like(zone string) (found *cluster.Instance) {
 func (a *UpgradeAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	if a.Refused != "" {
-		p.line("Update of node group %s%s (Auto Scaling group %s): it would fail before it replaces a node: %s",
+		p.printLine("Update of node group %s%s (Auto Scaling group %s): it would fail before it replaces a node: %s",
 			a.NodeGroup, a.target, a.Group, a.Refused)
 		return p.err
 	}
-	p.line("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
-		a.NodeGroup, a.target, a.Group, counted(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
+	p.printLine("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
+		a.NodeGroup, a.target, a.Group, countNoun(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
 	if a.Surge > 0 && len(a.Nodes) > 0 {
-		p.line("The group would grow from %d to %d nodes before the first is taken out, and shrink back after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
+		p.printLine("The group would grow from %d to %d nodes before the first is taken out, and shrink back after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
 	}
 	for _, n := range a.Nodes {
 		domain := ""
 		if n.Domain != "" {
 			domain = ", upgrade domain " + n.Domain
 		}
-		p.line("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, counted(n.Tasks, "task"))
+		p.printLine("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, countNoun(n.Tasks, "task"))
 		for _, text := range n.Stays {
-			p.line("       does not leave: %s", text)
+			p.printLine("       does not leave: %s", text)
 		}
 	}
 	for _, n := range a.NoRoom {
-		p.line("At turn %d the rest of the cluster cannot hold the load: %s.", n.Turn, n.Why)
+		p.printLine("At turn %d the rest of the cluster cannot hold the load: %s.", n.Turn, n.Why)
 	}
 	if len(a.NoRoom) == 0 && len(a.Nodes) > 0 {
-		p.line("At each turn the rest of the cluster can hold the load.")
+		p.printLine("At each turn the rest of the cluster can hold the load.")
 	}
 	return p.err
 }
 
-func counted(n int, noun string) string {
+func countNoun(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

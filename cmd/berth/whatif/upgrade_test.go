@@ -50,15 +50,17 @@ func TestPlanUpgrade(t *testing.T) {
 		for _, i := range k.Groups["group"].Instances {
 			members = append(members, nodegroup.Instance{ID: i.ID, Zone: i.Zone, Template: i.Template})
 		}
-		if diff := cmp.Diff(nodegroup.ReplacementOrder(u, members), order); diff != "" || !slices.Equal(turns, []int{1, 1, 1, 2}) {
+		if diff := cmp.Diff(nodegroup.ReplacementOrder(u, members), order); diff != "" ||
+			!slices.Equal(turns, []int{1, 1, 1, 2}) {
 			t.Errorf("turns %v of\n%s", turns, diff)
 		}
-		if !got.Ready() || got.Surge != 4 || got.MaxUnavailable != 3 || got.UpToDate != 0 {
+		if !got.WouldSucceed() || got.Surge != 4 || got.MaxUnavailable != 3 || got.UpToDate != 0 {
 			t.Errorf("%+v", got)
 		}
 		for _, want := range []string{
 			"Update of node group workers to ReleaseVersion ami-2 (Auto Scaling group group): 4 nodes would be replaced, 3 at a time at most (DEFAULT); 0 up to date.",
-			"The group would grow from 4 to 8 nodes", "  2. " + order[3] + " in ", "At each turn the rest of the cluster can hold the load.",
+			"The group would grow from 4 to 8 nodes", "  2. " + order[3] + " in ",
+			"At each turn the rest of the cluster can hold the load.",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not said:\n%s", want, out)
@@ -72,7 +74,8 @@ func TestPlanUpgrade(t *testing.T) {
 			rows[5].(*cluster.Instance).Attributes[name] = value
 		}
 		got, _ := planned(t, rows, k, u)
-		if len(got.Nodes) != 3 || got.UpToDate != 1 || slices.ContainsFunc(got.Nodes, func(n whatif.UpgradeNode) bool { return n.EC2 == "i-1" }) {
+		if len(got.Nodes) != 3 || got.UpToDate != 1 ||
+			slices.ContainsFunc(got.Nodes, func(n whatif.UpgradeNode) bool { return n.EC2 == "i-1" }) {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -94,14 +97,17 @@ func TestPlanUpgrade(t *testing.T) {
 			rows = append(rows, task("big", 10+n, "n-"+string(rune('1'+n%4))))
 			rows[len(rows)-1].(*cluster.Task).Needs.Memory = 1500
 		}
-		rows = append(rows, definition("big", cluster.Resources{CPU: 512 * units, Memory: 1500}), service("big", 8, cluster.Rules{}))
+		rows = append(rows, definition("big", cluster.Resources{CPU: 512 * units, Memory: 1500}),
+			service("big", 8, cluster.Rules{}))
 		rows[len(rows)-1].(*cluster.Service).MaxPercent = 200
-		minimal, out := planned(t, rows, k, update(t, func(g *cluster.NodeGroup, _ *nodegroup.Request) { g.Config.Strategy = cluster.UpdateMinimal }))
-		if minimal.Ready() || minimal.Surge != 0 || len(minimal.NoRoom) != 4 || !strings.Contains(out, "At turn 1 the rest of the cluster cannot hold the load: task t-") {
+		minimal, out := planned(t, rows, k, update(t,
+			func(g *cluster.NodeGroup, _ *nodegroup.Request) { g.Config.Strategy = cluster.UpdateMinimal }))
+		if minimal.WouldSucceed() || minimal.Surge != 0 || len(minimal.NoRoom) != 4 ||
+			!strings.Contains(out, "At turn 1 the rest of the cluster cannot hold the load: task t-") {
 			t.Errorf("%+v\n%s", minimal, out)
 		}
 		surge, out := planned(t, rows, k, update(t, func(*cluster.NodeGroup, *nodegroup.Request) {}))
-		if !surge.Ready() || surge.Surge != 4 {
+		if !surge.WouldSucceed() || surge.Surge != 4 {
 			t.Errorf("%+v\n%s", surge, out)
 		}
 	})
@@ -109,7 +115,8 @@ func TestPlanUpgrade(t *testing.T) {
 		rows, k := fleet()
 		alone := task("web", 9, "n-1")
 		alone.Owner, alone.Service, alone.Group = "c-short", "", "family:web"
-		rows = append(rows, alone, &cluster.Protection{Head: head(), Owner: "web-short", Task: "t-2", Until: noon.Add(time.Hour)})
+		rows = append(rows, alone, &cluster.Protection{Head: head(), Owner: "web-short", Task: "t-2",
+			Until: noon.Add(time.Hour)})
 		stays := func(change func(*cluster.NodeGroup, *nodegroup.Request)) map[string][]string {
 			got, _ := planned(t, rows, k, update(t, change))
 			out := map[string][]string{}
@@ -118,19 +125,24 @@ func TestPlanUpgrade(t *testing.T) {
 					out[n.EC2] = n.Stays
 				}
 			}
-			if got.Ready() == (len(out) > 0) {
-				t.Errorf("ready %v with %v", got.Ready(), out)
+			if got.WouldSucceed() == (len(out) > 0) {
+				t.Errorf("ready %v with %v", got.WouldSucceed(), out)
 			}
 			return out
 		}
-		both := map[string][]string{"i-1": {"standalone task t-9 (web:1)"}, "i-2": {"task t-2 of service web is protected"}}
+		both := map[string][]string{"i-1": {"standalone task t-9 (web:1)"},
+			"i-2": {"task t-2 of service web is protected"}}
 		if diff := cmp.Diff(both, stays(func(*cluster.NodeGroup, *nodegroup.Request) {})); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(map[string][]string{"i-2": both["i-2"]}, stays(func(_ *cluster.NodeGroup, r *nodegroup.Request) { r.Force = true })); diff != "" {
+		if diff := cmp.Diff(map[string][]string{"i-2": both["i-2"]},
+			stays(func(_ *cluster.NodeGroup, r *nodegroup.Request) { r.Force = true })); diff != "" {
 			t.Errorf("by force:\n%s", diff)
 		}
-		if left := stays(func(_ *cluster.NodeGroup, r *nodegroup.Request) { r.Force, r.ForceProtected = true, true }); len(left) > 0 {
+		if left := stays(func(_ *cluster.NodeGroup, r *nodegroup.Request) {
+			r.Force, r.ForceProtected = true,
+				true
+		}); len(left) > 0 {
 			t.Errorf("by force, protected ones too: %v", left)
 		}
 	})
@@ -139,12 +151,16 @@ func TestPlanUpgrade(t *testing.T) {
 		for n, domain := range []string{"ud2", "ud10", "ud2", "ud10"} {
 			rows[5+n].(*cluster.Instance).Attributes[cluster.AttributeUpgrade] = domain
 		}
-		got, _ := planned(t, rows, k, update(t, func(g *cluster.NodeGroup, _ *nodegroup.Request) { g.Config.MaxUnavailable = 3 }))
+		got, _ := planned(t, rows, k, update(t, func(g *cluster.NodeGroup,
+			_ *nodegroup.Request) {
+			g.Config.MaxUnavailable = 3
+		}))
 		var said []string
 		for _, n := range got.Nodes {
 			said = append(said, n.Domain)
 		}
-		if !slices.Equal(said, []string{"ud2", "ud2", "ud10", "ud10"}) || got.Nodes[1].Turn != 1 || got.Nodes[2].Turn != 2 {
+		if !slices.Equal(said, []string{"ud2", "ud2", "ud10", "ud10"}) || got.Nodes[1].Turn != 1 ||
+			got.Nodes[2].Turn != 2 {
 			t.Errorf("%+v", got.Nodes)
 		}
 	})
@@ -153,7 +169,10 @@ func TestPlanUpgrade(t *testing.T) {
 		for n := range 2 {
 			rows[5+n].(*cluster.Instance).Attributes[cluster.AttributeUpgrade] = "ud2"
 		}
-		got, out := planned(t, rows, k, update(t, func(g *cluster.NodeGroup, _ *nodegroup.Request) { g.Config.MaxUnavailable = 4 }))
+		got, out := planned(t, rows, k, update(t, func(g *cluster.NodeGroup,
+			_ *nodegroup.Request) {
+			g.Config.MaxUnavailable = 4
+		}))
 		turns := map[string]int{}
 		for _, n := range got.Nodes {
 			turns[n.EC2+" "+n.Domain] = n.Turn
@@ -175,34 +194,39 @@ func TestUpgradeProgress(t *testing.T) {
 	look := func(change func(), want ...string) {
 		t.Helper()
 		change()
-		now, err := whatif.ProgressOf(k, "workers", u.ID, snap, last)
+		now, err := whatif.ReadProgress(k, "workers", u.ID, snap, last)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, now.News(last)); diff != "" {
+		if diff := cmp.Diff(want, now.ChangesSince(last)); diff != "" {
 			t.Error(diff)
 		}
 		last = now
 	}
-	look(func() {}, "update u-2 of node group workers to ReleaseVersion ami-2: InProgress, 4 of 4 nodes are old", "phase: setup")
+	look(func() {}, "update u-2 of node group workers to ReleaseVersion ami-2: InProgress, 4 of 4 nodes are old",
+		"phase: setup")
 	look(func() {})
 	look(func() {
 		u.Phase, u.WaitingFor, g.Desired = cluster.PhaseScaleUp, "new nodes to be Ready: i-5", 5
 		g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-5", Zone: "a", Lifecycle: "Pending"})
-	}, "phase: scale up", "desired capacity 5, was 4", "new node i-5 in a: Pending", "waits for new nodes to be Ready: i-5")
+	}, "phase: scale up", "desired capacity 5, was 4", "new node i-5 in a: Pending",
+		"waits for new nodes to be Ready: i-5")
 	look(func() { g.Instances[4].Lifecycle = "InService" }, "new node i-5 in a: InService")
 	look(func() {
 		u.Phase, u.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-2: the percentages of service web"
 		u.Removals = []cluster.NodeRemoval{{Instance: "i-2", Step: cluster.StepDrain}}
 	}, "phase: upgrade", "old node i-2 in a: drain", "waits for tasks to leave i-2: the percentages of service web")
 	look(func() { u.Removals[0].Step, u.WaitingFor = cluster.StepTerminate, "" }, "old node i-2 in a: terminate")
-	look(func() { u.Removals, g.Instances = nil, slices.Delete(g.Instances, 1, 2) }, "old node i-2 in a: gone, 1 of 4 replaced")
+	look(func() { u.Removals, g.Instances = nil, slices.Delete(g.Instances, 1, 2) },
+		"old node i-2 in a: gone, 1 of 4 replaced")
 	look(func() {
-		u.Status, u.Errors = cluster.UpdateFailed, []cluster.UpdateError{{Code: cluster.PodEvictionFailure, Message: "stuck", Resources: []string{"i-1"}}}
+		u.Status, u.Errors = cluster.UpdateFailed, []cluster.UpdateError{{Code: cluster.PodEvictionFailure,
+			Message: "stuck", Resources: []string{"i-1"}}}
 	}, "PodEvictionFailure: stuck (i-1)", "Failed: 1 of 4 old nodes replaced, desired capacity 5")
 
 	k.NodeGroups["workers"].Update, u.ID = "u-3", "u-3"
-	if _, err := whatif.ProgressOf(k, "workers", "u-2", snap, last); err == nil || !strings.Contains(err.Error(), `update "u-2" is not in the cluster, expected one of: u-3`) {
+	if _, err := whatif.ReadProgress(k, "workers", "u-2", snap, last); err == nil ||
+		!strings.Contains(err.Error(), `update "u-2" is not in the cluster, expected one of: u-3`) {
 		t.Errorf("after another update has begun: %v", err)
 	}
 }

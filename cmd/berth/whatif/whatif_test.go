@@ -34,7 +34,8 @@ func rows() []state.Row {
 	}
 	out[5].(*cluster.Instance).Status = cluster.InstanceDraining
 	out[7].(*cluster.Service).Blocked = &cluster.Diagnosis{
-		Evaluated: 4, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 4, Need: 3000, Best: 2500}},
+		Evaluated: 4, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 4, Need: 3000,
+			Best: 2500}},
 	}
 	return out
 }
@@ -47,7 +48,8 @@ func definition(family string, needs cluster.Resources) *cluster.TaskDefinition 
 
 func instance(id, zone string, metrics map[string]int64) *cluster.Instance {
 	return &cluster.Instance{
-		Head: head(), ID: id, Status: cluster.InstanceActive, AgentConnected: true, Attributes: map[string]string{cluster.AttributeZone: zone},
+		Head: head(), ID: id, Status: cluster.InstanceActive, AgentConnected: true,
+		Attributes: map[string]string{cluster.AttributeZone: zone},
 		Registered: cluster.Capacity{CPU: 2048 * units, Memory: 4200, Metrics: metrics},
 	}
 }
@@ -91,14 +93,14 @@ func snapshotOf(t *testing.T, rows []state.Row) *snapshot.Snapshot {
 		saved = append(saved, berthapi.Row{Sort: state.KeyOf(r).Sort, Row: data})
 	}
 	var file bytes.Buffer
-	if err := whatif.Save(&file, saved); err != nil {
+	if err := whatif.SaveRows(&file, saved); err != nil {
 		t.Fatal(err)
 	}
-	again, err := whatif.Saved(&file, func(int) {})
+	again, err := whatif.ReadSavedRows(&file, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := whatif.Snapshot(again, func(int) {})
+	s, err := whatif.BuildSnapshot(again, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +219,10 @@ func TestAskKnowsWhatIsThere(t *testing.T) {
 		want string
 	}{
 		{whatif.Question{Service: "api", Count: 1}, `service "api" is not in the cluster, expected one of: big, web`},
-		{whatif.Question{Definition: "api:3", Count: 1}, `task definition "api:3" is not in the cluster, expected one of: big:1, web:1`},
-		{whatif.Question{Service: "web", Count: 1, Instance: "i-7"}, `instance "i-7" is not in the cluster, expected one of: i-1, i-2, i-3, i-4`},
+		{whatif.Question{Definition: "api:3", Count: 1},
+			`task definition "api:3" is not in the cluster, expected one of: big:1, web:1`},
+		{whatif.Question{Service: "web", Count: 1, Instance: "i-7"},
+			`instance "i-7" is not in the cluster, expected one of: i-1, i-2, i-3, i-4`},
 	} {
 		_, err := whatif.Ask(s, &c.ask)
 		if missing := new(whatif.NotFound); !errors.As(err, &missing) || err.Error() != c.want {
@@ -239,7 +243,8 @@ func TestAskKnowsWhatIsThere(t *testing.T) {
 func crowded() []state.Row {
 	capacity := map[string]int64{"connections": 100}
 	return []state.Row{
-		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}), definition("big", cluster.Resources{CPU: 256 * units, Memory: 512}),
+		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}),
+		definition("big", cluster.Resources{CPU: 256 * units, Memory: 512}),
 		instance("i-1", "a", capacity), instance("i-2", "b", capacity),
 		service("web", 2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}}),
 		service("big", 1, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}}),
@@ -249,7 +254,8 @@ func crowded() []state.Row {
 
 func TestMoves(t *testing.T) {
 	t.Run("NothingToMove", func(t *testing.T) {
-		golden(t, asked(t, snapshotOf(t, rows()), whatif.Question{Moves: true}), "Nothing has to move: no rule is broken.\n")
+		golden(t, asked(t, snapshotOf(t, rows()), whatif.Question{Moves: true}),
+			"Nothing has to move: no rule is broken.\n")
 	})
 	t.Run("MakeRoom", func(t *testing.T) {
 		got := asked(t, snapshotOf(t, crowded()), whatif.Question{Service: "big", Count: 1, Moves: true})
@@ -292,12 +298,14 @@ Nothing has to move: no rule is broken.
 }
 
 func TestTraced(t *testing.T) {
-	s := whatif.Traced([]trace.Node{
-		{Name: "n-1", CPUMilli: 1000, MemoryMiB: 2048, GPUs: 2, Model: "T4"}, {Name: "n-2", CPUMilli: 1000, MemoryMiB: 2048, GPUs: 1, Model: "V100"},
+	s := whatif.SnapshotOfNodes([]trace.Node{
+		{Name: "n-1", CPUMilli: 1000, MemoryMiB: 2048, GPUs: 2, Model: "T4"},
+		{Name: "n-2", CPUMilli: 1000, MemoryMiB: 2048, GPUs: 1, Model: "V100"},
 	})
 	golden(t, asked(t, s, whatif.Question{
 		Needs: cluster.Resources{CPU: 1024 * units, GPUs: 1, GPUMilli: 500}, Count: 1, Instance: "n-2",
-		Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:gpu-model == T4"}}},
+		Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+			Expression: "attribute:gpu-model == T4"}}},
 	}), `
 A task with 1024 CPU units, 0.5 of a GPU would go to n-1, GPU 0.
   2 instances: 1 constraint not met (attribute:gpu-model == T4); only n-1 could take it
@@ -312,12 +320,14 @@ func TestSavedRefuses(t *testing.T) {
 		"TooLong":     {strings.Repeat("x", 2<<20), "line 1: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := whatif.Saved(strings.NewReader(c.file), func(int) {}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := whatif.ReadSavedRows(strings.NewReader(c.file), func(int) {}); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := whatif.Snapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}}, func(int) {}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
+	if _, err := whatif.BuildSnapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}},
+		func(int) {}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
 		t.Errorf("a row of no kind: %v", err)
 	}
 }

@@ -55,7 +55,7 @@ type ServiceAnswer struct {
 	Now     *Answer             `json:"now,omitempty"`
 	// Scaling is what managed scaling decides about the capacity providers of the strategy; none
 	// where nothing is known of it.
-	Scaling []Sizing `json:"managedScaling,omitempty"`
+	Scaling []ScalingDecision `json:"managedScaling,omitempty"`
 	// Failed is why the PRIMARY deployment has FAILED: it launches no tasks, until there is
 	// another.
 	Failed string `json:"failed,omitempty"`
@@ -73,9 +73,9 @@ type ServiceAnswer struct {
 	UnrepairedNow []string `json:"unrepairedNow"`
 }
 
-// Sizing is what managed scaling decides about a capacity provider's group, and what the service's
-// tasks that wait ask of it.
-type Sizing struct {
+// ScalingDecision is what managed scaling decides about a capacity provider's group, and what the
+// service's tasks that wait ask of it.
+type ScalingDecision struct {
 	Provider string   `json:"capacityProvider"`
 	Group    string   `json:"autoScalingGroup"`
 	Current  int      `json:"currentCapacity"` // the desired capacity as it is
@@ -90,10 +90,10 @@ type Share struct {
 	Tasks    int    `json:"tasks"`
 }
 
-// WhyTask explains one task, by its id or ECS's. The snapshot is as before when it returns.
-func WhyTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
-	w := newWorld(snap)
-	t := w.task(id)
+// ExplainTask explains one task, by its id or ECS's. The snapshot is as before when it returns.
+func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
+	w := newModel(snap)
+	t := w.findTask(id)
 	if t == nil {
 		var known []string
 		for other := range snap.Tasks() {
@@ -115,10 +115,10 @@ func WhyTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	if t.Foreign {
 		return out, nil
 	}
-	if err := w.moving(out); err != nil {
+	if err := w.addMoves(out); err != nil {
 		return nil, err
 	}
-	r, err := w.asked(t)
+	r, err := w.taskRequest(t)
 	if err != nil {
 		return nil, err
 	}
@@ -126,14 +126,14 @@ func WhyTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 		x := w.engine.Explain(r)
 		out.Explanation = explanationOf(&x)
 		if v := snap.Instances[t.Instance]; v != nil && v.Instance != nil {
-			out.Here, err = w.verdict(r, &x, t.Instance)
+			out.Here, err = w.instanceVerdict(r, &x, t.Instance)
 		}
 	})
 	return out, err
 }
 
-func (w *world) task(id string) *cluster.Task {
-	for t := range w.snap.Tasks() {
+func (m *model) findTask(id string) *cluster.Task {
+	for t := range m.snap.Tasks() {
 		if t.ID == id || t.ECSID == id {
 			return t
 		}
@@ -141,12 +141,12 @@ func (w *world) task(id string) *cluster.Task {
 	return nil
 }
 
-// moving says of which move under way, or planned, the task is a part.
-func (w *world) moving(a *TaskAnswer) error {
-	if w.snap.Services[a.Service] == nil {
+// addMoves says of which move under way, or planned, the task is a part.
+func (m *model) addMoves(a *TaskAnswer) error {
+	if m.snap.Services[a.Service] == nil {
 		return nil
 	}
-	plan, err := w.moves()
+	plan, err := m.planMoves()
 	if err != nil {
 		return err
 	}
@@ -163,17 +163,17 @@ func (w *world) moving(a *TaskAnswer) error {
 	return nil
 }
 
-// asked is the request that the task would come from now.
-func (w *world) asked(t *cluster.Task) (r placement.Request, err error) {
+// taskRequest is the request that the task would come from now.
+func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 	r.Count = 1
-	if s := w.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
+	if s := m.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
 		as := *s
 		as.Deployment.TaskDefinition = t.TaskDefinition
 		r.Target = s.Desired
-		r.Spec, err = w.spec(&as, &cluster.Rules{})
+		r.Spec, err = m.serviceSpec(&as, &cluster.Rules{})
 		return r, err
 	}
-	def, rules := w.snap.Definitions[t.TaskDefinition], t.Rules
+	def, rules := m.snap.Definitions[t.TaskDefinition], t.Rules
 	if def == nil {
 		def = &cluster.TaskDefinition{Ports: t.Ports}
 	}
@@ -186,10 +186,10 @@ func (w *world) asked(t *cluster.Task) (r placement.Request, err error) {
 	return r, err
 }
 
-// WhyService explains one service. k is nil where only the snapshot is known.
-func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time) (*ServiceAnswer, error) {
-	w := newWorld(snap)
-	s, err := w.service(name)
+// ExplainService explains one service. k is nil where only the snapshot is known.
+func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time) (*ServiceAnswer, error) {
+	w := newModel(snap)
+	s, err := w.findService(name)
 	if err != nil {
 		return nil, err
 	}
@@ -200,13 +200,13 @@ func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time
 		UnderWay: []Replacement{}, Planned: []Move{}, UnrepairedNow: []string{},
 	}
 	if k != nil {
-		out.Scaling = k.sizings(snap, s, now)
+		out.Scaling = k.scalingDecisions(snap, s, now)
 	}
-	extra := w.count(s, out)
+	extra := w.countTasks(s, out)
 	if s.Status != cluster.ServiceActive {
 		return out, nil
 	}
-	r, err := w.missing(s, out, extra)
+	r, err := w.missingRequest(s, out, extra)
 	if err != nil {
 		return nil, err
 	}
@@ -218,17 +218,17 @@ func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time
 				out.HeldUntil = r.NextAttemptAt.Format(time.RFC3339)
 			}
 		}
-		out.Now = &Answer{Tasks: (&Question{Service: name}).words()}
-		w.place(out.Now, r)
+		out.Now = &Answer{Tasks: (&Question{Service: name}).describeTasks()}
+		w.placeTasks(out.Now, r)
 	}
-	return out, w.repairs(s, out)
+	return out, w.addRepairs(s, out)
 }
 
-// count counts the service's tasks, and says how many of them are there only until another has
+// countTasks counts the service's tasks, and says how many of them are there only until another has
 // taken over.
-func (w *world) count(s *cluster.Service, a *ServiceAnswer) (extra int) {
+func (m *model) countTasks(s *cluster.Service, a *ServiceAnswer) (extra int) {
 	on := map[string]int{}
-	for _, t := range w.snap.TasksOf(s.Short) {
+	for _, t := range m.snap.TasksOf(s.Short) {
 		if !t.IsActive() || t.Instance == "" {
 			continue
 		}
@@ -238,7 +238,7 @@ func (w *world) count(s *cluster.Service, a *ServiceAnswer) (extra int) {
 		} else {
 			a.Pending++
 		}
-		if old := w.snap.Task(s.Short, t.Replaces); t.Replaces != "" && old != nil && old.IsActive() {
+		if old := m.snap.Task(s.Short, t.Replaces); t.Replaces != "" && old != nil && old.IsActive() {
 			extra++
 		}
 	}
@@ -249,15 +249,15 @@ func (w *world) count(s *cluster.Service, a *ServiceAnswer) (extra int) {
 	return extra
 }
 
-// missing is the request for the tasks that have no instance.
-func (w *world) missing(s *cluster.Service, a *ServiceAnswer, extra int) (placement.Request, error) {
+// missingRequest is the request for the tasks that have no instance.
+func (m *model) missingRequest(s *cluster.Service, a *ServiceAnswer, extra int) (placement.Request, error) {
 	r := placement.Request{Target: s.Desired}
 	var err error
-	if r.Spec, err = w.spec(s, &cluster.Rules{}); err != nil {
+	if r.Spec, err = m.serviceSpec(s, &cluster.Rules{}); err != nil {
 		return r, err
 	}
 	if s.Strategy == cluster.Daemon {
-		r.Instances = slices.DeleteFunc(w.engine.Eligible(r.Spec), func(id string) bool {
+		r.Instances = slices.DeleteFunc(m.engine.Eligible(r.Spec), func(id string) bool {
 			return slices.ContainsFunc(a.Instances, func(x Share) bool { return x.Instance == id })
 		})
 		a.Missing = len(r.Instances)
@@ -268,16 +268,16 @@ func (w *world) missing(s *cluster.Service, a *ServiceAnswer, extra int) (placem
 	return r, nil
 }
 
-// repairs are the service's own among the moves, and what stays broken of its rules.
-func (w *world) repairs(s *cluster.Service, a *ServiceAnswer) error {
-	ask, err := w.movers()
+// addRepairs are the service's own among the moves, and what stays broken of its rules.
+func (m *model) addRepairs(s *cluster.Service, a *ServiceAnswer) error {
+	ask, err := m.movesRequest()
 	if err != nil || ask.Owners[s.Short].Spec == nil {
 		return err
 	}
-	plan := w.mover.PlanMoves(ask)
-	a.Planned = slices.DeleteFunc(w.movesOf(plan.Moves), func(m Move) bool { return m.Service != s.Name })
-	a.UnderWay = slices.DeleteFunc(w.underWay(), func(m Replacement) bool { return m.Service != s.Name })
-	a.UnrepairedNow = broken(slices.DeleteFunc(plan.Unrepaired,
+	plan := m.planner.PlanMoves(ask)
+	a.Planned = slices.DeleteFunc(m.convertMoves(plan.Moves), func(m Move) bool { return m.Service != s.Name })
+	a.UnderWay = slices.DeleteFunc(m.replacementsInProgress(), func(m Replacement) bool { return m.Service != s.Name })
+	a.UnrepairedNow = describeViolations(slices.DeleteFunc(plan.Unrepaired,
 		func(v moves.Violation) bool { return v.Owner != s.Short }), nil)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func whyTask(t *testing.T, s *snapshot.Snapshot, id string) string {
 	t.Helper()
 	before := hash(t, s)
-	a, err := whatif.WhyTask(s, id)
+	a, err := whatif.ExplainTask(s, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func whyTask(t *testing.T, s *snapshot.Snapshot, id string) string {
 func whyService(t *testing.T, s *snapshot.Snapshot, name string) string {
 	t.Helper()
 	before := hash(t, s)
-	a, err := whatif.WhyService(s, nil, name, noon)
+	a, err := whatif.ExplainService(s, nil, name, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,13 +119,15 @@ Task t-9 of service web is STOPPED on i-2.
 		next := task("web", 9, "i-2")
 		next.Replaces = "t-1"
 		s := snapshotOf(t, append(rows(), next))
-		for id, want := range map[string]string{"t-1": "Task t-9 is to take its place.", "t-9": "started to take the place of task t-1."} {
+		for id, want := range map[string]string{"t-1": "Task t-9 is to take its place.",
+			"t-9": "started to take the place of task t-1."} {
 			if got := whyTask(t, s, id); !strings.Contains(got, want) {
 				t.Errorf("no %q in:\n%s", want, got)
 			}
 		}
 	})
-	if _, err := whatif.WhyTask(snapshotOf(t, rows()), "t-77"); err == nil || !strings.Contains(err.Error(), `task "t-77" is not in the cluster, expected one of: t-1, t-2, t-3, t-4`) {
+	if _, err := whatif.ExplainTask(snapshotOf(t, rows()), "t-77"); err == nil ||
+		!strings.Contains(err.Error(), `task "t-77" is not in the cluster, expected one of: t-1, t-2, t-3, t-4`) {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }
@@ -141,9 +143,10 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 run, 0 are on their way, 0
 		full := append(rows(), task("big", 6, "i-2"), task("big", 7, "i-3"))
 		full[7].(*cluster.Service).Desired = 5
 		full[7].(*cluster.Service).Deployment.ID = "ecs-svc/1"
-		full = append(full, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big", Revisions: map[string]cluster.Backoff{
-			"ecs-svc/1": {Step: 1, Failures: 1, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
-		}})
+		full = append(full, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big",
+			Revisions: map[string]cluster.Backoff{
+				"ecs-svc/1": {Step: 1, Failures: 1, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
+			}})
 		golden(t, whyService(t, snapshotOf(t, full), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 run, 0 are on their way, 2 have no instance.
   They are on i-1, i-2, i-3.
@@ -160,9 +163,10 @@ None of 2 tasks of service big would find an instance.
 		big.Blocked = nil
 		big.Deployment.ID, big.Deployment.State = "ecs-svc/1", cluster.RolloutFailed
 		big.Deployment.Reason = "ECS deployment circuit breaker: tasks failed to start."
-		failed = append(failed, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big", Revisions: map[string]cluster.Backoff{
-			"ecs-svc/1": {Step: 3, Failures: 3, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
-		}})
+		failed = append(failed, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big",
+			Revisions: map[string]cluster.Backoff{
+				"ecs-svc/1": {Step: 3, Failures: 3, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
+			}})
 		golden(t, whyService(t, snapshotOf(t, failed), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1 have no instance.
   They are on i-1.

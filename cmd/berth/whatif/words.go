@@ -13,7 +13,7 @@ type printer struct {
 	err error
 }
 
-func (p *printer) line(format string, args ...any) {
+func (p *printer) printLine(format string, args ...any) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
 	}
@@ -23,46 +23,46 @@ func (p *printer) line(format string, args ...any) {
 func (a *Answer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	if a.Tasks != "" {
-		p.answer(a)
+		p.printAnswer(a)
 	}
 	if a.Moves != nil {
-		p.moves(a.Moves, a.Count)
+		p.printMoves(a.Moves, a.Count)
 	}
 	return p.err
 }
 
-func (p *printer) answer(a *Answer) {
-	where := places(a.Placed)
+func (p *printer) printAnswer(a *Answer) {
+	where := describePlaces(a.Placed)
 	switch {
 	case a.Count == 1 && a.Unplaced == 0:
-		p.line("A task %s would go to %s.", a.Tasks, where)
+		p.printLine("A task %s would go to %s.", a.Tasks, where)
 	case a.Unplaced == 0:
-		p.line("%d tasks %s would go to %s.", a.Count, a.Tasks, where)
+		p.printLine("%d tasks %s would go to %s.", a.Count, a.Tasks, where)
 	case len(a.Placed) > 0:
-		p.line("%d of %d tasks %s would find an instance: %s.", len(a.Placed), a.Count, a.Tasks, where)
+		p.printLine("%d of %d tasks %s would find an instance: %s.", len(a.Placed), a.Count, a.Tasks, where)
 	case a.Count == 1:
-		p.line("A task %s would find no instance.", a.Tasks)
+		p.printLine("A task %s would find no instance.", a.Tasks)
 	default:
-		p.line("None of %d tasks %s would find an instance.", a.Count, a.Tasks)
+		p.printLine("None of %d tasks %s would find an instance.", a.Count, a.Tasks)
 	}
 	if len(a.Placed) != 1 && len(a.Placed) > 0 {
-		p.line("  The first: %s", a.Explanation.Text)
+		p.printLine("  The first: %s", a.Explanation.Text)
 	} else {
-		p.line("  %s", a.Explanation.Text)
+		p.printLine("  %s", a.Explanation.Text)
 	}
 	if a.Unplaced > 0 && len(a.Placed) > 0 {
-		p.line("  The other %d: %s", a.Unplaced, a.Diagnosis.Text)
+		p.printLine("  The other %d: %s", a.Unplaced, a.Diagnosis.Text)
 	}
 	if a.Instance != nil {
-		p.line("  %s", a.Instance.Text)
+		p.printLine("  %s", a.Instance.Text)
 	}
 }
 
 // listed is how many instances a line names.
 const listed = 12
 
-// places is where tasks go, "i-3 (2), i-7 (1)", the instance that was chosen first first.
-func places(placed []Place) string {
+// describePlaces is where tasks go, "i-3 (2), i-7 (1)", the instance that was chosen first first.
+func describePlaces(placed []Place) string {
 	if len(placed) == 1 {
 		if g := placed[0].GPUs; len(g) > 0 {
 			return fmt.Sprintf("%s, GPU %s", placed[0].Instance,
@@ -81,11 +81,11 @@ func places(placed []Place) string {
 		}
 		shares[n].Tasks++
 	}
-	return shared(shares)
+	return describeShares(shares)
 }
 
-// shared is "i-3 (2), i-7 (1)", or "i-3, i-7" where each has one.
-func shared(shares []Share) string {
+// describeShares is "i-3 (2), i-7 (1)", or "i-3, i-7" where each has one.
+func describeShares(shares []Share) string {
 	single := !slices.ContainsFunc(shares, func(s Share) bool { return s.Tasks > 1 })
 	var out []string
 	for _, s := range shares[:min(len(shares), listed)] {
@@ -109,23 +109,23 @@ func shared(shares []Share) string {
 	return text
 }
 
-func (p *printer) moves(m *Moves, count int) {
+func (p *printer) printMoves(m *Moves, count int) {
 	if len(m.UnderWay) > 0 {
-		p.line("Moves under way; until they are over nothing new begins for their services and instances:")
-		p.underWay(m.UnderWay)
+		p.printLine("Moves under way; until they are over nothing new begins for their services and instances:")
+		p.printReplacements(m.UnderWay)
 	}
 	switch {
 	case len(m.Planned) > 0:
-		p.line("Moves that the cluster would make:")
-		p.planned(m.Planned)
-		p.inexact(m.Exact)
+		p.printLine("Moves that the cluster would make:")
+		p.printPlanned(m.Planned)
+		p.printInexact(m.Exact)
 	case len(m.Violations) == 0:
-		p.line("Nothing has to move: no rule is broken.")
+		p.printLine("Nothing has to move: no rule is broken.")
 	default:
-		p.line("No moves mend what is broken.")
+		p.printLine("No moves mend what is broken.")
 	}
 	for _, v := range m.Unrepaired {
-		p.line("  stays broken: %s", v)
+		p.printLine("  stays broken: %s", v)
 	}
 	r := m.Room
 	if r == nil {
@@ -135,27 +135,29 @@ func (p *printer) moves(m *Moves, count int) {
 	if !r.Automatic {
 		by = "Berth makes none by itself for these"
 	}
-	p.line("With these moves %d of %d would find an instance: %s. %s.", len(r.Places), count, named(r.Places), by)
-	p.planned(r.Moves)
-	p.inexact(r.Exact)
+	p.printLine("With these moves %d of %d would find an instance: %s. %s.", len(r.Places), count,
+		describeInstances(r.Places), by)
+	p.printPlanned(r.Moves)
+	p.printInexact(r.Exact)
 }
 
-// inexact says that the search for moves looked near each violation only, or came to its limit.
-func (p *printer) inexact(exact bool) {
+// printInexact says that the search for moves looked near each violation only, or came to its
+// limit.
+func (p *printer) printInexact(exact bool) {
 	if !exact {
-		p.line("  Not every way was tried: there may be cheaper moves.")
+		p.printLine("  Not every way was tried: there may be cheaper moves.")
 	}
 }
 
-func named(instances []string) string {
+func describeInstances(instances []string) string {
 	var placed []Place
 	for _, id := range instances {
 		placed = append(placed, Place{Instance: id})
 	}
-	return places(placed)
+	return describePlaces(placed)
 }
 
-func (p *printer) planned(moves []Move) {
+func (p *printer) printPlanned(moves []Move) {
 	for n, m := range moves {
 		to := m.To
 		if m.Via != "" {
@@ -169,13 +171,14 @@ func (p *printer) planned(moves []Move) {
 			}
 			after = ", after " + strings.Join(steps, ", ")
 		}
-		p.line("  %d. task %s of %s: %s to %s (%s%s): %s", n+1, m.Task, m.Service, m.From, to, m.Mode, after, m.Why)
+		p.printLine("  %d. task %s of %s: %s to %s (%s%s): %s", n+1, m.Task, m.Service, m.From, to, m.Mode, after,
+			m.Why)
 	}
 }
 
-func (p *printer) underWay(moves []Replacement) {
+func (p *printer) printReplacements(moves []Replacement) {
 	for _, m := range moves {
-		p.line("  task %s of %s on %s, by task %s on %s", m.Task, m.Service, m.From, m.By, m.To)
+		p.printLine("  task %s of %s on %s, by task %s on %s", m.Task, m.Service, m.From, m.By, m.To)
 	}
 }
 
@@ -188,97 +191,97 @@ func (a *TaskAnswer) Print(w io.Writer) error {
 	}
 	switch {
 	case a.Instance == "":
-		p.line("%s is %s and has no instance.", name, a.Status)
+		p.printLine("%s is %s and has no instance.", name, a.Status)
 	default:
-		p.line("%s is %s on %s.", name, a.Status, places([]Place{{a.Instance, a.GPUs}}))
+		p.printLine("%s is %s on %s.", name, a.Status, describePlaces([]Place{{a.Instance, a.GPUs}}))
 	}
 	if a.Reason != "" {
-		p.line("  %s", a.Reason)
+		p.printLine("  %s", a.Reason)
 	}
 	if a.Foreign {
-		p.line("  Somebody else started it there; Berth only counts what it holds.")
+		p.printLine("  Somebody else started it there; Berth only counts what it holds.")
 	}
 	if a.Explanation != nil {
-		p.anew(a)
+		p.printPlacedAnew(a)
 	}
 	if a.Replaces != "" {
-		p.line("  It was started to take the place of task %s.", a.Replaces)
+		p.printLine("  It was started to take the place of task %s.", a.Replaces)
 	}
 	if a.ReplacedBy != "" {
-		p.line("  Task %s is to take its place.", a.ReplacedBy)
+		p.printLine("  Task %s is to take its place.", a.ReplacedBy)
 	}
 	if a.Move != nil {
-		p.line("It would be moved to %s (%s): %s", a.Move.To, a.Move.Mode, a.Move.Why)
+		p.printLine("It would be moved to %s (%s): %s", a.Move.To, a.Move.Mode, a.Move.Why)
 	}
 	return p.err
 }
 
-// anew is what is answered if the task is asked for again.
-func (p *printer) anew(a *TaskAnswer) {
+// printPlacedAnew is what is answered if the task is asked for again.
+func (p *printer) printPlacedAnew(a *TaskAnswer) {
 	best := a.Explanation.Best
 	switch {
 	case a.Instance == "" && best != nil:
-		p.line("As things stand it would go to %s.", best.Instance)
+		p.printLine("As things stand it would go to %s.", best.Instance)
 	case a.Instance == "":
-		p.line("As things stand no instance can take it.")
+		p.printLine("As things stand no instance can take it.")
 	case best == nil:
-		p.line("Placed anew it would find no instance.")
+		p.printLine("Placed anew it would find no instance.")
 	case a.Here != nil && a.Here.Chosen:
-		p.line("Placed anew it would go there again.")
+		p.printLine("Placed anew it would go there again.")
 	default:
-		p.line("Placed anew it would go to %s.", best.Instance)
+		p.printLine("Placed anew it would go to %s.", best.Instance)
 	}
-	p.line("  %s", a.Explanation.Text)
+	p.printLine("  %s", a.Explanation.Text)
 	if a.Here != nil && !a.Here.Chosen {
-		p.line("  %s", a.Here.Text)
+		p.printLine("  %s", a.Here.Text)
 	}
 }
 
 // Print writes the answer for people.
 func (a *ServiceAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
-	p.line("Service %s (%s, %s, %s) wants %d tasks: %d run, %d are on their way, %d have no instance.",
+	p.printLine("Service %s (%s, %s, %s) wants %d tasks: %d run, %d are on their way, %d have no instance.",
 		a.Service, a.Strategy, a.Status, a.Definition, a.Desired, a.Running, a.Pending, a.Missing)
 	if len(a.Instances) > 0 {
-		p.line("  They are on %s.", shared(a.Instances))
+		p.printLine("  They are on %s.", describeShares(a.Instances))
 	}
 	if a.Decided != nil {
-		p.line("  When placement last looked: %s", a.Decided.Text)
+		p.printLine("  When placement last looked: %s", a.Decided.Text)
 	}
 	for _, x := range a.Scaling {
-		p.line("Managed scaling (capacity provider %s, Auto Scaling group %s of %d): %s.", x.Provider, x.Group,
+		p.printLine("Managed scaling (capacity provider %s, Auto Scaling group %s of %d): %s.", x.Provider, x.Group,
 			x.Current, strings.TrimSuffix(x.Why, "."))
 		for _, d := range x.Demands {
-			p.line("  %s.", d)
+			p.printLine("  %s.", d)
 		}
 	}
 	if a.Failed != "" {
-		p.line("Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.")
-		p.line("  %s", a.Failed)
-		p.line("  To go on, deploy again: aws ecs update-service --service %s with --task-definition of a revision that works, or --force-new-deployment.", a.Service)
+		p.printLine("Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.")
+		p.printLine("  %s", a.Failed)
+		p.printLine("  To go on, deploy again: aws ecs update-service --service %s with --task-definition of a revision that works, or --force-new-deployment.", a.Service)
 	}
 	if a.HeldUntil != "" {
-		p.line("  Tasks never ran: nothing is started before %s.", a.HeldUntil)
+		p.printLine("  Tasks never ran: nothing is started before %s.", a.HeldUntil)
 	}
 	if a.Now != nil {
-		p.line("As things stand:")
-		p.answer(a.Now)
+		p.printLine("As things stand:")
+		p.printAnswer(a.Now)
 	}
 	if len(a.UnderWay) > 0 {
-		p.line("Moves under way:")
-		p.underWay(a.UnderWay)
+		p.printLine("Moves under way:")
+		p.printReplacements(a.UnderWay)
 	} else if a.Moving && len(a.Planned) == 0 {
-		p.line("Moves wait until the service has come to rest.")
+		p.printLine("Moves wait until the service has come to rest.")
 	}
 	if len(a.Planned) > 0 {
-		p.line("Moves to come:")
-		p.planned(a.Planned)
+		p.printLine("Moves to come:")
+		p.printPlanned(a.Planned)
 	}
 	if a.Unrepaired != "" {
-		p.line("No moves mend this, as last decided: %s", a.Unrepaired)
+		p.printLine("No moves mend this, as last decided: %s", a.Unrepaired)
 	}
 	if len(a.UnrepairedNow) > 0 && !slices.Equal(a.UnrepairedNow, []string{a.Unrepaired}) {
-		p.line("No moves mend this, as things stand: %s", strings.Join(a.UnrepairedNow, "; "))
+		p.printLine("No moves mend this, as things stand: %s", strings.Join(a.UnrepairedNow, "; "))
 	}
 	return p.err
 }

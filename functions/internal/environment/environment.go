@@ -42,11 +42,11 @@ type Environment struct {
 	errs    []error
 }
 
-// Load reads the process's environment: Region, credentials and endpoints (AWS_ENDPOINT_URL and
-// AWS_ENDPOINT_URL_SERVICE) as Lambda sets them. It looks nowhere else, which keeps the binaries
-// small and the start quick.
-func Load() *Environment {
-	e := New(os.Getenv)
+// LoadProcess reads the process's environment: Region, credentials and endpoints (AWS_ENDPOINT_URL
+// and AWS_ENDPOINT_URL_SERVICE) as Lambda sets them. It looks nowhere else, which keeps the
+// binaries small and the start quick.
+func LoadProcess() *Environment {
+	e := NewEnvironment(os.Getenv)
 	var err error
 	if e.aws, err = awsConfig(e.tracer); err != nil {
 		e.addError(fmt.Errorf("reading the AWS configuration: %w", err))
@@ -66,7 +66,7 @@ func awsConfig(tracer *trace.Tracer) (aws.Config, error) {
 		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
 		// A connection that hangs must not use up the function's time; no call that we make waits
 		// for anything.
-		HTTPClient:    tracer.Client(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
+		HTTPClient:    tracer.WrapClient(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
 		ConfigSources: []any{env}, // where services find endpoints of their own
 	}
 	if env.BaseEndpoint != "" {
@@ -75,36 +75,37 @@ func awsConfig(tracer *trace.Tracer) (aws.Config, error) {
 	return c, nil
 }
 
-// New reads the variables that lookup gives, empty where there is none.
-func New(lookup func(string) string) *Environment { return NewTo(os.Stdout, lookup) }
+// NewEnvironment reads the variables that lookup gives, empty where there is none.
+func NewEnvironment(lookup func(string) string) *Environment { return NewWithOutput(os.Stdout, lookup) }
 
-// NewTo is [New] with the log written to out.
-func NewTo(out io.Writer, lookup func(string) string) *Environment {
+// NewWithOutput is [New] with the log written to out.
+func NewWithOutput(out io.Writer, lookup func(string) string) *Environment {
 	e := &Environment{out: out, request: &atomic.Pointer[string]{}, lookup: lookup}
 	e.Log = slog.New(requestHandler{NewLogger(out, lookup("AWS_LAMBDA_LOG_LEVEL")).Handler(), e.request})
 	var err error
-	if e.tracer, err = trace.New(lookup("OTEL_EXPORTER_OTLP_ENDPOINT"), lookup("AWS_LAMBDA_FUNCTION_NAME"),
+	if e.tracer, err = trace.NewTracer(lookup("OTEL_EXPORTER_OTLP_ENDPOINT"), lookup("AWS_LAMBDA_FUNCTION_NAME"),
 		e.Log); err != nil {
 		e.addError(fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err))
 	}
 	return e
 }
 
-// Check ends the process when anything is missing or malformed: Lambda then reports a failed start.
-func (e *Environment) Check() {
-	if err := e.Err(); err != nil {
+// ExitIfInvalid ends the process when anything is missing or malformed: Lambda then reports a
+// failed start.
+func (e *Environment) ExitIfInvalid() {
+	if err := e.JoinedErrors(); err != nil {
 		e.Log.Error("reading the environment", "error", err)
 		os.Exit(1)
 	}
 }
 
-// Err is all that is missing or malformed, nil if nothing is.
-func (e *Environment) Err() error { return errors.Join(e.errs...) }
+// JoinedErrors is all that is missing or malformed, nil if nothing is.
+func (e *Environment) JoinedErrors() error { return errors.Join(e.errs...) }
 
 func (e *Environment) addError(err error) { e.errs = append(e.errs, err) }
 
-// Required is a variable that must be set.
-func (e *Environment) Required(name string) string {
+// RequiredVariable is a variable that must be set.
+func (e *Environment) RequiredVariable(name string) string {
 	v := e.lookup(name)
 	if v == "" {
 		e.addError(fmt.Errorf("%s is not set", name))
@@ -112,8 +113,8 @@ func (e *Environment) Required(name string) string {
 	return v
 }
 
-// List is a variable of texts separated by commas, nil where it is not set.
-func (e *Environment) List(name string) []string {
+// ListVariable is a variable of texts separated by commas, nil where it is not set.
+func (e *Environment) ListVariable(name string) []string {
 	var out []string
 	for _, v := range strings.Split(e.lookup(name), ",") {
 		if v = strings.TrimSpace(v); v != "" {
@@ -153,7 +154,7 @@ func (e *Environment) boolSetting(name string) bool {
 // ladderSetting is a variable of numbers of seconds, separated by commas; def where it is not set.
 func (e *Environment) ladderSetting(name string, def []time.Duration) []time.Duration {
 	var out []time.Duration
-	for _, text := range e.List(name) {
+	for _, text := range e.ListVariable(name) {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v >= 0 && v <= 7*24*3600) {
 			e.addError(fmt.Errorf("%s has %q, expected numbers of seconds from 0 to 604800", name, text))
@@ -171,8 +172,8 @@ func (e *Environment) durationSetting(name string, def time.Duration) time.Durat
 	return time.Duration(e.numberSetting(name, def.Seconds(), 0, 7*24*3600) * float64(time.Second))
 }
 
-// Settings are the handler's settings: the defaults, changed by the variables that are set.
-func (e *Environment) Settings() handler.Settings {
+// HandlerSettings are the handler's settings: the defaults, changed by the variables that are set.
+func (e *Environment) HandlerSettings() handler.Settings {
 	s := handler.DefaultSettings()
 	s.Settle = e.durationSetting("SETTLE_SECONDS", s.Settle)
 	s.KeepStopped = e.durationSetting("KEEP_STOPPED_SECONDS", s.KeepStopped)
@@ -202,22 +203,22 @@ func (e *Environment) Settings() handler.Settings {
 // Account is where the function runs: ACCOUNT_ID, AWS_REGION, and PARTITION (aws where it is not
 // set).
 func (e *Environment) Account() cluster.Account {
-	return cluster.Account{ID: e.Required("ACCOUNT_ID"), Region: e.Required("AWS_REGION"),
+	return cluster.Account{ID: e.RequiredVariable("ACCOUNT_ID"), Region: e.RequiredVariable("AWS_REGION"),
 		Partition: e.lookup("PARTITION")}
 }
 
-// State is the table TABLE_NAME.
-func (e *Environment) State() *dynamo.State {
-	return &dynamo.State{Client: dynamodb.NewFromConfig(e.aws), Table: e.Required("TABLE_NAME")}
+// StateTable is the table TABLE_NAME.
+func (e *Environment) StateTable() *dynamo.State {
+	return &dynamo.State{Client: dynamodb.NewFromConfig(e.aws), Table: e.RequiredVariable("TABLE_NAME")}
 }
 
-// ECS is the ECS API.
-func (e *Environment) ECS() *awsapi.ECS { return &awsapi.ECS{Client: ecs.NewFromConfig(e.aws)} }
+// ECSClient is the ECS API.
+func (e *Environment) ECSClient() *awsapi.ECS { return &awsapi.ECS{Client: ecs.NewFromConfig(e.aws)} }
 
-// AWS is the configuration for clients of the SDK that few functions have.
-func (e *Environment) AWS() aws.Config { return e.aws }
+// AWSConfig is the configuration for clients of the SDK that few functions have.
+func (e *Environment) AWSConfig() aws.Config { return e.aws }
 
-// Forwarder passes operations on to ECS.
-func (e *Environment) Forwarder() *awsapi.Forwarder {
+// ECSForwarder passes operations on to ECS.
+func (e *Environment) ECSForwarder() *awsapi.Forwarder {
 	return &awsapi.Forwarder{Client: ecs.NewFromConfig(e.aws)}
 }

@@ -23,24 +23,26 @@ func with(pairs ...string) *environment.Environment {
 	for i := 0; i < len(pairs); i += 2 {
 		vars[pairs[i]] = pairs[i+1]
 	}
-	return environment.New(func(name string) string { return vars[name] })
+	return environment.NewEnvironment(func(name string) string { return vars[name] })
 }
 
 func TestSettings(t *testing.T) {
 	t.Run("DefaultWhereNothingIsSet", func(t *testing.T) {
 		e := with()
-		if diff := cmp.Diff(handler.DefaultSettings(), e.Settings()); diff != "" || e.Err() != nil {
-			t.Errorf("%v, settings (-want +got):\n%s", e.Err(), diff)
+		if diff := cmp.Diff(handler.DefaultSettings(), e.HandlerSettings()); diff != "" || e.JoinedErrors() != nil {
+			t.Errorf("%v, settings (-want +got):\n%s", e.JoinedErrors(), diff)
 		}
 	})
 	t.Run("FollowTheVariables", func(t *testing.T) {
-		e := with("START_RATE", "2.5", "START_BURST", "7", "SETTLE_SECONDS", "0.5", "PROVISIONING_LIMIT", "0", "REQUEST_WAIT_SECONDS", "0",
+		e := with("START_RATE", "2.5", "START_BURST", "7", "SETTLE_SECONDS", "0.5", "PROVISIONING_LIMIT", "0",
+			"REQUEST_WAIT_SECONDS", "0",
 			"THROTTLE_LADDER_SECONDS", "1, 90", "WAVE_PERCENT", "7", "PUBLISH_EVENTS", "true")
 		want := handler.DefaultSettings()
 		want.Ladder, want.Wave, want.PublishEvents = []time.Duration{time.Second, 90 * time.Second}, 7, true
-		want.StartRate, want.StartBurst, want.Settle, want.ProvisioningLimit, want.RequestWait = 2.5, 7, 500*time.Millisecond, 0, 0
-		if diff := cmp.Diff(want, e.Settings()); diff != "" || e.Err() != nil {
-			t.Errorf("%v, settings (-want +got):\n%s", e.Err(), diff)
+		want.StartRate, want.StartBurst, want.Settle, want.ProvisioningLimit, want.RequestWait = 2.5, 7,
+			500*time.Millisecond, 0, 0
+		if diff := cmp.Diff(want, e.HandlerSettings()); diff != "" || e.JoinedErrors() != nil {
+			t.Errorf("%v, settings (-want +got):\n%s", e.JoinedErrors(), diff)
 		}
 	})
 	t.Run("NameWhatIsMalformed", func(t *testing.T) {
@@ -49,8 +51,8 @@ func TestSettings(t *testing.T) {
 			"THROTTLE_LADDER_SECONDS": "60,soon", "PUBLISH_EVENTS": "yes", "UNHEALTHY_SHARE_PERCENT": "101",
 		} {
 			e := with(name, value)
-			e.Settings()
-			if err := e.Err(); err == nil || !strings.Contains(err.Error(), name) {
+			e.HandlerSettings()
+			if err := e.JoinedErrors(); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s=%s: %v, want an error that names it", name, value, err)
 			}
 		}
@@ -59,19 +61,21 @@ func TestSettings(t *testing.T) {
 
 func TestWhatIsMissingIsCollected(t *testing.T) {
 	e := with("AWS_REGION", "eu-central-1")
-	e.State()
-	e.Required("WAKE_QUEUE_URL")
+	e.StateTable()
+	e.RequiredVariable("WAKE_QUEUE_URL")
 	e.Account()
-	if err := e.Err(); err == nil || err.Error() != "TABLE_NAME is not set\nWAKE_QUEUE_URL is not set\nACCOUNT_ID is not set" {
+	if err := e.JoinedErrors(); err == nil ||
+		err.Error() != "TABLE_NAME is not set\nWAKE_QUEUE_URL is not set\nACCOUNT_ID is not set" {
 		t.Errorf("Err = %v", err)
 	}
 }
 
 func TestList(t *testing.T) {
-	if got := with("EVENT_SOURCES", " aws.ecs, ,berth.fleet").List("EVENT_SOURCES"); !cmp.Equal(got, []string{"aws.ecs", "berth.fleet"}) {
+	if got := with("EVENT_SOURCES", " aws.ecs, ,berth.fleet").ListVariable("EVENT_SOURCES"); !cmp.Equal(got,
+		[]string{"aws.ecs", "berth.fleet"}) {
 		t.Errorf("List = %q", got)
 	}
-	if got := with().List("EVENT_SOURCES"); got != nil {
+	if got := with().ListVariable("EVENT_SOURCES"); got != nil {
 		t.Errorf("List = %q, want nil", got)
 	}
 }
@@ -97,20 +101,21 @@ func TestLoadFindsEndpoints(t *testing.T) {
 		return server.URL
 	}
 	for name, value := range map[string]string{
-		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t",
-		"AWS_ENDPOINT_URL": serve("all"), "AWS_ENDPOINT_URL_ECS": serve("ecs"), "TABLE_NAME": "table",
+		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "s",
+		"AWS_SESSION_TOKEN": "t",
+		"AWS_ENDPOINT_URL":  serve("all"), "AWS_ENDPOINT_URL_ECS": serve("ecs"), "TABLE_NAME": "table",
 	} {
 		t.Setenv(name, value)
 	}
-	e := environment.Load()
+	e := environment.LoadProcess()
 	ctx := context.Background()
-	if _, err := e.State().Get(ctx, state.Key{Cluster: "c", Sort: "meta"}); err != nil {
+	if _, err := e.StateTable().Get(ctx, state.Key{Cluster: "c", Sort: "meta"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := e.ECS().ListInstances(ctx, "c"); err != nil {
+	if _, err := e.ECSClient().ListInstances(ctx, "c"); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := e.Forwarder().Forward(ctx, "ListClusters", nil); err != nil {
+	if _, _, err := e.ECSForwarder().Forward(ctx, "ListClusters", nil); err != nil {
 		t.Error(err)
 	}
 	want := map[string]string{
@@ -118,8 +123,8 @@ func TestLoadFindsEndpoints(t *testing.T) {
 		"AmazonEC2ContainerServiceV20141113.ListContainerInstances": "ecs AWS4-HMAC-SHA256 Credential=AKIDTEST eu-central-1 ecs",
 		"AmazonEC2ContainerServiceV20141113.ListClusters":           "ecs AWS4-HMAC-SHA256 Credential=AKIDTEST eu-central-1 ecs",
 	}
-	if diff := cmp.Diff(want, called); diff != "" || e.Err() != nil {
-		t.Errorf("%v, calls (-want +got):\n%s", e.Err(), diff)
+	if diff := cmp.Diff(want, called); diff != "" || e.JoinedErrors() != nil {
+		t.Errorf("%v, calls (-want +got):\n%s", e.JoinedErrors(), diff)
 	}
 }
 
@@ -127,7 +132,7 @@ func TestLoadWantsCredentials(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(name, "")
 	}
-	if environment.Load().Err() == nil {
+	if environment.LoadProcess().JoinedErrors() == nil {
 		t.Error("an environment without credentials passes")
 	}
 }
@@ -142,7 +147,8 @@ func TestLogger(t *testing.T) {
 		t.Fatal(err)
 	}
 	at, _ := line["timestamp"].(string)
-	if _, err := time.Parse(time.RFC3339, at); err != nil || line["time"] != "t" || line["level"] != "WARN" || line["msg"] != "heard" || line["message"] != "m-1" {
+	if _, err := time.Parse(time.RFC3339, at); err != nil || line["time"] != "t" || line["level"] != "WARN" ||
+		line["msg"] != "heard" || line["message"] != "m-1" {
 		t.Errorf("line %v", line)
 	}
 }

@@ -13,29 +13,29 @@ import (
 	"berth/shared/handler"
 )
 
-// Start checks the environment and has Lambda call the function. Lines of the log carry the
+// StartFunction checks the environment and has Lambda call the function. Lines of the log carry the
 // request's id; what figures gathered is written as metrics at the end of each invocation, and its
 // spans are sent where tracing is on.
-func (e *Environment) Start(f *eventsource.Function, figures *handler.Figures) {
-	e.Check()
+func (e *Environment) StartFunction(f *eventsource.Function, figures *handler.Figures) {
+	e.ExitIfInvalid()
 	f.Log = e.Log
-	lambda.Start(e.Invoker(f.Invoke, figures))
+	lambda.Start(e.WrapInvoker(f.Invoke, figures))
 }
 
-// Invoker is invoke with the log, the metrics and the spans of [Environment.Start]. Lambda has an
-// environment handle one event at a time.
-func (e *Environment) Invoker(
+// WrapInvoker is invoke with the log, the metrics and the spans of [Environment.Start]. Lambda has
+// an environment handle one event at a time.
+func (e *Environment) WrapInvoker(
 	invoke func(context.Context, json.RawMessage) (any, error), figures *handler.Figures,
 ) func(context.Context, json.RawMessage) (any, error) {
-	metrics := e.metrics()
+	metrics := e.newMetrics()
 	return func(ctx context.Context, event json.RawMessage) (answer any, err error) {
-		ctx, end := e.tracer.Invocation(ctx)
+		ctx, end := e.tracer.StartInvocation(ctx)
 		defer func() { end(err) }()
 		if c, ok := lambdacontext.FromContext(ctx); ok {
 			e.request.Store(&c.AwsRequestID)
 		}
 		if figures != nil {
-			defer func() { metrics.Write(figures.Take()) }()
+			defer func() { metrics.writeFigures(figures.Take()) }()
 		}
 		return invoke(ctx, event)
 	}

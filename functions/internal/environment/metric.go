@@ -23,14 +23,14 @@ type metrics struct {
 	now      func() time.Time
 }
 
-func (e *Environment) metrics() *metrics {
+func (e *Environment) newMetrics() *metrics {
 	return &metrics{out: e.out, function: e.lookup("AWS_LAMBDA_FUNCTION_NAME"), now: time.Now}
 }
 
-// Write writes an invocation's figures as one line, and the messages that it dropped as one for
-// each kind of reason; it writes nothing where there is nothing. Kinds of reasons are a dimension:
-// there must be few.
-func (m *metrics) Write(values map[handler.Figure]float64, dropped map[string]int) {
+// writeFigures writes an invocation's figures as one line, and the messages that it dropped as one
+// for each kind of reason; it writes nothing where there is nothing. Kinds of reasons are a
+// dimension: there must be few.
+func (m *metrics) writeFigures(values map[handler.Figure]float64, dropped map[string]int) {
 	if len(values) > 0 {
 		line := map[string]any{}
 		var defined []any

@@ -50,10 +50,11 @@ func defined(dimensions []any, metrics ...any) map[string]any {
 
 func TestInvocation(t *testing.T) {
 	var log bytes.Buffer
-	e := environment.NewTo(&log, func(name string) string { return map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "f"}[name] })
+	e := environment.NewWithOutput(&log,
+		func(name string) string { return map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "f"}[name] })
 	figures := &handler.Figures{}
 	observer := &taskstatechange.Handler{Decoder: awsevent.Decoder{}, Log: e.Log, Figures: figures}
-	invoke := e.Invoker(func(ctx context.Context, event json.RawMessage) (any, error) {
+	invoke := e.WrapInvoker(func(ctx context.Context, event json.RawMessage) (any, error) {
 		if string(event) == `"fails"` {
 			return nil, errors.New("failed")
 		}
@@ -71,10 +72,12 @@ func TestInvocation(t *testing.T) {
 			t.Fatalf("log %v", got)
 		}
 		want := []map[string]any{{
-			"_aws":         defined([]any{[]any{"FunctionName"}}, map[string]any{"Name": "EventsHandled", "Unit": "Count"}),
+			"_aws": defined([]any{[]any{"FunctionName"}},
+				map[string]any{"Name": "EventsHandled", "Unit": "Count"}),
 			"FunctionName": "f", "EventsHandled": 1.0,
 		}, {
-			"_aws":         defined([]any{[]any{"FunctionName"}, []any{"FunctionName", "Reason"}}, map[string]any{"Name": "Dropped", "Unit": "Count"}),
+			"_aws": defined([]any{[]any{"FunctionName"}, []any{"FunctionName", "Reason"}},
+				map[string]any{"Name": "Dropped", "Unit": "Count"}),
 			"FunctionName": "f", "Reason": "unhandled", "Dropped": 1.0,
 		}}
 		if diff := cmp.Diff(want, got[1:]); diff != "" {
@@ -89,7 +92,8 @@ func TestInvocation(t *testing.T) {
 			t.Fatal("the function's error is lost")
 		}
 		want := []map[string]any{{
-			"_aws":         defined([]any{[]any{"FunctionName"}}, map[string]any{"Name": "OutboxAge", "Unit": "Seconds"}),
+			"_aws": defined([]any{[]any{"FunctionName"}},
+				map[string]any{"Name": "OutboxAge", "Unit": "Seconds"}),
 			"FunctionName": "f", "OutboxAge": 7.0,
 		}}
 		if diff := cmp.Diff(want, lines(t, &log)); diff != "" {

@@ -75,7 +75,8 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = json.Unmarshal(body, &in)
 	}
-	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || len(in.ResourceSpans) != 1 {
+	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" ||
+		len(in.ResourceSpans) != 1 {
 		c.t.Errorf("%v, request %s %v: %s", err, r.URL, r.Header, body)
 		return
 	}
@@ -92,23 +93,24 @@ func traced(t *testing.T, endpoint string, aws http.HandlerFunc) *environment.En
 	server := httptest.NewServer(aws)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
-		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "s", "AWS_ENDPOINT_URL": server.URL,
-		"TABLE_NAME": "table", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "AWS_LAMBDA_FUNCTION_NAME": "f",
+		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "s",
+		"AWS_ENDPOINT_URL": server.URL,
+		"TABLE_NAME":       "table", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "AWS_LAMBDA_FUNCTION_NAME": "f",
 	} {
 		t.Setenv(name, value)
 	}
-	return environment.Load()
+	return environment.LoadProcess()
 }
 
 // get reads a row in an invocation of its own, within Lambda's own trace where that is not empty.
 func get(e *environment.Environment, lambdaTrace string) error {
-	store := e.State()
+	store := e.StateTable()
 	ctx := lambdacontext.NewContext(context.Background(), &lambdacontext.LambdaContext{AwsRequestID: "r-1"})
 	if lambdaTrace != "" {
 		//lint:ignore SA1029 it is the key of Lambda's library
 		ctx = context.WithValue(ctx, "x-amzn-trace-id", lambdaTrace)
 	}
-	_, err := e.Invoker(func(ctx context.Context, _ json.RawMessage) (any, error) {
+	_, err := e.WrapInvoker(func(ctx context.Context, _ json.RawMessage) (any, error) {
 		_, err := store.Get(ctx, state.Key{Cluster: "c", Sort: "meta"})
 		return nil, err
 	}, nil)(ctx, nil)
@@ -128,13 +130,17 @@ func TestTracing(t *testing.T) {
 			t.Fatalf("%d requests, spans %+v", c.posts, c.spans)
 		}
 		call, invocation := c.spans[0], c.spans[1]
-		if invocation.TraceID != "5759e988bd862e3fe1be46a994272793" || invocation.Parent != "53995c3f42cd8ad8" || invocation.Kind != 2 ||
-			invocation.Name != "invoke" || invocation.attributes()["faas.invocation_id"] != "r-1" || invocation.Status.Code != 0 {
+		if invocation.TraceID != "5759e988bd862e3fe1be46a994272793" || invocation.Parent != "53995c3f42cd8ad8" ||
+			invocation.Kind != 2 ||
+			invocation.Name != "invoke" || invocation.attributes()["faas.invocation_id"] != "r-1" ||
+			invocation.Status.Code != 0 {
 			t.Errorf("invocation %+v", invocation)
 		}
 		got := call.attributes()
-		if call.TraceID != invocation.TraceID || call.Parent != invocation.SpanID || call.Kind != 3 || call.Name != "DynamoDB.GetItem" ||
-			got["rpc.service"] != "DynamoDB" || got["rpc.method"] != "GetItem" || got["http.response.status_code"] != "200" {
+		if call.TraceID != invocation.TraceID || call.Parent != invocation.SpanID || call.Kind != 3 ||
+			call.Name != "DynamoDB.GetItem" ||
+			got["rpc.service"] != "DynamoDB" || got["rpc.method"] != "GetItem" ||
+			got["http.response.status_code"] != "200" {
 			t.Errorf("call %+v", call)
 		}
 		for _, s := range c.spans {
@@ -153,7 +159,8 @@ func TestTracing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(c.spans) != 4 || len(c.spans[1].TraceID) != 32 || c.spans[1].TraceID == c.spans[3].TraceID || c.spans[1].Parent != "" {
+		if len(c.spans) != 4 || len(c.spans[1].TraceID) != 32 || c.spans[1].TraceID == c.spans[3].TraceID ||
+			c.spans[1].Parent != "" {
 			t.Errorf("spans %+v", c.spans)
 		}
 	})
@@ -167,7 +174,8 @@ func TestTracing(t *testing.T) {
 			t.Fatalf("spans %+v", c.spans)
 		}
 		call, invocation := c.spans[0], c.spans[1]
-		if call.Status.Code != 2 || call.attributes()["http.response.status_code"] != "400" || invocation.Status.Code != 2 ||
+		if call.Status.Code != 2 || call.attributes()["http.response.status_code"] != "400" ||
+			invocation.Status.Code != 2 ||
 			!strings.Contains(invocation.Status.Message, "no table") {
 			t.Errorf("spans %+v", c.spans)
 		}
@@ -183,7 +191,8 @@ func TestTracing(t *testing.T) {
 			}
 			nothing(w, r)
 		})
-		if err := get(e, ""); err != nil || len(c.spans) != 3 || c.spans[0].Status.Code != 2 || c.spans[1].Status.Code != 0 {
+		if err := get(e, ""); err != nil || len(c.spans) != 3 || c.spans[0].Status.Code != 2 ||
+			c.spans[1].Status.Code != 0 {
 			t.Errorf("%v, spans %+v", err, c.spans)
 		}
 	})
@@ -203,16 +212,16 @@ func TestTracing(t *testing.T) {
 			calls++
 			nothing(w, r)
 		})
-		if err := get(e, ""); err != nil || calls != 1 || e.Err() != nil {
-			t.Errorf("%v, %v, %d calls", err, e.Err(), calls)
+		if err := get(e, ""); err != nil || calls != 1 || e.JoinedErrors() != nil {
+			t.Errorf("%v, %v, %d calls", err, e.JoinedErrors(), calls)
 		}
 	})
 	t.Run("AMalformedEndpointIsAnErrorAtTheStart", func(t *testing.T) {
 		for _, endpoint := range []string{"localhost:4318", "ftp://x", "http://"} {
-			e := environment.NewTo(&bytes.Buffer{}, func(name string) string {
+			e := environment.NewWithOutput(&bytes.Buffer{}, func(name string) string {
 				return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}[name]
 			})
-			if err := e.Err(); err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_ENDPOINT") {
+			if err := e.JoinedErrors(); err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_ENDPOINT") {
 				t.Errorf("%s: %v", endpoint, err)
 			}
 		}
@@ -220,8 +229,8 @@ func TestTracing(t *testing.T) {
 	t.Run("TheLimitKeepsTheInvocation", func(t *testing.T) {
 		c := newCollector(t)
 		e := traced(t, c.url, nothing)
-		store := e.State()
-		_, err := e.Invoker(func(ctx context.Context, _ json.RawMessage) (any, error) {
+		store := e.StateTable()
+		_, err := e.WrapInvoker(func(ctx context.Context, _ json.RawMessage) (any, error) {
 			for range 2100 {
 				if _, err := store.Get(ctx, state.Key{Cluster: "c", Sort: "meta"}); err != nil {
 					return nil, err

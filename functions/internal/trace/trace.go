@@ -41,9 +41,9 @@ const (
 	maxSpans  = 2048
 )
 
-// New is a tracer that sends to a collector's address, as http://localhost:4318 of a layer's; nil
-// where that is empty.
-func New(endpoint, function string, log *slog.Logger) (*Tracer, error) {
+// NewTracer is a tracer that sends to a collector's address, as http://localhost:4318 of a layer's;
+// nil where that is empty.
+func NewTracer(endpoint, function string, log *slog.Logger) (*Tracer, error) {
 	if endpoint == "" {
 		return nil, nil
 	}
@@ -62,9 +62,10 @@ type spanKey struct{}
 // ids are what a span hands on to those below it.
 type ids struct{ trace, span string }
 
-// Invocation begins the span of an invocation, which is part of the trace that Lambda says it is.
-// end takes the invocation's error and sends what there is; no failure of that is the invocation's.
-func (t *Tracer) Invocation(ctx context.Context) (traced context.Context, end func(error)) {
+// StartInvocation begins the span of an invocation, which is part of the trace that Lambda says it
+// is. end takes the invocation's error and sends what there is; no failure of that is the
+// invocation's.
+func (t *Tracer) StartInvocation(ctx context.Context) (traced context.Context, end func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
 	}
@@ -101,9 +102,9 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// Client has each request of the SDK that next sends be a span of its invocation's: a call that is
-// repeated is several.
-func (t *Tracer) Client(next aws.HTTPClient) aws.HTTPClient {
+// WrapClient has each request of the SDK that next sends be a span of its invocation's: a call that
+// is repeated is several.
+func (t *Tracer) WrapClient(next aws.HTTPClient) aws.HTTPClient {
 	if t == nil {
 		return next
 	}
