@@ -211,7 +211,7 @@ func TestConsolidate(t *testing.T) {
 	for _, want := range []string{
 		"Capacity provider spot (Auto Scaling group asg): consolidation is off, with 10 % of the group in 10m0s.\n",
 		"  node-1 (i-1) would be emptied now: there is room for its 1 task elsewhere, at a cost of 1.\n    task task-1 of service web to node-2\n",
-		"  node-2 (i-2) stays: it takes tasks of i-1.\n",
+		"  node-2 (i-2) stays: it receives tasks of i-1.\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not said:\n%s", want, out)
@@ -271,7 +271,7 @@ func TestExplainServiceOfCapacityProviders(t *testing.T) {
 		}
 		return out, errs
 	}
-	const scaling = "Managed scaling (capacity provider spot, Auto Scaling group asg of 2): the group is as it should be: 2 needed of 2 running, 100 % are to be in use.\n"
+	const scaling = "Managed scaling (capacity provider spot, Auto Scaling group asg of 2): the group has the right size: 2 of 2 running instances are needed, the target is 100 %.\n"
 	if out, _ := explain(); strings.Contains(out, "Managed scaling") {
 		t.Errorf("it has no capacity providers, and %s", out)
 	}

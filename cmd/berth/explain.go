@@ -63,7 +63,7 @@ type explainService struct {
 // Help is the end of `berth explain service --help`.
 func (e *explainService) Help() string {
 	return `What placement said when it last looked, what it would say now, what managed scaling decides about the capacity providers that
-its tasks wait for, which moves are under way or to come, and which broken rules no moves mend. Nothing is changed.
+its tasks wait for, which moves are under way or to come, and which violations no set of moves fixes. Nothing is changed.
 
 JSON: service, schedulingStrategy, status, taskDefinition, desiredCount, runningCount, pendingCount, missingCount, instances
 [instance, tasks], decided (a diagnosis), now (as of berth whatif), managedScaling [capacityProvider, autoScalingGroup,

@@ -50,7 +50,7 @@ func TestWhatif(t *testing.T) {
 		want []string
 	}{
 		{"whatif --service web --count 2", 0, []string{"2 tasks of service web would go to ",
-			"The first: 6 instances; of 6 that could take it "}},
+			"The first: 6 instances; of the 6 that can run it, "}},
 		{"whatif --task-definition web --distinct --count 7", 3,
 			[]string{"6 of 7 tasks of web:1 ", "The other 1: 0/6: 6 already has one"}},
 		{"whatif --cpu 4096 --memory 128", 3, []string{"A task with 4096 CPU units, 128 MiB would find no instance.",
@@ -140,7 +140,7 @@ func TestWhatifOfATrace(t *testing.T) {
 	code, out, errs := berth("whatif", "--nodes", nodes, "--gpu-share", "300", "--cpu", "1024", "--member-of",
 		"attribute:gpu-model == A10", "--instance", "c")
 	want := "A task with 1024 CPU units, 0.3 of a GPU would go to b, GPU 0.\n" +
-		"  3 instances: 2 constraint not met (attribute:gpu-model == A10); only b could take it\n" +
+		"  3 instances: 2 constraint not met (attribute:gpu-model == A10); only b can run it\n" +
 		"  c cannot take it: constraint not met (attribute:gpu-model == A10), insufficient GPU (needs 0.3, best free 0)\n"
 	if code != 0 || out != want || errs != "" {
 		t.Errorf("exit code %d, %q, got\n%s", code, errs, out)

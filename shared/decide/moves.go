@@ -127,7 +127,7 @@ func newMovers(view *clusterView, retry bool) []*mover {
 // whyImmovable says why none of the service's tasks may move.
 func (m *mover) whyImmovable() string {
 	if least, _ := m.service.TaskBounds(m.service.Desired); least < m.service.Desired {
-		return "a task that was stopped to move found no room in time"
+		return "a task that was stopped in order to move did not find room in time"
 	}
 	return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task",
 		m.service.MinHealthy, m.service.MaxPercent)
@@ -202,7 +202,7 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Mo
 	}
 	mayStop := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
 	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != moves.StopFirst
-	m.moving, m.stuck = true, "no instance has room for what has to be done first"
+	m.moving, m.stuck = true, "no instance has room for the moves that must come first"
 	if !mayStop && m.allowed.Moves.StartFirst == 0 {
 		m.stuck = "none of its tasks may be replaced now"
 	}

@@ -352,7 +352,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 		}}
 		second := raced.NodeGroups
 		_, err := second.UpdateNodeGroupVersion(ctx, operation.UpdateNodeGroupVersion{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
-		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
+		wantCode(t, err, cluster.CodeResourceInUse, "changed by another request")
 		g := n.described("own")
 		want(t, "node group", fmt.Sprint(g.Status, " ", g.Config.MaxUnavailable, " ", g.Update), "ACTIVE 3 ")
 	})
@@ -451,7 +451,7 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
 			"AccessDenied [a] AccessDenied: no":             func() { auto.err = cluster.Errorf("AccessDenied", "no") },
 			"OperationNotPermitted [a] InvalidParameterException: desired capacity 6 can't be greater than max size 4": func() { auto.groups["a"].Max = 4 },
-			"OperationNotPermitted [a] ResourceNotFoundException: The Auto Scaling group is not there any more":        func() { auto.groups["kept"] = auto.groups["a"]; delete(auto.groups, "a") },
+			"OperationNotPermitted [a] ResourceNotFoundException: The Auto Scaling group no longer exists":             func() { auto.groups["kept"] = auto.groups["a"]; delete(auto.groups, "a") },
 		} {
 			u, err := resize(6)
 			want(t, "error", err, nil)

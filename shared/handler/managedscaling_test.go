@@ -287,7 +287,7 @@ func TestManagedScaling(t *testing.T) {
 		s.minute(8)
 		told := 0
 		for _, m := range s.events("big") {
-			if strings.Contains(m, "left out when capacity provider p is scaled out") {
+			if strings.Contains(m, "ignored when capacity provider p scales out") {
 				told++
 			}
 		}
@@ -425,7 +425,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		s.minute(1)
 		want(t, "desired capacity", s.groups["g"].Desired, 0)
 		wantEvent(t, s.events("web"),
-			"tasks wait for capacity provider p: 2 instances are needed, and the group is at its maximum of 0.")
+			"tasks wait for capacity provider p: 2 instances are needed, but the group is at its maximum of 0.")
 		s.groups["g"].Max = 1
 		s.minute(2)
 		wantCount(t, "running tasks once it may", s.with(cluster.TaskRunning), 1)

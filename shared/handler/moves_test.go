@@ -93,7 +93,7 @@ func TestMoves(t *testing.T) {
 		w.rest(2)
 		told := 0
 		for _, e := range w.events("web") {
-			if strings.Contains(e, "no moves mend it") {
+			if strings.Contains(e, "no set of moves fixes it") {
 				told++
 			}
 		}
@@ -112,7 +112,7 @@ func TestMoves(t *testing.T) {
 		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Disk == ssd"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
-		wantEvent(t, w.events("web"), "no moves mend it")
+		wantEvent(t, w.events("web"), "no set of moves fixes it")
 		_, err = w.api.Tasks.StopTask(ctx, prod, r.Tasks[0], "")
 		want(t, "error", err, nil)
 		want(t, "tasks where they may be", w.rest(1)[ids[0]], 1)
@@ -150,7 +150,7 @@ func TestMoves(t *testing.T) {
 		w.advance(20 * time.Minute)
 		w.sweep()
 		w.advance(time.Minute)
-		wantEvent(t, w.events("other"), "no moves mend it")
+		wantEvent(t, w.events("other"), "no set of moves fixes it")
 		w.ecs.onStart = nil
 		on = w.rest(2)
 		want(t, "where web runs", on[ids[1]], 1)
@@ -197,7 +197,7 @@ func TestMoves(t *testing.T) {
 		want(t, "error", w.report(tasks[0].ID, 61), nil)
 		w.advance(time.Minute)
 		// Two of 40 are on each: nowhere is room for 40 or 61 more.
-		wantEvent(t, w.events("web"), "no moves mend it")
+		wantEvent(t, w.events("web"), "no set of moves fixes it")
 		want(t, "error", w.report(tasks[1].ID, 0), nil)
 		for _, other := range tasks[2:] {
 			want(t, "error", w.report(other.ID, 10), nil)
@@ -373,7 +373,7 @@ func TestMovesAndProtection(t *testing.T) {
 		w.advance(9 * time.Minute)
 		on := placed(w.with(cluster.TaskRunning))
 		want(t, "protected tasks that stay", on[ids[0]]+on[ids[1]], 2)
-		wantEvent(t, w.events("web"), "no moves mend it")
+		wantEvent(t, w.events("web"), "no set of moves fixes it")
 		return w, ids
 	}
 	for name, percent := range map[string]struct{ min, max int }{"StartFirst": {100, 200}, "StopFirst": {50, 100}} {
@@ -472,7 +472,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 		w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
 	}
 	w.advance(time.Minute)
-	wantEvent(t, w.events("web"), "too many tasks of the cluster look unhealthy")
+	wantEvent(t, w.events("web"), "too many tasks of the cluster appear unhealthy")
 	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName != i000"})
 	want(t, "error", err, nil)
 	for range 10 {

@@ -117,7 +117,7 @@ func domainWaitingFor(u *cluster.Update, v *view) []string {
 	switch sick := newlyUnhealthy(u, v); {
 	case !u.ByDomain:
 	case settling && len(sick) > 0:
-		return []string{"what is unhealthy after upgrade domain " + u.CurrentDomain + ": " + listFirst(sick)}
+		return []string{"services to recover that are unhealthy since upgrade domain " + u.CurrentDomain + ": " + listFirst(sick)}
 	case settling && u.WaitingSince.IsZero():
 		return []string{"upgrade domain " + u.CurrentDomain + " to settle"}
 	case !u.WaitingSince.IsZero():

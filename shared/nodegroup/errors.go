@@ -28,7 +28,7 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 		if len(causes) == 0 {
 			add(
 				group,
-				"The Auto Scaling group has launched %d of %d instances, and says of no launch that it failed",
+				"The Auto Scaling group has launched %d of %d instances and reports no failed launch",
 				present,
 				v.group.Desired,
 			)
@@ -37,7 +37,7 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 	unregistered, unlabelled, unavailable := unreadyNodes(v)
 	add(
 		unregistered,
-		"Instances failed to join the cluster: they were launched, and no agent ever registered. See the user data of the launch template",
+		"Instances failed to join the cluster: they were launched, but no agent registered. See the user data of the launch template",
 	)
 	add(
 		unlabelled,
@@ -46,7 +46,7 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 	)
 	add(
 		unavailable,
-		"Instances joined the cluster and are not Ready: their agent is not connected, or they are not ACTIVE",
+		"Instances joined the cluster but are not Ready: their agent is disconnected, or their status is not ACTIVE",
 	)
 	missing := missingProof(u, v)
 	zones := slices.DeleteFunc(v.oldZones(), func(zone string) bool { return !slices.Contains(missing, zone) })
@@ -131,7 +131,7 @@ func terminationError(late []cluster.NodeRemoval) cluster.UpdateError {
 	ids := instancesOf(late)
 	return cluster.UpdateError{
 		Code: cluster.UnknownUpdateError, Resources: ids,
-		Message: "Instances are not gone though they were terminated: " + listFirst(ids),
+		Message: "Instances were terminated but still exist: " + listFirst(ids),
 	}
 }
 
@@ -152,22 +152,22 @@ func blockedReason(t Task, drainingAt time.Time) string {
 		return fmt.Sprintf("task %s is still stopping", t.Task.ID)
 	case !drainingAt.IsZero() && t.Task.CreatedAt.Time().After(drainingAt):
 		return fmt.Sprintf(
-			"task %s of %s was started there though the node is DRAINING: it matches everything",
+			"task %s of %s was started on the DRAINING node: it tolerates draining",
 			t.Task.ID,
 			t.owner(),
 		)
 	case t.Protected:
 		return fmt.Sprintf("task %s of %s is protected", t.Task.ID, t.owner())
 	case t.Task.Foreign:
-		return fmt.Sprintf("task %s was started by somebody else", t.Task.ID)
+		return fmt.Sprintf("task %s was not started by Berth", t.Task.ID)
 	case t.Task.Service == "":
 		return fmt.Sprintf("standalone task %s (%s)", t.Task.ID, t.Task.TaskDefinition)
 	case t.Daemon:
-		return fmt.Sprintf("%s is a daemon, and leaves last", t.owner())
+		return fmt.Sprintf("%s is a daemon service, whose tasks stop last", t.owner())
 	case t.BlockedReason != "":
-		return fmt.Sprintf("the percentages of %s (%s)", t.owner(), t.BlockedReason)
+		return fmt.Sprintf("the deployment configuration of %s (%s)", t.owner(), t.BlockedReason)
 	}
-	return fmt.Sprintf("the percentages of %s", t.owner())
+	return fmt.Sprintf("the deployment configuration of %s", t.owner())
 }
 
 // countRepeats returns each text once, with the number of tasks that share it.

@@ -54,13 +54,13 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 	next := clone(u)
 	v := newView(next, Group{}, nil, now)
 	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
-	next.WaitingFor = "to be allowed to put back what was changed: " + why
+	next.WaitingFor = "permission to revert the changes: " + why
 	switch {
 	case next.WaitingSince.IsZero():
 		next.WaitingSince = now
 	case !v.hasElapsed(next.WaitingSince, next.Timeouts.Drain):
 	case next.SizesReason == "":
-		next.WaitingSince, next.SizesReason = time.Time{}, "What was changed could not be put back: "+why
+		next.WaitingSince, next.SizesReason = time.Time{}, "The changes could not be reverted: "+why
 	default:
 		next.SizesReason += nodesLeftBehind(next)
 		next.WaitingFor = ""
@@ -85,7 +85,7 @@ func nodesLeftBehind(u *cluster.Update) string {
 	if len(u.Removals) == 0 {
 		return ""
 	}
-	return "; nodes may be left out of service: " + listFirst(instancesOf(u.Removals))
+	return "; these nodes may still be out of service: " + listFirst(instancesOf(u.Removals))
 }
 
 // RecordRefusals records why ECS has refused changes of single nodes, by EC2 instance id. An update

@@ -51,10 +51,10 @@ func TestNewNodesThatDoNotCome(t *testing.T) {
 		"Limit":             {failure{code: "VcpuLimitExceeded"}, "account's limit is reached (VcpuLimitExceeded)"},
 		"NoCode":            {failure{code: "-"}, "Instances could not be launched: zone-a: Launching"},
 		"AnotherReason":     {failure{code: "InvalidAMIID.NotFound"}, "could not be launched (InvalidAMIID.NotFound)"},
-		"UserData":          {failure{state: "absent"}, "no agent ever registered. See the user data"},
-		"UserDataOfOneZone": {failure{state: "absent", zone: "zone-c"}, "no agent ever registered. See the user data"},
+		"UserData":          {failure{state: "absent"}, "no agent registered. See the user data"},
+		"UserDataOfOneZone": {failure{state: "absent", zone: "zone-c"}, "no agent registered. See the user data"},
 		"Labels":            {failure{state: "bare"}, "lack the labels of the node group, " + nodegroup.LabelImage + "=" + newImage + " " + nodegroup.LabelNodeGroup + "=g"},
-		"NeverHealthy":      {failure{state: "sick"}, "are not Ready: their agent is not connected"},
+		"NeverHealthy":      {failure{state: "sick"}, "are not Ready: their agent is disconnected"},
 		"ZoneWithoutANode":  {failure{state: "sick", zone: "zone-a"}, "No new node is Ready in zone-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +124,8 @@ func TestReplacementsThatDoNotCome(t *testing.T) {
 		template string // in the end
 	}{
 		"Capacity":             {failure{code: "InsufficientInstanceCapacity"}, cluster.UpdateDefault, "not enough capacity", "lt:2"},
-		"UserData":             {failure{state: "absent"}, cluster.UpdateDefault, "no agent ever registered", "lt:2"},
-		"MinimalAndUserData":   {failure{state: "absent"}, cluster.UpdateMinimal, "no agent ever registered", "lt:1"},
+		"UserData":             {failure{state: "absent"}, cluster.UpdateDefault, "no agent registered", "lt:2"},
+		"MinimalAndUserData":   {failure{state: "absent"}, cluster.UpdateMinimal, "no agent registered", "lt:1"},
 		"MinimalWithoutAnyNew": {failure{state: "sick"}, cluster.UpdateMinimal, "are not Ready", "lt:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,16 +164,16 @@ func TestTasksThatDoNotLeave(t *testing.T) {
 		plant func(*world)
 		want  string
 	}{
-		"Percentages": {func(w *world) { w.blocked["web"] = true }, "the percentages of service web (2 tasks)"},
+		"Percentages": {func(w *world) { w.blocked["web"] = true }, "the deployment configuration of service web (2 tasks)"},
 		"PercentagesAndWhy": {func(w *world) {
 			w.blocked["api"] = true
 			w.each(func(x *nodegroup.Task) { x.Task.Service, x.BlockedReason = "api", "0/12: 5 insufficient memory" })
-		}, "the percentages of service api (0/12: 5 insufficient memory)"},
+		}, "the deployment configuration of service api (0/12: 5 insufficient memory)"},
 		"Protected":  {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Service, x.Protected = "api", true }) }, "of service api is protected"},
 		"Standalone": {func(w *world) { w.each(func(*nodegroup.Task) {}) }, "standalone task t-0"},
 		"SomebodyElses": {func(w *world) {
 			w.each(func(x *nodegroup.Task) { x.Task.Foreign = true })
-		}, "was started by somebody else"},
+		}, "was not started by Berth"},
 		"Stopping": {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Last = cluster.TaskStopping }) }, "is still stopping"},
 		"Daemon":   {func(w *world) { w.blocked["log"] = true }, "service log is a daemon"},
 	} {
@@ -204,7 +204,7 @@ func TestTaskThatMatchesEverything(t *testing.T) {
 	if waited := w.now.Sub(began); waited != 15*time.Minute {
 		t.Errorf("it was given up after %v", waited)
 	}
-	e := says(t, w.run(), cluster.PodEvictionFailure, "of family:job was started there though the node is DRAINING: it matches everything")
+	e := says(t, w.run(), cluster.PodEvictionFailure, "of family:job was started on the DRAINING node: it tolerates draining")
 	if !slices.Equal(e.Resources, []string{v.ID}) {
 		t.Errorf("resources %v, want %s", e.Resources, v.ID)
 	}
@@ -219,7 +219,7 @@ func TestRunAgainAfterAFailure(t *testing.T) {
 	w.until(func(*cluster.Update) bool { return w.launched >= 12+6+3 })
 	w.blocked["web"] = true
 	u := w.run()
-	says(t, u, cluster.PodEvictionFailure, "percentages of service web")
+	says(t, u, cluster.PodEvictionFailure, "deployment configuration of service web")
 	updated := 0
 	for _, v := range w.vms {
 		if v.image == newImage {
@@ -252,7 +252,7 @@ func TestRunAgainTakesTheSurplusBack(t *testing.T) {
 				}
 			}
 			u := w.run()
-			e := says(t, u, cluster.PodEvictionFailure, "The group keeps 4 nodes more than the 6 it had, as those tried could not be emptied: i-")
+			e := says(t, u, cluster.PodEvictionFailure, "The group keeps 4 more nodes than the 6 it had, because no more could be drained: i-")
 			if len(e.Resources) != 5 || w.group.Desired != 10 || w.group.Max != 12 {
 				t.Errorf("%v are named, sizes %+v", e.Resources, w.group.Sizes)
 			}
@@ -316,7 +316,7 @@ func TestNodesThatComeWhileTheyAreGivenUp(t *testing.T) {
 			w.register(v)
 		}
 	}
-	says(t, w.run(), cluster.NodeCreationFailure, "no agent ever registered")
+	says(t, w.run(), cluster.NodeCreationFailure, "no agent registered")
 	w.check()
 }
 
@@ -361,9 +361,9 @@ func TestGivingUp(t *testing.T) {
 	}{
 		{"First", 0, false, ""},
 		{"Soon", 14 * time.Minute, false, ""},
-		{"LeavesTheSizes", 2 * time.Minute, false, "could not be put back: denied"},
-		{"AgainFirst", time.Minute, false, "could not be put back: denied"},
-		{"LeavesTheRest", 16 * time.Minute, true, "nodes may be left out of service: " + u.Removals[0].Instance},
+		{"LeavesTheSizes", 2 * time.Minute, false, "could not be reverted: denied"},
+		{"AgainFirst", time.Minute, false, "could not be reverted: denied"},
+		{"LeavesTheRest", 16 * time.Minute, true, "these nodes may still be out of service: " + u.Removals[0].Instance},
 	} {
 		for range int(c.in / time.Minute) {
 			w.now = w.now.Add(time.Minute)

@@ -130,7 +130,7 @@ func ActionError(group string, a Action, err error) *cluster.UpdateError {
 // GroupGoneError is the error of an update whose Auto Scaling group was deleted.
 func GroupGoneError(group string) cluster.UpdateError {
 	return cluster.UpdateError{
-		Code: cluster.OperationNotPermitted, Message: "The Auto Scaling group is not there any more",
+		Code: cluster.OperationNotPermitted, Message: "The Auto Scaling group no longer exists",
 		Resources: []string{group},
 	}
 }

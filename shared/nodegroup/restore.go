@@ -52,7 +52,7 @@ func abandonRefused(u *cluster.Update, v *view) bool {
 		u.AbandonedNodes = append(u.AbandonedNodes, id)
 		u.Errors = append(u.Errors, cluster.UpdateError{
 			Code: cluster.OperationNotPermitted, Resources: []string{id},
-			Message: fmt.Sprintf("Node %s is not put back into service: ECS refuses it%s", id, refusalOf(u, id)),
+			Message: fmt.Sprintf("Node %s cannot be put back into service: ECS refuses%s", id, refusalOf(u, id)),
 		})
 	}
 	u.Removals = pendingRemovals(u, v)

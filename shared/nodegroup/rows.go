@@ -95,7 +95,7 @@ func whyTasksBlocked(s *cluster.Service) string {
 	}
 	if least, most := s.TaskBounds(s.Desired); s.Running <= least && most <= s.Running {
 		return fmt.Sprintf(
-			"service %s has to keep %d of its tasks RUNNING and may have %d at most",
+			"service %s must keep %d of its tasks RUNNING and may have at most %d",
 			s.Name,
 			least,
 			most,

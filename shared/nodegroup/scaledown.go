@@ -83,7 +83,7 @@ func yieldToGrowth(u *cluster.Update, v *view) {
 		why = "Managed scaling is growing the group"
 	// a target tracking policy, or its owner
 	case u.ObservedDesired > 0 && v.group.Desired > max(u.ObservedDesired, *u.DesiredFloor):
-		why = "Somebody else has enlarged the group"
+		why = "The group was enlarged by someone else"
 	default:
 		return
 	}
@@ -160,7 +160,7 @@ func retainNode(u *cluster.Update, v *view, k int, why string) {
 func retainTimedOut(u *cluster.Update, v *view) {
 	for k, w := range u.Removals {
 		if hasTerminationTimedOut(u, v, w) && !v.byID[w.Instance].isLeaving() {
-			retainNode(u, v, k, "it was terminated and stays")
+			retainNode(u, v, k, "it was terminated but still exists")
 		}
 	}
 	u.Removals = slices.DeleteFunc(
@@ -287,7 +287,7 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 	}
 	u.Errors = append(u.Errors, cluster.UpdateError{
 		Code: cluster.PodEvictionFailure, Resources: slices.Clone(u.RetainedNodes), Message: fmt.Sprintf(
-			"The group keeps %d nodes more than the %d it had, as those tried could not be emptied: %s",
+			"The group keeps %d more nodes than the %d it had, because no more could be drained: %s",
 			surplus,
 			*u.DesiredFloor,
 			listFirst(u.RetainedReasons),
@@ -300,7 +300,7 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 func outcome(u *cluster.Update, v *view) cluster.UpdateStatus {
 	if u.OriginalSizes != nil && u.SizesReason == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.OriginalSizes {
 		u.SizesReason = fmt.Sprintf(
-			"Somebody else has changed the group: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
+			"The group was changed by someone else: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
 			v.group.Min,
 			v.group.Max,
 			v.group.Desired,

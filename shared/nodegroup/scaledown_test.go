@@ -53,7 +53,7 @@ func TestEnlargingEndsTheScaleDown(t *testing.T) {
 	w.group.Desired++
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || u.SizesReason != "Somebody else has enlarged the group: it stays at maximum 14 and desired 13, originally 11 and 9" || w.group.Desired != 13 {
+	if u.Status != cluster.UpdateSuccessful || u.SizesReason != "The group was enlarged by someone else: it stays at maximum 14 and desired 13, originally 11 and 9" || w.group.Desired != 13 {
 		t.Errorf("%s: %q, sizes %+v", u.Status, u.SizesReason, w.group.Sizes)
 	}
 }
@@ -193,7 +193,7 @@ func TestTerminationThatNeverEnds(t *testing.T) {
 	id := u.Removals[0].Instance
 	w.stopNodes[id] = true
 	u = w.run()
-	if e := says(t, u, cluster.UnknownUpdateError, "not gone though they were terminated"); e.Resources[0] != id {
+	if e := says(t, u, cluster.UnknownUpdateError, "were terminated but still exist"); e.Resources[0] != id {
 		t.Errorf("resources %v", e.Resources)
 	}
 }
@@ -244,7 +244,7 @@ func TestWhatOthersDidStays(t *testing.T) {
 	all[1].Row.Status = cluster.InstanceDraining
 	w.blocked["web"] = true
 	w.begin()
-	says(t, w.run(), cluster.PodEvictionFailure, "percentages")
+	says(t, w.run(), cluster.PodEvictionFailure, "deployment configuration of service web")
 	w.check()
 	if got := all[0].Row.Attributes[cluster.AttributeUnschedulable]; got != "maintenance" {
 		t.Errorf("the mark is %q", got)

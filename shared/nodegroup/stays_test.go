@@ -37,8 +37,8 @@ func TestStays(t *testing.T) {
 		want             []string
 	}{
 		{"Unforced", false, false, []string{
-			"task t-2 of service web is protected", "standalone task t-3 (job:1)", "task t-4 was started by somebody else",
-			"the percentages of service api (it has to keep 2) (2 tasks)",
+			"task t-2 of service web is protected", "standalone task t-3 (job:1)", "task t-4 was not started by Berth",
+			"the deployment configuration of service api (it has to keep 2) (2 tasks)",
 		}},
 		{"Forced", true, false, []string{"task t-2 of service web is protected"}},
 		{"ForcedProtected", true, true, nil},

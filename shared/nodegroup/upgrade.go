@@ -103,7 +103,7 @@ func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 		stalled, timeout, why = nodesOfTurn(
 			u,
 			v.old,
-		), u.Timeouts.Terminate, "Instances are neither in service nor gone: "
+		), u.Timeouts.Terminate, "Instances are neither in service nor terminated: "
 	}
 	switch {
 	case len(stalled) == 0:

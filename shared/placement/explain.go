@@ -227,11 +227,11 @@ func (j *judge) candidate(i int) *Candidate {
 		}
 		if j.class.shape.order.random {
 			out.Key = append(out.Key, Component{Name: "chance",
-				words: "was drawn by chance, as the strategy random has it", plain: true})
+				words: "was chosen at random, as the random strategy asks", plain: true})
 		}
 	}
 	out.Key = append(out.Key, Component{Name: "id", Text: out.Instance,
-		words: "comes first by its id, all else being equal", plain: true})
+		words: "comes first by its ID; everything else is equal", plain: true})
 	return out
 }
 

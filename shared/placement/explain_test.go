@@ -185,42 +185,42 @@ func TestExplanationSays(t *testing.T) {
 		want string
 	}{
 		{"TheInstanceWithTheFewest", zoned(), spec(func(*placement.Spec) {}),
-			refused + "of 3 that could take it i-3 has the fewest tasks of this kind (0, runner-up i-2: 1)"},
+			refused + "of the 3 that can run it, i-3 has the fewest tasks of this kind (0, runner-up i-2: 1)"},
 		{"TheZoneWithTheFewest", append(zoned(), oracle.Task("t-4", "i-3"), oracle.Task("t-5", "i-3"), oracle.Task("t-6", "i-3", oracle.Owner("other"), oracle.Needs(cluster.Resources{CPU: 1500 * cluster.CPUUnit}))),
 			spec(func(*placement.Spec) {}),
 			"6 instances: 1 agent disconnected, 1 insufficient CPU (needs 256 units, best free 36), 1 insufficient memory (needs 512 MiB, best free 300), 1 not active (DRAINING); " +
-				"of 2 that could take it i-1 has the fewest tasks of this kind in its zone (2, runner-up i-2: 3)"},
+				"of the 2 that can run it, i-1 has the fewest tasks of this kind in its zone (2, runner-up i-2: 3)"},
 		{"Memory", zoned(), spec(func(s *placement.Spec) {
 			s.Strategies = []cluster.PlacementStrategy{{Type: "binpack", Field: "MEMORY"}}
-		}), refused + "of 3 that could take it i-3 has the least memory free (900 MiB, runner-up i-1: 3072 MiB)"},
+		}), refused + "of the 3 that can run it, i-3 has the least memory free (900 MiB, runner-up i-1: 3072 MiB)"},
 		{"CPU", zoned(), spec(func(s *placement.Spec) {
 			s.Strategies = []cluster.PlacementStrategy{{Type: "binpack", Field: "CPU"}}
-		}), refused + "of 3 that could take it i-1 has the least CPU free (1536 units, runner-up i-2: 1792 units)"},
+		}), refused + "of the 3 that can run it, i-1 has the least CPU free (1536 units, runner-up i-2: 1792 units)"},
 		{"TheFit", zoned(), spec(func(s *placement.Spec) { s.Scoring = placement.BestFit }),
-			refused + "of 3 that could take it i-3 is the tightest fit (2048 CPU units and 900 MiB free, runner-up i-1: 1536 CPU units and 3072 MiB free)"},
+			refused + "of the 3 that can run it, i-3 is the tightest fit (2048 CPU units and 900 MiB free, runner-up i-1: 1536 CPU units and 3072 MiB free)"},
 		{"TheId", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2")}, spec(func(*placement.Spec) {}),
-			"2 instances; of 2 that could take it i-1 comes first by its id, all else being equal (runner-up i-2)"},
+			"2 instances; of the 2 that can run it, i-1 comes first by its ID; everything else is equal (runner-up i-2)"},
 		{"Chance", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2")}, spec(func(s *placement.Spec) {
 			s.Strategies = []cluster.PlacementStrategy{{Type: "random"}}
-		}), "2 instances; of 2 that could take it i-1 was drawn by chance, as the strategy random has it (runner-up i-2)"},
+		}), "2 instances; of the 2 that can run it, i-1 was chosen at random, as the random strategy asks (runner-up i-2)"},
 		{"TheBuffer", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Buffer: map[string]float64{"m": 0.5}},
 			oracle.Instance("i-1", metered("m", 100)), oracle.Instance("i-2", metered("m", 200)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
-			"2 instances; of 2 that could take it i-2 has room without its buffer (runner-up i-1)"},
-		{"TheOnlyOne", zoned()[1:2], spec(func(*placement.Spec) {}), "1 instance; only i-2 could take it"},
+			"2 instances; of the 2 that can run it, i-2 has room without its buffer (runner-up i-1)"},
+		{"TheOnlyOne", zoned()[1:2], spec(func(*placement.Spec) {}), "1 instance; only i-2 can run it"},
 		{"None", zoned()[4:6], spec(func(*placement.Spec) {}),
-			"2 instances: 1 agent disconnected, 1 not active (DRAINING); none could take it, closest is i-6 (agent disconnected)"},
+			"2 instances: 1 agent disconnected, 1 not active (DRAINING); none can run it, closest is i-6 (agent disconnected)"},
 		{"NoInstances", nil, spec(func(*placement.Spec) {}), "0 instances"},
 		{"WhatIsGivenUp", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}}, oracle.Instance("i-1", metered("m", 50)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
-			"1 instance; only i-1 could take it; not kept: capacity"},
+			"1 instance; only i-1 can run it; rules not kept: capacity"},
 		{"TheGroup", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Task("t-1", "i-1", oracle.Group("service:web"))}, spec(func(s *placement.Spec) { s.Group = "service:web" }),
-			"2 instances; of 2 that could take it i-2 has the fewest tasks of the service (0, runner-up i-1: 1)"},
+			"2 instances; of the 2 that can run it, i-2 has the fewest tasks of the service (0, runner-up i-1: 1)"},
 		{"GPUs", []state.Row{oracle.Instance("i-1", oracle.GPUs(2)), oracle.Instance("i-2", oracle.GPUs(4))}, spec(func(s *placement.Spec) {
 			s.Needs, s.Scoring = cluster.Resources{GPUs: 1, GPUMilli: 500}, placement.BestFit
-		}), "2 instances; of 2 that could take it i-1 is the tightest fit (2 GPUs, 2048 CPU units and 4096 MiB free, runner-up i-2: 4 GPUs, 2048 CPU units and 4096 MiB free)"},
+		}), "2 instances; of the 2 that can run it, i-1 is the tightest fit (2 GPUs, 2048 CPU units and 4096 MiB free, runner-up i-2: 4 GPUs, 2048 CPU units and 4096 MiB free)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := placement.New(oracle.SnapshotOf(c.rows...)).Explain(c.ask)

@@ -19,8 +19,8 @@ func bufferComponent(f fitness) Component {
 }
 
 func wishComponent(at int) Component {
-	return Component{Name: "order of wish", Value: float64(at), Text: strconv.Itoa(at + 1),
-		words: "comes first in the order that was asked for"}
+	return Component{Name: "requested order", Value: float64(at), Text: strconv.Itoa(at + 1),
+		words: "comes first in the requested order"}
 }
 
 // component is what a step compares of the instance.
@@ -42,7 +42,7 @@ func (j *judge) component(s *step, i int) Component {
 	case s.column == &j.class.shape.engine.memory:
 		c.Text, c.words = c.Text+" MiB", "has the least memory free"
 	case s.column == &j.class.shape.engine.tasks:
-		c.words = "has the fewest tasks in all"
+		c.words = "has the fewest tasks in total"
 	default:
 		c.Value, c.Text, c.words = 0, j.free(i)+" free", "is the tightest fit"
 	}
@@ -98,7 +98,7 @@ func (c *Candidate) Over(other *Candidate, called string) string {
 }
 
 // String is one line: "12 instances: 5 insufficient memory (needs 1024 MiB, best free 812), 3 not
-// active (DRAINING); of 4 that could take it i-3 has the fewest tasks of the service in its zone
+// active (DRAINING); of the 4 that can run it, i-3 has the fewest tasks of the service in its zone
 // (1, runner-up i-7: 2)".
 func (e *Explanation) String() string {
 	d := &e.Diagnosis
@@ -113,17 +113,17 @@ func (e *Explanation) String() string {
 	case d.Evaluated == 0:
 		return text
 	case e.Best == nil:
-		text += "; none could take it"
+		text += "; none can run it"
 		if d.Closest != "" {
 			text += fmt.Sprintf(", closest is %s (%s)", d.Closest, d.ClosestFilter)
 		}
 	case e.RunnerUp == nil:
-		text += fmt.Sprintf("; only %s could take it", e.Best.Instance)
+		text += fmt.Sprintf("; only %s can run it", e.Best.Instance)
 	default:
-		text += fmt.Sprintf("; of %d that could take it %s", d.Feasible, e.Best.Over(e.RunnerUp, "runner-up"))
+		text += fmt.Sprintf("; of the %d that can run it, %s", d.Feasible, e.Best.Over(e.RunnerUp, "runner-up"))
 	}
 	if rules := e.givenUp(); rules != "" {
-		text += "; not kept: " + rules
+		text += "; rules not kept: " + rules
 	}
 	return text
 }

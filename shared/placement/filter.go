@@ -58,7 +58,7 @@ func explainUnschedulable(c *class, i int) cluster.Rejection {
 	if c.engine.cordon[i] {
 		return cluster.Rejection{}
 	}
-	return cluster.Rejection{Detail: "to be avoided"}
+	return cluster.Rejection{Detail: "in the list of instances to avoid"}
 }
 
 func concernsRefused(c *class) bool { return len(c.engine.held) > 0 }

@@ -65,7 +65,7 @@ func newOrder(e *Engine, spec *Spec) order {
 	o.preferences = len(o.steps)
 	if spec.IsGoverned() && len(spec.Strategies) == 0 {
 		o.key += "all;"
-		o.add(step{name: "tasks of all on the instance", kind: byColumn, column: &e.tasks})
+		o.add(step{name: "all tasks on the instance", kind: byColumn, column: &e.tasks})
 	}
 	o.key += spec.Scoring
 	if o.scorer = scorerFor(e, spec.Scoring); o.scorer != nil {

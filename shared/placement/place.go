@@ -96,13 +96,13 @@ func (p *pass) take(i int) {
 // wish is an instance that a request names.
 type wish struct {
 	instance int
-	at       int // its place in the order of wish
+	at       int // its place in the requested order
 	placed   int // by this call
 	fitness  fitness
 }
 
 // named places tasks on the instances that the request names: those first that need no buffer, then
-// those with the fewest by this call, then in the order of wish.
+// those with the fewest by this call, then in the requested order.
 func (p *pass) named() {
 	q := queue[*wish]{less: wishBefore}
 	seen := make(map[string]bool, len(p.request.Instances))

@@ -51,9 +51,9 @@ func (e *Engine) Unused(services []ServiceSpec) []Unused {
 		if !e.listed[i] || used[i] || !e.open[i] {
 			continue
 		}
-		u := Unused{v.ID, "what the services ask of an instance holds for none of them there"}
+		u := Unused{v.ID, "it does not meet the requirements of any service"}
 		if names := barring[i]; len(names) > 0 {
-			u.Why = "the domain rules leave it out for " + listing(names)
+			u.Why = "a task there would break the domain rule of " + listing(names)
 		}
 		out = append(out, u)
 	}

@@ -31,8 +31,8 @@ func TestUnused(t *testing.T) {
 		services []placement.ServiceSpec
 		want     []string
 	}{
-		"MaximumDifferenceNeverUsesN6":          {[]placement.ServiceSpec{five}, []string{"N6: the domain rules leave it out for five"}},
-		"NorDoesOneWhoseConstraintsHoldNowhere": {[]placement.ServiceSpec{five, picky}, []string{"N6: the domain rules leave it out for five"}},
+		"MaximumDifferenceNeverUsesN6":          {[]placement.ServiceSpec{five}, []string{"N6: a task there would break the domain rule of five"}},
+		"NorDoesOneWhoseConstraintsHoldNowhere": {[]placement.ServiceSpec{five, picky}, []string{"N6: a task there would break the domain rule of five"}},
 		"AnotherServiceUsesIt":                  {[]placement.ServiceSpec{five, {Name: "any", Spec: &placement.Spec{Owner: "any"}, Target: 1}}, nil},
 		"QuorumSafetyDoes":                      {[]placement.ServiceSpec{{Name: "safe", Spec: &placement.Spec{Owner: "safe", DomainPolicy: cluster.PolicyQuorum}, Target: 5}}, nil},
 		"NoService":                             {nil, nil},
@@ -41,7 +41,7 @@ func TestUnused(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if got := unused(picky); len(got) != 6 || got[0] != "N1: what the services ask of an instance holds for none of them there" {
+	if got := unused(picky); len(got) != 6 || got[0] != "N1: it does not meet the requirements of any service" {
 		t.Errorf("%q", got)
 	}
 }

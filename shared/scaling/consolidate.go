@@ -141,7 +141,7 @@ func searchConsolidation(v *view, drains *drainPlan) (r consolidationResult) {
 		drains.reasons[m.ID] = candidate.Why
 		r.candidates = append(r.candidates, candidate)
 		if candidate.Drain {
-			r.events = append(r.events, v.providerEvent("", "instance %s is emptied: %s.", m.ID, candidate.Why))
+			r.events = append(r.events, v.providerEvent("", "instance %s is being drained: %s.", m.ID, candidate.Why))
 		}
 	}
 	return r
@@ -219,13 +219,13 @@ func (c *consolidation) emptyableInstances() (members []*instance, refused []Can
 func (c *consolidation) whyNotEmptied(m *instance) string {
 	switch until, spared := c.drains.deferredUntil[m.node.ID]; {
 	case !m.node.IsAvailable():
-		return "it takes no tasks itself: it is " + describeStatus(m.node)
+		return "it cannot receive tasks: it is " + describeStatus(m.node)
 	case m.isWarming:
-		return "it warms up"
+		return "it is warming up"
 	case m.Protected && !c.view.Provider.Protection:
 		return "it is protected from scale-in"
 	case spared:
-		return "it could not be emptied before, and is left alone until " + formatTime(until)
+		return "it could not be drained before, and is not tried again until " + formatTime(until)
 	}
 	hasActive := false
 	for _, t := range m.load {
@@ -251,7 +251,7 @@ func describeStatus(node *snapshot.InstanceView) string {
 func (c *consolidation) whyTaskImmovable(t *cluster.Task) string {
 	switch protection := c.view.Snapshot.Protection(t.Owner, t.ID); {
 	case t.Foreign:
-		return "task " + t.ID + " was started by somebody else"
+		return "task " + t.ID + " was not started by Berth"
 	case !t.IsActive():
 		return ""
 	case t.Service == "":
@@ -272,7 +272,7 @@ func (c *consolidation) whyTaskImmovable(t *cluster.Task) string {
 func whyServiceImmovable(v *view, t *cluster.Task) string {
 	s := v.Snapshot.Services[t.Service]
 	if _, ok := v.Movers[t.Owner]; !ok || s == nil || s.Short != t.Owner || s.Status != cluster.ServiceActive {
-		return "service " + t.Service + " is not one whose tasks can be moved"
+		return "service " + t.Service + " does not allow its tasks to move"
 	}
 	healthy := 0
 	for _, o := range v.Snapshot.TasksOf(s.Short) {
@@ -303,11 +303,11 @@ func (c *consolidation) tryInstance(m *instance) Candidate {
 	out := c.view.candidate(m, "")
 	switch from, receives := c.receivers[m.node.ID]; {
 	case receives:
-		out.Why = "it takes tasks of " + from
+		out.Why = "it receives tasks of " + from
 	case c.view.Group.Desired-c.leaving-1 < c.view.Group.Min:
-		out.Why = fmt.Sprintf("the group is to have %d instances at least", c.view.Group.Min)
+		out.Why = fmt.Sprintf("the group must keep at least %d instances", c.view.Group.Min)
 	case c.tries >= maxTries:
-		out.Why = fmt.Sprintf("%d others cost less to empty and were tried first", maxTries)
+		out.Why = fmt.Sprintf("%d other instances cost less to drain and were tried first", maxTries)
 	default:
 		c.tries++
 		if out.Moves, out.Why = c.moveAllElsewhere(m); out.Why == "" {

@@ -77,9 +77,9 @@ func TestConsolidation(t *testing.T) {
 		d := w.decide()
 		expect(t, "plan", plan(d.Consolidation), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
 		expect(t, "drain", fmt.Sprint(d.Drain), "[c-2]")
-		contains(t, "event", told(d), "(capacity provider spot) instance i-2 is emptied: there is room for its 1 task elsewhere, at a cost of 1.")
+		contains(t, "event", told(d), "(capacity provider spot) instance i-2 is being drained: there is room for its 1 task elsewhere, at a cost of 1.")
 		contains(t, "why not i-3", why(d, "i-3"), "it runs 1 non-daemon task (t3-0 of service web); task t3-0 of service web fits nowhere else: 0/3")
-		contains(t, "why not i-1", why(d, "i-1"), "it takes tasks of i-2")
+		contains(t, "why not i-1", why(d, "i-1"), "it receives tasks of i-2")
 	})
 	t.Run("NotIntoTheRoomOfWhatDrainsElsewhere", func(t *testing.T) {
 		w := newWorld(web("web", 5, ""), often)
@@ -154,26 +154,26 @@ func TestConsolidationKeeps(t *testing.T) {
 		change  option
 		why     string // of i-2
 	}{
-		"AtTheMinimum":          {change: bounds(3, 9), why: "the group is to have 3 instances at least"},
+		"AtTheMinimum":          {change: bounds(3, 9), why: "the group must keep at least 3 instances"},
 		"InAnUpgrade":           {change: func(w *world) { w.upgrade = true }, why: "the group's nodes are being upgraded"},
 		"UnderATargetTracking":  {change: setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true }), why: "a target tracking policy sizes the group"},
-		"SoonAfterAScaleOut":    {change: scaledOut(14 * time.Minute), why: "the group was scaled out at 2026-11-21T11:46:00Z, and 15m0s have to pass"},
+		"SoonAfterAScaleOut":    {change: scaledOut(14 * time.Minute), why: "the group was scaled out at 2026-11-21T11:46:00Z; it is not scaled in for 15m0s"},
 		"WhileTasksWait":        {change: waits(9, small), why: "tasks wait for instances"},
 		"StandaloneTasks":       {change: func(w *world) { w.task("a", 2, of("")) }, why: "task a belongs to no service: nothing would replace it"},
-		"ForeignTasks":          {change: func(w *world) { w.task("a", 2, of(""), func(t *cluster.Task) { t.Foreign = true }) }, why: "task a was started by somebody else"},
-		"UnknownServices":       {change: func(w *world) { w.task("a", 2, of("other")) }, why: "service other is not one whose tasks can be moved"},
+		"ForeignTasks":          {change: func(w *world) { w.task("a", 2, of(""), func(t *cluster.Task) { t.Foreign = true }) }, why: "task a was not started by Berth"},
+		"UnknownServices":       {change: func(w *world) { w.task("a", 2, of("other")) }, why: "service other does not allow its tasks to move"},
 		"ProtectedTasks":        {change: protectTask(noon.Add(time.Second)), why: "task t2-0 of service web is protected until 2026-11-21T12:00:01Z"},
 		"NoRoomInThePercentage": {service: func(s *cluster.Service) { s.MaxPercent = 100 }, why: "minimumHealthyPercent 100 and maximumPercent 100 leave service web no room to move a task"},
 		"Deployments":           {service: func(s *cluster.Service) { s.Older = make([]cluster.Deployment, 1) }, why: "a deployment of service web is under way"},
 		"ServicesShortOfTasks":  {service: func(s *cluster.Service) { s.Desired = 6 }, why: "service web has 5 of 6 tasks healthy"},
-		"WhatIsNew":             {change: func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) }, why: "it warms up"},
+		"WhatIsNew":             {change: func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) }, why: "it is warming up"},
 		"WhatSomebodyProtects":  {change: func(w *world) { w.group.Instances[1].Protected = true }, why: "it is protected from scale-in"},
-		"WhatIsDisconnected":    {change: func(w *world) { w.rows[5].(*cluster.Instance).AgentConnected = false }, why: "it takes no tasks itself: it is disconnected"},
+		"WhatIsDisconnected":    {change: func(w *world) { w.rows[5].(*cluster.Instance).AgentConnected = false }, why: "it cannot receive tasks: it is disconnected"},
 		"WhatEmptiesItself": {change: func(w *world) {
 			w.rows[6].(*cluster.Task).Desired = cluster.TaskStopped
 			w.rows[9].(*cluster.Service).Desired = 4
 		}, why: "its last tasks are being stopped"},
-		"WhatWasTriedBefore": {change: func(w *world) { w.history.DeferredUntil = map[string]time.Time{"c-2": noon.Add(time.Second)} }, why: "it could not be emptied before, and is left alone until 2026-11-21T12:00:01Z"},
+		"WhatWasTriedBefore": {change: func(w *world) { w.history.DeferredUntil = map[string]time.Time{"c-2": noon.Add(time.Second)} }, why: "it could not be drained before, and is not tried again until 2026-11-21T12:00:01Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := c.service
@@ -270,7 +270,7 @@ func TestDrains(t *testing.T) {
 		w := begun(time.Minute, 1)
 		d := w.decide()
 		expect(t, "changes", len(d.Terminate)+len(d.Undrain)+len(d.Drain), 0)
-		contains(t, "why", why(d, "i-2"), "it runs 1 non-daemon task (t2-0 of service web); it has been drained since 2026-11-21T11:59:00Z, and waits for them to leave")
+		contains(t, "why", why(d, "i-2"), "it runs 1 non-daemon task (t2-0 of service web); it has been draining since 2026-11-21T11:59:00Z and waits for them to stop")
 	})
 	t.Run("WaitsForTheScaleInOfTheMinute", func(t *testing.T) {
 		w := begun(time.Minute, 0)
@@ -279,7 +279,7 @@ func TestDrains(t *testing.T) {
 		d := w.decide()
 		expect(t, "desired", d.Desired, 2) // of three, half may go in a minute
 		expect(t, "terminate", len(d.Terminate), 0)
-		contains(t, "why", why(d, "i-2"), "it is emptied, and goes once the scale-in of this minute is over")
+		contains(t, "why", why(d, "i-2"), "it is drained, and will be terminated after this minute's scale-in")
 	})
 	t.Run("WaitsForTheNextMinute", func(t *testing.T) {
 		w := begun(time.Minute, 0, func(w *world) { w.history.LastScaleIn = noon.Add(time.Second) })
@@ -292,7 +292,7 @@ func TestDrains(t *testing.T) {
 		w := begun(15*time.Minute, 1)
 		d := w.decide()
 		expect(t, "undrain", fmt.Sprint(d.Undrain), "[c-2]")
-		contains(t, "event", told(d), "instance i-2: it takes tasks again: it was not empty after 15m0s, but has 1 non-daemon task (t2-0 of service web).")
+		contains(t, "event", told(d), "instance i-2: it can receive tasks again: after 15m0s it still has 1 non-daemon task (t2-0 of service web).")
 		expect(t, "spared until", w.history.DeferredUntil["c-2"], noon.Add(time.Hour))
 	})
 	t.Run("TakesTasksAgainWhereMoreAreNeeded", func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestDrains(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 		d := w.decide()
 		expect(t, "over", over(w), true)
-		contains(t, "why", why(d, "i-2"), "it could not be emptied before, and is left alone until 2026-11-21T13:01:00Z")
+		contains(t, "why", why(d, "i-2"), "it could not be drained before, and is not tried again until 2026-11-21T13:01:00Z")
 	})
 	t.Run("CountsForTheBudgetAfterwards", func(t *testing.T) {
 		w := begun(59*time.Minute, 0, consolidating(1, time.Hour))

@@ -176,7 +176,7 @@ func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
 	}
 	one := placement.Request{Spec: &spec, Count: 1, Target: g.target, Unexplained: true}
 	if fits, why := smallest.capacityFor(one); fits == 0 {
-		d.ExcludedBecause = "not one fits an empty instance that has the least of everything that the group's instance types have"
+		d.ExcludedBecause = "a task does not fit even on an empty instance of the group's smallest type"
 		if why != nil {
 			d.ExcludedBecause += ": " + rejection(why)
 		}
@@ -203,7 +203,7 @@ func leftOutEvents(v *view, d Demand) (events []Event) {
 		events = append(
 			events,
 			Event{Owner: owner, Key: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
-				"(%s) tasks are left out when capacity provider %s is scaled out: %s.",
+				"(%s) tasks are ignored when capacity provider %s scales out: %s.",
 				owner,
 				v.Provider.Name,
 				d.ExcludedBecause,
@@ -219,10 +219,10 @@ func (d *Demand) String() string {
 	owners := strings.Join(d.Owners, ", ")
 	switch {
 	case d.ExcludedBecause != "":
-		return fmt.Sprintf("%s of %s: left out, as %s", pluralize(d.Count, "task"), owners, d.ExcludedBecause)
+		return fmt.Sprintf("%s of %s: ignored, because %s", pluralize(d.Count, "task"), owners, d.ExcludedBecause)
 	case d.Instances == 0:
 		return fmt.Sprintf(
-			"%s of %s: there is room, which placement has yet to come to",
+			"%s of %s: there is room, and placement has not used it yet",
 			pluralize(d.Count, "task"),
 			owners,
 		)
@@ -233,7 +233,7 @@ func (d *Demand) String() string {
 	}
 	out := fmt.Sprintf("%s of %s %s %s", pluralize(rest, "task"), owners, verb, pluralize(d.Instances, "instance"))
 	if d.PerInstance == 0 {
-		return out + " at least, as none is known yet"
+		return out + " at least: no instance of the group is known yet"
 	}
 	out += fmt.Sprintf(", %d fit on one at most", d.PerInstance)
 	if d.Limit != "" {

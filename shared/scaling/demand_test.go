@@ -181,7 +181,7 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 		got := demand(t, w, large, tiny)
 		contains(t, "why", got.ExcludedBecause, "insufficient memory (needs 2048 MiB, best free 1024)")
 		expect(t, "instances", got.Instances, 0)
-		contains(t, "event", told(w.decide()), "service w0: (service w0) tasks are left out when capacity provider spot is scaled out: not one fits")
+		contains(t, "event", told(w.decide()), "service w0: (service w0) tasks are ignored when capacity provider spot scales out: a task does not fit")
 	})
 	t.Run("OthersCount", func(t *testing.T) {
 		w := newWorld(waits(3, cluster.Resources{Memory: 2048}), waits(3, cluster.Resources{Memory: 1024}))
@@ -190,7 +190,7 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 		d := w.decide()
 		expect(t, "groups", len(d.Demands), 2)
 		expect(t, "M", d.Needed, 4)
-		expect(t, "events of what is left out", strings.Count(told(d), "left out"), 1)
+		expect(t, "events of what is left out", strings.Count(told(d), "ignored when"), 1)
 	})
 	t.Run("WhatDaemonsTakeIsNotThere", func(t *testing.T) {
 		daemon := &placement.Spec{Needs: cluster.Resources{Memory: 600}, Owner: "log", Group: "service:log", PerInstance: 1}
@@ -244,7 +244,7 @@ func TestDemandWhereNoneIsKnown(t *testing.T) {
 		w := newWorld(all(cluster.InstanceDraining), waits(5, half))
 		d := w.decide()
 		expect(t, "desired", d.Desired, 3)
-		contains(t, "why", d.Why, "5 tasks of service w0 need 1 instance at least, as none is known yet")
+		contains(t, "why", d.Why, "5 tasks of service w0 need 1 instance at least: no instance of the group is known yet")
 		w.group.Desired = 3
 		w.machine(9, "InService").LaunchedAt = noon
 		w.group.Desired = 3

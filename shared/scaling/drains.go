@@ -58,7 +58,7 @@ func resumeDrains(v *view) *drainPlan {
 			continue
 		}
 		p.undrain = append(p.undrain, d.Instance)
-		p.reasons[m.ID] = "it is to take tasks again"
+		p.reasons[m.ID] = "it can receive tasks again"
 	}
 	return p
 }
@@ -91,7 +91,7 @@ func (p *drainPlan) cancelAll(v *view, why string) (cancelled bool) {
 func (p *drainPlan) cancel(d *cluster.Drain, m *instance, why string) {
 	d.Cancelled = true
 	p.undrain = append(p.undrain, d.Instance)
-	p.reasons[m.ID] = "it takes tasks again: " + why
+	p.reasons[m.ID] = "it can receive tasks again: " + why
 }
 
 func (p *drainPlan) deferInstance(instance string, until time.Time) {
@@ -147,15 +147,15 @@ func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t term
 		d.Finished = true
 		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 	case !m.isEmpty() && age < emptyTimeout:
-		p.reasons[m.ID] = fmt.Sprintf("it has been drained since %s, and waits for them to leave", formatTime(d.At))
+		p.reasons[m.ID] = fmt.Sprintf("it has been draining since %s and waits for them to stop", formatTime(d.At))
 	case !m.isEmpty():
-		p.cancel(d, m, fmt.Sprintf("it was not empty after %s, but has %s", emptyTimeout, m.describeLoad()))
+		p.cancel(d, m, fmt.Sprintf("after %s it still has %s", emptyTimeout, m.describeLoad()))
 		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 		t.events = append(t.events, v.providerEvent("", "instance %s: %s.", m.ID, p.reasons[m.ID]))
 	case isScalingIn(v, t), isSameMinute(v.History.LastScaleIn, v.Now), len(t.terminate) >= v.maxRemovals():
-		p.reasons[m.ID] = "it is emptied, and goes once the scale-in of this minute is over"
+		p.reasons[m.ID] = "it is drained, and will be terminated after this minute's scale-in"
 	case t.desired-1 < v.Group.Min || v.desiredFor(metric.Needed) > t.desired-1:
-		p.cancel(d, m, "it is wanted as a free instance")
+		p.cancel(d, m, "it is needed as free capacity")
 		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 	case !v.isTakeable(m):
 		p.reasons[m.ID] = "it is protected from scale-in"
@@ -163,8 +163,8 @@ func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t term
 		t.terminate = append(t.terminate, m.ID)
 		t.desired--
 		t.lastIn = v.Now
-		p.reasons[m.ID] = "its tasks run elsewhere: terminated"
-		t.why = fmt.Sprintf("desired capacity from %d to %d: emptied instances go", v.Group.Desired, t.desired)
+		p.reasons[m.ID] = "its tasks run elsewhere, so it is terminated"
+		t.why = fmt.Sprintf("desired capacity from %d to %d: drained instances are terminated", v.Group.Desired, t.desired)
 	}
 	return t
 }

@@ -28,7 +28,7 @@ func notCounted(m *instance) string {
 	if m.IsInService() || m.IsLaunching() {
 		return ""
 	}
-	return "the group does not count it: it is " + m.Lifecycle
+	return "it is not counted in the group: it is " + m.Lifecycle
 }
 
 func explainInstance(v *view, m *instance, hold, reason string) string {
@@ -38,18 +38,18 @@ func explainInstance(v *view, m *instance, hold, reason string) string {
 	case m.foreign != "":
 		return cmp.Or(reason, m.foreign)
 	case m.node == nil && !m.neverRegistered():
-		return fmt.Sprintf("it was launched at %s and has yet to register", formatTime(m.launchedAt))
+		return fmt.Sprintf("it was launched at %s and has not registered yet", formatTime(m.launchedAt))
 	case len(m.load) > 0:
 		return strings.TrimSuffix(fmt.Sprintf("it runs %s; %s", m.describeLoad(), reason), "; ")
 	case reason != "":
 		return reason
 	}
-	state := "it has no task but daemons'"
+	state := "it runs only daemon tasks"
 	switch {
 	case m.neverRegistered():
 		state = "it never registered with the cluster"
 	case len(m.node.Tasks) == 0:
-		state = "it has no task"
+		state = "it runs no task"
 	}
 	switch {
 	case !m.IsInService():
@@ -63,5 +63,5 @@ func explainInstance(v *view, m *instance, hold, reason string) string {
 			formatTime(m.launchedAt.Add(v.settings.Warmup)),
 		)
 	}
-	return state + "; it is protected from scale-in, and not by Berth"
+	return state + "; it is protected from scale-in by someone else"
 }

@@ -53,5 +53,5 @@ func (m Metric) isBelowTarget(target int) bool { return m.Needed*100 < target*m.
 
 // describe says what the metric is made of.
 func (m Metric) describe(target int) string {
-	return fmt.Sprintf("%d needed of %d running, %d %% are to be in use", m.Needed, m.Running, target)
+	return fmt.Sprintf("%d of %d running instances are needed, the target is %d %%", m.Needed, m.Running, target)
 }

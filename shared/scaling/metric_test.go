@@ -104,8 +104,8 @@ func TestRunning(t *testing.T) {
 		d := w.decide()
 		expect(t, "N", d.Running, 2)
 		expect(t, "M", d.Needed, 2)
-		contains(t, "leaving", why(d, "i-13"), "the group does not count it: it is Terminating:Wait")
-		contains(t, "launching", why(d, "i-10"), "and has yet to register")
+		contains(t, "leaving", why(d, "i-13"), "it is not counted in the group: it is Terminating:Wait")
+		contains(t, "launching", why(d, "i-10"), "and has not registered yet")
 	})
 	t.Run("CountsOneThatRegisteredBeforeItIsInService", func(t *testing.T) {
 		w := newWorld(instances(2, 0))
@@ -119,7 +119,7 @@ func TestRunning(t *testing.T) {
 		w.task("d2", 2, of("log"))
 		d := w.decide()
 		expect(t, "M", d.Needed, 1)
-		contains(t, "why", why(d, "i-2"), "it has no task but daemons'")
+		contains(t, "why", why(d, "i-2"), "it runs only daemon tasks")
 	})
 	t.Run("StandaloneForeignAndStoppingTasksAreLoad", func(t *testing.T) {
 		w := newWorld(instances(0, 4))

@@ -32,7 +32,7 @@ func planProtection(v *view) protectionPlan {
 		case !m.isEmpty() || m.isWarming && m.Protected:
 		case !v.isMarkedReleasable(m):
 			p.markReleasable = append(p.markReleasable, m.node.ID)
-			p.reasons[m.ID] = "it is about to be released from protection"
+			p.reasons[m.ID] = "its scale-in protection is about to end"
 		case m.Protected:
 			p.release = append(p.release, m.ID)
 		}

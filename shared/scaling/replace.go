@@ -40,7 +40,7 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 	for _, m := range v.instances {
 		switch age := v.Now.Sub(m.launchedAt); {
 		case m.foreign != "":
-			p.reasons[m.ID] = m.foreign + ": it counts as used, and is left alone"
+			p.reasons[m.ID] = m.foreign + ": it counts as used and is not touched"
 			p.events = append(
 				p.events,
 				v.providerEvent("not of the provider "+m.ID, "instance %s: %s.", m.ID, p.reasons[m.ID]),
@@ -49,14 +49,14 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 		case left > 0 && deferred == "" && v.isReplaceable(m):
 			left--
 			replaced = append(replaced, m)
-			p.reasons[m.ID] = "it never registered with the cluster: it is replaced"
+			p.reasons[m.ID] = "it never registered with the cluster, so it is replaced"
 		default:
 			p.unregistered = append(p.unregistered, m.ID)
 			switch {
 			case short > 0 && deferred != "":
-				p.reasons[m.ID] = "it never registered with the cluster, and is not replaced yet: " + deferred
+				p.reasons[m.ID] = "it never registered with the cluster; it is not replaced yet: " + deferred
 			case short > 0 && m.Protected:
-				p.reasons[m.ID] = "it never registered with the cluster, and is no longer protected from scale-in before it is replaced"
+				p.reasons[m.ID] = "it never registered with the cluster; its scale-in protection must end before it is replaced"
 			}
 			p.events = append(p.events, v.providerEvent(
 				"never registered "+m.ID,
@@ -83,7 +83,7 @@ func (v *view) whyReplacementDeferred() string {
 	case v.Upgrading:
 		return "the group's nodes are being upgraded"
 	case !last.IsZero() && v.Now.Sub(last) < v.registrationTimeout():
-		return fmt.Sprintf("others were replaced at %s, and %s have to pass", formatTime(last), v.registrationTimeout())
+		return fmt.Sprintf("other instances were replaced at %s; the next replacement waits for %s", formatTime(last), v.registrationTimeout())
 	}
 	return ""
 }
@@ -96,9 +96,9 @@ func (v *view) isReplaceable(m *instance) bool {
 // unregisteredOutcome says what becomes of an instance that has not registered in time.
 func (v *view) unregisteredOutcome() string {
 	if v.settings.ReplaceUnregistered {
-		return "it counts as empty, and is replaced while tasks wait"
+		return "it counts as empty, and is replaced if tasks wait"
 	}
-	return "while tasks wait the group is to have another beside it, else it counts as empty; with the tag " +
+	return "it counts as empty, and the group gets another instance if tasks wait; with the tag " +
 		cluster.TagReplaceUnregistered + " it would be replaced"
 }
 

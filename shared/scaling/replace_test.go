@@ -77,11 +77,11 @@ func TestReplace(t *testing.T) {
 	t.Run("TellsThoseThatWait", func(t *testing.T) {
 		d := newWorld(replacing, instances(2, 0), full, silent(5, time.Hour), bounds(7, 7), waiting(2), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 100 })).decide()
 		contains(t, "event", told(d), "service w0: (service w0) tasks wait: 5 instances of capacity provider spot did not register with the cluster within 5m0s, and are replaced: i-3, i-4, i-5, 2 more.")
-		contains(t, "why", why(d, "i-4"), "it never registered with the cluster: it is replaced")
+		contains(t, "why", why(d, "i-4"), "it never registered with the cluster, so it is replaced")
 	})
 	t.Run("SaysWhyNot", func(t *testing.T) {
 		d := newWorld(replacing, instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(time.Minute)).decide()
-		contains(t, "why", why(d, "i-3"), "it never registered with the cluster, and is not replaced yet: others were replaced at 2026-11-21T11:59:00Z, and 5m0s have to pass")
+		contains(t, "why", why(d, "i-3"), "it never registered with the cluster; it is not replaced yet: other instances were replaced at 2026-11-21T11:59:00Z; the next replacement waits for 5m0s")
 	})
 }
 
@@ -152,7 +152,7 @@ func TestReplaceNotUnlessEnabled(t *testing.T) {
 	})
 	t.Run("SaysSo", func(t *testing.T) {
 		d := newWorld(instances(2, 0), full, silent(1, time.Hour), waits(2, half)).decide()
-		contains(t, "event", told(d), "instance i-3 has not registered with the cluster 1h0m0s after it was launched: while tasks wait the group is to have another beside it")
+		contains(t, "event", told(d), "instance i-3 has not registered with the cluster 1h0m0s after it was launched: it counts as empty, and the group gets another instance if tasks wait")
 		contains(t, "event", told(d), "with the tag berth:replace-unregistered it would be replaced")
 	})
 }
@@ -176,8 +176,8 @@ func TestReplaceLeavesStrangersAlone(t *testing.T) {
 			for _, i := range w.group.Instances {
 				w.elsewhere[i.ID] = "dev"
 			}
-		}, "it has registered with cluster dev: it counts as used, and is left alone"},
-		"FromBefore": {unseen, "it has not registered with the cluster, and was in the group before the capacity provider was: it counts as used, and is left alone"},
+		}, "it has registered with cluster dev: it counts as used and is not touched"},
+		"FromBefore": {unseen, "it has not registered with the cluster, and was in the group before the capacity provider was created created created: it counts as used and is not touched"},
 	} {
 		for _, guarded := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/Protected:", guarded), func(t *testing.T) {

@@ -33,12 +33,12 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	case v.settings.TargetTracking:
 		s.hold = "a target tracking policy sizes the group"
 	case v.running == 0 && m.Needed > 0, m.exceedsTarget(target):
-		s.hold = fmt.Sprintf("more are needed: %d where %d run", v.desiredFor(m.Needed), v.running)
+		s.hold = fmt.Sprintf("%d instances are needed, %d are running", v.desiredFor(m.Needed), v.running)
 		return scaleOut(v, d, m, drains, s)
 	case m.isBelowTarget(target):
 		s = scaleIn(v, m, s)
 	default:
-		s.hold = fmt.Sprintf("the group is as it should be: %s", m.describe(target))
+		s.hold = fmt.Sprintf("the group has the right size: %s", m.describe(target))
 	}
 	s.why = s.hold
 	return s
@@ -72,23 +72,23 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 	restored := drains.cancelAll(v, "more instances are needed")
 	switch {
 	case restored && d.hasWaiting():
-		s.why = fmt.Sprintf("%d instances are needed; first those that were being emptied take tasks again", want)
+		s.why = fmt.Sprintf("%d instances are needed; instances that were draining receive tasks again first", want)
 	case goal <= current && want > v.Group.Max && current >= v.Group.Max:
-		s.why = fmt.Sprintf("%d instances are needed, and the group is at its maximum of %d", want, v.Group.Max)
+		s.why = fmt.Sprintf("%d instances are needed, but the group is at its maximum of %d", want, v.Group.Max)
 		s.events = append(s.events, v.providerEvent("at maximum", "%s. %s", s.why, describeNeed(v, d, m)))
 		s.events = append(s.events, waitingEvents(v, d, "at maximum", s.why)...)
 	case goal <= current:
 		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
 	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:
 		s.why = fmt.Sprintf(
-			"%d instances are needed; those asked for at %s have yet to be launched, and block scaling out",
+			"%d instances are needed; the instances requested at %s are not launched yet and block scaling out",
 			want,
 			formatTime(s.lastOut),
 		)
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	case len(v.warming) > 0:
 		first := v.warming[0]
-		s.why = fmt.Sprintf("%d instances are needed; instance %s warms up until %s and blocks scaling out",
+		s.why = fmt.Sprintf("%d instances are needed; instance %s is warming up until %s and blocks scaling out",
 			want, first.ID, formatTime(first.launchedAt.Add(v.settings.Warmup)))
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	default:
@@ -149,20 +149,20 @@ func scaleIn(v *view, m Metric, s sizing) sizing {
 	case goal >= current && v.Group.Min >= current:
 		s.hold = fmt.Sprintf("the group is at its minimum of %d", v.Group.Min)
 	case goal >= current:
-		s.hold = fmt.Sprintf("free instances are wanted: %s", m.describe(set.Target))
+		s.hold = fmt.Sprintf("free capacity is needed: %s", m.describe(set.Target))
 	case s.low.Low < set.LowDatapoints:
 		s.hold = fmt.Sprintf("the metric has been low for %s of %d", pluralize(s.low.Low, "minute"), set.LowDatapoints)
 	case v.isCoolingDown(s.lastOut):
 		s.hold = v.cooldownReason(s.lastOut)
 	case isSameMinute(s.lastIn, v.Now):
 		s.hold = fmt.Sprintf(
-			"it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one",
+			"it was already scaled in this minute; at most %d %% of the group, but at least one instance, may be terminated per minute",
 			set.MaxScaleInPercent,
 		)
 	case next >= current:
 		s.hold = "every instance without tasks is protected from scale-in"
 	case v.hasUnmarkedReleasable():
-		s.hold = "instances without protection from scale-in are to be noted first"
+		s.hold = "instances that may be terminated must be recorded first"
 	default:
 		s.desired, s.lastIn = next, v.Now
 		s.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, m.describe(set.Target))
@@ -176,5 +176,5 @@ func (v *view) isCoolingDown(lastOut time.Time) bool {
 }
 
 func (v *view) cooldownReason(lastOut time.Time) string {
-	return fmt.Sprintf("the group was scaled out at %s, and %s have to pass", formatTime(lastOut), v.settings.Cooldown)
+	return fmt.Sprintf("the group was scaled out at %s; it is not scaled in for %s", formatTime(lastOut), v.settings.Cooldown)
 }

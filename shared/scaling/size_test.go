@@ -99,7 +99,7 @@ func TestGrow(t *testing.T) {
 	})
 	t.Run("SaysThatTheGroupIsFull", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(5, half), bounds(0, 2))
-		contains(t, "event", told(w.decide()), "5 instances are needed, and the group is at its maximum of 2. 5 tasks of service w0 need 3 instances, 2 fit on one at most (insufficient CPU (needs 1024 units, best free 0)).")
+		contains(t, "event", told(w.decide()), "5 instances are needed, but the group is at its maximum of 2. 5 tasks of service w0 need 3 instances, 2 fit on one at most (insufficient CPU (needs 1024 units, best free 0)).")
 	})
 	// topics are what the owner is told, without what it says: who has heard of one is not told again.
 	topics := func(d scaling.Decision, owner string) (out []string) {
@@ -114,7 +114,7 @@ func TestGrow(t *testing.T) {
 		left := cluster.Resources{Memory: 5000}
 		w := newWorld(instances(2, 0), full, waits(5, half), waits(3, half), waits(1, left), waits(2, small, func(s *placement.Spec) { s.Owner = "w0" }), bounds(0, 2))
 		d := w.decide()
-		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 6 instances are needed, and the group is at its maximum of 2.")
+		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 6 instances are needed, but the group is at its maximum of 2.")
 		expect(t, "of w0", strings.Join(topics(d, "service w0"), ", "), "at maximum service w0")
 		expect(t, "of w1", strings.Join(topics(d, "service w1"), ", "), "at maximum service w1")
 		expect(t, "of what is left out", strings.Join(topics(d, "service w2"), ", "), "left out spot service w2")
@@ -122,11 +122,11 @@ func TestGrow(t *testing.T) {
 	t.Run("TellsThoseThatWaitWhatWarmsUp", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(5, half), launched(time.Minute))
 		d := w.decide()
-		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 5 instances are needed; instance i-1 warms up until 2026-11-21T12:04:00Z and blocks scaling out.")
+		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 5 instances are needed; instance i-1 is warming up until 2026-11-21T12:04:00Z and blocks scaling out.")
 		expect(t, "topic", strings.Join(topics(d, "service w0"), ", "), "warms up service w0")
 		w = newWorld(instances(2, 0), full, waits(5, half), scaledOut(time.Minute), func(w *world) { w.group.Desired++ })
 		d = w.decide()
-		contains(t, "event", told(d), "have yet to be launched, and block scaling out.")
+		contains(t, "event", told(d), "are not launched yet and block scaling out.")
 		expect(t, "topic", strings.Join(topics(d, "service w0"), ", "), "warms up service w0")
 	})
 	t.Run("ByTheLargestStepEachTime", func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestDatapoints(t *testing.T) {
 		expect(t, "first", w.decide().Desired, 4)
 		w.group.Desired, w.group.Instances, w.now = 4, w.group.Instances[:4], w.now.Add(20*time.Second)
 		expect(t, "second", w.decide().Desired, 4)
-		contains(t, "why", w.decide().Why, "it was scaled in this minute already")
+		contains(t, "why", w.decide().Why, "it was already scaled in this minute")
 		w.now = w.now.Add(40 * time.Second)
 		expect(t, "third", w.decide().Desired, 2)
 	})
@@ -346,7 +346,7 @@ func TestProtect(t *testing.T) {
 		w.group.Instances[0].Protected = true
 		d := w.decide()
 		expect(t, "desired", d.Desired, 3)
-		contains(t, "why", why(d, "i-2"), "instances without protection from scale-in are to be noted first")
+		contains(t, "why", why(d, "i-2"), "instances that may be terminated must be recorded first")
 	})
 	t.Run("EndsOnceForAll", func(t *testing.T) {
 		for _, off := range []option{func(w *world) { w.provider.Protection = false }, func(w *world) {
@@ -376,7 +376,7 @@ func TestProtect(t *testing.T) {
 		w := make(func(w *world) { w.provider.Protection = false })
 		d := w.decide()
 		expect(t, "changes", len(d.Protect)+len(d.Release), 0)
-		contains(t, "why", why(d, "i-4"), "it is protected from scale-in, and not by Berth")
+		contains(t, "why", why(d, "i-4"), "it is protected from scale-in by someone else")
 	})
 	t.Run("WhatIsNotInServiceIsNoneThatGoes", func(t *testing.T) {
 		w := newWorld(instances(1, 1), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
@@ -385,7 +385,7 @@ func TestProtect(t *testing.T) {
 		w.history = cluster.ScalingHistory{}
 		w.group.Instances[1].Lifecycle = "Pending:Wait"
 		expect(t, "desired", w.decide().Desired, 2)
-		expect(t, "why", why(w.decide(), "i-2"), "it has no task; the group is still launching it")
+		expect(t, "why", why(w.decide(), "i-2"), "it runs no task; the group is still launching it")
 	})
 	t.Run("NoMoreGoThanAreReleased", func(t *testing.T) {
 		w := newWorld(instances(2, 8), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 0 }))
@@ -408,7 +408,7 @@ func TestShrinkStopsAtWhatIsProtected(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 	}
 	expect(t, "desired", w.group.Desired, 9)
-	contains(t, "why", why(w.decide(), "i-5"), "it is protected from scale-in, and not by Berth")
+	contains(t, "why", why(w.decide(), "i-5"), "it is protected from scale-in by someone else")
 	t.Run("ButNotAtWhatWasNeverLaunched", func(t *testing.T) {
 		w := newWorld(instances(2, 0), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown, s.MaxScaleInPercent = 1, 0, 100 }))
 		w.group.Instances[0].Protected, w.group.Instances[1].Protected = true, true
@@ -428,13 +428,13 @@ func TestWhy(t *testing.T) {
 		want     string
 	}{
 		"Tasks":     {[]option{instances(1, 1)}, "i-1", "it runs 1 non-daemon task (t1-0 of service web); consolidation is off"},
-		"Minutes":   {[]option{instances(1, 1)}, "i-2", "it has no task; the metric has been low for 1 minute of 15"},
-		"Minimum":   {[]option{instances(1, 1), bounds(2, 9)}, "i-2", "it has no task; the group is at its minimum of 2"},
-		"Target":    {[]option{instances(1, 1), target(50)}, "i-2", "it has no task; the group is as it should be"},
-		"Free":      {[]option{instances(9, 1), target(95)}, "i-10", "it has no task; free instances are wanted: 9 needed of 10 running, 95 % are to be in use"},
-		"ScaledOut": {[]option{instances(1, 1), scaledOut(time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it has no task; the group was scaled out at 2026-11-21T11:59:00Z, and 15m0s have to pass"},
-		"Policy":    {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-2", "it has no task; a target tracking policy sizes the group"},
-		"MayGo":     {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it has no task; desired capacity from 2 to 1: 1 needed of 2 running"},
+		"Minutes":   {[]option{instances(1, 1)}, "i-2", "it runs no task; the metric has been low for 1 minute of 15"},
+		"Minimum":   {[]option{instances(1, 1), bounds(2, 9)}, "i-2", "it runs no task; the group is at its minimum of 2"},
+		"Target":    {[]option{instances(1, 1), target(50)}, "i-2", "it runs no task; the group has the right size"},
+		"Free":      {[]option{instances(9, 1), target(95)}, "i-10", "it runs no task; free capacity is needed: 9 of 10 running instances are needed, the target is 95 %"},
+		"ScaledOut": {[]option{instances(1, 1), scaledOut(time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it runs no task; the group was scaled out at 2026-11-21T11:59:00Z; it is not scaled in for 15m0s"},
+		"Policy":    {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-2", "it runs no task; a target tracking policy sizes the group"},
+		"MayGo":     {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it runs no task; desired capacity from 2 to 1: 1 of 2 running instances are needed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			contains(t, "why", why(newWorld(c.options...).decide(), c.instance), c.want)

@@ -79,7 +79,7 @@ func TasksProtectedMessage(name, deployment string, n int) string {
 // looks unhealthy.
 func TooManyUnhealthyMessage(name string, n int) string {
 	return message(name,
-		fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster look unhealthy at once.", n))
+		fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster appear unhealthy at once.", n))
 }
 
 // UnhealthyContainerMessage says that a task fails its container health check.
@@ -206,5 +206,5 @@ func MovingTasksMessage(name string, moves []Move) string {
 
 // CannotMoveMessage says that tasks violate a rule where they are, and that no moves repair it.
 func CannotMoveMessage(name, why string) string {
-	return cutToLimit(message(name, "has tasks that break a rule where they are, and no moves mend it: "+why+"."))
+	return cutToLimit(message(name, "has tasks that violate a placement rule, and no set of moves fixes it: "+why+"."))
 }

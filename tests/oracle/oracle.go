@@ -183,7 +183,7 @@ func (o *Oracle) Refusals(i *cluster.Instance, l Left) []string {
 	refuse(i.Status != cluster.InstanceActive, cluster.FilterStatus, string(i.Status))
 	refuse(!i.AgentConnected, cluster.FilterAgent, "")
 	refuse(Cordoned(i), cluster.FilterUnschedulable, "")
-	refuse(!Cordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable, "to be avoided")
+	refuse(!Cordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable, "in the list of instances to avoid")
 	refuse(slices.Contains(o.Request.Refused, i.ID), cluster.FilterRefused, "")
 	if absent := Absent(r, i); absent != "" {
 		refuse(true, cluster.FilterAttribute, absent)

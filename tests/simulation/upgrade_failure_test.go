@@ -71,7 +71,7 @@ func TestUpgradeFailures(t *testing.T) {
 		s.blockPercentages(Action{})
 		s.pass(10 * time.Second)
 		s.start(operation.UpdateNodeGroupVersion{})
-		s.failsBy(cluster.PodEvictionFailure, "the percentages of service web")
+		s.failsBy(cluster.PodEvictionFailure, "the deployment configuration of service web")
 		s.again()
 	})
 	t.Run("ForeignTask", func(t *testing.T) {

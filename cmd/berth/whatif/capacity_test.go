@@ -136,7 +136,7 @@ func TestPlanConsolidation(t *testing.T) {
 		for _, want := range []string{
 			"Capacity provider spot (Auto Scaling group group): consolidation is off, with 10 % of the group in 10m0s.",
 			"would be emptied now: there is room for its 1 task elsewhere", "    task t-", "would be emptied later",
-			"stays: it takes tasks of i-",
+			"stays: it receives tasks of i-",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not said:\n%s", want, out)
@@ -189,7 +189,7 @@ func TestWhyServiceWaitsForInstances(t *testing.T) {
 	}
 	out := text(t, a.Print)
 	for _, want := range []string{
-		"Managed scaling (capacity provider spot, Auto Scaling group group of 4): 5 instances are needed, and the group is at its maximum of 4.\n",
+		"Managed scaling (capacity provider spot, Auto Scaling group group of 4): 5 instances are needed, but the group is at its maximum of 4.\n",
 		"  1 task of service big needs 1 instance, 1 fit on one at most (insufficient memory ",
 	} {
 		if !strings.Contains(out, want) {
@@ -239,7 +239,7 @@ func TestWhyInstance(t *testing.T) {
 		rows, k := fleet()
 		k.Groups["group"].Instances[3].Protected = true
 		got, out := explained(t, rows, k, "n-4")
-		if got.Scaling.Why != "it has no task; it is protected from scale-in, and not by Berth" ||
+		if got.Scaling.Why != "it runs no task; it is protected from scale-in by someone else" ||
 			!strings.Contains(out, "ACTIVE, protected from scale-in.\n") {
 			t.Errorf("%s\n%s", got.Scaling.Why, out)
 		}
@@ -288,7 +288,7 @@ func TestWhyInstance(t *testing.T) {
 			LaunchedAt: noon})
 		_, out := explained(t, rows, k, "i-9")
 		if want := "EC2 instance i-9 in a has not registered with the cluster.\nManaged scaling (capacity provider spot, Auto Scaling group group): " +
-			"it was launched at 2026-11-21T12:00:00Z and has yet to register.\n"; out != want {
+			"it was launched at 2026-11-21T12:00:00Z and has not registered yet.\n"; out != want {
 			t.Errorf("%q, want %q", out, want)
 		}
 	})

@@ -114,7 +114,7 @@ func (a *ClusterAnswer) Print(w io.Writer) error {
 		p.printLine("No metric has a load or a capacity.")
 	}
 	for _, u := range a.Unused {
-		p.printLine("Instance %s is of no use to any service: %s.", u.Instance, u.Why)
+		p.printLine("Instance %s cannot be used by any service: %s.", u.Instance, u.Why)
 	}
 	return p.err
 }

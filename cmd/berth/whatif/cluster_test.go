@@ -50,7 +50,7 @@ func TestWhyCluster(t *testing.T) {
 		golden(t, whyCluster(t, sixNodes(cluster.PolicyDifference)), `
 6 instances take tasks.
 Metric io: 150 of 600 used, 450 left, 330 without the buffer; not in balance (0 to 30 an instance).
-Instance N6 is of no use to any service: the domain rules leave it out for web.
+Instance N6 cannot be used by any service: a task there would break the domain rule of web.
 `)
 	})
 	t.Run("QuorumSafetyDoes", func(t *testing.T) {

@@ -213,9 +213,9 @@ func TestUpgradeProgress(t *testing.T) {
 		"waits for new nodes to be Ready: i-5")
 	look(func() { g.Instances[4].Lifecycle = "InService" }, "new node i-5 in a: InService")
 	look(func() {
-		u.Phase, u.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-2: the percentages of service web"
+		u.Phase, u.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-2: the deployment configuration of service web"
 		u.Removals = []cluster.NodeRemoval{{Instance: "i-2", Step: cluster.StepDrain}}
-	}, "phase: upgrade", "old node i-2 in a: drain", "waits for tasks to leave i-2: the percentages of service web")
+	}, "phase: upgrade", "old node i-2 in a: drain", "waits for tasks to leave i-2: the deployment configuration of service web")
 	look(func() { u.Removals[0].Step, u.WaitingFor = cluster.StepTerminate, "" }, "old node i-2 in a: terminate")
 	look(func() { u.Removals, g.Instances = nil, slices.Delete(g.Instances, 1, 2) },
 		"old node i-2 in a: gone, 1 of 4 replaced")

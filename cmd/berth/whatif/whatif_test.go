@@ -177,34 +177,34 @@ func TestAsk(t *testing.T) {
 	}{
 		{"OneOfAService", whatif.Question{Service: "web", Count: 1}, `
 A task of service web would go to i-3.
-  4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
+  4 instances: 1 not active (DRAINING); of the 3 that can run it, i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
 `},
 		{"MoreThanOne", whatif.Question{Service: "web", Count: 3}, `
 3 tasks of service web would go to i-3 (2), i-1 (1).
-  The first: 4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
+  The first: 4 instances: 1 not active (DRAINING); of the 3 that can run it, i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
 `},
 		{"SomeOfThem", whatif.Question{Service: "big", Count: 3}, `
 2 of 3 tasks of service big would find an instance: i-3, i-2.
-  The first: 4 instances: 1 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); of 2 that could take it i-3 has the fewest tasks of the service in its zone (0, runner-up i-2: 1)
+  The first: 4 instances: 1 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); of the 2 that can run it, i-3 has the fewest tasks of the service in its zone (0, runner-up i-2: 1)
   The other 1: 0/4: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING)
 `},
 		{"NoneOfADefinition", whatif.Question{Definition: "web", Count: 1, Rules: cluster.Rules{NodeConstraint: "NodeName == i-9"}}, `
 A task of web:1 would find no instance.
-  4 instances: 3 constraint not met (NodeName == i-9), 1 not active (DRAINING); none could take it, closest is i-1 (constraint not met)
+  4 instances: 3 constraint not met (NodeName == i-9), 1 not active (DRAINING); none can run it, closest is i-1 (constraint not met)
 `},
 		{"ASize", whatif.Question{Needs: cluster.Resources{CPU: 1500 * units, Memory: 3400}, Count: 2, Rules: distinct, Instance: "i-1"}, `
 2 tasks with 1500 CPU units, 3400 MiB would go to i-2, i-3.
-  The first: 4 instances: 1 insufficient CPU (needs 1500 units, best free 1280), 1 not active (DRAINING); of 2 that could take it i-2 comes first by its id, all else being equal (runner-up i-3)
+  The first: 4 instances: 1 insufficient CPU (needs 1500 units, best free 1280), 1 not active (DRAINING); of the 2 that can run it, i-2 comes first by its ID; everything else is equal (runner-up i-3)
   i-1 cannot take it: insufficient CPU (needs 1500 units, best free 1280), insufficient memory (needs 3400 MiB, best free 688)
 `},
 		{"AnInstanceThatCould", whatif.Question{Service: "web", Count: 1, Instance: "i-2"}, `
 A task of service web would go to i-3.
-  4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
+  4 instances: 1 not active (DRAINING); of the 3 that can run it, i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
   i-2 could take it, but i-3 has the fewest tasks of the service in its zone (1, i-2: 2)
 `},
 		{"TheInstanceItIs", whatif.Question{Service: "web", Count: 1, Instance: "i-3", Rules: distinct}, `
 A task of service web would find no instance.
-  4 instances: 3 already has one, 1 not active (DRAINING); none could take it, closest is i-1 (already has one)
+  4 instances: 3 already has one, 1 not active (DRAINING); none can run it, closest is i-1 (already has one)
   i-3 cannot take it: already has one
 `},
 	} {
@@ -262,7 +262,7 @@ func TestMoves(t *testing.T) {
 		got, _, _ = strings.Cut(got, ", to make room") // who for is the plan's to say
 		golden(t, got, `
 A task of service big would find no instance.
-  2 instances: 2 insufficient metric capacity (connections: needs 90, best free 70); none could take it, closest is i-1 (insufficient metric capacity)
+  2 instances: 2 insufficient metric capacity (connections: needs 90, best free 70); none can run it, closest is i-1 (insufficient metric capacity)
 Nothing has to move: no rule is broken.
 With these moves 1 of 1 would find an instance: i-1. Berth makes them by itself.
   1. task t-1 of web: i-1 to i-2 (start first): connections on i-1 goes from 30 to 90 of 100`)
@@ -281,7 +281,7 @@ Moves that the cluster would make:
 		broken := crowded()
 		broken[4].(*cluster.Service).Rules.NodeConstraint = "NodeName == i-9"
 		golden(t, asked(t, snapshotOf(t, broken), whatif.Question{Moves: true}), `
-No moves mend what is broken.
+No set of moves fixes these violations.
   stays broken: web: task t-1 is on instance i-1, which its constraints no longer allow
   stays broken: web: task t-2 is on instance i-2, which its constraints no longer allow
 `)
@@ -308,7 +308,7 @@ func TestTraced(t *testing.T) {
 			Expression: "attribute:gpu-model == T4"}}},
 	}), `
 A task with 1024 CPU units, 0.5 of a GPU would go to n-1, GPU 0.
-  2 instances: 1 constraint not met (attribute:gpu-model == T4); only n-1 could take it
+  2 instances: 1 constraint not met (attribute:gpu-model == T4); only n-1 can run it
   n-2 cannot take it: constraint not met (attribute:gpu-model == T4)
 `)
 }

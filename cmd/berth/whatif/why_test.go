@@ -42,7 +42,7 @@ func TestWhyTask(t *testing.T) {
 		golden(t, whyTask(t, snapshotOf(t, rows()), "ecs-3"), `
 Task t-3 of service web is RUNNING on i-3.
 Placed anew it would go there again.
-  4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (0, runner-up i-1: 2)
+  4 instances: 1 not active (DRAINING); of the 3 that can run it, i-3 has the fewest tasks of the service in its zone (0, runner-up i-1: 2)
 `)
 	})
 	t.Run("ElsewhereNow", func(t *testing.T) {
@@ -50,7 +50,7 @@ Placed anew it would go there again.
 		golden(t, whyTask(t, snapshotOf(t, with), "t-1"), `
 Task t-1 of service web is RUNNING on i-1.
 Placed anew it would go to i-5.
-  5 instances: 1 not active (DRAINING); of 4 that could take it i-5 has the fewest tasks of the service in its zone (0, runner-up i-1: 1)
+  5 instances: 1 not active (DRAINING); of the 4 that can run it, i-5 has the fewest tasks of the service in its zone (0, runner-up i-1: 1)
   i-1 could take it, but i-5 has the fewest tasks of the service in its zone (0, i-1: 1)
 `)
 	})
@@ -60,7 +60,7 @@ Placed anew it would go to i-5.
 		golden(t, whyTask(t, snapshotOf(t, barred), "t-1"), `
 Task t-1 of service web is RUNNING on i-1.
 Placed anew it would go to i-3.
-  4 instances: 2 constraint not met (NodeName == i-3), 1 not active (DRAINING); only i-3 could take it
+  4 instances: 2 constraint not met (NodeName == i-3), 1 not active (DRAINING); only i-3 can run it
   i-1 cannot take it: constraint not met (NodeName == i-3)
 It would be moved to i-3 (start first): i-1 no longer meets the placement constraint, i-3 does
 `)
@@ -77,7 +77,7 @@ It would be moved to i-3 (start first): i-1 no longer meets the placement constr
 		golden(t, whyTask(t, snapshotOf(t, with), "t-3"), `
 Task t-3 of service web is RUNNING on i-3.
 Placed anew it would go there again.
-  4 instances: 2 port in use (80/tcp), 1 not active (DRAINING); only i-3 could take it
+  4 instances: 2 port in use (80/tcp), 1 not active (DRAINING); only i-3 can run it
 `)
 	})
 	t.Run("ThatWaits", func(t *testing.T) {
@@ -86,7 +86,7 @@ Placed anew it would go there again.
 		golden(t, whyTask(t, snapshotOf(t, append(rows(), waits, task("big", 6, "i-2"), task("big", 7, "i-3"))), "t-8"), `
 Task t-8 of service big is PROVISIONING and has no instance.
 As things stand no instance can take it.
-  4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none could take it, closest is i-1 (insufficient memory)
+  4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none can run it, closest is i-1 (insufficient memory)
 `)
 	})
 	t.Run("Standalone", func(t *testing.T) {
@@ -95,7 +95,7 @@ As things stand no instance can take it.
 		golden(t, whyTask(t, snapshotOf(t, append(rows(), alone)), "t-9"), `
 Task t-9 is RUNNING on i-2.
 Placed anew it would go to i-1.
-  4 instances: 1 not active (DRAINING); of 3 that could take it i-1 is the tightest fit (1280 CPU units and 688 MiB free, runner-up i-2: 1792 CPU units and 3688 MiB free)
+  4 instances: 1 not active (DRAINING); of the 3 that can run it, i-1 is the tightest fit (1280 CPU units and 688 MiB free, runner-up i-2: 1792 CPU units and 3688 MiB free)
   i-2 could take it, but i-1 is the tightest fit (1280 CPU units and 688 MiB free, i-2: 1792 CPU units and 3688 MiB free)
 `)
 	})
@@ -154,7 +154,7 @@ Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 run, 0 are on their way, 2
   Tasks never ran: nothing is started before 2026-11-21T12:00:00Z.
 As things stand:
 None of 2 tasks of service big would find an instance.
-  4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none could take it, closest is i-1 (insufficient memory)
+  4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none can run it, closest is i-1 (insufficient memory)
 `)
 	})
 	t.Run("WhoseDeploymentHasFailed", func(t *testing.T) {
@@ -182,7 +182,7 @@ Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1
   When placement last looked: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
 As things stand:
 A task of service big would go to i-3.
-  4 instances: 1 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); of 2 that could take it i-3 has the fewest tasks of the service in its zone (0, runner-up i-2: 1)
+  4 instances: 1 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); of the 2 that can run it, i-3 has the fewest tasks of the service in its zone (0, runner-up i-2: 1)
 `)
 	})
 	t.Run("WithMovesUnderWayAndBrokenRules", func(t *testing.T) {
@@ -198,7 +198,7 @@ Moves under way:
   task t-1 of web on i-1, by task t-9 on i-2
 Moves to come:
   1. task t-3 of web: i-3 to i-2 (start first): i-3 no longer meets the placement constraint, i-2 does
-No moves mend this, as last decided: as it was
+No set of moves fixes this, as last decided: as it was
 `)
 	})
 	t.Run("OnEachInstance", func(t *testing.T) {
@@ -211,7 +211,7 @@ Service big (DAEMON, ACTIVE, big:1) wants 3 tasks: 1 run, 0 are on their way, 2 
   They are on i-1.
 As things stand:
 2 tasks of service big would go to i-2, i-3.
-  The first: 2 instances; of 2 that could take it i-2 comes first in the order that was asked for (1, runner-up i-3: 2)
+  The first: 2 instances; of the 2 that can run it, i-2 comes first in the requested order (1, runner-up i-3: 2)
 `)
 	})
 	t.Run("ThatEnds", func(t *testing.T) {

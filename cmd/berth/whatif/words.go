@@ -122,7 +122,7 @@ func (p *printer) printMoves(m *Moves, count int) {
 	case len(m.Violations) == 0:
 		p.printLine("Nothing has to move: no rule is broken.")
 	default:
-		p.printLine("No moves mend what is broken.")
+		p.printLine("No set of moves fixes these violations.")
 	}
 	for _, v := range m.Unrepaired {
 		p.printLine("  stays broken: %s", v)
@@ -278,10 +278,10 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 		p.printPlanned(a.Planned)
 	}
 	if a.Unrepaired != "" {
-		p.printLine("No moves mend this, as last decided: %s", a.Unrepaired)
+		p.printLine("No set of moves fixes this, as last decided: %s", a.Unrepaired)
 	}
 	if len(a.UnrepairedNow) > 0 && !slices.Equal(a.UnrepairedNow, []string{a.Unrepaired}) {
-		p.printLine("No moves mend this, as things stand: %s", strings.Join(a.UnrepairedNow, "; "))
+		p.printLine("No set of moves fixes this, as things stand: %s", strings.Join(a.UnrepairedNow, "; "))
 	}
 	return p.err
 }

@@ -279,7 +279,7 @@ func (n *NodeGroups) findWithUpdate(
 func conflictError(err error, name string) error {
 	var c *state.Conflict
 	if errors.As(err, &c) {
-		return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s is being changed by somebody else", name)
+		return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s is being changed by another request", name)
 	}
 	return cluster.Wrap(err, "changing node group %s", name)
 }

@@ -22,7 +22,7 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	}
 	if strategy == cluster.Daemon && r.DomainPolicy != "" && r.DomainPolicy != cluster.PolicyNone {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The daemon scheduling strategy does not support the domain policy %s: it has one task on each instance.",
+			"The daemon scheduling strategy does not support the domain policy %s: it runs one task on each instance.",
 			r.DomainPolicy)
 	}
 	for _, c := range slices.Concat(r.Constraints, def.Constraints) {
@@ -36,7 +36,7 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	if x, err := constraint.ParseProperties(r.NodeConstraint); err == nil && strategy == cluster.Daemon &&
 		x.Directives() != (constraint.Directives{}) {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The daemon scheduling strategy does not support FDPolicy and PlacePolicy: it has one task on each instance.")
+			"The daemon scheduling strategy does not support FDPolicy and PlacePolicy: it runs one task on each instance.")
 	}
 	if r.Scoring != "" && !slices.Contains(placement.Scorings(), r.Scoring) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, expected one of %s.",

@@ -230,7 +230,7 @@ func (h *Handler) registerAgain(ctx context.Context, t *cluster.Target, seen *re
 	for n := range next.Registrations {
 		g := &next.Registrations[n]
 		if _, here, known := seen.healthOf(t, *g); g.State == cluster.Registered && known && !here {
-			g.State, g.Health, g.Reason = "", cluster.UnknownHealth, "it was deregistered by somebody else"
+			g.State, g.Health, g.Reason = "", cluster.UnknownHealth, "it was deregistered by someone else"
 		}
 	}
 	o := &state.Outbox{

@@ -54,7 +54,7 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 }
 
 // completeTermination lets the termination of an instance go on. The instance may be nil if it is
-// gone. If it is there, ECS must say, too, that it has no task.
+// gone. If it is there, ECS must say, too, that it runs no task.
 func (e *execution) completeTermination(ctx context.Context, id string, v *snapshot.InstanceView) error {
 	h := e.round.Handler
 	if v != nil && !e.isLost(v) {

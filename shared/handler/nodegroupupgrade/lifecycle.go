@@ -121,7 +121,7 @@ func (h *Handler) resizeGroup(
 		return s, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
 	}
 	if len(groups) == 0 {
-		return s, cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group is not there any more")
+		return s, cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group no longer exists")
 	}
 	auto := groups[0]
 	if s, err = c.ApplyTo(sizesOf(auto)); err != nil {

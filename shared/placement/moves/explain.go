@@ -143,7 +143,7 @@ func describeTask(s *moveState, t int32) string {
 	if task.at >= 0 {
 		return "task " + task.id
 	}
-	return "a task of " + s.problem.owners[task.owner].called + " that has none"
+	return "a task of " + s.problem.owners[task.owner].called + " that has no instance yet"
 }
 
 // describeLoad is how a cell changes, in the user's units; empty where nothing limits it.

@@ -313,7 +313,7 @@ func TestMakeRoom(t *testing.T) {
 		if len(p.Moves) != 1 || p.Moves[0].From != p.Places[0] || len(p.Unrepaired) > 0 {
 			t.Fatalf("%+v", p)
 		}
-		if !strings.Contains(p.Moves[0].Why, "to make room for a task of big that has none") {
+		if !strings.Contains(p.Moves[0].Why, "to make room for a task of big that has no instance yet") {
 			t.Fatal(p.Moves[0].Why)
 		}
 	})

@@ -144,7 +144,7 @@ func (s Service) daemons(around Surroundings, seen Seen, fail func(string, ...an
 	}
 	for _, i := range around.Roomy {
 		if count[i] == 0 {
-			fail("it has no task on instance %s, which has room", i)
+			fail("it runs no task on instance %s, which has room", i)
 		}
 	}
 }
