@@ -5,7 +5,7 @@ package main
 
 import (
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/eventsource"
+	"berth/functions/internal/eventsource"
 	"berth/shared/handler/api"
 	"berth/shared/wire"
 	"berth/shared/wire/berthapi"

@@ -8,7 +8,7 @@ import (
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/eventbus"
-	"berth/shared/awsapi/eventsource"
+	"berth/functions/internal/eventsource"
 	"berth/shared/handler"
 	"berth/shared/handler/dispatch"
 )

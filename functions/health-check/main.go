@@ -7,7 +7,7 @@ import (
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/cloudwatch"
-	"berth/shared/awsapi/eventsource"
+	"berth/functions/internal/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
 	"berth/shared/handler/healthcheck"

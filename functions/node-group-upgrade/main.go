@@ -5,7 +5,7 @@ package main
 import (
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/autoscaling"
-	"berth/shared/awsapi/eventsource"
+	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/launchtemplate"
 	"berth/shared/handler/nodegroupupgrade"
 )

@@ -7,7 +7,7 @@ import (
 	"crypto/rand"
 
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/eventsource"
+	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler"
 	"berth/shared/handler/placement"

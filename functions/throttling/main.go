@@ -4,7 +4,7 @@ package main
 
 import (
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/eventsource"
+	"berth/functions/internal/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
 	"berth/shared/handler/throttling"

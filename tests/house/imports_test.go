@@ -86,8 +86,6 @@ var rules = []rule{
 	{path: "shared/wire", may: []string{"shared/wire/...", "shared/cluster"}},
 	{path: "shared/console", may: []string{"shared/state", "shared/cluster"}},
 	{path: "shared/dynamo/...", may: []string{"shared/awsapi/outcome", "shared/awsevent", "shared/state", "shared/cluster"}},
-	// Reads DynamoDB's stream as Lambda delivers it, with the decoding of the one adapter that knows the items.
-	{path: "shared/awsapi/eventsource", may: []string{"shared/dynamo", "shared/awsapi/outcome", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "shared/awsapi/...", may: []string{"shared/wire/shape", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "shared/embedded/...", may: []string{"shared/awsevent", "shared/state", "shared/cluster"}},
 	// The simulated AWS: its services share the kernel and know each other only in this order.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"berth/shared/awsapi/eventsource"
+	"berth/functions/internal/eventsource"
 	"berth/shared/cluster"
 	"berth/shared/state"
 )
