@@ -62,7 +62,7 @@ func (w *witness) look() *left {
 		w.t.Fatal(err)
 	}
 	defer f.Close()
-	return sorted(rows, f.Machines.Truth("default"))
+	return sorted(rows, f.Machines.TaskTruths("default"))
 }
 
 // stopped is a clock that never calls back.

@@ -5,10 +5,10 @@ package main
 
 import (
 	"berth/functions/internal/environment"
+	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/eventbus"
-	"berth/functions/internal/eventsource"
 	"berth/shared/handler"
 	"berth/shared/handler/dispatch"
 )
@@ -19,12 +19,12 @@ func main() {
 	h := &dispatch.Handler{
 		State: e.StateTable(), ECS: e.ECSClient(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
 		Registries: balancing.NewRegistries(e.AWSConfig()),
-		Groups:     autoscaling.New(e.AWSConfig()),
+		Groups:     autoscaling.NewGroups(e.AWSConfig()),
 		Account:    e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
 		Figures: &handler.Figures{},
 	}
 	if settings.PublishEvents {
-		h.Bus = eventbus.New(e.AWSConfig())
+		h.Bus = eventbus.NewBus(e.AWSConfig())
 	}
 	e.StartFunction(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

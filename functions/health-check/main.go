@@ -5,9 +5,9 @@ package main
 
 import (
 	"berth/functions/internal/environment"
+	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/cloudwatch"
-	"berth/functions/internal/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
 	"berth/shared/handler/healthcheck"

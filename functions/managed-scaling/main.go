@@ -4,9 +4,9 @@ package main
 
 import (
 	"berth/functions/internal/environment"
+	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/cloudwatch"
-	"berth/functions/internal/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
 	"berth/shared/handler/managedscaling"
@@ -16,7 +16,7 @@ func main() {
 	e := environment.LoadProcess()
 	ecs := e.ECSClient()
 	h := &managedscaling.Handler{
-		State: e.StateTable(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWSConfig()),
+		State: e.StateTable(), ECS: ecs, Hosts: ecs, Groups: autoscaling.NewGroups(e.AWSConfig()),
 		Metrics: cloudwatch.NewMetrics(e.AWSConfig()),
 		Clock:   environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
 		Decoder: awsevent.Decoder{

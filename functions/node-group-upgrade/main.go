@@ -4,18 +4,18 @@ package main
 
 import (
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/autoscaling"
 	"berth/functions/internal/eventsource"
+	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/launchtemplate"
 	"berth/shared/handler/nodegroupupgrade"
 )
 
 func main() {
 	e := environment.LoadProcess()
-	ecs, groups := e.ECSClient(), autoscaling.New(e.AWSConfig())
+	ecs, groups := e.ECSClient(), autoscaling.NewGroups(e.AWSConfig())
 	h := &nodegroupupgrade.Handler{
 		State: e.StateTable(), ECS: ecs, Hosts: ecs, Auto: groups, Updates: groups,
-		Templates: launchtemplate.New(e.AWSConfig()),
+		Templates: launchtemplate.NewTemplates(e.AWSConfig()),
 		Clock:     environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
 	}
 	e.StartFunction(&eventsource.Function{Schedule: h.Schedule}, nil)

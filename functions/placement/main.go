@@ -17,7 +17,7 @@ func main() {
 	e := environment.LoadProcess()
 	h := &placement.Handler{
 		State: e.StateTable(), Clock: environment.Clock{},
-		Wake:     wakequeue.New(e.AWSConfig(), e.RequiredVariable("WAKE_QUEUE_URL")),
+		Wake:     wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("WAKE_QUEUE_URL")),
 		Settings: e.HandlerSettings(), Log: e.Log,
 		Environment: rand.Text(), Figures: &handler.Figures{},
 	}

@@ -26,7 +26,8 @@ func openBus(t *testing.T, answer func(operation string, in map[string]any) (int
 }
 
 func event(n int) []byte {
-	return fmt.Appendf(nil, `{"version":"0","id":"i","detail-type":"T","source":"s","time":"2026-11-21T10:00:00Z","resources":["r"],"detail":{"n":%d}}`, n)
+	return fmt.Appendf(nil,
+		`{"version":"0","id":"i","detail-type":"T","source":"s","time":"2026-11-21T10:00:00Z","resources":["r"],"detail":{"n":%d}}`, n)
 }
 
 func events(n int) (all [][]byte) {
@@ -52,7 +53,7 @@ func TestBus(t *testing.T) {
 	ctx := context.Background()
 	t.Run("SendsTenACallInOrder", func(t *testing.T) {
 		e, bus := openBus(t, taken(nil))
-		left, err := bus.Put(ctx, events(23))
+		left, err := bus.PutEvents(ctx, events(23))
 		if err != nil || len(left) > 0 {
 			t.Fatalf("Put = %d left, %v", len(left), err)
 		}
@@ -79,24 +80,27 @@ func TestBus(t *testing.T) {
 		}
 	})
 	t.Run("GivesBackWhatWasThrottledAndWhatFollows", func(t *testing.T) {
-		_, bus := openBus(t, taken(map[string]string{`{"n":3}`: "ThrottlingException", `{"n":5}`: "NotAuthorizedForSource"}))
-		left, err := bus.Put(ctx, events(12))
+		_, bus := openBus(t, taken(map[string]string{`{"n":3}`: "ThrottlingException",
+			`{"n":5}`: "NotAuthorizedForSource"}))
+		left, err := bus.PutEvents(ctx, events(12))
 		if diff := cmp.Diff([][]byte{event(3), event(10), event(11)}, left); diff != "" {
 			t.Error(diff)
 		}
-		if err == nil || !strings.Contains(err.Error(), "ThrottlingException") || !strings.Contains(err.Error(), "NotAuthorizedForSource") {
+		if err == nil || !strings.Contains(err.Error(), "ThrottlingException") ||
+			!strings.Contains(err.Error(), "NotAuthorizedForSource") {
 			t.Errorf("error %v, want both", err)
 		}
 	})
 	t.Run("GivesBackAllWhereTheCallFails", func(t *testing.T) {
 		_, bus := openBus(t, fails(500, "InternalFailure"))
-		if left, err := bus.Put(ctx, events(2)); err == nil || len(left) != 2 {
+		if left, err := bus.PutEvents(ctx, events(2)); err == nil || len(left) != 2 {
 			t.Errorf("Put = %d left, %v", len(left), err)
 		}
 	})
 	t.Run("RefusesWhatIsNoEvent", func(t *testing.T) {
 		e, bus := openBus(t, taken(nil))
-		if left, err := bus.Put(ctx, [][]byte{[]byte("{"), event(1)}); err == nil || len(left) != 0 || len(e.seen()) != 1 {
+		if left, err := bus.PutEvents(ctx, [][]byte{[]byte("{"), event(1)}); err == nil || len(left) != 0 ||
+			len(e.seen()) != 1 {
 			t.Errorf("Put = %d left, %v", len(left), err)
 		}
 	})

@@ -28,17 +28,17 @@ type ECS struct {
 // describeBatch is how many tasks or instances ECS describes in one call.
 const describeBatch = 100
 
-// once keeps the SDK from repeating a call: StartTask has no client token, so a repetition could
-// start a task twice, and each repetition would take from the rate that StartTask and StopTask
-// share without being counted.
-func once(o *ecs.Options) { o.Retryer = aws.NopRetryer{} }
+// disableRetries keeps the SDK from repeating a call: StartTask has no client token, so a
+// repetition could start a task twice, and each repetition would take from the rate that StartTask
+// and StopTask share without being counted.
+func disableRetries(o *ecs.Options) { o.Retryer = aws.NopRetryer{} }
 
 // StartTask starts one task on each instance named, at most once. The error is cluster.ErrAmbiguous
 // where the outcome is unknown; tasks and failures are per instance.
 func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
-	ctx, cancel := e.limited(ctx)
+	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
-	out, err := e.Client.StartTask(ctx, startInput(call), once)
+	out, err := e.Client.StartTask(ctx, startInput(call), disableRetries)
 	if err != nil {
 		return cluster.StartAnswer{}, fmt.Errorf("starting tasks of %s: %w", call.TaskDefinition, actionError(err))
 	}
@@ -77,19 +77,19 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 // StopTask stops a task by ECS's id. The error is cluster.ErrAmbiguous where the outcome is
 // unknown.
 func (e *ECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
-	ctx, cancel := e.limited(ctx)
+	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
 	in := &ecs.StopTaskInput{Cluster: &clusterName, Task: &ecsID}
 	if reason != "" {
 		in.Reason = &reason
 	}
-	if _, err := e.Client.StopTask(ctx, in, once); err != nil {
+	if _, err := e.Client.StopTask(ctx, in, disableRetries); err != nil {
 		return fmt.Errorf("stopping task %s: %w", ecsID, actionError(err))
 	}
 	return nil
 }
 
-func (e *ECS) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+func (e *ECS) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := e.Timeout
 	if timeout == 0 {
 		timeout = 10 * time.Second

@@ -28,7 +28,7 @@ func apiError(err error) error {
 		return nil
 	case !errors.As(err, &api) || refusedIdentity[api.ErrorCode()]:
 		return err
-	case outcome.Throttled(err):
+	case outcome.IsThrottled(err):
 		return cluster.Errorf(cluster.CodeThrottling, "%s", api.ErrorMessage())
 	}
 	return cluster.Errorf(cluster.Code(api.ErrorCode()), "%s", api.ErrorMessage())
@@ -37,7 +37,7 @@ func apiError(err error) error {
 // actionError is [apiError] for a call that changes something: where it may have done so all the
 // same, the error is cluster.ErrAmbiguous too.
 func actionError(err error) error {
-	if outcome.Unknown(err) {
+	if outcome.IsUnknown(err) {
 		return fmt.Errorf("%w: %w", cluster.ErrAmbiguous, apiError(err))
 	}
 	return apiError(err)

@@ -37,13 +37,13 @@ type Forwarder struct {
 // errors of the API included, as status and body. The error is cluster.ErrAmbiguous where ECS may
 // have carried it out without answering.
 func (f *Forwarder) Forward(ctx context.Context, operation string, body []byte) (status int, answer []byte, err error) {
-	r, err := f.request(ctx, operation, body)
+	r, err := f.signedRequest(ctx, operation, body)
 	if err != nil {
 		return 0, nil, fmt.Errorf("forwarding %s: %w", operation, err)
 	}
 	options := f.Client.Options()
 	resp, err := options.HTTPClient.Do(r)
-	if outcome.Unsent(err) {
+	if outcome.IsUnsent(err) {
 		return 0, nil, fmt.Errorf("forwarding %s: %w", operation, err)
 	}
 	if err != nil {
@@ -60,9 +60,9 @@ func (f *Forwarder) Forward(ctx context.Context, operation string, body []byte) 
 	return resp.StatusCode, answer, nil
 }
 
-// request is the call, addressed and signed as the SDK would: AWS_ENDPOINT_URL_ECS and the Region's
-// endpoint hold.
-func (f *Forwarder) request(ctx context.Context, operation string, body []byte) (*http.Request, error) {
+// signedRequest is the call, addressed and signed as the SDK would: AWS_ENDPOINT_URL_ECS and the
+// Region's endpoint hold.
+func (f *Forwarder) signedRequest(ctx context.Context, operation string, body []byte) (*http.Request, error) {
 	o := f.Client.Options()
 	endpoint, err := o.EndpointResolverV2.ResolveEndpoint(ctx, ecs.EndpointParameters{
 		Region: aws.String(o.Region), Endpoint: o.BaseEndpoint,
@@ -87,13 +87,13 @@ func (f *Forwarder) request(ctx context.Context, operation string, body []byte) 
 	}
 	sum := sha256.Sum256(body)
 	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), "ecs", o.Region,
-		f.now()); err != nil {
+		f.signingTime()); err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
 	}
 	return r, nil
 }
 
-func (f *Forwarder) now() time.Time {
+func (f *Forwarder) signingTime() time.Time {
 	if f.Now == nil {
 		return time.Now()
 	}

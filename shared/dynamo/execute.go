@@ -32,14 +32,14 @@ func (s *State) executeSingle(ctx context.Context, st statement) (item, error) {
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		s.usage.countRefused()
-		return nil, st.newConflict(refused.Item)
+		return nil, st.conflictOver(refused.Item)
 	}
 	return after, err
 }
 
 func (s *State) putItem(ctx context.Context, st statement) error {
 	out, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.Table, Item: st.item, ConditionExpression: orNil(st.condition),
+		TableName: &s.Table, Item: st.item, ConditionExpression: expressionOrNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
 	}, disableRetries)
@@ -51,8 +51,8 @@ func (s *State) putItem(ctx context.Context, st statement) error {
 
 func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 	out, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.Table, Key: keyItem(st.key), UpdateExpression: &st.update,
-		ConditionExpression:      orNil(st.condition),
+		TableName: &s.Table, Key: keyAttributes(st.key), UpdateExpression: &st.update,
+		ConditionExpression:      expressionOrNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 		ReturnValues:           types.ReturnValueAllNew,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
@@ -66,7 +66,7 @@ func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 
 func (s *State) deleteItem(ctx context.Context, st statement) error {
 	out, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.Table, Key: keyItem(st.key), ConditionExpression: orNil(st.condition),
+		TableName: &s.Table, Key: keyAttributes(st.key), ConditionExpression: expressionOrNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
 	}, disableRetries)
@@ -76,7 +76,7 @@ func (s *State) deleteItem(ctx context.Context, st statement) error {
 	return err
 }
 
-func orNil(expression string) *string {
+func expressionOrNil(expression string) *string {
 	if expression == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (st statement) valuesOrNil() item {
 	return st.values
 }
 
-func (st statement) newConflict(there item) error {
+func (st statement) conflictOver(there item) error {
 	row, err := decodeOrNil(there)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (st statement) newConflict(there item) error {
 // meaning and a new one is taken.
 func (s *State) executeTransaction(ctx context.Context, sts []statement) error {
 	in := &dynamodb.TransactWriteItemsInput{
-		TransactItems: s.transactionItems(sts), ClientRequestToken: newToken(),
+		TransactItems: s.transactionItems(sts), ClientRequestToken: newTransactionToken(),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	}
 	if err := ctx.Err(); err != nil {
@@ -120,16 +120,16 @@ func (s *State) executeTransaction(ctx context.Context, sts []statement) error {
 			}
 			unknown = false
 		case errors.As(err, &canceled):
-			if conflict := refusedBy(canceled, sts); conflict != nil {
+			if conflict := firstConflict(canceled, sts); conflict != nil {
 				s.usage.countRefused()
 				unknown = false
 				return conflict
 			}
-		case outcome.Unknown(err):
+		case outcome.IsUnknown(err):
 			unknown = true
 		}
 		if err != nil && !unknown {
-			in.ClientRequestToken = newToken()
+			in.ClientRequestToken = newTransactionToken()
 		}
 		return err
 	})
@@ -145,20 +145,20 @@ func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 		switch {
 		case st.item != nil:
 			items[i].Put = &types.Put{
-				TableName: &s.Table, Item: st.item, ConditionExpression: orNil(st.condition),
+				TableName: &s.Table, Item: st.item, ConditionExpression: expressionOrNil(st.condition),
 				ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 				ReturnValuesOnConditionCheckFailure: allOld,
 			}
 		case st.update != "":
 			items[i].Update = &types.Update{
-				TableName: &s.Table, Key: keyItem(st.key), UpdateExpression: &st.update,
-				ConditionExpression:      orNil(st.condition),
+				TableName: &s.Table, Key: keyAttributes(st.key), UpdateExpression: &st.update,
+				ConditionExpression:      expressionOrNil(st.condition),
 				ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 				ReturnValuesOnConditionCheckFailure: allOld,
 			}
 		default:
 			items[i].Delete = &types.Delete{
-				TableName: &s.Table, Key: keyItem(st.key), ConditionExpression: orNil(st.condition),
+				TableName: &s.Table, Key: keyAttributes(st.key), ConditionExpression: expressionOrNil(st.condition),
 				ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 				ReturnValuesOnConditionCheckFailure: allOld,
 			}
@@ -167,12 +167,12 @@ func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 	return items
 }
 
-// refusedBy is the conflict of the first statement whose condition does not hold, nil where none
-// says so. The reasons stand in the order of the statements.
-func refusedBy(canceled *types.TransactionCanceledException, sts []statement) error {
+// firstConflict is the conflict of the first statement whose condition does not hold, nil where
+// none says so. The reasons stand in the order of the statements.
+func firstConflict(canceled *types.TransactionCanceledException, sts []statement) error {
 	for i, r := range canceled.CancellationReasons {
 		if i < len(sts) && aws.ToString(r.Code) == "ConditionalCheckFailed" {
-			return sts[i].newConflict(r.Item)
+			return sts[i].conflictOver(r.Item)
 		}
 	}
 	return nil

@@ -22,11 +22,11 @@ const (
 	sortKey      = "sk"
 )
 
-func keyItem(k state.Key) item {
-	return item{partitionKey: stringValue(k.Cluster), sortKey: stringValue(k.Sort)}
+func keyAttributes(k state.Key) item {
+	return item{partitionKey: stringAttribute(k.Cluster), sortKey: stringAttribute(k.Sort)}
 }
 
-func stringValue(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func stringAttribute(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
 // encodeRow goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean
 // in every other store.
@@ -42,7 +42,7 @@ func encodeRow(row state.Row) (item, error) {
 	if err := d.Decode(&fields); err != nil {
 		return nil, fmt.Errorf("encoding row %s: %w", key.Sort, err)
 	}
-	out := keyItem(key)
+	out := keyAttributes(key)
 	for name, v := range fields {
 		if name != partitionKey {
 			out[name] = encodeAttribute(v)
@@ -55,7 +55,7 @@ func encodeRow(row state.Row) (item, error) {
 func encodeAttribute(v any) types.AttributeValue {
 	switch v := v.(type) {
 	case string:
-		return stringValue(v)
+		return stringAttribute(v)
 	case json.Number:
 		return &types.AttributeValueMemberN{Value: v.String()}
 	case bool:
@@ -85,20 +85,20 @@ func decodeRow(it item) (state.Row, error) {
 	if state.EmptyRow(sk.Value) == nil {
 		return nil, nil
 	}
-	data, err := appendObject(make([]byte, 0, 1024), it)
+	data, err := appendJSONObject(make([]byte, 0, 1024), it)
 	if err != nil {
 		return nil, fmt.Errorf("decoding row %s: %w", sk.Value, err)
 	}
 	row, err := state.DecodeRow(sk.Value, data)
 	if err == nil {
-		inUTC(reflect.ValueOf(row).Elem())
+		convertTimesToUTC(reflect.ValueOf(row).Elem())
 	}
 	return row, err
 }
 
-// inUTC has a row's times in UTC, as every other store gives them, whatever zone they were written
-// in.
-func inUTC(v reflect.Value) {
+// convertTimesToUTC has a row's times in UTC, as every other store gives them, whatever zone they
+// were written in.
+func convertTimesToUTC(v reflect.Value) {
 	switch at, isTime := v.Addr().Interface().(*time.Time); {
 	case isTime:
 		*at = at.UTC()
@@ -106,14 +106,14 @@ func inUTC(v reflect.Value) {
 		for i := range v.NumField() {
 			switch f := v.Field(i); f.Kind() {
 			case reflect.Struct, reflect.Slice, reflect.Pointer, reflect.Map:
-				inUTC(f)
+				convertTimesToUTC(f)
 			}
 		}
 	case v.Kind() == reflect.Pointer && !v.IsNil() && v.Type().Elem().Kind() == reflect.Struct:
-		inUTC(v.Elem())
+		convertTimesToUTC(v.Elem())
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 		for i := range v.Len() {
-			inUTC(v.Index(i))
+			convertTimesToUTC(v.Index(i))
 		}
 	case v.Kind() == reflect.Map && v.Type().Elem() == reflect.TypeFor[time.Time]():
 		for _, key := range v.MapKeys() {
@@ -122,7 +122,7 @@ func inUTC(v reflect.Value) {
 	}
 }
 
-func appendObject(b []byte, fields item) ([]byte, error) {
+func appendJSONObject(b []byte, fields item) ([]byte, error) {
 	b = append(b, '{')
 	first := true
 	for name, v := range fields {
@@ -130,19 +130,19 @@ func appendObject(b []byte, fields item) ([]byte, error) {
 			b = append(b, ',')
 		}
 		first = false
-		b = append(appendText(b, name), ':')
+		b = append(appendJSONText(b, name), ':')
 		var err error
-		if b, err = appendValue(b, v); err != nil {
+		if b, err = appendJSONValue(b, v); err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
 	}
 	return append(b, '}'), nil
 }
 
-func appendValue(b []byte, v types.AttributeValue) ([]byte, error) {
+func appendJSONValue(b []byte, v types.AttributeValue) ([]byte, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
-		return appendText(b, v.Value), nil
+		return appendJSONText(b, v.Value), nil
 	case *types.AttributeValueMemberN:
 		return append(b, v.Value...), nil
 	case *types.AttributeValueMemberBOOL:
@@ -156,20 +156,20 @@ func appendValue(b []byte, v types.AttributeValue) ([]byte, error) {
 				b = append(b, ',')
 			}
 			var err error
-			if b, err = appendValue(b, e); err != nil {
+			if b, err = appendJSONValue(b, e); err != nil {
 				return nil, err
 			}
 		}
 		return append(b, ']'), nil
 	case *types.AttributeValueMemberM:
-		return appendObject(b, v.Value)
+		return appendJSONObject(b, v.Value)
 	}
 	return nil, fmt.Errorf("no row has values of type %T", v)
 }
 
-// appendText quotes as JSON does. Nearly every text is plain, which keeps loading a large cluster
-// cheap.
-func appendText(b []byte, s string) []byte {
+// appendJSONText quotes as JSON does. Nearly every text is plain, which keeps loading a large
+// cluster cheap.
+func appendJSONText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, _ := json.Marshal(s) // a string always encodes

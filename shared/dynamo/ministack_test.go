@@ -23,8 +23,9 @@ var second struct {
 	err    error
 }
 
-// openSecond makes a state in a new table of MiniStack. The test is skipped where that is not there. It passes
-// the whole suite; what its reads cost is wrong, so [TestUsageCountsUnits] asks DynamoDB Local alone.
+// openSecond makes a state in a new table of MiniStack. The test is skipped where that is not
+// there. It passes the whole suite; what its reads cost is wrong, so [TestUsageCountsUnits] asks
+// DynamoDB Local alone.
 func openSecond(t *testing.T) *dynamo.State {
 	t.Helper()
 	if why := ministack.Missing(); why != "" {
@@ -36,7 +37,8 @@ func openSecond(t *testing.T) *dynamo.State {
 		}
 		second.client = dynamodb.New(dynamodb.Options{
 			Region: ministack.Region, BaseEndpoint: &second.server.Endpoint,
-			Credentials: credentials.NewStaticCredentialsProvider(ministack.AccessKey, ministack.SecretKey, ""), HTTPClient: awsapi.HTTP{},
+			Credentials: credentials.NewStaticCredentialsProvider(ministack.AccessKey, ministack.SecretKey, ""),
+			HTTPClient:  awsapi.HTTP{},
 		})
 	})
 	if second.err != nil {
@@ -47,14 +49,14 @@ func openSecond(t *testing.T) *dynamo.State {
 }
 
 func TestStateOnMiniStack(t *testing.T) {
-	porttest.State(t, func(t *testing.T) state.Store {
+	porttest.TestStore(t, func(t *testing.T) state.Store {
 		t.Parallel()
 		return openSecond(t)
 	})
 }
 
 func TestStreamOnMiniStack(t *testing.T) {
-	porttest.Stream(t, func(t *testing.T) porttest.StreamState {
+	porttest.TestStream(t, func(t *testing.T) porttest.StreamState {
 		t.Parallel()
 		return streamState{openSecond(t)}
 	})

@@ -10,14 +10,14 @@ import (
 )
 
 func TestState(t *testing.T) {
-	porttest.State(t, func(t *testing.T) state.Store {
+	porttest.TestStore(t, func(t *testing.T) state.Store {
 		t.Parallel()
 		return open(t)
 	})
 }
 
 func TestStream(t *testing.T) {
-	porttest.Stream(t, func(t *testing.T) porttest.StreamState {
+	porttest.TestStream(t, func(t *testing.T) porttest.StreamState {
 		t.Parallel()
 		return streamState{open(t)}
 	})
@@ -30,7 +30,7 @@ func (s streamState) Records(t *testing.T, clusterName string, n int) []state.Re
 	t.Helper()
 	var records []state.Record
 	for _, r := range streamed(t, s.State) {
-		record, err := dynamo.Record(r)
+		record, err := dynamo.DecodeRecord(r)
 		if err != nil {
 			t.Fatal(err)
 		}

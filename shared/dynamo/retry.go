@@ -30,7 +30,7 @@ const (
 // retryRepeatable repeats call, which may be repeated whatever came of it, until it succeeds or
 // fails for good.
 func (s *State) retryRepeatable(ctx context.Context, call func(context.Context) error) error {
-	return s.retryCall(ctx, call, func(err error) bool { return isHarmless(err) || outcome.Unknown(err) })
+	return s.retryCall(ctx, call, func(err error) bool { return isRetryable(err) || outcome.IsUnknown(err) })
 }
 
 // unlessUnknown repeats call as long as it has certainly had no effect. Where it may have had one,
@@ -39,8 +39,8 @@ func (s *State) unlessUnknown(ctx context.Context, call func(context.Context) er
 	if err := ctx.Err(); err != nil {
 		return err // nothing was sent
 	}
-	err := s.retryCall(ctx, call, isHarmless)
-	if outcome.Unknown(err) {
+	err := s.retryCall(ctx, call, isRetryable)
+	if outcome.IsUnknown(err) {
 		return markAmbiguous(err)
 	}
 	return err
@@ -55,7 +55,7 @@ func (s *State) retryCall(ctx context.Context, call func(context.Context) error,
 			return err
 		}
 		s.usage.countRetry()
-		if s.waitFor(ctx, backoffWithJitter(n)) != nil {
+		if s.waitBeforeRetry(ctx, backoffWithJitter(n)) != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func backoffWithJitter(n int) time.Duration {
 	return rand.N(min(firstPause<<n, maxPause)) //nolint:gosec // no secret
 }
 
-func (s *State) waitFor(ctx context.Context, d time.Duration) error {
+func (s *State) waitBeforeRetry(ctx context.Context, d time.Duration) error {
 	if s.Pause != nil {
 		return s.Pause(ctx, d)
 	}
@@ -91,9 +91,9 @@ func (s *State) waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isHarmless reports that the call has had no effect and that the same call may succeed a little
+// isRetryable reports that the call has had no effect and that the same call may succeed a little
 // later.
-func isHarmless(err error) bool {
+func isRetryable(err error) bool {
 	var conflict *types.TransactionConflictException
 	var canceled *types.TransactionCanceledException
 	switch {
@@ -102,7 +102,7 @@ func isHarmless(err error) bool {
 	case errors.As(err, &conflict):
 		return true
 	}
-	return outcome.Throttled(err) || outcome.Unsent(err)
+	return outcome.IsThrottled(err) || outcome.IsUnsent(err)
 }
 
 // allTransient reports whether all reasons pass by themselves. ValidationError and

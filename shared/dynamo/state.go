@@ -55,7 +55,7 @@ func (s *State) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 
 func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
 	in := &dynamodb.GetItemInput{
-		TableName: &s.Table, Key: keyItem(key), ConsistentRead: &consistent,
+		TableName: &s.Table, Key: keyAttributes(key), ConsistentRead: &consistent,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	}
 	var out *dynamodb.GetItemOutput
@@ -115,14 +115,15 @@ func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
 		return nil
 	}
 	e := newExpressions()
-	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringValue(r.Cluster)))
+	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringAttribute(r.Cluster)))
 	// A range ends in a byte that no UTF-8 text has; the last code point sorts after all that sort
 	// keys have.
-	to := e.valuePlaceholder(stringValue(strings.ToValidUTF8(r.To, "\U0010FFFF")))
+	to := e.valuePlaceholder(stringAttribute(strings.ToValidUTF8(r.To, "\U0010FFFF")))
 	if r.From == "" {
 		e.addCondition("%s < %s", e.namePlaceholder(sortKey), to)
 	} else {
-		e.addCondition("%s BETWEEN %s AND %s", e.namePlaceholder(sortKey), e.valuePlaceholder(stringValue(r.From)), to)
+		e.addCondition("%s BETWEEN %s AND %s", e.namePlaceholder(sortKey), e.valuePlaceholder(stringAttribute(r.From)),
+			to)
 	}
 	st := e.buildStatement(state.Key{})
 	in := &dynamodb.QueryInput{
@@ -143,7 +144,7 @@ const maxPage = 10000
 // not hold gives *state.Conflict with the row that is there; an outcome that stays unknown gives
 // cluster.ErrAmbiguous.
 func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
-	st, err := newStatement(w)
+	st, err := statementFor(w)
 	if err != nil {
 		return nil, err
 	}
@@ -201,10 +202,10 @@ func commitStatements(c state.Commit) ([]statement, error) {
 	}
 	sts := make([]statement, 0, len(c.Writes)+1)
 	if c.Version >= 0 {
-		sts = append(sts, moveVersion(c.Cluster, c.Version))
+		sts = append(sts, moveVersionStatement(c.Cluster, c.Version))
 	}
 	for _, w := range c.Writes {
-		st, err := newStatement(w)
+		st, err := statementFor(w)
 		if err != nil {
 			return nil, err
 		}
@@ -220,8 +221,8 @@ func commitStatements(c state.Commit) ([]statement, error) {
 	return sts, nil
 }
 
-// newToken names one transaction for ten minutes. It must not be derived from what is written: the
-// same decision may rightly be committed twice.
-func newToken() *string {
+// newTransactionToken names one transaction for ten minutes. It must not be derived from what is
+// written: the same decision may rightly be committed twice.
+func newTransactionToken() *string {
 	return aws.String(rand.Text())
 }

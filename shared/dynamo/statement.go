@@ -59,22 +59,24 @@ func (e *expressions) assignAttribute(attr string, v types.AttributeValue, empty
 	e.set = append(e.set, e.namePlaceholder(attr)+" = "+e.valuePlaceholder(v))
 }
 
-func (e *expressions) assignText(attr, s string) { e.assignAttribute(attr, stringValue(s), s == "") }
+func (e *expressions) assignText(attr, s string) {
+	e.assignAttribute(attr, stringAttribute(s), s == "")
+}
 
 func (e *expressions) assignTime(attr string, t time.Time) {
-	e.assignAttribute(attr, stringValue(t.UTC().Format(time.RFC3339Nano)), t.IsZero())
+	e.assignAttribute(attr, stringAttribute(t.UTC().Format(time.RFC3339Nano)), t.IsZero())
 }
 
 func (e *expressions) incrementAttribute(attr string) {
 	e.set = append(e.set,
-		e.namePlaceholder(attr)+" = "+e.namePlaceholder(attr)+" + "+e.valuePlaceholder(numberValue(1)))
+		e.namePlaceholder(attr)+" = "+e.namePlaceholder(attr)+" + "+e.valuePlaceholder(numberAttribute(1)))
 }
 
 // keepIfPresent sets the attribute only where the row has none.
 func (e *expressions) keepIfPresent(attr, s string) {
 	if s != "" {
 		e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s)", e.namePlaceholder(attr),
-			e.valuePlaceholder(stringValue(s))))
+			e.valuePlaceholder(stringAttribute(s))))
 	}
 }
 
@@ -100,14 +102,14 @@ func (e *expressions) buildStatement(key state.Key) statement {
 	}
 }
 
-func numberValue(n int64) types.AttributeValue {
+func numberAttribute(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-func newStatement(w state.Write) (statement, error) {
+func statementFor(w state.Write) (statement, error) {
 	switch {
 	case w.Put != nil && w.Any:
-		return putAny(w.Put)
+		return putAnyStatement(w.Put)
 	case w.Put != nil:
 		return putStatement(w.Put)
 	case w.Delete != nil:
@@ -131,16 +133,16 @@ func putStatement(row state.Row) (statement, error) {
 	if rev := row.Header().Rev; rev == 1 {
 		e.addCondition("%s", e.attributeAbsent("rv"))
 	} else {
-		e.addCondition("%s = %s", e.namePlaceholder("rv"), e.valuePlaceholder(numberValue(rev-1)))
+		e.addCondition("%s = %s", e.namePlaceholder("rv"), e.valuePlaceholder(numberAttribute(rev-1)))
 	}
 	s := e.buildStatement(state.KeyOf(row))
 	s.item = it
 	return s, nil
 }
 
-// putAny is an update, as a put could not count the row's writes: it sets what the row has and
-// removes what it has not.
-func putAny(row state.Row) (statement, error) {
+// putAnyStatement is an update, as a put could not count the row's writes: it sets what the row has
+// and removes what it has not.
+func putAnyStatement(row state.Row) (statement, error) {
 	it, err := encodeRow(row)
 	if err != nil {
 		return statement{}, err
@@ -152,7 +154,8 @@ func putAny(row state.Row) (statement, error) {
 			e.assignAttribute(attr, v, !ok)
 		}
 	}
-	rv, none, one := e.namePlaceholder("rv"), e.valuePlaceholder(numberValue(0)), e.valuePlaceholder(numberValue(1))
+	rv, none, one := e.namePlaceholder("rv"), e.valuePlaceholder(numberAttribute(0)),
+		e.valuePlaceholder(numberAttribute(1))
 	e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s) + %s", rv, none, one))
 	return e.buildStatement(state.KeyOf(row)), nil
 }
@@ -179,25 +182,26 @@ func deleteStatement(key state.Key, rev int64) statement {
 		return statement{key: key}
 	}
 	e := newExpressions()
-	e.addCondition("%s = %s", e.namePlaceholder("rv"), e.valuePlaceholder(numberValue(rev)))
+	e.addCondition("%s = %s", e.namePlaceholder("rv"), e.valuePlaceholder(numberAttribute(rev)))
 	return e.buildStatement(key)
 }
 
-// notStopped requires that the row has not been reported STOPPED.
-func (e *expressions) notStopped() {
+// requireNotStopped requires that the row has not been reported STOPPED.
+func (e *expressions) requireNotStopped() {
 	e.addCondition("(%s OR %s <> %s)", e.attributeAbsent("la"), e.namePlaceholder("la"),
-		e.valuePlaceholder(stringValue(string(cluster.TaskStopped))))
+		e.valuePlaceholder(stringAttribute(string(cluster.TaskStopped))))
 }
 
-func (e *expressions) wantsRunning() {
-	e.addCondition("%s = %s", e.namePlaceholder("de"), e.valuePlaceholder(stringValue(string(cluster.TaskRunning))))
-	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey), e.valuePlaceholder(stringValue(state.PrefixTask)))
+func (e *expressions) requireDesiredRunning() {
+	e.addCondition("%s = %s", e.namePlaceholder("de"), e.valuePlaceholder(stringAttribute(string(cluster.TaskRunning))))
+	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey),
+		e.valuePlaceholder(stringAttribute(state.PrefixTask)))
 }
 
 func stopStatement(s *state.Stop) statement {
 	e := newExpressions()
-	e.wantsRunning()
-	e.notStopped()
+	e.requireDesiredRunning()
+	e.requireNotStopped()
 	e.assignText("de", string(cluster.TaskStopped))
 	e.assignText("sc", s.Code)
 	e.assignText("rs", s.Reason)
@@ -207,14 +211,14 @@ func stopStatement(s *state.Stop) statement {
 
 func claimStatement(c *state.Claim) statement {
 	e := newExpressions()
-	e.wantsRunning()
+	e.requireDesiredRunning()
 	e.addCondition("%s", e.attributeAbsent("la"))
 	if c.Attempt == 1 {
 		e.addCondition("%s", e.attributeAbsent("at"))
 	} else {
-		e.addCondition("%s = %s", e.namePlaceholder("at"), e.valuePlaceholder(numberValue(int64(c.Attempt-1))))
+		e.addCondition("%s = %s", e.namePlaceholder("at"), e.valuePlaceholder(numberAttribute(int64(c.Attempt-1))))
 	}
-	e.assignAttribute("at", numberValue(int64(c.Attempt)), c.Attempt == 0)
+	e.assignAttribute("at", numberAttribute(int64(c.Attempt)), c.Attempt == 0)
 	e.assignTime("cl", c.At)
 	e.incrementAttribute("rv")
 	return e.buildStatement(c.Task)
@@ -222,20 +226,21 @@ func claimStatement(c *state.Claim) statement {
 
 func observeStatement(o *state.Observation) statement {
 	e := newExpressions()
-	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey), e.valuePlaceholder(stringValue(state.PrefixTask)))
-	older := fmt.Sprintf("%s < %s", e.namePlaceholder("ve"), e.valuePlaceholder(numberValue(o.Version)))
+	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey),
+		e.valuePlaceholder(stringAttribute(state.PrefixTask)))
+	older := fmt.Sprintf("%s < %s", e.namePlaceholder("ve"), e.valuePlaceholder(numberAttribute(o.Version)))
 	if o.Version > 0 {
 		older = "(" + e.attributeAbsent("ve") + " OR " + older + ")"
 	}
 	e.addCondition("%s", older)
-	e.notStopped()
-	e.assignAttribute("ve", numberValue(o.Version), o.Version == 0)
+	e.requireNotStopped()
+	e.assignAttribute("ve", numberAttribute(o.Version), o.Version == 0)
 	e.assignText("la", string(o.Last))
 	e.assignText("he", o.Health.String())
 	e.incrementAttribute("rv")
 	if o.ECSID != "" {
 		e.addCondition("(%s OR %s = %s)", e.attributeAbsent("ei"), e.namePlaceholder("ei"),
-			e.valuePlaceholder(stringValue(o.ECSID)))
+			e.valuePlaceholder(stringAttribute(o.ECSID)))
 		e.assignText("ei", o.ECSID)
 	}
 	if !o.Started.IsZero() {
@@ -245,7 +250,7 @@ func observeStatement(o *state.Observation) statement {
 		e.assignStopped(o)
 	}
 	if o.Expires != 0 {
-		e.assignAttribute("ttl", numberValue(o.Expires), false)
+		e.assignAttribute("ttl", numberAttribute(o.Expires), false)
 	}
 	return e.buildStatement(o.Task)
 }
@@ -256,16 +261,16 @@ func (e *expressions) assignStopped(o *state.Observation) {
 	if o.ExitCode == nil {
 		e.remove = append(e.remove, e.namePlaceholder("ex"))
 	} else {
-		e.assignAttribute("ex", numberValue(int64(*o.ExitCode)), false)
+		e.assignAttribute("ex", numberAttribute(int64(*o.ExitCode)), false)
 	}
 	e.keepIfPresent("sc", o.StopCode)
 	e.keepIfPresent("rs", o.Reason)
 }
 
-// moveVersion moves the cluster's placement version on from v.
-func moveVersion(clusterName string, v int64) statement {
+// moveVersionStatement moves the cluster's placement version on from v.
+func moveVersionStatement(clusterName string, v int64) statement {
 	e := newExpressions()
-	e.addCondition("%s = %s", e.namePlaceholder("v"), e.valuePlaceholder(numberValue(v)))
+	e.addCondition("%s = %s", e.namePlaceholder("v"), e.valuePlaceholder(numberAttribute(v)))
 	e.incrementAttribute("v")
 	e.incrementAttribute("rv")
 	s := e.buildStatement(state.Key{Cluster: clusterName, Sort: state.PrefixMeta})

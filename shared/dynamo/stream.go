@@ -10,47 +10,47 @@ import (
 	"berth/shared/state"
 )
 
-// Record reads a record of the table's stream (new and old images). One that can never be read, as
-// its row is of a kind that this version does not know or not a row at all, gives *cluster.Drop:
-// waiting would not help, and a record that fails for ever would block its shard.
-func Record(r events.DynamoDBEventRecord) (state.Record, error) {
+// DecodeRecord reads a record of the table's stream (new and old images). One that can never be
+// read, as its row is of a kind that this version does not know or not a row at all, gives
+// *cluster.Drop: waiting would not help, and a record that fails for ever would block its shard.
+func DecodeRecord(r events.DynamoDBEventRecord) (state.Record, error) {
 	out := state.Record{Sequence: r.Change.SequenceNumber, Op: state.Op(r.EventName)}
 	var err error
-	if out.Old, err = decodeImage(r.Change.OldImage); err != nil {
-		return state.Record{}, dropRecord(r, err)
+	if out.Old, err = decodeStreamImage(r.Change.OldImage); err != nil {
+		return state.Record{}, unreadableRecord(r, err)
 	}
-	if out.New, err = decodeImage(r.Change.NewImage); err != nil {
-		return state.Record{}, dropRecord(r, err)
+	if out.New, err = decodeStreamImage(r.Change.NewImage); err != nil {
+		return state.Record{}, unreadableRecord(r, err)
 	}
 	if out.Op == state.Remove {
 		out.New = nil
 	}
 	if out.Row() == nil {
-		return state.Record{}, dropRecord(r, fmt.Errorf("no row of a known kind"))
+		return state.Record{}, unreadableRecord(r, fmt.Errorf("no row of a known kind"))
 	}
 	out.Key = state.KeyOf(out.Row())
 	return out, nil
 }
 
-func dropRecord(r events.DynamoDBEventRecord, err error) error {
+func unreadableRecord(r events.DynamoDBEventRecord, err error) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("stream record %s: %v", r.EventID, err)}
 }
 
-func decodeImage(attributes map[string]events.DynamoDBAttributeValue) (state.Row, error) {
+func decodeStreamImage(attributes map[string]events.DynamoDBAttributeValue) (state.Row, error) {
 	if len(attributes) == 0 {
 		return nil, nil
 	}
-	it, err := fromStream(attributes)
+	it, err := itemFromStream(attributes)
 	if err != nil {
 		return nil, err
 	}
 	return decodeRow(it)
 }
 
-func fromStream(attributes map[string]events.DynamoDBAttributeValue) (item, error) {
+func itemFromStream(attributes map[string]events.DynamoDBAttributeValue) (item, error) {
 	it := make(item, len(attributes))
 	for name, v := range attributes {
-		value, err := streamValue(v)
+		value, err := attributeFromStream(v)
 		if err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
@@ -59,10 +59,10 @@ func fromStream(attributes map[string]events.DynamoDBAttributeValue) (item, erro
 	return it, nil
 }
 
-func streamValue(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+func attributeFromStream(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	switch v.DataType() {
 	case events.DataTypeString:
-		return stringValue(v.String()), nil
+		return stringAttribute(v.String()), nil
 	case events.DataTypeNumber:
 		return &types.AttributeValueMemberN{Value: v.Number()}, nil
 	case events.DataTypeBoolean:
@@ -72,7 +72,7 @@ func streamValue(v events.DynamoDBAttributeValue) (types.AttributeValue, error) 
 	case events.DataTypeList:
 		list := make([]types.AttributeValue, len(v.List()))
 		for i, e := range v.List() {
-			value, err := streamValue(e)
+			value, err := attributeFromStream(e)
 			if err != nil {
 				return nil, err
 			}
@@ -80,7 +80,7 @@ func streamValue(v events.DynamoDBAttributeValue) (types.AttributeValue, error) 
 		}
 		return &types.AttributeValueMemberL{Value: list}, nil
 	case events.DataTypeMap:
-		fields, err := fromStream(v.Map())
+		fields, err := itemFromStream(v.Map())
 		return &types.AttributeValueMemberM{Value: fields}, err
 	}
 	return nil, fmt.Errorf("no row has values of data type %d", v.DataType())

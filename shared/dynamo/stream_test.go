@@ -42,7 +42,8 @@ func streamed(t *testing.T, s *dynamo.State) []events.DynamoDBEventRecord {
 	db := s.Client.(*dynamodb.Client)
 	tap := &wiretap{}
 	streams := dynamodbstreams.New(dynamodbstreams.Options{
-		Region: db.Options().Region, BaseEndpoint: db.Options().BaseEndpoint, Credentials: db.Options().Credentials, HTTPClient: tap,
+		Region: db.Options().Region, BaseEndpoint: db.Options().BaseEndpoint, Credentials: db.Options().Credentials,
+		HTTPClient: tap,
 	})
 	table, err := db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.Table})
 	if err != nil {
@@ -111,7 +112,7 @@ func TestStreamRecords(t *testing.T) {
 	var got []state.Record
 	last := ""
 	for _, r := range streamed(t, s) {
-		record, err := dynamo.Record(r)
+		record, err := dynamo.DecodeRecord(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,18 +141,20 @@ func TestStreamRecordsThatNoRetryHelps(t *testing.T) {
 				t.Fatal(err)
 			}
 			var drop *cluster.Drop
-			if _, err := dynamo.Record(r); !errors.As(err, &drop) {
+			if _, err := dynamo.DecodeRecord(r); !errors.As(err, &drop) {
 				t.Errorf("Record = %v, want a drop", err)
 			}
 		})
 	}
 }
 
-// TestRowsOfNewerVersionsAreLeftOut: while a deployment is under way, old code meets rows of new kinds.
+// TestRowsOfNewerVersionsAreLeftOut: while a deployment is under way, old code meets rows of new
+// kinds.
 func TestRowsOfNewerVersionsAreLeftOut(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(s.Table), Item: attributeNames("c", "future#1")})
+	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(s.Table),
+		Item: attributeNames("c", "future#1")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,24 +4,24 @@ package embedded
 // be taken out.
 type agenda []*Timer
 
-func (a agenda) less(i, j int) bool {
+func (a agenda) firesBefore(i, j int) bool {
 	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
 }
 
-func (a agenda) swap(i, j int) {
+func (a agenda) swapSlots(i, j int) {
 	a[i], a[j] = a[j], a[i]
 	a[i].slot, a[j].slot = i, j
 }
 
-func (a *agenda) push(t *Timer) {
+func (a *agenda) insertTimer(t *Timer) {
 	t.slot = len(*a)
 	*a = append(*a, t)
 	a.siftUp(t.slot)
 }
 
-func (a *agenda) remove(i int) {
+func (a *agenda) removeSlot(i int) {
 	last := len(*a) - 1
-	a.swap(i, last)
+	a.swapSlots(i, last)
 	(*a)[last] = nil
 	*a = (*a)[:last]
 	if i < last {
@@ -31,8 +31,8 @@ func (a *agenda) remove(i int) {
 }
 
 func (a agenda) siftUp(i int) {
-	for parent := (i - 1) / 2; i > 0 && a.less(i, parent); parent = (i - 1) / 2 {
-		a.swap(i, parent)
+	for parent := (i - 1) / 2; i > 0 && a.firesBefore(i, parent); parent = (i - 1) / 2 {
+		a.swapSlots(i, parent)
 		i = parent
 	}
 }
@@ -43,13 +43,13 @@ func (a agenda) siftDown(i int) {
 		if child >= len(a) {
 			return
 		}
-		if child+1 < len(a) && a.less(child+1, child) {
+		if child+1 < len(a) && a.firesBefore(child+1, child) {
 			child++
 		}
-		if !a.less(child, i) {
+		if !a.firesBefore(child, i) {
 			return
 		}
-		a.swap(i, child)
+		a.swapSlots(i, child)
 		i = child
 	}
 }

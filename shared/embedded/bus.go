@@ -22,8 +22,8 @@ type EventCounters struct {
 // pass, and dropped where there is none. It fails for what is no event (a JSON object with source,
 // detail-type and detail) and for more than 256 KiB. It may be called from any goroutine.
 func (r *Runtime) PutEvent(event []byte) error {
-	targets, err := r.matchTargets(event)
-	r.takeIn(func() {
+	targets, err := r.matchingQueues(event)
+	r.runOnLoop(func() {
 		r.events.Put++
 		switch {
 		case err != nil:
@@ -33,23 +33,23 @@ func (r *Runtime) PutEvent(event []byte) error {
 			r.events.Unmatched++
 		default:
 			r.events.Matched++
-			r.deliverEvent(event, targets)
+			r.sendToQueues(event, targets)
 		}
 	})
 	return err
 }
 
-func (r *Runtime) deliverEvent(event []byte, targets []string) {
+func (r *Runtime) sendToQueues(event []byte, targets []string) {
 	for _, name := range targets {
 		q := r.queues[name]
-		q.count.RuleSends += billedChunks(len(event))
+		q.count.RuleSends += billedRequests(len(event))
 		r.events.Sent++
 		q.sendMessage(event, 0)
 	}
 }
 
-// matchTargets is the queues that the rules send the event to.
-func (r *Runtime) matchTargets(event []byte) ([]string, error) {
+// matchingQueues is the queues that the rules send the event to.
+func (r *Runtime) matchingQueues(event []byte) ([]string, error) {
 	if len(event) > maxEvent {
 		return nil, fmt.Errorf("putting event: %d bytes, the most is %d", len(event), maxEvent)
 	}
@@ -64,7 +64,7 @@ func (r *Runtime) matchTargets(event []byte) ([]string, error) {
 	}
 	var targets []string
 	for _, rule := range r.wiring.Rules {
-		if rule.Pattern.root.match(doc) {
+		if rule.Pattern.root.matchObject(doc) {
 			targets = append(targets, rule.Queues...)
 		}
 	}

@@ -38,26 +38,34 @@ func TestBus(t *testing.T) {
 	t.Run("SendsToEveryRuleThatMatches", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs, rules), nil)
 		var got []string
-		w.worker.Messages = func(_ context.Context, m []state.Message) []string { got = append(got, bodies(m)); return nil }
+		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
+			got = append(got,
+				bodies(m))
+			return nil
+		}
 		w.runtime.Start()
-		for _, e := range []string{event("aws.ecs", "RUNNING"), event("my.app", "RUNNING"), event("aws.ecs", "STOPPED"), event("my.app", "STOPPED")} {
+		for _, e := range []string{event("aws.ecs", "RUNNING"), event("my.app", "RUNNING"), event("aws.ecs", "STOPPED"),
+			event("my.app", "STOPPED")} {
 			if err := w.runtime.PutEvent([]byte(e)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w.run(time.Second)
 		equal(t, "delivered", got, []string{event("aws.ecs", "RUNNING") + " " + event("my.app", "RUNNING")})
-		equal(t, "to the other rule", len(w.runtime.Visible("Dead")), 2)
+		equal(t, "to the other rule", len(w.runtime.VisibleMessages("Dead")), 2)
 		want := embedded.EventCounters{Put: 4, Matched: 3, Unmatched: 1, Sent: 4}
-		if c := w.runtime.Counters(); c.Events != want || c.Queues["Jobs"].RuleSends != 2 || c.Queues["Jobs"].Sends != 0 || c.QueueRequests != 6 {
+		if c := w.runtime.Counters(); c.Events != want || c.Queues["Jobs"].RuleSends != 2 ||
+			c.Queues["Jobs"].Sends != 0 || c.QueueRequests != 6 {
 			t.Errorf("counters %+v, want %+v, two sends by the rule, six requests in all", c, want)
 		}
 	})
 	t.Run("RefusesWhatIsNoEvent", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs, rules), nil)
 		for _, e := range []string{
-			``, `{`, `[]`, `"x"`, `{}`, `{"source": "a", "detail-type": "b"}`, `{"source": "a", "detail-type": "b", "detail": "c"}`,
-			`{"source": "", "detail-type": "b", "detail": {}}`, `{"source": "a", "detail": {}}`, event("aws.ecs", strings.Repeat("x", 256<<10)),
+			``, `{`, `[]`, `"x"`, `{}`, `{"source": "a", "detail-type": "b"}`,
+			`{"source": "a", "detail-type": "b", "detail": "c"}`,
+			`{"source": "", "detail-type": "b", "detail": {}}`, `{"source": "a", "detail": {}}`,
+			event("aws.ecs", strings.Repeat("x", 256<<10)),
 		} {
 			if err := w.runtime.PutEvent([]byte(e)); err == nil {
 				t.Errorf("%.80s was taken", e)
@@ -78,7 +86,7 @@ func TestBus(t *testing.T) {
 			}
 		}
 		w.run(time.Second)
-		equal(t, "sent", bodies(w.runtime.Visible("Dead")), event("aws.ecs", "STOPPED"))
+		equal(t, "sent", bodies(w.runtime.VisibleMessages("Dead")), event("aws.ecs", "STOPPED"))
 	})
 	t.Run("AndQueuesLoseDuplicateAndDelayByTheFault", func(t *testing.T) {
 		faults := []embedded.SendFault{{Drop: true}, {Copies: 2}, {Delay: time.Minute}}

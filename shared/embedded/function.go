@@ -79,7 +79,7 @@ func (f *function) startInvocation(call func(ctx context.Context, f Function) er
 	f.count.Invocations++
 	f.running++
 	inv := &invocation{function: f, env: f.acquireEnvironment(), call: call, finish: finish}
-	f.runtime.execute(f.wiring.Name, inv.runHandler, inv.finishCall)
+	f.runtime.execute(f.wiring.Name, inv.runHandler, inv.settleExecution)
 	if !inv.ended {
 		inv.timeout = f.runtime.loop.After(f.wiring.Timeout, func() {
 			f.count.TimeOuts++
@@ -109,12 +109,12 @@ func (i *invocation) runHandler(ctx context.Context) {
 		cancel()
 	}
 	i.mu.Unlock()
-	defer i.recoverCrash()
+	defer i.recoverPanic()
 	i.err = i.call(ctx, i.env.Function)
 }
 
-// close has the result no longer count, and whatever still runs notice.
-func (i *invocation) close() {
+// markEnded has the result no longer count, and whatever still runs notice.
+func (i *invocation) markEnded() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ended = true
@@ -123,7 +123,7 @@ func (i *invocation) close() {
 	}
 }
 
-func (i *invocation) recoverCrash() {
+func (i *invocation) recoverPanic() {
 	p := recover()
 	if p == nil {
 		return
@@ -134,9 +134,9 @@ func (i *invocation) recoverCrash() {
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }
 
-// finishCall is called by the hook that executes: on the loop, once, when run has returned or will
-// not go on.
-func (i *invocation) finishCall(crashed bool) {
+// settleExecution is called by the hook that executes: on the loop, once, when run has returned or
+// will not go on.
+func (i *invocation) settleExecution(crashed bool) {
 	if i.ended {
 		return
 	}
@@ -155,7 +155,7 @@ func (i *invocation) finishCall(crashed bool) {
 // endInvocation settles the outcome. A crash, a time-out and a panic take the environment with
 // them.
 func (i *invocation) endInvocation(err error) {
-	i.close()
+	i.markEnded()
 	f := i.function
 	f.running--
 	if i.timeout != nil {

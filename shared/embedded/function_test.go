@@ -45,12 +45,13 @@ func TestEnvironments(t *testing.T) {
 	t.Run("DifferAfterARestart", func(t *testing.T) {
 		first := open(t, template(readsJobs(""), jobs), nil)
 		first.run(time.Nanosecond)
-		again, err := embedded.NewRuntime(first.loop, must(embedded.Load([]byte(template(readsJobs(""), jobs)), nil)), embedded.RuntimeOptions{
-			Functions: map[string]func(string) embedded.Function{"worker": func(name string) embedded.Function {
-				first.made = append(first.made, name)
-				return first.worker
-			}},
-		})
+		again, err := embedded.NewRuntime(first.loop,
+			must(embedded.LoadTemplate([]byte(template(readsJobs(""), jobs)), nil)), embedded.RuntimeOptions{
+				Functions: map[string]func(string) embedded.Function{"worker": func(name string) embedded.Function {
+					first.made = append(first.made, name)
+					return first.worker
+				}},
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,12 @@ func TestInvocations(t *testing.T) {
 				})
 			}
 		})
-		w.worker.Messages = func(ctx context.Context, _ []state.Message) []string { seen = ctx; <-ctx.Done(); return nil }
+		w.worker.Messages = func(ctx context.Context,
+			_ []state.Message) []string {
+			seen = ctx
+			<-ctx.Done()
+			return nil
+		}
 		w.runtime.Start()
 		w.send("Jobs", "a", 0)
 		w.run(20 * time.Second)
@@ -135,7 +141,8 @@ func TestInvocations(t *testing.T) {
 		w.runtime.Start()
 		w.send("Jobs", "a", 0)
 		w.run(time.Minute)
-		if c := w.worked(); c.Crashes != 1 || c.ColdStarts != 2 || c.Messages["Jobs"] != 2 || w.queue("Jobs").Deleted != 1 {
+		if c := w.worked(); c.Crashes != 1 || c.ColdStarts != 2 || c.Messages["Jobs"] != 2 ||
+			w.queue("Jobs").Deleted != 1 {
 			t.Errorf("counters %+v: want one crash, and the message again in a new environment", c)
 		}
 	})
@@ -162,7 +169,8 @@ Tick:
 
 func TestSchedules(t *testing.T) {
 	t.Run("TickAtTheirRate", func(t *testing.T) {
-		w := open(t, template(minutely+strings.NewReplacer("Tick", "Tock", "1 minute", "2 hours", "due", "sweep").Replace(minutely)), nil)
+		w := open(t, template(minutely+strings.NewReplacer("Tick", "Tock", "1 minute", "2 hours", "due",
+			"sweep").Replace(minutely)), nil)
 		got := map[string][]string{}
 		w.worker.Schedule = func(_ context.Context, name string) error {
 			got[name] = append(got[name], w.at().String())
@@ -173,7 +181,7 @@ func TestSchedules(t *testing.T) {
 		equal(t, "sweeps", got["sweep"], []string{"2h0m0s", "4h0m0s"})
 		equal(t, "first and number of the others", []any{got["due"][0], len(got["due"])}, []any{"1m0s", 240})
 		equal(t, "invocations apart from schedules", w.runtime.Counters().Invocations, 0)
-		if err := w.runtime.Tick("worker", "sweep"); err != nil {
+		if err := w.runtime.TickSchedule("worker", "sweep"); err != nil {
 			t.Fatal(err)
 		}
 		w.run(0)
@@ -207,7 +215,7 @@ func TestSchedules(t *testing.T) {
 		w.runtime.Stop()
 		w.run(time.Hour)
 		equal(t, "ticks", ticks, 1)
-		if !w.loop.Idle() {
+		if !w.loop.IsIdle() {
 			t.Error("the stopped runtime keeps the loop busy")
 		}
 	})
@@ -235,10 +243,10 @@ func TestIdleOnlyOnceEverythingIsHandled(t *testing.T) {
 			w.worker.Records = func(context.Context, []state.Record) (string, error) { return "", nil }
 			w.runtime.Start()
 			w.run(time.Second)
-			if !w.runtime.Idle() {
+			if !w.runtime.IsIdle() {
 				t.Error("the runtime has nothing to do and is not idle")
 			}
-			for do(w); !w.runtime.Idle(); w.loop.Step() {
+			for do(w); !w.runtime.IsIdle(); w.loop.Step() {
 				continue
 			}
 			equal(t, "invocations when idle", w.worked().Invocations, 1)
@@ -254,11 +262,12 @@ func TestRuntimeRefuses(t *testing.T) {
 		}
 		return m
 	}
-	reads := must(embedded.Load([]byte(template(readsTable(""), table)), nil))
+	reads := must(embedded.LoadTemplate([]byte(template(readsTable(""), table)), nil))
 	for want, o := range map[string]embedded.RuntimeOptions{
-		`connecting function "worker": it has event sources and no handler`:    {Stream: &memoryStream{}},
-		`connecting function "worker": there is no stream to read`:             {Functions: handlers("worker")},
-		`connecting function "wroker": the template has none with that folder`: {Functions: handlers("worker", "wroker")},
+		`connecting function "worker": it has event sources and no handler`: {Stream: &memoryStream{}},
+		`connecting function "worker": there is no stream to read`:          {Functions: handlers("worker")},
+		`connecting function "wroker": the template has none with that folder`: {Functions: handlers("worker",
+			"wroker")},
 	} {
 		if _, err := embedded.NewRuntime(embedded.NewVirtualLoop(epoch), reads, o); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -267,23 +276,26 @@ func TestRuntimeRefuses(t *testing.T) {
 }
 
 func TestMissingHandlersFail(t *testing.T) {
-	w := open(t, template(readsJobs("")+minutely+strings.Replace(readsTable("MaximumRetryAttempts: 0"), "Read", "Stream", 1), jobs, table), nil)
+	w := open(t, template(readsJobs("")+minutely+strings.Replace(readsTable("MaximumRetryAttempts: 0"), "Read",
+		"Stream", 1), jobs, table), nil)
 	w.runtime.Start()
 	w.send("Jobs", "a", 0)
 	w.stream.put("a")
 	w.run(61 * time.Second)
-	if c := w.worked(); c.Errors != c.Invocations || c.Messages["Jobs"] != 3 || c.Records != 1 || c.Schedules["due"] != 1 {
+	if c := w.worked(); c.Errors != c.Invocations || c.Messages["Jobs"] != 3 || c.Records != 1 ||
+		c.Schedules["due"] != 1 {
 		t.Errorf("counters %+v: want every invocation to fail", c)
 	}
 }
 
 func BenchmarkIdleMinute(b *testing.B) {
 	loop := embedded.NewVirtualLoop(epoch)
-	r := must(embedded.NewRuntime(loop, must(embedded.Load([]byte(template(minutely)), nil)), embedded.RuntimeOptions{
-		Functions: map[string]func(string) embedded.Function{"worker": func(string) embedded.Function {
-			return embedded.Function{Schedule: func(context.Context, string) error { return nil }}
-		}},
-	}))
+	r := must(embedded.NewRuntime(loop, must(embedded.LoadTemplate([]byte(template(minutely)), nil)),
+		embedded.RuntimeOptions{
+			Functions: map[string]func(string) embedded.Function{"worker": func(string) embedded.Function {
+				return embedded.Function{Schedule: func(context.Context, string) error { return nil }}
+			}},
+		}))
 	r.Start()
 	for b.Loop() {
 		loop.Step()

@@ -16,17 +16,17 @@ type recordEvent struct {
 	old, next image
 }
 
-// Passes reports whether one of the filters lets the record pass; without any all do.
-func (s *StreamSource) Passes(r *state.Record) bool {
+// PassesFilters reports whether one of the filters lets the record pass; without any all do.
+func (s *StreamSource) PassesFilters(r *state.Record) bool {
 	e := newRecordEvent(r)
-	return len(s.Filters) == 0 || slices.ContainsFunc(s.Filters, func(p *Pattern) bool { return p.root.match(e) })
+	return len(s.Filters) == 0 || slices.ContainsFunc(s.Filters, func(p *Pattern) bool { return p.root.matchObject(e) })
 }
 
 func newRecordEvent(r *state.Record) *recordEvent {
 	return &recordEvent{record: r, old: image{row: r.Old, key: r.Key}, next: image{row: r.New, key: r.Key}}
 }
 
-func (e *recordEvent) field(name string) any {
+func (e *recordEvent) fieldValue(name string) any {
 	switch name {
 	case "eventName":
 		return string(e.record.Op)
@@ -41,7 +41,7 @@ func (e *recordEvent) field(name string) any {
 // change is the part of the event under dynamodb.
 type change struct{ *recordEvent }
 
-func (c change) field(name string) any {
+func (c change) fieldValue(name string) any {
 	switch {
 	case name == "Keys":
 		return &image{key: c.record.Key}
@@ -62,7 +62,7 @@ type image struct {
 	fields map[string]json.RawMessage
 }
 
-func (i *image) field(name string) any {
+func (i *image) fieldValue(name string) any {
 	switch name {
 	case "pk":
 		return map[string]any{"S": i.key.Cluster}
@@ -82,21 +82,21 @@ func (i *image) field(name string) any {
 	if !ok {
 		return absent{}
 	}
-	return attributeValue(raw)
+	return parseAttributeValue(raw)
 }
 
-// attributeValue is JSON in DynamoDB's form: {"S": "text"}, {"N": "5"} and so on.
-func attributeValue(raw json.RawMessage) any {
+// parseAttributeValue is JSON in DynamoDB's form: {"S": "text"}, {"N": "5"} and so on.
+func parseAttributeValue(raw json.RawMessage) any {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
 	if d.Decode(&v) != nil {
 		return absent{}
 	}
-	return typedValue(v)
+	return toAttributeValue(v)
 }
 
-func typedValue(v any) any {
+func toAttributeValue(v any) any {
 	switch x := v.(type) {
 	case string:
 		return map[string]any{"S": x}
@@ -107,13 +107,13 @@ func typedValue(v any) any {
 	case []any:
 		list := make([]any, len(x))
 		for i, item := range x {
-			list[i] = typedValue(item)
+			list[i] = toAttributeValue(item)
 		}
 		return map[string]any{"L": list}
 	case map[string]any:
 		m := make(map[string]any, len(x))
 		for name, item := range x {
-			m[name] = typedValue(item)
+			m[name] = toAttributeValue(item)
 		}
 		return map[string]any{"M": m}
 	}

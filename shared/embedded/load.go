@@ -27,11 +27,11 @@ var unwired = []string{
 	"AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard",
 }
 
-// Load reads the wiring from a SAM template: functions with their SQS, DynamoDB and ScheduleV2
-// events, queues, rules and parameters, of which some can be given. In the places that it reads it
-// knows Ref, Sub and GetAtt; whatever else stands there, and any resource or property that could
-// connect something and that it does not know, is an error that names the path.
-func Load(text []byte, parameters map[string]string) (*Wiring, error) {
+// LoadTemplate reads the wiring from a SAM template: functions with their SQS, DynamoDB and
+// ScheduleV2 events, queues, rules and parameters, of which some can be given. In the places that
+// it reads it knows Ref, Sub and GetAtt; whatever else stands there, and any resource or property
+// that could connect something and that it does not know, is an error that names the path.
+func LoadTemplate(text []byte, parameters map[string]string) (*Wiring, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("reading template: %w", err)
@@ -41,32 +41,32 @@ func Load(text []byte, parameters map[string]string) (*Wiring, error) {
 	}
 	t := &template{parameters: map[string]any{}, resources: map[string]string{}}
 	w := &Wiring{Functions: map[string]*FunctionWiring{}, Queues: map[string]*QueueWiring{}}
-	t.loadWiring(t.section("template", doc.Content[0]), w, parameters)
+	t.readWiring(t.openSection("template", doc.Content[0]), w, parameters)
 	if err := t.joinedErrors(); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-func (t *template) loadWiring(root *section, w *Wiring, parameters map[string]string) {
-	w.Parameters = t.readParameters(t.section("Parameters", root.childNode("Parameters")), parameters)
-	globals := t.section("Globals", root.childNode("Globals"))
+func (t *template) readWiring(root *section, w *Wiring, parameters map[string]string) {
+	w.Parameters = t.readParameters(t.openSection("Parameters", root.childNode("Parameters")), parameters)
+	globals := t.openSection("Globals", root.childNode("Globals"))
 	defaults := globals.childSection("Function")
-	globals.rejectOtherKeys()
-	all := t.section("Resources", root.childNode("Resources"))
-	root.rejectOtherKeys("AWSTemplateFormatVersion", "Transform", "Description", "Metadata", "Conditions", "Mappings",
+	globals.rejectUnreadKeys()
+	all := t.openSection("Resources", root.childNode("Resources"))
+	root.rejectUnreadKeys("AWSTemplateFormatVersion", "Transform", "Description", "Metadata", "Conditions", "Mappings",
 		"Rules", "Outputs")
 	for _, id := range all.keyNames() {
 		t.resources[id] = all.childSection(id).textValue("Type")
 	}
 	for _, id := range all.keyNames() {
-		t.loadResource(w, id, all.childSection(id), defaults)
+		t.readResource(w, id, all.childSection(id), defaults)
 	}
-	defaults.rejectOtherKeys(append(slices.Clone(inert), "Timeout")...)
+	defaults.rejectUnreadKeys(append(slices.Clone(inert), "Timeout")...)
 	t.checkVisibility(w)
 }
 
-func (t *template) loadResource(w *Wiring, id string, r, defaults *section) {
+func (t *template) readResource(w *Wiring, id string, r, defaults *section) {
 	kind := r.textValue("Type")
 	if slices.Contains(unwired, kind) {
 		return
@@ -74,15 +74,15 @@ func (t *template) loadResource(w *Wiring, id string, r, defaults *section) {
 	p := r.childSection("Properties")
 	switch kind {
 	case typeFunction:
-		f := t.loadFunction(id, p, defaults)
+		f := t.readFunctionWiring(id, p, defaults)
 		if w.Functions[f.Name] != nil {
 			t.addError(p.keyPath("CodeUri"), "two functions have the folder %q", f.Name)
 		}
 		w.Functions[f.Name] = f
 	case typeQueue:
-		w.Queues[id] = p.loadQueue(id)
+		w.Queues[id] = p.readQueueWiring(id)
 	case typeRule:
-		if rule, ok := p.loadRule(id); ok {
+		if rule, ok := p.readRuleWiring(id); ok {
 			w.Rules = append(w.Rules, rule)
 		}
 	case typeTable:
@@ -94,7 +94,7 @@ func (t *template) loadResource(w *Wiring, id string, r, defaults *section) {
 		t.addError(r.keyPath("Type"), "the embedded tier does not know resources of type %q", kind)
 		return
 	}
-	r.rejectOtherKeys("Metadata", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy")
+	r.rejectUnreadKeys("Metadata", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy")
 }
 
 // inert are properties of a function that change nothing about what invokes it.
@@ -104,21 +104,21 @@ var inert = []string{
 	"Policies", "RecursiveLoop", "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Tracing",
 }
 
-// loadFunction reads a function. Only its time-out may come from the globals.
-func (t *template) loadFunction(id string, p, defaults *section) *FunctionWiring {
+// readFunctionWiring reads a function. Only its time-out may come from the globals.
+func (t *template) readFunctionWiring(id string, p, defaults *section) *FunctionWiring {
 	f := &FunctionWiring{LogicalID: id, Name: path.Base(strings.TrimSuffix(p.textValue("CodeUri"), "/"))}
 	if f.Name == "." || f.Name == "/" {
 		t.addError(p.keyPath("CodeUri"), "must name the function's folder")
 	}
-	f.Timeout = seconds(p.boundedNumber("Timeout", defaults.boundedNumber("Timeout", 3, 1, 900), 1, 900))
+	f.Timeout = secondsToDuration(p.boundedNumber("Timeout", defaults.boundedNumber("Timeout", 3, 1, 900), 1, 900))
 	async := p.childSection("EventInvokeConfig")
 	f.AsyncRetries = async.boundedNumber("MaximumRetryAttempts", 2, 0, 2)
-	async.rejectOtherKeys()
+	async.rejectUnreadKeys()
 	events := p.childSection("Events")
 	for _, name := range events.keyNames() {
 		f.addEventSource(events.childSection(name))
 	}
-	p.rejectOtherKeys(inert...)
+	p.rejectUnreadKeys(inert...)
 	return f
 }
 
@@ -126,32 +126,32 @@ func (f *FunctionWiring) addEventSource(s *section) {
 	p := s.childSection("Properties")
 	switch kind := s.textValue("Type"); kind {
 	case "SQS":
-		f.Queues = append(f.Queues, p.queueSource())
+		f.Queues = append(f.Queues, p.readQueueSource())
 	case "DynamoDB":
-		f.Streams = append(f.Streams, p.streamSource())
+		f.Streams = append(f.Streams, p.readStreamSource())
 	case "ScheduleV2":
-		f.Schedules = append(f.Schedules, p.scheduleSource())
+		f.Schedules = append(f.Schedules, p.readScheduleSource())
 	default:
 		s.t.addError(s.keyPath("Type"), "the embedded tier does not know events of type %q", kind)
 		return
 	}
-	p.rejectOtherKeys()
-	s.rejectOtherKeys()
+	p.rejectUnreadKeys()
+	s.rejectUnreadKeys()
 }
 
-func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+func secondsToDuration(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// batchingOf reads what queues and streams have in common.
-func (s *section) batchingOf(size, most int) Batching {
-	s.requireValue("Enabled", true)
+// readBatching reads what queues and streams have in common.
+func (s *section) readBatching(size, most int) Batching {
+	s.allowOnlyValue("Enabled", true)
 	b := Batching{
 		BatchSize: s.boundedNumber("BatchSize", size, 1, most),
-		Window:    seconds(s.boundedNumber("MaximumBatchingWindowInSeconds", 0, 0, 300)),
+		Window:    secondsToDuration(s.boundedNumber("MaximumBatchingWindowInSeconds", 0, 0, 300)),
 	}
 	for i, n := range s.listNodes("FunctionResponseTypes") {
-		v, err := s.t.resolveNode(n, s.itemPath("FunctionResponseTypes", i))
+		v, err := s.t.resolveNode(n, s.listItemPath("FunctionResponseTypes", i))
 		if err != nil || v != "ReportBatchItemFailures" {
-			s.t.addError(s.itemPath("FunctionResponseTypes", i), "must be ReportBatchItemFailures")
+			s.t.addError(s.listItemPath("FunctionResponseTypes", i), "must be ReportBatchItemFailures")
 		}
 		b.Partial = true
 	}
@@ -161,38 +161,38 @@ func (s *section) batchingOf(size, most int) Batching {
 // defaultConcurrency is how many batches of a queue Lambda handles at the same time to begin with.
 const defaultConcurrency = 5
 
-func (s *section) queueSource() QueueSource {
+func (s *section) readQueueSource() QueueSource {
 	scaling := s.childSection("ScalingConfig")
-	defer scaling.rejectOtherKeys()
+	defer scaling.rejectUnreadKeys()
 	return QueueSource{
-		Batching: s.batchingOf(10, 10_000), Queue: s.resourceRef("Queue", "Arn", typeQueue),
+		Batching: s.readBatching(10, 10_000), Queue: s.resourceRef("Queue", "Arn", typeQueue),
 		Concurrency: scaling.boundedNumber("MaximumConcurrency", defaultConcurrency, 2, 1000),
 	}
 }
 
-func (s *section) streamSource() StreamSource {
+func (s *section) readStreamSource() StreamSource {
 	source := StreamSource{
-		Batching: s.batchingOf(100, 10_000), Table: s.resourceRef("Stream", "StreamArn", typeTable),
+		Batching: s.readBatching(100, 10_000), Table: s.resourceRef("Stream", "StreamArn", typeTable),
 		Retries: s.boundedNumber("MaximumRetryAttempts", -1, -1, 10_000),
 		Bisect:  s.boolValue("BisectBatchOnFunctionError"),
-		Filters: s.filterPatterns(),
+		Filters: s.readFilterPatterns(),
 	}
 	if s.textValue("StartingPosition") != "TRIM_HORIZON" {
 		s.t.addError(s.keyPath("StartingPosition"), "must be TRIM_HORIZON")
 	}
-	s.requireValue("ParallelizationFactor", 1.0)
+	s.allowOnlyValue("ParallelizationFactor", 1.0)
 	if age := s.boundedNumber("MaximumRecordAgeInSeconds", -1, -1, 604_800); age >= 60 {
-		source.MaxAge = seconds(age)
+		source.MaxAge = secondsToDuration(age)
 	} else if age != -1 {
 		s.t.addError(s.keyPath("MaximumRecordAgeInSeconds"), "must be -1 or from 60 to 604800, is %d", age)
 	}
 	if s.hasKey("DestinationConfig") {
 		destination := s.childSection("DestinationConfig")
 		failure := destination.childSection("OnFailure")
-		failure.requireValue("Type", "SQS")
+		failure.allowOnlyValue("Type", "SQS")
 		source.OnFailure = failure.resourceRef("Destination", "Arn", typeQueue)
-		failure.rejectOtherKeys()
-		destination.rejectOtherKeys()
+		failure.rejectUnreadKeys()
+		destination.rejectUnreadKeys()
 	}
 	return source
 }
@@ -200,45 +200,45 @@ func (s *section) streamSource() StreamSource {
 // maxFilters is how many filters an event source can have once the quota is raised; five without.
 const maxFilters = 10
 
-func (s *section) filterPatterns() []*Pattern {
+func (s *section) readFilterPatterns() []*Pattern {
 	criteria := s.childSection("FilterCriteria")
-	defer criteria.rejectOtherKeys()
+	defer criteria.rejectUnreadKeys()
 	items := criteria.listNodes("Filters")
 	if len(items) > maxFilters {
 		s.t.addError(criteria.keyPath("Filters"), "%d filters, the most are %d", len(items), maxFilters)
 	}
 	var out []*Pattern
 	for i, n := range items {
-		item := s.t.section(criteria.itemPath("Filters", i), n)
+		item := s.t.openSection(criteria.listItemPath("Filters", i), n)
 		p, err := ParsePattern(item.textValue("Pattern"))
 		if err != nil {
 			s.t.addError(item.keyPath("Pattern"), "%w", err)
 		}
-		item.rejectOtherKeys()
+		item.rejectUnreadKeys()
 		out = append(out, p)
 	}
 	return out
 }
 
-func (s *section) scheduleSource() ScheduleSource {
+func (s *section) readScheduleSource() ScheduleSource {
 	var input map[string]string
 	text := s.textValue("Input")
 	err := json.Unmarshal([]byte(text), &input)
 	if bad := err != nil || len(input) != 1 || input["schedule"] == ""; bad && (text != "" || !s.hasKey("Input")) {
 		s.t.addError(s.keyPath("Input"), `must be {"schedule": NAME}`)
 	}
-	s.requireValue("State", "ENABLED")
+	s.allowOnlyValue("State", "ENABLED")
 	flexible := s.childSection("FlexibleTimeWindow")
-	flexible.requireValue("Mode", "OFF")
-	flexible.rejectOtherKeys()
+	flexible.allowOnlyValue("Mode", "OFF")
+	flexible.rejectUnreadKeys()
 	_ = s.childNode("Description")
 	_ = s.childNode("RetryPolicy") // of the delivery to Lambda, which cannot fail here
 	_ = s.childNode("RoleArn")
-	return ScheduleSource{Every: s.scheduleRate("ScheduleExpression"), Schedule: input["schedule"]}
+	return ScheduleSource{Every: s.readScheduleRate("ScheduleExpression"), Schedule: input["schedule"]}
 }
 
-// scheduleRate reads rate(N UNIT) with minutes, hours or days.
-func (s *section) scheduleRate(key string) time.Duration {
+// readScheduleRate reads rate(N UNIT) with minutes, hours or days.
+func (s *section) readScheduleRate(key string) time.Duration {
 	text := s.textValue(key)
 	var n int
 	var unit string

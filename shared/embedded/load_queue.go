@@ -1,10 +1,10 @@
 package embedded
 
-// loadQueue reads a queue's properties. What concerns only how SQS keeps it is passed over.
-func (s *section) loadQueue(id string) *QueueWiring {
+// readQueueWiring reads a queue's properties. What concerns only how SQS keeps it is passed over.
+func (s *section) readQueueWiring(id string) *QueueWiring {
 	q := &QueueWiring{
-		Name: id, Visibility: seconds(s.boundedNumber("VisibilityTimeout", 30, 0, 43_200)),
-		Delay: seconds(s.boundedNumber("DelaySeconds", 0, 0, 900)),
+		Name: id, Visibility: secondsToDuration(s.boundedNumber("VisibilityTimeout", 30, 0, 43_200)),
+		Delay: secondsToDuration(s.boundedNumber("DelaySeconds", 0, 0, 900)),
 	}
 	if s.hasKey("RedrivePolicy") {
 		redrive := s.childSection("RedrivePolicy")
@@ -13,16 +13,16 @@ func (s *section) loadQueue(id string) *QueueWiring {
 		if q.MaxReceives == 0 {
 			s.t.addError(redrive.keyPath("maxReceiveCount"), "must be a number from 1 to 1000")
 		}
-		redrive.rejectOtherKeys()
+		redrive.rejectUnreadKeys()
 	}
-	s.rejectOtherKeys("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "MessageRetentionPeriod", "QueueName",
+	s.rejectUnreadKeys("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "MessageRetentionPeriod", "QueueName",
 		"RedriveAllowPolicy",
 		"SqsManagedSseEnabled", "Tags")
 	return q
 }
 
-// loadRule reads a rule of the default event bus; false for one that is switched off.
-func (s *section) loadRule(id string) (RuleWiring, bool) {
+// readRuleWiring reads a rule of the default event bus; false for one that is switched off.
+func (s *section) readRuleWiring(id string) (RuleWiring, bool) {
 	rule := RuleWiring{Name: id}
 	if !s.hasKey("EventPattern") {
 		s.t.addError(s.keyPath("EventPattern"), "is missing")
@@ -33,15 +33,15 @@ func (s *section) loadRule(id string) (RuleWiring, bool) {
 		}
 	}
 	for i, n := range s.listNodes("Targets") {
-		target := s.t.section(s.itemPath("Targets", i), n)
+		target := s.t.openSection(s.listItemPath("Targets", i), n)
 		rule.Queues = append(rule.Queues, target.resourceRef("Arn", "Arn", typeQueue))
-		target.rejectOtherKeys("Id", "DeadLetterConfig", "RetryPolicy")
+		target.rejectUnreadKeys("Id", "DeadLetterConfig", "RetryPolicy")
 	}
 	state := s.textValue("State")
 	if state != "" && state != "ENABLED" && state != "DISABLED" {
 		s.t.addError(s.keyPath("State"), "must be ENABLED or DISABLED, is %q", state)
 	}
-	s.rejectOtherKeys("Description", "Name")
+	s.rejectUnreadKeys("Description", "Name")
 	return rule, state != "DISABLED"
 }
 

@@ -63,7 +63,7 @@ Resources:
 `
 
 func TestLoad(t *testing.T) {
-	w, err := embedded.Load([]byte(whole), map[string]string{"Stage": "prod"})
+	w, err := embedded.LoadTemplate([]byte(whole), map[string]string{"Stage": "prod"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,75 +76,128 @@ func TestLoad(t *testing.T) {
 	equal(t, "number of filters", len(s.Filters), 1)
 	s.Filters = nil
 	equal(t, "stream source", s, embedded.StreamSource{
-		Batching: embedded.Batching{BatchSize: 7, Partial: true}, Table: "Table", Retries: 9, MaxAge: 2 * time.Minute, Bisect: true, OnFailure: "Dead",
+		Batching: embedded.Batching{BatchSize: 7, Partial: true}, Table: "Table", Retries: 9, MaxAge: 2 * time.Minute,
+		Bisect: true, OnFailure: "Dead",
 	})
 	equal(t, "schedule", f.Schedules, []embedded.ScheduleSource{{Every: 5 * time.Minute, Schedule: "prod"}})
 	equal(t, "queue", *w.Queues["Jobs"], embedded.QueueWiring{
 		Name: "Jobs", Visibility: 40 * time.Second, Delay: 5 * time.Second, MaxReceives: 4, DeadLetters: "Dead",
 	})
 	equal(t, "rule", []any{w.Rules[0].Name, w.Rules[0].Queues}, []any{"Rule", []string{"Jobs"}})
-	if p := w.Rules[0].Pattern; !p.Matches([]byte(`{"source": "my.fleet", "detail": {"n": 2}}`)) || p.Matches([]byte(`{"source": "x", "detail": {"n": 2}}`)) {
+	if p := w.Rules[0].Pattern; !p.MatchesEvent([]byte(`{"source": "my.fleet", "detail": {"n": 2}}`)) ||
+		p.MatchesEvent([]byte(`{"source": "x", "detail": {"n": 2}}`)) {
 		t.Error("the rule does not follow the parameter Sources")
 	}
-	equal(t, "parameters", w.Parameters, map[string]string{"Size": "7", "Sources": "aws.ecs, my.fleet", "Stage": "prod"})
+	equal(t, "parameters", w.Parameters, map[string]string{"Size": "7", "Sources": "aws.ecs, my.fleet",
+		"Stage": "prod"})
 }
 
 // TestLoadRefuses changes one place of a template that is fine; the error must name the place.
 func TestLoadRefuses(t *testing.T) {
 	const worker, jobsEvent = "Resources.Worker.Properties", "Resources.Worker.Properties.Events.Jobs.Properties"
-	const state, tick = "Resources.Worker.Properties.Events.State.Properties", "Resources.Worker.Properties.Events.Tick.Properties"
+	const state, tick = "Resources.Worker.Properties.Events.State.Properties",
+		"Resources.Worker.Properties.Events.Tick.Properties"
 	for _, c := range []struct{ name, old, new, want string }{
-		{"Resource", "AWS::Logs::LogGroup", "AWS::Lambda::EventSourceMapping", `Resources.Logs.Type: the embedded tier does not know resources of type "AWS::Lambda::EventSourceMapping"`},
-		{"ResourceCondition", "Type: AWS::Events::Rule", "Type: AWS::Events::Rule\n    Condition: A", "Resources.Rule.Condition: the embedded tier does not know this"},
-		{"FunctionProperty", "EventInvokeConfig:", "DeadLetterQueue: {}\n      EventInvokeConfig:", worker + ".DeadLetterQueue: the embedded tier does not know this"},
-		{"GlobalProperty", "Handler: bootstrap", "EventInvokeConfig: {}", "Globals.Function.EventInvokeConfig: the embedded tier does not know this"},
+		{"Resource", "AWS::Logs::LogGroup", "AWS::Lambda::EventSourceMapping",
+			`Resources.Logs.Type: the embedded tier does not know resources of type "AWS::Lambda::EventSourceMapping"`},
+		{"ResourceCondition", "Type: AWS::Events::Rule", "Type: AWS::Events::Rule\n    Condition: A",
+			"Resources.Rule.Condition: the embedded tier does not know this"},
+		{"FunctionProperty", "EventInvokeConfig:", "DeadLetterQueue: {}\n      EventInvokeConfig:",
+			worker + ".DeadLetterQueue: the embedded tier does not know this"},
+		{"GlobalProperty", "Handler: bootstrap", "EventInvokeConfig: {}",
+			"Globals.Function.EventInvokeConfig: the embedded tier does not know this"},
 		{"Section", "Globals:", "Whatever: {}\nGlobals:", "template.Whatever: the embedded tier does not know this"},
-		{"CodeUri", "CodeUri: functions/worker/", "Description: x", worker + ".CodeUri: must name the function's folder"},
-		{"EventType", "Type: SQS\n", "Type: SNS\n", worker + `.Events.Jobs.Type: the embedded tier does not know events of type "SNS"`},
-		{"EventProperty", "BatchSize: !Ref Size,", "FilterCriteria: {Filters: []},", jobsEvent + ".FilterCriteria: the embedded tier does not know this"},
-		{"ConditionInAnEvent", "BatchSize: !Ref Size", "BatchSize: !If [A, 1, 2]", jobsEvent + ".BatchSize: Fn::If is not supported here"},
-		{"LongCondition", "BatchSize: !Ref Size", "BatchSize: {Fn::If: [A, 1, 2]}", jobsEvent + ".BatchSize: Fn::If is not supported here"},
-		{"ConditionForASection", "ScalingConfig: {MaximumConcurrency: 4}", "ScalingConfig: !If [A, {MaximumConcurrency: 4}, {}]", jobsEvent + ".ScalingConfig: must be a mapping written out, is Fn::If"},
-		{"LongConditionForASection", "ScalingConfig: {MaximumConcurrency: 4}", "ScalingConfig: {Fn::If: [A, 4, 5]}", jobsEvent + ".ScalingConfig: Fn::If is not supported here"},
-		{"ConditionForAList", "FunctionResponseTypes: [ReportBatchItemFailures]", "FunctionResponseTypes: !If [A, [], []]", state + ".FunctionResponseTypes: must be a list written out, is Fn::If"},
-		{"Join", `BatchSize: !Sub "${Size}"`, `BatchSize: !Join ["", [1]]`, state + ".BatchSize: Fn::Join is not supported here"},
-		{"UnknownParameterInSub", "${Stage}", "${Stagge}", tick + `.Input: the template has no parameter or resource "Stagge"`},
-		{"ResourceWithinText", "${Stage}", "${Dead.Arn}", tick + `.Input: the template has no parameter or resource "Dead.Arn"`},
-		{"UnknownRef", "!Ref Size", "!Ref Sizze", jobsEvent + `.BatchSize: the template has no parameter or resource "Sizze"`},
-		{"UnknownResource", "Queue: !GetAtt Jobs.Arn", "Queue: !GetAtt Jbos.Arn", jobsEvent + `.Queue: the template has no resource "Jbos"`},
-		{"ResourceOfAnotherType", "Queue: !GetAtt Jobs.Arn", "Queue: !GetAtt Table.Arn", jobsEvent + ".Queue: Table is no AWS::SQS::Queue of this template"},
-		{"QueueByRef", "Queue: !GetAtt Jobs.Arn", "Queue: !Ref Jobs", jobsEvent + ".Queue: must be !GetAtt of the Arn of a resource"},
-		{"QueueByARN", "Queue: !GetAtt Jobs.Arn", "Queue: arn:aws:sqs:us-east-1:1:q", jobsEvent + ".Queue: must be !GetAtt of the Arn of a resource"},
-		{"QueueMissing", "Queue: !GetAtt Jobs.Arn, ", "", jobsEvent + ".Queue: must be !GetAtt of the Arn of a resource"},
+		{"CodeUri", "CodeUri: functions/worker/", "Description: x",
+			worker + ".CodeUri: must name the function's folder"},
+		{"EventType", "Type: SQS\n", "Type: SNS\n",
+			worker + `.Events.Jobs.Type: the embedded tier does not know events of type "SNS"`},
+		{"EventProperty", "BatchSize: !Ref Size,", "FilterCriteria: {Filters: []},",
+			jobsEvent + ".FilterCriteria: the embedded tier does not know this"},
+		{"ConditionInAnEvent", "BatchSize: !Ref Size", "BatchSize: !If [A, 1, 2]",
+			jobsEvent + ".BatchSize: Fn::If is not supported here"},
+		{"LongCondition", "BatchSize: !Ref Size", "BatchSize: {Fn::If: [A, 1, 2]}",
+			jobsEvent + ".BatchSize: Fn::If is not supported here"},
+		{"ConditionForASection", "ScalingConfig: {MaximumConcurrency: 4}",
+			"ScalingConfig: !If [A, {MaximumConcurrency: 4}, {}]",
+			jobsEvent + ".ScalingConfig: must be a mapping written out, is Fn::If"},
+		{"LongConditionForASection", "ScalingConfig: {MaximumConcurrency: 4}", "ScalingConfig: {Fn::If: [A, 4, 5]}",
+			jobsEvent + ".ScalingConfig: Fn::If is not supported here"},
+		{"ConditionForAList", "FunctionResponseTypes: [ReportBatchItemFailures]",
+			"FunctionResponseTypes: !If [A, [], []]",
+			state + ".FunctionResponseTypes: must be a list written out, is Fn::If"},
+		{"Join", `BatchSize: !Sub "${Size}"`, `BatchSize: !Join ["", [1]]`,
+			state + ".BatchSize: Fn::Join is not supported here"},
+		{"UnknownParameterInSub", "${Stage}", "${Stagge}",
+			tick + `.Input: the template has no parameter or resource "Stagge"`},
+		{"ResourceWithinText", "${Stage}", "${Dead.Arn}",
+			tick + `.Input: the template has no parameter or resource "Dead.Arn"`},
+		{"UnknownRef", "!Ref Size", "!Ref Sizze",
+			jobsEvent + `.BatchSize: the template has no parameter or resource "Sizze"`},
+		{"UnknownResource", "Queue: !GetAtt Jobs.Arn", "Queue: !GetAtt Jbos.Arn",
+			jobsEvent + `.Queue: the template has no resource "Jbos"`},
+		{"ResourceOfAnotherType", "Queue: !GetAtt Jobs.Arn", "Queue: !GetAtt Table.Arn",
+			jobsEvent + ".Queue: Table is no AWS::SQS::Queue of this template"},
+		{"QueueByRef", "Queue: !GetAtt Jobs.Arn", "Queue: !Ref Jobs",
+			jobsEvent + ".Queue: must be !GetAtt of the Arn of a resource"},
+		{"QueueByARN", "Queue: !GetAtt Jobs.Arn", "Queue: arn:aws:sqs:us-east-1:1:q",
+			jobsEvent + ".Queue: must be !GetAtt of the Arn of a resource"},
+		{"QueueMissing", "Queue: !GetAtt Jobs.Arn, ", "",
+			jobsEvent + ".Queue: must be !GetAtt of the Arn of a resource"},
 		{"NotANumber", `"3"`, "x", jobsEvent + ".MaximumBatchingWindowInSeconds: must be a whole number, is x"},
 		{"TooMuch", `"3"`, "301", jobsEvent + ".MaximumBatchingWindowInSeconds: must be from 0 to 300, is 301"},
-		{"OneAtATime", "MaximumConcurrency: 4", "MaximumConcurrency: 1", jobsEvent + ".ScalingConfig.MaximumConcurrency: must be from 2 to 1000, is 1"},
+		{"OneAtATime", "MaximumConcurrency: 4", "MaximumConcurrency: 1",
+			jobsEvent + ".ScalingConfig.MaximumConcurrency: must be from 2 to 1000, is 1"},
 		{"Latest", "TRIM_HORIZON", "LATEST", state + ".StartingPosition: must be TRIM_HORIZON"},
-		{"Parallel", "MaximumRetryAttempts: 9", "ParallelizationFactor: 2", state + ".ParallelizationFactor: must be 1, is 2"},
-		{"Tumbling", "MaximumRetryAttempts: 9", "TumblingWindowInSeconds: 2", state + ".TumblingWindowInSeconds: the embedded tier does not know this"},
-		{"Age", "MaximumRecordAgeInSeconds: 120", "MaximumRecordAgeInSeconds: 59", state + ".MaximumRecordAgeInSeconds: must be -1 or from 60 to 604800, is 59"},
-		{"Flag", "BisectBatchOnFunctionError: true", "BisectBatchOnFunctionError: 1", state + ".BisectBatchOnFunctionError: must be true or false, is 1"},
-		{"ResponseType", "[ReportBatchItemFailures]", "[Whatever]", state + ".FunctionResponseTypes[0]: must be ReportBatchItemFailures"},
-		{"Topic", "Type: SQS, Destination", "Type: SNS, Destination", state + ".DestinationConfig.OnFailure.Type: must be SQS, is SNS"},
-		{"Pattern", `{"eventName": ["INSERT"]}`, `{"eventName": [{"wildcard": "I*"}]}`, state + ".FilterCriteria.Filters[0].Pattern: pattern.eventName[0].wildcard: this operator is not supported"},
-		{"FilterKey", "FilterCriteria: {Filters", "FilterCriteria: {KmsKeyArn: x, Filters", state + ".FilterCriteria.KmsKeyArn: the embedded tier does not know this"},
-		{"TooManyFilters", `[{Pattern: '{"eventName": ["INSERT"]}'}]`, "[" + strings.Repeat(`{Pattern: '{"eventName": ["INSERT"]}'},`, 11) + "]", state + ".FilterCriteria.Filters: 11 filters, the most are 10"},
-		{"Cron", "rate(5 minutes)", "'cron(0 * * * ? *)'", tick + ".ScheduleExpression: must be rate(N minutes), hours or days"},
-		{"RateOfNothing", "rate(5 minutes)", "rate(0 minutes)", tick + ".ScheduleExpression: must be rate(N minutes), hours or days"},
+		{"Parallel", "MaximumRetryAttempts: 9", "ParallelizationFactor: 2",
+			state + ".ParallelizationFactor: must be 1, is 2"},
+		{"Tumbling", "MaximumRetryAttempts: 9", "TumblingWindowInSeconds: 2",
+			state + ".TumblingWindowInSeconds: the embedded tier does not know this"},
+		{"Age", "MaximumRecordAgeInSeconds: 120", "MaximumRecordAgeInSeconds: 59",
+			state + ".MaximumRecordAgeInSeconds: must be -1 or from 60 to 604800, is 59"},
+		{"Flag", "BisectBatchOnFunctionError: true", "BisectBatchOnFunctionError: 1",
+			state + ".BisectBatchOnFunctionError: must be true or false, is 1"},
+		{"ResponseType", "[ReportBatchItemFailures]", "[Whatever]",
+			state + ".FunctionResponseTypes[0]: must be ReportBatchItemFailures"},
+		{"Topic", "Type: SQS, Destination", "Type: SNS, Destination",
+			state + ".DestinationConfig.OnFailure.Type: must be SQS, is SNS"},
+		{"Pattern", `{"eventName": ["INSERT"]}`, `{"eventName": [{"wildcard": "I*"}]}`,
+			state + ".FilterCriteria.Filters[0].Pattern: pattern.eventName[0].wildcard: this operator is not supported"},
+		{"FilterKey", "FilterCriteria: {Filters", "FilterCriteria: {KmsKeyArn: x, Filters",
+			state + ".FilterCriteria.KmsKeyArn: the embedded tier does not know this"},
+		{"TooManyFilters", `[{Pattern: '{"eventName": ["INSERT"]}'}]`,
+			"[" + strings.Repeat(`{Pattern: '{"eventName": ["INSERT"]}'},`, 11) + "]",
+			state + ".FilterCriteria.Filters: 11 filters, the most are 10"},
+		{"Cron", "rate(5 minutes)", "'cron(0 * * * ? *)'",
+			tick + ".ScheduleExpression: must be rate(N minutes), hours or days"},
+		{"RateOfNothing", "rate(5 minutes)", "rate(0 minutes)",
+			tick + ".ScheduleExpression: must be rate(N minutes), hours or days"},
 		{"Input", `{"schedule": "${Stage}"}`, `{"name": "x"}`, tick + `.Input: must be {"schedule": NAME}`},
-		{"TimeZone", "RetryPolicy: {MaximumRetryAttempts: 1}", "ScheduleExpressionTimezone: UTC", tick + ".ScheduleExpressionTimezone: the embedded tier does not know this"},
-		{"Delay", "DelaySeconds: 5", "DelaySeconds: 901", "Resources.Jobs.Properties.DelaySeconds: must be from 0 to 900, is 901"},
-		{"FIFO", "DelaySeconds: 5", "FifoQueue: true", "Resources.Jobs.Properties.FifoQueue: the embedded tier does not know this"},
-		{"RedriveWithoutCount", ", maxReceiveCount: 4", "", "Resources.Jobs.Properties.RedrivePolicy.maxReceiveCount: must be a number from 1 to 1000"},
-		{"VisibilityBelowTheTimeout", "VisibilityTimeout: 40", "VisibilityTimeout: 19", "Resources.Jobs.Properties.VisibilityTimeout: is 19s, but function Worker may take 20s"},
-		{"RuleWithoutPattern", "EventPattern: {source: !Ref Sources, detail: {n: [{numeric: [\">\", 1]}]}}", "Description: x", "Resources.Rule.Properties.EventPattern: is missing"},
-		{"RulePattern", "numeric:", "cidr:", "Resources.Rule.Properties.EventPattern: pattern.detail.n[0].cidr: this operator is not supported"},
-		{"RuleSchedule", "EventPattern:", "ScheduleExpression: rate(1 minute)\n      EventPattern:", "Resources.Rule.Properties.ScheduleExpression: the embedded tier does not know this"},
-		{"RuleBus", "EventPattern:", "EventBusName: other\n      EventPattern:", "Resources.Rule.Properties.EventBusName: the embedded tier does not know this"},
-		{"RuleTarget", "Targets: [{Id: a,", "Targets: [{Id: a, Input: x,", "Resources.Rule.Properties.Targets[0].Input: the embedded tier does not know this"},
-		{"RuleState", "EventPattern:", "State: !Ref Stage\n      EventPattern:", "Resources.Rule.Properties.State: must be ENABLED or DISABLED, is \"test\""},
-		{"StreamView", "NEW_AND_OLD_IMAGES", "NEW_IMAGE", "Resources.Table.Properties.StreamSpecification.StreamViewType: must be NEW_AND_OLD_IMAGES"},
-		{"ParameterType", "Stage: {Type: String", "Stage: {Type: AWS::SSM::Parameter::Value<String>", "Parameters.Stage.Type: the embedded tier does not know the type"},
+		{"TimeZone", "RetryPolicy: {MaximumRetryAttempts: 1}", "ScheduleExpressionTimezone: UTC",
+			tick + ".ScheduleExpressionTimezone: the embedded tier does not know this"},
+		{"Delay", "DelaySeconds: 5", "DelaySeconds: 901",
+			"Resources.Jobs.Properties.DelaySeconds: must be from 0 to 900, is 901"},
+		{"FIFO", "DelaySeconds: 5", "FifoQueue: true",
+			"Resources.Jobs.Properties.FifoQueue: the embedded tier does not know this"},
+		{"RedriveWithoutCount", ", maxReceiveCount: 4", "",
+			"Resources.Jobs.Properties.RedrivePolicy.maxReceiveCount: must be a number from 1 to 1000"},
+		{"VisibilityBelowTheTimeout", "VisibilityTimeout: 40", "VisibilityTimeout: 19",
+			"Resources.Jobs.Properties.VisibilityTimeout: is 19s, but function Worker may take 20s"},
+		{"RuleWithoutPattern", "EventPattern: {source: !Ref Sources, detail: {n: [{numeric: [\">\", 1]}]}}",
+			"Description: x", "Resources.Rule.Properties.EventPattern: is missing"},
+		{"RulePattern", "numeric:", "cidr:",
+			"Resources.Rule.Properties.EventPattern: pattern.detail.n[0].cidr: this operator is not supported"},
+		{"RuleSchedule", "EventPattern:", "ScheduleExpression: rate(1 minute)\n      EventPattern:",
+			"Resources.Rule.Properties.ScheduleExpression: the embedded tier does not know this"},
+		{"RuleBus", "EventPattern:", "EventBusName: other\n      EventPattern:",
+			"Resources.Rule.Properties.EventBusName: the embedded tier does not know this"},
+		{"RuleTarget", "Targets: [{Id: a,", "Targets: [{Id: a, Input: x,",
+			"Resources.Rule.Properties.Targets[0].Input: the embedded tier does not know this"},
+		{"RuleState", "EventPattern:", "State: !Ref Stage\n      EventPattern:",
+			"Resources.Rule.Properties.State: must be ENABLED or DISABLED, is \"test\""},
+		{"StreamView", "NEW_AND_OLD_IMAGES", "NEW_IMAGE",
+			"Resources.Table.Properties.StreamSpecification.StreamViewType: must be NEW_AND_OLD_IMAGES"},
+		{"ParameterType", "Stage: {Type: String", "Stage: {Type: AWS::SSM::Parameter::Value<String>",
+			"Parameters.Stage.Type: the embedded tier does not know the type"},
 		{"ParameterRange", "Default: 7", "Default: 70", "Parameters.Size: must be at most 50, is 70"},
 		{"ParameterChoice", "Default: test", "Default: dev", `Parameters.Stage: must be one of [test prod], is "dev"`},
 		{"ParameterWithoutDefault", "Default: test, ", "", "Parameters.Stage: has no default, and no value was given"},
@@ -154,7 +207,7 @@ func TestLoadRefuses(t *testing.T) {
 			if text == whole {
 				t.Fatalf("%q is not in the template", c.old)
 			}
-			_, err := embedded.Load([]byte(text), nil)
+			_, err := embedded.LoadTemplate([]byte(text), nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -165,17 +218,18 @@ func TestLoadRefuses(t *testing.T) {
 		`Parameters.Size: must be a number, is "x"`:            {"Size": "x"},
 		"Parameters.Size: must be at least 1, is 0":            {"Size": "0"},
 	} {
-		if _, err := embedded.Load([]byte(whole), given); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := embedded.LoadTemplate([]byte(whole), given); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v: got %v, want %s", given, err, name)
 		}
 	}
 	for _, text := range []string{"", "a: [", "- a"} {
-		if _, err := embedded.Load([]byte(text), nil); err == nil {
+		if _, err := embedded.LoadTemplate([]byte(text), nil); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}
 	t.Run("AllThatIsWrongAtOnce", func(t *testing.T) {
-		_, err := embedded.Load([]byte(strings.NewReplacer("TRIM_HORIZON", "LATEST", "rate(5 minutes)", "never").Replace(whole)), nil)
+		_, err := embedded.LoadTemplate([]byte(strings.NewReplacer("TRIM_HORIZON", "LATEST", "rate(5 minutes)",
+			"never").Replace(whole)), nil)
 		if err == nil || strings.Count(err.Error(), "\n") != 1 {
 			t.Errorf("got %v, want two lines", err)
 		}

@@ -50,8 +50,8 @@ func NewRealLoop() *Loop {
 	return &Loop{start: time.Now(), real: true, wake: make(chan struct{}, 1)}
 }
 
-// Virtual reports whether time passes only by stepping.
-func (l *Loop) Virtual() bool { return !l.real }
+// IsVirtual reports whether time passes only by stepping.
+func (l *Loop) IsVirtual() bool { return !l.real }
 
 // Now is the time, in UTC.
 func (l *Loop) Now() time.Time {
@@ -76,7 +76,7 @@ func (l *Loop) After(d time.Duration, f func()) *Timer {
 		l.makeReady(t)
 	} else {
 		t.at = l.virtualElapsed() + d
-		l.future.push(t)
+		l.future.insertTimer(t)
 	}
 	if l.real {
 		l.wakeUp()
@@ -91,7 +91,7 @@ func (t *Timer) Stop() bool {
 	defer l.mu.Unlock()
 	switch {
 	case t.slot >= 0:
-		l.future.remove(t.slot)
+		l.future.removeSlot(t.slot)
 	case t.slot == slotReady:
 		l.live--
 	default:
@@ -109,7 +109,7 @@ func (l *Loop) Step() bool {
 		l.now = l.future[0].at
 	}
 	l.collectPosted()
-	f := l.takeNext()
+	f := l.takeNextCallback()
 	l.mu.Unlock()
 	if f == nil {
 		return false
@@ -142,7 +142,7 @@ func (l *Loop) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		l.collectPosted()
-		f, wait := l.takeNext(), l.waitTime()
+		f, wait := l.takeNextCallback(), l.timeToNextCallback()
 		l.mu.Unlock()
 		if f != nil {
 			f()
@@ -200,8 +200,8 @@ func (l *Loop) NextAt() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Idle reports whether the agenda is empty.
-func (l *Loop) Idle() bool {
+// IsIdle reports whether the agenda is empty.
+func (l *Loop) IsIdle() bool {
 	_, busy := l.NextAt()
 	return !busy
 }
@@ -218,7 +218,7 @@ func (l *Loop) collectPosted() {
 	now := l.virtualElapsed()
 	for len(l.future) > 0 && l.future[0].at <= now {
 		t := l.future[0]
-		l.future.remove(0)
+		l.future.removeSlot(0)
 		l.makeReady(t)
 	}
 }
@@ -229,8 +229,8 @@ func (l *Loop) makeReady(t *Timer) {
 	l.live++
 }
 
-// takeNext removes the callback that runs next from those ready.
-func (l *Loop) takeNext() func() {
+// takeNextCallback removes the callback that runs next from those ready.
+func (l *Loop) takeNextCallback() func() {
 	for l.head < len(l.ready) {
 		i := l.head
 		if n := len(l.ready) - i; l.Pick != nil && n > 1 {
@@ -240,7 +240,7 @@ func (l *Loop) takeNext() func() {
 		l.ready[i] = l.ready[l.head]
 		l.ready[l.head] = nil
 		l.head++
-		l.compactQueue()
+		l.compactReady()
 		if t.slot == slotReady {
 			l.live--
 			f := t.f
@@ -251,8 +251,8 @@ func (l *Loop) takeNext() func() {
 	return nil
 }
 
-// compactQueue gives back the room of callbacks that have run.
-func (l *Loop) compactQueue() {
+// compactReady gives back the room of callbacks that have run.
+func (l *Loop) compactReady() {
 	switch {
 	case l.head == len(l.ready):
 		l.ready, l.head = l.ready[:0], 0
@@ -263,7 +263,7 @@ func (l *Loop) compactQueue() {
 	}
 }
 
-func (l *Loop) waitTime() time.Duration {
+func (l *Loop) timeToNextCallback() time.Duration {
 	if len(l.future) == 0 {
 		return time.Hour
 	}

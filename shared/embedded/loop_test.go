@@ -29,7 +29,7 @@ func TestVirtualLoop(t *testing.T) {
 		l.RunUntil(epoch.Add(time.Minute))
 		equal(t, "order", got, []string{"now@0s", "a@1s", "b@1s", "posted@1s", "c@2s"})
 		equal(t, "clock", l.Now(), epoch.Add(time.Minute))
-		if !l.Idle() || l.Step() {
+		if !l.IsIdle() || l.Step() {
 			t.Error("something is left on the agenda")
 		}
 	})
@@ -37,8 +37,9 @@ func TestVirtualLoop(t *testing.T) {
 		l := embedded.NewVirtualLoop(epoch)
 		ran := 0
 		later, now := l.After(time.Second, func() { ran++ }), l.After(0, func() { ran++ })
-		equal(t, "stopped", []bool{later.Stop(), now.Stop(), later.Stop(), now.Stop()}, []bool{true, true, false, false})
-		if l.Step() || ran != 0 || !l.Idle() {
+		equal(t, "stopped", []bool{later.Stop(), now.Stop(), later.Stop(), now.Stop()},
+			[]bool{true, true, false, false})
+		if l.Step() || ran != 0 || !l.IsIdle() {
 			t.Errorf("a stopped timer ran (%d) or kept the loop busy", ran)
 		}
 		done := l.After(time.Second, func() { ran++ })

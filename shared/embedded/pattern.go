@@ -31,7 +31,7 @@ type test func(v any) bool
 type absent struct{}
 
 // lazy is an object whose fields are made when a pattern asks for them.
-type lazy interface{ field(name string) any } // absent{} where there is none
+type lazy interface{ fieldValue(name string) any } // absent{} where there is none
 
 // ParsePattern compiles a pattern written as JSON text. Errors name the place within the pattern.
 func ParsePattern(text string) (*Pattern, error) {
@@ -59,7 +59,7 @@ func compileObject(doc any, path string) (*objectPattern, error) {
 	o := &objectPattern{}
 	for name, sub := range m {
 		if name == "$or" {
-			branches, err := compileOr(sub, path+".$or")
+			branches, err := compileAlternatives(sub, path+".$or")
 			if err != nil {
 				return nil, err
 			}
@@ -72,13 +72,13 @@ func compileObject(doc any, path string) (*objectPattern, error) {
 		}
 		o.fields = append(o.fields, f)
 	}
-	slices.SortFunc(o.fields, cheaperFirst)
+	slices.SortFunc(o.fields, compareFieldCost)
 	return o, nil
 }
 
-// cheaperFirst puts what lies in the event itself before objects, and Keys before the images of a
-// row.
-func cheaperFirst(a, b fieldPattern) int {
+// compareFieldCost puts what lies in the event itself before objects, and Keys before the images of
+// a row.
+func compareFieldCost(a, b fieldPattern) int {
 	if (a.object == nil) != (b.object == nil) {
 		if a.object == nil {
 			return -1
@@ -88,7 +88,7 @@ func cheaperFirst(a, b fieldPattern) int {
 	return strings.Compare(a.name, b.name)
 }
 
-func compileOr(doc any, path string) ([]*objectPattern, error) {
+func compileAlternatives(doc any, path string) ([]*objectPattern, error) {
 	list, ok := doc.([]any)
 	if !ok || len(list) < 2 {
 		return nil, fmt.Errorf("%s: must be a list of at least two objects", path)
@@ -125,56 +125,56 @@ func compileField(name string, doc any, path string) (fieldPattern, error) {
 	return f, nil
 }
 
-// Matches reports whether the pattern lets the event pass, which is JSON text. Text that is not
-// JSON never passes.
-func (p *Pattern) Matches(event []byte) bool {
+// MatchesEvent reports whether the pattern lets the event pass, which is JSON text. Text that is
+// not JSON never passes.
+func (p *Pattern) MatchesEvent(event []byte) bool {
 	var doc any
-	return json.Unmarshal(event, &doc) == nil && p.root.match(doc)
+	return json.Unmarshal(event, &doc) == nil && p.root.matchObject(doc)
 }
 
-// match takes one element of an array for the whole, as EventBridge does: all fields must match in
-// the same one.
-func (o *objectPattern) match(v any) bool {
+// matchObject takes one element of an array for the whole, as EventBridge does: all fields must
+// match in the same one.
+func (o *objectPattern) matchObject(v any) bool {
 	if list, ok := v.([]any); ok && len(list) > 0 {
-		return slices.ContainsFunc(list, o.match)
+		return slices.ContainsFunc(list, o.matchObject)
 	}
 	for _, f := range o.fields {
-		if !f.match(fieldOf(v, f.name)) {
+		if !f.matchField(fieldValueOf(v, f.name)) {
 			return false
 		}
 	}
 	for _, branches := range o.or {
-		if !slices.ContainsFunc(branches, func(b *objectPattern) bool { return b.match(v) }) {
+		if !slices.ContainsFunc(branches, func(b *objectPattern) bool { return b.matchObject(v) }) {
 			return false
 		}
 	}
 	return true
 }
 
-func fieldOf(v any, name string) any {
+func fieldValueOf(v any, name string) any {
 	switch o := v.(type) {
 	case map[string]any:
 		if f, ok := o[name]; ok {
 			return f
 		}
 	case lazy:
-		return o.field(name)
+		return o.fieldValue(name)
 	}
 	return absent{}
 }
 
-func (f *fieldPattern) match(v any) bool {
+func (f *fieldPattern) matchField(v any) bool {
 	if f.object != nil {
-		return f.object.match(v)
+		return f.object.matchObject(v)
 	}
-	return f.matchValue(v)
+	return f.matchAnyTest(v)
 }
 
-func (f *fieldPattern) matchValue(v any) bool {
+func (f *fieldPattern) matchAnyTest(v any) bool {
 	switch x := v.(type) {
 	case []any:
 		if len(x) > 0 {
-			return slices.ContainsFunc(x, f.matchValue)
+			return slices.ContainsFunc(x, f.matchAnyTest)
 		}
 		v = absent{}
 	case map[string]any, lazy:

@@ -38,8 +38,8 @@ type QueueCounters struct {
 	InFlight     int // now
 }
 
-// Requests is what SQS would bill.
-func (c QueueCounters) Requests() int { return c.Sends + c.RuleSends + c.Receives + c.Deletes }
+// BilledRequests is what SQS would bill.
+func (c QueueCounters) BilledRequests() int { return c.Sends + c.RuleSends + c.Receives + c.Deletes }
 
 // Queue sends to an SQS standard queue in memory. It may be used from any goroutine.
 type Queue struct {
@@ -59,8 +59,8 @@ func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
 	case len(body) == 0 || len(body) > maxMessage:
 		return fmt.Errorf("sending to queue %s: %d bytes, must be 1 to %d", q.name, len(body), maxMessage)
 	}
-	q.queue.runtime.takeIn(func() {
-		q.queue.count.Sends += billedChunks(len(body))
+	q.queue.runtime.runOnLoop(func() {
+		q.queue.count.Sends += billedRequests(len(body))
 		q.queue.sendMessage(body, delay)
 	})
 	return nil
@@ -94,11 +94,11 @@ func (q *queue) sendMessage(body []byte, delay time.Duration) {
 	}
 	for range 1 + fault.Copies {
 		q.next++
-		q.addMessage(&message{id: q.wiring.Name + "-" + strconv.Itoa(q.next), body: body}, delay+fault.Delay)
+		q.enqueueMessage(&message{id: q.wiring.Name + "-" + strconv.Itoa(q.next), body: body}, delay+fault.Delay)
 	}
 }
 
-func (q *queue) addMessage(m *message, delay time.Duration) {
+func (q *queue) enqueueMessage(m *message, delay time.Duration) {
 	q.count.Messages++
 	if delay <= 0 {
 		q.makeVisible(m)
@@ -116,7 +116,7 @@ func (q *queue) makeVisible(m *message) {
 	q.count.Visible++
 	q.ready = append(q.ready, m)
 	if q.source != nil {
-		q.source.receiveNext()
+		q.source.deliverWhenReady()
 	}
 }
 
@@ -130,8 +130,8 @@ type delivery struct {
 	timer    *Timer
 }
 
-// receiveBatch takes up to n visible messages.
-func (q *queue) receiveBatch(n int) *delivery {
+// receiveMessages takes up to n visible messages.
+func (q *queue) receiveMessages(n int) *delivery {
 	faults := &q.runtime.faults
 	if faults.Shuffle != nil {
 		faults.Shuffle(q.wiring.Name, len(q.ready), func(i, j int) { q.ready[i], q.ready[j] = q.ready[j], q.ready[i] })
@@ -166,7 +166,7 @@ func (d *delivery) countRequests() {
 		for _, m := range d.taken[i:min(i+receiveBatch, d.open)] {
 			bytes += len(m.body)
 		}
-		c.Receives += billedChunks(bytes)
+		c.Receives += billedRequests(bytes)
 	}
 }
 
@@ -179,7 +179,7 @@ func (d *delivery) deleteHandled(keep func(id string) bool) {
 			continue
 		}
 		deleted++
-		if !d.isHeld(i) || d.queue.runtime.faults.shouldRedeliver(d.queue.wiring.Name) {
+		if !d.isStillInFlight(i) || d.queue.runtime.faults.shouldRedeliver(d.queue.wiring.Name) {
 			continue
 		}
 		m.inFlight = false
@@ -193,8 +193,8 @@ func (d *delivery) deleteHandled(keep func(id string) bool) {
 	}
 }
 
-// isHeld reports whether the i-th message is still invisible by this delivery.
-func (d *delivery) isHeld(i int) bool {
+// isStillInFlight reports whether the i-th message is still invisible by this delivery.
+func (d *delivery) isStillInFlight(i int) bool {
 	return d.taken[i].inFlight && d.taken[i].receives == d.messages[i].Receives
 }
 
@@ -203,7 +203,7 @@ func (d *delivery) isHeld(i int) bool {
 func (d *delivery) returnUnhandled() {
 	q := d.queue
 	for i, m := range d.taken {
-		if !d.isHeld(i) {
+		if !d.isStillInFlight(i) {
 			continue
 		}
 		m.inFlight = false
@@ -211,12 +211,12 @@ func (d *delivery) returnUnhandled() {
 		q.count.InFlight--
 		if q.deadLetters != nil && m.receives >= q.wiring.MaxReceives {
 			q.count.DeadLettered++
-			q.deadLetters.addMessage(m, 0)
+			q.deadLetters.enqueueMessage(m, 0)
 			continue
 		}
 		q.makeVisible(m)
 	}
 }
 
-// billedChunks is how many requests a request with so many bytes is billed as.
-func billedChunks(bytes int) int { return max(1, (bytes+billedChunk-1)/billedChunk) }
+// billedRequests is how many requests a request with so many bytes is billed as.
+func billedRequests(bytes int) int { return max(1, (bytes+billedChunk-1)/billedChunk) }

@@ -21,9 +21,9 @@ type gate struct {
 	window *Timer
 }
 
-// receiveNext has a batch delivered when its time has come: in a callback of its own, so that one
-// batch is one step of the loop.
-func (g *gate) receiveNext() {
+// deliverWhenReady has a batch delivered when its time has come: in a callback of its own, so that
+// one batch is one step of the loop.
+func (g *gate) deliverWhenReady() {
 	n := g.waiting()
 	switch {
 	case n == 0 || g.posted || !g.runtime.running:
@@ -31,16 +31,16 @@ func (g *gate) receiveNext() {
 		if g.window == nil {
 			g.window = g.runtime.loop.After(g.wiring.Window, func() {
 				g.window, g.over = nil, true
-				g.receiveNext()
+				g.deliverWhenReady()
 			})
 		}
 	case g.free():
 		g.posted = true
-		g.runtime.loop.Post(g.isOpen)
+		g.runtime.loop.Post(g.deliverPosted)
 	}
 }
 
-func (g *gate) isOpen() {
+func (g *gate) deliverPosted() {
 	g.posted = false
 	if !g.runtime.running || g.waiting() == 0 || !g.free() {
 		return
@@ -51,7 +51,7 @@ func (g *gate) isOpen() {
 		g.window = nil
 	}
 	g.deliver()
-	g.receiveNext()
+	g.deliverWhenReady()
 }
 
 // queueSource has a function handle a queue's messages.
@@ -74,7 +74,7 @@ func newQueueSource(f *function, w *QueueSource) *queueSource {
 }
 
 func (s *queueSource) deliverBatch() {
-	d := s.queue.receiveBatch(s.wiring.BatchSize)
+	d := s.queue.receiveMessages(s.wiring.BatchSize)
 	s.running++
 	s.function.count.Messages[s.wiring.Queue] += len(d.messages)
 	var retry []string
@@ -90,7 +90,7 @@ func (s *queueSource) deliverBatch() {
 		if err == nil {
 			s.settleDelivery(d, retry)
 		}
-		s.receiveNext()
+		s.deliverWhenReady()
 	})
 }
 
@@ -105,7 +105,7 @@ func (s *queueSource) settleDelivery(d *delivery, retry []string) {
 	for _, id := range retry {
 		failed[id] = true
 	}
-	if countKnown(d.messages, failed) < len(failed) {
+	if countNamedMessages(d.messages, failed) < len(failed) {
 		s.function.runtime.log.Error("the function asked for messages that it was not given",
 			"function", s.function.wiring.Name, "queue", s.wiring.Queue)
 		return
@@ -113,7 +113,7 @@ func (s *queueSource) settleDelivery(d *delivery, retry []string) {
 	d.deleteHandled(func(id string) bool { return failed[id] })
 }
 
-func countKnown(messages []state.Message, ids map[string]bool) int {
+func countNamedMessages(messages []state.Message, ids map[string]bool) int {
 	n := 0
 	for _, m := range messages {
 		if ids[m.ID] {

@@ -52,8 +52,8 @@ func TestQueueBatches(t *testing.T) {
 		w.send("Jobs", "late", 900*time.Second)
 		w.send("Jobs", "soon", time.Second)
 		w.run(time.Second / 2)
-		if c := w.queue("Jobs"); c.Delayed != 2 || c.Visible != 0 || !w.runtime.Idle() {
-			t.Errorf("counters %+v, idle %v; want two delayed, and idle", c, w.runtime.Idle())
+		if c := w.queue("Jobs"); c.Delayed != 2 || c.Visible != 0 || !w.runtime.IsIdle() {
+			t.Errorf("counters %+v, idle %v; want two delayed, and idle", c, w.runtime.IsIdle())
 		}
 		w.run(time.Hour)
 		equal(t, "deliveries", got, []delivery{{"1s", "soon"}, {"15m0s", "late"}})
@@ -87,7 +87,8 @@ func TestQueueRefuses(t *testing.T) {
 }
 
 func TestQueueRedelivery(t *testing.T) {
-	// deliveries runs two messages, one of which is bad, and says when what was delivered, and how often before.
+	// deliveries runs two messages, one of which is bad, and says when what was delivered, and how
+	// often before.
 	deliveries := func(t *testing.T, w *world, bad func(good, bad state.Message) []string) string {
 		var got []string
 		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
@@ -101,7 +102,7 @@ func TestQueueRedelivery(t *testing.T) {
 		w.send("Jobs", "good", 0)
 		w.send("Jobs", "bad", 0)
 		w.run(time.Hour)
-		if !w.runtime.Idle() {
+		if !w.runtime.IsIdle() {
 			t.Error("the runtime is not idle")
 		}
 		return strings.Join(got, ", ")
@@ -110,8 +111,9 @@ func TestQueueRedelivery(t *testing.T) {
 	const whole = "0s good bad #1, 30s good bad #2, 1m0s good bad #3"
 	t.Run("OfTheMessagesNamedAfterTheVisibilityTimeout", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
-		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }), partial)
-		dead := w.runtime.Visible("Dead")
+		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }),
+			partial)
+		dead := w.runtime.VisibleMessages("Dead")
 		if len(dead) != 1 || string(dead[0].Body) != "bad" || dead[0].Receives != 3 {
 			t.Errorf("dead letters %v, want the bad one after 3 receives", dead)
 		}
@@ -132,21 +134,24 @@ func TestQueueRedelivery(t *testing.T) {
 	})
 	t.Run("NotWithoutReportBatchItemFailures", func(t *testing.T) {
 		w := open(t, strings.Replace(template(readsJobs(""), jobs), "[ReportBatchItemFailures]", "[]", 1), nil)
-		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }), "0s good bad #1")
+		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }),
+			"0s good bad #1")
 	})
 	t.Run("WhileASlowInvocationStillRuns", func(t *testing.T) {
-		// The first invocation ends after the visibility time-out: its deletion comes too late to count.
+		// The first invocation ends after the visibility time-out: its deletion comes too late to
+		// count.
 		first := true
 		var w *world
-		w = open(t, strings.Replace(template(readsJobs(""), jobs), "Timeout: 10", "Timeout: 30", 1), func(o *embedded.RuntimeOptions) {
-			o.Execute = func(_ string, run func(context.Context), done func(bool)) {
-				wait := time.Duration(0)
-				if first {
-					first, wait = false, 35*time.Second
+		w = open(t, strings.Replace(template(readsJobs(""), jobs), "Timeout: 10", "Timeout: 30", 1),
+			func(o *embedded.RuntimeOptions) {
+				o.Execute = func(_ string, run func(context.Context), done func(bool)) {
+					wait := time.Duration(0)
+					if first {
+						first, wait = false, 35*time.Second
+					}
+					w.loop.After(wait, func() { run(context.Background()); done(false) })
 				}
-				w.loop.After(wait, func() { run(context.Background()); done(false) })
-			}
-		})
+			})
 		got := deliveries(t, w, func(_, _ state.Message) []string { return nil })
 		equal(t, "deliveries", got, "30s good bad #2, 35s good bad #1")
 		if c := w.worked(); c.TimeOuts != 1 || w.queue("Jobs").Deleted != 2 {
@@ -158,17 +163,18 @@ func TestQueueRedelivery(t *testing.T) {
 func TestQueueConcurrency(t *testing.T) {
 	running, most, ran := 0, 0, 0
 	var w *world
-	w = open(t, template(readsJobs("BatchSize: 1\nScalingConfig: {MaximumConcurrency: 2}"), jobs), func(o *embedded.RuntimeOptions) {
-		o.Execute = func(_ string, run func(context.Context), done func(bool)) {
-			running++
-			most = max(most, running)
-			w.loop.After(3*time.Second, func() {
-				run(context.Background())
-				running--
-				done(false)
-			})
-		}
-	})
+	w = open(t, template(readsJobs("BatchSize: 1\nScalingConfig: {MaximumConcurrency: 2}"), jobs),
+		func(o *embedded.RuntimeOptions) {
+			o.Execute = func(_ string, run func(context.Context), done func(bool)) {
+				running++
+				most = max(most, running)
+				w.loop.After(3*time.Second, func() {
+					run(context.Background())
+					running--
+					done(false)
+				})
+			}
+		})
 	w.worker.Messages = func(context.Context, []state.Message) []string { ran++; return nil }
 	w.runtime.Start()
 	for n := range 6 {
@@ -186,7 +192,7 @@ func TestQueueRequestsAreBilled(t *testing.T) {
 		w.send("Jobs", "x", 0)
 	}
 	w.run(2 * time.Second)
-	if c := w.queue("Jobs"); c.Sends != 25 || c.Receives != 3 || c.Deletes != 3 || c.Requests() != 31 {
+	if c := w.queue("Jobs"); c.Sends != 25 || c.Receives != 3 || c.Deletes != 3 || c.BilledRequests() != 31 {
 		t.Errorf("25 small messages: %+v, want 25 sends, 3 receives, 3 deletes", c)
 	}
 	w.send("Jobs", strings.Repeat("x", 65<<10), 0)
@@ -196,30 +202,32 @@ func TestQueueRequestsAreBilled(t *testing.T) {
 	}
 }
 
-// TestQueueLosesNothing drives a queue under random failures and faults: every message is handled, or a dead letter.
+// TestQueueLosesNothing drives a queue under random failures and faults: every message is handled,
+// or a dead letter.
 func TestQueueLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hit := func(percent int, what string) bool { return rapid.IntRange(0, 99).Draw(rt, what) < percent }
 		var w *world
-		w = open(t, template(readsJobs("BatchSize: 4\nMaximumBatchingWindowInSeconds: 1"), jobs), func(o *embedded.RuntimeOptions) {
-			o.Execute = func(_ string, run func(context.Context), done func(bool)) {
-				w.loop.After(time.Duration(rapid.IntRange(0, 40).Draw(rt, "takes"))*time.Second, func() {
-					crash := hit(10, "crash")
-					if !crash {
-						run(context.Background())
-					}
-					done(crash)
-				})
-			}
-			o.Faults = embedded.Faults{
-				Send: func(string) embedded.SendFault {
-					return embedded.SendFault{Copies: rapid.IntRange(0, 1).Draw(rt, "copies")}
-				},
-				Shuffle:   func(_ string, n int, swap func(i, j int)) { swap(0, n-1) },
-				Split:     func(_ string, n int) int { return rapid.IntRange(1, n).Draw(rt, "split") },
-				Redeliver: func(string) bool { return hit(20, "redeliver") },
-			}
-		})
+		w = open(t, template(readsJobs("BatchSize: 4\nMaximumBatchingWindowInSeconds: 1"), jobs),
+			func(o *embedded.RuntimeOptions) {
+				o.Execute = func(_ string, run func(context.Context), done func(bool)) {
+					w.loop.After(time.Duration(rapid.IntRange(0, 40).Draw(rt, "takes"))*time.Second, func() {
+						crash := hit(10, "crash")
+						if !crash {
+							run(context.Background())
+						}
+						done(crash)
+					})
+				}
+				o.Faults = embedded.Faults{
+					Send: func(string) embedded.SendFault {
+						return embedded.SendFault{Copies: rapid.IntRange(0, 1).Draw(rt, "copies")}
+					},
+					Shuffle:   func(_ string, n int, swap func(i, j int)) { swap(0, n-1) },
+					Split:     func(_ string, n int) int { return rapid.IntRange(1, n).Draw(rt, "split") },
+					Redeliver: func(string) bool { return hit(20, "redeliver") },
+				}
+			})
 		handled := map[string]int{}
 		w.worker.Messages = func(_ context.Context, messages []state.Message) (retry []string) {
 			for _, m := range messages {
@@ -237,13 +245,13 @@ func TestQueueLosesNothing(t *testing.T) {
 			w.loop.After(time.Duration(n)*time.Second, func() { w.send("Jobs", fmt.Sprint(n), 0) })
 		}
 		w.run(time.Hour)
-		dead := bodies(w.runtime.Visible("Dead"))
+		dead := bodies(w.runtime.VisibleMessages("Dead"))
 		for n := range sent {
 			if handled[fmt.Sprint(n)] == 0 && !slices.Contains(strings.Fields(dead), fmt.Sprint(n)) {
 				rt.Fatalf("message %d was neither handled nor is it a dead letter (%s)", n, dead)
 			}
 		}
-		if c := w.queue("Jobs"); !w.runtime.Idle() || c.Visible+c.InFlight+c.Delayed != 0 {
+		if c := w.queue("Jobs"); !w.runtime.IsIdle() || c.Visible+c.InFlight+c.Delayed != 0 {
 			rt.Fatalf("the queue has not drained: %+v", c)
 		}
 	})

@@ -70,9 +70,9 @@ func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
 			return nil, fmt.Errorf("connecting function %q: the template has none with that folder", name)
 		}
 	}
-	r.addQueues()
+	r.createQueues()
 	for _, name := range slices.Sorted(maps.Keys(w.Functions)) {
-		if err := r.addFunction(w.Functions[name], o.Functions[name]); err != nil {
+		if err := r.connectFunction(w.Functions[name], o.Functions[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -85,10 +85,10 @@ func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
 // listenToStore takes in what the consumers had not acknowledged, and then what comes.
 func (r *Runtime) listenToStore() {
 	for _, s := range r.streams {
-		s.addRecords(r.stream.Pending(s.function.wiring.Name))
+		s.addRecords(r.stream.PendingRecords(s.function.wiring.Name))
 	}
 	r.stream.OnRecords(func(records []state.Record) {
-		r.takeIn(func() {
+		r.runOnLoop(func() {
 			for _, s := range r.streams {
 				s.addRecords(records)
 			}
@@ -96,8 +96,8 @@ func (r *Runtime) listenToStore() {
 	})
 }
 
-// takeIn runs f on the loop; until then the runtime is not idle.
-func (r *Runtime) takeIn(f func()) {
+// runOnLoop runs f on the loop; until then the runtime is not idle.
+func (r *Runtime) runOnLoop(f func()) {
 	r.incoming.Add(1)
 	r.loop.Post(func() {
 		r.incoming.Add(-1)
@@ -112,7 +112,7 @@ func executeInline(_ string, run func(ctx context.Context), done func(crashed bo
 	done(false)
 }
 
-func (r *Runtime) addQueues() {
+func (r *Runtime) createQueues() {
 	for name, w := range r.wiring.Queues {
 		r.queues[name] = &queue{runtime: r, wiring: w}
 	}
@@ -121,7 +121,7 @@ func (r *Runtime) addQueues() {
 	}
 }
 
-func (r *Runtime) addFunction(w *FunctionWiring, create func(environment string) Function) error {
+func (r *Runtime) connectFunction(w *FunctionWiring, create func(environment string) Function) error {
 	if len(w.Queues)+len(w.Streams)+len(w.Schedules) == 0 {
 		return nil
 	}
@@ -154,23 +154,23 @@ func (r *Runtime) Start() {
 	r.running = true
 	for _, q := range r.queues {
 		if q.source != nil {
-			q.source.receiveNext()
+			q.source.deliverWhenReady()
 		}
 	}
 	for _, s := range r.streams {
-		s.receiveNext()
+		s.deliverWhenReady()
 	}
 	for _, s := range r.schedules {
-		s.start()
+		s.startTicking()
 	}
 	if r.stream != nil {
-		r.scheduleAfter(expireEvery, r.expireRows)
+		r.scheduleAfter(expireEvery, r.expireStoreRows)
 	}
 }
 
-func (r *Runtime) expireRows() {
-	r.stream.Expire(r.loop.Now())
-	r.scheduleAfter(expireEvery, r.expireRows)
+func (r *Runtime) expireStoreRows() {
+	r.stream.ExpireRows(r.loop.Now())
+	r.scheduleAfter(expireEvery, r.expireStoreRows)
 }
 
 // Stop ends all deliveries at once, as the death of the process would: results of invocations under
@@ -189,14 +189,14 @@ func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
 // Queue is the queue with the name, the logical id of the template.
 func (r *Runtime) Queue(name string) Queue { return Queue{queue: r.queues[name], name: name} }
 
-// Tick invokes the function for a schedule now, besides its regular ticks. It may be called from
-// any goroutine.
-func (r *Runtime) Tick(function, schedule string) error {
+// TickSchedule invokes the function for a schedule now, besides its regular ticks. It may be called
+// from any goroutine.
+func (r *Runtime) TickSchedule(function, schedule string) error {
 	f := r.functions[function]
 	if f == nil {
 		return fmt.Errorf("invoking function %q: it has no event sources", function)
 	}
-	r.takeIn(func() { f.runSchedule(schedule, 0) })
+	r.runOnLoop(func() { f.runSchedule(schedule, 0) })
 	return nil
 }
 
@@ -225,14 +225,14 @@ func (r *Runtime) Counters() Counters {
 	}
 	for name, q := range r.queues {
 		c.Queues[name] = q.count
-		c.QueueRequests += q.count.Requests()
+		c.QueueRequests += q.count.BilledRequests()
 	}
 	return c
 }
 
-// Idle reports whether nothing is under way and nothing waits to be delivered. Delayed messages,
+// IsIdle reports whether nothing is under way and nothing waits to be delivered. Delayed messages,
 // dead letters and the ticks to come do not count.
-func (r *Runtime) Idle() bool {
+func (r *Runtime) IsIdle() bool {
 	if r.incoming.Load() > 0 {
 		return false
 	}
@@ -249,8 +249,9 @@ func (r *Runtime) Idle() bool {
 	return !slices.ContainsFunc(r.streams, func(s *streamSource) bool { return len(s.records) > 0 })
 }
 
-// Visible are the messages that a queue would deliver now: of a dead-letter queue, all it has.
-func (r *Runtime) Visible(name string) []state.Message {
+// VisibleMessages are the messages that a queue would deliver now: of a dead-letter queue, all it
+// has.
+func (r *Runtime) VisibleMessages(name string) []state.Message {
 	var out []state.Message
 	if q := r.queues[name]; q != nil {
 		for _, m := range q.ready {
@@ -260,8 +261,8 @@ func (r *Runtime) Visible(name string) []state.Message {
 	return out
 }
 
-// resourceARN is the ARN of something that exists only in this process.
-func resourceARN(service, resource string) string {
+// localARN is the ARN of something that exists only in this process.
+func localARN(service, resource string) string {
 	return "arn:aws:" + service + ":" + localRegion + ":" + localAccount + ":" + resource
 }
 

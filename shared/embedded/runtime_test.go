@@ -28,7 +28,7 @@ type world struct {
 func open(t *testing.T, resources string, edit func(*embedded.RuntimeOptions)) *world {
 	t.Helper()
 	w := &world{t: t, loop: embedded.NewVirtualLoop(epoch), stream: &memoryStream{acked: map[string]string{}}}
-	wiring, err := embedded.Load([]byte(resources), nil)
+	wiring, err := embedded.LoadTemplate([]byte(resources), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +71,10 @@ type memoryStream struct {
 	n       int
 }
 
-func (s *memoryStream) OnRecords(f func([]state.Record)) { s.f = f }
-func (s *memoryStream) Pending(string) []state.Record    { return s.pending }
-func (s *memoryStream) Ack(consumer, sequence string)    { s.acked[consumer] = sequence }
-func (s *memoryStream) Expire(time.Time) int             { return 0 }
+func (s *memoryStream) OnRecords(f func([]state.Record))     { s.f = f }
+func (s *memoryStream) PendingRecords(string) []state.Record { return s.pending }
+func (s *memoryStream) AckRecords(consumer, sequence string) { s.acked[consumer] = sequence }
+func (s *memoryStream) ExpireRows(time.Time) int             { return 0 }
 
 // record is the next record: a change of the service with the name.
 func (s *memoryStream) record(name string) state.Record {
@@ -83,7 +83,8 @@ func (s *memoryStream) record(name string) state.Record {
 		Head:            cluster.Head{Cluster: "c", Rev: int64(s.n), Stamp: 7},
 		ServiceIdentity: cluster.ServiceIdentity{Name: name},
 	}
-	return state.Record{Sequence: fmt.Sprintf("%020d", s.n), Op: state.Modify, Key: state.KeyOf(row), Old: row, New: row}
+	return state.Record{Sequence: fmt.Sprintf("%020d", s.n), Op: state.Modify, Key: state.KeyOf(row), Old: row,
+		New: row}
 }
 
 func (s *memoryStream) put(names ...string) {

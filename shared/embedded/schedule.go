@@ -10,23 +10,23 @@ type schedule struct {
 	next     time.Time
 }
 
-func (s *schedule) start() {
+func (s *schedule) startTicking() {
 	s.next = s.function.runtime.loop.Now()
-	s.planNextRun()
+	s.planNextTick()
 }
 
-func (s *schedule) planNextRun() {
+func (s *schedule) planNextTick() {
 	loop := s.function.runtime.loop
 	now := loop.Now()
 	s.next = s.next.Add(s.wiring.Every)
 	if s.next.Before(now) {
 		s.next = now.Add(s.wiring.Every)
 	}
-	s.function.runtime.scheduleAfter(s.next.Sub(now), s.fireSchedule)
+	s.function.runtime.scheduleAfter(s.next.Sub(now), s.fireTick)
 }
 
-func (s *schedule) fireSchedule() {
-	s.planNextRun()
+func (s *schedule) fireTick() {
+	s.planNextTick()
 	if f := s.function; !f.runtime.faults.shouldSkipSchedule(f.wiring.Name, s.wiring.Schedule) {
 		f.runSchedule(s.wiring.Schedule, 0)
 	}

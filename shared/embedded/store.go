@@ -54,16 +54,16 @@ type storedRow struct {
 	data []byte // the row encoded
 }
 
-func byKey(a, b *storedRow) bool {
+func lessByKey(a, b *storedRow) bool {
 	return cmp.Or(cmp.Compare(a.key.Cluster, b.key.Cluster), cmp.Compare(a.key.Sort, b.key.Sort)) < 0
 }
 
-func byExpiry(a, b *storedRow) bool {
+func lessByExpiry(a, b *storedRow) bool {
 	x, y := a.row.Header().Expires, b.row.Header().Expires
 	if x != y {
 		return x < y
 	}
-	return byKey(a, b)
+	return lessByKey(a, b)
 }
 
 // StoreOptions says where a store keeps its rows, and who reads its stream.
@@ -80,8 +80,8 @@ type StoreOptions struct {
 func OpenStore(o StoreOptions) (*Store, error) {
 	unlocked := btree.Options{NoLocks: true}
 	s := &Store{
-		rows:     btree.NewBTreeGOptions(byKey, unlocked),
-		expiring: btree.NewBTreeGOptions(byExpiry, unlocked),
+		rows:     btree.NewBTreeGOptions(lessByKey, unlocked),
+		expiring: btree.NewBTreeGOptions(lessByExpiry, unlocked),
 		digest:   newDigest(),
 	}
 	if o.Path == "" {
@@ -116,27 +116,27 @@ func (s *Store) Close() error {
 	}
 	var err error
 	if failed == nil {
-		err = s.disk.saveGroup(&commitGroup{store: s, sequence: s.sequence, hash: s.hash})
+		err = s.disk.saveCommitGroup(&commitGroup{store: s, sequence: s.sequence, hash: s.hash})
 	}
 	return errors.Join(err, s.disk.db.Close())
 }
 
 // Get reads one row as last written; nil where there is none.
 func (s *Store) Get(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.readRow(ctx, key, consistentRead)
+	return s.readStoredRow(ctx, key, consistentRead)
 }
 
 // Peek is Get at half the price.
 func (s *Store) Peek(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.readRow(ctx, key, eventualRead)
+	return s.readStoredRow(ctx, key, eventualRead)
 }
 
-func (s *Store) readRow(ctx context.Context, key state.Key, price int64) (state.Row, error) {
+func (s *Store) readStoredRow(ctx context.Context, key state.Key, price int64) (state.Row, error) {
 	if err := errors.Join(ctx.Err(), checkKey(key)); err != nil {
 		return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
 	}
 	s.mu.RLock()
-	e, failed := s.findRow(key), s.failed
+	e, failed := s.findStoredRow(key), s.failed
 	s.mu.RUnlock()
 	if failed != nil {
 		return nil, failed
@@ -146,10 +146,10 @@ func (s *Store) readRow(ctx context.Context, key state.Key, price int64) (state.
 		return nil, nil
 	}
 	s.usage.countRead(e.size, price)
-	return copyRow(e.row), nil
+	return copyStoredRow(e.row), nil
 }
 
-func (s *Store) findRow(key state.Key) *storedRow {
+func (s *Store) findStoredRow(key state.Key) *storedRow {
 	e, _ := s.rows.Get(&storedRow{key: key})
 	return e
 }
@@ -159,7 +159,7 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
 	}
-	found, err := s.listRows(r)
+	found, err := s.findStoredRows(r)
 	if err != nil {
 		return nil, err
 	}
@@ -167,13 +167,13 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	rows := make([]state.Row, len(found))
 	for i, e := range found {
 		size += e.size
-		rows[i] = copyRow(e.row)
+		rows[i] = copyStoredRow(e.row)
 	}
 	s.usage.countRead(size, consistentRead)
 	return rows, nil
 }
 
-func (s *Store) listRows(r state.Range) ([]*storedRow, error) {
+func (s *Store) findStoredRows(r state.Range) ([]*storedRow, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.failed != nil || r.From >= r.To {
@@ -209,7 +209,7 @@ func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 		w.Put.Header().Rev = r.changes[0].new.row.Header().Rev
 		return w.Put, nil
 	}
-	return copyRow(r.changes[0].new.row), nil
+	return copyStoredRow(r.changes[0].new.row), nil
 }
 
 // Commit makes all changes or none. A condition or a version that does not hold gives
@@ -225,9 +225,9 @@ func (s *Store) Commit(ctx context.Context, c state.Commit) error {
 	return nil
 }
 
-// Expire deletes the rows that may be deleted at now and returns how many there were. It costs
+// ExpireRows deletes the rows that may be deleted at now and returns how many there were. It costs
 // nothing where none is due. As in DynamoDB it has no price.
-func (s *Store) Expire(now time.Time) int {
+func (s *Store) ExpireRows(now time.Time) int {
 	s.mu.RLock()
 	first, ok := s.expiring.Min()
 	s.mu.RUnlock()
@@ -241,8 +241,9 @@ func (s *Store) Expire(now time.Time) int {
 	return len(r.changes)
 }
 
-// Hash is a digest over every change ever made, in order: the same history gives the same hash.
-func (s *Store) Hash() string {
+// HistoryHash is a digest over every change ever made, in order: the same history gives the same
+// hash.
+func (s *Store) HistoryHash() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return hex.EncodeToString(s.hash[:])

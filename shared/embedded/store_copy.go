@@ -9,9 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// copyRow is a row that shares nothing with r and is as it would come back from its JSON: times in
-// UTC, empty maps and lists nil.
-func copyRow(r state.Row) state.Row {
+// copyStoredRow is a row that shares nothing with r and is as it would come back from its JSON:
+// times in UTC, empty maps and lists nil.
+func copyStoredRow(r state.Row) state.Row {
 	from := reflect.ValueOf(r).Elem()
 	to := reflect.New(from.Type())
 	to.Elem().Set(from)

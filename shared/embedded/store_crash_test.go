@@ -21,8 +21,9 @@ const crashFile = "BERTH_TEST_CRASH_FILE"
 
 const crashWriters = 6
 
-// TestCrashChild is no test of its own: it is the process that TestSurvivesKill kills. Its writers each count up a pair
-// of rows of their own, in one commit, and print a line when it is acknowledged.
+// TestCrashChild is no test of its own: it is the process that TestSurvivesKill kills. Its writers
+// each count up a pair of rows of their own, in one commit, and print a line when it is
+// acknowledged.
 func TestCrashChild(t *testing.T) {
 	path := os.Getenv(crashFile)
 	if path == "" {
@@ -39,7 +40,8 @@ func TestCrashChild(t *testing.T) {
 			for rev := counted(s, w, "x") + 1; ; rev++ {
 				err := s.Commit(context.Background(), state.Commit{
 					Cluster: "c", Version: state.NoVersion,
-					Writes: []state.Write{{Put: instance(fmt.Sprint(w, "x"), rev)}, {Put: instance(fmt.Sprint(w, "y"), rev)}},
+					Writes: []state.Write{{Put: instance(fmt.Sprint(w, "x"), rev)},
+						{Put: instance(fmt.Sprint(w, "y"), rev)}},
 				})
 				if err != nil {
 					fmt.Println("failed", err)
@@ -62,8 +64,9 @@ func counted(s *embedded.Store, writer int, half string) int64 {
 	return row.Header().Rev
 }
 
-// TestSurvivesKill kills a writing process many times, each time at another moment: every acknowledged commit must be
-// there, whole, with its stream records, and the file must go on working.
+// TestSurvivesKill kills a writing process many times, each time at another moment: every
+// acknowledged commit must be there, whole, with its stream records, and the file must go on
+// working.
 func TestSurvivesKill(t *testing.T) {
 	path := tempPath(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -82,7 +85,8 @@ func TestSurvivesKill(t *testing.T) {
 		for w := range crashWriters {
 			x, y := counted(s, w, "x"), counted(s, w, "y")
 			if x != y || x < acknowledged[w] {
-				t.Errorf("round %d: rows of writer %d at %d and %d, %d was acknowledged", round, w, x, y, acknowledged[w])
+				t.Errorf("round %d: rows of writer %d at %d and %d, %d was acknowledged", round, w, x, y,
+					acknowledged[w])
 			}
 		}
 		streamed(t, s)
@@ -98,7 +102,7 @@ func TestSurvivesKill(t *testing.T) {
 // streamed expects a record of every change, none twice, none left out, and acknowledges them.
 func streamed(t *testing.T, s *embedded.Store) {
 	t.Helper()
-	records := s.Pending("one")
+	records := s.PendingRecords("one")
 	last := map[state.Key]int64{}
 	for i, r := range records {
 		if i > 0 && r.Sequence <= records[i-1].Sequence {
@@ -120,7 +124,7 @@ func streamed(t *testing.T, s *embedded.Store) {
 		t.Error("no records")
 		return
 	}
-	s.Ack("one", records[len(records)-1].Sequence)
+	s.AckRecords("one", records[len(records)-1].Sequence)
 }
 
 // crash starts the child, kills it after n acknowledgements and returns the last of each writer.

@@ -103,8 +103,8 @@ func createBuckets(tx *bolt.Tx) error {
 	return tx.Bucket(bucketStore).Put(keyFormat, []byte(stateFormat))
 }
 
-// saveGroup makes a group durable, and with it what has been acknowledged of the stream.
-func (d *stateFile) saveGroup(g *commitGroup) error {
+// saveCommitGroup makes a group durable, and with it what has been acknowledged of the stream.
+func (d *stateFile) saveCommitGroup(g *commitGroup) error {
 	s := g.store
 	s.mu.Lock()
 	positions := map[string]uint64{}
@@ -120,7 +120,7 @@ func (d *stateFile) saveGroup(g *commitGroup) error {
 		return nil
 	}
 	return d.db.Update(func(tx *bolt.Tx) error {
-		if err := g.saveChanges(tx, s.stream.kept); err != nil {
+		if err := g.saveRowChanges(tx, s.stream.kept); err != nil {
 			return err
 		}
 		for name, p := range positions {
@@ -131,16 +131,16 @@ func (d *stateFile) saveGroup(g *commitGroup) error {
 		if len(positions) == 0 {
 			return nil
 		}
-		return trimStream(tx, trimmed)
+		return trimStreamRecords(tx, trimmed)
 	})
 }
 
-func (g *commitGroup) saveChanges(tx *bolt.Tx, keep bool) error {
+func (g *commitGroup) saveRowChanges(tx *bolt.Tx, keep bool) error {
 	rows, records := tx.Bucket(bucketRows), tx.Bucket(bucketStream)
 	n := g.sequence - uint64(len(g.changes))
 	for _, c := range g.changes {
 		n++
-		key := []byte(c.key().Cluster + keySeparator + c.key().Sort)
+		key := []byte(c.changedKey().Cluster + keySeparator + c.changedKey().Sort)
 		err := error(nil)
 		if c.new == nil {
 			err = rows.Delete(key)
@@ -158,7 +158,7 @@ func (g *commitGroup) saveChanges(tx *bolt.Tx, keep bool) error {
 	return errors.Join(b.Put(keyHash, g.hash[:]), b.Put(keySequence, sequenceKey(g.sequence)))
 }
 
-func trimStream(tx *bolt.Tx, to uint64) error {
+func trimStreamRecords(tx *bolt.Tx, to uint64) error {
 	c := tx.Bucket(bucketStream).Cursor()
 	for k, _ := c.First(); k != nil && binary.BigEndian.Uint64(k) <= to; k, _ = c.First() {
 		if err := c.Delete(); err != nil {
@@ -173,7 +173,7 @@ func sequenceKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n)
 // encodeChange is a record in the file: cluster, sort key, row before, row after, each with its
 // length before it.
 func encodeChange(c rowChange) []byte {
-	key := c.key()
+	key := c.changedKey()
 	var old, next []byte
 	if c.old != nil {
 		old = c.old.data
@@ -211,10 +211,10 @@ func (d *stateFile) loadStore(s *Store) error {
 		for name := range s.stream.consumers {
 			s.stream.consumers[name] = storedSequence(b, []byte(prefixPosition+name))
 		}
-		if err := tx.Bucket(bucketRows).ForEach(s.loadRow); err != nil {
+		if err := tx.Bucket(bucketRows).ForEach(s.loadStoredRow); err != nil {
 			return err
 		}
-		return tx.Bucket(bucketStream).ForEach(s.loadRecord)
+		return tx.Bucket(bucketStream).ForEach(s.loadStreamRecord)
 	})
 }
 
@@ -226,7 +226,7 @@ func storedSequence(b *bolt.Bucket, key []byte) uint64 {
 	return binary.BigEndian.Uint64(data)
 }
 
-func (s *Store) loadRow(k, data []byte) error {
+func (s *Store) loadStoredRow(k, data []byte) error {
 	name, sort, _ := strings.Cut(string(k), keySeparator)
 	if state.EmptyRow(sort) == nil {
 		return nil
@@ -246,7 +246,7 @@ func (s *Store) loadRow(k, data []byte) error {
 	return nil
 }
 
-func (s *Store) loadRecord(k, data []byte) error {
+func (s *Store) loadStreamRecord(k, data []byte) error {
 	if len(k) != 8 {
 		return errRecord
 	}

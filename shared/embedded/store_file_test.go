@@ -63,15 +63,15 @@ func TestRestartKeepsEverything(t *testing.T) {
 	gone := instance("gone", 1)
 	gone.Expires = 100
 	write(t, s, state.Write{Put: gone})
-	want, hash := allRows(t, s), s.Hash()
+	want, hash := allRows(t, s), s.HistoryHash()
 	s = reopen(t, s, path)
 	if diff := cmp.Diff(want, allRows(t, s)); diff != "" {
 		t.Errorf("rows after a restart (-want +got):\n%s", diff)
 	}
-	if s.Hash() != hash {
+	if s.HistoryHash() != hash {
 		t.Error("the hash is another after a restart")
 	}
-	if n := s.Expire(time.Unix(100, 0)); n != 1 {
+	if n := s.ExpireRows(time.Unix(100, 0)); n != 1 {
 		t.Errorf("%d rows expired after a restart, want 1", n)
 	}
 	if s = reopen(t, s, path); len(allRows(t, s)) != 49 {
@@ -100,10 +100,14 @@ func TestOpenRefuses(t *testing.T) {
 		path func(t *testing.T) string
 		says string
 	}{
-		"SecondOpening": {func(t *testing.T) string { path := tempPath(t); openStore(t, path); return path }, "in use by another process"},
-		"LaterFormat":   {func(t *testing.T) string { return database(t, "store", "2") }, `has format "2" and this version reads "1"`},
-		"OtherDatabase": {func(t *testing.T) string { return database(t, "other", "1") }, "a database of something else"},
-		"MissingFolder": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "no", "file") }, "no such file or directory"},
+		"SecondOpening": {func(t *testing.T) string { path := tempPath(t); openStore(t, path); return path },
+			"in use by another process"},
+		"LaterFormat": {func(t *testing.T) string { return database(t, "store", "2") },
+			`has format "2" and this version reads "1"`},
+		"OtherDatabase": {func(t *testing.T) string { return database(t, "other", "1") },
+			"a database of something else"},
+		"MissingFolder": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "no", "file") },
+			"no such file or directory"},
 		"NoDatabaseAtAll": {func(t *testing.T) string {
 			path := tempPath(t)
 			if err := os.WriteFile(path, []byte(strings.Repeat("not a database. ", 1000)), 0o600); err != nil {
@@ -165,19 +169,19 @@ func TestPendingAndAck(t *testing.T) {
 		for i, id := range want {
 			want[i] = state.PrefixInstance + id
 		}
-		if diff := cmp.Diff(want, sorts(s.Pending(consumer))); diff != "" {
+		if diff := cmp.Diff(want, sorts(s.PendingRecords(consumer))); diff != "" {
 			t.Errorf("pending for %s (-want +got):\n%s", consumer, diff)
 		}
 	}
 	sequence := func(i int) string { return fmt.Sprintf("%020d", i) }
 	expect("one", "a", "b", "c", "d")
-	s.Ack("one", s.Pending("one")[2].Sequence)
+	s.AckRecords("one", s.PendingRecords("one")[2].Sequence)
 	expect("one", "d")
 	expect("two", "a", "b", "c", "d")
-	s.Ack("two", sequence(1))
-	s.Ack("one", sequence(2)) // never back
-	s.Ack("three", sequence(4))
-	s.Ack("two", "nonsense")
+	s.AckRecords("two", sequence(1))
+	s.AckRecords("one", sequence(2)) // never back
+	s.AckRecords("three", sequence(4))
+	s.AckRecords("two", "nonsense")
 	expect("one", "d")
 	expect("two", "b", "c", "d")
 	expect("three")
@@ -186,10 +190,10 @@ func TestPendingAndAck(t *testing.T) {
 	expect("one", "d")
 	expect("two", "b", "c", "d")
 	write(t, s, state.Write{Put: instance("e", 1)})
-	if got := s.Pending("one")[1].Sequence; got != sequence(5) {
+	if got := s.PendingRecords("one")[1].Sequence; got != sequence(5) {
 		t.Errorf("sequence %s after a restart, want %s", got, sequence(5))
 	}
-	s.Ack("one", sequence(99)) // at most the last
+	s.AckRecords("one", sequence(99)) // at most the last
 	expect("one")
 	write(t, s, state.Write{Put: instance("f", 1)})
 	expect("one", "f")
@@ -198,8 +202,8 @@ func TestPendingAndAck(t *testing.T) {
 	expect("one", "f")
 	expect("new", "b", "c", "d", "e", "f")
 	expect("two")
-	s.Ack("new", sequence(6))
-	s.Ack("one", sequence(6))
+	s.AckRecords("new", sequence(6))
+	s.AckRecords("one", sequence(6))
 	s = reopen(t, s, path, "one", "new", "late")
 	expect("late") // all was trimmed
 	write(t, s, state.Write{Put: instance("g", 1)})
@@ -238,8 +242,8 @@ func TestStreamIsTrimmed(t *testing.T) {
 	var after100 int64
 	for i := range int64(2000) {
 		write(t, s, state.Write{Put: instance("a", i+1)})
-		for _, r := range s.Pending("one") {
-			s.Ack("one", r.Sequence)
+		for _, r := range s.PendingRecords("one") {
+			s.AckRecords("one", r.Sequence)
 		}
 		if i == 100 {
 			after100 = size()
@@ -257,11 +261,12 @@ func TestHash(t *testing.T) {
 		write(t, s, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
 		write(t, s, state.Write{Put: instance("a", 1)})
 		_, _ = s.Write(ctx, state.Write{Put: instance("a", 1)}) // refused: no part of history
-		if err := s.Commit(ctx, state.Commit{Cluster: "c", Version: 0, Writes: []state.Write{{Put: instance("b", 1)}}}); err != nil {
+		if err := s.Commit(ctx, state.Commit{Cluster: "c", Version: 0,
+			Writes: []state.Write{{Put: instance("b", 1)}}}); err != nil {
 			t.Fatal(err)
 		}
 		edit(s)
-		return s.Hash()
+		return s.HistoryHash()
 	}
 	same := func(*embedded.Store) {}
 	base := history("", same)

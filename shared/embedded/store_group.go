@@ -22,7 +22,7 @@ type commitRequest struct {
 // rowChange is one row before and after; nil where there is none.
 type rowChange struct{ old, new *storedRow }
 
-func (c rowChange) key() state.Key {
+func (c rowChange) changedKey() state.Key {
 	if c.new != nil {
 		return c.new.key
 	}
@@ -46,7 +46,7 @@ func newCommitRequest(c state.Commit) *commitRequest {
 	writes := make([]state.Write, len(c.Writes))
 	for i, w := range c.Writes {
 		if w.Put != nil {
-			w.Put = copyRow(w.Put)
+			w.Put = copyStoredRow(w.Put)
 			w.Put.Header().Cluster = state.KeyOf(w.Put).Cluster
 		}
 		writes[i] = w
@@ -72,14 +72,14 @@ func (s *Store) submitCommit(ctx context.Context, r *commitRequest) error {
 		batch := s.pending.requests
 		s.pending.requests = nil
 		s.pending.Unlock()
-		s.settleBatch(batch)
+		s.settleRequests(batch)
 	}
 	return r.err
 }
 
-// settleBatch decides the requests in order, makes what holds durable, then visible, then known to
-// the stream's reader.
-func (s *Store) settleBatch(batch []*commitRequest) {
+// settleRequests decides the requests in order, makes what holds durable, then visible, then known
+// to the stream's reader.
+func (s *Store) settleRequests(batch []*commitRequest) {
 	g := &commitGroup{store: s, sequence: s.sequence, hash: s.hash}
 	if len(batch) > 1 {
 		g.overlay = map[state.Key]*storedRow{}
@@ -87,7 +87,7 @@ func (s *Store) settleBatch(batch []*commitRequest) {
 	for _, r := range batch {
 		r.done = true
 		if r.err = s.failed; r.err == nil {
-			r.err = g.addCommit(r)
+			r.err = g.addRequest(r)
 		}
 	}
 	if len(g.changes) == 0 {
@@ -95,7 +95,7 @@ func (s *Store) settleBatch(batch []*commitRequest) {
 	}
 	g.sealRows()
 	if s.disk != nil {
-		if err := s.disk.saveGroup(g); err != nil {
+		if err := s.disk.saveCommitGroup(g); err != nil {
 			s.failAllWrites(err, batch)
 			return
 		}
@@ -142,15 +142,15 @@ func (s *Store) publishRecords(g *commitGroup) []state.Record {
 	return records
 }
 
-// storedRow is the row as the group's next request finds it.
-func (g *commitGroup) storedRow(key state.Key) *storedRow {
+// currentRow is the row as the group's next request finds it.
+func (g *commitGroup) currentRow(key state.Key) *storedRow {
 	if e, ok := g.overlay[key]; ok {
 		return e
 	}
-	return g.store.findRow(key)
+	return g.store.findStoredRow(key)
 }
 
-func (g *commitGroup) addCommit(r *commitRequest) error {
+func (g *commitGroup) addRequest(r *commitRequest) error {
 	var err error
 	if r.expire > 0 {
 		r.changes = g.expiredRows(r.expire)
@@ -160,7 +160,7 @@ func (g *commitGroup) addCommit(r *commitRequest) error {
 	g.changes = append(g.changes, r.changes...)
 	if g.overlay != nil {
 		for _, c := range r.changes {
-			g.overlay[c.key()] = c.new
+			g.overlay[c.changedKey()] = c.new
 		}
 	}
 	return nil
@@ -173,7 +173,7 @@ func (g *commitGroup) expiredRows(t int64) []rowChange {
 		if e.row.Header().Expires > t {
 			return false
 		}
-		if g.storedRow(e.key) == e {
+		if g.currentRow(e.key) == e {
 			out = append(out, rowChange{old: e})
 		}
 		return true
@@ -186,7 +186,7 @@ func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
 	var b commitBill
 	changes := make([]rowChange, 0, len(c.Writes)+1)
 	if c.Version >= 0 {
-		moved, err := g.moveVersion(c)
+		moved, err := g.movePlacementVersion(c)
 		if err != nil {
 			g.billRefused(c, err)
 			return nil, err
@@ -211,13 +211,13 @@ func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
 	return changes, nil
 }
 
-// moveVersion is the next state of the cluster's meta row.
-func (g *commitGroup) moveVersion(c state.Commit) (rowChange, error) {
+// movePlacementVersion is the next state of the cluster's meta row.
+func (g *commitGroup) movePlacementVersion(c state.Commit) (rowChange, error) {
 	key := state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta}
-	old := g.storedRow(key)
+	old := g.currentRow(key)
 	meta, ok := old.rowOrNil().(*state.Meta)
 	if !ok || meta.Version != c.Version {
-		return rowChange{}, &state.Conflict{Key: key, Row: old.copy(), Version: true}
+		return rowChange{}, &state.Conflict{Key: key, Row: old.copyOrNil(), Version: true}
 	}
 	next := *meta
 	next.Version++
@@ -228,16 +228,16 @@ func (g *commitGroup) moveVersion(c state.Commit) (rowChange, error) {
 
 func (g *commitGroup) applyWrite(w state.Write) (rowChange, error) {
 	key := w.Key()
-	old := g.storedRow(key)
+	old := g.currentRow(key)
 	next, ok := w.Apply(old.rowOrNil())
 	if !ok {
-		return rowChange{}, &state.Conflict{Key: key, Row: old.copy()}
+		return rowChange{}, &state.Conflict{Key: key, Row: old.copyOrNil()}
 	}
 	if next == nil {
 		return rowChange{old: old}, nil
 	}
 	if w.Put == nil {
-		next = copyRow(next) // it shares parts with the old row, or with what the writer gave
+		next = copyStoredRow(next) // it shares parts with the old row, or with what the writer gave
 	}
 	e, err := newStoredRow(next)
 	return rowChange{old: old, new: e}, err
@@ -250,11 +250,11 @@ func (e *storedRow) rowOrNil() state.Row {
 	return e.row
 }
 
-func (e *storedRow) copy() state.Row {
+func (e *storedRow) copyOrNil() state.Row {
 	if e == nil {
 		return nil
 	}
-	return copyRow(e.row)
+	return copyStoredRow(e.row)
 }
 
 // newStoredRow takes over the row.
@@ -264,7 +264,7 @@ func newStoredRow(row state.Row) (*storedRow, error) {
 		return nil, fmt.Errorf("encoding row %s: %w", state.KeyOf(row).Sort, err)
 	}
 	key := state.KeyOf(row)
-	e := &storedRow{key: key, row: row, data: data, size: itemSize(key, data)}
+	e := &storedRow{key: key, row: row, data: data, size: estimateItemSize(key, data)}
 	if e.size > maxItem {
 		return nil, fmt.Errorf("row %s has %d bytes, at most %d are allowed", key.Sort, e.size, maxItem)
 	}

@@ -99,10 +99,11 @@ func TestGroup(t *testing.T) {
 				write(state.Write{Delete: &key}),
 				write(state.Write{Put: row("a", 3, 0)}), // refused, by what this group deleted
 				commit(0, state.Write{Put: row("a", 1, 0)}),
-				commit(0, state.Write{Put: row("b", 1, 0)}),                                   // refused, by the version
+				// refused, by the version
+				commit(0, state.Write{Put: row("b", 1, 0)}),
 				commit(1, state.Write{Put: row("c", 1, 0)}, state.Write{Put: row("a", 1, 0)}), // refused, whole
 				commit(1, state.Write{Put: row("saved", 2, 0)}),
-				func() error { expired = s.Expire(time.Unix(9, 0)); return nil },
+				func() error { expired = s.ExpireRows(time.Unix(9, 0)); return nil },
 			)
 			var refusals []int
 			for i, err := range errs {
@@ -127,7 +128,8 @@ func TestGroup(t *testing.T) {
 				got = append(got, string(r.Op)+" "+r.Key.Sort)
 			}
 			want := []string{
-				"INSERT instance#a", "MODIFY instance#a", "REMOVE instance#a", "MODIFY meta", "INSERT instance#a", "MODIFY meta",
+				"INSERT instance#a", "MODIFY instance#a", "REMOVE instance#a", "MODIFY meta", "INSERT instance#a",
+				"MODIFY meta",
 				"MODIFY instance#saved", "REMOVE instance#expired",
 			}
 			if diff := cmp.Diff(want, got); diff != "" || len(groups) != 1 {
@@ -143,7 +145,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// What the stream's reader sees is in the file and in memory; what is not in the file is in neither.
+// What the stream's reader sees is in the file and in memory; what is not in the file is in
+// neither.
 func TestDurableBeforeVisible(t *testing.T) {
 	s := openFile(t, "one")
 	seen := 0
@@ -159,8 +162,8 @@ func TestDurableBeforeVisible(t *testing.T) {
 			if got, err := s.Get(context.Background(), r.Key); got == nil || err != nil {
 				t.Errorf("row %s is not in memory: %v", r.Key.Sort, err)
 			}
-			if len(s.Pending("one")) != seen {
-				t.Errorf("%d records are pending, want %d", len(s.Pending("one")), seen)
+			if len(s.PendingRecords("one")) != seen {
+				t.Errorf("%d records are pending, want %d", len(s.PendingRecords("one")), seen)
 			}
 		}
 	})
@@ -194,7 +197,8 @@ func TestFailedWritePoisons(t *testing.T) {
 	_, getErr := s.Get(ctx, state.KeyOf(row("a", 0, 0)))
 	_, listErr := s.List(ctx, state.Prefix("c", ""))
 	_, writeErr := s.Write(ctx, state.Write{Put: row("c", 1, 0)})
-	commitErr := s.Commit(ctx, state.Commit{Cluster: "c", Version: state.NoVersion, Writes: []state.Write{{Put: row("c", 1, 0)}}})
+	commitErr := s.Commit(ctx, state.Commit{Cluster: "c", Version: state.NoVersion,
+		Writes: []state.Write{{Put: row("c", 1, 0)}}})
 	for i, err := range []error{getErr, listErr, writeErr, commitErr} {
 		if err == nil || !strings.Contains(err.Error(), "until a restart") {
 			t.Errorf("call %d afterwards: %v, want one that says what to do", i, err)

@@ -15,7 +15,7 @@ func (g *commitGroup) sealRows() {
 	d := g.store.digest
 	for _, c := range g.changes {
 		g.sequence++
-		key := c.key()
+		key := c.changedKey()
 		var data []byte
 		if c.new != nil {
 			data = c.new.data

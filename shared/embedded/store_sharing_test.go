@@ -24,7 +24,7 @@ func TestCopyRow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := copyRow(r)
+			c := copyStoredRow(r)
 			if got, err := state.EncodeRow(c); err != nil || string(got) != string(want) {
 				t.Errorf("the copy is %s (%v), want %s", got, err, want)
 			}
@@ -37,7 +37,7 @@ func TestCopyRow(t *testing.T) {
 
 func TestCopyRowIsAsFromTheFile(t *testing.T) {
 	local := time.Now().In(time.FixedZone("", 3600))
-	r := copyRow(&cluster.Task{
+	r := copyStoredRow(&cluster.Task{
 		TaskSpec:       cluster.TaskSpec{CreatedAt: cluster.At(local), Tags: map[string]string{}},
 		TaskAssignment: cluster.TaskAssignment{GPUs: []int{}},
 	}).(*cluster.Task)

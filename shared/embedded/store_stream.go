@@ -44,13 +44,13 @@ func (s *recordLog) lowestAcknowledged() uint64 {
 
 // trimAcknowledged forgets what all consumers have acknowledged.
 func (s *recordLog) trimAcknowledged() {
-	n := s.upTo(s.lowestAcknowledged())
+	n := s.countUpTo(s.lowestAcknowledged())
 	clear(s.records[:n])
 	s.records = s.records[n:]
 }
 
-// upTo is how many of the records have a sequence of at most position.
-func (s *recordLog) upTo(position uint64) int {
+// countUpTo is how many of the records have a sequence of at most position.
+func (s *recordLog) countUpTo(position uint64) int {
 	return sort.Search(len(s.records), func(i int) bool { return parseSequence(s.records[i].Sequence) > position })
 }
 
@@ -63,22 +63,23 @@ func (s *Store) OnRecords(f func([]state.Record)) {
 	s.onRecords = f
 }
 
-// Pending are the records that a consumer has not acknowledged, those of before a restart included,
-// in order. There are none in an ephemeral store, nor for a consumer that it was not opened with.
-func (s *Store) Pending(consumer string) []state.Record {
+// PendingRecords are the records that a consumer has not acknowledged, those of before a restart
+// included, in order. There are none in an ephemeral store, nor for a consumer that it was not
+// opened with.
+func (s *Store) PendingRecords(consumer string) []state.Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	position, ok := s.stream.consumers[consumer]
 	if !ok {
 		return nil
 	}
-	return slices.Clone(s.stream.records[s.stream.upTo(position):])
+	return slices.Clone(s.stream.records[s.stream.countUpTo(position):])
 }
 
-// Ack says that a consumer needs no record up to sequence any more. It becomes durable with the
-// next change or with Close: after a crash some records come again. What names no consumer or no
-// record changes nothing.
-func (s *Store) Ack(consumer, sequence string) {
+// AckRecords says that a consumer needs no record up to sequence any more. It becomes durable with
+// the next change or with Close: after a crash some records come again. What names no consumer or
+// no record changes nothing.
+func (s *Store) AckRecords(consumer, sequence string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to := min(parseSequence(sequence), s.sequence)
@@ -118,7 +119,7 @@ func (g *commitGroup) newRecords() []state.Record {
 
 // newStreamRecord copies what the store still holds; the old row is the record's alone.
 func newStreamRecord(n uint64, c rowChange) state.Record {
-	r := state.Record{Sequence: formatSequence(n), Key: c.key(), Old: c.old.rowOrNil(), New: c.new.copy()}
+	r := state.Record{Sequence: formatSequence(n), Key: c.changedKey(), Old: c.old.rowOrNil(), New: c.new.copyOrNil()}
 	switch {
 	case c.old == nil:
 		r.Op = state.Insert

@@ -29,10 +29,10 @@ func tempPath(t testing.TB) string { return filepath.Join(t.TempDir(), "berth.db
 
 func TestState(t *testing.T) {
 	t.Run("Ephemeral", func(t *testing.T) {
-		porttest.State(t, func(t *testing.T) state.Store { return openStore(t, "") })
+		porttest.TestStore(t, func(t *testing.T) state.Store { return openStore(t, "") })
 	})
 	t.Run("File", func(t *testing.T) {
-		porttest.State(t, func(t *testing.T) state.Store { return openStore(t, tempPath(t), "one") })
+		porttest.TestStore(t, func(t *testing.T) state.Store { return openStore(t, tempPath(t), "one") })
 	})
 }
 
@@ -75,11 +75,12 @@ func firstOf(t *testing.T, records []state.Record, name string, n int) []state.R
 }
 
 func (l *listened) Expire(_ *testing.T, now time.Time) bool {
-	l.Store.Expire(now)
+	l.Store.ExpireRows(now)
 	return true
 }
 
-// pending is a store whose records are those that it keeps for a consumer; read again from the file where reopened.
+// pending is a store whose records are those that it keeps for a consumer; read again from the file
+// where reopened.
 type pending struct {
 	*embedded.Store
 	path     string
@@ -94,24 +95,24 @@ func (p *pending) Records(t *testing.T, name string, n int) []state.Record {
 		}
 		p.Store = openStore(t, p.path, "one", "two")
 	}
-	return firstOf(t, p.Pending("two"), name, n)
+	return firstOf(t, p.PendingRecords("two"), name, n)
 }
 
 func (p *pending) Expire(_ *testing.T, now time.Time) bool {
-	p.Store.Expire(now)
+	p.Store.ExpireRows(now)
 	return true
 }
 
 func TestStream(t *testing.T) {
 	t.Run("Ephemeral", func(t *testing.T) {
-		porttest.Stream(t, func(t *testing.T) porttest.StreamState { return listen(openStore(t, "")) })
+		porttest.TestStream(t, func(t *testing.T) porttest.StreamState { return listen(openStore(t, "")) })
 	})
 	t.Run("File", func(t *testing.T) {
-		porttest.Stream(t, func(t *testing.T) porttest.StreamState { return listen(openStore(t, tempPath(t))) })
+		porttest.TestStream(t, func(t *testing.T) porttest.StreamState { return listen(openStore(t, tempPath(t))) })
 	})
 	for name, reopened := range map[string]bool{"Kept": false, "KeptOverARestart": true} {
 		t.Run(name, func(t *testing.T) {
-			porttest.Stream(t, func(t *testing.T) porttest.StreamState {
+			porttest.TestStream(t, func(t *testing.T) porttest.StreamState {
 				path := tempPath(t)
 				return &pending{Store: openStore(t, path, "one", "two"), path: path, reopened: reopened}
 			})

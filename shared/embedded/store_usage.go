@@ -50,11 +50,11 @@ const (
 	eventualRead   = 1
 )
 
-func priceUnits(size, unit int) int64 { return int64(max(1, (size+unit-1)/unit)) }
+func billedUnits(size, unit int) int64 { return int64(max(1, (size+unit-1)/unit)) }
 
 func (u *usageCounter) countRead(size int, price int64) {
 	u.requests.Add(1)
-	u.readHalves.Add(priceUnits(size, 4<<10) * price)
+	u.readHalves.Add(billedUnits(size, 4<<10) * price)
 }
 
 // commitBill is the price of one write or commit.
@@ -73,7 +73,7 @@ func (b *commitBill) countWrite(c rowChange) {
 		size = max(size, c.new.size)
 		b.size += c.new.size
 	}
-	b.units += priceUnits(size, 1<<10)
+	b.units += billedUnits(size, 1<<10)
 	b.statements++
 }
 
@@ -93,23 +93,23 @@ func (g *commitGroup) billRefused(c state.Commit, err error) {
 	}
 	var b commitBill
 	if c.Version >= 0 {
-		b.countWrite(rowChange{old: g.storedRow(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
+		b.countWrite(rowChange{old: g.currentRow(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
 	}
 	for _, w := range c.Writes {
-		b.countWrite(rowChange{old: g.storedRow(w.Key())})
+		b.countWrite(rowChange{old: g.currentRow(w.Key())})
 	}
 	g.store.usage.countCommit(b)
 }
 
-// itemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of names and
-// texts, about half a byte per digit, one for a bool or a null, and for a list or map 3 and one per
-// element. It may be a few bytes off where the JSON escapes characters.
-func itemSize(key state.Key, data []byte) int {
+// estimateItemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of
+// names and texts, about half a byte per digit, one for a bool or a null, and for a list or map 3
+// and one per element. It may be a few bytes off where the JSON escapes characters.
+func estimateItemSize(key state.Key, data []byte) int {
 	n, depth := len("sk")+len(key.Sort), 0
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
-			end, escapes := textEnd(data, i+1)
+			end, escapes := findTextEnd(data, i+1)
 			n += end - i - 1 - escapes
 			i = end
 		case c == '{' || c == '[':
@@ -130,7 +130,7 @@ func itemSize(key state.Key, data []byte) int {
 			n++
 			i += len("alse")
 		case c != ':':
-			end := numberEnd(data, i)
+			end := findNumberEnd(data, i)
 			n += (end-i+1)/2 + 1
 			i = end - 1
 		}
@@ -138,8 +138,9 @@ func itemSize(key state.Key, data []byte) int {
 	return n
 }
 
-// textEnd is where the text that begins at i ends, and how many of its bytes only escape others.
-func textEnd(data []byte, i int) (end, escapes int) {
+// findTextEnd is where the text that begins at i ends, and how many of its bytes only escape
+// others.
+func findTextEnd(data []byte, i int) (end, escapes int) {
 	for ; data[i] != '"'; i++ {
 		if data[i] == '\\' {
 			i++
@@ -152,7 +153,7 @@ func textEnd(data []byte, i int) (end, escapes int) {
 	return i, escapes
 }
 
-func numberEnd(data []byte, i int) int {
+func findNumberEnd(data []byte, i int) int {
 	for ; i < len(data); i++ {
 		switch data[i] {
 		case ',', '}', ']':

@@ -51,23 +51,32 @@ func TestUsage(t *testing.T) {
 		{"GetBig", func() { _, _ = s.Get(ctx, big) }, embedded.Usage{ReadUnits: 3, Requests: 1}},
 		{"Peek", func() { _, _ = s.Peek(ctx, small) }, embedded.Usage{ReadUnits: 0.5, Requests: 1}},
 		{"PeekBig", func() { _, _ = s.Peek(ctx, big) }, embedded.Usage{ReadUnits: 1.5, Requests: 1}},
-		{"ListTogether", func() { _, _ = s.List(ctx, state.Prefix("c", "")) }, embedded.Usage{ReadUnits: 3, Requests: 1}},
-		{"ListNothing", func() { _, _ = s.List(ctx, state.Prefix("d", "")) }, embedded.Usage{ReadUnits: 1, Requests: 1}},
+		{"ListTogether", func() { _, _ = s.List(ctx, state.Prefix("c", "")) },
+			embedded.Usage{ReadUnits: 3, Requests: 1}},
+		{"ListNothing", func() { _, _ = s.List(ctx, state.Prefix("d", "")) },
+			embedded.Usage{ReadUnits: 1, Requests: 1}},
 		{"ShrinkingPut", put(sized("big", 2, 0)), embedded.Usage{WriteUnits: 10, Requests: 1}},
 		{"GrowingPut", put(sized("big", 3, 2)), embedded.Usage{WriteUnits: 3, Requests: 1}},
-		{"Delete", func() { _, _ = s.Write(ctx, state.Write{Delete: &big}) }, embedded.Usage{WriteUnits: 3, Requests: 1}},
-		{"DeleteNothing", func() { _, _ = s.Write(ctx, state.Write{Delete: &big}) }, embedded.Usage{WriteUnits: 1, Requests: 1}},
-		{"Meta", put(&state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}), embedded.Usage{WriteUnits: 1, Requests: 1}},
-		{"CommitOfOneRow", commit(-1, state.Write{Put: sized("small", 2, 0)}), embedded.Usage{WriteUnits: 1, Requests: 1}},
-		{"CommitOfTwoRows", commit(-1, state.Write{Put: sized("small", 3, 0)}, state.Write{Delete: &absent}), embedded.Usage{WriteUnits: 4, Requests: 1}},
-		{"CommitWithVersion", commit(0, state.Write{Put: sized("small", 4, 2)}), embedded.Usage{WriteUnits: 8, Requests: 1}},
-		{"RefusedCommit", commit(0, state.Write{Put: sized("small", 5, 0)}), embedded.Usage{WriteUnits: 8, Requests: 1}},
+		{"Delete", func() { _, _ = s.Write(ctx, state.Write{Delete: &big}) },
+			embedded.Usage{WriteUnits: 3, Requests: 1}},
+		{"DeleteNothing", func() { _, _ = s.Write(ctx, state.Write{Delete: &big}) },
+			embedded.Usage{WriteUnits: 1, Requests: 1}},
+		{"Meta", put(&state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}),
+			embedded.Usage{WriteUnits: 1, Requests: 1}},
+		{"CommitOfOneRow", commit(-1, state.Write{Put: sized("small", 2, 0)}),
+			embedded.Usage{WriteUnits: 1, Requests: 1}},
+		{"CommitOfTwoRows", commit(-1, state.Write{Put: sized("small", 3, 0)}, state.Write{Delete: &absent}),
+			embedded.Usage{WriteUnits: 4, Requests: 1}},
+		{"CommitWithVersion", commit(0, state.Write{Put: sized("small", 4, 2)}),
+			embedded.Usage{WriteUnits: 8, Requests: 1}},
+		{"RefusedCommit", commit(0, state.Write{Put: sized("small", 5, 0)}),
+			embedded.Usage{WriteUnits: 8, Requests: 1}},
 		{"CommitOfNothing", commit(-1), embedded.Usage{}},
 		{"BadCommit", commit(-1, state.Write{}), embedded.Usage{}},
 		{"TooBig", put(sized("huge", 1, 500)), embedded.Usage{}},
 		{"Expiry", func() {
 			put(expiring)()
-			s.Expire(time.Unix(1, 0))
+			s.ExpireRows(time.Unix(1, 0))
 		}, embedded.Usage{WriteUnits: 1, Requests: 1}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -127,7 +136,8 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("Observe", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			o := &state.Observation{Task: state.KeyOf(benchTask(i%10000, 0)), Version: int64(i + 1), Last: cluster.TaskRunning}
+			o := &state.Observation{Task: state.KeyOf(benchTask(i%10000, 0)), Version: int64(i + 1),
+				Last: cluster.TaskRunning}
 			_, _ = s.Write(ctx, state.Write{Observe: o})
 		}
 	})
@@ -155,7 +165,7 @@ func BenchmarkStore(b *testing.B) {
 	})
 	b.Run("ExpireNothing", func(b *testing.B) {
 		for b.Loop() {
-			s.Expire(time.Unix(1, 0))
+			s.ExpireRows(time.Unix(1, 0))
 		}
 	})
 }
@@ -163,13 +173,14 @@ func BenchmarkStore(b *testing.B) {
 func BenchmarkFile(b *testing.B) {
 	path := tempPath(b)
 	s := openStore(b, path, "one")
-	s.OnRecords(func(records []state.Record) { s.Ack("one", records[len(records)-1].Sequence) })
+	s.OnRecords(func(records []state.Record) { s.AckRecords("one", records[len(records)-1].Sequence) })
 	for _, writers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("Write%d", writers), func(b *testing.B) {
 			b.SetParallelism(writers)
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					if _, err := s.Write(context.Background(), state.Write{Put: benchTask(i%1000, 0), Any: true}); err != nil {
+					if _, err := s.Write(context.Background(),
+						state.Write{Put: benchTask(i%1000, 0), Any: true}); err != nil {
 						b.Error(err)
 					}
 				}

@@ -14,13 +14,13 @@ import (
 type Stream interface {
 	// OnRecords has f called, from any goroutine, with the records of each commit in order.
 	OnRecords(f func([]state.Record))
-	// Pending are the records that the consumer has not acknowledged, oldest first.
-	Pending(consumer string) []state.Record
-	// Ack says that the consumer needs nothing up to and including the record with the sequence
-	// again.
-	Ack(consumer, sequence string)
-	// Expire deletes the rows that may be deleted at now and returns how many there were.
-	Expire(now time.Time) int
+	// PendingRecords are the records that the consumer has not acknowledged, oldest first.
+	PendingRecords(consumer string) []state.Record
+	// AckRecords says that the consumer needs nothing up to and including the record with the
+	// sequence again.
+	AckRecords(consumer, sequence string)
+	// ExpireRows deletes the rows that may be deleted at now and returns how many there were.
+	ExpireRows(now time.Time) int
 }
 
 // How long a failed batch of records waits before it is tried again: doubled at each try.
@@ -79,25 +79,25 @@ func (s *streamSource) addRecords(records []state.Record) {
 	now := s.runtime.loop.Now()
 	for i := range records {
 		r := &records[i]
-		if s.wiring.Passes(r) {
+		if s.wiring.PassesFilters(r) {
 			s.records = append(s.records, streamed{*r, now, r.Sequence})
 		} else if n := len(s.records); n > 0 {
 			s.records[n-1].upTo = r.Sequence
 		} else if s.skipped++; s.skipped >= ackEvery {
 			s.skipped = 0
-			s.stream.Ack(s.function.wiring.Name, r.Sequence)
+			s.stream.AckRecords(s.function.wiring.Name, r.Sequence)
 		}
 	}
-	s.receiveNext()
+	s.deliverWhenReady()
 }
 
 func (s *streamSource) deliverPart() {
-	s.dropExpired()
+	s.discardExpired()
 	if len(s.records) == 0 {
 		return
 	}
 	fault := s.runtime.faults.streamFault(s.function.wiring.Name)
-	p := s.nextPart()
+	p := s.currentPart()
 	s.inFlight = p.n
 	s.parts[0].again = fault.Again && !p.again
 	if fault.Stall > 0 {
@@ -107,8 +107,8 @@ func (s *streamSource) deliverPart() {
 	s.invokeHandler(p.n)
 }
 
-// nextPart is the next batch: what is left of one that failed, or a new one.
-func (s *streamSource) nextPart() part {
+// currentPart is the next batch: what is left of one that failed, or a new one.
+func (s *streamSource) currentPart() part {
 	if len(s.parts) == 0 {
 		n := min(s.wiring.BatchSize, len(s.records))
 		s.parts = append(s.parts, part{n: s.runtime.faults.splitBatch(s.function.wiring.Name, n)})
@@ -138,7 +138,7 @@ func (s *streamSource) invokeHandler(n int) {
 			s.settleInvocation(from)
 		}
 		s.over = s.over || len(s.parts) > 0 // what was cut off does not wait for a full batch
-		s.receiveNext()
+		s.deliverWhenReady()
 	})
 }
 
@@ -170,7 +170,7 @@ func (s *streamSource) handleFailure(handled int) {
 	if failures := s.parts[0].failures; s.wiring.Retries >= 0 && failures > s.wiring.Retries {
 		s.discardRecords(s.parts[0].n, "RetryAttemptsExhausted")
 	} else {
-		s.backOff(failures)
+		s.backOffShard(failures)
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *streamSource) advancePosition(n int) {
 	if n == 0 {
 		return
 	}
-	s.stream.Ack(s.function.wiring.Name, s.records[n-1].upTo)
+	s.stream.AckRecords(s.function.wiring.Name, s.records[n-1].upTo)
 	s.skipped = 0
 	clear(s.records[:n])
 	s.records = s.records[n:]
@@ -199,18 +199,18 @@ func (s *streamSource) advancePosition(n int) {
 	}
 }
 
-// backOff holds the shard up before the next try.
-func (s *streamSource) backOff(failures int) {
+// backOffShard holds the shard up before the next try.
+func (s *streamSource) backOffShard(failures int) {
 	s.backoff = true
 	d := min(firstBackoff<<min(failures, 10), lastBackoff)
 	s.runtime.scheduleAfter(d, func() {
 		s.backoff = false
-		s.receiveNext()
+		s.deliverWhenReady()
 	})
 }
 
-// dropExpired gives up the records at the head that are too old.
-func (s *streamSource) dropExpired() {
+// discardExpired gives up the records at the head that are too old.
+func (s *streamSource) discardExpired() {
 	if s.wiring.MaxAge == 0 {
 		return
 	}

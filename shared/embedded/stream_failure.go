@@ -54,14 +54,14 @@ func (s *streamSource) discardRecords(n int, condition string) {
 			Version: "1.0", Timestamp: s.runtime.loop.Now(),
 			RequestContext: failureRequest{
 				RequestID:   name + "-" + first.Sequence,
-				FunctionARN: resourceARN("lambda", "function:"+s.function.wiring.LogicalID),
+				FunctionARN: localARN("lambda", "function:"+s.function.wiring.LogicalID),
 				Condition:   condition, InvokeCount: failures,
 			},
 			Response: failureResponse{StatusCode: 200, ExecutedVersion: "$LATEST", FunctionError: "Unhandled"},
 			Batch: failureBatch{
 				ShardID: "shardId-00000000000000000000-00000000", Start: first.Sequence, End: last.Sequence,
 				FirstArrival: first.arrived, LastArrival: last.arrived, Size: n,
-				StreamARN: resourceARN("dynamodb", "table/"+s.wiring.Table+"/stream/embedded"),
+				StreamARN: localARN("dynamodb", "table/"+s.wiring.Table+"/stream/embedded"),
 			},
 		})
 		if err == nil {

@@ -62,7 +62,7 @@ const onFailure = "DestinationConfig: {OnFailure: {Type: SQS, Destination: !GetA
 // given are the ranges of sequence numbers that were given up, with the conditions.
 func given(t *testing.T, w *world) string {
 	var out []string
-	for _, m := range w.runtime.Visible("Failures") {
+	for _, m := range w.runtime.VisibleMessages("Failures") {
 		var record struct {
 			RequestContext     struct{ Condition string }
 			DDBStreamBatchInfo struct {
@@ -74,7 +74,8 @@ func given(t *testing.T, w *world) string {
 			t.Fatal(err)
 		}
 		b := record.DDBStreamBatchInfo
-		out = append(out, fmt.Sprintf("%s %s-%s (%d)", record.RequestContext.Condition, strings.TrimLeft(b.StartSequenceNumber, "0"),
+		out = append(out, fmt.Sprintf("%s %s-%s (%d)", record.RequestContext.Condition,
+			strings.TrimLeft(b.StartSequenceNumber, "0"),
 			strings.TrimLeft(b.EndSequenceNumber, "0"), b.BatchSize))
 	}
 	return strings.Join(out, ", ")
@@ -98,11 +99,12 @@ func TestStreamBatches(t *testing.T) {
 	})
 	t.Run("OneAtATime", func(t *testing.T) {
 		var w *world
-		w = open(t, template(readsTable("BatchSize: 2\nMaximumBatchingWindowInSeconds: 1"), table), func(o *embedded.RuntimeOptions) {
-			o.Execute = func(_ string, run func(context.Context), done func(bool)) {
-				w.loop.After(3*time.Second, func() { run(context.Background()); done(false) })
-			}
-		})
+		w = open(t, template(readsTable("BatchSize: 2\nMaximumBatchingWindowInSeconds: 1"), table),
+			func(o *embedded.RuntimeOptions) {
+				o.Execute = func(_ string, run func(context.Context), done func(bool)) {
+					w.loop.After(3*time.Second, func() { run(context.Background()); done(false) })
+				}
+			})
 		got := consume(w, fine)
 		w.stream.put("a", "b", "c", "d", "e")
 		w.run(time.Minute)
@@ -137,15 +139,18 @@ func TestStreamRetries(t *testing.T) {
 			"0s a b c, 100ms a, 100ms b c, 200ms b, 400ms b, 400ms c, 400ms d", "RetryAttemptsExhausted 2-2 (1)", 4,
 		},
 		{
-			"FromTheRecordNamed", "MaximumRetryAttempts: 1\nFunctionResponseTypes: [ReportBatchItemFailures]", retryFrom("b"),
+			"FromTheRecordNamed", "MaximumRetryAttempts: 1\nFunctionResponseTypes: [ReportBatchItemFailures]",
+			retryFrom("b"),
 			"0s a b c, 200ms b c, 200ms d", "RetryAttemptsExhausted 2-3 (2)", 4,
 		},
 		{
-			"FromTheRecordNamedBisected", "MaximumRetryAttempts: 1\nBisectBatchOnFunctionError: true\nFunctionResponseTypes: [ReportBatchItemFailures]", retryFrom("b"),
+			"FromTheRecordNamedBisected",
+			"MaximumRetryAttempts: 1\nBisectBatchOnFunctionError: true\nFunctionResponseTypes: [ReportBatchItemFailures]", retryFrom("b"),
 			"0s a b c, 100ms b c, 200ms b, 400ms b, 400ms c, 400ms d", "RetryAttemptsExhausted 2-2 (1)", 4,
 		},
 		{
-			"WholeBatchWhenAnUnknownRecordIsNamed", "MaximumRetryAttempts: 1\nFunctionResponseTypes: [ReportBatchItemFailures]",
+			"WholeBatchWhenAnUnknownRecordIsNamed",
+			"MaximumRetryAttempts: 1\nFunctionResponseTypes: [ReportBatchItemFailures]",
 			func(r []state.Record) (string, error) {
 				if len(r) > 1 {
 					return "nonsense", nil
@@ -177,7 +182,7 @@ func TestStreamRetries(t *testing.T) {
 			equal(t, "deliveries", strings.Join(*got, ", "), c.want)
 			equal(t, "given up", given(t, w), c.given)
 			equal(t, "acknowledged", w.stream.acked["worker"], fmt.Sprintf("%020d", c.acked))
-			if !w.runtime.Idle() {
+			if !w.runtime.IsIdle() {
 				t.Error("the runtime is not idle")
 			}
 		})
@@ -185,7 +190,8 @@ func TestStreamRetries(t *testing.T) {
 }
 
 func TestStreamRetriesDoNotWaitForTheWindow(t *testing.T) {
-	w := open(t, template(readsTable("BatchSize: 4\nMaximumBatchingWindowInSeconds: 60\nBisectBatchOnFunctionError: true\nMaximumRetryAttempts: 0"), table), nil)
+	w := open(t,
+		template(readsTable("BatchSize: 4\nMaximumBatchingWindowInSeconds: 60\nBisectBatchOnFunctionError: true\nMaximumRetryAttempts: 0"), table), nil)
 	got := consume(w, failOn("b"))
 	w.stream.put("a", "b", "c")
 	w.run(time.Hour)
@@ -257,14 +263,15 @@ func TestStreamFilterSeesAttributeValues(t *testing.T) {
 		`{"dynamodb": {"SequenceNumber": ["9"]}}`:                                     true,
 	} {
 		s := embedded.StreamSource{Filters: []*embedded.Pattern{must(embedded.ParsePattern(pattern))}}
-		if got := s.Passes(&r); got != want {
+		if got := s.PassesFilters(&r); got != want {
 			t.Errorf("%s: got %v, want %v", pattern, got, want)
 		}
 	}
 	either := embedded.StreamSource{Filters: []*embedded.Pattern{
-		must(embedded.ParsePattern(`{"eventName": ["INSERT"]}`)), must(embedded.ParsePattern(`{"eventName": ["MODIFY"]}`)),
+		must(embedded.ParsePattern(`{"eventName": ["INSERT"]}`)),
+		must(embedded.ParsePattern(`{"eventName": ["MODIFY"]}`)),
 	}}
-	if none := (&embedded.StreamSource{}); !either.Passes(&r) || !none.Passes(&r) {
+	if none := (&embedded.StreamSource{}); !either.PassesFilters(&r) || !none.PassesFilters(&r) {
 		t.Error("one filter of two, or none at all, must let it pass")
 	}
 }
@@ -288,8 +295,8 @@ func TestStreamFaults(t *testing.T) {
 	equal(t, "deliveries", *got, []string{"5s a b", "5s a b", "5s c"})
 }
 
-// TestStreamLosesNothing drives the stream under random failures and faults: every record is handled at least once or
-// given up with a notice, and those of one key are first handled in order.
+// TestStreamLosesNothing drives the stream under random failures and faults: every record is
+// handled at least once or given up with a notice, and those of one key are first handled in order.
 func TestStreamLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		percent := func(what string) int { return rapid.SampledFrom([]int{0, 20, 60}).Draw(rt, what) }
@@ -313,7 +320,8 @@ func TestStreamLosesNothing(t *testing.T) {
 			}
 			o.Faults.Split = func(_ string, n int) int { return rapid.IntRange(1, n).Draw(rt, "split") }
 			o.Faults.Stream = func(string) embedded.StreamFault {
-				return embedded.StreamFault{Again: hit(faulty), Stall: time.Duration(rapid.IntRange(0, 3).Draw(rt, "stall")) * time.Second}
+				return embedded.StreamFault{Again: hit(faulty),
+					Stall: time.Duration(rapid.IntRange(0, 3).Draw(rt, "stall")) * time.Second}
 			}
 		})
 		handled := map[string]bool{} // by sequence
@@ -341,7 +349,7 @@ func TestStreamLosesNothing(t *testing.T) {
 		w.loop.After(10*time.Minute, func() { healed = true })
 		w.run(2 * time.Hour)
 		noticed := map[string]bool{}
-		for _, m := range w.runtime.Visible("Failures") {
+		for _, m := range w.runtime.VisibleMessages("Failures") {
 			var record struct {
 				DDBStreamBatchInfo struct{ StartSequenceNumber, EndSequenceNumber string }
 			}
@@ -360,7 +368,7 @@ func TestStreamLosesNothing(t *testing.T) {
 				rt.Fatalf("record %s was neither handled nor given up", s)
 			}
 		}
-		if !w.runtime.Idle() || w.stream.acked["worker"] != fmt.Sprintf("%020d", w.stream.n) {
+		if !w.runtime.IsIdle() || w.stream.acked["worker"] != fmt.Sprintf("%020d", w.stream.n) {
 			rt.Fatalf("not everything was acknowledged: %s of %d", w.stream.acked["worker"], w.stream.n)
 		}
 	})

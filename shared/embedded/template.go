@@ -37,10 +37,10 @@ func (t *template) addError(path, format string, args ...any) {
 
 func (t *template) joinedErrors() error { return errors.Join(t.errs...) }
 
-// section opens a mapping; nil nodes are empty ones.
-func (t *template) section(path string, n *yaml.Node) *section {
+// openSection opens a mapping; nil nodes are empty ones.
+func (t *template) openSection(path string, n *yaml.Node) *section {
 	s := &section{t: t, path: path, keys: map[string]*yaml.Node{}, read: map[string]bool{}}
-	n = targetNode(n)
+	n = followAlias(n)
 	switch {
 	case n == nil:
 	case n.Kind != yaml.MappingNode || shortIntrinsic(n) != "":
@@ -57,7 +57,7 @@ func (t *template) section(path string, n *yaml.Node) *section {
 	return s
 }
 
-func targetNode(n *yaml.Node) *yaml.Node {
+func followAlias(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
@@ -84,12 +84,12 @@ func (s *section) childNode(key string) *yaml.Node {
 }
 
 func (s *section) childSection(key string) *section {
-	return s.t.section(s.keyPath(key), s.childNode(key))
+	return s.t.openSection(s.keyPath(key), s.childNode(key))
 }
 
-// rejectOtherKeys complains of every key that was neither read nor is among those that have nothing
-// to do with wiring.
-func (s *section) rejectOtherKeys(others ...string) {
+// rejectUnreadKeys complains of every key that was neither read nor is among those that have
+// nothing to do with wiring.
+func (s *section) rejectUnreadKeys(others ...string) {
 	for _, key := range s.keyNames() {
 		if !s.read[key] && !slices.Contains(others, key) {
 			s.t.addError(s.keyPath(key), "the embedded tier does not know this")
@@ -176,8 +176,8 @@ func (s *section) resourceRef(key, name, kind string) string {
 	return ""
 }
 
-// requireValue complains when the key is there and has another value.
-func (s *section) requireValue(key string, allowed any) {
+// allowOnlyValue complains when the key is there and has another value.
+func (s *section) allowOnlyValue(key string, allowed any) {
 	if v := s.resolvedValue(key); v != nil && v != allowed {
 		s.t.addError(s.keyPath(key), "must be %v, is %v", allowed, v)
 	}
@@ -185,7 +185,7 @@ func (s *section) requireValue(key string, allowed any) {
 
 // listNodes is the items of a list, each with its path.
 func (s *section) listNodes(key string) []*yaml.Node {
-	n := targetNode(s.childNode(key))
+	n := followAlias(s.childNode(key))
 	if n == nil {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (s *section) listNodes(key string) []*yaml.Node {
 	return n.Content
 }
 
-func (s *section) itemPath(key string, i int) string {
+func (s *section) listItemPath(key string, i int) string {
 	return s.keyPath(key) + "[" + strconv.Itoa(i) + "]"
 }
 

@@ -47,7 +47,7 @@ func (s *section) parameterValue(text string) any {
 		if err != nil {
 			s.t.addError(s.path, "must be a number, is %q", text)
 		}
-		s.inRange(f)
+		s.checkParameterRange(f)
 		return f
 	case "CommaDelimitedList":
 		list := []any{}
@@ -63,7 +63,7 @@ func (s *section) parameterValue(text string) any {
 	return nil
 }
 
-func (s *section) inRange(f float64) {
+func (s *section) checkParameterRange(f float64) {
 	if least, ok := s.resolvedValue("MinValue").(float64); ok && f < least {
 		s.t.addError(s.path, "must be at least %g, is %g", least, f)
 	}

@@ -13,7 +13,7 @@ import (
 // map[string]any, with Ref, Sub and GetAtt carried out. Any other function is an error that names
 // the path.
 func (t *template) resolveNode(n *yaml.Node, path string) (any, error) {
-	n = targetNode(n)
+	n = followAlias(n)
 	if name := shortIntrinsic(n); name != "" {
 		plain := *n
 		plain.Tag = ""
@@ -91,18 +91,18 @@ func (t *template) callIntrinsic(name string, argument any, path string) (any, e
 			return t.resolveRef(id, path)
 		}
 	case "Fn::GetAtt":
-		if a, ok := getAtt(argument); ok {
+		if a, ok := parseGetAtt(argument); ok {
 			return t.resolveAttribute(a, path)
 		}
 	case "Fn::Sub":
 		if text, ok := argument.(string); ok {
-			return t.substitute(text, path)
+			return t.substituteText(text, path)
 		}
 	}
 	return nil, fmt.Errorf("%s: %s is not supported here", path, name)
 }
 
-func getAtt(argument any) (attribute, bool) {
+func parseGetAtt(argument any) (attribute, bool) {
 	switch v := argument.(type) {
 	case string:
 		id, name, ok := strings.Cut(v, ".")
@@ -144,11 +144,11 @@ func (t *template) resolveRef(id, path string) (any, error) {
 
 var placeholder = regexp.MustCompile(`\$\{([^!}][^}]*)\}`)
 
-// substitute replaces placeholders. A text that is nothing but one stands for what it names; within
-// a longer text only parameters can be named.
-func (t *template) substitute(text, path string) (any, error) {
+// substituteText replaces placeholders. A text that is nothing but one stands for what it names;
+// within a longer text only parameters can be named.
+func (t *template) substituteText(text, path string) (any, error) {
 	if m := placeholder.FindStringSubmatch(text); m != nil && m[0] == text {
-		if a, ok := getAtt(m[1]); ok {
+		if a, ok := parseGetAtt(m[1]); ok {
 			return t.resolveAttribute(a, path)
 		}
 		return t.resolveRef(m[1], path)

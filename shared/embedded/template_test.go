@@ -23,7 +23,7 @@ func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := embedded.Load(text, parameters)
+	w, err := embedded.LoadTemplate(text, parameters)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,9 @@ func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
 
 func TestTemplate(t *testing.T) {
 	w := shipped(t, nil)
-	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "health-check", "managed-scaling", "node-group-upgrade", "placement", "task-state-change", "throttling"})
+	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)),
+		[]string{"api", "dispatch", "health-check", "managed-scaling", "node-group-upgrade", "placement",
+			"task-state-change", "throttling"})
 	reads := map[string]string{}
 	for name, f := range w.Functions {
 		for _, s := range f.Queues {
@@ -51,17 +53,25 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 	equal(t, "readers", reads, map[string]string{
-		"EventsQueue": "task-state-change", "WakeQueue": "dispatch", "HealthCheckQueue": "health-check", "ManagedScalingQueue": "managed-scaling", "ThrottlingQueue": "throttling",
+		"EventsQueue": "task-state-change", "WakeQueue": "dispatch", "HealthCheckQueue": "health-check",
+		"ManagedScalingQueue": "managed-scaling", "ThrottlingQueue": "throttling",
 	})
-	equal(t, "managed-scaling's schedule", w.Functions["managed-scaling"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "scaling"}})
-	equal(t, "node-group-upgrade's schedule", w.Functions["node-group-upgrade"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "node-groups"}})
-	equal(t, "health-check's schedule", w.Functions["health-check"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "health"}})
-	equal(t, "dispatch's schedule", w.Functions["dispatch"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "due"}})
-	equal(t, "sweep", w.Functions["task-state-change"].Schedules, []embedded.ScheduleSource{{Every: time.Hour, Schedule: "sweep"}})
+	equal(t, "managed-scaling's schedule", w.Functions["managed-scaling"].Schedules,
+		[]embedded.ScheduleSource{{Every: time.Minute, Schedule: "scaling"}})
+	equal(t, "node-group-upgrade's schedule", w.Functions["node-group-upgrade"].Schedules,
+		[]embedded.ScheduleSource{{Every: time.Minute, Schedule: "node-groups"}})
+	equal(t, "health-check's schedule", w.Functions["health-check"].Schedules,
+		[]embedded.ScheduleSource{{Every: time.Minute, Schedule: "health"}})
+	equal(t, "dispatch's schedule", w.Functions["dispatch"].Schedules,
+		[]embedded.ScheduleSource{{Every: time.Minute, Schedule: "due"}})
+	equal(t, "sweep", w.Functions["task-state-change"].Schedules,
+		[]embedded.ScheduleSource{{Every: time.Hour, Schedule: "sweep"}})
 
-	short := shipped(t, map[string]string{"BatchSize": "7", "BatchWindow": "0", "HealthCheckInterval": "rate(5 minutes)"})
+	short := shipped(t, map[string]string{"BatchSize": "7", "BatchWindow": "0",
+		"HealthCheckInterval": "rate(5 minutes)"})
 	equal(t, "interval", short.Functions["health-check"].Schedules[0].Every, 5*time.Minute)
-	equal(t, "batching", short.Functions["placement"].Streams[0].Batching, embedded.Batching{BatchSize: 7, Partial: true})
+	equal(t, "batching", short.Functions["placement"].Streams[0].Batching,
+		embedded.Batching{BatchSize: 7, Partial: true})
 }
 
 func TestTemplateFilters(t *testing.T) {
@@ -109,10 +119,20 @@ func TestTemplateFilters(t *testing.T) {
 		{"TaskCommitted", state.Insert, task(func(*cluster.Task) {}), false, false},
 		{"TaskClaimed", state.Modify, task(func(t *cluster.Task) { t.Attempt = 1 }), false, false},
 		{"TaskRunning", state.Modify, task(func(t *cluster.Task) { t.Last = cluster.TaskRunning }), true, false},
-		{"TaskForeign", state.Insert, task(func(t *cluster.Task) { t.Last = cluster.TaskPending; t.Stamp = 3 }), true, false},
-		{"TaskStopped", state.Modify, task(func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped }), true, false},
-		{"TaskStoppedByAUser", state.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopUserInitiated }), true, false},
-		{"TaskStoppedByPlacement", state.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopByScheduler }), false, false},
+		{"TaskForeign", state.Insert, task(func(t *cluster.Task) { t.Last = cluster.TaskPending; t.Stamp = 3 }), true,
+			false},
+		{"TaskStopped", state.Modify, task(func(t *cluster.Task) {
+			t.Last, t.Desired = cluster.TaskStopped,
+				cluster.TaskStopped
+		}), true, false},
+		{"TaskStoppedByAUser", state.Modify, task(func(t *cluster.Task) {
+			t.Desired, t.StopCode = cluster.TaskStopped,
+				cluster.StopUserInitiated
+		}), true, false},
+		{"TaskStoppedByPlacement", state.Modify, task(func(t *cluster.Task) {
+			t.Desired,
+				t.StopCode = cluster.TaskStopped, cluster.StopByScheduler
+		}), false, false},
 		{"RunningTaskStoppedByPlacement", state.Modify, task(func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Last = cluster.TaskStopped, cluster.StopByScheduler, cluster.TaskRunning
 		}), false, false},
@@ -149,8 +169,8 @@ func TestTemplateFilters(t *testing.T) {
 			case state.Remove:
 				r.New = nil
 			}
-			equal(t, "wakes placement", w.Functions["placement"].Streams[0].Passes(&r), c.placement)
-			equal(t, "wakes dispatch", w.Functions["dispatch"].Streams[0].Passes(&r), c.dispatch)
+			equal(t, "wakes placement", w.Functions["placement"].Streams[0].PassesFilters(&r), c.placement)
+			equal(t, "wakes dispatch", w.Functions["dispatch"].Streams[0].PassesFilters(&r), c.dispatch)
 		})
 	}
 }
@@ -170,20 +190,25 @@ func TestTemplateRules(t *testing.T) {
 		{"TaskDeprovisioning", "task-stopped", fields{"lastStatus": "DEPROVISIONING"}, 0},
 		{"TaskStopped", "task-stopped", nil, 1},
 		{"ForeignTaskPending", "task-state-change", fields{"lastStatus": "PENDING", "startedBy": "ecs-svc/123"}, 1},
-		{"ForeignTaskPendingWithoutStartedBy", "task-state-change", fields{"lastStatus": "PENDING", "startedBy": nil}, 1},
+		{"ForeignTaskPendingWithoutStartedBy", "task-state-change", fields{"lastStatus": "PENDING", "startedBy": nil},
+			1},
 		{"ForeignTaskRunning", "task-state-change", fields{"startedBy": nil}, 1},
 		{"FargateTask", "task-stopped", fields{"containerInstanceArn": nil}, 0},
 		{"InstanceBusy", "container-instance-state-change", nil, 0},
 		{"InstanceIdle", "container-instance-state-change", fields{"runningTasksCount": 0}, 1},
-		{"InstanceStartingItsFirstTask", "container-instance-state-change", fields{"runningTasksCount": 0, "pendingTasksCount": 1}, 0},
+		{"InstanceStartingItsFirstTask", "container-instance-state-change",
+			fields{"runningTasksCount": 0, "pendingTasksCount": 1}, 0},
 		{"InstanceDisconnected", "container-instance-state-change", fields{"agentConnected": false}, 1},
-		{"IdleInstanceDisconnected", "container-instance-state-change", fields{"agentConnected": false, "runningTasksCount": 0}, 1},
+		{"IdleInstanceDisconnected", "container-instance-state-change",
+			fields{"agentConnected": false, "runningTasksCount": 0}, 1},
 		{"InstanceDraining", "container-instance-state-change", fields{"status": "DRAINING"}, 1},
-		{"InstanceInactive", "container-instance-state-change", fields{"status": "INACTIVE", "agentConnected": false, "runningTasksCount": 0}, 1},
+		{"InstanceInactive", "container-instance-state-change",
+			fields{"status": "INACTIVE", "agentConnected": false, "runningTasksCount": 0}, 1},
 		{"FailedStart", "task-stopped", fields{"startedAt": nil, "startedBy": "berth/0123456789ab/1-0"}, 2},
 		{"FailedStartOfSomebodyElse", "task-stopped", fields{"startedAt": nil, "startedBy": "ecs-svc/123"}, 1},
 		{"AlarmFires", "alarm-state-change", fields{"state": fields{"value": "ALARM"}}, 1},
-		{"AlarmOfManagedScaling", "alarm-state-change", fields{"alarmName": "berth-managed-scaling-1-low", "state": fields{"value": "ALARM"}}, 2},
+		{"AlarmOfManagedScaling", "alarm-state-change",
+			fields{"alarmName": "berth-managed-scaling-1-low", "state": fields{"value": "ALARM"}}, 2},
 		{"InstanceWaitsToTerminate", "instance-terminate-lifecycle", nil, 1},
 		{"AlarmIsOver", "alarm-state-change", fields{"state": fields{"value": "OK"}}, 0},
 		{"Spot", "spot-interruption", nil, 1},
@@ -201,7 +226,8 @@ func TestTemplateRules(t *testing.T) {
 		equal(t, "alarms named", sent(t, map[string]string{"AlarmSources": "aws.cloudwatch,berth.fleet"}, alarm), 1)
 		ending := edited(t, "instance-terminate-lifecycle", "berth.fleet", nil)
 		equal(t, "terminations by default", sent(t, nil, ending), 0)
-		equal(t, "terminations named", sent(t, map[string]string{"ScalingSources": "aws.autoscaling,berth.fleet"}, ending), 1)
+		equal(t, "terminations named", sent(t, map[string]string{"ScalingSources": "aws.autoscaling,berth.fleet"},
+			ending), 1)
 	})
 }
 
@@ -241,7 +267,8 @@ func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	loop := embedded.NewVirtualLoop(epoch)
 	r, err := embedded.NewRuntime(loop, shipped(t, parameters), embedded.RuntimeOptions{
 		Stream: &memoryStream{}, Functions: map[string]func(string) embedded.Function{
-			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none, "managed-scaling": none, "node-group-upgrade": none, "throttling": none,
+			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none,
+			"managed-scaling": none, "node-group-upgrade": none, "throttling": none,
 		},
 	})
 	if err != nil {
@@ -269,7 +296,8 @@ func TestTemplateIsPlain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, line := range strings.Split(string(text), "\n") {
-			if _, value, ok := strings.Cut(line, ": "); ok && (strings.HasPrefix(value, "&") || strings.HasPrefix(value, "*")) {
+			if _, value, ok := strings.Cut(line, ": "); ok &&
+				(strings.HasPrefix(value, "&") || strings.HasPrefix(value, "*")) {
 				t.Errorf("%s:%d: anchors and aliases are refused", file, n+1)
 			}
 		}

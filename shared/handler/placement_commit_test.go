@@ -335,7 +335,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.advance(time.Minute)
 		want(t, "failed", w.service("web").Service.Deployment.Failed, 1)
 		w.advance(2 * time.Hour)
-		w.store.Expire(w.clock.now)
+		w.store.ExpireRows(w.clock.now)
 		w.scale("web", 2)
 		w.pump()
 		want(t, "failed", w.service("web").Service.Deployment.Failed, 0)

@@ -297,7 +297,7 @@ func TestPlacement_Waiting(t *testing.T) {
 			w.pump()
 			w.scale("web", counts[2])
 			w.advance(2 * time.Hour)
-			w.store.Expire(w.clock.now)
+			w.store.ExpireRows(w.clock.now)
 			w.scale("web", counts[3])
 			w.pump()
 			wantCount(t, "tasks", w.tasks(), counts[3])
@@ -415,9 +415,9 @@ func TestPlacement_Delete(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.pump()
-		w.store.Expire(w.clock.now)
+		w.store.ExpireRows(w.clock.now)
 		want(t, "status", w.service("web").Service.Status, cluster.ServiceInactive)
-		w.store.Expire(time.Unix(w.service("web").Service.Expires, 0).Add(time.Second))
+		w.store.ExpireRows(time.Unix(w.service("web").Service.Expires, 0).Add(time.Second))
 		found, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 		if err != nil || len(found) > 0 || len(missing) != 1 || missing[0].Reason != "MISSING" {
 			t.Fatalf("found %v, missing %v, %v", found, missing, err)

@@ -128,7 +128,7 @@ type Metrics interface {
 // EventBus takes events as EventBridge delivers them. Those to send again come back as left; what
 // is refused for good is in the error alone.
 type EventBus interface {
-	Put(ctx context.Context, events [][]byte) (left [][]byte, err error)
+	PutEvents(ctx context.Context, events [][]byte) (left [][]byte, err error)
 }
 
 // Clock tells the time. Sleep is for callers who wait for an answer; no event handler sleeps.

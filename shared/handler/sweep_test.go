@@ -114,7 +114,7 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 		w.pump()
 		w.ecs.exit(w.ecs.live()[0], 0)
 		w.advance(3 * time.Hour)
-		w.store.Expire(w.clock.now)
+		w.store.ExpireRows(w.clock.now)
 		wantCount(t, "task rows", w.tasks(), 2)
 		wantCount(t, "ECS tasks, the stopped one included", slices.Collect(maps.Keys(w.ecs.tasks)), 3)
 		still(t, w)
@@ -165,7 +165,7 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 		still(t, w)
 		w.ecs.exit(foreign.ID, 0)
 		w.advance(2 * time.Hour)
-		w.store.Expire(w.clock.now)
+		w.store.ExpireRows(w.clock.now)
 		still(t, w)
 	})
 }
@@ -426,7 +426,7 @@ func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
 		want(t, "expires", e.Expires, 0)
 	}
 	w.advance(4 * time.Hour)
-	w.store.Expire(w.clock.now)
+	w.store.ExpireRows(w.clock.now)
 	wantCount(t, "event rows", rows[*cluster.ServiceEvent](w, state.PrefixEvent), len(other.EventLog))
 	_, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 	if err != nil || len(missing) != 1 || missing[0].Reason != "MISSING" {

@@ -436,7 +436,7 @@ type fakeBus struct {
 	refuse int // of the next ones, to send again
 }
 
-func (f *fakeBus) Put(_ context.Context, events [][]byte) (left [][]byte, err error) {
+func (f *fakeBus) PutEvents(_ context.Context, events [][]byte) (left [][]byte, err error) {
 	for _, e := range events {
 		if f.refuse > 0 {
 			f.refuse--

@@ -21,8 +21,8 @@ var words = []string{
 // keyWords are those that may be part of a key.
 var keyWords = []string{"x", "Web_1-a", "a b", "a#b", "a/b", "ü日本", "\"q\"\\", "%41", "~", "0", "a\nb"}
 
-// kinds are an empty row of each kind there is.
-func kinds() map[string]state.Row {
+// emptyRowsByKind are an empty row of each kind there is.
+func emptyRowsByKind() map[string]state.Row {
 	out := map[string]state.Row{}
 	for _, prefix := range []string{
 		state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
@@ -38,7 +38,7 @@ func kinds() map[string]state.Row {
 // one that no other row of the cluster has: n is part of it.
 func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	row := reflect.New(reflect.TypeOf(kind).Elem())
-	fill(t, row.Elem(), row.Elem().Type().Name())
+	fillFields(t, row.Elem(), row.Elem().Type().Name())
 	r := row.Interface().(state.Row)
 	h := r.Header()
 	h.Cluster, h.Rev = name, 1
@@ -70,11 +70,11 @@ func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	case *state.Request:
 		r.ID = word
 	}
-	return stored(r)
+	return asStored(r)
 }
 
-// fill sets every exported field, however deep, of any row that may be written some day.
-func fill(t *rapid.T, v reflect.Value, label string) {
+// fillFields sets every exported field, however deep, of any row that may be written some day.
+func fillFields(t *rapid.T, v reflect.Value, label string) {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
 		if !rapid.Bool().Draw(t, label+" zero") {
@@ -98,25 +98,25 @@ func fill(t *rapid.T, v reflect.Value, label string) {
 		v.SetFloat(float64(rapid.IntRange(-1e9, 1e9).Draw(t, label)) / 1024)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fill(t, v.Field(i), label+"."+v.Type().Field(i).Name)
+			fillFields(t, v.Field(i), label+"."+v.Type().Field(i).Name)
 		}
 	case reflect.Pointer:
 		if rapid.Bool().Draw(t, label+" set") {
 			v.Set(reflect.New(v.Type().Elem()))
-			fill(t, v.Elem(), label)
+			fillFields(t, v.Elem(), label)
 		}
 	case reflect.Slice:
 		n := rapid.IntRange(0, 3).Draw(t, label+" length")
 		v.Set(reflect.MakeSlice(v.Type(), n, n))
 		for i := range n {
-			fill(t, v.Index(i), fmt.Sprint(label, i))
+			fillFields(t, v.Index(i), fmt.Sprint(label, i))
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		for i := range rapid.IntRange(0, 3).Draw(t, label+" length") {
 			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			fill(t, key, fmt.Sprint(label, i, " key"))
-			fill(t, value, fmt.Sprint(label, i))
+			fillFields(t, key, fmt.Sprint(label, i, " key"))
+			fillFields(t, value, fmt.Sprint(label, i))
 			if key.String() != "" {
 				v.SetMapIndex(key, value)
 			}
@@ -126,10 +126,10 @@ func fill(t *rapid.T, v reflect.Value, label string) {
 	}
 }
 
-// inUTC changes all times of a row from their zone to UTC.
-func inUTC(row state.Row) { toUTC(reflect.ValueOf(row).Elem()) }
+// convertToUTC changes all times of a row from their zone to UTC.
+func convertToUTC(row state.Row) { convertValueToUTC(reflect.ValueOf(row).Elem()) }
 
-func toUTC(v reflect.Value) {
+func convertValueToUTC(v reflect.Value) {
 	if v.CanAddr() {
 		if at, ok := v.Addr().Interface().(*time.Time); ok {
 			*at = at.UTC()
@@ -139,15 +139,15 @@ func toUTC(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			toUTC(v.Field(i))
+			convertValueToUTC(v.Field(i))
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			toUTC(v.Elem())
+			convertValueToUTC(v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			toUTC(v.Index(i))
+			convertValueToUTC(v.Index(i))
 		}
 	default: // no row has times in a map
 	}

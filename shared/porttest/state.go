@@ -18,40 +18,40 @@ import (
 	"berth/shared/state"
 )
 
-// State tests an adapter of [handler.State]. open gives the state for one test; it may be the same
-// for all, as every test has clusters of its own.
-func State(t *testing.T, open func(t *testing.T) state.Store) {
+// TestStore tests an adapter of [handler.State]. open gives the state for one test; it may be the
+// same for all, as every test has clusters of its own.
+func TestStore(t *testing.T, open func(t *testing.T) state.Store) {
 	for _, part := range []struct {
 		name string
 		test func(t *testing.T, s state.Store)
 	}{
-		{"Put", testPut},
-		{"PutAny", testPutAny},
-		{"Delete", testDelete},
-		{"Stop", testStop},
-		{"Claim", testClaim},
-		{"Observe", testObserve},
-		{"TaskWritesRefuseOtherRows", testOtherRows},
-		{"BadWrites", testBadWrites},
-		{"Commit", testCommit},
-		{"CommitVersion", testCommitVersion},
-		{"CommitConflict", testCommitConflict},
+		{"Put", testPutNeedsNextRevision},
+		{"PutAny", testPutAnyCountsOn},
+		{"Delete", testDeleteIsIdempotent},
+		{"Stop", testStopNeedsTaskThatMayRun},
+		{"Claim", testClaimTakesNextAttempt},
+		{"Observe", testObserveTakesNewerVersion},
+		{"TaskWritesRefuseOtherRows", testTaskWritesRefuseOtherRows},
+		{"BadWrites", testWriteLimits},
+		{"Commit", testCommitMakesAllChanges},
+		{"CommitVersion", testCommitMovesVersion},
+		{"CommitConflict", testCommitConflictChangesNothing},
 		{"CommitLimits", testCommitLimits},
-		{"List", testList},
-		{"DueBy", testDueBy},
-		{"RoundTrip", testRoundTrip},
-		{"OddKeys", testOddKeys},
-		{"Copies", testCopies},
-		{"Model", testModel},
-		{"Concurrent", testConcurrent},
-		{"CanceledContext", testCanceled},
+		{"List", testListReadsRange},
+		{"DueBy", testDueByReadsDueRows},
+		{"RoundTrip", testRowsSurviveRoundTrip},
+		{"OddKeys", testUnusualKeys},
+		{"Copies", testStoreSharesNoMemory},
+		{"Model", testStoreMatchesModel},
+		{"Concurrent", testConcurrentWriters},
+		{"CanceledContext", testCanceledContextIsRefused},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
 	}
 }
 
-// unique is a cluster name that no other test has, in this run or an earlier one.
-func unique() string { return "test-" + rand.Text() }
+// uniqueCluster is a cluster name that no other test has, in this run or an earlier one.
+func uniqueCluster() string { return "test-" + rand.Text() }
 
 // t0 is a time that needs all digits that a row can keep.
 var t0 = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
@@ -59,12 +59,12 @@ var t0 = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
 // owner is a task owner like any other.
 const owner = "0123456789ab"
 
-func head(name string, rev int64) cluster.Head { return cluster.Head{Cluster: name, Rev: rev} }
+func rowHead(name string, rev int64) cluster.Head { return cluster.Head{Cluster: name, Rev: rev} }
 
-// task is a task row of revision 1 that wants RUNNING, changed as each of edits says.
-func task(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
+// taskRow is a task row of revision 1 that wants RUNNING, changed as each of edits says.
+func taskRow(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
 	t := &cluster.Task{
-		Head: head(name, 1),
+		Head: rowHead(name, 1),
 		TaskSpec: cluster.TaskSpec{
 			ID: id, Owner: owner, TaskDefinition: "web:1",
 			Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, CreatedAt: cluster.At(t0),
@@ -77,19 +77,19 @@ func task(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
 	return t
 }
 
-func instance(name, id string, rev int64) *cluster.Instance {
+func instanceRow(name, id string, rev int64) *cluster.Instance {
 	return &cluster.Instance{
-		Head: head(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true,
+		Head: rowHead(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true,
 		RegisteredAt: cluster.At(t0),
 		Registered:   cluster.Capacity{CPU: cluster.VCPU, Memory: 1024}, Attributes: map[string]string{"a": "b"},
 	}
 }
 
-func meta(name string, version int64) *state.Meta {
-	return &state.Meta{Head: head(name, 1), Version: version, CreatedAt: t0, Short: owner}
+func metaRow(name string, version int64) *state.Meta {
+	return &state.Meta{Head: rowHead(name, 1), Version: version, CreatedAt: t0, Short: owner}
 }
 
-func write(t rapid.TB, s state.Store, w state.Write) state.Row {
+func mustWrite(t rapid.TB, s state.Store, w state.Write) state.Row {
 	t.Helper()
 	row, err := s.Write(context.Background(), w)
 	if err != nil {
@@ -98,14 +98,14 @@ func write(t rapid.TB, s state.Store, w state.Write) state.Row {
 	return row
 }
 
-func put(t rapid.TB, s state.Store, rows ...state.Row) {
+func mustPut(t rapid.TB, s state.Store, rows ...state.Row) {
 	t.Helper()
 	for _, row := range rows {
-		write(t, s, state.Write{Put: row})
+		mustWrite(t, s, state.Write{Put: row})
 	}
 }
 
-func get(t rapid.TB, s state.Store, key state.Key) state.Row {
+func mustGet(t rapid.TB, s state.Store, key state.Key) state.Row {
 	t.Helper()
 	row, err := s.Get(context.Background(), key)
 	if err != nil {
@@ -114,7 +114,7 @@ func get(t rapid.TB, s state.Store, key state.Key) state.Row {
 	return row
 }
 
-func list(t rapid.TB, s state.Store, r state.Range) []state.Row {
+func mustList(t rapid.TB, s state.Store, r state.Range) []state.Row {
 	t.Helper()
 	rows, err := s.List(context.Background(), r)
 	if err != nil {
@@ -123,28 +123,29 @@ func list(t rapid.TB, s state.Store, r state.Range) []state.Row {
 	return rows
 }
 
-// same compares rows as far as they can be stored.
-func same(t rapid.TB, what string, want, got state.Row) {
+// expectSameRow compares rows as far as they can be stored.
+func expectSameRow(t rapid.TB, what string, want, got state.Row) {
 	t.Helper()
-	if diff := cmp.Diff(text(want), text(got)); diff != "" {
+	if diff := cmp.Diff(encodedText(want), encodedText(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
-// text is the row's JSON: nil and empty collections, and times in any zone, are the same there.
-func text(row state.Row) string {
+// encodedText is the row's JSON: nil and empty collections, and times in any zone, are the same
+// there.
+func encodedText(row state.Row) string {
 	if row == nil {
 		return "none"
 	}
-	data, err := state.EncodeRow(stored(row))
+	data, err := state.EncodeRow(asStored(row))
 	if err != nil {
 		return fmt.Sprintf("%v (%+v)", err, row)
 	}
 	return string(data)
 }
 
-// refused expects a conflict over the row at key, with what the store holds there.
-func refused(t rapid.TB, err error, key state.Key, holds state.Row) {
+// expectConflict expects a conflict over the row at key, with what the store holds there.
+func expectConflict(t rapid.TB, err error, key state.Key, holds state.Row) {
 	t.Helper()
 	var conflict *state.Conflict
 	if !errors.As(err, &conflict) {
@@ -153,11 +154,11 @@ func refused(t rapid.TB, err error, key state.Key, holds state.Row) {
 	if conflict.Key != key || conflict.Version {
 		t.Errorf("conflict over %v (version: %v), want it over %v", conflict.Key, conflict.Version, key)
 	}
-	same(t, "the conflict's row", holds, conflict.Row)
+	expectSameRow(t, "the conflict's row", holds, conflict.Row)
 }
 
-// invalid expects an error that is not a conflict: trying again cannot help.
-func invalid(t rapid.TB, err error) {
+// expectInvalid expects an error that is not a conflict: trying again cannot help.
+func expectInvalid(t rapid.TB, err error) {
 	t.Helper()
 	var conflict *state.Conflict
 	if err == nil || errors.As(err, &conflict) {
@@ -165,8 +166,8 @@ func invalid(t rapid.TB, err error) {
 	}
 }
 
-// stored is the row as it comes back from a store: its times in UTC, its empty collections nil.
-func stored(row state.Row) state.Row {
+// asStored is the row as it comes back from a store: its times in UTC, its empty collections nil.
+func asStored(row state.Row) state.Row {
 	sort := state.KeyOf(row).Sort
 	data, err := state.EncodeRow(row)
 	if err != nil {
@@ -176,6 +177,6 @@ func stored(row state.Row) state.Row {
 	if err != nil {
 		return row
 	}
-	inUTC(back)
+	convertToUTC(back)
 	return back
 }

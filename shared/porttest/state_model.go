@@ -15,7 +15,7 @@ import (
 	"berth/shared/state"
 )
 
-func conflictRow(err error) state.Row {
+func rowInConflict(err error) state.Row {
 	var conflict *state.Conflict
 	if errors.As(err, &conflict) {
 		return conflict.Row
@@ -26,9 +26,9 @@ func conflictRow(err error) state.Row {
 // model is what the rows of one cluster should be, by [state.Write.Apply] alone.
 type model map[string]state.Row
 
-// apply is what a commit does to the model: the conflicts that may be reported, by sort key, with
-// the rows held.
-func (m model) apply(c state.Commit) map[string]state.Row {
+// applyCommit is what a commit does to the model: the conflicts that may be reported, by sort key,
+// with the rows held.
+func (m model) applyCommit(c state.Commit) map[string]state.Row {
 	next, conflicts := model{}, map[string]state.Row{}
 	if c.Version >= 0 {
 		old, _ := m[state.PrefixMeta].(*state.Meta)
@@ -44,7 +44,7 @@ func (m model) apply(c state.Commit) map[string]state.Row {
 	for _, w := range c.Writes {
 		sort := w.Key().Sort
 		if w.Put != nil {
-			w.Put = stored(w.Put)
+			w.Put = asStored(w.Put)
 		}
 		row, ok := w.Apply(m[sort])
 		if !ok {
@@ -63,28 +63,28 @@ func (m model) apply(c state.Commit) map[string]state.Row {
 	return nil
 }
 
-func (m model) rows() []state.Row {
+func (m model) sortedRows() []state.Row {
 	var out []state.Row
 	for _, row := range m {
 		out = append(out, row)
 	}
-	slices.SortFunc(out, bySort)
+	slices.SortFunc(out, compareSortKeys)
 	return out
 }
 
-// testModel makes any changes to a few rows of a cluster and expects after each what the model
-// says.
-func testModel(t *testing.T, s state.Store) {
+// testStoreMatchesModel makes any changes to a few rows of a cluster and expects after each what
+// the model says.
+func testStoreMatchesModel(t *testing.T, s state.Store) {
 	rapid.Check(t, func(rt *rapid.T) {
-		name := unique()
+		name := uniqueCluster()
 		m := model{}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			if rapid.Bool().Draw(rt, "commit") {
-				m.commit(rt, s, drawCommit(rt, name, m))
+				m.compareCommit(rt, s, drawCommit(rt, name, m))
 			} else {
-				m.write(rt, s, drawWrite(rt, name, rapid.SampledFrom(modelRows).Draw(rt, "row"), m))
+				m.compareWrite(rt, s, drawWrite(rt, name, rapid.SampledFrom(modelRows).Draw(rt, "row"), m))
 			}
-			sameRows(rt, m.rows(), list(rt, s, state.Prefix(name, "")))
+			expectSameRows(rt, m.sortedRows(), mustList(rt, s, state.Prefix(name, "")))
 		}
 	})
 }
@@ -92,22 +92,22 @@ func testModel(t *testing.T, s state.Store) {
 // modelRows are few, so that writes meet: tasks, an instance, the meta row.
 var modelRows = []string{"a", "b", "c", "instance", "meta"}
 
-func (m model) write(t *rapid.T, s state.Store, w state.Write) {
+func (m model) compareWrite(t *rapid.T, s state.Store, w state.Write) {
 	key := w.Key()
-	conflicts := m.apply(state.Commit{Version: state.NoVersion, Writes: []state.Write{w}})
+	conflicts := m.applyCommit(state.Commit{Version: state.NoVersion, Writes: []state.Write{w}})
 	row, err := s.Write(context.Background(), w)
 	if conflicts != nil {
-		refused(t, err, key, conflicts[key.Sort])
+		expectConflict(t, err, key, conflicts[key.Sort])
 		return
 	}
 	if err != nil {
 		t.Fatalf("Write: %v", err)
 	}
-	same(t, "the row returned", m[key.Sort], row)
+	expectSameRow(t, "the row returned", m[key.Sort], row)
 }
 
-func (m model) commit(t *rapid.T, s state.Store, c state.Commit) {
-	conflicts := m.apply(c)
+func (m model) compareCommit(t *rapid.T, s state.Store, c state.Commit) {
+	conflicts := m.applyCommit(c)
 	err := s.Commit(context.Background(), c)
 	if conflicts == nil {
 		if err != nil {
@@ -127,7 +127,7 @@ func (m model) commit(t *rapid.T, s state.Store, c state.Commit) {
 		t.Errorf("conflict over %s with Version %v", conflict.Key.Sort, conflict.Version)
 	}
 	if !conflict.Version {
-		same(t, "the conflict's row", held, conflict.Row)
+		expectSameRow(t, "the conflict's row", held, conflict.Row)
 	}
 }
 
@@ -151,9 +151,9 @@ func drawWrite(t *rapid.T, name, row string, m model) state.Write {
 	var next state.Row
 	switch row {
 	case "meta":
-		next = meta(name, rapid.Int64Range(0, 2).Draw(t, "version"))
+		next = metaRow(name, rapid.Int64Range(0, 2).Draw(t, "version"))
 	case "instance":
-		next = instance(name, "i", 0)
+		next = instanceRow(name, "i", 0)
 	default:
 		next = drawTask(t, name, row)
 	}
@@ -198,7 +198,7 @@ func drawHealth(t *rapid.T) cluster.Health {
 }
 
 func drawTask(t *rapid.T, name, id string) *cluster.Task {
-	return task(name, id, func(row *cluster.Task) {
+	return taskRow(name, id, func(row *cluster.Task) {
 		some := rapid.SampledFrom([]string{"", "x", "y"})
 		row.Rev = 0
 		row.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning,
@@ -226,13 +226,13 @@ func drawObservation(t *rapid.T, key state.Key) *state.Observation {
 	return o
 }
 
-// testCopies changes rows that were given to the state or came from it, and expects that the state
-// does not notice.
-func testCopies(t *testing.T, s state.Store) {
-	name := unique()
+// testStoreSharesNoMemory changes rows that were given to the state or came from it, and expects
+// that the state does not notice.
+func testStoreSharesNoMemory(t *testing.T, s state.Store) {
+	name := uniqueCluster()
 	made := func() *cluster.Task {
 		code := 1
-		return task(name, "a", func(t *cluster.Task) {
+		return taskRow(name, "a", func(t *cluster.Task) {
 			t.Tags, t.GPUs, t.ExitCode = map[string]string{"k": "v"}, []int{1, 2}, &code
 			t.Overrides = &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "c",
 				Command: []string{"x"}}}}
@@ -248,54 +248,54 @@ func testCopies(t *testing.T, s state.Store) {
 		t.Helper()
 		want := made()
 		want.Rev = rev
-		if diff := cmp.Diff(text(want), text(get(t, s, key))); diff != "" {
+		if diff := cmp.Diff(encodedText(want), encodedText(mustGet(t, s, key))); diff != "" {
 			t.Fatalf("after changing %s (-want +got):\n%s", what, diff)
 		}
 	}
 	given := made()
-	put(t, s, given)
+	mustPut(t, s, given)
 	spoil(given)
 	holds("the row given to Put", 1)
-	spoil(get(t, s, key))
+	spoil(mustGet(t, s, key))
 	holds("the row from Get", 1)
-	spoil(list(t, s, state.Prefix(name, ""))[0])
+	spoil(mustList(t, s, state.Prefix(name, ""))[0])
 	holds("the row from List", 1)
 	if row, err := s.Peek(context.Background(), key); err == nil && row != nil {
 		spoil(row)
 	}
 	holds("the row from Peek", 1)
 	_, err := s.Write(context.Background(), state.Write{Put: made()})
-	spoil(conflictRow(err))
+	spoil(rowInConflict(err))
 	holds("the row of a conflict", 1)
 	given = made()
 	given.Rev = 2
-	commit(t, s, name, state.NoVersion, state.Write{Put: given}, state.Write{Put: task(name, "b")})
+	mustCommit(t, s, name, state.NoVersion, state.Write{Put: given}, state.Write{Put: taskRow(name, "b")})
 	spoil(given)
 	holds("the row given to Commit", 2)
 	code := 5
 	o := &state.Observation{Task: key, Version: 1, Last: cluster.TaskStopped, ExitCode: &code}
-	spoil(write(t, s, state.Write{Observe: o}))
+	spoil(mustWrite(t, s, state.Write{Observe: o}))
 	code = 6
-	if got := get(t, s, key).(*cluster.Task); *got.ExitCode != 5 || got.Tags["k"] != "v" || got.GPUs[0] != 1 {
-		t.Errorf("after changing the row of an observation: %s", text(got))
+	if got := mustGet(t, s, key).(*cluster.Task); *got.ExitCode != 5 || got.Tags["k"] != "v" || got.GPUs[0] != 1 {
+		t.Errorf("after changing the row of an observation: %s", encodedText(got))
 	}
 }
 
-func testCanceled(t *testing.T, s state.Store) {
-	name := unique()
-	put(t, s, meta(name, 0))
+func testCanceledContextIsRefused(t *testing.T, s state.Store) {
+	name := uniqueCluster()
+	mustPut(t, s, metaRow(name, 0))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, writeErr := s.Write(ctx, state.Write{Put: task(name, "a")})
-	_, getErr := s.Get(ctx, state.KeyOf(meta(name, 0)))
+	_, writeErr := s.Write(ctx, state.Write{Put: taskRow(name, "a")})
+	_, getErr := s.Get(ctx, state.KeyOf(metaRow(name, 0)))
 	_, listErr := s.List(ctx, state.Prefix(name, ""))
-	commitErr := s.Commit(ctx, state.Commit{Cluster: name, Writes: []state.Write{{Put: task(name, "b")}}})
+	commitErr := s.Commit(ctx, state.Commit{Cluster: name, Writes: []state.Write{{Put: taskRow(name, "b")}}})
 	for what, err := range map[string]error{"Write": writeErr, "Get": getErr, "List": listErr, "Commit": commitErr} {
 		if err == nil {
 			t.Errorf("%s took no notice", what)
 		}
 	}
-	if rows := list(t, s, state.Prefix(name, "")); len(rows) != 1 {
+	if rows := mustList(t, s, state.Prefix(name, "")); len(rows) != 1 {
 		t.Errorf("%d rows, want the one of before", len(rows))
 	}
 }

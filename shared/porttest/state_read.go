@@ -15,7 +15,7 @@ import (
 	"berth/shared/state"
 )
 
-func ids(rows []state.Row) []string {
+func instanceIDs(rows []state.Row) []string {
 	var out []string
 	for _, r := range rows {
 		out = append(out, r.(*cluster.Instance).ID)
@@ -23,12 +23,12 @@ func ids(rows []state.Row) []string {
 	return out
 }
 
-func testList(t *testing.T, s state.Store) {
-	name, other := unique(), unique()
+func testListReadsRange(t *testing.T, s state.Store) {
+	name, other := uniqueCluster(), uniqueCluster()
 	for _, id := range []string{"c", "a", "b", "B", "ab", "ü", "a b"} { // neither in this order
-		put(t, s, instance(name, id, 1), instance(other, id+"x", 1))
+		mustPut(t, s, instanceRow(name, id, 1), instanceRow(other, id+"x", 1))
 	}
-	put(t, s, meta(name, 0), task(name, "t"))
+	mustPut(t, s, metaRow(name, 0), taskRow(name, "t"))
 	in := func(from, to string, limit int) state.Range {
 		return state.Range{Cluster: name, From: state.PrefixInstance + from, To: state.PrefixInstance + to,
 			Limit: limit}
@@ -54,47 +54,50 @@ func testList(t *testing.T, s state.Store) {
 		{"Empty", in("a", "a", 0), nil},
 		{"Backwards", in("b", "a", 0), nil},
 		{"PrefixOfOneKey", state.Prefix(name, state.PrefixInstance+"a"), []string{"a", "a b", "ab"}},
-		{"UnknownCluster", state.Prefix(unique(), state.PrefixInstance), nil},
+		{"UnknownCluster", state.Prefix(uniqueCluster(), state.PrefixInstance), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ids(list(t, s, c.r))); diff != "" {
+			if diff := cmp.Diff(c.want, instanceIDs(mustList(t, s, c.r))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 	t.Run("WholeCluster", func(t *testing.T) {
-		rows := list(t, s, state.Prefix(name, ""))
-		if len(rows) != len(all)+2 || !slices.IsSortedFunc(rows, bySort) {
+		rows := mustList(t, s, state.Prefix(name, ""))
+		if len(rows) != len(all)+2 || !slices.IsSortedFunc(rows, compareSortKeys) {
 			t.Errorf("%d rows, want %d, in order", len(rows), len(all)+2)
 		}
 	})
-	t.Run("SeesChangesAtOnce", func(t *testing.T) { testListFresh(t, s) })
-	t.Run("MoreThanAPage", func(t *testing.T) { testListPages(t, s) })
+	t.Run("SeesChangesAtOnce", func(t *testing.T) { testListSeesChangesAtOnce(t, s) })
+	t.Run("MoreThanAPage", func(t *testing.T) { testListReadsAllPages(t, s) })
 }
 
-func bySort(a, b state.Row) int { return strings.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort) }
+func compareSortKeys(a, b state.Row) int {
+	return strings.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort)
+}
 
-func testListFresh(t *testing.T, s state.Store) {
-	name := unique()
+func testListSeesChangesAtOnce(t *testing.T, s state.Store) {
+	name := uniqueCluster()
 	for rev := int64(1); rev <= 3; rev++ {
-		put(t, s, instance(name, "i", rev))
-		rows := list(t, s, state.Prefix(name, ""))
+		mustPut(t, s, instanceRow(name, "i", rev))
+		rows := mustList(t, s, state.Prefix(name, ""))
 		if len(rows) != 1 || rows[0].Header().Rev != rev {
 			t.Fatalf("%v, want one row of revision %d", rows, rev)
 		}
 	}
 	key := state.InstanceKey(name, "i")
-	write(t, s, state.Write{Delete: &key})
-	if rows := list(t, s, state.Prefix(name, "")); len(rows) != 0 {
+	mustWrite(t, s, state.Write{Delete: &key})
+	if rows := mustList(t, s, state.Prefix(name, "")); len(rows) != 0 {
 		t.Errorf("%v after the deletion", rows)
 	}
 }
 
-func testListPages(t *testing.T, s state.Store) {
-	name := unique()
+func testListReadsAllPages(t *testing.T, s state.Store) {
+	name := uniqueCluster()
 	const n, size = 30, 90 << 10 // DynamoDB's pages have 1 MB
 	for i := range n {
-		put(t, s, task(name, fmt.Sprintf("%02d", i), func(t *cluster.Task) { t.Reason = strings.Repeat("x", size) }))
+		mustPut(t, s, taskRow(name, fmt.Sprintf("%02d", i),
+			func(t *cluster.Task) { t.Reason = strings.Repeat("x", size) }))
 	}
 	for _, limit := range []int{0, 1, 11, 12, 25, n, n + 1} {
 		r := state.Prefix(name, state.PrefixTask)
@@ -103,7 +106,7 @@ func testListPages(t *testing.T, s state.Store) {
 		if limit > 0 {
 			want = min(n, limit)
 		}
-		rows := list(t, s, r)
+		rows := mustList(t, s, r)
 		if len(rows) != want {
 			t.Fatalf("%d rows with limit %d, want %d", len(rows), limit, want)
 		}
@@ -115,24 +118,24 @@ func testListPages(t *testing.T, s state.Store) {
 	}
 }
 
-func testDueBy(t *testing.T, s state.Store) {
-	name := unique()
+func testDueByReadsDueRows(t *testing.T, s state.Store) {
+	name := uniqueCluster()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	offsets := []time.Duration{-24 * time.Hour, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Second,
 		24 * time.Hour}
 	for i := range offsets {
 		i := (i + 3) % len(offsets) // not in order
-		put(t, s, &state.Due{Head: head(name, 1), At: at.Add(offsets[i]), Kind: state.DueService, Subject: "s"})
+		mustPut(t, s, &state.Due{Head: rowHead(name, 1), At: at.Add(offsets[i]), Kind: state.DueService, Subject: "s"})
 	}
 	// Two of one time, and a row on either side of all due rows.
-	put(t, s, &state.Due{Head: head(name, 1), At: at, Kind: state.DueOutbox}, meta(name, 0),
-		&state.Checkpoint{Head: head(name, 1)}, &cluster.ServiceEvent{Head: head(name, 1), Service: "s"})
+	mustPut(t, s, &state.Due{Head: rowHead(name, 1), At: at, Kind: state.DueOutbox}, metaRow(name, 0),
+		&state.Checkpoint{Head: rowHead(name, 1)}, &cluster.ServiceEvent{Head: rowHead(name, 1), Service: "s"})
 	for _, c := range []struct {
 		after time.Duration
 		want  int
 	}{{-48 * time.Hour, 0}, {-time.Hour, 1}, {-time.Microsecond, 3}, {0, 5}, {time.Microsecond, 6}, {time.Hour, 7},
 		{48 * time.Hour, 8}} {
-		rows := list(t, s, state.DueBy(name, at.Add(c.after).In(time.FixedZone("", 3600))))
+		rows := mustList(t, s, state.DueBy(name, at.Add(c.after).In(time.FixedZone("", 3600))))
 		if len(rows) != c.want {
 			t.Errorf("%d rows due by %v, want %d", len(rows), c.after, c.want)
 		}
@@ -148,21 +151,21 @@ func testDueBy(t *testing.T, s state.Store) {
 	}
 }
 
-// testRoundTrip fills every field of every kind of row and reads it back.
-func testRoundTrip(t *testing.T, s state.Store) {
-	for kindName, kind := range kinds() {
+// testRowsSurviveRoundTrip fills every field of every kind of row and reads it back.
+func testRowsSurviveRoundTrip(t *testing.T, s state.Store) {
+	for kindName, kind := range emptyRowsByKind() {
 		t.Run(kindName, func(t *testing.T) {
 			n := 0
 			rapid.Check(t, func(rt *rapid.T) {
 				n++
-				row := drawRow(rt, kind, unique(), n)
+				row := drawRow(rt, kind, uniqueCluster(), n)
 				key := state.KeyOf(row)
-				put(rt, s, stored(row)) // a copy: what the writer does with its own row is its own affair
-				read := map[string]state.Row{"Get": get(rt, s, key)}
-				if rows := list(rt, s, state.Prefix(key.Cluster, key.Sort)); len(rows) == 1 {
+				mustPut(rt, s, asStored(row)) // a copy: what the writer does with its own row is its own affair
+				read := map[string]state.Row{"Get": mustGet(rt, s, key)}
+				if rows := mustList(rt, s, state.Prefix(key.Cluster, key.Sort)); len(rows) == 1 {
 					read["List"] = rows[0]
 				}
-				read["conflict"] = inConflict(s, row)
+				read["conflict"] = readFromConflict(s, row)
 				for how, got := range read {
 					if diff := cmp.Diff(row, got); diff != "" {
 						rt.Fatalf("%s (-want +got):\n%s", how, diff)
@@ -172,19 +175,19 @@ func testRoundTrip(t *testing.T, s state.Store) {
 		})
 	}
 	t.Run("TimesAndEmptyCollections", func(t *testing.T) {
-		name := unique()
+		name := uniqueCluster()
 		at := time.Now().In(time.FixedZone("", -7*3600)) // with a zone and a monotonic reading
-		row := task(name, "a", func(t *cluster.Task) {
+		row := taskRow(name, "a", func(t *cluster.Task) {
 			t.Tags, t.GPUs, t.Overrides = map[string]string{}, []int{}, &cluster.Overrides{}
 		})
-		put(t, s, row)
-		got := get(t, s, state.KeyOf(row)).(*cluster.Task)
+		mustPut(t, s, row)
+		got := mustGet(t, s, state.KeyOf(row)).(*cluster.Task)
 		if len(got.Tags) != 0 || len(got.GPUs) != 0 || got.Overrides == nil {
 			t.Errorf("row %+v, want no tags, no GPUs, and overrides that say nothing", got)
 		}
 		dated := &state.Outbox{Head: cluster.Head{Cluster: name, Rev: 1}, ID: "o", CreatedAt: at}
-		put(t, s, dated)
-		if got := get(t, s, state.KeyOf(dated)).(*state.Outbox); !got.CreatedAt.Equal(at) ||
+		mustPut(t, s, dated)
+		if got := mustGet(t, s, state.KeyOf(dated)).(*state.Outbox); !got.CreatedAt.Equal(at) ||
 			got.CreatedAt.Location() != time.UTC {
 			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
 		}
@@ -197,8 +200,8 @@ func testRoundTrip(t *testing.T, s state.Store) {
 				EmittedKeys: map[string]time.Time{"x": at},
 			},
 		}
-		put(t, s, deep)
-		read := get(t, s, state.KeyOf(deep)).(*cluster.Service)
+		mustPut(t, s, deep)
+		read := mustGet(t, s, state.KeyOf(deep)).(*cluster.Service)
 		for where, got := range map[string]time.Time{
 			"a list": read.Older[0].UpdatedAt, "a pointer": read.Last.CreatedAt, "a map": read.EmittedKeys["x"],
 		} {
@@ -209,52 +212,52 @@ func testRoundTrip(t *testing.T, s state.Store) {
 	})
 }
 
-// inConflict has the state say what it holds in a conflict.
-func inConflict(s state.Store, row state.Row) state.Row {
-	again := stored(row)
+// readFromConflict has the state say what it holds in a conflict.
+func readFromConflict(s state.Store, row state.Row) state.Row {
+	again := asStored(row)
 	again.Header().Rev = 7
 	_, err := s.Write(context.Background(), state.Write{Put: again})
-	return conflictRow(err)
+	return rowInConflict(err)
 }
 
-func testOddKeys(t *testing.T, s state.Store) {
-	name := unique()
+func testUnusualKeys(t *testing.T, s state.Store) {
+	name := uniqueCluster()
 	for _, key := range []state.Key{
 		{Cluster: name, Sort: state.PrefixMeta}, {Cluster: name, Sort: "nothing"},
 		{Cluster: name, Sort: state.PrefixInstance},
-		{Cluster: unique(), Sort: "nothing#" + strings.Repeat("ü", 500)},
+		{Cluster: uniqueCluster(), Sort: "nothing#" + strings.Repeat("ü", 500)},
 	} {
-		if row := get(t, s, key); row != nil {
+		if row := mustGet(t, s, key); row != nil {
 			t.Errorf("Get(%v) = %v, want nothing", key, row)
 		}
 		if row, err := s.Peek(context.Background(), key); row != nil || err != nil {
 			t.Errorf("Peek(%v) = %v, %v, want nothing", key, row, err)
 		}
-		if got := write(t, s, state.Write{Delete: &key}); got != nil {
+		if got := mustWrite(t, s, state.Write{Delete: &key}); got != nil {
 			t.Errorf("deleting %v returns %v", key, got)
 		}
 	}
 	for _, key := range []state.Key{{}, {Cluster: name}, {Sort: "meta"}} {
 		_, err := s.Get(context.Background(), key)
-		invalid(t, err)
+		expectInvalid(t, err)
 	}
 	long := strings.Repeat("x", 1024-len(state.PrefixInstance))
-	invalid(t, writeError(s, instance(name, long+"x", 1)))
+	expectInvalid(t, tryPut(s, instanceRow(name, long+"x", 1)))
 	for _, id := range append(slices.Clone(keyWords), long, "a#", "a##", "A", "#a", " ", "日") {
-		row := instance(name, id, 1)
-		put(t, s, row)
-		same(t, id, row, get(t, s, state.KeyOf(row)))
+		row := instanceRow(name, id, 1)
+		mustPut(t, s, row)
+		expectSameRow(t, id, row, mustGet(t, s, state.KeyOf(row)))
 		if row, err := s.Peek(context.Background(), state.KeyOf(row)); err != nil || row != nil &&
 			row.Header().Rev != 1 {
 			t.Errorf("Peek = %v, %v", row, err)
 		}
 	}
-	if rows := list(t, s, state.Prefix(name, "")); len(rows) != len(keyWords)+7 {
+	if rows := mustList(t, s, state.Prefix(name, "")); len(rows) != len(keyWords)+7 {
 		t.Errorf("%d rows, want %d", len(rows), len(keyWords)+7)
 	}
 }
 
-func writeError(s state.Store, row state.Row) error {
+func tryPut(s state.Store, row state.Row) error {
 	_, err := s.Write(context.Background(), state.Write{Put: row})
 	return err
 }

@@ -10,28 +10,28 @@ import (
 	"berth/shared/state"
 )
 
-// attempt makes the write on a row that stands as old (nil: absent) and expects what holds says:
-// the row after it, or a conflict with old.
-func attempt(t *testing.T, s state.Store, old, after state.Row, w state.Write) {
+// expectWrite makes the write on a row that stands as old (nil: absent) and expects what holds
+// says: the row after it, or a conflict with old.
+func expectWrite(t *testing.T, s state.Store, old, after state.Row, w state.Write) {
 	t.Helper()
 	if old != nil {
-		put(t, s, old)
+		mustPut(t, s, old)
 	}
 	row, err := s.Write(context.Background(), w)
 	if after == nil {
-		refused(t, err, w.Key(), old)
+		expectConflict(t, err, w.Key(), old)
 		after = old
 	} else if err != nil {
 		t.Fatalf("Write: %v", err)
 	} else {
-		same(t, "the row returned", after, row)
+		expectSameRow(t, "the row returned", after, row)
 	}
-	same(t, "the row stored", after, get(t, s, w.Key()))
+	expectSameRow(t, "the row stored", after, mustGet(t, s, w.Key()))
 }
 
-func testPut(t *testing.T, s state.Store) {
+func testPutNeedsNextRevision(t *testing.T, s state.Store) {
 	with := func(name string, rev int64, zone string) *cluster.Instance {
-		i := instance(name, "i", rev)
+		i := instanceRow(name, "i", rev)
 		i.Attributes = map[string]string{cluster.AttributeZone: zone}
 		return i
 	}
@@ -51,10 +51,10 @@ func testPut(t *testing.T, s state.Store) {
 		{"RefusesRevisionZeroOverARow", 1, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			name := unique()
+			name := uniqueCluster()
 			var old, after state.Row
 			for rev := int64(1); rev < c.old; rev++ {
-				put(t, s, with(name, rev, "earlier"))
+				mustPut(t, s, with(name, rev, "earlier"))
 			}
 			if c.old > 0 {
 				old = with(name, c.old, "old")
@@ -63,74 +63,77 @@ func testPut(t *testing.T, s state.Store) {
 			if c.holds {
 				after = with(name, c.new, "new")
 			}
-			attempt(t, s, old, after, w)
+			expectWrite(t, s, old, after, w)
 		})
 	}
 	t.Run("LeavesNothingOfTheOldRow", func(t *testing.T) {
-		name := unique()
-		full := task(name, "a", func(t *cluster.Task) {
+		name := uniqueCluster()
+		full := taskRow(name, "a", func(t *cluster.Task) {
 			t.Reason, t.Attempt, t.Tags = "r", 3,
 				map[string]string{"k": "v"}
 		})
-		attempt(t, s, full, task(name, "a", rev(2)), state.Write{Put: task(name, "a", rev(2))})
+		expectWrite(t, s, full, taskRow(name, "a", withRevision(2)),
+			state.Write{Put: taskRow(name, "a", withRevision(2))})
 	})
 }
 
-func rev(n int64) func(*cluster.Task) { return func(t *cluster.Task) { t.Rev = n } }
+func withRevision(n int64) func(*cluster.Task) { return func(t *cluster.Task) { t.Rev = n } }
 
-func testPutAny(t *testing.T, s state.Store) {
+func testPutAnyCountsOn(t *testing.T, s state.Store) {
 	t.Run("Creates", func(t *testing.T) {
-		name := unique()
-		attempt(t, s, nil, task(name, "a", rev(1)), state.Write{Put: task(name, "a", rev(0)), Any: true})
+		name := uniqueCluster()
+		expectWrite(t, s, nil, taskRow(name, "a", withRevision(1)),
+			state.Write{Put: taskRow(name, "a", withRevision(0)), Any: true})
 	})
 	t.Run("Replaces", func(t *testing.T) {
-		name := unique()
-		put(t, s, task(name, "a", rev(1)))
-		old := task(name, "a", rev(2), func(t *cluster.Task) { t.Reason, t.Attempt = "r", 3 })
-		next := task(name, "a", func(t *cluster.Task) { t.Tags = map[string]string{"k": "v"} })
+		name := uniqueCluster()
+		mustPut(t, s, taskRow(name, "a", withRevision(1)))
+		old := taskRow(name, "a", withRevision(2), func(t *cluster.Task) { t.Reason, t.Attempt = "r", 3 })
+		next := taskRow(name, "a", func(t *cluster.Task) { t.Tags = map[string]string{"k": "v"} })
 		after := *next
 		after.Rev = 3
-		attempt(t, s, old, &after, state.Write{Put: next, Any: true})
+		expectWrite(t, s, old, &after, state.Write{Put: next, Any: true})
 	})
 	t.Run("CountsOnFromTheRowWhateverItSays", func(t *testing.T) {
-		name := unique()
-		attempt(t, s, task(name, "a"), task(name, "a", rev(2)), state.Write{Put: task(name, "a", rev(99)), Any: true})
+		name := uniqueCluster()
+		expectWrite(t, s, taskRow(name, "a"), taskRow(name, "a", withRevision(2)),
+			state.Write{Put: taskRow(name, "a", withRevision(99)), Any: true})
 	})
 	t.Run("IsFollowedByAPlainPut", func(t *testing.T) {
-		name := unique()
-		row := write(t, s, state.Write{Put: task(name, "a", rev(0)), Any: true})
-		put(t, s, task(name, "a", rev(row.Header().Rev+1)))
+		name := uniqueCluster()
+		row := mustWrite(t, s, state.Write{Put: taskRow(name, "a", withRevision(0)), Any: true})
+		mustPut(t, s, taskRow(name, "a", withRevision(row.Header().Rev+1)))
 	})
 }
 
-func testDelete(t *testing.T, s state.Store) {
-	name := unique()
-	row := task(name, "a")
+func testDeleteIsIdempotent(t *testing.T, s state.Store) {
+	name := uniqueCluster()
+	row := taskRow(name, "a")
 	key := state.KeyOf(row)
-	put(t, s, row, task(name, "b"))
+	mustPut(t, s, row, taskRow(name, "b"))
 	for _, step := range []string{"a row", "an absent row"} {
-		if got := write(t, s, state.Write{Delete: &key}); got != nil {
+		if got := mustWrite(t, s, state.Write{Delete: &key}); got != nil {
 			t.Errorf("deleting %s returns %v, want nil", step, got)
 		}
-		if got := get(t, s, key); got != nil {
+		if got := mustGet(t, s, key); got != nil {
 			t.Errorf("after deleting %s there is %v", step, got)
 		}
 	}
-	if got := list(t, s, state.Prefix(name, "")); len(got) != 1 {
+	if got := mustList(t, s, state.Prefix(name, "")); len(got) != 1 {
 		t.Errorf("%d rows are left, want 1", len(got))
 	}
-	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { put(t, s, task(name, "a")) })
+	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { mustPut(t, s, taskRow(name, "a")) })
 	t.Run("OfOneRevision", func(t *testing.T) {
-		row := task(unique(), "a")
+		row := taskRow(uniqueCluster(), "a")
 		key := state.KeyOf(row)
 		w := state.Write{Delete: &key, Rev: 1}
-		attempt(t, s, nil, nil, w)
-		put(t, s, row, task(row.Cluster, "a", rev(2)))
+		expectWrite(t, s, nil, nil, w)
+		mustPut(t, s, row, taskRow(row.Cluster, "a", withRevision(2)))
 		_, err := s.Write(t.Context(), w)
-		refused(t, err, key, task(row.Cluster, "a", rev(2)))
+		expectConflict(t, err, key, taskRow(row.Cluster, "a", withRevision(2)))
 		w.Rev = 2
-		write(t, s, w)
-		if got := get(t, s, key); got != nil {
+		mustWrite(t, s, w)
+		if got := mustGet(t, s, key); got != nil {
 			t.Errorf("after deleting revision 2 there is %v", got)
 		}
 	})
@@ -143,29 +146,29 @@ type taskCase struct {
 	after func(*cluster.Task) // what the write changes besides Rev; nil: it is refused
 }
 
-func plain(*cluster.Task) {}
+func unchanged(*cluster.Task) {}
 
 func runTaskCases(t *testing.T, s state.Store, cases []taskCase, w func(key state.Key, name string) state.Write) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			name := unique()
+			name := uniqueCluster()
 			key := state.TaskKey(name, owner, "a")
 			var old, after state.Row
 			if c.old != nil {
-				old = task(name, "a", c.old)
+				old = taskRow(name, "a", c.old)
 			}
 			if c.after != nil {
-				after = task(name, "a", c.old, rev(2), c.after)
+				after = taskRow(name, "a", c.old, withRevision(2), c.after)
 			}
-			attempt(t, s, old, after, w(key, c.name))
+			expectWrite(t, s, old, after, w(key, c.name))
 		})
 	}
 }
 
-func testStop(t *testing.T, s state.Store) {
+func testStopNeedsTaskThatMayRun(t *testing.T, s state.Store) {
 	stopped := func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "C", "R" }
 	runTaskCases(t, s, []taskCase{
-		{"NeverStarted", plain, stopped},
+		{"NeverStarted", unchanged, stopped},
 		{"Running", func(t *cluster.Task) { t.Last, t.Version, t.ECSID = cluster.TaskRunning, 4, "e" }, stopped},
 		{"Pending", func(t *cluster.Task) { t.Last = cluster.TaskPending }, stopped},
 		{"ReplacesReason", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" }, stopped},
@@ -176,14 +179,14 @@ func testStop(t *testing.T, s state.Store) {
 		return state.Write{Stop: &state.Stop{Task: key, Code: "C", Reason: "R"}}
 	})
 	t.Run("WithoutReasonClearsIt", func(t *testing.T) {
-		name := unique()
-		old := task(name, "a", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" })
-		after := task(name, "a", rev(2), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
-		attempt(t, s, old, after, state.Write{Stop: &state.Stop{Task: state.KeyOf(old)}})
+		name := uniqueCluster()
+		old := taskRow(name, "a", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" })
+		after := taskRow(name, "a", withRevision(2), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
+		expectWrite(t, s, old, after, state.Write{Stop: &state.Stop{Task: state.KeyOf(old)}})
 	})
 }
 
-func testClaim(t *testing.T, s state.Store) {
+func testClaimTakesNextAttempt(t *testing.T, s state.Store) {
 	for _, n := range []int32{1, 2} {
 		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, cluster.At(t0) }
 		at := func(attempt int32, edits ...func(*cluster.Task)) func(*cluster.Task) {
@@ -211,12 +214,12 @@ func testClaim(t *testing.T, s state.Store) {
 		})
 	}
 	t.Run("RefusesToSkip", func(t *testing.T) {
-		old := task(unique(), "a")
-		attempt(t, s, old, nil, state.Write{Claim: &state.Claim{Task: state.KeyOf(old), Attempt: 2, At: t0}})
+		old := taskRow(uniqueCluster(), "a")
+		expectWrite(t, s, old, nil, state.Write{Claim: &state.Claim{Task: state.KeyOf(old), Attempt: 2, At: t0}})
 	})
 }
 
-func testObserve(t *testing.T, s state.Store) {
+func testObserveTakesNewerVersion(t *testing.T, s state.Store) {
 	t.Run("Running", func(t *testing.T) { testObserveRunning(t, s) })
 	t.Run("Stopped", func(t *testing.T) { testObserveStopped(t, s) })
 }
@@ -231,7 +234,7 @@ func testObserveRunning(t *testing.T, s state.Store) {
 		return func(t *cluster.Task) { t.Version, t.ECSID = version, id }
 	}
 	runTaskCases(t, s, []taskCase{
-		{"First", plain, running},
+		{"First", unchanged, running},
 		{"Newer", ecs(4, "e"), running},
 		{"RowWithoutID", ecs(4, ""), running},
 		{"OfATaskThatShallStop", func(t *cluster.Task) { t.Desired = cluster.TaskStopped }, running},
@@ -248,13 +251,13 @@ func testObserveRunning(t *testing.T, s state.Store) {
 		}}
 	})
 	t.Run("WithoutIDOrStartKeepsThem", func(t *testing.T) {
-		name := unique()
-		old := task(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
-		after := task(name, "a", running, rev(2), func(t *cluster.Task) {
+		name := uniqueCluster()
+		old := taskRow(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
+		after := taskRow(name, "a", running, withRevision(2), func(t *cluster.Task) {
 			t.Version, t.Health, t.Expires = 6,
 				cluster.UnknownHealth, 7_000_000_000
 		})
-		attempt(t, s, old, after, state.Write{Observe: &state.Observation{Task: state.KeyOf(old), Version: 6,
+		expectWrite(t, s, old, after, state.Write{Observe: &state.Observation{Task: state.KeyOf(old), Version: 6,
 			Last: cluster.TaskRunning}})
 	})
 }
@@ -267,7 +270,7 @@ func testObserveStopped(t *testing.T, s state.Store) {
 	}
 	theirs := func(t *cluster.Task) { stopped(t); t.StopCode, t.Reason = "C", "R" }
 	runTaskCases(t, s, []taskCase{
-		{"NeverRan", plain, theirs},
+		{"NeverRan", unchanged, theirs},
 		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, cluster.At(t0) },
 			theirs},
 		{"KeepsBerthsReason", func(t *cluster.Task) {
@@ -285,31 +288,32 @@ func testObserveStopped(t *testing.T, s state.Store) {
 		}}
 	})
 	t.Run("InTurn", func(t *testing.T) {
-		name := unique()
-		put(t, s, task(name, "a"))
+		name := uniqueCluster()
+		mustPut(t, s, taskRow(name, "a"))
 		key := state.TaskKey(name, owner, "a")
 		observe := func(version int64, last cluster.TaskStatus) state.Write {
 			return state.Write{Observe: &state.Observation{Task: key, Version: version, ECSID: "e", Last: last}}
 		}
-		write(t, s, observe(2, cluster.TaskRunning))
-		held := write(t, s, observe(3, cluster.TaskStopped))
+		mustWrite(t, s, observe(2, cluster.TaskRunning))
+		held := mustWrite(t, s, observe(3, cluster.TaskStopped))
 		for _, version := range []int64{2, 3, 4} {
 			_, err := s.Write(context.Background(), observe(version, cluster.TaskRunning))
-			refused(t, err, key, held)
+			expectConflict(t, err, key, held)
 		}
 	})
 }
 
-// testOtherRows guards against attributes that other kinds of row use for other things.
-func testOtherRows(t *testing.T, s state.Store) {
-	name := unique()
+// testTaskWritesRefuseOtherRows guards against attributes that other kinds of row use for other
+// things.
+func testTaskWritesRefuseOtherRows(t *testing.T, s state.Store) {
+	name := uniqueCluster()
 	service := &cluster.Service{
-		Head:            head(name, 1),
+		Head:            rowHead(name, 1),
 		ServiceIdentity: cluster.ServiceIdentity{Name: "s", CreatedAt: t0},
 		ServiceStatus:   cluster.ServiceStatus{Status: cluster.ServiceActive},
 	}
-	row := instance(name, "i", 1)
-	put(t, s, row, service)
+	row := instanceRow(name, "i", 1)
+	mustPut(t, s, row, service)
 	for _, row := range []state.Row{row, service} {
 		for _, w := range []state.Write{
 			{Stop: &state.Stop{Task: state.KeyOf(row)}},
@@ -317,33 +321,33 @@ func testOtherRows(t *testing.T, s state.Store) {
 			{Observe: &state.Observation{Task: state.KeyOf(row), Version: 9, Last: cluster.TaskRunning}},
 		} {
 			_, err := s.Write(context.Background(), w)
-			refused(t, err, state.KeyOf(row), row)
+			expectConflict(t, err, state.KeyOf(row), row)
 		}
 	}
 }
 
-func testBadWrites(t *testing.T, s state.Store) {
-	name := unique()
+func testWriteLimits(t *testing.T, s state.Store) {
+	name := uniqueCluster()
 	try := func(w state.Write) error {
 		_, err := s.Write(context.Background(), w)
 		return err
 	}
-	t.Run("SaysNothing", func(t *testing.T) { invalid(t, try(state.Write{})) })
-	t.Run("NoCluster", func(t *testing.T) { invalid(t, try(state.Write{Put: instance("", "i", 1)})) })
+	t.Run("SaysNothing", func(t *testing.T) { expectInvalid(t, try(state.Write{})) })
+	t.Run("NoCluster", func(t *testing.T) { expectInvalid(t, try(state.Write{Put: instanceRow("", "i", 1)})) })
 	t.Run("TooBig", func(t *testing.T) {
-		row := task(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 401<<10) })
-		invalid(t, try(state.Write{Put: row}))
-		if got := get(t, s, state.KeyOf(row)); got != nil {
+		row := taskRow(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 401<<10) })
+		expectInvalid(t, try(state.Write{Put: row}))
+		if got := mustGet(t, s, state.KeyOf(row)); got != nil {
 			t.Error("it was stored")
 		}
 	})
 	t.Run("JustSmallEnough", func(t *testing.T) {
-		put(t, s, task(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 398<<10) }))
+		mustPut(t, s, taskRow(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 398<<10) }))
 	})
 	t.Run("GrowsTooBig", func(t *testing.T) {
 		key := state.TaskKey(name, owner, "big")
-		invalid(t, try(state.Write{Stop: &state.Stop{Task: key, Reason: strings.Repeat("x", 401<<10)}}))
-		if got := get(t, s, key); got.Header().Rev != 1 {
+		expectInvalid(t, try(state.Write{Stop: &state.Stop{Task: key, Reason: strings.Repeat("x", 401<<10)}}))
+		if got := mustGet(t, s, key); got.Header().Rev != 1 {
 			t.Error("it was stored")
 		}
 	})

@@ -2,7 +2,7 @@
 // CloudWatch, Elastic Load Balancing and Cloud Map as Berth calls, and as strict.
 //
 // [Open] puts the services together on one kernel, which owns the lock, the clock, the event queue
-// and the file, so that a change that concerns several services is one step. [AWS.Protocols]
+// and the file, so that a change that concerns several services is one step. [AWS.ServeProtocols]
 // answers the services' own protocols. The sub-packages are a service each:
 //
 //	kernel       lock, clock, events, file, faults of calls

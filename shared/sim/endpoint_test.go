@@ -58,14 +58,17 @@ func TestEndpointServesAWholeLife(t *testing.T) {
 		}
 		return answer
 	}
-	expect(t, "cluster", dig(ok("CreateCluster", `{"clusterName":"prod","tags":[{"key":"a","value":"b"}]}`), "cluster", "status"), any("ACTIVE"))
+	expect(t, "cluster", dig(ok("CreateCluster", `{"clusterName":"prod","tags":[{"key":"a","value":"b"}]}`), "cluster",
+		"status"), any("ACTIVE"))
 	registered := ok("RegisterTaskDefinition", `{"family":"web","containerDefinitions":[{"name":"app","image":"nginx","cpu":256,"memory":512,
 		"portMappings":[{"containerPort":80,"hostPort":8080}],"logConfiguration":{"logDriver":"awslogs","options":{"awslogs-group":"g"}}}]}`)
 	expect(t, "revision", dig(registered, "taskDefinition", "revision"), any(1.0))
-	expect(t, "log group", dig(registered, "taskDefinition", "containerDefinitions", 0, "logConfiguration", "options", "awslogs-group"), any("g"))
+	expect(t, "log group", dig(registered, "taskDefinition", "containerDefinitions", 0, "logConfiguration", "options",
+		"awslogs-group"), any("g"))
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 
-	started := ok("StartTask", `{"cluster":"prod","taskDefinition":"web","containerInstances":["`+node+`"],"startedBy":"me","group":"mine"}`)
+	started := ok("StartTask",
+		`{"cluster":"prod","taskDefinition":"web","containerInstances":["`+node+`"],"startedBy":"me","group":"mine"}`)
 	expect(t, "status", dig(started, "tasks", 0, "lastStatus"), any("PENDING"))
 	expect(t, "group", dig(started, "tasks", 0, "group"), any("mine"))
 	arn, _ := dig(started, "tasks", 0, "taskArn").(string)
@@ -74,7 +77,8 @@ func TestEndpointServesAWholeLife(t *testing.T) {
 	expect(t, "status", dig(described, "tasks", 0, "lastStatus"), any("RUNNING"))
 	expect(t, "host port", dig(described, "tasks", 0, "containers", 0, "networkBindings", 0, "hostPort"), any(8080.0))
 	expect(t, "failure", dig(described, "failures", 0, "reason"), any("MISSING"))
-	if at, number := dig(described, "tasks", 0, "startedAt").(float64); !number || time.Unix(int64(at), 0).Sub(w.clock.now).Abs() > time.Minute {
+	if at, number := dig(described, "tasks", 0, "startedAt").(float64); !number ||
+		time.Unix(int64(at), 0).Sub(w.clock.now).Abs() > time.Minute {
 		t.Errorf("startedAt is %v", dig(described, "tasks", 0, "startedAt"))
 	}
 	expect(t, "listed", dig(ok("ListTasks", `{"cluster":"prod","family":"web"}`), "taskArns", 0), any(arn))
@@ -82,19 +86,24 @@ func TestEndpointServesAWholeLife(t *testing.T) {
 		"containerInstances", 0, "runningTasksCount"), any(1.0))
 	stopping := ok("StopTask", `{"cluster":"prod","task":"`+cluster.LastPart(arn)+`","reason":"done"}`)
 	expect(t, "desired", dig(stopping, "task", "desiredStatus"), any("STOPPED"))
-	expect(t, "tag", dig(ok("ListTagsForResource", `{"resourceArn":"`+account.ARN("cluster", "prod")+`"}`), "tags", 0, "value"), any("b"))
+	expect(t, "tag", dig(ok("ListTagsForResource", `{"resourceArn":"`+account.ARN("cluster", "prod")+`"}`), "tags", 0,
+		"value"), any("b"))
 }
 
 func TestEndpointRefuses(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	for _, c := range []struct{ name, op, body, code string }{
-		{"GroupOfServices", "StartTask", `{"cluster":"prod","taskDefinition":"web","containerInstances":["` + node + `"],"group":"service:x"}`, "InvalidParameterException"},
+		{"GroupOfServices", "StartTask",
+			`{"cluster":"prod","taskDefinition":"web","containerInstances":["` + node + `"],"group":"service:x"}`,
+			"InvalidParameterException"},
 		{"UnknownTask", "StopTask", `{"cluster":"prod","task":"x"}`, "InvalidParameterException"},
-		{"StartedByWithFamily", "ListTasks", `{"cluster":"prod","startedBy":"x","family":"web"}`, "InvalidParameterException"},
+		{"StartedByWithFamily", "ListTasks", `{"cluster":"prod","startedBy":"x","family":"web"}`,
+			"InvalidParameterException"},
 		{"UnknownCluster", "ListTasks", `{"cluster":"none"}`, "ClusterNotFoundException"},
 		{"UnknownDefinition", "DescribeTaskDefinition", `{"taskDefinition":"none"}`, "ClientException"},
-		{"TooManyTasks", "DescribeTasks", `{"cluster":"prod","tasks":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 101), ",") + `]}`, "InvalidParameterException"},
+		{"TooManyTasks", "DescribeTasks", `{"cluster":"prod","tasks":[` + strings.TrimSuffix(strings.Repeat(`"x",`,
+			101), ",") + `]}`, "InvalidParameterException"},
 		{"NotServed", "RunTask", `{"cluster":"prod","taskDefinition":"web"}`, "UnsupportedFeatureException"},
 		{"Unknown", "Nonsense", `{}`, "UnknownOperationException"},
 	} {
@@ -113,16 +122,18 @@ func TestBothFacesSayTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
 	for range 100 {
 		w.act(random.IntN, nodes)
-		out := must(t, w.ECS.Instances.DescribeContainerInstances, &ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
+		out := must(t, w.ECS.Instances.DescribeContainerInstances,
+			&ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
 		for _, i := range out.ContainerInstances {
 			own := shape.Instance("prod", i)
 			if diff := cmp.Diff(w.instance(own.ID), own, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
 			}
 		}
-		for _, task := range w.Machines.Truth("prod") {
+		for _, task := range w.Machines.TaskTruths("prod") {
 			own := w.wireTask(task.ID)
-			if diff := cmp.Diff(task.ECSTask, own, cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+			if diff := cmp.Diff(task.ECSTask, own, cmpopts.EquateEmpty(),
+				cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
 				t.Fatal(diff)
 			}
 		}
@@ -130,7 +141,7 @@ func TestBothFacesSayTheSame(t *testing.T) {
 	for _, name := range []string{"web", "edge", "train", "checked", "big"} {
 		d, err := w.ECS.DescribeTaskDefinition(ctx, name)
 		check(t, err)
-		for _, task := range w.Machines.Truth("prod") {
+		for _, task := range w.Machines.TaskTruths("prod") {
 			if task.TaskDefinition == d.Name() {
 				expect(t, "needs of "+name, task.Needs, d.Needs)
 			}
@@ -138,7 +149,8 @@ func TestBothFacesSayTheSame(t *testing.T) {
 	}
 }
 
-// wireTask is a task as somebody sees it who speaks the protocol, where times are seconds since 1970.
+// wireTask is a task as somebody sees it who speaks the protocol, where times are seconds since
+// 1970.
 func (w *world) wireTask(id string) cluster.ECSTask {
 	w.t.Helper()
 	_, answer := w.call("DescribeTasks", `{"cluster":"prod","tasks":["`+id+`"]}`)
@@ -162,7 +174,8 @@ func TestTaskDefinitionReachesTheSchedulerWithBerthsTags(t *testing.T) {
 	edge.HealthCheck = &types.HealthCheck{Command: []string{"CMD", "true"}}
 	must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
 		Family: new("edge"), ContainerDefinitions: []types.ContainerDefinition{edge},
-		Tags: []types.Tag{{Key: new("berth:cpu-milli"), Value: new("125")}, {Key: new("berth:gpu-milli"), Value: new("300")}},
+		Tags: []types.Tag{{Key: new("berth:cpu-milli"), Value: new("125")},
+			{Key: new("berth:gpu-milli"), Value: new("300")}},
 	})
 	d, err := w.ECS.DescribeTaskDefinition(ctx, "edge")
 	check(t, err)
@@ -175,7 +188,8 @@ func TestTaskDefinitionReachesTheSchedulerWithBerthsTags(t *testing.T) {
 	// The fleet's own ECS accounts units and whole GPUs: the task fits where no GPU is.
 	started := w.start("edge", w.add(1, ec2.Machine{Type: "m5.large"})...)[0]
 	expect(t, "accounted", started.Needs, cluster.Resources{CPU: 128 * cluster.CPUUnit, Memory: 256})
-	must(t, w.ECS.Definitions.DeregisterTaskDefinition, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("edge:1")})
+	must(t, w.ECS.Definitions.DeregisterTaskDefinition,
+		&ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("edge:1")})
 	d, err = w.ECS.DescribeTaskDefinition(ctx, "edge:1")
 	check(t, err)
 	expect(t, "inactive", d.Inactive, true)

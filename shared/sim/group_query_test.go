@@ -25,7 +25,7 @@ func (w *groupWorld) asked(version, action string, fields ...string) (status int
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 any")
 	got := httptest.NewRecorder()
-	w.Protocols(http.NotFoundHandler()).ServeHTTP(got, r)
+	w.ServeProtocols(http.NotFoundHandler()).ServeHTTP(got, r)
 	body, err := io.ReadAll(got.Body)
 	w.do(err)
 	return got.Code, string(body)
@@ -43,8 +43,10 @@ func (w *groupWorld) scaling(action string, fields ...string) string {
 // made makes a launch template with user data, and a group "asked" of it.
 func (w *groupWorld) made(userData string, fields ...string) {
 	w.t.Helper()
-	status, answer := w.asked("2016-11-15", "CreateLaunchTemplate", "LaunchTemplateName", "asked", "LaunchTemplateData.ImageId", "ami-7",
-		"LaunchTemplateData.InstanceType", "t3.medium", "LaunchTemplateData.UserData", base64.StdEncoding.EncodeToString([]byte(userData)))
+	status, answer := w.asked("2016-11-15", "CreateLaunchTemplate", "LaunchTemplateName", "asked",
+		"LaunchTemplateData.ImageId", "ami-7",
+		"LaunchTemplateData.InstanceType", "t3.medium", "LaunchTemplateData.UserData",
+		base64.StdEncoding.EncodeToString([]byte(userData)))
 	if status != http.StatusOK {
 		w.t.Fatal(answer)
 	}
@@ -60,7 +62,8 @@ func TestGroupsJoinTheClusterOfTheirUserData(t *testing.T) {
 		want           int
 	}{
 		{"Shell", "#!/bin/bash\necho ECS_CLUSTER=c >> /etc/ecs/ecs.config\n", 1},
-		{"Quoted", "#!/bin/bash\ncat <<'EOF' >> /etc/ecs/ecs.config\nECS_CLUSTER=\"c\"\nECS_INSTANCE_ATTRIBUTES={\"rack\":\"7\"}\nEOF\n", 1},
+		{"Quoted",
+			"#!/bin/bash\ncat <<'EOF' >> /etc/ecs/ecs.config\nECS_CLUSTER=\"c\"\nECS_INSTANCE_ATTRIBUTES={\"rack\":\"7\"}\nEOF\n", 1},
 		{"Bottlerocket", "[settings.ecs]\ncluster = \"c\"\n", 1},
 		{"AnotherCluster", "echo ECS_CLUSTER=elsewhere >> /etc/ecs/ecs.config", 0},
 		{"AttributesThatAreNoJSON", "ECS_CLUSTER=c\nECS_INSTANCE_ATTRIBUTES={rack:7}\n", 0},
@@ -78,7 +81,8 @@ func TestGroupsJoinTheClusterOfTheirUserData(t *testing.T) {
 			got, err := w.ECS.DescribeInstances(t.Context(), "c", ids)
 			w.do(err)
 			a := got[0].Attributes
-			if a["ecs.instance-type"] != "t3.medium" || a["ecs.ami-id"] != "ami-7" || a["ecs.availability-zone"] != "eu-west-1a" || c.name == "Quoted" && a["rack"] != "7" {
+			if a["ecs.instance-type"] != "t3.medium" || a["ecs.ami-id"] != "ami-7" ||
+				a["ecs.availability-zone"] != "eu-west-1a" || c.name == "Quoted" && a["rack"] != "7" {
 				t.Errorf("it registered with %v", a)
 			}
 		})
@@ -88,7 +92,8 @@ func TestGroupsJoinTheClusterOfTheirUserData(t *testing.T) {
 func TestGroupTagsHaveLaunchesGoWrong(t *testing.T) {
 	tagged := func(t *testing.T, key, value string) *groupWorld {
 		w := newGroupWorld(t, 0, nil)
-		w.made("ECS_CLUSTER=c", "DesiredCapacity", "2", "Tags.member.1.Key", "berth-fleet:"+key, "Tags.member.1.Value", value)
+		w.made("ECS_CLUSTER=c", "DesiredCapacity", "2", "Tags.member.1.Key", "berth-fleet:"+key, "Tags.member.1.Value",
+			value)
 		return w
 	}
 	untag := func(w *groupWorld, key string) {
@@ -103,7 +108,8 @@ func TestGroupTagsHaveLaunchesGoWrong(t *testing.T) {
 		if len(failed) == 0 || failed[0].Code != "VcpuLimitExceeded" || failed[0].Zone != "eu-west-1a" {
 			t.Fatalf("%+v", failed)
 		}
-		if told := w.scaling("DescribeScalingActivities", "AutoScalingGroupName", "asked"); !strings.Contains(told, "<StatusCode>Failed</StatusCode>") {
+		if told := w.scaling("DescribeScalingActivities", "AutoScalingGroupName", "asked"); !strings.Contains(told,
+			"<StatusCode>Failed</StatusCode>") {
 			t.Error(told)
 		}
 		untag(w, "launch-failure")
@@ -136,7 +142,8 @@ func TestGroupTagsHaveLaunchesGoWrong(t *testing.T) {
 		w := tagged(t, "launched-machines", "never-register")
 		w.clock.advance(10 * launch)
 		w.want("registered", w.registered(), 0)
-		w.want("in service", strings.Count(w.scaling("DescribeAutoScalingGroups", "AutoScalingGroupNames.member.1", "asked"), "InService"), 2)
+		w.want("in service", strings.Count(w.scaling("DescribeAutoScalingGroups", "AutoScalingGroupNames.member.1",
+			"asked"), "InService"), 2)
 	})
 	t.Run("NeverHealthy", func(t *testing.T) {
 		w := tagged(t, "launched-machines", "never-healthy")
@@ -151,8 +158,10 @@ func TestGroupTagsHaveLaunchesGoWrong(t *testing.T) {
 	})
 	t.Run("Misspelt", func(t *testing.T) {
 		w := newGroupWorld(t, 0, nil)
-		for _, c := range [][2]string{{"launch-failure", "oops"}, {"launch-seconds", "soon"}, {"launched-machines", "well"}, {"slow", "1"}, {"launch-zone", ""}} {
-			status, answer := w.asked("2011-01-01", "CreateOrUpdateTags", "Tags.member.1.ResourceId", "g", "Tags.member.1.Key", "berth-fleet:"+c[0], "Tags.member.1.Value", c[1])
+		for _, c := range [][2]string{{"launch-failure", "oops"}, {"launch-seconds", "soon"},
+			{"launched-machines", "well"}, {"slow", "1"}, {"launch-zone", ""}} {
+			status, answer := w.asked("2011-01-01", "CreateOrUpdateTags", "Tags.member.1.ResourceId", "g",
+				"Tags.member.1.Key", "berth-fleet:"+c[0], "Tags.member.1.Value", c[1])
 			if status != http.StatusBadRequest || !strings.Contains(answer, "berth-fleet:"+c[0]) {
 				t.Errorf("%s=%s: %d %s", c[0], c[1], status, answer)
 			}
@@ -210,24 +219,43 @@ func TestGroupCallsAreRefused(t *testing.T) {
 		want                  string
 	}{
 		{"FiftyOneInstances", "2011-01-01", "SetInstanceProtection", ids, "ValidationError"},
-		{"AStranger", "2011-01-01", "SetInstanceProtection", append(ids[:4:4], "InstanceIds.member.1", "i-1"), "is not part of Auto Scaling group asked"},
-		{"NameTaken", "2011-01-01", "CreateAutoScalingGroup", append(zone[2:len(zone):len(zone)], "AutoScalingGroupName", "asked", "LaunchTemplate.LaunchTemplateName", "asked"), "AlreadyExists"},
+		{"AStranger", "2011-01-01", "SetInstanceProtection", append(ids[:4:4], "InstanceIds.member.1", "i-1"),
+			"is not part of Auto Scaling group asked"},
+		{"NameTaken", "2011-01-01", "CreateAutoScalingGroup",
+			append(zone[2:len(zone):len(zone)], "AutoScalingGroupName", "asked", "LaunchTemplate.LaunchTemplateName",
+				"asked"), "AlreadyExists"},
 		{"NoTemplate", "2011-01-01", "CreateAutoScalingGroup", zone, "LaunchTemplate"},
-		{"NoZone", "2011-01-01", "CreateAutoScalingGroup", append(group[:len(group):len(group)], "LaunchTemplate.LaunchTemplateName", "asked"), "At least one Availability Zone"},
-		{"NoSuchZone", "2011-01-01", "CreateAutoScalingGroup", append(group[:len(group):len(group)], "AvailabilityZones.member.1", "mars-1a"), "mars-1a"},
-		{"NoSuchTemplate", "2011-01-01", "CreateAutoScalingGroup", append(zone[:len(zone):len(zone)], "LaunchTemplate.LaunchTemplateName", "none"), "valid fully-formed launch template"},
-		{"UnknownParameter", "2011-01-01", "CreateAutoScalingGroup", append(zone[:len(zone):len(zone)], "PlacementGroup", "x"), "PlacementGroup"},
-		{"Sizes", "2011-01-01", "UpdateAutoScalingGroup", []string{"AutoScalingGroupName", "asked", "MinSize", "7"}, "Max bound"},
-		{"Desired", "2011-01-01", "UpdateAutoScalingGroup", []string{"AutoScalingGroupName", "asked", "DesiredCapacity", "7"}, "Desired capacity:7"},
+		{"NoZone", "2011-01-01", "CreateAutoScalingGroup",
+			append(group[:len(group):len(group)], "LaunchTemplate.LaunchTemplateName", "asked"),
+			"At least one Availability Zone"},
+		{"NoSuchZone", "2011-01-01", "CreateAutoScalingGroup",
+			append(group[:len(group):len(group)], "AvailabilityZones.member.1", "mars-1a"), "mars-1a"},
+		{"NoSuchTemplate", "2011-01-01", "CreateAutoScalingGroup",
+			append(zone[:len(zone):len(zone)], "LaunchTemplate.LaunchTemplateName", "none"),
+			"valid fully-formed launch template"},
+		{"UnknownParameter", "2011-01-01", "CreateAutoScalingGroup",
+			append(zone[:len(zone):len(zone)], "PlacementGroup", "x"), "PlacementGroup"},
+		{"Sizes", "2011-01-01", "UpdateAutoScalingGroup", []string{"AutoScalingGroupName", "asked", "MinSize", "7"},
+			"Max bound"},
+		{"Desired", "2011-01-01", "UpdateAutoScalingGroup",
+			[]string{"AutoScalingGroupName", "asked", "DesiredCapacity", "7"}, "Desired capacity:7"},
 		{"InUse", "2011-01-01", "DeleteAutoScalingGroup", []string{"AutoScalingGroupName", "asked"}, "ResourceInUse"},
-		{"LaunchHook", "2011-01-01", "PutLifecycleHook", []string{"AutoScalingGroupName", "asked", "LifecycleHookName", "h", "LifecycleTransition", "autoscaling:EC2_INSTANCE_LAUNCHING"}, "EC2_INSTANCE_LAUNCHING"},
-		{"StepPolicy", "2011-01-01", "PutScalingPolicy", []string{"AutoScalingGroupName", "asked", "PolicyName", "p", "PolicyType", "StepScaling"}, "StepScaling"},
+		{"LaunchHook", "2011-01-01", "PutLifecycleHook",
+			[]string{"AutoScalingGroupName", "asked", "LifecycleHookName", "h", "LifecycleTransition",
+				"autoscaling:EC2_INSTANCE_LAUNCHING"}, "EC2_INSTANCE_LAUNCHING"},
+		{"StepPolicy", "2011-01-01", "PutScalingPolicy",
+			[]string{"AutoScalingGroupName", "asked", "PolicyName", "p", "PolicyType", "StepScaling"}, "StepScaling"},
 		{"UnknownOperation", "2011-01-01", "PutWarmPool", nil, "PutWarmPool"},
-		{"UserData", "2016-11-15", "CreateLaunchTemplate", []string{"LaunchTemplateName", "bad", "LaunchTemplateData.UserData", "#!/bin/sh"}, "InvalidUserData.Malformed"},
-		{"UnknownData", "2016-11-15", "CreateLaunchTemplate", []string{"LaunchTemplateName", "bad", "LaunchTemplateData.Colour", "red"}, "UnknownParameter"},
+		{"UserData", "2016-11-15", "CreateLaunchTemplate",
+			[]string{"LaunchTemplateName", "bad", "LaunchTemplateData.UserData", "#!/bin/sh"},
+			"InvalidUserData.Malformed"},
+		{"UnknownData", "2016-11-15", "CreateLaunchTemplate",
+			[]string{"LaunchTemplateName", "bad", "LaunchTemplateData.Colour", "red"}, "UnknownParameter"},
 		{"NoData", "2016-11-15", "CreateLaunchTemplate", []string{"LaunchTemplateName", "bad"}, "MissingParameter"},
-		{"TemplateNameTaken", "2016-11-15", "CreateLaunchTemplate", []string{"LaunchTemplateName", "asked", "LaunchTemplateData.ImageId", "ami-1"}, "AlreadyExistsException"},
-		{"NoVersion", "2016-11-15", "DescribeLaunchTemplateVersions", []string{"LaunchTemplateName", "asked", "LaunchTemplateVersion.1", "9"}, "VersionNotFound"},
+		{"TemplateNameTaken", "2016-11-15", "CreateLaunchTemplate",
+			[]string{"LaunchTemplateName", "asked", "LaunchTemplateData.ImageId", "ami-1"}, "AlreadyExistsException"},
+		{"NoVersion", "2016-11-15", "DescribeLaunchTemplateVersions",
+			[]string{"LaunchTemplateName", "asked", "LaunchTemplateVersion.1", "9"}, "VersionNotFound"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, answer := w.asked(c.version, c.action, c.fields...)
@@ -243,11 +271,16 @@ func TestMetricCallsAreRefused(t *testing.T) {
 	alarm := `"AlarmName": "a", "Namespace": "n", "MetricName": "m", "Statistic": "Sum", "Threshold": 1, "ComparisonOperator": "GreaterThanThreshold"`
 	for _, c := range []struct{ name, operation, in, want string }{
 		{"NoData", "PutMetricData", `{"Namespace": "n", "MetricData": []}`, "InvalidParameterValue"},
-		{"NoValue", "PutMetricData", `{"Namespace": "n", "MetricData": [{"MetricName": "m"}]}`, "InvalidParameterCombination"},
-		{"TooLargeANumber", "PutMetricData", `{"Namespace": "n", "MetricData": [{"MetricName": "m", "Value": 1e999}]}`, "InvalidParameterValue"},
-		{"LooksBackTooFar", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 1441, ` + alarm + `}`, "more than a day"},
-		{"Actions", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 1, "AlarmActions": [], ` + alarm + `}`, "AlarmActions"},
-		{"SomeDatapoints", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 3, "DatapointsToAlarm": 2, ` + alarm + `}`, "DatapointsToAlarm"},
+		{"NoValue", "PutMetricData", `{"Namespace": "n", "MetricData": [{"MetricName": "m"}]}`,
+			"InvalidParameterCombination"},
+		{"TooLargeANumber", "PutMetricData", `{"Namespace": "n", "MetricData": [{"MetricName": "m", "Value": 1e999}]}`,
+			"InvalidParameterValue"},
+		{"LooksBackTooFar", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 1441, ` + alarm + `}`,
+			"more than a day"},
+		{"Actions", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 1, "AlarmActions": [], ` + alarm + `}`,
+			"AlarmActions"},
+		{"SomeDatapoints", "PutMetricAlarm",
+			`{"Period": 60, "EvaluationPeriods": 3, "DatapointsToAlarm": 2, ` + alarm + `}`, "DatapointsToAlarm"},
 		{"NoJSON", "PutMetricAlarm", `{`, "SerializationException"},
 		{"UnknownOperation", "PutDashboard", `{}`, "PutDashboard"},
 	} {
@@ -257,7 +290,7 @@ func TestMetricCallsAreRefused(t *testing.T) {
 			r.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801."+c.operation)
 			r.Header.Set("Authorization", "AWS4-HMAC-SHA256 any")
 			got := httptest.NewRecorder()
-			w.Protocols(http.NotFoundHandler()).ServeHTTP(got, r)
+			w.ServeProtocols(http.NotFoundHandler()).ServeHTTP(got, r)
 			if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), c.want) {
 				t.Errorf("%d %s", got.Code, got.Body)
 			}

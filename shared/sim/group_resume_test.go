@@ -23,15 +23,15 @@ func (w *world) form(version string, fields url.Values) string {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 any")
 	got := httptest.NewRecorder()
-	w.Protocols(http.NotFoundHandler()).ServeHTTP(got, r)
+	w.ServeProtocols(http.NotFoundHandler()).ServeHTTP(got, r)
 	if got.Code != http.StatusOK {
 		w.t.Fatalf("%s: %s", fields.Get("Action"), got.Body)
 	}
 	return got.Body.String()
 }
 
-// A group goes on where it was: what was being launched arrives, what waited to be terminated waits on, its template and its
-// policies are there.
+// A group goes on where it was: what was being launched arrives, what waited to be terminated waits
+// on, its template and its policies are there.
 func TestAGroupSurvivesAKill(t *testing.T) {
 	w, path := storedWorld(t)
 	w.form("2016-11-15", url.Values{
@@ -41,12 +41,14 @@ func TestAGroupSurvivesAKill(t *testing.T) {
 		"LaunchTemplateData.UserData":                     {base64.StdEncoding.EncodeToString([]byte("ECS_CLUSTER=prod"))},
 	})
 	w.form("2011-01-01", url.Values{
-		"Action": {"CreateAutoScalingGroup"}, "AutoScalingGroupName": {"nodes"}, "LaunchTemplate.LaunchTemplateName": {"nodes"}, "MinSize": {"0"},
+		"Action": {"CreateAutoScalingGroup"}, "AutoScalingGroupName": {"nodes"},
+		"LaunchTemplate.LaunchTemplateName": {"nodes"}, "MinSize": {"0"},
 		"MaxSize": {"4"}, "DesiredCapacity": {"2"}, "AvailabilityZones.member.1": {"eu-central-1a"},
 	})
 	w.clock.advance(launch)
 	check(t, w.Groups.PutLifecycleHook(ctx, cluster.LifecycleHook{Group: "nodes", Name: "h", Heartbeat: time.Hour}))
-	check(t, w.Groups.PutTrackingPolicy(ctx, cluster.TrackingPolicy{Group: "nodes", Name: "p", Namespace: "n", Cluster: "prod", Provider: "p", Target: 100}))
+	check(t, w.Groups.PutTrackingPolicy(ctx, cluster.TrackingPolicy{Group: "nodes", Name: "p", Namespace: "n",
+		Cluster: "prod", Provider: "p", Target: 100}))
 	groups, err := w.Groups.DescribeGroups(ctx, []string{"nodes"})
 	check(t, err)
 	check(t, w.Groups.TerminateInstance(ctx, groups[0].Instances[0].ID, false)) // held up, and replaced
@@ -65,22 +67,27 @@ func TestAGroupSurvivesAKill(t *testing.T) {
 	check(t, err)
 	expect(t, "instances when the heartbeat is over", len(groups[0].Instances), 2)
 	for action, want := range map[string]string{
-		"DescribePolicies": "<PolicyName>p</PolicyName>", "DescribeLifecycleHooks": "<HeartbeatTimeout>3600</HeartbeatTimeout>",
+		"DescribePolicies":          "<PolicyName>p</PolicyName>",
+		"DescribeLifecycleHooks":    "<HeartbeatTimeout>3600</HeartbeatTimeout>",
 		"DescribeScalingActivities": "Terminating EC2 instance",
 	} {
-		if got := next.form("2011-01-01", url.Values{"Action": {action}, "AutoScalingGroupName": {"nodes"}}); !strings.Contains(got, want) {
+		if got := next.form("2011-01-01", url.Values{"Action": {action},
+			"AutoScalingGroupName": {"nodes"}}); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", action, got)
 		}
 	}
-	got := next.form("2016-11-15", url.Values{"Action": {"DescribeLaunchTemplateVersions"}, "LaunchTemplateName": {"nodes"}})
-	for _, want := range []string{"<securityGroupIdSet><item>sg-1</item></securityGroupIdSet>", "<tagSpecificationSet><item><tagSet><item><key>a</key></item></tagSet></item></tagSpecificationSet>"} {
+	got := next.form("2016-11-15", url.Values{"Action": {"DescribeLaunchTemplateVersions"},
+		"LaunchTemplateName": {"nodes"}})
+	for _, want := range []string{"<securityGroupIdSet><item>sg-1</item></securityGroupIdSet>",
+		"<tagSpecificationSet><item><tagSet><item><key>a</key></item></tagSet></item></tagSpecificationSet>"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s lacks %s", got, want)
 		}
 	}
 }
 
-// A held-up termination is told of by an event of Auto Scaling's shape, under the source that is set.
+// A held-up termination is told of by an event of Auto Scaling's shape, under the source that is
+// set.
 func TestATerminationThatIsHeldUpIsTold(t *testing.T) {
 	var told []string
 	c := newClock()
@@ -90,10 +97,12 @@ func TestATerminationThatIsHeldUpIsTold(t *testing.T) {
 		}
 	}})
 	check(t, err)
-	if status, answer := f.ECS.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":"c"}`)); status != http.StatusOK {
+	if status, answer := f.ECS.Endpoint().Serve(ctx, "CreateCluster",
+		[]byte(`{"clusterName":"c"}`)); status != http.StatusOK {
 		t.Fatalf("%s", answer)
 	}
-	_, err = f.Groups.AddGroup(autoscaling.GroupSpec{Name: "g", Cluster: "c", Machine: ec2.Machine{Type: "m5.large"}, Max: 2, Desired: 2})
+	_, err = f.Groups.AddGroup(autoscaling.GroupSpec{Name: "g", Cluster: "c", Machine: ec2.Machine{Type: "m5.large"},
+		Max: 2, Desired: 2})
 	check(t, err)
 	c.advance(launch)
 	check(t, f.Groups.PutLifecycleHook(ctx, cluster.LifecycleHook{Group: "g", Name: "h", Heartbeat: time.Hour}))
@@ -104,7 +113,9 @@ func TestATerminationThatIsHeldUpIsTold(t *testing.T) {
 	}
 	expect(t, "events", len(told), 2)
 	for n, event := range told {
-		for _, want := range []string{`"source":"berth.fleet"`, `"LifecycleHookName":"h"`, `"EC2InstanceId":"` + groups[0].Instances[n].ID, `"LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING"`} {
+		for _, want := range []string{`"source":"berth.fleet"`, `"LifecycleHookName":"h"`,
+			`"EC2InstanceId":"` + groups[0].Instances[n].ID,
+			`"LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING"`} {
 			if !strings.Contains(event, want) {
 				t.Errorf("%s lacks %s", event, want)
 			}

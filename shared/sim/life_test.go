@@ -86,17 +86,21 @@ func TestBehaviours(t *testing.T) {
 		want      cluster.ECSTask
 		exit      int
 	}{
-		{"SlowStart", simecs.Behaviour{Latency: time.Hour}, time.Hour - time.Second, cluster.ECSTask{Last: pending}, -1},
+		{"SlowStart", simecs.Behaviour{Latency: time.Hour}, time.Hour - time.Second, cluster.ECSTask{Last: pending},
+			-1},
 		{"SlowStartEnds", simecs.Behaviour{Latency: time.Hour}, time.Hour, cluster.ECSTask{Last: running}, -1},
 		{"FailsToStart", simecs.Behaviour{FailStart: "CannotPullContainerError"}, 3 * time.Second,
-			cluster.ECSTask{Last: stopped, StopCode: cluster.StopFailedToStart, Reason: "CannotPullContainerError"}, -1},
+			cluster.ECSTask{Last: stopped, StopCode: cluster.StopFailedToStart, Reason: "CannotPullContainerError"},
+			-1},
 		{"Exits", simecs.Behaviour{RunFor: 5 * time.Second, ExitCode: 3}, 8 * time.Second,
-			cluster.ECSTask{Last: stopped, StopCode: cluster.StopContainerExited, Reason: "Essential container in task exited"}, 3},
-		{"HasNotExitedYet", simecs.Behaviour{RunFor: 5 * time.Second}, 5 * time.Second, cluster.ECSTask{Last: running}, -1},
+			cluster.ECSTask{Last: stopped, StopCode: cluster.StopContainerExited,
+				Reason: "Essential container in task exited"}, 3},
+		{"HasNotExitedYet", simecs.Behaviour{RunFor: 5 * time.Second}, 5 * time.Second, cluster.ECSTask{Last: running},
+			-1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, sim.Options{})
-			w.Machines.SetBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
+			w.Machines.SetTaskBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
 				expect(t, "definition", i.TaskDefinition, "web:1")
 				return c.behaviour
 			})
@@ -118,14 +122,14 @@ func TestBehaviours(t *testing.T) {
 
 func TestTaskThatIgnoresStopIsKilledAfterItsTimeout(t *testing.T) {
 	w := newWorld(t, sim.Options{})
-	w.Machines.SetBehaviour(func(simecs.StartInfo) simecs.Behaviour { return simecs.Behaviour{IgnoreStop: true} })
+	w.Machines.SetTaskBehaviour(func(simecs.StartInfo) simecs.Behaviour { return simecs.Behaviour{IgnoreStop: true} })
 	id := w.start("web", w.add(1, ec2.Machine{Type: "m5.large"})...)[0].ID
 	w.clock.advance(10 * time.Second)
 	check(t, w.ECS.StopTask(ctx, "prod", id, ""))
 	w.clock.advance(29 * time.Second)
 	expect(t, "after 29 s", w.task(id).Last, running)
-	check(t, w.Machines.Disconnect(w.task(id).Instance))
-	check(t, w.Machines.Reconnect(w.task(id).Instance)) // the agent is told again, and does not begin anew
+	check(t, w.Machines.DisconnectAgent(w.task(id).Instance))
+	check(t, w.Machines.ReconnectAgent(w.task(id).Instance)) // the agent is told again, and does not begin anew
 	w.clock.advance(time.Second)
 	expect(t, "after 30 s", w.task(id).Last, stopped)
 	expect(t, "exit code", *w.task(id).ExitCode, 137)
@@ -135,14 +139,16 @@ func TestEnvironmentSaysWhatTheTaskDoes(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	job := container("app", 16, 16)
 	job.Environment = []types.KeyValuePair{
-		{Name: new("BERTH_FLEET_RUN_SECONDS"), Value: new("10")}, {Name: new("BERTH_FLEET_LATENCY_MS"), Value: new("500")},
+		{Name: new("BERTH_FLEET_RUN_SECONDS"), Value: new("10")},
+		{Name: new("BERTH_FLEET_LATENCY_MS"), Value: new("500")},
 	}
 	job.Name = new("job")
 	w.register("job", job)
 	run := func(environment ...cluster.Variable) cluster.ECSTask {
 		answer, err := w.ECS.StartTask(ctx, cluster.StartCall{
 			Cluster: "prod", TaskDefinition: "job", Instances: w.add(1, ec2.Machine{Type: "m5.large"}),
-			Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "job", Environment: environment}}},
+			Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "job",
+				Environment: environment}}},
 		})
 		check(t, err)
 		w.clock.advance(500 * time.Millisecond)
@@ -154,7 +160,8 @@ func TestEnvironmentSaysWhatTheTaskDoes(t *testing.T) {
 	got := run()
 	expect(t, "ran for", got.Stopped.Sub(got.Started), 10*time.Second)
 	expect(t, "exit code", *got.ExitCode, 0)
-	got = run(cluster.Variable{Name: "BERTH_FLEET_EXIT_CODE", Value: "7"}, cluster.Variable{Name: "BERTH_FLEET_RUN_SECONDS", Value: "0.25"})
+	got = run(cluster.Variable{Name: "BERTH_FLEET_EXIT_CODE", Value: "7"},
+		cluster.Variable{Name: "BERTH_FLEET_RUN_SECONDS", Value: "0.25"})
 	expect(t, "ran for", got.Stopped.Sub(got.Started), 250*time.Millisecond)
 	expect(t, "exit code", *got.ExitCode, 7)
 	got = run(cluster.Variable{Name: "BERTH_FLEET_FAIL", Value: "start"})
@@ -171,14 +178,15 @@ func TestHealth(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	w.registerChecked()
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
-	w.Machines.SetBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
+	w.Machines.SetTaskBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
 		b := simecs.Behaviour{Latency: time.Second}
 		if i.Start == 2 {
 			b.UnhealthyAfter, b.Flap = time.Minute, 10*time.Second
 		}
 		return b
 	})
-	steady, flapping, unchecked := w.start("checked", node)[0].ID, w.start("checked", node)[0].ID, w.start("web", node)[0].ID
+	steady, flapping, unchecked := w.start("checked", node)[0].ID, w.start("checked", node)[0].ID,
+		w.start("web", node)[0].ID
 	w.clock.advance(5 * time.Second)
 	expect(t, "before the first check", w.task(steady).Health, cluster.UnknownHealth)
 	w.clock.advance(time.Second)
@@ -199,25 +207,25 @@ func TestHealth(t *testing.T) {
 
 func TestZombieGoesOnAndReportsWhenItIsBack(t *testing.T) {
 	w := newWorld(t, sim.Options{})
-	w.Machines.SetBehaviour(func(simecs.StartInfo) simecs.Behaviour {
+	w.Machines.SetTaskBehaviour(func(simecs.StartInfo) simecs.Behaviour {
 		return simecs.Behaviour{Latency: 2 * time.Second, RunFor: time.Minute}
 	})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	ends, asked := w.start("web", node)[0].ID, w.start("web", node)[0].ID
-	check(t, w.Machines.Disconnect(node))
+	check(t, w.Machines.DisconnectAgent(node))
 	expect(t, "agent", w.instance(node).AgentConnected, false)
 	w.clock.advance(10 * time.Second)
 	expect(t, "as ECS knows it", w.task(ends).Last, pending)
 	check(t, w.ECS.StopTask(ctx, "prod", asked, ""))
 	w.clock.advance(20 * time.Second)
-	expect(t, "not heard", w.Machines.Truth("prod")[1].Alive, true)
+	expect(t, "not heard", w.Machines.TaskTruths("prod")[1].Alive, true)
 	w.clock.advance(time.Minute)
-	expect(t, "really", w.Machines.Truth("prod")[0].Alive, false)
+	expect(t, "really", w.Machines.TaskTruths("prod")[0].Alive, false)
 	before := len(w.events)
 	w.clock.advance(time.Hour)
 	expect(t, "events of a disconnected instance", len(w.events), before)
 
-	check(t, w.Machines.Reconnect(node))
+	check(t, w.Machines.ReconnectAgent(node))
 	var order []string
 	for _, e := range w.events[before:] {
 		if d, ok := e.Detail.(*cluster.ECSTask); ok {
@@ -238,11 +246,11 @@ func TestStopReachesAZombieWhenItIsBack(t *testing.T) {
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	id := w.start("web", node)[0].ID
 	w.clock.advance(time.Minute)
-	check(t, w.Machines.Disconnect(node))
+	check(t, w.Machines.DisconnectAgent(node))
 	check(t, w.ECS.StopTask(ctx, "prod", id, ""))
 	w.clock.advance(time.Hour)
-	expect(t, "while away", w.Machines.Truth("prod")[0].Alive, true)
-	check(t, w.Machines.Reconnect(node))
+	expect(t, "while away", w.Machines.TaskTruths("prod")[0].Alive, true)
+	check(t, w.Machines.ReconnectAgent(node))
 	w.clock.advance(2 * time.Second)
 	expect(t, "when back", w.task(id).Last, stopped)
 }
@@ -253,11 +261,11 @@ func TestCrashedMachineReportsItsDeadWhenItIsBack(t *testing.T) {
 	id := w.start("web", node)[0].ID
 	w.clock.advance(time.Minute)
 	check(t, w.Machines.CrashInstance(node))
-	expect(t, "alive", w.Machines.Truth("prod")[0].Alive, false)
+	expect(t, "alive", w.Machines.TaskTruths("prod")[0].Alive, false)
 	expect(t, "as ECS knows it", w.task(id).Last, running)
 	w.clock.advance(time.Minute)
 	version := w.instance(node).Version
-	check(t, w.Machines.Reconnect(node))
+	check(t, w.Machines.ReconnectAgent(node))
 	expect(t, "status", w.task(id).Last, stopped)
 	expect(t, "versions for being back and for what is free again", w.instance(node).Version-version, 2)
 	cpu, memory := w.remaining(node)
@@ -271,7 +279,7 @@ func TestTerminatedMachineTakesItsTasks(t *testing.T) {
 	tasks := w.start("web", ids...)
 	w.clock.advance(time.Minute)
 	version := w.instance(ids[0]).Version
-	hit, err := w.Machines.FailZone("a")
+	hit, err := w.Machines.TerminateZone("a")
 	check(t, err)
 	expect(t, "versions for being gone", w.instance(ids[0]).Version-version, 1)
 	expectAll(t, "hit", hit, ids[0], ids[2])
@@ -288,7 +296,7 @@ func TestTerminatedMachineTakesItsTasks(t *testing.T) {
 	check(t, err)
 	expectAll(t, "left", left, ids[1], ids[3])
 	expect(t, "gone", w.instance(ids[0]).Status, cluster.InstanceInactive)
-	if w.Machines.Reconnect(ids[0]) == nil {
+	if w.Machines.ReconnectAgent(ids[0]) == nil {
 		t.Error("a terminated machine came back")
 	}
 }
@@ -303,7 +311,8 @@ func TestStoppedTasksAndGoneInstancesStayVisibleForAnHour(t *testing.T) {
 	w.task(id)
 	w.instance(node)
 	w.clock.advance(time.Millisecond)
-	out := must(t, w.ECS.Instances.DescribeContainerInstances, &ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: []string{node}})
+	out := must(t, w.ECS.Instances.DescribeContainerInstances,
+		&ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: []string{node}})
 	expect(t, "failure", *out.Failures[0].Reason, "MISSING")
 	tasks, err := w.ECS.DescribeTasks(ctx, "prod", []string{id})
 	check(t, err)
@@ -344,7 +353,7 @@ func TestCustomShapes(t *testing.T) {
 	if !slices.Contains(ec2.MachineTypes(), "p3.16xlarge") {
 		t.Error("p3.16xlarge is not in the table")
 	}
-	check(t, w.Machines.Resize(node, 1024, 2048))
+	check(t, w.Machines.ResizeInstance(node, 1024, 2048))
 	expect(t, "CPU after resizing", w.instance(node).Registered.CPU, int64(1024*cluster.CPUUnit))
 }
 
@@ -356,7 +365,8 @@ func TestWholeGPUsAreGivenOnce(t *testing.T) {
 	node := w.add(1, ec2.Machine{Type: "p3.16xlarge"})[0]
 	first, second := w.start("train", node)[0], w.start("train", node)[0]
 	expect(t, "GPUs", first.Needs.GPUs+second.Needs.GPUs, 6)
-	out := must(t, w.ECS.Instances.DescribeContainerInstances, &ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: []string{node}})
+	out := must(t, w.ECS.Instances.DescribeContainerInstances,
+		&ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: []string{node}})
 	for _, r := range out.ContainerInstances[0].RemainingResources {
 		if *r.Name == "GPU" {
 			expect(t, "free", len(r.StringSetValue), 2)
@@ -370,7 +380,8 @@ func TestOverridesCountForTheSize(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	answer, err := w.ECS.StartTask(ctx, cluster.StartCall{
 		Cluster: "prod", TaskDefinition: "web", Instances: w.add(1, ec2.Machine{Type: "m5.large"}),
-		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "app", CPU: new(int32(100)), Reservation: new(int32(64))}}},
+		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "app", CPU: new(int32(100)),
+			Reservation: new(int32(64))}}},
 	})
 	check(t, err)
 	expect(t, "CPU", answer.Tasks[0].Needs.CPU, 100*cluster.CPUUnit)

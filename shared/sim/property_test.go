@@ -35,7 +35,8 @@ func mixedWorld(t testing.TB, seed uint64) (*world, []string) {
 	w.registerChecked()
 	port := container("edge", 128, 64)
 	port.PortMappings = []types.PortMapping{
-		{ContainerPort: new(int32(80)), HostPort: new(int32(8080))}, {ContainerPort: new(int32(53)), HostPort: new(int32(53)), Protocol: types.TransportProtocolUdp},
+		{ContainerPort: new(int32(80)), HostPort: new(int32(8080))},
+		{ContainerPort: new(int32(53)), HostPort: new(int32(53)), Protocol: types.TransportProtocolUdp},
 		{ContainerPort: new(int32(90))},
 	}
 	w.register("edge", port, container("side", 10, 20))
@@ -44,13 +45,14 @@ func mixedWorld(t testing.TB, seed uint64) (*world, []string) {
 	w.register("train", gpu)
 	w.register("big", container("app", 900, 64))
 	w.register("fat", container("app", 64, 700))
-	w.Machines.SetBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
+	w.Machines.SetTaskBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
 		return []simecs.Behaviour{
 			{}, {RunFor: 20 * time.Second, ExitCode: 1}, {FailStart: "no"}, {IgnoreStop: true},
 			{UnhealthyAfter: 5 * time.Second, Flap: 7 * time.Second},
 		}[i.Start%5]
 	})
-	nodes := append(w.add(2, ec2.Machine{Type: "g4dn.12xlarge"}), w.add(3, ec2.Machine{Type: "t3.small", Zones: []string{"x", "y"}})...)
+	nodes := append(w.add(2, ec2.Machine{Type: "g4dn.12xlarge"}),
+		w.add(3, ec2.Machine{Type: "t3.small", Zones: []string{"x", "y"}})...)
 	return w, nodes
 }
 
@@ -58,21 +60,22 @@ func mixedWorld(t testing.TB, seed uint64) (*world, []string) {
 func (w *world) act(roll dice, nodes []string) {
 	node := nodes[roll(len(nodes))]
 	var task string
-	if all := w.Machines.Truth("prod"); len(all) > 0 {
+	if all := w.Machines.TaskTruths("prod"); len(all) > 0 {
 		task = all[roll(len(all))].ID
 	}
 	switch roll(14) {
 	case 0, 1, 2, 3, 4:
 		definition := []string{"web", "edge", "train", "checked", "big", "fat"}[roll(6)]
 		_, _ = w.ECS.StartTask(ctx, cluster.StartCall{
-			Cluster: "prod", TaskDefinition: definition, Instances: []string{node}, StartedBy: fmt.Sprint("batch-", roll(5)),
+			Cluster: "prod", TaskDefinition: definition, Instances: []string{node},
+			StartedBy: fmt.Sprint("batch-", roll(5)),
 		})
 	case 5, 6:
 		_ = w.ECS.StopTask(ctx, "prod", task, "because")
 	case 7:
-		_ = w.Machines.Disconnect(node)
+		_ = w.Machines.DisconnectAgent(node)
 	case 8, 9:
-		_ = w.Machines.Reconnect(node)
+		_ = w.Machines.ReconnectAgent(node)
 	case 10:
 		_ = w.Machines.CrashInstance(node)
 	case 11:
@@ -119,7 +122,7 @@ func (w *world) unaccounted(nodes []string) string {
 	for _, id := range nodes {
 		on[id] = &held{ports: map[cluster.Port]int{}}
 	}
-	for _, task := range w.Machines.Truth("prod") {
+	for _, task := range w.Machines.TaskTruths("prod") {
 		if task.Last == stopped && task.Alive {
 			return "STOPPED task " + task.ID + " is alive"
 		}
@@ -127,21 +130,24 @@ func (w *world) unaccounted(nodes []string) string {
 			continue
 		}
 		h := on[task.Instance]
-		h.cpu, h.memory, h.gpus = h.cpu+task.Needs.CPU/cluster.CPUUnit, h.memory+task.Needs.Memory, h.gpus+task.Needs.GPUs
+		h.cpu, h.memory, h.gpus = h.cpu+task.Needs.CPU/cluster.CPUUnit, h.memory+task.Needs.Memory,
+			h.gpus+task.Needs.GPUs
 		for _, p := range task.Ports {
 			if h.ports[p]++; h.ports[p] > 1 {
 				return fmt.Sprintf("port %v is bound twice on %s", p, task.Instance)
 			}
 		}
 	}
-	out, err := w.ECS.Instances.DescribeContainerInstances(ctx, &ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
+	out, err := w.ECS.Instances.DescribeContainerInstances(ctx,
+		&ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
 	if err != nil {
 		return err.Error()
 	}
 	for _, i := range out.ContainerInstances {
 		h := on[cluster.LastPart(*i.ContainerInstanceArn)]
 		total, free := amounts(i.RegisteredResources), amounts(i.RemainingResources)
-		want := map[string]int64{"CPU": total["CPU"] - h.cpu, "MEMORY": total["MEMORY"] - h.memory, "GPU": total["GPU"] - int64(h.gpus)}
+		want := map[string]int64{"CPU": total["CPU"] - h.cpu, "MEMORY": total["MEMORY"] - h.memory,
+			"GPU": total["GPU"] - int64(h.gpus)}
 		if !maps.Equal(free, want) {
 			return fmt.Sprintf("left on %s: %v, want %v", *i.ContainerInstanceArn, free, want)
 		}
@@ -167,8 +173,8 @@ func amounts(resources []types.Resource) map[string]int64 {
 	return out
 }
 
-// disorder says where the events contradict the life of a task or an instance: versions rise by one, and nothing
-// follows STOPPED or INACTIVE.
+// disorder says where the events contradict the life of a task or an instance: versions rise by
+// one, and nothing follows STOPPED or INACTIVE.
 func (w *world) disorder() string {
 	versions, over := map[string]int64{}, map[string]bool{}
 	ids := map[string]bool{}
@@ -221,7 +227,8 @@ func TestEventsDecodeToWhatTheFleetHolds(t *testing.T) {
 			if diff := cmp.Diff(held, latest[arn].Detail, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("%s: held and decoded differ:\n%s", arn, diff)
 			}
-			expect(t, "account", latest[arn].Account+latest[arn].Region+latest[arn].Source, "123456789012eu-central-1aws.ecs")
+			expect(t, "account", latest[arn].Account+latest[arn].Region+latest[arn].Source,
+				"123456789012eu-central-1aws.ecs")
 		}
 	}
 	for _, kind := range []string{"PENDING", "RUNNING", "STOPPED", "ACTIVE", "DRAINING", "INACTIVE"} {
@@ -293,7 +300,7 @@ func TestSeedRepeatsARun(t *testing.T) {
 		for range 300 {
 			w.act(random.IntN, nodes)
 		}
-		_, _ = w.Machines.FailZone("x")
+		_, _ = w.Machines.TerminateZone("x")
 		return bytes.Join(w.raw, []byte("\n"))
 	}
 	first := run(42)
@@ -313,10 +320,12 @@ func TestManyGoroutinesMayCall(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, uint64(n)))
 			for range 100 {
 				node := nodes[random.IntN(len(nodes))]
-				_, _ = w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "edge", Instances: []string{node}})
-				_, _ = w.ECS.Instances.DescribeContainerInstances(ctx, &ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
+				_, _ = w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "edge",
+					Instances: []string{node}})
+				_, _ = w.ECS.Instances.DescribeContainerInstances(ctx,
+					&ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
 				_, _ = w.ECS.DescribeInstances(ctx, "prod", nodes)
-				for _, task := range w.Machines.Truth("prod") {
+				for _, task := range w.Machines.TaskTruths("prod") {
 					_ = w.ECS.StopTask(ctx, "prod", task.ID, "because")
 				}
 			}

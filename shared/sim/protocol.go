@@ -11,19 +11,20 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// maxRequest is how large a request of [AWS.Protocols] may be.
+// maxRequest is how large a request of [AWS.ServeProtocols] may be.
 const maxRequest = 1 << 20
 
-// Protocols answers the protocols of Auto Scaling, EC2 (launch templates), Elastic Load Balancing
-// (version 2), Cloud Map and CloudWatch (metrics, alarms), as far as Berth and the tools that set
-// up its machines use them. It passes all other requests to next. It refuses operations and
-// parameters that it does not simulate, and names them.
+// ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates), Elastic Load
+// Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), as far as Berth and the tools
+// that set up its machines use them. It passes all other requests to next. It refuses operations
+// and parameters that it does not simulate, and names them.
 //
 // Requests must be for a name of this machine and have a signature, whatever it is: a web page can
 // send neither.
-func (a *AWS) Protocols(next http.Handler) http.Handler {
+func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 	services := map[string]protocol.QueryService{
-		"2015-12-01": a.TargetGroups.Query(), "2011-01-01": a.Groups.Query(), "2016-11-15": a.Templates.Query(),
+		"2015-12-01": a.TargetGroups.QueryService(), "2011-01-01": a.Groups.QueryService(),
+		"2016-11-15": a.Templates.QueryService(),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target, discovery := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "Route53AutoNaming_v20170314.")
@@ -38,24 +39,24 @@ func (a *AWS) Protocols(next http.Handler) http.Handler {
 			http.Error(w, "only signed calls from this machine are answered", http.StatusForbidden)
 			return
 		}
-		body, err := requestBody(w, r)
+		body, err := readRequestBody(w, r)
 		switch {
 		case err != nil:
 			http.Error(w, "the request cannot be read, or is too large", http.StatusRequestEntityTooLarge)
 		case discovery:
 			a.Registries.ServeJSON(w, target, body)
 		case alarms:
-			a.CloudWatch.Serve(w, protocol.CBOR, alarm, body)
+			a.CloudWatch.ServeOperation(w, protocol.CBOR, alarm, body)
 		case plain:
-			a.CloudWatch.Serve(w, protocol.JSON, metrics, body)
+			a.CloudWatch.ServeOperation(w, protocol.JSON, metrics, body)
 		default:
 			protocol.ServeQuery(r.Context(), services, w, body)
 		}
 	})
 }
 
-// requestBody reads a request. The SDK compresses those with many datapoints.
-func requestBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readRequestBody reads a request. The SDK compresses those with many datapoints.
+func readRequestBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil || r.Header.Get("Content-Encoding") != "gzip" {
 		return body, err

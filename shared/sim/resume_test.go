@@ -47,7 +47,8 @@ func TestAnAnsweredCallSurvivesAKill(t *testing.T) {
 	health.HealthCheck = &types.HealthCheck{Command: []string{"CMD", "x"}}
 	health.Environment = []types.KeyValuePair{{Name: new("A"), Value: new("B")}}
 	w.register("rich", health)
-	must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: new(account.ARN("task-definition", "rich:1")), Tags: []types.Tag{{Key: new("k"), Value: new("v")}}})
+	must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: new(account.ARN("task-definition", "rich:1")),
+		Tags: []types.Tag{{Key: new("k"), Value: new("v")}}})
 	id := w.start("web", nodes[0])[0].ID
 
 	next := w.killed(path, 0)
@@ -62,7 +63,8 @@ func TestAnAnsweredCallSurvivesAKill(t *testing.T) {
 	}
 	in := &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("rich"), Include: []types.TaskDefinitionField{"TAGS"}}
 	a, b := must(t, w.ECS.Definitions.DescribeDefinition, in), must(t, next.ECS.Definitions.DescribeDefinition, in)
-	if diff := cmp.Diff(a.TaskDefinition.ContainerDefinitions[0].Environment[0].Value, b.TaskDefinition.ContainerDefinitions[0].Environment[0].Value); diff != "" || len(b.Tags) != 1 {
+	if diff := cmp.Diff(a.TaskDefinition.ContainerDefinitions[0].Environment[0].Value,
+		b.TaskDefinition.ContainerDefinitions[0].Environment[0].Value); diff != "" || len(b.Tags) != 1 {
 		t.Errorf("definition: %s, tags %v", diff, b.Tags)
 	}
 	check(t, next.ECS.StopTask(ctx, "prod", id, "stop"))
@@ -75,7 +77,7 @@ func TestAnAnsweredCallSurvivesAKill(t *testing.T) {
 
 func TestTasksWentOnWhileNobodyLooked(t *testing.T) {
 	w, path := storedWorld(t)
-	w.Machines.SetBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
+	w.Machines.SetTaskBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
 		return simecs.Behaviour{Latency: 2 * time.Second, RunFor: time.Duration(i.Start) * time.Hour, ExitCode: 4}
 	})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
@@ -101,7 +103,7 @@ func TestTasksWentOnWhileNobodyLooked(t *testing.T) {
 func TestFlappingHealthIsNotMadeUpFor(t *testing.T) {
 	w, path := storedWorld(t)
 	w.registerChecked()
-	w.Machines.SetBehaviour(func(simecs.StartInfo) simecs.Behaviour {
+	w.Machines.SetTaskBehaviour(func(simecs.StartInfo) simecs.Behaviour {
 		return simecs.Behaviour{Latency: time.Second, UnhealthyAfter: 10 * time.Second, Flap: 10 * time.Second}
 	})
 	id := w.start("checked", w.add(1, ec2.Machine{Type: "m5.large"})...)[0].ID
@@ -148,7 +150,7 @@ func TestReportsOfADisconnectedAgentSurviveAKill(t *testing.T) {
 	next := w.killed(path, time.Hour)
 	next.clock.advance(0)
 	expect(t, "as ECS knows it", next.task(id).Last, running)
-	check(t, next.Machines.Reconnect(node))
+	check(t, next.Machines.ReconnectAgent(node))
 	expect(t, "when back", next.task(id).Last, stopped)
 }
 
@@ -168,13 +170,14 @@ func TestVisibilityEndsAcrossAKill(t *testing.T) {
 	expect(t, "instances", len(instances), 0)
 	must(t, next.ECS.Clusters.CreateCluster, &ecs.CreateClusterInput{}) // has it written
 	last := next.killed(next.path, 0)
-	expect(t, "tasks in the file", len(last.Machines.Truth("prod")), 0)
+	expect(t, "tasks in the file", len(last.Machines.TaskTruths("prod")), 0)
 }
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	_, path := storedWorld(t)
 	_, err := sim.Open(sim.Options{Clock: newClock(), Path: path})
-	if err == nil || !strings.Contains(err.Error(), "another process has it open") || !strings.Contains(err.Error(), path) {
+	if err == nil || !strings.Contains(err.Error(), "another process has it open") ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -191,7 +194,7 @@ func TestCallFaults(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	call := cluster.StartCall{Cluster: "prod", TaskDefinition: "web", Instances: []string{node}, StartedBy: "berth/x"}
-	count := func() int { return len(w.Machines.Truth("prod")) }
+	count := func() int { return len(w.Machines.TaskTruths("prod")) }
 	fault := func(c kernel.CallFault) {
 		w.SetCallFaults(kernel.CallFaults{Call: func(operation, subject string) kernel.CallFault {
 			if operation == "StartTask" && subject == "berth/x" {

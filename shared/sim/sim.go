@@ -66,9 +66,9 @@ func Open(o Options) (*AWS, error) {
 	a.Machines = a.ECS.Machines
 	a.TargetGroups = balancing.NewTargetGroups(k, a.ECS, cmp.Or(o.HealthyAfter, 10*time.Second))
 	a.Registries = balancing.NewRegistries(k)
-	a.CloudWatch = cloudwatch.New(k, cmp.Or(o.AlarmSource, "aws.cloudwatch"))
+	a.CloudWatch = cloudwatch.NewService(k, cmp.Or(o.AlarmSource, "aws.cloudwatch"))
 	a.Templates = ec2.NewTemplates(k)
-	a.Groups = autoscaling.New(k, autoscaling.Options{
+	a.Groups = autoscaling.NewGroups(k, autoscaling.Options{
 		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch,
 		EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
 		LaunchAfter: cmp.Or(o.LaunchAfter, 40*time.Second),

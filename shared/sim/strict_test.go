@@ -19,24 +19,34 @@ func TestStartTaskRefusesTheWholeCall(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	ids := w.add(11, ec2.Machine{Type: "m5.large"})
 	w.register("web", container("app", 1, 6))
-	must(t, w.ECS.Definitions.DeregisterTaskDefinition, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("web:2")})
+	must(t, w.ECS.Definitions.DeregisterTaskDefinition,
+		&ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("web:2")})
 	before := len(w.events)
 	for _, c := range []struct {
 		name string
 		call cluster.StartCall
 		code cluster.Code
 	}{
-		{"NoCluster", cluster.StartCall{Cluster: "test", TaskDefinition: "web:1", Instances: ids[:1]}, cluster.CodeClusterNotFound},
+		{"NoCluster", cluster.StartCall{Cluster: "test", TaskDefinition: "web:1", Instances: ids[:1]},
+			cluster.CodeClusterNotFound},
 		{"NoInstances", cluster.StartCall{TaskDefinition: "web:1"}, cluster.CodeInvalidParameter},
 		{"ElevenInstances", cluster.StartCall{TaskDefinition: "web:1", Instances: ids}, cluster.CodeInvalidParameter},
-		{"InstanceTwice", cluster.StartCall{TaskDefinition: "web:1", Instances: []string{ids[0], account.ARN("container-instance", "prod", ids[0])}}, cluster.CodeInvalidParameter},
-		{"LongStartedBy", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], StartedBy: strings.Repeat("x", 37)}, cluster.CodeInvalidParameter},
-		{"OddStartedBy", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], StartedBy: "a b"}, cluster.CodeInvalidParameter},
+		{"InstanceTwice", cluster.StartCall{TaskDefinition: "web:1",
+			Instances: []string{ids[0], account.ARN("container-instance", "prod", ids[0])}},
+			cluster.CodeInvalidParameter},
+		{"LongStartedBy", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1],
+			StartedBy: strings.Repeat("x", 37)}, cluster.CodeInvalidParameter},
+		{"OddStartedBy", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], StartedBy: "a b"},
+			cluster.CodeInvalidParameter},
 		{"NoDefinition", cluster.StartCall{TaskDefinition: "web:9", Instances: ids[:1]}, cluster.CodeClient},
 		{"InactiveDefinition", cluster.StartCall{TaskDefinition: "web:2", Instances: ids[:1]}, cluster.CodeClient},
-		{"UnknownContainer", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "other"}}}}, cluster.CodeInvalidParameter},
-		{"OddSize", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Overrides: &cluster.Overrides{CPU: "much"}}, cluster.CodeInvalidParameter},
-		{"AWSTag", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Launch: &cluster.Launch{Tags: map[string]string{"aws:x": "y"}}}, cluster.CodeInvalidParameter},
+		{"UnknownContainer", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1],
+			Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "other"}}}},
+			cluster.CodeInvalidParameter},
+		{"OddSize", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1],
+			Overrides: &cluster.Overrides{CPU: "much"}}, cluster.CodeInvalidParameter},
+		{"AWSTag", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1],
+			Launch: &cluster.Launch{Tags: map[string]string{"aws:x": "y"}}}, cluster.CodeInvalidParameter},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.call.Cluster == "" {
@@ -46,7 +56,7 @@ func TestStartTaskRefusesTheWholeCall(t *testing.T) {
 			wantCode(t, err, c.code)
 		})
 	}
-	expect(t, "tasks", len(w.Machines.Truth("prod")), 0)
+	expect(t, "tasks", len(w.Machines.TaskTruths("prod")), 0)
 	expect(t, "events", len(w.events), before)
 }
 
@@ -74,8 +84,9 @@ func TestStartTaskFailuresPerInstance(t *testing.T) {
 	definitions := map[string]string{
 		"web": "web:1", "cpu": w.register("cpu", container("app", 2049, 16)),
 		"memory": w.register("memory", container("app", 16, 7690)), "gpu": w.register("gpu", gpu),
-		"port": w.register("port", port), "reserved": w.register("reserved", reserved), "splunk": w.register("splunk", splunk),
-		"half": w.register("half", container("app", 1025, 16)), "fat": w.register("fat", container("app", 16, 4000)),
+		"port": w.register("port", port), "reserved": w.register("reserved", reserved),
+		"splunk": w.register("splunk", splunk),
+		"half":   w.register("half", container("app", 1025, 16)), "fat": w.register("fat", container("app", 16, 4000)),
 	}
 	for _, c := range []struct {
 		name, definition, reason string
@@ -94,7 +105,11 @@ func TestStartTaskFailuresPerInstance(t *testing.T) {
 			})
 			return id
 		}},
-		{"Disconnected", "web", "AGENT", func(id string) string { check(t, w.Machines.Disconnect(id)); return id }},
+		{"Disconnected", "web", "AGENT", func(id string) string {
+			check(t,
+				w.Machines.DisconnectAgent(id))
+			return id
+		}},
 		{"NoAttribute", "splunk", "ATTRIBUTE", nil},
 		{"CPU", "cpu", "RESOURCE:CPU", nil},
 		{"Memory", "memory", "RESOURCE:MEMORY", nil},
@@ -173,7 +188,8 @@ func TestListTasksStrictness(t *testing.T) {
 		})
 	}
 	for name, filter := range map[string]cluster.TaskFilter{
-		"Instance": {StartedBy: "berth/test", Instance: ids[0]}, "Desired": {StartedBy: "berth/test", Desired: "RUNNING"},
+		"Instance":  {StartedBy: "berth/test", Instance: ids[0]},
+		"Desired":   {StartedBy: "berth/test", Desired: "RUNNING"},
 		"OddStatus": {Desired: "ODD"},
 	} {
 		t.Run("Refuses"+name, func(t *testing.T) {
@@ -226,14 +242,18 @@ func TestTaskDefinitionsRefused(t *testing.T) {
 	hostPort := types.PortMapping{ContainerPort: new(int32(80)), HostPort: new(int32(80))}
 	twice.PortMappings = []types.PortMapping{hostPort, hostPort}
 	for name, in := range map[string]*ecs.RegisterTaskDefinitionInput{
-		"OddFamily":         {Family: new("a b"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
-		"NoContainer":       {Family: new("x")},
-		"NoEssential":       {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{optional}},
-		"NoMemory":          {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{unsized}},
-		"NameTwice":         {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6), container("a", 1, 6)}},
-		"PortTwice":         {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{twice}},
-		"OddCPU":            {Family: new("x"), Cpu: new("lots"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
-		"FractionOfAMemory": {Family: new("x"), Memory: new("0.1"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
+		"OddFamily": {Family: new("a b"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1,
+			6)}},
+		"NoContainer": {Family: new("x")},
+		"NoEssential": {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{optional}},
+		"NoMemory":    {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{unsized}},
+		"NameTwice": {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6),
+			container("a", 1, 6)}},
+		"PortTwice": {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{twice}},
+		"OddCPU": {Family: new("x"), Cpu: new("lots"),
+			ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
+		"FractionOfAMemory": {Family: new("x"), Memory: new("0.1"),
+			ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.ECS.Definitions.RegisterTaskDefinition(ctx, in)
@@ -250,7 +270,8 @@ func TestTaskDefinitionLifeCycle(t *testing.T) {
 		w.register("web", container("app", 1, 6))
 	}
 	sized := must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
-		Family: new("sized"), Cpu: new(".5 vCPU"), Memory: new("1 GB"), ContainerDefinitions: []types.ContainerDefinition{{Name: new("a"), Image: new("b")}},
+		Family: new("sized"), Cpu: new(".5 vCPU"), Memory: new("1 GB"),
+		ContainerDefinitions: []types.ContainerDefinition{{Name: new("a"), Image: new("b")}},
 	}).TaskDefinition
 	expect(t, "size", *sized.Cpu+"/"+*sized.Memory, "512/1024")
 
@@ -272,8 +293,10 @@ func TestTaskDefinitionLifeCycle(t *testing.T) {
 
 	remove := &ecs.DeleteTaskDefinitionsInput{TaskDefinitions: []string{"web:12"}}
 	expect(t, "failures of an ACTIVE one", len(must(t, w.ECS.Definitions.DeleteTaskDefinitions, remove).Failures), 1)
-	must(t, w.ECS.Definitions.DeregisterTaskDefinition, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("web:12")})
-	latest := must(t, w.ECS.Definitions.DescribeDefinition, &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("web")})
+	must(t, w.ECS.Definitions.DeregisterTaskDefinition,
+		&ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("web:12")})
+	latest := must(t, w.ECS.Definitions.DescribeDefinition,
+		&ecs.DescribeTaskDefinitionInput{TaskDefinition: new("web")})
 	expect(t, "latest ACTIVE", latest.TaskDefinition.Revision, 11)
 	must(t, w.ECS.Definitions.DeleteTaskDefinitions, remove)
 	_, err := w.ECS.Definitions.DescribeDefinition(ctx, &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("web:12")})
@@ -293,7 +316,8 @@ func TestAttributes(t *testing.T) {
 		return err
 	}
 	for name, pair := range map[string][2]string{
-		"BuiltIn": {"ecs.instance-type", "x"}, "OddName": {"a b", "x"}, "Space": {"a", " x"}, "Long": {"a", strings.Repeat("x", 129)},
+		"BuiltIn": {"ecs.instance-type", "x"}, "OddName": {"a b", "x"}, "Space": {"a", " x"},
+		"Long": {"a", strings.Repeat("x", 129)},
 	} {
 		t.Run("Refuses"+name, func(t *testing.T) {
 			wantCode(t, put("good", "1", pair[0], pair[1]), cluster.CodeInvalidParameter)
@@ -311,7 +335,9 @@ func TestAttributes(t *testing.T) {
 	}
 	wantCode(t, put("eleventh", "x"), cluster.CodeAttributeLimit)
 	wantCode(t, func() error {
-		_, err := w.ECS.Attributes.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: new("prod"), Attributes: []types.Attribute{{Name: new("a"), TargetId: new("none")}}})
+		_, err := w.ECS.Attributes.PutAttributes(ctx,
+			&ecs.PutAttributesInput{Cluster: new("prod"),
+				Attributes: []types.Attribute{{Name: new("a"), TargetId: new("none")}}})
 		return err
 	}(), cluster.CodeTargetNotFound)
 
@@ -319,7 +345,8 @@ func TestAttributes(t *testing.T) {
 		Cluster: new("prod"), TargetType: types.TargetTypeContainerInstance, AttributeName: new("rack"),
 	})
 	expect(t, "listed", len(out.Attributes), 1)
-	remove := &ecs.DeleteAttributesInput{Cluster: new("prod"), Attributes: []types.Attribute{{Name: new("rack"), TargetId: &id}}}
+	remove := &ecs.DeleteAttributesInput{Cluster: new("prod"),
+		Attributes: []types.Attribute{{Name: new("rack"), TargetId: &id}}}
 	must(t, w.ECS.Attributes.DeleteAttributes, remove)
 	_, err := w.ECS.Attributes.DeleteAttributes(ctx, remove)
 	wantCode(t, err, cluster.CodeTargetNotFound)
@@ -334,11 +361,14 @@ func TestTags(t *testing.T) {
 	id := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	task := w.start("web", id)[0].ID
 	for _, arn := range []string{
-		account.ARN("cluster", "prod"), account.ARN("container-instance", "prod", id), account.ARN("task", "prod", task),
+		account.ARN("cluster", "prod"), account.ARN("container-instance", "prod", id),
+		account.ARN("task", "prod", task),
 		account.ARN("task-definition", "web:1"),
 	} {
-		must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: &arn, Tags: []types.Tag{{Key: new("a"), Value: new("1")}, {Key: new("b"), Value: new("2")}}})
-		must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: &arn, Tags: []types.Tag{{Key: new("a"), Value: new("3")}}})
+		must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: &arn,
+			Tags: []types.Tag{{Key: new("a"), Value: new("1")}, {Key: new("b"), Value: new("2")}}})
+		must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: &arn,
+			Tags: []types.Tag{{Key: new("a"), Value: new("3")}}})
 		must(t, w.ECS.Tags.UntagResource, &ecs.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"b", "c"}})
 		tags := must(t, w.ECS.Tags.ListTagsForResource, &ecs.ListTagsForResourceInput{ResourceArn: &arn}).Tags
 		if len(tags) != 1 || *tags[0].Key != "a" || *tags[0].Value != "3" {
@@ -349,9 +379,11 @@ func TestTags(t *testing.T) {
 	for k := range many {
 		many[k] = types.Tag{Key: new(fmt.Sprint(k)), Value: new("")}
 	}
-	_, err := w.ECS.Tags.TagResource(ctx, &ecs.TagResourceInput{ResourceArn: new(account.ARN("cluster", "prod")), Tags: many})
+	_, err := w.ECS.Tags.TagResource(ctx, &ecs.TagResourceInput{ResourceArn: new(account.ARN("cluster", "prod")),
+		Tags: many})
 	wantCode(t, err, cluster.CodeInvalidParameter)
-	_, err = w.ECS.Tags.TagResource(ctx, &ecs.TagResourceInput{ResourceArn: new(account.ARN("cluster", "none")), Tags: many[:1]})
+	_, err = w.ECS.Tags.TagResource(ctx, &ecs.TagResourceInput{ResourceArn: new(account.ARN("cluster", "none")),
+		Tags: many[:1]})
 	wantCode(t, err, cluster.CodeInvalidParameter)
 }
 
@@ -377,7 +409,8 @@ func TestInstancePagesNeitherRepeatNorHide(t *testing.T) {
 	slices.Sort(ids)
 	slices.Sort(seen)
 	expectAll(t, "instances", seen, ids...)
-	_, err := w.ECS.Instances.ListContainerInstances(ctx, &ecs.ListContainerInstancesInput{Cluster: new("prod"), NextToken: new("!")})
+	_, err := w.ECS.Instances.ListContainerInstances(ctx,
+		&ecs.ListContainerInstancesInput{Cluster: new("prod"), NextToken: new("!")})
 	wantCode(t, err, cluster.CodeInvalidParameter)
 }
 

@@ -165,7 +165,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 }
 
 func (b *burst) ended() (n int) {
-	for _, task := range b.AWS.Machines.Truth(clusterName) {
+	for _, task := range b.AWS.Machines.TaskTruths(clusterName) {
 		if task.Last == cluster.TaskStopped && !task.Started.IsZero() {
 			n++
 		}
@@ -204,7 +204,7 @@ func TestBurstOfServices(t *testing.T) {
 }
 
 func (b *burst) running() (n int) {
-	for _, task := range b.AWS.Machines.Truth(clusterName) {
+	for _, task := range b.AWS.Machines.TaskTruths(clusterName) {
 		if task.Last == cluster.TaskRunning {
 			n++
 		}

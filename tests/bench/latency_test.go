@@ -66,7 +66,7 @@ func BenchmarkReplacement(b *testing.B) {
 	})
 	fill(b, ctx, i)
 	var took []time.Duration
-	truth := i.AWS.Machines.Truth(clusterName)
+	truth := i.AWS.Machines.TaskTruths(clusterName)
 	b.ResetTimer()
 	for n := range b.N {
 		select { // a late call of the filling
@@ -120,7 +120,7 @@ func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
 	}
 	for end := time.Now().Add(3 * time.Minute); ; pause(b, i) {
 		running := 0
-		for _, t := range i.AWS.Machines.Truth(clusterName) {
+		for _, t := range i.AWS.Machines.TaskTruths(clusterName) {
 			if t.Last == cluster.TaskRunning {
 				running++
 			}

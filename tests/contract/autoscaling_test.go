@@ -31,7 +31,7 @@ type scalingSuite struct {
 func TestAutoScaling(t *testing.T) {
 	onScalers(t, func(t *testing.T, b *scaler) []clause {
 		s := &scalingSuite{
-			scaler: b, ctx: t.Context(), client: asg.NewFromConfig(b.config), groups: autoscaling.New(b.config), metrics: cloudwatch.NewMetrics(b.config),
+			scaler: b, ctx: t.Context(), client: asg.NewFromConfig(b.config), groups: autoscaling.NewGroups(b.config), metrics: cloudwatch.NewMetrics(b.config),
 		}
 		if b.cloudWatch != nil {
 			s.metrics.Client = cw.NewFromConfig(b.config, b.cloudWatch)

@@ -52,7 +52,8 @@ func fleetBalancer(t *testing.T) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := f.ECS.Endpoint().Serve(t.Context(), "CreateCluster", []byte(`{"clusterName":"contract"}`)); status != http.StatusOK {
+	if status, answer := f.ECS.Endpoint().Serve(t.Context(), "CreateCluster",
+		[]byte(`{"clusterName":"contract"}`)); status != http.StatusOK {
 		t.Fatalf("%s", answer)
 	}
 	ids, err := f.Machines.AddInstances(home, 1, ec2.Machine{Type: "m5.large"})
@@ -63,7 +64,7 @@ func fleetBalancer(t *testing.T) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(f.Protocols(f.ECS.Endpoint()))
+	server := httptest.NewServer(f.ServeProtocols(f.ECS.Endpoint()))
 	t.Cleanup(server.Close)
 	return &balancer{
 		config: configOf(server.URL), machine: instances[0].EC2InstanceID, vpc: "vpc-1", namespace: "ns-1",
@@ -93,11 +94,13 @@ func motoBalancer(t *testing.T) *balancer {
 			"AnAddressInAGroupOfInstancesIsRefused":           "moto checks no target",
 		},
 	}
-	out, err := servicediscovery.NewFromConfig(b.config).CreateHttpNamespace(t.Context(), &servicediscovery.CreateHttpNamespaceInput{Name: aws.String("contract")})
+	out, err := servicediscovery.NewFromConfig(b.config).CreateHttpNamespace(t.Context(),
+		&servicediscovery.CreateHttpNamespaceInput{Name: aws.String("contract")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	operation, err := servicediscovery.NewFromConfig(b.config).GetOperation(t.Context(), &servicediscovery.GetOperationInput{OperationId: out.OperationId})
+	operation, err := servicediscovery.NewFromConfig(b.config).GetOperation(t.Context(),
+		&servicediscovery.GetOperationInput{OperationId: out.OperationId})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +113,10 @@ func TestBalancing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
 			s := &balancingSuite{
-				balancer: b, ctx: t.Context(), elb: elb.NewFromConfig(b.config), discovery: servicediscovery.NewFromConfig(b.config),
-				groups: balancing.NewLoadBalancers(b.config), registries: balancing.NewRegistries(b.config), alarms: cloudwatch.NewAlarms(b.config),
+				balancer: b, ctx: t.Context(), elb: elb.NewFromConfig(b.config),
+				discovery: servicediscovery.NewFromConfig(b.config),
+				groups:    balancing.NewLoadBalancers(b.config), registries: balancing.NewRegistries(b.config),
+				alarms: cloudwatch.NewAlarms(b.config),
 			}
 			if b.cloudWatch != nil {
 				s.alarms.Client = cw.NewFromConfig(b.config, b.cloudWatch)
@@ -165,7 +170,8 @@ type balancingSuite struct {
 func (s *balancingSuite) group(kind elbtypes.TargetTypeEnum) (string, error) {
 	s.n++
 	out, err := s.elb.CreateTargetGroup(s.ctx, &elb.CreateTargetGroupInput{
-		Name: aws.String(fmt.Sprint("group-", s.n)), Protocol: elbtypes.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: &s.vpc, TargetType: kind,
+		Name: aws.String(fmt.Sprint("group-", s.n)), Protocol: elbtypes.ProtocolEnumHttp, Port: aws.Int32(80),
+		VpcId: &s.vpc, TargetType: kind,
 	})
 	if err != nil {
 		return "", err
@@ -193,7 +199,8 @@ func (s *balancingSuite) groupClauses() []clause {
 			if err != nil {
 				return err
 			}
-			if err := s.groups.RegisterTargets(s.ctx, arn, []cluster.Address{{Host: s.machine, Port: 8080}}); err != nil {
+			if err := s.groups.RegisterTargets(s.ctx, arn,
+				[]cluster.Address{{Host: s.machine, Port: 8080}}); err != nil {
 				return err // once more
 			}
 			got, err := s.groups.TargetHealth(s.ctx, arn)
@@ -217,7 +224,8 @@ func (s *balancingSuite) groupClauses() []clause {
 				return err
 			}
 			for range 2 { // once more, when it is not there
-				if err := s.groups.DeregisterTargets(s.ctx, arn, []cluster.Address{{Host: s.machine, Port: 8080}}); err != nil {
+				if err := s.groups.DeregisterTargets(s.ctx, arn,
+					[]cluster.Address{{Host: s.machine, Port: 8080}}); err != nil {
 					return err
 				}
 				s.settle()
@@ -234,7 +242,8 @@ func (s *balancingSuite) groupClauses() []clause {
 			err = s.groups.DeregisterTargets(s.ctx, arn, []cluster.Address{at})
 			got, err2 := s.groups.TargetHealth(s.ctx, arn)
 			health, here := got[at]
-			return errors.Join(err, err2, equal("its health", health.Health, cluster.UnknownHealth), equal("its being there", here, true))
+			return errors.Join(err, err2, equal("its health", health.Health, cluster.UnknownHealth),
+				equal("its being there", here, true))
 		}},
 		{"ATargetWhereNothingRunsIsUnhealthyAndSaysWhy", func() error {
 			arn, err := s.registered(8080)
@@ -244,7 +253,8 @@ func (s *balancingSuite) groupClauses() []clause {
 			s.settle()
 			got, err := s.groups.TargetHealth(s.ctx, arn)
 			health := got[cluster.Address{Host: s.machine, Port: 8080}]
-			return errors.Join(err, equal("its health", health.Health, cluster.Unhealthy), equal("there being a reason", health.Reason != "", true))
+			return errors.Join(err, equal("its health", health.Health, cluster.Unhealthy),
+				equal("there being a reason", health.Reason != "", true))
 		}},
 		{"TheDeregistrationDelay", func() error {
 			arn, err := s.group(elbtypes.TargetTypeEnumInstance)
@@ -257,7 +267,8 @@ func (s *balancingSuite) groupClauses() []clause {
 				Attributes:     []elbtypes.TargetGroupAttribute{{Key: aws.String("deregistration_delay.timeout_seconds"), Value: aws.String("17")}},
 			})
 			after, err3 := s.groups.DeregistrationDelay(s.ctx, arn)
-			return errors.Join(err, err2, err3, equal("the delay at first", before, 300*time.Second), equal("the delay", after, 17*time.Second))
+			return errors.Join(err, err2, err3, equal("the delay at first", before, 300*time.Second),
+				equal("the delay", after, 17*time.Second))
 		}},
 		{"NoTargetGroup", func() error {
 			at := []cluster.Address{{Host: s.machine, Port: 80}}
@@ -274,14 +285,16 @@ func (s *balancingSuite) groupClauses() []clause {
 			if err != nil {
 				return err
 			}
-			return code(s.groups.RegisterTargets(s.ctx, arn, []cluster.Address{{Host: "i-0123456789abcdef0", Port: 80}}), cluster.CodeInvalidTarget)
+			return code(s.groups.RegisterTargets(s.ctx, arn,
+				[]cluster.Address{{Host: "i-0123456789abcdef0", Port: 80}}), cluster.CodeInvalidTarget)
 		}},
 		{"AnAddressInAGroupOfInstancesIsRefused", func() error {
 			arn, err := s.group(elbtypes.TargetTypeEnumInstance)
 			if err != nil {
 				return err
 			}
-			return code(s.groups.RegisterTargets(s.ctx, arn, []cluster.Address{{Host: "10.0.0.7", Port: 80}}), "ValidationError", cluster.CodeInvalidTarget)
+			return code(s.groups.RegisterTargets(s.ctx, arn, []cluster.Address{{Host: "10.0.0.7", Port: 80}}),
+				"ValidationError", cluster.CodeInvalidTarget)
 		}},
 	}
 }
@@ -316,12 +329,14 @@ func (s *balancingSuite) registryClauses() []clause {
 			if err != nil {
 				return err
 			}
-			out, err := s.discovery.ListInstances(s.ctx, &servicediscovery.ListInstancesInput{ServiceId: aws.String(cluster.LastPart(arn))})
+			out, err := s.discovery.ListInstances(s.ctx,
+				&servicediscovery.ListInstancesInput{ServiceId: aws.String(cluster.LastPart(arn))})
 			if err != nil || len(out.Instances) != 1 {
 				return fmt.Errorf("%+v, %w", out, err)
 			}
 			i := out.Instances[0]
-			return errors.Join(equal("its id", *i.Id, "t-1"), equal("its address", i.Attributes["AWS_INSTANCE_IPV4"], "10.0.0.7"),
+			return errors.Join(equal("its id", *i.Id, "t-1"),
+				equal("its address", i.Attributes["AWS_INSTANCE_IPV4"], "10.0.0.7"),
 				equal("its port", i.Attributes["AWS_INSTANCE_PORT"], "80"))
 		}},
 		{"AnInstanceIsHealthyUnlessSomebodySaysOtherwise", func() error {
@@ -330,9 +345,11 @@ func (s *balancingSuite) registryClauses() []clause {
 				return err
 			}
 			before, err := s.registries.InstancesHealth(s.ctx, arn)
-			_, err2 := s.discovery.UpdateInstanceCustomHealthStatus(s.ctx, &servicediscovery.UpdateInstanceCustomHealthStatusInput{
-				ServiceId: aws.String(cluster.LastPart(arn)), InstanceId: aws.String("t-1"), Status: sdtypes.CustomHealthStatusUnhealthy,
-			})
+			_, err2 := s.discovery.UpdateInstanceCustomHealthStatus(s.ctx,
+				&servicediscovery.UpdateInstanceCustomHealthStatusInput{
+					ServiceId: aws.String(cluster.LastPart(arn)), InstanceId: aws.String("t-1"),
+					Status: sdtypes.CustomHealthStatusUnhealthy,
+				})
 			after, err3 := s.registries.InstancesHealth(s.ctx, arn)
 			return errors.Join(err, err2, err3, equal("its health at first", before["t-1"].Health, cluster.Healthy),
 				equal("its health", after["t-1"].Health, cluster.Unhealthy))
@@ -353,12 +370,14 @@ func (s *balancingSuite) registryClauses() []clause {
 			err = s.registries.DeregisterInstance(s.ctx, arn, "t-1")
 			got, err2 := s.registries.InstancesHealth(s.ctx, arn)
 			again := s.registries.DeregisterInstance(s.ctx, arn, "t-1")
-			return errors.Join(err, err2, equal("the number of instances", len(got), 0), code(again, cluster.CodeEntryNotFound))
+			return errors.Join(err, err2, equal("the number of instances", len(got), 0),
+				code(again, cluster.CodeEntryNotFound))
 		}},
 		{"NoCloudMapService", func() error {
 			_, err := s.registries.InstancesHealth(s.ctx, noRegistry)
 			return errors.Join(
-				code(s.registries.RegisterInstance(s.ctx, noRegistry, "t-1", cluster.Address{Host: "10.0.0.7"}), cluster.CodeRegistryNotFound),
+				code(s.registries.RegisterInstance(s.ctx, noRegistry, "t-1", cluster.Address{Host: "10.0.0.7"}),
+					cluster.CodeRegistryNotFound),
 				code(err, cluster.CodeRegistryNotFound),
 			)
 		}},
@@ -368,18 +387,22 @@ func (s *balancingSuite) registryClauses() []clause {
 func (s *balancingSuite) alarmClauses() []clause {
 	put := func(name string) error {
 		_, err := s.metrics.PutMetricAlarm(s.ctx, &cw.PutMetricAlarmInput{
-			AlarmName: &name, Namespace: aws.String("Berth"), MetricName: aws.String("Errors"), Period: aws.Int32(60), EvaluationPeriods: aws.Int32(3),
-			Threshold: aws.Float64(1), ComparisonOperator: cwtypes.ComparisonOperatorGreaterThanThreshold, Statistic: cwtypes.StatisticSum,
+			AlarmName: &name, Namespace: aws.String("Berth"), MetricName: aws.String("Errors"), Period: aws.Int32(60),
+			EvaluationPeriods: aws.Int32(3),
+			Threshold:         aws.Float64(1), ComparisonOperator: cwtypes.ComparisonOperatorGreaterThanThreshold,
+			Statistic: cwtypes.StatisticSum,
 		})
 		return err
 	}
 	set := func(name string, state cwtypes.StateValue) error {
-		_, err := s.metrics.SetAlarmState(s.ctx, &cw.SetAlarmStateInput{AlarmName: &name, StateValue: state, StateReason: aws.String("a test")})
+		_, err := s.metrics.SetAlarmState(s.ctx, &cw.SetAlarmStateInput{AlarmName: &name, StateValue: state,
+			StateReason: aws.String("a test")})
 		return err
 	}
 	return []clause{
 		{"AnAlarmSaysItsStateAndHowLongItTakes", func() error {
-			if err := errors.Join(put("errors"), set("errors", cwtypes.StateValueAlarm), put("slow"), set("slow", cwtypes.StateValueOk)); err != nil {
+			if err := errors.Join(put("errors"), set("errors", cwtypes.StateValueAlarm), put("slow"),
+				set("slow", cwtypes.StateValueOk)); err != nil {
 				return err
 			}
 			got, err := s.alarms.DescribeAlarms(s.ctx, []string{"errors", "slow", "nobody's"})
@@ -393,7 +416,8 @@ func (s *balancingSuite) alarmClauses() []clause {
 					return fmt.Errorf("alarm %+v", a)
 				}
 			}
-			return errors.Join(equal("the one's being in ALARM", fires["errors"], true), equal("the other's", fires["slow"], false))
+			return errors.Join(equal("the one's being in ALARM", fires["errors"], true),
+				equal("the other's", fires["slow"], false))
 		}},
 	}
 }

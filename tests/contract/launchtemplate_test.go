@@ -17,7 +17,7 @@ func TestLaunchTemplates(t *testing.T) {
 }
 
 func templateClauses(t *testing.T, b *scaler) []clause {
-	client, templates := ec2.NewFromConfig(b.config), launchtemplate.New(b.config)
+	client, templates := ec2.NewFromConfig(b.config), launchtemplate.NewTemplates(b.config)
 	own, group := "", ""
 	for name, id := range map[string]*string{"own": &own, "group": &group} {
 		out, err := client.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{

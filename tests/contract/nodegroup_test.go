@@ -19,7 +19,7 @@ func TestNodeGroups(t *testing.T) {
 }
 
 func nodeGroupClauses(t *testing.T, b *scaler) []clause {
-	client, groups := asg.NewFromConfig(b.config), autoscaling.New(b.config)
+	client, groups := asg.NewFromConfig(b.config), autoscaling.NewGroups(b.config)
 	template := b.template(t, "nodes")
 	made := 0
 	group := func(edit func(*asg.CreateAutoScalingGroupInput)) string {

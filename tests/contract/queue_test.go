@@ -113,7 +113,7 @@ func TestBus(t *testing.T) {
 		for n := range 12 {
 			all = append(all, report("berth.load", n))
 		}
-		left, err := bus.Put(t.Context(), all)
+		left, err := bus.PutEvents(t.Context(), all)
 		if err != nil || len(left) != 0 {
 			t.Fatalf("%d left, %v", len(left), err)
 		}
@@ -135,7 +135,7 @@ func TestBus(t *testing.T) {
 		}
 	})
 	t.Run("OtherSourcesPassNoRule", func(t *testing.T) {
-		if _, err := bus.Put(t.Context(), [][]byte{report("somebody.else", 1)}); err != nil {
+		if _, err := bus.PutEvents(t.Context(), [][]byte{report("somebody.else", 1)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := receive(t, client, url); len(got) > 0 {
@@ -144,7 +144,7 @@ func TestBus(t *testing.T) {
 	})
 	t.Run("WhatIsNoEventIsRefusedForGood", func(t *testing.T) {
 		broken := []byte(`{"source":"berth.load","detail-type":"","detail":{}}`)
-		left, err := bus.Put(t.Context(), [][]byte{broken, report("berth.load", 99)})
+		left, err := bus.PutEvents(t.Context(), [][]byte{broken, report("berth.load", 99)})
 		if err == nil || len(left) != 0 {
 			t.Errorf("%d left, %v", len(left), err)
 		}

@@ -55,7 +55,7 @@ func fleetScaler(t *testing.T) *scaler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(f.Protocols(http.NotFoundHandler()))
+	server := httptest.NewServer(f.ServeProtocols(http.NotFoundHandler()))
 	t.Cleanup(server.Close)
 	return &scaler{config: configOf(server.URL), settle: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) }}
 }
@@ -80,12 +80,15 @@ func onScalers(t *testing.T, clauses func(*testing.T, *scaler) []clause) {
 func (s *scaler) template(t *testing.T, name string) string {
 	t.Helper()
 	client := ec2.NewFromConfig(s.config)
-	data := &types.RequestLaunchTemplateData{ImageId: aws.String("ami-12c6146b"), InstanceType: types.InstanceTypeT3Micro}
-	out, err := client.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data})
+	data := &types.RequestLaunchTemplateData{ImageId: aws.String("ami-12c6146b"),
+		InstanceType: types.InstanceTypeT3Micro}
+	out, err := client.CreateLaunchTemplate(t.Context(),
+		&ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: &name, LaunchTemplateData: data})
+	_, err = client.CreateLaunchTemplateVersion(t.Context(),
+		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: &name, LaunchTemplateData: data})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (w *wronged) instanceARN(t *testing.T) string {
 // state is all that a mistake could change: Berth's whole history, and what ECS keeps.
 func (w *wronged) state(t *testing.T) string {
 	t.Helper()
-	return w.Store.Hash() + "\n" + w.quiet(t)
+	return w.Store.HistoryHash() + "\n" + w.quiet(t)
 }
 
 // quiet is what users see, without the history.

@@ -96,7 +96,7 @@ func (c *customer) plain(name, definition string, desired int, daemon bool) {
 
 // wellOff are the ECS tasks that nothing is wrong with: RUNNING, not UNHEALTHY, on ACTIVE instances whose agents are connected.
 func (w *World) wellOff() (out []string) {
-	for _, t := range w.AWS.Machines.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if !t.Alive || t.Last != cluster.TaskRunning || t.Desired != cluster.TaskRunning || t.Health == cluster.Unhealthy {
 			continue
 		}

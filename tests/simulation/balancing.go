@@ -84,7 +84,7 @@ func (w *World) fireAlarm(a Action) {
 // calmTargets ends what target groups and alarms say.
 func (w *World) calmTargets() {
 	_ = w.AWS.CloudWatch.SetAlarm(alarmName, false)
-	for _, t := range w.AWS.Machines.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning {
 			_ = w.AWS.Machines.SetTargetHealth(t.ID, "") // most are in none
 		}

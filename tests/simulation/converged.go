@@ -13,7 +13,7 @@ import (
 // converged checks what has to hold once faults have stopped and time has passed (invariants 8 and 9).
 func (w *World) converged() {
 	// A draining instance is looked at every ten minutes: not at that moment.
-	for n := 0; n < 100 && !w.Runtime.Idle(); n++ {
+	for n := 0; n < 100 && !w.Runtime.IsIdle(); n++ {
 		w.until(w.Loop.Now().Add(100 * time.Millisecond))
 	}
 	w.atRest()
@@ -34,7 +34,7 @@ func (w *World) converged() {
 // atRest checks that nothing is left to be done.
 func (w *World) atRest() {
 	fail := w.checker.fail
-	if !w.Runtime.Idle() {
+	if !w.Runtime.IsIdle() {
 		fail("invariant 8: messages or records are still under way")
 	}
 	for name, n := range w.alive {
@@ -83,7 +83,7 @@ func (w *World) truth() {
 			rows[t.ECSID] = t
 		}
 	}
-	for _, t := range w.AWS.Machines.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		row := rows[t.ID]
 		delete(rows, t.ID)
 		switch {

@@ -60,7 +60,7 @@ func (w *World) one(a Action) *cluster.Instance {
 
 // living are the tasks that run on the instance, on all where it is empty.
 func (w *World) living(instance string) (ids []string) {
-	for _, t := range w.AWS.Machines.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning && (instance == "" || t.Instance == instance) {
 			ids = append(ids, t.ID)
 		}
@@ -101,7 +101,7 @@ func (w *World) crashInstance(a Action) {
 
 func (w *World) disconnect(a Action) {
 	if i := w.one(a); i != nil {
-		_ = w.AWS.Machines.Disconnect(i.ID)
+		_ = w.AWS.Machines.DisconnectAgent(i.ID)
 	}
 }
 
@@ -119,7 +119,7 @@ func (w *World) reconnect(a Action) {
 	if len(w.living(i.ID)) > 0 {
 		w.mark(MarkZombie)
 	}
-	_ = w.AWS.Machines.Reconnect(i.ID)
+	_ = w.AWS.Machines.ReconnectAgent(i.ID)
 }
 
 func (w *World) flapAgent(a Action) {
@@ -130,8 +130,8 @@ func (w *World) flapAgent(a Action) {
 	for n := range 6 {
 		w.Loop.After(time.Duration(n)*2*time.Second, func() {
 			if n%2 == 0 {
-				_ = w.AWS.Machines.Disconnect(i.ID)
-			} else if w.AWS.Machines.Reconnect(i.ID) == nil {
+				_ = w.AWS.Machines.DisconnectAgent(i.ID)
+			} else if w.AWS.Machines.ReconnectAgent(i.ID) == nil {
 				w.mark(MarkFlappingAgent)
 			}
 		})
@@ -140,14 +140,14 @@ func (w *World) flapAgent(a Action) {
 
 func (w *World) failZone(a Action) {
 	if i := w.one(a); i != nil {
-		if ids, err := w.AWS.Machines.FailZone(i.Zone()); err == nil && len(ids) > 1 {
+		if ids, err := w.AWS.Machines.TerminateZone(i.Zone()); err == nil && len(ids) > 1 {
 			w.mark(MarkZoneLost)
 		}
 	}
 }
 
 func (w *World) resize(a Action) {
-	if i := w.one(a); i != nil && w.AWS.Machines.Resize(i.ID, 1500, 1500) == nil {
+	if i := w.one(a); i != nil && w.AWS.Machines.ResizeInstance(i.ID, 1500, 1500) == nil {
 		w.mark(MarkResized)
 	}
 }
@@ -252,7 +252,7 @@ func (w *World) stopCalled(ecsID string) {
 	if w.stubborn[ecsID] {
 		w.mark(MarkStopIgnored)
 	}
-	for _, t := range w.AWS.Machines.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours && !w.upgrades.forces(t.Instance) {
 			w.checker.fail("foreign task %s was to be stopped", ecsID)
 		}
@@ -261,7 +261,7 @@ func (w *World) stopCalled(ecsID string) {
 
 // calmHealth ends the flapping of tasks, which otherwise never come to rest.
 func (w *World) calmHealth() {
-	for _, t := range w.AWS.Machines.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning && fateOf(definitionName(t.TaskDefinition)) != model.Sickens {
 			_ = w.AWS.Machines.SetHealth(t.ID, true) // most have no health check
 		}

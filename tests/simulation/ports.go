@@ -225,7 +225,7 @@ func (e *faultyECS) ListTasks(ctx context.Context, f cluster.TaskFilter) ([]stri
 	}
 	ids, err := e.ECS.ListTasks(ctx, f)
 	if e.world.chaos.on(ListLate) && err == nil && f.StartedBy != "" {
-		for _, t := range e.world.AWS.Machines.Truth(clusterName) {
+		for _, t := range e.world.AWS.Machines.TaskTruths(clusterName) {
 			if t.StartedBy == f.StartedBy && t.Desired == cluster.TaskRunning && !slices.Contains(ids, t.ID) {
 				e.world.chaos.hits[ListLate]++
 				e.world.mark(MarkListLate)

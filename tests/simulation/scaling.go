@@ -102,7 +102,7 @@ func SimulateScaling(r ScaledRun) Outcome {
 		s.live()
 	}
 	return Outcome{
-		Broken: s.checker.broken, Faults: s.chaos.struck(), Notes: s.notes, Hash: s.Store.Hash(), Steps: s.steps,
+		Broken: s.checker.broken, Faults: s.chaos.struck(), Notes: s.notes, Hash: s.Store.HistoryHash(), Steps: s.steps,
 		Coverage: Coverage{Marks: s.marks, Hits: s.chaos.hits},
 	}
 }
@@ -151,7 +151,7 @@ func newScaled(r ScaledRun) (*scaled, error) {
 		return nil, err
 	}
 	w.AWS.SetCallFaults(kernel.CallFaults{Call: s.groupFault})
-	w.AWS.Machines.SetBehaviour(w.behaviour)
+	w.AWS.Machines.SetTaskBehaviour(w.behaviour)
 	w.AWS.Groups.SetLaunchFaults(s.launchFault)
 	return s, nil
 }

@@ -50,7 +50,7 @@ func (j *scalingJudge) now() *groupNow {
 	for _, i := range j.instances() {
 		ec2[i.ID], out.hosts[i.EC2InstanceID] = i.EC2InstanceID, i
 	}
-	for _, t := range j.AWS.Machines.Truth(clusterName) {
+	for _, t := range j.AWS.Machines.TaskTruths(clusterName) {
 		if t.Alive && !strings.Contains(t.TaskDefinition, "log:") {
 			out.tasks[ec2[t.Instance]] = append(out.tasks[ec2[t.Instance]], t.ID)
 		}
@@ -144,7 +144,7 @@ func (j *scalingJudge) wanted(ids []string) []string {
 		return nil
 	}
 	second := map[string]bool{}
-	for _, t := range j.AWS.Machines.Truth(clusterName) {
+	for _, t := range j.AWS.Machines.TaskTruths(clusterName) {
 		owner, _ := cluster.ParseStartedBy(t.StartedBy)
 		id := cluster.TaskID(t.StartedBy, t.Instance)
 		if alias, ok := j.row(state.AliasKey(clusterName, id)).(*state.Alias); ok && alias != nil {

@@ -51,7 +51,7 @@ func (s *scaled) heal() {
 	}
 	for _, i := range s.instances() {
 		if !i.AgentConnected {
-			_ = s.AWS.Machines.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
+			_ = s.AWS.Machines.ReconnectAgent(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
 	s.calmHealth()
@@ -98,8 +98,8 @@ func (s *scaled) happens() {
 		_ = s.AWS.Machines.KillInstance(i.ID) // it may be on its way out
 	case 1:
 		s.note("the agent of instance %s leaves", i.ID)
-		_ = s.AWS.Machines.Disconnect(i.ID)
-		s.Loop.After(time.Duration(1+s.draw.IntN(40))*time.Minute, func() { _ = s.AWS.Machines.Reconnect(i.ID) })
+		_ = s.AWS.Machines.DisconnectAgent(i.ID)
+		s.Loop.After(time.Duration(1+s.draw.IntN(40))*time.Minute, func() { _ = s.AWS.Machines.ReconnectAgent(i.ID) })
 	case 2:
 		g := s.group()
 		n := min(max(g.Desired+1+s.draw.IntN(3), g.Min), g.Max)

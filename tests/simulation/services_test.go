@@ -183,7 +183,7 @@ func TestServices(t *testing.T) {
 		s.create("web", "checked:1", 3)
 		s.rests("web")
 		lost := s.tasks("web")[0]
-		if err := s.AWS.Machines.Disconnect(lost.Instance); err != nil {
+		if err := s.AWS.Machines.DisconnectAgent(lost.Instance); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(9 * time.Minute)
@@ -193,7 +193,7 @@ func TestServices(t *testing.T) {
 		s.await("it is replaced", 5*time.Minute, func() bool {
 			return len(s.tasks("web", isRunning, func(t *cluster.Task) bool { return t.Instance != lost.Instance })) == 3
 		})
-		if err := s.AWS.Machines.Reconnect(lost.Instance); err != nil {
+		if err := s.AWS.Machines.ReconnectAgent(lost.Instance); err != nil {
 			t.Fatal(err)
 		}
 		s.await("the old one stops", 5*time.Minute, func() bool { return len(s.tasks("web")) == 3 })

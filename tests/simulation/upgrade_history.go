@@ -76,12 +76,12 @@ func (u *upgrading) blockStandalone(a Action) {
 func (u *upgrading) blockForeign(a Action) {
 	u.judge.blocked = true
 	before := map[string]bool{}
-	for _, t := range u.AWS.Machines.Truth(clusterName) {
+	for _, t := range u.AWS.Machines.TaskTruths(clusterName) {
 		before[t.ID] = true
 	}
 	a.Pick = a.Pick / 14 * 14 // of the family small
 	u.foreignTask(a)
-	for _, t := range u.AWS.Machines.Truth(clusterName) {
+	for _, t := range u.AWS.Machines.TaskTruths(clusterName) {
 		if !before[t.ID] {
 			u.blocks = append(u.blocks, func() { _ = u.AWS.ECS.StopTask(context.Background(), clusterName, t.ID, "done") })
 		}
@@ -191,7 +191,7 @@ func (u *upgrading) registered(i *cluster.Instance) {
 	}
 	if u.sick || u.chaos.hit(LaunchSick) {
 		u.judge.disturbed = true
-		_ = u.AWS.Machines.Disconnect(i.ID)
+		_ = u.AWS.Machines.DisconnectAgent(i.ID)
 	}
 }
 

@@ -55,7 +55,7 @@ func (j *upgradeJudge) nodes() (out []*node) {
 			by[n.row.ID] = n
 		}
 	}
-	for _, t := range j.AWS.Machines.Truth(clusterName) {
+	for _, t := range j.AWS.Machines.TaskTruths(clusterName) {
 		switch n := by[t.Instance]; {
 		case n == nil:
 		case t.Last != cluster.TaskStopped:

@@ -107,7 +107,7 @@ func Simulate(r Run) Outcome {
 	w.count()
 	return Outcome{
 		Broken: slices.Sorted(slices.Values(r.Plant.shown(w.checker.broken))), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
-		Hash: w.Store.Hash(), Steps: w.steps, Coverage: Coverage{Marks: w.marks, Hits: w.chaos.hits},
+		Hash: w.Store.HistoryHash(), Steps: w.steps, Coverage: Coverage{Marks: w.marks, Hits: w.chaos.hits},
 	}
 }
 
@@ -183,7 +183,7 @@ func newWorld(r Run) (*World, error) {
 		w.upgrades = newUpgrades(w, w.shape())
 	}
 	w.AWS.SetCallFaults(w.callFaults())
-	w.AWS.Machines.SetBehaviour(w.behaviour)
+	w.AWS.Machines.SetTaskBehaviour(w.behaviour)
 	return w, nil
 }
 
@@ -290,7 +290,7 @@ func (w *World) heal() {
 	w.AWS.SetCallFaults(kernel.CallFaults{})
 	for _, i := range w.instances() {
 		if !i.AgentConnected {
-			_ = w.AWS.Machines.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
+			_ = w.AWS.Machines.ReconnectAgent(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
 	w.calmHealth()
@@ -308,7 +308,7 @@ func (w *World) redrive() {
 		return
 	}
 	for _, name := range []string{"Events", "Wake"} {
-		for _, m := range w.Runtime.Visible(name + "DeadLetters") {
+		for _, m := range w.Runtime.VisibleMessages(name + "DeadLetters") {
 			if w.Runtime.Queue(name+"Queue").Send(context.Background(), m.Body, 0) == nil {
 				w.mark(MarkRedriven)
 			}

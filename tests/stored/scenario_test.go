@@ -304,9 +304,9 @@ func (w *world) tasks() {
 
 // trouble drains an instance, loses another, and has a third disconnected.
 func (w *world) trouble() {
-	w.check(w.AWS.Machines.Disconnect(w.front[0]))
+	w.check(w.AWS.Machines.DisconnectAgent(w.front[0]))
 	w.check(w.AWS.Machines.KillInstance(w.front[2]))
-	w.check(w.AWS.Machines.Resize(w.front[4], 4096, 12000))
+	w.check(w.AWS.Machines.ResizeInstance(w.front[4], 4096, 12000))
 	w.ecs("UpdateContainerInstancesState", `{"cluster":"shop","containerInstances":["`+w.front[6]+`"],"status":"DRAINING"}`)
 	w.pass(30 * time.Second)
 	w.ecs("UpdateService", `{"cluster":"shop","service":"web","taskDefinition":"agent","forceNewDeployment":true}`)
@@ -321,7 +321,7 @@ func (w *world) interrupted() {
 	w.check(err)
 	w.ecs("UpdateService", `{"cluster":"shop","service":"quorum","desiredCount":5}`)
 	for range tries {
-		if len(w.missing()) == 0 && len(w.Store.Pending("dispatch")) > 0 && len(w.Store.Pending("placement")) > 0 {
+		if len(w.missing()) == 0 && len(w.Store.PendingRecords("dispatch")) > 0 && len(w.Store.PendingRecords("placement")) > 0 {
 			return
 		}
 		if !w.Loop.Step() {

@@ -138,7 +138,7 @@ func opens(t *testing.T, path string, file stateFile) {
 			t.Errorf("%s: %v %s", key, err, diff)
 		}
 	}
-	longest := max(len(store.Pending("placement")), len(store.Pending("dispatch")))
+	longest := max(len(store.PendingRecords("placement")), len(store.PendingRecords("dispatch")))
 	if longest != len(file.records) {
 		t.Errorf("%d records wait for a function, want %d", longest, len(file.records))
 	}
@@ -199,7 +199,7 @@ func streamed(t *testing.T, item json.RawMessage) state.Record {
 	if err := json.Unmarshal([]byte(data), &e); err != nil {
 		t.Fatal(err)
 	}
-	r, err := dynamo.Record(e)
+	r, err := dynamo.DecodeRecord(e)
 	if err != nil {
 		t.Fatal(err)
 	}

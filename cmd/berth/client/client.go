@@ -96,7 +96,7 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	if err != nil {
 		return nil, err
 	}
-	groups, err := autoscaling.New(conf).DescribeGroups(ctx, names)
+	groups, err := autoscaling.NewGroups(conf).DescribeGroups(ctx, names)
 	var e *cluster.Error
 	if errors.As(err, &e) || err == nil {
 		return groups, err
@@ -111,7 +111,7 @@ func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*
 	if err != nil {
 		return nil, err
 	}
-	lt, err := launchtemplate.New(conf).LaunchTemplate(ctx, ref)
+	lt, err := launchtemplate.NewTemplates(conf).LaunchTemplate(ctx, ref)
 	var e *cluster.Error
 	if errors.As(err, &e) || err == nil {
 		return lt, err

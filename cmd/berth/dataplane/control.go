@@ -31,12 +31,12 @@ func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	ecs := f.ECS.Endpoint()
 	ecs.Loopback, ecs.Logger = true, log
 	mux := http.NewServeMux()
-	mux.Handle("/", f.Protocols(ecs))
+	mux.Handle("/", f.ServeProtocols(ecs))
 	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { addInstances(f, w, r) })
 	mux.HandleFunc("DELETE /fleet/instances/{id}", controlHandler(f.Machines.KillInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/crash", controlHandler(f.Machines.CrashInstance))
-	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", controlHandler(f.Machines.Disconnect))
-	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", controlHandler(f.Machines.Reconnect))
+	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", controlHandler(f.Machines.DisconnectAgent))
+	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", controlHandler(f.Machines.ReconnectAgent))
 	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter,
 		r *http.Request) {
 		failTarget(f, w, r)

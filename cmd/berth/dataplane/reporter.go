@@ -68,7 +68,7 @@ func (r *reporter) sendPending(ctx context.Context) (again bool) {
 	batch := r.waiting
 	r.waiting, r.busy = nil, true
 	r.mu.Unlock()
-	left, err := r.bus.Put(ctx, batch)
+	left, err := r.bus.PutEvents(ctx, batch)
 	if err != nil && ctx.Err() == nil {
 		r.log.Error("reporting to EventBridge", "events", len(batch), "left", len(left), "error", err)
 	}

@@ -115,7 +115,7 @@ func Open(o Options) (*Installation, error) {
 		Consumers: consumers}); err != nil {
 		return nil, err
 	}
-	wiring, err := embedded.Load([]byte(berth.Template), o.Parameters)
+	wiring, err := embedded.LoadTemplate([]byte(berth.Template), o.Parameters)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading template.yaml: %w", err), i.Close())
 	}
@@ -225,7 +225,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		State: i.stateFor("api"), ECS: i.ecsFor("api"), Clock: i.clockFor("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	})
-	i.Server = i.AWS.Protocols(wire.NewServer(wire.ServerOptions{
+	i.Server = i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.loggerFor("api"),
 			Resources: ecsapi.Resources{

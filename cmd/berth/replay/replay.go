@@ -191,7 +191,7 @@ func (r *run) drive(ctx context.Context) error {
 		if !r.Loop.Step() {
 			return errors.New("the loop has nothing left to do")
 		}
-		if r.Check != nil && r.Runtime.Idle() && r.meter.changed() {
+		if r.Check != nil && r.Runtime.IsIdle() && r.meter.changed() {
 			if err := r.Check(r.Installation); err != nil {
 				return err
 			}

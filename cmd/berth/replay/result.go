@@ -50,7 +50,7 @@ func (r *run) result(ctx context.Context) (Result, error) {
 	m := r.meter
 	out := Result{
 		Tasks: len(r.Tasks), Placed: len(m.waits), Unplaced: len(r.Tasks) - len(m.waits), Nodes: len(r.Nodes),
-		Reasons: map[string]int{}, StateHash: r.Store.Hash(), Days: end.Sub(epoch).Hours() / 24,
+		Reasons: map[string]int{}, StateHash: r.Store.HistoryHash(), Days: end.Sub(epoch).Hours() / 24,
 		CPU:     m.levels.share(func(u used) int64 { return u.cpu }, m.capacity.cpu, m.filled),
 		Memory:  m.levels.share(func(u used) int64 { return u.memory }, m.capacity.memory, m.filled),
 		GPU:     m.levels.share(func(u used) int64 { return u.gpu }, m.capacity.gpu, m.filled),

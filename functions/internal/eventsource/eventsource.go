@@ -64,20 +64,20 @@ func (f *Function) Invoke(ctx context.Context, event json.RawMessage) (any, erro
 	}
 	switch {
 	case source == "aws:sqs" && f.Messages != nil:
-		return f.queue(ctx, event)
+		return f.handleMessages(ctx, event)
 	case source == "aws:dynamodb" && f.Records != nil:
-		return f.stream(ctx, event)
+		return f.handleRecords(ctx, event)
 	case e.Schedule != "" && f.Schedule != nil:
-		return nil, f.dropped(ctx, f.Schedule(ctx, e.Schedule))
+		return nil, f.ignoreDrop(ctx, f.Schedule(ctx, e.Schedule))
 	case e.RequestContext.HTTP != nil && f.URL != nil:
-		return f.url(ctx, event)
+		return f.answerRequest(ctx, event)
 	case e.DetailType != "" && f.Messages != nil:
-		return nil, f.event(ctx, event)
+		return nil, f.handleBareEvent(ctx, event)
 	}
-	return nil, fmt.Errorf("no handler for an event of %s", describe(e, source))
+	return nil, fmt.Errorf("no handler for an event of %s", describeSource(e, source))
 }
 
-func describe(e envelope, source string) string {
+func describeSource(e envelope, source string) string {
 	switch {
 	case source != "":
 		return source
@@ -91,8 +91,8 @@ func describe(e envelope, source string) string {
 	return "an unknown source"
 }
 
-// dropped turns a drop into success, as no retry helps.
-func (f *Function) dropped(ctx context.Context, err error) error {
+// ignoreDrop turns a drop into success, as no retry helps.
+func (f *Function) ignoreDrop(ctx context.Context, err error) error {
 	var drop *cluster.Drop
 	if !errors.As(err, &drop) {
 		return err
@@ -103,7 +103,7 @@ func (f *Function) dropped(ctx context.Context, err error) error {
 	return nil
 }
 
-func (f *Function) queue(ctx context.Context, event []byte) (events.SQSEventResponse, error) {
+func (f *Function) handleMessages(ctx context.Context, event []byte) (events.SQSEventResponse, error) {
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	var batch events.SQSEvent
 	if err := json.Unmarshal(event, &batch); err != nil {
@@ -123,16 +123,16 @@ func (f *Function) queue(ctx context.Context, event []byte) (events.SQSEventResp
 	return out, nil
 }
 
-// event handles an event that EventBridge, or somebody who tries one out, sends without a queue
-// between; an error has Lambda try again.
-func (f *Function) event(ctx context.Context, event []byte) error {
+// handleBareEvent handles an event that EventBridge, or somebody who tries one out, sends without a
+// queue between; an error has Lambda try again.
+func (f *Function) handleBareEvent(ctx context.Context, event []byte) error {
 	if retry := f.Messages(ctx, []state.Message{{ID: "event", Body: event, Receives: 1}}); len(retry) > 0 {
 		return errors.New("the event was not handled")
 	}
 	return nil
 }
 
-func (f *Function) stream(ctx context.Context, event []byte) (events.DynamoDBEventResponse, error) {
+func (f *Function) handleRecords(ctx context.Context, event []byte) (events.DynamoDBEventResponse, error) {
 	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	var batch events.DynamoDBEvent
 	if err := json.Unmarshal(event, &batch); err != nil {
@@ -140,9 +140,9 @@ func (f *Function) stream(ctx context.Context, event []byte) (events.DynamoDBEve
 	}
 	records := make([]state.Record, 0, len(batch.Records))
 	for _, r := range batch.Records {
-		record, err := dynamo.Record(r)
+		record, err := dynamo.DecodeRecord(r)
 		if err != nil {
-			if err := f.dropped(ctx, err); err != nil {
+			if err := f.ignoreDrop(ctx, err); err != nil {
 				return out, err
 			}
 			continue

@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// url has the function URL's request answered as any other HTTP request.
-func (f *Function) url(ctx context.Context, event []byte) (events.LambdaFunctionURLResponse, error) {
+// answerRequest has the function URL's request answered as any other HTTP request.
+func (f *Function) answerRequest(ctx context.Context, event []byte) (events.LambdaFunctionURLResponse, error) {
 	var in events.LambdaFunctionURLRequest
 	if err := json.Unmarshal(event, &in); err != nil {
 		return events.LambdaFunctionURLResponse{}, fmt.Errorf("reading function URL request: %w", err)
@@ -23,16 +23,16 @@ func (f *Function) url(ctx context.Context, event []byte) (events.LambdaFunction
 	if a := in.RequestContext.Authorizer; a != nil && a.IAM != nil && f.WithPrincipal != nil {
 		ctx = f.WithPrincipal(ctx, a.IAM.UserARN)
 	}
-	r, err := request(ctx, &in)
+	r, err := newRequest(ctx, &in)
 	if err != nil {
 		return events.LambdaFunctionURLResponse{StatusCode: http.StatusBadRequest}, nil //nolint:nilerr // the caller's doing
 	}
 	w := &response{header: http.Header{}}
 	f.URL.ServeHTTP(w, r)
-	return w.answer(), nil
+	return w.toLambda(), nil
 }
 
-func request(ctx context.Context, in *events.LambdaFunctionURLRequest) (*http.Request, error) {
+func newRequest(ctx context.Context, in *events.LambdaFunctionURLRequest) (*http.Request, error) {
 	body := []byte(in.Body)
 	if in.IsBase64Encoded {
 		var err error
@@ -76,7 +76,7 @@ func (w *response) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-func (w *response) answer() events.LambdaFunctionURLResponse {
+func (w *response) toLambda() events.LambdaFunctionURLResponse {
 	w.WriteHeader(http.StatusOK)
 	out := events.LambdaFunctionURLResponse{StatusCode: w.status, Headers: map[string]string{}}
 	for name, values := range w.header {

@@ -23,8 +23,8 @@ type Groups struct {
 	Client *autoscaling.Client
 }
 
-// New calls Auto Scaling by a configuration of the SDK.
-func New(c aws.Config) *Groups { return &Groups{Client: autoscaling.NewFromConfig(c)} }
+// NewGroups calls Auto Scaling by a configuration of the SDK.
+func NewGroups(c aws.Config) *Groups { return &Groups{Client: autoscaling.NewFromConfig(c)} }
 
 // groupBatch is how many groups are described in one call, protectBatch how many instances are
 // protected in one.
@@ -56,10 +56,10 @@ func toGroup(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 		Min: int(aws.ToInt32(d.MinSize)),
 		Max: int(aws.ToInt32(d.MaxSize)), Desired: int(aws.ToInt32(d.DesiredCapacity)),
 		Protects: aws.ToBool(d.NewInstancesProtectedFromScaleIn), Weighted: hasWeights(d),
-		OwnTemplates: ownTemplates(d), Tags: map[string]string{},
+		OwnTemplates: hasOwnTemplates(d), Tags: map[string]string{},
 		Zones: d.AvailabilityZones, Template: templateName(d.LaunchTemplate),
 	}
-	if spec := mixed(d); spec != nil {
+	if spec := mixedTemplate(d); spec != nil {
 		out.Template = templateName(spec)
 	}
 	for _, t := range d.Tags {
@@ -82,8 +82,8 @@ func hasWeights(d types.AutoScalingGroup) bool {
 		func(o types.LaunchTemplateOverrides) bool { return aws.ToString(o.WeightedCapacity) != "" })
 }
 
-// ownTemplates reports whether some instance type of the group has a launch template of its own.
-func ownTemplates(d types.AutoScalingGroup) bool {
+// hasOwnTemplates reports whether some instance type of the group has a launch template of its own.
+func hasOwnTemplates(d types.AutoScalingGroup) bool {
 	return slices.ContainsFunc(templateOverrides(d),
 		func(o types.LaunchTemplateOverrides) bool { return o.LaunchTemplateSpecification != nil })
 }

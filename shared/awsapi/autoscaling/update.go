@@ -17,12 +17,13 @@ import (
 // SetSizes sets those of minimum, maximum and desired capacity that are given, at once.
 func (g *Groups) SetSizes(ctx context.Context, name string, s cluster.SizesChange) error {
 	_, err := g.Client.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
-		AutoScalingGroupName: &name, MinSize: size(s.Min), MaxSize: size(s.Max), DesiredCapacity: size(s.Desired),
+		AutoScalingGroupName: &name, MinSize: sizeOrNil(s.Min), MaxSize: sizeOrNil(s.Max),
+		DesiredCapacity: sizeOrNil(s.Desired),
 	})
 	return wrapError(err, "resizing group %s", name)
 }
 
-func size(n *int) *int32 {
+func sizeOrNil(n *int) *int32 {
 	if n == nil {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
 	id, version, _ := strings.Cut(template, ":")
 	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name}
 	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: &id, Version: &version}
-	if len(found.AutoScalingGroups) > 0 && mixed(found.AutoScalingGroups[0]) != nil {
+	if len(found.AutoScalingGroups) > 0 && mixedTemplate(found.AutoScalingGroups[0]) != nil {
 		policy := found.AutoScalingGroups[0].MixedInstancesPolicy
 		policy.LaunchTemplate.LaunchTemplateSpecification = spec
 		in.MixedInstancesPolicy = policy
@@ -51,8 +52,8 @@ func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
 	return wrapError(err, "changing the launch template of group %s", name)
 }
 
-// mixed is the launch template of a mixed instances policy, nil where there is none.
-func mixed(d types.AutoScalingGroup) *types.LaunchTemplateSpecification {
+// mixedTemplate is the launch template of a mixed instances policy, nil where there is none.
+func mixedTemplate(d types.AutoScalingGroup) *types.LaunchTemplateSpecification {
 	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (g *Groups) FailedLaunches(
 			if a.StatusCode == types.ScalingActivityStatusCodeFailed &&
 				strings.HasPrefix(aws.ToString(a.Description), "Launching") {
 				l := cluster.ParseLaunchFailure(aws.ToString(a.StatusMessage))
-				l.At, l.Zone = at, zone(aws.ToString(a.Details))
+				l.At, l.Zone = at, zoneInDetails(aws.ToString(a.Details))
 				out = append(out, l)
 			}
 		}
@@ -99,8 +100,9 @@ func (g *Groups) FailedLaunches(
 	return out, nil
 }
 
-// zone is the availability zone that an activity's details name, JSON with "Availability Zone".
-func zone(details string) string {
+// zoneInDetails is the availability zone that an activity's details name, JSON with "Availability
+// Zone".
+func zoneInDetails(details string) string {
 	_, after, ok := strings.Cut(details, `"Availability Zone":"`)
 	if !ok {
 		return ""

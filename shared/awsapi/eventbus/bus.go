@@ -24,15 +24,15 @@ type Bus struct {
 	Client *eventbridge.Client
 }
 
-// New calls EventBridge by a configuration of the SDK.
-func New(c aws.Config) *Bus { return &Bus{Client: eventbridge.NewFromConfig(c)} }
+// NewBus calls EventBridge by a configuration of the SDK.
+func NewBus(c aws.Config) *Bus { return &Bus{Client: eventbridge.NewFromConfig(c)} }
 
-// Put sends events, each as EventBridge delivers it (JSON with source, detail-type, time, resources
-// and detail), in their order and ten a call. What should be sent again comes back as left, in
-// order: all that follows a call which failed, and what EventBridge could not take just now. What
-// it refuses for good is in the error alone. EventBridge gives the events ids of its own; one whose
-// answer was lost comes twice.
-func (b *Bus) Put(ctx context.Context, events [][]byte) (left [][]byte, err error) {
+// PutEvents sends events, each as EventBridge delivers it (JSON with source, detail-type, time,
+// resources and detail), in their order and ten a call. What should be sent again comes back as
+// left, in order: all that follows a call which failed, and what EventBridge could not take just
+// now. What it refuses for good is in the error alone. EventBridge gives the events ids of its own;
+// one whose answer was lost comes twice.
+func (b *Bus) PutEvents(ctx context.Context, events [][]byte) (left [][]byte, err error) {
 	var failed []error
 	for len(events) > 0 {
 		batch := events[:min(putBatch, len(events))]
@@ -54,7 +54,7 @@ func (b *Bus) putBatch(ctx context.Context, batch [][]byte) (again [][]byte, err
 	var sent [][]byte
 	var failed []error
 	for _, event := range batch {
-		entry, err := entryOf(event)
+		entry, err := entryFromEvent(event)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -84,7 +84,7 @@ func (b *Bus) putBatch(ctx context.Context, batch [][]byte) (again [][]byte, err
 // passing are the codes by which EventBridge refuses an event that it may take later.
 var passing = []string{"ThrottlingException", "InternalFailure", "InternalException"}
 
-func entryOf(event []byte) (types.PutEventsRequestEntry, error) {
+func entryFromEvent(event []byte) (types.PutEventsRequestEntry, error) {
 	var e struct {
 		Source     string          `json:"source"`
 		DetailType string          `json:"detail-type"`

@@ -22,8 +22,8 @@ type Templates struct {
 	Client *ec2.Client
 }
 
-// New calls EC2 by a configuration of the SDK.
-func New(c aws.Config) *Templates { return &Templates{Client: ec2.NewFromConfig(c)} }
+// NewTemplates calls EC2 by a configuration of the SDK.
+func NewTemplates(c aws.Config) *Templates { return &Templates{Client: ec2.NewFromConfig(c)} }
 
 // LaunchTemplate is one version of a launch template, $Default where the reference names none.
 func (t *Templates) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {

@@ -13,11 +13,11 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Unknown reports that the call may or may not have taken effect: the request was, or may have
+// IsUnknown reports that the call may or may not have taken effect: the request was, or may have
 // been, sent and the service did not say that it refused it. Whoever repeats such a call must do so
 // under a token or a condition.
-func Unknown(err error) bool {
-	if err == nil || unsent(err) {
+func IsUnknown(err error) bool {
+	if err == nil || IsUnsent(err) {
 		return false
 	}
 	var canceled *smithy.CanceledError
@@ -33,21 +33,20 @@ func Unknown(err error) bool {
 	if !errors.As(err, &answer) {
 		return false // failed before anything was sent: no endpoint, no credentials, bad parameters
 	}
-	return answer.HTTPStatusCode() >= http.StatusInternalServerError && !Throttled(err)
+	return answer.HTTPStatusCode() >= http.StatusInternalServerError && !IsThrottled(err)
 }
 
-// Unsent reports that no connection came about, so that the same call may be made again.
-func Unsent(err error) bool { return err != nil && unsent(err) }
-
-func unsent(err error) bool {
+// IsUnsent reports whether no connection was made, so that the service has seen nothing of the call
+// and the same call may be made again.
+func IsUnsent(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError
 	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns)
 }
 
-// Throttled reports that the service refused the call because there were too many: it has had no
+// IsThrottled reports that the service refused the call because there were too many: it has had no
 // effect.
-func Throttled(err error) bool {
+func IsThrottled(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
 		return false

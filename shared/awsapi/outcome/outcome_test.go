@@ -37,12 +37,15 @@ func TestOutcome(t *testing.T) {
 		"NoSuchHost":        {err: &smithyhttp.RequestSendError{Err: &net.DNSError{}}, unsent: true},
 		"ConnectionReset":   {err: &smithyhttp.RequestSendError{Err: read}, unknown: true},
 		"AnswerUnreadable":  {err: &smithy.DeserializationError{Err: errors.New("EOF")}, unknown: true},
-		"TimedOut":          {err: fmt.Errorf("x: %w", &smithy.CanceledError{Err: context.DeadlineExceeded}), unknown: true},
-		"NoCredentials":     {err: &smithy.OperationError{Err: errors.New("no credentials")}},
+		"TimedOut": {err: fmt.Errorf("x: %w", &smithy.CanceledError{Err: context.DeadlineExceeded}),
+			unknown: true},
+		"NoCredentials": {err: &smithy.OperationError{Err: errors.New("no credentials")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if u, n, th := outcome.Unknown(c.err), outcome.Unsent(c.err), outcome.Throttled(c.err); u != c.unknown || n != c.unsent || th != c.throttled {
-				t.Errorf("unknown %v, unsent %v, throttled %v; want %v, %v, %v", u, n, th, c.unknown, c.unsent, c.throttled)
+			if u, n, th := outcome.IsUnknown(c.err), outcome.IsUnsent(c.err),
+				outcome.IsThrottled(c.err); u != c.unknown || n != c.unsent || th != c.throttled {
+				t.Errorf("unknown %v, unsent %v, throttled %v; want %v, %v, %v", u, n, th, c.unknown, c.unsent,
+					c.throttled)
 			}
 		})
 	}

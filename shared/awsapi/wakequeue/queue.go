@@ -20,8 +20,8 @@ type Queue struct {
 	URL    string
 }
 
-// New sends to the queue with a URL, by a configuration of the SDK.
-func New(c aws.Config, url string) *Queue { return &Queue{Client: sqs.NewFromConfig(c), URL: url} }
+// NewQueue sends to the queue with a URL, by a configuration of the SDK.
+func NewQueue(c aws.Config, url string) *Queue { return &Queue{Client: sqs.NewFromConfig(c), URL: url} }
 
 // Send sends a message to be delivered after delay, in whole seconds rounded up, so that it never
 // comes early. A delay above [MaxDelay] is an error. The SDK repeats a send whose answer was lost:

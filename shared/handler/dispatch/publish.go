@@ -32,7 +32,7 @@ func publishEvents(ctx context.Context, r *round, events []state.PublishedEvent)
 		}
 		bodies, of[string(body)] = append(bodies, body), e
 	}
-	again, err := r.Bus.Put(ctx, bodies)
+	again, err := r.Bus.PutEvents(ctx, bodies)
 	if err != nil {
 		handler.Logger(r.Log).Error("publishing service events", "cluster", r.cluster, "left", len(again), "error", err)
 	}

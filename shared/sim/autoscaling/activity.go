@@ -28,7 +28,7 @@ const (
 )
 
 func (e *scaler) recordActivity(g *group, a activity) (id string) {
-	a.ID = kernel.UUID(e.kernel.ID("activity", e.kernel.Next("Activities")))
+	a.ID = kernel.FormatUUID(e.kernel.ResourceID("activity", e.kernel.NextNumber("Activities")))
 	g.Activities = append(g.Activities, a)
 	g.Activities = g.Activities[max(0, len(g.Activities)-keptActivities):]
 	return a.ID
@@ -50,14 +50,14 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 	}
 	slices.Sort(hooks)
 	for _, hook := range hooks {
-		n := e.kernel.Next("Activities")
+		n := e.kernel.NextNumber("Activities")
 		detail, err := json.Marshal(map[string]string{
 			"LifecycleActionToken": actionToken(hook, m.EC2), "AutoScalingGroupName": g.Name, "LifecycleHookName": hook,
 			"EC2InstanceId": m.EC2, "LifecycleTransition": terminating, "Origin": "AutoScalingGroup",
 			"Destination": "EC2",
 		})
 		if err == nil { // it never fails for strings
-			e.kernel.Emit(kernel.Event{
+			e.kernel.EmitEvent(kernel.Event{
 				Source: e.eventSource, DetailType: "EC2 Instance-terminate Lifecycle Action", ARN: e.groupARN(g.Name),
 				Version: n, At: now,
 			}, detail)
@@ -68,4 +68,6 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 const terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 
 // actionToken returns the LifecycleActionToken of a termination.
-func actionToken(hook, ec2 string) string { return kernel.UUID(cluster.Digest("lifecycle", hook, ec2)) }
+func actionToken(hook, ec2 string) string {
+	return kernel.FormatUUID(cluster.Digest("lifecycle", hook, ec2))
+}

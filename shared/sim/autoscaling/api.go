@@ -11,7 +11,7 @@ import (
 	"berth/shared/cluster"
 )
 
-func noGroup(name string) error {
+func groupNotFound(name string) error {
 	return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup: %.255s not found",
 		name)
 }
@@ -21,12 +21,12 @@ func (e *Groups) changeGroup(operation, name string, change func(g *group, now t
 	return e.kernel.Call(operation, name, func(now time.Time) error {
 		g := e.byName[name]
 		if g == nil {
-			return noGroup(name)
+			return groupNotFound(name)
 		}
 		if err := change(g, now); err != nil {
 			return err
 		}
-		e.reconcile(g, now)
+		e.reconcileGroup(g, now)
 		return nil
 	})
 }
@@ -141,8 +141,8 @@ func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []str
 	})
 }
 
-// groupOf returns the name of the group that an instance belongs to, or "".
-func (e *Groups) groupOf(ec2 string) (name string) {
+// groupOfInstance returns the name of the group that an instance belongs to, or "".
+func (e *Groups) groupOfInstance(ec2 string) (name string) {
 	_ = e.kernel.View(func(time.Time) error {
 		for _, g := range e.byName {
 			if g.findMember(ec2) != nil {
@@ -159,9 +159,9 @@ func (e *Groups) groupOf(ec2 string) (name string) {
 func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) error {
 	unknown := cluster.Errorf("ValidationError",
 		"Instance Id not found - No managed instance found for instance ID: %.32s", id)
-	name := e.groupOf(id)
+	name := e.groupOfInstance(id)
 	if name == "" {
-		if err := e.kernel.FailCall("TerminateInstanceInAutoScalingGroup", id); err != nil {
+		if err := e.kernel.FaultOfCall("TerminateInstanceInAutoScalingGroup", id); err != nil {
 			return err
 		}
 		return unknown
@@ -187,11 +187,11 @@ func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) err
 // TagGroup sets a tag of the group that its instances do not get.
 func (e *Groups) TagGroup(_ context.Context, name, key, value string) error {
 	return e.changeGroup("CreateOrUpdateTags", name, func(g *group, _ time.Time) error {
-		return g.setTag(key, value, false)
+		return g.setGroupTag(key, value, false)
 	})
 }
 
-func (g *group) setTag(key, value string, propagate bool) error {
+func (g *group) setGroupTag(key, value string, propagate bool) error {
 	if key == "" || len(key) > 128 || len(value) > 256 {
 		return cluster.Errorf("ValidationError", "A tag's key has 1 to 128 characters, its value at most 256")
 	}
@@ -280,7 +280,7 @@ func (e *Groups) FailedLaunches(
 	err = e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
 		g := e.byName[name]
 		if g == nil {
-			return noGroup(name)
+			return groupNotFound(name)
 		}
 		for _, a := range slices.Backward(g.Activities) {
 			if a.Status == activityFailed && strings.HasPrefix(a.Description, "Launching") && !a.Start.Before(since) {

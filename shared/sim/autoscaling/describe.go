@@ -66,7 +66,7 @@ type (
 func (a *groupAPI) templateSpec(template string) *xmlTemplateSpec {
 	id, version, _ := strings.Cut(template, ":")
 	out := &xmlTemplateSpec{LaunchTemplateId: id, Version: version}
-	if t, _, err := a.groups.templates.Find(cluster.TemplateRef{ID: id}); err == nil {
+	if t, _, err := a.groups.templates.ResolveTemplate(cluster.TemplateRef{ID: id}); err == nil {
 		out.LaunchTemplateName = t.Name
 	}
 	return out
@@ -89,7 +89,7 @@ func (a *groupAPI) describeGroup(g *group) xmlASG {
 		AutoScalingGroupName: g.Name, AutoScalingGroupARN: a.groups.groupARN(g.Name), MinSize: g.Min, MaxSize: g.Max,
 		DesiredCapacity: g.Desired,
 		DefaultCooldown: 300, Zones: g.Machine.ZonesIn(a.groups.kernel.Account.Region), HealthCheckType: "EC2",
-		CreatedTime: protocol.XMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
+		CreatedTime: protocol.FormatXMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
 		TerminationPolicies: []string{"Default"}, NewInstancesProtectedFromScaleIn: g.Protects,
 	}
 	if g.Mixed {
@@ -112,8 +112,8 @@ func (a *groupAPI) describeGroup(g *group) xmlASG {
 	return out
 }
 
-// findGroups returns the groups named, or all if none is, by name.
-func findGroups(groups map[string]*group, names []string) (found []*group) {
+// groupsByName returns the groups named, or all if none is, by name.
+func groupsByName(groups map[string]*group, names []string) (found []*group) {
 	if len(names) == 0 {
 		names = slices.Collect(maps.Keys(groups))
 	}
@@ -129,10 +129,10 @@ func findGroups(groups map[string]*group, names []string) (found []*group) {
 // findGroup returns the group named, which must exist, or all groups if the name is empty.
 func findGroup(groups map[string]*group, name string) ([]*group, error) {
 	if name == "" {
-		return findGroups(groups, nil), nil
+		return groupsByName(groups, nil), nil
 	}
 	if groups[name] == nil {
-		return nil, noGroup(name)
+		return nil, groupNotFound(name)
 	}
 	return []*group{groups[name]}, nil
 }
@@ -148,7 +148,7 @@ func (a *groupAPI) describeGroups(_ context.Context, in *struct {
 	}
 	names := in.AutoScalingGroupNames
 	err := a.groups.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
-		page, next, err := protocol.PageOf(findGroups(a.groups.byName, names), in.NextToken, in.MaxRecords, 100)
+		page, next, err := protocol.PageOf(groupsByName(a.groups.byName, names), in.NextToken, in.MaxRecords, 100)
 		for _, g := range page {
 			out.Groups = append(out.Groups, a.describeGroup(g))
 		}
@@ -165,7 +165,7 @@ func (a *groupAPI) describeInstances(_ context.Context, in *struct {
 }) (any, error) {
 	var all []xmlMember
 	_ = a.groups.kernel.View(func(time.Time) error {
-		for _, g := range findGroups(a.groups.byName, nil) {
+		for _, g := range groupsByName(a.groups.byName, nil) {
 			for k := range g.Members {
 				if len(in.InstanceIds) == 0 || slices.Contains(in.InstanceIds, g.Members[k].EC2) {
 					all = append(all, a.describeMember(&g.Members[k], g.Name))
@@ -183,7 +183,7 @@ func (a *groupAPI) describeInstances(_ context.Context, in *struct {
 	return out, err
 }
 
-func (a activity) describe(g *group) xmlActivity {
+func (a activity) describeActivity(g *group) xmlActivity {
 	progress := 100
 	if a.Status == activityRuns {
 		progress = 30
@@ -192,7 +192,7 @@ func (a activity) describe(g *group) xmlActivity {
 	return xmlActivity{
 		ActivityId: a.ID, AutoScalingGroupName: g.Name, Description: a.Description,
 		Cause:     cmp.Or(a.Cause, "The group's desired capacity was not met."),
-		StartTime: protocol.XMLTime(a.Start), EndTime: protocol.XMLTime(a.End), StatusCode: a.Status,
+		StartTime: protocol.FormatXMLTime(a.Start), EndTime: protocol.FormatXMLTime(a.End), StatusCode: a.Status,
 		StatusMessage: a.Message, Progress: progress,
 		Details: string(details),
 	}
@@ -208,7 +208,7 @@ func (a *groupAPI) describeActivities(_ context.Context, in *struct {
 		groups, err := findGroup(a.groups.byName, in.AutoScalingGroupName)
 		for _, g := range groups {
 			for _, activity := range slices.Backward(g.Activities) {
-				d := activity.describe(g)
+				d := activity.describeActivity(g)
 				d.AutoScalingGroupARN = a.groups.groupARN(g.Name)
 				all = append(all, d)
 			}

@@ -77,7 +77,7 @@ type member struct {
 	Late time.Duration `json:",omitempty"`
 }
 
-func (g *group) Row() (string, string, any) { return bucket, g.Name, g }
+func (g *group) StoredRow() (string, string, any) { return bucket, g.Name, g }
 
 // The states of a group's instances.
 const (
@@ -103,7 +103,7 @@ type GroupSpec struct {
 
 // AddGroup creates an Auto Scaling group and returns its ARN.
 func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
-	if _, _, _, err := s.Machine.Size(); err != nil {
+	if _, _, _, err := s.Machine.RegisteredSize(); err != nil {
 		return "", err
 	}
 	err = e.kernel.Change(func(now time.Time) error {
@@ -115,18 +115,18 @@ func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
 			Max: s.Max, Desired: s.Desired, Protects: s.Protects,
 			Rebalances: s.Rebalances,
 		}
-		if err := e.checkNew(g); err != nil {
+		if err := e.checkNewGroup(g); err != nil {
 			return err
 		}
-		g.Template = e.templates.Add("berth/"+s.Name, cmp.Or(s.Image, "ami-1"), now).String()
-		e.addGroup(g, now)
+		g.Template = e.templates.CreateInStep("berth/"+s.Name, cmp.Or(s.Image, "ami-1"), now).String()
+		e.insertGroup(g, now)
 		return nil
 	})
 	return e.groupARN(s.Name), err
 }
 
-// checkNew returns an error if the group cannot be created.
-func (e *scaler) checkNew(g *group) error {
+// checkNewGroup returns an error if the group cannot be created.
+func (e *scaler) checkNewGroup(g *group) error {
 	switch {
 	case g.Name == "" || len(g.Name) > 255:
 		return cluster.Errorf("ValidationError", "A group's name has 1 to 255 characters")
@@ -150,24 +150,24 @@ func checkSizes(least, most, desired int) error {
 	return nil
 }
 
-func (e *scaler) addGroup(g *group, now time.Time) {
+func (e *scaler) insertGroup(g *group, now time.Time) {
 	g.CreatedAt, g.Hooks, g.Policies = now, map[string]lifecycleHook{}, map[string]*policy{}
 	if g.Tags == nil {
 		g.Tags, g.Own = map[string]string{}, map[string]bool{}
 	}
 	e.byName[g.Name] = g
-	e.reconcile(g, now)
+	e.reconcileGroup(g, now)
 }
 
 func (e *scaler) groupARN(name string) string {
-	return e.kernel.ARN("autoscaling", "autoScalingGroup:"+kernel.UUID(cluster.Digest("group",
+	return e.kernel.ResourceARN("autoscaling", "autoScalingGroup:"+kernel.FormatUUID(cluster.Digest("group",
 		name))+":autoScalingGroupName/"+name)
 }
 
-// reconcile launches and terminates instances until the group has its desired capacity.
+// reconcileGroup launches and terminates instances until the group has its desired capacity.
 // It removes members: pointers to them are invalid afterwards.
-func (e *scaler) reconcile(g *group, now time.Time) {
-	e.kernel.Save(g)
+func (e *scaler) reconcileGroup(g *group, now time.Time) {
+	e.kernel.SaveRow(g)
 	have := 0
 	for n := range g.Members {
 		m := &g.Members[n]
@@ -185,7 +185,7 @@ func (e *scaler) reconcile(g *group, now time.Time) {
 		g.Moving = ""
 	}
 	for ; have > wanted; have-- {
-		m := e.chooseVictim(g)
+		m := e.chooseScaleInMember(g)
 		if m == nil {
 			break
 		}
@@ -209,7 +209,7 @@ func (e *scaler) reconcileLater(g *group) {
 		e.kernel.AdvanceAfter(e.launchAfter*3/2, func(now time.Time) {
 			g.reconciling = false
 			if e.byName[g.Name] == g {
-				e.reconcile(g, now)
+				e.reconcileGroup(g, now)
 			}
 		})
 	}
@@ -234,7 +234,8 @@ func (e *scaler) launchInstance(g *group, now time.Time, zones []string) (ec2 st
 			continue
 		}
 		m := member{
-			EC2: "i-" + e.kernel.ID("launch", e.kernel.Next("Launches"))[:17], Zone: cmp.Or(fault.Zone, zone),
+			EC2:  "i-" + e.kernel.ResourceID("launch", e.kernel.NextNumber("Launches"))[:17],
+			Zone: cmp.Or(fault.Zone, zone),
 			Type: plan.machine.Type, Template: plan.template, Lifecycle: pending,
 			Protected: g.Protects, LaunchedAt: now, Until: now.Add(e.launchAfter + fault.Slow), Silent: fault.Silent,
 			Sick: fault.Sick,
@@ -276,9 +277,9 @@ func (e *scaler) finishLaunch(g *group, ec2 string) {
 		default:
 			e.registerMachine(g, m, now)
 		}
-		e.kernel.Save(g)
+		e.kernel.SaveRow(g)
 		if g.Moving == ec2 {
-			e.reconcile(g, now)
+			e.reconcileGroup(g, now)
 		}
 	})
 }
@@ -288,7 +289,7 @@ func (e *scaler) registerLate(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
 		if m := g.findMember(ec2); e.byName[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
 			e.registerMachine(g, m, now)
-			e.kernel.Save(g)
+			e.kernel.SaveRow(g)
 		}
 	})
 }
@@ -358,7 +359,7 @@ func (e *scaler) expireHooks(g *group, ec2 string) {
 				e.releaseHook(m, hook, now)
 			}
 		}
-		e.reconcile(g, now)
+		e.reconcileGroup(g, now)
 	})
 }
 

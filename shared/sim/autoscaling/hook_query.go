@@ -58,7 +58,7 @@ func (a *hookAPI) describeLifecycleHooks(_ context.Context, in *struct {
 	err := a.groups.kernel.View(func(time.Time) error {
 		g := a.groups.byName[in.AutoScalingGroupName]
 		if g == nil {
-			return noGroup(in.AutoScalingGroupName)
+			return groupNotFound(in.AutoScalingGroupName)
 		}
 		for _, name := range slices.Sorted(maps.Keys(g.Hooks)) {
 			if h := g.Hooks[name]; len(in.LifecycleHookNames) == 0 || slices.Contains(in.LifecycleHookNames, name) {

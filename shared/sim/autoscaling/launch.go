@@ -29,7 +29,7 @@ type LaunchFault struct {
 // launch, from 1; it must not call a service. If it returns the zero value, the group's tags
 // decide. A nil fault ends the faults.
 func (e *Groups) SetLaunchFaults(fault func(group string, n int64) LaunchFault) {
-	e.kernel.Lock(func() { e.faults = fault })
+	e.kernel.WithLock(func() { e.faults = fault })
 }
 
 // The tags of a group that make its launches go wrong.
@@ -110,17 +110,17 @@ type launchPlan struct {
 // planLaunch reads the launch template version, ID:VERSION, for a group.
 func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error) {
 	id, version, _ := strings.Cut(template, ":")
-	t, data, err := e.templates.Find(cluster.TemplateRef{ID: id, Version: version})
+	t, data, err := e.templates.ResolveTemplate(cluster.TemplateRef{ID: id, Version: version})
 	if err != nil {
 		return p, err
 	}
 	p.template, p.image = t.String(), t.Image
 	p.cluster, p.machine = g.Cluster, g.Machine
 	if p.machine.Type == "" {
-		if p.machine.Type = data.Text("InstanceType"); len(g.Types) > 0 {
+		if p.machine.Type = data.TextMember("InstanceType"); len(g.Types) > 0 {
 			p.machine.Type = g.Types[0].Type
 		}
-		if _, _, _, err := p.machine.Size(); err != nil {
+		if _, _, _, err := p.machine.RegisteredSize(); err != nil {
 			return p, cluster.Errorf("InvalidParameterValue",
 				"Invalid value '%.64s' for InstanceType. The simulated fleet has %s.", p.machine.Type,
 				strings.Join(ec2.MachineTypes(), ", "))
@@ -128,7 +128,7 @@ func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error)
 	}
 	if p.cluster == "" {
 		var attributes map[string]string
-		p.cluster, attributes, err = agentConfig(data.Text("UserData"))
+		p.cluster, attributes, err = agentConfig(data.TextMember("UserData"))
 		p.machine.Attributes, p.broken = attributes, err != nil
 	}
 	return p, nil
@@ -180,10 +180,10 @@ func (e *scaler) zonesByNeed(g *group) []string {
 	return zones
 }
 
-// chooseVictim returns the instance that scale-in terminates: in the zone with the most instances
-// one of an outdated launch template version, and of these the oldest. It returns nil if all are
-// protected (Auto Scaling, default termination policy).
-func (e *scaler) chooseVictim(g *group) (best *member) {
+// chooseScaleInMember returns the instance that scale-in terminates: in the zone with the most
+// instances one of an outdated launch template version, and of these the oldest. It returns nil if
+// all are protected (Auto Scaling, default termination policy).
+func (e *scaler) chooseScaleInMember(g *group) (best *member) {
 	count := g.countByZone()
 	current := ""
 	if plan, err := e.planLaunch(g, g.Template); err == nil {
@@ -218,7 +218,7 @@ func (e *scaler) rebalanceZones(g *group, now time.Time, have int) {
 	}
 	zones, count := e.zonesByNeed(g), g.countByZone()
 	first, last := zones[0], zones[len(zones)-1]
-	goes := e.chooseVictim(g)
+	goes := e.chooseScaleInMember(g)
 	if count[last]-count[first] < 2 || goes == nil || count[goes.Zone]-count[first] < 2 {
 		return
 	}

@@ -31,17 +31,18 @@ const (
 	lowShare  = 0.9
 )
 
-// alarmNames returns the names of a policy's alarms, the high and the low one.
-func (p *policy) alarmNames(g *group) []string {
-	id := kernel.UUID(cluster.Digest("policy", g.Name, p.Name))
+// trackingAlarmNames returns the names of a policy's alarms, the high and the low one.
+func (p *policy) trackingAlarmNames(g *group) []string {
+	id := kernel.FormatUUID(cluster.Digest("policy", g.Name, p.Name))
 	return []string{"TargetTracking-" + g.Name + "-AlarmHigh-" + id, "TargetTracking-" + g.Name + "-AlarmLow-" + id}
 }
 
 // PutTrackingPolicy makes a group follow managed scaling's metric.
 func (e *Groups) PutTrackingPolicy(_ context.Context, p cluster.TrackingPolicy) error {
 	return e.putPolicy(p.Group, policy{
-		Name: p.Name, Metric: cloudwatch.Reservation(p.Namespace, p.Cluster, p.Provider), Statistic: cloudwatch.Average,
-		Target: p.Target, Warmup: p.Warmup,
+		Name: p.Name, Metric: cloudwatch.ReservationMetric(p.Namespace, p.Cluster, p.Provider),
+		Statistic: cloudwatch.Average,
+		Target:    p.Target, Warmup: p.Warmup,
 	})
 }
 
@@ -57,7 +58,7 @@ func (e *Groups) putPolicy(name string, p policy) error {
 			return cluster.Errorf("ValidationError", "The simulated fleet does not know the statistic %.64q",
 				p.Statistic)
 		}
-		names := p.alarmNames(g)
+		names := p.trackingAlarmNames(g)
 		high := cloudwatch.Alarm{
 			Name: names[0], Description: "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + p.Name,
 			State: cloudwatch.Unknown, Period: 60, Times: highTimes,
@@ -80,31 +81,31 @@ func (e *Groups) putPolicy(name string, p policy) error {
 func (e *Groups) DeletePolicy(_ context.Context, name, policy string) error {
 	return e.changeGroup("DeletePolicy", name, func(g *group, _ time.Time) error {
 		if p := g.Policies[policy]; p != nil {
-			e.alarms.RemoveAlarms(p.alarmNames(g))
+			e.alarms.RemoveAlarms(p.trackingAlarmNames(g))
 			delete(g.Policies, policy)
 		}
 		return nil
 	})
 }
 
-// followMetric applies the policies that watch a metric after a datapoint of it was published.
-func (e *scaler) followMetric(of *cloudwatch.Series, now time.Time) {
-	key := of.Metric.Key()
+// applyPolicies applies the policies that watch a metric after a datapoint of it was published.
+func (e *scaler) applyPolicies(of *cloudwatch.Series, now time.Time) {
+	key := of.Metric.MetricKey()
 	for _, name := range slices.Sorted(maps.Keys(e.byName)) {
 		g := e.byName[name]
 		for _, policy := range slices.Sorted(maps.Keys(g.Policies)) {
-			if p := g.Policies[policy]; p.Metric.Key() == key {
-				e.trackMetric(g, p, of, now)
+			if p := g.Policies[policy]; p.Metric.MetricKey() == key {
+				e.resizeToTarget(g, p, of, now)
 			}
 		}
 	}
 }
 
-// trackMetric resizes a group by the metric's last value while one of the policy's alarms is in
+// resizeToTarget resizes a group by the metric's last value while one of the policy's alarms is in
 // ALARM. Example: with 10 instances in service, a target of 80 and a value of 100, it wants 10 *
 // 100 / 80 = 13. Instances that are warming up do not count when it scales out, and prevent it from
 // scaling in.
-func (e *scaler) trackMetric(g *group, p *policy, of *cloudwatch.Series, now time.Time) {
+func (e *scaler) resizeToTarget(g *group, p *policy, of *cloudwatch.Series, now time.Time) {
 	warm, warming := 0, false
 	for k := range g.Members {
 		switch m := &g.Members[k]; {
@@ -116,7 +117,7 @@ func (e *scaler) trackMetric(g *group, p *policy, of *cloudwatch.Series, now tim
 	}
 	value := of.LastValues(1, 60, p.Statistic, true)[0]
 	sized := func(n int) int { return int(min(float64(g.Max), math.Ceil(float64(max(1, n))*value/p.Target))) }
-	names := p.alarmNames(g)
+	names := p.trackingAlarmNames(g)
 	desired := g.Desired
 	switch {
 	case e.alarms.IsFiring(names[0]):
@@ -126,6 +127,6 @@ func (e *scaler) trackMetric(g *group, p *policy, of *cloudwatch.Series, now tim
 	}
 	if desired = max(g.Min, min(g.Max, desired)); desired != g.Desired {
 		g.Desired = desired
-		e.reconcile(g, now)
+		e.reconcileGroup(g, now)
 	}
 }

@@ -38,8 +38,9 @@ type (
 )
 
 func (a *policyAPI) policyARN(g *group, name string) string {
-	return a.groups.kernel.ARN("autoscaling", "scalingPolicy:"+kernel.UUID(cluster.Digest("policy", g.Name,
-		name))+":autoScalingGroupName/"+g.Name+":policyName/"+name)
+	return a.groups.kernel.ResourceARN("autoscaling",
+		"scalingPolicy:"+kernel.FormatUUID(cluster.Digest("policy", g.Name,
+			name))+":autoScalingGroupName/"+g.Name+":policyName/"+name)
 }
 
 func (a *policyAPI) describePolicy(g *group, p *policy) xmlPolicy {
@@ -51,8 +52,8 @@ func (a *policyAPI) describePolicy(g *group, p *policy) xmlPolicy {
 			Target: p.Target, OutOnly: p.OutOnly,
 		},
 	}
-	for _, name := range p.alarmNames(g) {
-		out.Alarms = append(out.Alarms, xmlAlarm{name, a.groups.kernel.ARN("cloudwatch", "alarm:"+name)})
+	for _, name := range p.trackingAlarmNames(g) {
+		out.Alarms = append(out.Alarms, xmlAlarm{name, a.groups.kernel.ResourceARN("cloudwatch", "alarm:"+name)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Metric.Dimensions)) {
 		out.Tracking.Metric.Dimensions = append(out.Tracking.Metric.Dimensions,

@@ -12,32 +12,32 @@ import (
 	"berth/shared/sim/protocol"
 )
 
-// Query returns the operations of Auto Scaling that are simulated.
-func (e *Groups) Query() protocol.QueryService {
+// QueryService returns the operations of Auto Scaling that are simulated.
+func (e *Groups) QueryService() protocol.QueryService {
 	g, h, p := &groupAPI{e}, &hookAPI{e}, &policyAPI{e}
 	return protocol.QueryService{Namespace: "http://autoscaling.amazonaws.com/doc/2011-01-01/",
 		Actions: map[string]protocol.Action{
-			"CompleteLifecycleAction":             protocol.LenientOp(h.completeLifecycleAction),
-			"CreateAutoScalingGroup":              protocol.Op(g.createGroup),
-			"CreateOrUpdateTags":                  protocol.Op(g.createOrUpdateTags),
-			"DeleteAutoScalingGroup":              protocol.Op(g.deleteGroup),
-			"DeleteLifecycleHook":                 protocol.LenientOp(h.deleteLifecycleHook),
-			"DeletePolicy":                        protocol.Op(p.deletePolicy),
-			"DeleteTags":                          protocol.Op(g.deleteTags),
-			"DescribeAutoScalingGroups":           protocol.Op(g.describeGroups),
-			"DescribeAutoScalingInstances":        protocol.Op(g.describeInstances),
-			"DescribeLifecycleHooks":              protocol.Op(h.describeLifecycleHooks),
-			"DescribePolicies":                    protocol.Op(p.describePolicies),
-			"DescribeScalingActivities":           protocol.Op(g.describeActivities),
-			"PutLifecycleHook":                    protocol.Op(h.putLifecycleHook),
-			"PutScalingPolicy":                    protocol.Op(p.putScalingPolicy),
-			"RecordLifecycleActionHeartbeat":      protocol.LenientOp(h.recordHeartbeat),
-			"ResumeProcesses":                     protocol.Op(g.resumeProcesses),
-			"SetDesiredCapacity":                  protocol.Op(g.setDesiredCapacity),
-			"SetInstanceProtection":               protocol.Op(g.setInstanceProtection),
-			"SuspendProcesses":                    protocol.Op(g.suspendProcesses),
-			"TerminateInstanceInAutoScalingGroup": protocol.Op(g.terminateInstance),
-			"UpdateAutoScalingGroup":              protocol.Op(g.updateGroup),
+			"CompleteLifecycleAction":             protocol.LenientAction(h.completeLifecycleAction),
+			"CreateAutoScalingGroup":              protocol.StrictAction(g.createGroup),
+			"CreateOrUpdateTags":                  protocol.StrictAction(g.createOrUpdateTags),
+			"DeleteAutoScalingGroup":              protocol.StrictAction(g.deleteGroup),
+			"DeleteLifecycleHook":                 protocol.LenientAction(h.deleteLifecycleHook),
+			"DeletePolicy":                        protocol.StrictAction(p.deletePolicy),
+			"DeleteTags":                          protocol.StrictAction(g.deleteTags),
+			"DescribeAutoScalingGroups":           protocol.StrictAction(g.describeGroups),
+			"DescribeAutoScalingInstances":        protocol.StrictAction(g.describeInstances),
+			"DescribeLifecycleHooks":              protocol.StrictAction(h.describeLifecycleHooks),
+			"DescribePolicies":                    protocol.StrictAction(p.describePolicies),
+			"DescribeScalingActivities":           protocol.StrictAction(g.describeActivities),
+			"PutLifecycleHook":                    protocol.StrictAction(h.putLifecycleHook),
+			"PutScalingPolicy":                    protocol.StrictAction(p.putScalingPolicy),
+			"RecordLifecycleActionHeartbeat":      protocol.LenientAction(h.recordHeartbeat),
+			"ResumeProcesses":                     protocol.StrictAction(g.resumeProcesses),
+			"SetDesiredCapacity":                  protocol.StrictAction(g.setDesiredCapacity),
+			"SetInstanceProtection":               protocol.StrictAction(g.setInstanceProtection),
+			"SuspendProcesses":                    protocol.StrictAction(g.suspendProcesses),
+			"TerminateInstanceInAutoScalingGroup": protocol.StrictAction(g.terminateInstance),
+			"UpdateAutoScalingGroup":              protocol.StrictAction(g.updateGroup),
 		}}
 }
 
@@ -90,12 +90,12 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 	e := a.groups
 	g := &group{Name: in.AutoScalingGroupName, Rebalances: true, Tags: map[string]string{}, Own: map[string]bool{}}
 	for _, t := range in.Tags {
-		if err := g.setTag(t.Key, t.Value, t.PropagateAtLaunch == "true"); err != nil {
+		if err := g.setGroupTag(t.Key, t.Value, t.PropagateAtLaunch == "true"); err != nil {
 			return nil, err
 		}
 	}
 	return nil, e.kernel.Call("CreateAutoScalingGroup", g.Name, func(now time.Time) error {
-		err := a.update(g, &updateInput{
+		err := a.applyUpdate(g, &updateInput{
 			in.AutoScalingGroupName, in.MinSize, in.MaxSize, in.DesiredCapacity, in.NewInstancesProtectedFromScaleIn,
 			in.LaunchTemplate,
 			in.MixedInstancesPolicy, in.AvailabilityZones, in.VPCZoneIdentifier,
@@ -110,10 +110,10 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 			return cluster.Errorf("ValidationError",
 				"Valid requests must contain either LaunchTemplate or MixedInstancesPolicy parameter.")
 		}
-		if err := e.checkNew(g); err != nil {
+		if err := e.checkNewGroup(g); err != nil {
 			return err
 		}
-		e.addGroup(g, now)
+		e.insertGroup(g, now)
 		return nil
 	})
 }
@@ -122,7 +122,7 @@ func (a *groupAPI) updateGroup(_ context.Context, in *updateInput) (any, error) 
 	return nil, a.groups.changeGroup("UpdateAutoScalingGroup", in.AutoScalingGroupName,
 		func(g *group, _ time.Time) error {
 			next := *g
-			if err := a.update(&next, in); err != nil {
+			if err := a.applyUpdate(&next, in); err != nil {
 				return err
 			}
 			*g = next
@@ -130,8 +130,8 @@ func (a *groupAPI) updateGroup(_ context.Context, in *updateInput) (any, error) 
 		})
 }
 
-// update applies the members that the input has.
-func (a *groupAPI) update(g *group, in *updateInput) error {
+// applyUpdate applies the members that the input has.
+func (a *groupAPI) applyUpdate(g *group, in *updateInput) error {
 	for to, from := range map[*int]*int{&g.Min: in.MinSize, &g.Max: in.MaxSize, &g.Desired: in.DesiredCapacity} {
 		if from != nil {
 			*to = *from
@@ -195,7 +195,7 @@ func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 	if ref.ID+ref.Name == "" {
 		return nil
 	}
-	t, _, err := a.groups.templates.Find(ref)
+	t, _, err := a.groups.templates.ResolveTemplate(ref)
 	if err != nil {
 		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s",
 			errorMessage(err))
@@ -212,19 +212,19 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 	return nil, e.kernel.Change(func(now time.Time) error {
 		g := e.byName[in.AutoScalingGroupName]
 		if g == nil {
-			return noGroup(in.AutoScalingGroupName)
+			return groupNotFound(in.AutoScalingGroupName)
 		}
 		if len(g.Members) > 0 && !in.ForceDelete {
 			return cluster.Errorf("ResourceInUse",
 				"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
 		}
 		delete(e.byName, g.Name)
-		e.kernel.Delete(g)
+		e.kernel.DeleteRow(g)
 		for k := range g.Members {
 			e.terminateMember(&g.Members[k], now)
 		}
 		for _, p := range g.Policies {
-			e.alarms.RemoveAlarms(p.alarmNames(g))
+			e.alarms.RemoveAlarms(p.trackingAlarmNames(g))
 		}
 		return nil
 	})
@@ -257,7 +257,7 @@ func (a *groupAPI) terminateInstance(ctx context.Context, in *struct {
 	InstanceId                     string `protocol:"required"`
 	ShouldDecrementDesiredCapacity bool   `protocol:"required"`
 }) (any, error) {
-	name := a.groups.groupOf(in.InstanceId)
+	name := a.groups.groupOfInstance(in.InstanceId)
 	if err := a.groups.TerminateInstance(ctx, in.InstanceId, in.ShouldDecrementDesiredCapacity); err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (a *groupAPI) terminateInstance(ctx context.Context, in *struct {
 		}
 		for _, activity := range slices.Backward(g.Activities) {
 			if strings.HasSuffix(activity.Description, in.InstanceId) {
-				out.Activity = new(activity.describe(g))
+				out.Activity = new(activity.describeActivity(g))
 				break
 			}
 		}
@@ -298,7 +298,7 @@ func (a *groupAPI) changeTags(operation string, in *tagsInput, change func(g *gr
 
 func (a *groupAPI) createOrUpdateTags(_ context.Context, in *tagsInput) (any, error) {
 	return a.changeTags("CreateOrUpdateTags", in, func(g *group, t tagInput) error {
-		return g.setTag(t.Key, t.Value, t.PropagateAtLaunch == "true")
+		return g.setGroupTag(t.Key, t.Value, t.PropagateAtLaunch == "true")
 	})
 }
 
@@ -338,6 +338,6 @@ func (a *groupAPI) resumeProcesses(_ context.Context, in *processesInput) (any, 
 
 // errorMessage returns the text of an error without its code.
 func errorMessage(err error) string {
-	e, _ := protocol.AsError(err)
+	e, _ := protocol.AsAPIError(err)
 	return e.Message
 }

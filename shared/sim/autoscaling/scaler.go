@@ -53,14 +53,14 @@ type scaler struct {
 // Groups are the Auto Scaling groups.
 type Groups struct{ *scaler }
 
-// New returns no groups yet.
-func New(k *kernel.Kernel, o Options) *Groups {
+// NewGroups returns no groups yet.
+func NewGroups(k *kernel.Kernel, o Options) *Groups {
 	s := &scaler{
 		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, eventSource: o.EventSource,
 		launchAfter: o.LaunchAfter,
 		byName:      map[string]*group{},
 	}
-	o.Alarms.Observe(s.followMetric)
+	o.Alarms.ObserveMetrics(s.applyPolicies)
 	return &Groups{s}
 }
 

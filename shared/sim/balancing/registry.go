@@ -49,7 +49,7 @@ type entry struct {
 	Unhealthy  bool
 }
 
-func (r *registry) Row() (string, string, any) { return registryBucket, r.ID, r }
+func (r *registry) StoredRow() (string, string, any) { return registryBucket, r.ID, r }
 
 // CreateRegistry creates a service of Cloud Map, with custom health checks if checked, and returns
 // its ARN. It returns the service of that name, unchanged, if there is one.
@@ -66,14 +66,14 @@ func (e *Registries) newRegistry(name string, checked bool) *registry {
 	if old := e.rows[id]; old != nil {
 		return old
 	}
-	r := &registry{ID: id, Name: name, ARN: e.kernel.ARN("servicediscovery", "service/"+id), Checked: checked,
+	r := &registry{ID: id, Name: name, ARN: e.kernel.ResourceARN("servicediscovery", "service/"+id), Checked: checked,
 		Entries: map[string]*entry{}}
 	e.rows[id] = r
-	e.kernel.Save(r)
+	e.kernel.SaveRow(r)
 	return r
 }
 
-func (e *Registries) registry(arnOrID string) (*registry, error) {
+func (e *Registries) findRegistry(arnOrID string) (*registry, error) {
 	if r := e.rows[cluster.LastPart(arnOrID)]; r != nil {
 		return r, nil
 	}
@@ -83,11 +83,11 @@ func (e *Registries) registry(arnOrID string) (*registry, error) {
 // changeRegistry changes a service of Cloud Map, unless a fault prevents the call.
 func (e *Registries) changeRegistry(operation, arn string, step func(r *registry) error) error {
 	return e.kernel.Call(operation, arn, func(time.Time) error {
-		r, err := e.registry(arn)
+		r, err := e.findRegistry(arn)
 		if err != nil {
 			return err
 		}
-		e.kernel.Save(r)
+		e.kernel.SaveRow(r)
 		return step(r)
 	})
 }
@@ -141,7 +141,7 @@ func (e *Registries) SetRegistryHealth(arn, id string, healthy bool) error {
 func (e *Registries) InstancesHealth(_ context.Context, arn string) (map[string]cluster.TargetHealth, error) {
 	out := map[string]cluster.TargetHealth{}
 	err := e.kernel.CallView("GetInstancesHealthStatus", arn, func(time.Time) error {
-		r, err := e.registry(arn)
+		r, err := e.findRegistry(arn)
 		if err != nil {
 			return err
 		}

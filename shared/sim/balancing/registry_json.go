@@ -19,31 +19,32 @@ type registryInput struct {
 
 // ServeJSON answers a call of Cloud Map.
 func (e *Registries) ServeJSON(w http.ResponseWriter, operation string, body []byte) {
-	protocol.JSON11.Serve(w, body, func(tree protocol.Tree) (protocol.Tree, error) {
+	protocol.JSON11.ServeTree(w, body, func(tree protocol.Tree) (protocol.Tree, error) {
 		var in registryInput
-		if err := protocol.Decode(tree, &in); err != nil {
+		if err := protocol.DecodeTree(tree, &in); err != nil {
 			return nil, err
 		}
-		return e.answer(operation, &in)
+		return e.answerOperation(operation, &in)
 	})
 }
 
-// done returns the answer of operations that Cloud Map completes later. Here they are complete.
-func done() protocol.Tree { return protocol.Tree{"OperationId": "done"} }
+// completedOperation returns the answer of operations that Cloud Map completes later. Here they are
+// complete.
+func completedOperation() protocol.Tree { return protocol.Tree{"OperationId": "done"} }
 
-func (e *Registries) answer(operation string, in *registryInput) (out protocol.Tree, err error) {
+func (e *Registries) answerOperation(operation string, in *registryInput) (out protocol.Tree, err error) {
 	switch operation {
 	case "CreateService":
 		err = e.kernel.Change(func(time.Time) error {
-			out = protocol.Tree{"Service": e.newRegistry(in.Name, in.HealthCheckCustomConfig != nil).describe()}
+			out = protocol.Tree{"Service": e.newRegistry(in.Name, in.HealthCheckCustomConfig != nil).describeRegistry()}
 			return nil
 		})
 		return out, err
 	case "GetService":
 		err = e.kernel.View(func(time.Time) error {
-			r, err := e.registry(in.Id)
+			r, err := e.findRegistry(in.Id)
 			if err == nil {
-				out = protocol.Tree{"Service": r.describe()}
+				out = protocol.Tree{"Service": r.describeRegistry()}
 			}
 			return err
 		})
@@ -53,9 +54,9 @@ func (e *Registries) answer(operation string, in *registryInput) (out protocol.T
 		for name, value := range in.Attributes {
 			attributes[name], _ = value.(string)
 		}
-		return done(), e.putEntry(in.ServiceId, in.InstanceId, attributes)
+		return completedOperation(), e.putEntry(in.ServiceId, in.InstanceId, attributes)
 	case "DeregisterInstance":
-		return done(), e.DeregisterInstance(context.Background(), in.ServiceId, in.InstanceId)
+		return completedOperation(), e.DeregisterInstance(context.Background(), in.ServiceId, in.InstanceId)
 	case "UpdateInstanceCustomHealthStatus":
 		return protocol.Tree{}, e.SetRegistryHealth(in.ServiceId, in.InstanceId, in.Status == "HEALTHY")
 	case "GetInstancesHealthStatus":
@@ -66,7 +67,7 @@ func (e *Registries) answer(operation string, in *registryInput) (out protocol.T
 	return nil, protocol.UnknownOperation(operation)
 }
 
-func (r *registry) describe() protocol.Tree {
+func (r *registry) describeRegistry() protocol.Tree {
 	out := protocol.Tree{"Id": r.ID, "Arn": r.ARN, "Name": r.Name, "InstanceCount": len(r.Entries)}
 	if r.Checked {
 		out["HealthCheckCustomConfig"] = protocol.Tree{"FailureThreshold": 1}
@@ -78,7 +79,7 @@ func (r *registry) describe() protocol.Tree {
 func (e *Registries) describeHealth(in *registryInput) (protocol.Tree, error) {
 	status := map[string]string{}
 	err := e.kernel.CallView("GetInstancesHealthStatus", in.ServiceId, func(time.Time) error {
-		r, err := e.registry(in.ServiceId)
+		r, err := e.findRegistry(in.ServiceId)
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (e *Registries) describeHealth(in *registryInput) (protocol.Tree, error) {
 func (e *Registries) listEntries(in *registryInput) (protocol.Tree, error) {
 	list := []protocol.Tree{}
 	err := e.kernel.View(func(time.Time) error {
-		r, err := e.registry(in.ServiceId)
+		r, err := e.findRegistry(in.ServiceId)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ type target struct {
 	Until      time.Time // being taken out until then; zero while it is in
 }
 
-func (g *targetGroup) Row() (string, string, any) { return groupBucket, g.ARN, g }
+func (g *targetGroup) StoredRow() (string, string, any) { return groupBucket, g.ARN, g }
 
 // CreateTargetGroup creates a target group of a type (instance or ip) with a deregistration delay,
 // and returns its ARN. It returns the group of that name, unchanged, if there is one.
@@ -105,9 +105,10 @@ func (e *TargetGroups) newTargetGroup(g targetGroup) (*targetGroup, error) {
 			return old, nil
 		}
 	}
-	g.ARN = e.kernel.ARN("elasticloadbalancing", "targetgroup/"+g.Name+"/"+cluster.Digest("targetgroup", g.Name)[:16])
+	g.ARN = e.kernel.ResourceARN("elasticloadbalancing",
+		"targetgroup/"+g.Name+"/"+cluster.Digest("targetgroup", g.Name)[:16])
 	e.rows[g.ARN] = &g
-	e.kernel.Save(&g)
+	e.kernel.SaveRow(&g)
 	return &g, nil
 }
 
@@ -116,14 +117,15 @@ func (e *TargetGroups) DeleteTargetGroup(arn string) error {
 	return e.kernel.Change(func(time.Time) error {
 		if g := e.rows[arn]; g != nil {
 			delete(e.rows, arn)
-			e.kernel.Delete(g)
+			e.kernel.DeleteRow(g)
 		}
 		return nil
 	})
 }
 
-// targetGroup returns a group by ARN, after removing the targets whose deregistration has ended.
-func (e *TargetGroups) targetGroup(arn string, now time.Time) (*targetGroup, error) {
+// findTargetGroup returns a group by ARN, after removing the targets whose deregistration has
+// ended.
+func (e *TargetGroups) findTargetGroup(arn string, now time.Time) (*targetGroup, error) {
 	g := e.rows[arn]
 	if g == nil {
 		return nil, cluster.Errorf(cluster.CodeTargetGroupNotFound, "Target groups '%s' not found", arn)
@@ -136,7 +138,7 @@ func (e *TargetGroups) targetGroup(arn string, now time.Time) (*targetGroup, err
 // are draining.
 func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
 	return e.kernel.Call("RegisterTargets", arn, func(now time.Time) error {
-		g, err := e.targetGroup(arn, now)
+		g, err := e.findTargetGroup(arn, now)
 		if err != nil {
 			return err
 		}
@@ -148,7 +150,7 @@ func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []
 		for _, a := range targets {
 			g.addTarget(target{Address: a, Task: e.tasks.TaskAt(a), Registered: now})
 		}
-		e.kernel.Save(g)
+		e.kernel.SaveRow(g)
 		return nil
 	})
 }
@@ -184,7 +186,7 @@ func (g *targetGroup) addTarget(t target) {
 // DeregisterTargets starts to drain targets. They are gone after the group's deregistration delay.
 func (e *TargetGroups) DeregisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
 	return e.kernel.Call("DeregisterTargets", arn, func(now time.Time) error {
-		g, err := e.targetGroup(arn, now)
+		g, err := e.findTargetGroup(arn, now)
 		if err != nil {
 			return err
 		}
@@ -193,7 +195,7 @@ func (e *TargetGroups) DeregisterTargets(_ context.Context, arn string, targets 
 				t.Until = now.Add(g.Delay)
 			}
 		}
-		e.kernel.Save(g)
+		e.kernel.SaveRow(g)
 		return nil
 	})
 }
@@ -201,7 +203,7 @@ func (e *TargetGroups) DeregisterTargets(_ context.Context, arn string, targets 
 // DeregistrationDelay returns how long the targets of a group drain.
 func (e *TargetGroups) DeregistrationDelay(_ context.Context, arn string) (delay time.Duration, err error) {
 	err = e.kernel.CallView("DescribeTargetGroupAttributes", arn, func(now time.Time) error {
-		g, err := e.targetGroup(arn, now)
+		g, err := e.findTargetGroup(arn, now)
 		if err == nil {
 			delay = g.Delay
 		}
@@ -214,12 +216,12 @@ func (e *TargetGroups) DeregistrationDelay(_ context.Context, arn string) (delay
 func (e *TargetGroups) TargetHealth(_ context.Context, arn string) (map[cluster.Address]cluster.TargetHealth, error) {
 	out := map[cluster.Address]cluster.TargetHealth{}
 	err := e.kernel.CallView("DescribeTargetHealth", arn, func(now time.Time) error {
-		g, err := e.targetGroup(arn, now)
+		g, err := e.findTargetGroup(arn, now)
 		if err != nil {
 			return err
 		}
 		for k := range g.Targets {
-			s := e.targetState(&g.Targets[k], now)
+			s := e.currentState(&g.Targets[k], now)
 			out[g.Targets[k].Address] = cluster.TargetHealth{Health: s.forScheduler(), Reason: s.description}
 		}
 		return nil
@@ -240,9 +242,9 @@ func (s targetState) forScheduler() cluster.Health {
 	return cluster.UnknownHealth
 }
 
-// targetState returns the state of a target. Its checks pass once a task has run at the address for
-// healthyAfter. They fail when no task runs there, or its TargetFault says so.
-func (e *TargetGroups) targetState(t *target, now time.Time) targetState {
+// currentState returns the state of a target. Its checks pass once a task has run at the address
+// for healthyAfter. They fail when no task runs there, or its TargetFault says so.
+func (e *TargetGroups) currentState(t *target, now time.Time) targetState {
 	if !t.Until.IsZero() {
 		return targetState{"draining", "Target.DeregistrationInProgress", "Target deregistration is in progress"}
 	}

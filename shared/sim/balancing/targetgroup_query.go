@@ -37,19 +37,19 @@ type (
 	}
 )
 
-// Query returns the operations of Elastic Load Balancing that are simulated.
-func (e *TargetGroups) Query() protocol.QueryService {
+// QueryService returns the operations of Elastic Load Balancing that are simulated.
+func (e *TargetGroups) QueryService() protocol.QueryService {
 	a := &groupAPI{e}
 	return protocol.QueryService{Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/",
 		Actions: map[string]protocol.Action{
-			"CreateTargetGroup":             protocol.LenientOp(a.createTargetGroup),
-			"DescribeTargetGroups":          protocol.LenientOp(a.describeTargetGroups),
-			"DeleteTargetGroup":             protocol.LenientOp(a.deleteTargetGroup),
-			"ModifyTargetGroupAttributes":   protocol.LenientOp(a.modifyAttributes),
-			"DescribeTargetGroupAttributes": protocol.LenientOp(a.describeAttributes),
-			"RegisterTargets":               protocol.LenientOp(a.registerTargets),
-			"DeregisterTargets":             protocol.LenientOp(a.deregisterTargets),
-			"DescribeTargetHealth":          protocol.LenientOp(a.describeTargetHealth),
+			"CreateTargetGroup":             protocol.LenientAction(a.createTargetGroup),
+			"DescribeTargetGroups":          protocol.LenientAction(a.describeTargetGroups),
+			"DeleteTargetGroup":             protocol.LenientAction(a.deleteTargetGroup),
+			"ModifyTargetGroupAttributes":   protocol.LenientAction(a.modifyAttributes),
+			"DescribeTargetGroupAttributes": protocol.LenientAction(a.describeAttributes),
+			"RegisterTargets":               protocol.LenientAction(a.registerTargets),
+			"DeregisterTargets":             protocol.LenientAction(a.deregisterTargets),
+			"DescribeTargetHealth":          protocol.LenientAction(a.describeTargetHealth),
 		}}
 }
 
@@ -58,7 +58,7 @@ type groupAPI struct{ groups *TargetGroups }
 
 const delayAttribute = "deregistration_delay.timeout_seconds"
 
-func (g *targetGroup) toXML() xmlGroup {
+func (g *targetGroup) describeGroup() xmlGroup {
 	return xmlGroup{ARN: g.ARN, Name: g.Name, Protocol: g.Protocol, Port: g.Port, VPC: g.VPC, TargetType: g.Type}
 }
 
@@ -74,7 +74,7 @@ func (a *groupAPI) createTargetGroup(_ context.Context, in *struct {
 			Delay: defaultDelay,
 		})
 		if err == nil {
-			out.Groups = []xmlGroup{g.toXML()}
+			out.Groups = []xmlGroup{g.describeGroup()}
 		}
 		return err
 	})
@@ -88,7 +88,7 @@ func (a *groupAPI) describeTargetGroups(_ context.Context, in *struct{ Names, Ta
 		for _, arn := range slices.Sorted(maps.Keys(a.groups.rows)) {
 			g := a.groups.rows[arn]
 			if all || slices.Contains(in.Names, g.Name) || slices.Contains(in.TargetGroupArns, arn) {
-				out.Groups = append(out.Groups, g.toXML())
+				out.Groups = append(out.Groups, g.describeGroup())
 			}
 		}
 		if len(out.Groups) < len(in.Names)+len(in.TargetGroupArns) {
@@ -111,7 +111,7 @@ func (a *groupAPI) modifyAttributes(_ context.Context, in *struct {
 }) (any, error) {
 	var out xmlResult
 	err := a.groups.kernel.Change(func(now time.Time) error {
-		g, err := a.groups.targetGroup(in.TargetGroupArn, now)
+		g, err := a.groups.findTargetGroup(in.TargetGroupArn, now)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (a *groupAPI) modifyAttributes(_ context.Context, in *struct {
 			g.Delay = delay
 		}
 		out.Attributes = in.Attributes
-		a.groups.kernel.Save(g)
+		a.groups.kernel.SaveRow(g)
 		return nil
 	})
 	return &out, err
@@ -144,10 +144,10 @@ type targetsInput struct {
 	}
 }
 
-// addresses returns the targets of a call. One without a port is at the port of the group.
-func (a *groupAPI) addresses(in *targetsInput) (targets []cluster.Address, err error) {
+// targetAddresses returns the targets of a call. One without a port is at the port of the group.
+func (a *groupAPI) targetAddresses(in *targetsInput) (targets []cluster.Address, err error) {
 	err = a.groups.kernel.View(func(now time.Time) error {
-		g, err := a.groups.targetGroup(in.TargetGroupArn, now)
+		g, err := a.groups.findTargetGroup(in.TargetGroupArn, now)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (a *groupAPI) addresses(in *targetsInput) (targets []cluster.Address, err e
 }
 
 func (a *groupAPI) registerTargets(ctx context.Context, in *targetsInput) (any, error) {
-	targets, err := a.addresses(in)
+	targets, err := a.targetAddresses(in)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (a *groupAPI) registerTargets(ctx context.Context, in *targetsInput) (any, 
 }
 
 func (a *groupAPI) deregisterTargets(ctx context.Context, in *targetsInput) (any, error) {
-	targets, err := a.addresses(in)
+	targets, err := a.targetAddresses(in)
 	if err != nil {
 		return nil, err
 	}
@@ -176,13 +176,13 @@ func (a *groupAPI) deregisterTargets(ctx context.Context, in *targetsInput) (any
 }
 
 func (a *groupAPI) describeTargetHealth(_ context.Context, in *targetsInput) (any, error) {
-	asked, err := a.addresses(in)
+	asked, err := a.targetAddresses(in)
 	if err != nil {
 		return nil, err
 	}
 	var out xmlResult
 	err = a.groups.kernel.CallView("DescribeTargetHealth", in.TargetGroupArn, func(now time.Time) error {
-		g, err := a.groups.targetGroup(in.TargetGroupArn, now)
+		g, err := a.groups.findTargetGroup(in.TargetGroupArn, now)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (a *groupAPI) describeTargetHealth(_ context.Context, in *targetsInput) (an
 		}
 		for k := range g.Targets {
 			if t := &g.Targets[k]; len(asked) == 0 || slices.Contains(asked, t.Address) {
-				add(t.Address, a.groups.targetState(t, now))
+				add(t.Address, a.groups.currentState(t, now))
 			}
 		}
 		for _, address := range asked {

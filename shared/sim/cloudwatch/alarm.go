@@ -26,8 +26,8 @@ type Alarm struct {
 	Version                int64
 }
 
-// Row implements [kernel.Row].
-func (a *Alarm) Row() (string, string, any) { return bucket, a.Name, a }
+// StoredRow implements [kernel.Row].
+func (a *Alarm) StoredRow() (string, string, any) { return bucket, a.Name, a }
 
 // The states of an alarm.
 const (
@@ -58,9 +58,9 @@ func (c *Service) StoreAlarm(a Alarm, now time.Time) error {
 	} else {
 		a.Since = now
 	}
-	a.ARN = c.kernel.ARN("cloudwatch", "alarm:"+a.Name)
+	a.ARN = c.kernel.ResourceARN("cloudwatch", "alarm:"+a.Name)
 	c.alarms[a.Name] = &a
-	c.kernel.Save(&a)
+	c.kernel.SaveRow(&a)
 	return nil
 }
 
@@ -70,10 +70,10 @@ func (c *Service) SetAlarm(name string, fires bool) error {
 	if fires {
 		state = firing
 	}
-	return c.kernel.Change(func(now time.Time) error { return c.setState(name, state, "it was set", now) })
+	return c.kernel.Change(func(now time.Time) error { return c.setAlarmState(name, state, "it was set", now) })
 }
 
-func (c *Service) setState(name, state, reason string, now time.Time) error {
+func (c *Service) setAlarmState(name, state, reason string, now time.Time) error {
 	a := c.alarms[name]
 	if a == nil {
 		return cluster.Errorf(cluster.CodeResourceNotFound, "no alarm %.255s", name)
@@ -87,7 +87,7 @@ func (c *Service) setState(name, state, reason string, now time.Time) error {
 	previous := map[string]any{"value": a.State, "reason": a.Reason, "timestamp": a.Since.Format(alarmTime)}
 	a.State, a.Reason, a.Since = state, reason, now
 	a.Version++
-	c.kernel.Save(a)
+	c.kernel.SaveRow(a)
 	detail, err := json.Marshal(map[string]any{
 		"alarmName": a.Name, "previousState": previous, "configuration": map[string]any{},
 		"state": map[string]any{"value": state, "reason": reason, "timestamp": now.Format(alarmTime)},
@@ -95,7 +95,7 @@ func (c *Service) setState(name, state, reason string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("reporting alarm %s: %w", name, err)
 	}
-	c.kernel.Emit(kernel.Event{Source: c.eventSource, DetailType: "CloudWatch Alarm State Change", ARN: a.ARN,
+	c.kernel.EmitEvent(kernel.Event{Source: c.eventSource, DetailType: "CloudWatch Alarm State Change", ARN: a.ARN,
 		Version: a.Version, At: now}, detail)
 	return nil
 }
@@ -135,7 +135,7 @@ func (c *Service) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error
 	return c.kernel.Change(func(now time.Time) error {
 		return c.StoreAlarm(Alarm{
 			Name: a.Name, Period: 60, Times: a.Times, State: Unknown,
-			Metric:    Reservation(a.Namespace, a.Cluster, a.Provider),
+			Metric:    ReservationMetric(a.Namespace, a.Cluster, a.Provider),
 			Statistic: Average, Threshold: a.Threshold, Compare: compare, Missing: "ignore",
 		}, now)
 	})
@@ -151,7 +151,7 @@ func (c *Service) RemoveAlarms(names []string) {
 	for _, name := range names {
 		if a := c.alarms[name]; a != nil {
 			delete(c.alarms, name)
-			c.kernel.Delete(a)
+			c.kernel.DeleteRow(a)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (c *Service) RemoveAlarms(names []string) {
 func (c *Service) PutReservation(_ context.Context, points []cluster.Datapoint) error {
 	return c.kernel.Change(func(now time.Time) error {
 		for _, p := range points {
-			c.publishSample(Reservation(p.Namespace, p.Cluster, p.Provider), singleSample(p.At, p.Percent), now)
+			c.publishSample(ReservationMetric(p.Namespace, p.Cluster, p.Provider), singleSample(p.At, p.Percent), now)
 		}
 		return nil
 	})

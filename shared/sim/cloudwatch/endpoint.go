@@ -13,32 +13,32 @@ import (
 	"berth/shared/sim/protocol"
 )
 
-// Serve answers a call of CloudWatch, in CBOR or in JSON as some clients send it.
-func (c *Service) Serve(w http.ResponseWriter, encoding protocol.Encoding, operation string, body []byte) {
+// ServeOperation answers a call of CloudWatch, in CBOR or in JSON as some clients send it.
+func (c *Service) ServeOperation(w http.ResponseWriter, encoding protocol.Encoding, operation string, body []byte) {
 	a := &api{c}
-	encoding.Serve(w, body, func(in protocol.Tree) (protocol.Tree, error) {
+	encoding.ServeTree(w, body, func(in protocol.Tree) (protocol.Tree, error) {
 		switch operation {
 		case "PutMetricData":
-			return decodeThen(in, a.putMetricData)
+			return withInput(in, a.putMetricData)
 		case "GetMetricStatistics":
-			return decodeThen(in, a.getMetricStatistics)
+			return withInput(in, a.getMetricStatistics)
 		case "PutMetricAlarm":
 			return a.putMetricAlarm(in)
 		case "SetAlarmState":
-			return decodeThen(in, a.setAlarmState)
+			return withInput(in, a.setAlarmState)
 		case "DeleteAlarms":
-			return decodeThen(in, a.deleteAlarms)
+			return withInput(in, a.deleteAlarms)
 		case "DescribeAlarms":
-			return decodeThen(in, a.describeAlarms)
+			return withInput(in, a.describeAlarms)
 		}
 		return nil, protocol.UnknownOperation(operation)
 	})
 }
 
-// decodeThen calls an operation with its input as a struct.
-func decodeThen[I any](tree protocol.Tree, do func(in *I) (protocol.Tree, error)) (protocol.Tree, error) {
+// withInput calls an operation with its input as a struct.
+func withInput[I any](tree protocol.Tree, do func(in *I) (protocol.Tree, error)) (protocol.Tree, error) {
 	in := new(I)
-	if err := protocol.Decode(tree, in); err != nil {
+	if err := protocol.DecodeTree(tree, in); err != nil {
 		return nil, err
 	}
 	return do(in)
@@ -49,7 +49,7 @@ type api struct{ service *Service }
 
 type dimensionInput struct{ Name, Value string }
 
-func metricOf(namespace, name string, dimensions []dimensionInput) Metric {
+func metricFromInput(namespace, name string, dimensions []dimensionInput) Metric {
 	m := Metric{Namespace: namespace, Name: name}
 	for _, d := range dimensions {
 		if m.Dimensions == nil {
@@ -81,11 +81,11 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 				"The simulated fleet does not know the parameter %.128s of PutMetricAlarm", name)
 		}
 	}
-	return decodeThen(tree, func(in *alarmInput) (protocol.Tree, error) {
+	return withInput(tree, func(in *alarmInput) (protocol.Tree, error) {
 		alarm := Alarm{
 			Name: in.AlarmName, Description: in.AlarmDescription, Period: in.Period, Times: in.EvaluationPeriods,
 			State:  Unknown,
-			Metric: metricOf(in.Namespace, in.MetricName, in.Dimensions), Statistic: in.Statistic,
+			Metric: metricFromInput(in.Namespace, in.MetricName, in.Dimensions), Statistic: in.Statistic,
 			Threshold: in.Threshold,
 			Compare:   in.ComparisonOperator, Missing: in.TreatMissingData,
 		}
@@ -111,7 +111,7 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 
 func (a *api) setAlarmState(in *struct{ AlarmName, StateValue, StateReason string }) (protocol.Tree, error) {
 	return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error {
-		return a.service.setState(in.AlarmName, in.StateValue, in.StateReason, now)
+		return a.service.setAlarmState(in.AlarmName, in.StateValue, in.StateReason, now)
 	})
 }
 
@@ -154,7 +154,8 @@ func (a *api) putMetricData(in *struct {
 			if !d.Timestamp.IsZero() {
 				at = d.Timestamp
 			}
-			a.service.publishSample(metricOf(in.Namespace, d.MetricName, d.Dimensions), singleSample(at, *d.Value), now)
+			a.service.publishSample(metricFromInput(in.Namespace, d.MetricName, d.Dimensions),
+				singleSample(at, *d.Value), now)
 		}
 		return nil
 	})
@@ -173,7 +174,7 @@ func (a *api) getMetricStatistics(in *struct {
 	}
 	list := []protocol.Tree{}
 	err := a.service.kernel.View(func(time.Time) error {
-		of := a.service.series[metricOf(in.Namespace, in.MetricName, in.Dimensions).Key()]
+		of := a.service.series[metricFromInput(in.Namespace, in.MetricName, in.Dimensions).MetricKey()]
 		if of == nil {
 			return nil
 		}
@@ -200,14 +201,14 @@ func (a *api) describeAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, 
 		_ = a.service.kernel.View(func(time.Time) error { names = slices.Sorted(maps.Keys(a.service.alarms)); return nil })
 	}
 	list := []protocol.Tree{}
-	err := a.service.viewAlarms(names, func(alarm *Alarm) { list = append(list, alarm.describe()) })
+	err := a.service.viewAlarms(names, func(alarm *Alarm) { list = append(list, alarm.describeAlarm()) })
 	if err != nil {
 		return nil, err
 	}
 	return protocol.Tree{"MetricAlarms": list, "CompositeAlarms": []protocol.Tree{}}, nil
 }
 
-func (a *Alarm) describe() protocol.Tree {
+func (a *Alarm) describeAlarm() protocol.Tree {
 	dimensions := []protocol.Tree{}
 	for _, name := range slices.Sorted(maps.Keys(a.Metric.Dimensions)) {
 		dimensions = append(dimensions, protocol.Tree{"Name": name, "Value": a.Metric.Dimensions[name]})
@@ -218,6 +219,7 @@ func (a *Alarm) describe() protocol.Tree {
 		"StateUpdatedTimestamp": a.Since, "StateTransitionedTimestamp": a.Since, "Namespace": a.Metric.Namespace,
 		"MetricName": a.Metric.Name, "Dimensions": dimensions, "Statistic": a.Statistic, "Period": a.Period,
 		"EvaluationPeriods": a.Times,
-		"Threshold":         a.Threshold, "ComparisonOperator": a.Compare, "TreatMissingData": cmp.Or(a.Missing, "missing"),
+		"Threshold":         a.Threshold, "ComparisonOperator": a.Compare,
+		"TreatMissingData": cmp.Or(a.Missing, "missing"),
 	}
 }

@@ -16,15 +16,15 @@ type Metric struct {
 	Dimensions      map[string]string
 }
 
-// Reservation returns managed scaling's metric of a capacity provider.
-func Reservation(namespace, clusterName, provider string) Metric {
+// ReservationMetric returns managed scaling's metric of a capacity provider.
+func ReservationMetric(namespace, clusterName, provider string) Metric {
 	return Metric{namespace, cluster.ReservationMetric, map[string]string{
 		cluster.DimensionCluster: clusterName, cluster.DimensionProvider: provider,
 	}}
 }
 
-// Key returns a text that is different for every metric.
-func (m Metric) Key() string {
+// MetricKey returns a text that is different for every metric.
+func (m Metric) MetricKey() string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%q %q", m.Namespace, m.Name)
 	for _, name := range slices.Sorted(maps.Keys(m.Dimensions)) {
@@ -80,7 +80,7 @@ const keptSamples = 24 * 60
 
 // publishSample adds a datapoint, evaluates the metric's alarms, and then calls the observer.
 func (c *Service) publishSample(m Metric, s sample, now time.Time) {
-	key := m.Key()
+	key := m.MetricKey()
 	of := c.series[key]
 	if of == nil {
 		of = &Series{Metric: m}
@@ -88,7 +88,7 @@ func (c *Service) publishSample(m Metric, s sample, now time.Time) {
 	}
 	of.addSample(s)
 	for _, name := range slices.Sorted(maps.Keys(c.alarms)) {
-		if a := c.alarms[name]; a.Metric.Key() == key {
+		if a := c.alarms[name]; a.Metric.MetricKey() == key {
 			c.evaluateAlarm(a, of, now)
 		}
 	}
@@ -159,6 +159,7 @@ func (c *Service) evaluateAlarm(a *Alarm, of *Series, now time.Time) {
 	case beyond == len(values) && a.Missing != "notBreaching":
 		return // too few to tell
 	}
-	_ = c.setState(a.Name, state, fmt.Sprintf("Threshold Crossed: %d of the last %d datapoints were %s (%g)", beyond,
+	_ = c.setAlarmState(a.Name, state, fmt.Sprintf("Threshold Crossed: %d of the last %d datapoints were %s (%g)",
+		beyond,
 		len(values), a.Compare, a.Threshold), now)
 }

@@ -19,13 +19,14 @@ type Service struct {
 	observe     func(s *Series, now time.Time)
 }
 
-// New returns a service whose alarms report state changes from an event source.
-func New(k *kernel.Kernel, eventSource string) *Service {
+// NewService returns a service whose alarms report state changes from an event source.
+func NewService(k *kernel.Kernel, eventSource string) *Service {
 	return &Service{kernel: k, eventSource: eventSource, alarms: map[string]*Alarm{}, series: map[string]*Series{}}
 }
 
-// Observe calls f in the step that publishes a datapoint, after the alarms have been evaluated.
-func (c *Service) Observe(f func(s *Series, now time.Time)) { c.observe = f }
+// ObserveMetrics calls f in the step that publishes a datapoint, after the alarms have been
+// evaluated.
+func (c *Service) ObserveMetrics(f func(s *Series, now time.Time)) { c.observe = f }
 
 // Buckets implements [kernel.Tables].
 func (c *Service) Buckets() []string { return []string{bucket} }

@@ -62,8 +62,8 @@ func (m Machine) ZonesIn(region string) []string {
 	return []string{region + "a", region + "b", region + "c"}
 }
 
-// Size returns what the machine registers: CPU units, MiB, GPUs.
-func (m Machine) Size() (cpu, memory int64, gpus int, err error) {
+// RegisteredSize returns what the machine registers: CPU units, MiB, GPUs.
+func (m Machine) RegisteredSize() (cpu, memory int64, gpus int, err error) {
 	if m.CPU == 0 {
 		known, ok := machines[m.Type]
 		if !ok {

@@ -15,18 +15,18 @@ import (
 	"berth/shared/sim/protocol"
 )
 
-// Query returns the operations of EC2 that are simulated.
-func (e *Templates) Query() protocol.QueryService {
+// QueryService returns the operations of EC2 that are simulated.
+func (e *Templates) QueryService() protocol.QueryService {
 	a := &api{e.kernel, e}
 	return protocol.QueryService{Namespace: "http://ec2.amazonaws.com/doc/2016-11-15/", Plain: true,
 		Actions: map[string]protocol.Action{
-			"CreateLaunchTemplate":           protocol.Op(a.createLaunchTemplate),
-			"CreateLaunchTemplateVersion":    protocol.Op(a.createLaunchTemplateVersion),
-			"DeleteLaunchTemplate":           protocol.Op(a.deleteLaunchTemplate),
-			"DescribeImages":                 protocol.Op(describeImages),
-			"DescribeLaunchTemplateVersions": protocol.Op(a.describeLaunchTemplateVersions),
-			"DescribeLaunchTemplates":        protocol.Op(a.describeLaunchTemplates),
-			"ModifyLaunchTemplate":           protocol.Op(a.modifyLaunchTemplate),
+			"CreateLaunchTemplate":           protocol.StrictAction(a.createLaunchTemplate),
+			"CreateLaunchTemplateVersion":    protocol.StrictAction(a.createLaunchTemplateVersion),
+			"DeleteLaunchTemplate":           protocol.StrictAction(a.deleteLaunchTemplate),
+			"DescribeImages":                 protocol.StrictAction(describeImages),
+			"DescribeLaunchTemplateVersions": protocol.StrictAction(a.describeLaunchTemplateVersions),
+			"DescribeLaunchTemplates":        protocol.StrictAction(a.describeLaunchTemplates),
+			"ModifyLaunchTemplate":           protocol.StrictAction(a.modifyLaunchTemplate),
 		}}
 }
 
@@ -122,9 +122,9 @@ func readData(tree protocol.Tree) (Data, error) {
 	return d, d.checkMembers()
 }
 
-func (t *launchTemplate) describe() xmlLaunchTemplate {
+func (t *launchTemplate) describeTemplate() xmlLaunchTemplate {
 	out := xmlLaunchTemplate{
-		ID: t.ID, Name: t.Name, Created: protocol.XMLTime(t.CreatedAt), By: "fleet", Default: t.Default,
+		ID: t.ID, Name: t.Name, Created: protocol.FormatXMLTime(t.CreatedAt), By: "fleet", Default: t.Default,
 		Latest: int64(len(t.Versions)),
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Tags)) {
@@ -136,7 +136,7 @@ func (t *launchTemplate) describe() xmlLaunchTemplate {
 func (t *launchTemplate) describeVersion(n int64) xmlTemplateVersion {
 	v := t.Versions[n-1]
 	return xmlTemplateVersion{
-		ID: t.ID, Name: t.Name, Number: n, Description: v.Description, Created: protocol.XMLTime(v.CreatedAt),
+		ID: t.ID, Name: t.Name, Number: n, Description: v.Description, Created: protocol.FormatXMLTime(v.CreatedAt),
 		By: "fleet", Default: n == t.Default,
 		Data: xmlData{v.Data},
 	}
@@ -176,7 +176,7 @@ func (a *api) createLaunchTemplate(_ context.Context, in *struct {
 		t := a.templates.addTemplate(in.LaunchTemplateName,
 			templateVersion{Description: in.VersionDescription, Data: d}, now)
 		t.Tags = tags
-		out.Template = new(t.describe())
+		out.Template = new(t.describeTemplate())
 		return nil
 	})
 	return out, err
@@ -219,8 +219,8 @@ func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
 			Name: in.LaunchTemplateName, Version: in.SetDefaultVersion})
 		if err == nil {
 			t.Default = n
-			a.kernel.Save(t)
-			out.Template = new(t.describe())
+			a.kernel.SaveRow(t)
+			out.Template = new(t.describeTemplate())
 		}
 		return err
 	})
@@ -235,8 +235,8 @@ func (a *api) deleteLaunchTemplate(
 		t, err := a.templates.findTemplate(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName})
 		if err == nil {
 			delete(a.templates.rows, t.ID)
-			a.kernel.Delete(t)
-			out.Template = new(t.describe())
+			a.kernel.DeleteRow(t)
+			out.Template = new(t.describeTemplate())
 		}
 		return err
 	})
@@ -262,11 +262,11 @@ func (a *api) describeLaunchTemplates(_ context.Context, in *struct {
 			if err != nil {
 				return err
 			}
-			all = append(all, t.describe())
+			all = append(all, t.describeTemplate())
 		}
 		if len(refs) == 0 {
 			for _, t := range a.templates.rows {
-				all = append(all, t.describe())
+				all = append(all, t.describeTemplate())
 			}
 		}
 		return nil

@@ -47,9 +47,9 @@ func (e *Templates) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucke
 // Resume implements [kernel.Tables].
 func (e *Templates) Resume(time.Time) {}
 
-// Find returns the version of a launch template that ref names, $Default where it names none, and
-// its data. It belongs in a step.
-func (e *Templates) Find(ref cluster.TemplateRef) (*cluster.LaunchTemplate, Data, error) {
+// ResolveTemplate returns the version of a launch template that ref names, $Default where it names
+// none, and its data. It belongs in a step.
+func (e *Templates) ResolveTemplate(ref cluster.TemplateRef) (*cluster.LaunchTemplate, Data, error) {
 	t, n, err := e.resolveVersion(ref)
 	if err != nil {
 		return nil, nil, err
@@ -57,8 +57,8 @@ func (e *Templates) Find(ref cluster.TemplateRef) (*cluster.LaunchTemplate, Data
 	return t.forScheduler(n), t.Versions[n-1].Data, nil
 }
 
-// Add makes a launch template with one version, of any name. It belongs in a step.
-func (e *Templates) Add(name, image string, now time.Time) *cluster.LaunchTemplate {
+// CreateInStep makes a launch template with one version, of any name. It belongs in a step.
+func (e *Templates) CreateInStep(name, image string, now time.Time) *cluster.LaunchTemplate {
 	return e.addTemplate(name, templateVersion{Data: Data{"ImageId": image}}, now).forScheduler(1)
 }
 
@@ -72,16 +72,17 @@ type templateVersion struct {
 // Data is launch template data by the names that requests have. Values are strings, maps and lists.
 type Data map[string]any
 
-// Text returns a string of the data, or "".
-func (d Data) Text(name string) string {
+// TextMember returns a string of the data, or "".
+func (d Data) TextMember(name string) string {
 	s, _ := d[name].(string)
 	return s
 }
 
-func (t *launchTemplate) Row() (string, string, any) { return bucket, t.ID, t }
+func (t *launchTemplate) StoredRow() (string, string, any) { return bucket, t.ID, t }
 
 func (t *launchTemplate) forScheduler(n int64) *cluster.LaunchTemplate {
-	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n, Image: t.Versions[n-1].Data.Text("ImageId")}
+	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n,
+		Image: t.Versions[n-1].Data.TextMember("ImageId")}
 }
 
 // AddTemplate creates a launch template with one version, and returns its id.
@@ -90,7 +91,7 @@ func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 		if err := e.checkNewName(name); err != nil {
 			return err
 		}
-		id = e.Add(name, image, now).ID
+		id = e.CreateInStep(name, image, now).ID
 		return nil
 	})
 	return id, err
@@ -111,10 +112,10 @@ func (e *Templates) checkNewName(name string) error {
 
 func (e *Templates) addTemplate(name string, v templateVersion, now time.Time) *launchTemplate {
 	v.CreatedAt = now
-	t := &launchTemplate{ID: "lt-" + e.kernel.ID("template", e.kernel.Next("Templates"))[:17], Name: name,
+	t := &launchTemplate{ID: "lt-" + e.kernel.ResourceID("template", e.kernel.NextNumber("Templates"))[:17], Name: name,
 		CreatedAt: now, Default: 1, Versions: []templateVersion{v}}
 	e.rows[t.ID] = t
-	e.kernel.Save(t)
+	e.kernel.SaveRow(t)
 	return t
 }
 
@@ -231,7 +232,7 @@ func (e *Templates) addVersion(ref cluster.TemplateRef, v templateVersion, now t
 	}
 	v.CreatedAt = now
 	t.Versions = append(t.Versions, v)
-	e.kernel.Save(t)
+	e.kernel.SaveRow(t)
 	return t, nil
 }
 
@@ -243,7 +244,7 @@ func (d Data) checkMembers() error {
 			return cluster.Errorf("UnknownParameter", "The parameter LaunchTemplateData.%.64s is not recognized", name)
 		}
 	}
-	raw, err := base64.StdEncoding.DecodeString(d.Text("UserData"))
+	raw, err := base64.StdEncoding.DecodeString(d.TextMember("UserData"))
 	switch {
 	case err != nil:
 		return cluster.Errorf("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")

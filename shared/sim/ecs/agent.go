@@ -44,13 +44,13 @@ type plan struct {
 	StopLatency time.Duration
 }
 
-// SetBehaviour makes decide choose what each task started from now on will do. A nil decide gives
-// every task the zero Behaviour. decide must not call a service.
+// SetTaskBehaviour makes decide choose what each task started from now on will do. A nil decide
+// gives every task the zero Behaviour. decide must not call a service.
 //
 // Environment variables of the task override decide: BERTH_FLEET_RUN_SECONDS,
 // BERTH_FLEET_EXIT_CODE, BERTH_FLEET_LATENCY_MS, and BERTH_FLEET_FAIL=start.
-func (e *Machines) SetBehaviour(decide func(StartInfo) Behaviour) {
-	e.kernel.Lock(func() { e.agents.behaviour = decide })
+func (e *Machines) SetTaskBehaviour(decide func(StartInfo) Behaviour) {
+	e.kernel.WithLock(func() { e.agents.behaviour = decide })
 }
 
 // phase is where a task is on its machine, whether or not ECS has heard of it.
@@ -72,7 +72,7 @@ type report struct {
 	ExitCode *int   `json:",omitempty"`
 }
 
-func (e *agents) planTask(t *task) plan {
+func (e *agents) planBehaviour(t *task) plan {
 	p := plan{}
 	if e.behaviour != nil {
 		p.Behaviour = e.behaviour(StartInfo{
@@ -145,8 +145,9 @@ func lookupVariable(environment []types.KeyValuePair, name string) (string, bool
 	return "", false
 }
 
-// nextMoment returns when the task will next do something on its own, or false if it never will.
-func (t *task) nextMoment() (time.Time, bool) {
+// nextTransition returns when the task will next do something on its own, or false if it never
+// will.
+func (t *task) nextTransition() (time.Time, bool) {
 	var at time.Time
 	earliest := func(o time.Time) {
 		if !o.IsZero() && (at.IsZero() || o.Before(at)) {
@@ -171,10 +172,10 @@ func (t *task) nextMoment() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// armTimer sets a timer for the task's next moment, at once if that has passed. It disarms the
+// armTaskTimer sets a timer for the task's next moment, at once if that has passed. It disarms the
 // timer before.
-func (e *agents) armTimer(t *task, now time.Time) {
-	at, ok := t.nextMoment()
+func (e *agents) armTaskTimer(t *task, now time.Time) {
+	at, ok := t.nextTransition()
 	t.epoch++
 	if !ok {
 		return
@@ -192,9 +193,9 @@ func (e *agents) armTimer(t *task, now time.Time) {
 // advanceTask does what the task's next moment brings. The moment counts from when it was due, even
 // if the timer is late: after a restart a task has the history that it would have had.
 func (e *agents) advanceTask(t *task, now time.Time) {
-	at, ok := t.nextMoment()
+	at, ok := t.nextTransition()
 	if !ok || at.After(now) {
-		e.armTimer(t, now)
+		e.armTaskTimer(t, now)
 		return
 	}
 	switch {
@@ -215,8 +216,8 @@ func (e *agents) advanceTask(t *task, now time.Time) {
 	default:
 		e.sendReport(t, exitReport(at, t.Plan.ExitCode), now)
 	}
-	e.kernel.Save(t)
-	e.armTimer(t, now)
+	e.kernel.SaveRow(t)
+	e.armTaskTimer(t, now)
 }
 
 // stoppedReport returns the report of a task that stops because ECS asked for it.
@@ -266,7 +267,7 @@ func (e *agents) sendReport(t *task, r report, now time.Time) {
 	if r.Last == cluster.TaskStopped {
 		t.Phase = phaseGone
 	}
-	e.kernel.Save(t)
+	e.kernel.SaveRow(t)
 	if !t.on.Connected {
 		t.Unreported = append(t.Unreported, r)
 		return
@@ -283,18 +284,18 @@ func (e *agents) applyReport(t *task, r report, now time.Time) {
 	case cluster.TaskRunning:
 		t.Last, t.Started = cluster.TaskRunning, r.At
 	case cluster.TaskStopped:
-		e.recordStop(t, r, now)
+		e.recordTaskStop(t, r, now)
 	default:
 		t.Health = r.Health
 	}
-	e.kernel.Save(t)
+	e.kernel.SaveRow(t)
 	e.emitTask(t, now)
 	if r.Last == cluster.TaskStopped && !t.on.Off {
 		e.instanceChanged(t.on, now) // its resources are free again
 	}
 }
 
-func (e *agents) recordStop(t *task, r report, now time.Time) {
+func (e *agents) recordTaskStop(t *task, r report, now time.Time) {
 	t.Last, t.Desired, t.Ended, t.Reported, t.ExitCode = cluster.TaskStopped, cluster.TaskStopped, r.At, now, r.ExitCode
 	t.Health = ""
 	if t.Stopping.IsZero() {
@@ -306,6 +307,6 @@ func (e *agents) recordStop(t *task, r report, now time.Time) {
 	if t.Reason == "" {
 		t.Reason = r.Reason
 	}
-	t.on.hold(t, -1)
-	e.kernel.RemoveAt(now.Add(e.options.KeepStopped), func() { e.purgeTask(t) })
+	t.on.reserveFor(t, -1)
+	e.kernel.ScheduleRemoval(now.Add(e.options.KeepStopped), func() { e.purgeTask(t) })
 }

@@ -40,7 +40,7 @@ func (e *Attributes) targetInstance(c *ecsCluster, a types.Attribute) (*instance
 	if a.TargetType != "" && a.TargetType != types.TargetTypeContainerInstance {
 		return nil, invalidParameter("The target type must be container-instance.")
 	}
-	i := e.instanceIn(c, value(a.TargetId))
+	i := e.findInstance(c, value(a.TargetId))
 	if i == nil || i.Status == cluster.InstanceInactive {
 		return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified target was not found: %.200s.",
 			value(a.TargetId))
@@ -77,7 +77,8 @@ func (e *Attributes) DeleteAttributes(
 			func(list []attribute, a types.Attribute) ([]attribute, error) {
 				at, found := slices.BinarySearchFunc(list, attribute{Name: value(a.Name)}, byName)
 				if !found || !list[at].Custom || a.Value != nil && *a.Value != list[at].Value {
-					return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified attribute was not found: %.140s.",
+					return nil, cluster.Errorf(cluster.CodeTargetNotFound,
+						"The specified attribute was not found: %.140s.",
 						value(a.Name))
 				}
 				return slices.Delete(list, at, at+1), nil
@@ -92,7 +93,7 @@ func (e *Attributes) setAttributes(
 	clusterName string, attributes []types.Attribute, now time.Time,
 	edit func([]attribute, types.Attribute) ([]attribute, error),
 ) error {
-	c, err := e.cluster(clusterName)
+	c, err := e.findCluster(clusterName)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInp
 	}
 	var out ecs.ListAttributesOutput
 	err := e.kernel.View(func(time.Time) error {
-		c, err := e.cluster(value(in.Cluster))
+		c, err := e.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInp
 			}
 		}
 		slices.Sort(keys)
-		keys, next, err := nextPage(keys, in.NextToken, in.MaxResults, false)
+		keys, next, err := pageAfterToken(keys, in.NextToken, in.MaxResults, false)
 		for _, key := range keys {
 			out.Attributes = append(out.Attributes, found[key])
 		}

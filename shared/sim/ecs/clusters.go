@@ -94,7 +94,7 @@ func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) 
 			ServiceConnectDefaults:          serviceConnect(in.ServiceConnectDefaults), Tags: in.Tags,
 		})
 		e.clusters[name] = c
-		e.kernel.Save(c)
+		e.kernel.SaveRow(c)
 		out.Cluster = new(c.describe(everyField))
 		return nil
 	})
@@ -146,7 +146,7 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 			}
 		}
 		slices.Sort(arns)
-		out.ClusterArns, out.NextToken, err = nextPage(arns, in.NextToken, in.MaxResults, false)
+		out.ClusterArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
@@ -157,7 +157,7 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) (*ecs.UpdateClusterOutput, error) {
 	var out ecs.UpdateClusterOutput
 	err := e.kernel.Change(func(time.Time) error {
-		c, err := e.cluster(value(in.Cluster))
+		c, err := e.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) 
 		if in.ServiceConnectDefaults != nil {
 			c.info.ServiceConnectDefaults = serviceConnect(in.ServiceConnectDefaults)
 		}
-		e.kernel.Save(c)
+		e.kernel.SaveRow(c)
 		out.Cluster = new(c.describe(everyField))
 		return nil
 	})
@@ -181,7 +181,7 @@ func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) 
 func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) (*ecs.DeleteClusterOutput, error) {
 	var out ecs.DeleteClusterOutput
 	err := e.kernel.Change(func(time.Time) error {
-		c, err := e.cluster(value(in.Cluster))
+		c, err := e.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) 
 			return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
 		}
 		c.info.Status = new("INACTIVE")
-		e.kernel.Save(c)
+		e.kernel.SaveRow(c)
 		out.Cluster = new(c.describe(everyField))
 		return nil
 	})
@@ -203,7 +203,7 @@ func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) 
 // ClusterActive reports whether the cluster exists and is ACTIVE.
 func (e *Service) ClusterActive(_ context.Context, name string) (active bool, err error) {
 	err = e.kernel.View(func(time.Time) error {
-		_, notFound := e.agents.cluster(name)
+		_, notFound := e.agents.findCluster(name)
 		active = notFound == nil
 		return nil
 	})

@@ -10,8 +10,8 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// registeredInstance returns an instance that has not left its cluster.
-func (e *tables) registeredInstance(id string) (*instance, error) {
+// findRegistered returns an instance that has not left its cluster.
+func (e *tables) findRegistered(id string) (*instance, error) {
 	i := e.instances[id]
 	if i == nil || i.Status == cluster.InstanceInactive {
 		return nil, fmt.Errorf("instance %s is not registered", id)
@@ -23,7 +23,7 @@ func (e *tables) registeredInstance(id string) (*instance, error) {
 // its tasks STOPPED.
 func (e *Machines) KillInstance(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.registeredInstance(id)
+		i, err := e.agents.findRegistered(id)
 		if err != nil {
 			return fmt.Errorf("terminating: %w", err)
 		}
@@ -33,7 +33,7 @@ func (e *Machines) KillInstance(id string) error {
 }
 
 func (e *agents) terminateMachine(i *instance, now time.Time) {
-	e.deregister(i, report{
+	e.deregisterInstance(i, report{
 		Last: cluster.TaskStopped, At: now, StopCode: cluster.StopTermination,
 		Reason: "Host EC2 (instance " + i.EC2 + ") terminated.",
 	}, now)
@@ -42,9 +42,9 @@ func (e *agents) terminateMachine(i *instance, now time.Time) {
 	}
 }
 
-// FailZone terminates every machine of an Availability Zone and returns the instances' ids, in
+// TerminateZone terminates every machine of an Availability Zone and returns the instances' ids, in
 // order of registration.
-func (e *Machines) FailZone(zone string) (ids []string, err error) {
+func (e *Machines) TerminateZone(zone string) (ids []string, err error) {
 	err = e.kernel.Change(func(now time.Time) error {
 		var hit []*instance
 		for _, i := range e.agents.instances {
@@ -62,11 +62,11 @@ func (e *Machines) FailZone(zone string) (ids []string, err error) {
 	return ids, err
 }
 
-// Disconnect cuts the agent off from ECS. Its tasks go on, and their reports wait for
-// [Machines.Reconnect].
-func (e *Machines) Disconnect(id string) error {
+// DisconnectAgent cuts the agent off from ECS. Its tasks go on, and their reports wait for
+// [Machines.ReconnectAgent].
+func (e *Machines) DisconnectAgent(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.registeredInstance(id)
+		i, err := e.agents.findRegistered(id)
 		if err != nil {
 			return fmt.Errorf("disconnecting: %w", err)
 		}
@@ -83,17 +83,17 @@ func (e *agents) disconnectAgent(i *instance, now time.Time) {
 }
 
 // CrashInstance stops the machine. ECS sees only that the agent is disconnected, and believes that
-// the tasks go on. [Machines.Reconnect] starts the machine again, and its agent reports the tasks
-// as stopped.
+// the tasks go on. [Machines.ReconnectAgent] starts the machine again, and its agent reports the
+// tasks as stopped.
 func (e *Machines) CrashInstance(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.registeredInstance(id)
+		i, err := e.agents.findRegistered(id)
 		if err != nil {
 			return fmt.Errorf("crashing: %w", err)
 		}
 		e.agents.disconnectAgent(i, now)
 		i.Off = true
-		e.kernel.Save(i)
+		e.kernel.SaveRow(i)
 		for _, t := range i.tasks {
 			if t.Phase != phaseGone {
 				e.agents.sendReport(t, exitReport(now, 137), now)
@@ -103,11 +103,11 @@ func (e *Machines) CrashInstance(id string) error {
 	})
 }
 
-// Reconnect connects an agent again, and starts its machine if that was off. The agent sends the
-// reports it has kept, in order, and learns which tasks it should stop.
-func (e *Machines) Reconnect(id string) error {
+// ReconnectAgent connects an agent again, and starts its machine if that was off. The agent sends
+// the reports it has kept, in order, and learns which tasks it should stop.
+func (e *Machines) ReconnectAgent(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.registeredInstance(id)
+		i, err := e.agents.findRegistered(id)
 		if err != nil {
 			return fmt.Errorf("reconnecting: %w", err)
 		}
@@ -144,11 +144,11 @@ func (e *agents) replayReports(i *instance, now time.Time) {
 	}
 }
 
-// Resize makes the instance register another size, in CPU units and MiB. It can be less than its
-// tasks hold.
-func (e *Machines) Resize(id string, cpu, memory int64) error {
+// ResizeInstance makes the instance register another size, in CPU units and MiB. It can be less
+// than its tasks hold.
+func (e *Machines) ResizeInstance(id string, cpu, memory int64) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.registeredInstance(id)
+		i, err := e.agents.findRegistered(id)
 		if err != nil {
 			return fmt.Errorf("resizing: %w", err)
 		}
@@ -162,8 +162,8 @@ func (e *Machines) Resize(id string, cpu, memory int64) error {
 	})
 }
 
-// runningTask returns a task that runs on its machine.
-func (e *tables) runningTask(id string) (*task, error) {
+// findRunningTask returns a task that runs on its machine.
+func (e *tables) findRunningTask(id string) (*task, error) {
 	t := e.tasks[id]
 	if t == nil || t.Phase != phaseRunning {
 		return nil, fmt.Errorf("task %s does not run", id)
@@ -174,7 +174,7 @@ func (e *tables) runningTask(id string) (*task, error) {
 // CrashTask makes a running task exit now.
 func (e *Machines) CrashTask(id string, exitCode int) error {
 	return e.kernel.Change(func(now time.Time) error {
-		t, err := e.agents.runningTask(id)
+		t, err := e.agents.findRunningTask(id)
 		if err != nil {
 			return fmt.Errorf("crashing: %w", err)
 		}
@@ -186,7 +186,7 @@ func (e *Machines) CrashTask(id string, exitCode int) error {
 // SetHealth fixes the result of a running task's container health check from now on.
 func (e *Machines) SetHealth(id string, healthy bool) error {
 	return e.kernel.Change(func(now time.Time) error {
-		t, err := e.agents.runningTask(id)
+		t, err := e.agents.findRunningTask(id)
 		if err != nil {
 			return fmt.Errorf("setting the health: %w", err)
 		}
@@ -198,7 +198,7 @@ func (e *Machines) SetHealth(id string, healthy bool) error {
 			t.HealthNow = "HEALTHY"
 		}
 		e.agents.sendReport(t, report{At: now, Health: t.HealthNow}, now)
-		e.agents.armTimer(t, now)
+		e.agents.armTaskTimer(t, now)
 		return nil
 	})
 }
@@ -212,8 +212,8 @@ type TaskTruth struct {
 	Alive bool
 }
 
-// Truth returns every visible task of a cluster, in order of start.
-func (e *Machines) Truth(clusterName string) (tasks []TaskTruth) {
+// TaskTruths returns every visible task of a cluster, in order of start.
+func (e *Machines) TaskTruths(clusterName string) (tasks []TaskTruth) {
 	_ = e.kernel.View(func(time.Time) error {
 		if c := e.agents.clusters[clusterName]; c != nil {
 			for _, t := range c.tasks() {

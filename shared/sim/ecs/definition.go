@@ -34,9 +34,9 @@ func (d *definition) name() string {
 }
 func (d *definition) isActive() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
 
-// definition returns a revision by family:revision or ARN, or the latest ACTIVE one by family. It
-// returns nil if there is none.
-func (e *tables) definition(nameOrARN string) *definition {
+// findDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by family.
+// It returns nil if there is none.
+func (e *tables) findDefinition(nameOrARN string) *definition {
 	name, revision, exact := strings.Cut(cluster.LastPart(nameOrARN), ":")
 	fam := e.families[name]
 	if fam == nil {
@@ -165,7 +165,7 @@ func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[c
 		if mode == types.NetworkModeHost && value(m.HostPort) != 0 && *m.HostPort != value(m.ContainerPort) {
 			return invalidParameter("When networkMode=host, the host ports and container ports in port mappings must match.")
 		}
-		p, static := hostPort(m, mode)
+		p, static := staticHostPort(m, mode)
 		if static && held[p] {
 			return invalidParameter("Host port %d is used more than once in the task definition.", p.Number)
 		}
@@ -174,9 +174,9 @@ func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[c
 	return nil
 }
 
-// hostPort returns the static host port of a mapping. It reports false for a dynamic port, and in
-// network modes that give the task a network namespace of its own.
-func hostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) {
+// staticHostPort returns the static host port of a mapping. It reports false for a dynamic port,
+// and in network modes that give the task a network namespace of its own.
+func staticHostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) {
 	p := cluster.Port{Number: int(value(m.HostPort)), Protocol: cluster.Protocol(m.Protocol)}
 	if mode == types.NetworkModeHost {
 		p.Number = int(value(m.ContainerPort))
@@ -190,14 +190,14 @@ func hostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) 
 // taskCPU returns a task's CPU in units, as ECS stores it, from units ("512") or vCPUs ("0.5
 // vCPU").
 func taskCPU(s string) (*string, error) {
-	return sizeIn(s, "vcpu", 1024, "cpu")
+	return parseTaskSize(s, "vcpu", 1024, "cpu")
 }
 
 func taskMemory(s string) (*string, error) {
-	return sizeIn(s, "gb", 1024, "memory")
+	return parseTaskSize(s, "gb", 1024, "memory")
 }
 
-func sizeIn(s, suffix string, factor float64, field string) (*string, error) {
+func parseTaskSize(s, suffix string, factor float64, field string) (*string, error) {
 	if s == "" {
 		return nil, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"berth/shared/cluster"
 )
 
-func noDefinition() error {
+func definitionNotFound() error {
 	return cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
 }
 
@@ -36,8 +36,8 @@ func (e *Definitions) RegisterTaskDefinition(
 		d.Def.Revision = int32(fam.latest)
 		d.Def.TaskDefinitionArn = new(e.kernel.Account.ARN("task-definition", d.name()))
 		fam.revisions = append(fam.revisions, d)
-		e.kernel.Save(fam)
-		e.kernel.Save(d)
+		e.kernel.SaveRow(fam)
+		e.kernel.SaveRow(d)
 		out.TaskDefinition, out.Tags = new(d.Def), d.Tags
 		return nil
 	})
@@ -51,9 +51,9 @@ func (e *Definitions) DescribeDefinition(
 ) (*ecs.DescribeTaskDefinitionOutput, error) {
 	var out ecs.DescribeTaskDefinitionOutput
 	err := e.kernel.View(func(time.Time) error {
-		d := e.definition(value(in.TaskDefinition))
+		d := e.findDefinition(value(in.TaskDefinition))
 		if d == nil {
-			return noDefinition()
+			return definitionNotFound()
 		}
 		out.TaskDefinition = new(d.Def)
 		if slices.Contains(in.Include, types.TaskDefinitionFieldTags) {
@@ -93,7 +93,7 @@ func (e *Definitions) ListTaskDefinitions(
 		if descending {
 			slices.Reverse(keys)
 		}
-		keys, next, err := nextPage(keys, in.NextToken, in.MaxResults, descending)
+		keys, next, err := pageAfterToken(keys, in.NextToken, in.MaxResults, descending)
 		for _, key := range keys {
 			out.TaskDefinitionArns = append(out.TaskDefinitionArns, arns[key])
 		}
@@ -124,7 +124,7 @@ func (e *Definitions) ListTaskDefinitionFamilies(
 			}
 		}
 		slices.Sort(names)
-		out.Families, out.NextToken, err = nextPage(names, in.NextToken, in.MaxResults, false)
+		out.Families, out.NextToken, err = pageAfterToken(names, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
@@ -139,13 +139,13 @@ func (e *Definitions) DeregisterTaskDefinition(
 		if !strings.Contains(cluster.LastPart(value(in.TaskDefinition)), ":") {
 			return invalidParameter("Task definition revision is missing.")
 		}
-		d := e.definition(*in.TaskDefinition)
+		d := e.findDefinition(*in.TaskDefinition)
 		if d == nil {
 			return cluster.Errorf(cluster.CodeClient, "The specified task definition does not exist.")
 		}
 		if d.isActive() {
 			d.Def.Status, d.Def.DeregisteredAt = types.TaskDefinitionStatusInactive, &now
-			e.kernel.Save(d)
+			e.kernel.SaveRow(d)
 		}
 		out.TaskDefinition = new(d.Def)
 		return nil
@@ -166,7 +166,7 @@ func (e *Definitions) DeleteTaskDefinitions(
 	var out ecs.DeleteTaskDefinitionsOutput
 	err := e.kernel.Change(func(now time.Time) error {
 		for _, name := range in.TaskDefinitions {
-			d := e.definition(name)
+			d := e.findDefinition(name)
 			switch {
 			case d == nil || !strings.Contains(cluster.LastPart(name), ":"):
 				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
@@ -177,8 +177,8 @@ func (e *Definitions) DeleteTaskDefinitions(
 			default:
 				d.Def.Status, d.Def.DeleteRequestedAt = types.TaskDefinitionStatusDeleteInProgress, &now
 				out.TaskDefinitions = append(out.TaskDefinitions, d.Def)
-				e.kernel.Save(d)
-				e.deleteUnused(d)
+				e.kernel.SaveRow(d)
+				e.deleteUnusedDefinition(d)
 			}
 		}
 		return nil
@@ -186,8 +186,8 @@ func (e *Definitions) DeleteTaskDefinitions(
 	return &out, err
 }
 
-// deleteUnused removes a revision that is DELETE_IN_PROGRESS if no visible task uses it.
-func (e *tables) deleteUnused(d *definition) {
+// deleteUnusedDefinition removes a revision that is DELETE_IN_PROGRESS if no visible task uses it.
+func (e *tables) deleteUnusedDefinition(d *definition) {
 	if d.Def.Status != types.TaskDefinitionStatusDeleteInProgress {
 		return
 	}
@@ -198,5 +198,5 @@ func (e *tables) deleteUnused(d *definition) {
 	}
 	fam := e.families[*d.Def.Family]
 	fam.revisions = slices.DeleteFunc(fam.revisions, func(o *definition) bool { return o == d })
-	e.kernel.Delete(d)
+	e.kernel.DeleteRow(d)
 }

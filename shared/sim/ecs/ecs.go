@@ -45,7 +45,7 @@ func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.
 // StopTask asks the agent to stop a task. It has no effect on a task that has stopped.
 func (e *Service) StopTask(_ context.Context, clusterName, ecsID, reason string) error {
 	return e.kernel.Call("StopTask", ecsID, func(now time.Time) error {
-		c, err := e.agents.cluster(clusterName)
+		c, err := e.agents.findCluster(clusterName)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (e *Service) ListTasks(_ context.Context, filter cluster.TaskFilter) (ids [
 
 // selectTasks selects tasks as ECS does, which refuses startedBy together with another filter.
 func (e *tables) selectTasks(filter cluster.TaskFilter, now time.Time) ([]*task, error) {
-	c, err := e.cluster(filter.Cluster)
+	c, err := e.findCluster(filter.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (e *tables) selectTasks(filter cluster.TaskFilter, now time.Time) ([]*task,
 	case filter.StartedBy != "":
 		from = c.started[filter.StartedBy]
 	case filter.Instance != "":
-		if i := e.instanceIn(c, filter.Instance); i != nil {
+		if i := e.findInstance(c, filter.Instance); i != nil {
 			from = i.tasks
 		}
 	default:
@@ -105,26 +105,26 @@ func (e *tables) selectTasks(filter cluster.TaskFilter, now time.Time) ([]*task,
 
 // isUnlisted reports whether ListTasks does not show the task yet ([kernel.CallFaults.ListLate]).
 func (e *tables) isUnlisted(t *task, now time.Time) bool {
-	if e.kernel.ListLate() <= 0 {
+	if e.kernel.ListingDelay() <= 0 {
 		return false
 	}
 	h := fnv.New64a()
 	h.Write([]byte(t.ID))
-	return now.Sub(t.Created) < time.Duration(h.Sum64()%uint64(e.kernel.ListLate()))
+	return now.Sub(t.Created) < time.Duration(h.Sum64()%uint64(e.kernel.ListingDelay()))
 }
 
 // DescribeTasks returns those of up to 100 tasks that are visible.
 func (e *Service) DescribeTasks(
 	_ context.Context, clusterName string, ids []string,
 ) (tasks []cluster.ECSTask, err error) {
-	if err := e.kernel.FailCall("DescribeTasks", clusterName); err != nil {
+	if err := e.kernel.FaultOfCall("DescribeTasks", clusterName); err != nil {
 		return nil, err
 	}
 	if len(ids) == 0 || len(ids) > maxDescribe {
 		return nil, invalidParameter("Tasks must have 1 to %d items.", maxDescribe)
 	}
 	err = e.kernel.View(func(time.Time) error {
-		c, err := e.agents.cluster(clusterName)
+		c, err := e.agents.findCluster(clusterName)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (e *Service) DescribeTasks(
 // ListInstances lists the ids of the instances that are not INACTIVE, in order of registration.
 func (e *Service) ListInstances(_ context.Context, clusterName string) (ids []string, err error) {
 	err = e.kernel.CallView("ListContainerInstances", clusterName, func(time.Time) error {
-		c, err := e.agents.cluster(clusterName)
+		c, err := e.agents.findCluster(clusterName)
 		if err == nil {
 			ids = slices.Clone(c.registeredIDs())
 		}
@@ -199,20 +199,20 @@ func ignoreMissingTarget(err error) error {
 func (e *Service) DescribeInstances(
 	_ context.Context, clusterName string, ids []string,
 ) (instances []*cluster.Instance, err error) {
-	if err := e.kernel.FailCall("DescribeContainerInstances", clusterName); err != nil {
+	if err := e.kernel.FaultOfCall("DescribeContainerInstances", clusterName); err != nil {
 		return nil, err
 	}
 	if len(ids) == 0 || len(ids) > maxDescribe {
 		return nil, invalidParameter("Container instances must have 1 to %d items.", maxDescribe)
 	}
 	err = e.kernel.View(func(time.Time) error {
-		c, err := e.agents.cluster(clusterName)
+		c, err := e.agents.findCluster(clusterName)
 		if err != nil {
 			return err
 		}
 		instances = make([]*cluster.Instance, 0, len(ids))
 		for _, id := range ids {
-			if i := e.agents.instanceIn(c, id); i != nil {
+			if i := e.agents.findInstance(c, id); i != nil {
 				instances = append(instances, i.forScheduler())
 			}
 		}
@@ -226,9 +226,9 @@ func (e *Service) DescribeInstances(
 func (e *Service) DescribeTaskDefinition(_ context.Context, name string) (*cluster.TaskDefinition, error) {
 	var found definition
 	err := e.kernel.CallView("DescribeTaskDefinition", name, func(time.Time) error {
-		d := e.agents.definition(name)
+		d := e.agents.findDefinition(name)
 		if d == nil {
-			return noDefinition()
+			return definitionNotFound()
 		}
 		found = *d
 		return nil

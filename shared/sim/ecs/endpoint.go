@@ -72,7 +72,7 @@ func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 func (e *Tasks) StopTask(_ context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
 	var out ecs.StopTaskOutput
 	err := e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.cluster(value(in.Cluster))
+		c, err := e.agents.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 			}
 		}
 		slices.Sort(arns)
-		out.TaskArns, out.NextToken, err = nextPage(arns, in.NextToken, in.MaxResults, false)
+		out.TaskArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
@@ -127,7 +127,7 @@ func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*e
 	}
 	out := ecs.DescribeTasksOutput{Tasks: []types.Task{}, Failures: []types.Failure{}}
 	err := e.kernel.View(func(time.Time) error {
-		c, err := e.agents.cluster(value(in.Cluster))
+		c, err := e.agents.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}

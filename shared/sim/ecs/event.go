@@ -1,44 +1,45 @@
 package ecs
 
 import (
-	"berth/shared/sim/kernel"
 	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"berth/shared/sim/kernel"
 )
 
 // emitTask emits the state change event of a task.
 func (e *tables) emitTask(t *task, now time.Time) {
 	d := t.describe(e.kernel.Account)
-	e.emitChange("ECS Task State Change", *d.TaskArn, t.Version, now, appendValue(nil, reflect.ValueOf(d)))
+	e.emitChange("ECS Task State Change", *d.TaskArn, t.Version, now, appendAPIValue(nil, reflect.ValueOf(d)))
 }
 
 // emitInstance emits the state change event of an instance.
 func (e *tables) emitInstance(i *instance, now time.Time) {
-	detail := appendValue(nil, reflect.ValueOf(i.describe()))
+	detail := appendAPIValue(nil, reflect.ValueOf(i.describe()))
 	detail = append(detail[:len(detail)-1], `,"clusterArn":`...)
-	detail = append(kernel.AppendString(detail, *i.in.info.ClusterArn), '}')
+	detail = append(kernel.AppendJSONString(detail, *i.in.info.ClusterArn), '}')
 	e.emitChange("ECS Container Instance State Change", i.arn, i.Version, now, detail)
 }
 
 // emitChange adds the time of the change to the detail of an event and queues it.
 func (e *tables) emitChange(detailType, arn string, version int64, now time.Time, detail []byte) {
-	detail = kernel.AppendString(append(detail[:len(detail)-1], `,"updatedAt":`...), now.Format(kernel.EventTime))
-	e.kernel.Emit(kernel.Event{Source: e.options.EventSource, DetailType: detailType, ARN: arn, Version: version,
+	detail = kernel.AppendJSONString(append(detail[:len(detail)-1], `,"updatedAt":`...), now.Format(kernel.EventTime))
+	e.kernel.EmitEvent(kernel.Event{Source: e.options.EventSource, DetailType: detailType, ARN: arn, Version: version,
 		At: now}, append(detail, '}'))
 }
 
-// appendValue appends a value of the ECS API as events have it: names in lower camel case, times as
-// text, absent members left out. It replaces encoding/json because a simulation spends much of its
-// time here.
-func appendValue(b []byte, v reflect.Value) []byte {
+// appendAPIValue appends a value of the ECS API as events have it: names in lower camel case, times
+// as text, absent members left out. It replaces encoding/json because a simulation spends much of
+// its time here.
+func appendAPIValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Pointer:
-		return appendValue(b, v.Elem())
+		return appendAPIValue(b, v.Elem())
 	case reflect.String:
-		return kernel.AppendString(b, v.String())
+		return kernel.AppendJSONString(b, v.String())
 	case reflect.Bool:
 		return strconv.AppendBool(b, v.Bool())
 	case reflect.Int32, reflect.Int64:
@@ -51,22 +52,22 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			if k > 0 {
 				b = append(b, ',')
 			}
-			b = appendValue(b, v.Index(k))
+			b = appendAPIValue(b, v.Index(k))
 		}
 		return append(b, ']')
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
-			return kernel.AppendString(b, v.Interface().(time.Time).UTC().Format(kernel.EventTime))
+			return kernel.AppendJSONString(b, v.Interface().(time.Time).UTC().Format(kernel.EventTime))
 		}
-		return appendStruct(b, v)
+		return appendAPIStruct(b, v)
 	}
 	return append(b, "null"...) // no field of a task or an instance is of another kind
 }
 
-func appendStruct(b []byte, v reflect.Value) []byte {
+func appendAPIStruct(b []byte, v reflect.Value) []byte {
 	b = append(b, '{')
 	first := true
-	for _, p := range fieldsOf(v.Type()) {
+	for _, p := range cachedFieldPlans(v.Type()) {
 		field := v.Field(p.index)
 		if p.omitZero && field.IsZero() {
 			continue
@@ -76,7 +77,7 @@ func appendStruct(b []byte, v reflect.Value) []byte {
 		}
 		first = false
 		b = append(append(b, p.key...), ':')
-		b = appendValue(b, field)
+		b = appendAPIValue(b, field)
 	}
 	return append(b, '}')
 }
@@ -90,16 +91,16 @@ type fieldPlan struct {
 // plans caches the fields of each type.
 var plans sync.Map // of []fieldPlan by reflect.Type
 
-func fieldsOf(t reflect.Type) []fieldPlan {
+func cachedFieldPlans(t reflect.Type) []fieldPlan {
 	if p, ok := plans.Load(t); ok {
 		return p.([]fieldPlan)
 	}
-	p := planOf(t)
+	p := planFields(t)
 	plans.Store(t, p)
 	return p
 }
 
-func planOf(t reflect.Type) (plan []fieldPlan) {
+func planFields(t reflect.Type) (plan []fieldPlan) {
 	for k := range t.NumField() {
 		field := t.Field(k)
 		if !field.IsExported() {

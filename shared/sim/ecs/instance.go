@@ -56,10 +56,10 @@ type instance struct {
 }
 
 func (e *tables) newInstance(c *ecsCluster, now time.Time) *instance {
-	n := e.kernel.Next("Instances")
-	id := e.kernel.ID("instance", n)
+	n := e.kernel.NextNumber("Instances")
+	id := e.kernel.ResourceID("instance", n)
 	return &instance{in: c, instanceRecord: instanceRecord{
-		Seq: n, Cluster: c.name(), ID: id, EC2: "i-" + e.kernel.ID("ec2", n)[:17],
+		Seq: n, Cluster: c.name(), ID: id, EC2: "i-" + e.kernel.ResourceID("ec2", n)[:17],
 		Status: cluster.InstanceActive, Connected: true, RegisteredAt: now,
 	}}
 }
@@ -82,14 +82,14 @@ func (e *tables) addInstance(i *instance) {
 func (e *tables) instanceChanged(i *instance, now time.Time) {
 	i.Version++
 	i.view = nil
-	e.kernel.Save(i)
+	e.kernel.SaveRow(i)
 	e.emitInstance(i, now)
 }
 
 func (i *instance) attributesChanged() { i.attributes = nil }
 
-// hold reserves what the task needs (sign 1) or releases it (sign -1).
-func (i *instance) hold(t *task, sign int64) {
+// reserveFor reserves what the task needs (sign 1) or releases it (sign -1).
+func (i *instance) reserveFor(t *task, sign int64) {
 	i.freeCPU -= sign * t.CPU
 	i.freeMemory -= sign * t.Memory
 	for _, p := range t.Ports {

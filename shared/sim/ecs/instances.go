@@ -16,8 +16,8 @@ const (
 	maxUpdateState = 10
 )
 
-// instanceIn returns an instance of the cluster by id or ARN, even if it is INACTIVE, or nil.
-func (e *tables) instanceIn(c *ecsCluster, idOrARN string) *instance {
+// findInstance returns an instance of the cluster by id or ARN, even if it is INACTIVE, or nil.
+func (e *tables) findInstance(c *ecsCluster, idOrARN string) *instance {
 	i := e.instances[cluster.LastPart(idOrARN)]
 	if i == nil || i.in != c {
 		return nil
@@ -38,7 +38,7 @@ func (e *Instances) ListContainerInstances(
 	}
 	var out ecs.ListContainerInstancesOutput
 	err := e.kernel.View(func(time.Time) error {
-		c, err := e.agents.cluster(value(in.Cluster))
+		c, err := e.agents.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (e *Instances) ListContainerInstances(
 			}
 		}
 		slices.Sort(arns)
-		out.ContainerInstanceArns, out.NextToken, err = nextPage(arns, in.NextToken, in.MaxResults, false)
+		out.ContainerInstanceArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
@@ -65,12 +65,12 @@ func (e *Instances) DescribeContainerInstances(
 	}
 	var out ecs.DescribeContainerInstancesOutput
 	err := e.kernel.View(func(time.Time) error {
-		c, err := e.agents.cluster(value(in.Cluster))
+		c, err := e.agents.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
 		for _, id := range in.ContainerInstances {
-			i := e.agents.instanceIn(c, id)
+			i := e.agents.findInstance(c, id)
 			if i == nil {
 				out.Failures = append(out.Failures, missingFailure(e.agents.instanceARN(c, id)))
 				continue
@@ -98,12 +98,12 @@ func (e *Instances) UpdateContainerInstancesState(
 	}
 	var out ecs.UpdateContainerInstancesStateOutput
 	err := e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.cluster(value(in.Cluster))
+		c, err := e.agents.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
 		for _, id := range in.ContainerInstances {
-			i := e.agents.instanceIn(c, id)
+			i := e.agents.findInstance(c, id)
 			switch {
 			case i == nil:
 				out.Failures = append(out.Failures, missingFailure(e.agents.instanceARN(c, id)))
@@ -129,18 +129,18 @@ func (e *Instances) DeregisterContainerInstance(
 ) (*ecs.DeregisterContainerInstanceOutput, error) {
 	var out ecs.DeregisterContainerInstanceOutput
 	err := e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.cluster(value(in.Cluster))
+		c, err := e.agents.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
-		i := e.agents.instanceIn(c, value(in.ContainerInstance))
+		i := e.agents.findInstance(c, value(in.ContainerInstance))
 		if i == nil || i.Status == cluster.InstanceInactive {
 			return invalidParameter("The referenced container instance was not found.")
 		}
 		if running, pending := i.countTasks(); running+pending > 0 && !value(in.Force) {
 			return invalidParameter("Found running tasks on the instance.")
 		}
-		e.agents.deregister(i, report{Last: cluster.TaskStopped, At: now,
+		e.agents.deregisterInstance(i, report{Last: cluster.TaskStopped, At: now,
 			Reason: "Container instance deregistration forced by user."}, now)
 		out.ContainerInstance = new(i.describe())
 		return nil
@@ -148,8 +148,8 @@ func (e *Instances) DeregisterContainerInstance(
 	return &out, err
 }
 
-// deregister makes an instance INACTIVE, and its tasks STOPPED as the report says.
-func (e *agents) deregister(i *instance, r report, now time.Time) {
+// deregisterInstance makes an instance INACTIVE, and its tasks STOPPED as the report says.
+func (e *agents) deregisterInstance(i *instance, r report, now time.Time) {
 	i.Off = true
 	for _, t := range slices.Clone(i.tasks) {
 		t.Phase, t.Unreported = phaseGone, nil
@@ -160,11 +160,11 @@ func (e *agents) deregister(i *instance, r report, now time.Time) {
 	i.Status, i.Connected, i.GoneAt = cluster.InstanceInactive, false, now
 	i.in.listed = nil
 	e.instanceChanged(i, now)
-	e.kernel.RemoveAt(now.Add(e.options.KeepStopped), func() { e.purgeInstance(i) })
+	e.kernel.ScheduleRemoval(now.Add(e.options.KeepStopped), func() { e.purgeInstance(i) })
 }
 
 func (e *tables) purgeInstance(i *instance) {
 	delete(e.instances, i.ID)
 	i.in.instances = slices.DeleteFunc(i.in.instances, func(o *instance) bool { return o == i })
-	e.kernel.Delete(i)
+	e.kernel.DeleteRow(i)
 }

@@ -1,9 +1,6 @@
 package ecs
 
 import (
-	"berth/shared/cluster"
-	"berth/shared/sim/ec2"
-	"berth/shared/sim/kernel"
 	"cmp"
 	"fmt"
 	"maps"
@@ -11,6 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/ec2"
+	"berth/shared/sim/kernel"
 )
 
 // agentReserved are the host ports that the agent and its host use.
@@ -33,12 +34,12 @@ var capabilities = []string{
 
 // AddInstances registers n machines with the cluster and returns their container instance ids.
 func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids []string, err error) {
-	if _, _, _, err := m.Size(); err != nil {
+	if _, _, _, err := m.RegisteredSize(); err != nil {
 		return nil, err
 	}
 	zones := m.ZonesIn(e.kernel.Account.Region)
 	err = e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.cluster(clusterName)
+		c, err := e.agents.findCluster(clusterName)
 		if err != nil {
 			return err
 		}
@@ -56,7 +57,7 @@ func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids [
 
 // registerMachine registers a machine with the cluster.
 func (e *agents) registerMachine(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*instance, error) {
-	cpu, memory, gpus, err := m.Size()
+	cpu, memory, gpus, err := m.RegisteredSize()
 	if err != nil {
 		return nil, err
 	}
@@ -71,16 +72,16 @@ func (e *agents) registerMachine(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*i
 		i.ENIs = &m.ENIs
 	}
 	for g := range gpus {
-		i.GPUs = append(i.GPUs, "GPU-"+kernel.UUID(cluster.Digest(i.ID, strconv.Itoa(g))))
+		i.GPUs = append(i.GPUs, "GPU-"+kernel.FormatUUID(cluster.Digest(i.ID, strconv.Itoa(g))))
 	}
-	i.Attributes = append(builtIn(i.Zone, m.Type, l.Image), custom...)
+	i.Attributes = append(builtInAttributes(i.Zone, m.Type, l.Image), custom...)
 	slices.SortFunc(i.Attributes, byName)
 	e.addInstance(i)
 	e.instanceChanged(i, l.At)
 	return i, nil
 }
 
-func builtIn(zone, machine, image string) []attribute {
+func builtInAttributes(zone, machine, image string) []attribute {
 	arch := "x86_64"
 	if strings.HasPrefix(machine, "t4g.") || strings.HasPrefix(machine, "m6g.") {
 		arch = "arm64"

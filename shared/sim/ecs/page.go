@@ -9,10 +9,10 @@ import (
 // size.
 const pageSize = 100
 
-// nextPage returns a page of a sorted list, and the token of the next. The token is the page's last
-// item, so that items which are added or removed between two calls make no other item appear twice
-// or not at all.
-func nextPage(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
+// pageAfterToken returns a page of a sorted list, and the token of the next. The token is the
+// page's last item, so that items which are added or removed between two calls make no other item
+// appear twice or not at all.
+func pageAfterToken(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
 	n := int(value(size))
 	if size == nil {
 		n = pageSize

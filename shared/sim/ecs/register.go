@@ -30,7 +30,7 @@ func (e *Instances) RegisterContainerInstance(
 	}
 	var out ecs.RegisterContainerInstanceOutput
 	err = e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.cluster(value(in.Cluster))
+		c, err := e.agents.findCluster(value(in.Cluster))
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (e *Instances) RegisterContainerInstance(
 		machine, zone := attributes[cluster.AttributeInstanceType], attributes[cluster.AttributeZone]
 		i.Zone = cmp.Or(zone, i.Zone, e.kernel.Account.Region+"a")
 		i.CPU, i.Memory, i.GPUs, i.Metrics, i.ENIs = size.CPU, size.Memory, size.GPUs, size.Metrics, size.ENIs
-		i.Attributes = builtIn(i.Zone, cmp.Or(machine, "m5.large"), "")
+		i.Attributes = builtInAttributes(i.Zone, cmp.Or(machine, "m5.large"), "")
 		for _, name := range slices.Sorted(maps.Keys(attributes)) {
 			i.Attributes = slices.DeleteFunc(i.Attributes, func(a attribute) bool { return a.Name == name })
 			custom := name != cluster.AttributeZone && name != cluster.AttributeInstanceType
@@ -67,7 +67,7 @@ func (e *agents) instanceToRegister(c *ecsCluster, arn string, size offer, now t
 	if arn == "" {
 		return e.newInstance(c, now), nil
 	}
-	i := e.instanceIn(c, arn)
+	i := e.findInstance(c, arn)
 	switch {
 	case i == nil || i.Status == cluster.InstanceInactive:
 		return nil, invalidParameter("Container instance %.200s is not registered here.", arn)
@@ -87,7 +87,7 @@ func (e *tables) recountFree(i *instance) {
 	}
 	for _, t := range i.tasks {
 		if t.Last != cluster.TaskStopped {
-			i.hold(t, 1)
+			i.reserveFor(t, 1)
 		}
 	}
 }

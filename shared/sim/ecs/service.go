@@ -85,13 +85,13 @@ type agents struct {
 
 // CheckCluster implements [autoscaling.Machines].
 func (e *Service) CheckCluster(name string) error {
-	_, err := e.agents.cluster(name)
+	_, err := e.agents.findCluster(name)
 	return err
 }
 
 // Launch implements [autoscaling.Machines].
 func (e *Service) Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string, err error) {
-	c, err := e.agents.cluster(cluster)
+	c, err := e.agents.findCluster(cluster)
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +104,7 @@ func (e *Service) Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string
 
 // IsRegistered implements [autoscaling.Machines].
 func (e *Service) IsRegistered(id string) bool {
-	_, err := e.agents.registeredInstance(id)
+	_, err := e.agents.findRegistered(id)
 	return err == nil
 }
 

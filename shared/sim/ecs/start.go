@@ -32,11 +32,11 @@ func (e *agents) startTasks(r startRequest, now time.Time) ([]*task, []types.Fai
 	}
 	var started []*task
 	var failures []types.Failure
-	cpu, memory, gpus := d.requirements(&r.overrides)
+	cpu, memory, gpus := d.requiredResources(&r.overrides)
 	for _, id := range r.instances {
-		i := e.instanceIn(c, id)
-		need := taskSpec{CPU: cpu, Memory: memory, Ports: d.hostPorts(), ENI: r.network != nil}
-		if reason := startFailure(i, d, &need, gpus); reason != "" {
+		i := e.findInstance(c, id)
+		need := taskSpec{CPU: cpu, Memory: memory, Ports: d.staticHostPorts(), ENI: r.network != nil}
+		if reason := startFailureReason(i, d, &need, gpus); reason != "" {
 			arn := e.instanceARN(c, id)
 			failures = append(failures, types.Failure{Arn: &arn, Reason: &reason})
 			continue
@@ -48,7 +48,7 @@ func (e *agents) startTasks(r startRequest, now time.Time) ([]*task, []types.Fai
 
 // checkStart checks what makes ECS refuse the whole call.
 func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
-	c, err := e.cluster(r.cluster)
+	c, err := e.findCluster(r.cluster)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +76,7 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	if err := checkTags(r.tags, nil); err != nil {
 		return nil, nil, err
 	}
-	d := e.definition(r.definition)
+	d := e.findDefinition(r.definition)
 	if d == nil || d.Def.Status == types.TaskDefinitionStatusDeleteInProgress {
 		return nil, nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
 	}
@@ -108,9 +108,9 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 	return err
 }
 
-// startFailure returns why the instance cannot take the task, in the words of ECS's failures. If it
-// can, startFailure returns "" and need has the GPUs that the task gets.
-func startFailure(i *instance, d *definition, need *taskSpec, gpus int) string {
+// startFailureReason returns why the instance cannot take the task, in the words of ECS's failures.
+// If it can, startFailure returns "" and need has the GPUs that the task gets.
+func startFailureReason(i *instance, d *definition, need *taskSpec, gpus int) string {
 	switch {
 	case i == nil:
 		return "MISSING"
@@ -150,25 +150,25 @@ func startFailure(i *instance, d *definition, need *taskSpec, gpus int) string {
 
 // createTask creates the task and lets its agent start it.
 func (e *agents) createTask(i *instance, d *definition, r *startRequest, need taskSpec, now time.Time) *task {
-	n := e.kernel.Next("Tasks")
+	n := e.kernel.NextNumber("Tasks")
 	t := &task{taskSpec: need}
-	t.Seq, t.ID = n, e.kernel.ID("task", n)
+	t.Seq, t.ID = n, e.kernel.ResourceID("task", n)
 	t.Cluster, t.Instance, t.Definition = i.Cluster, i.ID, d.name()
 	t.StartedBy, t.Group, t.Overrides, t.Tags = r.startedBy, r.group, r.overrides, r.tags
 	if r.definitionTags {
-		t.Tags = addTags(d.Tags, r.tags)
+		t.Tags = mergeTags(d.Tags, r.tags)
 	}
 	if t.Group == "" {
 		t.Group = "family:" + *d.Def.Family
 	}
 	t.Last, t.Desired, t.Version, t.Created = cluster.TaskPending, cluster.TaskRunning, 1, now
 	e.addTask(t, i, d)
-	t.Plan = e.planTask(t)
-	i.hold(t, 1)
-	e.kernel.Save(t)
+	t.Plan = e.planBehaviour(t)
+	i.reserveFor(t, 1)
+	e.kernel.SaveRow(t)
 	e.emitTask(t, now)
 	e.instanceChanged(i, now)
-	e.armTimer(t, now)
+	e.armTaskTimer(t, now)
 	return t
 }
 
@@ -191,8 +191,8 @@ func (e *tables) purgeTask(t *task) {
 	if started[t.StartedBy] = slices.DeleteFunc(started[t.StartedBy], same); len(started[t.StartedBy]) == 0 {
 		delete(started, t.StartedBy)
 	}
-	e.kernel.Delete(t)
-	e.deleteUnused(t.def)
+	e.kernel.DeleteRow(t)
+	e.deleteUnusedDefinition(t.def)
 }
 
 // stopTask sets the desired status STOPPED. The agent learns it at once, or when it is connected
@@ -210,7 +210,7 @@ func (e *agents) stopTask(c *ecsCluster, idOrARN, reason string, now time.Time) 
 	}
 	t.Desired, t.Stopping, t.StopCode, t.Reason = cluster.TaskStopped, now, cluster.StopUserInitiated, reason
 	t.Version++
-	e.kernel.Save(t)
+	e.kernel.SaveRow(t)
 	e.emitTask(t, now)
 	if t.on.Connected {
 		e.receiveStop(t, now)
@@ -224,6 +224,6 @@ func (e *agents) receiveStop(t *task, now time.Time) {
 		return
 	}
 	t.StopAt, t.Killed = now.Add(t.Plan.StopLatency), t.Plan.IgnoreStop
-	e.kernel.Save(t)
-	e.armTimer(t, now)
+	e.kernel.SaveRow(t)
+	e.armTaskTimer(t, now)
 }

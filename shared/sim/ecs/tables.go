@@ -26,15 +26,15 @@ type tables struct {
 // familyRecord is what is stored of a family. Its revisions have rows of their own.
 type familyRecord struct{ Latest int }
 
-func (c *ecsCluster) Row() (string, string, any) { return bucketClusters, c.name(), c.info }
-func (f *family) Row() (string, string, any) {
+func (c *ecsCluster) StoredRow() (string, string, any) { return bucketClusters, c.name(), c.info }
+func (f *family) StoredRow() (string, string, any) {
 	return bucketFamilies, f.name, familyRecord{Latest: f.latest}
 }
-func (d *definition) Row() (string, string, any) {
+func (d *definition) StoredRow() (string, string, any) {
 	return bucketDefinitions, fmt.Sprintf("%s:%09d", *d.Def.Family, d.Def.Revision), d
 }
-func (i *instance) Row() (string, string, any) { return bucketInstances, i.ID, i.instanceRecord }
-func (t *task) Row() (string, string, any) {
+func (i *instance) StoredRow() (string, string, any) { return bucketInstances, i.ID, i.instanceRecord }
+func (t *task) StoredRow() (string, string, any) {
 	return bucketTasks, t.ID, taskRecord{t.taskSpec, t.reportedTask, t.actualTask}
 }
 
@@ -56,27 +56,27 @@ func (e *Service) Buckets() []string {
 }
 
 // Load implements [kernel.Tables].
-func (e *Service) Load(tx *bbolt.Tx) error { return e.agents.load(tx) }
+func (e *Service) Load(tx *bbolt.Tx) error { return e.agents.loadTables(tx) }
 
 // Resume implements [kernel.Tables].
-func (e *Service) Resume(now time.Time) { e.agents.resume(now) }
+func (e *Service) Resume(now time.Time) { e.agents.resumeTasks(now) }
 
-func (e *tables) load(tx *bbolt.Tx) error {
-	err := kernel.EachRow(tx, bucketClusters, func(name string, info types.Cluster) error {
+func (e *tables) loadTables(tx *bbolt.Tx) error {
+	err := kernel.ForEachRow(tx, bucketClusters, func(name string, info types.Cluster) error {
 		e.clusters[name] = newCluster(info)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	err = kernel.EachRow(tx, bucketFamilies, func(name string, r familyRecord) error {
+	err = kernel.ForEachRow(tx, bucketFamilies, func(name string, r familyRecord) error {
 		e.families[name] = &family{name: name, latest: r.Latest}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	err = kernel.EachRow(tx, bucketDefinitions, func(_ string, d *definition) error {
+	err = kernel.ForEachRow(tx, bucketDefinitions, func(_ string, d *definition) error {
 		fam := e.families[value(d.Def.Family)]
 		if fam == nil {
 			return fmt.Errorf("its family is missing")
@@ -95,7 +95,7 @@ func (e *tables) load(tx *bbolt.Tx) error {
 
 func (e *tables) loadInstances(tx *bbolt.Tx) error {
 	var all []*instance
-	err := kernel.EachRow(tx, bucketInstances, func(_ string, r instanceRecord) error {
+	err := kernel.ForEachRow(tx, bucketInstances, func(_ string, r instanceRecord) error {
 		c := e.clusters[r.Cluster]
 		if c == nil {
 			return fmt.Errorf("its cluster %s is missing", r.Cluster)
@@ -113,8 +113,8 @@ func (e *tables) loadInstances(tx *bbolt.Tx) error {
 
 func (e *tables) loadTasks(tx *bbolt.Tx) error {
 	var all []*task
-	err := kernel.EachRow(tx, bucketTasks, func(_ string, r taskRecord) error {
-		i, d := e.instances[r.Instance], e.definition(r.Definition)
+	err := kernel.ForEachRow(tx, bucketTasks, func(_ string, r taskRecord) error {
+		i, d := e.instances[r.Instance], e.findDefinition(r.Definition)
 		if i == nil || d == nil {
 			return fmt.Errorf("its instance %s or its task definition %s is missing", r.Instance, r.Definition)
 		}
@@ -126,42 +126,42 @@ func (e *tables) loadTasks(tx *bbolt.Tx) error {
 	for _, t := range all {
 		e.addTask(t, t.on, t.def)
 		if t.Last != cluster.TaskStopped {
-			t.on.hold(t, 1)
+			t.on.reserveFor(t, 1)
 		}
 	}
 	return err
 }
 
-// resume sets the timers of the loaded tasks in the order in which they are due, and expires what
-// is gone.
-func (e *agents) resume(now time.Time) {
+// resumeTasks sets the timers of the loaded tasks in the order in which they are due, and expires
+// what is gone.
+func (e *agents) resumeTasks(now time.Time) {
 	var due []*task
 	for _, t := range e.tasks {
 		if t.Last == cluster.TaskStopped {
-			e.kernel.RemoveAt(t.Reported.Add(e.options.KeepStopped), func() { e.purgeTask(t) })
+			e.kernel.ScheduleRemoval(t.Reported.Add(e.options.KeepStopped), func() { e.purgeTask(t) })
 		}
-		if _, ok := t.nextMoment(); ok {
+		if _, ok := t.nextTransition(); ok {
 			due = append(due, t)
 		}
 	}
 	for _, i := range e.instances {
 		if i.Status == cluster.InstanceInactive {
-			e.kernel.RemoveAt(i.GoneAt.Add(e.options.KeepStopped), func() { e.purgeInstance(i) })
+			e.kernel.ScheduleRemoval(i.GoneAt.Add(e.options.KeepStopped), func() { e.purgeInstance(i) })
 		}
-		e.kernel.Save(i) // with its new version
+		e.kernel.SaveRow(i) // with its new version
 	}
 	slices.SortFunc(due, func(a, b *task) int {
-		x, _ := a.nextMoment()
-		y, _ := b.nextMoment()
+		x, _ := a.nextTransition()
+		y, _ := b.nextTransition()
 		return cmp.Or(x.Compare(y), cmp.Compare(a.Seq, b.Seq))
 	})
 	for _, t := range due {
-		e.armTimer(t, now)
+		e.armTaskTimer(t, now)
 	}
 }
 
-// cluster returns an ACTIVE cluster by name or ARN. The empty name is "default".
-func (e *tables) cluster(nameOrARN string) (*ecsCluster, error) {
+// findCluster returns an ACTIVE cluster by name or ARN. The empty name is "default".
+func (e *tables) findCluster(nameOrARN string) (*ecsCluster, error) {
 	c := e.clusters[clusterName(nameOrARN)]
 	if c == nil || !c.isActive() {
 		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")

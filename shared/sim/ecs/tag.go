@@ -37,14 +37,14 @@ func checkTags(add, have []types.Tag) error {
 		}
 		seen[key] = true
 	}
-	if len(addTags(have, add)) > maxTags {
+	if len(mergeTags(have, add)) > maxTags {
 		return invalidParameter("A resource can have at most %d tags.", maxTags)
 	}
 	return nil
 }
 
-// addTags returns the tags with others added or changed. It does not change the slices.
-func addTags(have, add []types.Tag) []types.Tag {
+// mergeTags returns the tags with others added or changed. It does not change the slices.
+func mergeTags(have, add []types.Tag) []types.Tag {
 	out := slices.Clone(have)
 	for _, t := range add {
 		at := slices.IndexFunc(out, func(o types.Tag) bool { return *o.Key == *t.Key })
@@ -65,7 +65,7 @@ func (e *Tags) findTags(arn string) (*[]types.Tag, kernel.Row, error) {
 	}
 	switch a.Kind {
 	case "cluster":
-		if c, err := e.cluster(a.Name); err == nil {
+		if c, err := e.findCluster(a.Name); err == nil {
 			return &c.info.Tags, c, nil
 		}
 	case "task":
@@ -77,7 +77,7 @@ func (e *Tags) findTags(arn string) (*[]types.Tag, kernel.Row, error) {
 			return &i.Tags, i, nil
 		}
 	case "task-definition":
-		if d := e.definition(a.Name); d != nil {
+		if d := e.findDefinition(a.Name); d != nil {
 			return &d.Tags, d, nil
 		}
 	}
@@ -94,8 +94,8 @@ func (e *Tags) TagResource(_ context.Context, in *ecs.TagResourceInput) (*ecs.Ta
 		if err := checkTags(in.Tags, *tags); err != nil {
 			return err
 		}
-		*tags = addTags(*tags, in.Tags)
-		e.kernel.Save(row)
+		*tags = mergeTags(*tags, in.Tags)
+		e.kernel.SaveRow(row)
 		return nil
 	})
 	return &ecs.TagResourceOutput{}, err
@@ -110,7 +110,7 @@ func (e *Tags) UntagResource(_ context.Context, in *ecs.UntagResourceInput) (*ec
 		}
 		*tags = slices.DeleteFunc(slices.Clone(*tags),
 			func(t types.Tag) bool { return slices.Contains(in.TagKeys, *t.Key) })
-		e.kernel.Save(row)
+		e.kernel.SaveRow(row)
 		return nil
 	})
 	return &ecs.UntagResourceOutput{}, err

@@ -1,14 +1,15 @@
 package ecs
 
 import (
-	"berth/shared/cluster"
 	"fmt"
 	"slices"
 	"time"
+
+	"berth/shared/cluster"
 )
 
-// machineByEC2 returns the registered instance with an EC2 id, or nil.
-func (e *tables) machineByEC2(ec2 string) *instance {
+// findByEC2ID returns the registered instance with an EC2 id, or nil.
+func (e *tables) findByEC2ID(ec2 string) *instance {
 	for _, i := range e.instances {
 		if i.EC2 == ec2 && i.Status != cluster.InstanceInactive {
 			return i
@@ -18,7 +19,7 @@ func (e *tables) machineByEC2(ec2 string) *instance {
 }
 
 // HasMachine implements [balancing.Tasks].
-func (e *Service) HasMachine(ec2 string) bool { return e.agents.machineByEC2(ec2) != nil }
+func (e *Service) HasMachine(ec2 string) bool { return e.agents.findByEC2ID(ec2) != nil }
 
 // TargetFault implements [balancing.Tasks].
 func (e *Service) TargetFault(id string) (fault string, runs bool) {
@@ -31,7 +32,7 @@ func (e *Service) TargetFault(id string) (fault string, runs bool) {
 
 // TaskAt implements [balancing.Tasks].
 func (e *Service) TaskAt(a cluster.Address) string {
-	if i := e.agents.machineByEC2(a.Host); i != nil {
+	if i := e.agents.findByEC2ID(a.Host); i != nil {
 		for _, t := range i.tasks {
 			if t.Phase == phaseRunning && slices.ContainsFunc(t.portBindings(),
 				func(b cluster.Binding) bool { return b.HostPort == a.Port }) {
@@ -41,7 +42,7 @@ func (e *Service) TaskAt(a cluster.Address) string {
 		return ""
 	}
 	for _, t := range e.agents.tasks {
-		if t.ENI && t.Phase == phaseRunning && t.address() == a.Host {
+		if t.ENI && t.Phase == phaseRunning && t.interfaceAddress() == a.Host {
 			return t.ID
 		}
 	}
@@ -53,12 +54,12 @@ func (e *Service) TaskAt(a cluster.Address) string {
 // empty reason makes it pass them again.
 func (e *Machines) SetTargetHealth(task, reason string) error {
 	return e.kernel.Change(func(time.Time) error {
-		t, err := e.agents.runningTask(task)
+		t, err := e.agents.findRunningTask(task)
 		if err != nil {
 			return fmt.Errorf("setting the target health: %w", err)
 		}
 		t.TargetFault = reason
-		e.kernel.Save(t)
+		e.kernel.SaveRow(t)
 		return nil
 	})
 }

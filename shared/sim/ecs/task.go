@@ -68,9 +68,9 @@ type task struct {
 	epoch int // the number of the timer in force
 }
 
-// requirements returns what ECS reserves for a task: its own CPU and memory or else the sum of its
-// containers'. Of a container's memory the reservation counts, if it has one. Overrides win.
-func (d *definition) requirements(o *types.TaskOverride) (cpu, memory int64, gpus int) {
+// requiredResources returns what ECS reserves for a task: its own CPU and memory or else the sum of
+// its containers'. Of a container's memory the reservation counts, if it has one. Overrides win.
+func (d *definition) requiredResources(o *types.TaskOverride) (cpu, memory int64, gpus int) {
 	for _, c := range d.Def.ContainerDefinitions {
 		over := containerOverride(o, value(c.Name))
 		units := c.Cpu
@@ -109,11 +109,11 @@ func containerOverride(o *types.TaskOverride, name string) types.ContainerOverri
 	return types.ContainerOverride{}
 }
 
-// hostPorts returns the static host ports that a task of the definition reserves.
-func (d *definition) hostPorts() (ports []cluster.Port) {
+// staticHostPorts returns the static host ports that a task of the definition reserves.
+func (d *definition) staticHostPorts() (ports []cluster.Port) {
 	for _, c := range d.Def.ContainerDefinitions {
 		for _, m := range c.PortMappings {
-			if p, static := hostPort(m, d.Def.NetworkMode); static {
+			if p, static := staticHostPort(m, d.Def.NetworkMode); static {
 				ports = append(ports, p)
 			}
 		}
@@ -134,7 +134,7 @@ func (t *task) forScheduler() cluster.ECSTask {
 		n.Ports, n.Bindings = t.Ports, t.portBindings()
 	}
 	if t.ENI {
-		n.Address = t.address()
+		n.Address = t.interfaceAddress()
 	}
 	return n
 }
@@ -145,7 +145,7 @@ func (t *task) portBindings() (out []cluster.Binding) {
 		if len(c.PortMappings) == 0 {
 			continue
 		}
-		for _, b := range t.bindings(c) {
+		for _, b := range t.containerBindings(c) {
 			out = append(out, cluster.Binding{
 				Container: value(c.Name), ContainerPort: int(value(b.ContainerPort)), HostPort: int(value(b.HostPort)),
 				Protocol: cluster.Protocol(b.Protocol),
@@ -155,19 +155,19 @@ func (t *task) portBindings() (out []cluster.Binding) {
 	return out
 }
 
-// address returns the IP address of the task's network interface.
-func (t *task) address() string {
+// interfaceAddress returns the IP address of the task's network interface.
+func (t *task) interfaceAddress() string {
 	return fmt.Sprintf("10.%d.%d.%d", t.Seq>>16&255, t.Seq>>8&255, t.Seq&255)
 }
 
-// attachment returns the task's network interface in ECS's terms.
-func (t *task) attachment() types.Attachment {
+// interfaceAttachment returns the task's network interface in ECS's terms.
+func (t *task) interfaceAttachment() types.Attachment {
 	detail := func(name, v string) types.KeyValuePair { return types.KeyValuePair{Name: &name, Value: &v} }
 	return types.Attachment{
-		Id: new(kernel.UUID(cluster.Digest("eni", t.ID))), Type: new("ElasticNetworkInterface"),
+		Id: new(kernel.FormatUUID(cluster.Digest("eni", t.ID))), Type: new("ElasticNetworkInterface"),
 		Status: new("ATTACHED"),
 		Details: []types.KeyValuePair{detail("networkInterfaceId", "eni-"+t.ID[:17]),
-			detail("privateIPv4Address", t.address())},
+			detail("privateIPv4Address", t.interfaceAddress())},
 	}
 }
 
@@ -191,7 +191,7 @@ func (t *task) describe(account cluster.Account) types.Task {
 		d.StoppedReason = new(t.Reason)
 	}
 	if t.ENI {
-		d.Attachments = append(d.Attachments, t.attachment())
+		d.Attachments = append(d.Attachments, t.interfaceAttachment())
 	}
 	gpus := t.GPUs
 	for n, c := range t.def.Def.ContainerDefinitions {
@@ -199,7 +199,7 @@ func (t *task) describe(account cluster.Account) types.Task {
 		own, gpus = t.describeContainer(n, c, gpus)
 		own.TaskArn = d.TaskArn
 		own.ContainerArn = new(account.ARN("container", t.Cluster, t.ID,
-			kernel.UUID(cluster.Digest(t.ID, value(c.Name)))))
+			kernel.FormatUUID(cluster.Digest(t.ID, value(c.Name)))))
 		d.Containers = append(d.Containers, own)
 	}
 	return d
@@ -237,10 +237,10 @@ func (t *task) describeContainer(n int, c types.ContainerDefinition, gpus []int)
 			out.GpuIds, gpus = append(out.GpuIds, t.on.GPUs[gpus[0]]), gpus[1:]
 		}
 	}
-	out.NetworkBindings = t.bindings(c)
+	out.NetworkBindings = t.containerBindings(c)
 	if t.ENI {
 		out.NetworkInterfaces = append(out.NetworkInterfaces, types.NetworkInterface{
-			AttachmentId: t.attachment().Id, PrivateIpv4Address: new(t.address()),
+			AttachmentId: t.interfaceAttachment().Id, PrivateIpv4Address: new(t.interfaceAddress()),
 		})
 	}
 	return out, gpus
@@ -248,15 +248,16 @@ func (t *task) describeContainer(n int, c types.ContainerDefinition, gpus []int)
 
 func isEssential(c types.ContainerDefinition) bool { return value(c.Essential) }
 
-// bindings returns the host ports of a container. Docker binds them when the task starts to run.
-func (t *task) bindings(c types.ContainerDefinition) []types.NetworkBinding {
+// containerBindings returns the host ports of a container. Docker binds them when the task starts
+// to run.
+func (t *task) containerBindings(c types.ContainerDefinition) []types.NetworkBinding {
 	out := []types.NetworkBinding{}
 	mode := t.def.Def.NetworkMode
 	if t.Started.IsZero() || mode == types.NetworkModeAwsvpc || mode == types.NetworkModeNone {
 		return out
 	}
 	for k, m := range c.PortMappings {
-		p, static := hostPort(m, mode)
+		p, static := staticHostPort(m, mode)
 		if !static {
 			p.Number = firstDynamic + int((t.Seq*7+int64(k))%(lastDynamic-firstDynamic))
 		}

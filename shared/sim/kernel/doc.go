@@ -4,7 +4,7 @@
 // A service keeps its tables in plain maps and touches them only in a step: a function that
 // [Kernel.View], [Kernel.Change], [Kernel.Advance] or one of their variants runs with the lock
 // held. One lock for all services makes a change that concerns several of them atomic, and gives
-// events one order. A step changes the tables, names the rows to store ([Kernel.Save],
-// [Kernel.Delete]) and queues events ([Kernel.Emit]). Events go out after the step, outside of the
-// lock.
+// events one order. A step changes the tables, names the rows to store ([Kernel.SaveRow],
+// [Kernel.DeleteRow]) and queues events ([Kernel.EmitEvent]). Events go out after the step, outside
+// of the lock.
 package kernel

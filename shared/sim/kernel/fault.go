@@ -26,10 +26,10 @@ type CallFaults struct {
 }
 
 // SetCallFaults replaces the faults in force. The zero value ends them.
-func (k *Kernel) SetCallFaults(f CallFaults) { k.Lock(func() { k.faults = f }) }
+func (k *Kernel) SetCallFaults(f CallFaults) { k.WithLock(func() { k.faults = f }) }
 
-// ListLate is the [CallFaults.ListLate] in force. It belongs in a step.
-func (k *Kernel) ListLate() time.Duration { return k.faults.ListLate }
+// ListingDelay is the [CallFaults.ListLate] in force. It belongs in a step.
+func (k *Kernel) ListingDelay() time.Duration { return k.faults.ListLate }
 
 // Call makes a change that a caller asked for, unless a fault prevents it.
 func (k *Kernel) Call(operation, subject string, step func(now time.Time) error) error {
@@ -42,14 +42,14 @@ func (k *Kernel) Call(operation, subject string, step func(now time.Time) error)
 
 // CallView answers a question that a caller asked, unless a fault prevents it.
 func (k *Kernel) CallView(operation, subject string, step func(now time.Time) error) error {
-	if err := k.FailCall(operation, subject); err != nil {
+	if err := k.FaultOfCall(operation, subject); err != nil {
 		return err
 	}
 	return k.View(step)
 }
 
-// FailCall returns the error that a fault gives to a call without effect, or nil.
-func (k *Kernel) FailCall(operation, subject string) error {
+// FaultOfCall returns the error that a fault gives to a call without effect, or nil.
+func (k *Kernel) FaultOfCall(operation, subject string) error {
 	return k.applyFault(operation, subject, func() error { return nil })
 }
 
@@ -57,7 +57,7 @@ func (k *Kernel) FailCall(operation, subject string) error {
 // place. It applies the effect of a call that succeeds although its caller gets no answer.
 func (k *Kernel) applyFault(operation, subject string, apply func() error) error {
 	var decide func(operation, subject string) CallFault
-	k.Lock(func() { decide = k.faults.Call })
+	k.WithLock(func() { decide = k.faults.Call })
 	if decide == nil {
 		return nil
 	}

@@ -61,18 +61,18 @@ func New(o Options) *Kernel {
 func (k *Kernel) View(step func(now time.Time) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return step(k.stepTime())
+	return step(k.beginStep())
 }
 
 // Change runs a step whose outcome is on disk before Change returns; then its events go out.
 // A step that fails must have changed nothing.
 func (k *Kernel) Change(step func(now time.Time) error) error {
 	k.mu.Lock()
-	err := step(k.stepTime())
-	if stored := k.file.writeDirty(k.counters); stored != nil && err == nil {
+	err := step(k.beginStep())
+	if stored := k.file.writeDirtyRows(k.counters); stored != nil && err == nil {
 		err = fmt.Errorf("writing the fleet's file: %w: %w", stored, cluster.ErrAmbiguous)
 	}
-	k.unlock()
+	k.unlockAndDeliver()
 	return err
 }
 
@@ -80,13 +80,13 @@ func (k *Kernel) Change(step func(now time.Time) error) error {
 // It can be worked out again after a crash, so it is written later, together with others.
 func (k *Kernel) Advance(step func(now time.Time)) {
 	k.mu.Lock()
-	step(k.stepTime())
+	step(k.beginStep())
 	k.flushLater()
-	k.unlock()
+	k.unlockAndDeliver()
 }
 
-// Lock runs f, which neither reads the time nor emits anything, with the lock held.
-func (k *Kernel) Lock(f func()) {
+// WithLock runs f, which neither reads the time nor emits anything, with the lock held.
+func (k *Kernel) WithLock(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f()
@@ -100,8 +100,8 @@ func (k *Kernel) AdvanceAfter(d time.Duration, step func(now time.Time)) {
 	k.After(max(d, 0), func() { k.Advance(step) })
 }
 
-// RemoveAt calls remove in the first step at or after a time. It belongs in a step.
-func (k *Kernel) RemoveAt(at time.Time, remove func()) {
+// ScheduleRemoval calls remove in the first step at or after a time. It belongs in a step.
+func (k *Kernel) ScheduleRemoval(at time.Time, remove func()) {
 	n, _ := slices.BinarySearchFunc(k.expiring, at, func(e expiring,
 		at time.Time) int {
 		return cmp.Or(e.at.Compare(at), -1)
@@ -109,8 +109,8 @@ func (k *Kernel) RemoveAt(at time.Time, remove func()) {
 	k.expiring = slices.Insert(k.expiring, n, expiring{at, remove})
 }
 
-// stepTime is the time in milliseconds, the resolution of events. It removes what has expired.
-func (k *Kernel) stepTime() time.Time {
+// beginStep is the time in milliseconds, the resolution of events. It removes what has expired.
+func (k *Kernel) beginStep() time.Time {
 	now := k.Clock.Now().UTC().Truncate(time.Millisecond)
 	for len(k.expiring) > 0 && !k.expiring[0].at.After(now) {
 		k.expiring[0].remove()
@@ -119,9 +119,9 @@ func (k *Kernel) stepTime() time.Time {
 	return now
 }
 
-// unlock releases the lock and delivers the queued events. A goroutine that finds another one
-// delivering leaves its events to that one, so that events keep their order.
-func (k *Kernel) unlock() {
+// unlockAndDeliver releases the lock and delivers the queued events. A goroutine that finds another
+// one delivering leaves its events to that one, so that events keep their order.
+func (k *Kernel) unlockAndDeliver() {
 	if !k.delivering {
 		k.delivering = true
 		for len(k.events) > 0 {
@@ -138,24 +138,25 @@ func (k *Kernel) unlock() {
 	k.mu.Unlock()
 }
 
-// Next increments a stored counter and returns its value. It belongs in a step.
-func (k *Kernel) Next(counter string) int64 {
+// NextNumber increments a stored counter and returns its value. It belongs in a step.
+func (k *Kernel) NextNumber(counter string) int64 {
 	k.counters[counter]++
 	return k.counters[counter]
 }
 
-// ID returns 32 hex digits, the same for the same seed, kind and number.
-func (k *Kernel) ID(kind string, n int64) string {
+// ResourceID returns 32 hex digits, the same for the same seed, kind and number.
+func (k *Kernel) ResourceID(kind string, n int64) string {
 	return cluster.Digest("fleet", strconv.FormatUint(k.Seed, 10), kind, strconv.FormatInt(n, 10))
 }
 
-// ARN returns the ARN of a resource of any service but ECS, whose ARNs [cluster.Account] makes.
-func (k *Kernel) ARN(service, resource string) string {
+// ResourceARN returns the ARN of a resource of any service but ECS, whose ARNs [cluster.Account]
+// makes.
+func (k *Kernel) ResourceARN(service, resource string) string {
 	a := k.Account
 	return "arn:" + cmp.Or(a.Partition, "aws") + ":" + service + ":" + a.Region + ":" + a.ID + ":" + resource
 }
 
-// UUID returns the first 32 hex digits of s in the form of a UUID.
-func UUID(s string) string {
+// FormatUUID returns the first 32 hex digits of s in the form of a UUID.
+func FormatUUID(s string) string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:32]
 }

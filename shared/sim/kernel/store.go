@@ -12,8 +12,8 @@ import (
 
 // Row is a resource that the file keeps.
 type Row interface {
-	// Row returns where the resource is stored, and what encoding/json stores of it.
-	Row() (bucket, key string, value any)
+	// StoredRow returns where the resource is stored, and what encoding/json stores of it.
+	StoredRow() (bucket, key string, value any)
 }
 
 // Tables is the part of a simulated service that deals with the file.
@@ -44,7 +44,7 @@ func (k *Kernel) Open(path string, services ...Tables) error {
 		err = errInUse
 	}
 	if err == nil {
-		if err = db.Update(func(tx *bbolt.Tx) error { return k.load(tx, services) }); err != nil {
+		if err = db.Update(func(tx *bbolt.Tx) error { return k.loadServices(tx, services) }); err != nil {
 			db.Close()
 		}
 	}
@@ -62,7 +62,7 @@ func (k *Kernel) Open(path string, services ...Tables) error {
 	return nil
 }
 
-func (k *Kernel) load(tx *bbolt.Tx, services []Tables) error {
+func (k *Kernel) loadServices(tx *bbolt.Tx, services []Tables) error {
 	buckets := []string{meta}
 	for _, s := range services {
 		buckets = append(buckets, s.Buckets()...)
@@ -72,7 +72,11 @@ func (k *Kernel) load(tx *bbolt.Tx, services []Tables) error {
 			return err
 		}
 	}
-	if err := EachRow(tx, meta, func(_ string, c map[string]int64) error { k.counters = c; return nil }); err != nil {
+	if err := ForEachRow(tx, meta, func(_ string,
+		c map[string]int64) error {
+		k.counters = c
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, s := range services {
@@ -83,8 +87,8 @@ func (k *Kernel) load(tx *bbolt.Tx, services []Tables) error {
 	return nil
 }
 
-// EachRow reads the rows of a bucket in order of key.
-func EachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T) error) error {
+// ForEachRow reads the rows of a bucket in order of key.
+func ForEachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T) error) error {
 	return tx.Bucket([]byte(bucket)).ForEach(func(k, v []byte) error {
 		var row T
 		err := json.Unmarshal(v, &row)
@@ -100,7 +104,7 @@ func EachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T) er
 
 // LoadTable reads the rows of a bucket into a map by key.
 func LoadTable[T any](tx *bbolt.Tx, bucket string, into map[string]T) error {
-	return EachRow(tx, bucket, func(key string, row T) error { into[key] = row; return nil })
+	return ForEachRow(tx, bucket, func(key string, row T) error { into[key] = row; return nil })
 }
 
 // Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their
@@ -111,7 +115,7 @@ func (k *Kernel) Close() error {
 	if k.file.db == nil {
 		return nil
 	}
-	err := k.file.writeDirty(k.counters)
+	err := k.file.writeDirtyRows(k.counters)
 	if closing := k.file.db.Close(); err == nil {
 		err = closing
 	}
@@ -119,11 +123,11 @@ func (k *Kernel) Close() error {
 	return err
 }
 
-// Save writes the row with the next flush. It belongs in a step.
-func (k *Kernel) Save(r Row) { k.file.markDirty(r, false) }
+// SaveRow writes the row with the next flush. It belongs in a step.
+func (k *Kernel) SaveRow(r Row) { k.file.markDirty(r, false) }
 
-// Delete deletes the row with the next flush. It belongs in a step.
-func (k *Kernel) Delete(r Row) { k.file.markDirty(r, true) }
+// DeleteRow deletes the row with the next flush. It belongs in a step.
+func (k *Kernel) DeleteRow(r Row) { k.file.markDirty(r, true) }
 
 // file is the file and what is not yet written to it. The zero value is no file.
 type file struct {
@@ -137,26 +141,26 @@ func (f *file) markDirty(r Row, deleted bool) {
 	}
 }
 
-// writeDirty writes all changes in one transaction. What could not be written is tried again with
-// the next.
-func (f *file) writeDirty(counters map[string]int64) error {
+// writeDirtyRows writes all changes in one transaction. What could not be written is tried again
+// with the next.
+func (f *file) writeDirtyRows(counters map[string]int64) error {
 	if f.db == nil || len(f.dirty) == 0 {
 		return nil
 	}
 	err := f.db.Update(func(tx *bbolt.Tx) error {
 		for r, deleted := range f.dirty {
-			bucket, key, value := r.Row()
+			bucket, key, value := r.StoredRow()
 			if deleted {
 				if err := tx.Bucket([]byte(bucket)).Delete([]byte(key)); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := putRow(tx, bucket, key, value); err != nil {
+			if err := putJSONRow(tx, bucket, key, value); err != nil {
 				return err
 			}
 		}
-		return putRow(tx, meta, countersKey, counters)
+		return putJSONRow(tx, meta, countersKey, counters)
 	})
 	if err == nil {
 		clear(f.dirty)
@@ -164,7 +168,7 @@ func (f *file) writeDirty(counters map[string]int64) error {
 	return err
 }
 
-func putRow(tx *bbolt.Tx, bucket, key string, value any) error {
+func putJSONRow(tx *bbolt.Tx, bucket, key string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encoding %s %s: %w", bucket, key, err)
@@ -179,9 +183,9 @@ func (k *Kernel) flushLater() {
 	}
 	k.flushQueued = true
 	k.After(flushDelay, func() {
-		k.Lock(func() {
+		k.WithLock(func() {
 			k.flushQueued = false
-			if k.file.writeDirty(k.counters) != nil {
+			if k.file.writeDirtyRows(k.counters) != nil {
 				k.flushLater()
 			}
 		})

@@ -10,7 +10,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// Decode reads a tree into the struct that into points to. A field takes the member of its name.
+// DecodeTree reads a tree into the struct that into points to. A field takes the member of its
+// name.
 //
 //	Name  string    `protocol:"required"` // must be there
 //	Size  int       `default:"50"`
@@ -18,9 +19,9 @@ import (
 //	Start time.Time // in seconds, as CBOR and JSON have it
 //	Data  Tree      // as it is
 //
-// A string that must be a number or a truth value, as in forms, and is not, is an error.
-// A value of any other kind than its field's leaves the field zero.
-func Decode(tree Tree, into any) error {
+// A string that must be a number or a truth value, as in forms, and is not, is an error. A value of
+// any other kind than its field's leaves the field zero.
+func DecodeTree(tree Tree, into any) error {
 	return decodeStruct(tree, reflect.ValueOf(into).Elem())
 }
 

@@ -14,9 +14,9 @@ import (
 // Values are string, float64, bool, Tree and []any of these.
 type Tree = map[string]any
 
-// FormTree reads the parameters of a form: "A.B=x" is B of A, "A.1=x" and "A.member.1=x" are the
-// first item of A.
-func FormTree(form url.Values) (Tree, error) {
+// TreeFromForm reads the parameters of a form: "A.B=x" is B of A, "A.1=x" and "A.member.1=x" are
+// the first item of A.
+func TreeFromForm(form url.Values) (Tree, error) {
 	root := Tree{}
 	for _, key := range slices.Sorted(maps.Keys(form)) {
 		at, parts := root, strings.Split(key, ".")
@@ -38,7 +38,7 @@ func FormTree(form url.Values) (Tree, error) {
 		at[last] = form.Get(key)
 	}
 	for name, v := range root {
-		root[name] = withLists(v)
+		root[name] = convertLists(v)
 	}
 	return root, nil
 }
@@ -47,15 +47,15 @@ func valueAndStructure(key string) error {
 	return cluster.Errorf("InvalidParameterCombination", "%.128s is a value and a structure", key)
 }
 
-// withLists replaces structures whose members are 1, 2, 3 ... by lists, and one whose only member
-// is such a list, called member, by that list.
-func withLists(v any) any {
+// convertLists replaces structures whose members are 1, 2, 3 ... by lists, and one whose only
+// member is such a list, called member, by that list.
+func convertLists(v any) any {
 	t, ok := v.(Tree)
 	if !ok {
 		return v
 	}
 	for name, below := range t {
-		t[name] = withLists(below)
+		t[name] = convertLists(below)
 	}
 	if list, ok := t["member"].([]any); ok && len(t) == 1 {
 		return list

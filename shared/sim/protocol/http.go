@@ -7,17 +7,17 @@ import (
 	"berth/shared/cluster"
 )
 
-// AsError returns an API's error with its HTTP status. Any other error becomes an InternalFailure
-// without details.
-func AsError(err error) (e *cluster.Error, status int) {
+// AsAPIError returns an API's error with its HTTP status. Any other error becomes an
+// InternalFailure without details.
+func AsAPIError(err error) (e *cluster.Error, status int) {
 	if !errors.As(err, &e) {
 		return &cluster.Error{Code: "InternalFailure", Message: "the fleet failed"}, http.StatusInternalServerError
 	}
 	return e, http.StatusBadRequest
 }
 
-// Reply answers a request.
-func Reply(w http.ResponseWriter, status int, contentType string, body []byte) {
+// WriteReply answers a request.
+func WriteReply(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)

@@ -37,11 +37,11 @@ func ServeQuery(ctx context.Context, services map[string]QueryService, w http.Re
 	action := form.Get("Action")
 	var inner []byte
 	if err == nil {
-		inner, err = service.answer(ctx, form)
+		inner, err = service.runAction(ctx, form)
 	}
 	if err != nil {
-		e, status := AsError(err)
-		service.fail(w, status, e)
+		e, status := AsAPIError(err)
+		service.replyError(w, status, e)
 		return
 	}
 	const metadata = "<ResponseMetadata><RequestId>fleet</RequestId></ResponseMetadata>"
@@ -51,10 +51,10 @@ func ServeQuery(ctx context.Context, services map[string]QueryService, w http.Re
 		answer = fmt.Appendf(nil, "<%[1]sResponse xmlns=%[2]q><requestId>fleet</requestId>%[3]s</%[1]sResponse>",
 			action, service.Namespace, inner)
 	}
-	Reply(w, http.StatusOK, "text/xml", answer)
+	WriteReply(w, http.StatusOK, "text/xml", answer)
 }
 
-func (s QueryService) answer(ctx context.Context, form url.Values) ([]byte, error) {
+func (s QueryService) runAction(ctx context.Context, form url.Values) ([]byte, error) {
 	act := s.Actions[form.Get("Action")]
 	if act == nil {
 		return nil, UnknownOperation(form.Get("Action"))
@@ -70,7 +70,7 @@ func (s QueryService) answer(ctx context.Context, form url.Values) ([]byte, erro
 	return []byte(strings.TrimSuffix(strings.TrimPrefix(out.String(), "<r>"), "</r>")), nil
 }
 
-func (s QueryService) fail(w http.ResponseWriter, status int, e *cluster.Error) {
+func (s QueryService) replyError(w http.ResponseWriter, status int, e *cluster.Error) {
 	var body any
 	if s.Plain {
 		type failure struct {
@@ -94,19 +94,23 @@ func (s QueryService) fail(w http.ResponseWriter, status int, e *cluster.Error) 
 	if err != nil {
 		status = http.StatusInternalServerError
 	}
-	Reply(w, status, "text/xml", text)
+	WriteReply(w, status, "text/xml", text)
 }
 
-// Op is the action of a function that takes the parameters as a struct, by the rules of [Decode].
-// It refuses a parameter that is no field of the struct, because it would have no effect. It does
-// not look below the first part of a parameter's name, except for fields with the tag
+// StrictAction is the action of a function that takes the parameters as a struct, by the rules of
+// [Decode]. It refuses a parameter that is no field of the struct, because it would have no effect.
+// It does not look below the first part of a parameter's name, except for fields with the tag
 // `protocol:"strict"`: there it looks at the second.
-func Op[I any](do func(ctx context.Context, in *I) (any, error)) Action { return op(do, true) }
+func StrictAction[I any](do func(ctx context.Context, in *I) (any, error)) Action {
+	return newAction(do, true)
+}
 
-// LenientOp is [Op] without the refusal of parameters that have no effect.
-func LenientOp[I any](do func(ctx context.Context, in *I) (any, error)) Action { return op(do, false) }
+// LenientAction is [Op] without the refusal of parameters that have no effect.
+func LenientAction[I any](do func(ctx context.Context, in *I) (any, error)) Action {
+	return newAction(do, false)
+}
 
-func op[I any](do func(ctx context.Context, in *I) (any, error), strict bool) Action {
+func newAction[I any](do func(ctx context.Context, in *I) (any, error), strict bool) Action {
 	return func(ctx context.Context, form url.Values) (any, error) {
 		in := new(I)
 		if strict {
@@ -114,9 +118,9 @@ func op[I any](do func(ctx context.Context, in *I) (any, error), strict bool) Ac
 				return nil, err
 			}
 		}
-		tree, err := FormTree(form)
+		tree, err := TreeFromForm(form)
 		if err == nil {
-			err = Decode(tree, in)
+			err = DecodeTree(tree, in)
 		}
 		if err != nil {
 			return nil, err
@@ -172,8 +176,8 @@ func PageOf[T any](items []T, token string, size, most int) (page []T, next stri
 	return items, "", nil
 }
 
-// XMLTime returns a time as these APIs write it, or "" for the zero time.
-func XMLTime(t time.Time) string {
+// FormatXMLTime returns a time as these APIs write it, or "" for the zero time.
+func FormatXMLTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

@@ -27,8 +27,8 @@ var (
 	JSON11 = Encoding{decodeJSON, encodeJSON, "application/x-amz-json-1.1", "Message"}
 )
 
-// Serve answers a call with what do makes of its input.
-func (e Encoding) Serve(w http.ResponseWriter, body []byte, do func(in Tree) (Tree, error)) {
+// ServeTree answers a call with what do makes of its input.
+func (e Encoding) ServeTree(w http.ResponseWriter, body []byte, do func(in Tree) (Tree, error)) {
 	in, err := e.decode(body)
 	var out Tree
 	if err != nil {
@@ -40,7 +40,7 @@ func (e Encoding) Serve(w http.ResponseWriter, body []byte, do func(in Tree) (Tr
 	status := http.StatusOK
 	if err != nil {
 		var failure *cluster.Error
-		failure, status = AsError(err)
+		failure, status = AsAPIError(err)
 		out = Tree{"__type": string(failure.Code), e.message: failure.Message}
 	}
 	answer, err := e.encode(out)
@@ -50,7 +50,7 @@ func (e Encoding) Serve(w http.ResponseWriter, body []byte, do func(in Tree) (Tr
 	if e.contentType == "application/cbor" {
 		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
 	}
-	Reply(w, status, e.contentType, answer)
+	WriteReply(w, status, e.contentType, answer)
 }
 
 func decodeCBOR(body []byte) (any, error) {
@@ -58,10 +58,10 @@ func decodeCBOR(body []byte) (any, error) {
 		return Tree{}, nil
 	}
 	v, err := cbor.Decode(body)
-	return fromCBOR(v), err
+	return treeFromCBOR(v), err
 }
 
-func fromCBOR(v cbor.Value) any {
+func treeFromCBOR(v cbor.Value) any {
 	switch x := v.(type) {
 	case cbor.String:
 		return string(x)
@@ -76,26 +76,26 @@ func fromCBOR(v cbor.Value) any {
 	case cbor.NegInt:
 		return -float64(x)
 	case *cbor.Tag:
-		return fromCBOR(x.Value)
+		return treeFromCBOR(x.Value)
 	case cbor.List:
 		list := make([]any, 0, len(x))
 		for _, item := range x {
-			list = append(list, fromCBOR(item))
+			list = append(list, treeFromCBOR(item))
 		}
 		return list
 	case cbor.Map:
 		t := Tree{}
 		for name, member := range x {
-			t[name] = fromCBOR(member)
+			t[name] = treeFromCBOR(member)
 		}
 		return t
 	}
 	return nil
 }
 
-func encodeCBOR(answer Tree) ([]byte, error) { return cbor.Encode(toCBOR(answer)), nil }
+func encodeCBOR(answer Tree) ([]byte, error) { return cbor.Encode(cborFromTree(answer)), nil }
 
-func toCBOR(v any) cbor.Value {
+func cborFromTree(v any) cbor.Value {
 	switch x := v.(type) {
 	case string:
 		return cbor.String(x)
@@ -104,25 +104,25 @@ func toCBOR(v any) cbor.Value {
 	case float64:
 		return cbor.Float64(x)
 	case time.Time:
-		return &cbor.Tag{ID: 1, Value: cbor.Float64(seconds(x))}
+		return &cbor.Tag{ID: 1, Value: cbor.Float64(epochSeconds(x))}
 	case []Tree:
 		list := cbor.List{}
 		for _, item := range x {
-			list = append(list, toCBOR(item))
+			list = append(list, cborFromTree(item))
 		}
 		return list
 	case Tree:
 		m := cbor.Map{}
 		for name, member := range x {
-			m[name] = toCBOR(member)
+			m[name] = cborFromTree(member)
 		}
 		return m
 	}
 	return nil
 }
 
-// seconds is how both encodings write a time.
-func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+// epochSeconds is how both encodings write a time.
+func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // decodeJSON reads numbers itself, because one that is too large for a float64 is infinite here,
 // and no error.
@@ -131,39 +131,39 @@ func decodeJSON(body []byte) (any, error) {
 	d.UseNumber()
 	var in map[string]any
 	err := d.Decode(&in)
-	return fromJSON(in), err
+	return treeFromJSON(in), err
 }
 
-func fromJSON(v any) any {
+func treeFromJSON(v any) any {
 	switch x := v.(type) {
 	case json.Number:
 		f, _ := x.Float64()
 		return f
 	case []any:
 		for n, item := range x {
-			x[n] = fromJSON(item)
+			x[n] = treeFromJSON(item)
 		}
 	case Tree:
 		for name, member := range x {
-			x[name] = fromJSON(member)
+			x[name] = treeFromJSON(member)
 		}
 	}
 	return v
 }
 
-func encodeJSON(answer Tree) ([]byte, error) { return json.Marshal(toJSON(answer)) }
+func encodeJSON(answer Tree) ([]byte, error) { return json.Marshal(jsonFromTree(answer)) }
 
-func toJSON(v any) any {
+func jsonFromTree(v any) any {
 	switch x := v.(type) {
 	case time.Time:
-		return seconds(x)
+		return epochSeconds(x)
 	case []Tree:
 		for _, item := range x {
-			toJSON(item)
+			jsonFromTree(item)
 		}
 	case Tree:
 		for name, member := range x {
-			x[name] = toJSON(member)
+			x[name] = jsonFromTree(member)
 		}
 	}
 	return v
