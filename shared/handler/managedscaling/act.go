@@ -31,13 +31,7 @@ func (e *execution) run(ctx context.Context) (resized bool, err error) {
 		}
 	}
 	err = errors.Join(
-		markReleasable(
-			ctx,
-			h.State,
-			clusterName,
-			d.UnmarkReleasable,
-			"",
-		),
+		markReleasable(ctx, h.State, clusterName, d.UnmarkReleasable, ""),
 		markReleasable(ctx, h.State, clusterName, d.MarkReleasable, e.group.Name),
 	)
 	if err != nil {

@@ -75,9 +75,7 @@ func (a *attacher) attachPolicy(ctx context.Context, wanted bool) error {
 	policy := scaling.TrackingPolicy(a.cluster, a.Settings.ScalingNamespace, a.provider)
 	if !wanted {
 		return cluster.Wrap(
-			a.Groups.DeletePolicy(ctx, a.provider.Group, policy.Name),
-			"deleting policy %s",
-			policy.Name,
+			a.Groups.DeletePolicy(ctx, a.provider.Group, policy.Name), "deleting policy %s", policy.Name,
 		)
 	}
 	if err := a.attachAlarms(ctx, false); err != nil {
@@ -138,8 +136,7 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 		return err
 	}
 	_, err = a.attach(
-		ctx,
-		&cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}},
+		ctx, &cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}},
 	)
 	return err
 }

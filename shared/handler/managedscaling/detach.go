@@ -104,8 +104,7 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 		return nil
 	}
 	return cluster.Wrap(
-		h.Groups.SetInstanceProtection(ctx, group, protected, false),
-		"ending the protection of instances",
+		h.Groups.SetInstanceProtection(ctx, group, protected, false), "ending the protection of instances",
 	)
 }
 

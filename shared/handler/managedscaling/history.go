@@ -15,9 +15,7 @@ import (
 
 // readHistory reads what is remembered of a provider. It has Rev 0 if nothing is.
 func readHistory(
-	ctx context.Context,
-	store state.Store,
-	clusterName, provider string,
+	ctx context.Context, store state.Store, clusterName, provider string,
 ) (*cluster.ScalingHistory, error) {
 	row, err := store.Get(ctx, state.ScalingHistoryKey(clusterName, provider))
 	if err != nil {

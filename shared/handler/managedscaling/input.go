@@ -35,9 +35,7 @@ func ScalingInput(
 
 // input returns what a decision about the provider depends on.
 func (r *round) input(
-	p *cluster.CapacityProvider,
-	g *cluster.AutoScalingGroup,
-	history cluster.ScalingHistory,
+	p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory,
 ) scaling.Input {
 	update := r.updates[p.Group]
 	if update != nil && update.OriginalSizes != nil {

@@ -223,8 +223,7 @@ func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, fa
 	next.Rev++
 	_, err := h.State.Write(ctx, state.Write{Put: &next})
 	return cluster.Wrap(
-		state.IgnoreConflict(err),
-		"writing the attachments' status",
+		state.IgnoreConflict(err), "writing the attachments' status",
 	) // a change by others is looked at again
 }
 

@@ -27,8 +27,7 @@ func (h *Handler) checkProviders(ctx context.Context) error {
 		}
 		if p.CheckPending {
 			failed = append(
-				failed,
-				cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name),
+				failed, cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name),
 			)
 		}
 		for _, name := range p.Clusters {

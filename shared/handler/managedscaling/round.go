@@ -150,9 +150,7 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}
 	return errors.Join(
-		state.IgnoreConflict(
-			claimErr,
-		),
+		state.IgnoreConflict(claimErr),
 		state.IgnoreConflict(actErr),
 		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats),
 		state.IgnoreConflict(r.emitEvents(ctx, p, events)),

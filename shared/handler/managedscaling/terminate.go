@@ -42,8 +42,7 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 			failed = append(failed, cluster.Wrap(e.completeTermination(ctx, id, v), "letting instance %s go", id))
 		case v.Status != cluster.InstanceDraining:
 			failed = append(
-				failed,
-				cluster.Wrap(h.ECS.DrainInstance(ctx, e.of.Cluster, v.ID), "draining instance %s", id),
+				failed, cluster.Wrap(h.ECS.DrainInstance(ctx, e.of.Cluster, v.ID), "draining instance %s", id),
 			)
 		case !before[id].IsZero() && !before[id].Equal(now[id]):
 			err := h.Groups.RecordHeartbeat(ctx, group, cluster.DrainingHook, id)

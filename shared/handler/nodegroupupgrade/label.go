@@ -50,10 +50,7 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 // labelGroup labels the nodes of a group that lack a label. A permanent refusal concerns one node
 // only.
 func (h *Handler) labelGroup(
-	ctx context.Context,
-	g *cluster.NodeGroup,
-	auto *cluster.AutoScalingGroup,
-	rows *nodegroup.Rows,
+	ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows,
 ) error {
 	lastUpdate := sync.OnceValues(func() (*cluster.Update, error) { return readUpdate(ctx, h.State, g, g.Update) })
 	for _, i := range auto.Instances {
@@ -151,14 +148,10 @@ func (h *Handler) labelUpdated(
 // putLabels gives a node the labels that it lacks, the image's last: a node that has that one lacks
 // none. It reads the node at once, so that the state does not wait for ECS's event.
 func (h *Handler) putLabels(
-	ctx context.Context,
-	clusterName string,
-	node *cluster.Instance,
-	labels map[string]string,
+	ctx context.Context, clusterName string, node *cluster.Instance, labels map[string]string,
 ) error {
 	names := slices.DeleteFunc(
-		slices.Sorted(maps.Keys(labels)),
-		func(name string) bool { return name == nodegroup.LabelImage },
+		slices.Sorted(maps.Keys(labels)), func(name string) bool { return name == nodegroup.LabelImage },
 	)
 	changed := false
 	for _, name := range append(names, nodegroup.LabelImage) {

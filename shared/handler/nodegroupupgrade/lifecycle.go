@@ -61,9 +61,7 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 
 // customTarget completes a target that a launch template version of the user's own stands for.
 func customTarget(
-	ctx context.Context,
-	templates handler.LaunchTemplates,
-	t cluster.UpdateTarget,
+	ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget,
 ) (cluster.UpdateTarget, error) {
 	lt, err := templates.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
 	if err != nil {
@@ -112,9 +110,7 @@ func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error 
 // resizeGroup gives the group its new sizes. The desired capacity stays as managed scaling has set
 // it, unless the caller says otherwise.
 func (h *Handler) resizeGroup(
-	ctx context.Context,
-	g *cluster.NodeGroup,
-	c cluster.SizesChange,
+	ctx context.Context, g *cluster.NodeGroup, c cluster.SizesChange,
 ) (s cluster.Sizes, err error) {
 	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil {

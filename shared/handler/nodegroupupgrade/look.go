@@ -90,10 +90,7 @@ func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
 // readLaunches reads the launch template version that was made for the update, and the launches
 // that failed. An update that has failed needs neither.
 func (h *Handler) readLaunches(
-	ctx context.Context,
-	u *cluster.Update,
-	auto *cluster.AutoScalingGroup,
-	to *nodegroup.Group,
+	ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup, to *nodegroup.Group,
 ) error {
 	if u.Phase == cluster.PhaseRestore {
 		return nil
@@ -122,10 +119,7 @@ func (h *Handler) readLaunches(
 // $Default is may change, and EC2 makes a version only from a numbered one (EC2 API reference,
 // CreateLaunchTemplateVersion).
 func baseTemplate(
-	ctx context.Context,
-	templates handler.LaunchTemplates,
-	u *cluster.Update,
-	auto *cluster.AutoScalingGroup,
+	ctx context.Context, templates handler.LaunchTemplates, u *cluster.Update, auto *cluster.AutoScalingGroup,
 ) (cluster.TemplateRef, error) {
 	ref := nodegroup.ParseTemplate(cmp.Or(u.OriginalTemplate, auto.Template))
 	if _, err := strconv.Atoi(ref.Version); err == nil {
@@ -165,10 +159,7 @@ func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName,
 // adoptUnknown asks ECS about instances that are in service and have no row: the event of their
 // registration may be lost. Without an answer nothing is decided, unless ECS refuses to give one.
 func (h *Handler) adoptUnknown(
-	ctx context.Context,
-	clusterName string,
-	auto *cluster.AutoScalingGroup,
-	rows *nodegroup.Rows,
+	ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows,
 ) error {
 	isUnknown := func(i cluster.GroupInstance) bool {
 		return nodegroup.LifecycleOf(i.Lifecycle) == nodegroup.InService && rows.Instance(i.ID) == nil
@@ -196,11 +187,7 @@ func (h *Handler) adoptUnknown(
 // isGrowing reports whether managed scaling is raising the group's desired capacity, see
 // [nodegroup.IsGrowing].
 func isGrowing(
-	ctx context.Context,
-	store state.Store,
-	u *cluster.Update,
-	group string,
-	clock handler.Clock,
+	ctx context.Context, store state.Store, u *cluster.Update, group string, clock handler.Clock,
 ) (bool, error) {
 	use, err := handler.ReadGroupUse(ctx, store, group)
 	if err != nil || use.Provider == "" {

@@ -153,11 +153,7 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 // failUpdate records that something was refused for good. The update then restores what it has
 // changed. If that is refused as well, it gives up after a while.
 func (h *Handler) failUpdate(
-	ctx context.Context,
-	g *cluster.NodeGroup,
-	u *cluster.Update,
-	why cluster.UpdateError,
-	sizes *cluster.Sizes,
+	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, why cluster.UpdateError, sizes *cluster.Sizes,
 ) error {
 	next := *u
 	if u.Phase == cluster.PhaseRestore {
