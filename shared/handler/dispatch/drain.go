@@ -61,9 +61,6 @@ func drainStops(ctx context.Context, r *round, o *state.Outbox) (drained map[sta
 	return drained, errors.Join(failed...)
 }
 
-// isRegistered reports whether the registration is made, or may be about to be.
-func isRegistered(g cluster.Registration) bool { return g.State == "" || g.State == cluster.Registered }
-
 // deregisterDraining deregisters tasks, those of one target group in one call.
 func deregisterDraining(ctx context.Context, r *round, busy []*drainingTask) error {
 	groups, registry := map[string][]*drainingTask{}, map[string]bool{}
@@ -189,3 +186,11 @@ func recordDeregistered(ctx context.Context, r *round, b *drainingTask) (wait ti
 	}
 	return wait, nil
 }
+
+// deregistrationTimeout is how long the stop of a task waits for a target group whose calls fail.
+// Then the task is stopped anyway.
+const deregistrationTimeout = 5 * time.Minute
+
+// defaultDeregistrationDelay is Elastic Load Balancing's default, used when the target group's own
+// may not be read.
+const defaultDeregistrationDelay = 300 * time.Second

@@ -40,10 +40,6 @@ type Handler struct {
 	refused map[state.Key]int32
 }
 
-// firstPage and lastPage bound how many outbox rows are read at once. The first page is small
-// because one large row may use up all tokens; pages double from there.
-const firstPage, lastPage = 2, 64
-
 // Records drains the outbox of each cluster that the batch names. It never holds up the stream:
 // what fails is retried by a due row, and by the schedule.
 func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
@@ -143,11 +139,6 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	return failed
 }
 
-func (h *Handler) observer() *observe.Observer {
-	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
-		Log: handler.Logger(h.Log)}
-}
-
 // recheckInstances asks ECS about instances that were unavailable, records the answer, and
 // schedules another check of those that still are.
 func (h *Handler) recheckInstances(ctx context.Context, name string, dues []*state.Due) error {
@@ -205,15 +196,4 @@ func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *s
 		return nil
 	}
 	return o.ScheduleRecheck(ctx, d.Cluster, d.Subject, d.Generation+1)
-}
-
-// scheduleDrain writes the due row that starts the next round of a cluster. idleRounds is its
-// generation: how many rounds in a row did nothing.
-func (h *Handler) scheduleDrain(ctx context.Context, name string, wait time.Duration, idleRounds int) error {
-	due := &state.Due{
-		Head: cluster.Head{Cluster: name}, Kind: state.DueOutbox, Generation: idleRounds,
-		At: h.Clock.Now().Add(wait + time.Second - 1).Truncate(time.Second),
-	}
-	_, err := h.State.Write(ctx, state.Write{Put: due, Any: true})
-	return cluster.Wrap(err, "scheduling the next round of cluster %s", name)
 }

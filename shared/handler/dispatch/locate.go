@@ -46,11 +46,6 @@ func locateTasks(ctx context.Context, r *round, wanted []*taskRegistration) ([]*
 	return out, nil
 }
 
-// needsAddress reports whether a registration is wanted and has no address yet.
-func (reg *taskRegistration) needsAddress(g cluster.Registration) bool {
-	return reg.wants(g) && g.Address == ""
-}
-
 // describeTasks asks ECS about tasks and returns them by ECS task id.
 func describeTasks(ctx context.Context, r *round, batch []*taskRegistration) (map[string]cluster.ECSTask, error) {
 	ids := make([]string, len(batch))

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,37 +10,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/state"
 )
-
-// maxBalancerCalls bounds the calls of Elastic Load Balancing and Cloud Map in one round. They take
-// no token of the bucket that StartTask and StopTask share.
-const maxBalancerCalls = 100
-
-// deregistrationTimeout is how long the stop of a task waits for a target group whose calls fail.
-// Then the task is stopped anyway.
-const deregistrationTimeout = 5 * time.Minute
-
-// registrationLease is how long after reading a task's rows it may still be registered. Later its
-// stop may have deregistered it already. An outbox row older than this may have been begun by an
-// environment that was cut off.
-const registrationLease = 30 * time.Second
-
-// defaultDeregistrationDelay is Elastic Load Balancing's default, used when the target group's own
-// may not be read.
-const defaultDeregistrationDelay = 300 * time.Second
-
-// A taskRegistration is one task whose registrations are being made or ended in this round.
-type taskRegistration struct {
-	item   state.TargetItem
-	target *cluster.Target
-	task   *cluster.Task
-	readAt time.Time // when both rows were read
-	begun  bool      // another environment may have begun, and may have registered the task after its deregistration
-	left   bool      // something is left for a later round
-	// made and failed are this round's outcomes by position in target.Registrations; a failure has
-	// its reason.
-	made   map[int]bool
-	failed map[int]string
-}
 
 // updateRegistrations registers the tasks that run and deregisters those that have ended (S9). The
 // rows decide which, not the reason why the item was written. It returns the items that need
@@ -74,25 +42,6 @@ func updateRegistrations(
 	}
 	r.progress = r.progress || len(left) < len(items)
 	return left, errors.Join(failed...)
-}
-
-// readRegistration reads the task and its registrations. A target of nil means that there is
-// nothing to do.
-func readRegistration(ctx context.Context, r *round, item state.TargetItem) (*taskRegistration, error) {
-	reg := &taskRegistration{item: item, readAt: r.Clock.Now(), made: map[int]bool{}, failed: map[int]string{}}
-	row, err := r.State.Get(ctx, state.TargetKey(r.cluster, item.Owner, item.ID))
-	if err != nil {
-		return nil, fmt.Errorf("reading the registrations of task %s: %w", item.ID, err)
-	}
-	if reg.target, _ = row.(*cluster.Target); reg.target == nil {
-		return reg, nil
-	}
-	row, err = r.State.Get(ctx, state.TaskKey(r.cluster, item.Owner, item.ID))
-	if err != nil {
-		return nil, fmt.Errorf("reading task %s: %w", item.ID, err)
-	}
-	reg.task, _ = row.(*cluster.Task)
-	return reg, nil
 }
 
 // registerTasks makes the registrations that are missing. It records each address before it calls,
@@ -134,11 +83,6 @@ type pendingRegistration struct {
 }
 
 func (p pendingRegistration) registration() cluster.Registration { return p.target.Registrations[p.n] }
-
-// wants reports whether a registration has not been made yet, or has failed and should be retried.
-func (reg *taskRegistration) wants(g cluster.Registration) bool {
-	return g.State == "" || reg.item.Again && g.State == cluster.RegistrationFailed
-}
 
 // missing returns the registrations that have an address and are not made yet, by position.
 func (reg *taskRegistration) missing() map[int]cluster.Registration {
@@ -256,154 +200,4 @@ func recordOutcome(ctx context.Context, r *round, reg *taskRegistration) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// deregisterAgain repeats the deregistration of a task that another environment may have registered
-// after it was deregistered.
-func deregisterAgain(ctx context.Context, r *round, reg *taskRegistration) error {
-	var failed []error
-	for _, g := range reg.target.Registrations {
-		if g.State == cluster.Deregistered && g.Address != "" {
-			failed = append(failed, deregisterAddress(ctx, r, reg.target, g))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// deregisterAddress ends one registration. An address that is not registered is no error.
-func deregisterAddress(ctx context.Context, r *round, t *cluster.Target, g cluster.Registration) error {
-	var err error
-	if g.Registry {
-		err = r.Registries.DeregisterInstance(ctx, g.ARN, t.Task)
-	} else {
-		err = r.LoadBalancers.DeregisterTargets(ctx, g.ARN, []cluster.Address{Address(g)})
-	}
-	if isRefused(err) {
-		err = nil
-	}
-	return cluster.Wrap(err, "deregistering task %s", t.Task)
-}
-
-// deregisterStopped ends the registrations of tasks that have ended and deletes their rows.
-// Registrations that another environment may have made meanwhile are ended once more.
-func deregisterStopped(ctx context.Context, r *round, ended []*taskRegistration) error {
-	var failed []error
-	for _, reg := range ended {
-		if err := deregisterStoppedTask(ctx, r, reg); err != nil {
-			failed, reg.left = append(failed, err), true
-			r.retryIn(retryDelay(err))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// deregisterStoppedTask does so for one task. It leaves an address alone that another task of the
-// service has taken over.
-func deregisterStoppedTask(ctx context.Context, r *round, reg *taskRegistration) error {
-	for _, g := range reg.target.Registrations {
-		if g.Address == "" || g.State == cluster.Deregistered && !reg.begun || g.State == cluster.RegistrationFailed {
-			continue
-		}
-		reused, err := isAddressReused(ctx, r, reg.target, g)
-		if err != nil {
-			return err
-		}
-		if reused {
-			continue
-		}
-		if !r.takeBalancerCall(ctx) {
-			reg.left = true
-			return nil
-		}
-		if err := deregisterAddress(ctx, r, reg.target, g); err != nil {
-			return err
-		}
-	}
-	key := state.KeyOf(reg.target)
-	_, err := r.State.Write(ctx, state.Write{Delete: &key})
-	return cluster.Wrap(err, "deleting the registrations of task %s", reg.item.ID)
-}
-
-// isAddressReused reports whether another task of the service has the address now. A task with a
-// fixed host port that follows on the same instance does.
-func isAddressReused(ctx context.Context, r *round, t *cluster.Target, g cluster.Registration) (bool, error) {
-	if g.Registry {
-		return false, nil
-	}
-	rows, err := r.State.List(ctx, state.Prefix(r.cluster, state.PrefixTarget+t.Owner+"#"))
-	if err != nil {
-		return false, fmt.Errorf("listing registrations: %w", err)
-	}
-	return slices.ContainsFunc(rows, func(row state.Row) bool {
-		other, ok := row.(*cluster.Target)
-		return ok && other.Task != t.Task && slices.ContainsFunc(other.Registrations,
-			func(o cluster.Registration) bool {
-				return o.ARN == g.ARN && Address(o) == Address(g) && (o.State == "" || o.State == cluster.Registered)
-			})
-	}), nil
-}
-
-// Address returns the registration's address as load balancers take it.
-func Address(g cluster.Registration) cluster.Address {
-	return cluster.Address{Host: g.Address, Port: g.Port}
-}
-
-// isRefused reports whether the API understood the call and will never carry it out: the target
-// group or target does not exist, or is of the wrong type.
-func isRefused(err error) bool {
-	var e *cluster.Error
-	if err == nil || errors.Is(err, cluster.ErrAmbiguous) || !errors.As(err, &e) {
-		return false
-	}
-	return !slices.Contains([]cluster.Code{
-		cluster.CodeThrottling, cluster.CodeServer, cluster.CodeAccessDenied, cluster.CodeDuplicateRequest,
-		cluster.CodeEntryInUse,
-	}, e.Code)
-}
-
-// apiMessage returns the error text as the API gave it.
-func apiMessage(err error) string {
-	var e *cluster.Error
-	if errors.As(err, &e) {
-		return e.Error()
-	}
-	return err.Error()
-}
-
-// retryDelay returns how long to wait after a failed call.
-func retryDelay(err error) time.Duration {
-	if cluster.ErrorCode(err) == cluster.CodeAccessDenied {
-		return denied
-	}
-	return time.Second
-}
-
-// UpdateTarget applies change to the newest version of a row, retrying when another writer was
-// first. It returns the row as it is then, nil if it was deleted. change returns false if nothing
-// changes.
-func UpdateTarget(
-	ctx context.Context, store state.Store, row *cluster.Target, change func(*cluster.Target) bool,
-) (*cluster.Target, error) {
-	for range state.MaxRaces {
-		next := *row
-		next.Registrations = slices.Clone(row.Registrations)
-		if !change(&next) {
-			return row, nil
-		}
-		next.Rev++
-		_, err := store.Write(ctx, state.Write{Put: &next})
-		var c *state.Conflict
-		if !errors.As(err, &c) {
-			return &next, cluster.Wrap(err, "writing the registrations of task %s", row.Task)
-		}
-		now, err := store.Get(ctx, state.KeyOf(row))
-		if err != nil {
-			return nil, fmt.Errorf("reading the registrations of task %s: %w", row.Task, err)
-		}
-		var ok bool
-		if row, ok = now.(*cluster.Target); !ok || row == nil {
-			return nil, nil
-		}
-	}
-	return nil, fmt.Errorf("writing the registrations of task %s: lost %d races", row.Task, state.MaxRaces)
 }

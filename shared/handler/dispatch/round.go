@@ -2,13 +2,11 @@ package dispatch
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/observe"
 	"berth/shared/state"
 )
 
@@ -28,120 +26,6 @@ type round struct {
 	progress   bool          // something was done
 	nextRound  time.Duration // how long until another round is needed; 0: none is
 	rowRetryIn time.Duration // the same for the row at hand
-}
-
-// drain carries out the cluster's outbox rows, oldest first, while there are tokens. Each row ends
-// deleted, or reduced to what is still to do, together with a due row for the next round.
-// idleRounds counts the rounds before this one that did nothing.
-func (h *Handler) drain(ctx context.Context, name string, idleRounds int) error {
-	r := &round{Handler: h, cluster: name, now: h.Clock.Now()}
-	page := state.Prefix(name, state.PrefixOutbox)
-	page.Limit = firstPage
-	var failed []error
-	for !r.bucketEmpty {
-		rows, err := h.State.List(ctx, page)
-		if err != nil {
-			return fmt.Errorf("listing the outbox: %w", err)
-		}
-		failed = append(failed, carryOutRows(ctx, r, rows))
-		if len(rows) < page.Limit {
-			break
-		}
-		page.Limit = min(2*page.Limit, lastPage)
-		page.From = state.KeyOf(rows[len(rows)-1]).Sort + "\x00"
-	}
-	if r.nextRound > 0 {
-		if idleRounds++; r.progress {
-			idleRounds = 0
-		}
-		h.Figures.SetMax(handler.IdleRounds, float64(idleRounds))
-		if idleRounds > 0 && idleRounds%100 == 0 {
-			handler.Logger(h.Log).Warn("the outbox keeps turning without progress", "cluster", name, "generation",
-				idleRounds)
-		}
-		failed = append(failed, h.scheduleDrain(ctx, name, r.nextRound, idleRounds))
-	}
-	return errors.Join(failed...)
-}
-
-// carryOutRows carries out the rows that may be acted on now. The failure of one row does not hold
-// up the others.
-func carryOutRows(ctx context.Context, r *round, rows []state.Row) error {
-	for _, row := range rows {
-		o, ok := row.(*state.Outbox)
-		if !ok {
-			continue
-		}
-		r.Figures.SetMax(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
-		if !r.now.Before(o.NotBefore) {
-			r.tokensWanted += countCalls(o)
-		}
-	}
-	var failed []error
-	for _, row := range rows {
-		o, ok := row.(*state.Outbox)
-		if !ok {
-			continue
-		}
-		if wait := o.NotBefore.Sub(r.now); wait > 0 {
-			r.retryIn(wait)
-			continue
-		}
-		failed = append(failed, cluster.Wrap(carryOutRow(ctx, r, o), "outbox row %s", o.ID))
-	}
-	return errors.Join(failed...)
-}
-
-// carryOutRow carries out one outbox row and records what is left of it.
-func carryOutRow(ctx context.Context, r *round, o *state.Outbox) error {
-	left := *o
-	left.Starts, left.Stops, left.Targets, left.Publish = nil, nil, nil, nil
-	r.rowRetryIn = 0
-	drained, err := drainStops(ctx, r, o)
-	failed := []error{err}
-	for _, group := range groupStarts(o.Starts) {
-		rest, err := startGroup(ctx, r, o, group)
-		left.Starts = append(left.Starts, rest...)
-		failed = append(failed, err)
-	}
-	for _, s := range o.Stops {
-		if s.Drain && !drained[state.TaskKey(r.cluster, s.Owner, s.ID)] {
-			left.Stops = append(left.Stops, s)
-			continue
-		}
-		done, err := stopTask(ctx, r, s)
-		if !done {
-			left.Stops = append(left.Stops, s)
-		}
-		failed = append(failed, err)
-	}
-	left.Targets, err = updateRegistrations(ctx, r, o.Targets, r.now.Sub(o.CreatedAt) > registrationLease)
-	left.Publish = publishEvents(ctx, r, o.Publish)
-	return errors.Join(append(failed, err, finishRow(ctx, r, o, &left))...)
-}
-
-// finishRow deletes the row, or writes what is left of it. Losing that write to another environment
-// is fine: it did the same work.
-func finishRow(ctx context.Context, r *round, o, left *state.Outbox) error {
-	r.progress = r.progress || countItems(left) < countItems(o)
-	if countItems(left) == 0 {
-		key := state.KeyOf(o)
-		_, err := r.State.Write(ctx, state.Write{Delete: &key})
-		return cluster.Wrap(err, "deleting the row")
-	}
-	if r.rowRetryIn == 0 {
-		r.retryIn(time.Second)
-	}
-	settling := r.rowRetryIn > time.Second
-	if !settling && countItems(left) == countItems(o) {
-		return nil
-	}
-	if settling {
-		left.NotBefore = r.now.Add(r.rowRetryIn)
-	}
-	left.Rev++
-	_, err := r.State.Write(ctx, state.Write{Put: left})
-	return cluster.Wrap(state.IgnoreConflict(err), "writing the rest of the row")
 }
 
 // retryIn asks for another round after wait, or sooner if one was asked for sooner.
@@ -196,38 +80,19 @@ func (r *round) takeBalancerCall(ctx context.Context) bool {
 	return true
 }
 
-// waitingSince returns since when the row has waited for Berth. While connections drain, it does
-// not wait for Berth.
-func waitingSince(o *state.Outbox) time.Time {
-	draining := len(o.Stops) > 0 && len(o.Starts)+len(o.Targets)+len(o.Publish) == 0 &&
-		!slices.ContainsFunc(o.Stops, func(s state.StopItem) bool { return !s.Drain })
-	if draining && o.NotBefore.After(o.CreatedAt) {
-		return o.NotBefore
-	}
-	return o.CreatedAt
+func (h *Handler) observer() *observe.Observer {
+	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
+		Log: handler.Logger(h.Log)}
 }
 
-// countCalls returns how many calls that take a token the row needs: ten shared starts make one
-// call, a start with overrides of its own one, a stop one. Stops that drain first need none until
-// they have waited; few of them come due at once.
-func countCalls(o *state.Outbox) int {
-	shared, n := 0, 0
-	for _, s := range o.Stops {
-		if !s.Drain || !o.NotBefore.IsZero() {
-			n++
-		}
+// stoppedObservation returns the write that records a task as STOPPED that ECS does not have.
+func stoppedObservation(r *round, t *cluster.Task, code, reason string) *state.Observation {
+	return &state.Observation{
+		Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: r.now, StopCode: code,
+		Reason:  reason,
+		Expires: r.now.Add(r.Settings.KeepStopped).Unix(),
 	}
-	for _, s := range o.Starts {
-		if s.Alone {
-			n++
-		} else {
-			shared++
-		}
-	}
-	return n + (shared+cluster.MaxStart-1)/cluster.MaxStart
 }
 
-// countItems returns how many things the row asks for.
-func countItems(o *state.Outbox) int {
-	return len(o.Starts) + len(o.Stops) + len(o.Targets) + len(o.Publish)
-}
+// accessDeniedDelay is how long to wait after a call that IAM denied.
+const denied = 30 * time.Second

@@ -172,9 +172,6 @@ func handleFailedCall(ctx context.Context, r *round, claimed []*cluster.Task, er
 	return fmt.Errorf("starting tasks: %w", err)
 }
 
-// accessDeniedDelay is how long to wait after a call that IAM denied.
-const denied = 30 * time.Second
-
 // retryStarts asks for another attempt at tasks that ECS certainly did not start. Their attempts
 // need not settle.
 func retryStarts(r *round, claimed []*cluster.Task, wait time.Duration) {
@@ -191,13 +188,4 @@ func retryStarts(r *round, claimed []*cluster.Task, wait time.Duration) {
 func recordRefused(ctx context.Context, r *round, t *cluster.Task, code, reason string) error {
 	_, err := r.State.Write(ctx, state.Write{Observe: stoppedObservation(r, t, code, reason)})
 	return cluster.Wrap(state.IgnoreConflict(err), "recording task %s as stopped", t.ID)
-}
-
-// stoppedObservation returns the write that records a task as STOPPED that ECS does not have.
-func stoppedObservation(r *round, t *cluster.Task, code, reason string) *state.Observation {
-	return &state.Observation{
-		Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: r.now, StopCode: code,
-		Reason:  reason,
-		Expires: r.now.Add(r.Settings.KeepStopped).Unix(),
-	}
 }

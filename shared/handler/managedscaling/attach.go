@@ -3,6 +3,7 @@ package managedscaling
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/scaling"
@@ -147,4 +148,8 @@ func withoutCluster(p *cluster.CapacityProvider, clusterName string) state.Write
 	next.Rev++
 	next.Clusters = without(p.Clusters, clusterName)
 	return state.Write{Put: &next}
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }

@@ -3,7 +3,6 @@ package managedscaling
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -126,8 +125,4 @@ func (h *Handler) undrainAll(ctx context.Context, clusterName string, drains []c
 		}
 	}
 	return nil
-}
-
-func without(names []string, name string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 
 	"berth/shared/awsevent"
@@ -158,84 +156,4 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 		return err
 	}
 	return errors.Join(err, h.conclude(ctx, of, report.reasons))
-}
-
-// clusterReport is how the providers of a cluster fared.
-type clusterReport struct {
-	failed, unattached []error
-	// reasons say why providers are not attached.
-	reasons map[string]string
-	// isPending reports that the attachments cannot be concluded yet: a group must be checked
-	// first, or another environment is at work.
-	isPending bool
-}
-
-func (h *Handler) add(r *clusterReport, clusterName, provider string, err error) {
-	var reason notAttached
-	switch {
-	case err == nil:
-	case isLostRace(err):
-		handler.Logger(h.Log).
-			Info("another environment scales it at the same time, and goes on", "cluster", clusterName, "provider",
-				provider)
-		r.isPending = true
-	case errors.As(err, &reason):
-		if r.reasons == nil {
-			r.reasons = map[string]string{}
-		}
-		r.unattached, r.reasons[provider] = append(r.unattached, err), reason.Error()
-	default:
-		r.failed = append(r.failed, err)
-	}
-}
-
-// isLostRace reports whether another environment works on the provider at the same time. It acts,
-// and concludes.
-func isLostRace(err error) bool {
-	var lost *state.Conflict
-	return errors.As(err, &lost)
-}
-
-// notAttached is a failure to make or remove what belongs to a provider. Users see it in the
-// attachments' status.
-type notAttached struct{ error }
-
-func (n notAttached) Unwrap() error { return n.error }
-
-func asNotAttached(err error) error {
-	if err == nil {
-		return nil
-	}
-	return notAttached{err}
-}
-
-// conclude writes what has become of the attachments, if that has changed. Other failures are not
-// theirs: they are tried again the next minute. Failed has the reasons by provider.
-func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, failed map[string]string) error {
-	next := *of
-	if next.Status, next.AttachmentProblems = cluster.AttachmentsFailed, failed; len(failed) == 0 {
-		next.Status, next.Detaching = cluster.AttachmentsComplete, nil
-	}
-	if next.Status == of.Status && maps.Equal(next.AttachmentProblems, of.AttachmentProblems) &&
-		len(next.Detaching) == len(of.Detaching) {
-		return nil
-	}
-	next.Rev++
-	_, err := h.State.Write(ctx, state.Write{Put: &next})
-	return cluster.Wrap(
-		state.IgnoreConflict(err), "writing the attachments' status",
-	) // a change by others is looked at again
-}
-
-// concludeUnreadable concludes the attachments if not even the groups can be described, and that
-// will not change.
-func (h *Handler) concludeUnreadable(ctx context.Context, of *cluster.ClusterProviders, err error) error {
-	if cluster.PermanentError(err) == nil {
-		return nil
-	}
-	reasons := map[string]string{}
-	for _, name := range slices.Concat(of.Providers, of.Detaching) {
-		reasons[name] = err.Error()
-	}
-	return h.conclude(ctx, of, reasons)
 }

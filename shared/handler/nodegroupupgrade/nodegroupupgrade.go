@@ -9,7 +9,6 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
-	"berth/shared/handler/api"
 	"berth/shared/nodegroup"
 	"berth/shared/state"
 )
@@ -150,25 +149,6 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 	return nil
 }
 
-// failUpdate records that something was refused for good. The update then restores what it has
-// changed. If that is refused as well, it gives up after a while.
-func (h *Handler) failUpdate(
-	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, why cluster.UpdateError, sizes *cluster.Sizes,
-) error {
-	next := *u
-	if u.Phase == cluster.PhaseRestore {
-		next = *nodegroup.GiveUp(u, why.Message, sizes, h.Clock.Now())
-	} else {
-		next = *nodegroup.Fail(u, why)
-	}
-	if next.HasEnded() {
-		return h.finishUpdate(ctx, g, &next)
-	}
-	next.Rev = u.Rev + 1
-	_, err := h.State.Write(ctx, state.Write{Put: &next})
-	return state.IgnoreConflict(err)
-}
-
 // resolveTarget reads the launch template of the user's own that an update is made from, once.
 // The update fails if it cannot be read.
 func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluster.Update, error) {
@@ -183,42 +163,4 @@ func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluste
 		return nil, err
 	}
 	return nodegroup.ResolveTarget(u, target), nil
-}
-
-// finishUpdate commits the end of an update together with its node group, which is ACTIVE again and
-// has the update's target. The update may be nil if its row is gone.
-func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
-	next := *g
-	next.Rev++
-	next.Status, next.ConfigUpdate, next.ModifiedAt = cluster.NodeGroupActive, "", h.Clock.Now()
-	writes := []state.Write{{Put: &next}}
-	if u != nil {
-		if u.Status == cluster.UpdateSuccessful && u.Type == cluster.UpdateVersion {
-			next.Target = u.Target
-		}
-		ended := *u
-		ended.Rev++
-		ended.Expires = h.Clock.Now().Add(api.KeepUpdate).Unix()
-		writes = append(writes, state.Write{Put: &ended})
-		handler.Logger(h.Log).Info("node group update ended",
-			"cluster", g.Cluster, "nodeGroup", g.Name, "update", u.ID, "status", u.Status, "errors", u.Errors)
-	}
-	return state.IgnoreConflict(
-		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}),
-	)
-}
-
-// api returns the operations of the API that the function shares.
-func (h *Handler) api() *api.Handler {
-	return api.New(api.Dependencies{State: h.State, ECS: h.ECS, Clock: h.Clock, Settings: h.Settings, Log: h.Log})
-}
-
-// readUpdate reads an update of a node group; nil if there is none with the id.
-func readUpdate(ctx context.Context, store state.Store, g *cluster.NodeGroup, id string) (*cluster.Update, error) {
-	row, err := store.Get(ctx, state.UpdateKey(g.Cluster, g.Name, id))
-	if err != nil {
-		return nil, fmt.Errorf("reading update %s: %w", id, err)
-	}
-	u, _ := row.(*cluster.Update)
-	return u, nil
 }

@@ -32,23 +32,8 @@ func (o *deploymentOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// The kinds of ARN of service deployments and revisions; both have the cluster and the service
-// before the id.
-const (
-	kindRelease  = "service-deployment"
-	kindRevision = "service-revision"
-)
-
 // pageReleases is ECS's own page of ListServiceDeployments.
 const pageReleases = 20
-
-func releaseARN(account cluster.Account, v *cluster.Service, id string) string {
-	return account.ARN(kindRelease, v.Cluster, v.Name, id)
-}
-
-func revisionARN(account cluster.Account, v *cluster.Service, digits string) string {
-	return account.ARN(kindRevision, v.Cluster, v.Name, digits)
-}
 
 // listDeploymentsInput is the SDK's input with times as the protocol has them: in seconds.
 type listDeploymentsInput struct {

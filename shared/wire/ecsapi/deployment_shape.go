@@ -95,3 +95,18 @@ func monitorStatus(on, triggered, ended bool) types.ServiceDeploymentRollbackMon
 	}
 	return types.ServiceDeploymentRollbackMonitorsStatusMonitoring
 }
+
+// The kinds of ARN of service deployments and revisions; both have the cluster and the service
+// before the id.
+const (
+	kindRelease  = "service-deployment"
+	kindRevision = "service-revision"
+)
+
+func releaseARN(account cluster.Account, v *cluster.Service, id string) string {
+	return account.ARN(kindRelease, v.Cluster, v.Name, id)
+}
+
+func revisionARN(account cluster.Account, v *cluster.Service, digits string) string {
+	return account.ARN(kindRevision, v.Cluster, v.Name, digits)
+}

@@ -316,3 +316,17 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.Provi
 	}
 	return out, nil
 }
+
+func toInt(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	return new(int(*n))
+}
+
+func checkNotNegative(member string, n *int32) error {
+	if input.Value(n) < 0 {
+		return input.Invalid("%s is %d, but must not be negative.", member, *n)
+	}
+	return nil
+}

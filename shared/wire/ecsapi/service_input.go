@@ -78,20 +78,6 @@ func checkStrategy(in *ecs.CreateServiceInput) error {
 	return nil
 }
 
-func checkNotNegative(member string, n *int32) error {
-	if input.Value(n) < 0 {
-		return input.Invalid("%s is %d, but must not be negative.", member, *n)
-	}
-	return nil
-}
-
-func toInt(n *int32) *int {
-	if n == nil {
-		return nil
-	}
-	return new(int(*n))
-}
-
 // checkCreateFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to
 // what it allows (S4).
 func checkCreateFeatures(in *ecs.CreateServiceInput) error {

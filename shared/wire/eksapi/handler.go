@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"berth/shared/cluster"
@@ -165,17 +164,4 @@ func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer 
 	}
 	answer, _ = json.Marshal(body) // strings cannot fail
 	return status, answer
-}
-
-// pageSize is how many items a page of a list has.
-func (c *call) pageSize() (int, error) {
-	given := c.query.Get("maxResults")
-	if given == "" {
-		return maxPage, nil
-	}
-	n, err := strconv.Atoi(given)
-	if err != nil || n < 1 || n > maxPage {
-		return 0, input.Invalid("maxResults is %.20s, but must be between 1 and %d.", given, maxPage)
-	}
-	return n, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
+	"strconv"
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
@@ -304,4 +305,17 @@ func (e *server) listNodegroups(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	return listNodegroupsOutput{found, next}, nil
+}
+
+// pageSize is how many items a page of a list has.
+func (c *call) pageSize() (int, error) {
+	given := c.query.Get("maxResults")
+	if given == "" {
+		return maxPage, nil
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || n < 1 || n > maxPage {
+		return 0, input.Invalid("maxResults is %.20s, but must be between 1 and %d.", given, maxPage)
+	}
+	return n, nil
 }

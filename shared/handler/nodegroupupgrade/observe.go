@@ -133,29 +133,6 @@ func baseTemplate(
 	return ref, nil
 }
 
-// readCluster reads the rows of the cluster that an update depends on.
-//
-// Instances come last. If an agent is seen disconnected, the tasks that were read before were still
-// the node's.
-func (h *Handler) readCluster(ctx context.Context, clusterName string) (*nodegroup.Rows, error) {
-	rows := nodegroup.NewRows()
-	for _, prefix := range []string{state.PrefixService, state.PrefixTask, state.PrefixProtection,
-		state.PrefixInstance} {
-		if err := h.readRows(ctx, rows, clusterName, prefix); err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
-func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName, prefix string) error {
-	rows, err := h.State.List(ctx, state.Prefix(clusterName, prefix))
-	for _, row := range rows {
-		to.Add(row, h.Clock.Now())
-	}
-	return cluster.Wrap(err, "listing %s", prefix)
-}
-
 // adoptUnknown asks ECS about instances that are in service and have no row: the event of their
 // registration may be lost. Without an answer nothing is decided, unless ECS refuses to give one.
 func (h *Handler) adoptUnknown(

@@ -1,0 +1,132 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// maxBalancerCalls bounds the calls of Elastic Load Balancing and Cloud Map in one round. They take
+// no token of the bucket that StartTask and StopTask share.
+const maxBalancerCalls = 100
+
+// registrationLease is how long after reading a task's rows it may still be registered. Later its
+// stop may have deregistered it already. An outbox row older than this may have been begun by an
+// environment that was cut off.
+const registrationLease = 30 * time.Second
+
+// A taskRegistration is one task whose registrations are being made or ended in this round.
+type taskRegistration struct {
+	item   state.TargetItem
+	target *cluster.Target
+	task   *cluster.Task
+	readAt time.Time // when both rows were read
+	begun  bool      // another environment may have begun, and may have registered the task after its deregistration
+	left   bool      // something is left for a later round
+	// made and failed are this round's outcomes by position in target.Registrations; a failure has
+	// its reason.
+	made   map[int]bool
+	failed map[int]string
+}
+
+// readRegistration reads the task and its registrations. A target of nil means that there is
+// nothing to do.
+func readRegistration(ctx context.Context, r *round, item state.TargetItem) (*taskRegistration, error) {
+	reg := &taskRegistration{item: item, readAt: r.Clock.Now(), made: map[int]bool{}, failed: map[int]string{}}
+	row, err := r.State.Get(ctx, state.TargetKey(r.cluster, item.Owner, item.ID))
+	if err != nil {
+		return nil, fmt.Errorf("reading the registrations of task %s: %w", item.ID, err)
+	}
+	if reg.target, _ = row.(*cluster.Target); reg.target == nil {
+		return reg, nil
+	}
+	row, err = r.State.Get(ctx, state.TaskKey(r.cluster, item.Owner, item.ID))
+	if err != nil {
+		return nil, fmt.Errorf("reading task %s: %w", item.ID, err)
+	}
+	reg.task, _ = row.(*cluster.Task)
+	return reg, nil
+}
+
+// wants reports whether a registration has not been made yet, or has failed and should be retried.
+func (reg *taskRegistration) wants(g cluster.Registration) bool {
+	return g.State == "" || reg.item.Again && g.State == cluster.RegistrationFailed
+}
+
+// Address returns the registration's address as load balancers take it.
+func Address(g cluster.Registration) cluster.Address {
+	return cluster.Address{Host: g.Address, Port: g.Port}
+}
+
+// isRefused reports whether the API understood the call and will never carry it out: the target
+// group or target does not exist, or is of the wrong type.
+func isRefused(err error) bool {
+	var e *cluster.Error
+	if err == nil || errors.Is(err, cluster.ErrAmbiguous) || !errors.As(err, &e) {
+		return false
+	}
+	return !slices.Contains([]cluster.Code{
+		cluster.CodeThrottling, cluster.CodeServer, cluster.CodeAccessDenied, cluster.CodeDuplicateRequest,
+		cluster.CodeEntryInUse,
+	}, e.Code)
+}
+
+// apiMessage returns the error text as the API gave it.
+func apiMessage(err error) string {
+	var e *cluster.Error
+	if errors.As(err, &e) {
+		return e.Error()
+	}
+	return err.Error()
+}
+
+// retryDelay returns how long to wait after a failed call.
+func retryDelay(err error) time.Duration {
+	if cluster.ErrorCode(err) == cluster.CodeAccessDenied {
+		return denied
+	}
+	return time.Second
+}
+
+// UpdateTarget applies change to the newest version of a row, retrying when another writer was
+// first. It returns the row as it is then, nil if it was deleted. change returns false if nothing
+// changes.
+func UpdateTarget(
+	ctx context.Context, store state.Store, row *cluster.Target, change func(*cluster.Target) bool,
+) (*cluster.Target, error) {
+	for range state.MaxRaces {
+		next := *row
+		next.Registrations = slices.Clone(row.Registrations)
+		if !change(&next) {
+			return row, nil
+		}
+		next.Rev++
+		_, err := store.Write(ctx, state.Write{Put: &next})
+		var c *state.Conflict
+		if !errors.As(err, &c) {
+			return &next, cluster.Wrap(err, "writing the registrations of task %s", row.Task)
+		}
+		now, err := store.Get(ctx, state.KeyOf(row))
+		if err != nil {
+			return nil, fmt.Errorf("reading the registrations of task %s: %w", row.Task, err)
+		}
+		var ok bool
+		if row, ok = now.(*cluster.Target); !ok || row == nil {
+			return nil, nil
+		}
+	}
+	return nil, fmt.Errorf("writing the registrations of task %s: lost %d races", row.Task, state.MaxRaces)
+}
+
+// needsAddress reports whether a registration is wanted and has no address yet.
+func (reg *taskRegistration) needsAddress(g cluster.Registration) bool {
+	return reg.wants(g) && g.Address == ""
+}
+
+// isRegistered reports whether the registration is made, or may be about to be.
+func isRegistered(g cluster.Registration) bool { return g.State == "" || g.State == cluster.Registered }

@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/observe"
+	"berth/shared/state"
+)
+
+// resolveUnknownStart finds out what became of a start whose outcome is unknown. ECS's lists are
+// consistent only after a settling time, so until then it asks for another round. If ECS has the
+// task, it is adopted, and any second one is stopped. mayStart is true if ECS has none: the task
+// may be started again.
+func resolveUnknownStart(ctx context.Context, r *round, t *cluster.Task) (mayStart bool, err error) {
+	if wait := t.ClaimedAt.Time().Add(r.Settings.Settle).Sub(r.Clock.Now()); wait > 0 {
+		r.retryIn(wait)
+		return false, nil
+	}
+	found, err := findStarted(ctx, r, t)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range found {
+		if err := adoptTask(ctx, r, t, f); err != nil {
+			return false, err
+		}
+	}
+	if len(found) > 0 {
+		r.retryIn(time.Second)
+	}
+	return len(found) == 0, nil
+}
+
+// findStarted asks ECS for the tasks that were started for t: those with its startedBy, which ECS
+// accepts only as the sole filter, and those that have stopped on its instance.
+func findStarted(ctx context.Context, r *round, t *cluster.Task) ([]cluster.ECSTask, error) {
+	var out []cluster.ECSTask
+	for _, f := range []cluster.TaskFilter{
+		{Cluster: r.cluster, StartedBy: t.Batch},
+		{Cluster: r.cluster, Instance: t.Instance, Desired: cluster.TaskStopped},
+	} {
+		err := observe.ForEachTask(ctx, r.ECS, f, func(e cluster.ECSTask) error {
+			if e.StartedBy == t.Batch && e.Instance == t.Instance {
+				out = append(out, e)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing the tasks started by %s: %w", t.Batch, err)
+		}
+	}
+	return out, nil
+}
+
+// adoptTask records an ECS task as t's own. If t already has another one, it asks for this one to
+// be stopped.
+func adoptTask(ctx context.Context, r *round, t *cluster.Task, e cluster.ECSTask) error {
+	_, err := r.observer().RecordReport(ctx, state.KeyOf(t), e)
+	return err
+}

@@ -1,0 +1,92 @@
+package nodegroupupgrade
+
+import (
+	"context"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/nodegroup"
+	"berth/shared/state"
+)
+
+// failUpdate records that something was refused for good. The update then restores what it has
+// changed. If that is refused as well, it gives up after a while.
+func (h *Handler) failUpdate(
+	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, why cluster.UpdateError, sizes *cluster.Sizes,
+) error {
+	next := *u
+	if u.Phase == cluster.PhaseRestore {
+		next = *nodegroup.GiveUp(u, why.Message, sizes, h.Clock.Now())
+	} else {
+		next = *nodegroup.Fail(u, why)
+	}
+	if next.HasEnded() {
+		return h.finishUpdate(ctx, g, &next)
+	}
+	next.Rev = u.Rev + 1
+	_, err := h.State.Write(ctx, state.Write{Put: &next})
+	return state.IgnoreConflict(err)
+}
+
+// finishUpdate commits the end of an update together with its node group, which is ACTIVE again and
+// has the update's target. The update may be nil if its row is gone.
+func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
+	next := *g
+	next.Rev++
+	next.Status, next.ConfigUpdate, next.ModifiedAt = cluster.NodeGroupActive, "", h.Clock.Now()
+	writes := []state.Write{{Put: &next}}
+	if u != nil {
+		if u.Status == cluster.UpdateSuccessful && u.Type == cluster.UpdateVersion {
+			next.Target = u.Target
+		}
+		ended := *u
+		ended.Rev++
+		ended.Expires = h.Clock.Now().Add(api.KeepUpdate).Unix()
+		writes = append(writes, state.Write{Put: &ended})
+		handler.Logger(h.Log).Info("node group update ended",
+			"cluster", g.Cluster, "nodeGroup", g.Name, "update", u.ID, "status", u.Status, "errors", u.Errors)
+	}
+	return state.IgnoreConflict(
+		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}),
+	)
+}
+
+// api returns the operations of the API that the function shares.
+func (h *Handler) api() *api.Handler {
+	return api.New(api.Dependencies{State: h.State, ECS: h.ECS, Clock: h.Clock, Settings: h.Settings, Log: h.Log})
+}
+
+// readUpdate reads an update of a node group; nil if there is none with the id.
+func readUpdate(ctx context.Context, store state.Store, g *cluster.NodeGroup, id string) (*cluster.Update, error) {
+	row, err := store.Get(ctx, state.UpdateKey(g.Cluster, g.Name, id))
+	if err != nil {
+		return nil, fmt.Errorf("reading update %s: %w", id, err)
+	}
+	u, _ := row.(*cluster.Update)
+	return u, nil
+}
+
+// readCluster reads the rows of the cluster that an update depends on.
+//
+// Instances come last. If an agent is seen disconnected, the tasks that were read before were still
+// the node's.
+func (h *Handler) readCluster(ctx context.Context, clusterName string) (*nodegroup.Rows, error) {
+	rows := nodegroup.NewRows()
+	for _, prefix := range []string{state.PrefixService, state.PrefixTask, state.PrefixProtection,
+		state.PrefixInstance} {
+		if err := h.readRows(ctx, rows, clusterName, prefix); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName, prefix string) error {
+	rows, err := h.State.List(ctx, state.Prefix(clusterName, prefix))
+	for _, row := range rows {
+		to.Add(row, h.Clock.Now())
+	}
+	return cluster.Wrap(err, "listing %s", prefix)
+}
