@@ -17,9 +17,15 @@ import (
 // CapacityProviders creates, changes, deletes and looks up capacity providers.
 type CapacityProviders struct{ *Dependencies }
 
-func providerNotFound() error {
-	return cluster.Errorf(cluster.CodeInvalidParameter,
-		"The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
+// requireProvider reads a capacity provider. One that does not exist is an
+// InvalidParameterException, as with ECS.
+func (a *Dependencies) requireProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
+	p, err := handler.FindProvider(ctx, a.State, name)
+	if err == nil && p == nil {
+		err = cluster.Errorf(cluster.CodeInvalidParameter,
+			"The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
+	}
+	return p, err
 }
 
 // CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and
@@ -169,12 +175,9 @@ func (a *CapacityProviders) editProvider(
 ) (*cluster.CapacityProvider, error) {
 	var next cluster.CapacityProvider
 	err := state.RetryRaces("changing capacity provider "+name, func() error {
-		old, err := handler.FindProvider(ctx, a.State, name)
+		old, err := a.requireProvider(ctx, name)
 		if err != nil {
 			return err
-		}
-		if old == nil {
-			return providerNotFound()
 		}
 		next = *old
 		next.Rev++
@@ -244,16 +247,7 @@ func (a *CapacityProviders) DescribeCapacityProviders(
 	for _, p := range all {
 		byName[p.Name] = p
 	}
-	var out []*cluster.CapacityProvider
-	var missing []cluster.Failure
-	for _, name := range names {
-		if p := byName[name]; p != nil {
-			out = append(out, p)
-		} else {
-			missing = append(missing, absent(name))
-		}
-	}
-	return out, missing, nil
+	return describeEach(names, func(name string) (*cluster.CapacityProvider, error) { return byName[name], nil })
 }
 
 // TagCapacityProvider sets and removes tags.
@@ -287,10 +281,7 @@ func ApplyScalingTags(p *cluster.CapacityProvider) error {
 
 // CapacityProviderTags are the tags of a provider.
 func (a *CapacityProviders) CapacityProviderTags(ctx context.Context, name string) (map[string]string, error) {
-	p, err := handler.FindProvider(ctx, a.State, name)
-	if err == nil && p == nil {
-		err = providerNotFound()
-	}
+	p, err := a.requireProvider(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -178,12 +178,9 @@ func (a *ClusterProviders) claimWrites(
 	ctx context.Context, clusterName string, names []string,
 ) (out []state.Write, err error) {
 	for _, name := range names {
-		p, err := handler.FindProvider(ctx, a.State, name)
-		switch {
-		case err != nil:
+		p, err := a.requireProvider(ctx, name)
+		if err != nil {
 			return nil, err
-		case p == nil:
-			return nil, providerNotFound()
 		}
 		if err := checkClaimable(p, clusterName); err != nil {
 			return nil, err
@@ -226,12 +223,8 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 		if slices.Contains(of.Providers, s.Provider) {
 			continue
 		}
-		p, err := handler.FindProvider(ctx, a.State, s.Provider)
-		switch {
-		case err != nil:
+		if _, err := a.requireProvider(ctx, s.Provider); err != nil {
 			return err
-		case p == nil:
-			return providerNotFound()
 		}
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"The specified capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it with the cluster and try again.", s.Provider)

@@ -24,12 +24,9 @@ func (a *Deployments) ListServiceDeployments(
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
-	s, err := a.findService(ctx, q.Cluster, q.Service)
+	s, err := a.requireService(ctx, q.Cluster, q.Service)
 	if err != nil {
 		return nil, false, err
-	}
-	if s == nil {
-		return nil, false, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 	}
 	// The current one's row is as it was at its start.
 	if r := s.Release; r != nil && (q.After == "" || r.ID > q.After) && isQueried(q, r) {
@@ -71,18 +68,13 @@ func isQueried(q operation.ListServiceDeployments, r *cluster.Release) bool {
 func (a *Deployments) DescribeServiceDeployments(
 	ctx context.Context, refs []operation.RecordRef,
 ) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
-	for _, ref := range refs {
+	return describeEach(refs, func(ref operation.RecordRef) (*operation.ReleaseDetail, error) {
 		s, r, err := a.findRelease(ctx, ref)
-		if err != nil {
-			return nil, nil, err
+		if r == nil || err != nil {
+			return nil, err
 		}
-		if r == nil {
-			failed = append(failed, absent(ref.String()))
-			continue
-		}
-		out = append(out, &operation.ReleaseDetail{Release: *r, Service: s})
-	}
-	return out, failed, nil
+		return &operation.ReleaseDetail{Release: *r, Service: s}, nil
+	})
 }
 
 // findRelease is a service deployment; nil where there is none.
@@ -109,31 +101,23 @@ func (a *Deployments) findRelease(
 func (a *Deployments) DescribeServiceRevisions(
 	ctx context.Context, refs []operation.RecordRef,
 ) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
-	for _, ref := range refs {
+	return describeEach(refs, func(ref operation.RecordRef) (*operation.RevisionDetail, error) {
 		s, err := a.findService(ctx, ref.Cluster, ref.Service)
-		if err != nil {
-			return nil, nil, err
+		if s == nil || err != nil {
+			return nil, err
 		}
 		r, err := a.findRevision(ctx, s, ref)
-		if err != nil {
-			return nil, nil, err
+		if r == nil || err != nil {
+			return nil, err
 		}
-		if r == nil {
-			failed = append(failed, absent(ref.String()))
-			continue
-		}
-		out = append(out, &operation.RevisionDetail{Revision: *r, Service: s})
-	}
-	return out, failed, nil
+		return &operation.RevisionDetail{Revision: *r, Service: s}, nil
+	})
 }
 
 // findRevision is a service revision, by its digits; nil where there is none.
 func (a *Deployments) findRevision(
 	ctx context.Context, s *cluster.Service, ref operation.RecordRef,
 ) (*cluster.Revision, error) {
-	if s == nil {
-		return nil, nil
-	}
 	if r := findKeptRevision(s, ref.ID); r != nil {
 		return r, nil
 	}

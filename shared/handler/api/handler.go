@@ -82,6 +82,22 @@ func list[T state.Row](ctx context.Context, store state.Store, r state.Range, wh
 	return out, nil
 }
 
+// describeEach looks up what callers name. What does not exist, so that read returns nil, becomes a
+// MISSING failure.
+func describeEach[R, T any](refs []R, read func(R) (*T, error)) (found []*T, missing []cluster.Failure, err error) {
+	for _, ref := range refs {
+		switch one, err := read(ref); {
+		case err != nil:
+			return nil, nil, err
+		case one == nil:
+			missing = append(missing, absent(fmt.Sprint(ref)))
+		default:
+			found = append(found, one)
+		}
+	}
+	return found, missing, nil
+}
+
 // absent is the failure of something that is not there.
 func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
 

@@ -297,24 +297,13 @@ func (a *Services) DescribeServices(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	var out []*operation.ServiceDetail
-	var missing []cluster.Failure
-	for _, name := range names {
+	return describeEach(names, func(name string) (*operation.ServiceDetail, error) {
 		s, err := a.findService(ctx, clusterName, name)
-		if err != nil {
-			return nil, nil, err
+		if s == nil || err != nil {
+			return nil, err
 		}
-		if s == nil {
-			missing = append(missing, absent(name))
-			continue
-		}
-		d, err := a.serviceDetail(ctx, s)
-		if err != nil {
-			return nil, nil, err
-		}
-		out = append(out, d)
-	}
-	return out, missing, nil
+		return a.serviceDetail(ctx, s)
+	})
 }
 
 // ListServices gives the names of ACTIVE services, in order; more reports whether there are others

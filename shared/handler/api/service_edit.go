@@ -16,6 +16,15 @@ func (a *Dependencies) findService(ctx context.Context, clusterName, name string
 	return find[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
 }
 
+// requireService reads a service. One that does not exist is a ServiceNotFoundException.
+func (a *Dependencies) requireService(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
+	s, err := a.findService(ctx, clusterName, name)
+	if err == nil && s == nil {
+		err = cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+	}
+	return s, err
+}
+
 // editService changes a service that is there.
 func (a *Dependencies) editService(
 	ctx context.Context, clusterName, name string, f func(*cluster.Service) error,
@@ -25,12 +34,9 @@ func (a *Dependencies) editService(
 	}
 	var next cluster.Service
 	err := state.RetryRaces("changing service "+name, func() error {
-		old, err := a.findService(ctx, clusterName, name)
+		old, err := a.requireService(ctx, clusterName, name)
 		if err != nil {
 			return err
-		}
-		if old == nil {
-			return cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 		}
 		next = *old
 		next.Rev++

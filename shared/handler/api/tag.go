@@ -71,12 +71,9 @@ func (a *Tags) ResourceTags(ctx context.Context, of cluster.ResourceARN) (map[st
 // findTagged is a copy of the row, and where its tags are.
 func (a *Tags) findTagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *map[string]string, error) {
 	if of.Kind == "service" {
-		s, err := a.findService(ctx, of.Cluster, of.Name)
+		s, err := a.requireService(ctx, of.Cluster, of.Name)
 		if err != nil {
 			return nil, nil, err
-		}
-		if s == nil {
-			return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 		}
 		next := *s
 		next.Stamp = 0

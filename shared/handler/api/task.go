@@ -90,20 +90,7 @@ func (a *Tasks) DescribeTasks(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	var out []*cluster.Task
-	var missing []cluster.Failure
-	for _, id := range ids {
-		t, err := a.findTask(ctx, clusterName, id)
-		if err != nil {
-			return nil, nil, err
-		}
-		if t == nil {
-			missing = append(missing, absent(id))
-			continue
-		}
-		out = append(out, t)
-	}
-	return out, missing, nil
+	return describeEach(ids, func(id string) (*cluster.Task, error) { return a.findTask(ctx, clusterName, id) })
 }
 
 // ListTasks gives the ids of the tasks that match, in order of id; more reports whether there are
@@ -114,12 +101,9 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 	}
 	prefix := state.PrefixTask
 	if q.Service != "" {
-		s, err := a.findService(ctx, q.Cluster, q.Service)
+		s, err := a.requireService(ctx, q.Cluster, q.Service)
 		if err != nil {
 			return nil, false, err
-		}
-		if s == nil {
-			return nil, false, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 		}
 		prefix += s.Short + "#"
 	}

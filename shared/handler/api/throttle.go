@@ -19,12 +19,9 @@ func (a *Services) ServiceThrottle(
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	s, err := a.findService(ctx, clusterName, name)
+	s, err := a.requireService(ctx, clusterName, name)
 	if err != nil {
 		return nil, nil, err
-	}
-	if s == nil {
-		return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 	}
 	old, err := find[*cluster.Throttle](ctx, a.State, state.ThrottleKey(clusterName, s.Short),
 		"the throttle of service "+name)

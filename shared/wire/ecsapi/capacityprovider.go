@@ -70,8 +70,7 @@ func (o *providerOperations) createCapacityProvider(
 	if err != nil {
 		return nil, err
 	}
-	out := capacityProviderShape(o.Account, made, true)
-	return &ecs.CreateCapacityProviderOutput{CapacityProvider: &out}, nil
+	return &ecs.CreateCapacityProviderOutput{CapacityProvider: capacityProviderShape(o.Account, made, true)}, nil
 }
 
 func (o *providerOperations) updateCapacityProvider(
@@ -99,8 +98,7 @@ func (o *providerOperations) updateCapacityProvider(
 	if err != nil {
 		return nil, err
 	}
-	out := capacityProviderShape(o.Account, p, true)
-	return &ecs.UpdateCapacityProviderOutput{CapacityProvider: &out}, nil
+	return &ecs.UpdateCapacityProviderOutput{CapacityProvider: capacityProviderShape(o.Account, p, true)}, nil
 }
 
 func (o *providerOperations) deleteCapacityProvider(
@@ -117,8 +115,7 @@ func (o *providerOperations) deleteCapacityProvider(
 	if err != nil {
 		return nil, err
 	}
-	out := capacityProviderShape(o.Account, p, true)
-	return &ecs.DeleteCapacityProviderOutput{CapacityProvider: &out}, nil
+	return &ecs.DeleteCapacityProviderOutput{CapacityProvider: capacityProviderShape(o.Account, p, true)}, nil
 }
 
 func (o *providerOperations) describeCapacityProviders(
@@ -130,13 +127,9 @@ func (o *providerOperations) describeCapacityProviders(
 	if err := refuseUnserved(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, ref := range in.CapacityProviders {
-		name, err := o.CapacityProvider(ref)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
+	names, err := input.ReadEach(in.CapacityProviders, o.CapacityProvider)
+	if err != nil {
+		return nil, err
 	}
 	most, err := input.PageSize(in.MaxResults, max(describedProviders, len(names)))
 	if err != nil {
@@ -161,7 +154,7 @@ func (o *providerOperations) describeCapacityProviders(
 			break
 		}
 		out.CapacityProviders = append(out.CapacityProviders,
-			capacityProviderShape(o.Account, p, slices.Contains(in.Include, types.CapacityProviderFieldTags)))
+			*capacityProviderShape(o.Account, p, slices.Contains(in.Include, types.CapacityProviderFieldTags)))
 	}
 	for _, f := range missing {
 		out.Failures = append(out.Failures, types.Failure{Arn: new(o.Account.ARN("capacity-provider", f.ARN)),
@@ -220,9 +213,9 @@ func parseEnabled(member, s string) (*bool, error) {
 const describedProviders = 10
 
 // capacityProviderShape is a provider as the API shows it.
-func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider, tags bool) types.CapacityProvider {
+func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider, tags bool) *types.CapacityProvider {
 	sc := p.Scaling
-	out := types.CapacityProvider{
+	out := &types.CapacityProvider{
 		CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name,
 		Type:   types.CapacityProviderTypeEc2Autoscaling,
 		Status: types.CapacityProviderStatusActive, UpdateStatus: types.CapacityProviderUpdateStatus(p.UpdateStatus),

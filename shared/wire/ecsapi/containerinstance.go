@@ -20,21 +20,41 @@ type instanceOperations struct {
 }
 
 func (o *instanceOperations) operations() map[string]awsjson.Operation {
+	u := o.ecs
 	return map[string]awsjson.Operation{
-		"ListContainerInstances": forwardOperation(o.ecs, "ListContainerInstances", o.checkListInstances, nil),
-		"DescribeContainerInstances": forwardOperation(o.ecs, "DescribeContainerInstances", o.checkDescribeInstances,
+		"ListContainerInstances": forwardOperation(u, "ListContainerInstances", o.checkListInstances, nil),
+		"DescribeContainerInstances": forwardOperation(u, "DescribeContainerInstances", o.checkDescribeInstances,
 			nil),
-		"UpdateContainerInstancesState": forwardOperation(o.ecs, "UpdateContainerInstancesState", o.checkInstancesState,
-			o.noteChangedInstances),
-		"RegisterContainerInstance": forwardOperation(o.ecs, "RegisterContainerInstance", o.checkRegisterInstance,
+		"UpdateContainerInstancesState": forwardOperation(u, "UpdateContainerInstancesState", o.checkInstancesState,
+			noteInstances(o, func(in *ecs.UpdateContainerInstancesStateInput) (*string, []string) {
+				return in.Cluster, in.ContainerInstances
+			})),
+		"RegisterContainerInstance": forwardOperation(u, "RegisterContainerInstance", o.checkRegisterInstance,
 			o.noteRegisteredInstance),
-		"DeregisterContainerInstance": forwardOperation(o.ecs, "DeregisterContainerInstance",
-			o.checkDeregisterInstance, o.noteDeregisteredInstance),
-		"PutAttributes": forwardOperation(o.ecs, "PutAttributes", o.checkPutAttributes,
-			o.notePutAttributes),
-		"DeleteAttributes": forwardOperation(o.ecs, "DeleteAttributes", o.checkDeleteAttributes,
-			o.noteDeletedAttributes),
-		"ListAttributes": forwardOperation(o.ecs, "ListAttributes", o.checkListAttributes, nil),
+		"DeregisterContainerInstance": forwardOperation(u, "DeregisterContainerInstance", o.checkDeregisterInstance,
+			noteInstances(o, func(in *ecs.DeregisterContainerInstanceInput) (*string, []string) {
+				return in.Cluster, []string{*in.ContainerInstance}
+			})),
+		"PutAttributes": forwardOperation(u, "PutAttributes", o.checkPutAttributes,
+			noteInstances(o, func(in *ecs.PutAttributesInput) (*string, []string) {
+				return in.Cluster, attributeTargets(in.Attributes)
+			})),
+		"DeleteAttributes": forwardOperation(u, "DeleteAttributes", o.checkDeleteAttributes,
+			noteInstances(o, func(in *ecs.DeleteAttributesInput) (*string, []string) {
+				return in.Cluster, attributeTargets(in.Attributes)
+			})),
+		"ListAttributes": forwardOperation(u, "ListAttributes", o.checkListAttributes, nil),
+	}
+}
+
+// noteInstances follows up a change at ECS: it has the scheduler read anew the instances that the
+// input names, so that a caller who lists them next does not have to wait for ECS's event.
+func noteInstances[I any](
+	o *instanceOperations, named func(*I) (clusterRef *string, refs []string),
+) func(ctx context.Context, in *I, answer []byte) ([]byte, error) {
+	return func(ctx context.Context, in *I, answer []byte) ([]byte, error) {
+		clusterRef, refs := named(in)
+		return answer, o.noteChanged(ctx, clusterRef, refs)
 	}
 }
 
@@ -62,12 +82,6 @@ func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.Upda
 		return input.Invalid("Container instance status should be one of [ACTIVE,DRAINING], not %.60q.", string(st))
 	}
 	return o.checkInstances(in.Cluster, in.ContainerInstances...)
-}
-
-func (o *instanceOperations) noteChangedInstances(
-	ctx context.Context, in *ecs.UpdateContainerInstancesStateInput, answer []byte,
-) ([]byte, error) {
-	return answer, o.noteChanged(ctx, in.Cluster, in.ContainerInstances)
 }
 
 func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.RegisterContainerInstanceInput) error {
@@ -99,12 +113,6 @@ func (o *instanceOperations) checkDeregisterInstance(
 	return o.checkInstances(in.Cluster, *in.ContainerInstance)
 }
 
-func (o *instanceOperations) noteDeregisteredInstance(
-	ctx context.Context, in *ecs.DeregisterContainerInstanceInput, answer []byte,
-) ([]byte, error) {
-	return answer, o.noteChanged(ctx, in.Cluster, []string{*in.ContainerInstance})
-}
-
 func (o *instanceOperations) noteChanged(ctx context.Context, clusterRef *string, refs []string) error {
 	clusterName, ids, err := o.References.Instances(clusterRef, refs)
 	if err != nil || len(ids) == 0 {
@@ -118,7 +126,7 @@ func (o *instanceOperations) checkAttributes(clusterRef *string, attributes []ty
 		return err
 	}
 	for _, a := range attributes {
-		if err := input.CheckOneOf("targetType", a.TargetType, a.TargetType.Values()); err != nil {
+		if err := input.CheckOneOf("targetType", a.TargetType); err != nil {
 			return err
 		}
 	}
@@ -133,20 +141,8 @@ func (o *instanceOperations) checkDeleteAttributes(_ context.Context, in *ecs.De
 	return o.checkAttributes(in.Cluster, in.Attributes)
 }
 
-func (o *instanceOperations) notePutAttributes(
-	ctx context.Context, in *ecs.PutAttributesInput, answer []byte,
-) ([]byte, error) {
-	return answer, o.noteChanged(ctx, in.Cluster, attributeTargets(in.Attributes))
-}
-
-func (o *instanceOperations) noteDeletedAttributes(
-	ctx context.Context, in *ecs.DeleteAttributesInput, answer []byte,
-) ([]byte, error) {
-	return answer, o.noteChanged(ctx, in.Cluster, attributeTargets(in.Attributes))
-}
-
 func (o *instanceOperations) checkListAttributes(_ context.Context, in *ecs.ListAttributesInput) error {
-	if err := input.CheckOneOf("targetType", in.TargetType, in.TargetType.Values()); err != nil {
+	if err := input.CheckOneOf("targetType", in.TargetType); err != nil {
 		return err
 	}
 	return o.checkInstances(in.Cluster)

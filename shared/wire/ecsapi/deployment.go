@@ -72,7 +72,7 @@ func (o *deploymentOperations) listServiceDeployments(
 		return nil, err
 	}
 	for _, status := range in.Status {
-		if err := input.CheckOneOf("status", status, status.Values()); err != nil {
+		if err := input.CheckOneOf("status", status); err != nil {
 			return nil, err
 		}
 		q.Statuses = append(q.Statuses, cluster.ServiceDeploymentStatus(status))
@@ -127,7 +127,7 @@ func (o *deploymentOperations) stopServiceDeployment(
 	if err != nil {
 		return nil, err
 	}
-	if err := input.CheckOneOf("stopType", in.StopType, in.StopType.Values()); err != nil {
+	if err := input.CheckOneOf("stopType", in.StopType); err != nil {
 		return nil, err
 	}
 	how := cluster.StopRollback // ECS's default

@@ -10,7 +10,7 @@ import (
 
 // checkLaunchType lets EC2 and EXTERNAL pass.
 func checkLaunchType(t types.LaunchType) error {
-	if err := input.CheckOneOf("launchType", t, t.Values()); err != nil {
+	if err := input.CheckOneOf("launchType", t); err != nil {
 		return err
 	}
 	if t != "" && t != types.LaunchTypeEc2 && t != types.LaunchTypeExternal {

@@ -60,11 +60,10 @@ func parseList[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
 
 // checkServiceMembers refuses by name what neither CreateService nor UpdateService serve.
 func checkServiceMembers(in *ecs.UpdateServiceInput) error {
-	if err := input.CheckOneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+	if err := input.CheckOneOf("propagateTags", in.PropagateTags); err != nil {
 		return err
 	}
-	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing,
-		in.AvailabilityZoneRebalancing.Values()); err != nil {
+	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing); err != nil {
 		return err
 	}
 	controller := types.DeploymentControllerTypeEcs
@@ -88,7 +87,7 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 }
 
 func checkDeploymentFeatures(c *types.DeploymentConfiguration) error {
-	if err := input.CheckOneOf("deploymentConfiguration.strategy", c.Strategy, c.Strategy.Values()); err != nil {
+	if err := input.CheckOneOf("deploymentConfiguration.strategy", c.Strategy); err != nil {
 		return err
 	}
 	return refuseUnserved(
@@ -130,8 +129,7 @@ func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, e
 	if t.Type == "" {
 		return nil, input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.type must not be empty.")
 	}
-	if err := input.CheckOneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type,
-		t.Type.Values()); err != nil {
+	if err := input.CheckOneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type); err != nil {
 		return nil, err
 	}
 	most := int32(100)
@@ -153,8 +151,7 @@ func parseEarlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlyS
 	if e == nil {
 		return nil, nil
 	}
-	if err := input.CheckOneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup,
-		e.SourceServiceRevisionCleanup.Values()); err != nil {
+	if err := input.CheckOneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup); err != nil {
 		return nil, err
 	}
 	switch n := e.HealthyPercent; {

@@ -46,7 +46,7 @@ func parseConstraints(in []types.PlacementConstraint) (out []cluster.PlacementCo
 		case c.Type == "":
 			return nil, input.Invalid("A placement constraint must have a type.")
 		}
-		if err := input.CheckOneOf("placementConstraints.type", c.Type, c.Type.Values()); err != nil {
+		if err := input.CheckOneOf("placementConstraints.type", c.Type); err != nil {
 			return nil, err
 		}
 		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: expression})
@@ -71,7 +71,7 @@ func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrat
 		if s.Type == "" {
 			return nil, input.Invalid("A placement strategy must have a type.")
 		}
-		if err := input.CheckOneOf("placementStrategy.type", s.Type, s.Type.Values()); err != nil {
+		if err := input.CheckOneOf("placementStrategy.type", s.Type); err != nil {
 			return nil, err
 		}
 		field, ok := strategyField(s.Type, input.Value(s.Field))

@@ -51,7 +51,7 @@ func (o *serviceOperations) createService(
 	}
 	out := serviceShape(o.Account, d)
 	out.Tags = shape.Tags(d.Service.Tags)
-	return &ecs.CreateServiceOutput{Service: &out}, nil
+	return &ecs.CreateServiceOutput{Service: out}, nil
 }
 
 func (o *serviceOperations) newService(
@@ -90,8 +90,7 @@ func (o *serviceOperations) updateService(
 	if err != nil {
 		return nil, err
 	}
-	out := serviceShape(o.Account, d)
-	return &ecs.UpdateServiceOutput{Service: &out}, nil
+	return &ecs.UpdateServiceOutput{Service: serviceShape(o.Account, d)}, nil
 }
 
 // checkChange holds load balancers and registries to the task definition, where one of them
@@ -153,8 +152,7 @@ func (o *serviceOperations) deleteService(
 	if err != nil {
 		return nil, err
 	}
-	out := serviceShape(o.Account, d)
-	return &ecs.DeleteServiceOutput{Service: &out}, nil
+	return &ecs.DeleteServiceOutput{Service: serviceShape(o.Account, d)}, nil
 }
 
 // checkRegistry refuses, in ECS's words, a Cloud Map service for which the container's port is not
@@ -203,14 +201,14 @@ func (o *serviceOperations) describeServices(
 	if err := input.CheckCount("services", len(in.Services), maxServices); err != nil {
 		return nil, err
 	}
-	wanted := make([]string, len(in.Services))
-	for n, ref := range in.Services {
-		if wanted[n], err = o.NameIn(clusterName, "service", ref); err != nil {
-			return nil, err
-		}
+	wanted, err := input.ReadEach(in.Services, func(ref string) (string, error) {
+		return o.NameIn(clusterName, "service", ref)
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, field := range in.Include {
-		if err := input.CheckOneOf("include", field, field.Values()); err != nil {
+		if err := input.CheckOneOf("include", field); err != nil {
 			return nil, err
 		}
 	}
@@ -224,7 +222,7 @@ func (o *serviceOperations) describeServices(
 		if slices.Contains(in.Include, types.ServiceFieldTags) {
 			v.Tags = shape.Tags(d.Service.Tags)
 		}
-		out.Services = append(out.Services, v)
+		out.Services = append(out.Services, *v)
 	}
 	return out, nil
 }
@@ -243,11 +241,10 @@ func (o *serviceOperations) listServices(
 	if q.Limit, err = input.PageSize(in.MaxResults, pageServices); err != nil {
 		return nil, err
 	}
-	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy,
-		in.SchedulingStrategy.Values()); err != nil {
+	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy); err != nil {
 		return nil, err
 	}
-	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+	if err := input.CheckOneOf("launchType", in.LaunchType); err != nil {
 		return nil, err
 	}
 	if err := refuseUnserved(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {

@@ -59,8 +59,7 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 
 // checkStrategy holds DAEMON to what it allows (S4), and the rest to ranges.
 func checkStrategy(in *ecs.CreateServiceInput) error {
-	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy,
-		in.SchedulingStrategy.Values()); err != nil {
+	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy); err != nil {
 		return err
 	}
 	if in.SchedulingStrategy != types.SchedulingStrategyDaemon {
@@ -81,7 +80,7 @@ func checkStrategy(in *ecs.CreateServiceInput) error {
 // checkCreateFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to
 // what it allows (S4).
 func checkCreateFeatures(in *ecs.CreateServiceInput) error {
-	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+	if err := input.CheckOneOf("launchType", in.LaunchType); err != nil {
 		return err
 	}
 	daemon := in.SchedulingStrategy == types.SchedulingStrategyDaemon

@@ -11,9 +11,9 @@ import (
 )
 
 // serviceShape is a service as DescribeServices shows it, without its tags.
-func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Service {
+func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Service {
 	r := &d.Service.Deployment.Revision
-	out := types.Service{
+	out := &types.Service{
 		ServiceArn: new(account.ARN("service", d.Service.Cluster, d.Service.Name)), ServiceName: new(d.Service.Name),
 		ClusterArn: new(account.ARN("cluster", d.Service.Cluster)), Status: new(string(d.Service.Status)),
 		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running),
@@ -42,7 +42,7 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Ser
 		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 	}
 	if d.Service.Status != cluster.ServiceInactive {
-		addDeployments(account, &out, d.Service)
+		addDeployments(account, out, d.Service)
 	}
 	out.Events = shape.List(d.EventLog, func(e *cluster.ServiceEvent) types.ServiceEvent {
 		return types.ServiceEvent{Id: new(e.ID), CreatedAt: shape.Instant(e.CreatedAt), Message: new(e.Message)}

@@ -83,7 +83,7 @@ var (
 )
 
 func checkRunFeatures(in *ecs.RunTaskInput) error {
-	if err := input.CheckOneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+	if err := input.CheckOneOf("propagateTags", in.PropagateTags); err != nil {
 		return err
 	}
 	if err := checkLaunchType(in.LaunchType); err != nil {
@@ -255,15 +255,13 @@ func (o *taskOperations) describeTasks(
 		return nil, err
 	}
 	for _, field := range in.Include {
-		if err := input.CheckOneOf("include", field, field.Values()); err != nil {
+		if err := input.CheckOneOf("include", field); err != nil {
 			return nil, err
 		}
 	}
-	ids := make([]string, len(in.Tasks))
-	for n, ref := range in.Tasks {
-		if ids[n], err = o.TaskID(clusterName, ref); err != nil {
-			return nil, err
-		}
+	ids, err := input.ReadEach(in.Tasks, func(ref string) (string, error) { return o.TaskID(clusterName, ref) })
+	if err != nil {
+		return nil, err
 	}
 	found, missing, err := o.scheduler.DescribeTasks(ctx, clusterName, ids)
 	if err != nil {
@@ -331,10 +329,10 @@ func (o *taskOperations) parseListTasks(in *ecs.ListTasksInput) (q operation.Lis
 			return q, err
 		}
 	}
-	if err := input.CheckOneOf("desiredStatus", in.DesiredStatus, in.DesiredStatus.Values()); err != nil {
+	if err := input.CheckOneOf("desiredStatus", in.DesiredStatus); err != nil {
 		return q, err
 	}
-	if err := input.CheckOneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+	if err := input.CheckOneOf("launchType", in.LaunchType); err != nil {
 		return q, err
 	}
 	switch {

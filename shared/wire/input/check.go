@@ -25,13 +25,20 @@ func CheckCount(member string, n, most int) error {
 	return nil
 }
 
-// CheckOneOf checks a member that has a few values, or none.
-func CheckOneOf[T ~string](member string, got T, known []T) error {
+// An Enum is one of the SDK's types with a few values.
+type Enum[T any] interface {
+	~string
+	Values() []T
+}
+
+// CheckOneOf refuses a value that the member's type does not have. A member that is not given
+// passes.
+func CheckOneOf[T Enum[T]](member string, got T) error {
 	if got == "" {
 		return nil
 	}
 	var all []string
-	for _, k := range known {
+	for _, k := range got.Values() {
 		if got == k {
 			return nil
 		}

@@ -14,16 +14,32 @@ func (r References) Instances(clusterRef *string, refs []string) (clusterName st
 	if clusterName, err = r.ClusterName(clusterRef); err != nil {
 		return "", nil, err
 	}
+	ids, err = ReadEach(refs, func(ref string) (string, error) {
+		return r.NameIn(clusterName, "container-instance", ref)
+	})
+	return clusterName, distinct(ids), err
+}
+
+// ReadEach reads references in order, and fails with the first that cannot be read.
+func ReadEach[T any](refs []string, read func(ref string) (T, error)) (out []T, err error) {
 	for _, ref := range refs {
-		id, err := r.NameIn(clusterName, "container-instance", ref)
+		one, err := read(ref)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// distinct leaves out what comes a second time.
+func distinct(ids []string) (out []string) {
+	for _, id := range ids {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
 		}
 	}
-	return clusterName, ids, nil
+	return out
 }
 
 // Tasks reads a list of tasks, each of them once.
@@ -34,16 +50,8 @@ func (r References) Tasks(clusterRef *string, refs []string, most int) (clusterN
 	if err := CheckCount("tasks", len(refs), most); err != nil {
 		return "", nil, err
 	}
-	for _, ref := range refs {
-		id, err := r.TaskID(clusterName, ref)
-		if err != nil {
-			return "", nil, err
-		}
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return clusterName, ids, nil
+	ids, err = ReadEach(refs, func(ref string) (string, error) { return r.TaskID(clusterName, ref) })
+	return clusterName, distinct(ids), err
 }
 
 // Service reads the two members that name a service.
@@ -80,14 +88,7 @@ func (r References) Records(member, kind string, refs []string) (out []operation
 	if err := CheckCount(member, len(refs), maxRecords); err != nil {
 		return nil, err
 	}
-	for _, ref := range refs {
-		one, err := r.Record(kind, ref)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, one)
-	}
-	return out, nil
+	return ReadEach(refs, func(ref string) (operation.RecordRef, error) { return r.Record(kind, ref) })
 }
 
 var recordIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
