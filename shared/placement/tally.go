@@ -59,10 +59,10 @@ func (t *tally) is(task *cluster.Task) bool { return t.group == "" || t.group ==
 // recount counts the instance's tasks anew.
 func (t *tally) recount(s *snapshot.Snapshot, i int, v *snapshot.InstanceView) {
 	c := s.SpreadOf(t.owner, t.group)
-	active := int32(c.On(v))
+	active := int32(c.TasksOn(v))
 	t.add(i, active-t.active[int32(i)])
 	if t.held != nil {
-		set(t.held, &t.isHeld, i, active+int32(c.Ending(v)))
+		set(t.held, &t.isHeld, i, active+int32(c.EndingOn(v)))
 	}
 }
 

@@ -6,15 +6,14 @@ import (
 	"berth/shared/cluster"
 )
 
-// Facts is what constraint expressions ask of an instance (S3, P7): its row, its node type's
-// properties and its tasks. The zero answers are those of an instance of which only tasks are
-// known.
+// Facts answers what constraint expressions ask about an instance (S3, P7): its row, its node
+// type's properties and its tasks. For an instance without a row the answers are zero values.
 type Facts struct{ view *InstanceView }
 
-// Facts answers for the instance as it is at the time of each question.
+// Facts returns the facts of the instance. Each answer is as of the time of the question.
 func (v *InstanceView) Facts() Facts { return Facts{v} }
 
-// Attribute is the value of an ECS attribute; false where the instance has none of the name.
+// Attribute returns the value of an ECS attribute, and whether the instance has it.
 func (f Facts) Attribute(name string) (string, bool) {
 	if f.view.Instance == nil {
 		return "", false
@@ -23,7 +22,7 @@ func (f Facts) Attribute(name string) (string, bool) {
 	return value, ok
 }
 
-// Property is the value of a node property, see [Instance.Property].
+// Property returns the value of a node property, see [cluster.Instance.Property].
 func (f Facts) Property(name string) (string, bool) {
 	if f.view.Instance == nil {
 		return "", false
@@ -34,7 +33,7 @@ func (f Facts) Property(name string) (string, bool) {
 // AgentConnected reports whether the container agent is connected to ECS.
 func (f Facts) AgentConnected() bool { return f.view.Instance != nil && f.view.Instance.AgentConnected }
 
-// AgentVersion is the container agent's version, such as 1.14.5; empty where it is not known.
+// AgentVersion returns the container agent's version, such as 1.14.5. It is empty if unknown.
 func (f Facts) AgentVersion() string {
 	if f.view.Instance == nil {
 		return ""
@@ -42,7 +41,7 @@ func (f Facts) AgentVersion() string {
 	return f.view.Instance.AgentVersion
 }
 
-// EC2InstanceID is the id of the EC2 instance, empty outside EC2.
+// EC2InstanceID returns the id of the EC2 instance. It is empty outside EC2.
 func (f Facts) EC2InstanceID() string {
 	if f.view.Instance == nil {
 		return ""
@@ -50,7 +49,7 @@ func (f Facts) EC2InstanceID() string {
 	return f.view.Instance.EC2InstanceID
 }
 
-// RegisteredAt is when the instance registered.
+// RegisteredAt returns when the instance registered.
 func (f Facts) RegisteredAt() time.Time {
 	if f.view.Instance == nil {
 		return time.Time{}
@@ -58,7 +57,7 @@ func (f Facts) RegisteredAt() time.Time {
 	return f.view.Instance.RegisteredAt.Time()
 }
 
-// RunningTasks is how many tasks on the instance are RUNNING, foreign ones included.
+// RunningTasks returns how many tasks on the instance are RUNNING, including foreign ones.
 func (f Facts) RunningTasks() int {
 	n := 0
 	for _, t := range f.view.Tasks {
@@ -69,8 +68,8 @@ func (f Facts) RunningTasks() int {
 	return n
 }
 
-// Groups yields the group of each task on the instance that is not ending, as often as there are
-// tasks of it.
+// Groups yields the group of each active task on the instance. A group with two tasks is yielded
+// twice.
 func (f Facts) Groups(yield func(group string) bool) {
 	for _, t := range f.view.Tasks {
 		if t.Group != "" && t.IsActive() && !yield(t.Group) {

@@ -5,13 +5,15 @@ import (
 	"berth/shared/state"
 )
 
-// HealthCounts counts the RUNNING tasks whose health is known, and those of them that are UNHEALTHY.
+// HealthCounts has the number of RUNNING tasks whose health is known, and how many of them are
+// UNHEALTHY.
 type HealthCounts struct{ Checked, Unhealthy int }
 
 // HealthCounts returns the health counts of the cluster's tasks, without foreign ones.
 func (s *Snapshot) HealthCounts() HealthCounts { return s.healthCounts }
 
-// countHealth counts a task's health in (1) or out (-1).
+// countHealth adds (sign 1) or subtracts (-1) a task's health. A load balancer's verdict counts if
+// the task has no health checks, or if it is UNHEALTHY.
 func countHealth(s *Snapshot, t *cluster.Task, sign int) {
 	if t.Last != cluster.TaskRunning || t.Foreign || !t.IsActive() {
 		return
@@ -29,8 +31,8 @@ func countHealth(s *Snapshot, t *cluster.Task, sign int) {
 	}
 }
 
-// changeTarget applies change, which replaces a task's registrations, and counts the task's health
-// anew.
+// changeTarget applies change, which stores or removes a task's registrations, and recounts the
+// task's health.
 func changeTarget(s *Snapshot, r *cluster.Target, change func(state.Row) bool) bool {
 	t := s.Task(r.Owner, r.Task)
 	if t != nil {

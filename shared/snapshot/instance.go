@@ -7,29 +7,28 @@ import (
 	"berth/shared/cluster"
 )
 
-// InstanceView is an instance with what its tasks hold of it.
+// An InstanceView is an instance with what its tasks leave free.
 type InstanceView struct {
 	*cluster.Instance // nil while only its tasks are known
 	ID                string
-	// Index is the instance's position in [Snapshot.InstancesByIndex] for as long as anything is known of it.
+	// Index is the instance's position in [Snapshot.InstancesByIndex]. It stays the same as long as
+	// the instance is in the snapshot.
 	Index int
-	// StaticRev is another number whenever something changed that does not come and go with tasks:
-	// the instance's row or its node type's configuration. No two instances of a snapshot ever have
-	// the same.
+	// StaticRev changes with the instance's row and its node type's configuration, not with its
+	// tasks. No two instances of a snapshot ever have the same.
 	StaticRev uint64
 
 	CPU    int64 // free, thousandths of a CPU unit
 	Memory int64 // free, MiB
 	GPUs   []int // free thousandths per device
-	// Unpinned is how many devices are held by tasks of which Berth does not know which: foreign
-	// ones.
+	// Unpinned counts devices held by foreign tasks, of which ECS does not say which they have.
 	Unpinned int
 	ENIs     int // free; math.MaxInt where no limit is known
-	// Ports are the static host ports in use, those that the agent reserved included, in no order;
-	// one stands here as often as it is held.
+	// Ports are the static host ports in use, including those that the agent reserves, in no order.
+	// A port that two tasks hold is listed twice.
 	Ports []cluster.Port
-	// Loads and Limits are per metric (P9), by [Snapshot.MetricIndex]; where they are shorter, the
-	// load is 0 and nothing limits it, as [InstanceView.Load] and [InstanceView.Limit] say.
+	// Loads and Limits are per metric (P9), by [Snapshot.MetricIndex]. For an index beyond their
+	// end, the load is 0 and there is no limit; use [InstanceView.Load] and [InstanceView.Limit].
 	Loads  []int64
 	Limits []cluster.Limit
 	Tasks  []*cluster.Task // those that hold capacity, in no order
@@ -39,8 +38,8 @@ type InstanceView struct {
 	reserved *cluster.Resources
 }
 
-// Reserved is the CPU, memory and ENIs kept free for tasks that are yet to come (S4), see
-// [Snapshot.Reserve].
+// Reserved returns the CPU, memory and ENIs that [Snapshot.Reserve] keeps free on the instance
+// (S4).
 func (v *InstanceView) Reserved() cluster.Resources {
 	if v.reserved == nil {
 		return cluster.Resources{}
@@ -63,7 +62,7 @@ func (s *Snapshot) putInstance(i *cluster.Instance) bool {
 	return true
 }
 
-// setInstance makes i the instance's row; nil for none.
+// setInstance replaces the instance's row; nil removes it.
 func (s *Snapshot) setInstance(v *InstanceView, i *cluster.Instance) {
 	v.Instance = i
 	s.updateZone(v)
@@ -83,7 +82,7 @@ func (s *Snapshot) recountCapacity(v *InstanceView) {
 		for i := range v.GPUs {
 			v.GPUs[i] = cluster.WholeGPU
 		}
-		v.Ports = slices.Clip(v.Registered.Ports) // others have the same: to be copied before the first change
+		v.Ports = slices.Clip(v.Registered.Ports) // like instances share this slice, so appending must copy it
 	}
 	v.Limits = limitsOf(&s.Configuration, &s.metricSet, v)
 	clear(v.Loads)
@@ -93,8 +92,8 @@ func (s *Snapshot) recountCapacity(v *InstanceView) {
 	}
 }
 
-// HasFree reports whether the instance has as much CPU, memory, network interfaces and devices that
-// no task holds: whatever else may be in the way.
+// HasFree reports whether the instance has so much CPU, memory, network interfaces and GPUs free.
+// It ignores reservations and everything else that may keep a task away.
 func (v *InstanceView) HasFree(r cluster.Resources) bool {
 	if v.CPU < r.CPU || v.Memory < r.Memory || v.ENIs < int(r.ENIs) && v.Instance != nil && v.Registered.ENIs != nil {
 		return false
@@ -111,7 +110,7 @@ func (v *InstanceView) HasFree(r cluster.Resources) bool {
 	return devices >= r.GPUs
 }
 
-// countHeld adds (1) or takes back (-1) what the task holds, loads aside.
+// countHeld adds (sign 1) or subtracts (-1) what the task holds on the instance, except loads.
 func (v *InstanceView) countHeld(t *cluster.Task, sign int) {
 	v.CPU -= int64(sign) * t.Needs.CPU
 	v.Memory -= int64(sign) * t.Needs.Memory

@@ -18,12 +18,12 @@ func newInstanceSet() instanceSet {
 		reserved: map[string]map[*InstanceView]cluster.Resources{}}
 }
 
-// InstancesByIndex returns the instances by [InstanceView.Index], nil at unused positions. The caller changes
-// nothing.
+// InstancesByIndex returns the instances by [InstanceView.Index], nil at unused positions. The
+// caller must not change the slice.
 func (x *instanceSet) InstancesByIndex() []*InstanceView { return x.dense }
 
-// viewOf returns the view of an instance. It makes one for an instance that is known only by its
-// tasks so far.
+// viewOf returns the view of an instance. It adds one if only a task has named the instance so far:
+// events of tasks may arrive before those of their instance.
 func (x *instanceSet) viewOf(of *Snapshot, id string) *InstanceView {
 	v := x.Instances[id]
 	if v != nil {
@@ -41,7 +41,7 @@ func (x *instanceSet) viewOf(of *Snapshot, id string) *InstanceView {
 	return v
 }
 
-// dropUnknown drops the view of an instance that has neither a row nor tasks.
+// dropUnknown removes the view of an instance that has neither a row nor tasks.
 func (x *instanceSet) dropUnknown(v *InstanceView) {
 	if v.Instance == nil && len(v.Tasks) == 0 {
 		delete(x.Instances, v.ID)
@@ -50,15 +50,15 @@ func (x *instanceSet) dropUnknown(v *InstanceView) {
 	}
 }
 
-// markChanged records that more of the instance changed than its tasks.
+// markChanged records that more than the instance's tasks changed.
 func (x *instanceSet) markChanged(v *InstanceView) {
 	x.statics++
 	v.StaticRev = x.statics
 	x.journal.addChange(v.Index, "")
 }
 
-// Reserve keeps CPU, memory and ENIs of instances free for future tasks of an owner, replacing what
-// it reserved before. Placement gives reserved capacity to nobody, not even to the owner.
+// Reserve keeps CPU, memory and ENIs of instances free for future tasks of an owner (S4), replacing
+// what it reserved before. Placement gives reserved capacity to nobody, not even to the owner.
 func (x *instanceSet) Reserve(owner string, on map[*InstanceView]cluster.Resources) {
 	old := x.reserved[owner]
 	for v, was := range old {
@@ -77,12 +77,12 @@ func (x *instanceSet) Reserve(owner string, on map[*InstanceView]cluster.Resourc
 	}
 }
 
-// Reservations returns what an owner has reserved, by instance. The caller changes nothing.
+// Reservations returns what an owner has reserved, by instance. The caller must not change the map.
 func (x *instanceSet) Reservations(owner string) map[*InstanceView]cluster.Resources {
 	return x.reserved[owner]
 }
 
-// reserveOn adds (1) or takes back (-1) a reservation on one instance.
+// reserveOn adds (sign 1) or subtracts (-1) a reservation on one instance.
 func (x *instanceSet) reserveOn(v *InstanceView, what cluster.Resources, owner string, sign int) {
 	if v.reserved == nil {
 		v.reserved = new(cluster.Resources) // few instances ever have any
@@ -95,14 +95,17 @@ func (x *instanceSet) reserveOn(v *InstanceView, what cluster.Resources, owner s
 	}
 }
 
-// ChangeSeq counts the changes of instances, see [Snapshot.ChangedSince].
+// ChangeSeq returns the number of changes of instances so far, to be given to
+// [Snapshot.ChangedSince] later.
 func (x *instanceSet) ChangeSeq() uint64 { return x.journal.seq }
 
-// ChangedSince calls f for each change after seq, oldest first. A change is the
-// [InstanceView.Index] of an instance whose tasks hold something else or count differently, with
-// the owner of the task that changed; without an owner, anything may have changed: the instance's
-// row, its limits, its loads, or that it is known at all. It returns false and calls nothing if the
-// journal no longer reaches back to seq; then every instance may have changed.
+// ChangedSince calls f for each change after the sequence number, oldest first. index is the
+// [InstanceView.Index] of the changed instance, and owner the owner of the task that changed on it.
+// If owner is empty, anything may have changed: the instance's row, its limits, its loads, or that
+// it is in the snapshot at all.
+//
+// It calls nothing and returns false if the journal no longer reaches back that far. Then every
+// instance may have changed.
 func (x *instanceSet) ChangedSince(seq uint64, f func(index int, owner string)) bool {
 	j := &x.journal
 	if seq > j.seq || j.seq-seq > uint64(len(j.changes)) {

@@ -7,19 +7,19 @@ import (
 	"berth/shared/cluster"
 )
 
-// internerSize is how many texts a snapshot keeps to have later rows share them. When there are
-// more it begins anew: batches and revisions come and go, and what rows share they go on sharing.
+// internerSize is how many texts an interner keeps. Then it starts again with none, as most texts
+// are of batches and revisions that come and go. Rows that share a text keep sharing it.
 const internerSize = 1 << 12
 
-// An interner lets rows share memory that decoding allocated for each of them: names, and the
-// attributes of like instances.
+// An interner lets rows share strings, slices and maps that decoding allocated for each of them. It
+// must never change what a row says.
 type interner struct {
 	texts      map[string]string
 	attributes map[uint64]map[string]string
-	last       cluster.Instance // the last instance
+	last       cluster.Instance // the previous instance
 }
 
-// internText is s, sharing its bytes with a text of before.
+// internText returns s, if possible with the memory of an equal text from before.
 func (p *interner) internText(s string) string {
 	if s == "" {
 		return ""
@@ -34,7 +34,8 @@ func (p *interner) internText(s string) string {
 	return s
 }
 
-// shareText is s, sharing its bytes with o where it is the same, else with a text of before.
+// shareText returns s with the memory of o if they are equal, or else that of an equal text from
+// before.
 func shareText[S ~string](p *interner, s, o S) S {
 	if s == o {
 		return o
@@ -42,8 +43,7 @@ func shareText[S ~string](p *interner, s, o S) S {
 	return S(p.internText(string(s)))
 }
 
-// internTask has t share with o, another task of its owner, what they have in common. It stays the same
-// to everyone.
+// internTask makes t share memory with o, another task of its owner.
 func (p *interner) internTask(t, o *cluster.Task) {
 	t.Cluster, t.Owner = shareText(p, t.Cluster, o.Cluster), shareText(p, t.Owner, o.Owner)
 	t.Service, t.Group, t.Revision = shareText(p, t.Service, o.Service), shareText(p, t.Group, o.Group),
@@ -60,7 +60,7 @@ func (p *interner) internTask(t, o *cluster.Task) {
 	}
 }
 
-// internInstance lets an instance share with those before it what they have in common.
+// internInstance makes an instance share memory with those before it.
 func (p *interner) internInstance(i *cluster.Instance) {
 	o := &p.last
 	i.Cluster, i.Status, i.AgentVersion = shareText(p, i.Cluster, o.Cluster), shareText(p, i.Status, o.Status),
@@ -75,12 +75,12 @@ func (p *interner) internInstance(i *cluster.Instance) {
 	p.last = *i
 }
 
-// internMap is a map of before that says the same as m, or a new one that shares the texts.
+// internMap returns an equal map from before, or a copy of m with interned texts.
 func (p *interner) internMap(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
 	}
-	var sum uint64 // in any order
+	var sum uint64 // the sum does not depend on the map's order
 	for k, v := range m {
 		sum += mixBits(hashText(hashText(offset, k), v))
 	}
@@ -99,18 +99,18 @@ func (p *interner) internMap(m map[string]string) map[string]string {
 	return out
 }
 
-// offset is where FNV-1a begins.
+// offset is the initial value of FNV-1a.
 const offset uint64 = 14695981039346656037
 
-// mixBits spreads what differs over all bits (the end of MurmurHash3): sums of plain hashes of like
-// texts collide.
+// mixBits spreads differences over all bits (the end of MurmurHash3). Without it, sums of hashes of
+// similar texts collide.
 func mixBits(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33
 }
 
-// hashText goes on with FNV-1a over a text and its end.
+// hashText continues FNV-1a with a text and a terminator.
 func hashText(h uint64, s string) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * 1099511628211

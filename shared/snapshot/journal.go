@@ -1,10 +1,10 @@
 package snapshot
 
-// journalSize is how many changes a snapshot remembers, more than any one decision makes. A reader
-// that is further behind looks at all instances again.
+// journalSize is how many changes a snapshot remembers: more than one decision makes. A reader that
+// is further behind reads all instances again.
 const journalSize = 1 << 15
 
-// A journal holds the last changes of instances in a ring.
+// A journal is a ring of the last changes of instances.
 type journal struct {
 	seq     uint64
 	changes []change

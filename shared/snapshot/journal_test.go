@@ -37,7 +37,7 @@ func face(s *snapshot.Snapshot, index int) string {
 	maps.DeleteFunc(loads, func(key, _ string) bool { return key[:len(v.ID)] != v.ID })
 	return fmt.Sprint(v.ID, v.Instance != nil, v.StaticRev, v.CPU, v.Memory, v.GPUs, v.Unpinned, v.ENIs,
 		sorted(v.Ports), len(v.Tasks), v.Zone(),
-		groups, v.Facts().RunningTasks(), web.On(v), s.SpreadOf("web", "g").On(v), loads)
+		groups, v.Facts().RunningTasks(), web.TasksOn(v), s.SpreadOf("web", "g").TasksOn(v), loads)
 }
 
 func faces(s *snapshot.Snapshot) []string {
@@ -199,7 +199,7 @@ func whole(s *snapshot.Snapshot) map[string]string {
 	for x := range s.Tasks() {
 		out["task "+x.Owner+x.ID] = fmt.Sprintf("%+v", *x)
 	}
-	out["other"] = fmt.Sprint(len(s.TasksOf("other")), s.SpreadOf("other", "").Spread())
+	out["other"] = fmt.Sprint(len(s.TasksOf("other")), s.SpreadOf("other", "").InstanceCount())
 	return out
 }
 

@@ -8,8 +8,9 @@ import (
 	"berth/shared/state"
 )
 
-// Load reads the whole cluster. It reads the placement version first: if a narrowing write comes in
-// meanwhile, the version has moved and a commit decided on this snapshot fails.
+// Load reads all rows of a cluster. It reads the placement version first: if a narrowing write
+// comes in meanwhile, the version moves on, and a commit decided on this snapshot fails. An unknown
+// cluster is a *[cluster.Drop].
 func Load(ctx context.Context, store state.Store, name string) (*Snapshot, error) {
 	meta, err := store.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {

@@ -7,14 +7,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// A metricSet numbers the metrics of a snapshot, in the order in which it met them.
+// A metricSet numbers the metrics of a snapshot, in the order in which they first appear.
 type metricSet struct {
 	names []string
 	index map[string]int
 }
 
-// MetricIndex is the metric's position in loads and limits; one that the snapshot has not met gets
-// the next.
+// MetricIndex returns the metric's index in loads and limits. A new metric gets the next one.
 func (m *metricSet) MetricIndex(name string) int {
 	at, ok := m.index[name]
 	if !ok {
@@ -28,10 +27,10 @@ func (m *metricSet) MetricIndex(name string) int {
 	return at
 }
 
-// MetricNames are the metrics by position. The caller changes nothing.
+// MetricNames returns the metrics by index. The caller must not change the slice.
 func (m *metricSet) MetricNames() []string { return m.names }
 
-// Load is what the instance's tasks put on it of a metric.
+// Load returns the load that the instance's tasks put on a metric.
 func (v *InstanceView) Load(metric int) int64 {
 	if metric < len(v.Loads) {
 		return v.Loads[metric]
@@ -39,7 +38,7 @@ func (v *InstanceView) Load(metric int) int64 {
 	return 0
 }
 
-// Limit is how much of a metric the instance takes.
+// Limit returns how much load of a metric the instance takes.
 func (v *InstanceView) Limit(metric int) cluster.Limit {
 	if metric < len(v.Limits) {
 		return v.Limits[metric]
@@ -47,8 +46,9 @@ func (v *InstanceView) Limit(metric int) cluster.Limit {
 	return cluster.Unlimited
 }
 
-// LoadsOf calls f for each metric of which the task puts a load on its instance: what it reported,
-// else the default that its service has, or a standalone task itself (P9, P10).
+// LoadsOf calls f for each metric that the task has a load of: the load it reported, or else its
+// default. A service's tasks have the defaults of the service, a standalone task has its own (P9,
+// P10).
 func (s *Snapshot) LoadsOf(t *cluster.Task, f func(metric int, load int64)) {
 	s.loadsOf(t, s.owners[t.Owner], f)
 }
@@ -70,7 +70,7 @@ func (s *Snapshot) loadsOf(t *cluster.Task, o *owner, f func(metric int, load in
 	}
 }
 
-// countLoads adds (1) or takes back (-1) the task's loads.
+// countLoads adds (sign 1) or subtracts (-1) the task's loads on the instance.
 func (s *Snapshot) countLoads(v *InstanceView, o *owner, t *cluster.Task, sign int) {
 	s.loadsOf(t, o, func(metric int, load int64) {
 		if missing := metric + 1 - len(v.Loads); missing > 0 {
@@ -80,7 +80,7 @@ func (s *Snapshot) countLoads(v *InstanceView, o *owner, t *cluster.Task, sign i
 	})
 }
 
-// setMetrics makes the metrics the default loads of a service's tasks.
+// setMetrics replaces the default loads of a service's tasks.
 func (s *Snapshot) setMetrics(short string, metrics []cluster.Metric) {
 	o := s.ownerOf(short)
 	if !slices.Equal(o.metrics, metrics) {
@@ -91,7 +91,7 @@ func (s *Snapshot) setMetrics(short string, metrics []cluster.Metric) {
 	s.dropOwner(o)
 }
 
-// recountLoads adds (1) or takes back (-1) the loads of an owner's tasks.
+// recountLoads adds (sign 1) or subtracts (-1) the loads of all tasks of an owner.
 func (s *Snapshot) recountLoads(o *owner, sign int) {
 	for _, t := range o.tasks {
 		if t.HoldsCapacity() {
@@ -102,7 +102,8 @@ func (s *Snapshot) recountLoads(o *owner, sign int) {
 	}
 }
 
-// setConfiguration makes c the cluster's configuration.
+// setConfiguration replaces the cluster's configuration, and marks the instances whose limits or
+// node properties differ as changed.
 func (s *Snapshot) setConfiguration(c cluster.Configuration) {
 	was := s.Configuration.NodeTypes
 	s.Configuration = c
@@ -119,8 +120,8 @@ func (s *Snapshot) setConfiguration(c cluster.Configuration) {
 	}
 }
 
-// limitsOf returns the limits of an instance by metric index: those of its own capacities, or its
-// node type's where it registered none.
+// limitsOf returns the limits of an instance by metric index: from its registered capacities, or
+// from its node type's for metrics that it registered none of.
 func limitsOf(c *cluster.Configuration, m *metricSet, v *InstanceView) []cluster.Limit {
 	if v.Instance == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"berth/shared/state"
 )
 
-// serviceRows are the rows that belong to a service beside its tasks. Few services have any.
+// serviceRows are the rows that belong to a service, besides its tasks. Few services have any.
 type serviceRows struct {
 	targets     map[string]map[string]*cluster.Target     // by owner and task
 	protections map[string]map[string]*cluster.Protection // by owner and task
@@ -15,13 +15,14 @@ type serviceRows struct {
 	alarms      map[string]*cluster.AlarmWatch            // by owner
 }
 
-// Target is where a task is registered; nil for nowhere.
+// Target returns a task's registrations, or nil if it has none.
 func (x *serviceRows) Target(owner, id string) *cluster.Target { return x.targets[owner][id] }
 
-// Targets are the registrations of a service's tasks, by task id. The caller changes nothing.
+// Targets returns the registrations of an owner's tasks by task id. The caller must not change the
+// map.
 func (x *serviceRows) Targets(owner string) map[string]*cluster.Target { return x.targets[owner] }
 
-// AllTargets are the registrations of all tasks, in no order.
+// AllTargets iterates over the registrations of all tasks, in no order.
 func (x *serviceRows) AllTargets() iter.Seq[*cluster.Target] {
 	return func(yield func(*cluster.Target) bool) {
 		for _, of := range x.targets {
@@ -34,25 +35,25 @@ func (x *serviceRows) AllTargets() iter.Seq[*cluster.Target] {
 	}
 }
 
-// Protection is what keeps a task from being stopped; nil for nothing. It may be over.
+// Protection returns the task's scale-in protection, or nil. It may have expired.
 func (x *serviceRows) Protection(owner, id string) *cluster.Protection {
 	return x.protections[owner][id]
 }
 
-// Protections are those of a service's tasks, by task id; they may be over. The caller changes
-// nothing.
+// Protections returns the protections of an owner's tasks by task id. They may have expired. The
+// caller must not change the map.
 func (x *serviceRows) Protections(owner string) map[string]*cluster.Protection {
 	return x.protections[owner]
 }
 
-// Throttle is how the starts of a service are slowed down; nil for not at all.
+// Throttle returns how the starts of a service are slowed down, or nil if they are not.
 func (x *serviceRows) Throttle(owner string) *cluster.Throttle { return x.throttles[owner] }
 
-// AlarmWatch is what was seen of a service's alarms; nil for nothing.
+// AlarmWatch returns what health-check observed of a service's alarms, or nil.
 func (x *serviceRows) AlarmWatch(owner string) *cluster.AlarmWatch { return x.alarms[owner] }
 
-// putServiceRow takes in one of these rows. It returns false if it has the same or a newer version, or if row
-// is of another kind.
+// putServiceRow adds or replaces one of these rows. It returns false if it has the same or a newer
+// version, or if the row is of another kind.
 func (x *serviceRows) putServiceRow(row state.Row) bool {
 	switch r := row.(type) {
 	case *cluster.Target:

@@ -2,7 +2,8 @@ package snapshot
 
 import "berth/shared/cluster"
 
-// A serviceSet holds the services of a cluster, and those that decisions look for, by name.
+// A serviceSet holds the services of a cluster by name, and separately those that decisions look
+// for.
 type serviceSet struct {
 	Services    map[string]*cluster.Service // by name
 	blocked     map[string]*cluster.Service
@@ -19,6 +20,7 @@ func newServiceSet() serviceSet {
 	}
 }
 
+// indexService adds or replaces a service's row.
 func (x *serviceSet) indexService(r *cluster.Service) {
 	x.Services[r.Name] = r
 	x.removeFromLists(r.Name)
@@ -48,13 +50,13 @@ func (x *serviceSet) removeFromLists(name string) {
 	delete(x.rebalancing, name)
 }
 
-// BlockedServices returns the services that want tasks which found no instance, by name. The caller changes
-// nothing.
+// BlockedServices returns the services with tasks that found no instance, by name. The caller must
+// not change the map.
 func (x *serviceSet) BlockedServices() map[string]*cluster.Service { return x.blocked }
 
-// RebalancingServices returns the services whose tasks are moving to other zones, or should be (S13), by
-// name. The caller changes nothing.
+// RebalancingServices returns the services with a zone rebalancing in progress (S13), by name. The
+// caller must not change the map.
 func (x *serviceSet) RebalancingServices() map[string]*cluster.Service { return x.rebalancing }
 
-// DaemonServices returns the DAEMON services, by name. The caller changes nothing.
+// DaemonServices returns the DAEMON services by name. The caller must not change the map.
 func (x *serviceSet) DaemonServices() map[string]*cluster.Service { return x.daemons }

@@ -8,9 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// Snapshot is one cluster as its rows say: what decisions are made on. Capacity in use is derived
-// from tasks, never counted a second time. It is for one goroutine, and what it hands out is valid
-// until the next row comes in.
+// A Snapshot is one cluster in memory: its rows, and what follows from them. It is for one
+// goroutine. What its methods return is valid until the next row comes in.
 type Snapshot struct {
 	Meta          state.Meta
 	Configuration cluster.Configuration              // the zero value where there is no row
@@ -37,8 +36,8 @@ func NewSnapshot() *Snapshot {
 	}
 }
 
-// ApplyRecord takes in a stream record: a newer state of its row, and the placement version where the
-// record is the next narrowing. It reports whether the record told the snapshot anything new.
+// ApplyRecord applies a stream record: the row's newer state, and the next placement version if the
+// record's write made that. It reports whether the snapshot changed.
 func (s *Snapshot) ApplyRecord(r state.Record) bool {
 	changed := false
 	if r.New == nil {
@@ -52,15 +51,16 @@ func (s *Snapshot) ApplyRecord(r state.Record) bool {
 	return changed
 }
 
-// DropExpired drops rows that had expired by now: the stream need not tell of it.
+// DropExpired removes the rows that had expired by now. DynamoDB may delete an expired row days
+// later, so the snapshot does not wait for the stream to say so.
 func (s *Snapshot) DropExpired(now time.Time) {
 	for len(s.expiring) > 0 && s.expiring[0].Header().Expires <= now.Unix() {
 		s.removeRow(heap.Pop(&s.expiring).(state.Row))
 	}
 }
 
-// expiry is a heap of rows by when they expire: a request that is kept for a day must not keep the
-// tasks that stopped after it.
+// expiry is a heap of rows by when they expire, not by when they came in: a request is kept for a
+// day, and tasks that stopped after it expire before it.
 type expiry []state.Row
 
 func (e expiry) Len() int           { return len(e) }
@@ -75,8 +75,8 @@ func (e *expiry) Pop() any {
 	return row
 }
 
-// cloneForSnapshot is the row without what others may read meanwhile: Put changes the row, and a record is
-// everybody's.
+// cloneForSnapshot copies a row that [Snapshot.Put] would change. The record's row may be read by
+// others.
 func cloneForSnapshot(row state.Row) state.Row {
 	switch r := row.(type) {
 	case *cluster.Instance:
@@ -87,8 +87,8 @@ func cloneForSnapshot(row state.Row) state.Row {
 	return row
 }
 
-// Put takes in a row, which then belongs to the snapshot, unless the snapshot has the same or a
-// newer state of it.
+// Put adds a row, which then belongs to the snapshot. It does nothing and returns false if the
+// snapshot has the same or a newer version of it.
 func (s *Snapshot) Put(row state.Row) bool {
 	taken := s.putRow(row)
 	if taken && row.Header().Expires > 0 && !isAnswered(row) {
@@ -97,14 +97,26 @@ func (s *Snapshot) Put(row state.Row) bool {
 	return taken
 }
 
-// isAnswered reports whether the row is a request that is over: the snapshot keeps none.
+// isAnswered reports whether the row is an answered request. The snapshot keeps only unanswered
+// ones.
 func isAnswered(row state.Row) bool {
 	r, ok := row.(*state.Request)
 	return ok && r.Answered
 }
 
+// putRow stores a row of any kind unless the snapshot has a newer version.
 func (s *Snapshot) putRow(row state.Row) bool {
 	switch r := row.(type) {
+	case *cluster.Task:
+		return s.putTask(r)
+	case *cluster.Instance:
+		return s.putInstance(r)
+	case *cluster.Service:
+		return s.putService(r)
+	case *cluster.Target:
+		return changeTarget(s, r, s.putServiceRow)
+	case *state.Request:
+		return s.putRequest(r)
 	case *state.Meta:
 		if r.Version < s.Meta.Version {
 			return false
@@ -115,33 +127,13 @@ func (s *Snapshot) putRow(row state.Row) bool {
 			return false
 		}
 		s.setConfiguration(*r)
-	case *cluster.Instance:
-		return s.putInstance(r)
-	case *cluster.Task:
-		return s.putTask(r)
-	case *cluster.Service:
-		if old := s.Services[r.Name]; old != nil && old.Rev >= r.Rev {
-			return false
-		}
-		s.putService(r)
-	case *cluster.Target:
-		return changeTarget(s, r, s.serviceRows.putServiceRow)
 	case *cluster.TaskDefinition:
 		if old := s.Definitions[r.Name()]; old != nil && old.Rev > r.Rev {
 			return false
 		}
 		s.Definitions[r.Name()] = r
-	case *state.Request:
-		if r.Answered {
-			delete(s.Requests, r.ID)
-			return true
-		}
-		if old := s.Requests[r.ID]; old != nil && old.Rev >= r.Rev {
-			return false
-		}
-		s.Requests[r.ID] = r
 	default:
-		return s.serviceRows.putServiceRow(row)
+		return s.putServiceRow(row)
 	}
 	return true
 }
@@ -170,34 +162,49 @@ func (s *Snapshot) removeRow(row state.Row) bool {
 			return true
 		}
 	case *cluster.Target:
-		return changeTarget(s, r, s.serviceRows.removeServiceRow)
+		return changeTarget(s, r, s.removeServiceRow)
 	case *state.Request:
 		delete(s.Requests, r.ID)
 		return true
 	default:
-		return s.serviceRows.removeServiceRow(row)
+		return s.removeServiceRow(row)
 	}
 	return false
 }
 
-// putService makes r the row of its service. A service that was created again under the same name
-// is another one.
-func (s *Snapshot) putService(r *cluster.Service) {
-	if old := s.Services[r.Name]; old != nil && old.Short != r.Short {
+// putService stores a service's row. If the service was deleted and created again under its name,
+// what belonged to the old one is dropped first.
+func (s *Snapshot) putService(r *cluster.Service) bool {
+	old := s.Services[r.Name]
+	if old != nil && old.Rev >= r.Rev {
+		return false
+	}
+	if old != nil && old.Short != r.Short {
 		s.removeService(old)
 	}
-	s.serviceSet.indexService(r)
+	s.indexService(r)
 	s.setMetrics(r.Short, r.Rules.Metrics)
+	return true
+}
+
+// putRequest stores a request until it is answered.
+func (s *Snapshot) putRequest(r *state.Request) bool {
+	if r.Answered {
+		delete(s.Requests, r.ID)
+		return true
+	}
+	return putNewer(&s.Requests, r.ID, r)
 }
 
 func (s *Snapshot) removeService(r *cluster.Service) {
-	s.serviceSet.dropService(r.Name)
+	s.dropService(r.Name)
 	s.setMetrics(r.Short, nil)
 	s.Reserve(r.Short, nil)
 }
 
-// GovernedServices returns the REPLICA services whose tasks may have to move when their rules or the
-// instances change, by name. Where the configuration has a domain policy these are all services.
+// GovernedServices returns the REPLICA services whose tasks may have to move when rules or
+// instances change, by name. If the configuration has a domain policy, these are all services. The
+// caller must not change the map.
 func (s *Snapshot) GovernedServices() map[string]*cluster.Service {
 	if p := s.Configuration.DomainPolicy; p != "" && p != cluster.PolicyNone {
 		return s.Services

@@ -318,14 +318,14 @@ func picture(s *snapshot.Snapshot) map[string]string {
 	for _, group := range []string{"", "g"} {
 		c, on, ending := s.SpreadOf("web", group), map[string]int{}, map[string]int{}
 		for id, v := range s.Instances {
-			if n := c.On(v); n != 0 {
+			if n := c.TasksOn(v); n != 0 {
 				on[id] = n
 			}
-			if n := c.Ending(v); n != 0 {
+			if n := c.EndingOn(v); n != 0 {
 				ending[id] = n
 			}
 		}
-		out["crowd "+group] = fmt.Sprint(c.Spread(), on, ending, c.Zones)
+		out["spread "+group] = fmt.Sprint(c.InstanceCount(), on, ending, c.Zones)
 	}
 	return out
 }
@@ -393,7 +393,7 @@ func scan(rows map[state.Key]state.Row) map[string]string {
 		}
 	}
 	for group := range instances {
-		out["crowd "+group] = fmt.Sprint(len(instances[group]), instances[group], ending[group], byZone[group])
+		out["spread "+group] = fmt.Sprint(len(instances[group]), instances[group], ending[group], byZone[group])
 	}
 	return out
 }

@@ -8,60 +8,60 @@ import (
 	"berth/shared/cluster"
 )
 
-// Zone is an availability zone with the instances that are in the cluster: known and not gone.
-// Instances without a zone share the one that has no name.
+// A Zone is an availability zone with its instances: those that have a row and are not
+// deregistered. Instances without a zone share the one whose name is empty.
 type Zone struct {
 	Name      string
 	Instances []*InstanceView // in order of id
 }
 
-// TaskSpread is where the tasks of one owner are that count for spreading (S2): those with an instance
-// that have not ended, are not being stopped and have no replacement on an instance yet
-// ([Task.Replaces]): the two are one. Zones leaves out tasks on instances that are unknown or gone.
+// A TaskSpread says where the tasks of one owner are that count for spreading (S2): those on an
+// instance that have not ended, are not being stopped, and have no replacement on an instance yet.
+// Zones leaves out tasks on instances that are unknown or deregistered.
 type TaskSpread struct {
 	instances map[int32]int32 // by InstanceView.Index
 	Zones     map[string]int  // by zone name
-	// ending are those that hold capacity but do not count, by InstanceView.Index.
+	// ending counts the tasks that hold capacity but do not count, by InstanceView.Index
 	ending map[int32]int32
 }
 
-// On is how many of the tasks are on the instance; 0 for no instance.
-func (c TaskSpread) On(v *InstanceView) int {
+// TasksOn returns how many of the tasks are on the instance, which may be nil.
+func (c TaskSpread) TasksOn(v *InstanceView) int {
 	if v == nil {
 		return 0
 	}
 	return int(c.instances[int32(v.Index)])
 }
 
-// Ending is how many of the owner's tasks hold capacity of the instance and do not count; 0 for no
-// instance.
-func (c TaskSpread) Ending(v *InstanceView) int {
+// EndingOn returns how many of the owner's tasks hold capacity of the instance, which may be nil,
+// and do not count for spreading.
+func (c TaskSpread) EndingOn(v *InstanceView) int {
 	if v == nil {
 		return 0
 	}
 	return int(c.ending[int32(v.Index)])
 }
 
-// Spread is how many instances have any of the tasks.
-func (c TaskSpread) Spread() int { return len(c.instances) }
+// InstanceCount returns how many instances have any of the tasks.
+func (c TaskSpread) InstanceCount() int { return len(c.instances) }
 
-// ownerSpread are those of one owner: of all its tasks, and by group where they are in several. A
-// service's tasks are all in one.
+// An ownerSpread has the spread of all tasks of an owner, and that of each group if they are in
+// several. A service's tasks are all in one group; standalone tasks need not be.
 type ownerSpread struct {
 	all    TaskSpread
-	group  string                 // of all tasks, while groups is nil
-	groups map[string]*TaskSpread // nil while there is only one
+	group  string                 // group of all tasks while groups is nil
+	groups map[string]*TaskSpread // nil while there is only one group
 }
 
 // A zoneSet holds the availability zones of a cluster.
 type zoneSet struct{ zones []*Zone }
 
-// Zones are the cluster's zones, in order of name, kept up to date as rows come in: whoever looks
-// at all instances need not sort them. The caller changes nothing.
+// Zones returns the cluster's zones in order of name. They are kept up to date as rows come in, so
+// readers need not sort instances. The caller must not change the slice.
 func (x *zoneSet) Zones() []*Zone { return x.zones }
 
-// SpreadOf is where the tasks of an owner are, or where group is not empty, those of its tasks that
-// are in the group. The caller changes nothing.
+// SpreadOf returns the spread of an owner's tasks, or if group is not empty, of those in the group.
+// The caller must not change its maps.
 func (x *taskSet) SpreadOf(owner, group string) TaskSpread {
 	o := x.owners[owner]
 	switch {
@@ -76,7 +76,8 @@ func (x *taskSet) SpreadOf(owner, group string) TaskSpread {
 	return TaskSpread{}
 }
 
-// Zone is the instance's availability zone; empty when it has none, is unknown or gone.
+// Zone returns the instance's availability zone. It is empty if the instance has none, is unknown
+// or is deregistered.
 func (v *InstanceView) Zone() string {
 	if v.zone == nil {
 		return ""
@@ -84,7 +85,7 @@ func (v *InstanceView) Zone() string {
 	return v.zone.Name
 }
 
-// updateZone moves the instance to the zone that its row names now, and its tasks' counts with it.
+// updateZone moves the instance, and the counts of its tasks, to the zone that its row names.
 func (s *Snapshot) updateZone(v *InstanceView) {
 	in := v.Instance != nil && !v.IsDeregistered()
 	if in && v.zone != nil && v.zone.Name == v.Instance.Zone() || !in && v.zone == nil {
@@ -92,7 +93,7 @@ func (s *Snapshot) updateZone(v *InstanceView) {
 	}
 	for _, t := range v.Tasks {
 		o := s.owners[t.Owner]
-		o.spread.count(t, v, o.countsForSpread(t), -1)
+		o.spread.countTask(t, v, o.countsForSpread(t), -1)
 	}
 	s.removeFromZone(v)
 	if in {
@@ -100,7 +101,7 @@ func (s *Snapshot) updateZone(v *InstanceView) {
 	}
 	for _, t := range v.Tasks {
 		o := s.owners[t.Owner]
-		o.spread.count(t, v, o.countsForSpread(t), 1)
+		o.spread.countTask(t, v, o.countsForSpread(t), 1)
 	}
 }
 
@@ -115,7 +116,7 @@ func (x *zoneSet) addToZone(v *InstanceView, name string) {
 	v.zone.Instances = slices.Insert(v.zone.Instances, i, v)
 }
 
-// removeFromZone takes an instance out of its zone, which goes with its last instance.
+// removeFromZone removes an instance from its zone, and the zone with its last instance.
 func (x *zoneSet) removeFromZone(v *InstanceView) {
 	z := v.zone
 	if z == nil {
@@ -136,8 +137,9 @@ func compareInstanceID(v *InstanceView, id string) int { return cmp.Compare(v.ID
 // countsForSpread reports whether a task that holds capacity counts for spreading.
 func (o *owner) countsForSpread(t *cluster.Task) bool { return t.IsActive() && o.replaced[t.ID] == 0 }
 
-// count counts a task that the instance holds in (1) or out (-1), for all and for its group.
-func (c *ownerSpread) count(t *cluster.Task, v *InstanceView, counts bool, sign int) {
+// countTask adds (sign 1) or subtracts (-1) a task on the instance, for all tasks and for its
+// group. counts says whether the task counts for spreading.
+func (c *ownerSpread) countTask(t *cluster.Task, v *InstanceView, counts bool, sign int) {
 	if c.all.isEmpty() {
 		c.group, c.groups = t.Group, nil
 	}
@@ -145,7 +147,7 @@ func (c *ownerSpread) count(t *cluster.Task, v *InstanceView, counts bool, sign 
 		c.groups = map[string]*TaskSpread{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones),
 			maps.Clone(c.all.ending)}}
 	}
-	c.all.count(v, counts, sign)
+	c.all.countTask(v, counts, sign)
 	if c.groups == nil {
 		return
 	}
@@ -154,14 +156,14 @@ func (c *ownerSpread) count(t *cluster.Task, v *InstanceView, counts bool, sign 
 		g = &TaskSpread{}
 		c.groups[t.Group] = g
 	}
-	if g.count(v, counts, sign); g.isEmpty() {
+	if g.countTask(v, counts, sign); g.isEmpty() {
 		delete(c.groups, t.Group)
 	}
 }
 
 func (c *TaskSpread) isEmpty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
 
-func (c *TaskSpread) count(v *InstanceView, counts bool, sign int) {
+func (c *TaskSpread) countTask(v *InstanceView, counts bool, sign int) {
 	if !counts {
 		if c.ending == nil {
 			c.ending = map[int32]int32{}

@@ -8,26 +8,27 @@ import (
 	"berth/shared/cluster"
 )
 
-// owner is a service, or the cluster's standalone tasks, with what is derived of its tasks.
+// An owner is a service, or the cluster for its standalone tasks, with what is derived from its
+// tasks.
 type owner struct {
 	name         string
 	tasks        []*cluster.Task
 	spread       ownerSpread
 	metrics      []cluster.Metric // the default loads of a service's tasks
 	provisioning int              // tasks that look for an instance
-	// replaced are the ids of tasks that another has come for, with how many: it holds capacity and
-	// is to stay.
+	// replaced counts, by task id, the active tasks on an instance that were started to replace the
+	// task.
 	replaced map[string]int
 }
 
-// A taskSet holds the tasks of a cluster by owner and id, and those that have no instance yet.
+// A taskSet holds the tasks of a cluster by owner and id, and separately those without an instance.
 type taskSet struct {
 	tasks        taskIndex
 	provisioning []*cluster.Task
 	owners       map[string]*owner
 }
 
-// Task is the task of an owner by its id, nil if there is none.
+// Task returns a task of an owner by its id, or nil if there is none.
 func (x *taskSet) Task(owner, id string) *cluster.Task {
 	if at := x.tasks.find(owner, id); at >= 0 {
 		return x.tasks.slots[at].task
@@ -35,7 +36,7 @@ func (x *taskSet) Task(owner, id string) *cluster.Task {
 	return nil
 }
 
-// Tasks are all tasks, in no order. Nothing may be put while it runs.
+// Tasks iterates over all tasks, in no order. No row may be put meanwhile.
 func (x *taskSet) Tasks() iter.Seq[*cluster.Task] {
 	return func(yield func(*cluster.Task) bool) {
 		for _, e := range x.tasks.slots {
@@ -46,10 +47,10 @@ func (x *taskSet) Tasks() iter.Seq[*cluster.Task] {
 	}
 }
 
-// TaskCount is how many tasks there are, those that ended and have not expired included.
+// TaskCount returns the number of tasks, including those that have ended and not yet expired.
 func (x *taskSet) TaskCount() int { return x.tasks.count }
 
-// TasksOf are the tasks of one owner, in no order. The caller changes nothing.
+// TasksOf returns the tasks of one owner, in no order. The caller must not change the slice.
 func (x *taskSet) TasksOf(owner string) []*cluster.Task {
 	if o := x.owners[owner]; o != nil {
 		return slices.Clip(o.tasks)
@@ -57,10 +58,11 @@ func (x *taskSet) TasksOf(owner string) []*cluster.Task {
 	return nil
 }
 
-// ProvisioningTasks are the tasks that look for an instance, in no order. The caller changes nothing.
+// ProvisioningTasks returns the tasks that wait for an instance, in no order. The caller must not
+// change the slice.
 func (x *taskSet) ProvisioningTasks() []*cluster.Task { return slices.Clip(x.provisioning) }
 
-// ProvisioningCount is how many of an owner's tasks look for an instance.
+// ProvisioningCount returns how many of an owner's tasks wait for an instance.
 func (x *taskSet) ProvisioningCount(owner string) int {
 	if o := x.owners[owner]; o != nil {
 		return o.provisioning
@@ -68,7 +70,7 @@ func (x *taskSet) ProvisioningCount(owner string) int {
 	return 0
 }
 
-// HasReplacement reports whether a task that is to stay has come for this one and holds capacity already.
+// HasReplacement reports whether an active task on an instance was started to replace this one.
 func (x *taskSet) HasReplacement(t *cluster.Task) bool {
 	o := x.owners[t.Owner]
 	return o != nil && o.replaced[t.ID] > 0
@@ -83,7 +85,7 @@ func (x *taskSet) ownerOf(name string) *owner {
 	return o
 }
 
-// dropOwner drops the owner of which nothing is known any more.
+// dropOwner removes an owner that has neither tasks nor default loads.
 func (x *taskSet) dropOwner(o *owner) {
 	if len(o.tasks) == 0 && len(o.metrics) == 0 {
 		delete(x.owners, o.name)
@@ -107,9 +109,9 @@ func (s *Snapshot) putTask(t *cluster.Task) bool {
 	return true
 }
 
-// keepStop is t with what old says of its stop: a task is never wanted again. A stop is committed
-// without reading the row, so that the snapshot that decided on it may have yet to see changes from
-// before the stop.
+// keepStop returns t with the stop that old records: a task that is to stop is never wanted again.
+// Stops are committed without reading the row first, so the snapshot may see changes from before
+// its own stop later than the stop.
 func keepStop(old, t *cluster.Task) *cluster.Task {
 	if old.Desired != cluster.TaskStopped || t.Desired == cluster.TaskStopped {
 		return t
@@ -119,8 +121,8 @@ func keepStop(old, t *cluster.Task) *cluster.Task {
 	return &next
 }
 
-// derivesSame reports whether all that a snapshot derives is the same of both states of a task:
-// most reports change nothing that placement looks at.
+// derivesSame reports whether nothing that a snapshot derives differs between two versions of a
+// task. That is so for most reports, and they need no recount.
 func derivesSame(a, b *cluster.Task) bool {
 	return a.Instance == b.Instance && a.IsProvisioning() == b.IsProvisioning() &&
 		a.HoldsCapacity() == b.HoldsCapacity() &&
@@ -131,8 +133,7 @@ func derivesSame(a, b *cluster.Task) bool {
 		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.OwnMetrics(), b.OwnMetrics())
 }
 
-// replaceTask puts t in the place of the task in a slot. Nothing that is derived from tasks
-// changes.
+// replaceTask stores a newer version of a task from which the same values are derived.
 func (s *Snapshot) replaceTask(e *taskSlot, t *cluster.Task) {
 	countHealth(s, e.task, -1)
 	countHealth(s, t, 1)
@@ -148,8 +149,8 @@ func (s *Snapshot) replaceTask(e *taskSlot, t *cluster.Task) {
 	e.task = t
 }
 
-// listOf returns the list that a task is in: those of its instance v, or those without an instance;
-// nil if it has stopped.
+// listOf returns the list that holds the task by where it is: its instance's tasks, or the tasks
+// without an instance. It returns nil if the task has stopped.
 func (x *taskSet) listOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
 	switch {
 	case t.IsProvisioning():
@@ -210,8 +211,8 @@ func (s *Snapshot) removeTask(t *cluster.Task) {
 	s.dropOwner(o)
 }
 
-// appendTask appends the task and gives its position. There are as many lists as instances and
-// services, so they grow by a quarter where append doubles.
+// appendTask appends the task and returns its position. The list grows by a quarter, where append
+// would double it: there are as many lists as instances and services.
 func appendTask(list *[]*cluster.Task, t *cluster.Task) int32 {
 	n := len(*list)
 	if n == cap(*list) {
@@ -221,8 +222,8 @@ func appendTask(list *[]*cluster.Task, t *cluster.Task) int32 {
 	return int32(n)
 }
 
-// removeAt takes out the task at a position by putting the last one there, which it returns; nil if
-// it was the last itself.
+// removeAt removes the task at a position by moving the last one there. It returns the moved task,
+// or nil if the removed one was the last.
 func removeAt(list *[]*cluster.Task, at int32) *cluster.Task {
 	last := len(*list) - 1
 	moved := (*list)[last]
@@ -234,18 +235,19 @@ func removeAt(list *[]*cluster.Task, at int32) *cluster.Task {
 	return moved
 }
 
-// countTask counts what the owner's task holds of the instance in (1) or out (-1).
+// countTask adds (sign 1) or subtracts (-1) what a task of the owner holds on the instance.
 func (s *Snapshot) countTask(t *cluster.Task, o *owner, v *InstanceView, sign int) {
 	v.countHeld(t, sign)
 	s.countLoads(v, o, t, sign)
-	o.spread.count(t, v, o.countsForSpread(t), sign)
+	o.spread.countTask(t, v, o.countsForSpread(t), sign)
 	if t.Replaces != "" && t.IsActive() {
 		s.countReplacement(o, t.Replaces, sign)
 	}
 	s.journal.addChange(v.Index, o.name)
 }
 
-// countReplacement counts that a task replaces another (1), or no longer does (-1).
+// countReplacement notes that one more (sign 1) or one fewer (-1) active task replaces the task
+// with the id. A replaced task stops counting for its service's spread: the two are one.
 func (s *Snapshot) countReplacement(o *owner, id string, sign int) {
 	was := o.replaced[id] > 0
 	if o.replaced == nil {
@@ -258,7 +260,7 @@ func (s *Snapshot) countReplacement(o *owner, id string, sign int) {
 		return
 	}
 	v := s.Instances[t.Instance]
-	o.spread.count(t, v, !was, -1)
-	o.spread.count(t, v, !is, 1)
+	o.spread.countTask(t, v, !was, -1)
+	o.spread.countTask(t, v, !is, 1)
 	s.journal.addChange(v.Index, o.name)
 }

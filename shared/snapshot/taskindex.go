@@ -2,25 +2,24 @@ package snapshot
 
 import "berth/shared/cluster"
 
-// taskIndex finds tasks by id, which hardly ever two owners share: an open hash table with linear
-// probing. A map would need twice the memory, as it would have to keep the ids a second time, and
-// where each task stands in other lists.
+// A taskIndex finds tasks by owner and id. It is an open hash table with linear probing, by the id
+// alone: two owners hardly ever share one. A map would need twice the memory, because it would
+// store the ids again, and the tasks' positions in other lists.
 type taskIndex struct {
 	slots []taskSlot // at most three quarters taken
-	// hashes are those of the ids in the slots: to tell most others apart, the tasks need not be
-	// looked at.
+	// hashes are those of the ids in the slots. Most lookups compare only these, not the tasks.
 	hashes []uint32
 	count  int
 }
 
-// taskSlot is a task with its positions among those of its owner and, while it holds capacity or
-// waits, among those that do so in the same place.
+// A taskSlot is a task with its positions in two lists: owned in those of its owner, placed in the
+// list of [taskSet.listOf].
 type taskSlot struct {
 	task          *cluster.Task
 	owned, placed int32
 }
 
-// hashOf takes eight bytes of the id at a time, most of which are 32 long.
+// hashOf hashes an id, eight bytes at a time. Most ids have 32.
 func hashOf(id string) uint32 {
 	h := offset ^ uint64(len(id))
 	for ; len(id) >= 8; id = id[8:] {
@@ -30,10 +29,10 @@ func hashOf(id string) uint32 {
 	return uint32(mixBits(hashText(h, id)))
 }
 
-// homeSlot is where the search for an id with this hash begins.
+// homeSlot returns the slot where the search for a hash begins.
 func (x *taskIndex) homeSlot(hash uint32) int { return int(uint64(hash) * uint64(len(x.slots)) >> 32) }
 
-// nextSlot is the slot after i, the first after the last.
+// nextSlot returns the slot after i; the first follows the last.
 func (x *taskIndex) nextSlot(i int) int {
 	if i++; i < len(x.slots) {
 		return i
@@ -41,7 +40,7 @@ func (x *taskIndex) nextSlot(i int) int {
 	return 0
 }
 
-// slotsBetween is how many slots a search passes on its way from one to another.
+// slotsBetween returns how many slots a search passes between two.
 func (x *taskIndex) slotsBetween(from, to int) int {
 	if to < from {
 		to += len(x.slots)
@@ -49,7 +48,7 @@ func (x *taskIndex) slotsBetween(from, to int) int {
 	return to - from
 }
 
-// find is the position of a task, -1 if it is not there.
+// find returns the slot of a task, or -1 if it is not in the index.
 func (x *taskIndex) find(owner, id string) int {
 	if x.count == 0 {
 		return -1
@@ -66,7 +65,7 @@ func (x *taskIndex) find(owner, id string) int {
 	}
 }
 
-// insert takes in a task that is not there.
+// insert adds a task that is not in the index.
 func (x *taskIndex) insert(e taskSlot) {
 	if 4*(x.count+1) > 3*len(x.slots) {
 		slots, hashes := x.slots, x.hashes
@@ -90,7 +89,8 @@ func (x *taskIndex) fillSlot(e taskSlot, hash uint32) {
 	x.slots[i], x.hashes[i] = e, hash
 }
 
-// remove takes out a task that is there, and moves up those that had to stand behind it.
+// remove removes a task that is in the index. Tasks behind it that the gap would make unreachable
+// move up.
 func (x *taskIndex) remove(owner, id string) taskSlot {
 	gap := x.find(owner, id)
 	out := x.slots[gap]
