@@ -32,7 +32,7 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 	}
 	in.FitsEmptyInstance = func(name string) bool {
 		def := snap.Definitions[name]
-		return def != nil && slices.ContainsFunc(view.engine.Eligible(serviceRequest(view, s, def, 1).Spec),
+		return def != nil && slices.ContainsFunc(view.engine.EligibleInstances(serviceRequest(view, s, def, 1).Spec),
 			func(id string) bool {
 				return fitsWhenEmpty(view, snap.Instances[id], s, def)
 			})
@@ -50,7 +50,7 @@ func addDaemonInput(view *clusterView, in *service.Input, def *cluster.TaskDefin
 	runningSpec := view.specs.running(in.Service, def)
 	in.MeetsConstraints = func(instance string) bool {
 		v := view.snap.Instances[instance]
-		return v != nil && view.engine.Matches(v, runningSpec)
+		return v != nil && view.engine.MatchesInstance(v, runningSpec)
 	}
 	in.HasOtherTasks = func(instance string) bool {
 		v := view.snap.Instances[instance]

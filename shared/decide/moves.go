@@ -230,7 +230,7 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 	if step.Mode == moves.Via {
 		to = step.Via
 	}
-	devices, rejected := view.engine.Check(view.snap.Instances[to], placement.Request{
+	devices, rejected := view.engine.CheckInstance(view.snap.Instances[to], placement.Request{
 		Spec: view.specs.alone(m.Spec, &view.snap.Configuration), Count: 1, Unbuffered: step.Mode != moves.IntoBuffer,
 	})
 	if rejected != nil {

@@ -29,7 +29,7 @@ func anyProvider(s *cluster.Service) string { return strings.Join(strategyProvid
 
 // isFeasible reports whether the instance could take one task of the request.
 func isFeasible(view *clusterView, v *snapshot.InstanceView, r placement.Request) bool {
-	_, rejected := view.engine.Check(v, r)
+	_, rejected := view.engine.CheckInstance(v, r)
 	return rejected == nil
 }
 

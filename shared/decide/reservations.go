@@ -49,7 +49,7 @@ func reserveForDaemon(view *clusterView, s *cluster.Service) {
 	startSpec := view.specs.Service(s, def, "")
 	for _, id := range eligibleInstances(view, s) {
 		v, h := view.snap.Instances[id], held[id]
-		if current[id] || !view.engine.Matches(v, startSpec) || !fitsWhenEmpty(view, v, s, def) {
+		if current[id] || !view.engine.MatchesInstance(v, startSpec) || !fitsWhenEmpty(view, v, s, def) {
 			continue
 		}
 		need := cluster.Resources{
@@ -70,7 +70,7 @@ func eligibleInstances(view *clusterView, s *cluster.Service) []string {
 	if def == nil {
 		return nil
 	}
-	return view.engine.Eligible(view.specs.Service(s, def, ""))
+	return view.engine.EligibleInstances(view.specs.Service(s, def, ""))
 }
 
 // addReleased adds the instances that have less reserved than before to those that blocked services

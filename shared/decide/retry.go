@@ -37,9 +37,9 @@ func isMismatched(view *clusterView, changes *Changes, s *cluster.Service) bool 
 			return false
 		}
 		if view.hasTaskOf(s.Short, id) {
-			return !view.engine.Matches(v, runningSpec)
+			return !view.engine.MatchesInstance(v, runningSpec)
 		}
-		return view.engine.Matches(v, startSpec)
+		return view.engine.MatchesInstance(v, startSpec)
 	}
 	return anyKey(changes.freed, mismatched) || anyKey(changes.joined, mismatched)
 }

@@ -208,7 +208,7 @@ func countZones(view *clusterView, s *cluster.Service, def *cluster.TaskDefiniti
 			continue
 		}
 		usable := slices.ContainsFunc(z.Instances, func(v *snapshot.InstanceView) bool {
-			return v.IsAvailable() && view.engine.Matches(v, spec)
+			return v.IsAvailable() && view.engine.MatchesInstance(v, spec)
 		})
 		if n := tasks[z.Name]; n > 0 || usable {
 			counts[z.Name] = n

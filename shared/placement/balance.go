@@ -20,9 +20,9 @@ var weightOf = map[cluster.Weight]float64{
 	cluster.WeightHigh: 1, cluster.WeightMedium: 0.3, cluster.WeightLow: 0.1, "": 0.1, cluster.WeightZero: 0,
 }
 
-// Balances says of each metric that the cluster has met whether it is in balance. Its weight is the
+// MetricBalances says of each metric that the cluster has met whether it is in balance. Its weight is the
 // highest that any service gives it.
-func Balances(s *snapshot.Snapshot) []Balance {
+func MetricBalances(s *snapshot.Snapshot) []Balance {
 	weights := map[string]float64{}
 	for _, service := range s.Services {
 		for _, m := range service.Rules.Metrics {
@@ -41,17 +41,17 @@ func Balances(s *snapshot.Snapshot) []Balance {
 		if !used {
 			weight = weightOf[""]
 		}
-		out[m] = BalanceOf(&s.Configuration, name, weight, loads)
+		out[m] = AssessBalance(&s.Configuration, name, weight, loads)
 	}
 	return out
 }
 
-// BalanceOf judges the loads of instances: in balance is a metric of no weight, one whose threshold
+// AssessBalance judges the loads of instances: in balance is a metric of no weight, one whose threshold
 // is 0 or less (which switches balancing off; 1 where none is set), loads that differ by 1 at most,
 // a fullest instance at or below the activity threshold, and a ratio of fullest to emptiest at or
 // below a threshold above 1; an emptiest instance without load has no ratio (Service Fabric's
 // MetricBalancingThresholds and MetricActivityThresholds).
-func BalanceOf(c *cluster.Configuration, metric string, weight float64, loads []int64) Balance {
+func AssessBalance(c *cluster.Configuration, metric string, weight float64, loads []int64) Balance {
 	out := Balance{Metric: metric, Threshold: 1, Activity: c.Activity[metric]}
 	if t, set := c.Balancing[metric]; set {
 		out.Threshold = t

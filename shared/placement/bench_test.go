@@ -17,7 +17,8 @@ func large(instances int) *snapshot.Snapshot {
 	s := snapshot.NewSnapshot()
 	for n := range instances {
 		id := cluster.Digest("instance", fmt.Sprint(n))
-		i := oracle.Instance(id, oracle.Zone(fmt.Sprintf("us-east-1%c", 'a'+n%3)), oracle.CPU(8192), oracle.Memory(16384), oracle.Attribute("ecs.capability.task-eni", ""))
+		i := oracle.Instance(id, oracle.Zone(fmt.Sprintf("us-east-1%c", 'a'+n%3)), oracle.CPU(8192),
+			oracle.Memory(16384), oracle.Attribute("ecs.capability.task-eni", ""))
 		if n%2 == 0 {
 			oracle.Attribute("disk", "ssd")(i)
 		}
@@ -36,13 +37,15 @@ func large(instances int) *snapshot.Snapshot {
 // BenchmarkPlace asks the same of an unchanged cluster.
 func BenchmarkPlace(b *testing.B) {
 	e := placement.New(large(5000))
-	none := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web"}, Count: 1}
+	none := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web"},
+		Count: 1}
 	attributes := oracle.Web(1)
 	attributes.Spec.Attributes = []string{"ecs.capability.task-eni"}
 	idle, thousand := oracle.Web(1), oracle.Web(1000)
 	idle.Spec.Owner, thousand.Spec.Owner = "new", "new"
 	for name, r := range map[string]placement.Request{
-		"One": oracle.Web(1), "OneOfNewOwner": idle, "OneWithAttribute": attributes, "Ten": oracle.Web(10), "Thousand": oracle.Web(1000),
+		"One": oracle.Web(1), "OneOfNewOwner": idle, "OneWithAttribute": attributes, "Ten": oracle.Web(10),
+		"Thousand":           oracle.Web(1000),
 		"ThousandOfNewOwner": thousand, "NoneFits": none,
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -63,8 +66,9 @@ func BenchmarkChurn(b *testing.B) {
 			e := placement.New(s)
 			var requests []placement.Request
 			for k := range 50 {
-				r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: fmt.Sprintf("churn-%d", k), Needs: cluster.Resources{
-					CPU: int64(1+k%5) * 100 * cluster.CPUUnit, Memory: int64(1+k/5%5) * 200}}}
+				r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: fmt.Sprintf("churn-%d", k),
+					Needs: cluster.Resources{
+						CPU: int64(1+k%5) * 100 * cluster.CPUUnit, Memory: int64(1+k/5%5) * 200}}}
 				if k%3 == 0 {
 					r.Spec.Attributes = []string{"disk=ssd"}
 				}
@@ -79,7 +83,8 @@ func BenchmarkChurn(b *testing.B) {
 				r := requests[rng.IntN(len(requests))]
 				placed = e.PlaceInto(placed[:0], r).Placed
 				ids++
-				t := oracle.Task(fmt.Sprint(ids), placed[0].Instance, oracle.Owner(r.Spec.Owner), oracle.Needs(r.Spec.Needs))
+				t := oracle.Task(fmt.Sprint(ids), placed[0].Instance, oracle.Owner(r.Spec.Owner),
+					oracle.Needs(r.Spec.Needs))
 				s.Put(t)
 				running = append(running, t)
 				if len(running) > 2*n {
@@ -99,11 +104,11 @@ func BenchmarkChurn(b *testing.B) {
 func BenchmarkDaemon(b *testing.B) {
 	e := placement.New(large(5000))
 	r := placement.Request{Spec: &placement.Spec{Needs: oracle.Small, Owner: "agent", PerInstance: 1}}
-	r.Instances = e.Eligible(r.Spec)
+	r.Instances = e.EligibleInstances(r.Spec)
 	r.Count = len(r.Instances)
 	b.Run("Eligible", func(b *testing.B) {
 		for b.Loop() {
-			e.Eligible(r.Spec)
+			e.EligibleInstances(r.Spec)
 		}
 	})
 	b.Run("Place", func(b *testing.B) {

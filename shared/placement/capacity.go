@@ -38,34 +38,34 @@ type InstanceCapacity struct {
 	Violated                       bool  // more load than it takes without the buffer
 }
 
-// Capacities are the cluster's, for each metric that it has met.
-func Capacities(s *snapshot.Snapshot) []Capacity {
+// MetricCapacities are the cluster's, for each metric that it has met.
+func MetricCapacities(s *snapshot.Snapshot) []Capacity {
 	out := make([]Capacity, len(s.MetricNames()))
 	for m := range out {
-		out[m] = CapacityOf(s, s.MetricNames()[m])
+		out[m] = CapacityOfMetric(s, s.MetricNames()[m])
 	}
 	return out
 }
 
-// CapacityOf is the cluster's capacity of one metric; a cluster without instances has none.
-func CapacityOf(s *snapshot.Snapshot, metric string) Capacity {
+// CapacityOfMetric is the cluster's capacity of one metric; a cluster without instances has none.
+func CapacityOfMetric(s *snapshot.Snapshot, metric string) Capacity {
 	out := Capacity{Metric: metric}
 	m := s.MetricIndex(metric)
 	for _, v := range s.InstancesByIndex() {
 		if v == nil {
 			continue
 		}
-		out.Load = plus(out.Load, v.Load(m))
+		out.Load = addCapped(out.Load, v.Load(m))
 		if !eligibility.TakesTasks(v) {
 			continue
 		}
 		here := instanceCapacity(s, v, m)
-		out.Total, out.Unbuffered = plus(out.Total, here.Capacity), plus(out.Unbuffered, here.Unbuffered)
+		out.Total, out.Unbuffered = addCapped(out.Total, here.Capacity), addCapped(out.Unbuffered, here.Unbuffered)
 		if here.Violated {
 			out.Violated = append(out.Violated, v.ID)
 		}
 	}
-	out.Remaining, out.RemainingUnbuffered = minus(out.Total, out.Load), minus(out.Unbuffered, out.Load)
+	out.Remaining, out.RemainingUnbuffered = remainingOf(out.Total, out.Load), remainingOf(out.Unbuffered, out.Load)
 	return out
 }
 
@@ -87,21 +87,21 @@ func instanceCapacity(s *snapshot.Snapshot, v *snapshot.InstanceView, m int) Ins
 	if _, overbooked := s.Configuration.Overbooking[out.Metric]; overbooked {
 		out.Capacity = limit.Unbuffered
 	}
-	out.Remaining, out.RemainingUnbuffered = minus(out.Total, out.Load), minus(out.Unbuffered, out.Load)
+	out.Remaining, out.RemainingUnbuffered = remainingOf(out.Total, out.Load), remainingOf(out.Unbuffered, out.Load)
 	out.Violated = out.Load > out.Unbuffered
 	return out
 }
 
-// plus adds, Unlimited at the most.
-func plus(a, b int64) int64 {
+// addCapped adds, Unlimited at the most.
+func addCapped(a, b int64) int64 {
 	if a > Unlimited-b {
 		return Unlimited
 	}
 	return a + b
 }
 
-// minus is what is left, at least 0.
-func minus(a, b int64) int64 {
+// remainingOf is what is left, at least 0.
+func remainingOf(a, b int64) int64 {
 	if a == Unlimited {
 		return Unlimited
 	}
@@ -114,7 +114,7 @@ type Demand struct {
 	Count   int
 }
 
-func (d Demand) of(metric string) *big.Int {
+func (d Demand) totalLoad(metric string) *big.Int {
 	for _, m := range d.Metrics {
 		if m.Name == metric {
 			return new(big.Int).Mul(big.NewInt(m.Load), big.NewInt(int64(d.Count)))
@@ -130,11 +130,11 @@ func (d Demand) of(metric string) *big.Int {
 // had is never refused. CPU, memory, GPUs and ports are no metrics: for those tasks wait.
 func Admit(s *snapshot.Snapshot, want, had Demand) error {
 	for _, m := range want.Metrics {
-		required := want.of(m.Name)
-		if required.Sub(required, had.of(m.Name)).Sign() <= 0 {
+		required := want.totalLoad(m.Name)
+		if required.Sub(required, had.totalLoad(m.Name)).Sign() <= 0 {
 			continue
 		}
-		c := CapacityOf(s, m.Name)
+		c := CapacityOfMetric(s, m.Name)
 		if c.Total == Unlimited {
 			continue
 		}

@@ -17,10 +17,11 @@ func TestCapacityOf(t *testing.T) {
 		s := oracle.SnapshotOf(
 			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
 			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 7)),
-			oracle.Instance("down", oracle.Disconnected, capacity("m", 100)), oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 100)),
+			oracle.Instance("down", oracle.Disconnected, capacity("m", 100)),
+			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 100)),
 			oracle.Task("t1", "a", load(90)), oracle.Task("t2", "drains", load(3)),
 		)
-		c := placement.CapacityOf(s, "m")
+		c := placement.CapacityOfMetric(s, "m")
 		if c.Total != 107 || c.Unbuffered != 85 || c.Load != 93 || c.Remaining != 14 || c.RemainingUnbuffered != 0 {
 			t.Fatalf("%+v", c)
 		}
@@ -33,39 +34,42 @@ func TestCapacityOf(t *testing.T) {
 		}
 	})
 	t.Run("NothingWithoutInstances", func(t *testing.T) {
-		if c := placement.CapacityOf(oracle.SnapshotOf(), "m"); c.Total != 0 || c.Remaining != 0 {
+		if c := placement.CapacityOfMetric(oracle.SnapshotOf(), "m"); c.Total != 0 || c.Remaining != 0 {
 			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("UnlimitedWhereOneInstanceIs", func(t *testing.T) {
-		c := placement.CapacityOf(oracle.SnapshotOf(oracle.Instance("a", capacity("m", 1)), oracle.Instance("b"), oracle.Task("t", "a", load(5))), "m")
+		c := placement.CapacityOfMetric(oracle.SnapshotOf(oracle.Instance("a", capacity("m", 1)), oracle.Instance("b"),
+			oracle.Task("t", "a", load(5))), "m")
 		if c.Total != placement.Unlimited || c.Remaining != placement.Unlimited {
 			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("OverbookingIsNoCapacity", func(t *testing.T) {
-		s := oracle.SnapshotOf(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}), oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(110)))
+		s := oracle.SnapshotOf(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}),
+			oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(110)))
 		here := placement.InstanceCapacities(s, s.Instances["a"])[s.MetricIndex("m")]
 		if here.Capacity != 100 || here.Total != 120 || here.Remaining != 10 || !here.Violated {
 			t.Fatalf("%+v", here)
 		}
-		if c := placement.CapacityOf(s, "m"); c.Total != 100 {
+		if c := placement.CapacityOfMetric(s, "m"); c.Total != 100 {
 			t.Fatalf("%+v", c)
 		}
 	})
 }
 
-func demand(load int64, count int) placement.Demand {
+func metricDemand(load int64, count int) placement.Demand {
 	return placement.Demand{Metrics: []cluster.Metric{{Name: "m", Load: load}}, Count: count}
 }
 
 func TestAdmit(t *testing.T) {
 	s := oracle.SnapshotOf(
 		configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
-		oracle.Instance("a", capacity("m", 15)), oracle.Instance("b", capacity("m", 15)), oracle.Task("t", "a", load(15)),
+		oracle.Instance("a", capacity("m", 15)), oracle.Instance("b", capacity("m", 15)),
+		oracle.Task("t", "a", load(15)),
 	)
 	t.Run("RefusesWithTheNumbers", func(t *testing.T) {
-		err := placement.Admit(s, demand(6, 3), placement.Demand{})
+		err := placement.Admit(s, metricDemand(6, 3), placement.Demand{})
 		if cluster.ErrorCode(err) != cluster.CodeInvalidParameter {
 			t.Fatal(err)
 		}
@@ -74,29 +78,29 @@ func TestAdmit(t *testing.T) {
 		}
 	})
 	t.Run("AcceptsWhatJustFits", func(t *testing.T) {
-		if err := placement.Admit(s, demand(6, 2), placement.Demand{}); err != nil {
+		if err := placement.Admit(s, metricDemand(6, 2), placement.Demand{}); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Run("CountsOnlyWhatIsMore", func(t *testing.T) {
-		if err := placement.Admit(s, demand(10, 5), demand(10, 4)); err != nil {
+		if err := placement.Admit(s, metricDemand(10, 5), metricDemand(10, 4)); err != nil {
 			t.Fatal(err)
 		}
-		if placement.Admit(s, demand(10, 6), demand(10, 4)) == nil {
+		if placement.Admit(s, metricDemand(10, 6), metricDemand(10, 4)) == nil {
 			t.Fatal("20 more fit in 12")
 		}
 	})
 	t.Run("NeverRefusesNoLoad", func(t *testing.T) {
 		full := oracle.SnapshotOf(oracle.Instance("a", capacity("m", 0)))
-		if err := placement.Admit(full, demand(0, 1000), placement.Demand{}); err != nil {
+		if err := placement.Admit(full, metricDemand(0, 1000), placement.Demand{}); err != nil {
 			t.Fatal(err)
 		}
-		if placement.Admit(full, demand(1, 1), placement.Demand{}) == nil {
+		if placement.Admit(full, metricDemand(1, 1), placement.Demand{}) == nil {
 			t.Fatal("capacity 0 is none")
 		}
 	})
 	t.Run("SumsDoNotOverflow", func(t *testing.T) {
-		if placement.Admit(s, demand(1<<62, 8), placement.Demand{}) == nil {
+		if placement.Admit(s, metricDemand(1<<62, 8), placement.Demand{}) == nil {
 			t.Fatal("2^65 fit in 12")
 		}
 	})
@@ -116,10 +120,10 @@ func TestAdmitHoldsTheBufferBack(t *testing.T) {
 		}
 		s := oracle.SnapshotOf(rows...)
 		usable := total * int64(100-percent) / 100
-		if err := placement.Admit(s, demand(1, int(usable)), placement.Demand{}); err != nil {
+		if err := placement.Admit(s, metricDemand(1, int(usable)), placement.Demand{}); err != nil {
 			t.Fatal(err)
 		}
-		if placement.Admit(s, demand(1, int(usable)+1), placement.Demand{}) == nil {
+		if placement.Admit(s, metricDemand(1, int(usable)+1), placement.Demand{}) == nil {
 			t.Fatalf("%d of %d were admitted", usable+1, usable)
 		}
 	})

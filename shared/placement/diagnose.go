@@ -11,22 +11,22 @@ import (
 // did: every instance counts for the first filter that refuses it. Need and Best are of those that
 // the filter removed. It costs by what has changed since a task of its kind was refused last, but
 // for classes under a domain policy.
-func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
-	a := &audit{}
+func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
+	report := &rejectionReport{}
 	if r.Instances == nil {
-		a = auditFor(c)
+		report = rejectionReportFor(c)
 	}
-	wished := updateAudit(c, a, r)
+	requested := updateRejections(c, report, r)
 	d := &cluster.Diagnosis{Unplaced: rest}
-	counts := make([]cluster.Rejection, len(a.groups))
-	copy(counts, a.groups)
+	counts := make([]cluster.Rejection, len(report.groups))
+	copy(counts, report.groups)
 	closest := int32(-1)
-	for i := range a.found {
-		f := &a.found[i]
-		if !c.engine.listed[i] || wished != nil && !wished[c.engine.views[i].ID] {
+	for i := range report.instances {
+		f := &report.instances[i]
+		if !c.engine.inCluster[i] || requested != nil && !requested[c.engine.views[i].ID] {
 			continue
 		}
-		if d.Evaluated++; f.failed == 0 {
+		if d.Evaluated++; f.failedFilters == 0 {
 			d.Feasible++
 			continue
 		}
@@ -34,54 +34,55 @@ func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
 		if g.Count++; g.Count == 1 || f.best > g.Best {
 			g.Best = f.best
 		}
-		if closest < 0 || f.failed <= a.found[closest].failed && isCloser(c, a, int32(i), closest) {
+		if closest < 0 || f.failedFilters <= report.instances[closest].failedFilters &&
+			isCloser(c, report, int32(i), closest) {
 			closest = int32(i)
 		}
 	}
 	if closest >= 0 {
-		d.Closest, d.ClosestFilter = c.engine.views[closest].ID, a.groups[a.found[closest].group].Filter
+		d.Closest, d.ClosestFilter = c.engine.views[closest].ID, report.groups[report.instances[closest].group].Filter
 	}
-	d.Rejected = told(slices.DeleteFunc(counts, func(r cluster.Rejection) bool { return r.Count == 0 }))
+	d.Rejected = summarizeRejections(slices.DeleteFunc(counts, func(r cluster.Rejection) bool { return r.Count == 0 }))
 	return d
 }
 
-// audit is why each instance could not take a task of a class, as far as it is known.
-type audit struct {
-	at      uint64 // of the log
-	built   bool
-	strict  bool // the buffer was not allowed
-	found   []finding
-	dirty   []int32 // instances to look at again, which the log does not tell of
-	groups  []cluster.Rejection
-	filters []int // per group, the position of its filter
-	known   map[group]int
-	last    [maxFilters]int // per filter, the last of its groups after 1
+// rejectionReport is why each instance could not take a task of a class, as far as it is known.
+type rejectionReport struct {
+	logPosition uint64 // of the log
+	built       bool
+	strict      bool // the buffer was not allowed
+	instances   []instanceRejection
+	dirty       []int32 // instances to look at again, which the log does not tell of
+	groups      []cluster.Rejection
+	filters     []int // per group, the position of its filter
+	groupIndex  map[rejectionGroup]int
+	lastGroup   [maxFilters]int // per filter, the last of its groups after 1
 }
 
-// auditFor is the class's audit: that of its shape, unless where its owner's tasks are decides,
+// rejectionReportFor is the class's audit: that of its shape, unless where its owner's tasks are decides,
 // too.
-func auditFor(c *class) *audit {
-	if c.audit != nil {
-		return c.audit
+func rejectionReportFor(c *chooser) *rejectionReport {
+	if c.rejections != nil {
+		return c.rejections
 	}
-	c.audit = &audit{}
-	if c.most == 0 {
-		if a := c.engine.kept.audits[c.shape.key]; a != nil {
-			c.audit = a
+	c.rejections = &rejectionReport{}
+	if c.maxPerInstance == 0 {
+		if report := c.engine.caches.rejections[c.shape.key]; report != nil {
+			c.rejections = report
 		}
-		c.engine.kept.audits[c.shape.key] = c.audit
+		c.engine.caches.rejections[c.shape.key] = c.rejections
 	}
-	return c.audit
+	return c.rejections
 }
 
-// finding is why one instance could not take a task.
-type finding struct {
-	best   float64
-	group  int32
-	failed int32 // filters that refuse it, the first and those after it; 0 where none does
+// instanceRejection is why one instance could not take a task.
+type instanceRejection struct {
+	best          float64
+	group         int32
+	failedFilters int32 // filters that refuse it, the first and those after it; 0 where none does
 }
 
-type group struct {
+type rejectionGroup struct {
 	filter int
 	detail string
 }
@@ -89,86 +90,88 @@ type group struct {
 // maxFilters is more than there are.
 const maxFilters = 32
 
-// updateAudit brings the audit up to date, and gives the instances that the request names, nil if
+// updateRejections brings the audit up to date, and gives the instances that the request names, nil if
 // it names none. Domain rules depend on other instances, too: under them all are looked at.
-func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
-	n, o := len(c.engine.views), &c.engine.placed
-	concerned := concernedFilters(c)
+func updateRejections(c *chooser, report *rejectionReport, r *Request) (requested map[string]bool) {
+	n, o := len(c.engine.views), &c.engine.overlay
+	filtersToAsk := concernedFilters(c)
 	switch {
 	case r.Instances != nil:
-		wished = map[string]bool{}
-		lengthen(&a.found, n)
+		requested = map[string]bool{}
+		growTo(&report.instances, n)
 		for _, id := range r.Instances {
-			wished[id] = true
+			requested[id] = true
 			if v := c.engine.snap.Instances[id]; v != nil {
-				examineInstance(c, a, v.Index, concerned)
+				examineInstance(c, report, v.Index, filtersToAsk)
 			}
 		}
-		return wished
-	case !a.built || a.strict != c.strict || c.domains != nil || !c.engine.log.since(a.at, n):
-		*a = audit{found: a.found[:0], groups: a.groups[:0], filters: a.filters[:0]}
-		lengthen(&a.found, n)
+		return requested
+	case !report.built || report.strict != c.strict || c.domains != nil ||
+		!c.engine.changes.coversSince(report.logPosition, n):
+		*report = rejectionReport{instances: report.instances[:0], groups: report.groups[:0],
+			filters: report.filters[:0]}
+		growTo(&report.instances, n)
 		for i := range n {
-			examineInstance(c, a, i, concerned)
+			examineInstance(c, report, i, filtersToAsk)
 		}
 	default:
-		lengthen(&a.found, n)
-		for ; a.at < c.engine.log.end; a.at++ {
-			if i, last := c.engine.log.get(a.at); last {
-				examineInstance(c, a, int(i), concerned)
+		growTo(&report.instances, n)
+		for ; report.logPosition < c.engine.changes.end; report.logPosition++ {
+			if i, last := c.engine.changes.changeAt(report.logPosition); last {
+				examineInstance(c, report, int(i), filtersToAsk)
 			}
 		}
-		for _, list := range [][]int32{a.dirty, o.touched} {
+		for _, list := range [][]int32{report.dirty, o.touched} {
 			for _, i := range list {
-				examineInstance(c, a, int(i), concerned)
+				examineInstance(c, report, int(i), filtersToAsk)
 			}
 		}
 	}
-	a.built, a.strict, a.at = true, c.strict, c.engine.log.end
-	a.dirty = append(a.dirty[:0], o.touched...) // what this call placed there is taken back
+	report.built, report.strict, report.logPosition = true, c.strict, c.engine.changes.end
+	report.dirty = append(report.dirty[:0], o.touched...) // what this call placed there is taken back
 	return nil
 }
 
 // examineInstance asks the filters about one instance.
-func examineInstance(c *class, a *audit, i int, concerned []int) {
-	f := &a.found[i]
-	if f.failed = 0; !c.engine.listed[i] {
+func examineInstance(c *chooser, report *rejectionReport, i int, filtersToAsk []int) {
+	f := &report.instances[i]
+	if f.failedFilters = 0; !c.engine.inCluster[i] {
 		return
 	}
-	c.engine.looks++
-	for _, at := range concerned {
+	c.engine.visits++
+	for _, at := range filtersToAsk {
 		if filters[at].passes(c, i) {
 			continue
 		}
-		if f.failed++; f.failed == 1 {
-			why := filters[at].reject(c, i)
-			f.group, f.best = int32(a.groupOf(at, &why)), why.Best
+		if f.failedFilters++; f.failedFilters == 1 {
+			why := filters[at].rejectionOf(c, i)
+			f.group, f.best = int32(report.groupOf(at, &why)), why.Best
 		}
 	}
 }
 
 // groupOf is the group of a rejection by the filter: of those with the same detail.
-func (a *audit) groupOf(filter int, why *cluster.Rejection) int {
-	if n := a.last[filter]; n > 0 && a.groups[n-1].Detail == why.Detail { // most often
+func (report *rejectionReport) groupOf(filter int, why *cluster.Rejection) int {
+	if n := report.lastGroup[filter]; n > 0 && report.groups[n-1].Detail == why.Detail { // most often
 		return n - 1
 	}
-	key := group{filter, why.Detail}
-	n, ok := a.known[key]
+	key := rejectionGroup{filter, why.Detail}
+	n, ok := report.groupIndex[key]
 	if !ok {
-		n = len(a.groups)
-		if a.known == nil {
-			a.known = map[group]int{}
+		n = len(report.groups)
+		if report.groupIndex == nil {
+			report.groupIndex = map[rejectionGroup]int{}
 		}
-		a.known[key] = n
-		a.groups = append(a.groups, cluster.Rejection{Filter: why.Filter, Detail: why.Detail, Need: why.Need})
-		a.filters = append(a.filters, filter)
+		report.groupIndex[key] = n
+		report.groups = append(report.groups, cluster.Rejection{Filter: why.Filter, Detail: why.Detail, Need: why.Need})
+		report.filters = append(report.filters, filter)
 	}
-	a.last[filter] = n + 1
+	report.lastGroup[filter] = n + 1
 	return n
 }
 
 // concernedFilters are the positions of the filters that can refuse the class's tasks.
-func concernedFilters(c *class) []int {
+func concernedFilters(c *chooser) []int {
 	var out []int
 	for at := range filters {
 		if filters[at].concerns(c) {
@@ -179,7 +182,7 @@ func concernedFilters(c *class) []int {
 }
 
 // firstRefusal is the first filter that refuses a task of the class, nil if all let it pass.
-func firstRefusal(c *class, i int) *filter {
+func firstRefusal(c *chooser, i int) *filter {
 	for at := range filters {
 		if f := &filters[at]; f.concerns(c) && !f.passes(c, i) {
 			return f
@@ -188,7 +191,7 @@ func firstRefusal(c *class, i int) *filter {
 	return nil
 }
 
-func (f *filter) reject(c *class, i int) cluster.Rejection {
+func (f *filter) rejectionOf(c *chooser, i int) cluster.Rejection {
 	why := f.explain(c, i)
 	why.Filter, why.Count = f.name, 1
 	return why
@@ -197,10 +200,10 @@ func (f *filter) reject(c *class, i int) cluster.Rejection {
 // maxDetails is how many details of one filter are told apart; the others share the last.
 const maxDetails = 8
 
-// told are the rejections in the order of the filters, in each the details by name.
-func told(rejected []cluster.Rejection) []cluster.Rejection {
+// summarizeRejections are the rejections in the order of the filters, in each the details by name.
+func summarizeRejections(rejected []cluster.Rejection) []cluster.Rejection {
 	slices.SortFunc(rejected, func(a, b cluster.Rejection) int {
-		return cmp.Or(cmp.Compare(position(a.Filter), position(b.Filter)), cmp.Compare(b.Count, a.Count),
+		return cmp.Or(cmp.Compare(filterPosition(a.Filter), filterPosition(b.Filter)), cmp.Compare(b.Count, a.Count),
 			cmp.Compare(a.Detail, b.Detail))
 	})
 	var out []cluster.Rejection
@@ -221,7 +224,7 @@ func told(rejected []cluster.Rejection) []cluster.Rejection {
 		out = append(out, r)
 	}
 	slices.SortStableFunc(out, func(a, b cluster.Rejection) int {
-		return cmp.Or(cmp.Compare(position(a.Filter), position(b.Filter)), cmp.Compare(a.Detail, b.Detail))
+		return cmp.Or(cmp.Compare(filterPosition(a.Filter), filterPosition(b.Filter)), cmp.Compare(a.Detail, b.Detail))
 	})
 	return out
 }
@@ -229,27 +232,27 @@ func told(rejected []cluster.Rejection) []cluster.Rejection {
 // isCloser reports whether less would have to change at instance i than at j for the task to fit:
 // fewer filters refuse it, the first of them comes later, it lacks a smaller part of what is
 // needed. The lower id decides between equals.
-func isCloser(c *class, a *audit, i, j int32) bool {
-	f, g := &a.found[i], &a.found[j]
+func isCloser(c *chooser, report *rejectionReport, i, j int32) bool {
+	f, g := &report.instances[i], &report.instances[j]
 	switch {
-	case f.failed != g.failed:
-		return f.failed < g.failed
-	case a.filters[f.group] != a.filters[g.group]:
-		return a.filters[f.group] > a.filters[g.group]
-	case a.part(f) != a.part(g):
-		return a.part(f) > a.part(g)
+	case f.failedFilters != g.failedFilters:
+		return f.failedFilters < g.failedFilters
+	case report.filters[f.group] != report.filters[g.group]:
+		return report.filters[f.group] > report.filters[g.group]
+	case report.partAvailable(f) != report.partAvailable(g):
+		return report.partAvailable(f) > report.partAvailable(g)
 	}
-	return c.engine.before(i, j)
+	return c.engine.idBefore(i, j)
 }
 
-// part is how much of what is needed there is.
-func (a *audit) part(f *finding) float64 {
-	if need := a.groups[f.group].Need; need != 0 {
+// partAvailable is how much of what is needed there is.
+func (report *rejectionReport) partAvailable(f *instanceRejection) float64 {
+	if need := report.groups[f.group].Need; need != 0 {
 		return f.best / need
 	}
 	return 0
 }
 
-func position(name cluster.Filter) int {
+func filterPosition(name cluster.Filter) int {
 	return slices.IndexFunc(filters[:], func(f filter) bool { return f.name == name })
 }

@@ -14,74 +14,77 @@ type Engine struct {
 	snap *snapshot.Snapshot
 	seq  uint64 // of the snapshot's journal, as far as the columns go
 	columns
-	log      log
-	kept     caches
-	uses     uint64
-	looks    uint64
-	placed   overlay
-	devices  arena
-	subject  subject
-	note     func(index int, owner string)
-	recast   []int // instances whose row changed, to be settled
-	held     []int // instances that this call gives no task
-	observer Observer
+	changes     changeLog
+	caches      engineCaches
+	useCount    uint64
+	visits      uint64
+	overlay     overlay
+	positions   positionArena
+	subject     subject
+	onChange    func(index int, owner string)
+	changedRows []int // instances whose row changed, to be settled
+	heldBack    []int // instances that this call gives no task
+	observer    Observer
 	// maxMemory and evictEvery are the constants of these names; tests make them small.
 	maxMemory, evictEvery int
 	evictAt               int // classes at which the size is looked at next
 }
 
-// caches is what the engine keeps from one request to the next, by what it depends on.
-type caches struct {
-	tallies     map[tallyKey]*tally
-	owned       map[string][]*tally // by owner
-	layouts     map[string]*layout
-	rules       map[string]*rule // by the expression's text
-	masks       map[string]*mask
-	classes     map[classKey]*class
-	scorers     map[string]scorer       // by name
-	indexes     map[string]*sortedIndex // that classes share
-	territories map[string]*territory
-	audits      map[string]*audit // by shape
+// engineCaches is what the engine keeps from one request to the next, by what it depends on.
+type engineCaches struct {
+	counts        map[ownerKey]*ownerCounts
+	countsByOwner map[string][]*ownerCounts // by owner
+	regionMaps    map[string]*regionMap
+	constraints   map[string]*constraintColumn // by the expression's text
+	masks         map[string]*staticMask
+	choosers      map[chooserKey]*chooser
+	scorers       map[string]scorer       // by name
+	indexes       map[string]*sortedIndex // that classes share
+	templates     map[string]*domainTemplate
+	rejections    map[string]*rejectionReport // by shape
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
 func New(s *snapshot.Snapshot) *Engine {
-	e := &Engine{snap: s, kept: caches{scorers: map[string]scorer{}}, maxMemory: maxMemory, evictEvery: evictEvery}
-	e.note = e.changed
-	e.reset()
+	e := &Engine{snap: s, caches: engineCaches{scorers: map[string]scorer{}}, maxMemory: maxMemory,
+		evictEvery: evictEvery}
+	e.onChange = e.applyChange
+	e.resetAll()
 	return e
 }
 
-// reset forgets everything and looks at all instances.
-func (e *Engine) reset() {
-	e.columns = columns{metrics: make([]metric, len(e.snap.MetricNames()))}
-	e.log = log{ring: make([]int32, logSize), end: e.log.end, latest: make([]uint64, len(e.snap.InstancesByIndex()))}
-	e.kept = caches{
-		tallies: map[tallyKey]*tally{}, owned: map[string][]*tally{}, layouts: map[string]*layout{},
-		rules: map[string]*rule{},
-		masks: map[string]*mask{}, classes: map[classKey]*class{}, scorers: e.kept.scorers,
-		indexes:     map[string]*sortedIndex{},
-		territories: map[string]*territory{}, audits: map[string]*audit{},
+// resetAll forgets everything and looks at all instances.
+func (e *Engine) resetAll() {
+	e.columns = columns{metrics: make([]metricColumns, len(e.snap.MetricNames()))}
+	e.changes = changeLog{ring: make([]int32, logSize), end: e.changes.end,
+		lastChange: make([]uint64, len(e.snap.InstancesByIndex()))}
+	e.caches = engineCaches{
+		counts: map[ownerKey]*ownerCounts{}, countsByOwner: map[string][]*ownerCounts{},
+		regionMaps:  map[string]*regionMap{},
+		constraints: map[string]*constraintColumn{},
+		masks:       map[string]*staticMask{}, choosers: map[chooserKey]*chooser{}, scorers: e.caches.scorers,
+		indexes:   map[string]*sortedIndex{},
+		templates: map[string]*domainTemplate{}, rejections: map[string]*rejectionReport{},
 	}
-	e.seq, e.recast = e.snap.ChangeSeq(), e.recast[:0]
+	e.seq, e.changedRows = e.snap.ChangeSeq(), e.changedRows[:0]
 	if e.observer != nil {
 		e.observer.Reset()
 	}
 	dense := e.snap.InstancesByIndex()
-	e.columns.grow(len(dense))
-	e.placed.grow(len(dense))
+	e.columns.growColumns(len(dense))
+	e.overlay.growTo(len(dense))
 	for i, v := range dense {
-		e.identify(i, v)
+		e.observeRow(i, v)
 		if v != nil {
-			e.measure(i, v, 0)
+			e.observeUsage(i, v, 0)
 		}
 	}
 }
 
-// Looks is how many times an instance was looked at so far, to find the best or to say why none
+// InstanceVisits is how many times an instance was looked at so far, to find the best or to say why none
 // would do. It grows by far less than there are instances where tasks find a place: for benchmarks
 // and tests.
-func (e *Engine) Looks() uint64 { return e.looks }
+func (e *Engine) InstanceVisits() uint64 { return e.visits }
 
 // Observer follows the changes of instances that the engine takes in from the snapshot's journal.
 type Observer interface {
@@ -93,8 +96,8 @@ type Observer interface {
 	Reset()
 }
 
-// Observe has the engine report changes from now on. An engine has one observer at most.
-func (e *Engine) Observe(o Observer) { e.observer = o }
+// SetObserver has the engine report changes from now on. An engine has one observer at most.
+func (e *Engine) SetObserver(o Observer) { e.observer = o }
 
 // Snapshot returns the snapshot that the engine answers on.
 func (e *Engine) Snapshot() *snapshot.Snapshot { return e.snap }
@@ -107,43 +110,43 @@ func (e *Engine) sync() {
 	if e.seq == e.snap.ChangeSeq() {
 		return
 	}
-	if !e.snap.ChangedSince(e.seq, e.note) {
-		e.reset()
+	if !e.snap.ChangedSince(e.seq, e.onChange) {
+		e.resetAll()
 	}
 	e.seq = e.snap.ChangeSeq()
-	for _, i := range e.recast {
-		settleInstance(e, i)
+	for _, i := range e.changedRows {
+		updateStatic(e, i)
 	}
-	e.recast = e.recast[:0]
+	e.changedRows = e.changedRows[:0]
 }
 
-// changed takes in one change of an instance: a task of the owner came, went or changed; without an
+// applyChange takes in one change of an instance: a task of the owner came, went or changed; without an
 // owner its row did, or anything on it.
-func (e *Engine) changed(i int, owner string) {
+func (e *Engine) applyChange(i int, owner string) {
 	dense := e.snap.InstancesByIndex()
 	if i >= len(e.views) {
 		growEngine(e, len(dense))
 	}
 	v := dense[i]
 	moved := e.views[i] != v
-	if moved || v != nil && e.static[i] != v.StaticRev {
-		e.identify(i, v)
-		e.recast = append(e.recast, i) // what looks at others has to wait until these are up to date
+	if moved || v != nil && e.staticRevision[i] != v.StaticRev {
+		e.observeRow(i, v)
+		e.changedRows = append(e.changedRows, i) // what looks at others has to wait until these are up to date
 	}
 	freed := e.observer != nil && (moved || freesRoom(e, i, v))
 	if v != nil {
-		e.measure(i, v, 0)
+		e.observeUsage(i, v, 0)
 	}
 	if moved || owner == "" {
-		for _, t := range e.kept.tallies {
-			t.recount(e.snap, i, v)
+		for _, counts := range e.caches.counts {
+			counts.recountInstance(e.snap, i, v)
 		}
 	} else {
-		for _, t := range e.kept.owned[owner] {
-			t.recount(e.snap, i, v)
+		for _, counts := range e.caches.countsByOwner[owner] {
+			counts.recountInstance(e.snap, i, v)
 		}
 	}
-	e.log.add(i)
+	e.changes.addChange(i)
 	if e.observer != nil {
 		e.observer.InstanceChanged(i, owner, freed)
 	}
@@ -152,17 +155,17 @@ func (e *Engine) changed(i int, owner string) {
 // freesRoom reports whether the change of an instance, not yet measured, makes room there.
 func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] ||
-		int64(len(v.Tasks)) < e.columns.tasks[i] {
+		int64(len(v.Tasks)) < e.columns.taskCount[i] {
 		return true
 	}
-	if entire, share, _ := devices(v); int32(entire) > e.entire[i] || int32(share) > e.share[i] {
+	if entire, share, _ := summarizeDevices(v); int32(entire) > e.wholeGPUs[i] || int32(share) > e.largestShare[i] {
 		return true
 	}
 	ports := uint64(0)
 	for _, p := range v.Ports {
 		ports |= portBit(p)
 	}
-	if e.columns.ports[i]&^ports != 0 {
+	if e.columns.portBits[i]&^ports != 0 {
 		return true
 	}
 	for m := range e.metrics {
@@ -174,110 +177,110 @@ func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 }
 
 func growEngine(e *Engine, n int) {
-	e.columns.grow(n)
-	e.placed.grow(n)
-	lengthen(&e.log.latest, n)
-	for _, t := range e.kept.tallies {
-		t.grow(n)
-		t.domains = nil // they know of no such instance; the territories are made anew
+	e.columns.growColumns(n)
+	e.overlay.growTo(n)
+	growTo(&e.changes.lastChange, n)
+	for _, counts := range e.caches.counts {
+		counts.growTo(n)
+		counts.domains = nil // they know of no such instance; the territories are made anew
 	}
-	for _, m := range e.kept.masks {
-		lengthen(&m.passes, n)
+	for _, m := range e.caches.masks {
+		growTo(&m.passes, n)
 	}
-	for _, r := range e.kept.rules {
-		lengthen(&r.matches, n)
+	for _, column := range e.caches.constraints {
+		growTo(&column.matches, n)
 	}
-	for _, l := range e.kept.layouts {
-		l.grow(n)
+	for _, regions := range e.caches.regionMaps {
+		regions.growTo(n)
 	}
 }
 
-// settleInstance has everything that rests on the instance's row look at it again.
-func settleInstance(e *Engine, i int) {
-	for _, r := range e.kept.rules {
-		if !r.dynamic {
-			r.evaluate(e, i)
+// updateStatic has everything that rests on the instance's row look at it again.
+func updateStatic(e *Engine, i int) {
+	for _, column := range e.caches.constraints {
+		if !column.dynamic {
+			column.evaluateOn(e, i)
 		}
 	}
-	for _, m := range e.kept.masks {
-		m.follow(e, i)
+	for _, m := range e.caches.masks {
+		m.updateInstance(e, i)
 	}
-	for _, l := range e.kept.layouts {
-		l.follow(i, &e.columns)
+	for _, regions := range e.caches.regionMaps {
+		regions.updateInstance(i, &e.columns)
 	}
-	for _, t := range e.kept.territories {
+	for _, t := range e.caches.templates {
 		t.stale = true
 	}
 }
 
-// metricColumn is the index of the metric, its columns filled.
-func metricColumn(e *Engine, name string) int {
+// ensureMetric is the index of the metric, its columns filled.
+func ensureMetric(e *Engine, name string) int {
 	m := e.snap.MetricIndex(name)
 	e.sync()
 	for len(e.metrics) <= m {
-		e.metrics = append(e.metrics, metric{})
+		e.metrics = append(e.metrics, metricColumns{})
 		column := &e.metrics[len(e.metrics)-1]
-		column.grow(len(e.views))
+		column.growColumns(len(e.views))
 		for i, v := range e.views {
 			if v != nil {
-				column.measure(i, len(e.metrics)-1, v)
+				column.observeUsage(i, len(e.metrics)-1, v)
 			}
 		}
 	}
 	return m
 }
 
-// now is the instance as this call has left it so far.
-func (e *Engine) now(i int) *snapshot.InstanceView {
-	if v := e.placed.views[i]; v != nil {
+// currentView is the instance as this call has left it so far.
+func (e *Engine) currentView(i int) *snapshot.InstanceView {
+	if v := e.overlay.views[i]; v != nil {
 		return v
 	}
 	return e.views[i]
 }
 
-// hold has the instances get no task until [Engine.release]. Whatever keeps an order looks at them
+// holdBack has the instances get no task until [Engine.release]. Whatever keeps an order looks at them
 // again, twice.
-func (e *Engine) hold(instances []string) {
+func (e *Engine) holdBack(instances []string) {
 	for _, id := range instances {
-		if v := e.snap.Instances[id]; v != nil && !slices.Contains(e.held, v.Index) {
-			e.held = append(e.held, v.Index)
-			e.log.add(v.Index)
+		if v := e.snap.Instances[id]; v != nil && !slices.Contains(e.heldBack, v.Index) {
+			e.heldBack = append(e.heldBack, v.Index)
+			e.changes.addChange(v.Index)
 		}
 	}
 }
 
-func (e *Engine) release() {
-	for _, i := range e.held {
-		e.log.add(i)
+func (e *Engine) releaseHeldBack() {
+	for _, i := range e.heldBack {
+		e.changes.addChange(i)
 	}
-	e.held = e.held[:0]
+	e.heldBack = e.heldBack[:0]
 }
 
-func (e *Engine) holds(i int) bool { return len(e.held) > 0 && slices.Contains(e.held, i) }
+func (e *Engine) isHeldBack(i int) bool { return len(e.heldBack) > 0 && slices.Contains(e.heldBack, i) }
 
 // logSize is how many changes the engine remembers for classes that were not used meanwhile.
 const logSize = 1 << 14
 
-// log is the instances that changed, one after the other.
-type log struct {
-	ring   []int32
-	end    uint64
-	latest []uint64 // per instance, the position after its last change
+// changeLog is the instances that changed, one after the other.
+type changeLog struct {
+	ring       []int32
+	end        uint64
+	lastChange []uint64 // per instance, the position after its last change
 }
 
-func (l *log) add(i int) {
+func (l *changeLog) addChange(i int) {
 	l.ring[l.end%logSize] = int32(i)
 	l.end++
-	l.latest[i] = l.end
+	l.lastChange[i] = l.end
 }
 
-// get is the instance at a position; not the last where it changed again later.
-func (l *log) get(at uint64) (i int32, last bool) {
+// changeAt is the instance at a position; not the last where it changed again later.
+func (l *changeLog) changeAt(at uint64) (i int32, last bool) {
 	i = l.ring[at%logSize]
-	return i, l.latest[i] == at+1
+	return i, l.lastChange[i] == at+1
 }
 
-// since reports whether the changes since then are still known, and fewer than the instances.
-func (l *log) since(at uint64, instances int) bool {
+// coversSince reports whether the changes since then are still known, and fewer than the instances.
+func (l *changeLog) coversSince(at uint64, instances int) bool {
 	return l.end-at <= logSize && l.end-at <= uint64(instances)
 }

@@ -18,9 +18,9 @@ type Explanation struct {
 	// Best is the instance that the task would go to, RunnerUp the one it would go to without that;
 	// nil if there is none.
 	Best, RunnerUp *Candidate
-	// GivenUp are the rules that do not count: those that the configuration ignores and, where the
+	// Relaxed are the rules that do not count: those that the configuration ignores and, where the
 	// task would find no instance otherwise, soft ones.
-	GivenUp []Rule
+	Relaxed []Rule
 }
 
 // Candidate is an instance that could take the task, with all that counts in its favour or against
@@ -47,11 +47,12 @@ type Component struct {
 // is the instance that [Engine.Place] would choose.
 func (e *Engine) Explain(r Request) Explanation {
 	r.Count = 1
-	c := explainingClass(e, &r)
-	defer e.release()
-	j := judge{class: c, request: &r}
-	best, next := j.two()
-	out := Explanation{Best: j.candidate(best), RunnerUp: j.candidate(next), GivenUp: c.given.rules()}
+	c := explainingChooser(e, &r)
+	defer e.releaseHeldBack()
+	scan := fullScan{chooser: c, request: &r}
+	best, next := scan.bestTwo()
+	out := Explanation{Best: scan.newCandidate(best), RunnerUp: scan.newCandidate(next),
+		Relaxed: c.relaxed.relaxedRules()}
 	unplaced := 0
 	if best < 0 {
 		unplaced = 1
@@ -68,35 +69,35 @@ func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 	if v == nil || !eligibility.InCluster(v) {
 		return []cluster.Rejection{{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}}
 	}
-	c := explainingClass(e, &r)
-	defer e.release()
+	c := explainingChooser(e, &r)
+	defer e.releaseHeldBack()
 	var out []cluster.Rejection
 	for _, at := range concernedFilters(c) {
 		if f := &filters[at]; !f.passes(c, v.Index) {
-			out = append(out, f.reject(c, v.Index))
+			out = append(out, f.rejectionOf(c, v.Index))
 		}
 	}
 	return out
 }
 
-// Weigh is the instance as a candidate for one task of the request; nil where it could not take it.
-func (e *Engine) Weigh(r Request, instance string) *Candidate {
+// CandidateOn is the instance as a candidate for one task of the request; nil where it could not take it.
+func (e *Engine) CandidateOn(r Request, instance string) *Candidate {
 	v := e.snap.Instances[instance]
 	if v == nil || !eligibility.InCluster(v) {
 		return nil
 	}
-	c := explainingClass(e, &r)
-	defer e.release()
+	c := explainingChooser(e, &r)
+	defer e.releaseHeldBack()
 	if firstRefusal(c, v.Index) != nil {
 		return nil
 	}
-	j := judge{class: c, request: &r}
-	return j.candidate(v.Index)
+	scan := fullScan{chooser: c, request: &r}
+	return scan.newCandidate(v.Index)
 }
 
-// Without calls f while the task is not there: what it holds is free, nothing counts it. Then
+// WithoutTask calls f while the task is not there: what it holds is free, nothing counts it. Then
 // everything is as before, but for the order in which the snapshot lists tasks that have none.
-func (e *Engine) Without(t *cluster.Task, f func()) {
+func (e *Engine) WithoutTask(t *cluster.Task, f func()) {
 	meta := e.snap.Meta // the placement version must not take this for a change
 	e.snap.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(t), Old: t})
 	defer func() {
@@ -106,68 +107,68 @@ func (e *Engine) Without(t *cluster.Task, f func()) {
 	f()
 }
 
-// explainingClass is the class by whose rules the request's next task is placed: soft rules are
+// explainingChooser is the class by whose rules the request's next task is placed: soft rules are
 // given up only where no instance passes otherwise, as when placing. The caller releases what the
 // request has held.
-func explainingClass(e *Engine, r *Request) *class {
+func explainingChooser(e *Engine, r *Request) *chooser {
 	e.sync()
-	e.hold(r.Refused)
-	var c *class
-	for step := range relaxations + 1 {
-		given := relaxed(&e.snap.Configuration.Priorities, step)
-		if c != nil && c.given == given {
+	e.holdBack(r.Refused)
+	var c *chooser
+	for step := range relaxationSteps + 1 {
+		relaxed := relaxationAt(&e.snap.Configuration.Priorities, step)
+		if c != nil && c.relaxed == relaxed {
 			continue
 		}
-		c = classFor(e, r, given)
-		j := judge{class: c, request: r}
-		if slices.ContainsFunc(c.engine.views, j.could) {
+		c = chooserFor(e, r, relaxed)
+		scan := fullScan{chooser: c, request: r}
+		if slices.ContainsFunc(c.engine.views, scan.isFeasible) {
 			return c
 		}
 	}
 	return c
 }
 
-// rules are those that were given up.
-func (r relaxation) rules() []Rule {
+// relaxedRules are those that were given up.
+func (r relaxation) relaxedRules() []Rule {
 	var out []Rule
 	for bit, rule := range [...]Rule{RulePlacement, RuleCapacity, RuleFault, RuleUpgrade} {
-		if r.has(1 << bit) {
+		if r.includes(1 << bit) {
 			out = append(out, rule)
 		}
 	}
 	return out
 }
 
-// judge compares all instances, one by one.
-type judge struct {
-	class   *class
+// fullScan compares all instances, one by one.
+type fullScan struct {
+	chooser *chooser
 	request *Request
 }
 
-// could reports whether the instance is one that the task could go to.
-func (j *judge) could(v *snapshot.InstanceView) bool {
-	return v != nil && j.class.shape.engine.listed[v.Index] &&
-		(j.request.Instances == nil || slices.Contains(j.request.Instances, v.ID)) &&
-		firstRefusal(j.class, v.Index) == nil
+// isFeasible reports whether the instance is one that the task could go to.
+func (scan *fullScan) isFeasible(v *snapshot.InstanceView) bool {
+	return v != nil && scan.chooser.engine.inCluster[v.Index] &&
+		(scan.request.Instances == nil || slices.Contains(scan.request.Instances, v.ID)) &&
+		firstRefusal(scan.chooser, v.Index) == nil
 }
 
-// two are the best instance and the second best, -1 where there is none.
-func (j *judge) two() (best, next int) {
-	if j.class.shape.order.scorer != nil {
-		j.class.shape.order.scorer.Epoch() // it learns now, not between two scores
+// bestTwo are the best instance and the second best, -1 where there is none.
+func (scan *fullScan) bestTwo() (best, next int) {
+	if scan.chooser.order.scorer != nil {
+		scan.chooser.order.scorer.Epoch() // it learns now, not between two scores
 	}
 	best, next = -1, -1
 	var first, second, key []int64
-	for i, v := range j.class.shape.engine.views {
-		if !j.could(v) {
+	for i, v := range scan.chooser.engine.views {
+		if !scan.isFeasible(v) {
 			continue
 		}
-		key = j.key(key[:0], i)
+		key = scan.appendKey(key[:0], i)
 		switch {
-		case best < 0 || j.less(key, first, i, best):
+		case best < 0 || scan.ranksBefore(key, first, i, best):
 			best, next = i, best
 			first, second, key = key, first, second
-		case next < 0 || j.less(key, second, i, next):
+		case next < 0 || scan.ranksBefore(key, second, i, next):
 			next = i
 			second, key = key, second
 		}
@@ -175,57 +176,57 @@ func (j *judge) two() (best, next int) {
 	return best, next
 }
 
-// less compares two instances by their keys; the lower id decides between equals.
-func (j *judge) less(a, b []int64, i, k int) bool {
+// ranksBefore compares two instances by their keys; the lower id decides between equals.
+func (scan *fullScan) ranksBefore(a, b []int64, i, k int) bool {
 	if d := slices.Compare(a, b); d != 0 {
 		return d < 0
 	}
-	return j.class.shape.engine.before(int32(i), int32(k))
+	return scan.chooser.engine.idBefore(int32(i), int32(k))
 }
 
-// key appends the numbers of [Candidate.Key], the id aside.
-func (j *judge) key(to []int64, i int) []int64 {
-	to = append(to, int64(j.class.shape.room(i)))
-	if j.request.Instances != nil {
-		return append(to, int64(slices.Index(j.request.Instances, j.class.shape.engine.views[i].ID)))
+// appendKey appends the numbers of [Candidate.Key], the id aside.
+func (scan *fullScan) appendKey(to []int64, i int) []int64 {
+	to = append(to, int64(scan.chooser.metricRoom(i)))
+	if scan.request.Instances != nil {
+		return append(to, int64(slices.Index(scan.request.Instances, scan.chooser.engine.views[i].ID)))
 	}
-	for at := range j.class.shape.order.steps {
-		to = append(to, j.number(&j.class.shape.order.steps[at], i))
+	for at := range scan.chooser.order.steps {
+		to = append(to, scan.stepValue(&scan.chooser.order.steps[at], i))
 	}
-	if j.class.shape.order.random {
+	if scan.chooser.order.random {
 		// ordered as the unsigned number is
-		to = append(to, int64(chance(j.request.Seed, 0, j.class.shape.engine.hash[i])^1<<63))
+		to = append(to, int64(chanceKey(scan.request.Seed, 0, scan.chooser.engine.idHash[i])^1<<63))
 	}
 	return to
 }
 
-// number is what the step compares of an instance.
-func (j *judge) number(s *step, i int) int64 {
+// stepValue is what the step compares of an instance.
+func (scan *fullScan) stepValue(s *step, i int) int64 {
 	switch s.kind {
 	case byGroup:
-		return j.class.spread.counts[s.level][j.class.layout.regions[j.class.layout.region[i]].groups[s.level]]
+		return scan.chooser.groupCounts.counts[s.level][scan.chooser.regionMap.regions[scan.chooser.regionMap.regionOf[i]].groups[s.level]]
 	case byCount:
-		return int64(j.class.tally.active[int32(i)])
+		return int64(scan.chooser.counts.active[int32(i)])
 	case byScore:
-		return ordered(j.class.shape.order.scorer.Score(j.class.shape.engine.views[i], &j.class.shape.spec.Needs))
+		return orderedBits(scan.chooser.order.scorer.Score(scan.chooser.engine.views[i], &scan.chooser.spec.Needs))
 	}
 	return (*s.column)[i]
 }
 
-// candidate is the instance with its key in words; nil for none.
-func (j *judge) candidate(i int) *Candidate {
+// newCandidate is the instance with its key in words; nil for none.
+func (scan *fullScan) newCandidate(i int) *Candidate {
 	if i < 0 {
 		return nil
 	}
-	out := &Candidate{Instance: j.class.shape.engine.views[i].ID, order: j.key(nil, i)}
-	out.Key = append(out.Key, bufferComponent(j.class.shape.room(i)))
-	if at := slices.Index(j.request.Instances, out.Instance); j.request.Instances != nil {
-		out.Key = append(out.Key, wishComponent(at))
+	out := &Candidate{Instance: scan.chooser.engine.views[i].ID, order: scan.appendKey(nil, i)}
+	out.Key = append(out.Key, bufferComponent(scan.chooser.metricRoom(i)))
+	if at := slices.Index(scan.request.Instances, out.Instance); scan.request.Instances != nil {
+		out.Key = append(out.Key, requestOrderComponent(at))
 	} else {
-		for at := range j.class.shape.order.steps {
-			out.Key = append(out.Key, j.component(&j.class.shape.order.steps[at], i))
+		for at := range scan.chooser.order.steps {
+			out.Key = append(out.Key, scan.newComponent(&scan.chooser.order.steps[at], i))
 		}
-		if j.class.shape.order.random {
+		if scan.chooser.order.random {
 			out.Key = append(out.Key, Component{Name: "chance",
 				words: "was chosen at random, as the random strategy asks", plain: true})
 		}
@@ -235,9 +236,9 @@ func (j *judge) candidate(i int) *Candidate {
 	return out
 }
 
-// Decides is the position in Key of the first component that differs from the other candidate's;
+// DecidingComponent is the position in Key of the first component that differs from the other candidate's;
 // that of the id where none does.
-func (c *Candidate) Decides(other *Candidate) int {
+func (c *Candidate) DecidingComponent(other *Candidate) int {
 	for at := range min(len(c.order), len(other.order)) {
 		if c.order[at] != other.order[at] {
 			return at
@@ -246,7 +247,7 @@ func (c *Candidate) Decides(other *Candidate) int {
 	return len(c.Key) - 1
 }
 
-// Ahead reports whether the task would rather go to c than to the other candidate.
-func (c *Candidate) Ahead(other *Candidate) bool {
+// RanksBefore reports whether the task would rather go to c than to the other candidate.
+func (c *Candidate) RanksBefore(other *Candidate) bool {
 	return cmp.Or(slices.Compare(c.order, other.order), cmp.Compare(c.Instance, other.Instance)) < 0
 }

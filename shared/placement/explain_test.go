@@ -45,7 +45,7 @@ func TestExplainAgreesWithPlace(t *testing.T) {
 		if (x.Best == nil) != (x.Diagnosis.Feasible == 0) || (x.RunnerUp == nil) != (x.Diagnosis.Feasible < 2) {
 			t.Fatalf("%d could take it, best %v, runner-up %v", x.Diagnosis.Feasible, x.Best, x.RunnerUp)
 		}
-		if x.RunnerUp != nil && (!x.Best.Ahead(x.RunnerUp) || x.RunnerUp.Ahead(x.Best)) {
+		if x.RunnerUp != nil && (!x.Best.RanksBefore(x.RunnerUp) || x.RunnerUp.RanksBefore(x.Best)) {
 			t.Fatalf("the runner-up is ahead: %v, %v", x.Best, x.RunnerUp)
 		}
 	})
@@ -63,7 +63,7 @@ func TestWhyNotIsEmptyWhereTheTaskCouldGo(t *testing.T) {
 		x := e.Explain(r)
 		feasible, refused := 0, map[string]int{}
 		for _, i := range w.Instances {
-			why, weight := e.WhyNot(r, i.ID), e.Weigh(r, i.ID)
+			why, weight := e.WhyNot(r, i.ID), e.CandidateOn(r, i.ID)
 			if (len(why) == 0) != (weight != nil) {
 				t.Fatalf("%s is refused by %v and weighs %v", i.ID, why, weight)
 			}
@@ -91,10 +91,10 @@ func TestWhyNotIsEmptyWhereTheTaskCouldGo(t *testing.T) {
 
 func checkWeight(t *rapid.T, c *placement.Candidate, x *placement.Explanation) {
 	first := c.Instance == x.Best.Instance
-	if c.Ahead(x.Best) || first == x.Best.Ahead(c) {
+	if c.RanksBefore(x.Best) || first == x.Best.RanksBefore(c) {
 		t.Fatalf("%v against the best, %v", c, x.Best)
 	}
-	if x.RunnerUp != nil && c.Instance != x.RunnerUp.Instance && c.Ahead(x.RunnerUp) != first {
+	if x.RunnerUp != nil && c.Instance != x.RunnerUp.Instance && c.RanksBefore(x.RunnerUp) != first {
 		t.Fatalf("%v against the runner-up, %v", c, x.RunnerUp)
 	}
 	if len(c.Key) != len(x.Best.Key) || c.Key[len(c.Key)-1].Text != c.Instance {
@@ -117,7 +117,7 @@ func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
 		before, first := described(s), e.Explain(r)
 		var within placement.Explanation
 		var why []cluster.Rejection
-		e.Without(s.Task(gone.Owner, gone.ID), func() { within, why = e.Explain(r), e.WhyNot(r, gone.Instance) })
+		e.WithoutTask(s.Task(gone.Owner, gone.ID), func() { within, why = e.Explain(r), e.WhyNot(r, gone.Instance) })
 		if diff := cmp.Diff(before, described(s)); diff != "" {
 			t.Fatalf("the snapshot is another:\n%s", diff)
 		}
@@ -145,7 +145,8 @@ func described(s *snapshot.Snapshot) []string {
 		}
 		var tasks, ports []string
 		for _, t := range v.Tasks {
-			tasks = append(tasks, fmt.Sprint(t.Owner, t.ID, s.SpreadOf(t.Owner, "").TasksOn(v), s.SpreadOf(t.Owner, t.Group).InstanceCount(), s.SpreadOf(t.Owner, "").Zones))
+			tasks = append(tasks, fmt.Sprint(t.Owner, t.ID, s.SpreadOf(t.Owner, "").TasksOn(v),
+				s.SpreadOf(t.Owner, t.Group).InstanceCount(), s.SpreadOf(t.Owner, "").Zones))
 		}
 		for _, p := range v.Ports {
 			ports = append(ports, fmt.Sprint(p))
@@ -167,8 +168,11 @@ func described(s *snapshot.Snapshot) []string {
 func TestExplanationSays(t *testing.T) {
 	zoned := func() []state.Row {
 		return []state.Row{
-			oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")), oracle.Instance("i-3", oracle.Zone("b"), oracle.Memory(900)),
-			oracle.Instance("i-4", oracle.Zone("c"), oracle.Memory(300)), oracle.Instance("i-5", oracle.Status(cluster.InstanceDraining)), oracle.Instance("i-6", oracle.Disconnected),
+			oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
+			oracle.Instance("i-3", oracle.Zone("b"), oracle.Memory(900)),
+			oracle.Instance("i-4", oracle.Zone("c"), oracle.Memory(300)),
+			oracle.Instance("i-5", oracle.Status(cluster.InstanceDraining)),
+			oracle.Instance("i-6", oracle.Disconnected),
 			oracle.Task("t-1", "i-1"), oracle.Task("t-2", "i-1"), oracle.Task("t-3", "i-2"),
 		}
 	}
@@ -186,7 +190,9 @@ func TestExplanationSays(t *testing.T) {
 	}{
 		{"TheInstanceWithTheFewest", zoned(), spec(func(*placement.Spec) {}),
 			refused + "of the 3 that can run it, i-3 has the fewest tasks of this kind (0, runner-up i-2: 1)"},
-		{"TheZoneWithTheFewest", append(zoned(), oracle.Task("t-4", "i-3"), oracle.Task("t-5", "i-3"), oracle.Task("t-6", "i-3", oracle.Owner("other"), oracle.Needs(cluster.Resources{CPU: 1500 * cluster.CPUUnit}))),
+		{"TheZoneWithTheFewest", append(zoned(), oracle.Task("t-4", "i-3"), oracle.Task("t-5", "i-3"),
+			oracle.Task("t-6", "i-3", oracle.Owner("other"),
+				oracle.Needs(cluster.Resources{CPU: 1500 * cluster.CPUUnit}))),
 			spec(func(*placement.Spec) {}),
 			"6 instances: 1 agent disconnected, 1 insufficient CPU (needs 256 units, best free 36), 1 insufficient memory (needs 512 MiB, best free 300), 1 not active (DRAINING); " +
 				"of the 2 that can run it, i-1 has the fewest tasks of this kind in its zone (2, runner-up i-2: 3)"},
@@ -213,14 +219,18 @@ func TestExplanationSays(t *testing.T) {
 			"2 instances: 1 agent disconnected, 1 not active (DRAINING); none can run it, closest is i-6 (agent disconnected)"},
 		{"NoInstances", nil, spec(func(*placement.Spec) {}), "0 instances"},
 		{"WhatIsGivenUp", []state.Row{
-			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}}, oracle.Instance("i-1", metered("m", 50)),
+			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}},
+			oracle.Instance("i-1", metered("m", 50)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
 			"1 instance; only i-1 can run it; rules not kept: capacity"},
-		{"TheGroup", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Task("t-1", "i-1", oracle.Group("service:web"))}, spec(func(s *placement.Spec) { s.Group = "service:web" }),
+		{"TheGroup", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2"),
+			oracle.Task("t-1", "i-1", oracle.Group("service:web"))},
+			spec(func(s *placement.Spec) { s.Group = "service:web" }),
 			"2 instances; of the 2 that can run it, i-2 has the fewest tasks of the service (0, runner-up i-1: 1)"},
-		{"GPUs", []state.Row{oracle.Instance("i-1", oracle.GPUs(2)), oracle.Instance("i-2", oracle.GPUs(4))}, spec(func(s *placement.Spec) {
-			s.Needs, s.Scoring = cluster.Resources{GPUs: 1, GPUMilli: 500}, placement.BestFit
-		}), "2 instances; of the 2 that can run it, i-1 is the tightest fit (2 GPUs, 2048 CPU units and 4096 MiB free, runner-up i-2: 4 GPUs, 2048 CPU units and 4096 MiB free)"},
+		{"GPUs", []state.Row{oracle.Instance("i-1", oracle.GPUs(2)), oracle.Instance("i-2", oracle.GPUs(4))},
+			spec(func(s *placement.Spec) {
+				s.Needs, s.Scoring = cluster.Resources{GPUs: 1, GPUMilli: 500}, placement.BestFit
+			}), "2 instances; of the 2 that can run it, i-1 is the tightest fit (2 GPUs, 2048 CPU units and 4096 MiB free, runner-up i-2: 4 GPUs, 2048 CPU units and 4096 MiB free)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := placement.New(oracle.SnapshotOf(c.rows...)).Explain(c.ask)
@@ -236,17 +246,20 @@ func metered(metric string, n int64) oracle.Option {
 // Every filter that refuses is named, not only the first.
 func TestWhyNotNamesEveryFilter(t *testing.T) {
 	noInterfaces := func(i *cluster.Instance) { i.Registered.ENIs = new(0) }
-	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Status(cluster.InstanceDraining), oracle.Memory(256), oracle.CPU(128), metered("m", 10), oracle.Reserved(oracle.SSH), noInterfaces), oracle.Instance("i-2"))
+	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Status(cluster.InstanceDraining), oracle.Memory(256),
+		oracle.CPU(128), metered("m", 10), oracle.Reserved(oracle.SSH), noInterfaces), oracle.Instance("i-2"))
 	wants := oracle.Small
 	wants.ENIs = 1
-	r := placement.Request{Spec: &placement.Spec{Needs: wants, Owner: "web", Ports: []cluster.Port{oracle.SSH}, Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
+	r := placement.Request{Spec: &placement.Spec{Needs: wants, Owner: "web", Ports: []cluster.Port{oracle.SSH},
+		Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
 	e := placement.New(s)
 	var got []string
 	for _, why := range e.WhyNot(r, "i-1") {
 		got = append(got, why.String())
 	}
-	oracle.Expect(t, "refusals", strings.Join(got, "; "), "1 not active (DRAINING); 1 port in use (22/tcp); 1 insufficient CPU (needs 256 units, best free 128); "+
-		"1 insufficient memory (needs 512 MiB, best free 256); 1 insufficient network interfaces (needs 1, best free 0); 1 insufficient metric capacity (m: needs 11, best free 10)")
+	oracle.Expect(t, "refusals", strings.Join(got, "; "),
+		"1 not active (DRAINING); 1 port in use (22/tcp); 1 insufficient CPU (needs 256 units, best free 128); "+
+			"1 insufficient memory (needs 512 MiB, best free 256); 1 insufficient network interfaces (needs 1, best free 0); 1 insufficient metric capacity (m: needs 11, best free 10)")
 	oracle.Expect(t, "refusals of one that could", len(e.WhyNot(r, "i-2")), 0)
 	oracle.Expect(t, "refusals of one that is not there", e.WhyNot(r, "i-3")[0].String(), "1 not active (INACTIVE)")
 }
@@ -256,7 +269,7 @@ func TestWithoutKeepsThePlacementVersion(t *testing.T) {
 	gone := oracle.Task("t-1", "i-1")
 	gone.Stamp = 5
 	s := oracle.SnapshotOf(&state.Meta{Head: cluster.Head{Cluster: "c"}, Version: 4}, oracle.Instance("i-1"), gone)
-	placement.New(s).Without(gone, func() { oracle.Expect(t, "tasks meanwhile", s.TaskCount(), 0) })
+	placement.New(s).WithoutTask(gone, func() { oracle.Expect(t, "tasks meanwhile", s.TaskCount(), 0) })
 	oracle.Expect(t, "tasks", s.TaskCount(), 1)
 	oracle.Expect(t, "version", s.Meta.Version, 4)
 }

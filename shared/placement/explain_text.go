@@ -10,7 +10,7 @@ import (
 	"berth/shared/cluster"
 )
 
-func bufferComponent(f fitness) Component {
+func bufferComponent(f feasibility) Component {
 	c := Component{Name: "needs the buffer", Text: "no", words: "has room without its buffer", plain: true}
 	if f != unbuffered {
 		c.Value, c.Text = 1, "yes"
@@ -18,44 +18,44 @@ func bufferComponent(f fitness) Component {
 	return c
 }
 
-func wishComponent(at int) Component {
+func requestOrderComponent(at int) Component {
 	return Component{Name: "requested order", Value: float64(at), Text: strconv.Itoa(at + 1),
 		words: "comes first in the requested order"}
 }
 
-// component is what a step compares of the instance.
-func (j *judge) component(s *step, i int) Component {
-	n := j.number(s, i)
+// newComponent is what a step compares of the instance.
+func (scan *fullScan) newComponent(s *step, i int) Component {
+	n := scan.stepValue(s, i)
 	c := Component{Name: s.name, Value: float64(n), Text: strconv.FormatInt(n, 10)}
 	switch {
 	case s.kind == byGroup:
-		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", j.whose(),
-			groupName(j.class.shape.order.attributes[s.level]))
+		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", scan.describeOwner(),
+			groupName(scan.chooser.order.attributes[s.level]))
 	case s.kind == byCount:
-		c.words = "has the fewest tasks " + j.whose()
+		c.words = "has the fewest tasks " + scan.describeOwner()
 	case s.kind == byScore:
-		c.Value = j.class.shape.order.scorer.Score(j.class.shape.engine.views[i], &j.class.shape.spec.Needs)
+		c.Value = scan.chooser.order.scorer.Score(scan.chooser.engine.views[i], &scan.chooser.spec.Needs)
 		c.Text, c.words = strconv.FormatFloat(c.Value, 'g', 4, 64), "is the best by "+s.name
-	case s.column == &j.class.shape.engine.cpu:
+	case s.column == &scan.chooser.engine.cpu:
 		c.Value = cpuUnits(n)
-		c.Text, c.words = plain(c.Value)+" units", "has the least CPU free"
-	case s.column == &j.class.shape.engine.memory:
+		c.Text, c.words = formatNumber(c.Value)+" units", "has the least CPU free"
+	case s.column == &scan.chooser.engine.memory:
 		c.Text, c.words = c.Text+" MiB", "has the least memory free"
-	case s.column == &j.class.shape.engine.tasks:
+	case s.column == &scan.chooser.engine.taskCount:
 		c.words = "has the fewest tasks in total"
 	default:
-		c.Value, c.Text, c.words = 0, j.free(i)+" free", "is the tightest fit"
+		c.Value, c.Text, c.words = 0, scan.describeFree(i)+" free", "is the tightest fit"
 	}
 	return c
 }
 
-// whose says which tasks are counted.
-func (j *judge) whose() string {
-	if strings.HasPrefix(j.class.shape.spec.Group, serviceGroup) {
+// describeOwner says which tasks are counted.
+func (scan *fullScan) describeOwner() string {
+	if strings.HasPrefix(scan.chooser.spec.Group, serviceGroup) {
 		return "of the service"
 	}
-	if j.class.shape.spec.Group != "" {
-		return "of group " + j.class.shape.spec.Group
+	if scan.chooser.spec.Group != "" {
+		return "of group " + scan.chooser.spec.Group
 	}
 	return "of this kind"
 }
@@ -70,25 +70,25 @@ func groupName(attribute string) string {
 	return attribute
 }
 
-// free is what the instance has left before the task comes.
-func (j *judge) free(i int) string {
-	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.class.shape.engine.cpu[i])),
-		j.class.shape.engine.memory[i])
-	if v := j.class.shape.engine.views[i]; len(v.GPUs) > 0 {
-		_, _, spare := devices(v)
-		text = fmt.Sprintf("%s GPUs, %s", plain(float64(spare)/cluster.WholeGPU), text)
+// describeFree is what the instance has left before the task comes.
+func (scan *fullScan) describeFree(i int) string {
+	text := fmt.Sprintf("%s CPU units and %d MiB", formatNumber(cpuUnits(scan.chooser.engine.cpu[i])),
+		scan.chooser.engine.memory[i])
+	if v := scan.chooser.engine.views[i]; len(v.GPUs) > 0 {
+		_, _, spare := summarizeDevices(v)
+		text = fmt.Sprintf("%s GPUs, %s", formatNumber(float64(spare)/cluster.WholeGPU), text)
 	}
 	return text
 }
 
-// plain writes a number in full, to three digits after the point.
-func plain(x float64) string { return strconv.FormatFloat(math.Round(x*1000)/1000, 'f', -1, 64) }
+// formatNumber writes a number in full, to three digits after the point.
+func formatNumber(x float64) string { return strconv.FormatFloat(math.Round(x*1000)/1000, 'f', -1, 64) }
 
-// Over says why the task would rather go to c than to the other candidate, which is called what the
+// ExplainOver says why the task would rather go to c than to the other candidate, which is called what the
 // caller calls it: "i-3 has the fewest tasks of the service in its zone (1, runner-up i-7: 2)". c
 // must be ahead.
-func (c *Candidate) Over(other *Candidate, called string) string {
-	at := c.Decides(other)
+func (c *Candidate) ExplainOver(other *Candidate, called string) string {
+	at := c.DecidingComponent(other)
 	is, was := c.Key[at], other.Key[at]
 	name := strings.TrimSpace(called + " " + other.Instance)
 	if is.plain {
@@ -120,17 +120,17 @@ func (e *Explanation) String() string {
 	case e.RunnerUp == nil:
 		text += fmt.Sprintf("; only %s can run it", e.Best.Instance)
 	default:
-		text += fmt.Sprintf("; of the %d that can run it, %s", d.Feasible, e.Best.Over(e.RunnerUp, "runner-up"))
+		text += fmt.Sprintf("; of the %d that can run it, %s", d.Feasible, e.Best.ExplainOver(e.RunnerUp, "runner-up"))
 	}
-	if rules := e.givenUp(); rules != "" {
+	if rules := e.relaxedText(); rules != "" {
 		text += "; rules not kept: " + rules
 	}
 	return text
 }
 
-func (e *Explanation) givenUp() string {
+func (e *Explanation) relaxedText() string {
 	var out []string
-	for _, r := range e.GivenUp {
+	for _, r := range e.Relaxed {
 		out = append(out, string(r))
 	}
 	return strings.Join(slices.Compact(out), ", ")

@@ -50,8 +50,8 @@ func (h asking) stop(t *rapid.T) {
 func (h asking) check(t *rapid.T) {
 	r := h.Request(t)
 	for _, i := range h.Instances {
-		_, got := h.Engine.Check(h.Snap.Instances[i.ID], r)
-		_, want := placement.New(h.World.Snapshot(1)).Check(h.World.Snapshot(1).Instances[i.ID], r)
+		_, got := h.Engine.CheckInstance(h.Snap.Instances[i.ID], r)
+		_, want := placement.New(h.World.Snapshot(1)).CheckInstance(h.World.Snapshot(1).Instances[i.ID], r)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("Check(%s) is %v, of a new engine %v", i.ID, got, want)
 		}

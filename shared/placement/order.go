@@ -14,12 +14,12 @@ type order struct {
 	attributes []string // that are spread over, the outer ones first
 	steps      []step
 	// preferences is how many of the steps are strategies: the last is how well a task fits.
-	preferences int
-	counted     bool // the owner's tasks on the instance are compared
-	groupsFirst bool // no group is compared after anything that is not one
-	foremost    bool // and before anything else that tells instances of one region apart
-	random      bool // chance decides what the steps leave equal; otherwise the lower id
-	scorer      scorer
+	preferences    int
+	countsOwnTasks bool // the owner's tasks on the instance are compared
+	groupsFirst    bool // no group is compared after anything that is not one
+	countsFirst    bool // and before anything else that tells instances of one region apart
+	random         bool // chance decides what the steps leave equal; otherwise the lower id
+	scorer         scorer
 }
 
 // step compares one number of two instances: the lower the better.
@@ -42,45 +42,45 @@ const (
 // newOrder puts the spec's strategies in terms of steps. Each spread counts within the groups of
 // those before it; within one instance there is nothing left to spread over.
 func newOrder(e *Engine, spec *Spec) order {
-	o := order{foremost: true, groupsFirst: true}
-	for _, s := range chain(spec) {
+	o := order{countsFirst: true, groupsFirst: true}
+	for _, s := range strategiesOf(spec) {
 		o.key += s.Type + " " + s.Field + ";"
 		switch {
 		case s.Type == cluster.StrategyRandom:
 			o.random, o.preferences = true, len(o.steps)
 			return o
 		case s.Type == cluster.StrategyBinpack && strings.EqualFold(s.Field, "cpu"):
-			o.add(step{name: "free CPU", kind: byColumn, column: &e.cpu})
+			o.addStep(step{name: "free CPU", kind: byColumn, column: &e.cpu})
 		case s.Type == cluster.StrategyBinpack:
-			o.add(step{name: "free memory", kind: byColumn, column: &e.memory})
-		case o.counted:
+			o.addStep(step{name: "free memory", kind: byColumn, column: &e.memory})
+		case o.countsOwnTasks:
 		case strings.HasPrefix(s.Field, attributePrefix):
 			name := strings.TrimPrefix(s.Field, attributePrefix)
-			o.add(step{name: "tasks in " + name, kind: byGroup, level: len(o.attributes)})
+			o.addStep(step{name: "tasks in " + name, kind: byGroup, level: len(o.attributes)})
 			o.attributes = append(o.attributes, name)
 		default: // instanceId or host
-			o.add(step{name: "tasks on the instance", kind: byCount})
+			o.addStep(step{name: "tasks on the instance", kind: byCount})
 		}
 	}
 	o.preferences = len(o.steps)
 	if spec.IsGoverned() && len(spec.Strategies) == 0 {
 		o.key += "all;"
-		o.add(step{name: "all tasks on the instance", kind: byColumn, column: &e.tasks})
+		o.addStep(step{name: "all tasks on the instance", kind: byColumn, column: &e.taskCount})
 	}
 	o.key += spec.Scoring
 	if o.scorer = scorerFor(e, spec.Scoring); o.scorer != nil {
-		o.add(step{name: spec.Scoring, kind: byScore})
+		o.addStep(step{name: spec.Scoring, kind: byScore})
 	} else {
-		o.add(step{name: "room left", kind: byColumn, column: &e.fit})
+		o.addStep(step{name: "room left", kind: byColumn, column: &e.tightness})
 	}
 	return o
 }
 
-func (o *order) add(s step) {
+func (o *order) addStep(s step) {
 	if s.kind == byCount {
-		o.counted = true
-	} else if s.kind != byGroup && !o.counted {
-		o.foremost = false
+		o.countsOwnTasks = true
+	} else if s.kind != byGroup && !o.countsOwnTasks {
+		o.countsFirst = false
 	}
 	if s.kind == byGroup && len(o.steps) > 0 && o.steps[len(o.steps)-1].kind != byGroup {
 		o.groupsFirst = false
@@ -97,56 +97,56 @@ var spreadByDefault = []cluster.PlacementStrategy{
 	{Type: cluster.StrategySpread, Field: "instanceId"},
 }
 
-func chain(spec *Spec) []cluster.PlacementStrategy {
+func strategiesOf(spec *Spec) []cluster.PlacementStrategy {
 	if len(spec.Strategies) == 0 && spec.Scoring == "" && !spec.IsGoverned() {
 		return spreadByDefault
 	}
 	return spec.Strategies
 }
 
-// spot is an instance, its region and what it is fit for.
-type spot struct {
-	at, region int32
-	fitness    fitness // [unfit] for no instance
+// rankedInstance is an instance, its region and what it is fit for.
+type rankedInstance struct {
+	instance, region int32
+	feasibility      feasibility // [unfit] for no instance
 }
 
-// nowhere is no instance.
-var nowhere = spot{at: -1, region: -1}
+// noInstance is no instance.
+var noInstance = rankedInstance{instance: -1, region: -1}
 
-// compare is negative where a task had better go to a than to b; zero only where chance is to
+// compareRanked is negative where a task had better go to a than to b; zero only where chance is to
 // decide.
-func (c *class) compare(a, b spot) int {
-	if a.fitness != b.fitness {
-		return cmp.Compare(a.fitness, b.fitness)
+func (c *chooser) compareRanked(a, b rankedInstance) int {
+	if a.feasibility != b.feasibility {
+		return cmp.Compare(a.feasibility, b.feasibility)
 	}
 	for at := range c.order.steps {
 		s := &c.order.steps[at]
-		x, y := c.value(s, a.at, a.region), c.value(s, b.at, b.region)
+		x, y := c.stepValue(s, a.instance, a.region), c.stepValue(s, b.instance, b.region)
 		if x != y {
 			return cmp.Compare(x, y)
 		}
 	}
 	switch {
-	case c.order.random || a.at == b.at:
+	case c.order.random || a.instance == b.instance:
 		return 0
-	case c.engine.before(a.at, b.at):
+	case c.engine.idBefore(a.instance, b.instance):
 		return -1
 	}
 	return 1
 }
 
-// better reports whether a task can go to a, and had better go there than to b.
-func (c *class) better(a, b spot) bool {
-	return a.at >= 0 && c.allows(a.fitness) && (b.at < 0 || c.compare(a, b) < 0)
+// isBetter reports whether a task can go to a, and had better go there than to b.
+func (c *chooser) isBetter(a, b rankedInstance) bool {
+	return a.instance >= 0 && c.accepts(a.feasibility) && (b.instance < 0 || c.compareRanked(a, b) < 0)
 }
 
-// value is what the step compares of an instance in a region.
-func (c *class) value(s *step, i, r int32) int64 {
+// stepValue is what the step compares of an instance in a region.
+func (c *chooser) stepValue(s *step, i, r int32) int64 {
 	switch s.kind {
 	case byGroup:
-		return c.spread.counts[s.level][c.layout.regions[r].groups[s.level]]
+		return c.groupCounts.counts[s.level][c.regionMap.regions[r].groups[s.level]]
 	case byCount:
-		return int64(c.tally.active[i])
+		return int64(c.counts.active[i])
 	case byScore:
 		return c.index.scores[i]
 	}

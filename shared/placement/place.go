@@ -21,90 +21,90 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 		return Result{Placed: dst}
 	}
 	e.sync()
-	e.hold(r.Refused)
-	defer e.release()
-	p := pass{engine: e, request: r, placed: dst, before: len(dst)}
-	p.run()
+	e.holdBack(r.Refused)
+	defer e.releaseHeldBack()
+	p := placer{engine: e, request: r, placed: dst, countBefore: len(dst)}
+	p.placeTasks()
 	out := Result{Placed: p.placed}
-	if rest := p.rest(); rest > 0 {
-		if r.Spec.AllOrNothing && p.class.tally.total == int64(len(p.placed)-p.before) {
+	if rest := p.remaining(); rest > 0 {
+		if r.Spec.AllOrNothing && p.chooser.counts.total == int64(len(p.placed)-p.countBefore) {
 			out.Placed, rest = dst, r.Count
 		}
 		if !r.Unexplained {
-			out.Diagnosis = newDiagnosis(p.class, &r, rest)
+			out.Diagnosis = newDiagnosis(p.chooser, &r, rest)
 		}
 	}
 	undoPlacements(e, r.Spec)
 	return out
 }
 
-// pass is one call of Place on its way.
-type pass struct {
-	engine  *Engine
-	class   *class
-	request Request
-	placed  []Placement
-	before  int // what was placed before this call
+// placer is one call of Place on its way.
+type placer struct {
+	engine      *Engine
+	chooser     *chooser
+	request     Request
+	placed      []Placement
+	countBefore int // what was placed before this call
 }
 
-func (p *pass) rest() int { return p.request.Count - len(p.placed) + p.before }
+func (p *placer) remaining() int { return p.request.Count - len(p.placed) + p.countBefore }
 
-// run places as many tasks as it can, by all rules first, then without the soft ones.
-func (p *pass) run() {
+// placeTasks places as many tasks as it can, by all rules first, then without the soft ones.
+func (p *placer) placeTasks() {
 	e := p.engine
-	for step := range relaxations + 1 {
-		given := relaxed(&e.snap.Configuration.Priorities, step)
-		if p.class != nil && given == p.class.given {
+	for step := range relaxationSteps + 1 {
+		relaxed := relaxationAt(&e.snap.Configuration.Priorities, step)
+		if p.chooser != nil && relaxed == p.chooser.relaxed {
 			continue
 		}
-		p.class = classFor(e, &p.request, given)
-		e.placed.classes = append(e.placed.classes, p.class)
+		p.chooser = chooserFor(e, &p.request, relaxed)
+		e.overlay.choosers = append(e.overlay.choosers, p.chooser)
 		if p.request.Instances != nil {
-			p.named()
+			p.placeOnRequested()
 		} else {
-			p.any()
+			p.placeAnywhere()
 		}
-		if p.rest() == 0 {
+		if p.remaining() == 0 {
 			return
 		}
 	}
 }
 
-// any places tasks wherever they fit.
-func (p *pass) any() {
-	p.class.rank(p.rest())
-	for p.rest() > 0 {
-		i := p.class.pick(p.request.Seed, len(p.placed)-p.before)
+// placeAnywhere places tasks wherever they fit.
+func (p *placer) placeAnywhere() {
+	p.chooser.prepareIndex(p.remaining())
+	for p.remaining() > 0 {
+		i := p.chooser.pickInstance(p.request.Seed, len(p.placed)-p.countBefore)
 		if i >= 0 {
-			p.take(int(i))
-		} else if !p.detour() {
+			p.placeOn(int(i))
+		} else if !p.placeBySwaps() {
 			return
 		}
 	}
 }
 
-// take gives the next task to the instance.
-func (p *pass) take(i int) {
+// placeOn gives the next task to the instance.
+func (p *placer) placeOn(i int) {
 	e := p.engine
 	gpus := assignDevices(e, i, p.request.Spec.Needs)
 	p.placed = append(p.placed, Placement{Instance: e.views[i].ID, GPUs: gpus})
-	if p.rest() > 0 {
-		p.class.put(i, gpus)
+	if p.remaining() > 0 {
+		p.chooser.addToOverlay(i, gpus)
 	}
 }
 
-// wish is an instance that a request names.
-type wish struct {
-	instance int
-	at       int // its place in the requested order
-	placed   int // by this call
-	fitness  fitness
+// preferredInstance is an instance that a request names.
+type preferredInstance struct {
+	instance    int
+	position    int // its place in the requested order
+	placed      int // by this call
+	feasibility feasibility
 }
 
-// named places tasks on the instances that the request names: those first that need no buffer, then
+// placeOnRequested places tasks on the instances that the request names: those first that need no buffer, then
 // those with the fewest by this call, then in the requested order.
-func (p *pass) named() {
-	q := queue[*wish]{less: wishBefore}
+func (p *placer) placeOnRequested() {
+	q := queue[*preferredInstance]{less: comesBefore}
 	seen := make(map[string]bool, len(p.request.Instances))
 	for at, id := range p.request.Instances {
 		v := p.engine.snap.Instances[id]
@@ -112,95 +112,95 @@ func (p *pass) named() {
 			continue
 		}
 		seen[id] = true
-		w := &wish{instance: v.Index, at: at, placed: p.engine.placed.count(v.Index)}
-		if w.fitness = p.fitness(v.Index); p.class.allows(w.fitness) {
-			q.items = append(q.items, w)
+		next := &preferredInstance{instance: v.Index, position: at, placed: p.engine.overlay.countOn(v.Index)}
+		if next.feasibility = p.feasibilityOf(v.Index); p.chooser.accepts(next.feasibility) {
+			q.items = append(q.items, next)
 		}
 	}
-	q.init()
-	var shut []*wish // their domains take no more for now
-	for p.rest() > 0 && len(q.items) > 0 {
-		w := q.top()
-		if !p.class.admits(w.instance) {
-			shut = append(shut, w)
-			q.pop()
+	q.heapify()
+	var closed []*preferredInstance // their domains take no more for now
+	for p.remaining() > 0 && len(q.items) > 0 {
+		next := q.top()
+		if !p.chooser.domainsAdmit(next.instance) {
+			closed = append(closed, next)
+			q.popTop()
 			continue
 		}
-		p.take(w.instance)
-		w.placed++
-		w.fitness = p.fitness(w.instance)
-		if p.class.allows(w.fitness) {
-			q.fix()
+		p.placeOn(next.instance)
+		next.placed++
+		next.feasibility = p.feasibilityOf(next.instance)
+		if p.chooser.accepts(next.feasibility) {
+			q.fixTop()
 		} else {
-			q.pop()
+			q.popTop()
 		}
-		if len(shut) > 0 {
-			q.items, shut = append(q.items, shut...), shut[:0]
-			q.init()
+		if len(closed) > 0 {
+			q.items, closed = append(q.items, closed...), closed[:0]
+			q.heapify()
 		}
 	}
 }
 
-func (p *pass) fitness(i int) fitness {
-	if concernsOccupied(p.class) && !passesOccupied(p.class, i) {
-		return unfit
+func (p *placer) feasibilityOf(i int) feasibility {
+	if concernsOccupied(p.chooser) && !passesOccupied(p.chooser, i) {
+		return infeasible
 	}
-	return p.class.fitness(i)
+	return p.chooser.feasibilityOf(i)
 }
 
-func wishBefore(a, b *wish) bool {
+func comesBefore(a, b *preferredInstance) bool {
 	switch {
-	case a.fitness != b.fitness:
-		return a.fitness < b.fitness
+	case a.feasibility != b.feasibility:
+		return a.feasibility < b.feasibility
 	case a.placed != b.placed:
 		return a.placed < b.placed
 	}
-	return a.at < b.at
+	return a.position < b.position
 }
 
-// Check looks at one instance: the devices that a task of the request would get there, or the first
+// CheckInstance looks at one instance: the devices that a task of the request would get there, or the first
 // filter that refuses it, soft rules given up where need be. An instance that is unknown or gone
 // counts as not active.
-func (e *Engine) Check(v *snapshot.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
+func (e *Engine) CheckInstance(v *snapshot.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
 	if v == nil || !eligibility.InCluster(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
 	e.sync()
-	e.hold(r.Refused)
-	defer e.release()
-	for step := range relaxations + 1 {
-		c := classFor(e, &r, relaxed(&e.snap.Configuration.Priorities, step))
+	e.holdBack(r.Refused)
+	defer e.releaseHeldBack()
+	for step := range relaxationSteps + 1 {
+		c := chooserFor(e, &r, relaxationAt(&e.snap.Configuration.Priorities, step))
 		f := firstRefusal(c, v.Index)
 		if f == nil {
 			return assignDevices(e, v.Index, r.Spec.Needs), nil
 		}
-		why := f.reject(c, v.Index)
+		why := f.rejectionOf(c, v.Index)
 		rejected = &why
 	}
 	return nil, rejected
 }
 
-// Matches reports whether the instance has the attributes and meets the constraints, whatever its
+// MatchesInstance reports whether the instance has the attributes and meets the constraints, whatever its
 // status and room: a DAEMON's task stays only where it does (S4). Of an instance that is unknown
 // nothing is held against it.
-func (e *Engine) Matches(v *snapshot.InstanceView, spec *Spec) bool {
+func (e *Engine) MatchesInstance(v *snapshot.InstanceView, spec *Spec) bool {
 	if v == nil || v.Instance == nil {
 		return true
 	}
 	e.sync()
-	c := classFor(e, &Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
+	c := chooserFor(e, &Request{Spec: spec}, relaxationAt(&e.snap.Configuration.Priorities, 0))
 	return passesAttributes(c, v.Index) && passesConstraints(c, v.Index)
 }
 
-// Eligible are the instances that should have a task of a DAEMON service (S4): ACTIVE, schedulable,
+// EligibleInstances are the instances that should have a task of a DAEMON service (S4): ACTIVE, schedulable,
 // with the attributes and meeting the constraints, whether there is room or not and whether the
 // agent is connected or not. In order of id.
-func (e *Engine) Eligible(spec *Spec) []string {
+func (e *Engine) EligibleInstances(spec *Spec) []string {
 	e.sync()
-	c := classFor(e, &Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
+	c := chooserFor(e, &Request{Spec: spec}, relaxationAt(&e.snap.Configuration.Priorities, 0))
 	var out []string
 	for i := range e.views {
-		if e.listed[i] && passesStatus(c, i) && passesCordon(c, i) && passesAttributes(c, i) &&
+		if e.inCluster[i] && passesStatus(c, i) && passesCordon(c, i) && passesAttributes(c, i) &&
 			passesConstraints(c, i) {
 			out = append(out, e.views[i].ID)
 		}

@@ -13,17 +13,20 @@ import (
 func TestPlaceSpreads(t *testing.T) {
 	t.Run("ToTheZoneWithFewestTasks", func(t *testing.T) {
 		// The documentation's example: zone a runs one task of the service, b and c none.
-		s := oracle.SnapshotOf(oracle.Instance("i-a", oracle.Zone("a")), oracle.Instance("i-b", oracle.Zone("b")), oracle.Instance("i-c", oracle.Zone("c")), oracle.Task("t", "i-a"))
+		s := oracle.SnapshotOf(oracle.Instance("i-a", oracle.Zone("a")), oracle.Instance("i-b", oracle.Zone("b")),
+			oracle.Instance("i-c", oracle.Zone("c")), oracle.Task("t", "i-a"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(3)).Placed), "i-b i-c i-a")
 	})
 	t.Run("ThenToTheInstanceWithFewest", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("a")), oracle.Instance("i-3", oracle.Zone("b")),
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("a")),
+			oracle.Instance("i-3", oracle.Zone("b")),
 			oracle.Task("t1", "i-1"), oracle.Task("t2", "i-3"), oracle.Task("t3", "i-3"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(2)).Placed), "i-2 i-1")
 	})
 	t.Run("ZoneBeforeInstance", func(t *testing.T) {
 		// i-3 has a task and i-2 none, but zone a has two.
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("a")), oracle.Instance("i-3", oracle.Zone("b")),
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("a")),
+			oracle.Instance("i-3", oracle.Zone("b")),
 			oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-3"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-3")
 	})
@@ -32,12 +35,14 @@ func TestPlaceSpreads(t *testing.T) {
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(4)).Placed), "i-1 i-3 i-2 i-3")
 	})
 	t.Run("CountsTasksOfTheOwnerAlone", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")), oracle.Task("t", "i-1", oracle.Owner("other")),
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
+			oracle.Task("t", "i-1", oracle.Owner("other")),
 			oracle.Task("u", "i-2"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-1")
 	})
 	t.Run("AmongTheGroupOfStandaloneTasks", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")), oracle.Task("t", "i-1", oracle.Group("family:x")),
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
+			oracle.Task("t", "i-1", oracle.Group("family:x")),
 			oracle.Task("u", "i-2", oracle.Group("family:y")), oracle.Task("v", "i-2", oracle.Group("family:y")))
 		r := oracle.Web(1)
 		oracle.Expect(t, "all", oracle.Where(placement.New(s).Place(r).Placed), "i-1")
@@ -45,17 +50,20 @@ func TestPlaceSpreads(t *testing.T) {
 		oracle.Expect(t, "group", oracle.Where(placement.New(s).Place(r).Placed), "i-2")
 	})
 	t.Run("NotCountingTasksBeingStopped", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")), oracle.Task("t1", "i-1", oracle.Stopping),
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
+			oracle.Task("t1", "i-1", oracle.Stopping),
 			oracle.Task("t2", "i-1", func(t *cluster.Task) { t.Last = cluster.TaskStopping }), oracle.Task("t3", "i-2"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-1")
 	})
 	t.Run("CountingTasksOnInstancesThatTakeNoMore", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a"), oracle.Status(cluster.InstanceDraining)), oracle.Instance("i-2", oracle.Zone("a")),
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a"), oracle.Status(cluster.InstanceDraining)),
+			oracle.Instance("i-2", oracle.Zone("a")),
 			oracle.Instance("i-3", oracle.Zone("b")), oracle.Task("t", "i-1"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-3")
 	})
 	t.Run("ToTheNextZoneWhenTheBestIsFull", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a"), oracle.Memory(100)), oracle.Instance("i-2", oracle.Zone("b")), oracle.Task("t", "i-2"))
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a"), oracle.Memory(100)),
+			oracle.Instance("i-2", oracle.Zone("b")), oracle.Task("t", "i-2"))
 		oracle.Expect(t, "one", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
 		oracle.Expect(t, "two", oracle.Where(placement.New(s).Place(oracle.Web(2)).Placed), "i-2 i-2")
 	})
@@ -67,11 +75,13 @@ func TestPlaceBetweenEqualsPacks(t *testing.T) {
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
 	})
 	t.Run("FillsTheFullest", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Task("t", "i-2", oracle.Owner("other")))
+		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"),
+			oracle.Task("t", "i-2", oracle.Owner("other")))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
 	})
 	t.Run("WeighsFourGiBAsOneVCPU", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.CPU(1024), oracle.Memory(8192)), oracle.Instance("i-2", oracle.CPU(2048), oracle.Memory(4000)))
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.CPU(1024), oracle.Memory(8192)),
+			oracle.Instance("i-2", oracle.CPU(2048), oracle.Memory(4000)))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
 	})
 	t.Run("TakesTheLowestID", func(t *testing.T) {
@@ -82,14 +92,16 @@ func TestPlaceBetweenEqualsPacks(t *testing.T) {
 
 func TestPlaceAccountsForItsOwn(t *testing.T) {
 	t.Run("FillsToTheLastUnit", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.CPU(512), oracle.Memory(1024)), oracle.Instance("i-2", oracle.CPU(256), oracle.Memory(512)))
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.CPU(512), oracle.Memory(1024)),
+			oracle.Instance("i-2", oracle.CPU(256), oracle.Memory(512)))
 		got := placement.New(s).Place(oracle.Web(4))
 		oracle.Expect(t, "placed", oracle.Where(got.Placed), "i-2 i-1 i-1")
 		oracle.Expect(t, "unplaced", got.Diagnosis.Unplaced, 1)
 	})
 	t.Run("LeavesTheSnapshotAsItIs", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.GPUs(2)))
-		r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1}, Owner: "web", Ports: nil}, Count: 2}
+		r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1}, Owner: "web",
+			Ports: nil}, Count: 2}
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(r).Placed), "i-1[0] i-1[1]")
 		v := s.Instances["i-1"]
 		if diff := cmp.Diff([]int{1000, 1000}, v.GPUs); diff != "" || v.CPU != 2*cluster.VCPU || s.TaskCount() != 0 {
@@ -98,12 +110,15 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 	})
 	t.Run("CountsDevicesItGave", func(t *testing.T) {
 		// After the first task both have one task and three devices free; i-1 has less memory left.
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.GPUs(4), oracle.Memory(600)), oracle.Instance("i-2", oracle.GPUs(3)), oracle.Task("t", "i-2", oracle.Needs(cluster.Resources{})))
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.GPUs(4), oracle.Memory(600)),
+			oracle.Instance("i-2", oracle.GPUs(3)), oracle.Task("t", "i-2", oracle.Needs(cluster.Resources{})))
 		r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 1}, Owner: "web"}, Count: 2}
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(r).Placed), "i-1[0] i-1[1]")
 	})
 	t.Run("TheBestOfAllZonesWithFewest", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b"), oracle.Memory(1024)), oracle.Instance("i-3", oracle.Zone("c")), oracle.Task("t", "i-3"))
+		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")),
+			oracle.Instance("i-2", oracle.Zone("b"), oracle.Memory(1024)), oracle.Instance("i-3", oracle.Zone("c")),
+			oracle.Task("t", "i-3"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
 	})
 	t.Run("PlacesNoneOfNone", func(t *testing.T) {
@@ -114,7 +129,8 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 		}
 	})
 	t.Run("OneStaticPortPerInstance", func(t *testing.T) {
-		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2", oracle.Reserved(oracle.QUIC)), oracle.Instance("i-3", oracle.Reserved(oracle.HTTP)))
+		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2", oracle.Reserved(oracle.QUIC)),
+			oracle.Instance("i-3", oracle.Reserved(oracle.HTTP)))
 		r := oracle.Web(3)
 		r.Spec.Ports = []cluster.Port{oracle.HTTP}
 		got := placement.New(s).Place(r)
@@ -125,7 +141,8 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 
 func TestPlaceGivesDevices(t *testing.T) {
 	gpu := func(n, milli int) placement.Request {
-		return placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: n, GPUMilli: int32(milli)}, Owner: "web"}, Count: 1}
+		return placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: n, GPUMilli: int32(milli)},
+			Owner: "web"}, Count: 1}
 	}
 	whole, two, share := gpu(1, 0), gpu(2, 0), gpu(1, 400)
 	holds := func(milli int, devices ...int) oracle.TaskOption {
@@ -142,12 +159,17 @@ func TestPlaceGivesDevices(t *testing.T) {
 	}{
 		{"TheFirstFree", whole, []*cluster.Task{oracle.Task("t", "i-1", holds(0, 0))}, "i-1[1]"},
 		{"SeveralAtOnce", two, []*cluster.Task{oracle.Task("t", "i-1", holds(0, 1))}, "i-1[0,2]"},
-		{"NoSharedOneAsWhole", two, []*cluster.Task{oracle.Task("t", "i-1", holds(100, 0)), oracle.Task("u", "i-1", holds(100, 1))}, ""},
-		{"AShareWhereLeastIsLeft", share, []*cluster.Task{oracle.Task("t", "i-1", holds(300, 0)), oracle.Task("u", "i-1", holds(600, 2))}, "i-1[2]"},
-		{"AShareOfAFreeOneIfNeedBe", share, []*cluster.Task{oracle.Task("t", "i-1", holds(700, 0)), oracle.Task("u", "i-1", holds(0, 1))}, "i-1[2]"},
+		{"NoSharedOneAsWhole", two, []*cluster.Task{oracle.Task("t", "i-1", holds(100, 0)),
+			oracle.Task("u", "i-1", holds(100, 1))}, ""},
+		{"AShareWhereLeastIsLeft", share, []*cluster.Task{oracle.Task("t", "i-1", holds(300, 0)),
+			oracle.Task("u", "i-1", holds(600, 2))}, "i-1[2]"},
+		{"AShareOfAFreeOneIfNeedBe", share, []*cluster.Task{oracle.Task("t", "i-1", holds(700, 0)),
+			oracle.Task("u", "i-1", holds(0, 1))}, "i-1[2]"},
 		{"ShareOfOneDeviceOnly", share, []*cluster.Task{
-			oracle.Task("t", "i-1", holds(700, 0)), oracle.Task("u", "i-1", holds(700, 1)), oracle.Task("v", "i-1", holds(700, 2))}, ""},
-		{"LeavingWhatForeignTasksHold", two, []*cluster.Task{oracle.Task("t", "i-1", foreign), oracle.Task("u", "i-1", foreign)}, ""},
+			oracle.Task("t", "i-1", holds(700, 0)), oracle.Task("u", "i-1", holds(700, 1)),
+			oracle.Task("v", "i-1", holds(700, 2))}, ""},
+		{"LeavingWhatForeignTasksHold", two, []*cluster.Task{oracle.Task("t", "i-1", foreign),
+			oracle.Task("u", "i-1", foreign)}, ""},
 		{"NoShareOfWhatForeignTasksHold", share, []*cluster.Task{
 			oracle.Task("t", "i-1", foreign), oracle.Task("u", "i-1", foreign), oracle.Task("v", "i-1", foreign)}, ""},
 	} {
@@ -162,8 +184,10 @@ func TestPlaceGivesDevices(t *testing.T) {
 }
 
 func TestPlaceOnNamedInstances(t *testing.T) {
-	s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Instance("i-3", oracle.Memory(100)), oracle.Instance("i-4"),
-		oracle.Instance("i-5", oracle.Status(cluster.InstanceInactive)), oracle.Task("t", "i-4"), oracle.Task("u", "i-4", oracle.Stopping))
+	s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Instance("i-3", oracle.Memory(100)),
+		oracle.Instance("i-4"),
+		oracle.Instance("i-5", oracle.Status(cluster.InstanceInactive)), oracle.Task("t", "i-4"),
+		oracle.Task("u", "i-4", oracle.Stopping))
 	on := func(n, perInstance int, ids ...string) placement.Result {
 		r := oracle.Web(n)
 		r.Instances, r.Spec.PerInstance = ids, perInstance
@@ -199,24 +223,30 @@ func TestPlaceOnNamedInstances(t *testing.T) {
 }
 
 func TestEligible(t *testing.T) {
-	s := oracle.SnapshotOf(oracle.Instance("i-3", oracle.Attribute("disk", "ssd")), oracle.Instance("i-1", oracle.Zone("z"), oracle.Attribute("disk", "ssd"), oracle.Disconnected),
-		oracle.Instance("i-2", oracle.Attribute("disk", "hdd")), oracle.Instance("i-4", oracle.Attribute("disk", "ssd"), oracle.Status(cluster.InstanceDraining)),
-		oracle.Instance("i-5", oracle.Attribute("disk", "ssd"), oracle.Memory(0)), oracle.Instance("i-6", oracle.Attribute("disk", "ssd"), oracle.Status(cluster.InstanceInactive)),
+	s := oracle.SnapshotOf(oracle.Instance("i-3", oracle.Attribute("disk", "ssd")),
+		oracle.Instance("i-1", oracle.Zone("z"), oracle.Attribute("disk", "ssd"), oracle.Disconnected),
+		oracle.Instance("i-2", oracle.Attribute("disk", "hdd")),
+		oracle.Instance("i-4", oracle.Attribute("disk", "ssd"), oracle.Status(cluster.InstanceDraining)),
+		oracle.Instance("i-5", oracle.Attribute("disk", "ssd"), oracle.Memory(0)),
+		oracle.Instance("i-6", oracle.Attribute("disk", "ssd"), oracle.Status(cluster.InstanceInactive)),
 		oracle.Task("t", "i-7"))
 	r := placement.Request{Spec: &placement.Spec{Needs: oracle.Small, Attributes: []string{"disk=ssd"}, Owner: "web"}}
-	if diff := cmp.Diff([]string{"i-1", "i-3", "i-5"}, placement.New(s).Eligible(r.Spec)); diff != "" {
+	if diff := cmp.Diff([]string{"i-1", "i-3", "i-5"}, placement.New(s).EligibleInstances(r.Spec)); diff != "" {
 		t.Error(diff)
 	}
 	for id, want := range map[string]bool{"i-1": true, "i-2": false, "i-4": true, "i-7": true, "i-8": true} {
-		oracle.Expect(t, "Matches "+id, placement.New(s).Matches(s.Instances[id], r.Spec), want)
+		oracle.Expect(t, "Matches "+id, placement.New(s).MatchesInstance(s.Instances[id], r.Spec), want)
 	}
 }
 
 func TestChooseStops(t *testing.T) {
-	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")), oracle.Instance("i-3", oracle.Zone("b")))
+	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
+		oracle.Instance("i-3", oracle.Zone("b")))
 	all := []*cluster.Task{
-		oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-2"), oracle.Task("t4", "i-3"), oracle.Task("t5", "i-3", oracle.Created(2000)),
-		oracle.Task("t6", "i-1", oracle.Pending), oracle.Task("t7", "", oracle.Pending), oracle.Task("t8", "i-2", oracle.Stopping),
+		oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-2"), oracle.Task("t4", "i-3"),
+		oracle.Task("t5", "i-3", oracle.Created(2000)),
+		oracle.Task("t6", "i-1", oracle.Pending), oracle.Task("t7", "", oracle.Pending),
+		oracle.Task("t8", "i-2", oracle.Stopping),
 	}
 	for _, x := range all {
 		s.Put(x)
@@ -238,7 +268,8 @@ func TestChooseStops(t *testing.T) {
 	})
 	t.Run("CountsWhatItChoseItself", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"))
-		tasks := []*cluster.Task{oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-1"), oracle.Task("t4", "i-2"), oracle.Task("t5", "i-2", oracle.Created(2000))}
+		tasks := []*cluster.Task{oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-1"),
+			oracle.Task("t4", "i-2"), oracle.Task("t5", "i-2", oracle.Created(2000))}
 		for _, x := range tasks {
 			s.Put(x)
 		}
@@ -246,7 +277,8 @@ func TestChooseStops(t *testing.T) {
 	})
 	t.Run("CountsThePendingItChoseToo", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")))
-		tasks := []*cluster.Task{oracle.Task("t1", "i-1", oracle.Pending), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-1"), oracle.Task("t4", "i-2"), oracle.Task("t5", "i-2", oracle.Created(2000))}
+		tasks := []*cluster.Task{oracle.Task("t1", "i-1", oracle.Pending), oracle.Task("t2", "i-1"),
+			oracle.Task("t3", "i-1"), oracle.Task("t4", "i-2"), oracle.Task("t5", "i-2", oracle.Created(2000))}
 		for _, x := range tasks {
 			s.Put(x)
 		}
@@ -254,7 +286,8 @@ func TestChooseStops(t *testing.T) {
 	})
 	t.Run("WaitingTasksEmptyNoZone", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2", oracle.Zone("b")))
-		tasks := []*cluster.Task{oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-2"), oracle.Task("t4", "", oracle.Pending), oracle.Task("t5", "", oracle.Pending)}
+		tasks := []*cluster.Task{oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-2"),
+			oracle.Task("t4", "", oracle.Pending), oracle.Task("t5", "", oracle.Pending)}
 		for _, x := range tasks {
 			s.Put(x)
 		}
@@ -264,7 +297,9 @@ func TestChooseStops(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"))
 		come := oracle.Task("t2", "i-1", oracle.Group("g"), oracle.Pending)
 		come.Replaces = "t1"
-		tasks := []*cluster.Task{oracle.Task("t1", "i-1", oracle.Group("old")), come, oracle.Task("t3", "i-1", oracle.Group("g")), oracle.Task("t4", "i-2", oracle.Group("g"), oracle.Created(2000))}
+		tasks := []*cluster.Task{oracle.Task("t1", "i-1", oracle.Group("old")), come,
+			oracle.Task("t3", "i-1", oracle.Group("g")),
+			oracle.Task("t4", "i-2", oracle.Group("g"), oracle.Created(2000))}
 		for _, x := range tasks {
 			s.Put(x)
 		}

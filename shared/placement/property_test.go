@@ -74,7 +74,8 @@ func checkDetour(t *rapid.T, w *oracle.World, r placement.Request, got placement
 		o.Now = o.Snapshot(1)
 		i := o.Find(p.Instance)
 		for _, why := range o.Refusals(i, o.Left(i)) {
-			if why != string(cluster.FilterFaultDomain)+" "+i.FaultDomain() && why != string(cluster.FilterUpgrade)+" "+i.UpgradeDomain() {
+			if why != string(cluster.FilterFaultDomain)+" "+i.FaultDomain() &&
+				why != string(cluster.FilterUpgrade)+" "+i.UpgradeDomain() {
 				t.Fatalf("placed %v: %s", p, why)
 			}
 		}
@@ -82,7 +83,8 @@ func checkDetour(t *rapid.T, w *oracle.World, r placement.Request, got placement
 	}
 	o.Now = o.Snapshot(1)
 	if fault, upgrade := o.Domains().Excess(); fault > faultBefore || upgrade > upgradeBefore {
-		t.Fatalf("placed %q: domain rules broken by %d and %d, before by %d and %d", oracle.Where(got.Placed), fault, upgrade, faultBefore, upgradeBefore)
+		t.Fatalf("placed %q: domain rules broken by %d and %d, before by %d and %d", oracle.Where(got.Placed), fault,
+			upgrade, faultBefore, upgradeBefore)
 	}
 }
 
@@ -93,7 +95,8 @@ func folded(histogram map[string]int, d *cluster.Diagnosis) map[string]int {
 			continue
 		}
 		told := func(key string) bool {
-			return slices.ContainsFunc(d.Rejected, func(r cluster.Rejection) bool { return key == string(r.Filter)+" "+r.Detail })
+			return slices.ContainsFunc(d.Rejected,
+				func(r cluster.Rejection) bool { return key == string(r.Filter)+" "+r.Detail })
 		}
 		for key, n := range histogram {
 			if strings.HasPrefix(key, string(others.Filter)+" ") && !told(key) {
@@ -138,7 +141,8 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle.Oracle) {
 	if d.Evaluated == 0 {
 		return
 	}
-	if c := o.Find(d.Closest); !closest || len(o.Refusals(c, o.Left(c))) != len(o.Refusals(o.Find(fewest), o.Left(o.Find(fewest)))) {
+	if c := o.Find(d.Closest); !closest || len(o.Refusals(c, o.Left(c))) != len(o.Refusals(o.Find(fewest),
+		o.Left(o.Find(fewest)))) {
 		t.Fatalf("closest is %s (%s); %s fails fewer filters", d.Closest, d.ClosestFilter, fewest)
 	}
 }
@@ -176,7 +180,7 @@ func TestPlaceNeverOverfills(t *testing.T) {
 				t.Fatalf("%s is overfilled: CPU %d, memory %d, GPUs %v", p.Instance, v.CPU, v.Memory, v.GPUs)
 			}
 			for _, port := range r.Spec.Ports {
-				if n := count(v.Ports, port); n != 1 {
+				if n := countRegions(v.Ports, port); n != 1 {
 					t.Fatalf("%s has port %v %d times", p.Instance, port, n)
 				}
 			}
@@ -225,20 +229,21 @@ func TestEligibleIsAsTheFullScan(t *testing.T) {
 		var want []string
 		for _, i := range w.Instances {
 			fits := oracle.Absent(r.Spec, i) == "" && (o.Broken(i) == "" || !o.Binds(w.Config.Priorities.Placement))
-			if fits != e.Matches(s.Instances[i.ID], r.Spec) {
+			if fits != e.MatchesInstance(s.Instances[i.ID], r.Spec) {
 				t.Fatalf("Matches(%s) is %v", i.ID, !fits)
 			}
-			if fits && i.Status == cluster.InstanceActive && !oracle.Cordoned(i) && !slices.Contains(r.Spec.Avoid, i.ID) {
+			if fits && i.Status == cluster.InstanceActive && !oracle.Cordoned(i) &&
+				!slices.Contains(r.Spec.Avoid, i.ID) {
 				want = append(want, i.ID)
 			}
 		}
-		if got := e.Eligible(r.Spec); !slices.Equal(got, want) {
+		if got := e.EligibleInstances(r.Spec); !slices.Equal(got, want) {
 			t.Fatalf("eligible %v, want %v", got, want)
 		}
 	})
 }
 
-func count(ports []cluster.Port, p cluster.Port) (n int) {
+func countRegions(ports []cluster.Port, p cluster.Port) (n int) {
 	for _, q := range ports {
 		if q == p {
 			n++

@@ -7,25 +7,25 @@ type queue[T any] struct {
 	less  func(a, b T) bool
 }
 
-func (q *queue[T]) init() {
+func (q *queue[T]) heapify() {
 	for i := len(q.items)/2 - 1; i >= 0; i-- {
-		q.sink(i)
+		q.sinkDown(i)
 	}
 }
 
 func (q *queue[T]) top() T { return q.items[0] }
 
-// fix puts the top where it belongs after it has become greater.
-func (q *queue[T]) fix() { q.sink(0) }
+// fixTop puts the top where it belongs after it has become greater.
+func (q *queue[T]) fixTop() { q.sinkDown(0) }
 
-func (q *queue[T]) pop() {
+func (q *queue[T]) popTop() {
 	last := len(q.items) - 1
 	q.items[0] = q.items[last]
 	q.items = q.items[:last]
-	q.sink(0)
+	q.sinkDown(0)
 }
 
-func (q *queue[T]) sink(i int) {
+func (q *queue[T]) sinkDown(i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(q.items) {

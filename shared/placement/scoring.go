@@ -37,8 +37,8 @@ func scorerFor(e *Engine, name string) scorer {
 	if name != LeastFragmentation {
 		return nil
 	}
-	if e.kept.scorers[name] == nil {
-		e.kept.scorers[name] = packing.New(e.snap)
+	if e.caches.scorers[name] == nil {
+		e.caches.scorers[name] = packing.NewScorer(e.snap)
 	}
-	return e.kept.scorers[name]
+	return e.caches.scorers[name]
 }

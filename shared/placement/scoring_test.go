@@ -41,7 +41,7 @@ func TestScoringTakesTheLowestScore(t *testing.T) {
 			placed := e.Place(placement.Request{Spec: spec, Count: 1}).Placed
 			best := math.Inf(1)
 			p := e.Packing()
-			p.Forget() // what is kept must be what is computed
+			p.ForgetScores() // what is kept must be what is computed
 			for _, v := range s.Instances {
 				if roomy(v, spec.Needs) && (len(spec.Constraints) == 0 || v.Attributes["gpu-model"] == "T4") {
 					best = min(best, p.Score(v, &spec.Needs))
@@ -63,7 +63,8 @@ func TestScoringTakesTheLowestScore(t *testing.T) {
 
 func TestScoring(t *testing.T) {
 	place := func(s *snapshot.Snapshot, needs cluster.Resources) string {
-		placed := placement.New(s).Place(placement.Request{Spec: &placement.Spec{Needs: needs, Owner: "o", Scoring: placement.LeastFragmentation}, Count: 1}).Placed
+		placed := placement.New(s).Place(placement.Request{Spec: &placement.Spec{Needs: needs, Owner: "o",
+			Scoring: placement.LeastFragmentation}, Count: 1}).Placed
 		if len(placed) == 0 {
 			return ""
 		}
@@ -71,7 +72,8 @@ func TestScoring(t *testing.T) {
 	}
 	t.Run("KeepsCPUNextToFreeGPUs", func(t *testing.T) {
 		// Best fit would take the CPU that the free GPU needs: full has more left.
-		s := oracle.SnapshotOf(gpuInstance("free", 8, 1, "T4"), gpuInstance("full", 64, 1, "T4"), gpuTask("t", "full", gpuNeeds(8, 1000), 0))
+		s := oracle.SnapshotOf(gpuInstance("free", 8, 1, "T4"), gpuInstance("full", 64, 1, "T4"),
+			gpuTask("t", "full", gpuNeeds(8, 1000), 0))
 		if got := place(waiting(s, gpuNeeds(8, 1000)), cluster.Resources{CPU: cluster.VCPU}); got != "full" {
 			t.Errorf("placed on %s", got)
 		}
@@ -86,13 +88,15 @@ func TestScoring(t *testing.T) {
 		}
 	})
 	t.Run("KeepsWholeDevicesForWholeTasks", func(t *testing.T) {
-		s := oracle.SnapshotOf(gpuInstance("begun", 64, 2, "T4"), gpuInstance("fresh", 64, 2, "T4"), gpuTask("t", "begun", gpuNeeds(1, 500), 0))
+		s := oracle.SnapshotOf(gpuInstance("begun", 64, 2, "T4"), gpuInstance("fresh", 64, 2, "T4"),
+			gpuTask("t", "begun", gpuNeeds(1, 500), 0))
 		if got := place(waiting(s, gpuNeeds(8, 1000), gpuNeeds(8, 500)), gpuNeeds(8, 500)); got != "begun" {
 			t.Errorf("placed on %s", got)
 		}
 	})
 	t.Run("IsBestFitWithoutGPUs", func(t *testing.T) {
-		s := oracle.SnapshotOf(gpuInstance("large", 64, 0, ""), gpuInstance("small", 8, 0, ""), gpuInstance("tiny", 1, 0, ""))
+		s := oracle.SnapshotOf(gpuInstance("large", 64, 0, ""), gpuInstance("small", 8, 0, ""),
+			gpuInstance("tiny", 1, 0, ""))
 		if got := place(s, cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 4096}); got != "small" {
 			t.Errorf("placed on %s", got)
 		}
@@ -131,7 +135,8 @@ func TestScoring(t *testing.T) {
 		first := e.Place(placement.Request{Spec: spec, Count: 1}).Placed
 		s.Put(gpuTask("2", first[0].Instance, spec.Needs, first[0].GPUs...))
 		s.Put(gpuInstance("t", 8, 1, "T4"))
-		if second := e.Place(placement.Request{Spec: spec, Count: 1}).Placed; len(second) != 1 || second[0].Instance != "t" {
+		if second := e.Place(placement.Request{Spec: spec, Count: 1}).Placed; len(second) != 1 ||
+			second[0].Instance != "t" {
 			t.Errorf("placed %v", second)
 		}
 	})
@@ -165,7 +170,8 @@ func gpuTask(id, on string, needs cluster.Resources, devices ...int) *cluster.Ta
 }
 
 func only(models string, t *cluster.Task) *cluster.Task {
-	t.Rules = &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:gpu-model in [" + models + "]"}}}
+	t.Rules = &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+		Expression: "attribute:gpu-model in [" + models + "]"}}}
 	return t
 }
 
@@ -199,7 +205,8 @@ func genGPUCluster(t *rapid.T) []state.Row {
 	for i := range rapid.IntRange(1, 8).Draw(t, "instances") {
 		id := fmt.Sprintf("i-%d", i)
 		gpus := rapid.IntRange(0, 4).Draw(t, "gpus")
-		rows = append(rows, gpuInstance(id, int64(rapid.IntRange(4, 64).Draw(t, "vcpu")), gpus, rapid.SampledFrom(models).Draw(t, "model")))
+		rows = append(rows, gpuInstance(id, int64(rapid.IntRange(4, 64).Draw(t, "vcpu")), gpus,
+			rapid.SampledFrom(models).Draw(t, "model")))
 		if gpus > 0 {
 			rows = append(rows, gpuTask("on-"+id, id, gpuNeeds(1, 10*rapid.IntRange(1, 99).Draw(t, "part")), 0))
 		}

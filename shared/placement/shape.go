@@ -10,68 +10,69 @@ import (
 
 // shape is what tasks ask of an instance, whoever owns them, in terms of columns.
 type shape struct {
-	engine  *Engine
-	key     string // tells shapes apart
-	spec    *Spec  // one that has it
-	members *members
-	demands []demand
-	names   []string                 // of the ports, "80/tcp"
-	asks    []func(*shape, int) bool // what it asks for besides CPU and memory
-	order   order
+	engine    *Engine
+	key       string // tells shapes apart
+	spec      *Spec  // one that has it
+	matcher   *matcher
+	demands   []metricDemand
+	portNames []string                 // of the ports, "80/tcp"
+	checks    []func(*shape, int) bool // what it asks for besides CPU and memory
+	order     order
 }
 
-// demand is what a task puts on one metric.
-type demand struct {
+// metricDemand is what a task puts on one metric.
+type metricDemand struct {
 	name   string
 	metric int
 	load   int64
 }
 
-func newShape(e *Engine, spec *Spec, rules []*rule, given relaxation) *shape {
-	s := &shape{engine: e, spec: spec, members: membersFor(e, spec, rules), order: newOrder(e, spec)}
+func newShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxed relaxation) *shape {
+	s := &shape{engine: e, spec: spec, matcher: matcherFor(e, spec, constraints), order: newOrder(e, spec)}
 	for _, m := range spec.Loads {
-		if metric := metricColumn(e, m.Name); m.Load > 0 && !given.has(relaxCapacity) {
-			s.demands = append(s.demands, demand{m.Name, metric, m.Load})
+		if metric := ensureMetric(e, m.Name); m.Load > 0 && !relaxed.includes(relaxCapacity) {
+			s.demands = append(s.demands, metricDemand{m.Name, metric, m.Load})
 		}
 	}
 	for _, p := range spec.Ports {
-		s.names = append(s.names, fmt.Sprintf("%d/%s", p.Number, p.Protocol))
+		s.portNames = append(s.portNames, fmt.Sprintf("%d/%s", p.Number, p.Protocol))
 	}
 	if len(spec.Ports) > 0 {
-		s.asks = append(s.asks, (*shape).hasPorts)
+		s.checks = append(s.checks, (*shape).hasPorts)
 	}
 	if spec.Needs.GPUs > 0 {
-		s.asks = append(s.asks, (*shape).hasGPUs)
+		s.checks = append(s.checks, (*shape).hasGPUs)
 	}
 	if spec.Needs.ENIs > 0 {
-		s.asks = append(s.asks, (*shape).hasENIs)
+		s.checks = append(s.checks, (*shape).hasENIs)
 	}
-	s.key = fmt.Sprint(spec.Needs, spec.Ports, s.demands, spec.IsGoverned()) + s.members.key + "\x03" + s.order.key +
+	s.key = fmt.Sprint(spec.Needs, spec.Ports, s.demands, spec.IsGoverned()) + s.matcher.key + "\x03" + s.order.key +
 		"\x03" + strings.Join(s.order.attributes, "\x00")
 	return s
 }
 
-// fitness is whether an instance can take a task: not at all, without the buffer, or with it alone
+// feasibility is whether an instance can take a task: not at all, without the buffer, or with it alone
 // (P14).
-type fitness = uint8
+type feasibility = uint8
 
 const (
-	unfit fitness = iota
+	infeasible feasibility = iota
 	unbuffered
 	buffered
 )
 
-// fitness is whether the instance has what one more task asks for.
-func (s *shape) fitness(i int) fitness {
-	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.open[i] || !s.members.has(i) || s.engine.holds(i) {
-		return unfit
+// feasibilityOf is whether the instance has what one more task asks for.
+func (s *shape) feasibilityOf(i int) feasibility {
+	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.takesTasks[i] || !s.matcher.matchesInstance(i) ||
+		s.engine.isHeldBack(i) {
+		return infeasible
 	}
-	for _, has := range s.asks {
+	for _, has := range s.checks {
 		if !has(s, i) {
-			return unfit
+			return infeasible
 		}
 	}
-	return s.room(i)
+	return s.metricRoom(i)
 }
 
 func (s *shape) hasCPU(i int) bool { return s.engine.cpu[i] >= s.spec.Needs.CPU }
@@ -80,31 +81,31 @@ func (s *shape) hasMemory(i int) bool { return s.engine.memory[i] >= s.spec.Need
 
 func (s *shape) hasENIs(i int) bool { return s.engine.enis[i] >= int(s.spec.Needs.ENIs) }
 
-func (s *shape) hasPorts(i int) bool { return s.taken(i) < 0 }
+func (s *shape) hasPorts(i int) bool { return s.firstTakenPort(i) < 0 }
 
-// taken is the first port of the spec that is in use, be it by a task that this call placed; -1 if
+// firstTakenPort is the first port of the spec that is in use, be it by a task that this call placed; -1 if
 // all are free.
-func (s *shape) taken(i int) int {
+func (s *shape) firstTakenPort(i int) int {
 	for n, p := range s.spec.Ports {
-		if s.engine.placed.count(i) > 0 || s.engine.ports[i]&portBit(p) != 0 && s.engine.views[i].UsesPort(p) {
+		if s.engine.overlay.countOn(i) > 0 || s.engine.portBits[i]&portBit(p) != 0 && s.engine.views[i].UsesPort(p) {
 			return n
 		}
 	}
 	return -1
 }
 
-func (s *shape) hasGPUs(i int) bool { return s.enough(i) >= s.spec.Needs.GPUs }
+func (s *shape) hasGPUs(i int) bool { return s.usableDevices(i) >= s.spec.Needs.GPUs }
 
-// enough is how many devices have the share that a task needs of each.
-func (s *shape) enough(i int) int {
-	n, per := int(s.engine.entire[i]), s.spec.Needs.PerGPU()
+// usableDevices is how many devices have the share that a task needs of each.
+func (s *shape) usableDevices(i int) int {
+	n, per := int(s.engine.wholeGPUs[i]), s.spec.Needs.PerGPU()
 	switch {
-	case per >= cluster.WholeGPU || int(s.engine.share[i]) < per:
+	case per >= cluster.WholeGPU || int(s.engine.largestShare[i]) < per:
 		return n
 	case s.spec.Needs.GPUs == 1:
 		return n + 1
 	}
-	for _, free := range s.engine.now(i).GPUs {
+	for _, free := range s.engine.currentView(i).GPUs {
 		if free < cluster.WholeGPU && free >= per {
 			n++
 		}
@@ -112,16 +113,16 @@ func (s *shape) enough(i int) int {
 	return n
 }
 
-// room is whether the metrics have room for one more task (P12, P13).
-func (s *shape) room(i int) fitness {
+// metricRoom is whether the metrics have room for one more task (P12, P13).
+func (s *shape) metricRoom(i int) feasibility {
 	out := unbuffered
 	for _, d := range s.demands {
-		m := &s.engine.metrics[d.metric]
-		load := m.load[i]
+		metric := &s.engine.metrics[d.metric]
+		load := metric.load[i]
 		switch {
-		case d.load > m.total[i]-load:
-			return unfit
-		case d.load > m.unbuffered[i]-load:
+		case d.load > metric.total[i]-load:
+			return infeasible
+		case d.load > metric.unbuffered[i]-load:
 			out = buffered
 		}
 	}
@@ -135,8 +136,8 @@ func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	if needs.GPUs == 0 {
 		return nil
 	}
-	free := e.now(i).GPUs
-	out := e.devices.take(needs.GPUs)
+	free := e.currentView(i).GPUs
+	out := e.positions.takePositions(needs.GPUs)
 	for n := range out {
 		best := -1
 		for d, milli := range free {
@@ -150,10 +151,10 @@ func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	return out
 }
 
-// arena hands out the positions of GPU devices: one allocation serves many tasks.
-type arena struct{ free []int }
+// positionArena hands out the positions of GPU devices: one allocation serves many tasks.
+type positionArena struct{ free []int }
 
-func (a *arena) take(n int) []int {
+func (a *positionArena) takePositions(n int) []int {
 	if n > len(a.free) {
 		a.free = make([]int, max(n, 1024))
 	}

@@ -16,26 +16,26 @@ import (
 // Candidates that have ended or are being stopped already are passed over.
 func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.Task {
 	e.sync()
-	c := classFor(e, &r, relaxed(&e.snap.Configuration.Priorities, 0))
-	e.placed.classes = append(e.placed.classes, c)
-	s := &stops{class: c, request: &r, replacing: countReplacements(e, r.Spec.Owner)}
+	c := chooserFor(e, &r, relaxationAt(&e.snap.Configuration.Priorities, 0))
+	e.overlay.choosers = append(e.overlay.choosers, c)
+	s := &stopSelection{chooser: c, request: &r, replacing: countReplacements(e, r.Spec.Owner)}
 	var ranks [3][]*cluster.Task
 	for _, t := range candidates {
 		if t.IsActive() {
-			ranks[rank(t)] = append(ranks[rank(t)], t)
+			ranks[stopPhase(t)] = append(ranks[stopPhase(t)], t)
 		}
 	}
 	for _, tasks := range ranks {
 		if n := min(r.Count-len(s.chosen), len(tasks)); n > 0 {
-			s.choose(tasks, n)
+			s.selectTasks(tasks, n)
 		}
 	}
 	undoPlacements(e, r.Spec)
 	return s.chosen
 }
 
-// rank orders tasks by how little is lost when they stop.
-func rank(t *cluster.Task) int {
+// stopPhase orders tasks by how little is lost when they stop.
+func stopPhase(t *cluster.Task) int {
 	switch {
 	case t.IsProvisioning():
 		return 0
@@ -45,149 +45,152 @@ func rank(t *cluster.Task) int {
 	return 2
 }
 
-// stops is one call of ChooseStops on its way. What it chose is taken off the instances for the
+// stopSelection is one call of ChooseStops on its way. What it chose is taken off the instances for the
 // rest of the call.
-type stops struct {
-	class   *class
+type stopSelection struct {
+	chooser *chooser
 	request *Request
 	chosen  []*cluster.Task
 	// replacing is how many replacements have come, by the id of the task that they are for.
-	replacing map[string]int
-	stirred   bool
+	replacing    map[string]int
+	needsReorder bool
 }
 
-// host is an instance with the candidates there, those to stop first first.
-type host struct {
+// stopCandidates is an instance with the candidates there, those to stop first first.
+type stopCandidates struct {
 	instance int32 // -1 where it is unknown, or none
 	region   int32 // -1 where the instance is in none
 	tasks    []*cluster.Task
 }
 
-// choose chooses n of the tasks. In a region what is counted by group is the same for all, and so
+// selectTasks chooses n of the tasks. In a region what is counted by group is the same for all, and so
 // is what the domain rules can spare: only the best host of each is compared with the others.
-func (s *stops) choose(tasks []*cluster.Task, n int) {
-	regions := s.divide(tasks)
+func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
+	regions := s.groupByRegion(tasks)
 	for range n {
-		var best *queue[*host]
+		var best *queue[*stopCandidates]
 		least := 0
 		for _, q := range regions {
 			if len(q.items) == 0 {
 				continue
 			}
-			h := q.top()
-			worth := s.worth(h)
-			if best == nil || worth < least || worth == least && s.compare(h, best.top()) < 0 {
+			here := q.top()
+			worth := s.domainRank(here)
+			if best == nil || worth < least || worth == least && s.compareCandidates(here, best.top()) < 0 {
 				best, least = q, worth
 			}
 		}
-		h := best.top()
-		s.take(h)
-		if len(h.tasks) > 0 {
-			best.fix()
+		here := best.top()
+		s.stopNext(here)
+		if len(here.tasks) > 0 {
+			best.fixTop()
 		} else {
-			best.pop()
+			best.popTop()
 		}
-		if s.stirred { // another host's tasks count differently now
-			s.stirred = false
+		if s.needsReorder { // another host's tasks count differently now
+			s.needsReorder = false
 			for _, q := range regions {
-				q.init()
+				q.heapify()
 			}
 		}
 	}
 }
 
-// divide groups the tasks by instance and the instances by region.
-func (s *stops) divide(tasks []*cluster.Task) []*queue[*host] {
-	hosts, regions := map[string]*host{}, map[int32]*queue[*host]{}
-	var out []*queue[*host]
+// groupByRegion groups the tasks by instance and the instances by region.
+func (s *stopSelection) groupByRegion(tasks []*cluster.Task) []*queue[*stopCandidates] {
+	byInstance, regions := map[string]*stopCandidates{}, map[int32]*queue[*stopCandidates]{}
+	var out []*queue[*stopCandidates]
 	for _, t := range tasks {
-		h := hosts[t.Instance]
-		if h == nil {
-			h = s.host(t.Instance)
-			hosts[t.Instance] = h
-			q := regions[h.region]
+		here := byInstance[t.Instance]
+		if here == nil {
+			here = s.newCandidates(t.Instance)
+			byInstance[t.Instance] = here
+			q := regions[here.region]
 			if q == nil {
-				q = &queue[*host]{less: func(a, b *host) bool { return s.compare(a, b) < 0 }}
-				regions[h.region] = q
+				q = &queue[*stopCandidates]{less: func(a,
+					b *stopCandidates) bool {
+					return s.compareCandidates(a, b) < 0
+				}}
+				regions[here.region] = q
 				out = append(out, q)
 			}
-			q.items = append(q.items, h)
+			q.items = append(q.items, here)
 		}
-		h.tasks = append(h.tasks, t)
+		here.tasks = append(here.tasks, t)
 	}
-	for _, h := range hosts {
-		slices.SortFunc(h.tasks, func(a, b *cluster.Task) int {
-			if h.region < 0 {
+	for _, here := range byInstance {
+		slices.SortFunc(here.tasks, func(a, b *cluster.Task) int {
+			if here.region < 0 {
 				return s.compareTasks(a, b)
 			}
 			return cmp.Or(s.compareNeeds(a, b), s.compareTasks(a, b))
 		})
 	}
 	for _, q := range out {
-		q.init()
+		q.heapify()
 	}
 	return out
 }
 
-func (s *stops) host(id string) *host {
-	h := &host{instance: -1, region: -1}
-	if v := s.class.engine.snap.Instances[id]; v != nil {
-		h.instance = int32(v.Index)
-		if s.class.engine.listed[v.Index] {
-			h.region = s.class.layout.region[v.Index]
+func (s *stopSelection) newCandidates(id string) *stopCandidates {
+	here := &stopCandidates{instance: -1, region: -1}
+	if v := s.chooser.engine.snap.Instances[id]; v != nil {
+		here.instance = int32(v.Index)
+		if s.chooser.engine.inCluster[v.Index] {
+			here.region = s.chooser.regionMap.regionOf[v.Index]
 		}
 	}
-	return h
+	return here
 }
 
-// worth is what the domain rules hold a task there worth: those of the lowest worth stop first.
-func (s *stops) worth(h *host) int {
-	if s.class.domains == nil || h.region < 0 {
+// domainRank is what the domain rules hold a task there worth: those of the lowest worth stop first.
+func (s *stopSelection) domainRank(here *stopCandidates) int {
+	if s.chooser.domains == nil || here.region < 0 {
 		return 0
 	}
 	// all there are replaced already: to the rules that is as if they had stopped
-	if s.class.tally.active[h.instance] == 0 {
-		fault, upgrade := s.class.domains.Excess()
+	if s.chooser.counts.active[here.instance] == 0 {
+		fault, upgrade := s.chooser.domains.Excess()
 		return 2*(fault+upgrade) + 1
 	}
-	return s.class.domains.Worth(int(h.instance))
+	return s.chooser.domains.StopRank(int(here.instance))
 }
 
-// compare is negative where a task had better stop on a than on b.
-func (s *stops) compare(a, b *host) int {
-	for at := range s.class.order.preferences {
-		p := &s.class.order.steps[at]
-		if x, y := s.value(p, a), s.value(p, b); x != y {
+// compareCandidates is negative where a task had better stop on a than on b.
+func (s *stopSelection) compareCandidates(a, b *stopCandidates) int {
+	for at := range s.chooser.order.preferences {
+		p := &s.chooser.order.steps[at]
+		if x, y := s.stepValue(p, a), s.stepValue(p, b); x != y {
 			return cmp.Compare(y, x)
 		}
 	}
 	return s.compareTasks(a.tasks[0], b.tasks[0])
 }
 
-// value is what a step compares once the host's next task is gone.
-func (s *stops) value(p *step, h *host) int64 {
-	c := s.class
+// stepValue is what a step compares once the host's next task is gone.
+func (s *stopSelection) stepValue(p *step, here *stopCandidates) int64 {
+	c := s.chooser
 	switch {
-	case p.kind == byCount && h.instance >= 0:
-		return int64(c.tally.active[h.instance])
+	case p.kind == byCount && here.instance >= 0:
+		return int64(c.counts.active[here.instance])
 	case p.kind == byCount:
 		return 0
-	case h.region < 0:
+	case here.region < 0:
 		return math.MinInt64 // nobody knows what that would free
 	}
-	free := c.value(p, h.instance, h.region)
+	free := c.stepValue(p, here.instance, here.region)
 	switch p.column {
 	case &c.engine.cpu:
-		free += h.tasks[0].Needs.CPU
+		free += here.tasks[0].Needs.CPU
 	case &c.engine.memory:
-		free += h.tasks[0].Needs.Memory
+		free += here.tasks[0].Needs.Memory
 	}
 	return free
 }
 
 // compareNeeds orders the tasks of one instance by what they free, where binpack counts that.
-func (s *stops) compareNeeds(a, b *cluster.Task) int {
-	c := s.class
+func (s *stopSelection) compareNeeds(a, b *cluster.Task) int {
+	c := s.chooser
 	for _, p := range c.order.steps[:c.order.preferences] {
 		if p.column == &c.engine.cpu && a.Needs.CPU != b.Needs.CPU {
 			return cmp.Compare(b.Needs.CPU, a.Needs.CPU)
@@ -201,39 +204,39 @@ func (s *stops) compareNeeds(a, b *cluster.Task) int {
 
 // compareTasks orders tasks that nothing about their instances tells apart: by chance where that
 // decides, else the younger first.
-func (s *stops) compareTasks(a, b *cluster.Task) int {
-	if s.class.order.random {
-		if x, y := chance(s.request.Seed, 0, digest(a.ID)), chance(s.request.Seed, 0, digest(b.ID)); x != y {
+func (s *stopSelection) compareTasks(a, b *cluster.Task) int {
+	if s.chooser.order.random {
+		if x, y := chanceKey(s.request.Seed, 0, hashID(a.ID)), chanceKey(s.request.Seed, 0, hashID(b.ID)); x != y {
 			return cmp.Compare(x, y)
 		}
 	}
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// take chooses the host's next task. Where it and another are one, as it replaces that or is
+// stopNext chooses the host's next task. Where it and another are one, as it replaces that or is
 // replaced, one of the two still counts.
-func (s *stops) take(h *host) {
-	t := h.tasks[0]
-	h.tasks = h.tasks[1:]
+func (s *stopSelection) stopNext(here *stopCandidates) {
+	t := here.tasks[0]
+	here.tasks = here.tasks[1:]
 	s.chosen = append(s.chosen, t)
-	if h.instance >= 0 {
+	if here.instance >= 0 {
 		if s.replacing[t.ID] > 0 {
-			s.class.recount(int(h.instance), 1) // it did not count so far
+			s.chooser.countInOverlay(int(here.instance), 1) // it did not count so far
 		}
-		s.class.remove(int(h.instance), t)
+		s.chooser.removeFromOverlay(int(here.instance), t)
 	}
 	if t.Replaces == "" || !t.HoldsCapacity() {
 		return
 	}
 	s.replacing[t.Replaces]--
-	old := s.class.engine.snap.Task(t.Owner, t.Replaces)
+	old := s.chooser.engine.snap.Task(t.Owner, t.Replaces)
 	if s.replacing[t.Replaces] > 0 || old == nil || !old.IsActive() || !old.HoldsCapacity() ||
 		slices.Contains(s.chosen, old) ||
-		!s.class.tally.is(old) {
+		!s.chooser.counts.includes(old) {
 		return
 	}
-	s.class.recount(s.class.engine.snap.Instances[old.Instance].Index, 1)
-	s.stirred = true
+	s.chooser.countInOverlay(s.chooser.engine.snap.Instances[old.Instance].Index, 1)
+	s.needsReorder = true
 }
 
 // countReplacements counts, by the id of the task that they are for, the replacements of the

@@ -97,14 +97,15 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 		d := o.Domains()
 		fault, upgrade := d.Excess()
 		if worth = 2*(fault+upgrade) + 1; here > 0 {
-			worth = d.Worth(slices.Index(o.Instances, i))
+			worth = d.StopRank(slices.Index(o.Instances, i))
 		}
 	}
 	key = append(key, int64(worth))
 	strategies := o.Request.Spec.Strategies
 	if len(strategies) == 0 && !oracle.Governed(o.Request.Spec) && o.Request.Spec.Scoring == "" {
 		strategies = []cluster.PlacementStrategy{
-			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone}, {Type: cluster.StrategySpread, Field: "instanceId"},
+			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone},
+			{Type: cluster.StrategySpread, Field: "instanceId"},
 		}
 	}
 	var attributes []string

@@ -118,8 +118,8 @@ func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Ca
 	c.engine = placement.New(c.snap)
 	try := &simulation{snap: c.snap, engine: c.engine}
 	for _, spec := range v.Daemons {
-		for _, id := range c.engine.Eligible(spec) {
-			if gpus, refused := c.engine.Check(c.snap.Instances[id],
+		for _, id := range c.engine.EligibleInstances(spec) {
+			if gpus, refused := c.engine.CheckInstance(c.snap.Instances[id],
 				placement.Request{Spec: spec, Count: 1}); refused == nil {
 				try.addTask(spec, placement.Placement{Instance: id, GPUs: gpus}, nil)
 			}
@@ -156,7 +156,7 @@ func (c *sampleCluster) diagnoseNext(r placement.Request, n int) *cluster.Diagno
 				try.addTask(r.Spec, p, nil)
 			}
 		}
-		_, refused := c.engine.Check(c.snap.Instances[id], placement.Request{Spec: r.Spec, Count: 1, Target: r.Target})
+		_, refused := c.engine.CheckInstance(c.snap.Instances[id], placement.Request{Spec: r.Spec, Count: 1, Target: r.Target})
 		try.undo(0)
 		if refused != nil {
 			return &cluster.Diagnosis{Evaluated: 1, Rejected: []cluster.Rejection{*refused}}

@@ -43,7 +43,7 @@ func (w *world) demands() (want, had []placement.Demand) {
 		p := w.partitions[0]
 		target := s.Target
 		if s.OnEveryNode {
-			target = len(w.engine.Eligible(p.spec))
+			target = len(w.engine.EligibleInstances(p.spec))
 		}
 		metrics := p.row.Rules.Metrics
 		return []placement.Demand{{Metrics: metrics, Count: max(0, target) * len(w.partitions)}},

@@ -70,11 +70,11 @@ func (s *session) logic() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d := w.engine.Domains(w.one(w.partitions[0]))
+	d := w.engine.ServiceDomains(w.one(w.partitions[0]))
 	if d == nil {
 		return "", errors.New("no domain policy governs the service")
 	}
-	if fault, upgrade := d.Logic(); fault || upgrade {
+	if fault, upgrade := d.UsesQuorum(); fault || upgrade {
 		return "quorum", nil
 	}
 	return "maxdiff", nil

@@ -65,7 +65,7 @@ func (s *session) place() (*placed, error) {
 func (w *world) newcomers() (out []unplaced) {
 	for _, p := range w.partitions {
 		if p.asked.OnEveryNode && w.c.Add == nil {
-			p.want = []newcomers{{count: len(w.engine.Eligible(p.spec)), spec: p.spec}}
+			p.want = []newcomers{{count: len(w.engine.EligibleInstances(p.spec)), spec: p.spec}}
 		}
 		for _, g := range p.want {
 			if g.count > 0 {
@@ -219,7 +219,7 @@ func (s *session) placeable() ([]string, error) {
 	p := w.partitions[0]
 	out := []string{}
 	for _, n := range s.c.Nodes {
-		if _, rejected := w.engine.Check(w.snap.Instances[n.Name], w.one(p)); rejected == nil {
+		if _, rejected := w.engine.CheckInstance(w.snap.Instances[n.Name], w.one(p)); rejected == nil {
 			out = append(out, n.Name)
 		}
 	}
@@ -234,7 +234,7 @@ func (s *session) stops() ([]*cluster.Task, error) {
 	}
 	p := w.partitions[0]
 	if p.asked.OnEveryNode && s.c.Drop == 0 {
-		eligible := w.engine.Eligible(p.spec)
+		eligible := w.engine.EligibleInstances(p.spec)
 		return slices.DeleteFunc(slices.Clone(w.snap.TasksOf(p.row.Short)), func(t *cluster.Task) bool {
 			return slices.Contains(eligible, t.Instance) && !slices.Contains(p.asked.Blocked, t.Instance)
 		}), nil

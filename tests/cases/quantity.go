@@ -148,7 +148,7 @@ func (w *world) ofCluster(q quantity, metric string, want any) error {
 	if q.cluster == nil {
 		return fmt.Errorf("the cluster has none")
 	}
-	return equal(q.cluster(placement.CapacityOf(w.snap, metric)), want)
+	return equal(q.cluster(placement.CapacityOfMetric(w.snap, metric)), want)
 }
 
 func (w *world) ofNode(q quantity, node, metric string, want any) error {
@@ -182,7 +182,7 @@ func checkBalanced(s *session, data json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	balances := placement.Balances(w.snap)
+	balances := placement.MetricBalances(w.snap)
 	var each map[string]bool
 	if err := json.Unmarshal(data, &each); err == nil {
 		got := map[string]bool{}

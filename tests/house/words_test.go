@@ -20,9 +20,9 @@ var oldWords = []string{
 
 // toRename are names that still have such a word. The list only gets shorter.
 var toRename = []string{
-	"wish", "wishOf", "wishBefore", "wishComponent", "Told", "ToldDrain", "told", "Sick", "groupless", "unclaimed",
+	"wish", "wishOf", "Told", "ToldDrain", "told", "Sick", "groupless", "unclaimed",
 	"allot", "unheard",
-	"misfit", "dutyMisfit", "dutyCrowd", "hopeful", "tasksBeside", "patience", "stirred", "unregisteredFate",
+	"patience", "unregisteredFate",
 }
 
 // oldPhrases are turns of phrase that hide who does what. No comment of the code contains one.

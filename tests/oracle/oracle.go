@@ -198,8 +198,8 @@ func (o *Oracle) Refusals(i *cluster.Instance, l Left) []string {
 	refuse(most > 0 && l.Occupants >= most, cluster.FilterOccupied, "")
 	if Governed(r) {
 		d, at := o.Domains(), slices.Index(o.Instances, i)
-		refuse(!d.AdmitsFault(d.Fault(at)), cluster.FilterFaultDomain, i.FaultDomain())
-		refuse(!d.AdmitsUpgrade(d.Upgrade(at)), cluster.FilterUpgrade, i.UpgradeDomain())
+		refuse(!d.AdmitsFault(d.FaultDomain(at)), cluster.FilterFaultDomain, i.FaultDomain())
+		refuse(!d.AdmitsUpgrade(d.UpgradeDomain(at)), cluster.FilterUpgrade, i.UpgradeDomain())
 	}
 	used := slices.IndexFunc(r.Ports, func(p cluster.Port) bool { return l.Ports[p] })
 	if used >= 0 {
@@ -248,21 +248,21 @@ func (o *Oracle) Domains() *domain.Domains {
 		standing := domain.Eligible
 		switch {
 		case i.Status == cluster.InstanceInactive:
-			standing = domain.Away
+			standing = domain.NotInCluster
 		case i.Status != cluster.InstanceActive || !i.AgentConnected || Cordoned(i):
-			standing = domain.Closed
+			standing = domain.Unavailable
 		case Absent(o.Request.Spec, i) != "" || o.Broken(i) != "" || slices.Contains(o.Request.Spec.Avoid, i.ID):
-			standing = domain.Barred
+			standing = domain.Ineligible
 		}
 		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()), append(standings, standing)
 	}
-	rule := domain.RuleOf(o.Request.Spec.DomainPolicy, o.Request.Target, o.Config)
+	rule := domain.NewRule(o.Request.Spec.DomainPolicy, o.Request.Target, o.Config)
 	rule.NoConstraints = !o.Binds(o.Config.Priorities.Placement)
 	rule.NoFault, rule.NoUpgrade = !o.Binds(o.Config.Priorities.FaultDomain), !o.Binds(o.Config.Priorities.UpgradeDomain)
 	d := domain.NewDomains(fault, upgrade, standings, rule)
 	for _, t := range o.Tasks {
 		if i := o.Find(t.Instance); o.Counts(t) && i != nil {
-			d.Add(slices.Index(o.Instances, i), 1)
+			d.AddTasks(slices.Index(o.Instances, i), 1)
 		}
 	}
 	return d

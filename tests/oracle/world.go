@@ -140,7 +140,7 @@ func Created(second int64) TaskOption {
 
 // Check and stop ask a new engine.
 func Check(s *snapshot.Snapshot, id string, r placement.Request) ([]int, *cluster.Rejection) {
-	return placement.New(s).Check(s.Instances[id], r)
+	return placement.New(s).CheckInstance(s.Instances[id], r)
 }
 
 func Stop(s *snapshot.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {

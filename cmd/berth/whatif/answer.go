@@ -117,9 +117,9 @@ func explanationOf(x *placement.Explanation) *Explanation {
 		Text: x.String(),
 	}
 	if x.RunnerUp != nil {
-		out.DecidedBy = x.Best.Key[x.Best.Decides(x.RunnerUp)].Name
+		out.DecidedBy = x.Best.Key[x.Best.DecidingComponent(x.RunnerUp)].Name
 	}
-	for _, rule := range x.GivenUp {
+	for _, rule := range x.Relaxed {
 		out.NotKept = append(out.NotKept, string(rule))
 	}
 	return out
@@ -152,12 +152,12 @@ func (m *model) instanceVerdict(r placement.Request, x *placement.Explanation, i
 		out.Text = id + " cannot take it: " + describeRejections(why)
 		return out, nil
 	}
-	c := m.engine.Weigh(r, id)
+	c := m.engine.CandidateOn(r, id)
 	out.Feasible, out.Key = true, keyOf(c)
 	if out.Chosen = id == x.Best.Instance; out.Chosen {
 		out.Text = id + " is where it goes"
 	} else {
-		out.Text = id + " could take it, but " + x.Best.Over(c, "")
+		out.Text = id + " could take it, but " + x.Best.ExplainOver(c, "")
 	}
 	return out, nil
 }

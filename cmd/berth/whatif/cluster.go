@@ -56,8 +56,8 @@ func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 			out.Instances++
 		}
 	}
-	balances := placement.Balances(snap)
-	for n, c := range placement.Capacities(snap) {
+	balances := placement.MetricBalances(snap)
+	for n, c := range placement.MetricCapacities(snap) {
 		b := balances[n]
 		slices.Sort(c.Violated)
 		out.Metrics = append(out.Metrics, Metric{
@@ -73,7 +73,7 @@ func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range w.engine.Unused(services) {
+	for _, u := range w.engine.UnusableInstances(services) {
 		out.Unused = append(out.Unused, Unused(u))
 	}
 	return out, nil

@@ -122,7 +122,7 @@ func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.engine.Without(t, func() {
+	w.engine.WithoutTask(t, func() {
 		x := w.engine.Explain(r)
 		out.Explanation = explanationOf(&x)
 		if v := snap.Instances[t.Instance]; v != nil && v.Instance != nil {
@@ -257,7 +257,7 @@ func (m *model) missingRequest(s *cluster.Service, a *ServiceAnswer, extra int) 
 		return r, err
 	}
 	if s.Strategy == cluster.Daemon {
-		r.Instances = slices.DeleteFunc(m.engine.Eligible(r.Spec), func(id string) bool {
+		r.Instances = slices.DeleteFunc(m.engine.EligibleInstances(r.Spec), func(id string) bool {
 			return slices.ContainsFunc(a.Instances, func(x Share) bool { return x.Instance == id })
 		})
 		a.Missing = len(r.Instances)

@@ -30,22 +30,22 @@ func BenchmarkDomainsAdd(b *testing.B) {
 	d := matrix(15000).domains(rule(cluster.PolicyAdaptive, 100))
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		d.Add(i%15000, 1)
-		d.Add(i%15000, -1)
+		d.AddTasks(i%15000, 1)
+		d.AddTasks(i%15000, -1)
 	}
 }
 
 func BenchmarkDomainsAdmits(b *testing.B) {
 	d := matrix(15000).domains(rule(cluster.PolicyAdaptive, 100))
 	for i := range 100 {
-		d.Add(i*7, 1)
+		d.AddTasks(i*7, 1)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for leaf := range d.Leaves() {
+		for leaf := range d.FaultDomainCount() {
 			d.AdmitsFault(leaf)
 		}
-		for id := range d.UpgradeDomains() {
+		for id := range d.UpgradeDomainCount() {
 			d.AdmitsUpgrade(id)
 		}
 	}

@@ -1,20 +1,20 @@
 package domain
 
-// settle makes the rule hold for the tasks that are there.
-func (t *domainTree) settle(rule domainRule, target int) {
+// setRule makes the rule hold for the tasks that are there.
+func (t *domainTree) setRule(rule domainRule, target int) {
 	t.rule, t.excess, t.unitOf = rule, 0, nil
 	if len(t.nodes) == 0 {
 		t.rule = ruleNone
 	}
 	switch t.rule {
 	case ruleDifference:
-		t.spread()
+		t.countDifferences()
 	case ruleQuorum:
-		t.limit = quorumLimit(target, t.branches())
-		t.bound(t.branch(), true)
+		t.limit = quorumLimit(target, t.branchCount())
+		t.setLimitUnits(t.branchNode(), true)
 	case ruleNonpacking:
 		t.limit = 1
-		t.bound(0, false)
+		t.setLimitUnits(0, false)
 	}
 }
 
@@ -28,47 +28,47 @@ func quorumLimit(target, domains int) int32 {
 	return int32(limit)
 }
 
-// spread takes stock for maximum difference.
-func (t *domainTree) spread() {
+// countDifferences takes stock for maximum difference.
+func (t *domainTree) countDifferences() {
 	for v := range t.nodes {
 		n := &t.nodes[v]
-		n.held, n.base, n.below, n.under, n.above, n.over = 0, 0, 0, 0, 0, 0
-		clear(n.by)
+		n.childTasks, n.base, n.below, n.under, n.above, n.over = 0, 0, 0, 0, 0, 0
+		clear(n.childrenWith)
 	}
 	for v := 1; v < len(t.nodes); v++ {
-		if n := &t.nodes[v]; n.hosts > 0 {
+		if n := &t.nodes[v]; n.eligible > 0 {
 			p := &t.nodes[n.parent]
-			p.held += n.tasks
-			p.enter(n.tasks)
+			p.childTasks += n.tasks
+			p.addChild(n.tasks)
 		}
 	}
 	for v := range t.nodes {
 		n := &t.nodes[v]
-		n.rebase()
+		n.moveBase()
 		t.excess += n.excess()
 	}
 }
 
-// bound makes the children of v the units of the limit: all of them or the live ones.
-func (t *domainTree) bound(v int32, all bool) {
+// setLimitUnits makes the children of v the units of the limit: all of them or the live ones.
+func (t *domainTree) setLimitUnits(v int32, all bool) {
 	t.unitOf = make([]int32, len(t.nodeOf))
 	for leaf, node := range t.nodeOf {
 		t.unitOf[leaf] = -1
 		for u := node; u > 0; u = t.nodes[u].parent {
-			if n := &t.nodes[u]; n.parent == v && (all || n.hosts > 0) {
+			if n := &t.nodes[u]; n.parent == v && (all || n.eligible > 0) {
 				t.unitOf[leaf] = u
 			}
 		}
 	}
 	for u := 1; u < len(t.nodes); u++ {
-		if n := &t.nodes[u]; n.parent == v && (all || n.hosts > 0) {
+		if n := &t.nodes[u]; n.parent == v && (all || n.eligible > 0) {
 			t.excess += max(0, n.tasks-t.limit)
 		}
 	}
 }
 
-// add counts n more tasks on an instance, in its domain on every level.
-func (t *domainTree) add(i, n int) {
+// addTasks counts n more tasks on an instance, in its domain on every level.
+func (t *domainTree) addTasks(i, n int) {
 	if len(t.leafOf) == 0 || t.leafOf[i] < 0 {
 		return
 	}
@@ -79,10 +79,10 @@ func (t *domainTree) add(i, n int) {
 	}
 	for v := t.nodeOf[leaf]; v >= 0; {
 		d := &t.nodes[v]
-		if t.rule == ruleDifference && v > 0 && d.hosts > 0 {
+		if t.rule == ruleDifference && v > 0 && d.eligible > 0 {
 			p := &t.nodes[d.parent]
 			t.excess -= p.excess()
-			p.shift(d.tasks, d.tasks+more)
+			p.changeChild(d.tasks, d.tasks+more)
 			t.excess += p.excess()
 		}
 		d.tasks += more
@@ -90,14 +90,14 @@ func (t *domainTree) add(i, n int) {
 	}
 }
 
-// admits reports whether a domain may have one more task; dead lets those without an eligible
+// admitsTask reports whether a domain may have one more task; dead lets those without an eligible
 // instance.
-func (t *domainTree) admits(leaf int, dead bool) bool {
+func (t *domainTree) admitsTask(leaf int, dead bool) bool {
 	if leaf < 0 || t.rule == ruleNone {
 		return true
 	}
 	v := t.nodeOf[leaf]
-	if t.nodes[v].hosts == 0 && !dead {
+	if t.nodes[v].eligible == 0 && !dead {
 		return false
 	}
 	if u := t.unitOf; u != nil && u[leaf] >= 0 {
@@ -118,20 +118,20 @@ func (t *domainTree) admitsChild(v int32) bool {
 	switch {
 	case t.rule == ruleNonpacking: // without an eligible instance, it is no unit of the limit
 		return d.tasks < t.limit
-	case t.rule != ruleDifference || p.hosts == 0:
+	case t.rule != ruleDifference || p.eligible == 0:
 		return true
 	}
 	return d.tasks < p.base || d.tasks == p.base && p.below == 0
 }
 
-// opens reports whether the domain of to may take a task from that of from, whatever that leaves
+// mayReceive reports whether the domain of to may take a task from that of from, whatever that leaves
 // behind.
-func (t *domainTree) opens(from, to int) bool {
-	source, target := t.id(from), t.id(to)
+func (t *domainTree) mayReceive(from, to int) bool {
+	source, target := t.ruledLeaf(from), t.ruledLeaf(to)
 	if target < 0 || source == target {
 		return true
 	}
-	if t.nodes[t.nodeOf[target]].hosts == 0 {
+	if t.nodes[t.nodeOf[target]].eligible == 0 {
 		return false
 	}
 	if t.unitOf == nil {
@@ -141,46 +141,46 @@ func (t *domainTree) opens(from, to int) bool {
 	return u < 0 || source >= 0 && t.unitOf[source] == u || t.nodes[u].tasks < t.limit
 }
 
-// neutral reports whether a move breaks the rule of this dimension no further.
-func (t *domainTree) neutral(from, to int) bool {
-	if !t.opens(from, to) {
+// worsensNothing reports whether a move breaks the rule of this dimension no further.
+func (t *domainTree) worsensNothing(from, to int) bool {
+	if !t.mayReceive(from, to) {
 		return false
 	}
 	before := t.excess
-	t.add(from, -1)
-	t.add(to, 1)
+	t.addTasks(from, -1)
+	t.addTasks(to, 1)
 	after := t.excess
-	t.add(to, -1)
-	t.add(from, 1)
+	t.addTasks(to, -1)
+	t.addTasks(from, 1)
 	return after <= before
 }
 
 // excess is how many tasks have to come into or leave some child at the least.
 func (d *domain) excess() int32 { return max(d.over, d.under) }
 
-// shift is called when a live child goes from some tasks to others.
-func (d *domain) shift(from, to int32) {
-	d.leave(from)
-	d.enter(to)
-	d.held += to - from
-	d.rebase()
+// changeChild is called when a live child goes from some tasks to others.
+func (d *domain) changeChild(from, to int32) {
+	d.removeChild(from)
+	d.addChild(to)
+	d.childTasks += to - from
+	d.moveBase()
 }
 
-func (d *domain) enter(tasks int32) {
-	for int(tasks) >= len(d.by) {
-		d.by = append(d.by, 0)
+func (d *domain) addChild(tasks int32) {
+	for int(tasks) >= len(d.childrenWith) {
+		d.childrenWith = append(d.childrenWith, 0)
 	}
-	d.by[tasks]++
-	d.mark(tasks, 1)
+	d.childrenWith[tasks]++
+	d.countOutside(tasks, 1)
 }
 
-func (d *domain) leave(tasks int32) {
-	d.by[tasks]--
-	d.mark(tasks, -1)
+func (d *domain) removeChild(tasks int32) {
+	d.childrenWith[tasks]--
+	d.countOutside(tasks, -1)
 }
 
-// mark counts a child that is outside base and base+1 in or out.
-func (d *domain) mark(tasks, sign int32) {
+// countOutside counts a child that is outside base and base+1 in or out.
+func (d *domain) countOutside(tasks, sign int32) {
 	switch {
 	case tasks < d.base:
 		d.below += sign
@@ -191,32 +191,32 @@ func (d *domain) mark(tasks, sign int32) {
 	}
 }
 
-// rebase follows the base up or down, one at a time.
-func (d *domain) rebase() {
-	if d.kids == 0 {
+// moveBase follows the base up or down, one at a time.
+func (d *domain) moveBase() {
+	if d.liveChildren == 0 {
 		return
 	}
-	base := d.held / d.kids
+	base := d.childTasks / d.liveChildren
 	for d.base < base {
-		d.below += d.having(d.base)
+		d.below += d.countWith(d.base)
 		d.under += d.below
 		d.over -= d.above
-		d.above -= d.having(d.base + 2)
+		d.above -= d.countWith(d.base + 2)
 		d.base++
 	}
 	for d.base > base {
 		d.base--
 		d.under -= d.below
-		d.below -= d.having(d.base)
-		d.above += d.having(d.base + 2)
+		d.below -= d.countWith(d.base)
+		d.above += d.countWith(d.base + 2)
 		d.over += d.above
 	}
 }
 
-// having is how many children have so many tasks.
-func (d *domain) having(tasks int32) int32 {
-	if int(tasks) >= len(d.by) {
+// countWith is how many children have so many tasks.
+func (d *domain) countWith(tasks int32) int32 {
+	if int(tasks) >= len(d.childrenWith) {
 		return 0
 	}
-	return d.by[tasks]
+	return d.childrenWith[tasks]
 }

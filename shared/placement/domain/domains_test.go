@@ -41,7 +41,7 @@ func (l *layout) at(name string) int { return slices.Index(l.names, name) }
 func (l *layout) domains(rule domain.Rule, tasks ...string) *domain.Domains {
 	d := domain.NewDomains(l.fault, l.upgrade, l.standing, rule)
 	for _, name := range tasks {
-		d.Add(l.at(name), 1)
+		d.AddTasks(l.at(name), 1)
 	}
 	return d
 }
@@ -73,11 +73,11 @@ func (l *layout) complete(d *domain.Domains, n int) []string {
 			if slices.Contains(chosen, i) || !d.Admits(i) {
 				continue
 			}
-			d.Add(i, 1)
+			d.AddTasks(i, 1)
 			chosen = append(chosen, i)
 			grow()
 			chosen = chosen[:len(chosen)-1]
-			d.Add(i, -1)
+			d.AddTasks(i, -1)
 		}
 	}
 	grow()
@@ -160,11 +160,11 @@ func TestTargetOfFourGoesBackToMaximumDifference(t *testing.T) {
 	expectLogic(t, d, false)
 	expect(t, "the five", violated(d), "fault=true upgrade=true")
 	for _, name := range []string{"N1", "N6", "N7", "N3"} { // those that share a domain with another
-		if d.Worth(l.at(name)) >= d.Worth(l.at("N5")) {
+		if d.StopRank(l.at(name)) >= d.StopRank(l.at("N5")) {
 			t.Errorf("%s should stop before N5", name)
 		}
 	}
-	d.Add(l.at("N6"), -1)
+	d.AddTasks(l.at("N6"), -1)
 	expect(t, "the four that are left", violated(d), "fault=false upgrade=true")
 	expect(t, "moves that repair them", l.repairs(d, "N1", "N7", "N3", "N5"), "N7-N2 N7-N4 N3-N4 N3-N8")
 }
@@ -177,13 +177,13 @@ func (l *layout) repairs(d *domain.Domains, tasks ...string) string {
 			if slices.Contains(tasks, to) || !d.MayMove(l.at(from), i) {
 				continue
 			}
-			d.Add(l.at(from), -1)
-			d.Add(i, 1)
+			d.AddTasks(l.at(from), -1)
+			d.AddTasks(i, 1)
 			if violated(d) == "fault=false upgrade=false" {
 				out = append(out, from+"-"+to)
 			}
-			d.Add(i, -1)
-			d.Add(l.at(from), 1)
+			d.AddTasks(i, -1)
+			d.AddTasks(l.at(from), 1)
 		}
 	}
 	return strings.Join(out, " ")
@@ -192,10 +192,10 @@ func (l *layout) repairs(d *domain.Domains, tasks ...string) string {
 func TestWithoutN1ItReturnsOnN4(t *testing.T) {
 	l := grid(strings.TrimPrefix(eightNodes, "N1=0,0 "))
 	d := l.domains(rule(cluster.PolicyAdaptive, 5), drawn[1:]...)
-	expect(t, "upgrade domains", d.UpgradeDomains(), 4)
+	expect(t, "upgrade domains", d.UpgradeDomainCount(), 4)
 	expectLogic(t, d, false)
 	expect(t, "where the fifth may go", l.open(d, drawn[1:]...), "N4")
-	d.Add(l.at("N4"), 1)
+	d.AddTasks(l.at("N4"), 1)
 	expect(t, "with it", violated(d), "fault=false upgrade=false")
 }
 
@@ -214,7 +214,7 @@ func TestMoreNodesDoNotHelpMaximumDifference(t *testing.T) {
 
 func expectLogic(t *testing.T, d *domain.Domains, quorum bool) {
 	t.Helper()
-	fault, upgrade := d.Logic()
+	fault, upgrade := d.UsesQuorum()
 	expect(t, "quorum safety of fault domains", fault, quorum)
 	expect(t, "quorum safety of upgrade domains", upgrade, quorum)
 }

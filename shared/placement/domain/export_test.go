@@ -2,8 +2,8 @@ package domain
 
 // Admits reports whether an eligible instance may have one more new task as far as its domains go.
 func (d *Domains) Admits(i int) bool {
-	takes := d.standing[i] == Eligible || d.rule.NoConstraints && d.standing[i] == Barred
-	return takes && d.AdmitsFault(d.Fault(i)) && d.AdmitsUpgrade(d.Upgrade(i))
+	takes := d.standing[i] == Eligible || d.rule.NoConstraints && d.standing[i] == Ineligible
+	return takes && d.AdmitsFault(d.FaultDomain(i)) && d.AdmitsUpgrade(d.UpgradeDomain(i))
 }
 
 // Violated reports whether the tasks where they are break the rule of either dimension.

@@ -22,7 +22,7 @@ func newPlain(names []string, standing []domain.Standing, tasks []int) *plain {
 	p := &plain{paths: make([][]string, len(names)), standing: standing, tasks: tasks}
 	depth := 0
 	for i, name := range names {
-		if name != "" && standing[i] != domain.Away {
+		if name != "" && standing[i] != domain.NotInCluster {
 			p.paths[i] = strings.Split(strings.TrimPrefix(name, "fd:/"), "/")
 			depth = max(depth, len(p.paths[i]))
 		}
@@ -165,7 +165,7 @@ func (p *plain) instances() int {
 func (p *plain) crowded() bool {
 	return slices.ContainsFunc(p.children(nil), func(c []string) bool {
 		return p.sum(c, func(i int) int {
-			if p.standing[i] >= domain.Barred {
+			if p.standing[i] >= domain.Ineligible {
 				return 1
 			}
 			return 0
@@ -182,18 +182,21 @@ type specification struct {
 }
 
 func newSpecification(l *layout, r domain.Rule, tasks []int) *specification {
-	s := &specification{rule: r, fault: newPlain(l.fault, l.standing, tasks), upgrade: newPlain(l.upgrade, l.standing, tasks)}
+	s := &specification{rule: r, fault: newPlain(l.fault, l.standing, tasks),
+		upgrade: newPlain(l.upgrade, l.standing, tasks)}
 	built := s.fault.tops() < s.fault.instances()
 	faults, upgrades := 0, s.upgrade.branches()
 	if built {
 		faults = s.fault.branches()
 	}
-	auto := !r.NoSwitch && r.Target > 0 && faults > 0 && upgrades > 0 && r.Target%faults == 0 && r.Target%upgrades == 0 &&
+	auto := !r.NoSwitch && r.Target > 0 && faults > 0 && upgrades > 0 && r.Target%faults == 0 &&
+		r.Target%upgrades == 0 &&
 		s.fault.hosts(nil) <= faults*upgrades && s.upgrade.hosts(nil) <= faults*upgrades
 	s.noFault = !built || r.NoFault || r.Policy == cluster.PolicyIgnore || !r.Governs()
 	s.noUpgrade = !s.upgrade.crowded() || r.NoUpgrade || !r.Governs()
 	s.quorumFault = r.Policy == cluster.PolicyQuorum || r.Policy == cluster.PolicyAdaptive && (auto || r.QuorumFault)
-	s.quorumUpgrade = r.Policy == cluster.PolicyQuorum || r.Policy != cluster.PolicyDifference && (auto || r.QuorumUpgrade)
+	s.quorumUpgrade = r.Policy == cluster.PolicyQuorum || r.Policy != cluster.PolicyDifference &&
+		(auto || r.QuorumUpgrade)
 	return s
 }
 
@@ -217,7 +220,7 @@ func (p *plain) violated(nonpacking, quorum bool, target int) bool {
 func (s *specification) admits(i int) bool {
 	nonpacking := s.rule.Policy == cluster.PolicyNonpacking
 	dead := s.rule.NoConstraints
-	return (s.fault.standing[i] == domain.Eligible || dead && s.fault.standing[i] == domain.Barred) &&
+	return (s.fault.standing[i] == domain.Eligible || dead && s.fault.standing[i] == domain.Ineligible) &&
 		(s.noFault || s.fault.admits(i, dead, nonpacking, s.quorumFault, s.rule.Target)) &&
 		(s.noUpgrade || s.upgrade.admits(i, dead, false, s.quorumUpgrade, s.rule.Target))
 }
@@ -251,7 +254,8 @@ func genLayout(t *rapid.T) *layout {
 		}
 		l.add(string(rune('A'+i)), fault, upgrade)
 		l.standing[i] = rapid.SampledFrom([]domain.Standing{
-			domain.Eligible, domain.Eligible, domain.Eligible, domain.Barred, domain.Closed, domain.Away,
+			domain.Eligible, domain.Eligible, domain.Eligible, domain.Ineligible, domain.Unavailable,
+			domain.NotInCluster,
 		}).Draw(t, "standing")
 	}
 	return l
@@ -259,7 +263,8 @@ func genLayout(t *rapid.T) *layout {
 
 func genRule(t *rapid.T) domain.Rule {
 	return domain.Rule{
-		Policy:        rapid.SampledFrom(append([]cluster.DomainPolicy{""}, cluster.DomainPolicies...)).Draw(t, "policy"),
+		Policy: rapid.SampledFrom(append([]cluster.DomainPolicy{""}, cluster.DomainPolicies...)).Draw(t,
+			"policy"),
 		Target:        rapid.IntRange(0, 12).Draw(t, "target"),
 		QuorumFault:   rapid.Bool().Draw(t, "quorum fault"),
 		QuorumUpgrade: rapid.Bool().Draw(t, "quorum upgrade"),
@@ -282,14 +287,14 @@ func TestDomainsAreAsTheSpecification(t *testing.T) {
 			i := rapid.IntRange(0, len(tasks)-1).Draw(t, "instance")
 			n := max(rapid.IntRange(-2, 3).Draw(t, "more"), -tasks[i])
 			tasks[i] += n
-			d.Add(i, n)
+			d.AddTasks(i, n)
 		}
 		d.SetRule(r)
 		checkDomains(t, l, r, d, tasks)
 		if len(tasks) > 0 { // and once more after the bookkeeping was set up with tasks
 			i := rapid.IntRange(0, len(tasks)-1).Draw(t, "last")
 			tasks[i]++
-			d.Add(i, 1)
+			d.AddTasks(i, 1)
 			checkDomains(t, l, r, d, tasks)
 		}
 	})
@@ -326,14 +331,14 @@ func TestAdmittedTasksBreakNothing(t *testing.T) {
 				return
 			}
 			i := rapid.SampledFrom(open).Draw(t, "next")
-			d.Add(i, 1)
+			d.AddTasks(i, 1)
 			if fault, upgrade := d.Violated(); fault || upgrade {
 				t.Fatalf("%s broke a rule: fault %v, upgrade %v", l.names[i], fault, upgrade)
 			}
-			if d.Add(i, -1); !d.Admits(i) {
+			if d.AddTasks(i, -1); !d.Admits(i) {
 				t.Fatalf("%s is not admitted again", l.names[i])
 			}
-			d.Add(i, 1)
+			d.AddTasks(i, 1)
 		}
 	})
 }
@@ -349,14 +354,14 @@ func TestMovesMakeNothingWorse(t *testing.T) {
 		for range rapid.IntRange(1, 10).Draw(t, "tasks") {
 			i := rapid.IntRange(0, len(tasks)-1).Draw(t, "on")
 			tasks[i]++
-			d.Add(i, 1)
+			d.AddTasks(i, 1)
 		}
 		from := rapid.IntRange(0, len(tasks)-1).Filter(func(i int) bool { return tasks[i] > 0 }).Draw(t, "from")
 		to := rapid.IntRange(0, len(tasks)-1).Draw(t, "to")
 		may := d.MayMove(from, to)
 		fault, upgrade := d.Excess()
-		d.Add(from, -1)
-		d.Add(to, 1)
+		d.AddTasks(from, -1)
+		d.AddTasks(to, 1)
 		faultThen, upgradeThen := d.Excess()
 		if may && (faultThen > fault || upgradeThen > upgrade) {
 			t.Fatalf("excess grew from %d %d to %d %d", fault, upgrade, faultThen, upgradeThen)

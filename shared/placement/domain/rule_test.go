@@ -29,7 +29,7 @@ func TestQuorumLimits(t *testing.T) {
 		d := l.domains(rule(cluster.PolicyQuorum, target))
 		admitted := 0
 		for i := 0; d.Admits(i); i++ {
-			d.Add(i, 1)
+			d.AddTasks(i, 1)
 			admitted++
 		}
 		expect(t, fmt.Sprintf("of %d tasks in one domain", target), admitted, limit)
@@ -52,7 +52,7 @@ func TestQuorumLimitIsOneMoreWhereDomainsAreTooFew(t *testing.T) {
 		d := l.domains(rule(cluster.PolicyQuorum, c.target))
 		admitted := 0
 		for i := 0; d.Admits(i); i++ {
-			d.Add(i, 1)
+			d.AddTasks(i, 1)
 			admitted++
 		}
 		expect(t, name, admitted, c.limit)
@@ -62,9 +62,9 @@ func TestQuorumLimitIsOneMoreWhereDomainsAreTooFew(t *testing.T) {
 func TestDomainsOfOneInstanceEachHaveNoRule(t *testing.T) {
 	l := racks("fd:/a/x", "fd:/b/x", "fd:/c/x")
 	d := l.domains(rule(cluster.PolicyDifference, 2), "n0")
-	expect(t, "leaves", d.Leaves(), 0)
-	expect(t, "upgrade domains", d.UpgradeDomains(), 0)
-	d.Add(0, 3)
+	expect(t, "leaves", d.FaultDomainCount(), 0)
+	expect(t, "upgrade domains", d.UpgradeDomainCount(), 0)
+	d.AddTasks(0, 3)
 	expect(t, "four on one instance", violated(d), "fault=false upgrade=false")
 }
 
@@ -72,7 +72,7 @@ func TestUpgradeDomainsCountForTheChoiceThoughTheirRuleIsDropped(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b")
 	d := l.domains(rule(cluster.PolicyAdaptive, 4))
 	expectLogic(t, d, true)
-	expect(t, "upgrade domains with a rule", d.UpgradeDomains(), 0)
+	expect(t, "upgrade domains with a rule", d.UpgradeDomainCount(), 0)
 	l.upgrade[0] = l.upgrade[1] // three now
 	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 4)), false)
 }
@@ -81,8 +81,8 @@ func TestSingleChildLevelsAreTransparent(t *testing.T) {
 	for _, policy := range []cluster.DomainPolicy{cluster.PolicyDifference, cluster.PolicyQuorum} {
 		l := racks("fd:/r/s/a", "fd:/r/s/a", "fd:/r/s/b", "fd:/r/s/b")
 		d := l.domains(rule(policy, 4), "n0", "n1")
-		expect(t, string(policy)+" after two in a", d.AdmitsFault(d.Fault(0)), false)
-		expect(t, string(policy)+" b", d.AdmitsFault(d.Fault(2)), true)
+		expect(t, string(policy)+" after two in a", d.AdmitsFault(d.FaultDomain(0)), false)
+		expect(t, string(policy)+" b", d.AdmitsFault(d.FaultDomain(2)), true)
 	}
 }
 
@@ -96,53 +96,55 @@ func TestBranchesMayHaveDifferentDepth(t *testing.T) {
 
 func TestDomainWithoutEligibleInstanceIsNone(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
-	for _, standing := range []domain.Standing{domain.Closed, domain.Barred} {
+	for _, standing := range []domain.Standing{domain.Unavailable, domain.Ineligible} {
 		l.standing[4], l.standing[5] = standing, standing
 		d := l.domains(rule(cluster.PolicyDifference, 5), "n0", "n2", "n4", "n5")
 		expect(t, "two in c", violated(d), "fault=false upgrade=false")
 		expect(t, "a admits", d.Admits(0), true)
-		expect(t, "c admits", d.AdmitsFault(d.Fault(4)), false)
-		expect(t, "c is left first", d.Worth(4) < d.Worth(0), true)
+		expect(t, "c admits", d.AdmitsFault(d.FaultDomain(4)), false)
+		expect(t, "c is left first", d.StopRank(4) < d.StopRank(0), true)
 	}
 }
 
 // Where constraints are ignored or given up, a domain in which no instance meets them may have as many as the others.
 func TestDomainWithoutEligibleInstanceWhereConstraintsDoNotBind(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
-	l.standing[4], l.standing[5] = domain.Barred, domain.Barred
+	l.standing[4], l.standing[5] = domain.Ineligible, domain.Ineligible
 	for policy, want := range map[cluster.DomainPolicy]string{
-		cluster.PolicyDifference: "true true false", cluster.PolicyQuorum: "true true false", cluster.PolicyNonpacking: "true false false",
+		cluster.PolicyDifference: "true true false", cluster.PolicyQuorum: "true true false",
+		cluster.PolicyNonpacking: "true false false",
 	} {
 		r := rule(policy, 4)
 		r.NoConstraints = true
 		d := l.domains(r)
-		d.Add(0, 1)
-		d.Add(2, 1)
+		d.AddTasks(0, 1)
+		d.AddTasks(2, 1)
 		var got []string
 		for range 3 {
-			got = append(got, fmt.Sprint(d.AdmitsFault(d.Fault(4))))
-			d.Add(4, 1)
+			got = append(got, fmt.Sprint(d.AdmitsFault(d.FaultDomain(4))))
+			d.AddTasks(4, 1)
 		}
 		expect(t, string(policy), strings.Join(got, " "), want)
-		expect(t, string(policy)+", to others c is none", d.AdmitsFault(d.Fault(0)), policy != cluster.PolicyNonpacking)
+		expect(t, string(policy)+", to others c is none", d.AdmitsFault(d.FaultDomain(0)),
+			policy != cluster.PolicyNonpacking)
 	}
 }
 
 func TestDropsComeFromAboveTheBase(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
 	d := l.domains(rule(cluster.PolicyDifference, 4), "n0", "n1", "n2", "n3", "n4")
-	expect(t, "the fifth is worth more", d.Worth(4) > d.Worth(0), true)
+	expect(t, "the fifth is worth more", d.StopRank(4) > d.StopRank(0), true)
 	d = l.domains(rule(cluster.PolicyQuorum, 5), "n0", "n1", "n2", "n3", "n4")
-	expect(t, "under quorum safety none is", d.Worth(4), d.Worth(0))
+	expect(t, "under quorum safety none is", d.StopRank(4), d.StopRank(0))
 }
 
 func TestNonpackingIsForTopLevelFaultDomains(t *testing.T) {
 	l := racks("fd:/a/r", "fd:/a/s", "fd:/b/r")
 	l.upgrade = []string{"u", "u", "v"}
 	d := l.domains(domain.Rule{Policy: cluster.PolicyNonpacking, Target: 3, NoSwitch: true}, "n0")
-	expect(t, "the other rack of a", d.AdmitsFault(d.Fault(1)), false)
+	expect(t, "the other rack of a", d.AdmitsFault(d.FaultDomain(1)), false)
 	expect(t, "b", d.Admits(2), true)
-	d.Add(1, 1)
+	d.AddTasks(1, 1)
 	expect(t, "two in a, and upgrade domains 2 and 0", violated(d), "fault=true upgrade=true")
 }
 
@@ -157,7 +159,8 @@ func TestDimensionsCanBeLeftOut(t *testing.T) {
 }
 
 func TestRepairInsideItsBranch(t *testing.T) {
-	l := racks("fd:/dc/left/r0", "fd:/dc/left/r1", "fd:/dc/left/r2", "fd:/dc/right/r3", "fd:/dc/right/r4", "fd:/dc/right/r4", "fd:/dc/right/r4")
+	l := racks("fd:/dc/left/r0", "fd:/dc/left/r1", "fd:/dc/left/r2", "fd:/dc/right/r3", "fd:/dc/right/r4",
+		"fd:/dc/right/r4", "fd:/dc/right/r4")
 	d := l.domains(rule(cluster.PolicyDifference, 5), "n0", "n1", "n4", "n5", "n6")
 	expect(t, "repairs", l.repairs(d, "n0", "n1", "n4", "n5", "n6"), "n4-n3 n5-n3 n6-n3")
 }
@@ -167,17 +170,18 @@ func TestAdaptiveIsQuorumSafeWithAsManyNodesAsTheProduct(t *testing.T) {
 	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), true)
 	l = grid("A=0,0 B=0,1 C=1,0 D=1,1 E=1,1")
 	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), false)
-	l.standing[4] = domain.Barred
+	l.standing[4] = domain.Ineligible
 	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), true)
 }
 
 func TestQuorumSafetyCountsDomainsWithoutEligibleInstances(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
-	l.standing[0], l.standing[1], l.standing[2] = domain.Closed, domain.Closed, domain.Closed
+	l.standing[0], l.standing[1], l.standing[2] = domain.Unavailable, domain.Unavailable, domain.Unavailable
 	d := l.domains(rule(cluster.PolicyQuorum, 4), "n0", "n1", "n2", "n3")
 	expect(t, "three of four in a", violated(d), "fault=true upgrade=false")
 	r := rule(cluster.PolicyNonpacking, 4)
-	expect(t, "nonpacking leaves it to others", violated(l.domains(r, "n0", "n1", "n2", "n3")), "fault=false upgrade=false")
+	expect(t, "nonpacking leaves it to others", violated(l.domains(r, "n0", "n1", "n2", "n3")),
+		"fault=false upgrade=false")
 }
 
 func TestMovesIntoAFullDomainOnlyFromWithin(t *testing.T) {

@@ -22,7 +22,7 @@ type domainTree struct {
 	nodeOf []int32 // per leaf
 	nodes  []domain
 	// crowded: some leaf holds two instances that take tasks.
-	crowded bool
+	sharedLeaf bool
 
 	rule  domainRule
 	limit int32 // quorum, nonpacking: tasks per unit
@@ -33,18 +33,18 @@ type domainTree struct {
 
 // domain is a node with what its live children, those with eligible instances, have.
 type domain struct {
-	parent int32
-	hosts  int32 // eligible instances
-	tasks  int32
-	kids   int32 // live children
-	last   int32 // one of them
+	parent       int32
+	eligible     int32 // eligible instances
+	tasks        int32
+	liveChildren int32 // live children
+	lastLive     int32 // one of them
 
 	// Under maximum difference: base is the floor of tasks per live child, by is how many of these
 	// have how many tasks; below of them have less than base, under too few in all; above have more
 	// than base+1, over too many.
-	held         int32
+	childTasks   int32
 	base         int32
-	by           []int32
+	childrenWith []int32
 	below, under int32
 	above, over  int32
 }
@@ -54,16 +54,16 @@ func faultPath(name string) []string {
 	return strings.FieldsFunc(strings.TrimPrefix(name, "fd:"), func(r rune) bool { return r == '/' })
 }
 
-// build makes the tree of those that have a name and are not away. A branch that is less deep than
+// buildTree makes the tree of those that have a name and are not away. A branch that is less deep than
 // others goes on with domains without a name, one child each.
-func (t *domainTree) build(names []string, standing []Standing, path func(string) []string) {
+func (t *domainTree) buildTree(names []string, standing []Standing, path func(string) []string) {
 	t.leafOf = make([]int32, len(names))
 	index := map[string]int32{}
 	var paths [][]string
 	depth := 0
 	for i, name := range names {
 		t.leafOf[i] = -1
-		if name == "" || standing[i] == Away {
+		if name == "" || standing[i] == NotInCluster {
 			continue
 		}
 		at, ok := index[name]
@@ -75,23 +75,23 @@ func (t *domainTree) build(names []string, standing []Standing, path func(string
 		}
 		t.leafOf[i] = at
 	}
-	leaves := t.grow(paths, depth)
+	leaves := t.growNodes(paths, depth)
 	for i, at := range t.leafOf {
 		if at >= 0 {
 			t.leafOf[i] = leaves[at]
 		}
 	}
-	t.populate(standing)
+	t.countInstances(standing)
 }
 
-// grow makes the nodes of all paths, and is the leaf of each: several names may mean the same.
-func (t *domainTree) grow(paths [][]string, depth int) []int32 {
+// growNodes makes the nodes of all paths, and is the leaf of each: several names may mean the same.
+func (t *domainTree) growNodes(paths [][]string, depth int) []int32 {
 	t.nodes = []domain{{parent: -1}}
 	children := map[edge]int32{}
 	leafAt := map[int32]int32{}
 	leaves := make([]int32, len(paths))
 	for i, path := range paths {
-		node := t.descend(children, path, depth)
+		node := t.findOrAddNode(children, path, depth)
 		leaf, ok := leafAt[node]
 		if !ok {
 			leaf = int32(len(t.nodeOf))
@@ -108,8 +108,8 @@ type edge struct {
 	name   string
 }
 
-// descend is the node at the end of the path, made where it was not there yet.
-func (t *domainTree) descend(children map[edge]int32, path []string, depth int) int32 {
+// findOrAddNode is the node at the end of the path, made where it was not there yet.
+func (t *domainTree) findOrAddNode(children map[edge]int32, path []string, depth int) int32 {
 	node := int32(0)
 	for level := range depth {
 		step := edge{parent: node}
@@ -127,33 +127,33 @@ func (t *domainTree) descend(children map[edge]int32, path []string, depth int) 
 	return node
 }
 
-// populate counts the eligible instances.
-func (t *domainTree) populate(standing []Standing) {
+// countInstances counts the eligible instances.
+func (t *domainTree) countInstances(standing []Standing) {
 	open := make([]int32, len(t.nodeOf))
 	for i, leaf := range t.leafOf {
 		if leaf < 0 {
 			continue
 		}
-		if standing[i] >= Barred {
+		if standing[i] >= Ineligible {
 			open[leaf]++
-			t.crowded = t.crowded || open[leaf] > 1
+			t.sharedLeaf = t.sharedLeaf || open[leaf] > 1
 		}
 		if standing[i] == Eligible {
-			t.nodes[t.nodeOf[leaf]].hosts++
+			t.nodes[t.nodeOf[leaf]].eligible++
 		}
 	}
 	for v := len(t.nodes) - 1; v > 0; v-- {
-		if n := &t.nodes[v]; n.hosts > 0 {
+		if n := &t.nodes[v]; n.eligible > 0 {
 			p := &t.nodes[n.parent]
-			p.hosts += n.hosts
-			p.kids++
-			p.last = int32(v)
+			p.eligible += n.eligible
+			p.liveChildren++
+			p.lastLive = int32(v)
 		}
 	}
 }
 
-// shared reports whether two instances have the same domain at the top.
-func (t *domainTree) shared() bool {
+// sharesTopDomain reports whether two instances have the same domain at the top.
+func (t *domainTree) sharesTopDomain() bool {
 	instances, tops := 0, 0
 	for _, leaf := range t.leafOf {
 		if leaf >= 0 {
@@ -168,79 +168,79 @@ func (t *domainTree) shared() bool {
 	return tops < instances
 }
 
-// branch is the first node with more than one live child, -1 if there is none.
-func (t *domainTree) branch() int32 {
+// branchNode is the first node with more than one live child, -1 if there is none.
+func (t *domainTree) branchNode() int32 {
 	if len(t.nodes) == 0 {
 		return -1
 	}
 	v := int32(0)
-	for t.nodes[v].kids == 1 {
-		v = t.nodes[v].last
+	for t.nodes[v].liveChildren == 1 {
+		v = t.nodes[v].lastLive
 	}
-	if t.nodes[v].kids == 0 {
+	if t.nodes[v].liveChildren == 0 {
 		return -1
 	}
 	return v
 }
 
-// branches is how many domains there are on the first level that has several; 0 where none has.
-func (t *domainTree) branches() int {
-	if v := t.branch(); v >= 0 {
-		return int(t.nodes[v].kids)
+// branchCount is how many domains there are on the first level that has several; 0 where none has.
+func (t *domainTree) branchCount() int {
+	if v := t.branchNode(); v >= 0 {
+		return int(t.nodes[v].liveChildren)
 	}
 	return 0
 }
 
-// hosts is how many eligible instances there are.
-func (t *domainTree) hosts() int {
+// eligibleCount is how many eligible instances there are.
+func (t *domainTree) eligibleCount() int {
 	if len(t.nodes) == 0 {
 		return 0
 	}
-	return int(t.nodes[0].hosts)
+	return int(t.nodes[0].eligible)
 }
 
-func (t *domainTree) ids() int {
+func (t *domainTree) domainCount() int {
 	if t.rule == ruleNone {
 		return 0
 	}
 	return len(t.nodeOf)
 }
 
-func (t *domainTree) id(i int) int {
+func (t *domainTree) ruledLeaf(i int) int {
 	if t.rule == ruleNone || len(t.leafOf) == 0 {
 		return -1
 	}
 	return int(t.leafOf[i])
 }
 
-// dead reports whether the instance's domain has no eligible instance.
-func (t *domainTree) dead(i int) bool {
-	leaf := t.id(i)
-	return leaf >= 0 && t.nodes[t.nodeOf[leaf]].hosts == 0
+// lacksEligible reports whether the instance's domain has no eligible instance.
+func (t *domainTree) lacksEligible(i int) bool {
+	leaf := t.ruledLeaf(i)
+	return leaf >= 0 && t.nodes[t.nodeOf[leaf]].eligible == 0
 }
 
-// empty returns the tree without its tasks.
-func (t *domainTree) empty() domainTree {
+// withoutTasks returns the tree without its tasks.
+func (t *domainTree) withoutTasks() domainTree {
 	out := *t
 	out.nodes = slices.Clone(t.nodes)
 	for v := range out.nodes {
-		out.nodes[v].tasks, out.nodes[v].by = 0, nil
+		out.nodes[v].tasks, out.nodes[v].childrenWith = 0, nil
 	}
 	return out
 }
 
-// leaf returns the lowest domain of the instance, -1 for none.
-func (t *domainTree) leaf(i int) int32 {
+// lowestDomain returns the lowest domain of the instance, -1 for none.
+func (t *domainTree) lowestDomain(i int) int32 {
 	if len(t.leafOf) == 0 {
 		return -1
 	}
 	return t.leafOf[i]
 }
 
-// unit returns the domain that the limit counts the instance's tasks by, -1 for none, and whether
+// limitUnit returns the domain that the limit counts the instance's tasks by, -1 for none, and whether
 // it is over the limit.
-func (t *domainTree) unit(i int) (unit int32, over bool) {
-	leaf := t.id(i)
+func (t *domainTree) limitUnit(i int) (unit int32, over bool) {
+	leaf := t.ruledLeaf(i)
 	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {
 		return -1, false
 	}

@@ -21,7 +21,7 @@ func (l *layout) usedBy(rule domain.Rule, n int) (used []bool, ok bool) {
 		d, eligible := domain.NewDomains(l.fault, l.upgrade, l.standing, rule), true
 		for i := range l.names {
 			if set&(1<<i) != 0 {
-				d.Add(i, 1)
+				d.AddTasks(i, 1)
 				eligible = eligible && l.standing[i] == domain.Eligible
 			}
 		}
@@ -47,14 +47,15 @@ func TestUsableIsAsTryingEverything(t *testing.T) {
 			}
 			l.add(fmt.Sprint("n", i), fault, fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "upgrade")))
 			l.standing[i] = rapid.SampledFrom([]domain.Standing{
-				domain.Eligible, domain.Eligible, domain.Eligible, domain.Barred, domain.Closed,
+				domain.Eligible, domain.Eligible, domain.Eligible, domain.Ineligible, domain.Unavailable,
 			}).Draw(t, "standing")
 		}
 		n := rapid.IntRange(1, len(l.names)).Draw(t, "target")
 		policy := rapid.SampledFrom([]cluster.DomainPolicy{
-			cluster.PolicyDifference, cluster.PolicyQuorum, cluster.PolicyNonpacking, cluster.PolicyIgnore, cluster.PolicyAdaptive,
+			cluster.PolicyDifference, cluster.PolicyQuorum, cluster.PolicyNonpacking, cluster.PolicyIgnore,
+			cluster.PolicyAdaptive,
 		}).Draw(t, "policy")
-		got := domain.NewDomains(l.fault, l.upgrade, l.standing, rule(policy, n)).Usable(n)
+		got := domain.NewDomains(l.fault, l.upgrade, l.standing, rule(policy, n)).UsableInstances(n)
 		want, possible := l.usedBy(rule(policy, n), n)
 		for i := range l.names {
 			wanted := possible && want[i] || !possible && l.standing[i] == domain.Eligible

@@ -2,35 +2,35 @@ package moves
 
 import "cmp"
 
-// moveTally is how many violations there are, and how far in all they are beyond what is allowed.
-type moveTally struct {
+// violationSum is how many violations there are, and how far in all they are beyond what is allowed.
+type violationSum struct {
 	count  int
 	excess int64
 }
 
-func (t *moveTally) add(count int, excess int64) {
+func (t *violationSum) addViolations(count int, excess int64) {
 	t.count += count
 	t.excess += excess
 }
 
-func (t moveTally) compare(o moveTally) int {
+func (t violationSum) compare(o violationSum) int {
 	return cmp.Or(cmp.Compare(t.count, o.count), cmp.Compare(t.excess, o.excess))
 }
 
-// moveMeasure is how good a way to place the tasks is: what comes first weighs more than all that
+// score is how good a way to place the tasks is: what comes first weighs more than all that
 // follows.
-type moveMeasure struct {
-	unplaced int
-	rules    [3]moveTally // by priority
-	buffer   moveTally    // instances beyond what they take without the buffer
-	worse    [3]moveTally // the part of the rules that was not broken at the start
-	cost     int
-	moves    int
-	awkward  int // moves of exchanges for which there is no room
+type score struct {
+	unplaced  int
+	rules     [3]violationSum // by priority
+	buffer    violationSum    // instances beyond what they take without the buffer
+	worsened  [3]violationSum // the part of the rules that was not broken at the start
+	cost      int
+	moves     int
+	exchanges int // moves of exchanges for which there is no room
 }
 
 // compareRules is what compares up to a priority, the unplaced first.
-func (m *moveMeasure) compareRules(o *moveMeasure, upTo int) int {
+func (m *score) compareRules(o *score, upTo int) int {
 	c := cmp.Compare(m.unplaced, o.unplaced)
 	for level := 0; level <= upTo && c == 0; level++ {
 		c = m.rules[level].compare(o.rules[level])
@@ -38,26 +38,26 @@ func (m *moveMeasure) compareRules(o *moveMeasure, upTo int) int {
 	return c
 }
 
-// lowest is the level of the rules that are the first to be given up.
-const lowest = 2
+// lowestLevel is the level of the rules that are the first to be given up.
+const lowestLevel = 2
 
-func (m *moveMeasure) compareEffort(o *moveMeasure) int {
+func (m *score) compareEffort(o *score) int {
 	return cmp.Or(cmp.Compare(m.cost, o.cost), cmp.Compare(m.moves, o.moves))
 }
 
-func (m *moveMeasure) compare(o *moveMeasure) int {
-	return cmp.Or(m.compareRules(o, lowest), m.buffer.compare(o.buffer), m.compareEffort(o),
-		cmp.Compare(m.awkward, o.awkward))
+func (m *score) compare(o *score) int {
+	return cmp.Or(m.compareRules(o, lowestLevel), m.buffer.compare(o.buffer), m.compareEffort(o),
+		cmp.Compare(m.exchanges, o.exchanges))
 }
 
-// compareThrifty is the order where tasks are to be placed: as little as possible is given up for
+// compareForRoom is the order where tasks are to be placed: as little as possible is given up for
 // them, and nothing repaired on the way.
-func (m *moveMeasure) compareThrifty(o *moveMeasure) int {
+func (m *score) compareForRoom(o *score) int {
 	c := cmp.Compare(m.unplaced, o.unplaced)
-	for level := 0; level <= lowest && c == 0; level++ {
-		c = m.worse[level].compare(o.worse[level])
+	for level := 0; level <= lowestLevel && c == 0; level++ {
+		c = m.worsened[level].compare(o.worsened[level])
 	}
-	return cmp.Or(c, m.compareEffort(o), cmp.Compare(m.awkward, o.awkward))
+	return cmp.Or(c, m.compareEffort(o), cmp.Compare(m.exchanges, o.exchanges))
 }
 
 // What a search has decided on a task.
@@ -67,74 +67,75 @@ const (
 	pinned
 )
 
-// moveState is where the tasks are while a search goes on.
-type moveState struct {
-	problem  *moveProblem
-	at       []int32 // per task
-	now      []int64 // load per cell
-	arrived  [][]int32
-	decision []uint8
-	numbers  []int32 // of all tasks
-	open     []int32 // per owner, its tasks that may still be decided on
-	moving   []int32 // tasks, in the order of their moves
-	causes   []moveDuty
-	measure  moveMeasure
-	faults   []int // excess per owner at the start
-	upgrades []int
+// assignment is where the tasks are while a search goes on.
+type assignment struct {
+	problem         *problem
+	at              []int32 // per task
+	load            []int64 // load per cell
+	arrived         [][]int32
+	decision        []uint8
+	taskNumbers     []int32 // of all tasks
+	undecidedCount  []int32 // per owner, its tasks that may still be decided on
+	movedTasks      []int32 // tasks, in the order of their moves
+	causes          []openViolation
+	score           score
+	initialFaults   []int // excess per owner at the start
+	initialUpgrades []int
 }
 
-func newMoveState(p *moveProblem) *moveState {
-	s := &moveState{
-		problem: p, at: make([]int32, len(p.tasks)), now: append([]int64(nil), p.load...),
+func newAssignment(p *problem) *assignment {
+	s := &assignment{
+		problem: p, at: make([]int32, len(p.tasks)), load: append([]int64(nil), p.load...),
 		arrived: make([][]int32, len(p.instances)), decision: make([]uint8, len(p.tasks)),
-		numbers: make([]int32, len(p.tasks)), open: make([]int32, len(p.owners)), faults: make([]int, len(p.owners)),
-		upgrades: make([]int, len(p.owners)),
+		taskNumbers: make([]int32, len(p.tasks)), undecidedCount: make([]int32, len(p.owners)),
+		initialFaults:   make([]int, len(p.owners)),
+		initialUpgrades: make([]int, len(p.owners)),
 	}
 	for t := range p.tasks {
-		s.at[t], s.numbers[t] = p.tasks[t].at, int32(t)
+		s.at[t], s.taskNumbers[t] = p.tasks[t].initial, int32(t)
 		if p.tasks[t].movable {
-			s.open[p.tasks[t].owner]++
+			s.undecidedCount[p.tasks[t].owner]++
 		}
 		switch {
-		case p.tasks[t].at < 0:
-			s.measure.unplaced++
-		case p.tasks[t].misfit:
-			s.measure.rules[p.levels.placement].add(1, 0)
+		case p.tasks[t].initial < 0:
+			s.score.unplaced++
+		case p.tasks[t].mismatched:
+			s.score.rules[p.levels.placement].addViolations(1, 0)
 		}
 	}
 	for i := range p.instances {
-		s.start(int32(i))
+		s.countInstance(int32(i))
 	}
 	for o := range p.owners {
 		if d := p.owners[o].domains; d != nil {
-			s.faults[o], s.upgrades[o] = d.Excess()
-			s.spread(int32(o), 1)
+			s.initialFaults[o], s.initialUpgrades[o] = d.Excess()
+			s.countDomains(int32(o), 1)
 		}
 	}
 	return s
 }
 
-// start counts what is broken on one instance.
-func (s *moveState) start(i int32) {
-	if !s.problem.instances[i].gives {
+// countInstance counts what is broken on one instance.
+func (s *assignment) countInstance(i int32) {
+	if !s.problem.instances[i].givesTasks {
 		return
 	}
-	for dim := range int32(s.problem.dims()) {
-		s.count(s.problem.cell(i, dim), dim, 1)
+	for dim := range int32(s.problem.dimensionCount()) {
+		s.countCell(s.problem.cellIndex(i, dim), dim, 1)
 	}
 	for _, o := range overcrowdedOwners(s, i) {
-		s.measure.rules[hardest].add(s.surplus(o, i), 0)
+		s.score.rules[alwaysBinding].addViolations(s.surplusOn(o, i), 0)
 	}
 }
 
 // overcrowdedOwners are the owners of which the instance has more tasks than may share it, at the
 // start.
-func overcrowdedOwners(s *moveState, i int32) []int32 {
+func overcrowdedOwners(s *assignment, i int32) []int32 {
 	var out []int32
 	seen := map[int32]int{}
 	for _, t := range s.problem.instances[i].tasks {
 		o := s.problem.tasks[t].owner
-		if most := s.problem.owners[o].most; most > 0 {
+		if most := s.problem.owners[o].maxPerInstance; most > 0 {
 			if seen[o]++; seen[o] == most+1 {
 				out = append(out, o)
 			}
@@ -143,44 +144,44 @@ func overcrowdedOwners(s *moveState, i int32) []int32 {
 	return out
 }
 
-// level is the priority of a dimension's capacity.
-func (s *moveState) level(dim int32) int {
+// capacityLevel is the priority of a dimension's capacity.
+func (s *assignment) capacityLevel(dim int32) int {
 	if dim < fixedDims {
-		return hardest
+		return alwaysBinding
 	}
 	return max(0, s.problem.levels.capacity)
 }
 
-// beyond is how far a cell is above what it takes in all, and without the buffer.
-func (s *moveState) beyond(c int) (total, unbuffered int64) {
-	load := s.now[c] - s.problem.leaving[c]
-	return excess(load, s.problem.total[c]), excess(load, s.problem.unbuffered[c])
+// excessOf is how far a cell is above what it takes in all, and without the buffer.
+func (s *assignment) excessOf(c int) (total, unbuffered int64) {
+	load := s.load[c] - s.problem.endingLoad[c]
+	return excessOver(load, s.problem.total[c]), excessOver(load, s.problem.unbuffered[c])
 }
 
-// excess is how much of a load is above a limit. The load may be below zero where nothing is
+// excessOver is how much of a load is above a limit. The load may be below zero where nothing is
 // counted, and the limit the largest number.
-func excess(load, limit int64) int64 {
+func excessOver(load, limit int64) int64 {
 	if load <= limit {
 		return 0
 	}
 	return load - limit
 }
 
-func (s *moveState) count(c int, dim int32, sign int) {
-	total, unbuffered := s.beyond(c)
+func (s *assignment) countCell(c int, dim int32, sign int) {
+	total, unbuffered := s.excessOf(c)
 	if total > 0 {
-		s.measure.rules[s.level(dim)].add(sign, int64(sign)*total)
-		if more := total - excess(s.problem.load[c]-s.problem.leaving[c], s.problem.total[c]); more > 0 {
-			s.measure.worse[s.level(dim)].add(sign, int64(sign)*more)
+		s.score.rules[s.capacityLevel(dim)].addViolations(sign, int64(sign)*total)
+		if more := total - excessOver(s.problem.load[c]-s.problem.endingLoad[c], s.problem.total[c]); more > 0 {
+			s.score.worsened[s.capacityLevel(dim)].addViolations(sign, int64(sign)*more)
 		}
 	}
 	if unbuffered > 0 {
-		s.measure.buffer.add(sign, int64(sign)*unbuffered)
+		s.score.buffer.addViolations(sign, int64(sign)*unbuffered)
 	}
 }
 
-// on is how many tasks of the owner the instance has.
-func (s *moveState) on(o, i int32) (n int) {
+// tasksOn is how many tasks of the owner the instance has.
+func (s *assignment) tasksOn(o, i int32) (n int) {
 	for _, t := range s.problem.instances[i].tasks {
 		if s.problem.tasks[t].owner == o && s.at[t] == i {
 			n++
@@ -194,129 +195,129 @@ func (s *moveState) on(o, i int32) (n int) {
 	return n
 }
 
-// surplus is how many of them are too many.
-func (s *moveState) surplus(o, i int32) int {
-	if s.problem.owners[o].most == 0 {
+// surplusOn is how many of them are too many.
+func (s *assignment) surplusOn(o, i int32) int {
+	if s.problem.owners[o].maxPerInstance == 0 {
 		return 0
 	}
-	return max(0, s.on(o, i)-s.problem.owners[o].most)
+	return max(0, s.tasksOn(o, i)-s.problem.owners[o].maxPerInstance)
 }
 
-// spread counts how far the owner's tasks are from what the domain rules allow.
-func (s *moveState) spread(o int32, sign int) {
+// countDomains counts how far the owner's tasks are from what the domain rules allow.
+func (s *assignment) countDomains(o int32, sign int) {
 	d := s.problem.owners[o].domains
 	if d == nil {
 		return
 	}
 	fault, upgrade := d.Excess()
 	faults, upgrades := max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)
-	s.measure.rules[faults].add(sign*fault, 0)
-	s.measure.worse[faults].add(sign*max(0, fault-s.faults[o]), 0)
-	s.measure.rules[upgrades].add(sign*upgrade, 0)
-	s.measure.worse[upgrades].add(sign*max(0, upgrade-s.upgrades[o]), 0)
+	s.score.rules[faults].addViolations(sign*fault, 0)
+	s.score.worsened[faults].addViolations(sign*max(0, fault-s.initialFaults[o]), 0)
+	s.score.rules[upgrades].addViolations(sign*upgrade, 0)
+	s.score.worsened[upgrades].addViolations(sign*max(0, upgrade-s.initialUpgrades[o]), 0)
 }
 
-// move puts the task on another instance.
-func (s *moveState) move(t, to int32, cause moveDuty) {
+// moveTask puts the task on another instance.
+func (s *assignment) moveTask(t, to int32, cause openViolation) {
 	from := s.at[t]
 	task := &s.problem.tasks[t]
-	s.spread(task.owner, -1)
+	s.countDomains(task.owner, -1)
 	if from >= 0 {
-		s.remove(t, from)
-		s.measure.cost += task.cost
-		s.measure.moves++
+		s.removeTask(t, from)
+		s.score.cost += task.cost
+		s.score.moves++
 	} else {
-		s.measure.unplaced--
+		s.score.unplaced--
 	}
-	s.insert(t, to)
-	s.spread(task.owner, 1)
-	s.decide(t, moved)
-	s.moving = append(s.moving, t)
+	s.insertTask(t, to)
+	s.countDomains(task.owner, 1)
+	s.setDecision(t, moved)
+	s.movedTasks = append(s.movedTasks, t)
 	s.causes = append(s.causes, cause)
 }
 
-func (s *moveState) decide(t int32, d uint8) {
+func (s *assignment) setDecision(t int32, d uint8) {
 	if d == undecided {
-		s.open[s.problem.tasks[t].owner]++
+		s.undecidedCount[s.problem.tasks[t].owner]++
 	} else {
-		s.open[s.problem.tasks[t].owner]--
+		s.undecidedCount[s.problem.tasks[t].owner]--
 	}
 	s.decision[t] = d
 }
 
-func (s *moveState) remove(t, from int32) {
+func (s *assignment) removeTask(t, from int32) {
 	task := &s.problem.tasks[t]
 	o := &s.problem.owners[task.owner]
 	for _, a := range task.amounts {
-		s.shift(from, a.dim, -a.n)
+		s.addLoad(from, a.dim, -a.amount)
 	}
-	if task.misfit {
-		s.measure.rules[s.problem.levels.placement].add(-1, 0)
+	if task.mismatched {
+		s.score.rules[s.problem.levels.placement].addViolations(-1, 0)
 	}
-	was := s.surplus(task.owner, from)
+	was := s.surplusOn(task.owner, from)
 	s.at[t] = -1
-	s.measure.rules[hardest].add(s.surplus(task.owner, from)-was, 0)
+	s.score.rules[alwaysBinding].addViolations(s.surplusOn(task.owner, from)-was, 0)
 	if o.domains != nil {
-		o.domains.Add(int(from), -1)
+		o.domains.AddTasks(int(from), -1)
 	}
 }
 
-func (s *moveState) insert(t, to int32) {
+func (s *assignment) insertTask(t, to int32) {
 	task := &s.problem.tasks[t]
 	o := &s.problem.owners[task.owner]
 	for _, a := range task.amounts {
-		s.shift(to, a.dim, a.n)
+		s.addLoad(to, a.dim, a.amount)
 	}
-	if !s.problem.takes(task.owner, to) {
-		s.measure.rules[max(0, s.problem.levels.placement)].add(1, 0)
-		s.measure.worse[max(0, s.problem.levels.placement)].add(1, 0)
+	if !s.problem.canHost(task.owner, to) {
+		s.score.rules[max(0, s.problem.levels.placement)].addViolations(1, 0)
+		s.score.worsened[max(0, s.problem.levels.placement)].addViolations(1, 0)
 	}
-	was := s.surplus(task.owner, to)
+	was := s.surplusOn(task.owner, to)
 	s.at[t] = to
 	s.arrived[to] = append(s.arrived[to], t)
-	s.measure.rules[hardest].add(s.surplus(task.owner, to)-was, 0)
+	s.score.rules[alwaysBinding].addViolations(s.surplusOn(task.owner, to)-was, 0)
 	if o.domains != nil {
-		o.domains.Add(int(to), 1)
+		o.domains.AddTasks(int(to), 1)
 	}
 }
 
-func (s *moveState) shift(i, dim int32, n int64) {
-	c := s.problem.cell(i, dim)
-	s.count(c, dim, -1)
-	s.now[c] += n
-	s.count(c, dim, 1)
+func (s *assignment) addLoad(i, dim int32, n int64) {
+	c := s.problem.cellIndex(i, dim)
+	s.countCell(c, dim, -1)
+	s.load[c] += n
+	s.countCell(c, dim, 1)
 }
 
-// back undoes the last move; measure is what it was before.
-func (s *moveState) back(measure moveMeasure) {
-	last := len(s.moving) - 1
-	t := s.moving[last]
-	s.moving, s.causes = s.moving[:last], s.causes[:last]
+// undoLast undoes the last move; measure is what it was before.
+func (s *assignment) undoLast(measure score) {
+	last := len(s.movedTasks) - 1
+	t := s.movedTasks[last]
+	s.movedTasks, s.causes = s.movedTasks[:last], s.causes[:last]
 	task := &s.problem.tasks[t]
 	to := s.at[t]
 	s.arrived[to] = s.arrived[to][:len(s.arrived[to])-1]
-	s.at[t], s.measure = -1, measure
-	s.decide(t, undecided)
+	s.at[t], s.score = -1, measure
+	s.setDecision(t, undecided)
 	for _, a := range task.amounts {
-		s.now[s.problem.cell(to, a.dim)] -= a.n
+		s.load[s.problem.cellIndex(to, a.dim)] -= a.amount
 	}
 	if d := s.problem.owners[task.owner].domains; d != nil {
-		d.Add(int(to), -1)
+		d.AddTasks(int(to), -1)
 	}
-	s.reinstate(t)
+	s.restoreTask(t)
 }
 
-// reinstate puts a task that is nowhere back where it was at the start. The measure is not kept.
-func (s *moveState) reinstate(t int32) {
+// restoreTask puts a task that is nowhere back where it was at the start. The measure is not kept.
+func (s *assignment) restoreTask(t int32) {
 	task := &s.problem.tasks[t]
-	if task.at < 0 {
+	if task.initial < 0 {
 		return
 	}
-	s.at[t] = task.at
+	s.at[t] = task.initial
 	for _, a := range task.amounts {
-		s.now[s.problem.cell(task.at, a.dim)] += a.n
+		s.load[s.problem.cellIndex(task.initial, a.dim)] += a.amount
 	}
 	if d := s.problem.owners[task.owner].domains; d != nil {
-		d.Add(int(task.at), 1)
+		d.AddTasks(int(task.initial), 1)
 	}
 }

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// bound is better than, or as good as, everything that can still come of the state: what can no
+// lowerBound is better than, or as good as, everything that can still come of the state: what can no
 // longer be repaired stays broken, and what must be repaired to be as good as the best costs the
 // cheapest tasks that could do it.
-func (s *moveSearch) bound() moveMeasure {
-	out := s.rest
-	out.worse = [3]moveTally{}
-	out.cost, out.moves = s.measure.cost, s.measure.moves
-	for _, d := range s.focus {
-		addCertain(s, d, &out)
+func (s *branchSearch) lowerBound() score {
+	out := s.outside
+	out.worsened = [3]violationSum{}
+	out.cost, out.moves = s.score.cost, s.score.moves
+	for _, v := range s.focus {
+		addUnavoidable(s, v, &out)
 	}
-	for _, d := range s.focus {
-		if need := requiredRelief(s, d, out); need > 0 {
-			cost, moves := coverCost(s, d, need, costAllowance(s, &out))
+	for _, v := range s.focus {
+		if need := requiredRelief(s, v, out); need > 0 {
+			cost, moves := coverCost(s, v, need, costAllowance(s, &out))
 			out.cost += cost
 			out.moves += moves
 			break
@@ -28,120 +28,121 @@ func (s *moveSearch) bound() moveMeasure {
 }
 
 // costAllowance is what a solution may cost from here on to be as good as the best.
-func costAllowance(s *moveSearch, out *moveMeasure) int {
-	if out.compareRules(&s.best, lowest) < 0 || out.buffer.compare(s.best.buffer) < 0 {
+func costAllowance(s *branchSearch, out *score) int {
+	if out.compareRules(&s.bestScore, lowestLevel) < 0 || out.buffer.compare(s.bestScore.buffer) < 0 {
 		return math.MaxInt // it may be better, whatever it costs
 	}
-	return s.best.cost - out.cost
+	return s.bestScore.cost - out.cost
 }
 
-// measureApart is what is broken besides the duties of the search; where they are all there are,
+// scoreOutside is what is broken besides the duties of the search; where they are all there are,
 // nothing.
-func measureApart(s *moveSearch) moveMeasure {
-	out := s.measure
-	var mine moveMeasure
-	for _, d := range s.focus {
-		addActual(s, d, &mine)
+func scoreOutside(s *branchSearch) score {
+	out := s.score
+	var mine score
+	for _, v := range s.focus {
+		addCurrent(s, v, &mine)
 	}
 	out.unplaced -= mine.unplaced
 	for level := range out.rules {
-		out.rules[level].add(-mine.rules[level].count, -mine.rules[level].excess)
+		out.rules[level].addViolations(-mine.rules[level].count, -mine.rules[level].excess)
 	}
-	out.buffer.add(-mine.buffer.count, -mine.buffer.excess)
+	out.buffer.addViolations(-mine.buffer.count, -mine.buffer.excess)
 	return out
 }
 
-// addActual adds what the duty counts for now.
-func addActual(s *moveSearch, d moveDuty, out *moveMeasure) {
-	switch d.kind {
-	case dutyUnplaced:
-		if s.at[d.task] < 0 {
+// addCurrent adds what the duty counts for now.
+func addCurrent(s *branchSearch, v openViolation, out *score) {
+	switch v.kind {
+	case unplacedTask:
+		if s.at[v.task] < 0 {
 			out.unplaced++
 		}
-	case dutyMisfit:
-		if isBroken(s.moveState, d) {
-			out.rules[s.problem.levels.placement].add(1, 0)
+	case mismatchedTask:
+		if isBroken(s.assignment, v) {
+			out.rules[s.problem.levels.placement].addViolations(1, 0)
 		}
-	case dutyCrowd:
-		out.rules[hardest].add(s.surplus(d.owner, d.instance), 0)
-	case dutyCell:
-		addCellExcess(s, out, d, 0)
-	case dutyFault, dutyUpgrade:
-		addDomainExcess(s, out, d)
+	case sharedInstance:
+		out.rules[alwaysBinding].addViolations(s.surplusOn(v.owner, v.instance), 0)
+	case overloadedCell:
+		addCellExcess(s, out, v, 0)
+	case faultDomains, upgradeDomains:
+		addDomainExcess(s, out, v)
 	}
 }
 
-// addCertain adds what the duty will leave broken whatever happens to the tasks that are not
+// addUnavoidable adds what the duty will leave broken whatever happens to the tasks that are not
 // decided on.
-func addCertain(s *moveSearch, d moveDuty, out *moveMeasure) {
-	switch d.kind {
-	case dutyUnplaced, dutyMisfit:
-		if !s.free(d.task) {
-			addActual(s, d, out)
+func addUnavoidable(s *branchSearch, v openViolation, out *score) {
+	switch v.kind {
+	case unplacedTask, mismatchedTask:
+		if !s.isUndecided(v.task) {
+			addCurrent(s, v, out)
 		}
-	case dutyCrowd:
-		n := s.surplus(d.owner, d.instance)
-		for _, t := range s.problem.instances[d.instance].tasks {
-			if s.problem.tasks[t].owner == d.owner && s.free(t) {
+	case sharedInstance:
+		n := s.surplusOn(v.owner, v.instance)
+		for _, t := range s.problem.instances[v.instance].tasks {
+			if s.problem.tasks[t].owner == v.owner && s.isUndecided(t) {
 				n--
 			}
 		}
-		out.rules[hardest].add(max(0, n), 0)
-	case dutyCell:
-		addCellExcess(s, out, d, removableLoad(s, d))
-	case dutyFault, dutyUpgrade:
-		if s.open[d.owner] == 0 {
-			addDomainExcess(s, out, d)
+		out.rules[alwaysBinding].addViolations(max(0, n), 0)
+	case overloadedCell:
+		addCellExcess(s, out, v, removableLoad(s, v))
+	case faultDomains, upgradeDomains:
+		if s.undecidedCount[v.owner] == 0 {
+			addDomainExcess(s, out, v)
 		}
 	}
 }
 
 // removableLoad is how much of a cell's load is of tasks that are not decided on.
-func removableLoad(s *moveSearch, d moveDuty) (n int64) {
-	for _, t := range s.problem.instances[d.instance].tasks {
-		if s.free(t) {
-			n += s.problem.tasks[t].amount(d.dim)
+func removableLoad(s *branchSearch, v openViolation) (n int64) {
+	for _, t := range s.problem.instances[v.instance].tasks {
+		if s.isUndecided(t) {
+			n += s.problem.tasks[t].amountOf(v.dim)
 		}
 	}
 	return n
 }
 
-func addDomainExcess(s *moveSearch, out *moveMeasure, d moveDuty) {
-	fault, upgrade := s.problem.owners[d.owner].domains.Excess()
-	if d.kind == dutyFault {
-		out.rules[max(0, s.problem.levels.fault)].add(fault, 0)
+func addDomainExcess(s *branchSearch, out *score, v openViolation) {
+	fault, upgrade := s.problem.owners[v.owner].domains.Excess()
+	if v.kind == faultDomains {
+		out.rules[max(0, s.problem.levels.fault)].addViolations(fault, 0)
 	} else {
-		out.rules[max(0, s.problem.levels.upgrade)].add(upgrade, 0)
+		out.rules[max(0, s.problem.levels.upgrade)].addViolations(upgrade, 0)
 	}
 }
 
 // addCellExcess adds what a cell is beyond its limits with so much less load.
-func addCellExcess(s *moveSearch, out *moveMeasure, d moveDuty, less int64) {
-	total, unbuffered := s.beyond(s.problem.cell(d.instance, d.dim))
+func addCellExcess(s *branchSearch, out *score, v openViolation, less int64) {
+	total, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
 	if total -= less; total > 0 {
-		out.rules[s.level(d.dim)].add(1, total)
+		out.rules[s.capacityLevel(v.dim)].addViolations(1, total)
 	}
 	if unbuffered -= less; unbuffered > 0 {
-		out.buffer.add(1, unbuffered)
+		out.buffer.addViolations(1, unbuffered)
 	}
 }
 
 // requiredRelief is how much load has to leave a cell, so that the solution can be as good as the
 // best; out is the bound so far.
-func requiredRelief(s *moveSearch, d moveDuty, out moveMeasure) int64 {
-	if d.kind != dutyCell || !isBroken(s.moveState, d) {
+func requiredRelief(s *branchSearch, v openViolation, out score) int64 {
+	if v.kind != overloadedCell || !isBroken(s.assignment, v) {
 		return 0
 	}
-	total, unbuffered := s.beyond(s.problem.cell(d.instance, d.dim))
-	removable := removableLoad(s, d)
+	total, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
+	removable := removableLoad(s, v)
 	with := out
-	with.rules[s.level(d.dim)].add(1, 1)
-	if total > 0 && total <= removable && with.compareRules(&s.best, lowest) > 0 {
+	with.rules[s.capacityLevel(v.dim)].addViolations(1, 1)
+	if total > 0 && total <= removable && with.compareRules(&s.bestScore, lowestLevel) > 0 {
 		return total
 	}
 	with = out
-	with.buffer.add(1, 1)
-	if unbuffered <= removable && out.compareRules(&s.best, lowest) >= 0 && with.buffer.compare(s.best.buffer) > 0 {
+	with.buffer.addViolations(1, 1)
+	if unbuffered <= removable && out.compareRules(&s.bestScore, lowestLevel) >= 0 &&
+		with.buffer.compare(s.bestScore.buffer) > 0 {
 		return unbuffered
 	}
 	return 0
@@ -149,14 +150,14 @@ func requiredRelief(s *moveSearch, d moveDuty, out moveMeasure) int64 {
 
 // coverCost is the least cost and the fewest moves that could take so much load off a cell, by
 // tasks that cost no more than is allowed.
-func coverCost(s *moveSearch, d moveDuty, need int64, allowed int) (cost, moves int) {
+func coverCost(s *branchSearch, v openViolation, need int64, allowed int) (cost, moves int) {
 	type item struct {
 		relief int64
 		cost   int
 	}
 	var items []item
-	for _, t := range s.problem.instances[d.instance].tasks {
-		if n := s.problem.tasks[t].amount(d.dim); n > 0 && s.free(t) && s.problem.tasks[t].cost <= allowed {
+	for _, t := range s.problem.instances[v.instance].tasks {
+		if n := s.problem.tasks[t].amountOf(v.dim); n > 0 && s.isUndecided(t) && s.problem.tasks[t].cost <= allowed {
 			items = append(items, item{min(n, need), s.problem.tasks[t].cost})
 		}
 	}

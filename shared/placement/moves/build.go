@@ -13,9 +13,9 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is
+// newProblem is the problem that the snapshot poses, with tasks of the request where there is
 // one.
-func (e *Planner) newMoveProblem(m Request, r *placement.Request) *moveProblem {
+func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 	e.engine.Sync()
 	owners := maps.Clone(m.Owners)
 	if owners == nil {
@@ -34,7 +34,7 @@ func (e *Planner) newMoveProblem(m Request, r *placement.Request) *moveProblem {
 			e.snap.MetricIndex(l.Name) // every metric has its dimension
 		}
 	}
-	p := &moveProblem{levels: levelsOf(e.snap.Configuration.Priorities), configuration: e.snap.Configuration.Rev}
+	p := &problem{levels: levelsOf(e.snap.Configuration.Priorities), configuration: e.snap.Configuration.Rev}
 	p.nameMetrics(e.snap.MetricNames())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
@@ -45,13 +45,13 @@ func (e *Planner) newMoveProblem(m Request, r *placement.Request) *moveProblem {
 	if r != nil {
 		p.addNewcomers(e, r, numbers[r.Spec.Owner])
 	}
-	p.settle()
+	p.attachTasks()
 	return p
 }
 
 // nameMetrics makes each metric a dimension, in order of name: the order in which the snapshot met
 // them decides nothing.
-func (p *moveProblem) nameMetrics(metrics []string) {
+func (p *problem) nameMetrics(metrics []string) {
 	sorted := slices.Sorted(slices.Values(metrics))
 	p.names = append([]string{"CPU", "MEMORY", "ENI"}, sorted...)
 	p.dimOf = make([]int32, len(metrics))
@@ -62,18 +62,18 @@ func (p *moveProblem) nameMetrics(metrics []string) {
 }
 
 // addInstances adds those that are in the cluster, and gives their numbers.
-func (p *moveProblem) addInstances(e *Planner) map[string]int32 {
+func (p *problem) addInstances(e *Planner) map[string]int32 {
 	for _, v := range e.snap.InstancesByIndex() {
 		if v != nil && eligibility.InCluster(v) {
-			p.instances = append(p.instances, moveInstance{
-				id: v.ID, view: v, row: v.Instance, takes: v.IsAvailable() && !eligibility.IsCordoned(v),
-				gives: v.IsAvailable(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
+			p.instances = append(p.instances, problemInstance{
+				id: v.ID, view: v, row: v.Instance, takesTasks: v.IsAvailable() && !eligibility.IsCordoned(v),
+				givesTasks: v.IsAvailable(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
 			})
 		}
 	}
-	slices.SortFunc(p.instances, func(a, b moveInstance) int { return cmp.Compare(a.id, b.id) })
-	n := len(p.instances) * p.dims()
-	p.load, p.leaving = make([]int64, n), make([]int64, n)
+	slices.SortFunc(p.instances, func(a, b problemInstance) int { return cmp.Compare(a.id, b.id) })
+	n := len(p.instances) * p.dimensionCount()
+	p.load, p.endingLoad = make([]int64, n), make([]int64, n)
 	p.unbuffered, p.total = make([]int64, n), make([]int64, n)
 	at := make(map[string]int32, len(p.instances))
 	for i := range p.instances {
@@ -83,10 +83,10 @@ func (p *moveProblem) addInstances(e *Planner) map[string]int32 {
 	return at
 }
 
-func (p *moveProblem) addCells(i int32) {
+func (p *problem) addCells(i int32) {
 	v := p.instances[i].view
 	set := func(dim int32, load, unbuffered, total int64) {
-		c := p.cell(i, dim)
+		c := p.cellIndex(i, dim)
 		p.load[c], p.unbuffered[c], p.total[c] = load, unbuffered, total
 	}
 	set(dimCPU, v.Registered.CPU-v.CPU, v.Registered.CPU, v.Registered.CPU)
@@ -105,7 +105,7 @@ func (p *moveProblem) addCells(i int32) {
 }
 
 // addOwners adds the movers in order of name, and gives their numbers.
-func (p *moveProblem) addOwners(e *Planner, m Request, at map[string]int32) map[string]int32 {
+func (p *problem) addOwners(e *Planner, m Request, at map[string]int32) map[string]int32 {
 	owners := make(map[string]int32, len(m.Owners))
 	for _, name := range slices.Sorted(maps.Keys(m.Owners)) {
 		owners[name] = int32(len(p.owners))
@@ -114,20 +114,20 @@ func (p *moveProblem) addOwners(e *Planner, m Request, at map[string]int32) map[
 	return owners
 }
 
-func (p *moveProblem) addOwner(e *Planner, name string, m Owner, at map[string]int32) {
+func (p *problem) addOwner(e *Planner, name string, m Owner, at map[string]int32) {
 	avoid := make(map[int]bool, len(m.Spec.Avoid))
 	for _, id := range m.Spec.Avoid {
 		if i, ok := at[id]; ok {
 			avoid[int(i)] = true
 		}
 	}
-	o := moveOwner{
-		name: name, called: cmp.Or(m.Name, name), mover: m, most: int(m.Spec.MaxPerInstance()),
-		avoided: func(i int) bool { return avoid[i] },
-		matches: staticMatcher(p, m.Spec),
+	o := problemOwner{
+		name: name, displayName: cmp.Or(m.Name, name), mover: m, maxPerInstance: int(m.Spec.MaxPerInstance()),
+		isAvoided: func(i int) bool { return avoid[i] },
+		matches:   staticMatcher(p, m.Spec),
 	}
 	o.suits = o.matches
-	if rule := domain.RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
+	if rule := domain.NewRule(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = ownerDomains(p, &o, rule)
 	} else if p.levels.placement < 0 {
 		o.suits = staticMatcher(p, &placement.Spec{Attributes: m.Spec.Attributes})
@@ -137,15 +137,15 @@ func (p *moveProblem) addOwner(e *Planner, name string, m Owner, at map[string]i
 
 // staticMatcher reports whether an instance has what tasks of the spec must find, as far as it does
 // not depend on what runs there. Each instance is asked once for all owners that want the same.
-func staticMatcher(p *moveProblem, spec *placement.Spec) func(i int) bool {
-	key := wanted(spec)
-	known := p.matching[key]
+func staticMatcher(p *problem, spec *placement.Spec) func(i int) bool {
+	key := requirementsKey(spec)
+	known := p.matchesByKey[key]
 	if known == nil {
 		known = make([]uint8, len(p.instances))
-		if p.matching == nil {
-			p.matching = map[string][]uint8{}
+		if p.matchesByKey == nil {
+			p.matchesByKey = map[string][]uint8{}
 		}
-		p.matching[key] = known
+		p.matchesByKey[key] = known
 	}
 	return func(i int) bool {
 		if known[i] == 0 {
@@ -159,8 +159,8 @@ func staticMatcher(p *moveProblem, spec *placement.Spec) func(i int) bool {
 	}
 }
 
-// wanted tells apart what specs want to find on an instance.
-func wanted(spec *placement.Spec) string {
+// requirementsKey tells apart what specs want to find on an instance.
+func requirementsKey(spec *placement.Spec) string {
 	key := strings.Join(spec.Attributes, "\x00")
 	for _, x := range spec.Constraints {
 		key += "\x01" + x.String()
@@ -170,10 +170,10 @@ func wanted(spec *placement.Spec) string {
 
 // ownerDomains are the owner's domains, without tasks. Owners that ask for the same instances have
 // the same domains.
-func ownerDomains(p *moveProblem, o *moveOwner, rule domain.Rule) *domain.Domains {
-	key := wanted(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
-	if like := p.alikeDomains[key]; like != nil {
-		return like.Empty(rule)
+func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains {
+	key := requirementsKey(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
+	if like := p.domainsByKey[key]; like != nil {
+		return like.WithoutTasks(rule)
 	}
 	n := len(p.instances)
 	fault, upgrade, standing := make([]string, n), make([]string, n), make([]domain.Standing, n)
@@ -181,23 +181,23 @@ func ownerDomains(p *moveProblem, o *moveOwner, rule domain.Rule) *domain.Domain
 		v := p.instances[i].view
 		fault[i], upgrade[i], standing[i] = v.FaultDomain(), v.UpgradeDomain(), domain.Eligible
 		switch {
-		case !p.instances[i].takes:
-			standing[i] = domain.Closed
-		case o.avoided(i) || !o.matches(i):
-			standing[i] = domain.Barred
+		case !p.instances[i].takesTasks:
+			standing[i] = domain.Unavailable
+		case o.isAvoided(i) || !o.matches(i):
+			standing[i] = domain.Ineligible
 		}
 	}
 	d := domain.NewDomains(fault, upgrade, standing, rule)
-	if p.alikeDomains == nil {
-		p.alikeDomains = map[string]*domain.Domains{}
+	if p.domainsByKey == nil {
+		p.domainsByKey = map[string]*domain.Domains{}
 	}
-	p.alikeDomains[key] = d.Empty(rule)
+	p.domainsByKey[key] = d.WithoutTasks(rule)
 	return d
 }
 
 // addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those
 // whose replacement is on its way, leave room behind soon.
-func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
+func (p *problem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
 	for _, t := range scopedTasks(p, e, &m, r) {
 		i, here := at[t.Instance]
 		if !here || !t.HoldsCapacity() {
@@ -207,24 +207,24 @@ func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owne
 		switch {
 		case !t.IsActive() || e.snap.HasReplacement(t):
 			for _, a := range taskAmounts(p, e, t) {
-				p.leaving[p.cell(i, a.dim)] += a.n
+				p.endingLoad[p.cellIndex(i, a.dim)] += a.amount
 			}
 			if moves {
-				p.instances[i].ending = append(p.instances[i].ending, o)
+				p.instances[i].endingOwners = append(p.instances[i].endingOwners, o)
 			}
 		case moves:
-			p.tasks = append(p.tasks, moveTask{
-				id: t.ID, task: t, owner: o, at: i, amounts: taskAmounts(p, e, t), needs: t.Needs, gpus: t.GPUs,
+			p.tasks = append(p.tasks, problemTask{
+				id: t.ID, task: t, owner: o, initial: i, amounts: taskAmounts(p, e, t), needs: t.Needs, gpus: t.GPUs,
 				ports:   t.Ports,
-				cost:    m.costOf(t, p.owners[o].mover.Spec).Units(),
-				movable: !t.Foreign && !m.Owners[t.Owner].Fixed && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
+				cost:    m.moveCostOf(t, p.owners[o].mover.Spec).Units(),
+				movable: !t.Foreign && !m.Owners[t.Owner].Fixed && !e.isReplacing(t) && (m.Keep == nil || !m.Keep(t)),
 			})
 		}
 	}
 }
 
-// replaces reports whether the task has come for one that has yet to go.
-func (e *Planner) replaces(t *cluster.Task) bool {
+// isReplacing reports whether the task has come for one that has yet to go.
+func (e *Planner) isReplacing(t *cluster.Task) bool {
 	if t.Replaces == "" {
 		return false
 	}
@@ -232,51 +232,51 @@ func (e *Planner) replaces(t *cluster.Task) bool {
 	return old != nil && old.HoldsCapacity()
 }
 
-// costOf is what it costs to move the task.
-func (m *Request) costOf(t *cluster.Task, spec *placement.Spec) cluster.MoveCost {
+// moveCostOf is what it costs to move the task.
+func (m *Request) moveCostOf(t *cluster.Task, spec *placement.Spec) cluster.MoveCost {
 	if m.Cost == nil {
 		return spec.MoveCost
 	}
 	return cmp.Or(m.Cost(t), spec.MoveCost)
 }
 
-func taskAmounts(p *moveProblem, e *Planner, t *cluster.Task) []moveAmount {
-	out := needed(t.Needs)
+func taskAmounts(p *problem, e *Planner, t *cluster.Task) []resourceAmount {
+	out := resourceAmounts(t.Needs)
 	e.snap.LoadsOf(t, func(metric int, load int64) {
 		if load > 0 {
-			out = append(out, moveAmount{p.dimOf[metric], load})
+			out = append(out, resourceAmount{p.dimOf[metric], load})
 		}
 	})
-	slices.SortFunc(out, func(a, b moveAmount) int { return cmp.Compare(a.dim, b.dim) })
+	slices.SortFunc(out, func(a, b resourceAmount) int { return cmp.Compare(a.dim, b.dim) })
 	return out
 }
 
-func needed(r cluster.Resources) []moveAmount {
-	var out []moveAmount
+func resourceAmounts(r cluster.Resources) []resourceAmount {
+	var out []resourceAmount
 	for dim, n := range [fixedDims]int64{r.CPU, r.Memory, int64(r.ENIs)} {
 		if n > 0 {
-			out = append(out, moveAmount{int32(dim), n})
+			out = append(out, resourceAmount{int32(dim), n})
 		}
 	}
 	return out
 }
 
 // addNewcomers adds the request's tasks: they have no instance yet.
-func (p *moveProblem) addNewcomers(e *Planner, r *placement.Request, owner int32) {
+func (p *problem) addNewcomers(e *Planner, r *placement.Request, owner int32) {
 	amounts := requestedAmounts(p, e, r)
 	for range r.Count {
-		p.tasks = append(p.tasks, moveTask{
-			owner: owner, at: -1, amounts: amounts, needs: r.Spec.Needs, ports: r.Spec.Ports, movable: true,
+		p.tasks = append(p.tasks, problemTask{
+			owner: owner, initial: -1, amounts: amounts, needs: r.Spec.Needs, ports: r.Spec.Ports, movable: true,
 		})
 	}
 }
 
 // requestedAmounts is what one task of the request takes.
-func requestedAmounts(p *moveProblem, e *Planner, r *placement.Request) []moveAmount {
-	out := needed(r.Spec.Needs)
+func requestedAmounts(p *problem, e *Planner, r *placement.Request) []resourceAmount {
+	out := resourceAmounts(r.Spec.Needs)
 	for _, l := range r.Spec.Loads {
 		if l.Load > 0 {
-			out = append(out, moveAmount{p.dimOf[e.snap.MetricIndex(l.Name)], l.Load})
+			out = append(out, resourceAmount{p.dimOf[e.snap.MetricIndex(l.Name)], l.Load})
 		}
 	}
 	return out

@@ -8,96 +8,96 @@ import (
 	"berth/shared/placement"
 )
 
-// planOf is the plan of a solution; the state is where its moves begin.
-func planOf(s *moveState, duties []moveDuty, best moveSolution) *Plan {
-	out := &Plan{Exact: best.exact, Cost: best.measure.cost}
-	for _, d := range duties {
-		out.Violations = append(out.Violations, describeViolation(s, d))
+// newPlan is the plan of a solution; the state is where its moves begin.
+func newPlan(s *assignment, violations []openViolation, best solution) *Plan {
+	out := &Plan{Exact: best.exact, Cost: best.score.cost}
+	for _, v := range violations {
+		out.Violations = append(out.Violations, describeViolation(s, v))
 	}
 	steps, _ := sequenceMoves(s, best.stage, best.steps) // what cannot be carried out is no solution
 	for _, m := range steps {
-		if s.problem.tasks[m.task].at < 0 {
+		if s.problem.tasks[m.task].initial < 0 {
 			out.Places = append(out.Places, s.problem.instances[m.to].id)
 		} else {
 			out.Moves = append(out.Moves, describeMove(s, m, steps))
 		}
 	}
-	for _, d := range remainingDefects(s, duties) {
-		out.Unrepaired = append(out.Unrepaired, describeViolation(s, d))
+	for _, v := range remainingViolations(s, violations) {
+		out.Unrepaired = append(out.Unrepaired, describeViolation(s, v))
 	}
 	return out
 }
 
-// remainingDefects is what is broken after the moves.
-func remainingDefects(s *moveState, duties []moveDuty) []moveDuty {
-	var out []moveDuty
-	known := map[moveDuty]bool{}
-	for _, d := range duties {
-		known[d] = true
-		if isBroken(s, d) {
-			out = append(out, d)
+// remainingViolations is what is broken after the moves.
+func remainingViolations(s *assignment, violations []openViolation) []openViolation {
+	var out []openViolation
+	known := map[openViolation]bool{}
+	for _, v := range violations {
+		known[v] = true
+		if isBroken(s, v) {
+			out = append(out, v)
 		}
 	}
-	add := func(d moveDuty) {
-		if !known[d] && isBroken(s, d) {
-			out = append(out, d)
+	add := func(v openViolation) {
+		if !known[v] && isBroken(s, v) {
+			out = append(out, v)
 		}
-		known[d] = true
+		known[v] = true
 	}
-	for _, t := range s.moving {
+	for _, t := range s.movedTasks {
 		task := &s.problem.tasks[t]
 		for _, a := range task.amounts {
-			add(moveDuty{kind: dutyCell, instance: s.at[t], dim: a.dim, owner: -1, task: -1})
+			add(openViolation{kind: overloadedCell, instance: s.at[t], dim: a.dim, owner: -1, task: -1})
 		}
-		if !s.problem.takes(task.owner, s.at[t]) {
-			add(moveDuty{kind: dutyMisfit, task: t, owner: task.owner, instance: s.at[t]})
+		if !s.problem.canHost(task.owner, s.at[t]) {
+			add(openViolation{kind: mismatchedTask, task: t, owner: task.owner, instance: s.at[t]})
 		}
 		if s.problem.owners[task.owner].domains != nil {
-			add(moveDuty{kind: dutyFault, owner: task.owner, instance: -1, task: -1})
-			add(moveDuty{kind: dutyUpgrade, owner: task.owner, instance: -1, task: -1})
+			add(openViolation{kind: faultDomains, owner: task.owner, instance: -1, task: -1})
+			add(openViolation{kind: upgradeDomains, owner: task.owner, instance: -1, task: -1})
 		}
 	}
 	return out
 }
 
 // describeViolation describes a duty as things are now.
-func describeViolation(s *moveState, d moveDuty) Violation {
-	var v Violation
-	if d.instance >= 0 {
-		v.Instance = s.problem.instances[d.instance].id
+func describeViolation(s *assignment, v openViolation) Violation {
+	var out Violation
+	if v.instance >= 0 {
+		out.Instance = s.problem.instances[v.instance].id
 	}
-	if d.owner >= 0 {
-		v.Owner = s.problem.owners[d.owner].name
+	if v.owner >= 0 {
+		out.Owner = s.problem.owners[v.owner].name
 	}
-	switch d.kind {
-	case dutyUnplaced:
-		v.Rule = placement.RuleRoom
-	case dutyMisfit:
-		v.Rule, v.Task = placement.RulePlacement, s.problem.tasks[d.task].id
-	case dutyCrowd:
-		v.Rule, v.Have, v.Limit = placement.RuleOccupied, int64(s.on(d.owner, d.instance)),
-			int64(s.problem.owners[d.owner].most)
-	case dutyCell:
-		c := s.problem.cell(d.instance, d.dim)
-		v.Rule, v.Metric, v.Have, v.Limit = placement.RuleCapacity, s.problem.names[d.dim],
-			s.now[c]-s.problem.leaving[c], s.problem.unbuffered[c]
-	case dutyFault:
-		fault, _ := s.problem.owners[d.owner].domains.Excess()
-		v.Rule, v.Have = placement.RuleFault, int64(fault)
-	case dutyUpgrade:
-		_, upgrade := s.problem.owners[d.owner].domains.Excess()
-		v.Rule, v.Have = placement.RuleUpgrade, int64(upgrade)
+	switch v.kind {
+	case unplacedTask:
+		out.Rule = placement.RuleRoom
+	case mismatchedTask:
+		out.Rule, out.Task = placement.RulePlacement, s.problem.tasks[v.task].id
+	case sharedInstance:
+		out.Rule, out.Have, out.Limit = placement.RuleOccupied, int64(s.tasksOn(v.owner, v.instance)),
+			int64(s.problem.owners[v.owner].maxPerInstance)
+	case overloadedCell:
+		c := s.problem.cellIndex(v.instance, v.dim)
+		out.Rule, out.Metric, out.Have, out.Limit = placement.RuleCapacity, s.problem.names[v.dim],
+			s.load[c]-s.problem.endingLoad[c], s.problem.unbuffered[c]
+	case faultDomains:
+		fault, _ := s.problem.owners[v.owner].domains.Excess()
+		out.Rule, out.Have = placement.RuleFault, int64(fault)
+	case upgradeDomains:
+		_, upgrade := s.problem.owners[v.owner].domains.Excess()
+		out.Rule, out.Have = placement.RuleUpgrade, int64(upgrade)
 	}
-	return v
+	return out
 }
 
 // describeMove describes one move; the state is after all of them.
-func describeMove(s *moveState, m orderedStep, steps []orderedStep) Move {
+func describeMove(s *assignment, m sequencedMove, steps []sequencedMove) Move {
 	task := &s.problem.tasks[m.task]
 	out := Move{
-		Task: task.id, Owner: s.problem.owners[task.owner].name, From: s.problem.instances[task.at].id,
+		Task: task.id, Owner: s.problem.owners[task.owner].name, From: s.problem.instances[task.initial].id,
 		To:   s.problem.instances[m.to].id,
-		Cost: task.cost, Mode: m.mode, Why: explainMove(s, m.moveStep),
+		Cost: task.cost, Mode: m.mode, Why: explainMove(s, m.plannedMove),
 	}
 	if m.via >= 0 {
 		out.Via = s.problem.instances[m.via].id
@@ -105,7 +105,7 @@ func describeMove(s *moveState, m orderedStep, steps []orderedStep) Move {
 	for _, n := range m.after { // positions among the moves: newcomers are none
 		at := 0
 		for _, o := range steps[:n] {
-			if s.problem.tasks[o.task].at >= 0 {
+			if s.problem.tasks[o.task].initial >= 0 {
 				at++
 			}
 		}
@@ -114,41 +114,42 @@ func describeMove(s *moveState, m orderedStep, steps []orderedStep) Move {
 	return out
 }
 
-func explainMove(s *moveState, m moveStep) string {
+func explainMove(s *assignment, m plannedMove) string {
 	task := &s.problem.tasks[m.task]
-	d := m.cause
-	from, to := s.problem.instances[task.at].id, s.problem.instances[m.to].id
+	v := m.cause
+	from, to := s.problem.instances[task.initial].id, s.problem.instances[m.to].id
 	for_ := ""
-	if d.task >= 0 && d.task != m.task {
-		for_ = fmt.Sprintf(", to make room for %s", describeTask(s, d.task))
+	if v.task >= 0 && v.task != m.task {
+		for_ = fmt.Sprintf(", to make room for %s", describeTask(s, v.task))
 	}
-	switch d.kind {
-	case dutyMisfit:
+	switch v.kind {
+	case mismatchedTask:
 		return fmt.Sprintf("%s no longer meets the placement constraint, %s does", from, to)
-	case dutyCrowd:
+	case sharedInstance:
 		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s",
-			s.problem.owners[task.owner].called, from,
-			s.onAtFirst(task.owner, task.at), s.on(task.owner, task.at), s.problem.owners[task.owner].most, for_)
-	case dutyCell:
-		return describeLoad(s, d.dim, task.at, "") + for_ + describeLoad(s, d.dim, m.to, "; ")
-	case dutyGPU, dutyPort:
-		return strings.TrimPrefix(for_, ", ") + fmt.Sprintf(" on %s", s.problem.instances[d.instance].id)
+			s.problem.owners[task.owner].displayName, from,
+			s.initialTasksOn(task.owner, task.initial), s.tasksOn(task.owner, task.initial),
+			s.problem.owners[task.owner].maxPerInstance, for_)
+	case overloadedCell:
+		return describeLoad(s, v.dim, task.initial, "") + for_ + describeLoad(s, v.dim, m.to, "; ")
+	case missingGPU, portConflict:
+		return strings.TrimPrefix(for_, ", ") + fmt.Sprintf(" on %s", s.problem.instances[v.instance].id)
 	}
 	return describeDomains(s, m) + for_
 }
 
 // describeTask is what a task is called.
-func describeTask(s *moveState, t int32) string {
+func describeTask(s *assignment, t int32) string {
 	task := &s.problem.tasks[t]
-	if task.at >= 0 {
+	if task.initial >= 0 {
 		return "task " + task.id
 	}
-	return "a task of " + s.problem.owners[task.owner].called + " that has no instance yet"
+	return "a task of " + s.problem.owners[task.owner].displayName + " that has no instance yet"
 }
 
 // describeLoad is how a cell changes, in the user's units; empty where nothing limits it.
-func describeLoad(s *moveState, dim, i int32, prefix string) string {
-	c := s.problem.cell(i, dim)
+func describeLoad(s *assignment, dim, i int32, prefix string) string {
+	c := s.problem.cellIndex(i, dim)
 	scale := int64(1)
 	if dim == dimCPU {
 		scale = cluster.CPUUnit
@@ -161,21 +162,22 @@ func describeLoad(s *moveState, dim, i int32, prefix string) string {
 		}
 	}
 	return fmt.Sprintf("%s%s on %s goes from %d to %d of %s", prefix, s.problem.names[dim], s.problem.instances[i].id,
-		(s.problem.load[c]-s.problem.leaving[c])/scale, (s.now[c]-s.problem.leaving[c])/scale, limit)
+		(s.problem.load[c]-s.problem.endingLoad[c])/scale, (s.load[c]-s.problem.endingLoad[c])/scale, limit)
 }
 
 // describeDomains is how a domain rule of the task's owner is kept.
-func describeDomains(s *moveState, m moveStep) string {
+func describeDomains(s *assignment, m plannedMove) string {
 	task := &s.problem.tasks[m.task]
 	o := &s.problem.owners[task.owner]
 	fault, upgrade := o.domains.Excess()
-	rule, was, is := placement.RuleFault, s.faults[task.owner], fault
+	rule, was, is := placement.RuleFault, s.initialFaults[task.owner], fault
 	name := func(i int32) string { return s.problem.instances[i].view.FaultDomain() }
-	if m.cause.kind == dutyUpgrade {
-		rule, was, is = placement.RuleUpgrade, s.upgrades[task.owner], upgrade
+	if m.cause.kind == upgradeDomains {
+		rule, was, is = placement.RuleUpgrade, s.initialUpgrades[task.owner], upgrade
 		name = func(i int32) string { return s.problem.instances[i].view.UpgradeDomain() }
 	}
-	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.called, was,
+	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.displayName,
+		was,
 		is,
-		name(task.at), name(m.to))
+		name(task.initial), name(m.to))
 }

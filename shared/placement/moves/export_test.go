@@ -4,9 +4,9 @@ import "berth/shared/placement"
 
 // PlanMovesNearby is [Planner.PlanMoves] as it is where there is too much to try every way.
 func PlanMovesNearby(e *Planner, m Request) *Plan {
-	s := newMoveState(e.newMoveProblem(m, nil))
-	duties := findDefects(s)
-	return planOf(s, duties, searchNearby(s, duties, false))
+	s := newAssignment(e.newProblem(m, nil))
+	violations := findViolations(s)
+	return newPlan(s, violations, searchLocally(s, violations, false))
 }
 
 // Scoped has the engine plan moves as it does where there are many tasks.
@@ -18,17 +18,17 @@ func (e *Planner) Scoped() *Planner {
 // Sound reports whether the engine sees at a glance that nothing is broken.
 func (e *Planner) Sound(m Request) bool {
 	e.engine.Sync()
-	return e.sound(&m)
+	return e.findsNothing(&m)
 }
 
 // Violations are those that a look at every task finds.
 func (e *Planner) Violations(m Request) []Violation {
-	return solveProblem(e.newMoveProblem(m, nil)).Violations
+	return solveProblem(e.newProblem(m, nil)).Violations
 }
 
 // MakeRoomNearby is [Planner.MakeRoom] as it is where there is too much to try every way.
 func MakeRoomNearby(e *Planner, r placement.Request, m Request) *Plan {
-	s := newMoveState(e.newMoveProblem(m, &r))
-	duties := findDefects(s)[:s.measure.unplaced]
-	return planOf(s, duties, searchNearby(s, duties, true))
+	s := newAssignment(e.newProblem(m, &r))
+	violations := findViolations(s)[:s.score.unplaced]
+	return newPlan(s, violations, searchLocally(s, violations, true))
 }

@@ -7,19 +7,19 @@ import (
 	"berth/shared/snapshot"
 )
 
-// moveStage is how much a search may give up to repair what weighs more. They are tried in turn.
-type moveStage int
+// searchStage is how much a search may give up to repair what weighs more. They are tried in turn.
+type searchStage int
 
 const (
-	stageKeep   moveStage = iota // nothing gets worse
-	stageBuffer                  // the buffer may be used (P14)
-	stageSecond                  // and rules of priority 2 broken
-	stageFirst                   // and those of priority 1
+	stageKeep   searchStage = iota // nothing gets worse
+	stageBuffer                    // the buffer may be used (P14)
+	stageSecond                    // and rules of priority 2 broken
+	stageFirst                     // and those of priority 1
 	stages
 )
 
 // binds reports whether a rule of the level may not be broken.
-func (g moveStage) binds(level int) bool {
+func (g searchStage) binds(level int) bool {
 	switch g {
 	case stageFirst:
 		return level < 1
@@ -29,19 +29,19 @@ func (g moveStage) binds(level int) bool {
 	return true
 }
 
-// gains reports whether b is worth what the stage gave up to get from a to b.
-func (g moveStage) gains(a, b *moveMeasure) bool {
+// isWorthwhile reports whether b is worth what the stage gave up to get from a to b.
+func (g searchStage) isWorthwhile(a, b *score) bool {
 	switch g {
 	case stageFirst:
 		return b.compareRules(a, 0) < 0
 	case stageSecond:
 		return b.compareRules(a, 1) < 0
 	}
-	return b.compareRules(a, lowest) < 0
+	return b.compareRules(a, lowestLevel) < 0
 }
 
 // stageDiffers reports whether the stage allows anything that the ones before do not.
-func stageDiffers(p *moveProblem, g moveStage) bool {
+func stageDiffers(p *problem, g searchStage) bool {
 	levels := []int{p.levels.placement, p.levels.capacity, p.levels.fault, p.levels.upgrade}
 	switch g {
 	case stageBuffer:
@@ -54,102 +54,103 @@ func stageDiffers(p *moveProblem, g moveStage) bool {
 	return true
 }
 
-// roof is the load that a cell may end with for a task to come there: no more than it takes, or
+// loadLimit is the load that a cell may end with for a task to come there: no more than it takes, or
 // than it has, so that what is broken does not stand in the way of repairs (relaxed evaluation).
 // For a newcomer it is what it takes.
-func (s *moveState) roof(g moveStage, t int32, c int, dim int32) int64 {
-	if !g.binds(s.level(dim)) {
+func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
+	if !g.binds(s.capacityLevel(dim)) {
 		return unlimited
 	}
 	limit := s.problem.total[c]
 	if g == stageKeep {
 		limit = s.problem.unbuffered[c]
 	}
-	if s.problem.tasks[t].at < 0 {
+	if s.problem.tasks[t].initial < 0 {
 		return limit
 	}
 	return max(limit, s.problem.load[c])
 }
 
-// findTrouble is something that the moves so far have made worse than it was; must says that it may
+// findWorsened is something that the moves so far have made worse than it was; must says that it may
 // not stay so. What can be helped, or must be, comes first; false where there is nothing.
-func findTrouble(s *moveState, g moveStage) (d moveDuty, must, found bool) {
-	for at := len(s.moving) - 1; at >= 0; at-- {
-		if d, must = troubleOfMove(s, g, s.moving[at]); must || d.kind != dutyUnplaced {
-			return d, must, true
+func findWorsened(s *assignment, g searchStage) (v openViolation, must, found bool) {
+	for at := len(s.movedTasks) - 1; at >= 0; at-- {
+		if v, must = worsenedByMove(s, g, s.movedTasks[at]); must || v.kind != unplacedTask {
+			return v, must, true
 		}
 	}
-	return d, false, false
+	return v, false, false
 }
 
-// troubleOfMove is what one move has made worse; dutyUnplaced stands for nothing.
-func troubleOfMove(s *moveState, g moveStage, t int32) (d moveDuty, must bool) {
+// worsenedByMove is what one move has made worse; dutyUnplaced stands for nothing.
+func worsenedByMove(s *assignment, g searchStage, t int32) (v openViolation, must bool) {
 	task := &s.problem.tasks[t]
 	i := s.at[t]
 	for _, a := range task.amounts {
-		c := s.problem.cell(i, a.dim)
-		d = moveDuty{kind: dutyCell, instance: i, dim: a.dim, owner: -1, task: t}
-		if s.now[c] > s.roof(g, t, c, a.dim) {
-			return d, true
+		c := s.problem.cellIndex(i, a.dim)
+		v = openViolation{kind: overloadedCell, instance: i, dim: a.dim, owner: -1, task: t}
+		if s.load[c] > s.loadLimit(g, t, c, a.dim) {
+			return v, true
 		}
-		if _, beyond := s.beyond(c); beyond > 0 && s.now[c] > s.problem.load[c] && bestRemedy(s, d) >= 0 {
-			return d, false
+		if _, beyond := s.excessOf(c); beyond > 0 && s.load[c] > s.problem.load[c] && bestTaskToMove(s, v) >= 0 {
+			return v, false
 		}
 	}
-	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) {
-		return moveDuty{kind: dutyCrowd, instance: i, owner: task.owner, task: t}, true
+	if s.problem.owners[task.owner].maxPerInstance > 0 && s.tasksOn(task.owner, i) > s.taskLimit(t, i) {
+		return openViolation{kind: sharedInstance, instance: i, owner: task.owner, task: t}, true
 	}
-	if task.needs.GPUs > 0 && !s.devicesFit(i) {
-		return moveDuty{kind: dutyGPU, instance: i, owner: -1, task: t}, true
+	if task.needs.GPUs > 0 && !s.gpusSuffice(i) {
+		return openViolation{kind: missingGPU, instance: i, owner: -1, task: t}, true
 	}
 	if len(task.ports) > 0 && s.portsClash(i) {
-		return moveDuty{kind: dutyPort, instance: i, owner: -1, task: t}, true
+		return openViolation{kind: portConflict, instance: i, owner: -1, task: t}, true
 	}
-	return domainTroubleOf(s, g, t)
+	return domainsWorsenedBy(s, g, t)
 }
 
-func domainTroubleOf(s *moveState, g moveStage, t int32) (moveDuty, bool) {
+func domainsWorsenedBy(s *assignment, g searchStage, t int32) (openViolation, bool) {
 	owner := s.problem.tasks[t].owner
 	domains := s.problem.owners[owner].domains
 	if domains == nil {
-		return moveDuty{}, false
+		return openViolation{}, false
 	}
 	worse, levels := worsenedDomains(s, t), domainPriorities(s)
-	for n, kind := range [2]dutyKind{dutyFault, dutyUpgrade} {
-		d := moveDuty{kind: kind, instance: s.at[t], owner: owner, task: t}
-		if worse[n] && (g.binds(levels[n]) || bestRemedy(s, d) >= 0) {
-			return d, g.binds(levels[n])
+	for n, kind := range [2]violationKind{faultDomains, upgradeDomains} {
+		v := openViolation{kind: kind, instance: s.at[t], owner: owner, task: t}
+		if worse[n] && (g.binds(levels[n]) || bestTaskToMove(s, v) >= 0) {
+			return v, g.binds(levels[n])
 		}
 	}
-	return moveDuty{}, false
+	return openViolation{}, false
 }
 
 // worsenedDomains reports which domain rule of its owner's the task that moved has broken further,
 // fault and upgrade domains.
-func worsenedDomains(s *moveState, t int32) [2]bool {
+func worsenedDomains(s *assignment, t int32) [2]bool {
 	owner := s.problem.tasks[t].owner
 	domains := s.problem.owners[owner].domains
 	fault, upgrade := domains.Excess()
 	return [2]bool{
-		fault > s.faults[owner] || overfillsDomain(s, domains.FaultUnit, t),
-		upgrade > s.upgrades[owner] || overfillsDomain(s, domains.UpgradeUnit, t),
+		fault > s.initialFaults[owner] || overfillsDomain(s, domains.FaultUnit, t),
+		upgrade > s.initialUpgrades[owner] || overfillsDomain(s, domains.UpgradeUnit, t),
 	}
 }
 
-func domainPriorities(s *moveState) [2]int {
+func domainPriorities(s *assignment) [2]int {
 	return [2]int{max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)}
 }
 
 // mayStay reports whether nothing that binds keeps the task from staying where it moved.
-func mayStay(s *moveState, g moveStage, t int32) bool {
+func mayStay(s *assignment, g searchStage, t int32) bool {
 	task, i := &s.problem.tasks[t], s.at[t]
 	for _, a := range task.amounts {
-		if c := s.problem.cell(i, a.dim); s.now[c] > s.roof(g, t, c, a.dim) {
+		if c := s.problem.cellIndex(i, a.dim); s.load[c] > s.loadLimit(g, t, c, a.dim) {
 			return false
 		}
 	}
-	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) || task.needs.GPUs > 0 &&
-		!s.devicesFit(i) ||
+	if s.problem.owners[task.owner].maxPerInstance > 0 && s.tasksOn(task.owner, i) > s.taskLimit(t, i) ||
+		task.needs.GPUs > 0 &&
+			!s.gpusSuffice(i) ||
 		len(task.ports) > 0 && s.portsClash(i) {
 		return false
 	}
@@ -163,7 +164,7 @@ func mayStay(s *moveState, g moveStage, t int32) bool {
 // overfillsDomain reports whether the domain that the task went to has more tasks than its limit
 // and than it had, where the rule is a limit; unit is the rule's [Domains.FaultUnit] or
 // [Domains.UpgradeUnit].
-func overfillsDomain(s *moveState, unit func(i int) (int32, bool), task int32) bool {
+func overfillsDomain(s *assignment, unit func(i int) (int32, bool), task int32) bool {
 	full, over := unit(int(s.at[task]))
 	if !over {
 		return false
@@ -173,38 +174,38 @@ func overfillsDomain(s *moveState, unit func(i int) (int32, bool), task int32) b
 		return at == full
 	}
 	came := 0
-	for _, o := range s.moving {
+	for _, o := range s.movedTasks {
 		if s.problem.tasks[o].owner != s.problem.tasks[task].owner {
 			continue
 		}
 		if within(s.at[o]) {
 			came++
 		}
-		if from := s.problem.tasks[o].at; from >= 0 && within(from) {
+		if from := s.problem.tasks[o].initial; from >= 0 && within(from) {
 			came--
 		}
 	}
 	return came > 0
 }
 
-// quota is how many tasks of an owner whose tasks may not share an instance freely may be here for
+// taskLimit is how many tasks of an owner whose tasks may not share an instance freely may be here for
 // one to come: those that will soon be gone count, and there may be as many as there are, but not
 // for a newcomer.
-func (s *moveState) quota(t, i int32) int {
+func (s *assignment) taskLimit(t, i int32) int {
 	owner, ending := s.problem.tasks[t].owner, 0
-	for _, o := range s.problem.instances[i].ending {
+	for _, o := range s.problem.instances[i].endingOwners {
 		if o == owner {
 			ending++
 		}
 	}
-	limit := s.problem.owners[owner].most - ending
-	if s.problem.tasks[t].at < 0 {
+	limit := s.problem.owners[owner].maxPerInstance - ending
+	if s.problem.tasks[t].initial < 0 {
 		return limit
 	}
-	return max(limit, s.onAtFirst(owner, i))
+	return max(limit, s.initialTasksOn(owner, i))
 }
 
-func (s *moveState) onAtFirst(o, i int32) (n int) {
+func (s *assignment) initialTasksOn(o, i int32) (n int) {
 	for _, t := range s.problem.instances[i].tasks {
 		if s.problem.tasks[t].owner == o {
 			n++
@@ -213,29 +214,29 @@ func (s *moveState) onAtFirst(o, i int32) (n int) {
 	return n
 }
 
-// fits reports whether the task may run on the instance beside what is there, as far as anything is
+// hasRoomFor reports whether the task may run on the instance beside what is there, as far as anything is
 // counted there.
-func (s *moveState) fits(g moveStage, t, i int32) bool {
+func (s *assignment) hasRoomFor(g searchStage, t, i int32) bool {
 	task := &s.problem.tasks[t]
 	for _, a := range task.amounts {
-		c := s.problem.cell(i, a.dim)
-		if s.now[c]+a.n > s.roof(g, t, c, a.dim) {
+		c := s.problem.cellIndex(i, a.dim)
+		if s.load[c]+a.amount > s.loadLimit(g, t, c, a.dim) {
 			return false
 		}
 	}
-	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) >= s.quota(t, i) {
+	if s.problem.owners[task.owner].maxPerInstance > 0 && s.tasksOn(task.owner, i) >= s.taskLimit(t, i) {
 		return false
 	}
 	if task.needs.GPUs == 0 && len(task.ports) == 0 {
 		return true
 	}
 	for _, p := range task.ports {
-		if s.holders(i, p) > 0 {
+		if s.portHolders(i, p) > 0 {
 			return false
 		}
 	}
 	s.arrived[i] = append(s.arrived[i], t)
-	fit := s.devicesFit(i)
+	fit := s.gpusSuffice(i)
 	s.arrived[i] = s.arrived[i][:len(s.arrived[i])-1]
 	return fit
 }
@@ -244,7 +245,7 @@ func (s *moveState) fits(g moveStage, t, i int32) bool {
 // asks.
 type subjectAfter struct {
 	snapshot.Facts
-	state *moveState
+	state *assignment
 	at    int32
 	task  int32
 }
@@ -270,7 +271,7 @@ func (a *subjectAfter) Groups(yield func(string) bool) {
 
 // eachTaskAfter are the tasks that hold anything on the instance after the moves, whoever owns
 // them, but one.
-func eachTaskAfter(s *moveState, i, but int32, yield func(*cluster.Task) bool) {
+func eachTaskAfter(s *assignment, i, but int32, yield func(*cluster.Task) bool) {
 	left := map[*cluster.Task]bool{}
 	for _, t := range s.problem.instances[i].tasks {
 		left[s.problem.tasks[t].task] = s.at[t] != i
@@ -289,8 +290,8 @@ func eachTaskAfter(s *moveState, i, but int32, yield func(*cluster.Task) bool) {
 
 // constraintsAgree reports whether those who moved meet, where they are, the constraints that
 // depend on what else runs there.
-func constraintsAgree(s *moveState) bool {
-	for _, t := range s.moving {
+func constraintsAgree(s *assignment) bool {
+	for _, t := range s.movedTasks {
 		i := s.at[t]
 		for _, x := range s.problem.owners[s.problem.tasks[t].owner].mover.Spec.Constraints {
 			if x.Static() {

@@ -71,7 +71,8 @@ func plan(rows []state.Row, m moves.Request) *moves.Plan {
 
 func TestPlanMoves(t *testing.T) {
 	t.Run("NothingWhereNothingIsBroken", func(t *testing.T) {
-		p := plan([]state.Row{oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(100))}, movers(anyTask("web")))
+		p := plan([]state.Row{oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(100))},
+			movers(anyTask("web")))
 		if len(p.Moves)+len(p.Violations) > 0 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
@@ -80,11 +81,14 @@ func TestPlanMoves(t *testing.T) {
 		dear, cheap := &placement.Spec{Owner: "dear", MoveCost: cluster.CostHigh}, &placement.Spec{Owner: "cheap"}
 		rows := []state.Row{
 			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 100)),
-			oracle.Task("t1", "a", oracle.Owner("dear"), load(60)), oracle.Task("t2", "a", oracle.Owner("cheap"), load(30)), oracle.Task("t3", "a", oracle.Owner("cheap"), load(30)),
+			oracle.Task("t1", "a", oracle.Owner("dear"), load(60)),
+			oracle.Task("t2", "a", oracle.Owner("cheap"), load(30)),
+			oracle.Task("t3", "a", oracle.Owner("cheap"), load(30)),
 		}
 		p := plan(rows, movers(dear, cheap))
 		expectMoves(t, p, "t2: a > b")
-		if want := "m on a goes from 120 to 90 of 100; m on b goes from 0 to 30 of 100"; p.Moves[0].Why != want || p.Cost != 1 {
+		if want := "m on a goes from 120 to 90 of 100; m on b goes from 0 to 30 of 100"; p.Moves[0].Why != want ||
+			p.Cost != 1 {
 			t.Fatalf("%d, %q", p.Cost, p.Moves[0].Why)
 		}
 	})
@@ -108,9 +112,12 @@ func TestPlanMoves(t *testing.T) {
 		spec := anyTask("web")
 		spec.Avoid = []string{"avoided"}
 		rows := []state.Row{
-			oracle.Instance("a", capacity("m", 10)), oracle.Instance("avoided", capacity("m", 10)), oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 10)),
-			oracle.Instance("cordoned", oracle.Attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), oracle.Instance("gone", oracle.Disconnected),
-			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "avoided", load(20)), oracle.Task("t3", "drains", load(20)), oracle.Task("t4", "cordoned", load(20)),
+			oracle.Instance("a", capacity("m", 10)), oracle.Instance("avoided", capacity("m", 10)),
+			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 10)),
+			oracle.Instance("cordoned", oracle.Attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)),
+			oracle.Instance("gone", oracle.Disconnected),
+			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "avoided", load(20)),
+			oracle.Task("t3", "drains", load(20)), oracle.Task("t4", "cordoned", load(20)),
 		}
 		if p := plan(rows, movers(spec)); len(p.Moves) > 0 || len(p.Violations) != 3 {
 			t.Fatalf("%+v", p)
@@ -123,7 +130,8 @@ func TestPlanMoves(t *testing.T) {
 		m.Keep = func(t *cluster.Task) bool { return t.ID == "t1" }
 		rows := []state.Row{
 			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b"),
-			oracle.Task("t1", "a", load(8)), oracle.Task("t2", "a", load(7)), oracle.Task("t3", "a", oracle.Owner("others"), load(1)),
+			oracle.Task("t1", "a", load(8)), oracle.Task("t2", "a", load(7)),
+			oracle.Task("t3", "a", oracle.Owner("others"), load(1)),
 		}
 		expectMoves(t, plan(rows, m), "t2: a > b")
 	})
@@ -132,7 +140,8 @@ func TestPlanMoves(t *testing.T) {
 		next.Replaces = "t1"
 		rows := []state.Row{
 			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b", capacity("m", 20)), oracle.Instance("c"),
-			oracle.Task("t0", "a", load(5)), oracle.Task("t1", "a", load(15)), next, oracle.Task("t3", "c", load(3), oracle.Stopping),
+			oracle.Task("t0", "a", load(5)), oracle.Task("t1", "a", load(15)), next,
+			oracle.Task("t3", "c", load(3), oracle.Stopping),
 		}
 		if p := plan(rows, movers(anyTask("web"))); len(p.Violations) > 0 {
 			t.Fatalf("%+v", p)
@@ -141,7 +150,10 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("MovesAReplacementOnceWhatItCameForHasGone", func(t *testing.T) {
 		next := oracle.Task("t2", "b", load(15))
 		next.Replaces = "t1"
-		gone := oracle.Task("t1", "a", load(15), func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped })
+		gone := oracle.Task("t1", "a", load(15), func(t *cluster.Task) {
+			t.Last, t.Desired = cluster.TaskStopped,
+				cluster.TaskStopped
+		})
 		rows := []state.Row{oracle.Instance("a", capacity("m", 20)), oracle.Instance("b", capacity("m", 10)), next}
 		expectMoves(t, plan(append(rows, gone), movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(rows, movers(anyTask("web"))), "t2: b > a")
@@ -151,7 +163,9 @@ func TestPlanMoves(t *testing.T) {
 		rows := func(p cluster.Priorities) []state.Row {
 			return []state.Row{
 				configuration(cluster.Configuration{Priorities: p}),
-				oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", oracle.Attribute("disk", "ssd"), capacity("m", 10)), oracle.Task("t", "a", load(50)),
+				oracle.Instance("a", capacity("m", 100)),
+				oracle.Instance("b", oracle.Attribute("disk", "ssd"), capacity("m", 10)),
+				oracle.Task("t", "a", load(50)),
 			}
 		}
 		spec := anyTask("web")
@@ -168,7 +182,8 @@ func TestPlanMoves(t *testing.T) {
 		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{oracle.HTTP}}
 		rows := []state.Row{
 			oracle.Instance("a"), oracle.Instance("b", oracle.Attribute("disk", "ssd")),
-			oracle.Task("t1", "a", oracle.Owner("fast"), oracle.Ports(oracle.HTTP)), oracle.Task("t2", "b", oracle.Owner("other"), oracle.Ports(oracle.HTTP)),
+			oracle.Task("t1", "a", oracle.Owner("fast"), oracle.Ports(oracle.HTTP)),
+			oracle.Task("t2", "b", oracle.Owner("other"), oracle.Ports(oracle.HTTP)),
 		}
 		p := plan(rows, movers(fast, other))
 		expectMoves(t, p, "t1: a > b, t2: b > a")
@@ -180,7 +195,8 @@ func TestPlanMoves(t *testing.T) {
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
-			configuration(cluster.Configuration{}), oracle.Instance("a", oracle.Attribute("disk", "ssd"), capacity("m", 10)), oracle.Instance("b"), oracle.Task("t1", "a", load(20)),
+			configuration(cluster.Configuration{}), oracle.Instance("a", oracle.Attribute("disk", "ssd"),
+				capacity("m", 10)), oracle.Instance("b"), oracle.Task("t1", "a", load(20)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "")
 		rows[0] = configuration(cluster.Configuration{Priorities: cluster.Priorities{Placement: -1}})
@@ -196,7 +212,8 @@ func TestPlanMoves(t *testing.T) {
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
 			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b"), oracle.Instance("c"),
-			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "b", oracle.Owner("db"), oracle.Group("service:db"), load(0)),
+			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "b", oracle.Owner("db"), oracle.Group("service:db"),
+				load(0)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "t1: a > c")
 	})
@@ -216,8 +233,10 @@ func TestPlanMoves(t *testing.T) {
 func TestExchange(t *testing.T) {
 	// Both tasks of each service are in one data center, and no instance has room for another.
 	rows := []state.Row{
-		oracle.Instance("a", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)), oracle.Instance("b", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
-		oracle.Instance("c", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)), oracle.Instance("d", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
+		oracle.Instance("a", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
+		oracle.Instance("b", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
+		oracle.Instance("c", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
+		oracle.Instance("d", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
 		oracle.Task("t1", "a", oracle.Owner("x"), load(9)), oracle.Task("t2", "b", oracle.Owner("x"), load(9)),
 		oracle.Task("t3", "c", oracle.Owner("y"), load(9)), oracle.Task("t4", "d", oracle.Owner("y"), load(9)),
 	}
@@ -229,7 +248,8 @@ func TestExchange(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	first, second := p.Moves[0], p.Moves[1]
-	if first.From != second.To || first.To != second.From || first.Mode != moves.StopFirst || second.Mode != moves.StartFirst ||
+	if first.From != second.To || first.To != second.From || first.Mode != moves.StopFirst ||
+		second.Mode != moves.StartFirst ||
 		len(first.After) > 0 || !slices.Equal(second.After, []int{0}) {
 		t.Fatalf("%+v", p.Moves)
 	}
@@ -286,7 +306,8 @@ func TestExchange(t *testing.T) {
 func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 	domain := func(name string) oracle.Option { return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
 	p := plan([]state.Row{
-		oracle.Instance("x", domain("a"), capacity("m", 5)), oracle.Instance("y1", domain("b"), capacity("m", 5)), oracle.Instance("y2", domain("b"), capacity("m", 20)),
+		oracle.Instance("x", domain("a"), capacity("m", 5)), oracle.Instance("y1", domain("b"), capacity("m", 5)),
+		oracle.Instance("y2", domain("b"), capacity("m", 20)),
 		oracle.Instance("z", domain("c"), capacity("m", 5)), oracle.Instance("other", domain("c"), capacity("m", 5)),
 		oracle.Task("t1", "x", oracle.Owner("s"), load(10)), oracle.Task("t2", "y1", oracle.Owner("s"), load(1)),
 	}, movers(&placement.Spec{Owner: "s", DomainPolicy: cluster.PolicyDifference}))
@@ -300,10 +321,12 @@ func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 
 func TestMakeRoom(t *testing.T) {
 	scattered := []state.Row{
-		oracle.Instance("a", capacity("m", 10)), oracle.Instance("b", capacity("m", 10)), oracle.Instance("c", capacity("m", 10)),
+		oracle.Instance("a", capacity("m", 10)), oracle.Instance("b", capacity("m", 10)),
+		oracle.Instance("c", capacity("m", 10)),
 		oracle.Task("t1", "a", load(4)), oracle.Task("t2", "b", load(5)), oracle.Task("t3", "c", load(5)),
 	}
-	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}}, Count: 1}
+	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}},
+		Count: 1}
 	t.Run("MovesTheLeast", func(t *testing.T) {
 		s := oracle.SnapshotOf(scattered...)
 		if r := placement.New(s).Place(large); len(r.Placed) > 0 {
@@ -319,20 +342,24 @@ func TestMakeRoom(t *testing.T) {
 	})
 	t.Run("NoMovesWhereItIsImpossible", func(t *testing.T) {
 		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(scattered...))).MakeRoom(
-			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}}, Count: 1}, movers(anyTask("web")))
-		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.RuleRoom || !p.Exact {
+			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}},
+				Count: 1}, movers(anyTask("web")))
+		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.RuleRoom ||
+			!p.Exact {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("NoMovesWhereTasksStayInPlace", func(t *testing.T) {
 		kept := configuration(cluster.Configuration{KeepInPlace: true})
-		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(append([]state.Row{kept}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
+		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(append([]state.Row{kept},
+			scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("NoMovesForWhatFits", func(t *testing.T) {
-		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(append([]state.Row{oracle.Instance("d")}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
+		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(append([]state.Row{oracle.Instance("d")},
+			scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves) > 0 || !slices.Equal(p.Places, []string{"d"}) {
 			t.Fatalf("%+v", p)
 		}
@@ -345,7 +372,8 @@ func TestMakeRoom(t *testing.T) {
 			oracle.Task("t1", "a", oracle.Needs(one), pinned(0)), oracle.Task("t2", "b", oracle.Needs(one), pinned(1)),
 		}
 		both := placement.Request{Spec: &placement.Spec{Owner: "big", Needs: cluster.Resources{GPUs: 2}}, Count: 1}
-		if p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
+		if p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).MakeRoom(both,
+			movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -355,11 +383,13 @@ func TestMakeRoom(t *testing.T) {
 // those that look free may be given away.
 func TestDevicesOfForeignTasks(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
-	foreign := oracle.Task("f", "b", oracle.Owner("others"), oracle.Needs(one), func(t *cluster.Task) { t.Foreign = true })
+	foreign := oracle.Task("f", "b", oracle.Owner("others"), oracle.Needs(one),
+		func(t *cluster.Task) { t.Foreign = true })
 	spec := &placement.Spec{Owner: "web", Attributes: []string{"disk=ssd"}, Needs: one}
 	for devices, want := range map[int]string{1: "", 2: "t: a > b"} {
 		rows := []state.Row{
-			oracle.Instance("a", oracle.GPUs(1)), oracle.Instance("b", oracle.Attribute("disk", "ssd"), oracle.GPUs(devices)), foreign,
+			oracle.Instance("a", oracle.GPUs(1)), oracle.Instance("b", oracle.Attribute("disk", "ssd"),
+				oracle.GPUs(devices)), foreign,
 			oracle.Task("t", "a", oracle.Needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
 		}
 		expectMoves(t, plan(rows, movers(spec)), want)
@@ -377,11 +407,13 @@ func TestMovesInALargeCluster(t *testing.T) {
 	}
 	for n := range 500 {
 		fault := oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
-		s.Put(oracle.Instance(fmt.Sprintf("i%04d", n), fault, oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
+		s.Put(oracle.Instance(fmt.Sprintf("i%04d", n), fault,
+			oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
 	}
 	for o := range 20 {
 		for n := range 200 {
-			t := oracle.Task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500), oracle.Owner(fmt.Sprintf("s%02d", o)), load(8))
+			t := oracle.Task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500),
+				oracle.Owner(fmt.Sprintf("s%02d", o)), load(8))
 			if (n+o*11)%197 == 7 {
 				t.Reported["m"] = 70
 			}
@@ -399,8 +431,8 @@ func TestMovesInALargeCluster(t *testing.T) {
 		t.Fatalf("%d of %d are left", len(p.Unrepaired), len(p.Violations))
 	}
 	concerned := map[string]bool{}
-	for _, v := range p.Violations {
-		concerned[v.Owner] = true
+	for _, out := range p.Violations {
+		concerned[out.Owner] = true
 	}
 	for _, move := range p.Moves {
 		if !hot[move.From] && !concerned[move.Owner] {

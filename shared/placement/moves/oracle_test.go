@@ -74,7 +74,8 @@ func (w *moveWorld) drawInstance(t *rapid.T, i int) *cluster.Instance {
 		d = max(d, 0)
 		options = append(options, oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d", d)))
 	}
-	options = append(options, oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "upgrade domain"))))
+	options = append(options, oracle.Attribute(cluster.AttributeUpgrade,
+		fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "upgrade domain"))))
 	if rapid.IntRange(0, 3).Draw(t, "fast") > 0 {
 		options = append(options, oracle.Attribute("disk", "ssd"))
 	}
@@ -95,7 +96,8 @@ func (w *moveWorld) drawInstance(t *rapid.T, i int) *cluster.Instance {
 }
 
 func (w *moveWorld) drawMover(t *rapid.T, name string) moves.Owner {
-	spec := &placement.Spec{Owner: name, Needs: oracle.Small, MoveCost: rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost")}
+	spec := &placement.Spec{Owner: name, Needs: oracle.Small,
+		MoveCost: rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost")}
 	spec.Needs.Memory = 0
 	if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
 		spec.Attributes = []string{"disk=ssd"}
@@ -119,7 +121,8 @@ func (w *moveWorld) drawMover(t *rapid.T, name string) moves.Owner {
 		spec.Ports, spec.Needs.GPUs = nil, 0
 	}
 	spec.Loads = []cluster.Metric{{Name: "a", Load: int64(rapid.IntRange(0, 12).Draw(t, "default load"))}}
-	return moves.Owner{Spec: spec, Target: rapid.IntRange(1, 6).Draw(t, "target"), Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0}
+	return moves.Owner{Spec: spec, Target: rapid.IntRange(1, 6).Draw(t, "target"),
+		Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0}
 }
 
 // addTask puts a task anywhere: ports and devices are what it gets, constraints and loads are not looked at.
@@ -129,7 +132,8 @@ func (w *moveWorld) addTask(t *rapid.T, n int) {
 		on = w.Instances[n%len(w.Instances)]
 	}
 	m := w.owners[rapid.SampledFrom(slices.Sorted(maps.Keys(w.owners))).Draw(t, "owner")]
-	x := oracle.Task(fmt.Sprintf("t%d", n), on.ID, oracle.Owner(m.Spec.Owner), oracle.Needs(m.Spec.Needs), oracle.Ports(m.Spec.Ports...))
+	x := oracle.Task(fmt.Sprintf("t%d", n), on.ID, oracle.Owner(m.Spec.Owner), oracle.Needs(m.Spec.Needs),
+		oracle.Ports(m.Spec.Ports...))
 	if x.Needs.GPUs > 0 {
 		free := len(on.Registered.GPUs)
 		for _, o := range w.Tasks {
@@ -202,7 +206,7 @@ func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 	}
 	o.start = slices.Clone(o.at)
 	for name, m := range w.owners {
-		if rule := domain.RuleOf(m.Spec.DomainPolicy, m.Target, &w.configuration); rule.Governs() {
+		if rule := domain.NewRule(m.Spec.DomainPolicy, m.Target, &w.configuration); rule.Governs() {
 			o.domains[name] = o.domainsOf(m.Spec, rule)
 		}
 	}
@@ -218,9 +222,9 @@ func (o *moveOracle) domainsOf(spec *placement.Spec, rule domain.Rule) *domain.D
 		probe := oracle.Task("", v.ID, oracle.Owner(spec.Owner))
 		switch {
 		case !o.open(i):
-			standing = append(standing, domain.Closed)
+			standing = append(standing, domain.Unavailable)
 		case o.avoided(probe, i) || !o.matches(probe, i):
-			standing = append(standing, domain.Barred)
+			standing = append(standing, domain.Ineligible)
 		default:
 			standing = append(standing, domain.Eligible)
 		}
@@ -323,7 +327,7 @@ func (o *moveOracle) spread(name string, d *domain.Domains, out map[string]moveF
 	add := func(sign int) {
 		for n, t := range o.tasks {
 			if t.Owner == name && o.at[n] >= 0 {
-				d.Add(o.at[n], sign)
+				d.AddTasks(o.at[n], sign)
 			}
 		}
 	}
@@ -340,11 +344,12 @@ func (o *moveOracle) spread(name string, d *domain.Domains, out map[string]moveF
 		}
 	}
 	policy := o.owners[name].Spec.DomainPolicy
-	quorumFault, quorumUpgrade := d.Logic()
+	quorumFault, quorumUpgrade := d.UsesQuorum()
 	for unit, n := range units {
 		isFault := strings.HasPrefix(unit, "unit fault ")
 		limited := isFault && (quorumFault || policy == cluster.PolicyNonpacking) || !isFault && quorumUpgrade
-		if limited && !strings.HasSuffix(unit, " ") && (!isFault || d.Leaves() > 0) && (isFault || d.UpgradeDomains() > 0) {
+		if limited && !strings.HasSuffix(unit, " ") && (!isFault || d.FaultDomainCount() > 0) &&
+			(isFault || d.UpgradeDomainCount() > 0) {
 			out[unit] = moveFigure{value: n, limit: o.unitLimit(name, unit[strings.LastIndex(unit, " ")+1:], isFault)}
 		}
 	}
@@ -512,7 +517,8 @@ func (o *moveOracle) scoreTasks(out []int64, forbid func(int)) {
 			}
 		}
 		if o.start[n] >= 0 && o.at[n] != o.start[n] {
-			out[9] += map[cluster.MoveCost]int64{"": 1, "Zero": 0, "Low": 1, "Medium": 15, "High": 40}[o.owners[t.Owner].Spec.MoveCost]
+			out[9] += map[cluster.MoveCost]int64{"": 1, "Zero": 0, "Low": 1, "Medium": 15,
+				"High": 40}[o.owners[t.Owner].Spec.MoveCost]
 			out[10]++
 		}
 	}
@@ -578,7 +584,8 @@ func (o *moveOracle) carry(t *rapid.T, p *moves.Plan) []int64 {
 	}
 	for _, m := range p.Moves {
 		n := slices.IndexFunc(o.tasks, func(x *cluster.Task) bool { return x.ID == m.Task })
-		if n < 0 || !o.movable[n] || o.Instances[o.at[n]].ID != m.From || !o.open(number(m.To)) || o.avoided(o.tasks[n], number(m.To)) {
+		if n < 0 || !o.movable[n] || o.Instances[o.at[n]].ID != m.From || !o.open(number(m.To)) ||
+			o.avoided(o.tasks[n], number(m.To)) {
 			t.Fatalf("%s may not be moved like that: %+v", m.Task, m)
 		}
 		o.at[n] = number(m.To)

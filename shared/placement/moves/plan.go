@@ -12,144 +12,144 @@ const (
 	planSteps  = 600_000 // for all violations
 )
 
-// moveSolution is a set of moves and how good it is.
-type moveSolution struct {
-	steps   []moveStep
-	measure moveMeasure
-	stage   moveStage
-	exact   bool
+// solution is a set of moves and how good it is.
+type solution struct {
+	steps []plannedMove
+	score score
+	stage searchStage
+	exact bool
 }
 
-func solveProblem(p *moveProblem) *Plan {
-	s := newMoveState(p)
-	duties := findDefects(s)
-	if len(duties) == 0 {
+func solveProblem(p *problem) *Plan {
+	s := newAssignment(p)
+	violations := findViolations(s)
+	if len(violations) == 0 {
 		return &Plan{Exact: true}
 	}
-	thrifty := s.measure.unplaced > 0
-	if thrifty { // only newcomers matter
-		duties = duties[:s.measure.unplaced]
+	forRoom := s.score.unplaced > 0
+	if forRoom { // only newcomers matter
+		violations = violations[:s.score.unplaced]
 	}
-	start := s.measure
-	best := moveSolution{measure: start}
-	if p.whole() {
-		best = searchExhaustively(s, duties, thrifty)
+	start := s.score
+	best := solution{score: start}
+	if p.isSmall() {
+		best = searchExhaustively(s, violations, forRoom)
 	}
 	if !best.exact {
-		if near := searchNearby(s, duties, thrifty); near.better(&best, thrifty) {
+		if near := searchLocally(s, violations, forRoom); near.isBetter(&best, forRoom) {
 			best = near
 		}
 	}
-	return planOf(s, duties, best)
+	return newPlan(s, violations, best)
 }
 
-func (m *moveSolution) better(o *moveSolution, thrifty bool) bool {
-	if thrifty {
-		return m.measure.compareThrifty(&o.measure) < 0
+func (m *solution) isBetter(o *solution, forRoom bool) bool {
+	if forRoom {
+		return m.score.compareForRoom(&o.score) < 0
 	}
-	return m.measure.compare(&o.measure) < 0
+	return m.score.compare(&o.score) < 0
 }
 
 // searchExhaustively tries every way, stage by stage.
-func searchExhaustively(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
-	best := moveSolution{measure: s.measure, exact: true}
+func searchExhaustively(s *assignment, violations []openViolation, forRoom bool) solution {
+	best := solution{score: s.score, exact: true}
 	for g := stageKeep; g < stages; g++ {
-		if !stageDiffers(s.problem, g) || g > stageKeep && best.measure.compareRules(&moveMeasure{}, lowest) == 0 {
+		if !stageDiffers(s.problem, g) || g > stageKeep && best.score.compareRules(&score{}, lowestLevel) == 0 {
 			continue
 		}
-		search := &moveSearch{
-			moveState: s, stage: g, focus: duties, thrifty: thrifty, budget: s.problem.budget, steps: exactSteps,
+		search := &branchSearch{
+			assignment: s, stage: g, focus: violations, forRoom: forRoom, budget: s.problem.budget, steps: exactSteps,
 		}
-		search.run()
+		search.runSearch()
 		best.exact = best.exact && !search.cut
-		if g == stageKeep || search.gains(&best.measure) {
-			best.measure, best.steps, best.stage = search.best, search.found, g
+		if g == stageKeep || search.isWorthwhile(&best.score) {
+			best.score, best.steps, best.stage = search.bestScore, search.found, g
 		}
 	}
 	return best
 }
 
-// searchNearby repairs one violation after the other by what is near it, and leaves the state as it
+// searchLocally repairs one violation after the other by what is near it, and leaves the state as it
 // was.
-func searchNearby(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
-	out := moveSolution{}
-	start := s.measure
-	work := &moveWork{steps: planSteps}
-	hopeless := map[int32]bool{} // shapes of newcomers
+func searchLocally(s *assignment, violations []openViolation, forRoom bool) solution {
+	out := solution{}
+	start := s.score
+	work := &repairWork{steps: planSteps}
+	exhausted := map[int32]bool{} // shapes of newcomers
 	for range 2 {
-		before := len(s.moving)
-		for _, d := range duties {
-			if d.kind == dutyUnplaced && hopeless[s.problem.tasks[d.task].shape] {
+		before := len(s.movedTasks)
+		for _, v := range violations {
+			if v.kind == unplacedTask && exhausted[s.problem.tasks[v.task].shape] {
 				continue
 			}
-			for isBroken(s, d) && work.steps > 0 {
-				so, measure := len(s.moving), s.measure
-				g, gained := repairDefect(s, d, thrifty, work)
+			for isBroken(s, v) && work.steps > 0 {
+				so, measure := len(s.movedTasks), s.score
+				g, gained := repairViolation(s, v, forRoom, work)
 				if gained && !canBeCarriedOut(s, max(out.stage, g)) {
-					s.unwind(so)
-					s.measure, gained = measure, false
+					s.undoTo(so)
+					s.score, gained = measure, false
 				}
 				if !gained {
-					hopeless[newcomerShape(s, d)] = true
+					exhausted[newcomerShape(s, v)] = true
 					break
 				}
 				out.stage = max(out.stage, g)
 			}
 		}
-		if len(s.moving) == before {
+		if len(s.movedTasks) == before {
 			break
 		}
-		clear(hopeless)
+		clear(exhausted)
 	}
-	for n, t := range s.moving {
-		out.steps = append(out.steps, moveStep{t, s.at[t], s.causes[n]})
+	for n, t := range s.movedTasks {
+		out.steps = append(out.steps, plannedMove{t, s.at[t], s.causes[n]})
 	}
-	out.measure = s.measure
-	out.measure.awkward, _ = exchangesFrom(s, out.stage, 0)
-	s.unwind(0)
-	s.measure = start
+	out.score = s.score
+	out.score.exchanges, _ = countExchanges(s, out.stage, 0)
+	s.undoTo(0)
+	s.score = start
 	return out
 }
 
 // canBeCarriedOut reports whether the moves so far can be carried out together. Where tasks may be
 // stopped first all can.
-func canBeCarriedOut(s *moveState, stage moveStage) bool {
-	if !slices.ContainsFunc(s.problem.owners, func(o moveOwner) bool { return o.mover.StartFirst }) {
+func canBeCarriedOut(s *assignment, stage searchStage) bool {
+	if !slices.ContainsFunc(s.problem.owners, func(o problemOwner) bool { return o.mover.StartFirst }) {
 		return true
 	}
-	_, possible := exchangesFrom(s, stage, 0)
+	_, possible := countExchanges(s, stage, 0)
 	return possible
 }
 
-func newcomerShape(s *moveState, d moveDuty) int32 {
-	if d.kind != dutyUnplaced {
+func newcomerShape(s *assignment, v openViolation) int32 {
+	if v.kind != unplacedTask {
 		return -1
 	}
-	return s.problem.tasks[d.task].shape
+	return s.problem.tasks[v.task].shape
 }
 
-// moveWork is what is left to do, and known, while violations are repaired one after the other.
-type moveWork struct {
-	steps int
-	near  [stages]*moveNear
+// repairWork is what is left to do, and known, while violations are repaired one after the other.
+type repairWork struct {
+	steps    int
+	searches [stages]*localSearch
 }
 
-// repairDefect does the best it finds for one violation, and reports whether that was anything.
-func repairDefect(s *moveState, d moveDuty, thrifty bool, work *moveWork) (moveStage, bool) {
+// repairViolation does the best it finds for one violation, and reports whether that was anything.
+func repairViolation(s *assignment, v openViolation, forRoom bool, work *repairWork) (searchStage, bool) {
 	for g := stageKeep; g < stages; g++ {
 		if !stageDiffers(s.problem, g) {
 			continue
 		}
-		if work.near[g] == nil {
-			work.near[g] = newMoveNear(s.problem)
+		if work.searches[g] == nil {
+			work.searches[g] = newLocalSearch(s.problem)
 		}
-		search := &moveSearch{
-			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty,
+		search := &branchSearch{
+			assignment: s, stage: g, focus: []openViolation{v}, local: work.searches[g], forRoom: forRoom,
 			budget: s.problem.budget,
 		}
-		steps := nearestMoves(search, d, work)
+		steps := findLocalMoves(search, v, work)
 		for _, m := range steps {
-			s.move(m.task, m.to, m.cause)
+			s.moveTask(m.task, m.to, m.cause)
 		}
 		if len(steps) > 0 {
 			return g, true
@@ -158,31 +158,31 @@ func repairDefect(s *moveState, d moveDuty, thrifty bool, work *moveWork) (moveS
 	return 0, false
 }
 
-// nearestMoves are the best moves that it finds for the violation: first to where there is room,
+// findLocalMoves are the best moves that it finds for the violation: first to where there is room,
 // then those that make some, and for a newcomer at last as many as it takes to clear an instance.
 // The state stays as it is.
-func nearestMoves(s *moveSearch, d moveDuty, work *moveWork) []moveStep {
+func findLocalMoves(s *branchSearch, v openViolation, work *repairWork) []plannedMove {
 	for _, depth := range []int{0, nearDepth} {
 		limit := nearSteps
 		if s.found != nil { // only something cheaper can be missing
 			limit = moreSteps
 		}
-		spendSteps(s, work, limit, depth, s.run)
+		spendSteps(s, work, limit, depth, s.runSearch)
 	}
-	done := len(s.moving)
-	if len(s.found) > done && (s.stage == stageKeep || s.gains(&s.measure)) {
+	done := len(s.movedTasks)
+	if len(s.found) > done && (s.stage == stageKeep || s.isWorthwhile(&s.score)) {
 		return s.found[done:]
 	}
-	var path []moveStep
-	if d.kind == dutyUnplaced {
-		spendSteps(s, work, nearSteps, 0, func() { path = clearInstance(s, d.task) })
+	var path []plannedMove
+	if v.kind == unplacedTask {
+		spendSteps(s, work, nearSteps, 0, func() { path = clearInstance(s, v.task) })
 	}
 	return path
 }
 
 // spendSteps has some of the work's steps spent, on a search in which so many tasks may make room.
-func spendSteps(s *moveSearch, work *moveWork, limit, depth int, on func()) {
-	s.near.depth, s.steps = depth, min(work.steps, limit)
+func spendSteps(s *branchSearch, work *repairWork, limit, depth int, on func()) {
+	s.local.depth, s.steps = depth, min(work.steps, limit)
 	work.steps -= s.steps
 	on()
 	work.steps += s.steps

@@ -11,8 +11,8 @@ import (
 type Planner struct {
 	engine *placement.Engine
 	snap   *snapshot.Snapshot
-	watch  watch
-	solved []solvedMoves // the last ones
+	watch  violationWatch
+	solved []solvedProblem // the last ones
 	// wholeTasks is the constant of that name; tests make it small.
 	wholeTasks int
 }
@@ -21,7 +21,7 @@ type Planner struct {
 func NewPlanner(e *placement.Engine) *Planner {
 	p := &Planner{engine: e, snap: e.Snapshot(), wholeTasks: wholeTasks}
 	p.watch.snap = p.snap
-	e.Observe(&p.watch)
+	e.SetObserver(&p.watch)
 	return p
 }
 
@@ -40,14 +40,14 @@ func NewPlanner(e *placement.Engine) *Planner {
 // plan may be the same one as before: the caller changes nothing of it.
 func (p *Planner) PlanMoves(m Request) *Plan {
 	p.engine.Sync()
-	if p.sound(&m) {
+	if p.findsNothing(&m) {
 		return &Plan{Exact: true}
 	}
-	if same := p.watch.repeats(&m); same != nil {
+	if same := p.watch.repeatedPlan(&m); same != nil {
 		return same
 	}
-	plan := p.solve(p.newMoveProblem(m, nil))
-	p.watch.remember(&m, plan)
+	plan := p.planFor(p.newProblem(m, nil))
+	p.watch.rememberPlan(&m, plan)
 	return plan
 }
 
@@ -59,6 +59,6 @@ func (p *Planner) MakeRoom(r placement.Request, m Request) *Plan {
 		m.Keep = func(*cluster.Task) bool { return true }
 	}
 	p.engine.Sync()
-	p.sound(&m) // who has what is broken
-	return p.solve(p.newMoveProblem(m, &r))
+	p.findsNothing(&m) // who has what is broken
+	return p.planFor(p.newProblem(m, &r))
 }

@@ -9,25 +9,25 @@ import (
 	"berth/shared/snapshot"
 )
 
-// moveProblem is what moves are planned on: all that they need to know, by dense numbers. Instances
+// problem is what moves are planned on: all that they need to know, by dense numbers. Instances
 // are in order of id, so that the order of rows decides nothing.
-type moveProblem struct {
+type problem struct {
 	names      []string // of the dimensions
 	dimOf      []int32  // per metric of the snapshot
-	instances  []moveInstance
+	instances  []problemInstance
 	load       []int64 // per cell: instance × dimension
-	leaving    []int64 // per cell, the part that is about to go: it takes up room and is nobody's violation
+	endingLoad []int64 // per cell, the part that is about to go: it takes up room and is nobody's violation
 	unbuffered []int64 // per cell, math.MaxInt64 for no limit
 	total      []int64
-	tasks      []moveTask
-	owners     []moveOwner
-	levels     moveLevels
+	tasks      []problemTask
+	owners     []problemOwner
+	levels     priorityLevels
 	budget     int
 	// configuration is the Rev of the cluster's.
 	configuration int64
 
-	alikeDomains map[string]*domain.Domains // by what they depend on
-	matching     map[string][]uint8         // likewise, per instance: 0 unknown, 1 no, 2 yes
+	domainsByKey map[string]*domain.Domains // by what they depend on
+	matchesByKey map[string][]uint8         // likewise, per instance: 0 unknown, 1 no, 2 yes
 }
 
 // The dimensions that are not metrics.
@@ -38,102 +38,102 @@ const (
 	fixedDims
 )
 
-// moveLevels are the priorities of rules that may be given up, 0 to 2; -1 is a rule that does not
+// priorityLevels are the priorities of rules that may be given up, 0 to 2; -1 is a rule that does not
 // hold.
-type moveLevels struct{ placement, capacity, fault, upgrade int }
+type priorityLevels struct{ placement, capacity, fault, upgrade int }
 
-// hardest is the level of rules that always bind.
-const hardest = 0
+// alwaysBinding is the level of rules that always bind.
+const alwaysBinding = 0
 
-func levelsOf(p cluster.Priorities) moveLevels {
+func levelsOf(p cluster.Priorities) priorityLevels {
 	level := func(p cluster.Priority) int { return min(max(int(p), -1), 2) }
-	return moveLevels{level(p.Placement), level(p.Capacity), level(p.FaultDomain), level(p.UpgradeDomain)}
+	return priorityLevels{level(p.Placement), level(p.Capacity), level(p.FaultDomain), level(p.UpgradeDomain)}
 }
 
-type moveInstance struct {
-	id       string
-	view     *snapshot.InstanceView // nil for none
-	row      *cluster.Instance
-	takes    bool           // takes tasks
-	gives    bool           // tasks may leave it, and what is broken there counts
-	gpus     []int          // free thousandths per device
-	unpinned int            // devices held by tasks of which it is not known which
-	ports    []cluster.Port // in use, as often as held
-	tasks    []int32        // that count and are here at the start
-	ending   []int32        // owners of those that will soon be gone
+type problemInstance struct {
+	id           string
+	view         *snapshot.InstanceView // nil for none
+	row          *cluster.Instance
+	takesTasks   bool           // takes tasks
+	givesTasks   bool           // tasks may leave it, and what is broken there counts
+	gpus         []int          // free thousandths per device
+	unpinned     int            // devices held by tasks of which it is not known which
+	ports        []cluster.Port // in use, as often as held
+	tasks        []int32        // that count and are here at the start
+	endingOwners []int32        // owners of those that will soon be gone
 }
 
-type moveTask struct {
-	id      string
-	task    *cluster.Task // nil for a newcomer
-	owner   int32
-	at      int32 // -1 for a newcomer
-	amounts []moveAmount
-	needs   cluster.Resources
-	gpus    []int
-	ports   []cluster.Port
-	cost    int
-	movable bool
-	misfit  bool // its instance lacks what it must find
-	shape   int32
+type problemTask struct {
+	id         string
+	task       *cluster.Task // nil for a newcomer
+	owner      int32
+	initial    int32 // -1 for a newcomer
+	amounts    []resourceAmount
+	needs      cluster.Resources
+	gpus       []int
+	ports      []cluster.Port
+	cost       int
+	movable    bool
+	mismatched bool // its instance lacks what it must find
+	shape      int32
 }
 
-// moveAmount is what a task takes of one dimension.
-type moveAmount struct {
-	dim int32
-	n   int64
+// resourceAmount is what a task takes of one dimension.
+type resourceAmount struct {
+	dim    int32
+	amount int64
 }
 
-// moveOwner is an owner with what its tasks want of an instance.
-type moveOwner struct {
-	name    string
-	called  string
-	mover   Owner
-	most    int // tasks that may share an instance, 0 for any number
-	tasks   []int32
-	domains *domain.Domains // nil where no rule concerns its tasks
+// problemOwner is an owner with what its tasks want of an instance.
+type problemOwner struct {
+	name           string
+	displayName    string
+	mover          Owner
+	maxPerInstance int // tasks that may share an instance, 0 for any number
+	tasks          []int32
+	domains        *domain.Domains // nil where no rule concerns its tasks
 	// matches reports that the instance has what a task must find, suits that it may have one:
 	// constraints may be ignored. avoided reports that it gets none of these all the same.
-	matches, suits, avoided func(i int) bool
-	eligible                []uint8 // what was asked so far, per instance: 0 unknown, 1 no, 2 yes
+	matches, suits, isAvoided func(i int) bool
+	eligible                  []uint8 // what was asked so far, per instance: 0 unknown, 1 no, 2 yes
 }
 
-func (p *moveProblem) dims() int { return len(p.names) }
+func (p *problem) dimensionCount() int { return len(p.names) }
 
-func (p *moveProblem) cell(i, dim int32) int { return int(i)*len(p.names) + int(dim) }
+func (p *problem) cellIndex(i, dim int32) int { return int(i)*len(p.names) + int(dim) }
 
-// takes reports whether the instance may have a task of the owner as far as what comes and goes
+// canHost reports whether the instance may have a task of the owner as far as what comes and goes
 // with tasks is left out.
-func (p *moveProblem) takes(owner, i int32) bool {
+func (p *problem) canHost(owner, i int32) bool {
 	o := &p.owners[owner]
 	if o.eligible == nil {
 		o.eligible = make([]uint8, len(p.instances))
 	}
 	if o.eligible[i] == 0 {
 		o.eligible[i] = 1
-		if p.instances[i].takes && !o.avoided(int(i)) && o.suits(int(i)) {
+		if p.instances[i].takesTasks && !o.isAvoided(int(i)) && o.suits(int(i)) {
 			o.eligible[i] = 2
 		}
 	}
 	return o.eligible[i] == 2
 }
 
-// settle works out what follows from the tasks where they are.
-func (p *moveProblem) settle() {
+// attachTasks works out what follows from the tasks where they are.
+func (p *problem) attachTasks() {
 	for t := range p.tasks {
 		task := &p.tasks[t]
 		o := &p.owners[task.owner]
 		o.tasks = append(o.tasks, int32(t))
-		if task.at < 0 {
+		if task.initial < 0 {
 			continue
 		}
-		here := &p.instances[task.at]
+		here := &p.instances[task.initial]
 		here.tasks = append(here.tasks, int32(t))
-		avoided := o.avoided(int(task.at))
-		task.misfit = here.gives && !avoided && p.levels.placement >= 0 && !o.matches(int(task.at))
-		task.movable = task.movable && here.gives && !avoided
+		avoided := o.isAvoided(int(task.initial))
+		task.mismatched = here.givesTasks && !avoided && p.levels.placement >= 0 && !o.matches(int(task.initial))
+		task.movable = task.movable && here.givesTasks && !avoided
 		if o.domains != nil {
-			o.domains.Add(int(task.at), 1)
+			o.domains.AddTasks(int(task.initial), 1)
 		}
 	}
 	assignShapes(p)
@@ -141,14 +141,14 @@ func (p *moveProblem) settle() {
 
 // assignShapes gives tasks of one owner that are alike the same shape: what holds for one holds for
 // the other.
-func assignShapes(p *moveProblem) {
+func assignShapes(p *problem) {
 	var shapes []int32 // one task of each
-	byKey := map[moveShapeKey][]int32{}
+	byKey := map[shapeKey][]int32{}
 	for t := range p.tasks {
 		task := &p.tasks[t]
-		key := moveShapeKey{task.owner, len(task.amounts), task.cost, task.needs, 0}
+		key := shapeKey{task.owner, len(task.amounts), task.cost, task.needs, 0}
 		for _, a := range task.amounts {
-			key.sum = key.sum*31 + a.n*7 + int64(a.dim)
+			key.amountSum = key.amountSum*31 + a.amount*7 + int64(a.dim)
 		}
 		task.shape = -1
 		for _, s := range byKey[key] {
@@ -164,21 +164,21 @@ func assignShapes(p *moveProblem) {
 	}
 }
 
-type moveShapeKey struct {
-	owner   int32
-	amounts int
-	cost    int
-	needs   cluster.Resources
-	sum     int64
+type shapeKey struct {
+	owner     int32
+	amounts   int
+	cost      int
+	needs     cluster.Resources
+	amountSum int64
 }
 
-func areAlike(p *moveProblem, a, b *moveTask) bool {
+func areAlike(p *problem, a, b *problemTask) bool {
 	return a.owner == b.owner && a.cost == b.cost && a.needs == b.needs && len(a.gpus) == len(b.gpus) &&
 		slices.Equal(a.amounts, b.amounts) && slices.Equal(a.ports, b.ports)
 }
 
-// movable is how many tasks may move.
-func (p *moveProblem) movable() (n int) {
+// movableCount is how many tasks may move.
+func (p *problem) movableCount() (n int) {
 	for t := range p.tasks {
 		if p.tasks[t].movable {
 			n++

@@ -18,14 +18,14 @@ const (
 )
 
 // scopedTasks are the tasks that count in a problem, in order of id.
-func scopedTasks(p *moveProblem, e *Planner, m *Request, r *placement.Request) []*cluster.Task {
+func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cluster.Task {
 	var out []*cluster.Task
-	if e.snap.TaskCount() <= e.wholeTasks || !e.watch.on {
+	if e.snap.TaskCount() <= e.wholeTasks || !e.watch.active {
 		for t := range e.snap.Tasks() {
 			out = append(out, t)
 		}
 	} else {
-		out = concernedTasks(p, e, m, affectedInstances(p, r, e))
+		out = affectedTasks(p, e, m, affectedInstances(p, r, e))
 	}
 	slices.SortFunc(out, func(a, b *cluster.Task) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID),
@@ -36,11 +36,11 @@ func scopedTasks(p *moveProblem, e *Planner, m *Request, r *placement.Request) [
 
 // affectedInstances are the instances whose tasks count: those with more than they take, and those
 // with the most room for what has to go, or to come.
-func affectedInstances(p *moveProblem, r *placement.Request, e *Planner) map[int32]bool {
+func affectedInstances(p *problem, r *placement.Request, e *Planner) map[int32]bool {
 	out, lacking := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {
-		for dim := range int32(p.dims()) {
-			if c := p.cell(i, dim); p.instances[i].gives && p.load[c] > p.unbuffered[c] {
+		for dim := range int32(p.dimensionCount()) {
+			if c := p.cellIndex(i, dim); p.instances[i].givesTasks && p.load[c] > p.unbuffered[c] {
 				out[i], lacking[dim] = true, scopeRoom
 			}
 		}
@@ -60,35 +60,35 @@ func affectedInstances(p *moveProblem, r *placement.Request, e *Planner) map[int
 
 // roomiestInstances are the instances with the most left of the dimension, of those that limit it
 // and take tasks.
-func roomiestInstances(p *moveProblem, dim int32, most int) []int32 {
+func roomiestInstances(p *problem, dim int32, most int) []int32 {
 	var all []int32
 	for i := range int32(len(p.instances)) {
-		if p.instances[i].takes && p.total[p.cell(i, dim)] < unlimited {
+		if p.instances[i].takesTasks && p.total[p.cellIndex(i, dim)] < unlimited {
 			all = append(all, i)
 		}
 	}
-	left := func(i int32) int64 { return p.total[p.cell(i, dim)] - p.load[p.cell(i, dim)] }
+	left := func(i int32) int64 { return p.total[p.cellIndex(i, dim)] - p.load[p.cellIndex(i, dim)] }
 	slices.SortFunc(all, func(a, b int32) int { return cmp.Or(cmp.Compare(left(b), left(a)), cmp.Compare(a, b)) })
 	return all[:min(len(all), most)]
 }
 
-// concernedTasks are the tasks on these instances, and all those of owners whose tasks are where
+// affectedTasks are the tasks on these instances, and all those of owners whose tasks are where
 // they should not be or, if any of them may move, keep clear of one another.
-func concernedTasks(p *moveProblem, e *Planner, m *Request, grounds map[int32]bool) (out []*cluster.Task) {
+func affectedTasks(p *problem, e *Planner, m *Request, affected map[int32]bool) (out []*cluster.Task) {
 	entire := map[string]bool{}
 	for name := range m.Owners {
-		if x := e.watch.owners[name]; x != nil && x.broken {
+		if finding := e.watch.owners[name]; finding != nil && finding.broken {
 			entire[name] = true
 		}
 	}
-	for i := range grounds {
+	for i := range affected {
 		for _, t := range p.instances[i].view.Tasks {
 			if o, moves := m.Owners[t.Owner]; moves && o.Spec.MaxPerInstance() > 0 {
 				entire[t.Owner] = true
 			}
 		}
 	}
-	for i := range grounds {
+	for i := range affected {
 		for _, t := range p.instances[i].view.Tasks {
 			if !entire[t.Owner] {
 				out = append(out, t)

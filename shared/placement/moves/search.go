@@ -5,188 +5,189 @@ import (
 	"slices"
 )
 
-// moveSearch looks for the best way to settle its duties. At each node it takes one thing that is
+// branchSearch looks for the best way to settle its duties. At each node it takes one thing that is
 // broken and one task that could help by leaving, and tries all ways to send that task elsewhere,
 // then to keep it. A move that breaks something adds a duty. So the moves of a solution all follow
 // from what is broken, and nothing else is looked at.
-type moveSearch struct {
-	*moveState
-	stage   moveStage
-	focus   []moveDuty
-	near    *moveNear // nil: every instance is a destination
-	thrifty bool      // tasks are to be placed, not rules repaired
-	rest    moveMeasure
-	budget  int
-	steps   int // left
-	ejected int // moves on the path that make room for others
-	begun   int // moves before the search
+type branchSearch struct {
+	*assignment
+	stage       searchStage
+	focus       []openViolation
+	local       *localSearch // nil: every instance is a destination
+	forRoom     bool         // tasks are to be placed, not rules repaired
+	outside     score
+	budget      int
+	steps       int // left
+	displaced   int // moves on the path that make room for others
+	movesBefore int // moves before the search
 
-	best  moveMeasure
-	found []moveStep // the best solution
-	cut   bool       // the steps ran out, or not everything was looked at
+	bestScore score
+	found     []plannedMove // the best solution
+	cut       bool          // the steps ran out, or not everything was looked at
 }
 
-// moveStep is one move of a solution.
-type moveStep struct {
+// plannedMove is one move of a solution.
+type plannedMove struct {
 	task, to int32
-	cause    moveDuty
+	cause    openViolation
 }
 
-// run searches, and leaves the state as it was. What was moved before stays moved. Run again it
+// runSearch searches, and leaves the state as it was. What was moved before stays moved. Run again it
 // looks for what is better still.
-func (s *moveSearch) run() {
-	s.rest, s.begun = measureApart(s), len(s.moving)
+func (s *branchSearch) runSearch() {
+	s.outside, s.movesBefore = scoreOutside(s), len(s.movedTasks)
 	if s.found == nil {
-		s.best = s.measure
+		s.bestScore = s.score
 	}
-	s.descend()
+	s.searchDeeper()
 }
 
-// gains reports whether what was found is worth what the stage gives up, where a is what there was
+// isWorthwhile reports whether what was found is worth what the stage gives up, where a is what there was
 // without.
-func (s *moveSearch) gains(a *moveMeasure) bool {
-	if s.thrifty {
-		return s.best.unplaced < a.unplaced
+func (s *branchSearch) isWorthwhile(a *score) bool {
+	if s.forRoom {
+		return s.bestScore.unplaced < a.unplaced
 	}
-	return s.stage.gains(a, &s.best)
+	return s.stage.isWorthwhile(a, &s.bestScore)
 }
 
-// compare is the order of solutions.
-func (s *moveSearch) compare(a, b *moveMeasure) int {
-	if s.thrifty {
-		return a.compareThrifty(b)
+// compareScores is the order of solutions.
+func (s *branchSearch) compareScores(a, b *score) int {
+	if s.forRoom {
+		return a.compareForRoom(b)
 	}
 	return a.compare(b)
 }
 
-func (s *moveSearch) descend() {
+func (s *branchSearch) searchDeeper() {
 	if s.steps--; s.steps < 0 {
 		s.cut = true
 		return
 	}
-	duty, must, found := findTrouble(s.moveState, s.stage)
-	if found && must && bestRemedy(s.moveState, duty) < 0 {
+	violation, must, found := findWorsened(s.assignment, s.stage)
+	if found && must && bestTaskToMove(s.assignment, violation) < 0 {
 		return
 	}
-	if bound := s.bound(); s.compare(&bound, &s.best) >= 0 {
+	if bound := s.lowerBound(); s.compareScores(&bound, &s.bestScore) >= 0 {
 		return
 	}
 	if !found {
-		duty, found = s.next()
+		violation, found = s.nextViolation()
 	}
 	if !found {
-		s.record()
+		s.recordSolution()
 		return
 	}
-	s.branch(duty, must)
+	s.branchOn(violation, must)
 }
 
-// next is a duty of the search that is still open and that something can be done about.
-func (s *moveSearch) next() (moveDuty, bool) {
-	for _, d := range s.focus {
-		if isBroken(s.moveState, d) && bestRemedy(s.moveState, d) >= 0 && !isExhausted(s, d) {
-			return d, true
+// nextViolation is a duty of the search that is still open and that something can be done about.
+func (s *branchSearch) nextViolation() (openViolation, bool) {
+	for _, v := range s.focus {
+		if isBroken(s.assignment, v) && bestTaskToMove(s.assignment, v) >= 0 && !isExhausted(s, v) {
+			return v, true
 		}
 	}
-	return moveDuty{}, false
+	return openViolation{}, false
 }
 
 // isExhausted reports that a search of the surroundings has tried enough tasks of an owner for a
 // domain rule.
-func isExhausted(s *moveSearch, d moveDuty) bool {
-	if s.near == nil || d.kind != dutyFault && d.kind != dutyUpgrade {
+func isExhausted(s *branchSearch, v openViolation) bool {
+	if s.local == nil || v.kind != faultDomains && v.kind != upgradeDomains {
 		return false
 	}
-	tired := s.near.kept[d.owner] >= nearTasks
+	tired := s.local.kept[v.owner] >= nearTasks
 	s.cut = s.cut || tired
 	return tired
 }
 
-func (s *moveSearch) record() {
-	now := s.measure
-	if now.awkward = 0; s.compare(&now, &s.best) >= 0 || !constraintsAgree(s.moveState) {
+func (s *branchSearch) recordSolution() {
+	now := s.score
+	if now.exchanges = 0; s.compareScores(&now, &s.bestScore) >= 0 || !constraintsAgree(s.assignment) {
 		return
 	}
 	possible := false
-	if now.awkward, possible = exchangesFrom(s.moveState, s.stage, s.begun); !possible ||
-		s.compare(&now, &s.best) >= 0 {
+	if now.exchanges, possible = countExchanges(s.assignment, s.stage, s.movesBefore); !possible ||
+		s.compareScores(&now, &s.bestScore) >= 0 {
 		return
 	}
-	s.best, s.found = now, s.found[:0]
-	for n, t := range s.moving {
-		s.found = append(s.found, moveStep{t, s.at[t], s.causes[n]})
+	s.bestScore, s.found = now, s.found[:0]
+	for n, t := range s.movedTasks {
+		s.found = append(s.found, plannedMove{t, s.at[t], s.causes[n]})
 	}
 }
 
-// branch sends the task that can help most everywhere it may go, then keeps it where it is.
-func (s *moveSearch) branch(d moveDuty, must bool) {
-	t := bestRemedy(s.moveState, d)
-	if must && s.near != nil && !s.near.hopeful(s, d, t) {
+// branchOn sends the task that can help most everywhere it may go, then keeps it where it is.
+func (s *branchSearch) branchOn(v openViolation, must bool) {
+	t := bestTaskToMove(s.assignment, v)
+	if must && s.local != nil && !s.local.canImprove(s, v, t) {
 		s.cut = true
 		return
 	}
 	room := false
-	if s.problem.tasks[t].at < 0 || s.measure.moves < s.budget {
+	if s.problem.tasks[t].initial < 0 || s.score.moves < s.budget {
 		if must {
-			s.ejected++
+			s.displaced++
 		}
-		measure := s.measure
-		for _, to := range s.destinations(t, d) {
-			s.move(t, to, d)
-			s.descend()
-			s.back(measure)
+		measure := s.score
+		for _, to := range s.rankDestinations(t, v) {
+			s.moveTask(t, to, v)
+			s.searchDeeper()
+			s.undoLast(measure)
 			room = true
 		}
 		if must {
-			s.ejected--
+			s.displaced--
 		}
 	}
-	s.keep(t, d, room)
+	s.keepTask(t, v, room)
 }
 
-// hopeful reports whether a search of the surroundings goes on to make room.
-func (n *moveNear) hopeful(s *moveSearch, d moveDuty, t int32) bool {
-	if s.ejected >= n.depth || n.kept[s.problem.tasks[t].owner] >= nearTasks {
+// canImprove reports whether a search of the surroundings goes on to make room.
+func (n *localSearch) canImprove(s *branchSearch, v openViolation, t int32) bool {
+	if s.displaced >= n.depth || n.kept[s.problem.tasks[t].owner] >= nearTasks {
 		return false
 	}
-	if d.kind != dutyCell {
+	if v.kind != overloadedCell {
 		return true
 	}
-	c := s.problem.cell(d.instance, d.dim)
-	return canRelieve(s.moveState, d.instance, d.dim, s.now[c]-s.roof(s.stage, d.task, c, d.dim), n.depth-s.ejected)
+	c := s.problem.cellIndex(v.instance, v.dim)
+	return canRelieve(s.assignment, v.instance, v.dim, s.load[c]-s.loadLimit(s.stage, v.task, c, v.dim),
+		n.depth-s.displaced)
 }
 
-// keep leaves the task where it is, and with it those there that are like it: they could do no
+// keepTask leaves the task where it is, and with it those there that are like it: they could do no
 // better.
-func (s *moveSearch) keep(t int32, d moveDuty, tried bool) {
+func (s *branchSearch) keepTask(t int32, v openViolation, tried bool) {
 	var kept []int32
-	for _, o := range tasksBeside(s, t) {
-		if s.free(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape || tried && s.near != nil &&
-			isDominated(s, o, t, d)) {
+	for _, o := range tasksAtSamePlace(s, t) {
+		if s.isUndecided(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape || tried && s.local != nil &&
+			isDominated(s, o, t, v)) {
 			kept = append(kept, o)
-			s.decide(o, pinned)
+			s.setDecision(o, pinned)
 		}
 	}
-	if s.near != nil {
-		s.near.kept[s.problem.tasks[t].owner]++
+	if s.local != nil {
+		s.local.kept[s.problem.tasks[t].owner]++
 	}
-	s.descend()
-	if s.near != nil {
-		s.near.kept[s.problem.tasks[t].owner]--
+	s.searchDeeper()
+	if s.local != nil {
+		s.local.kept[s.problem.tasks[t].owner]--
 	}
 	for _, o := range kept {
-		s.decide(o, undecided)
+		s.setDecision(o, undecided)
 	}
 }
 
-// tasksBeside are the tasks that are where the task is: on its instance, or nowhere.
-func tasksBeside(s *moveSearch, t int32) []int32 {
-	if at := s.problem.tasks[t].at; at >= 0 {
+// tasksAtSamePlace are the tasks that are where the task is: on its instance, or nowhere.
+func tasksAtSamePlace(s *branchSearch, t int32) []int32 {
+	if at := s.problem.tasks[t].initial; at >= 0 {
 		return s.problem.instances[at].tasks
 	}
 	var out []int32
 	for _, o := range s.problem.owners[s.problem.tasks[t].owner].tasks {
-		if s.problem.tasks[o].at < 0 {
+		if s.problem.tasks[o].initial < 0 {
 			out = append(out, o)
 		}
 	}
@@ -195,21 +196,21 @@ func tasksBeside(s *moveSearch, t int32) []int32 {
 
 // isDominated reports whether the other task costs no less to move and relieves the cell no more:
 // where the task can go and stays, there is little hope in that one.
-func isDominated(s *moveSearch, o, t int32, d moveDuty) bool {
-	return d.kind == dutyCell && s.problem.tasks[o].cost >= s.problem.tasks[t].cost &&
-		s.problem.tasks[o].amount(d.dim) <= s.problem.tasks[t].amount(d.dim)
+func isDominated(s *branchSearch, o, t int32, v openViolation) bool {
+	return v.kind == overloadedCell && s.problem.tasks[o].cost >= s.problem.tasks[t].cost &&
+		s.problem.tasks[o].amountOf(v.dim) <= s.problem.tasks[t].amountOf(v.dim)
 }
 
-// bestRemedy is the task whose leaving helps most with the duty, -1 where none may leave any more:
+// bestTaskToMove is the task whose leaving helps most with the duty, -1 where none may leave any more:
 // the least cost for what it relieves, then the most relief, then the first.
-func bestRemedy(s *moveState, d moveDuty) int32 {
+func bestTaskToMove(s *assignment, v openViolation) int32 {
 	best := int32(-1)
 	var bestKey [2]float64
-	for _, t := range remedyCandidates(s, d) {
-		if !s.free(t) || !canHelp(s, d, t) || d.kind == dutyPort && !sharesPort(s, d, t) {
+	for _, t := range repairCandidates(s, v) {
+		if !s.isUndecided(t) || !canHelp(s, v, t) || v.kind == portConflict && !sharesPort(s, v, t) {
 			continue
 		}
-		key := remedyWorth(s, d, t)
+		key := repairCost(s, v, t)
 		if best < 0 || key[0] < bestKey[0] || key[0] == bestKey[0] && key[1] < bestKey[1] {
 			best, bestKey = t, key
 		}
@@ -218,30 +219,30 @@ func bestRemedy(s *moveState, d moveDuty) int32 {
 }
 
 // sharesPort reports whether the task has a port that the one which moved here wants.
-func sharesPort(s *moveState, d moveDuty, t int32) bool {
+func sharesPort(s *assignment, v openViolation, t int32) bool {
 	for _, p := range s.problem.tasks[t].ports {
-		if slices.Contains(s.problem.tasks[d.task].ports, p) {
+		if slices.Contains(s.problem.tasks[v.task].ports, p) {
 			return true
 		}
 	}
 	return false
 }
 
-func remedyWorth(s *moveState, d moveDuty, t int32) [2]float64 {
+func repairCost(s *assignment, v openViolation, t int32) [2]float64 {
 	task := &s.problem.tasks[t]
-	switch d.kind {
-	case dutyCell:
-		n := task.amount(d.dim)
-		_, beyond := s.beyond(s.problem.cell(d.instance, d.dim))
+	switch v.kind {
+	case overloadedCell:
+		n := task.amountOf(v.dim)
+		_, beyond := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
 		return [2]float64{float64(task.cost) / float64(min(n, max(beyond, 1))), -float64(n)}
-	case dutyFault, dutyUpgrade:
-		domains := s.problem.owners[d.owner].domains
-		if task.at < 0 {
+	case faultDomains, upgradeDomains:
+		domains := s.problem.owners[v.owner].domains
+		if task.initial < 0 {
 			return [2]float64{math.Inf(1), 0}
 		}
-		domains.Add(int(task.at), -1)
+		domains.AddTasks(int(task.initial), -1)
 		fault, upgrade := domains.Excess()
-		domains.Add(int(task.at), 1)
+		domains.AddTasks(int(task.initial), 1)
 		return [2]float64{float64(fault + upgrade), float64(task.cost)}
 	}
 	return [2]float64{float64(task.cost), 0}

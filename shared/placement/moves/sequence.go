@@ -1,15 +1,15 @@
 package moves
 
-// moveOrder is the moves of a solution, put in an order in which they can be carried out.
-type moveOrder struct {
-	state   *moveState
-	stage   moveStage
-	pending []moveStep
-	out     []orderedStep
+// sequencer is the moves of a solution, put in an order in which they can be carried out.
+type sequencer struct {
+	state   *assignment
+	stage   searchStage
+	pending []plannedMove
+	out     []sequencedMove
 }
 
-type orderedStep struct {
-	moveStep
+type sequencedMove struct {
+	plannedMove
 	mode  Mode
 	via   int32 // -1 for none
 	after []int
@@ -19,40 +19,40 @@ type orderedStep struct {
 // Each takes a place that is free by then, without the buffer if it can. Where none can go on, one
 // waits on a third instance or, if no other has room, is stopped first; done is false where that
 // may not be: then as many moves are done as could be.
-func sequenceMoves(s *moveState, stage moveStage, steps []moveStep) (out []orderedStep, done bool) {
-	o := &moveOrder{state: s, stage: max(stage, stageBuffer), pending: append([]moveStep(nil), steps...)}
-	for len(o.pending) > 0 {
-		if n, mode := o.ready(); n >= 0 {
-			o.take(n, orderedStep{moveStep: o.pending[n], mode: mode, via: -1})
-		} else if !o.release() {
-			for _, step := range o.out {
+func sequenceMoves(s *assignment, stage searchStage, steps []plannedMove) (out []sequencedMove, done bool) {
+	q := &sequencer{state: s, stage: max(stage, stageBuffer), pending: append([]plannedMove(nil), steps...)}
+	for len(q.pending) > 0 {
+		if n, mode := q.nextReady(); n >= 0 {
+			q.carryOut(n, sequencedMove{plannedMove: q.pending[n], mode: mode, via: -1})
+		} else if !q.releaseTask() {
+			for _, step := range q.out {
 				if s.at[step.task] < 0 {
-					s.reinstate(step.task)
+					s.restoreTask(step.task)
 				}
 			}
 			return nil, false
 		}
 	}
-	return o.out, true
+	return q.out, true
 }
 
-// ready is the next move that has room where it goes, -1 where none has.
-func (o *moveOrder) ready() (best int, mode Mode) {
+// nextReady is the next move that has room where it goes, -1 where none has.
+func (q *sequencer) nextReady() (best int, mode Mode) {
 	best = -1
 	rank := 0
-	for n, step := range o.pending {
+	for n, step := range q.pending {
 		m, r := StartFirst, 0
 		switch {
-		case o.state.fits(stageKeep, step.task, step.to):
-		case o.state.fits(stageBuffer, step.task, step.to):
+		case q.state.hasRoomFor(stageKeep, step.task, step.to):
+		case q.state.hasRoomFor(stageBuffer, step.task, step.to):
 			m, r = IntoBuffer, 2
-		case o.state.fits(o.stage, step.task, step.to):
+		case q.state.hasRoomFor(q.stage, step.task, step.to):
 			r = 4
 		default:
 			continue
 		}
-		d := o.state.problem.owners[o.state.problem.tasks[step.task].owner].domains
-		if from := o.state.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
+		d := q.state.problem.owners[q.state.problem.tasks[step.task].owner].domains
+		if from := q.state.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
 			r++
 		}
 		if best < 0 || r < rank {
@@ -62,27 +62,27 @@ func (o *moveOrder) ready() (best int, mode Mode) {
 	return best, mode
 }
 
-func (o *moveOrder) take(n int, step orderedStep) {
-	o.pending = append(o.pending[:n], o.pending[n+1:]...)
-	step.after = o.waits(step.moveStep)
+func (q *sequencer) carryOut(n int, step sequencedMove) {
+	q.pending = append(q.pending[:n], q.pending[n+1:]...)
+	step.after = q.movesAwaited(step.plannedMove)
 	if len(step.after) == 0 {
-		step.after = o.heeds(step.moveStep)
+		step.after = q.domainPredecessors(step.plannedMove)
 	}
-	o.state.move(step.task, step.to, step.cause)
-	for at := range o.out { // a move that was begun out of turn ends now
-		if o.out[at].task == step.task {
+	q.state.moveTask(step.task, step.to, step.cause)
+	for at := range q.out { // a move that was begun out of turn ends now
+		if q.out[at].task == step.task {
 			return
 		}
 	}
-	o.out = append(o.out, step)
+	q.out = append(q.out, step)
 }
 
-// waits are the moves before this one without which there would be no room for it.
-func (o *moveOrder) waits(step moveStep) []int {
-	task := &o.state.problem.tasks[step.task]
+// movesAwaited are the moves before this one without which there would be no room for it.
+func (q *sequencer) movesAwaited(step plannedMove) []int {
+	task := &q.state.problem.tasks[step.task]
 	var gone []int
-	for n, m := range o.out {
-		if o.state.problem.tasks[m.task].at == step.to {
+	for n, m := range q.out {
+		if q.state.problem.tasks[m.task].initial == step.to {
 			gone = append(gone, n)
 		}
 	}
@@ -90,42 +90,43 @@ func (o *moveOrder) waits(step moveStep) []int {
 		return gone
 	}
 	for _, a := range task.amounts {
-		c := o.state.problem.cell(step.to, a.dim)
-		load := o.state.now[c] + a.n
+		c := q.state.problem.cellIndex(step.to, a.dim)
+		load := q.state.load[c] + a.amount
 		for _, n := range gone {
-			load += o.state.problem.tasks[o.out[n].task].amount(a.dim)
+			load += q.state.problem.tasks[q.out[n].task].amountOf(a.dim)
 		}
-		if load > o.state.roof(o.stage, step.task, c, a.dim) {
+		if load > q.state.loadLimit(q.stage, step.task, c, a.dim) {
 			return gone
 		}
 	}
 	for _, n := range gone {
-		if o.state.problem.tasks[o.out[n].task].owner == task.owner && o.state.problem.owners[task.owner].most > 0 {
+		if q.state.problem.tasks[q.out[n].task].owner == task.owner &&
+			q.state.problem.owners[task.owner].maxPerInstance > 0 {
 			return gone
 		}
 	}
 	return nil
 }
 
-// heeds are the moves of the owner before this one without which it would break a domain rule
+// domainPredecessors are the moves of the owner before this one without which it would break a domain rule
 // further.
-func (o *moveOrder) heeds(step moveStep) (before []int) {
-	owner, from := o.state.problem.tasks[step.task].owner, o.state.at[step.task]
-	d := o.state.problem.owners[owner].domains
+func (q *sequencer) domainPredecessors(step plannedMove) (before []int) {
+	owner, from := q.state.problem.tasks[step.task].owner, q.state.at[step.task]
+	d := q.state.problem.owners[owner].domains
 	if d == nil || from < 0 || !d.MayMove(int(from), int(step.to)) {
 		return nil
 	}
-	for n, m := range o.out {
-		if o.state.problem.tasks[m.task].owner == owner && o.state.at[m.task] >= 0 &&
-			o.state.problem.tasks[m.task].at >= 0 {
+	for n, m := range q.out {
+		if q.state.problem.tasks[m.task].owner == owner && q.state.at[m.task] >= 0 &&
+			q.state.problem.tasks[m.task].initial >= 0 {
 			before = append(before, n)
 		}
 	}
 	redo := func(sign int) {
 		for _, n := range before {
-			t := o.out[n].task
-			d.Add(int(o.state.problem.tasks[t].at), -sign)
-			d.Add(int(o.state.at[t]), sign)
+			t := q.out[n].task
+			d.AddTasks(int(q.state.problem.tasks[t].initial), -sign)
+			d.AddTasks(int(q.state.at[t]), sign)
 		}
 	}
 	redo(-1)
@@ -137,42 +138,42 @@ func (o *moveOrder) heeds(step moveStep) (before []int) {
 	return before
 }
 
-// release lets a task off its instance before there is room where it goes, the first whose place
+// releaseTask lets a task off its instance before there is room where it goes, the first whose place
 // another waits for. False means that none may be.
-func (o *moveOrder) release() bool {
+func (q *sequencer) releaseTask() bool {
 	n, via, here := -1, int32(-1), false
-	for at, step := range o.pending {
-		from := o.state.at[step.task]
+	for at, step := range q.pending {
+		from := q.state.at[step.task]
 		here = here || from >= 0
-		if from < 0 || n >= 0 && !o.awaited(from) {
+		if from < 0 || n >= 0 && !q.isAwaited(from) {
 			continue
 		}
-		refuge := o.refuge(step)
-		if refuge < 0 && o.state.problem.owners[o.state.problem.tasks[step.task].owner].mover.StartFirst {
+		waiting := q.waitingInstance(step)
+		if waiting < 0 && q.state.problem.owners[q.state.problem.tasks[step.task].owner].mover.StartFirst {
 			continue
 		}
-		if n, via = at, refuge; o.awaited(from) {
+		if n, via = at, waiting; q.isAwaited(from) {
 			break
 		}
 	}
 	switch {
 	case !here: // all are off already
-		o.take(0, orderedStep{moveStep: o.pending[0], mode: StopFirst, via: -1})
+		q.carryOut(0, sequencedMove{plannedMove: q.pending[0], mode: StopFirst, via: -1})
 		return true
 	case n < 0:
 		return false
 	}
-	out := orderedStep{moveStep: o.pending[n], mode: StopFirst, via: via}
+	out := sequencedMove{plannedMove: q.pending[n], mode: StopFirst, via: via}
 	if via >= 0 {
 		out.mode = Via
 	}
-	o.state.remove(out.task, o.state.at[out.task])
-	o.out = append(o.out, out)
+	q.state.removeTask(out.task, q.state.at[out.task])
+	q.out = append(q.out, out)
 	return true
 }
 
-func (o *moveOrder) awaited(i int32) bool {
-	for _, step := range o.pending {
+func (q *sequencer) isAwaited(i int32) bool {
+	for _, step := range q.pending {
 		if step.to == i {
 			return true
 		}
@@ -180,75 +181,75 @@ func (o *moveOrder) awaited(i int32) bool {
 	return false
 }
 
-// refuge is an instance with room where the task can wait, that nobody leaves and nobody else waits
+// waitingInstance is an instance with room where the task can wait, that nobody leaves and nobody else waits
 // on; -1 for none.
-func (o *moveOrder) refuge(step moveStep) int32 {
-	owner, from := o.state.problem.tasks[step.task].owner, o.state.at[step.task]
-	d := o.state.problem.owners[owner].domains
-	for i := range int32(len(o.state.problem.instances)) {
-		if i != step.to && i != from && o.state.problem.takes(owner, i) && !o.involved(i) &&
-			o.state.fits(stageKeep, step.task, i) &&
-			o.below(step.task, i) && (d == nil || d.MayMove(int(from), int(i))) {
+func (q *sequencer) waitingInstance(step plannedMove) int32 {
+	owner, from := q.state.problem.tasks[step.task].owner, q.state.at[step.task]
+	d := q.state.problem.owners[owner].domains
+	for i := range int32(len(q.state.problem.instances)) {
+		if i != step.to && i != from && q.state.problem.canHost(owner, i) && !q.isInvolved(i) &&
+			q.state.hasRoomFor(stageKeep, step.task, i) &&
+			q.fitsUnbuffered(step.task, i) && (d == nil || d.MayMove(int(from), int(i))) {
 			return i
 		}
 	}
 	return -1
 }
 
-// involved reports whether the plan has a task leave the instance or wait there.
-func (o *moveOrder) involved(i int32) bool {
-	for _, m := range o.out {
-		if m.via == i || o.state.problem.tasks[m.task].at == i {
+// isInvolved reports whether the plan has a task leave the instance or wait there.
+func (q *sequencer) isInvolved(i int32) bool {
+	for _, m := range q.out {
+		if m.via == i || q.state.problem.tasks[m.task].initial == i {
 			return true
 		}
 	}
-	for _, m := range o.pending {
-		if o.state.problem.tasks[m.task].at == i {
+	for _, m := range q.pending {
+		if q.state.problem.tasks[m.task].initial == i {
 			return true
 		}
 	}
 	return false
 }
 
-// below reports whether the task leaves the instance within what it takes.
-func (o *moveOrder) below(t, i int32) bool {
-	for _, a := range o.state.problem.tasks[t].amounts {
-		if c := o.state.problem.cell(i, a.dim); o.state.now[c]+a.n > o.state.problem.unbuffered[c] {
+// fitsUnbuffered reports whether the task leaves the instance within what it takes.
+func (q *sequencer) fitsUnbuffered(t, i int32) bool {
+	for _, a := range q.state.problem.tasks[t].amounts {
+		if c := q.state.problem.cellIndex(i, a.dim); q.state.load[c]+a.amount > q.state.problem.unbuffered[c] {
 			return false
 		}
 	}
 	return true
 }
 
-// exchangesFrom is how many of the moves from the given one on cannot simply start where they go:
+// countExchanges is how many of the moves from the given one on cannot simply start where they go:
 // an exchange among full instances. possible is false where they cannot be carried out.
-func exchangesFrom(s *moveState, stage moveStage, from int) (n int, possible bool) {
-	if len(s.moving) < from+2 {
+func countExchanges(s *assignment, stage searchStage, from int) (n int, possible bool) {
+	if len(s.movedTasks) < from+2 {
 		return 0, true
 	}
-	var steps []moveStep
-	for at := from; at < len(s.moving); at++ {
-		steps = append(steps, moveStep{s.moving[at], s.at[s.moving[at]], s.causes[at]})
+	var steps []plannedMove
+	for at := from; at < len(s.movedTasks); at++ {
+		steps = append(steps, plannedMove{s.movedTasks[at], s.at[s.movedTasks[at]], s.causes[at]})
 	}
-	measure := s.measure
-	s.unwind(from)
+	measure := s.score
+	s.undoTo(from)
 	ordered, possible := sequenceMoves(s, stage, steps)
 	for _, m := range ordered {
 		if m.mode == Via || m.mode == StopFirst {
 			n++
 		}
 	}
-	s.unwind(from)
+	s.undoTo(from)
 	for _, m := range steps {
-		s.move(m.task, m.to, m.cause)
+		s.moveTask(m.task, m.to, m.cause)
 	}
-	s.measure = measure
+	s.score = measure
 	return n, possible
 }
 
-// unwind undoes moves until so many are left. The measure is not kept.
-func (s *moveState) unwind(left int) {
-	for len(s.moving) > left {
-		s.back(s.measure)
+// undoTo undoes moves until so many are left. The measure is not kept.
+func (s *assignment) undoTo(left int) {
+	for len(s.movedTasks) > left {
+		s.undoLast(s.score)
 	}
 }

@@ -49,7 +49,8 @@ func cpuNeeds(vcpu int64) cluster.Resources {
 }
 
 func only(models string, t *cluster.Task) *cluster.Task {
-	t.Rules = &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:gpu-model in [" + models + "]"}}}
+	t.Rules = &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+		Expression: "attribute:gpu-model in [" + models + "]"}}}
 	return t
 }
 
@@ -70,16 +71,16 @@ func waiting(s *snapshot.Snapshot, needs ...cluster.Resources) *snapshot.Snapsho
 }
 
 func scoring(s *snapshot.Snapshot) *Scorer {
-	p := New(s)
+	p := NewScorer(s)
 	p.Epoch()
 	return p
 }
 
 // valueOn is the value of the instance's state.
-func (p *Scorer) valueOn(id string) float64 {
-	v := p.snap.Instances[id]
-	pool := p.mix.poolOf(v)
-	return p.value(p.states.of(pool, v))
+func (s *Scorer) valueOn(id string) float64 {
+	v := s.snap.Instances[id]
+	pool := s.mix.poolOf(v)
+	return s.wasteOf(s.shapes.shapeID(pool, v))
 }
 
 func near(t *testing.T, what string, got, want float64) {
@@ -143,7 +144,7 @@ func TestValueIsBoundedAndFallsWithMoreCPU(t *testing.T) {
 		for vcpu := int64(0); vcpu <= 128; vcpu += 4 {
 			v.CPU, v.Memory = vcpu*cluster.VCPU, 128*4096
 			pool := p.mix.poolOf(&v)
-			got := p.value(p.states.of(pool, &v))
+			got := p.wasteOf(p.shapes.shapeID(pool, &v))
 			if free := float64(sum(v.GPUs)); got < -1e-9 || got > free*(1+idleWeight+stuckWeight)+1e-9 {
 				t.Fatalf("value %g of %g free", got, free)
 			}
@@ -169,7 +170,8 @@ func genGPUNeeds(t *rapid.T) cluster.Resources {
 
 func TestPrice(t *testing.T) {
 	cluster4 := func() *snapshot.Snapshot {
-		return taken(gpuInstance("a1", 32, 4, "A10"), gpuInstance("a2", 32, 4, "A10"), gpuInstance("a3", 32, 4, "A10"), gpuInstance("t", 32, 4, "T4"))
+		return taken(gpuInstance("a1", 32, 4, "A10"), gpuInstance("a2", 32, 4, "A10"), gpuInstance("a3", 32, 4, "A10"),
+			gpuInstance("t", 32, 4, "T4"))
 	}
 	price := func(p *Scorer, id string) float64 { return p.mix.pools[p.mix.poolOf(p.snap.Instances[id])].price }
 	t.Run("IsZeroWhereAllCanGoEverywhere", func(t *testing.T) {
@@ -230,7 +232,8 @@ func TestLearning(t *testing.T) {
 		return n
 	}
 	t.Run("CountsWhatRunsAndWaits", func(t *testing.T) {
-		s := taken(gpuInstance("i", 32, 4, "T4"), gpuTask("runs", "i", gpuNeeds(1, 1000), 0), gpuTask("waits", "", gpuNeeds(1, 500)))
+		s := taken(gpuInstance("i", 32, 4, "T4"), gpuTask("runs", "i", gpuNeeds(1, 1000), 0),
+			gpuTask("waits", "", gpuNeeds(1, 500)))
 		ended := gpuTask("ended", "i", gpuNeeds(1, 1000), 1)
 		ended.Last, ended.Desired = cluster.TaskStopped, cluster.TaskStopped
 		stopping := gpuTask("stopping", "i", gpuNeeds(1, 1000), 2)
@@ -241,7 +244,7 @@ func TestLearning(t *testing.T) {
 		s.Put(stopping)
 		s.Put(foreign)
 		s.Put(gpuTask("cpu", "i", cluster.Resources{CPU: 1}))
-		if p := scoring(s); count(p) != 2 || p.mix.tasks != 2 {
+		if p := scoring(s); count(p) != 2 || p.mix.taskCount != 2 {
 			t.Errorf("learned from %+v", p.mix.kinds)
 		}
 	})
@@ -266,7 +269,9 @@ func TestLearning(t *testing.T) {
 	})
 	t.Run("KnowsTheConstraintsOfServicesAndDefinitions", func(t *testing.T) {
 		s := taken(gpuInstance("a", 32, 4, "A10"), gpuInstance("t", 32, 4, "T4"),
-			&cluster.TaskDefinition{Head: cluster.Head{Cluster: "c", Rev: 1}, Family: "t4", Revision: 1, Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:gpu-model == T4"}}},
+			&cluster.TaskDefinition{Head: cluster.Head{Cluster: "c", Rev: 1}, Family: "t4", Revision: 1,
+				Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+					Expression: "attribute:gpu-model == T4"}}},
 			&cluster.Service{
 				Head:            cluster.Head{Cluster: "c", Rev: 1},
 				ServiceIdentity: cluster.ServiceIdentity{Name: "s", Short: "o"},
@@ -277,8 +282,8 @@ func TestLearning(t *testing.T) {
 		s.Put(byDefinition)
 		s.Put(byService)
 		p := scoring(s)
-		if len(p.mix.sets) != 2 {
-			t.Fatalf("%d sets of requirements", len(p.mix.sets))
+		if len(p.mix.requirementSets) != 2 {
+			t.Fatalf("%d sets of requirements", len(p.mix.requirementSets))
 		}
 		mask := func(id string) uint64 { return p.mix.pools[p.mix.poolOf(s.Instances[id])].mask }
 		if mask("t") == 0 || mask("a") != 0 { // no instance has the property Model
@@ -289,18 +294,21 @@ func TestLearning(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			rows := genCluster(t)
 			a := scoring(taken(rows...))
-			rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+			rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(rows),
+				func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 			b := scoring(taken(rows...))
 			needs := genGPUNeeds(t)
 			for id, v := range a.snap.Instances {
 				if !roomy(v, needs) {
 					continue
 				}
-				if x, y := a.Score(v, &needs), b.Score(b.snap.Instances[id], &needs); math.Abs(x-y) > 1e-9*math.Abs(x)+1e-9 {
+				if x, y := a.Score(v, &needs), b.Score(b.snap.Instances[id],
+					&needs); math.Abs(x-y) > 1e-9*math.Abs(x)+1e-9 {
 					t.Fatalf("score %v in one order, %v in another", x, y)
 				}
 			}
-			if diff := cmp.Diff(a.mix.kinds, b.mix.kinds, cmpopts.EquateComparable(kind{}, cluster.Resources{})); diff != "" {
+			if diff := cmp.Diff(a.mix.kinds, b.mix.kinds,
+				cmpopts.EquateComparable(taskKind{}, cluster.Resources{})); diff != "" {
 				t.Fatal(diff)
 			}
 		})
@@ -326,7 +334,8 @@ func genCluster(t *rapid.T) []state.Row {
 	for i := range rapid.IntRange(1, 8).Draw(t, "instances") {
 		id := fmt.Sprintf("i-%d", i)
 		gpus := rapid.IntRange(0, 4).Draw(t, "gpus")
-		rows = append(rows, gpuInstance(id, int64(rapid.IntRange(4, 64).Draw(t, "vcpu")), gpus, rapid.SampledFrom(models).Draw(t, "model")))
+		rows = append(rows, gpuInstance(id, int64(rapid.IntRange(4, 64).Draw(t, "vcpu")), gpus,
+			rapid.SampledFrom(models).Draw(t, "model")))
 		if gpus > 0 {
 			rows = append(rows, gpuTask("on-"+id, id, gpuNeeds(1, 10*rapid.IntRange(1, 99).Draw(t, "part")), 0))
 		}
@@ -342,7 +351,8 @@ func genCluster(t *rapid.T) []state.Row {
 }
 
 func TestScoringAllocatesNothing(t *testing.T) {
-	s := waiting(taken(gpuInstance("a", 64, 8, "A10"), gpuInstance("b", 64, 4, "T4")), gpuNeeds(8, 1000), gpuNeeds(4, 460))
+	s := waiting(taken(gpuInstance("a", 64, 8, "A10"), gpuInstance("b", 64, 4, "T4")), gpuNeeds(8, 1000),
+		gpuNeeds(4, 460))
 	p, needs := scoring(s), gpuNeeds(4, 460)
 	for _, v := range s.Instances {
 		p.Score(v, &needs)
@@ -358,11 +368,11 @@ func TestLeftoversAreBounded(t *testing.T) {
 	p, needs := scoring(s), gpuNeeds(1, 1000)
 	v := *s.Instances["a"]
 	first := p.Score(&v, &needs)
-	for i := range int64(maxLeftovers) {
+	for i := range int64(maxShapes) {
 		v.CPU = 64*cluster.VCPU - i
 		p.Score(&v, &needs)
 	}
-	if n := len(p.states.all); n > maxLeftovers+2 {
+	if n := len(p.shapes.all); n > maxShapes+2 {
 		t.Errorf("%d states are kept", n)
 	}
 	v.CPU = 64 * cluster.VCPU

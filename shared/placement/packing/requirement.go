@@ -10,76 +10,76 @@ import (
 	"berth/shared/snapshot"
 )
 
-// wants are requirements of tasks that an instance's row satisfies or not, whatever runs there:
+// requirements are requirements of tasks that an instance's row satisfies or not, whatever runs there:
 // attributes and constraints.
-type wants struct {
+type requirements struct {
 	text        string // tells them apart
 	attributes  []string
 	expressions []*constraint.Expression
 	demand      int64 // GPU thousandths
 }
 
-// fits reports whether the instance satisfies them.
-func (w *wants) fits(v *snapshot.InstanceView) bool {
-	return eligibility.MeetsStatic(v, w.attributes, w.expressions)
+// satisfiedBy reports whether the instance satisfies them.
+func (r *requirements) satisfiedBy(v *snapshot.InstanceView) bool {
+	return eligibility.MeetsStatic(v, r.attributes, r.expressions)
 }
 
-// newWants are those of a definition and of rules, either of which may be unknown. A constraint
+// newRequirements are those of a definition and of rules, either of which may be unknown. A constraint
 // that cannot be read keeps nobody from anywhere here: it is refused where it counts.
-func newWants(def *cluster.TaskDefinition, rules *cluster.Rules) *wants {
+func newRequirements(def *cluster.TaskDefinition, rules *cluster.Rules) *requirements {
 	if def == nil {
 		def = &cluster.TaskDefinition{}
 	}
 	if rules == nil {
 		rules = &cluster.Rules{}
 	}
-	w := &wants{}
+	r := &requirements{}
 	var text strings.Builder
 	if constraints, _, err := eligibility.ParseConstraints(def, rules); err == nil {
-		w.attributes = eligibility.RequiredAttributes(def, rules)
-		w.expressions = slices.DeleteFunc(constraints, func(x *constraint.Expression) bool { return !x.Static() })
+		r.attributes = eligibility.RequiredAttributes(def, rules)
+		r.expressions = slices.DeleteFunc(constraints, func(x *constraint.Expression) bool { return !x.Static() })
 	}
-	for _, a := range w.attributes {
+	for _, a := range r.attributes {
 		text.WriteString(a)
 		text.WriteByte(0)
 	}
-	for _, x := range w.expressions {
+	for _, x := range r.expressions {
 		text.WriteByte(0)
 		text.WriteString(x.String())
 	}
-	w.text = text.String()
-	return w
+	r.text = text.String()
+	return r
 }
 
-// wantsReader finds what tasks want, each definition with its service or rules once.
-type wantsReader struct {
+// requirementsReader finds what tasks want, each definition with its service or rules once.
+type requirementsReader struct {
 	snap  *snapshot.Snapshot
-	known map[wantsKey]*wants
-	texts map[string]*wants
+	known map[requirementsKey]*requirements
+	texts map[string]*requirements
 }
 
-type wantsKey struct{ definition, service, rules string }
+type requirementsKey struct{ definition, service, rules string }
 
-func newWantsReader(s *snapshot.Snapshot) *wantsReader {
-	return &wantsReader{snap: s, known: map[wantsKey]*wants{}, texts: map[string]*wants{}}
+func newRequirementsReader(s *snapshot.Snapshot) *requirementsReader {
+	return &requirementsReader{snap: s, known: map[requirementsKey]*requirements{}, texts: map[string]*requirements{}}
 }
 
-func (r *wantsReader) read(t *cluster.Task) *wants {
+func (reader *requirementsReader) requirementsOf(t *cluster.Task) *requirements {
 	rules := t.Rules
-	key := wantsKey{definition: t.TaskDefinition, service: t.Service}
-	if s := r.snap.Services[t.Service]; s != nil {
+	key := requirementsKey{definition: t.TaskDefinition, service: t.Service}
+	if s := reader.snap.Services[t.Service]; s != nil {
 		rules = &s.Rules
 	} else if rules != nil {
 		key.rules = constraintsText(rules)
 	}
-	if w := r.known[key]; w != nil {
+	if w := reader.known[key]; w != nil {
 		return w
 	}
-	w := newWants(r.snap.Definitions[t.TaskDefinition], rules)
-	if same := r.texts[w.text]; same != nil {
+	w := newRequirements(reader.snap.Definitions[t.TaskDefinition], rules)
+	if same := reader.texts[w.text]; same != nil {
 		w = same
 	}
-	r.texts[w.text], r.known[key] = w, w
+	reader.texts[w.text], reader.known[key] = w, w
 	return w
 }
 

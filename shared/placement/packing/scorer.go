@@ -19,27 +19,27 @@ import (
 // Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023). What CPU
 // and memory leave idle, and the prices, are not in the paper.
 type Scorer struct {
-	snap    *snapshot.Snapshot
-	mix     *mix
-	began   uint64 // what the snapshot had counted when the epoch began
-	wait    uint64 // how many changes it lasts
-	number  uint64 // of the epoch
-	seq     uint64 // of the snapshot, as far as known goes
-	note    func(index int, owner string)
-	known   []int32 // by index of the instance: the state it is in, 0 where that is to be found out
-	states  leftovers
-	scores  []scored
-	needs   map[cluster.Resources]int32
-	last    cluster.Resources // needs that were asked for last
-	current int32             // their number
+	snap            *snapshot.Snapshot
+	mix             *learnedMix
+	epochStart      uint64 // what the snapshot had counted when the epoch began
+	epochLength     uint64 // how many changes it lasts
+	epoch           uint64 // of the epoch
+	seq             uint64 // of the snapshot, as far as known goes
+	onChange        func(index int, owner string)
+	shapeOfInstance []int32 // by index of the instance: the state it is in, 0 where that is to be found out
+	shapes          freeShapes
+	scores          []cachedScore
+	needsNumbers    map[cluster.Resources]int32
+	lastNeeds       cluster.Resources // needs that were asked for last
+	lastNumber      int32             // their number
 }
 
-// New returns a scorer of the snapshot's instances that has learned nothing yet.
-func New(s *snapshot.Snapshot) *Scorer {
+// NewScorer returns a scorer of the snapshot's instances that has learned nothing yet.
+func NewScorer(s *snapshot.Snapshot) *Scorer {
 	p := &Scorer{snap: s}
-	p.note = func(index int, _ string) {
-		if index < len(p.known) {
-			p.known[index] = 0
+	p.onChange = func(index int, _ string) {
+		if index < len(p.shapeOfInstance) {
+			p.shapeOfInstance[index] = 0
 		}
 	}
 	return p
@@ -47,48 +47,48 @@ func New(s *snapshot.Snapshot) *Scorer {
 
 // Epoch learns the mix anew if enough has changed, and returns a number that changes whenever it
 // does. Scores are valid until the snapshot changes or the epoch does.
-func (p *Scorer) Epoch() uint64 {
-	now := p.snap.ChangeSeq()
-	if p.mix == nil || now-p.began >= p.wait {
-		last := p.mix
-		p.mix = learn(p.snap, last)
-		p.began, p.wait = now, p.patience(last)
-		p.number++
-		p.Forget()
-		p.needs, p.last, p.current = map[cluster.Resources]int32{}, cluster.Resources{}, -1
-	} else if p.seq != now && !p.snap.ChangedSince(p.seq, p.note) {
-		clear(p.known)
+func (s *Scorer) Epoch() uint64 {
+	now := s.snap.ChangeSeq()
+	if s.mix == nil || now-s.epochStart >= s.epochLength {
+		last := s.mix
+		s.mix = learnMix(s.snap, last)
+		s.epochStart, s.epochLength = now, s.relearnAfter(last)
+		s.epoch++
+		s.ForgetScores()
+		s.needsNumbers, s.lastNeeds, s.lastNumber = map[cluster.Resources]int32{}, cluster.Resources{}, -1
+	} else if s.seq != now && !s.snap.ChangedSince(s.seq, s.onChange) {
+		clear(s.shapeOfInstance)
 	}
-	p.seq = now
-	return p.number
+	s.seq = now
+	return s.epoch
 }
 
-// patience is how many changes of instances to wait for until there may be something to learn: as
+// relearnAfter is how many changes of instances to wait for until there may be something to learn: as
 // many as there are tasks that need GPUs while these become more, and so often enough while a
 // cluster fills; after that, longer and longer, up to as many as there is to look at, so that
 // learning costs next to nothing per change.
-func (p *Scorer) patience(last *mix) uint64 {
-	tasks := uint64(max(1, p.mix.tasks))
-	if last == nil || 2*p.mix.tasks > 3*last.tasks {
+func (s *Scorer) relearnAfter(last *learnedMix) uint64 {
+	tasks := uint64(max(1, s.mix.taskCount))
+	if last == nil || 2*s.mix.taskCount > 3*last.taskCount {
 		return tasks
 	}
-	return max(tasks, min(2*p.wait, uint64(p.snap.TaskCount()+len(p.snap.InstancesByIndex()))))
+	return max(tasks, min(2*s.epochLength, uint64(s.snap.TaskCount()+len(s.snap.InstancesByIndex()))))
 }
 
-// Forget drops what can be computed again.
-func (p *Scorer) Forget() {
-	p.states.reset()
-	clear(p.known)
-	if p.scores == nil {
-		p.scores = make([]scored, 1<<scoreBits)
+// ForgetScores drops what can be computed again.
+func (s *Scorer) ForgetScores() {
+	s.shapes.resetShapes()
+	clear(s.shapeOfInstance)
+	if s.scores == nil {
+		s.scores = make([]cachedScore, 1<<scoreBits)
 	}
-	clear(p.scores)
+	clear(s.scores)
 }
 
-// scored is a score that was computed, of tasks with the same needs in the same state. State 0 is
+// cachedScore is a score that was computed, of tasks with the same needs in the same state. State 0 is
 // none.
-type scored struct {
-	state, needs int32
+type cachedScore struct {
+	shape, needs int32
 	score        float64
 }
 
@@ -105,61 +105,61 @@ const (
 
 // Score returns what it costs to place a task with these needs on the instance, where it must fit:
 // the lowest is the best. [Scorer.Epoch] must have been called since the snapshot changed.
-func (p *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float64 {
-	if p.states.full() {
-		p.Forget()
+func (s *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float64 {
+	if s.shapes.isFull() {
+		s.ForgetScores()
 	}
-	number := p.numberOf(needs)
-	from := p.stateOf(v)
-	memo := &p.scores[(uint64(from)<<32|uint64(number))*0x9e3779b97f4a7c15>>(64-scoreBits)]
-	if memo.state == from && memo.needs == number {
-		return memo.score
+	number := s.needsNumber(needs)
+	from := s.shapeOf(v)
+	cached := &s.scores[(uint64(from)<<32|uint64(number))*0x9e3779b97f4a7c15>>(64-scoreBits)]
+	if cached.shape == from && cached.needs == number {
+		return cached.score
 	}
-	to := p.states.after(from, needs)
-	score := p.value(to) - p.value(from) + fitWeight*p.states.left(to)
-	if pool := p.states.all[from].pool; pool != noPool {
-		score += priceWeight * p.mix.pools[pool].price * float64(needs.GPUs*needs.PerGPU())
+	to := s.shapes.afterTask(from, needs)
+	score := s.wasteOf(to) - s.wasteOf(from) + fitWeight*s.shapes.freeTotal(to)
+	if pool := s.shapes.all[from].pool; pool != noPool {
+		score += priceWeight * s.mix.pools[pool].price * float64(needs.GPUs*needs.PerGPU())
 	}
-	*memo = scored{from, number, score}
+	*cached = cachedScore{from, number, score}
 	return score
 }
 
-// stateOf is the state of the instance, be it one that a placement under way looks at in another
+// shapeOf is the state of the instance, be it one that a placement under way looks at in another
 // state than the snapshot has it in.
-func (p *Scorer) stateOf(v *snapshot.InstanceView) int32 {
-	committed := p.snap.InstancesByIndex()[v.Index] == v
-	if committed && v.Index < len(p.known) && p.known[v.Index] > 0 {
-		return p.known[v.Index]
+func (s *Scorer) shapeOf(v *snapshot.InstanceView) int32 {
+	committed := s.snap.InstancesByIndex()[v.Index] == v
+	if committed && v.Index < len(s.shapeOfInstance) && s.shapeOfInstance[v.Index] > 0 {
+		return s.shapeOfInstance[v.Index]
 	}
-	id := p.states.of(p.mix.poolOf(v), v)
+	id := s.shapes.shapeID(s.mix.poolOf(v), v)
 	if committed {
-		p.known = append(p.known, make([]int32, max(0, v.Index+1-len(p.known)))...)
-		p.known[v.Index] = id
+		s.shapeOfInstance = append(s.shapeOfInstance, make([]int32, max(0, v.Index+1-len(s.shapeOfInstance)))...)
+		s.shapeOfInstance[v.Index] = id
 	}
 	return id
 }
 
-// numberOf numbers the needs.
-func (p *Scorer) numberOf(needs *cluster.Resources) int32 {
-	if p.current >= 0 && p.last == *needs {
-		return p.current
+// needsNumber numbers the needs.
+func (s *Scorer) needsNumber(needs *cluster.Resources) int32 {
+	if s.lastNumber >= 0 && s.lastNeeds == *needs {
+		return s.lastNumber
 	}
-	n, ok := p.needs[*needs]
+	n, ok := s.needsNumbers[*needs]
 	if !ok {
-		n = int32(len(p.needs))
-		p.needs[*needs] = n
+		n = int32(len(s.needsNumbers))
+		s.needsNumbers[*needs] = n
 	}
-	p.last, p.current = *needs, n
+	s.lastNeeds, s.lastNumber = *needs, n
 	return n
 }
 
-func (p *Scorer) value(id int32) float64 {
-	s := &p.states.all[id]
-	if !s.valued {
-		s.valued = true
-		if s.pool != noPool && s.spare > 0 {
-			s.value = p.mix.blend(s.pool).value(s, p.states.parts(s))
+func (p *Scorer) wasteOf(id int32) float64 {
+	shape := &p.shapes.all[id]
+	if !shape.wasteKnown {
+		shape.wasteKnown = true
+		if shape.pool != noPool && shape.freeMilli > 0 {
+			shape.waste = p.mix.demandMixOf(shape.pool).wasteOf(shape, p.shapes.partialDevices(shape))
 		}
 	}
-	return s.value
+	return shape.waste
 }

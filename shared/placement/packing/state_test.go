@@ -17,7 +17,7 @@ func TestStateAfterIsThatOfTheInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := snapshot.NewSnapshot()
 		s.Put(packing.GPUInstance("i", 512, rapid.IntRange(1, 8).Draw(t, "gpus"), "T4"))
-		p, e := packing.New(s), placement.New(s)
+		p, e := packing.NewScorer(s), placement.New(s)
 		p.Epoch()
 		for n := range rapid.IntRange(1, 20).Draw(t, "tasks") {
 			v := s.Instances["i"]

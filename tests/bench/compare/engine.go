@@ -129,9 +129,9 @@ func (e *engine) Prepare(task, service int) {
 func (e *engine) Place(task, service int) (workload.Placement, error) {
 	r := e.requests[service]
 	r.Seed = uint64(task)
-	before := e.placer.Looks()
+	before := e.placer.InstanceVisits()
 	e.placed = e.placer.PlaceInto(e.placed[:0], r).Placed
-	out := workload.Placement{Instance: workload.None, Considered: int(e.placer.Looks() - before)}
+	out := workload.Placement{Instance: workload.None, Considered: int(e.placer.InstanceVisits() - before)}
 	if len(e.placed) == 0 {
 		return out, nil
 	}

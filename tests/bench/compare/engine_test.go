@@ -120,11 +120,11 @@ func TestPlacementLooksAtFewInstances(t *testing.T) {
 			for range steps {
 				step()
 			}
-			from := e.placer.Looks()
+			from := e.placer.InstanceVisits()
 			for range steps {
 				step()
 			}
-			if looks := (e.placer.Looks() - from) / steps; looks == 0 || looks > instances/4 {
+			if looks := (e.placer.InstanceVisits() - from) / steps; looks == 0 || looks > instances/4 {
 				t.Errorf("%d looks for a placement among %d instances", looks, instances)
 			}
 		})

@@ -2,10 +2,10 @@ package packing
 
 import "berth/shared/cluster"
 
-// blend is the mix of tasks that may come to the instances of one pool, ready for [blend.value].
-type blend struct {
+// demandMix is the mix of tasks that may come to the instances of one pool, ready for [blend.value].
+type demandMix struct {
 	portions []portion
-	rows     []blendRow
+	rows     []mixRow
 }
 
 // portion are the rows that need the same share of each device.
@@ -14,8 +14,8 @@ type portion struct {
 	first, end int
 }
 
-// blendRow is one kind of task. The weights of a blend add up to 1.
-type blendRow struct {
+// mixRow is one kind of task. The weights of a blend add up to 1.
+type mixRow struct {
 	weight            float64
 	cpu, memory       float64
 	perCPU, perMemory float64 // GPU thousandths that the kind takes with each unit
@@ -31,7 +31,7 @@ const (
 	stuckWeight = 4
 )
 
-// value says how badly what is free can be used, in GPU thousandths: 0 where nothing is free, or
+// wasteOf says how badly what is free can be used, in GPU thousandths: 0 where nothing is free, or
 // where each kind could take all of it. With F free, for each kind
 //
 //   - lost is what lies on devices that cannot take one more task of it; F where the instance
@@ -41,14 +41,14 @@ const (
 //
 // and the value is lost + 0.75·idle + 4·F·(idle/F)^32, with lost and idle the means by weight. The
 // power has what hardly any kind can use weigh the most.
-func (b *blend) value(s *leftover, parts []int16) float64 {
-	free := float64(s.spare)
-	cpu, memory := float64(s.cpu), float64(s.memory)
+func (m *demandMix) wasteOf(shape *freeShape, parts []int16) float64 {
+	free := float64(shape.freeMilli)
+	cpu, memory := float64(shape.cpu), float64(shape.memory)
 	lost, idle := 0.0, 0.0
-	for _, q := range b.portions {
-		usable, devices := reach(s, parts, q.per)
+	for _, q := range m.portions {
+		usable, devices := usableDevices(shape, parts, q.per)
 		for i := q.first; i < q.end; i++ {
-			r := &b.rows[i]
+			r := &m.rows[i]
 			if devices < r.gpus || cpu < r.cpu || memory < r.memory {
 				lost += r.weight * free
 				idle += r.weight * free
@@ -69,10 +69,10 @@ func (b *blend) value(s *leftover, parts []int16) float64 {
 	return lost + idleWeight*idle + stuckWeight*free*stuck
 }
 
-// reach is how much is free on devices with at least so much free, and how many they are.
-func reach(s *leftover, parts []int16, per int) (usable float64, devices int) {
-	sum := int(s.whole) * cluster.WholeGPU
-	devices = int(s.whole)
+// usableDevices is how much is free on devices with at least so much free, and how many they are.
+func usableDevices(shape *freeShape, parts []int16, per int) (usable float64, devices int) {
+	sum := int(shape.wholeDevices) * cluster.WholeGPU
+	devices = int(shape.wholeDevices)
 	for i := len(parts) - 1; i >= 0 && int(parts[i]) >= per; i-- {
 		sum += int(parts[i])
 		devices++

@@ -23,18 +23,19 @@ func cells(at ...[2]int) *oracle.World {
 	return w
 }
 
-func spread(w *oracle.World, policy cluster.DomainPolicy, n int) placement.Result {
+func groupCounts(w *oracle.World, policy cluster.DomainPolicy, n int) placement.Result {
 	return placement.New(w.Snapshot(1)).Place(spreadOf(policy, n))
 }
 
 func spreadOf(policy cluster.DomainPolicy, n int) placement.Request {
-	return placement.Request{Spec: &placement.Spec{Needs: oracle.Small, Owner: "web", DomainPolicy: policy}, Count: n, Target: n}
+	return placement.Request{Spec: &placement.Spec{Needs: oracle.Small, Owner: "web", DomainPolicy: policy}, Count: n,
+		Target: n}
 }
 
 func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
 	// By id the first three go to (0,0), (1,1) and, as the only one left for fault domain 2, nowhere.
 	w := cells([2]int{0, 0}, [2]int{1, 1}, [2]int{1, 2}, [2]int{2, 0}, [2]int{0, 1}, [2]int{2, 1})
-	r := spread(w, cluster.PolicyDifference, 3)
+	r := groupCounts(w, cluster.PolicyDifference, 3)
 	oracle.Expect(t, "placed", len(r.Placed), 3)
 	oracle.Expect(t, "diagnosis", r.Diagnosis, nil)
 	columns := map[string]bool{}
@@ -69,13 +70,14 @@ func TestPlaceIsAMatchingOfDomains(t *testing.T) {
 		if len(faults) != side || len(upgrades) != side || len(at) == side {
 			return
 		}
-		r := spread(cells(at...), cluster.PolicyDifference, side)
+		r := groupCounts(cells(at...), cluster.PolicyDifference, side)
 		if best := matching(at, side); len(r.Placed) != best {
 			t.Fatalf("placed %d on %v, %d are possible", len(r.Placed), at, best)
 		}
 		other := placement.New(cells(at...).Snapshot(2)).Place(spreadOf(cluster.PolicyDifference, side))
 		if oracle.Where(other.Placed) != oracle.Where(r.Placed) {
-			t.Fatalf("placed on %q, on %q with the rows in another order", oracle.Where(r.Placed), oracle.Where(other.Placed))
+			t.Fatalf("placed on %q, on %q with the rows in another order", oracle.Where(r.Placed),
+				oracle.Where(other.Placed))
 		}
 		seen := map[string]bool{}
 		for _, p := range r.Placed {

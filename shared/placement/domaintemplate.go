@@ -1,0 +1,101 @@
+package placement
+
+import "berth/shared/placement/domain"
+
+// domainTemplate is the domains of the instances that meet a mask and constraints, given up or not,
+// without tasks: all classes that ask for the same share it. Its layout has the regions by domain.
+type domainTemplate struct {
+	engine          *Engine
+	matcher         *matcher
+	standings       []domain.Standing
+	empty           *domain.Domains
+	regionMap       *regionMap
+	regionsRevision int
+	regionDomains   []regionDomain // of the layout's regions
+	// regionsByFault and byUpgrade are the regions in each domain, by [place].
+	regionsByFault, regionsByUpgrade [][]int32
+	logPosition                      uint64 // of the log
+	stale                            bool   // to be made anew
+	revision                         int    // counts the times it was made
+}
+
+// regionDomain is a region's fault domain and upgrade domain after 1; 0 for none.
+type regionDomain struct{ fault, upgrade int32 }
+
+func domainTemplateFor(e *Engine, m *matcher, regions *regionMap) *domainTemplate {
+	key := m.key + "\x02" + regions.key
+	t := e.caches.templates[key]
+	if t == nil {
+		t = &domainTemplate{engine: e, matcher: m, regionMap: regions, stale: true}
+		e.caches.templates[key] = t
+	}
+	return t
+}
+
+// catchUp brings the territory up to date: it is made anew where an instance's standing is another
+// now.
+func (t *domainTemplate) catchUp() {
+	n := len(t.engine.views)
+	if !t.stale && t.regionsRevision == t.regionMap.revision && len(t.standings) == n &&
+		t.engine.changes.coversSince(t.logPosition, n) {
+		for ; t.logPosition < t.engine.changes.end; t.logPosition++ {
+			if i, last := t.engine.changes.changeAt(t.logPosition); last && len(t.matcher.dynamic) > 0 &&
+				t.standingOf(int(i)) != t.standings[i] {
+				t.stale = true
+			}
+		}
+		if !t.stale {
+			return
+		}
+	}
+	t.rebuildDomains()
+}
+
+func (t *domainTemplate) rebuildDomains() {
+	n := len(t.engine.views)
+	fault, upgrade := make([]string, n), make([]string, n)
+	t.standings = make([]domain.Standing, n)
+	for i, v := range t.engine.views {
+		if t.standings[i] = t.standingOf(i); t.engine.inCluster[i] {
+			fault[i], upgrade[i] = v.FaultDomain(), v.UpgradeDomain()
+		}
+	}
+	t.empty = domain.NewDomains(fault, upgrade, t.standings, domain.Rule{})
+	t.regionDomains = make([]regionDomain, len(t.regionMap.regions))
+	for i := range t.engine.views {
+		if r := t.regionMap.regionOf[i]; r >= 0 && t.engine.inCluster[i] {
+			fault, upgrade := t.empty.LowestDomains(i)
+			t.regionDomains[r] = regionDomain{1 + fault, 1 + upgrade}
+		}
+	}
+	faults, upgrades := t.empty.DomainCounts()
+	t.regionsByFault, t.regionsByUpgrade = make([][]int32, 1+faults), make([][]int32, 1+upgrades)
+	for r, at := range t.regionDomains {
+		t.regionsByFault[at.fault] = append(t.regionsByFault[at.fault], int32(r))
+		t.regionsByUpgrade[at.upgrade] = append(t.regionsByUpgrade[at.upgrade], int32(r))
+	}
+	t.logPosition, t.stale, t.regionsRevision = t.engine.changes.end, false, t.regionMap.revision
+	t.revision++
+}
+
+// standingOf is what the instance is to the domains.
+func (t *domainTemplate) standingOf(i int) domain.Standing {
+	switch {
+	case !t.engine.inCluster[i]:
+		return domain.NotInCluster
+	case !t.engine.takesTasks[i]:
+		return domain.Unavailable
+	case !t.matcher.matchesInstance(i):
+		return domain.Ineligible
+	}
+	return domain.Eligible
+}
+
+// newDomains are the territory's under a rule, with the tasks of the tally.
+func (t *domainTemplate) newDomains(rule domain.Rule, tasks *ownerCounts) *domain.Domains {
+	d := t.empty.WithoutTasks(rule)
+	for i, n := range tasks.active {
+		d.AddTasks(int(i), int(n))
+	}
+	return d
+}

@@ -1,0 +1,159 @@
+package packing
+
+import (
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
+
+// freeShapes are the states that instances were seen in, by number from 1. Instances in the same
+// state are worth the same.
+type freeShapes struct {
+	all     []freeShape
+	arena   []int16
+	slots   []int32 // an open hash table of their numbers
+	scratch []int16
+}
+
+// freeShape is what an instance of a pool has free.
+type freeShape struct {
+	freeShapeKey
+	wholeDevices int32 // devices that nobody holds a part of
+	first, count int32 // the free thousandths of the others in the arena, the least first, those without any left out
+	wasteKnown   bool
+	waste        float64
+}
+
+// freeShapeKey tells states apart. The devices are in it as a hash in which their order does not
+// count, and their sum.
+type freeShapeKey struct {
+	devices     uint64
+	cpu, memory int64
+	pool        int32
+	freeMilli   int32 // free thousandths of all devices
+}
+
+// maxShapes bounds the memory; what was known is computed again when it is reached.
+const maxShapes = 1 << 16
+
+// slotBits makes the table at most half full.
+const slotBits = 17
+
+func (f *freeShapes) isFull() bool { return len(f.all) > maxShapes }
+
+func (f *freeShapes) resetShapes() {
+	if f.slots == nil {
+		f.slots = make([]int32, 1<<slotBits)
+	}
+	clear(f.slots)
+	f.all = append(f.all[:0], freeShape{}) // number 0 is none
+	f.arena = f.arena[:0]
+}
+
+// findSlot is the slot of the state, empty if it is new.
+func (f *freeShapes) findSlot(k *freeShapeKey) *int32 {
+	h := k.devices + uint64(k.cpu)*0x9e3779b97f4a7c15 + uint64(k.memory)*0xc2b2ae3d27d4eb4f + uint64(k.pool)*0x165667b19e3779f9
+	h = (h ^ h>>32) * 0xbf58476d1ce4e5b9
+	for at := h >> (64 - slotBits); ; at = (at + 1) % (1 << slotBits) {
+		if id := f.slots[at]; id == 0 || f.all[id].freeShapeKey == *k {
+			return &f.slots[at]
+		}
+	}
+}
+
+func (f *freeShapes) partialDevices(shape *freeShape) []int16 {
+	return f.arena[shape.first : shape.first+shape.count]
+}
+
+// deviceMarks are what a device with so much free adds to the hash: numbers without a pattern.
+var deviceMarks = func() (out [cluster.WholeGPU + 1]uint64) {
+	for i := 1; i < len(out); i++ {
+		z := uint64(i) * 0x9e3779b97f4a7c15
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		out[i] = z ^ z>>31
+	}
+	return out
+}()
+
+// shapeID is the state that an instance is in.
+func (f *freeShapes) shapeID(pool int32, v *snapshot.InstanceView) int32 {
+	k := freeShapeKey{cpu: v.CPU, memory: v.Memory, pool: pool}
+	whole := -v.Unpinned
+	for _, free := range v.GPUs {
+		if free >= cluster.WholeGPU {
+			whole++
+		} else if free > 0 {
+			k.devices += deviceMarks[free]
+			k.freeMilli += int32(free)
+		}
+	}
+	whole = max(0, whole)
+	k.devices += deviceMarks[cluster.WholeGPU] * uint64(whole)
+	k.freeMilli += int32(whole) * cluster.WholeGPU
+	slot := f.findSlot(&k)
+	if *slot == 0 {
+		f.scratch = f.scratch[:0]
+		for _, free := range v.GPUs {
+			if free > 0 && free < cluster.WholeGPU {
+				f.scratch = append(f.scratch, int16(free))
+			}
+		}
+		*slot = f.addShape(k, int32(whole))
+	}
+	return *slot
+}
+
+// addShape takes in a state that is new, with its parts in scratch, those without anything free among
+// them.
+func (f *freeShapes) addShape(k freeShapeKey, whole int32) int32 {
+	f.scratch = slices.DeleteFunc(f.scratch, func(free int16) bool { return free == 0 })
+	slices.Sort(f.scratch)
+	id := int32(len(f.all))
+	f.all = append(f.all, freeShape{freeShapeKey: k, wholeDevices: whole, first: int32(len(f.arena)),
+		count: int32(len(f.scratch))})
+	f.arena = append(f.arena, f.scratch...)
+	return id
+}
+
+// afterTask is the state that a task with these needs, which must fit, leaves behind: it gets the
+// devices that have the least free, as placement gives them.
+func (f *freeShapes) afterTask(from int32, needs *cluster.Resources) int32 {
+	shape := &f.all[from]
+	k := shape.freeShapeKey
+	k.cpu -= needs.CPU
+	k.memory -= needs.Memory
+	whole, per := shape.wholeDevices, needs.PerGPU()
+	f.scratch = append(f.scratch[:0], f.partialDevices(shape)...)
+	wanted := needs.GPUs
+	for i, free := range f.scratch {
+		if wanted > 0 && int(free) >= per {
+			k.devices += deviceMarks[int(free)-per] - deviceMarks[free]
+			f.scratch[i] -= int16(per)
+			wanted--
+		}
+	}
+	for ; wanted > 0; wanted-- {
+		k.devices += deviceMarks[cluster.WholeGPU-per] - deviceMarks[cluster.WholeGPU]
+		f.scratch = append(f.scratch, int16(cluster.WholeGPU-per))
+		whole--
+	}
+	k.freeMilli -= int32(needs.GPUs * per)
+	slot := f.findSlot(&k)
+	if *slot == 0 {
+		*slot = f.addShape(k, whole)
+	}
+	return *slot
+}
+
+// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of
+// general-purpose instances.
+const vcpuPerMiB = cluster.VCPU / 4096
+
+// freeTotal is how much a state has free of everything, in terms of best fit: GPUs, and vCPUs with the
+// memory next to them, 128 for one GPU.
+func (f *freeShapes) freeTotal(id int32) float64 {
+	shape := &f.all[id]
+	return float64(shape.freeMilli)/cluster.WholeGPU + float64(shape.cpu+shape.memory*vcpuPerMiB)/(128*cluster.VCPU)
+}
