@@ -15,42 +15,42 @@ import (
 // checker holds every commit against the invariants, on a copy of the rows of its own, with rules of its own: it
 // shares no code with what it checks but the nouns.
 type checker struct {
-	*ledger
-	mark   func(Mark)
+	*rowHistory
+	cover  func(CoveragePoint)
 	broken []string
 	// tell, which may be nil, gets what was committed.
-	tell func([]state.Record)
-	// starts counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
-	starts map[string]int
-	calls  int
-	// changes counts what was decided or observed: rows that came or changed, but not those that expired.
-	changes int
-	// moversOff are the owners of tasks that the commit looked at stops to move them.
-	moversOff map[string]bool
-	latest    state.Key // of those
-	// courses are the models of services' deployments, by short key; definitions the task definitions of deployments, and
+	logRecords func([]state.Record)
+	// startCalls counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
+	startCalls map[string]int
+	callCount  int
+	// changeCount counts what was decided or observed: rows that came or changed, but not those that expired.
+	changeCount int
+	// movingOwners are the owners of tasks that the commit looked at stops to move them.
+	movingOwners map[string]bool
+	latestChange state.Key // of those
+	// deployments are the models of services' deployments, by short key; definitions the task definitions of deployments, and
 	// failures the tasks that came to nothing or were found bad, by deployment id.
-	courses     map[string]*model.Course
-	definitions map[string]string
-	failures    map[string]map[string]bool
-	// wasAmiss reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
-	wasAmiss bool
-	// forgottenFailures counts rows of tasks that never ran, and of throttles, that have expired.
-	forgottenFailures int
-	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped, with how.
-	alarmed bool
-	halted  map[string]bool
+	deployments           map[string]*model.DeploymentHistory
+	deploymentDefinitions map[string]string
+	deploymentFailures    map[string]map[string]bool
+	// hadViolation reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
+	hadViolation bool
+	// expiredFailures counts rows of tasks that never ran, and of throttles, that have expired.
+	expiredFailures int
+	// alarmFired reports that the alarm was ever on, halted are the service deployments that were asked to be stopped, with how.
+	alarmFired     bool
+	requestedStops map[string]bool
 	// placedAt is when tasks were given their instances, by id; skew is how far clocks may be off.
-	placedAt map[string]time.Time
-	skew     time.Duration
-	// asked is when what is wanted of a service last changed, by short key.
-	asked map[string]time.Time
+	placedAt  map[string]time.Time
+	clockSkew time.Duration
+	// specChangedAt is when what is wanted of a service last changed, by short key.
+	specChangedAt map[string]time.Time
 }
 
-func newChecker(now func() time.Time, mark func(Mark)) *checker {
+func newChecker(now func() time.Time, mark func(CoveragePoint)) *checker {
 	return &checker{
-		ledger: newLedger(now), mark: mark, starts: map[string]int{}, courses: map[string]*model.Course{},
-		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{}, halted: map[string]bool{},
+		rowHistory: newRowHistory(now), cover: mark, startCalls: map[string]int{}, deployments: map[string]*model.DeploymentHistory{},
+		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{}, specChangedAt: map[string]time.Time{}, requestedStops: map[string]bool{},
 		placedAt: map[string]time.Time{},
 	}
 }
@@ -60,26 +60,26 @@ func (c *checker) fail(format string, args ...any) {
 	c.broken = append(c.broken, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) change(key state.Key) {
-	c.changes++
-	c.latest = key
+func (c *checker) countChange(key state.Key) {
+	c.changeCount++
+	c.latestChange = key
 }
 
-// records takes in one commit's records and checks what it changed.
-func (c *checker) records(records []state.Record) {
-	c.wasAmiss = slices.ContainsFunc(records, replaces) && c.amiss(nil) != ""
+// checkCommit takes in one commit's records and checks what it changed.
+func (c *checker) checkCommit(records []state.Record) {
+	c.hadViolation = slices.ContainsFunc(records, isReplacement) && c.findViolation(nil) != ""
 	for _, r := range records {
-		before := c.put(r.Key, r.New)
+		before := c.apply(r.Key, r.New)
 		if r.New == nil {
-			c.removed(r.Key, before)
+			c.checkRemoval(r.Key, before)
 			continue
 		}
-		c.progress(r.Key, before, r.New)
+		c.checkProgress(r.Key, before, r.New)
 	}
-	if c.tell != nil {
-		c.tell(records)
+	if c.logRecords != nil {
+		c.logRecords(records)
 	}
-	c.moversOff = moversOff(records)
+	c.movingOwners = ownersOfMovedTasks(records)
 	later := newlyPlaced(records)
 	for id := range later {
 		c.placedAt[id] = c.now()
@@ -91,31 +91,31 @@ func (c *checker) records(records []state.Record) {
 		}
 		old, _ := r.Old.(*cluster.Task)
 		if later[row.ID] {
-			c.placed(row, later)
+			c.checkPlacement(row, later)
 			delete(later, row.ID)
 			if old != nil {
-				c.mark(MarkWaited)
+				c.cover(CoverWaited)
 			}
 		}
 		if old != nil && old.Desired == cluster.TaskRunning && row.Desired == cluster.TaskStopped {
-			c.stopped(old, row)
+			c.checkStop(old, row)
 		}
 		if row.Foreign && old == nil {
-			c.mark(MarkForeign)
+			c.cover(CoverForeign)
 		}
 	}
 }
 
-// replaces reports whether the record is of a new task that comes for another.
-func replaces(r state.Record) bool {
+// isReplacement reports whether the record is of a new task that comes for another.
+func isReplacement(r state.Record) bool {
 	row, ok := r.New.(*cluster.Task)
 	old, _ := r.Old.(*cluster.Task)
 	return ok && row.Replaces != "" && old == nil
 }
 
-// moversOff are the owners of tasks that the commit stops to move them: until they are started where they go less runs there
+// ownersOfMovedTasks are the owners of tasks that the commit stops to move them: until they are started where they go less runs there
 // than the decision was made for.
-func moversOff(records []state.Record) map[string]bool {
+func ownersOfMovedTasks(records []state.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
 		row, ok := r.New.(*cluster.Task)
@@ -140,20 +140,20 @@ func newlyPlaced(records []state.Record) map[string]bool {
 	return out
 }
 
-// removed checks that nothing goes that still counts.
-func (c *checker) removed(key state.Key, before state.Row) {
+// checkRemoval checks that nothing goes that still counts.
+func (c *checker) checkRemoval(key state.Key, before state.Row) {
 	if before == nil {
 		return
 	}
 	if e := before.Header().Expires; e > 0 && c.now().Unix()-e > 60 {
-		c.mark(MarkTTLLag)
+		c.cover(CoverTTLLag)
 	}
 	if t, ok := before.(*cluster.Task); ok && t.Started.IsZero() {
-		c.forgottenFailures++
+		c.expiredFailures++
 	}
 	switch row := before.(type) {
 	case *cluster.Throttle:
-		c.forgottenFailures++
+		c.expiredFailures++
 	case *cluster.Task:
 		if row.Last != cluster.TaskStopped {
 			c.fail("invariant 9: the row of task %s was removed while %s", row.ID, row.Status())
@@ -171,14 +171,14 @@ func (c *checker) removed(key state.Key, before state.Row) {
 	}
 }
 
-// progress checks what no row may ever do: go back.
-func (c *checker) progress(key state.Key, before, after state.Row) {
+// checkProgress checks what no row may ever do: go back.
+func (c *checker) checkProgress(key state.Key, before, after state.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
-		c.change(key)
-		c.noteFailure(now)
+		c.countChange(key)
+		c.recordFailure(now)
 		if old, ok := before.(*cluster.Task); ok {
-			c.taskProgress(old, now)
+			c.checkTaskProgress(old, now)
 		}
 		if other, ok := c.byECSID[now.ECSID]; ok && other != key && now.ECSID != "" {
 			c.fail("invariant 2: tasks %s and %s have both adopted %s", key.Sort, other.Sort, now.ECSID)
@@ -192,50 +192,50 @@ func (c *checker) progress(key state.Key, before, after state.Row) {
 			c.fail("the placement version of %s went back from %d to %d", key.Cluster, old.Version, now.Version)
 		}
 	case *state.Request:
-		c.change(key)
+		c.countChange(key)
 		if old, ok := before.(*state.Request); ok && old.Answered && !slices.Equal(old.Tasks, now.Tasks) {
 			c.fail("invariant 9: the answer of request %s changed from %v to %v", now.ID, old.Tasks, now.Tasks)
 		} else if ok && !old.Answered && now.Answered {
-			c.refused(now)
+			c.checkRefusedRequest(now)
 		}
 	case *state.Outbox:
-		c.change(key)
+		c.countChange(key)
 		if strings.HasPrefix(now.ID, "extra-") {
-			c.mark(MarkExtra)
+			c.cover(CoverExtra)
 		}
 	case *cluster.Target:
-		c.change(key)
+		c.countChange(key)
 		if t := c.taskOf(now.Owner, now.Task); t != nil {
-			c.noteFailure(t)
+			c.recordFailure(t)
 		}
 	case *cluster.Service:
-		c.change(key)
+		c.countChange(key)
 		old, _ := before.(*cluster.Service)
-		c.follow(old, now)
+		c.checkDeployments(old, now)
 	case *cluster.ServiceEvent:
 		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
-			c.change(key) // else it was only retired
+			c.countChange(key) // else it was only retired
 		}
 	}
 }
 
-// refused checks an answer that says that there is no room.
-func (c *checker) refused(r *state.Request) {
+// checkRefusedRequest checks an answer that says that there is no room.
+func (c *checker) checkRefusedRequest(r *state.Request) {
 	if len(r.Failures) == 0 || r.Kind != cluster.RunTask {
 		return
 	}
-	w := c.requestLaw(r, c.standaloneOwner())
-	if w == nil {
+	spec := c.specOfRequest(r, c.standaloneOwner())
+	if spec == nil {
 		return
 	}
-	if i := c.overlooked(w, posture{}); i != nil {
+	if i := c.findOverlooked(spec, roomQuery{}); i != nil {
 		c.fail("invariant 8: request %s was refused (%+v), and instance %s has long had room", r.ID, r.Failures, i.ID)
 	}
 }
 
-func (c *checker) taskProgress(old, now *cluster.Task) {
-	if i := c.known[now.Instance]; !maps.Equal(old.Reported, now.Reported) && i != nil && c.overloaded(i, nil) != "" {
-		c.mark(MarkOverloaded)
+func (c *checker) checkTaskProgress(old, now *cluster.Task) {
+	if i := c.instanceRows[now.Instance]; !maps.Equal(old.Reported, now.Reported) && i != nil && c.exceededMetric(i, nil) != "" {
+		c.cover(CoverOverloaded)
 	}
 	if now.Version < old.Version {
 		c.fail("task %s went back from version %d to %d", now.ID, old.Version, now.Version)
@@ -263,69 +263,69 @@ func (c *checker) taskProgress(old, now *cluster.Task) {
 	}
 }
 
-// placed checks a new placement: invariants 1, 3, 4 and 5. later are the tasks that the same commit placed after it, and
+// checkPlacement checks a new placement: invariants 1, 3, 4 and 5. later are the tasks that the same commit placed after it, and
 // itself.
-func (c *checker) placed(t *cluster.Task, later map[string]bool) {
-	i, def := c.instance(t), c.definition(t.Cluster, t.TaskDefinition)
+func (c *checker) checkPlacement(t *cluster.Task, later map[string]bool) {
+	i, def := c.instanceOf(t), c.definitionOf(t.Cluster, t.TaskDefinition)
 	if i == nil || def == nil {
 		c.fail("invariant 1: task %s was placed on instance %s (known: %t) by task definition %s (known: %t)",
 			t.ID, t.Instance, i != nil, t.TaskDefinition, def != nil)
 		return
 	}
-	if i.Status != cluster.InstanceActive || !i.AgentConnected || cordoned(i) {
+	if i.Status != cluster.InstanceActive || !i.AgentConnected || isCordoned(i) {
 		c.fail("invariant 5: task %s was placed on instance %s, which is %s, agent connected %t, unschedulable %t",
-			t.ID, i.ID, i.Status, i.AgentConnected, cordoned(i))
+			t.ID, i.ID, i.Status, i.AgentConnected, isCordoned(i))
 	}
 	if t.Needs != def.Needs || !slices.Equal(t.Ports, def.Ports) || len(t.GPUs) != def.Needs.GPUs {
 		c.fail("invariant 1: task %s holds %+v, devices %v and ports %v, and needs %+v and %v", t.ID, t.Needs, t.GPUs, t.Ports, def.Needs, def.Ports)
 	}
-	if want := lacking(i, def); want != "" {
+	if want := missingAttribute(i, def); want != "" {
 		c.fail("invariant 5: task %s was placed on instance %s without attribute %s", t.ID, i.ID, want)
 	}
-	c.capacity(t, i)
-	c.ceiling(t)
-	c.throttled(t)
-	c.shared(t, i)
+	c.checkCapacity(t, i)
+	c.checkTaskCounts(t)
+	c.checkThrottle(t)
+	c.checkProvider(t, i)
 	if def.Family == "disk" {
-		c.mark(MarkAttributed)
+		c.cover(CoverAttributed)
 	}
-	if w := c.lawOf(t); w != nil {
-		if w.providers != nil {
-			w.providers = []string{i.CapacityProvider()}
+	if spec := c.specOfTask(t); spec != nil {
+		if spec.providers != nil {
+			spec.providers = []string{i.CapacityProvider()}
 		}
-		c.lawful(&placing{Task: t, law: w, on: i, later: later})
+		c.checkSpec(&newPlacement{Task: t, spec: spec, instance: i, later: later})
 	}
 }
 
-func (c *checker) capacity(t *cluster.Task, i *cluster.Instance) {
-	h := c.load(i, posture{})
-	if h.cpu > i.Registered.CPU || h.memory > i.Registered.Memory {
-		c.fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, h.cpu, i.Registered.CPU, h.memory, i.Registered.Memory)
+func (c *checker) checkCapacity(t *cluster.Task, i *cluster.Instance) {
+	used := c.usageOf(i, roomQuery{})
+	if used.cpu > i.Registered.CPU || used.memory > i.Registered.Memory {
+		c.fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, used.cpu, i.Registered.CPU, used.memory, i.Registered.Memory)
 	}
 	if n := i.Registered.ENIs; n != nil && t.Needs.ENIs > 0 {
-		c.mark(MarkENI)
-		if h.enis > *n {
-			c.fail("invariant 1: with task %s instance %s has %d network interfaces of %d", t.ID, i.ID, h.enis, *n)
+		c.cover(CoverENI)
+		if used.enis > *n {
+			c.fail("invariant 1: with task %s instance %s has %d network interfaces of %d", t.ID, i.ID, used.enis, *n)
 		}
 	}
 	for n, g := range t.GPUs {
 		switch {
-		case g < 0 || g >= len(h.gpus) || slices.Contains(t.GPUs[:n], g):
-			c.fail("invariant 1: task %s has devices %v of the %d of instance %s", t.ID, t.GPUs, len(h.gpus), i.ID)
-		case h.gpus[g] > 1000:
-			c.fail("invariant 1: with task %s GPU %d of instance %s holds %d thousandths", t.ID, g, i.ID, h.gpus[g])
-		case t.Needs.GPUMilli > 0 && h.gpus[g] > int(t.Needs.GPUMilli):
-			c.mark(MarkShared)
-		case h.idle() < h.unpinned:
+		case g < 0 || g >= len(used.gpus) || slices.Contains(t.GPUs[:n], g):
+			c.fail("invariant 1: task %s has devices %v of the %d of instance %s", t.ID, t.GPUs, len(used.gpus), i.ID)
+		case used.gpus[g] > 1000:
+			c.fail("invariant 1: with task %s GPU %d of instance %s holds %d thousandths", t.ID, g, i.ID, used.gpus[g])
+		case t.Needs.GPUMilli > 0 && used.gpus[g] > int(t.Needs.GPUMilli):
+			c.cover(CoverShared)
+		case used.idleGPUs() < used.unpinned:
 			c.fail("invariant 1: with task %s on GPU %d of instance %s there is none left for a foreign task that has one", t.ID, g, i.ID)
 		}
 	}
 	for _, p := range t.Ports {
-		c.mark(MarkPort)
+		c.cover(CoverPort)
 		if slices.Contains(i.Registered.Ports, p) {
 			c.fail("invariant 1: task %s was placed on instance %s, whose agent has port %d", t.ID, i.ID, p.Number)
 		}
-		for _, o := range c.on[i.ID] {
+		for _, o := range c.byInstance[i.ID] {
 			if o.ID != t.ID && slices.Contains(o.Ports, p) {
 				c.fail("invariant 1: task %s was placed on instance %s, where task %s has port %d", t.ID, i.ID, o.ID, p.Number)
 			}
@@ -333,8 +333,8 @@ func (c *checker) capacity(t *cluster.Task, i *cluster.Instance) {
 	}
 }
 
-// lacking is the first attribute that the definition requires and the instance has not; empty if it has all.
-func lacking(i *cluster.Instance, def *cluster.TaskDefinition) string {
+// missingAttribute is the first attribute that the definition requires and the instance has not; empty if it has all.
+func missingAttribute(i *cluster.Instance, def *cluster.TaskDefinition) string {
 	for _, want := range def.Attributes {
 		name, value, valued := strings.Cut(want, "=")
 		if got, has := i.Attributes[name]; !has || valued && got != value {
@@ -344,17 +344,17 @@ func lacking(i *cluster.Instance, def *cluster.TaskDefinition) string {
 	return ""
 }
 
-// ceiling checks invariants 3 and 4 of the service that the new task belongs to.
-func (c *checker) ceiling(t *cluster.Task) {
-	s := c.service(t)
+// checkTaskCounts checks invariants 3 and 4 of the service that the new task belongs to.
+func (c *checker) checkTaskCounts(t *cluster.Task) {
+	s := c.serviceOf(t)
 	if t.Service != "" && (s == nil || s.Status != cluster.ServiceActive) {
 		c.fail("invariant 3: task %s was started of service %s, which is no longer ACTIVE", t.ID, t.Service)
 	}
 	if s == nil {
 		return
 	}
-	active, all := 0, -c.pairs(t.Owner)
-	for _, o := range c.owned[t.Owner] {
+	active, all := 0, -c.countPairs(t.Owner)
+	for _, o := range c.byOwner[t.Owner] {
 		holds := o.Instance != "" && o.Last != cluster.TaskStopped
 		if holds && o.Desired == cluster.TaskRunning {
 			active++
@@ -366,36 +366,36 @@ func (c *checker) ceiling(t *cluster.Task) {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if _, waited := c.old[state.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.surplus(s) {
+	if _, waited := c.changes[state.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.allowedSurplus(s) {
 		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
-			t.ID, s.Name, all, s.Desired, c.surplus(s))
+			t.ID, s.Name, all, s.Desired, c.allowedSurplus(s))
 	}
 	if most := s.Desired * s.MaxPercent / 100; s.Strategy == cluster.Replica && active > most {
 		c.fail("invariant 3: service %s has %d active tasks, at most %d are allowed", s.Name, active, most)
 	}
 }
 
-// justMoved reports that a task was stopped by this commit to start anew on another instance.
-func (c *checker) justMoved(t *cluster.Task) bool {
-	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[state.KeyOf(t)].at.Equal(c.now())
+// wasJustMoved reports that a task was stopped by this commit to start anew on another instance.
+func (c *checker) wasJustMoved(t *cluster.Task) bool {
+	return strings.HasPrefix(t.Reason, "Moved: ") && c.changes[state.KeyOf(t)].at.Equal(c.now())
 }
 
-// startCalled checks that nobody starts a task without having claimed the attempt: there are never more StartTask
+// checkStartTask checks that nobody starts a task without having claimed the attempt: there are never more StartTask
 // calls for a task than its row says.
-func (c *checker) startCalled(call cluster.StartCall) {
-	c.calls++
+func (c *checker) checkStartTask(call cluster.StartCall) {
+	c.callCount++
 	if len(call.Instances) == 0 || len(call.Instances) > cluster.MaxStart {
 		c.fail("StartTask was called for %d instances", len(call.Instances))
 	}
 	for _, instance := range call.Instances {
-		at := slot(call.StartedBy, instance)
-		c.starts[at]++
+		at := slotKey(call.StartedBy, instance)
+		c.startCalls[at]++
 		attempts := 0
-		if t := c.slots[at]; t != nil {
+		if t := c.bySlot[at]; t != nil {
 			attempts = int(t.Attempt)
 		}
-		if c.starts[at] > attempts {
-			c.fail("invariant 2: start %d of %s, but its row is at attempt %d", c.starts[at], at, attempts)
+		if c.startCalls[at] > attempts {
+			c.fail("invariant 2: start %d of %s, but its row is at attempt %d", c.startCalls[at], at, attempts)
 		}
 	}
 }

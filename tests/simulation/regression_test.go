@@ -51,11 +51,11 @@ var regressions = []struct {
 }
 
 func TestRegressions(t *testing.T) {
-	if replaying() {
+	if isReplaying() {
 		t.Skip("one seed is being replayed")
 	}
 	for _, r := range regressions {
-		run := Run{Seed: r.seed, LoseEvents: r.alone, Plain: !r.extra}
+		run := Run{Seed: r.seed, LoseEvents: r.alone, NoExtras: !r.extra}
 		if out := Simulate(run); len(out.Broken) > 0 {
 			t.Errorf("seed %d, which once found that %s:\n%s", r.seed, r.found, Report(run, out))
 		}

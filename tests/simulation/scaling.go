@@ -3,14 +3,12 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
-	"berth/shared/embedded"
 	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
@@ -25,21 +23,21 @@ import (
 const (
 	scaledGroup    = "group"
 	scaledProvider = "provider"
-	// heldByOne is how many tasks of the load fit on an instance, beside the daemon.
-	heldByOne = 4
-	// scaledDay is how long load and faults last.
-	scaledDay = 24 * time.Hour
+	// tasksPerInstance is how many tasks of the load fit on an instance, beside the daemon.
+	tasksPerInstance = 4
+	// scalingDay is how long load and faults last.
+	scalingDay = 24 * time.Hour
 )
 
-// ScaledRun is what to simulate of managed scaling.
-type ScaledRun struct {
+// ScalingRun is what to simulate of managed scaling.
+type ScalingRun struct {
 	Seed uint64
 	// Plant puts a bug in, in a world of a shape in which it can show; Shape has that shape without the bug.
 	Plant, Shape ScalingBug
 }
 
-// scaledShape is what a seed's group and its capacity provider are like.
-type scaledShape struct {
+// scalingShape is what a seed's group and its capacity provider are like.
+type scalingShape struct {
 	Min, Max, Target, MinStep, MaxStep           int
 	Protection, Draining, Consolidating, Tracked bool
 	UntilRegistered, Daemon                      bool
@@ -47,9 +45,9 @@ type scaledShape struct {
 	Replacing bool
 }
 
-func drawScaled(rng *rand.Rand) scaledShape {
+func drawScalingShape(rng *rand.Rand) scalingShape {
 	of := func(values ...int) int { return values[rng.IntN(len(values))] }
-	s := scaledShape{
+	s := scalingShape{
 		Min: of(0, 0, 1, 3), Max: of(5, 12, 20), Target: of(100, 100, 80, 50), MinStep: of(1, 1, 2), MaxStep: of(2, 10000),
 		Protection: of(0, 1, 1) > 0, Draining: of(0, 1) > 0, Consolidating: of(0, 1) > 0, Tracked: of(0, 0, 0, 0, 1) > 0,
 		UntilRegistered: of(0, 1) > 0, Daemon: of(0, 1) > 0,
@@ -58,7 +56,7 @@ func drawScaled(rng *rand.Rand) scaledShape {
 	return s
 }
 
-func (s scaledShape) tags() map[string]string {
+func (s scalingShape) tags() map[string]string {
 	tags := map[string]string{}
 	for tag, on := range map[string]bool{
 		cluster.TagConsolidation: s.Consolidating, cluster.TagTargetTracking: s.Tracked, cluster.TagWarmupUntilRegistered: s.UntilRegistered,
@@ -74,134 +72,123 @@ func (s scaledShape) tags() map[string]string {
 	return tags
 }
 
-// most is how many tasks the group holds at its largest.
-func (s scaledShape) most() int { return s.Max * heldByOne }
+// maxTasks is how many tasks the group holds at its largest.
+func (s scalingShape) maxTasks() int { return s.Max * tasksPerInstance }
 
-// scaled is such a run under way.
-type scaled struct {
+// scalingWorld is such a run under way.
+type scalingWorld struct {
 	*World
-	shape scaledShape
-	judge *scalingJudge
-	bug   ScalingBug
-	load  int // tasks wanted
-	// draw decides on the load and on what befalls launches and calls of Auto Scaling, by rates of the seed.
-	draw                         *rand.Rand
-	fails, slow, silent, unclear float64
+	shape        scalingShape
+	groupChecker *scalingChecker
+	bug          ScalingBug
+	load         int // tasks wanted
+	// random decides on the load and on what befalls launches and calls of Auto Scaling, by rates of the seed.
+	random                                        *rand.Rand
+	failRate, slowRate, silentRate, ambiguousRate float64
 }
 
 // SimulateScaling runs a seed to its end and tells what broke.
-func SimulateScaling(r ScaledRun) Outcome {
-	s, err := newScaled(r)
+func SimulateScaling(r ScalingRun) Outcome {
+	s, err := newScalingWorld(r)
 	if err != nil {
 		return Outcome{Broken: []string{err.Error()}}
 	}
 	defer s.Close()
-	if err := s.furnish(); err != nil {
+	if err := s.createScaledCluster(); err != nil {
 		s.checker.fail("making the group: %v", err)
 	} else {
-		s.live()
+		s.runDayAndSettle()
 	}
 	return Outcome{
-		Broken: s.checker.broken, Faults: s.chaos.struck(), Notes: s.notes, Hash: s.Store.HistoryHash(), Steps: s.steps,
-		Coverage: Coverage{Marks: s.marks, Hits: s.chaos.hits},
+		Broken: s.checker.broken, Faults: s.faults.describeStrikes(), Log: s.lines, Hash: s.Store.HistoryHash(), Steps: s.steps,
+		Coverage: Coverage{Points: s.covered, Hits: s.faults.hits},
 	}
 }
 
-func newScaled(r ScaledRun) (*scaled, error) {
-	w := &World{
-		Run: Run{Seed: r.Seed}, rng: rand.New(rand.NewPCG(r.Seed, 0x7363)), alive: map[string]int{}, stubborn: map[string]bool{},
-		marks: map[Mark]int{}, chaos: newChaos(r.Seed, nil), span: scaledDay,
+func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
+	faultless := r.Seed%4 == 3 // these seeds find what happens without any fault
+	faults := newFaultInjector(r.Seed, nil)
+	if faultless {
+		faults = newFaultInjector(r.Seed, AllFaults)
 	}
-	calm := r.Seed%4 == 3 // these find what happens without any fault
-	if calm {
-		w.chaos = newChaos(r.Seed, AllFaults)
+	w, options := newEmptyWorld(Run{Seed: r.Seed}, 0x7363, faults)
+	w.historySpan = scalingDay
+	s := &scalingWorld{World: w, bug: r.Plant, random: rand.New(rand.NewPCG(r.Seed, 0x6c6f6164))}
+	s.shape = drawScalingShape(s.random)
+	// A source of its own leaves the other draws of each seed as they were.
+	s.shape.Replacing = rand.New(rand.NewPCG(r.Seed, 0x7265)).IntN(2) == 0
+	if s.shape = r.Shape.adjustShape(r.Plant.adjustShape(s.shape)); !faultless {
+		s.failRate, s.slowRate = 0.3*s.random.Float64(), 0.3*s.random.Float64()
+		s.silentRate, s.ambiguousRate = 0.1*s.random.Float64(), 0.1*s.random.Float64()
 	}
-	s := &scaled{World: w, bug: r.Plant, draw: rand.New(rand.NewPCG(r.Seed, 0x6c6f6164))}
-	s.shape = drawScaled(s.draw)
-	s.shape.Replacing = rand.New(rand.NewPCG(r.Seed, 0x7265)).IntN(2) == 0 // beside the other draws, which stay as they were
-	if s.shape = r.Shape.shape(r.Plant.shape(s.shape)); !calm {
-		s.fails, s.slow, s.silent, s.unclear = 0.3*s.draw.Float64(), 0.3*s.draw.Float64(), 0.1*s.draw.Float64(), 0.1*s.draw.Float64()
+	s.groupChecker = newScalingChecker(s)
+	options.Watch = w.checker.checkCommit
+	options.WrapState = func(function string, inner state.Store) state.Store {
+		return &faultyStore{world: w, function: function, inner: r.Plant.wrapStore(function, inner)}
 	}
-	w.client = &customer{world: w, stops: map[string]bool{}}
-	w.outage = w.chaos.outage()
-	loop := embedded.NewVirtualLoop(epoch)
-	w.checker = newChecker(loop.Now, w.mark)
-	if verbose {
-		w.checker.tell = w.tell
+	options.WrapECS = func(function string, e handler.ECS) handler.ECS {
+		return &checkedECS{ECS: &faultyECS{world: w, ECS: e}, checker: s.groupChecker, function: function}
 	}
-	s.judge = newScalingJudge(s)
-	ids := 0
+	options.WrapGroups = func(function string, g installation.Groups) installation.Groups {
+		inner := r.Plant.wrapGroups(function, &observedGroups{Groups: g, checker: s.groupChecker})
+		return &checkedGroups{Groups: inner, checker: s.groupChecker, function: function}
+	}
 	var err error
-	w.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: r.Seed, Watch: w.checker.records, Log: slog.New(logbook{world: w}),
-		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(function string, state state.Store) state.Store {
-			return &faultyState{world: w, function: function, inner: r.Plant.state(function, state)}
-		},
-		WrapECS: func(function string, e handler.ECS) handler.ECS {
-			return &judgedECS{ECS: &faultyECS{world: w, ECS: e}, judge: s.judge, function: function}
-		},
-		WrapGroups: func(function string, g installation.Groups) installation.Groups {
-			return &judgedGroups{Groups: r.Plant.groups(function, &trackedGroups{Groups: g, judge: s.judge}), judge: s.judge, function: function}
-		},
-		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
-		Runtime:   embedded.RuntimeOptions{Execute: w.execute, Faults: w.messageFaults()},
-	})
-	if err != nil {
+	if w.Installation, err = installation.Open(options); err != nil {
 		return nil, err
 	}
-	w.AWS.SetCallFaults(kernel.CallFaults{Call: s.groupFault})
-	w.AWS.Machines.SetTaskBehaviour(w.behaviour)
-	w.AWS.Groups.SetLaunchFaults(s.launchFault)
+	w.AWS.SetCallFaults(kernel.CallFaults{Call: s.drawGroupFault})
+	w.AWS.Machines.SetTaskBehaviour(w.taskBehaviour)
+	w.AWS.Groups.SetLaunchFaults(s.drawLaunchFault)
 	return s, nil
 }
 
-// groupFault is what befalls a call of the fleet: those of Auto Scaling may time out, applied or not.
-func (s *scaled) groupFault(operation, subject string) kernel.CallFault {
+// drawGroupFault is what befalls a call of the fleet: those of Auto Scaling may time out, applied or not.
+func (s *scalingWorld) drawGroupFault(operation, subject string) kernel.CallFault {
 	switch {
-	case s.running == nil || !s.chaos.active:
+	case s.current == nil || !s.faults.active:
 		return kernel.CallFault{}
-	case strings.HasPrefix(operation, "Describe") || subject != scaledGroup || s.draw.Float64() >= s.unclear:
-		return s.callFault(operation, subject)
+	case strings.HasPrefix(operation, "Describe") || subject != scaledGroup || s.random.Float64() >= s.ambiguousRate:
+		return s.drawCallFault(operation, subject)
 	}
-	s.note("%s times out", operation)
-	return kernel.CallFault{Ambiguous: true, Applied: s.draw.IntN(2) == 0}
+	s.logf("%s times out", operation)
+	return kernel.CallFault{Ambiguous: true, Applied: s.random.IntN(2) == 0}
 }
 
-// launchFault is what befalls a launch.
-func (s *scaled) launchFault(string, int64) (f autoscaling.LaunchFault) {
-	if !s.chaos.active {
+// drawLaunchFault is what befalls a launch.
+func (s *scalingWorld) drawLaunchFault(string, int64) (f autoscaling.LaunchFault) {
+	if !s.faults.active {
 		return f
 	}
-	switch x := s.draw.Float64(); {
-	case x < s.fails:
+	switch x := s.random.Float64(); {
+	case x < s.failRate:
 		f.Reason = "InsufficientInstanceCapacity"
-	case x < s.fails+s.slow:
-		n := s.draw.IntN(600)
+	case x < s.failRate+s.slowRate:
+		n := s.random.IntN(600)
 		f.Slow = time.Duration(n) * time.Second
 		if !s.shape.Replacing && n%2 == 0 { // in service at once, and given up by the time that it registers
 			f.Slow, f.Late = 0, cluster.DefaultScaling.Warmup+time.Duration(n)*time.Second
 		}
-	case x < s.fails+s.slow+s.silent:
+	case x < s.failRate+s.slowRate+s.silentRate:
 		f.Silent = true
 	}
 	return f
 }
 
-// scaledDefinitions are the load, of which an instance holds four, and what a daemon runs beside it.
-var scaledDefinitions = []string{
+// scalingDefinitions are the load, of which an instance holds four, and what a daemon runs beside it.
+var scalingDefinitions = []string{
 	`{"family":"load","containerDefinitions":[{"name":"main","image":"i","cpu":450,"memory":400}]}`,
 	`{"family":"log","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
 }
 
-// furnish makes the cluster, its group, the capacity provider, and the services.
-func (s *scaled) furnish() error {
-	s.chaos.active = false
+// createScaledCluster makes the cluster, its group, the capacity provider, and the services.
+func (s *scalingWorld) createScaledCluster() error {
+	s.faults.active = false
 	ctx := context.Background()
 	if _, err := s.EnsureCluster(ctx, clusterName, 0, machine); err != nil {
 		return err
 	}
-	for _, d := range scaledDefinitions {
+	for _, d := range scalingDefinitions {
 		if status, answer := s.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(d)); status != 200 {
 			return fmt.Errorf("registering a task definition: %s", answer)
 		}
@@ -237,25 +224,25 @@ func (s *scaled) furnish() error {
 			return err
 		}
 	}
-	s.note("shape %+v", s.shape)
+	s.logf("shape %+v", s.shape)
 	s.Runtime.Start()
-	s.minutely()
+	s.checkEachMinute()
 	return nil
 }
 
-// minutely has the judge look each minute.
-func (s *scaled) minutely() {
+// checkEachMinute has the judge look each minute.
+func (s *scalingWorld) checkEachMinute() {
 	s.Loop.After(time.Minute, func() {
-		s.judge.minute()
-		s.minutely()
+		s.groupChecker.checkBounds()
+		s.checkEachMinute()
 	})
 }
 
-// wants has the service run so many tasks from now on.
-func (s *scaled) wants(n int) {
+// setLoad has the service run so many tasks from now on.
+func (s *scalingWorld) setLoad(n int) {
 	s.load = n
-	s.note("load %d", n)
-	s.client.call(fmt.Sprint("load ", n), func(ctx context.Context) error {
+	s.logf("load %d", n)
+	s.client.callUntilAnswered(fmt.Sprint("load ", n), func(ctx context.Context) error {
 		if s.load != n {
 			return nil // it has changed meanwhile
 		}

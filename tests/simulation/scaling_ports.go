@@ -8,110 +8,110 @@ import (
 	"berth/shared/handler"
 )
 
-// trackedGroups tell the judge of target tracking policies and of the metric that is published.
-type trackedGroups struct {
+// observedGroups tell the judge of target tracking policies and of the metric that is published.
+type observedGroups struct {
 	installation.Groups
-	judge *scalingJudge
+	checker *scalingChecker
 }
 
-func (g *trackedGroups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy) error {
+func (g *observedGroups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy) error {
 	low, high := cluster.ScalingAlarms(clusterName, scaledProvider)
-	running := g.judge.running
-	g.judge.running = nil
-	defer func() { g.judge.running = running }()
-	alarms, err := g.judge.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
+	running := g.checker.current
+	g.checker.current = nil
+	defer func() { g.checker.current = running }()
+	alarms, err := g.checker.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
 	if err != nil || len(alarms) > 0 {
-		g.judge.checker.fail("C1: two scalers are in charge: a target tracking policy is made beside the alarms %v, %v", alarms, err)
+		g.checker.checker.fail("C1: two scalers are in charge: a target tracking policy is made beside the alarms %v, %v", alarms, err)
 	}
-	g.judge.policy = &p
+	g.checker.policy = &p
 	return g.Groups.PutTrackingPolicy(ctx, p)
 }
 
-func (g *trackedGroups) DeletePolicy(ctx context.Context, group, name string) error {
-	g.judge.policy = nil
+func (g *observedGroups) DeletePolicy(ctx context.Context, group, name string) error {
+	g.checker.policy = nil
 	return g.Groups.DeletePolicy(ctx, group, name)
 }
 
-func (g *trackedGroups) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
+func (g *observedGroups) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
 	for _, p := range points {
-		g.judge.metric = p.Percent
+		g.checker.publishedMetric = p.Percent
 	}
 	return g.Groups.PutReservation(ctx, points)
 }
 
-func (g *trackedGroups) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {
-	if g.judge.policy != nil {
-		g.judge.checker.fail("C1: two scalers are in charge: alarm %s is made beside a target tracking policy", a.Name)
+func (g *observedGroups) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {
+	if g.checker.policy != nil {
+		g.checker.checker.fail("C1: two scalers are in charge: alarm %s is made beside a target tracking policy", a.Name)
 	}
 	return g.Groups.PutMetricAlarm(ctx, a)
 }
 
-// judgedGroups show the judge what functions do to the group, and have their processes set aside, or die, before and after.
-type judgedGroups struct {
+// checkedGroups show the judge what functions do to the group, and have their processes set aside, or die, before and after.
+type checkedGroups struct {
 	installation.Groups
-	judge    *scalingJudge
-	function string
-	saw      *cluster.AutoScalingGroup
+	checker   *scalingChecker
+	function  string
+	described *cluster.AutoScalingGroup
 }
 
-func (g *judgedGroups) call(ctx context.Context, op string, change func() error) error {
+func (g *checkedGroups) checkedCall(ctx context.Context, op string, change func() error) error {
 	p := processOf(ctx)
-	if err := p.pause(); err != nil {
+	if err := p.interrupt(); err != nil {
 		return err
 	}
-	g.judge.changing()
+	g.checker.beforeChange()
 	err := change()
-	g.judge.changed(g.function, op)
-	if dead := p.pause(); dead != nil {
+	g.checker.checkChange(g.function, op)
+	if dead := p.interrupt(); dead != nil {
 		return dead
 	}
 	return err
 }
 
-func (g *judgedGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
-	if err := processOf(ctx).pause(); err != nil {
+func (g *checkedGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
+	if err := processOf(ctx).interrupt(); err != nil {
 		return nil, err
 	}
 	got, err := g.Groups.DescribeGroups(ctx, names)
 	if len(got) == 1 {
-		g.judge.now()
-		g.saw = got[0]
+		g.checker.observeGroup()
+		g.described = got[0]
 	}
 	return got, err
 }
 
-func (g *judgedGroups) SetDesired(ctx context.Context, group string, n int) error {
-	return g.call(ctx, "SetDesiredCapacity", func() error {
-		g.judge.note("%s sets the desired capacity to %d", g.function, n)
-		g.judge.sets(g.saw, n)
+func (g *checkedGroups) SetDesired(ctx context.Context, group string, n int) error {
+	return g.checkedCall(ctx, "SetDesiredCapacity", func() error {
+		g.checker.logf("%s sets the desired capacity to %d", g.function, n)
+		g.checker.checkSetDesired(g.described, n)
 		return g.Groups.SetDesired(ctx, group, n)
 	})
 }
 
-func (g *judgedGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
-	return g.call(ctx, "SetInstanceProtection", func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
+func (g *checkedGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
+	return g.checkedCall(ctx, "SetInstanceProtection", func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
 }
 
-func (g *judgedGroups) TerminateInstance(ctx context.Context, id string, lower bool) error {
-	return g.call(ctx, "TerminateInstanceInAutoScalingGroup", func() error {
-		g.judge.note("%s terminates %s, lower %t", g.function, id, lower)
-		g.judge.terminates(id, lower)
+func (g *checkedGroups) TerminateInstance(ctx context.Context, id string, lower bool) error {
+	return g.checkedCall(ctx, "TerminateInstanceInAutoScalingGroup", func() error {
+		g.checker.logf("%s terminates %s, lower %t", g.function, id, lower)
+		g.checker.checkTermination(id, lower)
 		return g.Groups.TerminateInstance(ctx, id, lower)
 	})
 }
 
-func (g *judgedGroups) CompleteLifecycleAction(ctx context.Context, group, hook, id string) error {
-	return g.call(ctx, "CompleteLifecycleAction", func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
+func (g *checkedGroups) CompleteLifecycleAction(ctx context.Context, group, hook, id string) error {
+	return g.checkedCall(ctx, "CompleteLifecycleAction", func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
 }
 
-// judgedECS shows the judge which instances are drained.
-type judgedECS struct {
+// checkedECS shows the judge which instances are drained.
+type checkedECS struct {
 	handler.ECS
-	judge    *scalingJudge
+	checker  *scalingChecker
 	function string
 }
 
-func (e *judgedECS) DrainInstance(ctx context.Context, clusterName, id string) error {
-	e.judge.drains(e.function, id)
+func (e *checkedECS) DrainInstance(ctx context.Context, clusterName, id string) error {
+	e.checker.checkDrain(e.function, id)
 	return e.ECS.DrainInstance(ctx, clusterName, id)
 }

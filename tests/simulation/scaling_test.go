@@ -13,8 +13,8 @@ import (
 // TestScaling has managed scaling follow a day's load under faults, and come to rest where the arithmetic has it. A day takes
 // as long as a dozen other runs.
 func TestScaling(t *testing.T) {
-	first, last := seeds(t)
-	if !replaying() {
+	first, last := seedRange(t)
+	if !isReplaying() {
 		atLeast := uint64(10)
 		if testing.Short() {
 			atLeast = 2
@@ -39,13 +39,13 @@ func TestScaling(t *testing.T) {
 		}
 	})
 	var working sync.WaitGroup
-	for range workers {
+	for range parallelRuns {
 		working.Go(func() {
 			for seed := next.Add(1) - 1; seed < last; seed = next.Add(1) - 1 {
-				out := SimulateScaling(ScaledRun{Seed: seed})
+				out := SimulateScaling(ScalingRun{Seed: seed})
 				done.Add(1)
-				if replaying() {
-					for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Notes) {
+				if isReplaying() {
+					for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Log) {
 						t.Log(line)
 					}
 				}
@@ -62,7 +62,7 @@ func TestScaling(t *testing.T) {
 
 // TestScalingRegressions runs days that once found a bug.
 func TestScalingRegressions(t *testing.T) {
-	if replaying() {
+	if isReplaying() {
 		t.Skip("one seed is being replayed")
 	}
 	for seed, found := range map[uint64]string{
@@ -72,7 +72,7 @@ func TestScalingRegressions(t *testing.T) {
 		148: "an instance that never registered had a group without protection take others in its place for ever",
 		190: "instances whose draining nobody had heard of were DRAINING for ever",
 	} {
-		if out := SimulateScaling(ScaledRun{Seed: seed}); len(out.Broken) > 0 {
+		if out := SimulateScaling(ScalingRun{Seed: seed}); len(out.Broken) > 0 {
 			t.Errorf("seed %d, which once found that %s: %q", seed, found, out.Broken)
 		}
 	}
@@ -80,12 +80,12 @@ func TestScalingRegressions(t *testing.T) {
 
 // TestSameScalingSeedSameHistory runs seeds twice.
 func TestSameScalingSeedSameHistory(t *testing.T) {
-	if replaying() {
+	if isReplaying() {
 		t.Skip("one seed is being replayed")
 	}
 	for seed := range uint64(2) {
-		a, b := SimulateScaling(ScaledRun{Seed: seed}), SimulateScaling(ScaledRun{Seed: seed})
-		if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Notes, b.Notes) {
+		a, b := SimulateScaling(ScalingRun{Seed: seed}), SimulateScaling(ScalingRun{Seed: seed})
+		if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Log, b.Log) {
 			t.Errorf("seed %d: %s after %d steps, then %s after %d", seed, a.Hash, a.Steps, b.Hash, b.Steps)
 		}
 	}

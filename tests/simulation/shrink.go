@@ -13,20 +13,20 @@ const shrinkRuns = 300
 // Shrink looks for a shorter history, and fewer kinds of fault, that break the same invariant as the run did. It returns
 // the shortest run found, with its outcome: the run itself where there is nothing to take away.
 func Shrink(r Run, was Outcome) (Run, Outcome) {
-	s := &shrinker{run: r, outcome: was, what: what(was)}
+	s := &shrinker{run: r, outcome: was, broken: firstBroken(was)}
 	s.run.Actions = was.Actions
 	for {
-		size := len(s.run.Actions) - len(s.run.Off)
-		s.faults()
-		s.actions()
-		if len(s.run.Actions)-len(s.run.Off) == size || s.runs >= shrinkRuns {
+		size := len(s.run.Actions) - len(s.run.DisabledFaults)
+		s.removeFaults()
+		s.removeActions()
+		if len(s.run.Actions)-len(s.run.DisabledFaults) == size || s.runs >= shrinkRuns {
 			return s.run, s.outcome
 		}
 	}
 }
 
-// what is the invariant that a run broke first.
-func what(o Outcome) string {
+// firstBroken is the invariant that a run broke first.
+func firstBroken(o Outcome) string {
 	if len(o.Broken) == 0 {
 		return ""
 	}
@@ -40,7 +40,7 @@ func what(o Outcome) string {
 type shrinker struct {
 	run     Run
 	outcome Outcome
-	what    string
+	broken  string
 	runs    int
 }
 
@@ -50,35 +50,35 @@ func (s *shrinker) try(r Run) bool {
 		return false
 	}
 	out := Simulate(r)
-	if what(out) != s.what {
+	if firstBroken(out) != s.broken {
 		return false
 	}
 	s.run, s.outcome = r, out
 	return true
 }
 
-// faults takes away all faults, or those that are not needed.
-func (s *shrinker) faults() {
-	if len(s.run.Off) >= len(AllFaults)-1 {
+// removeFaults takes away all faults, or those that are not needed.
+func (s *shrinker) removeFaults() {
+	if len(s.run.DisabledFaults) >= len(AllFaults)-1 {
 		return
 	}
 	r := s.run
-	r.Off = slices.DeleteFunc(slices.Clone(AllFaults), func(f Fault) bool { return f == LongRun }) // actions come as late as they did
+	r.DisabledFaults = slices.DeleteFunc(slices.Clone(AllFaults), func(f Fault) bool { return f == LongRun }) // actions come as late as they did
 	if s.try(r) {
 		return
 	}
 	struck := s.outcome.Hits
 	for f, n := range struck {
-		if n > 0 && Fault(f) != LongRun && !slices.Contains(s.run.Off, Fault(f)) {
+		if n > 0 && Fault(f) != LongRun && !slices.Contains(s.run.DisabledFaults, Fault(f)) {
 			r := s.run
-			r.Off = append(slices.Clone(r.Off), Fault(f))
+			r.DisabledFaults = append(slices.Clone(r.DisabledFaults), Fault(f))
 			s.try(r)
 		}
 	}
 }
 
-// actions takes away ever smaller parts of the history.
-func (s *shrinker) actions() {
+// removeActions takes away ever smaller parts of the history.
+func (s *shrinker) removeActions() {
 	for n := len(s.run.Actions) / 2; n > 0; n /= 2 {
 		for at := 0; at < len(s.run.Actions); {
 			r := s.run
@@ -94,25 +94,25 @@ func (s *shrinker) actions() {
 func Report(r Run, was Outcome) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d broke:\n", r.Seed)
-	list(&b, was.Broken)
+	writeList(&b, was.Broken)
 	fmt.Fprintf(&b, "Its faults:\n")
-	list(&b, was.Faults)
+	writeList(&b, was.Faults)
 	short, out := Shrink(r, was)
 	fmt.Fprintf(&b, "The shortest history found, %d of %d actions, breaks:\n", len(short.Actions), len(was.Actions))
-	list(&b, out.Broken)
+	writeList(&b, out.Broken)
 	fmt.Fprintf(&b, "Its faults:\n")
-	list(&b, out.Faults)
+	writeList(&b, out.Faults)
 	fmt.Fprintf(&b, "Its history:\n")
 	for _, a := range slices.SortedStableFunc(slices.Values(short.Actions), func(a, b Action) int { return cmp.Compare(a.At, b.At) }) {
 		fmt.Fprintf(&b, "  %s\n", a)
 	}
 	fmt.Fprintf(&b, "Its log:\n")
-	list(&b, out.Notes)
+	writeList(&b, out.Log)
 	fmt.Fprintf(&b, "See the whole of it with: make simulate SEED=%d\n", r.Seed)
 	return b.String()
 }
 
-func list(b *strings.Builder, lines []string) {
+func writeList(b *strings.Builder, lines []string) {
 	if len(lines) == 0 {
 		lines = []string{"none"}
 	}

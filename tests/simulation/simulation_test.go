@@ -40,30 +40,30 @@ func skipIfFewer(t *testing.T, seeds, n uint64) {
 	}
 }
 
-// seeds returns the seeds to run: SEED alone, or SEEDS of them, from FROM on.
-func seeds(t *testing.T) (first, last uint64) {
-	if replaying() {
-		one := number(t, "SEED", 0)
+// seedRange returns the seeds to run: SEED alone, or SEEDS of them, from FROM on.
+func seedRange(t *testing.T) (first, last uint64) {
+	if isReplaying() {
+		one := envNumber(t, "SEED", 0)
 		return one, one + 1
 	}
-	many := number(t, "SEEDS", seedCount(defaultSeeds))
+	many := envNumber(t, "SEEDS", seedCount(defaultSeeds))
 	if many < 1 {
 		t.Fatal("SEEDS is 0, expected a number above that")
 	}
-	first = number(t, "FROM", 0)
+	first = envNumber(t, "FROM", 0)
 	return first, first + many
 }
 
-// fewer returns a fifth of the seeds, but at least 20 (12 with -short), for runs that take longer.
-func fewer(t *testing.T) (first, last uint64) {
-	first, last = seeds(t)
-	if replaying() {
+// fewerSeeds returns a fifth of the seeds, but at least 20 (12 with -short), for runs that take longer.
+func fewerSeeds(t *testing.T) (first, last uint64) {
+	first, last = seedRange(t)
+	if isReplaying() {
 		return first, last
 	}
 	return first / 5, max(first/5+seedCount(20), last/5)
 }
 
-func number(t *testing.T, name string, otherwise uint64) uint64 {
+func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
 	text := os.Getenv(name)
 	if text == "" {
 		return otherwise
@@ -75,16 +75,16 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// replaying reports whether one seed is to be shown; what has seeds of its own has nothing to add then.
-func replaying() bool { return os.Getenv("SEED") != "" }
+// isReplaying reports whether one seed is to be shown; what has seeds of its own has nothing to add then.
+func isReplaying() bool { return os.Getenv("SEED") != "" }
 
 // runSeeds runs the seeds, and where one fails prints all there is to know of it.
 func runSeeds(t *testing.T, first, last uint64, run func(seed uint64) Run) Result {
 	t.Helper()
 	r := RunSeeds(first, last, run, os.Stderr)
-	if replaying() {
+	if isReplaying() {
 		out := Simulate(run(first))
-		for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Notes) {
+		for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Log) {
 			t.Log(line)
 		}
 	}
@@ -95,11 +95,11 @@ func runSeeds(t *testing.T, first, last uint64, run func(seed uint64) Run) Resul
 }
 
 func TestSeeds(t *testing.T) {
-	first, last := seeds(t)
+	first, last := seedRange(t)
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
 		skipIfFewer(t, last-first, defaultSeeds)
-		for _, never := range r.Coverage.Missing(AllFaults[:upgradeFault], Marks) {
+		for _, never := range r.Coverage.Missing(AllFaults[:upgradeFault], CoveragePoints) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}
 	})
@@ -107,25 +107,25 @@ func TestSeeds(t *testing.T) {
 
 // TestSweepAlone loses every event and every message: the sweep has to find out what happened.
 func TestSweepAlone(t *testing.T) {
-	first, last := fewer(t)
+	first, last := fewerSeeds(t)
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LoseEvents: true} })
 }
 
-// TestAway has no function run for two hours while tasks, instances and their health change: on return nothing healthy is
+// TestLongOutage has no function run for two hours while tasks, instances and their health change: on return nothing healthy is
 // stopped that need not be, and the cluster converges.
-func TestAway(t *testing.T) {
-	first, last := fewer(t)
-	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Away: true} })
+func TestLongOutage(t *testing.T) {
+	first, last := fewerSeeds(t)
+	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LongOutage: true} })
 }
 
 // TestSameSeedSameHistory runs seeds twice.
 func TestSameSeedSameHistory(t *testing.T) {
-	if replaying() {
+	if isReplaying() {
 		t.Skip("one seed is being replayed")
 	}
 	for seed := range uint64(5) {
 		a, b := Simulate(Run{Seed: seed}), Simulate(Run{Seed: seed})
-		if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Notes, b.Notes) {
+		if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Log, b.Log) {
 			t.Errorf("seed %d: %s after %d steps, then %s after %d", seed, a.Hash, a.Steps, b.Hash, b.Steps)
 		}
 	}

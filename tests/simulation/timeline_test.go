@@ -16,41 +16,41 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestTimelines holds the events of two deployments, with their times, against files: the order and the words are those of
+// TestServiceEventTimelines holds the events of two deployments, with their times, against files: the order and the words are those of
 // services of ECS.
-func TestTimelines(t *testing.T) {
+func TestServiceEventTimelines(t *testing.T) {
 	t.Run("RollingBehindATargetGroup", func(t *testing.T) {
-		s := newStage(t, 3, machine)
-		s.create("storefront", "port:1", 1, func(spec *operation.CreateService) {
-			spec.LoadBalancers = &[]cluster.LoadBalancer{{TargetGroup: s.byInstance, Container: "main", Port: 8080}}
+		s := newScenario(t, 3, machine)
+		s.createService("storefront", "port:1", 1, func(spec *operation.CreateService) {
+			spec.LoadBalancers = &[]cluster.LoadBalancer{{TargetGroup: s.instanceTargets, Container: "main", Port: 8080}}
 		})
-		s.rests("storefront")
-		s.pass(time.Hour - s.Loop.Now().Sub(epoch))
-		s.update("storefront", operation.UpdateService{TaskDefinition: "port:2"})
-		s.rests("storefront")
-		s.pass(10 * time.Minute)
-		s.golden("storefront", "rolling", time.Hour,
+		s.awaitSteady("storefront")
+		s.passTime(time.Hour - s.Loop.Now().Sub(epoch))
+		s.updateService("storefront", operation.UpdateService{TaskDefinition: "port:2"})
+		s.awaitSteady("storefront")
+		s.passTime(10 * time.Minute)
+		s.compareGolden("storefront", "rolling", time.Hour,
 			"has started 1 tasks: (task ", "registered 1 targets in (target-group ", "has stopped 1 running tasks: (task ",
 			"deregistered 1 targets in (target-group ", "has begun draining connections on 1 tasks.", "deployment completed.", "has reached a steady state.")
 	})
 	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
-		s := newStage(t, 3, machine)
-		s.create("storefront", "checked:1", 1, func(spec *operation.CreateService) {
+		s := newScenario(t, 3, machine)
+		s.createService("storefront", "checked:1", 1, func(spec *operation.CreateService) {
 			spec.Breaker = &cluster.CircuitBreaker{Enable: true, Rollback: true}
 		})
-		s.rests("storefront")
-		s.pass(time.Hour - s.Loop.Now().Sub(epoch))
-		before := s.row("storefront").Deployment.ID
-		s.update("storefront", operation.UpdateService{TaskDefinition: sickFamily + ":1"})
+		s.awaitSteady("storefront")
+		s.passTime(time.Hour - s.Loop.Now().Sub(epoch))
+		before := s.serviceRow("storefront").Deployment.ID
+		s.updateService("storefront", operation.UpdateService{TaskDefinition: unhealthyFamily + ":1"})
 		s.await("it is rolled back", time.Hour, func() bool {
-			r := s.row("storefront").Release
+			r := s.serviceRow("storefront").Release
 			return r != nil && r.Status == cluster.DeploymentRollbackSuccessful
 		})
-		s.pass(10 * time.Minute)
-		if row := s.row("storefront"); row.Deployment.ID != before || len(row.Older) > 0 || row.Release.Failures != 3 {
+		s.passTime(10 * time.Minute)
+		if row := s.serviceRow("storefront"); row.Deployment.ID != before || len(row.Older) > 0 || row.Release.Failures != 3 {
 			t.Errorf("it is %+v, with %v before, by %+v", row.Deployment, row.Older, row.Release)
 		}
-		s.golden("storefront", "rollback", time.Hour,
+		s.compareGolden("storefront", "rollback", time.Hour,
 			"has started 1 tasks: (task ", "failed container health checks.", "has started 1 tasks: (task ", "has started 1 tasks: (task ",
 			"deployment failed: tasks failed to start.", "rolling back to deployment ", "deployment completed.")
 	})
@@ -61,9 +61,9 @@ var (
 	deploymentID = regexp.MustCompile(`ecs-svc/([0-9]+)`)
 )
 
-// golden compares the events from a time on with a file, ids replaced by numbers in the order in which they come; and the
+// compareGolden compares the events from a time on with a file, ids replaced by numbers in the order in which they come; and the
 // texts that have to be among them, in this order.
-func (s *stage) golden(name, file string, from time.Duration, order ...string) {
+func (s *scenario) compareGolden(name, file string, from time.Duration, order ...string) {
 	s.t.Helper()
 	var b strings.Builder
 	tasks, deployments := map[string]int{}, map[string]int{}
@@ -73,7 +73,7 @@ func (s *stage) golden(name, file string, from time.Duration, order ...string) {
 		}
 		return of[id]
 	}
-	for _, e := range s.events(name) {
+	for _, e := range s.serviceEvents(name) {
 		text := taskID.ReplaceAllStringFunc(e.Message, func(id string) string { return fmt.Sprintf("(task %d)", number(tasks, id)) })
 		text = deploymentID.ReplaceAllStringFunc(text, func(id string) string { return fmt.Sprintf("ecs-svc/%d", number(deployments, id)) })
 		at := e.CreatedAt.Sub(epoch) - from

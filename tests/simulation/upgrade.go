@@ -26,52 +26,52 @@ const (
 	longestUpdate, longestNode = 150 * time.Minute, 8 * time.Minute
 )
 
-// Pool is the shape of a node group, and what is asked of its updates.
-type Pool struct {
+// NodePool is the shape of a node group, and what is asked of its updates.
+type NodePool struct {
 	Zones, Nodes int // nodes of each zone
-	// Spare is how far the group's maximum is above what it has, Least how far its minimum is below that.
-	Spare, Least int
-	Config       cluster.UpdateConfig
-	// Domains is how many upgrade domains the nodes are in; 0 for none.
-	Domains int
-	// Scaled has managed scaling size the group, by a capacity provider that services use.
-	Scaled bool
-	// Outside is how many instances there are beside the group.
-	Outside int
-	// Rebalances has the group even its zones out by itself, tasks or not.
-	Rebalances bool
+	// AboveDesired is how far the group's maximum is above what it has, Least how far its minimum is below that.
+	AboveDesired, BelowDesired int
+	Config                     cluster.UpdateConfig
+	// UpgradeDomains is how many upgrade domains the nodes are in; 0 for none.
+	UpgradeDomains int
+	// ManagedScaling has managed scaling size the group, by a capacity provider that services use.
+	ManagedScaling bool
+	// OtherInstances is how many instances there are beside the group.
+	OtherInstances int
+	// RebalancesZones has the group even its zones out by itself, tasks or not.
+	RebalancesZones bool
 }
 
-// drawPool makes the shape of a seed's node group: most are small, one in many is that of the issue.
-func drawPool(rng *rand.Rand) Pool {
-	p := Pool{
-		Zones: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), Spare: rng.IntN(4), Least: rng.IntN(2),
-		Config: cluster.UpdateConfig{MaxUnavailable: []int{0, 1, 2, 3}[rng.IntN(4)]}, Scaled: rng.IntN(4) == 0,
+// drawNodePool makes the shape of a seed's node group: most are small, one in many is that of the issue.
+func drawNodePool(rng *rand.Rand) NodePool {
+	p := NodePool{
+		Zones: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), AboveDesired: rng.IntN(4), BelowDesired: rng.IntN(2),
+		Config: cluster.UpdateConfig{MaxUnavailable: []int{0, 1, 2, 3}[rng.IntN(4)]}, ManagedScaling: rng.IntN(4) == 0,
 	}
 	if rng.IntN(4) == 0 {
 		p.Config = cluster.UpdateConfig{MaxUnavailablePercentage: []int{10, 50, 100}[rng.IntN(3)]}
 	}
 	if rng.IntN(5) == 0 {
-		p.Config.Strategy, p.Scaled = cluster.UpdateMinimal, false
+		p.Config.Strategy, p.ManagedScaling = cluster.UpdateMinimal, false
 	}
 	if rng.IntN(6) == 0 {
-		p.Domains = 2 + rng.IntN(2)
+		p.UpgradeDomains = 2 + rng.IntN(2)
 	}
 	if p.Zones*p.Nodes < 3 || p.Config.Strategy == cluster.UpdateMinimal || rng.IntN(4) == 0 {
-		p.Outside = 2
+		p.OtherInstances = 2
 	}
-	if p.Scaled {
-		p.Outside = 0 // the model of services knows no capacity providers
+	if p.ManagedScaling {
+		p.OtherInstances = 0 // the model of services knows no capacity providers
 	}
-	p.Rebalances = rng.IntN(6) == 0
+	p.RebalancesZones = rng.IntN(6) == 0
 	if rng.IntN(400) == 0 {
 		p.Zones, p.Nodes, p.Config = 5, 20, cluster.UpdateConfig{MaxUnavailable: 20}
 	}
 	return p
 }
 
-// parallel is how many of the pool's nodes may be out of service at once, by a rule of its own (N1).
-func (p Pool) parallel(of int) int {
+// maxUnavailable is how many of the pool's nodes may be out of service at once, by a rule of its own (N1).
+func (p NodePool) maxUnavailable(of int) int {
 	n := p.Config.MaxUnavailable
 	if p.Config.MaxUnavailablePercentage > 0 {
 		n = of * p.Config.MaxUnavailablePercentage / 100
@@ -80,86 +80,86 @@ func (p Pool) parallel(of int) int {
 }
 
 // surge is how many nodes more there are while the pool's are replaced (N2).
-func (p Pool) surge(of int) int {
+func (p NodePool) surge(of int) int {
 	if p.Config.Strategy == cluster.UpdateMinimal {
 		return 0
 	}
-	return max(2*p.Zones, p.parallel(of))
+	return max(2*p.Zones, p.maxUnavailable(of))
 }
 
-func (p Pool) sizes() cluster.Sizes {
+func (p NodePool) sizes() cluster.Sizes {
 	n := p.Zones * p.Nodes
-	return cluster.Sizes{Min: max(0, n-p.Least), Max: n + p.Spare, Desired: n}
+	return cluster.Sizes{Min: max(0, n-p.BelowDesired), Max: n + p.AboveDesired, Desired: n}
 }
 
 // machine is what the pool's nodes are.
-func (p Pool) machine() ec2.Machine {
+func (p NodePool) machine() ec2.Machine {
 	m := machine
 	m.Zones = nil
 	for z := range p.Zones {
 		m.Zones = append(m.Zones, fmt.Sprintf("us-east-1%c", 'a'+z))
 	}
-	if p.Scaled {
+	if p.ManagedScaling {
 		m.Provider = providerName
 	}
 	return m
 }
 
-// upgrading is the part of a world that is about its node group.
-type upgrading struct {
+// upgradeWorld is the part of a world that is about its node group.
+type upgradeWorld struct {
 	*World
-	pool   Pool
-	judge  *upgradeJudge
-	images int // the last image's number
-	placed int // instances that were given their upgrade domain
-	// blocks end what keeps tasks on nodes.
-	blocks []func()
-	deny   map[string]bool // operations refused for lack of rights
-	launch func() autoscaling.LaunchFault
-	sick   bool // agents leave as soon as they have come
-	lost   bool // the group, or what it launches from, is gone for good
-	// strikes counts the calls of node-group-upgrade that change something; it dies after the one numbered dieAfter.
-	strikes, dieAfter int
+	pool            NodePool
+	nodeChecker     *upgradeChecker
+	lastImage       int // the last image's number
+	domainsAssigned int // instances that were given their upgrade domain
+	// unblockers end what keeps tasks on nodes.
+	unblockers       []func()
+	deniedOperations map[string]bool // operations refused for lack of rights
+	launchOverride   func() autoscaling.LaunchFault
+	agentsLeave      bool // agents leave as soon as they have come
+	groupLost        bool // the group, or what it launches from, is gone for good
+	// changeCalls counts the calls of node-group-upgrade that change something; it dies after the one numbered dieAfter.
+	changeCalls, dieAfter int
 }
 
-// shape is that of the run's node group.
-func (w *World) shape() Pool {
-	if w.Pool != nil {
-		return *w.Pool
+// nodePool is that of the run's node group.
+func (w *World) nodePool() NodePool {
+	if w.NodePool != nil {
+		return *w.NodePool
 	}
-	return drawPool(rand.New(rand.NewPCG(w.Seed, 0x706f6f6c)))
+	return drawNodePool(rand.New(rand.NewPCG(w.Seed, 0x706f6f6c)))
 }
 
-func newUpgrades(w *World, p Pool) *upgrading {
-	u := &upgrading{World: w, pool: p, deny: map[string]bool{}}
-	u.judge = newUpgradeJudge(u)
-	u.judge.disturbed, u.judge.blocked = p.Rebalances, p.Rebalances
+func newUpgradeWorld(w *World, p NodePool) *upgradeWorld {
+	u := &upgradeWorld{World: w, pool: p, deniedOperations: map[string]bool{}}
+	u.nodeChecker = newUpgradeChecker(u)
+	u.nodeChecker.disturbed, u.nodeChecker.drainBlocked = p.RebalancesZones, p.RebalancesZones
 	return u
 }
 
-// furnish makes the cluster and its node group, and waits until that can be used.
-func (u *upgrading) furnish() error {
+// createNodeGroup makes the cluster and its node group, and waits until that can be used.
+func (u *upgradeWorld) createNodeGroup() error {
 	ctx := context.Background()
-	if _, err := u.EnsureCluster(ctx, clusterName, u.pool.Outside, machine); err != nil {
+	if _, err := u.EnsureCluster(ctx, clusterName, u.pool.OtherInstances, machine); err != nil {
 		return err
 	}
-	if err := u.balance(); err != nil {
+	if err := u.createTargetGroups(); err != nil {
 		return err
 	}
-	u.register()
+	u.registerDefinitions()
 	s := u.pool.sizes()
 	arn, err := u.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: groupName, Cluster: clusterName, Machine: u.pool.machine(), Min: s.Min, Max: s.Max, Desired: s.Desired, Image: firstImage,
-		Protects: u.pool.Scaled, Rebalances: u.pool.Rebalances,
+		Protects: u.pool.ManagedScaling, Rebalances: u.pool.RebalancesZones,
 	})
 	if err != nil {
 		return err
 	}
-	u.AWS.Groups.SetLaunchFaults(u.launchFault)
+	u.AWS.Groups.SetLaunchFaults(u.drawLaunchFault)
 	u.Runtime.Start()
-	u.until(u.Loop.Now().Add(time.Minute))
-	if u.pool.Scaled {
-		if err := u.provide(arn); err != nil {
+	u.runUntil(u.Loop.Now().Add(time.Minute))
+	if u.pool.ManagedScaling {
+		if err := u.createProvider(arn); err != nil {
 			return err
 		}
 	}
@@ -170,16 +170,16 @@ func (u *upgrading) furnish() error {
 	}
 	for range 10 {
 		if g := u.nodeGroup(); g != nil && g.Status == cluster.NodeGroupActive {
-			u.judge.begin()
+			u.nodeChecker.startChecking()
 			return nil
 		}
-		u.until(u.Loop.Now().Add(time.Minute))
+		u.runUntil(u.Loop.Now().Add(time.Minute))
 	}
 	return fmt.Errorf("the node group is %+v", u.nodeGroup())
 }
 
-// provide makes a capacity provider of the group, with managed scaling.
-func (u *upgrading) provide(arn string) error {
+// createProvider makes a capacity provider of the group, with managed scaling.
+func (u *upgradeWorld) createProvider(arn string) error {
 	p := &cluster.CapacityProvider{
 		Name: providerName, Group: groupName, GroupARN: arn, Protection: true, Draining: u.Seed%2 == 0, Scaling: cluster.DefaultScaling,
 	}
@@ -191,13 +191,13 @@ func (u *upgrading) provide(arn string) error {
 	return err
 }
 
-func (u *upgrading) nodeGroup() *cluster.NodeGroup {
+func (u *upgradeWorld) nodeGroup() *cluster.NodeGroup {
 	g, _ := u.checker.rows[state.NodeGroupKey(clusterName, groupName)].(*cluster.NodeGroup)
 	return g
 }
 
-// last is the row of the last update; nil before there is one.
-func (u *upgrading) last() *cluster.Update {
+// lastUpdate is the row of the last update; nil before there is one.
+func (u *upgradeWorld) lastUpdate() *cluster.Update {
 	g := u.nodeGroup()
 	if g == nil || g.Update == "" {
 		return nil
@@ -206,55 +206,55 @@ func (u *upgrading) last() *cluster.Update {
 	return row
 }
 
-// live is the life of such a world: services come to rest, then the history with its faults, then updates until one
+// runUpgrades is the life of such a world: services come to rest, then the history with its faults, then updates until one
 // succeeds, and everything has to come to rest.
-func (u *upgrading) live() {
-	u.chaos.active = false
-	if err := u.furnish(); err != nil {
+func (u *upgradeWorld) runUpgrades() {
+	u.faults.active = false
+	if err := u.createNodeGroup(); err != nil {
 		u.checker.fail("making the node group: %v", err)
 		return
 	}
-	u.populate()
-	u.until(u.Loop.Now().Add(5 * time.Minute))
-	u.chaos.active = true
+	u.createServices()
+	u.runUntil(u.Loop.Now().Add(5 * time.Minute))
+	u.faults.active = true
 	begin := u.Loop.Now()
 	for n, a := range u.Actions {
 		u.Loop.After(a.At, func() {
-			u.note("action %d: %s", n, a)
-			u.act(a)
+			u.logf("action %d: %s", n, a)
+			u.perform(a)
 		})
 	}
-	u.until(begin.Add(upgradeSpan))
-	u.span = u.Loop.Now().Sub(epoch)
-	u.heal()
-	u.unblock()
-	u.succeed()
+	u.runUntil(begin.Add(upgradeSpan))
+	u.historySpan = u.Loop.Now().Sub(epoch)
+	u.endFaults()
+	u.removeBlocks()
+	u.checkUpdateSucceeds()
 	if len(u.checker.broken) == 0 {
-		u.rest()
+		u.checkNodesConverge()
 	}
 }
 
-// populate makes services: some replicas, and a daemon in most runs. Their percentages let tasks leave nodes.
-func (u *upgrading) populate() {
+// createServices makes services: some replicas, and a daemon in most runs. Their percentages let tasks leave nodes.
+func (u *upgradeWorld) createServices() {
 	nodes := u.pool.Zones * u.pool.Nodes
 	for n := range 1 + u.rng.IntN(2) {
 		p := [][2]int{{100, 200}, {50, 200}, {0, 100}}[u.rng.IntN(3)]
-		u.serve(fmt.Sprint("s", n), []string{"checked:1", "small:1"}[u.rng.IntN(2)], 1+u.rng.IntN(2*nodes), p)
+		u.createReplicas(fmt.Sprint("s", n), []string{"checked:1", "small:1"}[u.rng.IntN(2)], 1+u.rng.IntN(2*nodes), p)
 	}
 	if u.rng.IntN(4) > 0 {
-		u.client.plain("d", "checked:1", 0, true)
+		u.client.createPlainService("d", "checked:1", 0, true)
 	}
 }
 
-// serve makes a service of replicas.
-func (u *upgrading) serve(name, definition string, desired int, percents [2]int) {
-	s := &wanted{name: name, desired: desired, exists: true, definition: definition, rules: &cluster.Rules{}}
+// createReplicas makes a service of replicas.
+func (u *upgradeWorld) createReplicas(name, definition string, desired int, percents [2]int) {
+	s := &expectedService{name: name, desired: desired, exists: true, definition: definition, rules: &cluster.Rules{}}
 	spec := operation.CreateService{
 		Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &s.desired, Token: name, Params: name,
 		MinHealthy: &percents[0], MaxPercent: &percents[1],
 	}
 	spec.ZoneRebalancing = new(bool) // it would move tasks back and forth
-	u.client.call("create "+name, func(ctx context.Context) error {
+	u.client.callUntilAnswered("create "+name, func(ctx context.Context) error {
 		_, err := u.API.Services.CreateService(ctx, spec)
 		return err
 	}, func(err error) {
@@ -266,63 +266,63 @@ func (u *upgrading) serve(name, definition string, desired int, percents [2]int)
 	})
 }
 
-// unblock ends what kept tasks from leaving nodes.
-func (u *upgrading) unblock() {
-	for _, end := range u.blocks {
+// removeBlocks ends what kept tasks from leaving nodes.
+func (u *upgradeWorld) removeBlocks() {
+	for _, end := range u.unblockers {
 		end()
 	}
 	stop := func() {
-		for _, id := range u.client.tasks {
-			u.client.stopOne(id)
+		for _, id := range u.client.taskIDs {
+			u.client.stopTaskByID(id)
 		}
 	}
 	for n := range 6 { // some were only just asked for
 		u.Loop.After(time.Duration(n)*5*time.Minute, stop)
 	}
-	u.blocks, u.launch = nil, nil
-	clear(u.deny)
+	u.unblockers, u.launchOverride = nil, nil
+	clear(u.deniedOperations)
 	for _, s := range u.client.services {
-		u.Loop.After(time.Minute, func() { u.lighten(s) })
+		u.Loop.After(time.Minute, func() { u.limitDesired(s) })
 	}
 }
 
-// lighten has a service run one task for each node at most: whatever is drained, there is room.
-func (u *upgrading) lighten(s *wanted) {
+// limitDesired has a service run one task for each node at most: whatever is drained, there is room.
+func (u *upgradeWorld) limitDesired(s *expectedService) {
 	n := u.pool.Zones * u.pool.Nodes
 	switch {
 	case s.daemon || s.desired <= n:
 	case s.busy:
-		u.Loop.After(5*time.Second, func() { u.lighten(s) })
+		u.Loop.After(5*time.Second, func() { u.limitDesired(s) })
 	default:
-		u.client.change(s, operation.UpdateService{Desired: &n}, func() { s.desired = n })
+		u.client.updateService(s, operation.UpdateService{Desired: &n}, func() { s.desired = n })
 	}
 }
 
-// succeed runs updates until one succeeds: the one under way may still suffer from what happened to it, and what is then
+// checkUpdateSucceeds runs updates until one succeeds: the one under way may still suffer from what happened to it, and what is then
 // run again must not.
-func (u *upgrading) succeed() {
-	u.until(u.Loop.Now().Add(30 * time.Minute)) // services that were throttled try again
-	u.ended()
+func (u *upgradeWorld) checkUpdateSucceeds() {
+	u.runUntil(u.Loop.Now().Add(30 * time.Minute)) // services that were throttled try again
+	u.awaitUpdateEnd()
 	for try := 0; len(u.checker.broken) == 0; try++ {
-		if last := u.last(); last != nil && last.Status == cluster.UpdateSuccessful {
+		if last := u.lastUpdate(); last != nil && last.Status == cluster.UpdateSuccessful {
 			return
 		}
 		if try > 1 {
-			u.checker.fail("invariant 8: run again when nothing went wrong any more, the update failed: %+v", u.last().Errors)
+			u.checker.fail("invariant 8: run again when nothing went wrong any more, the update failed: %+v", u.lastUpdate().Errors)
 			return
 		}
-		u.judge.calm = try > 0
-		u.begin(operation.UpdateNodeGroupVersion{ReleaseVersion: image(max(u.images, 1))})
-		u.until(u.Loop.Now().Add(time.Minute))
-		u.ended()
+		u.nodeChecker.mustSucceed = try > 0
+		u.requestUpdate(operation.UpdateNodeGroupVersion{ReleaseVersion: imageID(max(u.lastImage, 1))})
+		u.runUntil(u.Loop.Now().Add(time.Minute))
+		u.awaitUpdateEnd()
 	}
 }
 
-// ended lets time go by until no update is in progress.
-func (u *upgrading) ended() {
+// awaitUpdateEnd lets time go by until no update is in progress.
+func (u *upgradeWorld) awaitUpdateEnd() {
 	limit := u.Loop.Now().Add(longestUpdate + time.Duration(u.pool.Zones*u.pool.Nodes)*longestNode)
 	for len(u.checker.broken) == 0 {
-		last := u.last()
+		last := u.lastUpdate()
 		if last == nil || last.HasEnded() {
 			return
 		}
@@ -330,41 +330,41 @@ func (u *upgrading) ended() {
 			u.checker.fail("invariant 8: nothing goes wrong, and the update is in phase %s and waits for %s", last.Phase, last.WaitingFor)
 			return
 		}
-		u.until(u.Loop.Now().Add(time.Minute))
+		u.runUntil(u.Loop.Now().Add(time.Minute))
 	}
 }
 
-// rest lets the world come to rest and checks that it did.
-func (u *upgrading) rest() {
+// checkNodesConverge lets the world come to rest and checks that it did.
+func (u *upgradeWorld) checkNodesConverge() {
 	for range 3 {
 		u.checker.broken = nil
-		u.until(u.Loop.Now().Truncate(time.Hour).Add(time.Hour + afterSweep))
+		u.runUntil(u.Loop.Now().Truncate(time.Hour).Add(time.Hour + afterSweep))
 		if len(u.checker.broken) > 0 {
 			return
 		}
-		u.judge.atRest()
-		u.converged()
+		u.nodeChecker.checkNodesAtRest()
+		u.checkConverged()
 		if len(u.checker.broken) == 0 {
 			return
 		}
 	}
 }
 
-func image(n int) string { return fmt.Sprint("ami-", n) }
+func imageID(n int) string { return fmt.Sprint("ami-", n) }
 
-// begin asks for an update as a client does, again and again until it is answered.
-func (u *upgrading) begin(change operation.UpdateNodeGroupVersion) {
+// requestUpdate asks for an update as a client does, again and again until it is answered.
+func (u *upgradeWorld) requestUpdate(change operation.UpdateNodeGroupVersion) {
 	change.Cluster, change.NodeGroup = clusterName, groupName
 	change.Token = fmt.Sprint("update", u.Loop.Now().UnixNano())
 	change.Params = fmt.Sprint(change.ReleaseVersion, change.Force, change.ForceProtected)
-	u.client.call("update to "+change.ReleaseVersion, func(ctx context.Context) error {
+	u.client.callUntilAnswered("update to "+change.ReleaseVersion, func(ctx context.Context) error {
 		_, err := u.API.NodeGroups.UpdateNodeGroupVersion(ctx, change)
 		return err
 	}, func(err error) {
 		switch code := cluster.ErrorCode(err); {
 		case err == nil:
 		case code == cluster.CodeResourceInUse:
-			u.mark(MarkInUse)
+			u.cover(CoverInUse)
 		default:
 			u.checker.fail("invariant 9: an update was asked for, and the answer is %v", err)
 		}

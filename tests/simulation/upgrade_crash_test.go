@@ -11,37 +11,37 @@ import (
 // A crash after any write, or any call that changes something, costs an update time and nothing else: there is one crash per
 // run, at each place in turn.
 func TestUpgradeResumesAfterEveryWrite(t *testing.T) {
-	if replaying() {
+	if isReplaying() {
 		t.Skip("one seed is being replayed")
 	}
 	for name, run := range map[string]struct {
-		pool Pool
+		pool NodePool
 		fail bool // for lack of capacity half way
 	}{
-		"Default":  {Pool{Zones: 2, Nodes: 1, Config: cluster.UpdateConfig{MaxUnavailable: 2}}, false},
-		"Minimal":  {Pool{Zones: 2, Nodes: 1, Outside: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1, Strategy: cluster.UpdateMinimal}}, false},
-		"Restored": {Pool{Zones: 2, Nodes: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1}}, true},
+		"Default":  {NodePool{Zones: 2, Nodes: 1, Config: cluster.UpdateConfig{MaxUnavailable: 2}}, false},
+		"Minimal":  {NodePool{Zones: 2, Nodes: 1, OtherInstances: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1, Strategy: cluster.UpdateMinimal}}, false},
+		"Restored": {NodePool{Zones: 2, Nodes: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := 1
 			for n := 0; n <= all; n++ {
-				s := newUpgradeStage(t, run.pool)
-				s.runs("web", 3)
+				s := newUpgradeScenario(t, run.pool)
+				s.createAndAwait("web", 3)
 				if run.fail {
-					s.failing(0)
+					s.failEveryLaunch(0)
 				}
-				s.strikes, s.dieAfter = 0, n
-				s.start(operation.UpdateNodeGroupVersion{})
+				s.changeCalls, s.dieAfter = 0, n
+				s.updateToNextImage(operation.UpdateNodeGroupVersion{})
 				if run.fail {
-					s.failsBy(cluster.NodeCreationFailure)
-					s.pass(2 * time.Minute)
-					s.judge.usable()
+					s.expectFailure(cluster.NodeCreationFailure)
+					s.passTime(2 * time.Minute)
+					s.nodeChecker.checkUsable()
 				} else {
-					s.succeeds()
+					s.expectSuccess()
 				}
 				if n == 0 {
-					all = s.strikes
-				} else if s.strikes < n {
+					all = s.changeCalls
+				} else if s.changeCalls < n {
 					t.Fatalf("it did not die after call %d of %d", n, all)
 				}
 				if t.Failed() {

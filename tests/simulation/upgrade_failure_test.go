@@ -17,119 +17,119 @@ import (
 // Each cause of a failure ends an update with its code and what is to blame, leaves the group as it was or says why not, and
 // an update that is run again succeeds.
 func TestUpgradeFailures(t *testing.T) {
-	pool := Pool{Zones: 2, Nodes: 2, Spare: 1, Least: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1}}
+	pool := NodePool{Zones: 2, Nodes: 2, AboveDesired: 1, BelowDesired: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1}}
 	for name, words := range map[string]string{"Capacity": "not enough capacity", "Limit": "limit is reached", "VCPUs": "VcpuLimitExceeded", "UserData": "user data"} {
 		t.Run("NoLaunch"+name, func(t *testing.T) {
-			s := newUpgradeStage(t, pool)
-			s.runs("web", 6)
-			s.failing(map[string]int{"Capacity": 0, "Limit": 1, "VCPUs": 2, "UserData": 3}[name])
-			s.start(operation.UpdateNodeGroupVersion{})
-			s.failsBy(cluster.NodeCreationFailure, words)
-			s.again()
+			s := newUpgradeScenario(t, pool)
+			s.createAndAwait("web", 6)
+			s.failEveryLaunch(map[string]int{"Capacity": 0, "Limit": 1, "VCPUs": 2, "UserData": 3}[name])
+			s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+			s.expectFailure(cluster.NodeCreationFailure, words)
+			s.expectRerunSucceeds()
 		})
 	}
 	t.Run("NewNodesNeverHealthy", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
-		s.runs("web", 6)
-		s.judge.codes["sick"], s.judge.disturbed = true, true
-		s.sick = true
-		s.start(operation.UpdateNodeGroupVersion{})
-		s.failsBy(cluster.NodeCreationFailure, "not Ready")
-		s.sick = false
-		s.again()
+		s := newUpgradeScenario(t, pool)
+		s.createAndAwait("web", 6)
+		s.nodeChecker.launchFailures["sick"], s.nodeChecker.disturbed = true, true
+		s.agentsLeave = true
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.expectFailure(cluster.NodeCreationFailure, "not Ready")
+		s.agentsLeave = false
+		s.expectRerunSucceeds()
 	})
 	t.Run("LaunchesFailHalfWay", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
-		s.runs("web", 6)
-		s.start(operation.UpdateNodeGroupVersion{})
-		s.phase(cluster.PhaseUpgrade)
-		s.pass(3 * time.Minute)
-		s.failing(0)
-		s.failsBy(cluster.NodeCreationFailure, "InsufficientInstanceCapacity")
-		s.again()
+		s := newUpgradeScenario(t, pool)
+		s.createAndAwait("web", 6)
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.awaitPhase(cluster.PhaseUpgrade)
+		s.passTime(3 * time.Minute)
+		s.failEveryLaunch(0)
+		s.expectFailure(cluster.NodeCreationFailure, "InsufficientInstanceCapacity")
+		s.expectRerunSucceeds()
 	})
 	t.Run("StandaloneTask", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
-		s.runs("web", 6)
+		s := newUpgradeScenario(t, pool)
+		s.createAndAwait("web", 6)
 		s.blockStandalone(Action{Pick: 1, N: 0})
-		s.pass(time.Minute)
-		s.start(operation.UpdateNodeGroupVersion{})
-		s.failsBy(cluster.PodEvictionFailure, "standalone task")
-		s.again()
+		s.passTime(time.Minute)
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.expectFailure(cluster.PodEvictionFailure, "standalone task")
+		s.expectRerunSucceeds()
 	})
 	t.Run("ProtectedTask", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
-		s.runs("web", 4)
+		s := newUpgradeScenario(t, pool)
+		s.createAndAwait("web", 4)
 		s.blockProtected(Action{})
-		s.start(operation.UpdateNodeGroupVersion{Force: true})
-		s.failsBy(cluster.PodEvictionFailure, "is protected")
-		s.again()
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{Force: true})
+		s.expectFailure(cluster.PodEvictionFailure, "is protected")
+		s.expectRerunSucceeds()
 	})
 	t.Run("Percentages", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
-		s.runs("web", 4)
+		s := newUpgradeScenario(t, pool)
+		s.createAndAwait("web", 4)
 		s.blockPercentages(Action{})
-		s.pass(10 * time.Second)
-		s.start(operation.UpdateNodeGroupVersion{})
-		s.failsBy(cluster.PodEvictionFailure, "the deployment configuration of service web")
-		s.again()
+		s.passTime(10 * time.Second)
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.expectFailure(cluster.PodEvictionFailure, "the deployment configuration of service web")
+		s.expectRerunSucceeds()
 	})
 	t.Run("ForeignTask", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
+		s := newUpgradeScenario(t, pool)
 		s.blockForeign(Action{})
-		s.pass(time.Minute)
-		s.start(operation.UpdateNodeGroupVersion{})
-		s.failsBy(cluster.PodEvictionFailure, "started by somebody else")
-		s.again()
+		s.passTime(time.Minute)
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.expectFailure(cluster.PodEvictionFailure, "started by somebody else")
+		s.expectRerunSucceeds()
 	})
 	for _, op := range []string{
 		"CreateLaunchTemplateVersion", "UseTemplate", "UpdateAutoScalingGroup", "PutAttributes", "UpdateContainerInstancesState",
 		"TerminateInstanceInAutoScalingGroup", "DescribeAutoScalingGroups", "DescribeScalingActivities", "DescribeLaunchTemplateVersions",
 	} {
 		t.Run("Denied"+op, func(t *testing.T) {
-			s := newUpgradeStage(t, pool)
-			s.runs("web", 6)
-			s.deny[op] = true
-			s.start(operation.UpdateNodeGroupVersion{})
-			u := s.failsBy(cluster.UpdateAccessDenied, op)
-			if u.SizesReason == "" && s.judge.group().Desired != s.judge.sizes.Desired {
-				t.Errorf("the group has %+v, and nothing says why", s.judge.group())
+			s := newUpgradeScenario(t, pool)
+			s.createAndAwait("web", 6)
+			s.deniedOperations[op] = true
+			s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+			u := s.expectFailure(cluster.UpdateAccessDenied, op)
+			if u.SizesReason == "" && s.nodeChecker.describeGroup().Desired != s.nodeChecker.originalSizes.Desired {
+				t.Errorf("the group has %+v, and nothing says why", s.nodeChecker.describeGroup())
 			}
-			s.again()
+			s.expectRerunSucceeds()
 		})
 	}
 	t.Run("GroupGone", func(t *testing.T) {
 		for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseUpgrade, cluster.PhaseScaleDown} {
-			s := newUpgradeStage(t, pool)
-			s.start(operation.UpdateNodeGroupVersion{})
-			s.phase(phase)
-			s.remove(url.Values{"Action": {"DeleteAutoScalingGroup"}, "Version": {"2011-01-01"}, "AutoScalingGroupName": {groupName}, "ForceDelete": {"true"}})
-			s.failsBy(cluster.OperationNotPermitted, "is not there any more", groupName)
+			s := newUpgradeScenario(t, pool)
+			s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+			s.awaitPhase(phase)
+			s.deleteResource(url.Values{"Action": {"DeleteAutoScalingGroup"}, "Version": {"2011-01-01"}, "AutoScalingGroupName": {groupName}, "ForceDelete": {"true"}})
+			s.expectFailure(cluster.OperationNotPermitted, "is not there any more", groupName)
 		}
 	})
 	t.Run("TemplateDeleted", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
-		id, _, _ := strings.Cut(s.judge.group().Template, ":")
-		s.start(operation.UpdateNodeGroupVersion{})
-		s.remove(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
-		s.failsBy(cluster.OperationNotPermitted, "InvalidLaunchTemplateId.NotFound")
-		if g := s.judge.group(); g.Desired != s.judge.sizes.Desired || g.Max != s.judge.sizes.Max {
+		s := newUpgradeScenario(t, pool)
+		id, _, _ := strings.Cut(s.nodeChecker.describeGroup().Template, ":")
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.deleteResource(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
+		s.expectFailure(cluster.OperationNotPermitted, "InvalidLaunchTemplateId.NotFound")
+		if g := s.nodeChecker.describeGroup(); g.Desired != s.nodeChecker.originalSizes.Desired || g.Max != s.nodeChecker.originalSizes.Max {
 			t.Errorf("the group has %d of %d", g.Desired, g.Max)
 		}
 	})
 	t.Run("TemplateDeletedHalfWay", func(t *testing.T) {
-		s := newUpgradeStage(t, pool)
-		id, _, _ := strings.Cut(s.judge.group().Template, ":")
-		s.start(operation.UpdateNodeGroupVersion{})
-		s.phase(cluster.PhaseUpgrade)
-		s.remove(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
-		s.judge.codes["template"] = true
-		s.failsBy(cluster.NodeCreationFailure, "InvalidLaunchTemplateId.NotFound")
+		s := newUpgradeScenario(t, pool)
+		id, _, _ := strings.Cut(s.nodeChecker.describeGroup().Template, ":")
+		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
+		s.awaitPhase(cluster.PhaseUpgrade)
+		s.deleteResource(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
+		s.nodeChecker.launchFailures["template"] = true
+		s.expectFailure(cluster.NodeCreationFailure, "InvalidLaunchTemplateId.NotFound")
 	})
 }
 
-// remove takes away what an update needs.
-func (s *upgradeStage) remove(form url.Values) {
+// deleteResource takes away what an update needs.
+func (s *upgradeScenario) deleteResource(form url.Values) {
 	s.t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -138,23 +138,23 @@ func (s *upgradeStage) remove(form url.Values) {
 	if s.Server.ServeHTTP(w, r); w.Code != http.StatusOK {
 		s.t.Fatalf("%s: %s", form.Get("Action"), w.Body)
 	}
-	s.lost = true
+	s.groupLost = true
 }
 
-// failing has all launches fail in one of the ways.
-func (s *upgradeStage) failing(n int) {
-	s.judge.launching(launchFaults[n])
-	s.launch = func() autoscaling.LaunchFault { return launchFaults[n] }
+// failEveryLaunch has all launches fail in one of the ways.
+func (s *upgradeScenario) failEveryLaunch(n int) {
+	s.nodeChecker.recordLaunchFault(launchFaults[n])
+	s.launchOverride = func() autoscaling.LaunchFault { return launchFaults[n] }
 }
 
 // Force stops what does not leave, but for protected tasks, which it stops where it says so.
 func TestUpgradeByForce(t *testing.T) {
-	s := newUpgradeStage(t, Pool{Zones: 2, Nodes: 2, Config: cluster.UpdateConfig{MaxUnavailable: 1}})
-	s.runs("web", 4)
+	s := newUpgradeScenario(t, NodePool{Zones: 2, Nodes: 2, Config: cluster.UpdateConfig{MaxUnavailable: 1}})
+	s.createAndAwait("web", 4)
 	s.blockStandalone(Action{Pick: 1, N: 0})
 	s.blockPercentages(Action{})
 	s.blockProtected(Action{})
-	s.pass(time.Minute)
+	s.passTime(time.Minute)
 	var stays []string
 	for _, row := range s.checker.rows {
 		if p, ok := row.(*cluster.Protection); ok {
@@ -164,8 +164,8 @@ func TestUpgradeByForce(t *testing.T) {
 	if len(stays) == 0 {
 		t.Fatal("no task is protected")
 	}
-	s.start(operation.UpdateNodeGroupVersion{Force: true, ForceProtected: true})
-	s.succeeds()
+	s.updateToNextImage(operation.UpdateNodeGroupVersion{Force: true, ForceProtected: true})
+	s.expectSuccess()
 	got, _, err := s.API.Tasks.DescribeTasks(context.Background(), clusterName, stays)
 	if err != nil {
 		t.Fatal(err)

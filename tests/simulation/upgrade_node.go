@@ -14,39 +14,39 @@ import (
 // node is an instance of the group as it really is.
 type node struct {
 	cluster.GroupInstance
-	row   *cluster.Instance // as ECS has it; nil where it is not registered
-	tasks []ecs.TaskTruth   // that are not STOPPED
-	empty time.Time         // when the last of its tasks stopped that somebody could have known of, as far as ECS remembers
+	row        *cluster.Instance // as ECS has it; nil where it is not registered
+	tasks      []ecs.TaskTruth   // that are not STOPPED
+	emptySince time.Time         // when the last of its tasks stopped that somebody could have known of, as far as ECS remembers
 }
 
-func (n *node) live() bool {
+func (n *node) isLive() bool {
 	return n.Lifecycle == "InService" && n.row != nil && n.row.AgentConnected && n.row.Status != cluster.InstanceInactive
 }
-func (n *node) serving() bool  { return n.live() && n.row.Status == cluster.InstanceActive }
-func (n *node) draining() bool { return n.live() && n.row.Status == cluster.InstanceDraining }
-func (n *node) leaving() bool {
+func (n *node) isServing() bool  { return n.isLive() && n.row.Status == cluster.InstanceActive }
+func (n *node) isDraining() bool { return n.isLive() && n.row.Status == cluster.InstanceDraining }
+func (n *node) isLeavingGroup() bool {
 	return n.Lifecycle != "InService" && n.Lifecycle != "Pending"
 }
 
-// group is the Auto Scaling group as it really is; nil where it is gone.
-func (j *upgradeJudge) group() *cluster.AutoScalingGroup {
-	outer := j.running
-	j.running = nil // the simulator itself is looking
-	defer func() { j.running = outer }()
-	got, err := j.AWS.Groups.DescribeGroups(context.Background(), []string{groupName})
+// describeGroup is the Auto Scaling group as it really is; nil where it is gone.
+func (c *upgradeChecker) describeGroup() *cluster.AutoScalingGroup {
+	outer := c.current
+	c.current = nil // the simulator itself is looking
+	defer func() { c.current = outer }()
+	got, err := c.AWS.Groups.DescribeGroups(context.Background(), []string{groupName})
 	if err != nil || len(got) == 0 {
 		return nil
 	}
 	return got[0]
 }
 
-// nodes are the group's, in order of id.
-func (j *upgradeJudge) nodes() (out []*node) {
-	g := j.group()
+// listNodes are the group's, in order of id.
+func (c *upgradeChecker) listNodes() (out []*node) {
+	g := c.describeGroup()
 	if g == nil {
 		return nil
 	}
-	rows := j.registrations()
+	rows := c.registeredInstances()
 	by := map[string]*node{}
 	for _, i := range g.Instances {
 		n := &node{GroupInstance: i, row: rows[i.ID]}
@@ -55,30 +55,30 @@ func (j *upgradeJudge) nodes() (out []*node) {
 			by[n.row.ID] = n
 		}
 	}
-	for _, t := range j.AWS.Machines.TaskTruths(clusterName) {
+	for _, t := range c.AWS.Machines.TaskTruths(clusterName) {
 		switch n := by[t.Instance]; {
 		case n == nil:
 		case t.Last != cluster.TaskStopped:
 			n.tasks = append(n.tasks, t)
-		case t.Stopped.After(n.empty) && j.Loop.Now().Sub(t.Created) >= j.checker.tolerance:
-			n.empty = t.Stopped
+		case t.Stopped.After(n.emptySince) && c.Loop.Now().Sub(t.Created) >= c.checker.staleness:
+			n.emptySince = t.Stopped
 		}
 	}
 	slices.SortFunc(out, func(a, b *node) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
-// registrations are ECS's container instances by EC2 id.
-func (j *upgradeJudge) registrations() map[string]*cluster.Instance {
-	outer := j.running
-	j.running = nil
-	defer func() { j.running = outer }()
+// registeredInstances are ECS's container instances by EC2 id.
+func (c *upgradeChecker) registeredInstances() map[string]*cluster.Instance {
+	outer := c.current
+	c.current = nil
+	defer func() { c.current = outer }()
 	out := map[string]*cluster.Instance{}
-	ids, _ := j.AWS.ECS.ListInstances(context.Background(), clusterName)
+	ids, _ := c.AWS.ECS.ListInstances(context.Background(), clusterName)
 	for part := range slices.Chunk(ids, 100) {
-		rows, err := j.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
+		rows, err := c.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
 		if err != nil {
-			j.checker.fail("describing instances: %v", err)
+			c.checker.fail("describing instances: %v", err)
 		}
 		for _, r := range rows {
 			if r.Status != cluster.InstanceInactive {
@@ -89,10 +89,10 @@ func (j *upgradeJudge) registrations() map[string]*cluster.Instance {
 	return out
 }
 
-func (j *upgradeJudge) zones() map[string]int {
+func (c *upgradeChecker) countByZone() map[string]int {
 	out := map[string]int{}
-	for _, n := range j.nodes() {
-		if !n.leaving() {
+	for _, n := range c.listNodes() {
+		if !n.isLeavingGroup() {
 			out[n.Zone]++
 		}
 	}
@@ -107,20 +107,20 @@ func (n *node) attribute(name string) (string, bool) {
 	return v, ok
 }
 
-// old reports whether a node is not of the update's target.
-func (n *node) old(u *cluster.Update) bool {
+// isOutdated reports whether a node is not of the update's target.
+func (n *node) isOutdated(u *cluster.Update) bool {
 	label, _ := n.attribute(nodegroup.LabelImage)
 	return n.Template != u.Template && label != u.Target.Image
 }
 
-// labelled checks that nodes have the labels of their node group, once it has been ACTIVE for a while.
-func (j *upgradeJudge) labelled() {
-	for _, n := range j.nodes() {
+// checkLabels checks that nodes have the labels of their node group, once it has been ACTIVE for a while.
+func (c *upgradeChecker) checkLabels() {
+	for _, n := range c.listNodes() {
 		team, _ := n.attribute("team")
 		name, _ := n.attribute(nodegroup.LabelNodeGroup)
 		image, _ := n.attribute(nodegroup.LabelImage)
-		if n.serving() && j.settledNode(n) && (team != "a" || name != groupName || image == "") {
-			j.checker.fail("N2: node %s lacks labels of its node group: %v", n.ID, n.row.Attributes)
+		if n.isServing() && c.isSettledNode(n) && (team != "a" || name != groupName || image == "") {
+			c.checker.fail("N2: node %s lacks labels of its node group: %v", n.ID, n.row.Attributes)
 		}
 	}
 }

@@ -7,14 +7,14 @@ const defaultUpgrades = 200
 
 // TestUpgradeSeeds has node groups updated under faults.
 func TestUpgradeSeeds(t *testing.T) {
-	first, last := seeds(t)
-	if many := number(t, "SEEDS", seedCount(defaultUpgrades)); !replaying() {
+	first, last := seedRange(t)
+	if many := envNumber(t, "SEEDS", seedCount(defaultUpgrades)); !isReplaying() {
 		last = first + many
 	}
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Upgrade: true} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
 		skipIfFewer(t, last-first, defaultUpgrades)
-		for _, never := range r.Coverage.Missing(AllFaults[upgradeFault:], UpgradeMarks) {
+		for _, never := range r.Coverage.Missing(AllFaults[upgradeFault:], UpgradeCoverage) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}
 	})
@@ -34,7 +34,7 @@ var upgradeRegressions = []struct {
 }
 
 func TestUpgradeRegressions(t *testing.T) {
-	if replaying() {
+	if isReplaying() {
 		t.Skip("one seed is being replayed")
 	}
 	for _, r := range upgradeRegressions {
@@ -45,9 +45,9 @@ func TestUpgradeRegressions(t *testing.T) {
 	}
 }
 
-// TestSameUpgradeSameHistory runs seeds twice.
-func TestSameUpgradeSameHistory(t *testing.T) {
-	if replaying() {
+// TestSameUpgradeSeedSameHistory runs seeds twice.
+func TestSameUpgradeSeedSameHistory(t *testing.T) {
+	if isReplaying() {
 		t.Skip("one seed is being replayed")
 	}
 	for seed := range uint64(5) {

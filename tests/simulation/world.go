@@ -32,17 +32,17 @@ type Run struct {
 	Actions []Action
 	// LoseEvents drops every event and every message: only the sweep is left to find out what happens.
 	LoseEvents bool
-	// Away has no function run for two hours, in a world without other faults.
-	Away bool
-	// Off are faults of the seed that do not strike.
-	Off []Fault
-	// Plant puts a bug in.
-	Plant Bug
-	// Plain has no actions beside those of the seed's history, see [extras].
-	Plain bool
+	// LongOutage has no function run for two hours, in a world without other faults.
+	LongOutage bool
+	// DisabledFaults are faults of the seed that do not strike.
+	DisabledFaults []Fault
+	// PlantedBug puts a bug in.
+	PlantedBug Bug
+	// NoExtras has no actions beside those of the seed's history, see [extras].
+	NoExtras bool
 	// Upgrade has a node group updated. Pool is its shape, the seed's where nil.
-	Upgrade bool
-	Pool    *Pool
+	Upgrade  bool
+	NodePool *NodePool
 }
 
 // Outcome is what became of a run.
@@ -50,7 +50,7 @@ type Outcome struct {
 	Broken  []string // invariants, each with what broke it; empty if all held
 	Actions []Action
 	Faults  []string
-	Notes   []string // what happened, oldest first
+	Log     []string // what happened, oldest first
 	Hash    string   // of the state's whole history
 	Steps   int
 	Coverage
@@ -60,33 +60,33 @@ type Outcome struct {
 type World struct {
 	Run
 	*installation.Installation
-	chaos    *Chaos
-	checker  *checker
-	rng      *rand.Rand
-	running  *process
-	alive    map[string]int // processes by name
-	stubborn map[string]bool
-	marks    map[Mark]int
-	notes    []string
-	client   *customer
-	upgrades *upgrading // nil where no node group is updated
-	steps    int
-	outage   outage
-	span     time.Duration
-	// noImage is until when no task starts, whatever its image.
-	noImage time.Time
-	// off has no function run; well are the ECS tasks that nothing was wrong with when that ended.
-	off  bool
-	well []string
+	faults        *FaultInjector
+	checker       *checker
+	rng           *rand.Rand
+	current       *process
+	runningByName map[string]int // processes by name
+	ignoringStop  map[string]bool
+	covered       map[CoveragePoint]int
+	lines         []string
+	client        *apiClient
+	upgrade       *upgradeWorld // nil where no node group is updated
+	steps         int
+	outage        functionOutage
+	historySpan   time.Duration
+	// imagesMissingUntil is until when no task starts, whatever its image.
+	imagesMissingUntil time.Time
+	// functionsDown has no function run; well are the ECS tasks that nothing was wrong with when that ended.
+	functionsDown bool
+	healthyTasks  []string
 	// ARNs of the target groups and the Cloud Map service.
-	byInstance, byAddress, registry string
+	instanceTargets, addressTargets, registry string
 }
 
 // How long things happen to the cluster; what follows is calm. In the longer time rows expire, an hour after a task has
 // stopped.
 const (
-	shortSpan = 20 * time.Minute
-	longSpan  = 110 * time.Minute
+	shortHistory = 20 * time.Minute
+	longHistory  = 110 * time.Minute
 )
 
 // Simulate runs a seed to its end and tells what broke.
@@ -97,155 +97,168 @@ func Simulate(r Run) Outcome {
 	}
 	defer w.Close()
 	switch {
-	case w.Away:
-		w.liveAway()
+	case w.LongOutage:
+		w.runLongOutage()
 	case w.Upgrade:
-		w.upgrades.live()
+		w.upgrade.runUpgrades()
 	default:
-		w.live()
+		w.runHistory()
 	}
-	w.count()
+	w.coverCounters()
 	return Outcome{
-		Broken: slices.Sorted(slices.Values(r.Plant.shown(w.checker.broken))), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
-		Hash: w.Store.HistoryHash(), Steps: w.steps, Coverage: Coverage{Marks: w.marks, Hits: w.chaos.hits},
+		Broken: slices.Sorted(slices.Values(r.PlantedBug.matchingFailures(w.checker.broken))), Actions: w.Actions, Faults: w.faults.describeStrikes(), Log: w.lines,
+		Hash: w.Store.HistoryHash(), Steps: w.steps, Coverage: Coverage{Points: w.covered, Hits: w.faults.hits},
 	}
 }
 
 func newWorld(r Run) (*World, error) {
-	history := rand.New(rand.NewPCG(r.Seed, 0x62657274))
-	w := &World{
-		Run: r, rng: rand.New(rand.NewPCG(r.Seed, 0x77)), alive: map[string]int{}, stubborn: map[string]bool{},
-		marks: map[Mark]int{}, chaos: newChaos(r.Seed, r.Off), span: shortSpan,
+	faultless := r.Seed%8 == 7 && !r.LoseEvents
+	faults := newFaultInjector(r.Seed, r.DisabledFaults)
+	if faultless {
+		faults = newFaultInjector(r.Seed, AllFaults)
 	}
-	calm := r.Seed%8 == 7 && !r.LoseEvents
-	if calm {
-		w.chaos = newChaos(r.Seed, AllFaults)
-	}
-	if w.chaos.rates[LongRun] > 0.5 {
-		w.chaos.hits[LongRun]++
-		w.span = longSpan
+	w, options := newEmptyWorld(r, 0x77, faults)
+	w.historySpan = shortHistory
+	if faults.rates[LongRun] > 0.5 {
+		faults.hits[LongRun]++
+		w.historySpan = longHistory
 	}
 	if r.Upgrade {
-		w.span = upgradeSpan
+		w.historySpan = upgradeSpan
 	}
-	switch {
-	case w.Actions != nil:
-	case r.Upgrade:
-		w.Actions = drawUpgrade(history)
-	default:
-		w.Actions = draw(history, 8+history.IntN(25), w.span)
-		if calm && r.Seed%16 == 7 {
-			w.Actions = append(w.Actions, storm...)
-		}
-		if more := extras(r.Seed, w.span); !r.Plain && !r.Away {
-			w.Actions = append(w.Actions, more...)
-		}
+	if w.Actions == nil {
+		w.Actions = w.drawActions(faultless)
 	}
-	w.client = &customer{world: w, stops: map[string]bool{}}
-	w.outage = w.chaos.outage()
-	loop := embedded.NewVirtualLoop(epoch)
-	w.checker = newChecker(loop.Now, w.mark)
-	if calm {
-		w.checker.tolerance = soon
+	if faultless {
+		w.checker.staleness = calmStaleness
 	}
-	if w.chaos.rates[Skew] > 0 {
-		w.checker.skew = time.Minute
+	if faults.rates[ClockSkew] > 0 {
+		w.checker.clockSkew = time.Minute
 	}
-	w.checker.fallback = w.fallsBack()
-	if verbose {
-		w.checker.tell = w.tell
+	w.checker.fallback = w.allowsFallback()
+	options.Settings = w.PlantedBug.handlerSettings()
+	if w.allowsFallback() {
+		options.Settings.ProviderFallback = 5 * time.Minute
 	}
-	ids := 0
-	settings := w.Plant.settings()
-	if w.fallsBack() {
-		settings.ProviderFallback = 5 * time.Minute
+	options.Watch = w.checkCommit
+	options.WrapState = func(function string, s state.Store) state.Store {
+		return &faultyStore{world: w, function: function, inner: w.PlantedBug.wrapStore(w, function, s)}
+	}
+	options.WrapECS = func(function string, e handler.ECS) handler.ECS {
+		return w.PlantedBug.wrapUpgradeECS(w, function, &faultyECS{world: w, function: function, ECS: e})
+	}
+	options.WrapGroups = func(function string, g installation.Groups) installation.Groups {
+		return w.PlantedBug.wrapUpgradeGroups(function, &faultyGroups{Groups: g, world: w, function: function})
 	}
 	var err error
-	w.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: r.Seed, Settings: settings, Watch: w.watch, Log: slog.New(logbook{world: w}),
-		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(function string, s state.Store) state.Store {
-			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
-		},
-		WrapECS: func(function string, e handler.ECS) handler.ECS {
-			return w.Plant.upgradeECS(w, function, &faultyECS{world: w, function: function, ECS: e})
-		},
-		WrapGroups: func(function string, g installation.Groups) installation.Groups {
-			return w.Plant.upgradeGroups(function, &faultyGroups{Groups: g, world: w, function: function})
-		},
-		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
-		Runtime:   embedded.RuntimeOptions{Execute: w.execute, Faults: w.messageFaults()},
-	})
-	if err != nil {
+	if w.Installation, err = installation.Open(options); err != nil {
 		return nil, err
 	}
 	if r.Upgrade {
-		w.upgrades = newUpgrades(w, w.shape())
+		w.upgrade = newUpgradeWorld(w, w.nodePool())
 	}
 	w.AWS.SetCallFaults(w.callFaults())
-	w.AWS.Machines.SetTaskBehaviour(w.behaviour)
+	w.AWS.Machines.SetTaskBehaviour(w.taskBehaviour)
 	return w, nil
 }
 
-// watch sees every commit.
-func (w *World) watch(records []state.Record) {
-	w.checker.records(records)
-	if w.upgrades != nil {
-		w.upgrades.watch(records)
+// newEmptyWorld returns a world into which nothing is installed yet, and the options that
+// installations of every kind of run share. Stream keeps the random numbers of the kinds apart.
+func newEmptyWorld(r Run, stream uint64, faults *FaultInjector) (*World, installation.Options) {
+	w := &World{
+		Run: r, rng: rand.New(rand.NewPCG(r.Seed, stream)), faults: faults, runningByName: map[string]int{},
+		ignoringStop: map[string]bool{}, covered: map[CoveragePoint]int{}, outage: faults.drawOutage(),
+	}
+	w.client = &apiClient{world: w, stoppedIDs: map[string]bool{}}
+	loop := embedded.NewVirtualLoop(epoch)
+	w.checker = newChecker(loop.Now, w.cover)
+	if verbose {
+		w.checker.logRecords = w.logRecords
+	}
+	ids := 0
+	return w, installation.Options{
+		Loop: loop, Seed: r.Seed, Log: slog.New(logHandler{world: w}),
+		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
+		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
+		Runtime:   embedded.RuntimeOptions{Execute: w.runInvocation, Faults: w.messageFaults()},
 	}
 }
 
-func (w *World) note(format string, args ...any) {
-	w.notes = append(w.notes, fmt.Sprintf("%9.3f ", w.Loop.Now().Sub(epoch).Seconds())+fmt.Sprintf(format, args...))
+// drawActions draws the history of the run's seed.
+func (w *World) drawActions(faultless bool) []Action {
+	rng := rand.New(rand.NewPCG(w.Seed, 0x62657274))
+	if w.Upgrade {
+		return drawUpgradeHistory(rng)
+	}
+	actions := drawHistory(rng, 8+rng.IntN(25), w.historySpan)
+	if faultless && w.Seed%16 == 7 {
+		actions = append(actions, unhealthyStorm...)
+	}
+	if !w.NoExtras && !w.LongOutage {
+		actions = append(actions, drawExtras(w.Seed, w.historySpan)...)
+	}
+	return actions
 }
 
-func (w *World) mark(m Mark) { w.marks[m]++ }
+// checkCommit sees every commit.
+func (w *World) checkCommit(records []state.Record) {
+	w.checker.checkCommit(records)
+	if w.upgrade != nil {
+		w.upgrade.checkNodeCommit(records)
+	}
+}
 
-// count marks what the runtime has counted.
-func (w *World) count() {
+func (w *World) logf(format string, args ...any) {
+	w.lines = append(w.lines, fmt.Sprintf("%9.3f ", w.Loop.Now().Sub(epoch).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *World) cover(m CoveragePoint) { w.covered[m]++ }
+
+// coverCounters marks what the runtime has counted.
+func (w *World) coverCounters() {
 	c := w.Runtime.Counters()
 	for _, q := range c.Queues {
-		w.marks[MarkDeadLetter] += q.DeadLettered
+		w.covered[CoverDeadLetter] += q.DeadLettered
 	}
 	for _, f := range c.Functions {
-		w.marks[MarkPoison] += f.Discarded
-		w.marks[MarkTimeOut] += f.TimeOuts
+		w.covered[CoverPoison] += f.Discarded
+		w.covered[CoverTimeOut] += f.TimeOuts
 	}
 }
 
-// live is the whole life of the world: quiet beginning, the history with its faults, and the calm in which everything
+// runHistory is the whole life of the world: quiet beginning, the history with its faults, and the calm in which everything
 // must come to rest.
-func (w *World) live() {
-	w.chaos.active = false
-	err := w.furnish()
-	if err == nil && w.provided() {
-		err = w.provide()
+func (w *World) runHistory() {
+	w.faults.active = false
+	err := w.createCluster()
+	if err == nil && w.usesProviders() {
+		err = w.createProviders()
 	}
 	if err != nil {
 		w.checker.fail("making the cluster: %v", err)
 		return
 	}
-	w.register()
-	w.chaos.active = true
+	w.registerDefinitions()
+	w.faults.active = true
 	w.Runtime.Start()
-	if w.checker.tolerance == soon {
-		w.watchStarts()
+	if w.checker.staleness == calmStaleness {
+		w.checkStartsEachMinute()
 	}
 	for n, a := range w.Actions {
 		w.Loop.After(a.At, func() {
-			w.note("action %d: %s", n, a)
-			w.act(a)
+			w.logf("action %d: %s", n, a)
+			w.perform(a)
 		})
 	}
-	w.until(epoch.Add(w.span))
-	w.heal()
-	w.settle()
+	w.runUntil(epoch.Add(w.historySpan))
+	w.endFaults()
+	w.checkConvergence()
 }
 
-// furnish makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains, few of
+// createCluster makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains, few of
 // them without limits to what tasks load them with.
-func (w *World) furnish() error {
-	if err := w.balance(); err != nil {
+func (w *World) createCluster() error {
+	if err := w.createTargetGroups(); err != nil {
 		return err
 	}
 	n := 2 + w.rng.IntN(3)
@@ -256,23 +269,23 @@ func (w *World) furnish() error {
 		_, err := w.EnsureCluster(context.Background(), clusterName, n+w.rng.IntN(3), diskMachine)
 		return err
 	}
-	if _, err := w.EnsureCluster(context.Background(), clusterName, 1, domained(w.rng)); err != nil {
+	if _, err := w.EnsureCluster(context.Background(), clusterName, 1, drawMachine(w.rng)); err != nil {
 		return err
 	}
 	for range n + w.rng.IntN(6) {
-		if _, err := w.AWS.Machines.AddInstances(clusterName, 1, domained(w.rng)); err != nil {
+		if _, err := w.AWS.Machines.AddInstances(clusterName, 1, drawMachine(w.rng)); err != nil {
 			return err
 		}
 	}
 	if err := w.API.Clusters.ClusterCreated(context.Background(), clusterName); err != nil || w.rng.IntN(3) == 0 {
 		return err
 	}
-	w.client.config = drawConfiguration(w.rng)
-	return w.API.Configurations.PutConfiguration(context.Background(), w.client.config)
+	w.client.configuration = drawConfiguration(w.rng)
+	return w.API.Configurations.PutConfiguration(context.Background(), w.client.configuration)
 }
 
-// until steps the loop as long as nothing is broken.
-func (w *World) until(t time.Time) {
+// runUntil steps the loop as long as nothing is broken.
+func (w *World) runUntil(t time.Time) {
 	for len(w.checker.broken) == 0 {
 		next, ok := w.Loop.NextAt()
 		if !ok || next.After(t) {
@@ -284,33 +297,33 @@ func (w *World) until(t time.Time) {
 	}
 }
 
-// heal ends all faults: agents are connected again, every call works.
-func (w *World) heal() {
-	w.chaos.active = false
+// endFaults ends all faults: agents are connected again, every call works.
+func (w *World) endFaults() {
+	w.faults.active = false
 	w.AWS.SetCallFaults(kernel.CallFaults{})
 	for _, i := range w.instances() {
 		if !i.AgentConnected {
 			_ = w.AWS.Machines.ReconnectAgent(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
-	w.calmHealth()
-	w.calmTargets()
-	w.Loop.After(3*time.Minute, w.calmHealth) // of those that were being started
-	w.Loop.After(5*time.Minute, w.client.mend)
-	w.Loop.After(15*time.Minute, w.prompt)
-	w.redrive()
-	w.note("faults end")
+	w.endUnhealthiness()
+	w.endTargetFaults()
+	w.Loop.After(3*time.Minute, w.endUnhealthiness) // of those that were being started
+	w.Loop.After(5*time.Minute, w.client.replaceBrokenRevisions)
+	w.Loop.After(15*time.Minute, w.checkPromptStarts)
+	w.redriveDeadLetters()
+	w.logf("faults end")
 }
 
-// redrive puts dead letters back, in most runs.
-func (w *World) redrive() {
+// redriveDeadLetters puts dead letters back, in most runs.
+func (w *World) redriveDeadLetters() {
 	if w.Seed%4 == 0 {
 		return
 	}
 	for _, name := range []string{"Events", "Wake"} {
 		for _, m := range w.Runtime.VisibleMessages(name + "DeadLetters") {
 			if w.Runtime.Queue(name+"Queue").Send(context.Background(), m.Body, 0) == nil {
-				w.mark(MarkRedriven)
+				w.cover(CoverRedriven)
 			}
 		}
 	}
@@ -320,29 +333,29 @@ func (w *World) redrive() {
 // sweep, which comes on the hour.
 const (
 	afterSweep = 35*time.Minute + 30*time.Second
-	quiet      = 75 * time.Minute
+	quietTime  = 75 * time.Minute
 )
 
-// settle lets the world come to rest, checks that it did, and that nothing more happens then.
-func (w *World) settle() {
-	sweep := epoch.Add(w.span.Truncate(time.Hour))
+// checkConvergence lets the world come to rest, checks that it did, and that nothing more happens then.
+func (w *World) checkConvergence() {
+	sweep := epoch.Add(w.historySpan.Truncate(time.Hour))
 	looks := 3
 	if w.LoseEvents {
 		looks = 16 // each step of a deployment takes a sweep
 	}
 	forgotten := 0
 	for look := range looks {
-		forgotten = w.checker.forgottenFailures
+		forgotten = w.checker.expiredFailures
 		sweep = sweep.Add(time.Hour)
-		if w.until(sweep.Add(afterSweep)); len(w.checker.broken) > 0 {
+		if w.runUntil(sweep.Add(afterSweep)); len(w.checker.broken) > 0 {
 			return
 		}
-		w.converged()
+		w.checkConverged()
 		if len(w.checker.broken) == 0 {
 			break
 		}
 		if look < looks-1 {
-			w.note("not yet at rest: %q", w.checker.broken)
+			w.logf("not yet at rest: %q", w.checker.broken)
 			w.checker.broken = nil
 		}
 	}
@@ -350,42 +363,42 @@ func (w *World) settle() {
 		return
 	}
 	w.LoseEvents = false // what follows has to be quick
-	w.probe()
-	w.undisturbed(forgotten)
-	w.converged()
+	w.probeCapacity()
+	w.checkQuiet(forgotten)
+	w.checkConverged()
 }
 
-// undisturbed checks that nothing happens. What is known of failed starts expires after an hour, and what it held back may
+// checkQuiet checks that nothing happens. What is known of failed starts expires after an hour, and what it held back may
 // happen at the next sweep, where it has expired since so many had: once that is over, nothing.
-func (w *World) undisturbed(forgotten int) {
+func (w *World) checkQuiet(forgotten int) {
 	for last := false; ; last = true {
-		calls, changes := w.checker.calls, w.checker.changes
-		w.until(w.Loop.Now().Add(quiet))
-		if w.checker.calls == calls && w.checker.changes == changes {
+		calls, changes := w.checker.callCount, w.checker.changeCount
+		w.runUntil(w.Loop.Now().Add(quietTime))
+		if w.checker.callCount == calls && w.checker.changeCount == changes {
 			return
 		}
-		if last || w.checker.forgottenFailures == forgotten || len(w.checker.broken) > 0 {
+		if last || w.checker.expiredFailures == forgotten || len(w.checker.broken) > 0 {
 			w.checker.fail("invariant 8: at rest, and still %d StartTask and StopTask calls and %d changes of rows in %s, the last of %s",
-				w.checker.calls-calls, w.checker.changes-changes, quiet, w.checker.latest.Sort)
+				w.checker.callCount-calls, w.checker.changeCount-changes, quietTime, w.checker.latestChange.Sort)
 			return
 		}
-		forgotten = w.checker.forgottenFailures
+		forgotten = w.checker.expiredFailures
 	}
 }
 
-// probe fills the cluster that is at rest, stops what it started, and fills it again: whoever decides then has to know
+// probeCapacity fills the cluster that is at rest, stops what it started, and fills it again: whoever decides then has to know
 // what happened while others decided.
-func (w *World) probe() {
+func (w *World) probeCapacity() {
 	spec := operation.SubmitTasks{Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "big", Count: 10}
 	for n := range 2 {
 		spec.Token = fmt.Sprint("probe", n)
 		spec.Params = spec.Token
 		var ids []string
-		w.client.submit(spec, func(got []string) { ids = got })
-		w.until(w.Loop.Now().Add(lately))
+		w.client.submitTasks(spec, func(got []string) { ids = got })
+		w.runUntil(w.Loop.Now().Add(maxStaleness))
 		for _, id := range ids {
-			w.client.stopOne(id)
+			w.client.stopTaskByID(id)
 		}
-		w.until(w.Loop.Now().Add(lately + time.Minute))
+		w.runUntil(w.Loop.Now().Add(maxStaleness + time.Minute))
 	}
 }

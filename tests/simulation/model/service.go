@@ -13,8 +13,8 @@ type Service struct {
 	MinHealthy, MaxPercent int
 	Breaker                Breaker
 	Grace                  time.Duration
-	// Early tells that a deployment may be completed before it has all tasks, and before none is left of others.
-	Early bool
+	// EarlySuccess tells that a deployment may be completed before it has all tasks, and before none is left of others.
+	EarlySuccess bool
 }
 
 // Floor is how many tasks have to be healthy: minimumHealthyPercent of the desired count, rounded up (S8).
@@ -23,9 +23,9 @@ func (s Service) Floor(desired int) int { return (desired*s.MinHealthy + 99) / 1
 // Ceiling is how many tasks may be PENDING or RUNNING: maximumPercent of the desired count, rounded down (S8).
 func (s Service) Ceiling(desired int) int { return desired * s.MaxPercent / 100 }
 
-// Stuck reports that the percentages leave a deployment no step: nothing may start before something stops, and nothing may
+// IsStuck reports that the percentages leave a deployment no step: nothing may start before something stops, and nothing may
 // stop before something has started.
-func (s Service) Stuck(desired int) bool {
+func (s Service) IsStuck(desired int) bool {
 	return desired > 0 && s.Ceiling(desired) <= desired && s.Floor(desired) >= desired
 }
 
@@ -54,17 +54,17 @@ func (b Breaker) Threshold(desired int) int {
 
 // Task is a task of a service that has not ended, as far as the rules look at it.
 type Task struct {
-	Revision string
-	Running  bool
-	Since    time.Time // when it was RUNNING
+	Revision     string
+	Running      bool
+	RunningSince time.Time // when it was RUNNING
 	// Checked tells that an essential container has a health check, Balanced that the task belongs into a target group.
 	Checked, Balanced bool
 	Container, Target Health
-	// Leaving tells that its instance is DRAINING or lost (S11).
-	Leaving   bool
+	// MustLeave tells that its instance is DRAINING or lost (S11).
+	MustLeave bool
 	Protected bool
-	// Going tells that it has to go for a reason of placement: it breaks a rule of its service where it is (P8, P10).
-	Going bool
+	// MustMove tells that it has to go for a reason of placement: it breaks a rule of its service where it is (P8, P10).
+	MustMove bool
 }
 
 // Health is what a check says.
@@ -77,39 +77,39 @@ const (
 	Unhealthy
 )
 
-// settle is how long a task without any check has to run to count as healthy.
-const settle = 40 * time.Second
+// stabilizingTime is how long a task without any check has to run to count as healthy.
+const stabilizingTime = 40 * time.Second
 
-// Healthy reports whether the task counts towards the floor.
-func (t Task) Healthy(now time.Time) bool {
+// IsHealthy reports whether the task counts towards the floor.
+func (t Task) IsHealthy(now time.Time) bool {
 	switch {
 	case !t.Running, t.Checked && t.Container != Healthy, t.Balanced && t.Target != Healthy:
 		return false
 	}
-	return t.Checked || t.Balanced || now.Sub(t.Since) >= settle
+	return t.Checked || t.Balanced || now.Sub(t.RunningSince) >= stabilizingTime
 }
 
-// Unhealthy reports whether a check has found the task bad, and the grace period is over (S6).
-func (t Task) Unhealthy(s Service, now time.Time) bool {
+// IsUnhealthy reports whether a check has found the task bad, and the grace period is over (S6).
+func (t Task) IsUnhealthy(s Service, now time.Time) bool {
 	bad := t.Checked && t.Container == Unhealthy || t.Balanced && t.Target == Unhealthy
-	return bad && now.Sub(t.Since) >= s.Grace
+	return bad && now.Sub(t.RunningSince) >= s.Grace
 }
 
-// Surplus is how many tasks a service may have beyond its desired count at the moment: one for each that has to be
+// AllowedSurplus is how many tasks a service may have beyond its desired count at the moment: one for each that has to be
 // replaced, and no more than the ceiling allows. primary is the revision asked for; believed tells that unhealthy tasks are
 // to be replaced at all: not while more than half of the cluster's look unhealthy (S6).
-func (s Service) Surplus(tasks []Task, primary string, believed bool, now time.Time) int {
+func (s Service) AllowedSurplus(tasks []Task, primary string, believed bool, now time.Time) int {
 	n := 0
 	for _, t := range tasks {
-		if t.Revision != primary || t.Leaving || t.Going || believed && t.Unhealthy(s, now) {
+		if t.Revision != primary || t.MustLeave || t.MustMove || believed && t.IsUnhealthy(s, now) {
 			n++
 		}
 	}
 	return min(n, max(0, s.Ceiling(s.Desired)-s.Desired))
 }
 
-// Zones reports whether tasks are as even over the zones as they can be: no zone has two more than one that has room (S13).
-func Zones(tasks map[string]int, room map[string]bool) bool {
+// ZonesAreEven reports whether tasks are as even over the zones as they can be: no zone has two more than one that has room (S13).
+func ZonesAreEven(tasks map[string]int, room map[string]bool) bool {
 	for _, most := range tasks {
 		for poor, ok := range room {
 			if ok && most-tasks[poor] > 1 {

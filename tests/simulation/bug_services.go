@@ -1,0 +1,181 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/state"
+	"berth/tests/simulation/model"
+)
+
+// Mistakes in the rules of services.
+const (
+	// CeilForFloor rounds maximumPercent up.
+	CeilForFloor Bug = "ceil for floor of maximumPercent"
+	// StopEarly takes every task that is RUNNING for healthy, so that old ones stop before their replacements are.
+	StopEarly Bug = "an old task is stopped before its replacement is healthy"
+	// KeepThrottle holds a new revision back for the failures of an earlier one.
+	KeepThrottle Bug = "a new task definition does not reset the throttle"
+	// NeverResetThrottle holds a revision back for all of its failures, whatever has come to run since.
+	NeverResetThrottle Bug = "RUNNING does not reset the throttle"
+	// DaemonOnDraining starts daemons on instances that drain.
+	DaemonOnDraining Bug = "a daemon is started on a draining instance"
+	// RollBackToFailed goes back to a revision that was never completed.
+	RollBackToFailed Bug = "a rollback to a failed revision"
+	// ChooseProtected stops tasks whether they are protected or not.
+	ChooseProtected Bug = "a protected task is chosen"
+	// IgnoreGrace replaces tasks that are unhealthy within their grace period.
+	IgnoreGrace Bug = "the grace period is ignored"
+	// IgnoreMassUnhealthiness replaces unhealthy tasks however many there are.
+	IgnoreMassUnhealthiness Bug = "mass unhealthiness is believed"
+	// IgnoreThrottle starts tasks again as soon as they have failed, IgnoreGap as soon as they have begun and ended.
+	IgnoreThrottle Bug = "the throttle is ignored"
+	IgnoreGap      Bug = "a task that has just begun and ended is replaced at once"
+)
+
+// serviceDistortions are the bugs of this page, but for those that are settings.
+var serviceDistortions = map[Bug]func(*World, []state.Row) []state.Row{
+	CeilForFloor: eachRow(func(_ *World, s *cluster.Service) {
+		if s.Desired > 0 && s.Desired*s.MaxPercent%100 != 0 {
+			s.MaxPercent = ((s.Desired*s.MaxPercent/100+1)*100 + s.Desired - 1) / s.Desired
+		}
+	}),
+	StopEarly: func(w *World, rows []state.Row) []state.Row {
+		rows = eachRow(func(w *World, t *cluster.Task) {
+			if t.Last == cluster.TaskRunning {
+				t.Health, t.Started = cluster.Healthy, cluster.At(w.Loop.Now().Add(-time.Hour))
+			}
+		})(w, rows)
+		return eachRow(func(_ *World, t *cluster.Target) {
+			t.Registrations = slices.Clone(t.Registrations)
+			for n := range t.Registrations {
+				t.Registrations[n].State, t.Registrations[n].Health = cluster.Registered, cluster.Healthy
+			}
+		})(w, rows)
+	},
+	KeepThrottle: throttleServices(func(w *World, s *cluster.Service) (int, time.Time) {
+		at := w.checker.lastFailedStart(s)
+		if at.IsZero() {
+			return 0, at
+		}
+		return 4, at.Add(model.BackoffDelay(4))
+	}),
+	NeverResetThrottle: throttleServices(func(w *World, s *cluster.Service) (int, time.Time) {
+		tries := slices.DeleteFunc(w.checker.startAttempts(s.Short, s.Deployment.ID, false), func(t model.StartAttempt) bool { return t.Ran })
+		_, latest := model.NextStartWindow(tries)
+		return len(tries), latest
+	}),
+	DaemonOnDraining: eachRow(func(_ *World, i *cluster.Instance) {
+		if i.Status == cluster.InstanceDraining {
+			i.Status = cluster.InstanceActive
+		}
+	}),
+	RollBackToFailed: eachRow(func(w *World, s *cluster.Service) {
+		if r := w.checker.wrongRollbackTarget(s); r != nil {
+			s.Last = r
+		}
+	}),
+	ChooseProtected: func(_ *World, rows []state.Row) []state.Row {
+		return slices.DeleteFunc(rows, func(r state.Row) bool { _, is := r.(*cluster.Protection); return is })
+	},
+	IgnoreGrace: eachRow(func(_ *World, s *cluster.Service) { s.Grace = 0 }),
+}
+
+// distortion is how the bug shows rows to placement; nil where it is none of rules.
+func (b Bug) distortion() func(*World, []state.Row) []state.Row {
+	if show := serviceDistortions[b]; show != nil {
+		return show
+	}
+	return placementDistortions[b]
+}
+
+// expectedFailures are what each of these bugs has to be found by: anything else is not its doing.
+var expectedFailures = map[Bug]string{
+	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision", NeverResetThrottle: "and its throttle lets it start one",
+	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be", ChooseProtected: "is protected and was stopped",
+	IgnoreGrace: "within its grace period", IgnoreMassUnhealthiness: "most of the cluster's look unhealthy",
+	IgnoreThrottle: "before the throttle of", IgnoreGap: "had just begun and ended",
+}
+
+// matchingFailures are the broken invariants that show the bug.
+func (b Bug) matchingFailures(broken []string) (out []string) {
+	for _, why := range broken {
+		if strings.Contains(why, expectedFailures[b]+UpgradeBugs[b]) {
+			out = append(out, why)
+		}
+	}
+	return out
+}
+
+// handlerSettings are those of an installation that has the bug.
+func (b Bug) handlerSettings() *handler.Settings {
+	s := handler.DefaultSettings()
+	switch b {
+	case IgnoreMassUnhealthiness:
+		s.UnhealthyShare = 100
+	case IgnoreThrottle:
+		s.Ladder = nil
+	case IgnoreGap:
+		s.RestartGap = 0
+	}
+	return &s
+}
+
+// throttleServices shows the PRIMARY revision of each service as held back, by so many steps until a time.
+func throttleServices(how func(*World, *cluster.Service) (steps int, until time.Time)) func(*World, []state.Row) []state.Row {
+	return func(w *World, rows []state.Row) []state.Row {
+		throttled := map[string]*cluster.Throttle{}
+		for _, row := range rows {
+			s, ok := row.(*cluster.Service)
+			if !ok {
+				continue
+			}
+			if steps, until := how(w, s); steps > 0 {
+				b := cluster.Backoff{Step: steps, Failures: steps, Since: w.Loop.Now().Add(time.Hour), NextAttemptAt: until}
+				throttled[s.Short] = &cluster.Throttle{
+					Head: cluster.Head{Cluster: s.Cluster, Rev: 1 << 40}, Owner: s.Short, Service: s.Name,
+					Revisions: map[string]cluster.Backoff{s.Deployment.ID: b},
+				}
+			}
+		}
+		rows = slices.DeleteFunc(rows, func(r state.Row) bool { t, is := r.(*cluster.Throttle); return is && throttled[t.Owner] != nil })
+		for _, short := range slices.Sorted(maps.Keys(throttled)) {
+			rows = append(rows, throttled[short])
+		}
+		return rows
+	}
+}
+
+// lastFailedStart is when a task of the service last came to nothing.
+func (h *rowHistory) lastFailedStart(s *cluster.Service) (at time.Time) {
+	for _, t := range h.byOwner[s.Short] {
+		if t.NeverRan() && t.Stopped.Time().After(at) {
+			at = t.Stopped.Time()
+		}
+	}
+	return at
+}
+
+// wrongRollbackTarget is a revision of the service that a rollback must not go back to.
+func (c *checker) wrongRollbackTarget(s *cluster.Service) (out *cluster.Revision) {
+	course := c.deployments[s.Short]
+	for _, row := range c.rows {
+		r, ok := row.(*cluster.ServiceRevision)
+		if ok && course != nil && r.Short == s.Short && r.ID != s.Deployment.ID && r.ID != course.LastCompleted && (out == nil || r.ID < out.ID) {
+			out = &r.Revision
+		}
+	}
+	return out
+}
+
+// restoreService is a service's row as it is to be written, without what the lies have in it.
+func restoreService(was, next *cluster.Service, w *World) {
+	next.MaxPercent, next.Grace = was.MaxPercent, was.Grace
+	if r := w.checker.wrongRollbackTarget(was); w.PlantedBug == RollBackToFailed && r != nil && next.Last != nil && next.Last.ID == r.ID {
+		next.Last = was.Last
+	}
+}

@@ -1,0 +1,347 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// roomQuery is how a question about room is meant.
+type roomQuery struct {
+	// without are tasks that are taken not to be there, by id.
+	without map[string]bool
+	// unbuffered leaves the buffer and overbooking alone (P14).
+	unbuffered bool
+	// withRecent has tasks that ended lately still be there, and those of DAEMON services there already that may yet come.
+	withRecent bool
+	// relaxed gives up the rules that may be given up.
+	relaxed bool
+}
+
+// whyRejected is what keeps a task of the law off the instance, empty where nothing does: a look at everything, by rules of
+// its own.
+func (h *rowHistory) whyRejected(spec *taskSpec, i *cluster.Instance, p roomQuery) string {
+	switch {
+	case i.Status != cluster.InstanceActive:
+		return string(i.Status)
+	case !i.AgentConnected:
+		return "agent disconnected"
+	case isCordoned(i):
+		return "unschedulable"
+	case h.wasRefusedLately(spec.owner, i.ID):
+		return "refused by ECS"
+	}
+	if want := missingAttribute(i, spec.def); want != "" {
+		return "attribute " + want
+	}
+	if len(spec.providers) > 0 && !slices.Contains(spec.providers, i.CapacityProvider()) {
+		return "capacity provider " + i.CapacityProvider()
+	}
+	if ruleHolds(h.configurationRow().Priorities.Placement, p.relaxed) {
+		if x := spec.unmetConstraint(h.evaluationOf(i, p.without)); x != "" {
+			return x
+		}
+	}
+	if o := h.taskOfOwnerOn(spec, i, p); spec.isAlonePerInstance() && o != nil {
+		return "it has task " + o.ID
+	}
+	if why := h.fullDomain(spec, i, p); why != "" {
+		return why
+	}
+	return h.lackingResource(spec, i, p)
+}
+
+// ruleHolds reports whether a rule of that priority holds.
+func ruleHolds(p cluster.Priority, soft bool) bool { return p == 0 || p > 0 && !soft }
+
+func isCordoned(i *cluster.Instance) bool {
+	_, is := i.Attributes["berth.unschedulable"]
+	return is
+}
+
+func (h *rowHistory) evaluationOf(i *cluster.Instance, without map[string]bool) evaluation {
+	s := evaluation{Instance: i, nodeTypes: h.configurationRow().NodeTypes, taskGroups: map[string]bool{}}
+	for _, t := range h.byInstance[i.ID] {
+		if t.IsActive() && !without[t.ID] {
+			s.taskGroups[t.Group] = true
+		}
+	}
+	return s
+}
+
+// taskOfOwnerOn is a task of the law's that holds something of the instance.
+func (h *rowHistory) taskOfOwnerOn(spec *taskSpec, i *cluster.Instance, p roomQuery) (least *cluster.Task) {
+	for _, t := range h.tasksHolding(i, p) {
+		if t.Owner == spec.owner && t.Group == spec.group && (least == nil || t.ID < least.ID) {
+			least = t
+		}
+	}
+	return least
+}
+
+// fullDomain says which domain is full.
+func (h *rowHistory) fullDomain(spec *taskSpec, i *cluster.Instance, p roomQuery) string {
+	if spec.policy == "" {
+		return ""
+	}
+	c := h.configurationRow()
+	all := h.domainInstancesOf(spec, p.without, pastView{})
+	fault, upgrade := all.rulesOf(spec.policy, spec.desired, c)
+	n := all.indexOf(i.ID)
+	if n < 0 {
+		return "not known yet"
+	}
+	at := all[n]
+	if !at.eligible {
+		return "in no domain" // a constraint that may be given up makes none
+	}
+	if ruleHolds(c.Priorities.FaultDomain, p.relaxed) && !all.admitsTask(fault, byFaultDomain, at) {
+		return "fault domain full"
+	}
+	if ruleHolds(c.Priorities.UpgradeDomain, p.relaxed) && !all.admitsTask(upgrade, byUpgradeDomain, at) {
+		return "upgrade domain full"
+	}
+	return ""
+}
+
+// domainInstancesOf are the instances with what the law's service has there. Of two tasks of which one replaces the other, the first
+// does not count. What was once is as the view says.
+func (h *rowHistory) domainInstancesOf(spec *taskSpec, without map[string]bool, v pastView) domainInstances {
+	var out domainInstances
+	for _, i := range h.sortedInstances() {
+		i = cmp.Or(v.instances[i.ID], i)
+		if i.IsDeregistered() {
+			continue
+		}
+		s := domainInstance{id: i.ID, fault: faultPath(faultDomain(i)), upgrade: upgradeDomain(i), acceptsTasks: i.IsAvailable() && !isCordoned(i)}
+		s.eligible = s.acceptsTasks && missingAttribute(i, spec.def) == "" && spec.unmetConstraint(h.evaluationOf(i, nil)) == ""
+		out = append(out, s)
+	}
+	moving := h.replacedTasks(spec.owner, without)
+	for _, t := range h.byOwner[spec.owner] {
+		if t.IsActive() && t.Instance != "" && !without[t.ID] && !moving[t.ID] {
+			out.addTask(t.Instance)
+		}
+	}
+	for _, t := range v.counted {
+		out.addTask(t.Instance)
+	}
+	return out
+}
+
+func (all domainInstances) addTask(instance string) {
+	if n := all.indexOf(instance); n >= 0 {
+		all[n].tasks++
+	}
+}
+
+func (all domainInstances) indexOf(instance string) int {
+	return slices.IndexFunc(all, func(s domainInstance) bool { return s.id == instance })
+}
+
+// sortedInstances are the rows of all instances in the cluster, in order of id.
+func (h *rowHistory) sortedInstances() []*cluster.Instance {
+	var out []*cluster.Instance
+	for _, i := range h.instanceRows {
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b *cluster.Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// replacedTasks are the owner's tasks whose replacement counts, by id.
+func (h *rowHistory) replacedTasks(owner string, without map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for _, t := range h.byOwner[owner] {
+		if t.Replaces != "" && t.IsActive() && t.Instance != "" && !without[t.ID] {
+			out[t.Replaces] = true
+		}
+	}
+	return out
+}
+
+// lackingResource is what the instance has too little of.
+func (h *rowHistory) lackingResource(spec *taskSpec, i *cluster.Instance, p roomQuery) string {
+	used := h.usageOf(i, p)
+	if p.withRecent {
+		h.addDaemonReservations(&used, spec, i)
+	}
+	switch {
+	case used.cpu+spec.needs.CPU > i.Registered.CPU:
+		return "CPU"
+	case used.memory+spec.needs.Memory > i.Registered.Memory:
+		return "memory"
+	case i.Registered.ENIs != nil && spec.needs.ENIs > 0 && used.enis+int(spec.needs.ENIs) > *i.Registered.ENIs:
+		return "network interfaces"
+	}
+	for _, port := range spec.def.Ports {
+		if used.ports[port] != "" {
+			return fmt.Sprint("port ", port.Number)
+		}
+	}
+	share, free := int(spec.needs.GPUMilli), 0
+	for _, taken := range used.gpus {
+		if share > 0 && taken > 0 && taken+share <= 1000 {
+			free++
+		}
+	}
+	if free+max(0, used.idleGPUs()-used.unpinned) < spec.needs.GPUs {
+		return "GPUs"
+	}
+	return h.lackingMetric(spec, i, used, p)
+}
+
+// addDaemonReservations adds what may be kept free on the instance for DAEMON services other than the law's (S4).
+func (h *rowHistory) addDaemonReservations(used *usage, spec *taskSpec, i *cluster.Instance) {
+	for _, row := range h.rows {
+		s, ok := row.(*cluster.Service)
+		if !ok || s.Strategy != cluster.Daemon || s.Status != cluster.ServiceActive || s.Short == spec.owner {
+			continue
+		}
+		here := false
+		for _, t := range h.byInstance[i.ID] {
+			here = here || t.Owner == s.Short && t.IsActive() && t.Revision == s.Deployment.ID
+		}
+		if def := h.definitionOf(s.Cluster, s.Deployment.TaskDefinition); def != nil && !here {
+			used.cpu, used.memory, used.enis = used.cpu+def.Needs.CPU, used.memory+def.Needs.Memory, used.enis+int(def.Needs.ENIs)
+		}
+	}
+}
+
+func (h *rowHistory) lackingMetric(spec *taskSpec, i *cluster.Instance, used usage, p roomQuery) string {
+	c := h.configurationRow()
+	if !ruleHolds(c.Priorities.Capacity, p.relaxed) {
+		return ""
+	}
+	for _, m := range spec.rules.Metrics {
+		unbuffered, total := metricLimits(c, i, m.Name)
+		if p.unbuffered {
+			total = unbuffered
+		}
+		if m.Load > 0 && used.metrics[m.Name]+m.Load > total {
+			return fmt.Sprintf("%s: %d and %d more, of %d", m.Name, used.metrics[m.Name], m.Load, total)
+		}
+	}
+	return ""
+}
+
+// metricLimits are how much of a metric the instance takes without its buffer and overbooking, and with them (P12, P13).
+func metricLimits(c *cluster.Configuration, i *cluster.Instance, metric string) (unbuffered, total int64) {
+	n, ok := i.Registered.Metrics[metric]
+	if !ok {
+		n, ok = c.NodeTypes[i.Attributes["berth.node-type"]].Capacities[metric]
+	}
+	if !ok {
+		return math.MaxInt64, math.MaxInt64
+	}
+	part := func(p float64) int64 { return int64(math.Floor(float64(n)*p + 1e-6)) }
+	unbuffered, total = n, n
+	if p, ok := c.Buffer[metric]; ok {
+		unbuffered = part(1 - p)
+	}
+	if p, ok := c.Overbooking[metric]; ok {
+		if total = part(1 + p); p == -1 {
+			total = math.MaxInt64
+		}
+	}
+	return unbuffered, total
+}
+
+// defaultLoads are the loads that the task starts out with: its service's, or those that it was asked for with.
+func (h *rowHistory) defaultLoads(t *cluster.Task) []cluster.Metric {
+	if s := h.serviceOf(t); s != nil {
+		return s.Rules.Metrics
+	}
+	r, ok := h.rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
+	if t.Service != "" || !ok || r.Rules == nil {
+		return nil
+	}
+	return r.Rules.Metrics
+}
+
+// addLoads adds the task's loads, reported ones before those it started out with.
+func (h *rowHistory) addLoads(into map[string]int64, t *cluster.Task) {
+	for _, m := range h.defaultLoads(t) {
+		if _, reported := t.Reported[m.Name]; !reported {
+			into[m.Name] += m.Load
+		}
+	}
+	for name, n := range t.Reported {
+		into[name] += n
+	}
+}
+
+// isQuiet reports that nothing on any instance has changed lately: every decision should know how things stand.
+func (h *rowHistory) isQuiet() bool {
+	for id := range h.instanceRows {
+		if h.now().Sub(h.touchedAt[id]) < maxStaleness {
+			return false
+		}
+	}
+	return true
+}
+
+// recentPast is what a decision may have taken for so, though it was over: what only frees moves no version on.
+type recentPast struct {
+	instances [][]*cluster.Instance // per instance that changed lately, as it is and as it was
+	ended     []*cluster.Task       // that counted for their service until lately
+}
+
+// pastView is one way in which things may have looked.
+type pastView struct {
+	instances map[string]*cluster.Instance
+	counted   []*cluster.Task
+}
+
+// pastVersion is an instance's row as it was until a time.
+type pastVersion struct {
+	row   *cluster.Instance
+	until time.Time
+}
+
+// recentPastOf is the past of the domains of an owner's tasks.
+func (h *rowHistory) recentPastOf(owner string) recentPast {
+	var out recentPast
+	for _, i := range h.sortedInstances() {
+		if was := h.recentVersions(i.ID); len(was) > 0 {
+			out.instances = append(out.instances, append([]*cluster.Instance{i}, was...))
+		}
+	}
+	for key, t := range h.byOwner[owner] {
+		if !t.IsActive() && t.Instance != "" && h.now().Sub(h.changes[key].inactiveAt) < maxStaleness {
+			out.ended = append(out.ended, t)
+		}
+	}
+	return out
+}
+
+// countViews is how many views there are.
+func (p recentPast) countViews() int {
+	n := 1
+	for _, states := range p.instances {
+		n = min(n*len(states), maxViews+1)
+	}
+	return n << min(len(p.ended), 10)
+}
+
+// maxViews is how many views are looked at; where there are more, nothing is held against a decision.
+const maxViews = 1 << 9
+
+func (p recentPast) nthView(n int) pastView {
+	out := pastView{instances: map[string]*cluster.Instance{}}
+	for _, states := range p.instances {
+		out.instances[states[0].ID] = states[n%len(states)]
+		n /= len(states)
+	}
+	for at, t := range p.ended {
+		if n>>at&1 == 1 {
+			out.counted = append(out.counted, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,244 @@
+package simulation
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// taskSpec is what holds for the tasks of one service, or those that one request asked for.
+type taskSpec struct {
+	owner, group string
+	service      string // name; empty for standalone tasks
+	daemon       bool
+	desired      int
+	def          *cluster.TaskDefinition
+	needs        cluster.Resources
+	rules        cluster.Rules
+	policy       cluster.DomainPolicy // empty for ECS's rules
+	providers    []string             // any where there are none
+}
+
+// specOfTask is the law that the task was placed by, as its owner's row now says; nil where that is gone.
+func (h *rowHistory) specOfTask(t *cluster.Task) *taskSpec {
+	if t.Service != "" {
+		if s := h.serviceOf(t); s != nil {
+			return h.specOfRevision(s, t.Revision, t.TaskDefinition)
+		}
+		return nil
+	}
+	r, ok := h.rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
+	if !ok {
+		return nil
+	}
+	return h.specOfRequest(r, t.Owner)
+}
+
+// specOfService is the law of the service's PRIMARY revision.
+func (h *rowHistory) specOfService(s *cluster.Service) *taskSpec {
+	return h.specOfRevision(s, s.Deployment.ID, s.Deployment.TaskDefinition)
+}
+
+// specOfRevision is the law of the tasks of one of the service's revisions.
+func (h *rowHistory) specOfRevision(s *cluster.Service, revision, definition string) *taskSpec {
+	def := h.definitionOf(s.Cluster, definition)
+	if def == nil {
+		return nil
+	}
+	spec := &taskSpec{
+		owner: s.Short, group: "service:" + s.Name, service: s.Name, daemon: s.Strategy == cluster.Daemon, desired: s.Desired,
+		def: def, needs: def.Needs, rules: s.Rules, providers: h.allowedProviders(s, revision),
+	}
+	spec.policy = policyOf(spec.rules)
+	if spec.policy == "" && !spec.daemon {
+		spec.policy = h.configurationRow().DomainPolicy
+	}
+	if spec.policy == cluster.PolicyNone {
+		spec.policy = ""
+	}
+	return spec
+}
+
+func (h *rowHistory) specOfRequest(r *state.Request, owner string) *taskSpec {
+	def := h.definitionOf(r.Cluster, r.TaskDefinition)
+	if def == nil {
+		return nil
+	}
+	spec := &taskSpec{owner: owner, group: r.Group, def: def, needs: r.Needs}
+	if r.Rules != nil {
+		spec.rules = *r.Rules
+	}
+	return spec
+}
+
+// policyOf is the domain policy that the rules name, in the node constraint's directive before all.
+func policyOf(r cluster.Rules) cluster.DomainPolicy {
+	if p := nodeExpressions[r.NodeConstraint].policy; p != "" {
+		return p
+	}
+	return r.DomainPolicy
+}
+
+func (h *rowHistory) configurationRow() *cluster.Configuration {
+	c, ok := h.rows[state.Key{Cluster: clusterName, Sort: state.PrefixConfiguration}].(*cluster.Configuration)
+	if !ok {
+		return &cluster.Configuration{}
+	}
+	return c
+}
+
+// isAlonePerInstance reports that an instance may have one of the tasks at most.
+func (spec *taskSpec) isAlonePerInstance() bool {
+	return spec.daemon || spec.policy != "" ||
+		slices.ContainsFunc(spec.rules.Constraints, func(c cluster.PlacementConstraint) bool { return c.Type == cluster.DistinctInstance })
+}
+
+// dependsOnOtherTasks reports that what else runs on an instance decides whether a constraint holds there.
+func (spec *taskSpec) dependsOnOtherTasks() bool {
+	return slices.ContainsFunc(spec.constraints(), dependsOnOtherTasks)
+}
+
+func dependsOnOtherTasks(c cluster.PlacementConstraint) bool {
+	return strings.Contains(c.Expression, "task:group")
+}
+
+func (spec *taskSpec) constraints() []cluster.PlacementConstraint {
+	return slices.Concat(spec.def.Constraints, spec.rules.Constraints)
+}
+
+// evaluation is an instance as expressions see it.
+type evaluation struct {
+	*cluster.Instance
+	nodeTypes  map[string]cluster.NodeType
+	taskGroups map[string]bool
+}
+
+func (e evaluation) attributeIs(name, value string) bool {
+	v, ok := e.Attributes[name]
+	return ok && v == value
+}
+
+func (e evaluation) hasAttribute(name string) bool {
+	_, ok := e.Attributes[name]
+	return ok
+}
+
+// nodeProperty is a node property: the instance's own, its node type's, or built in.
+func (e evaluation) nodeProperty(name string) (string, bool) {
+	if v, ok := e.Attributes["berth.property."+name]; ok {
+		return v, true
+	}
+	kind := e.Attributes["berth.node-type"]
+	if v, ok := e.nodeTypes[kind].Properties[name]; ok {
+		return v, true
+	}
+	switch name {
+	case "NodeType":
+		return kind, kind != ""
+	case "FaultDomain":
+		return faultDomain(e.Instance), true // every instance has a zone
+	case "UpgradeDomain":
+		return upgradeDomain(e.Instance), true
+	}
+	return "", false
+}
+
+func (e evaluation) numericProperty(name string) (float64, bool) {
+	text, ok := e.nodeProperty(name)
+	x, err := strconv.ParseFloat(text, 64)
+	return x, ok && err == nil
+}
+
+func faultDomain(i *cluster.Instance) string {
+	if d := i.Attributes["berth.fault-domain"]; d != "" {
+		return d
+	}
+	return "fd:/" + i.Attributes["ecs.availability-zone"]
+}
+
+func upgradeDomain(i *cluster.Instance) string {
+	if d := i.Attributes["berth.upgrade-domain"]; d != "" {
+		return d
+	}
+	return i.ID
+}
+
+// memberOfExpressions are the memberOf expressions that customers use, with what they mean.
+var memberOfExpressions = map[string]func(evaluation) bool{
+	"attribute:disk == ssd":      func(s evaluation) bool { return s.attributeIs("disk", "ssd") },
+	"attribute:disk != ssd":      func(s evaluation) bool { return s.hasAttribute("disk") && !s.attributeIs("disk", "ssd") },
+	"not(attribute:disk == ssd)": func(s evaluation) bool { return !s.attributeIs("disk", "ssd") },
+	"attribute:disk exists":      func(s evaluation) bool { return s.hasAttribute("disk") },
+	"attribute:disk !exists":     func(s evaluation) bool { return !s.hasAttribute("disk") },
+	"attribute:ecs.availability-zone in [us-east-1a, us-east-1c]": func(s evaluation) bool {
+		return s.attributeIs("ecs.availability-zone", "us-east-1a") || s.attributeIs("ecs.availability-zone", "us-east-1c")
+	},
+	"attribute:ecs.instance-type =~ sim\\.(small|metric)": func(s evaluation) bool {
+		return s.attributeIs("ecs.instance-type", "sim.small") || s.attributeIs("ecs.instance-type", "sim.metric")
+	},
+	"task:group == service:s0":      func(s evaluation) bool { return s.taskGroups["service:s0"] },
+	"not(task:group == service:s1)": func(s evaluation) bool { return !s.taskGroups["service:s1"] },
+	"not(task:group == service:s2) and attribute:ecs.os-type == linux": func(s evaluation) bool {
+		return !s.taskGroups["service:s2"] && s.attributeIs("ecs.os-type", "linux")
+	},
+	"task:group in [family:small, service:s3] or attribute:disk == ssd": func(s evaluation) bool {
+		return s.taskGroups["family:small"] || s.taskGroups["service:s3"] || s.attributeIs("disk", "ssd")
+	},
+}
+
+// nodeExpression is a node constraint's meaning; what cannot be evaluated, a property being undefined, does not hold.
+type nodeExpression struct {
+	holds  func(evaluation) bool
+	policy cluster.DomainPolicy // by a directive
+}
+
+// nodeExpressions are the node constraints that customers use.
+var nodeExpressions = map[string]nodeExpression{
+	"NodeType == Blue": {holds: func(s evaluation) bool { return s.attributeIs("berth.node-type", "Blue") }},
+	"NodeType != Green": {holds: func(s evaluation) bool {
+		kind, ok := s.nodeProperty("NodeType")
+		return ok && kind != "Green"
+	}},
+	"Tier >= 2": {holds: func(s evaluation) bool {
+		tier, ok := s.numericProperty("Tier")
+		return ok && tier >= 2
+	}},
+	"!(Tier == 3)": {holds: func(s evaluation) bool {
+		tier, ok := s.numericProperty("Tier")
+		return ok && tier != 3
+	}},
+	"Tier > 1 && HasSSD == true": {holds: func(s evaluation) bool {
+		tier, ok := s.numericProperty("Tier")
+		ssd, known := s.nodeProperty("HasSSD")
+		return ok && known && tier > 1 && ssd == "true"
+	}},
+	"NodeType == Blue || Tier >= 2": {holds: func(s evaluation) bool {
+		tier, ok := s.numericProperty("Tier")
+		kind, known := s.nodeProperty("NodeType")
+		return ok && known && (kind == "Blue" || tier >= 2)
+	}},
+	"FaultDomain ^ fd:/dc1": {holds: func(s evaluation) bool {
+		d, _ := s.nodeProperty("FaultDomain")
+		return d == "fd:/dc1" || strings.HasPrefix(d, "fd:/dc1/")
+	}},
+	"Tier >= 1 && FDPolicy ~ Nonpacking": {holds: func(s evaluation) bool {
+		tier, ok := s.numericProperty("Tier")
+		return ok && tier >= 1
+	}, policy: cluster.PolicyNonpacking},
+}
+
+// unmetConstraint is the first of the law's constraints that does not hold in the scene, empty if all do.
+func (spec *taskSpec) unmetConstraint(s evaluation) string {
+	for _, c := range spec.constraints() {
+		if c.Type == cluster.MemberOf && !memberOfExpressions[c.Expression](s) {
+			return c.Expression
+		}
+	}
+	if x := spec.rules.NodeConstraint; x != "" && !nodeExpressions[x].holds(s) {
+		return x
+	}
+	return ""
+}

@@ -1,0 +1,384 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+	"berth/tests/simulation/model"
+)
+
+// checkConverged checks what has to hold once faults have stopped and time has passed (invariants 8 and 9).
+func (w *World) checkConverged() {
+	// A draining instance is looked at every ten minutes: not at that moment.
+	for n := 0; n < 100 && !w.Runtime.IsIdle(); n++ {
+		w.runUntil(w.Loop.Now().Add(100 * time.Millisecond))
+	}
+	w.checkNothingPending()
+	w.checkAgainstECS()
+	w.checkRegistrations()
+	w.checkRepairs()
+	w.client.checkAcknowledgedTasks()
+	if c := w.client.configuration; c != nil && !sameConfiguration(c, w.checker.configurationRow()) {
+		w.checker.fail("invariant 9: the configuration %+v was acknowledged and is %+v", c, w.checker.configurationRow())
+	}
+	for _, s := range w.client.services {
+		if !s.busy {
+			w.checkAcknowledgedService(s)
+		}
+	}
+}
+
+// checkNothingPending checks that nothing is left to be done.
+func (w *World) checkNothingPending() {
+	fail := w.checker.fail
+	if !w.Runtime.IsIdle() {
+		fail("invariant 8: messages or records are still under way")
+	}
+	for name, n := range w.runningByName {
+		if n > 0 {
+			fail("invariant 8: %d of %s are still under way", n, name)
+		}
+	}
+	for key, row := range w.checker.rows {
+		switch r := row.(type) {
+		case *state.Outbox:
+			fail("invariant 8: outbox row %s is still there: %+v", key.Sort, r)
+		case *state.Request:
+			if !r.Answered {
+				fail("invariant 8: request %s was never answered", r.ID)
+			}
+		case *state.Due:
+			if w.Loop.Now().Sub(r.At) > 15*time.Minute {
+				fail("invariant 8: due row %s is long past", key.Sort)
+			}
+		case *cluster.Task:
+			if r.IsProvisioning() && !w.checker.isOfFailedDeployment(r) && w.hasRoom(w.checker.specOfTask(r), "") {
+				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
+			}
+			if r.IsProvisioning() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
+				fail("invariant 8: task %s waits for an instance long after its time was up", r.ID)
+			}
+		}
+	}
+}
+
+// isOfFailedDeployment reports whether a task is of a deployment that has failed: that starts none any more.
+func (c *checker) isOfFailedDeployment(t *cluster.Task) bool {
+	s, ok := c.rows[state.ServiceKey(clusterName, t.Service)].(*cluster.Service)
+	return ok && s.Deployment.ID == t.Revision && s.Deployment.State == cluster.RolloutFailed
+}
+
+// checkAgainstECS compares rows with what really runs.
+func (w *World) checkAgainstECS() {
+	fail := w.checker.fail
+	rows := map[string]*cluster.Task{}
+	for _, on := range w.checker.byInstance {
+		for _, t := range on {
+			if t.ECSID == "" {
+				fail("invariant 8: row %s (%s) holds capacity on %s, and no ECS task is known", t.ID, t.Status(), t.Instance)
+			}
+			rows[t.ECSID] = t
+		}
+	}
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
+		row := rows[t.ID]
+		delete(rows, t.ID)
+		switch {
+		case t.Last == cluster.TaskStopped && row != nil:
+			fail("invariant 8: ECS says task %s is STOPPED, its row %s says %s", t.ID, row.ID, row.Status())
+		case t.Last != cluster.TaskStopped && row == nil:
+			fail("invariant 2: ECS runs task %s (started by %s on %s), and no row wants it", t.ID, t.StartedBy, t.Instance)
+		case t.Last == cluster.TaskRunning && row != nil && row.Last != cluster.TaskRunning:
+			fail("invariant 8: ECS says task %s is RUNNING, its row %s says %s", t.ID, row.ID, row.Status())
+		}
+	}
+	for _, t := range rows {
+		fail("invariant 8: row %s (%s, ECS task %q) holds capacity on %s, and ECS has no such task", t.ID, t.Status(), t.ECSID, t.Instance)
+	}
+}
+
+// checkAcknowledgedTasks checks that no task that a caller was given is lost, and that what was to be stopped did.
+func (c *apiClient) checkAcknowledgedTasks() {
+	there := map[string]*cluster.Task{}
+	for _, owned := range c.world.checker.byOwner {
+		for _, t := range owned {
+			there[t.ID] = t
+		}
+	}
+	for _, id := range c.taskIDs {
+		t, ended := there[id], c.world.checker.stoppedIDs[id]
+		switch {
+		case t == nil && !ended:
+			c.world.checker.fail("invariant 9: task %s was acknowledged and is not there", id)
+		case c.stoppedIDs[id] && !ended:
+			c.world.checker.fail("invariant 9: stopping task %s was acknowledged, and it is %s", id, t.Status())
+		case !ended && !t.IsProvisioning() && t.Status() != cluster.TaskRunning:
+			c.world.checker.fail("invariant 8: task %s is %s for good", id, t.Status())
+		}
+	}
+}
+
+// checkAcknowledgedService checks that a service is as the API last said, and runs what it should or says why not.
+func (w *World) checkAcknowledgedService(s *expectedService) {
+	row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	if !s.exists {
+		if ok && row.Status != cluster.ServiceInactive {
+			w.checker.fail("invariant 8: service %s was deleted and is %s", s.name, row.Status)
+		}
+		return
+	}
+	if !ok || row.Status != cluster.ServiceActive {
+		w.checker.fail("invariant 9: service %s was acknowledged and is gone", s.name)
+		return
+	}
+	if s.rules != nil && !sameRules(row.Rules, *s.rules) {
+		w.checker.fail("invariant 9: service %s was given the rules %+v and has %+v", s.name, *s.rules, row.Rules)
+	}
+	if s.daemon {
+		w.checkDaemons(row, w.runningPerInstance(row), s.rulesChanged)
+	}
+	w.checkServiceAtRest(s, row)
+}
+
+func (w *World) runningPerInstance(s *cluster.Service) map[string]int {
+	on := map[string]int{}
+	for _, t := range w.checker.byOwner[s.Short] {
+		if t.IsActive() && t.Last == cluster.TaskRunning {
+			on[t.Instance]++
+		}
+	}
+	return on
+}
+
+// checkServiceAtRest holds a service that is at rest against the model.
+func (w *World) checkServiceAtRest(s *expectedService, row *cluster.Service) {
+	course := w.checker.deployments[row.Short]
+	if course == nil {
+		w.checker.fail("invariant 8: nobody saw service %s come", s.name)
+		return
+	}
+	is := modelService(row)
+	if s.desired != unknownCount && !s.daemon {
+		is.Desired = s.desired
+	}
+	for _, why := range is.CheckAtRest(course, w.modelSurroundings(row), w.observeService(row)) {
+		w.checker.fail("invariant 8: service %s: %s", s.name, why)
+	}
+	if row.Strategy == cluster.Replica && row.Blocked != nil && row.Running < row.Desired {
+		w.checkBlockedEvent(row)
+	}
+	if course.Primary.State == model.Completed && row.Running == row.Desired && row.Pending == 0 && !row.Steady {
+		w.checker.fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.name, row.Running)
+	}
+}
+
+// checkPromptStarts checks that a new revision starts at once where it can, whatever became of the one before (S7).
+func (w *World) checkPromptStarts() {
+	for _, s := range w.client.services {
+		row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents || row.Deployment.CreatedAt.Before(epoch.Add(w.historySpan)) ||
+			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptStart {
+			continue
+		}
+		is, active, own, fixed := modelService(row), 0, 0, 0
+		for _, t := range w.checker.byOwner[row.Short] {
+			if t.IsActive() {
+				active++
+			}
+			if t.IsActive() && w.checker.isProtected(t) {
+				fixed++
+			}
+			if t.Revision == row.Deployment.ID {
+				own++
+			}
+		}
+		open := active < max(is.Ceiling(is.Desired), is.Desired) || active > max(fixed, is.Floor(is.Desired))
+		if own == 0 && is.Desired > 0 && open && !w.checker.lastFailedStart(row).IsZero() && w.hasRoom(w.checker.specOfService(row), "") {
+			w.checker.fail("invariant 8: service %s was given a new revision %s ago, and nothing of it was started", row.Name, promptStart)
+		}
+	}
+}
+
+// promptStart is how soon after an update, without faults, its first task is started.
+const promptStart = 8 * time.Minute
+
+// modelSurroundings is what the service finds around it.
+func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
+	spec := w.checker.specOfService(s)
+	out := model.Surroundings{HasRoom: w.hasRoom(spec, ""), TrustsHealth: w.checker.trustsHealth()}
+	if spec == nil {
+		return out
+	}
+	if s.Strategy == cluster.Replica && balancesZones(s, spec) {
+		out.Zones = map[string]bool{}
+	}
+	toStart, moves := w.checker.specToStart(s), *spec
+	moves.providers = w.checker.providersInFullestZones(s)
+	for _, i := range w.instances() {
+		if out.Zones != nil && i.IsAvailable() { // no rule is given up for balance, and no buffer used (P14)
+			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.whyRejected(&moves, i, roomQuery{unbuffered: true}) == ""
+		}
+		if !spec.daemon {
+			continue
+		}
+		if suits := missingAttribute(i, spec.def) == ""; suits && i.Status == cluster.InstanceActive {
+			out.Eligible = append(out.Eligible, i.ID)
+			if toStart != nil && w.checker.whyRejected(toStart, i, roomQuery{}) == "" {
+				out.WithRoom = append(out.WithRoom, i.ID)
+			}
+		} else if suits && i.Status == cluster.InstanceDraining && w.checker.hasOtherTasks(i, s.Short) {
+			out.KeepingTask = append(out.KeepingTask, i.ID)
+		}
+	}
+	return out
+}
+
+// specToStart is the law of the tasks that a DAEMON service starts: of a deployment that has failed none, but of the one before,
+// unless that never was completed and has nothing that runs.
+func (h *rowHistory) specToStart(s *cluster.Service) *taskSpec {
+	switch {
+	case s.Deployment.State != cluster.RolloutFailed:
+		return h.specOfService(s)
+	case len(s.Older) > 0 && (s.Older[0].State == cluster.RolloutCompleted || s.Older[0].State != cluster.RolloutFailed && h.hasRunningTask(s.Older[0].ID)):
+		return h.specOfRevision(s, s.Older[0].ID, s.Older[0].TaskDefinition)
+	}
+	return nil
+}
+
+// hasRunningTask reports whether a task of the deployment is RUNNING.
+func (h *rowHistory) hasRunningTask(deployment string) bool {
+	for _, owned := range h.byOwner {
+		for _, t := range owned {
+			if t.Revision == deployment && t.IsActive() && t.Last == cluster.TaskRunning {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// balancesZones reports that the service's zones are balanced (S13).
+func balancesZones(s *cluster.Service, spec *taskSpec) bool {
+	if !s.ZoneRebalancing || spec.policy != "" || spec.rules.Scoring != "" || s.MaxPercent <= 100 {
+		return false
+	}
+	for _, c := range spec.constraints() {
+		if strings.Contains(c.Expression, cluster.AttributeZone) {
+			return false
+		}
+	}
+	first := spec.rules.Strategies
+	return len(first) == 0 || first[0].Type == cluster.StrategySpread && first[0].Field == "attribute:"+cluster.AttributeZone
+}
+
+// hasOtherTasks reports that tasks of others than the daemon's run on the instance, that are no daemon's.
+func (h *rowHistory) hasOtherTasks(i *cluster.Instance, daemon string) bool {
+	for _, t := range h.byInstance[i.ID] {
+		if s := h.serviceOf(t); t.Owner != daemon && (s == nil || s.Strategy != cluster.Daemon) {
+			return true
+		}
+	}
+	return false
+}
+
+// observeService is the service as the model looks at it. Of a task and its replacement on another instance the first does not
+// count, unless two are wanted.
+func (w *World) observeService(s *cluster.Service) model.Observed {
+	_, stuck := s.EmittedKeys["stuck"]
+	out := model.Observed{
+		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State), Desired: s.Desired,
+		ByZone: map[string]int{}, Explained: s.Blocked != nil || stuck || len(s.Unrepaired) > 0,
+		Crowded: s.Blocked != nil && s.Blocked.StopsWouldHelp() && w.fitsEmptyInstance(w.checker.specOfService(s)),
+	}
+	for _, d := range s.Older {
+		out.Deployments = append(out.Deployments, d.ID)
+	}
+	if s.Release != nil {
+		out.Release = string(s.Release.Status)
+	}
+	moving, pairs := w.checker.replacedTasks(s.Short, nil), w.checker.countPairsAsOne(s)
+	for _, t := range w.checker.byOwner[s.Short] {
+		switch {
+		case !t.IsActive() || t.IsProvisioning():
+			continue
+		case moving[t.ID] && pairs > 0:
+			pairs--
+			continue
+		}
+		out.Tasks = append(out.Tasks, w.checker.modelTask(s, t))
+		out.InstanceOf = append(out.InstanceOf, t.Instance)
+		if i := w.checker.instanceRows[t.Instance]; i != nil {
+			out.ByZone[i.Zone()]++
+		}
+	}
+	return out
+}
+
+// fitsEmptyInstance reports whether some instance, were it empty, would take a task of the law: as far as that is plain to see.
+func (w *World) fitsEmptyInstance(spec *taskSpec) bool {
+	if spec == nil || spec.policy != "" || len(spec.rules.Metrics) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(w.instances(), func(i *cluster.Instance) bool {
+		r := i.Registered
+		return i.Status == cluster.InstanceActive && !isCordoned(i) && missingAttribute(i, spec.def) == "" && spec.unmetConstraint(w.checker.evaluationOf(i, nil)) == "" &&
+			spec.needs.CPU <= r.CPU && spec.needs.Memory <= r.Memory && spec.needs.GPUs <= len(r.GPUs) && spec.needs.ENIs == 0
+	})
+}
+
+// checkBlockedEvent checks that the user was told why tasks are missing.
+func (w *World) checkBlockedEvent(s *cluster.Service) {
+	if s.Events > cluster.EventRing {
+		return // it may have been said and pushed out since
+	}
+	var said []string
+	for _, row := range w.checker.rows {
+		e, ok := row.(*cluster.ServiceEvent)
+		if ok && e.Service == s.Short && strings.Contains(e.Message, "unable to place a task") {
+			return
+		}
+		if ok && e.Service == s.Short {
+			said = append(said, e.Message)
+		}
+	}
+	w.checker.fail("invariant 8: service %s is short of tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
+}
+
+// checkDaemons checks that a DAEMON service has its task wherever it should and could, and nowhere else.
+// Constraints that changed while they ran count for new tasks only, until the next deployment (S4).
+func (w *World) checkDaemons(s *cluster.Service, running map[string]int, reruled bool) {
+	spec := w.checker.specOfService(s)
+	if spec == nil {
+		return
+	}
+	toStart := w.checker.specToStart(s)
+	for _, i := range w.instances() {
+		n := running[i.ID]
+		if n > 1 || n == 0 && w.hasRoom(toStart, i.ID) && w.hasRoom(spec, i.ID) {
+			w.checker.fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, n, i.ID)
+		}
+		if n > 0 && missingAttribute(i, spec.def) != "" {
+			w.checker.fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID, missingAttribute(i, spec.def))
+		}
+		if x := spec.unmetConstraint(w.checker.evaluationOf(i, nil)); n > 0 && x != "" && !reruled && w.checker.configurationRow().Priorities.Placement == 0 {
+			w.checker.fail("invariant 4: daemon %s runs on instance %s, where %q does not hold", s.Name, i.ID, x)
+		}
+	}
+}
+
+// hasRoom reports whether some instance (or the one named) could take a task: a full scan with rules of its own, over the
+// instances as ECS has them.
+func (w *World) hasRoom(spec *taskSpec, instance string) bool {
+	if spec == nil {
+		return false
+	}
+	for _, i := range w.instances() {
+		if (instance == "" || i.ID == instance) && w.checker.whyRejected(spec, i, roomQuery{relaxed: !spec.daemon}) == "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,224 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Fault is one kind of thing that can go wrong.
+type Fault int
+
+// The faults, in the order of the table below.
+const (
+	DuplicateMessage Fault = iota
+	ReorderMessages
+	DelayMessage
+	DropMessage
+	LoseAcknowledgement
+	SplitBatch
+	StallStream
+	DuplicateStreamBatch
+	DropEvent
+	SkipSchedule
+	StoreConflict
+	StoreThrottle
+	StoreAmbiguous
+	LateWrite
+	StaleRead
+	LongRun
+	Crash
+	Hang
+	AbandonInvocation
+	Suspend
+	OtherEnvironment
+	ClockSkew
+	Outage
+	ECSAmbiguous
+	ECSLate
+	ECSThrottle
+	ECSDenied
+	ListLate
+	SlowStart
+	FailStart
+	CrashLoop
+	FlappingHealth
+	IgnoreStop
+	LaunchFails
+	LaunchSilent
+	LaunchSlow
+	LaunchElsewhere
+	LaunchDisconnected
+	GroupAmbiguous
+	GroupLate
+	GroupDenied
+	faultCount
+	// upgradeFault is the first of those that befall node groups alone.
+	upgradeFault = LaunchFails
+)
+
+// faultTable names the faults and says how often each may strike, per occasion; 1 is on or off for the whole run.
+var faultTable = [faultCount]struct {
+	name string
+	most float64
+}{
+	DuplicateMessage:     {"a message sent once arrives twice or three times", 0.2},
+	ReorderMessages:      {"messages arrive in another order", 0.5},
+	DelayMessage:         {"a message is late, by up to 150 s", 0.3},
+	DropMessage:          {"a message is lost", 0.05},
+	LoseAcknowledgement:  {"the acknowledgement of a message is lost", 0.2},
+	SplitBatch:           {"a batch is cut in two", 0.5},
+	StallStream:          {"the stream stands still", 0.1},
+	DuplicateStreamBatch: {"a batch of the stream comes twice", 0.2},
+	DropEvent:            {"an event is never sent", 0.1},
+	SkipSchedule:         {"a schedule does not tick", 0.2},
+	StoreConflict:        {"a write meets another transaction", 0.1},
+	StoreThrottle:        {"the store refuses a call for now", 0.1},
+	StoreAmbiguous:       {"a call of the store gives an error, applied or not", 0.05},
+	LateWrite:            {"the write of a dead process takes effect later", 0.01},
+	StaleRead:            {"a cheap read misses the newest write", 0.5},
+	LongRun:              {"the history takes so long that rows expire meanwhile", 1},
+	Crash:                {"a process dies at a call", 0.02},
+	Hang:                 {"a function runs into its time-out", 0.004},
+	AbandonInvocation:    {"a function is given up and goes on beside its successor", 0.01},
+	Suspend:              {"a process is set aside while others run", 0.3},
+	OtherEnvironment:     {"an invocation gets a new or an older environment", 0.5},
+	ClockSkew:            {"a clock is off by up to a minute", 0.2},
+	Outage:               {"a function cannot run, or not reach the store, for minutes", 1},
+	ECSAmbiguous:         {"StartTask and StopTask time out, applied or not", 0.2},
+	ECSLate:              {"StartTask and StopTask time out and are applied later", 0.1},
+	ECSThrottle:          {"ECS throttles a call", 0.2},
+	ECSDenied:            {"ECS denies a call", 0.05},
+	ListLate:             {"ListTasks does not show the newest tasks", 1},
+	SlowStart:            {"a task starts slowly", 0.15},
+	FailStart:            {"a task fails before RUNNING", 0.15},
+	CrashLoop:            {"a task ends soon after RUNNING", 0.15},
+	FlappingHealth:       {"the health of a task flaps", 0.15},
+	IgnoreStop:           {"a task ignores that it should stop", 0.15},
+	LaunchFails:          {"an instance cannot be launched", 0.5},
+	LaunchSilent:         {"an instance is launched and never registers", 0.1},
+	LaunchSlow:           {"a launch is late, by up to 10 minutes", 0.3},
+	LaunchElsewhere:      {"an instance is launched in another zone", 0.2},
+	LaunchDisconnected:   {"an instance's agent leaves as soon as it has come", 0.1},
+	GroupAmbiguous:       {"a change of a group or an instance times out, applied or not", 0.1},
+	GroupLate:            {"a change of a group or an instance times out and is applied later", 0.05},
+	GroupDenied:          {"a change of a group or an instance is denied", 0.003},
+}
+
+// AllFaults are all of them. Every eighth seed has none of them: in these what a decision knew is known to seconds.
+var AllFaults = func() (all []Fault) {
+	for f := range faultCount {
+		all = append(all, f)
+	}
+	return all
+}()
+
+// String is what the fault does.
+func (f Fault) String() string { return faultTable[f].name }
+
+// FaultInjector is how often each fault befalls a run, drawn once per seed so that seeds differ in kind and not only in detail.
+// Each fault draws from a source of its own: one that is switched off leaves the others as they were.
+type FaultInjector struct {
+	active bool
+	rates  [faultCount]float64
+	random [faultCount]*rand.Rand
+	hits   [faultCount]int
+}
+
+// newFaultInjector draws the faults of one seed, without those that are off: most kinds strike in half of the seeds only, so
+// that each is also seen without the others.
+func newFaultInjector(seed uint64, off []Fault) *FaultInjector {
+	c := &FaultInjector{active: true}
+	for f := range faultCount {
+		random := rand.New(rand.NewPCG(seed, uint64(f)+1))
+		c.random[f] = random
+		on, rate := random.Float64() < 0.5, faultTable[f].most*random.Float64()
+		if on && !slices.Contains(off, f) {
+			c.rates[f] = rate
+		}
+	}
+	return c
+}
+
+// isEnabled reports whether the fault is one of this seed's and may strike now. Which environment Lambda takes is up to it, at
+// any time.
+func (c *FaultInjector) isEnabled(f Fault) bool {
+	return (c.active || f == OtherEnvironment) && c.rates[f] > 0
+}
+
+// strikes draws whether the fault strikes now.
+func (c *FaultInjector) strikes(f Fault) bool { return c.strikesAtPart(f, 1) }
+
+// strikesAtPart is hit with a part of the rate.
+func (c *FaultInjector) strikesAtPart(f Fault, part float64) bool {
+	if !c.isEnabled(f) || c.random[f].Float64() >= c.rates[f]*part {
+		return false
+	}
+	c.hits[f]++
+	return true
+}
+
+// drawBelow draws a number below n for a fault that has struck.
+func (c *FaultInjector) drawBelow(f Fault, n int) int { return c.random[f].IntN(n) }
+
+// drawUpTo draws a time of at most that many seconds, for a fault that has struck.
+func (c *FaultInjector) drawUpTo(f Fault, seconds int) time.Duration {
+	return time.Duration(c.random[f].IntN(seconds*1000)) * time.Millisecond
+}
+
+// describeStrikes are the faults that came to pass, as a failure prints them.
+func (c *FaultInjector) describeStrikes() []string {
+	var out []string
+	for f, n := range c.hits {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%s: %d times, by a rate of %.2g", Fault(f), n, c.rates[f]))
+		}
+	}
+	return out
+}
+
+// functionOutage is a time in which a function cannot run, its concurrency being zero, or cannot reach the store.
+type functionOutage struct {
+	function string
+	store    bool
+	from, to time.Duration
+}
+
+// drawOutage draws the seed's, none where the fault is off.
+func (c *FaultInjector) drawOutage() functionOutage {
+	if !c.isEnabled(Outage) {
+		return functionOutage{}
+	}
+	r := c.random[Outage]
+	function := []string{"placement", "dispatch", "task-state-change"}[r.IntN(3)]
+	from := time.Duration(r.IntN(600)) * time.Second
+	store, length := r.IntN(2) == 0, time.Duration(60+r.IntN(840))*time.Second
+	if function == "dispatch" {
+		length *= 2 // until its messages are dead letters
+	}
+	return functionOutage{function, store, from, from + length}
+}
+
+// isInOutage reports whether an invocation of the function, or its call of the store, comes to nothing now.
+func (w *World) isInOutage(function string, store bool) bool {
+	o, at := w.outage, w.Loop.Now().Sub(epoch)
+	if !w.faults.active || function != o.function || store != o.store || at < o.from || at >= o.to {
+		return false
+	}
+	w.faults.hits[Outage]++
+	switch {
+	case store:
+		w.cover(CoverStoreGone)
+	case function == "dispatch":
+		w.cover(CoverOutboxLost)
+	default:
+		w.cover(CoverRefused)
+	}
+	return true
+}
+
+// hasStruck reports whether any fault has come to pass.
+func (c *FaultInjector) hasStruck() bool {
+	return slices.ContainsFunc(c.hits[:], func(n int) bool { return n > 0 })
+}

@@ -1,0 +1,260 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/state"
+)
+
+// faultyStore is a State whose calls can fail in the ways that a distributed store's can. Each call that takes effect
+// does so at one instant; before and after it the caller may be set aside or die.
+type faultyStore struct {
+	world    *World
+	function string
+	inner    state.Store
+}
+
+var _ state.Store = (*faultyStore)(nil)
+
+// beforeCall is what can go wrong before a call takes effect.
+func (s *faultyStore) beforeCall(ctx context.Context, write bool) error {
+	p, c := processOf(ctx), s.world.faults
+	if err := p.interrupt(); err != nil {
+		if write && p.kind == functionProcess {
+			s.world.cover(CoverCrashBefore)
+			if p.writes > 0 {
+				s.world.cover(CoverCrashMiddle)
+			}
+		}
+		return err
+	}
+	var err error
+	switch {
+	case s.world.isInOutage(s.function, true):
+		err = errors.New("the store cannot be reached")
+	case c.strikes(StoreThrottle):
+		err = errors.New("throttled by the store")
+	case write && c.strikes(StoreConflict):
+		err = errors.New("another transaction is in the way")
+	case write && c.strikesAtPart(StoreAmbiguous, 0.5):
+		s.world.cover(CoverNotApplied)
+		err = fmt.Errorf("timed out: %w", cluster.ErrAmbiguous)
+	}
+	if err != nil && p != nil {
+		p.hadFault = true
+	}
+	return err
+}
+
+// afterCall is what can go wrong once a call has taken effect.
+func (s *faultyStore) afterCall(ctx context.Context, err error) error {
+	p, w := processOf(ctx), s.world
+	w.coverConflict(err)
+	if p != nil && err == nil {
+		p.writes++
+	}
+	if dead := p.interrupt(); dead != nil {
+		if err == nil && p.kind == functionProcess {
+			w.cover(CoverCrashAfter)
+		}
+		return dead
+	}
+	if err == nil && w.faults.strikesAtPart(StoreAmbiguous, 0.5) {
+		w.cover(CoverApplied)
+		if p != nil {
+			p.hadFault = true
+		}
+		return fmt.Errorf("timed out: %w", cluster.ErrAmbiguous)
+	}
+	return err
+}
+
+// coverConflict marks what the store itself refused.
+func (w *World) coverConflict(err error) {
+	var c *state.Conflict
+	switch {
+	case errors.As(err, &c) && c.Version:
+		w.cover(CoverLostVersion)
+	case errors.As(err, &c):
+		w.cover(CoverLostRace)
+	case err != nil && strings.Contains(err.Error(), "bytes, at most"):
+		w.cover(CoverTooLarge)
+	}
+}
+
+func (s *faultyStore) Get(ctx context.Context, key state.Key) (state.Row, error) {
+	if err := s.beforeCall(ctx, false); err != nil {
+		return nil, err
+	}
+	return s.inner.Get(processOf(ctx).callContext(ctx), key)
+}
+
+func (s *faultyStore) Peek(ctx context.Context, key state.Key) (state.Row, error) {
+	if err := s.beforeCall(ctx, false); err != nil {
+		return nil, err
+	}
+	row, err := s.inner.Peek(processOf(ctx).callContext(ctx), key)
+	if old, ok := s.world.checker.staleRow(key); ok && s.world.faults.strikes(StaleRead) {
+		return old, err
+	}
+	return row, err
+}
+
+func (s *faultyStore) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	if err := s.beforeCall(ctx, false); err != nil {
+		return nil, err
+	}
+	return s.inner.List(processOf(ctx).callContext(ctx), r)
+}
+
+func (s *faultyStore) Write(ctx context.Context, w state.Write) (state.Row, error) {
+	if err := s.beforeCall(ctx, true); err != nil {
+		return nil, err
+	}
+	if err := s.dieWhileWriting(ctx, []state.Write{w}, func() { _, _ = s.inner.Write(context.Background(), w) }); err != nil {
+		return nil, err
+	}
+	row, err := s.inner.Write(processOf(ctx).callContext(ctx), w)
+	var c *state.Conflict
+	if w.Observe != nil && errors.As(err, &c) {
+		if t, ok := c.Row.(*cluster.Task); ok && t != nil && t.Version > w.Observe.Version {
+			s.world.cover(CoverStaleEvent)
+		}
+	}
+	if dead := s.world.upgrade.dieIfDue(processOf(ctx), s.function); dead != nil {
+		return nil, dead
+	}
+	return row, s.afterCall(ctx, err)
+}
+
+func (s *faultyStore) Commit(ctx context.Context, c state.Commit) error {
+	if err := s.beforeCall(ctx, true); err != nil {
+		return err
+	}
+	if err := s.dieWhileWriting(ctx, c.Writes, func() { _ = s.inner.Commit(context.Background(), c) }); err != nil {
+		return err
+	}
+	err := s.inner.Commit(processOf(ctx).callContext(ctx), c)
+	if dead := s.world.upgrade.dieIfDue(processOf(ctx), s.function); dead != nil {
+		return dead
+	}
+	return s.afterCall(ctx, err)
+}
+
+// dieWhileWriting may have the process die with its write under way, to take effect later. A vandal must not come here, but to
+// cache a task definition.
+func (s *faultyStore) dieWhileWriting(ctx context.Context, writes []state.Write, apply func()) error {
+	p := processOf(ctx)
+	if p == nil {
+		return nil
+	}
+	if p.kind == malformedClient {
+		for _, w := range writes {
+			if _, ok := w.Put.(*cluster.TaskDefinition); !ok {
+				s.world.checker.fail("a malformed request (%s) wrote row %s", p.name, w.Key().Sort)
+			}
+		}
+	}
+	if p.kind == functionProcess && s.world.faults.strikes(LateWrite) {
+		s.world.Loop.After(s.world.faults.drawUpTo(LateWrite, 3), apply)
+		return p.die("dies, its write under way")
+	}
+	return nil
+}
+
+// faultyECS adds to the fleet's own call faults what befalls the caller: denied, set aside, or dead, before or after.
+type faultyECS struct {
+	world    *World
+	function string
+	handler.ECS
+}
+
+func (e *faultyECS) beforeCall(ctx context.Context) error {
+	p := processOf(ctx)
+	if err := p.interrupt(); err != nil {
+		return err
+	}
+	part := 1.0
+	if e.function == upgrader { // which gives up at once
+		part = 0.05
+	}
+	if p != nil && p.kind == functionProcess && e.world.faults.strikesAtPart(ECSDenied, part) {
+		e.world.cover(CoverDenied)
+		return cluster.Errorf(cluster.CodeAccessDenied, "The role may not do that.")
+	}
+	return nil
+}
+
+func (e *faultyECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
+	p := processOf(ctx)
+	if p != nil && p.kind == malformedClient {
+		e.world.checker.fail("a malformed request (%s) started tasks", p.name)
+	}
+	if err := e.beforeCall(ctx); err != nil {
+		return cluster.StartAnswer{}, err
+	}
+	e.world.checker.checkStartTask(call)
+	answer, err := e.ECS.StartTask(ctx, call)
+	if dead := p.interrupt(); dead != nil {
+		return cluster.StartAnswer{}, dead
+	}
+	return answer, err
+}
+
+func (e *faultyECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
+	if err := e.beforeCall(ctx); err != nil {
+		return err
+	}
+	e.world.checkStopTask(ecsID)
+	err := e.ECS.StopTask(ctx, clusterName, ecsID, reason)
+	if dead := processOf(ctx).interrupt(); dead != nil {
+		return dead
+	}
+	return err
+}
+
+func (e *faultyECS) ListTasks(ctx context.Context, f cluster.TaskFilter) ([]string, error) {
+	if err := e.beforeCall(ctx); err != nil {
+		return nil, err
+	}
+	ids, err := e.ECS.ListTasks(ctx, f)
+	if e.world.faults.isEnabled(ListLate) && err == nil && f.StartedBy != "" {
+		for _, t := range e.world.AWS.Machines.TaskTruths(clusterName) {
+			if t.StartedBy == f.StartedBy && t.Desired == cluster.TaskRunning && !slices.Contains(ids, t.ID) {
+				e.world.faults.hits[ListLate]++
+				e.world.cover(CoverListLate)
+			}
+		}
+	}
+	return ids, err
+}
+
+func (e *faultyECS) DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
+	if err := e.beforeCall(ctx); err != nil {
+		return nil, err
+	}
+	return e.ECS.DescribeInstances(ctx, clusterName, ids)
+}
+
+func (e *faultyECS) DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]cluster.ECSTask, error) {
+	if err := e.beforeCall(ctx); err != nil {
+		return nil, err
+	}
+	return e.ECS.DescribeTasks(ctx, clusterName, ids)
+}
+
+// DescribeTaskDefinition has one family need an attribute of the installation's own. ECS derives what a task
+// definition requires; of its capabilities all agents of the fleet have all.
+func (e *faultyECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error) {
+	def, err := e.ECS.DescribeTaskDefinition(ctx, name)
+	if err == nil && def.Family == "disk" {
+		def.Attributes = append(def.Attributes, diskAttribute+"="+diskValue)
+	}
+	return def, err
+}

@@ -1,0 +1,179 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// ScalingBug is a mistake in managed scaling that the simulation has to find, put into a port around the real code.
+type ScalingBug string
+
+// The bugs.
+const (
+	NoScalingBug ScalingBug = ""
+	// ChangeMinimum and ExceedMaximum change the group's own bounds (C7).
+	ChangeMinimum ScalingBug = "the group's minimum is changed"
+	ExceedMaximum ScalingBug = "the desired capacity goes above the maximum"
+	// CountDaemons has daemons keep an instance (C5).
+	CountDaemons ScalingBug = "a daemon counts as load"
+	// IgnoreWarmup takes every instance for an old one (C3).
+	IgnoreWarmup ScalingBug = "the warm-up is ignored"
+	// BothScalers leaves the target tracking policy when Berth's own alarms take over (C1).
+	BothScalers ScalingBug = "both scalers are in charge"
+	// KeepLowAlarm leaves the low alarm when managed scaling is switched off (C1).
+	KeepLowAlarm ScalingBug = "the low alarm is left"
+	// ReleaseProtected never protects an instance that gets tasks (C6).
+	ReleaseProtected ScalingBug = "a protected instance is released"
+	// ReplaceUnasked replaces instances that do not register where no tag says so (C5).
+	ReplaceUnasked ScalingBug = "instances are replaced, and nobody asked for it"
+)
+
+// ScalingBugs are all of them, with what each has to be found by: anything else is not its doing.
+var ScalingBugs = map[ScalingBug]string{
+	ChangeMinimum: "C7: the desired capacity is set to", ExceedMaximum: "C7: the desired capacity is set to",
+	CountDaemons: "has 0 tasks, protected from scale-in: true", IgnoreWarmup: "C3: scaled out to",
+	BothScalers: "C1: two scalers are in charge", KeepLowAlarm: "-low false", ReleaseProtected: "invariant 7: ",
+	ReplaceUnasked: "is replaced, and nobody asked for that",
+}
+
+// matchingFailures are the complaints that show the bug.
+func (b ScalingBug) matchingFailures(broken []string) (out []string) {
+	for _, why := range broken {
+		if strings.Contains(why, ScalingBugs[b]) {
+			out = append(out, why)
+		}
+	}
+	return out
+}
+
+// adjustShape is a shape in which the bug can show.
+func (b ScalingBug) adjustShape(s scalingShape) scalingShape {
+	switch b {
+	case ChangeMinimum:
+		s.Min = 3
+	case ExceedMaximum:
+		s.Max = 5
+	case CountDaemons:
+		s.Daemon, s.Protection = true, true
+	case BothScalers:
+		s.Tracked, s.Consolidating = true, false
+	case ReleaseProtected:
+		s.Protection = true
+	case IgnoreWarmup:
+		s.UntilRegistered = false
+	case ReplaceUnasked:
+		s.Replacing = false
+	}
+	return s
+}
+
+// wrapStore puts the bug around a function's State.
+func (b ScalingBug) wrapStore(function string, s state.Store) state.Store {
+	if b == CountDaemons && function == "managed-scaling" {
+		return &daemonCountingStore{s}
+	}
+	if b == ReplaceUnasked && function == "managed-scaling" {
+		return &replacingStore{s}
+	}
+	return s
+}
+
+// replacingStore shows capacity providers as if they replaced what does not register.
+type replacingStore struct{ state.Store }
+
+func (s *replacingStore) Get(ctx context.Context, k state.Key) (state.Row, error) {
+	row, err := s.Store.Get(ctx, k)
+	if p, ok := row.(*cluster.CapacityProvider); ok && p != nil {
+		next := *p
+		next.Scaling.ReplaceUnregistered = true
+		return &next, err
+	}
+	return row, err
+}
+
+// daemonCountingStore shows DAEMON services as REPLICA ones.
+type daemonCountingStore struct{ state.Store }
+
+func (s *daemonCountingStore) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	rows, err := s.Store.List(ctx, r)
+	for n, row := range rows {
+		if service, ok := row.(*cluster.Service); ok && service.Strategy == cluster.Daemon {
+			next := *service
+			next.Strategy = cluster.Replica
+			rows[n] = &next
+		}
+	}
+	return rows, err
+}
+
+// wrapGroups puts the bug around the ports to the group.
+func (b ScalingBug) wrapGroups(function string, g installation.Groups) installation.Groups {
+	if b == NoScalingBug || b == CountDaemons || b == ReplaceUnasked || function != "managed-scaling" && b != ReleaseProtected {
+		return g
+	}
+	return &buggyScalingGroups{g, b}
+}
+
+type buggyScalingGroups struct {
+	installation.Groups
+	bug ScalingBug
+}
+
+// boundsError is how far the bounds of the group seem to be from what they are.
+const boundsError = 2
+
+func (g *buggyScalingGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
+	got, err := g.Groups.DescribeGroups(ctx, names)
+	for _, a := range got {
+		switch g.bug {
+		case ChangeMinimum:
+			a.Min = max(0, a.Min-boundsError)
+		case ExceedMaximum:
+			a.Max += boundsError
+		case IgnoreWarmup:
+			a.Instances = slices.Clone(a.Instances)
+			for n := range a.Instances {
+				a.Instances[n].LaunchedAt = epoch.Add(-time.Hour)
+			}
+		}
+	}
+	return got, err
+}
+
+func (g *buggyScalingGroups) SetDesired(ctx context.Context, group string, n int) error {
+	if g.bug == ChangeMinimum || g.bug == ExceedMaximum {
+		got, err := g.Groups.DescribeGroups(ctx, []string{group})
+		if err != nil || len(got) != 1 {
+			return err
+		}
+		return g.SetSizes(ctx, group, cluster.SizesChange{Min: new(min(got[0].Min, n)), Max: new(max(got[0].Max, n)), Desired: &n})
+	}
+	return g.Groups.SetDesired(ctx, group, n)
+}
+
+func (g *buggyScalingGroups) DeletePolicy(ctx context.Context, group, name string) error {
+	if g.bug == BothScalers {
+		return nil
+	}
+	return g.Groups.DeletePolicy(ctx, group, name)
+}
+
+func (g *buggyScalingGroups) DeleteAlarms(ctx context.Context, names []string) error {
+	if g.bug == KeepLowAlarm {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasSuffix(name, "low") })
+	}
+	return g.Groups.DeleteAlarms(ctx, names)
+}
+
+func (g *buggyScalingGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
+	if g.bug == ReleaseProtected && protected {
+		return nil
+	}
+	return g.Groups.SetInstanceProtection(ctx, group, ids, protected)
+}

@@ -1,0 +1,245 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// scalingChecker holds every change of the group against C1 to C8, by rules of its own.
+type scalingChecker struct {
+	*scalingWorld
+	policy          *cluster.TrackingPolicy // that the group has
+	publishedMetric float64                 // published last
+	// desiredChanges counts those of the desired capacity, raised is when managed scaling last raised it.
+	desiredChanges int
+	raisedAt       time.Time
+	firstSeen      map[string]time.Time // instances, and when they were first seen in the group
+	lastDesired    int
+	// boundsChangedAt is when somebody last changed the bounds, bared when an instance's protection was taken away by hand.
+	boundsChangedAt time.Time
+	unprotectedAt   map[string]time.Time
+	// before is what the group was before a call that changes it.
+	before *groupState
+}
+
+// groupState is the group at one instant: its instances that are not on their way out, with their tasks that are no daemons'.
+type groupState struct {
+	*cluster.AutoScalingGroup
+	tasks map[string][]string // by EC2 id
+	hosts map[string]*cluster.Instance
+}
+
+func newScalingChecker(s *scalingWorld) *scalingChecker {
+	return &scalingChecker{scalingWorld: s, firstSeen: map[string]time.Time{}, unprotectedAt: map[string]time.Time{}, lastDesired: s.shape.Min}
+}
+
+// observeGroup looks at the group.
+func (c *scalingChecker) observeGroup() *groupState {
+	out := &groupState{AutoScalingGroup: c.describeGroup(), tasks: map[string][]string{}, hosts: map[string]*cluster.Instance{}}
+	running := c.current
+	c.current = nil
+	defer func() { c.current = running }()
+	ec2 := map[string]string{}
+	for _, i := range c.instances() {
+		ec2[i.ID], out.hosts[i.EC2InstanceID] = i.EC2InstanceID, i
+	}
+	for _, t := range c.AWS.Machines.TaskTruths(clusterName) {
+		if t.Alive && !strings.Contains(t.TaskDefinition, "log:") {
+			out.tasks[ec2[t.Instance]] = append(out.tasks[ec2[t.Instance]], t.ID)
+		}
+	}
+	out.Instances = slices.DeleteFunc(out.Instances, func(i cluster.GroupInstance) bool { return strings.HasPrefix(i.Lifecycle, "Terminating") })
+	for _, i := range out.Instances {
+		if c.firstSeen[i.ID].IsZero() {
+			c.firstSeen[i.ID] = c.Loop.Now()
+		}
+	}
+	if out.Desired != c.lastDesired {
+		c.desiredChanges++
+		c.lastDesired = out.Desired
+	}
+	return out
+}
+
+// checkBounds looks at what always holds.
+func (c *scalingChecker) checkBounds() {
+	if g := c.observeGroup(); g.Min != c.shape.Min || g.Max != c.shape.Max {
+		c.checker.fail("C7: the group's minimum and maximum were %d and %d, and are %d and %d", c.shape.Min, c.shape.Max, g.Min, g.Max)
+	}
+}
+
+// scalingStaleness is how far clocks may be off, and how long a decision may take.
+const scalingStaleness = 4 * time.Minute
+
+// checkSetDesired judges a desired capacity that managed scaling sets, by the group as it saw it.
+func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
+	switch {
+	case saw == nil:
+		c.checker.fail("the desired capacity is set, and nobody has looked at the group")
+		return
+	case c.policy != nil:
+		c.checker.fail("C1: two scalers are in charge: a target tracking policy sizes the group, and managed scaling sets it to %d", n)
+	case (n < c.shape.Min || n > c.shape.Max) && !c.isRecent(c.boundsChangedAt):
+		c.checker.fail("C7: the desired capacity is set to %d, outside %d to %d", n, c.shape.Min, c.shape.Max)
+	}
+	is := c.describeGroup().Desired
+	if n > is {
+		if n-saw.Desired > c.shape.MaxStep {
+			c.checker.fail("C2: the desired capacity goes from %d to %d, by more than the largest step of %d", saw.Desired, n, c.shape.MaxStep)
+		}
+		for _, i := range saw.Instances {
+			if age := c.Loop.Now().Sub(c.firstSeen[i.ID]); c.isWarmingUp(i) && age < cluster.DefaultScaling.Warmup-scalingStaleness {
+				c.checker.fail("C3: scaled out to %d while instance %s, %s old, warms up", n, i.ID, age)
+			}
+		}
+		c.raisedAt = c.Loop.Now()
+	}
+	if n < saw.Desired-max(1, saw.Desired/2) {
+		c.checker.fail("C5: scaled in from %d to %d, by more than half", saw.Desired, n)
+	}
+	if since := c.Loop.Now().Sub(c.raisedAt); n < is && !c.raisedAt.IsZero() && since < cluster.DefaultScaling.Cooldown-scalingStaleness {
+		c.checker.fail("C8: scaled in to %d, %s after a scale-out", n, since)
+	}
+}
+
+// isRecent reports whether something happened so shortly ago that a decision may not know of it.
+func (c *scalingChecker) isRecent(at time.Time) bool {
+	return !at.IsZero() && c.Loop.Now().Sub(at) < scalingStaleness
+}
+
+// isWarmingUp reports whether the instance blocks scaling out while it is young.
+func (c *scalingChecker) isWarmingUp(i cluster.GroupInstance) bool {
+	if strings.HasPrefix(i.Lifecycle, "Terminating") || c.firstSeen[i.ID].IsZero() {
+		return false
+	}
+	return !c.shape.UntilRegistered
+}
+
+// beforeChange and changed are called around each call that changes the group: what it takes must have no tasks (invariant 7).
+func (c *scalingChecker) beforeChange() { c.before = c.observeGroup() }
+
+func (c *scalingChecker) checkChange(function, op string) {
+	was, is := c.before, c.observeGroup()
+	if !c.shape.Protection {
+		return
+	}
+	for _, i := range was.Instances {
+		left := !slices.ContainsFunc(is.Instances, func(o cluster.GroupInstance) bool { return o.ID == i.ID })
+		if n := c.withoutSecondStarts(was.tasks[i.ID]); left && len(n) > 0 && !c.isRecent(c.unprotectedAt[i.ID]) && was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
+			c.checker.fail("invariant 7: %s by %s takes instance %s, on which tasks %v run", op, function, i.ID, n)
+		}
+	}
+}
+
+// withoutSecondStarts are those of the tasks that are no second start of another's: such a one is to be stopped, wherever it is found.
+func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
+	if len(ids) == 0 {
+		return nil
+	}
+	second := map[string]bool{}
+	for _, t := range c.AWS.Machines.TaskTruths(clusterName) {
+		owner, _ := cluster.ParseStartedBy(t.StartedBy)
+		id := cluster.TaskID(t.StartedBy, t.Instance)
+		if alias, ok := c.readRow(state.AliasKey(clusterName, id)).(*state.Alias); ok && alias != nil {
+			id = alias.ID
+		}
+		row, ok := c.readRow(state.TaskKey(clusterName, owner, id)).(*cluster.Task)
+		second[t.ID] = ok && row != nil && row.ECSID != "" && row.ECSID != t.ID
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return second[id] })
+}
+
+func (c *scalingChecker) readRow(key state.Key) state.Row {
+	row, err := c.Store.Get(context.Background(), key)
+	if err != nil {
+		c.checker.fail("reading %v: %v", key, err)
+	}
+	return row
+}
+
+// checkTermination judges the termination of an instance.
+func (c *scalingChecker) checkTermination(id string, lower bool) {
+	g := c.observeGroup()
+	switch {
+	case lower && len(c.withoutSecondStarts(g.tasks[id])) > 0:
+		c.checker.fail("invariant 7: instance %s is terminated, on which tasks %v run", id, g.tasks[id])
+	case !lower && g.hosts[id] != nil:
+		c.checker.fail("instance %s is replaced, and it has registered", id)
+	case !lower && !c.shape.Replacing:
+		c.checker.fail("instance %s is replaced, and nobody asked for that", id)
+	case lower && !c.shape.Consolidating:
+		c.checker.fail("instance %s is terminated without consolidation", id)
+	}
+}
+
+// checkDrain judges that an instance is made DRAINING.
+func (c *scalingChecker) checkDrain(function, id string) {
+	if function != "managed-scaling" || c.shape.Consolidating {
+		return
+	}
+	for _, i := range c.describeGroup().Instances {
+		if h := c.observeGroup().hosts[i.ID]; h != nil && h.ID == id && i.Lifecycle == "InService" {
+			c.checker.fail("instance %s is drained without consolidation", id)
+		}
+	}
+}
+
+// whyUnsettled is why the group is not where it should be with the load that there is; empty where it is.
+func (c *scalingChecker) whyUnsettled(packed bool) string {
+	g := c.observeGroup()
+	used, lost := 0, 0
+	for _, i := range g.Instances {
+		n := len(g.tasks[i.ID])
+		used += countIf(n > 0)
+		lost += countIf(g.hosts[i.ID] == nil)
+		switch {
+		case i.Lifecycle != "InService":
+			return fmt.Sprintf("instance %s is %s", i.ID, i.Lifecycle)
+		case c.shape.Protection && n > 0 != i.Protected:
+			return fmt.Sprintf("instance %s has %d tasks, protected from scale-in: %t", i.ID, n, i.Protected)
+		}
+	}
+	running := 0
+	for _, t := range g.tasks {
+		running += len(t)
+	}
+	want := min(max((used*100+c.shape.Target-1)/c.shape.Target, g.Min), g.Max)
+	bound := (c.load + tasksPerInstance - 1) / tasksPerInstance
+	metric := float64(c.shape.Target)
+	if n := len(g.Instances); n > 0 {
+		metric = float64(used) * 100 / float64(n)
+	}
+	// What never registered and is not replaced stays where the group's minimum or its target wants as many, and where tasks wait
+	// it has others beside it, until the group is at its maximum.
+	if !c.shape.Replacing && lost > 0 {
+		if running < c.load && g.Desired == g.Max && used+lost == g.Max {
+			return ""
+		}
+		lost = 0
+	}
+	switch {
+	case running != c.load:
+		return fmt.Sprintf("%d of %d tasks run on %d instances", running, c.load, len(g.Instances))
+	case g.Desired != want || len(g.Instances) != want || lost > 0:
+		return fmt.Sprintf("%d of %d instances are used, %d are wanted, %d have not registered, and the target of %d %% wants %d", used, len(g.Instances), g.Desired, lost, c.shape.Target, want)
+	case packed && used > max(bound+1, min(g.Min, c.load)):
+		return fmt.Sprintf("%d instances are used, and %d tasks fit on %d", used, c.load, bound)
+	case math.Abs(c.publishedMetric-metric) > 0.01:
+		return fmt.Sprintf("the metric is %g, should be %g", c.publishedMetric, metric)
+	}
+	return ""
+}
+
+func countIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

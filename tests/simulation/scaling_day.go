@@ -1,0 +1,227 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/operation"
+	"berth/shared/sim/kernel"
+)
+
+// How long a group may take to come to rest when nothing goes wrong any more: half of it a minute after 15 minutes and a
+// cool-down, or a fifth in 10 minutes by consolidation, the drains that failed meanwhile being left alone for an hour; and for
+// how long it then has to stay there.
+const (
+	maxSettleTime = 14 * time.Hour
+	settledTime   = 45 * time.Minute
+)
+
+// runDayAndSettle is the whole life: a day with its faults, then a load that stays, none, one that rises, and managed scaling is
+// switched off.
+func (s *scalingWorld) runDayAndSettle() {
+	s.runUntil(s.Loop.Now().Add(5 * time.Minute))
+	s.faults.active = true
+	s.runDay()
+	s.endTargetTracking()
+	s.faults.active = false
+	s.AWS.SetCallFaults(kernel.CallFaults{})
+	s.logf("faults end")
+	s.endScalingFaults()
+	last := s.random.IntN(s.shape.maxTasks() + 1)
+	s.checkSettles(last, s.shape.Consolidating)
+	s.checkSettles(0, true)
+	s.checkSettles(1+s.random.IntN(s.shape.maxTasks()), true)
+	s.switchOff()
+}
+
+// endScalingFaults has services that were throttled for failing tasks try again by the time that a rest begins. What never registered, and nobody
+// replaces, is taken away by hand where a group without protection would take others in its place, for ever (seed 148).
+func (s *scalingWorld) endScalingFaults() {
+	if hosts := s.groupChecker.observeGroup().hosts; !s.shape.Protection && !s.shape.Replacing {
+		for _, i := range s.describeGroup().Instances {
+			if i.Lifecycle == "InService" && hosts[i.ID] == nil {
+				s.logf("somebody terminates instance %s, which has not registered", i.ID)
+				if err := s.AWS.Groups.TerminateInstance(context.Background(), i.ID, false); err != nil {
+					s.checker.fail("terminating an instance by hand: %v", err)
+				}
+			}
+		}
+	}
+	for _, i := range s.instances() {
+		if !i.AgentConnected {
+			_ = s.AWS.Machines.ReconnectAgent(i.ID) // one that has gone meanwhile needs no reconnection
+		}
+	}
+	s.endUnhealthiness()
+	s.Loop.After(5*time.Minute, s.endUnhealthiness)
+}
+
+// runDay is the load of a day: flat, rising, falling or oscillating for an hour or more at a time, with what else may happen to
+// a group.
+func (s *scalingWorld) runDay() {
+	end := s.Loop.Now().Add(scalingDay)
+	for s.Loop.Now().Before(end) && len(s.checker.broken) == 0 {
+		least, most := s.random.IntN(s.shape.maxTasks()+1), s.random.IntN(s.shape.maxTasks()+3)
+		shape, every := s.random.IntN(4), time.Duration(3+s.random.IntN(30))*time.Minute
+		for step := range 6 {
+			switch shape {
+			case 0:
+				s.setLoad(most)
+			case 1:
+				s.setLoad(least + (most-least)*step/5)
+			case 2:
+				s.setLoad([]int{least, most}[step%2])
+			default:
+				s.setLoad(most * s.random.IntN(101) / 100)
+			}
+			if s.random.IntN(10) == 0 && s.faults.rates != [faultCount]float64{} {
+				s.disturbGroup()
+			}
+			s.runUntil(s.Loop.Now().Add(every))
+		}
+	}
+}
+
+// disturbGroup is what befalls a group beside its load: a machine dies, an agent leaves for a while, or somebody changes the
+// desired capacity, the bounds, or an instance's protection by hand.
+func (s *scalingWorld) disturbGroup() {
+	all := s.instances()
+	if len(all) == 0 {
+		return
+	}
+	i := all[s.random.IntN(len(all))]
+	switch s.random.IntN(5) {
+	case 0:
+		s.logf("instance %s dies", i.ID)
+		_ = s.AWS.Machines.KillInstance(i.ID) // it may be on its way out
+	case 1:
+		s.logf("the agent of instance %s leaves", i.ID)
+		_ = s.AWS.Machines.DisconnectAgent(i.ID)
+		s.Loop.After(time.Duration(1+s.random.IntN(40))*time.Minute, func() { _ = s.AWS.Machines.ReconnectAgent(i.ID) })
+	case 2:
+		g := s.describeGroup()
+		n := min(max(g.Desired+1+s.random.IntN(3), g.Min), g.Max)
+		s.logf("somebody sets the desired capacity to %d", n)
+		if err := s.AWS.Groups.SetDesired(context.Background(), scaledGroup, n); err != nil {
+			s.checker.fail("setting the desired capacity by hand: %v", err)
+		}
+	case 3:
+		s.changeBounds()
+	case 4:
+		s.removeProtection(i)
+	}
+}
+
+// changeBounds has somebody change the group's minimum and maximum.
+func (s *scalingWorld) changeBounds() {
+	g := s.describeGroup()
+	least, most := []int{0, 1, 3}[s.random.IntN(3)], max(g.Desired, []int{5, 12, 20}[s.random.IntN(3)])
+	s.logf("somebody sets the bounds to %d and %d", least, most)
+	if err := s.AWS.Groups.SetSizes(context.Background(), scaledGroup, cluster.SizesChange{Min: &least, Max: &most}); err != nil {
+		s.checker.fail("setting the bounds by hand: %v", err)
+	}
+	s.shape.Min, s.shape.Max, s.groupChecker.boundsChangedAt = least, most, s.Loop.Now()
+}
+
+// removeProtection has an instance without tasks be as if it had been launched before protection was switched on.
+func (s *scalingWorld) removeProtection(i *cluster.Instance) {
+	g := s.groupChecker.observeGroup()
+	in := slices.ContainsFunc(g.Instances, func(m cluster.GroupInstance) bool { return m.ID == i.EC2InstanceID && m.Lifecycle == "InService" })
+	if !in || len(g.tasks[i.EC2InstanceID]) > 0 {
+		return
+	}
+	s.logf("somebody takes the protection of instance %s away", i.ID)
+	if err := s.AWS.Groups.SetInstanceProtection(context.Background(), scaledGroup, []string{i.EC2InstanceID}, false); err != nil {
+		s.checker.fail("taking protection away by hand: %v", err)
+	}
+	s.groupChecker.unprotectedAt[i.EC2InstanceID] = s.Loop.Now()
+}
+
+// describeGroup is the group as it is.
+func (s *scalingWorld) describeGroup() *cluster.AutoScalingGroup {
+	running := s.current
+	s.current = nil // it is the simulator that looks
+	defer func() { s.current = running }()
+	got, err := s.AWS.Groups.DescribeGroups(context.Background(), []string{scaledGroup})
+	if err != nil || len(got) != 1 {
+		s.checker.fail("describing the group: %v, %v", got, err)
+		return &cluster.AutoScalingGroup{}
+	}
+	return got[0]
+}
+
+// endTargetTracking takes the target tracking policy away, so that Berth's own alarms follow.
+func (s *scalingWorld) endTargetTracking() {
+	if !s.shape.Tracked {
+		return
+	}
+	s.client.callUntilAnswered("end of the target tracking", func(ctx context.Context) error {
+		return s.API.CapacityProviders.TagCapacityProvider(ctx, scaledProvider, nil, []string{cluster.TagTargetTracking})
+	}, func(err error) {
+		if err != nil {
+			s.checker.fail("taking the tag of target tracking away: %v", err)
+		}
+		s.shape.Tracked = false
+	})
+	s.runUntil(s.Loop.Now().Add(10 * time.Minute))
+}
+
+// checkSettles has the load stay until the group is at rest, and then for as long again as nothing may change. Packed asks that it
+// is on no more instances than it has to be, but for one.
+func (s *scalingWorld) checkSettles(load int, packed bool) {
+	if len(s.checker.broken) > 0 {
+		return
+	}
+	s.setLoad(load)
+	why := ""
+	for end := s.Loop.Now().Add(maxSettleTime); s.Loop.Now().Before(end); {
+		if s.runUntil(s.Loop.Now().Add(10 * time.Minute)); len(s.checker.broken) > 0 {
+			return
+		}
+		if why = s.groupChecker.whyUnsettled(packed); why != "" {
+			continue
+		}
+		was := s.groupChecker.desiredChanges
+		s.runUntil(s.Loop.Now().Add(settledTime))
+		if why = s.groupChecker.whyUnsettled(packed); why == "" && s.groupChecker.desiredChanges == was {
+			return
+		}
+		if why == "" {
+			why = "it is as it should be, and the desired capacity changes all the same"
+		}
+	}
+	if len(s.checker.broken) == 0 {
+		s.checker.fail("invariant 8: with a load of %d nothing goes wrong for %s, and %s", load, maxSettleTime, why)
+	}
+}
+
+// switchOff switches managed scaling off: nothing scales any more, and nothing of it is left.
+func (s *scalingWorld) switchOff() {
+	if len(s.checker.broken) > 0 {
+		return
+	}
+	s.client.callUntilAnswered("managed scaling off", func(ctx context.Context) error {
+		_, err := s.API.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{
+			Name: scaledProvider, Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)},
+		})
+		return err
+	}, func(err error) {
+		if err != nil {
+			s.checker.fail("switching managed scaling off: %v", err)
+		}
+	})
+	s.runUntil(s.Loop.Now().Add(5 * time.Minute))
+	was := s.groupChecker.desiredChanges
+	s.setLoad(s.shape.maxTasks())
+	s.runUntil(s.Loop.Now().Add(30 * time.Minute))
+	if s.groupChecker.desiredChanges != was {
+		s.checker.fail("C7: managed scaling is off, and the desired capacity changes")
+	}
+	low, high := cluster.ScalingAlarms(clusterName, scaledProvider)
+	left, err := s.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
+	if err != nil || len(left) > 0 || s.groupChecker.policy != nil {
+		s.checker.fail("C1: managed scaling is off, and there are alarms %v, policy %v, %v", left, s.groupChecker.policy, err)
+	}
+}

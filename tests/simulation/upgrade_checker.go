@@ -1,0 +1,500 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/state"
+)
+
+// upgradeChecker watches a node group and what is done to it, and knows nothing of how that is decided: invariants 6 and 7,
+// and what N2 to N5 promise.
+type upgradeChecker struct {
+	*upgradeWorld
+	// originalSizes are the group's as its user has them, count its nodes by zone, when the last update began that no failed one
+	// was before.
+	originalSizes cluster.Sizes
+	originalZones map[string]int
+	// upToDate are the EC2 ids of nodes that were when the update began.
+	upToDate map[string]bool
+	// takenNodes are the nodes that updates have taken out of service, drained for how long they have been DRAINING while somebody
+	// was awake.
+	takenNodes   map[string]bool
+	drainingTime map[string]time.Duration
+	mostServing  int // nodes in service since old ones are replaced
+	// What would explain a failure: nodes that go by themselves, launches that fail, tasks that do not leave, calls that are
+	// denied. scaledAt is when managed scaling last changed the group, grewAt when it last enlarged it.
+	disturbed, launchFailed, drainBlocked, callDenied bool
+	launchFailures                                    map[string]bool // of launches that failed
+	scaledAt, grewAt                                  time.Time
+	// surged reports that the update has enlarged the group: from then on nobody else may take what it has added.
+	surged bool
+	// mustSucceed holds an update to success.
+	mustSucceed    bool
+	beganAt        time.Time
+	phaseEnteredAt map[cluster.UpdatePhase]time.Time
+	ends           []*cluster.Update
+}
+
+func newUpgradeChecker(u *upgradeWorld) *upgradeChecker {
+	return &upgradeChecker{
+		upgradeWorld: u, takenNodes: map[string]bool{}, drainingTime: map[string]time.Duration{}, launchFailures: map[string]bool{}, upToDate: map[string]bool{},
+	}
+}
+
+// startChecking looks from now on.
+func (c *upgradeChecker) startChecking() {
+	c.originalSizes, c.originalZones = c.pool.sizes(), c.countByZone()
+	c.Loop.After(time.Minute, c.checkEachMinute)
+}
+
+// checkEachMinute is how often it looks though nothing is done.
+func (c *upgradeChecker) checkEachMinute() {
+	u := c.lastUpdate()
+	for _, n := range c.listNodes() {
+		if c.takenNodes[n.ID] && n.isDraining() && c.Loop.Now().Sub(u.ReconciledAt) < 150*time.Second {
+			c.drainingTime[n.ID] += time.Minute
+		} else if !n.isDraining() {
+			delete(c.drainingTime, n.ID)
+		}
+	}
+	c.checkAvailability()
+	c.Loop.After(time.Minute, c.checkEachMinute)
+}
+
+// recordLaunchFault is called for each launch that something is wrong with.
+func (c *upgradeChecker) recordLaunchFault(f autoscaling.LaunchFault) {
+	switch {
+	case f.Reason != "":
+		c.launchFailures[f.Reason] = true
+	case f.Silent:
+		c.launchFailures["silent"] = true
+	}
+	c.launchFailed = true
+}
+
+// findNode is the EC2 id of a container instance.
+func (c *upgradeChecker) findNode(id string) *node {
+	for _, n := range c.listNodes() {
+		if n.row != nil && n.row.ID == id || n.ID == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// checkDrain is called before a container instance is made DRAINING.
+func (c *upgradeChecker) checkDrain(function, id string) {
+	if c == nil || function != upgrader {
+		return
+	}
+	n, u := c.findNode(id), c.lastUpdate()
+	if n == nil || u == nil {
+		return
+	}
+	if !n.isDraining() && !n.isLeavingGroup() {
+		c.takenNodes[n.ID] = true
+	}
+	if u.Phase != cluster.PhaseUpgrade {
+		return
+	}
+	if c.upToDate[n.ID] {
+		c.checker.fail("N3: node %s was up to date when update %s began, and is drained", n.ID, u.ID)
+	}
+	if u.Config.Strategy == cluster.UpdateMinimal || u.ByDomain {
+		return
+	}
+	for _, o := range c.listNodes() {
+		if _, marked := o.attribute(cluster.AttributeUnschedulable); o.isServing() && o.isOutdated(u) && !marked && c.isSettledNode(o) {
+			c.checker.fail("N3: node %s is drained, and old node %s still takes tasks", n.ID, o.ID)
+		}
+	}
+}
+
+// isSettledNode reports whether an instance registered long enough ago for everybody to know.
+func (c *upgradeChecker) isSettledNode(n *node) bool {
+	return n.row != nil && c.Loop.Now().Sub(n.row.RegisteredAt.Time()) >= maxStaleness
+}
+
+// recordActivation is called when an update has put a node back.
+func (c *upgradeChecker) recordActivation(id string) {
+	if c == nil {
+		return
+	}
+	if n := c.findNode(id); n != nil {
+		delete(c.takenNodes, n.ID)
+	}
+}
+
+// checkTermination is called before an instance is terminated through the group.
+func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
+	if c == nil {
+		return
+	}
+	if function != upgrader {
+		c.recordScaling(false)
+		return
+	}
+	n, u, g := c.findNode(id), c.lastUpdate(), c.describeGroup()
+	if n == nil || u == nil || g == nil || n.isLeavingGroup() {
+		return
+	}
+	if known := n.row != nil && c.checker.instanceRows[n.row.ID] != nil; known && (n.isServing() || n.isDraining()) {
+		c.takenNodes[n.ID] = true
+		c.Loop.After(u.Timeouts.Terminate, func() { delete(c.takenNodes, n.ID) }) // then it is no longer waited for
+	}
+	if lower && g.Desired <= c.originalSizes.Desired && c.scaledAt.IsZero() {
+		c.checker.fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID, g.Desired-1, c.originalSizes.Desired)
+	}
+	if lower && !c.grewAt.IsZero() && c.isShrinking(u) && c.Loop.Now().Sub(c.grewAt) > maxStaleness && c.grewAt.After(c.beganAt) && c.grewAt.After(c.shrinkAt(u)) {
+		c.checker.fail("N5: managed scaling enlarged the group %s ago, and update %s goes on to shrink it", c.Loop.Now().Sub(c.grewAt), u.ID)
+	}
+	c.checkTasksOn(n, u)
+}
+
+// checkTasksOn checks what is taken away with a node: nothing, unless by force (N4, invariant 7). What has only just been started
+// nobody can have known of.
+func (c *upgradeChecker) checkTasksOn(n *node, u *cluster.Update) {
+	for _, t := range n.tasks {
+		row := c.checker.taskByECSID(t.ID)
+		switch {
+		case !t.Alive || c.Loop.Now().Sub(t.Created) < c.checker.staleness || t.Last == cluster.TaskRunning && c.Loop.Now().Sub(t.Started) < c.checker.staleness:
+		case row != nil && c.checker.isProtectedFor(row, time.Minute) && !u.ForceProtected:
+			c.checker.fail("invariant 7: node %s is terminated with task %s, which is protected", n.ID, row.ID)
+		case !u.Force && n.row.AgentConnected:
+			c.checker.fail("N4: node %s is terminated with task %s (%s)", n.ID, t.ID, t.Last)
+		}
+	}
+	const wait = time.Minute
+	if c.faults.rates[ClockSkew] > 0 || c.faults.rates[LateWrite] > 0 || u.Force || !n.isLive() {
+		return
+	}
+	if ago := c.Loop.Now().Sub(n.emptySince); !n.emptySince.IsZero() && ago < wait {
+		c.checker.fail("N4: node %s is terminated %s after its last task stopped, not %s", n.ID, ago, wait)
+	}
+}
+
+// checkForcedStop checks a task that an update has stopped by force (invariant 7).
+func (c *upgradeChecker) checkForcedStop(t *cluster.Task) {
+	u := c.lastUpdate()
+	if t.Desired != cluster.TaskStopped || u == nil || !strings.HasSuffix(t.Reason, "by update "+u.ID) {
+		return
+	}
+	c.cover(CoverForced)
+	if c.checker.isProtectedFor(t, time.Minute) && !u.ForceProtected {
+		c.checker.fail("invariant 7: task %s, which is protected, is stopped by force", t.ID)
+	}
+}
+
+// mayStopByForce reports whether an update may stop whatever runs on a container instance.
+func (u *upgradeWorld) mayStopByForce(id string) bool {
+	if u == nil || u.lastUpdate() == nil || !u.lastUpdate().Force {
+		return false
+	}
+	n := u.nodeChecker.findNode(id)
+	return n != nil && u.nodeChecker.takenNodes[n.ID]
+}
+
+// taskByECSID is the row of an ECS task.
+func (c *checker) taskByECSID(id string) *cluster.Task {
+	t, _ := c.rows[c.byECSID[id]].(*cluster.Task)
+	return t
+}
+
+// isProtectedFor reports whether a task is protected for so long yet, and has been for a while.
+func (c *checker) isProtectedFor(t *cluster.Task, yet time.Duration) bool {
+	key := state.ProtectionKey(t.Cluster, t.Owner, t.ID)
+	p, ok := c.rows[key].(*cluster.Protection)
+	return ok && p != nil && p.Until.After(c.now().Add(yet)) && c.now().Sub(c.changes[key].at) >= c.staleness
+}
+
+// plannedScaleOut reports whether managed scaling has said since a time that it enlarges the group: it says so before it does.
+func (c *upgradeChecker) plannedScaleOut(since time.Time) bool {
+	for _, row := range c.checker.rows {
+		if h, ok := row.(*cluster.ScalingHistory); ok && h.LastScaleOut.After(since) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSetDesired is called before somebody sets the desired capacity.
+func (c *upgradeChecker) checkSetDesired(function string, n int) {
+	if c == nil || function == upgrader {
+		return
+	}
+	g := c.describeGroup()
+	if g == nil || g.Desired == n {
+		return
+	}
+	c.recordScaling(n > g.Desired)
+	ng, u := c.nodeGroup(), c.lastUpdate()
+	if n < g.Desired && u != nil && ng.Status == cluster.NodeGroupUpdating && (c.surged || c.Loop.Now().Sub(c.beganAt) > c.checker.staleness) {
+		c.checker.fail("C1: managed scaling takes nodes of a group under update, from %d to %d", g.Desired, n)
+	}
+}
+
+func (c *upgradeChecker) recordScaling(grew bool) {
+	c.scaledAt = c.Loop.Now()
+	if grew {
+		c.grewAt = c.scaledAt
+		c.cover(CoverScaledOut)
+	}
+}
+
+// checkSetSizes is called when the sizes have been set.
+func (c *upgradeChecker) checkSetSizes(function string) {
+	if c == nil || function != upgrader {
+		return
+	}
+	s := c.describeGroup()
+	if s == nil {
+		return
+	}
+	surge := c.pool.surge(c.originalSizes.Desired)
+	if s.Max > c.originalSizes.Max+surge || s.Desired > c.originalSizes.Desired+surge && c.scaledAt.IsZero() {
+		c.checker.fail("N2: the group is %d of %d; with a surge of %d, %+v may be enlarged", s.Desired, s.Max, surge, c.originalSizes)
+	}
+	if u := c.lastUpdate(); u != nil && u.Phase == cluster.PhaseScaleUp {
+		c.surged = true
+	}
+	c.checkAvailability()
+}
+
+// afterAction is called when something that was done has taken effect.
+func (c *upgradeChecker) afterAction(function string) {
+	if c != nil && function == upgrader {
+		c.checkAvailability()
+	}
+}
+
+// checkAvailability holds what is there against invariant 6.
+func (c *upgradeChecker) checkAvailability() {
+	g, u := c.describeGroup(), c.lastUpdate()
+	if g == nil || u == nil || c.beganAt.IsZero() {
+		return
+	}
+	if g.Min != c.originalSizes.Min {
+		c.checker.fail("invariant 6: the group's minimum is %d, was %d", g.Min, c.originalSizes.Min)
+	}
+	out, serving := 0, 0
+	for _, n := range c.listNodes() {
+		if c.takenNodes[n.ID] && (n.isDraining() || n.isLeavingGroup()) {
+			out++
+		}
+		if n.isServing() {
+			serving++
+		}
+		if c.drainingTime[n.ID] > c.maxDrainTime() && !u.Force {
+			c.checker.fail("N4: node %s has been DRAINING for %s", n.ID, c.drainingTime[n.ID])
+		}
+	}
+	most := c.pool.maxUnavailable(c.originalSizes.Desired)
+	if out > most {
+		c.checker.fail("invariant 6: %d nodes are out of service at once, at most %d may be (%s)", out, most, u.Phase)
+	}
+	if u.HasEnded() || u.Phase != cluster.PhaseUpgrade {
+		c.mostServing = 0
+		return
+	}
+	c.mostServing = max(c.mostServing, serving)
+	if !c.disturbed && serving < c.mostServing-most {
+		c.checker.fail("invariant 6: %d nodes are in service, of %d at most %d may be missing", serving, c.mostServing, most)
+	}
+}
+
+// maxDrainTime is 15 minutes, and what the last steps take; longer where some looks come to nothing.
+func (c *upgradeChecker) maxDrainTime() time.Duration {
+	if c.faults.hasStruck() || c.callDenied {
+		return 45 * time.Minute
+	}
+	return 18 * time.Minute
+}
+
+func (c *upgradeChecker) isShrinking(u *cluster.Update) bool {
+	return u.Phase == cluster.PhaseScaleDown || u.Phase == cluster.PhaseRestore
+}
+
+// shrinkAt is when the update's row last entered its phase.
+func (c *upgradeChecker) shrinkAt(u *cluster.Update) time.Time { return c.phaseEnteredAt[u.Phase] }
+
+// observeUpdate sees what an update has become.
+func (c *upgradeChecker) observeUpdate(old, now *cluster.Update) {
+	if now.Type != cluster.UpdateVersion {
+		return
+	}
+	if old == nil {
+		c.recordStart(now)
+	}
+	if old == nil || old.Phase != now.Phase {
+		c.phaseEnteredAt[now.Phase] = c.Loop.Now()
+		c.logf("update %s: %s", now.ID, now.Phase)
+	}
+	c.checkOneDomain(now)
+	if now.HasEnded() && (old == nil || !old.HasEnded()) {
+		c.checkEnd(now)
+	}
+}
+
+// checkOneDomain checks that the nodes being replaced are of one upgrade domain (N7).
+func (c *upgradeChecker) checkOneDomain(u *cluster.Update) {
+	if !u.ByDomain || u.Phase != cluster.PhaseUpgrade {
+		return
+	}
+	of := map[string]bool{}
+	for _, w := range u.Removals {
+		if n := c.findNode(w.Instance); n != nil {
+			if d, known := n.attribute(cluster.AttributeUpgrade); known {
+				of[d] = true
+			}
+		}
+	}
+	if len(of) > 1 {
+		c.checker.fail("N7: nodes of upgrade domains %v are replaced at once", slices.Sorted(maps.Keys(of)))
+	}
+}
+
+func (c *upgradeChecker) recordStart(u *cluster.Update) {
+	c.surged = false
+	c.beganAt, c.mostServing, c.phaseEnteredAt = c.Loop.Now(), 0, map[cluster.UpdatePhase]time.Time{}
+	clear(c.upToDate)
+	for _, n := range c.listNodes() {
+		if label, _ := n.attribute(nodegroup.LabelImage); label == u.Target.Image {
+			c.upToDate[n.ID] = true
+		}
+	}
+	c.cover(CoverUpdate)
+	left := func(g *cluster.AutoScalingGroup) bool { // the group has what the last update left of its own
+		return u.UnrestoredSizes != nil && u.UnrestoredSizes.Desired < u.LeftSizes.Desired && u.LeftSizes != nil && *u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+	}
+	if g := c.describeGroup(); g != nil && !left(g) {
+		if !c.scaledAt.IsZero() {
+			c.originalSizes.Desired = min(g.Desired, c.originalSizes.Max) // an update may have left it room for more
+		}
+		if u.UnrestoredSizes == nil || u.LeftSizes.Desired != g.Desired || u.UnrestoredSizes.Desired == u.LeftSizes.Desired {
+			c.originalZones = c.countByZone()
+		}
+	}
+	c.scaledAt, c.grewAt = time.Time{}, time.Time{}
+}
+
+// checkEnd looks at what an update leaves.
+func (c *upgradeChecker) checkEnd(u *cluster.Update) {
+	c.ends = append(c.ends, u)
+	c.logf("update %s: %s, zones %v of %v, sizes %+v, errors %+v, stopped %q", u.ID, u.Status, c.countByZone(), u.Zones, u.FinalSizes, u.Errors, u.SizesReason)
+	c.cover(CoveragePoint("upgrade: " + string(u.Status)))
+	for _, e := range u.Errors {
+		c.cover(CoveragePoint("upgrade: " + string(e.Code)))
+		c.checkErrorJustified(u, e)
+	}
+	if u.SizesReason != "" {
+		c.cover(CoverStopped)
+	}
+	if c.mustSucceed && u.Status != cluster.UpdateSuccessful {
+		c.checker.fail("invariant 8: nothing went wrong, and update %s failed: %+v", u.ID, u.Errors)
+	}
+	g := c.describeGroup()
+	if g == nil {
+		return
+	}
+	c.checkFinalSizes(u, cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
+	if u.Status == cluster.UpdateSuccessful {
+		c.checkSuccess(u)
+	}
+	c.Loop.After(5*time.Minute, func() { // what was late has happened
+		if c.lastUpdate() == u && (u.SizesReason == "" || !c.callDenied) && !c.groupLost {
+			c.checkUsable()
+		}
+	})
+}
+
+// checkFinalSizes checks that the group has its sizes again, or that there is a reason that it has not, and is told.
+func (c *upgradeChecker) checkFinalSizes(u *cluster.Update, now cluster.Sizes) {
+	if now == c.originalSizes {
+		return
+	}
+	kept := len(u.RetainedNodes) > 0 && slices.ContainsFunc(u.Errors, func(e cluster.UpdateError) bool {
+		return e.Code == cluster.PodEvictionFailure && strings.Contains(e.Message, "nodes more than")
+	})
+	switch {
+	case kept && (c.drainBlocked || c.faults.hasStruck()), c.groupLost && u.SizesReason != "", c.callDenied && u.SizesReason != "", !c.scaledAt.IsZero() && u.SizesReason != "":
+	case u.SizesReason != "" && c.plannedScaleOut(c.beganAt.Add(-maxStaleness-cluster.DefaultScaling.Warmup)):
+	case !c.scaledAt.IsZero() && c.Loop.Now().Sub(c.scaledAt) < maxStaleness: // just now
+	case !c.scaledAt.IsZero() && u.OriginalSizes != nil && now == *u.OriginalSizes: // it was scaled before the update looked at it
+	default:
+		c.checker.fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, c.originalSizes, u.SizesReason, u.RetainedNodes, u.Errors)
+	}
+}
+
+// checkSuccess checks that every node was replaced, and that the zones have what they had.
+func (c *upgradeChecker) checkSuccess(u *cluster.Update) {
+	for _, n := range c.listNodes() {
+		if n.isOutdated(u) && !n.isLeavingGroup() && c.isSettledNode(n) {
+			c.checker.fail("N4: update %s is Successful, and node %s is from %s", u.ID, n.ID, n.Template)
+		}
+	}
+	if now := c.countByZone(); !c.disturbed && !c.launchFailed && len(u.RetainedNodes) == 0 && c.scaledAt.IsZero() && !maps.Equal(now, c.originalZones) && c.describeGroup().Desired == c.originalSizes.Desired {
+		c.checker.fail("N2: the zones have %v, had %v", now, c.originalZones)
+	}
+}
+
+// checkErrorJustified checks an error of an update: its code has to go back to something that went wrong, and name it.
+func (c *upgradeChecker) checkErrorJustified(u *cluster.Update, e cluster.UpdateError) {
+	chaotic := c.faults.hasStruck()
+	switch e.Code {
+	case cluster.NodeCreationFailure:
+		if len(c.launchFailures) == 0 && !c.disturbed && !chaotic {
+			c.checker.fail("N2: update %s failed, and every launch was fine: %s", u.ID, e.Message)
+		}
+	case cluster.PodEvictionFailure:
+		if !c.drainBlocked && !chaotic {
+			c.checker.fail("N4: update %s failed, and nothing kept tasks: %s", u.ID, e.Message)
+		}
+	case cluster.UpdateAccessDenied:
+		if !c.callDenied && c.faults.hits[ECSDenied] == 0 {
+			c.checker.fail("update %s failed, and nothing was denied: %s", u.ID, e.Message)
+		}
+	case cluster.UnknownUpdateError:
+		if !chaotic {
+			c.checker.fail("update %s failed: %s", u.ID, e.Message)
+		}
+	default:
+		if refused := chaotic && strings.HasPrefix(e.Message, "Nodes cannot be made unschedulable"); !c.groupLost && !refused {
+			c.checker.fail("update %s failed by %s: %s", u.ID, e.Code, e.Message)
+		}
+	}
+	if len(e.Resources) == 0 {
+		c.checker.fail("N6: the error %+v names no resource", e)
+	}
+}
+
+// checkNodesAtRest checks what no update may leave, and what the last has made of the node group, having succeeded.
+func (c *upgradeChecker) checkNodesAtRest() {
+	c.checkUsable()
+	c.checkLabels()
+	if image, u := c.nodeGroup().Target.Image, c.lastUpdate(); image != u.Target.Image {
+		c.checker.fail("N6: the node group's image is %s, the update's was %s", image, u.Target.Image)
+	}
+}
+
+// checkUsable checks what no update may leave.
+func (c *upgradeChecker) checkUsable() {
+	ng, u := c.nodeGroup(), c.lastUpdate()
+	if ng.Status != cluster.NodeGroupActive || !u.HasEnded() {
+		c.checker.fail("invariant 8: the node group is %s, its update %s", ng.Status, u.Status)
+		return
+	}
+	for _, n := range c.listNodes() {
+		if by, marked := n.attribute(cluster.AttributeUnschedulable); marked {
+			c.checker.fail("N6: node %s is left unschedulable by %s", n.ID, by)
+		}
+		if c.takenNodes[n.ID] && n.isDraining() {
+			c.checker.fail("N6: node %s is left DRAINING", n.ID)
+		}
+	}
+}

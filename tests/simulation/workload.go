@@ -1,0 +1,124 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Action is one thing that happens to the cluster from outside, at a time. A history is a list of them; which instance,
+// task or service it hits follows from Pick at the moment it happens, so that a history still means something after
+// others were taken out of it.
+type Action struct {
+	At   time.Duration
+	Kind string
+	Pick uint64
+	N    int
+}
+
+// String is the action as a failure prints it.
+func (a Action) String() string {
+	return fmt.Sprintf("%8s %-16s pick=%d n=%d", a.At, a.Kind, a.Pick%1000, a.N)
+}
+
+// actionKinds are what can happen, with how often relative to each other.
+var actionKinds = []struct {
+	name   string
+	weight int
+	act    func(*World, Action)
+}{
+	{"create-service", 6, func(w *World, a Action) { w.client.createService(a, false) }},
+	{"create-daemon", 2, func(w *World, a Action) { w.client.createService(a, true) }},
+	{"scale", 10, func(w *World, a Action) { w.client.scaleService(a) }},
+	{"percentages", 2, func(w *World, a Action) { w.client.changePercentages(a) }},
+	{"delete-service", 3, func(w *World, a Action) { w.client.deleteService(a) }},
+	{"run-task", 6, func(w *World, a Action) { w.client.runTask(a, "") }},
+	{"run-waiting", 4, (*World).runWaitingTask},
+	{"start-task", 3, func(w *World, a Action) { w.client.startTask(a) }},
+	{"stop-task", 4, func(w *World, a Action) { w.client.stopTask(a) }},
+	{"spam", 1, func(w *World, a Action) { w.client.startAndStop(a) }},
+	{"repeat-request", 3, func(w *World, a Action) { w.client.repeatRequest(a) }},
+	{"vandalize", 3, (*World).sendMalformedRequest},
+	{"bad-event", 2, (*World).sendMalformedEvent},
+	{"huge-request", 1, func(w *World, a Action) { w.client.sendHugeRequest(a) }},
+	{"add-instance", 3, (*World).addInstances},
+	{"kill-instance", 3, (*World).killInstance},
+	{"crash-instance", 2, (*World).crashInstance},
+	{"disconnect", 4, (*World).disconnectAgent},
+	{"reconnect", 5, (*World).reconnectAgent},
+	{"flap-agent", 2, (*World).flapAgent},
+	{"drain", 2, func(w *World, a Action) { w.setInstanceStatus(a, "DRAINING") }},
+	{"activate", 2, func(w *World, a Action) { w.setInstanceStatus(a, "ACTIVE") }},
+	{"attribute", 2, (*World).changeAttribute},
+	{"fail-zone", 1, (*World).failZone},
+	{"resize", 1, (*World).shrinkInstance},
+	{"crash-task", 8, (*World).crashTask},
+	{"unhealthy", 3, (*World).makeUnhealthy},
+	{"all-unhealthy", 2, (*World).makeAllUnhealthy},
+	{"foreign-task", 2, (*World).startForeignTask},
+	{"rules", 10, func(w *World, a Action) { w.client.changeRules(a) }},
+	{"configure", 5, func(w *World, a Action) { w.client.changeConfiguration(a) }},
+	{"report-load", 14, (*World).reportLoads},
+	{"relabel", 12, (*World).changePlacementAttribute},
+	{"uncordon", 3, (*World).uncordonInstance},
+	{"deploy", 16, func(w *World, a Action) { w.client.deployService(a) }},
+	{"tune", 8, func(w *World, a Action) { w.client.changeDeploymentSettings(a) }},
+	{"stop-deployment", 2, func(w *World, a Action) { w.client.stopDeployment(a) }},
+	{"target-unhealthy", 4, (*World).makeTargetUnhealthy},
+	{"alarm", 2, (*World).fireAlarm},
+	{"create-checked", 0, func(w *World, a Action) { w.client.createPlainService(fmt.Sprint("c", a.N), "checked:1", 7, false) }},
+	{"protect", 3, func(w *World, a Action) { w.client.protectTasks(a) }},
+	// In half of the runs, see [extras].
+	{"stop-release", 0, func(w *World, a Action) { w.client.deployAndStop(a) }},
+	{"early-success", 0, func(w *World, a Action) { w.client.changeEarlySuccess(a) }},
+	{"spot-interruption", 0, (*World).interruptSpotInstance},
+	{"rebalance-recommendation", 0, (*World).recommendRebalance},
+	{"create-provided", 0, func(w *World, a Action) { w.client.createServiceWithProviders(a) }},
+	{"share-anew", 0, func(w *World, a Action) { w.client.changeProviderStrategy(a) }},
+	{"image-gone", 0, (*World).removeImages},
+	// Where a node group is updated, see [drawUpgrade].
+	{"update-nodes", 0, func(w *World, a Action) { w.upgrade.updateNodes(a) }},
+	{"block-standalone", 0, func(w *World, a Action) { w.upgrade.blockStandalone(a) }},
+	{"block-foreign", 0, func(w *World, a Action) { w.upgrade.blockForeign(a) }},
+	{"block-protected", 0, func(w *World, a Action) { w.upgrade.blockProtected(a) }},
+	{"block-percentages", 0, func(w *World, a Action) { w.upgrade.blockPercentages(a) }},
+	{"fail-launches", 0, func(w *World, a Action) { w.upgrade.failLaunches(a) }},
+	{"burst", 0, func(w *World, a Action) { w.upgrade.growService(a) }},
+}
+
+// perform lets an action take place.
+func (w *World) perform(a Action) {
+	w.upgrade.noteAction(a)
+	for _, k := range actionKinds {
+		if k.name == a.Kind {
+			k.act(w, a)
+		}
+	}
+}
+
+// unhealthyStorm is a history in which most tasks are unhealthy at once, twice.
+var unhealthyStorm = []Action{
+	{At: 0, Kind: "create-checked", N: 0}, {At: 0, Kind: "create-checked", N: 1}, {At: 0, Kind: "create-checked", N: 2},
+	{At: 7 * time.Minute, Kind: "all-unhealthy"}, {At: 14 * time.Minute, Kind: "all-unhealthy"},
+}
+
+// drawHistory makes the history of a seed: n actions over the span.
+func drawHistory(rng *rand.Rand, n int, span time.Duration) []Action {
+	total := 0
+	for _, k := range actionKinds {
+		total += k.weight
+	}
+	// Every history begins with something to schedule.
+	actions := []Action{{0, "create-service", rng.Uint64(), rng.IntN(8) + 1}}
+	for range n - 1 {
+		w := rng.IntN(total)
+		for _, k := range actionKinds {
+			if w -= k.weight; w < 0 {
+				at := time.Duration(rng.Int64N(int64(span))).Truncate(time.Millisecond)
+				actions = append(actions, Action{at, k.name, rng.Uint64(), rng.IntN(8)})
+				break
+			}
+		}
+	}
+	return actions
+}

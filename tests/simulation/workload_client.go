@@ -1,0 +1,363 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler/api"
+	"berth/shared/operation"
+)
+
+// apiClient is everybody who calls the API. What was acknowledged to it has to hold in the end.
+type apiClient struct {
+	world       *World
+	services    []*expectedService
+	taskIDs     []string        // ids that it was given
+	stoppedIDs  map[string]bool // ids that it was told will be stopped
+	lastRequest *operation.SubmitTasks
+	lastIDs     []string
+	// configuration is the configuration acknowledged last, nil where it is not known which holds.
+	configuration *cluster.Configuration
+	configuring   bool
+}
+
+// expectedService is a service as the API last acknowledged it.
+type expectedService struct {
+	name    string
+	daemon  bool
+	desired int
+	exists  bool
+	busy    bool
+	// definition is the task definition that it was last given, empty where its own was kept.
+	definition   string
+	balanced     bool // registered with a target group
+	hasProviders bool // has a capacity provider strategy
+	// rules are those acknowledged last, nil where it is not known which hold; reruled tells that they have changed.
+	rules        *cluster.Rules
+	rulesChanged bool
+}
+
+// taskDefinitions are the task definitions of the simulation: families by what is scarce about them.
+var taskDefinitions = map[string]string{
+	"small": `{"family":"small","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`,
+	"big":   `{"family":"big","containerDefinitions":[{"name":"main","image":"i","cpu":900,"memory":1024}]}`,
+	"port": `{"family":"port","networkMode":"host","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
+	          "portMappings":[{"containerPort":8080,"hostPort":8080}]}]}`,
+	"share": `{"family":"share","tags":[{"key":"berth:gpu-milli","value":"400"}],
+	           "containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
+	"gpu": `{"family":"gpu","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
+	         "resourceRequirements":[{"type":"GPU","value":"1"}]}]}`,
+	"checked": `{"family":"checked","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
+	             "healthCheck":{"command":["CMD","true"]}}]}`,
+	"disk": `{"family":"disk","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":64}]}`,
+	"vpc": `{"family":"vpc","networkMode":"awsvpc","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
+	         "portMappings":[{"containerPort":80}]}]}`,
+	"tied": `{"family":"tied","placementConstraints":[{"type":"memberOf","expression":"attribute:disk != ssd"}],
+	          "containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
+	// No agent can do what this one needs.
+	"nowhere": `{"family":"nowhere","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
+	             "logConfiguration":{"logDriver":"splunk"}}]}`,
+}
+
+var families = []string{"small", "small", "big", "port", "port", "share", "gpu", "checked", "checked", "disk", "nowhere", "vpc", "vpc", "tied"}
+
+func (w *World) registerDefinitions() {
+	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
+		if status, answer := w.AWS.ECS.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(taskDefinitions[f])); status != http.StatusOK {
+			w.checker.fail("registering %s: %s", f, answer)
+		}
+	}
+	w.registerBrokenDefinitions()
+}
+
+func (w *World) pickFamily(a Action) string {
+	f := families[a.Pick%uint64(len(families))]
+	if f == "nowhere" {
+		w.cover(CoverInfeasible)
+	}
+	return f
+}
+
+// networkFor is where tasks of the family have their network interface, nil where they have none of their own.
+func networkFor(family string) *cluster.Network {
+	if family != "vpc" {
+		return nil
+	}
+	return &cluster.Network{Subnets: []string{"subnet-1"}}
+}
+
+// callUntilAnswered runs an operation as a client does: again after every failure that may pass, until it is answered.
+func (c *apiClient) callUntilAnswered(name string, f func(ctx context.Context) error, answered func(err error)) {
+	c.world.spawn(name, clientProcess, func(ctx context.Context) {
+		p := processOf(ctx)
+		for {
+			err := f(ctx)
+			if p.dead {
+				p.revive()
+				err = errProcessDied
+			}
+			var refused *cluster.Error
+			if err == nil || errors.As(err, &refused) && refused.Code != cluster.CodeThrottling {
+				c.world.logf("%s: answered %v", name, err)
+				answered(err)
+				return
+			}
+			if p.suspend(3*time.Second) != nil {
+				return
+			}
+		}
+	}, func(bool) {})
+}
+
+// percentagePairs are minimum healthy and maximum percent of services.
+var percentagePairs = [][2]int{{100, 200}, {50, 100}, {0, 100}, {50, 150}, {100, 150}}
+
+func (c *apiClient) createService(a Action, daemon bool) {
+	s := &expectedService{name: fmt.Sprintf("s%d", a.Pick%5), daemon: daemon, desired: a.N, exists: true, busy: true}
+	i := slices.IndexFunc(c.services, func(o *expectedService) bool { return o.name == s.name })
+	if i >= 0 && (c.services[i].exists || c.services[i].busy) {
+		return
+	}
+	spec := operation.CreateService{
+		Cluster: clusterName, Name: s.name, TaskDefinition: c.world.pickFamily(a), Desired: &s.desired,
+		Token: fmt.Sprint("create", a.Pick), Params: fmt.Sprint(a.Pick),
+	}
+	if p := percentagePairs[a.Pick%uint64(len(percentagePairs))]; p[1] != 200 {
+		spec.MinHealthy, spec.MaxPercent = &p[0], &p[1]
+	}
+	spec.Rules = drawRules(a.Pick, daemon)
+	s.rules = &spec.Rules
+	if daemon {
+		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, []string{"checked", "checked", "disk"}[a.Pick%3]
+		spec.MinHealthy, spec.MaxPercent = nil, nil
+	}
+	spec.Network = networkFor(spec.TaskDefinition)
+	s.definition = spec.TaskDefinition
+	if balancers, registries := c.world.drawBalancers(spec.TaskDefinition, a.Pick/3); len(balancers) > 0 && !daemon {
+		spec.LoadBalancers, s.balanced = &balancers, true
+		if len(registries) > 0 {
+			spec.Registries = &registries
+		}
+		c.world.cover(CoverBalanced)
+	}
+	c.world.logf("create %s: %d of %s, rules %s", s.name, s.desired, spec.TaskDefinition, rulesText(spec.Rules))
+	c.callUntilAnswered("create "+s.name, func(ctx context.Context) error {
+		_, err := c.world.API.Services.CreateService(ctx, spec)
+		return err
+	}, func(err error) {
+		s.busy = false
+		if err != nil { // its name is still being drained, or its rules cannot be kept
+			c.coverRefusedRules(spec.Rules, err)
+			return
+		}
+		c.services = slices.DeleteFunc(c.services, func(o *expectedService) bool { return o.name == s.name })
+		c.services = append(c.services, s)
+	})
+}
+
+// pickService is a service that exists and that nobody is changing; nil if there is none.
+func (c *apiClient) pickService(a Action) *expectedService {
+	var free []*expectedService
+	for _, s := range c.services {
+		if s.exists && !s.busy {
+			free = append(free, s)
+		}
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	return free[a.Pick%uint64(len(free))]
+}
+
+// updateService changes a service; done is what then holds. It may be refused where the service has rules that cannot be kept; an
+// earlier try may have taken effect nevertheless.
+func (c *apiClient) updateService(s *expectedService, change operation.UpdateService, done func()) {
+	change.Cluster, change.Name = clusterName, s.name
+	c.changeService(s, func(ctx context.Context) error {
+		_, err := c.world.API.Services.UpdateService(ctx, change)
+		return err
+	}, done)
+}
+
+func (c *apiClient) changeService(s *expectedService, f func(ctx context.Context) error, done func()) {
+	s.busy = true
+	c.callUntilAnswered("change "+s.name, f, func(err error) {
+		s.busy = false
+		switch {
+		case err == nil:
+			done()
+		case cluster.ErrorCode(err) == cluster.CodeInvalidParameter:
+			c.world.cover(CoverRulesRefused)
+			s.desired, s.rules = unknownCount, nil
+		default:
+			c.world.checker.fail("invariant 9: service %s was acknowledged, and changing it says %v", s.name, err)
+		}
+	})
+}
+
+// unknownCount is the desired count of a service of which a change was refused that an earlier try may have made.
+const unknownCount = -1
+
+func (c *apiClient) scaleService(a Action) {
+	if s := c.pickService(a); s != nil && !s.daemon {
+		c.updateService(s, operation.UpdateService{Desired: &a.N}, func() { s.desired = a.N })
+	}
+}
+
+func (c *apiClient) changePercentages(a Action) {
+	if s := c.pickService(a); s != nil && !s.daemon {
+		p := percentagePairs[a.N%len(percentagePairs)]
+		c.updateService(s, operation.UpdateService{MinHealthy: &p[0], MaxPercent: &p[1]}, func() {})
+	}
+}
+
+func (c *apiClient) deleteService(a Action) {
+	s := c.pickService(a)
+	if s == nil {
+		return
+	}
+	s.busy = true
+	c.callUntilAnswered("delete "+s.name, func(ctx context.Context) error {
+		_, err := c.world.API.Services.DeleteService(ctx, clusterName, s.name, true)
+		return err
+	}, func(err error) {
+		s.busy, s.exists = false, false
+		// An earlier try may have taken effect without our knowing.
+		if err != nil && cluster.ErrorCode(err) != cluster.CodeServiceNotActive {
+			c.world.checker.fail("invariant 9: service %s was acknowledged, and deleting it says %v", s.name, err)
+		}
+	})
+}
+
+func (c *apiClient) runTask(a Action, wait string) {
+	c.submitTasks(operation.SubmitTasks{
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: c.world.pickFamily(a), Count: 1 + a.N%3, Wait: wait,
+		Rules: drawTaskRules(a.Pick),
+		Token: fmt.Sprint("run", a.Pick), Params: fmt.Sprint(a.Pick),
+	}, nil)
+}
+
+func (w *World) runWaitingTask(a Action) {
+	w.client.runTask(a, []string{api.WaitForever, "5m"}[a.N%2])
+}
+
+// submitTasks asks for tasks; then, which may be nil, gets what it was given.
+func (c *apiClient) submitTasks(spec operation.SubmitTasks, then func(ids []string)) {
+	spec.Network = networkFor(spec.TaskDefinition)
+	c.callUntilAnswered("run "+spec.Token, func(ctx context.Context) error {
+		tasks, failures, err := c.world.API.Tasks.SubmitTasks(ctx, spec)
+		if err != nil {
+			return err
+		}
+		if processOf(ctx).dead {
+			return errProcessDied
+		}
+		var ids []string
+		for _, t := range tasks {
+			ids = append(ids, t.ID)
+		}
+		c.checkAnswer(spec, ids, len(failures))
+		c.taskIDs = append(c.taskIDs, ids...)
+		if then != nil {
+			then(ids)
+		}
+		return nil
+	}, func(error) {})
+}
+
+// checkAnswer checks that a request was answered in full, and that the same clientToken gave the same tasks: but for those
+// that ended so long ago that they were forgotten.
+func (c *apiClient) checkAnswer(spec operation.SubmitTasks, ids []string, failures int) {
+	var before []string
+	if c.lastRequest != nil && c.lastRequest.Token == spec.Token {
+		before = c.lastIDs
+	}
+	forgotten := 0
+	for _, id := range before {
+		if slices.Contains(ids, id) {
+			c.world.cover(CoverRepeated)
+		} else if c.world.checker.hasExpired(id) {
+			forgotten++
+		} else {
+			c.world.checker.fail("invariant 9: request %s gave tasks %v and then %v", spec.Token, before, ids)
+		}
+	}
+	// A task whose id had been promised before it was refused is among both.
+	if want := max(spec.Count, len(spec.Instances)); len(ids)+failures+forgotten < want || len(ids) > want {
+		c.world.checker.fail("request %s for %d tasks was answered with %d, %d failures", spec.Token, want, len(ids), failures)
+	}
+	c.lastRequest, c.lastIDs = &spec, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, ids))))
+}
+
+// repeatRequest sends the last request once more: as it was, or with other parameters, which has to be refused.
+func (c *apiClient) repeatRequest(a Action) {
+	if c.lastRequest == nil {
+		return
+	}
+	if a.N%3 > 0 {
+		c.submitTasks(*c.lastRequest, nil)
+		return
+	}
+	spec := *c.lastRequest
+	spec.Params += "other"
+	c.callUntilAnswered("other "+spec.Token, func(ctx context.Context) error {
+		_, _, err := c.world.API.Tasks.SubmitTasks(ctx, spec)
+		return err
+	}, func(err error) {
+		c.world.cover(CoverDifferent)
+		if cluster.ErrorCode(err) != cluster.CodeConflict {
+			c.world.checker.fail("invariant 9: token %s was used with other parameters, and the answer is %v", spec.Token, err)
+		}
+	})
+}
+
+func (c *apiClient) startTask(a Action) {
+	i := c.world.pickInstance(a)
+	if i == nil {
+		return
+	}
+	c.submitTasks(operation.SubmitTasks{
+		Kind: cluster.StartTask, Cluster: clusterName, TaskDefinition: c.world.pickFamily(a), Instances: []string{i.ID},
+		Token: fmt.Sprint("start", a.Pick), Params: fmt.Sprint(a.Pick),
+	}, nil)
+}
+
+func (c *apiClient) stopTask(a Action) {
+	if len(c.taskIDs) > 0 {
+		c.stopTaskByID(c.taskIDs[a.Pick%uint64(len(c.taskIDs))])
+	}
+}
+
+func (c *apiClient) stopTaskByID(id string) {
+	c.callUntilAnswered("stop "+id, func(ctx context.Context) error {
+		_, err := c.world.API.Tasks.StopTask(ctx, clusterName, id, "")
+		return err
+	}, func(err error) {
+		if err == nil {
+			c.stoppedIDs[id] = true
+		}
+	})
+}
+
+// startAndStop starts a task and stops it as soon as it is there, over and over.
+func (c *apiClient) startAndStop(a Action) {
+	c.world.cover(CoverSpam)
+	for n := range 5 {
+		c.world.Loop.After(time.Duration(n)*time.Second, func() {
+			token := fmt.Sprint("spam", a.Pick, n)
+			c.submitTasks(operation.SubmitTasks{
+				Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1, Token: token, Params: token,
+			}, func(ids []string) {
+				for _, id := range ids {
+					c.stopTaskByID(id)
+					c.stopTaskByID(id)
+				}
+			})
+		})
+	}
+}

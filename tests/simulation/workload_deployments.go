@@ -1,0 +1,266 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/operation"
+	"berth/shared/sim/ecs"
+	"berth/shared/state"
+	"berth/tests/simulation/model"
+)
+
+// What customers do about deployments: new revisions, good and bad ones, circuit breakers, stops, protection.
+
+// Families whose tasks come to nothing: of the one none is ever RUNNING, of the other all are UNHEALTHY soon after.
+const (
+	brokenFamily    = "broken"
+	unhealthyFamily = "sick"
+)
+
+// newRevisions are what services are updated to. Services of the family vpc only have theirs forced: it wants a network.
+var newRevisions = []string{
+	"small:2", "small:1", "checked:2", "checked:1", "port:1", "big:1", "checked:2", brokenFamily + ":1", unhealthyFamily + ":1", brokenFamily + ":1",
+}
+
+// outcomeOf is what becomes of tasks of a task definition.
+func outcomeOf(definition string) model.TaskOutcome {
+	switch {
+	case strings.HasPrefix(definition, brokenFamily):
+		return model.NeverRun
+	case strings.HasPrefix(definition, unhealthyFamily):
+		return model.BecomeUnhealthy
+	}
+	return model.RunHealthy
+}
+
+// applyFamilyOutcome is what a task does for its family's sake.
+func (w *World) applyFamilyOutcome(i ecs.StartInfo, b *ecs.Behaviour) {
+	switch outcomeOf(definitionName(i.TaskDefinition)) {
+	case model.NeverRun:
+		b.FailStart = "CannotPullContainerError: no such image"
+	case model.BecomeUnhealthy:
+		b.HealthyAfter, b.RunFor = 100*time.Hour, 0
+		b.Latency = min(max(b.Latency, 2*time.Second), 10*time.Second)
+		w.Loop.After(b.Latency+time.Second, func() {
+			if w.AWS.Machines.SetHealth(i.TaskID, false) == nil {
+				w.cover(CoverSick)
+			}
+		})
+	}
+}
+
+// definitionName is family:revision of a task definition's name or ARN.
+func definitionName(s string) string { return s[strings.LastIndex(s, "/")+1:] }
+
+// deployService has a service replace its tasks: by a new revision, or forced.
+func (c *apiClient) deployService(a Action) {
+	s := c.pickService(a)
+	if s == nil {
+		return
+	}
+	change := operation.UpdateService{TaskDefinition: newRevisions[a.Pick/5%uint64(len(newRevisions))]}
+	if s.daemon {
+		change.TaskDefinition = []string{"checked:2", "checked:1", "disk:2", "disk:1", brokenFamily + ":1"}[a.Pick/5%5]
+	}
+	if s.balanced && !strings.HasPrefix(s.definition, "vpc") {
+		change.TaskDefinition = []string{"port:2", "port:1", "port:2", brokenFamily + "port:1"}[a.Pick/5%4]
+	}
+	if a.N%4 == 0 || strings.HasPrefix(s.definition, "vpc") {
+		change = operation.UpdateService{Force: true}
+	}
+	if !s.daemon && a.N == 3 { // a scaling that comes with it is no deployment of its own
+		change.Desired = new(int(a.Pick/11) % 8)
+	}
+	c.world.logf("deploy %s: %+v", s.name, change)
+	c.startDeployment(s, change)
+}
+
+// startDeployment makes a change that starts a deployment.
+func (c *apiClient) startDeployment(s *expectedService, change operation.UpdateService) {
+	change.Cluster, change.Name = clusterName, s.name
+	s.busy = true
+	c.callUntilAnswered("deploy "+s.name, func(ctx context.Context) error {
+		_, err := c.world.API.Services.UpdateService(ctx, change)
+		return err
+	}, func(err error) {
+		s.busy = false
+		switch code := cluster.ErrorCode(err); {
+		case err == nil:
+			s.definition = change.TaskDefinition
+			if change.Desired != nil {
+				s.desired = *change.Desired
+			}
+			c.world.cover(CoverDeployed)
+		case code == cluster.CodeInvalidParameter: // its rules cannot be kept by the new revision
+			s.desired, s.rules = unknownCount, nil
+		default:
+			c.world.checker.fail("invariant 9: service %s was acknowledged, and updating it by %+v says %v", s.name, change, err)
+		}
+	})
+}
+
+// callECS makes a request of the ECS API; what is refused is a [cluster.Error].
+func (c *apiClient) callECS(ctx context.Context, op string, in map[string]any) error {
+	in["cluster"] = clusterName
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	status, answer := c.world.serveAPI(ctx, op, body)
+	var refused struct {
+		Type    string `json:"__type"`
+		Message string `json:"message"`
+	}
+	switch {
+	case status == http.StatusOK:
+		return nil
+	case json.Unmarshal(answer, &refused) != nil || status >= http.StatusInternalServerError:
+		return fmt.Errorf("%s: %d: %.200s", op, status, answer)
+	}
+	return cluster.Errorf(cluster.Code(refused.Type), "%s", refused.Message)
+}
+
+// circuitBreakers are circuit breakers as UpdateService takes them.
+var circuitBreakers = []map[string]any{
+	{"enable": true, "rollback": true},
+	{"enable": true, "rollback": true, "thresholdConfiguration": map[string]any{"type": "COUNT", "value": 2}},
+	{"enable": true, "rollback": false, "thresholdConfiguration": map[string]any{"type": "COUNT", "value": 4}},
+	{"enable": true, "rollback": true, "resetOnHealthyTask": false, "thresholdConfiguration": map[string]any{"type": "UNBOUNDED_PERCENT", "value": 50}},
+	{"enable": true, "rollback": true, "thresholdConfiguration": map[string]any{"type": "BOUNDED_PERCENT", "value": 100}},
+	{"enable": false, "rollback": false},
+}
+
+// changeDeploymentSettings changes how a service is deployed, without starting a deployment.
+func (c *apiClient) changeDeploymentSettings(a Action) {
+	s := c.pickService(a)
+	if s == nil {
+		return
+	}
+	in := map[string]any{"service": s.name}
+	switch {
+	case a.N%4 == 0 && !s.daemon:
+		in["healthCheckGracePeriodSeconds"] = []int{0, 120, 600}[a.Pick/5%3]
+	case a.N == 7:
+		in["deploymentConfiguration"] = map[string]any{"alarms": map[string]any{
+			"alarmNames": []string{alarmName}, "enable": a.Pick/5%4 > 0, "rollback": a.Pick/5%3 > 0,
+		}}
+	case a.N%4 == 1 && !s.daemon:
+		in["availabilityZoneRebalancing"] = []string{"ENABLED", "DISABLED"}[a.Pick/5%2]
+	default:
+		in["deploymentConfiguration"] = map[string]any{"deploymentCircuitBreaker": circuitBreakers[a.Pick/5%uint64(len(circuitBreakers))]}
+	}
+	c.world.logf("tune %s: %v", s.name, in)
+	s.busy = true
+	c.callUntilAnswered("tune "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) }, func(err error) {
+		s.busy = false
+		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
+			c.world.checker.fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
+		}
+	})
+}
+
+// stopDeployment has a service's deployment stopped and rolled back. It may be over by then.
+func (c *apiClient) stopDeployment(a Action) {
+	s := c.pickService(a)
+	if s == nil {
+		return
+	}
+	c.stopCurrentDeployment(s, cluster.StopRollback)
+}
+
+// stopCurrentDeployment has the current deployment of a service stopped, if it is under way.
+func (c *apiClient) stopCurrentDeployment(s *expectedService, how cluster.StopType) {
+	row, ok := c.world.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	if !ok || row.Release == nil || row.Release.Status.HasEnded() {
+		return
+	}
+	arn := fmt.Sprintf("arn:aws:ecs:us-east-1:123456789012:service-deployment/%s/%s/%s", clusterName, s.name, row.Release.ID)
+	c.world.checker.requestedStops[row.Release.ID+string(how)] = true
+	c.callUntilAnswered("stop the deployment of "+s.name, func(ctx context.Context) error {
+		return c.callECS(ctx, "StopServiceDeployment", map[string]any{"serviceDeploymentArn": arn, "stopType": how})
+	}, func(err error) {
+		if err == nil {
+			c.world.cover(CoverStopRequested)
+		}
+	})
+}
+
+// protectTasks protects some tasks of a service from being stopped, for minutes; or ends that.
+func (c *apiClient) protectTasks(a Action) {
+	s := c.pickService(a)
+	if s == nil {
+		return
+	}
+	var ids []string
+	for n, t := range c.world.runningTasksOf(s) {
+		if n < 3 && !s.daemon {
+			ids = append(ids, t.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	in := map[string]any{"tasks": ids, "protectionEnabled": a.N%4 > 0}
+	if a.N%4 > 0 {
+		in["expiresInMinutes"] = 1 + int(a.Pick/5%30)
+	}
+	c.callUntilAnswered("protect tasks of "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateTaskProtection", in) }, func(err error) {
+		if err == nil {
+			c.world.cover(CoverProtected)
+		}
+	})
+}
+
+// replaceBrokenRevisions has customers give up on what can never work and would be tried for ever: bad revisions that no circuit breaker
+// will end.
+func (c *apiClient) replaceBrokenRevisions() {
+	for _, s := range c.services {
+		row, ok := c.world.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		if !ok || !s.exists || s.busy {
+			continue
+		}
+		ends := row.Breaker.Enable && row.Deployment.State != cluster.RolloutCompleted
+		if (ends || outcomeOf(row.Deployment.TaskDefinition) == model.RunHealthy) && !keepsBrokenRevision(row) {
+			continue
+		}
+		good := "small:2"
+		if s.balanced {
+			good = "port:2"
+		}
+		if s.daemon {
+			good = "checked:2"
+		}
+		c.world.logf("mend %s: %s", s.name, good)
+		c.world.cover(CoverMendedRevision)
+		c.startDeployment(s, operation.UpdateService{TaskDefinition: good})
+	}
+}
+
+// keepsBrokenRevision reports that a revision which can never work was declared done early, and is there beside another yet.
+func keepsBrokenRevision(s *cluster.Service) bool {
+	return slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool {
+		return d.State == cluster.RolloutCompleted && outcomeOf(d.TaskDefinition) != model.RunHealthy
+	})
+}
+
+// registerBrokenDefinitions registers the task definitions that come to nothing, and second revisions of some that are well.
+func (w *World) registerBrokenDefinitions() {
+	bad := map[string]string{
+		brokenFamily: `{"family":"broken","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128}]}`,
+		unhealthyFamily: `{"family":"sick","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
+		             "healthCheck":{"command":["CMD","false"]}}]}`,
+	}
+	good := []string{taskDefinitions["small"], taskDefinitions["checked"], taskDefinitions["disk"], taskDefinitions["port"]}
+	for _, text := range append(good, bad[brokenFamily], bad[unhealthyFamily], strings.Replace(taskDefinitions["port"], `"port"`, `"brokenport"`, 1)) {
+		if status, answer := w.AWS.ECS.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(text)); status != http.StatusOK {
+			w.checker.fail("registering %s: %s", text, answer)
+		}
+	}
+}

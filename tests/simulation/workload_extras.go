@@ -1,0 +1,186 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/tests/simulation/model"
+)
+
+// extraKinds are what also happens in half of the runs. They are drawn from a source of their own, so that the histories of
+// seeds stay what they were without them.
+var extraKinds = []string{
+	"stop-release", "stop-release", "spot-interruption", "spot-interruption", "rebalance-recommendation", "create-provided", "create-provided",
+	"share-anew", "early-success", "early-success", "image-gone",
+}
+
+// drawExtras are the actions that a seed has beside its history, none in half of the runs.
+func drawExtras(seed uint64, span time.Duration) []Action {
+	rng := rand.New(rand.NewPCG(seed, 0x6578747261))
+	if rng.IntN(2) == 0 {
+		return nil
+	}
+	out := []Action{}
+	for range 2 + rng.IntN(5) {
+		at := time.Duration(rng.Int64N(int64(span) * 4 / 5)).Truncate(time.Millisecond)
+		out = append(out, Action{at, extraKinds[rng.IntN(len(extraKinds))], rng.Uint64(), rng.IntN(8)})
+	}
+	return out
+}
+
+// deployAndStop deploys a service and soon has that stopped: rolled back, or left as it is.
+func (c *apiClient) deployAndStop(a Action) {
+	s := c.pickService(a)
+	if s == nil {
+		return
+	}
+	c.deployService(a)
+	how := []cluster.StopType{cluster.StopAbort, cluster.StopRollback, cluster.StopAbort}[a.N%3]
+	c.world.Loop.After(time.Duration(5+a.Pick/5%90)*time.Second, func() { c.stopCurrentDeployment(s, how) })
+}
+
+// changeEarlySuccess has the deployments of a service count as completed before all tasks run, or ends that.
+func (c *apiClient) changeEarlySuccess(a Action) {
+	s := c.pickService(a)
+	if s == nil {
+		return
+	}
+	criteria := map[string]any{
+		"enable": a.N < 7, "healthyPercent": []int{100, 50, 75}[a.Pick/5%3], "sourceServiceRevisionCleanup": []string{"BLOCKING", "DEFERRED"}[a.Pick/15%2],
+	}
+	in := map[string]any{"service": s.name, "deploymentConfiguration": map[string]any{"earlySuccessCriteria": criteria}}
+	if !s.daemon && a.N%2 == 0 { // it must be no fewer than have to be healthy in any case
+		in["deploymentConfiguration"].(map[string]any)["minimumHealthyPercent"] = 50
+	}
+	c.world.logf("early success of %s: %v", s.name, in)
+	s.busy = true
+	c.callUntilAnswered("early success of "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) }, func(err error) {
+		s.busy = false
+		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
+			c.world.checker.fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
+		}
+		if err == nil {
+			c.deployService(a)
+		}
+	})
+}
+
+// interruptSpotInstance has EC2 say that it takes an instance back in two minutes, and do so.
+func (w *World) interruptSpotInstance(a Action) {
+	i := w.pickInstance(a)
+	if i == nil || !w.putEC2Event("EC2 Spot Instance Interruption Warning", map[string]any{"instance-id": i.EC2InstanceID, "instance-action": "terminate"}) {
+		return
+	}
+	w.Loop.After(2*time.Minute, func() {
+		if now := w.describeInstance(i.ID); now != nil && now.Status == cluster.InstanceDraining {
+			w.cover(CoverSpot)
+		} else if now != nil && w.checker.staleness == calmStaleness {
+			w.checker.fail("invariant 8: instance %s is taken back, and it is %s", i.ID, now.Status)
+		}
+		_ = w.AWS.Machines.KillInstance(i.ID)
+	})
+}
+
+// recommendRebalance has EC2 say that it may take an instance back; it does so in half of the cases, much later.
+func (w *World) recommendRebalance(a Action) {
+	i := w.pickInstance(a)
+	if i == nil || !w.putEC2Event("EC2 Instance Rebalance Recommendation", map[string]any{"instance-id": i.EC2InstanceID}) {
+		return
+	}
+	w.Loop.After(10*time.Minute, func() {
+		if now := w.describeInstance(i.ID); now != nil && now.Status == cluster.InstanceDraining {
+			w.cover(CoverRecommended)
+		}
+		if a.N%2 == 0 {
+			_ = w.AWS.Machines.KillInstance(i.ID)
+		}
+	})
+}
+
+// putEC2Event puts an event of EC2 on the bus.
+func (w *World) putEC2Event(kind string, detail map[string]any) bool {
+	event, err := json.Marshal(map[string]any{
+		"source": "aws.ec2", "detail-type": kind, "detail": detail, "id": fmt.Sprint("ec2-", w.steps), "time": w.Loop.Now(),
+		"region": "us-east-1", "account": "123456789012",
+	})
+	if err == nil {
+		err = w.Runtime.PutEvent(event)
+	}
+	if err != nil {
+		w.checker.fail("an event of EC2: %v", err)
+	}
+	return err == nil
+}
+
+// describeInstance is the instance as ECS has it, nil where it has gone.
+func (w *World) describeInstance(id string) *cluster.Instance {
+	for _, i := range w.instances() {
+		if i.ID == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// removeImages has no task start for minutes, twice: between, what was held back starts and ends the throttle.
+func (w *World) removeImages(a Action) {
+	for n, long := range []time.Duration{time.Duration(2+a.N) * time.Minute, time.Minute} {
+		w.Loop.After(time.Duration(n)*time.Duration(14+a.Pick/7%14)*time.Minute, func() {
+			w.imagesMissingUntil = w.Loop.Now().Add(long)
+			for _, s := range w.client.services {
+				if on := w.runningTasksOf(s); len(on) > 0 {
+					_ = w.AWS.Machines.CrashTask(on[a.Pick%uint64(len(on))].ECSID, 1)
+				}
+			}
+		})
+	}
+}
+
+// checkStartsEachMinute looks each minute, in runs without faults, whether services start what they are short of once their
+// throttle lets them (S7).
+func (w *World) checkStartsEachMinute() {
+	since := map[string]time.Time{}
+	var look func()
+	look = func() {
+		for _, s := range w.checker.activeServices() {
+			first, was := since[s.Short]
+			switch due := w.checker.canStartNow(s); {
+			case !due:
+				delete(since, s.Short)
+			case !was:
+				since[s.Short] = w.Loop.Now()
+			case w.Loop.Now().Sub(first) >= longestShortage:
+				w.checker.fail("invariant 8: service %s has been short of tasks for %s, and its throttle lets it start one", s.Name, longestShortage)
+			}
+		}
+		w.Loop.After(time.Minute, look)
+	}
+	w.Loop.After(time.Minute, look)
+}
+
+// longestShortage is how long, without faults, a service may be short of tasks that it could start.
+const longestShortage = 3 * time.Minute
+
+// canStartNow reports that nothing keeps a service from starting a task that it is short of, such as a place that is kept for it.
+func (c *checker) canStartNow(s *cluster.Service) bool {
+	d := &s.Deployment
+	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
+		d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
+		return false
+	}
+	active := 0
+	for _, t := range c.byOwner[s.Short] {
+		if t.IsActive() {
+			active++
+		}
+	}
+	if active >= s.Desired || active >= modelService(s).Ceiling(s.Desired) {
+		return false
+	}
+	_, latest := model.NextStartWindow(c.startAttempts(s.Short, d.ID, false))
+	return !latest.After(c.now())
+}

@@ -1,0 +1,269 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/ec2"
+	"berth/tests/simulation/model"
+)
+
+// What happens to the fleet. An instance or a task that has gone meanwhile is none of our business: errors of the fleet
+// say that, and nothing more.
+
+const (
+	diskAttribute = "disk"
+	diskValue     = "ssd"
+)
+
+// machine is small, so that what fits is often a question.
+var machine = ec2.Machine{
+	Type: "sim.small", CPU: 2000, Memory: 2048, GPUs: 1, Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"},
+}
+
+// diskMachine has what the family disk needs, and more GPUs to share.
+var diskMachine = ec2.Machine{
+	Type: "sim.disk", CPU: 2000, Memory: 2048, GPUs: 2, Zones: []string{"us-east-1b", "us-east-1a"},
+	Attributes: map[string]string{diskAttribute: diskValue},
+}
+
+func (w *World) instances() []*cluster.Instance {
+	ids, err := w.AWS.ECS.ListInstances(context.Background(), clusterName)
+	if err != nil {
+		w.checker.fail("listing instances: %v", err)
+		return nil
+	}
+	var all []*cluster.Instance
+	for part := range slices.Chunk(ids, 100) {
+		got, err := w.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
+		if err != nil {
+			w.checker.fail("describing instances: %v", err)
+		}
+		all = append(all, got...)
+	}
+	return all
+}
+
+// pickInstance is the instance that the action hits; where there is none it adds some.
+func (w *World) pickInstance(a Action) *cluster.Instance {
+	all := w.instances()
+	if len(all) == 0 {
+		w.addInstances(a)
+		return nil
+	}
+	return all[a.Pick%uint64(len(all))]
+}
+
+// runningTasks are the tasks that run on the instance, on all where it is empty.
+func (w *World) runningTasks(instance string) (ids []string) {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
+		if t.Alive && t.Last == cluster.TaskRunning && (instance == "" || t.Instance == instance) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
+}
+
+func (w *World) addInstances(a Action) {
+	m := machine
+	switch a.Pick % 6 {
+	case 0, 3:
+		m = diskMachine
+	case 1, 2, 4:
+		m = drawMachine(newDraw(a.Pick))
+	}
+	if _, err := w.AWS.Machines.AddInstances(clusterName, 1+a.N%2, m); err != nil {
+		w.checker.fail("adding instances: %v", err)
+	}
+}
+
+func (w *World) killInstance(a Action) {
+	if i := w.pickInstance(a); i != nil {
+		busy := len(w.runningTasks(i.ID)) > 0
+		if w.AWS.Machines.KillInstance(i.ID) == nil && busy {
+			w.cover(CoverNodeGone)
+		}
+	}
+}
+
+func (w *World) crashInstance(a Action) {
+	if i := w.pickInstance(a); i != nil {
+		busy := len(w.runningTasks(i.ID)) > 0
+		if w.AWS.Machines.CrashInstance(i.ID) == nil && busy {
+			w.cover(CoverNodeCrash)
+		}
+	}
+}
+
+func (w *World) disconnectAgent(a Action) {
+	if i := w.pickInstance(a); i != nil {
+		_ = w.AWS.Machines.DisconnectAgent(i.ID)
+	}
+}
+
+func (w *World) reconnectAgent(a Action) {
+	var away []*cluster.Instance
+	for _, i := range w.instances() {
+		if !i.AgentConnected {
+			away = append(away, i)
+		}
+	}
+	if len(away) == 0 {
+		return
+	}
+	i := away[a.Pick%uint64(len(away))]
+	if len(w.runningTasks(i.ID)) > 0 {
+		w.cover(CoverZombie)
+	}
+	_ = w.AWS.Machines.ReconnectAgent(i.ID)
+}
+
+func (w *World) flapAgent(a Action) {
+	i := w.pickInstance(a)
+	if i == nil {
+		return
+	}
+	for n := range 6 {
+		w.Loop.After(time.Duration(n)*2*time.Second, func() {
+			if n%2 == 0 {
+				_ = w.AWS.Machines.DisconnectAgent(i.ID)
+			} else if w.AWS.Machines.ReconnectAgent(i.ID) == nil {
+				w.cover(CoverFlappingAgent)
+			}
+		})
+	}
+}
+
+func (w *World) failZone(a Action) {
+	if i := w.pickInstance(a); i != nil {
+		if ids, err := w.AWS.Machines.TerminateZone(i.Zone()); err == nil && len(ids) > 1 {
+			w.cover(CoverZoneLost)
+		}
+	}
+}
+
+func (w *World) shrinkInstance(a Action) {
+	if i := w.pickInstance(a); i != nil && w.AWS.Machines.ResizeInstance(i.ID, 1500, 1500) == nil {
+		w.cover(CoverResized)
+	}
+}
+
+// setInstanceStatus drains an instance or ends that: through Berth, or behind its back.
+func (w *World) setInstanceStatus(a Action, status string) {
+	if i := w.pickInstance(a); i != nil {
+		w.changeInstance(a, "UpdateContainerInstancesState", map[string]any{
+			"cluster": clusterName, "containerInstances": []string{i.ID}, "status": status,
+		})
+	}
+}
+
+// changeAttribute gives an instance the attribute that the family disk needs, or takes it away.
+func (w *World) changeAttribute(a Action) {
+	i := w.pickInstance(a)
+	if i == nil {
+		return
+	}
+	if len(w.runningTasks(i.ID)) > 0 {
+		w.cover(CoverAttribute)
+	}
+	op := "PutAttributes"
+	if i.Attributes[diskAttribute] != "" {
+		op = "DeleteAttributes"
+	}
+	w.changeInstance(a, op, map[string]any{"cluster": clusterName, "attributes": []map[string]string{{
+		"name": diskAttribute, "value": diskValue, "targetId": i.ID, "targetType": "container-instance",
+	}}})
+}
+
+// changeInstance makes a change of an instance: through Berth's API, or behind its back.
+func (w *World) changeInstance(a Action, op string, in any) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		w.checker.fail("%v", err)
+		return
+	}
+	if a.N%2 == 0 {
+		w.AWS.ECS.Endpoint().Serve(context.Background(), op, body)
+		return
+	}
+	w.spawn(op, clientProcess, func(ctx context.Context) {
+		for range 3 {
+			if status, _ := w.serveAPI(ctx, op, body); status < http.StatusInternalServerError {
+				return
+			}
+			processOf(ctx).revive()
+			if processOf(ctx).suspend(time.Second) != nil {
+				return
+			}
+		}
+	}, func(bool) {})
+}
+
+func (w *World) crashTask(a Action) {
+	if alive := w.runningTasks(""); len(alive) > 0 {
+		_ = w.AWS.Machines.CrashTask(alive[a.Pick%uint64(len(alive))], 1)
+	}
+}
+
+func (w *World) makeUnhealthy(a Action) {
+	if alive := w.runningTasks(""); len(alive) > 0 {
+		_ = w.AWS.Machines.SetHealth(alive[a.Pick%uint64(len(alive))], false)
+	}
+}
+
+func (w *World) makeAllUnhealthy(Action) {
+	hit := 0
+	for _, t := range w.runningTasks("") {
+		if w.AWS.Machines.SetHealth(t, false) == nil {
+			hit++
+		}
+	}
+	if hit > 1 {
+		w.cover(CoverUnhealthyStorm)
+	}
+}
+
+// startForeignTask has somebody else start a task, without asking Berth.
+func (w *World) startForeignTask(a Action) {
+	i := w.pickInstance(a)
+	if i == nil {
+		return
+	}
+	body, err := json.Marshal(map[string]any{
+		"cluster": clusterName, "containerInstances": []string{i.ID}, "startedBy": "somebody",
+		"taskDefinition": families[a.Pick/7%uint64(len(families))],
+	})
+	if err != nil {
+		w.checker.fail("%v", err)
+		return
+	}
+	w.AWS.ECS.Endpoint().Serve(context.Background(), "StartTask", body)
+}
+
+// checkStopTask checks a StopTask: Berth stops only what it started.
+func (w *World) checkStopTask(ecsID string) {
+	w.checker.callCount++
+	w.checkHealthyTaskKept(ecsID)
+	w.checkDrained(ecsID)
+	if w.ignoringStop[ecsID] {
+		w.cover(CoverStopIgnored)
+	}
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
+		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours && !w.upgrade.mayStopByForce(t.Instance) {
+			w.checker.fail("foreign task %s was to be stopped", ecsID)
+		}
+	}
+}
+
+// endUnhealthiness ends the flapping of tasks, which otherwise never come to rest.
+func (w *World) endUnhealthiness() {
+	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
+		if t.Alive && t.Last == cluster.TaskRunning && outcomeOf(definitionName(t.TaskDefinition)) != model.BecomeUnhealthy {
+			_ = w.AWS.Machines.SetHealth(t.ID, true) // most have no health check
+		}
+	}
+}
