@@ -1,40 +1,40 @@
 package cluster
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// Account is where Berth runs: it makes and reads the ARNs of the ECS API.
+// Account says where Berth runs. It makes the ARNs of the ECS and EKS APIs.
 type Account struct {
 	ID        string // 12 digits
 	Region    string
-	Partition string // "aws" where empty
+	Partition string // empty: "aws"
 }
 
-// ARN is the ARN of an ECS resource, kind and names joined by slashes: ARN("task", "prod", id).
+// ARN returns the ARN of an ECS resource, with kind and names joined by slashes: ARN("task",
+// "prod", id).
 func (a Account) ARN(kind string, names ...string) string {
-	partition := a.Partition
-	if partition == "" {
-		partition = "aws"
-	}
-	return "arn:" + partition + ":ecs:" + a.Region + ":" + a.ID + ":" + kind + "/" + strings.Join(names, "/")
+	return a.prefix("ecs") + kind + "/" + strings.Join(names, "/")
 }
 
-// NodeGroupARN is the ARN of a node group in the EKS API; id is a UUID.
+// NodeGroupARN returns the ARN of a node group in the EKS API; id is a UUID.
 func (a Account) NodeGroupARN(clusterName, name, id string) string {
-	partition := a.Partition
-	if partition == "" {
-		partition = "aws"
-	}
-	return "arn:" + partition + ":eks:" + a.Region + ":" + a.ID + ":nodegroup/" + clusterName + "/" + name + "/" + id
+	return a.prefix("eks") + "nodegroup/" + clusterName + "/" + name + "/" + id
 }
 
-// ResourceARN is an ECS ARN taken apart.
+func (a Account) prefix(service string) string {
+	return "arn:" + cmp.Or(a.Partition, "aws") + ":" + service + ":" + a.Region + ":" + a.ID + ":"
+}
+
+// ResourceARN is a parsed ECS ARN.
 type ResourceARN struct {
 	Kind    string // cluster, service, task, container-instance, task-definition, capacity-provider …
 	Cluster string // empty in the old short form of service, task and container-instance ARNs
 	Name    string
 }
 
-// ParseARN takes an ECS ARN apart. It fails for anything that is not one.
+// ParseARN parses an ECS ARN. It returns false for any other text.
 func ParseARN(s string) (ResourceARN, bool) {
 	parts := strings.SplitN(s, ":", 6)
 	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "ecs" {
@@ -56,5 +56,5 @@ func ParseARN(s string) (ResourceARN, bool) {
 	return ResourceARN{Kind: kind, Name: rest}, true
 }
 
-// LastPart is the text after the last slash: the id in an ARN, or the id itself.
+// LastPart returns the text after the last slash: the id in an ARN, or the id itself.
 func LastPart(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }

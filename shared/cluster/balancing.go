@@ -3,21 +3,21 @@ package cluster
 import "time"
 
 // Address is where a target group or Cloud Map finds a task: an EC2 instance id or an IP address,
-// and a port there; 0 is none, which only Cloud Map allows.
+// and a port there. Cloud Map allows port 0 for none.
 type Address struct {
 	Host string
 	Port int
 }
 
-// TargetHealth is what a load balancer or Cloud Map says of a task's address, and why, in its own
-// words. What is being looked at for the first time, is being taken out, or that nobody looks at,
-// is of unknown health.
+// TargetHealth is what a load balancer or Cloud Map says about a task's address, and why, in its
+// own words. The health is unknown while a target is checked for the first time, is being
+// deregistered, or is not checked.
 type TargetHealth struct {
 	Health Health
 	Reason string
 }
 
-// Binding is a host port that a container's port can be reached at.
+// Binding is a host port that leads to a container's port.
 type Binding struct {
 	Container     string
 	ContainerPort int
@@ -25,13 +25,13 @@ type Binding struct {
 	Protocol      Protocol
 }
 
-// Alarm is a CloudWatch alarm, as CloudWatch describes it.
+// Alarm is a CloudWatch alarm.
 type Alarm struct {
 	Name    string
 	InAlarm bool
-	// Since is when it got into its state; zero where CloudWatch does not say.
+	// Since is when the alarm entered its state, zero if unknown.
 	Since time.Time
-	// Window is how long it takes it to see something: period × evaluation periods, 0 for a
+	// Window is how long the alarm takes to fire: period × evaluation periods. It is 0 for a
 	// composite alarm.
 	Window time.Duration
 }

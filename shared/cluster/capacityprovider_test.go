@@ -8,8 +8,10 @@ import (
 
 func TestGroupInstanceLifecycle(t *testing.T) {
 	for lifecycle, want := range map[string][2]bool{ // running, launching
-		"InService": {true, false}, "Pending": {false, true}, "Pending:Wait": {false, true}, "Pending:Proceed": {false, true},
-		"Terminating": {}, "Terminating:Wait": {}, "Terminated": {}, "Standby": {}, "EnteringStandby": {}, "Detaching": {},
+		"InService": {true, false}, "Pending": {false, true}, "Pending:Wait": {false, true},
+		"Pending:Proceed": {false, true},
+		"Terminating":     {}, "Terminating:Wait": {}, "Terminated": {}, "Standby": {}, "EnteringStandby": {},
+		"Detaching":      {},
 		"Warmed:Pending": {}, "Warmed:Running": {}, "": {},
 	} {
 		i := cluster.GroupInstance{Lifecycle: lifecycle}

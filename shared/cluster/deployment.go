@@ -27,7 +27,7 @@ type Revision struct {
 // IDDigits returns the digits of the deployment's id.
 func (r *Revision) IDDigits() string { return strings.TrimPrefix(r.ID, "ecs-svc/") }
 
-// RegistersTasks reports whether the tasks have to be registered anywhere: with target groups or in Cloud
+// RegistersTasks reports whether the revision's tasks are registered with target groups or in Cloud
 // Map.
 func (r *Revision) RegistersTasks() bool { return len(r.LoadBalancers)+len(r.Registries) > 0 }
 
@@ -78,8 +78,8 @@ type Deployment struct {
 	BakeUntil time.Time `json:"bu,omitzero"`
 }
 
-// IsCompleted reports whether the deployment has reached its desired count and no older deployment is
-// left.
+// IsCompleted reports whether the deployment has reached its desired count and no older deployment
+// is left.
 func (d *Deployment) IsCompleted() bool { return d.State == RolloutCompleted }
 
 // CircuitBreaker says after how many failures a deployment has failed (S8).

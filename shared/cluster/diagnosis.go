@@ -84,24 +84,24 @@ func (d *Diagnosis) sortedRejections() []Rejection {
 
 // String returns the rejection in words, with the numbers that matter.
 func (r Rejection) String() string {
+	text := fmt.Sprintf("%d %s", r.Count, r.Filter)
+	metric, unit := "", ""
 	switch r.Filter {
 	case FilterCPU:
-		return fmt.Sprintf("%d %s (needs %s units, best free %s)", r.Count, r.Filter, formatNumber(r.Need),
-			formatNumber(r.Best))
+		unit = " units"
 	case FilterMemory:
-		return fmt.Sprintf("%d %s (needs %s MiB, best free %s)", r.Count, r.Filter, formatNumber(r.Need),
-			formatNumber(r.Best))
-	case FilterGPU, FilterENI:
-		return fmt.Sprintf("%d %s (needs %s, best free %s)", r.Count, r.Filter, formatNumber(r.Need),
-			formatNumber(r.Best))
+		unit = " MiB"
 	case FilterMetric:
-		return fmt.Sprintf("%d %s (%s: needs %s, best free %s)", r.Count, r.Filter, r.Detail, formatNumber(r.Need),
-			formatNumber(r.Best))
+		metric = r.Detail + ": "
+	case FilterGPU, FilterENI:
+	default:
+		if r.Detail != "" {
+			text += " (" + r.Detail + ")"
+		}
+		return text
 	}
-	if r.Detail != "" {
-		return fmt.Sprintf("%d %s (%s)", r.Count, r.Filter, r.Detail)
-	}
-	return fmt.Sprintf("%d %s", r.Count, r.Filter)
+	return fmt.Sprintf("%s (%sneeds %s%s, best free %s)", text, metric, formatNumber(r.Need), unit,
+		formatNumber(r.Best))
 }
 
 // formatNumber formats large numbers in full: a million MiB is not 1e+06.
@@ -113,21 +113,17 @@ const (
 	EmptyProvider = "EMPTY CAPACITY PROVIDER"
 )
 
-// StopsWouldHelp reports whether some instance would do if tasks on it stopped.
+// StopsWouldHelp reports whether some instance might take the task if tasks on it stopped.
 func (d *Diagnosis) StopsWouldHelp() bool {
 	return slices.ContainsFunc(d.Rejected, func(r Rejection) bool {
-		switch r.Filter {
-		case FilterOccupied, FilterFaultDomain, FilterUpgrade, FilterPort, FilterCPU, FilterMemory, FilterGPU,
-			FilterENI, FilterMetric:
-			return true
-		}
-		return false
+		return slices.Contains([]Filter{FilterOccupied, FilterFaultDomain, FilterUpgrade, FilterPort, FilterCPU,
+			FilterMemory, FilterGPU, FilterENI, FilterMetric}, r.Filter)
 	})
 }
 
-// FailureReason returns the reason in RunTask's failures and in the event SERVICE_TASK_PLACEMENT_FAILURE:
-// that of the closest instance, if there is one. RESOURCE:OTHER stands for filters that ECS does
-// not have.
+// FailureReason returns the reason in RunTask's failures and in the event
+// SERVICE_TASK_PLACEMENT_FAILURE: that of the closest instance, if there is one. RESOURCE:OTHER
+// stands for filters that ECS does not have.
 func (d *Diagnosis) FailureReason() string {
 	switch {
 	case d.Empty != "":
@@ -137,31 +133,19 @@ func (d *Diagnosis) FailureReason() string {
 	case d.ClosestFilter == FilterRefused && d.Refusal != "":
 		return d.Refusal
 	}
-	return d.ClosestFilter.failureReason()
+	return cmp.Or(failureReasons[d.ClosestFilter], "RESOURCE:OTHER")
 }
 
-func (f Filter) failureReason() string {
-	switch f {
-	case FilterStatus:
-		return "INACTIVE"
-	case FilterAgent:
-		return "AGENT"
-	case FilterAttribute:
-		return "ATTRIBUTE"
-	case FilterConstraint:
-		return "MemberOf placement constraint unsatisfied."
-	case FilterOccupied:
-		return "DistinctInstance placement constraint unsatisfied."
-	case FilterPort:
-		return "RESOURCE:PORTS"
-	case FilterCPU:
-		return "RESOURCE:CPU"
-	case FilterMemory:
-		return "RESOURCE:MEMORY"
-	case FilterGPU:
-		return "RESOURCE:GPU"
-	case FilterENI:
-		return "RESOURCE:ENI"
-	}
-	return "RESOURCE:OTHER"
+// failureReasons are the reasons of ECS for the filters that it has.
+var failureReasons = map[Filter]string{
+	FilterStatus:     "INACTIVE",
+	FilterAgent:      "AGENT",
+	FilterAttribute:  "ATTRIBUTE",
+	FilterConstraint: "MemberOf placement constraint unsatisfied.",
+	FilterOccupied:   "DistinctInstance placement constraint unsatisfied.",
+	FilterPort:       "RESOURCE:PORTS",
+	FilterCPU:        "RESOURCE:CPU",
+	FilterMemory:     "RESOURCE:MEMORY",
+	FilterGPU:        "RESOURCE:GPU",
+	FilterENI:        "RESOURCE:ENI",
 }

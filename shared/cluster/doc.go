@@ -1,4 +1,3 @@
-// Package cluster holds the nouns of the scheduler: instances, tasks, services, task definitions,
-// what they need and offer, and the rows that keep them. It decides nothing, and it never reads a
-// clock, a store or the network.
+// Package cluster has the nouns of the scheduler: container instances, tasks, services and their
+// deployments, task definitions, capacity providers, node groups, and what these need and offer.
 package cluster

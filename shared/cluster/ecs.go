@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// StartCall is one StartTask of ECS: the same task definition on up to 10 instances, no instance
-// twice.
+// StartCall is one call of ECS's StartTask: the same task definition on up to 10 different
+// instances.
 type StartCall struct {
 	Cluster        string
 	TaskDefinition string   // family:revision
@@ -28,7 +28,7 @@ type ECSTask struct {
 	Group     string
 	// TaskDefinition is family:revision.
 	TaskDefinition string
-	Last           TaskStatus // the statuses that ECS has on the way count as the one they follow
+	Last           TaskStatus // statuses that Berth does not distinguish count as the one before
 	Desired        TaskStatus
 	Version        int64
 	Health         Health
@@ -36,16 +36,17 @@ type ECSTask struct {
 	Stopped        time.Time
 	StopCode       string
 	Reason         string
-	ExitCode       *int // the first essential container's, where it has one
+	ExitCode       *int // of the first essential container that has one
 	Needs          Resources
 	Ports          []Port
-	// Bindings are the host ports that lead to its containers, Address its own private IPv4 address
-	// where it has a network interface. Only answers have them.
+	// Bindings are the host ports that lead to its containers. Address is its private IPv4 address
+	// if it has a network interface. Answers have them, events do not.
 	Bindings []Binding `json:",omitempty"`
 	Address  string    `json:",omitempty"`
 }
 
-// StartAnswer is what StartTask answers: the tasks that will start, and per instance why not.
+// StartAnswer is the answer to StartTask: the tasks that will start, and the instances on which
+// none will, with the reason.
 type StartAnswer struct {
 	Tasks    []ECSTask
 	Failures []Failure // ARN is the instance's

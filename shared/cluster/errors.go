@@ -47,22 +47,21 @@ const (
 	CodeEntryInUse          Code = "ResourceInUse"
 )
 
-// Error is an answer of the ECS API that is not success: the caller's doing, or (ServerException)
-// ours.
+// Error is an error of an AWS API: one that Berth answers with, or one that it received.
 type Error struct {
 	Code    Code
 	Message string
 }
 
-// Error is the code and the message.
+// Error returns the code and the message.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// Errorf makes an [Error].
+// Errorf returns an [Error] with a formatted message.
 func Errorf(code Code, format string, args ...any) error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// ErrorCode is the code of err: ServerException unless err is, or wraps, an [Error].
+// ErrorCode returns the code of the [Error] in err, or ServerException if there is none.
 func ErrorCode(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
@@ -71,14 +70,14 @@ func ErrorCode(err error) Code {
 	return CodeServer
 }
 
-// ErrAmbiguous marks a call whose outcome is unknown: it may or may not have taken effect. Whoever
-// gets it reads again before acting again.
+// ErrAmbiguous marks a call whose outcome is unknown: it may or may not have taken effect. The
+// caller must read again before it acts again.
 var ErrAmbiguous = errors.New("the outcome is unknown")
 
-// Drop marks an input that no retry can help: it is acknowledged, counted and logged.
+// A Drop is the error for an input that no retry can help. It is acknowledged, counted and logged.
 type Drop struct{ Reason string }
 
-// Error is the reason.
+// Error returns the reason.
 func (d *Drop) Error() string { return "dropped: " + d.Reason }
 
 // IgnoreDrop returns nil for a [Drop] and any other error as it is.
@@ -90,10 +89,40 @@ func IgnoreDrop(err error) error {
 	return err
 }
 
-// Wrap is fmt.Errorf for an error that may be nil.
+// Wrap is fmt.Errorf with ": %w" for err, and returns nil if err is nil.
 func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
+// PermanentError returns the API error in err if retrying cannot help, else nil.
+func PermanentError(err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) || errors.Is(err, ErrAmbiguous) || isTransient(e.Code) {
+		return nil
+	}
+	return e
+}
+
+// IsAccessDenied reports whether a code means that the caller lacks permission. AWS's APIs use
+// several codes for it.
+func IsAccessDenied(c Code) bool {
+	switch c {
+	case CodeAccessDenied, "AccessDenied", "UnauthorizedOperation":
+		return true
+	}
+	return false
+}
+
+// isTransient reports whether an error with the code may pass by itself.
+func isTransient(c Code) bool {
+	switch c {
+	case CodeServer, CodeThrottling, "Throttling", "RequestLimitExceeded", "InternalError", "InternalFailure",
+		"ServiceUnavailable",
+		"Unavailable", "ScalingActivityInProgress", "ResourceContention":
+		return true
+	}
+	return false
 }

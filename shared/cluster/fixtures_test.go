@@ -10,7 +10,8 @@ import (
 func instance(id, zone string, rev int64) *cluster.Instance {
 	return &cluster.Instance{
 		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Status: cluster.InstanceActive, AgentConnected: true,
-		Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096, GPUs: []string{"g0", "g1"}, Ports: []cluster.Port{ssh}},
+		Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096, GPUs: []string{"g0", "g1"},
+			Ports: []cluster.Port{ssh}},
 		Attributes: map[string]string{cluster.AttributeZone: zone},
 	}
 }

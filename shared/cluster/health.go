@@ -1,7 +1,6 @@
 package cluster
 
-// Health is what the container health checks of a task say, in ECS's words; 0 where they say
-// nothing (UNKNOWN).
+// Health is the health of a task, from its container health checks or a load balancer.
 type Health uint8
 
 // The health statuses of the ECS API.
@@ -11,7 +10,7 @@ const (
 	Unhealthy
 )
 
-// ParseHealth reads HEALTHY or UNHEALTHY; everything else is unknown.
+// ParseHealth parses HEALTHY or UNHEALTHY. Everything else is unknown.
 func ParseHealth(s string) Health {
 	switch s {
 	case "HEALTHY":
@@ -22,13 +21,13 @@ func ParseHealth(s string) Health {
 	return UnknownHealth
 }
 
-// String is the status as ECS has it; empty for unknown.
+// String returns the status in ECS's words, empty for unknown.
 func (h Health) String() string { return [...]string{"", "HEALTHY", "UNHEALTHY"}[h] }
 
-// MarshalText writes the status as ECS has it.
+// MarshalText returns the status in ECS's words.
 func (h Health) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what [ParseHealth] does.
+// UnmarshalText parses what [ParseHealth] does.
 func (h *Health) UnmarshalText(text []byte) error {
 	*h = ParseHealth(string(text))
 	return nil

@@ -12,15 +12,17 @@ import (
 // startedByPrefix marks ECS tasks that Berth started.
 const startedByPrefix = "berth/"
 
-// StartedBy is what ECS is given as startedBy: the short key of the service and a batch that no
-// other commit of the cluster has, as the placement version that the commit makes is part of it. It
-// has at most 36 characters. One batch never has two tasks on one instance; round tells apart the
-// batches of one commit.
+// StartedBy returns the startedBy of tasks that are started together: the short key of their owner
+// and a batch. The batch differs from that of any other commit of the cluster, because it has the
+// placement version that the commit makes. Two tasks of one batch are never on the same instance;
+// round tells the batches of one commit apart.
+//
+// ECS allows at most 36 characters: "berth/3f9ab2c61d07/2r-0".
 func StartedBy(short string, version int64, round int) string {
 	return startedByPrefix + short + "/" + strconv.FormatInt(version, 36) + "-" + strconv.FormatInt(int64(round), 36)
 }
 
-// ParseStartedBy gives the short key of a startedBy that [StartedBy] made, and false for any other.
+// ParseStartedBy returns the short key in a startedBy of [StartedBy], and false for any other text.
 func ParseStartedBy(s string) (short string, ok bool) {
 	rest, ok := strings.CutPrefix(s, startedByPrefix)
 	if !ok {
@@ -30,8 +32,8 @@ func ParseStartedBy(s string) (short string, ok bool) {
 	return short, ok && len(short) == shortLength && batch != ""
 }
 
-// BatchVersion is the placement version of a startedBy that [StartedBy] made: by that the task's
-// row was written. Zero for any other.
+// BatchVersion returns the placement version in a startedBy of [StartedBy], by whose commit the
+// task's row was written. It returns 0 for any other text.
 func BatchVersion(startedBy string) int64 {
 	if _, ok := ParseStartedBy(startedBy); !ok {
 		return 0
@@ -47,26 +49,27 @@ func BatchVersion(startedBy string) int64 {
 
 const shortLength = 12
 
-// ShortKey is the key of a service, or of a cluster's standalone tasks (name empty), in rows and in
-// startedBy: 12 hex digits that differ for every creation of the same name.
+// ShortKey returns the key of a service, or of a cluster's standalone tasks (name empty), in rows
+// and in startedBy. It has 12 hex digits, and differs each time the name is created again.
 func ShortKey(cluster, name string, created time.Time) string {
 	return hexDigest(shortLength, cluster, name, strconv.FormatInt(created.UnixNano(), 10))
 }
 
-// TaskID is the id of a task whose instance was known when it was made: 32 hex digits, the owner's
-// short key and a digest of startedBy and instance. An event of ECS, which has both, leads to the
-// row without a look-up, and so does the id alone.
+// TaskID returns the id of a task whose instance is known when it is made: 32 hex digits, of which
+// the first are the owner's short key and the rest a digest of startedBy and instance. An event of
+// ECS has both, so it leads to the row without a look-up.
 func TaskID(startedBy, instance string) string {
 	short, _ := ParseStartedBy(startedBy)
 	return short + hexDigest(32-len(short), startedBy, instance)
 }
 
-// RequestedTaskID is the id of the n-th task of a request, for a task that waits for an instance.
+// RequestedTaskID returns the id of the n-th task of a request, for a task that waits for an
+// instance.
 func RequestedTaskID(short, request string, n int) string {
 	return short + hexDigest(32-len(short), "request", request, strconv.Itoa(n))
 }
 
-// TaskOwner is the short key in a task's id; empty for what cannot be one.
+// TaskOwner returns the short key in a task's id, or the empty string if it cannot be an id.
 func TaskOwner(id string) string {
 	if len(id) != 32 {
 		return ""
@@ -74,8 +77,8 @@ func TaskOwner(id string) string {
 	return id[:shortLength]
 }
 
-// DeploymentID is the id of a service's deployment, "ecs-svc/" and 19 digits, the same for the same
-// service and time.
+// DeploymentID returns the id of a service's deployment, "ecs-svc/" and 19 digits. It is the same
+// for the same service and time.
 func DeploymentID(short string, created time.Time) string {
 	sum := sha256.Sum256([]byte(short + created.UTC().Format(time.RFC3339Nano)))
 	n := uint64(0)
@@ -85,16 +88,16 @@ func DeploymentID(short string, created time.Time) string {
 	return fmt.Sprintf("ecs-svc/%019d", n%9_000_000_000_000_000_000+1_000_000_000_000_000_000)
 }
 
-// hexDigest is the first n hex digits of SHA-256 over the parts.
+// hexDigest returns the first n hex digits of SHA-256 over the parts.
 func hexDigest(n int, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])[:n]
 }
 
-// Digest is 32 hex digits that tell one list of parts from another.
+// Digest returns 32 hex digits that differ from one list of parts to another.
 func Digest(parts ...string) string { return hexDigest(32, parts...) }
 
-// TaskDefinitionName is family:revision.
+// TaskDefinitionName returns family:revision.
 func TaskDefinitionName(family string, revision int) string {
 	return family + ":" + strconv.Itoa(revision)
 }

@@ -27,10 +27,10 @@ const (
 	AttributeUpgrade      = "berth.upgrade-domain"
 	// AttributeProvider names the capacity provider of an instance for which ECS names none (S14).
 	AttributeProvider = "berth.capacity-provider"
-	// AttributeExternal is on instances outside of EC2 (ECS Anywhere).
+	// AttributeExternal marks instances outside EC2 (ECS Anywhere).
 	AttributeExternal = "ecs.capability.external"
-	// AttributeUnschedulable, whatever its value, keeps new tasks off the instance; those there
-	// stay (N3).
+	// AttributeUnschedulable, with any value, keeps new tasks off the instance. Tasks that are
+	// there stay (N3).
 	AttributeUnschedulable = "berth.unschedulable"
 )
 
@@ -50,23 +50,22 @@ type Instance struct {
 	RegisteredAt Instant           `json:"at"`
 	Registered   Capacity          `json:"r"`
 	Attributes   map[string]string `json:"a,omitempty"`
-	// ReleasedIn is the Auto Scaling group that may take the instance in a scale-in, as managed
-	// scaling let it: before a task is started here it is to be protected (C6). Empty where it is
-	// not known to be unprotected.
+	// ReleasedIn is the Auto Scaling group that managed scaling has allowed to terminate the
+	// instance. It must be protected from scale-in before a task starts here (C6).
 	ReleasedIn string `json:"rl,omitempty"`
 }
 
-// Zone is the instance's availability zone, empty when it has none.
+// Zone returns the instance's availability zone, empty if it has none.
 func (i *Instance) Zone() string { return i.Attributes[AttributeZone] }
 
-// CapacityProvider is the one that the instance belongs to, as ECS says or else its attribute;
-// empty for none.
+// CapacityProvider returns the capacity provider that the instance belongs to, from ECS or else
+// from its attribute. It is empty for none.
 func (i *Instance) CapacityProvider() string {
 	return cmp.Or(i.Provider, i.Attributes[AttributeProvider])
 }
 
-// IsExternal reports whether the instance is outside of EC2: by ECS's attribute, or as a managed
-// instance of Systems Manager.
+// IsExternal reports whether the instance is outside EC2: by its attribute, or by an id of Systems
+// Manager.
 func (i *Instance) IsExternal() bool {
 	_, external := i.Attributes[AttributeExternal]
 	return external || strings.HasPrefix(i.EC2InstanceID, "mi-")
@@ -75,9 +74,10 @@ func (i *Instance) IsExternal() bool {
 // IsAvailable reports whether new tasks may be started here at all: ACTIVE, its agent connected.
 func (i *Instance) IsAvailable() bool { return i.Status == InstanceActive && i.AgentConnected }
 
-// Supersedes reports whether i, rather than old, is the container instance that an EC2 instance is
-// now: where its agent has registered anew the old one stays behind, disconnected. It is the one
-// that is not gone, then whose agent is connected, then that registered last. old may be nil.
+// Supersedes reports whether i, rather than old, is the container instance of their EC2 instance.
+// When an agent registers again, the old registration stays behind, disconnected. Registered
+// instances come before deregistered ones, then connected before disconnected, then later before
+// earlier registrations. old may be nil.
 func (i *Instance) Supersedes(old *Instance) bool {
 	if old == nil {
 		return true
@@ -95,11 +95,11 @@ func (i *Instance) Supersedes(old *Instance) bool {
 		cmp.Compare(i.ID, old.ID)) > 0
 }
 
-// IsDeregistered reports whether the instance has left the cluster, its tasks with it.
+// IsDeregistered reports whether the instance has left the cluster, and its tasks with it.
 func (i *Instance) IsDeregistered() bool { return i.Status == InstanceInactive }
 
-// SameReport reports whether o says the same of the instance, versions and row counters aside: an event
-// that changes nothing needs no write.
+// SameReport reports whether ECS reports the same of both, except for versions. A report that
+// changes nothing needs no write.
 func (i *Instance) SameReport(o *Instance) bool {
 	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.AgentVersion == o.AgentVersion &&
 		i.EC2InstanceID == o.EC2InstanceID && i.Provider == o.Provider && i.Registered.Equal(o.Registered) &&

@@ -18,7 +18,8 @@ func TestInstantIsItsTime(t *testing.T) {
 			return time.Time{}
 		}
 		zone := time.FixedZone("", rapid.IntRange(-12, 12).Draw(t, "zone")*3600)
-		return time.Unix(rapid.Int64Range(-9e9, 9e9).Draw(t, "seconds"), rapid.Int64Range(2, 999_999_999).Draw(t, "nanoseconds")).In(zone)
+		return time.Unix(rapid.Int64Range(-9e9, 9e9).Draw(t, "seconds"),
+			rapid.Int64Range(2, 999_999_999).Draw(t, "nanoseconds")).In(zone)
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		at, other := genTime.Draw(t, "time"), genTime.Draw(t, "other")

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// TemplateRef names a version of a launch template: by id or by name; the version is a number,
+// TemplateRef names a version of a launch template, by id or by name. The version is a number,
 // $Latest or $Default.
 type TemplateRef struct{ ID, Name, Version string }
 
@@ -16,14 +16,14 @@ type LaunchTemplate struct {
 	ID      string
 	Name    string
 	Version int64
-	Image   string // the AMI's id; empty where the version names none
+	Image   string // the AMI's id; empty if the version names none
 }
 
-// String is the version as [Update.Template] has it, ID:VERSION.
+// String returns ID:VERSION.
 func (t *LaunchTemplate) String() string { return t.ID + ":" + strconv.FormatInt(t.Version, 10) }
 
-// NewTemplateVersion is a launch template version to be made: like another, of this or another
-// template, but for the image.
+// NewTemplateVersion is a launch template version to create: a copy of another one, with another
+// image.
 type NewTemplateVersion struct {
 	Template    string // id of the template that gets it
 	From        TemplateRef
@@ -34,14 +34,14 @@ type NewTemplateVersion struct {
 // FailedLaunch is an instance that an Auto Scaling group could not launch.
 type FailedLaunch struct {
 	At      time.Time
-	Zone    string // empty where the activity names none
-	Code    string // of EC2; empty where the activity has only a message
+	Zone    string // empty if the activity names none
+	Code    string // EC2's error code; empty if the activity has only a message
 	Message string
 }
 
-// ParseLaunchFailure reads a status message of Auto Scaling's, such as "Could not launch On-Demand
-// Instances. InsufficientInstanceCapacity - We currently do not have sufficient capacity ...": the
-// code is the word before the dash.
+// ParseLaunchFailure parses a status message of Auto Scaling: "Could not launch On-Demand
+// Instances. InsufficientInstanceCapacity - We currently do not have sufficient capacity ..." has
+// the code InsufficientInstanceCapacity. Without a code, the whole text is the message.
 func ParseLaunchFailure(message string) FailedLaunch {
 	before, after, ok := strings.Cut(message, " - ")
 	code := before[strings.LastIndexByte(before, ' ')+1:]

@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// Limit is how much load of a metric an instance takes (P12, P13); math.MaxInt64 where nothing
-// limits it.
+// A Limit is how much load of a metric an instance takes (P12, P13), or math.MaxInt64 for no limit.
 type Limit struct {
-	Unbuffered int64 // without the buffer, and without overbooking
+	Unbuffered int64 // without node buffer and overbooking
 	Total      int64
 }
 
@@ -20,7 +19,9 @@ func (n NodeType) Equal(o NodeType) bool {
 	return maps.Equal(n.Capacities, o.Capacities) && maps.Equal(n.Properties, o.Properties)
 }
 
-// MetricLimit is what the configuration makes of a capacity (P12, P13): see [Scaled].
+// MetricLimit returns the limit of an instance with this capacity of a metric. A capacity of 100
+// with a node buffer of 20 % has the limits 80 and 100; with overbooking of 20 %, 100 and 120 (P12,
+// P13).
 func (c *Configuration) MetricLimit(metric string, capacity int64) Limit {
 	out := Limit{capacity, capacity}
 	if p := c.Buffer[metric]; p > 0 {
@@ -34,8 +35,8 @@ func (c *Configuration) MetricLimit(metric string, capacity int64) Limit {
 	return out
 }
 
-// ScaleCapacity is a capacity times a factor, cut off to a whole number (P12, P13): what only binary
-// arithmetic makes a fraction below a whole number is that number.
+// ScaleCapacity multiplies a capacity and rounds down to a whole number (P12, P13). It first
+// corrects for binary arithmetic: 100 times 1.1 is 110, though the float product may be just below.
 func ScaleCapacity(capacity int64, by float64) int64 {
 	x := float64(capacity) * by
 	x = math.Floor(x + 1e-9 + math.Abs(x)*1e-15)

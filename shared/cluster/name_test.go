@@ -25,10 +25,13 @@ func TestARNs(t *testing.T) {
 			cluster.ResourceARN{Kind: "task", Cluster: "prod", Name: "abc"}},
 		{"OldShortForm", a.ARN("service", "web"), "arn:aws:ecs:eu-central-1:123456789012:service/web",
 			cluster.ResourceARN{Kind: "service", Name: "web"}},
-		{"TaskDefinition", a.ARN("task-definition", "web:3"), "arn:aws:ecs:eu-central-1:123456789012:task-definition/web:3",
+		{"TaskDefinition", a.ARN("task-definition", "web:3"),
+			"arn:aws:ecs:eu-central-1:123456789012:task-definition/web:3",
 			cluster.ResourceARN{Kind: "task-definition", Name: "web:3"}},
-		{"OtherPartition", cluster.Account{ID: "1", Region: "cn-north-1", Partition: "aws-cn"}.ARN("container-instance", "c", "i"),
-			"arn:aws-cn:ecs:cn-north-1:1:container-instance/c/i", cluster.ResourceARN{Kind: "container-instance", Cluster: "c", Name: "i"}},
+		{"OtherPartition", cluster.Account{ID: "1", Region: "cn-north-1", Partition: "aws-cn"}.ARN("container-instance",
+			"c", "i"),
+			"arn:aws-cn:ecs:cn-north-1:1:container-instance/c/i",
+			cluster.ResourceARN{Kind: "container-instance", Cluster: "c", Name: "i"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, "ARN", c.arn, c.want)
@@ -39,8 +42,10 @@ func TestARNs(t *testing.T) {
 		})
 	}
 	for _, s := range []string{
-		"", "web", "task/prod/abc", "arn:aws:ecs:r:1:task", "arn:aws:ecs:r:1:task/", "arn:aws:s3:r:1:task/a/b", "arn:aws:ecs:r:1",
-		"arn:aws:ecs:r:1:task//b", "arn:aws:ecs:r:1:task/a/", "arn:aws:ecs:r:1:cluster/a/b", "arn:aws:ecs:r:1:/a", "arn:aws:ecs:r:1:task/a/b/c", "x:aws:ecs:r:1:task/a/b",
+		"", "web", "task/prod/abc", "arn:aws:ecs:r:1:task", "arn:aws:ecs:r:1:task/", "arn:aws:s3:r:1:task/a/b",
+		"arn:aws:ecs:r:1",
+		"arn:aws:ecs:r:1:task//b", "arn:aws:ecs:r:1:task/a/", "arn:aws:ecs:r:1:cluster/a/b", "arn:aws:ecs:r:1:/a",
+		"arn:aws:ecs:r:1:task/a/b/c", "x:aws:ecs:r:1:task/a/b",
 	} {
 		if got, ok := cluster.ParseARN(s); ok {
 			t.Errorf("%q is no ARN of ECS, parsed as %+v", s, got)
@@ -53,7 +58,8 @@ func TestARNs(t *testing.T) {
 func FuzzParseARN(f *testing.F) {
 	for _, s := range []string{
 		"arn:aws:ecs:us-east-1:123456789012:task/prod/0123456789abcdef0123456789abcdef", "arn:aws:ecs:r:1:service/web",
-		"arn:aws-us-gov:ecs:r:1:container-instance/c/i", "arn:aws:ecs:r:1:task-definition/web:3", "arn:aws:ecs:::cluster/x", ":::::/", "arn:aws:ecs:r:1:task/a/b/c",
+		"arn:aws-us-gov:ecs:r:1:container-instance/c/i", "arn:aws:ecs:r:1:task-definition/web:3",
+		"arn:aws:ecs:::cluster/x", ":::::/", "arn:aws:ecs:r:1:task/a/b/c",
 	} {
 		f.Add(s)
 	}
@@ -85,7 +91,8 @@ func TestIDs(t *testing.T) {
 	t.Run("ShortKeyDiffersPerCreation", func(t *testing.T) {
 		seen := map[string]bool{short: true}
 		for _, other := range []string{
-			cluster.ShortKey("prod", "web", at.Add(1)), cluster.ShortKey("prod", "we", at), cluster.ShortKey("prodw", "eb", at), cluster.ShortKey("prod", "", at),
+			cluster.ShortKey("prod", "web", at.Add(1)), cluster.ShortKey("prod", "we", at),
+			cluster.ShortKey("prodw", "eb", at), cluster.ShortKey("prod", "", at),
 		} {
 			if seen[other] || !regexp.MustCompile(`^[0-9a-f]{12}$`).MatchString(other) {
 				t.Errorf("short key %q", other)
@@ -99,7 +106,9 @@ func TestIDs(t *testing.T) {
 		expect(t, "owner", cluster.TaskOwner(id), short)
 		expect(t, "same again", cluster.TaskID(cluster.StartedBy(short, 7, 0), "i-1"), id)
 		for _, other := range []string{
-			cluster.TaskID(cluster.StartedBy(short, 8, 0), "i-1"), cluster.TaskID(cluster.StartedBy(short, 7, 1), "i-1"), cluster.TaskID(cluster.StartedBy(short, 7, 0), "i-2"),
+			cluster.TaskID(cluster.StartedBy(short, 8, 0), "i-1"),
+			cluster.TaskID(cluster.StartedBy(short, 7, 1), "i-1"),
+			cluster.TaskID(cluster.StartedBy(short, 7, 0), "i-2"),
 		} {
 			if other == id {
 				t.Errorf("%s twice", id)
@@ -121,7 +130,8 @@ func TestIDs(t *testing.T) {
 		expect(t, "differs", cluster.DeploymentID(short, at.Add(1)) != id, true)
 	})
 	t.Run("DigestTellsPartsApart", func(t *testing.T) {
-		expect(t, "differs", cluster.Digest("a", "b") != cluster.Digest("ab", "") && cluster.Digest("ab") != cluster.Digest("a", "b"), true)
+		expect(t, "differs", cluster.Digest("a", "b") != cluster.Digest("ab", "") &&
+			cluster.Digest("ab") != cluster.Digest("a", "b"), true)
 	})
 }
 
@@ -141,7 +151,8 @@ func TestStartedBy(t *testing.T) {
 			t.Fatalf("%q is of version %d, want %d", s, got, version)
 		}
 	})
-	for _, s := range []string{"", "berth", "berth/", "berth/0123456789ab", "berth/0123456789ab/", "berth/0123/1-0", "ecs-svc/0123456789ab/1-0"} {
+	for _, s := range []string{"", "berth", "berth/", "berth/0123456789ab", "berth/0123456789ab/", "berth/0123/1-0",
+		"ecs-svc/0123456789ab/1-0"} {
 		if short, ok := cluster.ParseStartedBy(s); ok {
 			t.Errorf("%q is not ours, leads to %q", s, short)
 		}

@@ -2,19 +2,20 @@ package cluster
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// ContainerSize is what one container of a task definition asks for by itself.
+// ContainerSize is what one container of a task definition asks for.
 type ContainerSize struct {
 	CPU         int64 `json:"c,omitempty"` // ECS CPU units
-	Memory      int64 `json:"m,omitempty"` // MiB, the most it may use
-	Reservation int64 `json:"r,omitempty"` // MiB, what is kept for it
+	Memory      int64 `json:"m,omitempty"` // MiB, hard limit
+	Reservation int64 `json:"r,omitempty"` // MiB, soft limit
 }
 
-// ReservedMemory is the memory that ECS sets aside for the container: the reservation where there is one,
-// else the limit (ECS API reference, ContainerDefinition.memoryReservation).
+// ReservedMemory returns the memory that ECS reserves for the container: the reservation, or the
+// hard limit if there is none (ECS API reference, ContainerDefinition.memoryReservation).
 func (s ContainerSize) ReservedMemory() int64 {
 	if s.Reservation > 0 {
 		return s.Reservation
@@ -22,8 +23,9 @@ func (s ContainerSize) ReservedMemory() int64 {
 	return s.Memory
 }
 
-// TaskNeeds is what one task of the definition needs with its overrides: a size of the task itself
-// counts, else its containers change what they ask for. The error is InvalidParameterException.
+// TaskNeeds returns what one task of the definition needs with its overrides. If the task has a
+// size of its own, that counts, and its containers' overrides do not. The error is
+// InvalidParameterException.
 func TaskNeeds(def *TaskDefinition, o *Overrides) (Resources, error) {
 	n := def.Needs
 	if o == nil {
@@ -52,12 +54,7 @@ func TaskNeeds(def *TaskDefinition, o *Overrides) (Resources, error) {
 }
 
 func overrideContainer(def *TaskDefinition, c ContainerOverride, n *Resources) error {
-	at := -1
-	for i, name := range def.Containers {
-		if name == c.Name {
-			at = i
-		}
-	}
+	at := slices.Index(def.Containers, c.Name)
 	if at < 0 {
 		return Errorf(CodeInvalidParameter,
 			"Override for container named %.255s is not a container in the TaskDefinition.", c.Name)
@@ -66,7 +63,7 @@ func overrideContainer(def *TaskDefinition, c ContainerOverride, n *Resources) e
 		return Errorf(CodeInvalidParameter, "Override for container named %.255s must not be negative.", c.Name)
 	}
 	if at >= len(def.Sizes) {
-		return nil // the task's own size counts
+		return nil // the definition stores no container sizes if only the task's own counts
 	}
 	was := def.Sizes[at]
 	is := was
@@ -95,12 +92,12 @@ func valueOrZero(p *int32) int32 {
 	return *p
 }
 
-// TaskCPU reads a task's own CPU as the ECS API has it, "1024" or "1 vCPU", in ECS CPU units.
+// TaskCPU parses a task's own CPU, "1024" or "1 vCPU", in ECS CPU units.
 func TaskCPU(s string) (int64, error) {
 	return parseTaskSize(s, "vcpu", "cpu")
 }
 
-// TaskMemory reads a task's own memory as the ECS API has it, "2048" or "2 GB", in MiB.
+// TaskMemory parses a task's own memory, "2048" or "2 GB", in MiB.
 func TaskMemory(s string) (int64, error) {
 	return parseTaskSize(s, "gb", "memory")
 }

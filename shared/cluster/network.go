@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// Network is where a task in awsvpc mode gets its network interface.
+// Network says where a task in awsvpc mode gets its network interface.
 type Network struct {
 	Subnets        []string `json:"s"`
 	SecurityGroups []string `json:"g,omitempty"`
 }
 
-// Equal reports whether two networks are the same; nil is no network.
+// Equal reports whether two networks are the same. Nil is no network.
 func (n *Network) Equal(o *Network) bool {
 	if n == nil || o == nil {
 		return n == o
@@ -19,11 +19,12 @@ func (n *Network) Equal(o *Network) bool {
 	return slices.Equal(n.Subnets, o.Subnets) && slices.Equal(n.SecurityGroups, o.SecurityGroups)
 }
 
-// AttributeENIs says how many task network interfaces an instance can have, where it registered no
-// resource ENI: ECS knows, and does not tell.
+// AttributeENIs says how many task network interfaces an instance can have if it registered no
+// resource ENI. ECS does not report the number.
 const AttributeENIs = "berth.task-enis"
 
-// SetENIs takes the number from the attribute, if the instance has that and registered none.
+// SetENIs sets the number of network interfaces from the attribute, if the instance registered
+// none.
 func (i *Instance) SetENIs() {
 	n, err := strconv.ParseUint(i.Attributes[AttributeENIs], 10, 16)
 	if err == nil && i.Registered.ENIs == nil {

@@ -394,20 +394,19 @@ type NodeGroupRef struct {
 // Ref returns the reference to the node group that a group's use has.
 func (g *NodeGroup) Ref() NodeGroupRef { return NodeGroupRef{g.Cluster, g.Name, g.ID} }
 
-// AutoScalingTag is the tag of CreateNodegroup that names the Auto Scaling group whose instances
-// are the node group's. Berth launches no group of its own: those that a cluster's container
-// instances come from are there already.
+// AutoScalingTag is the tag of CreateNodegroup that names the node group's Auto Scaling group.
+// Berth creates no Auto Scaling groups.
 const AutoScalingTag = "berth:auto-scaling-group"
 
-// SizesChange are the members of a scalingConfig; nil leaves one.
+// SizesChange has the members of a scalingConfig. Nil leaves a size as it is.
 type SizesChange struct {
 	Min     *int `json:"mi,omitempty"`
 	Max     *int `json:"ma,omitempty"`
 	Desired *int `json:"de,omitempty"`
 }
 
-// ApplyTo is s after the change; a desired capacity that was not given stays within the others, as
-// with Auto Scaling. Sizes that cannot be are an InvalidParameterException.
+// ApplyTo returns the sizes after the change. If no desired capacity is given, it is moved between
+// minimum and maximum, as Auto Scaling does. Impossible sizes are an InvalidParameterException.
 func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 	for _, m := range []struct{ to, from *int }{{&s.Min, c.Min}, {&s.Max, c.Max}, {&s.Desired, c.Desired}} {
 		if m.from != nil {
@@ -420,7 +419,7 @@ func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 	return s, s.Validate()
 }
 
-// Validate refuses, with InvalidParameterException, sizes that a node group cannot have (EKS API
+// Validate returns an InvalidParameterException for sizes that a node group cannot have (EKS API
 // reference, NodegroupScalingConfig).
 func (s Sizes) Validate() error {
 	switch {
@@ -429,12 +428,8 @@ func (s Sizes) Validate() error {
 	case s.Min > s.Max:
 		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than maximum size %d", s.Min, s.Max)
 	case s.Desired < s.Min:
-		return Errorf(
-			CodeInvalidParameter,
-			"Minimum capacity %d can't be greater than desired size %d",
-			s.Min,
-			s.Desired,
-		)
+		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than desired size %d", s.Min,
+			s.Desired)
 	case s.Desired > s.Max:
 		return Errorf(CodeInvalidParameter, "desired capacity %d can't be greater than max size %d", s.Desired, s.Max)
 	}

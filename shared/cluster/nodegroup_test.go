@@ -17,19 +17,23 @@ func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
 	data, err := json.Marshal(&cluster.Update{
 		Params: []cluster.UpdateParam{{}}, Errors: []cluster.UpdateError{{}}, EndedAt: at, Digest: "d",
 		UpdateSpec: cluster.UpdateSpec{
-			Force: true, Sizes: &cluster.SizesChange{}, ForceProtected: true, Seed: 1, UnrestoredSizes: sizes, LeftSizes: sizes,
+			Force: true, Sizes: &cluster.SizesChange{}, ForceProtected: true, Seed: 1, UnrestoredSizes: sizes,
+			LeftSizes: sizes,
 		},
 		UpdateProgress: cluster.UpdateProgress{WaitingSince: at, ReconciledAt: at, WaitingFor: "w"},
 		UpdateBaseline: cluster.UpdateBaseline{
-			OriginalSizes: sizes, OriginalTemplate: "t", Zones: map[string]int{"a": 1}, PreviousTemplate: "p", Template: "t", InitiallyUnready: []string{"i"},
+			OriginalSizes: sizes, OriginalTemplate: "t", Zones: map[string]int{"a": 1}, PreviousTemplate: "p",
+			Template: "t", InitiallyUnready: []string{"i"},
 			MaxUnavailable: 1, Surge: 1, AddedByOthers: 1, KnownMaxima: []int{1}, UserMax: &n,
 		},
 		NodeReplacement: cluster.NodeReplacement{
-			RequiredNodes: 1, Shortage: cluster.NodeShortage{Ready: 1}, StalledSince: at, Refusals: map[string]string{"i": "r"}, Removals: []cluster.NodeRemoval{{}},
+			RequiredNodes: 1, Shortage: cluster.NodeShortage{Ready: 1}, StalledSince: at,
+			Refusals: map[string]string{"i": "r"}, Removals: []cluster.NodeRemoval{{}},
 			ByDomain: true, CurrentDomain: "ud1", DomainReplacedAt: at, UnhealthyBefore: []string{"s"},
 		},
 		SurplusRemoval: cluster.SurplusRemoval{
-			RevertTemplate: true, DesiredFloor: &n, ScaleDownSince: at, ObservedDesired: 1, RetainedNodes: []string{"i"}, RetainedReasons: []string{"b"}, ReleasingSince: at,
+			RevertTemplate: true, DesiredFloor: &n, ScaleDownSince: at, ObservedDesired: 1,
+			RetainedNodes: []string{"i"}, RetainedReasons: []string{"b"}, ReleasingSince: at,
 			AbandonedNodes: []string{"i"}, SizesReason: "s", FinalSizes: sizes,
 		},
 	})

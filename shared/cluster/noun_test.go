@@ -136,7 +136,8 @@ func TestErrors(t *testing.T) {
 	expect(t, "drop", (&cluster.Drop{Reason: "no JSON"}).Error(), "dropped: no JSON")
 }
 
-// Which container instance an EC2 instance is, where several rows say so: there is an order, and the parts of it.
+// Which container instance an EC2 instance is, where several rows say so: there is an order, and
+// the parts of it.
 func TestInstance_Supersedes(t *testing.T) {
 	at := func(minute int, status cluster.InstanceStatus, connected bool) *cluster.Instance {
 		return &cluster.Instance{

@@ -1,9 +1,9 @@
 package cluster
 
-// RequestKind says what a [Request] asks for.
+// RequestKind is the operation of a request.
 type RequestKind string
 
-// RunTask lets placement choose the instances, StartTask names them.
+// Placement chooses the instances of RunTask; StartTask names them.
 const (
 	RunTask   RequestKind = "RunTask"
 	StartTask RequestKind = "StartTask"

@@ -2,8 +2,8 @@ package cluster
 
 import "strings"
 
-// PlacementConstraint is a rule that binds, in ECS's terms: distinctInstance, or memberOf with an
-// expression of the cluster query language (S3).
+// PlacementConstraint is a rule that tasks must keep, in ECS's terms: distinctInstance, or memberOf
+// with an expression of the cluster query language (S3).
 type PlacementConstraint struct {
 	Type       string `json:"t"`
 	Expression string `json:"e,omitempty"`
@@ -31,20 +31,19 @@ const (
 // DomainPolicy is how a service's tasks are spread over fault and upgrade domains (P1–P6).
 type DomainPolicy string
 
-// The domain policies. Without one ECS's rules govern the service (S2, S3) and several tasks may
-// share an instance.
+// The domain policies. Without one, ECS's rules apply (S2, S3), and several tasks of the service
+// may share an instance.
 const (
-	// PolicyAdaptive is quorum safe where the target divides evenly, maximum difference otherwise
-	// (P5).
+	// PolicyAdaptive is quorum safe if the target divides evenly, else maximum difference (P5).
 	PolicyAdaptive   DomainPolicy = "adaptive"
 	PolicyDifference DomainPolicy = "maximum-difference"
 	PolicyQuorum     DomainPolicy = "quorum-safe"
 	// PolicyNonpacking puts at most one task in a top-level fault domain; upgrade domains are as
 	// with adaptive.
 	PolicyNonpacking DomainPolicy = "nonpacking"
-	// PolicyIgnore leaves fault domains out; upgrade domains are as with adaptive.
+	// PolicyIgnore ignores fault domains; upgrade domains are as with adaptive.
 	PolicyIgnore DomainPolicy = "ignore"
-	// PolicyNone is ECS's rules, where the cluster's configuration says otherwise.
+	// PolicyNone applies ECS's rules although the cluster's configuration has a policy.
 	PolicyNone DomainPolicy = "none"
 )
 
@@ -71,7 +70,7 @@ var Weights = []Weight{WeightHigh, WeightMedium, WeightLow, WeightZero}
 type Metric struct {
 	Name   string `json:"n"`
 	Load   int64  `json:"l"`
-	Weight Weight `json:"w,omitempty"` // Low where empty
+	Weight Weight `json:"w,omitempty"` // empty: Low
 }
 
 // MoveCost is how much it costs to move a task (P10): Zero 0, Low 1, Medium 15, High 40.
@@ -85,7 +84,7 @@ const (
 	CostHigh   MoveCost = "High"
 )
 
-// Units are what a move costs, in Service Fabric's numbers (P10).
+// Units returns the cost of a move in Service Fabric's numbers (P10).
 func (c MoveCost) Units() int {
 	switch c {
 	case CostZero:
@@ -101,8 +100,8 @@ func (c MoveCost) Units() int {
 // MoveCosts are all move costs, the lowest first.
 var MoveCosts = []MoveCost{CostZero, CostLow, CostMedium, CostHigh}
 
-// Rules is where tasks may and should run as their owner wants it: a service, a RunTask, or the one
-// that a waiting standalone task came from.
+// Rules say where tasks may and should run: those of a service, of a RunTask request, or of a
+// standalone task.
 type Rules struct {
 	Constraints []PlacementConstraint `json:"c,omitempty"`
 	Strategies  []PlacementStrategy   `json:"s,omitempty"`
@@ -111,28 +110,29 @@ type Rules struct {
 	DomainPolicy   DomainPolicy `json:"d,omitempty"`
 	Metrics        []Metric     `json:"m,omitempty"`
 	MoveCost       MoveCost     `json:"o,omitempty"`
-	// Scoring names the order among instances that all else holds equal; empty for the default.
+	// Scoring names the order of instances that are otherwise equal; empty for the default.
 	Scoring string `json:"g,omitempty"`
-	// Providers is a standalone task's capacity provider strategy (S14); a service's stands in its
-	// row.
+	// Providers is a standalone task's capacity provider strategy (S14). A service has its own
+	// field.
 	Providers []ProviderShare `json:"v,omitempty"`
-	// External has tasks go to instances outside of EC2 alone: the launch type EXTERNAL.
+	// External restricts tasks to instances outside EC2: the launch type EXTERNAL.
 	External bool `json:"x,omitempty"`
 }
 
-// NodeType is what instances of one type have in common unless they say otherwise themselves (P9,
-// P16).
+// NodeType has what instances of one type have in common, unless their attributes say otherwise
+// (P9, P16).
 type NodeType struct {
 	Capacities map[string]int64  `json:"c,omitempty"` // per metric
 	Properties map[string]string `json:"p,omitempty"`
 }
 
-// Priority says what becomes of a rule that cannot be kept: 0 it binds, 1 or 2 it is given up for
-// what would otherwise stay unplaced, the higher first; a negative one is ignored.
+// Priority says what happens to a rule that cannot be kept. A rule of priority 0 always holds.
+// Rules of priority 1 and 2 are given up for tasks that would otherwise stay unplaced, 2 first. A
+// negative one is ignored.
 type Priority int
 
-// Priorities are the constraint priorities of Service Fabric's configuration. The zero value binds
-// all.
+// Priorities are the constraint priorities of Service Fabric's configuration. With the zero value
+// all rules hold.
 type Priorities struct {
 	Placement     Priority `json:"p,omitempty"`
 	Capacity      Priority `json:"c,omitempty"`
@@ -140,20 +140,20 @@ type Priorities struct {
 	UpgradeDomain Priority `json:"u,omitempty"`
 }
 
-// Configuration is what an operator set for placement in the whole cluster (P5, P9–P16). A cluster
+// Configuration is an operator's settings for placement in a cluster (P5, P9–P16). A cluster
 // without such a row has the zero value.
 type Configuration struct {
 	Head
 	NodeTypes map[string]NodeType `json:"nt,omitempty"`
-	// DomainPolicy is that of services which name none; empty leaves them to ECS's rules.
+	// DomainPolicy applies to services that name none. If it is empty, these follow ECS's rules.
 	DomainPolicy DomainPolicy `json:"dp,omitempty"`
-	// Buffer and Overbooking are fractions of a node's capacity per metric (P12, P13); -1 overbooks
-	// without limit. A metric stands in one of them at most.
+	// Buffer and Overbooking are fractions of an instance's capacity per metric (P12, P13); -1
+	// overbooks without limit. A metric may be in one of them.
 	Buffer      map[string]float64 `json:"nb,omitempty"`
 	Overbooking map[string]float64 `json:"ob,omitempty"`
-	// Balancing is the ratio of fullest to emptiest node up to which a metric is in balance (1
-	// where it is not named, 0 or less switches balancing off); Activity the load of the fullest
-	// node up to which it is, too.
+	// A metric is in balance if the load of its fullest instance is at most Balancing times that of
+	// the emptiest, or at most Activity. Balancing is 1 for metrics that it does not name; 0 or
+	// less switches balancing off.
 	Balancing  map[string]float64 `json:"bt,omitempty"`
 	Activity   map[string]int64   `json:"at,omitempty"`
 	Priorities Priorities         `json:"pr,omitzero"`
@@ -166,16 +166,14 @@ type Configuration struct {
 	KeepInPlace bool `json:"kp,omitempty"`
 }
 
-// Key of the one configuration row of a cluster.
-
 // PropertyPrefix begins the names of attributes that are node properties (P7).
 const PropertyPrefix = "berth.property."
 
 // AttributeNodeType names the instance's node type.
 const AttributeNodeType = "berth.node-type"
 
-// FaultDomain is the instance's place in the hierarchy of fault domains, "fd:/dc1/r0" (P1); without
-// the attribute its zone is, and without a zone it is empty.
+// FaultDomain returns the instance's place in the hierarchy of fault domains, such as "fd:/dc1/r0"
+// (P1). Without the attribute it is the zone, and without a zone it is empty.
 func (i *Instance) FaultDomain() string {
 	if d := i.Attributes[AttributeFaultDomain]; d != "" {
 		return d
@@ -186,7 +184,8 @@ func (i *Instance) FaultDomain() string {
 	return ""
 }
 
-// UpgradeDomain is the instance's upgrade domain (P2): itself, where no attribute names one.
+// UpgradeDomain returns the instance's upgrade domain (P2). Without the attribute, each instance is
+// its own.
 func (i *Instance) UpgradeDomain() string {
 	if d := i.Attributes[AttributeUpgrade]; d != "" {
 		return d
@@ -194,12 +193,11 @@ func (i *Instance) UpgradeDomain() string {
 	return i.ID
 }
 
-// NodeType is the name of the instance's node type, empty where it has none.
+// NodeType returns the name of the instance's node type, empty if it has none.
 func (i *Instance) NodeType() string { return i.Attributes[AttributeNodeType] }
 
-// Property is the value of a node property (P7): what the instance's attributes define, else what
-// its node type does, else one of those that every node has: NodeType, NodeName, FaultDomain,
-// UpgradeDomain.
+// Property returns the value of a node property (P7): from the instance's attributes, else from its
+// node type, else one that every node has: NodeType, NodeName, FaultDomain or UpgradeDomain.
 func (i *Instance) Property(name string, types map[string]NodeType) (string, bool) {
 	if v, ok := i.Attributes[PropertyPrefix+name]; ok {
 		return v, true
@@ -220,7 +218,7 @@ func (i *Instance) Property(name string, types map[string]NodeType) (string, boo
 	return "", false
 }
 
-// PropertyNames are the node properties that the instance's attributes define.
+// PropertyNames returns the node properties that the instance's attributes define, in no order.
 func (i *Instance) PropertyNames() []string {
 	var out []string
 	for name := range i.Attributes {

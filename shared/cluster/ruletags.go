@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Tags of a service, or of RunTask, that say what the ECS API has no words for: each is one part of
-// its [Rules].
+// Tags of a service or of RunTask that set a part of its [Rules] for which the ECS API has no
+// parameter.
 const (
 	TagDomainPolicy = "berth:domain-policy"
 	TagConstraint   = "berth:constraint"
@@ -30,9 +30,9 @@ const (
 // RuleTags are the names of the tags that [ApplyRuleTag] knows.
 var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy}
 
-// ApplyRuleTag sets the part of the rules that the tag stands for; an empty value takes it back to
-// its default. A value that cannot be read gives InvalidParameterException, which says what was
-// expected. Whether an expression parses is not looked at here.
+// ApplyRuleTag sets the part of the rules that the tag names. An empty value resets it. A value
+// that cannot be read is an InvalidParameterException, which says what was expected. Expressions
+// are not parsed here.
 func ApplyRuleTag(r *Rules, key, text string) (err error) {
 	text = strings.TrimSpace(text)
 	switch key {
@@ -52,7 +52,7 @@ func ApplyRuleTag(r *Rules, key, text string) (err error) {
 	return err
 }
 
-// oneOf is the value that text names, whatever the case of its letters; none for no text.
+// oneOf returns the value that text names in any case, or the empty value for an empty text.
 func oneOf[T ~string](name, text string, values []T) (T, error) {
 	if text == "" {
 		return "", nil
@@ -65,7 +65,7 @@ func oneOf[T ~string](name, text string, values []T) (T, error) {
 	return "", Errorf(CodeInvalidParameter, "%s is %.40q, expected one of %v.", name, text, values)
 }
 
-// ReadMetrics reads NAME=LOAD[:WEIGHT], more of them after commas: "memory-mb=512:High,
+// ReadMetrics parses a list of NAME=LOAD or NAME=LOAD:WEIGHT: "memory-mb=512:High,
 // connections=100".
 func ReadMetrics(text string) ([]Metric, error) {
 	var out []Metric
@@ -90,7 +90,7 @@ func ReadMetrics(text string) ([]Metric, error) {
 	return out, CheckMetrics(out)
 }
 
-// MetricsText is what [ReadMetrics] reads.
+// MetricsText returns the text that [ReadMetrics] parses.
 func MetricsText(metrics []Metric) string {
 	parts := make([]string, len(metrics))
 	for i, m := range metrics {
@@ -102,8 +102,8 @@ func MetricsText(metrics []Metric) string {
 	return strings.Join(parts, ",")
 }
 
-// CheckMetrics refuses, with InvalidParameterException, metrics without a name or named twice,
-// loads and weights out of range, and names of what ECS itself counts (P11).
+// CheckMetrics returns an InvalidParameterException for metrics without a name, named twice, with
+// loads or weights out of range, or named like a resource that ECS itself counts (P11).
 func CheckMetrics(metrics []Metric) error {
 	if len(metrics) > MaxMetrics {
 		return Errorf(CodeInvalidParameter, "There are %d metrics, at most %d are allowed.", len(metrics), MaxMetrics)
@@ -125,7 +125,7 @@ func CheckMetrics(metrics []Metric) error {
 	return nil
 }
 
-// checkMetric refuses what cannot be the name of a metric.
+// checkMetric returns an error if the text cannot be the name of a metric.
 func checkMetric(name string) error {
 	switch {
 	case name == "" || len(name) > maxMetricName || strings.ContainsAny(name, "=,"):
@@ -141,13 +141,13 @@ func checkMetric(name string) error {
 // ownResources are the resources of a container instance that ECS itself counts.
 var ownResources = []string{"CPU", "MEMORY", "PORTS", "PORTS_UDP", "GPU", "ENI"}
 
-// IsMetric reports whether a registered resource of this name is a metric's capacity and not
-// something ECS counts.
+// IsMetric reports whether a registered resource of this name is the capacity of a metric, and not
+// a resource that ECS counts.
 func IsMetric(name string) bool { return !slices.Contains(ownResources, name) }
 
-// CheckConfiguration refuses, with InvalidParameterException, a configuration that cannot be kept:
-// a metric with a buffer and overbooking (P13), fractions and thresholds out of range, capacities
-// below zero.
+// CheckConfiguration returns an InvalidParameterException for a configuration that contradicts
+// itself: a metric with both a buffer and overbooking (P13), fractions or thresholds out of range,
+// capacities below zero.
 func CheckConfiguration(c *Configuration) error {
 	for _, name := range slices.Concat(
 		slices.Sorted(maps.Keys(c.Buffer)), slices.Sorted(maps.Keys(c.Overbooking)),
@@ -199,17 +199,17 @@ func CheckConfiguration(c *Configuration) error {
 	return nil
 }
 
-// maxOverbooking is a thousand times the capacity: more is a slip for no limit.
+// maxOverbooking is a thousand times the capacity. Whoever enters more means no limit, which is -1.
 const maxOverbooking = 1000
 
-// IsEmpty reports whether the rules say nothing.
+// IsEmpty reports whether no rule is set.
 func (r *Rules) IsEmpty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
 		r.MoveCost == "" && r.Scoring == "" && len(r.Providers) == 0 && !r.External
 }
 
-// MayForceMoves reports whether tasks under these rules may have to leave an instance that they are on
-// (P3, P8, P10): without any of them, ECS's own rules count only when a task is placed.
+// MayForceMoves reports whether tasks under these rules may have to leave an instance that they run
+// on (P3, P8, P10). ECS's own rules apply only when a task is placed.
 func (r *Rules) MayForceMoves() bool {
 	return r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The tags of capacity providers that set what ECS has no words for (C1, C3, C5, C8).
+// Tags of capacity providers that set a part of [ManagedScaling] for which the ECS API has no
+// parameter (C1, C3, C5, C8).
 const (
 	TagScaleInDatapoints     = "berth:scale-in-datapoints"
 	TagScaleInPercent        = "berth:scale-in-percent"
@@ -25,8 +26,8 @@ var ScalingTags = []string{
 	TagConsolidation, TagConsolidationPercent, TagConsolidationWindow,
 }
 
-// ApplyScalingTag sets what the tag stands for; an empty value goes back to the default. A value
-// that is none of the tag's is InvalidParameterException.
+// ApplyScalingTag sets what the tag names. An empty value resets it to the default. A value that
+// the tag does not allow is an InvalidParameterException.
 func ApplyScalingTag(s *ManagedScaling, key, value string) error {
 	d, c := &DefaultScaling, &s.Consolidation
 	switch key {

@@ -85,7 +85,7 @@ type ServiceStatus struct {
 	// them.
 	Running int `json:"rc,omitempty"`
 	Pending int `json:"pc,omitempty"`
-	// Steady is set if the last word to the user was "has reached a steady state".
+	// Steady is set if the service's last event about it was "has reached a steady state".
 	Steady bool `json:"sd,omitempty"`
 
 	// Blocked says why tasks that are wanted could not be placed; nil if all were. BlockedSince is
@@ -113,14 +113,15 @@ type ServiceStatus struct {
 	Events int `json:"ev,omitempty"`
 }
 
-// TaskBounds returns how many tasks must stay RUNNING and healthy at least, rounded up, and how many
-// there may be at most, rounded down, of so many desired ones (S8). 5 desired tasks at 50 and 150 %
-// are bounded by 3 and 7.
+// TaskBounds returns how many tasks must be RUNNING and healthy at least, rounded up, and how many
+// there may be at most, rounded down, with so many desired (S8). With percentages of 50 and 150, 5
+// desired tasks have the bounds 3 and 7.
 func (s *Service) TaskBounds(desired int) (least, most int) {
 	return (desired*s.MinHealthy + 99) / 100, desired * s.MaxPercent / 100
 }
 
-// HealthyCount returns how many tasks of all deployments were healthy when the last decision was made.
+// HealthyCount returns how many tasks of all deployments were healthy when the last decision was
+// made.
 func (s *Service) HealthyCount() int {
 	n := s.Deployment.Healthy
 	for i := range s.Older {
@@ -161,7 +162,7 @@ type ServiceOptions struct {
 	ExecuteCommand bool `json:"ec,omitempty"` // enableExecuteCommand
 }
 
-// Launch is what a service's tasks are started with, apart from their definition and network.
+// Launch has the settings of StartTask for a service's tasks, besides task definition and network.
 type Launch struct {
 	ServiceOptions
 	// FromDefinition asks ECS to put the task definition's tags on the tasks (propagateTags
@@ -171,7 +172,7 @@ type Launch struct {
 	Tags           map[string]string `json:"tg,omitempty"`
 }
 
-// LaunchSettings returns what the service's tasks are started with, nil if that is nothing.
+// LaunchSettings returns the launch settings of the service's tasks, or nil if there are none.
 func (s *Service) LaunchSettings() *Launch {
 	l := &Launch{ServiceOptions: s.Options, FromDefinition: s.PropagateTags == "TASK_DEFINITION"}
 	if s.PropagateTags == "SERVICE" && len(s.Tags) > 0 {
@@ -218,8 +219,8 @@ const (
 	MaxProviders     = 20
 	MaxBase          = 100_000
 	MaxWeight        = 1000
-	// MaxAlarms is how many alarms one DescribeAlarms of CloudWatch takes.
+	// MaxAlarms is how many alarms one DescribeAlarms of CloudWatch may name.
 	MaxAlarms = 100
-	// MaxOlder is how many deployments of one service may be on their way out.
+	// MaxOlder is how many older deployments of a service may still have tasks.
 	MaxOlder = 10
 )

@@ -2,8 +2,8 @@ package cluster
 
 import "encoding/json"
 
-// UnmarshalJSON reads a service's row. One that was written before services had several deployments
-// has what its tasks are made of beside its deployment, not in it.
+// UnmarshalJSON reads a service's row. Rows written before services could have several deployments
+// have the revision's fields beside the deployment, not in it.
 func (s *Service) UnmarshalJSON(data []byte) error {
 	type plain Service
 	if err := json.Unmarshal(data, (*plain)(s)); err != nil || s.Deployment.TaskDefinition != "" {

@@ -53,8 +53,8 @@ const (
 	RegistrationFailed RegistrationState = "FAILED"
 )
 
-// WorstHealth returns the worst health of the task's registrations: Unhealthy if any is, Healthy only if
-// all are.
+// WorstHealth returns the worst health of the task's registrations: Unhealthy if any is, Healthy
+// only if all are.
 func (t *Target) WorstHealth() Health {
 	worst := Healthy
 	for _, r := range t.Registrations {
@@ -68,7 +68,8 @@ func (t *Target) WorstHealth() Health {
 	return worst
 }
 
-// HasFailedRegistration reports whether a registration of the task was refused. A nil target has none.
+// HasFailedRegistration reports whether a registration of the task was refused. A nil target has
+// none.
 func (t *Target) HasFailedRegistration() bool {
 	return t != nil && slices.ContainsFunc(t.Registrations,
 		func(r Registration) bool { return r.State == RegistrationFailed })

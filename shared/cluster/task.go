@@ -124,10 +124,10 @@ func (t *Task) Status() TaskStatus {
 	return t.Last
 }
 
-// HasEnded reports whether the task holds no capacity any more and never will again.
+// HasEnded reports whether the task holds no capacity and never will again.
 func (t *Task) HasEnded() bool { return t.Status() == TaskStopped }
 
-// IsProvisioning reports whether the task is provisioning: it still waits for an instance.
+// IsProvisioning reports whether the task waits for an instance.
 func (t *Task) IsProvisioning() bool {
 	return t.Instance == "" && t.Desired == TaskRunning && t.Last != TaskStopped
 }
@@ -138,11 +138,11 @@ func (t *Task) IsActive() bool {
 	return t.Desired == TaskRunning && t.Last != TaskStopping && !t.HasEnded()
 }
 
-// HoldsCapacity reports whether the task holds capacity on its instance: from the commit that placed it
-// until ECS reports it STOPPED. A task that is being stopped still holds it.
+// HoldsCapacity reports whether the task holds capacity on its instance: from the commit that
+// placed it until ECS reports it STOPPED. A task that is being stopped still holds it.
 func (t *Task) HoldsCapacity() bool { return t.Instance != "" && t.Last != TaskStopped }
 
-// NeverRan reports whether the task is a failed start: it ended without ever having been RUNNING,
+// NeverRan reports whether the task is a failed start: it ended without having been RUNNING,
 // through its own fault. Berth did not stop it, ECS did not refuse it, and it did not end with its
 // instance (S7).
 func (t *Task) NeverRan() bool {
@@ -160,8 +160,8 @@ func (t *Task) lostInstance() bool {
 	return false
 }
 
-// WasRefused reports whether ECS refused to start the task on its instance (S7). That says nothing
-// about the task.
+// WasRefused reports whether ECS refused to start the task on its instance (S7). The task itself
+// may be fine.
 func (t *Task) WasRefused() bool { return t.StopCode == StopRefused }
 
 // Overrides change a task definition for one task. Berth passes them on to ECS; what placement

@@ -8,19 +8,20 @@ import (
 	"berth/shared/state"
 )
 
-// RemoveCluster deletes the rows of a cluster that no longer exists, the row that says it exists
-// first, since another cluster may get its name. Rows that expire by themselves stay until then.
+// RemoveCluster deletes the rows of a cluster that no longer exists. The meta row goes first,
+// because another cluster may be created under the name meanwhile; the directory entry goes last,
+// so that a run that fails in between is repeated. Rows with an expiry are left to it.
 func RemoveCluster(ctx context.Context, store state.Store, name string) error {
 	meta, entry := state.Key{Cluster: name, Sort: state.PrefixMeta}, state.Entry{Name: name}
 	if _, err := store.Write(ctx, state.Write{Delete: &meta}); err != nil {
-		return fmt.Errorf("forgetting cluster %s: %w", name, err)
+		return fmt.Errorf("removing cluster %s: %w", name, err)
 	}
 	if err := deleteRows(ctx, store, name); err != nil {
 		return err
 	}
 	key := state.KeyOf(&entry)
 	if _, err := store.Write(ctx, state.Write{Delete: &key}); err != nil {
-		return fmt.Errorf("forgetting cluster %s: %w", name, err)
+		return fmt.Errorf("removing cluster %s: %w", name, err)
 	}
 	row, err := store.Get(ctx, meta)
 	if err != nil || row == nil {

@@ -32,7 +32,7 @@ func GatherLoads(
 			Head: cluster.Head{Cluster: clusterName}, Window: window, Owner: owner, ID: r.Task, Loads: r.Loads,
 		}
 		if err := mergeReport(ctx, store, pending); err != nil {
-			return fmt.Errorf("keeping the load of task %s: %w", r.Task, err)
+			return fmt.Errorf("storing the load of task %s: %w", r.Task, err)
 		}
 		kept = true
 	}
@@ -41,7 +41,7 @@ func GatherLoads(
 	}
 	due := &state.Due{Head: cluster.Head{Cluster: clusterName}, At: window, Kind: state.DueLoads}
 	_, err := store.Write(ctx, state.Write{Put: due, Any: true})
-	return cluster.Wrap(err, "having loads of cluster %s taken in", clusterName)
+	return cluster.Wrap(err, "scheduling the loads of cluster %s to be applied", clusterName)
 }
 
 // loadMargin is how long before its end a window stops taking reports. A report written while the
@@ -51,7 +51,7 @@ const loadMargin = 2 * time.Second
 // mergeReport stores a report together with earlier reports of the same task and window, which may
 // be about other metrics.
 func mergeReport(ctx context.Context, store state.Store, report *state.PendingLoad) error {
-	return state.RetryRaces("keeping a load", func() error {
+	return state.RetryRaces("storing a load", func() error {
 		row, err := store.Get(ctx, state.KeyOf(report))
 		if err != nil {
 			return err
@@ -73,7 +73,8 @@ func mergeReport(ctx context.Context, store state.Store, report *state.PendingLo
 const loadsPerCommit = state.MaxWrites / 2
 
 // ApplyLoads writes the reports whose window has ended into the rows of their tasks. Each commit
-// bumps the placement version, as an instance may have less left than a decision under way assumes.
+// moves the placement version on, because an instance may have less left than a decision in
+// progress assumes.
 func ApplyLoads(ctx context.Context, store state.Store, now time.Time, clusterName string) error {
 	rows, err := store.List(ctx, state.LoadsBy(clusterName, now))
 	if err != nil {
@@ -89,8 +90,9 @@ func ApplyLoads(ctx context.Context, store state.Store, now time.Time, clusterNa
 	return nil
 }
 
+// applyReports applies some reports, and deletes them, in one commit.
 func applyReports(ctx context.Context, store state.Store, clusterName string, reports []state.Row) error {
-	return state.RetryRaces("taking in loads of cluster "+clusterName, func() error {
+	return state.RetryRaces("applying loads of cluster "+clusterName, func() error {
 		return state.CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) ([]state.Write, error) {
 			var writes []state.Write
 			changed := map[state.Key]*cluster.Task{}

@@ -24,8 +24,8 @@ type ECS interface {
 	DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error)
 }
 
-// Observer writes what ECS reported into the state: from events, from the sweep, and where dispatch
-// had to ask. A report that is older than what is there, or says the same, changes nothing.
+// An Observer writes what ECS reported into the state: from events, from the sweep, and where
+// dispatch had to ask. A report that is older than the row, or says the same, changes nothing.
 type Observer struct {
 	State    state.Store
 	Now      time.Time
@@ -45,29 +45,39 @@ func (o *Observer) RecordTask(ctx context.Context, t cluster.ECSTask) error {
 	if t.Last != cluster.TaskRunning && t.Last != cluster.TaskStopped {
 		return nil // still starting: the row already says so
 	}
-	derived := cluster.TaskID(t.StartedBy, t.Instance)
-	row, err := o.RecordReport(ctx, state.TaskKey(t.Cluster, short, derived), t)
-	if err != nil || row != nil {
+	found, err := o.recordOwnTask(ctx, short, t)
+	if found || err != nil {
 		return err
-	}
-	alias, err := o.State.Get(ctx, state.AliasKey(t.Cluster, derived))
-	if err != nil {
-		return fmt.Errorf("looking up the alias of task %s: %w", t.ID, err)
-	}
-	if a, ok := alias.(*state.Alias); ok && a != nil {
-		row, err = o.RecordReport(ctx, state.TaskKey(t.Cluster, a.Owner, a.ID), t)
-		if err != nil {
-			return err
-		}
-		if row != nil {
-			return o.expireAlias(ctx, a, row)
-		}
 	}
 	if o.wasRecordedStopped(short, t) {
 		return o.StopExtraTask(ctx, t)
 	}
 	// Berth started it, but its row expired long ago. That alone is no reason to stop it.
 	return o.recordForeignTask(ctx, t)
+}
+
+// recordOwnTask records a report of a task that Berth started. The task's id follows from startedBy
+// and the instance; a task that waited in PROVISIONING had another id before, which an alias gives.
+// It returns false if there is no row.
+func (o *Observer) recordOwnTask(ctx context.Context, owner string, t cluster.ECSTask) (found bool, err error) {
+	derived := cluster.TaskID(t.StartedBy, t.Instance)
+	row, err := o.RecordReport(ctx, state.TaskKey(t.Cluster, owner, derived), t)
+	if err != nil || row != nil {
+		return row != nil, err
+	}
+	got, err := o.State.Get(ctx, state.AliasKey(t.Cluster, derived))
+	if err != nil {
+		return false, fmt.Errorf("looking up the alias of task %s: %w", t.ID, err)
+	}
+	alias, _ := got.(*state.Alias)
+	if alias == nil {
+		return false, nil
+	}
+	row, err = o.RecordReport(ctx, state.TaskKey(t.Cluster, alias.Owner, alias.ID), t)
+	if err != nil || row == nil {
+		return false, err
+	}
+	return true, o.expireAlias(ctx, alias, row)
 }
 
 // wasRecordedStopped reports whether a task without a row once had one, of a service that still
@@ -98,7 +108,7 @@ func (o *Observer) expireAlias(ctx context.Context, a *state.Alias, row *cluster
 	next := *a
 	next.Expires = o.Now.Add(o.Settings.KeepStopped).Unix()
 	_, err := o.State.Write(ctx, state.Write{Put: &next, Any: true})
-	return cluster.Wrap(err, "retiring the alias of task %s", a.ID)
+	return cluster.Wrap(err, "expiring the alias of task %s", a.ID)
 }
 
 // RecordReport writes a report to the row with the key and returns the row after the write, or nil
@@ -210,7 +220,7 @@ func (o *Observer) recordForeignTask(ctx context.Context, t cluster.ECSTask) err
 		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID,
 			t.Instance, t.Cluster)}
 	}
-	return o.narrowRow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
+	return state.CommitNarrowing(ctx, o.State, t.Cluster, func(stamp int64) (state.Row, error) {
 		return newForeignTask(t, o.Now, stamp), nil
 	})
 }
@@ -221,7 +231,7 @@ func (o *Observer) updateForeignTask(ctx context.Context, known *cluster.Task, t
 	obs := o.NewObservation(state.KeyOf(known), t)
 	next, newer := state.Write{Observe: obs}.Apply(known)
 	if row, ok := next.(*cluster.Task); ok && newer && len(t.Ports) > len(known.Ports) {
-		return o.narrowRow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
+		return state.CommitNarrowing(ctx, o.State, t.Cluster, func(stamp int64) (state.Row, error) {
 			more := *row
 			more.Stamp, more.Ports = stamp, t.Ports
 			return &more, nil
@@ -309,8 +319,8 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 		next.Expires = o.Now.Add(o.Settings.KeepStopped).Unix()
 	}
 	next.DisconnectedAt = o.disconnectedSince(&next, old)
-	away := !next.IsAvailable() && !next.IsDeregistered()
-	if away && old != nil && old.IsAvailable() {
+	unavailable := !next.IsAvailable() && !next.IsDeregistered()
+	if unavailable && old != nil && old.IsAvailable() {
 		// Write the due row first: after a crash in between, the instance would otherwise wait for
 		// the sweep. One that was unavailable before already has a due row.
 		if err := o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0); err != nil {
@@ -320,7 +330,7 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 	if err := o.putInstance(ctx, &next, old); err != nil {
 		return err
 	}
-	if away && old == nil {
+	if unavailable && old == nil {
 		return o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0)
 	}
 	return nil
@@ -430,12 +440,5 @@ func (o *Observer) ScheduleRecheckAt(ctx context.Context, clusterName, id string
 func (o *Observer) writeRecheck(ctx context.Context, due *state.Due) error {
 	due.Kind = state.DueInstance
 	_, err := o.State.Write(ctx, state.Write{Put: due, Any: true})
-	return cluster.Wrap(err, "putting off instance %s", due.Subject)
-}
-
-// narrowRow commits one row that narrows what placement may decide, together with a new placement
-// version. row builds it for the version that the commit will make. A conflict on the row itself is
-// returned.
-func (o *Observer) narrowRow(ctx context.Context, clusterName string, row func(stamp int64) (state.Row, error)) error {
-	return state.CommitNarrowing(ctx, o.State, clusterName, row)
+	return cluster.Wrap(err, "scheduling a check of instance %s", due.Subject)
 }

@@ -1,17 +1,17 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 )
 
-// Conflict is a write whose condition no longer holds: somebody else was first. Nothing was
-// written.
+// A Conflict is the error of a write whose condition does not hold: another write came first.
+// Nothing was written.
 type Conflict struct {
 	Key Key
-	// Row is what the store holds instead, where the store says so; nil when the row is absent or
-	// unknown.
+	// Row is the stored row, if the store returned it. It is nil if there is none or it is unknown.
 	Row Row
-	// Version reports that it was the placement version that had moved on.
+	// Version is set if the placement version was not the expected one.
 	Version bool
 }
 
@@ -22,3 +22,30 @@ func (c *Conflict) Error() string {
 	}
 	return fmt.Sprintf("row %s of cluster %s has changed", c.Key.Sort, c.Key.Cluster)
 }
+
+// IgnoreConflict returns nil for a [Conflict], else err. Use it if it is fine that another write
+// came first, because the stream reports that one.
+func IgnoreConflict(err error) error {
+	var c *Conflict
+	if errors.As(err, &c) {
+		return nil
+	}
+	return err
+}
+
+// RetryRaces calls f until it returns no [Conflict], at most [MaxRaces] times. what names the
+// operation in the error.
+func RetryRaces(what string, f func() error) error {
+	for range MaxRaces {
+		err := f()
+		var c *Conflict
+		if !errors.As(err, &c) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: lost %d races", what, MaxRaces)
+}
+
+// MaxRaces is how often a write that conflicts is tried. After that, the event is left to
+// redelivery.
+const MaxRaces = 20

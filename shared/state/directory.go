@@ -8,7 +8,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// ForEachCluster calls do for every cluster of the installation. It goes on after a failure and
+// ForEachCluster calls do for every cluster of the installation. It continues after a failure and
 // returns all errors joined.
 func ForEachCluster(ctx context.Context, state Store, do func(name string) error) error {
 	names, err := ClusterNames(ctx, state)

@@ -7,8 +7,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// KeyOf returns the key of a row. It panics for a type that is no row, which only a mistake in this
-// program can cause.
+// KeyOf returns the key of a row. It panics for a type that is not a row, which can only be a bug.
 func KeyOf(row Row) Key {
 	switch r := row.(type) {
 	case *cluster.ScalingHistory:
@@ -69,7 +68,7 @@ func KeyOf(row Row) Key {
 	panic(fmt.Sprintf("%T is no kind of row", row))
 }
 
-// ProviderKey names a capacity provider, which belongs to no one cluster.
+// ProviderKey names a capacity provider. These belong to no cluster.
 func ProviderKey(name string) Key { return Key{Directory, PrefixProvider + name} }
 
 // ClusterProvidersKey names the row with a cluster's capacity providers and default strategy.

@@ -17,8 +17,9 @@ func CommitNarrowing(ctx context.Context, store Store, clusterName string, row f
 	})
 }
 
-// CommitNarrowingAll is [CommitNarrowing] for several writes. It retries while other commits bump
-// the version first.
+// CommitNarrowingAll is [CommitNarrowing] for several writes. If another commit moves the version
+// first, it calls writes again with the next version, at most [MaxRaces] times. An unknown cluster
+// is a *[cluster.Drop]; other conflicts are returned.
 func CommitNarrowingAll(
 	ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error),
 ) error {
@@ -44,14 +45,4 @@ func CommitNarrowingAll(
 		return err
 	}
 	return fmt.Errorf("narrowing cluster %s: lost %d races", clusterName, MaxRaces)
-}
-
-// IgnoreConflict returns nil for a [Conflict], else err. Use it where losing a write to somebody
-// else is fine, because the stream reports the other write.
-func IgnoreConflict(err error) error {
-	var c *Conflict
-	if errors.As(err, &c) {
-		return nil
-	}
-	return err
 }

@@ -9,11 +9,11 @@ import (
 	"berth/shared/cluster"
 )
 
-// Key names one row of the state: the cluster is the partition, Sort the place in it. All rows of
-// one kind share a prefix, so that each listing is one range.
+// A Key names one row: the cluster is the partition key, Sort the sort key. All rows of one kind
+// share a prefix of the sort key, so a listing is one range.
 type Key struct{ Cluster, Sort string }
 
-// Directory is the partition of the rows that belong to no one cluster: the list of clusters and
+// Directory is the partition of rows that belong to no cluster, such as the list of clusters and
 // the token buckets. No cluster can have this name.
 const Directory = "#"
 
@@ -44,18 +44,18 @@ const (
 	PrefixProvider   = "provider#"
 	PrefixScaling    = "scaling#"
 	PrefixGroupUse   = "group#"
-	// PrefixProviders is the whole key, as is PrefixConfiguration: there is one of each.
+	// PrefixProviders and PrefixConfiguration are whole sort keys: a cluster has one row of each.
 	PrefixProviders     = "providers"
 	PrefixConfiguration = "configuration"
 )
 
-// Row is one item of the state.
+// A Row is one item of the table.
 type Row interface {
-	// Header is the part that all rows share; never nil.
+	// Header returns the part that all rows share; never nil.
 	Header() *cluster.Head
 }
 
-// Meta is a cluster as Berth knows it: every decision about the cluster moves Version on by one.
+// Meta is the row of a cluster itself. Every decision about the cluster moves Version on by one.
 type Meta struct {
 	cluster.Head
 	Version   int64     `json:"v"` // the placement version
@@ -63,15 +63,15 @@ type Meta struct {
 	Short     string    `json:"sh"` // owner of standalone tasks, see [ShortKey]
 }
 
-// Entry lists a cluster in the [Directory].
+// An Entry lists a cluster in the [Directory].
 type Entry struct {
 	cluster.Head
 	Name string `json:"nm"`
 }
 
-// Alias leads from the id derived from an ECS task ([TaskID]) to the row of a task that had waited
-// in PROVISIONING and so has another id; without an Owner, from the id of an EC2 instance to the
-// container instance on it.
+// An Alias leads from one id to another: from the id derived of an ECS task ([cluster.TaskID]) to
+// that of a task which had its id before it had an instance. Without an Owner, it leads from the id
+// of an EC2 instance to that of the container instance on it.
 type Alias struct {
 	cluster.Head
 	Derived string `json:"dv"`
@@ -79,8 +79,8 @@ type Alias struct {
 	ID      string `json:"id"`
 }
 
-// Outbox is what a commit wants done to the world: starts of one task definition and one batch, or
-// stops. It is deleted when done.
+// An Outbox row is what a commit asks dispatch to do: start tasks of one task definition and batch,
+// or stop tasks. Dispatch deletes it when that is done.
 type Outbox struct {
 	cluster.Head
 	ID             string           `json:"id"` // orders the rows: oldest first
@@ -92,52 +92,51 @@ type Outbox struct {
 	Stops          []StopItem       `json:"so,omitempty"`
 	Network        *cluster.Network `json:"nw,omitempty"` // of the starts
 	Launch         *cluster.Launch  `json:"la,omitempty"` // of the starts
-	// Targets are tasks whose registrations are to be made as their rows want them: made for a task
-	// that is to run, ended for one that has stopped.
+	// Targets are tasks to register, or to deregister if they have stopped.
 	Targets []TargetItem `json:"tg,omitempty"`
 	// Publish are service events for the event bus.
 	Publish []PublishedEvent `json:"pb,omitempty"`
-	// NotBefore is set while all that is left has to settle.
+	// NotBefore is when to try again what is left.
 	NotBefore time.Time `json:"nb,omitzero"`
 }
 
-// OutboxFirst begins the ids of outbox rows that have only Targets or Publish: they take no tokens
-// of ECS's and need not wait behind those that do.
+// OutboxFirst begins the ids of outbox rows that have only Targets or Publish. These need no tokens
+// for ECS's quotas, so they sort before the rows that wait for some.
 const OutboxFirst = "+"
 
-// StartItem is one task to start. Everything else stands in its row.
+// A StartItem is one task to start. Everything else is in the task's row.
 type StartItem struct {
-	ID       string `json:"i,omitempty"` // empty where it is TaskID(Batch, Instance)
+	ID       string `json:"i,omitempty"` // empty if it is TaskID(Batch, Instance)
 	Instance string `json:"n"`
-	// ReleasedIn is the Auto Scaling group that may take the instance, EC2InstanceID what it calls
-	// it: it is protected first (C6). Empty where that need not be.
+	// ReleasedIn is the Auto Scaling group that may terminate the instance, known there as
+	// EC2InstanceID. Dispatch protects the instance before it starts the task (C6). Both are empty
+	// if that is not necessary.
 	ReleasedIn    string `json:"rl,omitempty"`
 	EC2InstanceID string `json:"ec2,omitempty"`
-	// Alone starts the task by a call of its own, as its overrides are its own.
+	// Alone starts the task by a call of its own, because it has overrides.
 	Alone bool `json:"a,omitempty"`
 }
 
-// StopItem is one task to stop: a row's (ECSID where it was known at the commit), or an ECS task
-// that no row wants.
+// A StopItem is one task to stop: that of a row, with ECSID if it was known at the commit, or an
+// ECS task that no row wants.
 type StopItem struct {
 	Owner  string `json:"o,omitempty"`
 	ID     string `json:"i,omitempty"`
 	ECSID  string `json:"e,omitempty"`
 	Reason string `json:"r,omitempty"`
-	// Drain has the task's registrations ended, and their delay waited for, before it is stopped
-	// (S9).
+	// Drain deregisters the task, and waits for the deregistration delay, before stopping it (S9).
 	Drain bool `json:"d,omitempty"`
 }
 
-// TargetItem names a task whose [Target] row is to be acted on; with Again registrations that have
-// failed are tried once more.
+// A TargetItem names a task to register or deregister as its [cluster.Target] row says. Again
+// retries registrations that have failed.
 type TargetItem struct {
 	Owner string `json:"o"`
 	ID    string `json:"i"`
 	Again bool   `json:"a,omitempty"`
 }
 
-// PublishedEvent is a service event as it goes to the event bus (S12), with the source berth.ecs.
+// A PublishedEvent is a service event for the event bus (S12), with the source berth.ecs.
 type PublishedEvent struct {
 	DetailType string    `json:"t"`
 	Service    string    `json:"s"` // name
@@ -145,7 +144,7 @@ type PublishedEvent struct {
 	Detail     string    `json:"d"` // JSON
 }
 
-// Request is a RunTask or StartTask on its way to placement, and its answer.
+// A Request is a call of RunTask or StartTask that placement is to answer, and the answer.
 type Request struct {
 	cluster.Head
 	ID             string              `json:"id"`
@@ -161,8 +160,8 @@ type Request struct {
 	Rules          *cluster.Rules      `json:"ru,omitempty"`
 	Network        *cluster.Network    `json:"nw,omitempty"`
 	Tags           map[string]string   `json:"tg,omitempty"`
-	// Wait lets tasks that fit nowhere wait in PROVISIONING until WaitUntil (zero: for ever);
-	// otherwise they fail.
+	// Wait lets tasks that find no instance wait in PROVISIONING until WaitUntil (zero: for ever).
+	// Without it they fail.
 	Wait      bool      `json:"w,omitempty"`
 	WaitUntil time.Time `json:"wu,omitzero"`
 	Params    string    `json:"cp,omitempty"` // digest of the parameters, for clientToken
@@ -170,61 +169,60 @@ type Request struct {
 	RequestAnswer
 }
 
-// RequestAnswer is what placement has answered to a [Request].
+// RequestAnswer is placement's answer to a [Request].
 type RequestAnswer struct {
-	// Provisional is set by the API when it has answered with the ids of [RequestedTaskID]: they
-	// then bind.
+	// Provisional is set once the API has answered the caller with the ids of
+	// [cluster.RequestedTaskID]. Placement must use these.
 	Provisional bool              `json:"pr,omitempty"`
 	Answered    bool              `json:"an,omitempty"`
 	Tasks       []string          `json:"ts,omitempty"`
 	Failures    []cluster.Failure `json:"fs,omitempty"`
 }
 
-// DueKind says who acts when a due row's time has come.
+// A DueKind says who acts when a due row's time has come.
 type DueKind string
 
 // The kinds of due row.
 const (
-	// DueService has placement look at a service again.
+	// DueService makes placement reconcile a service.
 	DueService DueKind = "service"
-	// DueWaiting has placement look at the tasks that wait in PROVISIONING again, their time-outs
-	// included.
+	// DueWaiting makes placement place the tasks in PROVISIONING, and end those whose wait is over.
 	DueWaiting DueKind = "waiting"
-	// DueRequest has placement look at a request again.
+	// DueRequest makes placement answer a request.
 	DueRequest DueKind = "request"
-	// DueOutbox has dispatch drain the outbox.
+	// DueOutbox makes dispatch drain the outbox.
 	DueOutbox DueKind = "outbox"
-	// DueLoads has dispatch take in the loads that tasks have reported.
+	// DueLoads makes dispatch apply the loads that tasks have reported.
 	DueLoads DueKind = "loads"
-	// DueHost has placement look at the services that have tasks on an instance: its agent stayed
-	// disconnected.
+	// DueHost makes placement reconcile the services with tasks on an instance whose agent may have
+	// been disconnected for too long.
 	DueHost DueKind = "host"
-	// DueInstance has task-state-change ask ECS about an instance that is not available.
+	// DueInstance makes task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
 )
 
-// Due is something to do at a time. Its deletion is the wake-up: the stream record carries it to
-// placement.
+// A Due row is something to do at a time. Dispatch deletes it then, and the stream record of the
+// deletion wakes placement.
 type Due struct {
 	cluster.Head
 	At      time.Time `json:"at"`
 	Kind    DueKind   `json:"k"`
 	Subject string    `json:"s,omitempty"` // service name, request or instance id
-	// Generation counts how often the same thing was put off without progress; -1 marks what a
-	// sweep found.
+	// Generation counts how often the same thing was put off without progress. It is -1 if a sweep
+	// wrote the row.
 	Generation int `json:"g,omitempty"`
 }
 
-// Checkpoint says which environment of the placement function handled the cluster's last batch:
-// only that one may trust its warm snapshot.
+// A Checkpoint says which environment of the placement function handled the cluster's last batch.
+// Only that one may trust its warm snapshot.
 type Checkpoint struct {
 	cluster.Head
 	Environment string `json:"en"`
 	Batch       int64  `json:"b"`
 }
 
-// Bucket is a token bucket shared by everything that calls one group of ECS's operations in this
-// account and Region.
+// A Bucket is a token bucket. All callers of one group of ECS's operations in this account and
+// Region share it.
 type Bucket struct {
 	cluster.Head
 	Name   string    `json:"nm"`
@@ -232,7 +230,28 @@ type Bucket struct {
 	At     time.Time `json:"at"`
 }
 
-// EmptyRow is a row of the kind that the sort key names, to decode into; nil for no known kind.
+// A PendingLoad is a load report that waits for its window to end. If a task reports several times
+// in a window, the last value of each metric counts.
+type PendingLoad struct {
+	cluster.Head
+	Window time.Time        `json:"w"` // end of the window
+	Owner  string           `json:"o"`
+	ID     string           `json:"id"`
+	Loads  map[string]int64 `json:"l"`
+}
+
+// A GroupUse says who uses an Auto Scaling group: at most one node group and one capacity provider,
+// of any cluster, and often both. It is written together with the row of the user, so two users
+// cannot take the same group. A user whose own row is gone does not count.
+type GroupUse struct {
+	cluster.Head
+	Group     string               `json:"gn"`
+	Provider  string               `json:"pr,omitempty"` // name of the capacity provider
+	NodeGroup cluster.NodeGroupRef `json:"ng,omitzero"`
+}
+
+// EmptyRow returns a row to decode into, of the kind that the sort key names. It returns nil for an
+// unknown kind.
 func EmptyRow(sort string) Row {
 	for _, k := range kinds {
 		if strings.HasPrefix(sort, k.prefix) {
@@ -275,10 +294,10 @@ var kinds = []struct {
 	{PrefixBucket, func() Row { return new(Bucket) }},
 }
 
-// EncodeRow is the row as JSON; [DecodeRow] reads it back.
+// EncodeRow returns the row as JSON, for [DecodeRow].
 func EncodeRow(r Row) ([]byte, error) { return json.Marshal(r) }
 
-// DecodeRow reads what [EncodeRow] wrote, the kind told by the sort key.
+// DecodeRow reads what [EncodeRow] wrote. The sort key says which kind of row it is.
 func DecodeRow(sort string, data []byte) (Row, error) {
 	r := EmptyRow(sort)
 	if r == nil {

@@ -2,20 +2,43 @@ package state
 
 import (
 	"context"
+	"time"
 )
 
-// Store keeps the rows of all clusters. An adapter passes the suite of package porttest.
+// A Store keeps the rows of all clusters. Each adapter passes the tests of package porttest.
 type Store interface {
-	// Get reads one row as last written; nil where there is none.
+	// Get reads one row as last written. It returns nil if there is none.
 	Get(ctx context.Context, key Key) (Row, error)
-	// Peek is Get at half the price: it may miss the last second's writes.
+	// Peek is Get at half the price. It may miss the last second's writes.
 	Peek(ctx context.Context, key Key) (Row, error)
 	// List reads a range as last written, in order of sort key.
 	List(ctx context.Context, r Range) ([]Row, error)
-	// Write makes one change and returns the row after it (nil after a deletion). A condition that
-	// does not hold gives *Conflict with the row that is there.
+	// Write makes one change and returns the row after it (nil after a deletion). If its condition
+	// does not hold, the error is a *[Conflict] with the stored row.
 	Write(ctx context.Context, w Write) (Row, error)
-	// Commit makes all changes or none. A condition or a version that does not hold gives
-	// *Conflict, more than MaxWrites writes or a row named twice an error.
+	// Commit makes all changes or none. If a condition or the version does not hold, the error is a
+	// *[Conflict]. More than [MaxWrites] writes, or two of one row, are an error, too.
 	Commit(ctx context.Context, c Commit) error
+}
+
+// A Range selects rows of one cluster: From ≤ sort key < To, at most Limit of them (0: all).
+type Range struct {
+	Cluster  string
+	From, To string
+	Limit    int
+}
+
+// Prefix returns the range of all rows whose sort key starts with prefix.
+func Prefix(cluster, prefix string) Range {
+	return Range{Cluster: cluster, From: prefix, To: prefix + "\xff"}
+}
+
+// DueBy returns the range of rows that are due at t or earlier.
+func DueBy(cluster string, t time.Time) Range {
+	return Range{Cluster: cluster, From: PrefixDue, To: DueSort(t) + "\xff"}
+}
+
+// LoadsBy returns the range of pending loads whose window ended at t or earlier.
+func LoadsBy(cluster string, t time.Time) Range {
+	return Range{Cluster: cluster, From: PrefixLoad, To: loadSort(t) + "\xff"}
 }

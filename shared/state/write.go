@@ -6,16 +6,15 @@ import (
 	"berth/shared/cluster"
 )
 
-// Write is one conditional change of one row: exactly one of the fields below is set.
+// A Write is one conditional change of one row: exactly one of Put, Delete, Stop, Claim and Observe
+// is set.
 type Write struct {
-	// Put stores the row whole. It holds only if the stored row's Rev is one less than this one's
-	// (an absent row counts as 0), so a caller that read Rev n writes n+1, and one that creates
-	// writes 1.
+	// Put stores the whole row, if the stored row's Rev is one less than this one's. An absent row
+	// has Rev 0. So a caller that has read Rev n writes n+1, and one that creates the row writes 1.
 	Put Row
-	// Any makes Put hold whatever is stored; the store then sets Rev.
+	// Any makes Put unconditional. The store sets Rev.
 	Any bool
-	// Delete removes the row named, if it is there; with a Rev it holds only if the row's Rev is
-	// that one.
+	// Delete removes the row, if there is one. If Rev is not zero, the row must have that Rev.
 	Delete *Key
 	Rev    int64
 	// Stop, Claim and Observe each change their own part of a task's row, without reading it.
@@ -24,7 +23,7 @@ type Write struct {
 	Observe *Observation
 }
 
-// Key is the row that the write concerns.
+// Key returns the key of the row that the write changes.
 func (w Write) Key() Key {
 	switch {
 	case w.Put != nil:
@@ -40,7 +39,7 @@ func (w Write) Key() Key {
 	}
 }
 
-// Stop wants a task stopped. It holds only if the row is there, wants RUNNING and has not been
+// A Stop sets a task's desired status to STOPPED, if it is RUNNING and the task has not been
 // reported STOPPED.
 type Stop struct {
 	Task   Key
@@ -48,16 +47,17 @@ type Stop struct {
 	Reason string
 }
 
-// Claim takes the right to start a task. It holds only if the row is there, wants RUNNING, has not
-// been reported, and is at the attempt before this one: what was reported runs, or has run.
+// A Claim takes the right to start a task. It holds only if the task's desired status is RUNNING,
+// nothing has been reported of it, and it is at the attempt before this one. A task that was
+// reported runs, or has run.
 type Claim struct {
 	Task    Key
 	Attempt int32
 	At      time.Time
 }
 
-// Observation is what ECS reported of a task. It holds only if the row is there, Version is above
-// the row's, the row has no other ECS task (ECSID empty or the same) and is not STOPPED.
+// An Observation is what ECS reported of a task. It holds only if Version is above the row's, the
+// row has no other ECS task (its ECSID is empty or the same) and is not STOPPED.
 type Observation struct {
 	Task     Key
 	Version  int64
@@ -66,14 +66,14 @@ type Observation struct {
 	Health   cluster.Health
 	Started  time.Time
 	Stopped  time.Time
-	StopCode string // kept only where the row has none
+	StopCode string // stored only if the row has none
 	Reason   string // kept only where the row has none
 	ExitCode *int
-	Expires  int64 // Unix seconds, for a STOPPED task; 0 leaves the row's
+	Expires  int64 // Unix seconds; 0 leaves the row's
 }
 
-// Apply is the row after the write, or false where its condition does not hold. old is nil when the
-// row is absent and is never changed. A deletion gives nil.
+// Apply returns the row after the write, and false if the write's condition does not hold. old is
+// nil if there is no row, and is not changed. The result of a deletion is nil.
 func (w Write) Apply(old Row) (Row, bool) {
 	switch {
 	case w.Put != nil:
@@ -152,24 +152,24 @@ func (o *Observation) apply(t *cluster.Task) bool {
 	return true
 }
 
-// Commit is a set of writes that take effect together or not at all. No row may appear twice.
+// A Commit is a set of writes that take effect together or not at all. No row may appear twice.
 type Commit struct {
 	Cluster string
-	// Version, where not negative, is the placement version that the writes were decided on: the
-	// commit holds only if it is still that, and moves it on by one.
+	// Version is the placement version that the writes were decided on. The commit holds only if
+	// the cluster still has it, and moves it on by one.
 	Version int64
 	Writes  []Write
 }
 
-// NoVersion is the Version of a commit that neither checks nor moves the placement version: it only
-// frees, or concerns nothing that placement decides on.
+// NoVersion is the Version of a commit that neither checks nor moves the placement version, because
+// it only frees capacity or concerns nothing that placement decides on.
 const NoVersion = -1
 
-// MaxWrites is the most writes that a commit with a version may have: DynamoDB takes 100 in a
-// transaction, and the version is one.
+// MaxWrites is the most writes of a commit with a version. DynamoDB allows 100 in a transaction,
+// and the version is one.
 const MaxWrites = 99
 
-// Op is what happened to a row.
+// An Op is what happened to a row.
 type Op string
 
 // The three operations of a stream record.
@@ -179,7 +179,7 @@ const (
 	Remove Op = "REMOVE"
 )
 
-// Record is one change of one row, as the stream reports it: in order per row, at least once.
+// A Record is one change of one row as the stream reports it: in order per row, at least once.
 type Record struct {
 	Sequence string // names the record within the stream
 	Op       Op
@@ -188,7 +188,7 @@ type Record struct {
 	New      Row // nil for Remove
 }
 
-// Row is the row after the change, or before it was removed.
+// Row returns the row after the change, or before it was removed.
 func (r Record) Row() Row {
 	if r.New != nil {
 		return r.New
@@ -196,9 +196,9 @@ func (r Record) Row() Row {
 	return r.Old
 }
 
-// Message is one message of a queue.
+// A Message is one message of a queue.
 type Message struct {
 	ID       string
 	Body     []byte
-	Receives int // how often it was delivered, this time included
+	Receives int // how often it was delivered, including this time
 }

@@ -66,7 +66,8 @@ func TestApplyDelete(t *testing.T) {
 }
 
 func TestApplyStop(t *testing.T) {
-	w := state.Write{Stop: &state.Stop{Task: state.KeyOf(running("t", "", 0)), Code: cluster.StopUserInitiated, Reason: "why"}}
+	w := state.Write{Stop: &state.Stop{Task: state.KeyOf(running("t", "", 0)), Code: cluster.StopUserInitiated,
+		Reason: "why"}}
 	old := running("t", "i", 4)
 	got, holds := w.Apply(old)
 	want := edit(old, func(t *cluster.Task) {
@@ -119,7 +120,8 @@ func TestApplyObservation(t *testing.T) {
 		return state.Write{Observe: &o}
 	}
 	t.Run("Running", func(t *testing.T) {
-		w := see(state.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: cluster.Healthy, Started: noon})
+		w := see(state.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: cluster.Healthy,
+			Started: noon})
 		got, holds := w.Apply(old)
 		want := edit(old, func(t *cluster.Task) {
 			t.Rev, t.Version, t.Last, t.Health, t.Started = 5, 4, cluster.TaskRunning, cluster.Healthy, cluster.At(noon)
@@ -131,11 +133,13 @@ func TestApplyObservation(t *testing.T) {
 	})
 	t.Run("Stopped", func(t *testing.T) {
 		ran := edit(old, func(t *cluster.Task) { t.Started = cluster.At(noon) })
-		w := see(state.Observation{Version: 9, Last: cluster.TaskStopped, Stopped: noon.Add(time.Minute), StopCode: cluster.StopContainerExited,
-			Reason: "exit", ExitCode: &code, Expires: 77})
+		w := see(state.Observation{Version: 9, Last: cluster.TaskStopped, Stopped: noon.Add(time.Minute),
+			StopCode: cluster.StopContainerExited,
+			Reason:   "exit", ExitCode: &code, Expires: 77})
 		got, holds := w.Apply(ran)
 		want := edit(ran, func(t *cluster.Task) {
-			t.Rev, t.Version, t.Last, t.Stopped, t.ExitCode, t.Expires = 5, 9, cluster.TaskStopped, cluster.At(noon.Add(time.Minute)), &code, 77
+			t.Rev, t.Version, t.Last, t.Stopped, t.ExitCode, t.Expires = 5, 9, cluster.TaskStopped,
+				cluster.At(noon.Add(time.Minute)), &code, 77
 			t.StopCode, t.Reason = cluster.StopContainerExited, "exit"
 		})
 		if diff := cmp.Diff(want, got); diff != "" || !holds {
@@ -146,7 +150,8 @@ func TestApplyObservation(t *testing.T) {
 		mine := edit(old, func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, cluster.StopByScheduler, "mine"
 		})
-		got, _ := see(state.Observation{Version: 9, Last: cluster.TaskStopped, StopCode: "x", Reason: "theirs"}).Apply(mine)
+		got, _ := see(state.Observation{Version: 9, Last: cluster.TaskStopped, StopCode: "x",
+			Reason: "theirs"}).Apply(mine)
 		expect(t, "code", got.(*cluster.Task).StopCode, cluster.StopByScheduler)
 		expect(t, "reason", got.(*cluster.Task).Reason, "mine")
 	})
@@ -157,8 +162,9 @@ func TestApplyObservation(t *testing.T) {
 		expect(t, "ecs id", got.(*cluster.Task).ECSID, "e2")
 	})
 	for version := range int64(4) {
-		refuses(t, see(state.Observation{Version: version, ECSID: "e", Last: cluster.TaskRunning}), map[string]state.Row{
-			fmt.Sprintf("at version 3, %d reported", version): old})
+		refuses(t, see(state.Observation{Version: version, ECSID: "e", Last: cluster.TaskRunning}),
+			map[string]state.Row{
+				fmt.Sprintf("at version 3, %d reported", version): old})
 	}
 	refuses(t, see(state.Observation{Version: 9, ECSID: "other", Last: cluster.TaskRunning}), map[string]state.Row{
 		"absent": nil, "another ECS task": old,
@@ -173,7 +179,8 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 		last := rapid.IntRange(1, 5).Draw(t, "reports")
 		var reports []state.Observation
 		for v := 1; v <= last; v++ {
-			o := state.Observation{Version: int64(v), ECSID: "e", Last: cluster.TaskRunning, Started: noon, Health: cluster.Health(v % 3)}
+			o := state.Observation{Version: int64(v), ECSID: "e", Last: cluster.TaskRunning, Started: noon,
+				Health: cluster.Health(v % 3)}
 			if v == last && rapid.Bool().Draw(t, "stops") {
 				o.Last, o.Stopped, o.StopCode = cluster.TaskStopped, noon.Add(time.Minute), cluster.StopContainerExited
 			}
@@ -191,7 +198,8 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 			}
 		}
 		got, want := row.(*cluster.Task), reports[last-1]
-		if got.Version != want.Version || got.Last != want.Last || got.Health != want.Health || got.Started != cluster.At(noon) || got.Stopped != cluster.At(want.Stopped) {
+		if got.Version != want.Version || got.Last != want.Last || got.Health != want.Health ||
+			got.Started != cluster.At(noon) || got.Stopped != cluster.At(want.Stopped) {
 			t.Fatalf("ends as %+v, the newest says %+v", got, want)
 		}
 	})

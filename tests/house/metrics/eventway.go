@@ -5,9 +5,9 @@ package metrics
 //
 // When one of these functions moves or is renamed, change its name here too: measuring fails until then.
 var EventWay = []Hop{
-	{"event to report", "shared/handler/taskstatechange.Handler.Messages", "shared/observe.Observer.RecordTask"},
+	{"event to report", "shared/handler/taskstatechange.Handler.Messages", "shared/observe.Observer.recordOwnTask"},
 	{"event's JSON to report", "shared/awsevent.Decoder.Decode", "shared/cluster.ECSTask.StopCode"},
-	{"report to write", "shared/observe.Observer.RecordTask", "shared/state.Store.Write"},
+	{"report to write", "shared/observe.Observer.recordOwnTask", "shared/state.Store.Write"},
 	{"write to row", "shared/state.Write.Apply", "shared/cluster.Task.Stopped"},
 	{"record to snapshot", "shared/handler/placement.Handler.Records", "shared/snapshot.Snapshot.ApplyRecord"},
 	{"within the snapshot", "shared/snapshot.Snapshot.ApplyRecord", "shared/snapshot.InstanceView.Tasks"},
