@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/service"
 )
@@ -41,7 +42,7 @@ func demandProviders(view *clusterView, d *demand) []string {
 			counts[view.providerOf(d.service, t)]++
 		}
 	}
-	return AssignProviders(d.service.Providers, counts, d.count())
+	return specs.AssignProviders(d.service.Providers, counts, d.count())
 }
 
 // serviceDemands returns what the service's plan wants placed, most urgent first, without revisions

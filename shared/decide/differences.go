@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
 	"berth/shared/service"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -93,7 +94,7 @@ func unmovedServices(view *clusterView, commits *plan.Builder) (names []string) 
 // provisioningDiffers reports whether a provisioning standalone task would find an instance now, or
 // has waited long enough.
 func provisioningDiffers(view *clusterView) bool {
-	unplaceable := map[shape]bool{}
+	unplaceable := map[specs.Shape]bool{}
 	return slices.ContainsFunc(provisioningStandalone(view), func(t *cluster.Task) bool {
 		return hasWaitedTooLong(view, t) || findInstance(view, t, 0, unplaceable) != nil
 	})

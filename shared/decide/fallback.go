@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
 	"berth/shared/state"
 )
 
@@ -30,7 +31,7 @@ func useFallbackProviders(view *clusterView, commits *plan.Builder, d *demand, d
 		}
 		commits.ScheduleDue(state.DueService, s.Name, since.Add(view.settings.ProviderFallback))
 	}
-	for _, provider := range strategyProviders(s) {
+	for _, provider := range specs.ProvidersOf(s) {
 		if late == 0 {
 			break
 		}
@@ -60,13 +61,12 @@ func scheduleFallback(view *clusterView, commits *plan.Builder, r *state.Request
 
 // fallbackShapes returns what placement may be asked for a provisioning standalone task: with its
 // own capacity provider and, once it has waited long enough, with the others of its strategy.
-func fallbackShapes(view *clusterView, t *cluster.Task) []shape {
-	shapes := []shape{ShapeOf(t)}
+func fallbackShapes(view *clusterView, t *cluster.Task) []specs.Shape {
+	shapes := []specs.Shape{specs.ShapeOf(t)}
 	if t.Rules == nil || len(t.Rules.Providers) < 2 || !mayUseFallback(view, t) {
 		return shapes
 	}
-	for _, p := range t.Rules.Providers {
-		other := shape{t.TaskDefinition, t.Needs, t.Group, encodeRules(withFirstProvider(t.Rules, p.Provider))}
+	for _, other := range specs.ProviderShapes(t) {
 		if !slices.Contains(shapes, other) {
 			shapes = append(shapes, other)
 		}

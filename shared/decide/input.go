@@ -47,7 +47,7 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 // and when.
 func addDaemonInput(view *clusterView, in *service.Input, def *cluster.TaskDefinition) {
 	in.Eligible = eligibleInstances(view, in.Service)
-	runningSpec := view.specs.running(in.Service, def)
+	runningSpec := view.specs.ForRunningDaemon(in.Service, def)
 	in.MeetsConstraints = func(instance string) bool {
 		v := view.snap.Instances[instance]
 		return v != nil && view.engine.MatchesInstance(v, runningSpec)

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/service"
@@ -95,16 +96,6 @@ type mover struct {
 	stuck   string   // why no planned move begins
 }
 
-// MoverOf returns the service as moves of its tasks are planned. Moves that its percentages never
-// allow are not planned at all, so that they do not hinder others. gaveUp reports that stopping a
-// task first has come to nothing, and is not tried.
-func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner {
-	least, most := s.TaskBounds(s.Desired)
-	startFirst := gaveUp || least >= s.Desired
-	return moves.Owner{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst,
-		Fixed: startFirst && most <= s.Desired}
-}
-
 // newMovers returns the governed REPLICA services, in order of name.
 func newMovers(view *clusterView, retry bool) []*mover {
 	governed := view.snap.GovernedServices()
@@ -117,7 +108,7 @@ func newMovers(view *clusterView, retry bool) []*mover {
 		def := view.snap.Definitions[s.Deployment.TaskDefinition]
 		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
 			gaveUp := s.MoveGaveUp && !retry
-			of := MoverOf(s, serviceRequest(view, s, def, 1).Spec, gaveUp)
+			of := specs.MoverOf(s, serviceRequest(view, s, def, 1).Spec, gaveUp)
 			movers = append(movers, &mover{Owner: of, service: s, definition: def, gaveUp: gaveUp})
 		}
 	}
@@ -231,7 +222,8 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 		to = step.Via
 	}
 	devices, rejected := view.engine.CheckInstance(view.snap.Instances[to], placement.Request{
-		Spec: view.specs.alone(m.Spec, &view.snap.Configuration), Count: 1, Unbuffered: step.Mode != moves.IntoBuffer,
+		Spec: view.specs.ForPlannedMove(m.Spec, &view.snap.Configuration), Count: 1,
+		Unbuffered: step.Mode != moves.IntoBuffer,
 	})
 	if rejected != nil {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 )
@@ -20,12 +21,13 @@ func providerRequest(
 	view *clusterView, s *cluster.Service, def *cluster.TaskDefinition, provider string, n int,
 ) placement.Request {
 	return placement.Request{
-		Spec: view.specs.With(provider, s, def, view.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired,
+		Spec: view.specs.ForProvider(provider, s, def, view.snap.Configuration.DomainPolicy), Count: n,
+		Target: s.Desired,
 	}
 }
 
 // anyProvider stands for all capacity providers of the service's strategy.
-func anyProvider(s *cluster.Service) string { return strings.Join(strategyProviders(s), "|") }
+func anyProvider(s *cluster.Service) string { return strings.Join(specs.ProvidersOf(s), "|") }
 
 // isFeasible reports whether the instance could take one task of the request.
 func isFeasible(view *clusterView, v *snapshot.InstanceView, r placement.Request) bool {

@@ -5,6 +5,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 )
 
@@ -14,7 +15,7 @@ func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Change
 	if !changes.provisioning && len(changes.freed)+len(changes.joined) == 0 {
 		return
 	}
-	unplaceable := map[shape]bool{}
+	unplaceable := map[specs.Shape]bool{}
 	for _, t := range affectedProvisioning(view, changes) {
 		if hasWaitedTooLong(view, t) {
 			commits.KeepTogether(1)
@@ -32,7 +33,9 @@ func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Change
 
 // findInstance returns where a provisioning standalone task may start, or nil for nowhere. It adds
 // shapes that found no instance to the unplaceable ones, and asks for those no more.
-func findInstance(view *clusterView, t *cluster.Task, seed uint64, unplaceable map[shape]bool) *placement.Placement {
+func findInstance(
+	view *clusterView, t *cluster.Task, seed uint64, unplaceable map[specs.Shape]bool,
+) *placement.Placement {
 	if view.snap.Definitions[t.TaskDefinition] == nil {
 		return nil
 	}
@@ -63,11 +66,11 @@ func affectedProvisioning(view *clusterView, changes *Changes) []*cluster.Task {
 	if changes.provisioning {
 		return sortByAge(tasks)
 	}
-	fits := map[shape]bool{}
-	shapeFits := func(k shape) bool {
+	fits := map[specs.Shape]bool{}
+	shapeFits := func(k specs.Shape) bool {
 		known, ok := fits[k]
 		if !ok {
-			known = view.snap.Definitions[k.definition] != nil &&
+			known = view.snap.Definitions[k.Definition] != nil &&
 				fitsChanged(view, changes, standaloneRequest(view, k, 1))
 			fits[k] = known
 		}

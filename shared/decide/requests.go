@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
@@ -43,9 +44,9 @@ func answerRequests(view *clusterView, commits *plan.Builder, ids map[string]boo
 }
 
 // standaloneRequest asks for n standalone tasks of the shape.
-func standaloneRequest(view *clusterView, k shape, n int) placement.Request {
-	def := view.snap.Definitions[k.definition]
-	return placement.Request{Spec: view.specs.Standalone(k, def, view.snap.Meta.Short), Count: n}
+func standaloneRequest(view *clusterView, k specs.Shape, n int) placement.Request {
+	def := view.snap.Definitions[k.Definition]
+	return placement.Request{Spec: view.specs.ForStandalone(k, def, view.snap.Meta.Short), Count: n}
 }
 
 // startOnInstances answers StartTask: it starts one task on each instance named, or records for
@@ -57,7 +58,7 @@ func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request
 			failProvisional(view, commits, r, n, "container instance "+id+" is missing.")
 			continue
 		}
-		p := standaloneRequest(view, shapeOfRequest(r), 1)
+		p := standaloneRequest(view, specs.ShapeOfRequest(r), 1)
 		p.Instances, p.Seed = []string{id}, commits.Seed(r.ID)
 		result := view.engine.Place(p)
 		if len(result.Placed) == 0 {
@@ -91,13 +92,13 @@ func runTasks(view *clusterView, commits *plan.Builder, r *state.Request) {
 		return
 	}
 	counts := map[string]int{}
-	for _, p := range AssignProviders(r.Rules.Providers, nil, r.Count) {
+	for _, p := range specs.AssignProviders(r.Rules.Providers, nil, r.Count) {
 		counts[p]++
 	}
 	n := 0
 	for _, p := range r.Rules.Providers {
 		part := *r
-		part.Rules, part.Count = withFirstProvider(r.Rules, p.Provider), counts[p.Provider]
+		part.Rules, part.Count = specs.WithFirstProvider(r.Rules, p.Provider), counts[p.Provider]
 		if part.Count > 0 {
 			runPart(view, commits, r, &part, n)
 		}
@@ -107,8 +108,8 @@ func runTasks(view *clusterView, commits *plan.Builder, r *state.Request) {
 
 // runPart runs those of a request's tasks, from the n-th on, that have the same capacity provider.
 func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, n int) {
-	provider := FirstProvider(part.Rules)
-	p := standaloneRequest(view, shapeOfRequest(part), part.Count)
+	provider := specs.FirstProvider(part.Rules)
+	p := standaloneRequest(view, specs.ShapeOfRequest(part), part.Count)
 	p.Seed = commits.Seed(part.ID)
 	result := placeForProvider(view, provider, p)
 	part.Tasks, part.Failures = nil, nil

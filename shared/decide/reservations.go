@@ -46,7 +46,7 @@ func reserveForDaemon(view *clusterView, s *cluster.Service) {
 		current[t.Instance] = current[t.Instance] || t.IsActive() && t.Revision == deployment.ID
 	}
 	reservations := map[*snapshot.InstanceView]cluster.Resources{}
-	startSpec := view.specs.Service(s, def, "")
+	startSpec := view.specs.ForService(s, def, "")
 	for _, id := range eligibleInstances(view, s) {
 		v, h := view.snap.Instances[id], held[id]
 		if current[id] || !view.engine.MatchesInstance(v, startSpec) || !fitsWhenEmpty(view, v, s, def) {
@@ -70,7 +70,7 @@ func eligibleInstances(view *clusterView, s *cluster.Service) []string {
 	if def == nil {
 		return nil
 	}
-	return view.engine.EligibleInstances(view.specs.Service(s, def, ""))
+	return view.engine.EligibleInstances(view.specs.ForService(s, def, ""))
 }
 
 // addReleased adds the instances that have less reserved than before to those that blocked services

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 )
 
@@ -27,7 +28,7 @@ func isMismatched(view *clusterView, changes *Changes, s *cluster.Service) bool 
 	if def == nil || s.Status != cluster.ServiceActive {
 		return false
 	}
-	startSpec, runningSpec := view.specs.Service(s, def, ""), view.specs.running(s, def)
+	startSpec, runningSpec := view.specs.ForService(s, def, ""), view.specs.ForRunningDaemon(s, def)
 	if !dependsOnTasks(startSpec) && !dependsOnTasks(runningSpec) {
 		return false
 	}
@@ -106,7 +107,7 @@ func canUnblock(view *clusterView, changes *Changes, s *cluster.Service) bool {
 		if def == nil {
 			continue
 		}
-		for _, provider := range strategyProviders(s) {
+		for _, provider := range specs.ProvidersOf(s) {
 			if fitsChanged(view, changes, providerRequest(view, s, def, provider, 1)) {
 				return true
 			}

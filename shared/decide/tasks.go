@@ -3,6 +3,7 @@ package decide
 import (
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/scaling"
 	"berth/shared/state"
@@ -111,7 +112,7 @@ func admitProvisioning(view *clusterView, withStrategy bool, asked int) int {
 // hasStrategy reports whether the task has a capacity provider strategy: its service's, or its own.
 func hasStrategy(view *clusterView, t *cluster.Task) bool {
 	if t.Service == "" {
-		return FirstProvider(t.Rules) != ""
+		return specs.FirstProvider(t.Rules) != ""
 	}
 	s := view.snap.Services[t.Service]
 	return s != nil && s.Short == t.Owner && len(s.Providers) > 0

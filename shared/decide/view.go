@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/service"
@@ -18,7 +19,7 @@ type clusterView struct {
 	snap        *snapshot.Snapshot
 	engine      *placement.Engine
 	movePlanner *moves.Planner
-	specs       *Specs
+	specs       *specs.Cache
 	now         time.Time
 	settings    Settings
 }

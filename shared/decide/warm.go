@@ -3,6 +3,7 @@ package decide
 import (
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
@@ -18,7 +19,7 @@ type Warm struct {
 
 	engine      *placement.Engine // on Snap
 	movePlanner *moves.Planner    // on engine
-	specs       *Specs
+	specs       *specs.Cache
 	requested   *plan.Requested
 	reserved    bool // for all DAEMON services
 }
@@ -27,7 +28,7 @@ type Warm struct {
 func NewWarm(snap *snapshot.Snapshot) *Warm {
 	engine := placement.New(snap)
 	return &Warm{
-		Snap: snap, engine: engine, movePlanner: moves.NewPlanner(engine), specs: NewSpecs(snap),
+		Snap: snap, engine: engine, movePlanner: moves.NewPlanner(engine), specs: specs.NewCache(snap),
 		requested: plan.NewRequested(),
 	}
 }

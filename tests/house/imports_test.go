@@ -65,8 +65,9 @@ var rules = []rule{
 	{path: "shared/nodegroup", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/decide/plan", pure: true, may: []string{"shared/snapshot", "shared/state", "shared/cluster"}},
+	{path: "shared/decide/specs", pure: true, may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"}},
 	{path: "shared/decide", pure: true, may: []string{
-		"shared/decide/plan", "shared/service", "shared/placement/...", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/decide/plan", "shared/decide/specs", "shared/service", "shared/placement/...", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/observe", noAWS: true, may: []string{
 		"shared/decide", "shared/snapshot", "shared/state", "shared/cluster",

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/wire/berthapi"
@@ -75,7 +76,7 @@ func (m *model) movesRequest() (moves.Request, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Owners[s.Short] = decide.MoverOf(s, spec, s.MoveGaveUp)
+		out.Owners[s.Short] = specs.MoverOf(s, spec, s.MoveGaveUp)
 	}
 	return out, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
-	"berth/shared/decide"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
@@ -119,7 +119,7 @@ func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placem
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
-	if provider := decide.NextProvider(m.snap, s); provider != "" {
+	if provider := specs.NextProvider(m.snap, s); provider != "" {
 		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
 	}
 	if further.IsEmpty() {

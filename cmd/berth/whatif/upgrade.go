@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/decide"
+	"berth/shared/decide/specs"
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
@@ -129,7 +129,7 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	if len(order) > 0 {
 		err = r.launchSurge(u.Surge)
 	}
-	movers := decide.Movers(snap)
+	movers := specs.Movers(snap)
 	for k, turn := range r.groupIntoTurns(order) {
 		for _, id := range turn {
 			out.Nodes = append(out.Nodes, r.upgradeNode(id, k+1))

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
@@ -25,11 +26,11 @@ func ScalingInput(
 	if history == nil {
 		history = &cluster.ScalingHistory{Provider: p.Name}
 	}
-	specs := decide.NewSpecs(snap)
+	cache := specs.NewCache(snap)
 	return scaling.Input{
 		Provider: p, Group: g, Snapshot: snap, History: *history, Now: now,
-		Waiting: waitingTasks(snap, specs)[p.Name], Daemons: daemonSpecs(snap, specs),
-		Movers: decide.MoversOf(snap, specs, p.Name, taskOwners(snap, g)), // also if consolidation is off
+		Waiting: waitingTasks(snap, cache)[p.Name], Daemons: daemonSpecs(snap, cache),
+		Movers: specs.MoversTo(snap, cache, p.Name, taskOwners(snap, g)), // also if consolidation is off
 	}
 }
 
@@ -48,7 +49,7 @@ func (r *round) input(
 		Waiting: r.waiting[p.Name], Daemons: r.daemons,
 	}
 	if p.Scaling.Consolidation.Enabled {
-		in.Movers = decide.MoversOf(r.snap, r.specs, p.Name, taskOwners(r.snap, g))
+		in.Movers = specs.MoversTo(r.snap, r.specs, p.Name, taskOwners(r.snap, g))
 	}
 	return in
 }
@@ -72,12 +73,12 @@ func taskOwners(snap *snapshot.Snapshot, g *cluster.AutoScalingGroup) map[string
 }
 
 // daemonSpecs returns what the tasks of DAEMON services need.
-func daemonSpecs(snap *snapshot.Snapshot, specs *decide.Specs) (daemons []*placement.Spec) {
+func daemonSpecs(snap *snapshot.Snapshot, cache *specs.Cache) (daemons []*placement.Spec) {
 	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
 		s := snap.Services[name]
 		def := snap.Definitions[s.Deployment.TaskDefinition]
 		if s.Status == cluster.ServiceActive && s.Strategy == cluster.Daemon && def != nil {
-			daemons = append(daemons, specs.Service(s, def, ""))
+			daemons = append(daemons, cache.ForService(s, def, ""))
 		}
 	}
 	return daemons
@@ -85,7 +86,7 @@ func daemonSpecs(snap *snapshot.Snapshot, specs *decide.Specs) (daemons []*place
 
 // waitingTasks groups the tasks in PROVISIONING by the capacity provider that they go to, and then
 // by what they need, the oldest first.
-func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]scaling.WaitingTasks {
+func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scaling.WaitingTasks {
 	type line struct {
 		provider string
 		spec     *placement.Spec
@@ -109,24 +110,24 @@ func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]sca
 		switch s := snap.Services[t.Service]; {
 		case def == nil:
 		case t.Service == "":
-			if name := decide.FirstProvider(t.Rules); name != "" {
+			if name := specs.FirstProvider(t.Rules); name != "" {
 				add(
 					name,
 					"standalone tasks of group "+t.Group,
-					specs.Standalone(decide.ShapeOf(t), def, snap.Meta.Short),
+					cache.ForStandalone(specs.ShapeOf(t), def, snap.Meta.Short),
 					0,
 				)
 			}
 		case allotted[t.ID] != "":
 			name := allotted[t.ID]
-			add(name, "service "+s.Name, specs.With(name, s, def, snap.Configuration.DomainPolicy), s.Desired)
+			add(name, "service "+s.Name, cache.ForProvider(name, s, def, snap.Configuration.DomainPolicy), s.Desired)
 		}
 	}
 	return byProvider
 }
 
-// assignProviders returns the provider that each of the services' waiting tasks goes to, by task id.
-// Each revision of a service is allotted separately.
+// assignProviders returns the provider that each of the services' waiting tasks goes to, by task
+// id. Each revision of a service is allotted separately.
 func assignProviders(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
 	type revision struct{ short, name string }
 	tasks := map[revision][]*cluster.Task{}
@@ -145,8 +146,8 @@ func assignProviders(snap *snapshot.Snapshot, waiting []*cluster.Task) map[strin
 	allotted := map[string]string{}
 	for _, key := range order {
 		of := tasks[key]
-		have := decide.CountByProvider(snap, key.short, key.name)
-		for n, provider := range decide.AssignProviders(snap.Services[of[0].Service].Providers, have, len(of)) {
+		have := specs.CountByProvider(snap, key.short, key.name)
+		for n, provider := range specs.AssignProviders(snap.Services[of[0].Service].Providers, have, len(of)) {
 			allotted[of[n].ID] = provider
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
-	"berth/shared/decide"
+	"berth/shared/decide/specs"
 	"berth/shared/handler"
 	"berth/shared/placement"
 	"berth/shared/scaling"
@@ -21,7 +21,7 @@ type round struct {
 	rows   map[string]*cluster.CapacityProvider // by name
 	groups map[string]*cluster.AutoScalingGroup // by name
 	snap   *snapshot.Snapshot
-	specs  *decide.Specs
+	specs  *specs.Cache
 	// updates has the updates of groups whose nodes are being upgraded, by the group's name.
 	updates map[string]*cluster.Update
 	// waiting has the tasks that wait by capacity provider, daemons what DAEMON services need.
@@ -61,7 +61,7 @@ func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (
 	if r.snap, err = snapshot.Load(ctx, h.State, of.Cluster); err != nil {
 		return nil, err
 	}
-	r.specs = decide.NewSpecs(r.snap)
+	r.specs = specs.NewCache(r.snap)
 	r.waiting, r.daemons = waitingTasks(r.snap, r.specs), daemonSpecs(r.snap, r.specs)
 	r.updates, err = readUpdates(ctx, h.State, of.Cluster)
 	return r, err

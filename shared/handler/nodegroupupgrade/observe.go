@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
-	"berth/shared/decide"
+	"berth/shared/decide/specs"
 	"berth/shared/handler"
 	"berth/shared/nodegroup"
 	"berth/shared/placement/moves"
@@ -201,7 +201,7 @@ func roomCheck(ctx context.Context, store state.Store, clusterName string) func(
 			if err != nil {
 				return "the cluster could not be read: " + err.Error()
 			}
-			snap, movers = loaded, decide.MoversOf(loaded, decide.NewSpecs(loaded), "", nil)
+			snap, movers = loaded, specs.Movers(loaded)
 		}
 		answers[key] = scaling.WhyNoRoom(snap, movers, leaving)
 		return answers[key]

@@ -1,8 +1,6 @@
-package decide
+package specs
 
 import (
-	"slices"
-
 	"berth/shared/cluster"
 	"berth/shared/snapshot"
 )
@@ -76,9 +74,9 @@ func CountByProvider(snap *snapshot.Snapshot, owner, revision string) map[string
 	return counts
 }
 
-// strategyProviders returns the capacity providers of the service's strategy, or one empty name,
-// for any instance, if it has none.
-func strategyProviders(s *cluster.Service) []string {
+// ProvidersOf returns the capacity providers of the service's strategy, or one empty name, for any
+// instance, if it has none.
+func ProvidersOf(s *cluster.Service) []string {
 	if len(s.Providers) == 0 {
 		return []string{""}
 	}
@@ -89,18 +87,9 @@ func strategyProviders(s *cluster.Service) []string {
 	return names
 }
 
-// providerInStrategy returns the provider's name if the strategy has it, and the empty string
-// otherwise.
-func providerInStrategy(strategy []cluster.ProviderShare, name string) string {
-	if slices.ContainsFunc(strategy, func(s cluster.ProviderShare) bool { return s.Provider == name }) {
-		return name
-	}
-	return ""
-}
-
-// withFirstProvider returns the rules of a task that goes to one provider of its strategy. The
+// WithFirstProvider returns the rules of a task that goes to one provider of its strategy. The
 // other providers come after it.
-func withFirstProvider(rules *cluster.Rules, provider string) *cluster.Rules {
+func WithFirstProvider(rules *cluster.Rules, provider string) *cluster.Rules {
 	if rules == nil || len(rules.Providers) == 0 {
 		return rules
 	}

@@ -1,0 +1,218 @@
+package specs
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/placement/domain"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// Cache keeps the specs of a snapshot's services and standalone tasks from one decision to the
+// next.
+type Cache struct {
+	snap       *snapshot.Snapshot
+	services   map[serviceKey]serviceSpec
+	standalone map[Shape]standaloneSpec
+	moves      map[moveKey]*placement.Spec
+}
+
+// serviceKey is the short key of a service with one of its task definitions.
+type serviceKey struct {
+	short, definition string
+	provider          string // that the tasks go to, or empty for any instance
+	running           bool   // for running DAEMON tasks, which have to meet the constraints of their deployment
+}
+
+// serviceSpec is a service's spec and what it was made from.
+type serviceSpec struct {
+	spec     *placement.Spec
+	rules    cluster.Rules
+	rev, def int64 // of the rows
+}
+
+type standaloneSpec struct {
+	spec *placement.Spec
+	rev  int64 // of the task definition
+}
+
+type moveKey struct {
+	of   *placement.Spec
+	soft bool
+}
+
+// maxSpecs bounds what is kept besides the specs of existing services: standalone tasks may come in
+// any number of shapes, and services come and go.
+const maxSpecs = 4096
+
+// NewCache returns an empty cache of specs for the snapshot.
+func NewCache(snap *snapshot.Snapshot) *Cache {
+	return &Cache{
+		snap: snap, services: map[serviceKey]serviceSpec{}, standalone: map[Shape]standaloneSpec{},
+		moves: map[moveKey]*placement.Spec{},
+	}
+}
+
+// ForService returns the spec of the service's tasks of one task definition, on any instance. A
+// REPLICA service without a domain policy of its own has the given one, the configuration's.
+func (c *Cache) ForService(
+	s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy,
+) *placement.Spec {
+	rules := s.Rules
+	if rules.DomainPolicy == "" && s.Strategy == cluster.Replica {
+		rules.DomainPolicy = policy
+	}
+	return c.cachedSpec(serviceKey{short: s.Short, definition: def.Name()}, s, def, rules)
+}
+
+// ForProvider returns the spec of the service's tasks that go to a capacity provider (S14), or of
+// those that may go to any instance if it is empty.
+func (c *Cache) ForProvider(
+	provider string, s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy,
+) *placement.Spec {
+	if provider == "" {
+		return c.ForService(s, def, policy)
+	}
+	rules := s.Rules
+	if rules.DomainPolicy == "" {
+		rules.DomainPolicy = policy
+	}
+	return c.cachedSpec(serviceKey{short: s.Short, definition: def.Name(), provider: provider}, s, def, rules)
+}
+
+// ForRunningDaemon returns the spec that running tasks of a DAEMON service have to meet (S4). It
+// has the constraints that the service had when its deployment was made.
+func (c *Cache) ForRunningDaemon(s *cluster.Service, def *cluster.TaskDefinition) *placement.Spec {
+	rules := s.Rules
+	rules.Constraints = s.Deployment.Constraints
+	return c.cachedSpec(serviceKey{short: s.Short, definition: def.Name(), running: true}, s, def, rules)
+}
+
+// cachedSpec returns the spec kept under the key, or makes it anew if what it depends on has
+// changed. The service's row changes with every decision, its rules seldom do.
+func (c *Cache) cachedSpec(
+	key serviceKey, s *cluster.Service, def *cluster.TaskDefinition, rules cluster.Rules,
+) *placement.Spec {
+	old, ok := c.services[key]
+	if ok && old.def == def.Rev && (old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy ||
+		reflect.DeepEqual(old.rules, rules)) {
+		old.rev = s.Rev
+		c.services[key] = old
+		return old.spec
+	}
+	spec := parseSpec(def, s.Short, "service:"+s.Name, &rules)
+	requireProvider(spec, key.provider)
+	if s.Strategy == cluster.Daemon {
+		spec.PerInstance = 1
+	}
+	if len(c.services) >= maxSpecs+2*len(c.snap.Services) {
+		clear(c.services)
+	}
+	c.services[key] = serviceSpec{spec, rules, s.Rev, def.Rev}
+	return spec
+}
+
+// Shape is what standalone tasks may differ in for placement. Tasks of one shape have the same
+// answer.
+type Shape struct {
+	Definition string
+	needs      cluster.Resources
+	group      string
+	rules      string // as JSON, or empty for none
+}
+
+// ShapeOf returns the shape of a standalone task.
+func ShapeOf(t *cluster.Task) Shape {
+	return Shape{t.TaskDefinition, t.Needs, t.Group, encodeRules(t.Rules)}
+}
+
+// ShapeOfRequest returns the shape of the tasks that a request asks for.
+func ShapeOfRequest(r *state.Request) Shape {
+	return Shape{r.TaskDefinition, r.Needs, r.Group, encodeRules(r.Rules)}
+}
+
+// ProviderShapes returns the shape of a standalone task with each capacity provider of its
+// strategy.
+func ProviderShapes(t *cluster.Task) []Shape {
+	var shapes []Shape
+	for _, p := range t.Rules.Providers {
+		shapes = append(shapes, Shape{t.TaskDefinition, t.Needs, t.Group,
+			encodeRules(WithFirstProvider(t.Rules, p.Provider))})
+	}
+	return shapes
+}
+
+func encodeRules(rules *cluster.Rules) string {
+	if rules == nil {
+		return ""
+	}
+	text, _ := json.Marshal(rules) // it has only strings and numbers, so it cannot fail
+	return string(text)
+}
+
+// ForStandalone returns the spec of standalone tasks of one shape. Their owner is the cluster's
+// short key.
+func (c *Cache) ForStandalone(k Shape, def *cluster.TaskDefinition, owner string) *placement.Spec {
+	if old, ok := c.standalone[k]; ok && old.rev == def.Rev {
+		return old.spec
+	}
+	var rules cluster.Rules
+	if k.rules != "" {
+		_ = json.Unmarshal([]byte(k.rules), &rules) // encodeRules made it
+	}
+	spec := parseSpec(def, owner, k.group, &rules)
+	spec.Needs = k.needs
+	requireProvider(spec, FirstProvider(&rules))
+	if len(c.standalone) >= maxSpecs {
+		clear(c.standalone)
+	}
+	c.standalone[k] = standaloneSpec{spec, def.Rev}
+	return spec
+}
+
+// ForPlannedMove returns the spec for checking the one instance that a plan of moves has chosen. It
+// leaves out what the plan has taken care of: domain rules, which would count the task where it
+// still is, and a capacity that may be exceeded.
+func (c *Cache) ForPlannedMove(spec *placement.Spec, conf *cluster.Configuration) *placement.Spec {
+	soft := conf.Priorities.Capacity != 0
+	key := moveKey{spec, soft}
+	if s := c.moves[key]; s != nil {
+		return s
+	}
+	next := *spec
+	if (domain.Rule{Policy: next.DomainPolicy}).Governs() {
+		next.DomainPolicy, next.PerInstance = "", 1
+	}
+	if soft {
+		next.Loads = nil
+	}
+	if len(c.moves) >= maxSpecs {
+		clear(c.moves)
+	}
+	c.moves[key] = &next
+	return &next
+}
+
+// parseSpec makes a spec of rows. Their constraints were valid when the rows were written; a
+// constraint that is not valid any more matches no instance.
+func parseSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Rules) *placement.Spec {
+	spec, err := placement.NewSpec(def, owner, group, rules)
+	if err == nil {
+		return spec
+	}
+	spec, _ = placement.NewSpec(&cluster.TaskDefinition{}, owner, group, &cluster.Rules{NodeConstraint: "false"})
+	spec.Needs = def.Needs
+	return spec
+}
+
+// requireProvider makes the spec's tasks go to instances of a capacity provider, unless it is
+// empty.
+func requireProvider(spec *placement.Spec, provider string) {
+	if provider != "" {
+		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
+	}
+}

@@ -1,0 +1,51 @@
+package specs
+
+import (
+	"maps"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/placement/moves"
+	"berth/shared/snapshot"
+)
+
+// Movers returns the cluster's REPLICA services by short key, with specs that allow any instance.
+func Movers(snap *snapshot.Snapshot) map[string]moves.Owner {
+	return MoversTo(snap, NewCache(snap), "", nil)
+}
+
+// MoversTo returns the cluster's REPLICA services by short key. Those with the capacity provider in
+// their strategy start their tasks there, the others on any instance. If owners are given, by short
+// key, it returns only those.
+func MoversTo(snap *snapshot.Snapshot, cache *Cache, provider string, owners map[string]bool) map[string]moves.Owner {
+	movers := map[string]moves.Owner{}
+	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
+		s := snap.Services[name]
+		def := snap.Definitions[s.Deployment.TaskDefinition]
+		if s.Status != cluster.ServiceActive || def == nil || s.Strategy == cluster.Daemon || owners != nil &&
+			!owners[s.Short] {
+			continue
+		}
+		own := ""
+		if slices.ContainsFunc(s.Providers, func(p cluster.ProviderShare) bool { return p.Provider == provider }) {
+			own = provider
+		}
+		movers[s.Short] = moves.Owner{
+			Name: "service " + s.Name, Spec: cache.ForProvider(own, s, def, snap.Configuration.DomainPolicy),
+			Target: s.Desired,
+		}
+	}
+	return movers
+}
+
+// MoverOf returns the service as the planner of moves needs it. If its percentages never allow a
+// move, its tasks stay where they are, so that planned moves do not wait for it. gaveUp is set if a
+// task that was stopped first has found no room in time; then its tasks move only by starting the
+// replacement first.
+func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner {
+	least, most := s.TaskBounds(s.Desired)
+	startFirst := gaveUp || least >= s.Desired
+	return moves.Owner{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst,
+		Fixed: startFirst && most <= s.Desired}
+}
