@@ -21,10 +21,11 @@ func main() {
 		Registries: balancing.NewRegistries(e.AWSConfig()),
 		Groups:     autoscaling.NewGroups(e.AWSConfig()),
 		Account:    e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
-		Figures: &handler.Figures{},
+		Telemetry: &handler.Telemetry{},
 	}
 	if settings.PublishEvents {
 		h.Bus = eventbus.NewBus(e.AWSConfig())
 	}
-	e.StartFunction(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Records: h.HandleRecords, Messages: h.HandleMessages,
+		Schedule: h.RunSchedule}, h.Telemetry)
 }

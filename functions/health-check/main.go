@@ -20,7 +20,7 @@ func main() {
 		Registries: balancing.NewRegistries(e.AWSConfig()),
 		Alarms:     cloudwatch.NewAlarms(e.AWSConfig()), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
 		Log:     e.Log,
-		Decoder: awsevent.Decoder{AlarmSources: e.ListVariable("ALARM_SOURCES")}, Figures: &handler.Figures{},
+		Decoder: awsevent.Decoder{AlarmSources: e.ListVariable("ALARM_SOURCES")}, Telemetry: &handler.Telemetry{},
 	}
-	e.StartFunction(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

@@ -22,7 +22,7 @@ func main() {
 		Decoder: awsevent.Decoder{
 			AlarmSources:   e.ListVariable("ALARM_SOURCES"),
 			ScalingSources: e.ListVariable("SCALING_SOURCES"),
-		}, Figures: &handler.Figures{},
+		}, Telemetry: &handler.Telemetry{},
 	}
-	e.StartFunction(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

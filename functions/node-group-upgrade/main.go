@@ -18,5 +18,5 @@ func main() {
 		Templates: launchtemplate.NewTemplates(e.AWSConfig()),
 		Clock:     environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
 	}
-	e.StartFunction(&eventsource.Function{Schedule: h.Schedule}, nil)
+	e.StartFunction(&eventsource.Function{Schedule: h.RunSchedule}, nil)
 }

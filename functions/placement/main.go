@@ -19,7 +19,7 @@ func main() {
 		State: e.StateTable(), Clock: environment.Clock{},
 		Wake:     wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("WAKE_QUEUE_URL")),
 		Settings: e.HandlerSettings(), Log: e.Log,
-		Environment: rand.Text(), Figures: &handler.Figures{},
+		Environment: rand.Text(), Telemetry: &handler.Telemetry{},
 	}
-	e.StartFunction(&eventsource.Function{Records: h.Records}, h.Figures)
+	e.StartFunction(&eventsource.Function{Records: h.HandleRecords}, h.Telemetry)
 }

@@ -15,7 +15,7 @@ func main() {
 	h := &taskstatechange.Handler{
 		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
 		Log:     e.Log,
-		Decoder: awsevent.Decoder{ECSSources: e.ListVariable("EVENT_SOURCES")}, Figures: &handler.Figures{},
+		Decoder: awsevent.Decoder{ECSSources: e.ListVariable("EVENT_SOURCES")}, Telemetry: &handler.Telemetry{},
 	}
-	e.StartFunction(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

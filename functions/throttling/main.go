@@ -14,7 +14,7 @@ func main() {
 	e := environment.LoadProcess()
 	h := &throttling.Handler{
 		State: e.StateTable(), Clock: environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
-		Decoder: awsevent.Decoder{ECSSources: e.ListVariable("EVENT_SOURCES")}, Figures: &handler.Figures{},
+		Decoder: awsevent.Decoder{ECSSources: e.ListVariable("EVENT_SOURCES")}, Telemetry: &handler.Telemetry{},
 	}
-	e.StartFunction(&eventsource.Function{Messages: h.Messages}, h.Figures)
+	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages}, h.Telemetry)
 }

@@ -44,7 +44,7 @@ func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.St
 	}
 	answer := cluster.StartAnswer{}
 	for _, t := range out.Tasks {
-		answer.Tasks = append(answer.Tasks, shape.ECSTask(t))
+		answer.Tasks = append(answer.Tasks, shape.ParseTask(t))
 	}
 	for _, f := range out.Failures {
 		answer.Failures = append(answer.Failures, cluster.Failure{
@@ -57,7 +57,7 @@ func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.St
 func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	in := &ecs.StartTaskInput{
 		Cluster: &call.Cluster, TaskDefinition: &call.TaskDefinition, ContainerInstances: call.Instances,
-		Overrides: shape.TaskOverride(call.Overrides), NetworkConfiguration: shape.NetworkConfiguration(call.Network),
+		Overrides: shape.OverrideShape(call.Overrides), NetworkConfiguration: shape.NetworkShape(call.Network),
 	}
 	if call.StartedBy != "" {
 		in.StartedBy = &call.StartedBy
@@ -68,7 +68,7 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 			in.PropagateTags = types.PropagateTagsTaskDefinition
 		}
 		if len(l.Tags) > 0 {
-			in.Tags = shape.Tags(l.Tags)
+			in.Tags = shape.TagShapes(l.Tags)
 		}
 	}
 	return in
@@ -133,7 +133,7 @@ func (e *ECS) DescribeTasks(ctx context.Context, clusterName string, ids []strin
 			return nil, fmt.Errorf("describing tasks of cluster %s: %w", clusterName, apiError(err))
 		}
 		for _, t := range out.Tasks {
-			tasks = append(tasks, shape.ECSTask(t))
+			tasks = append(tasks, shape.ParseTask(t))
 		}
 	}
 	return tasks, nil
@@ -221,7 +221,7 @@ func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []s
 			return nil, fmt.Errorf("describing instances of cluster %s: %w", clusterName, apiError(err))
 		}
 		for _, i := range out.ContainerInstances {
-			instances = append(instances, shape.Instance(clusterName, i))
+			instances = append(instances, shape.ParseInstance(clusterName, i))
 		}
 	}
 	return instances, nil
@@ -238,7 +238,7 @@ func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster
 	if out.TaskDefinition == nil {
 		return nil, fmt.Errorf("describing task definition %s: ECS answers with none", name)
 	}
-	d, err := shape.TaskDefinition(*out.TaskDefinition, out.Tags)
+	d, err := shape.ParseTaskDefinition(*out.TaskDefinition, out.Tags)
 	if err != nil {
 		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
 	}

@@ -129,7 +129,7 @@ type nodeAPI struct {
 // look has the function look once.
 func (n *nodeAPI) look() {
 	n.t.Helper()
-	if err := n.function.Schedule(ctx, "node-groups"); err != nil {
+	if err := n.function.RunSchedule(ctx, "node-groups"); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -291,7 +291,7 @@ func TestNodeGroups_CreateFails(t *testing.T) {
 					t.Fatal(err)
 				}
 				auto.err, auto.skip = err, skip
-				if n.function.Schedule(ctx, "node-groups") == nil {
+				if n.function.RunSchedule(ctx, "node-groups") == nil {
 					t.Errorf("nothing is said of %v", err)
 				}
 				want(t, "status", n.described("web").Status, cluster.NodeGroupCreating)
@@ -434,7 +434,7 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		u, err := resize(5)
 		want(t, "error", err, nil)
 		auto.err = cluster.Errorf("ScalingActivityInProgress", "not now")
-		if n.function.Schedule(ctx, "node-groups") == nil {
+		if n.function.RunSchedule(ctx, "node-groups") == nil {
 			t.Error("nothing is said of it")
 		}
 		want(t, "status", ended(u.ID).Status, cluster.UpdateInProgress)
@@ -520,7 +520,7 @@ func TestNodeGroups_Delete(t *testing.T) {
 	wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
 	for range 2 { // it breaks off after each row
 		n.function.State = &dyingState{Store: w.state, writes: 1}
-		_ = n.function.Schedule(ctx, "node-groups")
+		_ = n.function.RunSchedule(ctx, "node-groups")
 		want(t, "status while rows are left", n.described("web").Status, cluster.NodeGroupDeleting)
 	}
 	n.function.State = w.state
@@ -565,7 +565,7 @@ func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}}
-	if err := slow.Schedule(ctx, "node-groups"); err != nil {
+	if err := slow.RunSchedule(ctx, "node-groups"); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "status", n.described("web").Status, cluster.NodeGroupCreating)

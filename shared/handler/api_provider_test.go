@@ -150,7 +150,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		s.look(t)
 		s.attach(t, "p")
 		s.function.Groups = &hindered{fakeGroups: s.fakeGroups, err: cluster.Errorf(cluster.CodeAccessDenied, "no")}
-		_ = s.function.Schedule(ctx, "scaling")
+		_ = s.function.RunSchedule(ctx, "scaling")
 		want(t, "status", s.status(t), cluster.AttachmentsFailed)
 		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 		want(t, "error of who takes it away", err, nil)
@@ -166,7 +166,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		for range 5 {
 			_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 			wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
-			_ = s.function.Schedule(ctx, "scaling")
+			_ = s.function.RunSchedule(ctx, "scaling")
 			s.advance(time.Minute)
 		}
 		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
@@ -178,7 +178,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		s.attach(t)
 		s.advance(5 * time.Minute)
 		s.function.Groups = &hindered{fakeGroups: s.fakeGroups, before: func() { s.attach(t, "p") }}
-		_ = s.function.Schedule(ctx, "scaling")
+		_ = s.function.RunSchedule(ctx, "scaling")
 		s.minute(1)
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
 		want(t, "clusters", fmt.Sprint(s.described(t, "p").Clusters), "[prod]")
@@ -214,7 +214,7 @@ func TestManagedScaling_TagOfItsGroup(t *testing.T) {
 	t.Run("IsNamedWhereItCannotBeSet", func(t *testing.T) {
 		g.Tags = nil
 		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
-		_ = s.function.Schedule(ctx, "scaling")
+		_ = s.function.RunSchedule(ctx, "scaling")
 		a, err := s.api.ClusterProviders.ClusterAttachments(ctx, prod)
 		if err != nil || !strings.Contains(a.Attached.AttachmentProblems["p"],
 			"tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {

@@ -42,18 +42,18 @@ func TestAPI_Clusters(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 1)
 		w.pump()
-		wantCode(t, w.api.Clusters.DeletingCluster(ctx, prod), cluster.CodeContainsServices, "Services are active")
+		wantCode(t, w.api.Clusters.CheckDeletable(ctx, prod), cluster.CodeContainsServices, "Services are active")
 		r := w.run(t, operation.SubmitTasks{})
 		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
-		wantCode(t, w.api.Clusters.DeletingCluster(ctx, prod), cluster.CodeContainsTasks, "Tasks are active")
+		wantCode(t, w.api.Clusters.CheckDeletable(ctx, prod), cluster.CodeContainsTasks, "Tasks are active")
 		if _, err := w.api.Tasks.StopTask(ctx, prod, r.Tasks[0], ""); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
-		if err := w.api.Clusters.DeletingCluster(ctx, prod); err != nil {
+		if err := w.api.Clusters.CheckDeletable(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
@@ -64,7 +64,7 @@ func TestAPI_Clusters(t *testing.T) {
 		delete(w.ecs.clusters, prod)
 		_, _, err := w.api.Services.ListServices(ctx, operation.ListServices{Cluster: prod})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
-		if err := w.observer.Schedule(ctx, "sweep"); err != nil {
+		if err := w.observer.RunSchedule(ctx, "sweep"); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -534,13 +534,13 @@ func TestDispatch_Due(t *testing.T) {
 	})
 	t.Run("KnowsNoOtherSchedule", func(t *testing.T) {
 		w := newWorld(t)
-		if err := w.dispatch.Schedule(ctx, "sweep"); err == nil || !strings.Contains(err.Error(), `"sweep"`) {
+		if err := w.dispatch.RunSchedule(ctx, "sweep"); err == nil || !strings.Contains(err.Error(), `"sweep"`) {
 			t.Fatalf("got %v", err)
 		}
 	})
 	t.Run("DropsMessagesItCannotRead", func(t *testing.T) {
 		w := newWorld(t)
-		if again := w.dispatch.Messages(ctx, messages([]byte("{"), []byte("{}"), []byte(`{"cluster":"nowhere"}`))); len(again) > 0 {
+		if again := w.dispatch.HandleMessages(ctx, messages([]byte("{"), []byte("{}"), []byte(`{"cluster":"nowhere"}`))); len(again) > 0 {
 			t.Fatalf("again: %v", again)
 		}
 	})
@@ -549,7 +549,7 @@ func TestDispatch_Due(t *testing.T) {
 		put(w, state.DueService, "x", 0)
 		spy := &spyState{Store: w.store, beforeWrite: func(state.Write) error { return errStore }}
 		w.dispatch.State = spy
-		again := w.dispatch.Messages(ctx, messages([]byte(`{"cluster":"prod"}`), []byte(`{"cluster":"elsewhere"}`)))
+		again := w.dispatch.HandleMessages(ctx, messages([]byte(`{"cluster":"prod"}`), []byte(`{"cluster":"elsewhere"}`)))
 		if !slices.Equal(again, []string{"m0"}) {
 			t.Fatalf("again: %v", again)
 		}

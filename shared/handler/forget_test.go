@@ -110,7 +110,7 @@ func TestForget(t *testing.T) {
 		for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {
 			want(t, "gone", i.IsDeregistered(), true)
 		}
-		figures, _ := w.observer.Figures.Take()
+		figures, _ := w.observer.Telemetry.Take()
 		want(t, "clusters missing", figures[handler.ClustersMissing], 1)
 		w.ecs.clusters[prod] = true
 		w.ecs.mute = false
@@ -178,7 +178,7 @@ func TestRotation(t *testing.T) {
 	for range 5 {
 		limited, cancel := context.WithDeadline(ctx, w.clock.now.Add(60*time.Second))
 		before := len(swept)
-		if err := h.Schedule(limited, "sweep"); err != nil {
+		if err := h.RunSchedule(limited, "sweep"); err != nil {
 			t.Fatal(err)
 		}
 		cancel()

@@ -294,7 +294,7 @@ func (s *scaled) minute(n int) {
 		s.step()
 		s.advance(time.Minute)
 		s.world.minute()
-		if err := s.function.Schedule(ctx, "scaling"); err != nil {
+		if err := s.function.RunSchedule(ctx, "scaling"); err != nil {
 			s.t.Fatal(err)
 		}
 		s.pump()

@@ -29,7 +29,7 @@ func checked(t *testing.T, n int, wanted ...cluster.Registration) (*balanced, *h
 func (b *balanced) healthCheck() *healthcheck.Handler {
 	return &healthcheck.Handler{
 		State: b.store, LoadBalancers: b.elb, Registries: b.elb, Alarms: b.elb, Clock: b.clock, Settings: handler.DefaultSettings(),
-		Decoder: awsevent.Decoder{}, Figures: &handler.Figures{},
+		Decoder: awsevent.Decoder{}, Telemetry: &handler.Telemetry{},
 	}
 }
 
@@ -38,7 +38,7 @@ const tryAgain = 5 * time.Minute
 
 func (b *balanced) looks(h *healthcheck.Handler) {
 	b.t.Helper()
-	if err := h.Schedule(ctx, "health"); err != nil {
+	if err := h.RunSchedule(ctx, "health"); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -117,7 +117,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 			}
 			return nil
 		}
-		if err := h.Schedule(ctx, "health"); !errors.Is(err, throttled) {
+		if err := h.RunSchedule(ctx, "health"); !errors.Is(err, throttled) {
 			t.Fatalf("error %v", err)
 		}
 		g := b.target(b.ids[0]).Registrations
@@ -217,7 +217,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 	t.Run("UnknownSchedule", func(t *testing.T) {
 		_, h := checked(t, 0)
 		var drop *cluster.Drop
-		if err := h.Schedule(ctx, "sweep"); !errors.As(err, &drop) {
+		if err := h.RunSchedule(ctx, "sweep"); !errors.As(err, &drop) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -348,12 +348,12 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b.deploys("ecs-svc/1", epoch, "errors")
 		b.looks(h)
 		calls := len(b.elb.calls)
-		if again := h.Messages(ctx, messages(alarmEvent("others", "ALARM", epoch), alarmEvent("errors", "OK", epoch))); len(again) > 0 {
+		if again := h.HandleMessages(ctx, messages(alarmEvent("others", "ALARM", epoch), alarmEvent("errors", "OK", epoch))); len(again) > 0 {
 			t.Fatalf("wanted again: %v", again)
 		}
 		want(t, "calls for an alarm that nobody watches", len(b.elb.calls), calls)
 		// It is over when CloudWatch is asked, and happened all the same.
-		if again := h.Messages(ctx, messages(alarmEvent("errors", "ALARM", epoch.Add(time.Minute)))); len(again) > 0 {
+		if again := h.HandleMessages(ctx, messages(alarmEvent("errors", "ALARM", epoch.Add(time.Minute)))); len(again) > 0 {
 			t.Fatalf("wanted again: %v", again)
 		}
 		if w := b.watch(); !slices.Equal(w.InAlarm, []string{"errors"}) || w.Ignored {
@@ -366,7 +366,7 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b.deploys("ecs-svc/1", epoch, "errors")
 		b.elb.before = func(string, string, int) error { return throttled }
 		event := alarmEvent("errors", "ALARM", epoch.Add(time.Minute))
-		if again := h.Messages(ctx, messages([]byte("{"), event)); !slices.Equal(again, []string{"m1"}) {
+		if again := h.HandleMessages(ctx, messages([]byte("{"), event)); !slices.Equal(again, []string{"m1"}) {
 			t.Errorf("wanted again: %v", again)
 		}
 	})

@@ -43,7 +43,7 @@ func TestManagedScaling_MakesAgain(t *testing.T) {
 				next := &cluster.AutoScalingGroup{Name: "g", ARN: "arn:1", Max: g.Max, Protects: true}
 				if seen {
 					for range 2 {
-						if s.function.Schedule(ctx, "scaling") == nil {
+						if s.function.RunSchedule(ctx, "scaling") == nil {
 							t.Fatal("nothing is said of a group that is gone")
 						}
 						want(t, "status", s.status(t), cluster.AttachmentsFailed)

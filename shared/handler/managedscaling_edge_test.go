@@ -312,7 +312,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		delete(s.groups, "h")
 		s.advance(time.Minute)
 		s.function.State = losing{s.function.State, "p"}
-		if err := s.function.Schedule(ctx, "scaling"); err == nil || !strings.Contains(err.Error(), "there is no Auto Scaling group h") {
+		if err := s.function.RunSchedule(ctx, "scaling"); err == nil || !strings.Contains(err.Error(), "there is no Auto Scaling group h") {
 			t.Errorf("what failed is %v", err)
 		}
 		want(t, "status while the other environment attaches p", s.status(t), cluster.AttachmentsInProgress)
@@ -330,7 +330,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s := newScaled(t, nil)
 		low, _ := cluster.ScalingAlarms(prod, "p")
 		s.failing = unanswered("PutMetricAlarm " + low)
-		if err := s.function.Schedule(ctx, "scaling"); err == nil {
+		if err := s.function.RunSchedule(ctx, "scaling"); err == nil {
 			t.Fatal("the round did not fail")
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsFailed)
@@ -347,12 +347,12 @@ func TestManagedScaling_Edges(t *testing.T) {
 	t.Run("AGroupThatIsGoneLetsGoOfItsProvider", func(t *testing.T) {
 		s := started(t, 1, 0)
 		delete(s.groups, "g")
-		if err := s.function.Schedule(ctx, "scaling"); err == nil {
+		if err := s.function.RunSchedule(ctx, "scaling"); err == nil {
 			t.Fatal("nothing is said of a group that is gone")
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsFailed)
 		s.attach(t)
-		if err := s.function.Schedule(ctx, "scaling"); err != nil {
+		if err := s.function.RunSchedule(ctx, "scaling"); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
@@ -364,7 +364,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 	t.Run("AScalingThatFailsIsNoFailedAttachment", func(t *testing.T) {
 		s := started(t, 1, 0)
 		s.failing = unanswered("PutReservation")
-		if err := s.function.Schedule(ctx, "scaling"); err == nil {
+		if err := s.function.RunSchedule(ctx, "scaling"); err == nil {
 			t.Fatal("the round did not fail")
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)

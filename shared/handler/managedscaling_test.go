@@ -336,14 +336,14 @@ func TestManagedScaling(t *testing.T) {
 			m    state.Message
 			want int
 		}{{other, 1}, {alarm, 2}, {ending, 3}} {
-			wantCount(t, "messages to deliver again", s.function.Messages(ctx, []state.Message{c.m}), 0)
+			wantCount(t, "messages to deliver again", s.function.HandleMessages(ctx, []state.Message{c.m}), 0)
 			want(t, fmt.Sprint("looks after event ", n), len(s.points), c.want)
 		}
 	})
 	t.Run("UnknownSchedule", func(t *testing.T) {
 		s := newScaled(t, nil)
 		var drop *cluster.Drop
-		if err := s.function.Schedule(ctx, "health"); !errors.As(err, &drop) {
+		if err := s.function.RunSchedule(ctx, "health"); !errors.As(err, &drop) {
 			t.Fatalf("got %v, want a drop", err)
 		}
 	})
@@ -361,7 +361,7 @@ func (s *scaled) described(t *testing.T, name string) *cluster.CapacityProvider 
 
 func (s *scaled) look(t *testing.T) {
 	t.Helper()
-	if err := s.function.Schedule(ctx, "scaling"); err != nil {
+	if err := s.function.RunSchedule(ctx, "scaling"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -437,14 +437,14 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.attach(t, "p", "q") // before anybody has looked at its group
-		_ = s.function.Schedule(ctx, "scaling")
+		_ = s.function.RunSchedule(ctx, "scaling")
 		want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
 		a, err := s.api.ClusterProviders.ClusterAttachments(ctx, prod)
 		want(t, "error", err, nil)
 		want(t, "reasons", fmt.Sprint(a.Attached.AttachmentProblems),
 			fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
 		s.attach(t, "p", "q") // who changes something else need not take it away
-		_ = s.function.Schedule(ctx, "scaling")
+		_ = s.function.RunSchedule(ctx, "scaling")
 		s.attach(t, "p")
 		s.look(t)
 		want(t, "attachments without it", s.status(t), cluster.AttachmentsComplete)
@@ -463,7 +463,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("WaitsWhileAWSIsBusy", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.untaggable = cluster.Errorf("Throttling", "later")
-		if s.function.Schedule(ctx, "scaling") == nil {
+		if s.function.RunSchedule(ctx, "scaling") == nil {
 			t.Error("nothing is said of it")
 		}
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreating)
@@ -475,7 +475,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("AFailedOneIsLookedAtAgainWhenItIsUpdated", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Protects = false
-		_ = s.function.Schedule(ctx, "scaling")
+		_ = s.function.RunSchedule(ctx, "scaling")
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreateFailed)
 		if _, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p"); err != nil {
 			t.Fatal(err)

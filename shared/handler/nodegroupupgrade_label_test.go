@@ -65,7 +65,7 @@ func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
 	n.look()
 	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web  a web  a web ami-1 a web ami-7]")
 	pool.err = cluster.Errorf("Throttling", "later")
-	if n.function.Schedule(ctx, "node-groups") == nil {
+	if n.function.RunSchedule(ctx, "node-groups") == nil {
 		t.Error("nothing is said of groups that could not be described")
 	}
 	want(t, "status", rows[*cluster.NodeGroup](w, state.PrefixNodeGroup)[0].Status, cluster.NodeGroupActive)

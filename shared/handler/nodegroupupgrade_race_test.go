@@ -59,7 +59,7 @@ func TestNodeGroupUpgrade_LeavesSizesOfOthers(t *testing.T) {
 		upgrade.State = c
 		lowest := 20
 		for range 10 {
-			if err := upgrade.Schedule(ctx, "node-groups"); err != nil {
+			if err := upgrade.RunSchedule(ctx, "node-groups"); err != nil {
 				t.Fatal(err)
 			}
 			if c.done {

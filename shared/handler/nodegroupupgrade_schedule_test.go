@@ -43,7 +43,7 @@ func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 	w.clock.now = time.Now().Add(time.Hour) // a context's deadline is by the machine's clock
 	for range names {
 		limited, cancel := context.WithDeadline(ctx, w.clock.now.Add(60*time.Second))
-		if err := n.function.Schedule(limited, "node-groups"); err != nil {
+		if err := n.function.RunSchedule(limited, "node-groups"); err != nil {
 			t.Fatal(err)
 		}
 		cancel()

@@ -160,7 +160,7 @@ func (p *nodePool) runs(u *nodegroupupgrade.Handler, most int, hook func(minute 
 	p.w.t.Helper()
 	for minute := range most {
 		hook(minute)
-		p.errs = append(p.errs, u.Schedule(ctx, "node-groups"))
+		p.errs = append(p.errs, u.RunSchedule(ctx, "node-groups"))
 		p.scale()
 		p.w.advance(time.Minute)
 		draining := 0
@@ -256,7 +256,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		_, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
 		g := pool.groups["a"]
 		delete(pool.groups, "a")
-		if err := upgrade.Schedule(ctx, "node-groups"); err != nil {
+		if err := upgrade.RunSchedule(ctx, "node-groups"); err != nil {
 			t.Fatal(err)
 		}
 		pool.groups["a"] = g
@@ -271,7 +271,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		change.Template = &cluster.TemplateRef{ID: "lt-2"}
 		_, pool, n, upgrade := upgrading(t, change, own)
 		pool.err, pool.skip = cluster.Errorf("RequestLimitExceeded", "later"), 0
-		if upgrade.Schedule(ctx, "node-groups") == nil {
+		if upgrade.RunSchedule(ctx, "node-groups") == nil {
 			t.Error("nothing is said of a template that could not be read")
 		}
 		u := pool.runs(upgrade, 120, nothing)
@@ -308,7 +308,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 	})
 	t.Run("KnowsItsSchedule", func(t *testing.T) {
 		var drop *cluster.Drop
-		if err := new(nodegroupupgrade.Handler).Schedule(ctx, "health"); !errors.As(err, &drop) {
+		if err := new(nodegroupupgrade.Handler).RunSchedule(ctx, "health"); !errors.As(err, &drop) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -416,7 +416,7 @@ func TestResizeSetsNothingBack(t *testing.T) {
 	upgrade.Auto = r
 	for range 6 {
 		r.calls = 0
-		if err := upgrade.Schedule(ctx, "node-groups"); err != nil {
+		if err := upgrade.RunSchedule(ctx, "node-groups"); err != nil {
 			t.Fatal(err)
 		}
 		if g := pool.groups["a"]; g.Desired >= 20 {

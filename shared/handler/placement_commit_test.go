@@ -143,7 +143,7 @@ func TestPlacement_Chain(t *testing.T) {
 			}
 			records := w.decide
 			w.decide = nil
-			from, err := w.placement.Records(ctx, records)
+			from, err := w.placement.HandleRecords(ctx, records)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestPlacement_Conflict(t *testing.T) {
 			w.bump()
 			return nil
 		}
-		from, err := w.placement.Records(ctx, w.decide)
+		from, err := w.placement.HandleRecords(ctx, w.decide)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 			}
 			return nil
 		}
-		from, err := w.placement.Records(ctx, records)
+		from, err := w.placement.HandleRecords(ctx, records)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +313,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.pump()
 		due := &state.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now, Kind: state.DueOutbox}
 		w.wake.err = errStore
-		from, err := w.placement.Records(ctx, append(next(w), state.Record{Sequence: "9", Op: state.Insert, Key: state.KeyOf(due), New: due}))
+		from, err := w.placement.HandleRecords(ctx, append(next(w), state.Record{Sequence: "9", Op: state.Insert, Key: state.KeyOf(due), New: due}))
 		if from == "" || err != nil {
 			t.Fatalf("again from %q, %v", from, err)
 		}
@@ -416,7 +416,7 @@ func TestPlacement_Records(t *testing.T) {
 		}
 		records := w.decide
 		slices.Reverse(records) // of prod first
-		from, err := w.placement.Records(ctx, records)
+		from, err := w.placement.HandleRecords(ctx, records)
 		if err != nil {
 			t.Fatal(err)
 		}

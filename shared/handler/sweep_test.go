@@ -446,7 +446,7 @@ func TestSweep_OfOneClusterMayFail(t *testing.T) {
 	}
 	w.ecs.mute = true
 	w.instances("i", 1, 4096, 8192)
-	if err := w.observer.Schedule(ctx, "sweep"); err == nil || !strings.Contains(err.Error(), "cluster a") && !strings.Contains(err.Error(), "cluster prod") {
+	if err := w.observer.RunSchedule(ctx, "sweep"); err == nil || !strings.Contains(err.Error(), "cluster a") && !strings.Contains(err.Error(), "cluster prod") {
 		t.Fatalf("got %v", err)
 	}
 	wantCount(t, "instances of the other", rows[*cluster.Instance](w, state.PrefixInstance), 1)

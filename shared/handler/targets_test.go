@@ -223,9 +223,9 @@ func TestDispatch_Drains(t *testing.T) {
 	t.Run("IsNoAgeOfTheOutbox", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupTwo))
 		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
-		b.dispatch.Figures.Take()
+		b.dispatch.Telemetry.Take()
 		b.advance(3 * time.Minute)
-		figures, _ := b.dispatch.Figures.Take()
+		figures, _ := b.dispatch.Telemetry.Take()
 		if age := figures[handler.OutboxAge]; age > 2 {
 			t.Errorf("the outbox is %v s old", age)
 		}
@@ -386,7 +386,7 @@ func (b *balanced) dies(n int, late bool) (died bool) {
 			died = true
 		}
 	}()
-	if err := d.Schedule(ctx, "due"); err != nil {
+	if err := d.RunSchedule(ctx, "due"); err != nil {
 		b.t.Fatal(err)
 	}
 	return false
@@ -413,7 +413,7 @@ func TestDispatch_TakesOutWhatWasRegisteredMeanwhile(t *testing.T) {
 		if call == "RegisterTargets" && !raced {
 			raced = true // while the call is under way the task is stopped, and drained by another dispatch
 			b.leaves(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
-			if err := b.another().Schedule(ctx, "due"); err != nil {
+			if err := b.another().RunSchedule(ctx, "due"); err != nil {
 				t.Fatal(err)
 			}
 			for _, arn := range []string{groupOne} { // the registration arrives only now

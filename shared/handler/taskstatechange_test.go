@@ -270,12 +270,12 @@ func TestTaskStateChange_Drops(t *testing.T) {
 	i := &cluster.Instance{Head: cluster.Head{Cluster: "nowhere"}, ID: "i000", Status: cluster.InstanceActive, Version: 1}
 	left := &cluster.Instance{Head: cluster.Head{Cluster: prod}, ID: "i998", Status: cluster.InstanceInactive, Version: 4}
 	before := w.units()
-	again := w.observer.Messages(ctx, messages(
+	again := w.observer.HandleMessages(ctx, messages(
 		[]byte("{"), []byte(""), []byte(`{"source":"aws.ecs","detail-type":"ECS Task State Change","detail":{}}`), []byte(`{"schedule":"sweep"}`),
 		event("ECS Something Else", object{}), taskEvent(task), taskEvent(elsewhere), taskEvent(mine), taskEvent(fargate), instanceEvent(i), instanceEvent(left),
 	))
 	wantCount(t, "messages again", again, 0)
-	_, dropped := w.observer.Figures.Take()
+	_, dropped := w.observer.Telemetry.Take()
 	for kind, n := range map[string]int{"malformed": 3, "unhandled": 2, "task": 4, "cluster": 1, "instance": 1} {
 		want(t, "dropped: "+kind, dropped[kind], n)
 	}
@@ -357,7 +357,7 @@ func TestTaskStateChange_Instances(t *testing.T) {
 				raced = true
 				i := *w.ecs.instances["i000"]
 				i.Version, i.AgentConnected = 2, false
-				other.Messages(ctx, messages(instanceEvent(&i)))
+				other.HandleMessages(ctx, messages(instanceEvent(&i)))
 			}
 			return nil
 		}
@@ -386,7 +386,7 @@ func TestTaskStateChange_StoreErrors(t *testing.T) {
 	w.ecs.change("i000", drain)
 	w.ecs.change("i001", drain)
 	events := w.ecs.events
-	again := w.observer.Messages(ctx, messages(append(events, []byte("{"))...))
+	again := w.observer.HandleMessages(ctx, messages(append(events, []byte("{"))...))
 	if !slices.Equal(again, []string{"m0"}) {
 		t.Fatalf("again: %v", again)
 	}
@@ -403,7 +403,7 @@ func TestTaskStateChange_StoreErrors(t *testing.T) {
 
 func TestTaskStateChange_KnowsNoOtherSchedule(t *testing.T) {
 	w := newWorld(t)
-	if err := w.observer.Schedule(ctx, "due"); err == nil || !strings.Contains(err.Error(), `"due"`) {
+	if err := w.observer.RunSchedule(ctx, "due"); err == nil || !strings.Contains(err.Error(), `"due"`) {
 		t.Fatalf("got %v", err)
 	}
 }

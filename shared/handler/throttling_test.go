@@ -31,7 +31,7 @@ func newFailedStarts(t *testing.T) *failedStarts {
 	w.service = w.create("web", "web", 0)
 	w.pump()
 	w.placementAsleep, w.dispatchAsleep, w.observerAsleep = true, true, true
-	w.h = &throttling.Handler{State: w.store, Clock: w.clock, Settings: handler.DefaultSettings(), Figures: &handler.Figures{}}
+	w.h = &throttling.Handler{State: w.store, Clock: w.clock, Settings: handler.DefaultSettings(), Telemetry: &handler.Telemetry{}}
 	return w
 }
 
@@ -83,7 +83,7 @@ func (w *failedStarts) hears(reports ...cluster.ECSTask) {
 	for _, r := range reports {
 		bodies = append(bodies, taskEvent(r))
 	}
-	if again := w.h.Messages(ctx, messages(bodies...)); len(again) > 0 {
+	if again := w.h.HandleMessages(ctx, messages(bodies...)); len(again) > 0 {
 		w.t.Fatalf("wanted again: %v", again)
 	}
 }
@@ -139,7 +139,7 @@ func TestThrottling(t *testing.T) {
 		spy := &spyState{Store: w.store}
 		spy.beforeCommit = func(state.Commit) error { return errStore }
 		w.h.State = spy
-		if again := w.h.Messages(ctx, messages(taskEvent(e))); !slices.Equal(again, []string{"m0"}) {
+		if again := w.h.HandleMessages(ctx, messages(taskEvent(e))); !slices.Equal(again, []string{"m0"}) {
 			t.Fatalf("wanted again: %v", again)
 		}
 		w.h.State = w.store
@@ -174,7 +174,7 @@ func TestThrottling(t *testing.T) {
 		if w.throttle() != nil {
 			t.Errorf("%+v", w.throttle())
 		}
-		if _, dropped := w.h.Figures.Take(); dropped["irrelevant:"] != 3 {
+		if _, dropped := w.h.Telemetry.Take(); dropped["irrelevant:"] != 3 {
 			t.Errorf("dropped %v", dropped)
 		}
 	})

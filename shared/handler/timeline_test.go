@@ -60,7 +60,7 @@ func (r *rolling) pass(d time.Duration) {
 	for range d / (10 * time.Second) {
 		r.advance(10 * time.Second)
 		r.check()
-		if err := r.health.Schedule(ctx, "health"); err != nil {
+		if err := r.health.RunSchedule(ctx, "health"); err != nil {
 			r.t.Fatal(err)
 		}
 		r.minute()

@@ -173,8 +173,8 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	w := &world{t: t, clock: clock, store: store, state: &spyState{Store: store}, ecs: newFakeECS(clock)}
 	w.wake = &wakeQueue{t: t, clock: clock}
 	w.placement = w.newPlacement("env-1", settings)
-	w.dispatch = &dispatch.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
-	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
+	w.dispatch = &dispatch.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Telemetry: &handler.Telemetry{}}
+	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Telemetry: &handler.Telemetry{}}
 	w.api = api.New(api.Dependencies{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
 		w.ids++
 		return fmt.Sprintf("%032x", w.ids)
@@ -274,7 +274,7 @@ func (w *world) round() (busy bool) {
 
 func (w *world) decides(p *placement.Handler, records []state.Record) {
 	w.t.Helper()
-	from, err := p.Records(ctx, records)
+	from, err := p.HandleRecords(ctx, records)
 	if err == nil && from != "" && w.redelivers {
 		at := slices.IndexFunc(records, func(r state.Record) bool { return r.Sequence == from })
 		w.decide = append(slices.Clone(records[at:]), w.decide...)
@@ -287,7 +287,7 @@ func (w *world) decides(p *placement.Handler, records []state.Record) {
 
 func (w *world) acts(d *dispatch.Handler, records []state.Record) {
 	w.t.Helper()
-	if from, err := d.Records(ctx, records); err != nil || from != "" {
+	if from, err := d.HandleRecords(ctx, records); err != nil || from != "" {
 		w.t.Fatalf("dispatch wants records from %s on again: %v", from, err)
 	}
 }
@@ -295,7 +295,7 @@ func (w *world) acts(d *dispatch.Handler, records []state.Record) {
 // observe hands events to the observer, all of which must be taken.
 func (w *world) observe(events ...[]byte) {
 	w.t.Helper()
-	if again := w.observer.Messages(ctx, messages(events...)); len(again) > 0 {
+	if again := w.observer.HandleMessages(ctx, messages(events...)); len(again) > 0 {
 		w.t.Fatalf("messages %v are wanted again", again)
 	}
 }
@@ -322,7 +322,7 @@ func (w *world) advance(d time.Duration) {
 			w.clock.now = m.at
 			w.pump()
 		}
-		if again := w.dispatch.Messages(ctx, messages(m.body)); len(again) > 0 {
+		if again := w.dispatch.HandleMessages(ctx, messages(m.body)); len(again) > 0 {
 			w.wake.messages = append(w.wake.messages, delayed{w.clock.now.Add(time.Minute), m.body})
 		}
 		w.pump()
@@ -457,7 +457,7 @@ func (w *world) events(name string) []string {
 
 func (w *world) sweep() {
 	w.t.Helper()
-	if err := w.observer.Schedule(ctx, "sweep"); err != nil {
+	if err := w.observer.RunSchedule(ctx, "sweep"); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -465,7 +465,7 @@ func (w *world) sweep() {
 // minute runs dispatch's schedule.
 func (w *world) minute() {
 	w.t.Helper()
-	if err := w.dispatch.Schedule(ctx, "due"); err != nil {
+	if err := w.dispatch.RunSchedule(ctx, "due"); err != nil {
 		w.t.Fatal(err)
 	}
 	w.pump()

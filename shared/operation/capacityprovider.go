@@ -20,9 +20,9 @@ type ScalingChange struct {
 	Warmup                   *time.Duration
 }
 
-// Apply is the managed scaling after the change, held to the limits of the ECS API; errors are
+// ApplyTo is the managed scaling after the change, held to the limits of the ECS API; errors are
 // InvalidParameterException.
-func (c ScalingChange) Apply(s cluster.ManagedScaling) (cluster.ManagedScaling, error) {
+func (c ScalingChange) ApplyTo(s cluster.ManagedScaling) (cluster.ManagedScaling, error) {
 	for _, f := range []struct {
 		name        string
 		given       *int

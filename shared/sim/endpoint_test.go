@@ -23,7 +23,7 @@ import (
 // call is one call of the ECS protocol; the answer is what a client would read.
 func (w *world) call(op, body string) (status int, answer map[string]any) {
 	w.t.Helper()
-	status, data := w.ECS.Endpoint().Serve(ctx, op, []byte(body))
+	status, data := w.ECS.Endpoint().ServeOperation(ctx, op, []byte(body))
 	if err := json.Unmarshal(data, &answer); err != nil {
 		w.t.Fatalf("%s answered %q: %v", op, data, err)
 	}
@@ -125,7 +125,7 @@ func TestBothFacesSayTheSame(t *testing.T) {
 		out := must(t, w.ECS.Instances.DescribeContainerInstances,
 			&ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
 		for _, i := range out.ContainerInstances {
-			own := shape.Instance("prod", i)
+			own := shape.ParseInstance("prod", i)
 			if diff := cmp.Diff(w.instance(own.ID), own, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
 			}
@@ -164,7 +164,7 @@ func (w *world) wireTask(id string) cluster.ECSTask {
 	check(w.t, err)
 	var task types.Task
 	check(w.t, json.Unmarshal(data, &task)) // which does not tell ClusterArn from clusterArn
-	return shape.ECSTask(task)
+	return shape.ParseTask(task)
 }
 
 func TestTaskDefinitionReachesTheSchedulerWithBerthsTags(t *testing.T) {

@@ -97,7 +97,7 @@ func TestATerminationThatIsHeldUpIsTold(t *testing.T) {
 		}
 	}})
 	check(t, err)
-	if status, answer := f.ECS.Endpoint().Serve(ctx, "CreateCluster",
+	if status, answer := f.ECS.Endpoint().ServeOperation(ctx, "CreateCluster",
 		[]byte(`{"clusterName":"c"}`)); status != http.StatusOK {
 		t.Fatalf("%s", answer)
 	}

@@ -27,7 +27,7 @@ func newGroupWorld(t *testing.T, n int, fault func(string, int64) autoscaling.La
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := f.ECS.Endpoint().Serve(t.Context(), "CreateCluster", []byte(`{"clusterName":"c"}`)); status != 200 {
+	if status, answer := f.ECS.Endpoint().ServeOperation(t.Context(), "CreateCluster", []byte(`{"clusterName":"c"}`)); status != 200 {
 		t.Fatalf("%s", answer)
 	}
 	f.Groups.SetLaunchFaults(fault)

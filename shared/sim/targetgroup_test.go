@@ -103,7 +103,7 @@ func TestTargetGroups(t *testing.T) {
 		w.clock.advance(time.Minute)
 		expect(t, "health", w.targetHealth(group, at).Health, cluster.Healthy)
 		// ECS says the same address in its own protocol.
-		_, body := w.ECS.Endpoint().Serve(ctx, "DescribeTasks", []byte(`{"cluster": "prod", "tasks": ["`+answer.Tasks[0].ID+`"]}`))
+		_, body := w.ECS.Endpoint().ServeOperation(ctx, "DescribeTasks", []byte(`{"cluster": "prod", "tasks": ["`+answer.Tasks[0].ID+`"]}`))
 		expect(t, "the container's address", strings.Contains(string(body), `"privateIpv4Address":"`+at.Host+`"`), true)
 	})
 	t.Run("Refuses", func(t *testing.T) {

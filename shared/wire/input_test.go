@@ -13,7 +13,7 @@ import (
 // answered serves one request and gives the status and, of an error, the code and the message.
 func (b *berth) answered(t *testing.T, op, body string) (status int, code, message string) {
 	t.Helper()
-	status, answer := b.mux.Serve(t.Context(), op, []byte(body))
+	status, answer := b.mux.ServeOperation(t.Context(), op, []byte(body))
 	var e struct {
 		Type    string `json:"__type"`
 		Message string `json:"message"`
@@ -232,7 +232,7 @@ func FuzzOperations(f *testing.F) {
 	f.Fuzz(func(t *testing.T, op string, body []byte) {
 		s := newScheduler()
 		m := wire.NewServer(serving(s, newCloud()))
-		status, answer := m.Serve(t.Context(), op, body)
+		status, answer := m.ServeOperation(t.Context(), op, body)
 		if status >= 500 || !json.Valid(answer) {
 			t.Errorf("%s %q: %d %s", op, body, status, answer)
 		}
@@ -259,7 +259,7 @@ func FuzzParseARN(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, answer := m.Serve(t.Context(), "ListTasks", body)
+		status, answer := m.ServeOperation(t.Context(), "ListTasks", body)
 		if status >= 500 {
 			t.Fatalf("%d %s", status, answer)
 		}
@@ -289,7 +289,7 @@ func FuzzNextToken(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, answer := m.Serve(t.Context(), "ListTasks", body)
+		status, answer := m.ServeOperation(t.Context(), "ListTasks", body)
 		refused := status == 400 && strings.Contains(string(answer), `"InvalidParameterException"`)
 		if token == "" && status != 200 || token != "" && !refused {
 			t.Errorf("token %q: %d %s", token, status, answer)

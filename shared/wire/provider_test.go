@@ -44,7 +44,7 @@ func (p *providerRows) UpdateCapacityProvider(
 	if err != nil {
 		return nil, err
 	}
-	row.Scaling, err = c.Scaling.Apply(row.Scaling)
+	row.Scaling, err = c.Scaling.ApplyTo(row.Scaling)
 	return row, err
 }
 
@@ -140,14 +140,14 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 	begin := func(t *testing.T) (*berth, *creating) {
 		made := &creating{}
 		b := newBerth(t, func(o *wire.ServerOptions) { o.ECS = made })
-		if status, answer := b.mux.Serve(t.Context(), "CreateCapacityProvider",
+		if status, answer := b.mux.ServeOperation(t.Context(), "CreateCapacityProvider",
 			[]byte(createProvider("spot", ""))); status != 200 {
 			t.Fatalf("%s", answer)
 		}
 		return b, made
 	}
 	b, made := begin(t)
-	status, answer := b.mux.Serve(t.Context(), "CreateCluster", []byte(body))
+	status, answer := b.mux.ServeOperation(t.Context(), "CreateCluster", []byte(body))
 	expect(t, "status", status, 200)
 	expect(t, "sent to ECS", made.sent, `{"clusterName":"prod"}`)
 	for _, text := range []string{`"clusterName":"prod"`, `"capacityProviders":["spot"]`,
@@ -158,7 +158,7 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 	}
 	t.Run("ThatIsThereKeepsItsOwn", func(t *testing.T) {
 		again := strings.Replace(body, `["spot"]`, `[]`, 1)
-		status, answer := b.mux.Serve(t.Context(), "CreateCluster", []byte(again))
+		status, answer := b.mux.ServeOperation(t.Context(), "CreateCluster", []byte(again))
 		if status != 200 || !strings.Contains(string(answer), `"capacityProviders":["spot"]`) {
 			t.Errorf("%d %s", status, answer)
 		}
@@ -190,7 +190,7 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 func TestCapacityProviders(t *testing.T) {
 	t.Run("DefaultsAreTheAPIs", func(t *testing.T) {
 		b := newBerth(t)
-		status, answer := b.mux.Serve(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", "")))
+		status, answer := b.mux.ServeOperation(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", "")))
 		if status != 200 {
 			t.Fatalf("%s", answer)
 		}
@@ -213,9 +213,9 @@ func TestCapacityProviders(t *testing.T) {
 			`,"managedScaling":{"status":"DISABLED"}`: "DISABLED",
 		} {
 			b := newBerth(t)
-			_, made := b.mux.Serve(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", more)))
-			_, same := b.mux.Serve(t.Context(), "UpdateCapacityProvider", []byte(createProvider("spot", "")))
-			_, other := b.mux.Serve(t.Context(), "UpdateCapacityProvider",
+			_, made := b.mux.ServeOperation(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", more)))
+			_, same := b.mux.ServeOperation(t.Context(), "UpdateCapacityProvider", []byte(createProvider("spot", "")))
+			_, other := b.mux.ServeOperation(t.Context(), "UpdateCapacityProvider",
 				[]byte(createProvider("spot", `,"managedScaling":{"targetCapacity":80}`)))
 			for what, answer := range map[string][]byte{"made": made, "updated without it": same,
 				"updated without its status": other} {
@@ -271,7 +271,7 @@ func TestAttachmentsFailOneByOne(t *testing.T) {
 		Status:             cluster.AttachmentsFailed,
 		AttachmentProblems: map[string]string{"unfit": "its group has no room", "gone": "AccessDenied: no"},
 	}
-	_, answer := b.mux.Serve(t.Context(), "DescribeClusters", []byte(`{"clusters":["prod"],"include":["ATTACHMENTS"]}`))
+	_, answer := b.mux.ServeOperation(t.Context(), "DescribeClusters", []byte(`{"clusters":["prod"],"include":["ATTACHMENTS"]}`))
 	var out struct {
 		Clusters []struct {
 			Attachments []struct {
@@ -296,7 +296,7 @@ func TestAttachmentsShowThePolicyThatIsThere(t *testing.T) {
 		p := &cluster.CapacityProvider{Name: "spot", Scaling: cluster.DefaultScaling}
 		p.Scaling.Enabled, p.Scaling.TargetTracking = true, tracking
 		b.scheduler.rows = map[string]*cluster.CapacityProvider{"spot": p}
-		status, answer := b.mux.Serve(t.Context(), "CreateCluster",
+		status, answer := b.mux.ServeOperation(t.Context(), "CreateCluster",
 			[]byte(`{"clusterName":"prod","capacityProviders":["spot"]}`))
 		expect(t, "status", status, 200)
 		expect(t, "policy shown", strings.Contains(string(answer), `"as_policy"`), shown)

@@ -328,7 +328,7 @@ func (s *scheduler) ClusterDeleted(_ context.Context, name string) error {
 	return s.note("deleted", name)
 }
 
-func (s *scheduler) DeletingCluster(ctx context.Context, name string) error {
+func (s *scheduler) CheckDeletable(ctx context.Context, name string) error {
 	if n, _ := s.ServiceCount(ctx, name); n > 0 {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
@@ -384,7 +384,7 @@ var special = map[string]types.TaskDefinition{
 
 func newCloud() *cloud {
 	return &cloud{mux: awsjson.NewMux(map[string]awsjson.Operation{
-		"DescribeTaskDefinition": awsjson.Op(func(_ context.Context, in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
+		"DescribeTaskDefinition": awsjson.TypedOperation(func(_ context.Context, in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
 			family, _, _ := strings.Cut(cluster.LastPart(*in.TaskDefinition), ":")
 			if d, ok := special[family]; ok {
 				d.Family, d.Revision = &family, 1
@@ -395,7 +395,7 @@ func newCloud() *cloud {
 			}
 			return &ecs.DescribeTaskDefinitionOutput{TaskDefinition: &shop}, nil
 		}),
-		"DescribeContainerInstances": awsjson.Op(func(_ context.Context, in *ecs.DescribeContainerInstancesInput) (*ecs.DescribeContainerInstancesOutput, error) {
+		"DescribeContainerInstances": awsjson.TypedOperation(func(_ context.Context, in *ecs.DescribeContainerInstancesInput) (*ecs.DescribeContainerInstancesOutput, error) {
 			var out ecs.DescribeContainerInstancesOutput
 			for _, id := range in.ContainerInstances {
 				out.ContainerInstances = append(out.ContainerInstances, types.ContainerInstance{
@@ -410,28 +410,28 @@ func newCloud() *cloud {
 				{ClusterName: new("prod"), Status: new("ACTIVE"), RunningTasksCount: 7}, {ClusterName: new("old"), Status: new("INACTIVE")},
 			}}, nil
 		},
-		"DeregisterTaskDefinition": awsjson.Op(func(context.Context, *ecs.DeregisterTaskDefinitionInput) (*ecs.DeregisterTaskDefinitionOutput, error) {
+		"DeregisterTaskDefinition": awsjson.TypedOperation(func(context.Context, *ecs.DeregisterTaskDefinitionInput) (*ecs.DeregisterTaskDefinitionOutput, error) {
 			return &ecs.DeregisterTaskDefinitionOutput{TaskDefinition: &shop}, nil
 		}),
-		"DeleteTaskDefinitions": awsjson.Op(func(context.Context, *ecs.DeleteTaskDefinitionsInput) (*ecs.DeleteTaskDefinitionsOutput, error) {
+		"DeleteTaskDefinitions": awsjson.TypedOperation(func(context.Context, *ecs.DeleteTaskDefinitionsInput) (*ecs.DeleteTaskDefinitionsOutput, error) {
 			return &ecs.DeleteTaskDefinitionsOutput{TaskDefinitions: []types.TaskDefinition{shop}}, nil
 		}),
-		"CreateCluster":                 awsjson.Op(fine[ecs.CreateClusterInput, ecs.CreateClusterOutput]),
-		"ListClusters":                  awsjson.Op(fine[ecs.ListClustersInput, ecs.ListClustersOutput]),
-		"UpdateCluster":                 awsjson.Op(fine[ecs.UpdateClusterInput, ecs.UpdateClusterOutput]),
-		"DeleteCluster":                 awsjson.Op(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
-		"RegisterTaskDefinition":        awsjson.Op(fine[ecs.RegisterTaskDefinitionInput, ecs.RegisterTaskDefinitionOutput]),
-		"ListTaskDefinitions":           awsjson.Op(fine[ecs.ListTaskDefinitionsInput, ecs.ListTaskDefinitionsOutput]),
-		"ListTaskDefinitionFamilies":    awsjson.Op(fine[ecs.ListTaskDefinitionFamiliesInput, ecs.ListTaskDefinitionFamiliesOutput]),
-		"ListContainerInstances":        awsjson.Op(fine[ecs.ListContainerInstancesInput, ecs.ListContainerInstancesOutput]),
-		"UpdateContainerInstancesState": awsjson.Op(fine[ecs.UpdateContainerInstancesStateInput, ecs.UpdateContainerInstancesStateOutput]),
-		"DeregisterContainerInstance":   awsjson.Op(fine[ecs.DeregisterContainerInstanceInput, ecs.DeregisterContainerInstanceOutput]),
-		"PutAttributes":                 awsjson.Op(fine[ecs.PutAttributesInput, ecs.PutAttributesOutput]),
-		"DeleteAttributes":              awsjson.Op(fine[ecs.DeleteAttributesInput, ecs.DeleteAttributesOutput]),
-		"ListAttributes":                awsjson.Op(fine[ecs.ListAttributesInput, ecs.ListAttributesOutput]),
-		"TagResource":                   awsjson.Op(fine[ecs.TagResourceInput, ecs.TagResourceOutput]),
-		"UntagResource":                 awsjson.Op(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
-		"ListTagsForResource":           awsjson.Op(fine[ecs.ListTagsForResourceInput, ecs.ListTagsForResourceOutput]),
+		"CreateCluster":                 awsjson.TypedOperation(fine[ecs.CreateClusterInput, ecs.CreateClusterOutput]),
+		"ListClusters":                  awsjson.TypedOperation(fine[ecs.ListClustersInput, ecs.ListClustersOutput]),
+		"UpdateCluster":                 awsjson.TypedOperation(fine[ecs.UpdateClusterInput, ecs.UpdateClusterOutput]),
+		"DeleteCluster":                 awsjson.TypedOperation(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
+		"RegisterTaskDefinition":        awsjson.TypedOperation(fine[ecs.RegisterTaskDefinitionInput, ecs.RegisterTaskDefinitionOutput]),
+		"ListTaskDefinitions":           awsjson.TypedOperation(fine[ecs.ListTaskDefinitionsInput, ecs.ListTaskDefinitionsOutput]),
+		"ListTaskDefinitionFamilies":    awsjson.TypedOperation(fine[ecs.ListTaskDefinitionFamiliesInput, ecs.ListTaskDefinitionFamiliesOutput]),
+		"ListContainerInstances":        awsjson.TypedOperation(fine[ecs.ListContainerInstancesInput, ecs.ListContainerInstancesOutput]),
+		"UpdateContainerInstancesState": awsjson.TypedOperation(fine[ecs.UpdateContainerInstancesStateInput, ecs.UpdateContainerInstancesStateOutput]),
+		"DeregisterContainerInstance":   awsjson.TypedOperation(fine[ecs.DeregisterContainerInstanceInput, ecs.DeregisterContainerInstanceOutput]),
+		"PutAttributes":                 awsjson.TypedOperation(fine[ecs.PutAttributesInput, ecs.PutAttributesOutput]),
+		"DeleteAttributes":              awsjson.TypedOperation(fine[ecs.DeleteAttributesInput, ecs.DeleteAttributesOutput]),
+		"ListAttributes":                awsjson.TypedOperation(fine[ecs.ListAttributesInput, ecs.ListAttributesOutput]),
+		"TagResource":                   awsjson.TypedOperation(fine[ecs.TagResourceInput, ecs.TagResourceOutput]),
+		"UntagResource":                 awsjson.TypedOperation(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
+		"ListTagsForResource":           awsjson.TypedOperation(fine[ecs.ListTagsForResourceInput, ecs.ListTagsForResourceOutput]),
 	})}
 }
 
@@ -442,7 +442,7 @@ func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byt
 	if c.down != nil {
 		return 0, nil, c.down
 	}
-	status, answer := c.mux.Serve(ctx, op, body)
+	status, answer := c.mux.ServeOperation(ctx, op, body)
 	return status, answer, nil
 }
 

@@ -47,9 +47,9 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
-// Serve answers one operation of the ECS API, see [Mux.Serve].
-func (s *Server) Serve(ctx context.Context, op string, body []byte) (status int, answer []byte) {
-	return s.ecs.Serve(ctx, op, body)
+// ServeOperation answers one operation of the ECS API, see [Mux.Serve].
+func (s *Server) ServeOperation(ctx context.Context, op string, body []byte) (status int, answer []byte) {
+	return s.ecs.ServeOperation(ctx, op, body)
 }
 
 // ServeHTTP answers a request.

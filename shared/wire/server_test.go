@@ -494,10 +494,10 @@ func TestPrincipal(t *testing.T) {
 	b := newBerth(t, func(o *wire.ServerOptions) { o.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
 	ctx := transport.WithPrincipal(t.Context(), "arn:aws:iam::123456789012:user/ann")
 	body := `{"cluster":"prod","serviceName":"web","taskDefinition":"shop","desiredCount":0}`
-	if status, answer := b.mux.Serve(ctx, "CreateService", []byte(body)); status != http.StatusOK || !bytes.Contains(answer, []byte(`"createdBy":"arn:aws:iam::123456789012:user/ann"`)) {
+	if status, answer := b.mux.ServeOperation(ctx, "CreateService", []byte(body)); status != http.StatusOK || !bytes.Contains(answer, []byte(`"createdBy":"arn:aws:iam::123456789012:user/ann"`)) {
 		t.Errorf("%d %s", status, answer)
 	}
-	b.mux.Serve(ctx, "DescribeServices", []byte(`{"cluster":"prod","services":["web"]}`))
+	b.mux.ServeOperation(ctx, "DescribeServices", []byte(`{"cluster":"prod","services":["web"]}`))
 	var line struct{ Operation, Principal string }
 	if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Operation != "CreateService" || line.Principal != "arn:aws:iam::123456789012:user/ann" {
 		t.Errorf("%v, log %s", err, log.String())
@@ -508,7 +508,7 @@ func TestPrincipal(t *testing.T) {
 func TestZerosAreShown(t *testing.T) {
 	b := newBerth(t)
 	b.create(t, func(in *ecs.CreateServiceInput) { in.DesiredCount = new(int32(0)) })
-	_, answer := b.mux.Serve(context.Background(), "DescribeServices", []byte(`{"cluster":"prod","services":["web"]}`))
+	_, answer := b.mux.ServeOperation(context.Background(), "DescribeServices", []byte(`{"cluster":"prod","services":["web"]}`))
 	for _, want := range []string{`"desiredCount":0`, `"runningCount":0`, `"enableECSManagedTags":false`, `"failures":[]`, `"placementStrategy":[]`, `"createdAt":` + strconv.FormatFloat(float64(noon.UnixMilli())/1000, 'f', -1, 64)} {
 		if !bytes.Contains(answer, []byte(want)) {
 			t.Errorf("no %s in %s", want, answer)

@@ -59,7 +59,7 @@ func newBurst(t testing.TB, instances int) *burst {
 		t.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
-	if status, answer := b.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
 		t.Fatal(string(answer))
 	}
 	b.Runtime.Start()
@@ -147,7 +147,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 	run := "BERTH_FLEET_RUN_SECONDS"
 	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
 		"environment":[{"name":%q,"value":"300"}]}]}`, run)
-	if status, answer := b.AWS.ECS.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
 		t.Fatal(string(answer))
 	}
 	for range burstTasks / 10 {

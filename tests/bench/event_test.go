@@ -178,7 +178,7 @@ func (s *settled) observe(t *cluster.Task, o state.Observation) {
 		s.t.Fatal(err)
 	}
 	records := s.records
-	if from, err := s.placement.Records(context.Background(), records); err != nil || from != "" {
+	if from, err := s.placement.HandleRecords(context.Background(), records); err != nil || from != "" {
 		s.t.Fatal(from, err)
 	}
 }

@@ -103,7 +103,7 @@ func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
 		b.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
-	if status, answer := i.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
 		b.Fatal(string(answer))
 	}
 	var started error

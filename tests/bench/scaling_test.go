@@ -67,7 +67,7 @@ func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func()
 		State: s.store, ECS: drainer{sizedGroup: g}, Groups: g, Metrics: g, Clock: s, Settings: handler.DefaultSettings(),
 	}
 	return func() {
-		if err := h.Schedule(context.Background(), "scaling"); err != nil {
+		if err := h.RunSchedule(context.Background(), "scaling"); err != nil {
 			t.Fatal(err)
 		}
 	}

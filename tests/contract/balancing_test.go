@@ -52,7 +52,7 @@ func fleetBalancer(t *testing.T) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := f.ECS.Endpoint().Serve(t.Context(), "CreateCluster",
+	if status, answer := f.ECS.Endpoint().ServeOperation(t.Context(), "CreateCluster",
 		[]byte(`{"clusterName":"contract"}`)); status != http.StatusOK {
 		t.Fatalf("%s", answer)
 	}

@@ -18,7 +18,7 @@ const maxTour = 600
 
 // A tour links to a declaration by its name and its file, and may show parts of it in the code block that follows:
 //
-//	[`Handler.Records`](../shared/handler/placement/placement.go)
+//	[`Handler.HandleRecords`](../shared/handler/placement/placement.go)
 //
 //	```go
 //	for _, r := range records {

@@ -189,7 +189,7 @@ func (s *scalingWorld) createScaledCluster() error {
 		return err
 	}
 	for _, d := range scalingDefinitions {
-		if status, answer := s.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(d)); status != 200 {
+		if status, answer := s.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", []byte(d)); status != 200 {
 			return fmt.Errorf("registering a task definition: %s", answer)
 		}
 	}

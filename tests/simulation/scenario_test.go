@@ -87,7 +87,7 @@ func (s *scenario) updateService(name string, change operation.UpdateService) {
 // callECS makes a request of the fleet's own ECS API, behind Berth's back.
 func (s *scenario) callECS(op, body string) {
 	s.t.Helper()
-	if status, answer := s.AWS.ECS.Endpoint().Serve(context.Background(), op, []byte(body)); status != http.StatusOK {
+	if status, answer := s.AWS.ECS.Endpoint().ServeOperation(context.Background(), op, []byte(body)); status != http.StatusOK {
 		s.t.Fatalf("%s: %s", op, answer)
 	}
 }

@@ -68,7 +68,7 @@ var families = []string{"small", "small", "big", "port", "port", "share", "gpu",
 
 func (w *World) registerDefinitions() {
 	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
-		if status, answer := w.AWS.ECS.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(taskDefinitions[f])); status != http.StatusOK {
+		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(taskDefinitions[f])); status != http.StatusOK {
 			w.checker.fail("registering %s: %s", f, answer)
 		}
 	}

@@ -259,7 +259,7 @@ func (w *World) registerBrokenDefinitions() {
 	}
 	good := []string{taskDefinitions["small"], taskDefinitions["checked"], taskDefinitions["disk"], taskDefinitions["port"]}
 	for _, text := range append(good, bad[brokenFamily], bad[unhealthyFamily], strings.Replace(taskDefinitions["port"], `"port"`, `"brokenport"`, 1)) {
-		if status, answer := w.AWS.ECS.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(text)); status != http.StatusOK {
+		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(text)); status != http.StatusOK {
 			w.checker.fail("registering %s: %s", text, answer)
 		}
 	}

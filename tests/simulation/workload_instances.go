@@ -187,7 +187,7 @@ func (w *World) changeInstance(a Action, op string, in any) {
 		return
 	}
 	if a.N%2 == 0 {
-		w.AWS.ECS.Endpoint().Serve(context.Background(), op, body)
+		w.AWS.ECS.Endpoint().ServeOperation(context.Background(), op, body)
 		return
 	}
 	w.spawn(op, clientProcess, func(ctx context.Context) {
@@ -241,7 +241,7 @@ func (w *World) startForeignTask(a Action) {
 		w.checker.fail("%v", err)
 		return
 	}
-	w.AWS.ECS.Endpoint().Serve(context.Background(), "StartTask", body)
+	w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "StartTask", body)
 }
 
 // checkStopTask checks a StopTask: Berth stops only what it started.

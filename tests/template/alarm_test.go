@@ -88,7 +88,7 @@ func TestAlarms(t *testing.T) {
 		t.Errorf("turns without progress are watched of %q", got)
 	}
 	written := []string{"Dropped"}
-	for _, f := range []handler.Figure{handler.OutboxAge, handler.IdleRounds, handler.LeftUndone, handler.ClustersMissing} {
+	for _, f := range []handler.Measurement{handler.OutboxAge, handler.IdleRounds, handler.LeftUndone, handler.ClustersMissing} {
 		written = append(written, string(f))
 	}
 	for _, a := range all {

@@ -97,7 +97,7 @@ func prepareFleet(ctx context.Context, f *sim.AWS, o Options) (added int, err er
 		return 0, err
 	}
 	if !active {
-		status, answer := f.ECS.Endpoint().Serve(ctx, "CreateCluster",
+		status, answer := f.ECS.Endpoint().ServeOperation(ctx, "CreateCluster",
 			[]byte(`{"clusterName":`+strconv.Quote(o.Cluster)+`}`))
 		if status != http.StatusOK {
 			return 0, fmt.Errorf("creating cluster %s: %s", o.Cluster, answer)

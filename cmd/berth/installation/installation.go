@@ -264,7 +264,7 @@ func (w watched) OnRecords(f func([]state.Record)) {
 type forwarder struct{ *awsjson.Mux }
 
 func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
-	status, answer := f.Serve(ctx, op, body)
+	status, answer := f.ServeOperation(ctx, op, body)
 	return status, answer, nil
 }
 
@@ -278,27 +278,27 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 				State: i.stateFor("placement"), Clock: i.clockFor("placement"), Wake: i.Runtime.Queue("WakeQueue"),
 				Settings: *i.options.Settings, Log: i.loggerFor("placement"), Environment: environment,
 			}
-			return embedded.Function{Records: h.Records}
+			return embedded.Function{Records: h.HandleRecords}
 		},
 		"dispatch": func(string) embedded.Function {
 			h := i.dispatchHandler("dispatch")
-			return embedded.Function{Records: h.Records, Messages: h.Messages,
-				Schedule: i.dispatchHandler("schedule").Schedule}
+			return embedded.Function{Records: h.HandleRecords, Messages: h.HandleMessages,
+				Schedule: i.dispatchHandler("schedule").RunSchedule}
 		},
 		"task-state-change": func(string) embedded.Function {
 			h := i.taskStateChange("task-state-change")
-			return embedded.Function{Messages: h.Messages, Schedule: i.taskStateChange("sweep").Schedule}
+			return embedded.Function{Messages: h.HandleMessages, Schedule: i.taskStateChange("sweep").RunSchedule}
 		},
 		"health-check": func(string) embedded.Function {
 			h := i.healthCheck()
-			return embedded.Function{Messages: h.Messages, Schedule: h.Schedule}
+			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},
 		"managed-scaling": func(string) embedded.Function {
 			h := i.managedScaling()
-			return embedded.Function{Messages: h.Messages, Schedule: h.Schedule}
+			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},
 		"node-group-upgrade": func(string) embedded.Function {
-			return embedded.Function{Schedule: i.nodeGroupUpgrade().Schedule}
+			return embedded.Function{Schedule: i.nodeGroupUpgrade().RunSchedule}
 		},
 		"throttling": func(string) embedded.Function {
 			h := &throttling.Handler{
@@ -306,7 +306,7 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 				Log:     i.loggerFor("throttling"),
 				Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 			}
-			return embedded.Function{Messages: h.Messages}
+			return embedded.Function{Messages: h.HandleMessages}
 		},
 	}
 }
@@ -367,7 +367,7 @@ func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
 // wake-ups are sent again.
 func (i *Installation) Start(ctx context.Context) error {
 	i.Runtime.Start()
-	if err := i.taskStateChange("sweep").Schedule(ctx, "sweep"); err != nil {
+	if err := i.taskStateChange("sweep").RunSchedule(ctx, "sweep"); err != nil {
 		return err
 	}
 	return i.wakeAgain(ctx)
@@ -433,7 +433,7 @@ func (i *Installation) EnsureCluster(ctx context.Context, name string, n int, m 
 		return 0, err
 	}
 	if !active {
-		status, answer := i.AWS.ECS.Endpoint().Serve(ctx, "CreateCluster",
+		status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "CreateCluster",
 			[]byte(`{"clusterName":`+strconv.Quote(name)+`}`))
 		if status != http.StatusOK {
 			return 0, fmt.Errorf("creating cluster %s: %s", name, answer)

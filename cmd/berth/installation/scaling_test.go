@@ -32,7 +32,7 @@ func scaled(t *testing.T, tags map[string]string) *installation.Installation {
 		{"CreateCluster", `{"clusterName":"home"}`},
 		{"RegisterTaskDefinition", `{"family":"web","containerDefinitions":[{"name":"app","image":"app","cpu":512,"memory":1024}]}`},
 	} {
-		if status, answer := i.AWS.ECS.Endpoint().Serve(t.Context(), c[0], []byte(c[1])); status != 200 {
+		if status, answer := i.AWS.ECS.Endpoint().ServeOperation(t.Context(), c[0], []byte(c[1])); status != 200 {
 			t.Fatalf("%s: %s", c[0], answer)
 		}
 	}

@@ -60,7 +60,7 @@ func register(ctx context.Context, i *installation.Installation, s shape) error 
 	if err != nil {
 		return err
 	}
-	if status, answer := i.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", body); status != http.StatusOK {
+	if status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", body); status != http.StatusOK {
 		return fmt.Errorf("registering %s: %s", s.family(), answer)
 	}
 	return nil

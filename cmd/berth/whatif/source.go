@@ -117,7 +117,7 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 	} else if err != nil {
 		return "", err
 	}
-	def, err := shape.TaskDefinition(out.TaskDefinition.TaskDefinition, out.Tags)
+	def, err := shape.ParseTaskDefinition(out.TaskDefinition.TaskDefinition, out.Tags)
 	if err != nil {
 		return "", err
 	}

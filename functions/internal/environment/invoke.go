@@ -16,7 +16,7 @@ import (
 // StartFunction checks the environment and has Lambda call the function. Lines of the log carry the
 // request's id; what figures gathered is written as metrics at the end of each invocation, and its
 // spans are sent where tracing is on.
-func (e *Environment) StartFunction(f *eventsource.Function, figures *handler.Figures) {
+func (e *Environment) StartFunction(f *eventsource.Function, figures *handler.Telemetry) {
 	e.ExitIfInvalid()
 	f.Log = e.Log
 	lambda.Start(e.WrapInvoker(f.Invoke, figures))
@@ -25,7 +25,7 @@ func (e *Environment) StartFunction(f *eventsource.Function, figures *handler.Fi
 // WrapInvoker is invoke with the log, the metrics and the spans of [Environment.Start]. Lambda has
 // an environment handle one event at a time.
 func (e *Environment) WrapInvoker(
-	invoke func(context.Context, json.RawMessage) (any, error), figures *handler.Figures,
+	invoke func(context.Context, json.RawMessage) (any, error), figures *handler.Telemetry,
 ) func(context.Context, json.RawMessage) (any, error) {
 	metrics := e.newMetrics()
 	return func(ctx context.Context, event json.RawMessage) (answer any, err error) {

@@ -30,13 +30,13 @@ func (e *Environment) newMetrics() *metrics {
 // writeFigures writes an invocation's figures as one line, and the messages that it dropped as one
 // for each kind of reason; it writes nothing where there is nothing. Kinds of reasons are a
 // dimension: there must be few.
-func (m *metrics) writeFigures(values map[handler.Figure]float64, dropped map[string]int) {
+func (m *metrics) writeFigures(values map[handler.Measurement]float64, dropped map[string]int) {
 	if len(values) > 0 {
 		line := map[string]any{}
 		var defined []any
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			line[string(name)] = values[name]
-			defined = append(defined, metricDefinition(string(name), cmp.Or(handler.Units[name], "Count")))
+			defined = append(defined, metricDefinition(string(name), cmp.Or(handler.MeasurementUnits[name], "Count")))
 		}
 		m.writeLine(line, defined, [][]string{{"FunctionName"}})
 	}

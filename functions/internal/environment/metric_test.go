@@ -52,13 +52,13 @@ func TestInvocation(t *testing.T) {
 	var log bytes.Buffer
 	e := environment.NewWithOutput(&log,
 		func(name string) string { return map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "f"}[name] })
-	figures := &handler.Figures{}
-	observer := &taskstatechange.Handler{Decoder: awsevent.Decoder{}, Log: e.Log, Figures: figures}
+	figures := &handler.Telemetry{}
+	observer := &taskstatechange.Handler{Decoder: awsevent.Decoder{}, Log: e.Log, Telemetry: figures}
 	invoke := e.WrapInvoker(func(ctx context.Context, event json.RawMessage) (any, error) {
 		if string(event) == `"fails"` {
 			return nil, errors.New("failed")
 		}
-		return observer.Messages(ctx, []state.Message{{ID: "m", Body: event}}), nil
+		return observer.HandleMessages(ctx, []state.Message{{ID: "m", Body: event}}), nil
 	}, figures)
 	request := func(id string) context.Context {
 		return lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: id})

@@ -51,7 +51,7 @@ func (a *CapacityProviders) CreateCapacityProvider(
 		if err != nil {
 			return err
 		}
-		old, err := find[*cluster.CapacityProvider](ctx, a.State, state.KeyOf(p), "capacity provider "+p.Name)
+		old, err := findRow[*cluster.CapacityProvider](ctx, a.State, state.KeyOf(p), "capacity provider "+p.Name)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 				"The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
 		}
 		before := cluster.ProviderSettings{Protection: p.Protection, Draining: p.Draining, Scaling: p.Scaling}
-		if p.Scaling, err = c.Scaling.Apply(p.Scaling); err != nil {
+		if p.Scaling, err = c.Scaling.ApplyTo(p.Scaling); err != nil {
 			return err
 		}
 		p.Protection, p.Draining = valueOr(c.Protection, p.Protection), valueOr(c.Draining, p.Draining)

@@ -24,8 +24,8 @@ func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
 	return observe.AddToDirectory(ctx, a.State, name) // where adopting it was interrupted before
 }
 
-// DeletingCluster refuses to have a cluster deleted that still has services or tasks.
-func (a *Clusters) DeletingCluster(ctx context.Context, name string) error {
+// CheckDeletable refuses to have a cluster deleted that still has services or tasks.
+func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 	n, err := a.ServiceCount(ctx, name)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (a *Clusters) DeletingCluster(ctx context.Context, name string) error {
 	if n > 0 {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
-	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
+	tasks, err := listRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
 	if slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.HasEnded() }) {
 		return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
 	}
@@ -48,7 +48,7 @@ func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 
 // ServiceCount is how many services of the cluster are ACTIVE.
 func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, err error) {
-	services, err := list[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
+	services, err := listRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
 	for _, s := range services {
 		if s.Status == cluster.ServiceActive {
 			active++
@@ -69,7 +69,7 @@ func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids
 // uses it.
 func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
 	return state.ForEachCluster(ctx, a.State, func(clusterName string) error {
-		d, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
+		d, err := findRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
 			"task definition "+name)
 		if err != nil || d == nil || d.Inactive {
 			return err
@@ -83,7 +83,7 @@ func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error
 
 // findCluster makes sure that Berth knows the cluster, and takes it in if only ECS does.
 func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Meta, error) {
-	meta, err := find[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
+	meta, err := findRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
 	if err != nil || meta != nil {
 		return meta, err
 	}
@@ -119,11 +119,11 @@ func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Me
 	if !ok || got == nil {
 		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
 	}
-	_, err = a.newSweep().RecordDifferences(ctx, name)
+	_, err = a.newSweeper().RecordDifferences(ctx, name)
 	return got, err
 }
 
-// newSweep compares a cluster with ECS at once.
-func (a *Dependencies) newSweep() *taskstatechange.Handler {
+// newSweeper compares a cluster with ECS at once.
+func (a *Dependencies) newSweeper() *taskstatechange.Handler {
 	return &taskstatechange.Handler{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log}
 }

@@ -17,7 +17,8 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 		return nil, err
 	}
 	none := &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}
-	c, err := find[*cluster.Configuration](ctx, a.State, state.KeyOf(none), "the configuration of cluster "+clusterName)
+	c, err := findRow[*cluster.Configuration](ctx, a.State, state.KeyOf(none),
+		"the configuration of cluster "+clusterName)
 	if err == nil && c == nil {
 		return none, nil
 	}

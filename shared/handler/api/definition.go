@@ -37,7 +37,7 @@ func (a *Dependencies) lookUpDefinition(
 func (a *Dependencies) cachedDefinition(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.TaskDefinition, error) {
-	def, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
+	def, err := findRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
 		"task definition "+name)
 	if err != nil || def != nil {
 		return def, err

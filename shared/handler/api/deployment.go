@@ -90,7 +90,7 @@ func (a *Deployments) findRelease(
 	}
 	key := state.KeyOf(&cluster.ServiceDeployment{Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short,
 		Release: cluster.Release{ID: ref.ID}})
-	d, err := find[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
+	d, err := findRow[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
 	if err != nil || d == nil {
 		return s, nil, err
 	}
@@ -122,7 +122,7 @@ func (a *Deployments) findRevision(
 		return r, nil
 	}
 	key := state.Key{Cluster: s.Cluster, Sort: state.PrefixRevision + s.Short + "#" + ref.ID}
-	r, err := find[*cluster.ServiceRevision](ctx, a.State, key, "service revision "+ref.String())
+	r, err := findRow[*cluster.ServiceRevision](ctx, a.State, key, "service revision "+ref.String())
 	if err != nil || r == nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.R
 		case s.Release == nil || s.Release.ID != ref.ID || s.Release.Status.HasEnded():
 			return cluster.Errorf(cluster.CodeConflict, "The service deployment cannot be stopped: it is %s.", r.Status)
 		}
-		return stopRelease(s, how, a.Clock.Now())
+		return requestStop(s, how, a.Clock.Now())
 	})
 	if code := cluster.ErrorCode(err); err != nil && (code == cluster.CodeServiceNotFound ||
 		code == cluster.CodeClusterNotFound) {
@@ -177,7 +177,7 @@ func deploymentNotFound() error {
 	return cluster.Errorf(cluster.CodeDeploymentNotFound, "Service deployment not found.")
 }
 
-func stopRelease(s *cluster.Service, how cluster.StopType, now time.Time) error {
+func requestStop(s *cluster.Service, how cluster.StopType, now time.Time) error {
 	next := *s.Release
 	asked := map[cluster.StopType]cluster.ServiceDeploymentStatus{
 		cluster.StopAbort: cluster.DeploymentStopRequested, cluster.StopRollback: cluster.DeploymentRollbackRequested,

@@ -58,8 +58,8 @@ func New(d Dependencies) *Handler {
 	}
 }
 
-// find reads a row; nil where there is none.
-func find[T state.Row](ctx context.Context, store state.Store, key state.Key, what string) (row T, err error) {
+// findRow reads a row; nil where there is none.
+func findRow[T state.Row](ctx context.Context, store state.Store, key state.Key, what string) (row T, err error) {
 	got, err := store.Get(ctx, key)
 	if err != nil {
 		return row, fmt.Errorf("reading %s: %w", what, err)
@@ -68,8 +68,8 @@ func find[T state.Row](ctx context.Context, store state.Store, key state.Key, wh
 	return row, nil
 }
 
-// list reads the rows of one kind in a range.
-func list[T state.Row](ctx context.Context, store state.Store, r state.Range, what string) (out []T, err error) {
+// listRows reads the rows of one kind in a range.
+func listRows[T state.Row](ctx context.Context, store state.Store, r state.Range, what string) (out []T, err error) {
 	rows, err := store.List(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", what, err)
@@ -90,7 +90,7 @@ func describeEach[R, T any](refs []R, read func(R) (*T, error)) (found []*T, mis
 		case err != nil:
 			return nil, nil, err
 		case one == nil:
-			missing = append(missing, absent(fmt.Sprint(ref)))
+			missing = append(missing, missingFailure(fmt.Sprint(ref)))
 		default:
 			found = append(found, one)
 		}
@@ -98,8 +98,8 @@ func describeEach[R, T any](refs []R, read func(R) (*T, error)) (found []*T, mis
 	return found, missing, nil
 }
 
-// absent is the failure of something that is not there.
-func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
+// missingFailure is the failure of something that is not there.
+func missingFailure(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
 
 // expiresAfter is when a row that is kept for d may go.
 func (a *Dependencies) expiresAfter(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }

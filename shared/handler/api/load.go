@@ -29,7 +29,7 @@ func (a *Loads) ReportLoads(
 			return nil, err
 		}
 		if t == nil || t.HasEnded() {
-			missing = append(missing, absent(r.Task))
+			missing = append(missing, missingFailure(r.Task))
 			continue
 		}
 		if err := a.checkLoads(ctx, t, r.Loads); err != nil {

@@ -163,7 +163,7 @@ func (n *NodeGroups) DescribeNodeGroup(ctx context.Context, clusterName, name st
 }
 
 func (n *NodeGroups) findNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
-	return find[*cluster.NodeGroup](ctx, n.State, state.NodeGroupKey(clusterName, name), "node group "+name)
+	return findRow[*cluster.NodeGroup](ctx, n.State, state.NodeGroupKey(clusterName, name), "node group "+name)
 }
 
 // ListNodeGroups are the names of a cluster's node groups.
@@ -229,7 +229,7 @@ func (n *NodeGroups) findUpdate(ctx context.Context, clusterName, nodeGroup, id 
 	if id == "" {
 		return nil, nil
 	}
-	return find[*cluster.Update](ctx, n.State, state.UpdateKey(clusterName, nodeGroup, id), "update "+id)
+	return findRow[*cluster.Update](ctx, n.State, state.UpdateKey(clusterName, nodeGroup, id), "update "+id)
 }
 
 // DeleteNodeGroup has node-group-upgrade forget a node group and its updates; the Auto Scaling

@@ -96,7 +96,7 @@ func (a *TaskProtections) DescribeTaskProtections(
 
 // protectedUntil is until when a task is protected; zero where it is not.
 func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (time.Time, error) {
-	p, err := find[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID),
+	p, err := findRow[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID),
 		"the protection of task "+t.ID)
 	if err != nil || p == nil || !p.Until.After(a.Clock.Now()) {
 		return time.Time{}, err
@@ -113,7 +113,7 @@ func (a *TaskProtections) findProtectable(
 	case err != nil:
 		return nil, nil, err
 	case t == nil:
-		return nil, new(absent(id)), nil
+		return nil, new(missingFailure(id)), nil
 	case t.Service == "":
 		return nil, &cluster.Failure{ARN: id, Reason: taskNotValid, Detail: "The task is not part of a service."}, nil
 	case t.HasEnded() || t.Desired == cluster.TaskStopped:
@@ -145,7 +145,7 @@ func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task)
 	if !older(t.Revision) {
 		return false, nil
 	}
-	protections, err := list[*cluster.Protection](
+	protections, err := listRows[*cluster.Protection](
 		ctx, a.State, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"),
 		"the protected tasks of service "+t.Service)
 	if err != nil {

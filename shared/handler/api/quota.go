@@ -27,10 +27,11 @@ const countValidity = 5 * time.Minute
 
 // reserveService refuses a service beyond what a cluster may have, INACTIVE ones not counted.
 func (a *Services) reserveService(ctx context.Context, clusterName string) error {
-	if a.quotas.reserve(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
+	if a.quotas.reserveOne(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return nil
 	}
-	services, err := list[*cluster.Service](ctx, a.State, state.Prefix(clusterName, state.PrefixService), "services")
+	services, err := listRows[*cluster.Service](ctx, a.State, state.Prefix(clusterName, state.PrefixService),
+		"services")
 	if err != nil {
 		return err
 	}
@@ -41,15 +42,15 @@ func (a *Services) reserveService(ctx context.Context, clusterName string) error
 		}
 	}
 	a.quotas.setCount(clusterName, c)
-	if !a.quotas.reserve(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
+	if !a.quotas.reserveOne(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Cluster %s has %d services, and can have no more.",
 			clusterName, c.n)
 	}
 	return nil
 }
 
-// reserve counts one more service where it is known that there may be another.
-func (q *quotas) reserve(clusterName string, limit int, now time.Time) bool {
+// reserveOne counts one more service where it is known that there may be another.
+func (q *quotas) reserveOne(clusterName string, limit int, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c, known := q.services[clusterName]

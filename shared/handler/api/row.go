@@ -74,7 +74,7 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 	}
 	for _, p := range of.Rows {
 		rows = append(rows, p)
-		history, err := find[*cluster.ScalingHistory](
+		history, err := findRow[*cluster.ScalingHistory](
 			ctx, a.State, state.ScalingHistoryKey(clusterName, p.Name), "the scaling history of "+p.Name)
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 			rows = append(rows, history)
 		}
 	}
-	groups, err := list[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup),
+	groups, err := listRows[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup),
 		"node groups")
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 		if g.Update == "" {
 			continue
 		}
-		last, err := find[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update),
+		last, err := findRow[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update),
 			"update "+g.Update)
 		if err != nil {
 			return nil, err

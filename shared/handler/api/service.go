@@ -116,7 +116,7 @@ func (a *Services) providerStrategy(
 // countActiveInstances counts the instances that a DAEMON service is taken to want until placement
 // has looked: a waiter must not find that none of none is all.
 func (a *Services) countActiveInstances(ctx context.Context, clusterName string) (n int, err error) {
-	instances, err := list[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance),
+	instances, err := listRows[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance),
 		"instances")
 	for _, i := range instances {
 		if i.Status == cluster.InstanceActive {
@@ -316,7 +316,7 @@ func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (
 	if q.After != "" {
 		r.From = state.PrefixService + q.After + "\x00"
 	}
-	services, err := list[*cluster.Service](ctx, a.State, r, "services")
+	services, err := listRows[*cluster.Service](ctx, a.State, r, "services")
 	if err != nil {
 		return nil, false, err
 	}

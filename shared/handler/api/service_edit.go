@@ -13,7 +13,7 @@ import (
 )
 
 func (a *Dependencies) findService(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
-	return find[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
+	return findRow[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
 }
 
 // requireService reads a service. One that does not exist is a ServiceNotFoundException.
@@ -123,7 +123,7 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 }
 
 func (a *Dependencies) serviceDetail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
-	events, err := list[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"),
+	events, err := listRows[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"),
 		"the events of service "+s.Name)
 	if err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func (a *Tasks) hasRegistrations(ctx context.Context, t *cluster.Task) (bool, er
 	if t.Service == "" {
 		return false, nil
 	}
-	target, err := find[*cluster.Target](ctx, a.State, state.TargetKey(t.Cluster, t.Owner, t.ID),
+	target, err := findRow[*cluster.Target](ctx, a.State, state.TargetKey(t.Cluster, t.Owner, t.ID),
 		"the registrations of task "+t.ID)
 	return target != nil, err
 }
@@ -107,7 +107,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 		}
 		prefix += s.Short + "#"
 	}
-	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(q.Cluster, prefix), "tasks")
+	tasks, err := listRows[*cluster.Task](ctx, a.State, state.Prefix(q.Cluster, prefix), "tasks")
 	if err != nil {
 		return nil, false, err
 	}
@@ -118,7 +118,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 			continue
 		}
 		if q.External != nil {
-			if _, external, err := asked.find(ctx, t); err != nil || external != *q.External {
+			if _, external, err := asked.findLaunch(ctx, t); err != nil || external != *q.External {
 				if err != nil {
 					return nil, false, err
 				}
@@ -175,7 +175,7 @@ func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (
 	if t, err := a.readTask(ctx, state.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
 		return t, err
 	}
-	alias, err := find[*state.Alias](ctx, a.State, state.AliasKey(e.Cluster, derived), "the alias of task "+e.ID)
+	alias, err := findRow[*state.Alias](ctx, a.State, state.AliasKey(e.Cluster, derived), "the alias of task "+e.ID)
 	if err != nil || alias == nil {
 		return nil, err
 	}
@@ -184,5 +184,5 @@ func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (
 
 // readTask reads a task's row; nil where there is none.
 func (a *Dependencies) readTask(ctx context.Context, key state.Key) (*cluster.Task, error) {
-	return find[*cluster.Task](ctx, a.State, key, "task "+cluster.LastPart(key.Sort))
+	return findRow[*cluster.Task](ctx, a.State, key, "task "+cluster.LastPart(key.Sort))
 }

@@ -16,7 +16,7 @@ func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[st
 	out, instances := map[string]operation.TaskLaunch{}, map[string]string{}
 	asked := &launchLookup{store: a.State, known: map[string]*cluster.Service{}}
 	for _, t := range tasks {
-		of, external, err := asked.find(ctx, t)
+		of, external, err := asked.findLaunch(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ type launchLookup struct {
 	known map[string]*cluster.Service // by short key; nil for one that is gone
 }
 
-func (a *launchLookup) find(
+func (a *launchLookup) findLaunch(
 	ctx context.Context, t *cluster.Task,
 ) (shares []cluster.ProviderShare, external bool, err error) {
 	if t.Service == "" {

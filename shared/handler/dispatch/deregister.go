@@ -10,9 +10,9 @@ import (
 	"berth/shared/state"
 )
 
-// deregisterAgain repeats the deregistration of a task that another environment may have registered
-// after it was deregistered.
-func deregisterAgain(ctx context.Context, r *round, reg *taskRegistration) error {
+// deregisterUnwanted repeats the deregistration of a task that another environment may have
+// registered after it was deregistered.
+func deregisterUnwanted(ctx context.Context, r *round, reg *taskRegistration) error {
 	var failed []error
 	for _, g := range reg.target.Registrations {
 		if g.State == cluster.Deregistered && g.Address != "" {
@@ -28,7 +28,7 @@ func deregisterAddress(ctx context.Context, r *round, t *cluster.Target, g clust
 	if g.Registry {
 		err = r.Registries.DeregisterInstance(ctx, g.ARN, t.Task)
 	} else {
-		err = r.LoadBalancers.DeregisterTargets(ctx, g.ARN, []cluster.Address{Address(g)})
+		err = r.LoadBalancers.DeregisterTargets(ctx, g.ARN, []cluster.Address{TargetAddress(g)})
 	}
 	if isRefused(err) {
 		err = nil
@@ -90,7 +90,8 @@ func isAddressReused(ctx context.Context, r *round, t *cluster.Target, g cluster
 		other, ok := row.(*cluster.Target)
 		return ok && other.Task != t.Task && slices.ContainsFunc(other.Registrations,
 			func(o cluster.Registration) bool {
-				return o.ARN == g.ARN && Address(o) == Address(g) && (o.State == "" || o.State == cluster.Registered)
+				return o.ARN == g.ARN && TargetAddress(o) == TargetAddress(g) &&
+					(o.State == "" || o.State == cluster.Registered)
 			})
 	}), nil
 }

@@ -91,8 +91,8 @@ func leaveTargetGroup(ctx context.Context, r *round, arn string, group []*draini
 	var addresses []cluster.Address
 	for _, b := range group {
 		for _, g := range b.target.Registrations {
-			if g.ARN == arn && isRegistered(g) && g.Address != "" && !slices.Contains(addresses, Address(g)) {
-				addresses = append(addresses, Address(g))
+			if g.ARN == arn && isRegistered(g) && g.Address != "" && !slices.Contains(addresses, TargetAddress(g)) {
+				addresses = append(addresses, TargetAddress(g))
 			}
 		}
 	}

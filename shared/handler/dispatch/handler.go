@@ -32,18 +32,18 @@ type Handler struct {
 	Clock    handler.Clock
 	Settings handler.Settings
 	Log      *slog.Logger
-	// Figures counts what operators watch; nil counts nothing.
-	Figures *handler.Figures
+	// Telemetry counts what operators watch; nil counts nothing.
+	Telemetry *handler.Telemetry
 
 	rotation handler.Rotation
 	// refused holds, by task, the attempt that ECS certainly did not carry out. It need not settle.
 	refused map[state.Key]int32
 }
 
-// Records drains the outbox of each cluster that the batch names. It never holds up the stream:
-// what fails is retried by a due row, and by the schedule.
-func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
-	h.Figures.Add(handler.RecordsHandled, len(records))
+// HandleRecords drains the outbox of each cluster that the batch names. It never holds up the
+// stream: what fails is retried by a due row, and by the schedule.
+func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
+	h.Telemetry.Add(handler.RecordsHandled, len(records))
 	seen := map[string]bool{}
 	for _, r := range records {
 		if name := r.Key.Cluster; !seen[name] {
@@ -56,7 +56,7 @@ func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFro
 
 // drainOrRetry drains an outbox, and schedules another try in a second if that fails.
 func (h *Handler) drainOrRetry(ctx context.Context, name string) {
-	if err := h.drain(ctx, name, 0); err != nil {
+	if err := h.drainOutbox(ctx, name, 0); err != nil {
 		handler.Logger(h.Log).Error("draining the outbox", "cluster", name, "error", err)
 		if err := h.scheduleDrain(ctx, name, time.Second, 0); err != nil {
 			handler.Logger(h.Log).Error("scheduling the next round", "cluster", name, "error", err)
@@ -64,11 +64,11 @@ func (h *Handler) drainOrRetry(ctx context.Context, name string) {
 	}
 }
 
-// Messages handles wake-up messages: it runs the due rows of the cluster that each names. It
+// HandleMessages handles wake-up messages: it runs the due rows of the cluster that each names. It
 // returns the ids of messages to deliver again. A message that names no cluster is logged and
 // dropped.
-func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Figures.Add(handler.EventsHandled, len(messages))
+func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Telemetry.Add(handler.EventsHandled, len(messages))
 	done := map[string]bool{}
 	for _, m := range messages {
 		var w handler.WakeUp
@@ -89,9 +89,9 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	return retry
 }
 
-// Schedule runs each minute. It runs the due rows of every cluster, and drains outboxes whose
+// RunSchedule runs each minute. It runs the due rows of every cluster, and drains outboxes whose
 // stream record was lost.
-func (h *Handler) Schedule(ctx context.Context, name string) error {
+func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "due" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected due", name)}
 	}
@@ -134,7 +134,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 		}
 	}
 	if drain {
-		failed = errors.Join(failed, h.drain(ctx, name, idleRounds))
+		failed = errors.Join(failed, h.drainOutbox(ctx, name, idleRounds))
 	}
 	return failed
 }
@@ -142,7 +142,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 // recheckInstances asks ECS about instances that were unavailable, records the answer, and
 // schedules another check of those that still are.
 func (h *Handler) recheckInstances(ctx context.Context, name string, dues []*state.Due) error {
-	o := h.observer()
+	o := h.newObserver()
 	for batch := range slices.Chunk(latestPerInstance(dues), cluster.DescribeBatch) {
 		ids := make([]string, len(batch))
 		for i, d := range batch {

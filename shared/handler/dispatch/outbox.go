@@ -12,10 +12,10 @@ import (
 	"berth/shared/state"
 )
 
-// drain carries out the cluster's outbox rows, oldest first, while there are tokens. Each row ends
-// deleted, or reduced to what is still to do, together with a due row for the next round.
+// drainOutbox carries out the cluster's outbox rows, oldest first, while there are tokens. Each row
+// ends deleted, or reduced to what is still to do, together with a due row for the next round.
 // idleRounds counts the rounds before this one that did nothing.
-func (h *Handler) drain(ctx context.Context, name string, idleRounds int) error {
+func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) error {
 	r := &round{Handler: h, cluster: name, now: h.Clock.Now()}
 	page := state.Prefix(name, state.PrefixOutbox)
 	page.Limit = firstPage
@@ -36,7 +36,7 @@ func (h *Handler) drain(ctx context.Context, name string, idleRounds int) error 
 		if idleRounds++; r.progress {
 			idleRounds = 0
 		}
-		h.Figures.SetMax(handler.IdleRounds, float64(idleRounds))
+		h.Telemetry.SetMax(handler.IdleRounds, float64(idleRounds))
 		if idleRounds > 0 && idleRounds%100 == 0 {
 			handler.Logger(h.Log).Warn("the outbox keeps turning without progress", "cluster", name, "generation",
 				idleRounds)
@@ -54,7 +54,7 @@ func carryOutRows(ctx context.Context, r *round, rows []state.Row) error {
 		if !ok {
 			continue
 		}
-		r.Figures.SetMax(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
+		r.Telemetry.SetMax(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
 		if !r.now.Before(o.NotBefore) {
 			r.tokensWanted += countCalls(o)
 		}

@@ -31,7 +31,7 @@ func updateRegistrations(
 		case reg.task.IsActive() && reg.task.Last == cluster.TaskRunning:
 			wanted = append(wanted, reg)
 		default:
-			failed = append(failed, deregisterAgain(ctx, r, reg))
+			failed = append(failed, deregisterUnwanted(ctx, r, reg))
 		}
 	}
 	failed = append(failed, registerTasks(ctx, r, wanted), deregisterStopped(ctx, r, ended))
@@ -58,13 +58,13 @@ func registerTasks(ctx context.Context, r *round, wanted []*taskRegistration) er
 	wanted = located
 	groups := map[string][]pendingRegistration{}
 	for _, reg := range wanted {
-		for n, g := range reg.missing() {
+		for n, g := range reg.missingRegistrations() {
 			groups[g.ARN] = append(groups[g.ARN], pendingRegistration{reg, n})
 		}
 	}
 	var failed []error
 	for _, arn := range slices.Sorted(maps.Keys(groups)) {
-		if pending := groups[arn]; pending[0].registration().Registry {
+		if pending := groups[arn]; pending[0].current().Registry {
 			failed = append(failed, registerInCloudMap(ctx, r, pending))
 		} else {
 			failed = append(failed, registerWithGroup(ctx, r, arn, pending))
@@ -82,13 +82,14 @@ type pendingRegistration struct {
 	n int
 }
 
-func (p pendingRegistration) registration() cluster.Registration { return p.target.Registrations[p.n] }
+func (p pendingRegistration) current() cluster.Registration { return p.target.Registrations[p.n] }
 
-// missing returns the registrations that have an address and are not made yet, by position.
-func (reg *taskRegistration) missing() map[int]cluster.Registration {
+// missingRegistrations returns the registrations that have an address and are not made yet, by
+// position.
+func (reg *taskRegistration) missingRegistrations() map[int]cluster.Registration {
 	missing := map[int]cluster.Registration{}
 	for n, g := range reg.target.Registrations {
-		if !reg.left && reg.wants(g) && g.Address != "" && reg.failed[n] == "" {
+		if !reg.left && reg.isWanted(g) && g.Address != "" && reg.failed[n] == "" {
 			missing[n] = g
 		}
 	}
@@ -115,7 +116,7 @@ func registerTargets(ctx context.Context, r *round, arn string, pending []pendin
 	return callAndNote(ctx, r, pending, func() error {
 		addresses := make([]cluster.Address, len(pending))
 		for i, p := range pending {
-			addresses[i] = Address(p.registration())
+			addresses[i] = TargetAddress(p.current())
 		}
 		return r.LoadBalancers.RegisterTargets(ctx, arn, addresses)
 	})
@@ -126,8 +127,8 @@ func registerInCloudMap(ctx context.Context, r *round, pending []pendingRegistra
 	var failed []error
 	for _, p := range pending {
 		failed = append(failed, callAndNote(ctx, r, []pendingRegistration{p}, func() error {
-			g := p.registration()
-			return r.Registries.RegisterInstance(ctx, g.ARN, p.item.ID, Address(g))
+			g := p.current()
+			return r.Registries.RegisterInstance(ctx, g.ARN, p.item.ID, TargetAddress(g))
 		}))
 	}
 	return errors.Join(failed...)
@@ -173,7 +174,7 @@ func recordOutcome(ctx context.Context, r *round, reg *taskRegistration) error {
 			g := &t.Registrations[n]
 			why, failed := reg.failed[n]
 			switch {
-			case !reg.wants(*g) || !failed && !reg.made[n],
+			case !reg.isWanted(*g) || !failed && !reg.made[n],
 				failed && g.State == cluster.RegistrationFailed && g.Reason == why:
 				continue
 			case failed:

@@ -53,13 +53,14 @@ func readRegistration(ctx context.Context, r *round, item state.TargetItem) (*ta
 	return reg, nil
 }
 
-// wants reports whether a registration has not been made yet, or has failed and should be retried.
-func (reg *taskRegistration) wants(g cluster.Registration) bool {
+// isWanted reports whether a registration has not been made yet, or has failed and should be
+// retried.
+func (reg *taskRegistration) isWanted(g cluster.Registration) bool {
 	return g.State == "" || reg.item.Again && g.State == cluster.RegistrationFailed
 }
 
-// Address returns the registration's address as load balancers take it.
-func Address(g cluster.Registration) cluster.Address {
+// TargetAddress returns the registration's address as load balancers take it.
+func TargetAddress(g cluster.Registration) cluster.Address {
 	return cluster.Address{Host: g.Address, Port: g.Port}
 }
 
@@ -88,7 +89,7 @@ func apiMessage(err error) string {
 // retryDelay returns how long to wait after a failed call.
 func retryDelay(err error) time.Duration {
 	if cluster.ErrorCode(err) == cluster.CodeAccessDenied {
-		return denied
+		return accessDeniedDelay
 	}
 	return time.Second
 }
@@ -125,7 +126,7 @@ func UpdateTarget(
 
 // needsAddress reports whether a registration is wanted and has no address yet.
 func (reg *taskRegistration) needsAddress(g cluster.Registration) bool {
-	return reg.wants(g) && g.Address == ""
+	return reg.isWanted(g) && g.Address == ""
 }
 
 // isRegistered reports whether the registration is made, or may be about to be.

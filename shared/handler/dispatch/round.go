@@ -80,7 +80,7 @@ func (r *round) takeBalancerCall(ctx context.Context) bool {
 	return true
 }
 
-func (h *Handler) observer() *observe.Observer {
+func (h *Handler) newObserver() *observe.Observer {
 	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
@@ -95,4 +95,4 @@ func stoppedObservation(r *round, t *cluster.Task, code, reason string) *state.O
 }
 
 // accessDeniedDelay is how long to wait after a call that IAM denied.
-const denied = 30 * time.Second
+const accessDeniedDelay = 30 * time.Second

@@ -122,8 +122,8 @@ func callStartTask(ctx context.Context, r *round, o *state.Outbox, claimed []*cl
 	if err != nil {
 		return handleFailedCall(ctx, r, claimed, err)
 	}
-	r.Figures.Add(handler.TasksStarted, len(claimed)-len(answer.Failures))
-	r.Figures.Add(handler.TasksRefused, len(answer.Failures))
+	r.Telemetry.Add(handler.TasksStarted, len(claimed)-len(answer.Failures))
+	r.Telemetry.Add(handler.TasksRefused, len(answer.Failures))
 	reasons := map[string]string{}
 	for _, f := range answer.Failures {
 		reasons[cluster.LastPart(f.ARN)] = f.Reason
@@ -135,7 +135,7 @@ func callStartTask(ctx context.Context, r *round, o *state.Outbox, claimed []*cl
 		}
 		// Recheck the instance before recording the refusal: ECS knows something about it that its
 		// row does not say. While that lasts, the service must not try the instance again at once.
-		if err := r.observer().ScheduleRecheckAt(ctx, r.cluster, t.Instance, r.now); err != nil {
+		if err := r.newObserver().ScheduleRecheckAt(ctx, r.cluster, t.Instance, r.now); err != nil {
 			return err
 		}
 		// The instance could not take the task. That says nothing about the revision, so it is no
@@ -159,7 +159,7 @@ func handleFailedCall(ctx context.Context, r *round, claimed []*cluster.Task, er
 	case code == cluster.CodeThrottling:
 		retryStarts(r, claimed, time.Second)
 	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
-		r.Figures.Add(handler.TasksRefused, len(claimed))
+		r.Telemetry.Add(handler.TasksRefused, len(claimed))
 		for _, t := range claimed {
 			if err := recordRefused(ctx, r, t, cluster.StopFailedToStart, cluster.StartFailed+err.Error()); err != nil {
 				return err
@@ -167,7 +167,7 @@ func handleFailedCall(ctx context.Context, r *round, claimed []*cluster.Task, er
 		}
 		return nil
 	default:
-		retryStarts(r, claimed, denied)
+		retryStarts(r, claimed, accessDeniedDelay)
 	}
 	return fmt.Errorf("starting tasks: %w", err)
 }

@@ -89,13 +89,13 @@ func stopAtECS(ctx context.Context, r *round, ecsID, reason string) (done, known
 	}
 	err = r.ECS.StopTask(ctx, r.cluster, ecsID, reason)
 	if err == nil {
-		r.Figures.Add(handler.TasksStopped, 1)
+		r.Telemetry.Add(handler.TasksStopped, 1)
 	}
 	if err == nil || isNotFound(err) {
 		return true, err == nil, nil
 	}
 	if cluster.ErrorCode(err) == cluster.CodeAccessDenied {
-		r.retryIn(denied)
+		r.retryIn(accessDeniedDelay)
 	} else {
 		r.retryIn(time.Second)
 	}

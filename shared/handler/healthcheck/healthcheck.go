@@ -31,16 +31,16 @@ type Handler struct {
 	Settings      handler.Settings
 	Decoder       awsevent.Decoder
 	Log           *slog.Logger
-	// Figures gather what operators watch; nil gathers nothing.
-	Figures *handler.Figures
+	// Telemetry gather what operators watch; nil gathers nothing.
+	Telemetry *handler.Telemetry
 
 	rotation  handler.Rotation
 	watched   map[string]*watchList // by cluster
 	retriedAt map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
 }
 
-// Schedule looks at every cluster, as far as its time goes.
-func (h *Handler) Schedule(ctx context.Context, name string) error {
+// RunSchedule looks at every cluster, as far as its time goes.
+func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "health" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected health", name)}
 	}
@@ -49,17 +49,17 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	})
 }
 
-// Messages handles events of alarms that changed their state, and returns the ids of those to
+// HandleMessages handles events of alarms that changed their state, and returns the ids of those to
 // deliver again. They say only that the deployments which watch these alarms are to be looked at,
 // and which have been in ALARM since when.
-func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Figures.Add(handler.EventsHandled, len(messages))
+func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Telemetry.Add(handler.EventsHandled, len(messages))
 	fired := map[string]*awsevent.Alarm{}
 	var taken []string
 	for _, m := range messages {
 		alarm, err := h.decodeAlarm(m.Body)
 		if err != nil {
-			h.Figures.AddDropped(taskstatechange.DropKind(err.Reason))
+			h.Telemetry.AddDropped(taskstatechange.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}
@@ -138,7 +138,7 @@ func (h *Handler) checkTargets(ctx context.Context, name string) error {
 		}
 	}
 	return errors.Join(append(failed, h.retryRegistrations(ctx, name, rows,
-		func(arn string) bool { return again[arn] && seen.exists(arn) }))...)
+		func(arn string) bool { return again[arn] && seen.hasAnswered(arn) }))...)
 }
 
 // reportedHealth are what load balancers and Cloud Map said, by ARN; nothing of those that could
@@ -166,8 +166,8 @@ func (s *reportedHealth) noteError(arn string, err error) error {
 	return fmt.Errorf("asking about %s: %w", arn, err)
 }
 
-// exists reports whether a target group or Cloud Map service could be asked and exists.
-func (s *reportedHealth) exists(arn string) bool {
+// hasAnswered reports whether a target group or Cloud Map service could be asked and exists.
+func (s *reportedHealth) hasAnswered(arn string) bool {
 	_, group := s.groups[arn]
 	_, registry := s.registries[arn]
 	return !s.gone[arn] && (group || registry)
@@ -188,7 +188,7 @@ func (s *reportedHealth) healthOf(
 		return health, here, known && here
 	}
 	of, known := s.groups[g.ARN]
-	health, here = of[dispatch.Address(g)]
+	health, here = of[dispatch.TargetAddress(g)]
 	return health, here, known
 }
 
@@ -217,12 +217,12 @@ func (h *Handler) recordHealth(ctx context.Context, t *cluster.Target, seen *rep
 	if err != nil || now == nil || !lost {
 		return err
 	}
-	return h.registerAgain(ctx, now, seen)
+	return h.repairRegistration(ctx, now, seen)
 }
 
-// registerAgain has dispatch make those of a task's registrations again that somebody else has
+// repairRegistration has dispatch make those of a task's registrations again that somebody else has
 // ended.
-func (h *Handler) registerAgain(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
+func (h *Handler) repairRegistration(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
 	handler.Logger(h.Log).Warn("a task was deregistered by somebody else", "cluster", t.Cluster, "task", t.Task)
 	next := *t
 	next.Registrations = slices.Clone(t.Registrations)

@@ -20,10 +20,10 @@ type execution struct {
 	decision *scaling.Decision
 }
 
-// run carries out the decision in the order in which it is safe: what gets tasks is protected
+// carryOut carries out the decision in the order in which it is safe: what gets tasks is protected
 // before anything is released, and the group's size comes last. A failure ends it, and the next
 // minute decides anew. Resized reports whether everything was done.
-func (e *execution) run(ctx context.Context) (resized bool, err error) {
+func (e *execution) carryOut(ctx context.Context) (resized bool, err error) {
 	h, d, clusterName := e.round.Handler, e.decision, e.of.Cluster
 	if len(d.Protect) > 0 {
 		if err := h.Groups.SetInstanceProtection(ctx, e.group.Name, d.Protect, true); err != nil {
@@ -37,7 +37,7 @@ func (e *execution) run(ctx context.Context) (resized bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if released, err := e.release(ctx, d.Release); err != nil || !released {
+	if released, err := e.releaseInstances(ctx, d.Release); err != nil || !released {
 		return false, err
 	}
 	for _, id := range d.Undrain {
@@ -56,12 +56,12 @@ func (e *execution) run(ctx context.Context) (resized bool, err error) {
 	if err := e.refreshSnapshot(ctx, d.Drain); err != nil { // the decision about the next provider sees it
 		return false, err
 	}
-	return e.resize(ctx)
+	return e.resizeGroup(ctx)
 }
 
-// resize terminates instances and sets the desired capacity, if the group is still as the decision
-// saw it.
-func (e *execution) resize(ctx context.Context) (resized bool, err error) {
+// resizeGroup terminates instances and sets the desired capacity, if the group is still as the
+// decision saw it.
+func (e *execution) resizeGroup(ctx context.Context) (resized bool, err error) {
 	h, d, g := e.round.Handler, e.decision, e.group
 	if d.Desired == g.Desired && len(d.Replace) == 0 {
 		return true, nil
@@ -120,10 +120,10 @@ func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 	return isSame, nil
 }
 
-// release lets the group take instances without tasks. If dispatch has withdrawn the note on one
-// meanwhile, it may have protected the instance just before, so the instance is protected again.
-// Then nothing is taken away this time.
-func (e *execution) release(ctx context.Context, ids []string) (released bool, err error) {
+// releaseInstances lets the group take instances without tasks. If dispatch has withdrawn the note
+// on one meanwhile, it may have protected the instance just before, so the instance is protected
+// again. Then nothing is taken away this time.
+func (e *execution) releaseInstances(ctx context.Context, ids []string) (released bool, err error) {
 	h := e.round.Handler
 	if len(ids) == 0 {
 		return true, nil

@@ -18,10 +18,10 @@ type attacher struct {
 	group    *cluster.AutoScalingGroup // nil if it is not there
 }
 
-// attach makes what the provider needs and removes what it does not, see
+// attachProvider makes what the provider needs and removes what it does not, see
 // [scaling.WantedAttachments]. That something changes is written first: whoever comes after a run
 // that was cut off then makes it again, or removes it.
-func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
+func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
 		if err := a.tagGroup(ctx, a.group); err != nil {
@@ -43,12 +43,12 @@ func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (clu
 		*old = begun
 	}
 	now.RenewedAt = a.Clock.Now()
-	return now, a.change(ctx, was, now, renew)
+	return now, a.changeAttachment(ctx, was, now, renew)
 }
 
-// change makes what is wanted and was not there before, or all of it to renew it, and removes the
-// rest.
-func (a *attacher) change(ctx context.Context, was, now cluster.Attachment, renew bool) error {
+// changeAttachment makes what is wanted and was not there before, or all of it to renew it, and
+// removes the rest.
+func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attachment, renew bool) error {
 	if was.Incomplete || was.Policy != now.Policy || renew && now.Policy != "" {
 		if err := a.attachPolicy(ctx, now.Policy != ""); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 	if err := h.tagGroup(ctx, groups[0]); err != nil {
 		return err
 	}
-	_, err = a.attach(
+	_, err = a.attachProvider(
 		ctx, &cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}},
 	)
 	return err
@@ -146,10 +146,10 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 func withoutCluster(p *cluster.CapacityProvider, clusterName string) state.Write {
 	next := *p
 	next.Rev++
-	next.Clusters = without(p.Clusters, clusterName)
+	next.Clusters = removeName(p.Clusters, clusterName)
 	return state.Write{Put: &next}
 }
 
-func without(names []string, name string) []string {
+func removeName(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }

@@ -10,10 +10,10 @@ import (
 	"berth/shared/state"
 )
 
-// detach removes everything that was made for a provider that the cluster no longer has, and then
-// lets go of it, so that another cluster may have it. If the cluster has it again meanwhile, it
-// keeps it, and everything is made again.
-func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
+// detachProvider removes everything that was made for a provider that the cluster no longer has,
+// and then lets go of it, so that another cluster may have it. If the cluster has it again
+// meanwhile, it keeps it, and everything is made again.
+func (h *Handler) detachProvider(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	p, err := handler.FindProvider(ctx, h.State, name)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (h *Handler) commitDetached(
 ) error {
 	next := *of
 	next.Rev++
-	next.Detaching = without(next.Detaching, name)
+	next.Detaching = removeName(next.Detaching, name)
 	writes := []state.Write{{Put: &next}}
 	if p != nil {
 		writes = append(writes, withoutCluster(p, of.Cluster))

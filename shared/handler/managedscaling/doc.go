@@ -1,9 +1,9 @@
 // Package managedscaling is the managed-scaling function: it keeps the Auto Scaling groups of
 // capacity providers at the size that the tasks need (C1 to C8).
 //
-// [Handler.Schedule] runs once a minute for every cluster that has capacity providers, and
-// [Handler.Messages] in between when an alarm fires or an instance is being terminated. For each
-// provider the function does the following (round.go):
+// [Handler.RunSchedule] runs once a minute for every cluster that has capacity providers, and
+// [Handler.HandleMessages] in between when an alarm fires or an instance is being terminated. For
+// each provider the function does the following (round.go):
 //
 //  1. make its alarms, policy and lifecycle hook (attach.go),
 //  2. read the group and the cluster, and let package scaling decide (input.go, elsewhere.go),

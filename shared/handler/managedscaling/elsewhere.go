@@ -11,14 +11,14 @@ import (
 	"berth/shared/state"
 )
 
-// decide decides about a provider. If the decision treats instances as useless because they have
-// not registered, the other clusters are checked first, and it decides again if one has them.
+// decideProvider decides about a provider. If the decision treats instances as useless because they
+// have not registered, the other clusters are checked first, and it decides again if one has them.
 // Before anything is done about them ECS is asked, too, because the event of a registration may be
 // lost.
-func (r *round) decide(
+func (r *round) decideProvider(
 	ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old *cluster.ScalingHistory,
 ) (scaling.Decision, error) {
-	in := r.input(p, g, *old)
+	in := r.decisionInput(p, g, *old)
 	d := scaling.Decide(in)
 	if len(d.Unregistered) == 0 {
 		return d, nil

@@ -34,8 +34,8 @@ func ScalingInput(
 	}
 }
 
-// input returns what a decision about the provider depends on.
-func (r *round) input(
+// decisionInput returns what a decision about the provider depends on.
+func (r *round) decisionInput(
 	p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory,
 ) scaling.Input {
 	update := r.updates[p.Group]
@@ -104,7 +104,7 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 		list[i].Count++
 	}
 	waiting := decide.SortedTasks(snap.ProvisioningTasks())
-	allotted := assignProviders(snap, waiting)
+	allotted := assignWaitingTasks(snap, waiting)
 	for _, t := range waiting {
 		def := snap.Definitions[t.TaskDefinition]
 		switch s := snap.Services[t.Service]; {
@@ -126,9 +126,9 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 	return byProvider
 }
 
-// assignProviders returns the provider that each of the services' waiting tasks goes to, by task
+// assignWaitingTasks returns the provider that each of the services' waiting tasks goes to, by task
 // id. Each revision of a service is allotted separately.
-func assignProviders(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
+func assignWaitingTasks(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
 	type revision struct{ short, name string }
 	tasks := map[revision][]*cluster.Task{}
 	var order []revision

@@ -58,14 +58,14 @@ func markReleasable(ctx context.Context, store state.Store, clusterName string, 
 	return nil
 }
 
-func (h *Handler) observer() *observe.Observer {
+func (h *Handler) newObserver() *observe.Observer {
 	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 
 // refreshInstances writes what ECS says of the instances into the state.
 func (h *Handler) refreshInstances(ctx context.Context, clusterName string, ids []string) error {
-	return h.observer().RefreshInstances(ctx, h.ECS, clusterName, ids)
+	return h.newObserver().RefreshInstances(ctx, h.ECS, clusterName, ids)
 }
 
 // instancesByEC2ID returns the container instances of a cluster by EC2 id.

@@ -25,15 +25,15 @@ type Handler struct {
 	Settings handler.Settings
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
-	// Figures gathers what operators watch. It may be nil.
-	Figures *handler.Figures
+	// Telemetry gathers what operators watch. It may be nil.
+	Telemetry *handler.Telemetry
 
 	rotation handler.Rotation
 }
 
-// Schedule checks the capacity providers, and then reconciles every cluster that has some, as far
-// as the invocation's time goes.
-func (h *Handler) Schedule(ctx context.Context, name string) error {
+// RunSchedule checks the capacity providers, and then reconciles every cluster that has some, as
+// far as the invocation's time goes.
+func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
 	}
@@ -43,17 +43,17 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	}))
 }
 
-// Messages handles events of alarms, and of instances whose termination waits for the lifecycle
-// hook. It returns the ids of the messages to deliver again. An event only means that its cluster
-// must be looked at before the minute is over.
-func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Figures.Add(handler.EventsHandled, len(messages))
+// HandleMessages handles events of alarms, and of instances whose termination waits for the
+// lifecycle hook. It returns the ids of the messages to deliver again. An event only means that its
+// cluster must be looked at before the minute is over.
+func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Telemetry.Add(handler.EventsHandled, len(messages))
 	subjects := map[string]bool{} // alarms that fired, groups with a termination
 	var handled []string
 	for _, m := range messages {
 		name, err := h.eventSubject(m.Body)
 		if err != nil {
-			h.Figures.AddDropped(taskstatechange.DropKind(err.Reason))
+			h.Telemetry.AddDropped(taskstatechange.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}
@@ -64,7 +64,7 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 		return nil
 	}
 	err := state.ForEachCluster(ctx, h.State, func(name string) error {
-		concerned, err := h.isConcerned(ctx, name, subjects)
+		concerned, err := h.isAffected(ctx, name, subjects)
 		if err != nil || !concerned {
 			return err
 		}
@@ -100,9 +100,9 @@ func (h *Handler) eventSubject(body []byte) (string, *cluster.Drop) {
 	return "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// isConcerned reports whether the cluster has a capacity provider with one of these alarms or
+// isAffected reports whether the cluster has a capacity provider with one of these alarms or
 // groups.
-func (h *Handler) isConcerned(ctx context.Context, clusterName string, subjects map[string]bool) (bool, error) {
+func (h *Handler) isAffected(ctx context.Context, clusterName string, subjects map[string]bool) (bool, error) {
 	of, err := handler.FindClusterProviders(ctx, h.State, clusterName)
 	if err != nil {
 		return false, err
@@ -128,23 +128,23 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 	}
 	var report clusterReport
 	for _, p := range of.Detaching {
-		err := h.detach(ctx, of, p)
+		err := h.detachProvider(ctx, of, p)
 		if err != nil && !isLostRace(err) {
 			err = notAttached{cluster.Wrap(err, "taking capacity provider %s from the cluster", p)}
 		}
-		h.add(&report, name, p, err)
+		h.addOutcome(&report, name, p, err)
 	}
 	if len(of.Providers) > 0 {
 		r, err := h.readRound(ctx, of)
 		if err != nil {
-			return errors.Join(err, h.concludeUnreadable(ctx, of, err))
+			return errors.Join(err, h.recordUnreadableGroups(ctx, of, err))
 		}
 		for _, p := range of.Providers {
 			if row := r.rows[p]; row != nil && row.CheckPending {
 				report.isPending = true
 				continue
 			}
-			h.add(&report, name, p, cluster.Wrap(r.reconcileProvider(ctx, p), "capacity provider %s", p))
+			h.addOutcome(&report, name, p, cluster.Wrap(r.reconcileProvider(ctx, p), "capacity provider %s", p))
 		}
 		if len(r.points) > 0 {
 			err := h.Metrics.PutReservation(ctx, r.points)
@@ -155,5 +155,5 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 	if report.isPending {
 		return err
 	}
-	return errors.Join(err, h.conclude(ctx, of, report.reasons))
+	return errors.Join(err, h.recordAttachmentStatus(ctx, of, report.reasons))
 }

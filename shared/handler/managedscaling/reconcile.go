@@ -31,7 +31,7 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if err != nil {
 		return asNotAttached(err)
 	}
-	attached, err := a.attach(ctx, old)
+	attached, err := a.attachProvider(ctx, old)
 	if err != nil {
 		return asNotAttached(err)
 	}
@@ -39,7 +39,7 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if err := r.refreshDrains(ctx, old.Drains); err != nil {
 		return err
 	}
-	d, err := r.decide(ctx, p, a.group, old)
+	d, err := r.decideProvider(ctx, p, a.group, old)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	// A race that is lost from here on is made up for the next minute, and must not keep the rest
 	// from being done.
 	e := execution{round: r, provider: p, group: a.group, decision: &d}
-	resized, actErr := e.run(ctx)
+	resized, actErr := e.carryOut(ctx)
 	if !resized {
 		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}

@@ -21,7 +21,7 @@ type clusterReport struct {
 	isPending bool
 }
 
-func (h *Handler) add(r *clusterReport, clusterName, provider string, err error) {
+func (h *Handler) addOutcome(r *clusterReport, clusterName, provider string, err error) {
 	var reason notAttached
 	switch {
 	case err == nil:
@@ -60,9 +60,12 @@ func asNotAttached(err error) error {
 	return notAttached{err}
 }
 
-// conclude writes what has become of the attachments, if that has changed. Other failures are not
-// theirs: they are tried again the next minute. Failed has the reasons by provider.
-func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, failed map[string]string) error {
+// recordAttachmentStatus writes what has become of the attachments, if that has changed. Other
+// failures are not theirs: they are tried again the next minute. Failed has the reasons by
+// provider.
+func (h *Handler) recordAttachmentStatus(
+	ctx context.Context, of *cluster.ClusterProviders, failed map[string]string,
+) error {
 	next := *of
 	if next.Status, next.AttachmentProblems = cluster.AttachmentsFailed, failed; len(failed) == 0 {
 		next.Status, next.Detaching = cluster.AttachmentsComplete, nil
@@ -78,9 +81,9 @@ func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, fa
 	) // a change by others is looked at again
 }
 
-// concludeUnreadable concludes the attachments if not even the groups can be described, and that
-// will not change.
-func (h *Handler) concludeUnreadable(ctx context.Context, of *cluster.ClusterProviders, err error) error {
+// recordUnreadableGroups concludes the attachments if not even the groups can be described, and
+// that will not change.
+func (h *Handler) recordUnreadableGroups(ctx context.Context, of *cluster.ClusterProviders, err error) error {
 	if cluster.PermanentError(err) == nil {
 		return nil
 	}
@@ -88,5 +91,5 @@ func (h *Handler) concludeUnreadable(ctx context.Context, of *cluster.ClusterPro
 	for _, name := range slices.Concat(of.Providers, of.Detaching) {
 		reasons[name] = err.Error()
 	}
-	return h.conclude(ctx, of, reasons)
+	return h.recordAttachmentStatus(ctx, of, reasons)
 }

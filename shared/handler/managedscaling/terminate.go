@@ -57,7 +57,7 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 func (e *execution) completeTermination(ctx context.Context, id string, v *snapshot.InstanceView) error {
 	h := e.round.Handler
 	if v != nil && !e.isLost(v) {
-		if busy, err := h.observer().RecordUnreportedTasks(ctx, h.ECS, e.of.Cluster, v.ID); err != nil || busy {
+		if busy, err := h.newObserver().RecordUnreportedTasks(ctx, h.ECS, e.of.Cluster, v.ID); err != nil || busy {
 			return err
 		}
 	}

@@ -24,9 +24,9 @@ type execution struct {
 	seen, current cluster.Sizes
 }
 
-// run carries out the actions. What fails for now is tried again the next minute; what is refused
-// for good makes the update fail.
-func (e *execution) run(ctx context.Context, actions []nodegroup.Action) error {
+// carryOutAll carries out the actions. What fails for now is tried again the next minute; what is
+// refused for good makes the update fail.
+func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) error {
 	var failed []error
 	var last *cluster.UpdateError
 	refusals := map[string]string{} // of single nodes
@@ -74,9 +74,9 @@ func (e *execution) carryOut(ctx context.Context, a nodegroup.Action) error {
 	case nodegroup.UseTemplate:
 		return e.Updates.UseTemplate(ctx, e.group.AutoScalingGroup, a.Template)
 	case nodegroup.Resize:
-		return e.resize(ctx, a)
+		return e.changeSizes(ctx, a)
 	case nodegroup.Terminate:
-		return e.terminate(ctx, a)
+		return e.terminateNode(ctx, a)
 	case nodegroup.StopTasks:
 		return e.stopTasks(ctx, a)
 	}
@@ -101,7 +101,7 @@ func (e *execution) changeNode(ctx context.Context, a nodegroup.Action) (err err
 	if err != nil {
 		return err
 	}
-	return e.api().Clusters.InstancesChanged(ctx, e.group.Cluster, []string{a.Node})
+	return e.newAPI().Clusters.InstancesChanged(ctx, e.group.Cluster, []string{a.Node})
 }
 
 // createTemplate makes the launch template version of the update's target, from what the group
@@ -138,9 +138,9 @@ func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScaling
 	return groups[0], nil
 }
 
-// resize sets what changes of the maximum and the desired capacity. The rest is not sent, so that
-// it stays as others set it.
-func (e *execution) resize(ctx context.Context, a nodegroup.Action) error {
+// changeSizes sets what changes of the maximum and the desired capacity. The rest is not sent, so
+// that it stays as others set it.
+func (e *execution) changeSizes(ctx context.Context, a nodegroup.Action) error {
 	if auto, err := e.describeUnchanged(ctx); err != nil || auto == nil {
 		return err
 	}
@@ -158,12 +158,12 @@ func (e *execution) resize(ctx context.Context, a nodegroup.Action) error {
 	return err
 }
 
-// terminate terminates an instance that is in the group and not leaving it yet: doing it twice
+// terminateNode terminates an instance that is in the group and not leaving it yet: doing it twice
 // would lower the desired capacity twice. One that must have no tasks and has some after all is
 // terminated once they have left.
-func (e *execution) terminate(ctx context.Context, a nodegroup.Action) error {
+func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error {
 	if a.Node != "" {
-		if empty, err := e.isEmpty(ctx, a.Node); err != nil || !empty {
+		if empty, err := e.isNodeEmpty(ctx, a.Node); err != nil || !empty {
 			return err
 		}
 	}
@@ -180,8 +180,8 @@ func (e *execution) terminate(ctx context.Context, a nodegroup.Action) error {
 	return err
 }
 
-// isEmpty asks ECS whether a node has had no task for as long as it must be cordoned (N4).
-func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
+// isNodeEmpty asks ECS whether a node has had no task for as long as it must be cordoned (N4).
+func (e *execution) isNodeEmpty(ctx context.Context, node string) (bool, error) {
 	observer := &observe.Observer{State: e.State, Now: e.Clock.Now(), Settings: e.Settings.Settings,
 		Log: handler.Logger(e.Log)}
 	if busy, err := observer.RecordUnreportedTasks(ctx, e.ECS, e.group.Cluster, node); err != nil || busy {
@@ -199,7 +199,7 @@ func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
 // stopTasks stops tasks by force, through the outbox like any other stop.
 func (e *execution) stopTasks(ctx context.Context, a nodegroup.Action) error {
 	for _, id := range a.Tasks {
-		if _, err := e.api().Tasks.StopKnownTask(ctx, e.group.Cluster, id,
+		if _, err := e.newAPI().Tasks.StopKnownTask(ctx, e.group.Cluster, id,
 			"The node is replaced by update "+e.update.ID); err != nil {
 			return err
 		}

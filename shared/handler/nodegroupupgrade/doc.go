@@ -1,7 +1,7 @@
 // Package nodegroupupgrade is the node-group-upgrade function: it creates, resizes, updates, labels
 // and deletes node groups.
 //
-// [Handler.Schedule] runs once a minute and reconciles every node group of every cluster. For an
+// [Handler.RunSchedule] runs once a minute and reconciles every node group of every cluster. For an
 // update of the nodes it does the following:
 //
 //  1. read the update's row, the Auto Scaling group and the cluster (look.go),

@@ -90,7 +90,7 @@ func (h *Handler) templateLabels(
 	}
 	image := ""
 	if !nodegroup.IsMadeBy(last, template) {
-		if image, err = h.images.get(ctx, h.Templates, template); err != nil {
+		if image, err = h.images.imageOf(ctx, h.Templates, template); err != nil {
 			return nil, err
 		}
 	}
@@ -100,9 +100,9 @@ func (h *Handler) templateLabels(
 // imageCache has the images of launch template versions, which never change.
 type imageCache map[string]string
 
-// get returns the image that a launch template version names. It is empty if the version is gone,
-// or names a parameter: that may stand for another image later.
-func (c *imageCache) get(ctx context.Context, templates handler.LaunchTemplates, template string) (string, error) {
+// imageOf returns the image that a launch template version names. It is empty if the version is
+// gone, or names a parameter: that may stand for another image later.
+func (c *imageCache) imageOf(ctx context.Context, templates handler.LaunchTemplates, template string) (string, error) {
 	if image, known := (*c)[template]; known || template == "" {
 		return image, nil
 	}
@@ -165,5 +165,5 @@ func (h *Handler) putLabels(
 	if !changed {
 		return nil
 	}
-	return h.api().Clusters.InstancesChanged(ctx, clusterName, []string{node.ID})
+	return h.newAPI().Clusters.InstancesChanged(ctx, clusterName, []string{node.ID})
 }

@@ -32,8 +32,8 @@ type Handler struct {
 	images   imageCache
 }
 
-// Schedule reconciles the node groups of all clusters, as far as the invocation's time goes.
-func (h *Handler) Schedule(ctx context.Context, name string) error {
+// RunSchedule reconciles the node groups of all clusters, as far as the invocation's time goes.
+func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != scheduleName {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleName)}
 	}
@@ -92,7 +92,7 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 	}
 	next, actions, seen, err := h.decideNext(ctx, g, resolved)
 	if why := cluster.PermanentError(err); why != nil {
-		return h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.sizes())
+		return h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.groupSizes())
 	}
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 		}
 	}
 	e := execution{Handler: h, group: g, update: next, seen: seen.group.Sizes, current: seen.group.Sizes}
-	return e.run(ctx, actions)
+	return e.carryOutAll(ctx, actions)
 }
 
 // decideNext decides what comes next. Before the update ends, it asks ECS about the nodes and
@@ -142,7 +142,7 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 		}
 	}
 	for batch := range slices.Chunk(ids, cluster.DescribeBatch) {
-		if err := h.api().Clusters.InstancesChanged(ctx, clusterName, batch); err != nil {
+		if err := h.newAPI().Clusters.InstancesChanged(ctx, clusterName, batch); err != nil {
 			return err
 		}
 	}

@@ -25,8 +25,8 @@ type observation struct {
 	isGone    bool // the Auto Scaling group was deleted
 }
 
-// sizes returns the group's sizes; nil if it was not seen.
-func (o *observation) sizes() *cluster.Sizes {
+// groupSizes returns the group's sizes; nil if it was not seen.
+func (o *observation) groupSizes() *cluster.Sizes {
 	if o == nil {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (h *Handler) adoptUnknown(
 	ids, err := h.ECS.ListInstances(ctx, clusterName)
 	if err == nil {
 		ids = slices.DeleteFunc(ids, rows.HasInstance)
-		err = h.api().Clusters.InstancesChanged(ctx, clusterName, ids)
+		err = h.newAPI().Clusters.InstancesChanged(ctx, clusterName, ids)
 	}
 	if err == nil && len(ids) > 0 {
 		err = h.readRows(ctx, rows, clusterName, state.PrefixInstance)

@@ -53,8 +53,8 @@ func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *clu
 	)
 }
 
-// api returns the operations of the API that the function shares.
-func (h *Handler) api() *api.Handler {
+// newAPI returns the operations of the API that the function shares.
+func (h *Handler) newAPI() *api.Handler {
 	return api.New(api.Dependencies{State: h.State, ECS: h.ECS, Clock: h.Clock, Settings: h.Settings, Log: h.Log})
 }
 

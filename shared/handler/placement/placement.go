@@ -25,18 +25,18 @@ type Handler struct {
 	Wake     handler.Queue // of dispatch: wakes due rows on time
 	Settings handler.Settings
 	Log      *slog.Logger
-	// Figures gather what operators watch; nil gathers nothing.
-	Figures *handler.Figures
+	// Telemetry gather what operators watch; nil gathers nothing.
+	Telemetry *handler.Telemetry
 	// Environment names this execution environment; no other has the same.
 	Environment string
 
 	warm map[string]*decide.Warm
 }
 
-// Records handles one batch of the stream. It returns the sequence of the first record to deliver
-// again, all after it included; empty when all are done.
-func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
-	h.Figures.Add(handler.RecordsHandled, len(records))
+// HandleRecords handles one batch of the stream. It returns the sequence of the first record to
+// deliver again, all after it included; empty when all are done.
+func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
+	h.Telemetry.Add(handler.RecordsHandled, len(records))
 	var order []string
 	batches := map[string][]state.Record{}
 	for _, r := range records {
@@ -50,7 +50,7 @@ func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFro
 		if name == state.Directory {
 			continue
 		}
-		if err := cluster.IgnoreDrop(h.cluster(ctx, name, batches[name])); err != nil {
+		if err := cluster.IgnoreDrop(h.handleCluster(ctx, name, batches[name])); err != nil {
 			handler.Logger(h.Log).Error("deciding", "cluster", name, "error", err)
 			failed[name] = true
 			delete(h.warm, name) // it may not have seen these records, and they may be given up
@@ -64,14 +64,14 @@ func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFro
 	return "", nil
 }
 
-func (h *Handler) cluster(ctx context.Context, name string, records []state.Record) error {
-	if err := h.wake(ctx, records); err != nil {
+func (h *Handler) handleCluster(ctx context.Context, name string, records []state.Record) error {
+	if err := h.wakeDispatch(ctx, records); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(records, missed) {
+	if slices.ContainsFunc(records, isOverdueSweepRow) {
 		delete(h.warm, name)
 	}
-	warm, err := h.snapshot(ctx, name)
+	warm, err := h.claimSnapshot(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -85,10 +85,10 @@ func (h *Handler) cluster(ctx context.Context, name string, records []state.Reco
 		now := h.Clock.Now()
 		commits := decide.Decide(warm, changes, now, h.Settings.Settings)
 		h.recordIdleHops(name, decide.CountIdleHops(records, commits, warm.Snap, now))
-		err := h.commit(ctx, warm.Snap, commits)
+		err := h.commitChain(ctx, warm.Snap, commits)
 		var c *state.Conflict
 		if errors.As(err, &c) {
-			h.Figures.Add(handler.CommitsLost, 1)
+			h.Telemetry.Add(handler.CommitsLost, 1)
 			snap, err := snapshot.Load(ctx, h.State, name)
 			if err != nil {
 				return err
@@ -107,16 +107,17 @@ func (h *Handler) cluster(ctx context.Context, name string, records []state.Reco
 	return fmt.Errorf("deciding: lost %d races", state.MaxRaces)
 }
 
-// missed reports whether the record is a sweep's due row that has fallen due: something was left
-// undone, perhaps because the stream gave up records, so what is remembered is not to be relied on.
-func missed(r state.Record) bool {
+// isOverdueSweepRow reports whether the record is a sweep's due row that has fallen due: something
+// was left undone, perhaps because the stream gave up records, so what is remembered is not to be
+// relied on.
+func isOverdueSweepRow(r state.Record) bool {
 	due, ok := r.Old.(*state.Due)
 	return ok && r.Op == state.Remove && due.Generation == decide.SweepGeneration
 }
 
-// snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled
-// the batch before, else a fresh one. Its batch is the one now begun.
-func (h *Handler) snapshot(ctx context.Context, name string) (*decide.Warm, error) {
+// claimSnapshot claims the cluster's checkpoint and gives the warm snapshot if this environment
+// handled the batch before, else a fresh one. Its batch is the one now begun.
+func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.Warm, error) {
 	if h.warm == nil {
 		h.warm = map[string]*decide.Warm{}
 	}
@@ -168,8 +169,8 @@ func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, 
 	return nil
 }
 
-// commit makes the chain of commits and moves the snapshot's version on with them.
-func (h *Handler) commit(ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit) error {
+// commitChain makes the chain of commits and moves the snapshot's version on with them.
+func (h *Handler) commitChain(ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit) error {
 	for _, c := range chain {
 		if c.Version == state.NoVersion && len(c.Writes) == 1 {
 			if _, err := h.State.Write(ctx, c.Writes[0]); err != nil {
@@ -187,9 +188,9 @@ func (h *Handler) commit(ctx context.Context, snap *snapshot.Snapshot, chain []s
 	return nil
 }
 
-// wake sends dispatch a message for each new due row, to arrive when it is due. Rows further away
-// than a message can be delayed are found by the schedule.
-func (h *Handler) wake(ctx context.Context, records []state.Record) error {
+// wakeDispatch sends dispatch a message for each new due row, to arrive when it is due. Rows
+// further away than a message can be delayed are found by the schedule.
+func (h *Handler) wakeDispatch(ctx context.Context, records []state.Record) error {
 	sent := map[time.Duration]bool{}
 	for _, r := range records {
 		due, ok := r.New.(*state.Due)
@@ -215,7 +216,7 @@ func (h *Handler) wake(ctx context.Context, records []state.Record) error {
 
 // recordIdleHops tells operators how long a cycle of decisions without progress is.
 func (h *Handler) recordIdleHops(name string, hops int) {
-	h.Figures.SetMax(handler.IdleRounds, float64(hops))
+	h.Telemetry.SetMax(handler.IdleRounds, float64(hops))
 	if hops > 0 && hops%100 == 0 {
 		handler.Logger(h.Log).Warn("decisions keep turning without progress", "cluster", name, "generation", hops)
 	}

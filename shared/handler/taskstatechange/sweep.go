@@ -49,10 +49,10 @@ func (h *Handler) RecordDifferences(ctx context.Context, clusterName string) (*s
 // A sweep compares one cluster's rows, as Snap holds them, with ECS.
 type sweep struct {
 	*observe.Observer
-	ecs      handler.ECS
-	cluster  string
-	settings handler.Settings
-	figures  *handler.Figures
+	ecs       handler.ECS
+	cluster   string
+	settings  handler.Settings
+	telemetry *handler.Telemetry
 }
 
 // newSweep returns a sweep of the snapshot's cluster. The snapshot must be older than every call of
@@ -60,7 +60,7 @@ type sweep struct {
 // was asked.
 func (h *Handler) newSweep(snap *snapshot.Snapshot) *sweep {
 	s := &sweep{
-		Observer: h.newObserver(), ecs: h.ECS, cluster: snap.Meta.Cluster, settings: h.Settings, figures: h.Figures,
+		Observer: h.newObserver(), ecs: h.ECS, cluster: snap.Meta.Cluster, settings: h.Settings, telemetry: h.Telemetry,
 	}
 	s.Snap = snap
 	return s
@@ -272,7 +272,7 @@ func (s *sweep) wakePlacement(ctx context.Context) error {
 			found = append(found, decide.Difference{Kind: state.DueRequest, Subject: r.ID})
 		}
 	}
-	s.figures.Add(handler.LeftUndone, len(found))
+	s.telemetry.Add(handler.LeftUndone, len(found))
 	for _, d := range found {
 		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.Kind, Subject: d.Subject,
 			Generation: decide.SweepGeneration}

@@ -24,16 +24,17 @@ type Handler struct {
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
 
-	// Figures counts what operators watch; nil counts nothing.
-	Figures *handler.Figures
+	// Telemetry counts what operators watch; nil counts nothing.
+	Telemetry *handler.Telemetry
 
 	rotation handler.Rotation
 }
 
-// Messages handles EventBridge events from the queue and returns the ids of messages to deliver
-// again. It counts and drops malformed events and those of unknown kinds, clusters and instances.
-func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Figures.Add(handler.EventsHandled, len(messages))
+// HandleMessages handles EventBridge events from the queue and returns the ids of messages to
+// deliver again. It counts and drops malformed events and those of unknown kinds, clusters and
+// instances.
+func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Telemetry.Add(handler.EventsHandled, len(messages))
 	for _, m := range messages {
 		err := h.handleEvent(ctx, m.Body)
 		var drop *cluster.Drop
@@ -49,7 +50,7 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 }
 
 func (h *Handler) countDrop(reason, message string) {
-	h.Figures.AddDropped(DropKind(reason))
+	h.Telemetry.AddDropped(DropKind(reason))
 	handler.Logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
 }
 
@@ -155,9 +156,9 @@ func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 	return nil
 }
 
-// Schedule runs the hourly sweep over the clusters, until the invocation's time is up; the next run
-// continues there.
-func (h *Handler) Schedule(ctx context.Context, name string) error {
+// RunSchedule runs the hourly sweep over the clusters, until the invocation's time is up; the next
+// run continues there.
+func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
 	}

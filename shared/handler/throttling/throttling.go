@@ -31,8 +31,8 @@ type Handler struct {
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
 
-	// Figures gather what operators watch; nil gathers nothing.
-	Figures *handler.Figures
+	// Telemetry gather what operators watch; nil gathers nothing.
+	Telemetry *handler.Telemetry
 }
 
 // failures are the reports of one service's tasks, by the id that the report gives a task.
@@ -42,14 +42,14 @@ type failures struct {
 	messages       []string
 }
 
-// Messages handles ECS's task events and returns the ids of those to deliver again.
-func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Figures.Add(handler.EventsHandled, len(messages))
+// HandleMessages handles ECS's task events and returns the ids of those to deliver again.
+func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Telemetry.Add(handler.EventsHandled, len(messages))
 	of := map[string]*failures{}
 	for _, m := range messages {
 		t, drop := h.decodeFailedStart(m.Body)
 		if drop != nil {
-			h.Figures.AddDropped(taskstatechange.DropKind(drop.Reason))
+			h.Telemetry.AddDropped(taskstatechange.DropKind(drop.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", drop.Reason)
 			continue
 		}

@@ -24,9 +24,9 @@ func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.
 	err := e.kernel.Call("StartTask", call.StartedBy, func(now time.Time) error {
 		tasks, failures, err := e.agents.startTasks(startRequest{
 			cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
-			instances: call.Instances, overrides: value(shape.TaskOverride(call.Overrides)),
-			tags:    shape.Tags(launch.Tags),
-			network: shape.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
+			instances: call.Instances, overrides: value(shape.OverrideShape(call.Overrides)),
+			tags:    shape.TagShapes(launch.Tags),
+			network: shape.NetworkShape(call.Network), definitionTags: launch.FromDefinition,
 		}, now)
 		for _, t := range tasks {
 			answer.Tasks = append(answer.Tasks, t.forScheduler())
@@ -236,5 +236,5 @@ func (e *Service) DescribeTaskDefinition(_ context.Context, name string) (*clust
 	if err != nil {
 		return nil, err
 	}
-	return shape.TaskDefinition(found.Def, found.Tags)
+	return shape.ParseTaskDefinition(found.Def, found.Tags)
 }

@@ -18,12 +18,12 @@ import (
 // [cluster.Error] become ServerException.
 type Operation func(ctx context.Context, body []byte) (any, error)
 
-// Op makes an [Operation] of a function on the SDK's own input and output, ecs.XInput and
-// ecs.XOutput.
-func Op[I, O any](f func(context.Context, *I) (*O, error)) Operation {
+// TypedOperation makes an [Operation] of a function on the SDK's own input and output, ecs.XInput
+// and ecs.XOutput.
+func TypedOperation[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
-		if err := Decode(body, in); err != nil {
+		if err := DecodeInput(body, in); err != nil {
 			return nil, err
 		}
 		out, err := f(ctx, in)
@@ -34,10 +34,10 @@ func Op[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	}
 }
 
-// Decode reads a request's body into the SDK's input, whose fields have the names of the protocol
-// but for the case of the first letter, which encoding/json does not mind. Unknown members are
-// ignored, as AWS does; no body is an empty input.
-func Decode(body []byte, in any) error {
+// DecodeInput reads a request's body into the SDK's input, whose fields have the names of the
+// protocol but for the case of the first letter, which encoding/json does not mind. Unknown members
+// are ignored, as AWS does; no body is an empty input.
+func DecodeInput(body []byte, in any) error {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 {
 		return nil
@@ -72,8 +72,8 @@ func protocolPath(path string) string {
 // plain is an output of Berth's own shapes.
 type plain struct{ value any }
 
-// StrictOp makes an [Operation] of a function on shapes of Berth's own.
-func StrictOp[I, O any](f func(context.Context, *I) (*O, error)) Operation {
+// StrictOperation makes an [Operation] of a function on shapes of Berth's own.
+func StrictOperation[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
 		if err := decodeStrict(body, in); err != nil {
@@ -108,8 +108,8 @@ func decodeStrict(body []byte, in any) error {
 	return cluster.Errorf(cluster.CodeSerialization, "The request cannot be read: %.200s.", err.Error())
 }
 
-// Audited is an operation that is logged with its caller once it has changed something.
-func Audited(log *slog.Logger, name string, f Operation) Operation {
+// LoggedOperation is an operation that is logged with its caller once it has changed something.
+func LoggedOperation(log *slog.Logger, name string, f Operation) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		out, err := f(ctx, body)
 		if r, ok := out.(Raw); err == nil && (!ok || r.Status < 300) {

@@ -25,27 +25,18 @@ var (
 	disguise = smithy.NewOperationSchema(schemas.ListTasks, schemas.ListTasksRequest, schemas.ListTasksResponse)
 )
 
-// Encode writes the output of the operation named, a pointer to the SDK's type, as the body of an
-// answer. The error names the operation.
-func Encode(op string, out any) ([]byte, error) {
-	body, err := encodeOutput(out)
-	if err != nil {
-		return nil, fmt.Errorf("answering %s: %w", op, err)
-	}
-	return body, nil
-}
-
-// encodeOutput writes an output of the SDK in the protocol: names in lower camel case, times in
-// seconds, nil left out. Unlike the SDK it writes zero counts and empty lists where ECS does:
-// `--query` and waiters look at them.
-func encodeOutput(out any) ([]byte, error) {
+// EncodeOutput writes the output of an operation, a pointer to one of the SDK's types such as
+// *ecs.ListTasksOutput, as the body of an answer: names in lower camel case, times in seconds, nil
+// left out. Unlike the SDK it writes zero counts and empty lists where ECS does, because callers
+// query them (`--query`) and waiters compare them. The error names the operation.
+func EncodeOutput(op string, out any) ([]byte, error) {
 	answer, ok := out.(smithy.Serializable)
 	if !ok {
-		return nil, fmt.Errorf("encoding %T: it is no output of the ECS API", out)
+		return nil, fmt.Errorf("answering %s: encoding %T: it is no output of the ECS API", op, out)
 	}
 	req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
 	if err := protocol.SerializeRequest(context.Background(), disguise, complete{answer}, req); err != nil {
-		return nil, fmt.Errorf("encoding %T: %w", out, err)
+		return nil, fmt.Errorf("answering %s: encoding %T: %w", op, out, err)
 	}
 	return io.ReadAll(req.GetStream())
 }

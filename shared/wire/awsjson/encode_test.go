@@ -69,7 +69,7 @@ var outputs = map[string]struct {
 func TestEncode(t *testing.T) {
 	for name, c := range outputs {
 		t.Run(name, func(t *testing.T) {
-			body, err := awsjson.Encode(c.op, c.out)
+			body, err := awsjson.EncodeOutput(c.op, c.out)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestEncode(t *testing.T) {
 }
 
 func TestEncodeRefusesWhatIsNoOutput(t *testing.T) {
-	_, err := awsjson.Encode("ListTasks", struct{}{})
+	_, err := awsjson.EncodeOutput("ListTasks", struct{}{})
 	if err == nil || !strings.Contains(err.Error(), "ListTasks") {
 		t.Errorf("error %v, want one that names the operation", err)
 	}

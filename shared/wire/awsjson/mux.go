@@ -32,10 +32,10 @@ type Raw struct {
 	Body   []byte
 }
 
-// Serve answers one operation: HTTP status and body, JSON 1.1. An operation of the API that is not
-// served gives UnsupportedFeatureException, any other name UnknownOperationException. It never
-// panics.
-func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, answer []byte) {
+// ServeOperation answers one operation: HTTP status and body, JSON 1.1. An operation of the API
+// that is not served gives UnsupportedFeatureException, any other name UnknownOperationException.
+// It never panics.
+func (m *Mux) ServeOperation(ctx context.Context, op string, body []byte) (status int, answer []byte) {
 	f, served := m.operations[op]
 	switch {
 	case len(body) > transport.MaxBody:
@@ -61,7 +61,7 @@ func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []b
 		case plain:
 			answer, err = json.Marshal(o.value)
 		default:
-			answer, err = Encode(op, out)
+			answer, err = EncodeOutput(op, out)
 		}
 		return err
 	})
@@ -136,5 +136,5 @@ func (m *Mux) answerHTTP(w http.ResponseWriter, r *http.Request) (status int, an
 	if err != nil {
 		return encodeError(err)
 	}
-	return m.Serve(r.Context(), op, body)
+	return m.ServeOperation(r.Context(), op, body)
 }

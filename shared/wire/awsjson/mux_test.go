@@ -39,7 +39,7 @@ func client(t *testing.T, m http.Handler) *ecs.Client {
 
 // fixed answers every input with out, and keeps the input.
 func fixed[I, O any](in *I, out *O) awsjson.Operation {
-	return awsjson.Op(func(_ context.Context, got *I) (*O, error) {
+	return awsjson.TypedOperation(func(_ context.Context, got *I) (*O, error) {
 		*in = *got
 		return out, nil
 	})
@@ -118,7 +118,7 @@ func TestRoundTripWithTheSDK(t *testing.T) {
 // failing fails every ListTasks with err.
 func failing(err error) *awsjson.Mux {
 	return awsjson.NewMux(map[string]awsjson.Operation{
-		"ListTasks": awsjson.Op(func(context.Context, *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) { return nil, err }),
+		"ListTasks": awsjson.TypedOperation(func(context.Context, *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) { return nil, err }),
 	})
 }
 
@@ -165,7 +165,7 @@ func TestErrorsReachTheSDK(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	m := awsjson.NewMux(map[string]awsjson.Operation{
-		"ListTasks": awsjson.Op(func(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
+		"ListTasks": awsjson.TypedOperation(func(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
 			return &ecs.ListTasksOutput{NextToken: in.NextToken, TaskArns: []string{}}, nil
 		}),
 		"StopTask": func(context.Context, []byte) (any, error) { panic("boom") },
@@ -195,7 +195,7 @@ func TestServe(t *testing.T) {
 		"UnknownNameWithNul": {"\x00<script>", `{}`, 400, `"UnknownOperationException"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, answer := m.Serve(t.Context(), c.op, []byte(c.body))
+			status, answer := m.ServeOperation(t.Context(), c.op, []byte(c.body))
 			if status != c.status || !strings.Contains(string(answer), c.has) || !json.Valid(answer) {
 				t.Errorf("%d %.300s, want %d with %s", status, answer, c.status, c.has)
 			}
@@ -269,7 +269,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		status, answer := m.Serve(t.Context(), "RunTask", body)
+		status, answer := m.ServeOperation(t.Context(), "RunTask", body)
 		var e struct {
 			Type    string `json:"__type"`
 			Message string

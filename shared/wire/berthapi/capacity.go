@@ -62,7 +62,7 @@ type PlanOutput struct {
 }
 
 func (s *server) planUpdate(ctx context.Context, in *PlanInput) (*PlanOutput, error) {
-	change, err := in.Parse(in.Cluster, in.NodeGroup)
+	change, err := in.ParseUpdate(in.Cluster, in.NodeGroup)
 	if err != nil {
 		return nil, err
 	}

@@ -75,18 +75,19 @@ func Operations(
 ) map[string]awsjson.Operation {
 	s := &server{input.References{Account: account}, r, plans}
 	out := map[string]awsjson.Operation{
-		"DescribeClusterConfiguration": awsjson.StrictOp(s.describeConfiguration),
-		"PutClusterConfiguration": awsjson.Audited(log, "PutClusterConfiguration",
-			awsjson.StrictOp(s.putConfiguration)),
-		"DescribeServiceRules":    awsjson.StrictOp(s.describeRules),
-		"UpdateServiceRules":      awsjson.Audited(log, "UpdateServiceRules", awsjson.StrictOp(s.updateRules)),
-		"DescribeServiceThrottle": awsjson.StrictOp(s.describeThrottle),
-		"ReportLoad":              awsjson.StrictOp(s.reportLoad),
-		"ListClusterRows":         awsjson.StrictOp(s.listRows),
-		"DescribeCapacity":        awsjson.StrictOp(s.describeCapacity),
+		"DescribeClusterConfiguration": awsjson.StrictOperation(s.describeConfiguration),
+		"PutClusterConfiguration": awsjson.LoggedOperation(log, "PutClusterConfiguration",
+			awsjson.StrictOperation(s.putConfiguration)),
+		"DescribeServiceRules": awsjson.StrictOperation(s.describeRules),
+		"UpdateServiceRules": awsjson.LoggedOperation(log, "UpdateServiceRules",
+			awsjson.StrictOperation(s.updateRules)),
+		"DescribeServiceThrottle": awsjson.StrictOperation(s.describeThrottle),
+		"ReportLoad":              awsjson.StrictOperation(s.reportLoad),
+		"ListClusterRows":         awsjson.StrictOperation(s.listRows),
+		"DescribeCapacity":        awsjson.StrictOperation(s.describeCapacity),
 	}
 	if plans != nil {
-		out["PlanNodegroupUpdate"] = awsjson.StrictOp(s.planUpdate)
+		out["PlanNodegroupUpdate"] = awsjson.StrictOperation(s.planUpdate)
 	}
 	served := map[string]awsjson.Operation{}
 	for name, f := range out {
@@ -115,8 +116,8 @@ type MetricInput struct {
 	SecondaryDefaultLoad *int64 `json:"secondaryDefaultLoad,omitempty"`
 }
 
-// parse is the metric that counts, and what of the input does not.
-func (m *MetricInput) parse() (out cluster.Metric, note string, err error) {
+// parseMetric is the metric that counts, and what of the input does not.
+func (m *MetricInput) parseMetric() (out cluster.Metric, note string, err error) {
 	out = cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)}
 	switch {
 	case m.PrimaryDefaultLoad == nil && m.SecondaryDefaultLoad == nil:
@@ -197,7 +198,7 @@ type ServiceInput struct {
 }
 
 func (s *server) describeRules(ctx context.Context, in *ServiceInput) (*RulesOutput, error) {
-	clusterName, name, err := s.Service(&in.Cluster, &in.Service)
+	clusterName, name, err := s.ReadService(&in.Cluster, &in.Service)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func (s *server) describeRules(ctx context.Context, in *ServiceInput) (*RulesOut
 }
 
 func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput, error) {
-	clusterName, name, err := s.Service(&in.Cluster, &in.Service)
+	clusterName, name, err := s.ReadService(&in.Cluster, &in.Service)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 	}
 	var metrics []cluster.Metric
 	for _, m := range *in.Metrics {
-		metric, note, err := m.parse()
+		metric, note, err := m.parseMetric()
 		if err != nil {
 			return nil, nil, err
 		}

@@ -30,7 +30,7 @@ type Throttle struct {
 }
 
 func (s *server) describeThrottle(ctx context.Context, in *ServiceInput) (*ThrottleOutput, error) {
-	clusterName, name, err := s.Service(&in.Cluster, &in.Service)
+	clusterName, name, err := s.ReadService(&in.Cluster, &in.Service)
 	if err != nil {
 		return nil, err
 	}

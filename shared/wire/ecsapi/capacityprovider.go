@@ -24,10 +24,10 @@ type providerOperations struct {
 
 func (o *providerOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"CreateCapacityProvider":    awsjson.Op(o.createCapacityProvider),
-		"UpdateCapacityProvider":    awsjson.Op(o.updateCapacityProvider),
-		"DeleteCapacityProvider":    awsjson.Op(o.deleteCapacityProvider),
-		"DescribeCapacityProviders": awsjson.Op(o.describeCapacityProviders),
+		"CreateCapacityProvider":    awsjson.TypedOperation(o.createCapacityProvider),
+		"UpdateCapacityProvider":    awsjson.TypedOperation(o.updateCapacityProvider),
+		"DeleteCapacityProvider":    awsjson.TypedOperation(o.deleteCapacityProvider),
+		"DescribeCapacityProviders": awsjson.TypedOperation(o.describeCapacityProviders),
 	}
 }
 
@@ -46,13 +46,13 @@ func (o *providerOperations) createCapacityProvider(
 	}
 	p := &cluster.CapacityProvider{GroupARN: input.Value(g.AutoScalingGroupArn)}
 	var err error
-	if p.Name, err = o.CapacityProvider(input.Value(in.Name)); err != nil {
+	if p.Name, err = o.CapacityProviderName(input.Value(in.Name)); err != nil {
 		return nil, err
 	}
 	if p.Tags, err = checkTags(in.Tags, scalingTags); err != nil {
 		return nil, err
 	}
-	if p.Group, err = o.AutoScalingGroup(p.GroupARN); err != nil {
+	if p.Group, err = o.AutoScalingGroupName(p.GroupARN); err != nil {
 		return nil, err
 	}
 	change, err := parseProviderChange(p.Name, g.ManagedScaling, g.ManagedTerminationProtection, g.ManagedDraining)
@@ -61,7 +61,7 @@ func (o *providerOperations) createCapacityProvider(
 	}
 	base := cluster.DefaultScaling
 	base.Enabled = g.ManagedScaling != nil // as with ECS: without the block managed scaling is off
-	if p.Scaling, err = change.Scaling.Apply(base); err != nil {
+	if p.Scaling, err = change.Scaling.ApplyTo(base); err != nil {
 		return nil, err
 	}
 	p.Protection = input.Value(change.Protection)
@@ -82,7 +82,7 @@ func (o *providerOperations) updateCapacityProvider(
 	); err != nil {
 		return nil, err
 	}
-	name, err := o.CapacityProvider(input.Value(in.Name))
+	name, err := o.CapacityProviderName(input.Value(in.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (o *providerOperations) deleteCapacityProvider(
 	if err := refuseUnserved(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
 		return nil, err
 	}
-	name, err := o.CapacityProvider(input.Value(in.CapacityProvider))
+	name, err := o.CapacityProviderName(input.Value(in.CapacityProvider))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (o *providerOperations) describeCapacityProviders(
 	if err := refuseUnserved(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
 		return nil, err
 	}
-	names, err := input.ReadEach(in.CapacityProviders, o.CapacityProvider)
+	names, err := input.ReadEach(in.CapacityProviders, o.CapacityProviderName)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (o *providerOperations) describeCapacityProviders(
 	}
 	for _, f := range missing {
 		out.Failures = append(out.Failures, types.Failure{Arn: new(o.Account.ARN("capacity-provider", f.ARN)),
-			Reason: shape.Text(f.Reason)})
+			Reason: shape.TextOrNil(f.Reason)})
 	}
 	return out, nil
 }
@@ -189,8 +189,8 @@ func parseProviderChange(name string, scaling *types.ManagedScaling, protection 
 	if c.Scaling.Enabled, err = parseEnabled("managedScaling.status", string(scaling.Status)); err != nil {
 		return c, err
 	}
-	c.Scaling.Target, c.Scaling.MinStep = toInt(scaling.TargetCapacity), toInt(scaling.MinimumScalingStepSize)
-	c.Scaling.MaxStep = toInt(scaling.MaximumScalingStepSize)
+	c.Scaling.Target, c.Scaling.MinStep = intOrNil(scaling.TargetCapacity), intOrNil(scaling.MinimumScalingStepSize)
+	c.Scaling.MaxStep = intOrNil(scaling.MaximumScalingStepSize)
 	if w := scaling.InstanceWarmupPeriod; w != nil {
 		c.Scaling.Warmup = new(time.Duration(*w) * time.Second)
 	}
@@ -219,7 +219,7 @@ func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider,
 		CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name,
 		Type:   types.CapacityProviderTypeEc2Autoscaling,
 		Status: types.CapacityProviderStatusActive, UpdateStatus: types.CapacityProviderUpdateStatus(p.UpdateStatus),
-		UpdateStatusReason: shape.Text(p.UpdateReason),
+		UpdateStatusReason: shape.TextOrNil(p.UpdateReason),
 		AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
 			AutoScalingGroupArn: &p.GroupARN,
 			ManagedScaling: &types.ManagedScaling{
@@ -238,7 +238,7 @@ func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider,
 		out.Status = types.CapacityProviderStatusProvisioning
 	}
 	if tags {
-		out.Tags = shape.Tags(p.Tags)
+		out.Tags = shape.TagShapes(p.Tags)
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 		"UpdateCluster":    forwardOperation(o.ecs, "UpdateCluster", o.checkUpdateCluster, nil),
 		"DeleteCluster":    forwardOperation(o.ecs, "DeleteCluster", o.checkDeleteCluster, o.noteDeletedCluster),
 
-		"PutClusterCapacityProviders": awsjson.Op(o.putClusterCapacityProviders),
+		"PutClusterCapacityProviders": awsjson.TypedOperation(o.putClusterCapacityProviders),
 	}
 }
 
@@ -39,7 +39,7 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 // gives it these. One that was there with some keeps them, as ECS gives it back unchanged.
 func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any, error) {
 	in := new(ecs.CreateClusterInput)
-	if err := awsjson.Decode(body, in); err != nil {
+	if err := awsjson.DecodeInput(body, in); err != nil {
 		return nil, err
 	}
 	pass := forwardOperation(o.ecs, "CreateCluster", checkCreateCluster, o.noteCreatedCluster)
@@ -155,7 +155,7 @@ func (o *clusterOperations) checkDeleteCluster(ctx context.Context, in *ecs.Dele
 	if err != nil {
 		return err
 	}
-	return o.clusters.DeletingCluster(ctx, name)
+	return o.clusters.CheckDeletable(ctx, name)
 }
 
 func (o *clusterOperations) noteDeletedCluster(
@@ -206,7 +206,7 @@ func (o *clusterOperations) addAttachments(ctx context.Context, name string, c m
 		return err
 	}
 	of := attachmentsShape(name, a)
-	body, err := awsjson.Encode("DescribeClusters", &ecs.DescribeClustersOutput{Clusters: []types.Cluster{of}})
+	body, err := awsjson.EncodeOutput("DescribeClusters", &ecs.DescribeClustersOutput{Clusters: []types.Cluster{of}})
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func parseClusterProviders(
 			cluster.MaxProviders)
 	}
 	for _, ref := range refs {
-		p, err := r.CapacityProvider(ref)
+		p, err := r.CapacityProviderName(ref)
 		if err != nil {
 			return nil, nil, err
 		}

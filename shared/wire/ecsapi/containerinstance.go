@@ -63,7 +63,7 @@ func (o *instanceOperations) checkListInstances(_ context.Context, in *ecs.ListC
 }
 
 func (o *instanceOperations) checkInstances(clusterRef *string, refs ...string) error {
-	_, _, err := o.References.Instances(clusterRef, refs)
+	_, _, err := o.References.ReadInstances(clusterRef, refs)
 	return err
 }
 
@@ -114,7 +114,7 @@ func (o *instanceOperations) checkDeregisterInstance(
 }
 
 func (o *instanceOperations) noteChanged(ctx context.Context, clusterRef *string, refs []string) error {
-	clusterName, ids, err := o.References.Instances(clusterRef, refs)
+	clusterName, ids, err := o.References.ReadInstances(clusterRef, refs)
 	if err != nil || len(ids) == 0 {
 		return err
 	}

@@ -22,7 +22,7 @@ type cache[V any] struct {
 	values map[string]V
 }
 
-func (c *cache[V]) add(key string, v V) {
+func (c *cache[V]) put(key string, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.values == nil || len(c.values) >= c.most {
@@ -58,7 +58,7 @@ func (t *taskDefinitions) fetchDefinition(ctx context.Context, ref string) (*typ
 	}
 	d := out.TaskDefinition
 	name := cluster.TaskDefinitionName(input.Value(d.Family), int(d.Revision))
-	t.kept.add(name, d)
+	t.kept.put(name, d)
 	return d, nil
 }
 

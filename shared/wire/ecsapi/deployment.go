@@ -25,10 +25,10 @@ type deploymentOperations struct {
 
 func (o *deploymentOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"ListServiceDeployments":     awsjson.Op(o.listServiceDeployments),
-		"DescribeServiceDeployments": awsjson.Op(o.describeServiceDeployments),
-		"StopServiceDeployment":      awsjson.Op(o.stopServiceDeployment),
-		"DescribeServiceRevisions":   awsjson.Op(o.describeServiceRevisions),
+		"ListServiceDeployments":     awsjson.TypedOperation(o.listServiceDeployments),
+		"DescribeServiceDeployments": awsjson.TypedOperation(o.describeServiceDeployments),
+		"StopServiceDeployment":      awsjson.TypedOperation(o.stopServiceDeployment),
+		"DescribeServiceRevisions":   awsjson.TypedOperation(o.describeServiceRevisions),
 	}
 }
 
@@ -65,7 +65,7 @@ func (o *deploymentOperations) listServiceDeployments(
 ) (*ecs.ListServiceDeploymentsOutput, error) {
 	var q operation.ListServiceDeployments
 	var err error
-	if q.Cluster, q.Service, err = o.Service(in.Cluster, in.Service); err != nil {
+	if q.Cluster, q.Service, err = o.ReadService(in.Cluster, in.Service); err != nil {
 		return nil, err
 	}
 	if q.Limit, err = input.PageSize(in.MaxResults, pageReleases); err != nil {
@@ -90,7 +90,7 @@ func (o *deploymentOperations) listServiceDeployments(
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: shape.List(found,
+	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: shape.ConvertEach(found,
 		func(d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
 			return deploymentBrief(o.Account, d)
 		})}
@@ -103,7 +103,7 @@ func (o *deploymentOperations) listServiceDeployments(
 func (o *deploymentOperations) describeServiceDeployments(
 	ctx context.Context, in *ecs.DescribeServiceDeploymentsInput,
 ) (*ecs.DescribeServiceDeploymentsOutput, error) {
-	refs, err := o.Records("serviceDeploymentArns", kindRelease, in.ServiceDeploymentArns)
+	refs, err := o.ReadRecords("serviceDeploymentArns", kindRelease, in.ServiceDeploymentArns)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (o *deploymentOperations) describeServiceDeployments(
 	if err != nil {
 		return nil, err
 	}
-	shapes := shape.List(found,
+	shapes := shape.ConvertEach(found,
 		func(d *operation.ReleaseDetail) types.ServiceDeployment { return releaseShape(o.Account, d) })
 	return &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: shapes,
 		Failures: missingRecords(o.Account, kindRelease, missing)}, nil
@@ -123,7 +123,7 @@ func (o *deploymentOperations) stopServiceDeployment(
 	if err := input.CheckRequired("serviceDeploymentArn", in.ServiceDeploymentArn); err != nil {
 		return nil, err
 	}
-	ref, err := o.Record(kindRelease, *in.ServiceDeploymentArn)
+	ref, err := o.ReadRecord(kindRelease, *in.ServiceDeploymentArn)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (o *deploymentOperations) stopServiceDeployment(
 func (o *deploymentOperations) describeServiceRevisions(
 	ctx context.Context, in *ecs.DescribeServiceRevisionsInput,
 ) (*ecs.DescribeServiceRevisionsOutput, error) {
-	refs, err := o.Records("serviceRevisionArns", kindRevision, in.ServiceRevisionArns)
+	refs, err := o.ReadRecords("serviceRevisionArns", kindRevision, in.ServiceRevisionArns)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (o *deploymentOperations) describeServiceRevisions(
 	if err != nil {
 		return nil, err
 	}
-	shapes := shape.List(found, func(r *operation.RevisionDetail) types.ServiceRevision {
+	shapes := shape.ConvertEach(found, func(r *operation.RevisionDetail) types.ServiceRevision {
 		return o.revisionShape(ctx,
 			r)
 	})
@@ -166,17 +166,18 @@ func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.R
 		ServiceArn:         new(o.Account.ARN("service", v.Cluster, v.Name)),
 		ClusterArn:         new(o.Account.ARN("cluster", v.Cluster)),
 		TaskDefinition:     new(o.Account.ARN("task-definition", r.TaskDefinition)),
-		CreatedAt:          shape.Instant(r.CreatedAt), LoadBalancers: loadBalancerShapes(r.LoadBalancers),
+		CreatedAt:          shape.TimeOrNil(r.CreatedAt), LoadBalancers: loadBalancerShapes(r.LoadBalancers),
 		ServiceRegistries:    registryShapes(r.Registries),
-		NetworkConfiguration: shape.NetworkConfiguration(r.Network), ContainerImages: []types.ContainerImage{},
+		NetworkConfiguration: shape.NetworkShape(r.Network), ContainerImages: []types.ContainerImage{},
 	}
 	out.LaunchType, out.CapacityProviderStrategy = launchShape(v, r.Providers)
 	d, err := o.definitions.cachedDefinition(ctx, r.TaskDefinition)
 	if err != nil {
 		return out
 	}
-	out.ContainerImages = shape.List(d.ContainerDefinitions, func(c types.ContainerDefinition) types.ContainerImage {
-		return types.ContainerImage{ContainerName: c.Name, Image: c.Image}
-	})
+	out.ContainerImages = shape.ConvertEach(d.ContainerDefinitions,
+		func(c types.ContainerDefinition) types.ContainerImage {
+			return types.ContainerImage{ContainerName: c.Name, Image: c.Image}
+		})
 	return out
 }

@@ -20,8 +20,8 @@ func deploymentBrief(account cluster.Account, d *operation.ReleaseDetail) types.
 
 // missingRecords are failures of what is named by the last part of its ARN.
 func missingRecords(account cluster.Account, kind string, failed []cluster.Failure) []types.Failure {
-	return shape.List(failed, func(f cluster.Failure) types.Failure {
-		return types.Failure{Arn: new(account.ARN(kind, f.ARN)), Reason: shape.Text(f.Reason)}
+	return shape.ConvertEach(failed, func(f cluster.Failure) types.Failure {
+		return types.Failure{Arn: new(account.ARN(kind, f.ARN)), Reason: shape.TextOrNil(f.Reason)}
 	})
 }
 
@@ -32,10 +32,10 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 		ServiceDeploymentArn: new(releaseARN(account, v, d.ID)),
 		ServiceArn:           new(account.ARN("service", v.Cluster, v.Name)),
 		ClusterArn:           new(account.ARN("cluster", v.Cluster)), Status: types.ServiceDeploymentStatus(d.Status),
-		StatusReason: shape.Text(d.Reason),
-		CreatedAt:    shape.Instant(d.CreatedAt), StartedAt: shape.Instant(d.StartedAt),
-		FinishedAt: shape.Instant(d.FinishedAt),
-		StoppedAt:  shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt),
+		StatusReason: shape.TextOrNil(d.Reason),
+		CreatedAt:    shape.TimeOrNil(d.CreatedAt), StartedAt: shape.TimeOrNil(d.StartedAt),
+		FinishedAt: shape.TimeOrNil(d.FinishedAt),
+		StoppedAt:  shape.TimeOrNil(d.StoppedAt), UpdatedAt: shape.TimeOrNil(d.UpdatedAt),
 		DeploymentConfiguration: deploymentConfigurationShape(v),
 		TargetServiceRevision: &types.ServiceRevisionSummary{
 			Arn: new(revisionARN(account, v, revisionDigits(d.Target))), RequestedTaskCount: int32(d.Release.Requested),
@@ -52,11 +52,11 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 			TriggeredAlarmNames: append([]string{}, d.Release.Triggered...),
 		},
 	}
-	out.SourceServiceRevisions = shape.List(d.Sources,
+	out.SourceServiceRevisions = shape.ConvertEach(d.Sources,
 		func(id string) types.ServiceRevisionSummary { return sourceRevision(account, d, id) })
 	if d.Release.RollbackTo != "" {
-		out.Rollback = &types.Rollback{Reason: shape.Text(d.Release.RollbackReason),
-			StartedAt:          shape.Instant(d.Release.RollbackAt),
+		out.Rollback = &types.Rollback{Reason: shape.TextOrNil(d.Release.RollbackReason),
+			StartedAt:          shape.TimeOrNil(d.Release.RollbackAt),
 			ServiceRevisionArn: new(revisionARN(account, v, revisionDigits(d.Release.RollbackTo)))}
 	}
 	return out

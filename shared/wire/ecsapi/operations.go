@@ -66,7 +66,7 @@ func Operations(o Options) map[string]awsjson.Operation {
 		maps.Copy(out, operations)
 	}
 	for name, f := range out {
-		out[name] = awsjson.Audited(o.Logger, name, f)
+		out[name] = awsjson.LoggedOperation(o.Logger, name, f)
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters,
 	if err = checkNotNegative("healthCheckGracePeriodSeconds", in.HealthCheckGracePeriodSeconds); err != nil {
 		return p, err
 	}
-	p.Grace = toInt(in.HealthCheckGracePeriodSeconds)
+	p.Grace = intOrNil(in.HealthCheckGracePeriodSeconds)
 	p.ManagedTags, p.ExecuteCommand = in.EnableECSManagedTags, in.EnableExecuteCommand
 	if z := in.AvailabilityZoneRebalancing; z != "" {
 		p.ZoneRebalancing = new(z == types.AvailabilityZoneRebalancingEnabled)
@@ -111,7 +111,7 @@ func parsePercents(c *types.DeploymentConfiguration) (least, most *int, err erro
 	if n := c.MaximumPercent; n != nil && *n < 1 {
 		return nil, nil, input.Invalid("maximumPercent is %d, but must be at least 1.", *n)
 	}
-	return toInt(c.MinimumHealthyPercent), toInt(c.MaximumPercent), nil
+	return intOrNil(c.MinimumHealthyPercent), intOrNil(c.MaximumPercent), nil
 }
 
 // parseBreaker reads a circuit breaker, nil where there is none. A threshold of a percentage is 1
@@ -314,7 +314,7 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.Provi
 	return out, nil
 }
 
-func toInt(n *int32) *int {
+func intOrNil(n *int32) *int {
 	if n == nil {
 		return nil
 	}

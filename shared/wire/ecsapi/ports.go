@@ -12,9 +12,9 @@ import (
 // plain, never ARNs; errors of the API are [cluster.Error].
 type Clusters interface {
 	ClusterCreated(ctx context.Context, name string) error
-	// DeletingCluster refuses with ClusterContainsServicesException or
+	// CheckDeletable refuses with ClusterContainsServicesException or
 	// ClusterContainsTasksException.
-	DeletingCluster(ctx context.Context, name string) error
+	CheckDeletable(ctx context.Context, name string) error
 	ClusterDeleted(ctx context.Context, name string) error
 	ServiceCount(ctx context.Context, name string) (active int, err error)
 	// InstancesChanged follows a change of attributes or state through the API.

@@ -22,8 +22,8 @@ type protectionOperations struct {
 
 func (o *protectionOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"UpdateTaskProtection": awsjson.Op(o.updateTaskProtection),
-		"GetTaskProtection":    awsjson.Op(o.getTaskProtection),
+		"UpdateTaskProtection": awsjson.TypedOperation(o.updateTaskProtection),
+		"GetTaskProtection":    awsjson.TypedOperation(o.getTaskProtection),
 	}
 }
 
@@ -38,7 +38,7 @@ const (
 func (o *protectionOperations) updateTaskProtection(
 	ctx context.Context, in *ecs.UpdateTaskProtectionInput,
 ) (*ecs.UpdateTaskProtectionOutput, error) {
-	clusterName, ids, err := o.Tasks(in.Cluster, in.Tasks, maxProtect)
+	clusterName, ids, err := o.ReadTasks(in.Cluster, in.Tasks, maxProtect)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (o *protectionOperations) updateTaskProtection(
 func (o *protectionOperations) getTaskProtection(
 	ctx context.Context, in *ecs.GetTaskProtectionInput,
 ) (*ecs.GetTaskProtectionOutput, error) {
-	clusterName, ids, err := o.Tasks(in.Cluster, in.Tasks, maxProtected)
+	clusterName, ids, err := o.ReadTasks(in.Cluster, in.Tasks, maxProtected)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +78,10 @@ func (o *protectionOperations) getTaskProtection(
 func protectionShapes(
 	account cluster.Account, clusterName string, tasks []operation.ProtectedTask,
 ) []types.ProtectedTask {
-	return shape.List(tasks, func(t operation.ProtectedTask) types.ProtectedTask {
+	return shape.ConvertEach(tasks, func(t operation.ProtectedTask) types.ProtectedTask {
 		return types.ProtectedTask{
 			TaskArn: new(account.ARN("task", clusterName, t.Task)), ProtectionEnabled: !t.Until.IsZero(),
-			ExpirationDate: shape.Instant(t.Until),
+			ExpirationDate: shape.TimeOrNil(t.Until),
 		}
 	})
 }

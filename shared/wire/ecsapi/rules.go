@@ -106,14 +106,14 @@ func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 }
 
 func constraintShapes(in []cluster.PlacementConstraint) []types.PlacementConstraint {
-	return shape.List(in, func(c cluster.PlacementConstraint) types.PlacementConstraint {
+	return shape.ConvertEach(in, func(c cluster.PlacementConstraint) types.PlacementConstraint {
 		return types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type),
-			Expression: shape.Text(c.Expression)}
+			Expression: shape.TextOrNil(c.Expression)}
 	})
 }
 
 func strategyShapes(in []cluster.PlacementStrategy) []types.PlacementStrategy {
-	return shape.List(in, func(s cluster.PlacementStrategy) types.PlacementStrategy {
-		return types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: shape.Text(s.Field)}
+	return shape.ConvertEach(in, func(s cluster.PlacementStrategy) types.PlacementStrategy {
+		return types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: shape.TextOrNil(s.Field)}
 	})
 }

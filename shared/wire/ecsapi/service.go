@@ -25,11 +25,11 @@ type serviceOperations struct {
 
 func (o *serviceOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"CreateService":    awsjson.Op(o.createService),
-		"UpdateService":    awsjson.Op(o.updateService),
-		"DeleteService":    awsjson.Op(o.deleteService),
-		"DescribeServices": awsjson.Op(o.describeServices),
-		"ListServices":     awsjson.Op(o.listServices),
+		"CreateService":    awsjson.TypedOperation(o.createService),
+		"UpdateService":    awsjson.TypedOperation(o.updateService),
+		"DeleteService":    awsjson.TypedOperation(o.deleteService),
+		"DescribeServices": awsjson.TypedOperation(o.describeServices),
+		"ListServices":     awsjson.TypedOperation(o.listServices),
 	}
 }
 
@@ -50,7 +50,7 @@ func (o *serviceOperations) createService(
 		}
 	}
 	out := serviceShape(o.Account, d)
-	out.Tags = shape.Tags(d.Service.Tags)
+	out.Tags = shape.TagShapes(d.Service.Tags)
 	return &ecs.CreateServiceOutput{Service: out}, nil
 }
 
@@ -144,7 +144,7 @@ func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revisi
 func (o *serviceOperations) deleteService(
 	ctx context.Context, in *ecs.DeleteServiceInput,
 ) (*ecs.DeleteServiceOutput, error) {
-	clusterName, name, err := o.Service(in.Cluster, in.Service)
+	clusterName, name, err := o.ReadService(in.Cluster, in.Service)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (o *serviceOperations) describeServices(
 	for _, d := range found {
 		v := serviceShape(o.Account, d)
 		if slices.Contains(in.Include, types.ServiceFieldTags) {
-			v.Tags = shape.Tags(d.Service.Tags)
+			v.Tags = shape.TagShapes(d.Service.Tags)
 		}
 		out.Services = append(out.Services, *v)
 	}

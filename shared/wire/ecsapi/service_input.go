@@ -27,14 +27,14 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 		return spec, err
 	}
 	spec.Strategy = cluster.SchedulingStrategy(in.SchedulingStrategy)
-	spec.Desired = toInt(in.DesiredCount)
+	spec.Desired = intOrNil(in.DesiredCount)
 	if spec.MinHealthy, spec.MaxPercent, err = parsePercents(in.DeploymentConfiguration); err != nil {
 		return spec, err
 	}
 	if err := input.CheckRequired("taskDefinition", in.TaskDefinition); err != nil {
 		return spec, err
 	}
-	if spec.TaskDefinition, err = o.TaskDefinition(*in.TaskDefinition); err != nil {
+	if spec.TaskDefinition, err = o.TaskDefinitionName(*in.TaskDefinition); err != nil {
 		return spec, err
 	}
 	if spec.Tags, err = checkTags(in.Tags, ruleTags); err != nil {
@@ -43,7 +43,7 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	if spec.Rules, err = parseRules(in.PlacementConstraints, in.PlacementStrategy, spec.Tags); err != nil {
 		return spec, err
 	}
-	if spec.Network, err = shape.Network(in.NetworkConfiguration); err != nil {
+	if spec.Network, err = shape.ParseNetwork(in.NetworkConfiguration); err != nil {
 		return spec, err
 	}
 	if spec.Token, err = checkClientToken(in.ClientToken); err != nil {
@@ -53,7 +53,7 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
 	parameters := *in
 	parameters.ClientToken = nil
-	spec.Params, err = input.Digest(parameters)
+	spec.Params, err = input.DigestParameters(parameters)
 	return spec, err
 }
 
@@ -125,9 +125,9 @@ func commonMembers(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 
 // parseUpdateService reads an UpdateService.
 func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (change operation.UpdateService, err error) {
-	change = operation.UpdateService{Desired: toInt(in.DesiredCount), Force: in.ForceNewDeployment,
+	change = operation.UpdateService{Desired: intOrNil(in.DesiredCount), Force: in.ForceNewDeployment,
 		PropagateTags: string(in.PropagateTags)}
-	if change.Cluster, change.Name, err = o.Service(in.Cluster, in.Service); err != nil {
+	if change.Cluster, change.Name, err = o.ReadService(in.Cluster, in.Service); err != nil {
 		return change, err
 	}
 	if change.ServiceParameters, err = parseParameters(in); err != nil {
@@ -151,7 +151,7 @@ func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (chan
 		change.Strategies = &rules.Strategies
 	}
 	if in.NetworkConfiguration != nil {
-		n, err := shape.Network(in.NetworkConfiguration)
+		n, err := shape.ParseNetwork(in.NetworkConfiguration)
 		if err != nil {
 			return change, err
 		}
@@ -160,7 +160,7 @@ func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (chan
 		}
 	}
 	if input.Value(in.TaskDefinition) != "" {
-		change.TaskDefinition, err = o.TaskDefinition(*in.TaskDefinition)
+		change.TaskDefinition, err = o.TaskDefinitionName(*in.TaskDefinition)
 	}
 	return change, err
 }

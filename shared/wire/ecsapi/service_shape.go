@@ -22,14 +22,14 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Se
 		DeploymentConfiguration: deploymentConfigurationShape(d.Service),
 		DeploymentController:    &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
 		Deployments:             []types.Deployment{},
-		CreatedAt:               shape.Instant(d.Service.CreatedAt), CreatedBy: shape.Text(d.Service.CreatedBy),
-		RoleArn:              shape.Text(d.Service.Role),
+		CreatedAt:               shape.TimeOrNil(d.Service.CreatedAt), CreatedBy: shape.TextOrNil(d.Service.CreatedBy),
+		RoleArn:              shape.TextOrNil(d.Service.Role),
 		SchedulingStrategy:   types.SchedulingStrategy(d.Service.Strategy),
 		PropagateTags:        types.PropagateTags(cmp.Or(d.Service.PropagateTags, string(types.PropagateTagsNone))),
 		PlacementConstraints: constraintShapes(d.Service.Rules.Constraints),
 		PlacementStrategy:    strategyShapes(d.Service.Rules.Strategies),
 		LoadBalancers:        loadBalancerShapes(r.LoadBalancers), ServiceRegistries: registryShapes(r.Registries),
-		NetworkConfiguration:        shape.NetworkConfiguration(r.Network),
+		NetworkConfiguration:        shape.NetworkShape(r.Network),
 		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
 		EnableECSManagedTags:        d.Service.Options.ManagedTags,
 		EnableExecuteCommand:        d.Service.Options.ExecuteCommand,
@@ -44,8 +44,8 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Se
 	if d.Service.Status != cluster.ServiceInactive {
 		addDeployments(account, out, d.Service)
 	}
-	out.Events = shape.List(d.EventLog, func(e *cluster.ServiceEvent) types.ServiceEvent {
-		return types.ServiceEvent{Id: new(e.ID), CreatedAt: shape.Instant(e.CreatedAt), Message: new(e.Message)}
+	out.Events = shape.ConvertEach(d.EventLog, func(e *cluster.ServiceEvent) types.ServiceEvent {
+		return types.ServiceEvent{Id: new(e.ID), CreatedAt: shape.TimeOrNil(e.CreatedAt), Message: new(e.Message)}
 	})
 	return out
 }
@@ -75,8 +75,8 @@ func deploymentShape(
 		Id: new(d.ID), Status: &status, TaskDefinition: new(account.ARN("task-definition", d.TaskDefinition)),
 		DesiredCount: int32(desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
 		FailedTasks: int32(d.Failed),
-		CreatedAt:   shape.Instant(d.CreatedAt), UpdatedAt: shape.Instant(d.UpdatedAt),
-		NetworkConfiguration: shape.NetworkConfiguration(d.Network),
+		CreatedAt:   shape.TimeOrNil(d.CreatedAt), UpdatedAt: shape.TimeOrNil(d.UpdatedAt),
+		NetworkConfiguration: shape.NetworkShape(d.Network),
 		RolloutState:         types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),
 		RolloutStateReason:   new(cmp.Or(d.Reason, "ECS deployment "+d.ID+" in progress.")),
 	}
@@ -105,7 +105,7 @@ func launchShape(
 }
 
 func providerShapes(shares []cluster.ProviderShare) []types.CapacityProviderStrategyItem {
-	return shape.List(shares, func(p cluster.ProviderShare) types.CapacityProviderStrategyItem {
+	return shape.ConvertEach(shares, func(p cluster.ProviderShare) types.CapacityProviderStrategyItem {
 		return types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base),
 			Weight: int32(p.Weight)}
 	})
@@ -140,17 +140,18 @@ func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfigura
 }
 
 func loadBalancerShapes(in []cluster.LoadBalancer) []types.LoadBalancer {
-	return shape.List(in, func(l cluster.LoadBalancer) types.LoadBalancer {
+	return shape.ConvertEach(in, func(l cluster.LoadBalancer) types.LoadBalancer {
 		return types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container),
 			ContainerPort: new(int32(l.Port))}
 	})
 }
 
 func registryShapes(in []cluster.Registry) []types.ServiceRegistry {
-	return shape.List(in, func(r cluster.Registry) types.ServiceRegistry {
+	return shape.ConvertEach(in, func(r cluster.Registry) types.ServiceRegistry {
 		return types.ServiceRegistry{
-			RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOrNil(r.ContainerPort),
-			Port: portOrNil(r.Port),
+			RegistryArn: new(r.ARN), ContainerName: shape.TextOrNil(r.Container),
+			ContainerPort: portOrNil(r.ContainerPort),
+			Port:          portOrNil(r.Port),
 		}
 	})
 }

@@ -40,7 +40,7 @@ func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN
 	if err := input.CheckRequired("resourceArn", resource); err != nil {
 		return arn, false, err
 	}
-	if arn, err = o.ARN(*resource); err != nil {
+	if arn, err = o.ReadARN(*resource); err != nil {
 		return arn, false, err
 	}
 	switch arn.Kind {
@@ -60,7 +60,7 @@ func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN
 
 func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, error) {
 	var in ecs.TagResourceInput
-	if err := awsjson.Decode(body, &in); err != nil {
+	if err := awsjson.DecodeInput(body, &in); err != nil {
 		return nil, err
 	}
 	arn, own, err := o.parseResource(in.ResourceArn)
@@ -87,7 +87,7 @@ func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, erro
 
 func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, error) {
 	var in ecs.UntagResourceInput
-	if err := awsjson.Decode(body, &in); err != nil {
+	if err := awsjson.DecodeInput(body, &in); err != nil {
 		return nil, err
 	}
 	arn, own, err := o.parseResource(in.ResourceArn)
@@ -115,7 +115,7 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 
 func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) {
 	var in ecs.ListTagsForResourceInput
-	if err := awsjson.Decode(body, &in); err != nil {
+	if err := awsjson.DecodeInput(body, &in); err != nil {
 		return nil, err
 	}
 	arn, own, err := o.parseResource(in.ResourceArn)
@@ -135,7 +135,7 @@ func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.ListTagsForResourceOutput{Tags: shape.Tags(tags)}, nil
+	return &ecs.ListTagsForResourceOutput{Tags: shape.TagShapes(tags)}, nil
 }
 
 // changeableTags are the tags of Berth's own that may be set and removed when the resource is there

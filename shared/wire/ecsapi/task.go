@@ -26,11 +26,11 @@ type taskOperations struct {
 
 func (o *taskOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"RunTask":       awsjson.Op(o.runTask),
-		"StartTask":     awsjson.Op(o.startTask),
-		"StopTask":      awsjson.Op(o.stopTask),
-		"DescribeTasks": awsjson.Op(o.describeTasks),
-		"ListTasks":     awsjson.Op(o.listTasks),
+		"RunTask":       awsjson.TypedOperation(o.runTask),
+		"StartTask":     awsjson.TypedOperation(o.startTask),
+		"StopTask":      awsjson.TypedOperation(o.stopTask),
+		"DescribeTasks": awsjson.TypedOperation(o.describeTasks),
+		"ListTasks":     awsjson.TypedOperation(o.listTasks),
 	}
 }
 
@@ -59,7 +59,7 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	}
 	parameters := *in
 	parameters.ClientToken = nil
-	if spec.Params, err = input.Digest(parameters); err != nil {
+	if spec.Params, err = input.DigestParameters(parameters); err != nil {
 		return nil, err
 	}
 	tasks, failures, err := o.submitTasks(ctx, spec, commonInput{
@@ -164,7 +164,7 @@ func (o *taskOperations) submitTasks(
 	if err := input.CheckRequired("taskDefinition", a.definition); err != nil {
 		return nil, nil, err
 	}
-	ref, err := o.TaskDefinition(*a.definition)
+	ref, err := o.TaskDefinitionName(*a.definition)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,10 +183,10 @@ func (o *taskOperations) submitTasks(
 	if spec.Rules.Providers, err = parseStrategy(a.providers); err != nil {
 		return nil, nil, err
 	}
-	if spec.Overrides, err = shape.Overrides(a.overrides); err != nil {
+	if spec.Overrides, err = shape.ParseOverrides(a.overrides); err != nil {
 		return nil, nil, err
 	}
-	if spec.Network, err = shape.Network(a.network); err != nil {
+	if spec.Network, err = shape.ParseNetwork(a.network); err != nil {
 		return nil, nil, err
 	}
 	tasks, failed, found, err := o.scheduler.FindSubmittedTasks(ctx, spec)
@@ -198,7 +198,7 @@ func (o *taskOperations) submitTasks(
 	}
 	out := o.taskShapes(ctx, spec.Cluster, tasks)
 	for n := range out {
-		out[n].Tags = shape.Tags(tasks[n].Tags)
+		out[n].Tags = shape.TagShapes(tasks[n].Tags)
 	}
 	return out, failureShapes(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]),
 		nil
@@ -271,7 +271,7 @@ func (o *taskOperations) describeTasks(
 		Failures: failureShapes(o.Account, clusterName, "task", missing)}
 	for n := range out.Tasks {
 		if slices.Contains(in.Include, types.TaskFieldTags) {
-			out.Tasks[n].Tags = shape.Tags(found[n].Tags)
+			out.Tasks[n].Tags = shape.TagShapes(found[n].Tags)
 		}
 	}
 	return out, nil

@@ -21,11 +21,11 @@ func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tas
 	out := make([]types.Task, 0, len(tasks))
 	for _, t := range tasks {
 		v := taskShape(o.Account, t)
-		v.CapacityProviderName, v.LaunchType = shape.Text(launches[t.ID].Provider),
+		v.CapacityProviderName, v.LaunchType = shape.TextOrNil(launches[t.ID].Provider),
 			launchTypeShape(launches[t.ID].External)
 		if t.Instance != "" {
 			v.ContainerInstanceArn = new(o.Account.ARN("container-instance", clusterName, t.Instance))
-			v.AvailabilityZone = shape.Text(zones[t.Instance])
+			v.AvailabilityZone = shape.TextOrNil(zones[t.Instance])
 		}
 		if d, err := o.definitions.cachedDefinition(ctx, t.TaskDefinition); err == nil {
 			addContainers(o.Account, &v, t, d)
@@ -41,12 +41,13 @@ const AttributeECSTask = "berth.ecs-task-arn"
 // failureShapes are a list's failures with full ARNs; those of another kind come with theirs, or
 // with none.
 func failureShapes(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
-	return shape.List(failed, func(f cluster.Failure) types.Failure {
+	return shape.ConvertEach(failed, func(f cluster.Failure) types.Failure {
 		arn := f.ARN
 		if arn != "" && !strings.HasPrefix(arn, "arn:") {
 			arn = account.ARN(kind, clusterName, arn)
 		}
-		return types.Failure{Arn: shape.Text(arn), Reason: shape.Text(f.Reason), Detail: shape.Text(f.Detail)}
+		return types.Failure{Arn: shape.TextOrNil(arn), Reason: shape.TextOrNil(f.Reason),
+			Detail: shape.TextOrNil(f.Detail)}
 	})
 }
 
@@ -63,14 +64,14 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(account.ARN("cluster", t.Cluster)),
 		TaskDefinitionArn: new(account.ARN("task-definition", t.TaskDefinition)),
 		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
-		Group: shape.Text(t.Group), StartedBy: shape.Text(startedBy), HealthStatus: healthShape(t),
+		Group: shape.TextOrNil(t.Group), StartedBy: shape.TextOrNil(startedBy), HealthStatus: healthShape(t),
 		Cpu:       new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)),
 		Memory:    new(strconv.FormatInt(t.Needs.Memory, 10)),
-		CreatedAt: shape.Instant(t.CreatedAt.Time()), StartedAt: shape.Instant(t.Started.Time()),
-		StoppedAt: shape.Instant(t.Stopped.Time()),
-		StopCode:  stopCode(t), StoppedReason: shape.Text(t.Reason), Version: t.Rev,
+		CreatedAt: shape.TimeOrNil(t.CreatedAt.Time()), StartedAt: shape.TimeOrNil(t.Started.Time()),
+		StoppedAt: shape.TimeOrNil(t.Stopped.Time()),
+		StopCode:  stopCode(t), StoppedReason: shape.TextOrNil(t.Reason), Version: t.Rev,
 		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
-		Overrides: shape.TaskOverride(t.Overrides),
+		Overrides: shape.OverrideShape(t.Overrides),
 	}
 	if v.Overrides == nil {
 		v.Overrides = &types.TaskOverride{}
@@ -114,7 +115,7 @@ func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *t
 			own.ExitCode, exit = new(int32(*exit)), nil
 		}
 		if stopCode(t) == types.TaskStopCodeTaskFailedToStart {
-			own.Reason = shape.Text(t.Reason)
+			own.Reason = shape.TextOrNil(t.Reason)
 		}
 		v.Containers = append(v.Containers, own)
 	}

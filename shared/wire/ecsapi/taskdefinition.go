@@ -42,7 +42,7 @@ func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.Register
 	if _, err := checkTags(in.Tags, shape.DefinitionTags); err != nil {
 		return err
 	}
-	d, err := shape.TaskDefinition(types.TaskDefinition{
+	d, err := shape.ParseTaskDefinition(types.TaskDefinition{
 		ContainerDefinitions: in.ContainerDefinitions, Cpu: in.Cpu, Memory: in.Memory, NetworkMode: in.NetworkMode,
 		TaskRoleArn: in.TaskRoleArn, ExecutionRoleArn: in.ExecutionRoleArn,
 	}, in.Tags)
@@ -56,7 +56,7 @@ func (o *definitionOperations) checkDefinition(ref *string) error {
 	if err := input.CheckRequired("taskDefinition", ref); err != nil {
 		return err
 	}
-	_, err := o.TaskDefinition(*ref)
+	_, err := o.TaskDefinitionName(*ref)
 	return err
 }
 

@@ -67,7 +67,7 @@ func forwardOperation[I any](
 ) awsjson.Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
-		if err := awsjson.Decode(body, in); err != nil {
+		if err := awsjson.DecodeInput(body, in); err != nil {
 			return nil, err
 		}
 		if check != nil {

@@ -37,9 +37,9 @@ func (z *zones) zonesOf(ctx context.Context, clusterName string, tasks []*cluste
 		return out // a zone is not worth an error
 	}
 	for _, i := range answer.ContainerInstances {
-		v := shape.Instance(clusterName, i)
+		v := shape.ParseInstance(clusterName, i)
 		out[v.ID] = v.Zone()
-		z.kept.add(clusterName+"/"+v.ID, v.Zone())
+		z.kept.put(clusterName+"/"+v.ID, v.Zone())
 	}
 	return out
 }

@@ -82,9 +82,9 @@ func (in *createInput) checkUnserved() error {
 		given bool
 	}{
 		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0},
-		{"remoteAccess", isGiven(in.RemoteAccess)},
-		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", isGiven(in.NodeRepairConfig)},
-		{"warmPoolConfig", isGiven(in.WarmPoolConfig)},
+		{"remoteAccess", isPresent(in.RemoteAccess)},
+		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", isPresent(in.NodeRepairConfig)},
+		{"warmPoolConfig", isPresent(in.WarmPoolConfig)},
 		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
 	} {
 		if m.given {
@@ -94,7 +94,7 @@ func (in *createInput) checkUnserved() error {
 	return nil
 }
 
-func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+func isPresent(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 type nodegroupOutput struct {
 	Nodegroup *nodegroup `json:"nodegroup"`
@@ -142,14 +142,14 @@ func (c *call) checkNames() error {
 
 func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	var in createInput
-	if err := awsjson.Decode(c.body, &in); err != nil {
+	if err := awsjson.DecodeInput(c.body, &in); err != nil {
 		return nil, err
 	}
 	c.nodeGroup = in.NodegroupName
 	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
 		return nil, err
 	}
-	spec, err := in.parse(c)
+	spec, err := in.parseCreate(c)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
-func (in *createInput) parse(c *call) (*operation.CreateNodeGroup, error) {
+func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) {
 	if err := in.checkUnserved(); err != nil {
 		return nil, err
 	}
@@ -188,10 +188,10 @@ func (in *createInput) parse(c *call) (*operation.CreateNodeGroup, error) {
 		Token: in.ClientRequestToken,
 	}
 	var err error
-	if spec.Config, err = in.UpdateConfig.read(); err != nil {
+	if spec.Config, err = in.UpdateConfig.parseUpdateConfig(); err != nil {
 		return nil, err
 	}
-	if spec.Template, err = in.LaunchTemplate.read(); err != nil {
+	if spec.Template, err = in.LaunchTemplate.parseTemplateRef(); err != nil {
 		return nil, err
 	}
 	if s := in.ScalingConfig; s != nil {
@@ -202,7 +202,7 @@ func (in *createInput) parse(c *call) (*operation.CreateNodeGroup, error) {
 	}
 	plain := *in
 	plain.ClientRequestToken = ""
-	spec.Params, err = input.Digest(plain)
+	spec.Params, err = input.DigestParameters(plain)
 	return spec, err
 }
 
@@ -222,7 +222,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-func (u *updateConfig) read() (out cluster.UpdateConfig, err error) {
+func (u *updateConfig) parseUpdateConfig() (out cluster.UpdateConfig, err error) {
 	if u == nil {
 		return out, nil
 	}
@@ -238,7 +238,7 @@ func (u *updateConfig) read() (out cluster.UpdateConfig, err error) {
 	}, nil
 }
 
-func (t *launchTemplate) read() (*cluster.TemplateRef, error) {
+func (t *launchTemplate) parseTemplateRef() (*cluster.TemplateRef, error) {
 	switch {
 	case t == nil:
 		return nil, nil

@@ -112,7 +112,7 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 }
 
 func healthShape(of []cluster.NodeGroupIssue) health {
-	return health{shape.List(of, func(i cluster.NodeGroupIssue) issue {
+	return health{shape.ConvertEach(of, func(i cluster.NodeGroupIssue) issue {
 		return issue{string(i.Code), i.Message,
 			orEmpty(i.Resources)}
 	})}
@@ -135,8 +135,8 @@ func updateConfigShape(c cluster.UpdateConfig) (out updateConfig) {
 func updateShape(u *cluster.Update) *update {
 	return &update{
 		ID: u.ID, Status: string(u.Status), Type: string(u.Type), CreatedAt: epochSeconds(u.CreatedAt),
-		Params: shape.List(u.Params, func(p cluster.UpdateParam) param { return param{p.Type, p.Value} }),
-		Errors: shape.List(u.Errors, func(x cluster.UpdateError) errorDetail {
+		Params: shape.ConvertEach(u.Params, func(p cluster.UpdateParam) param { return param{p.Type, p.Value} }),
+		Errors: shape.ConvertEach(u.Errors, func(x cluster.UpdateError) errorDetail {
 			return errorDetail{string(x.Code), x.Message, orEmpty(x.Resources)}
 		}),
 	}

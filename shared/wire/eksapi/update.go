@@ -32,7 +32,7 @@ type VersionInput struct {
 
 func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error) {
 	var in configInput
-	if err := awsjson.Decode(c.body, &in); err != nil {
+	if err := awsjson.DecodeInput(c.body, &in); err != nil {
 		return nil, err
 	}
 	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
@@ -42,7 +42,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		"labels": in.Labels, "taints": in.Taints, "nodeRepairConfig": in.NodeRepairConfig,
 		"warmPoolConfig": in.WarmPoolConfig,
 	} {
-		if isGiven(raw) {
+		if isPresent(raw) {
 			return nil, input.Invalid("%s is not supported: only scalingConfig and updateConfig can be changed.", name)
 		}
 	}
@@ -51,7 +51,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		change.Sizes = &cluster.SizesChange{Min: s.MinSize, Max: s.MaxSize, Desired: s.DesiredSize}
 	}
 	if in.UpdateConfig != nil {
-		config, err := in.UpdateConfig.read()
+		config, err := in.UpdateConfig.parseUpdateConfig()
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 	plain := in
 	plain.ClientRequestToken = ""
 	var err error
-	if change.Params, err = input.Digest(plain); err != nil {
+	if change.Params, err = input.DigestParameters(plain); err != nil {
 		return nil, err
 	}
 	return e.updateAnswer(e.groups.UpdateNodeGroupConfig(ctx, change))
@@ -71,18 +71,20 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 
 func (e *server) updateNodegroupVersion(ctx context.Context, c *call) (any, error) {
 	var in VersionInput
-	if err := awsjson.Decode(c.body, &in); err != nil {
+	if err := awsjson.DecodeInput(c.body, &in); err != nil {
 		return nil, err
 	}
-	change, err := in.Parse(c.cluster, c.nodeGroup)
+	change, err := in.ParseUpdate(c.cluster, c.nodeGroup)
 	if err != nil {
 		return nil, err
 	}
 	return e.updateAnswer(e.groups.UpdateNodeGroupVersion(ctx, change))
 }
 
-// Parse is the update of a node group that the request asks for.
-func (in *VersionInput) Parse(clusterName, nodeGroup string) (change operation.UpdateNodeGroupVersion, err error) {
+// ParseUpdate is the update of a node group that the request asks for.
+func (in *VersionInput) ParseUpdate(
+	clusterName, nodeGroup string,
+) (change operation.UpdateNodeGroupVersion, err error) {
 	if err := checkNames(clusterName, nodeGroup); err != nil {
 		return change, err
 	}
@@ -93,12 +95,12 @@ func (in *VersionInput) Parse(clusterName, nodeGroup string) (change operation.U
 		Cluster: clusterName, NodeGroup: nodeGroup, Version: in.Version, ReleaseVersion: in.ReleaseVersion,
 		Force: in.Force, ForceProtected: in.ForceProtected, Token: in.ClientRequestToken,
 	}
-	if change.Template, err = in.LaunchTemplate.read(); err != nil {
+	if change.Template, err = in.LaunchTemplate.parseTemplateRef(); err != nil {
 		return change, err
 	}
 	plain := *in
 	plain.ClientRequestToken = ""
-	change.Params, err = input.Digest(plain)
+	change.Params, err = input.DigestParameters(plain)
 	return change, err
 }
 

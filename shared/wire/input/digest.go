@@ -6,8 +6,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// Digest tells the parameters of one call from those of another; the token must not be part of in.
-func Digest(in any) (string, error) {
+// DigestParameters tells the parameters of one call from those of another; the token must not be
+// part of in.
+func DigestParameters(in any) (string, error) {
 	canonical, err := json.Marshal(in)
 	if err != nil {
 		return "", err

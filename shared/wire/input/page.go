@@ -7,12 +7,12 @@ import (
 
 // PageToken makes a nextToken of the last item given: opaque, and good for the same list only.
 func PageToken(list, last string) string {
-	return base64.RawURLEncoding.EncodeToString(append(checksum(list, last), last...))
+	return base64.RawURLEncoding.EncodeToString(append(tokenChecksum(list, last), last...))
 }
 
 const checksumSize = 9
 
-func checksum(list, last string) []byte {
+func tokenChecksum(list, last string) []byte {
 	sum := sha256.Sum256([]byte("nextToken\x00" + list + "\x00" + last))
 	return sum[:checksumSize]
 }
@@ -24,7 +24,7 @@ func PageStart(list, token string) (string, error) {
 		return "", nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(raw) < checksumSize || string(checksum(list,
+	if err != nil || len(raw) < checksumSize || string(tokenChecksum(list,
 		string(raw[checksumSize:]))) != string(raw[:checksumSize]) {
 		return "", Invalid("Invalid token: %.100q", token)
 	}

@@ -9,15 +9,15 @@ import (
 	"berth/shared/operation"
 )
 
-// Instances reads the instances that a caller names.
-func (r References) Instances(clusterRef *string, refs []string) (clusterName string, ids []string, err error) {
+// ReadInstances reads the instances that a caller names.
+func (r References) ReadInstances(clusterRef *string, refs []string) (clusterName string, ids []string, err error) {
 	if clusterName, err = r.ClusterName(clusterRef); err != nil {
 		return "", nil, err
 	}
 	ids, err = ReadEach(refs, func(ref string) (string, error) {
 		return r.NameIn(clusterName, "container-instance", ref)
 	})
-	return clusterName, distinct(ids), err
+	return clusterName, withoutRepeats(ids), err
 }
 
 // ReadEach reads references in order, and fails with the first that cannot be read.
@@ -32,8 +32,8 @@ func ReadEach[T any](refs []string, read func(ref string) (T, error)) (out []T, 
 	return out, nil
 }
 
-// distinct leaves out what comes a second time.
-func distinct(ids []string) (out []string) {
+// withoutRepeats leaves out what comes a second time.
+func withoutRepeats(ids []string) (out []string) {
 	for _, id := range ids {
 		if !slices.Contains(out, id) {
 			out = append(out, id)
@@ -42,8 +42,10 @@ func distinct(ids []string) (out []string) {
 	return out
 }
 
-// Tasks reads a list of tasks, each of them once.
-func (r References) Tasks(clusterRef *string, refs []string, most int) (clusterName string, ids []string, err error) {
+// ReadTasks reads a list of tasks, each of them once.
+func (r References) ReadTasks(
+	clusterRef *string, refs []string, most int,
+) (clusterName string, ids []string, err error) {
 	if clusterName, err = r.ClusterName(clusterRef); err != nil {
 		return "", nil, err
 	}
@@ -51,11 +53,11 @@ func (r References) Tasks(clusterRef *string, refs []string, most int) (clusterN
 		return "", nil, err
 	}
 	ids, err = ReadEach(refs, func(ref string) (string, error) { return r.TaskID(clusterName, ref) })
-	return clusterName, distinct(ids), err
+	return clusterName, withoutRepeats(ids), err
 }
 
-// Service reads the two members that name a service.
-func (r References) Service(clusterRef, ref *string) (clusterName, name string, err error) {
+// ReadService reads the two members that name a service.
+func (r References) ReadService(clusterRef, ref *string) (clusterName, name string, err error) {
 	if clusterName, err = r.ClusterName(clusterRef); err != nil {
 		return "", "", err
 	}
@@ -66,9 +68,9 @@ func (r References) Service(clusterRef, ref *string) (clusterName, name string, 
 	return clusterName, name, err
 }
 
-// Record reads the ARN of a service deployment or revision.
-func (r References) Record(kind, ref string) (out operation.RecordRef, err error) {
-	arn, err := r.ARN(ref)
+// ReadRecord reads the ARN of a service deployment or revision.
+func (r References) ReadRecord(kind, ref string) (out operation.RecordRef, err error) {
+	arn, err := r.ReadARN(ref)
 	if err != nil {
 		return out, err
 	}
@@ -83,19 +85,19 @@ func (r References) Record(kind, ref string) (out operation.RecordRef, err error
 // maxRecords is how many ARNs DescribeServiceDeployments and DescribeServiceRevisions take.
 const maxRecords = 20
 
-// Records reads ARNs of service deployments or revisions.
-func (r References) Records(member, kind string, refs []string) (out []operation.RecordRef, err error) {
+// ReadRecords reads ARNs of service deployments or revisions.
+func (r References) ReadRecords(member, kind string, refs []string) (out []operation.RecordRef, err error) {
 	if err := CheckCount(member, len(refs), maxRecords); err != nil {
 		return nil, err
 	}
-	return ReadEach(refs, func(ref string) (operation.RecordRef, error) { return r.Record(kind, ref) })
+	return ReadEach(refs, func(ref string) (operation.RecordRef, error) { return r.ReadRecord(kind, ref) })
 }
 
 var recordIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// CapacityProvider is the name of a capacity provider, by name or ARN.
-func (r References) CapacityProvider(ref string) (string, error) {
-	name, err := r.resource("capacity-provider", "", ref)
+// CapacityProviderName is the name of a capacity provider, by name or ARN.
+func (r References) CapacityProviderName(ref string) (string, error) {
+	name, err := r.readName("capacity-provider", "", ref)
 	switch {
 	case err != nil:
 		return "", err
@@ -108,8 +110,9 @@ func (r References) CapacityProvider(ref string) (string, error) {
 	return name, nil
 }
 
-// AutoScalingGroup takes the name out of an Auto Scaling group's ARN, of this account and Region.
-func (r References) AutoScalingGroup(arn string) (string, error) {
+// AutoScalingGroupName takes the name out of an Auto Scaling group's ARN, of this account and
+// Region.
+func (r References) AutoScalingGroupName(arn string) (string, error) {
 	parts := strings.SplitN(arn, ":", 8)
 	here := strings.SplitN(r.Account.ARN("x", "x"), ":", 6)
 	const last = "autoScalingGroupName/"
@@ -139,7 +142,7 @@ func (r References) ClusterName(ref *string) (string, error) {
 	if Value(ref) == "" {
 		return "default", nil
 	}
-	name, err := r.resource("cluster", "", *ref)
+	name, err := r.readName("cluster", "", *ref)
 	if err != nil {
 		return "", err
 	}
@@ -151,7 +154,7 @@ func (r References) ClusterName(ref *string) (string, error) {
 
 // NameIn is the name or id of something that lies in a cluster: a service or a container instance.
 func (r References) NameIn(clusterName, kind, ref string) (string, error) {
-	name, err := r.resource(kind, clusterName, ref)
+	name, err := r.readName(kind, clusterName, ref)
 	if err != nil {
 		return "", err
 	}
@@ -163,7 +166,7 @@ func (r References) NameIn(clusterName, kind, ref string) (string, error) {
 
 // TaskID is the id of a task: Berth's own, or ECS's.
 func (r References) TaskID(clusterName, ref string) (string, error) {
-	id, err := r.resource("task", clusterName, ref)
+	id, err := r.readName("task", clusterName, ref)
 	switch {
 	case err != nil:
 		return "", err
@@ -175,9 +178,9 @@ func (r References) TaskID(clusterName, ref string) (string, error) {
 	return id, nil
 }
 
-// TaskDefinition is family or family:revision.
-func (r References) TaskDefinition(ref string) (string, error) {
-	name, err := r.resource("task-definition", "", ref)
+// TaskDefinitionName is family or family:revision.
+func (r References) TaskDefinitionName(ref string) (string, error) {
+	name, err := r.readName("task-definition", "", ref)
 	if err != nil {
 		return "", err
 	}
@@ -187,13 +190,13 @@ func (r References) TaskDefinition(ref string) (string, error) {
 	return name, nil
 }
 
-// resource takes the name out of a reference. An ARN must be of the kind and the cluster; a cluster
+// readName takes the name out of a reference. An ARN must be of the kind and the cluster; a cluster
 // of "" is any.
-func (r References) resource(kind, clusterName, ref string) (string, error) {
+func (r References) readName(kind, clusterName, ref string) (string, error) {
 	if !strings.HasPrefix(ref, "arn:") {
 		return ref, nil
 	}
-	arn, err := r.ARN(ref)
+	arn, err := r.ReadARN(ref)
 	switch {
 	case err != nil:
 		return "", err
@@ -205,8 +208,8 @@ func (r References) resource(kind, clusterName, ref string) (string, error) {
 	return arn.Name, nil
 }
 
-// ARN takes an ARN of any kind apart, if it is of this account and Region.
-func (r References) ARN(s string) (cluster.ResourceARN, error) {
+// ReadARN takes an ARN of any kind apart, if it is of this account and Region.
+func (r References) ReadARN(s string) (cluster.ResourceARN, error) {
 	arn, ok := cluster.ParseARN(s)
 	if !ok {
 		return arn, Invalid("Invalid identifier: %.300q is no ARN of ECS.", s)

@@ -13,9 +13,9 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Instance is a container instance as ECS describes it. CPU comes in ECS CPU units, memory in MiB,
-// GPUs and reserved ports as sets; ports that are no numbers are left out.
-func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
+// ParseInstance is a container instance as ECS describes it. CPU comes in ECS CPU units, memory in
+// MiB, GPUs and reserved ports as sets; ports that are no numbers are left out.
+func ParseInstance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName}, ID: cluster.LastPart(input.Value(i.ContainerInstanceArn)),
 		EC2InstanceID: input.Value(i.Ec2InstanceId), Status: cluster.InstanceStatus(input.Value(i.Status)),
@@ -81,15 +81,15 @@ func parsePorts(numbers []string, protocol cluster.Protocol) []cluster.Port {
 	return out
 }
 
-// passing are the statuses of ECS that count as the one they follow.
-var passing = map[string]cluster.TaskStatus{
+// transitionalStatuses are the statuses of ECS that count as the one they follow.
+var transitionalStatuses = map[string]cluster.TaskStatus{
 	"PROVISIONING": cluster.TaskPending, "ACTIVATING": cluster.TaskPending, "DEACTIVATING": cluster.TaskStopping,
 	"DEPROVISIONING": cluster.TaskStopping, "DELETED": cluster.TaskStopped,
 }
 
-// ECSTask is a task as ECS describes it: statuses on the way as the one they follow, needs as the
+// ParseTask is a task as ECS describes it: statuses on the way as the one they follow, needs as the
 // task's own size, else its containers', the exit code the first that a container has.
-func ECSTask(t types.Task) cluster.ECSTask {
+func ParseTask(t types.Task) cluster.ECSTask {
 	out := cluster.ECSTask{
 		Cluster: cluster.LastPart(input.Value(t.ClusterArn)), ID: cluster.LastPart(input.Value(t.TaskArn)),
 		Instance: cluster.LastPart(input.Value(t.ContainerInstanceArn)), StartedBy: input.Value(t.StartedBy),
@@ -99,7 +99,7 @@ func ECSTask(t types.Task) cluster.ECSTask {
 		Desired:        cluster.TaskRunning, Version: t.Version, StopCode: string(t.StopCode),
 		Reason: input.Value(t.StoppedReason),
 	}
-	if s, ok := passing[input.Value(t.LastStatus)]; ok {
+	if s, ok := transitionalStatuses[input.Value(t.LastStatus)]; ok {
 		out.Last = s
 	}
 	if input.Value(t.DesiredStatus) == string(cluster.TaskStopped) {
@@ -112,7 +112,7 @@ func ECSTask(t types.Task) cluster.ECSTask {
 	if t.StoppedAt != nil {
 		out.Stopped = t.StoppedAt.UTC()
 	}
-	addHeld(&out, t)
+	addHeldResources(&out, t)
 	out.Address = privateAddress(t)
 	return out
 }
@@ -137,11 +137,11 @@ func privateAddress(t types.Task) string {
 	return ""
 }
 
-// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a
-// static one.
-const ephemeral = 32768
+// firstEphemeralPort is the first host port that ECS hands out by itself; a binding from there on
+// is not a static one.
+const firstEphemeralPort = 32768
 
-func addHeld(out *cluster.ECSTask, t types.Task) {
+func addHeldResources(out *cluster.ECSTask, t types.Task) {
 	var cpu, memory int64
 	for _, c := range t.Containers {
 		cpu += parseUnits(input.Value(c.Cpu))
@@ -163,7 +163,7 @@ func addHeld(out *cluster.ECSTask, t types.Task) {
 				out.Bindings = append(out.Bindings, bound)
 			}
 			// Bound for IPv4 and for IPv6, it comes twice.
-			if p.Number > 0 && p.Number < ephemeral && !slices.Contains(out.Ports, p) {
+			if p.Number > 0 && p.Number < firstEphemeralPort && !slices.Contains(out.Ports, p) {
 				out.Ports = append(out.Ports, p)
 			}
 		}
@@ -181,8 +181,8 @@ func parseUnits(s string) int64 {
 	return int64(n)
 }
 
-// List converts every element. The result is never nil: ECS shows empty lists.
-func List[I, O any](in []I, convert func(I) O) []O {
+// ConvertEach converts every element. The result is never nil: ECS shows empty lists.
+func ConvertEach[I, O any](in []I, convert func(I) O) []O {
 	out := make([]O, 0, len(in))
 	for _, v := range in {
 		out = append(out, convert(v))
@@ -190,8 +190,8 @@ func List[I, O any](in []I, convert func(I) O) []O {
 	return out
 }
 
-// Tags are tags in order of their keys, as the SDK has them.
-func Tags(m map[string]string) []types.Tag {
+// TagShapes are tags in order of their keys, as the SDK has them.
+func TagShapes(m map[string]string) []types.Tag {
 	out := make([]types.Tag, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, types.Tag{Key: new(key), Value: new(m[key])})
@@ -199,16 +199,16 @@ func Tags(m map[string]string) []types.Tag {
 	return out
 }
 
-// Text is nil for an empty string: the protocol leaves out what is not there.
-func Text(s string) *string {
+// TextOrNil is nil for an empty string: the protocol leaves out what is not there.
+func TextOrNil(s string) *string {
 	if s == "" {
 		return nil
 	}
 	return &s
 }
 
-// Instant is nil for the zero time: the protocol leaves out what is not there.
-func Instant(t time.Time) *time.Time {
+// TimeOrNil is nil for the zero time: the protocol leaves out what is not there.
+func TimeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -15,7 +15,7 @@ const arns = "arn:aws:ecs:eu-west-1:123456789012:"
 
 func TestInstance(t *testing.T) {
 	zoned := noon.In(time.FixedZone("", 3600))
-	got := shape.Instance("prod", types.ContainerInstance{
+	got := shape.ParseInstance("prod", types.ContainerInstance{
 		ContainerInstanceArn: new(arns + "container-instance/prod/0a"), Ec2InstanceId: new("i-1"), Status: new("DRAINING"),
 		AgentConnected: true, Version: 7, RegisteredAt: &zoned,
 		Attributes: []types.Attribute{{Name: new("ecs.availability-zone"), Value: new("a")}, {Name: new("flag")}},
@@ -34,12 +34,12 @@ func TestInstance(t *testing.T) {
 		},
 	})
 	expect(t, "location", got.RegisteredAt.Time().Location().String(), "UTC")
-	expect(t, "nothing known", shape.Instance("prod", types.ContainerInstance{}).RegisteredAt.IsZero(), true)
+	expect(t, "nothing known", shape.ParseInstance("prod", types.ContainerInstance{}).RegisteredAt.IsZero(), true)
 }
 
 func TestECSTask(t *testing.T) {
 	later := noon.Add(time.Minute)
-	got := shape.ECSTask(types.Task{
+	got := shape.ParseTask(types.Task{
 		TaskArn: new(arns + "task/prod/0b"), ClusterArn: new(arns + "cluster/prod"), TaskDefinitionArn: new(arns + "task-definition/web:3"),
 		ContainerInstanceArn: new(arns + "container-instance/prod/0a"), StartedBy: new("me"), Group: new("family:web"),
 		LastStatus: new("STOPPED"), DesiredStatus: new("STOPPED"), Version: 5, HealthStatus: types.HealthStatusUnhealthy,
@@ -78,7 +78,7 @@ func TestECSTaskAddress(t *testing.T) {
 			}},
 		}},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, "address", shape.ECSTask(task).Address, "10.0.0.7") })
+		t.Run(name, func(t *testing.T) { expect(t, "address", shape.ParseTask(task).Address, "10.0.0.7") })
 	}
 }
 
@@ -89,7 +89,7 @@ func TestECSTaskStatus(t *testing.T) {
 		"DEPROVISIONING": cluster.TaskStopping, "STOPPED": cluster.TaskStopped,
 	} {
 		t.Run(ecs, func(t *testing.T) {
-			got := shape.ECSTask(types.Task{LastStatus: &ecs, DesiredStatus: new("RUNNING"), HealthStatus: types.HealthStatusUnknown})
+			got := shape.ParseTask(types.Task{LastStatus: &ecs, DesiredStatus: new("RUNNING"), HealthStatus: types.HealthStatusUnknown})
 			expect(t, "last", got.Last, want)
 			expect(t, "desired", got.Desired, cluster.TaskRunning)
 			expect(t, "health", got.Health, cluster.UnknownHealth)
@@ -109,13 +109,13 @@ func TestOverridesThereAndBack(t *testing.T) {
 			{Name: new("side")},
 		},
 	}
-	noun, err := shape.Overrides(want)
+	noun, err := shape.ParseOverrides(want)
 	expect(t, "error", err, nil)
-	expect(t, "overrides", shape.TaskOverride(noun), want)
+	expect(t, "overrides", shape.OverrideShape(noun), want)
 	for name, none := range map[string]*types.TaskOverride{"Nil": nil, "Empty": {}} {
 		t.Run(name, func(t *testing.T) {
-			noun, err := shape.Overrides(none)
-			if noun != nil || err != nil || shape.TaskOverride(noun) != nil {
+			noun, err := shape.ParseOverrides(none)
+			if noun != nil || err != nil || shape.OverrideShape(noun) != nil {
 				t.Errorf("%v, %v", noun, err)
 			}
 		})
@@ -142,7 +142,7 @@ func TestOverridesRefuses(t *testing.T) {
 		"ManyContains": {&types.TaskOverride{ContainerOverrides: make([]types.ContainerOverride, 11)}, cluster.CodeInvalidParameter, "10"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := shape.Overrides(c.o)
+			_, err := shape.ParseOverrides(c.o)
 			if cluster.ErrorCode(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want %s with %q", err, c.code, c.says)
 			}

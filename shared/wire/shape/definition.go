@@ -30,12 +30,12 @@ var DefinitionTags = map[string]func(types.Tag) error{
 	TagGPUMilli: func(t types.Tag) error { _, err := parseMilli(t, 1, cluster.WholeGPU-1); return err },
 }
 
-// TaskDefinition is what placement needs of a task definition. CPU and memory are the task's own
-// size where it has one, else the sum over its containers, of memory the reservation before the
+// ParseTaskDefinition is what placement needs of a task definition. CPU and memory are the task's
+// own size where it has one, else the sum over its containers, of memory the reservation before the
 // limit, as ECS counts. Ports are static host ports, TCP and UDP. Tags berth:cpu-milli and
 // berth:gpu-milli have the last word; a bad value of theirs, or of a size, gives
 // InvalidParameterException.
-func TaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefinition, error) {
+func ParseTaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefinition, error) {
 	out := &cluster.TaskDefinition{
 		Family: input.Value(d.Family), Revision: int(d.Revision),
 		Inactive: d.Status != "" && d.Status != types.TaskDefinitionStatusActive,

@@ -34,7 +34,7 @@ func mapping(container, host int32, protocol types.TransportProtocol) types.Port
 }
 
 func TestTaskDefinition(t *testing.T) {
-	got, err := shape.TaskDefinition(definition(func(d *types.TaskDefinition, app *types.ContainerDefinition) {
+	got, err := shape.ParseTaskDefinition(definition(func(d *types.TaskDefinition, app *types.ContainerDefinition) {
 		d.TaskRoleArn, d.ExecutionRoleArn = new("arn:task"), new("arn:execution")
 		d.RequiresAttributes = []types.Attribute{{Name: new("a")}, {Name: new("b"), Value: new("c")}, {Name: new("d"), Value: new("")}}
 		app.PortMappings = []types.PortMapping{mapping(80, 8080, ""), mapping(81, 0, "")}
@@ -72,18 +72,18 @@ func TestTaskDefinitionNeeds(t *testing.T) {
 			}
 			app.ResourceRequirements, d.ContainerDefinitions[1].ResourceRequirements = gpu("2"), gpu("1")
 		}, nil, cluster.Resources{CPU: 384 * cluster.CPUUnit, Memory: 640, GPUs: 3}},
-		"CPUMilli":     {asIs, shape.Tags(map[string]string{"berth:cpu-milli": "125"}), cluster.Resources{CPU: 128_000, Memory: 640}},
-		"CPUMilliOne":  {asIs, shape.Tags(map[string]string{"berth:cpu-milli": "1"}), cluster.Resources{CPU: 1024, Memory: 640}},
-		"CPUMilliNone": {asIs, shape.Tags(map[string]string{"berth:cpu-milli": "0"}), cluster.Resources{Memory: 640}},
+		"CPUMilli":     {asIs, shape.TagShapes(map[string]string{"berth:cpu-milli": "125"}), cluster.Resources{CPU: 128_000, Memory: 640}},
+		"CPUMilliOne":  {asIs, shape.TagShapes(map[string]string{"berth:cpu-milli": "1"}), cluster.Resources{CPU: 1024, Memory: 640}},
+		"CPUMilliNone": {asIs, shape.TagShapes(map[string]string{"berth:cpu-milli": "0"}), cluster.Resources{Memory: 640}},
 		"CPUMilliBeatsOwnSize": {
 			func(d *types.TaskDefinition, _ *types.ContainerDefinition) { d.Cpu = new("1024") },
-			shape.Tags(map[string]string{"berth:cpu-milli": "333"}), cluster.Resources{CPU: 333 * cluster.MilliVCPU, Memory: 640},
+			shape.TagShapes(map[string]string{"berth:cpu-milli": "333"}), cluster.Resources{CPU: 333 * cluster.MilliVCPU, Memory: 640},
 		},
-		"GPUMilli": {asIs, shape.Tags(map[string]string{"berth:gpu-milli": "999"}), cluster.Resources{CPU: 384_000, Memory: 640, GPUs: 1, GPUMilli: 999}},
-		"OtherTag": {asIs, shape.Tags(map[string]string{"team": "x"}), units(384, 640)},
+		"GPUMilli": {asIs, shape.TagShapes(map[string]string{"berth:gpu-milli": "999"}), cluster.Resources{CPU: 384_000, Memory: 640, GPUs: 1, GPUMilli: 999}},
+		"OtherTag": {asIs, shape.TagShapes(map[string]string{"team": "x"}), units(384, 640)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := shape.TaskDefinition(definition(c.change), c.tags)
+			got, err := shape.ParseTaskDefinition(definition(c.change), c.tags)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestTaskDefinitionPorts(t *testing.T) {
 		"LastOfRange": {mappings(mapping(80, 65535, tcp)), []cluster.Port{port(65535, cluster.TCP)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := shape.TaskDefinition(definition(c.change), nil)
+			got, err := shape.ParseTaskDefinition(definition(c.change), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestTaskDefinitionState(t *testing.T) {
 		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := shape.TaskDefinition(definition(c.change), nil)
+			got, err := shape.ParseTaskDefinition(definition(c.change), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestTaskDefinitionRefuses(t *testing.T) {
 		"NegativeCPU":      {func(_ *types.TaskDefinition, app *types.ContainerDefinition) { app.Cpu = -1 }, nil, []string{"app"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := shape.TaskDefinition(definition(c.change), c.tags)
+			got, err := shape.ParseTaskDefinition(definition(c.change), c.tags)
 			if cluster.ErrorCode(err) != cluster.CodeInvalidParameter {
 				t.Fatalf("error %v, want InvalidParameterException", err)
 			}

@@ -13,9 +13,9 @@ const (
 	maxSecurityGroups = 5
 )
 
-// Network reads a networkConfiguration, nil where there is none. What cannot be is
+// ParseNetwork reads a networkConfiguration, nil where there is none. What cannot be is
 // InvalidParameterException.
-func Network(in *types.NetworkConfiguration) (*cluster.Network, error) {
+func ParseNetwork(in *types.NetworkConfiguration) (*cluster.Network, error) {
 	if in == nil || in.AwsvpcConfiguration == nil {
 		return nil, nil
 	}
@@ -32,8 +32,8 @@ func Network(in *types.NetworkConfiguration) (*cluster.Network, error) {
 	return &cluster.Network{Subnets: c.Subnets, SecurityGroups: c.SecurityGroups}, nil
 }
 
-// NetworkConfiguration is [network] the other way round; nil for nil.
-func NetworkConfiguration(n *cluster.Network) *types.NetworkConfiguration {
+// NetworkShape is [network] the other way round; nil for nil.
+func NetworkShape(n *cluster.Network) *types.NetworkConfiguration {
 	if n == nil {
 		return nil
 	}

@@ -16,10 +16,10 @@ const (
 	maxContainers = 10
 )
 
-// Overrides reads the overrides of RunTask and StartTask, nil where there are none. What Berth does
-// not pass on is UnsupportedFeatureException, what is too long or negative
+// ParseOverrides reads the overrides of RunTask and StartTask, nil where there are none. What Berth
+// does not pass on is UnsupportedFeatureException, what is too long or negative
 // InvalidParameterException.
-func Overrides(o *types.TaskOverride) (*cluster.Overrides, error) {
+func ParseOverrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 	if o == nil {
 		return nil, nil
 	}
@@ -88,14 +88,14 @@ func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride
 	return out, length, nil
 }
 
-// TaskOverride is [Overrides] the other way round; nil for nil.
-func TaskOverride(o *cluster.Overrides) *types.TaskOverride {
+// OverrideShape is [Overrides] the other way round; nil for nil.
+func OverrideShape(o *cluster.Overrides) *types.TaskOverride {
 	if o == nil {
 		return nil
 	}
 	out := &types.TaskOverride{
-		TaskRoleArn: Text(o.TaskRole), ExecutionRoleArn: Text(o.ExecutionRole), Cpu: Text(o.CPU),
-		Memory: Text(o.Memory),
+		TaskRoleArn: TextOrNil(o.TaskRole), ExecutionRoleArn: TextOrNil(o.ExecutionRole), Cpu: TextOrNil(o.CPU),
+		Memory: TextOrNil(o.Memory),
 	}
 	for _, c := range o.Containers {
 		own := types.ContainerOverride{

@@ -5,15 +5,15 @@ package metrics
 //
 // When one of these functions moves or is renamed, change its name here too: measuring fails until then.
 var EventWay = []Hop{
-	{"event to report", "shared/handler/taskstatechange.Handler.Messages", "shared/observe.Observer.recordOwnTask"},
+	{"event to report", "shared/handler/taskstatechange.Handler.HandleMessages", "shared/observe.Observer.recordOwnTask"},
 	{"event's JSON to report", "shared/awsevent.Decoder.Decode", "shared/cluster.ECSTask.StopCode"},
 	{"report to write", "shared/observe.Observer.recordOwnTask", "shared/state.Store.Write"},
 	{"write to row", "shared/state.Write.Apply", "shared/cluster.Task.Stopped"},
-	{"record to snapshot", "shared/handler/placement.Handler.Records", "shared/snapshot.Snapshot.ApplyRecord"},
+	{"record to snapshot", "shared/handler/placement.Handler.HandleRecords", "shared/snapshot.Snapshot.ApplyRecord"},
 	{"within the snapshot", "shared/snapshot.Snapshot.ApplyRecord", "shared/snapshot.InstanceView.Tasks"},
-	{"record to changes", "shared/handler/placement.Handler.Records", "shared/decide.Changes.addTask"},
+	{"record to changes", "shared/handler/placement.Handler.HandleRecords", "shared/decide.Changes.addTask"},
 	{"within the changes", "shared/decide.Changes.addTask", "shared/decide.Changes.services"},
-	{"record to decision", "shared/handler/placement.Handler.Records", "shared/decide.Decide"},
+	{"record to decision", "shared/handler/placement.Handler.HandleRecords", "shared/decide.Decide"},
 	{"decision to service", "shared/decide.Decide", "shared/decide.reconcileService"},
 	{"service to reconcile", "shared/decide.reconcileService", "shared/service.Reconcile"},
 	{"tasks judged", "shared/service.Reconcile", "shared/service.conditionOf"},
@@ -24,7 +24,7 @@ var EventWay = []Hop{
 	{"which instances fit", "shared/placement.Engine.PlaceInto", "shared/placement.shape.feasibilityOf"},
 	{"which of them is best", "shared/placement.Engine.PlaceInto", "shared/placement.chooser.isBetter"},
 	{"placed to commits", "shared/decide.placeDemand", "shared/state.Outbox.Starts"},
-	{"plan to rows", "shared/handler/placement.Handler.Records", "shared/state.Store.Commit"},
-	{"row to claim", "shared/handler/dispatch.Handler.Records", "shared/state.Write.Claim"},
-	{"claim to StartTask", "shared/handler/dispatch.Handler.Records", "shared/handler.ECS.StartTask"},
+	{"plan to rows", "shared/handler/placement.Handler.HandleRecords", "shared/state.Store.Commit"},
+	{"row to claim", "shared/handler/dispatch.Handler.HandleRecords", "shared/state.Write.Claim"},
+	{"claim to StartTask", "shared/handler/dispatch.Handler.HandleRecords", "shared/handler.ECS.StartTask"},
 }

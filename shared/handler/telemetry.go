@@ -6,65 +6,65 @@ import (
 )
 
 // A Figure is a number that operators watch, published as a CloudWatch metric.
-type Figure string
+type Measurement string
 
 // The figures: all are counts but OutboxAge, in seconds, and Turns.
 const (
 	// EventsHandled counts queue messages and events, RecordsHandled stream records.
-	EventsHandled  Figure = "EventsHandled"
-	RecordsHandled Figure = "RecordsHandled"
+	EventsHandled  Measurement = "EventsHandled"
+	RecordsHandled Measurement = "RecordsHandled"
 	// TasksStarted, TasksRefused and TasksStopped count ECS's answers to StartTask and StopTask.
-	TasksStarted Figure = "TasksStarted"
-	TasksRefused Figure = "TasksRefused"
-	TasksStopped Figure = "TasksStopped"
+	TasksStarted Measurement = "TasksStarted"
+	TasksRefused Measurement = "TasksRefused"
+	TasksStopped Measurement = "TasksStopped"
 	// CommitsLost counts decisions that were made again because another commit came first.
-	CommitsLost Figure = "CommitsLost"
+	CommitsLost Measurement = "CommitsLost"
 	// OutboxAge is how long the oldest outbox row has waited, in seconds.
-	OutboxAge Figure = "OutboxAge"
+	OutboxAge Measurement = "OutboxAge"
 	// IdleRounds is how many rounds in a row over an outbox or a service did nothing. A growing
 	// value means a loop.
-	IdleRounds Figure = "Turns"
+	IdleRounds Measurement = "Turns"
 	// LeftUndone counts what a sweep found that placement should have done earlier.
-	LeftUndone Figure = "LeftUndone"
+	LeftUndone Measurement = "LeftUndone"
 	// ClustersMissing counts clusters that ECS no longer has although they have active services.
-	ClustersMissing Figure = "ClustersMissing"
+	ClustersMissing Measurement = "ClustersMissing"
 )
 
-// Units are the CloudWatch units of the figures that are not counts.
-var Units = map[Figure]string{OutboxAge: "Seconds", IdleRounds: "None"}
+// MeasurementUnits are the CloudWatch units of the figures that are not counts.
+var MeasurementUnits = map[Measurement]string{OutboxAge: "Seconds", IdleRounds: "None"}
 
-// Figures collects figures between two calls of Take. A nil *Figures collects nothing. It is safe
+// Telemetry collects figures between two calls of Take. A nil *Figures collects nothing. It is safe
 // for concurrent use.
-type Figures struct {
+type Telemetry struct {
 	mu      sync.Mutex
-	values  map[Figure]float64
+	values  map[Measurement]float64
 	dropped map[string]int
 }
 
 // Add adds to a count.
-func (f *Figures) Add(name Figure, n int) {
+func (f *Telemetry) Add(name Measurement, n int) {
 	f.update(name, func(v float64) float64 { return v + float64(n) })
 }
 
 // SetMax raises a figure to value if it is lower.
-func (f *Figures) SetMax(name Figure, value float64) {
+func (f *Telemetry) SetMax(name Measurement, value float64) {
 	f.update(name, func(v float64) float64 { return max(v, value) })
 }
 
-func (f *Figures) update(name Figure, next func(float64) float64) {
+func (f *Telemetry) update(name Measurement, next func(float64) float64) {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.values == nil {
-		f.values = map[Figure]float64{}
+		f.values = map[Measurement]float64{}
 	}
 	f.values[name] = next(f.values[name])
 }
 
 // AddDropped counts a message that was dropped because no retry can help.
-func (f *Figures) AddDropped(kind string) {
+func (f *Telemetry) AddDropped(kind string) {
 	if f == nil {
 		return
 	}
@@ -78,11 +78,11 @@ func (f *Figures) AddDropped(kind string) {
 
 // Take returns the figures that are not 0 and the dropped messages by kind of reason, and resets
 // both.
-func (f *Figures) Take() (values map[Figure]float64, dropped map[string]int) {
+func (f *Telemetry) Take() (values map[Measurement]float64, dropped map[string]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	values, dropped = f.values, f.dropped
 	f.values, f.dropped = nil, nil
-	maps.DeleteFunc(values, func(_ Figure, v float64) bool { return v == 0 })
+	maps.DeleteFunc(values, func(_ Measurement, v float64) bool { return v == 0 })
 	return values, dropped
 }

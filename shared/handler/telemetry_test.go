@@ -9,7 +9,7 @@ import (
 	"berth/shared/state"
 )
 
-func TestFigures(t *testing.T) {
+func TestTelemetry(t *testing.T) {
 	t.Run("StartsStopsAndRefusals", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
@@ -25,7 +25,7 @@ func TestFigures(t *testing.T) {
 		w.advance(2 * time.Minute)
 		w.scale("web", 1)
 		w.advance(time.Minute)
-		got, _ := w.dispatch.Figures.Take()
+		got, _ := w.dispatch.Telemetry.Take()
 		want(t, "started", got[handler.TasksStarted], 4)
 		want(t, "refused", got[handler.TasksRefused], 1)
 		want(t, "stopped", got[handler.TasksStopped], 3)
@@ -33,12 +33,12 @@ func TestFigures(t *testing.T) {
 		if got[handler.RecordsHandled] == 0 || got[handler.EventsHandled] == 0 {
 			t.Errorf("figures %v", got)
 		}
-		again, _ := w.dispatch.Figures.Take()
+		again, _ := w.dispatch.Telemetry.Take()
 		want(t, "figures taken twice", len(again), 0)
 	})
 	t.Run("ALostRace", func(t *testing.T) {
 		w := newWorld(t)
-		w.placement.Figures = &handler.Figures{}
+		w.placement.Telemetry = &handler.Telemetry{}
 		w.instances("i", 1, 4096, 8192)
 		w.pump()
 		lost := false
@@ -51,7 +51,7 @@ func TestFigures(t *testing.T) {
 		}
 		w.create("web", "web", 1)
 		w.pump()
-		got, _ := w.placement.Figures.Take()
+		got, _ := w.placement.Telemetry.Take()
 		want(t, "commits lost", got[handler.CommitsLost], 1)
 	})
 	t.Run("WhatASweepFinds", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestFigures(t *testing.T) {
 		w.placementAsleep = true
 		w.create("web", "web", 1)
 		w.sweep()
-		got, _ := w.observer.Figures.Take()
+		got, _ := w.observer.Telemetry.Take()
 		want(t, "left undone", got[handler.LeftUndone], 1)
 	})
 }
@@ -81,7 +81,7 @@ func TestTurns(t *testing.T) {
 	}
 	w.create("web", "web", 1)
 	w.advance(30 * time.Second)
-	got, _ := w.dispatch.Figures.Take()
+	got, _ := w.dispatch.Telemetry.Take()
 	if turns := got[handler.IdleRounds]; turns < 10 || turns > 31 {
 		t.Fatalf("%g turns in 30 s", turns)
 	}
@@ -92,16 +92,16 @@ func TestTurns(t *testing.T) {
 	wantCount(t, "due rows", dues, 1)
 	want(t, "generation", float64(dues[0].Generation), got[handler.IdleRounds])
 	w.advance(30 * time.Second)
-	more, _ := w.dispatch.Figures.Take()
+	more, _ := w.dispatch.Telemetry.Take()
 	if more[handler.IdleRounds] <= got[handler.IdleRounds] {
 		t.Fatalf("%g turns after %g", more[handler.IdleRounds], got[handler.IdleRounds])
 	}
 	throttle = false
 	w.advance(30 * time.Second)
 	want(t, "running", w.service("web").Service.Running, 1)
-	_, _ = w.dispatch.Figures.Take()
+	_, _ = w.dispatch.Telemetry.Take()
 	w.advance(time.Minute)
-	rest, _ := w.dispatch.Figures.Take()
+	rest, _ := w.dispatch.Telemetry.Take()
 	want(t, "turns when all is done", rest[handler.IdleRounds], 0)
 	want(t, "outbox age when all is done", rest[handler.OutboxAge], 0)
 }
