@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -14,10 +15,18 @@ import (
 // Values are string, float64, bool, Tree and []any of these.
 type Tree = map[string]any
 
-// TreeFromForm reads the parameters of a form: "A.B=x" is B of A, "A.1=x" and "A.member.1=x" are
-// the first item of A.
+// TreeFromForm reads the parameters of a form. A dot leads into a structure, and a number into a
+// list:
+//
+//	Name=web                         {"Name": "web"}
+//	Target.Id=i-1                    {"Target": {"Id": "i-1"}}
+//	Ids.member.1=a&Ids.member.2=b    {"Ids": ["a", "b"]}   Auto Scaling, Elastic Load Balancing
+//	Id.1=a&Id.2=b                    {"Id": ["a", "b"]}    EC2, whose lists have no "member"
+//
+// A name that is a value here and a structure there is an error, as it is in AWS (MalformedInput).
 func TreeFromForm(form url.Values) (Tree, error) {
 	root := Tree{}
+	// Sorted, "A" comes before "A.B": the structure always finds the value.
 	for _, key := range slices.Sorted(maps.Keys(form)) {
 		at, parts := root, strings.Split(key, ".")
 		last := parts[len(parts)-1]
@@ -25,7 +34,7 @@ func TreeFromForm(form url.Values) (Tree, error) {
 			below, ok := at[part].(Tree)
 			if !ok {
 				if at[part] != nil {
-					return nil, valueAndStructure(key)
+					return nil, malformedInput(key)
 				}
 				below = Tree{}
 				at[part] = below
@@ -33,39 +42,46 @@ func TreeFromForm(form url.Values) (Tree, error) {
 			at = below
 		}
 		if last == "" || at[last] != nil {
-			return nil, valueAndStructure(key)
+			return nil, malformedInput(key)
 		}
 		at[last] = form.Get(key)
 	}
+	// The root itself stays a structure, whatever its members are called.
 	for name, v := range root {
 		root[name] = convertLists(v)
 	}
 	return root, nil
 }
 
-func valueAndStructure(key string) error {
-	return cluster.Errorf("InvalidParameterCombination", "%.128s is a value and a structure", key)
+func malformedInput(key string) error {
+	return cluster.Errorf("MalformedInput", "%.128s is a value and a structure", key)
 }
 
-// convertLists replaces structures whose members are 1, 2, 3 ... by lists, and one whose only
-// member is such a list, called member, by that list.
+// convertLists replaces structures whose members are all numbers by lists, and one whose only
+// member is such a list, called member, by that list. As in AWS the numbers only order the items:
+// 1 and 3 make a list of two.
 func convertLists(v any) any {
 	t, ok := v.(Tree)
 	if !ok {
 		return v
 	}
+	numbers := map[string]int{}
 	for name, below := range t {
 		t[name] = convertLists(below)
+		if n, err := strconv.ParseUint(name, 10, 31); err == nil {
+			numbers[name] = int(n)
+		}
 	}
 	if list, ok := t["member"].([]any); ok && len(t) == 1 {
 		return list
 	}
-	var list []any
-	for n := 1; t[strconv.Itoa(n)] != nil; n++ {
-		list = append(list, t[strconv.Itoa(n)])
-	}
-	if len(list) < len(t) {
+	if len(numbers) < len(t) {
 		return t
+	}
+	var list []any
+	for _, name := range slices.SortedFunc(maps.Keys(t),
+		func(a, b string) int { return cmp.Compare(numbers[a], numbers[b]) }) {
+		list = append(list, t[name])
 	}
 	return list
 }
