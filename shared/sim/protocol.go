@@ -27,6 +27,8 @@ func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 		"2016-11-15": a.Templates.QueryService(),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Cloud Map and plain CloudWatch name the operation in a header, Smithy's RPC in the path,
+		// the Query protocol in the form.
 		target, discovery := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "Route53AutoNaming_v20170314.")
 		alarm, alarms := strings.CutPrefix(r.URL.Path, "/service/GraniteServiceVersion20100801/operation/")
 		metrics, plain := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "GraniteServiceVersion20100801.")

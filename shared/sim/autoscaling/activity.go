@@ -9,14 +9,15 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// activity is a scaling activity of a group.
+// activity is a scaling activity of a group. Failed launches are found here only: a group has no
+// other record of them.
 type activity struct {
 	ID, Zone    string
-	Start, End  time.Time
+	Start, End  time.Time // End is zero while it is in progress
 	Status      string
 	Description string
 	Cause       string `json:",omitempty"`
-	Message     string `json:",omitempty"`
+	Message     string `json:",omitempty"` // of a failure, in EC2's words
 }
 
 // The statuses of activities, and how many are kept of a group.
@@ -27,6 +28,8 @@ const (
 	keptActivities = 100
 )
 
+// recordActivity gives the activity its id, which it returns, and forgets the oldest one beyond
+// those kept.
 func (e *scaler) recordActivity(g *group, a activity) (id string) {
 	a.ID = kernel.FormatUUID(e.kernel.ResourceID("activity", e.kernel.NextNumber("Activities")))
 	g.Activities = append(g.Activities, a)
@@ -42,7 +45,8 @@ func (g *group) completeActivity(id string, now time.Time) {
 	}
 }
 
-// emitTermination emits an event for each hook that holds a termination up.
+// emitTermination emits an event for each hook that holds a termination up, in order of name.
+// Whoever drains the instance completes the lifecycle action that the event names.
 func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 	hooks := make([]string, 0, len(m.Waits))
 	for name := range m.Waits {
@@ -65,9 +69,11 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 	}
 }
 
+// terminating is the one transition whose hooks are simulated.
 const terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 
-// actionToken returns the LifecycleActionToken of a termination.
+// actionToken returns the LifecycleActionToken of a termination, which names it in calls instead of
+// the instance. It is derived, so that it need not be stored.
 func actionToken(hook, ec2 string) string {
 	return kernel.FormatUUID(cluster.Digest("lifecycle", hook, ec2))
 }

@@ -11,15 +11,18 @@ import (
 	"berth/shared/cluster"
 )
 
+// groupNotFound is Auto Scaling's error for a group that is not there. It has no code of its own:
+// callers tell it by its text.
 func groupNotFound(name string) error {
 	return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup: %.255s not found",
 		name)
 }
 
-// changeGroup changes a group and reconciles it.
+// changeGroup changes a group and reconciles it, unless a fault prevents the call. A change that
+// fails must have changed nothing.
 func (e *Groups) changeGroup(operation, name string, change func(g *group, now time.Time) error) error {
 	return e.kernel.Call(operation, name, func(now time.Time) error {
-		g := e.byName[name]
+		g := e.Rows[name]
 		if g == nil {
 			return groupNotFound(name)
 		}
@@ -35,7 +38,7 @@ func (e *Groups) changeGroup(operation, name string, change func(g *group, now t
 func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
 	err = e.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
 		for _, name := range names {
-			if g := e.byName[name]; g != nil {
+			if g := e.Rows[name]; g != nil {
 				out = append(out, e.forScheduler(g))
 			}
 		}
@@ -44,6 +47,7 @@ func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*clust
 	return out, err
 }
 
+// forScheduler returns the group in Berth's terms, as a copy.
 func (e *scaler) forScheduler(g *group) *cluster.AutoScalingGroup {
 	d := &cluster.AutoScalingGroup{
 		Name: g.Name, ARN: e.groupARN(g.Name), Min: g.Min, Max: g.Max, Desired: g.Desired, Protects: g.Protects,
@@ -104,7 +108,8 @@ func (e *Groups) UseTemplate(_ context.Context, name, template string) error {
 	})
 }
 
-// setTemplate sets the launch template of a group, if it can launch from it.
+// setTemplate sets the launch template of a group, if it can launch from it: the check is that of a
+// launch, on a copy of the group. Instances that run keep the version that they were made from.
 func (e *scaler) setTemplate(g *group, template string) error {
 	next := *g
 	next.Template = template
@@ -144,7 +149,7 @@ func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []str
 // groupOfInstance returns the name of the group that an instance belongs to, or "".
 func (e *Groups) groupOfInstance(ec2 string) (name string) {
 	_ = e.kernel.View(func(time.Time) error {
-		for _, g := range e.byName {
+		for _, g := range e.Rows {
 			if g.findMember(ec2) != nil {
 				name = g.Name
 			}
@@ -191,6 +196,9 @@ func (e *Groups) TagGroup(_ context.Context, name, key, value string) error {
 	})
 }
 
+// setGroupTag sets a tag, which new instances get as well if propagate is true. It refuses a launch
+// fault that is not known ([LaunchFault]): a typing error would otherwise prevent the fault
+// silently.
 func (g *group) setGroupTag(key, value string, propagate bool) error {
 	if key == "" || len(key) > 128 || len(value) > 256 {
 		return cluster.Errorf("ValidationError", "A tag's key has 1 to 128 characters, its value at most 256")
@@ -207,6 +215,7 @@ func (e *Groups) PutLifecycleHook(_ context.Context, h cluster.LifecycleHook) er
 	return e.putHook(h.Group, h.Name, lifecycleHook{Heartbeat: h.Heartbeat, Result: "CONTINUE"})
 }
 
+// putHook puts a hook of any result. Terminations that are under way do not wait for it.
 func (e *Groups) putHook(name, hook string, h lifecycleHook) error {
 	if hook == "" || len(hook) > 255 || h.Heartbeat < 30*time.Second || h.Heartbeat > 2*time.Hour {
 		return cluster.Errorf("ValidationError",
@@ -240,7 +249,8 @@ func (g *group) heldMember(hook, id string) (*member, error) {
 	return m, nil
 }
 
-// CompleteLifecycleAction lets a termination that a hook holds up go on.
+// CompleteLifecycleAction lets a termination that a hook holds up go on, unless another hook holds
+// it up too.
 func (e *Groups) CompleteLifecycleAction(_ context.Context, name, hook, id string) error {
 	return e.changeGroup("CompleteLifecycleAction", name, func(g *group, now time.Time) error {
 		m, err := g.heldMember(hook, id)
@@ -255,7 +265,8 @@ func (e *Groups) CompleteLifecycleAction(_ context.Context, name, hook, id strin
 // shorter (Auto Scaling, lifecycle hooks).
 const longestHold = 48 * time.Hour
 
-// RecordHeartbeat makes a termination wait for another heartbeat timeout.
+// RecordHeartbeat makes a termination wait for another heartbeat timeout from now, up to the
+// longest hold. The timers of earlier heartbeats still fire, and find that it is not time yet.
 func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error {
 	return e.changeGroup("RecordLifecycleActionHeartbeat", name, func(g *group, now time.Time) error {
 		m, err := g.heldMember(hook, id)
@@ -278,7 +289,7 @@ func (e *Groups) FailedLaunches(
 	_ context.Context, name string, since time.Time,
 ) (out []cluster.FailedLaunch, err error) {
 	err = e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
-		g := e.byName[name]
+		g := e.Rows[name]
 		if g == nil {
 			return groupNotFound(name)
 		}

@@ -14,6 +14,8 @@ import (
 	"berth/shared/sim/protocol"
 )
 
+// The answers of Describe operations: fields are named as in the API, so that encoding/xml needs
+// few tags.
 type (
 	xmlTemplateSpec struct{ LaunchTemplateId, LaunchTemplateName, Version string }
 	xmlOverride     struct {
@@ -63,6 +65,8 @@ type (
 	}
 )
 
+// templateSpec returns a launch template version, ID:VERSION, with the template's name if it still
+// exists.
 func (a *groupAPI) templateSpec(template string) *xmlTemplateSpec {
 	id, version, _ := strings.Cut(template, ":")
 	out := &xmlTemplateSpec{LaunchTemplateId: id, Version: version}
@@ -72,6 +76,8 @@ func (a *groupAPI) templateSpec(template string) *xmlTemplateSpec {
 	return out
 }
 
+// describeMember describes an instance; of is the group's name where the answer has it. An instance
+// whose machine is gone is Unhealthy until the group replaces it.
 func (a *groupAPI) describeMember(m *member, of string) xmlMember {
 	out := xmlMember{
 		InstanceId: m.EC2, AutoScalingGroupName: of, InstanceType: m.Type, AvailabilityZone: m.Zone,
@@ -148,7 +154,7 @@ func (a *groupAPI) describeGroups(_ context.Context, in *struct {
 	}
 	names := in.AutoScalingGroupNames
 	err := a.groups.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
-		page, next, err := protocol.PageOf(groupsByName(a.groups.byName, names), in.NextToken, in.MaxRecords, 100)
+		page, next, err := protocol.PageOf(groupsByName(a.groups.Rows, names), in.NextToken, in.MaxRecords, 100)
 		for _, g := range page {
 			out.Groups = append(out.Groups, a.describeGroup(g))
 		}
@@ -165,7 +171,7 @@ func (a *groupAPI) describeInstances(_ context.Context, in *struct {
 }) (any, error) {
 	var all []xmlMember
 	_ = a.groups.kernel.View(func(time.Time) error {
-		for _, g := range groupsByName(a.groups.byName, nil) {
+		for _, g := range groupsByName(a.groups.Rows, nil) {
 			for k := range g.Members {
 				if len(in.InstanceIds) == 0 || slices.Contains(in.InstanceIds, g.Members[k].EC2) {
 					all = append(all, a.describeMember(&g.Members[k], g.Name))
@@ -205,7 +211,7 @@ func (a *groupAPI) describeActivities(_ context.Context, in *struct {
 }) (any, error) {
 	var all []xmlActivity
 	err := a.groups.kernel.CallView("DescribeScalingActivities", in.AutoScalingGroupName, func(time.Time) error {
-		groups, err := findGroup(a.groups.byName, in.AutoScalingGroupName)
+		groups, err := findGroup(a.groups.Rows, in.AutoScalingGroupName)
 		for _, g := range groups {
 			for _, activity := range slices.Backward(g.Activities) {
 				d := activity.describeActivity(g)

@@ -14,18 +14,18 @@ import (
 // group is an Auto Scaling group, as stored.
 type group struct {
 	Name              string
-	Min, Max, Desired int
+	Min, Max, Desired int  // instances; Min <= Desired <= Max
 	Protects          bool // new instances from scale-in
 	CreatedAt         time.Time
 	launchSettings
 	Tags map[string]string
 	// Own are the tags that instances do not get.
-	Own        map[string]bool `json:",omitempty"`
-	Hooks      map[string]lifecycleHook
-	Policies   map[string]*policy `json:",omitempty"`
-	Members    []member
-	Launches   int64
-	Activities []activity
+	Own        map[string]bool          `json:",omitempty"`
+	Hooks      map[string]lifecycleHook // of terminations, by name
+	Policies   map[string]*policy       `json:",omitempty"` // by name
+	Members    []member                 // in order of launch
+	Launches   int64                    // ever begun, failed ones included
+	Activities []activity               // the oldest first
 	// Rebalances is true unless the process AZRebalance is suspended: the group evens out its
 	// zones. Moving is the instance that is launched for that.
 	Rebalances bool
@@ -51,6 +51,8 @@ type launchSettings struct {
 // weightedType is an instance type that a group may launch, and its WeightedCapacity.
 type weightedType struct{ Type, Weight string }
 
+// lifecycleHook holds up terminations for a heartbeat timeout. For a termination both results,
+// CONTINUE and ABANDON, let it go on.
 type lifecycleHook struct {
 	Heartbeat time.Duration
 	Result    string
@@ -79,7 +81,8 @@ type member struct {
 
 func (g *group) StoredRow() (string, string, any) { return bucket, g.Name, g }
 
-// The states of a group's instances.
+// The states of a group's instances. A member whose Lifecycle is empty is gone; the next reconcile
+// deletes it.
 const (
 	pending         = "Pending"
 	inService       = "InService"
@@ -130,7 +133,7 @@ func (e *scaler) checkNewGroup(g *group) error {
 	switch {
 	case g.Name == "" || len(g.Name) > 255:
 		return cluster.Errorf("ValidationError", "A group's name has 1 to 255 characters")
-	case e.byName[g.Name] != nil:
+	case e.Rows[g.Name] != nil:
 		return cluster.Errorf("AlreadyExists",
 			"AutoScalingGroup by this name already exists - A group with the name %s already exists", g.Name)
 	}
@@ -150,12 +153,13 @@ func checkSizes(least, most, desired int) error {
 	return nil
 }
 
+// insertGroup adds a group that has been checked, and launches its first instances.
 func (e *scaler) insertGroup(g *group, now time.Time) {
 	g.CreatedAt, g.Hooks, g.Policies = now, map[string]lifecycleHook{}, map[string]*policy{}
 	if g.Tags == nil {
 		g.Tags, g.Own = map[string]string{}, map[string]bool{}
 	}
-	e.byName[g.Name] = g
+	e.Rows[g.Name] = g
 	e.reconcileGroup(g, now)
 }
 
@@ -164,7 +168,10 @@ func (e *scaler) groupARN(name string) string {
 		name))+":autoScalingGroupName/"+name)
 }
 
-// reconcileGroup launches and terminates instances until the group has its desired capacity.
+// reconcileGroup launches and terminates instances until the group has its desired capacity. While
+// one is being moved to another zone the group may have one more. A launch that fails everywhere is
+// tried again later; scale-in stops when all that is left is protected.
+//
 // It removes members: pointers to them are invalid afterwards.
 func (e *scaler) reconcileGroup(g *group, now time.Time) {
 	e.kernel.SaveRow(g)
@@ -202,13 +209,14 @@ func (e *scaler) reconcileGroup(g *group, now time.Time) {
 	e.rebalanceZones(g, now, have)
 }
 
-// reconcileLater reconciles the group after the time that a repeated launch takes.
+// reconcileLater reconciles the group after the time that a repeated launch takes. One timer a
+// group is enough, because it does all that is due.
 func (e *scaler) reconcileLater(g *group) {
 	if !g.reconciling {
 		g.reconciling = true
 		e.kernel.AdvanceAfter(e.launchAfter*3/2, func(now time.Time) {
 			g.reconciling = false
-			if e.byName[g.Name] == g {
+			if e.Rows[g.Name] == g {
 				e.reconcileGroup(g, now)
 			}
 		})
@@ -216,7 +224,8 @@ func (e *scaler) reconcileLater(g *group) {
 }
 
 // launchInstance begins a launch in the first zone where it does not fail. It returns the
-// instance's id, or "" if it fails in all of them.
+// instance's id, or "" if it fails in all of them. Each failure is an activity: a fault of one zone
+// leaves one and the next zone is taken, as Auto Scaling does when a zone has no capacity.
 func (e *scaler) launchInstance(g *group, now time.Time, zones []string) (ec2 string) {
 	g.Launches++
 	fault := e.launchFault(g)
@@ -261,11 +270,12 @@ func (g *group) findMember(ec2 string) *member {
 	return &g.Members[i]
 }
 
-// finishLaunch ends a launch: the instance is in service and registers with its cluster.
+// finishLaunch ends a launch: the instance is in service and registers with its cluster. The timer
+// may find the group deleted or the instance terminated, and then does nothing.
 func (e *scaler) finishLaunch(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
 		m := g.findMember(ec2)
-		if e.byName[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
+		if e.Rows[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
 			return
 		}
 		m.Lifecycle = inService
@@ -287,7 +297,7 @@ func (e *scaler) finishLaunch(g *group, ec2 string) {
 // registerLate registers a machine some time after it came into service ([LaunchFault].Late).
 func (e *scaler) registerLate(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
-		if m := g.findMember(ec2); e.byName[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
+		if m := g.findMember(ec2); e.Rows[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
 			e.registerMachine(g, m, now)
 			e.kernel.SaveRow(g)
 		}
@@ -313,7 +323,8 @@ func (e *scaler) registerMachine(g *group, m *member, now time.Time) {
 	}
 }
 
-// startTermination begins the termination of an instance, which hooks may hold up.
+// startTermination begins the termination of an instance, which hooks may hold up. One that is
+// still Pending is terminated at once: nothing on it could be drained.
 func (e *scaler) startTermination(g *group, m *member, now time.Time, cause string) {
 	e.recordActivity(g, activity{Zone: m.Zone, Start: now, End: now, Status: activityDone,
 		Description: "Terminating EC2 instance: " + m.EC2, Cause: cause})
@@ -351,7 +362,7 @@ func (e *scaler) releaseHook(m *member, hook string, now time.Time) {
 func (e *scaler) expireHooks(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
 		m := g.findMember(ec2)
-		if e.byName[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
+		if e.Rows[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
 			return
 		}
 		for hook, until := range m.Waits {
@@ -367,7 +378,7 @@ func (e *scaler) expireHooks(g *group, ec2 string) {
 // closed.
 func (e *scaler) resumeTimers() {
 	now := e.kernel.Clock.Now()
-	for _, g := range e.byName {
+	for _, g := range e.Rows {
 		for _, m := range g.Members {
 			if m.Lifecycle == pending {
 				e.kernel.After(max(0, m.Until.Sub(now)), func() { e.finishLaunch(g, m.EC2) })

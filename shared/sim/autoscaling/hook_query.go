@@ -34,7 +34,7 @@ func (a *hookAPI) deleteLifecycleHook(
 ) (any, error) {
 	known := false
 	_ = a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.byName[in.AutoScalingGroupName]
+		g := a.groups.Rows[in.AutoScalingGroupName]
 		known = g == nil || g.Hooks[in.LifecycleHookName] != lifecycleHook{}
 		return nil
 	})
@@ -56,7 +56,7 @@ func (a *hookAPI) describeLifecycleHooks(_ context.Context, in *struct {
 		Hooks []hook `xml:"LifecycleHooks>member"`
 	}
 	err := a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.byName[in.AutoScalingGroupName]
+		g := a.groups.Rows[in.AutoScalingGroupName]
 		if g == nil {
 			return groupNotFound(in.AutoScalingGroupName)
 		}
@@ -79,12 +79,14 @@ type heldInput struct {
 	InstanceId, LifecycleActionToken string
 }
 
+// heldInstance returns the instance that the input names, "" if its token is of no member. One that
+// no hook holds up is refused later.
 func (a *hookAPI) heldInstance(in *heldInput) (id string) {
 	if in.InstanceId != "" {
 		return in.InstanceId
 	}
 	_ = a.groups.kernel.View(func(time.Time) error {
-		if g := a.groups.byName[in.AutoScalingGroupName]; g != nil {
+		if g := a.groups.Rows[in.AutoScalingGroupName]; g != nil {
 			for _, m := range g.Members {
 				if actionToken(in.LifecycleHookName, m.EC2) == in.LifecycleActionToken {
 					id = m.EC2

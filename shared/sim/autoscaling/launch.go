@@ -99,7 +99,7 @@ func (e *scaler) launchFault(g *group) (fault LaunchFault) {
 	return fault
 }
 
-// launchPlan is the machine that a launch template describes.
+// launchPlan is the machine that a launch template describes, and the cluster that it joins.
 type launchPlan struct {
 	template, image string
 	cluster         string
@@ -107,7 +107,10 @@ type launchPlan struct {
 	broken          bool // its agent cannot read its configuration, and does not start
 }
 
-// planLaunch reads the launch template version, ID:VERSION, for a group.
+// planLaunch reads the launch template version, ID:VERSION, for a group. $Default and $Latest are
+// resolved, so that a member remembers the number that it was made from. What the group itself says
+// (machine type, cluster) wins over the template. A broken agent configuration is no error: as on
+// EC2 such a machine starts and never joins.
 func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error) {
 	id, version, _ := strings.Cut(template, ":")
 	t, data, err := e.templates.ResolveTemplate(cluster.TemplateRef{ID: id, Version: version})
@@ -141,8 +144,16 @@ var (
 )
 
 // agentConfig reads the agent's cluster, "default" if there is none, and its custom attributes from
-// user data. It knows lines that set ECS_CLUSTER and ECS_INSTANCE_ATTRIBUTES for
-// /etc/ecs/ecs.config, and Bottlerocket's settings.
+// user data in base64. It knows lines that set ECS_CLUSTER and ECS_INSTANCE_ATTRIBUTES for
+// /etc/ecs/ecs.config, and Bottlerocket's settings:
+//
+//	echo ECS_CLUSTER=prod >> /etc/ecs/ecs.config
+//	echo 'ECS_INSTANCE_ATTRIBUTES={"stack":"blue"}' >> /etc/ecs/ecs.config
+//
+//	[settings.ecs]
+//	cluster = "prod"
+//
+// The last line of a name wins, as it does for the agent.
 func agentConfig(userData string) (name string, attributes map[string]string, err error) {
 	raw, err := base64.StdEncoding.DecodeString(userData)
 	if err != nil {
@@ -172,7 +183,8 @@ func (g *group) countByZone() map[string]int {
 	return count
 }
 
-// zonesByNeed returns the group's zones, those with the fewest instances first.
+// zonesByNeed returns the group's zones, those with the fewest instances first. Equal ones keep the
+// group's order.
 func (e *scaler) zonesByNeed(g *group) []string {
 	count := g.countByZone()
 	zones := slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region))

@@ -19,8 +19,8 @@ type policy struct {
 	Metric    cloudwatch.Metric
 	Statistic string
 	Target    float64
-	Warmup    time.Duration
-	OutOnly   bool // DisableScaleIn
+	Warmup    time.Duration // how long after a launch an instance does not count yet
+	OutOnly   bool          // DisableScaleIn
 }
 
 // A policy scales out when the metric was above the target for highTimes minutes. It scales in when
@@ -88,11 +88,12 @@ func (e *Groups) DeletePolicy(_ context.Context, name, policy string) error {
 	})
 }
 
-// applyPolicies applies the policies that watch a metric after a datapoint of it was published.
+// applyPolicies applies the policies that watch a metric after a datapoint of it was published, in
+// order of name. The alarms have been evaluated with it already.
 func (e *scaler) applyPolicies(of *cloudwatch.Series, now time.Time) {
 	key := of.Metric.MetricKey()
-	for _, name := range slices.Sorted(maps.Keys(e.byName)) {
-		g := e.byName[name]
+	for _, name := range slices.Sorted(maps.Keys(e.Rows)) {
+		g := e.Rows[name]
 		for _, policy := range slices.Sorted(maps.Keys(g.Policies)) {
 			if p := g.Policies[policy]; p.Metric.MetricKey() == key {
 				e.resizeToTarget(g, p, of, now)

@@ -37,6 +37,7 @@ type (
 	}
 )
 
+// policyARN derives the policy's ARN from its names, so that it need not be stored.
 func (a *policyAPI) policyARN(g *group, name string) string {
 	return a.groups.kernel.ResourceARN("autoscaling",
 		"scalingPolicy:"+kernel.FormatUUID(cluster.Digest("policy", g.Name,
@@ -62,6 +63,8 @@ func (a *policyAPI) describePolicy(g *group, p *policy) xmlPolicy {
 	return out
 }
 
+// trackingInput is a TargetTrackingConfiguration. Predefined metrics are not simulated, and refused
+// by name.
 type trackingInput struct {
 	TargetValue                   *float64
 	DisableScaleIn                bool
@@ -103,7 +106,7 @@ func (a *policyAPI) putScalingPolicy(_ context.Context, in *struct {
 		Alarms    []xmlAlarm `xml:"Alarms>member"`
 	}
 	_ = a.groups.kernel.View(func(time.Time) error {
-		if g := a.groups.byName[in.AutoScalingGroupName]; g != nil {
+		if g := a.groups.Rows[in.AutoScalingGroupName]; g != nil {
 			d := a.describePolicy(g, &p)
 			out.PolicyARN, out.Alarms = d.PolicyARN, d.Alarms
 		}
@@ -117,7 +120,7 @@ func (a *policyAPI) deletePolicy(
 ) (any, error) {
 	known := false
 	_ = a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.byName[in.AutoScalingGroupName]
+		g := a.groups.Rows[in.AutoScalingGroupName]
 		known = g == nil || g.Policies[in.PolicyName] != nil
 		return nil
 	})
@@ -135,7 +138,7 @@ func (a *policyAPI) describePolicies(_ context.Context, in *struct {
 		Policies []xmlPolicy `xml:"ScalingPolicies>member"`
 	}
 	err := a.groups.kernel.View(func(time.Time) error {
-		groups, err := findGroup(a.groups.byName, in.AutoScalingGroupName)
+		groups, err := findGroup(a.groups.Rows, in.AutoScalingGroupName)
 		for _, g := range groups {
 			for _, name := range slices.Sorted(maps.Keys(g.Policies)) {
 				if len(in.PolicyNames) == 0 || slices.Contains(in.PolicyNames, name) {

@@ -67,6 +67,7 @@ type updateInput struct {
 	VPCZoneIdentifier                 string
 }
 
+// tagInput is one tag of one group.
 type tagInput struct {
 	Key, Value, ResourceId, ResourceType string
 	PropagateAtLaunch                    string
@@ -178,7 +179,8 @@ func (g *group) setZones(in *updateInput, region string) error {
 	return nil
 }
 
-// updateTemplate reads the launch template of a group, or its mixed instances policy.
+// updateTemplate reads the launch template of a group, or its mixed instances policy: the later
+// replaces the earlier. Launch templates per instance type are not simulated, and refused.
 func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 	spec := in.LaunchTemplate
 	var types []weightedType
@@ -210,7 +212,7 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 }) (any, error) {
 	e := a.groups
 	return nil, e.kernel.Change(func(now time.Time) error {
-		g := e.byName[in.AutoScalingGroupName]
+		g := e.Rows[in.AutoScalingGroupName]
 		if g == nil {
 			return groupNotFound(in.AutoScalingGroupName)
 		}
@@ -218,7 +220,7 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 			return cluster.Errorf("ResourceInUse",
 				"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
 		}
-		delete(e.byName, g.Name)
+		delete(e.Rows, g.Name)
 		e.kernel.DeleteRow(g)
 		for k := range g.Members {
 			e.terminateMember(&g.Members[k], now)
@@ -238,7 +240,7 @@ func (a *groupAPI) setDesiredCapacity(ctx context.Context, in *struct {
 	return nil, a.groups.SetDesired(ctx, in.AutoScalingGroupName, in.DesiredCapacity)
 }
 
-// maxProtect is how many instances one call protects.
+// maxProtect is how many instances one call protects (Auto Scaling API, SetInstanceProtection).
 const maxProtect = 50
 
 func (a *groupAPI) setInstanceProtection(ctx context.Context, in *struct {
@@ -265,7 +267,7 @@ func (a *groupAPI) terminateInstance(ctx context.Context, in *struct {
 		Activity *xmlActivity
 	}
 	err := a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.byName[name]
+		g := a.groups.Rows[name]
 		if g == nil {
 			return nil
 		}
@@ -282,7 +284,8 @@ func (a *groupAPI) terminateInstance(ctx context.Context, in *struct {
 
 type tagsInput struct{ Tags []tagInput }
 
-// changeTags calls change with the group of each tag.
+// changeTags calls change with the group of each tag. The tags before one that is refused stay
+// changed.
 func (a *groupAPI) changeTags(operation string, in *tagsInput, change func(g *group, t tagInput) error) (any, error) {
 	for _, t := range in.Tags {
 		if t.ResourceType != "" && t.ResourceType != "auto-scaling-group" {

@@ -3,8 +3,6 @@ package autoscaling
 import (
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"berth/shared/sim/cloudwatch"
 	"berth/shared/sim/ec2"
 	"berth/shared/sim/kernel"
@@ -38,15 +36,17 @@ type Options struct {
 	LaunchAfter time.Duration
 }
 
-// scaler keeps every group at its desired capacity.
+// scaler keeps every group at its desired capacity. Its methods belong in a step; those of [Groups]
+// are calls.
 type scaler struct {
+	kernel.Table[*group] // by name
+
 	kernel      *kernel.Kernel
 	machines    Machines
 	templates   *ec2.Templates
 	alarms      *cloudwatch.Service
 	eventSource string
 	launchAfter time.Duration
-	byName      map[string]*group // by name
 	faults      func(group string, n int64) LaunchFault
 }
 
@@ -56,26 +56,20 @@ type Groups struct{ *scaler }
 // NewGroups returns no groups yet.
 func NewGroups(k *kernel.Kernel, o Options) *Groups {
 	s := &scaler{
-		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, eventSource: o.EventSource,
+		Table: kernel.NewTable[*group](bucket), kernel: k, machines: o.Machines, templates: o.Templates,
+		alarms: o.Alarms, eventSource: o.EventSource,
 		launchAfter: o.LaunchAfter,
-		byName:      map[string]*group{},
 	}
 	o.Alarms.ObserveMetrics(s.applyPolicies)
 	return &Groups{s}
 }
-
-// Buckets implements [kernel.Tables].
-func (e *Groups) Buckets() []string { return []string{bucket} }
-
-// Load implements [kernel.Tables].
-func (e *Groups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucket, e.byName) }
 
 // Resume implements [kernel.Tables].
 func (e *Groups) Resume(time.Time) { e.resumeTimers() }
 
 // MachineTerminated makes the group of a terminated machine replace it. It belongs in a step.
 func (e *Groups) MachineTerminated(ec2 string) {
-	for _, g := range e.byName {
+	for _, g := range e.Rows {
 		if g.findMember(ec2) != nil {
 			e.reconcileLater(g)
 		}

@@ -9,31 +9,21 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/sim/kernel"
-
-	"go.etcd.io/bbolt"
 )
 
 const registryBucket = "registries"
 
 // Registries are the services of Cloud Map.
 type Registries struct {
+	kernel.Table[*registry] // by id
+
 	kernel *kernel.Kernel
-	rows   map[string]*registry // by id
 }
 
 // NewRegistries returns no registries yet.
 func NewRegistries(k *kernel.Kernel) *Registries {
-	return &Registries{kernel: k, rows: map[string]*registry{}}
+	return &Registries{Table: kernel.NewTable[*registry](registryBucket), kernel: k}
 }
-
-// Buckets implements [kernel.Tables].
-func (e *Registries) Buckets() []string { return []string{registryBucket} }
-
-// Load implements [kernel.Tables].
-func (e *Registries) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, registryBucket, e.rows) }
-
-// Resume implements [kernel.Tables].
-func (e *Registries) Resume(time.Time) {}
 
 // registry is a service of Cloud Map, as stored.
 type registry struct {
@@ -44,6 +34,7 @@ type registry struct {
 	Entries map[string]*entry // by id
 }
 
+// entry is one Cloud Map instance: an address under an id that the caller chose.
 type entry struct {
 	Attributes map[string]string
 	Unhealthy  bool
@@ -61,26 +52,29 @@ func (e *Registries) CreateRegistry(name string, checked bool) (arn string, err 
 	return arn, err
 }
 
+// newRegistry adds a service, or returns the one that has the name already: the id derives from the
+// name.
 func (e *Registries) newRegistry(name string, checked bool) *registry {
 	id := "srv-" + cluster.Digest("registry", name)[:16]
-	if old := e.rows[id]; old != nil {
+	if old := e.Rows[id]; old != nil {
 		return old
 	}
 	r := &registry{ID: id, Name: name, ARN: e.kernel.ResourceARN("servicediscovery", "service/"+id), Checked: checked,
 		Entries: map[string]*entry{}}
-	e.rows[id] = r
+	e.Rows[id] = r
 	e.kernel.SaveRow(r)
 	return r
 }
 
 func (e *Registries) findRegistry(arnOrID string) (*registry, error) {
-	if r := e.rows[cluster.LastPart(arnOrID)]; r != nil {
+	if r := e.Rows[cluster.LastPart(arnOrID)]; r != nil {
 		return r, nil
 	}
 	return nil, cluster.Errorf(cluster.CodeRegistryNotFound, "Service not found: %s", cluster.LastPart(arnOrID))
 }
 
-// changeRegistry changes a service of Cloud Map, unless a fault prevents the call.
+// changeRegistry changes a service of Cloud Map, unless a fault prevents the call. The fault is
+// decided by the ARN as the caller gave it.
 func (e *Registries) changeRegistry(operation, arn string, step func(r *registry) error) error {
 	return e.kernel.Call(operation, arn, func(time.Time) error {
 		r, err := e.findRegistry(arn)

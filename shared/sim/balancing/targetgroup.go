@@ -8,8 +8,6 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/sim/kernel"
-
-	"go.etcd.io/bbolt"
 )
 
 // The default and the longest deregistration delay (Elastic Load Balancing, target group
@@ -35,26 +33,20 @@ type Tasks interface {
 
 // TargetGroups are the target groups of Elastic Load Balancing.
 type TargetGroups struct {
+	kernel.Table[*targetGroup] // by ARN
+
 	kernel       *kernel.Kernel
 	tasks        Tasks
 	healthyAfter time.Duration
-	rows         map[string]*targetGroup // by ARN
 }
 
 // NewTargetGroups returns no target groups yet. A target is healthy when its task has run for
 // healthyAfter.
 func NewTargetGroups(k *kernel.Kernel, tasks Tasks, healthyAfter time.Duration) *TargetGroups {
-	return &TargetGroups{kernel: k, tasks: tasks, healthyAfter: healthyAfter, rows: map[string]*targetGroup{}}
+	return &TargetGroups{
+		Table: kernel.NewTable[*targetGroup](groupBucket), kernel: k, tasks: tasks, healthyAfter: healthyAfter,
+	}
 }
-
-// Buckets implements [kernel.Tables].
-func (e *TargetGroups) Buckets() []string { return []string{groupBucket} }
-
-// Load implements [kernel.Tables].
-func (e *TargetGroups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, groupBucket, e.rows) }
-
-// Resume implements [kernel.Tables].
-func (e *TargetGroups) Resume(time.Time) {}
 
 // targetGroup is a target group, as stored.
 type targetGroup struct {
@@ -67,6 +59,7 @@ type targetGroup struct {
 	Targets   []target      // in order of registration
 }
 
+// target is one registered address. It exists whether or not a task is there.
 type target struct {
 	Address    cluster.Address
 	Task       string    // id of the task that was found there last
@@ -89,6 +82,8 @@ func (e *TargetGroups) CreateTargetGroup(name, kind string, delay time.Duration)
 	return arn, err
 }
 
+// newTargetGroup checks and adds a group, or returns the one that has the name already. The ARN
+// derives from the name, so that a group which is made again has the same.
 func (e *TargetGroups) newTargetGroup(g targetGroup) (*targetGroup, error) {
 	g.Type = cmp.Or(g.Type, "instance")
 	switch {
@@ -100,14 +95,14 @@ func (e *TargetGroups) newTargetGroup(g targetGroup) (*targetGroup, error) {
 	case g.Delay < 0 || g.Delay > maxDelay:
 		return nil, cluster.Errorf("ValidationError", "the deregistration delay %s is out of bounds", g.Delay)
 	}
-	for _, old := range e.rows {
+	for _, old := range e.Rows {
 		if old.Name == g.Name {
 			return old, nil
 		}
 	}
 	g.ARN = e.kernel.ResourceARN("elasticloadbalancing",
 		"targetgroup/"+g.Name+"/"+cluster.Digest("targetgroup", g.Name)[:16])
-	e.rows[g.ARN] = &g
+	e.Rows[g.ARN] = &g
 	e.kernel.SaveRow(&g)
 	return &g, nil
 }
@@ -115,8 +110,8 @@ func (e *TargetGroups) newTargetGroup(g targetGroup) (*targetGroup, error) {
 // DeleteTargetGroup deletes a target group with all its targets, if it exists.
 func (e *TargetGroups) DeleteTargetGroup(arn string) error {
 	return e.kernel.Change(func(time.Time) error {
-		if g := e.rows[arn]; g != nil {
-			delete(e.rows, arn)
+		if g := e.Rows[arn]; g != nil {
+			delete(e.Rows, arn)
 			e.kernel.DeleteRow(g)
 		}
 		return nil
@@ -124,9 +119,9 @@ func (e *TargetGroups) DeleteTargetGroup(arn string) error {
 }
 
 // findTargetGroup returns a group by ARN, after removing the targets whose deregistration has
-// ended.
+// ended: nobody sees them earlier, so it needs no timer.
 func (e *TargetGroups) findTargetGroup(arn string, now time.Time) (*targetGroup, error) {
-	g := e.rows[arn]
+	g := e.Rows[arn]
 	if g == nil {
 		return nil, cluster.Errorf(cluster.CodeTargetGroupNotFound, "Target groups '%s' not found", arn)
 	}
@@ -134,8 +129,8 @@ func (e *TargetGroups) findTargetGroup(arn string, now time.Time) (*targetGroup,
 	return g, nil
 }
 
-// RegisterTargets registers addresses with a target group. It ends the deregistration of those that
-// are draining.
+// RegisterTargets registers addresses with a target group, all of them or none. It ends the
+// deregistration of those that are draining.
 func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
 	return e.kernel.Call("RegisterTargets", arn, func(now time.Time) error {
 		g, err := e.findTargetGroup(arn, now)
@@ -173,6 +168,8 @@ func (e *TargetGroups) checkTarget(g *targetGroup, a cluster.Address) error {
 	return nil
 }
 
+// addTarget adds a target, or starts its checks again if it is draining or another task is there.
+// One that is registered with the same task stays as healthy as it is.
 func (g *targetGroup) addTarget(t target) {
 	at := slices.IndexFunc(g.Targets, func(o target) bool { return o.Address == t.Address })
 	switch {
@@ -229,9 +226,11 @@ func (e *TargetGroups) TargetHealth(_ context.Context, arn string) (map[cluster.
 	return out, err
 }
 
-// targetState is the state of a target in the words of Elastic Load Balancing.
+// targetState is the state of a target in the words of Elastic Load Balancing. The description is
+// what operators see.
 type targetState struct{ state, reason, description string }
 
+// forScheduler returns unknown health for targets that are initial, draining or unused.
 func (s targetState) forScheduler() cluster.Health {
 	switch s.state {
 	case "healthy":

@@ -56,6 +56,7 @@ func (e *TargetGroups) QueryService() protocol.QueryService {
 // groupAPI answers calls of the Query protocol.
 type groupAPI struct{ groups *TargetGroups }
 
+// delayAttribute is the one attribute of target groups that is simulated.
 const delayAttribute = "deregistration_delay.timeout_seconds"
 
 func (g *targetGroup) describeGroup() xmlGroup {
@@ -85,8 +86,8 @@ func (a *groupAPI) describeTargetGroups(_ context.Context, in *struct{ Names, Ta
 	var out xmlResult
 	all := len(in.Names)+len(in.TargetGroupArns) == 0
 	err := a.groups.kernel.View(func(time.Time) error {
-		for _, arn := range slices.Sorted(maps.Keys(a.groups.rows)) {
-			g := a.groups.rows[arn]
+		for _, arn := range slices.Sorted(maps.Keys(a.groups.Rows)) {
+			g := a.groups.Rows[arn]
 			if all || slices.Contains(in.Names, g.Name) || slices.Contains(in.TargetGroupArns, arn) {
 				out.Groups = append(out.Groups, g.describeGroup())
 			}
@@ -136,6 +137,7 @@ func (a *groupAPI) describeAttributes(ctx context.Context, in *groupInput) (any,
 	return &xmlResult{Attributes: []xmlAttribute{{delayAttribute, strconv.Itoa(int(delay / time.Second))}}}, err
 }
 
+// targetsInput names targets of a group; none for all of them in DescribeTargetHealth.
 type targetsInput struct {
 	TargetGroupArn string
 	Targets        []struct {
@@ -175,6 +177,7 @@ func (a *groupAPI) deregisterTargets(ctx context.Context, in *targetsInput) (any
 	return nil, a.groups.DeregisterTargets(ctx, in.TargetGroupArn, targets)
 }
 
+// describeTargetHealth answers for targets that are not registered as well, as "unused".
 func (a *groupAPI) describeTargetHealth(_ context.Context, in *targetsInput) (any, error) {
 	asked, err := a.targetAddresses(in)
 	if err != nil {

@@ -45,7 +45,8 @@ func (c *Service) PutAlarm(name string, period time.Duration, times int) error {
 	})
 }
 
-// StoreAlarm creates an alarm, or changes one, which keeps its state. It belongs in a step.
+// StoreAlarm creates an alarm, or changes one, which keeps its state until the next datapoint, as
+// in CloudWatch. It belongs in a step.
 func (c *Service) StoreAlarm(a Alarm, now time.Time) error {
 	if a.Name == "" || len(a.Name) > 255 || a.Times < 1 {
 		return cluster.Errorf("ValidationError", "an alarm needs a name and at least one evaluation period")
@@ -53,13 +54,13 @@ func (c *Service) StoreAlarm(a Alarm, now time.Time) error {
 	if comparisons[a.Compare] == nil {
 		return cluster.Errorf("ValidationError", "The simulated fleet does not know the comparison %.64q", a.Compare)
 	}
-	if old := c.alarms[a.Name]; old != nil {
+	if old := c.Rows[a.Name]; old != nil {
 		a.State, a.Since, a.Reason, a.Version = old.State, old.Since, old.Reason, old.Version
 	} else {
 		a.Since = now
 	}
 	a.ARN = c.kernel.ResourceARN("cloudwatch", "alarm:"+a.Name)
-	c.alarms[a.Name] = &a
+	c.Rows[a.Name] = &a
 	c.kernel.SaveRow(&a)
 	return nil
 }
@@ -73,8 +74,10 @@ func (c *Service) SetAlarm(name string, fires bool) error {
 	return c.kernel.Change(func(now time.Time) error { return c.setAlarmState(name, state, "it was set", now) })
 }
 
+// setAlarmState changes an alarm's state and emits the event, with the state before. It does
+// nothing if the alarm is in the state already, so that a firing alarm is reported once.
 func (c *Service) setAlarmState(name, state, reason string, now time.Time) error {
-	a := c.alarms[name]
+	a := c.Rows[name]
 	if a == nil {
 		return cluster.Errorf(cluster.CodeResourceNotFound, "no alarm %.255s", name)
 	}
@@ -118,7 +121,7 @@ func (c *Service) DescribeAlarms(_ context.Context, names []string) (alarms []cl
 func (c *Service) viewAlarms(names []string, take func(a *Alarm)) error {
 	return c.kernel.CallView("DescribeAlarms", fmt.Sprint(names), func(time.Time) error {
 		for _, name := range names {
-			if a := c.alarms[name]; a != nil {
+			if a := c.Rows[name]; a != nil {
 				take(a)
 			}
 		}
@@ -126,7 +129,8 @@ func (c *Service) viewAlarms(names []string, take func(a *Alarm)) error {
 	})
 }
 
-// PutMetricAlarm creates an alarm of managed scaling.
+// PutMetricAlarm creates an alarm of managed scaling: on the average of minutes, whose gaps do not
+// count. It has no state until datapoints give it one.
 func (c *Service) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error {
 	compare := Above
 	if a.Below {
@@ -149,8 +153,8 @@ func (c *Service) DeleteAlarms(_ context.Context, names []string) error {
 // RemoveAlarms deletes those of the alarms named that exist. It belongs in a step.
 func (c *Service) RemoveAlarms(names []string) {
 	for _, name := range names {
-		if a := c.alarms[name]; a != nil {
-			delete(c.alarms, name)
+		if a := c.Rows[name]; a != nil {
+			delete(c.Rows, name)
 			c.kernel.DeleteRow(a)
 		}
 	}
@@ -168,5 +172,5 @@ func (c *Service) PutReservation(_ context.Context, points []cluster.Datapoint) 
 
 // IsFiring reports whether an alarm is in ALARM. It belongs in a step.
 func (c *Service) IsFiring(name string) bool {
-	return c.alarms[name] != nil && c.alarms[name].State == firing
+	return c.Rows[name] != nil && c.Rows[name].State == firing
 }

@@ -49,6 +49,7 @@ type api struct{ service *Service }
 
 type dimensionInput struct{ Name, Value string }
 
+// metricFromInput leaves the dimensions nil where there are none, as other metrics do.
 func metricFromInput(namespace, name string, dimensions []dimensionInput) Metric {
 	m := Metric{Namespace: namespace, Name: name}
 	for _, d := range dimensions {
@@ -74,6 +75,8 @@ type alarmInput struct {
 // longestAlarm is how many seconds an alarm can look back.
 const longestAlarm = keptSamples * 60
 
+// putMetricAlarm refuses what would make the alarm another one than the caller asked for: unknown
+// members, M out of N datapoints, mathematics.
 func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if _, known := reflect.TypeFor[alarmInput]().FieldByName(name); !known {
@@ -122,9 +125,10 @@ func (a *api) deleteAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, er
 	})
 }
 
-// maxData is how many datapoints one call publishes.
+// maxData is how many datapoints one call publishes (CloudWatch API, PutMetricData).
 const maxData = 1000
 
+// putMetricData publishes all datapoints or none. One without a time is of now.
 func (a *api) putMetricData(in *struct {
 	Namespace  string
 	MetricData []struct {
@@ -198,7 +202,7 @@ func (a *api) getMetricStatistics(in *struct {
 func (a *api) describeAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, error) {
 	names := in.AlarmNames
 	if len(names) == 0 {
-		_ = a.service.kernel.View(func(time.Time) error { names = slices.Sorted(maps.Keys(a.service.alarms)); return nil })
+		_ = a.service.kernel.View(func(time.Time) error { names = slices.Sorted(maps.Keys(a.service.Rows)); return nil })
 	}
 	list := []protocol.Tree{}
 	err := a.service.viewAlarms(names, func(alarm *Alarm) { list = append(list, alarm.describeAlarm()) })

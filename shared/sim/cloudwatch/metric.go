@@ -40,7 +40,8 @@ type Series struct {
 	samples []sample
 }
 
-// sample is a minute's datapoint: what was published in that minute.
+// sample is a minute's datapoint: what was published in that minute. Sum and N give the average,
+// so that values which come later can still be added.
 type sample struct {
 	At               time.Time
 	Sum, Least, Most float64
@@ -68,6 +69,7 @@ var statistics = map[string]func(sample) float64{
 // The comparisons of managed scaling.
 const Above, Below = "GreaterThanThreshold", "LessThanThreshold"
 
+// comparisons are CloudWatch's comparison operators, as far as they need one threshold.
 var comparisons = map[string]func(value, threshold float64) bool{
 	Above: func(v, t float64) bool { return v > t }, Below: func(v, t float64) bool { return v < t },
 	"GreaterThanOrEqualToThreshold": func(v, t float64) bool { return v >= t },
@@ -87,8 +89,8 @@ func (c *Service) publishSample(m Metric, s sample, now time.Time) {
 		c.series[key] = of
 	}
 	of.addSample(s)
-	for _, name := range slices.Sorted(maps.Keys(c.alarms)) {
-		if a := c.alarms[name]; a.Metric.MetricKey() == key {
+	for _, name := range slices.Sorted(maps.Keys(c.Rows)) {
+		if a := c.Rows[name]; a.Metric.MetricKey() == key {
 			c.evaluateAlarm(a, of, now)
 		}
 	}
@@ -97,6 +99,8 @@ func (c *Service) publishSample(m Metric, s sample, now time.Time) {
 	}
 }
 
+// addSample adds what was published to its minute. Datapoints may come in any order, as CloudWatch
+// takes them up to two weeks late.
 func (of *Series) addSample(s sample) {
 	s.At = s.At.UTC().Truncate(time.Minute)
 	k, found := slices.BinarySearchFunc(of.samples, s.At, func(a sample, at time.Time) int { return a.At.Compare(at) })
@@ -111,7 +115,8 @@ func (of *Series) addSample(s sample) {
 
 // LastValues returns the values of a statistic in the last n periods that have datapoints, the
 // newest first. A period is that many seconds long. If gaps count, periods without datapoints are
-// among the n.
+// among the n. Example: with datapoints at 10:00, 10:01 and 10:04, the last 3 periods of a minute
+// are 10:04 and two gaps, which is one value; without gaps they are all three values.
 func (of *Series) LastValues(n, seconds int, statistic string, gaps bool) (values []float64) {
 	period := max(time.Minute, time.Duration(seconds)*time.Second)
 	var bucket sample
@@ -143,7 +148,9 @@ func (of *Series) LastValues(n, seconds int, statistic string, gaps bool) (value
 }
 
 // evaluateAlarm puts an alarm into ALARM if all of its last periods are beyond the threshold, and
-// into OK if not. It leaves the state alone while there are too few periods to tell.
+// into OK if not. It leaves the state alone while there are too few periods to tell. What a missing
+// period counts as is TreatMissingData: breaching ones count as beyond, notBreaching ones as not,
+// ignored ones are skipped (CloudWatch, how alarms treat missing data).
 func (c *Service) evaluateAlarm(a *Alarm, of *Series, now time.Time) {
 	values := of.LastValues(a.Times, a.Period, a.Statistic, a.Missing != "ignore")
 	beyond := 0

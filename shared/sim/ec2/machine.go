@@ -51,7 +51,8 @@ var machines = map[string]struct {
 // MachineTypes returns the EC2 types that have a size, sorted.
 func MachineTypes() []string { return slices.Sorted(maps.Keys(machines)) }
 
-// MaxSize is the exclusive bound of sizes in CPU units and MiB.
+// MaxSize is the exclusive bound of sizes in CPU units and MiB, because ECS's integers have 32
+// bits.
 const MaxSize = 1 << 31
 
 // ZonesIn returns the zones that machines are launched in, in turn.
@@ -62,7 +63,8 @@ func (m Machine) ZonesIn(region string) []string {
 	return []string{region + "a", region + "b", region + "c"}
 }
 
-// RegisteredSize returns what the machine registers: CPU units, MiB, GPUs.
+// RegisteredSize returns what the machine registers: CPU units (1024 a vCPU), MiB, GPUs. Example: a
+// CPU of 2500 thousandths is 2560 units. An unknown type without a size is an error.
 func (m Machine) RegisteredSize() (cpu, memory int64, gpus int, err error) {
 	if m.CPU == 0 {
 		known, ok := machines[m.Type]

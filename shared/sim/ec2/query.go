@@ -73,6 +73,8 @@ func (d xmlData) MarshalXML(e *xml.Encoder, _ xml.StartElement) error {
 var listNames = map[string]string{"LicenseSpecification": "license", "NetworkInterface.SecurityGroupId": "group",
 	"Ipv4Prefix": "ipv4Prefix"}
 
+// encodeData writes one member. Example: {"SecurityGroupId": ["sg-1"]} becomes
+// <securityGroupIdSet><item>sg-1</item></securityGroupIdSet>.
 func encodeData(e *xml.Encoder, name string, v any) error {
 	start := xml.StartElement{Name: xml.Name{Local: name}}
 	switch x := v.(type) {
@@ -182,6 +184,8 @@ func (a *api) createLaunchTemplate(_ context.Context, in *struct {
 	return out, err
 }
 
+// createLaunchTemplateVersion takes what the input leaves out from the source version, if it names
+// one.
 func (a *api) createLaunchTemplateVersion(_ context.Context, in *struct {
 	LaunchTemplateId, LaunchTemplateName, SourceVersion, VersionDescription, ClientToken string
 	LaunchTemplateData                                                                   protocol.Tree
@@ -234,7 +238,7 @@ func (a *api) deleteLaunchTemplate(
 	err := a.kernel.Change(func(time.Time) error {
 		t, err := a.templates.findTemplate(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName})
 		if err == nil {
-			delete(a.templates.rows, t.ID)
+			delete(a.templates.Rows, t.ID)
 			a.kernel.DeleteRow(t)
 			out.Template = new(t.describeTemplate())
 		}
@@ -265,7 +269,7 @@ func (a *api) describeLaunchTemplates(_ context.Context, in *struct {
 			all = append(all, t.describeTemplate())
 		}
 		if len(refs) == 0 {
-			for _, t := range a.templates.rows {
+			for _, t := range a.templates.Rows {
 				all = append(all, t.describeTemplate())
 			}
 		}
@@ -283,6 +287,8 @@ func (a *api) describeLaunchTemplates(_ context.Context, in *struct {
 	return out, err
 }
 
+// describeLaunchTemplateVersions answers with the versions asked for, or with all, the newest
+// first.
 func (a *api) describeLaunchTemplateVersions(_ context.Context, in *struct {
 	LaunchTemplateId, LaunchTemplateName string
 	LaunchTemplateVersion                []string
@@ -331,6 +337,7 @@ var images = map[string]string{
 	"berth-ecs-1": DefaultImage, "berth-ecs-2": "ami-0be47000000000002", "berth-ecs-3": "ami-0be47000000000003",
 }
 
+// describeImages finds images by id or by name. Whose they are does not matter: all are Amazon's.
 func describeImages(_ context.Context, in *struct {
 	ImageId, Owner []string
 	Filter         []struct {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"berth/shared/cluster"
 	"berth/shared/sim/kernel"
 )
@@ -29,23 +27,15 @@ const bucket = "launchTemplates"
 
 // Templates are the launch templates.
 type Templates struct {
+	kernel.Table[*launchTemplate] // by id
+
 	kernel *kernel.Kernel
-	rows   map[string]*launchTemplate // by id
 }
 
 // NewTemplates returns no templates yet.
 func NewTemplates(k *kernel.Kernel) *Templates {
-	return &Templates{kernel: k, rows: map[string]*launchTemplate{}}
+	return &Templates{Table: kernel.NewTable[*launchTemplate](bucket), kernel: k}
 }
-
-// Buckets implements [kernel.Tables].
-func (e *Templates) Buckets() []string { return []string{bucket} }
-
-// Load implements [kernel.Tables].
-func (e *Templates) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucket, e.rows) }
-
-// Resume implements [kernel.Tables].
-func (e *Templates) Resume(time.Time) {}
 
 // ResolveTemplate returns the version of a launch template that ref names, $Default where it names
 // none, and its data. It belongs in a step.
@@ -80,6 +70,7 @@ func (d Data) TextMember(name string) string {
 
 func (t *launchTemplate) StoredRow() (string, string, any) { return bucket, t.ID, t }
 
+// forScheduler returns version n in Berth's terms.
 func (t *launchTemplate) forScheduler(n int64) *cluster.LaunchTemplate {
 	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n,
 		Image: t.Versions[n-1].Data.TextMember("ImageId")}
@@ -97,7 +88,8 @@ func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 	return id, err
 }
 
-// checkNewName returns an error if a new template cannot have the name.
+// checkNewName returns an error if a new template cannot have the name: its length, or another has
+// it.
 func (e *Templates) checkNewName(name string) error {
 	if len(name) < 3 || len(name) > 128 {
 		return cluster.Errorf("InvalidLaunchTemplateName.MalformedException",
@@ -110,18 +102,19 @@ func (e *Templates) checkNewName(name string) error {
 	return nil
 }
 
+// addTemplate adds a template whose first version is also its default.
 func (e *Templates) addTemplate(name string, v templateVersion, now time.Time) *launchTemplate {
 	v.CreatedAt = now
 	t := &launchTemplate{ID: "lt-" + e.kernel.ResourceID("template", e.kernel.NextNumber("Templates"))[:17], Name: name,
 		CreatedAt: now, Default: 1, Versions: []templateVersion{v}}
-	e.rows[t.ID] = t
+	e.Rows[t.ID] = t
 	e.kernel.SaveRow(t)
 	return t
 }
 
 // findTemplate returns a template by id or by name.
 func (e *Templates) findTemplate(ref cluster.TemplateRef) (*launchTemplate, error) {
-	for _, t := range e.rows {
+	for _, t := range e.Rows {
 		if ref.ID == t.ID || ref.ID == "" && ref.Name == t.Name {
 			return t, nil
 		}
@@ -225,6 +218,7 @@ func (d Data) withMembers(some Data) Data {
 	return out
 }
 
+// addVersion adds the next version of a template. The default stays what it was.
 func (e *Templates) addVersion(ref cluster.TemplateRef, v templateVersion, now time.Time) (*launchTemplate, error) {
 	t, err := e.findTemplate(ref)
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 
 // StartInfo is a task that is about to be started.
 type StartInfo struct {
+	// TaskDefinition is family:revision; the others are ids and names, not ARNs.
 	Cluster, TaskID, Instance, TaskDefinition, StartedBy, Group string
-	// how many tasks the fleet has started, this one included
+	// Start is how many tasks the fleet has started, this one included.
 	Start int64
 }
 
@@ -37,11 +38,12 @@ type Behaviour struct {
 	IgnoreStop bool
 }
 
-// plan is a Behaviour in which every open choice has been made.
+// plan is a Behaviour in which every open choice has been made. It is stored with the task, so that
+// a task does after a restart what it would have done without one.
 type plan struct {
 	Behaviour
-	Checked     bool // by a container health check
-	StopLatency time.Duration
+	Checked     bool          // by a container health check
+	StopLatency time.Duration // from the agent's hearing of the stop to the end of the containers
 }
 
 // SetTaskBehaviour makes decide choose what each task started from now on will do. A nil decide
@@ -53,7 +55,8 @@ func (e *Machines) SetTaskBehaviour(decide func(StartInfo) Behaviour) {
 	e.kernel.WithLock(func() { e.agents.behaviour = decide })
 }
 
-// phase is where a task is on its machine, whether or not ECS has heard of it.
+// phase is where a task is on its machine, whether or not ECS has heard of it. The numbers are
+// stored.
 type phase int
 
 const (
@@ -62,7 +65,8 @@ const (
 	phaseGone
 )
 
-// report is what an agent tells ECS of a task.
+// report is what an agent tells ECS of a task. While the agent is disconnected, reports are stored
+// with the task.
 type report struct {
 	Last     cluster.TaskStatus // empty where only the health changed
 	At       time.Time
@@ -72,6 +76,9 @@ type report struct {
 	ExitCode *int   `json:",omitempty"`
 }
 
+// planBehaviour decides once what a task will do. Random choices are drawn from the seed and the
+// task's number alone, so that they do not depend on what other tasks do. Latencies are whole
+// milliseconds, the resolution of events.
 func (e *agents) planBehaviour(t *task) plan {
 	p := plan{}
 	if e.behaviour != nil {
@@ -96,7 +103,7 @@ func (e *agents) planBehaviour(t *task) plan {
 		if p.HealthyAfter <= 0 {
 			p.HealthyAfter = time.Duration(max(value(check.Interval), 0)) * time.Second
 			if check.Interval == nil {
-				p.HealthyAfter = 30 * time.Second
+				p.HealthyAfter = 30 * time.Second // ECS's default
 			}
 		}
 	}
@@ -122,6 +129,7 @@ func (p *plan) fromEnvironment(t *task) {
 	}
 }
 
+// environmentVariable returns the value that the first container with the variable gives it.
 func (t *task) environmentVariable(name string) string {
 	for _, c := range t.Overrides.ContainerOverrides {
 		if v, ok := lookupVariable(c.Environment, name); ok {
@@ -146,7 +154,7 @@ func lookupVariable(environment []types.KeyValuePair, name string) (string, bool
 }
 
 // nextTransition returns when the task will next do something on its own, or false if it never
-// will.
+// will. A task that is to stop while it starts never becomes RUNNING.
 func (t *task) nextTransition() (time.Time, bool) {
 	var at time.Time
 	earliest := func(o time.Time) {
@@ -172,8 +180,8 @@ func (t *task) nextTransition() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// armTaskTimer sets a timer for the task's next moment, at once if that has passed. It disarms the
-// timer before.
+// armTaskTimer sets a timer for the task's next transition, at once if that has passed. It disarms
+// the timer before: the clock cannot cancel a callback, so a timer of an older epoch does nothing.
 func (e *agents) armTaskTimer(t *task, now time.Time) {
 	at, ok := t.nextTransition()
 	t.epoch++
@@ -190,8 +198,9 @@ func (e *agents) armTaskTimer(t *task, now time.Time) {
 	})
 }
 
-// advanceTask does what the task's next moment brings. The moment counts from when it was due, even
-// if the timer is late: after a restart a task has the history that it would have had.
+// advanceTask makes the task's next transition. It counts from when it was due, even if the timer
+// is late: after a restart a task has the history that it would have had. A stop that is due at the
+// same moment as anything else comes first.
 func (e *agents) advanceTask(t *task, now time.Time) {
 	at, ok := t.nextTransition()
 	if !ok || at.After(now) {
@@ -232,6 +241,7 @@ func (t *task) stoppedReport(at time.Time) report {
 	return r
 }
 
+// exitReport returns the report of a task whose essential container has exited.
 func exitReport(at time.Time, code int) report {
 	return report{
 		Last: cluster.TaskStopped, At: at, StopCode: cluster.StopContainerExited,
@@ -241,7 +251,8 @@ func exitReport(at time.Time, code int) report {
 
 // toggleHealth makes an unchecked or unhealthy task HEALTHY and a healthy one UNHEALTHY. While the
 // file was closed turns were missed. It skips them in pairs, so that the health comes out as if
-// none was missed.
+// none was missed: with a flap of 1 min, 7 min late, three pairs are skipped and one turn is made
+// up.
 func (t *task) toggleHealth(at, now time.Time) {
 	wait := t.Plan.Flap
 	switch t.HealthNow {
@@ -262,7 +273,8 @@ func (t *task) toggleHealth(at, now time.Time) {
 	}
 }
 
-// sendReport sends an agent's report to ECS, or keeps it while the agent is disconnected.
+// sendReport sends an agent's report to ECS, or keeps it while the agent is disconnected. On the
+// machine the task has changed either way.
 func (e *agents) sendReport(t *task, r report, now time.Time) {
 	if r.Last == cluster.TaskStopped {
 		t.Phase = phaseGone
@@ -295,6 +307,9 @@ func (e *agents) applyReport(t *task, r report, now time.Time) {
 	}
 }
 
+// recordTaskStop records why a task stopped. What ECS knew before the agent's report stands: a
+// user's reason wins over the exit code that it led to. The resources are free from here on, and
+// the task stays visible for a while ([Options].KeepStopped).
 func (e *agents) recordTaskStop(t *task, r report, now time.Time) {
 	t.Last, t.Desired, t.Ended, t.Reported, t.ExitCode = cluster.TaskStopped, cluster.TaskStopped, r.At, now, r.ExitCode
 	t.Health = ""

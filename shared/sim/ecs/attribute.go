@@ -14,7 +14,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// maxCustom is how many custom attributes an instance can have.
+// maxCustom is how many custom attributes an instance can have, and how many one call can name
+// (ECS, service quotas: custom attributes per resource).
 const maxCustom = 10
 
 var (
@@ -22,7 +23,8 @@ var (
 	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@: -]{1,128}$`)
 )
 
-// checkAttribute checks a custom attribute. The prefixes of ECS and of its agents are reserved.
+// checkAttribute checks a custom attribute. Values may have spaces inside, but not around them. The
+// prefixes of ECS and of its agents are reserved, so that nobody can pretend a capability.
 func checkAttribute(name, value string) error {
 	switch {
 	case !attributeNames.MatchString(name):
@@ -50,21 +52,19 @@ func (e *Attributes) targetInstance(c *ecsCluster, a types.Attribute) (*instance
 
 // PutAttributes sets all of the custom attributes, or none if one is invalid.
 func (e *Attributes) PutAttributes(_ context.Context, in *ecs.PutAttributesInput) (*ecs.PutAttributesOutput, error) {
-	err := e.kernel.Change(func(now time.Time) error {
-		return e.setAttributes(value(in.Cluster), in.Attributes, now,
-			func(list []attribute, a types.Attribute) ([]attribute, error) {
-				if err := checkAttribute(value(a.Name), value(a.Value)); err != nil {
-					return nil, err
-				}
-				next := attribute{Name: *a.Name, Value: value(a.Value), Custom: true}
-				at, found := slices.BinarySearchFunc(list, next, byName)
-				if found {
-					list[at] = next
-					return list, nil
-				}
-				return slices.Insert(list, at, next), nil
-			})
-	})
+	err := e.editAttributes(value(in.Cluster), in.Attributes,
+		func(list []attribute, a types.Attribute) ([]attribute, error) {
+			if err := checkAttribute(value(a.Name), value(a.Value)); err != nil {
+				return nil, err
+			}
+			next := attribute{Name: *a.Name, Value: value(a.Value), Custom: true}
+			at, found := slices.BinarySearchFunc(list, next, byName)
+			if found {
+				list[at] = next
+				return list, nil
+			}
+			return slices.Insert(list, at, next), nil
+		})
 	return &ecs.PutAttributesOutput{Attributes: in.Attributes}, err
 }
 
@@ -72,62 +72,56 @@ func (e *Attributes) PutAttributes(_ context.Context, in *ecs.PutAttributesInput
 func (e *Attributes) DeleteAttributes(
 	_ context.Context, in *ecs.DeleteAttributesInput,
 ) (*ecs.DeleteAttributesOutput, error) {
-	err := e.kernel.Change(func(now time.Time) error {
-		return e.setAttributes(value(in.Cluster), in.Attributes, now,
-			func(list []attribute, a types.Attribute) ([]attribute, error) {
-				at, found := slices.BinarySearchFunc(list, attribute{Name: value(a.Name)}, byName)
-				if !found || !list[at].Custom || a.Value != nil && *a.Value != list[at].Value {
-					return nil, cluster.Errorf(cluster.CodeTargetNotFound,
-						"The specified attribute was not found: %.140s.",
-						value(a.Name))
-				}
-				return slices.Delete(list, at, at+1), nil
-			})
-	})
+	err := e.editAttributes(value(in.Cluster), in.Attributes,
+		func(list []attribute, a types.Attribute) ([]attribute, error) {
+			at, found := slices.BinarySearchFunc(list, attribute{Name: value(a.Name)}, byName)
+			if !found || !list[at].Custom || a.Value != nil && *a.Value != list[at].Value {
+				return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified attribute was not found: %.140s.",
+					value(a.Name))
+			}
+			return slices.Delete(list, at, at+1), nil
+		})
 	return &ecs.DeleteAttributesOutput{Attributes: in.Attributes}, err
 }
 
-// setAttributes edits the attributes of the instances named. It changes them only after every edit
-// has succeeded.
-func (e *Attributes) setAttributes(
-	clusterName string, attributes []types.Attribute, now time.Time,
-	edit func([]attribute, types.Attribute) ([]attribute, error),
+// editAttributes edits the attributes of the instances named, on copies that it takes over only
+// after every edit has succeeded. Each instance emits one event, in the order of its first mention.
+func (e *Attributes) editAttributes(
+	clusterName string, attributes []types.Attribute, edit func([]attribute, types.Attribute) ([]attribute, error),
 ) error {
-	c, err := e.findCluster(clusterName)
-	if err != nil {
-		return err
-	}
-	if len(attributes) == 0 || len(attributes) > maxCustom {
-		return invalidParameter("Attributes must have 1 to %d items.", maxCustom)
-	}
-	edited := map[*instance][]attribute{}
-	var order []*instance
-	for _, a := range attributes {
-		i, err := e.targetInstance(c, a)
-		if err != nil {
-			return err
+	return e.kernel.Change(e.inCluster(clusterName, func(c *ecsCluster, now time.Time) error {
+		if len(attributes) == 0 || len(attributes) > maxCustom {
+			return invalidParameter("Attributes must have 1 to %d items.", maxCustom)
 		}
-		list, seen := edited[i]
-		if !seen {
-			list, order = slices.Clone(i.Attributes), append(order, i)
+		edited := map[*instance][]attribute{}
+		var order []*instance
+		for _, a := range attributes {
+			i, err := e.targetInstance(c, a)
+			if err != nil {
+				return err
+			}
+			list, seen := edited[i]
+			if !seen {
+				list, order = slices.Clone(i.Attributes), append(order, i)
+			}
+			if edited[i], err = edit(list, a); err != nil {
+				return err
+			}
+			if countCustom(edited[i]) > maxCustom {
+				return cluster.Errorf(cluster.CodeAttributeLimit,
+					"You can have at most %d custom attributes per resource.", maxCustom)
+			}
 		}
-		if edited[i], err = edit(list, a); err != nil {
-			return err
+		for _, i := range order {
+			i.Attributes = edited[i]
+			i.attributesChanged()
+			e.instanceChanged(i, now)
 		}
-		if customCount(edited[i]) > maxCustom {
-			return cluster.Errorf(cluster.CodeAttributeLimit, "You can have at most %d custom attributes per resource.",
-				maxCustom)
-		}
-	}
-	for _, i := range order {
-		i.Attributes = edited[i]
-		i.attributesChanged()
-		e.instanceChanged(i, now)
-	}
-	return nil
+		return nil
+	}))
 }
 
-func customCount(list []attribute) (n int) {
+func countCustom(list []attribute) (n int) {
 	for _, a := range list {
 		if a.Custom {
 			n++
@@ -136,17 +130,14 @@ func customCount(list []attribute) (n int) {
 	return n
 }
 
-// ListAttributes lists attributes of instances, by name and value where given.
+// ListAttributes lists attributes of instances, by name and value where given. The order is by
+// instance and name, because a page's token is its last item.
 func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInput) (*ecs.ListAttributesOutput, error) {
 	if in.TargetType != types.TargetTypeContainerInstance {
 		return nil, invalidParameter("The target type must be container-instance.")
 	}
 	var out ecs.ListAttributesOutput
-	err := e.kernel.View(func(time.Time) error {
-		c, err := e.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.View(e.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
 		found := map[string]types.Attribute{}
 		var keys []string
 		for _, i := range c.instances {
@@ -170,6 +161,6 @@ func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInp
 		}
 		out.NextToken = next
 		return err
-	})
+	}))
 	return &out, err
 }

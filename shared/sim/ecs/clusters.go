@@ -12,12 +12,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// ecsCluster is a cluster and its instances, including INACTIVE ones that are still visible.
+// ecsCluster is a cluster and its instances, including INACTIVE ones that are still visible. Only
+// info is stored; the rest is an index over the stored instances and tasks.
 type ecsCluster struct {
-	info      types.Cluster
-	instances []*instance // in order of registration
-	started   map[string][]*task
-	listed    []string // ids of the instances that are not INACTIVE; nil when to be made anew
+	info      types.Cluster      // its counts are zero here; describe fills them in
+	instances []*instance        // in order of registration
+	started   map[string][]*task // by startedBy: the scheduler looks tasks up by it
+	listed    []string           // ids of the instances that are not INACTIVE; nil when to be made anew
 }
 
 func newCluster(info types.Cluster) *ecsCluster {
@@ -73,6 +74,7 @@ var everyField = []types.ClusterField{
 var clusterNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,254}$`)
 
 // CreateCluster creates a cluster, or returns the ACTIVE one that has the name already, unchanged.
+// The name of an INACTIVE cluster can be used again.
 func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) (*ecs.CreateClusterOutput, error) {
 	var out ecs.CreateClusterOutput
 	err := e.kernel.Change(func(time.Time) error {
@@ -101,6 +103,8 @@ func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) 
 	return &out, err
 }
 
+// serviceConnect drops the defaults where the namespace is empty, which is how a caller removes
+// them.
 func serviceConnect(in *types.ClusterServiceConnectDefaultsRequest) *types.ClusterServiceConnectDefaults {
 	if in == nil || value(in.Namespace) == "" {
 		return nil
@@ -109,7 +113,7 @@ func serviceConnect(in *types.ClusterServiceConnectDefaultsRequest) *types.Clust
 }
 
 // DescribeClusters describes the clusters named, "default" if none is. Deleted clusters are
-// INACTIVE.
+// described as INACTIVE, as ECS does for a while; here they stay for good.
 func (e *Clusters) DescribeClusters(
 	_ context.Context, in *ecs.DescribeClustersInput,
 ) (*ecs.DescribeClustersOutput, error) {
@@ -156,11 +160,7 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 // input has.
 func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) (*ecs.UpdateClusterOutput, error) {
 	var out ecs.UpdateClusterOutput
-	err := e.kernel.Change(func(time.Time) error {
-		c, err := e.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.Change(e.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
 		if in.Settings != nil {
 			c.info.Settings = in.Settings
 		}
@@ -173,18 +173,15 @@ func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) 
 		e.kernel.SaveRow(c)
 		out.Cluster = new(c.describe(everyField))
 		return nil
-	})
+	}))
 	return &out, err
 }
 
-// DeleteCluster makes an empty cluster INACTIVE.
+// DeleteCluster makes an empty cluster INACTIVE. As in ECS it refuses one that has instances, even
+// drained ones, or tasks.
 func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) (*ecs.DeleteClusterOutput, error) {
 	var out ecs.DeleteClusterOutput
-	err := e.kernel.Change(func(time.Time) error {
-		c, err := e.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.Change(e.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
 		switch d := c.describe(nil); {
 		case d.RegisteredContainerInstancesCount > 0:
 			return cluster.Errorf(cluster.CodeContainsInstances,
@@ -196,7 +193,7 @@ func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) 
 		e.kernel.SaveRow(c)
 		out.Cluster = new(c.describe(everyField))
 		return nil
-	})
+	}))
 	return &out, err
 }
 
@@ -210,10 +207,14 @@ func (e *Service) ClusterActive(_ context.Context, name string) (active bool, er
 	return active, err
 }
 
+// missingFailure is how Describe operations answer for what is not there: the call succeeds for the
+// rest.
 func missingFailure(arn string) types.Failure {
 	return types.Failure{Arn: &arn, Reason: new("MISSING")}
 }
 
+// value returns what p points to, or the zero value: absent and empty members mean the same to most
+// operations.
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p

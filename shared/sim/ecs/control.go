@@ -10,6 +10,33 @@ import (
 	"berth/shared/sim/ec2"
 )
 
+// This file is what happens to machines without a call of ECS: what an operator, a broken rack or a
+// crashing program does. Tests and the berth fleet command use it. None of it is an error for ECS,
+// which learns of it only as real ECS would: from EC2, from agents, or not at all.
+
+// changeInstance runs a step on an instance that is registered. doing begins the error if it is
+// not.
+func (e *Machines) changeInstance(doing, id string, step func(i *instance, now time.Time) error) error {
+	return e.kernel.Change(func(now time.Time) error {
+		i, err := e.agents.findRegistered(id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		return step(i, now)
+	})
+}
+
+// changeRunningTask runs a step on a task that runs on its machine, whatever ECS knows of it.
+func (e *Machines) changeRunningTask(doing, id string, step func(t *task, now time.Time) error) error {
+	return e.kernel.Change(func(now time.Time) error {
+		t := e.agents.tasks[id]
+		if t == nil || t.Phase != phaseRunning {
+			return fmt.Errorf("%s: task %s does not run", doing, id)
+		}
+		return step(t, now)
+	})
+}
+
 // findRegistered returns an instance that has not left its cluster.
 func (e *tables) findRegistered(id string) (*instance, error) {
 	i := e.instances[id]
@@ -22,16 +49,15 @@ func (e *tables) findRegistered(id string) (*instance, error) {
 // KillInstance terminates the machine. ECS learns it from EC2 and makes the instance INACTIVE and
 // its tasks STOPPED.
 func (e *Machines) KillInstance(id string) error {
-	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.findRegistered(id)
-		if err != nil {
-			return fmt.Errorf("terminating: %w", err)
-		}
+	return e.changeInstance("terminating", id, func(i *instance, now time.Time) error {
 		e.agents.terminateMachine(i, now)
 		return nil
 	})
 }
 
+// terminateMachine ends a machine and all on it at once: no agent is left that could report, so ECS
+// itself makes the tasks STOPPED, in the words it uses for a terminated host. The
+// machine's Auto Scaling group hears of it in the same step.
 func (e *agents) terminateMachine(i *instance, now time.Time) {
 	e.deregisterInstance(i, report{
 		Last: cluster.TaskStopped, At: now, StopCode: cluster.StopTermination,
@@ -65,16 +91,13 @@ func (e *Machines) TerminateZone(zone string) (ids []string, err error) {
 // DisconnectAgent cuts the agent off from ECS. Its tasks go on, and their reports wait for
 // [Machines.ReconnectAgent].
 func (e *Machines) DisconnectAgent(id string) error {
-	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.findRegistered(id)
-		if err != nil {
-			return fmt.Errorf("disconnecting: %w", err)
-		}
+	return e.changeInstance("disconnecting", id, func(i *instance, now time.Time) error {
 		e.agents.disconnectAgent(i, now)
 		return nil
 	})
 }
 
+// disconnectAgent leaves a disconnected agent as it is, so that it emits no second event.
 func (e *agents) disconnectAgent(i *instance, now time.Time) {
 	if i.Connected {
 		i.Connected = false
@@ -86,11 +109,7 @@ func (e *agents) disconnectAgent(i *instance, now time.Time) {
 // the tasks go on. [Machines.ReconnectAgent] starts the machine again, and its agent reports the
 // tasks as stopped.
 func (e *Machines) CrashInstance(id string) error {
-	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.findRegistered(id)
-		if err != nil {
-			return fmt.Errorf("crashing: %w", err)
-		}
+	return e.changeInstance("crashing", id, func(i *instance, now time.Time) error {
 		e.agents.disconnectAgent(i, now)
 		i.Off = true
 		e.kernel.SaveRow(i)
@@ -106,11 +125,7 @@ func (e *Machines) CrashInstance(id string) error {
 // ReconnectAgent connects an agent again, and starts its machine if that was off. The agent sends
 // the reports it has kept, in order, and learns which tasks it should stop.
 func (e *Machines) ReconnectAgent(id string) error {
-	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.findRegistered(id)
-		if err != nil {
-			return fmt.Errorf("reconnecting: %w", err)
-		}
+	return e.changeInstance("reconnecting", id, func(i *instance, now time.Time) error {
 		if i.Connected {
 			return nil
 		}
@@ -121,6 +136,8 @@ func (e *Machines) ReconnectAgent(id string) error {
 	})
 }
 
+// replayReports sends what the agent has kept. The reports of different tasks come in the order in
+// which things happened. A task's own reports stay in order, because the sort is stable.
 func (e *agents) replayReports(i *instance, now time.Time) {
 	type late struct {
 		task   *task
@@ -138,7 +155,7 @@ func (e *agents) replayReports(i *instance, now time.Time) {
 		e.applyReport(l.task, l.report, now)
 	}
 	for _, t := range slices.Clone(i.tasks) {
-		if t.Desired == cluster.TaskStopped {
+		if t.Desired == cluster.TaskStopped { // stopped while the agent was away
 			e.receiveStop(t, now)
 		}
 	}
@@ -147,11 +164,7 @@ func (e *agents) replayReports(i *instance, now time.Time) {
 // ResizeInstance makes the instance register another size, in CPU units and MiB. It can be less
 // than its tasks hold.
 func (e *Machines) ResizeInstance(id string, cpu, memory int64) error {
-	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.findRegistered(id)
-		if err != nil {
-			return fmt.Errorf("resizing: %w", err)
-		}
+	return e.changeInstance("resizing", id, func(i *instance, now time.Time) error {
 		if cpu < 0 || memory < 0 || cpu >= ec2.MaxSize || memory >= ec2.MaxSize {
 			return fmt.Errorf("resizing instance %s: %d CPU units and %d MiB are out of bounds", id, cpu, memory)
 		}
@@ -162,34 +175,18 @@ func (e *Machines) ResizeInstance(id string, cpu, memory int64) error {
 	})
 }
 
-// findRunningTask returns a task that runs on its machine.
-func (e *tables) findRunningTask(id string) (*task, error) {
-	t := e.tasks[id]
-	if t == nil || t.Phase != phaseRunning {
-		return nil, fmt.Errorf("task %s does not run", id)
-	}
-	return t, nil
-}
-
-// CrashTask makes a running task exit now.
+// CrashTask makes a running task exit now, with the exit code of its essential container.
 func (e *Machines) CrashTask(id string, exitCode int) error {
-	return e.kernel.Change(func(now time.Time) error {
-		t, err := e.agents.findRunningTask(id)
-		if err != nil {
-			return fmt.Errorf("crashing: %w", err)
-		}
+	return e.changeRunningTask("crashing", id, func(t *task, now time.Time) error {
 		e.agents.sendReport(t, exitReport(now, exitCode), now)
 		return nil
 	})
 }
 
-// SetHealth fixes the result of a running task's container health check from now on.
+// SetHealth fixes the result of a running task's container health check from now on: the flapping
+// of [Behaviour] ends. It is an error for a task without such a check.
 func (e *Machines) SetHealth(id string, healthy bool) error {
-	return e.kernel.Change(func(now time.Time) error {
-		t, err := e.agents.findRunningTask(id)
-		if err != nil {
-			return fmt.Errorf("setting the health: %w", err)
-		}
+	return e.changeRunningTask("setting the health", id, func(t *task, now time.Time) error {
 		if !t.Plan.Checked {
 			return fmt.Errorf("setting the health: task %s has no health check", id)
 		}

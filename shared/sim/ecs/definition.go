@@ -15,7 +15,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// definition is one revision of a task definition.
+// definition is one revision of a task definition, as stored. Def never changes but for its status.
 type definition struct {
 	Def  types.TaskDefinition
 	Tags []types.Tag
@@ -56,9 +56,12 @@ var (
 	containerNames = familyNames
 )
 
+// maxContainers is ECS's quota of containers per task definition.
 const maxContainers = 10
 
-// newDefinition checks the input of RegisterTaskDefinition and completes it as ECS does.
+// newDefinition checks the input of RegisterTaskDefinition and completes it as ECS does: sizes in
+// units, containers essential by default, the attributes that an instance must have. Revision and
+// ARN are the caller's to give.
 func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now time.Time) (*definition, error) {
 	if !familyNames.MatchString(value(in.Family)) {
 		return nil, invalidParameter("Family contains invalid characters or is too long.")
@@ -97,6 +100,8 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 	return d, nil
 }
 
+// completeContainers checks the containers and returns them with ECS's defaults. sized says that
+// the task has a memory size of its own, so that its containers need none.
 func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]types.ContainerDefinition, error) {
 	if len(in.ContainerDefinitions) == 0 {
 		return nil, invalidParameter("Container list cannot be empty.")
@@ -130,6 +135,7 @@ func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]type
 	return out, nil
 }
 
+// checkContainer refuses what ECS refuses. 6 MiB is Docker's least memory for a container.
 func checkContainer(c *types.ContainerDefinition, sized bool) error {
 	name := value(c.Name)
 	switch {
@@ -154,6 +160,8 @@ func checkContainer(c *types.ContainerDefinition, sized bool) error {
 	return nil
 }
 
+// checkPorts adds the container's static host ports to those held by the containers before it: one
+// task cannot take the same port twice.
 func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[cluster.Port]bool) error {
 	for _, m := range c.PortMappings {
 		if n := value(m.ContainerPort); n < 0 || n > math.MaxUint16 || n == 0 && m.ContainerPortRange == nil {
@@ -193,10 +201,13 @@ func taskCPU(s string) (*string, error) {
 	return parseTaskSize(s, "vcpu", 1024, "cpu")
 }
 
+// taskMemory returns a task's memory in MiB from MiB ("512") or GB ("1 GB").
 func taskMemory(s string) (*string, error) {
 	return parseTaskSize(s, "gb", 1024, "memory")
 }
 
+// parseTaskSize reads a number, which factor scales if the suffix follows it. Example: "0.5 vCPU"
+// is 512. An absent size is nil; one that is not a whole number of units is an error.
 func parseTaskSize(s, suffix string, factor float64, field string) (*string, error) {
 	if s == "" {
 		return nil, nil
@@ -252,7 +263,8 @@ func (d *definition) healthCheck() *types.HealthCheck {
 	return nil
 }
 
-// stopTimeout is how long the agent waits between SIGTERM and SIGKILL.
+// stopTimeout is how long the agent waits between SIGTERM and SIGKILL: the longest of the
+// containers', each 30 s unless its definition says otherwise (the agent's default).
 func (d *definition) stopTimeout() time.Duration {
 	longest := time.Duration(0)
 	for _, c := range d.Def.ContainerDefinitions {

@@ -13,6 +13,8 @@ import (
 	"berth/shared/cluster"
 )
 
+// definitionNotFound is what DescribeTaskDefinition answers, with the code of a bad request and not
+// one of its own.
 func definitionNotFound() error {
 	return cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
 }
@@ -153,6 +155,7 @@ func (e *Definitions) DeregisterTaskDefinition(
 	return &out, err
 }
 
+// maxDeleteDefinitions is how many revisions one call can delete.
 const maxDeleteDefinitions = 10
 
 // DeleteTaskDefinitions deletes INACTIVE revisions: at once, or when the last task that uses one is
@@ -187,6 +190,7 @@ func (e *Definitions) DeleteTaskDefinitions(
 }
 
 // deleteUnusedDefinition removes a revision that is DELETE_IN_PROGRESS if no visible task uses it.
+// The family keeps its latest number, so that the next revision gets a new one.
 func (e *tables) deleteUnusedDefinition(d *definition) {
 	if d.Def.Status != types.TaskDefinitionStatusDeleteInProgress {
 		return

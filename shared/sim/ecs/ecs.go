@@ -13,8 +13,9 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// StartTask starts one task on each of up to 10 instances. The tasks are on disk before StartTask
-// returns.
+// StartTask starts one task on each of up to 10 instances. An instance that cannot take its task is
+// among the answer's failures; the error concerns the whole call, which then has started nothing,
+// unless it is cluster.ErrAmbiguous. The tasks are on disk before StartTask returns.
 func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	var answer cluster.StartAnswer
 	launch := cluster.Launch{}
@@ -42,16 +43,13 @@ func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.
 	return answer, nil
 }
 
-// StopTask asks the agent to stop a task. It has no effect on a task that has stopped.
+// StopTask asks the agent to stop a task. It has no effect on a task that has stopped, and is an
+// InvalidParameterException for one that is no longer visible.
 func (e *Service) StopTask(_ context.Context, clusterName, ecsID, reason string) error {
-	return e.kernel.Call("StopTask", ecsID, func(now time.Time) error {
-		c, err := e.agents.findCluster(clusterName)
-		if err != nil {
-			return err
-		}
-		_, err = e.agents.stopTask(c, ecsID, reason, now)
+	return e.kernel.Call("StopTask", ecsID, e.agents.inCluster(clusterName, func(c *ecsCluster, now time.Time) error {
+		_, err := e.agents.stopTask(c, ecsID, reason, now)
 		return err
-	})
+	}))
 }
 
 // ListTasks lists the ids of tasks in order of start: those of one desired status, RUNNING unless
@@ -103,7 +101,9 @@ func (e *tables) selectTasks(filter cluster.TaskFilter, now time.Time) ([]*task,
 	return out, nil
 }
 
-// isUnlisted reports whether ListTasks does not show the task yet ([kernel.CallFaults.ListLate]).
+// isUnlisted reports whether ListTasks does not show the task yet ([kernel.CallFaults]). ECS's
+// lists are eventually consistent. The delay is a hash of the id, so that it differs from task to
+// task and a repeated run has the same.
 func (e *tables) isUnlisted(t *task, now time.Time) bool {
 	if e.kernel.ListingDelay() <= 0 {
 		return false
@@ -113,7 +113,7 @@ func (e *tables) isUnlisted(t *task, now time.Time) bool {
 	return now.Sub(t.Created) < time.Duration(h.Sum64()%uint64(e.kernel.ListingDelay()))
 }
 
-// DescribeTasks returns those of up to 100 tasks that are visible.
+// DescribeTasks returns those of up to 100 tasks that are visible. Ids may be ARNs.
 func (e *Service) DescribeTasks(
 	_ context.Context, clusterName string, ids []string,
 ) (tasks []cluster.ECSTask, err error) {
@@ -123,11 +123,7 @@ func (e *Service) DescribeTasks(
 	if len(ids) == 0 || len(ids) > maxDescribe {
 		return nil, invalidParameter("Tasks must have 1 to %d items.", maxDescribe)
 	}
-	err = e.kernel.View(func(time.Time) error {
-		c, err := e.agents.findCluster(clusterName)
-		if err != nil {
-			return err
-		}
+	err = e.kernel.View(e.agents.inCluster(clusterName, func(c *ecsCluster, _ time.Time) error {
 		tasks = make([]cluster.ECSTask, 0, len(ids))
 		for _, id := range ids {
 			if t := e.agents.tasks[cluster.LastPart(id)]; t != nil && t.on.in == c {
@@ -135,7 +131,7 @@ func (e *Service) DescribeTasks(
 			}
 		}
 		return nil
-	})
+	}))
 	return tasks, err
 }
 
@@ -153,16 +149,19 @@ func (e *Service) ListInstances(_ context.Context, clusterName string) (ids []st
 
 // DrainInstance makes an ACTIVE instance DRAINING.
 func (e *Service) DrainInstance(ctx context.Context, clusterName, id string) error {
-	_, err := e.Instances.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
-		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
-	})
-	return err
+	return e.setInstanceState(ctx, clusterName, id, types.ContainerInstanceStatusDraining)
 }
 
 // ActivateInstance makes a DRAINING instance ACTIVE. It has no effect on one that is ACTIVE.
 func (e *Service) ActivateInstance(ctx context.Context, clusterName, id string) error {
+	return e.setInstanceState(ctx, clusterName, id, types.ContainerInstanceStatusActive)
+}
+
+func (e *Service) setInstanceState(
+	ctx context.Context, clusterName, id string, status types.ContainerInstanceStatus,
+) error {
 	_, err := e.Instances.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
-		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusActive,
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: status,
 	})
 	return err
 }
@@ -205,11 +204,7 @@ func (e *Service) DescribeInstances(
 	if len(ids) == 0 || len(ids) > maxDescribe {
 		return nil, invalidParameter("Container instances must have 1 to %d items.", maxDescribe)
 	}
-	err = e.kernel.View(func(time.Time) error {
-		c, err := e.agents.findCluster(clusterName)
-		if err != nil {
-			return err
-		}
+	err = e.kernel.View(e.agents.inCluster(clusterName, func(c *ecsCluster, _ time.Time) error {
 		instances = make([]*cluster.Instance, 0, len(ids))
 		for _, id := range ids {
 			if i := e.agents.findInstance(c, id); i != nil {
@@ -217,7 +212,7 @@ func (e *Service) DescribeInstances(
 			}
 		}
 		return nil
-	})
+	}))
 	return instances, err
 }
 

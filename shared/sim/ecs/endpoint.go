@@ -47,7 +47,8 @@ func (e *Service) Endpoint() *awsjson.Mux {
 	})
 }
 
-// StartTask starts one task on each of the instances named.
+// StartTask starts one task on each of the instances named, as [Service.StartTask] does, and
+// answers in ECS's shapes.
 func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
 	out := ecs.StartTaskOutput{Tasks: []types.Task{}, Failures: []types.Failure{}}
 	err := e.kernel.Change(func(now time.Time) error {
@@ -68,24 +69,21 @@ func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 	return &out, err
 }
 
-// StopTask asks the agent to stop a task.
+// StopTask asks the agent to stop a task, and describes the task as it is now: stopping.
 func (e *Tasks) StopTask(_ context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
 	var out ecs.StopTaskOutput
-	err := e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.Change(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, now time.Time) error {
 		t, err := e.agents.stopTask(c, value(in.Task), value(in.Reason), now)
 		if err == nil {
 			out.Task = new(t.describe(e.kernel.Account))
 		}
 		return err
-	})
+	}))
 	return &out, err
 }
 
-// ListTasks lists the ARNs of tasks.
+// ListTasks lists the ARNs of tasks, sorted. Filters narrow each other down, but for startedBy,
+// which ECS accepts alone only.
 func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
 	others := value(in.Family)+value(in.ServiceName)+value(in.ContainerInstance)+string(in.LaunchType) != ""
 	if value(in.StartedBy) != "" && others {
@@ -113,6 +111,8 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 	return &out, err
 }
 
+// matchesFilter applies the filters that selectTasks leaves. Every task here has the launch type
+// EC2.
 func matchesFilter(t *task, in *ecs.ListTasksInput) bool {
 	family, _, _ := strings.Cut(t.Definition, ":")
 	return (value(in.Family) == "" || family == *in.Family) &&
@@ -126,11 +126,7 @@ func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*e
 		return nil, invalidParameter("Tasks must have 1 to %d items.", maxDescribe)
 	}
 	out := ecs.DescribeTasksOutput{Tasks: []types.Task{}, Failures: []types.Failure{}}
-	err := e.kernel.View(func(time.Time) error {
-		c, err := e.agents.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.View(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
 		for _, id := range in.Tasks {
 			t := e.agents.tasks[cluster.LastPart(id)]
 			if t == nil || t.on.in != c {
@@ -145,6 +141,6 @@ func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*e
 			out.Tasks = append(out.Tasks, d)
 		}
 		return nil
-	})
+	}))
 	return &out, err
 }

@@ -16,7 +16,8 @@ func (e *tables) emitTask(t *task, now time.Time) {
 	e.emitChange("ECS Task State Change", *d.TaskArn, t.Version, now, appendAPIValue(nil, reflect.ValueOf(d)))
 }
 
-// emitInstance emits the state change event of an instance.
+// emitInstance emits the state change event of an instance. The event has the cluster's ARN, which
+// the description of an instance has not.
 func (e *tables) emitInstance(i *instance, now time.Time) {
 	detail := appendAPIValue(nil, reflect.ValueOf(i.describe()))
 	detail = append(detail[:len(detail)-1], `,"clusterArn":`...)
@@ -32,8 +33,9 @@ func (e *tables) emitChange(detailType, arn string, version int64, now time.Time
 }
 
 // appendAPIValue appends a value of the ECS API as events have it: names in lower camel case, times
-// as text, absent members left out. It replaces encoding/json because a simulation spends much of
-// its time here.
+// as text, absent members left out. Example: types.Task{Cpu: "256", StoppedAt: nil} becomes
+// {"cpu":"256", ...} without stoppedAt. It replaces encoding/json because a simulation spends much
+// of its time here.
 func appendAPIValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -82,6 +84,7 @@ func appendAPIStruct(b []byte, v reflect.Value) []byte {
 	return append(b, '}')
 }
 
+// fieldPlan is how one field of a struct is written.
 type fieldPlan struct {
 	index    int
 	key      string // quoted
@@ -100,6 +103,8 @@ func cachedFieldPlans(t reflect.Type) []fieldPlan {
 	return p
 }
 
+// planFields keeps false and 0, which events have too: agentConnected and pendingTasksCount matter
+// most when they are zero.
 func planFields(t reflect.Type) (plan []fieldPlan) {
 	for k := range t.NumField() {
 		field := t.Field(k)

@@ -12,7 +12,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// instanceRecord is what is stored of an instance.
+// instanceRecord is what is stored of an instance. What its tasks hold is not stored: it follows
+// from the tasks.
 type instanceRecord struct {
 	Seq          int64
 	Cluster, ID  string
@@ -32,9 +33,10 @@ type instanceRecord struct {
 	Tags         []types.Tag
 }
 
+// attribute is one attribute of an instance. Only custom ones can be changed by PutAttributes.
 type attribute struct {
 	Name   string
-	Value  string `json:",omitempty"`
+	Value  string `json:",omitempty"` // empty for a capability, which is there or not
 	Custom bool   `json:",omitempty"`
 }
 
@@ -44,17 +46,21 @@ func byName(a, b attribute) int { return cmp.Compare(a.Name, b.Name) }
 type instance struct {
 	instanceRecord
 	in         *ecsCluster
-	tasks      []*task // those visible, in order of start
-	freeCPU    int64
-	freeMemory int64
-	ports      map[cluster.Port]bool
-	gpuInUse   []bool
+	tasks      []*task               // those visible, in order of start
+	freeCPU    int64                 // CPU units; negative where the instance was made smaller
+	freeMemory int64                 // MiB; likewise
+	ports      map[cluster.Port]bool // host ports in use
+	gpuInUse   []bool                // by position in GPUs
 	arn        string
 
-	view       *cluster.Instance // nil when to be made anew
-	attributes map[string]string // of the view; nil when to be made anew
+	// view and attributes are what forScheduler gives out, shared by all callers: in large
+	// simulations every sweep describes every instance. nil when to be made anew.
+	view       *cluster.Instance
+	attributes map[string]string
 }
 
+// newInstance returns an instance without resources, which is not in the tables yet. Its ids derive
+// from the seed and its number.
 func (e *tables) newInstance(c *ecsCluster, now time.Time) *instance {
 	n := e.kernel.NextNumber("Instances")
 	id := e.kernel.ResourceID("instance", n)
@@ -69,16 +75,14 @@ func (e *tables) addInstance(i *instance) {
 	i.arn = e.kernel.Account.ARN("container-instance", i.Cluster, i.ID)
 	i.freeCPU, i.freeMemory = i.CPU, i.Memory
 	i.gpuInUse = make([]bool, len(i.GPUs))
-	i.ports = map[cluster.Port]bool{}
-	for _, p := range agentReserved {
-		i.ports[p] = true
-	}
+	i.ports = portsOfAgent()
 	e.instances[i.ID] = i
 	i.in.instances = append(i.in.instances, i)
 	i.in.listed = nil
 }
 
-// instanceChanged increments the instance's version, and emits the event.
+// instanceChanged increments the instance's version, and emits the event. Every change of an
+// instance or of what is free on it ends here.
 func (e *tables) instanceChanged(i *instance, now time.Time) {
 	i.Version++
 	i.view = nil
@@ -104,6 +108,7 @@ func (i *instance) reserveFor(t *task, sign int64) {
 	}
 }
 
+// freeGPUs returns the positions of devices that no task holds, in order.
 func (i *instance) freeGPUs() (free []int) {
 	for g, used := range i.gpuInUse {
 		if !used {
@@ -136,6 +141,7 @@ func (i *instance) countTasks() (running, pending int32) {
 	return running, pending
 }
 
+// hasAttribute reports whether the instance has the attribute, with any value if value is empty.
 func (i *instance) hasAttribute(name, value string) bool {
 	at, ok := slices.BinarySearchFunc(i.Attributes, attribute{Name: name}, byName)
 	return ok && (value == "" || i.Attributes[at].Value == value)
@@ -212,7 +218,7 @@ func (i *instance) remainingResources() []types.Resource {
 }
 
 // metricResources returns the network interfaces and the capacities of metrics. ECS does not know
-// how much is in use.
+// how much is in use: registered and remaining resources are the same here.
 func (i *instance) metricResources() (out []types.Resource) {
 	if i.ENIs != nil {
 		out = append(out, types.Resource{Name: new("ENI"), Type: new("INTEGER"), IntegerValue: int32(*i.ENIs)})
@@ -223,6 +229,8 @@ func (i *instance) metricResources() (out []types.Resource) {
 	return out
 }
 
+// describeResources returns resources as ECS lists them. An instance that never had GPUs (nil) has
+// no such resource; one whose GPUs are all in use has an empty list.
 func describeResources(cpu, memory int64, ports []cluster.Port, gpus []string) []types.Resource {
 	tcp, udp := []string{}, []string{}
 	for _, p := range ports {

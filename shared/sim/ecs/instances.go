@@ -11,6 +11,8 @@ import (
 	"berth/shared/cluster"
 )
 
+// How many tasks or instances one call can describe, and how many instances it can drain (ECS API,
+// DescribeTasks and UpdateContainerInstancesState).
 const (
 	maxDescribe    = 100
 	maxUpdateState = 10
@@ -37,11 +39,7 @@ func (e *Instances) ListContainerInstances(
 		return nil, invalidParameter("The filter of ListContainerInstances is not supported.")
 	}
 	var out ecs.ListContainerInstancesOutput
-	err := e.kernel.View(func(time.Time) error {
-		c, err := e.agents.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.View(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) (err error) {
 		var arns []string
 		for _, i := range c.instances {
 			if in.Status == "" && i.Status != cluster.InstanceInactive || string(in.Status) == string(i.Status) {
@@ -51,7 +49,7 @@ func (e *Instances) ListContainerInstances(
 		slices.Sort(arns)
 		out.ContainerInstanceArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
 		return err
-	})
+	}))
 	return &out, err
 }
 
@@ -64,11 +62,7 @@ func (e *Instances) DescribeContainerInstances(
 		return nil, invalidParameter("Container instances must have 1 to %d items.", maxDescribe)
 	}
 	var out ecs.DescribeContainerInstancesOutput
-	err := e.kernel.View(func(time.Time) error {
-		c, err := e.agents.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.View(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
 		for _, id := range in.ContainerInstances {
 			i := e.agents.findInstance(c, id)
 			if i == nil {
@@ -82,11 +76,12 @@ func (e *Instances) DescribeContainerInstances(
 			out.ContainerInstances = append(out.ContainerInstances, d)
 		}
 		return nil
-	})
+	}))
 	return &out, err
 }
 
-// UpdateContainerInstancesState makes up to 10 instances ACTIVE or DRAINING.
+// UpdateContainerInstancesState makes up to 10 instances ACTIVE or DRAINING. Those that are not
+// there, or INACTIVE, are failures; one that has the status already emits no event.
 func (e *Instances) UpdateContainerInstancesState(
 	_ context.Context, in *ecs.UpdateContainerInstancesStateInput,
 ) (*ecs.UpdateContainerInstancesStateOutput, error) {
@@ -97,11 +92,7 @@ func (e *Instances) UpdateContainerInstancesState(
 		return nil, invalidParameter("Container instance status should be one of [DRAINING,ACTIVE].")
 	}
 	var out ecs.UpdateContainerInstancesStateOutput
-	err := e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.Change(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, now time.Time) error {
 		for _, id := range in.ContainerInstances {
 			i := e.agents.findInstance(c, id)
 			switch {
@@ -118,7 +109,7 @@ func (e *Instances) UpdateContainerInstancesState(
 			out.ContainerInstances = append(out.ContainerInstances, i.describe())
 		}
 		return nil
-	})
+	}))
 	return &out, err
 }
 
@@ -128,11 +119,7 @@ func (e *Instances) DeregisterContainerInstance(
 	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
 ) (*ecs.DeregisterContainerInstanceOutput, error) {
 	var out ecs.DeregisterContainerInstanceOutput
-	err := e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err := e.kernel.Change(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, now time.Time) error {
 		i := e.agents.findInstance(c, value(in.ContainerInstance))
 		if i == nil || i.Status == cluster.InstanceInactive {
 			return invalidParameter("The referenced container instance was not found.")
@@ -144,11 +131,13 @@ func (e *Instances) DeregisterContainerInstance(
 			Reason: "Container instance deregistration forced by user."}, now)
 		out.ContainerInstance = new(i.describe())
 		return nil
-	})
+	}))
 	return &out, err
 }
 
-// deregisterInstance makes an instance INACTIVE, and its tasks STOPPED as the report says.
+// deregisterInstance makes an instance INACTIVE, and its tasks STOPPED as the report says. Nothing
+// runs on the machine from here on, so reports that its agent has kept are dropped. The instance
+// stays visible for a while, and its tasks with it.
 func (e *agents) deregisterInstance(i *instance, r report, now time.Time) {
 	i.Off = true
 	for _, t := range slices.Clone(i.tasks) {

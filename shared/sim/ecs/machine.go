@@ -14,13 +14,24 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// agentReserved are the host ports that the agent and its host use.
+// agentReserved are the host ports that the agent and its host use: ssh, Docker and the agent's own
+// (ECS, container instance memory and ports). No task gets them.
 var agentReserved = []cluster.Port{
 	{Number: 22, Protocol: cluster.TCP}, {Number: 2376, Protocol: cluster.TCP}, {Number: 2375, Protocol: cluster.TCP},
 	{Number: 51678, Protocol: cluster.TCP}, {Number: 51679, Protocol: cluster.TCP},
 }
 
-// capabilities are the attributes that every simulated agent registers.
+// portsOfAgent returns the host ports in use on an instance without tasks.
+func portsOfAgent() map[cluster.Port]bool {
+	ports := map[cluster.Port]bool{}
+	for _, p := range agentReserved {
+		ports[p] = true
+	}
+	return ports
+}
+
+// capabilities are the attributes that every simulated agent registers, as a recent agent on Amazon
+// Linux does. A task definition that needs another (a log driver such as splunk) finds no instance.
 var capabilities = []string{
 	"com.amazonaws.ecs.capability.docker-remote-api.1.18", "com.amazonaws.ecs.capability.docker-remote-api.1.24",
 	"com.amazonaws.ecs.capability.docker-remote-api.1.44", "com.amazonaws.ecs.capability.ecr-auth",
@@ -32,17 +43,15 @@ var capabilities = []string{
 	"ecs.capability.task-eni",
 }
 
-// AddInstances registers n machines with the cluster and returns their container instance ids.
+// AddInstances registers n machines with the cluster and returns their container instance ids. The
+// machine's zones are taken in turn. It is an error, and registers none, if there is no such
+// cluster, type or size.
 func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids []string, err error) {
 	if _, _, _, err := m.RegisteredSize(); err != nil {
 		return nil, err
 	}
 	zones := m.ZonesIn(e.kernel.Account.Region)
-	err = e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.findCluster(clusterName)
-		if err != nil {
-			return err
-		}
+	err = e.kernel.Change(e.agents.inCluster(clusterName, func(c *ecsCluster, now time.Time) error {
 		for k := range n {
 			i, err := e.agents.registerMachine(c, m, ec2.Launch{Zone: zones[k%len(zones)], At: now})
 			if err != nil {
@@ -51,11 +60,11 @@ func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids [
 			ids = append(ids, i.ID)
 		}
 		return nil
-	})
+	}))
 	return ids, err
 }
 
-// registerMachine registers a machine with the cluster.
+// registerMachine registers a machine with the cluster, at the time of its launch.
 func (e *agents) registerMachine(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*instance, error) {
 	cpu, memory, gpus, err := m.RegisteredSize()
 	if err != nil {
@@ -81,6 +90,8 @@ func (e *agents) registerMachine(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*i
 	return i, nil
 }
 
+// builtInAttributes are those that the agent registers by itself. Of the known types only the
+// Graviton ones have an ARM processor.
 func builtInAttributes(zone, machine, image string) []attribute {
 	arch := "x86_64"
 	if strings.HasPrefix(machine, "t4g.") || strings.HasPrefix(machine, "m6g.") {
@@ -97,6 +108,7 @@ func builtInAttributes(zone, machine, image string) []attribute {
 	return out
 }
 
+// customAttributes returns custom attributes by name, or the error that ECS would give.
 func customAttributes(m map[string]string) ([]attribute, error) {
 	if len(m) > maxCustom {
 		return nil, fmt.Errorf("adding instances: %d custom attributes, the most is %d", len(m), maxCustom)

@@ -29,11 +29,7 @@ func (e *Instances) RegisterContainerInstance(
 		return nil, err
 	}
 	var out ecs.RegisterContainerInstanceOutput
-	err = e.kernel.Change(func(now time.Time) error {
-		c, err := e.agents.findCluster(value(in.Cluster))
-		if err != nil {
-			return err
-		}
+	err = e.kernel.Change(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, now time.Time) error {
 		i, err := e.agents.instanceToRegister(c, value(in.ContainerInstanceArn), size, now)
 		if err != nil {
 			return err
@@ -58,7 +54,7 @@ func (e *Instances) RegisterContainerInstance(
 		e.agents.instanceChanged(i, now)
 		out.ContainerInstance = new(i.describe())
 		return nil
-	})
+	}))
 	return &out, err
 }
 
@@ -78,13 +74,11 @@ func (e *agents) instanceToRegister(c *ecsCluster, arn string, size offer, now t
 	return i, nil
 }
 
-// recountFree computes what is free on an instance whose size may have changed.
+// recountFree computes what is free on an instance whose size may have changed. Its tasks go on, as
+// on a machine whose agent was restarted.
 func (e *tables) recountFree(i *instance) {
 	i.freeCPU, i.freeMemory, i.gpuInUse = i.CPU, i.Memory, make([]bool, len(i.GPUs))
-	i.ports = map[cluster.Port]bool{}
-	for _, p := range agentReserved {
-		i.ports[p] = true
-	}
+	i.ports = portsOfAgent()
 	for _, t := range i.tasks {
 		if t.Last != cluster.TaskStopped {
 			i.reserveFor(t, 1)
@@ -100,6 +94,8 @@ type offer struct {
 	Metrics     map[string]int64
 }
 
+// parseResources reads totalResources. Names that ECS does not know are Berth's metrics (P9), which
+// is how a machine of a user's own can bring some.
 func parseResources(resources []types.Resource) (offer, error) {
 	out := offer{}
 	for _, r := range resources {

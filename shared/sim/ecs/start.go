@@ -23,8 +23,8 @@ type startRequest struct {
 
 var startedByPattern = regexp.MustCompile(`^[a-zA-Z0-9/_-]{0,36}$`)
 
-// startTasks starts one task on each instance. It returns a failure for each instance that cannot
-// take one.
+// startTasks starts one task on each instance, in order. It returns a failure for each instance
+// that cannot take one. The error concerns the whole call, which then changes nothing.
 func (e *agents) startTasks(r startRequest, now time.Time) ([]*task, []types.Failure, error) {
 	c, d, err := e.checkStart(&r)
 	if err != nil {
@@ -46,7 +46,7 @@ func (e *agents) startTasks(r startRequest, now time.Time) ([]*task, []types.Fai
 	return started, failures, nil
 }
 
-// checkStart checks what makes ECS refuse the whole call.
+// checkStart checks what makes ECS refuse the whole call, and completes the sizes of the overrides.
 func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	c, err := e.findCluster(r.cluster)
 	if err != nil {
@@ -90,6 +90,8 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	return c, d, checkOverrides(d, &r.overrides)
 }
 
+// checkOverrides refuses overrides of containers that the definition does not have. It rewrites the
+// task's own sizes into units.
 func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 	for _, c := range o.ContainerOverrides {
 		named := func(own types.ContainerDefinition) bool { return value(own.Name) == value(c.Name) }
@@ -108,8 +110,10 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 	return err
 }
 
-// startFailureReason returns why the instance cannot take the task, in the words of ECS's failures.
-// If it can, startFailure returns "" and need has the GPUs that the task gets.
+// startFailureReason returns why the instance cannot take the task, in the words of ECS's failures
+// (API failure reasons), which the scheduler tells apart. If it can, the reason is "" and need has
+// the GPUs that the task gets. The first reason found is the only one: an instance that lacks CPU
+// and memory fails for its CPU.
 func startFailureReason(i *instance, d *definition, need *taskSpec, gpus int) string {
 	switch {
 	case i == nil:
@@ -148,7 +152,8 @@ func startFailureReason(i *instance, d *definition, need *taskSpec, gpus int) st
 	return ""
 }
 
-// createTask creates the task and lets its agent start it.
+// createTask creates the task, PENDING, and lets its agent start it. The instance's event follows
+// the task's, because less is free there now.
 func (e *agents) createTask(i *instance, d *definition, r *startRequest, need taskSpec, now time.Time) *task {
 	n := e.kernel.NextNumber("Tasks")
 	t := &task{taskSpec: need}
@@ -196,7 +201,7 @@ func (e *tables) purgeTask(t *task) {
 }
 
 // stopTask sets the desired status STOPPED. The agent learns it at once, or when it is connected
-// again.
+// again. The first reason stands: stopping a task twice changes nothing.
 func (e *agents) stopTask(c *ecsCluster, idOrARN, reason string, now time.Time) (*task, error) {
 	t := e.tasks[cluster.LastPart(idOrARN)]
 	if t == nil || t.on.in != c {
@@ -218,7 +223,8 @@ func (e *agents) stopTask(c *ecsCluster, idOrARN, reason string, now time.Time) 
 	return t, nil
 }
 
-// receiveStop is what the agent does when it learns that it should stop a task.
+// receiveStop is what the agent does when it learns that it should stop a task. It may learn it
+// twice, by the call and after a reconnect.
 func (e *agents) receiveStop(t *task, now time.Time) {
 	if t.Phase == phaseGone || !t.StopAt.IsZero() {
 		return

@@ -46,8 +46,9 @@ const (
 	bucketTasks       = "tasks"
 )
 
-// versionLeap is added to instances' versions when the file is opened, because versions that were
-// emitted shortly before a crash may not have been written, and no version may be emitted twice.
+// versionLeap is added to instances' versions when the file is opened. Steps that a timer triggered
+// are written up to a second later, so versions emitted shortly before a crash may be missing from
+// the file, and no version may be emitted twice: the scheduler drops what is not newer.
 const versionLeap = 1_000_000
 
 // Buckets implements [kernel.Tables].
@@ -61,6 +62,8 @@ func (e *Service) Load(tx *bbolt.Tx) error { return e.agents.loadTables(tx) }
 // Resume implements [kernel.Tables].
 func (e *Service) Resume(now time.Time) { e.agents.resumeTasks(now) }
 
+// loadTables reads the rows in the order in which they refer to each other: a task needs its
+// instance and its definition.
 func (e *tables) loadTables(tx *bbolt.Tx) error {
 	err := kernel.ForEachRow(tx, bucketClusters, func(name string, info types.Cluster) error {
 		e.clusters[name] = newCluster(info)
@@ -93,6 +96,7 @@ func (e *tables) loadTables(tx *bbolt.Tx) error {
 	return e.loadTasks(tx)
 }
 
+// loadInstances adds the instances in order of registration, which the file's order by id is not.
 func (e *tables) loadInstances(tx *bbolt.Tx) error {
 	var all []*instance
 	err := kernel.ForEachRow(tx, bucketInstances, func(_ string, r instanceRecord) error {
@@ -111,6 +115,7 @@ func (e *tables) loadInstances(tx *bbolt.Tx) error {
 	return err
 }
 
+// loadTasks adds the tasks in order of start, and reserves what those hold that have not stopped.
 func (e *tables) loadTasks(tx *bbolt.Tx) error {
 	var all []*task
 	err := kernel.ForEachRow(tx, bucketTasks, func(_ string, r taskRecord) error {
@@ -132,8 +137,8 @@ func (e *tables) loadTasks(tx *bbolt.Tx) error {
 	return err
 }
 
-// resumeTasks sets the timers of the loaded tasks in the order in which they are due, and expires
-// what is gone.
+// resumeTasks sets the timers of the loaded tasks in the order in which they are due, so that what
+// happened meanwhile is emitted in the order in which it happened, and expires what is gone.
 func (e *agents) resumeTasks(now time.Time) {
 	var due []*task
 	for _, t := range e.tasks {
@@ -169,6 +174,21 @@ func (e *tables) findCluster(nameOrARN string) (*ecsCluster, error) {
 	return c, nil
 }
 
+// inCluster returns a step on an ACTIVE cluster, which fails with ClusterNotFoundException where
+// there is none.
+func (e *tables) inCluster(
+	nameOrARN string, step func(c *ecsCluster, now time.Time) error,
+) func(now time.Time) error {
+	return func(now time.Time) error {
+		c, err := e.findCluster(nameOrARN)
+		if err != nil {
+			return err
+		}
+		return step(c, now)
+	}
+}
+
+// clusterName returns the name in a name or an ARN. A call that names none means "default".
 func clusterName(nameOrARN string) string {
 	if nameOrARN == "" {
 		return "default"

@@ -14,13 +14,15 @@ import (
 	"berth/shared/sim/kernel"
 )
 
+// ECS's limits of tags: how many a resource has, and the characters of keys and values.
 const (
 	maxTags     = 50
 	maxTagKey   = 128
 	maxTagValue = 256
 )
 
-// checkTags checks tags that are to be added to others.
+// checkTags checks tags that are to be added to others. A key may change its value, but not come
+// twice in one call.
 func checkTags(add, have []types.Tag) error {
 	seen := map[string]bool{}
 	for _, t := range add {
@@ -57,7 +59,8 @@ func mergeTags(have, add []types.Tag) []types.Tag {
 	return out
 }
 
-// findTags returns the tags of the resource with the ARN, and the row that stores them.
+// findTags returns the tags of the resource with the ARN, and the row that stores them. Tasks and
+// instances that are only still visible cannot be tagged any more.
 func (e *Tags) findTags(arn string) (*[]types.Tag, kernel.Row, error) {
 	a, ok := cluster.ParseARN(arn)
 	if !ok {

@@ -1,7 +1,6 @@
 package ecs
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -30,7 +29,8 @@ func (e *Service) TargetFault(id string) (fault string, runs bool) {
 	return t.TargetFault, true
 }
 
-// TaskAt implements [balancing.Tasks].
+// TaskAt implements [balancing.Tasks]. A target's host is a machine, whose ports lead to tasks, or
+// the address of a task's own network interface, where the port does not matter.
 func (e *Service) TaskAt(a cluster.Address) string {
 	if i := e.agents.findByEC2ID(a.Host); i != nil {
 		for _, t := range i.tasks {
@@ -52,12 +52,8 @@ func (e *Service) TaskAt(a cluster.Address) string {
 // SetTargetHealth makes a running task fail the health checks of its target groups from now on,
 // with a reason as the load balancer gives it ("Health checks failed with these codes: [503]"). An
 // empty reason makes it pass them again.
-func (e *Machines) SetTargetHealth(task, reason string) error {
-	return e.kernel.Change(func(time.Time) error {
-		t, err := e.agents.findRunningTask(task)
-		if err != nil {
-			return fmt.Errorf("setting the target health: %w", err)
-		}
+func (e *Machines) SetTargetHealth(id, reason string) error {
+	return e.changeRunningTask("setting the target health", id, func(t *task, _ time.Time) error {
 		t.TargetFault = reason
 		e.kernel.SaveRow(t)
 		return nil

@@ -59,6 +59,7 @@ type actualTask struct {
 	TargetFault string `json:",omitempty"`
 }
 
+// task is a task with both views of it, and where it belongs.
 type task struct {
 	taskSpec
 	reportedTask
@@ -100,6 +101,7 @@ func (d *definition) requiredResources(o *types.TaskOverride) (cpu, memory int64
 	return cpu, memory, gpus
 }
 
+// containerOverride returns what is overridden of a container, the zero value for nothing.
 func containerOverride(o *types.TaskOverride, name string) types.ContainerOverride {
 	for _, c := range o.ContainerOverrides {
 		if value(c.Name) == name {
@@ -121,7 +123,7 @@ func (d *definition) staticHostPorts() (ports []cluster.Port) {
 	return ports
 }
 
-// forScheduler returns the task in Berth's terms.
+// forScheduler returns the task in Berth's terms, as ECS knows it.
 func (t *task) forScheduler() cluster.ECSTask {
 	n := cluster.ECSTask{
 		Cluster: t.Cluster, ID: t.ID, Instance: t.Instance, StartedBy: t.StartedBy, Group: t.Group,
@@ -139,7 +141,7 @@ func (t *task) forScheduler() cluster.ECSTask {
 	return n
 }
 
-// portBindings returns the host ports that lead to the task's containers.
+// portBindings returns the host ports that lead to the task's containers, none before it runs.
 func (t *task) portBindings() (out []cluster.Binding) {
 	for _, c := range t.def.Def.ContainerDefinitions {
 		if len(c.PortMappings) == 0 {
@@ -155,7 +157,8 @@ func (t *task) portBindings() (out []cluster.Binding) {
 	return out
 }
 
-// interfaceAddress returns the IP address of the task's network interface.
+// interfaceAddress returns the IP address of the task's network interface, 10.x.y.z after its
+// number: the 65,538th task has 10.1.0.2. Addresses come again after 16 million tasks.
 func (t *task) interfaceAddress() string {
 	return fmt.Sprintf("10.%d.%d.%d", t.Seq>>16&255, t.Seq>>8&255, t.Seq&255)
 }
@@ -249,7 +252,8 @@ func (t *task) describeContainer(n int, c types.ContainerDefinition, gpus []int)
 func isEssential(c types.ContainerDefinition) bool { return value(c.Essential) }
 
 // containerBindings returns the host ports of a container. Docker binds them when the task starts
-// to run.
+// to run. Dynamic ones follow from the task's number; two tasks of one instance may get the same,
+// which nothing here depends on.
 func (t *task) containerBindings(c types.ContainerDefinition) []types.NetworkBinding {
 	out := []types.NetworkBinding{}
 	mode := t.def.Def.NetworkMode

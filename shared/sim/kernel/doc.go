@@ -7,4 +7,12 @@
 // events one order. A step changes the tables, names the rows to store ([Kernel.SaveRow],
 // [Kernel.DeleteRow]) and queues events ([Kernel.EmitEvent]). Events go out after the step, outside
 // of the lock.
+//
+// What a caller asked for ([Kernel.Change]) is on disk before the call returns. What a timer
+// triggered ([Kernel.Advance]) is written within a second, because it can be worked out again after
+// a crash. Faults make calls fail as AWS calls do ([CallFaults]): throttled, or with a lost answer.
+//
+// Invariants: a step that fails has changed nothing; steps and events have one order; a removed
+// resource that stays visible for a while is gone in the first step after that time
+// ([Kernel.ScheduleRemoval]). The kernel knows none of the services. Start at [Kernel.Change].
 package kernel

@@ -10,8 +10,9 @@ import (
 // CallFault is what goes wrong with one call. The zero value is nothing.
 type CallFault struct {
 	Throttled bool // refused, without effect
-	// Ambiguous answers with cluster.ErrAmbiguous: without effect unless Applied; then at once, or
-	// Late after the answer.
+	// Ambiguous loses the answer: the caller gets cluster.ErrAmbiguous, as after a time-out. The
+	// call has no effect unless Applied is true; then it has it at once, or Late after the answer,
+	// as a request that was held up on the way.
 	Ambiguous, Applied bool
 	Late               time.Duration
 }

@@ -33,11 +33,11 @@ type Kernel struct {
 	Options
 
 	mu         sync.Mutex
-	expiring   []expiring // soonest first
-	counters   map[string]int64
+	expiring   []expiring       // soonest first
+	counters   map[string]int64 // by name, see NextNumber; stored
 	faults     CallFaults
-	events     [][]byte
-	delivering bool
+	events     [][]byte // queued by steps, not delivered yet
+	delivering bool     // a goroutine delivers events at the moment
 
 	file        file
 	flushQueued bool
@@ -109,7 +109,8 @@ func (k *Kernel) ScheduleRemoval(at time.Time, remove func()) {
 	k.expiring = slices.Insert(k.expiring, n, expiring{at, remove})
 }
 
-// beginStep is the time in milliseconds, the resolution of events. It removes what has expired.
+// beginStep returns the time of a step, in whole milliseconds, the resolution of events. It removes
+// what has expired by then.
 func (k *Kernel) beginStep() time.Time {
 	now := k.Clock.Now().UTC().Truncate(time.Millisecond)
 	for len(k.expiring) > 0 && !k.expiring[0].at.After(now) {
@@ -138,7 +139,7 @@ func (k *Kernel) unlockAndDeliver() {
 	k.mu.Unlock()
 }
 
-// NextNumber increments a stored counter and returns its value. It belongs in a step.
+// NextNumber increments a stored counter and returns its value, from 1. It belongs in a step.
 func (k *Kernel) NextNumber(counter string) int64 {
 	k.counters[counter]++
 	return k.counters[counter]

@@ -18,12 +18,35 @@ type Row interface {
 
 // Tables is the part of a simulated service that deals with the file.
 type Tables interface {
+	// Buckets are the names of the service's buckets, which no other service has.
 	Buckets() []string
-	// Load reads the rows of the service's buckets. Those of the services before it are loaded.
+	// Load reads the rows of the service's buckets. Those of the services before it are loaded, so
+	// that a row can refer to another service's.
 	Load(tx *bbolt.Tx) error
 	// Resume sets timers for what the loaded resources do next. It is a step.
 	Resume(now time.Time)
 }
+
+// Table is a [Tables] of one bucket, for services whose rows need no others and no timers.
+type Table[T Row] struct {
+	// Rows are the resources by their key in the file. They are touched only in a step.
+	Rows   map[string]T
+	bucket string
+}
+
+// NewTable returns an empty table, whose rows are stored in a bucket.
+func NewTable[T Row](bucket string) Table[T] { return Table[T]{map[string]T{}, bucket} }
+
+// Buckets implements [Tables].
+func (t Table[T]) Buckets() []string { return []string{t.bucket} }
+
+// Load implements [Tables].
+func (t Table[T]) Load(tx *bbolt.Tx) error {
+	return ForEachRow(tx, t.bucket, func(key string, row T) error { t.Rows[key] = row; return nil })
+}
+
+// Resume implements [Tables].
+func (t Table[T]) Resume(time.Time) {}
 
 // meta is the bucket of the counters.
 const meta, countersKey = "meta", "counters"
@@ -100,11 +123,6 @@ func ForEachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T)
 		}
 		return nil
 	})
-}
-
-// LoadTable reads the rows of a bucket into a map by key.
-func LoadTable[T any](tx *bbolt.Tx, bucket string, into map[string]T) error {
-	return ForEachRow(tx, bucket, func(key string, row T) error { into[key] = row; return nil })
 }
 
 // Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their

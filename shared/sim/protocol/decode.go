@@ -11,16 +11,17 @@ import (
 )
 
 // DecodeTree reads a tree into the struct that into points to. A field takes the member of its
-// name.
+// name; a pointer tells an absent member from a zero one.
 //
-//	Name  string    `protocol:"required"` // must be there
+//	Name  string    `protocol:"required"` // must be there, and not empty
 //	Size  int       `default:"50"`
+//	Min   *int      // nil where absent
 //	Tags  []tag     // a list of structures
-//	Start time.Time // in seconds, as CBOR and JSON have it
+//	Start time.Time // in seconds since 1970, as CBOR and JSON have it
 //	Data  Tree      // as it is
 //
-// A string that must be a number or a truth value, as in forms, and is not, is an error. A value of
-// any other kind than its field's leaves the field zero.
+// A text that must be a number or a truth value and is neither is a ValidationError: in a form
+// everything is text. A value of any other kind than its field's leaves the field zero.
 func DecodeTree(tree Tree, into any) error {
 	return decodeStruct(tree, reflect.ValueOf(into).Elem())
 }
@@ -104,8 +105,9 @@ func decodeValue(name string, v any, into reflect.Value) error {
 	return nil
 }
 
-// decodeNumber reads a number. A whole one that is negative or far too large, and no text, is left
-// alone.
+// decodeNumber reads a number, from text (forms) or as it is (CBOR, JSON). Integers of these APIs
+// have 32 bits: text outside of them is an error; a number outside of them, or one with a fraction,
+// leaves the field zero.
 func decodeNumber(name string, v any, into reflect.Value) error {
 	f, ok := v.(float64)
 	if s, isString := v.(string); isString {

@@ -7,8 +7,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// AsAPIError returns an API's error with its HTTP status. Any other error becomes an
-// InternalFailure without details.
+// AsAPIError returns the API's error within err, with status 400. Any other error becomes an
+// InternalFailure with status 500 and no details: a client of the fleet must not come to depend on
+// them.
 func AsAPIError(err error) (e *cluster.Error, status int) {
 	if !errors.As(err, &e) {
 		return &cluster.Error{Code: "InternalFailure", Message: "the fleet failed"}, http.StatusInternalServerError
@@ -16,12 +17,13 @@ func AsAPIError(err error) (e *cluster.Error, status int) {
 	return e, http.StatusBadRequest
 }
 
-// WriteReply answers a request.
+// WriteReply writes the whole answer. Errors of writing are ignored, because a caller who is gone
+// cannot be told.
 func WriteReply(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a caller who has gone does not matter
+	_, _ = w.Write(body)
 }
 
 // UnknownOperation returns the error of an operation that is not simulated.

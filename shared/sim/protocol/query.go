@@ -18,19 +18,21 @@ import (
 
 // QueryService is an API that takes forms and answers XML.
 type QueryService struct {
+	// Namespace is the XML namespace of answers. It is also how a reader tells the services apart.
 	Namespace string
 	// Plain is true for EC2, whose answers have no element around the result and whose errors look
 	// different.
-	Plain   bool
+	Plain bool
+	// Actions are the operations by the form's Action. Any other is refused as an InvalidAction.
 	Actions map[string]Action
 }
 
-// Action answers one operation. encoding/xml writes the members of its result; a nil result has
-// none.
+// Action answers one operation. encoding/xml writes the members of its result, which is a struct or
+// a pointer to one; a nil result has none.
 type Action func(ctx context.Context, form url.Values) (any, error)
 
-// ServeQuery answers a call of the Query protocol. The services are keyed by the version that every
-// form has.
+// ServeQuery answers a call of the Query protocol. The services are keyed by the API version, a
+// date such as 2011-01-01, that every form has: one endpoint serves them all.
 func ServeQuery(ctx context.Context, services map[string]QueryService, w http.ResponseWriter, body []byte) {
 	form, err := url.ParseQuery(string(body))
 	service := services[form.Get("Version")]
@@ -54,6 +56,8 @@ func ServeQuery(ctx context.Context, services map[string]QueryService, w http.Re
 	WriteReply(w, http.StatusOK, "text/xml", answer)
 }
 
+// runAction returns the XML within the result element: EncodeElement writes the struct's members
+// inside an element r, which is cut off again.
 func (s QueryService) runAction(ctx context.Context, form url.Values) ([]byte, error) {
 	act := s.Actions[form.Get("Action")]
 	if act == nil {
@@ -70,6 +74,7 @@ func (s QueryService) runAction(ctx context.Context, form url.Values) ([]byte, e
 	return []byte(strings.TrimSuffix(strings.TrimPrefix(out.String(), "<r>"), "</r>")), nil
 }
 
+// replyError writes an error in the service's own form. In both the SDKs read Code and Message.
 func (s QueryService) replyError(w http.ResponseWriter, status int, e *cluster.Error) {
 	var body any
 	if s.Plain {
@@ -98,14 +103,14 @@ func (s QueryService) replyError(w http.ResponseWriter, status int, e *cluster.E
 }
 
 // StrictAction is the action of a function that takes the parameters as a struct, by the rules of
-// [Decode]. It refuses a parameter that is no field of the struct, because it would have no effect.
-// It does not look below the first part of a parameter's name, except for fields with the tag
-// `protocol:"strict"`: there it looks at the second.
+// [DecodeTree]. It refuses a parameter that is no field of the struct: a fleet that ignores what a
+// tool asks for would be a wrong rehearsal of AWS. Only the first part of a parameter's name is
+// looked at, and the second too for fields with the tag `protocol:"strict"`.
 func StrictAction[I any](do func(ctx context.Context, in *I) (any, error)) Action {
 	return newAction(do, true)
 }
 
-// LenientAction is [Op] without the refusal of parameters that have no effect.
+// LenientAction is [StrictAction] without the refusal of parameters that have no effect.
 func LenientAction[I any](do func(ctx context.Context, in *I) (any, error)) Action {
 	return newAction(do, false)
 }
@@ -156,8 +161,8 @@ func UnknownParameter(key string) error {
 	return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s", key)
 }
 
-// PageOf returns a page of size items, of at most most, and the token of the next. A token is the
-// number of the first item.
+// PageOf returns a page of size items, of at most most, and the token of the next page, "" after
+// the last. A token is the position of its page's first item.
 func PageOf[T any](items []T, token string, size, most int) (page []T, next string, err error) {
 	if size < 1 || size > most {
 		return nil, "", cluster.Errorf("ValidationError", "The number of records is %d, and must be between 1 and %d",

@@ -11,13 +11,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// Encoding is how requests and answers are written in a protocol whose operations take and give
-// trees.
+// Encoding is a protocol whose operations take and give trees: how bodies are read and written, and
+// what differs in errors.
 type Encoding struct {
 	decode      func(body []byte) (any, error)
 	encode      func(answer Tree) ([]byte, error)
 	contentType string
-	message     string // the name of an error's text
+	message     string // the name of an error's text; Cloud Map alone writes it in upper case
 }
 
 // CBOR is Smithy's RPC v2, JSON and JSON11 are AWS's JSON 1.0 and 1.1.
@@ -27,7 +27,8 @@ var (
 	JSON11 = Encoding{decodeJSON, encodeJSON, "application/x-amz-json-1.1", "Message"}
 )
 
-// ServeTree answers a call with what do makes of its input.
+// ServeTree answers a call with what do makes of its input. An error is answered with its code as
+// __type. A body that cannot be read is a SerializationException and never reaches do.
 func (e Encoding) ServeTree(w http.ResponseWriter, body []byte, do func(in Tree) (Tree, error)) {
 	in, err := e.decode(body)
 	var out Tree
@@ -53,6 +54,8 @@ func (e Encoding) ServeTree(w http.ResponseWriter, body []byte, do func(in Tree)
 	WriteReply(w, status, e.contentType, answer)
 }
 
+// decodeCBOR takes an empty body for a structure without members: Smithy's RPC leaves it out for an
+// operation without input.
 func decodeCBOR(body []byte) (any, error) {
 	if len(body) == 0 {
 		return Tree{}, nil
@@ -61,6 +64,7 @@ func decodeCBOR(body []byte) (any, error) {
 	return treeFromCBOR(v), err
 }
 
+// treeFromCBOR drops tags and keeps their values: the one tag in use, 1, marks a number as a time.
 func treeFromCBOR(v cbor.Value) any {
 	switch x := v.(type) {
 	case cbor.String:
@@ -95,6 +99,7 @@ func treeFromCBOR(v cbor.Value) any {
 
 func encodeCBOR(answer Tree) ([]byte, error) { return cbor.Encode(cborFromTree(answer)), nil }
 
+// cborFromTree knows the kinds of values that operations answer with.
 func cborFromTree(v any) cbor.Value {
 	switch x := v.(type) {
 	case string:
@@ -153,6 +158,7 @@ func treeFromJSON(v any) any {
 
 func encodeJSON(answer Tree) ([]byte, error) { return json.Marshal(jsonFromTree(answer)) }
 
+// jsonFromTree replaces the times in a tree, in place, by numbers; all else encodes as it is.
 func jsonFromTree(v any) any {
 	switch x := v.(type) {
 	case time.Time:
