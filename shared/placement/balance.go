@@ -6,22 +6,23 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Balance is how evenly the load of a metric lies on the instances that take tasks (P15).
+// A Balance says how evenly the load of one metric is spread over the instances that take tasks
+// (P15).
 type Balance struct {
 	Metric    string
-	Min, Max  int64 // load of the emptiest and the fullest instance
-	Threshold float64
-	Activity  int64
+	Min, Max  int64   // load of the emptiest and the fullest instance
+	Threshold float64 // ratio of Max to Min above which the metric is out of balance
+	Activity  int64   // load of the fullest instance up to which nothing needs balancing
 	Balanced  bool
 }
 
-// weightOf are the weights of Service Fabric.
+// weightOf has the numbers that Service Fabric gives to the weights of metrics.
 var weightOf = map[cluster.Weight]float64{
 	cluster.WeightHigh: 1, cluster.WeightMedium: 0.3, cluster.WeightLow: 0.1, "": 0.1, cluster.WeightZero: 0,
 }
 
-// MetricBalances says of each metric that the cluster has met whether it is in balance. Its weight is the
-// highest that any service gives it.
+// MetricBalances returns the balance of each metric in the snapshot, in the order of its metric
+// names. A metric has the highest weight that any service gives it.
 func MetricBalances(s *snapshot.Snapshot) []Balance {
 	weights := map[string]float64{}
 	for _, service := range s.Services {
@@ -46,11 +47,18 @@ func MetricBalances(s *snapshot.Snapshot) []Balance {
 	return out
 }
 
-// AssessBalance judges the loads of instances: in balance is a metric of no weight, one whose threshold
-// is 0 or less (which switches balancing off; 1 where none is set), loads that differ by 1 at most,
-// a fullest instance at or below the activity threshold, and a ratio of fullest to emptiest at or
-// below a threshold above 1; an emptiest instance without load has no ratio (Service Fabric's
-// MetricBalancingThresholds and MetricActivityThresholds).
+// AssessBalance compares the loads of instances by Service Fabric's MetricBalancingThresholds and
+// MetricActivityThresholds. A metric is in balance if any of these holds:
+//
+//   - its weight is 0
+//   - its threshold is 0 or less, which switches balancing off (without a setting it is 1)
+//   - the loads differ by 1 at most
+//   - no instance has more than the activity threshold
+//   - the threshold is above 1, and the fullest instance has at most that many times the load of
+//     the emptiest
+//
+// An emptiest instance without load has no ratio: the last rule does not apply. For example, loads
+// 10 and 30 with threshold 3 are in balance; loads 0 and 30 are not.
 func AssessBalance(c *cluster.Configuration, metric string, weight float64, loads []int64) Balance {
 	out := Balance{Metric: metric, Threshold: 1, Activity: c.Activity[metric]}
 	if t, set := c.Balancing[metric]; set {
@@ -62,8 +70,8 @@ func AssessBalance(c *cluster.Configuration, metric string, weight float64, load
 			out.Min = load
 		}
 	}
-	out.Balanced = weight <= 0 || out.Threshold <= 0 || out.Max <= out.Min+1 || out.Activity > 0 &&
-		out.Max <= out.Activity ||
+	out.Balanced = weight <= 0 || out.Threshold <= 0 || out.Max <= out.Min+1 ||
+		out.Activity > 0 && out.Max <= out.Activity ||
 		out.Threshold > 1 && out.Min > 0 && float64(out.Max)/float64(out.Min) <= out.Threshold
 	return out
 }

@@ -12,7 +12,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// large is a cluster of instances in three zones with four tasks on each: one of "web", the rest of others.
+// large is a cluster of instances in three zones with four tasks on each: one of "web", the rest of
+// others.
 func large(instances int) *snapshot.Snapshot {
 	s := snapshot.NewSnapshot()
 	for n := range instances {

@@ -1,22 +1,55 @@
 package placement
 
-// Rule names a rule that moves repair.
+import (
+	"slices"
+
+	"berth/shared/placement/eligibility"
+)
+
+// A Rule names a rule that moves can repair.
 type Rule string
 
-// The rules, each with the priority that [cluster.Priorities] gives it. Duplicates, and what ECS
-// counts, always bind.
+// The rules. [cluster.Priorities] gives each a priority, except for RuleOccupied and for CPU,
+// memory and interfaces, which always bind.
 const (
-	// RuleCapacity is an instance with more load of a metric than it takes without its buffer and
-	// without overbooking (P10, P12, P13), or with more CPU, memory or network interfaces in use
-	// than it has.
+	// RuleCapacity: an instance has more load of a metric than it takes without buffer and
+	// overbooking (P10, P12, P13), or uses more CPU, memory or network interfaces than it has.
 	RuleCapacity Rule = "capacity"
-	// RulePlacement is a task whose instance no longer has what the task must find there (P8).
+	// RulePlacement: an instance no longer satisfies the attributes and constraints of a task on it
+	// (P8).
 	RulePlacement Rule = "placement constraint"
-	// RuleOccupied is more tasks of an owner on one instance than may share it.
+	// RuleOccupied: an instance has more tasks of an owner than may share one.
 	RuleOccupied Rule = "instance shared"
-	// RuleFault and MoveUpgrade are the domain rules (P3–P5).
+	// RuleFault and RuleUpgrade: the tasks of an owner are not spread as its domain policy asks (P3
+	// to P5).
 	RuleFault   Rule = "fault domain"
 	RuleUpgrade Rule = "upgrade domain"
-	// RuleRoom is a task that fits nowhere as things stand (P11).
+	// RuleRoom: a task finds no instance (P11).
 	RuleRoom Rule = "no room"
 )
+
+// ViolatesRules reports whether a task of the spec's owner is on an instance that it should not be
+// on, or the domain rules do not allow the spread of the tasks. target is the owner's desired
+// count.
+func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
+	c := chooserFor(e, &Request{Spec: spec, Target: target}, 0)
+	if c.domains != nil {
+		if fault, upgrade := c.domains.Excess(); fault+upgrade > 0 {
+			return true
+		}
+	}
+	if c.maxPerInstance == 0 && len(c.matcher.static.attributes)+len(c.matcher.static.constraints) == 0 {
+		return false // its tasks may run anywhere
+	}
+	for _, t := range e.snap.TasksOf(spec.Owner) {
+		v := e.snap.Instances[t.Instance]
+		if !t.IsActive() || !t.HoldsCapacity() || v == nil || !eligibility.InCluster(v) || !v.IsAvailable() {
+			continue
+		}
+		if !c.matcher.static.passes[v.Index] && !slices.Contains(spec.Avoid, v.ID) ||
+			c.maxPerInstance > 0 && c.counts.active[int32(v.Index)] > c.maxPerInstance {
+			return true
+		}
+	}
+	return false
+}

@@ -12,24 +12,25 @@ import (
 // Unlimited is a capacity without limit.
 const Unlimited = math.MaxInt64
 
-// Capacity is what a cluster has of a metric, and what is left (P11–P13). Instances that take no
-// tasks (draining, cordoned, disconnected) add no capacity; the load of their tasks counts, as it
-// will have to go somewhere. An instance without a capacity for the metric makes the cluster's
-// [Unlimited].
+// A Capacity is what a cluster has of one metric, and what is left of it (P11 to P13).
+//
+// Draining, cordoned and disconnected instances add no capacity. The load of their tasks counts,
+// because it has to go somewhere. One instance without a capacity for the metric makes the
+// cluster's [Unlimited].
 type Capacity struct {
 	Metric string
-	// Total is the sum of the instances' capacities; Unbuffered that of what they take without the
-	// buffer. Overbooking is in neither.
+	// Total is the sum of the instances' capacities, Unbuffered the sum of what they take without
+	// the buffer. Neither includes overbooking.
 	Total, Unbuffered int64
 	Load              int64
 	// Remaining and RemainingUnbuffered are Total and Unbuffered less the load, at least 0.
 	Remaining, RemainingUnbuffered int64
-	// Violated are the instances with more load than they take without the buffer, in no order.
+	// Violated has the instances with more load than they take without the buffer, in no order.
 	Violated []string
 }
 
-// InstanceCapacity is what one instance has of a metric, whatever its status. Total has overbooking
-// in it.
+// An InstanceCapacity is what one instance has of a metric, whatever its status. Its Total includes
+// overbooking.
 type InstanceCapacity struct {
 	Metric                         string
 	Capacity, Unbuffered, Total    int64
@@ -38,7 +39,7 @@ type InstanceCapacity struct {
 	Violated                       bool  // more load than it takes without the buffer
 }
 
-// MetricCapacities are the cluster's, for each metric that it has met.
+// MetricCapacities returns the cluster's capacity of each metric in the snapshot.
 func MetricCapacities(s *snapshot.Snapshot) []Capacity {
 	out := make([]Capacity, len(s.MetricNames()))
 	for m := range out {
@@ -47,7 +48,8 @@ func MetricCapacities(s *snapshot.Snapshot) []Capacity {
 	return out
 }
 
-// CapacityOfMetric is the cluster's capacity of one metric; a cluster without instances has none.
+// CapacityOfMetric returns the cluster's capacity of one metric. A cluster without instances has
+// none.
 func CapacityOfMetric(s *snapshot.Snapshot, metric string) Capacity {
 	out := Capacity{Metric: metric}
 	m := s.MetricIndex(metric)
@@ -69,7 +71,7 @@ func CapacityOfMetric(s *snapshot.Snapshot, metric string) Capacity {
 	return out
 }
 
-// InstanceCapacities are those of one instance, for each metric that the cluster has met.
+// InstanceCapacities returns the instance's capacity of each metric in the snapshot.
 func InstanceCapacities(s *snapshot.Snapshot, v *snapshot.InstanceView) []InstanceCapacity {
 	out := make([]InstanceCapacity, len(s.MetricNames()))
 	for m := range out {
@@ -92,7 +94,7 @@ func instanceCapacity(s *snapshot.Snapshot, v *snapshot.InstanceView, m int) Ins
 	return out
 }
 
-// addCapped adds, Unlimited at the most.
+// addCapped returns the sum, or Unlimited if it would overflow.
 func addCapped(a, b int64) int64 {
 	if a > Unlimited-b {
 		return Unlimited
@@ -100,15 +102,15 @@ func addCapped(a, b int64) int64 {
 	return a + b
 }
 
-// remainingOf is what is left, at least 0.
-func remainingOf(a, b int64) int64 {
-	if a == Unlimited {
+// remainingOf returns total less used, at least 0. Nothing reduces Unlimited.
+func remainingOf(total, used int64) int64 {
+	if total == Unlimited {
 		return Unlimited
 	}
-	return max(0, a-b)
+	return max(0, total-used)
 }
 
-// Demand is what a number of tasks ask for in all.
+// A Demand is a number of tasks with the loads of one of them.
 type Demand struct {
 	Metrics []cluster.Metric
 	Count   int
@@ -123,11 +125,13 @@ func (d Demand) totalLoad(metric string) *big.Int {
 	return new(big.Int)
 }
 
-// Admit refuses, with InvalidParameterException and the numbers, a service that is created or
-// changed when the cluster's remaining capacity of a metric cannot hold what it wants, less what it
-// had (P11; Service Fabric's InsufficientClusterCapacity). The buffer is held back. That the rest
-// may be scattered over many instances is not looked at, and a service that wants no more than it
-// had is never refused. CPU, memory, GPUs and ports are no metrics: for those tasks wait.
+// Admit refuses to create or enlarge a service if the cluster's remaining capacity of a metric
+// cannot hold what the service adds (P11; Service Fabric's InsufficientClusterCapacity). The error
+// is an InvalidParameterException with the numbers.
+//
+// The buffer is held back. Admit adds up the whole cluster and ignores that the remaining capacity
+// may be scattered over many instances. A service that wants no more than it had is never refused.
+// CPU, memory, GPUs and ports are no metrics: tasks wait for those.
 func Admit(s *snapshot.Snapshot, want, had Demand) error {
 	for _, m := range want.Metrics {
 		required := want.totalLoad(m.Name)
@@ -139,7 +143,7 @@ func Admit(s *snapshot.Snapshot, want, had Demand) error {
 			continue
 		}
 		usable := c.Total
-		if buffer := s.Configuration.Buffer[m.Name]; buffer > 0 { // the fraction is cut off once, of the whole
+		if buffer := s.Configuration.Buffer[m.Name]; buffer > 0 { // rounded once, for the whole cluster
 			usable = cluster.ScaleCapacity(usable, 1-buffer)
 		}
 		if available := max(0, usable-c.Load); required.Cmp(big.NewInt(available)) > 0 {

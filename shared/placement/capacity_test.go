@@ -106,8 +106,8 @@ func TestAdmit(t *testing.T) {
 	})
 }
 
-// TestAdmitHoldsTheBufferBack: what is admitted on an empty cluster is never more than the whole without the buffer, and
-// one more is refused.
+// TestAdmitHoldsTheBufferBack: what is admitted on an empty cluster is never more than the whole
+// without the buffer, and one more is refused.
 func TestAdmitHoldsTheBufferBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.IntRange(0, 100).Draw(t, "buffer")

@@ -8,39 +8,42 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// chooser is what the engine keeps for the tasks of one spec: their shape, and where the owner has
-// tasks already.
+// A chooser picks instances for the tasks of one spec, and says which of them should stop. It
+// combines the shape of the tasks, which other owners may share, with where their owner has tasks
+// already. The engine keeps choosers between requests, because most requests repeat an earlier
+// spec.
 type chooser struct {
 	*shape
 	chooserKey
-	constraints    []*constraintColumn // the constraints, as far as they bind
+	constraints    []*constraintColumn // those that bind: none if they are relaxed
 	counts         *ownerCounts
-	maxPerInstance int32  // of the owner's tasks on one instance, 0 for any number
-	strict         bool   // this request may not use the buffer
-	lastUsed       uint64 // when it was used last
+	maxPerInstance int32  // tasks of the owner on one instance, 0 for any number
+	strict         bool   // the current request may not use the buffer
+	lastUsed       uint64 // in terms of Engine.useCount
 	regionMap      *regionMap
 	groupCounts    *groupCounts
 	index          *sortedIndex     // that was used last
-	ownIndex       bool             // it compares the owner's tasks, too
-	openLists      [][]int32        // regions that may be open, see [class.openRegions]
-	rejections     *rejectionReport // why instances cannot take the tasks, once some were refused
+	ownIndex       bool             // index belongs to this owner: it compares the owner's tasks, too
+	openLists      [][]int32        // the result of openRegions, reused
+	rejections     *rejectionReport // nil until some task found no instance
 
 	// With a domain policy: where the domains are, and how many tasks the owner has in each.
 	domainTemplate   *domainTemplate
 	templateRevision int
 	domainRule       domain.Rule
 	domains          *domain.Domains // nil without a policy
-	// faultOpen and upgrades say which domains admit one more task, by [place]: the first is none.
+	// faultOpen and upgradeOpen say which domains admit one more task, numbered as in
+	// [regionDomain]: 0 is "no domain".
 	faultOpen, upgradeOpen []bool
 }
 
+// A chooserKey tells choosers apart. Specs are compared by pointer: callers reuse them.
 type chooserKey struct {
 	forSpec *Spec
-	relaxed relaxation // the rules that were given up
+	relaxed relaxation
 }
 
-// chooserFor is the class for a request, as up to date as the engine. Its index follows when it is
-// asked for.
+// chooserFor returns the chooser for a request, with all but its index up to date.
 func chooserFor(e *Engine, r *Request, relaxed relaxation) *chooser {
 	key := chooserKey{r.Spec, relaxed}
 	e.useCount++
@@ -61,10 +64,15 @@ func chooserFor(e *Engine, r *Request, relaxed relaxation) *chooser {
 	return c
 }
 
+// chooserAt returns the chooser for a request in a step of relaxation.
+func (e *Engine) chooserAt(r *Request, step int) *chooser {
+	return chooserFor(e, r, relaxationAt(&e.snap.Configuration.Priorities, step))
+}
+
 func newChooser(e *Engine, key chooserKey) *chooser {
 	spec := key.forSpec
-	c := &chooser{chooserKey: key, counts: ownerCountsFor(e, spec.Owner, spec.Group, spec.MaxPerInstance() > 0),
-		maxPerInstance: spec.MaxPerInstance()}
+	most := spec.MaxPerInstance()
+	c := &chooser{chooserKey: key, maxPerInstance: most, counts: ownerCountsFor(e, spec.Owner, spec.Group, most > 0)}
 	var constraints []*constraintColumn
 	for _, x := range spec.Constraints {
 		constraints = append(constraints, constraintFor(e, x))
@@ -81,16 +89,16 @@ func newChooser(e *Engine, key chooserKey) *chooser {
 	return c
 }
 
-// updateDomains brings the domains up to date: their rule goes by the target.
+// updateDomains brings the domains up to date. Their rule depends on the target: with an adaptive
+// policy a service of four tasks may be quorum safe and one of five not (P5).
 func (c *chooser) updateDomains(target int) {
 	for _, column := range c.domainTemplate.matcher.dynamic {
 		column.catchUp(c.engine)
 	}
 	c.domainTemplate.catchUp()
 	rule := domain.NewRule(c.spec.DomainPolicy, target, &c.engine.snap.Configuration)
-	rule.NoConstraints, rule.NoFault, rule.NoUpgrade = c.relaxed.includes(relaxPlacement),
-		c.relaxed.includes(relaxFault),
-		c.relaxed.includes(relaxUpgrade)
+	rule.NoConstraints = c.relaxed.includes(relaxPlacement)
+	rule.NoFault, rule.NoUpgrade = c.relaxed.includes(relaxFault), c.relaxed.includes(relaxUpgrade)
 	if c.domains != nil && c.templateRevision == c.domainTemplate.revision && rule == c.domainRule {
 		return
 	}
@@ -106,12 +114,12 @@ func (c *chooser) updateDomains(target int) {
 	c.faultOpen, c.upgradeOpen = make([]bool, 1+faults), make([]bool, 1+upgrades)
 }
 
-// reevaluateConstraints evaluates the constraints that look at an instance's tasks, once this call has changed
-// those.
+// reevaluateConstraints evaluates the constraints that look at the tasks on an instance, after this
+// call changed those.
 func (c *chooser) reevaluateConstraints(i int) {
 	dynamic := c.matcher.dynamic
 	if c.domainTemplate != nil {
-		dynamic = c.domainTemplate.matcher.dynamic // those, too, that were given up
+		dynamic = c.domainTemplate.matcher.dynamic // relaxed ones, too
 	}
 	for _, column := range dynamic {
 		column.evaluateOn(c.engine, i)
@@ -122,15 +130,15 @@ func (c *chooser) reevaluateConstraints(i int) {
 	}
 }
 
-// accepts reports whether the request may use an instance of that fitness.
+// accepts reports whether the request may use an instance of that feasibility.
 func (c *chooser) accepts(f feasibility) bool { return f == unbuffered || f == buffered && !c.strict }
 
-// domainsAdmit reports whether the domain rules let the instance have a task.
+// domainsAdmit reports whether the domain rules allow one more task on the instance.
 func (c *chooser) domainsAdmit(i int) bool {
 	return !concernsDomains(c) || passesFaultDomain(c, i) && passesUpgradeDomain(c, i)
 }
 
-// relaxation is a set of rules that were given up.
+// A relaxation is a set of rules that are not kept.
 type relaxation uint8
 
 const (
@@ -142,11 +150,12 @@ const (
 
 func (r relaxation) includes(rule relaxation) bool { return r&rule != 0 }
 
-// relaxationSteps is how many priorities a soft rule can have.
+// relaxationSteps is the number of priorities that a soft rule can have.
 const relaxationSteps = 2
 
-// relaxationAt is what is given up at a time: at first what the configuration ignores, then, for what is
-// still unplaced, the soft rules too, those of the highest number first.
+// relaxationAt returns the rules to give up in a step. Step 0 gives up what the configuration
+// ignores (a negative priority). Later steps serve tasks that are still unplaced: step 1 also gives
+// up rules of priority 2, step 2 those of priority 1. Rules of priority 0 always bind.
 func relaxationAt(p *cluster.Priorities, step int) relaxation {
 	out := relaxation(0)
 	for bit, priority := range [...]cluster.Priority{p.Placement, p.Capacity, p.FaultDomain, p.UpgradeDomain} {
@@ -157,15 +166,14 @@ func relaxationAt(p *cluster.Priorities, step int) relaxation {
 	return out
 }
 
-// maxMemory bounds what the engine keeps, in bytes, roughly: the classes used least recently are
-// given up beyond it.
+// maxMemory is roughly how many bytes of caches the engine keeps. Beyond it, the least recently
+// used choosers go.
 const maxMemory = 64 << 20
 
-// LimitMemory bounds what the engine keeps to so many bytes, roughly, and has it look at that
-// whenever it keeps more.
+// LimitMemory bounds the engine's caches to roughly so many bytes, checked at each new spec.
 func (e *Engine) LimitMemory(bytes int) { e.maxMemory, e.evictEvery = bytes, 1 }
 
-// memorySize is roughly how many bytes the engine keeps.
+// memorySize estimates the bytes that the engine's caches take.
 func memorySize(e *Engine) int {
 	n, out := len(e.views), 0
 	for _, x := range e.caches.indexes {
@@ -189,8 +197,8 @@ func memorySize(e *Engine) int {
 	return out
 }
 
-// evictChoosers gives up the older half of the classes if there are too many, and what only they
-// used.
+// evictChoosers drops the half of the choosers that was used least recently, and what only they
+// used, if the caches take too much memory.
 func evictChoosers(e *Engine) {
 	if len(e.caches.choosers) < e.evictAt {
 		return
@@ -213,76 +221,57 @@ func evictChoosers(e *Engine) {
 	e.evictAt = len(e.caches.choosers) + e.evictEvery
 }
 
-// evictEvery is how many classes come before the engine's size is looked at again, or evictShare of
-// those there are: to look costs by their number.
 const (
+	// The size is estimated again after evictEvery more choosers, or a part (1 in evictShare) of
+	// those there are: estimating it takes time in proportion to their number.
 	evictEvery = 16
 	evictShare = 8
 )
 
-// inUse is what the classes use.
-type inUse struct {
-	counts      map[*ownerCounts]bool
-	groupCounts map[*groupCounts]bool
-	domains     map[*domain.Domains]bool
-	regionMaps  map[*regionMap]bool
-	constraints map[*constraintColumn]bool
-	masks       map[*staticMask]bool
-	indexes     map[*sortedIndex]bool
-	templates   map[*domainTemplate]bool
-	rejections  map[*rejectionReport]bool
-}
-
-func findInUse(e *Engine) inUse {
-	u := inUse{
-		map[*ownerCounts]bool{}, map[*groupCounts]bool{}, map[*domain.Domains]bool{}, map[*regionMap]bool{},
-		map[*constraintColumn]bool{},
-		map[*staticMask]bool{}, map[*sortedIndex]bool{}, map[*domainTemplate]bool{}, map[*rejectionReport]bool{},
+// findInUse returns the set of pointers to everything that the choosers refer to.
+func findInUse(e *Engine) map[any]bool {
+	used := map[any]bool{}
+	addMatcher := func(m *matcher) {
+		used[m.static] = true
+		for _, column := range slices.Concat(m.dynamic, m.static.constraints) {
+			used[column] = true
+		}
 	}
 	for _, c := range e.caches.choosers {
-		u.counts[c.counts], u.groupCounts[c.groupCounts], u.domains[c.domains], u.regionMaps[c.regionMap] = true, true,
-			true, true
-		u.masks[c.matcher.static], u.indexes[c.index], u.rejections[c.rejections] = true, true, true
-		for _, column := range c.constraints {
-			u.constraints[column] = true
+		for _, x := range []any{c.counts, c.groupCounts, c.domains, c.regionMap, c.index, c.rejections,
+			c.domainTemplate} {
+			used[x] = true
 		}
+		addMatcher(c.matcher)
 		if c.domainTemplate != nil {
-			u.templates[c.domainTemplate], u.masks[c.domainTemplate.matcher.static] = true, true
-			for _, column := range c.domainTemplate.matcher.dynamic {
-				u.constraints[column] = true
-			}
+			addMatcher(c.domainTemplate.matcher)
 		}
 	}
-	for m := range u.masks {
-		for _, column := range m.constraints {
-			u.constraints[column] = true
-		}
-	}
-	return u
+	return used
 }
 
-// dropUnused gives up what no class uses any more.
+// dropUnused deletes what no chooser refers to any more.
 func dropUnused(e *Engine) {
-	u := findInUse(e)
-	maps.DeleteFunc(e.caches.counts, func(_ ownerKey, counts *ownerCounts) bool { return !u.counts[counts] })
-	maps.DeleteFunc(e.caches.regionMaps, func(_ string, regions *regionMap) bool { return !u.regionMaps[regions] })
-	maps.DeleteFunc(e.caches.constraints, func(_ string,
-		column *constraintColumn) bool {
-		return !u.constraints[column]
-	})
-	maps.DeleteFunc(e.caches.masks, func(_ string, m *staticMask) bool { return !u.masks[m] })
-	maps.DeleteFunc(e.caches.indexes, func(_ string, x *sortedIndex) bool { return !u.indexes[x] })
-	maps.DeleteFunc(e.caches.templates, func(_ string, t *domainTemplate) bool { return !u.templates[t] })
-	maps.DeleteFunc(e.caches.rejections, func(_ string, report *rejectionReport) bool { return !u.rejections[report] })
+	used := findInUse(e)
+	deleteUnused(e.caches.counts, used)
+	deleteUnused(e.caches.regionMaps, used)
+	deleteUnused(e.caches.constraints, used)
+	deleteUnused(e.caches.masks, used)
+	deleteUnused(e.caches.indexes, used)
+	deleteUnused(e.caches.templates, used)
+	deleteUnused(e.caches.rejections, used)
 	clear(e.caches.countsByOwner)
+	isUnused := func(g *groupCounts) bool { return !used[g] }
 	for _, counts := range e.caches.counts {
 		e.caches.countsByOwner[counts.owner] = append(e.caches.countsByOwner[counts.owner], counts)
-		counts.groupCounts = slices.DeleteFunc(counts.groupCounts,
-			func(groups *groupCounts) bool { return !u.groupCounts[groups] })
-		counts.domains = slices.DeleteFunc(counts.domains, func(d *domain.Domains) bool { return !u.domains[d] })
+		counts.groupCounts = slices.DeleteFunc(counts.groupCounts, isUnused)
+		counts.domains = slices.DeleteFunc(counts.domains, func(d *domain.Domains) bool { return !used[d] })
 	}
 	for _, regions := range e.caches.regionMaps {
-		regions.groupCounts = slices.DeleteFunc(regions.groupCounts,
-			func(groups *groupCounts) bool { return !u.groupCounts[groups] })
+		regions.groupCounts = slices.DeleteFunc(regions.groupCounts, isUnused)
 	}
+}
+
+func deleteUnused[K comparable, V any](cache map[K]V, used map[any]bool) {
+	maps.DeleteFunc(cache, func(_ K, v V) bool { return !used[v] })
 }

@@ -11,31 +11,32 @@ import (
 	"berth/shared/snapshot"
 )
 
-// columns are what filters and orders ask of every instance, side by side by the instance's index:
-// who looks at many instances reads a few short arrays instead of as many views.
+// The columns hold what filters and orders ask of every instance, indexed by the instance's
+// position in the snapshot. A scan over many instances reads a few short arrays instead of as many
+// views.
 type columns struct {
-	views          []*snapshot.InstanceView // nil: a free slot
+	views          []*snapshot.InstanceView // nil for a free slot
 	staticRevision []uint64                 // the view's StaticRev
-	inCluster      []bool                   // known and not gone: the others are no candidates at all
-	takesTasks     []bool                   // ACTIVE, agent connected, schedulable
+	inCluster      []bool                   // known and not deregistered; the others are no candidates
+	takesTasks     []bool                   // active, connected and not cordoned
 	active         []bool                   // ACTIVE
-	agentConnected []bool                   // connected
-	cordoned       []bool                   // takes no new task
-	idLabel        []int64                  // orders ids, see [columns.enlist]
-	byID           []int32                  // the instances that have a label, in order of id
-	idHash         []uint64                 // of the id, for chance
+	agentConnected []bool
+	cordoned       []bool
+	idLabel        []int64  // numbers in the order of ids, see [columns.insertID]
+	byID           []int32  // the instances that have a label, in order of id
+	idHash         []uint64 // for choices by chance
 
 	cpu, memory  []int64 // free
-	tightness    []int64 // how much is left: the less the better the packing, see [tightness]
-	taskCount    []int64 // that hold something, anybody's
-	wholeGPUs    []int32 // GPU devices that nobody holds any part of
-	largestShare []int32 // the most free thousandths on a device that is held in part
+	tightness    []int64 // how much is left in all, see [tightnessOf]
+	taskCount    []int64 // tasks of anybody that hold capacity
+	wholeGPUs    []int32 // GPU devices without any task
+	largestShare []int32 // the most free thousandths on a GPU device that is shared
 	enis         []int
 	portBits     []uint64 // a bit for each port in use, see [portBit]
 	metrics      []metricColumns
 }
 
-// metricColumns is the load of one metric and its limits (P9, P12, P13).
+// metricColumns hold the load of one metric and its limits (P9, P12, P13).
 type metricColumns struct {
 	load              []int64
 	unbuffered, total []int64
@@ -71,13 +72,14 @@ func (metric *metricColumns) growColumns(n int) {
 	growTo(&metric.total, n)
 }
 
+// growTo extends the slice with zero values to at least n elements.
 func growTo[T any](s *[]T, n int) {
 	if more := n - len(*s); more > 0 {
 		*s = append(*s, make([]T, more)...)
 	}
 }
 
-// observeRow takes in what changes only with the instance's row.
+// observeRow copies what changes only with the instance's row.
 func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 	if old := c.views[i]; old != v {
 		c.removeID(i)
@@ -100,11 +102,12 @@ func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 	}
 }
 
-// labelGap is how far apart labels are at first: so often can an id be put between two others.
+// labelGap is the initial distance between two labels. New ids can halve it 32 times before all
+// labels are assigned again.
 const labelGap = 1 << 32
 
-// insertID gives the instance a label between those of its neighbours by id: numbers compare faster
-// than ids.
+// insertID gives the instance a label between those of its neighbours by id. Comparing numbers is
+// faster than comparing ids, and every comparison ends with the id.
 func (c *columns) insertID(i int) {
 	at, _ := slices.BinarySearchFunc(c.byID, c.views[i].ID, c.compareID)
 	c.byID = slices.Insert(c.byID, at, int32(i))
@@ -126,37 +129,38 @@ func (c *columns) insertID(i int) {
 	}
 }
 
-// removeID takes the instance off the list, as long as its view is still the one that was enlisted.
+// removeID removes the label of the instance's present view.
 func (c *columns) removeID(i int) {
 	if c.views[i] == nil {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(c.byID, c.views[i].ID, c.compareID)
 	for c.byID[at] != int32(i) {
-		at++ // until the news of both is in, an id may stand here twice
+		at++ // until the changes of both are applied, two instances may have one id
 	}
 	c.byID = slices.Delete(c.byID, at, at+1)
 }
 
 func (c *columns) compareID(i int32, id string) int { return strings.Compare(c.views[i].ID, id) }
 
-// hashID is the id as a number, for chance.
+// hashID maps an id to a number, for choices by chance.
 func hashID(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id))
 	return h.Sum64()
 }
 
-// observeUsage takes in what the instance has free, and how many tasks it has besides those in the view.
-func (c *columns) observeUsage(i int, v *snapshot.InstanceView, more int) {
-	entire, share, spare := summarizeDevices(v)
-	kept := v.Reserved()
-	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-kept.CPU, v.Memory-kept.Memory, v.ENIs
-	if v.ENIs != math.MaxInt {
-		c.enis[i] -= int(kept.ENIs)
+// observeUsage copies what the instance has free. extra is the number of tasks besides those in the
+// view.
+func (c *columns) observeUsage(i int, v *snapshot.InstanceView, extra int) {
+	whole, share, free := summarizeDevices(v)
+	reserved := v.Reserved()
+	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-reserved.CPU, v.Memory-reserved.Memory, v.ENIs
+	if v.ENIs != math.MaxInt { // no limit known
+		c.enis[i] -= int(reserved.ENIs)
 	}
-	c.wholeGPUs[i], c.largestShare[i] = int32(entire), int32(share)
-	c.tightness[i], c.taskCount[i] = tightnessOf(c.cpu[i], c.memory[i], spare), int64(len(v.Tasks)+more)
+	c.wholeGPUs[i], c.largestShare[i] = int32(whole), int32(share)
+	c.tightness[i], c.taskCount[i] = tightnessOf(c.cpu[i], c.memory[i], free), int64(len(v.Tasks)+extra)
 	c.portBits[i] = 0
 	for _, p := range v.Ports {
 		c.portBits[i] |= portBit(p)
@@ -166,7 +170,8 @@ func (c *columns) observeUsage(i int, v *snapshot.InstanceView, more int) {
 	}
 }
 
-// portBit is the port's bit, which others share: where it is not set the port is free.
+// portBit returns the port's bit in [columns.portBits]. Several ports share a bit: a clear bit
+// proves that the port is free, a set bit proves nothing.
 func portBit(p cluster.Port) uint64 {
 	n := uint64(p.Number)
 	if p.Protocol == cluster.UDP {
@@ -180,35 +185,35 @@ func (metric *metricColumns) observeUsage(i, index int, v *snapshot.InstanceView
 	metric.load[i], metric.unbuffered[i], metric.total[i] = v.Load(index), limit.Unbuffered, limit.Total
 }
 
-// summarizeDevices sums up the GPUs: those entirely free and fit to be given, less as many as tasks hold
-// somewhere unknown; the most that is free of one held in part; all that is free, in thousandths.
-func summarizeDevices(v *snapshot.InstanceView) (entire, share, spare int) {
-	for _, free := range v.GPUs {
-		spare += free
-		if free >= cluster.WholeGPU {
-			entire++
+// summarizeDevices returns the number of entirely free GPU devices, less those that tasks hold at
+// unknown positions; the most that is free on one shared device; and all that is free, in
+// thousandths of a device.
+func summarizeDevices(v *snapshot.InstanceView) (whole, share, free int) {
+	for _, milli := range v.GPUs {
+		free += milli
+		if milli >= cluster.WholeGPU {
+			whole++
 		} else {
-			share = max(share, free)
+			share = max(share, milli)
 		}
 	}
-	return max(0, entire-v.Unpinned), share, spare
+	return max(0, whole-v.Unpinned), share, free
 }
 
 const (
 	// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of
 	// general-purpose instances.
 	vcpuPerMiB = cluster.VCPU / 4096
-	// gpuWeight puts any GPU above all CPU and memory: 2^44 is the CPU of 17 million vCPUs.
+	// gpuWeight ranks any GPU above all CPU and memory: 2^44 is the CPU of 17 million vCPUs.
 	gpuWeight = 1 << 44
 )
 
-// tightnessOf is what is left as one number. Between instances that all else holds equal a task goes
-// where fewer GPUs are free, so that tasks without a GPU keep off the instances that have one to
-// give, and tasks with one fill those in use; then where the least CPU and memory is left, so that
-// larger tasks still find room elsewhere.
-func tightnessOf(cpu, memory int64, spare int) int64 {
-	return int64(spare)*gpuWeight + cpu + memory*vcpuPerMiB
+// tightnessOf returns what is left as one number; tasks prefer the lowest. Fewer free GPUs come
+// first: tasks without a GPU stay off GPU instances, and tasks with one fill the devices in use.
+// Then the least CPU and memory left: larger tasks still find room elsewhere.
+func tightnessOf(cpu, memory int64, gpuMilli int) int64 {
+	return int64(gpuMilli)*gpuWeight + cpu + memory*vcpuPerMiB
 }
 
-// idBefore orders instances that nothing else tells apart: the lower id comes first.
+// idBefore reports whether instance i has the lower id. Ids decide what nothing else does.
 func (c *columns) idBefore(i, j int32) bool { return c.idLabel[i] < c.idLabel[j] }

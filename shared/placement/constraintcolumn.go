@@ -9,15 +9,16 @@ import (
 	"berth/shared/snapshot"
 )
 
-// constraintColumn is a constraint's expression with its value for every instance. One that depends on the row
-// alone is evaluated when that changes; others follow the engine's log when they are used. All
-// classes that have the expression share it.
+// A constraintColumn is a constraint with its value for every instance. Static constraints, which
+// depend on the instance's row alone, are evaluated when that changes. Dynamic ones, which also
+// depend on the tasks there, catch up with the change log when they are used. All choosers with the
+// same expression share the column.
 type constraintColumn struct {
 	expression  *constraint.Expression
 	text        string
 	matches     []bool
 	dynamic     bool
-	logPosition uint64 // of the log
+	logPosition uint64 // in the change log
 }
 
 func constraintFor(e *Engine, x *constraint.Expression) *constraintColumn {
@@ -39,7 +40,7 @@ func (column *constraintColumn) evaluateAll(e *Engine) {
 	column.logPosition = e.changes.end
 }
 
-// catchUp evaluates a dynamic rule for the instances that changed since.
+// catchUp evaluates a dynamic constraint on the instances that changed.
 func (column *constraintColumn) catchUp(e *Engine) {
 	if !column.dynamic || column.logPosition == e.changes.end {
 		return
@@ -67,13 +68,13 @@ func (column *constraintColumn) evaluateOn(e *Engine, i int) {
 	column.matches[i] = column.expression.Matches(&e.subject)
 }
 
-// subject is an instance as constraints see it, the tasks that this call placed there included.
+// A subject is an instance as constraints see it, with the tasks that this call placed on it.
 type subject struct {
 	snapshot.Facts
-	group string // of those tasks, empty where there is none
+	group string // of those tasks, empty if there are none
 }
 
-// Groups are the groups of the instance's tasks.
+// Groups yields the groups of the instance's tasks.
 func (s *subject) Groups(yield func(string) bool) {
 	more := true
 	s.Facts.Groups(func(g string) bool {
@@ -85,8 +86,9 @@ func (s *subject) Groups(yield func(string) bool) {
 	}
 }
 
-// staticMask is which instances have what the row alone decides: required attributes, no objection,
-// static constraints. All that ask for the same share it.
+// A staticMask has the instances that satisfy what depends on their rows alone: required
+// attributes, static constraints, and the list of instances to avoid. Matchers with the same
+// requirements share it.
 type staticMask struct {
 	key         string
 	attributes  []string
@@ -103,15 +105,15 @@ func (m *staticMask) updateInstance(e *Engine, i int) {
 	}
 }
 
-// matcher is which instances tasks may run on by attributes, objections and constraints, whatever
-// room there is.
+// A matcher says which instances tasks may run on by attributes, constraints and the list to avoid,
+// whatever room there is.
 type matcher struct {
 	key     string
 	static  *staticMask
-	dynamic []*constraintColumn // those that go by what runs on the instance
+	dynamic []*constraintColumn // constraints that depend on the tasks of the instance
 }
 
-// matcherFor is the members for a spec, of its constraints those that bind.
+// matcherFor returns the matcher of a spec with those of its constraints that bind.
 func matcherFor(e *Engine, spec *Spec, constraints []*constraintColumn) *matcher {
 	out := &matcher{static: &staticMask{attributes: spec.Attributes, avoid: spec.Avoid}}
 	m := out.static

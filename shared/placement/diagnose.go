@@ -7,10 +7,10 @@ import (
 	"berth/shared/cluster"
 )
 
-// newDiagnosis says why the rest of the tasks found no instance, as things stand after those that
-// did: every instance counts for the first filter that refuses it. Need and Best are of those that
-// the filter removed. It costs by what has changed since a task of its kind was refused last, but
-// for classes under a domain policy.
+// newDiagnosis says why the rest of the tasks found no instance, after the others were placed. Each
+// instance counts for the first filter that rejects it; Need and Best are those of the instances
+// that the filter removed. A repeated refusal takes time in proportion to the instances that
+// changed in between, except under a domain policy.
 func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
 	report := &rejectionReport{}
 	if r.Instances == nil {
@@ -46,21 +46,22 @@ func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
 	return d
 }
 
-// rejectionReport is why each instance could not take a task of a class, as far as it is known.
+// A rejectionReport says why each instance could not run a task of a chooser, as far as it is
+// known.
 type rejectionReport struct {
-	logPosition uint64 // of the log
+	logPosition uint64 // in the change log
 	built       bool
-	strict      bool // the buffer was not allowed
-	instances   []instanceRejection
-	dirty       []int32 // instances to look at again, which the log does not tell of
+	strict      bool                // the buffer was not allowed
+	instances   []instanceRejection // by index
+	dirty       []int32             // instances to examine again that the log does not name
 	groups      []cluster.Rejection
 	filters     []int // per group, the position of its filter
 	groupIndex  map[rejectionGroup]int
-	lastGroup   [maxFilters]int // per filter, the last of its groups after 1
+	lastGroup   [maxFilters]int // per filter, 1 + its latest group
 }
 
-// rejectionReportFor is the class's audit: that of its shape, unless where its owner's tasks are decides,
-// too.
+// rejectionReportFor returns the chooser's report. Choosers of one shape share it, unless it also
+// depends on where the owner has tasks.
 func rejectionReportFor(c *chooser) *rejectionReport {
 	if c.rejections != nil {
 		return c.rejections
@@ -75,11 +76,11 @@ func rejectionReportFor(c *chooser) *rejectionReport {
 	return c.rejections
 }
 
-// instanceRejection is why one instance could not take a task.
+// An instanceRejection says why one instance could not run a task.
 type instanceRejection struct {
 	best          float64
 	group         int32
-	failedFilters int32 // filters that refuse it, the first and those after it; 0 where none does
+	failedFilters int32 // how many filters reject it; 0 if it is feasible
 }
 
 type rejectionGroup struct {
@@ -90,8 +91,9 @@ type rejectionGroup struct {
 // maxFilters is more than there are.
 const maxFilters = 32
 
-// updateRejections brings the audit up to date, and gives the instances that the request names, nil if
-// it names none. Domain rules depend on other instances, too: under them all are looked at.
+// updateRejections brings the report up to date. It returns the set of instances that the request
+// names, or nil if it names none. Under domain rules it examines all instances, because the rules
+// depend on more than one of them.
 func updateRejections(c *chooser, report *rejectionReport, r *Request) (requested map[string]bool) {
 	n, o := len(c.engine.views), &c.engine.overlay
 	filtersToAsk := concernedFilters(c)
@@ -128,7 +130,7 @@ func updateRejections(c *chooser, report *rejectionReport, r *Request) (requeste
 		}
 	}
 	report.built, report.strict, report.logPosition = true, c.strict, c.engine.changes.end
-	report.dirty = append(report.dirty[:0], o.touched...) // what this call placed there is taken back
+	report.dirty = append(report.dirty[:0], o.touched...) // the overlay will be undone
 	return nil
 }
 
@@ -150,9 +152,10 @@ func examineInstance(c *chooser, report *rejectionReport, i int, filtersToAsk []
 	}
 }
 
-// groupOf is the group of a rejection by the filter: of those with the same detail.
+// groupOf returns the group of a rejection: rejections by one filter with the same detail share a
+// group.
 func (report *rejectionReport) groupOf(filter int, why *cluster.Rejection) int {
-	if n := report.lastGroup[filter]; n > 0 && report.groups[n-1].Detail == why.Detail { // most often
+	if n := report.lastGroup[filter]; n > 0 && report.groups[n-1].Detail == why.Detail { // the usual case
 		return n - 1
 	}
 	key := rejectionGroup{filter, why.Detail}
@@ -170,7 +173,7 @@ func (report *rejectionReport) groupOf(filter int, why *cluster.Rejection) int {
 	return n
 }
 
-// concernedFilters are the positions of the filters that can refuse the class's tasks.
+// concernedFilters returns the positions of the filters that can reject the chooser's tasks.
 func concernedFilters(c *chooser) []int {
 	var out []int
 	for at := range filters {
@@ -181,7 +184,7 @@ func concernedFilters(c *chooser) []int {
 	return out
 }
 
-// firstRefusal is the first filter that refuses a task of the class, nil if all let it pass.
+// firstRefusal returns the first filter that rejects the instance, or nil if it is feasible.
 func firstRefusal(c *chooser, i int) *filter {
 	for at := range filters {
 		if f := &filters[at]; f.concerns(c) && !f.passes(c, i) {
@@ -197,10 +200,10 @@ func (f *filter) rejectionOf(c *chooser, i int) cluster.Rejection {
 	return why
 }
 
-// maxDetails is how many details of one filter are told apart; the others share the last.
+// maxDetails is how many details of one filter are listed; the rest are summed up as "others".
 const maxDetails = 8
 
-// summarizeRejections are the rejections in the order of the filters, in each the details by name.
+// summarizeRejections sorts the rejections by filter, then by detail, and sums up rare details.
 func summarizeRejections(rejected []cluster.Rejection) []cluster.Rejection {
 	slices.SortFunc(rejected, func(a, b cluster.Rejection) int {
 		return cmp.Or(cmp.Compare(filterPosition(a.Filter), filterPosition(b.Filter)), cmp.Compare(b.Count, a.Count),
@@ -229,9 +232,9 @@ func summarizeRejections(rejected []cluster.Rejection) []cluster.Rejection {
 	return out
 }
 
-// isCloser reports whether less would have to change at instance i than at j for the task to fit:
-// fewer filters refuse it, the first of them comes later, it lacks a smaller part of what is
-// needed. The lower id decides between equals.
+// isCloser reports whether instance i needs less of a change than j to run the task: fewer filters
+// reject it, the first of them comes later, or it has a larger part of what is needed. The lower id
+// decides between equals.
 func isCloser(c *chooser, report *rejectionReport, i, j int32) bool {
 	f, g := &report.instances[i], &report.instances[j]
 	switch {
@@ -245,7 +248,8 @@ func isCloser(c *chooser, report *rejectionReport, i, j int32) bool {
 	return c.engine.idBefore(i, j)
 }
 
-// partAvailable is how much of what is needed there is.
+// partAvailable returns the part of the needed amount that is free, or 0 if the filter has no
+// amounts.
 func (report *rejectionReport) partAvailable(f *instanceRejection) float64 {
 	if need := report.groups[f.group].Need; need != 0 {
 		return f.best / need

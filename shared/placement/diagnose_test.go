@@ -12,7 +12,8 @@ import (
 
 // The golden texts: what a user reads when a task finds no instance (P17).
 func TestDiagnosisInWords(t *testing.T) {
-	big := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 1024}, Owner: "web"}, Count: 1}
+	big := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 1024},
+		Owner: "web"}, Count: 1}
 	wide := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{Memory: 1 << 20}, Owner: "web"}, Count: 3}
 	for _, c := range []struct {
 		name    string
@@ -22,25 +23,36 @@ func TestDiagnosisInWords(t *testing.T) {
 		closest string
 	}{
 		{"EmptyCluster", oracle.Web(1), nil, "0/0", ""},
-		{"GoneIsNotEvaluated", oracle.Web(1), []state.Row{oracle.Instance("i-1", oracle.Status(cluster.InstanceInactive))}, "0/0", ""},
+		{"GoneIsNotEvaluated", oracle.Web(1), []state.Row{oracle.Instance("i-1",
+			oracle.Status(cluster.InstanceInactive))}, "0/0", ""},
 		{"LargestGroupFirst", big, []state.Row{
-			oracle.Instance("i-1"), oracle.Instance("i-2", oracle.CPU(3000)), oracle.Instance("i-3", oracle.Status(cluster.InstanceDraining)),
+			oracle.Instance("i-1"), oracle.Instance("i-2", oracle.CPU(3000)),
+			oracle.Instance("i-3", oracle.Status(cluster.InstanceDraining)),
 		}, "0/3: 2 insufficient CPU (needs 4096 units, best free 3000), 1 not active (DRAINING)", "i-2"},
 		{"EachStatusByItself", oracle.Web(1), []state.Row{
-			oracle.Instance("i-1", oracle.Status(cluster.InstanceRegistering)), oracle.Instance("i-2", oracle.Status(cluster.InstanceDraining)), oracle.Instance("i-3", oracle.Disconnected),
+			oracle.Instance("i-1", oracle.Status(cluster.InstanceRegistering)),
+			oracle.Instance("i-2", oracle.Status(cluster.InstanceDraining)),
+			oracle.Instance("i-3", oracle.Disconnected),
 		}, "0/3: 1 agent disconnected, 1 not active (DRAINING), 1 not active (REGISTERING)", "i-3"},
-		{"LargeNumbersInFull", wide, []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2", oracle.Memory(1_000_000))},
+		{"LargeNumbersInFull", wide, []state.Row{oracle.Instance("i-1"),
+			oracle.Instance("i-2", oracle.Memory(1_000_000))},
 			"0/2: 2 insufficient memory (needs 1048576 MiB, best free 1000000)", "i-2"},
-		{"BestOfThoseRemoved", placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{Memory: 1024, GPUs: 1}}, Count: 1}, []state.Row{
-			oracle.Instance("i-1", oracle.Memory(1000), oracle.GPUs(1)), oracle.Instance("i-2", oracle.Memory(8000)), oracle.Instance("i-3", oracle.Memory(812), oracle.GPUs(1)),
-		}, "0/3: 2 insufficient memory (needs 1024 MiB, best free 1000), 1 insufficient GPU (needs 1, best free 0)", "i-2"},
-		{"SharesOfADevice", placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 1, GPUMilli: 500}}, Count: 1}, []state.Row{
+		{"BestOfThoseRemoved", placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{Memory: 1024, GPUs: 1}},
+			Count: 1}, []state.Row{
+			oracle.Instance("i-1", oracle.Memory(1000), oracle.GPUs(1)), oracle.Instance("i-2", oracle.Memory(8000)),
+			oracle.Instance("i-3", oracle.Memory(812), oracle.GPUs(1)),
+		}, "0/3: 2 insufficient memory (needs 1024 MiB, best free 1000), 1 insufficient GPU (needs 1, best free 0)",
+			"i-2"},
+		{"SharesOfADevice", placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 1, GPUMilli: 500}},
+			Count: 1}, []state.Row{
 			oracle.Instance("i-1", oracle.GPUs(1)), oracle.Task("t", "i-1", func(t *cluster.Task) {
 				t.Needs, t.GPUs = cluster.Resources{GPUs: 1, GPUMilli: 700}, []int{0}
 			}),
 		}, "0/1: 1 insufficient GPU (needs 0.5, best free 0.3)", "i-1"},
-		{"TheAttributeAsked", placement.Request{Spec: &placement.Spec{Attributes: []string{"disk=ssd", "ecs.capability.task-eni"}}, Count: 1}, []state.Row{
-			oracle.Instance("i-1", oracle.Attribute("disk", "ssd")), oracle.Instance("i-2", oracle.Attribute("disk", "hdd")), oracle.Instance("i-3"),
+		{"TheAttributeAsked", placement.Request{Spec: &placement.Spec{Attributes: []string{"disk=ssd",
+			"ecs.capability.task-eni"}}, Count: 1}, []state.Row{
+			oracle.Instance("i-1", oracle.Attribute("disk", "ssd")),
+			oracle.Instance("i-2", oracle.Attribute("disk", "hdd")), oracle.Instance("i-3"),
 		}, "0/3: 2 missing attribute (disk=ssd), 1 missing attribute (ecs.capability.task-eni)", "i-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,23 +64,28 @@ func TestDiagnosisInWords(t *testing.T) {
 }
 
 func TestClosestIsTheOneThatNeedsTheLeastChange(t *testing.T) {
-	r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 4000, GPUs: 1}}, Count: 1}
+	r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 4000,
+		GPUs: 1}}, Count: 1}
 	closest := func(rows ...state.Row) string {
 		d := placement.New(oracle.SnapshotOf(rows...)).Place(r).Diagnosis
 		return fmt.Sprint(d.Closest, " ", d.ClosestFilter)
 	}
 	t.Run("FewestFilters", func(t *testing.T) {
 		// i-1 has the CPU and lacks memory and a GPU, i-2 lacks only CPU.
-		oracle.Expect(t, "closest", closest(oracle.Instance("i-1", oracle.Memory(1)), oracle.Instance("i-2", oracle.CPU(1), oracle.GPUs(1))), "i-2 insufficient CPU")
+		oracle.Expect(t, "closest", closest(oracle.Instance("i-1", oracle.Memory(1)),
+			oracle.Instance("i-2", oracle.CPU(1), oracle.GPUs(1))), "i-2 insufficient CPU")
 	})
 	t.Run("LatestFilter", func(t *testing.T) {
-		oracle.Expect(t, "closest", closest(oracle.Instance("i-1", oracle.CPU(1), oracle.GPUs(1)), oracle.Instance("i-2", oracle.Memory(1), oracle.GPUs(1))), "i-2 insufficient memory")
+		oracle.Expect(t, "closest", closest(oracle.Instance("i-1", oracle.CPU(1), oracle.GPUs(1)),
+			oracle.Instance("i-2", oracle.Memory(1), oracle.GPUs(1))), "i-2 insufficient memory")
 	})
 	t.Run("SmallestLack", func(t *testing.T) {
-		oracle.Expect(t, "closest", closest(oracle.Instance("i-1", oracle.Memory(1), oracle.GPUs(1)), oracle.Instance("i-2", oracle.Memory(3999), oracle.GPUs(1))), "i-2 insufficient memory")
+		oracle.Expect(t, "closest", closest(oracle.Instance("i-1", oracle.Memory(1), oracle.GPUs(1)),
+			oracle.Instance("i-2", oracle.Memory(3999), oracle.GPUs(1))), "i-2 insufficient memory")
 	})
 	t.Run("LowestID", func(t *testing.T) {
-		oracle.Expect(t, "closest", closest(oracle.Instance("i-2", oracle.Disconnected, oracle.GPUs(1)), oracle.Instance("i-1", oracle.Disconnected, oracle.GPUs(1))), "i-1 agent disconnected")
+		oracle.Expect(t, "closest", closest(oracle.Instance("i-2", oracle.Disconnected, oracle.GPUs(1)),
+			oracle.Instance("i-1", oracle.Disconnected, oracle.GPUs(1))), "i-1 agent disconnected")
 	})
 }
 
@@ -85,13 +102,18 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct{ name, got, want string }{
 		{"Fits", why(oracle.Web(1), oracle.Instance("i-1")), "[]"},
 		{"FitsExactly", why(oracle.Web(1), oracle.Instance("i-1", oracle.CPU(256), oracle.Memory(512))), "[]"},
-		{"TheFirstFilterCounts", why(oracle.Web(1), oracle.Instance("i-1", oracle.Disconnected, oracle.Memory(1))), "1 agent disconnected"},
-		{"Gone", why(oracle.Web(1), oracle.Instance("i-1", oracle.Status(cluster.InstanceInactive))), "1 not active (INACTIVE)"},
+		{"TheFirstFilterCounts", why(oracle.Web(1), oracle.Instance("i-1", oracle.Disconnected, oracle.Memory(1))),
+			"1 agent disconnected"},
+		{"Gone", why(oracle.Web(1), oracle.Instance("i-1", oracle.Status(cluster.InstanceInactive))),
+			"1 not active (INACTIVE)"},
 		{"Occupied", why(daemon, oracle.Instance("i-1"), oracle.Task("t", "i-1")), "1 already has one"},
-		{"NotOccupiedByOthers", why(daemon, oracle.Instance("i-1"), oracle.Task("t", "i-1", oracle.Owner("other"))), "[]"},
-		{"FullByAStoppingTask", why(oracle.Web(1), oracle.Instance("i-1", oracle.Memory(1000)), oracle.Task("t", "i-1", oracle.Stopping)),
+		{"NotOccupiedByOthers", why(daemon, oracle.Instance("i-1"), oracle.Task("t", "i-1", oracle.Owner("other"))),
+			"[]"},
+		{"FullByAStoppingTask", why(oracle.Web(1), oracle.Instance("i-1", oracle.Memory(1000)),
+			oracle.Task("t", "i-1", oracle.Stopping)),
 			"1 insufficient memory (needs 512 MiB, best free 488)"},
-		{"Devices", why(placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 2}}}, oracle.Instance("i-1", oracle.GPUs(3))), "[0 1]"},
+		{"Devices", why(placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 2}}},
+			oracle.Instance("i-1", oracle.GPUs(3))), "[0 1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) { oracle.Expect(t, "Check", c.got, c.want) })
 	}

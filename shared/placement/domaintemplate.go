@@ -2,8 +2,9 @@ package placement
 
 import "berth/shared/placement/domain"
 
-// domainTemplate is the domains of the instances that meet a mask and constraints, given up or not,
-// without tasks: all classes that ask for the same share it. Its layout has the regions by domain.
+// A domainTemplate has the domains of the instances that match a spec, without tasks. Choosers that
+// match the same instances share it: each copies it and adds its own tasks. Constraints count even
+// if a request relaxes them: the service's domains remain those of the instances that satisfy them.
 type domainTemplate struct {
 	engine          *Engine
 	matcher         *matcher
@@ -11,15 +12,16 @@ type domainTemplate struct {
 	empty           *domain.Domains
 	regionMap       *regionMap
 	regionsRevision int
-	regionDomains   []regionDomain // of the layout's regions
-	// regionsByFault and byUpgrade are the regions in each domain, by [place].
+	regionDomains   []regionDomain // of the region map's regions
+	// regionsByFault and regionsByUpgrade list the regions in each domain, numbered as in
+	// [regionDomain].
 	regionsByFault, regionsByUpgrade [][]int32
-	logPosition                      uint64 // of the log
-	stale                            bool   // to be made anew
-	revision                         int    // counts the times it was made
+	logPosition                      uint64 // in the change log
+	stale                            bool   // must be rebuilt
+	revision                         int    // counts the rebuilds
 }
 
-// regionDomain is a region's fault domain and upgrade domain after 1; 0 for none.
+// A regionDomain has 1 + the numbers of a region's fault domain and upgrade domain; 0 for none.
 type regionDomain struct{ fault, upgrade int32 }
 
 func domainTemplateFor(e *Engine, m *matcher, regions *regionMap) *domainTemplate {
@@ -32,8 +34,7 @@ func domainTemplateFor(e *Engine, m *matcher, regions *regionMap) *domainTemplat
 	return t
 }
 
-// catchUp brings the territory up to date: it is made anew where an instance's standing is another
-// now.
+// catchUp rebuilds the template if the standing of an instance has changed.
 func (t *domainTemplate) catchUp() {
 	n := len(t.engine.views)
 	if !t.stale && t.regionsRevision == t.regionMap.revision && len(t.standings) == n &&
@@ -78,7 +79,7 @@ func (t *domainTemplate) rebuildDomains() {
 	t.revision++
 }
 
-// standingOf is what the instance is to the domains.
+// standingOf returns what the instance is to the domains.
 func (t *domainTemplate) standingOf(i int) domain.Standing {
 	switch {
 	case !t.engine.inCluster[i]:
@@ -91,11 +92,19 @@ func (t *domainTemplate) standingOf(i int) domain.Standing {
 	return domain.Eligible
 }
 
-// newDomains are the territory's under a rule, with the tasks of the tally.
+// newDomains returns a copy of the domains under a rule, with the owner's tasks.
 func (t *domainTemplate) newDomains(rule domain.Rule, tasks *ownerCounts) *domain.Domains {
 	d := t.empty.WithoutTasks(rule)
 	for i, n := range tasks.active {
 		d.AddTasks(int(i), int(n))
 	}
 	return d
+}
+
+// ServiceDomains returns the fault and upgrade domains of the request's service with its tasks, or
+// nil if no domain policy governs it. The caller must not change them. They are valid until the
+// snapshot changes.
+func (e *Engine) ServiceDomains(r Request) *domain.Domains {
+	e.Sync()
+	return e.chooserAt(&r, 0).domains
 }

@@ -6,31 +6,30 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Engine answers requests on one snapshot. It keeps what it worked out from one request to the
-// next, and brings it up to date from the snapshot's journal: a placement costs by what has
-// changed, not by how many instances there are. Its answers are those of a look at every instance.
-// It is for one goroutine.
+// An Engine answers requests on one snapshot. It keeps what it computed between requests and
+// updates it from the snapshot's journal: the time of a placement depends on what changed, not on
+// the number of instances. It is not safe for concurrent use.
 type Engine struct {
 	snap *snapshot.Snapshot
-	seq  uint64 // of the snapshot's journal, as far as the columns go
+	seq  uint64 // position in the snapshot's journal
 	columns
 	changes     changeLog
 	caches      engineCaches
 	useCount    uint64
-	visits      uint64
+	visits      uint64 // see InstanceVisits
 	overlay     overlay
-	positions   positionArena
+	positions   positionArena // allocates lists of GPU devices
 	subject     subject
 	onChange    func(index int, owner string)
-	changedRows []int // instances whose row changed, to be settled
-	heldBack    []int // instances that this call gives no task
+	changedRows []int // instances whose rows changed during the current Sync
+	heldBack    []int // instances that get no task in the current call
 	observer    Observer
 	// maxMemory and evictEvery are the constants of these names; tests make them small.
 	maxMemory, evictEvery int
-	evictAt               int // classes at which the size is looked at next
+	evictAt               int // number of choosers at which memory is checked next
 }
 
-// engineCaches is what the engine keeps from one request to the next, by what it depends on.
+// engineCaches hold what the engine keeps between requests, by what it depends on.
 type engineCaches struct {
 	counts        map[ownerKey]*ownerCounts
 	countsByOwner map[string][]*ownerCounts // by owner
@@ -39,12 +38,12 @@ type engineCaches struct {
 	masks         map[string]*staticMask
 	choosers      map[chooserKey]*chooser
 	scorers       map[string]scorer       // by name
-	indexes       map[string]*sortedIndex // that classes share
+	indexes       map[string]*sortedIndex // shared by choosers
 	templates     map[string]*domainTemplate
 	rejections    map[string]*rejectionReport // by shape
 }
 
-// New is an engine on the snapshot, which may go on changing between requests.
+// New returns an engine on the snapshot, which may change between requests.
 func New(s *snapshot.Snapshot) *Engine {
 	e := &Engine{snap: s, caches: engineCaches{scorers: map[string]scorer{}}, maxMemory: maxMemory,
 		evictEvery: evictEvery}
@@ -53,24 +52,22 @@ func New(s *snapshot.Snapshot) *Engine {
 	return e
 }
 
-// resetAll forgets everything and looks at all instances.
+// resetAll drops all caches and reads every instance again.
 func (e *Engine) resetAll() {
 	e.columns = columns{metrics: make([]metricColumns, len(e.snap.MetricNames()))}
-	e.changes = changeLog{ring: make([]int32, logSize), end: e.changes.end,
-		lastChange: make([]uint64, len(e.snap.InstancesByIndex()))}
+	dense := e.snap.InstancesByIndex()
+	e.changes = changeLog{ring: make([]int32, logSize), end: e.changes.end, lastChange: make([]uint64, len(dense))}
 	e.caches = engineCaches{
 		counts: map[ownerKey]*ownerCounts{}, countsByOwner: map[string][]*ownerCounts{},
-		regionMaps:  map[string]*regionMap{},
-		constraints: map[string]*constraintColumn{},
-		masks:       map[string]*staticMask{}, choosers: map[chooserKey]*chooser{}, scorers: e.caches.scorers,
-		indexes:   map[string]*sortedIndex{},
-		templates: map[string]*domainTemplate{}, rejections: map[string]*rejectionReport{},
+		regionMaps: map[string]*regionMap{}, constraints: map[string]*constraintColumn{},
+		masks: map[string]*staticMask{}, choosers: map[chooserKey]*chooser{}, scorers: e.caches.scorers,
+		indexes: map[string]*sortedIndex{}, templates: map[string]*domainTemplate{},
+		rejections: map[string]*rejectionReport{},
 	}
 	e.seq, e.changedRows = e.snap.ChangeSeq(), e.changedRows[:0]
 	if e.observer != nil {
 		e.observer.Reset()
 	}
-	dense := e.snap.InstancesByIndex()
 	e.columns.growColumns(len(dense))
 	e.overlay.growTo(len(dense))
 	for i, v := range dense {
@@ -81,32 +78,30 @@ func (e *Engine) resetAll() {
 	}
 }
 
-// InstanceVisits is how many times an instance was looked at so far, to find the best or to say why none
-// would do. It grows by far less than there are instances where tasks find a place: for benchmarks
-// and tests.
+// InstanceVisits returns how many times an instance was checked so far, to find the best one or to
+// explain a refusal. It is for benchmarks and tests, which use it to show that a placement does not
+// scan the cluster.
 func (e *Engine) InstanceVisits() uint64 { return e.visits }
 
-// Observer follows the changes of instances that the engine takes in from the snapshot's journal.
+// An Observer is notified of the changes of instances that the engine reads from the snapshot's
+// journal.
 type Observer interface {
-	// InstanceChanged is called when one of the owner's tasks on the instance came, went or
-	// changed; without an owner the instance's row did, or anything on it. freed reports that there
-	// may be more room on it than before.
+	// InstanceChanged is called after a task of the owner on the instance came, went or changed.
+	// Without an owner, the row of the instance changed, or anything on it. freed reports that the
+	// instance may have more room than before.
 	InstanceChanged(index int, owner string, freed bool)
-	// Reset is called when the engine has missed changes and looks at all instances again.
+	// Reset is called when the engine has missed changes and reads all instances again.
 	Reset()
 }
 
-// SetObserver has the engine report changes from now on. An engine has one observer at most.
+// SetObserver makes the engine report changes from now on. An engine has at most one observer.
 func (e *Engine) SetObserver(o Observer) { e.observer = o }
 
 // Snapshot returns the snapshot that the engine answers on.
 func (e *Engine) Snapshot() *snapshot.Snapshot { return e.snap }
 
-// Sync takes in what happened to the snapshot since the last request. Requests do so themselves.
-func (e *Engine) Sync() { e.sync() }
-
-// sync takes in what happened to the snapshot since the last request.
-func (e *Engine) sync() {
+// Sync applies what happened to the snapshot since the last request. Requests call it themselves.
+func (e *Engine) Sync() {
 	if e.seq == e.snap.ChangeSeq() {
 		return
 	}
@@ -120,8 +115,7 @@ func (e *Engine) sync() {
 	e.changedRows = e.changedRows[:0]
 }
 
-// applyChange takes in one change of an instance: a task of the owner came, went or changed; without an
-// owner its row did, or anything on it.
+// applyChange applies one change of an instance; for the arguments see [Observer].
 func (e *Engine) applyChange(i int, owner string) {
 	dense := e.snap.InstancesByIndex()
 	if i >= len(e.views) {
@@ -131,7 +125,7 @@ func (e *Engine) applyChange(i int, owner string) {
 	moved := e.views[i] != v
 	if moved || v != nil && e.staticRevision[i] != v.StaticRev {
 		e.observeRow(i, v)
-		e.changedRows = append(e.changedRows, i) // what looks at others has to wait until these are up to date
+		e.changedRows = append(e.changedRows, i) // updated when all columns are
 	}
 	freed := e.observer != nil && (moved || freesRoom(e, i, v))
 	if v != nil {
@@ -152,7 +146,7 @@ func (e *Engine) applyChange(i int, owner string) {
 	}
 }
 
-// freesRoom reports whether the change of an instance, not yet measured, makes room there.
+// freesRoom reports whether a change that is not applied yet makes room on the instance.
 func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] ||
 		int64(len(v.Tasks)) < e.columns.taskCount[i] {
@@ -176,13 +170,14 @@ func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 	return false
 }
 
+// growEngine makes room for n instances in everything indexed by instance.
 func growEngine(e *Engine, n int) {
 	e.columns.growColumns(n)
 	e.overlay.growTo(n)
 	growTo(&e.changes.lastChange, n)
 	for _, counts := range e.caches.counts {
 		counts.growTo(n)
-		counts.domains = nil // they know of no such instance; the territories are made anew
+		counts.domains = nil // they lack the new instances; their templates will be rebuilt
 	}
 	for _, m := range e.caches.masks {
 		growTo(&m.passes, n)
@@ -195,7 +190,7 @@ func growEngine(e *Engine, n int) {
 	}
 }
 
-// updateStatic has everything that rests on the instance's row look at it again.
+// updateStatic updates everything that depends on the instance's row.
 func updateStatic(e *Engine, i int) {
 	for _, column := range e.caches.constraints {
 		if !column.dynamic {
@@ -213,10 +208,10 @@ func updateStatic(e *Engine, i int) {
 	}
 }
 
-// ensureMetric is the index of the metric, its columns filled.
+// ensureMetric returns the index of the metric and fills its columns if they are new.
 func ensureMetric(e *Engine, name string) int {
 	m := e.snap.MetricIndex(name)
-	e.sync()
+	e.Sync()
 	for len(e.metrics) <= m {
 		e.metrics = append(e.metrics, metricColumns{})
 		column := &e.metrics[len(e.metrics)-1]
@@ -230,7 +225,7 @@ func ensureMetric(e *Engine, name string) int {
 	return m
 }
 
-// currentView is the instance as this call has left it so far.
+// currentView returns the instance with what this call has placed on it.
 func (e *Engine) currentView(i int) *snapshot.InstanceView {
 	if v := e.overlay.views[i]; v != nil {
 		return v
@@ -238,8 +233,8 @@ func (e *Engine) currentView(i int) *snapshot.InstanceView {
 	return e.views[i]
 }
 
-// holdBack has the instances get no task until [Engine.release]. Whatever keeps an order looks at them
-// again, twice.
+// holdBack keeps tasks off the instances until [Engine.releaseHeldBack]. Both add the instances to
+// the change log, so that indexes check them again.
 func (e *Engine) holdBack(instances []string) {
 	for _, id := range instances {
 		if v := e.snap.Instances[id]; v != nil && !slices.Contains(e.heldBack, v.Index) {
@@ -258,14 +253,14 @@ func (e *Engine) releaseHeldBack() {
 
 func (e *Engine) isHeldBack(i int) bool { return len(e.heldBack) > 0 && slices.Contains(e.heldBack, i) }
 
-// logSize is how many changes the engine remembers for classes that were not used meanwhile.
+// logSize is how many changes the log remembers. What was not used for longer is rebuilt.
 const logSize = 1 << 14
 
-// changeLog is the instances that changed, one after the other.
+// A changeLog lists the instances that changed, in order.
 type changeLog struct {
 	ring       []int32
 	end        uint64
-	lastChange []uint64 // per instance, the position after its last change
+	lastChange []uint64 // per instance, the position after its latest change
 }
 
 func (l *changeLog) addChange(i int) {
@@ -274,13 +269,14 @@ func (l *changeLog) addChange(i int) {
 	l.lastChange[i] = l.end
 }
 
-// changeAt is the instance at a position; not the last where it changed again later.
+// changeAt returns the instance at a position; last is false if it changed again later.
 func (l *changeLog) changeAt(at uint64) (i int32, last bool) {
 	i = l.ring[at%logSize]
 	return i, l.lastChange[i] == at+1
 }
 
-// coversSince reports whether the changes since then are still known, and fewer than the instances.
+// coversSince reports whether replaying the log from a position is possible, and cheaper than a
+// rebuild.
 func (l *changeLog) coversSince(at uint64, instances int) bool {
 	return l.end-at <= logSize && l.end-at <= uint64(instances)
 }

@@ -10,40 +10,39 @@ import (
 	"berth/shared/state"
 )
 
-// Explanation says where one more task of a request would go, and why there (P17).
+// An Explanation says where one more task of a request would go, and why there (P17).
 type Explanation struct {
-	// Diagnosis counts the instances by the first filter that refuses each, with what was needed
-	// and the best there is; Feasible are the others. Unplaced is 1 where there are none.
+	// Diagnosis counts the instances by the first filter that rejects each, with what was needed
+	// and the best there is. Feasible counts the others. Unplaced is 1 if there are none.
 	Diagnosis cluster.Diagnosis
-	// Best is the instance that the task would go to, RunnerUp the one it would go to without that;
-	// nil if there is none.
+	// Best is the instance that the task would go to. RunnerUp is the one it would go to if Best
+	// were not there. Nil for none.
 	Best, RunnerUp *Candidate
-	// Relaxed are the rules that do not count: those that the configuration ignores and, where the
-	// task would find no instance otherwise, soft ones.
+	// Relaxed has the rules that were not kept: those that the configuration ignores and, if the
+	// task would find no instance otherwise, soft rules.
 	Relaxed []Rule
 }
 
-// Candidate is an instance that could take the task, with all that counts in its favour or against
-// it.
+// A Candidate is a feasible instance with the values that it is compared by.
 type Candidate struct {
 	Instance string
-	// Key is compared component by component, the first difference decides: whether the buffer or
-	// overbooking is needed (P14), then what the strategies count (S3), or S2's counts where there
-	// are none, then how well the task fits, then chance or the id.
+	// Key is compared component by component, and the first difference decides: whether the task
+	// needs the buffer or overbooking (P14); what the strategies count (S3), or the default spread
+	// (S2); how well the task fits; chance or the id.
 	Key   []Component
 	order []int64
 }
 
-// Component is one thing by which instances are compared: the less the better.
+// A Component is one value that instances are compared by. The lowest is the best.
 type Component struct {
 	Name  string
-	Value float64 // in the unit of Text; 0 where Text has several numbers or none
-	Text  string  // as people read it, with the unit
-	words string  // what is said of an instance that is ahead by it
-	plain bool    // no numbers belong to the words
+	Value float64 // in the unit of Text; 0 if Text has no number, or several
+	Text  string  // the value for people, with its unit
+	words string  // what an instance is said to be if this component puts it ahead
+	plain bool    // the words need no numbers
 }
 
-// Explain says where one task of the request would go and why there, whatever its count. Its Best
+// Explain says where one task of the request would go, and why, whatever the request's Count. Best
 // is the instance that [Engine.Place] would choose.
 func (e *Engine) Explain(r Request) Explanation {
 	r.Count = 1
@@ -61,9 +60,9 @@ func (e *Engine) Explain(r Request) Explanation {
 	return out
 }
 
-// WhyNot is every filter that refuses the instance a task of the request, in the order in which
-// they are tried, each with its numbers; none where the task could go there. Soft rules count as
-// they do in [Engine.Explain]. An instance that is unknown or gone counts as not active.
+// WhyNot returns a rejection for every filter that rejects the instance, in the order of the
+// filters; none if the task could go there. Soft rules count as in [Engine.Explain]. An unknown or
+// deregistered instance is "not active".
 func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 	v := e.snap.Instances[instance]
 	if v == nil || !eligibility.InCluster(v) {
@@ -80,7 +79,8 @@ func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 	return out
 }
 
-// CandidateOn is the instance as a candidate for one task of the request; nil where it could not take it.
+// CandidateOn returns the instance as a candidate for one task of the request, or nil if it is not
+// feasible.
 func (e *Engine) CandidateOn(r Request, instance string) *Candidate {
 	v := e.snap.Instances[instance]
 	if v == nil || !eligibility.InCluster(v) {
@@ -95,10 +95,10 @@ func (e *Engine) CandidateOn(r Request, instance string) *Candidate {
 	return scan.newCandidate(v.Index)
 }
 
-// WithoutTask calls f while the task is not there: what it holds is free, nothing counts it. Then
-// everything is as before, but for the order in which the snapshot lists tasks that have none.
+// WithoutTask calls f while the task is absent: its capacity is free and nothing counts it.
+// Afterwards the snapshot is as before, but for the order of tasks in lists that have no order.
 func (e *Engine) WithoutTask(t *cluster.Task, f func()) {
-	meta := e.snap.Meta // the placement version must not take this for a change
+	meta := e.snap.Meta // keeps the placement version: this is no change
 	e.snap.ApplyRecord(state.Record{Op: state.Remove, Key: state.KeyOf(t), Old: t})
 	defer func() {
 		e.snap.Put(t)
@@ -107,11 +107,11 @@ func (e *Engine) WithoutTask(t *cluster.Task, f func()) {
 	f()
 }
 
-// explainingChooser is the class by whose rules the request's next task is placed: soft rules are
-// given up only where no instance passes otherwise, as when placing. The caller releases what the
-// request has held.
+// explainingChooser returns the chooser by whose rules the request's next task is placed. As in
+// placing, soft rules are relaxed only if no instance is feasible otherwise. The caller must call
+// [Engine.releaseHeldBack].
 func explainingChooser(e *Engine, r *Request) *chooser {
-	e.sync()
+	e.Sync()
 	e.holdBack(r.Refused)
 	var c *chooser
 	for step := range relaxationSteps + 1 {
@@ -128,7 +128,7 @@ func explainingChooser(e *Engine, r *Request) *chooser {
 	return c
 }
 
-// relaxedRules are those that were given up.
+// relaxedRules returns the names of the rules in the set.
 func (r relaxation) relaxedRules() []Rule {
 	var out []Rule
 	for bit, rule := range [...]Rule{RulePlacement, RuleCapacity, RuleFault, RuleUpgrade} {
@@ -139,23 +139,24 @@ func (r relaxation) relaxedRules() []Rule {
 	return out
 }
 
-// fullScan compares all instances, one by one.
+// A fullScan compares all instances for one task, one by one. It needs no index, so an explanation
+// is also a second opinion on what the index finds.
 type fullScan struct {
 	chooser *chooser
 	request *Request
 }
 
-// isFeasible reports whether the instance is one that the task could go to.
+// isFeasible reports whether the task could go to the instance.
 func (scan *fullScan) isFeasible(v *snapshot.InstanceView) bool {
 	return v != nil && scan.chooser.engine.inCluster[v.Index] &&
 		(scan.request.Instances == nil || slices.Contains(scan.request.Instances, v.ID)) &&
 		firstRefusal(scan.chooser, v.Index) == nil
 }
 
-// bestTwo are the best instance and the second best, -1 where there is none.
+// bestTwo returns the best instance and the second best, -1 for none.
 func (scan *fullScan) bestTwo() (best, next int) {
-	if scan.chooser.order.scorer != nil {
-		scan.chooser.order.scorer.Epoch() // it learns now, not between two scores
+	if scorer := scan.chooser.order.scorer; scorer != nil {
+		scorer.Epoch() // so that it learns now, not between two scores
 	}
 	best, next = -1, -1
 	var first, second, key []int64
@@ -176,7 +177,7 @@ func (scan *fullScan) bestTwo() (best, next int) {
 	return best, next
 }
 
-// ranksBefore compares two instances by their keys; the lower id decides between equals.
+// ranksBefore compares instances i and k by their keys. The lower id decides between equals.
 func (scan *fullScan) ranksBefore(a, b []int64, i, k int) bool {
 	if d := slices.Compare(a, b); d != 0 {
 		return d < 0
@@ -184,49 +185,47 @@ func (scan *fullScan) ranksBefore(a, b []int64, i, k int) bool {
 	return scan.chooser.engine.idBefore(int32(i), int32(k))
 }
 
-// appendKey appends the numbers of [Candidate.Key], the id aside.
+// appendKey appends the numbers behind [Candidate.Key], without the id.
 func (scan *fullScan) appendKey(to []int64, i int) []int64 {
-	to = append(to, int64(scan.chooser.metricRoom(i)))
+	c := scan.chooser
+	to = append(to, int64(c.metricRoom(i)))
 	if scan.request.Instances != nil {
-		return append(to, int64(slices.Index(scan.request.Instances, scan.chooser.engine.views[i].ID)))
+		return append(to, int64(slices.Index(scan.request.Instances, c.engine.views[i].ID)))
 	}
-	for at := range scan.chooser.order.steps {
-		to = append(to, scan.stepValue(&scan.chooser.order.steps[at], i))
+	for at := range c.order.steps {
+		to = append(to, scan.stepValue(&c.order.steps[at], i))
 	}
-	if scan.chooser.order.random {
-		// ordered as the unsigned number is
-		to = append(to, int64(chanceKey(scan.request.Seed, 0, scan.chooser.engine.idHash[i])^1<<63))
+	if c.order.random {
+		// The signed number compares as the unsigned one does.
+		to = append(to, int64(chanceKey(scan.request.Seed, 0, c.engine.idHash[i])^1<<63))
 	}
 	return to
 }
 
-// stepValue is what the step compares of an instance.
+// stepValue returns what the step compares of an instance.
 func (scan *fullScan) stepValue(s *step, i int) int64 {
-	switch s.kind {
-	case byGroup:
-		return scan.chooser.groupCounts.counts[s.level][scan.chooser.regionMap.regions[scan.chooser.regionMap.regionOf[i]].groups[s.level]]
-	case byCount:
-		return int64(scan.chooser.counts.active[int32(i)])
-	case byScore:
-		return orderedBits(scan.chooser.order.scorer.Score(scan.chooser.engine.views[i], &scan.chooser.spec.Needs))
+	c := scan.chooser
+	if s.kind == byScore { // not from the index, which may be older
+		return orderedBits(c.order.scorer.Score(c.engine.views[i], &c.spec.Needs))
 	}
-	return (*s.column)[i]
+	return c.stepValue(s, int32(i), c.regionMap.regionOf[i])
 }
 
-// newCandidate is the instance with its key in words; nil for none.
+// newCandidate returns the instance with its key in words, or nil for none.
 func (scan *fullScan) newCandidate(i int) *Candidate {
 	if i < 0 {
 		return nil
 	}
-	out := &Candidate{Instance: scan.chooser.engine.views[i].ID, order: scan.appendKey(nil, i)}
-	out.Key = append(out.Key, bufferComponent(scan.chooser.metricRoom(i)))
+	c := scan.chooser
+	out := &Candidate{Instance: c.engine.views[i].ID, order: scan.appendKey(nil, i)}
+	out.Key = append(out.Key, bufferComponent(c.metricRoom(i)))
 	if at := slices.Index(scan.request.Instances, out.Instance); scan.request.Instances != nil {
 		out.Key = append(out.Key, requestOrderComponent(at))
 	} else {
-		for at := range scan.chooser.order.steps {
-			out.Key = append(out.Key, scan.newComponent(&scan.chooser.order.steps[at], i))
+		for at := range c.order.steps {
+			out.Key = append(out.Key, scan.newComponent(&c.order.steps[at], i))
 		}
-		if scan.chooser.order.random {
+		if c.order.random {
 			out.Key = append(out.Key, Component{Name: "chance",
 				words: "was chosen at random, as the random strategy asks", plain: true})
 		}
@@ -236,8 +235,8 @@ func (scan *fullScan) newCandidate(i int) *Candidate {
 	return out
 }
 
-// DecidingComponent is the position in Key of the first component that differs from the other candidate's;
-// that of the id where none does.
+// DecidingComponent returns the position in Key of the first component that differs from the other
+// candidate's: that of the id if no earlier one does.
 func (c *Candidate) DecidingComponent(other *Candidate) int {
 	for at := range min(len(c.order), len(other.order)) {
 		if c.order[at] != other.order[at] {
@@ -247,7 +246,7 @@ func (c *Candidate) DecidingComponent(other *Candidate) int {
 	return len(c.Key) - 1
 }
 
-// RanksBefore reports whether the task would rather go to c than to the other candidate.
+// RanksBefore reports whether the task prefers c to the other candidate.
 func (c *Candidate) RanksBefore(other *Candidate) bool {
 	return cmp.Or(slices.Compare(c.order, other.order), cmp.Compare(c.Instance, other.Instance)) < 0
 }

@@ -17,8 +17,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// The winner of the explanation is what Place chooses, its runner-up what Place would choose without the winner, and what
-// it counts is what the diagnosis counts, on whatever cluster.
+// The winner of the explanation is what Place chooses, its runner-up what Place would choose
+// without the winner, and what it counts is what the diagnosis counts, on whatever cluster.
 func TestExplainAgreesWithPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
@@ -51,9 +51,9 @@ func TestExplainAgreesWithPlace(t *testing.T) {
 	})
 }
 
-// WhyNot is empty exactly for the instances that could take the task, which are as many as the explanation says, and its
-// first entry is what the instance counts for there. Weigh has exactly those, none of them ahead of the best, only the best
-// ahead of the runner-up.
+// WhyNot is empty exactly for the instances that could take the task, which are as many as the
+// explanation says, and its first entry is what the instance counts for there. Weigh has exactly
+// those, none of them ahead of the best, only the best ahead of the runner-up.
 func TestWhyNotIsEmptyWhereTheTaskCouldGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
@@ -102,7 +102,8 @@ func checkWeight(t *rapid.T, c *placement.Candidate, x *placement.Explanation) {
 	}
 }
 
-// What is asked without a task is what a cluster that never had it answers, and afterwards everything is as before.
+// What is asked without a task is what a cluster that never had it answers, and afterwards
+// everything is as before.
 func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
@@ -264,7 +265,8 @@ func TestWhyNotNamesEveryFilter(t *testing.T) {
 	oracle.Expect(t, "refusals of one that is not there", e.WhyNot(r, "i-3")[0].String(), "1 not active (INACTIVE)")
 }
 
-// A task whose row made the next placement version is not taken for that when it is left out for a while.
+// A task whose row made the next placement version is not taken for that when it is left out for a
+// while.
 func TestWithoutKeepsThePlacementVersion(t *testing.T) {
 	gone := oracle.Task("t-1", "i-1")
 	gone.Stamp = 5

@@ -23,25 +23,26 @@ func requestOrderComponent(at int) Component {
 		words: "comes first in the requested order"}
 }
 
-// newComponent is what a step compares of the instance.
+// newComponent returns what a step compares of the instance, in words.
 func (scan *fullScan) newComponent(s *step, i int) Component {
+	chooser := scan.chooser
 	n := scan.stepValue(s, i)
 	c := Component{Name: s.name, Value: float64(n), Text: strconv.FormatInt(n, 10)}
 	switch {
 	case s.kind == byGroup:
 		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", scan.describeOwner(),
-			groupName(scan.chooser.order.attributes[s.level]))
+			groupName(chooser.order.attributes[s.level]))
 	case s.kind == byCount:
 		c.words = "has the fewest tasks " + scan.describeOwner()
 	case s.kind == byScore:
-		c.Value = scan.chooser.order.scorer.Score(scan.chooser.engine.views[i], &scan.chooser.spec.Needs)
+		c.Value = chooser.order.scorer.Score(chooser.engine.views[i], &chooser.spec.Needs)
 		c.Text, c.words = strconv.FormatFloat(c.Value, 'g', 4, 64), "is the best by "+s.name
-	case s.column == &scan.chooser.engine.cpu:
+	case s.column == &chooser.engine.cpu:
 		c.Value = cpuUnits(n)
 		c.Text, c.words = formatNumber(c.Value)+" units", "has the least CPU free"
-	case s.column == &scan.chooser.engine.memory:
+	case s.column == &chooser.engine.memory:
 		c.Text, c.words = c.Text+" MiB", "has the least memory free"
-	case s.column == &scan.chooser.engine.taskCount:
+	case s.column == &chooser.engine.taskCount:
 		c.words = "has the fewest tasks in total"
 	default:
 		c.Value, c.Text, c.words = 0, scan.describeFree(i)+" free", "is the tightest fit"
@@ -51,13 +52,14 @@ func (scan *fullScan) newComponent(s *step, i int) Component {
 
 // describeOwner says which tasks are counted.
 func (scan *fullScan) describeOwner() string {
-	if strings.HasPrefix(scan.chooser.spec.Group, serviceGroup) {
+	switch group := scan.chooser.spec.Group; {
+	case group == "":
+		return "of this kind"
+	case strings.HasPrefix(group, serviceGroup):
 		return "of the service"
+	default:
+		return "of group " + group
 	}
-	if scan.chooser.spec.Group != "" {
-		return "of group " + scan.chooser.spec.Group
-	}
-	return "of this kind"
 }
 
 // serviceGroup begins the group of a service's tasks.
@@ -70,36 +72,36 @@ func groupName(attribute string) string {
 	return attribute
 }
 
-// describeFree is what the instance has left before the task comes.
+// describeFree says what the instance has free without the task.
 func (scan *fullScan) describeFree(i int) string {
-	text := fmt.Sprintf("%s CPU units and %d MiB", formatNumber(cpuUnits(scan.chooser.engine.cpu[i])),
-		scan.chooser.engine.memory[i])
-	if v := scan.chooser.engine.views[i]; len(v.GPUs) > 0 {
-		_, _, spare := summarizeDevices(v)
-		text = fmt.Sprintf("%s GPUs, %s", formatNumber(float64(spare)/cluster.WholeGPU), text)
+	e := scan.chooser.engine
+	text := fmt.Sprintf("%s CPU units and %d MiB", formatNumber(cpuUnits(e.cpu[i])), e.memory[i])
+	if v := e.views[i]; len(v.GPUs) > 0 {
+		_, _, free := summarizeDevices(v)
+		text = fmt.Sprintf("%s GPUs, %s", formatNumber(float64(free)/cluster.WholeGPU), text)
 	}
 	return text
 }
 
-// formatNumber writes a number in full, to three digits after the point.
+// formatNumber writes a number with at most three decimals and no exponent.
 func formatNumber(x float64) string { return strconv.FormatFloat(math.Round(x*1000)/1000, 'f', -1, 64) }
 
-// ExplainOver says why the task would rather go to c than to the other candidate, which is called what the
-// caller calls it: "i-3 has the fewest tasks of the service in its zone (1, runner-up i-7: 2)". c
-// must be ahead.
-func (c *Candidate) ExplainOver(other *Candidate, called string) string {
+// ExplainOver says why the task prefers c to the other candidate, which it must; label stands
+// before the other's id: "i-3 has the fewest tasks of the service in its zone (1, runner-up i-7:
+// 2)".
+func (c *Candidate) ExplainOver(other *Candidate, label string) string {
 	at := c.DecidingComponent(other)
 	is, was := c.Key[at], other.Key[at]
-	name := strings.TrimSpace(called + " " + other.Instance)
+	name := strings.TrimSpace(label + " " + other.Instance)
 	if is.plain {
 		return fmt.Sprintf("%s %s (%s)", c.Instance, is.words, name)
 	}
 	return fmt.Sprintf("%s %s (%s, %s: %s)", c.Instance, is.words, is.Text, name, was.Text)
 }
 
-// String is one line: "12 instances: 5 insufficient memory (needs 1024 MiB, best free 812), 3 not
-// active (DRAINING); of the 4 that can run it, i-3 has the fewest tasks of the service in its zone
-// (1, runner-up i-7: 2)".
+// String returns one line: "12 instances: 5 insufficient memory (needs 1024 MiB, best free 812), 3
+// not active (DRAINING); of the 4 that can run it, i-3 has the fewest tasks of the service in its
+// zone (1, runner-up i-7: 2)".
 func (e *Explanation) String() string {
 	d := &e.Diagnosis
 	text := fmt.Sprintf("%d instances", d.Evaluated)

@@ -7,19 +7,19 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// filter is one reason why an instance cannot take a task of a class. concerns says whether it can
-// refuse the class's tasks at all. passes decides; explain is asked only where it refused: what was
-// needed, the best there is, in the unit of [cluster.Rejection], or a detail.
+// A filter is one reason why an instance cannot run a task.
 type filter struct {
 	name     cluster.Filter
-	concerns func(*chooser) bool
-	passes   func(*chooser, int) bool
-	explain  func(*chooser, int) cluster.Rejection
+	concerns func(*chooser) bool      // whether it can reject the chooser's tasks at all
+	passes   func(*chooser, int) bool // whether it accepts the instance
+	// explain is called for rejected instances only. It returns what was needed and the best there
+	// is, in the units of [cluster.Rejection], or a detail.
+	explain func(*chooser, int) cluster.Rejection
 }
 
-// filters are all there are, in the order in which they are tried: the first to refuse is the one
-// that counts. Placing asks for the same in a cheaper order: [shape.fitness], [isPassedBy] and
-// [class.opens].
+// filters has all filters in the order of explanations: an instance counts for the first one that
+// rejects it. Placing checks the same rules in a cheaper order, in [shape.feasibilityOf],
+// [isException] and [chooser.isRegionOpen]. Whoever adds a filter adds its check there.
 var filters = []filter{
 	{cluster.FilterStatus, concernsAll, passesStatus, explainStatus},
 	{cluster.FilterAgent, concernsAll, passesAgent, explainNothing},
@@ -83,7 +83,7 @@ func explainConstraint(c *chooser, i int) cluster.Rejection {
 	return cluster.Rejection{Detail: firstUnmetConstraint(c, i).text}
 }
 
-// firstUnmetConstraint is the first constraint that the instance does not meet.
+// firstUnmetConstraint returns the first constraint that the instance does not meet, or nil.
 func firstUnmetConstraint(c *chooser, i int) *constraintColumn {
 	for _, column := range c.constraints {
 		if !column.matches[i] {
@@ -133,8 +133,8 @@ func explainMemory(c *chooser, i int) cluster.Rejection {
 
 func concernsGPUs(c *chooser) bool { return c.spec.Needs.GPUs > 0 }
 
-// explainGPU counts GPUs: a whole device needs one that is entirely free, a share the device with
-// the most free.
+// explainGPU counts GPUs. A whole GPU needs a device that is entirely free; a share compares with
+// the most that is free on one device: a task of half a GPU is told "best free 0.3", not "0".
 func explainGPU(c *chooser, i int) cluster.Rejection {
 	per := float64(c.spec.Needs.PerGPU()) / cluster.WholeGPU
 	why := cluster.Rejection{Need: float64(c.spec.Needs.GPUs) * per, Best: float64(c.usableDevices(i)) * per}
@@ -154,7 +154,7 @@ func concernsMetrics(c *chooser) bool { return len(c.demands) > 0 }
 
 func passesMetrics(c *chooser, i int) bool { return c.accepts(c.metricRoom(i)) }
 
-// explainMetric names the first metric that has no room.
+// explainMetric names the first metric without enough room.
 func explainMetric(c *chooser, i int) cluster.Rejection {
 	for _, d := range c.demands {
 		limit := c.engine.metrics[d.metric].total[i]

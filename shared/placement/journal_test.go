@@ -10,8 +10,9 @@ import (
 	"berth/tests/oracle"
 )
 
-// One engine goes along with one snapshot: whatever rows come in between, it answers as a full scan of the rows does, and
-// having answered it answers the same again. This is where what it keeps from one request to the next could go wrong.
+// One engine goes along with one snapshot: whatever rows come in between, it answers as a full scan
+// of the rows does, and having answered it answers the same again. This is where what it keeps from
+// one request to the next could go wrong.
 func TestEngineKeepsUpWithTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := asking{oracle.NewHistory(t)}

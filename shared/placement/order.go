@@ -7,22 +7,26 @@ import (
 	"berth/shared/cluster"
 )
 
-// order is how instances are compared, after the buffer: step by step, the first difference decides
-// (S2, S3).
+// An order compares feasible instances, after the buffer: step by step, and the first difference
+// decides (S2, S3).
 type order struct {
 	key        string
-	attributes []string // that are spread over, the outer ones first
+	attributes []string // that tasks are spread over, the outermost first
 	steps      []step
-	// preferences is how many of the steps are strategies: the last is how well a task fits.
+	// preferences is how many of the steps are strategies. The last step is how well a task fits.
 	preferences    int
-	countsOwnTasks bool // the owner's tasks on the instance are compared
-	groupsFirst    bool // no group is compared after anything that is not one
-	countsFirst    bool // and before anything else that tells instances of one region apart
-	random         bool // chance decides what the steps leave equal; otherwise the lower id
-	scorer         scorer
+	countsOwnTasks bool // a step compares the owner's tasks on the instance
+	// groupsFirst: no step that compares groups follows one that does not. Then the counts of
+	// groups alone can rule out a region.
+	groupsFirst bool
+	// countsFirst: the owner's tasks are compared before anything else that differs within a
+	// region. Then instances without any come first, and owners can share an index.
+	countsFirst bool
+	random      bool // chance decides what the steps leave equal, otherwise the lower id
+	scorer      scorer
 }
 
-// step compares one number of two instances: the lower the better.
+// A step compares one number of two instances. The lowest is the best.
 type step struct {
 	name   string
 	kind   stepKind
@@ -33,14 +37,14 @@ type step struct {
 type stepKind uint8
 
 const (
-	byGroup  stepKind = iota // the owner's tasks in the group of the level
+	byGroup  stepKind = iota // the owner's tasks in the instance's group of the level
 	byCount                  // the owner's tasks on the instance
 	byColumn                 // a column of the engine
-	byScore                  // what the scorer says
+	byScore                  // what the scorer returns
 )
 
-// newOrder puts the spec's strategies in terms of steps. Each spread counts within the groups of
-// those before it; within one instance there is nothing left to spread over.
+// newOrder translates the spec's strategies into steps. Each spread counts within the groups of the
+// spreads before it. After a spread over instances no further spread can decide anything.
 func newOrder(e *Engine, spec *Spec) order {
 	o := order{countsFirst: true, groupsFirst: true}
 	for _, s := range strategiesOf(spec) {
@@ -90,8 +94,8 @@ func (o *order) addStep(s step) {
 
 const attributePrefix = "attribute:"
 
-// spreadByDefault is S2: the zone with the fewest tasks, in it the instance with the fewest. It
-// holds for who names neither a strategy nor a scoring nor a domain policy.
+// spreadByDefault is the order of specs with neither a strategy nor a scoring nor a domain policy
+// (S2): the zone with the fewest tasks, and in it the instance with the fewest.
 var spreadByDefault = []cluster.PlacementStrategy{
 	{Type: cluster.StrategySpread, Field: attributePrefix + cluster.AttributeZone},
 	{Type: cluster.StrategySpread, Field: "instanceId"},
@@ -104,17 +108,17 @@ func strategiesOf(spec *Spec) []cluster.PlacementStrategy {
 	return spec.Strategies
 }
 
-// rankedInstance is an instance, its region and what it is fit for.
+// A rankedInstance is an instance with its region and feasibility, as compared by
+// [chooser.compareRanked].
 type rankedInstance struct {
 	instance, region int32
-	feasibility      feasibility // [unfit] for no instance
+	feasibility      feasibility // [infeasible] for no instance
 }
 
-// noInstance is no instance.
+// noInstance loses every comparison.
 var noInstance = rankedInstance{instance: -1, region: -1}
 
-// compareRanked is negative where a task had better go to a than to b; zero only where chance is to
-// decide.
+// compareRanked is negative if a task prefers a to b. It is zero only if chance is to decide.
 func (c *chooser) compareRanked(a, b rankedInstance) int {
 	if a.feasibility != b.feasibility {
 		return cmp.Compare(a.feasibility, b.feasibility)
@@ -135,12 +139,12 @@ func (c *chooser) compareRanked(a, b rankedInstance) int {
 	return 1
 }
 
-// isBetter reports whether a task can go to a, and had better go there than to b.
+// isBetter reports whether a task can go to a, and prefers it to b.
 func (c *chooser) isBetter(a, b rankedInstance) bool {
 	return a.instance >= 0 && c.accepts(a.feasibility) && (b.instance < 0 || c.compareRanked(a, b) < 0)
 }
 
-// stepValue is what the step compares of an instance in a region.
+// stepValue returns what the step compares of an instance in a region.
 func (c *chooser) stepValue(s *step, i, r int32) int64 {
 	switch s.kind {
 	case byGroup:

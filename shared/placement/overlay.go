@@ -8,16 +8,17 @@ import (
 	"berth/shared/snapshot"
 )
 
-// overlay is what one call has placed so far, as if it were rows already: views of the instances as
-// they are then. When the call ends it is taken back.
+// An overlay is what the current call has placed so far: views of the instances as if the tasks had
+// rows already. It is undone when the call ends, because only the caller's commit makes placements
+// real.
 type overlay struct {
-	views      []*snapshot.InstanceView // by index, nil where nothing was placed
+	views      []*snapshot.InstanceView // by index, nil if nothing was placed there
 	counts     []int32
-	touched    []int32
-	choosers   []*chooser     // that this call used
-	indexes    []*sortedIndex // that saw what was placed
-	group      string         // of the tasks placed
-	spareViews []*snapshot.InstanceView
+	touched    []int32                  // instances with a view
+	choosers   []*chooser               // used by this call
+	indexes    []*sortedIndex           // those that reflect the overlay
+	group      string                   // of the tasks placed
+	spareViews []*snapshot.InstanceView // for reuse
 }
 
 func (o *overlay) growTo(n int) {
@@ -25,10 +26,10 @@ func (o *overlay) growTo(n int) {
 	growTo(&o.counts, n)
 }
 
-// countOn is how many tasks this call placed on the instance.
+// countOn returns how many tasks this call placed on the instance.
 func (o *overlay) countOn(i int) int { return int(o.counts[i]) }
 
-// groupOn is the group of the tasks that this call placed on the instance, empty where there are
+// groupOn returns the group of the tasks that this call placed on the instance, or "" if there are
 // none.
 func (o *overlay) groupOn(i int) string {
 	if o.counts[i] > 0 {
@@ -37,7 +38,8 @@ func (o *overlay) groupOn(i int) string {
 	return ""
 }
 
-// overlayView is the call's own view of the instance.
+// overlayView returns the overlay's copy of the instance's view. Views are reused: a placement
+// allocates nothing here.
 func overlayView(e *Engine, i int) *snapshot.InstanceView {
 	o := &e.overlay
 	if v := o.views[i]; v != nil {
@@ -55,20 +57,22 @@ func overlayView(e *Engine, i int) *snapshot.InstanceView {
 	return v
 }
 
-// addToOverlay places a task of the class on the instance for the rest of the call.
-func (c *chooser) addToOverlay(i int, gpus []int) {
+// placeInOverlay places (sign 1) a task of the spec on the instance until the call ends, or takes
+// one that this call placed away again (-1).
+func (c *chooser) placeInOverlay(i int, gpus []int, sign int) {
 	v := overlayView(c.engine, i)
 	for _, d := range gpus {
-		v.GPUs[d] -= c.spec.Needs.PerGPU()
+		v.GPUs[d] -= sign * c.spec.Needs.PerGPU()
 	}
 	for _, d := range c.demands {
-		growTo(&v.Loads, d.metric+1) // no load yet where it is shorter
-		v.Loads[d.metric] += d.load
+		growTo(&v.Loads, d.metric+1) // the slice ends with the last metric that has a load
+		v.Loads[d.metric] += int64(sign) * d.load
 	}
-	c.applyToOverlay(v, i, c.spec.Needs, 1)
+	c.applyToOverlay(v, i, c.spec.Needs, sign)
 }
 
-// removeFromOverlay takes a task of the class's owner off the instance for the rest of the call.
+// removeFromOverlay takes a task of the spec's owner off the instance until the call ends. Its
+// needs and loads are its own: an older revision's task may be larger than the spec's.
 func (c *chooser) removeFromOverlay(i int, t *cluster.Task) {
 	v := overlayView(c.engine, i)
 	for _, d := range t.GPUs {
@@ -91,8 +95,7 @@ func (c *chooser) removeFromOverlay(i int, t *cluster.Task) {
 	c.applyToOverlay(v, i, t.Needs, -1)
 }
 
-// applyToOverlay has everything know that the instance has one task more (1) or less (-1), which counts for
-// its owner.
+// applyToOverlay adds (sign 1) or removes (-1) a task's CPU, memory, interface and count.
 func (c *chooser) applyToOverlay(v *snapshot.InstanceView, i int, needs cluster.Resources, sign int) {
 	v.CPU -= int64(sign) * needs.CPU
 	v.Memory -= int64(sign) * needs.Memory
@@ -102,8 +105,8 @@ func (c *chooser) applyToOverlay(v *snapshot.InstanceView, i int, needs cluster.
 	c.countInOverlay(i, sign)
 }
 
-// countInOverlay has the owner's tasks on the instance, whose view the call has changed or not, count as
-// one more or less.
+// countInOverlay makes the owner's tasks on the instance count as one more (1) or less (-1), and
+// updates what depends on the instance.
 func (c *chooser) countInOverlay(i int, sign int) {
 	o := &c.engine.overlay
 	v := overlayView(c.engine, i)
@@ -117,8 +120,8 @@ func (c *chooser) countInOverlay(i int, sign int) {
 	}
 }
 
-// applyToIndex has the index see what this call has placed so far, if it has not. What comes next it is
-// told of.
+// applyToIndex makes the index reflect what this call has placed so far. Later placements update
+// it.
 func (o *overlay) applyToIndex(x *sortedIndex) {
 	if slices.Contains(o.indexes, x) {
 		return
@@ -127,8 +130,8 @@ func (o *overlay) applyToIndex(x *sortedIndex) {
 	o.indexes = append(o.indexes, x)
 }
 
-// undoPlacements takes back what the call placed for the spec. The indexes that saw it look at
-// those instances again when they are next used.
+// undoPlacements removes what the call placed for the spec. The indexes that reflect it check those
+// instances again when they are next used.
 func undoPlacements(e *Engine, spec *Spec) {
 	o := &e.overlay
 	for _, at := range o.touched {
@@ -149,7 +152,7 @@ func undoPlacements(e *Engine, spec *Spec) {
 	o.touched, o.indexes, o.choosers = o.touched[:0], o.indexes[:0], o.choosers[:0]
 }
 
-// countTasks has the tallies of the spec's owner count n more tasks.
+// countTasks adds n tasks to all counts of the spec's owner that include the spec's group.
 func countTasks(e *Engine, spec *Spec, i int, n int32) {
 	for _, counts := range e.caches.countsByOwner[spec.Owner] {
 		if counts.group == "" || counts.group == spec.Group {

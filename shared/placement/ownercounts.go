@@ -6,27 +6,28 @@ import (
 	"berth/shared/snapshot"
 )
 
+// An ownerKey names the tasks that count: all of an owner, or those in one group.
 type ownerKey struct{ owner, group string }
 
-// ownerCounts counts the tasks of one owner, or those of its tasks that are in one group, by instance.
+// ownerCounts has the number of tasks on each instance, of one owner or of one group of its tasks.
 type ownerCounts struct {
 	ownerKey
-	active map[int32]int32 // those that count for spreading: not ended, not being stopped
-	total  int64           // of those
-	// occupying are all that hold something of the instance; counted only where it matters.
+	active map[int32]int32 // counted for spreading: neither ended nor stopping
+	total  int64           // of active
+	// occupying also counts stopping tasks, which still hold capacity. Nil if no spec limits the
+	// tasks on an instance.
 	occupying map[int32]int32
-	// hasActive and isHeld have a bit for each instance with any of these: the maps take longer to
-	// ask.
+	// hasActive and isOccupied have a bit for each instance with such tasks, because maps take
+	// longer to ask.
 	hasActive, isOccupied instanceSet
-	// dense are the active ones once more, by index, for an index of the owner's own; nil where
-	// there is none.
+	// dense has active once more as a column, for an index of the owner's own; nil if there is
+	// none.
 	dense       []int64
 	groupCounts []*groupCounts
-	domains     []*domain.Domains // that count them too
+	domains     []*domain.Domains // those that count the same tasks
 }
 
-// ownerCountsFor is the count for the owner and group, made where there is none yet; exclusive if it must
-// know what is held.
+// ownerCountsFor returns the counts of the owner and group. exclusive asks for occupying, too.
 func ownerCountsFor(e *Engine, owner, group string, exclusive bool) *ownerCounts {
 	key := ownerKey{owner, group}
 	counts := e.caches.counts[key]
@@ -53,12 +54,12 @@ func (counts *ownerCounts) recountAll(e *Engine) {
 	}
 }
 
-// includes reports whether the owner's task is one of those that it counts.
+// includes reports whether the owner's task is counted.
 func (counts *ownerCounts) includes(task *cluster.Task) bool {
 	return counts.group == "" || counts.group == task.Group
 }
 
-// recountInstance counts the instance's tasks anew.
+// recountInstance counts the instance's tasks again.
 func (counts *ownerCounts) recountInstance(s *snapshot.Snapshot, i int, v *snapshot.InstanceView) {
 	c := s.SpreadOf(counts.owner, counts.group)
 	active := int32(c.TasksOn(v))
@@ -68,7 +69,7 @@ func (counts *ownerCounts) recountInstance(s *snapshot.Snapshot, i int, v *snaps
 	}
 }
 
-// instanceSet are a set of instances.
+// An instanceSet is a set of instances as bits.
 type instanceSet []uint64
 
 func (b instanceSet) contains(i int32) bool {
@@ -85,9 +86,10 @@ func (b *instanceSet) setMember(i int, in bool) {
 	}
 }
 
-// setCount leaves nothing behind where the count is 0.
-func setCount(counts map[int32]int32, any *instanceSet, i int, n int32) {
-	any.setMember(i, n != 0)
+// setCount sets a count and its bit. Zero counts are deleted, so that the map's size is the number
+// of instances.
+func setCount(counts map[int32]int32, members *instanceSet, i int, n int32) {
+	members.setMember(i, n != 0)
 	if n == 0 {
 		delete(counts, int32(i))
 		return
@@ -112,7 +114,7 @@ func (counts *ownerCounts) addActive(i int, n int32) {
 	}
 }
 
-// addPlaced has the tally count n more tasks that this call places.
+// addPlaced counts n more tasks placed by this call.
 func (counts *ownerCounts) addPlaced(i int, n int32) {
 	counts.addActive(i, n)
 	if counts.occupying != nil {
@@ -120,7 +122,7 @@ func (counts *ownerCounts) addPlaced(i int, n int32) {
 	}
 }
 
-// fillDense has the active tasks counted by index, too.
+// fillDense starts to keep the active counts as a column.
 func (counts *ownerCounts) fillDense(n int) {
 	if counts.dense != nil {
 		return
@@ -137,8 +139,9 @@ func (counts *ownerCounts) growTo(n int) {
 	}
 }
 
-// isWidespread reports whether the owner has tasks on so many of the instances that they are no
-// exception.
+// isWidespread reports whether the owner has tasks on so many instances that these are no longer
+// exceptions. The limits differ (a quarter to begin, an eighth to end), so that an owner near one
+// of them does not switch with every task.
 func (counts *ownerCounts) isWidespread(instances int) bool {
 	if counts.dense != nil {
 		return 8*len(counts.active) > instances
@@ -146,14 +149,14 @@ func (counts *ownerCounts) isWidespread(instances int) bool {
 	return 4*len(counts.active) > instances
 }
 
-// groupCounts counts a tally's active tasks by the groups of a layout: per level, those in each group.
+// groupCounts has an owner's active tasks by the groups of a region map, per level.
 type groupCounts struct {
 	owner     *ownerCounts
 	regionMap *regionMap
 	counts    [][]int64
 }
 
-// groupCountsFor is the tally's count by the groups of the layout.
+// groupCountsFor returns the counts by the groups of the region map.
 func (counts *ownerCounts) groupCountsFor(regions *regionMap) *groupCounts {
 	for _, groups := range counts.groupCounts {
 		if groups.regionMap == regions {
@@ -176,10 +179,10 @@ func (groups *groupCounts) recountAll() {
 	}
 }
 
-func (s *groupCounts) addTasks(i int, n int64) {
-	for level, groups := range s.regionMap.groupOf {
-		if g := groups[i]; g >= 0 {
-			s.counts[level][g] += n
+func (groups *groupCounts) addTasks(i int, n int64) {
+	for level, groupOf := range groups.regionMap.groupOf {
+		if g := groupOf[i]; g >= 0 {
+			groups.counts[level][g] += n
 		}
 	}
 }

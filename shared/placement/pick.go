@@ -2,16 +2,16 @@ package placement
 
 import "cmp"
 
-// prepareIndex has the class go by an index that is up to date, for so many tasks to come.
+// prepareIndex selects an index for the coming tasks and brings it up to date.
 //
-// Owners share an index, and an instance that has tasks of the owner counts as an exception to it.
-// Where these are no exceptions any more, or the order does not put the owner's tasks foremost, the
-// owner has an index of its own.
+// Owners share an index if they can: it then ignores where the owner has tasks, and instances with
+// tasks of the owner are exceptions that are compared one by one. An owner gets an index of its own
+// if the exceptions are many (it has tasks on much of the cluster, or asks for many), or if the
+// order compares its tasks later than what the shared index is sorted by.
 func (c *chooser) prepareIndex(tasks int) {
-	own := c.countsOwnTasks() && (c.order.random || c.order.countsOwnTasks && !c.order.countsFirst ||
-		c.maxPerInstance != 1 &&
-			c.counts.isWidespread(len(c.engine.views)) ||
-		// each task passes by the exceptions, those before it included
+	own := c.dependsOnOwner() && (c.order.random || c.order.countsOwnTasks && !c.order.countsFirst ||
+		c.maxPerInstance != 1 && c.counts.isWidespread(len(c.engine.views)) ||
+		// Each task compares the exceptions; those before it in the request add to them.
 		tasks*(len(c.counts.active)+tasks/2) > len(c.engine.views))
 	if c.index == nil || own != c.ownIndex {
 		c.ownIndex = own
@@ -26,27 +26,28 @@ func (c *chooser) prepareIndex(tasks int) {
 	c.engine.overlay.applyToIndex(c.index)
 }
 
-// countsOwnTasks reports whether the owner's tasks count in how instances of one region compare.
-func (c *chooser) countsOwnTasks() bool { return c.order.countsOwnTasks || c.maxPerInstance > 0 }
+// dependsOnOwner reports whether the owner's tasks make a difference between instances of one
+// region.
+func (c *chooser) dependsOnOwner() bool { return c.order.countsOwnTasks || c.maxPerInstance > 0 }
 
-// pickInstance is the best instance for one more task by the class's index, -1 if there is none: the best
-// of the regions' best. The nth task of a request has a chance of its own where chance decides.
+// pickInstance returns the best instance for one more task, or -1: the best of the best of each
+// region. nth is the task's position in the request, which choices by chance depend on.
 func (c *chooser) pickInstance(seed uint64, nth int) int32 {
-	exceptions := !c.ownIndex && c.countsOwnTasks() && len(c.counts.active)+len(c.counts.occupying) > 0
-	best, wanting := noInstance, false
+	exceptions := !c.ownIndex && c.dependsOnOwner() && len(c.counts.active)+len(c.counts.occupying) > 0
+	best, incomplete := noInstance, false
 	for _, regions := range c.openRegions() {
 		for _, region := range regions {
 			if !c.isRegionOpen(region) || best.feasibility == unbuffered && cannotBeat(c, region, best) {
 				continue
 			}
 			next := c.firstFeasible(region, exceptions)
-			wanting = wanting || next.feasibility != unbuffered
+			incomplete = incomplete || next.feasibility != unbuffered
 			if c.isBetter(next, best) {
 				best = next
 			}
 		}
 	}
-	if exceptions && wanting && c.order.countsOwnTasks {
+	if exceptions && incomplete && c.order.countsOwnTasks {
 		best = bestException(c, best)
 	}
 	if best.instance >= 0 && c.order.random {
@@ -55,8 +56,9 @@ func (c *chooser) pickInstance(seed uint64, nth int) int32 {
 	return best.instance
 }
 
-// openRegions are the regions that may be open to a task: all, or with domain rules those in the
-// open domains of one kind, whichever are fewer.
+// openRegions returns the regions that may be open to a task: all, or under domain rules those in
+// the open domains of one kind, fault or upgrade, whichever has fewer. It includes regions that the
+// other kind closes.
 func (c *chooser) openRegions() [][]int32 {
 	c.openLists = c.openLists[:0]
 	t := c.domainTemplate
@@ -77,7 +79,7 @@ func (c *chooser) openRegions() [][]int32 {
 	return c.openLists
 }
 
-// countRegions is how many regions there are in the open domains.
+// countRegions returns how many regions are in the open domains.
 func countRegions(lists [][]int32, open []bool) (n int) {
 	for d, regions := range lists {
 		if open[d] {
@@ -87,8 +89,8 @@ func countRegions(lists [][]int32, open []bool) (n int) {
 	return n
 }
 
-// cannotBeat reports whether no instance of the region that is no exception can be better than
-// best, which needs no buffer.
+// cannotBeat reports whether no instance of the region, exceptions aside, can be better than best.
+// best must not need the buffer.
 func cannotBeat(c *chooser, region int32, best rankedInstance) bool {
 	if groups := compareGroups(c, region, best.region); groups != 0 || !c.order.groupsFirst {
 		return groups > 0
@@ -97,7 +99,7 @@ func cannotBeat(c *chooser, region int32, best rankedInstance) bool {
 	return head < 0 || c.index.precedes(best.instance, head)
 }
 
-// compareGroups compares two regions by the counts of groups that come before all else.
+// compareGroups compares two regions by the steps on groups that come first in the order.
 func compareGroups(c *chooser, r, q int32) int {
 	for at := range c.order.steps {
 		s := &c.order.steps[at]
@@ -111,13 +113,13 @@ func compareGroups(c *chooser, r, q int32) int {
 	return 0
 }
 
-// firstFeasible is the first instance of the region that can take a task of the class and is no exception;
-// where all of these need the buffer, the first of them.
+// firstFeasible returns the region's first feasible instance that needs no buffer, or else the
+// first that does. Exceptions are skipped.
 func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
 	r, unit := &c.index.runs[region], c.index.cpuPerMiB
 	cpu, memory := c.spec.Needs.CPU, c.spec.Needs.Memory
 	both := freeResources{cpu, memory}.scarcerOf(unit)
-	spare := noInstance
+	withBuffer := noInstance
 	for at := range r.maxima {
 		if most := r.maximumOf(at, unit); most.cpu < cpu || most.memory < memory || most.scarcer < both {
 			continue
@@ -133,33 +135,34 @@ func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
 				continue
 			}
 			switch f := c.feasibilityOf(int(i)); {
-			case f == infeasible || f == buffered && spare.instance >= 0:
+			case f == infeasible || f == buffered && withBuffer.instance >= 0:
 			case f == unbuffered:
 				return rankedInstance{i, region, unbuffered}
 			default:
-				spare = rankedInstance{i, region, buffered}
+				withBuffer = rankedInstance{i, region, buffered}
 			}
 		}
 	}
-	return spare
+	return withBuffer
 }
 
-// isException reports whether tasks of the owner keep the instance from being what the index takes
-// it for: it has as many as it may, or, where instances with any are exceptions, has some.
+// isException reports whether tasks of the owner make the instance other than the index has it: it
+// already has as many as it may, or, with exceptions on, has any.
 func isException(c *chooser, i int32, exceptions bool) bool {
 	counts := c.counts
-	return exceptions && c.order.countsOwnTasks && counts.hasActive.contains(i) || c.maxPerInstance > 0 &&
-		counts.isOccupied.contains(i) &&
-		(c.maxPerInstance == 1 || counts.occupying[i] >= c.maxPerInstance)
+	return exceptions && c.order.countsOwnTasks && counts.hasActive.contains(i) ||
+		c.maxPerInstance > 0 && counts.isOccupied.contains(i) &&
+			(c.maxPerInstance == 1 || counts.occupying[i] >= c.maxPerInstance)
 }
 
-// bestException is the best of the instances that have tasks of the owner, or best where that is
-// better. It is asked where a region has nothing better, or nothing without the buffer.
+// bestException returns the best of best and the instances that have tasks of the owner. These are
+// compared only when the regions offered nothing without the buffer: an instance without tasks of
+// the owner is better than any of them.
 func bestException(c *chooser, best rankedInstance) rankedInstance {
 	for i := range c.counts.active {
 		next := rankedInstance{instance: i, region: c.regionMap.regionOf[i]}
-		if next.region < 0 || !c.engine.inCluster[i] || !c.isRegionOpen(next.region) || c.maxPerInstance > 0 &&
-			c.counts.occupying[i] >= c.maxPerInstance {
+		if next.region < 0 || !c.engine.inCluster[i] || !c.isRegionOpen(next.region) ||
+			c.maxPerInstance > 0 && c.counts.occupying[i] >= c.maxPerInstance {
 			continue
 		}
 		if next.feasibility = c.feasibilityOf(int(i)); c.isBetter(next, best) {
@@ -169,7 +172,7 @@ func bestException(c *chooser, best rankedInstance) rankedInstance {
 	return best
 }
 
-// updateOpenDomains asks the domain rules which domains may have one more task.
+// updateOpenDomains asks the domain rules which domains admit one more task.
 func (c *chooser) updateOpenDomains() {
 	for d := range c.faultOpen {
 		c.faultOpen[d] = c.domains.FaultDomainCount() == 0 || c.domains.AdmitsFault(d-1)
@@ -179,7 +182,7 @@ func (c *chooser) updateOpenDomains() {
 	}
 }
 
-// isRegionOpen reports whether the domain rules let the region have one more task.
+// isRegionOpen reports whether the domain rules admit one more task to the region.
 func (c *chooser) isRegionOpen(region int32) bool {
 	if c.domains == nil {
 		return true
@@ -188,8 +191,9 @@ func (c *chooser) isRegionOpen(region int32) bool {
 	return c.faultOpen[at.fault] && c.upgradeOpen[at.upgrade]
 }
 
-// drawTied is one of the instances that are as good as best, each as likely as any other: the one
-// whose id the seed maps to the least number.
+// drawTied chooses among the instances that are as good as best, each with the same chance: the one
+// whose id the seed maps to the lowest number. The result does not depend on the order in which
+// they are visited.
 func drawTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 {
 	least, chosen := uint64(0), int32(-1)
 	for _, regions := range c.openLists {
@@ -215,8 +219,8 @@ func drawTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 {
 	return chosen
 }
 
-// eachTied calls f for the instance, and for each one after it in its region that only the id
-// tells from it.
+// eachTied calls f for the instance and for those after it in its region that differ from it only
+// in their ids.
 func (x *sortedIndex) eachTied(region, first int32, f func(int32)) {
 	begun := false
 	for _, b := range x.runs[region].blocks[x.blocks[first].position:] {
@@ -232,8 +236,7 @@ func (x *sortedIndex) eachTied(region, first int32, f func(int32)) {
 	}
 }
 
-// chanceKey is a number that seed, position and id decide and that looks like any other (the finalizer
-// of SplitMix64).
+// chanceKey maps seed, position and id to a number without a pattern (the finalizer of SplitMix64).
 func chanceKey(seed uint64, nth int, id uint64) uint64 {
 	h := seed + (uint64(nth)+1)*0x9e3779b97f4a7c15 ^ id
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

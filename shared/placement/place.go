@@ -8,11 +8,10 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Place chooses instances for the tasks of a request, one after the other, each accounting for
-// those before it: of the instances that pass every filter the one that comes first by the
-// strategies (S3), or by S2 where there are none. Soft rules are given up for what would otherwise
-// find no instance. The snapshot stays as it is; the same snapshot and request always give the same
-// answer.
+// Place chooses instances for the tasks of a request, one after the other: each choice accounts for
+// those before it. Of the instances that pass every filter it chooses the first by the strategies
+// (S3), or by the default spread (S2). Soft rules are relaxed for tasks that would otherwise find
+// no instance. Place changes nothing; the same snapshot and request always give the same result.
 func (e *Engine) Place(r Request) Result { return e.PlaceInto(nil, r) }
 
 // PlaceInto is Place for callers who place much: it appends the placements to dst.
@@ -20,7 +19,7 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 	if r.Count <= 0 {
 		return Result{Placed: dst}
 	}
-	e.sync()
+	e.Sync()
 	e.holdBack(r.Refused)
 	defer e.releaseHeldBack()
 	p := placer{engine: e, request: r, placed: dst, countBefore: len(dst)}
@@ -38,18 +37,18 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 	return out
 }
 
-// placer is one call of Place on its way.
+// A placer carries out one call of [Engine.Place].
 type placer struct {
 	engine      *Engine
 	chooser     *chooser
 	request     Request
 	placed      []Placement
-	countBefore int // what was placed before this call
+	countBefore int // length of placed before the call
 }
 
 func (p *placer) remaining() int { return p.request.Count - len(p.placed) + p.countBefore }
 
-// placeTasks places as many tasks as it can, by all rules first, then without the soft ones.
+// placeTasks places as many tasks as it can: first by all rules, then without the soft ones.
 func (p *placer) placeTasks() {
 	e := p.engine
 	for step := range relaxationSteps + 1 {
@@ -70,7 +69,7 @@ func (p *placer) placeTasks() {
 	}
 }
 
-// placeAnywhere places tasks wherever they fit.
+// placeAnywhere places tasks on any feasible instances.
 func (p *placer) placeAnywhere() {
 	p.chooser.prepareIndex(p.remaining())
 	for p.remaining() > 0 {
@@ -89,20 +88,20 @@ func (p *placer) placeOn(i int) {
 	gpus := assignDevices(e, i, p.request.Spec.Needs)
 	p.placed = append(p.placed, Placement{Instance: e.views[i].ID, GPUs: gpus})
 	if p.remaining() > 0 {
-		p.chooser.addToOverlay(i, gpus)
+		p.chooser.placeInOverlay(i, gpus, 1)
 	}
 }
 
-// preferredInstance is an instance that a request names.
+// A preferredInstance is an instance that a request names.
 type preferredInstance struct {
 	instance    int
-	position    int // its place in the requested order
-	placed      int // by this call
+	position    int // in the request
+	placed      int // tasks placed there by this call
 	feasibility feasibility
 }
 
-// placeOnRequested places tasks on the instances that the request names: those first that need no buffer, then
-// those with the fewest by this call, then in the requested order.
+// placeOnRequested places tasks on the instances that the request names: instances that need no
+// buffer first, then those with the fewest tasks of this call, then in the requested order.
 func (p *placer) placeOnRequested() {
 	q := queue[*preferredInstance]{less: comesBefore}
 	seen := make(map[string]bool, len(p.request.Instances))
@@ -118,7 +117,7 @@ func (p *placer) placeOnRequested() {
 		}
 	}
 	q.heapify()
-	var closed []*preferredInstance // their domains take no more for now
+	var closed []*preferredInstance // in domains that admit no task at present
 	for p.remaining() > 0 && len(q.items) > 0 {
 		next := q.top()
 		if !p.chooser.domainsAdmit(next.instance) {
@@ -158,18 +157,18 @@ func comesBefore(a, b *preferredInstance) bool {
 	return a.position < b.position
 }
 
-// CheckInstance looks at one instance: the devices that a task of the request would get there, or the first
-// filter that refuses it, soft rules given up where need be. An instance that is unknown or gone
-// counts as not active.
+// CheckInstance returns the GPU devices that a task of the request would get on the instance, or
+// the first rejection. Soft rules are relaxed if necessary. An unknown or deregistered instance is
+// "not active".
 func (e *Engine) CheckInstance(v *snapshot.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
 	if v == nil || !eligibility.InCluster(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
-	e.sync()
+	e.Sync()
 	e.holdBack(r.Refused)
 	defer e.releaseHeldBack()
 	for step := range relaxationSteps + 1 {
-		c := chooserFor(e, &r, relaxationAt(&e.snap.Configuration.Priorities, step))
+		c := e.chooserAt(&r, step)
 		f := firstRefusal(c, v.Index)
 		if f == nil {
 			return assignDevices(e, v.Index, r.Spec.Needs), nil
@@ -180,24 +179,24 @@ func (e *Engine) CheckInstance(v *snapshot.InstanceView, r Request) (gpus []int,
 	return nil, rejected
 }
 
-// MatchesInstance reports whether the instance has the attributes and meets the constraints, whatever its
-// status and room: a DAEMON's task stays only where it does (S4). Of an instance that is unknown
-// nothing is held against it.
+// MatchesInstance reports whether the instance has the attributes and meets the constraints,
+// whatever its status and room. A DAEMON task stays only on such an instance (S4). Unknown
+// instances match.
 func (e *Engine) MatchesInstance(v *snapshot.InstanceView, spec *Spec) bool {
 	if v == nil || v.Instance == nil {
 		return true
 	}
-	e.sync()
-	c := chooserFor(e, &Request{Spec: spec}, relaxationAt(&e.snap.Configuration.Priorities, 0))
+	e.Sync()
+	c := e.chooserAt(&Request{Spec: spec}, 0)
 	return passesAttributes(c, v.Index) && passesConstraints(c, v.Index)
 }
 
-// EligibleInstances are the instances that should have a task of a DAEMON service (S4): ACTIVE, schedulable,
-// with the attributes and meeting the constraints, whether there is room or not and whether the
-// agent is connected or not. In order of id.
+// EligibleInstances returns the ids of the instances that should have a task of a DAEMON service
+// (S4), sorted: ACTIVE, not cordoned, with the attributes and meeting the constraints. Room and a
+// disconnected agent make no difference: the task is wanted there all the same.
 func (e *Engine) EligibleInstances(spec *Spec) []string {
-	e.sync()
-	c := chooserFor(e, &Request{Spec: spec}, relaxationAt(&e.snap.Configuration.Priorities, 0))
+	e.Sync()
+	c := e.chooserAt(&Request{Spec: spec}, 0)
 	var out []string
 	for i := range e.views {
 		if e.inCluster[i] && passesStatus(c, i) && passesCordon(c, i) && passesAttributes(c, i) &&

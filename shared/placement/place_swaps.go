@@ -5,8 +5,10 @@ import (
 	"slices"
 )
 
-// placeBySwaps makes room for the next task by moving others of the same call, and reports whether it
-// found a way.
+// placeBySwaps makes room for the next task by moving others of the same call, and reports whether
+// that succeeded. Placing one task after the other can lead into a corner: four tasks on a 4 × 4
+// grid of fault and upgrade domains need four different rows and columns, and an early choice may
+// block the last one.
 func (p *placer) placeBySwaps() bool {
 	c := p.chooser
 	if c.domains == nil {
@@ -22,30 +24,16 @@ func (p *placer) placeBySwaps() bool {
 		}
 	}
 	slices.SortFunc(free, func(i, j int32) int { return cmp.Compare(c.engine.idLabel[i], c.engine.idLabel[j]) })
-	at, way := c.domains.FindSwaps(free, own)
+	at, swaps := c.domains.FindSwaps(free, own)
 	if at < 0 {
 		return false
 	}
-	for _, w := range way {
+	for _, w := range swaps {
 		t := &p.placed[p.countBefore+slices.Index(own, w.From)]
-		c.undoPlaced(int(w.From), t.GPUs)
+		c.placeInOverlay(int(w.From), t.GPUs, -1)
 		t.Instance, t.GPUs = c.engine.views[w.To].ID, assignDevices(p.engine, int(w.To), c.spec.Needs)
-		c.addToOverlay(int(w.To), t.GPUs)
+		c.placeInOverlay(int(w.To), t.GPUs, 1)
 	}
 	p.placeOn(int(at))
 	return true
-}
-
-// undoPlaced takes back a task that this call placed.
-func (c *chooser) undoPlaced(i int, gpus []int) {
-	v := overlayView(c.engine, i)
-	for _, d := range gpus {
-		v.GPUs[d] += c.spec.Needs.PerGPU()
-	}
-	for _, d := range c.demands {
-		if d.metric < len(v.Loads) {
-			v.Loads[d.metric] -= d.load
-		}
-	}
-	c.applyToOverlay(v, i, c.spec.Needs, -1)
 }

@@ -33,7 +33,8 @@ func spreadOf(policy cluster.DomainPolicy, n int) placement.Request {
 }
 
 func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
-	// By id the first three go to (0,0), (1,1) and, as the only one left for fault domain 2, nowhere.
+	// By id the first three go to (0,0), (1,1) and, as the only one left for fault domain 2,
+	// nowhere.
 	w := cells([2]int{0, 0}, [2]int{1, 1}, [2]int{1, 2}, [2]int{2, 0}, [2]int{0, 1}, [2]int{2, 1})
 	r := groupCounts(w, cluster.PolicyDifference, 3)
 	oracle.Expect(t, "placed", len(r.Placed), 3)
@@ -46,8 +47,8 @@ func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
 	oracle.Expect(t, "domains used", len(columns), 6)
 }
 
-// Under maximum difference as many tasks as domains find a place, one in each, wherever there is a matching; of more
-// than that many the rest go on from there.
+// Under maximum difference as many tasks as domains find a place, one in each, wherever there is a
+// matching; of more than that many the rest go on from there.
 func TestPlaceIsAMatchingOfDomains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		side := rapid.IntRange(2, 4).Draw(t, "side")

@@ -252,8 +252,8 @@ func TestChooseStops(t *testing.T) {
 		s.Put(x)
 	}
 	t.Run("WaitingThenPendingThenTheFullestZone", func(t *testing.T) {
-		// Once t6 is gone zone b has three tasks, a two; in b i-3 has two, t5 the younger. Then both zones have two, and
-		// i-1 has two, the others one.
+		// Once t6 is gone zone b has three tasks, a two; in b i-3 has two, t5 the younger. Then
+		// both zones have two, and i-1 has two, the others one.
 		oracle.Expect(t, "stops", oracle.IDs(oracle.Stop(s, all, 4)), "t7 t6 t5 t1")
 	})
 	t.Run("AllThereAre", func(t *testing.T) {

@@ -14,8 +14,9 @@ import (
 	"berth/tests/oracle"
 )
 
-// Place answers as a full scan does that makes a row of each task before it looks for the next, whatever the cluster
-// and the rules. Its diagnosis counts each instance once, and only when tasks are left.
+// Place answers as a full scan does that makes a row of each task before it looks for the next,
+// whatever the cluster and the rules. Its diagnosis counts each instance once, and only when tasks
+// are left.
 func TestPlaceIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
@@ -24,9 +25,9 @@ func TestPlaceIsAsTheFullScan(t *testing.T) {
 	})
 }
 
-// checkPlaced compares an answer with the full scan's. Where chance decides, any of the scan's best will do. Where domain
-// rules leave a task without a place, the engine may put others of the same call elsewhere: then it must place more than
-// the scan, and leave every rule in force.
+// checkPlaced compares an answer with the full scan's. Where chance decides, any of the scan's best
+// will do. Where domain rules leave a task without a place, the engine may put others of the same
+// call elsewhere: then it must place more than the scan, and leave every rule in force.
 func checkPlaced(t *rapid.T, w *oracle.World, r placement.Request, got placement.Result) {
 	o, fewer := oracle.NewOracle(w, r), -1
 	for n, p := range got.Placed {
@@ -162,8 +163,8 @@ func TestPlaceDependsOnNothingElse(t *testing.T) {
 	})
 }
 
-// Invariant 1: whatever an instance was like before, one that Place uses has nothing below zero and no port twice
-// when the tasks are rows. Invariant 4: PerInstance holds.
+// Invariant 1: whatever an instance was like before, one that Place uses has nothing below zero and
+// no port twice when the tasks are rows. Invariant 4: PerInstance holds.
 func TestPlaceNeverOverfills(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)

@@ -1,7 +1,7 @@
 package placement
 
-// queue is a binary heap: its top is the item that none is less than. (container/heap calls through
-// an interface for every comparison, which costs more here than the comparison.)
+// A queue is a binary heap whose top is the least item. container/heap calls an interface method
+// for each comparison, which here takes longer than the comparison.
 type queue[T any] struct {
 	items []T
 	less  func(a, b T) bool
@@ -15,7 +15,7 @@ func (q *queue[T]) heapify() {
 
 func (q *queue[T]) top() T { return q.items[0] }
 
-// fixTop puts the top where it belongs after it has become greater.
+// fixTop restores the order after the top has become greater.
 func (q *queue[T]) fixTop() { q.sinkDown(0) }
 
 func (q *queue[T]) popTop() {

@@ -8,22 +8,26 @@ import (
 	"berth/shared/snapshot"
 )
 
-// regionMap divides the instances into regions: those of one region have the same values of the
-// attributes that tasks are spread over, and where domain rules hold the same fault and upgrade
-// domain, so that whatever is counted by group is the same for all of them.
+// A regionMap divides the instances into regions. Instances of a region have the same values of the
+// attributes that tasks are spread over and, under domain rules, the same fault and upgrade domain.
+// Whatever is counted by zone or by domain is therefore equal within a region, and an index needs
+// to order each region's instances only once.
 type regionMap struct {
-	key            string
-	attributes     []string
-	byDomain       bool
-	sharedUpgrades bool // some upgrade domain holds two instances: else they set no rule
+	key        string
+	attributes []string
+	byDomain   bool // regions also differ by domains
+	// sharedUpgrades: some upgrade domain has two instances. Otherwise upgrade domains set no rule.
+	sharedUpgrades bool
 
-	groupOf     [][]int32 // per level and instance: the group, -1 for none
+	// groupOf has, per level and instance, the group: -1 for none. Levels nest: with spread over
+	// zone and rack, level 1 has a group for each pair.
+	groupOf     [][]int32
 	groupIndex  []map[string]int32
 	regionOf    []int32 // per instance, -1 for none
 	regions     []region
 	allRegions  []int32 // the numbers of all regions
 	regionIndex map[regionKey]int32
-	revision    int // counts the times it was made
+	revision    int // counts the rebuilds
 	groupCounts []*groupCounts
 }
 
@@ -32,48 +36,45 @@ type regionKey struct {
 	fault, upgrade string
 }
 
-// region is the instances that agree in all groups and domains of a layout.
+// A region is the instances that agree in all groups and domains.
 type region struct {
 	groups []int32 // per level
 }
 
-// regionMapFor is the layout by the attributes and, where asked, by fault and upgrade domain, made
-// where there is none yet.
+// regionMapFor returns the region map by the attributes and, if asked, by domains.
 func regionMapFor(e *Engine, attributes []string, domains bool) *regionMap {
 	key := fmt.Sprint(domains, strings.Join(attributes, "\x00"))
-	regions := e.caches.regionMaps[key]
-	if regions == nil {
-		regions = &regionMap{key: key, attributes: attributes, byDomain: domains}
-		regions.rebuildRegions(&e.columns)
-		e.caches.regionMaps[key] = regions
+	m := e.caches.regionMaps[key]
+	if m == nil {
+		m = &regionMap{key: key, attributes: attributes, byDomain: domains}
+		m.rebuildRegions(&e.columns)
+		e.caches.regionMaps[key] = m
 	}
-	return regions
+	return m
 }
 
-// rebuildRegions divides all instances anew.
-func (regions *regionMap) rebuildRegions(c *columns) {
+// rebuildRegions divides all instances again.
+func (m *regionMap) rebuildRegions(c *columns) {
 	n := len(c.views)
-	regions.groupOf, regions.groupIndex = make([][]int32, len(regions.attributes)),
-		make([]map[string]int32, len(regions.attributes))
-	for level := range regions.groupOf {
-		regions.groupOf[level], regions.groupIndex[level] = slices.Repeat([]int32{-1}, n), map[string]int32{}
+	m.groupOf, m.groupIndex = make([][]int32, len(m.attributes)), make([]map[string]int32, len(m.attributes))
+	for level := range m.groupOf {
+		m.groupOf[level], m.groupIndex[level] = slices.Repeat([]int32{-1}, n), map[string]int32{}
 	}
-	regions.regionOf, regions.regions, regions.allRegions, regions.regionIndex = slices.Repeat([]int32{-1}, n), nil,
-		nil, map[regionKey]int32{}
-	regions.growTo(n)
-	regions.sharedUpgrades = regions.byDomain && c.sharesUpgradeDomain()
+	m.regionOf = slices.Repeat([]int32{-1}, n)
+	m.regions, m.allRegions, m.regionIndex = nil, nil, map[regionKey]int32{}
+	m.sharedUpgrades = m.byDomain && c.sharesUpgradeDomain()
 	for i, v := range c.views {
 		if c.inCluster[i] {
-			regions.regionOf[i] = regions.findOrAddRegion(i, v)
+			m.regionOf[i] = m.findOrAddRegion(i, v)
 		}
 	}
-	regions.revision++
-	for _, groups := range regions.groupCounts {
+	m.revision++
+	for _, groups := range m.groupCounts {
 		groups.recountAll()
 	}
 }
 
-// sharesUpgradeDomain reports whether any two instances have the same upgrade domain.
+// sharesUpgradeDomain reports whether two instances have the same upgrade domain.
 func (c *columns) sharesUpgradeDomain() bool {
 	seen := map[string]bool{}
 	for i, v := range c.views {
@@ -89,77 +90,78 @@ func (c *columns) sharesUpgradeDomain() bool {
 	return false
 }
 
-// findOrAddRegion finds the groups of the instance and its region, a new one if need be.
-func (regions *regionMap) findOrAddRegion(i int, v *snapshot.InstanceView) int32 {
+// findOrAddRegion records the groups of the instance and returns its region.
+func (m *regionMap) findOrAddRegion(i int, v *snapshot.InstanceView) int32 {
 	key := regionKey{group: -1}
 	path := ""
-	for level, name := range regions.attributes {
+	for level, name := range m.attributes {
 		value, ok := v.Attributes[name]
 		if !ok {
-			value = "\x01" // no value is this: those without the attribute are a group of their own
+			value = "\x01" // no attribute has this value: instances without it form a group
 		}
 		path += value + "\x00"
-		g, known := regions.groupIndex[level][path]
+		g, known := m.groupIndex[level][path]
 		if !known {
-			g = int32(len(regions.groupIndex[level]))
-			regions.groupIndex[level][path] = g
+			g = int32(len(m.groupIndex[level]))
+			m.groupIndex[level][path] = g
 		}
-		regions.groupOf[level][i], key.group = g, g
+		m.groupOf[level][i], key.group = g, g
 	}
-	if regions.byDomain {
-		if key.fault = v.FaultDomain(); regions.sharedUpgrades {
+	if m.byDomain {
+		if key.fault = v.FaultDomain(); m.sharedUpgrades {
 			key.upgrade = v.UpgradeDomain()
 		}
 	}
-	r, known := regions.regionIndex[key]
+	r, known := m.regionIndex[key]
 	if !known {
-		r = int32(len(regions.regions))
-		regions.regionIndex[key] = r
-		regions.regions, regions.allRegions = append(regions.regions, region{}), append(regions.allRegions, r)
-		for level := range regions.groupOf {
-			regions.regions[r].groups = append(regions.regions[r].groups, regions.groupOf[level][i])
+		r = int32(len(m.regions))
+		m.regionIndex[key] = r
+		m.regions, m.allRegions = append(m.regions, region{}), append(m.allRegions, r)
+		for level := range m.groupOf {
+			m.regions[r].groups = append(m.regions[r].groups, m.groupOf[level][i])
 		}
 	}
 	return r
 }
 
-// updateInstance takes in that the instance's row changed. An instance that leaves keeps its region. One
-// that now belongs elsewhere, or to a new region, has the layout made anew.
-func (regions *regionMap) updateInstance(i int, c *columns) {
-	regions.growTo(len(c.views))
-	for _, groups := range regions.groupCounts {
+// updateInstance applies a change of the instance's row. An instance that leaves keeps its region.
+// If one belongs to another region, or to a new one, all regions are rebuilt.
+func (m *regionMap) updateInstance(i int, c *columns) {
+	m.growTo(len(c.views))
+	for _, groups := range m.groupCounts {
 		groups.addTasks(i, -int64(groups.owner.active[int32(i)]))
 	}
-	for level := range regions.groupOf {
-		regions.groupOf[level][i] = -1
+	for level := range m.groupOf {
+		m.groupOf[level][i] = -1
 	}
-	if regions.byDomain || c.inCluster[i] && !regions.assignExisting(i, c.views[i]) {
-		regions.rebuildRegions(c)
+	if m.byDomain || c.inCluster[i] && !m.assignExisting(i, c.views[i]) {
+		m.rebuildRegions(c)
 		return
 	}
-	for _, groups := range regions.groupCounts {
+	for _, groups := range m.groupCounts {
 		groups.addTasks(i, int64(groups.owner.active[int32(i)]))
 	}
 }
 
-func (regions *regionMap) assignExisting(i int, v *snapshot.InstanceView) bool {
-	known := len(regions.regions)
-	at := regions.findOrAddRegion(i, v)
-	if old := regions.regionOf[i]; old >= 0 {
+// assignExisting reports whether the instance is still in its region, or joined an existing one.
+func (m *regionMap) assignExisting(i int, v *snapshot.InstanceView) bool {
+	known := len(m.regions)
+	at := m.findOrAddRegion(i, v)
+	if old := m.regionOf[i]; old >= 0 {
 		return at == old
 	}
-	if len(regions.regions) > known {
+	if len(m.regions) > known {
 		return false
 	}
-	regions.regionOf[i] = at
+	m.regionOf[i] = at
 	return true
 }
 
-func (regions *regionMap) growTo(n int) {
-	for len(regions.regionOf) < n {
-		regions.regionOf = append(regions.regionOf, -1)
-		for level := range regions.groupOf {
-			regions.groupOf[level] = append(regions.groupOf[level], -1)
+func (m *regionMap) growTo(n int) {
+	for len(m.regionOf) < n {
+		m.regionOf = append(m.regionOf, -1)
+		for level := range m.groupOf {
+			m.groupOf[level] = append(m.groupOf[level], -1)
 		}
 	}
 }

@@ -11,17 +11,17 @@ import (
 // alone, without the spread of S2.
 const (
 	// LeastFragmentation keeps the GPUs of a cluster usable: a task goes where it wastes the least
-	// of what is free for the tasks that run and wait. On instances without GPUs it is best fit.
+	// of what is free, for the tasks that run and wait. On instances without GPUs it is best fit.
 	LeastFragmentation = "least-fragmentation"
 	// BestFit prefers the instance with the least left: GPUs first, then CPU and memory. It is the
 	// default.
 	BestFit = "best-fit"
 )
 
-// Scorings returns the names that [Spec.Scoring] may have, besides none.
+// Scorings returns the names that [Spec.Scoring] may have, apart from "".
 func Scorings() []string { return []string{LeastFragmentation, BestFit} }
 
-// scorer orders the instances that all else holds equal.
+// A scorer orders the instances that the strategies leave equal.
 type scorer interface {
 	// Epoch returns another number whenever the scores of unchanged instances may have changed. It
 	// must be called before the scores of a placement are: it is then that a scorer learns.
@@ -31,8 +31,8 @@ type scorer interface {
 	Score(v *snapshot.InstanceView, needs *cluster.Resources) float64
 }
 
-// scorerFor returns the scoring of that name, nil for best fit. All classes share it, and with it
-// what it learned.
+// scorerFor returns the scorer of that name, or nil for best fit. All choosers share it and what it
+// learned.
 func scorerFor(e *Engine, name string) scorer {
 	if name != LeastFragmentation {
 		return nil

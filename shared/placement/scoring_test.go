@@ -16,7 +16,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// TestScoringTakesTheLowestScore compares the engine with a look at every instance, task after task.
+// TestScoringTakesTheLowestScore compares the engine with a look at every instance, task after
+// task.
 func TestScoringTakesTheLowestScore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := oracle.SnapshotOf(genGPUCluster(t)...)

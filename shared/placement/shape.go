@@ -8,19 +8,20 @@ import (
 	"berth/shared/cluster"
 )
 
-// shape is what tasks ask of an instance, whoever owns them, in terms of columns.
+// A shape is what tasks ask of an instance, whoever owns them, in terms of columns. Shapes with
+// equal keys share indexes and rejection reports: 50 revisions of the same size cost as one.
 type shape struct {
 	engine    *Engine
 	key       string // tells shapes apart
-	spec      *Spec  // one that has it
+	spec      *Spec  // one that has the shape
 	matcher   *matcher
 	demands   []metricDemand
-	portNames []string                 // of the ports, "80/tcp"
-	checks    []func(*shape, int) bool // what it asks for besides CPU and memory
+	portNames []string                 // "80/tcp"
+	checks    []func(*shape, int) bool // for what the tasks need besides CPU and memory
 	order     order
 }
 
-// metricDemand is what a task puts on one metric.
+// A metricDemand is the load that a task adds to one metric.
 type metricDemand struct {
 	name   string
 	metric int
@@ -51,8 +52,8 @@ func newShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxed re
 	return s
 }
 
-// feasibility is whether an instance can take a task: not at all, without the buffer, or with it alone
-// (P14).
+// A feasibility says whether an instance can run a task: not at all, without the buffer, or only
+// with it (P14). Lower is better, except for infeasible.
 type feasibility = uint8
 
 const (
@@ -61,7 +62,8 @@ const (
 	buffered
 )
 
-// feasibilityOf is whether the instance has what one more task asks for.
+// feasibilityOf reports whether the instance has room for one more task and matches it. CPU and
+// memory come first: they reject most instances in a busy cluster.
 func (s *shape) feasibilityOf(i int) feasibility {
 	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.takesTasks[i] || !s.matcher.matchesInstance(i) ||
 		s.engine.isHeldBack(i) {
@@ -83,8 +85,8 @@ func (s *shape) hasENIs(i int) bool { return s.engine.enis[i] >= int(s.spec.Need
 
 func (s *shape) hasPorts(i int) bool { return s.firstTakenPort(i) < 0 }
 
-// firstTakenPort is the first port of the spec that is in use, be it by a task that this call placed; -1 if
-// all are free.
+// firstTakenPort returns the position of the first port in use, or -1. A task that this call placed
+// has the same ports.
 func (s *shape) firstTakenPort(i int) int {
 	for n, p := range s.spec.Ports {
 		if s.engine.overlay.countOn(i) > 0 || s.engine.portBits[i]&portBit(p) != 0 && s.engine.views[i].UsesPort(p) {
@@ -96,7 +98,7 @@ func (s *shape) firstTakenPort(i int) int {
 
 func (s *shape) hasGPUs(i int) bool { return s.usableDevices(i) >= s.spec.Needs.GPUs }
 
-// usableDevices is how many devices have the share that a task needs of each.
+// usableDevices returns how many devices have the share that a task needs of each.
 func (s *shape) usableDevices(i int) int {
 	n, per := int(s.engine.wholeGPUs[i]), s.spec.Needs.PerGPU()
 	switch {
@@ -113,7 +115,7 @@ func (s *shape) usableDevices(i int) int {
 	return n
 }
 
-// metricRoom is whether the metrics have room for one more task (P12, P13).
+// metricRoom reports whether the metrics have room for one more task (P12, P13).
 func (s *shape) metricRoom(i int) feasibility {
 	out := unbuffered
 	for _, d := range s.demands {
@@ -129,9 +131,9 @@ func (s *shape) metricRoom(i int) feasibility {
 	return out
 }
 
-// assignDevices chooses the devices that a task gets on the instance, in order: those with the
-// least free that is enough, the lower position first. A whole device is always one that nobody
-// else holds a part of.
+// assignDevices chooses the GPU devices that a task gets on the instance, in order: those with the
+// least free that is enough, the lower position first. A task that needs a whole device gets one
+// without any other task.
 func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	if needs.GPUs == 0 {
 		return nil
@@ -151,7 +153,7 @@ func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	return out
 }
 
-// positionArena hands out the positions of GPU devices: one allocation serves many tasks.
+// A positionArena hands out lists of device positions: one allocation serves many tasks.
 type positionArena struct{ free []int }
 
 func (a *positionArena) takePositions(n int) []int {

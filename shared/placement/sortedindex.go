@@ -5,69 +5,68 @@ import (
 	"slices"
 )
 
-// sortedIndex is the open instances of each region in the order in which tasks are placed: the
-// first instance that has what a task asks for is the best one. It is a sorted run in blocks, and
-// each block knows the most CPU and memory that any of its instances has free, so that a search
-// skips the blocks where nothing fits.
+// A sortedIndex has the instances of each region in the order in which tasks prefer them: the first
+// feasible one is the best. It is a sorted run of blocks. Each block knows the most CPU and memory
+// that any of its instances has free, so that a search skips blocks in which nothing fits.
 //
-// Most orders compare instances by columns that are the same for all tasks. Every owner and shape
-// shares one index then, and a changed instance costs one move in it however many they are. An
-// order that counts the owner's own tasks, or goes by a score of the task's shape, has an index of
-// its own.
+// Most orders compare columns that are the same for all tasks, and one index serves all owners and
+// shapes: a changed instance is moved once, however many those are. An order that counts the
+// owner's tasks has its own index, and so has an order by a score of the task's shape.
+// docs/decisions/021-candidate-index.md has the measurements.
 type sortedIndex struct {
 	engine          *Engine
-	columns         []*[]int64 // that are compared, in this order; then the ids
+	columns         []*[]int64 // compared in this order; then the ids
 	regionMap       *regionMap
-	regionsRevision int // of the layout
-	logPosition     uint64
-	dirty           []int32 // instances to look at again, which the log does not tell of
+	regionsRevision int     // of the region map
+	logPosition     uint64  // in the change log
+	dirty           []int32 // instances to check again that the log does not name
 	built           bool
 	runs            []run    // by region
-	heads           []int32  // by region, the first instance, -1 for none
-	blocks          []*block // by instance, nil for one that is not in the index
-	cpuPerMiB       int64    // CPU for each MiB, see [free.both]
+	heads           []int32  // by region, the first instance or -1
+	blocks          []*block // by instance, nil if it is not in the index
+	cpuPerMiB       int64    // in the cluster, see [freeResources.scarcerOf]
 	spareBlocks     []*block
-	// scored is the shape whose scores are compared, nil for none. Only instances that fit the
-	// shape are in the index then.
+	// scored is the shape whose scores are compared, or nil. The index then has only instances that
+	// are feasible for it.
 	scored *shape
 	scores []int64
 	epoch  uint64 // of the scorer
 }
 
-// run is the instances of a region, in blocks. The most that each block offers stands side by side,
-// to be looked through quickly.
+// A run has the instances of a region, in blocks.
 type run struct {
 	blocks []*block
-	maxima []blockMaximum // per block
+	maxima []blockMaximum // per block, side by side to be scanned quickly
 }
 
-// block is some instances that follow one another.
+// A block is a few instances that follow one another.
 type block struct {
 	instances []int32
-	free      []freeResources // of the members, by position
-	position  int             // its position in the run
+	free      []freeResources // of the instances, by position
+	position  int             // in the run
 }
 
 // freeResources is how much CPU and memory an instance has free.
 type freeResources struct{ cpu, memory int64 }
 
-// blockMaximum is the most CPU and the most memory that an instance of a block has free, and the most of
-// both together: of the one that it has less of, in proportion.
+// A blockMaximum has the most CPU, the most memory, and the most of the scarcer of both that any
+// instance of a block has free. The last one skips blocks that have an instance with enough CPU and
+// another with enough memory, but none with both.
 type blockMaximum struct {
 	freeResources
 	scarcer int64
-	stale   bool // to be worked out anew
+	stale   bool // must be computed again
 }
 
-// scarcerOf is how much there is of the scarcer of the two, in MiB: so much CPU goes with a MiB in the
-// cluster. What does not suffice by it does not suffice.
+// scarcerOf returns the scarcer of the two in MiB, converting CPU by the cluster's ratio. A task
+// that needs more than this does not fit.
 func (f freeResources) scarcerOf(unit int64) int64 { return min(f.cpu/unit, f.memory) }
 
-// maxBlock is how many instances a block may have.
+// maxBlock is the most instances of a block.
 const maxBlock = 24
 
-// sharedIndex returns the index that all classes use which compare instances by the same columns,
-// or by the same scores.
+// sharedIndex returns the index for all choosers that compare instances by the same columns or
+// scores.
 func sharedIndex(e *Engine, s *shape, regions *regionMap) *sortedIndex {
 	key := regions.key
 	for at := range s.order.steps {
@@ -86,8 +85,8 @@ func sharedIndex(e *Engine, s *shape, regions *regionMap) *sortedIndex {
 	return x
 }
 
-// newIndex returns an index that has yet to be built. With an owner, the owner's tasks on each
-// instance are compared too.
+// newIndex returns an index that is built at its first use. If owner is not nil, the owner's tasks
+// on each instance are compared, too.
 func newIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts) *sortedIndex {
 	x := &sortedIndex{engine: e, regionMap: regions}
 	for at := range s.order.steps {
@@ -103,8 +102,8 @@ func newIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts) *sort
 	return x
 }
 
-// catchUp brings the index up to date with the engine. What has changed is taken out first: the
-// others are in order.
+// catchUp brings the index up to date. It removes all changed instances before it inserts any,
+// because a search among instances out of order would go wrong.
 func (x *sortedIndex) catchUp() {
 	n := len(x.engine.views)
 	if !x.built || x.regionsRevision != x.regionMap.revision || !x.engine.changes.coversSince(x.logPosition, n) ||
@@ -169,8 +168,8 @@ func (x *sortedIndex) rebuildIndex() {
 	x.built, x.regionsRevision, x.logPosition, x.dirty = true, x.regionMap.revision, x.engine.changes.end, x.dirty[:0]
 }
 
-// qualifies reports whether the instance belongs into the index. Where scores count it also works out
-// the instance's.
+// qualifies reports whether the instance belongs in the index. With scores, it also computes the
+// instance's.
 func (x *sortedIndex) qualifies(i int) bool {
 	if !x.engine.takesTasks[i] || x.regionMap.regionOf[i] < 0 {
 		return false
@@ -186,7 +185,7 @@ func (x *sortedIndex) qualifies(i int) bool {
 	return true
 }
 
-// orderedBits maps floating-point numbers to whole ones that compare the same way.
+// orderedBits maps floating-point numbers to integers that compare the same way.
 func orderedBits(f float64) int64 {
 	bits := int64(math.Float64bits(f + 0)) // +0 for -0
 	if bits < 0 {
@@ -195,7 +194,7 @@ func orderedBits(f float64) int64 {
 	return bits
 }
 
-// compareInstances is negative where, of two instances of one region, a task had better go to i.
+// compareInstances is negative if, within a region, a task prefers i to j.
 func (x *sortedIndex) compareInstances(i, j int32) int {
 	if x.precedes(i, j) {
 		return -1
@@ -203,7 +202,7 @@ func (x *sortedIndex) compareInstances(i, j int32) int {
 	return 1
 }
 
-// precedes reports whether, of two instances of one region, a task had better go to i.
+// precedes reports whether, within a region, a task prefers i to j.
 func (x *sortedIndex) precedes(i, j int32) bool {
 	for _, column := range x.columns {
 		if a, b := (*column)[i], (*column)[j]; a != b {
@@ -213,7 +212,7 @@ func (x *sortedIndex) precedes(i, j int32) bool {
 	return x.engine.idBefore(i, j)
 }
 
-// tiesWith reports whether nothing but the id tells two instances of one region apart.
+// tiesWith reports whether only the ids tell two instances of a region apart.
 func (x *sortedIndex) tiesWith(i, j int32) bool {
 	for _, column := range x.columns {
 		if (*column)[i] != (*column)[j] {
@@ -223,13 +222,13 @@ func (x *sortedIndex) tiesWith(i, j int32) bool {
 	return true
 }
 
-// reposition puts an instance where it belongs now. All others must be where they do.
+// reposition moves an instance to where it belongs now. All others must be in order.
 func (x *sortedIndex) reposition(i int32) {
 	x.removeInstance(i)
 	x.insertInstance(i)
 }
 
-// repositionAll puts instances where they belong now. All others must be where they do.
+// repositionAll moves instances to where they belong now. All others must be in order.
 func (x *sortedIndex) repositionAll(instances []int32) {
 	for _, i := range instances {
 		x.removeInstance(i)
@@ -239,7 +238,7 @@ func (x *sortedIndex) repositionAll(instances []int32) {
 	}
 }
 
-// markDirty has the instances looked at again when the index is next used.
+// markDirty makes the index check the instances again at its next use.
 func (x *sortedIndex) markDirty(instances []int32) { x.dirty = append(x.dirty, instances...) }
 
 func (x *sortedIndex) removeInstance(i int32) {
@@ -264,7 +263,7 @@ func (x *sortedIndex) removeInstance(i int32) {
 	}
 }
 
-// mergeNext takes the members of the next block into b.
+// mergeNext moves the instances of the next block into b.
 func (x *sortedIndex) mergeNext(r *run, b *block) {
 	next := r.blocks[b.position+1]
 	for _, i := range next.instances {
@@ -275,13 +274,13 @@ func (x *sortedIndex) mergeNext(r *run, b *block) {
 	x.recycleBlock(next)
 }
 
-// recycleBlock keeps a block for later use.
+// recycleBlock keeps a block for reuse.
 func (x *sortedIndex) recycleBlock(b *block) {
 	b.instances, b.free = b.instances[:0], b.free[:0]
 	x.spareBlocks = append(x.spareBlocks, b)
 }
 
-// newBlock is one without members that has room for all that it may have.
+// newBlock returns an empty block with full capacity.
 func (x *sortedIndex) newBlock() *block {
 	if n := len(x.spareBlocks); n > 0 {
 		b := x.spareBlocks[n-1]
@@ -319,7 +318,7 @@ func (x *sortedIndex) insertInstance(i int32) {
 	r.insertBlock(b.position+1, rest)
 }
 
-// blockFor is the last block that begins before the instance, or the first.
+// blockFor returns the position of the last block that begins before the instance, or 0.
 func (x *sortedIndex) blockFor(r *run, i int32) int {
 	from, to := 0, len(r.blocks)-1
 	for from < to {
@@ -337,7 +336,7 @@ func (x *sortedIndex) freeOf(i int32) freeResources {
 	return freeResources{x.engine.cpu[i], x.engine.memory[i]}
 }
 
-// memorySize is roughly how many bytes the index takes.
+// memorySize estimates the bytes that the index takes.
 func (x *sortedIndex) memorySize() int {
 	out := 1024 + 48*len(x.blocks) + 8*len(x.scores) // per instance: which block, and its place in it
 	for at := range x.runs {
@@ -346,7 +345,7 @@ func (x *sortedIndex) memorySize() int {
 	return out
 }
 
-// firstInstance is the first instance of the run, -1 for none.
+// firstInstance returns the first instance of the run, or -1.
 func (r *run) firstInstance() int32 {
 	if len(r.blocks) == 0 {
 		return -1
@@ -364,14 +363,14 @@ func (r *run) removeBlock(at int) {
 	r.renumberFrom(at)
 }
 
-// renumberFrom gives the blocks from a position on their positions.
+// renumberFrom sets the positions of the blocks from one on.
 func (r *run) renumberFrom(from int) {
 	for at := from; at < len(r.blocks); at++ {
 		r.blocks[at].position = at
 	}
 }
 
-// maximumOf returns what a block has to offer, worked out anew where it has changed.
+// maximumOf returns a block's maximum, computing it if the block has changed.
 func (r *run) maximumOf(at int, unit int64) *blockMaximum {
 	if !r.maxima[at].stale {
 		return &r.maxima[at]

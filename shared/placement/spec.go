@@ -7,41 +7,41 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// Spec is what the tasks of one kind need and want. It is made once and never changed: what the
-// engine keeps for it goes by its pointer.
+// A Spec is what the tasks of one kind need. It is created once and never changed: the engine's
+// caches are keyed by its pointer.
 type Spec struct {
 	Needs      cluster.Resources
 	Ports      []cluster.Port
-	Attributes []string // that an instance must have: name, or name=value
-	// Loads are the metrics that each task starts out with (P9).
+	Attributes []string // required of an instance: name, or name=value
+	// Loads are the metrics that each task starts with (P9).
 	Loads []cluster.Metric
-	// Owner's tasks are spread (S2, S3); where Group is not empty, only those in it count, and the
-	// tasks are of it.
+	// Tasks of Owner are spread (S2, S3). If Group is not empty, only tasks of that group count,
+	// and the new tasks are of it.
 	Owner string
 	Group string
-	// PerInstance is the most tasks that Owner, or its tasks in Group, may have on one instance,
-	// those being stopped included; 0 is no limit. distinctInstance and DAEMON are 1; with a domain
-	// policy it is never more than 1.
+	// PerInstance is the most tasks that Owner, or its tasks in Group, may have on one instance; 0
+	// is no limit. Stopping tasks count. distinctInstance and DAEMON mean 1; with a domain policy
+	// it is never more than 1.
 	PerInstance int
 	// Constraints must all match: memberOf and node-property expressions.
 	Constraints []*constraint.Expression
-	// Strategies are tried in order, each among those that the ones before hold equal (S3). None is
-	// S2's.
+	// Strategies are applied in order, each among the instances that the earlier ones leave equal
+	// (S3). Without any, the default spread (S2) applies.
 	Strategies   []cluster.PlacementStrategy
 	DomainPolicy cluster.DomainPolicy
-	// Scoring names the order among instances that all else holds equal; empty for the tightest
-	// fit.
+	// Scoring names the order among instances that everything else leaves equal: "" or one of
+	// [Scorings].
 	Scoring string
-	// Avoid are instances that get no new task; those there stay.
+	// Avoid has instances that get no new task. Tasks on them stay.
 	Avoid []string
-	// AllOrNothing places the tasks of an owner that has none yet all or not at all.
+	// AllOrNothing places the first tasks of an owner all or not at all.
 	AllOrNothing bool
 	MoveCost     cluster.MoveCost
 }
 
-// NewSpec is the spec of the owner's tasks in the group: they need what the definition says, under
-// the rules; a service's and its definition's constraints hold both. The error says what is wrong
-// with a constraint.
+// NewSpec returns the spec of the owner's tasks in the group: they need what the definition says,
+// under the rules. Both the service's and the definition's constraints must hold. The error says
+// which constraint cannot be read.
 func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Rules) (*Spec, error) {
 	constraints, distinct, err := eligibility.ParseConstraints(def, rules)
 	if err != nil {
@@ -67,7 +67,7 @@ func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 	return s, nil
 }
 
-// IsGoverned reports whether a domain policy governs the tasks (P1–P6).
+// IsGoverned reports whether a domain policy governs the tasks (P1 to P6).
 func (s *Spec) IsGoverned() bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
 
 // MaxPerInstance returns how many of the tasks may share an instance, 0 for any number.
@@ -78,34 +78,34 @@ func (s *Spec) MaxPerInstance() int32 {
 	return int32(s.PerInstance)
 }
 
-// Request is a number of tasks of one kind that look for instances, or of which some are to stop.
+// A Request asks for instances for a number of tasks, or which of them should stop.
 type Request struct {
 	Spec  *Spec
 	Count int
-	// Target is the desired count of the service: domain rules depend on it (P4, P5).
+	// Target is the service's desired count, which domain rules depend on (P4, P5).
 	Target int
-	// Instances, where not nil, are the only ones in question: one task on each, in this order of
-	// wish, before any gets a second.
+	// Instances, if not nil, are the only ones to use: one task on each, in this order, before any
+	// gets a second.
 	Instances []string
-	// Refused are instances that get no task now: ECS has refused one there, for a reason that the
-	// rows do not show (S7).
+	// Refused has instances that get no task now: ECS has refused a start there, for a reason that
+	// no row shows (S7).
 	Refused []string
-	// Seed decides what chance decides: the same seed, the same choice.
+	// Seed decides choices by chance: the same seed makes the same choices.
 	Seed uint64
 	// Unbuffered forbids the buffer and overbooking (P14).
 	Unbuffered bool
-	// Unexplained leaves out the diagnosis, which takes a look at every instance.
+	// Unexplained leaves out the diagnosis, which may have to examine every instance.
 	Unexplained bool
 }
 
-// Placement is where one task goes: the instance, and the positions of the GPU devices it is given.
+// A Placement is where one task goes: the instance, and the positions of its GPU devices.
 type Placement struct {
 	Instance string
 	GPUs     []int
 }
 
-// Result is where the tasks go. Diagnosis says why the rest found no instance; nil when all were
-// placed, and where the request wanted none.
+// A Result says where the tasks go. Diagnosis says why the rest found no instance. It is nil if all
+// were placed, or if the request wanted none.
 type Result struct {
 	Placed    []Placement
 	Diagnosis *cluster.Diagnosis

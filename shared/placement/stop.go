@@ -8,15 +8,18 @@ import (
 	"berth/shared/cluster"
 )
 
-// ChooseStops chooses Count of the candidates, all of the spec's owner, to stop (S5): those that
-// wait for an instance first, then those not RUNNING yet, then one after the other where the
-// strategies would place one last: from the fullest group of a spread, from the instance where
-// binpack frees most, at random. Where domain rules hold, tasks that they can spare go first, from
-// domains with a surplus. Between equals the youngest goes, then the one with the lower id.
-// Candidates that have ended or are being stopped already are passed over.
+// ChooseStops chooses Count of the candidates, all of the spec's owner, to stop (S5):
+//
+//   - first tasks that wait for an instance, then tasks not RUNNING yet, then the others
+//   - under domain rules, tasks from domains with too many
+//   - then, one after the other, the task from where the strategies would place one last: from the
+//     fullest group of a spread, from the instance where binpack frees most, or at random
+//   - then the youngest, then the lower id
+//
+// Candidates that have ended or are stopping already are skipped.
 func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.Task {
-	e.sync()
-	c := chooserFor(e, &r, relaxationAt(&e.snap.Configuration.Priorities, 0))
+	e.Sync()
+	c := e.chooserAt(&r, 0)
 	e.overlay.choosers = append(e.overlay.choosers, c)
 	s := &stopSelection{chooser: c, request: &r, replacing: countReplacements(e, r.Spec.Owner)}
 	var ranks [3][]*cluster.Task
@@ -34,7 +37,7 @@ func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.T
 	return s.chosen
 }
 
-// stopPhase orders tasks by how little is lost when they stop.
+// stopPhase returns 0 for the tasks that stop first and 2 for those that stop last.
 func stopPhase(t *cluster.Task) int {
 	switch {
 	case t.IsProvisioning():
@@ -45,26 +48,26 @@ func stopPhase(t *cluster.Task) int {
 	return 2
 }
 
-// stopSelection is one call of ChooseStops on its way. What it chose is taken off the instances for the
-// rest of the call.
+// A stopSelection carries out one call of [Engine.ChooseStops]. Chosen tasks are off their
+// instances for the rest of the call.
 type stopSelection struct {
 	chooser *chooser
 	request *Request
 	chosen  []*cluster.Task
-	// replacing is how many replacements have come, by the id of the task that they are for.
+	// replacing counts the replacements that have arrived, by the id of the task that they replace.
 	replacing    map[string]int
-	needsReorder bool
+	needsReorder bool // a choice changed what counts on another instance
 }
 
-// stopCandidates is an instance with the candidates there, those to stop first first.
+// stopCandidates are the candidates on one instance, in the order in which they stop.
 type stopCandidates struct {
-	instance int32 // -1 where it is unknown, or none
-	region   int32 // -1 where the instance is in none
+	instance int32 // -1 if unknown, or none
+	region   int32 // -1 if the instance is in none
 	tasks    []*cluster.Task
 }
 
-// selectTasks chooses n of the tasks. In a region what is counted by group is the same for all, and so
-// is what the domain rules can spare: only the best host of each is compared with the others.
+// selectTasks chooses n of the tasks. Within a region, groups and domain rules count the same for
+// all instances: only the first of each region has to be compared with the others.
 func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
 	regions := s.groupByRegion(tasks)
 	for range n {
@@ -87,7 +90,7 @@ func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
 		} else {
 			best.popTop()
 		}
-		if s.needsReorder { // another host's tasks count differently now
+		if s.needsReorder { // the tasks of another instance count differently now
 			s.needsReorder = false
 			for _, q := range regions {
 				q.heapify()
@@ -143,12 +146,12 @@ func (s *stopSelection) newCandidates(id string) *stopCandidates {
 	return here
 }
 
-// domainRank is what the domain rules hold a task there worth: those of the lowest worth stop first.
+// domainRank returns what the domain rules lose with a task there: the lowest rank stops first.
 func (s *stopSelection) domainRank(here *stopCandidates) int {
 	if s.chooser.domains == nil || here.region < 0 {
 		return 0
 	}
-	// all there are replaced already: to the rules that is as if they had stopped
+	// All tasks there are replaced already: to the rules it is as if they had stopped.
 	if s.chooser.counts.active[here.instance] == 0 {
 		fault, upgrade := s.chooser.domains.Excess()
 		return 2*(fault+upgrade) + 1
@@ -156,7 +159,7 @@ func (s *stopSelection) domainRank(here *stopCandidates) int {
 	return s.chooser.domains.StopRank(int(here.instance))
 }
 
-// compareCandidates is negative where a task had better stop on a than on b.
+// compareCandidates is negative if the next task should stop on a rather than on b.
 func (s *stopSelection) compareCandidates(a, b *stopCandidates) int {
 	for at := range s.chooser.order.preferences {
 		p := &s.chooser.order.steps[at]
@@ -167,7 +170,7 @@ func (s *stopSelection) compareCandidates(a, b *stopCandidates) int {
 	return s.compareTasks(a.tasks[0], b.tasks[0])
 }
 
-// stepValue is what a step compares once the host's next task is gone.
+// stepValue returns what the order's step would compare after the instance's next task has stopped.
 func (s *stopSelection) stepValue(p *step, here *stopCandidates) int64 {
 	c := s.chooser
 	switch {
@@ -176,7 +179,7 @@ func (s *stopSelection) stepValue(p *step, here *stopCandidates) int64 {
 	case p.kind == byCount:
 		return 0
 	case here.region < 0:
-		return math.MinInt64 // nobody knows what that would free
+		return math.MinInt64 // unknown instance: last to stop
 	}
 	free := c.stepValue(p, here.instance, here.region)
 	switch p.column {
@@ -188,7 +191,7 @@ func (s *stopSelection) stepValue(p *step, here *stopCandidates) int64 {
 	return free
 }
 
-// compareNeeds orders the tasks of one instance by what they free, where binpack counts that.
+// compareNeeds orders the tasks of one instance by what they free, if binpack counts that.
 func (s *stopSelection) compareNeeds(a, b *cluster.Task) int {
 	c := s.chooser
 	for _, p := range c.order.steps[:c.order.preferences] {
@@ -202,8 +205,8 @@ func (s *stopSelection) compareNeeds(a, b *cluster.Task) int {
 	return 0
 }
 
-// compareTasks orders tasks that nothing about their instances tells apart: by chance where that
-// decides, else the younger first.
+// compareTasks orders tasks whose instances are equal: by chance if the strategy asks for it, or
+// the younger first.
 func (s *stopSelection) compareTasks(a, b *cluster.Task) int {
 	if s.chooser.order.random {
 		if x, y := chanceKey(s.request.Seed, 0, hashID(a.ID)), chanceKey(s.request.Seed, 0, hashID(b.ID)); x != y {
@@ -213,15 +216,15 @@ func (s *stopSelection) compareTasks(a, b *cluster.Task) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// stopNext chooses the host's next task. Where it and another are one, as it replaces that or is
-// replaced, one of the two still counts.
+// stopNext chooses the next task of the instance. A task and its replacement count as one: after
+// one of them stops, the other still counts.
 func (s *stopSelection) stopNext(here *stopCandidates) {
 	t := here.tasks[0]
 	here.tasks = here.tasks[1:]
 	s.chosen = append(s.chosen, t)
 	if here.instance >= 0 {
 		if s.replacing[t.ID] > 0 {
-			s.chooser.countInOverlay(int(here.instance), 1) // it did not count so far
+			s.chooser.countInOverlay(int(here.instance), 1) // as it is replaced, it did not count
 		}
 		s.chooser.removeFromOverlay(int(here.instance), t)
 	}
@@ -239,8 +242,8 @@ func (s *stopSelection) stopNext(here *stopCandidates) {
 	s.needsReorder = true
 }
 
-// countReplacements counts, by the id of the task that they are for, the replacements of the
-// owner's tasks that have come.
+// countReplacements counts the owner's replacements that have arrived, by the id of the task that
+// they replace.
 func countReplacements(e *Engine, owner string) map[string]int {
 	out := map[string]int{}
 	for _, t := range e.snap.TasksOf(owner) {

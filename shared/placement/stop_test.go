@@ -21,7 +21,8 @@ func TestChooseStopsIsAsTheFullScan(t *testing.T) {
 	})
 }
 
-// checkStops compares a choice with that of a scan which looks at all candidates that are left before each.
+// checkStops compares a choice with that of a scan which looks at all candidates that are left
+// before each.
 func checkStops(t *rapid.T, w *oracle.World, e *placement.Engine, r placement.Request) {
 	spec := *r.Spec
 	spec.Constraints = slices.DeleteFunc(slices.Clone(spec.Constraints), func(x *constraint.Expression) bool {

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// UnusableInstance is an instance that takes tasks and that no service can have one on, by the rules, however
-// many run (P2).
+// An UnusableInstance takes tasks, but the rules of every service exclude it, however many tasks
+// run (P2).
 type UnusableInstance struct {
 	Instance string
 	Why      string
 }
 
-// ServiceSpec is a service as [Engine.Unused] looks at it.
+// A ServiceSpec is a service that [Engine.UnusableInstances] considers.
 type ServiceSpec struct {
 	Name   string
 	Spec   *Spec
-	Target int // desired count: domain rules depend on it (P4, P5)
+	Target int // desired count, which domain rules depend on (P4, P5)
 }
 
-// UnusableInstances are the instances that none of the services can use, in order of id: no constraint holds
-// there, or domain rules always leave them out, such as the sixth node of Service Fabric's example.
-// It says nothing of room. Where there is no service, none is unused.
+// UnusableInstances returns the instances that none of the services can use, sorted by id: no
+// constraint matches them, or domain rules always leave them out, as they do the sixth node of
+// Service Fabric's example. Room makes no difference. Without services there are none.
 func (e *Engine) UnusableInstances(services []ServiceSpec) []UnusableInstance {
-	e.sync()
+	e.Sync()
 	if len(services) == 0 {
 		return nil
 	}
 	used, barring := make([]bool, len(e.views)), make([][]string, len(e.views))
 	for n := range services {
 		s := &services[n]
-		c := chooserFor(e, &Request{Spec: s.Spec, Target: s.Target}, relaxationAt(&e.snap.Configuration.Priorities, 0))
+		c := e.chooserAt(&Request{Spec: s.Spec, Target: s.Target}, 0)
 		var can []bool
 		if c.domains != nil && s.Target > 0 {
 			can = c.domains.UsableInstances(s.Target)
@@ -61,7 +61,7 @@ func (e *Engine) UnusableInstances(services []ServiceSpec) []UnusableInstance {
 	return out
 }
 
-// listNames are the first few names, and how many others there are.
+// listNames returns the first few names, sorted, and how many others there are.
 func listNames(names []string) string {
 	const most = 3
 	slices.Sort(names)

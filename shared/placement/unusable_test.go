@@ -12,7 +12,8 @@ import (
 )
 
 func TestUnused(t *testing.T) {
-	// The six nodes of Service Fabric's example: five on the diagonal, N6 in the fault domain of N1 and the upgrade domain of N2.
+	// The six nodes of Service Fabric's example: five on the diagonal, N6 in the fault domain of N1
+	// and the upgrade domain of N2.
 	var rows []state.Row
 	for i, at := range [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {0, 1}} {
 		rows = append(rows, oracle.Instance(fmt.Sprintf("N%d", i+1),
