@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/state"
+	"berth/tests/simulation/invariant"
 )
 
 // Mistakes in the rules of placement. Each shows placement rows in which the world is as if the mistake were right: what
@@ -79,15 +80,15 @@ func eachRow[R any, P interface {
 // splitDomains shows one instance of each fault domain as a domain of its own, while no service wants tasks that has
 // another domain rule than quorum safety.
 func splitDomains(w *World, rows []state.Row) []state.Row {
-	for _, s := range w.checker.activeReplicaServices() {
-		spec := w.checker.specOfService(s)
-		if spec != nil && spec.policy != "" && spec.policy != cluster.PolicyQuorum && s.Running < s.Desired {
+	for _, s := range w.checker.ActiveReplicaServices() {
+		spec := w.checker.SpecOfService(s)
+		if spec != nil && spec.Policy != "" && spec.Policy != cluster.PolicyQuorum && s.Running < s.Desired {
 			return rows
 		}
 	}
 	seen := map[string]bool{}
 	return eachRow(func(_ *World, i *cluster.Instance) {
-		if top := faultPath(faultDomain(i))[0]; !seen[top] {
+		if top := invariant.FaultPath(invariant.FaultDomain(i))[0]; !seen[top] {
 			seen[top] = true
 			i.Attributes = maps.Clone(i.Attributes)
 			i.Attributes["berth.fault-domain"] = "fd:/" + top + "-other"
@@ -110,7 +111,7 @@ func addPhantomDomain(_ *World, rows []state.Row) []state.Row {
 // freePorts takes the ports of those tasks for free that an earlier one freed on the same instance.
 func freePorts(w *World, rows []state.Row) []state.Row {
 	freed := map[string]bool{}
-	for _, owned := range w.checker.byOwner {
+	for _, owned := range w.checker.ByOwner {
 		for _, t := range owned {
 			if t.Last == cluster.TaskStopped && len(t.Ports) > 0 {
 				freed[t.Instance] = true
@@ -164,7 +165,7 @@ func (s *distortedStore) withoutDistortion(w state.Write) state.Write {
 	if w.Put == nil {
 		return w
 	}
-	switch was := s.world.checker.rows[state.KeyOf(w.Put)].(type) {
+	switch was := s.world.checker.Rows[state.KeyOf(w.Put)].(type) {
 	case *cluster.Service:
 		next := *w.Put.(*cluster.Service)
 		next.Rules = was.Rules

@@ -58,14 +58,14 @@ var serviceDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 		})(w, rows)
 	},
 	KeepThrottle: throttleServices(func(w *World, s *cluster.Service) (int, time.Time) {
-		at := w.checker.lastFailedStart(s)
+		at := w.checker.LastFailedStart(s)
 		if at.IsZero() {
 			return 0, at
 		}
 		return 4, at.Add(model.BackoffDelay(4))
 	}),
 	NeverResetThrottle: throttleServices(func(w *World, s *cluster.Service) (int, time.Time) {
-		tries := slices.DeleteFunc(w.checker.startAttempts(s.Short, s.Deployment.ID, false), func(t model.StartAttempt) bool { return t.Ran })
+		tries := slices.DeleteFunc(w.checker.StartAttempts(s.Short, s.Deployment.ID, false), func(t model.StartAttempt) bool { return t.Ran })
 		_, latest := model.NextStartWindow(tries)
 		return len(tries), latest
 	}),
@@ -75,7 +75,7 @@ var serviceDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 		}
 	}),
 	RollBackToFailed: eachRow(func(w *World, s *cluster.Service) {
-		if r := w.checker.wrongRollbackTarget(s); r != nil {
+		if r := w.checker.WrongRollbackTarget(s); r != nil {
 			s.Last = r
 		}
 	}),
@@ -150,32 +150,10 @@ func throttleServices(how func(*World, *cluster.Service) (steps int, until time.
 	}
 }
 
-// lastFailedStart is when a task of the service last came to nothing.
-func (h *rowHistory) lastFailedStart(s *cluster.Service) (at time.Time) {
-	for _, t := range h.byOwner[s.Short] {
-		if t.NeverRan() && t.Stopped.Time().After(at) {
-			at = t.Stopped.Time()
-		}
-	}
-	return at
-}
-
-// wrongRollbackTarget is a revision of the service that a rollback must not go back to.
-func (c *checker) wrongRollbackTarget(s *cluster.Service) (out *cluster.Revision) {
-	course := c.deployments[s.Short]
-	for _, row := range c.rows {
-		r, ok := row.(*cluster.ServiceRevision)
-		if ok && course != nil && r.Short == s.Short && r.ID != s.Deployment.ID && r.ID != course.LastCompleted && (out == nil || r.ID < out.ID) {
-			out = &r.Revision
-		}
-	}
-	return out
-}
-
 // restoreService is a service's row as it is to be written, without what the lies have in it.
 func restoreService(was, next *cluster.Service, w *World) {
 	next.MaxPercent, next.Grace = was.MaxPercent, was.Grace
-	if r := w.checker.wrongRollbackTarget(was); w.PlantedBug == RollBackToFailed && r != nil && next.Last != nil && next.Last.ID == r.ID {
+	if r := w.checker.WrongRollbackTarget(was); w.PlantedBug == RollBackToFailed && r != nil && next.Last != nil && next.Last.ID == r.ID {
 		next.Last = was.Last
 	}
 }

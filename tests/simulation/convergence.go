@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/state"
+	"berth/tests/simulation/invariant"
 	"berth/tests/simulation/model"
 )
 
@@ -21,8 +22,8 @@ func (w *World) checkConverged() {
 	w.checkRegistrations()
 	w.checkRepairs()
 	w.client.checkAcknowledgedTasks()
-	if c := w.client.configuration; c != nil && !sameConfiguration(c, w.checker.configurationRow()) {
-		w.checker.fail("invariant 9: the configuration %+v was acknowledged and is %+v", c, w.checker.configurationRow())
+	if c := w.client.configuration; c != nil && !sameConfiguration(c, w.checker.ConfigurationRow()) {
+		w.checker.Fail("invariant 9: the configuration %+v was acknowledged and is %+v", c, w.checker.ConfigurationRow())
 	}
 	for _, s := range w.client.services {
 		if !s.busy {
@@ -33,7 +34,7 @@ func (w *World) checkConverged() {
 
 // checkNothingPending checks that nothing is left to be done.
 func (w *World) checkNothingPending() {
-	fail := w.checker.fail
+	fail := w.checker.Fail
 	if !w.Runtime.IsIdle() {
 		fail("invariant 8: messages or records are still under way")
 	}
@@ -42,7 +43,7 @@ func (w *World) checkNothingPending() {
 			fail("invariant 8: %d of %s are still under way", n, name)
 		}
 	}
-	for key, row := range w.checker.rows {
+	for key, row := range w.checker.Rows {
 		switch r := row.(type) {
 		case *state.Outbox:
 			fail("invariant 8: outbox row %s is still there: %+v", key.Sort, r)
@@ -55,7 +56,7 @@ func (w *World) checkNothingPending() {
 				fail("invariant 8: due row %s is long past", key.Sort)
 			}
 		case *cluster.Task:
-			if r.IsProvisioning() && !w.checker.isOfFailedDeployment(r) && w.hasRoom(w.checker.specOfTask(r), "") {
+			if r.IsProvisioning() && !w.checker.IsOfFailedDeployment(r) && w.hasRoom(w.checker.SpecOfTask(r), "") {
 				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
 			}
 			if r.IsProvisioning() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
@@ -65,17 +66,11 @@ func (w *World) checkNothingPending() {
 	}
 }
 
-// isOfFailedDeployment reports whether a task is of a deployment that has failed: that starts none any more.
-func (c *checker) isOfFailedDeployment(t *cluster.Task) bool {
-	s, ok := c.rows[state.ServiceKey(clusterName, t.Service)].(*cluster.Service)
-	return ok && s.Deployment.ID == t.Revision && s.Deployment.State == cluster.RolloutFailed
-}
-
 // checkAgainstECS compares rows with what really runs.
 func (w *World) checkAgainstECS() {
-	fail := w.checker.fail
+	fail := w.checker.Fail
 	rows := map[string]*cluster.Task{}
-	for _, on := range w.checker.byInstance {
+	for _, on := range w.checker.ByInstance {
 		for _, t := range on {
 			if t.ECSID == "" {
 				fail("invariant 8: row %s (%s) holds capacity on %s, and no ECS task is known", t.ID, t.Status(), t.Instance)
@@ -103,39 +98,39 @@ func (w *World) checkAgainstECS() {
 // checkAcknowledgedTasks checks that no task that a caller was given is lost, and that what was to be stopped did.
 func (c *apiClient) checkAcknowledgedTasks() {
 	there := map[string]*cluster.Task{}
-	for _, owned := range c.world.checker.byOwner {
+	for _, owned := range c.world.checker.ByOwner {
 		for _, t := range owned {
 			there[t.ID] = t
 		}
 	}
 	for _, id := range c.taskIDs {
-		t, ended := there[id], c.world.checker.stoppedIDs[id]
+		t, ended := there[id], c.world.checker.StoppedIDs[id]
 		switch {
 		case t == nil && !ended:
-			c.world.checker.fail("invariant 9: task %s was acknowledged and is not there", id)
+			c.world.checker.Fail("invariant 9: task %s was acknowledged and is not there", id)
 		case c.stoppedIDs[id] && !ended:
-			c.world.checker.fail("invariant 9: stopping task %s was acknowledged, and it is %s", id, t.Status())
+			c.world.checker.Fail("invariant 9: stopping task %s was acknowledged, and it is %s", id, t.Status())
 		case !ended && !t.IsProvisioning() && t.Status() != cluster.TaskRunning:
-			c.world.checker.fail("invariant 8: task %s is %s for good", id, t.Status())
+			c.world.checker.Fail("invariant 8: task %s is %s for good", id, t.Status())
 		}
 	}
 }
 
 // checkAcknowledgedService checks that a service is as the API last said, and runs what it should or says why not.
 func (w *World) checkAcknowledgedService(s *expectedService) {
-	row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !s.exists {
 		if ok && row.Status != cluster.ServiceInactive {
-			w.checker.fail("invariant 8: service %s was deleted and is %s", s.name, row.Status)
+			w.checker.Fail("invariant 8: service %s was deleted and is %s", s.name, row.Status)
 		}
 		return
 	}
 	if !ok || row.Status != cluster.ServiceActive {
-		w.checker.fail("invariant 9: service %s was acknowledged and is gone", s.name)
+		w.checker.Fail("invariant 9: service %s was acknowledged and is gone", s.name)
 		return
 	}
 	if s.rules != nil && !sameRules(row.Rules, *s.rules) {
-		w.checker.fail("invariant 9: service %s was given the rules %+v and has %+v", s.name, *s.rules, row.Rules)
+		w.checker.Fail("invariant 9: service %s was given the rules %+v and has %+v", s.name, *s.rules, row.Rules)
 	}
 	if s.daemon {
 		w.checkDaemons(row, w.runningPerInstance(row), s.rulesChanged)
@@ -145,7 +140,7 @@ func (w *World) checkAcknowledgedService(s *expectedService) {
 
 func (w *World) runningPerInstance(s *cluster.Service) map[string]int {
 	on := map[string]int{}
-	for _, t := range w.checker.byOwner[s.Short] {
+	for _, t := range w.checker.ByOwner[s.Short] {
 		if t.IsActive() && t.Last == cluster.TaskRunning {
 			on[t.Instance]++
 		}
@@ -155,40 +150,40 @@ func (w *World) runningPerInstance(s *cluster.Service) map[string]int {
 
 // checkServiceAtRest holds a service that is at rest against the model.
 func (w *World) checkServiceAtRest(s *expectedService, row *cluster.Service) {
-	course := w.checker.deployments[row.Short]
+	course := w.checker.Deployments[row.Short]
 	if course == nil {
-		w.checker.fail("invariant 8: nobody saw service %s come", s.name)
+		w.checker.Fail("invariant 8: nobody saw service %s come", s.name)
 		return
 	}
-	is := modelService(row)
+	is := invariant.ModelService(row)
 	if s.desired != unknownCount && !s.daemon {
 		is.Desired = s.desired
 	}
 	for _, why := range is.CheckAtRest(course, w.modelSurroundings(row), w.observeService(row)) {
-		w.checker.fail("invariant 8: service %s: %s", s.name, why)
+		w.checker.Fail("invariant 8: service %s: %s", s.name, why)
 	}
 	if row.Strategy == cluster.Replica && row.Blocked != nil && row.Running < row.Desired {
 		w.checkBlockedEvent(row)
 	}
 	if course.Primary.State == model.Completed && row.Running == row.Desired && row.Pending == 0 && !row.Steady {
-		w.checker.fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.name, row.Running)
+		w.checker.Fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.name, row.Running)
 	}
 }
 
 // checkPromptStarts checks that a new revision starts at once where it can, whatever became of the one before (S7).
 func (w *World) checkPromptStarts() {
 	for _, s := range w.client.services {
-		row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents || row.Deployment.CreatedAt.Before(epoch.Add(w.historySpan)) ||
 			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptStart {
 			continue
 		}
-		is, active, own, fixed := modelService(row), 0, 0, 0
-		for _, t := range w.checker.byOwner[row.Short] {
+		is, active, own, fixed := invariant.ModelService(row), 0, 0, 0
+		for _, t := range w.checker.ByOwner[row.Short] {
 			if t.IsActive() {
 				active++
 			}
-			if t.IsActive() && w.checker.isProtected(t) {
+			if t.IsActive() && w.checker.IsProtected(t) {
 				fixed++
 			}
 			if t.Revision == row.Deployment.ID {
@@ -196,8 +191,8 @@ func (w *World) checkPromptStarts() {
 			}
 		}
 		open := active < max(is.Ceiling(is.Desired), is.Desired) || active > max(fixed, is.Floor(is.Desired))
-		if own == 0 && is.Desired > 0 && open && !w.checker.lastFailedStart(row).IsZero() && w.hasRoom(w.checker.specOfService(row), "") {
-			w.checker.fail("invariant 8: service %s was given a new revision %s ago, and nothing of it was started", row.Name, promptStart)
+		if own == 0 && is.Desired > 0 && open && !w.checker.LastFailedStart(row).IsZero() && w.hasRoom(w.checker.SpecOfService(row), "") {
+			w.checker.Fail("invariant 8: service %s was given a new revision %s ago, and nothing of it was started", row.Name, promptStart)
 		}
 	}
 }
@@ -207,81 +202,33 @@ const promptStart = 8 * time.Minute
 
 // modelSurroundings is what the service finds around it.
 func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
-	spec := w.checker.specOfService(s)
-	out := model.Surroundings{HasRoom: w.hasRoom(spec, ""), TrustsHealth: w.checker.trustsHealth()}
+	spec := w.checker.SpecOfService(s)
+	out := model.Surroundings{HasRoom: w.hasRoom(spec, ""), TrustsHealth: w.checker.TrustsHealth()}
 	if spec == nil {
 		return out
 	}
-	if s.Strategy == cluster.Replica && balancesZones(s, spec) {
+	if s.Strategy == cluster.Replica && invariant.BalancesZones(s, spec) {
 		out.Zones = map[string]bool{}
 	}
-	toStart, moves := w.checker.specToStart(s), *spec
-	moves.providers = w.checker.providersInFullestZones(s)
+	toStart, moves := w.checker.SpecToStart(s), *spec
+	moves.Providers = w.checker.ProvidersInFullestZones(s)
 	for _, i := range w.instances() {
 		if out.Zones != nil && i.IsAvailable() { // no rule is given up for balance, and no buffer used (P14)
-			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.whyRejected(&moves, i, roomQuery{unbuffered: true}) == ""
+			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.WhyRejected(&moves, i, invariant.RoomQuery{Unbuffered: true}) == ""
 		}
-		if !spec.daemon {
+		if !spec.Daemon {
 			continue
 		}
-		if suits := missingAttribute(i, spec.def) == ""; suits && i.Status == cluster.InstanceActive {
+		if suits := invariant.MissingAttribute(i, spec.Def) == ""; suits && i.Status == cluster.InstanceActive {
 			out.Eligible = append(out.Eligible, i.ID)
-			if toStart != nil && w.checker.whyRejected(toStart, i, roomQuery{}) == "" {
+			if toStart != nil && w.checker.WhyRejected(toStart, i, invariant.RoomQuery{}) == "" {
 				out.WithRoom = append(out.WithRoom, i.ID)
 			}
-		} else if suits && i.Status == cluster.InstanceDraining && w.checker.hasOtherTasks(i, s.Short) {
+		} else if suits && i.Status == cluster.InstanceDraining && w.checker.HasOtherTasks(i, s.Short) {
 			out.KeepingTask = append(out.KeepingTask, i.ID)
 		}
 	}
 	return out
-}
-
-// specToStart is the law of the tasks that a DAEMON service starts: of a deployment that has failed none, but of the one before,
-// unless that never was completed and has nothing that runs.
-func (h *rowHistory) specToStart(s *cluster.Service) *taskSpec {
-	switch {
-	case s.Deployment.State != cluster.RolloutFailed:
-		return h.specOfService(s)
-	case len(s.Older) > 0 && (s.Older[0].State == cluster.RolloutCompleted || s.Older[0].State != cluster.RolloutFailed && h.hasRunningTask(s.Older[0].ID)):
-		return h.specOfRevision(s, s.Older[0].ID, s.Older[0].TaskDefinition)
-	}
-	return nil
-}
-
-// hasRunningTask reports whether a task of the deployment is RUNNING.
-func (h *rowHistory) hasRunningTask(deployment string) bool {
-	for _, owned := range h.byOwner {
-		for _, t := range owned {
-			if t.Revision == deployment && t.IsActive() && t.Last == cluster.TaskRunning {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// balancesZones reports that the service's zones are balanced (S13).
-func balancesZones(s *cluster.Service, spec *taskSpec) bool {
-	if !s.ZoneRebalancing || spec.policy != "" || spec.rules.Scoring != "" || s.MaxPercent <= 100 {
-		return false
-	}
-	for _, c := range spec.constraints() {
-		if strings.Contains(c.Expression, cluster.AttributeZone) {
-			return false
-		}
-	}
-	first := spec.rules.Strategies
-	return len(first) == 0 || first[0].Type == cluster.StrategySpread && first[0].Field == "attribute:"+cluster.AttributeZone
-}
-
-// hasOtherTasks reports that tasks of others than the daemon's run on the instance, that are no daemon's.
-func (h *rowHistory) hasOtherTasks(i *cluster.Instance, daemon string) bool {
-	for _, t := range h.byInstance[i.ID] {
-		if s := h.serviceOf(t); t.Owner != daemon && (s == nil || s.Strategy != cluster.Daemon) {
-			return true
-		}
-	}
-	return false
 }
 
 // observeService is the service as the model looks at it. Of a task and its replacement on another instance the first does not
@@ -291,7 +238,7 @@ func (w *World) observeService(s *cluster.Service) model.Observed {
 	out := model.Observed{
 		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State), Desired: s.Desired,
 		ByZone: map[string]int{}, Explained: s.Blocked != nil || stuck || len(s.Unrepaired) > 0,
-		Crowded: s.Blocked != nil && s.Blocked.StopsWouldHelp() && w.fitsEmptyInstance(w.checker.specOfService(s)),
+		Crowded: s.Blocked != nil && s.Blocked.StopsWouldHelp() && w.fitsEmptyInstance(w.checker.SpecOfService(s)),
 	}
 	for _, d := range s.Older {
 		out.Deployments = append(out.Deployments, d.ID)
@@ -299,8 +246,8 @@ func (w *World) observeService(s *cluster.Service) model.Observed {
 	if s.Release != nil {
 		out.Release = string(s.Release.Status)
 	}
-	moving, pairs := w.checker.replacedTasks(s.Short, nil), w.checker.countPairsAsOne(s)
-	for _, t := range w.checker.byOwner[s.Short] {
+	moving, pairs := w.checker.ReplacedTasks(s.Short, nil), w.checker.CountPairsAsOne(s)
+	for _, t := range w.checker.ByOwner[s.Short] {
 		switch {
 		case !t.IsActive() || t.IsProvisioning():
 			continue
@@ -308,9 +255,9 @@ func (w *World) observeService(s *cluster.Service) model.Observed {
 			pairs--
 			continue
 		}
-		out.Tasks = append(out.Tasks, w.checker.modelTask(s, t))
+		out.Tasks = append(out.Tasks, w.checker.ModelTask(s, t))
 		out.InstanceOf = append(out.InstanceOf, t.Instance)
-		if i := w.checker.instanceRows[t.Instance]; i != nil {
+		if i := w.checker.InstanceRows[t.Instance]; i != nil {
 			out.ByZone[i.Zone()]++
 		}
 	}
@@ -318,14 +265,14 @@ func (w *World) observeService(s *cluster.Service) model.Observed {
 }
 
 // fitsEmptyInstance reports whether some instance, were it empty, would take a task of the law: as far as that is plain to see.
-func (w *World) fitsEmptyInstance(spec *taskSpec) bool {
-	if spec == nil || spec.policy != "" || len(spec.rules.Metrics) > 0 {
+func (w *World) fitsEmptyInstance(spec *invariant.TaskSpec) bool {
+	if spec == nil || spec.Policy != "" || len(spec.Rules.Metrics) > 0 {
 		return false
 	}
 	return slices.ContainsFunc(w.instances(), func(i *cluster.Instance) bool {
 		r := i.Registered
-		return i.Status == cluster.InstanceActive && !isCordoned(i) && missingAttribute(i, spec.def) == "" && spec.unmetConstraint(w.checker.evaluationOf(i, nil)) == "" &&
-			spec.needs.CPU <= r.CPU && spec.needs.Memory <= r.Memory && spec.needs.GPUs <= len(r.GPUs) && spec.needs.ENIs == 0
+		return i.Status == cluster.InstanceActive && !invariant.IsCordoned(i) && invariant.MissingAttribute(i, spec.Def) == "" && spec.UnmetConstraint(w.checker.EvaluationOf(i, nil)) == "" &&
+			spec.Needs.CPU <= r.CPU && spec.Needs.Memory <= r.Memory && spec.Needs.GPUs <= len(r.GPUs) && spec.Needs.ENIs == 0
 	})
 }
 
@@ -335,7 +282,7 @@ func (w *World) checkBlockedEvent(s *cluster.Service) {
 		return // it may have been said and pushed out since
 	}
 	var said []string
-	for _, row := range w.checker.rows {
+	for _, row := range w.checker.Rows {
 		e, ok := row.(*cluster.ServiceEvent)
 		if ok && e.Service == s.Short && strings.Contains(e.Message, "unable to place a task") {
 			return
@@ -344,39 +291,39 @@ func (w *World) checkBlockedEvent(s *cluster.Service) {
 			said = append(said, e.Message)
 		}
 	}
-	w.checker.fail("invariant 8: service %s is short of tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
+	w.checker.Fail("invariant 8: service %s is short of tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
 }
 
 // checkDaemons checks that a DAEMON service has its task wherever it should and could, and nowhere else.
 // Constraints that changed while they ran count for new tasks only, until the next deployment (S4).
 func (w *World) checkDaemons(s *cluster.Service, running map[string]int, reruled bool) {
-	spec := w.checker.specOfService(s)
+	spec := w.checker.SpecOfService(s)
 	if spec == nil {
 		return
 	}
-	toStart := w.checker.specToStart(s)
+	toStart := w.checker.SpecToStart(s)
 	for _, i := range w.instances() {
 		n := running[i.ID]
 		if n > 1 || n == 0 && w.hasRoom(toStart, i.ID) && w.hasRoom(spec, i.ID) {
-			w.checker.fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, n, i.ID)
+			w.checker.Fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, n, i.ID)
 		}
-		if n > 0 && missingAttribute(i, spec.def) != "" {
-			w.checker.fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID, missingAttribute(i, spec.def))
+		if n > 0 && invariant.MissingAttribute(i, spec.Def) != "" {
+			w.checker.Fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID, invariant.MissingAttribute(i, spec.Def))
 		}
-		if x := spec.unmetConstraint(w.checker.evaluationOf(i, nil)); n > 0 && x != "" && !reruled && w.checker.configurationRow().Priorities.Placement == 0 {
-			w.checker.fail("invariant 4: daemon %s runs on instance %s, where %q does not hold", s.Name, i.ID, x)
+		if x := spec.UnmetConstraint(w.checker.EvaluationOf(i, nil)); n > 0 && x != "" && !reruled && w.checker.ConfigurationRow().Priorities.Placement == 0 {
+			w.checker.Fail("invariant 4: daemon %s runs on instance %s, where %q does not hold", s.Name, i.ID, x)
 		}
 	}
 }
 
 // hasRoom reports whether some instance (or the one named) could take a task: a full scan with rules of its own, over the
 // instances as ECS has them.
-func (w *World) hasRoom(spec *taskSpec, instance string) bool {
+func (w *World) hasRoom(spec *invariant.TaskSpec, instance string) bool {
 	if spec == nil {
 		return false
 	}
 	for _, i := range w.instances() {
-		if (instance == "" || i.ID == instance) && w.checker.whyRejected(spec, i, roomQuery{relaxed: !spec.daemon}) == "" {
+		if (instance == "" || i.ID == instance) && w.checker.WhyRejected(spec, i, invariant.RoomQuery{Relaxed: !spec.Daemon}) == "" {
 			return true
 		}
 	}

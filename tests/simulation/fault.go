@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"berth/tests/simulation/coverage"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -209,11 +210,11 @@ func (w *World) isInOutage(function string, store bool) bool {
 	w.faults.hits[Outage]++
 	switch {
 	case store:
-		w.cover(CoverStoreGone)
+		w.cover(coverage.StoreGone)
 	case function == "dispatch":
-		w.cover(CoverOutboxLost)
+		w.cover(coverage.OutboxLost)
 	default:
-		w.cover(CoverRefused)
+		w.cover(coverage.Refused)
 	}
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/state"
+	"berth/tests/simulation/coverage"
 )
 
 // faultyStore is a State whose calls can fail in the ways that a distributed store's can. Each call that takes effect
@@ -27,9 +28,9 @@ func (s *faultyStore) beforeCall(ctx context.Context, write bool) error {
 	p, c := processOf(ctx), s.world.faults
 	if err := p.interrupt(); err != nil {
 		if write && p.kind == functionProcess {
-			s.world.cover(CoverCrashBefore)
+			s.world.cover(coverage.CrashBefore)
 			if p.writes > 0 {
-				s.world.cover(CoverCrashMiddle)
+				s.world.cover(coverage.CrashMiddle)
 			}
 		}
 		return err
@@ -43,7 +44,7 @@ func (s *faultyStore) beforeCall(ctx context.Context, write bool) error {
 	case write && c.strikes(StoreConflict):
 		err = errors.New("another transaction is in the way")
 	case write && c.strikesAtPart(StoreAmbiguous, 0.5):
-		s.world.cover(CoverNotApplied)
+		s.world.cover(coverage.NotApplied)
 		err = fmt.Errorf("timed out: %w", cluster.ErrAmbiguous)
 	}
 	if err != nil && p != nil {
@@ -61,12 +62,12 @@ func (s *faultyStore) afterCall(ctx context.Context, err error) error {
 	}
 	if dead := p.interrupt(); dead != nil {
 		if err == nil && p.kind == functionProcess {
-			w.cover(CoverCrashAfter)
+			w.cover(coverage.CrashAfter)
 		}
 		return dead
 	}
 	if err == nil && w.faults.strikesAtPart(StoreAmbiguous, 0.5) {
-		w.cover(CoverApplied)
+		w.cover(coverage.Applied)
 		if p != nil {
 			p.hadFault = true
 		}
@@ -80,11 +81,11 @@ func (w *World) coverConflict(err error) {
 	var c *state.Conflict
 	switch {
 	case errors.As(err, &c) && c.Version:
-		w.cover(CoverLostVersion)
+		w.cover(coverage.LostVersion)
 	case errors.As(err, &c):
-		w.cover(CoverLostRace)
+		w.cover(coverage.LostRace)
 	case err != nil && strings.Contains(err.Error(), "bytes, at most"):
-		w.cover(CoverTooLarge)
+		w.cover(coverage.TooLarge)
 	}
 }
 
@@ -100,7 +101,7 @@ func (s *faultyStore) Peek(ctx context.Context, key state.Key) (state.Row, error
 		return nil, err
 	}
 	row, err := s.inner.Peek(processOf(ctx).callContext(ctx), key)
-	if old, ok := s.world.checker.staleRow(key); ok && s.world.faults.strikes(StaleRead) {
+	if old, ok := s.world.checker.StaleRow(key); ok && s.world.faults.strikes(StaleRead) {
 		return old, err
 	}
 	return row, err
@@ -124,7 +125,7 @@ func (s *faultyStore) Write(ctx context.Context, w state.Write) (state.Row, erro
 	var c *state.Conflict
 	if w.Observe != nil && errors.As(err, &c) {
 		if t, ok := c.Row.(*cluster.Task); ok && t != nil && t.Version > w.Observe.Version {
-			s.world.cover(CoverStaleEvent)
+			s.world.cover(coverage.StaleEvent)
 		}
 	}
 	if dead := s.world.upgrade.dieIfDue(processOf(ctx), s.function); dead != nil {
@@ -157,7 +158,7 @@ func (s *faultyStore) dieWhileWriting(ctx context.Context, writes []state.Write,
 	if p.kind == malformedClient {
 		for _, w := range writes {
 			if _, ok := w.Put.(*cluster.TaskDefinition); !ok {
-				s.world.checker.fail("a malformed request (%s) wrote row %s", p.name, w.Key().Sort)
+				s.world.checker.Fail("a malformed request (%s) wrote row %s", p.name, w.Key().Sort)
 			}
 		}
 	}
@@ -185,7 +186,7 @@ func (e *faultyECS) beforeCall(ctx context.Context) error {
 		part = 0.05
 	}
 	if p != nil && p.kind == functionProcess && e.world.faults.strikesAtPart(ECSDenied, part) {
-		e.world.cover(CoverDenied)
+		e.world.cover(coverage.Denied)
 		return cluster.Errorf(cluster.CodeAccessDenied, "The role may not do that.")
 	}
 	return nil
@@ -194,12 +195,12 @@ func (e *faultyECS) beforeCall(ctx context.Context) error {
 func (e *faultyECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	p := processOf(ctx)
 	if p != nil && p.kind == malformedClient {
-		e.world.checker.fail("a malformed request (%s) started tasks", p.name)
+		e.world.checker.Fail("a malformed request (%s) started tasks", p.name)
 	}
 	if err := e.beforeCall(ctx); err != nil {
 		return cluster.StartAnswer{}, err
 	}
-	e.world.checker.checkStartTask(call)
+	e.world.checker.CheckStartTask(call)
 	answer, err := e.ECS.StartTask(ctx, call)
 	if dead := p.interrupt(); dead != nil {
 		return cluster.StartAnswer{}, dead
@@ -228,7 +229,7 @@ func (e *faultyECS) ListTasks(ctx context.Context, f cluster.TaskFilter) ([]stri
 		for _, t := range e.world.AWS.Machines.TaskTruths(clusterName) {
 			if t.StartedBy == f.StartedBy && t.Desired == cluster.TaskRunning && !slices.Contains(ids, t.ID) {
 				e.world.faults.hits[ListLate]++
-				e.world.cover(CoverListLate)
+				e.world.cover(coverage.ListLate)
 			}
 		}
 	}

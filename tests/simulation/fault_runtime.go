@@ -8,6 +8,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/sim/ecs"
 	"berth/shared/sim/kernel"
+	"berth/tests/simulation/coverage"
 )
 
 // messageFaults are what may befall queues, streams, events and schedules.
@@ -61,9 +62,9 @@ func (w *World) pickEnvironment(_ string, n int) int {
 	i := w.faults.drawBelow(OtherEnvironment, n+1) - 1
 	switch {
 	case i < 0:
-		w.cover(CoverCold)
+		w.cover(coverage.Cold)
 	case i < n-1:
-		w.cover(CoverStaleWarm)
+		w.cover(coverage.StaleWarm)
 	}
 	return i
 }
@@ -98,12 +99,12 @@ func (w *World) drawCallFault(operation, _ string) kernel.CallFault {
 	case c.strikes(ECSAmbiguous):
 		applied := c.drawBelow(ECSAmbiguous, 2) == 0
 		if operation == "StartTask" {
-			w.cover(map[bool]CoveragePoint{true: CoverStartApplied, false: CoverStartLost}[applied])
+			w.cover(map[bool]coverage.Point{true: coverage.StartApplied, false: coverage.StartLost}[applied])
 		}
 		return kernel.CallFault{Ambiguous: true, Applied: applied}
 	case c.strikes(ECSLate):
 		if operation == "StartTask" {
-			w.cover(CoverStartLate)
+			w.cover(coverage.StartLate)
 		}
 		return kernel.CallFault{Ambiguous: true, Applied: true, Late: c.drawUpTo(ECSLate, 100)}
 	}
@@ -131,7 +132,7 @@ func (w *World) taskBehaviour(i ecs.StartInfo) ecs.Behaviour {
 	}
 	if w.faults.active && w.Loop.Now().Before(w.imagesMissingUntil) {
 		b.FailStart = "CannotPullContainerError: the registry does not answer"
-		w.cover(CoverImageGone)
+		w.cover(coverage.ImageGone)
 	}
 	w.applyFamilyOutcome(i, &b)
 	return b
@@ -152,9 +153,9 @@ func (l logHandler) Handle(_ context.Context, r slog.Record) error {
 	show := func(a slog.Attr) bool {
 		switch {
 		case a.Key == "message" && r.Level >= slog.LevelError:
-			l.world.cover(CoverPartial)
+			l.world.cover(coverage.Partial)
 		case a.Key == "panic":
-			l.world.checker.fail("a handler panicked: %v", a.Value)
+			l.world.checker.Fail("a handler panicked: %v", a.Value)
 		}
 		text += " " + a.String()
 		return true

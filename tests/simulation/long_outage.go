@@ -29,11 +29,11 @@ var outageKinds = []string{
 func (w *World) runLongOutage() {
 	w.faults.active = false
 	if _, err := w.EnsureCluster(context.Background(), clusterName, 5+w.rng.IntN(4), machine); err != nil {
-		w.checker.fail("making the cluster: %v", err)
+		w.checker.Fail("making the cluster: %v", err)
 		return
 	}
 	if err := w.createTargetGroups(); err != nil {
-		w.checker.fail("making target groups: %v", err)
+		w.checker.Fail("making target groups: %v", err)
 	}
 	w.registerDefinitions()
 	w.Runtime.Start()
@@ -55,7 +55,7 @@ func (w *World) runLongOutage() {
 	w.logf("somebody looks again; well are %q", w.healthyTasks)
 	w.historySpan = outageStart + outageLength
 	w.runUntil(w.Loop.Now().Add(40 * time.Minute))
-	if len(w.checker.broken) == 0 {
+	if len(w.checker.Broken) == 0 {
 		w.healthyTasks = nil // when agents come back there may be too many, and some have to go
 		w.endFaults()
 		w.checkConvergence()
@@ -87,7 +87,7 @@ func (c *apiClient) createPlainService(name, definition string, desired int, dae
 		return err
 	}, func(err error) {
 		if err != nil {
-			c.world.checker.fail("invariant 9: creating service %s says %v", name, err)
+			c.world.checker.Fail("invariant 9: creating service %s says %v", name, err)
 			return
 		}
 		c.services = append(c.services, s)
@@ -111,6 +111,6 @@ func (w *World) listHealthyTasks() (out []string) {
 // checkHealthyTaskKept checks that a task that is to be stopped was not among those that nothing was wrong with.
 func (w *World) checkHealthyTaskKept(ecsID string) {
 	if slices.Contains(w.healthyTasks, ecsID) {
-		w.checker.fail("invariant 3: nobody looked for two hours, and then task %s is stopped, which nothing was wrong with", ecsID)
+		w.checker.Fail("invariant 3: nobody looked for two hours, and then task %s is stopped, which nothing was wrong with", ecsID)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/tests/simulation/coverage"
 )
 
 // errProcessDied is what every port answers once its process has died: the code after it runs, but reaches nothing.
@@ -71,7 +72,7 @@ func (w *World) spawn(name string, m processKind, f func(ctx context.Context), d
 		done(p.dead)
 	}
 	if w.runningByName[name]++; m == functionProcess && w.runningByName[name] > 1 {
-		w.cover(CoverConcurrent)
+		w.cover(coverage.Concurrent)
 	}
 	resume()
 }
@@ -106,7 +107,7 @@ func (p *process) die(how string) error {
 	p.dead, p.hadFault = true, true
 	p.world.logf("%s %s", p.name, how)
 	if p.kind != functionProcess {
-		p.world.cover(CoverCrashAPI)
+		p.world.cover(coverage.CrashAPI)
 	}
 	return errProcessDied
 }

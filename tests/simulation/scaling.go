@@ -95,12 +95,12 @@ func SimulateScaling(r ScalingRun) Outcome {
 	}
 	defer s.Close()
 	if err := s.createScaledCluster(); err != nil {
-		s.checker.fail("making the group: %v", err)
+		s.checker.Fail("making the group: %v", err)
 	} else {
 		s.runDayAndSettle()
 	}
 	return Outcome{
-		Broken: s.checker.broken, Faults: s.faults.describeStrikes(), Log: s.lines, Hash: s.Store.HistoryHash(), Steps: s.steps,
+		Broken: s.checker.Broken, Faults: s.faults.describeStrikes(), Log: s.lines, Hash: s.Store.HistoryHash(), Steps: s.steps,
 		Coverage: Coverage{Points: s.covered, Hits: s.faults.hits},
 	}
 }
@@ -122,7 +122,7 @@ func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
 		s.silentRate, s.ambiguousRate = 0.1*s.random.Float64(), 0.1*s.random.Float64()
 	}
 	s.groupChecker = newScalingChecker(s)
-	options.Watch = w.checker.checkCommit
+	options.Watch = w.checker.CheckCommit
 	options.WrapState = func(function string, inner state.Store) state.Store {
 		return &faultyStore{world: w, function: function, inner: r.Plant.wrapStore(function, inner)}
 	}
@@ -250,7 +250,7 @@ func (s *scalingWorld) setLoad(n int) {
 		return err
 	}, func(err error) {
 		if err != nil {
-			s.checker.fail("changing the load says %v", err)
+			s.checker.Fail("changing the load says %v", err)
 		}
 	})
 }

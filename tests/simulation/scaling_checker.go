@@ -71,7 +71,7 @@ func (c *scalingChecker) observeGroup() *groupState {
 // checkBounds looks at what always holds.
 func (c *scalingChecker) checkBounds() {
 	if g := c.observeGroup(); g.Min != c.shape.Min || g.Max != c.shape.Max {
-		c.checker.fail("C7: the group's minimum and maximum were %d and %d, and are %d and %d", c.shape.Min, c.shape.Max, g.Min, g.Max)
+		c.checker.Fail("C7: the group's minimum and maximum were %d and %d, and are %d and %d", c.shape.Min, c.shape.Max, g.Min, g.Max)
 	}
 }
 
@@ -82,30 +82,30 @@ const scalingStaleness = 4 * time.Minute
 func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
 	switch {
 	case saw == nil:
-		c.checker.fail("the desired capacity is set, and nobody has looked at the group")
+		c.checker.Fail("the desired capacity is set, and nobody has looked at the group")
 		return
 	case c.policy != nil:
-		c.checker.fail("C1: two scalers are in charge: a target tracking policy sizes the group, and managed scaling sets it to %d", n)
+		c.checker.Fail("C1: two scalers are in charge: a target tracking policy sizes the group, and managed scaling sets it to %d", n)
 	case (n < c.shape.Min || n > c.shape.Max) && !c.isRecent(c.boundsChangedAt):
-		c.checker.fail("C7: the desired capacity is set to %d, outside %d to %d", n, c.shape.Min, c.shape.Max)
+		c.checker.Fail("C7: the desired capacity is set to %d, outside %d to %d", n, c.shape.Min, c.shape.Max)
 	}
 	is := c.describeGroup().Desired
 	if n > is {
 		if n-saw.Desired > c.shape.MaxStep {
-			c.checker.fail("C2: the desired capacity goes from %d to %d, by more than the largest step of %d", saw.Desired, n, c.shape.MaxStep)
+			c.checker.Fail("C2: the desired capacity goes from %d to %d, by more than the largest step of %d", saw.Desired, n, c.shape.MaxStep)
 		}
 		for _, i := range saw.Instances {
 			if age := c.Loop.Now().Sub(c.firstSeen[i.ID]); c.isWarmingUp(i) && age < cluster.DefaultScaling.Warmup-scalingStaleness {
-				c.checker.fail("C3: scaled out to %d while instance %s, %s old, warms up", n, i.ID, age)
+				c.checker.Fail("C3: scaled out to %d while instance %s, %s old, warms up", n, i.ID, age)
 			}
 		}
 		c.raisedAt = c.Loop.Now()
 	}
 	if n < saw.Desired-max(1, saw.Desired/2) {
-		c.checker.fail("C5: scaled in from %d to %d, by more than half", saw.Desired, n)
+		c.checker.Fail("C5: scaled in from %d to %d, by more than half", saw.Desired, n)
 	}
 	if since := c.Loop.Now().Sub(c.raisedAt); n < is && !c.raisedAt.IsZero() && since < cluster.DefaultScaling.Cooldown-scalingStaleness {
-		c.checker.fail("C8: scaled in to %d, %s after a scale-out", n, since)
+		c.checker.Fail("C8: scaled in to %d, %s after a scale-out", n, since)
 	}
 }
 
@@ -133,7 +133,7 @@ func (c *scalingChecker) checkChange(function, op string) {
 	for _, i := range was.Instances {
 		left := !slices.ContainsFunc(is.Instances, func(o cluster.GroupInstance) bool { return o.ID == i.ID })
 		if n := c.withoutSecondStarts(was.tasks[i.ID]); left && len(n) > 0 && !c.isRecent(c.unprotectedAt[i.ID]) && was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
-			c.checker.fail("invariant 7: %s by %s takes instance %s, on which tasks %v run", op, function, i.ID, n)
+			c.checker.Fail("invariant 7: %s by %s takes instance %s, on which tasks %v run", op, function, i.ID, n)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 func (c *scalingChecker) readRow(key state.Key) state.Row {
 	row, err := c.Store.Get(context.Background(), key)
 	if err != nil {
-		c.checker.fail("reading %v: %v", key, err)
+		c.checker.Fail("reading %v: %v", key, err)
 	}
 	return row
 }
@@ -169,13 +169,13 @@ func (c *scalingChecker) checkTermination(id string, lower bool) {
 	g := c.observeGroup()
 	switch {
 	case lower && len(c.withoutSecondStarts(g.tasks[id])) > 0:
-		c.checker.fail("invariant 7: instance %s is terminated, on which tasks %v run", id, g.tasks[id])
+		c.checker.Fail("invariant 7: instance %s is terminated, on which tasks %v run", id, g.tasks[id])
 	case !lower && g.hosts[id] != nil:
-		c.checker.fail("instance %s is replaced, and it has registered", id)
+		c.checker.Fail("instance %s is replaced, and it has registered", id)
 	case !lower && !c.shape.Replacing:
-		c.checker.fail("instance %s is replaced, and nobody asked for that", id)
+		c.checker.Fail("instance %s is replaced, and nobody asked for that", id)
 	case lower && !c.shape.Consolidating:
-		c.checker.fail("instance %s is terminated without consolidation", id)
+		c.checker.Fail("instance %s is terminated without consolidation", id)
 	}
 }
 
@@ -186,7 +186,7 @@ func (c *scalingChecker) checkDrain(function, id string) {
 	}
 	for _, i := range c.describeGroup().Instances {
 		if h := c.observeGroup().hosts[i.ID]; h != nil && h.ID == id && i.Lifecycle == "InService" {
-			c.checker.fail("instance %s is drained without consolidation", id)
+			c.checker.Fail("instance %s is drained without consolidation", id)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (s *scalingWorld) endScalingFaults() {
 			if i.Lifecycle == "InService" && hosts[i.ID] == nil {
 				s.logf("somebody terminates instance %s, which has not registered", i.ID)
 				if err := s.AWS.Groups.TerminateInstance(context.Background(), i.ID, false); err != nil {
-					s.checker.fail("terminating an instance by hand: %v", err)
+					s.checker.Fail("terminating an instance by hand: %v", err)
 				}
 			}
 		}
@@ -62,7 +62,7 @@ func (s *scalingWorld) endScalingFaults() {
 // a group.
 func (s *scalingWorld) runDay() {
 	end := s.Loop.Now().Add(scalingDay)
-	for s.Loop.Now().Before(end) && len(s.checker.broken) == 0 {
+	for s.Loop.Now().Before(end) && len(s.checker.Broken) == 0 {
 		least, most := s.random.IntN(s.shape.maxTasks()+1), s.random.IntN(s.shape.maxTasks()+3)
 		shape, every := s.random.IntN(4), time.Duration(3+s.random.IntN(30))*time.Minute
 		for step := range 6 {
@@ -105,7 +105,7 @@ func (s *scalingWorld) disturbGroup() {
 		n := min(max(g.Desired+1+s.random.IntN(3), g.Min), g.Max)
 		s.logf("somebody sets the desired capacity to %d", n)
 		if err := s.AWS.Groups.SetDesired(context.Background(), scaledGroup, n); err != nil {
-			s.checker.fail("setting the desired capacity by hand: %v", err)
+			s.checker.Fail("setting the desired capacity by hand: %v", err)
 		}
 	case 3:
 		s.changeBounds()
@@ -120,7 +120,7 @@ func (s *scalingWorld) changeBounds() {
 	least, most := []int{0, 1, 3}[s.random.IntN(3)], max(g.Desired, []int{5, 12, 20}[s.random.IntN(3)])
 	s.logf("somebody sets the bounds to %d and %d", least, most)
 	if err := s.AWS.Groups.SetSizes(context.Background(), scaledGroup, cluster.SizesChange{Min: &least, Max: &most}); err != nil {
-		s.checker.fail("setting the bounds by hand: %v", err)
+		s.checker.Fail("setting the bounds by hand: %v", err)
 	}
 	s.shape.Min, s.shape.Max, s.groupChecker.boundsChangedAt = least, most, s.Loop.Now()
 }
@@ -134,7 +134,7 @@ func (s *scalingWorld) removeProtection(i *cluster.Instance) {
 	}
 	s.logf("somebody takes the protection of instance %s away", i.ID)
 	if err := s.AWS.Groups.SetInstanceProtection(context.Background(), scaledGroup, []string{i.EC2InstanceID}, false); err != nil {
-		s.checker.fail("taking protection away by hand: %v", err)
+		s.checker.Fail("taking protection away by hand: %v", err)
 	}
 	s.groupChecker.unprotectedAt[i.EC2InstanceID] = s.Loop.Now()
 }
@@ -146,7 +146,7 @@ func (s *scalingWorld) describeGroup() *cluster.AutoScalingGroup {
 	defer func() { s.current = running }()
 	got, err := s.AWS.Groups.DescribeGroups(context.Background(), []string{scaledGroup})
 	if err != nil || len(got) != 1 {
-		s.checker.fail("describing the group: %v, %v", got, err)
+		s.checker.Fail("describing the group: %v, %v", got, err)
 		return &cluster.AutoScalingGroup{}
 	}
 	return got[0]
@@ -161,7 +161,7 @@ func (s *scalingWorld) endTargetTracking() {
 		return s.API.CapacityProviders.TagCapacityProvider(ctx, scaledProvider, nil, []string{cluster.TagTargetTracking})
 	}, func(err error) {
 		if err != nil {
-			s.checker.fail("taking the tag of target tracking away: %v", err)
+			s.checker.Fail("taking the tag of target tracking away: %v", err)
 		}
 		s.shape.Tracked = false
 	})
@@ -171,13 +171,13 @@ func (s *scalingWorld) endTargetTracking() {
 // checkSettles has the load stay until the group is at rest, and then for as long again as nothing may change. Packed asks that it
 // is on no more instances than it has to be, but for one.
 func (s *scalingWorld) checkSettles(load int, packed bool) {
-	if len(s.checker.broken) > 0 {
+	if len(s.checker.Broken) > 0 {
 		return
 	}
 	s.setLoad(load)
 	why := ""
 	for end := s.Loop.Now().Add(maxSettleTime); s.Loop.Now().Before(end); {
-		if s.runUntil(s.Loop.Now().Add(10 * time.Minute)); len(s.checker.broken) > 0 {
+		if s.runUntil(s.Loop.Now().Add(10 * time.Minute)); len(s.checker.Broken) > 0 {
 			return
 		}
 		if why = s.groupChecker.whyUnsettled(packed); why != "" {
@@ -192,14 +192,14 @@ func (s *scalingWorld) checkSettles(load int, packed bool) {
 			why = "it is as it should be, and the desired capacity changes all the same"
 		}
 	}
-	if len(s.checker.broken) == 0 {
-		s.checker.fail("invariant 8: with a load of %d nothing goes wrong for %s, and %s", load, maxSettleTime, why)
+	if len(s.checker.Broken) == 0 {
+		s.checker.Fail("invariant 8: with a load of %d nothing goes wrong for %s, and %s", load, maxSettleTime, why)
 	}
 }
 
 // switchOff switches managed scaling off: nothing scales any more, and nothing of it is left.
 func (s *scalingWorld) switchOff() {
-	if len(s.checker.broken) > 0 {
+	if len(s.checker.Broken) > 0 {
 		return
 	}
 	s.client.callUntilAnswered("managed scaling off", func(ctx context.Context) error {
@@ -209,7 +209,7 @@ func (s *scalingWorld) switchOff() {
 		return err
 	}, func(err error) {
 		if err != nil {
-			s.checker.fail("switching managed scaling off: %v", err)
+			s.checker.Fail("switching managed scaling off: %v", err)
 		}
 	})
 	s.runUntil(s.Loop.Now().Add(5 * time.Minute))
@@ -217,11 +217,11 @@ func (s *scalingWorld) switchOff() {
 	s.setLoad(s.shape.maxTasks())
 	s.runUntil(s.Loop.Now().Add(30 * time.Minute))
 	if s.groupChecker.desiredChanges != was {
-		s.checker.fail("C7: managed scaling is off, and the desired capacity changes")
+		s.checker.Fail("C7: managed scaling is off, and the desired capacity changes")
 	}
 	low, high := cluster.ScalingAlarms(clusterName, scaledProvider)
 	left, err := s.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
 	if err != nil || len(left) > 0 || s.groupChecker.policy != nil {
-		s.checker.fail("C1: managed scaling is off, and there are alarms %v, policy %v, %v", left, s.groupChecker.policy, err)
+		s.checker.Fail("C1: managed scaling is off, and there are alarms %v, policy %v, %v", left, s.groupChecker.policy, err)
 	}
 }

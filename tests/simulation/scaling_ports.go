@@ -21,7 +21,7 @@ func (g *observedGroups) PutTrackingPolicy(ctx context.Context, p cluster.Tracki
 	defer func() { g.checker.current = running }()
 	alarms, err := g.checker.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
 	if err != nil || len(alarms) > 0 {
-		g.checker.checker.fail("C1: two scalers are in charge: a target tracking policy is made beside the alarms %v, %v", alarms, err)
+		g.checker.checker.Fail("C1: two scalers are in charge: a target tracking policy is made beside the alarms %v, %v", alarms, err)
 	}
 	g.checker.policy = &p
 	return g.Groups.PutTrackingPolicy(ctx, p)
@@ -41,7 +41,7 @@ func (g *observedGroups) PutReservation(ctx context.Context, points []cluster.Da
 
 func (g *observedGroups) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {
 	if g.checker.policy != nil {
-		g.checker.checker.fail("C1: two scalers are in charge: alarm %s is made beside a target tracking policy", a.Name)
+		g.checker.checker.Fail("C1: two scalers are in charge: alarm %s is made beside a target tracking policy", a.Name)
 	}
 	return g.Groups.PutMetricAlarm(ctx, a)
 }

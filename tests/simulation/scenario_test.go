@@ -33,7 +33,7 @@ func newScenario(t *testing.T, n int, m ec2.Machine) *scenario {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, b := range w.checker.broken {
+		for _, b := range w.checker.Broken {
 			t.Errorf("broke: %s", b)
 		}
 		if t.Failed() {
@@ -100,7 +100,7 @@ func (s *scenario) drainInstance(instance string) {
 // passTime lets time go by.
 func (s *scenario) passTime(d time.Duration) {
 	s.t.Helper()
-	if s.runUntil(s.Loop.Now().Add(d)); len(s.checker.broken) > 0 {
+	if s.runUntil(s.Loop.Now().Add(d)); len(s.checker.Broken) > 0 {
 		s.t.FailNow()
 	}
 }
@@ -118,7 +118,7 @@ func (s *scenario) await(what string, d time.Duration, so func() bool) {
 
 func (s *scenario) serviceRow(name string) *cluster.Service {
 	s.t.Helper()
-	row, ok := s.checker.rows[state.ServiceKey(clusterName, name)].(*cluster.Service)
+	row, ok := s.checker.Rows[state.ServiceKey(clusterName, name)].(*cluster.Service)
 	if !ok {
 		s.t.Fatalf("there is no service %s", name)
 	}
@@ -128,7 +128,7 @@ func (s *scenario) serviceRow(name string) *cluster.Service {
 // activeTasks are the service's that have not ended nor are being stopped, in order of id; those that match alone.
 func (s *scenario) activeTasks(name string, matches ...func(*cluster.Task) bool) (out []*cluster.Task) {
 	s.t.Helper()
-	for _, t := range s.checker.byOwner[s.serviceRow(name).Short] {
+	for _, t := range s.checker.ByOwner[s.serviceRow(name).Short] {
 		if t.IsActive() && !slices.ContainsFunc(matches, func(m func(*cluster.Task) bool) bool { return !m(t) }) {
 			out = append(out, t)
 		}
@@ -165,7 +165,7 @@ func (s *scenario) awaitSteady(name string) {
 func (s *scenario) serviceEvents(name string) (out []*cluster.ServiceEvent) {
 	s.t.Helper()
 	short := s.serviceRow(name).Short
-	for _, row := range s.checker.rows {
+	for _, row := range s.checker.Rows {
 		if e, ok := row.(*cluster.ServiceEvent); ok && e.Service == short {
 			out = append(out, e)
 		}
@@ -189,12 +189,12 @@ func (s *scenario) instanceIDs() (out []string) {
 
 // logServices logs how services are and what they said.
 func (s *scenario) logServices() {
-	for _, row := range s.checker.activeServices() {
+	for _, row := range s.checker.ActiveServices() {
 		s.t.Logf("%s: %d of %d run, primary %+v, older %+v, blocked %v", row.Name, row.Running, row.Desired, row.Deployment, row.Older, row.Blocked)
 		for _, e := range s.serviceEvents(row.Name) {
 			s.t.Logf("%s %s", e.CreatedAt.Sub(epoch), e.Message)
 		}
-		for _, task := range s.checker.byOwner[row.Short] {
+		for _, task := range s.checker.ByOwner[row.Short] {
 			s.t.Logf("task %s on %s: %s, desired %s, health %q, %s %s", task.ID, task.Instance, task.Status(), task.Desired, task.Health, task.StopCode, task.Reason)
 		}
 	}

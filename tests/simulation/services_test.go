@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/operation"
 	"berth/shared/sim/ec2"
+	"berth/tests/simulation/invariant"
 )
 
 var oneZone = ec2.Machine{Type: "sim.small", CPU: 2000, Memory: 2048, Zones: []string{"us-east-1a"}}
@@ -24,7 +25,7 @@ func TestServices(t *testing.T) {
 		if err := s.AWS.Machines.CrashTask(gone.ECSID, 1); err != nil {
 			t.Fatal(err)
 		}
-		s.await("one is gone", time.Minute, func() bool { return s.checker.stoppedIDs[gone.ID] })
+		s.await("one is gone", time.Minute, func() bool { return s.checker.StoppedIDs[gone.ID] })
 		s.awaitRunning("web", 4)
 		if err := s.AWS.Machines.KillInstance(s.activeTasks("web")[0].Instance); err != nil {
 			t.Fatal(err)
@@ -75,7 +76,7 @@ func TestServices(t *testing.T) {
 	})
 	t.Run("SlowDownStartsThatFail", func(t *testing.T) {
 		s := newScenario(t, 2, machine)
-		s.createService("web", brokenFamily+":1", 1)
+		s.createService("web", invariant.BrokenFamily+":1", 1)
 		s.passTime(2 * time.Hour)
 		n := 0
 		for _, e := range s.serviceEvents("web") {
@@ -98,7 +99,7 @@ func TestServices(t *testing.T) {
 		s.awaitRunning("web", 6)
 		zones := map[string]int{}
 		for _, task := range s.activeTasks("web") {
-			zones[s.checker.instanceRows[task.Instance].Zone()]++
+			zones[s.checker.InstanceRows[task.Instance].Zone()]++
 		}
 		for _, n := range zones {
 			if n != 2 || len(zones) != 3 {
@@ -109,7 +110,7 @@ func TestServices(t *testing.T) {
 		s.awaitRunning("web", 3)
 		zones = map[string]int{}
 		for _, task := range s.activeTasks("web") {
-			zones[s.checker.instanceRows[task.Instance].Zone()]++
+			zones[s.checker.InstanceRows[task.Instance].Zone()]++
 		}
 		if len(zones) != 3 {
 			t.Errorf("scaled in, the zones have %v", zones)
@@ -273,7 +274,7 @@ func TestDaemonServices(t *testing.T) {
 		}
 		s.updateService("agent", operation.UpdateService{Force: true})
 		s.awaitRunning("agent", 1)
-		if zone := s.checker.instanceRows[s.activeTasks("agent")[0].Instance].Zone(); zone != "us-east-1a" {
+		if zone := s.checker.InstanceRows[s.activeTasks("agent")[0].Instance].Zone(); zone != "us-east-1a" {
 			t.Errorf("it runs in %s", zone)
 		}
 	})

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"berth/tests/simulation/coverage"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -99,7 +100,7 @@ func TestSeeds(t *testing.T) {
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
 		skipIfFewer(t, last-first, defaultSeeds)
-		for _, never := range r.Coverage.Missing(AllFaults[:upgradeFault], CoveragePoints) {
+		for _, never := range r.Coverage.Missing(AllFaults[:upgradeFault], coverage.Points) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
+	"berth/tests/simulation/invariant"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -41,7 +42,7 @@ func TestServiceEventTimelines(t *testing.T) {
 		s.awaitSteady("storefront")
 		s.passTime(time.Hour - s.Loop.Now().Sub(epoch))
 		before := s.serviceRow("storefront").Deployment.ID
-		s.updateService("storefront", operation.UpdateService{TaskDefinition: unhealthyFamily + ":1"})
+		s.updateService("storefront", operation.UpdateService{TaskDefinition: invariant.UnhealthyFamily + ":1"})
 		s.await("it is rolled back", time.Hour, func() bool {
 			r := s.serviceRow("storefront").Release
 			return r != nil && r.Status == cluster.DeploymentRollbackSuccessful

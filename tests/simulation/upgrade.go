@@ -11,6 +11,7 @@ import (
 	"berth/shared/sim/autoscaling"
 	"berth/shared/sim/ec2"
 	"berth/shared/state"
+	"berth/tests/simulation/coverage"
 )
 
 // A run of another kind: a node group is updated while its services run, under the same faults and some of its own. The
@@ -192,7 +193,7 @@ func (u *upgradeWorld) createProvider(arn string) error {
 }
 
 func (u *upgradeWorld) nodeGroup() *cluster.NodeGroup {
-	g, _ := u.checker.rows[state.NodeGroupKey(clusterName, groupName)].(*cluster.NodeGroup)
+	g, _ := u.checker.Rows[state.NodeGroupKey(clusterName, groupName)].(*cluster.NodeGroup)
 	return g
 }
 
@@ -202,7 +203,7 @@ func (u *upgradeWorld) lastUpdate() *cluster.Update {
 	if g == nil || g.Update == "" {
 		return nil
 	}
-	row, _ := u.checker.rows[state.UpdateKey(clusterName, groupName, g.Update)].(*cluster.Update)
+	row, _ := u.checker.Rows[state.UpdateKey(clusterName, groupName, g.Update)].(*cluster.Update)
 	return row
 }
 
@@ -211,7 +212,7 @@ func (u *upgradeWorld) lastUpdate() *cluster.Update {
 func (u *upgradeWorld) runUpgrades() {
 	u.faults.active = false
 	if err := u.createNodeGroup(); err != nil {
-		u.checker.fail("making the node group: %v", err)
+		u.checker.Fail("making the node group: %v", err)
 		return
 	}
 	u.createServices()
@@ -229,7 +230,7 @@ func (u *upgradeWorld) runUpgrades() {
 	u.endFaults()
 	u.removeBlocks()
 	u.checkUpdateSucceeds()
-	if len(u.checker.broken) == 0 {
+	if len(u.checker.Broken) == 0 {
 		u.checkNodesConverge()
 	}
 }
@@ -259,7 +260,7 @@ func (u *upgradeWorld) createReplicas(name, definition string, desired int, perc
 		return err
 	}, func(err error) {
 		if err != nil {
-			u.checker.fail("creating service %s says %v", name, err)
+			u.checker.Fail("creating service %s says %v", name, err)
 			return
 		}
 		u.client.services = append(u.client.services, s)
@@ -303,12 +304,12 @@ func (u *upgradeWorld) limitDesired(s *expectedService) {
 func (u *upgradeWorld) checkUpdateSucceeds() {
 	u.runUntil(u.Loop.Now().Add(30 * time.Minute)) // services that were throttled try again
 	u.awaitUpdateEnd()
-	for try := 0; len(u.checker.broken) == 0; try++ {
+	for try := 0; len(u.checker.Broken) == 0; try++ {
 		if last := u.lastUpdate(); last != nil && last.Status == cluster.UpdateSuccessful {
 			return
 		}
 		if try > 1 {
-			u.checker.fail("invariant 8: run again when nothing went wrong any more, the update failed: %+v", u.lastUpdate().Errors)
+			u.checker.Fail("invariant 8: run again when nothing went wrong any more, the update failed: %+v", u.lastUpdate().Errors)
 			return
 		}
 		u.nodeChecker.mustSucceed = try > 0
@@ -321,13 +322,13 @@ func (u *upgradeWorld) checkUpdateSucceeds() {
 // awaitUpdateEnd lets time go by until no update is in progress.
 func (u *upgradeWorld) awaitUpdateEnd() {
 	limit := u.Loop.Now().Add(longestUpdate + time.Duration(u.pool.Zones*u.pool.Nodes)*longestNode)
-	for len(u.checker.broken) == 0 {
+	for len(u.checker.Broken) == 0 {
 		last := u.lastUpdate()
 		if last == nil || last.HasEnded() {
 			return
 		}
 		if u.Loop.Now().After(limit) {
-			u.checker.fail("invariant 8: nothing goes wrong, and the update is in phase %s and waits for %s", last.Phase, last.WaitingFor)
+			u.checker.Fail("invariant 8: nothing goes wrong, and the update is in phase %s and waits for %s", last.Phase, last.WaitingFor)
 			return
 		}
 		u.runUntil(u.Loop.Now().Add(time.Minute))
@@ -337,14 +338,14 @@ func (u *upgradeWorld) awaitUpdateEnd() {
 // checkNodesConverge lets the world come to rest and checks that it did.
 func (u *upgradeWorld) checkNodesConverge() {
 	for range 3 {
-		u.checker.broken = nil
+		u.checker.Broken = nil
 		u.runUntil(u.Loop.Now().Truncate(time.Hour).Add(time.Hour + afterSweep))
-		if len(u.checker.broken) > 0 {
+		if len(u.checker.Broken) > 0 {
 			return
 		}
 		u.nodeChecker.checkNodesAtRest()
 		u.checkConverged()
-		if len(u.checker.broken) == 0 {
+		if len(u.checker.Broken) == 0 {
 			return
 		}
 	}
@@ -364,9 +365,9 @@ func (u *upgradeWorld) requestUpdate(change operation.UpdateNodeGroupVersion) {
 		switch code := cluster.ErrorCode(err); {
 		case err == nil:
 		case code == cluster.CodeResourceInUse:
-			u.cover(CoverInUse)
+			u.cover(coverage.InUse)
 		default:
-			u.checker.fail("invariant 9: an update was asked for, and the answer is %v", err)
+			u.checker.Fail("invariant 9: an update was asked for, and the answer is %v", err)
 		}
 	})
 }

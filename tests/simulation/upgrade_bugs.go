@@ -191,9 +191,9 @@ func (e *buggyUpgradeECS) DrainInstance(ctx context.Context, clusterName, id str
 
 // StopTask has a daemon's task stay where it is.
 func (e *buggyUpgradeECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
-	row := e.world.checker.taskByECSID(ecsID)
+	row := e.world.checker.TaskByECSID(ecsID)
 	if e.bug == DaemonStays && row != nil {
-		if s := e.world.checker.serviceOf(row); s != nil && s.Strategy == cluster.Daemon && s.Status == cluster.ServiceActive {
+		if s := e.world.checker.ServiceOf(row); s != nil && s.Strategy == cluster.Daemon && s.Status == cluster.ServiceActive {
 			return nil
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
 	"berth/shared/sim/autoscaling"
-	"berth/shared/state"
+	"berth/tests/simulation/coverage"
+	"berth/tests/simulation/invariant"
 )
 
 // upgradeChecker watches a node group and what is done to it, and knows nothing of how that is decided: invariants 6 and 7,
@@ -104,21 +105,21 @@ func (c *upgradeChecker) checkDrain(function, id string) {
 		return
 	}
 	if c.upToDate[n.ID] {
-		c.checker.fail("N3: node %s was up to date when update %s began, and is drained", n.ID, u.ID)
+		c.checker.Fail("N3: node %s was up to date when update %s began, and is drained", n.ID, u.ID)
 	}
 	if u.Config.Strategy == cluster.UpdateMinimal || u.ByDomain {
 		return
 	}
 	for _, o := range c.listNodes() {
 		if _, marked := o.attribute(cluster.AttributeUnschedulable); o.isServing() && o.isOutdated(u) && !marked && c.isSettledNode(o) {
-			c.checker.fail("N3: node %s is drained, and old node %s still takes tasks", n.ID, o.ID)
+			c.checker.Fail("N3: node %s is drained, and old node %s still takes tasks", n.ID, o.ID)
 		}
 	}
 }
 
 // isSettledNode reports whether an instance registered long enough ago for everybody to know.
 func (c *upgradeChecker) isSettledNode(n *node) bool {
-	return n.row != nil && c.Loop.Now().Sub(n.row.RegisteredAt.Time()) >= maxStaleness
+	return n.row != nil && c.Loop.Now().Sub(n.row.RegisteredAt.Time()) >= invariant.MaxStaleness
 }
 
 // recordActivation is called when an update has put a node back.
@@ -144,15 +145,15 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 	if n == nil || u == nil || g == nil || n.isLeavingGroup() {
 		return
 	}
-	if known := n.row != nil && c.checker.instanceRows[n.row.ID] != nil; known && (n.isServing() || n.isDraining()) {
+	if known := n.row != nil && c.checker.InstanceRows[n.row.ID] != nil; known && (n.isServing() || n.isDraining()) {
 		c.takenNodes[n.ID] = true
 		c.Loop.After(u.Timeouts.Terminate, func() { delete(c.takenNodes, n.ID) }) // then it is no longer waited for
 	}
 	if lower && g.Desired <= c.originalSizes.Desired && c.scaledAt.IsZero() {
-		c.checker.fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID, g.Desired-1, c.originalSizes.Desired)
+		c.checker.Fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID, g.Desired-1, c.originalSizes.Desired)
 	}
-	if lower && !c.grewAt.IsZero() && c.isShrinking(u) && c.Loop.Now().Sub(c.grewAt) > maxStaleness && c.grewAt.After(c.beganAt) && c.grewAt.After(c.shrinkAt(u)) {
-		c.checker.fail("N5: managed scaling enlarged the group %s ago, and update %s goes on to shrink it", c.Loop.Now().Sub(c.grewAt), u.ID)
+	if lower && !c.grewAt.IsZero() && c.isShrinking(u) && c.Loop.Now().Sub(c.grewAt) > invariant.MaxStaleness && c.grewAt.After(c.beganAt) && c.grewAt.After(c.shrinkAt(u)) {
+		c.checker.Fail("N5: managed scaling enlarged the group %s ago, and update %s goes on to shrink it", c.Loop.Now().Sub(c.grewAt), u.ID)
 	}
 	c.checkTasksOn(n, u)
 }
@@ -161,13 +162,13 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 // nobody can have known of.
 func (c *upgradeChecker) checkTasksOn(n *node, u *cluster.Update) {
 	for _, t := range n.tasks {
-		row := c.checker.taskByECSID(t.ID)
+		row := c.checker.TaskByECSID(t.ID)
 		switch {
-		case !t.Alive || c.Loop.Now().Sub(t.Created) < c.checker.staleness || t.Last == cluster.TaskRunning && c.Loop.Now().Sub(t.Started) < c.checker.staleness:
-		case row != nil && c.checker.isProtectedFor(row, time.Minute) && !u.ForceProtected:
-			c.checker.fail("invariant 7: node %s is terminated with task %s, which is protected", n.ID, row.ID)
+		case !t.Alive || c.Loop.Now().Sub(t.Created) < c.checker.Staleness || t.Last == cluster.TaskRunning && c.Loop.Now().Sub(t.Started) < c.checker.Staleness:
+		case row != nil && c.checker.IsProtectedFor(row, time.Minute) && !u.ForceProtected:
+			c.checker.Fail("invariant 7: node %s is terminated with task %s, which is protected", n.ID, row.ID)
 		case !u.Force && n.row.AgentConnected:
-			c.checker.fail("N4: node %s is terminated with task %s (%s)", n.ID, t.ID, t.Last)
+			c.checker.Fail("N4: node %s is terminated with task %s (%s)", n.ID, t.ID, t.Last)
 		}
 	}
 	const wait = time.Minute
@@ -175,7 +176,7 @@ func (c *upgradeChecker) checkTasksOn(n *node, u *cluster.Update) {
 		return
 	}
 	if ago := c.Loop.Now().Sub(n.emptySince); !n.emptySince.IsZero() && ago < wait {
-		c.checker.fail("N4: node %s is terminated %s after its last task stopped, not %s", n.ID, ago, wait)
+		c.checker.Fail("N4: node %s is terminated %s after its last task stopped, not %s", n.ID, ago, wait)
 	}
 }
 
@@ -185,9 +186,9 @@ func (c *upgradeChecker) checkForcedStop(t *cluster.Task) {
 	if t.Desired != cluster.TaskStopped || u == nil || !strings.HasSuffix(t.Reason, "by update "+u.ID) {
 		return
 	}
-	c.cover(CoverForced)
-	if c.checker.isProtectedFor(t, time.Minute) && !u.ForceProtected {
-		c.checker.fail("invariant 7: task %s, which is protected, is stopped by force", t.ID)
+	c.cover(coverage.Forced)
+	if c.checker.IsProtectedFor(t, time.Minute) && !u.ForceProtected {
+		c.checker.Fail("invariant 7: task %s, which is protected, is stopped by force", t.ID)
 	}
 }
 
@@ -200,22 +201,9 @@ func (u *upgradeWorld) mayStopByForce(id string) bool {
 	return n != nil && u.nodeChecker.takenNodes[n.ID]
 }
 
-// taskByECSID is the row of an ECS task.
-func (c *checker) taskByECSID(id string) *cluster.Task {
-	t, _ := c.rows[c.byECSID[id]].(*cluster.Task)
-	return t
-}
-
-// isProtectedFor reports whether a task is protected for so long yet, and has been for a while.
-func (c *checker) isProtectedFor(t *cluster.Task, yet time.Duration) bool {
-	key := state.ProtectionKey(t.Cluster, t.Owner, t.ID)
-	p, ok := c.rows[key].(*cluster.Protection)
-	return ok && p != nil && p.Until.After(c.now().Add(yet)) && c.now().Sub(c.changes[key].at) >= c.staleness
-}
-
 // plannedScaleOut reports whether managed scaling has said since a time that it enlarges the group: it says so before it does.
 func (c *upgradeChecker) plannedScaleOut(since time.Time) bool {
-	for _, row := range c.checker.rows {
+	for _, row := range c.checker.Rows {
 		if h, ok := row.(*cluster.ScalingHistory); ok && h.LastScaleOut.After(since) {
 			return true
 		}
@@ -234,8 +222,8 @@ func (c *upgradeChecker) checkSetDesired(function string, n int) {
 	}
 	c.recordScaling(n > g.Desired)
 	ng, u := c.nodeGroup(), c.lastUpdate()
-	if n < g.Desired && u != nil && ng.Status == cluster.NodeGroupUpdating && (c.surged || c.Loop.Now().Sub(c.beganAt) > c.checker.staleness) {
-		c.checker.fail("C1: managed scaling takes nodes of a group under update, from %d to %d", g.Desired, n)
+	if n < g.Desired && u != nil && ng.Status == cluster.NodeGroupUpdating && (c.surged || c.Loop.Now().Sub(c.beganAt) > c.checker.Staleness) {
+		c.checker.Fail("C1: managed scaling takes nodes of a group under update, from %d to %d", g.Desired, n)
 	}
 }
 
@@ -243,7 +231,7 @@ func (c *upgradeChecker) recordScaling(grew bool) {
 	c.scaledAt = c.Loop.Now()
 	if grew {
 		c.grewAt = c.scaledAt
-		c.cover(CoverScaledOut)
+		c.cover(coverage.ScaledOut)
 	}
 }
 
@@ -258,7 +246,7 @@ func (c *upgradeChecker) checkSetSizes(function string) {
 	}
 	surge := c.pool.surge(c.originalSizes.Desired)
 	if s.Max > c.originalSizes.Max+surge || s.Desired > c.originalSizes.Desired+surge && c.scaledAt.IsZero() {
-		c.checker.fail("N2: the group is %d of %d; with a surge of %d, %+v may be enlarged", s.Desired, s.Max, surge, c.originalSizes)
+		c.checker.Fail("N2: the group is %d of %d; with a surge of %d, %+v may be enlarged", s.Desired, s.Max, surge, c.originalSizes)
 	}
 	if u := c.lastUpdate(); u != nil && u.Phase == cluster.PhaseScaleUp {
 		c.surged = true
@@ -280,7 +268,7 @@ func (c *upgradeChecker) checkAvailability() {
 		return
 	}
 	if g.Min != c.originalSizes.Min {
-		c.checker.fail("invariant 6: the group's minimum is %d, was %d", g.Min, c.originalSizes.Min)
+		c.checker.Fail("invariant 6: the group's minimum is %d, was %d", g.Min, c.originalSizes.Min)
 	}
 	out, serving := 0, 0
 	for _, n := range c.listNodes() {
@@ -291,12 +279,12 @@ func (c *upgradeChecker) checkAvailability() {
 			serving++
 		}
 		if c.drainingTime[n.ID] > c.maxDrainTime() && !u.Force {
-			c.checker.fail("N4: node %s has been DRAINING for %s", n.ID, c.drainingTime[n.ID])
+			c.checker.Fail("N4: node %s has been DRAINING for %s", n.ID, c.drainingTime[n.ID])
 		}
 	}
 	most := c.pool.maxUnavailable(c.originalSizes.Desired)
 	if out > most {
-		c.checker.fail("invariant 6: %d nodes are out of service at once, at most %d may be (%s)", out, most, u.Phase)
+		c.checker.Fail("invariant 6: %d nodes are out of service at once, at most %d may be (%s)", out, most, u.Phase)
 	}
 	if u.HasEnded() || u.Phase != cluster.PhaseUpgrade {
 		c.mostServing = 0
@@ -304,7 +292,7 @@ func (c *upgradeChecker) checkAvailability() {
 	}
 	c.mostServing = max(c.mostServing, serving)
 	if !c.disturbed && serving < c.mostServing-most {
-		c.checker.fail("invariant 6: %d nodes are in service, of %d at most %d may be missing", serving, c.mostServing, most)
+		c.checker.Fail("invariant 6: %d nodes are in service, of %d at most %d may be missing", serving, c.mostServing, most)
 	}
 }
 
@@ -355,7 +343,7 @@ func (c *upgradeChecker) checkOneDomain(u *cluster.Update) {
 		}
 	}
 	if len(of) > 1 {
-		c.checker.fail("N7: nodes of upgrade domains %v are replaced at once", slices.Sorted(maps.Keys(of)))
+		c.checker.Fail("N7: nodes of upgrade domains %v are replaced at once", slices.Sorted(maps.Keys(of)))
 	}
 }
 
@@ -368,7 +356,7 @@ func (c *upgradeChecker) recordStart(u *cluster.Update) {
 			c.upToDate[n.ID] = true
 		}
 	}
-	c.cover(CoverUpdate)
+	c.cover(coverage.Update)
 	left := func(g *cluster.AutoScalingGroup) bool { // the group has what the last update left of its own
 		return u.UnrestoredSizes != nil && u.UnrestoredSizes.Desired < u.LeftSizes.Desired && u.LeftSizes != nil && *u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
 	}
@@ -387,16 +375,16 @@ func (c *upgradeChecker) recordStart(u *cluster.Update) {
 func (c *upgradeChecker) checkEnd(u *cluster.Update) {
 	c.ends = append(c.ends, u)
 	c.logf("update %s: %s, zones %v of %v, sizes %+v, errors %+v, stopped %q", u.ID, u.Status, c.countByZone(), u.Zones, u.FinalSizes, u.Errors, u.SizesReason)
-	c.cover(CoveragePoint("upgrade: " + string(u.Status)))
+	c.cover(coverage.Point("upgrade: " + string(u.Status)))
 	for _, e := range u.Errors {
-		c.cover(CoveragePoint("upgrade: " + string(e.Code)))
+		c.cover(coverage.Point("upgrade: " + string(e.Code)))
 		c.checkErrorJustified(u, e)
 	}
 	if u.SizesReason != "" {
-		c.cover(CoverStopped)
+		c.cover(coverage.Stopped)
 	}
 	if c.mustSucceed && u.Status != cluster.UpdateSuccessful {
-		c.checker.fail("invariant 8: nothing went wrong, and update %s failed: %+v", u.ID, u.Errors)
+		c.checker.Fail("invariant 8: nothing went wrong, and update %s failed: %+v", u.ID, u.Errors)
 	}
 	g := c.describeGroup()
 	if g == nil {
@@ -423,11 +411,11 @@ func (c *upgradeChecker) checkFinalSizes(u *cluster.Update, now cluster.Sizes) {
 	})
 	switch {
 	case kept && (c.drainBlocked || c.faults.hasStruck()), c.groupLost && u.SizesReason != "", c.callDenied && u.SizesReason != "", !c.scaledAt.IsZero() && u.SizesReason != "":
-	case u.SizesReason != "" && c.plannedScaleOut(c.beganAt.Add(-maxStaleness-cluster.DefaultScaling.Warmup)):
-	case !c.scaledAt.IsZero() && c.Loop.Now().Sub(c.scaledAt) < maxStaleness: // just now
+	case u.SizesReason != "" && c.plannedScaleOut(c.beganAt.Add(-invariant.MaxStaleness-cluster.DefaultScaling.Warmup)):
+	case !c.scaledAt.IsZero() && c.Loop.Now().Sub(c.scaledAt) < invariant.MaxStaleness: // just now
 	case !c.scaledAt.IsZero() && u.OriginalSizes != nil && now == *u.OriginalSizes: // it was scaled before the update looked at it
 	default:
-		c.checker.fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, c.originalSizes, u.SizesReason, u.RetainedNodes, u.Errors)
+		c.checker.Fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, c.originalSizes, u.SizesReason, u.RetainedNodes, u.Errors)
 	}
 }
 
@@ -435,11 +423,11 @@ func (c *upgradeChecker) checkFinalSizes(u *cluster.Update, now cluster.Sizes) {
 func (c *upgradeChecker) checkSuccess(u *cluster.Update) {
 	for _, n := range c.listNodes() {
 		if n.isOutdated(u) && !n.isLeavingGroup() && c.isSettledNode(n) {
-			c.checker.fail("N4: update %s is Successful, and node %s is from %s", u.ID, n.ID, n.Template)
+			c.checker.Fail("N4: update %s is Successful, and node %s is from %s", u.ID, n.ID, n.Template)
 		}
 	}
 	if now := c.countByZone(); !c.disturbed && !c.launchFailed && len(u.RetainedNodes) == 0 && c.scaledAt.IsZero() && !maps.Equal(now, c.originalZones) && c.describeGroup().Desired == c.originalSizes.Desired {
-		c.checker.fail("N2: the zones have %v, had %v", now, c.originalZones)
+		c.checker.Fail("N2: the zones have %v, had %v", now, c.originalZones)
 	}
 }
 
@@ -449,27 +437,27 @@ func (c *upgradeChecker) checkErrorJustified(u *cluster.Update, e cluster.Update
 	switch e.Code {
 	case cluster.NodeCreationFailure:
 		if len(c.launchFailures) == 0 && !c.disturbed && !chaotic {
-			c.checker.fail("N2: update %s failed, and every launch was fine: %s", u.ID, e.Message)
+			c.checker.Fail("N2: update %s failed, and every launch was fine: %s", u.ID, e.Message)
 		}
 	case cluster.PodEvictionFailure:
 		if !c.drainBlocked && !chaotic {
-			c.checker.fail("N4: update %s failed, and nothing kept tasks: %s", u.ID, e.Message)
+			c.checker.Fail("N4: update %s failed, and nothing kept tasks: %s", u.ID, e.Message)
 		}
 	case cluster.UpdateAccessDenied:
 		if !c.callDenied && c.faults.hits[ECSDenied] == 0 {
-			c.checker.fail("update %s failed, and nothing was denied: %s", u.ID, e.Message)
+			c.checker.Fail("update %s failed, and nothing was denied: %s", u.ID, e.Message)
 		}
 	case cluster.UnknownUpdateError:
 		if !chaotic {
-			c.checker.fail("update %s failed: %s", u.ID, e.Message)
+			c.checker.Fail("update %s failed: %s", u.ID, e.Message)
 		}
 	default:
 		if refused := chaotic && strings.HasPrefix(e.Message, "Nodes cannot be made unschedulable"); !c.groupLost && !refused {
-			c.checker.fail("update %s failed by %s: %s", u.ID, e.Code, e.Message)
+			c.checker.Fail("update %s failed by %s: %s", u.ID, e.Code, e.Message)
 		}
 	}
 	if len(e.Resources) == 0 {
-		c.checker.fail("N6: the error %+v names no resource", e)
+		c.checker.Fail("N6: the error %+v names no resource", e)
 	}
 }
 
@@ -478,7 +466,7 @@ func (c *upgradeChecker) checkNodesAtRest() {
 	c.checkUsable()
 	c.checkLabels()
 	if image, u := c.nodeGroup().Target.Image, c.lastUpdate(); image != u.Target.Image {
-		c.checker.fail("N6: the node group's image is %s, the update's was %s", image, u.Target.Image)
+		c.checker.Fail("N6: the node group's image is %s, the update's was %s", image, u.Target.Image)
 	}
 }
 
@@ -486,15 +474,15 @@ func (c *upgradeChecker) checkNodesAtRest() {
 func (c *upgradeChecker) checkUsable() {
 	ng, u := c.nodeGroup(), c.lastUpdate()
 	if ng.Status != cluster.NodeGroupActive || !u.HasEnded() {
-		c.checker.fail("invariant 8: the node group is %s, its update %s", ng.Status, u.Status)
+		c.checker.Fail("invariant 8: the node group is %s, its update %s", ng.Status, u.Status)
 		return
 	}
 	for _, n := range c.listNodes() {
 		if by, marked := n.attribute(cluster.AttributeUnschedulable); marked {
-			c.checker.fail("N6: node %s is left unschedulable by %s", n.ID, by)
+			c.checker.Fail("N6: node %s is left unschedulable by %s", n.ID, by)
 		}
 		if c.takenNodes[n.ID] && n.isDraining() {
-			c.checker.fail("N6: node %s is left DRAINING", n.ID)
+			c.checker.Fail("N6: node %s is left DRAINING", n.ID)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestUpgradeByForce(t *testing.T) {
 	s.blockProtected(Action{})
 	s.passTime(time.Minute)
 	var stays []string
-	for _, row := range s.checker.rows {
+	for _, row := range s.checker.Rows {
 		if p, ok := row.(*cluster.Protection); ok {
 			stays = append(stays, p.Task)
 		}

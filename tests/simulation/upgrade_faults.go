@@ -9,6 +9,7 @@ import (
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
+	"berth/tests/simulation/coverage"
 )
 
 // faultyGroups are the ports to Auto Scaling groups and their instances with what can go wrong in calling them, beside
@@ -69,7 +70,7 @@ func (g *faultyGroups) denialOf(op string) error {
 	if u == nil || g.function != upgrader || !u.deniedOperations[op] && !u.faults.strikes(GroupDenied) {
 		return nil
 	}
-	u.cover(CoverDenied)
+	u.cover(coverage.Denied)
 	u.nodeChecker.callDenied = true
 	return cluster.Errorf("AccessDenied", "User is not authorized to perform: %s", op)
 }

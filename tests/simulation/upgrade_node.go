@@ -60,7 +60,7 @@ func (c *upgradeChecker) listNodes() (out []*node) {
 		case n == nil:
 		case t.Last != cluster.TaskStopped:
 			n.tasks = append(n.tasks, t)
-		case t.Stopped.After(n.emptySince) && c.Loop.Now().Sub(t.Created) >= c.checker.staleness:
+		case t.Stopped.After(n.emptySince) && c.Loop.Now().Sub(t.Created) >= c.checker.Staleness:
 			n.emptySince = t.Stopped
 		}
 	}
@@ -78,7 +78,7 @@ func (c *upgradeChecker) registeredInstances() map[string]*cluster.Instance {
 	for part := range slices.Chunk(ids, 100) {
 		rows, err := c.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
 		if err != nil {
-			c.checker.fail("describing instances: %v", err)
+			c.checker.Fail("describing instances: %v", err)
 		}
 		for _, r := range rows {
 			if r.Status != cluster.InstanceInactive {
@@ -120,7 +120,7 @@ func (c *upgradeChecker) checkLabels() {
 		name, _ := n.attribute(nodegroup.LabelNodeGroup)
 		image, _ := n.attribute(nodegroup.LabelImage)
 		if n.isServing() && c.isSettledNode(n) && (team != "a" || name != groupName || image == "") {
-			c.checker.fail("N2: node %s lacks labels of its node group: %v", n.ID, n.row.Attributes)
+			c.checker.Fail("N2: node %s lacks labels of its node group: %v", n.ID, n.row.Attributes)
 		}
 	}
 }

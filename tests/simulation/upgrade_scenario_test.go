@@ -30,7 +30,7 @@ func newUpgradeScenario(t *testing.T, p NodePool) *upgradeScenario {
 	}
 	s := &upgradeScenario{w.upgrade, t}
 	t.Cleanup(func() {
-		for _, b := range w.checker.broken {
+		for _, b := range w.checker.Broken {
 			t.Errorf("broke: %s", b)
 		}
 		if t.Failed() {
@@ -49,7 +49,7 @@ func newUpgradeScenario(t *testing.T, p NodePool) *upgradeScenario {
 // passTime lets time go by.
 func (s *upgradeScenario) passTime(d time.Duration) {
 	s.t.Helper()
-	if s.runUntil(s.Loop.Now().Add(d)); len(s.checker.broken) > 0 {
+	if s.runUntil(s.Loop.Now().Add(d)); len(s.checker.Broken) > 0 {
 		s.t.FailNow()
 	}
 }

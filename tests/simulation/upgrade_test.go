@@ -1,6 +1,9 @@
 package simulation
 
-import "testing"
+import (
+	"berth/tests/simulation/coverage"
+	"testing"
+)
 
 // defaultUpgrades is how many seeds of node groups a plain go test runs.
 const defaultUpgrades = 200
@@ -14,7 +17,7 @@ func TestUpgradeSeeds(t *testing.T) {
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Upgrade: true} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
 		skipIfFewer(t, last-first, defaultUpgrades)
-		for _, never := range r.Coverage.Missing(AllFaults[upgradeFault:], UpgradeCoverage) {
+		for _, never := range r.Coverage.Missing(AllFaults[upgradeFault:], coverage.UpgradePoints) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}
 	})

@@ -198,7 +198,7 @@ func (u *upgradeWorld) onRegistered(i *cluster.Instance) {
 // putAttribute sets one behind Berth's back.
 func (u *upgradeWorld) putAttribute(instance, name, value string) {
 	if err := u.AWS.ECS.PutAttribute(context.Background(), clusterName, instance, name, value); err != nil {
-		u.checker.fail("%v", err)
+		u.checker.Fail("%v", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler/api"
 	"berth/shared/operation"
+	"berth/tests/simulation/coverage"
 )
 
 // apiClient is everybody who calls the API. What was acknowledged to it has to hold in the end.
@@ -69,7 +70,7 @@ var families = []string{"small", "small", "big", "port", "port", "share", "gpu",
 func (w *World) registerDefinitions() {
 	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
 		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(taskDefinitions[f])); status != http.StatusOK {
-			w.checker.fail("registering %s: %s", f, answer)
+			w.checker.Fail("registering %s: %s", f, answer)
 		}
 	}
 	w.registerBrokenDefinitions()
@@ -78,7 +79,7 @@ func (w *World) registerDefinitions() {
 func (w *World) pickFamily(a Action) string {
 	f := families[a.Pick%uint64(len(families))]
 	if f == "nowhere" {
-		w.cover(CoverInfeasible)
+		w.cover(coverage.Infeasible)
 	}
 	return f
 }
@@ -143,7 +144,7 @@ func (c *apiClient) createService(a Action, daemon bool) {
 		if len(registries) > 0 {
 			spec.Registries = &registries
 		}
-		c.world.cover(CoverBalanced)
+		c.world.cover(coverage.Balanced)
 	}
 	c.world.logf("create %s: %d of %s, rules %s", s.name, s.desired, spec.TaskDefinition, rulesText(spec.Rules))
 	c.callUntilAnswered("create "+s.name, func(ctx context.Context) error {
@@ -192,10 +193,10 @@ func (c *apiClient) changeService(s *expectedService, f func(ctx context.Context
 		case err == nil:
 			done()
 		case cluster.ErrorCode(err) == cluster.CodeInvalidParameter:
-			c.world.cover(CoverRulesRefused)
+			c.world.cover(coverage.RulesRefused)
 			s.desired, s.rules = unknownCount, nil
 		default:
-			c.world.checker.fail("invariant 9: service %s was acknowledged, and changing it says %v", s.name, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and changing it says %v", s.name, err)
 		}
 	})
 }
@@ -229,7 +230,7 @@ func (c *apiClient) deleteService(a Action) {
 		s.busy, s.exists = false, false
 		// An earlier try may have taken effect without our knowing.
 		if err != nil && cluster.ErrorCode(err) != cluster.CodeServiceNotActive {
-			c.world.checker.fail("invariant 9: service %s was acknowledged, and deleting it says %v", s.name, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and deleting it says %v", s.name, err)
 		}
 	})
 }
@@ -280,16 +281,16 @@ func (c *apiClient) checkAnswer(spec operation.SubmitTasks, ids []string, failur
 	forgotten := 0
 	for _, id := range before {
 		if slices.Contains(ids, id) {
-			c.world.cover(CoverRepeated)
-		} else if c.world.checker.hasExpired(id) {
+			c.world.cover(coverage.Repeated)
+		} else if c.world.checker.HasExpired(id) {
 			forgotten++
 		} else {
-			c.world.checker.fail("invariant 9: request %s gave tasks %v and then %v", spec.Token, before, ids)
+			c.world.checker.Fail("invariant 9: request %s gave tasks %v and then %v", spec.Token, before, ids)
 		}
 	}
 	// A task whose id had been promised before it was refused is among both.
 	if want := max(spec.Count, len(spec.Instances)); len(ids)+failures+forgotten < want || len(ids) > want {
-		c.world.checker.fail("request %s for %d tasks was answered with %d, %d failures", spec.Token, want, len(ids), failures)
+		c.world.checker.Fail("request %s for %d tasks was answered with %d, %d failures", spec.Token, want, len(ids), failures)
 	}
 	c.lastRequest, c.lastIDs = &spec, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, ids))))
 }
@@ -309,9 +310,9 @@ func (c *apiClient) repeatRequest(a Action) {
 		_, _, err := c.world.API.Tasks.SubmitTasks(ctx, spec)
 		return err
 	}, func(err error) {
-		c.world.cover(CoverDifferent)
+		c.world.cover(coverage.Different)
 		if cluster.ErrorCode(err) != cluster.CodeConflict {
-			c.world.checker.fail("invariant 9: token %s was used with other parameters, and the answer is %v", spec.Token, err)
+			c.world.checker.Fail("invariant 9: token %s was used with other parameters, and the answer is %v", spec.Token, err)
 		}
 	})
 }
@@ -346,7 +347,7 @@ func (c *apiClient) stopTaskByID(id string) {
 
 // startAndStop starts a task and stops it as soon as it is there, over and over.
 func (c *apiClient) startAndStop(a Action) {
-	c.world.cover(CoverSpam)
+	c.world.cover(coverage.Spam)
 	for n := range 5 {
 		c.world.Loop.After(time.Duration(n)*time.Second, func() {
 			token := fmt.Sprint("spam", a.Pick, n)

@@ -13,36 +13,21 @@ import (
 	"berth/shared/operation"
 	"berth/shared/sim/ecs"
 	"berth/shared/state"
+	"berth/tests/simulation/coverage"
+	"berth/tests/simulation/invariant"
 	"berth/tests/simulation/model"
 )
 
 // What customers do about deployments: new revisions, good and bad ones, circuit breakers, stops, protection.
 
-// Families whose tasks come to nothing: of the one none is ever RUNNING, of the other all are UNHEALTHY soon after.
-const (
-	brokenFamily    = "broken"
-	unhealthyFamily = "sick"
-)
-
 // newRevisions are what services are updated to. Services of the family vpc only have theirs forced: it wants a network.
 var newRevisions = []string{
-	"small:2", "small:1", "checked:2", "checked:1", "port:1", "big:1", "checked:2", brokenFamily + ":1", unhealthyFamily + ":1", brokenFamily + ":1",
-}
-
-// outcomeOf is what becomes of tasks of a task definition.
-func outcomeOf(definition string) model.TaskOutcome {
-	switch {
-	case strings.HasPrefix(definition, brokenFamily):
-		return model.NeverRun
-	case strings.HasPrefix(definition, unhealthyFamily):
-		return model.BecomeUnhealthy
-	}
-	return model.RunHealthy
+	"small:2", "small:1", "checked:2", "checked:1", "port:1", "big:1", "checked:2", invariant.BrokenFamily + ":1", invariant.UnhealthyFamily + ":1", invariant.BrokenFamily + ":1",
 }
 
 // applyFamilyOutcome is what a task does for its family's sake.
 func (w *World) applyFamilyOutcome(i ecs.StartInfo, b *ecs.Behaviour) {
-	switch outcomeOf(definitionName(i.TaskDefinition)) {
+	switch invariant.OutcomeOf(definitionName(i.TaskDefinition)) {
 	case model.NeverRun:
 		b.FailStart = "CannotPullContainerError: no such image"
 	case model.BecomeUnhealthy:
@@ -50,7 +35,7 @@ func (w *World) applyFamilyOutcome(i ecs.StartInfo, b *ecs.Behaviour) {
 		b.Latency = min(max(b.Latency, 2*time.Second), 10*time.Second)
 		w.Loop.After(b.Latency+time.Second, func() {
 			if w.AWS.Machines.SetHealth(i.TaskID, false) == nil {
-				w.cover(CoverSick)
+				w.cover(coverage.Sick)
 			}
 		})
 	}
@@ -67,10 +52,10 @@ func (c *apiClient) deployService(a Action) {
 	}
 	change := operation.UpdateService{TaskDefinition: newRevisions[a.Pick/5%uint64(len(newRevisions))]}
 	if s.daemon {
-		change.TaskDefinition = []string{"checked:2", "checked:1", "disk:2", "disk:1", brokenFamily + ":1"}[a.Pick/5%5]
+		change.TaskDefinition = []string{"checked:2", "checked:1", "disk:2", "disk:1", invariant.BrokenFamily + ":1"}[a.Pick/5%5]
 	}
 	if s.balanced && !strings.HasPrefix(s.definition, "vpc") {
-		change.TaskDefinition = []string{"port:2", "port:1", "port:2", brokenFamily + "port:1"}[a.Pick/5%4]
+		change.TaskDefinition = []string{"port:2", "port:1", "port:2", invariant.BrokenFamily + "port:1"}[a.Pick/5%4]
 	}
 	if a.N%4 == 0 || strings.HasPrefix(s.definition, "vpc") {
 		change = operation.UpdateService{Force: true}
@@ -97,11 +82,11 @@ func (c *apiClient) startDeployment(s *expectedService, change operation.UpdateS
 			if change.Desired != nil {
 				s.desired = *change.Desired
 			}
-			c.world.cover(CoverDeployed)
+			c.world.cover(coverage.Deployed)
 		case code == cluster.CodeInvalidParameter: // its rules cannot be kept by the new revision
 			s.desired, s.rules = unknownCount, nil
 		default:
-			c.world.checker.fail("invariant 9: service %s was acknowledged, and updating it by %+v says %v", s.name, change, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %+v says %v", s.name, change, err)
 		}
 	})
 }
@@ -161,7 +146,7 @@ func (c *apiClient) changeDeploymentSettings(a Action) {
 	c.callUntilAnswered("tune "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) }, func(err error) {
 		s.busy = false
 		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
-			c.world.checker.fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
 		}
 	})
 }
@@ -177,17 +162,17 @@ func (c *apiClient) stopDeployment(a Action) {
 
 // stopCurrentDeployment has the current deployment of a service stopped, if it is under way.
 func (c *apiClient) stopCurrentDeployment(s *expectedService, how cluster.StopType) {
-	row, ok := c.world.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := c.world.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !ok || row.Release == nil || row.Release.Status.HasEnded() {
 		return
 	}
 	arn := fmt.Sprintf("arn:aws:ecs:us-east-1:123456789012:service-deployment/%s/%s/%s", clusterName, s.name, row.Release.ID)
-	c.world.checker.requestedStops[row.Release.ID+string(how)] = true
+	c.world.checker.RequestedStops[row.Release.ID+string(how)] = true
 	c.callUntilAnswered("stop the deployment of "+s.name, func(ctx context.Context) error {
 		return c.callECS(ctx, "StopServiceDeployment", map[string]any{"serviceDeploymentArn": arn, "stopType": how})
 	}, func(err error) {
 		if err == nil {
-			c.world.cover(CoverStopRequested)
+			c.world.cover(coverage.StopRequested)
 		}
 	})
 }
@@ -213,7 +198,7 @@ func (c *apiClient) protectTasks(a Action) {
 	}
 	c.callUntilAnswered("protect tasks of "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateTaskProtection", in) }, func(err error) {
 		if err == nil {
-			c.world.cover(CoverProtected)
+			c.world.cover(coverage.Protected)
 		}
 	})
 }
@@ -222,12 +207,12 @@ func (c *apiClient) protectTasks(a Action) {
 // will end.
 func (c *apiClient) replaceBrokenRevisions() {
 	for _, s := range c.services {
-		row, ok := c.world.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		row, ok := c.world.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 		if !ok || !s.exists || s.busy {
 			continue
 		}
 		ends := row.Breaker.Enable && row.Deployment.State != cluster.RolloutCompleted
-		if (ends || outcomeOf(row.Deployment.TaskDefinition) == model.RunHealthy) && !keepsBrokenRevision(row) {
+		if (ends || invariant.OutcomeOf(row.Deployment.TaskDefinition) == model.RunHealthy) && !keepsBrokenRevision(row) {
 			continue
 		}
 		good := "small:2"
@@ -238,7 +223,7 @@ func (c *apiClient) replaceBrokenRevisions() {
 			good = "checked:2"
 		}
 		c.world.logf("mend %s: %s", s.name, good)
-		c.world.cover(CoverMendedRevision)
+		c.world.cover(coverage.MendedRevision)
 		c.startDeployment(s, operation.UpdateService{TaskDefinition: good})
 	}
 }
@@ -246,21 +231,21 @@ func (c *apiClient) replaceBrokenRevisions() {
 // keepsBrokenRevision reports that a revision which can never work was declared done early, and is there beside another yet.
 func keepsBrokenRevision(s *cluster.Service) bool {
 	return slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool {
-		return d.State == cluster.RolloutCompleted && outcomeOf(d.TaskDefinition) != model.RunHealthy
+		return d.State == cluster.RolloutCompleted && invariant.OutcomeOf(d.TaskDefinition) != model.RunHealthy
 	})
 }
 
 // registerBrokenDefinitions registers the task definitions that come to nothing, and second revisions of some that are well.
 func (w *World) registerBrokenDefinitions() {
 	bad := map[string]string{
-		brokenFamily: `{"family":"broken","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128}]}`,
-		unhealthyFamily: `{"family":"sick","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
+		invariant.BrokenFamily: `{"family":"broken","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128}]}`,
+		invariant.UnhealthyFamily: `{"family":"sick","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
 		             "healthCheck":{"command":["CMD","false"]}}]}`,
 	}
 	good := []string{taskDefinitions["small"], taskDefinitions["checked"], taskDefinitions["disk"], taskDefinitions["port"]}
-	for _, text := range append(good, bad[brokenFamily], bad[unhealthyFamily], strings.Replace(taskDefinitions["port"], `"port"`, `"brokenport"`, 1)) {
+	for _, text := range append(good, bad[invariant.BrokenFamily], bad[invariant.UnhealthyFamily], strings.Replace(taskDefinitions["port"], `"port"`, `"brokenport"`, 1)) {
 		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(text)); status != http.StatusOK {
-			w.checker.fail("registering %s: %s", text, answer)
+			w.checker.Fail("registering %s: %s", text, answer)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/tests/simulation/model"
+	"berth/tests/simulation/coverage"
+	"berth/tests/simulation/invariant"
 )
 
 // extraKinds are what also happens in half of the runs. They are drawn from a source of their own, so that the histories of
@@ -61,7 +62,7 @@ func (c *apiClient) changeEarlySuccess(a Action) {
 	c.callUntilAnswered("early success of "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) }, func(err error) {
 		s.busy = false
 		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
-			c.world.checker.fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
 		}
 		if err == nil {
 			c.deployService(a)
@@ -77,9 +78,9 @@ func (w *World) interruptSpotInstance(a Action) {
 	}
 	w.Loop.After(2*time.Minute, func() {
 		if now := w.describeInstance(i.ID); now != nil && now.Status == cluster.InstanceDraining {
-			w.cover(CoverSpot)
-		} else if now != nil && w.checker.staleness == calmStaleness {
-			w.checker.fail("invariant 8: instance %s is taken back, and it is %s", i.ID, now.Status)
+			w.cover(coverage.Spot)
+		} else if now != nil && w.checker.Staleness == invariant.CalmStaleness {
+			w.checker.Fail("invariant 8: instance %s is taken back, and it is %s", i.ID, now.Status)
 		}
 		_ = w.AWS.Machines.KillInstance(i.ID)
 	})
@@ -93,7 +94,7 @@ func (w *World) recommendRebalance(a Action) {
 	}
 	w.Loop.After(10*time.Minute, func() {
 		if now := w.describeInstance(i.ID); now != nil && now.Status == cluster.InstanceDraining {
-			w.cover(CoverRecommended)
+			w.cover(coverage.Recommended)
 		}
 		if a.N%2 == 0 {
 			_ = w.AWS.Machines.KillInstance(i.ID)
@@ -111,7 +112,7 @@ func (w *World) putEC2Event(kind string, detail map[string]any) bool {
 		err = w.Runtime.PutEvent(event)
 	}
 	if err != nil {
-		w.checker.fail("an event of EC2: %v", err)
+		w.checker.Fail("an event of EC2: %v", err)
 	}
 	return err == nil
 }
@@ -146,15 +147,15 @@ func (w *World) checkStartsEachMinute() {
 	since := map[string]time.Time{}
 	var look func()
 	look = func() {
-		for _, s := range w.checker.activeServices() {
+		for _, s := range w.checker.ActiveServices() {
 			first, was := since[s.Short]
-			switch due := w.checker.canStartNow(s); {
+			switch due := w.checker.CanStartNow(s); {
 			case !due:
 				delete(since, s.Short)
 			case !was:
 				since[s.Short] = w.Loop.Now()
 			case w.Loop.Now().Sub(first) >= longestShortage:
-				w.checker.fail("invariant 8: service %s has been short of tasks for %s, and its throttle lets it start one", s.Name, longestShortage)
+				w.checker.Fail("invariant 8: service %s has been short of tasks for %s, and its throttle lets it start one", s.Name, longestShortage)
 			}
 		}
 		w.Loop.After(time.Minute, look)
@@ -164,23 +165,3 @@ func (w *World) checkStartsEachMinute() {
 
 // longestShortage is how long, without faults, a service may be short of tasks that it could start.
 const longestShortage = 3 * time.Minute
-
-// canStartNow reports that nothing keeps a service from starting a task that it is short of, such as a place that is kept for it.
-func (c *checker) canStartNow(s *cluster.Service) bool {
-	d := &s.Deployment
-	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
-		d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
-		return false
-	}
-	active := 0
-	for _, t := range c.byOwner[s.Short] {
-		if t.IsActive() {
-			active++
-		}
-	}
-	if active >= s.Desired || active >= modelService(s).Ceiling(s.Desired) {
-		return false
-	}
-	_, latest := model.NextStartWindow(c.startAttempts(s.Short, d.ID, false))
-	return !latest.After(c.now())
-}

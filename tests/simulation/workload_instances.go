@@ -9,6 +9,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/sim/ec2"
+	"berth/tests/simulation/coverage"
+	"berth/tests/simulation/invariant"
 	"berth/tests/simulation/model"
 )
 
@@ -34,14 +36,14 @@ var diskMachine = ec2.Machine{
 func (w *World) instances() []*cluster.Instance {
 	ids, err := w.AWS.ECS.ListInstances(context.Background(), clusterName)
 	if err != nil {
-		w.checker.fail("listing instances: %v", err)
+		w.checker.Fail("listing instances: %v", err)
 		return nil
 	}
 	var all []*cluster.Instance
 	for part := range slices.Chunk(ids, 100) {
 		got, err := w.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
 		if err != nil {
-			w.checker.fail("describing instances: %v", err)
+			w.checker.Fail("describing instances: %v", err)
 		}
 		all = append(all, got...)
 	}
@@ -77,7 +79,7 @@ func (w *World) addInstances(a Action) {
 		m = drawMachine(newDraw(a.Pick))
 	}
 	if _, err := w.AWS.Machines.AddInstances(clusterName, 1+a.N%2, m); err != nil {
-		w.checker.fail("adding instances: %v", err)
+		w.checker.Fail("adding instances: %v", err)
 	}
 }
 
@@ -85,7 +87,7 @@ func (w *World) killInstance(a Action) {
 	if i := w.pickInstance(a); i != nil {
 		busy := len(w.runningTasks(i.ID)) > 0
 		if w.AWS.Machines.KillInstance(i.ID) == nil && busy {
-			w.cover(CoverNodeGone)
+			w.cover(coverage.NodeGone)
 		}
 	}
 }
@@ -94,7 +96,7 @@ func (w *World) crashInstance(a Action) {
 	if i := w.pickInstance(a); i != nil {
 		busy := len(w.runningTasks(i.ID)) > 0
 		if w.AWS.Machines.CrashInstance(i.ID) == nil && busy {
-			w.cover(CoverNodeCrash)
+			w.cover(coverage.NodeCrash)
 		}
 	}
 }
@@ -117,7 +119,7 @@ func (w *World) reconnectAgent(a Action) {
 	}
 	i := away[a.Pick%uint64(len(away))]
 	if len(w.runningTasks(i.ID)) > 0 {
-		w.cover(CoverZombie)
+		w.cover(coverage.Zombie)
 	}
 	_ = w.AWS.Machines.ReconnectAgent(i.ID)
 }
@@ -132,7 +134,7 @@ func (w *World) flapAgent(a Action) {
 			if n%2 == 0 {
 				_ = w.AWS.Machines.DisconnectAgent(i.ID)
 			} else if w.AWS.Machines.ReconnectAgent(i.ID) == nil {
-				w.cover(CoverFlappingAgent)
+				w.cover(coverage.FlappingAgent)
 			}
 		})
 	}
@@ -141,14 +143,14 @@ func (w *World) flapAgent(a Action) {
 func (w *World) failZone(a Action) {
 	if i := w.pickInstance(a); i != nil {
 		if ids, err := w.AWS.Machines.TerminateZone(i.Zone()); err == nil && len(ids) > 1 {
-			w.cover(CoverZoneLost)
+			w.cover(coverage.ZoneLost)
 		}
 	}
 }
 
 func (w *World) shrinkInstance(a Action) {
 	if i := w.pickInstance(a); i != nil && w.AWS.Machines.ResizeInstance(i.ID, 1500, 1500) == nil {
-		w.cover(CoverResized)
+		w.cover(coverage.Resized)
 	}
 }
 
@@ -168,7 +170,7 @@ func (w *World) changeAttribute(a Action) {
 		return
 	}
 	if len(w.runningTasks(i.ID)) > 0 {
-		w.cover(CoverAttribute)
+		w.cover(coverage.Attribute)
 	}
 	op := "PutAttributes"
 	if i.Attributes[diskAttribute] != "" {
@@ -183,7 +185,7 @@ func (w *World) changeAttribute(a Action) {
 func (w *World) changeInstance(a Action, op string, in any) {
 	body, err := json.Marshal(in)
 	if err != nil {
-		w.checker.fail("%v", err)
+		w.checker.Fail("%v", err)
 		return
 	}
 	if a.N%2 == 0 {
@@ -223,7 +225,7 @@ func (w *World) makeAllUnhealthy(Action) {
 		}
 	}
 	if hit > 1 {
-		w.cover(CoverUnhealthyStorm)
+		w.cover(coverage.UnhealthyStorm)
 	}
 }
 
@@ -238,7 +240,7 @@ func (w *World) startForeignTask(a Action) {
 		"taskDefinition": families[a.Pick/7%uint64(len(families))],
 	})
 	if err != nil {
-		w.checker.fail("%v", err)
+		w.checker.Fail("%v", err)
 		return
 	}
 	w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "StartTask", body)
@@ -246,15 +248,15 @@ func (w *World) startForeignTask(a Action) {
 
 // checkStopTask checks a StopTask: Berth stops only what it started.
 func (w *World) checkStopTask(ecsID string) {
-	w.checker.callCount++
+	w.checker.CallCount++
 	w.checkHealthyTaskKept(ecsID)
 	w.checkDrained(ecsID)
 	if w.ignoringStop[ecsID] {
-		w.cover(CoverStopIgnored)
+		w.cover(coverage.StopIgnored)
 	}
 	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours && !w.upgrade.mayStopByForce(t.Instance) {
-			w.checker.fail("foreign task %s was to be stopped", ecsID)
+			w.checker.Fail("foreign task %s was to be stopped", ecsID)
 		}
 	}
 }
@@ -262,7 +264,7 @@ func (w *World) checkStopTask(ecsID string) {
 // endUnhealthiness ends the flapping of tasks, which otherwise never come to rest.
 func (w *World) endUnhealthiness() {
 	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
-		if t.Alive && t.Last == cluster.TaskRunning && outcomeOf(definitionName(t.TaskDefinition)) != model.BecomeUnhealthy {
+		if t.Alive && t.Last == cluster.TaskRunning && invariant.OutcomeOf(definitionName(t.TaskDefinition)) != model.BecomeUnhealthy {
 			_ = w.AWS.Machines.SetHealth(t.ID, true) // most have no health check
 		}
 	}

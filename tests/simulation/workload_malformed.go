@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/operation"
+	"berth/tests/simulation/coverage"
 )
 
 // serveAPI calls Berth's ECS API as the protocol has it.
@@ -68,16 +69,16 @@ var malformedRequests = []struct{ op, body string }{
 
 // sendMalformedRequest sends a request that must be refused and must change nothing.
 func (w *World) sendMalformedRequest(a Action) {
-	w.cover(CoverMalformed)
+	w.cover(coverage.Malformed)
 	m := malformedRequests[a.Pick%uint64(len(malformedRequests))]
 	w.spawn(fmt.Sprintf("%s %.60s", m.op, m.body), malformedClient, func(ctx context.Context) {
 		status, answer := w.serveAPI(ctx, m.op, []byte(m.body))
 		p := processOf(ctx)
 		switch {
 		case status < http.StatusBadRequest:
-			w.checker.fail("%s: answered %d: %.200s", p.name, status, answer)
+			w.checker.Fail("%s: answered %d: %.200s", p.name, status, answer)
 		case status >= http.StatusInternalServerError && !p.hadFault && !w.mayBeThrottled():
-			w.checker.fail("%s: answered %d without a fault: %.200s", p.name, status, answer)
+			w.checker.Fail("%s: answered %d without a fault: %.200s", p.name, status, answer)
 		}
 	}, func(bool) {})
 }
@@ -109,11 +110,11 @@ func (w *World) sendMalformedEvent(a Action) {
 		"id": "bad", "time": w.Loop.Now(), "region": "us-east-1", "account": "123456789012",
 	})
 	if err != nil {
-		w.checker.fail("%v", err)
+		w.checker.Fail("%v", err)
 		return
 	}
 	if w.Runtime.PutEvent(event) == nil {
-		w.cover(CoverBadEvent)
+		w.cover(coverage.BadEvent)
 	}
 }
 
@@ -125,7 +126,7 @@ func (c *apiClient) sendHugeRequest(a Action) {
 	}
 	c.world.spawn("huge", clientProcess, func(ctx context.Context) {
 		if tasks, _, err := c.world.API.Tasks.SubmitTasks(ctx, spec); err == nil {
-			c.world.checker.fail("a task with half a MiB of tags was accepted: %d tasks", len(tasks))
+			c.world.checker.Fail("a task with half a MiB of tags was accepted: %d tasks", len(tasks))
 		}
 	}, func(bool) {})
 }

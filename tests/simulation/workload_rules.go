@@ -13,6 +13,8 @@ import (
 	"berth/shared/operation"
 	"berth/shared/sim/ec2"
 	"berth/shared/state"
+	"berth/tests/simulation/coverage"
+	"berth/tests/simulation/invariant"
 )
 
 // What customers and operators want of placement, drawn by the pick of an action.
@@ -58,13 +60,13 @@ func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 		out.Constraints = drawConstraints(r, daemon)
 	}
 	if r.IntN(5) < 2 {
-		out.NodeConstraint = pickKey(r, nodeExpressions)
+		out.NodeConstraint = pickKey(r, invariant.NodeExpressions)
 	}
 	if r.IntN(3) > 0 {
 		out.Metrics = slices.Clone(metricSets[r.IntN(len(metricSets))])
 	}
 	if daemon {
-		if nodeExpressions[out.NodeConstraint].policy != "" {
+		if invariant.NodeExpressions[out.NodeConstraint].Policy != "" {
 			out.NodeConstraint = ""
 		}
 		return out
@@ -89,8 +91,8 @@ func drawConstraints(r *rand.Rand, daemon bool) (out []cluster.PlacementConstrai
 	if !daemon && r.IntN(3) == 0 {
 		out = append(out, cluster.PlacementConstraint{Type: cluster.DistinctInstance})
 	}
-	x := pickKey(r, memberOfExpressions)
-	if c := (cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x}); !daemon || !dependsOnOtherTasks(c) {
+	x := pickKey(r, invariant.MemberOfExpressions)
+	if c := (cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x}); !daemon || !invariant.DependsOnOtherTasks(c) {
 		out = append(out, c)
 	}
 	return out
@@ -126,7 +128,7 @@ func rulesText(rules cluster.Rules) string {
 // coverRefusedRules notes that rules were refused, which must have been for a reason.
 func (c *apiClient) coverRefusedRules(rules cluster.Rules, err error) {
 	if cluster.ErrorCode(err) == cluster.CodeInvalidParameter && !rules.IsEmpty() {
-		c.world.cover(CoverRulesRefused)
+		c.world.cover(coverage.RulesRefused)
 	}
 }
 
@@ -137,7 +139,7 @@ func (c *apiClient) changeRules(a Action) {
 		return
 	}
 	if len(c.world.runningTasksOf(s)) > 0 {
-		c.world.cover(CoverRules)
+		c.world.cover(coverage.Rules)
 	}
 	s.rulesChanged = true
 	next := drawRules(a.Pick/7, s.daemon)
@@ -172,11 +174,11 @@ func (c *apiClient) changeRules(a Action) {
 
 // runningTasksOf are the tasks of a service that count, in order of id.
 func (w *World) runningTasksOf(s *expectedService) (out []*cluster.Task) {
-	row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !ok {
 		return nil
 	}
-	for _, t := range w.checker.byOwner[row.Short] {
+	for _, t := range w.checker.ByOwner[row.Short] {
 		if t.IsActive() && t.Last == cluster.TaskRunning {
 			out = append(out, t)
 		}
@@ -196,11 +198,11 @@ func (c *apiClient) changeConfiguration(a Action) {
 	c.callUntilAnswered("configure", func(ctx context.Context) error { return c.world.API.Configurations.PutConfiguration(ctx, config) }, func(err error) {
 		c.configuring = false
 		if err != nil {
-			c.world.checker.fail("invariant 9: the configuration %+v was refused: %v", config, err)
+			c.world.checker.Fail("invariant 9: the configuration %+v was refused: %v", config, err)
 			return
 		}
 		c.configuration = config
-		c.world.cover(CoverConfigured)
+		c.world.cover(coverage.Configured)
 	})
 }
 
@@ -241,8 +243,8 @@ func (w *World) reportLoads(a Action) {
 	r := newDraw(a.Pick)
 	for _, s := range w.client.services {
 		for _, t := range w.runningTasksOf(s) {
-			if len(w.checker.defaultLoads(t)) > 0 && r.IntN(2) == 0 && len(reports) < 3 {
-				reports = append(reports, cluster.LoadReport{Task: t.ID, Loads: drawLoads(r, w.checker.defaultLoads(t))})
+			if len(w.checker.DefaultLoads(t)) > 0 && r.IntN(2) == 0 && len(reports) < 3 {
+				reports = append(reports, cluster.LoadReport{Task: t.ID, Loads: drawLoads(r, w.checker.DefaultLoads(t))})
 			}
 		}
 	}
@@ -256,7 +258,7 @@ func (w *World) reportLoads(a Action) {
 			return err
 		}, func(err error) { // a metric may have gone meanwhile
 			if err == nil {
-				w.cover(CoverLoadOperation)
+				w.cover(coverage.LoadOperation)
 			}
 		})
 		return
@@ -267,9 +269,9 @@ func (w *World) reportLoads(a Action) {
 			"detail": map[string]any{"taskArn": "arn:aws:ecs:us-east-1:123456789012:task/" + clusterName + "/" + report.Task, "loads": report.Loads},
 		})
 		if err != nil {
-			w.checker.fail("%v", err)
+			w.checker.Fail("%v", err)
 		} else if w.Runtime.PutEvent(event) == nil {
-			w.cover(CoverLoadEvent)
+			w.cover(coverage.LoadEvent)
 		}
 	}
 }
@@ -340,7 +342,7 @@ func (w *World) changePlacementAttribute(a Action) {
 		op, value = "DeleteAttributes", i.Attributes[name]
 	}
 	if name == "berth.unschedulable" && op == "PutAttributes" && len(w.runningTasks(i.ID)) > 0 {
-		w.cover(CoverCordoned)
+		w.cover(coverage.Cordoned)
 	}
 	w.logf("%s of %s: %s %s", op, i.ID, name, value)
 	w.changeInstance(a, op, map[string]any{"cluster": clusterName, "attributes": []map[string]string{{
@@ -351,7 +353,7 @@ func (w *World) changePlacementAttribute(a Action) {
 // uncordonInstance lets an unschedulable instance have tasks again.
 func (w *World) uncordonInstance(a Action) {
 	for _, i := range w.instances() {
-		if isCordoned(i) {
+		if invariant.IsCordoned(i) {
 			w.changeInstance(a, "DeleteAttributes", map[string]any{"cluster": clusterName, "attributes": []map[string]string{{
 				"name": "berth.unschedulable", "targetId": i.ID, "targetType": "container-instance",
 			}}})

@@ -18,6 +18,8 @@ import (
 	"berth/shared/operation"
 	"berth/shared/sim/kernel"
 	"berth/shared/state"
+	"berth/tests/simulation/coverage"
+	"berth/tests/simulation/invariant"
 )
 
 const clusterName = "sim"
@@ -61,12 +63,12 @@ type World struct {
 	Run
 	*installation.Installation
 	faults        *FaultInjector
-	checker       *checker
+	checker       *invariant.Checker
 	rng           *rand.Rand
 	current       *process
 	runningByName map[string]int // processes by name
 	ignoringStop  map[string]bool
-	covered       map[CoveragePoint]int
+	covered       map[coverage.Point]int
 	lines         []string
 	client        *apiClient
 	upgrade       *upgradeWorld // nil where no node group is updated
@@ -106,7 +108,7 @@ func Simulate(r Run) Outcome {
 	}
 	w.coverCounters()
 	return Outcome{
-		Broken: slices.Sorted(slices.Values(r.PlantedBug.matchingFailures(w.checker.broken))), Actions: w.Actions, Faults: w.faults.describeStrikes(), Log: w.lines,
+		Broken: slices.Sorted(slices.Values(r.PlantedBug.matchingFailures(w.checker.Broken))), Actions: w.Actions, Faults: w.faults.describeStrikes(), Log: w.lines,
 		Hash: w.Store.HistoryHash(), Steps: w.steps, Coverage: Coverage{Points: w.covered, Hits: w.faults.hits},
 	}
 }
@@ -130,12 +132,12 @@ func newWorld(r Run) (*World, error) {
 		w.Actions = w.drawActions(faultless)
 	}
 	if faultless {
-		w.checker.staleness = calmStaleness
+		w.checker.Staleness = invariant.CalmStaleness
 	}
 	if faults.rates[ClockSkew] > 0 {
-		w.checker.clockSkew = time.Minute
+		w.checker.ClockSkew = time.Minute
 	}
-	w.checker.fallback = w.allowsFallback()
+	w.checker.Fallback = w.allowsFallback()
 	options.Settings = w.PlantedBug.handlerSettings()
 	if w.allowsFallback() {
 		options.Settings.ProviderFallback = 5 * time.Minute
@@ -167,13 +169,13 @@ func newWorld(r Run) (*World, error) {
 func newEmptyWorld(r Run, stream uint64, faults *FaultInjector) (*World, installation.Options) {
 	w := &World{
 		Run: r, rng: rand.New(rand.NewPCG(r.Seed, stream)), faults: faults, runningByName: map[string]int{},
-		ignoringStop: map[string]bool{}, covered: map[CoveragePoint]int{}, outage: faults.drawOutage(),
+		ignoringStop: map[string]bool{}, covered: map[coverage.Point]int{}, outage: faults.drawOutage(),
 	}
 	w.client = &apiClient{world: w, stoppedIDs: map[string]bool{}}
 	loop := embedded.NewVirtualLoop(epoch)
-	w.checker = newChecker(loop.Now, w.cover)
+	w.checker = invariant.NewChecker(clusterName, loop.Now, w.cover)
 	if verbose {
-		w.checker.logRecords = w.logRecords
+		w.checker.LogRecords = w.logRecords
 	}
 	ids := 0
 	return w, installation.Options{
@@ -202,7 +204,7 @@ func (w *World) drawActions(faultless bool) []Action {
 
 // checkCommit sees every commit.
 func (w *World) checkCommit(records []state.Record) {
-	w.checker.checkCommit(records)
+	w.checker.CheckCommit(records)
 	if w.upgrade != nil {
 		w.upgrade.checkNodeCommit(records)
 	}
@@ -212,17 +214,17 @@ func (w *World) logf(format string, args ...any) {
 	w.lines = append(w.lines, fmt.Sprintf("%9.3f ", w.Loop.Now().Sub(epoch).Seconds())+fmt.Sprintf(format, args...))
 }
 
-func (w *World) cover(m CoveragePoint) { w.covered[m]++ }
+func (w *World) cover(m coverage.Point) { w.covered[m]++ }
 
 // coverCounters marks what the runtime has counted.
 func (w *World) coverCounters() {
 	c := w.Runtime.Counters()
 	for _, q := range c.Queues {
-		w.covered[CoverDeadLetter] += q.DeadLettered
+		w.covered[coverage.DeadLetter] += q.DeadLettered
 	}
 	for _, f := range c.Functions {
-		w.covered[CoverPoison] += f.Discarded
-		w.covered[CoverTimeOut] += f.TimeOuts
+		w.covered[coverage.Poison] += f.Discarded
+		w.covered[coverage.TimeOut] += f.TimeOuts
 	}
 }
 
@@ -235,13 +237,13 @@ func (w *World) runHistory() {
 		err = w.createProviders()
 	}
 	if err != nil {
-		w.checker.fail("making the cluster: %v", err)
+		w.checker.Fail("making the cluster: %v", err)
 		return
 	}
 	w.registerDefinitions()
 	w.faults.active = true
 	w.Runtime.Start()
-	if w.checker.staleness == calmStaleness {
+	if w.checker.Staleness == invariant.CalmStaleness {
 		w.checkStartsEachMinute()
 	}
 	for n, a := range w.Actions {
@@ -286,7 +288,7 @@ func (w *World) createCluster() error {
 
 // runUntil steps the loop as long as nothing is broken.
 func (w *World) runUntil(t time.Time) {
-	for len(w.checker.broken) == 0 {
+	for len(w.checker.Broken) == 0 {
 		next, ok := w.Loop.NextAt()
 		if !ok || next.After(t) {
 			w.Loop.RunUntil(t)
@@ -323,7 +325,7 @@ func (w *World) redriveDeadLetters() {
 	for _, name := range []string{"Events", "Wake"} {
 		for _, m := range w.Runtime.VisibleMessages(name + "DeadLetters") {
 			if w.Runtime.Queue(name+"Queue").Send(context.Background(), m.Body, 0) == nil {
-				w.cover(CoverRedriven)
+				w.cover(coverage.Redriven)
 			}
 		}
 	}
@@ -345,21 +347,21 @@ func (w *World) checkConvergence() {
 	}
 	forgotten := 0
 	for look := range looks {
-		forgotten = w.checker.expiredFailures
+		forgotten = w.checker.ExpiredFailures
 		sweep = sweep.Add(time.Hour)
-		if w.runUntil(sweep.Add(afterSweep)); len(w.checker.broken) > 0 {
+		if w.runUntil(sweep.Add(afterSweep)); len(w.checker.Broken) > 0 {
 			return
 		}
 		w.checkConverged()
-		if len(w.checker.broken) == 0 {
+		if len(w.checker.Broken) == 0 {
 			break
 		}
 		if look < looks-1 {
-			w.logf("not yet at rest: %q", w.checker.broken)
-			w.checker.broken = nil
+			w.logf("not yet at rest: %q", w.checker.Broken)
+			w.checker.Broken = nil
 		}
 	}
-	if len(w.checker.broken) > 0 {
+	if len(w.checker.Broken) > 0 {
 		return
 	}
 	w.LoseEvents = false // what follows has to be quick
@@ -372,17 +374,17 @@ func (w *World) checkConvergence() {
 // happen at the next sweep, where it has expired since so many had: once that is over, nothing.
 func (w *World) checkQuiet(forgotten int) {
 	for last := false; ; last = true {
-		calls, changes := w.checker.callCount, w.checker.changeCount
+		calls, changes := w.checker.CallCount, w.checker.ChangeCount
 		w.runUntil(w.Loop.Now().Add(quietTime))
-		if w.checker.callCount == calls && w.checker.changeCount == changes {
+		if w.checker.CallCount == calls && w.checker.ChangeCount == changes {
 			return
 		}
-		if last || w.checker.expiredFailures == forgotten || len(w.checker.broken) > 0 {
-			w.checker.fail("invariant 8: at rest, and still %d StartTask and StopTask calls and %d changes of rows in %s, the last of %s",
-				w.checker.callCount-calls, w.checker.changeCount-changes, quietTime, w.checker.latestChange.Sort)
+		if last || w.checker.ExpiredFailures == forgotten || len(w.checker.Broken) > 0 {
+			w.checker.Fail("invariant 8: at rest, and still %d StartTask and StopTask calls and %d changes of rows in %s, the last of %s",
+				w.checker.CallCount-calls, w.checker.ChangeCount-changes, quietTime, w.checker.LatestChange.Sort)
 			return
 		}
-		forgotten = w.checker.expiredFailures
+		forgotten = w.checker.ExpiredFailures
 	}
 }
 
@@ -395,10 +397,10 @@ func (w *World) probeCapacity() {
 		spec.Params = spec.Token
 		var ids []string
 		w.client.submitTasks(spec, func(got []string) { ids = got })
-		w.runUntil(w.Loop.Now().Add(maxStaleness))
+		w.runUntil(w.Loop.Now().Add(invariant.MaxStaleness))
 		for _, id := range ids {
 			w.client.stopTaskByID(id)
 		}
-		w.runUntil(w.Loop.Now().Add(maxStaleness + time.Minute))
+		w.runUntil(w.Loop.Now().Add(invariant.MaxStaleness + time.Minute))
 	}
 }

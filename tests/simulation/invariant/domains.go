@@ -1,4 +1,4 @@
-package simulation
+package invariant
 
 import (
 	"slices"
@@ -19,7 +19,7 @@ type domainInstance struct {
 	tasks                  int // of the service, that count
 }
 
-func faultPath(name string) []string {
+func FaultPath(name string) []string {
 	return strings.FieldsFunc(strings.TrimPrefix(name, "fd:"), func(r rune) bool { return r == '/' })
 }
 

@@ -1,4 +1,4 @@
-package simulation
+package invariant
 
 import (
 	"fmt"
@@ -9,64 +9,65 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/state"
+	"berth/tests/simulation/coverage"
 	"berth/tests/simulation/model"
 )
 
-// checker holds every commit against the invariants, on a copy of the rows of its own, with rules of its own: it
+// Checker holds every commit against the invariants, on a copy of the rows of its own, with rules of its own: it
 // shares no code with what it checks but the nouns.
-type checker struct {
-	*rowHistory
-	cover  func(CoveragePoint)
-	broken []string
+type Checker struct {
+	*RowHistory
+	cover  func(coverage.Point)
+	Broken []string
 	// tell, which may be nil, gets what was committed.
-	logRecords func([]state.Record)
+	LogRecords func([]state.Record)
 	// startCalls counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
 	startCalls map[string]int
-	callCount  int
-	// changeCount counts what was decided or observed: rows that came or changed, but not those that expired.
-	changeCount int
+	CallCount  int
+	// ChangeCount counts what was decided or observed: rows that came or changed, but not those that expired.
+	ChangeCount int
 	// movingOwners are the owners of tasks that the commit looked at stops to move them.
 	movingOwners map[string]bool
-	latestChange state.Key // of those
-	// deployments are the models of services' deployments, by short key; definitions the task definitions of deployments, and
+	LatestChange state.Key // of those
+	// Deployments are the models of services' deployments, by short key; definitions the task definitions of deployments, and
 	// failures the tasks that came to nothing or were found bad, by deployment id.
-	deployments           map[string]*model.DeploymentHistory
+	Deployments           map[string]*model.DeploymentHistory
 	deploymentDefinitions map[string]string
 	deploymentFailures    map[string]map[string]bool
 	// hadViolation reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
 	hadViolation bool
-	// expiredFailures counts rows of tasks that never ran, and of throttles, that have expired.
-	expiredFailures int
-	// alarmFired reports that the alarm was ever on, halted are the service deployments that were asked to be stopped, with how.
-	alarmFired     bool
-	requestedStops map[string]bool
+	// ExpiredFailures counts rows of tasks that never ran, and of throttles, that have expired.
+	ExpiredFailures int
+	// AlarmFired reports that the alarm was ever on, halted are the service deployments that were asked to be stopped, with how.
+	AlarmFired     bool
+	RequestedStops map[string]bool
 	// placedAt is when tasks were given their instances, by id; skew is how far clocks may be off.
 	placedAt  map[string]time.Time
-	clockSkew time.Duration
+	ClockSkew time.Duration
 	// specChangedAt is when what is wanted of a service last changed, by short key.
 	specChangedAt map[string]time.Time
 }
 
-func newChecker(now func() time.Time, mark func(CoveragePoint)) *checker {
-	return &checker{
-		rowHistory: newRowHistory(now), cover: mark, startCalls: map[string]int{}, deployments: map[string]*model.DeploymentHistory{},
-		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{}, specChangedAt: map[string]time.Time{}, requestedStops: map[string]bool{},
+func NewChecker(clusterName string, now func() time.Time, mark func(coverage.Point)) *Checker {
+	return &Checker{
+		RowHistory: newRowHistory(clusterName, now), cover: mark, startCalls: map[string]int{}, Deployments: map[string]*model.DeploymentHistory{},
+		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{}, specChangedAt: map[string]time.Time{}, RequestedStops: map[string]bool{},
 		placedAt: map[string]time.Time{},
 	}
 }
 
-// fail notes a broken invariant.
-func (c *checker) fail(format string, args ...any) {
-	c.broken = append(c.broken, fmt.Sprintf(format, args...))
+// Fail notes a broken invariant.
+func (c *Checker) Fail(format string, args ...any) {
+	c.Broken = append(c.Broken, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) countChange(key state.Key) {
-	c.changeCount++
-	c.latestChange = key
+func (c *Checker) countChange(key state.Key) {
+	c.ChangeCount++
+	c.LatestChange = key
 }
 
-// checkCommit takes in one commit's records and checks what it changed.
-func (c *checker) checkCommit(records []state.Record) {
+// CheckCommit takes in one commit's records and checks what it changed.
+func (c *Checker) CheckCommit(records []state.Record) {
 	c.hadViolation = slices.ContainsFunc(records, isReplacement) && c.findViolation(nil) != ""
 	for _, r := range records {
 		before := c.apply(r.Key, r.New)
@@ -76,8 +77,8 @@ func (c *checker) checkCommit(records []state.Record) {
 		}
 		c.checkProgress(r.Key, before, r.New)
 	}
-	if c.logRecords != nil {
-		c.logRecords(records)
+	if c.LogRecords != nil {
+		c.LogRecords(records)
 	}
 	c.movingOwners = ownersOfMovedTasks(records)
 	later := newlyPlaced(records)
@@ -94,14 +95,14 @@ func (c *checker) checkCommit(records []state.Record) {
 			c.checkPlacement(row, later)
 			delete(later, row.ID)
 			if old != nil {
-				c.cover(CoverWaited)
+				c.cover(coverage.Waited)
 			}
 		}
 		if old != nil && old.Desired == cluster.TaskRunning && row.Desired == cluster.TaskStopped {
 			c.checkStop(old, row)
 		}
 		if row.Foreign && old == nil {
-			c.cover(CoverForeign)
+			c.cover(coverage.Foreign)
 		}
 	}
 }
@@ -141,38 +142,38 @@ func newlyPlaced(records []state.Record) map[string]bool {
 }
 
 // checkRemoval checks that nothing goes that still counts.
-func (c *checker) checkRemoval(key state.Key, before state.Row) {
+func (c *Checker) checkRemoval(key state.Key, before state.Row) {
 	if before == nil {
 		return
 	}
 	if e := before.Header().Expires; e > 0 && c.now().Unix()-e > 60 {
-		c.cover(CoverTTLLag)
+		c.cover(coverage.TTLLag)
 	}
 	if t, ok := before.(*cluster.Task); ok && t.Started.IsZero() {
-		c.expiredFailures++
+		c.ExpiredFailures++
 	}
 	switch row := before.(type) {
 	case *cluster.Throttle:
-		c.expiredFailures++
+		c.ExpiredFailures++
 	case *cluster.Task:
 		if row.Last != cluster.TaskStopped {
-			c.fail("invariant 9: the row of task %s was removed while %s", row.ID, row.Status())
+			c.Fail("invariant 9: the row of task %s was removed while %s", row.ID, row.Status())
 		}
 	case *cluster.Service:
 		if row.Status != cluster.ServiceInactive {
-			c.fail("invariant 9: the row of service %s was removed while %s", row.Name, row.Status)
+			c.Fail("invariant 9: the row of service %s was removed while %s", row.Name, row.Status)
 		}
 	case *state.Request:
 		if !row.Answered {
-			c.fail("invariant 9: request %s was removed unanswered", row.ID)
+			c.Fail("invariant 9: request %s was removed unanswered", row.ID)
 		}
 	case *state.Meta, *state.Entry:
-		c.fail("row %s was removed", key.Sort)
+		c.Fail("row %s was removed", key.Sort)
 	}
 }
 
 // checkProgress checks what no row may ever do: go back.
-func (c *checker) checkProgress(key state.Key, before, after state.Row) {
+func (c *Checker) checkProgress(key state.Key, before, after state.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
 		c.countChange(key)
@@ -180,28 +181,28 @@ func (c *checker) checkProgress(key state.Key, before, after state.Row) {
 		if old, ok := before.(*cluster.Task); ok {
 			c.checkTaskProgress(old, now)
 		}
-		if other, ok := c.byECSID[now.ECSID]; ok && other != key && now.ECSID != "" {
-			c.fail("invariant 2: tasks %s and %s have both adopted %s", key.Sort, other.Sort, now.ECSID)
+		if other, ok := c.ByECSID[now.ECSID]; ok && other != key && now.ECSID != "" {
+			c.Fail("invariant 2: tasks %s and %s have both adopted %s", key.Sort, other.Sort, now.ECSID)
 		}
 	case *cluster.Instance:
 		if old, ok := before.(*cluster.Instance); ok && now.Version < old.Version {
-			c.fail("instance %s went back from version %d to %d", now.ID, old.Version, now.Version)
+			c.Fail("instance %s went back from version %d to %d", now.ID, old.Version, now.Version)
 		}
 	case *state.Meta:
 		if old, ok := before.(*state.Meta); ok && now.Version < old.Version {
-			c.fail("the placement version of %s went back from %d to %d", key.Cluster, old.Version, now.Version)
+			c.Fail("the placement version of %s went back from %d to %d", key.Cluster, old.Version, now.Version)
 		}
 	case *state.Request:
 		c.countChange(key)
 		if old, ok := before.(*state.Request); ok && old.Answered && !slices.Equal(old.Tasks, now.Tasks) {
-			c.fail("invariant 9: the answer of request %s changed from %v to %v", now.ID, old.Tasks, now.Tasks)
+			c.Fail("invariant 9: the answer of request %s changed from %v to %v", now.ID, old.Tasks, now.Tasks)
 		} else if ok && !old.Answered && now.Answered {
 			c.checkRefusedRequest(now)
 		}
 	case *state.Outbox:
 		c.countChange(key)
 		if strings.HasPrefix(now.ID, "extra-") {
-			c.cover(CoverExtra)
+			c.cover(coverage.Extra)
 		}
 	case *cluster.Target:
 		c.countChange(key)
@@ -220,7 +221,7 @@ func (c *checker) checkProgress(key state.Key, before, after state.Row) {
 }
 
 // checkRefusedRequest checks an answer that says that there is no room.
-func (c *checker) checkRefusedRequest(r *state.Request) {
+func (c *Checker) checkRefusedRequest(r *state.Request) {
 	if len(r.Failures) == 0 || r.Kind != cluster.RunTask {
 		return
 	}
@@ -228,113 +229,113 @@ func (c *checker) checkRefusedRequest(r *state.Request) {
 	if spec == nil {
 		return
 	}
-	if i := c.findOverlooked(spec, roomQuery{}); i != nil {
-		c.fail("invariant 8: request %s was refused (%+v), and instance %s has long had room", r.ID, r.Failures, i.ID)
+	if i := c.findOverlooked(spec, RoomQuery{}); i != nil {
+		c.Fail("invariant 8: request %s was refused (%+v), and instance %s has long had room", r.ID, r.Failures, i.ID)
 	}
 }
 
-func (c *checker) checkTaskProgress(old, now *cluster.Task) {
-	if i := c.instanceRows[now.Instance]; !maps.Equal(old.Reported, now.Reported) && i != nil && c.exceededMetric(i, nil) != "" {
-		c.cover(CoverOverloaded)
+func (c *Checker) checkTaskProgress(old, now *cluster.Task) {
+	if i := c.InstanceRows[now.Instance]; !maps.Equal(old.Reported, now.Reported) && i != nil && c.ExceededMetric(i, nil) != "" {
+		c.cover(coverage.Overloaded)
 	}
 	if now.Version < old.Version {
-		c.fail("task %s went back from version %d to %d", now.ID, old.Version, now.Version)
+		c.Fail("task %s went back from version %d to %d", now.ID, old.Version, now.Version)
 	}
 	if old.Last == cluster.TaskStopped && now.Last != cluster.TaskStopped {
-		c.fail("invariant 2: task %s was STOPPED and is %s again", now.ID, now.Last)
+		c.Fail("invariant 2: task %s was STOPPED and is %s again", now.ID, now.Last)
 	}
 	if old.Last == cluster.TaskRunning && now.Last != cluster.TaskRunning && now.Last != cluster.TaskStopped {
-		c.fail("task %s went from RUNNING to %q", now.ID, now.Last)
+		c.Fail("task %s went from RUNNING to %q", now.ID, now.Last)
 	}
 	if old.Desired == cluster.TaskStopped && now.Desired != cluster.TaskStopped {
-		c.fail("invariant 2: task %s was to be stopped and is to run again", now.ID)
+		c.Fail("invariant 2: task %s was to be stopped and is to run again", now.ID)
 	}
 	if old.ECSID != "" && now.ECSID != old.ECSID {
-		c.fail("invariant 2: task %s adopted %s after %s", now.ID, now.ECSID, old.ECSID)
+		c.Fail("invariant 2: task %s adopted %s after %s", now.ID, now.ECSID, old.ECSID)
 	}
 	if old.Instance != "" && now.Instance != old.Instance {
-		c.fail("task %s moved from instance %s to %s", now.ID, old.Instance, now.Instance)
+		c.Fail("task %s moved from instance %s to %s", now.ID, old.Instance, now.Instance)
 	}
 	if now.Attempt != old.Attempt && now.Attempt != old.Attempt+1 {
-		c.fail("task %s went from attempt %d to %d", now.ID, old.Attempt, now.Attempt)
+		c.Fail("task %s went from attempt %d to %d", now.ID, old.Attempt, now.Attempt)
 	}
 	if !now.Foreign && (now.Needs != old.Needs || !slices.Equal(now.Ports, old.Ports)) {
-		c.fail("task %s changed what it needs", now.ID)
+		c.Fail("task %s changed what it needs", now.ID)
 	}
 }
 
 // checkPlacement checks a new placement: invariants 1, 3, 4 and 5. later are the tasks that the same commit placed after it, and
 // itself.
-func (c *checker) checkPlacement(t *cluster.Task, later map[string]bool) {
+func (c *Checker) checkPlacement(t *cluster.Task, later map[string]bool) {
 	i, def := c.instanceOf(t), c.definitionOf(t.Cluster, t.TaskDefinition)
 	if i == nil || def == nil {
-		c.fail("invariant 1: task %s was placed on instance %s (known: %t) by task definition %s (known: %t)",
+		c.Fail("invariant 1: task %s was placed on instance %s (known: %t) by task definition %s (known: %t)",
 			t.ID, t.Instance, i != nil, t.TaskDefinition, def != nil)
 		return
 	}
-	if i.Status != cluster.InstanceActive || !i.AgentConnected || isCordoned(i) {
-		c.fail("invariant 5: task %s was placed on instance %s, which is %s, agent connected %t, unschedulable %t",
-			t.ID, i.ID, i.Status, i.AgentConnected, isCordoned(i))
+	if i.Status != cluster.InstanceActive || !i.AgentConnected || IsCordoned(i) {
+		c.Fail("invariant 5: task %s was placed on instance %s, which is %s, agent connected %t, unschedulable %t",
+			t.ID, i.ID, i.Status, i.AgentConnected, IsCordoned(i))
 	}
 	if t.Needs != def.Needs || !slices.Equal(t.Ports, def.Ports) || len(t.GPUs) != def.Needs.GPUs {
-		c.fail("invariant 1: task %s holds %+v, devices %v and ports %v, and needs %+v and %v", t.ID, t.Needs, t.GPUs, t.Ports, def.Needs, def.Ports)
+		c.Fail("invariant 1: task %s holds %+v, devices %v and ports %v, and needs %+v and %v", t.ID, t.Needs, t.GPUs, t.Ports, def.Needs, def.Ports)
 	}
-	if want := missingAttribute(i, def); want != "" {
-		c.fail("invariant 5: task %s was placed on instance %s without attribute %s", t.ID, i.ID, want)
+	if want := MissingAttribute(i, def); want != "" {
+		c.Fail("invariant 5: task %s was placed on instance %s without attribute %s", t.ID, i.ID, want)
 	}
 	c.checkCapacity(t, i)
 	c.checkTaskCounts(t)
 	c.checkThrottle(t)
 	c.checkProvider(t, i)
 	if def.Family == "disk" {
-		c.cover(CoverAttributed)
+		c.cover(coverage.Attributed)
 	}
-	if spec := c.specOfTask(t); spec != nil {
-		if spec.providers != nil {
-			spec.providers = []string{i.CapacityProvider()}
+	if spec := c.SpecOfTask(t); spec != nil {
+		if spec.Providers != nil {
+			spec.Providers = []string{i.CapacityProvider()}
 		}
 		c.checkSpec(&newPlacement{Task: t, spec: spec, instance: i, later: later})
 	}
 }
 
-func (c *checker) checkCapacity(t *cluster.Task, i *cluster.Instance) {
-	used := c.usageOf(i, roomQuery{})
+func (c *Checker) checkCapacity(t *cluster.Task, i *cluster.Instance) {
+	used := c.usageOf(i, RoomQuery{})
 	if used.cpu > i.Registered.CPU || used.memory > i.Registered.Memory {
-		c.fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, used.cpu, i.Registered.CPU, used.memory, i.Registered.Memory)
+		c.Fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, used.cpu, i.Registered.CPU, used.memory, i.Registered.Memory)
 	}
 	if n := i.Registered.ENIs; n != nil && t.Needs.ENIs > 0 {
-		c.cover(CoverENI)
+		c.cover(coverage.ENI)
 		if used.enis > *n {
-			c.fail("invariant 1: with task %s instance %s has %d network interfaces of %d", t.ID, i.ID, used.enis, *n)
+			c.Fail("invariant 1: with task %s instance %s has %d network interfaces of %d", t.ID, i.ID, used.enis, *n)
 		}
 	}
 	for n, g := range t.GPUs {
 		switch {
 		case g < 0 || g >= len(used.gpus) || slices.Contains(t.GPUs[:n], g):
-			c.fail("invariant 1: task %s has devices %v of the %d of instance %s", t.ID, t.GPUs, len(used.gpus), i.ID)
+			c.Fail("invariant 1: task %s has devices %v of the %d of instance %s", t.ID, t.GPUs, len(used.gpus), i.ID)
 		case used.gpus[g] > 1000:
-			c.fail("invariant 1: with task %s GPU %d of instance %s holds %d thousandths", t.ID, g, i.ID, used.gpus[g])
+			c.Fail("invariant 1: with task %s GPU %d of instance %s holds %d thousandths", t.ID, g, i.ID, used.gpus[g])
 		case t.Needs.GPUMilli > 0 && used.gpus[g] > int(t.Needs.GPUMilli):
-			c.cover(CoverShared)
+			c.cover(coverage.Shared)
 		case used.idleGPUs() < used.unpinned:
-			c.fail("invariant 1: with task %s on GPU %d of instance %s there is none left for a foreign task that has one", t.ID, g, i.ID)
+			c.Fail("invariant 1: with task %s on GPU %d of instance %s there is none left for a foreign task that has one", t.ID, g, i.ID)
 		}
 	}
 	for _, p := range t.Ports {
-		c.cover(CoverPort)
+		c.cover(coverage.Port)
 		if slices.Contains(i.Registered.Ports, p) {
-			c.fail("invariant 1: task %s was placed on instance %s, whose agent has port %d", t.ID, i.ID, p.Number)
+			c.Fail("invariant 1: task %s was placed on instance %s, whose agent has port %d", t.ID, i.ID, p.Number)
 		}
-		for _, o := range c.byInstance[i.ID] {
+		for _, o := range c.ByInstance[i.ID] {
 			if o.ID != t.ID && slices.Contains(o.Ports, p) {
-				c.fail("invariant 1: task %s was placed on instance %s, where task %s has port %d", t.ID, i.ID, o.ID, p.Number)
+				c.Fail("invariant 1: task %s was placed on instance %s, where task %s has port %d", t.ID, i.ID, o.ID, p.Number)
 			}
 		}
 	}
 }
 
-// missingAttribute is the first attribute that the definition requires and the instance has not; empty if it has all.
-func missingAttribute(i *cluster.Instance, def *cluster.TaskDefinition) string {
+// MissingAttribute is the first attribute that the definition requires and the instance has not; empty if it has all.
+func MissingAttribute(i *cluster.Instance, def *cluster.TaskDefinition) string {
 	for _, want := range def.Attributes {
 		name, value, valued := strings.Cut(want, "=")
 		if got, has := i.Attributes[name]; !has || valued && got != value {
@@ -345,16 +346,16 @@ func missingAttribute(i *cluster.Instance, def *cluster.TaskDefinition) string {
 }
 
 // checkTaskCounts checks invariants 3 and 4 of the service that the new task belongs to.
-func (c *checker) checkTaskCounts(t *cluster.Task) {
-	s := c.serviceOf(t)
+func (c *Checker) checkTaskCounts(t *cluster.Task) {
+	s := c.ServiceOf(t)
 	if t.Service != "" && (s == nil || s.Status != cluster.ServiceActive) {
-		c.fail("invariant 3: task %s was started of service %s, which is no longer ACTIVE", t.ID, t.Service)
+		c.Fail("invariant 3: task %s was started of service %s, which is no longer ACTIVE", t.ID, t.Service)
 	}
 	if s == nil {
 		return
 	}
 	active, all := 0, -c.countPairs(t.Owner)
-	for _, o := range c.byOwner[t.Owner] {
+	for _, o := range c.ByOwner[t.Owner] {
 		holds := o.Instance != "" && o.Last != cluster.TaskStopped
 		if holds && o.Desired == cluster.TaskRunning {
 			active++
@@ -363,29 +364,29 @@ func (c *checker) checkTaskCounts(t *cluster.Task) {
 			all++
 		}
 		if s.Strategy == cluster.Daemon && holds && o.ID != t.ID && o.Instance == t.Instance {
-			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
+			c.Fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if _, waited := c.changes[state.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.allowedSurplus(s) {
-		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
+	if _, waited := c.Changes[state.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.allowedSurplus(s) {
+		c.Fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
 			t.ID, s.Name, all, s.Desired, c.allowedSurplus(s))
 	}
 	if most := s.Desired * s.MaxPercent / 100; s.Strategy == cluster.Replica && active > most {
-		c.fail("invariant 3: service %s has %d active tasks, at most %d are allowed", s.Name, active, most)
+		c.Fail("invariant 3: service %s has %d active tasks, at most %d are allowed", s.Name, active, most)
 	}
 }
 
 // wasJustMoved reports that a task was stopped by this commit to start anew on another instance.
-func (c *checker) wasJustMoved(t *cluster.Task) bool {
-	return strings.HasPrefix(t.Reason, "Moved: ") && c.changes[state.KeyOf(t)].at.Equal(c.now())
+func (c *Checker) wasJustMoved(t *cluster.Task) bool {
+	return strings.HasPrefix(t.Reason, "Moved: ") && c.Changes[state.KeyOf(t)].At.Equal(c.now())
 }
 
-// checkStartTask checks that nobody starts a task without having claimed the attempt: there are never more StartTask
+// CheckStartTask checks that nobody starts a task without having claimed the attempt: there are never more StartTask
 // calls for a task than its row says.
-func (c *checker) checkStartTask(call cluster.StartCall) {
-	c.callCount++
+func (c *Checker) CheckStartTask(call cluster.StartCall) {
+	c.CallCount++
 	if len(call.Instances) == 0 || len(call.Instances) > cluster.MaxStart {
-		c.fail("StartTask was called for %d instances", len(call.Instances))
+		c.Fail("StartTask was called for %d instances", len(call.Instances))
 	}
 	for _, instance := range call.Instances {
 		at := slotKey(call.StartedBy, instance)
@@ -395,7 +396,7 @@ func (c *checker) checkStartTask(call cluster.StartCall) {
 			attempts = int(t.Attempt)
 		}
 		if c.startCalls[at] > attempts {
-			c.fail("invariant 2: start %d of %s, but its row is at attempt %d", c.startCalls[at], at, attempts)
+			c.Fail("invariant 2: start %d of %s, but its row is at attempt %d", c.startCalls[at], at, attempts)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package simulation
+package invariant
 
 import (
 	"slices"
@@ -9,81 +9,81 @@ import (
 	"berth/shared/state"
 )
 
-// taskSpec is what holds for the tasks of one service, or those that one request asked for.
-type taskSpec struct {
+// TaskSpec is what holds for the tasks of one service, or those that one request asked for.
+type TaskSpec struct {
 	owner, group string
 	service      string // name; empty for standalone tasks
-	daemon       bool
+	Daemon       bool
 	desired      int
-	def          *cluster.TaskDefinition
-	needs        cluster.Resources
-	rules        cluster.Rules
-	policy       cluster.DomainPolicy // empty for ECS's rules
-	providers    []string             // any where there are none
+	Def          *cluster.TaskDefinition
+	Needs        cluster.Resources
+	Rules        cluster.Rules
+	Policy       cluster.DomainPolicy // empty for ECS's rules
+	Providers    []string             // any where there are none
 }
 
-// specOfTask is the law that the task was placed by, as its owner's row now says; nil where that is gone.
-func (h *rowHistory) specOfTask(t *cluster.Task) *taskSpec {
+// SpecOfTask is the law that the task was placed by, as its owner's row now says; nil where that is gone.
+func (h *RowHistory) SpecOfTask(t *cluster.Task) *TaskSpec {
 	if t.Service != "" {
-		if s := h.serviceOf(t); s != nil {
+		if s := h.ServiceOf(t); s != nil {
 			return h.specOfRevision(s, t.Revision, t.TaskDefinition)
 		}
 		return nil
 	}
-	r, ok := h.rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
+	r, ok := h.Rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
 	if !ok {
 		return nil
 	}
 	return h.specOfRequest(r, t.Owner)
 }
 
-// specOfService is the law of the service's PRIMARY revision.
-func (h *rowHistory) specOfService(s *cluster.Service) *taskSpec {
+// SpecOfService is the law of the service's PRIMARY revision.
+func (h *RowHistory) SpecOfService(s *cluster.Service) *TaskSpec {
 	return h.specOfRevision(s, s.Deployment.ID, s.Deployment.TaskDefinition)
 }
 
 // specOfRevision is the law of the tasks of one of the service's revisions.
-func (h *rowHistory) specOfRevision(s *cluster.Service, revision, definition string) *taskSpec {
+func (h *RowHistory) specOfRevision(s *cluster.Service, revision, definition string) *TaskSpec {
 	def := h.definitionOf(s.Cluster, definition)
 	if def == nil {
 		return nil
 	}
-	spec := &taskSpec{
-		owner: s.Short, group: "service:" + s.Name, service: s.Name, daemon: s.Strategy == cluster.Daemon, desired: s.Desired,
-		def: def, needs: def.Needs, rules: s.Rules, providers: h.allowedProviders(s, revision),
+	spec := &TaskSpec{
+		owner: s.Short, group: "service:" + s.Name, service: s.Name, Daemon: s.Strategy == cluster.Daemon, desired: s.Desired,
+		Def: def, Needs: def.Needs, Rules: s.Rules, Providers: h.allowedProviders(s, revision),
 	}
-	spec.policy = policyOf(spec.rules)
-	if spec.policy == "" && !spec.daemon {
-		spec.policy = h.configurationRow().DomainPolicy
+	spec.Policy = policyOf(spec.Rules)
+	if spec.Policy == "" && !spec.Daemon {
+		spec.Policy = h.ConfigurationRow().DomainPolicy
 	}
-	if spec.policy == cluster.PolicyNone {
-		spec.policy = ""
+	if spec.Policy == cluster.PolicyNone {
+		spec.Policy = ""
 	}
 	return spec
 }
 
-func (h *rowHistory) specOfRequest(r *state.Request, owner string) *taskSpec {
+func (h *RowHistory) specOfRequest(r *state.Request, owner string) *TaskSpec {
 	def := h.definitionOf(r.Cluster, r.TaskDefinition)
 	if def == nil {
 		return nil
 	}
-	spec := &taskSpec{owner: owner, group: r.Group, def: def, needs: r.Needs}
+	spec := &TaskSpec{owner: owner, group: r.Group, Def: def, Needs: r.Needs}
 	if r.Rules != nil {
-		spec.rules = *r.Rules
+		spec.Rules = *r.Rules
 	}
 	return spec
 }
 
 // policyOf is the domain policy that the rules name, in the node constraint's directive before all.
 func policyOf(r cluster.Rules) cluster.DomainPolicy {
-	if p := nodeExpressions[r.NodeConstraint].policy; p != "" {
+	if p := NodeExpressions[r.NodeConstraint].Policy; p != "" {
 		return p
 	}
 	return r.DomainPolicy
 }
 
-func (h *rowHistory) configurationRow() *cluster.Configuration {
-	c, ok := h.rows[state.Key{Cluster: clusterName, Sort: state.PrefixConfiguration}].(*cluster.Configuration)
+func (h *RowHistory) ConfigurationRow() *cluster.Configuration {
+	c, ok := h.Rows[state.Key{Cluster: h.cluster, Sort: state.PrefixConfiguration}].(*cluster.Configuration)
 	if !ok {
 		return &cluster.Configuration{}
 	}
@@ -91,22 +91,22 @@ func (h *rowHistory) configurationRow() *cluster.Configuration {
 }
 
 // isAlonePerInstance reports that an instance may have one of the tasks at most.
-func (spec *taskSpec) isAlonePerInstance() bool {
-	return spec.daemon || spec.policy != "" ||
-		slices.ContainsFunc(spec.rules.Constraints, func(c cluster.PlacementConstraint) bool { return c.Type == cluster.DistinctInstance })
+func (spec *TaskSpec) isAlonePerInstance() bool {
+	return spec.Daemon || spec.Policy != "" ||
+		slices.ContainsFunc(spec.Rules.Constraints, func(c cluster.PlacementConstraint) bool { return c.Type == cluster.DistinctInstance })
 }
 
 // dependsOnOtherTasks reports that what else runs on an instance decides whether a constraint holds there.
-func (spec *taskSpec) dependsOnOtherTasks() bool {
-	return slices.ContainsFunc(spec.constraints(), dependsOnOtherTasks)
+func (spec *TaskSpec) dependsOnOtherTasks() bool {
+	return slices.ContainsFunc(spec.constraints(), DependsOnOtherTasks)
 }
 
-func dependsOnOtherTasks(c cluster.PlacementConstraint) bool {
+func DependsOnOtherTasks(c cluster.PlacementConstraint) bool {
 	return strings.Contains(c.Expression, "task:group")
 }
 
-func (spec *taskSpec) constraints() []cluster.PlacementConstraint {
-	return slices.Concat(spec.def.Constraints, spec.rules.Constraints)
+func (spec *TaskSpec) constraints() []cluster.PlacementConstraint {
+	return slices.Concat(spec.Def.Constraints, spec.Rules.Constraints)
 }
 
 // evaluation is an instance as expressions see it.
@@ -139,7 +139,7 @@ func (e evaluation) nodeProperty(name string) (string, bool) {
 	case "NodeType":
 		return kind, kind != ""
 	case "FaultDomain":
-		return faultDomain(e.Instance), true // every instance has a zone
+		return FaultDomain(e.Instance), true // every instance has a zone
 	case "UpgradeDomain":
 		return upgradeDomain(e.Instance), true
 	}
@@ -152,7 +152,7 @@ func (e evaluation) numericProperty(name string) (float64, bool) {
 	return x, ok && err == nil
 }
 
-func faultDomain(i *cluster.Instance) string {
+func FaultDomain(i *cluster.Instance) string {
 	if d := i.Attributes["berth.fault-domain"]; d != "" {
 		return d
 	}
@@ -166,8 +166,8 @@ func upgradeDomain(i *cluster.Instance) string {
 	return i.ID
 }
 
-// memberOfExpressions are the memberOf expressions that customers use, with what they mean.
-var memberOfExpressions = map[string]func(evaluation) bool{
+// MemberOfExpressions are the memberOf expressions that customers use, with what they mean.
+var MemberOfExpressions = map[string]func(evaluation) bool{
 	"attribute:disk == ssd":      func(s evaluation) bool { return s.attributeIs("disk", "ssd") },
 	"attribute:disk != ssd":      func(s evaluation) bool { return s.hasAttribute("disk") && !s.attributeIs("disk", "ssd") },
 	"not(attribute:disk == ssd)": func(s evaluation) bool { return !s.attributeIs("disk", "ssd") },
@@ -192,11 +192,11 @@ var memberOfExpressions = map[string]func(evaluation) bool{
 // nodeExpression is a node constraint's meaning; what cannot be evaluated, a property being undefined, does not hold.
 type nodeExpression struct {
 	holds  func(evaluation) bool
-	policy cluster.DomainPolicy // by a directive
+	Policy cluster.DomainPolicy // by a directive
 }
 
-// nodeExpressions are the node constraints that customers use.
-var nodeExpressions = map[string]nodeExpression{
+// NodeExpressions are the node constraints that customers use.
+var NodeExpressions = map[string]nodeExpression{
 	"NodeType == Blue": {holds: func(s evaluation) bool { return s.attributeIs("berth.node-type", "Blue") }},
 	"NodeType != Green": {holds: func(s evaluation) bool {
 		kind, ok := s.nodeProperty("NodeType")
@@ -227,18 +227,32 @@ var nodeExpressions = map[string]nodeExpression{
 	"Tier >= 1 && FDPolicy ~ Nonpacking": {holds: func(s evaluation) bool {
 		tier, ok := s.numericProperty("Tier")
 		return ok && tier >= 1
-	}, policy: cluster.PolicyNonpacking},
+	}, Policy: cluster.PolicyNonpacking},
 }
 
-// unmetConstraint is the first of the law's constraints that does not hold in the scene, empty if all do.
-func (spec *taskSpec) unmetConstraint(s evaluation) string {
+// UnmetConstraint is the first of the law's constraints that does not hold in the scene, empty if all do.
+func (spec *TaskSpec) UnmetConstraint(s evaluation) string {
 	for _, c := range spec.constraints() {
-		if c.Type == cluster.MemberOf && !memberOfExpressions[c.Expression](s) {
+		if c.Type == cluster.MemberOf && !MemberOfExpressions[c.Expression](s) {
 			return c.Expression
 		}
 	}
-	if x := spec.rules.NodeConstraint; x != "" && !nodeExpressions[x].holds(s) {
+	if x := spec.Rules.NodeConstraint; x != "" && !NodeExpressions[x].holds(s) {
 		return x
 	}
 	return ""
+}
+
+// BalancesZones reports that the service's zones are balanced (S13).
+func BalancesZones(s *cluster.Service, spec *TaskSpec) bool {
+	if !s.ZoneRebalancing || spec.Policy != "" || spec.Rules.Scoring != "" || s.MaxPercent <= 100 {
+		return false
+	}
+	for _, c := range spec.constraints() {
+		if strings.Contains(c.Expression, cluster.AttributeZone) {
+			return false
+		}
+	}
+	first := spec.Rules.Strategies
+	return len(first) == 0 || first[0].Type == cluster.StrategySpread && first[0].Field == "attribute:"+cluster.AttributeZone
 }

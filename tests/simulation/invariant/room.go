@@ -1,4 +1,4 @@
-package simulation
+package invariant
 
 import (
 	"cmp"
@@ -11,39 +11,39 @@ import (
 	"berth/shared/state"
 )
 
-// roomQuery is how a question about room is meant.
-type roomQuery struct {
-	// without are tasks that are taken not to be there, by id.
-	without map[string]bool
-	// unbuffered leaves the buffer and overbooking alone (P14).
-	unbuffered bool
+// RoomQuery is how a question about room is meant.
+type RoomQuery struct {
+	// Without are tasks that are taken not to be there, by id.
+	Without map[string]bool
+	// Unbuffered leaves the buffer and overbooking alone (P14).
+	Unbuffered bool
 	// withRecent has tasks that ended lately still be there, and those of DAEMON services there already that may yet come.
 	withRecent bool
-	// relaxed gives up the rules that may be given up.
-	relaxed bool
+	// Relaxed gives up the rules that may be given up.
+	Relaxed bool
 }
 
-// whyRejected is what keeps a task of the law off the instance, empty where nothing does: a look at everything, by rules of
+// WhyRejected is what keeps a task of the law off the instance, empty where nothing does: a look at everything, by rules of
 // its own.
-func (h *rowHistory) whyRejected(spec *taskSpec, i *cluster.Instance, p roomQuery) string {
+func (h *RowHistory) WhyRejected(spec *TaskSpec, i *cluster.Instance, p RoomQuery) string {
 	switch {
 	case i.Status != cluster.InstanceActive:
 		return string(i.Status)
 	case !i.AgentConnected:
 		return "agent disconnected"
-	case isCordoned(i):
+	case IsCordoned(i):
 		return "unschedulable"
 	case h.wasRefusedLately(spec.owner, i.ID):
 		return "refused by ECS"
 	}
-	if want := missingAttribute(i, spec.def); want != "" {
+	if want := MissingAttribute(i, spec.Def); want != "" {
 		return "attribute " + want
 	}
-	if len(spec.providers) > 0 && !slices.Contains(spec.providers, i.CapacityProvider()) {
+	if len(spec.Providers) > 0 && !slices.Contains(spec.Providers, i.CapacityProvider()) {
 		return "capacity provider " + i.CapacityProvider()
 	}
-	if ruleHolds(h.configurationRow().Priorities.Placement, p.relaxed) {
-		if x := spec.unmetConstraint(h.evaluationOf(i, p.without)); x != "" {
+	if ruleHolds(h.ConfigurationRow().Priorities.Placement, p.Relaxed) {
+		if x := spec.UnmetConstraint(h.EvaluationOf(i, p.Without)); x != "" {
 			return x
 		}
 	}
@@ -59,14 +59,14 @@ func (h *rowHistory) whyRejected(spec *taskSpec, i *cluster.Instance, p roomQuer
 // ruleHolds reports whether a rule of that priority holds.
 func ruleHolds(p cluster.Priority, soft bool) bool { return p == 0 || p > 0 && !soft }
 
-func isCordoned(i *cluster.Instance) bool {
+func IsCordoned(i *cluster.Instance) bool {
 	_, is := i.Attributes["berth.unschedulable"]
 	return is
 }
 
-func (h *rowHistory) evaluationOf(i *cluster.Instance, without map[string]bool) evaluation {
-	s := evaluation{Instance: i, nodeTypes: h.configurationRow().NodeTypes, taskGroups: map[string]bool{}}
-	for _, t := range h.byInstance[i.ID] {
+func (h *RowHistory) EvaluationOf(i *cluster.Instance, without map[string]bool) evaluation {
+	s := evaluation{Instance: i, nodeTypes: h.ConfigurationRow().NodeTypes, taskGroups: map[string]bool{}}
+	for _, t := range h.ByInstance[i.ID] {
 		if t.IsActive() && !without[t.ID] {
 			s.taskGroups[t.Group] = true
 		}
@@ -75,7 +75,7 @@ func (h *rowHistory) evaluationOf(i *cluster.Instance, without map[string]bool) 
 }
 
 // taskOfOwnerOn is a task of the law's that holds something of the instance.
-func (h *rowHistory) taskOfOwnerOn(spec *taskSpec, i *cluster.Instance, p roomQuery) (least *cluster.Task) {
+func (h *RowHistory) taskOfOwnerOn(spec *TaskSpec, i *cluster.Instance, p RoomQuery) (least *cluster.Task) {
 	for _, t := range h.tasksHolding(i, p) {
 		if t.Owner == spec.owner && t.Group == spec.group && (least == nil || t.ID < least.ID) {
 			least = t
@@ -85,13 +85,13 @@ func (h *rowHistory) taskOfOwnerOn(spec *taskSpec, i *cluster.Instance, p roomQu
 }
 
 // fullDomain says which domain is full.
-func (h *rowHistory) fullDomain(spec *taskSpec, i *cluster.Instance, p roomQuery) string {
-	if spec.policy == "" {
+func (h *RowHistory) fullDomain(spec *TaskSpec, i *cluster.Instance, p RoomQuery) string {
+	if spec.Policy == "" {
 		return ""
 	}
-	c := h.configurationRow()
-	all := h.domainInstancesOf(spec, p.without, pastView{})
-	fault, upgrade := all.rulesOf(spec.policy, spec.desired, c)
+	c := h.ConfigurationRow()
+	all := h.domainInstancesOf(spec, p.Without, pastView{})
+	fault, upgrade := all.rulesOf(spec.Policy, spec.desired, c)
 	n := all.indexOf(i.ID)
 	if n < 0 {
 		return "not known yet"
@@ -100,10 +100,10 @@ func (h *rowHistory) fullDomain(spec *taskSpec, i *cluster.Instance, p roomQuery
 	if !at.eligible {
 		return "in no domain" // a constraint that may be given up makes none
 	}
-	if ruleHolds(c.Priorities.FaultDomain, p.relaxed) && !all.admitsTask(fault, byFaultDomain, at) {
+	if ruleHolds(c.Priorities.FaultDomain, p.Relaxed) && !all.admitsTask(fault, byFaultDomain, at) {
 		return "fault domain full"
 	}
-	if ruleHolds(c.Priorities.UpgradeDomain, p.relaxed) && !all.admitsTask(upgrade, byUpgradeDomain, at) {
+	if ruleHolds(c.Priorities.UpgradeDomain, p.Relaxed) && !all.admitsTask(upgrade, byUpgradeDomain, at) {
 		return "upgrade domain full"
 	}
 	return ""
@@ -111,19 +111,19 @@ func (h *rowHistory) fullDomain(spec *taskSpec, i *cluster.Instance, p roomQuery
 
 // domainInstancesOf are the instances with what the law's service has there. Of two tasks of which one replaces the other, the first
 // does not count. What was once is as the view says.
-func (h *rowHistory) domainInstancesOf(spec *taskSpec, without map[string]bool, v pastView) domainInstances {
+func (h *RowHistory) domainInstancesOf(spec *TaskSpec, without map[string]bool, v pastView) domainInstances {
 	var out domainInstances
 	for _, i := range h.sortedInstances() {
 		i = cmp.Or(v.instances[i.ID], i)
 		if i.IsDeregistered() {
 			continue
 		}
-		s := domainInstance{id: i.ID, fault: faultPath(faultDomain(i)), upgrade: upgradeDomain(i), acceptsTasks: i.IsAvailable() && !isCordoned(i)}
-		s.eligible = s.acceptsTasks && missingAttribute(i, spec.def) == "" && spec.unmetConstraint(h.evaluationOf(i, nil)) == ""
+		s := domainInstance{id: i.ID, fault: FaultPath(FaultDomain(i)), upgrade: upgradeDomain(i), acceptsTasks: i.IsAvailable() && !IsCordoned(i)}
+		s.eligible = s.acceptsTasks && MissingAttribute(i, spec.Def) == "" && spec.UnmetConstraint(h.EvaluationOf(i, nil)) == ""
 		out = append(out, s)
 	}
-	moving := h.replacedTasks(spec.owner, without)
-	for _, t := range h.byOwner[spec.owner] {
+	moving := h.ReplacedTasks(spec.owner, without)
+	for _, t := range h.ByOwner[spec.owner] {
 		if t.IsActive() && t.Instance != "" && !without[t.ID] && !moving[t.ID] {
 			out.addTask(t.Instance)
 		}
@@ -145,19 +145,19 @@ func (all domainInstances) indexOf(instance string) int {
 }
 
 // sortedInstances are the rows of all instances in the cluster, in order of id.
-func (h *rowHistory) sortedInstances() []*cluster.Instance {
+func (h *RowHistory) sortedInstances() []*cluster.Instance {
 	var out []*cluster.Instance
-	for _, i := range h.instanceRows {
+	for _, i := range h.InstanceRows {
 		out = append(out, i)
 	}
 	slices.SortFunc(out, func(a, b *cluster.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
-// replacedTasks are the owner's tasks whose replacement counts, by id.
-func (h *rowHistory) replacedTasks(owner string, without map[string]bool) map[string]bool {
+// ReplacedTasks are the owner's tasks whose replacement counts, by id.
+func (h *RowHistory) ReplacedTasks(owner string, without map[string]bool) map[string]bool {
 	out := map[string]bool{}
-	for _, t := range h.byOwner[owner] {
+	for _, t := range h.ByOwner[owner] {
 		if t.Replaces != "" && t.IsActive() && t.Instance != "" && !without[t.ID] {
 			out[t.Replaces] = true
 		}
@@ -166,45 +166,45 @@ func (h *rowHistory) replacedTasks(owner string, without map[string]bool) map[st
 }
 
 // lackingResource is what the instance has too little of.
-func (h *rowHistory) lackingResource(spec *taskSpec, i *cluster.Instance, p roomQuery) string {
+func (h *RowHistory) lackingResource(spec *TaskSpec, i *cluster.Instance, p RoomQuery) string {
 	used := h.usageOf(i, p)
 	if p.withRecent {
 		h.addDaemonReservations(&used, spec, i)
 	}
 	switch {
-	case used.cpu+spec.needs.CPU > i.Registered.CPU:
+	case used.cpu+spec.Needs.CPU > i.Registered.CPU:
 		return "CPU"
-	case used.memory+spec.needs.Memory > i.Registered.Memory:
+	case used.memory+spec.Needs.Memory > i.Registered.Memory:
 		return "memory"
-	case i.Registered.ENIs != nil && spec.needs.ENIs > 0 && used.enis+int(spec.needs.ENIs) > *i.Registered.ENIs:
+	case i.Registered.ENIs != nil && spec.Needs.ENIs > 0 && used.enis+int(spec.Needs.ENIs) > *i.Registered.ENIs:
 		return "network interfaces"
 	}
-	for _, port := range spec.def.Ports {
+	for _, port := range spec.Def.Ports {
 		if used.ports[port] != "" {
 			return fmt.Sprint("port ", port.Number)
 		}
 	}
-	share, free := int(spec.needs.GPUMilli), 0
+	share, free := int(spec.Needs.GPUMilli), 0
 	for _, taken := range used.gpus {
 		if share > 0 && taken > 0 && taken+share <= 1000 {
 			free++
 		}
 	}
-	if free+max(0, used.idleGPUs()-used.unpinned) < spec.needs.GPUs {
+	if free+max(0, used.idleGPUs()-used.unpinned) < spec.Needs.GPUs {
 		return "GPUs"
 	}
 	return h.lackingMetric(spec, i, used, p)
 }
 
 // addDaemonReservations adds what may be kept free on the instance for DAEMON services other than the law's (S4).
-func (h *rowHistory) addDaemonReservations(used *usage, spec *taskSpec, i *cluster.Instance) {
-	for _, row := range h.rows {
+func (h *RowHistory) addDaemonReservations(used *usage, spec *TaskSpec, i *cluster.Instance) {
+	for _, row := range h.Rows {
 		s, ok := row.(*cluster.Service)
 		if !ok || s.Strategy != cluster.Daemon || s.Status != cluster.ServiceActive || s.Short == spec.owner {
 			continue
 		}
 		here := false
-		for _, t := range h.byInstance[i.ID] {
+		for _, t := range h.ByInstance[i.ID] {
 			here = here || t.Owner == s.Short && t.IsActive() && t.Revision == s.Deployment.ID
 		}
 		if def := h.definitionOf(s.Cluster, s.Deployment.TaskDefinition); def != nil && !here {
@@ -213,14 +213,14 @@ func (h *rowHistory) addDaemonReservations(used *usage, spec *taskSpec, i *clust
 	}
 }
 
-func (h *rowHistory) lackingMetric(spec *taskSpec, i *cluster.Instance, used usage, p roomQuery) string {
-	c := h.configurationRow()
-	if !ruleHolds(c.Priorities.Capacity, p.relaxed) {
+func (h *RowHistory) lackingMetric(spec *TaskSpec, i *cluster.Instance, used usage, p RoomQuery) string {
+	c := h.ConfigurationRow()
+	if !ruleHolds(c.Priorities.Capacity, p.Relaxed) {
 		return ""
 	}
-	for _, m := range spec.rules.Metrics {
+	for _, m := range spec.Rules.Metrics {
 		unbuffered, total := metricLimits(c, i, m.Name)
-		if p.unbuffered {
+		if p.Unbuffered {
 			total = unbuffered
 		}
 		if m.Load > 0 && used.metrics[m.Name]+m.Load > total {
@@ -252,12 +252,12 @@ func metricLimits(c *cluster.Configuration, i *cluster.Instance, metric string) 
 	return unbuffered, total
 }
 
-// defaultLoads are the loads that the task starts out with: its service's, or those that it was asked for with.
-func (h *rowHistory) defaultLoads(t *cluster.Task) []cluster.Metric {
-	if s := h.serviceOf(t); s != nil {
+// DefaultLoads are the loads that the task starts out with: its service's, or those that it was asked for with.
+func (h *RowHistory) DefaultLoads(t *cluster.Task) []cluster.Metric {
+	if s := h.ServiceOf(t); s != nil {
 		return s.Rules.Metrics
 	}
-	r, ok := h.rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
+	r, ok := h.Rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
 	if t.Service != "" || !ok || r.Rules == nil {
 		return nil
 	}
@@ -265,8 +265,8 @@ func (h *rowHistory) defaultLoads(t *cluster.Task) []cluster.Metric {
 }
 
 // addLoads adds the task's loads, reported ones before those it started out with.
-func (h *rowHistory) addLoads(into map[string]int64, t *cluster.Task) {
-	for _, m := range h.defaultLoads(t) {
+func (h *RowHistory) addLoads(into map[string]int64, t *cluster.Task) {
+	for _, m := range h.DefaultLoads(t) {
 		if _, reported := t.Reported[m.Name]; !reported {
 			into[m.Name] += m.Load
 		}
@@ -277,9 +277,9 @@ func (h *rowHistory) addLoads(into map[string]int64, t *cluster.Task) {
 }
 
 // isQuiet reports that nothing on any instance has changed lately: every decision should know how things stand.
-func (h *rowHistory) isQuiet() bool {
-	for id := range h.instanceRows {
-		if h.now().Sub(h.touchedAt[id]) < maxStaleness {
+func (h *RowHistory) isQuiet() bool {
+	for id := range h.InstanceRows {
+		if h.now().Sub(h.touchedAt[id]) < MaxStaleness {
 			return false
 		}
 	}
@@ -305,15 +305,15 @@ type pastVersion struct {
 }
 
 // recentPastOf is the past of the domains of an owner's tasks.
-func (h *rowHistory) recentPastOf(owner string) recentPast {
+func (h *RowHistory) recentPastOf(owner string) recentPast {
 	var out recentPast
 	for _, i := range h.sortedInstances() {
 		if was := h.recentVersions(i.ID); len(was) > 0 {
 			out.instances = append(out.instances, append([]*cluster.Instance{i}, was...))
 		}
 	}
-	for key, t := range h.byOwner[owner] {
-		if !t.IsActive() && t.Instance != "" && h.now().Sub(h.changes[key].inactiveAt) < maxStaleness {
+	for key, t := range h.ByOwner[owner] {
+		if !t.IsActive() && t.Instance != "" && h.now().Sub(h.Changes[key].inactiveAt) < MaxStaleness {
 			out.ended = append(out.ended, t)
 		}
 	}

@@ -1,0 +1,190 @@
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/tests/simulation/coverage"
+)
+
+// Tasks that break a rule where they are move (P8, P10).
+
+// checkMove marks why a task was given a replacement, and checks that there was a reason.
+func (c *Checker) checkMove(p *newPlacement) {
+	c.cover(coverage.Moved)
+	old := c.taskOf(p.Task.Owner, p.Task.Replaces)
+	if old == nil || old.Owner != p.Task.Owner || old.Instance == p.Task.Instance {
+		c.Fail("task %s replaces %s, which is not a task of the same service on another instance", p.Task.ID, p.Task.Replaces)
+		return
+	}
+	if from := c.InstanceRows[old.Instance]; from != nil {
+		if len(p.spec.Providers) > 0 && !slices.Contains(p.spec.Providers, from.CapacityProvider()) {
+			return // the strategy has another provider by now
+		}
+		if c.ViolatesNodeRules(p.spec, from) {
+			c.cover(coverage.Misfit)
+		}
+		if c.ExceededMetric(from, p.later) != "" {
+			c.cover(coverage.Relieved)
+		}
+	}
+	if c.BreaksDomainRule(p.spec, p.later) {
+		c.cover(coverage.Mended)
+	}
+	if c.improvesZones(p, old) {
+		c.cover(coverage.Rebalanced)
+		return
+	}
+	if !c.hasViolation(p.later) && !c.waitsForMetrics() {
+		c.Fail("task %s of %q was moved from instance %s to %s, and nothing had to be mended", p.Task.Replaces, p.Task.Service, old.Instance, p.Task.Instance)
+	}
+}
+
+// improvesZones reports that the replacement leaves the zones of its service more even (S13): the old one's had two tasks more at
+// least. What changed lately may have looked so.
+func (c *Checker) improvesZones(p *newPlacement, old *cluster.Task) bool {
+	s, from := c.ServiceOf(p.Task), c.InstanceRows[old.Instance]
+	if s == nil || from == nil || !BalancesZones(s, p.spec) || from.Zone() == p.instance.Zone() {
+		return false
+	}
+	count, moving := map[string]int{}, c.ReplacedTasks(p.Task.Owner, p.later)
+	for key, t := range c.ByOwner[p.Task.Owner] {
+		i := c.InstanceRows[t.Instance]
+		switch {
+		case p.later[t.ID] || moving[t.ID] || i == nil:
+		case !c.isSettled(key):
+			return true
+		case t.IsActive():
+			count[i.Zone()]++
+		}
+	}
+	return count[from.Zone()]-count[p.instance.Zone()] > 1
+}
+
+func (h *RowHistory) taskOf(owner, id string) *cluster.Task {
+	for _, t := range h.ByOwner[owner] {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// hasViolation reports whether a rule is broken, or was before the commit.
+func (c *Checker) hasViolation(later map[string]bool) bool {
+	return c.hadViolation || c.findViolation(later) != ""
+}
+
+// findViolation is a rule that some task breaks where it is, empty where none does. What was so until lately counts.
+func (h *RowHistory) findViolation(without map[string]bool) string {
+	for _, i := range h.sortedInstances() {
+		if why := h.ExceededMetric(i, without); why != "" {
+			return why
+		}
+	}
+	for _, s := range h.ActiveReplicaServices() {
+		spec := h.SpecOfService(s)
+		if spec == nil {
+			continue
+		}
+		if h.BreaksDomainRule(spec, without) {
+			return fmt.Sprintf("the domains of service %s", s.Name)
+		}
+		if i := h.instanceWithSeveral(spec, without); i != "" {
+			return fmt.Sprintf("service %s has several tasks on instance %s", s.Name, i)
+		}
+		for _, i := range h.sortedInstances() {
+			if (h.ViolatesNodeRules(spec, i) || spec.UnmetConstraint(h.EvaluationOf(i, nil)) != "") && h.taskOfOwnerOn(spec, i, RoomQuery{Without: without}) != nil {
+				return fmt.Sprintf("instance %s does not suit service %s", i.ID, s.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// ActiveReplicaServices are those that are ACTIVE and REPLICA, in order of name.
+func (h *RowHistory) ActiveReplicaServices() (out []*cluster.Service) {
+	for _, row := range h.Rows {
+		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *cluster.Service) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// instanceWithSeveral is an instance on which the service has several tasks though it may have one.
+func (h *RowHistory) instanceWithSeveral(spec *TaskSpec, without map[string]bool) string {
+	seen := map[string]bool{}
+	for _, t := range h.ByOwner[spec.owner] {
+		if !spec.isAlonePerInstance() || !t.IsActive() || t.Instance == "" || without[t.ID] {
+			continue
+		}
+		if seen[t.Instance] {
+			return t.Instance
+		}
+		seen[t.Instance] = true
+	}
+	return ""
+}
+
+// ExceededMetric is a metric of which the instance has more than it takes without its buffer.
+func (h *RowHistory) ExceededMetric(i *cluster.Instance, without map[string]bool) string {
+	used := h.usageOf(i, RoomQuery{Without: without})
+	for _, name := range MetricNames {
+		if unbuffered, _ := metricLimits(h.ConfigurationRow(), i, name); used.metrics[name] > unbuffered {
+			return fmt.Sprintf("instance %s has %d of %s, which is above %d", i.ID, used.metrics[name], name, unbuffered)
+		}
+	}
+	return ""
+}
+
+var MetricNames = []string{"conns", "io"}
+
+// ViolatesNodeRules reports that the node constraint does not hold on the instance, or what the task definition requires.
+func (h *RowHistory) ViolatesNodeRules(spec *TaskSpec, i *cluster.Instance) bool {
+	x := spec.Rules.NodeConstraint
+	return x != "" && !NodeExpressions[x].holds(h.EvaluationOf(i, nil)) || MissingAttribute(i, spec.Def) != ""
+}
+
+// BreaksDomainRule reports that the service's tasks break its domain rule where they are.
+func (h *RowHistory) BreaksDomainRule(spec *TaskSpec, without map[string]bool) bool {
+	if spec.Policy == "" {
+		return false
+	}
+	all := h.domainInstancesOf(spec, without, pastView{})
+	fault, upgrade := all.rulesOf(spec.Policy, spec.desired, h.ConfigurationRow())
+	return all.breaksRule(fault, byFaultDomain) || all.breaksRule(upgrade, byUpgradeDomain)
+}
+
+// waitsForMetrics reports that a service has tasks that find no room for their loads: others may have to move for them.
+func (h *RowHistory) waitsForMetrics() bool {
+	return slices.ContainsFunc(h.ActiveReplicaServices(), func(s *cluster.Service) bool {
+		return s.Blocked != nil && slices.ContainsFunc(s.Blocked.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
+	})
+}
+
+// MayMove reports whether the service's percentages let one of its tasks start anew elsewhere before it stops. While there are
+// tasks of other deployments these are replaced, and a deployment that has failed starts none.
+func (h *RowHistory) MayMove(s *cluster.Service) bool {
+	if len(s.Older) > 0 || s.Deployment.State == cluster.RolloutFailed {
+		return false
+	}
+	active := 0
+	for _, t := range h.ByOwner[s.Short] {
+		if t.IsActive() {
+			active++
+		}
+	}
+	return active == s.Desired && s.Desired*s.MaxPercent/100 > active
+}
+
+// WouldBreakDomainRule reports whether a domain rule would be broken with one more task on the instance.
+func (h *RowHistory) WouldBreakDomainRule(spec *TaskSpec, without map[string]bool, instance string) bool {
+	all := h.domainInstancesOf(spec, without, pastView{})
+	all.addTask(instance)
+	fault, upgrade := all.rulesOf(spec.Policy, spec.desired, h.ConfigurationRow())
+	return all.breaksRule(fault, byFaultDomain) || all.breaksRule(upgrade, byUpgradeDomain)
+}

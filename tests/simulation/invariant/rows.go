@@ -1,0 +1,292 @@
+package invariant
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// tasks are rows of tasks by key.
+type tasks map[state.Key]*cluster.Task
+
+// RowHistory is a copy of all rows, put in order for the questions that the checker asks at every commit.
+type RowHistory struct {
+	cluster string
+	now     func() time.Time
+	// Staleness is how long after a change a decision about services may be committed that was made without knowing of it.
+	Staleness time.Duration
+	// Fallback tells that a task may have another provider of its strategy once it has waited for its own.
+	Fallback bool
+	Rows     map[state.Key]state.Row
+	Changes  map[state.Key]RowChange // the last change of each row
+
+	ByOwner      map[string]tasks // by owner
+	ByInstance   map[string]tasks // that hold capacity, by instance
+	bySlot       map[string]*cluster.Task
+	ByECSID      map[string]state.Key
+	StoppedIDs   map[string]bool      // ids of tasks that were STOPPED once
+	touchedAt    map[string]time.Time // when an instance, or a task on it, last changed
+	InstanceRows map[string]*cluster.Instance
+	// pastVersions are earlier states of instances, as long as they may matter.
+	pastVersions map[string][]pastVersion
+}
+
+// RowChange is a row as it was before, and when it changed; of a task, when what it does changed, or what others than the
+// scheduler want of it.
+type RowChange struct {
+	before   state.Row
+	At       time.Time
+	statusAt time.Time
+	// inactiveAt is when a task ceased to count for its service, but by a decision of the scheduler.
+	inactiveAt time.Time
+}
+
+func newRowHistory(clusterName string, now func() time.Time) *RowHistory {
+	return &RowHistory{
+		cluster: clusterName, now: now, Staleness: MaxStaleness, Rows: map[state.Key]state.Row{}, Changes: map[state.Key]RowChange{}, ByOwner: map[string]tasks{},
+		ByInstance: map[string]tasks{}, bySlot: map[string]*cluster.Task{}, ByECSID: map[string]state.Key{}, StoppedIDs: map[string]bool{},
+		touchedAt: map[string]time.Time{}, InstanceRows: map[string]*cluster.Instance{}, pastVersions: map[string][]pastVersion{},
+	}
+}
+
+// apply takes in one change and returns the row as it was.
+func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
+	before = h.Rows[key]
+	was, _ := before.(*cluster.Task)
+	is, _ := after.(*cluster.Task)
+	c := RowChange{before: before, At: h.now(), statusAt: h.Changes[key].statusAt, inactiveAt: h.Changes[key].inactiveAt}
+	if was == nil || is == nil || was.Last != is.Last || was.Health != is.Health ||
+		was.Desired != is.Desired && is.StopCode != cluster.StopByScheduler {
+		c.statusAt = c.At
+	}
+	if was != nil && is != nil && was.IsActive() && !is.IsActive() && (is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
+		c.inactiveAt = c.At
+	}
+	h.Changes[key] = c
+	if after == nil {
+		delete(h.Rows, key)
+	} else {
+		h.Rows[key] = after
+	}
+	if i, ok := cmp.Or(after, before).(*cluster.Instance); ok {
+		h.applyInstance(i.ID, before, after)
+	}
+	if was != nil {
+		h.unindexTask(key, was)
+	}
+	if is != nil {
+		h.indexTask(key, is)
+	}
+	return before
+}
+
+func (h *RowHistory) applyInstance(id string, before, after state.Row) {
+	h.touchedAt[id] = h.now()
+	if was, ok := before.(*cluster.Instance); ok {
+		recent := slices.DeleteFunc(h.pastVersions[id], func(v pastVersion) bool { return h.now().Sub(v.until) >= MaxStaleness })
+		h.pastVersions[id] = append(recent, pastVersion{was, h.now()})
+	}
+	if is, ok := after.(*cluster.Instance); ok {
+		h.InstanceRows[id] = is
+	} else {
+		delete(h.InstanceRows, id)
+	}
+}
+
+func (h *RowHistory) unindexTask(key state.Key, t *cluster.Task) {
+	h.touchedAt[t.Instance] = h.now()
+	delete(h.ByOwner[t.Owner], key)
+	delete(h.ByInstance[t.Instance], key)
+}
+
+func (h *RowHistory) indexTask(key state.Key, t *cluster.Task) {
+	if h.ByOwner[t.Owner] == nil {
+		h.ByOwner[t.Owner] = tasks{}
+	}
+	h.ByOwner[t.Owner][key] = t
+	h.touchedAt[t.Instance] = h.now()
+	if t.Instance != "" && t.Last != cluster.TaskStopped {
+		if h.ByInstance[t.Instance] == nil {
+			h.ByInstance[t.Instance] = tasks{}
+		}
+		h.ByInstance[t.Instance][key] = t
+	}
+	if t.Batch != "" {
+		h.bySlot[slotKey(t.Batch, t.Instance)] = t
+	}
+	if t.ECSID != "" {
+		h.ByECSID[t.ECSID] = key
+	}
+	if t.Last == cluster.TaskStopped {
+		h.StoppedIDs[t.ID] = true
+	}
+}
+
+// HasExpired reports whether a task was STOPPED so long ago that its row has expired.
+func (h *RowHistory) HasExpired(id string) bool {
+	for key := range h.ByOwner[cluster.TaskOwner(id)] {
+		if strings.HasSuffix(key.Sort, id) {
+			return false
+		}
+	}
+	return h.StoppedIDs[id]
+}
+
+func slotKey(batch, instance string) string { return batch + "@" + instance }
+
+// StaleRow is the row before its last change, if that was only now: what a cheap read may still give.
+func (h *RowHistory) StaleRow(key state.Key) (state.Row, bool) {
+	c, ok := h.Changes[key]
+	return c.before, ok && h.now().Sub(c.At) < 10*time.Second
+}
+
+// MaxStaleness is how long after a change a decision may be committed that was made without knowing of it; soon where there are
+// no faults.
+const (
+	MaxStaleness  = 3 * time.Minute
+	CalmStaleness = 10 * time.Second
+)
+
+// isSettled reports whether everybody has known for a while what the task does.
+func (h *RowHistory) isSettled(key state.Key) bool {
+	return h.now().Sub(h.Changes[key].statusAt) >= h.Staleness
+}
+
+// ServiceOf is the service that the task belongs to, as it now is; nil for a standalone task.
+func (h *RowHistory) ServiceOf(t *cluster.Task) *cluster.Service {
+	s, ok := h.Rows[state.ServiceKey(t.Cluster, t.Service)].(*cluster.Service)
+	if !ok || t.Service == "" || s.Short != t.Owner {
+		return nil
+	}
+	return s
+}
+
+func (h *RowHistory) instanceOf(t *cluster.Task) *cluster.Instance {
+	i, _ := h.Rows[state.InstanceKey(t.Cluster, t.Instance)].(*cluster.Instance)
+	return i
+}
+
+func (h *RowHistory) definitionOf(clusterName, name string) *cluster.TaskDefinition {
+	d, _ := h.Rows[state.TaskDefinitionKey(clusterName, name)].(*cluster.TaskDefinition)
+	return d
+}
+
+// findOverlooked is an instance that every decision should have known to have room for a task of the law; nil where there is
+// none. What was freed lately may not have been known: it counts as taken.
+func (h *RowHistory) findOverlooked(spec *TaskSpec, p RoomQuery) *cluster.Instance {
+	if h.now().Sub(h.Changes[state.KeyOf(spec.Def)].At) < MaxStaleness || (spec.Policy != "" || spec.dependsOnOtherTasks()) && !h.isQuiet() {
+		return nil
+	}
+	p.withRecent = true
+	for _, i := range h.sortedInstances() {
+		if len(h.recentVersions(i.ID)) == 0 && h.WhyRejected(spec, i, p) == "" {
+			return i
+		}
+	}
+	return nil
+}
+
+// recentVersions are an instance's rows as they were until lately.
+func (h *RowHistory) recentVersions(id string) (out []*cluster.Instance) {
+	for _, v := range h.pastVersions[id] {
+		if h.now().Sub(v.until) < MaxStaleness {
+			out = append(out, v.row)
+		}
+	}
+	return out
+}
+
+// usage is what the tasks on an instance hold of it, by a count of its own.
+type usage struct {
+	cpu, memory int64
+	gpus        []int // thousandths per device
+	unpinned    int   // devices that foreign tasks have, nobody knows which
+	ports       map[cluster.Port]string
+	enis        int
+	metrics     map[string]int64
+}
+
+func (h *RowHistory) usageOf(i *cluster.Instance, p RoomQuery) usage {
+	used := usage{gpus: make([]int, len(i.Registered.GPUs)), ports: map[cluster.Port]string{}, metrics: map[string]int64{}}
+	for _, p := range i.Registered.Ports {
+		used.ports[p] = "the agent"
+	}
+	for _, t := range h.tasksHolding(i, p) {
+		used.enis += int(t.Needs.ENIs)
+		h.addLoads(used.metrics, t)
+		used.cpu += t.Needs.CPU
+		used.memory += t.Needs.Memory
+		if len(t.GPUs) == 0 {
+			used.unpinned += t.Needs.GPUs
+		}
+		for _, g := range t.GPUs {
+			if share := int(t.Needs.GPUMilli); g < len(used.gpus) && share > 0 {
+				used.gpus[g] += share
+			} else if g < len(used.gpus) {
+				used.gpus[g] += 1000
+			}
+		}
+		for _, p := range t.Ports {
+			used.ports[p] = t.ID
+		}
+	}
+	return used
+}
+
+// tasksHolding are the tasks that hold something of an instance.
+func (h *RowHistory) tasksHolding(i *cluster.Instance, p RoomQuery) (out []*cluster.Task) {
+	for _, t := range h.ByInstance[i.ID] {
+		if !p.Without[t.ID] {
+			out = append(out, t)
+		}
+	}
+	if !p.withRecent {
+		return out
+	}
+	for _, owned := range h.ByOwner {
+		for key, t := range owned {
+			if t.Instance == i.ID && t.Last == cluster.TaskStopped && !h.isSettled(key) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// idleGPUs is how many devices no task holds any part of that is known to have it.
+func (u *usage) idleGPUs() int {
+	n := 0
+	for _, used := range u.gpus {
+		if used == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// ActiveServices are the ACTIVE services.
+func (h *RowHistory) ActiveServices() (out []*cluster.Service) {
+	for _, row := range h.Rows {
+		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TaskByECSID is the row of an ECS task.
+func (c *Checker) TaskByECSID(id string) *cluster.Task {
+	t, _ := c.Rows[c.ByECSID[id]].(*cluster.Task)
+	return t
+}
+
+// IsProtectedFor reports whether a task is protected for so long yet, and has been for a while.
+func (c *Checker) IsProtectedFor(t *cluster.Task, yet time.Duration) bool {
+	key := state.ProtectionKey(t.Cluster, t.Owner, t.ID)
+	p, ok := c.Rows[key].(*cluster.Protection)
+	return ok && p != nil && p.Until.After(c.now().Add(yet)) && c.now().Sub(c.Changes[key].At) >= c.Staleness
+}

@@ -1,0 +1,159 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/tests/simulation/coverage"
+	"berth/tests/simulation/model"
+)
+
+// What starts are held against after tasks that failed (S7), or ended as soon as they ran (S6).
+
+// restartGap is how long after its predecessor ran a task that takes its place may start (S6).
+const restartGap = 10 * time.Second
+
+// isFailedStart reports that a task ended before it ran, by its own fault: it was wanted, ECS took it, and its instance did not
+// go.
+func isFailedStart(t *cluster.Task) bool {
+	if t.Last != cluster.TaskStopped || !t.Started.IsZero() || t.Desired != cluster.TaskRunning {
+		return false
+	}
+	return !slices.Contains([]string{"StartRefused", "InfrastructureHealth", "TerminationNotice", "SpotInterruption"}, t.StopCode)
+}
+
+// StartAttempts are what became of the starts of a revision's tasks, in order of time; where known, of those that failed only what
+// everybody has known for a while.
+func (c *Checker) StartAttempts(owner, revision string, known bool) []model.StartAttempt {
+	var out []model.StartAttempt
+	for key, t := range c.ByOwner[owner] {
+		if t.Revision != revision || known && !c.isSettled(key) && t.Started.IsZero() {
+			continue
+		}
+		if try, ok := c.attemptOf(t); ok {
+			out = append(out, try)
+		}
+	}
+	slices.SortFunc(out, func(a, b model.StartAttempt) int { return a.EndedAt.Compare(b.EndedAt) })
+	return out
+}
+
+func (c *Checker) attemptOf(t *cluster.Task) (model.StartAttempt, bool) {
+	switch {
+	case !t.Started.IsZero():
+		return model.StartAttempt{EndedAt: t.Started.Time(), Ran: true}, true
+	case isFailedStart(t):
+		return model.StartAttempt{PlacedAt: c.placedAt[t.ID].Add(-c.ClockSkew), EndedAt: t.Stopped.Time()}, true
+	}
+	return model.StartAttempt{}, false
+}
+
+// checkThrottle checks a new task of a service against what became of those before it.
+func (c *Checker) checkThrottle(t *cluster.Task) {
+	s := c.ServiceOf(t)
+	if s == nil {
+		return
+	}
+	now := c.now().Add(c.ClockSkew)
+	tries := c.StartAttempts(t.Owner, t.Revision, true)
+	earliest, _ := model.NextStartWindow(tries)
+	if earliest.IsZero() {
+		c.checkRestartGap(s, t, now)
+		return
+	}
+	c.cover(coverage.Throttled)
+	if now.Before(earliest) {
+		c.Fail("invariant 3: task %s of service %s was started %s before the throttle of %s lets it, after %d tries",
+			t.ID, s.Name, earliest.Sub(c.now()), t.Revision, len(tries))
+	}
+}
+
+// checkRestartGap checks that nothing starts at once in place of a task that has only just come to run and ended.
+func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.Time) {
+	active, dying, n := -c.countPairs(t.Owner), 0, 0
+	var all []model.Task
+	for key, o := range c.ByOwner[t.Owner] {
+		died := o.Last == cluster.TaskStopped && o.Desired == cluster.TaskRunning && !o.Started.IsZero() && o.Revision == t.Revision &&
+			now.Before(o.Started.Time().Add(restartGap))
+		switch {
+		case died && s.Strategy == cluster.Daemon && o.Instance == t.Instance:
+			c.Fail("invariant 3: task %s of service %s was started on instance %s, where task %s had just begun and ended", t.ID, s.Name, t.Instance, o.ID)
+		case died:
+			dying++
+		case !o.IsActive():
+			continue
+		case o.Revision != t.Revision:
+			return // a deployment is under way
+		case c.placedAt[o.ID].Equal(c.now()):
+			active++
+		case !c.isSettled(key) || !c.isInstanceSettled(o):
+			active, n = active+1, n+1
+		default:
+			active++
+			all = append(all, c.ModelTask(s, o))
+		}
+	}
+	if s.Strategy == cluster.Daemon || dying == 0 || len(s.Older) > 0 {
+		return
+	}
+	c.cover(coverage.Dying)
+	if s.ZoneRebalancing {
+		n++
+	}
+	if n += ModelService(s).AllowedSurplus(all, s.Deployment.ID, c.TrustsHealth(), c.now()); active+dying > s.Desired+n {
+		c.Fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and %d of it had just begun and ended", t.ID, s.Name, active, s.Desired, dying)
+	}
+}
+
+// CanStartNow reports that nothing keeps a service from starting a task that it is short of, such as a place that is kept for it.
+func (c *Checker) CanStartNow(s *cluster.Service) bool {
+	d := &s.Deployment
+	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
+		d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
+		return false
+	}
+	active := 0
+	for _, t := range c.ByOwner[s.Short] {
+		if t.IsActive() {
+			active++
+		}
+	}
+	if active >= s.Desired || active >= ModelService(s).Ceiling(s.Desired) {
+		return false
+	}
+	_, latest := model.NextStartWindow(c.StartAttempts(s.Short, d.ID, false))
+	return !latest.After(c.now())
+}
+
+// LastFailedStart is when a task of the service last came to nothing.
+func (h *RowHistory) LastFailedStart(s *cluster.Service) (at time.Time) {
+	for _, t := range h.ByOwner[s.Short] {
+		if t.NeverRan() && t.Stopped.Time().After(at) {
+			at = t.Stopped.Time()
+		}
+	}
+	return at
+}
+
+// wasRefusedLately reports whether ECS has refused a task of the owner on the instance so lately that none is tried there: for 1, 2,
+// 4 ... 10 minutes, by how often in a row that was so (S7).
+func (h *RowHistory) wasRefusedLately(owner, instance string) bool {
+	var ran cluster.Instant
+	for _, t := range h.ByOwner[owner] {
+		if t.Instance == instance {
+			ran = max(ran, t.Started)
+		}
+	}
+	attempts, last := map[cluster.Instant]bool{}, cluster.Instant(0)
+	for _, t := range h.ByOwner[owner] {
+		if t.Instance == instance && t.Service != "" && t.StopCode == cluster.StopRefused && t.Stopped > ran {
+			attempts[t.Stopped], last = true, max(last, t.Stopped)
+		}
+	}
+	if len(attempts) == 0 {
+		return false
+	}
+	wait := min(time.Minute<<min(len(attempts)-1, 4), 10*time.Minute)
+	return h.now().Before(last.Time().Add(wait + h.Staleness))
+}
