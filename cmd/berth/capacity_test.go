@@ -40,11 +40,15 @@ func newBackend(t *testing.T) (*backend, string) {
 	at := time.Now().Add(-time.Hour)
 	head := cluster.Head{Cluster: "default", Rev: 1}
 	b := &backend{
-		group: &cluster.NodeGroup{Head: head, Name: "workers", ID: "ng-1", Status: cluster.NodeGroupActive, AutoScalingGroup: "asg"},
-		spot:  &cluster.CapacityProvider{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "spot", Group: "asg", Scaling: cluster.DefaultScaling},
-		auto:  &cluster.AutoScalingGroup{Name: "asg", Max: 4, Desired: 2, Zones: []string{"us-east-1a"}, Template: "lt-1:1"},
+		group: &cluster.NodeGroup{Head: head, Name: "workers", ID: "ng-1", Status: cluster.NodeGroupActive,
+			AutoScalingGroup: "asg"},
+		spot: &cluster.CapacityProvider{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "spot",
+			Group: "asg", Scaling: cluster.DefaultScaling},
+		auto: &cluster.AutoScalingGroup{Name: "asg", Max: 4, Desired: 2, Zones: []string{"us-east-1a"},
+			Template: "lt-1:1"},
 		rows: []state.Row{
-			&cluster.TaskDefinition{Head: head, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}},
+			&cluster.TaskDefinition{Head: head, Family: "web", Revision: 1,
+				Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}},
 			&cluster.Service{
 				Head:            head,
 				ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web-short"},
@@ -61,10 +65,13 @@ func newBackend(t *testing.T) (*backend, string) {
 	b.spot.Scaling.Enabled = true
 	for n := range 2 {
 		ec2, id := fmt.Sprintf("i-%d", n+1), fmt.Sprintf("node-%d", n+1)
-		b.auto.Instances = append(b.auto.Instances, cluster.GroupInstance{ID: ec2, Zone: "us-east-1a", Lifecycle: "InService", Template: "lt-1:1"})
+		b.auto.Instances = append(b.auto.Instances, cluster.GroupInstance{ID: ec2, Zone: "us-east-1a",
+			Lifecycle: "InService", Template: "lt-1:1"})
 		b.rows = append(b.rows, &cluster.Instance{
-			Head: head, ID: id, EC2InstanceID: ec2, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(at),
-			Attributes: map[string]string{cluster.AttributeZone: "us-east-1a"}, Registered: cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 4096},
+			Head: head, ID: id, EC2InstanceID: ec2, Status: cluster.InstanceActive, AgentConnected: true,
+			RegisteredAt: cluster.At(at),
+			Attributes:   map[string]string{cluster.AttributeZone: "us-east-1a"},
+			Registered:   cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 4096},
 		}, &cluster.Task{
 			Head: head,
 			TaskSpec: cluster.TaskSpec{
@@ -96,7 +103,8 @@ func rowsOut(t http.ResponseWriter, rows ...state.Row) {
 // update is the row of an update that the requests' body asks for.
 func (b *backend) update(release string) *cluster.Update {
 	return &cluster.Update{
-		Head: cluster.Head{Cluster: "default", Rev: 1}, NodeGroup: "workers", ID: "u-1", Status: cluster.UpdateInProgress,
+		Head: cluster.Head{Cluster: "default", Rev: 1}, NodeGroup: "workers", ID: "u-1",
+		Status:         cluster.UpdateInProgress,
 		Params:         []cluster.UpdateParam{{Type: "ReleaseVersion", Value: release}},
 		UpdateSpec:     cluster.UpdateSpec{Target: cluster.UpdateTarget{Image: release}},
 		UpdateProgress: cluster.UpdateProgress{Phase: cluster.PhaseSetup},
@@ -112,7 +120,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case b.refused != "" && strings.Contains(string(body), b.refused):
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `<ErrorResponse><Error><Code>AccessDenied</Code><Message>not authorized</Message></Error></ErrorResponse>`)
+		fmt.Fprint(w,
+			`<ErrorResponse><Error><Code>AccessDenied</Code><Message>not authorized</Message></Error></ErrorResponse>`)
 	case strings.Contains(string(body), "Action=DescribeAutoScalingGroups"):
 		b.describeGroups(w)
 	case strings.Contains(string(body), "Action=DescribeLaunchTemplateVersions"):
@@ -134,7 +143,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		data, _ := state.EncodeRow(u)
 		_ = json.NewEncoder(w).Encode(berthapi.PlanOutput{Update: berthapi.Row{Sort: state.KeyOf(u).Sort, Row: data}})
 	case strings.HasSuffix(op, "DescribeCapacityProviders"):
-		fmt.Fprint(w, `{"capacityProviders":[{"capacityProviderArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot"}]}`)
+		fmt.Fprint(w,
+			`{"capacityProviders":[{"capacityProviderArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot"}]}`)
 	default:
 		b.change(w, strings.Trim(r.URL.Path+" "+op, " /"), string(body))
 	}
@@ -150,7 +160,8 @@ func (b *backend) plan(body string) *cluster.Update {
 	_ = json.Unmarshal([]byte(body), &in)
 	u := b.update(in.Release)
 	if own := b.group.Target.SourceTemplate; own != "" {
-		u.Target = cluster.UpdateTarget{ReleaseVersion: in.Release, SourceTemplate: own, SourceVersion: cmp.Or(in.Template.Version, b.group.Target.SourceVersion)}
+		u.Target = cluster.UpdateTarget{ReleaseVersion: in.Release, SourceTemplate: own,
+			SourceVersion: cmp.Or(in.Template.Version, b.group.Target.SourceVersion)}
 	}
 	return u
 }
@@ -165,11 +176,13 @@ func describeVersion(w http.ResponseWriter, body string) {
 		image = ""
 	case "4":
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>You may not</Message></Error></Errors></Response>`)
+		fmt.Fprint(w,
+			`<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>You may not</Message></Error></Errors></Response>`)
 		return
 	default:
 		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `<Response><Errors><Error><Code>InvalidLaunchTemplateId.VersionNotFound</Code><Message>no version %s</Message></Error></Errors></Response>`, version)
+		fmt.Fprintf(w,
+			`<Response><Errors><Error><Code>InvalidLaunchTemplateId.VersionNotFound</Code><Message>no version %s</Message></Error></Errors></Response>`, version)
 		return
 	}
 	fmt.Fprintf(w, `<DescribeLaunchTemplateVersionsResponse><launchTemplateVersionSet><item><launchTemplateId>lt-7</launchTemplateId>
@@ -199,10 +212,12 @@ func (b *backend) describeGroups(w http.ResponseWriter) {
 		<AvailabilityZones><member>us-east-1a</member></AvailabilityZones>
 		<LaunchTemplate><LaunchTemplateId>lt-1</LaunchTemplateId><Version>1</Version></LaunchTemplate><Instances>`, g.Name, g.Min, g.Max, g.Desired)
 	for _, i := range g.Instances {
-		fmt.Fprintf(w, `<member><InstanceId>%s</InstanceId><AvailabilityZone>%s</AvailabilityZone><LifecycleState>%s</LifecycleState></member>`,
+		fmt.Fprintf(w,
+			`<member><InstanceId>%s</InstanceId><AvailabilityZone>%s</AvailabilityZone><LifecycleState>%s</LifecycleState></member>`,
 			i.ID, i.Zone, i.Lifecycle)
 	}
-	fmt.Fprint(w, `</Instances></member></AutoScalingGroups></DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>`)
+	fmt.Fprint(w,
+		`</Instances></member></AutoScalingGroups></DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>`)
 }
 
 func TestConsolidate(t *testing.T) {
@@ -220,10 +235,12 @@ func TestConsolidate(t *testing.T) {
 	if code != 0 || errs != "" || len(b.asked) > 0 {
 		t.Errorf("exit code %d, %s, asked for %q", code, errs, b.asked)
 	}
-	if code, out, errs = berth("consolidate", "--endpoint", endpoint); code != 0 || !strings.Contains(out, "consolidation is on") {
+	if code, out, errs = berth("consolidate", "--endpoint", endpoint); code != 0 ||
+		!strings.Contains(out, "consolidation is on") {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
-	if code, out, errs = berth("consolidate", "spot", "--off", "--json", "--endpoint", endpoint); code != 0 || !strings.Contains(out, `"enabled":false`) {
+	if code, out, errs = berth("consolidate", "spot", "--off", "--json", "--endpoint", endpoint); code != 0 ||
+		!strings.Contains(out, `"enabled":false`) {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 	want := []string{
@@ -234,13 +251,16 @@ func TestConsolidate(t *testing.T) {
 		t.Errorf("asked for %q", b.asked)
 	}
 	b.spot.Scaling.Enabled = false
-	if code, _, errs := berth("consolidate", "spot", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "managed scaling of capacity provider spot is off") {
+	if code, _, errs := berth("consolidate", "spot", "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs, "managed scaling of capacity provider spot is off") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
-	if code, _, errs := berth("consolidate", "sport", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, `capacity provider "sport" is not in the cluster, expected one of: spot`) {
+	if code, _, errs := berth("consolidate", "sport", "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs, `capacity provider "sport" is not in the cluster, expected one of: spot`) {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
-	if code, _, errs := berth("consolidate", "--off", "--dry-run", "--endpoint", endpoint); code != 2 || !strings.Contains(errs, "--off is given") {
+	if code, _, errs := berth("consolidate", "--off", "--dry-run", "--endpoint", endpoint); code != 2 ||
+		!strings.Contains(errs, "--off is given") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }
@@ -250,14 +270,17 @@ func TestExplainInstance(t *testing.T) {
 	for _, id := range []string{"node-1", "i-1"} {
 		code, out, errs := berth("explain", "instance", id, "--endpoint", endpoint)
 		if code != 0 || errs != "" || !strings.Contains(out, "Instance node-1 (i-1) in us-east-1a: ACTIVE.\n") ||
-			!strings.Contains(out, "Managed scaling (capacity provider spot, Auto Scaling group asg): it runs 1 non-daemon task (task-1 of service web)") {
+			!strings.Contains(out,
+				"Managed scaling (capacity provider spot, Auto Scaling group asg): it runs 1 non-daemon task (task-1 of service web)") {
 			t.Errorf("exit code %d, %s%s", code, out, errs)
 		}
 	}
-	if code, out, errs := berth("explain", "instance", "i-2", "--json", "--endpoint", endpoint); code != 0 || !strings.Contains(out, `"managedScaling":{"capacityProvider":"spot"`) {
+	if code, out, errs := berth("explain", "instance", "i-2", "--json", "--endpoint", endpoint); code != 0 ||
+		!strings.Contains(out, `"managedScaling":{"capacityProvider":"spot"`) {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
-	if code, _, errs := berth("explain", "instance", "i-9", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, `instance "i-9" is not in the cluster, expected one of: node-1, node-2`) {
+	if code, _, errs := berth("explain", "instance", "i-9", "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs, `instance "i-9" is not in the cluster, expected one of: node-1, node-2`) {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }
@@ -280,8 +303,9 @@ func TestExplainServiceOfCapacityProviders(t *testing.T) {
 		t.Errorf("%s%s", out, errs)
 	}
 	b.refused = "Action=DescribeAutoScalingGroups" // who may not read groups
-	if out, errs := explain(); !strings.Contains(out, "Service web (REPLICA, ACTIVE") || strings.Contains(out, "Managed scaling") ||
-		!strings.Contains(errs, "what managed scaling decides is not known: ") {
+	if out, errs := explain(); !strings.Contains(out, "Service web (REPLICA, ACTIVE") ||
+		strings.Contains(out, "Managed scaling") ||
+		!strings.Contains(errs, "the decisions of managed scaling are missing: ") {
 		t.Errorf("%s%s", out, errs)
 	}
 }

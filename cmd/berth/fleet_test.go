@@ -15,7 +15,8 @@ import (
 
 func TestFleetHelp(t *testing.T) {
 	code, out, _ := berth("fleet", "--help")
-	for _, want := range []string{"Examples:", "AWS_ENDPOINT_URL", "--zones=3", "--nodes=6", "--seed=1", "--speed=1", `--source="berth.fleet"`} {
+	for _, want := range []string{"Examples:", "AWS_ENDPOINT_URL", "--zones=3", "--nodes=6", "--seed=1", "--speed=1",
+		`--source="berth.fleet"`} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, want 0 and %q in:\n%s", code, want, out)
 		}
@@ -53,13 +54,15 @@ func TestFleet(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL", bus.URL)
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	c := startChild(t, "berth", "fleet", "--listen", "127.0.0.1:0", "--nodes", "4", "--zones", "2", "--cluster", "shop", "--source", "a.fleet")
+	c := startChild(t, "berth", "fleet", "--listen", "127.0.0.1:0", "--nodes", "4", "--zones", "2", "--cluster", "shop",
+		"--source", "a.fleet")
 	api := ecsClient(c.endpoint())
 	listed, err := api.ListContainerInstances(limited(t), &ecs.ListContainerInstancesInput{Cluster: aws.String("shop")})
 	if err != nil || len(listed.ContainerInstanceArns) != 4 {
 		t.Fatalf("ListContainerInstances = %+v, %v", listed, err)
 	}
-	if got := <-events; !strings.Contains(got, `"Source":"a.fleet"`) || !strings.Contains(got, "ECS Container Instance State Change") {
+	if got := <-events; !strings.Contains(got, `"Source":"a.fleet"`) ||
+		!strings.Contains(got, "ECS Container Instance State Change") {
 		t.Errorf("event %s", got)
 	}
 	if code := c.interrupt(); code != 0 {

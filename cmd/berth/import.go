@@ -6,32 +6,19 @@ import (
 	"fmt"
 	"os"
 
-	"berth/cmd/berth/client"
 	"berth/cmd/berth/definition"
 	"berth/shared/servicefabric"
 )
 
-// importCommand makes a cluster what a description of Service Fabric's says.
+// importCommand applies a Service Fabric description to a cluster.
 type importCommand struct {
-	client.Endpoint
+	clusterFlags
 	File     string `arg:"" type:"existingfile" help:"ClusterManifest.xml or ClusterConfig.json."`
-	Cluster  string `default:"default" help:"Name of the cluster, made if it is not there."`
 	DryRun   bool   `help:"Only print what would change."`
-	Register bool   `help:"Register an instance for each node that has none: for simulated fleets. Elsewhere the machine's own agent does."`
-	CPU      int    `default:"4096" help:"ECS CPU units of instances that are registered (128-10000000)."`
-	Memory   int    `default:"16384" help:"MiB of memory of instances that are registered (128-100000000)."`
-	JSON     bool   `help:"As JSON."`
-}
-
-// Help is the end of `berth import --help`.
-func (i *importCommand) Help() string {
-	return `Node types with their properties and capacities, buffer, overbooking, thresholds and constraint priorities become the
-cluster's configuration, which is replaced whole. Instances that are nodes (by the attribute berth.property.NodeName, their
-own id or EC2's) get the node's type and its fault and upgrade domain as attributes.
-
-Examples:
-  berth import ClusterManifest.xml --dry-run
-  berth import ClusterConfig.json --cluster prod --register --cpu 2048 --memory 8192`
+	Register bool   `help:"Register an instance for each node without one, for simulated fleets. On real machines the agent registers itself."`
+	CPU      int    `default:"4096" help:"ECS CPU units of the registered instances (128-10000000)."`
+	Memory   int    `default:"16384" help:"MiB of memory of the registered instances (128-100000000)."`
+	JSON     bool   `help:"Print JSON."`
 }
 
 // Validate refuses sizes that no instance has.
@@ -42,7 +29,7 @@ func (i *importCommand) Validate() error {
 	if i.Memory < 128 || i.Memory > 100_000_000 {
 		return fmt.Errorf("--memory is %d, expected 128 to 100000000 MiB", i.Memory)
 	}
-	return nil
+	return i.clusterFlags.Validate()
 }
 
 // imported is what the command prints as JSON.
@@ -50,12 +37,12 @@ type imported struct {
 	Cluster string              `json:"cluster"`
 	Changes []definition.Change `json:"changes"`
 	Applied bool                `json:"applied"`
-	// Absent are the nodes without an instance, Ignored the settings that mean nothing to Berth.
+	// Absent are the nodes without an instance, Ignored the settings that Berth does not have.
 	Absent  []string `json:"absentNodes,omitempty"`
 	Ignored []string `json:"ignoredSettings,omitempty"`
 }
 
-// Run reads the description, compares and, unless it is a dry run, changes the cluster.
+// Run compares the description with the cluster and, unless it is a dry run, changes the cluster.
 func (i *importCommand) Run(ctx context.Context, s *streams) error {
 	data, err := os.ReadFile(i.File)
 	if err != nil {
@@ -65,7 +52,7 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", i.File, err)
 	}
-	c, err := client.New(ctx, i.Endpoint)
+	c, err := i.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +72,7 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 			}
 		})
 		if err != nil {
-			return fmt.Errorf("changing cluster %s (run it again to go on): %w", i.Cluster, err)
+			return fmt.Errorf("changing cluster %s (run the command again to continue): %w", i.Cluster, err)
 		}
 	}
 	return i.printChanges(s, plan, want)
@@ -110,12 +97,12 @@ func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *se
 	if !i.Register {
 		for _, n := range plan.Absent {
 			fmt.Fprintf(s.out,
-				"  no instance is node %s yet: have its agent start with %s, or use --register for a simulated one\n",
+				"  no instance is node %s yet: start its agent with %s, or use --register for a simulated one\n",
 				n.Name, definition.AgentSetting(n))
 		}
 	}
 	for _, name := range out.Ignored {
-		fmt.Fprintf(s.out, "  %s means nothing here and was left out\n", name)
+		fmt.Fprintf(s.out, "  Berth does not have the setting %s; it was left out\n", name)
 	}
 	verb := "changed"
 	if i.DryRun {

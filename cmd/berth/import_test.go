@@ -51,7 +51,7 @@ func TestImport(t *testing.T) {
 	text, _ := berth(manifest, "--cluster", "other", "--dry-run")
 	for _, want := range []string{"+ cluster other", "+ configuration nodeBufferPercentage.SomeMetric 0.15",
 		"no instance is node Node09 yet", `ECS_INSTANCE_ATTRIBUTES={"berth.fault-domain":"fd:/DC03/Rack03"`,
-		"PLBRefreshGap means nothing here", "would change"} {
+		"PLBRefreshGap; it was left out", "would change"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}

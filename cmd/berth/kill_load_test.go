@@ -122,7 +122,8 @@ func (c *customer) create(ctx context.Context, api *ecs.Client) error {
 	s := &promised{name: fmt.Sprintf("%s-%d", c.name, c.made), may: []outcome{gone}}
 	c.services = append(c.services, s)
 	return s.change(outcome(n), func() error {
-		_, err := api.CreateService(ctx, &ecs.CreateServiceInput{ServiceName: &s.name, TaskDefinition: &c.name, DesiredCount: &n})
+		_, err := api.CreateService(ctx, &ecs.CreateServiceInput{ServiceName: &s.name, TaskDefinition: &c.name,
+			DesiredCount: &n})
 		return err
 	})
 }

@@ -47,7 +47,8 @@ func (w *witness) look() *left {
 			w.t.Fatal(err)
 		}
 	}
-	store, err := embedded.OpenStore(embedded.StoreOptions{Path: filepath.Join(dir, "state.db"), Consumers: []string{"placement", "dispatch"}})
+	store, err := embedded.OpenStore(embedded.StoreOptions{Path: filepath.Join(dir, "state.db"),
+		Consumers: []string{"placement", "dispatch"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func (w *witness) look() *left {
 		w.t.Fatal(err)
 	}
 	clock := stopped{embedded.NewVirtualLoop(time.Now())}
-	f, err := sim.Open(sim.Options{Clock: clock, Path: filepath.Join(dir, "fleet.db"), Account: cluster.Account{ID: "123456789012", Region: "us-east-1"}})
+	f, err := sim.Open(sim.Options{Clock: clock, Path: filepath.Join(dir, "fleet.db"),
+		Account: cluster.Account{ID: "123456789012", Region: "us-east-1"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -71,7 +73,8 @@ type stopped struct{ *embedded.Loop }
 func (c stopped) After(time.Duration, func()) {}
 
 func sorted(rows []state.Row, truth []ecs.TaskTruth) *left {
-	l := &left{services: map[string]*cluster.Service{}, tasks: map[state.Key]*cluster.Task{}, aliases: map[string]state.Key{}, truth: truth}
+	l := &left{services: map[string]*cluster.Service{}, tasks: map[state.Key]*cluster.Task{},
+		aliases: map[string]state.Key{}, truth: truth}
 	for _, row := range rows {
 		switch r := row.(type) {
 		case *cluster.Service:

@@ -1,5 +1,3 @@
-// Command berth runs the scheduler in one process, replays traces through it, and talks to a
-// running one.
 package main
 
 import (
@@ -17,44 +15,38 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// commands are what berth can do.
+// commands are all that berth can do.
 type commands struct {
 	Up          upCommand          `cmd:"" help:"Run Berth in this process: API, functions, queues, state and a simulated fleet."`
-	Replay      replayCommand      `cmd:"" help:"Replay a trace of nodes and tasks through the whole pipeline, in virtual time."`
-	Import      importCommand      `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
-	Fleet       fleetCommand       `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
+	Replay      replayCommand      `cmd:"" help:"Replay a trace of nodes and tasks through the whole of Berth, in virtual time."`
+	Import      importCommand      `cmd:"" help:"Apply Service Fabric's ClusterManifest.xml or ClusterConfig.json to a cluster."`
+	Fleet       fleetCommand       `cmd:"" help:"Run only the simulated fleet, for a Berth on an emulator of AWS."`
 	Pack        packCommand        `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
-	Whatif      whatifCommand      `cmd:"" help:"Say where tasks would go, and why not elsewhere. Changes nothing."`
-	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and follow it node by node."`
-	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; with --dry-run, say which."`
-	Explain     explainCommand     `cmd:"" help:"Say why a task is where it is, why tasks of a service have no instance, or why an instance stays."`
-	Rollback    rollbackCommand    `cmd:"" help:"Stop the deployment of a service that is under way, and take the service back to the one before."`
-	Throttle    throttleCommand    `cmd:"" help:"Say how the starts of a service are slowed down, and until when."`
+	Whatif      whatifCommand      `cmd:"" help:"Show where tasks would go, and why not elsewhere. Changes nothing."`
+	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
+	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; with --dry-run, show which."`
+	Explain     explainCommand     `cmd:"" help:"Explain why a task is where it is, why tasks of a service have no instance, or why an instance stays."`
+	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment in progress, and return the service to the one before."`
+	Throttle    throttleCommand    `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
-
-const description = `Berth is an event-driven scheduler for containers on your own machines, speaking the Amazon ECS API.
-
-Examples:
-  berth up                                  6 simulated instances in 3 zones, state in .berth
-  berth up --ephemeral --nodes 100 --seed 7 nothing on disk, everything by chance the same each time
-  berth replay --compress 20000             the shipped trace, arriving 20,000 times faster
-  berth replay --json | jq .stateHash
-  berth pack --tasks gpuspec33              how full GPUs get, and how fast
-  berth whatif --service web --count 3      where three more tasks would go, and why
-  berth upgrade workers --release-version ami-0b9d6f2f5c1e4a7d9 --dry-run   what an update of the nodes would do`
 
 func main() {
 	os.Exit(runCommand(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// errUsage marks an error of the command line itself.
+// errUsage marks an error of the command line that Validate cannot see.
 var errUsage = errors.New("usage")
 
-// runCommand is the whole program: exit code 0 for success, 1 for failure, 2 for a command line
-// that makes no sense, 130 for work that was interrupted, 3 where `berth whatif` finds no instance
-// for all tasks, or `berth upgrade --dry-run` foresees a failure. To interrupt `berth up` once it
-// serves is how one ends it, and a success; a second interrupt ends any command at once.
+// runCommand runs a command line and returns the exit code:
+//
+//	0    success; also when `berth up` or `berth fleet` is interrupted, the usual way to stop them
+//	1    failure
+//	2    a command line that cannot be right; nothing has been done
+//	3    `berth whatif` finds no instance for some tasks, or `berth upgrade --dry-run` expects a failure
+//	130  interrupted
+//
+// A second interrupt ends the process at once.
 func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -62,6 +54,7 @@ func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 	var c commands
 	code = -1
 	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(description), kong.UsageOnError(),
+		kong.PostBuild(addDetails),
 		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars(helpVariables()), kong.BindTo(ctx, (*context.Context)(nil)),
@@ -84,6 +77,7 @@ func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 	return exitCode(parsed.Run(), ctx, stderr)
 }
 
+// exitCode prints the error, if any, and returns the exit code for it.
 func exitCode(err error, ctx context.Context, stderr io.Writer) int {
 	switch {
 	case err == nil:
@@ -91,13 +85,13 @@ func exitCode(err error, ctx context.Context, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "berth: interrupted")
 		return 130
-	case errors.Is(err, errUnplaced), errors.Is(err, errUnready):
-		return 3
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(stderr, "berth:", err)
-		return 2
+	case errors.Is(err, errUnplaced), errors.Is(err, errWouldFail):
+		return 3 // the answer has said why
 	}
 	fmt.Fprintln(stderr, "berth:", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
 	return 1
 }
 
@@ -105,10 +99,11 @@ func exitCode(err error, ctx context.Context, stderr io.Writer) int {
 type streams struct{ out, err io.Writer }
 
 type versionCommand struct {
-	JSON bool `help:"As JSON."`
+	JSON bool `help:"Print JSON."`
 }
 
-// Run prints the module's version and the revision it was built from, where the build knows them.
+// Run prints the version and revision of the build, and the Go version, as far as the build knows
+// them.
 func (v *versionCommand) Run(s *streams) error {
 	version, revision, goVersion := "(devel)", "", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -116,15 +116,15 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestUp(t *testing.T) {
-	t.Run("GoesOnWhereItWasInterrupted", goesOn)
+	t.Run("ContinuesWhereItWasInterrupted", continuesAfterInterrupt)
 	t.Run("EphemeralWritesNothing", ephemeral)
 	t.Run("NamesThePortThatIsTaken", portTaken)
 	t.Run("RefusesASecondProcessOnTheSameData", secondProcess)
 	t.Run("SaysWhatIsWrongWithTheData", badData)
 }
 
-// goesOn stops berth up by Ctrl-C in the middle of things and starts it again.
-func goesOn(t *testing.T) {
+// continuesAfterInterrupt stops berth up by Ctrl-C in the middle of things and starts it again.
+func continuesAfterInterrupt(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	first := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
 	api, ctx := ecsClient(first.endpoint()), limited(t)
@@ -147,7 +147,7 @@ func goesOn(t *testing.T) {
 
 	second := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
 	api = ecsClient(second.endpoint())
-	if stdout, _ := second.said(); !strings.Contains(stdout[0], "goes on where it was") {
+	if stdout, _ := second.said(); !strings.Contains(stdout[0], "continues where it stopped") {
 		t.Errorf("it says %q", stdout[0])
 	}
 	awaitRunning(t, api, "web", 3)

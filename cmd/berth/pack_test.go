@@ -16,7 +16,7 @@ const (
 	packTaskList = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\nx,4000,4096,1,500,\ny,8000,8192,1,1000,T4|A10\nz,1000,1024,0,0,\n"
 )
 
-// file is one with this content.
+// file writes a file with this content and returns its path.
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -54,14 +54,16 @@ func TestPack(t *testing.T) {
 	})
 	t.Run("KnowsTheShippedLists", func(t *testing.T) {
 		for _, list := range []string{"default", "gpuspec33", "multigpu50"} {
-			if code, out, errs := berth("pack", "--nodes", nodes, "--tasks", list, "--seeds", "1", "--json"); code != 0 || !strings.Contains(out, `"gpus":8`) {
+			if code, out, errs := berth("pack", "--nodes", nodes, "--tasks", list, "--seeds", "1",
+				"--json"); code != 0 || !strings.Contains(out, `"gpus":8`) {
 				t.Errorf("%s: exit code %d, %q, %q", list, code, out, errs)
 			}
 		}
 	})
 	t.Run("HelpSaysWhatThereIs", func(t *testing.T) {
 		code, out, _ := berth("pack", "--help")
-		for _, want := range []string{"Examples:", "--seeds=10", "default, gpuspec33, multigpu50", "least-fragmentation,", "130 %"} {
+		for _, want := range []string{"Examples:", "--seeds=10", "default, gpuspec33, multigpu50",
+			"least-fragmentation,", "130 %"} {
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, want %q in:\n%s", code, want, out)
 			}
@@ -79,12 +81,15 @@ func TestPackMistakes(t *testing.T) {
 		code int
 		want []string
 	}{
-		"Seeds":      {"--seeds 0", 2, []string{"--seeds", "0", "1 to 10000"}},
-		"Strategy":   {"--strategy fastest", 2, []string{"--strategy", `"fastest"`, "least-fragmentation, best-fit"}},
-		"NoNodes":    {"--nodes missing.csv", 2, []string{"--nodes", "missing.csv"}},
-		"NoTasks":    {"--tasks missing.csv", 1, []string{"--tasks", `"missing.csv"`, "expected a file or one of default, gpuspec33, multigpu50"}},
-		"BadNodes":   {"--nodes " + badNodes, 1, []string{"bad-nodes.csv", "line 2, column gpu", `"some"`, "a whole number from 0 to 1024"}},
-		"BadTasks":   {"--nodes " + nodes + " --tasks " + badTasks, 1, []string{"bad-tasks.csv", "line 2, column gpu_milli", `"500"`, "only one GPU can be shared"}},
+		"Seeds":    {"--seeds 0", 2, []string{"--seeds", "0", "1 to 10000"}},
+		"Strategy": {"--strategy fastest", 2, []string{"--strategy", `"fastest"`, "least-fragmentation, best-fit"}},
+		"NoNodes":  {"--nodes missing.csv", 2, []string{"--nodes", "missing.csv"}},
+		"NoTasks": {"--tasks missing.csv", 1, []string{"--tasks", `"missing.csv"`,
+			"expected a file or one of default, gpuspec33, multigpu50"}},
+		"BadNodes": {"--nodes " + badNodes, 1, []string{"bad-nodes.csv", "line 2, column gpu", `"some"`,
+			"a whole number from 0 to 1024"}},
+		"BadTasks": {"--nodes " + nodes + " --tasks " + badTasks, 1,
+			[]string{"bad-tasks.csv", "line 2, column gpu_milli", `"500"`, "only one GPU can be shared"}},
 		"NothingFit": {"--nodes " + noGPUs + " --tasks " + tasks, 1, []string{"no node has GPUs", "expected"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,12 +109,13 @@ func TestPackMistakes(t *testing.T) {
 func TestPackProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	var out strings.Builder
-	progress, done := packProgress(&out, 10, func() time.Time { return now })
+	p := newProgress(&out, func() time.Time { return now })
+	report := p.reportSeeds(10)
 	for _, second := range []int{0, 1, 2, 3, 5} {
 		now = time.Unix(int64(second), 0)
-		progress(3, 1000*second)
+		report(3, 1000*second)
 	}
-	done()
+	p.finish()
 	if want := "seed 3 of 10, 2000 tasks so far, 1000/s\nseed 3 of 10, 5000 tasks so far, 1000/s\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
@@ -117,7 +123,8 @@ func TestPackProgress(t *testing.T) {
 
 func TestReplayRefusesUnknownStrategies(t *testing.T) {
 	code, out, errs := berth("replay", "--strategy", "fastest")
-	if want := `--strategy is "fastest", expected one of least-fragmentation, best-fit`; code != 2 || out != "" || !strings.Contains(errs, want) {
+	if want := `--strategy is "fastest", expected one of least-fragmentation, best-fit`; code != 2 || out != "" ||
+		!strings.Contains(errs, want) {
 		t.Errorf("exit code %d, %q, %q, want 2 and %s", code, out, errs, want)
 	}
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 )
 
-// A deployment that is under way is rolled back; one that is not there, has no way back or has ended says so.
+// A deployment in progress is rolled back; a missing service and an ended deployment are refused.
 func TestRollback(t *testing.T) {
 	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "3", "--listen", "127.0.0.1:0").endpoint()
 	api := ecsClient(endpoint)
 	register(t, api, "web")
-	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3)})
+	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
+		TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,12 +36,14 @@ func TestRollback(t *testing.T) {
 	refused("it is SUCCESSFUL", "rollback", "web")
 
 	before := serviceOf(t, api, "web").Deployments[0]
-	_, err = api.UpdateService(limited(t), &ecs.UpdateServiceInput{Service: aws.String("web"), ForceNewDeployment: true})
+	_, err = api.UpdateService(limited(t), &ecs.UpdateServiceInput{Service: aws.String("web"),
+		ForceNewDeployment: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := berth("rollback", "web", "--json", "--endpoint", endpoint)
-	if code != 0 || !strings.Contains(out, `"stopType":"ROLLBACK"`) || !strings.Contains(out, "service-deployment/default/web/") {
+	if code != 0 || !strings.Contains(out, `"stopType":"ROLLBACK"`) ||
+		!strings.Contains(out, "service-deployment/default/web/") {
 		t.Fatalf("exit code %d, %s%s", code, out, errs)
 	}
 	awaitCompleted(t, api, "web")
@@ -51,7 +54,8 @@ func TestRollback(t *testing.T) {
 
 func serviceOf(t *testing.T, api *ecs.Client, name string) types.Service {
 	t.Helper()
-	out, err := api.DescribeServices(context.WithoutCancel(t.Context()), &ecs.DescribeServicesInput{Services: []string{name}})
+	out, err := api.DescribeServices(context.WithoutCancel(t.Context()),
+		&ecs.DescribeServicesInput{Services: []string{name}})
 	if err != nil || len(out.Services) != 1 {
 		t.Fatalf("service %s: %v, %v", name, out, err)
 	}
@@ -70,7 +74,8 @@ func awaitCompleted(t *testing.T, api *ecs.Client, name string) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("service %s has %d deployments, the first is %s", name, len(s.Deployments), s.Deployments[0].RolloutState)
+			t.Fatalf("service %s has %d deployments, the first is %s", name, len(s.Deployments),
+				s.Deployments[0].RolloutState)
 		case <-pause.C:
 		}
 	}

@@ -24,8 +24,8 @@ func TestThrottle(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	code, out, errs := berth("throttle", "web", "--cluster", "prod", "--endpoint", server.URL)
-	want := "Service web, deployment ecs-svc/1 (PRIMARY, web:2): 2 attempts in a row failed, 5 tasks never ran. Next attempt: 2026-11-21T12:03:00Z.\n" +
-		"  Last: CannotPullContainerError\n"
+	want := "Service web, deployment ecs-svc/1 (PRIMARY, web:2): 2 attempts in a row failed, and 5 tasks never ran. Next attempt: 2026-11-21T12:03:00Z.\n" +
+		"  Last failure: CannotPullContainerError\n"
 	if code != 0 || out != want || errs != "" {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
@@ -38,19 +38,23 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// A running Berth says so of a service that nothing is wrong with, and of one that is not there.
+// A running Berth answers for a service that is not throttled, and refuses one that does not exist.
 func TestThrottleOfARunningBerth(t *testing.T) {
-	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--zones", "1", "--listen", "127.0.0.1:0").endpoint()
+	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--zones", "1", "--listen",
+		"127.0.0.1:0").endpoint()
 	api := ecsClient(endpoint)
 	register(t, api, "web")
-	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(0)})
+	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
+		TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := berth("throttle", "web", "--endpoint", endpoint); code != 0 || out != "No start of service web is slowed down.\n" {
+	if code, out, errs := berth("throttle", "web", "--endpoint", endpoint); code != 0 ||
+		out != "Starts of service web are not slowed down.\n" {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
-	if code, _, errs := berth("throttle", "api", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "Service not found.") {
+	if code, _, errs := berth("throttle", "api", "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs, "Service not found.") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }

@@ -14,13 +14,14 @@ import (
 
 var stamps = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d  `)
 
-// replaced is what an update does to the nodes of the backend, one look after the other.
+// replaced is what an update does to the nodes of the backend, before each answer.
 func replaced(end func(*backend)) []func(*backend) {
 	return []func(*backend){
 		func(*backend) {}, // before the update begins
 		func(*backend) {},
 		func(b *backend) {
-			b.last.Phase, b.last.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-1: task task-1 of service web is protected"
+			b.last.Phase, b.last.WaitingFor = cluster.PhaseUpgrade,
+				"tasks to leave i-1: task task-1 of service web is protected"
 			b.last.Removals = []cluster.NodeRemoval{{Instance: "i-1", Node: "node-1", Step: cluster.StepDrain}}
 		},
 		func(b *backend) {
@@ -34,7 +35,8 @@ func replaced(end func(*backend)) []func(*backend) {
 func TestUpgrade(t *testing.T) {
 	b, endpoint := newBackend(t)
 	b.looks = replaced(func(b *backend) { b.last.Status = cluster.UpdateSuccessful })
-	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "20%", "--force", "--every", "10ms", "--endpoint", endpoint)
+	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "20%", "--force",
+		"--every", "10ms", "--endpoint", endpoint)
 	want := `update u-1 of node group workers to ReleaseVersion ami-2: InProgress, 2 of 2 nodes are old
 phase: setup
 phase: upgrade
@@ -47,7 +49,8 @@ Successful: 1 of 2 old nodes replaced, desired capacity 2
 	if out = stamps.ReplaceAllString(out, ""); code != 0 || out != want || errs != "" {
 		t.Errorf("exit code %d, %s\n%s\nwant\n%s", code, errs, out, want)
 	}
-	if len(b.asked) != 2 || b.asked[0] != `clusters/default/node-groups/workers/update-config {"updateConfig":{"maxUnavailablePercentage":20}}` ||
+	if len(b.asked) != 2 ||
+		b.asked[0] != `clusters/default/node-groups/workers/update-config {"updateConfig":{"maxUnavailablePercentage":20}}` ||
 		!strings.HasPrefix(b.asked[1], `clusters/default/node-groups/workers/update-version {"clientRequestToken":"`) ||
 		!strings.HasSuffix(b.asked[1], `,"force":true,"releaseVersion":"ami-2"}`) {
 		t.Errorf("asked for %q", b.asked)
@@ -58,9 +61,11 @@ func TestUpgradeFails(t *testing.T) {
 	b, endpoint := newBackend(t)
 	b.looks = replaced(func(b *backend) {
 		b.last.Status = cluster.UpdateFailed
-		b.last.Errors = []cluster.UpdateError{{Code: cluster.PodEvictionFailure, Message: "Tasks did not leave node i-2", Resources: []string{"i-2"}}}
+		b.last.Errors = []cluster.UpdateError{{Code: cluster.PodEvictionFailure,
+			Message: "Tasks did not leave node i-2", Resources: []string{"i-2"}}}
 	})
-	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--every", "10ms", "--json", "--endpoint", endpoint)
+	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--every", "10ms", "--json",
+		"--endpoint", endpoint)
 	if code != 1 || errs != "berth: update u-1 of node group workers has Failed: PodEvictionFailure\n" {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
@@ -77,31 +82,37 @@ func TestUpgradeFails(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if len(lines) != 4 || last.Status != "Failed" || last.Replaced != 1 || len(last.Errors) != 1 || last.Errors[0].Code != "PodEvictionFailure" ||
-		last.Errors[0].Message != "Tasks did not leave node i-2" || !slices.Equal(last.Errors[0].Resources, []string{"i-2"}) {
+	if len(lines) != 4 || last.Status != "Failed" || last.Replaced != 1 || len(last.Errors) != 1 ||
+		last.Errors[0].Code != "PodEvictionFailure" ||
+		last.Errors[0].Message != "Tasks did not leave node i-2" ||
+		!slices.Equal(last.Errors[0].Resources, []string{"i-2"}) {
 		t.Errorf("%d lines, the last %+v", len(lines), last)
 	}
 }
 
-// An update in progress is followed, not begun again; Ctrl-C ends the following alone.
+// An update in progress is followed, not started again; Ctrl-C stops only the report.
 func TestUpgradeInProgress(t *testing.T) {
 	b, endpoint := newBackend(t)
 	b.last, b.group.Update, b.group.Status = b.update("ami-2"), "u-1", cluster.NodeGroupUpdating
 	for _, flag := range []string{"--release-version=ami-3", "--dry-run", "--force"} {
 		code, _, errs := berth("upgrade", "workers", flag, "--endpoint", endpoint)
-		if code != 1 || !strings.Contains(errs, "update u-1 of node group workers to ReleaseVersion ami-2 is in progress; `berth upgrade workers` without flags follows it") {
+		if code != 1 || !strings.Contains(errs,
+			"update u-1 of node group workers to ReleaseVersion ami-2 is in progress; `berth upgrade workers` without flags follows it") {
 			t.Errorf("%s: exit code %d, %s", flag, code, errs)
 		}
 	}
-	if code, out, errs := berth("upgrade", "workers", "--no-wait", "--json", "--endpoint", endpoint); code != 0 || out != `{"id":"u-1","nodegroup":"workers","status":"InProgress"}`+"\n" {
+	if code, out, errs := berth("upgrade", "workers", "--no-wait", "--json", "--endpoint", endpoint); code != 0 ||
+		out != `{"id":"u-1","nodegroup":"workers","status":"InProgress"}`+"\n" {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 	c := startChild(t, "berth", "upgrade", "workers", "--every", "10ms", "--endpoint", endpoint)
-	if line := <-c.lines; !strings.HasSuffix(line, "update u-1 of node group workers to ReleaseVersion ami-2: InProgress, 2 of 2 nodes are old") {
+	if line := <-c.lines; !strings.HasSuffix(line,
+		"update u-1 of node group workers to ReleaseVersion ami-2: InProgress, 2 of 2 nodes are old") {
 		t.Error(line)
 	}
 	code := c.interrupt()
-	if _, errs := c.said(); code != 130 || errs != "Update u-1 goes on; `berth upgrade workers` follows it again.\nberth: interrupted\n" {
+	if _, errs := c.said(); code != 130 ||
+		errs != "Update u-1 continues; `berth upgrade workers` follows it again.\nberth: interrupted\n" {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 	if b.mu.Lock(); len(b.asked) > 0 {
@@ -110,26 +121,32 @@ func TestUpgradeInProgress(t *testing.T) {
 	b.mu.Unlock()
 }
 
-// A node group that is not there yet, or never will be, says so.
-func TestUpgradeOfWhatIsNotMade(t *testing.T) {
+// The error for a node group that is being created, or could not be, names its status.
+func TestUpgradeOfAnUnfinishedNodeGroup(t *testing.T) {
 	b, endpoint := newBackend(t)
 	b.group.Status = cluster.NodeGroupCreating
-	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "node group workers is CREATING, which takes a minute") {
+	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs, "node group workers is CREATING, which takes a minute") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 	b.group.Status = cluster.NodeGroupCreateFailed
-	b.group.Issues = []cluster.NodeGroupIssue{{Code: cluster.IssueGroupNotFound, Message: "There is no Auto Scaling group asg"}}
-	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "node group workers is CREATE_FAILED: AutoScalingGroupNotFound: There is no Auto Scaling group asg") {
+	b.group.Issues = []cluster.NodeGroupIssue{{Code: cluster.IssueGroupNotFound,
+		Message: "There is no Auto Scaling group asg"}}
+	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs,
+			"node group workers is CREATE_FAILED: AutoScalingGroupNotFound: There is no Auto Scaling group asg") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }
 
 func TestUpgradeDryRun(t *testing.T) {
 	b, endpoint := newBackend(t)
-	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "2", "--dry-run", "--endpoint", endpoint)
+	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "2", "--dry-run",
+		"--endpoint", endpoint)
 	for _, want := range []string{
 		"Update of node group workers to ReleaseVersion ami-2 (Auto Scaling group asg): 2 nodes would be replaced, 2 at a time at most (DEFAULT); 0 up to date.\n",
-		"The group would grow from 2 to 4 nodes", "  1. i-1 in us-east-1a: 1 task\n", "At each turn the rest of the cluster can hold the load.\n",
+		"The group would grow from 2 to 4 nodes", "  1. i-1 in us-east-1a: 1 task\n",
+		"At each turn the rest of the cluster can hold the load.\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not said:\n%s", want, out)
@@ -138,13 +155,15 @@ func TestUpgradeDryRun(t *testing.T) {
 	if code != 0 || errs != "" || len(b.asked) > 0 {
 		t.Errorf("exit code %d, %s, asked for %q", code, errs, b.asked)
 	}
-	code, out, errs = berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "2", "--strategy", "minimal", "--dry-run", "--json", "--endpoint", endpoint)
-	if code != 3 || errs != "" || !strings.Contains(out, `"surge":0`) || !strings.Contains(out, `"noRoom":[{"turn":1,"why":"task task-`) {
+	code, out, errs = berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "2", "--strategy",
+		"minimal", "--dry-run", "--json", "--endpoint", endpoint)
+	if code != 3 || errs != "" || !strings.Contains(out, `"surge":0`) ||
+		!strings.Contains(out, `"noRoom":[{"turn":1,"why":"task task-`) {
 		t.Errorf("both at once and no new ones: exit code %d, %s%s", code, out, errs)
 	}
 }
 
-// What the update is sure to fail of at its launch template is foreseen: the dry run reads it itself.
+// The dry run reads the launch template itself, so that it foresees what would make the update fail there.
 func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
 	b, endpoint := newBackend(t)
 	b.group.Target.SourceTemplate, b.group.Target.SourceVersion = "lt-7", "1"
@@ -155,14 +174,21 @@ func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
 		errs string
 	}{
 		{"--launch-template-version 2", 0, "2 nodes would be replaced", ""},
-		{"--launch-template-version 9", 3, "it would fail before it replaces a node: InvalidLaunchTemplateId.VersionNotFound: no version 9\n", ""},
-		{"--launch-template-version 3", 3, "InvalidParameterException: Version 3 of launch template lt-7 names no image", ""},
-		{"--release-version ami-3", 3, "InvalidRequestException: You cannot specify version or releaseVersion: the launch template names an image\n", ""},
-		{"--launch-template-version 9 --json", 3, `"refused":"InvalidLaunchTemplateId.VersionNotFound: no version 9"`, ""},
-		{"--launch-template-version 4", 1, "", "UnauthorizedOperation: You may not"}, // by this user: the update may well come through
+		{"--launch-template-version 9", 3,
+			"it would fail before it replaces a node: InvalidLaunchTemplateId.VersionNotFound: no version 9\n", ""},
+		{"--launch-template-version 3", 3,
+			"InvalidParameterException: Version 3 of launch template lt-7 names no image", ""},
+		{"--release-version ami-3", 3,
+			"InvalidRequestException: You cannot specify version or releaseVersion: the launch template names an image\n", ""},
+		{"--launch-template-version 9 --json", 3, `"refused":"InvalidLaunchTemplateId.VersionNotFound: no version 9"`,
+			""},
+		// by this user: the update may well come through
+		{"--launch-template-version 4", 1, "", "UnauthorizedOperation: You may not"},
 	} {
-		code, out, errs := berth(append([]string{"upgrade", "workers", "--dry-run", "--endpoint", endpoint}, strings.Fields(c.args)...)...)
-		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {
+		code, out, errs := berth(append([]string{"upgrade", "workers", "--dry-run", "--endpoint", endpoint},
+			strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || c.errs == "" &&
+			errs != "" {
 			t.Errorf("%s: exit code %d, %s%s", c.args, code, out, errs)
 		}
 	}
@@ -173,7 +199,9 @@ func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
 
 func TestUpgradeHelp(t *testing.T) {
 	code, out, _ := berth("upgrade", "--help")
-	if out = strings.Join(strings.Fields(out), " "); code != 0 || !strings.Contains(out, "it follows the update that is in progress, and begins none. Ctrl-C ends only the following: the update goes on.") {
+	if out = strings.Join(strings.Fields(out), " "); code != 0 ||
+		!strings.Contains(out,
+			"it follows the update in progress and starts none. Ctrl-C stops only the report: the update continues.") {
 		t.Errorf("exit code %d, %s", code, out)
 	}
 }
@@ -186,11 +214,14 @@ func TestUpgradeRefuses(t *testing.T) {
 		want string
 	}{
 		{"worker", 1, `node group "worker" is not in the cluster, expected one of: workers`},
-		{"workers --release-version ami-refused", 1, "UpdateNodegroupVersion: InvalidParameterException: no such image"},
-		{"workers", 1, "no update of node group workers is in progress; to begin one, name its --release-version or --launch-template-version"},
+		{"workers --release-version ami-refused", 1,
+			"UpdateNodegroupVersion: InvalidParameterException: no such image"},
+		{"workers", 1,
+			"no update of node group workers is in progress; to start one, give --release-version or --launch-template-version"},
 		{"workers --force", 1, "no update of node group workers is in progress"},
 		{"workers --dry-run", 1, "no update of node group workers is in progress"},
-		{"workers --launch-template-version 2", 1, "was made without a launch template of its own, expected --release-version"},
+		{"workers --launch-template-version 2", 1,
+			"was created without a launch template of its own, expected --release-version"},
 		{"workers --strategy rolling", 2, `--strategy is "rolling", expected DEFAULT or MINIMAL`},
 		{"workers --max-unavailable 0", 2, `--max-unavailable is "0", expected 1 to 100, or 1% to 100%`},
 		{"workers --max-unavailable 101%", 2, `--max-unavailable is "101%"`},
@@ -207,7 +238,8 @@ func TestUpgradeRefuses(t *testing.T) {
 		}
 	}
 	b.group.Target.SourceTemplate = "lt-7"
-	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "no update of node group workers is in progress") {
+	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 ||
+		!strings.Contains(errs, "no update of node group workers is in progress") {
 		t.Errorf("with a launch template of its own: exit code %d, %s", code, errs)
 	}
 	if slices.ContainsFunc(b.asked, func(s string) bool { return !strings.Contains(s, "ami-refused") }) {

@@ -17,7 +17,7 @@ import (
 	"berth/cmd/berth/whatif"
 )
 
-// Against a running Berth and against what it saved the answers are the same, and nothing changes there.
+// A running Berth and a saved snapshot of it give the same answers, and asking changes nothing.
 func TestWhatif(t *testing.T) {
 	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "6", "--listen", "127.0.0.1:0").endpoint()
 	api := ecsClient(endpoint)
@@ -222,7 +222,7 @@ func TestWhatifMistakes(t *testing.T) {
 
 func TestWhatifHelp(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"whatif --help", "Exit code: 0 when all tasks would find an instance, 3 when some would not"},
+		{"whatif --help", "Exit code: 0 if all tasks would find an instance, 3 if some would not"},
 		{"whatif --help", "berth whatif --service web --count 3"},
 		{"explain --help", "berth explain service web"},
 		{"explain task --help", "JSON: task, service"},

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"berth/shared/awsapi/eventbus"
@@ -35,18 +34,21 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// clock is the machine's.
+// clock is the machine's clock.
 type clock struct{}
 
 func (clock) Now() time.Time { return time.Now() }
 
 func (clock) After(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
-// lastReports is how long the reports of what has just happened have to go out when the process
-// ends.
-const lastReports = 5 * time.Second
+// How long the process takes to end at most: calls in progress have lastAnswers, and then the
+// reports that are still waiting have lastReports.
+const (
+	lastAnswers = time.Second
+	lastReports = 5 * time.Second
+)
 
-// Serve answers until ctx ends.
+// Serve runs the fleet until ctx ends.
 func Serve(ctx context.Context, o Options) (err error) {
 	reports := newReporter(o.Bus, o.Log)
 	o.AWS.Clock, o.AWS.Emit = clock{}, reports.enqueue
@@ -63,52 +65,34 @@ func Serve(ctx context.Context, o Options) (err error) {
 		stop()
 		<-sent
 	}()
-	added, err := prepareFleet(ctx, f, o)
-	if err != nil {
-		return errors.Join(err, o.Listener.Close())
+	added := 0
+	if o.Nodes > 0 {
+		if added, err = f.EnsureCluster(ctx, o.Cluster, o.Nodes, o.Machine); err != nil {
+			return errors.Join(err, o.Listener.Close())
+		}
 	}
-	return serve(ctx, o, f, added)
+	ready := func(endpoint string) { o.Ready(endpoint, added) }
+	return ServeUntil(ctx, o.Listener, newHandler(f, o.Log), lastAnswers, ready)
 }
 
-func serve(ctx context.Context, o Options, f *sim.AWS, added int) error {
-	server := &http.Server{Handler: newHandler(f, o.Log), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
+// ServeUntil serves HTTP on the listener until ctx ends, and closes it. ready is called once, when
+// calls are answered. Calls in progress have the grace period to end; after it they are broken off.
+func ServeUntil(
+	ctx context.Context, l net.Listener, h http.Handler, grace time.Duration, ready func(endpoint string),
+) error {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(o.Listener) }()
-	o.Ready("http://"+o.Listener.Addr().String(), added)
+	go func() { failed <- server.Serve(l) }()
+	ready("http://" + l.Addr().String())
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serving the fleet: %w", err)
+		return fmt.Errorf("serving on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.Background(), time.Second)
+	end, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if err := server.Shutdown(end); !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return server.Close()
-}
-
-func prepareFleet(ctx context.Context, f *sim.AWS, o Options) (added int, err error) {
-	if o.Nodes == 0 {
-		return 0, nil
-	}
-	active, err := f.ECS.ClusterActive(ctx, o.Cluster)
-	if err != nil {
-		return 0, err
-	}
-	if !active {
-		status, answer := f.ECS.Endpoint().ServeOperation(ctx, "CreateCluster",
-			[]byte(`{"clusterName":`+strconv.Quote(o.Cluster)+`}`))
-		if status != http.StatusOK {
-			return 0, fmt.Errorf("creating cluster %s: %s", o.Cluster, answer)
-		}
-	}
-	ids, err := f.ECS.ListInstances(ctx, o.Cluster)
-	if err != nil {
-		return 0, err
-	}
-	if added = max(0, o.Nodes-len(ids)); added > 0 {
-		_, err = f.Machines.AddInstances(o.Cluster, added, o.Machine)
-	}
-	return added, err
 }

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"berth"
@@ -425,28 +424,11 @@ func (i *Installation) Close() error {
 	return errors.Join(failed...)
 }
 
-// EnsureCluster makes sure that the cluster is there and has at least n instances of the machine;
-// it returns how many it added.
+// EnsureCluster creates the cluster unless it exists, and adds instances of the machine until it
+// has n. It returns how many it added.
 func (i *Installation) EnsureCluster(ctx context.Context, name string, n int, m ec2.Machine) (added int, err error) {
-	active, err := i.AWS.ECS.ClusterActive(ctx, name)
-	if err != nil {
+	if added, err = i.AWS.EnsureCluster(ctx, name, n, m); err != nil {
 		return 0, err
-	}
-	if !active {
-		status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "CreateCluster",
-			[]byte(`{"clusterName":`+strconv.Quote(name)+`}`))
-		if status != http.StatusOK {
-			return 0, fmt.Errorf("creating cluster %s: %s", name, answer)
-		}
-	}
-	ids, err := i.AWS.ECS.ListInstances(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	if added = max(0, n-len(ids)); added > 0 {
-		if _, err := i.AWS.Machines.AddInstances(name, added, m); err != nil {
-			return 0, err
-		}
 	}
 	return added, i.API.Clusters.ClusterCreated(ctx, name)
 }

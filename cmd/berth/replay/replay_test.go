@@ -10,7 +10,7 @@ import (
 	"berth/cmd/berth/trace"
 )
 
-func shipped(t *testing.T) ([]trace.Node, []trace.Task) {
+func shippedTrace(t *testing.T) ([]trace.Node, []trace.Task) {
 	t.Helper()
 	nodes, err := trace.DefaultNodes()
 	if err != nil {
@@ -23,15 +23,15 @@ func shipped(t *testing.T) ([]trace.Node, []trace.Task) {
 	return nodes, tasks
 }
 
-// every is every n-th node.
-func every(nodes []trace.Node, n int) (out []trace.Node) {
+// everyNth returns every n-th node.
+func everyNth(nodes []trace.Node, n int) (out []trace.Node) {
 	for i := 0; i < len(nodes); i += n {
 		out = append(out, nodes[i])
 	}
 	return out
 }
 
-func replayed(t *testing.T, o Options) Result {
+func runReplay(t *testing.T, o Options) Result {
 	t.Helper()
 	r, err := Run(context.Background(), o)
 	if err != nil {
@@ -45,49 +45,49 @@ func replayed(t *testing.T, o Options) Result {
 
 // TestReplayIsRepeatable replays the trace so that the cluster fills, twice.
 func TestReplayIsRepeatable(t *testing.T) {
-	nodes, tasks := shipped(t)
-	o := Options{Nodes: every(nodes, 10), Tasks: tasks[:800], Compress: 20000, Seed: 7}
+	nodes, tasks := shippedTrace(t)
+	o := Options{Nodes: everyNth(nodes, 10), Tasks: tasks[:800], Compress: 20000, Seed: 7}
 	if testing.Short() {
-		o.Nodes, o.Tasks = every(nodes, 40), tasks[:250]
+		o.Nodes, o.Tasks = everyNth(nodes, 40), tasks[:250]
 	}
-	a, b := replayed(t, o), replayed(t, o)
+	a, b := runReplay(t, o), runReplay(t, o)
 	if a.StateHash != b.StateHash || a.StateHash == "" {
 		t.Errorf("state hash %s, then %s", a.StateHash, b.StateHash)
 	}
 	o.Seed = 8
-	if c := replayed(t, o); c.StateHash == a.StateHash {
+	if c := runReplay(t, o); c.StateHash == a.StateHash {
 		t.Error("another seed gives the same history: the seed is not used")
 	}
 }
 
-// TestNobodyWaitsInVain fills the cluster until tasks wait. Whenever nothing is pending, an independent full scan finds
+// TestNoTaskWaitsWhereItWouldFit fills the cluster until tasks wait. Whenever nothing is pending, an independent full scan finds
 // no instance that could hold a task that waits. REPLAY=full takes the whole trace on every second node.
-func TestNobodyWaitsInVain(t *testing.T) {
-	nodes, tasks := shipped(t)
-	o := Options{Nodes: every(nodes, 2), Tasks: tasks, Compress: 100000, Seed: 1}
+func TestNoTaskWaitsWhereItWouldFit(t *testing.T) {
+	nodes, tasks := shippedTrace(t)
+	o := Options{Nodes: everyNth(nodes, 2), Tasks: tasks, Compress: 100000, Seed: 1}
 	switch {
 	case testing.Short():
-		o.Nodes, o.Tasks = every(nodes, 120), tasks[:400]
+		o.Nodes, o.Tasks = everyNth(nodes, 120), tasks[:400]
 	case os.Getenv("REPLAY") != "full":
-		o.Nodes, o.Tasks = every(nodes, 40), tasks[:1200]
+		o.Nodes, o.Tasks = everyNth(nodes, 40), tasks[:1200]
 	}
 	checks := 0
 	o.Check = func(i *installation.Installation) error {
 		checks++
-		return NobodyWaitsInVain(i)
+		return CheckWaitingTasks(i)
 	}
-	r := replayed(t, o)
+	r := runReplay(t, o)
 	if checks < 100 || r.Waited == 0 {
 		t.Errorf("%d checks and %d tasks that waited: the test shows nothing", checks, r.Waited)
 	}
 	t.Logf("%d checks; %d tasks, %d waited, %d never placed", checks, r.Tasks, r.Waited, r.Unplaced)
 }
 
-// TestWhatNeverFitsIsNamed has a task that no node can hold.
-func TestWhatNeverFitsIsNamed(t *testing.T) {
+// TestReasonOfATaskThatNeverFits has a task that no node can hold.
+func TestReasonOfATaskThatNeverFits(t *testing.T) {
 	second := time.Second
 	zero := time.Duration(0)
-	r := replayed(t, Options{
+	r := runReplay(t, Options{
 		Nodes: []trace.Node{{Name: "n", CPUMilli: 4000, MemoryMiB: 4096}},
 		Tasks: []trace.Task{
 			{Name: "fits", CPUMilli: 1000, MemoryMiB: 100, Created: &zero, Deleted: &second},
@@ -108,8 +108,9 @@ func TestTasksWithoutTimesAreRefused(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
-	l := levels{steps: []level{{at(0), used{gpu: 0}}, {at(10), used{gpu: 500}}, {at(90), used{gpu: 1000}}}}
-	got := l.share(func(u used) int64 { return u.gpu }, 1000, at(100))
+	c := loadCurve{levels: []level{{at(0), resources{gpu: 0}}, {at(10), resources{gpu: 500}},
+		{at(90), resources{gpu: 1000}}}}
+	got := c.shareOf(func(r resources) int64 { return r.gpu }, 1000, at(100))
 	if want := (Share{Mean: 50, P95: 100, Peak: 100}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,15 +15,14 @@ import (
 	"berth/shared/state"
 )
 
-// Result is what a replay measured. The first block is stable; programs read it.
+// Result is what a replay measured. The first block is stable: programs read it.
 type Result struct {
 	Tasks    int `json:"tasks"`
 	Placed   int `json:"placed"`
 	Unplaced int `json:"unplaced"`
-	// Reasons is why tasks were never placed: the filter that removed most instances, and how many
-	// tasks.
+	// Reasons counts the tasks that were never placed, by the filter that rejected most instances.
 	Reasons              map[string]int `json:"reasons"`
-	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, until the last task was started, %
+	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time until the last task was started, in %
 	WallSeconds          float64        `json:"wallSeconds"`
 	TasksPerSecond       float64        `json:"tasksPerSecond"`
 	WriteUnitsPerTask    float64        `json:"writeUnitsPerTask"`
@@ -45,48 +46,50 @@ type Latency struct {
 	P99 float64 `json:"p99"`
 }
 
-func (r *run) result(ctx context.Context) (Result, error) {
-	end := r.meter.last
+// longWait is a wait for an instance that only a lack of room explains. Shorter ones may come from
+// ECS's limits on starts.
+const longWait = time.Minute
+
+func (r *nodeReplay) newResult(ctx context.Context) (Result, error) {
 	m := r.meter
+	share := func(of func(resources) int64) Share { return m.load.shareOf(of, of(m.capacity), m.lastStart) }
 	out := Result{
-		Tasks: len(r.Tasks), Placed: len(m.waits), Unplaced: len(r.Tasks) - len(m.waits), Nodes: len(r.Nodes),
-		Reasons: map[string]int{}, StateHash: r.Store.HistoryHash(), Days: end.Sub(epoch).Hours() / 24,
-		CPU:     m.levels.share(func(u used) int64 { return u.cpu }, m.capacity.cpu, m.filled),
-		Memory:  m.levels.share(func(u used) int64 { return u.memory }, m.capacity.memory, m.filled),
-		GPU:     m.levels.share(func(u used) int64 { return u.gpu }, m.capacity.gpu, m.filled),
-		Latency: latency(m.waits),
+		Tasks: len(r.tasks), Placed: len(m.startWaits), Unplaced: len(r.tasks) - len(m.startWaits),
+		Nodes: len(r.options.Nodes), Reasons: map[string]int{}, StateHash: r.installation.Store.HistoryHash(),
+		Days:    m.last.Sub(epoch).Hours() / 24,
+		CPU:     share(func(r resources) int64 { return r.cpu }),
+		Memory:  share(func(r resources) int64 { return r.memory }),
+		GPU:     share(func(r resources) int64 { return r.gpu }),
+		Latency: latencyOf(m.startWaits),
 	}
 	out.GPUAllocation = out.GPU.Mean
-	for _, w := range m.rooms {
-		if w > waited {
+	for _, w := range m.roomWaits {
+		if w > longWait {
 			out.Waited++
 		}
 	}
-	r.cost(&out)
-	return out, r.reasons(ctx, out.Reasons)
+	r.addCosts(&out)
+	return out, r.addReasons(ctx, out.Reasons)
 }
 
-// waited is a wait for an instance that only a lack of room explains; starts may be held up by
-// ECS's limits.
-const waited = time.Minute
-
-// cost is what the functions used per task, schedules, sweeps and the API apart.
-func (r *run) cost(out *Result) {
+// addCosts adds what the functions used per task. Schedules, sweeps and the API count apart: their
+// cost does not depend on the number of tasks.
+func (r *nodeReplay) addCosts(out *Result) {
 	tasks := float64(max(1, out.Tasks))
 	for _, f := range []string{"placement", "dispatch", "task-state-change"} {
-		out.WriteUnitsPerTask += r.meter.apart[f].WriteUnits / tasks
-		out.ReadUnitsPerTask += r.meter.apart[f].ReadUnits / tasks
+		out.WriteUnitsPerTask += r.meter.usage[f].WriteUnits / tasks
+		out.ReadUnitsPerTask += r.meter.usage[f].ReadUnits / tasks
 	}
-	c := r.Runtime.Counters()
+	c := r.installation.Runtime.Counters()
 	out.QueueRequestsPerTask = float64(c.QueueRequests) / tasks
 	out.InvocationsPerTask = float64(c.Invocations) / tasks
 }
 
-// reasons says why the tasks that still wait were never placed.
-func (r *run) reasons(ctx context.Context, into map[string]int) error {
+// addReasons places the tasks that still wait once more, to learn why they were never placed.
+func (r *nodeReplay) addReasons(ctx context.Context, reasons map[string]int) error {
 	snap := snapshot.NewSnapshot()
 	for _, prefix := range []string{state.PrefixMeta, state.PrefixInstance, state.PrefixDefinition, state.PrefixTask} {
-		rows, err := r.Store.List(ctx, state.Prefix(clusterName, prefix))
+		rows, err := r.installation.Store.List(ctx, state.Prefix(clusterName, prefix))
 		if err != nil {
 			return err
 		}
@@ -96,22 +99,19 @@ func (r *run) reasons(ctx context.Context, into map[string]int) error {
 	}
 	engine := placement.New(snap)
 	for _, t := range snap.ProvisioningTasks() {
-		rules := t.Rules
-		if rules == nil {
-			rules = &cluster.Rules{}
-		}
+		rules := cmp.Or(t.Rules, &cluster.Rules{})
 		spec, err := placement.NewSpec(snap.Definitions[t.TaskDefinition], t.Owner, t.Group, rules)
 		if err != nil {
 			return fmt.Errorf("task %s: %w", t.StartedByUser, err)
 		}
 		result := engine.Place(placement.Request{Spec: spec, Count: 1})
-		into[reason(result.Diagnosis)]++
+		reasons[mainReason(result.Diagnosis)]++
 	}
 	return nil
 }
 
-// reason is the filter that removed most instances.
-func reason(d *cluster.Diagnosis) string {
+// mainReason names the filter that rejected most instances.
+func mainReason(d *cluster.Diagnosis) string {
 	if d == nil {
 		return "would fit"
 	}
@@ -124,7 +124,7 @@ func reason(d *cluster.Diagnosis) string {
 	return string(best.Filter)
 }
 
-func latency(waits []time.Duration) Latency {
+func latencyOf(waits []time.Duration) Latency {
 	if len(waits) == 0 {
 		return Latency{}
 	}
@@ -135,33 +135,22 @@ func latency(waits []time.Duration) Latency {
 
 // Print writes the result for people.
 func (r Result) Print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, `%d tasks on %d nodes over %.1f days: %d placed, %d never placed, %d had to wait for room
+	_, err := fmt.Fprintf(w, `%d tasks on %d nodes over %.1f days: %d placed, %d never placed, %d waited for room
 allocation until the last start (mean, p95, peak)
                          CPU %.1f%%, %.1f%%, %.1f%%   memory %.1f%%, %.1f%%, %.1f%%   GPU %.1f%%, %.1f%%, %.1f%%
 arrival to StartTask     p50 %.3f s, p99 %.3f s
-cost per task            %.2f write units, %.2f read units, %.2f queue requests, %.3f invocations (schedules, sweeps and API apart)
+cost per task            %.2f write units, %.2f read units, %.2f queue requests, %.3f invocations (without schedules, sweeps and API)
 wall time                %.1f s, %.0f tasks/s
 state hash               %s
 `, r.Tasks, r.Nodes, r.Days, r.Placed, r.Unplaced, r.Waited, r.CPU.Mean, r.CPU.P95, r.CPU.Peak,
 		r.Memory.Mean, r.Memory.P95, r.Memory.Peak, r.GPU.Mean, r.GPU.P95, r.GPU.Peak, r.Latency.P50, r.Latency.P99,
 		r.WriteUnitsPerTask, r.ReadUnitsPerTask, r.QueueRequestsPerTask,
 		r.InvocationsPerTask, r.WallSeconds, r.TasksPerSecond, r.StateHash)
-	if err != nil {
-		return err
-	}
-	for _, reason := range sortedReasons(r.Reasons) {
-		if _, err := fmt.Fprintf(w, "never placed             %d: %s\n", r.Reasons[reason], reason); err != nil {
-			return err
+	byCount := func(a, b string) int { return cmp.Or(r.Reasons[b]-r.Reasons[a], cmp.Compare(a, b)) }
+	for _, reason := range slices.SortedFunc(maps.Keys(r.Reasons), byCount) {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "never placed             %d: %s\n", r.Reasons[reason], reason)
 		}
 	}
-	return nil
-}
-
-func sortedReasons(reasons map[string]int) []string {
-	var out []string
-	for r := range reasons {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b string) int { return reasons[b] - reasons[a] })
-	return out
+	return err
 }

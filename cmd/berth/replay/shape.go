@@ -11,7 +11,7 @@ import (
 	"berth/cmd/berth/trace"
 )
 
-// shape is what a task definition says of a task; tasks of one shape share it.
+// shape is what a task definition says about a task. Tasks of one shape share a definition.
 type shape struct {
 	cpu      int64 // thousandths of a vCPU
 	memory   int64 // MiB
@@ -23,9 +23,8 @@ func shapeOf(p trace.Task) shape {
 	return shape{cpu: p.CPUMilli, memory: p.MemoryMiB, gpus: p.GPUs, gpuMilli: p.GPUMilli}
 }
 
-func shapesOf(tasks []trace.Task) []shape {
+func shapesOf(tasks []trace.Task) (out []shape) {
 	seen := map[shape]bool{}
-	var out []shape
 	for _, t := range tasks {
 		if s := shapeOf(t); !seen[s] {
 			seen[s] = true
@@ -35,28 +34,30 @@ func shapesOf(tasks []trace.Task) []shape {
 	return out
 }
 
+// family is the name of the shape's task definition.
 func (s shape) family() string {
 	return fmt.Sprintf("trace-%d-%d-%d-%d", s.cpu, s.memory, s.gpus, s.gpuMilli)
 }
 
-// share reports whether the task takes a part of one GPU only.
-func (s shape) share() bool { return s.gpus == 1 && s.gpuMilli < 1000 && s.gpuMilli > 0 }
+// isGPUShare reports whether the task takes only a part of one GPU.
+func (s shape) isGPUShare() bool { return s.gpus == 1 && s.gpuMilli < 1000 && s.gpuMilli > 0 }
 
-// register makes the shape's task definition, through the ECS API like any user. ECS has whole CPU
-// units and whole GPUs only; what it cannot say stands in tags of Berth's own.
-func register(ctx context.Context, i *installation.Installation, s shape) error {
+// registerShape registers the shape's task definition through the ECS API, like any user. ECS has
+// only whole CPU units and whole GPUs; tags of Berth's own say the rest.
+func registerShape(ctx context.Context, i *installation.Installation, s shape) error {
 	container := map[string]any{
 		"name": "main", "image": "trace", "essential": true, "memory": max(6, s.memory), "cpu": s.cpu * 1024 / 1000,
 	}
 	tags := []map[string]string{{"key": "berth:cpu-milli", "value": strconv.FormatInt(s.cpu, 10)}}
 	switch {
-	case s.share():
+	case s.isGPUShare():
 		tags = append(tags, map[string]string{"key": "berth:gpu-milli", "value": strconv.Itoa(s.gpuMilli)})
 	case s.gpus > 0:
 		container["resourceRequirements"] = []map[string]string{{"type": "GPU", "value": strconv.Itoa(s.gpus)}}
 	}
-	in := map[string]any{"family": s.family(), "tags": tags, "containerDefinitions": []any{container}}
-	body, err := json.Marshal(in)
+	body, err := json.Marshal(map[string]any{
+		"family": s.family(), "tags": tags, "containerDefinitions": []any{container},
+	})
 	if err != nil {
 		return err
 	}

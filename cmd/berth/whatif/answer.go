@@ -11,93 +11,94 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// Answer is what would become of the tasks of a question.
+// Answer is where the tasks of a question would go.
 type Answer struct {
-	// Tasks says in words what was asked about; empty where only moves were.
+	// Tasks describes the tasks in words. It is empty if the question is only about moves.
 	Tasks    string  `json:"tasks,omitempty"`
 	Count    int     `json:"count"`
 	Placed   []Place `json:"placed"`
 	Unplaced int     `json:"unplaced"`
-	// Explanation is why the first task goes where it goes, or why it goes nowhere.
+	// Explanation is about the first task: why it would go there, or why nowhere.
 	Explanation *Explanation `json:"explanation,omitempty"`
-	// Diagnosis is why the rest finds no instance once the others have theirs.
+	// Diagnosis is why the rest would find no instance once the others have theirs.
 	Diagnosis *berthapi.Diagnosis `json:"diagnosis,omitempty"`
 	Instance  *Verdict            `json:"instance,omitempty"`
 	Moves     *Moves              `json:"moves,omitempty"`
 }
 
-// Place is where one task goes, and the positions of the GPUs it is given there.
+// Place is where one task would go, and the positions of the GPUs that it would get there.
 type Place struct {
 	Instance string `json:"instance"`
 	GPUs     []int  `json:"gpus,omitempty"`
 }
 
-// Explanation is [placement.Explanation] under names that stay.
+// Explanation is a [placement.Explanation] with stable JSON names.
 type Explanation struct {
 	Diagnosis *berthapi.Diagnosis `json:"diagnosis"`
 	Best      *Candidate          `json:"best,omitempty"`
 	RunnerUp  *Candidate          `json:"runnerUp,omitempty"`
 	// DecidedBy is the name of the first component in which the two differ.
 	DecidedBy string `json:"decidedBy,omitempty"`
-	// NotKept are the rules that were given up.
+	// NotKept are the soft rules that were given up for the task.
 	NotKept []string `json:"notKept,omitempty"`
 	Text    string   `json:"text"`
 }
 
-// Candidate is an instance with what it is compared by, in order.
+// Candidate is a feasible instance with the components by which it is compared, in their order.
 type Candidate struct {
 	Instance string      `json:"instance"`
 	Key      []Component `json:"key"`
 }
 
-// Component is one thing by which instances are compared, the less the better.
+// Component is one number by which instances are compared; less is better.
 type Component struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Text  string  `json:"text,omitempty"`
 }
 
-// Verdict is what speaks against one instance.
+// Verdict is what the filters and the order say about one instance.
 type Verdict struct {
 	Instance string `json:"instance"`
-	Chosen   bool   `json:"chosen"` // for the first task
+	Chosen   bool   `json:"chosen"` // it is where the first task would go
 	Feasible bool   `json:"feasible"`
-	// Refused is every filter that refuses it.
+	// Refused has an entry for each filter that rejects the instance.
 	Refused []berthapi.Rejection `json:"refused,omitempty"`
 	Key     []Component          `json:"key,omitempty"`
 	Text    string               `json:"text"`
 }
 
-// Ask answers a question about a cluster, which stays as it is. What it names and the cluster has
-// not is a [*NotFound]; an expression that cannot be read is an error, too.
+// Ask answers a question about a cluster without changing it. The error is a [*NotFound] for a name
+// that the cluster does not have; an expression that cannot be parsed is an error, too.
 func Ask(snap *snapshot.Snapshot, question *Question) (*Answer, error) {
-	w, q := newModel(snap), new(*question)
+	m, q := newModel(snap), new(*question)
 	out := &Answer{Placed: []Place{}}
 	if q.IsEmpty() {
 		var err error
-		out.Moves, err = w.planMoves()
+		out.Moves, err = m.planMoves()
 		return out, err
 	}
-	r, err := w.placementRequest(q)
+	r, err := m.placementRequest(q)
 	if err != nil {
 		return nil, err
 	}
 	out.Tasks = q.describeTasks()
-	x := w.placeTasks(out, r)
+	x := m.placeTasks(out, r)
 	if q.Instance != "" {
-		if out.Instance, err = w.instanceVerdict(r, &x, q.Instance); err != nil {
+		if out.Instance, err = m.instanceVerdict(r, &x, q.Instance); err != nil {
 			return nil, err
 		}
 	}
 	if q.Moves {
-		if out.Moves, err = w.planMoves(); err == nil && out.Unplaced > 0 {
-			err = w.addRoomMoves(out, q, r)
+		if out.Moves, err = m.planMoves(); err == nil && out.Unplaced > 0 {
+			err = m.addRoomMoves(out, q, r)
 		}
 	}
 	return out, err
 }
 
-// placeTasks says where the tasks of a request would go.
+// placeTasks adds to the answer where the tasks of a request would go. It returns the explanation
+// of the first.
 func (m *model) placeTasks(a *Answer, r placement.Request) placement.Explanation {
 	result := m.engine.Place(r)
 	a.Count, a.Placed = r.Count, []Place{}
@@ -140,7 +141,7 @@ func keyOf(c *placement.Candidate) []Component {
 	return out
 }
 
-// instanceVerdict says what keeps the request's first task off one instance.
+// instanceVerdict explains why the request's first task would or would not go to one instance.
 func (m *model) instanceVerdict(r placement.Request, x *placement.Explanation, id string) (*Verdict, error) {
 	if v := m.snap.Instances[id]; v == nil || v.Instance == nil {
 		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(m.snap.Instances))}
@@ -155,7 +156,7 @@ func (m *model) instanceVerdict(r placement.Request, x *placement.Explanation, i
 	c := m.engine.CandidateOn(r, id)
 	out.Feasible, out.Key = true, keyOf(c)
 	if out.Chosen = id == x.Best.Instance; out.Chosen {
-		out.Text = id + " is where it goes"
+		out.Text = "it would go to " + id
 	} else {
 		out.Text = id + " could take it, but " + x.Best.ExplainOver(c, "")
 	}
@@ -166,7 +167,8 @@ func rejectionsOf(in []cluster.Rejection) []berthapi.Rejection {
 	return berthapi.DiagnosisOf(&cluster.Diagnosis{Rejected: in}).Rejected
 }
 
-// describeRejections are rejections by one instance in words.
+// describeRejections puts the rejections of one instance into words. A rejection counts instances,
+// which says nothing here.
 func describeRejections(in []cluster.Rejection) string {
 	var out []string
 	for _, r := range in {

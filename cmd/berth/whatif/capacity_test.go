@@ -15,8 +15,8 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fleet are four instances of a group in two zones, as a capacity provider and as a node group: service web has a task on each
-// of three, the fourth is empty.
+// fleet are four instances of a group in two zones, as a capacity provider and as a node group:
+// service web has a task on each of three, the fourth is empty.
 func fleet(change ...func(*cluster.CapacityProvider)) ([]state.Row, *whatif.Capacity) {
 	p := &cluster.CapacityProvider{Name: "spot", Group: "group", Scaling: cluster.DefaultScaling, Draining: true}
 	p.Scaling.Enabled, p.Scaling.Warmup = true, 0
@@ -153,7 +153,8 @@ func TestPlanConsolidation(t *testing.T) {
 	})
 }
 
-// waiting is fleet at its maximum of four, with five tasks of service big that wait for it: each instance has room for one.
+// waiting is fleet at its maximum of four, with five tasks of service big that wait for it: each
+// instance has room for one.
 func waiting() ([]state.Row, *whatif.Capacity) {
 	rows, k := fleet()
 	k.Groups["group"].Max = 4

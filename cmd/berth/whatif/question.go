@@ -15,8 +15,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Question is what would be placed: more tasks of a service, tasks of a definition, or tasks of a
-// size. Rules are added to those of the service, or replace them where there is only room for one.
+// Question asks about more tasks of a service, tasks of a definition, or tasks of a size. Its
+// constraints are added to those of the service; its other rules replace theirs.
 type Question struct {
 	Service    string
 	Definition string // family:revision, or a family for its newest revision
@@ -24,28 +24,28 @@ type Question struct {
 	Ports      []cluster.Port
 	Rules      cluster.Rules
 	Count      int
-	// Instance, where not empty, is one to say of why the tasks do not go there.
+	// Instance, if not empty, asks why the tasks would not go there.
 	Instance string
-	// Moves asks for the moves that would be made, and for those that would make room.
+	// Moves asks for the moves that the cluster would make, and for those that would make room.
 	Moves bool
 }
 
-// IsEmpty reports whether the question names nothing to place.
+// IsEmpty reports whether the question names no tasks.
 func (q *Question) IsEmpty() bool {
 	return q.Service == "" && q.Definition == "" && q.Needs == (cluster.Resources{}) && len(q.Ports) == 0 &&
 		len(q.Rules.Metrics) == 0
 }
 
-// NotFound is what was asked about and is not there, with what is.
+// NotFound is the error for a name that the cluster does not have.
 type NotFound struct {
 	Kind, Name string
-	Known      []string
+	Known      []string // the names that it has
 }
 
-// shown is how many names a message lists.
+// shown is the most names that a message lists.
 const shown = 10
 
-// Error names it, what was asked for and what there is.
+// Error names the kind of thing, the name, and up to ten names that exist.
 func (e *NotFound) Error() string {
 	known := slices.Sorted(slices.Values(e.Known))
 	more := len(known) - shown
@@ -59,12 +59,12 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("%s %q is not in the cluster, expected one of: %s", e.Kind, e.Name, strings.Join(known, ", "))
 }
 
-// model is a cluster and what placement is asked with about it.
+// model is a cluster together with the engines that answer questions about it.
 type model struct {
 	snap    *snapshot.Snapshot
 	engine  *placement.Engine
 	planner *moves.Planner
-	specs   map[string]*placement.Spec // of services, by name and task definition
+	specs   map[string]*placement.Spec // by service and task definition
 }
 
 func newModel(snap *snapshot.Snapshot) *model {
@@ -72,7 +72,6 @@ func newModel(snap *snapshot.Snapshot) *model {
 	return &model{snap: snap, engine: engine, planner: moves.NewPlanner(engine), specs: map[string]*placement.Spec{}}
 }
 
-// findService finds a service by name.
 func (m *model) findService(name string) (*cluster.Service, error) {
 	if s := m.snap.Services[name]; s != nil {
 		return s, nil
@@ -80,7 +79,7 @@ func (m *model) findService(name string) (*cluster.Service, error) {
 	return nil, &NotFound{"service", name, slices.Collect(maps.Keys(m.snap.Services))}
 }
 
-// findDefinition finds a task definition by its full name, or the newest revision of a family.
+// findDefinition returns a task definition by its full name, or the newest revision of a family.
 func (m *model) findDefinition(name string) (*cluster.TaskDefinition, error) {
 	if d := m.snap.Definitions[name]; d != nil {
 		return d, nil
@@ -97,8 +96,8 @@ func (m *model) findDefinition(name string) (*cluster.TaskDefinition, error) {
 	return newest, nil
 }
 
-// serviceSpec is what placement is asked with for the service's tasks. Without further rules it is
-// the same each time.
+// serviceSpec is what the service's tasks ask of an instance, with further rules applied. Without
+// further rules it returns the same spec each time, because the engine caches by spec.
 func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
 	key := s.Name + " " + s.Deployment.TaskDefinition
 	if old := m.specs[key]; old != nil && further.IsEmpty() {
@@ -128,14 +127,14 @@ func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placem
 	return spec, nil
 }
 
-// serviceGroup and familyGroup begin the groups that tasks are in unless the caller named one.
+// The prefixes of the task groups that ECS assigns unless the caller names one.
 const (
 	serviceGroup = "service:"
 	familyGroup  = "family:"
 )
 
-// placementRequest is the question for the engine. The question gets the full name of its
-// definition.
+// placementRequest turns the question into a request to the engine. It replaces a family in the
+// question by the full name of its newest revision.
 func (m *model) placementRequest(q *Question) (r placement.Request, err error) {
 	r.Count = q.Count
 	switch {
@@ -161,11 +160,11 @@ func (m *model) placementRequest(q *Question) (r placement.Request, err error) {
 	return r, err
 }
 
-// nobody owns tasks that have only a size: no short key is like it.
+// nobody owns tasks that have only a size. No short key has this form.
 const nobody = "what-if"
 
-// standaloneOwner is the owner of the cluster's standalone tasks, as one of them has it; nobody
-// where there are none.
+// standaloneOwner returns the owner of the cluster's standalone tasks, which only such a task
+// knows; nobody if there is none.
 func (m *model) standaloneOwner() string {
 	for t := range m.snap.Tasks() {
 		if t.Service == "" && !t.Foreign {
@@ -184,27 +183,22 @@ func (m *model) countActive(s *cluster.Service) (n int) {
 	return n
 }
 
+// mergeRules adds the constraints of b to those of a, and lets its other rules replace theirs.
 func mergeRules(a, b cluster.Rules) cluster.Rules {
 	a.Constraints = slices.Concat(a.Constraints, b.Constraints)
 	if b.Strategies != nil {
 		a.Strategies = b.Strategies
 	}
-	if b.NodeConstraint != "" {
-		a.NodeConstraint = b.NodeConstraint
-	}
-	if b.DomainPolicy != "" {
-		a.DomainPolicy = b.DomainPolicy
-	}
 	if b.Metrics != nil {
 		a.Metrics = b.Metrics
 	}
-	if b.Scoring != "" {
-		a.Scoring = b.Scoring
-	}
+	a.NodeConstraint = cmp.Or(b.NodeConstraint, a.NodeConstraint)
+	a.DomainPolicy = cmp.Or(b.DomainPolicy, a.DomainPolicy)
+	a.Scoring = cmp.Or(b.Scoring, a.Scoring)
 	return a
 }
 
-// describeTasks is what the tasks are called.
+// describeTasks puts the tasks into words: "of service web", "with 512 CPU units, 1 GPU".
 func (q *Question) describeTasks() string {
 	switch {
 	case q.Service != "":

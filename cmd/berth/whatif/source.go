@@ -1,5 +1,3 @@
-// Package whatif asks the placement engine where tasks would go in a cluster as it is, or was, or
-// as a trace describes one, and why not elsewhere. It changes nothing.
 package whatif
 
 import (
@@ -22,8 +20,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// ReadRows reads the rows of a cluster from a running Berth. progress is called with how many there
-// are so far.
+// ReadRows reads the rows of a cluster from a running Berth. It calls progress after each page with
+// the number of rows so far.
 func ReadRows(
 	ctx context.Context, c *client.Client, clusterName string, progress func(rows int),
 ) ([]berthapi.Row, error) {
@@ -42,7 +40,7 @@ func ReadRows(
 	}
 }
 
-// SaveRows writes rows, one a line, for [Saved] to read.
+// SaveRows writes rows as JSON, one per line. [ReadSavedRows] reads them.
 func SaveRows(w io.Writer, rows []berthapi.Row) error {
 	buffered := bufio.NewWriter(w)
 	encoder := json.NewEncoder(buffered)
@@ -54,11 +52,11 @@ func SaveRows(w io.Writer, rows []berthapi.Row) error {
 	return buffered.Flush()
 }
 
-// maxLine is how long one row may be: what DynamoDB stores in an item, as JSON.
+// maxLine bounds one row in bytes: an item of DynamoDB has at most 400 KB, and JSON is longer.
 const maxLine = 1 << 20
 
-// ReadSavedRows reads what [Save] wrote. progress is called with how many rows there are so far.
-// The error names the line.
+// ReadSavedRows reads what [SaveRows] wrote. It calls progress after each row with the number of
+// rows so far. Errors name the line.
 func ReadSavedRows(r io.Reader, progress func(rows int)) ([]berthapi.Row, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
@@ -80,24 +78,22 @@ func ReadSavedRows(r io.Reader, progress func(rows int)) ([]berthapi.Row, error)
 	return out, nil
 }
 
-// BuildSnapshot is the cluster that the rows make up. progress is called with how many were read so
-// far.
-func BuildSnapshot(rows []berthapi.Row, progress func(read int)) (*snapshot.Snapshot, error) {
+// BuildSnapshot builds the cluster from its rows.
+func BuildSnapshot(rows []berthapi.Row) (*snapshot.Snapshot, error) {
 	snap := snapshot.NewSnapshot()
-	for n, r := range rows {
+	for _, r := range rows {
 		row, err := state.DecodeRow(r.Sort, r.Row)
 		if err != nil {
 			return nil, err
 		}
 		snap.Put(row)
-		progress(n + 1)
 	}
 	return snap, nil
 }
 
-// LoadDefinition has the snapshot know a task definition that the cluster has not used yet:
-// family:revision, or a family, whose newest revision it then is. It gives its full name; one that
-// is not there is the caller's to notice.
+// LoadDefinition adds to the snapshot a task definition that the cluster has not used yet, and
+// returns its full name. The name is family:revision, or a family for its newest revision. A
+// definition that does not exist is no error here: the question about it will find nothing.
 func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name string) (string, error) {
 	if snap.Definitions[name] != nil {
 		return name, nil
@@ -105,7 +101,8 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 	var out struct {
 		TaskDefinition struct {
 			types.TaskDefinition
-			// Numbers on the wire, and of no interest.
+			// These are numbers on the wire, which the SDK's type does not accept, and nobody needs
+			// them.
 			RegisteredAt, DeregisteredAt json.RawMessage
 		} `json:"taskDefinition"`
 		Tags []types.Tag `json:"tags"`
@@ -126,7 +123,7 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 	return def.Name(), nil
 }
 
-// SnapshotOfNodes is an empty cluster of a trace's nodes.
+// SnapshotOfNodes builds a cluster of a trace's nodes, without tasks.
 func SnapshotOfNodes(nodes []trace.Node) *snapshot.Snapshot {
 	snap := snapshot.NewSnapshot()
 	for _, n := range nodes {

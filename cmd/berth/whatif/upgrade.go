@@ -325,7 +325,7 @@ func (a *UpgradeAnswer) Print(w io.Writer) error {
 		return p.err
 	}
 	p.printLine("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
-		a.NodeGroup, a.target, a.Group, countNoun(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
+		a.NodeGroup, a.target, a.Group, CountNoun(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
 	if a.Surge > 0 && len(a.Nodes) > 0 {
 		p.printLine("The group would grow from %d to %d nodes before the first is taken out, and shrink back after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
 	}
@@ -334,7 +334,7 @@ func (a *UpgradeAnswer) Print(w io.Writer) error {
 		if n.Domain != "" {
 			domain = ", upgrade domain " + n.Domain
 		}
-		p.printLine("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, countNoun(n.Tasks, "task"))
+		p.printLine("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, CountNoun(n.Tasks, "task"))
 		for _, text := range n.Stays {
 			p.printLine("       does not leave: %s", text)
 		}
@@ -348,7 +348,7 @@ func (a *UpgradeAnswer) Print(w io.Writer) error {
 	return p.err
 }
 
-func countNoun(n int, noun string) string {
+func CountNoun(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

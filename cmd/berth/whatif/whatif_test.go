@@ -22,8 +22,8 @@ import (
 
 const units = cluster.CPUUnit
 
-// rows make up a cluster: two instances in zone a and one in b, one more that drains; service web has two tasks in a and one
-// in b, service big finds room for one of two.
+// rows make up a cluster: two instances in zone a and one in b, one more that drains; service web
+// has two tasks in a and one in b, service big finds room for one of two.
 func rows() []state.Row {
 	out := []state.Row{
 		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}),
@@ -100,7 +100,7 @@ func snapshotOf(t *testing.T, rows []state.Row) *snapshot.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := whatif.BuildSnapshot(again, func(int) {})
+	s, err := whatif.BuildSnapshot(again)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,8 @@ func TestAskKnowsWhatIsThere(t *testing.T) {
 	}
 }
 
-// crowded is two instances for 100 connections each, each with a task of 30: one of 90 fits only once one has moved.
+// crowded is two instances for 100 connections each, each with a task of 30: one of 90 fits only
+// once one has moved.
 func crowded() []state.Row {
 	capacity := map[string]int64{"connections": 100}
 	return []state.Row{
@@ -326,8 +327,7 @@ func TestSavedRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := whatif.BuildSnapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}},
-		func(int) {}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
+	if _, err := whatif.BuildSnapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
 		t.Errorf("a row of no kind: %v", err)
 	}
 }

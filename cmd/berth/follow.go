@@ -16,35 +16,36 @@ import (
 	"berth/shared/snapshot"
 )
 
-// maxMisses is how many looks in a row may fail before the following ends.
-const maxMisses = 5
+// maxFailures is how many times in a row reading the update may fail before the command gives up.
+const maxFailures = 5
 
-// follower says how far an update is until it has ended.
+// follower reports how far an update is until it has ended.
 type follower struct {
-	*upgradeCommand
+	command  *upgradeCommand
 	client   *client.Client
 	streams  *streams
 	id       string
 	clock    func() time.Time
 	last     *whatif.UpgradeProgress
-	lastLine []byte // the last line of JSON
+	lastLine []byte // of JSON
 }
 
-// printBegun says only that the update is under way.
-func (f *follower) printBegun() error {
-	if f.JSON {
-		return json.NewEncoder(f.streams.out).Encode(map[string]string{"id": f.id, "nodegroup": f.NodeGroup,
+// printStarted reports only that the update is in progress.
+func (f *follower) printStarted() error {
+	group := f.command.NodeGroup
+	if f.command.JSON {
+		return json.NewEncoder(f.streams.out).Encode(map[string]string{"id": f.id, "nodegroup": group,
 			"status": string(cluster.UpdateInProgress)})
 	}
 	_, err := fmt.Fprintf(f.streams.out, "Update %s of node group %s is in progress; `berth upgrade %s` follows it.\n",
-		f.id, f.NodeGroup, f.NodeGroup)
+		f.id, group, group)
 	return err
 }
 
-// followUpdate looks again and again. What it cannot see for a while it will see later: the update
-// does not need it.
+// followUpdate reads and reports the update until it has ended. Failures to read it are retried:
+// the update does not depend on them.
 func (f *follower) followUpdate(ctx context.Context) error {
-	snap, err := f.readSnapshot(ctx, f.streams, f.client)
+	snap, err := readCluster(ctx, f.client, f.command.Cluster, f.streams)
 	if err != nil {
 		return f.reportInterrupted(ctx, err)
 	}
@@ -53,49 +54,46 @@ func (f *follower) followUpdate(ctx context.Context) error {
 		switch {
 		case err == nil:
 			failures = 0
-		case ctx.Err() != nil || errors.As(err, new(*whatif.NotFound)) || failures == maxMisses:
-			return f.reportInterrupted(ctx, err)
-		default:
-			failures++
-			fmt.Fprintf(f.streams.err, "berth: %v; looking again in %s\n", err, f.Every)
-		}
-		if err == nil {
 			if err := f.printChanges(now); err != nil {
 				return err
 			}
 			if now.Status != string(cluster.UpdateInProgress) {
-				return f.reportOutcome(now)
+				return f.outcomeOf(now)
 			}
 			f.last = now
+		case ctx.Err() != nil || errors.As(err, new(*whatif.NotFound)) || failures == maxFailures:
+			return f.reportInterrupted(ctx, err)
+		default:
+			failures++
+			fmt.Fprintf(f.streams.err, "berth: %v; trying again in %s\n", err, f.command.Every)
 		}
 		select {
 		case <-ctx.Done():
 			return f.reportInterrupted(ctx, ctx.Err())
-		case <-time.After(f.Every):
+		case <-time.After(f.command.Every):
 		}
 	}
 }
 
 func (f *follower) readProgress(ctx context.Context, snap *snapshot.Snapshot) (*whatif.UpgradeProgress, error) {
-	k, err := whatif.ReadCapacity(ctx, f.client, f.Cluster)
+	capacity, err := whatif.ReadCapacity(ctx, f.client, f.command.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	return whatif.ReadProgress(k, f.NodeGroup, f.id, snap, f.last)
+	return whatif.ReadProgress(capacity, f.command.NodeGroup, f.id, snap, f.last)
 }
 
-// reportInterrupted says that the update goes on without whoever looked.
+// reportInterrupted says that the update continues without this command.
 func (f *follower) reportInterrupted(ctx context.Context, err error) error {
-	fmt.Fprintf(f.streams.err, "Update %s goes on; `berth upgrade %s` follows it again.\n", f.id, f.NodeGroup)
+	fmt.Fprintf(f.streams.err, "Update %s continues; `berth upgrade %s` follows it again.\n", f.id, f.command.NodeGroup)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
-// printChanges prints what has changed.
 func (f *follower) printChanges(now *whatif.UpgradeProgress) error {
-	if f.JSON {
+	if f.command.JSON {
 		line, err := json.Marshal(now)
 		if err != nil || bytes.Equal(line, f.lastLine) {
 			return err
@@ -113,8 +111,8 @@ func (f *follower) printChanges(now *whatif.UpgradeProgress) error {
 	return nil
 }
 
-// reportOutcome is how the update ended.
-func (f *follower) reportOutcome(now *whatif.UpgradeProgress) error {
+// outcomeOf returns nil for a successful update, else an error with the codes of its errors.
+func (f *follower) outcomeOf(now *whatif.UpgradeProgress) error {
 	if now.Status == string(cluster.UpdateSuccessful) {
 		return nil
 	}
@@ -123,6 +121,6 @@ func (f *follower) reportOutcome(now *whatif.UpgradeProgress) error {
 		codes = append(codes, e.Code)
 	}
 	slices.Sort(codes)
-	return fmt.Errorf("update %s of node group %s has %s: %s", f.id, f.NodeGroup, now.Status,
+	return fmt.Errorf("update %s of node group %s has %s: %s", f.id, f.command.NodeGroup, now.Status,
 		strings.Join(slices.Compact(codes), ", "))
 }

@@ -8,10 +8,10 @@ import (
 	"berth/cmd/berth/trace"
 )
 
-// upTo are those tasks of the first n that live no longer than most.
-func upTo(tasks []trace.Task, n int, most time.Duration) (out []trace.Task) {
+// shortTasks returns the tasks among the first n that run for at most the given time.
+func shortTasks(tasks []trace.Task, n int, most time.Duration) (out []trace.Task) {
 	for _, p := range tasks[:n] {
-		if life(p) <= most {
+		if runTime(p) <= most {
 			out = append(out, p)
 		}
 	}
@@ -21,8 +21,8 @@ func upTo(tasks []trace.Task, n int, most time.Duration) (out []trace.Task) {
 // TestConsolidationSaves replays a part of the trace on groups twice: by the original's rules and with consolidation, which
 // has to run the same tasks on at least 15 % fewer instance-hours, with no percentage violated.
 func TestConsolidationSaves(t *testing.T) {
-	nodes, tasks := shipped(t)
-	o := Options{Nodes: every(nodes, 50), Tasks: upTo(tasks, 250, 12*time.Hour), Compress: 20000, Seed: 1}
+	nodes, tasks := shippedTrace(t)
+	o := Options{Nodes: everyNth(nodes, 50), Tasks: shortTasks(tasks, 250, 12*time.Hour), Compress: 20000, Seed: 1}
 	var got [2]Scaled
 	for n, consolidate := range []bool{false, true} {
 		var err error

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/cmd/berth/client"
+	"berth/shared/placement"
+	"berth/shared/sim/ec2"
+)
+
+var (
+	clusterNames = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+	regions      = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
+)
+
+// clusterFlags name a cluster of a running Berth.
+type clusterFlags struct {
+	client.Endpoint
+	Cluster string `default:"default" help:"Name of the cluster."`
+}
+
+// Validate checks the name of the cluster.
+func (f *clusterFlags) Validate() error { return checkClusterName(f.Cluster) }
+
+func (f *clusterFlags) connect(ctx context.Context) (*client.Client, error) {
+	return client.New(ctx, f.Endpoint)
+}
+
+func checkClusterName(name string) error {
+	if !clusterNames.MatchString(name) {
+		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", name)
+	}
+	return nil
+}
+
+// fleetFlags describe a simulated fleet.
+type fleetFlags struct {
+	Zones   int    `default:"3" help:"Number of Availability Zones that the instances are spread over (1-6)."`
+	Type    string `default:"m5.large" help:"EC2 type of new instances."`
+	Cluster string `default:"default" help:"Name of the cluster."`
+	Seed    uint64 `default:"1" help:"Everything that the simulated fleet does by chance follows from this number."`
+	Region  string `default:"us-east-1" help:"Region in ARNs and zone names."`
+}
+
+// checkFlags checks these flags and those that differ only in their defaults between commands.
+func (f *fleetFlags) checkFlags(nodes, leastNodes int, listen, account string) error {
+	host, port, err := net.SplitHostPort(listen)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return fmt.Errorf("--listen is %q, expected address:port such as 127.0.0.1:5252", listen)
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case host != "localhost" && (ip == nil || !ip.IsLoopback()):
+		return fmt.Errorf("--listen is %q, expected a loopback address: this API checks no signatures", listen)
+	case nodes < leastNodes || nodes > maxNodes:
+		return fmt.Errorf("--nodes is %d, expected %d to %d", nodes, leastNodes, maxNodes)
+	case f.Zones < 1 || f.Zones > 6:
+		return fmt.Errorf("--zones is %d, expected 1 to 6", f.Zones)
+	case !regions.MatchString(f.Region):
+		return fmt.Errorf("--region is %q, expected a Region such as us-east-1", f.Region)
+	case len(account) != 12 || strings.Trim(account, "0123456789") != "":
+		return fmt.Errorf("--account is %q, expected 12 digits", account)
+	case !slices.Contains(ec2.MachineTypes(), f.Type):
+		return fmt.Errorf("--type is %q, expected one of %s", f.Type, strings.Join(ec2.MachineTypes(), ", "))
+	}
+	return checkClusterName(f.Cluster)
+}
+
+const maxNodes = 5000
+
+// machine is what the fleet's instances run on: zones a, b, c ... of the Region in turn.
+func (f *fleetFlags) machine() ec2.Machine {
+	m := ec2.Machine{Type: f.Type}
+	for i := range f.Zones {
+		m.Zones = append(m.Zones, f.Region+string(rune('a'+i)))
+	}
+	return m
+}
+
+func checkScoring(flag, name string) error {
+	if !slices.Contains(placement.Scorings(), name) {
+		return fmt.Errorf("%s is %q, expected one of %s", flag, name, strings.Join(placement.Scorings(), ", "))
+	}
+	return nil
+}
+
+// readList reads a list from a file, or the shipped one if no file is named. Errors name the file.
+func readList[T any](path string, shipped func() ([]T, error), parse func(io.Reader) ([]T, error)) ([]T, error) {
+	if path == "" {
+		return shipped()
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
+// printable is an answer that people can read.
+type printable interface{ Print(io.Writer) error }
+
+// printAnswer writes an answer as JSON or for people.
+func printAnswer(w io.Writer, asJSON bool, answer printable) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(answer)
+	}
+	return answer.Print(w)
+}

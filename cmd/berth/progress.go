@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// silence is how long a command may run without output, before it reports how far it is.
+const silence = 2 * time.Second
+
+// progress reports how far a command is: in one line that it overwrites on a terminal, in several
+// lines elsewhere.
+type progress struct {
+	w          io.Writer
+	clock      func() time.Time
+	interval   time.Duration // the least time between two reports
+	last       time.Time
+	begin, end string // of each report
+	reported   bool
+}
+
+func newProgress(w io.Writer, clock func() time.Time) *progress {
+	p := &progress{w: w, clock: clock, interval: silence, last: clock(), end: "\n"}
+	if isTerminal(w) {
+		p.begin, p.end = "\r\x1b[K", ""
+	}
+	return p
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// report writes a report unless the last one was too recent.
+func (p *progress) report(format string, args ...any) {
+	if now := p.clock(); now.Sub(p.last) >= p.interval {
+		p.last, p.reported = now, true
+		fmt.Fprintf(p.w, p.begin+format+p.end, args...)
+	}
+}
+
+// finish removes the last report from a terminal.
+func (p *progress) finish() {
+	if p.reported {
+		fmt.Fprint(p.w, p.begin)
+	}
+}
+
+// reportRows returns a callback that reports how many rows of a cluster have been read.
+func (p *progress) reportRows(from string) func(rows int) {
+	return func(rows int) { p.report("reading %s: %d rows so far", from, rows) }
+}
+
+// reportSeeds returns a callback that reports how many tasks have been offered, in all seeds so far.
+func (p *progress) reportSeeds(seeds int) func(seed, offered int) {
+	began := p.clock()
+	return func(seed, offered int) {
+		p.report("seed %d of %d, %d tasks so far, %.0f/s", seed, seeds, offered,
+			float64(offered)/p.clock().Sub(began).Seconds())
+	}
+}
+
+// replayInterval is the time between two reports of a replay, which often takes minutes.
+const replayInterval = 5 * time.Second
+
+// replayProgress returns a callback that reports how many tasks have arrived and ended: as a bar with
+// the time left on a terminal, in lines elsewhere. finish must be called at the end.
+func replayProgress(w io.Writer, tasks int) (report func(arrived, ended int), finish func()) {
+	if !isTerminal(w) {
+		p, began := newProgress(w, time.Now), time.Now()
+		p.interval = replayInterval
+		return func(arrived, ended int) {
+			p.report("%d of %d tasks arrived, %d ended, %.0f/s", arrived, tasks, ended,
+				float64(ended)/time.Since(began).Seconds())
+		}, func() {}
+	}
+	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(40))
+	bar := p.AddBar(int64(tasks), mpb.PrependDecorators(decor.Name("tasks "), decor.CountersNoUnit("%d/%d ")),
+		mpb.AppendDecorators(decor.AverageSpeed(0, "%.0f/s "), decor.AverageETA(decor.ET_STYLE_GO)))
+	return func(_, ended int) { bar.SetCurrent(int64(ended)) }, func() {
+		bar.Abort(false)
+		p.Wait()
+	}
+}

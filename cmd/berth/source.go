@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/trace"
+	"berth/cmd/berth/whatif"
+	"berth/shared/snapshot"
+	"berth/shared/wire/berthapi"
+)
+
+// sourceFlags say which cluster a question is about: one at an endpoint, one in a file, or an empty
+// one of given nodes.
+type sourceFlags struct {
+	clusterFlags
+	Snapshot string `help:"Ask about the cluster in this file, as --save wrote it." type:"existingfile" placeholder:"FILE"`
+	Nodes    string `help:"Ask about an empty cluster of these nodes. CSV: sn,cpu_milli,memory_mib,gpu,model." type:"existingfile" placeholder:"FILE"`
+	Trace    bool   `help:"Ask about an empty cluster of the shipped trace's nodes."`
+	Save     string `help:"Save what placement knows of the cluster to this file." type:"path" placeholder:"FILE"`
+}
+
+// Validate refuses flags that exclude each other.
+func (f *sourceFlags) Validate() error {
+	switch {
+	case f.Snapshot != "" && f.Nodes != "":
+		return fmt.Errorf("--snapshot is %q, expected none beside --nodes", f.Snapshot)
+	case f.Snapshot != "" && f.Trace:
+		return fmt.Errorf("--snapshot is %q, expected none beside --trace", f.Snapshot)
+	case f.Nodes != "" && f.Trace:
+		return fmt.Errorf("--nodes is %q, expected none beside --trace", f.Nodes)
+	case f.Save != "" && (f.Snapshot != "" || f.Nodes != "" || f.Trace):
+		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --snapshot, --nodes or --trace",
+			f.Save)
+	}
+	return f.clusterFlags.Validate()
+}
+
+// source is the cluster that a question is about. live is nil if there is no endpoint to ask for
+// more.
+type source struct {
+	snap    *snapshot.Snapshot
+	live    *client.Client
+	cluster string
+}
+
+// readCapacity reads the groups that the cluster's instances come from; nil without an endpoint.
+func (s *source) readCapacity(ctx context.Context) (*whatif.Capacity, error) {
+	if s.live == nil {
+		return nil, nil
+	}
+	return whatif.ReadCapacity(ctx, s.live, s.cluster)
+}
+
+// openSource reads the cluster, and saves it if asked to.
+func (f *sourceFlags) openSource(ctx context.Context, p *progress) (*source, error) {
+	switch {
+	case f.Trace || f.Nodes != "":
+		nodes, err := readList(f.Nodes, trace.DefaultNodes, trace.ReadNodes)
+		if err != nil {
+			return nil, err
+		}
+		return &source{snap: whatif.SnapshotOfNodes(nodes)}, nil
+	case f.Snapshot != "":
+		snap, err := readSavedCluster(f.Snapshot, p)
+		return &source{snap: snap}, err
+	}
+	c, err := f.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := whatif.ReadRows(ctx, c, f.Cluster, p.reportRows("the cluster"))
+	if err != nil {
+		return nil, err
+	}
+	if f.Save != "" {
+		if err := saveFile(f.Save, rows); err != nil {
+			return nil, fmt.Errorf("--save: %w", err)
+		}
+	}
+	snap, err := whatif.BuildSnapshot(rows)
+	return &source{snap: snap, live: c, cluster: f.Cluster}, err
+}
+
+func readSavedCluster(path string, p *progress) (*snapshot.Snapshot, error) {
+	rows, err := readList(path, nil, func(r io.Reader) ([]berthapi.Row, error) {
+		return whatif.ReadSavedRows(r, p.reportRows(path))
+	})
+	if err != nil {
+		return nil, err
+	}
+	snap, err := whatif.BuildSnapshot(rows)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return snap, nil
+}
+
+// readCluster reads a cluster from a running Berth.
+func readCluster(ctx context.Context, c *client.Client, name string, s *streams) (*snapshot.Snapshot, error) {
+	p := newProgress(s.err, time.Now)
+	defer p.finish()
+	rows, err := whatif.ReadRows(ctx, c, name, p.reportRows("the cluster"))
+	if err != nil {
+		return nil, err
+	}
+	return whatif.BuildSnapshot(rows)
+}
+
+// saveFile writes the rows to a temporary file first, so that a failure leaves an earlier file as
+// it was.
+func saveFile(path string, rows []berthapi.Row) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".berth-save-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(whatif.SaveRows(f, rows), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
