@@ -98,7 +98,7 @@ func victim(args []string) int {
 func quick() handler.Settings {
 	s := handler.DefaultSettings()
 	s.Settle, s.RestartGap, s.RequestPoll = 200*time.Millisecond, 100*time.Millisecond, 5*time.Millisecond
-	s.Ladder, s.SettleHealthy = []time.Duration{100 * time.Millisecond}, 100*time.Millisecond
+	s.BackoffLadder, s.StabilizeFor = []time.Duration{100 * time.Millisecond}, 100*time.Millisecond
 	s.StartRate, s.StartBurst = 1000, 1000
 	return s
 }

@@ -13,32 +13,32 @@ import (
 // Changes is what a batch of stream records asks to be reconsidered. [Decide] adds what follows
 // from it, such as services that were blocked and may now find room.
 type Changes struct {
-	// services are to be reconciled, requests to be answered.
+	// services are to reconcile, requests to answer.
 	services, requests map[string]bool
 	// freed are instances that may now take tasks that fitted nowhere.
 	freed map[string]bool
-	// joined are instances that tasks have come to: a constraint about their tasks may hold now.
+	// joined are instances that have got tasks, so that a constraint about their tasks may hold
+	// now.
 	joined map[string]bool
 	// agents are instances whose agent may have been disconnected for too long.
 	agents map[string]bool
-	// unsettled are services whose tasks may break a rule now, or may be moved now, though nothing
-	// else has changed.
-	unsettled map[string]bool
-	// allDaemons and allZones reconsider all DAEMON services and all that keep their zones in
+	// mayMove are services whose tasks may break a rule, or may be moved, from now on.
+	mayMove map[string]bool
+	// allDaemons reconsiders all DAEMON services, allZones all services that keep their zones in
 	// balance, provisioning all tasks without an instance, and moves all tasks that a rule could
 	// move.
 	allDaemons, allZones, provisioning, moves bool
 	// ended are tasks of services that have STOPPED.
 	ended []*cluster.Task
-	// fired are timers that have gone off.
+	// fired are the due rows that were deleted because their time had come.
 	fired []plan.Timer
 }
 
 func newChanges() *Changes {
 	return &Changes{
 		services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, joined: map[string]bool{},
-		agents:    map[string]bool{},
-		unsettled: map[string]bool{},
+		agents:  map[string]bool{},
+		mayMove: map[string]bool{},
 	}
 }
 
@@ -64,7 +64,7 @@ func (c *Changes) add(r state.Record, snap *snapshot.Snapshot) {
 		c.services[row.Service] = true
 	case *cluster.Protection:
 		if t := snap.Task(row.Owner, row.Task); t != nil {
-			c.services[t.Service], c.unsettled[t.Service] = true, true
+			c.services[t.Service], c.mayMove[t.Service] = true, true
 		}
 	case *state.Due:
 		if r.Op == state.Remove {
@@ -73,6 +73,8 @@ func (c *Changes) add(r state.Record, snap *snapshot.Snapshot) {
 	}
 }
 
+// addTask notes the service of a task, the instance that it has freed or joined, and whether it may
+// break a rule there.
 func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapshot) {
 	if t.Service != "" {
 		c.services[t.Service] = true
@@ -87,7 +89,7 @@ func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapsh
 		}
 	}
 	old, known := r.Old.(*cluster.Task)
-	// its first report: placement itself wrote the row before
+	// this is its first report; placement itself wrote the row before
 	if t.HoldsCapacity() && (!known || old == nil || old.Last == "") {
 		c.joined[t.Instance] = true
 	}
@@ -98,7 +100,7 @@ func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapsh
 }
 
 // isLeftToDaemons reports whether a draining instance has only tasks of DAEMON services left, which
-// are stopped last.
+// may stop now (S4).
 func isLeftToDaemons(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
 	return v != nil && v.Instance != nil && v.Status == cluster.InstanceDraining && !hasNonDaemonTasks(snap, v)
 }
@@ -140,7 +142,7 @@ func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 	c.fired = append(c.fired, plan.Timer{Kind: d.Kind, Subject: d.Subject})
 	switch d.Kind {
 	case state.DueService:
-		c.services[d.Subject], c.unsettled[d.Subject] = true, true
+		c.services[d.Subject], c.mayMove[d.Subject] = true, true
 	case state.DueRequest:
 		c.requests[d.Subject] = true
 	case state.DueWaiting:

@@ -23,7 +23,7 @@ func Decide(warm *Warm, changes *Changes, now time.Time, settings Settings) []st
 	scheduleDisconnectTimeouts(view, commits, changes)
 	reserveForDaemons(view, warm, changes.services)
 	placedDaemons := reconcileServices(view, commits, changes, cluster.Daemon)
-	finishUnservedTasks(view, commits, changes)
+	finishOrphanedTasks(view, commits, changes)
 	placeProvisioning(view, commits, changes)
 	placedReplicas := reconcileServices(view, commits, changes, cluster.Replica)
 	answerRequests(view, commits, changes.requests)

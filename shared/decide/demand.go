@@ -21,7 +21,7 @@ type demand struct {
 	provisioning []*cluster.Task // oldest first
 }
 
-func (d *demand) count() int { return d.start.Count + len(d.provisioning) }
+func (d *demand) taskCount() int { return d.start.Count + len(d.provisioning) }
 
 // request asks for n of the demand's tasks with a capacity provider, or on any instance if the
 // provider is empty.
@@ -34,7 +34,7 @@ func (d *demand) request(view *clusterView, provider string, n int) placement.Re
 // demandProviders returns the capacity provider of each task of the demand.
 func demandProviders(view *clusterView, d *demand) []string {
 	if len(d.service.Providers) == 0 {
-		return make([]string, d.count())
+		return make([]string, d.taskCount())
 	}
 	counts := map[string]int{}
 	for _, t := range view.snap.TasksOf(d.service.Short) {
@@ -42,7 +42,7 @@ func demandProviders(view *clusterView, d *demand) []string {
 			counts[view.providerOf(d.service, t)]++
 		}
 	}
-	return specs.AssignProviders(d.service.Providers, counts, d.count())
+	return specs.AssignProviders(d.service.Providers, counts, d.taskCount())
 }
 
 // serviceDemands returns what the service's plan wants placed, most urgent first, without revisions
@@ -104,9 +104,9 @@ func withinMaximum(view *clusterView, next *cluster.Service, demands []*demand) 
 	}
 	for _, d := range demands {
 		d.provisioning = d.provisioning[:max(0, min(len(d.provisioning), room-d.start.Count))]
-		room -= d.count()
+		room -= d.taskCount()
 	}
-	return slices.DeleteFunc(demands, func(d *demand) bool { return d.count() == 0 })
+	return slices.DeleteFunc(demands, func(d *demand) bool { return d.taskCount() == 0 })
 }
 
 // provisioningTasks returns the service's tasks that wait for an instance, oldest first.

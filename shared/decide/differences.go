@@ -14,29 +14,30 @@ import (
 	"berth/shared/state"
 )
 
-// Difference is something that placement would act on if it were woken for the subject.
+// A Difference is something that placement would do if it were woken for the subject.
 type Difference struct {
 	Kind    state.DueKind
 	Subject string
 }
 
-// Differences returns what placement would act on in the snapshot: services, then services whose
-// tasks would move, then provisioning standalone tasks. Nothing of it should be left to do once all
-// events have been handled; the sweep asks because some may have been lost. It spoils the snapshot.
+// Differences returns what placement would do about the snapshot: services to reconcile, then
+// services whose tasks would move, then provisioning standalone tasks. The sweep wakes placement
+// for each, because the event that should have done so may be lost. It changes the snapshot, which
+// must not be used afterwards.
 func Differences(snap *snapshot.Snapshot, now time.Time, settings Settings) []Difference {
 	warm := NewWarm(snap)
 	view, commits := newView(warm, now, settings), plan.NewBuilder(snap, warm.requested, now)
 	reserveForDaemons(view, warm, nil)
 	var found []Difference
 	for _, s := range sortedServices(snap) {
-		if differs(view, s, commits.Seed(s.Name)) {
+		if needsReconciling(view, s, commits.Seed(s.Name)) {
 			found = append(found, Difference{state.DueService, s.Name})
 		}
 	}
 	for _, name := range unmovedServices(view, commits) {
 		found = append(found, Difference{state.DueService, name})
 	}
-	if provisioningDiffers(view) {
+	if canPlaceProvisioning(view) {
 		found = append(found, Difference{Kind: state.DueWaiting})
 	}
 	return found
@@ -47,8 +48,8 @@ func sortedServices(snap *snapshot.Snapshot) []*cluster.Service {
 		func(a, b *cluster.Service) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// differs reports whether the service's rows ask for something that can be done.
-func differs(view *clusterView, s *cluster.Service, seed uint64) bool {
+// needsReconciling reports whether reconciling the service would change anything.
+func needsReconciling(view *clusterView, s *cluster.Service, seed uint64) bool {
 	p := service.Reconcile(reconcileInput(view, s, seed))
 	if len(p.Stops)+len(p.Choices)+len(p.LostTasks)+len(p.CountedFailures)+len(p.RegisterTargets)+len(p.DeregisterTargets)+len(p.EmittedTargets)+len(p.EventsBefore)+len(p.EventsAfter) > 0 ||
 		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running ||
@@ -91,9 +92,9 @@ func unmovedServices(view *clusterView, commits *plan.Builder) (names []string) 
 	return names
 }
 
-// provisioningDiffers reports whether a provisioning standalone task would find an instance now, or
-// has waited long enough.
-func provisioningDiffers(view *clusterView) bool {
+// canPlaceProvisioning reports whether a provisioning standalone task would find an instance now,
+// or has waited long enough.
+func canPlaceProvisioning(view *clusterView) bool {
 	unplaceable := map[specs.Shape]bool{}
 	return slices.ContainsFunc(provisioningStandalone(view), func(t *cluster.Task) bool {
 		return hasWaitedTooLong(view, t) || findInstance(view, t, 0, unplaceable) != nil

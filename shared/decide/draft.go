@@ -13,14 +13,14 @@ import (
 	"berth/shared/state"
 )
 
-// serviceDraft is a service's next row while it is being decided, with the events and rows that are
-// written together with it.
+// A serviceDraft is a service's next row while it is being decided, with the events and rows that
+// are written together with it.
 type serviceDraft struct {
 	row    *cluster.Service
 	stored *cluster.Service // as last read or written
 	events []service.Event
-	// counted are failed starts that the row has counted, emitted registrations that the events are
-	// about.
+	// counted are failed starts that the row now includes. emitted are registrations that the
+	// events report.
 	counted []*cluster.Task
 	emitted []*cluster.Target
 	// started is what became of the tasks to start.
@@ -60,15 +60,15 @@ func (d *serviceDraft) addMessage(message string) {
 	d.events = append(d.events, service.Event{Message: message})
 }
 
-// emit appends an event unless it was emitted under the same key within the last hours.
-func (d *serviceDraft) emit(key string, now time.Time, e service.Event) {
+// emitOnce appends an event unless it was emitted under the same key within the last hours.
+func (d *serviceDraft) emitOnce(key string, now time.Time, e service.Event) {
 	if service.MarkEmitted(d.row, key, now) {
 		d.events = append(d.events, e)
 	}
 }
 
-// keepPlacementKeys forgets all event keys about placing except these: what they were about is
-// over.
+// keepPlacementKeys removes the event keys about placing except these, because the cause of the
+// others is over.
 func (d *serviceDraft) keepPlacementKeys(keys ...string) {
 	kept := maps.Clone(d.row.EmittedKeys)
 	maps.DeleteFunc(kept, func(key string, _ time.Time) bool {
@@ -81,9 +81,9 @@ func (d *serviceDraft) keepPlacementKeys(keys ...string) {
 }
 
 // writeDraft writes the service's row, its new events and the rows that go with it into the open
-// commit, and continues the draft from there. Events and marks that are too many for one commit are
-// written before: a row that does not count an event yet is safe, as the next event takes the same
-// place.
+// commit, and continues the draft from there. If events and marks are too many for one commit, the
+// first ones are written in commits before it. That is safe: until the row counts an event, the
+// next event takes the same place in the ring.
 func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 	next := *draft.row
 	if commits.IsWriting(&next) {
@@ -116,8 +116,8 @@ func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
 	draft.events, draft.counted, draft.emitted = nil, nil, nil
 }
 
-// writeManyCounted marks failed starts as counted in commits of their own, each with a row that has
-// counted as many, until few enough are left to be written with the draft.
+// writeManyCounted marks failed starts as counted until few enough are left to be written with the
+// draft. Each of its commits also writes the service's row with the same number added.
 func writeManyCounted(commits *plan.Builder, draft *serviceDraft) {
 	for len(draft.counted) > maxMarked {
 		row := *draft.stored

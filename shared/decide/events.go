@@ -19,8 +19,8 @@ const placementFailed = "SERVICE_TASK_PLACEMENT_FAILURE"
 // The keys of events about placing: more tasks than may be provisioning, and a zone without room
 // for the task it should have.
 const (
-	limitEvent = service.PlacementKeyPrefix + "limit"
-	zoneEvent  = service.PlacementKeyPrefix + "zone"
+	limitEventKey = service.PlacementKeyPrefix + "limit"
+	zoneEventKey  = service.PlacementKeyPrefix + "zone"
 )
 
 // The detail-types of ECS's service events.
@@ -36,7 +36,7 @@ var eventTypes = map[string]string{
 }
 
 // eventDetail is the detail of a service event as ECS has it. The sender adds the ARN of the
-// cluster. Failures and NextAttemptAt, which describe a throttle, are beyond ECS.
+// cluster. Failures and NextAttemptAt, which describe a throttle, are additions to ECS's fields.
 type eventDetail struct {
 	Type         string    `json:"eventType"`
 	Name         string    `json:"eventName"`
@@ -107,23 +107,23 @@ func publishedEvent(s *cluster.Service, e service.Event, now time.Time) state.Pu
 	return event
 }
 
-// emitBlocked emits that tasks found no instance: again only for another reason, or for the same
-// one hours later.
+// emitBlocked emits that tasks found no instance. It repeats the event only if the reason changes,
+// or after some hours.
 func emitBlocked(view *clusterView, draft *serviceDraft) {
 	next := draft.row
 	key := service.PlacementKeyPrefix + blockedCause(next.Blocked)
 	kept := []string{key}
 	if draft.started.limited {
-		kept = append(kept, limitEvent)
+		kept = append(kept, limitEventKey)
 	}
 	if next.Rebalancing {
-		kept = append(kept, zoneEvent)
+		kept = append(kept, zoneEventKey)
 	}
 	draft.keepPlacementKeys(kept...)
 	if next.Blocked == nil {
 		return
 	}
-	draft.emit(key, view.now, service.Event{
+	draft.emitOnce(key, view.now, service.Event{
 		Message: service.UnableToPlaceMessage(next.Name, next.Blocked), Name: placementFailed,
 		Reason: next.Blocked.FailureReason(),
 	})

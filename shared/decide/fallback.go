@@ -10,56 +10,56 @@ import (
 	"berth/shared/state"
 )
 
-// useFallbackProviders starts tasks of the demand that have waited too long for their capacity
-// provider with any provider of the strategy, and wakes placement when the rest will have waited
-// that long.
+// useFallbackProviders starts those of the demand's tasks that have waited too long for their
+// capacity provider with any provider of the strategy (S14). It wakes placement when the next ones
+// will have waited that long.
 func useFallbackProviders(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
 	s := d.service
-	if len(s.Providers) < 2 || view.settings.ProviderFallback <= 0 || d.count() == 0 {
+	if len(s.Providers) < 2 || view.settings.ProviderFallback <= 0 || d.taskCount() == 0 {
 		return false
 	}
-	late := 0
+	timedOut := 0
 	for _, t := range d.provisioning { // oldest first
 		if mayUseFallback(view, t) {
-			late++
+			timedOut++
 		}
 	}
-	if late < d.count() {
+	if timedOut < d.taskCount() {
 		since := view.now
-		if late < len(d.provisioning) {
-			since = d.provisioning[late].CreatedAt.Time()
+		if timedOut < len(d.provisioning) {
+			since = d.provisioning[timedOut].CreatedAt.Time()
 		}
 		commits.ScheduleDue(state.DueService, s.Name, since.Add(view.settings.ProviderFallback))
 	}
 	for _, provider := range specs.ProvidersOf(s) {
-		if late == 0 {
+		if timedOut == 0 {
 			break
 		}
-		r := d.request(view, provider, late)
+		r := d.request(view, provider, timedOut)
 		r.Seed, r.Unexplained = commits.Seed(s.Name), true
 		found := view.engine.Place(r).Placed
 		startPlaced(view, commits, d, found, draft)
-		late -= len(found)
+		timedOut -= len(found)
 		placed = placed || len(found) > 0
 	}
 	return placed
 }
 
-// mayUseFallback reports whether a task has waited so long for its capacity provider that another
-// one may have it.
+// mayUseFallback reports whether a task has waited for its capacity provider for
+// [Settings.ProviderFallback].
 func mayUseFallback(view *clusterView, t *cluster.Task) bool {
 	return view.settings.ProviderFallback > 0 && !t.CreatedAt.Time().Add(view.settings.ProviderFallback).After(view.now)
 }
 
-// scheduleFallback wakes the tasks of a request that wait for their capacity provider once they may
-// use another one.
+// scheduleFallback wakes placement when the waiting tasks of a request may use another capacity
+// provider.
 func scheduleFallback(view *clusterView, commits *plan.Builder, r *state.Request, since time.Time) {
 	if view.settings.ProviderFallback > 0 && r.Rules != nil && len(r.Rules.Providers) > 1 {
 		commits.ScheduleDue(state.DueWaiting, "", since.Add(view.settings.ProviderFallback))
 	}
 }
 
-// fallbackShapes returns what placement may be asked for a provisioning standalone task: with its
+// fallbackShapes returns the shapes in which a provisioning standalone task may be placed: with its
 // own capacity provider and, once it has waited long enough, with the others of its strategy.
 func fallbackShapes(view *clusterView, t *cluster.Task) []specs.Shape {
 	shapes := []specs.Shape{specs.ShapeOf(t)}

@@ -8,8 +8,7 @@ import (
 	"berth/shared/service"
 )
 
-// reconcileInput gathers what [service.Reconcile] needs to know about the service. The seed decides
-// by chance.
+// reconcileInput returns what [service.Reconcile] needs to know about the service.
 func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.Input {
 	snap := view.snap
 	in := service.Input{
@@ -43,8 +42,8 @@ func reconcileInput(view *clusterView, s *cluster.Service, seed uint64) service.
 	return in
 }
 
-// addDaemonInput adds what only DAEMON services need to know: which instances should have a task,
-// and when.
+// addDaemonInput adds what only DAEMON services need: which instances should have a task, and which
+// may.
 func addDaemonInput(view *clusterView, in *service.Input, def *cluster.TaskDefinition) {
 	in.Eligible = eligibleInstances(view, in.Service)
 	runningSpec := view.specs.ForRunningDaemon(in.Service, def)
@@ -93,5 +92,5 @@ const fewUnhealthy = 10
 // checks are more likely to be wrong than the tasks (S6).
 func distrustsHealth(view *clusterView) bool {
 	v := view.snap.HealthCounts()
-	return v.Unhealthy > fewUnhealthy && 100*v.Unhealthy > view.settings.UnhealthyShare*v.Checked
+	return v.Unhealthy > fewUnhealthy && 100*v.Unhealthy > view.settings.MaxUnhealthyPercent*v.Checked
 }

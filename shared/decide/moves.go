@@ -26,12 +26,11 @@ import (
 // room for one service (P11).
 const MaxMoves = 20
 
-// slowReplacement is how long a replacement may take before other services no longer wait for it to
-// be told that no moves repair what is broken.
+// slowReplacement is how long other services wait for a replacement before they report that no
+// moves repair their broken rules.
 const slowReplacement = 15 * time.Minute
 
-// targetsTimeout is how long tasks that were stopped first wait for the instance that the plan has
-// for them.
+// targetsTimeout is how long a task that was stopped first waits for room on the planned instance.
 const targetsTimeout = 5 * time.Minute
 
 // needsMoves reports whether something happened to a service whose moves are in progress, or
@@ -39,7 +38,7 @@ const targetsTimeout = 5 * time.Minute
 // reconciled.
 func needsMoves(view *clusterView, changes *Changes) bool {
 	governed := view.snap.GovernedServices()
-	if anyKey(changes.unsettled, func(name string) bool { return governed[name] != nil }) {
+	if anyKey(changes.mayMove, func(name string) bool { return governed[name] != nil }) {
 		return true
 	}
 	if anyKey(changes.services, func(name string) bool { s := view.snap.Services[name]; return s != nil && s.Moving }) {
@@ -63,7 +62,10 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 	wanted := moves.Request{Owners: map[string]moves.Owner{}, Most: MaxMoves - inProgress.replacements}
 	if len(inProgress.owners) > 0 || slices.ContainsFunc(movers,
 		func(m *mover) bool { return len(view.snap.Protections(m.service.Short)) > 0 }) {
-		wanted.Keep = func(t *cluster.Task) bool { return inProgress.holds(t) || !view.protectedUntil(t).IsZero() }
+		wanted.Keep = func(t *cluster.Task) bool {
+			return inProgress.keepsInPlace(t) ||
+				!view.protectedUntil(t).IsZero()
+		}
 	}
 	for _, m := range movers {
 		wanted.Owners[m.service.Short] = m.Owner
@@ -87,13 +89,13 @@ type mover struct {
 	moves.Owner
 	service    *cluster.Service
 	definition *cluster.TaskDefinition
-	gaveUp     bool          // stopping a task first has come to nothing
-	allowed    *service.Plan // what its percentages allow, once asked for
+	gaveUp     bool          // a task that was stopped first found no room in time
+	allowed    *service.Plan // what its percentages allow; nil until needed
 
-	begun   []service.Move
-	targets []string // instances of the tasks that are stopped first
-	moving  bool     // moves are planned, begun or not
-	stuck   string   // why no planned move begins
+	begun       []service.Move
+	targets     []string // instances of the tasks that are stopped first
+	moving      bool     // moves are planned, begun or not
+	whyNotBegun string   // why its planned moves do not begin
 }
 
 // newMovers returns the governed REPLICA services, in order of name.
@@ -124,18 +126,20 @@ func (m *mover) whyImmovable() string {
 		m.service.MinHealthy, m.service.MaxPercent)
 }
 
-// progress is which moves are in progress.
+// progress says which moves are in progress.
 type progress struct {
 	owners, instances map[string]bool // of the replaced tasks; that these leave and go to
 	replacements      int
 	recent            bool // some began less than [slowReplacement] ago
 }
 
-// holds reports whether the task has to stay until the moves in progress are over.
-func (p *progress) holds(t *cluster.Task) bool { return p.owners[t.Owner] || p.instances[t.Instance] }
+// keepsInPlace reports whether the task must stay until the moves in progress are over.
+func (p *progress) keepsInPlace(t *cluster.Task) bool {
+	return p.owners[t.Owner] || p.instances[t.Instance]
+}
 
-// movesInProgress returns the moves of which the replacement has yet to take over, or the
-// predecessor to stop.
+// movesInProgress returns the moves whose replacement has yet to take over, or whose replaced task
+// has yet to stop.
 func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) *progress {
 	out := &progress{owners: map[string]bool{}, instances: map[string]bool{}}
 	for _, m := range movers {
@@ -193,9 +197,9 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Mo
 	}
 	mayStop := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
 	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != moves.StopFirst
-	m.moving, m.stuck = true, "no instance has room for the moves that must come first"
+	m.moving, m.whyNotBegun = true, "no instance has room for the moves that must come first"
 	if !mayStop && m.allowed.Moves.StartFirst == 0 {
-		m.stuck = "none of its tasks may be replaced now"
+		m.whyNotBegun = "none of its tasks may be replaced now"
 	}
 	switch {
 	case t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0:
@@ -235,9 +239,9 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 	return to
 }
 
-// concludeMoves records what becomes of each service's moves. A service with moves in progress
-// stays as it is. Others wait, as the moves in progress may yet repair something for them, or make
-// room.
+// concludeMoves records how each service's moves stand. A service with moves in progress keeps what
+// its row says. Others wait while some are in progress, because those may repair something for them
+// or make room.
 func concludeMoves(
 	view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *moves.Plan,
 ) {
@@ -254,7 +258,7 @@ func concludeMoves(
 			m.moving, unrepaired = true, m.service.Unrepaired
 		case m.moving && !begun && isAtRest(view, m): // its moves will not begin by themselves
 			m.moving = false
-			unrepaired = strings.TrimPrefix(unrepaired+"; "+m.stuck, "; ")
+			unrepaired = strings.TrimPrefix(unrepaired+"; "+m.whyNotBegun, "; ")
 		}
 		recordMoves(view, commits, m, unrepaired)
 	}
@@ -294,8 +298,7 @@ func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired 
 	}
 }
 
-// clearMoves takes everything about moves out of the row of a service that no rule asks to move any
-// more.
+// clearMoves clears the fields about moves in the row of a service that no rule can move any more.
 func clearMoves(s *cluster.Service) {
 	s.Moving, s.Unrepaired, s.MoveTargets, s.MoveGaveUp = false, "", nil, false
 }

@@ -35,15 +35,15 @@ func isFeasible(view *clusterView, v *snapshot.InstanceView, r placement.Request
 	return rejected == nil
 }
 
-// canPlace reports whether one task of the request would find an instance. It needs no diagnosis if
-// not.
+// canPlace reports whether one task of the request would find an instance. It asks for no
+// diagnosis, which costs more.
 func canPlace(view *clusterView, r placement.Request) bool {
 	r.Unexplained = true
 	return len(view.engine.Place(r).Placed) > 0
 }
 
-// placeForProvider places tasks of a capacity provider, or of none if it is empty. The diagnosis
-// names a provider that has no instance at all.
+// placeForProvider places tasks of a capacity provider, or of none if it is empty. If the provider
+// has no instance at all, the diagnosis says so.
 func placeForProvider(view *clusterView, provider string, r placement.Request) placement.Result {
 	result := view.engine.Place(r)
 	if provider == "" || result.Diagnosis == nil {

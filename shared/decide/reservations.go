@@ -73,8 +73,8 @@ func eligibleInstances(view *clusterView, s *cluster.Service) []string {
 	return view.engine.EligibleInstances(view.specs.ForService(s, def, ""))
 }
 
-// addReleased adds the instances that have less reserved than before to those that blocked services
-// may find room on.
+// addReleased adds the instances that have less reserved than before, on which blocked services may
+// find room.
 func addReleased(freed map[string]bool, before, after map[*snapshot.InstanceView]cluster.Resources) {
 	for v, was := range before {
 		is := after[v]
@@ -98,7 +98,7 @@ func startableDeployment(view *clusterView, s *cluster.Service) (*cluster.Deploy
 }
 
 // fitsWhenEmpty reports whether the instance has the capacity for a task of the service when
-// nothing else is on it. Reserving less would be in vain.
+// nothing else is on it. Otherwise a reservation would be in vain.
 func fitsWhenEmpty(view *clusterView, v *snapshot.InstanceView, s *cluster.Service, def *cluster.TaskDefinition) bool {
 	need, has := def.Needs, v.Registered
 	if need.CPU > has.CPU || need.Memory > has.Memory || need.GPUs > len(has.GPUs) || has.ENIs != nil &&

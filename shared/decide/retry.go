@@ -10,8 +10,8 @@ import (
 	"berth/shared/placement"
 )
 
-// addAffectedServices adds the services that a changed instance concerns even if it has no room:
-// DAEMON services, and services whose zones may be brought into balance now.
+// addAffectedServices adds the services that a changed instance affects even if it has no room:
+// DAEMON services, and services whose zones it may unbalance.
 func addAffectedServices(view *clusterView, changes *Changes) {
 	for _, s := range view.snap.DaemonServices() {
 		if changes.allDaemons || isMismatched(view, changes, s) {
@@ -21,8 +21,8 @@ func addAffectedServices(view *clusterView, changes *Changes) {
 	addUnbalancedServices(view, changes)
 }
 
-// isMismatched reports whether a DAEMON service, whose constraints depend on the tasks of an
-// instance, now wants a task on a changed instance that has none, or none on one that has.
+// isMismatched reports whether the constraints of a DAEMON service, which may depend on the tasks
+// of an instance, now want a task on a changed instance that has none, or none on one that has.
 func isMismatched(view *clusterView, changes *Changes, s *cluster.Service) bool {
 	def := view.snap.Definitions[s.Deployment.TaskDefinition]
 	if def == nil || s.Status != cluster.ServiceActive {
@@ -120,7 +120,7 @@ func canUnblock(view *clusterView, changes *Changes, s *cluster.Service) bool {
 func fitsChanged(view *clusterView, changes *Changes, r placement.Request) bool {
 	fits := func(id string) bool {
 		v := view.snap.Instances[id]
-		// the first check spares most of the second
+		// most instances fail the first check, which is cheap
 		return v != nil && v.HasFree(r.Spec.Needs) && isFeasible(view, v, r)
 	}
 	return anyKey(changes.freed, fits) || dependsOnTasks(r.Spec) && anyKey(changes.joined, fits)

@@ -12,18 +12,19 @@ import (
 	"berth/shared/state"
 )
 
-// startResult is what became of a service's demands.
+// startResult is the outcome of a service's demands.
 type startResult struct {
 	placed  bool // at least one task found an instance
 	limited bool // too many tasks of the cluster are provisioning for the rest to wait, too
 }
 
-func (r startResult) plus(other startResult) startResult {
+func (r startResult) mergedWith(other startResult) startResult {
 	return startResult{r.placed || other.placed, r.limited || other.limited}
 }
 
-// startTasks places the service's provisioning tasks and the missing ones. What fits nowhere is
-// provisioned, within the cluster's limit; the draft's diagnosis alone accounts for the rest.
+// startTasks places the service's provisioning tasks and the missing ones. Tasks that fit nowhere
+// are provisioned, within the cluster's limit. For those beyond it, the draft has only the
+// diagnosis.
 func startTasks(
 	view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft,
 ) (out startResult) {
@@ -36,7 +37,7 @@ func startTasks(
 	}
 	demands := serviceDemands(view, s, p)
 	for _, d := range demands {
-		out = out.plus(satisfyDemand(view, commits, d, draft))
+		out = out.mergedWith(satisfyDemand(view, commits, d, draft))
 	}
 	switch {
 	case len(p.HeldRevisions) > 0 && draft.row.Blocked == nil:
@@ -55,7 +56,7 @@ func satisfyDemand(view *clusterView, commits *plan.Builder, d *demand, draft *s
 	if len(d.service.MoveTargets) > 0 && d.revision.ID == d.service.Deployment.ID {
 		out.placed = startOnTargets(view, commits, d, draft)
 	}
-	if d.count() == 0 {
+	if d.taskCount() == 0 {
 		return out
 	}
 	out.placed = placeDemand(view, commits, d, draft) || out.placed
@@ -118,8 +119,8 @@ func startPlaced(
 	}
 }
 
-// provisionRest lets the demand's new tasks wait for an instance, as far as the cluster's limit
-// allows. It reports whether it does not.
+// provisionRest lets the demand's new tasks wait for an instance. It reports whether the cluster's
+// limit stops it before all do.
 func provisionRest(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (limited bool) {
 	s := d.service
 	admitted := admitProvisioning(view, len(s.Providers) > 0, d.start.Count)
@@ -130,7 +131,7 @@ func provisionRest(view *clusterView, commits *plan.Builder, d *demand, draft *s
 	if admitted == d.start.Count {
 		return false
 	}
-	draft.emit(limitEvent, view.now, service.Event{Message: service.ProvisioningLimitMessage(s.Name)})
+	draft.emitOnce(limitEventKey, view.now, service.Event{Message: service.ProvisioningLimitMessage(s.Name)})
 	return true
 }
 
@@ -156,9 +157,9 @@ func addRefusal(view *clusterView, s *cluster.Service, g *cluster.Diagnosis) {
 	}
 }
 
-// startOnTargets starts tasks on the instances for which moves stopped others. It holds back as
-// many as still lack room there, until the service's time for that is over. The demand keeps what
-// may be placed anywhere.
+// startOnTargets starts tasks on the instances for which moves have stopped others. Tasks that
+// still lack room there are held back until the service's move targets expire. The rest of the
+// demand may be placed anywhere.
 func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
 	s := d.service
 	draft.row.MoveTargets = nil
@@ -168,7 +169,7 @@ func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *
 	}
 	left := slices.Clone(s.MoveTargets)
 	for _, unbuffered := range []bool{true, false} {
-		r := d.request(view, anyProvider(s), min(d.count(), len(left)))
+		r := d.request(view, anyProvider(s), min(d.taskCount(), len(left)))
 		r.Instances, r.Unexplained, r.Unbuffered, r.Seed = left, true, unbuffered, commits.Seed(s.Name)
 		found := view.engine.Place(r).Placed
 		if len(found) == 0 {

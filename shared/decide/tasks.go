@@ -56,7 +56,7 @@ func provisionTask(commits *plan.Builder, t *cluster.Task, id string) {
 	commits.PutRow(t)
 }
 
-// endedTask returns the task as STOPPED by Berth alone: ECS never had it, or will not report it.
+// endedTask returns the task as STOPPED, for a task that ECS never had or will not report.
 func endedTask(view *clusterView, t *cluster.Task, code, reason string) *cluster.Task {
 	next := *t
 	next.Rev++
@@ -66,8 +66,8 @@ func endedTask(view *clusterView, t *cluster.Task, code, reason string) *cluster
 	return &next
 }
 
-// withVisibleDevices returns the task's overrides so that its containers see only the GPUs that it
-// has a share of. ECS knows no shares of a GPU; the NVIDIA runtime obeys the variable.
+// withVisibleDevices returns the task's overrides with the environment variable by which the NVIDIA
+// runtime shows its containers only the task's own GPUs. ECS itself knows no parts of a GPU.
 func withVisibleDevices(view *clusterView, t *cluster.Task, def *cluster.TaskDefinition) *cluster.Overrides {
 	next := cluster.Overrides{}
 	if t.Overrides != nil {
@@ -95,9 +95,9 @@ func withVisibleDevices(view *clusterView, t *cluster.Task, def *cluster.TaskDef
 	return &next
 }
 
-// admitProvisioning returns how many of so many tasks may wait for an instance (C4). Tasks with a
-// capacity provider strategy and tasks without are limited apart: ECS lets only the former wait,
-// and the latter, for which nothing is scaled out, must not take their places.
+// admitProvisioning returns how many of the asked tasks may wait for an instance (C4). Tasks with a
+// capacity provider strategy and tasks without are limited apart. ECS lets only the former wait,
+// and nothing is scaled out for the latter, so they must not take the former's places.
 func admitProvisioning(view *clusterView, withStrategy bool, asked int) int {
 	provisioning := 0
 	for _, t := range view.snap.ProvisioningTasks() {

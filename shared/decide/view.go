@@ -53,7 +53,7 @@ func (view *clusterView) disconnectDeadline(v *snapshot.InstanceView) time.Time 
 	if v.Instance == nil || v.DisconnectedAt.IsZero() || v.AgentConnected {
 		return time.Time{}
 	}
-	return v.DisconnectedAt.Time().Add(view.settings.LostAfter)
+	return v.DisconnectedAt.Time().Add(view.settings.DisconnectTimeout)
 }
 
 // hasTaskOf reports whether a task of the owner is on the instance.

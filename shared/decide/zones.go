@@ -133,7 +133,7 @@ func rebalanceZones(
 	case !isUneven(counts):
 		if next.Rebalancing && p.Moves.InProgress == 0 {
 			next.Rebalancing = false
-			draft.emitZones("is AZ balanced with "+listZones(counts)+".", rebalancingCompleted)
+			draft.addZoneEvent("is AZ balanced with "+listZones(counts)+".", rebalancingCompleted)
 		}
 		return
 	case !s.Deployment.IsCompleted():
@@ -147,7 +147,7 @@ func rebalanceZones(
 	}
 	if !next.Rebalancing {
 		next.Rebalancing = true
-		draft.emitZones("is not AZ balanced with "+listZones(counts)+". AZ Rebalancing in progress.",
+		draft.addZoneEvent("is not AZ balanced with "+listZones(counts)+". AZ Rebalancing in progress.",
 			rebalancingStarted)
 	}
 	var started []*cluster.Task
@@ -160,15 +160,15 @@ func rebalanceZones(
 	}
 	draft.events = append(draft.events, zoneEvents(view, s, started, startedInZone)...)
 	if len(started) == 0 && p.Moves.InProgress == 0 && p.Moves.StartFirst > 0 {
-		draft.emit(zoneEvent, view.now, service.Event{
+		draft.emitOnce(zoneEventKey, view.now, service.Event{
 			Message: "(service " + s.Name + ") is unable to place a task in " + emptiestZone(counts) + " because no container instance met all of its requirements.",
 			Name:    placementFailed,
 		})
 	}
 }
 
-// emitZones appends an event about the balance of the service's zones.
-func (d *serviceDraft) emitZones(text, name string) {
+// addZoneEvent appends an event about the balance of the service's zones.
+func (d *serviceDraft) addZoneEvent(text, name string) {
 	d.events = append(d.events, service.Event{Message: "(service " + d.row.Name + ") " + text, Name: name})
 }
 

@@ -17,11 +17,11 @@ func TestTemplateSettings(t *testing.T) {
 		"SettleSeconds":      s.Settle.Seconds(),
 		"KeepStoppedSeconds": s.KeepStopped.Seconds(), "KeepRequestsSeconds": s.KeepRequests.Seconds(),
 		"RequestWaitSeconds": s.RequestWait.Seconds(), "RequestPollSeconds": s.RequestPoll.Seconds(),
-		"SettleHealthySeconds": s.SettleHealthy.Seconds(), "RestartGapSeconds": s.RestartGap.Seconds(),
-		"LostAfterSeconds": s.LostAfter.Seconds(), "UpgradeDomainWaitSeconds": s.UpgradeDomainWait.Seconds(),
+		"SettleHealthySeconds": s.StabilizeFor.Seconds(), "RestartGapSeconds": s.RestartGap.Seconds(),
+		"LostAfterSeconds": s.DisconnectTimeout.Seconds(), "UpgradeDomainWaitSeconds": s.UpgradeDomainWait.Seconds(),
 		"ProviderFallbackSeconds": s.ProviderFallback.Seconds(),
-		"WavePercent":             float64(s.Wave), "UnhealthySharePercent": float64(s.UnhealthyShare),
-		"RecheckSeconds": s.Recheck.Seconds(), "RecheckMaxSeconds": s.RecheckMax.Seconds(),
+		"WavePercent":             float64(s.ReplacePercent), "UnhealthySharePercent": float64(s.MaxUnhealthyPercent),
+		"RecheckSeconds": s.RetryInterval.Seconds(), "RecheckMaxSeconds": s.RetryIntervalMax.Seconds(),
 		"ProvisioningLimit": float64(s.ProvisioningLimit), "ServiceLimit": float64(s.ServiceLimit), "StartRate": s.StartRate, "ProvisioningTimeoutSeconds": s.ProvisioningTimeout.Seconds(), "StartBurst": s.StartBurst,
 	} {
 		if got, err := strconv.ParseFloat(p[name], 64); err != nil || got != want {
@@ -29,7 +29,7 @@ func TestTemplateSettings(t *testing.T) {
 		}
 	}
 	var ladder []string
-	for _, d := range s.Ladder {
+	for _, d := range s.BackoffLadder {
 		ladder = append(ladder, strconv.FormatFloat(d.Seconds(), 'f', -1, 64))
 	}
 	if got, want := p["ThrottleLadderSeconds"], strings.Join(ladder, ","); got != want {

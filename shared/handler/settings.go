@@ -35,11 +35,13 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Settings: decide.Settings{
-			KeepStopped: time.Hour, KeepRequests: 24 * time.Hour, ProvisioningLimit: 100, LostAfter: 10 * time.Minute,
-			UnhealthyShare: 50,
-			Ladder:         []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
-			SettleHealthy:  40 * time.Second, RestartGap: 10 * time.Second, Wave: 20, Recheck: time.Minute,
-			RecheckMax: 10 * time.Minute,
+			KeepStopped: time.Hour, KeepRequests: 24 * time.Hour, ProvisioningLimit: 100,
+			DisconnectTimeout:   10 * time.Minute,
+			MaxUnhealthyPercent: 50,
+			BackoffLadder:       []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
+			StabilizeFor:        40 * time.Second, RestartGap: 10 * time.Second, ReplacePercent: 20,
+			RetryInterval:    time.Minute,
+			RetryIntervalMax: 10 * time.Minute,
 		},
 		Settle: time.Minute, ServiceLimit: 5000, ProvisioningTimeout: 30 * time.Minute,
 		ScalingNamespace: cluster.DefaultScalingSpace,

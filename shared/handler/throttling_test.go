@@ -223,7 +223,7 @@ func TestThrottling_InAnyOrder(t *testing.T) {
 			w.hears(events[:n]...)
 			events = events[n:]
 		}
-		wanted := service.Backoffs(nil, w.tasks(), service.Limits{BackoffLadder: handler.DefaultSettings().Ladder})
+		wanted := service.Backoffs(nil, w.tasks(), service.Limits{BackoffLadder: handler.DefaultSettings().BackoffLadder})
 		if diff := cmp.Diff(wanted, w.throttle().Revisions); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}

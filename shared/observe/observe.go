@@ -323,7 +323,7 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 	if unavailable && old != nil && old.IsAvailable() {
 		// Write the due row first: after a crash in between, the instance would otherwise wait for
 		// the sweep. One that was unavailable before already has a due row.
-		if err := o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0); err != nil {
+		if err := o.SchedulePoll(ctx, next.Cluster, next.ID, 0); err != nil {
 			return err
 		}
 	}
@@ -331,7 +331,7 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 		return err
 	}
 	if unavailable && old == nil {
-		return o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0)
+		return o.SchedulePoll(ctx, next.Cluster, next.ID, 0)
 	}
 	return nil
 }
@@ -420,24 +420,24 @@ func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance
 	return o.RecordInstance(ctx, &next, old)
 }
 
-// ScheduleRecheck makes dispatch ask ECS about the instance later, as the event that it is
+// SchedulePoll makes dispatch ask ECS about the instance later, as the event that it is
 // available again may be lost. The wait doubles with each generation: 1, 2, 4 ... minutes, at most
 // Settings.RecheckMax.
-func (o *Observer) ScheduleRecheck(ctx context.Context, clusterName, id string, generation int) error {
-	wait := min(o.Settings.Recheck<<min(generation, 10), o.Settings.RecheckMax)
-	return o.writeRecheck(ctx, &state.Due{
+func (o *Observer) SchedulePoll(ctx context.Context, clusterName, id string, generation int) error {
+	wait := min(o.Settings.RetryInterval<<min(generation, 10), o.Settings.RetryIntervalMax)
+	return o.writePoll(ctx, &state.Due{
 		Head: cluster.Head{Cluster: clusterName}, At: o.Now.Add(wait).Truncate(time.Second), Subject: id,
 		Generation: generation,
 	})
 }
 
-// ScheduleRecheckAt makes dispatch ask ECS about an instance at a given time.
-func (o *Observer) ScheduleRecheckAt(ctx context.Context, clusterName, id string, at time.Time) error {
-	return o.writeRecheck(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second),
+// SchedulePollAt makes dispatch ask ECS about an instance at a given time.
+func (o *Observer) SchedulePollAt(ctx context.Context, clusterName, id string, at time.Time) error {
+	return o.writePoll(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second),
 		Subject: id})
 }
 
-func (o *Observer) writeRecheck(ctx context.Context, due *state.Due) error {
+func (o *Observer) writePoll(ctx context.Context, due *state.Due) error {
 	due.Kind = state.DueInstance
 	_, err := o.State.Write(ctx, state.Write{Put: due, Any: true})
 	return cluster.Wrap(err, "scheduling a check of instance %s", due.Subject)

@@ -116,9 +116,9 @@ func (b Bug) handlerSettings() *handler.Settings {
 	s := handler.DefaultSettings()
 	switch b {
 	case IgnoreMassUnhealthiness:
-		s.UnhealthyShare = 100
+		s.MaxUnhealthyPercent = 100
 	case IgnoreThrottle:
-		s.Ladder = nil
+		s.BackoffLadder = nil
 	case IgnoreGap:
 		s.RestartGap = 0
 	}

@@ -195,5 +195,5 @@ func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *s
 	if now.IsAvailable() || now.IsDeregistered() || d.Kind == state.DueHost {
 		return nil
 	}
-	return o.ScheduleRecheck(ctx, d.Cluster, d.Subject, d.Generation+1)
+	return o.SchedulePoll(ctx, d.Cluster, d.Subject, d.Generation+1)
 }

@@ -69,7 +69,7 @@ func (e *execution) completeTermination(ctx context.Context, id string, v *snaps
 func (e *execution) isLost(v *snapshot.InstanceView) bool {
 	h := e.round.Handler
 	return !v.AgentConnected && v.DisconnectedAt != 0 &&
-		h.Clock.Now().Sub(v.DisconnectedAt.Time()) >= h.Settings.LostAfter
+		h.Clock.Now().Sub(v.DisconnectedAt.Time()) >= h.Settings.DisconnectTimeout
 }
 
 // ignoreEndedAction ignores that a lifecycle action has ended: the instance may wait for somebody

@@ -8,37 +8,37 @@ import (
 	"berth/shared/decide/plan"
 )
 
-// finishUnservedTasks marks tasks lost that belong to no existing service and whose instance has
-// left the cluster, and deregisters those that have ended. Services do the same for their own
-// tasks.
-func finishUnservedTasks(view *clusterView, commits *plan.Builder, changes *Changes) {
+// finishOrphanedTasks marks tasks lost that belong to no existing service and whose instance has
+// left the cluster, and deregisters the targets of those that have ended. For tasks of a service,
+// [reconcileService] does both.
+func finishOrphanedTasks(view *clusterView, commits *plan.Builder, changes *Changes) {
 	for _, id := range slices.Sorted(maps.Keys(changes.freed)) {
 		v := view.snap.Instances[id]
 		if v == nil || v.Instance == nil || !v.IsDeregistered() {
 			continue
 		}
 		for _, t := range SortedTasks(v.Tasks) {
-			if !isServed(view, t) {
+			if !hasService(view, t) {
 				markTaskLost(view, commits, t)
 				changes.ended = append(changes.ended, t)
 			}
 		}
 	}
 	for _, t := range changes.ended {
-		if !isServed(view, t) && view.snap.Target(t.Owner, t.ID) != nil {
+		if !hasService(view, t) && view.snap.Target(t.Owner, t.ID) != nil {
 			commits.RequestDeregistration(t.Owner, t.ID)
 		}
 	}
 }
 
-// isServed reports whether the task's service exists. A service created again under the same name
+// hasService reports whether the task's service exists. A service created again under the same name
 // is another one.
-func isServed(view *clusterView, t *cluster.Task) bool {
+func hasService(view *clusterView, t *cluster.Task) bool {
 	s := view.snap.Services[t.Service]
 	return s != nil && s.Short == t.Owner
 }
 
-// markTaskLost ends a task whose instance has left the cluster: ECS may never report it as STOPPED.
+// markTaskLost ends a task whose instance has left the cluster. ECS may never report it as STOPPED.
 func markTaskLost(view *clusterView, commits *plan.Builder, t *cluster.Task) {
 	commits.KeepTogether(1)
 	next := endedTask(view, t, cluster.StopInfrastructure, "Host EC2 ("+hostName(view, t.Instance)+") terminated.")
