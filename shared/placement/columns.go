@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement/eligibility"
+	"berth/shared/placement/packing"
 	"berth/shared/snapshot"
 )
 
@@ -200,19 +201,14 @@ func summarizeDevices(v *snapshot.InstanceView) (whole, share, free int) {
 	return max(0, whole-v.Unpinned), share, free
 }
 
-const (
-	// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of
-	// general-purpose instances.
-	vcpuPerMiB = cluster.VCPU / 4096
-	// gpuWeight ranks any GPU above all CPU and memory: 2^44 is the CPU of 17 million vCPUs.
-	gpuWeight = 1 << 44
-)
+// gpuWeight ranks any GPU above all CPU and memory: 2^44 is the CPU of 17 million vCPUs.
+const gpuWeight = 1 << 44
 
 // tightnessOf returns what is left as one number; tasks prefer the lowest. Fewer free GPUs come
 // first: tasks without a GPU stay off GPU instances, and tasks with one fill the devices in use.
 // Then the least CPU and memory left: larger tasks still find room elsewhere.
 func tightnessOf(cpu, memory int64, gpuMilli int) int64 {
-	return int64(gpuMilli)*gpuWeight + cpu + memory*vcpuPerMiB
+	return int64(gpuMilli)*gpuWeight + cpu + memory*packing.VCPUPerMiB
 }
 
 // idBefore reports whether instance i has the lower id. Ids decide what nothing else does.

@@ -1,6 +1,6 @@
 package domain
 
-// setRule makes the rule hold for the tasks that are there.
+// setRule changes the rule and measures the tasks by it.
 func (t *domainTree) setRule(rule domainRule, target int) {
 	t.rule, t.excess, t.unitOf = rule, 0, nil
 	if len(t.nodes) == 0 {
@@ -18,8 +18,9 @@ func (t *domainTree) setRule(rule domainRule, target int) {
 	}
 }
 
-// quorumLimit is how many of target tasks a domain may have so that the others are a majority (P4),
-// at least one; one more where so many domains could not hold them all.
+// quorumLimit returns how many of target tasks a domain may have so that the others are a majority
+// (P4), at least 1. For 5 tasks it is 2, for 7 it is 3. If so few domains could not hold all tasks
+// it is one more: 2 domains hold 5 tasks as 3 and 2.
 func quorumLimit(target, domains int) int32 {
 	limit := max(target-(target/2+1), 1)
 	if domains*limit < target {
@@ -28,7 +29,7 @@ func quorumLimit(target, domains int) int32 {
 	return int32(limit)
 }
 
-// countDifferences takes stock for maximum difference.
+// countDifferences counts the tasks of all domains for maximum difference.
 func (t *domainTree) countDifferences() {
 	for v := range t.nodes {
 		n := &t.nodes[v]
@@ -49,7 +50,7 @@ func (t *domainTree) countDifferences() {
 	}
 }
 
-// setLimitUnits makes the children of v the units of the limit: all of them or the live ones.
+// setLimitUnits makes the children of v the units of the limit: all of them, or the live ones.
 func (t *domainTree) setLimitUnits(v int32, all bool) {
 	t.unitOf = make([]int32, len(t.nodeOf))
 	for leaf, node := range t.nodeOf {
@@ -90,8 +91,8 @@ func (t *domainTree) addTasks(i, n int) {
 	}
 }
 
-// admitsTask reports whether a domain may have one more task; dead lets those without an eligible
-// instance.
+// admitsTask reports whether a domain may have one more task. dead also admits domains without an
+// eligible instance.
 func (t *domainTree) admitsTask(leaf int, dead bool) bool {
 	if leaf < 0 || t.rule == ruleNone {
 		return true
@@ -111,12 +112,13 @@ func (t *domainTree) admitsTask(leaf int, dead bool) bool {
 	return true
 }
 
-// admitsChild reports whether a domain may have one more task as far as its siblings go.
+// admitsChild reports whether a domain may have one more task as far as its siblings are concerned:
+// it is at the base and no sibling is below, or it is below itself.
 func (t *domainTree) admitsChild(v int32) bool {
 	d := &t.nodes[v]
 	p := &t.nodes[d.parent]
 	switch {
-	case t.rule == ruleNonpacking: // without an eligible instance, it is no unit of the limit
+	case t.rule == ruleNonpacking: // a domain without eligible instances has no limit
 		return d.tasks < t.limit
 	case t.rule != ruleDifference || p.eligible == 0:
 		return true
@@ -124,8 +126,8 @@ func (t *domainTree) admitsChild(v int32) bool {
 	return d.tasks < p.base || d.tasks == p.base && p.below == 0
 }
 
-// mayReceive reports whether the domain of to may take a task from that of from, whatever that leaves
-// behind.
+// mayReceive reports whether the domain of to may take a task from the domain of from, whatever
+// that leaves behind.
 func (t *domainTree) mayReceive(from, to int) bool {
 	source, target := t.ruledLeaf(from), t.ruledLeaf(to)
 	if target < 0 || source == target {
@@ -141,7 +143,8 @@ func (t *domainTree) mayReceive(from, to int) bool {
 	return u < 0 || source >= 0 && t.unitOf[source] == u || t.nodes[u].tasks < t.limit
 }
 
-// worsensNothing reports whether a move breaks the rule of this dimension no further.
+// worsensNothing reports whether a move breaks the rule of this dimension no further. It tries the
+// move and undoes it.
 func (t *domainTree) worsensNothing(from, to int) bool {
 	if !t.mayReceive(from, to) {
 		return false
@@ -155,10 +158,11 @@ func (t *domainTree) worsensNothing(from, to int) bool {
 	return after <= before
 }
 
-// excess is how many tasks have to come into or leave some child at the least.
+// excess returns how many tasks at least have to enter or leave some child for the children to
+// differ by one at most.
 func (d *domain) excess() int32 { return max(d.over, d.under) }
 
-// changeChild is called when a live child goes from some tasks to others.
+// changeChild is called when a live child has gone from some number of tasks to another.
 func (d *domain) changeChild(from, to int32) {
 	d.removeChild(from)
 	d.addChild(to)
@@ -179,7 +183,8 @@ func (d *domain) removeChild(tasks int32) {
 	d.countOutside(tasks, -1)
 }
 
-// countOutside counts a child that is outside base and base+1 in or out.
+// countOutside adds (sign 1) or removes (-1) a child to what is counted of children outside base
+// and base+1.
 func (d *domain) countOutside(tasks, sign int32) {
 	switch {
 	case tasks < d.base:
@@ -191,7 +196,8 @@ func (d *domain) countOutside(tasks, sign int32) {
 	}
 }
 
-// moveBase follows the base up or down, one at a time.
+// moveBase adjusts the base to the number of tasks. A step costs the same however many children
+// there are, and one task causes one step at most.
 func (d *domain) moveBase() {
 	if d.liveChildren == 0 {
 		return
@@ -213,7 +219,7 @@ func (d *domain) moveBase() {
 	}
 }
 
-// countWith is how many children have so many tasks.
+// countWith returns how many children have so many tasks.
 func (d *domain) countWith(tasks int32) int32 {
 	if int(tasks) >= len(d.childrenWith) {
 		return 0

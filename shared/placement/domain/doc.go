@@ -1,14 +1,16 @@
-// Package domain counts one service's tasks in its fault and upgrade domains and says what the
-// domain rules allow (P1 to P6).
+// Package domain counts one service's tasks in its fault and upgrade domains, and says what the
+// domain rules allow (P1 to P6 of docs/behaviour.md).
 //
-// The names of domains, what each instance is to the service and the rule come in; a [Domains]
-// answers which domain may have one more task, how far the tasks are from the rule, which move
-// makes nothing worse and which task is best stopped. It knows nothing of rows, snapshots or room.
-// Placement and the plans of moves call it.
+// Comes in: the names of the domains, what each instance is to the service ([Standing]) and the
+// [Rule]. A [Domains] then answers: may a domain have one more task, how far are the tasks from the
+// rule, does a move make anything worse, which task can best be spared. It knows no rows, no
+// snapshots and no capacity. Package placement and the planner of moves call it.
 //
-// Start with domains.go; tree.go is one dimension as a tree, count.go keeps its counts as tasks
-// come and go. detour.go finds a place by moving tasks of the same call, usable.go which instances
-// the rules leave a use for at all.
+// Start with domains.go. tree.go builds one dimension as a tree, and count.go keeps its counts as
+// tasks come and go. swap.go finds a place by moving tasks of the same call; usable.go finds
+// instances that the rules always exclude.
 //
-// The counts are exact after every call of Add. Nothing but creation allocates in the steady state.
+// Invariants: the counts are exact after every call of [Domains.AddTasks], which takes time in
+// proportion to the depth of the tree. Counting, and the questions that placement asks per instance,
+// allocate nothing.
 package domain

@@ -57,7 +57,8 @@ func (l *layout) open(d *domain.Domains, tasks ...string) string {
 	return strings.Join(out, " ")
 }
 
-// complete are all sets of n instances in which every task was admitted in some order and no rule is broken.
+// complete are all sets of n instances in which every task was admitted in some order and no rule
+// is broken.
 func (l *layout) complete(d *domain.Domains, n int) []string {
 	found := map[string]bool{}
 	var chosen []int
@@ -108,7 +109,8 @@ func rule(policy cluster.DomainPolicy, target int) domain.Rule {
 	return domain.Rule{Policy: policy, Target: target}
 }
 
-// The worked examples of Service Fabric's document on describing a cluster: five fault domains, five upgrade domains.
+// The worked examples of Service Fabric's document on describing a cluster: five fault domains,
+// five upgrade domains.
 const (
 	sixNodes   = "N1=0,0 N2=1,1 N3=2,2 N4=3,3 N5=4,4 N6=0,1"
 	eightNodes = sixNodes + " N7=1,2 N8=2,3"
@@ -136,7 +138,8 @@ func TestQuorumSafetyAllowsAllThreeLayouts(t *testing.T) {
 	}
 }
 
-// drawn is the layout that the document draws for eight nodes: FD0 and UD2 have two, FD3 and UD3 none.
+// drawn is the layout that the document draws for eight nodes: FD0 and UD2 have two, FD3 and UD3
+// none.
 var drawn = []string{"N1", "N6", "N7", "N3", "N5"}
 
 func TestEightNodesSwitchToQuorumSafety(t *testing.T) {

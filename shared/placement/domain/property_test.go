@@ -11,7 +11,8 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// plain is one dimension of the specification: no counters, every question answered by recursion over the paths.
+// plain is one dimension of the specification: no counters, every question answered by recursion
+// over the paths.
 type plain struct {
 	paths    [][]string // per instance, all equally long; nil in no domain
 	standing []domain.Standing
@@ -84,8 +85,8 @@ func (p *plain) base(live [][]string) (floor, ceil int) {
 	return n / len(live), (n + len(live) - 1) / len(live)
 }
 
-// unbalanced is the maximum difference rule: below any domain with more than one task, a live child with less than
-// the base or more than one above it.
+// unbalanced is the maximum difference rule: below any domain with more than one task, a live child
+// with less than the base or more than one above it.
 func (p *plain) unbalanced(prefix []string) bool {
 	live := p.live(prefix)
 	if len(live) == 0 || p.count(prefix) <= 1 {
@@ -100,8 +101,9 @@ func (p *plain) unbalanced(prefix []string) bool {
 	return false
 }
 
-// admitsDifference walks down to the instance's domain: no child at the ceiling unless all are equal, and where some
-// are below the floor only those. One without an eligible instance goes by its siblings, where any task may go there.
+// admitsDifference walks down to the instance's domain: no child at the ceiling unless all are
+// equal, and where some are below the floor only those. One without an eligible instance goes by
+// its siblings, where any task may go there.
 func (p *plain) admitsDifference(path []string, dead bool) bool {
 	for level := range path {
 		live := p.live(path[:level])
@@ -314,8 +316,8 @@ func checkDomains(t *rapid.T, l *layout, r domain.Rule, d *domain.Domains, tasks
 	}
 }
 
-// A task that is admitted breaks nothing that was whole, in any order of arrival, and taking it away again restores
-// every answer.
+// A task that is admitted breaks nothing that was whole, in any order of arrival, and taking it
+// away again restores every answer.
 func TestAdmittedTasksBreakNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, r := genLayout(t), genRule(t)

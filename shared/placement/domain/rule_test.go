@@ -9,7 +9,8 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// racks is a cluster in which fault domains are given in full and upgrade domains are all one per instance: no rule.
+// racks is a cluster in which fault domains are given in full and upgrade domains are all one per
+// instance: no rule.
 func racks(fault ...string) *layout {
 	l := &layout{}
 	for i, f := range fault {
@@ -106,7 +107,8 @@ func TestDomainWithoutEligibleInstanceIsNone(t *testing.T) {
 	}
 }
 
-// Where constraints are ignored or given up, a domain in which no instance meets them may have as many as the others.
+// Where constraints are ignored or given up, a domain in which no instance meets them may have as
+// many as the others.
 func TestDomainWithoutEligibleInstanceWhereConstraintsDoNotBind(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
 	l.standing[4], l.standing[5] = domain.Ineligible, domain.Ineligible

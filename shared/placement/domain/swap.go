@@ -2,19 +2,23 @@ package domain
 
 import "slices"
 
-// Swap is a task of the same call that goes elsewhere, so that another finds a place.
+// A Swap moves a task of the same call from one instance to another, so that a new task finds a
+// place.
 type Swap struct{ From, To int32 }
 
-// FindSwaps looks for a place for one more task where no free instance has both a fault domain and an
-// upgrade domain that admit it: it goes to one whose fault domain does, a task in that one's
-// upgrade domain makes way to another instance of its own fault domain, and so on until an upgrade
-// domain admits what comes. That is an augmenting path between the two kinds of domain, a shortest
-// one; where own are all tasks and no fault domain has another below it, there is no other way to
-// place one more. It is the place, and who makes way; -1 where there is none. Of ways as short, the
-// order of free and own decides.
+// FindSwaps looks for a place for one more task if no free instance is in a fault domain and an
+// upgrade domain that both admit it. It returns the place and the swaps to carry out first, or -1
+// if there are none.
+//
+// The new task goes to an instance whose fault domain admits it. A task in that instance's upgrade
+// domain moves to another instance of its own fault domain, which leaves the fault rule as it was.
+// That instance's upgrade domain may now have one too many, so a task of it moves in turn, until an
+// upgrade domain admits what arrives. This is a shortest augmenting path between the two kinds of
+// domains. If own has all tasks of the service, and fault domains have one level, there is no other
+// way to place one more task. Among paths of the same length the order of free and own decides.
 func (d *Domains) FindSwaps(free, own []int32) (at int32, way []Swap) {
 	if d.FaultDomainCount() == 0 || d.UpgradeDomainCount() == 0 {
-		return -1, nil // one rule alone admits whatever it can
+		return -1, nil // with one rule only, no swap can help
 	}
 	for _, same := range []bool{true, false} {
 		s := swapSearch{Domains: d, free: free, own: own, sameLeaf: same,
@@ -27,7 +31,7 @@ func (d *Domains) FindSwaps(free, own []int32) (at int32, way []Swap) {
 	return -1, nil
 }
 
-// areValid reports whether the rules hold once everything is done.
+// areValid reports whether the rules hold after the swaps and the new task.
 func (d *Domains) areValid(at int32, way []Swap) bool {
 	d.applySwaps(at, way, 1)
 	fault, upgrade := d.Excess()
@@ -43,18 +47,20 @@ func (d *Domains) applySwaps(at int32, way []Swap, sign int) {
 	}
 }
 
-// swapSearch goes through upgrade domains breadth first.
+// A swapSearch visits upgrade domains breadth first.
 type swapSearch struct {
 	*Domains
-	free     []int32
-	own      []int32
-	sameLeaf bool // only within the lowest fault domain; else wherever its rule is kept
-	leaves   [][]int32
+	free []int32
+	own  []int32
+	// sameLeaf limits tasks to their own lowest fault domain. Otherwise they may go wherever that
+	// keeps the fault rule.
+	sameLeaf bool
+	leaves   [][]int32 // free instances, per fault domain
 	arrivals []arrival // per upgrade domain
 }
 
-// arrival is how a search came to an upgrade domain: to is the instance there, from that of the
-// task which goes to it, -1 for the new one.
+// An arrival is how the search reached an upgrade domain: a task moves to instance to there, from
+// instance from, or it is the new task (-1).
 type arrival struct {
 	seen     bool
 	to, from int32
@@ -100,7 +106,8 @@ func (s *swapSearch) findPath() (int32, []Swap) {
 	return -1, nil
 }
 
-// destinationsOf are the free instances that a task may go to without a change for the fault rule.
+// destinationsOf returns the free instances that a task may move to without a change for the fault
+// rule.
 func (s *swapSearch) destinationsOf(from int32) []int32 {
 	leaf := s.FaultDomain(int(from))
 	if leaf < 0 {
@@ -119,7 +126,7 @@ func (s *swapSearch) destinationsOf(from int32) []int32 {
 	})
 }
 
-// pathTo follows the arrivals to the new task's place.
+// pathTo follows the arrivals back to the place of the new task.
 func (s *swapSearch) pathTo(u int) (int32, []Swap) {
 	var way []Swap
 	for s.arrivals[u].from >= 0 {

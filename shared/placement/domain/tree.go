@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// domainRule is what holds for the domains of one dimension.
+// A domainRule is the rule of one dimension.
 type domainRule uint8
 
 const (
@@ -15,33 +15,33 @@ const (
 	ruleNonpacking
 )
 
-// domainTree is one dimension: a tree of domains whose leaves are all equally deep. The root is
-// node 0, and a parent comes before its children.
+// A domainTree is one dimension: a tree of domains whose leaves are all equally deep. The root is
+// node 0, and a parent comes before its children. Upgrade domains are a tree of one level.
 type domainTree struct {
-	leafOf []int32 // per instance, -1 none
-	nodeOf []int32 // per leaf
-	nodes  []domain
-	// crowded: some leaf holds two instances that take tasks.
-	sharedLeaf bool
+	leafOf     []int32 // per instance, -1 for none
+	nodeOf     []int32 // per leaf
+	nodes      []domain
+	sharedLeaf bool // some leaf has two instances that take tasks
 
-	rule  domainRule
-	limit int32 // quorum, nonpacking: tasks per unit
-	// unitOf is per leaf the node that the limit is for; -1 none.
-	unitOf []int32
-	excess int32
+	rule   domainRule
+	limit  int32   // quorum and nonpacking: tasks per unit
+	unitOf []int32 // per leaf, the node that the limit applies to; -1 for none
+	excess int32   // tasks beyond the rule, summed over the tree
 }
 
-// domain is a node with what its live children, those with eligible instances, have.
+// A domain is a node of the tree. A child is live if it has an eligible instance; others are no
+// domains.
 type domain struct {
 	parent       int32
-	eligible     int32 // eligible instances
+	eligible     int32 // eligible instances below it
 	tasks        int32
-	liveChildren int32 // live children
-	lastLive     int32 // one of them
+	liveChildren int32
+	// lastLive is one of the live children.
+	lastLive int32
 
-	// Under maximum difference: base is the floor of tasks per live child, by is how many of these
-	// have how many tasks; below of them have less than base, under too few in all; above have more
-	// than base+1, over too many.
+	// Under maximum difference. base is the floor of childTasks per live child. childrenWith[n] is
+	// how many live children have n tasks. Of them, below have less than the base, lacking under
+	// tasks in all; above have more than base+1, with over tasks too many in all.
 	childTasks   int32
 	base         int32
 	childrenWith []int32
@@ -49,13 +49,13 @@ type domain struct {
 	above, over  int32
 }
 
-// faultPath splits "fd:/dc1/r0".
+// faultPath splits "fd:/dc1/r0" into "dc1" and "r0".
 func faultPath(name string) []string {
 	return strings.FieldsFunc(strings.TrimPrefix(name, "fd:"), func(r rune) bool { return r == '/' })
 }
 
-// buildTree makes the tree of those that have a name and are not away. A branch that is less deep than
-// others goes on with domains without a name, one child each.
+// buildTree creates the tree of the named domains of instances in the cluster. A branch less deep
+// than others continues with unnamed domains, one child each, so that all leaves are on one level.
 func (t *domainTree) buildTree(names []string, standing []Standing, path func(string) []string) {
 	t.leafOf = make([]int32, len(names))
 	index := map[string]int32{}
@@ -84,7 +84,8 @@ func (t *domainTree) buildTree(names []string, standing []Standing, path func(st
 	t.countInstances(standing)
 }
 
-// growNodes makes the nodes of all paths, and is the leaf of each: several names may mean the same.
+// growNodes creates the nodes of all paths and returns the leaf of each. Several names may mean the
+// same leaf.
 func (t *domainTree) growNodes(paths [][]string, depth int) []int32 {
 	t.nodes = []domain{{parent: -1}}
 	children := map[edge]int32{}
@@ -108,7 +109,7 @@ type edge struct {
 	name   string
 }
 
-// findOrAddNode is the node at the end of the path, made where it was not there yet.
+// findOrAddNode returns the node at the end of the path.
 func (t *domainTree) findOrAddNode(children map[edge]int32, path []string, depth int) int32 {
 	node := int32(0)
 	for level := range depth {
@@ -127,7 +128,7 @@ func (t *domainTree) findOrAddNode(children map[edge]int32, path []string, depth
 	return node
 }
 
-// countInstances counts the eligible instances.
+// countInstances counts the eligible instances of every domain.
 func (t *domainTree) countInstances(standing []Standing) {
 	open := make([]int32, len(t.nodeOf))
 	for i, leaf := range t.leafOf {
@@ -152,7 +153,7 @@ func (t *domainTree) countInstances(standing []Standing) {
 	}
 }
 
-// sharesTopDomain reports whether two instances have the same domain at the top.
+// sharesTopDomain reports whether two instances have the same top-level domain.
 func (t *domainTree) sharesTopDomain() bool {
 	instances, tops := 0, 0
 	for _, leaf := range t.leafOf {
@@ -168,7 +169,8 @@ func (t *domainTree) sharesTopDomain() bool {
 	return tops < instances
 }
 
-// branchNode is the first node with more than one live child, -1 if there is none.
+// branchNode returns the first node with more than one live child, or -1. Levels with a single
+// domain, such as the one data center of all racks, change nothing.
 func (t *domainTree) branchNode() int32 {
 	if len(t.nodes) == 0 {
 		return -1
@@ -183,7 +185,7 @@ func (t *domainTree) branchNode() int32 {
 	return v
 }
 
-// branchCount is how many domains there are on the first level that has several; 0 where none has.
+// branchCount returns the number of domains on the first level that has several, 0 if none has.
 func (t *domainTree) branchCount() int {
 	if v := t.branchNode(); v >= 0 {
 		return int(t.nodes[v].liveChildren)
@@ -191,7 +193,7 @@ func (t *domainTree) branchCount() int {
 	return 0
 }
 
-// eligibleCount is how many eligible instances there are.
+// eligibleCount returns the number of eligible instances.
 func (t *domainTree) eligibleCount() int {
 	if len(t.nodes) == 0 {
 		return 0
@@ -199,6 +201,7 @@ func (t *domainTree) eligibleCount() int {
 	return int(t.nodes[0].eligible)
 }
 
+// domainCount returns the number of leaves, 0 if the dimension has no rule.
 func (t *domainTree) domainCount() int {
 	if t.rule == ruleNone {
 		return 0
@@ -206,6 +209,7 @@ func (t *domainTree) domainCount() int {
 	return len(t.nodeOf)
 }
 
+// ruledLeaf returns the instance's leaf, -1 if it has none or the dimension has no rule.
 func (t *domainTree) ruledLeaf(i int) int {
 	if t.rule == ruleNone || len(t.leafOf) == 0 {
 		return -1
@@ -213,13 +217,13 @@ func (t *domainTree) ruledLeaf(i int) int {
 	return int(t.leafOf[i])
 }
 
-// lacksEligible reports whether the instance's domain has no eligible instance.
+// lacksEligible reports whether no instance in this one's domain is eligible.
 func (t *domainTree) lacksEligible(i int) bool {
 	leaf := t.ruledLeaf(i)
 	return leaf >= 0 && t.nodes[t.nodeOf[leaf]].eligible == 0
 }
 
-// withoutTasks returns the tree without its tasks.
+// withoutTasks returns a copy of the tree without its tasks.
 func (t *domainTree) withoutTasks() domainTree {
 	out := *t
 	out.nodes = slices.Clone(t.nodes)
@@ -229,7 +233,7 @@ func (t *domainTree) withoutTasks() domainTree {
 	return out
 }
 
-// lowestDomain returns the lowest domain of the instance, -1 for none.
+// lowestDomain returns the leaf of the instance, -1 for none, whether or not there is a rule.
 func (t *domainTree) lowestDomain(i int) int32 {
 	if len(t.leafOf) == 0 {
 		return -1
@@ -237,8 +241,8 @@ func (t *domainTree) lowestDomain(i int) int32 {
 	return t.leafOf[i]
 }
 
-// limitUnit returns the domain that the limit counts the instance's tasks by, -1 for none, and whether
-// it is over the limit.
+// limitUnit returns the domain in which the limit counts the instance's tasks, -1 for none, and
+// whether it is over the limit.
 func (t *domainTree) limitUnit(i int) (unit int32, over bool) {
 	leaf := t.ruledLeaf(i)
 	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {

@@ -2,13 +2,14 @@ package domain
 
 import "slices"
 
-// UsableInstances says of each instance whether the rules leave a way to place the target's tasks, at most
-// one on an instance, with one on it. Where they leave no way at all it is true of all eligible
-// ones. In trees of several levels it may be true where it is not.
+// UsableInstances says of each eligible instance whether the target's tasks, one per instance, can
+// be placed so that the rules hold and one is on it. If the rules allow no placement at all, every
+// eligible instance is usable. In trees of several levels the answer may be true although it should
+// be false.
 //
-// The tasks are a flow from the root of the fault domains down to their leaves, through the
-// instances, and up from the leaves of the upgrade domains to their root. A rule is how much may go
-// through a domain, and how much must.
+// The tasks are a flow: from the root of the fault domains down to the leaves, through the
+// instances, and up from the leaves of the upgrade domains to their root. A rule says how much may
+// and must flow through a domain. An instance is usable if some feasible flow goes through it.
 func (d *Domains) UsableInstances(target int) []bool {
 	out := make([]bool, len(d.standing))
 	net := newFlowNetwork(d, target)
@@ -25,24 +26,24 @@ func (d *Domains) UsableInstances(target int) []bool {
 			if reached[to] == nil {
 				reached[to] = net.reachableFrom(to)
 			}
-			out[i] = reached[to][from] // what goes another way may go here
+			out[i] = reached[to][from] // the flow can be redirected through i
 		}
 	}
 	return out
 }
 
-// flowNetwork is a network of domains.
+// A flowNetwork is a network of domains with capacities.
 type flowNetwork struct {
-	edges     []flowEdge
-	out       [][]int32 // per node, the edges that leave it
-	pairEdges map[[2]int32]int32
-	roots     [2]int32 // of the fault and upgrade domains
+	edges     []flowEdge         // the one after each even one leads back
+	out       [][]int32          // per node, the edges that leave it
+	pairEdges map[[2]int32]int32 // edge by its fault and upgrade domain
+	roots     [2]int32           // of the fault and upgrade domains
 	source    int32
 	sink      int32
-	required  int32 // what has to come from the source
+	required  int32 // what still has to flow from the source
 }
 
-// flowEdge is an edge with the room it has left; the one after an even one leads back.
+// A flowEdge is an edge with its remaining capacity.
 type flowEdge struct{ to, room int32 }
 
 func newFlowNetwork(d *Domains, target int) *flowNetwork {
@@ -71,8 +72,8 @@ func newFlowNetwork(d *Domains, target int) *flowNetwork {
 	return net
 }
 
-// endNodes are the nodes of the instance's fault and upgrade domain, the root where no rule concerns
-// it.
+// endNodes returns the nodes of the instance's fault and upgrade domain: the root if no rule
+// applies to it.
 func (net *flowNetwork) endNodes(d *Domains, i int) (from, to int32) {
 	from, to = net.roots[0], net.roots[1]
 	if leaf := d.fault.ruledLeaf(i); leaf >= 0 {
@@ -115,8 +116,8 @@ func (net *flowNetwork) addTree(t *domainTree, root, target int32, down bool) {
 	}
 }
 
-// addBoundedEdge adds one through which so much must and may go: what must comes from the source, and goes to
-// the sink.
+// addBoundedEdge adds an edge with a least and a greatest flow. The least flow is sent by way of
+// source and sink.
 func (net *flowNetwork) addBoundedEdge(from, to, least, most int32) {
 	net.addEdge(from, to, most-least)
 	if least > 0 {
@@ -132,8 +133,8 @@ func (net *flowNetwork) addEdge(from, to, room int32) {
 	net.out[from], net.out[to] = append(net.out[from], n), append(net.out[to], n+1)
 }
 
-// sendRequired sends as much as it can from the source to the sink, and reports whether that is all that
-// must.
+// sendRequired sends what it can from the source to the sink, and reports whether that is all that
+// must flow.
 func (net *flowNetwork) sendRequired() bool {
 	for net.required > 0 {
 		through := net.searchFrom(net.source)
@@ -153,8 +154,8 @@ func (net *flowNetwork) sendRequired() bool {
 	return true
 }
 
-// searchFrom is for each node the edge by which a way with room leads there from the given one; -1
-// where none does.
+// searchFrom returns for each node the last edge of a path with remaining capacity from the given
+// node, -1 if there is none.
 func (net *flowNetwork) searchFrom(from int32) []int32 {
 	through := slices.Repeat([]int32{-1}, len(net.out))
 	queue := []int32{from}
@@ -171,7 +172,7 @@ func (net *flowNetwork) searchFrom(from int32) []int32 {
 	return through
 }
 
-// reachableFrom are the nodes to which a way with room leads.
+// reachableFrom returns the nodes that a path with remaining capacity leads to.
 func (net *flowNetwork) reachableFrom(from int32) []bool {
 	out := make([]bool, len(net.out))
 	for v, n := range net.searchFrom(from) {

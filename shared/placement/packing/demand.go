@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// demandClass are the kinds of tasks that can go to the same pools.
+// A demandClass has the kinds of tasks that can go to the same pools.
 type demandClass struct {
-	pools  []int32 // nil where no instance that is available takes them
+	pools  []int32 // nil if no available instance can take them
 	demand float64 // GPU thousandths
 }
 
-// groupDemand finds the flows.
+// groupDemand groups the kinds into demand classes.
 func (m *learnedMix) groupDemand() {
 	for i := range m.kinds {
 		k := &m.kinds[i]
@@ -34,14 +34,19 @@ func (m *learnedMix) groupDemand() {
 const (
 	priceRounds = 100
 	priceStep   = 0.5
-	// maxPrice bounds a price: beyond it nothing else counts anyway.
+	// maxPrice bounds a price: at this height nothing else matters.
 	maxPrice = 8
 )
 
-// computePrices finds what pools are in demand by tasks that can go to few others. Demand is spread over
-// the pools that it can go to by their capacity times a weight, and the weights are lowered where
-// more comes than the average and raised where less does, until nothing more can be evened out. The
-// price is minus the logarithm of the weight: 0 everywhere where all tasks can go everywhere.
+// computePrices finds the pools that are wanted by tasks that can go to few others.
+//
+// The demand of each class is divided among its pools by their capacity times a weight. Each round
+// lowers the weights of pools that get more than the average and raises the others, until nothing
+// more can be evened out. The price is minus the logarithm of the weight: 0 everywhere if all tasks
+// can go everywhere.
+//
+// For example, of two equal pools P and Q, half of the tasks can only go to P. The other half then
+// ends up in Q: P is the more expensive one, and flexible tasks avoid it.
 func (m *learnedMix) computePrices() {
 	capacity := 0.0
 	for i := range m.pools {
@@ -55,7 +60,7 @@ func (m *learnedMix) computePrices() {
 		}
 		for i := range m.pools {
 			if p := &m.pools[i]; p.capacity > 0 {
-				p.price += priceStep * math.Log(load[i]/float64(p.capacity)*capacity/total) // of 0 it is -Inf
+				p.price += priceStep * math.Log(load[i]/float64(p.capacity)*capacity/total) // -Inf without load
 				p.price = max(-5*maxPrice, min(5*maxPrice, p.price))
 			}
 		}
@@ -66,7 +71,8 @@ func (m *learnedMix) computePrices() {
 	}
 }
 
-// spreadDemand fills in the load and the width of each pool, and returns the sum of the loads.
+// spreadDemand fills in the load and the weighted capacity of each pool, and returns the sum of the
+// loads.
 func (m *learnedMix) spreadDemand(load, width []float64) (total float64) {
 	clear(load)
 	for i := range m.pools {
@@ -88,10 +94,10 @@ func (m *learnedMix) spreadDemand(load, width []float64) (total float64) {
 	return total
 }
 
-// weightedCapacity is the pool's capacity by its weight.
+// weightedCapacity is the pool's capacity times its weight.
 func (p *pool) weightedCapacity() float64 { return float64(p.capacity) * math.Exp(-p.price) }
 
-// weightedCapacity is that of all pools that the flow can go to.
+// weightedCapacity is the sum over the pools of the class.
 func (c *demandClass) weightedCapacity(pools []pool) (sum float64) {
 	for _, g := range c.pools {
 		sum += pools[g].weightedCapacity()

@@ -1,15 +1,14 @@
 // Package packing scores instances so that the GPUs of a cluster stay usable: the scoring
-// "least-fragmentation".
+// "least-fragmentation". docs/packing.md describes it for users.
 //
-// A snapshot comes in; for a task's needs and an instance the [Scorer] returns what it costs to
-// place the task there, the lowest is the best. Placement calls it for specs that name the scoring;
-// it never looks at who asks.
+// Comes in: a snapshot, then a task's needs and an instance. The [Scorer] returns the cost of
+// placing the task there; the lowest is the best. Package placement calls it for specs that name
+// this scoring, and for nothing else.
 //
-// Start with scorer.go. mix.go learns which kinds of tasks run and wait and divides the instances
-// into pools, price.go finds which pools are in demand, value.go says how badly what an instance
-// has free can be used, state.go numbers what instances have free, so that equal instances are
-// valued once.
+// Start with scorer.go. mix.go learns which kinds of tasks run and wait, and divides the instances
+// into pools. demand.go finds which pools are in demand, waste.go says how badly free capacity can
+// be used, and shape.go numbers what instances have free, so that equal instances are valued once.
 //
-// A score depends on the snapshot and on what was learned at the start of the epoch, and on nothing
-// else.
+// Invariant: a score depends on the snapshot and on what was learned at the start of the epoch, and
+// on nothing else, such as the order of tasks or earlier calls.
 package packing

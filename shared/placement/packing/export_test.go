@@ -23,13 +23,13 @@ func (s *Scorer) StateAfter(from int32, needs *cluster.Resources) int32 {
 }
 
 // Free returns what the state has free, in thousandths, and on how many devices.
-func (p *Scorer) Free(id int32) (milli, devices int) {
-	shape := &p.shapes.all[id]
-	return int(shape.freeMilli), int(shape.wholeDevices) + len(p.shapes.partialDevices(shape))
+func (s *Scorer) Free(id int32) (milli, devices int) {
+	shape := &s.shapes.all[id]
+	return int(shape.freeMilli), int(shape.wholeDevices) + len(s.shapes.partialDevices(shape))
 }
 
 // Describe returns the state in words.
-func (p *Scorer) Describe(id int32) string {
-	shape := &p.shapes.all[id]
-	return fmt.Sprintf("%+v with %v", *shape, p.shapes.partialDevices(shape))
+func (s *Scorer) Describe(id int32) string {
+	shape := &s.shapes.all[id]
+	return fmt.Sprintf("%+v with %v", *shape, s.shapes.partialDevices(shape))
 }

@@ -9,10 +9,10 @@ import (
 	"berth/shared/snapshot"
 )
 
-// learnedMix is what was learned of a cluster: the kinds of its tasks that need GPUs, and the pools of its
-// instances.
+// A learnedMix is what was learned of a cluster: the kinds of its tasks that need GPUs, and the
+// pools of its instances.
 type learnedMix struct {
-	taskCount       int // that need GPUs, run or wait
+	taskCount       int // tasks that need GPUs, running or waiting
 	kinds           []taskKind
 	requirementSets []*requirements
 	pools           []pool
@@ -21,7 +21,7 @@ type learnedMix struct {
 	poolIndex       map[poolKey]int32
 }
 
-// taskKind is a number of tasks that need and want the same.
+// A taskKind is a number of tasks with the same needs and requirements.
 type taskKind struct {
 	needs       cluster.Resources
 	set         int
@@ -29,12 +29,12 @@ type taskKind struct {
 	demandClass int
 }
 
-// pool are the instances that satisfy the same sets and have the same size: those of one GPU model
-// and instance type, say.
+// A pool has the instances that satisfy the same requirement sets and have the same size: for
+// example, those of one GPU model and instance type.
 type pool struct {
 	poolKey
-	capacity  int64 // GPU thousandths
-	price     float64
+	capacity  int64   // GPU thousandths
+	price     float64 // see [learnedMix.computePrices]
 	demandMix *demandMix
 }
 
@@ -44,7 +44,7 @@ type poolKey struct {
 	gpus        int
 }
 
-// canTake reports whether tasks of the kind can go to the pool, were it empty.
+// canTake reports whether a task of the kind could run on an empty instance of the pool.
 func (p *pool) canTake(k *taskKind) bool {
 	return p.mask>>k.set&1 == 1 && k.needs.CPU <= p.cpu && k.needs.Memory <= p.memory && k.needs.GPUs <= p.gpus
 }
@@ -52,7 +52,7 @@ func (p *pool) canTake(k *taskKind) bool {
 // noPool is the pool of instances without GPUs.
 const noPool = -1
 
-// membership is the pool of an instance, as long as its row is the same.
+// A membership is the pool of an instance, valid while its row has the same revision.
 type membership struct {
 	rev  uint64
 	mask uint64
@@ -60,13 +60,15 @@ type membership struct {
 }
 
 const (
-	// maxSets is how many sets of requirements are told apart, those that most is wanted with.
+	// maxSets is how many requirement sets are distinguished: those with the most demand. Each has
+	// a bit in a mask.
 	maxSets = 64
-	// maxKinds is how many kinds count, the most frequent.
+	// maxKinds is how many kinds are considered, the most frequent ones.
 	maxKinds = 256
 )
 
-// learnMix looks at all tasks and instances. What the last mix knew of instances is used again.
+// learnMix looks at all tasks and instances. It reuses the last mix's memberships, unless the
+// requirement sets differ.
 func learnMix(s *snapshot.Snapshot, last *learnedMix) *learnedMix {
 	m := &learnedMix{poolIndex: map[poolKey]int32{}}
 	m.countKinds(s)
@@ -80,7 +82,8 @@ func learnMix(s *snapshot.Snapshot, last *learnedMix) *learnedMix {
 	return m
 }
 
-// countKinds finds the kinds. Their order, on which sums depend, does not depend on that of the tasks.
+// countKinds finds the kinds of tasks. Their order does not depend on the order of tasks: sums of
+// floating-point numbers would depend on it, and with them the scores.
 func (m *learnedMix) countKinds(s *snapshot.Snapshot) {
 	type requirement struct {
 		needs cluster.Resources
@@ -118,13 +121,13 @@ func (m *learnedMix) countKinds(s *snapshot.Snapshot) {
 	m.kinds = m.kinds[:min(len(m.kinds), maxKinds)]
 }
 
-// compareNeeds orders needs: those with the same share of each device are neighbours.
+// compareNeeds orders needs. Those with the same share of each device are neighbours.
 func compareNeeds(a, b cluster.Resources) int {
 	return cmp.Or(cmp.Compare(a.GPUMilli, b.GPUMilli), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.CPU, b.CPU),
 		cmp.Compare(a.Memory, b.Memory))
 }
 
-// assignPools puts the instances into pools.
+// assignPools divides the instances into pools.
 func (m *learnedMix) assignPools(s *snapshot.Snapshot) {
 	if missing := len(s.InstancesByIndex()) - len(m.memberships); missing > 0 {
 		m.memberships = append(m.memberships, make([]membership, missing)...)
@@ -155,7 +158,7 @@ func (m *learnedMix) findOrAddPool(mask uint64, v *snapshot.InstanceView) int32 
 	return g
 }
 
-// satisfiedMask has a bit for each set that the instance satisfies.
+// satisfiedMask has a bit for each requirement set that the instance satisfies.
 func (m *learnedMix) satisfiedMask(v *snapshot.InstanceView) (mask uint64) {
 	for i, r := range m.requirementSets {
 		if r.satisfiedBy(v) {
@@ -165,8 +168,8 @@ func (m *learnedMix) satisfiedMask(v *snapshot.InstanceView) (mask uint64) {
 	return mask
 }
 
-// poolOf is the pool of an instance. One that came, or changed, since the mix was learned may be in
-// a pool of its own, which has no price yet.
+// poolOf returns the pool of an instance. An instance that came or changed after the mix was
+// learned may be in a pool of its own, which has no price yet.
 func (m *learnedMix) poolOf(v *snapshot.InstanceView) int32 {
 	if len(v.GPUs) == 0 {
 		return noPool
@@ -182,8 +185,9 @@ func (m *learnedMix) poolOf(v *snapshot.InstanceView) int32 {
 	return p.pool
 }
 
-// demandMixOf is what may come to a pool: of each kind the part that [mix.price] spread to it. A kind
-// weighs as much as it is frequent, larger ones a little more.
+// demandMixOf returns the tasks that may come to a pool: of each kind the part that
+// [learnedMix.computePrices] assigned to it. A kind weighs by how frequent it is, and larger ones a
+// little more (by the fourth root of their size).
 func (m *learnedMix) demandMixOf(id int32) *demandMix {
 	p := &m.pools[id]
 	if p.demandMix != nil {
@@ -191,7 +195,7 @@ func (m *learnedMix) demandMixOf(id int32) *demandMix {
 	}
 	shares := make([]float64, len(m.demandClasses))
 	for at := range m.demandClasses {
-		shares[at] = 1 // all of it, where nothing else takes it
+		shares[at] = 1 // no pool can take the class at present
 		if all := m.demandClasses[at].weightedCapacity(m.pools); all > 0 {
 			shares[at] = math.Exp(-p.price) / all
 		}
@@ -207,8 +211,8 @@ func (m *learnedMix) demandMixOf(id int32) *demandMix {
 	return p.demandMix
 }
 
-// newDemandMix makes rows of the kinds, which are in the order of their needs; those that differ only
-// in their sets are one.
+// newDemandMix makes a row of each kind. The kinds must be in the order of their needs; those that
+// differ only in their requirements share a row.
 func newDemandMix(kinds []taskKind, shares []float64) *demandMix {
 	m := &demandMix{}
 	total := 0.0

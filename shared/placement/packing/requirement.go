@@ -10,10 +10,10 @@ import (
 	"berth/shared/snapshot"
 )
 
-// requirements are requirements of tasks that an instance's row satisfies or not, whatever runs there:
-// attributes and constraints.
+// requirements are what tasks ask of an instance's row, whatever runs there: attributes and static
+// constraints.
 type requirements struct {
-	text        string // tells them apart
+	text        string // equal texts mean equal requirements
 	attributes  []string
 	expressions []*constraint.Expression
 	demand      int64 // GPU thousandths
@@ -24,8 +24,8 @@ func (r *requirements) satisfiedBy(v *snapshot.InstanceView) bool {
 	return eligibility.MeetsStatic(v, r.attributes, r.expressions)
 }
 
-// newRequirements are those of a definition and of rules, either of which may be unknown. A constraint
-// that cannot be read keeps nobody from anywhere here: it is refused where it counts.
+// newRequirements returns the requirements of a definition and rules, either of which may be nil. A
+// constraint that cannot be read is ignored here: placing the task reports it.
 func newRequirements(def *cluster.TaskDefinition, rules *cluster.Rules) *requirements {
 	if def == nil {
 		def = &cluster.TaskDefinition{}
@@ -51,7 +51,8 @@ func newRequirements(def *cluster.TaskDefinition, rules *cluster.Rules) *require
 	return r
 }
 
-// requirementsReader finds what tasks want, each definition with its service or rules once.
+// A requirementsReader finds the requirements of tasks, once for each definition with its service
+// or rules.
 type requirementsReader struct {
 	snap  *snapshot.Snapshot
 	known map[requirementsKey]*requirements
@@ -83,7 +84,7 @@ func (reader *requirementsReader) requirementsOf(t *cluster.Task) *requirements 
 	return w
 }
 
-// constraintsText tells the constraints of rules apart.
+// constraintsText returns a text that differs for different constraints.
 func constraintsText(r *cluster.Rules) string {
 	if len(r.Constraints) == 0 {
 		return r.NodeConstraint

@@ -5,28 +5,29 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Scorer scores instances by least fragmentation. The score of a task on an instance has two parts:
+// A Scorer scores instances by least fragmentation. The score of a task on an instance has two
+// parts:
 //
-//   - what the task adds to the waste of the instance's state: small where what is left can still
-//     be used (see [blend.waste])
-//   - the price of the instance's pool: high where tasks want to go that can go to few other pools
-//     (see [mix.setPrices])
+//   - what the task adds to the waste of the instance: small if what remains can still be used (see
+//     [demandMix.wasteOf])
+//   - the price of the instance's pool: high if tasks want it that can go to few other pools (see
+//     [learnedMix.computePrices])
 //
-// Both come from the [mix] of tasks that run and wait, which is learned anew as the tasks change
-// (see [Scorer.interval]).
+// Both depend on the tasks that run and wait, which are learned again as they change (see
+// [Scorer.relearnAfter]).
 //
 // The loss of GPUs to tasks that do not fit is that of Weng et al., "Beware of Fragmentation:
-// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023). What CPU
-// and memory leave idle, and the prices, are not in the paper.
+// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023). Idle CPU
+// and memory, and the prices, are not in the paper.
 type Scorer struct {
 	snap            *snapshot.Snapshot
 	mix             *learnedMix
-	epochStart      uint64 // what the snapshot had counted when the epoch began
-	epochLength     uint64 // how many changes it lasts
-	epoch           uint64 // of the epoch
-	seq             uint64 // of the snapshot, as far as known goes
+	epochStart      uint64 // the snapshot's change count when the epoch began
+	epochLength     uint64 // in changes of the snapshot
+	epoch           uint64 // counts how often the mix was learned
+	seq             uint64 // the snapshot's change count that shapeOfInstance reflects
 	onChange        func(index int, owner string)
-	shapeOfInstance []int32 // by index of the instance: the state it is in, 0 where that is to be found out
+	shapeOfInstance []int32 // by index of the instance, 0 if it must be found out
 	shapes          freeShapes
 	scores          []cachedScore
 	needsNumbers    map[cluster.Resources]int32
@@ -45,8 +46,8 @@ func NewScorer(s *snapshot.Snapshot) *Scorer {
 	return p
 }
 
-// Epoch learns the mix anew if enough has changed, and returns a number that changes whenever it
-// does. Scores are valid until the snapshot changes or the epoch does.
+// Epoch learns the mix again if enough has changed, and returns a number that changes whenever it
+// does. Scores are valid until the snapshot or the epoch changes.
 func (s *Scorer) Epoch() uint64 {
 	now := s.snap.ChangeSeq()
 	if s.mix == nil || now-s.epochStart >= s.epochLength {
@@ -63,10 +64,10 @@ func (s *Scorer) Epoch() uint64 {
 	return s.epoch
 }
 
-// relearnAfter is how many changes of instances to wait for until there may be something to learn: as
-// many as there are tasks that need GPUs while these become more, and so often enough while a
-// cluster fills; after that, longer and longer, up to as many as there is to look at, so that
-// learning costs next to nothing per change.
+// relearnAfter returns how many changes of instances must pass before the mix is learned again.
+// While the GPU tasks grow by more than half in an epoch, it is their number, so that a filling
+// cluster learns often. After that it doubles each time, up to the number of tasks and instances to
+// look at: learning then costs next to nothing per change.
 func (s *Scorer) relearnAfter(last *learnedMix) uint64 {
 	tasks := uint64(max(1, s.mix.taskCount))
 	if last == nil || 2*s.mix.taskCount > 3*last.taskCount {
@@ -75,7 +76,7 @@ func (s *Scorer) relearnAfter(last *learnedMix) uint64 {
 	return max(tasks, min(2*s.epochLength, uint64(s.snap.TaskCount()+len(s.snap.InstancesByIndex()))))
 }
 
-// ForgetScores drops what can be computed again.
+// ForgetScores drops everything that can be computed again.
 func (s *Scorer) ForgetScores() {
 	s.shapes.resetShapes()
 	clear(s.shapeOfInstance)
@@ -85,26 +86,27 @@ func (s *Scorer) ForgetScores() {
 	clear(s.scores)
 }
 
-// cachedScore is a score that was computed, of tasks with the same needs in the same state. State 0 is
-// none.
+// A cachedScore is the score of tasks with the same needs on instances of the same free shape.
+// Shape 0 is none.
 type cachedScore struct {
 	shape, needs int32
 	score        float64
 }
 
-// scoreBits is how many scores are kept: each has one position, where the latest stays.
+// scoreBits sizes the cache of scores. Each score has one slot, and the latest one stays.
 const scoreBits = 17
 
 const (
-	// priceWeight is how much the price of a pool counts against fragmentation. More of it keeps
+	// priceWeight is how much the price of a pool counts against fragmentation. A higher one keeps
 	// more room for tasks that can go to few pools, and leaves more of it empty.
 	priceWeight = 0.6
-	// fitWeight is how much best fit counts: it decides where fragmentation is as good as equal.
+	// fitWeight is how much best fit counts. It decides between instances with nearly the same
+	// fragmentation.
 	fitWeight = 0.01
 )
 
-// Score returns what it costs to place a task with these needs on the instance, where it must fit:
-// the lowest is the best. [Scorer.Epoch] must have been called since the snapshot changed.
+// Score returns the cost of placing a task with these needs on the instance, where it must fit. The
+// lowest is the best. [Scorer.Epoch] must have been called since the snapshot changed.
 func (s *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float64 {
 	if s.shapes.isFull() {
 		s.ForgetScores()
@@ -124,8 +126,8 @@ func (s *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float
 	return score
 }
 
-// shapeOf is the state of the instance, be it one that a placement under way looks at in another
-// state than the snapshot has it in.
+// shapeOf returns the free shape of the instance. v may be a placement's own view of it, which the
+// snapshot does not have.
 func (s *Scorer) shapeOf(v *snapshot.InstanceView) int32 {
 	committed := s.snap.InstancesByIndex()[v.Index] == v
 	if committed && v.Index < len(s.shapeOfInstance) && s.shapeOfInstance[v.Index] > 0 {
@@ -139,7 +141,7 @@ func (s *Scorer) shapeOf(v *snapshot.InstanceView) int32 {
 	return id
 }
 
-// needsNumber numbers the needs.
+// needsNumber assigns a number to the needs.
 func (s *Scorer) needsNumber(needs *cluster.Resources) int32 {
 	if s.lastNumber >= 0 && s.lastNeeds == *needs {
 		return s.lastNumber
@@ -153,12 +155,12 @@ func (s *Scorer) needsNumber(needs *cluster.Resources) int32 {
 	return n
 }
 
-func (p *Scorer) wasteOf(id int32) float64 {
-	shape := &p.shapes.all[id]
+func (s *Scorer) wasteOf(id int32) float64 {
+	shape := &s.shapes.all[id]
 	if !shape.wasteKnown {
 		shape.wasteKnown = true
 		if shape.pool != noPool && shape.freeMilli > 0 {
-			shape.waste = p.mix.demandMixOf(shape.pool).wasteOf(shape, p.shapes.partialDevices(shape))
+			shape.waste = s.mix.demandMixOf(shape.pool).wasteOf(shape, s.shapes.partialDevices(shape))
 		}
 	}
 	return shape.waste

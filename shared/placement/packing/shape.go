@@ -7,26 +7,28 @@ import (
 	"berth/shared/snapshot"
 )
 
-// freeShapes are the states that instances were seen in, by number from 1. Instances in the same
-// state are worth the same.
+// freeShapes has the different shapes of what instances have free, numbered from 1. Instances with
+// the same shape have the same scores.
 type freeShapes struct {
 	all     []freeShape
-	arena   []int16
+	arena   []int16 // partial devices of all shapes
 	slots   []int32 // an open hash table of their numbers
 	scratch []int16
 }
 
-// freeShape is what an instance of a pool has free.
+// A freeShape is what an instance of a pool has free.
 type freeShape struct {
 	freeShapeKey
-	wholeDevices int32 // devices that nobody holds a part of
-	first, count int32 // the free thousandths of the others in the arena, the least first, those without any left out
+	wholeDevices int32 // devices without any task
+	// first and count locate the free thousandths of the other devices in the arena, in ascending
+	// order, without those that have none.
+	first, count int32
 	wasteKnown   bool
 	waste        float64
 }
 
-// freeShapeKey tells states apart. The devices are in it as a hash in which their order does not
-// count, and their sum.
+// A freeShapeKey identifies a shape. The devices are in it as a hash that ignores their order, and
+// as their sum.
 type freeShapeKey struct {
 	devices     uint64
 	cpu, memory int64
@@ -34,10 +36,10 @@ type freeShapeKey struct {
 	freeMilli   int32 // free thousandths of all devices
 }
 
-// maxShapes bounds the memory; what was known is computed again when it is reached.
+// maxShapes bounds the memory. All shapes are computed again when it is reached.
 const maxShapes = 1 << 16
 
-// slotBits makes the table at most half full.
+// slotBits keeps the table at most half full.
 const slotBits = 17
 
 func (f *freeShapes) isFull() bool { return len(f.all) > maxShapes }
@@ -51,9 +53,10 @@ func (f *freeShapes) resetShapes() {
 	f.arena = f.arena[:0]
 }
 
-// findSlot is the slot of the state, empty if it is new.
+// findSlot returns the slot of the shape, which is 0 if it is new.
 func (f *freeShapes) findSlot(k *freeShapeKey) *int32 {
-	h := k.devices + uint64(k.cpu)*0x9e3779b97f4a7c15 + uint64(k.memory)*0xc2b2ae3d27d4eb4f + uint64(k.pool)*0x165667b19e3779f9
+	h := k.devices + uint64(k.cpu)*0x9e3779b97f4a7c15 + uint64(k.memory)*0xc2b2ae3d27d4eb4f +
+		uint64(k.pool)*0x165667b19e3779f9
 	h = (h ^ h>>32) * 0xbf58476d1ce4e5b9
 	for at := h >> (64 - slotBits); ; at = (at + 1) % (1 << slotBits) {
 		if id := f.slots[at]; id == 0 || f.all[id].freeShapeKey == *k {
@@ -66,7 +69,8 @@ func (f *freeShapes) partialDevices(shape *freeShape) []int16 {
 	return f.arena[shape.first : shape.first+shape.count]
 }
 
-// deviceMarks are what a device with so much free adds to the hash: numbers without a pattern.
+// deviceMarks[n] is what a device with n thousandths free adds to the hash: numbers without a
+// pattern.
 var deviceMarks = func() (out [cluster.WholeGPU + 1]uint64) {
 	for i := 1; i < len(out); i++ {
 		z := uint64(i) * 0x9e3779b97f4a7c15
@@ -77,7 +81,7 @@ var deviceMarks = func() (out [cluster.WholeGPU + 1]uint64) {
 	return out
 }()
 
-// shapeID is the state that an instance is in.
+// shapeID returns the number of the instance's shape.
 func (f *freeShapes) shapeID(pool int32, v *snapshot.InstanceView) int32 {
 	k := freeShapeKey{cpu: v.CPU, memory: v.Memory, pool: pool}
 	whole := -v.Unpinned
@@ -105,8 +109,7 @@ func (f *freeShapes) shapeID(pool int32, v *snapshot.InstanceView) int32 {
 	return *slot
 }
 
-// addShape takes in a state that is new, with its parts in scratch, those without anything free among
-// them.
+// addShape adds a new shape whose partial devices are in scratch.
 func (f *freeShapes) addShape(k freeShapeKey, whole int32) int32 {
 	f.scratch = slices.DeleteFunc(f.scratch, func(free int16) bool { return free == 0 })
 	slices.Sort(f.scratch)
@@ -117,8 +120,8 @@ func (f *freeShapes) addShape(k freeShapeKey, whole int32) int32 {
 	return id
 }
 
-// afterTask is the state that a task with these needs, which must fit, leaves behind: it gets the
-// devices that have the least free, as placement gives them.
+// afterTask returns the number of the shape that remains after a task with these needs, which must
+// fit. The task gets the devices with the least free, as placement assigns them.
 func (f *freeShapes) afterTask(from int32, needs *cluster.Resources) int32 {
 	shape := &f.all[from]
 	k := shape.freeShapeKey
@@ -147,13 +150,13 @@ func (f *freeShapes) afterTask(from int32, needs *cluster.Resources) int32 {
 	return *slot
 }
 
-// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of
+// VCPUPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of
 // general-purpose instances.
-const vcpuPerMiB = cluster.VCPU / 4096
+const VCPUPerMiB = cluster.VCPU / 4096
 
-// freeTotal is how much a state has free of everything, in terms of best fit: GPUs, and vCPUs with the
-// memory next to them, 128 for one GPU.
+// freeTotal returns all that a shape has free as one number, in GPUs: 128 vCPUs, or the memory that
+// goes with them, count as one GPU.
 func (f *freeShapes) freeTotal(id int32) float64 {
 	shape := &f.all[id]
-	return float64(shape.freeMilli)/cluster.WholeGPU + float64(shape.cpu+shape.memory*vcpuPerMiB)/(128*cluster.VCPU)
+	return float64(shape.freeMilli)/cluster.WholeGPU + float64(shape.cpu+shape.memory*VCPUPerMiB)/(128*cluster.VCPU)
 }

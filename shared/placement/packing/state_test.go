@@ -11,8 +11,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// TestStateAfterIsThatOfTheInstance compares the state that a score expects with that of the instance once the task is
-// there, on the devices that the engine gives.
+// TestStateAfterIsThatOfTheInstance compares the state that a score expects with that of the
+// instance once the task is there, on the devices that the engine gives.
 func TestStateAfterIsThatOfTheInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := snapshot.NewSnapshot()

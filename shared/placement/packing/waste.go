@@ -2,45 +2,52 @@ package packing
 
 import "berth/shared/cluster"
 
-// demandMix is the mix of tasks that may come to the instances of one pool, ready for [blend.value].
+// A demandMix has the tasks that may come to the instances of one pool, prepared for
+// [demandMix.wasteOf].
 type demandMix struct {
 	portions []portion
 	rows     []mixRow
 }
 
-// portion are the rows that need the same share of each device.
+// A portion is the rows with the same share of each device.
 type portion struct {
 	per        int
 	first, end int
 }
 
-// mixRow is one kind of task. The weights of a blend add up to 1.
+// A mixRow is one kind of task. The weights of a mix add up to 1.
 type mixRow struct {
-	weight            float64
-	cpu, memory       float64
-	perCPU, perMemory float64 // GPU thousandths that the kind takes with each unit
+	weight      float64
+	cpu, memory float64
+	// perCPU and perMemory are the GPU thousandths that the kind takes with each unit of CPU and
+	// memory.
+	perCPU, perMemory float64
 	gpus              int
 	size              float64 // GPU thousandths of one task
 }
 
 const (
-	// idleWeight is how much GPU that CPU and memory cannot fill counts against GPU that is lost to
-	// a kind.
+	// idleWeight is how much GPU counts that idles for lack of CPU and memory, against GPU that is
+	// lost to a kind.
 	idleWeight = 0.75
-	// stuckWeight is how much it counts that nearly all kinds leave the GPU idle.
+	// stuckWeight is how much it counts if nearly all kinds leave the GPU idle.
 	stuckWeight = 4
 )
 
-// wasteOf says how badly what is free can be used, in GPU thousandths: 0 where nothing is free, or
-// where each kind could take all of it. With F free, for each kind
+// wasteOf says how badly the free capacity can be used, in GPU thousandths: 0 if every kind could
+// use all of it. With F thousandths free, for each kind
 //
-//   - lost is what lies on devices that cannot take one more task of it; F where the instance
+//   - lost is what is free on devices that cannot take one more task of it, or F if the instance
 //     cannot
-//   - idle is what is left when the instance is filled with tasks of it up to the last CPU, MiB or
+//   - idle is what remains after filling the instance with tasks of it, up to the last CPU, MiB or
 //     device
 //
-// and the value is lost + 0.75·idle + 4·F·(idle/F)^32, with lost and idle the means by weight. The
-// power has what hardly any kind can use weigh the most.
+// and the waste is lost + 0.75·idle + 4·F·(idle/F)^32, with the means of lost and idle by weight.
+// The power makes capacity that hardly any kind can use weigh the most.
+//
+// Example: a device has 700 thousandths free, with plenty of CPU and memory. Half of the tasks need
+// 500, the others 1000. For the first kind, lost and idle are 0; for the second, both are 700. The
+// means are 350, and the waste is about 350 + 0.75·350 = 612.
 func (m *demandMix) wasteOf(shape *freeShape, parts []int16) float64 {
 	free := float64(shape.freeMilli)
 	cpu, memory := float64(shape.cpu), float64(shape.memory)
@@ -69,7 +76,8 @@ func (m *demandMix) wasteOf(shape *freeShape, parts []int16) float64 {
 	return lost + idleWeight*idle + stuckWeight*free*stuck
 }
 
-// usableDevices is how much is free on devices with at least so much free, and how many they are.
+// usableDevices returns how much is free on devices with at least per thousandths free, and how
+// many those are.
 func usableDevices(shape *freeShape, parts []int16, per int) (usable float64, devices int) {
 	sum := int(shape.wholeDevices) * cluster.WholeGPU
 	devices = int(shape.wholeDevices)
