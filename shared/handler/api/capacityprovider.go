@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// CapacityProviders creates, changes, deletes and looks up capacity providers.
+// CapacityProviders creates, changes, deletes and describes capacity providers.
 type CapacityProviders struct{ *Dependencies }
 
 // requireProvider reads a capacity provider. One that does not exist is an
@@ -28,9 +28,9 @@ func (a *Dependencies) requireProvider(ctx context.Context, name string) (*clust
 	return p, err
 }
 
-// CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and
-// CREATE_COMPLETE or CREATE_FAILED once managed scaling has looked whether its group is fit for it.
-// Meanwhile clusters can have it.
+// CreateCapacityProvider writes a new capacity provider (C7). It is CREATE_IN_PROGRESS until
+// managed scaling has examined its Auto Scaling group, then CREATE_COMPLETE or CREATE_FAILED.
+// Clusters can use it meanwhile.
 func (a *CapacityProviders) CreateCapacityProvider(
 	ctx context.Context, p *cluster.CapacityProvider,
 ) (*cluster.CapacityProvider, error) {
@@ -71,13 +71,14 @@ func (a *CapacityProviders) CreateCapacityProvider(
 	return &made, nil
 }
 
+// writeProvider writes a provider and whatever changes with it in one commit.
 func (a *CapacityProviders) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...state.Write) error {
 	return a.State.Commit(ctx, state.Commit{
 		Cluster: state.Directory, Version: state.NoVersion, Writes: append(also, state.Write{Put: p}),
 	})
 }
 
-// checkProviderName refuses names that ECS keeps for itself.
+// checkProviderName refuses the names that ECS reserves, in any case.
 func checkProviderName(name string) error {
 	lower := strings.ToLower(name)
 	for _, prefix := range []string{"aws", "ecs", "fargate"} {
@@ -89,7 +90,8 @@ func checkProviderName(name string) error {
 	return nil
 }
 
-// checkProtectable refuses to protect instances that nobody scales (C6).
+// checkProtectable refuses managed termination protection without managed scaling (C6): nothing
+// would ever release the protected instances.
 func checkProtectable(p *cluster.CapacityProvider) error {
 	if p.Protection && !p.Scaling.Enabled {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
@@ -98,8 +100,9 @@ func checkProtectable(p *cluster.CapacityProvider) error {
 	return nil
 }
 
-// claimGroup refuses a group that another capacity provider has: two would size it. One that is
-// CREATE_FAILED has none.
+// claimGroup returns who uses the provider's Auto Scaling group, if the provider may claim it. A
+// group that another provider has is refused, because two would set its size against each other. A
+// provider that is CREATE_FAILED has no claim.
 func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
 	use, err := handler.ReadGroupUse(ctx, a.State, p.Group)
 	if err != nil || use.Provider == "" || use.Provider == p.Name {
@@ -113,9 +116,12 @@ func (a *CapacityProviders) claimGroup(ctx context.Context, p *cluster.CapacityP
 	return use, err
 }
 
-// UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where
-// two clusters have it (C7). What is switched on that the group must be fit for is
-// UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken back where it is not.
+// UpdateCapacityProvider changes a provider's settings. Managed scaling cannot be switched on while
+// two clusters use the provider (C7).
+//
+// Settings that the group must support are UPDATE_IN_PROGRESS until managed scaling has examined
+// the group. If it does not support them, the previous settings return. While that is pending,
+// further changes are an UpdateInProgressException.
 func (a *CapacityProviders) UpdateCapacityProvider(
 	ctx context.Context, c operation.UpdateCapacityProvider,
 ) (*cluster.CapacityProvider, error) {
@@ -153,7 +159,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 	return next, nil
 }
 
-// requestAttachment has managed scaling look at a cluster's attachments again.
+// requestAttachment asks managed scaling to make a cluster's attachments anew in its next round.
 func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName string) error {
 	return state.RetryRaces("attaching the capacity providers of "+clusterName, func() error {
 		old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
@@ -168,8 +174,8 @@ func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName s
 	})
 }
 
-// editProvider changes a provider; one that is deleted lets go of its group, and one whose group is
-// looked at anew takes it again.
+// editProvider applies f to a copy of the provider and commits the result with the claim to its
+// group. f is applied again if another writer comes first.
 func (a *CapacityProviders) editProvider(
 	ctx context.Context, name string, f func(*cluster.CapacityProvider) error,
 ) (*cluster.CapacityProvider, error) {
@@ -193,7 +199,9 @@ func (a *CapacityProviders) editProvider(
 	return &next, err
 }
 
-// groupWrites are the writes of who has a provider's group that belong to a change of the provider.
+// groupWrites returns the writes of the group's claim that belong to a change of its provider. A
+// deleted provider gives up the group. One that had failed to be created and is examined again
+// claims it once more.
 func (a *CapacityProviders) groupWrites(
 	ctx context.Context, old, next *cluster.CapacityProvider,
 ) ([]state.Write, error) {
@@ -214,8 +222,8 @@ func (a *CapacityProviders) groupWrites(
 	return nil, nil
 }
 
-// DeleteCapacityProvider deletes a provider that no cluster has. One that some cluster has stays,
-// and says DELETE_FAILED, as with ECS.
+// DeleteCapacityProvider deletes a provider that no cluster uses. As with ECS, the call also
+// succeeds for one that is in use: the provider stays, and is DELETE_FAILED with the reason.
 func (a *CapacityProviders) DeleteCapacityProvider(
 	ctx context.Context, name string,
 ) (*cluster.CapacityProvider, error) {
@@ -231,8 +239,8 @@ func (a *CapacityProviders) DeleteCapacityProvider(
 	})
 }
 
-// DescribeCapacityProviders gives the providers named, deleted ones too while they are kept, or all
-// where none is; those that are not there as failures.
+// DescribeCapacityProviders returns the providers named, and the rest as failures; all providers if
+// none is named. Deleted ones are found by name while their rows are kept.
 func (a *CapacityProviders) DescribeCapacityProviders(
 	ctx context.Context, names []string,
 ) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
@@ -250,7 +258,8 @@ func (a *CapacityProviders) DescribeCapacityProviders(
 	return describeEach(names, func(name string) (*cluster.CapacityProvider, error) { return byName[name], nil })
 }
 
-// TagCapacityProvider sets and removes tags.
+// TagCapacityProvider sets and removes tags of a provider. Tags of Berth's own change its managed
+// scaling; then the attachments of its clusters are made anew.
 func (a *CapacityProviders) TagCapacityProvider(
 	ctx context.Context, name string, set map[string]string, remove []string,
 ) error {
@@ -269,7 +278,8 @@ func (a *CapacityProviders) TagCapacityProvider(
 	return err
 }
 
-// ApplyScalingTags sets what the provider's tags of Berth's own stand for.
+// ApplyScalingTags sets the parts of managed scaling that the provider's tags of Berth's own stand
+// for. Without its tag a part has its default.
 func ApplyScalingTags(p *cluster.CapacityProvider) error {
 	for _, key := range cluster.ScalingTags {
 		if err := cluster.ApplyScalingTag(&p.Scaling, key, p.Tags[key]); err != nil {
@@ -279,7 +289,7 @@ func ApplyScalingTags(p *cluster.CapacityProvider) error {
 	return nil
 }
 
-// CapacityProviderTags are the tags of a provider.
+// CapacityProviderTags returns a copy of a provider's tags.
 func (a *CapacityProviders) CapacityProviderTags(ctx context.Context, name string) (map[string]string, error) {
 	p, err := a.requireProvider(ctx, name)
 	if err != nil {

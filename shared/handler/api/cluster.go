@@ -13,18 +13,21 @@ import (
 	"berth/shared/state"
 )
 
-// Clusters follows what ECS does with clusters, container instances and task definitions.
+// Clusters keeps the state in step with what ECS does with clusters, container instances and task
+// definitions: ECS owns those, and the API passes their operations on.
 type Clusters struct{ *Dependencies }
 
-// ClusterCreated takes in a cluster that was just created at ECS, or was there.
+// ClusterCreated records a cluster that was just created at ECS, or that ECS had already.
 func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
 	if _, err := a.findCluster(ctx, name); err != nil {
 		return err
 	}
-	return observe.AddToDirectory(ctx, a.State, name) // where adopting it was interrupted before
+	// Adopting the cluster may have been cut off before this write.
+	return observe.AddToDirectory(ctx, a.State, name)
 }
 
-// CheckDeletable refuses to have a cluster deleted that still has services or tasks.
+// CheckDeletable refuses to delete a cluster that has ACTIVE services or tasks. ECS itself knows of
+// no service, so it would delete the cluster.
 func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 	n, err := a.ServiceCount(ctx, name)
 	if err != nil {
@@ -40,13 +43,13 @@ func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 	return err
 }
 
-// ClusterDeleted forgets a cluster that ECS has deleted, with all its rows: another may get its
-// name.
+// ClusterDeleted removes a cluster that ECS has deleted, with all its rows. Another cluster may get
+// its name and must find nothing.
 func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 	return observe.RemoveCluster(ctx, a.State, name)
 }
 
-// ServiceCount is how many services of the cluster are ACTIVE.
+// ServiceCount returns how many services of the cluster are ACTIVE.
 func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, err error) {
 	services, err := listRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
 	for _, s := range services {
@@ -57,16 +60,16 @@ func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, e
 	return active, err
 }
 
-// InstancesChanged takes in instances that were changed through the API, without waiting for ECS's
-// event.
+// InstancesChanged reads instances anew from ECS after a change through the API. So a caller who
+// lists them next, and placement, need not wait for ECS's event.
 func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
 	o := &observe.Observer{State: a.State, Now: a.Clock.Now(), Settings: a.Settings.Settings,
 		Log: handler.Logger(a.Log)}
 	return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
 }
 
-// TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that
-// uses it.
+// TaskDefinitionChanged marks a task definition INACTIVE in every cluster that has it in its cache.
+// Running services keep it; new ones are refused.
 func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
 	return state.ForEachCluster(ctx, a.State, func(clusterName string) error {
 		d, err := findRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
@@ -81,7 +84,8 @@ func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error
 	})
 }
 
-// findCluster makes sure that Berth knows the cluster, and takes it in if only ECS does.
+// findCluster returns the cluster's meta row. A cluster that only ECS knows is adopted; an unknown
+// one is a ClusterNotFoundException.
 func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Meta, error) {
 	meta, err := findRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
 	if err != nil || meta != nil {
@@ -97,7 +101,8 @@ func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Met
 	return a.adoptCluster(ctx, name)
 }
 
-// adoptCluster starts to keep a cluster that ECS has, with the instances that it has already.
+// adoptCluster begins to manage a cluster that ECS has. Its instances and their tasks are recorded
+// at once, so that the first placement finds them.
 func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Meta, error) {
 	now := a.Clock.Now()
 	meta := &state.Meta{
@@ -111,7 +116,8 @@ func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Me
 	if err != nil {
 		return nil, fmt.Errorf("keeping cluster %s: %w", name, err)
 	}
-	// After its own row: a sweep takes what is listed and has none for one that was deleted.
+	// Listed after its own row is written: a sweep treats a cluster that is listed and has no row
+	// as deleted.
 	if err := observe.AddToDirectory(ctx, a.State, name); err != nil {
 		return nil, err
 	}
@@ -123,7 +129,7 @@ func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Me
 	return got, err
 }
 
-// newSweeper compares a cluster with ECS at once.
+// newSweeper returns the part of the task-state-change function that compares a cluster with ECS.
 func (a *Dependencies) newSweeper() *taskstatechange.Handler {
 	return &taskstatechange.Handler{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log}
 }

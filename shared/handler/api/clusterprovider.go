@@ -16,13 +16,14 @@ import (
 // ClusterProviders associates capacity providers with clusters.
 type ClusterProviders struct{ *Dependencies }
 
-// ClusterAttachments are a cluster's capacity providers with their rows.
+// ClusterAttachments returns a cluster's capacity providers: how they are attached, and their rows.
 func (a *ClusterProviders) ClusterAttachments(
 	ctx context.Context, clusterName string,
 ) (*operation.ClusterAttachments, error) {
 	return clusterAttachments(ctx, a.State, clusterName)
 }
 
+// clusterAttachments leaves out rows of providers that no longer exist.
 func clusterAttachments(
 	ctx context.Context, store state.Store, clusterName string,
 ) (*operation.ClusterAttachments, error) {
@@ -43,9 +44,10 @@ func clusterAttachments(
 	return out, nil
 }
 
-// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7).
-// Providers are claimed in the same commit, and let go of later, so that no two clusters ever have
-// one with managed scaling on.
+// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). New
+// providers are claimed in the same commit; removed ones are released later, when managed scaling
+// has removed what it made for them. So two clusters never have one provider with managed scaling
+// at the same time.
 func (a *ClusterProviders) PutClusterProviders(
 	ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare,
 ) (*operation.ClusterAttachments, error) {
@@ -93,8 +95,9 @@ func (a *ClusterProviders) PutClusterProviders(
 	return clusterAttachments(ctx, a.State, clusterName)
 }
 
-// CheckClusterProviders refuses what [API.PutClusterProviders] would refuse for a cluster that is
-// new; one that has capacity providers keeps them.
+// CheckClusterProviders refuses what [ClusterProviders.PutClusterProviders] would refuse for a new
+// cluster, so that CreateCluster can fail before ECS has created it. A cluster that has providers
+// keeps them, whatever CreateCluster says.
 func (a *ClusterProviders) CheckClusterProviders(
 	ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare,
 ) error {
@@ -109,16 +112,19 @@ func (a *ClusterProviders) CheckClusterProviders(
 	return err
 }
 
+// updateInProgress is ECS's answer while a cluster's attachments are being made.
 func updateInProgress() error {
 	return cluster.Errorf(cluster.CodeUpdateInProgress,
 		"The specified cluster is in a busy state. Cannot perform the update until it is complete.")
 }
 
-// attachmentTimeout is how long managed scaling may take for a cluster's attachments before they
-// may be changed again: several rounds.
+// attachmentTimeout is how long managed scaling may take to make a cluster's attachments before
+// they can be changed again. It is several of its rounds, so that an attachment that never succeeds
+// does not block the cluster for ever.
 const attachmentTimeout = 5 * time.Minute
 
-// checkReplaceable refuses a change of a cluster's providers that is not possible now.
+// checkReplaceable refuses a change of providers while attachments are being made, a default
+// strategy with a provider that would not be attached, and removing a provider that is in use.
 func (a *ClusterProviders) checkReplaceable(
 	ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare,
 ) error {
@@ -144,7 +150,8 @@ func (a *ClusterProviders) checkReplaceable(
 	return nil
 }
 
-// usedProviders are those that services of the cluster name, and tasks that have not ended.
+// usedProviders returns the providers that the cluster's services name, and those of standalone
+// tasks that have not ended.
 func (a *ClusterProviders) usedProviders(ctx context.Context, clusterName string) (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, prefix := range []string{state.PrefixService, state.PrefixTask} {
@@ -172,8 +179,9 @@ func (a *ClusterProviders) usedProviders(ctx context.Context, clusterName string
 	return used, nil
 }
 
-// claimWrites are the writes by which the cluster has the providers. Those that it has already are
-// written too: whoever is about to let go of one for a cluster that was deleted then does not.
+// claimWrites returns the writes that associate the providers with the cluster. Providers that it
+// has already are written too: managed scaling may be about to take one from a deleted cluster of
+// the same name, and then loses the race.
 func (a *ClusterProviders) claimWrites(
 	ctx context.Context, clusterName string, names []string,
 ) (out []state.Write, err error) {
@@ -195,8 +203,8 @@ func (a *ClusterProviders) claimWrites(
 	return out, nil
 }
 
-// claimable refuses to give a cluster a provider that could not be created, and one with managed
-// scaling on to a second (C7).
+// checkClaimable refuses to associate a provider that could not be created, and one with managed
+// scaling that another cluster has (C7).
 func checkClaimable(p *cluster.CapacityProvider, clusterName string) error {
 	if p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
@@ -209,8 +217,8 @@ func checkClaimable(p *cluster.CapacityProvider, clusterName string) error {
 	return nil
 }
 
-// checkAssociated refuses a strategy that names a provider which is not there, or which the cluster
-// does not have (S14).
+// checkAssociated refuses a strategy with a provider that does not exist, or that the cluster does
+// not have (S14).
 func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
 	if len(shares) == 0 {
 		return nil
@@ -232,7 +240,7 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 	return nil
 }
 
-// defaultStrategy is the cluster's, for those who name neither a launch type nor a strategy.
+// defaultStrategy returns a copy of the cluster's default capacity provider strategy, nil for none.
 func (a *Dependencies) defaultStrategy(ctx context.Context, clusterName string) ([]cluster.ProviderShare, error) {
 	of, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil {

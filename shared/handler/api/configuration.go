@@ -7,11 +7,11 @@ import (
 	"berth/shared/state"
 )
 
-// Configurations reads and replaces the configurations of clusters.
+// Configurations reads and replaces the placement configurations of clusters.
 type Configurations struct{ *Dependencies }
 
-// ClusterConfiguration is the cluster's configuration for placement, the zero one where nobody set
-// any.
+// ClusterConfiguration returns a cluster's configuration. If nobody has set one, it is the zero
+// value, with Rev 0.
 func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -25,8 +25,9 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 	return c, err
 }
 
-// PutConfiguration replaces the cluster's configuration whole. It narrows: a node may have less to
-// give than before.
+// PutConfiguration replaces a cluster's configuration as a whole. It moves the placement version: a
+// larger node buffer, for example, leaves an instance less to give than a decision under way
+// assumes.
 func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
 	return state.RetryRaces("configuring cluster "+c.Cluster, func() error {
 		old, err := a.ClusterConfiguration(ctx, c.Cluster)

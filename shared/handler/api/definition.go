@@ -8,8 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// lookUpDefinition looks a task definition up at ECS and caches in the cluster what placement needs
-// of it.
+// lookUpDefinition asks ECS for a task definition, by family, family:revision or ARN, and caches in
+// the cluster what placement needs of it. An INACTIVE one is a ClientException, as with ECS.
 func (a *Dependencies) lookUpDefinition(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.TaskDefinition, error) {
@@ -33,7 +33,8 @@ func (a *Dependencies) lookUpDefinition(
 	return &cached, cluster.Wrap(err, "caching task definition %s", name)
 }
 
-// cachedDefinition is a task definition that some service of the cluster has.
+// cachedDefinition returns a task definition that some service of the cluster uses, from the cache
+// if possible. It may have become INACTIVE since; services go on using it.
 func (a *Dependencies) cachedDefinition(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.TaskDefinition, error) {

@@ -12,12 +12,14 @@ import (
 	"berth/shared/state"
 )
 
-// Deployments looks up service deployments and service revisions, and stops service deployments.
+// Deployments describes service deployments and service revisions, and stops service deployments.
 type Deployments struct{ *Dependencies }
 
-// ListServiceDeployments gives the service deployments of the last 90 days that match, the newest
-// first; more reports whether there are others after them. A service that is not there gives
+// ListServiceDeployments returns a page of the service deployments of the last 90 days that match,
+// newest first. more reports whether there is another page. An unknown service is a
 // ServiceNotFoundException.
+//
+// The current service deployment comes from the service's row: its own row is only as of its start.
 func (a *Deployments) ListServiceDeployments(
 	ctx context.Context, q operation.ListServiceDeployments,
 ) (out []*operation.ReleaseDetail, more bool, err error) {
@@ -28,7 +30,7 @@ func (a *Deployments) ListServiceDeployments(
 	if err != nil {
 		return nil, false, err
 	}
-	// The current one's row is as it was at its start.
+	// It has the lowest id, so it belongs on the first page.
 	if r := s.Release; r != nil && (q.After == "" || r.ID > q.After) && isQueried(q, r) {
 		out = append(out, &operation.ReleaseDetail{Release: *r, Service: s})
 	}
@@ -58,13 +60,14 @@ func (a *Deployments) ListServiceDeployments(
 	}
 }
 
+// isQueried reports whether the service deployment has one of the statuses and was created within
+// the bounds, both included.
 func isQueried(q operation.ListServiceDeployments, r *cluster.Release) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
 		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) && (q.To.IsZero() || !r.CreatedAt.After(q.To))
 }
 
-// DescribeServiceDeployments gives the service deployments named; those that are not there as
-// failures.
+// DescribeServiceDeployments returns the service deployments named, and the rest as failures.
 func (a *Deployments) DescribeServiceDeployments(
 	ctx context.Context, refs []operation.RecordRef,
 ) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
@@ -77,7 +80,7 @@ func (a *Deployments) DescribeServiceDeployments(
 	})
 }
 
-// findRelease is a service deployment; nil where there is none.
+// findRelease returns a service deployment and its service; nil if either does not exist.
 func (a *Deployments) findRelease(
 	ctx context.Context, ref operation.RecordRef,
 ) (*cluster.Service, *cluster.Release, error) {
@@ -97,7 +100,7 @@ func (a *Deployments) findRelease(
 	return s, &d.Release, nil
 }
 
-// DescribeServiceRevisions gives the service revisions named; those that are not there as failures.
+// DescribeServiceRevisions returns the service revisions named, and the rest as failures.
 func (a *Deployments) DescribeServiceRevisions(
 	ctx context.Context, refs []operation.RecordRef,
 ) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
@@ -114,7 +117,8 @@ func (a *Deployments) DescribeServiceRevisions(
 	})
 }
 
-// findRevision is a service revision, by its digits; nil where there is none.
+// findRevision returns a revision by its digits, from the service's row or from the history; nil if
+// neither has it.
 func (a *Deployments) findRevision(
 	ctx context.Context, s *cluster.Service, ref operation.RecordRef,
 ) (*cluster.Revision, error) {
@@ -129,7 +133,8 @@ func (a *Deployments) findRevision(
 	return &r.Revision, nil
 }
 
-// findKeptRevision is a revision that the service's own row still has.
+// findKeptRevision returns a revision that the service's own row has: the current one, one of an
+// older deployment, or the one to roll back to.
 func findKeptRevision(s *cluster.Service, digits string) *cluster.Revision {
 	has := []*cluster.Revision{&s.Deployment.Revision}
 	for n := range s.Older {
@@ -144,9 +149,10 @@ func findKeptRevision(s *cluster.Service, digits string) *cluster.Revision {
 	return nil
 }
 
-// StopServiceDeployment wants the current service deployment of a service stopped: rolled back to
-// the last completed revision, or left where it is. One that has ended, or is already being stopped
-// another way, gives ConflictException, one that is not there ServiceDeploymentNotFoundException.
+// StopServiceDeployment requests that the service's current deployment is stopped: rolled back to
+// the last completed revision, or aborted where it is. Placement then does it. One that has ended
+// or is being stopped the other way is a ConflictException, an unknown one a
+// ServiceDeploymentNotFoundException. Repeating the request changes nothing.
 func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error {
 	_, err := a.editService(ctx, ref.Cluster, ref.Service, func(s *cluster.Service) error {
 		_, r, err := a.findRelease(ctx, ref)
@@ -170,13 +176,15 @@ func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.R
 	return err
 }
 
-// errUnchanged ends an edit that has nothing to change.
+// errUnchanged ends an edit that has nothing to change, so that nothing is written.
 var errUnchanged = errors.New("nothing changes")
 
 func deploymentNotFound() error {
 	return cluster.Errorf(cluster.CodeDeploymentNotFound, "Service deployment not found.")
 }
 
+// requestStop notes the request in the service deployment. It cannot be rolled back if no
+// deployment of the service ever completed.
 func requestStop(s *cluster.Service, how cluster.StopType, now time.Time) error {
 	next := *s.Release
 	asked := map[cluster.StopType]cluster.ServiceDeploymentStatus{

@@ -13,7 +13,7 @@ import (
 	"berth/shared/state"
 )
 
-// Dependencies are what the operations stand on.
+// Dependencies are the ports and settings that all operations share.
 type Dependencies struct {
 	State    state.Store
 	ECS      handler.ECS
@@ -21,13 +21,13 @@ type Dependencies struct {
 	Settings handler.Settings
 	Log      *slog.Logger
 	// NewID returns 32 hex digits that nobody else has: the id of a request without a clientToken.
-	// Random where nil.
+	// If it is nil, ids are random.
 	NewID func() string
 }
 
-// Handler answers the operations that are Berth's own, with a type for each kind of thing. It
-// writes what is wanted and reads what is; what has to be decided is placement's. Errors are
-// [cluster.Error] with the API's own codes.
+// A Handler answers Berth's own operations, with a type for each kind of thing. The types are small
+// so that callers depend on what they use: package wire asks for each one through an interface of
+// its own. Errors are [cluster.Error] with the API's codes.
 type Handler struct {
 	*Dependencies
 	Clusters          *Clusters
@@ -44,7 +44,7 @@ type Handler struct {
 	NodeGroups        *NodeGroups
 }
 
-// New answers the operations with what they stand on.
+// New returns a handler whose parts share d.
 func New(d Dependencies) *Handler {
 	if d.NewID == nil {
 		d.NewID = randomID
@@ -58,7 +58,8 @@ func New(d Dependencies) *Handler {
 	}
 }
 
-// findRow reads a row; nil where there is none.
+// findRow reads a row consistently; the zero T, nil, if it does not exist. what names the row in
+// errors ("service web").
 func findRow[T state.Row](ctx context.Context, store state.Store, key state.Key, what string) (row T, err error) {
 	got, err := store.Get(ctx, key)
 	if err != nil {
@@ -68,7 +69,8 @@ func findRow[T state.Row](ctx context.Context, store state.Store, key state.Key,
 	return row, nil
 }
 
-// listRows reads the rows of one kind in a range.
+// listRows reads the rows of a range, in order of key, and leaves out rows of other kinds. what
+// names them in errors.
 func listRows[T state.Row](ctx context.Context, store state.Store, r state.Range, what string) (out []T, err error) {
 	rows, err := store.List(ctx, r)
 	if err != nil {
@@ -82,8 +84,8 @@ func listRows[T state.Row](ctx context.Context, store state.Store, r state.Range
 	return out, nil
 }
 
-// describeEach looks up what callers name. What does not exist, so that read returns nil, becomes a
-// MISSING failure.
+// describeEach looks up what callers name, in their order. What does not exist, so that read
+// returns nil, becomes a MISSING failure: ECS's Describe operations fail for no single item.
 func describeEach[R, T any](refs []R, read func(R) (*T, error)) (found []*T, missing []cluster.Failure, err error) {
 	for _, ref := range refs {
 		switch one, err := read(ref); {
@@ -98,10 +100,11 @@ func describeEach[R, T any](refs []R, read func(R) (*T, error)) (found []*T, mis
 	return found, missing, nil
 }
 
-// missingFailure is the failure of something that is not there.
+// missingFailure returns ECS's failure for something that does not exist. Package wire completes
+// bare names to ARNs.
 func missingFailure(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
 
-// expiresAfter is when a row that is kept for d may go.
+// expiresAfter returns the time-to-live of a row that is kept for d, in seconds since 1970.
 func (a *Dependencies) expiresAfter(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }
 
 func randomID() string {

@@ -10,12 +10,13 @@ import (
 	"berth/shared/observe"
 )
 
-// Loads takes in what tasks report of their load.
+// Loads takes the loads that tasks report.
 type Loads struct{ *Dependencies }
 
-// ReportLoads takes in what tasks say of their load (P10): it counts when the window ends. A metric
-// that the task's service does not name gives InvalidParameterException, a task that is not there a
-// failure.
+// ReportLoads stores loads that tasks report (P10). They count when their window of 10 seconds
+// ends, so that many reports cost one commit. A task that does not exist or has ended is a MISSING
+// failure. A metric that the task's service does not name is an InvalidParameterException, which
+// discards the whole call.
 func (a *Loads) ReportLoads(
 	ctx context.Context, clusterName string, reports []cluster.LoadReport,
 ) (missing []cluster.Failure, err error) {
@@ -40,6 +41,8 @@ func (a *Loads) ReportLoads(
 	return missing, observe.GatherLoads(ctx, a.State, a.Clock.Now(), clusterName, known)
 }
 
+// checkLoads refuses metrics that the task does not have and loads that no metric can have. It goes
+// through the names in order, so that the same input always gives the same error.
 func (a *Loads) checkLoads(ctx context.Context, t *cluster.Task, loads map[string]int64) error {
 	metrics, err := observe.TaskMetrics(ctx, a.State, t)
 	if err != nil {

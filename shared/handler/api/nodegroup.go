@@ -16,18 +16,19 @@ import (
 	"berth/shared/state"
 )
 
-// KeepUpdate is how long an update that has ended can be described.
+// KeepUpdate is how long an update can be described after it has ended.
 const KeepUpdate = 90 * 24 * time.Hour
 
-// NodeGroups answers the operations on node groups and their updates of the EKS API. A node group
-// is the instances of an Auto Scaling group that is there already. It writes what is wanted;
-// node-group-upgrade looks at the group and its launch template, and acts on them. Errors are
+// NodeGroups answers the EKS API's operations on node groups and their updates. A node group is the
+// set of instances of an Auto Scaling group that exists already. The operations write what is
+// wanted; node-group-upgrade reads the group and its launch template, and acts on both. Errors are
 // [cluster.Error] with that API's codes.
 type NodeGroups struct{ *Dependencies }
 
-// CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has:
-// CREATING, and ACTIVE or CREATE_FAILED once node-group-upgrade has looked at the group. The same
-// clientRequestToken with the same parameters gives the same node group again.
+// CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has. It
+// is CREATING until node-group-upgrade has examined the group, then ACTIVE or CREATE_FAILED. The
+// same clientRequestToken with the same parameters returns the same node group; any other use of a
+// taken name is a ResourceInUseException.
 func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error) {
 	if _, err := n.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
@@ -67,9 +68,11 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	return g, nil
 }
 
+// errNameTaken reports that another call created a node group of that name meanwhile.
 var errNameTaken = errors.New("the name is taken")
 
-// commitNodeGroup writes a new node group as the one that has its Auto Scaling group.
+// commitNodeGroup writes a new node group and the claim to its Auto Scaling group in one commit. So
+// of two node groups that want the same group, one gets it.
 func (n *NodeGroups) commitNodeGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	use, err := handler.ReadGroupUse(ctx, n.State, g.AutoScalingGroup)
 	if err != nil {
@@ -88,7 +91,8 @@ func (n *NodeGroups) commitNodeGroup(ctx context.Context, g *cluster.NodeGroup) 
 	return err
 }
 
-// firstTarget is what the caller says of the nodes.
+// firstTarget returns what the caller says the nodes are made of. node-group-upgrade completes it
+// from the group.
 func firstTarget(spec operation.CreateNodeGroup) cluster.UpdateTarget {
 	t := cluster.UpdateTarget{Version: spec.Version, ReleaseVersion: spec.ReleaseVersion}
 	if ref := spec.Template; ref != nil {
@@ -97,17 +101,18 @@ func firstTarget(spec operation.CreateNodeGroup) cluster.UpdateTarget {
 	return t
 }
 
-// maxAttributes is how many custom attributes an instance may have (ECS API reference,
-// PutAttributes). Of these the nodes of a node group need some for what Berth writes on any
-// instance, its capacity provider and that it takes no new task, and for its domains; a launch
-// template of the user's own adds two to the labels by which an update knows its nodes.
+// Attributes that a node's instance has room for: maxAttributes is ECS's limit of custom attributes
+// per instance (ECS API reference, PutAttributes). nodeMarks of them are for what Berth writes on
+// any instance: its capacity provider, that it takes no new task, and its two domains. A launch
+// template of the user's own adds sourceLabels to the labels by which an update knows its nodes.
 const (
 	maxAttributes = 10
 	nodeMarks     = 4
 	sourceLabels  = 2
 )
 
-// labelRoom refuses more labels than nodes can have as attributes: no update could ever complete.
+// checkLabelCount refuses more labels than a node can have as attributes. An update of such a group
+// could never complete, because its nodes would never be fully labelled.
 func checkLabelCount(spec operation.CreateNodeGroup) error {
 	room := maxAttributes - nodeMarks - len(nodegroup.TargetLabels(&cluster.Update{}))
 	if spec.Template != nil {
@@ -121,7 +126,8 @@ func checkLabelCount(spec operation.CreateNodeGroup) error {
 		len(spec.Labels), room, maxAttributes)
 }
 
-// resolveNodeGroupConflict answers a CreateNodegroup of a name that is taken.
+// resolveNodeGroupConflict answers a CreateNodegroup whose name is taken: with the node group, if
+// it is the same call again, else with EKS's error. It returns err if reading failed.
 func resolveNodeGroupConflict(
 	old *cluster.NodeGroup, spec operation.CreateNodeGroup, err error,
 ) (*cluster.NodeGroup, error) {
@@ -135,8 +141,8 @@ func resolveNodeGroupConflict(
 		spec.Name, spec.Cluster)
 }
 
-// checkGroupFree refuses an Auto Scaling group that a node group has, of whatever cluster: two
-// updates would size it. One that could not be created has none.
+// checkGroupFree refuses an Auto Scaling group that belongs to a node group of any cluster: two
+// updates would set its size against each other. A node group that is CREATE_FAILED has no claim.
 func (n *NodeGroups) checkGroupFree(ctx context.Context, use *state.GroupUse) error {
 	of := use.NodeGroup
 	if of.ID == "" {
@@ -150,7 +156,7 @@ func (n *NodeGroups) checkGroupFree(ctx context.Context, use *state.GroupUse) er
 		use.Group, g.Name, g.Cluster)
 }
 
-// DescribeNodeGroup is one node group.
+// DescribeNodeGroup returns one node group. An unknown one is a ResourceNotFoundException.
 func (n *NodeGroups) DescribeNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
 	if _, err := n.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -162,11 +168,12 @@ func (n *NodeGroups) DescribeNodeGroup(ctx context.Context, clusterName, name st
 	return g, err
 }
 
+// findNodeGroup reads a node group; nil if it does not exist.
 func (n *NodeGroups) findNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
 	return findRow[*cluster.NodeGroup](ctx, n.State, state.NodeGroupKey(clusterName, name), "node group "+name)
 }
 
-// ListNodeGroups are the names of a cluster's node groups.
+// ListNodeGroups returns a page of the names of a cluster's node groups, in order.
 func (n *NodeGroups) ListNodeGroups(
 	ctx context.Context, q operation.ListNodeGroups,
 ) (names []string, more bool, err error) {
@@ -176,8 +183,9 @@ func (n *NodeGroups) ListNodeGroups(
 	return n.listNames(ctx, q, state.PrefixNodeGroup)
 }
 
-// ListNodeGroupUpdates are the ids of a node group's updates; a query without a node group finds
-// none, as a cluster of container instances has no updates.
+// ListNodeGroupUpdates returns a page of the ids of a node group's updates, in order. In EKS a
+// query without a node group lists updates of the cluster itself; a cluster of container instances
+// has none.
 func (n *NodeGroups) ListNodeGroupUpdates(
 	ctx context.Context, q operation.ListNodeGroups,
 ) (ids []string, more bool, err error) {
@@ -191,7 +199,7 @@ func (n *NodeGroups) ListNodeGroupUpdates(
 	return n.listNames(ctx, q, state.PrefixUpdate+q.NodeGroup+"#")
 }
 
-// listNames are what follows a prefix in a page of keys.
+// listNames returns what follows prefix in the keys of a page of rows.
 func (n *NodeGroups) listNames(
 	ctx context.Context, q operation.ListNodeGroups, prefix string,
 ) (out []string, more bool, err error) {
@@ -213,7 +221,7 @@ func (n *NodeGroups) listNames(
 	return out, false, nil
 }
 
-// DescribeUpdate is one update of a node group.
+// DescribeUpdate returns one update of a node group. An unknown one is a ResourceNotFoundException.
 func (n *NodeGroups) DescribeUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
 	if _, err := n.DescribeNodeGroup(ctx, clusterName, nodeGroup); err != nil {
 		return nil, err
@@ -225,6 +233,7 @@ func (n *NodeGroups) DescribeUpdate(ctx context.Context, clusterName, nodeGroup,
 	return u, err
 }
 
+// findUpdate reads an update; nil if it does not exist or id is empty.
 func (n *NodeGroups) findUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
 	if id == "" {
 		return nil, nil
@@ -232,9 +241,9 @@ func (n *NodeGroups) findUpdate(ctx context.Context, clusterName, nodeGroup, id 
 	return findRow[*cluster.Update](ctx, n.State, state.UpdateKey(clusterName, nodeGroup, id), "update "+id)
 }
 
-// DeleteNodeGroup has node-group-upgrade forget a node group and its updates; the Auto Scaling
-// group and its instances stay, as they were there before. It fails with ResourceInUseException
-// while an update is in progress.
+// DeleteNodeGroup marks a node group as DELETING; node-group-upgrade then removes it and its
+// updates. Unlike with EKS, the Auto Scaling group and its instances stay: they existed before the
+// node group. During an update it is a ResourceInUseException.
 func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
 	g, err := n.DescribeNodeGroup(ctx, clusterName, name)
 	switch {
@@ -254,7 +263,7 @@ func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name stri
 	return &gone, nil
 }
 
-// checkActive refuses what only an ACTIVE node group allows.
+// checkActive refuses to update a node group that is not ACTIVE.
 func checkActive(g *cluster.NodeGroup) error {
 	if g.Status == cluster.NodeGroupActive {
 		return nil
@@ -263,7 +272,7 @@ func checkActive(g *cluster.NodeGroup) error {
 		"Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
 }
 
-// findWithUpdate is a node group and its last update of its version, nil where there was none.
+// findWithUpdate returns a node group and its last upgrade, nil if there was none.
 func (n *NodeGroups) findWithUpdate(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.NodeGroup, *cluster.Update, error) {
@@ -275,7 +284,9 @@ func (n *NodeGroups) findWithUpdate(
 	return g, last, err
 }
 
-// conflictError is a lost race for a node group as an answer of the API.
+// conflictError returns a lost race for the node group's row as a ResourceInUseException: unlike
+// services, node groups are not retried, because the other change may be an update that now
+// excludes this one.
 func conflictError(err error, name string) error {
 	var c *state.Conflict
 	if errors.As(err, &c) {
@@ -284,12 +295,13 @@ func conflictError(err error, name string) error {
 	return cluster.Wrap(err, "changing node group %s", name)
 }
 
-// formatUUID is 32 hex digits as a UUID.
+// formatUUID formats 32 hex digits as a UUID, which EKS's ids are.
 func formatUUID(hex string) string {
 	return strings.Join([]string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:32]}, "-")
 }
 
-// seedFromID is a number that looks like any other for each id.
+// seedFromID returns a seed for the random order in which an update's nodes leave (N4). The same
+// update always has the same order, whichever environment decides.
 func seedFromID(id string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(id))

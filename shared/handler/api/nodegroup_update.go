@@ -12,9 +12,10 @@ import (
 	"berth/shared/state"
 )
 
-// UpdateNodeGroupVersion begins an update of a node group (N1), which node-group-upgrade carries
-// out. It fails with ResourceInUseException while another is in progress. The same
-// clientRequestToken with the same parameters gives the same update again.
+// UpdateNodeGroupVersion begins an upgrade of a node group's nodes (N1), which node-group-upgrade
+// carries out. While another update is in progress it is a ResourceInUseException. The same
+// clientRequestToken with the same parameters returns the same update. With DryRun the update is
+// returned and not written.
 func (n *NodeGroups) UpdateNodeGroupVersion(
 	ctx context.Context, change operation.UpdateNodeGroupVersion,
 ) (*cluster.Update, error) {
@@ -49,8 +50,9 @@ func (n *NodeGroups) UpdateNodeGroupVersion(
 	return u, n.commitUpdate(ctx, &next, u)
 }
 
-// newTarget is what an update's nodes are to be made of. A node group stays with a launch template
-// of the user's own, or without one (EKS API reference, UpdateNodegroupVersion).
+// newTarget returns what an upgrade's nodes are to be made of: an image (releaseVersion), or a
+// version of the user's own launch template. Like in EKS, a node group stays with the template that
+// it was created with, or without one (EKS API reference, UpdateNodegroupVersion).
 func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t cluster.UpdateTarget, err error) {
 	t = cluster.UpdateTarget{Version: change.Version, ReleaseVersion: change.ReleaseVersion}
 	ref, own := change.Template, g.Target.SourceTemplate
@@ -75,10 +77,10 @@ func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t
 	return t, nil
 }
 
-// UpdateNodeGroupConfig changes sizes and update configuration of a node group. The update is
-// Successful at once where it leaves the sizes; node-group-upgrade carries out one that does not,
-// and fails it where the sizes do not go with those that the Auto Scaling group has. It fails with
-// ResourceInUseException while another is in progress.
+// UpdateNodeGroupConfig changes a node group's sizes and update configuration. A change of the
+// configuration alone is Successful at once. Sizes are set by node-group-upgrade, which fails the
+// update if they contradict the group's. While another update is in progress it is a
+// ResourceInUseException.
 func (n *NodeGroups) UpdateNodeGroupConfig(
 	ctx context.Context, change operation.UpdateNodeGroupConfig,
 ) (*cluster.Update, error) {
@@ -111,7 +113,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiresAfter(KeepUpdate)
 		return u, n.commitUpdate(ctx, &next, u)
 	}
-	// What the group's own sizes are by now node-group-upgrade sees.
+	// Checked as far as possible here: only node-group-upgrade reads the group's present sizes.
 	if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
 		return nil, err
 	}
@@ -119,6 +121,8 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 	return u, n.commitUpdate(ctx, &next, u)
 }
 
+// configParams returns the parameters of a configuration update as EKS names them. Those that were
+// not given are left out.
 func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam) {
 	add := func(kind string, v *int) {
 		if v != nil {
@@ -144,7 +148,8 @@ func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam)
 	return out
 }
 
-// commitUpdate commits an update with its node group, g being the next version of what was read.
+// commitUpdate writes an update together with its node group. g is the node group after the change,
+// still with the revision that was read.
 func (n *NodeGroups) commitUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	g.Rev++
 	g.ModifiedAt = n.Clock.Now()
@@ -153,7 +158,8 @@ func (n *NodeGroups) commitUpdate(ctx context.Context, g *cluster.NodeGroup, u *
 	return conflictError(err, g.Name)
 }
 
-// updateID is the id of an update: with a clientRequestToken the same again.
+// updateID returns the id of an update. With a clientRequestToken it derives from the token, so
+// that the same call leads to the same row.
 func (n *NodeGroups) updateID(g *cluster.NodeGroup, token string) string {
 	if token == "" {
 		return formatUUID(n.NewID())
@@ -161,8 +167,8 @@ func (n *NodeGroups) updateID(g *cluster.NodeGroup, token string) string {
 	return formatUUID(cluster.Digest("update", g.Cluster, g.Name, g.ID, token))
 }
 
-// findSameUpdate is the update that a clientRequestToken made before, nil for none; with other
-// parameters it is an InvalidParameterException.
+// findSameUpdate returns the update that an earlier call with the same clientRequestToken made, nil
+// if none did. The token with other parameters is an InvalidParameterException.
 func (n *NodeGroups) findSameUpdate(
 	ctx context.Context, g *cluster.NodeGroup, id, params string,
 ) (*cluster.Update, error) {

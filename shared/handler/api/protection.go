@@ -11,22 +11,24 @@ import (
 	"berth/shared/state"
 )
 
-// TaskProtections keeps tasks from being stopped by the scheduler.
+// TaskProtections protects tasks from being stopped by the scheduler.
 type TaskProtections struct{ *Dependencies }
 
-// keepProtection is how long the row of a protection outlives it.
+// keepProtection is how long the row of a protection is kept after it has ended.
 const keepProtection = time.Hour
 
-// Why a task cannot be protected (ECS developer guide, API failure reasons).
+// Reasons why a task cannot be protected (ECS developer guide, API failure reasons).
 const (
 	taskNotValid      = "TASK_NOT_VALID"
 	deploymentBlocked = "DEPLOYMENT_BLOCKED"
 )
 
-// ProtectTasks keeps tasks of services from being stopped by the scheduler for d; 0 ends their
-// protection. Tasks that cannot be protected come as failures: MISSING, TASK_NOT_VALID for one that
-// is of no service or is stopping, and DEPLOYMENT_BLOCKED for one of an older deployment whose end
-// other protected tasks hold up already.
+// ProtectTasks protects tasks of services from being stopped by the scheduler for d; 0 ends their
+// protection. Tasks that cannot be protected are failures:
+//   - MISSING: there is no such task.
+//   - TASK_NOT_VALID: it belongs to no service, or it is stopping.
+//   - DEPLOYMENT_BLOCKED: it belongs to an older deployment, whose end other protected tasks
+//     already delay.
 func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) (
 	out []operation.ProtectedTask, failed []cluster.Failure, err error,
 ) {
@@ -37,8 +39,8 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 	if d == 0 {
 		until = time.Time{}
 	}
-	// The tasks are read with the version that the commit holds to: no decision to stop one comes
-	// in between.
+	// The tasks are read under the placement version that the commit moves, so no decision to stop
+	// one can come in between.
 	err = state.CommitNarrowingAll(ctx, a.State, clusterName, func(stamp int64) ([]state.Write, error) {
 		var writes []state.Write
 		out, failed = nil, nil
@@ -68,8 +70,8 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 	return out, failed, cluster.Wrap(err, "protecting tasks")
 }
 
-// DescribeTaskProtections says until when tasks are protected; those that are not there, or of no
-// service, come as failures.
+// DescribeTaskProtections returns until when tasks are protected. Tasks that do not exist or belong
+// to no service are failures.
 func (a *TaskProtections) DescribeTaskProtections(
 	ctx context.Context, clusterName string, ids []string,
 ) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
@@ -94,7 +96,8 @@ func (a *TaskProtections) DescribeTaskProtections(
 	return out, failed, nil
 }
 
-// protectedUntil is until when a task is protected; zero where it is not.
+// protectedUntil returns until when a task is protected, zero if it is not. A protection that has
+// ended counts as none, even while its row is kept.
 func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (time.Time, error) {
 	p, err := findRow[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID),
 		"the protection of task "+t.ID)
@@ -104,7 +107,8 @@ func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (
 	return p.Until, nil
 }
 
-// findProtectable is the task, or why it cannot be protected; on reports whether it is about to be.
+// findProtectable returns a task that can be protected, or the failure that says why it cannot. on
+// is whether the caller is about to protect it: only then may it block a deployment.
 func (a *TaskProtections) findProtectable(
 	ctx context.Context, clusterName, id string, on bool,
 ) (*cluster.Task, *cluster.Failure, error) {
@@ -132,8 +136,8 @@ func (a *TaskProtections) findProtectable(
 	return t, nil, err
 }
 
-// blocksDeployment reports whether protecting the task would go on holding up a deployment that
-// other protected tasks hold up. To prolong what a task has is allowed.
+// blocksDeployment reports whether protecting the task would keep an older deployment alive that
+// other protected tasks keep alive already. Extending the task's own protection is allowed.
 func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task) (bool, error) {
 	s, err := a.findService(ctx, t.Cluster, t.Service)
 	if err != nil || s == nil || s.Short != t.Owner {

@@ -9,8 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// quotas are how many services clusters had when they were last counted, those made since included:
-// to count them all for each that is made would cost more than the rest.
+// quotas remembers how many services clusters had when they were last counted, plus those created
+// since. Counting anew for each CreateService would read all services of the cluster: creating n
+// would cost n² reads.
 type quotas struct {
 	mu       sync.Mutex
 	services map[string]serviceCount
@@ -21,11 +22,13 @@ type serviceCount struct {
 	at time.Time
 }
 
-// countValidity is how long a count is believed: services that others make or delete meanwhile do
-// not show.
+// countValidity is how long a count is used. Until then, services that other environments create or
+// delete are not counted, so the limit is approximate.
 const countValidity = 5 * time.Minute
 
-// reserveService refuses a service beyond what a cluster may have, INACTIVE ones not counted.
+// reserveService counts one more service, or refuses it if the cluster has as many as it may (5,000
+// by default; ECS quota "Services per cluster"). INACTIVE services do not count. A full or old
+// count is checked by counting again before anything is refused.
 func (a *Services) reserveService(ctx context.Context, clusterName string) error {
 	if a.quotas.reserveOne(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return nil
@@ -49,7 +52,7 @@ func (a *Services) reserveService(ctx context.Context, clusterName string) error
 	return nil
 }
 
-// reserveOne counts one more service where it is known that there may be another.
+// reserveOne counts one more service and reports true, if the count is recent and below the limit.
 func (q *quotas) reserveOne(clusterName string, limit int, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

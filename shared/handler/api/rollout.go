@@ -11,9 +11,11 @@ import (
 	"berth/shared/operation"
 )
 
-// startDeployment makes a revision the service's PRIMARY deployment: the one before is ACTIVE until
-// its tasks have gone (S8). The revision has what its tasks are made of; its id, its time and the
-// constraints that hold for it are set here. left is what the deployment before is still to have.
+// startDeployment makes revision r the service's PRIMARY deployment. The one before becomes ACTIVE
+// until its tasks have gone (S8), with a desired count of left. r has what tasks are made of; its
+// id, its time and the constraints that hold for it are set here.
+//
+// If the deployment before has completed, it is also remembered as the one to roll back to.
 func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.Time) error {
 	old := s.Deployment
 	old.Desired = left
@@ -38,7 +40,11 @@ func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.
 	return nil
 }
 
-// setDeployment is [deploy] where nothing was before.
+// setDeployment gives the service a PRIMARY deployment of revision r and the service deployment
+// that records its rollout.
+//
+// A DAEMON service's revision keeps the constraints of its time: changed constraints govern
+// reservations at once, but running tasks only with the next deployment (S4).
 func setDeployment(s *cluster.Service, r cluster.Revision, now time.Time) {
 	r.ID, r.CreatedAt, r.Providers, r.Constraints = newDeploymentID(s, now), now, s.Providers, nil
 	if s.Strategy == cluster.Daemon {
@@ -59,20 +65,24 @@ func setDeployment(s *cluster.Service, r cluster.Revision, now time.Time) {
 	s.Steady = false
 }
 
-// desiredOfPrevious is how many tasks the PRIMARY deployment is owed once it is none: a completed
-// one all, another what it has.
+// desiredOfPrevious returns how many tasks the PRIMARY deployment is still to have once a newer one
+// replaces it. A completed deployment keeps the desired count, so that the rollout replaces its
+// tasks step by step. One that never completed keeps what it has: it gets no further tasks.
 func desiredOfPrevious(s *cluster.Service) int {
 	if s.Deployment.IsCompleted() {
 		return s.Desired
 	}
 	has := s.Deployment.Running + s.Deployment.Pending
+	// Counts by deployment lag behind until placement has counted. Without older deployments all
+	// tasks are this one's.
 	if len(s.Older) == 0 {
 		has = max(has, s.Running+s.Pending)
 	}
 	return min(s.Desired, has)
 }
 
-// newDeploymentID is a deployment id that the service has not: two may be made in the same instant.
+// newDeploymentID returns a deployment id that the service does not have yet. Ids derive from the
+// time, and two deployments may be created in the same instant: then a nanosecond is added.
 func newDeploymentID(s *cluster.Service, now time.Time) string {
 	taken := []string{s.Deployment.ID}
 	for _, d := range s.Older {
@@ -89,8 +99,9 @@ func newDeploymentID(s *cluster.Service, now time.Time) string {
 	return id
 }
 
-// releaseID is the id of the service deployment of a deployment. Ids of later ones come first, so
-// that a page of the history is one range.
+// releaseID returns the id of a service deployment: 13 hex digits that fall with time, and a
+// digest. So ids sort newest first, and a page of the history is one range of keys. The digits are
+// always below those of the previous one, even if the clock has gone back.
 func releaseID(s *cluster.Service, deployment string, now time.Time) string {
 	const last, digits = 1<<52 - 1, 13
 	n := last - now.UnixMicro()
@@ -103,7 +114,8 @@ func releaseID(s *cluster.Service, deployment string, now time.Time) string {
 	return fmt.Sprintf("%0*x%.8s", digits, n, cluster.Digest("release", s.Short, deployment))
 }
 
-// stoppedRelease is a service deployment that something else came in the way of.
+// stoppedRelease returns the service deployment as STOPPED for the reason why. One that has ended
+// is returned as it is.
 func stoppedRelease(r *cluster.Release, now time.Time, why string) *cluster.Release {
 	if r == nil || r.Status.HasEnded() {
 		return r
@@ -114,9 +126,12 @@ func stoppedRelease(r *cluster.Release, now time.Time, why string) *cluster.Rele
 	return &next
 }
 
-// changedRevision is what the tasks of a service are to be made of after the change; differs
-// reports whether that is something else than now. The other members of UpdateService make no new
-// deployment.
+// changedRevision returns what the service's tasks are made of after the change. differs reports
+// whether that differs from now, so that a new deployment is needed. UpdateService's other members
+// need none.
+//
+// A network without subnets stands for none: UpdateService cannot express that with nil, which
+// keeps the network.
 func changedRevision(
 	s *cluster.Service, c operation.UpdateService, definition string,
 ) (r cluster.Revision, differs bool) {

@@ -9,22 +9,25 @@ import (
 	"berth/shared/state"
 )
 
-// Rows shows what is stored of a cluster.
+// Rows answers the operations that show what is stored of a cluster, for `berth whatif` and `berth
+// export`.
 type Rows struct{ *Dependencies }
 
-// decidedOn are the prefixes of the rows that placement decides on.
+// decidedOn are the prefixes of the rows that a snapshot is loaded from. Whoever has these rows can
+// repeat any decision.
 var decidedOn = []string{
 	state.PrefixMeta, state.PrefixConfiguration, state.PrefixInstance, state.PrefixService, state.PrefixTask,
 	state.PrefixDefinition,
 	state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 }
 
-// maxRows is how many rows one page has.
+// maxRows is how many rows a page has. A row may have some kilobytes, and a Lambda function answers
+// with at most 6 MB.
 const maxRows = 1000
 
-// ListRows are the rows that placement decides on, in order of sort key, without what containers
-// were given: commands and environments may hold secrets. more reports whether there are others
-// after them.
+// ListRows returns a page of the rows that placement decides on, in order of sort key, beginning
+// behind after. more reports whether there is another page. Overrides of containers are left out,
+// because commands and environments may hold secrets.
 func (a *Rows) ListRows(ctx context.Context, clusterName, after string) (out []state.Row, more bool, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, false, err
@@ -37,6 +40,7 @@ func (a *Rows) ListRows(ctx context.Context, clusterName, after string) (out []s
 		if after >= r.From {
 			r.From = after + "\x00"
 		}
+		// One row more than fits tells whether there is another page.
 		r.Limit = maxRows + 1 - len(out)
 		rows, err := a.State.List(ctx, r)
 		if err != nil {
@@ -62,8 +66,9 @@ func withoutOverrides(row state.Row) state.Row {
 	return &next
 }
 
-// CapacityRows is what a cluster's instances come from, as rows: its capacity providers, what
-// managed scaling remembers of them, its node groups, and the last update of each one's nodes.
+// CapacityRows returns the rows that say where a cluster's instances come from: its capacity
+// providers, what managed scaling remembers of them, its node groups, and the last update of each
+// group's nodes.
 func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err

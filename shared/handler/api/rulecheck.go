@@ -13,7 +13,9 @@ import (
 	"berth/shared/snapshot"
 )
 
-// checkRules refuses rules that cannot be kept, whatever the cluster is like (S3, S4, P7).
+// checkRules refuses rules that no cluster could satisfy, as InvalidParameterException: too many
+// constraints, expressions with syntax errors, domain policies and policy directives for DAEMON
+// services, unknown scoring functions and invalid metrics (S3, S4, P7, P9).
 func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.SchedulingStrategy) error {
 	if n := len(r.Constraints) + len(def.Constraints); n > cluster.MaxConstraints {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
@@ -45,6 +47,8 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	return cluster.CheckMetrics(r.Metrics)
 }
 
+// checkExpression refuses an expression that does not parse. what names it in the error. An empty
+// expression passes.
 func checkExpression(what, text string, parse func(string) (*constraint.Expression, error)) error {
 	if text == "" {
 		return nil
@@ -55,10 +59,12 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 	return nil
 }
 
-// checkFeasible refuses rules that cannot be kept in this cluster as it is: a new node constraint
-// that names a property which no instance has (P7), and tasks whose metrics the cluster has no
-// capacity left for (P11). before is the service as it was, nil for a new one: what it was allowed
-// before does not stand in the way of other changes.
+// checkFeasible refuses rules that this cluster cannot satisfy now: a new node constraint with a
+// property that no instance has (P7), and tasks whose metrics find no remaining capacity (P11).
+// before is the service before the change, nil for a new one. What was accepted before does not
+// stand in the way of other changes.
+//
+// It loads the whole snapshot, so services with neither constraint nor metrics skip it.
 func (a *Dependencies) checkFeasible(ctx context.Context, s, before *cluster.Service) error {
 	if s.Rules.NodeConstraint == "" && len(s.Rules.Metrics) == 0 {
 		return nil // nothing that has to be looked up
@@ -78,14 +84,16 @@ func (a *Dependencies) checkFeasible(ctx context.Context, s, before *cluster.Ser
 	return placement.Admit(snap, metricDemand(s), metricDemand(before))
 }
 
-// hasInstances reports whether the cluster has instances: of one that is still empty, nothing is
-// known.
+// hasInstances reports whether the cluster has instances. About an empty cluster, which managed
+// scaling may yet fill, nothing is known, so nothing is refused there.
 func hasInstances(snap *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(snap.InstancesByIndex(), func(v *snapshot.InstanceView) bool {
 		return v != nil && v.Instance != nil && !v.IsDeregistered()
 	})
 }
 
+// metricDemand returns what the service's tasks need of each metric together; nothing for no
+// service.
 func metricDemand(s *cluster.Service) placement.Demand {
 	if s == nil {
 		return placement.Demand{}
@@ -93,8 +101,9 @@ func metricDemand(s *cluster.Service) placement.Demand {
 	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.Desired}
 }
 
-// checkProperties refuses an expression that can be evaluated on no instance, as it names a
-// property that none has. In a cluster without instances nothing is known, and nothing is refused.
+// checkProperties refuses an expression that can hold on no instance because it names a property
+// that none has. Otherwise a misspelt name would leave all tasks unplaced without a word. An empty
+// cluster refuses nothing.
 func checkProperties(snap *snapshot.Snapshot, expression string) error {
 	if expression == "" {
 		return nil
@@ -128,8 +137,8 @@ func checkProperties(snap *snapshot.Snapshot, expression string) error {
 	return nil
 }
 
-// checkNetwork refuses a task definition in awsvpc mode without a network, and any other with one,
-// in ECS's words.
+// checkNetwork refuses a task definition in awsvpc mode without a network configuration, and one in
+// any other mode with one. The texts are ECS's.
 func checkNetwork(def *cluster.TaskDefinition, n *cluster.Network) error {
 	switch own := def.Needs.ENIs > 0; {
 	case own && n == nil:
@@ -142,14 +151,16 @@ func checkNetwork(def *cluster.TaskDefinition, n *cluster.Network) error {
 	return nil
 }
 
-// checkRebalancing refuses zone rebalancing where ECS does (S13): for DAEMON services, a
-// maximumPercent of 100 or less, a first strategy other than to spread over the zones, and
-// constraints on the zone; and under a domain policy, whose rules say where tasks are.
+// checkRebalancing refuses zone rebalancing where ECS does (S13): for DAEMON services, with a
+// maximumPercent of 100 or less, if the first strategy does not spread over zones, or with
+// constraints on the zone. It also refuses it under a domain policy, whose rules already say where
+// tasks are.
 func checkRebalancing(s *cluster.Service, def *cluster.TaskDefinition) error {
 	refuse := func(what string) error {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"Availability Zone rebalancing does not support %s. Change it, or set availabilityZoneRebalancing to DISABLED.", what)
 	}
+	// Without strategies ECS spreads over the zones first.
 	first := append(slices.Clone(s.Rules.Strategies), cluster.PlacementStrategy{Type: "spread", Field: zoneField})[0]
 	switch {
 	case s.Strategy == cluster.Daemon:
@@ -170,16 +181,18 @@ func checkRebalancing(s *cluster.Service, def *cluster.TaskDefinition) error {
 	return nil
 }
 
-// zoneField is the availability zone where strategies and constraints name it.
+// zoneField is how strategies and constraints name the availability zone.
 const zoneField = "attribute:" + cluster.AttributeZone
 
-// hasDomainPolicy reports whether the service itself names a domain policy.
+// hasDomainPolicy reports whether the service itself names a domain policy. The cluster's default
+// does not count.
 func hasDomainPolicy(s *cluster.Service) bool {
 	return s.Rules.DomainPolicy != "" && s.Rules.DomainPolicy != cluster.PolicyNone
 }
 
-// keepRebalancing holds a changed service to [rebalanceable]. A domain policy that is new switches
-// zone rebalancing off by itself: nobody asked for it, it is ECS's default.
+// keepRebalancing checks zone rebalancing of a changed service. If the change adds a domain policy,
+// rebalancing is switched off instead of refusing the change: it is ECS's default, and nobody asked
+// for it.
 func keepRebalancing(s, before *cluster.Service, def *cluster.TaskDefinition) error {
 	if !s.ZoneRebalancing {
 		return nil

@@ -12,14 +12,19 @@ import (
 	"berth/shared/state"
 )
 
-// Services creates, changes, deletes and looks up services.
+// Services creates, changes, deletes and describes services. quotas is what this environment
+// remembers of how many there are.
 type Services struct {
 	*Dependencies
 	quotas quotas
 }
 
-// CreateService writes a new service. The same clientToken with the same parameters gives the same
-// service again.
+// CreateService writes a new service. The same clientToken with the same parameters returns the
+// service that exists already; any other use of a taken name is an InvalidParameterException. The
+// name of an INACTIVE service is free.
+//
+// A DAEMON service's desired count is set to the number of ACTIVE instances, until placement has
+// counted those that are eligible.
 func (a *Services) CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
@@ -66,10 +71,10 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 	return a.serviceDetail(ctx, made)
 }
 
-// FindCreatedService is the service that the same CreateService made before, by its clientToken;
-// nil where none did. It comes before all checks: what was made stays made where its task
-// definition has been deregistered or its capacity provider removed since. Another CreateService
-// with that token for that name is refused.
+// FindCreatedService returns the service that an earlier CreateService with the same clientToken
+// made, nil if none did. It comes before all checks: a repeated call must succeed even if the task
+// definition has been deregistered since, or the capacity provider removed. The token with other
+// parameters is refused.
 func (a *Services) FindCreatedService(
 	ctx context.Context, spec operation.CreateService,
 ) (*operation.ServiceDetail, error) {
@@ -86,7 +91,8 @@ func (a *Services) FindCreatedService(
 	return a.serviceDetail(ctx, s)
 }
 
-// resolveServiceConflict answers a CreateService of a name that is taken.
+// resolveServiceConflict answers a CreateService whose name is taken: with the service, if it is
+// the same call again, else with ECS's error.
 func resolveServiceConflict(old *cluster.Service, spec operation.CreateService) (*cluster.Service, error) {
 	switch {
 	case spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params:
@@ -98,8 +104,9 @@ func resolveServiceConflict(old *cluster.Service, spec operation.CreateService) 
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 }
 
-// providerStrategy is the service's capacity provider strategy, the cluster's default where the
-// caller named neither one nor a launch type (S14). DAEMON services have none.
+// providerStrategy returns the service's capacity provider strategy: the one given, or the
+// cluster's default if the caller named neither a strategy nor a launch type (S14). DAEMON services
+// have none.
 func (a *Services) providerStrategy(
 	ctx context.Context, spec operation.CreateService,
 ) (*[]cluster.ProviderShare, error) {
@@ -113,8 +120,9 @@ func (a *Services) providerStrategy(
 	return &shares, nil
 }
 
-// countActiveInstances counts the instances that a DAEMON service is taken to want until placement
-// has looked: a waiter must not find that none of none is all.
+// countActiveInstances returns how many tasks a new DAEMON service is assumed to want. With 0, a
+// client that waits for the service to be stable would find that none of no tasks is missing, and
+// stop waiting.
 func (a *Services) countActiveInstances(ctx context.Context, clusterName string) (n int, err error) {
 	instances, err := listRows[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance),
 		"instances")
@@ -126,6 +134,11 @@ func (a *Services) countActiveInstances(ctx context.Context, clusterName string)
 	return n, err
 }
 
+// newService returns the row of a new service, with its first deployment. old is the INACTIVE
+// service of the same name, or nil; the row continues its revisions, so that writes cannot be
+// confused.
+//
+// Defaults are ECS's: minimumHealthyPercent 100 and maximumPercent 200, for DAEMON 0 and 100.
 func (a *Services) newService(
 	spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service,
 ) (*cluster.Service, error) {
@@ -165,7 +178,8 @@ func (a *Services) newService(
 	}, now)
 	err := checkRebalancing(s, def)
 	if spec.ZoneRebalancing == nil {
-		s.ZoneRebalancing = err == nil // what ECS does since 2025
+		// Not given, it is on where it is possible, as with ECS since 2025.
+		s.ZoneRebalancing = err == nil
 	}
 	if s.ZoneRebalancing && err != nil {
 		return nil, err
@@ -173,8 +187,9 @@ func (a *Services) newService(
 	return s, checkDiscoverable(s)
 }
 
-// UpdateService changes a service. A change of what its tasks are made of, or one that is forced,
-// is a new deployment (S8); all else holds from now on for what there is.
+// UpdateService changes a service. A change of what its tasks are made of (task definition,
+// network, load balancers, registries), or a forced one, starts a deployment (S8). Everything else
+// applies to the running deployment from now on.
 func (a *Services) UpdateService(ctx context.Context, c operation.UpdateService) (*operation.ServiceDetail, error) {
 	var definition string
 	if c.TaskDefinition != "" {
@@ -198,6 +213,8 @@ func (a *Services) UpdateService(ctx context.Context, c operation.UpdateService)
 	})
 }
 
+// applyUpdate applies the members that were given to s. definition is the task definition as
+// family:revision, empty if it stays.
 func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, definition string) error {
 	s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
 	if c.Constraints != nil {
@@ -214,6 +231,7 @@ func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, de
 	if err := changeProviders(s, c); err != nil {
 		return err
 	}
+	// Taken before the desired count changes: the older deployment keeps what it was to have.
 	left := desiredOfPrevious(s)
 	if err := applyCounts(s, c.Desired, c.MinHealthy, c.MaxPercent); err != nil {
 		return err
@@ -230,8 +248,8 @@ func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, de
 	return checkDiscoverable(s)
 }
 
-// changeProviders replaces the capacity provider strategy, which takes a forced deployment, as with
-// ECS.
+// changeProviders replaces the capacity provider strategy. As with ECS that needs
+// forceNewDeployment: the strategy applies where tasks start.
 func changeProviders(s *cluster.Service, c operation.UpdateService) error {
 	if c.Providers == nil || slices.Equal(*c.Providers, s.Providers) {
 		return nil
@@ -248,8 +266,9 @@ func changeProviders(s *cluster.Service, c operation.UpdateService) error {
 	return nil
 }
 
-// DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be
-// at 0, or the deletion forced.
+// DeleteService lets a service end: it is DRAINING until its tasks have stopped, then INACTIVE
+// (S10). Unless force is set, a REPLICA service must have been scaled to 0 and no older deployment
+// may be left.
 func (a *Services) DeleteService(
 	ctx context.Context, clusterName, name string, force bool,
 ) (*operation.ServiceDetail, error) {
@@ -270,8 +289,8 @@ func (a *Services) DeleteService(
 	})
 }
 
-// UpdateRules sets the parts of a service's rules that the tags stand for (P8). Tags of the service
-// that said otherwise go: they would no longer tell the truth.
+// UpdateRules sets the rules that tags of Berth's own stand for, without a tag being set (P8). A
+// tag of the service that says otherwise is removed: it would no longer be true.
 func (a *Services) UpdateRules(
 	ctx context.Context, clusterName, name string, tags map[string]string,
 ) (*operation.ServiceDetail, error) {
@@ -289,8 +308,8 @@ func (a *Services) UpdateRules(
 	})
 }
 
-// DescribeServices gives the services named, with their newest events; those that are not there as
-// failures.
+// DescribeServices returns the services named, with their newest events. INACTIVE services are
+// found until their rows expire; then they are MISSING (S10).
 func (a *Services) DescribeServices(
 	ctx context.Context, clusterName string, names []string,
 ) ([]*operation.ServiceDetail, []cluster.Failure, error) {
@@ -306,8 +325,8 @@ func (a *Services) DescribeServices(
 	})
 }
 
-// ListServices gives the names of ACTIVE services, in order; more reports whether there are others
-// after them.
+// ListServices returns a page of the names of ACTIVE services, in order. more reports whether there
+// is another page.
 func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error) {
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err

@@ -12,6 +12,7 @@ import (
 	"berth/shared/state"
 )
 
+// findService reads a service; nil if it does not exist.
 func (a *Dependencies) findService(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
 	return findRow[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
 }
@@ -25,7 +26,8 @@ func (a *Dependencies) requireService(ctx context.Context, clusterName, name str
 	return s, err
 }
 
-// editService changes a service that is there.
+// editService applies f to a copy of the service and commits the result. If another writer comes
+// first, f is applied again to what that one wrote, so f must have no effect but on its argument.
 func (a *Dependencies) editService(
 	ctx context.Context, clusterName, name string, f func(*cluster.Service) error,
 ) (*operation.ServiceDetail, error) {
@@ -51,8 +53,9 @@ func (a *Dependencies) editService(
 	return a.serviceDetail(ctx, &next)
 }
 
-// editServiceRules changes a service that is not INACTIVE, its rules too, and holds the result to
-// what is possible.
+// editServiceRules is editService for changes that may concern placement rules, of a service that
+// is not INACTIVE. The result is checked like a new service: rules, network, zone rebalancing, and
+// whether the cluster can satisfy them.
 func (a *Dependencies) editServiceRules(
 	ctx context.Context, clusterName, name string, f func(*cluster.Service) error,
 ) (*operation.ServiceDetail, error) {
@@ -79,8 +82,8 @@ func (a *Dependencies) editServiceRules(
 	})
 }
 
-// commitService writes a service, and its history, so that placement both wakes and cannot act on
-// what it was before.
+// commitService writes a service and its history in one commit that moves the placement version. A
+// decision that was made about the service as it was then fails to commit.
 func (a *Dependencies) commitService(ctx context.Context, old, s *cluster.Service) error {
 	return state.CommitNarrowingAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *s
@@ -89,8 +92,9 @@ func (a *Dependencies) commitService(ctx context.Context, old, s *cluster.Servic
 	})
 }
 
-// historyWrites are the rows of service deployments and revisions that go with a change of a
-// service. What is current is in the service's own row; what is no more gets its last word here.
+// historyWrites returns the writes of service deployments and revisions that belong to a change of
+// a service; none if its deployment stays. The current deployment is described by the service's
+// row. When it is replaced or the service ends, its final state is written here.
 func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state.Write) {
 	revision := func(s *cluster.Service, r cluster.Revision) {
 		writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceRevision{
@@ -122,6 +126,8 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 	return writes
 }
 
+// serviceDetail adds a service's events, newest first. They are ordered by number, because several
+// may have the same time.
 func (a *Dependencies) serviceDetail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
 	events, err := listRows[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"),
 		"the events of service "+s.Name)

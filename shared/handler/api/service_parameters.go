@@ -5,6 +5,7 @@ import (
 	"berth/shared/operation"
 )
 
+// listOrNil returns a list that the caller gave; an empty one as nil, as rows keep it.
 func listOrNil[T any](given *[]T) []T {
 	if given == nil || len(*given) == 0 {
 		return nil
@@ -12,7 +13,8 @@ func listOrNil[T any](given *[]T) []T {
 	return *given
 }
 
-// applyParameters takes in what a caller gave of the parameters that make no deployment.
+// applyParameters applies the parameters that start no deployment, as far as they were given. Load
+// balancers, registries and providers are not among them.
 func applyParameters(s *cluster.Service, p operation.ServiceParameters) {
 	s.Breaker = valueOr(p.Breaker, s.Breaker)
 	s.Alarms = valueOr(p.Alarms, s.Alarms)
@@ -23,8 +25,8 @@ func applyParameters(s *cluster.Service, p operation.ServiceParameters) {
 	s.Options.ExecuteCommand = valueOr(p.ExecuteCommand, s.Options.ExecuteCommand)
 }
 
-// checkEarlySuccess refuses early success with fewer healthy tasks than there have to be in any
-// case.
+// checkEarlySuccess refuses early success with fewer healthy tasks than minimumHealthyPercent
+// demands anyway.
 func checkEarlySuccess(s *cluster.Service) error {
 	if s.Early.Enable && s.Early.Percent < s.MinHealthy {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
@@ -34,8 +36,8 @@ func checkEarlySuccess(s *cluster.Service) error {
 	return nil
 }
 
-// checkDiscoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and
-// Cloud Map).
+// checkDiscoverable refuses more tasks than a Cloud Map service can have instances (1,000; a quota
+// that ECS repeats).
 func checkDiscoverable(s *cluster.Service) error {
 	if len(s.Deployment.Registries) > 0 && s.Desired > cluster.MaxDiscovered {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
@@ -45,7 +47,8 @@ func checkDiscoverable(s *cluster.Service) error {
 	return nil
 }
 
-// applyCounts takes in the numbers of a service that a caller gave.
+// applyCounts applies the desired count and the percentages, as far as they were given, and checks
+// the result. DAEMON services have no desired count, and their maximumPercent is 100 (S4).
 func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
 	if s.Strategy == cluster.Daemon {
 		if desired != nil {
@@ -78,6 +81,7 @@ func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error
 	return nil
 }
 
+// valueOr returns what was given, or otherwise.
 func valueOr[T any](given *T, otherwise T) T {
 	if given != nil {
 		return *given

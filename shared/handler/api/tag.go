@@ -9,10 +9,11 @@ import (
 	"berth/shared/state"
 )
 
-// Tags sets and reads the tags of services, tasks and capacity providers.
+// Tags reads and changes the tags of services and tasks.
 type Tags struct{ *Dependencies }
 
-// TagResource sets and removes tags of a service or a task.
+// TagResource sets and removes tags of a service or task. Tags that stand for placement rules
+// change a service's rules too.
 func (a *Tags) TagResource(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
 	rules := slices.ContainsFunc(cluster.RuleTags, func(key string) bool {
 		_, is := set[key]
@@ -35,8 +36,8 @@ func (a *Tags) TagResource(ctx context.Context, of cluster.ResourceARN, set map[
 	})
 }
 
-// tagService sets and removes tags of a service. Those of Berth's own change its rules; one that is
-// removed takes its part of the rules back to the default.
+// tagService sets and removes tags of a service, some of which stand for rules. A removed one sets
+// its rule back to the default. The changed service is checked like any other change of rules.
 func (a *Tags) tagService(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
 	_, err := a.editServiceRules(ctx, of.Cluster, of.Name, func(s *cluster.Service) error {
 		next, err := changedTags(of.Name, s.Tags, set, remove)
@@ -59,7 +60,7 @@ func (a *Tags) tagService(ctx context.Context, of cluster.ResourceARN, set map[s
 	return err
 }
 
-// ResourceTags are the tags of a service or a task.
+// ResourceTags returns the tags of a service or task.
 func (a *Tags) ResourceTags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
 	_, tags, err := a.findTagged(ctx, of)
 	if err != nil {
@@ -68,7 +69,8 @@ func (a *Tags) ResourceTags(ctx context.Context, of cluster.ResourceARN) (map[st
 	return *tags, nil
 }
 
-// findTagged is a copy of the row, and where its tags are.
+// findTagged returns a copy of the row to write, and a pointer to its tags. The copy of a service
+// has no stamp: tags alone do not move the placement version.
 func (a *Tags) findTagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *map[string]string, error) {
 	if of.Kind == "service" {
 		s, err := a.requireService(ctx, of.Cluster, of.Name)
@@ -90,7 +92,8 @@ func (a *Tags) findTagged(ctx context.Context, of cluster.ResourceARN) (state.Ro
 	return &next, &next.Tags, nil
 }
 
-// changedTags are the tags after some were set and some removed.
+// changedTags returns tags with some set and some removed, refusing more than [MaxTags] of the
+// resource called name.
 func changedTags(name string, tags, set map[string]string, remove []string) (map[string]string, error) {
 	next := map[string]string{}
 	maps.Copy(next, tags)
@@ -105,5 +108,5 @@ func changedTags(name string, tags, set map[string]string, remove []string) (map
 	return next, nil
 }
 
-// MaxTags is the most tags of one resource.
+// MaxTags is how many tags a resource can have (ECS quota).
 const MaxTags = 50

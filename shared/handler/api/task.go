@@ -13,11 +13,11 @@ import (
 	"berth/shared/state"
 )
 
-// Tasks starts, stops and looks up tasks.
+// Tasks starts, stops and describes tasks.
 type Tasks struct{ *Dependencies }
 
-// StopTask wants a task stopped, by a user. Stopping one that is stopped, or being stopped, changes
-// nothing.
+// StopTask requests that a task is stopped on behalf of a user. A task that has stopped or is being
+// stopped is returned as it is; an unknown one is an InvalidParameterException, as with ECS.
 func (a *Tasks) StopTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {
 		return nil, err
@@ -25,7 +25,8 @@ func (a *Tasks) StopTask(ctx context.Context, clusterName, id, reason string) (*
 	return a.StopKnownTask(ctx, clusterName, id, reason)
 }
 
-// StopKnownTask stops a task of a cluster that Berth keeps.
+// StopKnownTask is [Tasks.StopTask] for callers who know that Berth has the cluster:
+// node-group-upgrade stops tasks with it.
 func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
 	var out *cluster.Task
 	err := state.RetryRaces("stopping task "+id, func() error {
@@ -45,6 +46,9 @@ func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason strin
 	return out, err
 }
 
+// commitStop writes the stop of a task. A task without an instance is STOPPED at once. For any
+// other, an outbox entry asks dispatch to stop it at ECS; both writes are one commit, so that no
+// task is marked whose stop nobody carries out.
 func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) (*cluster.Task, error) {
 	next := *t
 	next.Rev++
@@ -71,8 +75,9 @@ func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) 
 	})
 }
 
-// hasRegistrations reports whether a task is in target groups or Cloud Map, or may be: it is taken
-// out before it is stopped (S9).
+// hasRegistrations reports whether the task is, or may be about to be, registered in target groups
+// or Cloud Map. Then dispatch deregisters it and lets its connections drain before it stops it
+// (S9).
 func (a *Tasks) hasRegistrations(ctx context.Context, t *cluster.Task) (bool, error) {
 	if t.Service == "" {
 		return false, nil
@@ -82,8 +87,7 @@ func (a *Tasks) hasRegistrations(ctx context.Context, t *cluster.Task) (bool, er
 	return target != nil, err
 }
 
-// DescribeTasks gives the tasks named, by their own ids or ECS's; those that are not there as
-// failures.
+// DescribeTasks returns the tasks named, by Berth's ids or ECS's, and the rest as failures.
 func (a *Tasks) DescribeTasks(
 	ctx context.Context, clusterName string, ids []string,
 ) ([]*cluster.Task, []cluster.Failure, error) {
@@ -93,8 +97,9 @@ func (a *Tasks) DescribeTasks(
 	return describeEach(ids, func(id string) (*cluster.Task, error) { return a.findTask(ctx, clusterName, id) })
 }
 
-// ListTasks gives the ids of the tasks that match, in order of id; more reports whether there are
-// others after them.
+// ListTasks returns a page of the ids of tasks that match, in order of id. more reports whether
+// there is another page. It reads all tasks of the service, or of the cluster if no service is
+// named: keys are ordered by owner, ids are not.
 func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error) {
 	if _, err := a.findCluster(ctx, q.Cluster); err != nil {
 		return nil, false, err
@@ -134,6 +139,8 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 	return ids, false, nil
 }
 
+// matchesQuery reports whether the task matches the query, apart from the launch type. A task that
+// has ended has the desired status STOPPED, whatever its row says.
 func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus) bool {
 	status := t.Desired
 	if t.HasEnded() {
@@ -145,7 +152,9 @@ func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskSt
 		(q.StartedBy == "" || t.StartedByUser == q.StartedBy || t.Revision == q.StartedBy)
 }
 
-// findTask finds a task by its own id, or by ECS's.
+// findTask finds a task by Berth's id or by ECS's; nil if there is none. Berth's id leads to the
+// row's key. For any other id ECS is asked who started the task and where, which leads to the key
+// too.
 func (a *Dependencies) findTask(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
 	t, err := a.readTask(ctx, state.TaskKey(clusterName, cluster.TaskOwner(id), id))
 	if t != nil || err != nil || cluster.TaskOwner(id) == "" {
@@ -164,8 +173,8 @@ func (a *Dependencies) findTask(ctx context.Context, clusterName, id string) (*c
 	return a.readTask(ctx, state.TaskKey(clusterName, observe.ForeignOwner, id))
 }
 
-// findStartedTask finds the row of a task that Berth started: ECS says for whom and where, and that
-// gives its key.
+// findStartedTask returns the row of an ECS task that Berth started: by the id derived from its
+// startedBy and instance, or through the alias of a task that had its id before it had an instance.
 func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (*cluster.Task, error) {
 	short, ours := cluster.ParseStartedBy(e.StartedBy)
 	if !ours {
@@ -182,7 +191,7 @@ func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (
 	return a.readTask(ctx, state.TaskKey(e.Cluster, alias.Owner, alias.ID))
 }
 
-// readTask reads a task's row; nil where there is none.
+// readTask reads a task's row; nil if there is none.
 func (a *Dependencies) readTask(ctx context.Context, key state.Key) (*cluster.Task, error) {
 	return findRow[*cluster.Task](ctx, a.State, key, "task "+cluster.LastPart(key.Sort))
 }

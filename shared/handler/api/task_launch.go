@@ -9,9 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// TaskLaunches say what tasks were asked for with, by id: of those with a strategy the capacity
-// provider (S14), that of their instance, before they have one that which they wait for, where it
-// is known.
+// TaskLaunches returns, by task id, the capacity provider (S14) or the launch type that
+// DescribeTasks shows. A placed task has its instance's provider. An unplaced one has the provider
+// that it waits for, if that is certain. Tasks of the launch type EC2 are left out.
 func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error) {
 	out, instances := map[string]operation.TaskLaunch{}, map[string]string{}
 	asked := &launchLookup{store: a.State, known: map[string]*cluster.Service{}}
@@ -37,8 +37,8 @@ func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[st
 	return out, nil
 }
 
-// providerOfInstance is the capacity provider of the task's instance; one that is known is not read
-// again.
+// providerOfInstance returns the capacity provider of the task's instance. known caches the answers
+// of one call.
 func (a *Tasks) providerOfInstance(ctx context.Context, t *cluster.Task, known map[string]string) (string, error) {
 	if name, ok := known[t.Instance]; ok {
 		return name, nil
@@ -53,12 +53,15 @@ func (a *Tasks) providerOfInstance(ctx context.Context, t *cluster.Task, known m
 	return known[t.Instance], nil
 }
 
-// launchLookup knows what tasks were asked for with. Each service is read once.
+// A launchLookup finds what tasks were requested with. It reads each service once.
 type launchLookup struct {
 	store state.Store
-	known map[string]*cluster.Service // by short key; nil for one that is gone
+	known map[string]*cluster.Service // by short key; nil for a service that no longer exists
 }
 
+// findLaunch returns the capacity provider strategy that a task was requested with, and whether its
+// launch type is EXTERNAL. For a task of a service that is what the service says now; nothing if
+// the service no longer exists.
 func (a *launchLookup) findLaunch(
 	ctx context.Context, t *cluster.Task,
 ) (shares []cluster.ProviderShare, external bool, err error) {

@@ -14,12 +14,14 @@ import (
 	"berth/shared/state"
 )
 
-// WaitForever is the value of the tag berth:wait that never gives a task up.
+// WaitForever is the value of the tag berth:wait that lets a task wait for an instance without
+// limit.
 const WaitForever = "forever"
 
-// SubmitTasks is RunTask and StartTask: it writes a request, waits for placement's answer, and
-// returns the tasks and the failures. If no answer comes in time it returns the tasks as
-// PROVISIONING, and they keep their ids.
+// SubmitTasks answers RunTask and StartTask. It writes a request, waits for placement's answer, and
+// returns the tasks and failures. If there is no answer within Settings.RequestWait (5 s by
+// default), it returns the tasks as PROVISIONING; placement later uses the same ids, or records the
+// tasks as STOPPED.
 func (a *Tasks) SubmitTasks(
 	ctx context.Context, spec operation.SubmitTasks,
 ) ([]*cluster.Task, []cluster.Failure, error) {
@@ -30,9 +32,8 @@ func (a *Tasks) SubmitTasks(
 	return a.awaitAnswer(ctx, req)
 }
 
-// FindSubmittedTasks answers a RunTask that was submitted before, by its clientToken, as
-// [API.SubmitTasks] did; found is false where none was. As [API.Created] it comes before all
-// checks.
+// FindSubmittedTasks answers a call of RunTask that was submitted before with the same clientToken;
+// found is false if none was. Like [Services.FindCreatedService] it comes before all checks.
 func (a *Tasks) FindSubmittedTasks(
 	ctx context.Context, spec operation.SubmitTasks,
 ) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
@@ -44,7 +45,8 @@ func (a *Tasks) FindSubmittedTasks(
 	return tasks, failed, true, err
 }
 
-// findRequest is the request that the same clientToken wrote; nil where none did.
+// findRequest returns the request that an earlier call with the same clientToken wrote, nil if none
+// did. The token with other parameters is a ConflictException.
 func (a *Tasks) findRequest(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
 	if spec.Token == "" {
 		return nil, nil
@@ -57,12 +59,14 @@ func (a *Tasks) findRequest(ctx context.Context, spec operation.SubmitTasks) (*s
 	return sameRequest(old, spec.Params)
 }
 
-// tokenID is the id of the request that a clientToken writes.
+// tokenID returns the id of the request that a clientToken leads to. A token is good for one kind
+// of call in one cluster.
 func tokenID(spec operation.SubmitTasks) string {
 	return cluster.Digest("token", spec.Cluster, string(spec.Kind), spec.Token)
 }
 
-// sameRequest refuses a clientToken that comes with other parameters than before.
+// sameRequest returns the request, or refuses a clientToken that comes with other parameters than
+// before.
 func sameRequest(old *state.Request, params string) (*state.Request, error) {
 	if old.Params != params {
 		return nil, cluster.Errorf(cluster.CodeConflict, "The clientToken was used before with other parameters.")
@@ -70,7 +74,7 @@ func sameRequest(old *state.Request, params string) (*state.Request, error) {
 	return old, nil
 }
 
-// awaitAnswer waits for placement's answer to a request and gives it.
+// awaitAnswer waits for placement's answer to a request and returns what the caller gets.
 func (a *Tasks) awaitAnswer(ctx context.Context, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
 	r, err := a.pollRequest(ctx, r)
 	if err != nil {
@@ -83,7 +87,7 @@ func (a *Tasks) awaitAnswer(ctx context.Context, r *state.Request) ([]*cluster.T
 	return a.answerRequest(ctx, meta, r)
 }
 
-// SubmitRequest is SubmitTasks without the wait: the request, as written.
+// SubmitRequest is [Tasks.SubmitTasks] without the wait. It returns the request as it was written.
 func (a *Tasks) SubmitRequest(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
 	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
@@ -103,7 +107,9 @@ func (a *Tasks) SubmitRequest(ctx context.Context, spec operation.SubmitTasks) (
 	if err != nil {
 		return nil, err
 	}
-	if managed && !req.Wait { // as with ECS: the group is scaled out for them (C2)
+	// Like ECS, tasks wait while their provider's group is scaled out for them (C2), until the
+	// provisioning timeout.
+	if managed && !req.Wait {
 		req.Wait = true
 		if a.Settings.ProvisioningTimeout > 0 {
 			req.WaitUntil = req.CreatedAt.Add(a.Settings.ProvisioningTimeout)
@@ -112,7 +118,8 @@ func (a *Tasks) SubmitRequest(ctx context.Context, spec operation.SubmitTasks) (
 	return a.writeRequest(ctx, req)
 }
 
-// newRequest is the row that asks placement for the tasks of spec.
+// newRequest returns the row that asks placement for the tasks of spec. It expires after
+// Settings.KeepRequests, so a clientToken is remembered that long.
 func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefinition) (*state.Request, error) {
 	needs, err := cluster.TaskNeeds(def, spec.Overrides)
 	if err != nil {
@@ -151,7 +158,8 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	return r, nil
 }
 
-// writeRequest writes the request, or finds the one that the same clientToken wrote.
+// writeRequest writes the request. If a call with the same clientToken wrote it meanwhile, it
+// returns that one.
 func (a *Tasks) writeRequest(ctx context.Context, r *state.Request) (*state.Request, error) {
 	_, err := a.State.Write(ctx, state.Write{Put: r})
 	var c *state.Conflict
@@ -165,8 +173,10 @@ func (a *Tasks) writeRequest(ctx context.Context, r *state.Request) (*state.Requ
 	return sameRequest(old, r.Params)
 }
 
-// pollRequest reads the request until it is answered. When time is up it binds the ids that the
-// caller will be given.
+// pollRequest reads the request until placement has answered it, or the time is up. In that case it
+// marks the request as Provisional: the caller is about to get ids, which placement must then use.
+//
+// The mark and the answer are writes of one row, so exactly one of them comes first.
 func (a *Tasks) pollRequest(ctx context.Context, r *state.Request) (*state.Request, error) {
 	key := state.KeyOf(r)
 	end := a.Clock.Now().Add(a.Settings.RequestWait)
@@ -198,6 +208,8 @@ func (a *Tasks) pollRequest(ctx context.Context, r *state.Request) (*state.Reque
 	return r, nil
 }
 
+// answerRequest returns the tasks and failures of a request. An unanswered one has its provisional
+// tasks.
 func (a *Tasks) answerRequest(
 	ctx context.Context, meta *state.Meta, r *state.Request,
 ) ([]*cluster.Task, []cluster.Failure, error) {
@@ -211,8 +223,8 @@ func (a *Tasks) answerRequest(
 	return tasks, r.Failures, err
 }
 
-// requestError is the error of a request that failed as a whole for a reason that ECS reports as an
-// error.
+// requestError returns the error of a request for which ECS fails the call as a whole: no instances
+// in the cluster, or too many tasks in PROVISIONING (C4). Other failures are items of the answer.
 func requestError(r *state.Request) error {
 	if len(r.Tasks) > 0 || len(r.Failures) == 0 {
 		return nil
@@ -226,7 +238,8 @@ func requestError(r *state.Request) error {
 	return nil
 }
 
-// provisionalTasks are the tasks of a request that was not answered in time.
+// provisionalTasks returns the tasks of an unanswered request as PROVISIONING. Their ids derive
+// from the request, so placement arrives at the same ones.
 func provisionalTasks(meta *state.Meta, r *state.Request) []*cluster.Task {
 	var out []*cluster.Task
 	for n := range max(r.Count, len(r.Instances)) {
@@ -243,8 +256,9 @@ func provisionalTasks(meta *state.Meta, r *state.Request) []*cluster.Task {
 	return out
 }
 
-// chooseProviders gives tasks of RunTask the cluster's default strategy where they have neither one
-// nor a launch type, and reports whether a provider that they may go to is scaled for them.
+// chooseProviders gives tasks of RunTask the cluster's default capacity provider strategy, if the
+// caller named neither a strategy nor a launch type (S14). managed reports whether one of their
+// providers has managed scaling, so that waiting may help.
 func (a *Tasks) chooseProviders(ctx context.Context, spec *operation.SubmitTasks) (managed bool, err error) {
 	if spec.Kind != cluster.RunTask {
 		return false, nil

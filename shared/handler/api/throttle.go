@@ -10,9 +10,12 @@ import (
 	"berth/shared/state"
 )
 
-// ServiceThrottle is a service, and how its starts are slowed down (S7), as placement sees it: by
-// the throttle's row, and by tasks that no event of ECS tells of as it refused to start them. It is
-// nil where nothing is slowed down.
+// ServiceThrottle returns a service and how its starts are slowed down (S7); a nil throttle if
+// nothing is.
+//
+// It computes the backoffs as placement does, from the throttle's row and the tasks. The row alone
+// would miss starts that ECS refused: no event reports those, so the throttling function never sees
+// them.
 func (a *Services) ServiceThrottle(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.Service, *cluster.Throttle, error) {
@@ -42,7 +45,8 @@ func (a *Services) ServiceThrottle(
 		Revisions: backoffs}, nil
 }
 
-// HasDeployment reports whether a deployment of the service is still there.
+// HasDeployment reports whether the service still has the deployment, as the PRIMARY or an older
+// one.
 func HasDeployment(s *cluster.Service, id string) bool {
 	return id == s.Deployment.ID || slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool { return d.ID == id })
 }
