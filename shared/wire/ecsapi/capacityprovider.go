@@ -16,7 +16,7 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// providerOperations answers the operations on capacity providers, which are Berth's own.
+// providerOperations answers the operations on capacity providers, which are Berth's own (C7).
 type providerOperations struct {
 	input.References
 	providers CapacityProviders
@@ -31,6 +31,9 @@ func (o *providerOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
+// createCapacityProvider reads a provider of an Auto Scaling group. Without the block
+// managedScaling, managed scaling is off; without managedDraining, draining is on. Both are ECS's
+// defaults.
 func (o *providerOperations) createCapacityProvider(
 	ctx context.Context, in *ecs.CreateCapacityProviderInput,
 ) (*ecs.CreateCapacityProviderOutput, error) {
@@ -73,6 +76,8 @@ func (o *providerOperations) createCapacityProvider(
 	return &ecs.CreateCapacityProviderOutput{CapacityProvider: capacityProviderShape(o.Account, made, true)}, nil
 }
 
+// updateCapacityProvider reads a change of settings. The group of a provider cannot be changed, as
+// with ECS.
 func (o *providerOperations) updateCapacityProvider(
 	ctx context.Context, in *ecs.UpdateCapacityProviderInput,
 ) (*ecs.UpdateCapacityProviderOutput, error) {
@@ -101,6 +106,7 @@ func (o *providerOperations) updateCapacityProvider(
 	return &ecs.UpdateCapacityProviderOutput{CapacityProvider: capacityProviderShape(o.Account, p, true)}, nil
 }
 
+// deleteCapacityProvider answers with the provider: DELETE_FAILED if a cluster still uses it.
 func (o *providerOperations) deleteCapacityProvider(
 	ctx context.Context, in *ecs.DeleteCapacityProviderInput,
 ) (*ecs.DeleteCapacityProviderOutput, error) {
@@ -118,6 +124,8 @@ func (o *providerOperations) deleteCapacityProvider(
 	return &ecs.DeleteCapacityProviderOutput{CapacityProvider: capacityProviderShape(o.Account, p, true)}, nil
 }
 
+// describeCapacityProviders answers a page of providers by name, in order. Providers that were
+// named come in one page.
 func (o *providerOperations) describeCapacityProviders(
 	ctx context.Context, in *ecs.DescribeCapacityProvidersInput,
 ) (*ecs.DescribeCapacityProvidersOutput, error) {
@@ -163,7 +171,7 @@ func (o *providerOperations) describeCapacityProviders(
 	return out, nil
 }
 
-// scalingTags check the tags of capacity providers that are Berth's own.
+// scalingTags are the checks of the provider tags of Berth's own, by tag.
 var scalingTags = func() map[string]func(types.Tag) error {
 	out := map[string]func(types.Tag) error{}
 	for _, key := range cluster.ScalingTags {
@@ -174,6 +182,9 @@ var scalingTags = func() map[string]func(types.Tag) error {
 	return out
 }()
 
+// parseProviderChange reads the settings that CreateCapacityProvider and UpdateCapacityProvider
+// share. What is not given is nil. Bounds are checked where the change is applied
+// ([operation.ScalingChange.ApplyTo]).
 func parseProviderChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection,
 	draining types.ManagedDraining) (c operation.UpdateCapacityProvider, err error) {
 	c.Name = name
@@ -197,7 +208,7 @@ func parseProviderChange(name string, scaling *types.ManagedScaling, protection 
 	return c, nil
 }
 
-// parseEnabled reads ENABLED or DISABLED; nil for nothing.
+// parseEnabled reads ENABLED or DISABLED; nil if nothing is given.
 func parseEnabled(member, s string) (*bool, error) {
 	switch s {
 	case "":
@@ -208,11 +219,11 @@ func parseEnabled(member, s string) (*bool, error) {
 	return nil, input.Invalid("%s is %.64q, expected ENABLED or DISABLED.", member, s)
 }
 
-// describedProviders is how many providers one page has at most (ECS API reference,
-// DescribeCapacityProviders).
+// describedProviders is how many providers a page has at most, unless more are named (ECS API
+// reference, DescribeCapacityProviders).
 const describedProviders = 10
 
-// capacityProviderShape is a provider as the API shows it.
+// capacityProviderShape returns a provider as the API shows it, its tags only if asked for.
 func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider, tags bool) *types.CapacityProvider {
 	sc := p.Scaling
 	out := &types.CapacityProvider{
@@ -243,6 +254,7 @@ func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider,
 	return out
 }
 
+// enabledText returns ENABLED or DISABLED.
 func enabledText(on bool) string {
 	if on {
 		return "ENABLED"

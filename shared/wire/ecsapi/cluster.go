@@ -14,8 +14,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// clusterOperations answers the operations on clusters. ECS keeps clusters; Berth adds how many
-// services they have, and their capacity providers.
+// clusterOperations answers the operations on clusters. ECS keeps clusters; Berth adds the services
+// and capacity providers, which ECS does not know.
 type clusterOperations struct {
 	input.References
 	ecs       upstream
@@ -35,8 +35,10 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// createCluster has ECS make a cluster without the capacity providers that it does not know, and
-// gives it these. One that was there with some keeps them, as ECS gives it back unchanged.
+// createCluster lets ECS create the cluster without its capacity providers, which only Berth knows,
+// and then associates these. Before that they are checked, so that no cluster is left behind
+// without the providers that were asked for. A cluster that exists keeps the providers that it has:
+// ECS returns an existing cluster unchanged, too.
 func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any, error) {
 	in := new(ecs.CreateClusterInput)
 	if err := awsjson.DecodeInput(body, in); err != nil {
@@ -82,6 +84,7 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	return o.addProviders(ctx, name, answer)
 }
 
+// noteCreatedCluster makes a new cluster known to Berth.
 func (o *clusterOperations) noteCreatedCluster(
 	ctx context.Context, in *ecs.CreateClusterInput, answer []byte,
 ) ([]byte, error) {
@@ -92,6 +95,7 @@ func (o *clusterOperations) noteCreatedCluster(
 	return answer, o.clusters.ClusterCreated(ctx, name)
 }
 
+// checkClusters accepts up to 100 clusters of this account and Region.
 func (o *clusterOperations) checkClusters(_ context.Context, in *ecs.DescribeClustersInput) error {
 	if len(in.Clusters) > 100 {
 		return input.Invalid("clusters cannot have more than 100 items.")
@@ -104,8 +108,9 @@ func (o *clusterOperations) checkClusters(_ context.Context, in *ecs.DescribeClu
 	return nil
 }
 
-// countServices puts Berth's count of services where ECS, which has none, says 0. What else ECS
-// says stays as it is.
+// countServices replaces ECS's count of services, which is 0, by Berth's, and adds the capacity
+// providers. Everything else in ECS's answer stays as it is, members unknown to this SDK included:
+// so the answer is edited as JSON.
 func (o *clusterOperations) countServices(
 	ctx context.Context, _ *ecs.DescribeClustersInput, answer []byte,
 ) ([]byte, error) {
@@ -139,6 +144,8 @@ func (o *clusterOperations) countServices(
 	return json.Marshal(out)
 }
 
+// checkUpdateCluster accepts any settings: they concern only what ECS does, such as Container
+// Insights.
 func (o *clusterOperations) checkUpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) error {
 	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
 		return err
@@ -147,6 +154,7 @@ func (o *clusterOperations) checkUpdateCluster(_ context.Context, in *ecs.Update
 	return err
 }
 
+// checkDeleteCluster refuses a cluster with services or tasks of Berth's, which ECS would delete.
 func (o *clusterOperations) checkDeleteCluster(ctx context.Context, in *ecs.DeleteClusterInput) error {
 	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
 		return err
@@ -158,6 +166,7 @@ func (o *clusterOperations) checkDeleteCluster(ctx context.Context, in *ecs.Dele
 	return o.clusters.CheckDeletable(ctx, name)
 }
 
+// noteDeletedCluster removes what Berth keeps of the cluster.
 func (o *clusterOperations) noteDeletedCluster(
 	ctx context.Context, in *ecs.DeleteClusterInput, answer []byte,
 ) ([]byte, error) {
@@ -183,7 +192,8 @@ func (o *clusterOperations) addProviders(ctx context.Context, name string, answe
 	return awsjson.Raw{Status: http.StatusOK, Body: body}, err
 }
 
-// describeCluster is a cluster as DescribeClusters shows it.
+// describeCluster returns a cluster as PutClusterCapacityProviders answers it. Its state is known
+// to be ACTIVE, so ECS need not be asked.
 func (o *clusterOperations) describeCluster(ctx context.Context, name string) (*types.Cluster, error) {
 	a, err := o.providers.ClusterAttachments(ctx, name)
 	if err != nil {
@@ -199,7 +209,8 @@ func (o *clusterOperations) describeCluster(ctx context.Context, name string) (*
 	return &out, nil
 }
 
-// addAttachments puts a cluster's capacity providers into what ECS, which has none, says of it.
+// addAttachments puts a cluster's capacity providers into c, ECS's description of it. They are
+// encoded as an answer first, so that names and omissions follow the protocol.
 func (o *clusterOperations) addAttachments(ctx context.Context, name string, c map[string]json.RawMessage) error {
 	a, err := o.providers.ClusterAttachments(ctx, name)
 	if err != nil || a.Attached.Rev == 0 {
@@ -225,6 +236,7 @@ func (o *clusterOperations) addAttachments(ctx context.Context, name string, c m
 	return nil
 }
 
+// checkCreateCluster checks the name, before Berth and ECS could disagree on it, and the tags.
 func checkCreateCluster(_ context.Context, in *ecs.CreateClusterInput) error {
 	if name := input.Value(in.ClusterName); name != "" && !input.IsName(name) {
 		return input.Invalid("Invalid cluster name: it must have 1 to 255 letters, digits, hyphens and underscores.")
@@ -233,6 +245,8 @@ func checkCreateCluster(_ context.Context, in *ecs.CreateClusterInput) error {
 	return err
 }
 
+// putClusterCapacityProviders replaces a cluster's capacity providers. Both lists must be given, if
+// only empty, as with ECS.
 func (o *clusterOperations) putClusterCapacityProviders(
 	ctx context.Context, in *ecs.PutClusterCapacityProvidersInput,
 ) (*ecs.PutClusterCapacityProvidersOutput, error) {

@@ -1,7 +1,6 @@
 package ecsapi
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,7 +11,10 @@ import (
 	"berth/shared/wire/input"
 )
 
-// attachmentsShape are the parts of a cluster's description that its capacity providers make.
+// attachmentsShape returns the members of a cluster's description that its capacity providers
+// contribute: names, default strategy, attachments and their status. Attachments are those that ECS
+// shows, the scaling policy and the lifecycle hook; a provider with alarms of Berth's own has one
+// only to show a failure.
 func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluster {
 	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Attached.Providers),
 		DefaultCapacityProviderStrategy: providerShapes(a.Attached.Default)}
@@ -40,7 +42,8 @@ func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluste
 	return out
 }
 
-// attachment is what managed scaling makes for one provider. One that failed says why.
+// attachmentShape returns one attachment of a provider: PRECREATED, CREATED, or FAILED with the
+// reason.
 func attachmentShape(
 	name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair,
 ) types.Attachment {
@@ -55,16 +58,19 @@ func attachmentShape(
 	return types.Attachment{Id: new(attachmentID(name, provider, kind)), Type: &kind, Status: &status, Details: details}
 }
 
+// keyValue returns a detail of an attachment.
 func keyValue(name, value string) types.KeyValuePair {
 	return types.KeyValuePair{Name: &name, Value: &value}
 }
 
+// attachmentID returns an attachment's id. It derives from what the attachment is for, so it is the
+// same each time.
 func attachmentID(name, provider, kind string) string {
-	d := cluster.Digest("attachment", name, provider, kind)
-	return fmt.Sprintf("%s-%s-%s-%s-%s", d[:8], d[8:12], d[12:16], d[16:20], d[20:32])
+	return formatUUID(cluster.Digest("attachment", name, provider, kind))
 }
 
-// parseClusterProviders reads the capacity providers of a cluster and its default strategy.
+// parseClusterProviders reads a cluster's capacity providers, each named once, and its default
+// strategy.
 func parseClusterProviders(
 	r input.References, refs []string, items []types.CapacityProviderStrategyItem,
 ) (names []string, strategy []cluster.ProviderShare, err error) {

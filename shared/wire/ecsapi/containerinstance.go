@@ -11,8 +11,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// instanceOperations answers the operations on container instances and their attributes, which ECS
-// keeps.
+// instanceOperations answers the operations on container instances and their attributes. ECS keeps
+// both, so all are forwarded. After a change Berth reads the instances anew.
 type instanceOperations struct {
 	input.References
 	ecs      upstream
@@ -58,15 +58,20 @@ func noteInstances[I any](
 	}
 }
 
+// checkListInstances accepts any filter: it is ECS's to evaluate.
 func (o *instanceOperations) checkListInstances(_ context.Context, in *ecs.ListContainerInstancesInput) error {
 	return o.checkInstances(in.Cluster)
 }
 
+// checkInstances refuses references of another cluster, account or Region. Forwarded as they are,
+// they could reach what Berth's caller has no business with.
 func (o *instanceOperations) checkInstances(clusterRef *string, refs ...string) error {
 	_, _, err := o.References.ReadInstances(clusterRef, refs)
 	return err
 }
 
+// checkDescribeInstances accepts 1 to 100 instances (ECS API reference,
+// DescribeContainerInstances).
 func (o *instanceOperations) checkDescribeInstances(_ context.Context, in *ecs.DescribeContainerInstancesInput) error {
 	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), 100); err != nil {
 		return err
@@ -74,6 +79,8 @@ func (o *instanceOperations) checkDescribeInstances(_ context.Context, in *ecs.D
 	return o.checkInstances(in.Cluster, in.ContainerInstances...)
 }
 
+// checkInstancesState accepts 1 to 10 instances, to be ACTIVE or DRAINING (ECS API reference,
+// UpdateContainerInstancesState).
 func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.UpdateContainerInstancesStateInput) error {
 	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), 10); err != nil {
 		return err
@@ -84,6 +91,7 @@ func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.Upda
 	return o.checkInstances(in.Cluster, in.ContainerInstances...)
 }
 
+// checkRegisterInstance accepts no tags of Berth's own: instances have none.
 func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.RegisterContainerInstanceInput) error {
 	if _, err := checkTags(in.Tags, nil); err != nil {
 		return err
@@ -91,6 +99,8 @@ func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.Re
 	return o.checkInstances(in.Cluster)
 }
 
+// noteRegisteredInstance records the instance that ECS has just registered. Its id is in the answer
+// alone.
 func (o *instanceOperations) noteRegisteredInstance(
 	ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte,
 ) ([]byte, error) {
@@ -104,6 +114,7 @@ func (o *instanceOperations) noteRegisteredInstance(
 	return answer, o.noteChanged(ctx, in.Cluster, []string{input.Value(out.ContainerInstance.ContainerInstanceArn)})
 }
 
+// checkDeregisterInstance leaves to ECS whether the instance may still have tasks.
 func (o *instanceOperations) checkDeregisterInstance(
 	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
 ) error {
@@ -113,6 +124,7 @@ func (o *instanceOperations) checkDeregisterInstance(
 	return o.checkInstances(in.Cluster, *in.ContainerInstance)
 }
 
+// noteChanged has the scheduler read the instances anew.
 func (o *instanceOperations) noteChanged(ctx context.Context, clusterRef *string, refs []string) error {
 	clusterName, ids, err := o.References.ReadInstances(clusterRef, refs)
 	if err != nil || len(ids) == 0 {
@@ -121,6 +133,8 @@ func (o *instanceOperations) noteChanged(ctx context.Context, clusterRef *string
 	return o.clusters.InstancesChanged(ctx, clusterName, ids)
 }
 
+// checkAttributes accepts 1 to 10 attributes (ECS API reference, PutAttributes and
+// DeleteAttributes).
 func (o *instanceOperations) checkAttributes(clusterRef *string, attributes []types.Attribute) error {
 	if err := input.CheckCount("attributes", len(attributes), maxAttributes); err != nil {
 		return err
@@ -133,14 +147,17 @@ func (o *instanceOperations) checkAttributes(clusterRef *string, attributes []ty
 	return o.checkInstances(clusterRef, attributeTargets(attributes)...)
 }
 
+// checkPutAttributes leaves names and values to ECS.
 func (o *instanceOperations) checkPutAttributes(_ context.Context, in *ecs.PutAttributesInput) error {
 	return o.checkAttributes(in.Cluster, in.Attributes)
 }
 
+// checkDeleteAttributes lets ECS's own error say which attribute does not exist.
 func (o *instanceOperations) checkDeleteAttributes(_ context.Context, in *ecs.DeleteAttributesInput) error {
 	return o.checkAttributes(in.Cluster, in.Attributes)
 }
 
+// checkListAttributes accepts any filter: it is ECS's to evaluate.
 func (o *instanceOperations) checkListAttributes(_ context.Context, in *ecs.ListAttributesInput) error {
 	if err := input.CheckOneOf("targetType", in.TargetType); err != nil {
 		return err
@@ -148,10 +165,10 @@ func (o *instanceOperations) checkListAttributes(_ context.Context, in *ecs.List
 	return o.checkInstances(in.Cluster)
 }
 
-// maxAttributes is how many attributes one call takes.
+// maxAttributes is how many attributes one call sets or deletes.
 const maxAttributes = 10
 
-// attributeTargets are the instances that the attributes are of.
+// attributeTargets returns the instances that the attributes belong to.
 func attributeTargets(attributes []types.Attribute) (refs []string) {
 	for _, a := range attributes {
 		if input.Value(a.TargetId) != "" {

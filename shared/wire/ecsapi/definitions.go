@@ -13,8 +13,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// cache keeps what ECS says once and never takes back. It is emptied when it would grow beyond most
-// entries.
+// A cache keeps answers of ECS that never change. It is emptied when it would grow beyond most
+// entries: simpler than evicting the oldest, and rare.
 type cache[V any] struct {
 	most int
 
@@ -38,15 +38,15 @@ func (c *cache[V]) get(key string) (V, bool) {
 	return v, ok
 }
 
-// taskDefinitions looks task definitions up at ECS. A revision's containers never change, so each
-// revision is kept.
+// taskDefinitions looks task definitions up at ECS. The containers of a revision never change, so
+// each revision is asked for once.
 type taskDefinitions struct {
 	ecs   upstream
 	roles roles
 	kept  cache[*types.TaskDefinition] // by family:revision
 }
 
-// fetchDefinition asks ECS for a task definition as it is, by family or family:revision.
+// fetchDefinition asks ECS for a task definition, by family or family:revision.
 func (t *taskDefinitions) fetchDefinition(ctx context.Context, ref string) (*types.TaskDefinition, error) {
 	var out ecs.DescribeTaskDefinitionOutput
 	err := t.ecs.callECS(ctx, "DescribeTaskDefinition", map[string]string{"taskDefinition": ref}, &out)
@@ -62,7 +62,8 @@ func (t *taskDefinitions) fetchDefinition(ctx context.Context, ref string) (*typ
 	return d, nil
 }
 
-// cachedDefinition is a revision's definition, perhaps as it once was: its status may have changed.
+// cachedDefinition returns a task definition, from the cache if it is named by revision. Its status
+// may have changed since.
 func (t *taskDefinitions) cachedDefinition(ctx context.Context, name string) (*types.TaskDefinition, error) {
 	if d, ok := t.kept.get(name); ok {
 		return d, nil
@@ -70,8 +71,9 @@ func (t *taskDefinitions) cachedDefinition(ctx context.Context, name string) (*t
 	return t.fetchDefinition(ctx, name)
 }
 
-// checkUsable checks that tasks of a definition may be started here, and by this caller, and gives
-// its family:revision. What Berth cannot do for it yet is UnsupportedFeatureException.
+// checkUsable checks that this caller may start tasks of a definition, and returns its
+// family:revision. Its roles and those of the overrides, if any, must be passable. What Berth
+// cannot do for the definition is an UnsupportedFeatureException.
 func (t *taskDefinitions) checkUsable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
 	d, err := t.cachedDefinition(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
 	if err != nil {
@@ -94,7 +96,7 @@ func (t *taskDefinitions) checkUsable(ctx context.Context, ref string, o *cluste
 	)
 }
 
-// checkCompatible refuses a definition that may not run there, in ECS's words.
+// checkCompatible refuses a definition that was not validated for the launch type, in ECS's words.
 func checkCompatible(d *types.TaskDefinition, external bool) error {
 	want := types.CompatibilityEc2
 	if external {
@@ -106,13 +108,14 @@ func checkCompatible(d *types.TaskDefinition, external bool) error {
 	return nil
 }
 
-// roles are the task and execution roles that callers may use; where enforce is not set, any.
+// roles are the task and execution roles that callers may use; any if enforce is not set.
 type roles struct {
 	passable []string
 	enforce  bool
 }
 
-// checkPassable refuses roles that callers may not use.
+// checkPassable refuses roles that callers may not use. IAM checks only that Berth's own role may
+// pass them.
 func (p roles) checkPassable(names []string) error {
 	for _, r := range names {
 		if p.enforce && !slices.Contains(p.passable, r) {

@@ -16,7 +16,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// deploymentOperations answers the operations on service deployments and revisions.
+// deploymentOperations answers the operations on service deployments and revisions, which are
+// Berth's own (S8).
 type deploymentOperations struct {
 	input.References
 	deployments Deployments
@@ -32,22 +33,23 @@ func (o *deploymentOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// pageReleases is ECS's own page of ListServiceDeployments.
+// pageReleases is how many service deployments a page has unless the caller says otherwise.
 const pageReleases = 20
 
-// listDeploymentsInput is the SDK's input with times as the protocol has them: in seconds.
+// listDeploymentsInput is the SDK's input with times that encoding/json can read: the protocol
+// writes them as seconds.
 type listDeploymentsInput struct {
 	ecs.ListServiceDeploymentsInput
 	CreatedAt *struct{ After, Before seconds }
 }
 
-// seconds is a time as callers write it: seconds since 1970, with a fraction or none.
+// A seconds is a time as callers write it: seconds since 1970, with or without a fraction.
 type seconds struct{ time.Time }
 
-// maxSeconds is far beyond anything that was created: the year 9999.
+// maxSeconds is the end of the year 9999, later than anything can have been created.
 const maxSeconds = 253402300799
 
-// UnmarshalJSON reads a number; null is the zero time.
+// UnmarshalJSON reads a number, rounded to milliseconds as in the protocol; null is the zero time.
 func (t *seconds) UnmarshalJSON(data []byte) error {
 	var n *float64
 	if err := json.Unmarshal(data, &n); err != nil || n == nil {
@@ -60,6 +62,8 @@ func (t *seconds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// listServiceDeployments answers with a page of a service's deployments, newest first. Bounds of
+// the creation time include the times named.
 func (o *deploymentOperations) listServiceDeployments(
 	ctx context.Context, in *listDeploymentsInput,
 ) (*ecs.ListServiceDeploymentsOutput, error) {
@@ -100,6 +104,7 @@ func (o *deploymentOperations) listServiceDeployments(
 	return out, nil
 }
 
+// describeServiceDeployments answers with the service deployments named by ARN.
 func (o *deploymentOperations) describeServiceDeployments(
 	ctx context.Context, in *ecs.DescribeServiceDeploymentsInput,
 ) (*ecs.DescribeServiceDeploymentsOutput, error) {
@@ -117,6 +122,8 @@ func (o *deploymentOperations) describeServiceDeployments(
 		Failures: missingRecords(o.Account, kindRelease, missing)}, nil
 }
 
+// stopServiceDeployment requests a rollback, ECS's default, or an abort. The answer says only that
+// the request was recorded.
 func (o *deploymentOperations) stopServiceDeployment(
 	ctx context.Context, in *ecs.StopServiceDeploymentInput,
 ) (*ecs.StopServiceDeploymentOutput, error) {
@@ -138,6 +145,7 @@ func (o *deploymentOperations) stopServiceDeployment(
 		o.deployments.StopServiceDeployment(ctx, ref, how)
 }
 
+// describeServiceRevisions answers with the service revisions named by ARN.
 func (o *deploymentOperations) describeServiceRevisions(
 	ctx context.Context, in *ecs.DescribeServiceRevisionsInput,
 ) (*ecs.DescribeServiceRevisionsOutput, error) {
@@ -157,8 +165,8 @@ func (o *deploymentOperations) describeServiceRevisions(
 		Failures: missingRecords(o.Account, kindRevision, missing)}, nil
 }
 
-// revisionShape is a service revision as DescribeServiceRevisions shows it. The images are the task
-// definition's; where ECS does not tell them they are left out.
+// revisionShape returns a service revision as DescribeServiceRevisions shows it. The images come
+// from the task definition at ECS; they are left out if ECS does not answer.
 func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.RevisionDetail) types.ServiceRevision {
 	v := r.Service
 	out := types.ServiceRevision{

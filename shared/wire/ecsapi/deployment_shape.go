@@ -8,6 +8,7 @@ import (
 	"berth/shared/wire/shape"
 )
 
+// deploymentBrief returns a service deployment as ListServiceDeployments shows it.
 func deploymentBrief(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
 	full := releaseShape(account, d)
 	return types.ServiceDeploymentBrief{
@@ -18,14 +19,16 @@ func deploymentBrief(account cluster.Account, d *operation.ReleaseDetail) types.
 	}
 }
 
-// missingRecords are failures of what is named by the last part of its ARN.
+// missingRecords returns failures with the ARNs that were asked for. kind is the kind of ARN.
 func missingRecords(account cluster.Account, kind string, failed []cluster.Failure) []types.Failure {
 	return shape.ConvertEach(failed, func(f cluster.Failure) types.Failure {
 		return types.Failure{Arn: new(account.ARN(kind, f.ARN)), Reason: shape.TextOrNil(f.Reason)}
 	})
 }
 
-// releaseShape is a service deployment as DescribeServiceDeployments shows it.
+// releaseShape returns a service deployment as DescribeServiceDeployments shows it. Circuit breaker
+// and alarms are shown with how far they are; what the deployment is to reach, in the target
+// revision.
 func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDeployment {
 	v := d.Service
 	out := types.ServiceDeployment{
@@ -62,8 +65,8 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 	return out
 }
 
-// sourceRevision is a revision that the deployment started from, with the tasks that it still has:
-// again has, where it was gone back to.
+// sourceRevision returns a revision that the deployment started from, with the tasks that it still
+// has. After a rollback that revision is the PRIMARY one again, and has more than before.
 func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id string) types.ServiceRevisionSummary {
 	v := r.Service
 	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, revisionDigits(id)))}
@@ -81,9 +84,11 @@ func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id stri
 	return out
 }
 
+// revisionDigits returns the digits of a deployment's id that name its revision.
 func revisionDigits(id string) string { return (&cluster.Revision{ID: id}).IDDigits() }
 
-// monitorStatus is how far what watches over a deployment is.
+// monitorStatus returns the status of a circuit breaker or of alarms in a deployment: whether it is
+// on, has triggered, or has ended its watch.
 func monitorStatus(on, triggered, ended bool) types.ServiceDeploymentRollbackMonitorsStatus {
 	switch {
 	case !on:
@@ -96,17 +101,19 @@ func monitorStatus(on, triggered, ended bool) types.ServiceDeploymentRollbackMon
 	return types.ServiceDeploymentRollbackMonitorsStatusMonitoring
 }
 
-// The kinds of ARN of service deployments and revisions; both have the cluster and the service
-// before the id.
+// Kinds of ARN of service deployments and revisions. Before the id both have the cluster and the
+// service.
 const (
 	kindRelease  = "service-deployment"
 	kindRevision = "service-revision"
 )
 
+// releaseARN returns the ARN of a service deployment.
 func releaseARN(account cluster.Account, v *cluster.Service, id string) string {
 	return account.ARN(kindRelease, v.Cluster, v.Name, id)
 }
 
+// revisionARN returns the ARN of a service revision.
 func revisionARN(account cluster.Account, v *cluster.Service, digits string) string {
 	return account.ARN(kindRevision, v.Cluster, v.Name, digits)
 }

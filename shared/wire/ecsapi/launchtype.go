@@ -8,7 +8,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// checkLaunchType lets EC2 and EXTERNAL pass.
+// checkLaunchType accepts EC2 and EXTERNAL, or none. Others that ECS has, such as FARGATE, are
+// refused by name.
 func checkLaunchType(t types.LaunchType) error {
 	if err := input.CheckOneOf("launchType", t); err != nil {
 		return err
@@ -19,8 +20,8 @@ func checkLaunchType(t types.LaunchType) error {
 	return nil
 }
 
-// parseExternal says which of those of a launch type are asked for; nobody reports that there can
-// be none.
+// parseExternal reads the launch type of a list's filter: nil for any, else whether it is EXTERNAL.
+// nobody reports that no task can have it, because Berth refuses it.
 func parseExternal(t types.LaunchType) (is *bool, nobody bool) {
 	if t == "" {
 		return nil, false
@@ -28,10 +29,11 @@ func parseExternal(t types.LaunchType) (is *bool, nobody bool) {
 	return new(t == types.LaunchTypeExternal), checkLaunchType(t) != nil
 }
 
+// tokens are the client tokens that ECS accepts: printable ASCII without spaces.
 var tokens = regexp.MustCompile(`^[!-~]{0,64}$`)
 
-// checkClientToken checks a caller's token: 64 characters of ASCII, which is RunTask's limit;
-// CreateService's own is lower, and clients that keep to either are served.
+// checkClientToken returns the caller's token, empty for none. The limit of 64 characters is
+// RunTask's; CreateService's own is 36, so clients that keep to either are served.
 func checkClientToken(t *string) (string, error) {
 	if !tokens.MatchString(input.Value(t)) {
 		return "", input.Invalid("clientToken must have at most 64 characters from ! to ~.")

@@ -11,8 +11,9 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Resources are the things that Berth keeps itself, or that it is told about after ECS has changed
-// them. Names are plain, never ARNs; errors of the API are [cluster.Error].
+// Resources are the interfaces through which the operations reach the scheduler: one for each kind
+// of thing that Berth keeps, or that it must know of after ECS has changed it. Names are plain,
+// never ARNs; errors of the API are [cluster.Error].
 type Resources struct {
 	Clusters          Clusters
 	Services          Services
@@ -24,28 +25,31 @@ type Resources struct {
 	ClusterProviders  ClusterProviders
 }
 
-// Options say what the operations of the ECS API stand on.
+// Options are what the operations need.
 type Options struct {
 	Account   cluster.Account
 	Resources Resources
 	ECS       Forwarder
-	// PassableRoles are the task and execution roles that callers may use, where Enforce is set:
-	// any other gives AccessDeniedException. The embedded tier has no roles to give away.
+	// PassableRoles are the task and execution roles that callers may use, if Enforce is set; any
+	// other is an AccessDeniedException. Without the check, whoever may call Berth could run tasks
+	// with any role that Berth itself may pass. The embedded tier has no roles, so it does not
+	// enforce.
 	PassableRoles []string
 	Enforce       bool
-	// Logger gets one line per change, with the principal, and faults.
+	// Logger gets a line for each change, with the principal, and a line for each fault.
 	Logger *slog.Logger
 }
 
-// How much is kept of what ECS says and never takes back.
+// Entries of the caches of what never changes at ECS. A definition has some kilobytes, a zone some
+// bytes.
 const (
 	mostDefinitions = 1000
 	mostZones       = 10_000
 )
 
-// Operations are the operations of the ECS API that are served, by name. Those on services, tasks
-// and capacity providers are Berth's own; those on clusters, task definitions, container instances,
-// attributes and their tags are checked, passed on to ECS, and made known to [Resources].
+// Operations returns the operations of the ECS API that Berth serves, by name. Those on services,
+// tasks, deployments, protection and capacity providers are Berth's own. Those on clusters, task
+// definitions, container instances, attributes and their tags are forwarded to ECS.
 func Operations(o Options) map[string]awsjson.Operation {
 	refs, u, r := input.References{Account: o.Account}, upstream{o.ECS, o.Logger}, o.Resources
 	passable := roles{o.PassableRoles, o.Enforce}

@@ -13,8 +13,9 @@ import (
 	"berth/shared/wire/input"
 )
 
-// parseParameters reads what CreateService and UpdateService have in common, refusing by name what
-// Berth does not do. An empty list or a feature switched off asks for nothing.
+// parseParameters reads what CreateService and UpdateService have in common. What Berth does not do
+// is refused by name; an empty list, or a feature that is switched off, asks for nothing and
+// passes.
 func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters, err error) {
 	if err = checkServiceMembers(in); err != nil {
 		return p, err
@@ -48,8 +49,8 @@ func parseParameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters,
 	return p, err
 }
 
-// parseList reads a list; one that is not given stays nil, an empty one is there and takes all
-// away.
+// parseList reads a list. One that is not given stays nil, so UpdateService keeps the old list; an
+// empty one is given, and removes it.
 func parseList[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
 	if in == nil {
 		return nil, nil
@@ -58,7 +59,8 @@ func parseList[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
 	return &out, err
 }
 
-// checkServiceMembers refuses by name what neither CreateService nor UpdateService serve.
+// checkServiceMembers refuses the members that Berth serves neither for CreateService nor for
+// UpdateService, apart from those of the deployment configuration.
 func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 	if err := input.CheckOneOf("propagateTags", in.PropagateTags); err != nil {
 		return err
@@ -86,6 +88,8 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 	return checkDeploymentFeatures(in.DeploymentConfiguration)
 }
 
+// checkDeploymentFeatures refuses deployment strategies other than ROLLING, and what belongs to
+// them.
 func checkDeploymentFeatures(c *types.DeploymentConfiguration) error {
 	if err := input.CheckOneOf("deploymentConfiguration.strategy", c.Strategy); err != nil {
 		return err
@@ -100,7 +104,8 @@ func checkDeploymentFeatures(c *types.DeploymentConfiguration) error {
 	)
 }
 
-// parsePercents are minimumHealthyPercent, 0 to 100, and maximumPercent, at least 1.
+// parsePercents reads minimumHealthyPercent, 0 to 100, and maximumPercent, at least 1; nil for one
+// that is not given. How the two relate is checked when they are applied.
 func parsePercents(c *types.DeploymentConfiguration) (least, most *int, err error) {
 	if c == nil {
 		return nil, nil, nil
@@ -114,8 +119,8 @@ func parsePercents(c *types.DeploymentConfiguration) (least, most *int, err erro
 	return intOrNil(c.MinimumHealthyPercent), intOrNil(c.MaximumPercent), nil
 }
 
-// parseBreaker reads a circuit breaker, nil where there is none. A threshold of a percentage is 1
-// to 100, a count at least 1.
+// parseBreaker reads a circuit breaker, nil if there is none. A threshold is a percentage of the
+// desired count, 1 to 100, or a count of at least 1 (S8).
 func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error) {
 	if b == nil {
 		return nil, nil
@@ -144,8 +149,8 @@ func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, e
 	return out, nil
 }
 
-// parseEarlySuccess reads the early success criteria, nil where there are none. Enabled, they need
-// both of their members.
+// parseEarlySuccess reads the early success criteria, nil if there are none. If they are enabled,
+// both healthyPercent and sourceServiceRevisionCleanup must be given.
 func parseEarlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlySuccess, error) {
 	const member = "deploymentConfiguration.earlySuccessCriteria"
 	if e == nil {
@@ -166,9 +171,11 @@ func parseEarlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlyS
 	}, nil
 }
 
-// maxAlarmName is CloudWatch's.
+// maxAlarmName is CloudWatch's limit in characters.
 const maxAlarmName = 255
 
+// parseAlarms reads deployment alarms, nil if there are none. Whether the alarms exist is not
+// checked here: an event says so later (S8).
 func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 	if a == nil {
 		return nil, nil
@@ -189,14 +196,17 @@ func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 	return &cluster.DeploymentAlarms{Names: slices.Clone(a.AlarmNames), Enable: a.Enable, Rollback: a.Rollback}, nil
 }
 
+// ARNs of any account and Region: a target group or Cloud Map service may be shared. Whether it
+// exists shows when the first task is registered.
 var (
 	targetGroups = regexp.MustCompile(`^arn:[a-z-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,32}$`)
 	registryARNs = regexp.MustCompile(`^arn:[a-z-]+:servicediscovery:[a-z0-9-]+:[0-9]{12}:service/[A-Za-z0-9_-]{1,64}$`)
 )
 
+// maxPort is the highest port number of TCP and UDP.
 const maxPort = 65535
 
-// checkPort checks a port number of a container.
+// checkPort checks a container's port number, if it is given.
 func checkPort(member string, n *int32) error {
 	if n != nil && (*n < 1 || *n > maxPort) {
 		return input.Invalid("%s is %d, but must be between 1 and %d.", member, *n, maxPort)
@@ -204,6 +214,7 @@ func checkPort(member string, n *int32) error {
 	return nil
 }
 
+// parseLoadBalancers reads at most 5 load balancers, each with a target group of its own.
 func parseLoadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, err error) {
 	if len(in) > cluster.MaxLoadBalancers {
 		return nil, input.Invalid("loadBalancers has %d items, but a service has at most %d.", len(in),
@@ -222,6 +233,8 @@ func parseLoadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, er
 	return out, nil
 }
 
+// parseLoadBalancer reads one load balancer: target group, container and port. Classic Load
+// Balancers and blue/green settings are refused by name.
 func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err error) {
 	err = refuseUnserved(
 		unserved{"loadBalancers.loadBalancerName (a Classic Load Balancer)", input.Value(l.LoadBalancerName) != ""},
@@ -242,6 +255,8 @@ func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err erro
 	return out, checkPort("loadBalancers.containerPort", l.ContainerPort)
 }
 
+// parseRegistries reads the Cloud Map service of a service, at most one. A container and its port
+// are given together. For an SRV record of tasks in awsvpc mode a port alone is enough (S9).
 func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err error) {
 	if len(in) > cluster.MaxRegistries {
 		return nil, input.Invalid("serviceRegistries has %d items, but a service has at most %d.", len(in),
@@ -273,8 +288,9 @@ func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err er
 	return out, nil
 }
 
-// parseStrategy reads a capacity provider strategy (S14): one entry alone may have a base, and not
-// all weights may be 0.
+// parseStrategy reads a capacity provider strategy (S14). At most one entry has a base, and at
+// least one a weight above 0: with weights 0 throughout, tasks beyond the base would have no
+// provider.
 func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
 	if len(in) > cluster.MaxProviders {
 		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in),
@@ -314,6 +330,7 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.Provi
 	return out, nil
 }
 
+// intOrNil returns a number that may not be given.
 func intOrNil(n *int32) *int {
 	if n == nil {
 		return nil
@@ -321,6 +338,7 @@ func intOrNil(n *int32) *int {
 	return new(int(*n))
 }
 
+// checkNotNegative refuses a negative number, if it is given.
 func checkNotNegative(member string, n *int32) error {
 	if input.Value(n) < 0 {
 		return input.Invalid("%s is %d, but must not be negative.", member, *n)

@@ -8,60 +8,76 @@ import (
 	"berth/shared/operation"
 )
 
-// Clusters follows what ECS does with clusters, container instances and task definitions. Names are
-// plain, never ARNs; errors of the API are [cluster.Error].
+// Clusters keeps Berth's state in step with what ECS does with clusters, container instances and
+// task definitions. Names are plain, never ARNs; errors of the API are [cluster.Error].
 type Clusters interface {
+	// ClusterCreated records a cluster that ECS has created, or had already.
 	ClusterCreated(ctx context.Context, name string) error
 	// CheckDeletable refuses with ClusterContainsServicesException or
 	// ClusterContainsTasksException.
 	CheckDeletable(ctx context.Context, name string) error
+	// ClusterDeleted removes everything that Berth keeps of a cluster.
 	ClusterDeleted(ctx context.Context, name string) error
+	// ServiceCount returns how many services are ACTIVE.
 	ServiceCount(ctx context.Context, name string) (active int, err error)
-	// InstancesChanged follows a change of attributes or state through the API.
+	// InstancesChanged reads instances anew after their attributes or state were changed here.
 	InstancesChanged(ctx context.Context, clusterName string, ids []string) error
-	// TaskDefinitionChanged follows the end of a revision, family:revision.
+	// TaskDefinitionChanged records that a revision (family:revision) is no longer ACTIVE.
 	TaskDefinitionChanged(ctx context.Context, name string) error
 }
 
-// Services creates, changes and deletes services. What was asked for and is not there comes as a
-// failure with its bare name.
+// Services creates, changes, deletes and describes services. What was named and does not exist
+// becomes a failure with its bare name.
 type Services interface {
-	// FindCreatedService is the service that the same clientToken made before; nil where none did.
-	// Then nothing else is looked at.
+	// FindCreatedService returns the service that an earlier call with the same clientToken made,
+	// nil if none did. It is called before anything is looked up.
 	FindCreatedService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
+	// CreateService returns the new service, or the one that the same clientToken made.
 	CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
+	// UpdateService leaves as it is what the change does not name.
 	UpdateService(ctx context.Context, change operation.UpdateService) (*operation.ServiceDetail, error)
+	// DeleteService refuses a service that still wants tasks, unless force is set.
 	DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error)
+	// DescribeServices keeps the order of names.
 	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail,
 		[]cluster.Failure, error)
+	// ListServices returns a page of names; more reports whether there is another page.
 	ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error)
 }
 
-// Deployments looks up service deployments and revisions. Failures have [cluster.RecordRef.String].
+// Deployments describes service deployments and revisions, and stops service deployments. The ARN
+// of a failure is [operation.RecordRef.String].
 type Deployments interface {
-	// ListServiceDeployments are the service deployments that match, the newest first.
+	// ListServiceDeployments returns a page of those that match, newest first; more reports whether
+	// there is another page.
 	ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (found []*operation.ReleaseDetail,
 		more bool, err error)
 	DescribeServiceDeployments(ctx context.Context, refs []operation.RecordRef) ([]*operation.ReleaseDetail,
 		[]cluster.Failure, error)
 	DescribeServiceRevisions(ctx context.Context, refs []operation.RecordRef) ([]*operation.RevisionDetail,
 		[]cluster.Failure, error)
+	// StopServiceDeployment requests a rollback or an abort; placement carries it out.
 	StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error
 }
 
-// Tasks starts, stops and looks up tasks. Those that are not there come as failures with their bare
-// ids.
+// Tasks starts, stops and describes tasks. What was named and does not exist becomes a failure with
+// its bare id.
 type Tasks interface {
-	// FindSubmittedTasks is SubmitTasks where the same clientToken submitted a request before;
-	// found reports whether one did.
+	// FindSubmittedTasks answers a call whose clientToken has submitted a request before, as
+	// SubmitTasks did; found is false if none did.
 	FindSubmittedTasks(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task,
 		failed []cluster.Failure, found bool, err error)
-	// SubmitTasks is RunTask and StartTask.
+	// SubmitTasks is RunTask and StartTask, by the kind of spec. It waits for placement some
+	// seconds.
 	SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error)
+	// StopTask returns the task as it is while it stops.
 	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)
+	// DescribeTasks keeps the order of ids, which may be Berth's or ECS's.
 	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error)
-	// TaskLaunches say what tasks were asked for with, by id.
+	// TaskLaunches returns capacity provider or launch type by task id. Tasks of the launch type
+	// EC2 are left out.
 	TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error)
+	// ListTasks returns a page of ids; more reports whether there is another page.
 	ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error)
 }
 
@@ -70,22 +86,26 @@ type TaskProtections interface {
 	// ProtectTasks protects tasks for d from now on; 0 ends their protection.
 	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]operation.ProtectedTask,
 		[]cluster.Failure, error)
+	// DescribeTaskProtections returns a zero time for a task that is not protected.
 	DescribeTaskProtections(ctx context.Context, clusterName string, ids []string) ([]operation.ProtectedTask,
 		[]cluster.Failure, error)
 }
 
-// Tagging sets and reads the tags of services and tasks.
+// Tagging reads and changes the tags of services and tasks.
 type Tagging interface {
+	// TagResource sets tags and removes others in one change.
 	TagResource(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error
 	ResourceTags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error)
 }
 
-// CapacityProviders creates, changes and deletes capacity providers (C7).
+// CapacityProviders creates, changes, deletes and describes capacity providers (C7).
 type CapacityProviders interface {
+	// CreateCapacityProvider takes p with its settings complete, defaults included.
 	CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error)
 	UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error)
+	// DeleteCapacityProvider returns a provider that is in use as DELETE_FAILED, without an error.
 	DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error)
-	// DescribeCapacityProviders are those named, or all; those that are not there come as failures.
+	// DescribeCapacityProviders returns those named and the rest as failures; all if none is named.
 	DescribeCapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure,
 		error)
 	TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error
@@ -94,10 +114,12 @@ type CapacityProviders interface {
 
 // ClusterProviders associates capacity providers with clusters.
 type ClusterProviders interface {
+	// PutClusterProviders replaces all of a cluster's providers and its default strategy.
 	PutClusterProviders(ctx context.Context, clusterName string, names []string,
 		strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error)
-	// CheckClusterProviders refuses what PutClusterProviders would for a cluster that is new.
+	// CheckClusterProviders refuses what PutClusterProviders would refuse for a new cluster.
 	CheckClusterProviders(ctx context.Context, clusterName string, names []string,
 		strategy []cluster.ProviderShare) error
+	// ClusterAttachments has Rev 0 for a cluster whose providers nobody ever set.
 	ClusterAttachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error)
 }

@@ -14,7 +14,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// protectionOperations answers the operations on task protection.
+// protectionOperations answers the operations on task protection, which are Berth's own: ECS
+// protects tasks from its own scheduler only.
 type protectionOperations struct {
 	input.References
 	protections TaskProtections
@@ -27,7 +28,9 @@ func (o *protectionOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// Bounds of task protection (ECS API reference, UpdateTaskProtection and GetTaskProtection).
+// Bounds of task protection (ECS API reference, UpdateTaskProtection and GetTaskProtection). A
+// protection lasts protectionMinutes, two hours, unless the caller says otherwise, and at most two
+// days.
 const (
 	maxProtect        = 10
 	maxProtected      = 100
@@ -35,6 +38,8 @@ const (
 	protectionMinutes = 120
 )
 
+// updateTaskProtection protects 1 to 10 tasks, or ends their protection. Each answers for itself:
+// those that cannot be protected are failures beside the others.
 func (o *protectionOperations) updateTaskProtection(
 	ctx context.Context, in *ecs.UpdateTaskProtectionInput,
 ) (*ecs.UpdateTaskProtectionOutput, error) {
@@ -60,6 +65,7 @@ func (o *protectionOperations) updateTaskProtection(
 		Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
 }
 
+// getTaskProtection reads the protection of 1 to 100 tasks.
 func (o *protectionOperations) getTaskProtection(
 	ctx context.Context, in *ecs.GetTaskProtectionInput,
 ) (*ecs.GetTaskProtectionOutput, error) {
@@ -75,6 +81,7 @@ func (o *protectionOperations) getTaskProtection(
 		Failures: failureShapes(o.Account, clusterName, "task", failed)}, nil
 }
 
+// protectionShapes returns tasks as protected until a time, or not at all.
 func protectionShapes(
 	account cluster.Account, clusterName string, tasks []operation.ProtectedTask,
 ) []types.ProtectedTask {

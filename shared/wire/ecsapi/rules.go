@@ -11,8 +11,9 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// parseRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot
-// be is InvalidParameterException; expressions are the scheduler's to read.
+// parseRules reads placementConstraints, placementStrategy and the tags of Berth's own that stand
+// for rules. Anything impossible is an InvalidParameterException. Expressions are only passed on:
+// the scheduler parses them.
 func parseRules(
 	constraints []types.PlacementConstraint, strategies []types.PlacementStrategy, tags map[string]string,
 ) (r cluster.Rules, err error) {
@@ -32,6 +33,8 @@ func parseRules(
 	return r, nil
 }
 
+// parseConstraints reads at most 10 constraints. distinctInstance has no expression, memberOf has
+// one.
 func parseConstraints(in []types.PlacementConstraint) (out []cluster.PlacementConstraint, err error) {
 	if len(in) > cluster.MaxConstraints {
 		return nil, input.Invalid("placementConstraints cannot have more than %d items.", cluster.MaxConstraints)
@@ -54,15 +57,17 @@ func parseConstraints(in []types.PlacementConstraint) (out []cluster.PlacementCo
 	return out, nil
 }
 
-// spreadFields and binpackFields are the fields of strategies besides attribute:NAME; ECS minds no
-// case.
+// Fields of strategies besides attribute:NAME, as Berth stores them. ECS ignores case (ECS API
+// reference, PlacementStrategy).
 var (
 	spreadFields  = []string{"instanceId", "host"}
 	binpackFields = []string{"CPU", "MEMORY"}
 )
 
+// attributeField is the prefix of a field that names an attribute: attribute:ecs.availability-zone.
 const attributeField = "attribute:"
 
+// parseStrategies reads at most 5 strategies, which apply in their order (S3).
 func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrategy, err error) {
 	if len(in) > cluster.MaxStrategies {
 		return nil, input.Invalid("placementStrategy cannot have more than %d items.", cluster.MaxStrategies)
@@ -84,7 +89,8 @@ func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrat
 	return out, nil
 }
 
-// strategyField is the field as Berth keeps it; ok is false where the strategy has no such field.
+// strategyField returns the field as Berth stores it; false if a strategy of that type has no such
+// field.
 func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 	known := func(fields []string) (string, bool) {
 		i := slices.IndexFunc(fields, func(f string) bool { return strings.EqualFold(f, field) })
@@ -105,6 +111,7 @@ func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 	return known(spreadFields)
 }
 
+// constraintShapes writes constraints as the API shows them.
 func constraintShapes(in []cluster.PlacementConstraint) []types.PlacementConstraint {
 	return shape.ConvertEach(in, func(c cluster.PlacementConstraint) types.PlacementConstraint {
 		return types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type),
@@ -112,6 +119,7 @@ func constraintShapes(in []cluster.PlacementConstraint) []types.PlacementConstra
 	})
 }
 
+// strategyShapes writes strategies as the API shows them.
 func strategyShapes(in []cluster.PlacementStrategy) []types.PlacementStrategy {
 	return shape.ConvertEach(in, func(s cluster.PlacementStrategy) types.PlacementStrategy {
 		return types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: shape.TextOrNil(s.Field)}

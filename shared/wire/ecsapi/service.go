@@ -16,7 +16,8 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// serviceOperations answers the operations on services, which are Berth's own.
+// serviceOperations answers the operations on services, which are Berth's own: ECS is never told of
+// a service, or it would schedule its tasks too.
 type serviceOperations struct {
 	input.References
 	services    Services
@@ -33,6 +34,8 @@ func (o *serviceOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
+// createService answers with the service that the same clientToken made before, if any, and else
+// creates it.
 func (o *serviceOperations) createService(
 	ctx context.Context, in *ecs.CreateServiceInput,
 ) (*ecs.CreateServiceOutput, error) {
@@ -54,6 +57,8 @@ func (o *serviceOperations) createService(
 	return &ecs.CreateServiceOutput{Service: out}, nil
 }
 
+// newService checks the task definition and creates the service on behalf of the caller's
+// principal.
 func (o *serviceOperations) newService(
 	ctx context.Context, spec operation.CreateService,
 ) (d *operation.ServiceDetail, err error) {
@@ -71,6 +76,7 @@ func (o *serviceOperations) newService(
 	return o.services.CreateService(ctx, spec)
 }
 
+// updateService changes a service. A family without revision means the latest one now.
 func (o *serviceOperations) updateService(
 	ctx context.Context, in *ecs.UpdateServiceInput,
 ) (*ecs.UpdateServiceOutput, error) {
@@ -93,8 +99,8 @@ func (o *serviceOperations) updateService(
 	return &ecs.UpdateServiceOutput{Service: serviceShape(o.Account, d)}, nil
 }
 
-// checkChange holds load balancers and registries to the task definition, where one of them
-// changes.
+// checkChange checks load balancers and registries against the task definition if one of them
+// changes. It assumes for the others what the service has now.
 func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateService) error {
 	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil {
 		return nil
@@ -114,9 +120,9 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 	return o.checkRevision(ctx, &now, found[0].Service.Rules.External)
 }
 
-// checkRevision refuses a task definition that the launch type has no place for, and load balancers
-// and registries that name a container or a port which the task definition has not; of the launch
-// type EXTERNAL any.
+// checkRevision refuses a task definition that is not compatible with the launch type, and load
+// balancers or registries that name a container or port which the definition lacks. With the launch
+// type EXTERNAL there can be none: external instances have no address that AWS could reach.
 func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revision, external bool) error {
 	d, err := o.definitions.cachedDefinition(ctx, r.TaskDefinition)
 	if err != nil {
@@ -141,6 +147,7 @@ func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revisi
 	return nil
 }
 
+// deleteService answers with the service, which is DRAINING until its tasks have stopped.
 func (o *serviceOperations) deleteService(
 	ctx context.Context, in *ecs.DeleteServiceInput,
 ) (*ecs.DeleteServiceOutput, error) {
@@ -155,9 +162,9 @@ func (o *serviceOperations) deleteService(
 	return &ecs.DeleteServiceOutput{Service: serviceShape(o.Account, d)}, nil
 }
 
-// checkRegistry refuses, in ECS's words, a Cloud Map service for which the container's port is not
-// known, and by name tasks without an address of their own: that of their instance is not ECS's to
-// tell.
+// checkRegistry refuses a Cloud Map service for tasks that have no address of their own. In host
+// and bridge mode ECS registers the instance's address, which its API does not report, so Berth
+// cannot (S9). What ECS refuses is refused in its words first.
 func checkRegistry(d *types.TaskDefinition, r *cluster.Registry) error {
 	own := d.NetworkMode == types.NetworkModeAwsvpc
 	if r.Container == "" && !own {
@@ -175,6 +182,8 @@ func checkRegistry(d *types.TaskDefinition, r *cluster.Registry) error {
 	return nil
 }
 
+// containerPort refuses a container or container port that the task definition does not have, in
+// ECS's words.
 func containerPort(d *types.TaskDefinition, name string, number int) error {
 	n := slices.IndexFunc(d.ContainerDefinitions,
 		func(c types.ContainerDefinition) bool { return input.Value(c.Name) == name })
@@ -188,9 +197,11 @@ func containerPort(d *types.TaskDefinition, name string, number int) error {
 	return nil
 }
 
-// maxServices is how many services DescribeServices takes.
+// maxServices is how many services DescribeServices takes (ECS API reference).
 const maxServices = 10
 
+// describeServices answers with services in the order in which they were named, their tags only if
+// asked for.
 func (o *serviceOperations) describeServices(
 	ctx context.Context, in *ecs.DescribeServicesInput,
 ) (*ecs.DescribeServicesOutput, error) {
@@ -227,9 +238,10 @@ func (o *serviceOperations) describeServices(
 	return out, nil
 }
 
-// pageServices is ECS's own page of ListServices.
+// pageServices is how many services a page has unless the caller says otherwise.
 const pageServices = 10
 
+// listServices answers with the ARNs of ACTIVE services, by name.
 func (o *serviceOperations) listServices(
 	ctx context.Context, in *ecs.ListServicesInput,
 ) (*ecs.ListServicesOutput, error) {

@@ -10,6 +10,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
+// parseCreateService reads a CreateService. The digest of the parameters leaves out the
+// clientToken, so that a token used with other parameters is recognized.
 func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec operation.CreateService, err error) {
 	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return spec, err
@@ -57,7 +59,8 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	return spec, err
 }
 
-// checkStrategy holds DAEMON to what it allows (S4), and the rest to ranges.
+// checkStrategy checks the desired count and the percentages against the scheduling strategy.
+// DAEMON has no desired count and a maximumPercent of 100 (S4); REPLICA must have a desired count.
 func checkStrategy(in *ecs.CreateServiceInput) error {
 	if err := input.CheckOneOf("schedulingStrategy", in.SchedulingStrategy); err != nil {
 		return err
@@ -77,8 +80,9 @@ func checkStrategy(in *ecs.CreateServiceInput) error {
 	return nil
 }
 
-// checkCreateFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to
-// what it allows (S4).
+// checkCreateFeatures refuses what Berth does not serve of CreateService alone, and what DAEMON
+// excludes (S4). What a real Fargate or external-controller service would need is refused in ECS's
+// words.
 func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 	if err := input.CheckOneOf("launchType", in.LaunchType); err != nil {
 		return err
@@ -108,7 +112,8 @@ func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 	)
 }
 
-// commonMembers are the members that CreateService has in common with UpdateService.
+// commonMembers returns the members of a CreateService that UpdateService has too, so that one
+// function checks them for both.
 func commonMembers(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 	return &ecs.UpdateServiceInput{
 		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing,
@@ -123,7 +128,7 @@ func commonMembers(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 	}
 }
 
-// parseUpdateService reads an UpdateService.
+// parseUpdateService reads an UpdateService. What is not given is nil, and stays as it was.
 func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (change operation.UpdateService, err error) {
 	change = operation.UpdateService{Desired: intOrNil(in.DesiredCount), Force: in.ForceNewDeployment,
 		PropagateTags: string(in.PropagateTags)}
@@ -143,7 +148,7 @@ func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (chan
 	if err != nil {
 		return change, err
 	}
-	// A list that is not given stays as it was, an empty one takes all away.
+	// An empty list is given, and removes what was there. Tags are not part of UpdateService.
 	if in.PlacementConstraints != nil {
 		change.Constraints = &rules.Constraints
 	}
@@ -155,6 +160,7 @@ func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (chan
 		if err != nil {
 			return change, err
 		}
+		// A configuration without awsvpcConfiguration removes the network.
 		if change.Network = n; n == nil {
 			change.Network = &cluster.Network{}
 		}

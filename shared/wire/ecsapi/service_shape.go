@@ -10,7 +10,11 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// serviceShape is a service as DescribeServices shows it, without its tags.
+// serviceShape returns a service as DescribeServices shows it, without its tags. What describes
+// tasks, such as load balancers, is that of the PRIMARY deployment.
+//
+// An INACTIVE service has no deployments (S10). The grace period is shown only if it has an effect,
+// that is, with a load balancer or registry, or if it was set.
 func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Service {
 	r := &d.Service.Deployment.Revision
 	out := &types.Service{
@@ -50,7 +54,8 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Se
 	return out
 }
 
-// addDeployments adds the PRIMARY deployment and the ACTIVE ones, and what goes with them.
+// addDeployments adds the PRIMARY deployment and the ACTIVE ones, the current revisions with their
+// counts, and the current service deployment.
 func addDeployments(account cluster.Account, out *types.Service, v *cluster.Service) {
 	add := func(d *cluster.Deployment, status string, desired int) {
 		out.Deployments = append(out.Deployments, deploymentShape(account, v, d, status, desired))
@@ -68,6 +73,8 @@ func addDeployments(account cluster.Account, out *types.Service, v *cluster.Serv
 	}
 }
 
+// deploymentShape returns a deployment as the API shows it. Its state and reason may not have been
+// recorded yet; then they follow from its counts.
 func deploymentShape(
 	account cluster.Account, v *cluster.Service, d *cluster.Deployment, status string, desired int,
 ) types.Deployment {
@@ -87,6 +94,7 @@ func deploymentShape(
 	return out
 }
 
+// launchTypeShape returns the launch type of tasks without a capacity provider.
 func launchTypeShape(external bool) types.LaunchType {
 	if external {
 		return types.LaunchTypeExternal
@@ -94,7 +102,8 @@ func launchTypeShape(external bool) types.LaunchType {
 	return types.LaunchTypeEc2
 }
 
-// launchShape is a capacity provider strategy of the service, or else its launch type.
+// launchShape returns a capacity provider strategy, or else the launch type: ECS shows one or the
+// other.
 func launchShape(
 	v *cluster.Service, shares []cluster.ProviderShare,
 ) (types.LaunchType, []types.CapacityProviderStrategyItem) {
@@ -104,6 +113,7 @@ func launchShape(
 	return "", providerShapes(shares)
 }
 
+// providerShapes returns a capacity provider strategy as the API shows it.
 func providerShapes(shares []cluster.ProviderShare) []types.CapacityProviderStrategyItem {
 	return shape.ConvertEach(shares, func(p cluster.ProviderShare) types.CapacityProviderStrategyItem {
 		return types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base),
@@ -111,6 +121,8 @@ func providerShapes(shares []cluster.ProviderShare) []types.CapacityProviderStra
 	})
 }
 
+// deploymentConfigurationShape returns how a service deploys. Parts that were never set are left
+// out, but for the circuit breaker, which ECS shows even if it is off.
 func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfiguration {
 	out := &types.DeploymentConfiguration{
 		MaximumPercent: new(int32(v.MaxPercent)), MinimumHealthyPercent: new(int32(v.MinHealthy)),
@@ -139,6 +151,7 @@ func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfigura
 	return out
 }
 
+// loadBalancerShapes returns load balancers as the API shows them.
 func loadBalancerShapes(in []cluster.LoadBalancer) []types.LoadBalancer {
 	return shape.ConvertEach(in, func(l cluster.LoadBalancer) types.LoadBalancer {
 		return types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container),
@@ -146,6 +159,7 @@ func loadBalancerShapes(in []cluster.LoadBalancer) []types.LoadBalancer {
 	})
 }
 
+// registryShapes returns Cloud Map services as the API shows them.
 func registryShapes(in []cluster.Registry) []types.ServiceRegistry {
 	return shape.ConvertEach(in, func(r cluster.Registry) types.ServiceRegistry {
 		return types.ServiceRegistry{
@@ -156,6 +170,7 @@ func registryShapes(in []cluster.Registry) []types.ServiceRegistry {
 	})
 }
 
+// portOrNil returns a port, nil for 0.
 func portOrNil(n int) *int32 {
 	if n == 0 {
 		return nil

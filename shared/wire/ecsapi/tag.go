@@ -17,8 +17,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// tagOperations answers the operations on tags: services, tasks and capacity providers have theirs
-// with Berth, everything else with ECS.
+// tagOperations answers the operations on tags. Services, tasks and capacity providers have theirs
+// with Berth, all other resources with ECS.
 type tagOperations struct {
 	input.References
 	ecs       upstream
@@ -34,8 +34,8 @@ func (o *tagOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// parseResource takes a resource's ARN apart and says whose tags they are: a service's and a task's
-// are Berth's, those of clusters, task definitions and container instances ECS'o.
+// parseResource reads a resource's ARN. own reports whether Berth keeps its tags. The ARN of a
+// service or task must be of the long format, which names the cluster.
 func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN, own bool, err error) {
 	if err := input.CheckRequired("resourceArn", resource); err != nil {
 		return arn, false, err
@@ -58,6 +58,7 @@ func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN
 	return arn, false, input.Unsupported("tagging of " + arn.Kind + " resources")
 }
 
+// tagResource sets tags.
 func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, error) {
 	var in ecs.TagResourceInput
 	if err := awsjson.DecodeInput(body, &in); err != nil {
@@ -70,8 +71,8 @@ func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, erro
 	if err := input.CheckCount("tags", len(in.Tags), maxTags); err != nil {
 		return nil, err
 	}
-	// What Berth's own tags say of tasks and task definitions counts from the beginning or not at
-	// all, so none may come later; a service's rules may change at any time (P8).
+	// Berth's own tags on tasks and task definitions count from the beginning or not at all, so
+	// they cannot be set later. A service's rules may change at any time (P8).
 	tags, err := checkTags(in.Tags, changeableTags(arn))
 	if err != nil {
 		return nil, err
@@ -85,6 +86,8 @@ func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, erro
 	return &ecs.TagResourceOutput{}, o.tags.TagResource(ctx, arn, tags, nil)
 }
 
+// untagResource removes tags. Those of Berth's own can be removed where they can be set, those of
+// AWS never.
 func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, error) {
 	var in ecs.UntagResourceInput
 	if err := awsjson.DecodeInput(body, &in); err != nil {
@@ -113,6 +116,7 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 	return &ecs.UntagResourceOutput{}, o.tags.TagResource(ctx, arn, nil, in.TagKeys)
 }
 
+// listTags answers with a resource's tags, in order of their keys.
 func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) {
 	var in ecs.ListTagsForResourceInput
 	if err := awsjson.DecodeInput(body, &in); err != nil {
@@ -138,8 +142,8 @@ func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) 
 	return &ecs.ListTagsForResourceOutput{Tags: shape.TagShapes(tags)}, nil
 }
 
-// changeableTags are the tags of Berth's own that may be set and removed when the resource is there
-// already.
+// changeableTags returns the tags of Berth's own that can be set and removed on an existing
+// resource, with the check of their values.
 func changeableTags(of cluster.ResourceARN) map[string]func(types.Tag) error {
 	switch of.Kind {
 	case "service":
@@ -150,8 +154,8 @@ func changeableTags(of cluster.ResourceARN) map[string]func(types.Tag) error {
 	return nil
 }
 
-// TagWait on RunTask lets a task that fits nowhere wait in PROVISIONING instead of failing:
-// "forever", or a duration as Go writes it, 1s to 720h ("10m", "24h").
+// TagWait on RunTask lets a task that finds no instance wait as PROVISIONING instead of failing:
+// "forever", or a duration from 1s to 720h in Go's notation ("10m", "24h").
 const TagWait = "berth:wait"
 
 const (
@@ -159,6 +163,7 @@ const (
 	maxWait     = 720 * time.Hour
 )
 
+// Bounds of tags (ECS quotas): tags of a resource, characters of a key and of a value.
 const (
 	maxTags     = 50
 	maxTagKey   = 128
@@ -168,10 +173,11 @@ const (
 	awsTags = "aws:"
 )
 
+// tagText is what keys and values of AWS's tags consist of.
 var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
-// checkTags gives the tags as a map. Of Berth's own tags those in allowed may be there, with a
-// value that its check likes; one that is not known is a mistake and refused.
+// checkTags returns the tags as a map. Of Berth's own tags only those in allowed may be set, with a
+// value that their check accepts. An unknown one is refused, because it is probably misspelt.
 func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[string]string, error) {
 	if len(tags) > maxTags {
 		return nil, input.Invalid("There are %d tags, but a resource has at most %d.", len(tags), maxTags)
@@ -202,8 +208,8 @@ func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[
 	return out, nil
 }
 
-// checkTag holds a tag to AWS's rules. The value of one that Berth acts on may have any characters:
-// an expression needs them, and AWS never sees it.
+// checkTag checks a tag by AWS's rules. The value of a tag of Berth's own may have any characters:
+// expressions need them, and AWS never gets to see it.
 func checkTag(t types.Tag, own bool) error {
 	key := input.Value(t.Key)
 	switch {
@@ -219,13 +225,14 @@ func checkTag(t types.Tag, own bool) error {
 	return nil
 }
 
-// taskTags are the tags that RunTask acts on; the other rules are about what a service keeps up.
+// taskTags are the tags that RunTask acts on. The other rules concern what a service keeps running.
 var taskTags = map[string]func(types.Tag) error{
 	TagWait: checkWait, cluster.TagConstraint: ruleTags[cluster.TagConstraint],
 	cluster.TagMetrics:  ruleTags[cluster.TagMetrics],
 	cluster.TagStrategy: ruleTags[cluster.TagStrategy],
 }
 
+// checkWait checks the value of [TagWait].
 func checkWait(t types.Tag) error {
 	if input.Value(t.Value) == waitForever {
 		return nil
@@ -237,7 +244,7 @@ func checkWait(t types.Tag) error {
 	return nil
 }
 
-// ruleTags are the tags that say where a service's tasks may and should run.
+// ruleTags are the checks of the tags that stand for a service's placement rules.
 var ruleTags = func() map[string]func(types.Tag) error {
 	out := map[string]func(types.Tag) error{}
 	for _, key := range cluster.RuleTags {

@@ -16,7 +16,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// taskOperations answers the operations on tasks, which are Berth's own.
+// taskOperations answers the operations on tasks, which are Berth's own. ECS runs tasks under ids
+// of its own, so the same operations of ECS would show something else.
 type taskOperations struct {
 	input.References
 	scheduler   Tasks
@@ -34,6 +35,8 @@ func (o *taskOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
+// runTask reads RunTask: one task unless count says otherwise. The digest of the parameters leaves
+// out the clientToken, so that a token used with other parameters is recognized.
 func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTaskOutput, error) {
 	if err := checkRunFeatures(in); err != nil {
 		return nil, err
@@ -69,6 +72,8 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
+// Bounds of the operations on tasks (ECS API reference). maxFailures is how many failures an answer
+// shows.
 const (
 	maxRunTask  = 10
 	maxTasks    = 100
@@ -76,12 +81,15 @@ const (
 	maxFailures = 10
 )
 
+// Patterns of text members. StartTask's startedBy is shorter than RunTask's: 36 characters and 128.
 var (
 	runStartedBy   = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
 	startStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,36}$`)
 	groups         = regexp.MustCompile(`^[!-~]{0,255}$`)
 )
 
+// checkRunFeatures refuses what Berth does not serve of RunTask. A launch type and a capacity
+// provider strategy exclude each other.
 func checkRunFeatures(in *ecs.RunTaskInput) error {
 	if err := input.CheckOneOf("propagateTags", in.PropagateTags); err != nil {
 		return err
@@ -103,6 +111,7 @@ func checkRunFeatures(in *ecs.RunTaskInput) error {
 	)
 }
 
+// startTask reads StartTask: a task on each of 1 to 10 instances, each named once.
 func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
 	err := refuseUnserved(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
@@ -141,7 +150,8 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
-// commonInput is what RunTask and StartTask have in common.
+// commonInput has the members that RunTask and StartTask share. The SDK gives them types of their
+// own.
 type commonInput struct {
 	definition  *string
 	overrides   *types.TaskOverride
@@ -152,6 +162,11 @@ type commonInput struct {
 	providers   []types.CapacityProviderStrategyItem
 }
 
+// submitTasks checks the common members and submits the request. A clientToken that was used before
+// is answered before the task definition is looked up, because the definition may have been
+// deregistered since.
+//
+// Groups that begin with "service:" are ECS's for the tasks of services.
 func (o *taskOperations) submitTasks(
 	ctx context.Context, spec operation.SubmitTasks, a commonInput,
 ) ([]types.Task, []types.Failure, error) {
@@ -204,6 +219,8 @@ func (o *taskOperations) submitTasks(
 		nil
 }
 
+// newTasks submits a request that is not a repetition. The definition must be usable by this caller
+// and compatible with the launch type.
 func (o *taskOperations) newTasks(
 	ctx context.Context, spec operation.SubmitTasks, ref string,
 ) (_ []*cluster.Task, _ []cluster.Failure, err error) {
@@ -214,7 +231,7 @@ func (o *taskOperations) newTasks(
 	if err != nil {
 		return nil, nil, err
 	}
-	// StartTask names the instance
+	// StartTask names the instance, which may be an external one, so either compatibility will do.
 	if err := checkCompatible(d, spec.Rules.External); err != nil &&
 		(spec.Kind == cluster.RunTask || checkCompatible(d, true) != nil) {
 		return nil, nil, err
@@ -222,6 +239,7 @@ func (o *taskOperations) newTasks(
 	return o.scheduler.SubmitTasks(ctx, spec)
 }
 
+// stopTask reads StopTask. The reason appears as the task's stoppedReason.
 func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
 	clusterName, err := o.ClusterName(in.Cluster)
 	if err != nil {
@@ -244,6 +262,8 @@ func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*
 	return &ecs.StopTaskOutput{Task: &o.taskShapes(ctx, clusterName, []*cluster.Task{t})[0]}, nil
 }
 
+// describeTasks answers with tasks in the order in which they were named, their tags only if asked
+// for.
 func (o *taskOperations) describeTasks(
 	ctx context.Context, in *ecs.DescribeTasksInput,
 ) (*ecs.DescribeTasksOutput, error) {
@@ -277,9 +297,11 @@ func (o *taskOperations) describeTasks(
 	return out, nil
 }
 
-// pageTasks is ECS's own page of ListTasks.
+// pageTasks is how many tasks a page has unless the caller says otherwise.
 const pageTasks = 100
 
+// listTasks answers with the ARNs of tasks. A page token is good only for the same list, so every
+// filter is part of the list's name.
 func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
 	q, err := o.parseListTasks(in)
 	if err != nil {
@@ -295,7 +317,8 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 		return nil, err
 	}
 	out := &ecs.ListTasksOutput{TaskArns: []string{}}
-	// ECS never sets a desired status of PENDING, and no task here has another launch type.
+	// ECS never sets a desired status of PENDING, and no task here has a launch type that Berth
+	// refuses.
 	if _, nobody := parseExternal(in.LaunchType); len(ids) == 0 || nobody ||
 		in.DesiredStatus == types.DesiredStatusPending {
 		return out, nil
@@ -309,6 +332,7 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	return out, nil
 }
 
+// parseListTasks reads the filters. startedBy must be the only one, as with ECS.
 func (o *taskOperations) parseListTasks(in *ecs.ListTasksInput) (q operation.ListTasks, err error) {
 	q = operation.ListTasks{Family: input.Value(in.Family), StartedBy: input.Value(in.StartedBy),
 		Desired: cluster.TaskStatus(in.DesiredStatus)}

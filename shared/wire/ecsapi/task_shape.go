@@ -12,9 +12,9 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// taskShapes are tasks as DescribeTasks shows them, without their tags. Zones and containers come
-// from ECS; where it does not answer they are left out, as capacity providers are that cannot be
-// read.
+// taskShapes returns tasks as DescribeTasks shows them, without their tags. Zones and containers
+// come from ECS, launch data from the scheduler. What cannot be had is left out: an incomplete
+// description is of more use than an error.
 func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
 	zones := o.zones.zonesOf(ctx, clusterName, tasks)
 	launches, _ := o.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
@@ -35,11 +35,12 @@ func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tas
 	return out
 }
 
-// AttributeECSTask is the task attribute that has the ARN by which ECS itself knows the task.
+// AttributeECSTask is the task attribute with the ARN by which ECS itself knows the task. It is
+// what CloudWatch, ECS Exec and log streams go by.
 const AttributeECSTask = "berth.ecs-task-arn"
 
-// failureShapes are a list's failures with full ARNs; those of another kind come with theirs, or
-// with none.
+// failureShapes returns failures with full ARNs. kind is the kind of the bare names; a failure may
+// have an ARN already, or none.
 func failureShapes(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
 	return shape.ConvertEach(failed, func(f cluster.Failure) types.Failure {
 		arn := f.ARN
@@ -51,6 +52,9 @@ func failureShapes(account cluster.Account, clusterName, kind string, failed []c
 	})
 }
 
+// taskShape returns a task as the API shows it, apart from what needs a lookup. A task of a service
+// has the id of its deployment as startedBy, as with ECS. CPU is in CPU units (1024 to a vCPU) and
+// memory in MiB, both as text.
 func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 	wanted := t.Desired
 	if t.HasEnded() {
@@ -87,6 +91,7 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 	return v
 }
 
+// healthShape returns the task's health; UNKNOWN if no container has a health check.
 func healthShape(t *cluster.Task) types.HealthStatus {
 	if t.Health == cluster.UnknownHealth {
 		return types.HealthStatusUnknown
@@ -94,8 +99,9 @@ func healthShape(t *cluster.Task) types.HealthStatus {
 	return types.HealthStatus(t.Health.String())
 }
 
-// addContainers adds the task's containers by its definition. Berth keeps one exit code: the first
-// essential container's, whose end is the task's.
+// addContainers adds the task's containers, from its definition. Berth keeps only one exit code, so
+// it is shown for the first essential container: the one whose end is likeliest to have ended the
+// task.
 func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *types.TaskDefinition) {
 	status := containerStatus(t)
 	exit := t.ExitCode
@@ -121,7 +127,7 @@ func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *t
 	}
 }
 
-// stopCode is why a task stopped, in ECS's words.
+// stopCode returns why a task stopped in ECS's words. A refused start is TaskFailedToStart there.
 func stopCode(t *cluster.Task) types.TaskStopCode {
 	if t.WasRefused() {
 		return types.TaskStopCodeTaskFailedToStart
@@ -129,7 +135,8 @@ func stopCode(t *cluster.Task) types.TaskStopCode {
 	return types.TaskStopCode(t.StopCode)
 }
 
-// containerStatus is the status of a task's containers, which have three.
+// containerStatus returns the status of a task's containers, which have three: PENDING, RUNNING and
+// STOPPED.
 func containerStatus(t *cluster.Task) cluster.TaskStatus {
 	switch {
 	case t.HasEnded():
@@ -140,6 +147,7 @@ func containerStatus(t *cluster.Task) cluster.TaskStatus {
 	return cluster.TaskPending
 }
 
+// formatMiB returns a number of MiB as text, nil if there is none.
 func formatMiB(n *int32) *string {
 	if n == nil {
 		return nil
@@ -147,7 +155,7 @@ func formatMiB(n *int32) *string {
 	return new(strconv.Itoa(int(*n)))
 }
 
-// formatUUID is 32 hex digits as a UUID.
+// formatUUID formats 32 hex digits as a UUID.
 func formatUUID(s string) string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }

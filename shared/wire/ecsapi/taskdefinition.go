@@ -13,7 +13,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// definitionOperations answers the operations on task definitions, which ECS keeps.
+// definitionOperations answers the operations on task definitions. ECS keeps them, so all are
+// forwarded.
 type definitionOperations struct {
 	input.References
 	ecs      upstream
@@ -36,8 +37,8 @@ func (o *definitionOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// checkRegister holds the tags of Berth's own to their values, before ECS makes the revision and
-// anybody uses it.
+// checkRegister checks the tags of Berth's own, and that the caller may use the roles, before ECS
+// creates the revision: a revision cannot be corrected, and anybody could use it at once.
 func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.RegisterTaskDefinitionInput) error {
 	if _, err := checkTags(in.Tags, shape.DefinitionTags); err != nil {
 		return err
@@ -52,6 +53,8 @@ func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.Register
 	return o.roles.checkPassable(d.Roles)
 }
 
+// checkDefinition refuses a reference that is no family, family:revision or ARN of this account and
+// Region.
 func (o *definitionOperations) checkDefinition(ref *string) error {
 	if err := input.CheckRequired("taskDefinition", ref); err != nil {
 		return err
@@ -68,6 +71,7 @@ func (o *definitionOperations) checkDeregister(_ context.Context, in *ecs.Deregi
 	return o.checkDefinition(in.TaskDefinition)
 }
 
+// checkDeleteDefinitions accepts 1 to 10 references (ECS API reference, DeleteTaskDefinitions).
 func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs.DeleteTaskDefinitionsInput) error {
 	if err := input.CheckCount("taskDefinitions", len(in.TaskDefinitions), 10); err != nil {
 		return err
@@ -80,6 +84,7 @@ func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs
 	return nil
 }
 
+// noteDeregistered records that the revision in ECS's answer is INACTIVE.
 func (o *definitionOperations) noteDeregistered(
 	ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, answer []byte,
 ) ([]byte, error) {
@@ -90,6 +95,8 @@ func (o *definitionOperations) noteDeregistered(
 	return answer, o.noteEnded(ctx, out.TaskDefinition)
 }
 
+// noteDeleted records that the revisions in ECS's answer are being deleted. Those that ECS could
+// not delete are not in that list.
 func (o *definitionOperations) noteDeleted(
 	ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, answer []byte,
 ) ([]byte, error) {
@@ -104,6 +111,7 @@ func (o *definitionOperations) noteDeleted(
 	return answer, errors.Join(failed...)
 }
 
+// noteEnded tells the scheduler that no new service may use the revision.
 func (o *definitionOperations) noteEnded(ctx context.Context, d *types.TaskDefinition) error {
 	if d == nil {
 		return errors.New("ECS named no task definition")

@@ -14,19 +14,21 @@ import (
 	"berth/shared/wire/awsjson"
 )
 
-// upstream is ECS itself, or the simulated ECS, and the log that faults go to.
+// upstream is ECS itself, or the simulated one, with the log for what goes wrong after the caller
+// has an answer.
 type upstream struct {
 	Forwarder
 	log *slog.Logger
 }
 
-// Forwarder passes an operation on to ECS, or the simulated fleet, as it came. Status and body are
-// ECS's own, errors of the API included; err is that there was no answer.
+// A Forwarder passes an operation on to ECS as it came. Status and body are ECS's own, errors of
+// the API included; err means that there was no answer.
 type Forwarder interface {
 	Forward(ctx context.Context, op string, body []byte) (status int, answer []byte, err error)
 }
 
-// callECS asks ECS itself and reads the answer. Errors of the API are [cluster.Error].
+// callECS calls an operation of ECS for Berth's own purposes and decodes the answer into out.
+// Errors of the API are [cluster.Error].
 func (u upstream) callECS(ctx context.Context, op string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -46,7 +48,8 @@ func (u upstream) callECS(ctx context.Context, op string, in, out any) error {
 	return awsjson.DecodeAnswer(answer, o)
 }
 
-// decodeError is an error in the protocol as [cluster.Error].
+// decodeError returns an error answer of the protocol as [cluster.Error]. The type may have a
+// prefix, as in com.amazonaws.ecs#ClientException.
 func decodeError(status int, answer []byte) error {
 	var e struct {
 		Type    string `json:"__type"`
@@ -58,9 +61,13 @@ func decodeError(status int, answer []byte) error {
 	return cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message)
 }
 
-// forwardOperation is an operation that ECS carries out: the request is checked, passed on as it
-// came and, where ECS carried it out, followed up. then may change the answer; what it fails to do
-// is not the caller's concern, as events and sweeps make up for it. check and then may be nil.
+// forwardOperation returns an operation that ECS carries out. check, which may be nil, refuses the
+// request. Otherwise the body is passed on as it came, so that members unknown to this SDK reach
+// ECS too.
+//
+// then, which may be nil, runs after ECS has carried the operation out, and returns the answer for
+// the caller. If it fails, the caller gets ECS's answer all the same and the failure is logged:
+// events and the hourly sweep catch up with what Berth missed.
 func forwardOperation[I any](
 	u upstream, op string, check func(context.Context, *I) error,
 	then func(ctx context.Context, in *I, answer []byte) ([]byte, error),

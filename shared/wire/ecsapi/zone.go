@@ -9,13 +9,14 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// zones looks up at ECS in which availability zones instances are, which never changes.
+// zones finds the availability zones of instances. Berth's rows have them as attributes, but this
+// package does not read rows. An instance's zone never changes, so each is asked for once.
 type zones struct {
 	ecs  upstream
 	kept cache[string] // by cluster/instance
 }
 
-// zonesOf are the availability zones of the tasks' instances, as far as ECS says.
+// zonesOf returns the zones of the tasks' instances, by instance id, as far as ECS answers.
 func (z *zones) zonesOf(ctx context.Context, clusterName string, tasks []*cluster.Task) map[string]string {
 	out := map[string]string{}
 	var unknown []string
@@ -34,7 +35,7 @@ func (z *zones) zonesOf(ctx context.Context, clusterName string, tasks []*cluste
 	var answer ecs.DescribeContainerInstancesOutput
 	in := map[string]any{"cluster": clusterName, "containerInstances": unknown}
 	if err := z.ecs.callECS(ctx, "DescribeContainerInstances", in, &answer); err != nil {
-		return out // a zone is not worth an error
+		return out // the tasks are described without their zones
 	}
 	for _, i := range answer.ContainerInstances {
 		v := shape.ParseInstance(clusterName, i)
