@@ -80,7 +80,7 @@ func (f *follower) readProgress(ctx context.Context, snap *snapshot.Snapshot) (*
 	if err != nil {
 		return nil, err
 	}
-	return whatif.ReadProgress(capacity, f.command.NodeGroup, f.id, snap, f.last)
+	return whatif.MeasureProgress(capacity, f.command.NodeGroup, f.id, snap, f.last)
 }
 
 // reportInterrupted says that the update continues without this command.

@@ -41,7 +41,7 @@ func TestUpgrade(t *testing.T) {
 phase: setup
 phase: upgrade
 old node i-1 in us-east-1a: drain
-waits for tasks to leave i-1: task task-1 of service web is protected
+waiting for tasks to leave i-1: task task-1 of service web is protected
 new node i-3 in us-east-1a: InService
 old node i-1 in us-east-1a: gone, 1 of 2 replaced
 Successful: 1 of 2 old nodes replaced, desired capacity 2
@@ -144,9 +144,9 @@ func TestUpgradeDryRun(t *testing.T) {
 	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "2", "--dry-run",
 		"--endpoint", endpoint)
 	for _, want := range []string{
-		"Update of node group workers to ReleaseVersion ami-2 (Auto Scaling group asg): 2 nodes would be replaced, 2 at a time at most (DEFAULT); 0 up to date.\n",
+		"Update of node group workers to ReleaseVersion ami-2 (Auto Scaling group asg): 2 nodes would be replaced, at most 2 at a time (DEFAULT); 0 up to date.\n",
 		"The group would grow from 2 to 4 nodes", "  1. i-1 in us-east-1a: 1 task\n",
-		"At each turn the rest of the cluster can hold the load.\n",
+		"In each turn the rest of the cluster can hold the load.\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not said:\n%s", want, out)
@@ -175,7 +175,7 @@ func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
 	}{
 		{"--launch-template-version 2", 0, "2 nodes would be replaced", ""},
 		{"--launch-template-version 9", 3,
-			"it would fail before it replaces a node: InvalidLaunchTemplateId.VersionNotFound: no version 9\n", ""},
+			"would fail before it replaces a node: InvalidLaunchTemplateId.VersionNotFound: no version 9\n", ""},
 		{"--launch-template-version 3", 3,
 			"InvalidParameterException: Version 3 of launch template lt-7 names no image", ""},
 		{"--release-version ami-3", 3,

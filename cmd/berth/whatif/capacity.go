@@ -16,7 +16,8 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// Capacity is what a cluster's instances come from.
+// Capacity is what a cluster's instances come from: capacity providers, node groups and Auto
+// Scaling groups, by name.
 type Capacity struct {
 	Providers  map[string]*cluster.CapacityProvider
 	Histories  map[string]*cluster.ScalingHistory // by provider
@@ -25,7 +26,7 @@ type Capacity struct {
 	Groups     map[string]*cluster.AutoScalingGroup
 }
 
-// ReadCapacity reads it from a running Berth and from Auto Scaling.
+// ReadCapacity reads the rows of a running Berth, and the groups that they name from Auto Scaling.
 func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
 	var out berthapi.CapacityOutput
 	if err := c.Own(ctx, "DescribeCapacity", berthapi.CapacityInput{Cluster: clusterName}, &out); err != nil {
@@ -67,8 +68,8 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	return k, err
 }
 
-// FindNodeGroup is a node group with its Auto Scaling group, nil where that is gone. A node group
-// that is not there is a [*NotFound]; one that is not made yet, or could not be, an error, too.
+// FindNodeGroup returns a node group with its Auto Scaling group, which is nil if it no longer
+// exists. A node group that is being created, or could not be created, is an error.
 func (k *Capacity) FindNodeGroup(name string) (*cluster.NodeGroup, *cluster.AutoScalingGroup, error) {
 	g := k.NodeGroups[name]
 	switch {
@@ -78,12 +79,12 @@ func (k *Capacity) FindNodeGroup(name string) (*cluster.NodeGroup, *cluster.Auto
 		return nil, nil, fmt.Errorf("node group %s is %s: %s: %s", name, g.Status, g.Issues[0].Code,
 			g.Issues[0].Message)
 	case g.Status == cluster.NodeGroupCreating:
-		return nil, nil, fmt.Errorf("node group %s is %s, which takes a minute", name, g.Status)
+		return nil, nil, fmt.Errorf("node group %s is %s, which takes a minute; try again then", name, g.Status)
 	}
 	return g, k.Groups[g.AutoScalingGroup], nil
 }
 
-// nodeGroupOf is the node group that an Auto Scaling group is; nil for none.
+// nodeGroupOf returns the node group of an Auto Scaling group, or nil if it is none.
 func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 	for _, g := range k.NodeGroups {
 		if g.AutoScalingGroup == group {
@@ -93,7 +94,7 @@ func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 	return nil
 }
 
-// scalingInput is what managed scaling would decide on about a provider; its group is there.
+// scalingInput is what managed scaling would decide on for a provider, whose group must exist.
 func (k *Capacity) scalingInput(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
 	in := managedscaling.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
 	g := k.nodeGroupOf(p.Group)
@@ -101,8 +102,8 @@ func (k *Capacity) scalingInput(snap *snapshot.Snapshot, p *cluster.CapacityProv
 	return in
 }
 
-// scalingDecisions is what managed scaling would decide now about the capacity providers of a
-// service's strategy.
+// scalingDecisions returns what managed scaling would decide now about the capacity providers of a
+// service's strategy. Providers without a usable group are left out.
 func (k *Capacity) scalingDecisions(
 	snap *snapshot.Snapshot, s *cluster.Service, now time.Time,
 ) (out []ScalingDecision) {

@@ -174,7 +174,7 @@ func waiting() ([]state.Row, *whatif.Capacity) {
 	return rows, k
 }
 
-func TestWhyServiceWaitsForInstances(t *testing.T) {
+func TestExplainServiceThatWaitsForInstances(t *testing.T) {
 	rows, k := waiting()
 	s := snapshotOf(t, rows)
 	before := hash(t, s)
@@ -202,7 +202,7 @@ func TestWhyServiceWaitsForInstances(t *testing.T) {
 	}
 }
 
-func TestWhyInstance(t *testing.T) {
+func TestExplainInstance(t *testing.T) {
 	explained := func(t *testing.T, rows []state.Row, k *whatif.Capacity, id string) (*whatif.InstanceAnswer, string) {
 		t.Helper()
 		snap := snapshotOf(t, rows)
@@ -253,7 +253,7 @@ func TestWhyInstance(t *testing.T) {
 		if len(got.Excluded) != 1 || got.Excluded[0].Service != "web" || len(got.Excluded[0].Refused) == 0 {
 			t.Fatalf("%+v", got.Excluded)
 		}
-		if want := "No further task of service web: " + got.Excluded[0].Text; !strings.Contains(out, want) ||
+		if want := "The next task of service web would not go here: " + got.Excluded[0].Text; !strings.Contains(out, want) ||
 			!strings.Contains(out, "attribute:disk == ssd") {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}
@@ -273,9 +273,9 @@ func TestWhyInstance(t *testing.T) {
 			t.Errorf("%+v", got.Upgrade)
 		}
 		for _, want := range []string{
-			"DRAINING, unschedulable: it keeps its tasks and gets no new ones.",
+			"DRAINING, unschedulable: it keeps its tasks and accepts no new ones.",
 			"Update u-1 of node group workers, in phase upgrade: drain.",
-			"It waits for tasks to leave i-2.", "No further task of service web: ",
+			"It waits for tasks to leave i-2.", "The next task of service web would not go here: ",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not said:\n%s", want, out)

@@ -12,15 +12,14 @@ import (
 	"berth/shared/snapshot"
 )
 
-// ClusterAnswer is what a cluster has of each metric, whether the metric is in balance, and which
-// instances are of no use.
+// ClusterAnswer is what a cluster has of each metric, and which instances no service can use.
 type ClusterAnswer struct {
-	Instances int      `json:"instances"` // that take tasks
+	Instances int      `json:"instances"` // those that accept tasks
 	Metrics   []Metric `json:"metrics"`
 	Unused    []Unused `json:"unused"`
 }
 
-// Metric is one metric of the cluster. What has no limit is left out.
+// Metric is one metric of the cluster. Amounts without a limit are nil.
 type Metric struct {
 	Name                   string `json:"name"`
 	Capacity               *int64 `json:"capacity,omitempty"`
@@ -28,9 +27,9 @@ type Metric struct {
 	Load                   int64  `json:"load"`
 	Remaining              *int64 `json:"remaining,omitempty"`
 	RemainingWithoutBuffer *int64 `json:"remainingWithoutBuffer,omitempty"`
-	// Violated are the instances with more load than they take without the buffer.
+	// Violated are the instances whose load exceeds their capacity without the node buffer.
 	Violated []string `json:"violated"`
-	// Emptiest and Fullest are the least and the most load of an instance.
+	// Emptiest and Fullest are the lowest and the highest load of an instance.
 	Emptiest           int64   `json:"emptiest"`
 	Fullest            int64   `json:"fullest"`
 	BalancingThreshold float64 `json:"balancingThreshold"`
@@ -38,13 +37,13 @@ type Metric struct {
 	Balanced           bool    `json:"balanced"`
 }
 
-// Unused is an instance that the rules let no service use.
+// Unused is an instance that the rules allow no service to use.
 type Unused struct {
 	Instance string `json:"instance"`
 	Why      string `json:"why"`
 }
 
-// ExplainCluster says how a cluster stands.
+// ExplainCluster reports the metrics of a cluster and its unusable instances.
 func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 	w := newModel(snap)
 	out := &ClusterAnswer{Metrics: []Metric{}, Unused: []Unused{}}
@@ -79,7 +78,7 @@ func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 	return out, nil
 }
 
-// unlessUnlimited is the number, nil for none.
+// unlessUnlimited returns nil for a capacity without a limit.
 func unlessUnlimited(n int64) *int64 {
 	if n == placement.Unlimited {
 		return nil
@@ -87,7 +86,7 @@ func unlessUnlimited(n int64) *int64 {
 	return &n
 }
 
-// serviceSpecs are the ACTIVE ones with what their tasks ask for, in order of name.
+// serviceSpecs returns the ACTIVE services with what their tasks ask for, ordered by name.
 func (m *model) serviceSpecs() (out []placement.ServiceSpec, err error) {
 	for _, name := range slices.Sorted(maps.Keys(m.snap.Services)) {
 		s := m.snap.Services[name]
@@ -106,7 +105,7 @@ func (m *model) serviceSpecs() (out []placement.ServiceSpec, err error) {
 // Print writes the answer for people.
 func (a *ClusterAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
-	p.printLine("%d instances take tasks.", a.Instances)
+	p.printLine("%d instances accept tasks.", a.Instances)
 	for _, m := range a.Metrics {
 		p.printMetric(&m)
 	}
@@ -131,8 +130,8 @@ func (p *printer) printMetric(m *Metric) {
 	if !m.Balanced {
 		balance = "not in balance"
 	}
-	p.printLine("Metric %s: %s; %s (%d to %d an instance).", m.Name, text, balance, m.Emptiest, m.Fullest)
+	p.printLine("Metric %s: %s; %s (%d to %d per instance).", m.Name, text, balance, m.Emptiest, m.Fullest)
 	if len(m.Violated) > 0 {
-		p.printLine("  Above what they take without a buffer: %s.", strings.Join(m.Violated, ", "))
+		p.printLine("  Above their capacity without the buffer: %s.", strings.Join(m.Violated, ", "))
 	}
 }

@@ -46,11 +46,11 @@ func whyCluster(t *testing.T, rows []state.Row) string {
 	return text(t, a.Print)
 }
 
-func TestWhyCluster(t *testing.T) {
+func TestExplainCluster(t *testing.T) {
 	t.Run("MaximumDifferenceNeverUsesN6", func(t *testing.T) {
 		golden(t, whyCluster(t, sixNodes(cluster.PolicyDifference)), `
-6 instances take tasks.
-Metric io: 150 of 600 used, 450 left, 330 without the buffer; not in balance (0 to 30 an instance).
+6 instances accept tasks.
+Metric io: 150 of 600 used, 450 left, 330 without the buffer; not in balance (0 to 30 per instance).
 Instance N6 cannot be used by any service: a task there would break the domain rule of web.
 `)
 	})
@@ -61,22 +61,22 @@ Instance N6 cannot be used by any service: a task there would break the domain r
 		overloaded := rows[4].(*cluster.Task)
 		overloaded.Reported = map[string]int64{"io": 90}
 		golden(t, whyCluster(t, rows), `
-6 instances take tasks.
-Metric io: 210 of 600 used, 390 left, 270 without the buffer; not in balance (0 to 90 an instance).
-  Above what they take without a buffer: N1.
+6 instances accept tasks.
+Metric io: 210 of 600 used, 390 left, 270 without the buffer; not in balance (0 to 90 per instance).
+  Above their capacity without the buffer: N1.
 `)
 	})
 	t.Run("WithoutMetrics", func(t *testing.T) {
 		golden(t, whyCluster(t, rows()), `
-3 instances take tasks.
+3 instances accept tasks.
 No metric has a load or a capacity.
 `)
 	})
 	t.Run("WithoutLimit", func(t *testing.T) {
 		rows := append(sixNodes(cluster.PolicyQuorum), instance("N7", "a", nil))
 		golden(t, whyCluster(t, rows), `
-7 instances take tasks.
-Metric io: 150 used, no limit; not in balance (0 to 30 an instance).
+7 instances accept tasks.
+Metric io: 150 used, no limit; not in balance (0 to 30 per instance).
 `)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"berth/shared/snapshot"
 )
 
-// ConsolidationAnswer is which instances can be emptied, by capacity provider.
+// ConsolidationAnswer is what consolidation would do, by capacity provider.
 type ConsolidationAnswer struct {
 	Providers []ProviderPlan `json:"capacityProviders"`
 }
@@ -22,38 +22,38 @@ type ProviderPlan struct {
 	Group    string `json:"autoScalingGroup"`
 	Enabled  bool   `json:"enabled"` // whether consolidation is on
 	Managed  bool   `json:"managedScaling"`
-	// Why is why nothing is planned at all; empty where the instances say it.
+	// Why explains why there is no plan. It is empty if Instances explains it.
 	Why string `json:"why,omitempty"`
-	// Percent and Window are the disruption budget: how much of the group may begin to be emptied
-	// within which time.
+	// Percent and Window are the disruption budget: at most this share of the group starts to be
+	// emptied within this time.
 	Percent int    `json:"percent"`
 	Window  string `json:"window"`
-	// Instances are those that have tasks of services, the cheapest first.
+	// Instances are those with tasks of services, the cheapest to empty first.
 	Instances []InstancePlan `json:"instances"`
-	// Draining are container instances that are being emptied already.
+	// Draining are the container instances that are being emptied already.
 	Draining []string `json:"draining"`
 }
 
-// InstancePlan is what would become of an instance and its tasks.
+// InstancePlan is what consolidation would do with an instance and its tasks.
 type InstancePlan struct {
 	Instance string     `json:"instance"`
 	EC2      string     `json:"ec2InstanceId"`
 	Cost     int        `json:"cost"`
 	Fits     bool       `json:"fits"`
-	Drain    bool       `json:"drain"` // now; where it fits and this is false, the budget has no room
+	Drain    bool       `json:"drain"` // now; if Fits is set and this is not, the budget is used up
 	Moves    []TaskMove `json:"moves"`
 	Why      string     `json:"why"`
 }
 
-// TaskMove is where a task would run.
+// TaskMove is where a task would run instead.
 type TaskMove struct {
 	Task    string `json:"task"`
 	Service string `json:"service"`
 	To      string `json:"to"`
 }
 
-// PlanConsolidation says what consolidation would do now with the instances of a capacity provider,
-// or of all where none is named, whether it is on or not. One that is not there is a [*NotFound].
+// PlanConsolidation returns what consolidation would do now with the instances of a capacity
+// provider, or of all providers if the name is empty, whether it is switched on or not.
 func PlanConsolidation(
 	snap *snapshot.Snapshot, k *Capacity, provider string, now time.Time,
 ) (*ConsolidationAnswer, error) {
@@ -84,7 +84,7 @@ func (k *Capacity) planProvider(snap *snapshot.Snapshot, p *cluster.CapacityProv
 		out.Why = p.GroupProblem
 		return out
 	case k.Groups[p.Group] == nil:
-		out.Why = "there is no Auto Scaling group " + p.Group
+		out.Why = "Auto Scaling group " + p.Group + " does not exist"
 		return out
 	}
 	names := newModel(snap).serviceNames()
@@ -104,7 +104,7 @@ func (k *Capacity) planProvider(snap *snapshot.Snapshot, p *cluster.CapacityProv
 		}
 	}
 	if len(out.Instances)+len(out.Draining) == 0 {
-		out.Why = "no instance has tasks that could be moved"
+		out.Why = "no instance has tasks that could move"
 	}
 	return out
 }

@@ -19,25 +19,24 @@ type TaskAnswer struct {
 	Service    string `json:"service,omitempty"`
 	Definition string `json:"taskDefinition,omitempty"`
 	Status     string `json:"status"`
-	Reason     string `json:"reason,omitempty"` // of one that stopped or is to
+	Reason     string `json:"reason,omitempty"` // why it stopped or should stop
 	Instance   string `json:"instance,omitempty"`
 	GPUs       []int  `json:"gpus,omitempty"`
-	// Foreign reports that somebody else started it, on an instance of their choice.
+	// Foreign reports that somebody else started it. Berth neither placed it nor stops it.
 	Foreign bool `json:"foreign,omitempty"`
-	// Explanation is what is answered now if the task is asked for anew, as if it were not there;
-	// none for one that Berth no longer has to place.
+	// Explanation is where the task would go if it were placed now, as if it were not there. It is
+	// nil for a task that Berth does not place (any more).
 	Explanation *Explanation `json:"explanation,omitempty"`
-	// Here is the same of the instance that it is on: whether it would be chosen again, and what
-	// speaks against it.
+	// Here is what that placement says about the instance that the task is on.
 	Here *Verdict `json:"here,omitempty"`
-	// Replaces and ReplacedBy name the other task of a move under way; Move is one that is planned.
+	// Replaces and ReplacedBy name the other task of a move in progress; Move is a planned move.
 	Replaces   string `json:"replaces,omitempty"`
 	ReplacedBy string `json:"replacedBy,omitempty"`
 	Move       *Move  `json:"move,omitempty"`
 }
 
-// ServiceAnswer is why a service's tasks have no instance, and what keeps them from where they
-// should be.
+// ServiceAnswer is why a service's tasks have no instance, and which moves and broken rules concern
+// it.
 type ServiceAnswer struct {
 	Service    string `json:"service"`
 	Strategy   string `json:"schedulingStrategy"`
@@ -47,50 +46,46 @@ type ServiceAnswer struct {
 	Running    int    `json:"runningCount"`
 	Pending    int    `json:"pendingCount"` // on an instance, not RUNNING yet
 	Missing    int    `json:"missingCount"` // without an instance
-	// Instances is how many tasks each instance has, those with the most first.
+	// Instances counts the tasks on each instance, those with the most first.
 	Instances []Share `json:"instances"`
-	// Decided is why tasks found no instance when placement last looked; Now why they would find
-	// none now.
+	// Decided is why tasks found no instance when placement last tried, Now what it would find now.
 	Decided *berthapi.Diagnosis `json:"decided,omitempty"`
 	Now     *Answer             `json:"now,omitempty"`
-	// Scaling is what managed scaling decides about the capacity providers of the strategy; none
-	// where nothing is known of it.
+	// Scaling is what managed scaling decides about the capacity providers of the strategy.
 	Scaling []ScalingDecision `json:"managedScaling,omitempty"`
-	// Failed is why the PRIMARY deployment has FAILED: it launches no tasks, until there is
-	// another.
+	// Failed is why the PRIMARY deployment has FAILED. It launches no tasks; a new deployment must.
 	Failed string `json:"failed,omitempty"`
-	// HeldUntil is before when nothing of the PRIMARY deployment is started, after tasks that never
-	// ran; empty for no such time.
+	// HeldUntil is when the PRIMARY deployment may start tasks again, if failed starts hold it
+	// back.
 	HeldUntil string `json:"heldUntil,omitempty"`
-	// Moving reports that tasks are on their way to other instances, or will be once the service
-	// has come to rest.
+	// Moving reports that tasks are moving, or will move once the service is steady.
 	Moving   bool          `json:"moving"`
 	UnderWay []Replacement `json:"underWay"`
 	Planned  []Move        `json:"planned"`
-	// Unrepaired is the rule that tasks break and no moves can mend, as last decided; UnrepairedNow
-	// as things stand.
+	// Unrepaired is a broken rule that no moves can repair, as placement last found; UnrepairedNow
+	// are those of now.
 	Unrepaired    string   `json:"unrepaired,omitempty"`
 	UnrepairedNow []string `json:"unrepairedNow"`
 }
 
-// ScalingDecision is what managed scaling decides about a capacity provider's group, and what the
-// service's tasks that wait ask of it.
+// ScalingDecision is what managed scaling decides about a capacity provider's group, with the
+// demands of the service's waiting tasks.
 type ScalingDecision struct {
 	Provider string   `json:"capacityProvider"`
 	Group    string   `json:"autoScalingGroup"`
-	Current  int      `json:"currentCapacity"` // the desired capacity as it is
+	Current  int      `json:"currentCapacity"` // the group's present desired capacity
 	Desired  int      `json:"desiredCapacity"`
 	Why      string   `json:"why"`
 	Demands  []string `json:"demands"`
 }
 
-// Share is how many of the tasks an instance has.
+// Share is how many of some tasks an instance has.
 type Share struct {
 	Instance string `json:"instance"`
 	Tasks    int    `json:"tasks"`
 }
 
-// ExplainTask explains one task, by its id or ECS's. The snapshot is as before when it returns.
+// ExplainTask explains one task, named by its id in Berth or in ECS.
 func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	w := newModel(snap)
 	t := w.findTask(id)
@@ -141,7 +136,7 @@ func (m *model) findTask(id string) *cluster.Task {
 	return nil
 }
 
-// addMoves says of which move under way, or planned, the task is a part.
+// addMoves adds the move in progress, or the planned one, that the task is part of.
 func (m *model) addMoves(a *TaskAnswer) error {
 	if m.snap.Services[a.Service] == nil {
 		return nil
@@ -163,7 +158,7 @@ func (m *model) addMoves(a *TaskAnswer) error {
 	return nil
 }
 
-// taskRequest is the request that the task would come from now.
+// taskRequest is the request that would place the task now.
 func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 	r.Count = 1
 	if s := m.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
@@ -186,7 +181,8 @@ func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 	return r, err
 }
 
-// ExplainService explains one service. k is nil where only the snapshot is known.
+// ExplainService explains one service. k is nil if only the snapshot is known; then the answer has
+// no decisions of managed scaling.
 func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time) (*ServiceAnswer, error) {
 	w := newModel(snap)
 	s, err := w.findService(name)
@@ -224,8 +220,8 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 	return out, w.addRepairs(s, out)
 }
 
-// countTasks counts the service's tasks, and says how many of them are there only until another has
-// taken over.
+// countTasks counts the service's tasks by state and instance. It returns how many of them are
+// replacements of tasks that still count.
 func (m *model) countTasks(s *cluster.Service, a *ServiceAnswer) (extra int) {
 	on := map[string]int{}
 	for _, t := range m.snap.TasksOf(s.Short) {
@@ -249,7 +245,8 @@ func (m *model) countTasks(s *cluster.Service, a *ServiceAnswer) (extra int) {
 	return extra
 }
 
-// missingRequest is the request for the tasks that have no instance.
+// missingRequest is the request for the tasks without an instance. A DAEMON service misses one on
+// each eligible instance that has none.
 func (m *model) missingRequest(s *cluster.Service, a *ServiceAnswer, extra int) (placement.Request, error) {
 	r := placement.Request{Target: s.Desired}
 	var err error
@@ -268,7 +265,7 @@ func (m *model) missingRequest(s *cluster.Service, a *ServiceAnswer, extra int) 
 	return r, nil
 }
 
-// addRepairs are the service's own among the moves, and what stays broken of its rules.
+// addRepairs adds the service's moves, and those of its broken rules that no moves repair.
 func (m *model) addRepairs(s *cluster.Service, a *ServiceAnswer) error {
 	ask, err := m.movesRequest()
 	if err != nil || ask.Owners[s.Short].Spec == nil {

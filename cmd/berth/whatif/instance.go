@@ -17,35 +17,35 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// InstanceAnswer is what is on a container instance, what keeps tasks off it, and what is to become
-// of it.
+// InstanceAnswer is the state of a container instance: its tasks, what keeps others away, and what
+// managed scaling and an upgrade do with it.
 type InstanceAnswer struct {
-	Instance         string `json:"instance,omitempty"` // empty where it has not registered
+	Instance         string `json:"instance,omitempty"` // empty if it has not registered
 	EC2              string `json:"ec2InstanceId,omitempty"`
 	Status           string `json:"status,omitempty"`
 	AgentConnected   bool   `json:"agentConnected"`
 	Zone             string `json:"availabilityZone,omitempty"`
 	CapacityProvider string `json:"capacityProvider,omitempty"`
-	// Unschedulable reports that it gets no new task, and keeps those it has.
+	// Unschedulable reports that it accepts no new tasks and keeps those it has.
 	Unschedulable bool           `json:"unschedulable"`
 	Resources     []Amount       `json:"resources"`
 	Tasks         []InstanceTask `json:"tasks"`
 	// Excluded are the services whose next task could not go here.
 	Excluded []Exclusion `json:"excluded"`
-	// Scaling is what managed scaling says of it, Upgrade the update of its node group; nil where
-	// there is none.
+	// Scaling is what managed scaling decides about it, Upgrade the update of its node group in
+	// progress. Both may be nil.
 	Scaling *ScalingState `json:"managedScaling,omitempty"`
 	Upgrade *UpdateState  `json:"update,omitempty"`
 }
 
-// Amount is one resource: CPU units, MiB, GPUs, or a metric.
+// Amount is one resource: CPU units, MiB of memory, GPUs or network interfaces (ENI).
 type Amount struct {
 	Name  string  `json:"name"`
 	Total float64 `json:"total"`
 	Free  float64 `json:"free"`
 }
 
-// InstanceTask is a task on the instance.
+// InstanceTask is a task that holds capacity on the instance.
 type InstanceTask struct {
 	Task           string     `json:"task"`
 	Service        string     `json:"service,omitempty"`
@@ -55,22 +55,22 @@ type InstanceTask struct {
 	ProtectedUntil *time.Time `json:"protectedUntil,omitempty"`
 }
 
-// Exclusion is what keeps a service's tasks off the instance.
+// Exclusion is why a service's next task would not go to the instance.
 type Exclusion struct {
 	Service string               `json:"service"`
 	Refused []berthapi.Rejection `json:"refused"`
 	Text    string               `json:"text"`
 }
 
-// ScalingState is why managed scaling does not take the instance, or may.
+// ScalingState is whether managed scaling would terminate the instance, and why.
 type ScalingState struct {
 	Provider  string `json:"capacityProvider"`
 	Group     string `json:"autoScalingGroup"`
 	Lifecycle string `json:"lifecycleState"`
 	Protected bool   `json:"protectedFromScaleIn"`
 	Why       string `json:"why"`
-	// Consolidation is what consolidation would do with it, on or off; empty where it has nothing
-	// to move.
+	// Consolidation is what consolidation would do with it, switched on or not. It is empty for an
+	// instance without tasks to move.
 	Consolidation string `json:"consolidation,omitempty"`
 }
 
@@ -79,13 +79,14 @@ type UpdateState struct {
 	NodeGroup string     `json:"nodegroup"`
 	ID        string     `json:"id"`
 	Phase     string     `json:"phase"`
-	Step      string     `json:"step,omitempty"` // empty where nothing is done with the instance now
+	Step      string     `json:"step,omitempty"` // empty while nothing is done with the instance
 	Since     *time.Time `json:"since,omitempty"`
 	Waiting   string     `json:"waiting,omitempty"`
 }
 
-// ExplainInstance explains one instance, by its id, its ARN or EC2's id. k is nil where only the
-// snapshot is known. The snapshot is as before when it returns.
+// ExplainInstance explains one instance, named by its id, its ARN or its EC2 instance id. k is nil
+// if only the snapshot is known. An EC2 instance that never registered is explained by its group
+// alone.
 func ExplainInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.Time) (*InstanceAnswer, error) {
 	id = cluster.LastPart(id)
 	out := &InstanceAnswer{Resources: []Amount{}, Tasks: []InstanceTask{}, Excluded: []Exclusion{}}
@@ -107,7 +108,8 @@ func ExplainInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.T
 	return out, nil
 }
 
-// findInstance is the instance by its id, or the one that registered last of those with EC2's.
+// findInstance returns the instance by its id, or the last registration of the EC2 instance. It
+// returns nil if there is none.
 func findInstance(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceView) {
 	for _, v := range snap.Instances {
 		switch {
@@ -157,7 +159,7 @@ func (m *model) describeInstance(a *InstanceAnswer, v *snapshot.InstanceView, no
 	})
 }
 
-// addExclusions asks for one more task of each service.
+// addExclusions asks placement for one more task of each service on the instance.
 func (m *model) addExclusions(a *InstanceAnswer, v *snapshot.InstanceView) error {
 	if v.IsDeregistered() {
 		return nil
@@ -175,7 +177,8 @@ func (m *model) addExclusions(a *InstanceAnswer, v *snapshot.InstanceView) error
 	return nil
 }
 
-// addGroupState adds what the instance's Auto Scaling group has to say, by EC2's id.
+// addGroupState adds what managed scaling and an update do with the member of an Auto Scaling
+// group.
 func (k *Capacity) addGroupState(snap *snapshot.Snapshot, a *InstanceAnswer, ec2 string, now time.Time) {
 	for _, g := range k.Groups {
 		at := slices.IndexFunc(g.Instances, func(i cluster.GroupInstance) bool { return i.ID == ec2 })
@@ -252,7 +255,7 @@ func (a *InstanceAnswer) Print(w io.Writer) error {
 		}
 	}
 	if u := a.Upgrade; u != nil {
-		doing := "it is not this instance's turn"
+		doing := "nothing is being done with this instance yet"
 		if u.Step != "" {
 			doing = u.Step
 		}
@@ -262,19 +265,19 @@ func (a *InstanceAnswer) Print(w io.Writer) error {
 		}
 	}
 	for _, x := range a.Excluded {
-		p.printLine("No further task of service %s: %s.", x.Service, x.Text)
+		p.printLine("The next task of service %s would not go here: %s.", x.Service, x.Text)
 	}
 	return p.err
 }
 
-// describeState is what an instance is, and is not, ready for.
+// describeState puts the instance's status into words, with all that limits its use.
 func (a *InstanceAnswer) describeState() string {
 	out := []string{a.Status}
 	if !a.AgentConnected {
 		out = append(out, "its agent is disconnected")
 	}
 	if a.Unschedulable {
-		out = append(out, "unschedulable: it keeps its tasks and gets no new ones")
+		out = append(out, "unschedulable: it keeps its tasks and accepts no new ones")
 	}
 	if a.Scaling != nil && a.Scaling.Protected {
 		out = append(out, "protected from scale-in")
@@ -284,7 +287,7 @@ func (a *InstanceAnswer) describeState() string {
 
 func (p *printer) printTasks(tasks []InstanceTask) {
 	if len(tasks) == 0 {
-		p.printLine("It has no task.")
+		p.printLine("It has no tasks.")
 		return
 	}
 	p.printLine("Tasks:")

@@ -12,22 +12,22 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// Moves are those that the cluster would make now.
+// Moves are the moves in progress, those that the cluster would make now, and why.
 type Moves struct {
-	// UnderWay are replacements that have yet to take over: until then nothing new begins for their
-	// services and the instances concerned.
+	// UnderWay are replacements that have not taken over yet. Until they have, no move starts for
+	// their services and instances.
 	UnderWay []Replacement `json:"underWay"`
 	Planned  []Move        `json:"planned"`
-	// Violations are the rules broken now, Unrepaired those that no moves mend.
+	// Violations are the rules that are broken now, Unrepaired those that no moves can repair.
 	Violations []string `json:"violations"`
 	Unrepaired []string `json:"unrepaired"`
-	// Exact reports that no cheaper moves mend as much; where it is false there may be such.
+	// Exact reports that no cheaper moves repair as much. If it is false, there may be some.
 	Exact bool `json:"exact"`
-	// Room is how the tasks that find no instance would get one.
+	// Room is how tasks that find no instance would get one, if moves can help.
 	Room *Room `json:"room,omitempty"`
 }
 
-// Move is one task that changes its instance.
+// Move is one task that would change its instance.
 type Move struct {
 	Task    string `json:"task"`
 	Service string `json:"service"`
@@ -36,12 +36,12 @@ type Move struct {
 	Via     string `json:"via,omitempty"`
 	Mode    string `json:"mode"`
 	Cost    int    `json:"cost"`
-	// After are the positions, from 0, of the moves that come before it.
+	// After are the positions, from 0, of the moves that must be over before it.
 	After []int  `json:"after,omitempty"`
 	Why   string `json:"why"`
 }
 
-// Replacement is a task that takes another's place.
+// Replacement is a task (By) that takes over from another one (Task).
 type Replacement struct {
 	Service string `json:"service"`
 	Task    string `json:"task"`
@@ -50,20 +50,21 @@ type Replacement struct {
 	To      string `json:"to"`
 }
 
-// Room is moves that let tasks run which fit nowhere as things stand.
+// Room is moves that make room for tasks that fit nowhere now.
 type Room struct {
 	Moves []Move `json:"moves"`
-	// Places are instances for the tasks of the question once the moves are over, those that need
-	// no move included.
+	// Places are the instances of the question's tasks once the moves are over, including the tasks
+	// that need no move.
 	Places []string `json:"places"`
-	// Exact reports that no cheaper moves make as much room; where it is false there may be such.
+	// Exact reports that no cheaper moves make as much room. If it is false, there may be some.
 	Exact bool `json:"exact"`
-	// Automatic reports that Berth makes these moves by itself: for a service, where a metric's
-	// capacity is what lacks.
+	// Automatic reports that Berth makes these moves by itself. It does so for tasks of a service
+	// that lack the capacity of a metric.
 	Automatic bool `json:"automatic"`
 }
 
-// movesRequest are the services whose tasks may have to move.
+// movesRequest names the services whose tasks may move, as the decisions do: ACTIVE REPLICA
+// services under domain or metric rules.
 func (m *model) movesRequest() (moves.Request, error) {
 	out := moves.Request{Owners: map[string]moves.Owner{}, Most: decide.MaxMoves}
 	governed := m.snap.GovernedServices()
@@ -81,7 +82,7 @@ func (m *model) movesRequest() (moves.Request, error) {
 	return out, nil
 }
 
-// planMoves are those that would be made now.
+// planMoves returns the moves in progress and those that would be made now.
 func (m *model) planMoves() (*Moves, error) {
 	ask, err := m.movesRequest()
 	if err != nil {
@@ -106,7 +107,7 @@ func (m *model) convertMoves(moves []moves.Move) []Move {
 	return out
 }
 
-// serviceNames are the services' names by their short keys.
+// serviceNames returns the services' names by their short keys.
 func (m *model) serviceNames() map[string]string {
 	out := map[string]string{}
 	for name, s := range m.snap.Services {
@@ -115,8 +116,8 @@ func (m *model) serviceNames() map[string]string {
 	return out
 }
 
-// describeViolations are the violations in words, each with the service whose rule it is where
-// names has it.
+// describeViolations puts violations into words, once each. A service whose short key is in names
+// is named.
 func describeViolations(violations []moves.Violation, names map[string]string) []string {
 	out := []string{}
 	for _, v := range violations {
@@ -131,7 +132,8 @@ func describeViolations(violations []moves.Violation, names map[string]string) [
 	return out
 }
 
-// replacementsInProgress are the replacements that have yet to take over.
+// replacementsInProgress returns the replacements that have not taken over yet, by service and
+// task.
 func (m *model) replacementsInProgress() []Replacement {
 	out := []Replacement{}
 	for t := range m.snap.Tasks() {
@@ -148,7 +150,7 @@ func (m *model) replacementsInProgress() []Replacement {
 	return out
 }
 
-// addRoomMoves finds the moves that let more of the tasks run.
+// addRoomMoves adds the moves that would let more of the question's tasks run, if there are any.
 func (m *model) addRoomMoves(a *Answer, q *Question, r placement.Request) error {
 	ask, err := m.movesRequest()
 	if err != nil {

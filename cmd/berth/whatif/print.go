@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// printer writes lines; the first error stays.
+// printer writes lines. After an error it writes nothing more and keeps the error.
 type printer struct {
 	w   io.Writer
 	err error
@@ -19,7 +19,7 @@ func (p *printer) printLine(format string, args ...any) {
 	}
 }
 
-// Print writes the answer for people: first where the tasks go, then why.
+// Print writes the answer for people: first where the tasks would go, then why.
 func (a *Answer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	if a.Tasks != "" {
@@ -58,10 +58,11 @@ func (p *printer) printAnswer(a *Answer) {
 	}
 }
 
-// listed is how many instances a line names.
+// listed is the most instances that a line names.
 const listed = 12
 
-// describePlaces is where tasks go, "i-3 (2), i-7 (1)", the instance that was chosen first first.
+// describePlaces returns where tasks go, in the order in which the instances were chosen: "i-3 (2),
+// i-7 (1)", or "i-3, GPU 0,1" for a single task.
 func describePlaces(placed []Place) string {
 	if len(placed) == 1 {
 		if g := placed[0].GPUs; len(g) > 0 {
@@ -84,7 +85,7 @@ func describePlaces(placed []Place) string {
 	return describeShares(shares)
 }
 
-// describeShares is "i-3 (2), i-7 (1)", or "i-3, i-7" where each has one.
+// describeShares returns "i-3 (2), i-7 (1)", or "i-3, i-7" if each instance has one task.
 func describeShares(shares []Share) string {
 	single := !slices.ContainsFunc(shares, func(s Share) bool { return s.Tasks > 1 })
 	var out []string
@@ -111,7 +112,7 @@ func describeShares(shares []Share) string {
 
 func (p *printer) printMoves(m *Moves, count int) {
 	if len(m.UnderWay) > 0 {
-		p.printLine("Moves under way; until they are over nothing new begins for their services and instances:")
+		p.printLine("Moves in progress; until they are over, none starts for their services and instances:")
 		p.printReplacements(m.UnderWay)
 	}
 	switch {
@@ -120,7 +121,7 @@ func (p *printer) printMoves(m *Moves, count int) {
 		p.printPlanned(m.Planned)
 		p.printInexact(m.Exact)
 	case len(m.Violations) == 0:
-		p.printLine("Nothing has to move: no rule is broken.")
+		p.printLine("No task has to move: no rule is broken.")
 	default:
 		p.printLine("No set of moves fixes these violations.")
 	}
@@ -131,21 +132,21 @@ func (p *printer) printMoves(m *Moves, count int) {
 	if r == nil {
 		return
 	}
-	by := "Berth makes them by itself"
+	by := "Berth makes these moves by itself"
 	if !r.Automatic {
-		by = "Berth makes none by itself for these"
+		by = "Berth does not make these moves by itself"
 	}
-	p.printLine("With these moves %d of %d would find an instance: %s. %s.", len(r.Places), count,
+	p.printLine("With these moves, %d of %d tasks would find an instance: %s. %s.", len(r.Places), count,
 		describeInstances(r.Places), by)
 	p.printPlanned(r.Moves)
 	p.printInexact(r.Exact)
 }
 
-// printInexact says that the search for moves looked near each violation only, or came to its
-// limit.
+// printInexact warns that the search for moves covered only the neighborhood of each violation, or
+// reached its limit.
 func (p *printer) printInexact(exact bool) {
 	if !exact {
-		p.printLine("  Not every way was tried: there may be cheaper moves.")
+		p.printLine("  The search was not complete: there may be cheaper moves.")
 	}
 }
 
@@ -199,16 +200,16 @@ func (a *TaskAnswer) Print(w io.Writer) error {
 		p.printLine("  %s", a.Reason)
 	}
 	if a.Foreign {
-		p.printLine("  Somebody else started it there; Berth only counts what it holds.")
+		p.printLine("  Somebody else started it there; Berth only counts what it uses.")
 	}
 	if a.Explanation != nil {
 		p.printPlacedAnew(a)
 	}
 	if a.Replaces != "" {
-		p.printLine("  It was started to take the place of task %s.", a.Replaces)
+		p.printLine("  It was started to replace task %s.", a.Replaces)
 	}
 	if a.ReplacedBy != "" {
-		p.printLine("  Task %s is to take its place.", a.ReplacedBy)
+		p.printLine("  Task %s was started to replace it.", a.ReplacedBy)
 	}
 	if a.Move != nil {
 		p.printLine("It would be moved to %s (%s): %s", a.Move.To, a.Move.Mode, a.Move.Why)
@@ -216,20 +217,20 @@ func (a *TaskAnswer) Print(w io.Writer) error {
 	return p.err
 }
 
-// printPlacedAnew is what is answered if the task is asked for again.
+// printPlacedAnew writes where the task would go if it were placed now.
 func (p *printer) printPlacedAnew(a *TaskAnswer) {
 	best := a.Explanation.Best
 	switch {
 	case a.Instance == "" && best != nil:
-		p.printLine("As things stand it would go to %s.", best.Instance)
+		p.printLine("Now it would go to %s.", best.Instance)
 	case a.Instance == "":
-		p.printLine("As things stand no instance can take it.")
+		p.printLine("Now no instance can take it.")
 	case best == nil:
-		p.printLine("Placed anew it would find no instance.")
+		p.printLine("If it were placed again, it would find no instance.")
 	case a.Here != nil && a.Here.Chosen:
-		p.printLine("Placed anew it would go there again.")
+		p.printLine("If it were placed again, it would go to the same instance.")
 	default:
-		p.printLine("Placed anew it would go to %s.", best.Instance)
+		p.printLine("If it were placed again, it would go to %s.", best.Instance)
 	}
 	p.printLine("  %s", a.Explanation.Text)
 	if a.Here != nil && !a.Here.Chosen {
@@ -240,13 +241,13 @@ func (p *printer) printPlacedAnew(a *TaskAnswer) {
 // Print writes the answer for people.
 func (a *ServiceAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
-	p.printLine("Service %s (%s, %s, %s) wants %d tasks: %d run, %d are on their way, %d have no instance.",
+	p.printLine("Service %s (%s, %s, %s) wants %d tasks: %d are running, %d are starting, %d have no instance.",
 		a.Service, a.Strategy, a.Status, a.Definition, a.Desired, a.Running, a.Pending, a.Missing)
 	if len(a.Instances) > 0 {
 		p.printLine("  They are on %s.", describeShares(a.Instances))
 	}
 	if a.Decided != nil {
-		p.printLine("  When placement last looked: %s", a.Decided.Text)
+		p.printLine("  When placement last tried: %s", a.Decided.Text)
 	}
 	for _, x := range a.Scaling {
 		p.printLine("Managed scaling (capacity provider %s, Auto Scaling group %s of %d): %s.", x.Provider, x.Group,
@@ -256,32 +257,32 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 		}
 	}
 	if a.Failed != "" {
-		p.printLine("Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.")
+		p.printLine("Its deployment has FAILED: it starts no missing tasks and replaces none that stop.")
 		p.printLine("  %s", a.Failed)
-		p.printLine("  To go on, deploy again: aws ecs update-service --service %s with --task-definition of a revision that works, or --force-new-deployment.", a.Service)
+		p.printLine("  To continue, deploy again: aws ecs update-service --service %s with --task-definition of a revision that works, or --force-new-deployment.", a.Service)
 	}
 	if a.HeldUntil != "" {
-		p.printLine("  Tasks never ran: nothing is started before %s.", a.HeldUntil)
+		p.printLine("  After failed starts, the next start is at %s.", a.HeldUntil)
 	}
 	if a.Now != nil {
-		p.printLine("As things stand:")
+		p.printLine("Now:")
 		p.printAnswer(a.Now)
 	}
 	if len(a.UnderWay) > 0 {
-		p.printLine("Moves under way:")
+		p.printLine("Moves in progress:")
 		p.printReplacements(a.UnderWay)
 	} else if a.Moving && len(a.Planned) == 0 {
-		p.printLine("Moves wait until the service has come to rest.")
+		p.printLine("Moves wait until the service is steady.")
 	}
 	if len(a.Planned) > 0 {
-		p.printLine("Moves to come:")
+		p.printLine("Planned moves:")
 		p.printPlanned(a.Planned)
 	}
 	if a.Unrepaired != "" {
 		p.printLine("No set of moves fixes this, as last decided: %s", a.Unrepaired)
 	}
 	if len(a.UnrepairedNow) > 0 && !slices.Equal(a.UnrepairedNow, []string{a.Unrepaired}) {
-		p.printLine("No set of moves fixes this, as things stand: %s", strings.Join(a.UnrepairedNow, "; "))
+		p.printLine("No set of moves fixes this now: %s", strings.Join(a.UnrepairedNow, "; "))
 	}
 	return p.err
 }

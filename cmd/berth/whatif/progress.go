@@ -19,40 +19,40 @@ type UpgradeProgress struct {
 	Phase     string `json:"phase"`
 	Waiting   string `json:"waiting,omitempty"`
 	Desired   int    `json:"desiredCapacity"`
-	// Old is how many nodes had to be replaced when the update was first looked at, Replaced how
-	// many of them are gone.
+	// Old counts the nodes that were outdated at the first report, Replaced those of them that are
+	// gone.
 	Old      int            `json:"old"`
 	Replaced int            `json:"replaced"`
 	Nodes    []ProgressNode `json:"nodes"`
 	Errors   []UpgradeError `json:"errors"`
-	// Stopped is why the group has not its former sizes, though nothing failed.
+	// Stopped is why the group does not have its former sizes, although nothing failed.
 	Stopped string `json:"stopped,omitempty"`
 
 	target string
-	old    []string // EC2 ids
+	old    []string // EC2 instance ids, as at the first report
 }
 
-// ProgressNode is one instance of the group.
+// ProgressNode is one member of the group.
 type ProgressNode struct {
 	EC2       string     `json:"instanceId"`
 	Zone      string     `json:"availabilityZone"`
 	Lifecycle string     `json:"lifecycleState"`
 	Old       bool       `json:"old"`
-	Step      string     `json:"step,omitempty"` // what is done with it
+	Step      string     `json:"step,omitempty"` // what is being done with it
 	Since     *time.Time `json:"since,omitempty"`
 }
 
-// UpgradeError is why an update failed.
+// UpgradeError is one reason why an update failed.
 type UpgradeError struct {
 	Code      string   `json:"errorCode"`
 	Message   string   `json:"errorMessage"`
 	Resources []string `json:"resourceIds"`
 }
 
-// ReadProgress is how far an update is. Which nodes are old it takes from what it said before, or
-// at the first look from the snapshot. An update that is no longer its node group's last one is a
-// [*NotFound].
-func ReadProgress(
+// MeasureProgress returns how far an update is. Which nodes are old comes from the previous report,
+// or for the first one from the snapshot. An update that is no longer its node group's last one is
+// a [*NotFound].
+func MeasureProgress(
 	k *Capacity, group, id string, snap *snapshot.Snapshot, before *UpgradeProgress,
 ) (*UpgradeProgress, error) {
 	g, auto, err := k.FindNodeGroup(group)
@@ -60,7 +60,7 @@ func ReadProgress(
 		return nil, err
 	}
 	if auto == nil {
-		auto = &cluster.AutoScalingGroup{} // then the update will soon have failed
+		auto = &cluster.AutoScalingGroup{} // the update is about to fail
 	}
 	u := k.Updates[g.Name]
 	if u == nil || u.ID != id {
@@ -96,8 +96,8 @@ func ReadProgress(
 	return out, nil
 }
 
-// DescribeTarget is what an update is to, in words that follow the node group's name: " to
-// ReleaseVersion ami-2"; empty where the launch template that the node group has says it.
+// DescribeTarget returns what an update changes, to follow the node group's name: " to
+// ReleaseVersion ami-2". It is empty for an update to the node group's present launch template.
 func DescribeTarget(u *cluster.Update) string {
 	var out []string
 	for _, p := range u.Params {
@@ -109,7 +109,8 @@ func DescribeTarget(u *cluster.Update) string {
 	return " to " + strings.Join(out, ", ")
 }
 
-// ChangesSince is what has changed since an earlier look, in lines; before is nil at the first.
+// ChangesSince describes what has changed since the previous report, in lines. before is nil for
+// the first report, which describes the whole update.
 func (a *UpgradeProgress) ChangesSince(before *UpgradeProgress) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if before == nil {
@@ -117,7 +118,7 @@ func (a *UpgradeProgress) ChangesSince(before *UpgradeProgress) (out []string) {
 			a.Old-a.Replaced, len(a.Nodes))
 		before = &UpgradeProgress{Nodes: slices.Clone(a.Nodes), Desired: a.Desired}
 		for i := range before.Nodes {
-			before.Nodes[i].Step = "" // what is done with nodes already is news
+			before.Nodes[i].Step = "" // so that steps in progress are reported
 		}
 	}
 	if a.Phase != before.Phase && a.Status == string(cluster.UpdateInProgress) {
@@ -131,7 +132,7 @@ func (a *UpgradeProgress) ChangesSince(before *UpgradeProgress) (out []string) {
 		say("%s: %s (%s)", e.Code, e.Message, strings.Join(e.Resources, ", "))
 	}
 	if a.Waiting != "" && a.Waiting != before.Waiting {
-		say("waits for %s", a.Waiting)
+		say("waiting for %s", a.Waiting)
 	}
 	if a.Status != string(cluster.UpdateInProgress) {
 		say("%s: %d of %d old nodes replaced, desired capacity %d", a.Status, a.Replaced, a.Old, a.Desired)
@@ -164,7 +165,7 @@ func (a *UpgradeProgress) nodeChanges(before *UpgradeProgress) (out []string) {
 		case n.Step != old.Step && n.Step != "":
 			say(n, "%s", n.Step)
 		case n.Step != old.Step:
-			say(n, "left in service")
+			say(n, "stays in service")
 		}
 	}
 	replaced := before.Replaced

@@ -28,56 +28,54 @@ type UpgradeAnswer struct {
 	Surge          int           `json:"surge"`
 	Sizes          Sizes         `json:"sizes"`
 	Nodes          []UpgradeNode `json:"nodes"`    // in the order in which they are replaced
-	UpToDate       int           `json:"upToDate"` // nodes that are left alone
-	// NoRoom are the turns for whose load the rest of the cluster has no room; none where it can
-	// hold the load throughout.
+	UpToDate       int           `json:"upToDate"` // nodes that need no replacement
+	// NoRoom has an entry for each turn whose load the rest of the cluster cannot hold.
 	NoRoom []NoRoom `json:"noRoom"`
-	// Refused is why the update would fail before it replaces a node; empty where nothing is
-	// foreseen.
+	// Refused is why the update would fail before it replaces a node, if it would.
 	Refused string `json:"refused,omitempty"`
 
 	target string
 }
 
-// Param is what an update was asked to change.
+// Param is one thing that the update changes, in EKS's terms.
 type Param struct {
 	Type  string `json:"type"`
 	Value string `json:"value"`
 }
 
-// Sizes are an Auto Scaling group's.
+// Sizes are the sizes of an Auto Scaling group.
 type Sizes struct {
 	Min     int `json:"minSize"`
 	Max     int `json:"maxSize"`
 	Desired int `json:"desiredSize"`
 }
 
-// UpgradeNode is an old node.
+// UpgradeNode is an outdated node.
 type UpgradeNode struct {
 	EC2      string `json:"instanceId"`
 	Instance string `json:"instance,omitempty"`
 	Zone     string `json:"availabilityZone"`
 	Domain   string `json:"upgradeDomain,omitempty"`
-	Turn     int    `json:"turn"` // nodes with the same turn are out of service together; from 1
+	Turn     int    `json:"turn"` // from 1; nodes with the same turn are out of service together
 	Tasks    int    `json:"tasks"`
-	// Stays are the tasks that would not leave the node, each with why.
+	// Stays lists the tasks that would not leave the node, each with the reason.
 	Stays []string `json:"stays"`
 }
 
-// NoRoom is why tasks of a turn's nodes would find no other.
+// NoRoom is why tasks of a turn's nodes would find no other instance.
 type NoRoom struct {
 	Turn int    `json:"turn"`
 	Why  string `json:"why"`
 }
 
-// WouldSucceed reports that nothing is foreseen that would have the update fail.
+// WouldSucceed reports that the plan shows nothing that makes the update fail.
 func (a *UpgradeAnswer) WouldSucceed() bool {
 	return a.Refused == "" && len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes,
 		func(n UpgradeNode) bool { return len(n.Stays) > 0 })
 }
 
-// RefusedUpgrade is the answer for an update that would fail at once, as its launch template cannot
-// be used: no node is replaced.
+// RefusedUpgrade is the answer for an update that would fail at once because its launch template
+// cannot be used.
 func RefusedUpgrade(k *Capacity, u *cluster.Update, why *cluster.Error) *UpgradeAnswer {
 	group := k.NodeGroups[u.NodeGroup].AutoScalingGroup
 	out := &UpgradeAnswer{
@@ -99,16 +97,16 @@ func paramsOf(u *cluster.Update) []Param {
 	return out
 }
 
-// PlanUpgrade plays an update that has not begun, its launch template read, on the snapshot, which
-// is not as before when it returns: new nodes are taken to be like the old ones of their zone, and
-// Ready as soon as they are launched.
+// PlanUpgrade rehearses an update that has not started, and whose launch template has been read, on
+// the snapshot. It changes the snapshot. It assumes that new nodes are like the old ones of their
+// zone, and ready as soon as they are launched.
 func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
 	g, auto, err := k.FindNodeGroup(u.NodeGroup)
 	if err != nil {
 		return nil, err
 	}
 	if auto == nil {
-		return nil, fmt.Errorf("node group %s: there is no Auto Scaling group %s any more", g.Name, g.AutoScalingGroup)
+		return nil, fmt.Errorf("node group %s: Auto Scaling group %s no longer exists", g.Name, g.AutoScalingGroup)
 	}
 	nodes := nodegroup.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
@@ -148,7 +146,7 @@ func strategyOf(u *cluster.Update) cluster.UpdateStrategy {
 	return u.Config.Strategy
 }
 
-// rowsOf are the rows that nodes are made of.
+// rowsOf yields the rows from which nodes are built.
 func rowsOf(snap *snapshot.Snapshot) iter.Seq[state.Row] {
 	return func(yield func(state.Row) bool) {
 		for _, v := range snap.Instances {
@@ -172,15 +170,16 @@ func rowsOf(snap *snapshot.Snapshot) iter.Seq[state.Row] {
 	}
 }
 
-// rehearsal is an update played on a snapshot.
+// rehearsal is an update that is tried on a snapshot.
 type rehearsal struct {
 	*model
 	update *cluster.Update
 	group  *cluster.AutoScalingGroup
-	nodes  map[string]nodegroup.Instance // by EC2 id
+	nodes  map[string]nodegroup.Instance // by EC2 instance id
 }
 
-// groupIntoTurns are the nodes that are out of service together.
+// groupIntoTurns splits the order into the nodes that are out of service together: at most as many
+// as may be unavailable, and of one upgrade domain.
 func (r *rehearsal) groupIntoTurns(order []string) (out [][]string) {
 	for _, id := range order {
 		last := len(out) - 1
@@ -194,7 +193,7 @@ func (r *rehearsal) groupIntoTurns(order []string) (out [][]string) {
 	return out
 }
 
-// upgradeDomain is a node's upgrade domain as the update sees it; empty where it goes by none.
+// upgradeDomain returns a node's upgrade domain, or nothing if the update does not go by domains.
 func (r *rehearsal) upgradeDomain(id string) string {
 	if n := r.nodes[id]; r.update.ByDomain {
 		return n.UpgradeDomain()
@@ -214,8 +213,8 @@ func (r *rehearsal) upgradeNode(id string, turn int) UpgradeNode {
 	return out
 }
 
-// cordonNodes keeps new tasks off old nodes, as the update does where new ones are launched first;
-// where there are upgrade domains the nodes of the others take the tasks of one.
+// cordonNodes keeps new tasks off outdated nodes, as an update does that launches new nodes first.
+// An update by upgrade domains does not: the nodes of the other domains take the tasks of one.
 func (r *rehearsal) cordonNodes(order []string) {
 	if r.update.ByDomain || strategyOf(r.update) == cluster.UpdateMinimal {
 		return
@@ -236,8 +235,8 @@ func (r *rehearsal) cordonNodes(order []string) {
 	}
 }
 
-// whyNoRoom says why the rest has no room for the load of the nodes of a turn, or of their whole
-// upgrade domain; empty where it has.
+// whyNoRoom returns why the rest of the cluster has no room for the load of a turn's nodes, or of
+// their whole upgrade domain. It returns nothing if there is room.
 func (r *rehearsal) whyNoRoom(movers map[string]moves.Owner, turn, order []string) string {
 	var leaving []string
 	for _, id := range order {
@@ -249,8 +248,8 @@ func (r *rehearsal) whyNoRoom(movers map[string]moves.Owner, turn, order []strin
 	return scaling.WhyNoRoom(r.snap, movers, leaving)
 }
 
-// launchSurge adds new nodes, each to the zone with the fewest and like the old ones there, with
-// the daemons that belong there.
+// launchSurge adds new nodes with their daemons, each to the zone with the fewest nodes and like
+// the old nodes there.
 func (r *rehearsal) launchSurge(n int) error {
 	services, err := r.serviceSpecs()
 	if err != nil {
@@ -282,7 +281,7 @@ func (r *rehearsal) launchSurge(n int) error {
 	return nil
 }
 
-// startDaemons has a task of each DAEMON service on a new node that it matches.
+// startDaemons adds a task of each DAEMON service for which the new node is eligible.
 func (r *rehearsal) startDaemons(services []placement.ServiceSpec, node *cluster.Instance) {
 	for _, m := range services {
 		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
@@ -306,7 +305,8 @@ func (r *rehearsal) startDaemons(services []placement.ServiceSpec, node *cluster
 	}
 }
 
-// exampleNode is a node that a new one in the zone is like: one of that zone, or any.
+// exampleNode returns an old node that a new one in the zone would be like: one of that zone, or
+// else any.
 func (r *rehearsal) exampleNode(zone string) (found *cluster.Instance) {
 	for _, id := range slices.Sorted(maps.Keys(r.nodes)) {
 		if n := r.nodes[id]; n.Row != nil && (found == nil || found.Zone() != zone && n.Zone == zone) {
@@ -320,14 +320,14 @@ func (r *rehearsal) exampleNode(zone string) (found *cluster.Instance) {
 func (a *UpgradeAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	if a.Refused != "" {
-		p.printLine("Update of node group %s%s (Auto Scaling group %s): it would fail before it replaces a node: %s",
+		p.printLine("Update of node group %s%s (Auto Scaling group %s) would fail before it replaces a node: %s",
 			a.NodeGroup, a.target, a.Group, a.Refused)
 		return p.err
 	}
-	p.printLine("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
+	p.printLine("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, at most %d at a time (%s); %d up to date.",
 		a.NodeGroup, a.target, a.Group, CountNoun(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
 	if a.Surge > 0 && len(a.Nodes) > 0 {
-		p.printLine("The group would grow from %d to %d nodes before the first is taken out, and shrink back after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
+		p.printLine("The group would grow from %d to %d nodes before the first is removed, and shrink again after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
 	}
 	for _, n := range a.Nodes {
 		domain := ""
@@ -336,18 +336,19 @@ func (a *UpgradeAnswer) Print(w io.Writer) error {
 		}
 		p.printLine("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, CountNoun(n.Tasks, "task"))
 		for _, text := range n.Stays {
-			p.printLine("       does not leave: %s", text)
+			p.printLine("       would not leave: %s", text)
 		}
 	}
 	for _, n := range a.NoRoom {
-		p.printLine("At turn %d the rest of the cluster cannot hold the load: %s.", n.Turn, n.Why)
+		p.printLine("In turn %d the rest of the cluster cannot hold the load: %s.", n.Turn, n.Why)
 	}
 	if len(a.NoRoom) == 0 && len(a.Nodes) > 0 {
-		p.printLine("At each turn the rest of the cluster can hold the load.")
+		p.printLine("In each turn the rest of the cluster can hold the load.")
 	}
 	return p.err
 }
 
+// CountNoun returns a number with its noun: "1 task", "2 tasks".
 func CountNoun(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -58,9 +58,9 @@ func TestPlanUpgrade(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		for _, want := range []string{
-			"Update of node group workers to ReleaseVersion ami-2 (Auto Scaling group group): 4 nodes would be replaced, 3 at a time at most (DEFAULT); 0 up to date.",
+			"Update of node group workers to ReleaseVersion ami-2 (Auto Scaling group group): 4 nodes would be replaced, at most 3 at a time (DEFAULT); 0 up to date.",
 			"The group would grow from 4 to 8 nodes", "  2. " + order[3] + " in ",
-			"At each turn the rest of the cluster can hold the load.",
+			"In each turn the rest of the cluster can hold the load.",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not said:\n%s", want, out)
@@ -103,7 +103,7 @@ func TestPlanUpgrade(t *testing.T) {
 		minimal, out := planned(t, rows, k, update(t,
 			func(g *cluster.NodeGroup, _ *nodegroup.Request) { g.Config.Strategy = cluster.UpdateMinimal }))
 		if minimal.WouldSucceed() || minimal.Surge != 0 || len(minimal.NoRoom) != 4 ||
-			!strings.Contains(out, "At turn 1 the rest of the cluster cannot hold the load: task t-") {
+			!strings.Contains(out, "In turn 1 the rest of the cluster cannot hold the load: task t-") {
 			t.Errorf("%+v\n%s", minimal, out)
 		}
 		surge, out := planned(t, rows, k, update(t, func(*cluster.NodeGroup, *nodegroup.Request) {}))
@@ -194,7 +194,7 @@ func TestUpgradeProgress(t *testing.T) {
 	look := func(change func(), want ...string) {
 		t.Helper()
 		change()
-		now, err := whatif.ReadProgress(k, "workers", u.ID, snap, last)
+		now, err := whatif.MeasureProgress(k, "workers", u.ID, snap, last)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,12 +210,12 @@ func TestUpgradeProgress(t *testing.T) {
 		u.Phase, u.WaitingFor, g.Desired = cluster.PhaseScaleUp, "new nodes to be Ready: i-5", 5
 		g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-5", Zone: "a", Lifecycle: "Pending"})
 	}, "phase: scale up", "desired capacity 5, was 4", "new node i-5 in a: Pending",
-		"waits for new nodes to be Ready: i-5")
+		"waiting for new nodes to be Ready: i-5")
 	look(func() { g.Instances[4].Lifecycle = "InService" }, "new node i-5 in a: InService")
 	look(func() {
 		u.Phase, u.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-2: the deployment configuration of service web"
 		u.Removals = []cluster.NodeRemoval{{Instance: "i-2", Step: cluster.StepDrain}}
-	}, "phase: upgrade", "old node i-2 in a: drain", "waits for tasks to leave i-2: the deployment configuration of service web")
+	}, "phase: upgrade", "old node i-2 in a: drain", "waiting for tasks to leave i-2: the deployment configuration of service web")
 	look(func() { u.Removals[0].Step, u.WaitingFor = cluster.StepTerminate, "" }, "old node i-2 in a: terminate")
 	look(func() { u.Removals, g.Instances = nil, slices.Delete(g.Instances, 1, 2) },
 		"old node i-2 in a: gone, 1 of 4 replaced")
@@ -225,7 +225,7 @@ func TestUpgradeProgress(t *testing.T) {
 	}, "PodEvictionFailure: stuck (i-1)", "Failed: 1 of 4 old nodes replaced, desired capacity 5")
 
 	k.NodeGroups["workers"].Update, u.ID = "u-3", "u-3"
-	if _, err := whatif.ReadProgress(k, "workers", "u-2", snap, last); err == nil ||
+	if _, err := whatif.MeasureProgress(k, "workers", "u-2", snap, last); err == nil ||
 		!strings.Contains(err.Error(), `update "u-2" is not in the cluster, expected one of: u-3`) {
 		t.Errorf("after another update has begun: %v", err)
 	}

@@ -256,7 +256,7 @@ func crowded() []state.Row {
 func TestMoves(t *testing.T) {
 	t.Run("NothingToMove", func(t *testing.T) {
 		golden(t, asked(t, snapshotOf(t, rows()), whatif.Question{Moves: true}),
-			"Nothing has to move: no rule is broken.\n")
+			"No task has to move: no rule is broken.\n")
 	})
 	t.Run("MakeRoom", func(t *testing.T) {
 		got := asked(t, snapshotOf(t, crowded()), whatif.Question{Service: "big", Count: 1, Moves: true})
@@ -264,8 +264,8 @@ func TestMoves(t *testing.T) {
 		golden(t, got, `
 A task of service big would find no instance.
   2 instances: 2 insufficient metric capacity (connections: needs 90, best free 70); none can run it, closest is i-1 (insufficient metric capacity)
-Nothing has to move: no rule is broken.
-With these moves 1 of 1 would find an instance: i-1. Berth makes them by itself.
+No task has to move: no rule is broken.
+With these moves, 1 of 1 tasks would find an instance: i-1. Berth makes these moves by itself.
   1. task t-1 of web: i-1 to i-2 (start first): connections on i-1 goes from 30 to 90 of 100`)
 	})
 	t.Run("RepairWhatIsBroken", func(t *testing.T) {
@@ -291,9 +291,9 @@ No set of moves fixes these violations.
 		next := task("web", 9, "i-2")
 		next.Replaces = "t-1"
 		golden(t, asked(t, snapshotOf(t, append(rows(), next)), whatif.Question{Moves: true}), `
-Moves under way; until they are over nothing new begins for their services and instances:
+Moves in progress; until they are over, none starts for their services and instances:
   task t-1 of web on i-1, by task t-9 on i-2
-Nothing has to move: no rule is broken.
+No task has to move: no rule is broken.
 `)
 	})
 }

@@ -37,11 +37,11 @@ func whyService(t *testing.T, s *snapshot.Snapshot, name string) string {
 	return text(t, a.Print)
 }
 
-func TestWhyTask(t *testing.T) {
+func TestExplainTask(t *testing.T) {
 	t.Run("WhereItWouldGoAgain", func(t *testing.T) {
 		golden(t, whyTask(t, snapshotOf(t, rows()), "ecs-3"), `
 Task t-3 of service web is RUNNING on i-3.
-Placed anew it would go there again.
+If it were placed again, it would go to the same instance.
   4 instances: 1 not active (DRAINING); of the 3 that can run it, i-3 has the fewest tasks of the service in its zone (0, runner-up i-1: 2)
 `)
 	})
@@ -49,7 +49,7 @@ Placed anew it would go there again.
 		with := append(rows(), instance("i-5", "c", nil))
 		golden(t, whyTask(t, snapshotOf(t, with), "t-1"), `
 Task t-1 of service web is RUNNING on i-1.
-Placed anew it would go to i-5.
+If it were placed again, it would go to i-5.
   5 instances: 1 not active (DRAINING); of the 4 that can run it, i-5 has the fewest tasks of the service in its zone (0, runner-up i-1: 1)
   i-1 could take it, but i-5 has the fewest tasks of the service in its zone (0, i-1: 1)
 `)
@@ -59,7 +59,7 @@ Placed anew it would go to i-5.
 		barred[6].(*cluster.Service).Rules.NodeConstraint = "NodeName == i-3"
 		golden(t, whyTask(t, snapshotOf(t, barred), "t-1"), `
 Task t-1 of service web is RUNNING on i-1.
-Placed anew it would go to i-3.
+If it were placed again, it would go to i-3.
   4 instances: 2 constraint not met (NodeName == i-3), 1 not active (DRAINING); only i-3 can run it
   i-1 cannot take it: constraint not met (NodeName == i-3)
 It would be moved to i-3 (start first): i-1 no longer meets the placement constraint, i-3 does
@@ -76,7 +76,7 @@ It would be moved to i-3 (start first): i-1 no longer meets the placement constr
 		}
 		golden(t, whyTask(t, snapshotOf(t, with), "t-3"), `
 Task t-3 of service web is RUNNING on i-3.
-Placed anew it would go there again.
+If it were placed again, it would go to the same instance.
   4 instances: 2 port in use (80/tcp), 1 not active (DRAINING); only i-3 can run it
 `)
 	})
@@ -85,7 +85,7 @@ Placed anew it would go there again.
 		waits.Last = ""
 		golden(t, whyTask(t, snapshotOf(t, append(rows(), waits, task("big", 6, "i-2"), task("big", 7, "i-3"))), "t-8"), `
 Task t-8 of service big is PROVISIONING and has no instance.
-As things stand no instance can take it.
+Now no instance can take it.
   4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none can run it, closest is i-1 (insufficient memory)
 `)
 	})
@@ -94,7 +94,7 @@ As things stand no instance can take it.
 		alone.Service, alone.Owner, alone.Group = "", "standalone", "family:web"
 		golden(t, whyTask(t, snapshotOf(t, append(rows(), alone)), "t-9"), `
 Task t-9 is RUNNING on i-2.
-Placed anew it would go to i-1.
+If it were placed again, it would go to i-1.
   4 instances: 1 not active (DRAINING); of the 3 that can run it, i-1 is the tightest fit (1280 CPU units and 688 MiB free, runner-up i-2: 1792 CPU units and 3688 MiB free)
   i-2 could take it, but i-1 is the tightest fit (1280 CPU units and 688 MiB free, i-2: 1792 CPU units and 3688 MiB free)
 `)
@@ -104,7 +104,7 @@ Placed anew it would go to i-1.
 		foreign.Service, foreign.Foreign = "", true
 		golden(t, whyTask(t, snapshotOf(t, append(rows(), foreign)), "t-9"), `
 Task t-9 is RUNNING on i-2.
-  Somebody else started it there; Berth only counts what it holds.
+  Somebody else started it there; Berth only counts what it uses.
 `)
 	})
 	t.Run("Stopped", func(t *testing.T) {
@@ -119,8 +119,8 @@ Task t-9 of service web is STOPPED on i-2.
 		next := task("web", 9, "i-2")
 		next.Replaces = "t-1"
 		s := snapshotOf(t, append(rows(), next))
-		for id, want := range map[string]string{"t-1": "Task t-9 is to take its place.",
-			"t-9": "started to take the place of task t-1."} {
+		for id, want := range map[string]string{"t-1": "Task t-9 was started to replace it.",
+			"t-9": "started to replace task t-1."} {
 			if got := whyTask(t, s, id); !strings.Contains(got, want) {
 				t.Errorf("no %q in:\n%s", want, got)
 			}
@@ -132,10 +132,10 @@ Task t-9 of service web is STOPPED on i-2.
 	}
 }
 
-func TestWhyService(t *testing.T) {
+func TestExplainService(t *testing.T) {
 	t.Run("ThatHasAllItsTasks", func(t *testing.T) {
 		golden(t, whyService(t, snapshotOf(t, rows()), "web"), `
-Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 run, 0 are on their way, 0 have no instance.
+Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 are running, 0 are starting, 0 have no instance.
   They are on i-1, i-2, i-3.
 `)
 	})
@@ -148,11 +148,11 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 run, 0 are on their way, 0
 				"ecs-svc/1": {Step: 1, Failures: 1, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
 			}})
 		golden(t, whyService(t, snapshotOf(t, full), "big"), `
-Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 run, 0 are on their way, 2 have no instance.
+Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 are running, 0 are starting, 2 have no instance.
   They are on i-1, i-2, i-3.
-  When placement last looked: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
-  Tasks never ran: nothing is started before 2026-11-21T12:00:00Z.
-As things stand:
+  When placement last tried: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
+  After failed starts, the next start is at 2026-11-21T12:00:00Z.
+Now:
 None of 2 tasks of service big would find an instance.
   4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none can run it, closest is i-1 (insufficient memory)
 `)
@@ -168,19 +168,19 @@ None of 2 tasks of service big would find an instance.
 				"ecs-svc/1": {Step: 3, Failures: 3, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
 			}})
 		golden(t, whyService(t, snapshotOf(t, failed), "big"), `
-Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1 have no instance.
+Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 are running, 0 are starting, 1 have no instance.
   They are on i-1.
-Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.
+Its deployment has FAILED: it starts no missing tasks and replaces none that stop.
   ECS deployment circuit breaker: tasks failed to start.
-  To go on, deploy again: aws ecs update-service --service big with --task-definition of a revision that works, or --force-new-deployment.
+  To continue, deploy again: aws ecs update-service --service big with --task-definition of a revision that works, or --force-new-deployment.
 `)
 	})
 	t.Run("WhoseRoomHasComeSince", func(t *testing.T) {
 		golden(t, whyService(t, snapshotOf(t, rows()), "big"), `
-Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1 have no instance.
+Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 are running, 0 are starting, 1 have no instance.
   They are on i-1.
-  When placement last looked: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
-As things stand:
+  When placement last tried: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
+Now:
 A task of service big would go to i-3.
   4 instances: 1 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); of the 2 that can run it, i-3 has the fewest tasks of the service in its zone (0, runner-up i-2: 1)
 `)
@@ -192,11 +192,11 @@ A task of service big would go to i-3.
 		web := broken[6].(*cluster.Service)
 		web.Rules.NodeConstraint, web.Moving, web.Unrepaired = "NodeName == i-2", true, "as it was"
 		golden(t, whyService(t, snapshotOf(t, append(broken, next)), "web"), `
-Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 4 run, 0 are on their way, 0 have no instance.
+Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 4 are running, 0 are starting, 0 have no instance.
   They are on i-2 (2), i-1 (1), i-3 (1).
-Moves under way:
+Moves in progress:
   task t-1 of web on i-1, by task t-9 on i-2
-Moves to come:
+Planned moves:
   1. task t-3 of web: i-3 to i-2 (start first): i-3 no longer meets the placement constraint, i-2 does
 No set of moves fixes this, as last decided: as it was
 `)
@@ -207,9 +207,9 @@ No set of moves fixes this, as last decided: as it was
 		with := rows()
 		with[7] = daemon
 		golden(t, whyService(t, snapshotOf(t, with), "big"), `
-Service big (DAEMON, ACTIVE, big:1) wants 3 tasks: 1 run, 0 are on their way, 2 have no instance.
+Service big (DAEMON, ACTIVE, big:1) wants 3 tasks: 1 are running, 0 are starting, 2 have no instance.
   They are on i-1.
-As things stand:
+Now:
 2 tasks of service big would go to i-2, i-3.
   The first: 2 instances; of the 2 that can run it, i-2 comes first in the requested order (1, runner-up i-3: 2)
 `)
@@ -218,7 +218,7 @@ As things stand:
 		ending := rows()
 		ending[7].(*cluster.Service).Status, ending[7].(*cluster.Service).Blocked = cluster.ServiceDraining, nil
 		golden(t, whyService(t, snapshotOf(t, ending), "big"), `
-Service big (REPLICA, DRAINING, big:1) wants 2 tasks: 1 run, 0 are on their way, 0 have no instance.
+Service big (REPLICA, DRAINING, big:1) wants 2 tasks: 1 are running, 0 are starting, 0 have no instance.
   They are on i-1.
 `)
 	})
