@@ -12,16 +12,17 @@ import (
 	"berth/shared/state"
 )
 
-// words are texts that an encoding could trip over.
+// words are texts that an encoding could get wrong: what looks like JSON, numbers or expressions,
+// and characters that need escapes.
 var words = []string{
 	"", "x", "web:1", "0", "-1", "true", "null", " a b ", "Näme \"q\"\\\n\t", "<välue>&\u2028", "日本語", "\x7f~", "#",
 	"a#b/c", "$x :y",
 }
 
-// keyWords are those that may be part of a key.
+// keyWords are texts that may be part of a key. No key is empty.
 var keyWords = []string{"x", "Web_1-a", "a b", "a#b", "a/b", "ü日本", "\"q\"\\", "%41", "~", "0", "a\nb"}
 
-// emptyRowsByKind are an empty row of each kind there is.
+// emptyRowsByKind returns an empty row of each kind there is, by the name of its prefix.
 func emptyRowsByKind() map[string]state.Row {
 	out := map[string]state.Row{}
 	for _, prefix := range []string{
@@ -34,8 +35,8 @@ func emptyRowsByKind() map[string]state.Row {
 	return out
 }
 
-// drawRow fills all fields of a new row like kind, as the row comes back from a store. Its key is
-// one that no other row of the cluster has: n is part of it.
+// drawRow returns a row of the same kind with all fields drawn, as it comes back from a store. No
+// other row of the cluster has its key, because n is part of it.
 func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	row := reflect.New(reflect.TypeOf(kind).Elem())
 	fillFields(t, row.Elem(), row.Elem().Type().Name())
@@ -43,7 +44,7 @@ func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	h := r.Header()
 	h.Cluster, h.Rev = name, 1
 	if h.Expires != 0 {
-		h.Expires = 7_000_000_000 // far away: a table may act on it
+		h.Expires = 7_000_000_000 // the year 2191: a table deletes what has expired
 	}
 	word := fmt.Sprintf("%s%d", rapid.SampledFrom(keyWords).Draw(t, "key"), n)
 	switch r := r.(type) {
@@ -73,7 +74,8 @@ func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	return asStored(r)
 }
 
-// fillFields sets every exported field, however deep, of any row that may be written some day.
+// fillFields draws every exported field, however deep. It knows all kinds of fields, so that a
+// field which a row gets later is tested without a change here.
 func fillFields(t *rapid.T, v reflect.Value, label string) {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -95,6 +97,7 @@ func fillFields(t *rapid.T, v reflect.Value, label string) {
 	case reflect.Int32:
 		v.SetInt(int64(rapid.Int32().Draw(t, label)))
 	case reflect.Float64:
+		// A fraction of 1024 has few digits in decimal, too: no encoding rounds it.
 		v.SetFloat(float64(rapid.IntRange(-1e9, 1e9).Draw(t, label)) / 1024)
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -126,7 +129,7 @@ func fillFields(t *rapid.T, v reflect.Value, label string) {
 	}
 }
 
-// convertToUTC changes all times of a row from their zone to UTC.
+// convertToUTC changes all times of a row from their zone to UTC, in place.
 func convertToUTC(row state.Row) { convertValueToUTC(reflect.ValueOf(row).Elem()) }
 
 func convertValueToUTC(v reflect.Value) {
@@ -151,4 +154,22 @@ func convertValueToUTC(v reflect.Value) {
 		}
 	default: // no row has times in a map
 	}
+}
+
+// drawTime returns the zero time or one within some minutes of t0.
+func drawTime(t *rapid.T, label string) time.Time {
+	if rapid.Bool().Draw(t, label+" zero") {
+		return time.Time{}
+	}
+	return t0.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, label)))
+}
+
+func drawStatus(t *rapid.T, label string) cluster.TaskStatus {
+	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning,
+		cluster.TaskStopped}).Draw(t, label)
+}
+
+func drawHealth(t *rapid.T) cluster.Health {
+	return rapid.SampledFrom([]cluster.Health{cluster.UnknownHealth, cluster.Healthy, cluster.Unhealthy}).Draw(t,
+		"health")
 }

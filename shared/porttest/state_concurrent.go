@@ -12,10 +12,11 @@ import (
 	"berth/shared/state"
 )
 
-// writers is how many act at the same time.
+// writers is how many goroutines act at the same time.
 const writers = 8
 
-// runWriters has all writers do the same at once and returns how many had no conflict.
+// runWriters lets all writers start at once and returns how many of them succeeded. A conflict is
+// no failure of the test; any other error is.
 func runWriters(t *testing.T, do func(writer int) error) int {
 	t.Helper()
 	var won atomic.Int64
@@ -90,7 +91,9 @@ func testConcurrentWriters(t *testing.T, s state.Store) {
 	t.Run("ReadsSeeWhatWasAcknowledged", func(t *testing.T) { testReadsSeeAcknowledgedWrites(t, s) })
 }
 
-// testNoUpdateIsLost has all writers move one cluster on, each deciding again after a conflict.
+// testNoUpdateIsLost lets all writers increment one counter in commits on the placement version, as
+// placement does: each reads and decides again after a conflict. In the end the counter, the
+// version and the tasks must all count every commit.
 func testNoUpdateIsLost(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	mustPut(t, s, metaRow(name, 0), instanceRow(name, "counter", 1))
@@ -128,8 +131,9 @@ func testNoUpdateIsLost(t *testing.T, s state.Store) {
 	}
 }
 
-// testCrossedCommitsFinish has commits name the same two rows in either order: each takes both or
-// none, and none waits for ever.
+// testCrossedCommitsFinish makes commits that name the same two rows, half of them in the other
+// order. Each changes both rows or none, and none may wait for ever (with locks per row they
+// would).
 func testCrossedCommitsFinish(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	for round := range int64(10) {
@@ -151,8 +155,8 @@ func testCrossedCommitsFinish(t *testing.T, s state.Store) {
 	}
 }
 
-// testReadsSeeAcknowledgedWrites has one writer write and the others read: none may miss what was
-// acknowledged before it asked.
+// testReadsSeeAcknowledgedWrites lets one writer write while the others read. Get and List must
+// show what was acknowledged before they were called; only Peek may be late.
 func testReadsSeeAcknowledgedWrites(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	mustPut(t, s, instanceRow(name, "i", 1))

@@ -23,6 +23,8 @@ func instanceIDs(rows []state.Row) []string {
 	return out
 }
 
+// testListReadsRange: a range includes its start, excludes its end, is ordered by the bytes of the
+// sort key, and never crosses clusters.
 func testListReadsRange(t *testing.T, s state.Store) {
 	name, other := uniqueCluster(), uniqueCluster()
 	for _, id := range []string{"c", "a", "b", "B", "ab", "ü", "a b"} { // neither in this order
@@ -72,10 +74,7 @@ func testListReadsRange(t *testing.T, s state.Store) {
 	t.Run("MoreThanAPage", func(t *testing.T) { testListReadsAllPages(t, s) })
 }
 
-func compareSortKeys(a, b state.Row) int {
-	return strings.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort)
-}
-
+// testListSeesChangesAtOnce: lists are strongly consistent, unlike DynamoDB's default.
 func testListSeesChangesAtOnce(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	for rev := int64(1); rev <= 3; rev++ {
@@ -92,6 +91,8 @@ func testListSeesChangesAtOnce(t *testing.T, s state.Store) {
 	}
 }
 
+// testListReadsAllPages lists more than DynamoDB returns in one page, with limits below, at and
+// above a page's end.
 func testListReadsAllPages(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	const n, size = 30, 90 << 10 // DynamoDB's pages have 1 MB
@@ -118,6 +119,8 @@ func testListReadsAllPages(t *testing.T, s state.Store) {
 	}
 }
 
+// testDueByReadsDueRows: due rows are found by time alone. Their sort keys must order as the times
+// do, down to microseconds and whatever the zone.
 func testDueByReadsDueRows(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -151,7 +154,8 @@ func testDueByReadsDueRows(t *testing.T, s state.Store) {
 	}
 }
 
-// testRowsSurviveRoundTrip fills every field of every kind of row and reads it back.
+// testRowsSurviveRoundTrip draws every field of every kind of row and reads the row back in each
+// way that a store returns rows.
 func testRowsSurviveRoundTrip(t *testing.T, s state.Store) {
 	for kindName, kind := range emptyRowsByKind() {
 		t.Run(kindName, func(t *testing.T) {
@@ -160,7 +164,7 @@ func testRowsSurviveRoundTrip(t *testing.T, s state.Store) {
 				n++
 				row := drawRow(rt, kind, uniqueCluster(), n)
 				key := state.KeyOf(row)
-				mustPut(rt, s, asStored(row)) // a copy: what the writer does with its own row is its own affair
+				mustPut(rt, s, asStored(row)) // a copy, because a store may set the row's revision
 				read := map[string]state.Row{"Get": mustGet(rt, s, key)}
 				if rows := mustList(rt, s, state.Prefix(key.Cluster, key.Sort)); len(rows) == 1 {
 					read["List"] = rows[0]
@@ -212,7 +216,7 @@ func testRowsSurviveRoundTrip(t *testing.T, s state.Store) {
 	})
 }
 
-// readFromConflict has the state say what it holds in a conflict.
+// readFromConflict provokes a conflict, and returns the row that the store reports in it.
 func readFromConflict(s state.Store, row state.Row) state.Row {
 	again := asStored(row)
 	again.Header().Rev = 7
@@ -220,6 +224,9 @@ func readFromConflict(s state.Store, row state.Row) state.Row {
 	return rowInConflict(err)
 }
 
+// testUnusualKeys: rows are named by what users write. Any text within DynamoDB's 1,024 bytes of a
+// sort key works; keys that differ in case, spaces or separators are different keys; keys of
+// unknown kinds are read as absent.
 func testUnusualKeys(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	for _, key := range []state.Key{
@@ -255,9 +262,4 @@ func testUnusualKeys(t *testing.T, s state.Store) {
 	if rows := mustList(t, s, state.Prefix(name, "")); len(rows) != len(keyWords)+7 {
 		t.Errorf("%d rows, want %d", len(rows), len(keyWords)+7)
 	}
-}
-
-func tryPut(s state.Store, row state.Row) error {
-	_, err := s.Write(context.Background(), state.Write{Put: row})
-	return err
 }

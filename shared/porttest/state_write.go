@@ -10,8 +10,9 @@ import (
 	"berth/shared/state"
 )
 
-// expectWrite makes the write on a row that stands as old (nil: absent) and expects what holds
-// says: the row after it, or a conflict with old.
+// expectWrite stores old (nil leaves the row absent), makes the write, and expects the row after,
+// in the answer and in the store. If after is nil it expects a conflict that reports old, and old
+// to be unchanged.
 func expectWrite(t *testing.T, s state.Store, old, after state.Row, w state.Write) {
 	t.Helper()
 	if old != nil {
@@ -29,6 +30,8 @@ func expectWrite(t *testing.T, s state.Store, old, after state.Row, w state.Writ
 	expectSameRow(t, "the row stored", after, mustGet(t, s, w.Key()))
 }
 
+// testPutNeedsNextRevision: a put holds only if the row's revision is the next one, so that nobody
+// overwrites what he has not read.
 func testPutNeedsNextRevision(t *testing.T, s state.Store) {
 	with := func(name string, rev int64, zone string) *cluster.Instance {
 		i := instanceRow(name, "i", rev)
@@ -77,8 +80,8 @@ func testPutNeedsNextRevision(t *testing.T, s state.Store) {
 	})
 }
 
-func withRevision(n int64) func(*cluster.Task) { return func(t *cluster.Task) { t.Rev = n } }
-
+// testPutAnyCountsOn: a put of any revision always holds. The store counts the revision on, so that
+// a conditional put can follow it.
 func testPutAnyCountsOn(t *testing.T, s state.Store) {
 	t.Run("Creates", func(t *testing.T) {
 		name := uniqueCluster()
@@ -106,6 +109,8 @@ func testPutAnyCountsOn(t *testing.T, s state.Store) {
 	})
 }
 
+// testDeleteIsIdempotent: deleting a row that is not there succeeds. With a revision only that
+// revision is deleted.
 func testDeleteIsIdempotent(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	row := taskRow(name, "a")
@@ -139,15 +144,17 @@ func testDeleteIsIdempotent(t *testing.T, s state.Store) {
 	})
 }
 
-// taskCase is one write of a part of a task.
+// taskCase is a write that changes a part of a task, on one state of the task.
 type taskCase struct {
 	name  string
 	old   func(*cluster.Task) // nil: the row is absent
 	after func(*cluster.Task) // what the write changes besides Rev; nil: it is refused
 }
 
+// unchanged is the edit of a task row as [taskRow] makes it.
 func unchanged(*cluster.Task) {}
 
+// runTaskCases makes the write that w returns, on each case's row.
 func runTaskCases(t *testing.T, s state.Store, cases []taskCase, w func(key state.Key, name string) state.Write) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,6 +172,8 @@ func runTaskCases(t *testing.T, s state.Store, cases []taskCase, w func(key stat
 	}
 }
 
+// testStopNeedsTaskThatMayRun: a task is stopped once, with one reason, and not after ECS has
+// reported it STOPPED.
 func testStopNeedsTaskThatMayRun(t *testing.T, s state.Store) {
 	stopped := func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "C", "R" }
 	runTaskCases(t, s, []taskCase{
@@ -186,6 +195,8 @@ func testStopNeedsTaskThatMayRun(t *testing.T, s state.Store) {
 	})
 }
 
+// testClaimTakesNextAttempt: of two dispatches that would start the same task, one gets the claim.
+// A second attempt takes over from the first, and none is skipped.
 func testClaimTakesNextAttempt(t *testing.T, s state.Store) {
 	for _, n := range []int32{1, 2} {
 		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, cluster.At(t0) }
@@ -219,6 +230,8 @@ func testClaimTakesNextAttempt(t *testing.T, s state.Store) {
 	})
 }
 
+// testObserveTakesNewerVersion: reports come twice, late and out of order. Only a newer version of
+// the same ECS task changes the row, and nothing does after STOPPED.
 func testObserveTakesNewerVersion(t *testing.T, s state.Store) {
 	t.Run("Running", func(t *testing.T) { testObserveRunning(t, s) })
 	t.Run("Stopped", func(t *testing.T) { testObserveStopped(t, s) })
@@ -303,8 +316,8 @@ func testObserveStopped(t *testing.T, s state.Store) {
 	})
 }
 
-// testTaskWritesRefuseOtherRows guards against attributes that other kinds of row use for other
-// things.
+// testTaskWritesRefuseOtherRows makes the writes that concern tasks on rows of other kinds, which
+// use the same short attribute names for other things.
 func testTaskWritesRefuseOtherRows(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	service := &cluster.Service{
@@ -326,6 +339,8 @@ func testTaskWritesRefuseOtherRows(t *testing.T, s state.Store) {
 	}
 }
 
+// testWriteLimits: a single write is invalid if it changes nothing, has no cluster, or makes a row
+// of more than 400 KB, which is DynamoDB's limit of an item.
 func testWriteLimits(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	try := func(w state.Write) error {

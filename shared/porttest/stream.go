@@ -11,41 +11,43 @@ import (
 	"berth/shared/state"
 )
 
-// StreamState is a state whose stream can be read.
+// StreamState is a store whose stream can be read.
 type StreamState interface {
 	state.Store
-	// Records are the first n stream records of a cluster, waited for where they take time; the
-	// test fails where they do not come.
+	// Records returns at least the first n stream records of a cluster, all that there are by now.
+	// It waits for them if they take time, and fails the test if they do not come.
 	Records(t *testing.T, clusterName string, n int) []state.Record
-	// Expire deletes what has expired by now, and reports false where it cannot be made to.
+	// Expire deletes what has expired by now. It reports false if the store does so in its own
+	// time.
 	Expire(t *testing.T, now time.Time) bool
 }
 
-// TestStream tests the records that an adapter's changes leave. open is as in [State].
+// TestStream tests the stream records that an adapter's changes leave. open is as in [TestStore].
 func TestStream(t *testing.T, open func(t *testing.T) StreamState) {
 	for _, part := range []struct {
 		name string
 		test func(t *testing.T, s StreamState)
 	}{
-		{"OldAndNewRows", testRecordsHaveOldAndNewRow},
-		{"OrderOfOneRow", testRecordsKeepOrderOfRow},
-		{"NothingWithoutChange", testNoRecordWithoutChange},
-		{"Commit", testCommitRecords},
+		{"RecordsHaveOldAndNewRow", testRecordsHaveOldAndNewRow},
+		{"RecordsKeepOrderOfRow", testRecordsKeepOrderOfRow},
+		{"NoRecordWithoutChange", testNoRecordWithoutChange},
+		{"CommitLeavesRecords", testCommitRecords},
 		{"EveryKindOfRow", testEveryKindOfRowInStream},
-		{"Expiry", testExpiryLeavesRecords},
+		{"ExpiryLeavesRecords", testExpiryLeavesRecords},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
 	}
 }
 
-// putLastRow is a row whose record is the last of a test's cluster: what has not come before it
-// does not come.
+// putLastRow puts a row whose record is the last of a test's cluster. A record that has not come
+// before it will not come.
 func putLastRow(t *testing.T, s StreamState, name string) {
 	t.Helper()
 	mustPut(t, s, &state.Checkpoint{Head: rowHead(name, 1)})
 }
 
-// expectRecords compares the records of one cluster, in order per row; rows are read in any order.
+// expectRecords compares the records of one cluster. Those of one row must be in order; DynamoDB's
+// shards promise no order between rows. Each record has a sequence of its own.
 func expectRecords(t *testing.T, s StreamState, name string, want ...state.Record) []state.Record {
 	t.Helper()
 	got := s.Records(t, name, len(want))
@@ -62,6 +64,7 @@ func expectRecords(t *testing.T, s StreamState, name string, want ...state.Recor
 	return got
 }
 
+// describeRecords returns the records as text, in order, by sort key.
 func describeRecords(records []state.Record) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range records {
@@ -70,6 +73,7 @@ func describeRecords(records []state.Record) map[string][]string {
 	return out
 }
 
+// insertRecord, modifyRecord and removeRecord return the records that a test expects.
 func insertRecord(row state.Row) state.Record {
 	return state.Record{Op: state.Insert, Key: state.KeyOf(row), New: row}
 }
@@ -82,6 +86,8 @@ func removeRecord(row state.Row) state.Record {
 	return state.Record{Op: state.Remove, Key: state.KeyOf(row), Old: row}
 }
 
+// testRecordsHaveOldAndNewRow makes each kind of write of one row. A write that changes only the
+// revision leaves a record, too.
 func testRecordsHaveOldAndNewRow(t *testing.T, s StreamState) {
 	name := uniqueCluster()
 	one := taskRow(name, "a")
@@ -102,6 +108,7 @@ func testRecordsHaveOldAndNewRow(t *testing.T, s StreamState) {
 		modifyRecord(four, five), modifyRecord(five, six), removeRecord(six), insertRecord(one))
 }
 
+// testRecordsKeepOrderOfRow interleaves the histories of three rows.
 func testRecordsKeepOrderOfRow(t *testing.T, s StreamState) {
 	name := uniqueCluster()
 	var want []state.Record
@@ -119,6 +126,9 @@ func testRecordsKeepOrderOfRow(t *testing.T, s StreamState) {
 	expectRecords(t, s, name, want...)
 }
 
+// testNoRecordWithoutChange: writes that are refused, and deletions of what is not there, leave no
+// record. Otherwise a function that writes what its own records ask for could trigger itself for
+// ever.
 func testNoRecordWithoutChange(t *testing.T, s StreamState) {
 	name := uniqueCluster()
 	row, absent := taskRow(name, "a"), state.TaskKey(name, owner, "absent")
@@ -140,6 +150,8 @@ func testNoRecordWithoutChange(t *testing.T, s StreamState) {
 		insertRecord(&state.Checkpoint{Head: rowHead(name, 1)}))
 }
 
+// testCommitRecords: a commit leaves one record for each row that it changes, the meta row
+// included.
 func testCommitRecords(t *testing.T, s StreamState) {
 	name := uniqueCluster()
 	mustPut(t, s, metaRow(name, 0))
@@ -169,6 +181,7 @@ func testCommitRecords(t *testing.T, s StreamState) {
 	expectRecords(t, s, name, want...)
 }
 
+// testEveryKindOfRowInStream: each kind of row can be read back from its record.
 func testEveryKindOfRowInStream(t *testing.T, s StreamState) {
 	name := uniqueCluster()
 	rows := []state.Row{
@@ -210,6 +223,8 @@ func testEveryKindOfRowInStream(t *testing.T, s StreamState) {
 	expectRecords(t, s, name, want...)
 }
 
+// testExpiryLeavesRecords: a row goes in the second in which it expires, with a record as if it
+// were deleted. One whose expiry was moved stays.
 func testExpiryLeavesRecords(t *testing.T, s StreamState) {
 	name := uniqueCluster()
 	expires := func(id string, at int64) *cluster.Task {
