@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -176,4 +177,10 @@ func firstConflict(canceled *types.TransactionCanceledException, sts []statement
 		}
 	}
 	return nil
+}
+
+// newTransactionToken names one transaction for ten minutes. It must not be derived from what is
+// written: the same decision may rightly be committed twice.
+func newTransactionToken() *string {
+	return aws.String(rand.Text())
 }

@@ -179,3 +179,10 @@ func appendJSONText(b []byte, s string) []byte {
 	b = append(b, '"')
 	return append(append(b, s...), '"')
 }
+
+func decodeOrNil(it item) (state.Row, error) {
+	if it == nil {
+		return nil, nil
+	}
+	return decodeRow(it)
+}

@@ -5,7 +5,6 @@ package dynamo
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -166,13 +165,6 @@ func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	return w.Put, nil
 }
 
-func decodeOrNil(it item) (state.Row, error) {
-	if it == nil {
-		return nil, nil
-	}
-	return decodeRow(it)
-}
-
 // Commit makes all changes or none. A condition or a version that does not hold gives
 // *state.Conflict; more than state.MaxWrites writes or a row named twice an error. A time-out is
 // resolved by sending the same transaction again under its token; where that fails too the error is
@@ -219,10 +211,4 @@ func commitStatements(c state.Commit) ([]statement, error) {
 		seen[st.key] = true
 	}
 	return sts, nil
-}
-
-// newTransactionToken names one transaction for ten minutes. It must not be derived from what is
-// written: the same decision may rightly be committed twice.
-func newTransactionToken() *string {
-	return aws.String(rand.Text())
 }

@@ -139,8 +139,6 @@ func (f *FunctionWiring) addEventSource(s *section) {
 	s.rejectUnreadKeys()
 }
 
-func secondsToDuration(n int) time.Duration { return time.Duration(n) * time.Second }
-
 // readBatching reads what queues and streams have in common.
 func (s *section) readBatching(size, most int) Batching {
 	s.allowOnlyValue("Enabled", true)

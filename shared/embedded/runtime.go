@@ -96,22 +96,6 @@ func (r *Runtime) listenToStore() {
 	})
 }
 
-// runOnLoop runs f on the loop; until then the runtime is not idle.
-func (r *Runtime) runOnLoop(f func()) {
-	r.incoming.Add(1)
-	r.loop.Post(func() {
-		r.incoming.Add(-1)
-		if !r.stopped {
-			f()
-		}
-	})
-}
-
-func executeInline(_ string, run func(ctx context.Context), done func(crashed bool)) {
-	run(context.Background())
-	done(false)
-}
-
 func (r *Runtime) createQueues() {
 	for name, w := range r.wiring.Queues {
 		r.queues[name] = &queue{runtime: r, wiring: w}
@@ -176,15 +160,6 @@ func (r *Runtime) expireStoreRows() {
 // Stop ends all deliveries at once, as the death of the process would: results of invocations under
 // way no longer count. It must be called on the loop, or while the loop does not run.
 func (r *Runtime) Stop() { r.running, r.stopped = false, true }
-
-// scheduleAfter runs f after d unless the runtime has been stopped by then.
-func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
-	return r.loop.After(d, func() {
-		if !r.stopped {
-			f()
-		}
-	})
-}
 
 // Queue is the queue with the name, the logical id of the template.
 func (r *Runtime) Queue(name string) Queue { return Queue{queue: r.queues[name], name: name} }
@@ -259,11 +234,6 @@ func (r *Runtime) VisibleMessages(name string) []state.Message {
 		}
 	}
 	return out
-}
-
-// localARN is the ARN of something that exists only in this process.
-func localARN(service, resource string) string {
-	return "arn:aws:" + service + ":" + localRegion + ":" + localAccount + ":" + resource
 }
 
 const (

@@ -4,7 +4,6 @@
 package embedded
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -44,26 +43,6 @@ type Store struct {
 	failed   error // every later call gives it
 
 	usage usageCounter
-}
-
-// storedRow is one row as stored. Nothing in it ever changes.
-type storedRow struct {
-	key  state.Key
-	row  state.Row
-	size int    // bytes, see itemSize
-	data []byte // the row encoded
-}
-
-func lessByKey(a, b *storedRow) bool {
-	return cmp.Or(cmp.Compare(a.key.Cluster, b.key.Cluster), cmp.Compare(a.key.Sort, b.key.Sort)) < 0
-}
-
-func lessByExpiry(a, b *storedRow) bool {
-	x, y := a.row.Header().Expires, b.row.Header().Expires
-	if x != y {
-		return x < y
-	}
-	return lessByKey(a, b)
 }
 
 // StoreOptions says where a store keeps its rows, and who reads its stream.
@@ -147,11 +126,6 @@ func (s *Store) readStoredRow(ctx context.Context, key state.Key, price int64) (
 	}
 	s.usage.countRead(e.size, price)
 	return copyStoredRow(e.row), nil
-}
-
-func (s *Store) findStoredRow(key state.Key) *storedRow {
-	e, _ := s.rows.Get(&storedRow{key: key})
-	return e
 }
 
 // List reads a range as last written, in order of sort key.

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"berth/shared/cluster"
@@ -17,16 +18,6 @@ type commitRequest struct {
 	done    bool
 	changes []rowChange // what it changed; a deletion of what is not there changes nothing
 	err     error
-}
-
-// rowChange is one row before and after; nil where there is none.
-type rowChange struct{ old, new *storedRow }
-
-func (c rowChange) changedKey() state.Key {
-	if c.new != nil {
-		return c.new.key
-	}
-	return c.old.key
 }
 
 // commitGroup is a list of requests that become durable together. Nobody sees its changes until
@@ -243,30 +234,18 @@ func (g *commitGroup) applyWrite(w state.Write) (rowChange, error) {
 	return rowChange{old: old, new: e}, err
 }
 
-func (e *storedRow) rowOrNil() state.Row {
-	if e == nil {
-		return nil
+// billRefused bills a commit that a condition refused; one that breaks a limit is free.
+func (g *commitGroup) billRefused(c state.Commit, err error) {
+	var conflict *state.Conflict
+	if !errors.As(err, &conflict) {
+		return
 	}
-	return e.row
-}
-
-func (e *storedRow) copyOrNil() state.Row {
-	if e == nil {
-		return nil
+	var b commitBill
+	if c.Version >= 0 {
+		b.countWrite(rowChange{old: g.currentRow(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
 	}
-	return copyStoredRow(e.row)
-}
-
-// newStoredRow takes over the row.
-func newStoredRow(row state.Row) (*storedRow, error) {
-	data, err := state.EncodeRow(row)
-	if err != nil {
-		return nil, fmt.Errorf("encoding row %s: %w", state.KeyOf(row).Sort, err)
+	for _, w := range c.Writes {
+		b.countWrite(rowChange{old: g.currentRow(w.Key())})
 	}
-	key := state.KeyOf(row)
-	e := &storedRow{key: key, row: row, data: data, size: estimateItemSize(key, data)}
-	if e.size > maxItem {
-		return nil, fmt.Errorf("row %s has %d bytes, at most %d are allowed", key.Sort, e.size, maxItem)
-	}
-	return e, nil
+	g.store.usage.countCommit(b)
 }

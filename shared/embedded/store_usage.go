@@ -85,22 +85,6 @@ func (u *usageCounter) countCommit(b commitBill) {
 	u.writes.Add(b.units)
 }
 
-// billRefused bills a commit that a condition refused; one that breaks a limit is free.
-func (g *commitGroup) billRefused(c state.Commit, err error) {
-	var conflict *state.Conflict
-	if !errors.As(err, &conflict) {
-		return
-	}
-	var b commitBill
-	if c.Version >= 0 {
-		b.countWrite(rowChange{old: g.currentRow(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
-	}
-	for _, w := range c.Writes {
-		b.countWrite(rowChange{old: g.currentRow(w.Key())})
-	}
-	g.store.usage.countCommit(b)
-}
-
 // estimateItemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of
 // names and texts, about half a byte per digit, one for a bool or a null, and for a list or map 3
 // and one per element. It may be a few bytes off where the JSON escapes characters.

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -55,13 +55,6 @@ func (t *template) openSection(path string, n *yaml.Node) *section {
 		}
 	}
 	return s
-}
-
-func followAlias(n *yaml.Node) *yaml.Node {
-	if n != nil && n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
 }
 
 func describeNode(n *yaml.Node) string {
@@ -200,25 +193,4 @@ func (s *section) listItemPath(key string, i int) string {
 	return s.keyPath(key) + "[" + strconv.Itoa(i) + "]"
 }
 
-// shortIntrinsic is the name of a function written as a tag: "Ref" for !Ref, "Fn::Sub" for !Sub.
-func shortIntrinsic(n *yaml.Node) string {
-	name, ok := strings.CutPrefix(n.Tag, "!")
-	switch {
-	case !ok || strings.HasPrefix(name, "!"):
-		return ""
-	case name == "Ref" || name == "Condition":
-		return name
-	}
-	return "Fn::" + name
-}
-
-// soleIntrinsic is the name of a function written as the only key of a mapping.
-func soleIntrinsic(n *yaml.Node) string {
-	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
-		return ""
-	}
-	if key := n.Content[0].Value; key == "Ref" || strings.HasPrefix(key, "Fn::") {
-		return key
-	}
-	return ""
-}
+func secondsToDuration(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -173,3 +173,33 @@ func (t *template) substituteText(text, path string) (any, error) {
 	}
 	return strings.ReplaceAll(out, "${!", "${"), nil
 }
+
+func followAlias(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// shortIntrinsic is the name of a function written as a tag: "Ref" for !Ref, "Fn::Sub" for !Sub.
+func shortIntrinsic(n *yaml.Node) string {
+	name, ok := strings.CutPrefix(n.Tag, "!")
+	switch {
+	case !ok || strings.HasPrefix(name, "!"):
+		return ""
+	case name == "Ref" || name == "Condition":
+		return name
+	}
+	return "Fn::" + name
+}
+
+// soleIntrinsic is the name of a function written as the only key of a mapping.
+func soleIntrinsic(n *yaml.Node) string {
+	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
+		return ""
+	}
+	if key := n.Content[0].Value; key == "Ref" || strings.HasPrefix(key, "Fn::") {
+		return key
+	}
+	return ""
+}

@@ -43,22 +43,6 @@ func encodedText(row state.Row) string {
 	return string(data)
 }
 
-// asStored returns the row as it comes back from a store: its times in UTC, its empty collections
-// nil. It shares no memory with the row.
-func asStored(row state.Row) state.Row {
-	sort := state.KeyOf(row).Sort
-	data, err := state.EncodeRow(row)
-	if err != nil {
-		return row
-	}
-	back, err := state.DecodeRow(sort, data)
-	if err != nil {
-		return row
-	}
-	convertToUTC(back)
-	return back
-}
-
 // expectConflict expects a conflict over the row at key, with what the store holds there. Handlers
 // decide by that row how to go on, without reading it again.
 func expectConflict(t rapid.TB, err error, key state.Key, holds state.Row) {

@@ -173,3 +173,19 @@ func drawHealth(t *rapid.T) cluster.Health {
 	return rapid.SampledFrom([]cluster.Health{cluster.UnknownHealth, cluster.Healthy, cluster.Unhealthy}).Draw(t,
 		"health")
 }
+
+// asStored returns the row as it comes back from a store: its times in UTC, its empty collections
+// nil. It shares no memory with the row.
+func asStored(row state.Row) state.Row {
+	sort := state.KeyOf(row).Sort
+	data, err := state.EncodeRow(row)
+	if err != nil {
+		return row
+	}
+	back, err := state.DecodeRow(sort, data)
+	if err != nil {
+		return row
+	}
+	convertToUTC(back)
+	return back
+}

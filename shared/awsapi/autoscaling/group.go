@@ -218,3 +218,23 @@ func ignoreNotFound(err error) error {
 	}
 	return err
 }
+
+// mixedTemplate is the launch template of a mixed instances policy, nil where there is none.
+func mixedTemplate(d types.AutoScalingGroup) *types.LaunchTemplateSpecification {
+	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
+		return nil
+	}
+	return d.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification
+}
+
+// templateName is a launch template version as ID:VERSION; empty for none.
+func templateName(s *types.LaunchTemplateSpecification) string {
+	if s == nil || aws.ToString(s.LaunchTemplateId) == "" {
+		return ""
+	}
+	version := aws.ToString(s.Version)
+	if version == "" {
+		version = "$Default"
+	}
+	return aws.ToString(s.LaunchTemplateId) + ":" + version
+}

@@ -52,26 +52,6 @@ func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
 	return wrapError(err, "changing the launch template of group %s", name)
 }
 
-// mixedTemplate is the launch template of a mixed instances policy, nil where there is none.
-func mixedTemplate(d types.AutoScalingGroup) *types.LaunchTemplateSpecification {
-	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
-		return nil
-	}
-	return d.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification
-}
-
-// templateName is a launch template version as ID:VERSION; empty for none.
-func templateName(s *types.LaunchTemplateSpecification) string {
-	if s == nil || aws.ToString(s.LaunchTemplateId) == "" {
-		return ""
-	}
-	version := aws.ToString(s.Version)
-	if version == "" {
-		version = "$Default"
-	}
-	return aws.ToString(s.LaunchTemplateId) + ":" + version
-}
-
 // FailedLaunches are the launches of a group that failed since a time, the newest first, as its
 // scaling activities tell.
 func (g *Groups) FailedLaunches(

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/sim/protocol"
 )
 
 // groupNotFound is Auto Scaling's error for a group that is not there. It has no code of its own:
@@ -303,4 +304,10 @@ func (e *Groups) FailedLaunches(
 		return nil
 	})
 	return out, err
+}
+
+// errorMessage returns the text of an error without its code.
+func errorMessage(err error) string {
+	e, _ := protocol.AsAPIError(err)
+	return e.Message
 }

@@ -8,7 +8,6 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/sim/ec2"
-	"berth/shared/sim/kernel"
 )
 
 // group is an Auto Scaling group, as stored.
@@ -89,9 +88,6 @@ const (
 	terminatingWait = "Terminating:Wait"
 )
 
-// isCounted reports whether the instance counts towards the desired capacity.
-func (m *member) isCounted() bool { return m.Lifecycle == pending || m.Lifecycle == inService }
-
 // GroupSpec is the input of [Groups.AddGroup].
 type GroupSpec struct {
 	Name, Cluster     string
@@ -161,11 +157,6 @@ func (e *scaler) insertGroup(g *group, now time.Time) {
 	}
 	e.Rows[g.Name] = g
 	e.reconcileGroup(g, now)
-}
-
-func (e *scaler) groupARN(name string) string {
-	return e.kernel.ResourceARN("autoscaling", "autoScalingGroup:"+kernel.FormatUUID(cluster.Digest("group",
-		name))+":autoScalingGroupName/"+name)
 }
 
 // reconcileGroup launches and terminates instances until the group has its desired capacity. While
@@ -390,6 +381,25 @@ func (e *scaler) resumeTimers() {
 				e.kernel.After(max(0, until.Sub(now)), func() { e.expireHooks(g, m.EC2) })
 			}
 		}
+		e.reconcileLater(g)
+	}
+}
+
+// rebalanceZones launches an instance in a zone that has at least two fewer than another. When it
+// is in service, reconcile terminates one of the fullest zone (Auto Scaling, Availability Zone
+// rebalancing). If all of those are protected, rebalanceZones does nothing.
+func (e *scaler) rebalanceZones(g *group, now time.Time, have int) {
+	if !g.Rebalances || g.Moving != "" || have != g.Desired ||
+		slices.ContainsFunc(g.Members, func(m member) bool { return m.Lifecycle == pending }) {
+		return
+	}
+	zones, count := e.zonesByNeed(g), g.countByZone()
+	first, last := zones[0], zones[len(zones)-1]
+	goes := e.chooseScaleInMember(g)
+	if count[last]-count[first] < 2 || goes == nil || count[goes.Zone]-count[first] < 2 {
+		return
+	}
+	if g.Moving = e.launchInstance(g, now, zones[:1]); g.Moving == "" {
 		e.reconcileLater(g)
 	}
 }

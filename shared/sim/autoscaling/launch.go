@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -170,71 +169,4 @@ func agentConfig(userData string) (name string, attributes map[string]string, er
 		err = json.Unmarshal([]byte(strings.ReplaceAll(found[len(found)-1][1], `\"`, `"`)), &attributes)
 	}
 	return name, attributes, err
-}
-
-// countByZone returns how many instances that count towards the capacity are in each zone.
-func (g *group) countByZone() map[string]int {
-	count := map[string]int{}
-	for k := range g.Members {
-		if g.Members[k].isCounted() {
-			count[g.Members[k].Zone]++
-		}
-	}
-	return count
-}
-
-// zonesByNeed returns the group's zones, those with the fewest instances first. Equal ones keep the
-// group's order.
-func (e *scaler) zonesByNeed(g *group) []string {
-	count := g.countByZone()
-	zones := slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region))
-	slices.SortStableFunc(zones, func(a, b string) int { return count[a] - count[b] })
-	return zones
-}
-
-// chooseScaleInMember returns the instance that scale-in terminates: in the zone with the most
-// instances one of an outdated launch template version, and of these the oldest. It returns nil if
-// all are protected (Auto Scaling, default termination policy).
-func (e *scaler) chooseScaleInMember(g *group) (best *member) {
-	count := g.countByZone()
-	current := ""
-	if plan, err := e.planLaunch(g, g.Template); err == nil {
-		current = plan.template
-	}
-	newer := func(m *member) int {
-		if m.Template == current {
-			return 1
-		}
-		return 0
-	}
-	for k := range g.Members {
-		m := &g.Members[k]
-		if !m.isCounted() || m.Protected {
-			continue
-		}
-		if best == nil || cmp.Or(count[best.Zone]-count[m.Zone], newer(m)-newer(best),
-			m.LaunchedAt.Compare(best.LaunchedAt)) < 0 {
-			best = m
-		}
-	}
-	return best
-}
-
-// rebalanceZones launches an instance in a zone that has at least two fewer than another. When it
-// is in service, reconcile terminates one of the fullest zone (Auto Scaling, Availability Zone
-// rebalancing). If all of those are protected, rebalanceZones does nothing.
-func (e *scaler) rebalanceZones(g *group, now time.Time, have int) {
-	if !g.Rebalances || g.Moving != "" || have != g.Desired ||
-		slices.ContainsFunc(g.Members, func(m member) bool { return m.Lifecycle == pending }) {
-		return
-	}
-	zones, count := e.zonesByNeed(g), g.countByZone()
-	first, last := zones[0], zones[len(zones)-1]
-	goes := e.chooseScaleInMember(g)
-	if count[last]-count[first] < 2 || goes == nil || count[goes.Zone]-count[first] < 2 {
-		return
-	}
-	if g.Moving = e.launchInstance(g, now, zones[:1]); g.Moving == "" {
-		e.reconcileLater(g)
-	}
 }

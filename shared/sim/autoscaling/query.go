@@ -338,9 +338,3 @@ func (a *groupAPI) suspendProcesses(_ context.Context, in *processesInput) (any,
 func (a *groupAPI) resumeProcesses(_ context.Context, in *processesInput) (any, error) {
 	return a.setProcesses(in, true)
 }
-
-// errorMessage returns the text of an error without its code.
-func errorMessage(err error) string {
-	e, _ := protocol.AsAPIError(err)
-	return e.Message
-}

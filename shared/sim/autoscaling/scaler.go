@@ -3,6 +3,7 @@ package autoscaling
 import (
 	"time"
 
+	"berth/shared/cluster"
 	"berth/shared/sim/cloudwatch"
 	"berth/shared/sim/ec2"
 	"berth/shared/sim/kernel"
@@ -74,4 +75,9 @@ func (e *Groups) MachineTerminated(ec2 string) {
 			e.reconcileLater(g)
 		}
 	}
+}
+
+func (e *scaler) groupARN(name string) string {
+	return e.kernel.ResourceARN("autoscaling", "autoScalingGroup:"+kernel.FormatUUID(cluster.Digest("group",
+		name))+":autoScalingGroupName/"+name)
 }

@@ -80,25 +80,6 @@ var comparisons = map[string]func(value, threshold float64) bool{
 // back.
 const keptSamples = 24 * 60
 
-// publishSample adds a datapoint, evaluates the metric's alarms, and then calls the observer.
-func (c *Service) publishSample(m Metric, s sample, now time.Time) {
-	key := m.MetricKey()
-	of := c.series[key]
-	if of == nil {
-		of = &Series{Metric: m}
-		c.series[key] = of
-	}
-	of.addSample(s)
-	for _, name := range slices.Sorted(maps.Keys(c.Rows)) {
-		if a := c.Rows[name]; a.Metric.MetricKey() == key {
-			c.evaluateAlarm(a, of, now)
-		}
-	}
-	if c.observe != nil {
-		c.observe(of, now)
-	}
-}
-
 // addSample adds what was published to its minute. Datapoints may come in any order, as CloudWatch
 // takes them up to two weeks late.
 func (of *Series) addSample(s sample) {
@@ -145,28 +126,4 @@ func (of *Series) LastValues(n, seconds int, statistic string, gaps bool) (value
 	}
 	take()
 	return values
-}
-
-// evaluateAlarm puts an alarm into ALARM if all of its last periods are beyond the threshold, and
-// into OK if not. It leaves the state alone while there are too few periods to tell. What a missing
-// period counts as is TreatMissingData: breaching ones count as beyond, notBreaching ones as not,
-// ignored ones are skipped (CloudWatch, how alarms treat missing data).
-func (c *Service) evaluateAlarm(a *Alarm, of *Series, now time.Time) {
-	values := of.LastValues(a.Times, a.Period, a.Statistic, a.Missing != "ignore")
-	beyond := 0
-	for _, v := range values {
-		if comparisons[a.Compare](v, a.Threshold) {
-			beyond++
-		}
-	}
-	state := ok
-	switch {
-	case beyond == a.Times || a.Missing == "breaching" && beyond == len(values):
-		state = firing
-	case beyond == len(values) && a.Missing != "notBreaching":
-		return // too few to tell
-	}
-	_ = c.setAlarmState(a.Name, state, fmt.Sprintf("Threshold Crossed: %d of the last %d datapoints were %s (%g)",
-		beyond,
-		len(values), a.Compare, a.Threshold), now)
 }

@@ -12,65 +12,6 @@ import (
 	"berth/shared/cluster"
 )
 
-// ecsCluster is a cluster and its instances, including INACTIVE ones that are still visible. Only
-// info is stored; the rest is an index over the stored instances and tasks.
-type ecsCluster struct {
-	info      types.Cluster      // its counts are zero here; describe fills them in
-	instances []*instance        // in order of registration
-	started   map[string][]*task // by startedBy: the scheduler looks tasks up by it
-	listed    []string           // ids of the instances that are not INACTIVE; nil when to be made anew
-}
-
-func newCluster(info types.Cluster) *ecsCluster {
-	return &ecsCluster{info: info, started: map[string][]*task{}}
-}
-
-func (c *ecsCluster) name() string   { return *c.info.ClusterName }
-func (c *ecsCluster) isActive() bool { return *c.info.Status == "ACTIVE" }
-
-// registeredIDs returns the instances that are not INACTIVE, in order of registration. The caller
-// must not change the slice.
-func (c *ecsCluster) registeredIDs() []string {
-	if c.listed == nil {
-		c.listed = make([]string, 0, len(c.instances))
-		for _, i := range c.instances {
-			if i.Status != cluster.InstanceInactive {
-				c.listed = append(c.listed, i.ID)
-			}
-		}
-	}
-	return c.listed
-}
-
-// describe returns the cluster with its counts. As in ECS, it has tags and settings only if include
-// names them.
-func (c *ecsCluster) describe(include []types.ClusterField) types.Cluster {
-	d := c.info
-	for _, i := range c.instances {
-		if i.Status == cluster.InstanceInactive {
-			continue
-		}
-		d.RegisteredContainerInstancesCount++
-		running, pending := i.countTasks()
-		d.RunningTasksCount += running
-		d.PendingTasksCount += pending
-	}
-	if !slices.Contains(include, types.ClusterFieldTags) {
-		d.Tags = nil
-	}
-	if !slices.Contains(include, types.ClusterFieldSettings) {
-		d.Settings = nil
-	}
-	if !slices.Contains(include, types.ClusterFieldConfigurations) {
-		d.Configuration = nil
-	}
-	return d
-}
-
-var everyField = []types.ClusterField{
-	types.ClusterFieldTags, types.ClusterFieldSettings, types.ClusterFieldConfigurations,
-}
-
 var clusterNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,254}$`)
 
 // CreateCluster creates a cluster, or returns the ACTIVE one that has the name already, unchanged.
@@ -205,19 +146,4 @@ func (e *Service) ClusterActive(_ context.Context, name string) (active bool, er
 		return nil
 	})
 	return active, err
-}
-
-// missingFailure is how Describe operations answer for what is not there: the call succeeds for the
-// rest.
-func missingFailure(arn string) types.Failure {
-	return types.Failure{Arn: &arn, Reason: new("MISSING")}
-}
-
-// value returns what p points to, or the zero value: absent and empty members mean the same to most
-// operations.
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

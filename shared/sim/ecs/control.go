@@ -222,12 +222,3 @@ func (e *Machines) TaskTruths(clusterName string) (tasks []TaskTruth) {
 	})
 	return tasks
 }
-
-// tasks returns the visible tasks of the cluster, in order of start.
-func (c *ecsCluster) tasks() (all []*task) {
-	for _, i := range c.instances {
-		all = append(all, i.tasks...)
-	}
-	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(a.Seq, b.Seq) })
-	return all
-}

@@ -34,23 +34,6 @@ func (d *definition) name() string {
 }
 func (d *definition) isActive() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
 
-// findDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by family.
-// It returns nil if there is none.
-func (e *tables) findDefinition(nameOrARN string) *definition {
-	name, revision, exact := strings.Cut(cluster.LastPart(nameOrARN), ":")
-	fam := e.families[name]
-	if fam == nil {
-		return nil
-	}
-	n, err := strconv.Atoi(revision)
-	for _, d := range slices.Backward(fam.revisions) {
-		if exact && err == nil && int(d.Def.Revision) == n || !exact && d.isActive() {
-			return d
-		}
-	}
-	return nil
-}
-
 var (
 	familyNames    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 	containerNames = familyNames

@@ -188,19 +188,3 @@ func (e *Definitions) DeleteTaskDefinitions(
 	})
 	return &out, err
 }
-
-// deleteUnusedDefinition removes a revision that is DELETE_IN_PROGRESS if no visible task uses it.
-// The family keeps its latest number, so that the next revision gets a new one.
-func (e *tables) deleteUnusedDefinition(d *definition) {
-	if d.Def.Status != types.TaskDefinitionStatusDeleteInProgress {
-		return
-	}
-	for _, t := range e.tasks {
-		if t.def == d {
-			return
-		}
-	}
-	fam := e.families[*d.Def.Family]
-	fam.revisions = slices.DeleteFunc(fam.revisions, func(o *definition) bool { return o == d })
-	e.kernel.DeleteRow(d)
-}

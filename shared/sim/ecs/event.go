@@ -121,3 +121,12 @@ func planFields(t reflect.Type) (plan []fieldPlan) {
 	}
 	return plan
 }
+
+// instanceChanged increments the instance's version, and emits the event. Every change of an
+// instance or of what is free on it ends here.
+func (e *tables) instanceChanged(i *instance, now time.Time) {
+	i.Version++
+	i.view = nil
+	e.kernel.SaveRow(i)
+	e.emitInstance(i, now)
+}

@@ -81,15 +81,6 @@ func (e *tables) addInstance(i *instance) {
 	i.in.listed = nil
 }
 
-// instanceChanged increments the instance's version, and emits the event. Every change of an
-// instance or of what is free on it ends here.
-func (e *tables) instanceChanged(i *instance, now time.Time) {
-	i.Version++
-	i.view = nil
-	e.kernel.SaveRow(i)
-	e.emitInstance(i, now)
-}
-
 func (i *instance) attributesChanged() { i.attributes = nil }
 
 // reserveFor reserves what the task needs (sign 1) or releases it (sign -1).
@@ -250,4 +241,20 @@ func describeResources(cpu, memory int64, ports []cluster.Port, gpus []string) [
 		out = append(out, types.Resource{Name: new("GPU"), Type: new("STRINGSET"), StringSetValue: gpus})
 	}
 	return out
+}
+
+// agentReserved are the host ports that the agent and its host use: ssh, Docker and the agent's own
+// (ECS, container instance memory and ports). No task gets them.
+var agentReserved = []cluster.Port{
+	{Number: 22, Protocol: cluster.TCP}, {Number: 2376, Protocol: cluster.TCP}, {Number: 2375, Protocol: cluster.TCP},
+	{Number: 51678, Protocol: cluster.TCP}, {Number: 51679, Protocol: cluster.TCP},
+}
+
+// portsOfAgent returns the host ports in use on an instance without tasks.
+func portsOfAgent() map[cluster.Port]bool {
+	ports := map[cluster.Port]bool{}
+	for _, p := range agentReserved {
+		ports[p] = true
+	}
+	return ports
 }

@@ -18,19 +18,6 @@ const (
 	maxUpdateState = 10
 )
 
-// findInstance returns an instance of the cluster by id or ARN, even if it is INACTIVE, or nil.
-func (e *tables) findInstance(c *ecsCluster, idOrARN string) *instance {
-	i := e.instances[cluster.LastPart(idOrARN)]
-	if i == nil || i.in != c {
-		return nil
-	}
-	return i
-}
-
-func (e *tables) instanceARN(c *ecsCluster, idOrARN string) string {
-	return e.kernel.Account.ARN("container-instance", c.name(), cluster.LastPart(idOrARN))
-}
-
 // ListContainerInstances lists the instances of one status, or all that are not INACTIVE.
 func (e *Instances) ListContainerInstances(
 	_ context.Context, in *ecs.ListContainerInstancesInput,
@@ -150,10 +137,4 @@ func (e *agents) deregisterInstance(i *instance, r report, now time.Time) {
 	i.in.listed = nil
 	e.instanceChanged(i, now)
 	e.kernel.ScheduleRemoval(now.Add(e.options.KeepStopped), func() { e.purgeInstance(i) })
-}
-
-func (e *tables) purgeInstance(i *instance) {
-	delete(e.instances, i.ID)
-	i.in.instances = slices.DeleteFunc(i.in.instances, func(o *instance) bool { return o == i })
-	e.kernel.DeleteRow(i)
 }

@@ -14,22 +14,6 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// agentReserved are the host ports that the agent and its host use: ssh, Docker and the agent's own
-// (ECS, container instance memory and ports). No task gets them.
-var agentReserved = []cluster.Port{
-	{Number: 22, Protocol: cluster.TCP}, {Number: 2376, Protocol: cluster.TCP}, {Number: 2375, Protocol: cluster.TCP},
-	{Number: 51678, Protocol: cluster.TCP}, {Number: 51679, Protocol: cluster.TCP},
-}
-
-// portsOfAgent returns the host ports in use on an instance without tasks.
-func portsOfAgent() map[cluster.Port]bool {
-	ports := map[cluster.Port]bool{}
-	for _, p := range agentReserved {
-		ports[p] = true
-	}
-	return ports
-}
-
 // capabilities are the attributes that every simulated agent registers, as a recent agent on Amazon
 // Linux does. A task definition that needs another (a log driver such as splunk) finds no instance.
 var capabilities = []string{

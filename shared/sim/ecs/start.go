@@ -177,29 +177,6 @@ func (e *agents) createTask(i *instance, d *definition, r *startRequest, need ta
 	return t
 }
 
-// addTask adds a task to the tables.
-func (e *tables) addTask(t *task, i *instance, d *definition) {
-	t.on, t.def = i, d
-	e.tasks[t.ID] = t
-	i.tasks = append(i.tasks, t)
-	if t.StartedBy != "" {
-		i.in.started[t.StartedBy] = append(i.in.started[t.StartedBy], t)
-	}
-}
-
-// purgeTask removes a STOPPED task, which is no longer visible then.
-func (e *tables) purgeTask(t *task) {
-	delete(e.tasks, t.ID)
-	same := func(o *task) bool { return o == t }
-	t.on.tasks = slices.DeleteFunc(t.on.tasks, same)
-	started := t.on.in.started
-	if started[t.StartedBy] = slices.DeleteFunc(started[t.StartedBy], same); len(started[t.StartedBy]) == 0 {
-		delete(started, t.StartedBy)
-	}
-	e.kernel.DeleteRow(t)
-	e.deleteUnusedDefinition(t.def)
-}
-
 // stopTask sets the desired status STOPPED. The agent learns it at once, or when it is connected
 // again. The first reason stands: stopping a task twice changes nothing.
 func (e *agents) stopTask(c *ecsCluster, idOrARN, reason string, now time.Time) (*task, error) {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -196,7 +198,77 @@ func clusterName(nameOrARN string) string {
 	return cluster.LastPart(nameOrARN)
 }
 
-// invalidParameter returns an InvalidParameterException.
-func invalidParameter(format string, args ...any) error {
-	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
+// addTask adds a task to the tables.
+func (e *tables) addTask(t *task, i *instance, d *definition) {
+	t.on, t.def = i, d
+	e.tasks[t.ID] = t
+	i.tasks = append(i.tasks, t)
+	if t.StartedBy != "" {
+		i.in.started[t.StartedBy] = append(i.in.started[t.StartedBy], t)
+	}
+}
+
+// purgeTask removes a STOPPED task, which is no longer visible then.
+func (e *tables) purgeTask(t *task) {
+	delete(e.tasks, t.ID)
+	same := func(o *task) bool { return o == t }
+	t.on.tasks = slices.DeleteFunc(t.on.tasks, same)
+	started := t.on.in.started
+	if started[t.StartedBy] = slices.DeleteFunc(started[t.StartedBy], same); len(started[t.StartedBy]) == 0 {
+		delete(started, t.StartedBy)
+	}
+	e.kernel.DeleteRow(t)
+	e.deleteUnusedDefinition(t.def)
+}
+
+// deleteUnusedDefinition removes a revision that is DELETE_IN_PROGRESS if no visible task uses it.
+// The family keeps its latest number, so that the next revision gets a new one.
+func (e *tables) deleteUnusedDefinition(d *definition) {
+	if d.Def.Status != types.TaskDefinitionStatusDeleteInProgress {
+		return
+	}
+	for _, t := range e.tasks {
+		if t.def == d {
+			return
+		}
+	}
+	fam := e.families[*d.Def.Family]
+	fam.revisions = slices.DeleteFunc(fam.revisions, func(o *definition) bool { return o == d })
+	e.kernel.DeleteRow(d)
+}
+
+// findDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by family.
+// It returns nil if there is none.
+func (e *tables) findDefinition(nameOrARN string) *definition {
+	name, revision, exact := strings.Cut(cluster.LastPart(nameOrARN), ":")
+	fam := e.families[name]
+	if fam == nil {
+		return nil
+	}
+	n, err := strconv.Atoi(revision)
+	for _, d := range slices.Backward(fam.revisions) {
+		if exact && err == nil && int(d.Def.Revision) == n || !exact && d.isActive() {
+			return d
+		}
+	}
+	return nil
+}
+
+func (e *tables) purgeInstance(i *instance) {
+	delete(e.instances, i.ID)
+	i.in.instances = slices.DeleteFunc(i.in.instances, func(o *instance) bool { return o == i })
+	e.kernel.DeleteRow(i)
+}
+
+// findInstance returns an instance of the cluster by id or ARN, even if it is INACTIVE, or nil.
+func (e *tables) findInstance(c *ecsCluster, idOrARN string) *instance {
+	i := e.instances[cluster.LastPart(idOrARN)]
+	if i == nil || i.in != c {
+		return nil
+	}
+	return i
+}
+
+func (e *tables) instanceARN(c *ecsCluster, idOrARN string) string {
+	return e.kernel.Account.ARN("container-instance", c.name(), cluster.LastPart(idOrARN))
 }

@@ -3,6 +3,10 @@ package ecs
 import (
 	"encoding/base64"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
 )
 
 // pageSize is the most that a List operation returns, and what it returns if the caller gives no
@@ -42,4 +46,24 @@ func timeOrNil(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
+}
+
+// invalidParameter returns an InvalidParameterException.
+func invalidParameter(format string, args ...any) error {
+	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
+}
+
+// missingFailure is how Describe operations answer for what is not there: the call succeeds for the
+// rest.
+func missingFailure(arn string) types.Failure {
+	return types.Failure{Arn: &arn, Reason: new("MISSING")}
+}
+
+// value returns what p points to, or the zero value: absent and empty members mean the same to most
+// operations.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }

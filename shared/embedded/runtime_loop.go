@@ -1,0 +1,36 @@
+package embedded
+
+import (
+	"context"
+	"time"
+)
+
+// runOnLoop runs f on the loop; until then the runtime is not idle.
+func (r *Runtime) runOnLoop(f func()) {
+	r.incoming.Add(1)
+	r.loop.Post(func() {
+		r.incoming.Add(-1)
+		if !r.stopped {
+			f()
+		}
+	})
+}
+
+// scheduleAfter runs f after d unless the runtime has been stopped by then.
+func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
+	return r.loop.After(d, func() {
+		if !r.stopped {
+			f()
+		}
+	})
+}
+
+func executeInline(_ string, run func(ctx context.Context), done func(crashed bool)) {
+	run(context.Background())
+	done(false)
+}
+
+// localARN is the ARN of something that exists only in this process.
+func localARN(service, resource string) string {
+	return "arn:aws:" + service + ":" + localRegion + ":" + localAccount + ":" + resource
+}
