@@ -110,7 +110,7 @@ func TestForget(t *testing.T) {
 		for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {
 			want(t, "gone", i.IsDeregistered(), true)
 		}
-		figures, _ := w.observer.Telemetry.Take()
+		figures, _ := w.observer.Telemetry.Collect()
 		want(t, "clusters missing", figures[handler.ClustersMissing], 1)
 		w.ecs.clusters[prod] = true
 		w.ecs.mute = false

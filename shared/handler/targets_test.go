@@ -223,9 +223,9 @@ func TestDispatch_Drains(t *testing.T) {
 	t.Run("IsNoAgeOfTheOutbox", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupTwo))
 		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
-		b.dispatch.Telemetry.Take()
+		b.dispatch.Telemetry.Collect()
 		b.advance(3 * time.Minute)
-		figures, _ := b.dispatch.Telemetry.Take()
+		figures, _ := b.dispatch.Telemetry.Collect()
 		if age := figures[handler.OutboxAge]; age > 2 {
 			t.Errorf("the outbox is %v s old", age)
 		}

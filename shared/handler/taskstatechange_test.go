@@ -275,7 +275,7 @@ func TestTaskStateChange_Drops(t *testing.T) {
 		event("ECS Something Else", object{}), taskEvent(task), taskEvent(elsewhere), taskEvent(mine), taskEvent(fargate), instanceEvent(i), instanceEvent(left),
 	))
 	wantCount(t, "messages again", again, 0)
-	_, dropped := w.observer.Telemetry.Take()
+	_, dropped := w.observer.Telemetry.Collect()
 	for kind, n := range map[string]int{"malformed": 3, "unhandled": 2, "task": 4, "cluster": 1, "instance": 1} {
 		want(t, "dropped: "+kind, dropped[kind], n)
 	}

@@ -41,17 +41,17 @@ type Telemetry struct {
 	dropped map[string]int
 }
 
-// Add adds to a count.
-func (f *Telemetry) Add(name Measurement, n int) {
-	f.update(name, func(v float64) float64 { return v + float64(n) })
+// AddCount adds to a count.
+func (f *Telemetry) AddCount(name Measurement, n int) {
+	f.updateValue(name, func(v float64) float64 { return v + float64(n) })
 }
 
 // SetMax raises a figure to value if it is lower.
 func (f *Telemetry) SetMax(name Measurement, value float64) {
-	f.update(name, func(v float64) float64 { return max(v, value) })
+	f.updateValue(name, func(v float64) float64 { return max(v, value) })
 }
 
-func (f *Telemetry) update(name Measurement, next func(float64) float64) {
+func (f *Telemetry) updateValue(name Measurement, next func(float64) float64) {
 	if f == nil {
 		return
 	}
@@ -63,8 +63,8 @@ func (f *Telemetry) update(name Measurement, next func(float64) float64) {
 	f.values[name] = next(f.values[name])
 }
 
-// AddDropped counts a message that was dropped because no retry can help.
-func (f *Telemetry) AddDropped(kind string) {
+// CountDropped counts a message that was dropped because no retry can help.
+func (f *Telemetry) CountDropped(kind string) {
 	if f == nil {
 		return
 	}
@@ -76,9 +76,9 @@ func (f *Telemetry) AddDropped(kind string) {
 	f.dropped[kind]++
 }
 
-// Take returns the figures that are not 0 and the dropped messages by kind of reason, and resets
+// Collect returns the figures that are not 0 and the dropped messages by kind of reason, and resets
 // both.
-func (f *Telemetry) Take() (values map[Measurement]float64, dropped map[string]int) {
+func (f *Telemetry) Collect() (values map[Measurement]float64, dropped map[string]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	values, dropped = f.values, f.dropped

@@ -25,7 +25,7 @@ func TestTelemetry(t *testing.T) {
 		w.advance(2 * time.Minute)
 		w.scale("web", 1)
 		w.advance(time.Minute)
-		got, _ := w.dispatch.Telemetry.Take()
+		got, _ := w.dispatch.Telemetry.Collect()
 		want(t, "started", got[handler.TasksStarted], 4)
 		want(t, "refused", got[handler.TasksRefused], 1)
 		want(t, "stopped", got[handler.TasksStopped], 3)
@@ -33,7 +33,7 @@ func TestTelemetry(t *testing.T) {
 		if got[handler.RecordsHandled] == 0 || got[handler.EventsHandled] == 0 {
 			t.Errorf("figures %v", got)
 		}
-		again, _ := w.dispatch.Telemetry.Take()
+		again, _ := w.dispatch.Telemetry.Collect()
 		want(t, "figures taken twice", len(again), 0)
 	})
 	t.Run("ALostRace", func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTelemetry(t *testing.T) {
 		}
 		w.create("web", "web", 1)
 		w.pump()
-		got, _ := w.placement.Telemetry.Take()
+		got, _ := w.placement.Telemetry.Collect()
 		want(t, "commits lost", got[handler.CommitsLost], 1)
 	})
 	t.Run("WhatASweepFinds", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestTelemetry(t *testing.T) {
 		w.placementAsleep = true
 		w.create("web", "web", 1)
 		w.sweep()
-		got, _ := w.observer.Telemetry.Take()
+		got, _ := w.observer.Telemetry.Collect()
 		want(t, "left undone", got[handler.LeftUndone], 1)
 	})
 }
@@ -81,7 +81,7 @@ func TestTurns(t *testing.T) {
 	}
 	w.create("web", "web", 1)
 	w.advance(30 * time.Second)
-	got, _ := w.dispatch.Telemetry.Take()
+	got, _ := w.dispatch.Telemetry.Collect()
 	if turns := got[handler.IdleRounds]; turns < 10 || turns > 31 {
 		t.Fatalf("%g turns in 30 s", turns)
 	}
@@ -92,16 +92,16 @@ func TestTurns(t *testing.T) {
 	wantCount(t, "due rows", dues, 1)
 	want(t, "generation", float64(dues[0].Generation), got[handler.IdleRounds])
 	w.advance(30 * time.Second)
-	more, _ := w.dispatch.Telemetry.Take()
+	more, _ := w.dispatch.Telemetry.Collect()
 	if more[handler.IdleRounds] <= got[handler.IdleRounds] {
 		t.Fatalf("%g turns after %g", more[handler.IdleRounds], got[handler.IdleRounds])
 	}
 	throttle = false
 	w.advance(30 * time.Second)
 	want(t, "running", w.service("web").Service.Running, 1)
-	_, _ = w.dispatch.Telemetry.Take()
+	_, _ = w.dispatch.Telemetry.Collect()
 	w.advance(time.Minute)
-	rest, _ := w.dispatch.Telemetry.Take()
+	rest, _ := w.dispatch.Telemetry.Collect()
 	want(t, "turns when all is done", rest[handler.IdleRounds], 0)
 	want(t, "outbox age when all is done", rest[handler.OutboxAge], 0)
 }

@@ -174,7 +174,7 @@ func TestThrottling(t *testing.T) {
 		if w.throttle() != nil {
 			t.Errorf("%+v", w.throttle())
 		}
-		if _, dropped := w.h.Telemetry.Take(); dropped["irrelevant:"] != 3 {
+		if _, dropped := w.h.Telemetry.Collect(); dropped["irrelevant:"] != 3 {
 			t.Errorf("dropped %v", dropped)
 		}
 	})

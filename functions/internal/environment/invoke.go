@@ -35,7 +35,7 @@ func (e *Environment) WrapInvoker(
 			e.request.Store(&c.AwsRequestID)
 		}
 		if figures != nil {
-			defer func() { metrics.writeFigures(figures.Take()) }()
+			defer func() { metrics.writeFigures(figures.Collect()) }()
 		}
 		return invoke(ctx, event)
 	}

@@ -87,7 +87,7 @@ func TestInvocation(t *testing.T) {
 	t.Run("FiguresHaveTheirUnits", func(t *testing.T) {
 		log.Reset()
 		figures.SetMax(handler.OutboxAge, 7)
-		figures.Add(handler.CommitsLost, 0)
+		figures.AddCount(handler.CommitsLost, 0)
 		if _, err := invoke(request("r-2"), []byte(`"fails"`)); err == nil {
 			t.Fatal("the function's error is lost")
 		}

@@ -43,7 +43,7 @@ type Handler struct {
 // HandleRecords drains the outbox of each cluster that the batch names. It never holds up the
 // stream: what fails is retried by a due row, and by the schedule.
 func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
-	h.Telemetry.Add(handler.RecordsHandled, len(records))
+	h.Telemetry.AddCount(handler.RecordsHandled, len(records))
 	seen := map[string]bool{}
 	for _, r := range records {
 		if name := r.Key.Cluster; !seen[name] {
@@ -68,7 +68,7 @@ func (h *Handler) drainOrRetry(ctx context.Context, name string) {
 // returns the ids of messages to deliver again. A message that names no cluster is logged and
 // dropped.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Telemetry.Add(handler.EventsHandled, len(messages))
+	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	done := map[string]bool{}
 	for _, m := range messages {
 		var w handler.WakeUp

@@ -122,8 +122,8 @@ func callStartTask(ctx context.Context, r *round, o *state.Outbox, claimed []*cl
 	if err != nil {
 		return handleFailedCall(ctx, r, claimed, err)
 	}
-	r.Telemetry.Add(handler.TasksStarted, len(claimed)-len(answer.Failures))
-	r.Telemetry.Add(handler.TasksRefused, len(answer.Failures))
+	r.Telemetry.AddCount(handler.TasksStarted, len(claimed)-len(answer.Failures))
+	r.Telemetry.AddCount(handler.TasksRefused, len(answer.Failures))
 	reasons := map[string]string{}
 	for _, f := range answer.Failures {
 		reasons[cluster.LastPart(f.ARN)] = f.Reason
@@ -159,7 +159,7 @@ func handleFailedCall(ctx context.Context, r *round, claimed []*cluster.Task, er
 	case code == cluster.CodeThrottling:
 		retryStarts(r, claimed, time.Second)
 	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
-		r.Telemetry.Add(handler.TasksRefused, len(claimed))
+		r.Telemetry.AddCount(handler.TasksRefused, len(claimed))
 		for _, t := range claimed {
 			if err := recordRefused(ctx, r, t, cluster.StopFailedToStart, cluster.StartFailed+err.Error()); err != nil {
 				return err

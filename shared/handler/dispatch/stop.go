@@ -89,7 +89,7 @@ func stopAtECS(ctx context.Context, r *round, ecsID, reason string) (done, known
 	}
 	err = r.ECS.StopTask(ctx, r.cluster, ecsID, reason)
 	if err == nil {
-		r.Telemetry.Add(handler.TasksStopped, 1)
+		r.Telemetry.AddCount(handler.TasksStopped, 1)
 	}
 	if err == nil || isNotFound(err) {
 		return true, err == nil, nil

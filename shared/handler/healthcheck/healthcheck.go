@@ -53,13 +53,13 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 // deliver again. They say only that the deployments which watch these alarms are to be looked at,
 // and which have been in ALARM since when.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Telemetry.Add(handler.EventsHandled, len(messages))
+	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	fired := map[string]*awsevent.Alarm{}
 	var taken []string
 	for _, m := range messages {
 		alarm, err := h.decodeAlarm(m.Body)
 		if err != nil {
-			h.Telemetry.AddDropped(taskstatechange.DropKind(err.Reason))
+			h.Telemetry.CountDropped(taskstatechange.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}

@@ -47,13 +47,13 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 // lifecycle hook. It returns the ids of the messages to deliver again. An event only means that its
 // cluster must be looked at before the minute is over.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Telemetry.Add(handler.EventsHandled, len(messages))
+	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	subjects := map[string]bool{} // alarms that fired, groups with a termination
 	var handled []string
 	for _, m := range messages {
 		name, err := h.eventSubject(m.Body)
 		if err != nil {
-			h.Telemetry.AddDropped(taskstatechange.DropKind(err.Reason))
+			h.Telemetry.CountDropped(taskstatechange.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}

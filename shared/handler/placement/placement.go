@@ -36,7 +36,7 @@ type Handler struct {
 // HandleRecords handles one batch of the stream. It returns the sequence of the first record to
 // deliver again, all after it included; empty when all are done.
 func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
-	h.Telemetry.Add(handler.RecordsHandled, len(records))
+	h.Telemetry.AddCount(handler.RecordsHandled, len(records))
 	var order []string
 	batches := map[string][]state.Record{}
 	for _, r := range records {
@@ -88,7 +88,7 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 		err := h.commitChain(ctx, warm.Snap, commits)
 		var c *state.Conflict
 		if errors.As(err, &c) {
-			h.Telemetry.Add(handler.CommitsLost, 1)
+			h.Telemetry.AddCount(handler.CommitsLost, 1)
 			snap, err := snapshot.Load(ctx, h.State, name)
 			if err != nil {
 				return err

@@ -66,7 +66,7 @@ func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 		handler.Logger(h.Log).Warn("forgetting a cluster that was deleted at ECS", "cluster", name)
 		return observe.RemoveCluster(ctx, h.State, name)
 	}
-	h.Telemetry.Add(handler.ClustersMissing, 1)
+	h.Telemetry.AddCount(handler.ClustersMissing, 1)
 	handler.Logger(h.Log).Error("ECS has no such cluster, and services are wanted there", "cluster", name, "services",
 		wanted)
 	s := h.newSweep(snap)

@@ -272,7 +272,7 @@ func (s *sweep) wakePlacement(ctx context.Context) error {
 			found = append(found, decide.Difference{Kind: state.DueRequest, Subject: r.ID})
 		}
 	}
-	s.telemetry.Add(handler.LeftUndone, len(found))
+	s.telemetry.AddCount(handler.LeftUndone, len(found))
 	for _, d := range found {
 		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.Kind, Subject: d.Subject,
 			Generation: decide.SweepGeneration}

@@ -34,7 +34,7 @@ type Handler struct {
 // deliver again. It counts and drops malformed events and those of unknown kinds, clusters and
 // instances.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Telemetry.Add(handler.EventsHandled, len(messages))
+	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	for _, m := range messages {
 		err := h.handleEvent(ctx, m.Body)
 		var drop *cluster.Drop
@@ -50,7 +50,7 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 }
 
 func (h *Handler) countDrop(reason, message string) {
-	h.Telemetry.AddDropped(DropKind(reason))
+	h.Telemetry.CountDropped(DropKind(reason))
 	handler.Logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
 }
 

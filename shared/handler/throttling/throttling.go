@@ -44,12 +44,12 @@ type failures struct {
 
 // HandleMessages handles ECS's task events and returns the ids of those to deliver again.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
-	h.Telemetry.Add(handler.EventsHandled, len(messages))
+	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	of := map[string]*failures{}
 	for _, m := range messages {
 		t, drop := h.decodeFailedStart(m.Body)
 		if drop != nil {
-			h.Telemetry.AddDropped(taskstatechange.DropKind(drop.Reason))
+			h.Telemetry.CountDropped(taskstatechange.DropKind(drop.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", drop.Reason)
 			continue
 		}

@@ -8,11 +8,6 @@ import (
 	"berth/shared/wire/eksapi"
 )
 
-// CapacityInput names a cluster.
-type CapacityInput struct {
-	Cluster string `json:"cluster"`
-}
-
 // CapacityOutput is what a cluster's instances come from, as rows, each as it is stored: its
 // capacity providers, what managed scaling remembers of them, its node groups, and the last update
 // of each one's nodes.
@@ -20,7 +15,7 @@ type CapacityOutput struct {
 	Rows []Row `json:"rows"`
 }
 
-func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*CapacityOutput, error) {
+func (s *server) describeCapacity(ctx context.Context, in *ClusterInput) (*CapacityOutput, error) {
 	clusterName, err := s.ClusterName(&in.Cluster)
 	if err != nil {
 		return nil, err
@@ -29,13 +24,19 @@ func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*Capa
 	if err != nil {
 		return nil, err
 	}
-	out := &CapacityOutput{Rows: []Row{}}
+	encoded, err := encodeRows(rows)
+	return &CapacityOutput{Rows: encoded}, err
+}
+
+// encodeRows encodes rows as they are stored. No rows are an empty list.
+func encodeRows(rows []state.Row) ([]Row, error) {
+	out := []Row{}
 	for _, r := range rows {
 		row, err := encodeRow(r)
 		if err != nil {
 			return nil, err
 		}
-		out.Rows = append(out.Rows, row)
+		out = append(out, row)
 	}
 	return out, nil
 }

@@ -346,13 +346,9 @@ func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &RowsOutput{Rows: []Row{}}
-	for _, r := range rows {
-		row, err := encodeRow(r)
-		if err != nil {
-			return nil, err
-		}
-		out.Rows = append(out.Rows, row)
+	out := &RowsOutput{}
+	if out.Rows, err = encodeRows(rows); err != nil {
+		return nil, err
 	}
 	if more {
 		out.NextToken = input.PageToken(list, state.KeyOf(rows[len(rows)-1]).Sort)
