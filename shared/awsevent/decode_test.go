@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// fixtures are the real-shaped events of the repository, one of each kind.
+// fixtures are the events in the repository's events folder, one of each kind.
 func fixtures(t testing.TB) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("../../events/*.json")
@@ -71,7 +71,7 @@ func TestFixturesDecode(t *testing.T) {
 	}
 }
 
-// edited is a fixture with the value at the path of its keys replaced; nil deletes it.
+// edited returns a fixture with the value at a path of keys replaced; nil deletes it.
 func edited(t testing.TB, fixture string, value any, path ...string) []byte {
 	t.Helper()
 	var doc map[string]any
@@ -120,7 +120,7 @@ func TestTaskStatuses(t *testing.T) {
 	}
 }
 
-func TestTaskWithoutASizeOfItsOwnHasItsContainers(t *testing.T) {
+func TestTaskWithoutSizeNeedsTheSumOfItsContainers(t *testing.T) {
 	data := edited(t, "task-state-change", "", "detail", "cpu")
 	task := decodeTask(t, data)
 	if task.Needs.CPU != 640*cluster.CPUUnit || task.Needs.Memory != 896 {
@@ -156,19 +156,19 @@ func TestConfiguredSources(t *testing.T) {
 	}
 }
 
-func TestUnknownKindsPass(t *testing.T) {
+func TestUnknownKindsAreIgnored(t *testing.T) {
 	event, err := awsevent.Decode(edited(t, "task-state-change", "ECS Service Action", "detail-type"))
 	if err != nil || event.Detail != nil || event.DetailType != "ECS Service Action" {
 		t.Errorf("event %+v, error %v", event, err)
 	}
 }
 
-func TestUnknownFieldsPass(t *testing.T) {
+func TestUnknownFieldsAreIgnored(t *testing.T) {
 	decodeTask(t, edited(t, "task-state-change", map[string]any{"new": 1}, "detail", "somethingNew"))
 	decodeTask(t, edited(t, "task-state-change", "x", "another"))
 }
 
-func TestMalformedEventsAreDropsThatNameTheField(t *testing.T) {
+func TestMalformedEventIsADropThatNamesTheField(t *testing.T) {
 	const task, instance = "task-state-change", "container-instance-state-change"
 	for _, c := range []struct {
 		fixture string

@@ -11,8 +11,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// An Instant is the same JSON as the time.Time that it stands for, and orders as it does.
-func TestInstantIsItsTime(t *testing.T) {
+// An Instant has the same JSON and the same order as the time.Time that it stands for.
+func TestInstantEncodesLikeTime(t *testing.T) {
 	genTime := rapid.Custom(func(t *rapid.T) time.Time {
 		if rapid.IntRange(0, 4).Draw(t, "none") == 0 {
 			return time.Time{}

@@ -54,7 +54,7 @@ func TestARNs(t *testing.T) {
 	expect(t, "last part of an id", cluster.LastPart("abc"), "abc")
 }
 
-// What parses has a kind and a name and is made again from its parts; nothing makes it panic.
+// What parses has a kind and a name and can be made again from its parts. Nothing panics.
 func FuzzParseARN(f *testing.F) {
 	for _, s := range []string{
 		"arn:aws:ecs:us-east-1:123456789012:task/prod/0123456789abcdef0123456789abcdef", "arn:aws:ecs:r:1:service/web",
@@ -122,20 +122,20 @@ func TestIDs(t *testing.T) {
 		expect(t, "is 32 hex digits", hex32.MatchString(a), true)
 		expect(t, "owner", cluster.TaskOwner(a), short)
 	})
-	t.Run("NoOwnerInWhatIsNoID", func(t *testing.T) { expect(t, "owner", cluster.TaskOwner("abc"), "") })
+	t.Run("NoOwnerOfAnInvalidID", func(t *testing.T) { expect(t, "owner", cluster.TaskOwner("abc"), "") })
 	t.Run("DeploymentID", func(t *testing.T) {
 		id := cluster.DeploymentID(short, at)
 		expect(t, "form", regexp.MustCompile(`^ecs-svc/[1-9][0-9]{18}$`).MatchString(id), true)
 		expect(t, "same in another time zone", cluster.DeploymentID(short, at.In(time.FixedZone("", 3600))), id)
 		expect(t, "differs", cluster.DeploymentID(short, at.Add(1)) != id, true)
 	})
-	t.Run("DigestTellsPartsApart", func(t *testing.T) {
+	t.Run("DigestDependsOnEachPart", func(t *testing.T) {
 		expect(t, "differs", cluster.Digest("a", "b") != cluster.Digest("ab", "") &&
 			cluster.Digest("ab") != cluster.Digest("a", "b"), true)
 	})
 }
 
-// What ECS gets as startedBy has at most its 36 characters, and leads back.
+// startedBy has at most the 36 characters that ECS allows, and can be parsed.
 func TestStartedBy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		short := cluster.ShortKey("c", rapid.String().Draw(t, "name"), time.Unix(0, 0))

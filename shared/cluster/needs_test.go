@@ -9,7 +9,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// plain is a definition whose containers' sizes count, sized one with a size of its own.
+// plain is a definition whose containers' sizes count. sized has a size of its own.
 func plain() *cluster.TaskDefinition {
 	return &cluster.TaskDefinition{
 		Needs:      cluster.Resources{CPU: 384 * cluster.CPUUnit, Memory: 640, GPUs: 1},
@@ -31,7 +31,7 @@ func half() *cluster.TaskDefinition {
 	return d
 }
 
-// fixedCPU has CPU of its own, and memory by container.
+// fixedCPU has its own CPU, and memory by container.
 func fixedCPU() *cluster.TaskDefinition {
 	d := plain()
 	d.OwnCPU, d.Needs.CPU = true, 1024*cluster.CPUUnit
@@ -98,7 +98,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-func TestNeedsRefuses(t *testing.T) {
+func TestNeedsRejectsInvalidOverrides(t *testing.T) {
 	n := func(v int32) *int32 { return &v }
 	for name, c := range map[string]struct {
 		o     *cluster.Overrides
@@ -130,8 +130,8 @@ func TestNeedsRefuses(t *testing.T) {
 	}
 }
 
-// Overriding every container with sizes of its own gives what a definition with these sizes needs.
-func TestNeedsOfOverriddenContainersIsTheirSum(t *testing.T) {
+// If every container is overridden, the needs are those of a definition with these sizes.
+func TestNeedsSumOverriddenContainers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Custom(func(t *rapid.T) cluster.ContainerSize {
 			return cluster.ContainerSize{

@@ -63,7 +63,7 @@ func TestNeverRan(t *testing.T) {
 	expect(t, "not yet", edit(failed, func(t *cluster.Task) { t.Last = "" }).NeverRan(), false)
 }
 
-func TestInstance(t *testing.T) {
+func TestInstanceAttributes(t *testing.T) {
 	i := instance("i", "a", 1)
 	expect(t, "zone", i.Zone(), "a")
 	expect(t, "available", i.IsAvailable(), true)
@@ -136,9 +136,8 @@ func TestErrors(t *testing.T) {
 	expect(t, "drop", (&cluster.Drop{Reason: "no JSON"}).Error(), "dropped: no JSON")
 }
 
-// Which container instance an EC2 instance is, where several rows say so: there is an order, and
-// the parts of it.
-func TestInstance_Supersedes(t *testing.T) {
+// Supersedes is an order, by the parts that its comment names.
+func TestInstanceSupersedes(t *testing.T) {
 	at := func(minute int, status cluster.InstanceStatus, connected bool) *cluster.Instance {
 		return &cluster.Instance{
 			ID: "i", Status: status, AgentConnected: connected,

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// fuzzed checks what holds for any text: an error has its place within the text; an expression has
-// a value everywhere and prints to itself.
+// fuzzed checks what holds for any text: an error has a position within it; an expression has a
+// value for every instance and prints as itself.
 func fuzzed(t *testing.T, parse func(string) (*Expression, error), text string) {
 	e, err := parse(text)
 	if err != nil {
@@ -82,7 +82,7 @@ func FuzzParseProperties(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { fuzzed(t, ParseProperties, text) })
 }
 
-// Any pattern either compiles or is refused, and any text has an answer.
+// Any pattern compiles or is refused, and any text either matches or does not.
 func FuzzPattern(f *testing.F) {
 	for _, source := range []string{"t2.*", `[\s\S]\h+(?<n>a|b)*?\p{IsLatin}`, `\Q.*\E`, `[a-c&&b]`,
 		`(?i-s:x)\0101\cA{2}`, `\b[^]\-]$`, "(?u)", "(?-)"} {

@@ -16,7 +16,7 @@ var (
 	someNames = []string{"a", "b", "ecs.instance-type"}
 )
 
-// anInstance is one with some of the names and values that the expressions below speak of.
+// anInstance draws an instance with some of the names and values that the expressions below use.
 func anInstance(t *rapid.T) *instance {
 	i := &instance{attributes: map[string]string{}, properties: map[string]string{}}
 	for _, name := range someNames {
@@ -36,7 +36,7 @@ func anInstance(t *rapid.T) *instance {
 	return i
 }
 
-// aValue is a value as a query has it, in quotes.
+// aValue draws a quoted value of a query.
 func aValue(t *rapid.T) string {
 	v := rapid.SampledFrom(someValues).Draw(t, "value")
 	if strings.Contains(v, "'") {
@@ -69,7 +69,7 @@ func aComparison(t *rapid.T) string {
 	return name + " " + rapid.SampledFrom([]string{"==", "!=", "<", ">="}).Draw(t, "op") + " " + aValue(t)
 }
 
-// aQuery is any query, up to some levels deep.
+// aQuery draws a query of at most some levels.
 func aQuery(t *rapid.T, depth int) string {
 	if depth == 0 {
 		return aComparison(t)
@@ -88,7 +88,7 @@ func aQuery(t *rapid.T, depth int) string {
 	return a
 }
 
-// A constraint with numbers of the kind that its properties often have no value for.
+// aConstraint draws a constraint whose properties often have no value of the right kind.
 func aConstraint(t *rapid.T, depth int) string {
 	if depth == 0 {
 		op := rapid.SampledFrom([]string{"==", "!=", "<", ">=", "^", "!^", "^P", "~"}).Draw(t, "op")
@@ -188,8 +188,8 @@ func TestPropertyLaws(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { f(t, anInstance(t), rapid.Bool().Draw(t, "primary")) })
 		})
 	}
-	// Both hold with errors and all: nothing is short-circuited, and the negation of an error is an
-	// error.
+	// Both laws hold for errors, too: nothing is short-circuited, and the negation of an error is
+	// an error.
 	law("DeMorgan", func(t *rapid.T, i *instance, primary bool) {
 		a, b := aConstraint(t, 2), aConstraint(t, 2)
 		for _, pair := range [][2]string{

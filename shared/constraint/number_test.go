@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What C's wcstod reads to the end of the text.
+// The texts that C's wcstod reads to their end.
 func TestParseDouble(t *testing.T) {
 	for text, want := range map[string]float64{
 		"": 0, "0": 0, "5": 5, "-5": -5, "+5": 5, "005": 5, "5.": 5, ".5": 0.5, "-.5": -0.5, "5.25": 5.25, "1e3": 1000,

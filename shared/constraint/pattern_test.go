@@ -14,8 +14,8 @@ func matchesPattern(t *testing.T, source, text string) bool {
 	return p.matches(text)
 }
 
-// Rows of a pattern, what it matches whole, and what it does not, separated by blanks (␣ for a
-// blank itself).
+// Each row has a pattern, what it matches as a whole, and what it does not, separated by blanks (␣
+// for a blank itself).
 func TestPatterns(t *testing.T) {
 	for _, c := range []struct{ source, yes, no string }{
 		{"t2.*", "t2.small t2 t2x", "t3.small xt2 T2.small"},
@@ -103,8 +103,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// What Java has and Go has not is refused where it stands, by name.
-func TestPatternsRefused(t *testing.T) {
+// What Java has and Go does not is refused by name, with its position.
+func TestUnsupportedPatterns(t *testing.T) {
 	for _, c := range []struct {
 		source   string
 		column   int
@@ -145,7 +145,7 @@ func TestPatternsRefused(t *testing.T) {
 	} {
 		_, err := compilePattern(c.source, 0, c.source)
 		refused(t, c.source, err, c.column, c.expected)
-		// Within a query the position is that in the query.
+		// within a query the position is that in the query
 		text := `attribute:ä == x or attribute:a =~ "` + c.source + `"`
 		if !strings.Contains(c.source, `"`) {
 			text = strings.Replace(text, "ä", "b", 1)
@@ -160,8 +160,8 @@ func TestPatternsRefused(t *testing.T) {
 	}
 }
 
-// A pattern that is text and .* is not compiled, and matches as if it were.
-func TestPlainPatternsMatchAlike(t *testing.T) {
+// A pattern of text and .* is not compiled, and matches as if it were.
+func TestPlainPatternsMatchLikeCompiledOnes(t *testing.T) {
 	for _, source := range []string{"t2.*", `t2\..*`, ".*", "a b.*", "é.*", "/x:@#-_.*"} {
 		p, err := compilePattern(source, 0, source)
 		if err != nil || !p.simple {

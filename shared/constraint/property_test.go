@@ -15,7 +15,7 @@ func mustProperties(t testing.TB, text string) *Expression {
 	return e
 }
 
-// A row says that an expression has a value on a node, "true", "false" or "error".
+// propertyRow says that an expression has a value on a node: "true", "false" or "error".
 type propertyRow struct {
 	expression string
 	node       *instance
@@ -139,7 +139,7 @@ func TestPropertyURIs(t *testing.T) {
 
 func TestPropertyBooleans(t *testing.T) {
 	five, both := properties("a", "5"), properties("a", "5", "b", "6")
-	t.Run("ErrorsGoThroughEverything", func(t *testing.T) {
+	t.Run("ErrorsPropagate", func(t *testing.T) {
 		checkProperties(t, false, []propertyRow{
 			{"a == 5 || b == 6", five, "error"}, {"a == 6 || b == 6", five, "error"},
 			{"b == 6 || a == 5", five, "error"},
@@ -218,9 +218,9 @@ func TestPropertyTokens(t *testing.T) {
 	})
 }
 
-func TestPrimary(t *testing.T) {
+func TestPrimaryDirective(t *testing.T) {
 	dc0 := properties("FaultDomain", "fd:/DC0/Rack0")
-	t.Run("OthersSkipWhatIsForThem", func(t *testing.T) {
+	t.Run("OthersSkipPrimaryConstraints", func(t *testing.T) {
 		checkProperties(t, false, []propertyRow{
 			{"FaultDomain ^P fd:/DC1", dc0, "true"}, {"FaultDomain !^P fd:/DC0", dc0, "true"},
 			{"missing ^P x", dc0, "true"},
@@ -229,7 +229,7 @@ func TestPrimary(t *testing.T) {
 			{"!(FaultDomain ^P fd:/DC0)", dc0, "false"}, {"(missing == 5) ^P x", dc0, "error"},
 		})
 	})
-	t.Run("PrimariesSkipTheRest", func(t *testing.T) {
+	t.Run("PrimariesSkipOtherConstraints", func(t *testing.T) {
 		checkProperties(t, true, []propertyRow{
 			{"FaultDomain ^P fd:/DC0", dc0, "true"}, {"FaultDomain ^P fd:/DC1", dc0, "false"},
 			{"FaultDomain !^P fd:/DC0", dc0, "false"},
@@ -309,7 +309,7 @@ func TestValidate(t *testing.T) {
 	if err := mustProperties(t, "a == 5").Validate(slices.Values([]Subject{})); err == nil {
 		t.Error("without nodes no property is defined")
 	}
-	// Two numbers are what a prefix cannot be of; that only some nodes have such is no matter.
+	// a prefix of two numbers is an error on every node, although only some have them
 	if err := mustProperties(t, "a ^ 5").Validate(slices.Values(nodes[:1])); err == nil {
 		t.Error("a ^ 5 is an error on the only node")
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// refused checks that an error is a syntax error at a column, with words of what was expected.
+// refused checks that an error is a syntax error at a column which says what was expected.
 func refused(t *testing.T, text string, err error, column int, expected string) {
 	t.Helper()
 	e, ok := errors.AsType[*SyntaxError](err)
@@ -103,7 +103,7 @@ func TestQueryLimits(t *testing.T) {
 			t.Errorf("%d times %s: %v", MaxDepth+1, c.open, err)
 		}
 	}
-	// Depth is how deep, not how often.
+	// depth counts nesting, not occurrences
 	if _, err := ParseQuery(strings.TrimSuffix(strings.Repeat("(task:group exists) or ", 80), " or ")); err != nil {
 		t.Error(err)
 	}

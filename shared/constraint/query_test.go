@@ -17,7 +17,7 @@ func mustQuery(t testing.TB, text string) *Expression {
 	return e
 }
 
-// date is a moment as ECS would give it, with milliseconds.
+// date returns a time as ECS gives it, with milliseconds.
 func date(text string) time.Time {
 	t, err := time.Parse("2006-01-02T15:04:05.999", text)
 	if err != nil {
@@ -47,7 +47,7 @@ var fleet = map[byte]*instance{
 	},
 }
 
-// chosen are the letters of the instances that satisfy a query.
+// chosen returns the letters of the instances that satisfy a query.
 func chosen(t testing.TB, query string) string {
 	t.Helper()
 	e := mustQuery(t, query)
@@ -64,8 +64,8 @@ func chosen(t testing.TB, query string) string {
 	return string(out)
 }
 
-// choose checks rows of a query and the instances it chooses, and that the query printed chooses
-// the same.
+// choose checks rows of a query and the instances that it chooses, and that the printed query
+// chooses the same.
 func choose(t *testing.T, rows [][2]string) {
 	for _, row := range rows {
 		if got := chosen(t, row[0]); got != row[1] {
@@ -176,8 +176,8 @@ func TestSubjectsAndOperators(t *testing.T) {
 	})
 }
 
-// What an instance does not have does not exist; all else that is said of it does not hold, not
-// even that it is unlike a value.
+// A value that an instance lacks does not exist. Everything else said about it is false, even that
+// it differs from a value.
 func TestMissingValue(t *testing.T) {
 	bare := &instance{}
 	for _, subject := range []string{"attribute:x", "ec2InstanceId"} {
@@ -201,7 +201,8 @@ func TestMissingValue(t *testing.T) {
 	for query, want := range map[string]bool{
 		"attribute:x exists": false, "attribute:x !exists": true, "not(attribute:x == v)": true,
 		"not(attribute:x != v)": true,
-		"task:group exists":     false, "task:group !in [g]": true, "task:group != g": true, "runningTasksCount == 0": true,
+		"task:group exists":     false, "task:group !in [g]": true, "task:group != g": true,
+		"runningTasksCount == 0": true,
 	} {
 		if got := mustQuery(t, query).Matches(bare); got != want {
 			t.Errorf("%s: %v, want %v", query, got, want)
@@ -213,7 +214,7 @@ func TestMissingValue(t *testing.T) {
 	}
 }
 
-func TestWordsAreSymbols(t *testing.T) {
+func TestWordsAndSymbolsAreEqual(t *testing.T) {
 	for word, symbol := range map[string]string{
 		"attribute:a equals x": "attribute:a == x", "attribute:a not_equals x": "attribute:a != x",
 		"attribute:a greater_than x": "attribute:a > x", "attribute:a greater_than_equal x": "attribute:a >= x",
@@ -267,7 +268,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-func TestPrintsCanonically(t *testing.T) {
+func TestPrintsCanonicalForm(t *testing.T) {
 	for text, want := range map[string]string{
 		"attribute:a=='x'":                         "attribute:a == x",
 		`attribute:a == "x y"`:                     "attribute:a == 'x y'",
@@ -309,7 +310,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-func TestQueryHasNoPropertiesAndNoDirectives(t *testing.T) {
+func TestQueryHasNoPropertiesOrDirectives(t *testing.T) {
 	e := mustQuery(t, "attribute:a == b")
 	if len(e.PropertyNames()) > 0 || e.Directives() != (Directives{}) {
 		t.Errorf("got %v, %v", e.PropertyNames(), e.Directives())

@@ -35,7 +35,7 @@ func (i *instance) Groups(yield func(string) bool) {
 	}
 }
 
-// with is an instance with attributes, as name, value, name, value …
+// with returns an instance with attributes, given as name, value, name, value, ...
 func with(pairs ...string) *instance { return &instance{attributes: pairUp(pairs)} }
 
 // node properties likewise.

@@ -15,7 +15,7 @@ func pause(d time.Duration) func(*nodegroup.Request) {
 	return func(r *nodegroup.Request) { r.Waits.Domain = d }
 }
 
-// out are the upgrade domains of which the update has old nodes out of service.
+// out returns the upgrade domains with old nodes that the update has taken out of service.
 func (w *world) out() (of []string) {
 	for _, v := range w.sorted() {
 		if v.ours && v.image == oldImage && v.Row != nil {
@@ -26,7 +26,8 @@ func (w *world) out() (of []string) {
 	return slices.Compact(of)
 }
 
-// One upgrade domain after another, in the order of their numbers, with the wait between them (N7).
+// Upgrade domains are replaced one after another, in the order of their numbers, with the wait
+// between them (N7).
 func TestUpgradeDomains(t *testing.T) {
 	for _, strategy := range []cluster.UpdateStrategy{cluster.UpdateDefault, cluster.UpdateMinimal} {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -59,20 +60,22 @@ func TestUpgradeDomains(t *testing.T) {
 	}
 }
 
-// The old nodes of other domains take new tasks until it is their turn: they are to hold the load.
-func TestOnlyTheDomainAtTurnIsUnschedulable(t *testing.T) {
+// Old nodes of other domains accept tasks until their own turn, because they must hold the load.
+func TestOnlyTheCurrentDomainIsUnschedulable(t *testing.T) {
 	w := newWorldOf(t, 2, 4, 2, cluster.UpdateConfig{})
 	w.begin()
 	u := w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 })
 	for _, v := range w.vms {
 		_, marked := v.Row.Attributes[cluster.AttributeUnschedulable]
-		if want := v.image == oldImage && v.Row.Attributes[cluster.AttributeUpgrade] == u.CurrentDomain; marked != want {
-			t.Errorf("%s of %s, %s: unschedulable %v", v.ID, v.Row.Attributes[cluster.AttributeUpgrade], v.image, marked)
+		if want := v.image == oldImage &&
+			v.Row.Attributes[cluster.AttributeUpgrade] == u.CurrentDomain; marked != want {
+			t.Errorf("%s of %s, %s: unschedulable %v", v.ID, v.Row.Attributes[cluster.AttributeUpgrade], v.image,
+				marked)
 		}
 	}
 }
 
-func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
+func TestDomainWhoseLoadDoesNotFitElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		force bool
 		lasts time.Duration // of the lack
@@ -108,7 +111,8 @@ func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
 				t.Errorf("%s %+v, asked %v", u.Status, u.Errors, asked)
 			}
 			if c.want == cluster.UpdateFailed {
-				e := says(t, u, cluster.PodEvictionFailure, "The other upgrade domains cannot hold the load of ud9: 12 GiB")
+				e := says(t, u, cluster.PodEvictionFailure,
+					"The other upgrade domains cannot hold the load of ud9: 12 GiB")
 				if len(e.Resources) != 2 {
 					t.Errorf("resources %v", e.Resources)
 				}
@@ -142,7 +146,8 @@ func TestHealthAfterADomain(t *testing.T) {
 				t.Errorf("%s %+v", u.Status, u.Errors)
 			}
 			if c.want == cluster.UpdateFailed {
-				says(t, u, cluster.PodEvictionFailure, "Unhealthy after upgrade domain ud8 was updated: service web: 3 of 8 healthy")
+				says(t, u, cluster.PodEvictionFailure,
+					"Unhealthy after upgrade domain ud8 was updated: service web: 3 of 8 healthy")
 				for _, v := range w.vms {
 					if v.image == oldImage && v.Row.Attributes[cluster.AttributeUpgrade] != "ud9" {
 						t.Errorf("%s of %s is old", v.ID, v.Row.Attributes[cluster.AttributeUpgrade])
@@ -153,7 +158,8 @@ func TestHealthAfterADomain(t *testing.T) {
 	}
 }
 
-// A service that was unhealthy before an upgrade domain began says nothing against it, and does not hide another.
+// A service that was unhealthy before an upgrade domain began does not fail it, and does not hide
+// another one that does.
 func TestHealthBeforeADomain(t *testing.T) {
 	w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
 	w.group.Unhealthy = map[string]string{"huge": "service huge: 0 of 2 placed"}
@@ -167,12 +173,14 @@ func TestHealthBeforeADomain(t *testing.T) {
 	w.begin(pause(5 * time.Minute))
 	w.until(func(u *cluster.Update) bool { return !u.DomainReplacedAt.IsZero() })
 	w.group.Unhealthy["web"] = "service web: 3 of 8 healthy"
-	if e := says(t, w.run(), cluster.PodEvictionFailure, "Unhealthy after upgrade domain ud8 was updated: service web: 3 of 8 healthy"); strings.Contains(e.Message, "huge") {
+	if e := says(t, w.run(), cluster.PodEvictionFailure,
+		"Unhealthy after upgrade domain ud8 was updated: service web: 3 of 8 healthy"); strings.Contains(e.Message,
+		"huge") {
 		t.Error(e.Message)
 	}
 }
 
-// What Order says before is what happens.
+// Order says before the update what then happens.
 func TestOrder(t *testing.T) {
 	for _, domains := range []int{0, 3} {
 		t.Run(fmt.Sprintf("%dDomains", domains), func(t *testing.T) {
@@ -181,7 +189,8 @@ func TestOrder(t *testing.T) {
 			_, instances := w.see(u)
 			want := nodegroup.ReplacementOrder(u, instances)
 			slices.Reverse(instances)
-			if again := nodegroup.ReplacementOrder(u, instances); !slices.Equal(want, again) || len(want) != 8 || slices.IsSorted(want) {
+			if again := nodegroup.ReplacementOrder(u, instances); !slices.Equal(want, again) || len(want) != 8 ||
+				slices.IsSorted(want) {
 				t.Errorf("order %v, then %v", want, again)
 			}
 			u.Seed++

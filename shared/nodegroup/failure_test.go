@@ -10,7 +10,7 @@ import (
 	"berth/shared/nodegroup"
 )
 
-// says fails the test unless the update has failed with an error of that code that says what.
+// says fails the test unless the update has failed with the code and the text.
 func says(t *testing.T, u *cluster.Update, code cluster.UpdateErrorCode, what string) cluster.UpdateError {
 	t.Helper()
 	for _, e := range u.Errors {
@@ -25,7 +25,7 @@ func says(t *testing.T, u *cluster.Update, code cluster.UpdateErrorCode, what st
 	return cluster.UpdateError{}
 }
 
-// succeeds runs the update once more, with nothing wrong any more.
+// succeeds runs the update again, without faults.
 func succeeds(t *testing.T, w *world) {
 	t.Helper()
 	w.failing, w.blocked, w.group.Failures, w.group.IsGrowing = nil, map[string]bool{}, nil, false
@@ -41,21 +41,24 @@ func succeeds(t *testing.T, w *world) {
 	w.check()
 }
 
-func TestNewNodesThatDoNotCome(t *testing.T) {
+func TestNewNodesThatNeverBecomeReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		failing failure
 		want    string
 	}{
-		"Capacity":          {failure{code: "InsufficientInstanceCapacity"}, "not enough capacity for the instance types (InsufficientInstanceCapacity): zone-a"},
-		"CapacityOfOneZone": {failure{code: "InsufficientInstanceCapacity", zone: "zone-b"}, "(InsufficientInstanceCapacity): zone-b: Launching"},
+		"Capacity": {failure{code: "InsufficientInstanceCapacity"},
+			"not enough capacity for the instance types (InsufficientInstanceCapacity): zone-a"},
+		"CapacityOfOneZone": {failure{code: "InsufficientInstanceCapacity", zone: "zone-b"},
+			"(InsufficientInstanceCapacity): zone-b: Launching"},
 		"Limit":             {failure{code: "VcpuLimitExceeded"}, "account's limit is reached (VcpuLimitExceeded)"},
 		"NoCode":            {failure{code: "-"}, "Instances could not be launched: zone-a: Launching"},
 		"AnotherReason":     {failure{code: "InvalidAMIID.NotFound"}, "could not be launched (InvalidAMIID.NotFound)"},
 		"UserData":          {failure{state: "absent"}, "no agent registered. See the user data"},
 		"UserDataOfOneZone": {failure{state: "absent", zone: "zone-c"}, "no agent registered. See the user data"},
-		"Labels":            {failure{state: "bare"}, "lack the labels of the node group, " + nodegroup.LabelImage + "=" + newImage + " " + nodegroup.LabelNodeGroup + "=g"},
-		"NeverHealthy":      {failure{state: "sick"}, "are not Ready: their agent is disconnected"},
-		"ZoneWithoutANode":  {failure{state: "sick", zone: "zone-a"}, "No new node is Ready in zone-a"},
+		"Labels": {failure{state: "unlabelled"},
+			"lack the labels of the node group, " + nodegroup.LabelImage + "=" + newImage + " " + nodegroup.LabelNodeGroup + "=g"},
+		"NeverHealthy":     {failure{state: "disconnected"}, "are not Ready: their agent is disconnected"},
+		"ZoneWithoutANode": {failure{state: "disconnected", zone: "zone-a"}, "No new node is Ready in zone-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, 3, cluster.UpdateConfig{MaxUnavailable: 2})
@@ -67,10 +70,12 @@ func TestNewNodesThatDoNotCome(t *testing.T) {
 			if c.failing.state != "" && name != "ZoneWithoutANode" && !strings.HasPrefix(e.Resources[0], "i-") {
 				t.Errorf("resources %v", e.Resources)
 			}
-			if drained := strings.Contains(strings.Join(w.log, " "), "drain"); c.failing.code != "" && c.failing.zone == "" && drained {
+			if drained := strings.Contains(strings.Join(w.log, " "), "drain"); c.failing.code != "" &&
+				c.failing.zone == "" && drained {
 				t.Errorf("nodes were drained for a surplus that never came: %v", w.log)
 			}
-			if n := len(w.vms); w.group.Template != "lt:1" || n != 9 || slices.ContainsFunc(w.sorted(), func(v *vm) bool { return v.Row == nil }) {
+			if n := len(w.vms); w.group.Template != "lt:1" || n != 9 ||
+				slices.ContainsFunc(w.sorted(), func(v *vm) bool { return v.Row == nil }) {
 				t.Errorf("%d nodes, template %s", n, w.group.Template)
 			}
 			if waited := u.EndedAt.Sub(noon); waited < 15*time.Minute || waited > 40*time.Minute {
@@ -100,15 +105,15 @@ func TestFewerNewNodesAreEnough(t *testing.T) {
 	}
 }
 
-// A zone that has most nodes gets none: the group balances its zones.
-func TestCrowdedZoneNeedsNoNewNode(t *testing.T) {
+// The zone with the most nodes gets no new one, because the group balances its zones.
+func TestFullestZoneNeedsNoNewNode(t *testing.T) {
 	w := newWorld(t, 2, 3, cluster.UpdateConfig{})
 	for _, v := range w.sorted()[:5] {
 		v.Zone = "zone-a"
 	}
 	w.vms["i-0006"].Zone = "zone-b"
 	w.begin()
-	w.judge.faulty = true // the group goes on to balance
+	w.checker.faulty = true // the group goes on to balance
 	u := w.run()
 	w.check()
 	if u.Status != cluster.UpdateSuccessful {
@@ -116,17 +121,18 @@ func TestCrowdedZoneNeedsNoNewNode(t *testing.T) {
 	}
 }
 
-func TestReplacementsThatDoNotCome(t *testing.T) {
+func TestReplacementsThatNeverBecomeReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		failing  failure
 		strategy cluster.UpdateStrategy
 		want     string
 		template string // in the end
 	}{
-		"Capacity":             {failure{code: "InsufficientInstanceCapacity"}, cluster.UpdateDefault, "not enough capacity", "lt:2"},
+		"Capacity": {failure{code: "InsufficientInstanceCapacity"}, cluster.UpdateDefault,
+			"not enough capacity", "lt:2"},
 		"UserData":             {failure{state: "absent"}, cluster.UpdateDefault, "no agent registered", "lt:2"},
 		"MinimalAndUserData":   {failure{state: "absent"}, cluster.UpdateMinimal, "no agent registered", "lt:1"},
-		"MinimalWithoutAnyNew": {failure{state: "sick"}, cluster.UpdateMinimal, "are not Ready", "lt:1"},
+		"MinimalWithoutAnyNew": {failure{state: "disconnected"}, cluster.UpdateMinimal, "are not Ready", "lt:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, 3, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: c.strategy})
@@ -152,30 +158,33 @@ func TestReplacementsThatDoNotCome(t *testing.T) {
 	}
 }
 
-// each has every node of the world get a task.
+// each gives every node of the world a task.
 func (w *world) each(change func(*nodegroup.Task)) {
 	for _, v := range w.sorted() {
 		w.start(v, change)
 	}
 }
 
-func TestTasksThatDoNotLeave(t *testing.T) {
+func TestTasksThatBlockADrain(t *testing.T) {
 	for name, c := range map[string]struct {
 		plant func(*world)
 		want  string
 	}{
-		"Percentages": {func(w *world) { w.blocked["web"] = true }, "the deployment configuration of service web (2 tasks)"},
+		"Percentages": {func(w *world) { w.blocked["web"] = true },
+			"the deployment configuration of service web (2 tasks)"},
 		"PercentagesAndWhy": {func(w *world) {
 			w.blocked["api"] = true
 			w.each(func(x *nodegroup.Task) { x.Task.Service, x.BlockedReason = "api", "0/12: 5 insufficient memory" })
 		}, "the deployment configuration of service api (0/12: 5 insufficient memory)"},
-		"Protected":  {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Service, x.Protected = "api", true }) }, "of service api is protected"},
+		"Protected": {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Service, x.Protected = "api", true }) },
+			"of service api is protected"},
 		"Standalone": {func(w *world) { w.each(func(*nodegroup.Task) {}) }, "standalone task t-0"},
 		"SomebodyElses": {func(w *world) {
 			w.each(func(x *nodegroup.Task) { x.Task.Foreign = true })
 		}, "was not started by Berth"},
-		"Stopping": {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Last = cluster.TaskStopping }) }, "is still stopping"},
-		"Daemon":   {func(w *world) { w.blocked["log"] = true }, "service log is a daemon"},
+		"Stopping": {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Last = cluster.TaskStopping }) },
+			"is still stopping"},
+		"Daemon": {func(w *world) { w.blocked["log"] = true }, "service log is a daemon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
@@ -191,11 +200,14 @@ func TestTasksThatDoNotLeave(t *testing.T) {
 	}
 }
 
-// A task that comes though the node is DRAINING matches everything.
-func TestTaskThatMatchesEverything(t *testing.T) {
+// A task that starts on a node although it is DRAINING matches every filter.
+func TestTaskPlacedOnADrainingNode(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
-	u := w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepCordon })
+	u := w.until(func(u *cluster.Update) bool {
+		return len(u.Removals) > 0 &&
+			u.Removals[0].Step == cluster.StepCordon
+	})
 	v := w.vms[u.Removals[0].Instance]
 	w.tick()
 	w.start(v, func(x *nodegroup.Task) { x.Task.Group = "family:job" })
@@ -204,15 +216,16 @@ func TestTaskThatMatchesEverything(t *testing.T) {
 	if waited := w.now.Sub(began); waited != 15*time.Minute {
 		t.Errorf("it was given up after %v", waited)
 	}
-	e := says(t, w.run(), cluster.PodEvictionFailure, "of family:job was started on the DRAINING node: it tolerates draining")
+	e := says(t, w.run(), cluster.PodEvictionFailure,
+		"of family:job was started on the DRAINING node: it tolerates draining")
 	if !slices.Equal(e.Resources, []string{v.ID}) {
 		t.Errorf("resources %v, want %s", e.Resources, v.ID)
 	}
 	w.check()
 }
 
-// A failure with nodes on their way: the sizes come back, the rest is done when it is run again, and what was replaced
-// stays (N3, which the judge watches).
+// After a failure with nodes still launching, the sizes are restored, replaced nodes stay replaced,
+// and running the update again does the rest (N3, which the checker watches).
 func TestRunAgainAfterAFailure(t *testing.T) {
 	w := newWorld(t, 3, 4, cluster.UpdateConfig{MaxUnavailable: 2})
 	w.begin()
@@ -235,12 +248,13 @@ func TestRunAgainAfterAFailure(t *testing.T) {
 	}
 }
 
-// What a failed update could not take back, the next one does, whether it needs a surplus of its own or not.
-func TestRunAgainTakesTheSurplusBack(t *testing.T) {
+// The next update restores what a failed one could not, whether or not it needs a surplus itself.
+func TestRunAgainRemovesTheSurplus(t *testing.T) {
 	for name, next := range map[string]struct {
 		strategy cluster.UpdateStrategy
 		old      int
-	}{"NothingToReplace": {cluster.UpdateDefault, 0}, "Default": {cluster.UpdateDefault, 1}, "Minimal": {cluster.UpdateMinimal, 1}} {
+	}{"NothingToReplace": {cluster.UpdateDefault, 0}, "Default": {cluster.UpdateDefault, 1},
+		"Minimal": {cluster.UpdateMinimal, 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
 			original := w.group.Sizes
@@ -252,7 +266,8 @@ func TestRunAgainTakesTheSurplusBack(t *testing.T) {
 				}
 			}
 			u := w.run()
-			e := says(t, u, cluster.PodEvictionFailure, "The group keeps 4 more nodes than the 6 it had, because no more could be drained: i-")
+			e := says(t, u, cluster.PodEvictionFailure,
+				"The group keeps 4 more nodes than the 6 it had, because no more could be drained: i-")
 			if len(e.Resources) != 5 || w.group.Desired != 10 || w.group.Max != 12 {
 				t.Errorf("%v are named, sizes %+v", e.Resources, w.group.Sizes)
 			}
@@ -274,24 +289,27 @@ func TestRunAgainTakesTheSurplusBack(t *testing.T) {
 	}
 }
 
-// A node that an earlier update left unlabelled is waited for, not replaced; one with its labels that is not connected holds
-// nothing up.
-func TestRunAgainWithNodesThatNeverGotReady(t *testing.T) {
+// A node that an earlier update left without labels is waited for, not replaced. A disconnected
+// node with its labels delays nothing.
+func TestRunAgainWithUnreadyNodes(t *testing.T) {
 	w := newWorld(t, 1, 4, cluster.UpdateConfig{})
 	w.made[nodegroup.TemplateDescription(w.begin(), w.group.Template)] = "lt:2"
-	bare, sick := w.vms["i-0001"], w.vms["i-0002"]
-	bare.Template, bare.image = "lt:2", newImage
-	sick.Template, sick.image, sick.Row.Attributes[nodegroup.LabelImage], sick.Row.AgentConnected = "lt:2", newImage, newImage, false
-	w.until(func(u *cluster.Update) bool { return strings.Contains(u.WaitingFor, bare.ID) })
-	bare.Row.Attributes[nodegroup.LabelImage] = newImage
+	unlabelled, disconnected := w.vms["i-0001"], w.vms["i-0002"]
+	unlabelled.Template, unlabelled.image = "lt:2", newImage
+	disconnected.Template, disconnected.image, disconnected.Row.Attributes[nodegroup.LabelImage],
+		disconnected.Row.AgentConnected = "lt:2", newImage, newImage, false
+	w.until(func(u *cluster.Update) bool { return strings.Contains(u.WaitingFor, unlabelled.ID) })
+	unlabelled.Row.Attributes[nodegroup.LabelImage] = newImage
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || w.vms[bare.ID] == nil {
-		t.Errorf("%s %+v, unlabelled %v, sick %v", u.Status, u.Errors, w.vms[bare.ID] != nil, w.vms[sick.ID] != nil)
+	if u.Status != cluster.UpdateSuccessful || w.vms[unlabelled.ID] == nil {
+		t.Errorf("%s %+v, unlabelled %v, disconnected %v", u.Status, u.Errors, w.vms[unlabelled.ID] != nil,
+			w.vms[disconnected.ID] != nil)
 	}
 }
 
-// The same update again ends at once though a node that was scaled out since has no labels yet.
+// Running the same update again ends at once although a node that was added since has no labels
+// yet.
 func TestRunAgainAfterAScaleOut(t *testing.T) {
 	w := newWorld(t, 3, 1, cluster.UpdateConfig{})
 	w.begin()
@@ -299,13 +317,15 @@ func TestRunAgainAfterAScaleOut(t *testing.T) {
 	w.sorted()[2].Row.Attributes = map[string]string{cluster.AttributeZone: "zone-a"}
 	w.begin()
 	u := w.look(everything)
-	if first.Status != cluster.UpdateSuccessful || u.Status != cluster.UpdateSuccessful || len(w.vms) != 3 || *u.FinalSizes != *first.FinalSizes {
-		t.Errorf("%s, then %s in %s with %+v, waits for %s", first.Status, u.Status, u.Phase, w.group.Sizes, u.WaitingFor)
+	if first.Status != cluster.UpdateSuccessful || u.Status != cluster.UpdateSuccessful || len(w.vms) != 3 ||
+		*u.FinalSizes != *first.FinalSizes {
+		t.Errorf("%s, then %s in %s with %+v, waits for %s", first.Status, u.Status, u.Phase, w.group.Sizes,
+			u.WaitingFor)
 	}
 }
 
-// What never came into service and does after all is taken back like any other node.
-func TestNodesThatComeWhileTheyAreGivenUp(t *testing.T) {
+// A node that comes into service after all is removed like any other.
+func TestNodesThatBecomeReadyDuringTheRestore(t *testing.T) {
 	w := newWorld(t, 1, 3, cluster.UpdateConfig{MaxUnavailable: 1})
 	w.failing, w.plant.act = &failure{state: "absent"}, without(nodegroup.Terminate)
 	w.begin()
@@ -320,9 +340,10 @@ func TestNodesThatComeWhileTheyAreGivenUp(t *testing.T) {
 	w.check()
 }
 
-func TestFailGivesUp(t *testing.T) {
+func TestFailRestoresTheGroup(t *testing.T) {
 	denied := cluster.UpdateError{Code: cluster.UpdateAccessDenied, Message: "no", Resources: []string{groupName}}
-	for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseScaleUp, cluster.PhaseUpgrade, cluster.PhaseScaleDown, cluster.PhaseRestore} {
+	for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseScaleUp, cluster.PhaseUpgrade,
+		cluster.PhaseScaleDown, cluster.PhaseRestore} {
 		t.Run(string(phase), func(t *testing.T) {
 			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
 			w.begin()
@@ -346,11 +367,15 @@ func TestFailGivesUp(t *testing.T) {
 	}
 }
 
-// What may not be put back is tried for as long as a drain may take, then the sizes are left, then the rest, and each is told.
-func TestGivingUp(t *testing.T) {
+// What cannot be put back into service is retried for as long as a drain may take. Then the sizes
+// stay as they are, then the rest, and the update reports each.
+func TestRestoreThatIsRefused(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{MaxUnavailable: 1})
 	w.begin()
-	u := nodegroup.Fail(w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade && len(u.Removals) > 0 }), cluster.UpdateError{
+	u := nodegroup.Fail(w.until(func(u *cluster.Update) bool {
+		return u.Phase == cluster.PhaseUpgrade &&
+			len(u.Removals) > 0
+	}), cluster.UpdateError{
 		Code: cluster.UpdateAccessDenied, Message: "no", Resources: []string{groupName},
 	})
 	for _, c := range []struct {
@@ -376,12 +401,14 @@ func TestGivingUp(t *testing.T) {
 			t.Fatalf("%s: %s, stopped %q", c.name, u.Status, u.SizesReason)
 		}
 	}
-	if want := (cluster.Sizes{Min: u.OriginalSizes.Min, Max: u.OriginalSizes.Max + u.Surge, Desired: u.OriginalSizes.Desired + u.Surge}); *u.FinalSizes != want || u.Status != cluster.UpdateFailed {
+	if want := (cluster.Sizes{Min: u.OriginalSizes.Min, Max: u.OriginalSizes.Max + u.Surge,
+		Desired: u.OriginalSizes.Desired + u.Surge}); *u.FinalSizes != want || u.Status != cluster.UpdateFailed {
 		t.Errorf("%s with %+v, want the sizes that it was given last, %+v", u.Status, u.FinalSizes, want)
 	}
 	w.store(u)
 	w.begin()
 	if again := w.run(); again.Status != cluster.UpdateSuccessful || *again.FinalSizes != *u.OriginalSizes {
-		t.Errorf("run again: %s with %+v, want %+v (errors %+v)", again.Status, again.FinalSizes, u.OriginalSizes, again.Errors)
+		t.Errorf("run again: %s with %+v, want %+v (errors %+v)", again.Status, again.FinalSizes, u.OriginalSizes,
+			again.Errors)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func force(r *nodegroup.Request)          { r.Force = true }
 func forceProtected(r *nodegroup.Request) { r.Force, r.ForceProtected = true, true }
 
-// Force stops what does not leave in 15 minutes, protected tasks only when it says so.
+// Force stops tasks that do not leave in 15 minutes, and protected ones only if it says so.
 func TestForce(t *testing.T) {
 	standalone := func(*nodegroup.Task) {}
 	protected := func(x *nodegroup.Task) { x.Task.Service, x.Protected = "api", true }
@@ -20,10 +20,11 @@ func TestForce(t *testing.T) {
 		force func(*nodegroup.Request)
 		fails string
 	}{
-		"StopsStandaloneTasks":     {standalone, force, ""},
-		"SparesProtectedTasks":     {protected, force, "of service api is protected"},
-		"StopsProtectedTasks":      {protected, forceProtected, ""},
-		"ProtectedAloneForcesNone": {protected, func(r *nodegroup.Request) { r.ForceProtected = true }, "of service api is protected"},
+		"StopsStandaloneTasks": {standalone, force, ""},
+		"SparesProtectedTasks": {protected, force, "of service api is protected"},
+		"StopsProtectedTasks":  {protected, forceProtected, ""},
+		"ProtectedAloneForcesNone": {protected, func(r *nodegroup.Request) { r.ForceProtected = true },
+			"of service api is protected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, 2, cluster.UpdateConfig{MaxUnavailable: 4})
@@ -45,8 +46,8 @@ func TestForce(t *testing.T) {
 	}
 }
 
-// A task that ignores its stop does not hold up an update by force.
-func TestForceDoesNotWaitForEver(t *testing.T) {
+// A task that ignores its stop does not delay a forced update for ever.
+func TestForceTimesOut(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.each(func(*nodegroup.Task) {})
 	w.plant.act = func(_ *world, _ *cluster.Update, actions []nodegroup.Action) []nodegroup.Action {
@@ -64,8 +65,9 @@ func TestForceDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// Time in which nobody was awake does not count: nothing could have been replaced.
-func TestNobodyIsStoppedAfterASleep(t *testing.T) {
+// Time in which nobody reconciled the update does not count: no task could have been replaced in
+// it.
+func TestNoTaskIsStoppedAfterAPause(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.blocked["web"] = true
 	w.begin(force)
@@ -78,12 +80,18 @@ func TestNobodyIsStoppedAfterASleep(t *testing.T) {
 	}
 }
 
-// Nor does an update fail after one: what did not come could not.
-func TestNothingFailsAfterASleep(t *testing.T) {
+// Such time fails no update either.
+func TestNothingFailsAfterAPause(t *testing.T) {
 	for name, is := range map[string]func(*cluster.Update) bool{
-		"WhileNodesComeUp":      func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleUp && !u.WaitingSince.IsZero() },
+		"WhileNodesComeUp": func(u *cluster.Update) bool {
+			return u.Phase == cluster.PhaseScaleUp &&
+				!u.WaitingSince.IsZero()
+		},
 		"WhileNodesAreReplaced": func(u *cluster.Update) bool { return !u.Shortage.Since.IsZero() },
-		"WhileTasksLeave":       func(u *cluster.Update) bool { return len(u.Removals) > 0 && !u.Removals[0].DrainingAt.IsZero() },
+		"WhileTasksLeave": func(u *cluster.Update) bool {
+			return len(u.Removals) > 0 &&
+				!u.Removals[0].DrainingAt.IsZero()
+		},
 		"WhileNodesAreTerminated": func(u *cluster.Update) bool {
 			return len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepTerminate
 		},
@@ -101,7 +109,8 @@ func TestNothingFailsAfterASleep(t *testing.T) {
 	}
 }
 
-// Tasks have their time from when the node is DRAINING, not from when it was to be.
+// The time for tasks to leave counts from when the node is DRAINING, not from when that was
+// requested.
 func TestTimeCountsFromDraining(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.plant.act = without(nodegroup.Drain)
@@ -116,8 +125,8 @@ func TestTimeCountsFromDraining(t *testing.T) {
 	w.check()
 }
 
-// A task that gets protected while the others are being stopped is spared.
-func TestForceSparesWhatGetsProtected(t *testing.T) {
+// A task that becomes protected while the others are being stopped is spared.
+func TestForceSparesTasksThatBecomeProtected(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.blocked["web"] = true
 	w.begin(force)

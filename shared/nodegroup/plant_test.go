@@ -9,7 +9,8 @@ import (
 	"berth/shared/nodegroup"
 )
 
-// plant is a bug put between an update and its world: in what it sees, what it writes, what it has done.
+// plant is a bug between an update and its world: in what it reads, what it writes, or what it
+// carries out.
 type plant struct {
 	name   string
 	resize func(*cluster.Sizes)
@@ -35,28 +36,31 @@ func without(kind nodegroup.ActionKind) func(*world, *cluster.Update, []nodegrou
 	}
 }
 
-// plants are bugs, each with what the judge says of it.
+// plants are bugs, each with what the checker says about it.
 var plants = []struct {
 	plant
 	says string
 	in   func(*world)
 }{
 	{plant{name: "MinimumChanged", resize: func(s *cluster.Sizes) { s.Min = s.Desired }}, "the minimum is", nil},
-	{plant{name: "OldNodesNotMadeUnschedulable", act: without(nodegroup.Cordon), see: func(u *cluster.Update, all []nodegroup.Instance) {
-		for k, i := range all {
-			if i.Row != nil {
-				row := *i.Row
-				row.Attributes = map[string]string{cluster.AttributeUnschedulable: u.ID}
-				for name, value := range i.Row.Attributes {
-					row.Attributes[name] = value
+	{plant{name: "OldNodesNotMadeUnschedulable", act: without(nodegroup.Cordon),
+		see: func(u *cluster.Update, all []nodegroup.Instance) {
+			for k, i := range all {
+				if i.Row != nil {
+					row := *i.Row
+					row.Attributes = map[string]string{cluster.AttributeUnschedulable: u.ID}
+					for name, value := range i.Row.Attributes {
+						row.Attributes[name] = value
+					}
+					all[k].Row = &row
 				}
-				all[k].Row = &row
 			}
-		}
-	}}, "takes new tasks", nil},
-	{plant{name: "AllDrainingAtOnce", act: func(w *world, u *cluster.Update, all []nodegroup.Action) []nodegroup.Action {
+		}}, "takes new tasks", nil},
+	{plant{name: "AllDrainingAtOnce", act: func(w *world, u *cluster.Update,
+		all []nodegroup.Action) []nodegroup.Action {
 		for _, v := range w.sorted() {
-			if u.Phase == cluster.PhaseUpgrade && v.image == oldImage && v.Row != nil && v.Row.Status == cluster.InstanceActive {
+			if u.Phase == cluster.PhaseUpgrade && v.image == oldImage && v.Row != nil &&
+				v.Row.Status == cluster.InstanceActive {
 				all = append(all, nodegroup.Action{Kind: nodegroup.Drain, Instance: v.ID, Node: v.Row.ID})
 			}
 		}
@@ -94,7 +98,7 @@ var plants = []struct {
 	}}, "is left unschedulable", func(w *world) { w.blocked["web"] = true }},
 }
 
-// Each planted bug is caught, and the same world without it is not complained of.
+// Each planted bug is found, and without it the same world passes.
 func TestPlantedBugs(t *testing.T) {
 	for _, p := range plants {
 		t.Run(p.name, func(t *testing.T) {
@@ -108,7 +112,8 @@ func TestPlantedBugs(t *testing.T) {
 				}
 				w.begin()
 				w.run()
-				if said := strings.Join(w.judge.breaches, "\n"); planted != strings.Contains(said, p.says) || !planted && said != "" {
+				if said := strings.Join(w.checker.breaches, "\n"); planted != strings.Contains(said, p.says) ||
+					!planted && said != "" {
 					t.Errorf("planted %v: %q, want %q", planted, said, p.says)
 				}
 			}

@@ -18,13 +18,14 @@ func genWorld(t *rapid.T) *world {
 	if rapid.Bool().Draw(t, "minimal") {
 		c.Strategy = cluster.UpdateMinimal
 	}
-	w := newWorldOf(t, rapid.IntRange(1, 3).Draw(t, "zones"), rapid.IntRange(1, 4).Draw(t, "nodes"), rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "domains"), c)
+	w := newWorldOf(t, rapid.IntRange(1, 3).Draw(t, "zones"), rapid.IntRange(1, 4).Draw(t, "nodes"),
+		rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "domains"), c)
 	w.stopsFirst = c.Strategy == cluster.UpdateMinimal
 	w.slow = time.Duration(rapid.IntRange(0, 300).Draw(t, "slow")) * time.Second
 	return w
 }
 
-// trouble is what happens to the world and to the hands that act in it.
+// trouble has the faults of the world and of what acts in it.
 type trouble struct {
 	drop, repeat, crash, sleep, vanish, block, fail bool
 	until                                           time.Time
@@ -33,12 +34,13 @@ type trouble struct {
 func genTrouble(t *rapid.T) trouble {
 	on := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	return trouble{
-		drop: on("drop"), repeat: on("repeat"), crash: on("crash"), sleep: on("sleep"), vanish: on("vanish"), block: on("block"), fail: on("fail"),
+		drop: on("drop"), repeat: on("repeat"), crash: on("crash"), sleep: on("sleep"), vanish: on("vanish"),
+		block: on("block"), fail: on("fail"),
 		until: noon.Add(2 * time.Hour),
 	}
 }
 
-// once reports, one time in n, that something that is on happens.
+// once reports, one time in n, that a fault which is turned on happens.
 func once(t *rapid.T, on bool, n int, what string) bool {
 	return on && rapid.IntRange(1, n).Draw(t, what) == 1
 }
@@ -65,7 +67,7 @@ func (x trouble) hands(t *rapid.T, w *world) func([]nodegroup.Action) []nodegrou
 	}
 }
 
-// happen lets the world change under the update.
+// happen changes the world during the update.
 func (x trouble) happen(t *rapid.T, w *world) {
 	if w.now.After(x.until) {
 		w.blocked["web"], w.failing = false, nil
@@ -75,7 +77,8 @@ func (x trouble) happen(t *rapid.T, w *world) {
 		w.blocked["web"] = !w.blocked["web"]
 	}
 	if once(t, x.fail, 30, "fail") {
-		w.failing = rapid.SampledFrom([]*failure{nil, {code: "InsufficientInstanceCapacity"}, {state: "absent"}, {state: "sick"}, {state: "bare"}}).Draw(t, "failing")
+		w.failing = rapid.SampledFrom([]*failure{nil, {code: "InsufficientInstanceCapacity"}, {state: "absent"},
+			{state: "disconnected"}, {state: "unlabelled"}}).Draw(t, "failing")
 	}
 	if all := w.sorted(); len(all) > 0 && once(t, x.vanish, 60, "vanish") {
 		v := rapid.SampledFrom(all).Draw(t, "vanished")
@@ -88,18 +91,20 @@ func (x trouble) happen(t *rapid.T, w *world) {
 	}
 }
 
-// Whatever is dropped, repeated or cut short, and whatever happens to the group meanwhile, an update ends, keeps within
-// invariant 6 all the way, leaves the group usable, and can be run again until it succeeds.
-func TestUpdatesComeThrough(t *testing.T) {
+// Whatever is lost, repeated or cut short, and whatever happens to the group meanwhile, an update
+// ends, keeps invariant 6 all the time, leaves the group usable, and can be run again until it
+// succeeds.
+func TestUpdatesSucceedUnderFaults(t *testing.T) {
 	seen := map[cluster.UpdateStatus]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w, x := genWorld(t), genTrouble(t)
 		w.begin(func(r *nodegroup.Request) { r.Seed = rapid.Uint64().Draw(t, "seed") })
-		w.judge.faulty = x.vanish || x.fail
+		w.checker.faulty = x.vanish || x.fail
 		for n := 0; ; n++ {
 			if n > 5_000 {
 				u := w.update()
-				t.Fatalf("the update has not ended: %s, waits for %s, errors %+v\n%v", u.Phase, u.WaitingFor, u.Errors, w.log[max(0, len(w.log)-100):])
+				t.Fatalf("the update has not ended: %s, waits for %s, errors %+v\n%v", u.Phase, u.WaitingFor, u.Errors,
+					w.log[max(0, len(w.log)-100):])
 			}
 			x.happen(t, w)
 			if u := w.look(x.hands(t, w)); u.HasEnded() {
@@ -109,12 +114,12 @@ func TestUpdatesComeThrough(t *testing.T) {
 				}
 				w.now = w.now.Add(time.Minute)
 				w.begin()
-				w.judge.faulty = x.vanish || x.fail
+				w.checker.faulty = x.vanish || x.fail
 			}
 			w.tick()
 		}
-		if w.judge.failed() {
-			t.Fatalf("%v\n%v", w.judge.breaches, w.log[max(0, len(w.log)-100):])
+		if w.checker.failed() {
+			t.Fatalf("%v\n%v", w.checker.breaches, w.log[max(0, len(w.log)-100):])
 		}
 	})
 	if seen[cluster.UpdateFailed] == 0 || seen[cluster.UpdateSuccessful] == 0 {
@@ -122,9 +127,10 @@ func TestUpdatesComeThrough(t *testing.T) {
 	}
 }
 
-// TestSleepsThroughDrainTimeout replays a run in which nobody looks at the update for minutes at a time, and tasks of the service
-// web cannot move for a while. Two nodes then stay DRAINING for longer than a drain may take, which is not the update's fault.
-func TestSleepsThroughDrainTimeout(t *testing.T) {
+// TestPauseLongerThanTheDrainTimeout replays a run in which nobody reconciles the update for
+// minutes at a time, and tasks of the service web cannot move for a while. Two nodes then stay
+// DRAINING for longer than a drain may take, which is not the update's fault.
+func TestPauseLongerThanTheDrainTimeout(t *testing.T) {
 	w := newWorldOf(t, 3, 4, 0, cluster.UpdateConfig{MaxUnavailable: 2})
 	w.slow = 8 * time.Second
 	w.begin(func(r *nodegroup.Request) { r.Seed = 0x104 })
@@ -143,7 +149,8 @@ func TestSleepsThroughDrainTimeout(t *testing.T) {
 			w.tick()
 		}
 		for id, since := range drainingSince {
-			if v := w.vms[id]; v != nil && v.Row.Status == cluster.InstanceDraining && v.Lifecycle == nodegroup.InService {
+			if v := w.vms[id]; v != nil && v.Row.Status == cluster.InstanceDraining &&
+				v.Lifecycle == nodegroup.InService {
 				longest = max(longest, w.now.Sub(since))
 			}
 		}
@@ -163,13 +170,13 @@ func TestSleepsThroughDrainTimeout(t *testing.T) {
 	}
 }
 
-// The same inputs give the same answer, whatever the order of the instances; what was given back gives it once more, so
-// that a crash between the writing and the doing costs nothing; and nothing that was given is changed.
-func TestNextIsAFunctionOfWhatIsThere(t *testing.T) {
+// The same inputs give the same answer, whatever the order of the instances. The returned state
+// gives it once more, so that a crash between writing and acting does no harm. No input is changed.
+func TestNextIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, x := genWorld(t), genTrouble(t)
 		w.begin()
-		w.judge.faulty = true
+		w.checker.faulty = true
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			x.happen(t, w)
 			if u := w.look(x.hands(t, w)); u.HasEnded() {

@@ -9,19 +9,22 @@ import (
 	"berth/shared/nodegroup"
 )
 
-// Scaling out ends the scale-down at once, and the update says why the sizes are what they are (N5).
+// Scaling out ends the scale-down at once, and the update says why the sizes are what they are
+// (N5).
 func TestScalingOutEndsTheScaleDown(t *testing.T) {
 	w := newWorld(t, 3, 3, cluster.UpdateConfig{})
 	w.begin()
 	w.until(func(u *cluster.Update) bool {
-		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepDrain
+		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Removals) > 0 &&
+			u.Removals[0].Step == cluster.StepDrain
 	})
 	w.group.IsGrowing = true
 	w.group.Desired++
 	w.log = nil
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || u.SizesReason != "Managed scaling is growing the group: it stays at maximum 14 and desired 13, originally 11 and 9" {
+	if u.Status != cluster.UpdateSuccessful ||
+		u.SizesReason != "Managed scaling is growing the group: it stays at maximum 14 and desired 13, originally 11 and 9" {
 		t.Errorf("%s: %q", u.Status, u.SizesReason)
 	}
 	for _, a := range w.log {
@@ -32,7 +35,7 @@ func TestScalingOutEndsTheScaleDown(t *testing.T) {
 	if w.group.Max != 14 || w.group.Desired != 13 {
 		t.Errorf("sizes %+v", w.group.Sizes)
 	}
-	t.Run("TheNextOneKnowsTheOriginalMaximum", func(t *testing.T) {
+	t.Run("NextUpdateKnowsTheOriginalMaximum", func(t *testing.T) {
 		w.group.IsGrowing = false
 		w.tick()
 		w.begin()
@@ -43,22 +46,24 @@ func TestScalingOutEndsTheScaleDown(t *testing.T) {
 	})
 }
 
-// So does a target tracking policy, or the group's owner, of whom nobody tells.
+// So does a change by a target tracking policy or the group's owner, which nobody reports.
 func TestEnlargingEndsTheScaleDown(t *testing.T) {
 	w := newWorld(t, 3, 3, cluster.UpdateConfig{})
 	w.begin()
 	w.until(func(u *cluster.Update) bool {
-		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepDrain
+		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Removals) > 0 &&
+			u.Removals[0].Step == cluster.StepDrain
 	})
 	w.group.Desired++
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || u.SizesReason != "The group was enlarged by someone else: it stays at maximum 14 and desired 13, originally 11 and 9" || w.group.Desired != 13 {
+	if u.Status != cluster.UpdateSuccessful ||
+		u.SizesReason != "The group was enlarged by someone else: it stays at maximum 14 and desired 13, originally 11 and 9" || w.group.Desired != 13 {
 		t.Errorf("%s: %q, sizes %+v", u.Status, u.SizesReason, w.group.Sizes)
 	}
 }
 
-// What managed scaling has added while nodes were replaced is not taken back.
+// Nodes that managed scaling added while nodes were replaced are not removed.
 func TestNodesAddedMeanwhileStay(t *testing.T) {
 	w := newWorld(t, 3, 3, cluster.UpdateConfig{})
 	w.group.Max = 30
@@ -67,19 +72,21 @@ func TestNodesAddedMeanwhileStay(t *testing.T) {
 	w.group.Desired += 2
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || w.group.Desired != 11 || w.group.Max != 30 || !strings.Contains(u.SizesReason, "desired 11, originally 1, 30 and 9") {
+	if u.Status != cluster.UpdateSuccessful || w.group.Desired != 11 || w.group.Max != 30 ||
+		!strings.Contains(u.SizesReason, "desired 11, originally 1, 30 and 9") {
 		t.Errorf("%s, sizes %+v: %q", u.Status, w.group.Sizes, u.SizesReason)
 	}
 }
 
-// Nor is what came before the update had enlarged the group, between any two of its looks.
+// Nodes that were added before the update had enlarged the group are not removed either, whenever
+// they came between two reconciliations.
 func TestNodesAddedBeforeTheSurplusStay(t *testing.T) {
 	for looks := range 6 {
 		w := newWorld(t, 3, 3, cluster.UpdateConfig{})
 		w.group.Max = 30
 		w.begin()
 		if looks == 0 {
-			w.judge.original.Desired, w.judge.faulty = 11, true // it was so before the update looked
+			w.checker.original.Desired, w.checker.faulty = 11, true // it was so before the update looked
 		}
 		for range looks {
 			w.look(everything)
@@ -94,8 +101,8 @@ func TestNodesAddedBeforeTheSurplusStay(t *testing.T) {
 	}
 }
 
-// What somebody else takes away meanwhile is not missed, and not taken a second time.
-func TestNodesTakenAwayMeanwhile(t *testing.T) {
+// Nodes that others remove meanwhile are not replaced, and not removed a second time.
+func TestNodesRemovedByOthers(t *testing.T) {
 	for name, is := range map[string]func(*cluster.Update) bool{
 		"InTheUpgrade": func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade && len(u.Removals) > 0 },
 		"InTheScaleDown": func(u *cluster.Update) bool {
@@ -109,7 +116,7 @@ func TestNodesTakenAwayMeanwhile(t *testing.T) {
 			if w.until(is).Phase == cluster.PhaseScaleDown {
 				took = 1
 			}
-			w.judge.faulty = true
+			w.checker.faulty = true
 			for _, v := range w.sorted() {
 				if v.image == newImage && v.Row.Status == cluster.InstanceActive && w.group.Desired > 5-took {
 					delete(w.vms, v.ID)
@@ -125,8 +132,8 @@ func TestNodesTakenAwayMeanwhile(t *testing.T) {
 	}
 }
 
-// Of the surplus a node goes first whose agent is gone.
-func TestScaleDownTakesWhatServesNobody(t *testing.T) {
+// Of the surplus, nodes with a disconnected agent are removed first.
+func TestScaleDownRemovesDisconnectedNodesFirst(t *testing.T) {
 	w := newWorld(t, 1, 6, cluster.UpdateConfig{})
 	w.begin()
 	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade })
@@ -145,8 +152,9 @@ func TestScaleDownTakesWhatServesNobody(t *testing.T) {
 	}
 }
 
-// A node of the surplus with a task that does not leave is put back, and another goes.
-func TestScaleDownTakesAnotherNode(t *testing.T) {
+// A surplus node with a task that does not leave is put back into service, and another one is
+// removed.
+func TestScaleDownRemovesAnotherNode(t *testing.T) {
 	w := newWorld(t, 1, 3, cluster.UpdateConfig{})
 	w.begin()
 	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
@@ -154,13 +162,14 @@ func TestScaleDownTakesAnotherNode(t *testing.T) {
 	w.start(v, func(*nodegroup.Task) {})
 	u = w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || len(u.RetainedNodes) != 1 || u.RetainedNodes[0] != v.ID || w.vms[v.ID] == nil || w.group.Desired != 3 {
+	if u.Status != cluster.UpdateSuccessful || len(u.RetainedNodes) != 1 || u.RetainedNodes[0] != v.ID ||
+		w.vms[v.ID] == nil || w.group.Desired != 3 {
 		t.Errorf("%s, kept %v, sizes %+v", u.Status, u.RetainedNodes, w.group.Sizes)
 	}
 }
 
-// An instance that the termination never ends does not hold up the sizes.
-func TestScaleDownDoesNotWaitForEver(t *testing.T) {
+// An instance whose termination never ends does not keep the sizes from being restored.
+func TestScaleDownTimesOut(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.begin()
 	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
@@ -171,21 +180,26 @@ func TestScaleDownDoesNotWaitForEver(t *testing.T) {
 	w.check()
 }
 
-// A node that stays though it was terminated is put back, and another goes.
+// A node that stays although it was terminated is put back into service, and another one is
+// removed.
 func TestScaleDownWithoutTermination(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.begin()
 	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
 	id := u.Removals[0].Instance
 	w.plant.act = func(_ *world, _ *cluster.Update, all []nodegroup.Action) []nodegroup.Action {
-		return slices.DeleteFunc(all, func(a nodegroup.Action) bool { return a.Kind == nodegroup.Terminate && a.Instance == id })
+		return slices.DeleteFunc(all, func(a nodegroup.Action) bool {
+			return a.Kind == nodegroup.Terminate &&
+				a.Instance == id
+		})
 	}
-	if u = w.run(); u.Status != cluster.UpdateSuccessful || w.group.Desired != 2 || !slices.Equal(u.RetainedNodes, []string{id}) || w.vms[id] == nil {
+	if u = w.run(); u.Status != cluster.UpdateSuccessful || w.group.Desired != 2 ||
+		!slices.Equal(u.RetainedNodes, []string{id}) || w.vms[id] == nil {
 		t.Errorf("%s, sizes %+v, kept %v", u.Status, w.group.Sizes, u.RetainedNodes)
 	}
 }
 
-// In the upgrade an instance that is never gone is an error that names it.
+// During the upgrade, an instance whose termination never ends is an error that names it.
 func TestTerminationThatNeverEnds(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.begin()
@@ -205,7 +219,8 @@ func TestMinimalNeedsNoMoreNodes(t *testing.T) {
 	u := w.until(func(u *cluster.Update) bool {
 		here := 0
 		for _, v := range w.vms {
-			if v.Row != nil && v.Row.Attributes[cluster.AttributeUnschedulable] != "" && v.Lifecycle != nodegroup.Terminating {
+			if v.Row != nil && v.Row.Attributes[cluster.AttributeUnschedulable] != "" &&
+				v.Lifecycle != nodegroup.Terminating {
 				here++
 			}
 		}
@@ -214,7 +229,8 @@ func TestMinimalNeedsNoMoreNodes(t *testing.T) {
 	})
 	w.check()
 	if u.Status != cluster.UpdateSuccessful || most != 9 || u.MaxUnavailable != 2 || marked != 2 {
-		t.Errorf("%s, desired up to %d, %d at a time, %d unschedulable: %+v", u.Status, most, u.MaxUnavailable, marked, u.Errors)
+		t.Errorf("%s, desired up to %d, %d at a time, %d unschedulable: %+v", u.Status, most, u.MaxUnavailable, marked,
+			u.Errors)
 	}
 }
 
@@ -236,8 +252,8 @@ func TestNothingToReplace(t *testing.T) {
 	}
 }
 
-// Marks and DRAINING that are somebody else's stay.
-func TestWhatOthersDidStays(t *testing.T) {
+// Marks and DRAINING that others have set stay.
+func TestMarksOfOthersStay(t *testing.T) {
 	w := newWorld(t, 2, 3, cluster.UpdateConfig{MaxUnavailable: 6})
 	all := w.sorted()
 	all[0].Row.Attributes[cluster.AttributeUnschedulable] = "maintenance"

@@ -9,7 +9,7 @@ import (
 )
 
 // A maximum that somebody else sets while an update runs stays, and the update says so.
-func TestMaximumOfSomebodyElseStays(t *testing.T) {
+func TestMaximumSetByOthersStays(t *testing.T) {
 	for _, phase := range []cluster.UpdatePhase{cluster.PhaseScaleUp, cluster.PhaseUpgrade, cluster.PhaseScaleDown} {
 		for name, by := range map[string]int{"Raised": 100, "Lowered": -1} {
 			t.Run(string(phase)+name, func(t *testing.T) {
@@ -23,7 +23,8 @@ func TestMaximumOfSomebodyElseStays(t *testing.T) {
 				set := w.group.Max
 				u := w.run()
 				if w.group.Max != set || u.Status != cluster.UpdateSuccessful || u.SizesReason == "" {
-					t.Errorf("the maximum was set to %d; the update ended %s with %d, stopped %q", set, u.Status, w.group.Max, u.SizesReason)
+					t.Errorf("the maximum was set to %d; the update ended %s with %d, stopped %q", set, u.Status,
+						w.group.Max, u.SizesReason)
 				}
 				w.check()
 				w.begin(func(r *nodegroup.Request) { r.Target.Image = "ami-third" })
@@ -35,14 +36,15 @@ func TestMaximumOfSomebodyElseStays(t *testing.T) {
 	}
 }
 
-// A minimum that is raised during the scale-down is where it ends: Auto Scaling would refuse to go below.
+// The scale-down ends at a minimum that is raised meanwhile, because Auto Scaling would refuse to
+// go below it.
 func TestMinimumRaisedDuringTheScaleDown(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
 	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
 	w.group.Min = w.group.Desired
-	w.judge.original.Min = w.group.Min
-	w.judge.faulty = true // the surplus stays
+	w.checker.original.Min = w.group.Min
+	w.checker.faulty = true // the surplus stays
 	start := w.now
 	w.plant.act = func(w *world, _ *cluster.Update, all []nodegroup.Action) []nodegroup.Action {
 		for _, a := range all {

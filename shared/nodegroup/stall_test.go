@@ -10,8 +10,9 @@ import (
 	"berth/shared/nodegroup"
 )
 
-// An old node that its user has put into Standby is neither taken nor gone: the update says so and ends.
-func TestNodeInStandbyIsNotWaitedForForEver(t *testing.T) {
+// An old node that its user has put into Standby is neither in service nor gone. The update says so
+// and ends.
+func TestNodeInStandbyTimesOut(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
 	first := w.sorted()[0]
@@ -28,7 +29,7 @@ func TestNodeInStandbyIsNotWaitedForForEver(t *testing.T) {
 	t.Errorf("after %s the update is %s in %s, waits for %q", w.now.Sub(noon), u.Status, u.Phase, u.WaitingFor)
 }
 
-// A maximum that its user raises during an update stays.
+// A maximum that the user raises during an update stays.
 func TestMaximumRaisedMeanwhileStays(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
@@ -37,11 +38,13 @@ func TestMaximumRaisedMeanwhileStays(t *testing.T) {
 	w.group.Max = before + 100
 	u := w.run()
 	if w.group.Max != before+100 {
-		t.Errorf("the user set the maximum to %d while the update ran; it ended %s with %d, stopped %q, errors %v", before+100, u.Status, w.group.Max, u.SizesReason, u.Errors)
+		t.Errorf("the user set the maximum to %d while the update ran; it ended %s with %d, stopped %q, errors %v",
+			before+100, u.Status, w.group.Max, u.SizesReason, u.Errors)
 	}
 }
 
-// A minimum raised above what the update comes back to holds: nothing is tried that Auto Scaling must refuse.
+// A minimum that is raised above the original sizes holds: the update tries nothing that Auto
+// Scaling must refuse.
 func TestMinimumRaisedDuringScaleDownHolds(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
@@ -52,8 +55,10 @@ func TestMinimumRaisedDuringScaleDownHolds(t *testing.T) {
 	for w.now.Sub(start) < 48*time.Hour {
 		u := w.look(func(as []nodegroup.Action) (out []nodegroup.Action) {
 			for _, a := range as {
-				// AWS: terminating with decrement below the minimum, or sizes out of order, is a ValidationError.
-				if a.Kind == nodegroup.Terminate && a.Decrement && w.group.Desired-1 < w.group.Min || a.Kind == nodegroup.Resize && (a.Desired < w.group.Min || a.Max < w.group.Min) {
+				// AWS: terminating with decrement below the minimum, or sizes out of order, is a
+				// ValidationError.
+				if a.Kind == nodegroup.Terminate && a.Decrement && w.group.Desired-1 < w.group.Min ||
+					a.Kind == nodegroup.Resize && (a.Desired < w.group.Min || a.Max < w.group.Min) {
 					refused++
 					continue
 				}
@@ -62,7 +67,8 @@ func TestMinimumRaisedDuringScaleDownHolds(t *testing.T) {
 			return out
 		})
 		if u.HasEnded() {
-			t.Logf("ended after %s with %d refusals: %s %v stopped %q", w.now.Sub(start), refused, u.Status, u.Errors, u.SizesReason)
+			t.Logf("ended after %s with %d refusals: %s %v stopped %q", w.now.Sub(start), refused, u.Status, u.Errors,
+				u.SizesReason)
 			if refused > 0 {
 				t.Errorf("%d calls that Auto Scaling must refuse in %s", refused, w.now.Sub(start))
 			}
@@ -73,7 +79,7 @@ func TestMinimumRaisedDuringScaleDownHolds(t *testing.T) {
 	t.Errorf("not ended after %s, %d refusals", w.now.Sub(start), refused)
 }
 
-// A launch template version is used again only where it was made from what the group launches now.
+// A launch template version is used again only if it was made from what the group launches now.
 func TestOldTemplateVersionIsNotUsedAgain(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.begin()
@@ -81,12 +87,14 @@ func TestOldTemplateVersionIsNotUsedAgain(t *testing.T) {
 		t.Fatal(u.Errors)
 	}
 	stale := w.group.Template
-	// Its user makes a version with other user data and the old image and gives it to the group; nodes are made from it.
+	// The user makes a version with other user data and the old image for the group, and nodes are
+	// made from it.
 	w.group.Template = "lt:77"
 	for _, v := range w.vms {
 		v.Template, v.image = "lt:77", oldImage
 		row := *v.Row
-		row.Attributes = map[string]string{cluster.AttributeZone: v.Zone, nodegroup.LabelImage: oldImage, nodegroup.LabelNodeGroup: "g"}
+		row.Attributes = map[string]string{cluster.AttributeZone: v.Zone, nodegroup.LabelImage: oldImage,
+			nodegroup.LabelNodeGroup: "g"}
 		v.Row = &row
 	}
 	w.begin()
@@ -96,8 +104,8 @@ func TestOldTemplateVersionIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// refusing drops the actions of a kind on one node, as ECS refuses them for good there: an attribute beyond its 10, a status
-// that cannot become DRAINING.
+// refusing drops the actions of a kind on one node, as if ECS refused them for good: an attribute
+// beyond its 10, or a status that cannot become DRAINING.
 func refusing(t *testing.T, kind nodegroup.ActionKind) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
@@ -117,14 +125,16 @@ func refusing(t *testing.T, kind nodegroup.ActionKind) {
 		w.tick()
 	}
 	u := w.update()
-	t.Errorf("%q of one node is refused: after %s the update is %s in %s and waits for %q", kind, w.now.Sub(noon), u.Status, u.Phase, u.WaitingFor)
+	t.Errorf("%q of one node is refused: after %s the update is %s in %s and waits for %q", kind, w.now.Sub(noon),
+		u.Status, u.Phase, u.WaitingFor)
 }
 
-func TestRefusedMarkIsNotWaitedForForEver(t *testing.T)  { refusing(t, nodegroup.Cordon) }
-func TestRefusedDrainIsNotWaitedForForEver(t *testing.T) { refusing(t, nodegroup.Drain) }
+func TestRefusedMarkTimesOut(t *testing.T)  { refusing(t, nodegroup.Cordon) }
+func TestRefusedDrainTimesOut(t *testing.T) { refusing(t, nodegroup.Drain) }
 
-// A node that ECS refuses to put back into service does not keep an update that failed from its end, and is named.
-func TestRefusedReleaseIsNotWaitedForForEver(t *testing.T) {
+// A node that ECS refuses to put back into service does not keep a failed update from ending, and
+// is named.
+func TestRefusedReleaseTimesOut(t *testing.T) {
 	for _, kind := range []nodegroup.ActionKind{nodegroup.Uncordon, nodegroup.Activate} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
@@ -147,7 +157,8 @@ func TestRefusedReleaseIsNotWaitedForForEver(t *testing.T) {
 					continue
 				}
 				last := u.Errors[len(u.Errors)-1]
-				if len(refused) != 1 || last.Code != cluster.OperationNotPermitted || refused[last.Resources[0]] == "" || !strings.Contains(last.Message, "ClientException: no") {
+				if len(refused) != 1 || last.Code != cluster.OperationNotPermitted ||
+					refused[last.Resources[0]] == "" || !strings.Contains(last.Message, "ClientException: no") {
 					t.Errorf("refused %v, errors %+v", refused, u.Errors)
 				}
 				return
@@ -157,8 +168,8 @@ func TestRefusedReleaseIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-// A maximum that an earlier update has left higher is nobody's wish: it is taken back though nothing is to be replaced.
-func TestMaximumLeftByAnUpdateIsTakenBack(t *testing.T) {
+// A maximum that an earlier update has left higher is restored even if nothing has to be replaced.
+func TestMaximumLeftByAnUpdateIsRestored(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	had := w.group.Sizes
 	w.begin()
@@ -177,10 +188,11 @@ func TestMaximumLeftByAnUpdateIsTakenBack(t *testing.T) {
 	}
 }
 
-// A new node that only lacks its labels takes tasks: an update that fails empties it before it goes, though it has none now.
+// A new node that only lacks its labels accepts tasks. A failed update empties it before
+// terminating it, even if it has none now.
 func TestNodeWithoutLabelsIsEmptiedFirst(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
-	w.failing = &failure{state: "bare"}
+	w.failing = &failure{state: "unlabelled"}
 	w.begin()
 	u := w.until(func(u *cluster.Update) bool {
 		for _, v := range w.vms {

@@ -12,17 +12,22 @@ import (
 )
 
 func TestStart(t *testing.T) {
-	group := &cluster.NodeGroup{Head: cluster.Head{Cluster: "c"}, Name: "g", Config: cluster.UpdateConfig{MaxUnavailable: 3}}
-	target := cluster.UpdateTarget{Image: newImage, Version: "1.31", SourceTemplate: "lt-1", SourceName: "mine", SourceVersion: "4"}
-	u, err := nodegroup.StartUpdate(group, nodegroup.Request{ID: "u", Target: target, Waits: cluster.UpdateTimeouts{Cordon: time.Second}}, nil, noon)
+	group := &cluster.NodeGroup{Head: cluster.Head{Cluster: "c"}, Name: "g",
+		Config: cluster.UpdateConfig{MaxUnavailable: 3}}
+	target := cluster.UpdateTarget{Image: newImage, Version: "1.31", SourceTemplate: "lt-1", SourceName: "mine",
+		SourceVersion: "4"}
+	u, err := nodegroup.StartUpdate(group, nodegroup.Request{ID: "u", Target: target,
+		Waits: cluster.UpdateTimeouts{Cordon: time.Second}}, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []cluster.UpdateParam{{Type: "Version", Value: "1.31"}, {Type: "LaunchTemplateName", Value: "mine"}, {Type: "LaunchTemplateVersion", Value: "4"}}
+	want := []cluster.UpdateParam{{Type: "Version", Value: "1.31"}, {Type: "LaunchTemplateName", Value: "mine"},
+		{Type: "LaunchTemplateVersion", Value: "4"}}
 	if diff := cmp.Diff(u.Params, want); diff != "" {
 		t.Error(diff)
 	}
-	if w := u.Timeouts; u.Status != cluster.UpdateInProgress || u.Rev != 1 || w.Drain != 15*time.Minute || w.Cordon != time.Second || w.Domain != 0 {
+	if w := u.Timeouts; u.Status != cluster.UpdateInProgress || u.Rev != 1 || w.Drain != 15*time.Minute ||
+		w.Cordon != time.Second || w.Domain != 0 {
 		t.Errorf("%+v", u)
 	}
 	labels := map[string]string{
@@ -38,15 +43,20 @@ func TestStart(t *testing.T) {
 		last   *cluster.Update
 		want   cluster.Code
 	}{
-		"InProgress":      {target: target, last: u, want: cluster.CodeResourceInUse},
-		"NoImage":         {want: cluster.CodeInvalidParameter},
-		"Both":            {config: cluster.UpdateConfig{MaxUnavailable: 1, MaxUnavailablePercentage: 1}, target: target, want: cluster.CodeInvalidParameter},
-		"TooMany":         {config: cluster.UpdateConfig{MaxUnavailable: 101}, target: target, want: cluster.CodeInvalidParameter},
-		"Negative":        {config: cluster.UpdateConfig{MaxUnavailablePercentage: -1}, target: target, want: cluster.CodeInvalidParameter},
-		"UnknownStrategy": {config: cluster.UpdateConfig{Strategy: "FAST"}, target: target, want: cluster.CodeInvalidParameter},
+		"InProgress": {target: target, last: u, want: cluster.CodeResourceInUse},
+		"NoImage":    {want: cluster.CodeInvalidParameter},
+		"Both": {config: cluster.UpdateConfig{MaxUnavailable: 1, MaxUnavailablePercentage: 1},
+			target: target, want: cluster.CodeInvalidParameter},
+		"TooMany": {config: cluster.UpdateConfig{MaxUnavailable: 101}, target: target,
+			want: cluster.CodeInvalidParameter},
+		"Negative": {config: cluster.UpdateConfig{MaxUnavailablePercentage: -1}, target: target,
+			want: cluster.CodeInvalidParameter},
+		"UnknownStrategy": {config: cluster.UpdateConfig{Strategy: "FAST"}, target: target,
+			want: cluster.CodeInvalidParameter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g", Config: c.config}, nodegroup.Request{Target: c.target}, c.last, noon)
+			_, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g", Config: c.config},
+				nodegroup.Request{Target: c.target}, c.last, noon)
 			if err == nil || cluster.ErrorCode(err) != c.want {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -54,7 +64,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// An update with a launch template of the user's own begins without its image, and waits for it.
+// An update with the user's own launch template begins without its image, and waits until that is
+// read.
 func TestResolve(t *testing.T) {
 	asked := cluster.UpdateTarget{SourceTemplate: "lt-1", SourceVersion: "$Default"}
 	u, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: asked}, nil, noon)
@@ -68,7 +79,8 @@ func TestResolve(t *testing.T) {
 	}
 	found := cluster.UpdateTarget{Image: newImage, SourceTemplate: "lt-1", SourceName: "mine", SourceVersion: "4"}
 	next := nodegroup.ResolveTarget(waits, found)
-	want := []cluster.UpdateParam{{Type: "LaunchTemplateName", Value: "mine"}, {Type: "LaunchTemplateVersion", Value: "4"}}
+	want := []cluster.UpdateParam{{Type: "LaunchTemplateName", Value: "mine"},
+		{Type: "LaunchTemplateVersion", Value: "4"}}
 	if diff := cmp.Diff(want, next.Params); diff != "" || next.Target != found || waits.Target != asked {
 		t.Errorf("target %+v, before %+v, parameters\n%s", next.Target, waits.Target, diff)
 	}
@@ -80,25 +92,33 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// An update after one that did not come back to the original sizes comes back to them, as far as nobody has changed them.
-func TestSizesToComeBackTo(t *testing.T) {
+// An update after one that did not restore the original sizes restores them, unless somebody has
+// changed them since.
+func TestSizesToRestore(t *testing.T) {
 	for name, c := range map[string]struct {
 		now, want cluster.Sizes
 		floor     *int
 	}{
-		"Untouched":        {now: cluster.Sizes{Min: 1, Max: 14, Desired: 13}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
-		"DesiredChanged":   {now: cluster.Sizes{Min: 1, Max: 14, Desired: 10}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 10}},
-		"DesiredIsTooMuch": {now: cluster.Sizes{Min: 1, Max: 14, Desired: 14}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 11}},
-		"MaximumChanged":   {now: cluster.Sizes{Min: 1, Max: 20, Desired: 13}, want: cluster.Sizes{Min: 1, Max: 20, Desired: 13}},
-		"Yielded":          {now: cluster.Sizes{Min: 1, Max: 14, Desired: 13}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 11}, floor: new(13)},
+		"Untouched": {now: cluster.Sizes{Min: 1, Max: 14, Desired: 13},
+			want: cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
+		"DesiredChanged": {now: cluster.Sizes{Min: 1, Max: 14, Desired: 10},
+			want: cluster.Sizes{Min: 1, Max: 11, Desired: 10}},
+		"DesiredIsTooMuch": {now: cluster.Sizes{Min: 1, Max: 14, Desired: 14},
+			want: cluster.Sizes{Min: 1, Max: 11, Desired: 11}},
+		"MaximumChanged": {now: cluster.Sizes{Min: 1, Max: 20, Desired: 13},
+			want: cluster.Sizes{Min: 1, Max: 20, Desired: 13}},
+		"Yielded": {now: cluster.Sizes{Min: 1, Max: 14, Desired: 13},
+			want: cluster.Sizes{Min: 1, Max: 11, Desired: 11}, floor: new(13)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := &cluster.Update{
 				Status:         cluster.UpdateSuccessful,
 				UpdateBaseline: cluster.UpdateBaseline{OriginalSizes: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
-				SurplusRemoval: cluster.SurplusRemoval{DesiredFloor: c.floor, FinalSizes: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}},
+				SurplusRemoval: cluster.SurplusRemoval{DesiredFloor: c.floor,
+					FinalSizes: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}},
 			}
-			u, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: cluster.UpdateTarget{Image: newImage}}, last, noon)
+			u, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g"},
+				nodegroup.Request{Target: cluster.UpdateTarget{Image: newImage}}, last, noon)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +130,7 @@ func TestSizesToComeBackTo(t *testing.T) {
 	}
 }
 
-// Parallelism (N1): 1 by default, a percentage rounded down, never none, at most 100.
+// Parallelism (N1): 1 by default, a percentage rounded down, at least 1, at most 100.
 func TestParallelism(t *testing.T) {
 	for _, c := range []struct {
 		config       cluster.UpdateConfig

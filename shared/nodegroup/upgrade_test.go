@@ -7,7 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// The seed's own example (N2): five zones and one node at a time give ten nodes more, twenty at a time twenty.
+// The example of rule N2: with five zones, one node at a time gives ten more nodes, twenty at a
+// time twenty more.
 func TestUpgradeOfFiveZones(t *testing.T) {
 	for _, c := range []struct{ unavailable, surge int }{{1, 10}, {20, 20}} {
 		t.Run(fmt.Sprintf("MaxUnavailable%d", c.unavailable), func(t *testing.T) {

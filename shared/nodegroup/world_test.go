@@ -22,12 +22,12 @@ const (
 	groupName = "asg"
 )
 
-// failure is what is wrong with launches from the new template.
+// failure says what is wrong with launches from the new template.
 type failure struct {
 	code  string // of EC2: none comes up
 	zone  string // only here; empty: everywhere
 	after int    // so many come up before
-	state string // absent, bare or sick: it comes up, and never gets Ready
+	state string // absent, unlabelled or disconnected: it comes up, and never gets Ready
 }
 
 // vm is an instance of the simulated Auto Scaling group.
@@ -47,8 +47,7 @@ type tester interface {
 	Error(...any)
 }
 
-// world is an Auto Scaling group, its instances and their tasks, and the rows of the updates: what the update's actions
-// act on, and what they are decided from.
+// world has an Auto Scaling group, its instances and their tasks, and the rows of the updates.
 type world struct {
 	t          tester
 	now        time.Time
@@ -64,7 +63,7 @@ type world struct {
 	node       *cluster.NodeGroup
 	tasks      int
 	log        []string
-	judge      *judge
+	checker    *checker
 	plant      plant
 	writes     int
 	acts       int
@@ -73,12 +72,13 @@ type world struct {
 	stopNodes  map[string]bool // nodes that an EC2 termination never ends
 }
 
-// newWorld has nodes instances in each of n zones, each with a daemon's task and two of the service web.
+// newWorld makes a world with so many instances in each of n zones, each with a daemon's task and
+// two of the service web.
 func newWorld(t tester, n, nodes int, c cluster.UpdateConfig) *world {
 	return newWorldOf(t, n, nodes, 0, c)
 }
 
-// newWorldOf has its instances in upgrade domains, too: ud8, ud9, ud10 and so on.
+// newWorldOf also puts its instances in upgrade domains: ud8, ud9, ud10 and so on.
 func newWorldOf(t tester, n, nodes, domains int, c cluster.UpdateConfig) *world {
 	w := &world{
 		t: t, now: noon, made: map[string]string{}, vms: map[string]*vm{}, blocked: map[string]bool{},
@@ -164,9 +164,9 @@ func (w *world) register(v *vm) {
 		switch f.state {
 		case "absent":
 			return
-		case "bare":
+		case "unlabelled":
 			delete(row.Attributes, nodegroup.LabelImage)
-		case "sick":
+		case "disconnected":
 			row.AgentConnected = false
 		}
 	}
@@ -178,7 +178,7 @@ func (w *world) register(v *vm) {
 	w.start(v, func(x *nodegroup.Task) { x.Task.Service, x.Daemon = "log", true })
 }
 
-// tick lets the world go on for one step.
+// tick runs the world for one step.
 func (w *world) tick() {
 	w.now = w.now.Add(step)
 	members := 0
@@ -203,11 +203,13 @@ func (w *world) tick() {
 		w.launch()
 	}
 	if members > w.group.Desired {
-		w.judge.fail("the group has %d instances and wants %d: it chooses by itself which go", members, w.group.Desired)
+		w.checker.fail("the group has %d instances and wants %d: it chooses by itself which go", members,
+			w.group.Desired)
 	}
 }
 
-// label gives a new node the label that it came without once nothing is wrong any more, as whoever acts on updates tries each time.
+// label gives a new node the label that it lacks once faults have ended, as the function does each
+// time.
 func (w *world) label(v *vm) {
 	if w.failing != nil || v.image != newImage || v.Row == nil || v.Row.Attributes[nodegroup.LabelImage] != "" {
 		return
@@ -218,8 +220,8 @@ func (w *world) label(v *vm) {
 	v.Row = &row
 }
 
-// move lets tasks leave a DRAINING instance: one of a service at a time, to one that takes new tasks, its daemon last; those
-// being stopped end.
+// move lets tasks leave DRAINING instances: one of a service at a time, to an instance that accepts
+// tasks, its daemon last. Tasks that are being stopped end.
 func (w *world) move(v *vm) {
 	v.Tasks = slices.DeleteFunc(v.Tasks, func(x nodegroup.Task) bool { return x.Task.Desired == cluster.TaskStopped })
 	if v.Row == nil || v.Row.Status != cluster.InstanceDraining {
@@ -241,7 +243,7 @@ func (w *world) move(v *vm) {
 	}
 }
 
-// room is the instance with the fewest tasks of those that take new ones.
+// room returns the instance with the fewest tasks of those that accept new ones.
 func (w *world) room() (best *vm) {
 	for _, v := range w.sorted() {
 		if v.Lifecycle != nodegroup.InService || v.Row == nil || !v.Row.IsAvailable() {
@@ -255,11 +257,11 @@ func (w *world) room() (best *vm) {
 	return best
 }
 
-// do carries out an action. What is repeated does nothing more.
+// do carries out an action. A repeated action does nothing more.
 func (w *world) do(a nodegroup.Action, u *cluster.Update) {
 	w.acts++
 	w.log = append(w.log, a.String())
-	w.judge.before(w, u, a)
+	w.checker.before(w, u, a)
 	v := w.vms[a.Instance]
 	switch a.Kind {
 	case nodegroup.CreateTemplate:
@@ -311,7 +313,7 @@ func (w *world) stop(v *vm, ids []string) {
 	}
 }
 
-// see is what an update is decided from.
+// view returns what an update is decided from.
 func (w *world) see(u *cluster.Update) (nodegroup.Group, []nodegroup.Instance) {
 	g := w.group
 	g.PreparedTemplate = w.made[nodegroup.TemplateDescription(u, cmp.Or(u.OriginalTemplate, w.group.Template))]
@@ -327,7 +329,7 @@ func (w *world) see(u *cluster.Update) (nodegroup.Group, []nodegroup.Instance) {
 	return g, out
 }
 
-// update is the row as it comes from the store.
+// update returns the row as it comes from the store.
 func (w *world) update() *cluster.Update {
 	if w.row == nil {
 		return nil
@@ -361,11 +363,11 @@ func (w *world) begin(change ...func(*nodegroup.Request)) *cluster.Update {
 		w.t.Fatal(err)
 	}
 	w.store(u)
-	w.judge = newJudge(w, u)
+	w.checker = newChecker(w, u)
 	return u
 }
 
-// look lets the update go on: it is decided, written, and acted on as the two say.
+// look reconciles the update once: it decides, stores, and acts.
 func (w *world) look(act func([]nodegroup.Action) []nodegroup.Action) *cluster.Update {
 	u := w.update()
 	g, instances := w.see(u)
@@ -379,17 +381,17 @@ func (w *world) look(act func([]nodegroup.Action) []nodegroup.Action) *cluster.U
 	if w.plant.act != nil {
 		actions = w.plant.act(w, next, actions)
 	}
-	w.judge.plan(u, instances, actions)
+	w.checker.plan(u, instances, actions)
 	for _, a := range act(actions) {
 		w.do(a, next)
 	}
-	w.judge.after(w, next)
+	w.checker.after(w, next)
 	return next
 }
 
 func everything(a []nodegroup.Action) []nodegroup.Action { return a }
 
-// run looks at the update at every step until it has ended.
+// run reconciles the update at every step until it has ended.
 func (w *world) run() *cluster.Update {
 	w.t.Helper()
 	return w.until(func(u *cluster.Update) bool { return u.HasEnded() })
@@ -402,11 +404,11 @@ func (w *world) until(is func(*cluster.Update) bool) *cluster.Update {
 		if is(u) {
 			return u
 		}
-		if w.judge.failed() && w.plant.name != "" || u.HasEnded() {
+		if w.checker.failed() && w.plant.name != "" || u.HasEnded() {
 			return u
 		}
 		w.tick()
 	}
-	w.judge.fail("the update has not ended: %s, waits for %s", w.update().Phase, w.update().WaitingFor)
+	w.checker.fail("the update has not ended: %s, waits for %s", w.update().Phase, w.update().WaitingFor)
 	return w.update()
 }

@@ -8,7 +8,8 @@ import (
 	"berth/shared/scaling"
 )
 
-// A decision about 5,000 instances with 15,000 tasks of which none can be spared, 100 more waiting or consolidation on.
+// A decision about 5,000 instances with 15,000 tasks, none of which can be removed, with 100 more
+// waiting or with consolidation.
 func BenchmarkDecide(b *testing.B) {
 	for name, more := range map[string]option{
 		"Waiting":       waits(100, cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}),

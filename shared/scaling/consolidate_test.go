@@ -16,7 +16,7 @@ import (
 	"berth/shared/snapshot"
 )
 
-// web has a REPLICA service of the name whose tasks may be moved, as many as there are of it.
+// web adds a REPLICA service of the name whose tasks may be moved.
 func web(name string, desired int, cost cluster.MoveCost, options ...func(*cluster.Service)) option {
 	return func(w *world) {
 		s := &cluster.Service{
@@ -43,14 +43,14 @@ func consolidating(share int, window time.Duration) option {
 	})
 }
 
-// lightly is three instances with 3, 1 and 1 tasks of 4 that fit.
-func lightly(w *world) {
+// lightlyUsed has three instances with 3, 1 and 1 tasks; 4 fit on each.
+func lightlyUsed(w *world) {
 	w.instance(1, 3)
 	w.instance(2, 1)
 	w.instance(3, 1)
 }
 
-// plan is the candidates as text: "i-2 1 drain: why" each.
+// plan returns the candidates as text: "i-2 1 drain: why" each.
 func plan(all []scaling.Candidate) string {
 	var out []string
 	for _, c := range all {
@@ -65,23 +65,26 @@ func plan(all []scaling.Candidate) string {
 		for _, m := range c.Moves {
 			to = append(to, m.Task+">"+m.To)
 		}
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %d %s %s", c.EC2InstanceID, c.Cost, verb, strings.Join(to, " "))))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %d %s %s", c.EC2InstanceID, c.Cost, verb,
+			strings.Join(to, " "))))
 	}
 	return strings.Join(out, "; ")
 }
 
 func TestConsolidation(t *testing.T) {
 	often := consolidating(100, time.Minute)
-	t.Run("EmptiesWhatFitsElsewhere", func(t *testing.T) {
-		w := newWorld(lightly, web("web", 5, ""), often)
+	t.Run("DrainsInstancesWhoseTasksFitElsewhere", func(t *testing.T) {
+		w := newWorld(lightlyUsed, web("web", 5, ""), often)
 		d := w.decide()
 		expect(t, "plan", plan(d.Consolidation), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
 		expect(t, "drain", fmt.Sprint(d.Drain), "[c-2]")
-		contains(t, "event", told(d), "(capacity provider spot) instance i-2 is being drained: there is room for its 1 task elsewhere, at a cost of 1.")
-		contains(t, "why not i-3", why(d, "i-3"), "it runs 1 non-daemon task (t3-0 of service web); task t3-0 of service web fits nowhere else: 0/3")
+		contains(t, "event", messages(d),
+			"(capacity provider spot) instance i-2 is being drained: there is room for its 1 task elsewhere, at a cost of 1.")
+		contains(t, "why not i-3", why(d, "i-3"),
+			"it runs 1 non-daemon task (t3-0 of service web); task t3-0 of service web fits nowhere else: 0/3")
 		contains(t, "why not i-1", why(d, "i-1"), "it receives tasks of i-2")
 	})
-	t.Run("NotIntoTheRoomOfWhatDrainsElsewhere", func(t *testing.T) {
+	t.Run("NotIntoRoomReservedForDrains", func(t *testing.T) {
 		w := newWorld(web("web", 5, ""), often)
 		w.instance(1, 3)
 		w.instance(2, 1)
@@ -92,13 +95,14 @@ func TestConsolidation(t *testing.T) {
 		contains(t, "why", why(d, "i-2"), "task t2-0 of service web fits nowhere else")
 	})
 	t.Run("NotUnlessEnabled", func(t *testing.T) {
-		w := newWorld(lightly, web("web", 5, ""))
+		w := newWorld(lightlyUsed, web("web", 5, ""))
 		d := w.decide()
 		expect(t, "drain", len(d.Drain)+len(d.Consolidation), 0)
-		expect(t, "plan that is asked for", plan(scaling.PlanConsolidation(w.input())), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
+		expect(t, "plan that is asked for", plan(scaling.PlanConsolidation(w.input())),
+			"i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
 	})
-	t.Run("TheCheapestFirst", func(t *testing.T) {
-		w := newWorld(lightly, web("web", 4, cluster.CostLow), web("dear", 1, cluster.CostHigh), often)
+	t.Run("CheapestFirst", func(t *testing.T) {
+		w := newWorld(lightlyUsed, web("web", 4, cluster.CostLow), web("dear", 1, cluster.CostHigh), often)
 		w.rows[4].(*cluster.Task).Owner, w.rows[4].(*cluster.Task).Service = "web", "web"
 		for _, r := range w.rows {
 			if task, ok := r.(*cluster.Task); ok && task.ID == "t2-0" {
@@ -107,7 +111,7 @@ func TestConsolidation(t *testing.T) {
 		}
 		expect(t, "plan", plan(w.decide().Consolidation), "i-3 1 drain t3-0>c-1; i-1 3 keep; i-2 40 keep")
 	})
-	t.Run("NotToWhatIsEmpty", func(t *testing.T) {
+	t.Run("NotToEmptyInstances", func(t *testing.T) {
 		w := newWorld(often, web("web", 2, ""))
 		w.instance(1, 2)
 		w.instance(2, 0)
@@ -115,8 +119,8 @@ func TestConsolidation(t *testing.T) {
 		contains(t, "why", why(d, "i-1"), "would go to c-2, which is empty")
 		expect(t, "drain", len(d.Drain), 0)
 	})
-	t.Run("LeavesTheSnapshotAsItWas", func(t *testing.T) {
-		w := newWorld(lightly, web("web", 5, ""), often, waits(9, small))
+	t.Run("LeavesTheSnapshotUnchanged", func(t *testing.T) {
+		w := newWorld(lightlyUsed, web("web", 5, ""), often, waits(9, small))
 		for _, waiting := range []bool{true, false} {
 			if !waiting {
 				w.waiting = nil
@@ -130,7 +134,7 @@ func TestConsolidation(t *testing.T) {
 	})
 }
 
-// described is what a snapshot says of its instances and tasks.
+// described returns what a snapshot says about its instances and tasks.
 func described(s *snapshot.Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, v := range s.Instances {
@@ -146,7 +150,7 @@ func described(s *snapshot.Snapshot) map[string]string {
 	return out
 }
 
-// What an instance cannot be emptied for.
+// These keep an instance from being emptied.
 func TestConsolidationKeeps(t *testing.T) {
 	often := consolidating(100, time.Minute)
 	for name, c := range map[string]struct {
@@ -154,21 +158,36 @@ func TestConsolidationKeeps(t *testing.T) {
 		change  option
 		why     string // of i-2
 	}{
-		"AtTheMinimum":          {change: bounds(3, 9), why: "the group must keep at least 3 instances"},
-		"InAnUpgrade":           {change: func(w *world) { w.upgrade = true }, why: "the group's nodes are being upgraded"},
-		"UnderATargetTracking":  {change: setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true }), why: "a target tracking policy sizes the group"},
-		"SoonAfterAScaleOut":    {change: scaledOut(14 * time.Minute), why: "the group was scaled out at 2026-11-21T11:46:00Z; it is not scaled in for 15m0s"},
-		"WhileTasksWait":        {change: waits(9, small), why: "tasks wait for instances"},
-		"StandaloneTasks":       {change: func(w *world) { w.task("a", 2, of("")) }, why: "task a belongs to no service: nothing would replace it"},
-		"ForeignTasks":          {change: func(w *world) { w.task("a", 2, of(""), func(t *cluster.Task) { t.Foreign = true }) }, why: "task a was not started by Berth"},
-		"UnknownServices":       {change: func(w *world) { w.task("a", 2, of("other")) }, why: "service other does not allow its tasks to move"},
-		"ProtectedTasks":        {change: protectTask(noon.Add(time.Second)), why: "task t2-0 of service web is protected until 2026-11-21T12:00:01Z"},
-		"NoRoomInThePercentage": {service: func(s *cluster.Service) { s.MaxPercent = 100 }, why: "minimumHealthyPercent 100 and maximumPercent 100 leave service web no room to move a task"},
-		"Deployments":           {service: func(s *cluster.Service) { s.Older = make([]cluster.Deployment, 1) }, why: "a deployment of service web is under way"},
-		"ServicesShortOfTasks":  {service: func(s *cluster.Service) { s.Desired = 6 }, why: "service web has 5 of 6 tasks healthy"},
-		"WhatIsNew":             {change: func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) }, why: "it is warming up"},
-		"WhatSomebodyProtects":  {change: func(w *world) { w.group.Instances[1].Protected = true }, why: "it is protected from scale-in"},
-		"WhatIsDisconnected":    {change: func(w *world) { w.rows[5].(*cluster.Instance).AgentConnected = false }, why: "it cannot receive tasks: it is disconnected"},
+		"AtTheMinimum": {change: bounds(3, 9), why: "the group must keep at least 3 instances"},
+		"InAnUpgrade": {change: func(w *world) { w.upgrade = true },
+			why: "the group's nodes are being upgraded"},
+		"UnderATargetTracking": {change: setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true }),
+			why: "a target tracking policy sizes the group"},
+		"SoonAfterAScaleOut": {change: scaledOut(14 * time.Minute),
+			why: "the group was scaled out at 2026-11-21T11:46:00Z; it is not scaled in for 15m0s"},
+		"WhileTasksWait": {change: waits(9, small), why: "tasks wait for instances"},
+		"StandaloneTasks": {change: func(w *world) { w.task("a", 2, of("")) },
+			why: "task a belongs to no service: nothing would replace it"},
+		"ForeignTasks": {change: func(w *world) {
+			w.task("a", 2, of(""),
+				func(t *cluster.Task) { t.Foreign = true })
+		}, why: "task a was not started by Berth"},
+		"UnknownServices": {change: func(w *world) { w.task("a", 2, of("other")) },
+			why: "service other does not allow its tasks to move"},
+		"ProtectedTasks": {change: protectTask(noon.Add(time.Second)),
+			why: "task t2-0 of service web is protected until 2026-11-21T12:00:01Z"},
+		"NoRoomInThePercentage": {service: func(s *cluster.Service) { s.MaxPercent = 100 },
+			why: "minimumHealthyPercent 100 and maximumPercent 100 leave service web no room to move a task"},
+		"Deployments": {service: func(s *cluster.Service) { s.Older = make([]cluster.Deployment, 1) },
+			why: "a deployment of service web is under way"},
+		"ServicesShortOfTasks": {service: func(s *cluster.Service) { s.Desired = 6 },
+			why: "service web has 5 of 6 tasks healthy"},
+		"WhatIsNew": {change: func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) },
+			why: "it is warming up"},
+		"WhatSomebodyProtects": {change: func(w *world) { w.group.Instances[1].Protected = true },
+			why: "it is protected from scale-in"},
+		"WhatIsDisconnected": {change: func(w *world) { w.rows[5].(*cluster.Instance).AgentConnected = false },
+			why: "it cannot receive tasks: it is disconnected"},
 		"WhatEmptiesItself": {change: func(w *world) {
 			w.rows[6].(*cluster.Task).Desired = cluster.TaskStopped
 			w.rows[9].(*cluster.Service).Desired = 4
@@ -180,7 +199,7 @@ func TestConsolidationKeeps(t *testing.T) {
 			if service == nil {
 				service = func(*cluster.Service) {}
 			}
-			w := newWorld(lightly, often, web("web", 5, "", service))
+			w := newWorld(lightlyUsed, often, web("web", 5, "", service))
 			if c.change != nil {
 				c.change(w)
 			}
@@ -191,26 +210,29 @@ func TestConsolidationKeeps(t *testing.T) {
 			}
 		})
 	}
-	t.Run("NotWhatIsOver", func(t *testing.T) {
-		w := newWorld(lightly, often, web("web", 5, ""), protectTask(noon), func(w *world) { w.history.DeferredUntil = map[string]time.Time{"c-2": noon} })
+	t.Run("ExpiredReasonsDoNotCount", func(t *testing.T) {
+		w := newWorld(lightlyUsed, often, web("web", 5, ""), protectTask(noon),
+			func(w *world) { w.history.DeferredUntil = map[string]time.Time{"c-2": noon} })
 		w.task("daemon", 2, of("log"))
 		w.task("alone", 3, of(""))
 		w.task("stopping", 2, of(""), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
 		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
 	})
-	t.Run("OneAfterTheOtherWithoutAShare", func(t *testing.T) {
-		w := newWorld(often, web("web", 5, "", func(s *cluster.Service) { s.MinHealthy, s.MaxPercent = 80, 100 }), lightly)
+	t.Run("OneAtATimeWithoutABudget", func(t *testing.T) {
+		w := newWorld(often, web("web", 5, "", func(s *cluster.Service) { s.MinHealthy, s.MaxPercent = 80, 100 }),
+			lightlyUsed)
 		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]") // one of five may stop first
 	})
 }
 
 func protectTask(until time.Time) option {
 	return func(w *world) {
-		w.rows = append(w.rows, &cluster.Protection{Head: cluster.Head{Cluster: "c", Rev: 1}, Owner: "web", Task: "t2-0", Until: until})
+		w.rows = append(w.rows, &cluster.Protection{Head: cluster.Head{Cluster: "c", Rev: 1}, Owner: "web",
+			Task: "t2-0", Until: until})
 	}
 }
 
-// The disruption budget holds for any window.
+// The disruption budget holds for any window of time.
 func TestConsolidationBudget(t *testing.T) {
 	w := newWorld(consolidating(20, 10*time.Minute), web("web", 20, ""))
 	for n := range 10 { // 2 of 4 that fit on each: every second can go, 2 within 10 minutes
@@ -228,10 +250,10 @@ func TestConsolidationBudget(t *testing.T) {
 	expect(t, "would go", fits, 5)
 }
 
-// An instance on its way out: drained until it is empty, then terminated, unless something comes up.
+// A drain: the instance is emptied, then terminated, unless the drain is cancelled.
 func TestDrains(t *testing.T) {
 	often := consolidating(100, time.Hour)
-	// begun has i-2 drained for so long.
+	// begun says since when i-2 has been draining
 	begun := func(ago time.Duration, tasks int, options ...option) *world {
 		w := newWorld(append([]option{often, web("web", 3+tasks, "")}, options...)...)
 		w.instance(1, 3)
@@ -240,7 +262,7 @@ func TestDrains(t *testing.T) {
 		return w
 	}
 	over := func(w *world) bool { d := w.history.Drains; return len(d) == 0 || d[0].Finished }
-	t.Run("GoesWhenEmpty", func(t *testing.T) {
+	t.Run("TerminatesWhenEmpty", func(t *testing.T) {
 		d := begun(time.Minute, 0).decide()
 		expect(t, "terminate", fmt.Sprint(d.Terminate), "[i-2]")
 		expect(t, "desired", d.Desired, 1)
@@ -256,12 +278,12 @@ func TestDrains(t *testing.T) {
 		expect(t, "release", fmt.Sprint(d.Release), "[i-2]")
 		expect(t, "terminate", fmt.Sprint(d.Terminate), "[i-2]")
 	})
-	t.Run("StaysWhereSomebodyElseProtectsIt", func(t *testing.T) {
+	t.Run("StaysIfProtectedByOthers", func(t *testing.T) {
 		w := begun(time.Minute, 0)
 		w.group.Instances[1].Protected = true
 		expect(t, "terminate", len(w.decide().Terminate), 0)
 	})
-	t.Run("GoesWithItsDaemons", func(t *testing.T) {
+	t.Run("TerminatesWithItsDaemons", func(t *testing.T) {
 		w := begun(time.Minute, 0)
 		w.task("d", 2, of("log"))
 		expect(t, "terminate", len(w.decide().Terminate), 1)
@@ -270,7 +292,8 @@ func TestDrains(t *testing.T) {
 		w := begun(time.Minute, 1)
 		d := w.decide()
 		expect(t, "changes", len(d.Terminate)+len(d.Undrain)+len(d.Drain), 0)
-		contains(t, "why", why(d, "i-2"), "it runs 1 non-daemon task (t2-0 of service web); it has been draining since 2026-11-21T11:59:00Z and waits for them to stop")
+		contains(t, "why", why(d, "i-2"),
+			"it runs 1 non-daemon task (t2-0 of service web); it has been draining since 2026-11-21T11:59:00Z and waits for them to stop")
 	})
 	t.Run("WaitsForTheScaleInOfTheMinute", func(t *testing.T) {
 		w := begun(time.Minute, 0)
@@ -288,14 +311,15 @@ func TestDrains(t *testing.T) {
 		w.now = noon.Add(time.Minute)
 		expect(t, "terminate", len(w.decide().Terminate), 1)
 	})
-	t.Run("NotForEver", func(t *testing.T) {
+	t.Run("GivesUpAfterAWhile", func(t *testing.T) {
 		w := begun(15*time.Minute, 1)
 		d := w.decide()
 		expect(t, "undrain", fmt.Sprint(d.Undrain), "[c-2]")
-		contains(t, "event", told(d), "instance i-2: it can receive tasks again: after 15m0s it still has 1 non-daemon task (t2-0 of service web).")
+		contains(t, "event", messages(d),
+			"instance i-2: it can receive tasks again: after 15m0s it still has 1 non-daemon task (t2-0 of service web).")
 		expect(t, "spared until", w.history.DeferredUntil["c-2"], noon.Add(time.Hour))
 	})
-	t.Run("TakesTasksAgainWhereMoreAreNeeded", func(t *testing.T) {
+	t.Run("IsCancelledIfInstancesAreNeeded", func(t *testing.T) {
 		w := begun(time.Minute, 0, waits(1, cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}))
 		d := w.decide()
 		expect(t, "undrain", fmt.Sprint(d.Undrain), "[c-2]")
@@ -327,16 +351,17 @@ func TestDrains(t *testing.T) {
 			expect(t, "over", over(w), true)
 		})
 	}
-	t.Run("IsOrderedAgain", func(t *testing.T) {
+	t.Run("IsRequestedAgain", func(t *testing.T) {
 		w := begun(time.Minute, 1)
 		w.rows = append(w.rows, row(2, func(i *cluster.Instance) { i.Rev = 2 }))
 		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
 		w.now = w.now.Add(time.Minute)
 		d := w.decide()
 		expect(t, "over", over(w), true)
-		contains(t, "why", why(d, "i-2"), "it could not be drained before, and is not tried again until 2026-11-21T13:01:00Z")
+		contains(t, "why", why(d, "i-2"),
+			"it could not be drained before, and is not tried again until 2026-11-21T13:01:00Z")
 	})
-	t.Run("CountsForTheBudgetAfterwards", func(t *testing.T) {
+	t.Run("CountsForTheBudgetAfterItsEnd", func(t *testing.T) {
 		w := begun(59*time.Minute, 0, consolidating(1, time.Hour))
 		w.group.Instances[1].Lifecycle = "Terminating"
 		w.group.Desired = 1
@@ -346,7 +371,7 @@ func TestDrains(t *testing.T) {
 		w.decide()
 		expect(t, "kept", len(w.history.Drains), 0)
 	})
-	t.Run("ItsTasksHaveTheirRoomReserved", func(t *testing.T) {
+	t.Run("ReservesRoomForItsTasks", func(t *testing.T) {
 		w := begun(time.Minute, 1) // goes to c-1, which then is full
 		w.rows[1].(*cluster.Service).Desired = 5
 		w.instance(3, 1)
@@ -354,13 +379,15 @@ func TestDrains(t *testing.T) {
 	})
 }
 
-// C5: what consolidation terminates in a minute is within the share that may go in one.
-func TestDrainsEndWithinTheShare(t *testing.T) {
-	w := newWorld(consolidating(100, time.Minute), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 25 }))
+// What consolidation terminates in a minute counts towards the percentage that may go in one (C5).
+func TestDrainsEndWithinTheScaleInPercent(t *testing.T) {
+	w := newWorld(consolidating(100, time.Minute),
+		setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 25 }))
 	w.instance(1, 1)
 	for n := 2; n <= 10; n++ {
 		w.instance(n, 0, status(cluster.InstanceDraining))
-		w.history.Drains = append(w.history.Drains, cluster.Drain{Instance: fmt.Sprintf("c-%d", n), At: noon.Add(-3 * time.Minute)})
+		w.history.Drains = append(w.history.Drains, cluster.Drain{Instance: fmt.Sprintf("c-%d", n),
+			At: noon.Add(-3 * time.Minute)})
 	}
 	for minute, gone := range []int{2, 2, 1, 1, 1, 1, 1, 0} {
 		d := w.decide()
@@ -368,17 +395,19 @@ func TestDrainsEndWithinTheShare(t *testing.T) {
 		expect(t, "desired", d.Desired, w.group.Desired-gone)
 		expect(t, "terminated again in the same minute", len(w.decide().Terminate), 0)
 		w.group.Desired = d.Desired
-		w.group.Instances = slices.DeleteFunc(w.group.Instances, func(i cluster.GroupInstance) bool { return slices.Contains(d.Terminate, i.ID) })
+		w.group.Instances = slices.DeleteFunc(w.group.Instances,
+			func(i cluster.GroupInstance) bool { return slices.Contains(d.Terminate, i.ID) })
 		w.now = w.now.Add(time.Minute)
 	}
 }
 
-// What consolidation was emptying when an update of the group's nodes began takes tasks again; but for what the update has marked:
-// that it empties itself.
-func TestDrainsAreTheUpdatesOnceItHasMarkedThem(t *testing.T) {
+// When an update of the group's nodes begins, drains of consolidation are cancelled, except on
+// nodes that the update has marked: it empties those itself.
+func TestUpdateTakesOverDrainsThatItMarked(t *testing.T) {
 	w := newWorld(instances(3, 0), consolidating(50, 10*time.Minute))
 	for n := range 2 {
-		w.history.Drains = append(w.history.Drains, cluster.Drain{Instance: fmt.Sprintf("c-%d", n+1), At: noon.Add(-2 * time.Minute)})
+		w.history.Drains = append(w.history.Drains, cluster.Drain{Instance: fmt.Sprintf("c-%d", n+1),
+			At: noon.Add(-2 * time.Minute)})
 		w.rows[1+2*n].(*cluster.Instance).Status = cluster.InstanceDraining
 	}
 	one, other := w.rows[1].(*cluster.Instance), w.rows[3].(*cluster.Instance)

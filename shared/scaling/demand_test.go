@@ -11,7 +11,8 @@ import (
 	"berth/shared/scaling"
 )
 
-// demand is that of the only group of tasks, where the group's instances, one full one of each size given, have no room.
+// demand returns the demand of the only group of tasks. The provider's group has one full instance
+// of each given size.
 func demand(t *testing.T, w *world, sizes ...[]size) scaling.Demand {
 	t.Helper()
 	if len(sizes) == 0 {
@@ -44,20 +45,29 @@ func TestDemandIsBoundBy(t *testing.T) {
 		instances   int
 		limit       string
 	}{
-		"VCPU":        {needs: cluster.Resources{CPU: 700 * cluster.CPUUnit, Memory: 128}, perInstance: 2, instances: 4, limit: "insufficient CPU (needs 700 units, best free 648)"},
-		"Memory":      {needs: cluster.Resources{CPU: 128 * cluster.CPUUnit, Memory: 1300}, perInstance: 3, instances: 3, limit: "insufficient memory (needs 1300 MiB, best free 196)"},
-		"ENI":         {needs: cluster.Resources{CPU: 1, Memory: 1, ENIs: 1}, sizes: []size{enis(3)}, perInstance: 3, instances: 3, limit: "insufficient network interfaces (needs 1, best free 0)"},
-		"Ports":       {needs: small, spec: func(s *placement.Spec) { s.Ports = []cluster.Port{http} }, perInstance: 1, instances: 7, limit: "port in use (80/tcp)"},
-		"GPU":         {needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1}, sizes: []size{devices(4)}, perInstance: 4, instances: 2, limit: "insufficient GPU (needs 1, best free 0)"},
-		"SharesOfGPU": {needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1, GPUMilli: 400}, sizes: []size{devices(2)}, perInstance: 4, instances: 2, limit: "insufficient GPU (needs 0.4, best free 0.2)"},
+		"VCPU": {needs: cluster.Resources{CPU: 700 * cluster.CPUUnit, Memory: 128}, perInstance: 2, instances: 4,
+			limit: "insufficient CPU (needs 700 units, best free 648)"},
+		"Memory": {needs: cluster.Resources{CPU: 128 * cluster.CPUUnit, Memory: 1300}, perInstance: 3,
+			instances: 3, limit: "insufficient memory (needs 1300 MiB, best free 196)"},
+		"ENI": {needs: cluster.Resources{CPU: 1, Memory: 1, ENIs: 1}, sizes: []size{enis(3)}, perInstance: 3,
+			instances: 3, limit: "insufficient network interfaces (needs 1, best free 0)"},
+		"Ports": {needs: small, spec: func(s *placement.Spec) { s.Ports = []cluster.Port{http} }, perInstance: 1,
+			instances: 7, limit: "port in use (80/tcp)"},
+		"GPU": {needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1}, sizes: []size{devices(4)}, perInstance: 4,
+			instances: 2, limit: "insufficient GPU (needs 1, best free 0)"},
+		"SharesOfGPU": {needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1, GPUMilli: 400}, sizes: []size{devices(2)},
+			perInstance: 4, instances: 2, limit: "insufficient GPU (needs 0.4, best free 0.2)"},
 		"Metric": {
-			needs: cluster.Resources{CPU: 1, Memory: 1}, spec: func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "disk", Load: 30}} },
+			needs:       cluster.Resources{CPU: 1, Memory: 1},
+			spec:        func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "disk", Load: 30}} },
 			sizes:       []size{with(func(c *cluster.Capacity) { c.Metrics = map[string]int64{"disk": 100} })},
 			perInstance: 3, instances: 3, limit: "insufficient metric capacity (disk: needs 30, best free 10)",
 		},
-		"DistinctInstance": {needs: small, spec: func(s *placement.Spec) { s.PerInstance = 1 }, perInstance: 1, instances: 7, limit: "already has one"},
-		"DomainPolicy":     {needs: small, spec: func(s *placement.Spec) { s.DomainPolicy = cluster.PolicyAdaptive }, perInstance: 1, instances: 7, limit: "already has one"},
-		"Nothing":          {perInstance: 7, instances: 1},
+		"DistinctInstance": {needs: small, spec: func(s *placement.Spec) { s.PerInstance = 1 }, perInstance: 1,
+			instances: 7, limit: "already has one"},
+		"DomainPolicy": {needs: small, spec: func(s *placement.Spec) { s.DomainPolicy = cluster.PolicyAdaptive },
+			perInstance: 1, instances: 7, limit: "already has one"},
+		"Nothing": {perInstance: 7, instances: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := c.spec
@@ -73,8 +83,9 @@ func TestDemandIsBoundBy(t *testing.T) {
 	}
 }
 
-// Of several instance types the most of each parameter counts, whichever type has it: it is a lower bound (C2).
-func TestDemandGoesByTheLargestOfEachParameter(t *testing.T) {
+// Of several instance types the largest value of each parameter counts, whichever type has it,
+// because the demand is a lower bound (C2).
+func TestDemandUsesTheLargestOfEachParameter(t *testing.T) {
 	cpu := []size{kind("c5"), with(func(c *cluster.Capacity) { c.CPU, c.Memory = 8*cluster.VCPU, 4096 })}
 	memory := []size{kind("r5"), with(func(c *cluster.Capacity) { c.CPU, c.Memory = 2*cluster.VCPU, 16384 })}
 	got := demand(t, newWorld(waits(9, cluster.Resources{CPU: 2 * cluster.VCPU, Memory: 4096})), cpu, memory)
@@ -82,7 +93,8 @@ func TestDemandGoesByTheLargestOfEachParameter(t *testing.T) {
 	expect(t, "instances", got.Instances, 3)
 }
 
-// Whatever the parameter and whichever type comes first: the larger binds how many fit, the smaller whether any does.
+// Whatever the parameter and whichever type comes first: the larger binds how many fit, the smaller
+// whether any does.
 func TestDemandOfTwoTypes(t *testing.T) {
 	http := cluster.Port{Number: 80, Protocol: cluster.TCP}
 	for name, c := range map[string]struct {
@@ -101,14 +113,17 @@ func TestDemandOfTwoTypes(t *testing.T) {
 			perInstance: 4, tooMuch: func(s *placement.Spec) { s.Needs.Memory = 4097 },
 		},
 		"GPU": {
-			needs: cluster.Resources{GPUs: 1}, large: func(c *cluster.Capacity) { c.GPUs = make([]string, 3) }, small: func(c *cluster.Capacity) { c.GPUs = make([]string, 1) },
+			needs: cluster.Resources{GPUs: 1}, large: func(c *cluster.Capacity) { c.GPUs = make([]string, 3) },
+			small:       func(c *cluster.Capacity) { c.GPUs = make([]string, 1) },
 			perInstance: 3, tooMuch: func(s *placement.Spec) { s.Needs.GPUs = 2 },
 		},
 		"ENI": {
-			needs: cluster.Resources{ENIs: 1}, large: func(c *cluster.Capacity) { c.ENIs = new(4) }, small: func(c *cluster.Capacity) { c.ENIs = new(2) },
+			needs: cluster.Resources{ENIs: 1}, large: func(c *cluster.Capacity) { c.ENIs = new(4) },
+			small:       func(c *cluster.Capacity) { c.ENIs = new(2) },
 			perInstance: 4,
 		},
-		"ENIsUnlimited": {needs: cluster.Resources{ENIs: 1}, small: func(c *cluster.Capacity) { c.ENIs = new(2) }, perInstance: 9},
+		"ENIsUnlimited": {needs: cluster.Resources{ENIs: 1}, small: func(c *cluster.Capacity) { c.ENIs = new(2) },
+			perInstance: 9},
 		"NoENI": {
 			large: func(c *cluster.Capacity) { c.ENIs = new(4) }, small: func(c *cluster.Capacity) { c.ENIs = new(0) },
 			perInstance: 9, tooMuch: func(s *placement.Spec) { s.Needs.ENIs = 1 },
@@ -118,8 +133,9 @@ func TestDemandOfTwoTypes(t *testing.T) {
 			tooMuch: func(s *placement.Spec) { s.Ports = []cluster.Port{http} },
 		},
 		"Metric": {
-			spec:  func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "disk", Load: 10}} },
-			large: func(c *cluster.Capacity) { c.Metrics = map[string]int64{"disk": 60} }, small: func(c *cluster.Capacity) { c.Metrics = map[string]int64{"disk": 20} },
+			spec:        func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "disk", Load: 10}} },
+			large:       func(c *cluster.Capacity) { c.Metrics = map[string]int64{"disk": 60} },
+			small:       func(c *cluster.Capacity) { c.Metrics = map[string]int64{"disk": 20} },
 			perInstance: 6, tooMuch: func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "disk", Load: 21}} },
 		},
 		"MetricUnlimited": {
@@ -150,7 +166,7 @@ func TestDemandOfTwoTypes(t *testing.T) {
 	}
 }
 
-// changed is a size by the function; nil changes nothing.
+// changed applies f to a size; nil changes nothing.
 func changed(f func(*cluster.Capacity)) size {
 	if f == nil {
 		return func(*cluster.Instance) {}
@@ -158,22 +174,23 @@ func changed(f func(*cluster.Capacity)) size {
 	return with(f)
 }
 
-// A cordoned instance says what a new one is like all the same, but for its mark.
+// A cordoned instance is a sample of new ones, except for its mark.
 func TestDemandOfACordonedGroup(t *testing.T) {
-	got := demand(t, newWorld(waits(4, small)), []size{func(i *cluster.Instance) { i.Attributes[cluster.AttributeUnschedulable] = "" }})
+	got := demand(t, newWorld(waits(4, small)),
+		[]size{func(i *cluster.Instance) { i.Attributes[cluster.AttributeUnschedulable] = "" }})
 	expect(t, "left out", got.ExcludedBecause, "")
 	expect(t, "instances", got.Instances, 1)
 }
 
-// An instance that has registered and is not yet claimed for the provider says what a new one is like, too.
-func TestDemandOfAnUnclaimedInstance(t *testing.T) {
+// An instance that has registered without the provider's name is a sample of new ones, too.
+func TestDemandOfAnInstanceWithoutProvider(t *testing.T) {
 	ofTheProvider := func(s *placement.Spec) { s.Attributes = []string{cluster.AttributeProvider + "=spot"} }
 	got := demand(t, newWorld(waits(4, small, ofTheProvider)))
 	expect(t, "left out", got.ExcludedBecause, "")
 	expect(t, "instances", got.Instances, 1)
 }
 
-func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
+func TestDemandIgnoresTasksThatFitNoSmallestInstance(t *testing.T) {
 	large := []size{kind("m5.2xlarge"), with(func(c *cluster.Capacity) { c.CPU, c.Memory = 8*cluster.VCPU, 32768 })}
 	tiny := []size{kind("t3.small"), with(func(c *cluster.Capacity) { c.Memory = 1024 })}
 	t.Run("OneParameterIsEnough", func(t *testing.T) {
@@ -181,24 +198,28 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 		got := demand(t, w, large, tiny)
 		contains(t, "why", got.ExcludedBecause, "insufficient memory (needs 2048 MiB, best free 1024)")
 		expect(t, "instances", got.Instances, 0)
-		contains(t, "event", told(w.decide()), "service w0: (service w0) tasks are ignored when capacity provider spot scales out: a task does not fit")
+		contains(t, "event", messages(w.decide()),
+			"service w0: (service w0) tasks are ignored when capacity provider spot scales out: a task does not fit")
 	})
-	t.Run("OthersCount", func(t *testing.T) {
+	t.Run("OtherTasksCount", func(t *testing.T) {
 		w := newWorld(waits(3, cluster.Resources{Memory: 2048}), waits(3, cluster.Resources{Memory: 1024}))
 		w.instance(1, 0, tiny...)
 		w.task("full", 1, needing(cluster.Resources{Memory: 1024}))
 		d := w.decide()
 		expect(t, "groups", len(d.Demands), 2)
 		expect(t, "M", d.Needed, 4)
-		expect(t, "events of what is left out", strings.Count(told(d), "ignored when"), 1)
+		expect(t, "events of what is left out", strings.Count(messages(d), "ignored when"), 1)
 	})
-	t.Run("WhatDaemonsTakeIsNotThere", func(t *testing.T) {
-		daemon := &placement.Spec{Needs: cluster.Resources{Memory: 600}, Owner: "log", Group: "service:log", PerInstance: 1}
-		w := newWorld(waits(3, cluster.Resources{Memory: 512}), func(w *world) { w.daemons = []*placement.Spec{daemon} })
+	t.Run("DaemonsReduceTheRoom", func(t *testing.T) {
+		daemon := &placement.Spec{Needs: cluster.Resources{Memory: 600}, Owner: "log", Group: "service:log",
+			PerInstance: 1}
+		w := newWorld(waits(3, cluster.Resources{Memory: 512}),
+			func(w *world) { w.daemons = []*placement.Spec{daemon} })
 		contains(t, "why", demand(t, w, tiny).ExcludedBecause, "insufficient memory (needs 512 MiB, best free 424)")
 	})
-	t.Run("ConstraintsNoSampleMeets", func(t *testing.T) {
-		rules := &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:ecs.instance-type == p3.2xlarge"}}}
+	t.Run("ConstraintsThatNoSampleMeets", func(t *testing.T) {
+		rules := &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+			Expression: "attribute:ecs.instance-type == p3.2xlarge"}}}
 		spec, err := placement.NewSpec(&cluster.TaskDefinition{Needs: small}, "w0", "", rules)
 		if err != nil {
 			t.Fatal(err)
@@ -214,8 +235,8 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 	})
 }
 
-// A group of which no instance that takes tasks was ever seen gets one, and is seen then.
-func TestDemandWhereNoneIsKnown(t *testing.T) {
+// A group without any sample gets one instance, which becomes the sample.
+func TestDemandWithoutSamples(t *testing.T) {
 	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
 	all := func(s cluster.InstanceStatus) option {
 		return func(w *world) {
@@ -228,10 +249,11 @@ func TestDemandWhereNoneIsKnown(t *testing.T) {
 		options []option
 		needed  int
 	}{
-		"AllDrain":            {[]option{all(cluster.InstanceDraining)}, 3},
-		"AllDrainByTheStep":   {[]option{all(cluster.InstanceDraining), steps(4, 9)}, 6},
-		"AllFailed":           {[]option{all(cluster.InstanceFailed)}, 3},
-		"OneIsYetToRegister":  {[]option{all(cluster.InstanceDraining), func(w *world) { w.machine(9, "InService").LaunchedAt = w.now }}, 3},
+		"AllDrain":          {[]option{all(cluster.InstanceDraining)}, 3},
+		"AllDrainByTheStep": {[]option{all(cluster.InstanceDraining), steps(4, 9)}, 6},
+		"AllFailed":         {[]option{all(cluster.InstanceFailed)}, 3},
+		"OneIsYetToRegister": {[]option{all(cluster.InstanceDraining),
+			func(w *world) { w.machine(9, "InService").LaunchedAt = w.now }}, 3},
 		"OneRegisters":        {[]option{all(cluster.InstanceRegistering), fresh}, 2},
 		"OneRegistersTooLong": {[]option{all(cluster.InstanceRegistering)}, 3},
 	} {
@@ -244,7 +266,8 @@ func TestDemandWhereNoneIsKnown(t *testing.T) {
 		w := newWorld(all(cluster.InstanceDraining), waits(5, half))
 		d := w.decide()
 		expect(t, "desired", d.Desired, 3)
-		contains(t, "why", d.Why, "5 tasks of service w0 need 1 instance at least: no instance of the group is known yet")
+		contains(t, "why", d.Why,
+			"5 tasks of service w0 need 1 instance at least: no instance of the group is known yet")
 		w.group.Desired = 3
 		w.machine(9, "InService").LaunchedAt = noon
 		w.group.Desired = 3
@@ -261,13 +284,17 @@ func TestDemandGroups(t *testing.T) {
 		groups  int
 		needed  int // beside the one that is full
 	}{
-		"TheSameNeedsOfTwoServices":  {[]option{waits(3, half), waits(3, half)}, 1, 3}, // 6 tasks, 2 on each
-		"OtherNeeds":                 {[]option{waits(3, half), waits(3, small)}, 2, 2},
-		"OtherPorts":                 {[]option{waits(3, half), waits(3, half, func(s *placement.Spec) { s.Ports = []cluster.Port{{Number: 1, Protocol: cluster.UDP}} })}, 2, 3},
-		"DistinctOnesOfTwoServices":  {[]option{waits(3, half, alone), waits(3, half, alone)}, 2, 3},
-		"AllOrNothingIsNoHindrance":  {[]option{waits(5, half, func(s *placement.Spec) { s.AllOrNothing = true })}, 1, 3},
-		"NoTasks":                    {[]option{waits(0, half)}, 0, 0},
-		"AsManyAsNeedFewInAllOthers": {[]option{waits(4, half), waits(8, small), waits(4, cluster.Resources{Memory: 2048})}, 3, 2},
+		"TheSameNeedsOfTwoServices": {[]option{waits(3, half), waits(3, half)}, 1, 3}, // 6 tasks, 2 on each
+		"OtherNeeds":                {[]option{waits(3, half), waits(3, small)}, 2, 2},
+		"OtherPorts": {[]option{waits(3, half),
+			waits(3, half, func(s *placement.Spec) { s.Ports = []cluster.Port{{Number: 1, Protocol: cluster.UDP}} })},
+			2, 3},
+		"DistinctOnesOfTwoServices": {[]option{waits(3, half, alone), waits(3, half, alone)}, 2, 3},
+		"AllOrNothingIsNoHindrance": {[]option{waits(5, half, func(s *placement.Spec) { s.AllOrNothing = true })}, 1,
+			3},
+		"NoTasks": {[]option{waits(0, half)}, 0, 0},
+		"AsManyAsNeedFewInAllOthers": {[]option{waits(4, half), waits(8, small),
+			waits(4, cluster.Resources{Memory: 2048})}, 3, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(append([]option{instances(1, 0), full}, c.options...)...)
@@ -278,18 +305,21 @@ func TestDemandGroups(t *testing.T) {
 	}
 }
 
-// What has room now is taken off, one group's tasks after the other's: the same room is not given twice.
-func TestDemandKnowsTheRoomThereIs(t *testing.T) {
-	w := newWorld(instances(1, 0), waits(2, cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}), waits(2, small))
+// Tasks that fit existing instances now are not counted. The same room is not given to two groups
+// of tasks.
+func TestDemandSubtractsExistingRoom(t *testing.T) {
+	w := newWorld(instances(1, 0), waits(2, cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}),
+		waits(2, small))
 	d := w.decide() // 1,536 units are free: one task of the first, one of the second
 	expect(t, "of the first", d.Demands[0].Fitting, 1)
 	expect(t, "of the second", d.Demands[1].Fitting, 1)
 	expect(t, "M", d.Needed, 2)
-	contains(t, "why", d.Why, "desired capacity from 1 to 2. 1 task of service w0 needs 1 instance, 2 fit on one at most.")
+	contains(t, "why", d.Why,
+		"desired capacity from 1 to 2. 1 task of service w0 needs 1 instance, 2 fit on one at most.")
 }
 
-// From zero the last instances known say what fits, while they may be what the group launches: that tasks did not fit them must
-// not keep it empty for ever.
+// An empty group uses the samples of its last instances, as long as it may still launch such ones.
+// If tasks did not fit these, the group must not stay empty for ever.
 func TestDemandRemembersTheLastInstances(t *testing.T) {
 	for name, c := range map[string]struct {
 		was, is string // launch template version
@@ -322,7 +352,7 @@ func TestDemandRemembersTheLastInstances(t *testing.T) {
 			expect(t, "desired", w.decide().Desired, c.desired)
 		})
 	}
-	t.Run("NotThoseMadeFromTheOneBefore", func(t *testing.T) { // it changed while they were still there
+	t.Run("NotThoseOfAnEarlierTemplateVersion", func(t *testing.T) { // it changed while they were still there
 		w := newWorld(instances(0, 1))
 		w.group.Template, w.group.Instances[0].Template = "lt-1:2", "lt-1:1"
 		waits(3, cluster.Resources{Memory: 5000})(w)
@@ -330,7 +360,7 @@ func TestDemandRemembersTheLastInstances(t *testing.T) {
 		w.rows, w.group.Instances, w.group.Desired = nil, nil, 0
 		expect(t, "desired", w.decide().Desired, 2)
 	})
-	t.Run("WhileTheLastAreDrained", func(t *testing.T) {
+	t.Run("WhileTheLastInstancesAreDraining", func(t *testing.T) {
 		w := newWorld(instances(1, 0), full)
 		w.decide()
 		w.rows[1].(*cluster.Instance).Status = cluster.InstanceDraining
@@ -341,9 +371,10 @@ func TestDemandRemembersTheLastInstances(t *testing.T) {
 }
 
 // C4.
-func TestAdmit(t *testing.T) {
+func TestAdmitWaiting(t *testing.T) {
 	for _, c := range []struct{ waiting, asked, limit, admitted int }{
-		{0, 100, 100, 100}, {0, 101, 100, 100}, {99, 1, 100, 1}, {99, 2, 100, 1}, {100, 1, 100, 0}, {120, 1, 100, 0}, {120, 0, 100, 0}, {100, 1, 500, 1},
+		{0, 100, 100, 100}, {0, 101, 100, 100}, {99, 1, 100, 1}, {99, 2, 100, 1}, {100, 1, 100, 0}, {120, 1, 100, 0},
+		{120, 0, 100, 0}, {100, 1, 500, 1},
 	} {
 		n, err := scaling.AdmitWaiting(c.waiting, c.asked, c.limit)
 		expect(t, "admitted", n, c.admitted)

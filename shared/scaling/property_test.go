@@ -15,7 +15,7 @@ import (
 	"berth/shared/state"
 )
 
-// genWorld is a small cluster in any state, with any settings.
+// genWorld draws a small cluster in any state, with any settings.
 func genWorld(t *rapid.T) *world {
 	of := func(name string, values ...int) int { return rapid.SampledFrom(values).Draw(t, name) }
 	yes := func(name string) bool { return rapid.Bool().Draw(t, name) }
@@ -25,11 +25,14 @@ func genWorld(t *rapid.T) *world {
 	w := newWorld(
 		target(of("target", 1, 50, 90, 100, 100)), steps(of("least step", 1, 1, 3), of("largest step", 1, 2, 10000)),
 		consolidating(of("budget", 1, 50, 100), minutes("window", 1, 10)), setting(func(s *cluster.ManagedScaling) {
-			s.UntilRegistered, s.TargetTracking, s.Consolidation.Enabled = yes("until registered"), of("policy", 0, 0, 1) == 1, yes("consolidation")
+			s.UntilRegistered, s.TargetTracking, s.Consolidation.Enabled = yes("until registered"),
+				of("policy", 0, 0, 1) == 1, yes("consolidation")
 			s.ReplaceUnregistered = yes("replaces")
-			s.LowDatapoints, s.MaxScaleInPercent, s.Cooldown = of("datapoints", 1, 3), of("share", 1, 50, 100), minutes("cooldown", 0, 15)
+			s.LowDatapoints, s.MaxScaleInPercent, s.Cooldown = of("datapoints", 1, 3), of("share", 1, 50, 100),
+				minutes("cooldown", 0, 15)
 		}),
-		web("web", of("desired", 0, 4, 9), rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost"), func(s *cluster.Service) { s.MaxPercent = of("most", 100, 200) }))
+		web("web", of("desired", 0, 4, 9), rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost"),
+			func(s *cluster.Service) { s.MaxPercent = of("most", 100, 200) }))
 	w.provider.Protection, w.upgrade = yes("protection"), of("upgrade", 0, 0, 0, 1) == 1
 	for n := range of("instances", 0, 1, 3, 6) {
 		genInstance(t, w, n+1)
@@ -37,16 +40,19 @@ func genWorld(t *rapid.T) *world {
 	w.group.Min = rapid.IntRange(0, w.group.Desired).Draw(t, "min")
 	w.group.Max = rapid.IntRange(w.group.Desired, w.group.Desired+4).Draw(t, "max")
 	for range of("groups", 0, 0, 1, 2) {
-		needs := cluster.Resources{CPU: int64(of("cpu", 0, 512, 2048, 4096)) * cluster.CPUUnit, Memory: int64(of("memory", 1, 512, 4096, 5000))}
+		needs := cluster.Resources{CPU: int64(of("cpu", 0, 512, 2048, 4096)) * cluster.CPUUnit,
+			Memory: int64(of("memory", 1, 512, 4096, 5000))}
 		waits(of("count", 1, 2, 30), needs, func(s *placement.Spec) { s.PerInstance = of("per instance", 0, 0, 1) })(w)
 	}
-	w.history.LastScaleOut, w.history.LastScaleIn = noon.Add(-minutes("out", 0, 5, 20)), noon.Add(-minutes("in", 0, 1, 20))
+	w.history.LastScaleOut, w.history.LastScaleIn = noon.Add(-minutes("out", 0, 5, 20)),
+		noon.Add(-minutes("in", 0, 1, 20))
 	w.history.LowMinutes, w.history.LastLowMinute = of("low", 0, 2, 20), noon.Add(-minutes("minute", 0, 1, 1, 5))
 	return w
 }
 
 func genInstance(t *rapid.T, w *world, n int) {
-	lifecycle := rapid.SampledFrom([]string{"InService", "InService", "InService", "InService", "Pending", "Terminating:Wait"}).Draw(t, "lifecycle")
+	lifecycle := rapid.SampledFrom([]string{"InService", "InService", "InService", "InService", "Pending",
+		"Terminating:Wait"}).Draw(t, "lifecycle")
 	m := w.machine(n, lifecycle)
 	m.Protected = rapid.Bool().Draw(t, "protected")
 	m.LaunchedAt = noon.Add(-time.Duration(rapid.SampledFrom([]int{1, 20}).Draw(t, "age")) * time.Minute)
@@ -64,16 +70,18 @@ func genInstance(t *rapid.T, w *world, n int) {
 	w.rows = append(w.rows, row(n, options...))
 	for x := range rapid.IntRange(0, 4).Draw(t, "tasks") {
 		kind := rapid.SampledFrom([]taskOption{
-			of("web"), of("web"), of("web"), of("web"), of("log"), of(""), func(t *cluster.Task) { t.Desired = cluster.TaskStopped },
+			of("web"), of("web"), of("web"), of("web"), of("log"), of(""),
+			func(t *cluster.Task) { t.Desired = cluster.TaskStopped },
 		}).Draw(t, "kind")
 		w.task(fmt.Sprintf("t%d-%d", n, x), n, kind)
 	}
 }
 
-// load is the tasks on an instance that are no daemons', said once more.
+// load returns the non-daemon tasks on an instance, computed in another way than the code does.
 func (w *world) load(ec2 string) (n int) {
 	for _, r := range w.rows {
-		if t, ok := r.(*cluster.Task); ok && t.Instance == "c"+ec2[1:] && t.Service != "log" && t.Last != cluster.TaskStopped {
+		if t, ok := r.(*cluster.Task); ok && t.Instance == "c"+ec2[1:] && t.Service != "log" &&
+			t.Last != cluster.TaskStopped {
 			n++
 		}
 	}
@@ -81,11 +89,15 @@ func (w *world) load(ec2 string) (n int) {
 }
 
 func (w *world) find(id string) *cluster.GroupInstance {
-	at := slices.IndexFunc(w.group.Instances, func(i cluster.GroupInstance) bool { return i.ID == id || "c"+i.ID[1:] == id })
+	at := slices.IndexFunc(w.group.Instances, func(i cluster.GroupInstance) bool {
+		return i.ID == id ||
+			"c"+i.ID[1:] == id
+	})
 	return &w.group.Instances[at]
 }
 
-// The bounds hold whatever the state: the group's own, the steps, the share of a minute, what blocks.
+// In any state a decision keeps the group's bounds, the step sizes, the percentage of a minute, and
+// what blocks scaling.
 func TestDecideKeepsWithinTheBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := genWorld(t)
@@ -115,8 +127,10 @@ func TestDecideKeepsWithinTheBounds(t *testing.T) {
 		}
 		if is > was {
 			for _, m := range w.group.Instances {
-				registered := slices.ContainsFunc(w.rows, func(r state.Row) bool { i, ok := r.(*cluster.Instance); return ok && i.EC2InstanceID == m.ID })
-				if m.Lifecycle != "Terminating:Wait" && noon.Sub(m.LaunchedAt) < s.Warmup && (!registered || !s.UntilRegistered) {
+				registered := slices.ContainsFunc(w.rows,
+					func(r state.Row) bool { i, ok := r.(*cluster.Instance); return ok && i.EC2InstanceID == m.ID })
+				if m.Lifecycle != "Terminating:Wait" && noon.Sub(m.LaunchedAt) < s.Warmup &&
+					(!registered || !s.UntilRegistered) {
 					t.Fatalf("scaled out while %s warms up", m.ID)
 				}
 			}
@@ -124,8 +138,8 @@ func TestDecideKeepsWithinTheBounds(t *testing.T) {
 	})
 }
 
-// Invariant 7: what has tasks is protected, and nothing that has any is taken.
-func TestDecideTakesNothingThatIsProtected(t *testing.T) {
+// Invariant 7: instances with tasks are protected, and no instance with tasks is removed.
+func TestDecideRemovesNoProtectedInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := genWorld(t)
 		d := scaling.Decide(w.input())
@@ -162,8 +176,9 @@ func TestDecideTakesNothingThatIsProtected(t *testing.T) {
 	})
 }
 
-// The same input gives the same decision, in whatever order the group lists its instances, and leaves the snapshot alone.
-func TestDecideIsAFunction(t *testing.T) {
+// The same input gives the same decision in whatever order the group lists its instances, and the
+// snapshot is not changed.
+func TestDecideIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := genWorld(t)
 		in, other := w.input(), w.input()
@@ -178,8 +193,8 @@ func TestDecideIsAFunction(t *testing.T) {
 	})
 }
 
-// A decision made again in the same minute, once it has been carried out, changes no capacity any more; unless instances
-// were to take tasks again first.
+// After a decision is carried out, deciding again in the same minute changes no capacity, unless
+// instances had to take tasks again first.
 func TestDecideTwiceChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := genWorld(t)
@@ -194,8 +209,8 @@ func TestDecideTwiceChangesNothing(t *testing.T) {
 	})
 }
 
-// M is N and the packing bound: of each group of tasks as many to an instance as the scarcest parameter allows, said once
-// more in arithmetic.
+// M is N plus the packing bound, computed here in plain arithmetic: of each group of tasks, as many
+// to an instance as the scarcest parameter allows.
 func TestNeededIsThePackingBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type kind struct{ cpu, memory, gpus, enis int64 }
@@ -204,28 +219,34 @@ func TestNeededIsThePackingBound(t *testing.T) {
 		most, least := kind{}, kind{1 << 40, 1 << 40, 1 << 40, 1 << 40}
 		for n := range rapid.IntRange(1, 4).Draw(t, "types") {
 			k := kind{draw("cpu", 1, 16), draw("memory", 1, 64), draw("gpus", 0, 8), draw("enis", 0, 15)}
-			most = kind{max(most.cpu, k.cpu), max(most.memory, k.memory), max(most.gpus, k.gpus), max(most.enis, k.enis)}
-			least = kind{min(least.cpu, k.cpu), min(least.memory, k.memory), min(least.gpus, k.gpus), min(least.enis, k.enis)}
+			most = kind{max(most.cpu, k.cpu), max(most.memory, k.memory), max(most.gpus, k.gpus),
+				max(most.enis, k.enis)}
+			least = kind{min(least.cpu, k.cpu), min(least.memory, k.memory), min(least.gpus, k.gpus),
+				min(least.enis, k.enis)}
 			w.instance(n+1, 0, func(i *cluster.Instance) {
 				i.Attributes[cluster.AttributeInstanceType] = fmt.Sprint("type-", n)
-				i.Registered = cluster.Capacity{CPU: k.cpu, Memory: k.memory, GPUs: make([]string, k.gpus), ENIs: new(int(k.enis))}
+				i.Registered = cluster.Capacity{CPU: k.cpu, Memory: k.memory, GPUs: make([]string, k.gpus),
+					ENIs: new(int(k.enis))}
 			})
 			w.task(fmt.Sprint("full", n), n+1, needing(cluster.Resources{CPU: k.cpu, Memory: k.memory}))
 		}
 		bound := int64(0)
 		for range rapid.IntRange(1, 4).Draw(t, "groups") {
-			k := kind{draw("needs cpu", 0, 8), draw("needs memory", 1, 32), draw("needs gpus", 0, 4), draw("needs enis", 0, 1)}
+			k := kind{draw("needs cpu", 0, 8), draw("needs memory", 1, 32), draw("needs gpus", 0, 4),
+				draw("needs enis", 0, 1)}
 			count := draw("count", 1, 40)
 			port := rapid.IntRange(0, 3).Draw(t, "port") == 0
-			waits(int(count), cluster.Resources{CPU: k.cpu, Memory: k.memory, GPUs: int(k.gpus), ENIs: int32(k.enis)}, func(s *placement.Spec) {
-				s.Attributes = []string{cluster.AttributeZone + "=a"}
-				if port {
-					s.Ports = []cluster.Port{{Number: 80 + len(w.waiting), Protocol: cluster.TCP}}
-				}
-				s.PerInstance = int(count) // of no effect, but for keeping apart groups that need the same
-			})(w)
+			waits(int(count), cluster.Resources{CPU: k.cpu, Memory: k.memory, GPUs: int(k.gpus), ENIs: int32(k.enis)},
+				func(s *placement.Spec) {
+					s.Attributes = []string{cluster.AttributeZone + "=a"}
+					if port {
+						s.Ports = []cluster.Port{{Number: 80 + len(w.waiting), Protocol: cluster.TCP}}
+					}
+					s.PerInstance = int(count) // of no effect, but for keeping apart groups that need the same
+				})(w)
 			each := count
-			for _, p := range [][3]int64{{most.cpu, k.cpu, least.cpu}, {most.memory, k.memory, least.memory}, {most.gpus, k.gpus, least.gpus}, {most.enis, k.enis, least.enis}} {
+			for _, p := range [][3]int64{{most.cpu, k.cpu, least.cpu}, {most.memory, k.memory, least.memory},
+				{most.gpus, k.gpus, least.gpus}, {most.enis, k.enis, least.enis}} {
 				if p[1] > p[2] {
 					each = 0 // left out
 				} else if p[1] > 0 {

@@ -12,8 +12,8 @@ import (
 	"berth/shared/scaling"
 )
 
-// silent adds so many instances that were launched so long ago and have not registered.
-func silent(n int, ago time.Duration) option {
+// unregistered adds instances that were launched some time ago and have not registered.
+func unregistered(n int, ago time.Duration) option {
 	return func(w *world) {
 		for range n {
 			w.machine(len(w.group.Instances)+1, "InService").LaunchedAt = w.now.Add(-ago)
@@ -21,10 +21,11 @@ func silent(n int, ago time.Duration) option {
 	}
 }
 
-// replacing has instances replaced that do not register.
+// replacing turns on the replacement of unregistered instances.
 var replacing = setting(func(s *cluster.ManagedScaling) { s.ReplaceUnregistered = true })
 
-// An instance that never registers counts in N: where that is set it is replaced, else tasks get another beside it.
+// An instance that never registers counts in N. With the setting it is replaced; without, waiting
+// tasks get another one beside it.
 func TestReplace(t *testing.T) {
 	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
 	waiting := func(n int) option { return waits(n, half) }
@@ -37,55 +38,82 @@ func TestReplace(t *testing.T) {
 		replaced string
 		desired  int
 	}{
-		"WhatTasksWaitFor":             {[]option{instances(2, 0), full, silent(1, 5*time.Minute), waiting(2)}, "i-3", 3},
-		"AndMoreWhereMoreAreNeeded":    {[]option{instances(2, 0), full, silent(1, 5*time.Minute), waiting(5)}, "i-3", 5},
-		"NotInItsWarmup":               {[]option{instances(2, 0), full, silent(1, 5*time.Minute-1), waiting(2)}, "", 3},
-		"NotInALongerWarmup":           {[]option{instances(2, 0), full, silent(1, 9*time.Minute), waiting(2), warmup(10 * time.Minute)}, "", 3},
-		"NotAtOnceWithoutAWarmup":      {[]option{instances(2, 0), full, silent(1, 4*time.Minute), waiting(2), warmup(0)}, "", 3},
-		"NotWhereNothingWaits":         {[]option{instances(2, 0), silent(1, time.Hour)}, "", 3},
-		"ForTheMinimum":                {[]option{instances(2, 0), silent(1, time.Hour), bounds(3, 9)}, "i-3", 3},
-		"ForTheTarget":                 {[]option{instances(2, 0), silent(1, time.Hour), target(67)}, "i-3", 3},
-		"WhereMinimumIsMaximum":        {[]option{instances(2, 0), silent(2, time.Hour), bounds(4, 4)}, "i-3 i-4", 4},
-		"HalfOfTheGroupAtOnce":         {[]option{silent(8, time.Hour), bounds(8, 8)}, "i-1 i-2 i-3 i-4", 8},
-		"AsManyAsMayGoInAMinute":       {[]option{silent(8, time.Hour), bounds(8, 8), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 25 })}, "i-1 i-2", 8},
-		"OneAtLeast":                   {[]option{silent(2, time.Hour), bounds(2, 2), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 1 })}, "i-1", 2},
-		"OneOfTwoWhereNoneIsKnown":     {[]option{silent(2, 5*time.Minute), waiting(5)}, "i-1", 2},
-		"NotSoonAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5*time.Minute - 1)}, "", 3},
-		"AWarmupAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5 * time.Minute)}, "i-3", 3},
-		"InAnUpgradeOneBesideIt":       {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.upgrade = true }}, "", 4},
-		"NotWhatSomebodyElseProtects":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protected}, "", 4},
-		"NotWhatIsStillProtected":      {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection, protected}, "", 3},
-		"ReleasedByTheProvider":        {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection}, "i-3", 3},
-		"NotWhatWasThereBefore":        {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), since(time.Hour)}, "", 4},
-		"NotAtTheFirstLook":            {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), unseen}, "", 4},
-		"NotBeforeItWasSeenForLong":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.history.UnregisteredSince["i-3"] = noon.Add(time.Second - 5*time.Minute) }}, "", 3},
-		"NotOfAnotherCluster":          {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.elsewhere = map[string]string{"i-3": "dev"} }}, "", 4},
-		"WhereAPolicySizesTheGroup":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-3", 3},
-		"NotWhereManagedScalingIsOff":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Enabled = false })}, "", 3},
-		"NotWhatIsStillBeingLaunched":  {[]option{instances(2, 0), full, waiting(2), func(w *world) { w.machine(3, "Pending") }}, "", 3},
-		"NotWhatIsBeingTerminatedOnce": {[]option{instances(2, 0), full, waiting(2), func(w *world) { w.machine(3, "Terminating:Wait"); w.group.Desired = 3 }}, "", 3},
+		"WhatTasksWaitFor": {[]option{instances(2, 0), full, unregistered(1, 5*time.Minute), waiting(2)},
+			"i-3", 3},
+		"AndMoreWhereMoreAreNeeded": {[]option{instances(2, 0), full, unregistered(1, 5*time.Minute), waiting(5)},
+			"i-3", 5},
+		"NotInItsWarmup": {[]option{instances(2, 0), full, unregistered(1, 5*time.Minute-1), waiting(2)},
+			"", 3},
+		"NotInALongerWarmup": {[]option{instances(2, 0), full, unregistered(1, 9*time.Minute), waiting(2),
+			warmup(10 * time.Minute)}, "", 3},
+		"NotAtOnceWithoutAWarmup": {[]option{instances(2, 0), full, unregistered(1, 4*time.Minute), waiting(2),
+			warmup(0)}, "", 3},
+		"NotWhereNothingWaits": {[]option{instances(2, 0), unregistered(1, time.Hour)}, "", 3},
+		"ForTheMinimum":        {[]option{instances(2, 0), unregistered(1, time.Hour), bounds(3, 9)}, "i-3", 3},
+		"ForTheTarget":         {[]option{instances(2, 0), unregistered(1, time.Hour), target(67)}, "i-3", 3},
+		"WhereMinimumIsMaximum": {[]option{instances(2, 0), unregistered(2, time.Hour), bounds(4, 4)}, "i-3 i-4",
+			4},
+		"HalfOfTheGroupAtOnce": {[]option{unregistered(8, time.Hour), bounds(8, 8)}, "i-1 i-2 i-3 i-4", 8},
+		"AsManyAsMayGoInAMinute": {[]option{unregistered(8, time.Hour), bounds(8, 8),
+			setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 25 })}, "i-1 i-2", 8},
+		"OneAtLeast": {[]option{unregistered(2, time.Hour), bounds(2, 2),
+			setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 1 })}, "i-1", 2},
+		"OneOfTwoWhereNoneIsKnown": {[]option{unregistered(2, 5*time.Minute), waiting(5)}, "i-1", 2},
+		"NotSoonAfterOthers": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			replacedAgo(5*time.Minute - 1)}, "", 3},
+		"AWarmupAfterOthers": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			replacedAgo(5 * time.Minute)}, "i-3", 3},
+		"InAnUpgradeOneBesideIt": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			func(w *world) { w.upgrade = true }}, "", 4},
+		"NotWhatSomebodyElseProtects": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			protected}, "", 4},
+		"NotWhatIsStillProtected": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			protection, protected}, "", 3},
+		"ReleasedByTheProvider": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			protection}, "i-3", 3},
+		"NotWhatWasThereBefore": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			since(time.Hour)}, "", 4},
+		"NotAtTheFirstLook": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			neverReconciled}, "", 4},
+		"NotBeforeItWasSeenForLong": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			func(w *world) { w.history.UnregisteredSince["i-3"] = noon.Add(time.Second - 5*time.Minute) }}, "", 3},
+		"NotOfAnotherCluster": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			func(w *world) { w.elsewhere = map[string]string{"i-3": "dev"} }}, "", 4},
+		"WhereAPolicySizesTheGroup": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-3", 3},
+		"NotWhereManagedScalingIsOff": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			setting(func(s *cluster.ManagedScaling) { s.Enabled = false })}, "", 3},
+		"NotWhatIsStillBeingLaunched": {[]option{instances(2, 0), full, waiting(2),
+			func(w *world) { w.machine(3, "Pending") }}, "", 3},
+		"NotWhatIsBeingTerminatedOnce": {[]option{instances(2, 0), full, waiting(2),
+			func(w *world) { w.machine(3, "Terminating:Wait"); w.group.Desired = 3 }}, "", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(append([]option{replacing}, c.options...)...)
 			d := w.decide()
 			expect(t, "replaced", strings.Join(d.Replace, " "), c.replaced)
 			expect(t, "desired", d.Desired, c.desired)
-			expect(t, "event", strings.Contains(told(d), "did not register"), c.replaced != "")
+			expect(t, "event", strings.Contains(messages(d), "did not register"), c.replaced != "")
 			expect(t, "remembered", d.History.LastReplacement.Equal(noon), c.replaced != "")
 		})
 	}
-	t.Run("TellsThoseThatWait", func(t *testing.T) {
-		d := newWorld(replacing, instances(2, 0), full, silent(5, time.Hour), bounds(7, 7), waiting(2), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 100 })).decide()
-		contains(t, "event", told(d), "service w0: (service w0) tasks wait: 5 instances of capacity provider spot did not register with the cluster within 5m0s, and are replaced: i-3, i-4, i-5, 2 more.")
+	t.Run("ReportsToWaitingServices", func(t *testing.T) {
+		d := newWorld(replacing, instances(2, 0), full, unregistered(5, time.Hour), bounds(7, 7), waiting(2),
+			setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 100 })).decide()
+		contains(t, "event", messages(d),
+			"service w0: (service w0) tasks wait: 5 instances of capacity provider spot did not register with the cluster within 5m0s, and are replaced: i-3, i-4, i-5, 2 more.")
 		contains(t, "why", why(d, "i-4"), "it never registered with the cluster, so it is replaced")
 	})
-	t.Run("SaysWhyNot", func(t *testing.T) {
-		d := newWorld(replacing, instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(time.Minute)).decide()
-		contains(t, "why", why(d, "i-3"), "it never registered with the cluster; it is not replaced yet: other instances were replaced at 2026-11-21T11:59:00Z; the next replacement waits for 5m0s")
+	t.Run("ReportsWhyNot", func(t *testing.T) {
+		d := newWorld(replacing, instances(2, 0), full, unregistered(1, time.Hour), waiting(2),
+			replacedAgo(time.Minute)).decide()
+		contains(t, "why", why(d, "i-3"),
+			"it never registered with the cluster; it is not replaced yet: other instances were replaced at 2026-11-21T11:59:00Z; the next replacement waits for 5m0s")
 	})
 }
 
-// As ECS does it: what does not register stays, and tasks that wait get others beside it as far as the group's maximum goes.
+// Like ECS, without the setting: unregistered instances stay, and waiting tasks get others beside
+// them up to the group's maximum.
 func TestReplaceNotUnlessEnabled(t *testing.T) {
 	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
 	upgrading := func(w *world) { w.upgrade = true }
@@ -93,15 +121,20 @@ func TestReplaceNotUnlessEnabled(t *testing.T) {
 		options         []option
 		needed, desired int
 	}{
-		"OneMoreForThoseThatWait":    {[]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half)}, 4, 4},
-		"AsManyAsTheyNeed":           {[]option{instances(2, 0), full, silent(2, time.Hour), waits(5, half)}, 7, 7},
-		"OneMoreInAnUpgrade":         {[]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half), upgrading}, 4, 4},
-		"OneMoreWhereNoneIsKnown":    {[]option{silent(2, time.Hour), waits(5, half)}, 3, 3},
-		"NoMoreThanTheMaximum":       {[]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half), bounds(0, 3)}, 4, 3},
-		"NotBeforeItHasHadItsTime":   {[]option{instances(2, 0), full, silent(1, 5*time.Minute-1), waits(2, half), setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, 3, 3},
-		"ItIsEmptyWhereNothingWaits": {[]option{instances(2, 0), silent(1, time.Hour)}, 2, 3},
-		"NorForTheMinimum":           {[]option{instances(2, 0), silent(1, time.Hour), bounds(3, 9)}, 2, 3},
-		"NorWhereMinimumIsMaximum":   {[]option{silent(2, time.Hour), bounds(2, 2), waits(2, half)}, 3, 2},
+		"OneMoreForThoseThatWait": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waits(2, half)}, 4,
+			4},
+		"AsManyAsTheyNeed": {[]option{instances(2, 0), full, unregistered(2, time.Hour), waits(5, half)}, 7,
+			7},
+		"OneMoreInAnUpgrade": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waits(2, half),
+			upgrading}, 4, 4},
+		"OneMoreWhereNoneIsKnown": {[]option{unregistered(2, time.Hour), waits(5, half)}, 3, 3},
+		"NoMoreThanTheMaximum": {[]option{instances(2, 0), full, unregistered(1, time.Hour), waits(2, half),
+			bounds(0, 3)}, 4, 3},
+		"NotBeforeItHasHadItsTime": {[]option{instances(2, 0), full, unregistered(1, 5*time.Minute-1), waits(2, half),
+			setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, 3, 3},
+		"ItIsEmptyWhereNothingWaits": {[]option{instances(2, 0), unregistered(1, time.Hour)}, 2, 3},
+		"NorForTheMinimum":           {[]option{instances(2, 0), unregistered(1, time.Hour), bounds(3, 9)}, 2, 3},
+		"NorWhereMinimumIsMaximum":   {[]option{unregistered(2, time.Hour), bounds(2, 2), waits(2, half)}, 3, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newWorld(c.options...).decide()
@@ -110,7 +143,7 @@ func TestReplaceNotUnlessEnabled(t *testing.T) {
 			expect(t, "desired", d.Desired, c.desired)
 		})
 	}
-	t.Run("AGroupOfOneThatBootsSlowly", func(t *testing.T) {
+	t.Run("GroupOfOneThatBootsSlowly", func(t *testing.T) {
 		w := newWorld(bounds(0, 1), waits(2, half))
 		w.group.Desired = w.decide().Desired
 		expect(t, "from zero", w.group.Desired, 1)
@@ -129,44 +162,50 @@ func TestReplaceNotUnlessEnabled(t *testing.T) {
 		d := w.decide()
 		expect(t, "metric", d.Reservation, 100)
 	})
-	t.Run("AnUpgradeHoldsNothingUp", func(t *testing.T) {
+	t.Run("UpgradeDoesNotDelay", func(t *testing.T) {
 		for _, options := range [][]option{nil, {replacing}} {
-			w := newWorld(append([]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half), upgrading}, options...)...)
+			w := newWorld(append([]option{instances(2, 0), full, unregistered(1, time.Hour), waits(2, half), upgrading},
+				options...)...)
 			n, d := w.minutes(300)
 			expect(t, "minutes", n, 1)
 			expect(t, "desired", d.Desired, 4)
 		}
 	})
-	t.Run("SaysNothingBeforeItHasHadItsTime", func(t *testing.T) {
+	t.Run("ReportsNothingBeforeTheTimeout", func(t *testing.T) {
 		for _, c := range []struct {
-			age  time.Duration
-			told bool
+			age      time.Duration
+			reported bool
 		}{{10 * time.Second, false}, {5*time.Minute - 1, false}, {5 * time.Minute, true}} {
 			for _, options := range [][]option{nil, {replacing}} {
-				w := newWorld(append([]option{instances(2, 0), silent(1, c.age), setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, options...)...)
+				w := newWorld(append([]option{instances(2, 0), unregistered(1, c.age),
+					setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, options...)...)
 				d := w.decide()
-				expect(t, "told", strings.Contains(told(d), "has not registered"), c.told)
-				expect(t, "M", d.Needed, 3-b2i(c.told))
+				expect(t, "reported", strings.Contains(messages(d), "has not registered"), c.reported)
+				expect(t, "M", d.Needed, 3-b2i(c.reported))
 			}
 		}
 	})
-	t.Run("SaysSo", func(t *testing.T) {
-		d := newWorld(instances(2, 0), full, silent(1, time.Hour), waits(2, half)).decide()
-		contains(t, "event", told(d), "instance i-3 has not registered with the cluster 1h0m0s after it was launched: it counts as empty, and the group gets another instance if tasks wait")
-		contains(t, "event", told(d), "with the tag berth:replace-unregistered it would be replaced")
+	t.Run("ReportsIt", func(t *testing.T) {
+		d := newWorld(instances(2, 0), full, unregistered(1, time.Hour), waits(2, half)).decide()
+		contains(t, "event", messages(d),
+			"instance i-3 has not registered with the cluster 1h0m0s after it was launched: it counts as empty, and the group gets another instance if tasks wait")
+		contains(t, "event", messages(d), "with the tag berth:replace-unregistered it would be replaced")
 	})
 }
 
-// since is how long ago the group was first looked at; unseen has this be the first time.
+// since says how long ago the group was first reconciled; neverReconciled makes this the first
+// time.
 func since(ago time.Duration) option {
 	return func(w *world) { w.history.FirstReconciledAt = w.now.Add(-ago) }
 }
 
-func unseen(w *world) { w.history.FirstReconciledAt, w.history.UnregisteredSince = time.Time{}, nil }
+func neverReconciled(w *world) {
+	w.history.FirstReconciledAt, w.history.UnregisteredSince = time.Time{}, nil
+}
 
-// Instances of the group that another cluster has, or that came before the capacity provider did, may run what Berth does not
-// see: they count as used, and nothing takes them, whatever waits and however long.
-func TestReplaceLeavesStrangersAlone(t *testing.T) {
+// Instances of the group that are in another cluster, or older than the capacity provider, may run
+// tasks that Berth does not see. They count as used and are never removed.
+func TestReplaceIgnoresUnknownInstances(t *testing.T) {
 	for name, c := range map[string]struct {
 		option
 		why string
@@ -177,17 +216,19 @@ func TestReplaceLeavesStrangersAlone(t *testing.T) {
 				w.elsewhere[i.ID] = "dev"
 			}
 		}, "it has registered with cluster dev: it counts as used and is not touched"},
-		"FromBefore": {unseen, "it has not registered with the cluster, and was in the group before the capacity provider was created created created: it counts as used and is not touched"},
+		"FromBefore": {neverReconciled,
+			"it has not registered with the cluster, and was in the group before the capacity provider was created created created: it counts as used and is not touched"},
 	} {
 		for _, guarded := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/Protected:", guarded), func(t *testing.T) {
-				w := newWorld(protection, silent(6, time.Hour), waits(40, small), c.option)
+				w := newWorld(protection, unregistered(6, time.Hour), waits(40, small), c.option)
 				for n := range w.group.Instances {
 					w.group.Instances[n].Protected = guarded
 				}
-				w.history.Samples = []cluster.InstanceSample{{Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096}, Attributes: map[string]string{}}}
+				w.history.Samples = []cluster.InstanceSample{{Registered: cluster.Capacity{CPU: 2 * cluster.VCPU,
+					Memory: 4096}, Attributes: map[string]string{}}}
 				d := w.decide()
-				contains(t, "event", told(d), "(capacity provider spot) instance i-1: "+c.why)
+				contains(t, "event", messages(d), "(capacity provider spot) instance i-1: "+c.why)
 				expect(t, "why", why(d, "i-1"), c.why)
 				expect(t, "desired", d.Desired, 16)
 				w.waiting = nil
@@ -208,7 +249,8 @@ func protected(w *world) {
 	}
 }
 
-// Whatever the state, what is replaced has never registered, has had its time, and is no more than may go at once.
+// In any state, replaced instances have never registered, have had their time, and are no more than
+// may go at once.
 func TestReplaceIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := genWorld(t)
@@ -220,7 +262,8 @@ func TestReplaceIsBounded(t *testing.T) {
 			}
 		}
 		for _, id := range d.Replace {
-			if m := w.find(id); known[id] || m.Protected || m.Lifecycle != "InService" || noon.Sub(m.LaunchedAt) < 5*time.Minute {
+			if m := w.find(id); known[id] || m.Protected || m.Lifecycle != "InService" ||
+				noon.Sub(m.LaunchedAt) < 5*time.Minute {
 				t.Fatalf("%s is replaced: %+v", id, *m)
 			}
 		}

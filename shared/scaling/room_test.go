@@ -17,13 +17,14 @@ func TestRoom(t *testing.T) {
 	})
 	snap := w.snapshot()
 	room := func(leaving ...string) string { return scaling.WhyNoRoom(snap, w.movers, leaving) }
-	t.Run("IsThereForOne", func(t *testing.T) { expect(t, "why not", room("c-1"), "") })
-	t.Run("IsNotForTwoTogether", func(t *testing.T) {
-		expect(t, "why not", room("c-2", "c-3"), "task t3-0 of service web fits nowhere else: 0/3: 2 not active (DRAINING), 1 insufficient CPU (needs 512 units, best free 0)")
+	t.Run("FitsOneTask", func(t *testing.T) { expect(t, "why not", room("c-1"), "") })
+	t.Run("DoesNotFitTwoTogether", func(t *testing.T) {
+		expect(t, "why not", room("c-2", "c-3"),
+			"task t3-0 of service web fits nowhere else: 0/3: 2 not active (DRAINING), 1 insufficient CPU (needs 512 units, best free 0)")
 	})
-	t.Run("LeavesTheSnapshotAsItWas", func(t *testing.T) {
+	t.Run("LeavesTheSnapshotUnchanged", func(t *testing.T) {
 		expect(t, "status", snap.Instances["c-2"].Status, cluster.InstanceActive)
 		expect(t, "tasks", len(snap.Instances["c-1"].Tasks), 3)
 	})
-	t.Run("IsThereForWhatIsGone", func(t *testing.T) { expect(t, "why not", room("c-9"), "") })
+	t.Run("IgnoresEndedTasks", func(t *testing.T) { expect(t, "why not", room("c-9"), "") })
 }

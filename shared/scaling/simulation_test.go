@@ -19,9 +19,9 @@ import (
 // perInstance is how many of web's tasks fit on an instance.
 const perInstance = 4
 
-// fleet is a world that does what is decided, minute by minute: instances are launched, register two minutes later and are
-// taken by the group as it likes among those that are not protected; tasks are placed by placement itself, as many as the
-// load wants.
+// fleet is a world that carries out decisions minute by minute: launched instances register two
+// minutes later, the group terminates any of those that are not protected, and placement places as
+// many tasks as the load asks for.
 type fleet struct {
 	*world
 	rapid.TB
@@ -32,12 +32,13 @@ type fleet struct {
 }
 
 func newFleet(t rapid.TB, pick func(int) int, options ...option) *fleet {
-	f := &fleet{world: newWorld(append([]option{web("web", 0, ""), protection, bounds(0, 40)}, options...)...), TB: t, pick: pick}
+	f := &fleet{world: newWorld(append([]option{web("web", 0, ""), protection, bounds(0, 40)}, options...)...), TB: t,
+		pick: pick}
 	f.provider.Scaling.UntilRegistered = true
 	return f
 }
 
-// drawn has chance decided by rapid.
+// drawn lets rapid decide by chance.
 func drawn(t *rapid.T) func(int) int {
 	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "which") }
 }
@@ -56,7 +57,7 @@ func (f *fleet) running() (out []*cluster.Task) {
 
 func (f *fleet) drop(gone func(state.Row) bool) { f.rows = slices.DeleteFunc(f.rows, gone) }
 
-// minute is one minute with so many tasks wanted.
+// minute runs one minute with so many tasks wanted.
 func (f *fleet) minute(load int) scaling.Decision {
 	f.launch()
 	f.schedule(load)
@@ -67,9 +68,10 @@ func (f *fleet) minute(load int) scaling.Decision {
 	return d
 }
 
-// launch has the group come to its desired capacity, and what was launched register.
+// launch brings the group to its desired capacity and registers launched instances.
 func (f *fleet) launch() {
-	f.group.Instances = slices.DeleteFunc(f.group.Instances, func(i cluster.GroupInstance) bool { return i.Lifecycle == "Terminating" })
+	f.group.Instances = slices.DeleteFunc(f.group.Instances,
+		func(i cluster.GroupInstance) bool { return i.Lifecycle == "Terminating" })
 	for n := range f.group.Instances {
 		m := &f.group.Instances[n]
 		m.Lifecycle = "InService"
@@ -87,11 +89,12 @@ func (f *fleet) launch() {
 	}
 }
 
-// schedule stops the tasks that are too many and places those that are missing; one that does not fit waits. What runs on a
-// DRAINING instance is replaced, one task a minute.
+// schedule stops surplus tasks and places missing ones, which wait if they do not fit. Tasks on
+// DRAINING instances are replaced, one a minute.
 func (f *fleet) schedule(load int) {
 	f.service().Desired = load
 	f.movers["web"] = moves.Owner{Name: "service web", Target: load, Spec: f.movers["web"].Spec}
+	// running returns the tasks of web that are wanted.
 	running := f.running()
 	for len(running) > load {
 		n := f.pick(len(running))
@@ -101,7 +104,8 @@ func (f *fleet) schedule(load int) {
 	placed := f.place(load - len(running))
 	f.waiting = nil
 	if missing := load - len(running) - placed; missing > 0 {
-		f.waiting = []scaling.WaitingTasks{{Name: "service web", Spec: f.movers["web"].Spec, Target: load, Count: missing}}
+		f.waiting = []scaling.WaitingTasks{{Name: "service web", Spec: f.movers["web"].Spec, Target: load,
+			Count: missing}}
 		return
 	}
 	for _, t := range running {
@@ -119,12 +123,13 @@ func (f *fleet) draining(instance string) bool {
 	})
 }
 
-// place starts so many tasks, each on an instance that is protected first, as dispatch has it.
+// place starts tasks, each on an instance that is protected first, as dispatch does.
 func (f *fleet) place(n int) int {
 	if n <= 0 {
 		return 0
 	}
-	placed := placement.New(f.snapshot()).Place(placement.Request{Spec: f.movers["web"].Spec, Count: n, Target: n}).Placed
+	placed := placement.New(f.snapshot()).Place(placement.Request{Spec: f.movers["web"].Spec, Count: n,
+		Target: n}).Placed
 	for _, p := range placed {
 		f.tasks++
 		f.rows = append(f.rows, &cluster.Task{
@@ -142,7 +147,8 @@ func (f *fleet) place(n int) int {
 }
 
 func (f *fleet) carryOut(d scaling.Decision) {
-	if s := &f.provider.Scaling; d.Desired < f.group.Min || d.Desired > f.group.Max || d.Desired-f.group.Desired > s.MaxStep {
+	if s := &f.provider.Scaling; d.Desired < f.group.Min || d.Desired > f.group.Max ||
+		d.Desired-f.group.Desired > s.MaxStep {
 		f.Fatalf("desired capacity from %d to %d", f.group.Desired, d.Desired)
 	}
 	if d.Desired < f.group.Desired && f.now.Sub(f.lastOut) < f.provider.Scaling.Cooldown {
@@ -171,7 +177,8 @@ func (f *fleet) carryOut(d scaling.Decision) {
 		f.group.Desired--
 	}
 	for f.group.Desired > d.Desired {
-		free := slices.DeleteFunc(slices.Clone(f.group.Instances), func(i cluster.GroupInstance) bool { return i.Protected || i.Lifecycle == "Terminating" })
+		free := slices.DeleteFunc(slices.Clone(f.group.Instances),
+			func(i cluster.GroupInstance) bool { return i.Protected || i.Lifecycle == "Terminating" })
 		if len(free) == 0 {
 			f.Fatalf("the group is to go to %d instances, and every one is protected", d.Desired)
 		}
@@ -181,7 +188,7 @@ func (f *fleet) carryOut(d scaling.Decision) {
 	f.group.Desired = d.Desired
 }
 
-// note has it written down in which group the instance may be taken.
+// note records in which group the instance may be terminated.
 func (f *fleet) note(id, group string) {
 	for _, r := range f.rows {
 		if i, ok := r.(*cluster.Instance); ok && i.ID == id {
@@ -200,7 +207,7 @@ func (f *fleet) set(id string, s cluster.InstanceStatus) {
 	}
 }
 
-// take ends an instance, which must have no task.
+// take terminates an instance, which must have no task.
 func (f *fleet) take(id string) {
 	m := f.find(id)
 	if m.Protected || f.load(id) > 0 {
@@ -212,7 +219,8 @@ func (f *fleet) take(id string) {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// settled runs on with the same load until nothing happens for 40 minutes, and fails if that takes long.
+// settled runs with the same load until nothing happens for 40 minutes, and fails if that takes
+// long.
 func (f *fleet) settled(load int) (last scaling.Decision) {
 	quiet := 0
 	for n := 0; quiet < 40; n++ {
@@ -223,24 +231,26 @@ func (f *fleet) settled(load int) (last scaling.Decision) {
 			quiet = 0
 		}
 		if n == 600 {
-			f.Fatalf("not at rest after 10 hours: desired %d, M %d, N %d, %d tasks: %s", f.group.Desired, last.Needed, last.Running, load, last.Why)
+			f.Fatalf("not at rest after 10 hours: desired %d, M %d, N %d, %d tasks: %s", f.group.Desired, last.Needed,
+				last.Running, load, last.Why)
 		}
 	}
 	return last
 }
 
-// check is what holds of a group at rest: as many instances as the target wants of those needed.
+// check says what holds of a settled group: it has as many instances as the target asks for.
 func (f *fleet) check(load int, d scaling.Decision) {
 	want := min(max(ceil(d.Needed*100, f.provider.Scaling.Target), f.group.Min), f.group.Max)
 	if f.group.Desired != want || d.Running != want {
-		f.Fatalf("at rest with %d tasks: desired %d, N %d, M %d, should be %d", load, f.group.Desired, d.Running, d.Needed, want)
+		f.Fatalf("at rest with %d tasks: desired %d, N %d, M %d, should be %d", load, f.group.Desired, d.Running,
+			d.Needed, want)
 	}
 	if n := len(f.running()); n != min(load, f.group.Max*perInstance) {
 		f.Fatalf("%d of %d tasks run", n, load)
 	}
 }
 
-// loads are what a number of tasks does over time.
+// loads are histories of the number of tasks.
 var loads = map[string]func(minute, least, most int) int{
 	"Rises":      func(m, least, most int) int { return least + (most-least)*m/180 },
 	"Falls":      func(m, least, most int) int { return most - (most-least)*m/180 },
@@ -249,14 +259,15 @@ var loads = map[string]func(minute, least, most int) int{
 	"Quickly":    func(m, least, most int) int { return []int{least, most}[m%2] },
 }
 
-// Load that rises, falls and oscillates: the group follows within its bounds, takes nothing that has tasks and nothing soon
-// after a scale-out (carryOut and take see to that), and comes to rest at what the target wants.
+// With load that rises, falls and oscillates, the group follows within its bounds, removes no
+// instance with tasks and none soon after a scale-out, and settles at what the target asks for.
 func TestSimulatedLoad(t *testing.T) {
 	shapes := slices.Sorted(maps.Keys(loads))
 	rapid.Check(t, func(t *rapid.T) {
 		load := loads[rapid.SampledFrom(shapes).Draw(t, "load")]
 		f := newFleet(t, drawn(t), target(rapid.SampledFrom([]int{30, 80, 100, 100}).Draw(t, "target")),
-			steps(rapid.IntRange(1, 3).Draw(t, "least step"), rapid.SampledFrom([]int{3, 10000}).Draw(t, "largest step")),
+			steps(rapid.IntRange(1, 3).Draw(t, "least step"),
+				rapid.SampledFrom([]int{3, 10000}).Draw(t, "largest step")),
 			bounds(rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "min"), rapid.SampledFrom([]int{5, 40}).Draw(t, "max")))
 		f.group.Desired = f.group.Min
 		least := rapid.IntRange(0, 10).Draw(t, "least")
@@ -268,7 +279,7 @@ func TestSimulatedLoad(t *testing.T) {
 	})
 }
 
-// Load that only rises needs no more instances than packing does, and one.
+// Load that only rises needs at most one instance more than packing does.
 func TestSimulatedRiseIsPacked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet(t, drawn(t))
@@ -287,7 +298,7 @@ func TestSimulatedRiseIsPacked(t *testing.T) {
 	})
 }
 
-// With consolidation the group comes to rest at what packing needs, whatever came before.
+// With consolidation the group settles at what packing needs, after any history.
 func TestSimulatedConsolidation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet(t, drawn(t), consolidating(rapid.SampledFrom([]int{10, 50}).Draw(t, "budget"), 10*time.Minute))
@@ -304,11 +315,14 @@ func TestSimulatedConsolidation(t *testing.T) {
 	})
 }
 
-// A day of load that rises and falls twice: with consolidation the same tasks run on fewer instance-minutes.
+// Over a day of load that rises and falls twice, consolidation runs the same tasks on fewer
+// instance-minutes.
 func TestSimulatedConsolidationSaves(t *testing.T) {
 	day := func(options ...option) int {
 		chance := uint64(1)
-		f := newFleet(t, func(n int) int { chance = chance*6364136223846793005 + 1442695040888963407; return int(chance>>33) % n }, options...)
+		f := newFleet(t,
+			func(n int) int { chance = chance*6364136223846793005 + 1442695040888963407; return int(chance>>33) % n },
+			options...)
 		for m := range 1440 {
 			f.minute(10 + min(m%720, 720-m%720)/3)
 		}

@@ -11,7 +11,7 @@ import (
 	"berth/shared/scaling"
 )
 
-// launched has all instances launched so long ago.
+// launched sets when all instances were launched.
 func launched(ago time.Duration) option {
 	return func(w *world) {
 		for n := range w.group.Instances {
@@ -22,26 +22,41 @@ func launched(ago time.Duration) option {
 
 var untilRegistered = setting(func(s *cluster.ManagedScaling) { s.UntilRegistered = true })
 
-// C3: an instance in its warm-up blocks scaling out.
+// An instance in its warm-up blocks scaling out (C3).
 func TestWarmup(t *testing.T) {
 	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
 	for name, c := range map[string]struct {
 		options []option
 		desired int
 	}{
-		"Blocks":                        {[]option{launched(299 * time.Second)}, 2},
-		"IsOver":                        {[]option{launched(300 * time.Second)}, 5},
-		"OfNoLength":                    {[]option{launched(0), setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, 5},
-		"OfOneIsEnough":                 {[]option{func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) }}, 2},
-		"OfOneLaunching":                {[]option{func(w *world) { w.machine(9, "Pending").LaunchedAt = noon }}, 3},
-		"OfOneLeavingDoesNot":           {[]option{func(w *world) { w.machine(9, "Terminating:Wait").LaunchedAt = noon }}, 5},
-		"EndsWithTheRegistration":       {[]option{launched(time.Minute), untilRegistered}, 5},
-		"BlocksUntilTheRegistration":    {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon }, untilRegistered}, 3},
-		"DoesNotWaitForItForEver":       {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon.Add(-300 * time.Second) }, untilRegistered}, 6},
-		"OfOneYetToBeLaunched":          {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }}, 3},
-		"NotOfOneThatIsNotLaunched":     {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }}, 5},
-		"WithoutALaunchTimeRegistered":  {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }}, 5}, // an hour ago
-		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt, w.history.UnregisteredSince = time.Time{}, nil }}, 3},
+		"Blocks": {[]option{launched(299 * time.Second)}, 2},
+		"IsOver": {[]option{launched(300 * time.Second)}, 5},
+		"OfNoLength": {[]option{launched(0),
+			setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, 5},
+		"OfOneIsEnough":  {[]option{func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) }}, 2},
+		"OfOneLaunching": {[]option{func(w *world) { w.machine(9, "Pending").LaunchedAt = noon }}, 3},
+		"OfOneLeavingDoesNot": {[]option{func(w *world) {
+			w.machine(9,
+				"Terminating:Wait").LaunchedAt = noon
+		}}, 5},
+		"EndsWithTheRegistration": {[]option{launched(time.Minute), untilRegistered}, 5},
+		"BlocksUntilTheRegistration": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon },
+			untilRegistered}, 3},
+		"DoesNotWaitForItForEver": {[]option{func(w *world) {
+			w.machine(9,
+				"InService").LaunchedAt = noon.Add(-300 * time.Second)
+		}, untilRegistered}, 6},
+		"OfOneYetToBeLaunched": {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }},
+			3},
+		"NotOfOneThatIsNotLaunched": {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }},
+			5},
+		// an hour ago
+		"WithoutALaunchTimeRegistered": {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }},
+			5},
+		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) {
+			w.machine(9, "InService").LaunchedAt,
+				w.history.UnregisteredSince = time.Time{}, nil
+		}}, 3},
 		"WithoutALaunchTimeFirstSeen": {[]option{func(w *world) {
 			w.machine(9, "InService").LaunchedAt = time.Time{}
 			w.history.UnregisteredSince = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
@@ -56,8 +71,9 @@ func TestWarmup(t *testing.T) {
 			}
 		})
 	}
-	for name, after := range map[string]time.Duration{"BeforeItIsWarm": 200 * time.Second, "OnceItIsWarm": 400 * time.Second, "LongAfter": time.Hour} {
-		t.Run("WithoutALaunchTimeDoesNotBeginAnewWithTheRegistration/"+name, func(t *testing.T) {
+	for name, after := range map[string]time.Duration{"BeforeItIsWarm": 200 * time.Second,
+		"OnceItIsWarm": 400 * time.Second, "LongAfter": time.Hour} {
+		t.Run("WithoutALaunchTimeDoesNotRestartAtRegistration/"+name, func(t *testing.T) {
 			w := newWorld(instances(2, 0), launched(0), full, waits(5, half))
 			w.machine(9, "InService")
 			for n := range w.group.Instances {
@@ -97,12 +113,13 @@ func TestGrow(t *testing.T) {
 		expect(t, "why", d.Why, "the group is on its way to 5 instances")
 		expect(t, "scaled out at", d.History.LastScaleOut.IsZero(), true)
 	})
-	t.Run("SaysThatTheGroupIsFull", func(t *testing.T) {
+	t.Run("ReportsThatTheGroupIsFull", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(5, half), bounds(0, 2))
-		contains(t, "event", told(w.decide()), "5 instances are needed, but the group is at its maximum of 2. 5 tasks of service w0 need 3 instances, 2 fit on one at most (insufficient CPU (needs 1024 units, best free 0)).")
+		contains(t, "event", messages(w.decide()),
+			"5 instances are needed, but the group is at its maximum of 2. 5 tasks of service w0 need 3 instances, 2 fit on one at most (insufficient CPU (needs 1024 units, best free 0)).")
 	})
-	// topics are what the owner is told, without what it says: who has heard of one is not told again.
-	topics := func(d scaling.Decision, owner string) (out []string) {
+	// eventKeys are the keys of the emitted events, without their texts
+	eventKeys := func(d scaling.Decision, owner string) (out []string) {
 		for _, e := range d.Events {
 			if e.Owner == owner {
 				out = append(out, e.Key)
@@ -110,24 +127,28 @@ func TestGrow(t *testing.T) {
 		}
 		return out
 	}
-	t.Run("TellsThoseThatWaitThatTheGroupIsFull", func(t *testing.T) {
+	t.Run("ReportsAFullGroupToWaitingServices", func(t *testing.T) {
 		left := cluster.Resources{Memory: 5000}
-		w := newWorld(instances(2, 0), full, waits(5, half), waits(3, half), waits(1, left), waits(2, small, func(s *placement.Spec) { s.Owner = "w0" }), bounds(0, 2))
+		w := newWorld(instances(2, 0), full, waits(5, half), waits(3, half), waits(1, left),
+			waits(2, small, func(s *placement.Spec) { s.Owner = "w0" }), bounds(0, 2))
 		d := w.decide()
-		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 6 instances are needed, but the group is at its maximum of 2.")
-		expect(t, "of w0", strings.Join(topics(d, "service w0"), ", "), "at maximum service w0")
-		expect(t, "of w1", strings.Join(topics(d, "service w1"), ", "), "at maximum service w1")
-		expect(t, "of what is left out", strings.Join(topics(d, "service w2"), ", "), "left out spot service w2")
+		contains(t, "event", messages(d),
+			"service w0: (service w0) tasks wait for capacity provider spot: 6 instances are needed, but the group is at its maximum of 2.")
+		expect(t, "of w0", strings.Join(eventKeys(d, "service w0"), ", "), "at maximum service w0")
+		expect(t, "of w1", strings.Join(eventKeys(d, "service w1"), ", "), "at maximum service w1")
+		expect(t, "of what is left out", strings.Join(eventKeys(d, "service w2"), ", "), "left out spot service w2")
 	})
-	t.Run("TellsThoseThatWaitWhatWarmsUp", func(t *testing.T) {
+	t.Run("ReportsWarmingInstancesToWaitingServices", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(5, half), launched(time.Minute))
 		d := w.decide()
-		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 5 instances are needed; instance i-1 is warming up until 2026-11-21T12:04:00Z and blocks scaling out.")
-		expect(t, "topic", strings.Join(topics(d, "service w0"), ", "), "warms up service w0")
-		w = newWorld(instances(2, 0), full, waits(5, half), scaledOut(time.Minute), func(w *world) { w.group.Desired++ })
+		contains(t, "event", messages(d),
+			"service w0: (service w0) tasks wait for capacity provider spot: 5 instances are needed; instance i-1 is warming up until 2026-11-21T12:04:00Z and blocks scaling out.")
+		expect(t, "topic", strings.Join(eventKeys(d, "service w0"), ", "), "warms up service w0")
+		w = newWorld(instances(2, 0), full, waits(5, half), scaledOut(time.Minute),
+			func(w *world) { w.group.Desired++ })
 		d = w.decide()
-		contains(t, "event", told(d), "are not launched yet and block scaling out.")
-		expect(t, "topic", strings.Join(topics(d, "service w0"), ", "), "warms up service w0")
+		contains(t, "event", messages(d), "are not launched yet and block scaling out.")
+		expect(t, "topic", strings.Join(eventKeys(d, "service w0"), ", "), "warms up service w0")
 	})
 	t.Run("ByTheLargestStepEachTime", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(50, half), steps(1, 4))
@@ -137,7 +158,7 @@ func TestGrow(t *testing.T) {
 	})
 }
 
-// C5: 15 datapoints in a row, half of the group a minute, one at least.
+// 15 datapoints in a row, then half of the group a minute, at least one (C5).
 func TestShrink(t *testing.T) {
 	shrink := func(w *world) []int {
 		var out []int
@@ -163,11 +184,14 @@ func TestShrink(t *testing.T) {
 		"ToTheMinimum":              {[]option{instances(1, 9), bounds(4, 20)}, []int{5, 4}},
 		"ToWhatIsInUse":             {[]option{instances(7, 3)}, []int{7}},
 		"ToWhatTheTargetLeavesFree": {[]option{instances(4, 6), target(70)}, []int{6}},
-		"ByTheShareThatIsSet":       {[]option{instances(5, 5), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 20 })}, []int{8, 7, 6, 5}},
-		"ByOneWhereTheShareIsLess":  {[]option{instances(1, 3), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 1 })}, []int{3, 2, 1}},
-		"NotWhereAllAreInUse":       {[]option{instances(4, 0)}, nil},
-		"NotInAnUpgrade":            {[]option{instances(1, 9), func(w *world) { w.upgrade = true }}, nil},
-		"NotByTwoScalers":           {[]option{instances(1, 9), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, nil},
+		"ByTheShareThatIsSet": {[]option{instances(5, 5),
+			setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 20 })}, []int{8, 7, 6, 5}},
+		"ByOneWhereTheShareIsLess": {[]option{instances(1, 3),
+			setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 1 })}, []int{3, 2, 1}},
+		"NotWhereAllAreInUse": {[]option{instances(4, 0)}, nil},
+		"NotInAnUpgrade":      {[]option{instances(1, 9), func(w *world) { w.upgrade = true }}, nil},
+		"NotByTwoScalers": {[]option{instances(1, 9),
+			setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := shrink(newWorld(c.options...))
@@ -181,11 +205,13 @@ func TestShrink(t *testing.T) {
 		options []option
 		minutes int
 	}{
-		"After15Minutes":          {nil, 15},
-		"AfterAsManyAsAreSet":     {[]option{setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 3 })}, 3},
-		"AtOnceWhereSetTo1":       {[]option{setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 1},
-		"After15MinutesOfOut":     {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 6},
-		"AfterTheCooldownThatSet": {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 12*time.Minute })}, 3},
+		"After15Minutes":      {nil, 15},
+		"AfterAsManyAsAreSet": {[]option{setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 3 })}, 3},
+		"AtOnceWhereSetTo1":   {[]option{setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 1},
+		"After15MinutesOfOut": {[]option{scaledOut(10 * time.Minute),
+			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 6},
+		"AfterTheCooldownThatSet": {[]option{scaledOut(10 * time.Minute),
+			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 12*time.Minute })}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, d := newWorld(append([]option{instances(2, 8)}, c.options...)...).minutes(40)
@@ -201,7 +227,7 @@ func scaledOut(ago time.Duration) option {
 
 func TestDatapoints(t *testing.T) {
 	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
-	// after is how many minutes it takes once something happened after 14 low ones.
+	// after is how many more minutes it takes when something happens after 14 low ones.
 	after := func(t *testing.T, happens func(*world)) int {
 		w := newWorld(instances(2, 8))
 		if n, _ := w.minutes(14); n != 14 {
@@ -234,13 +260,13 @@ func TestDatapoints(t *testing.T) {
 			w.now = w.now.Add(20 * time.Second)
 		}), 1)
 	})
-	t.Run("OneMinuteMissedIsNoMatter", func(t *testing.T) {
+	t.Run("OneMissedMinuteDoesNotMatter", func(t *testing.T) {
 		expect(t, "minutes", after(t, func(w *world) { w.now = w.now.Add(time.Minute) }), 1)
 	})
-	t.Run("AfterALongerGapTheyBeginAnew", func(t *testing.T) {
+	t.Run("ALongerGapRestartsTheCount", func(t *testing.T) {
 		expect(t, "minutes", after(t, func(w *world) { w.now = w.now.Add(2 * time.Minute) }), 15)
 	})
-	t.Run("AMetricAtItsTargetBeginsAnew", func(t *testing.T) {
+	t.Run("AMetricAtItsTargetRestartsTheCount", func(t *testing.T) {
 		expect(t, "minutes", after(t, func(w *world) {
 			for n := range 8 {
 				w.task("x", 3+n, func(t *cluster.Task) { t.ID += t.Instance })
@@ -249,14 +275,14 @@ func TestDatapoints(t *testing.T) {
 			w.rows = w.rows[:len(w.rows)-8]
 		}), 15)
 	})
-	t.Run("AnUpgradeBeginsAnew", func(t *testing.T) {
+	t.Run("AnUpgradeRestartsTheCount", func(t *testing.T) {
 		expect(t, "minutes", after(t, func(w *world) {
 			w.upgrade = true
 			contains(t, "why", why(w.decide(), "i-9"), "the group's nodes are being upgraded")
 			w.upgrade = false
 		}), 15)
 	})
-	t.Run("OnlyOneStepInAMinute", func(t *testing.T) {
+	t.Run("OneStepPerMinute", func(t *testing.T) {
 		w := newWorld(instances(0, 8), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		expect(t, "first", w.decide().Desired, 4)
 		w.group.Desired, w.group.Instances, w.now = 4, w.group.Instances[:4], w.now.Add(20*time.Second)
@@ -267,7 +293,7 @@ func TestDatapoints(t *testing.T) {
 	})
 }
 
-// C8: an empty cluster with a target below 100 stays empty, however long it is looked at.
+// An empty cluster with a target below 100 stays empty however often it is reconciled (C8).
 func TestEmptyGroupDoesNotFlap(t *testing.T) {
 	for _, percent := range []int{1, 50, 99, 100} {
 		w := newWorld(target(percent))
@@ -300,34 +326,35 @@ func TestProtect(t *testing.T) {
 		}
 		return out
 	}
-	t.Run("WithTasksYesWithoutNo", func(t *testing.T) {
+	t.Run("InstancesWithTasks", func(t *testing.T) {
 		d := make().decide()
 		expect(t, "protect", ids(d.Protect), "i-1 i-3 ")
 		expect(t, "release", ids(d.Release), "i-4 i-5 ")
 	})
-	t.Run("BeforeTheFirstTaskHasStarted", func(t *testing.T) {
+	t.Run("BeforeTheFirstTaskStarts", func(t *testing.T) {
 		w := make()
 		w.task("new", 6, func(t *cluster.Task) { t.Last = "" })
 		expect(t, "protect", ids(w.decide().Protect), "i-1 i-3 i-6 ")
 	})
-	t.Run("UntilTheLastHasStopped", func(t *testing.T) {
+	t.Run("UntilTheLastTaskHasStopped", func(t *testing.T) {
 		w := make()
 		w.task("old", 4, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
 		expect(t, "release", ids(w.decide().Release), "i-5 ")
 	})
-	t.Run("DaemonsAloneDoNotKeepIt", func(t *testing.T) {
+	t.Run("NotForDaemonsAlone", func(t *testing.T) {
 		w := make()
 		w.task("d", 4, of("log"))
 		expect(t, "release", ids(w.decide().Release), "i-4 i-5 ")
 	})
-	t.Run("NewOnesStayAsTheyWereLaunched", func(t *testing.T) {
+	t.Run("NewInstancesStayAsLaunched", func(t *testing.T) {
 		w := make()
 		expect(t, "release", ids(w.decide().Release), "i-4 i-5 ")
 		launched(time.Minute)(w)
 		expect(t, "release", ids(w.decide().Release), "")
-		contains(t, "why", why(w.decide(), "i-4"), "it is protected from scale-in while it warms up, until 2026-11-21T12:04:00Z")
+		contains(t, "why", why(w.decide(), "i-4"),
+			"it is protected from scale-in while it warms up, until 2026-11-21T12:04:00Z")
 	})
-	t.Run("OnceItIsNotedThatTheGroupMayTakeIt", func(t *testing.T) {
+	t.Run("OnlyAfterTheReleaseIsRecorded", func(t *testing.T) {
 		w := newWorld(instances(1, 3), protection, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		w.group.Instances[0].Protected, w.group.Instances[1].Protected = true, true
 		d := w.decide()
@@ -340,15 +367,16 @@ func TestProtect(t *testing.T) {
 		expect(t, "release", ids(d.Release), "i-2 ")
 		expect(t, "desired", d.Desired, 2)
 	})
-	t.Run("NoneGoesWhileOneIsNeitherProtectedNorNoted", func(t *testing.T) {
-		w := newWorld(instances(1, 2), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
+	t.Run("NoScaleInWhileOneIsNeitherProtectedNorReleased", func(t *testing.T) {
+		w := newWorld(instances(1, 2), protection, noted,
+			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		w.rows[len(w.rows)-1].(*cluster.Instance).ReleasedIn = ""
 		w.group.Instances[0].Protected = true
 		d := w.decide()
 		expect(t, "desired", d.Desired, 3)
 		contains(t, "why", why(d, "i-2"), "instances that may be terminated must be recorded first")
 	})
-	t.Run("EndsOnceForAll", func(t *testing.T) {
+	t.Run("EndsForAllInstancesAtOnce", func(t *testing.T) {
 		for _, off := range []option{func(w *world) { w.provider.Protection = false }, func(w *world) {
 			w.provider.Protection, w.provider.Scaling.Enabled = false, false
 		}} {
@@ -372,14 +400,15 @@ func TestProtect(t *testing.T) {
 		w.group.Instances[0].Lifecycle = "Pending:Wait"
 		expect(t, "protect", ids(w.decide().Protect), "i-3 ")
 	})
-	t.Run("NotWhereItIsOff", func(t *testing.T) {
+	t.Run("NotIfItIsOff", func(t *testing.T) {
 		w := make(func(w *world) { w.provider.Protection = false })
 		d := w.decide()
 		expect(t, "changes", len(d.Protect)+len(d.Release), 0)
 		contains(t, "why", why(d, "i-4"), "it is protected from scale-in by someone else")
 	})
-	t.Run("WhatIsNotInServiceIsNoneThatGoes", func(t *testing.T) {
-		w := newWorld(instances(1, 1), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
+	t.Run("InstancesOutOfServiceAreNotRemoved", func(t *testing.T) {
+		w := newWorld(instances(1, 1), protection, noted,
+			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		w.group.Instances[0].Protected = true
 		expect(t, "desired", w.decide().Desired, 1)
 		w.history = cluster.ScalingHistory{}
@@ -387,8 +416,9 @@ func TestProtect(t *testing.T) {
 		expect(t, "desired", w.decide().Desired, 2)
 		expect(t, "why", why(w.decide(), "i-2"), "it runs no task; the group is still launching it")
 	})
-	t.Run("NoMoreGoThanAreReleased", func(t *testing.T) {
-		w := newWorld(instances(2, 8), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 0 }))
+	t.Run("RemovesNoMoreThanAreReleased", func(t *testing.T) {
+		w := newWorld(instances(2, 8), protection, noted,
+			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 0 }))
 		for n := 2; n < 8; n++ { // these warm up
 			w.group.Instances[n].LaunchedAt, w.group.Instances[n].Protected = noon.Add(-time.Minute), true
 		}
@@ -396,8 +426,9 @@ func TestProtect(t *testing.T) {
 	})
 }
 
-// Whoever protects them, instances that are protected do not go: the desired capacity stays as many.
-func TestShrinkStopsAtWhatIsProtected(t *testing.T) {
+// Protected instances are not removed, whoever protects them: the desired capacity does not fall
+// below their number.
+func TestShrinkStopsAtProtectedInstances(t *testing.T) {
 	w := newWorld(instances(2, 8))
 	for n := range w.group.Instances {
 		w.group.Instances[n].Protected = n != 9
@@ -409,8 +440,11 @@ func TestShrinkStopsAtWhatIsProtected(t *testing.T) {
 	}
 	expect(t, "desired", w.group.Desired, 9)
 	contains(t, "why", why(w.decide(), "i-5"), "it is protected from scale-in by someone else")
-	t.Run("ButNotAtWhatWasNeverLaunched", func(t *testing.T) {
-		w := newWorld(instances(2, 0), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown, s.MaxScaleInPercent = 1, 0, 100 }))
+	t.Run("ButNotAtInstancesNeverLaunched", func(t *testing.T) {
+		w := newWorld(instances(2, 0), setting(func(s *cluster.ManagedScaling) {
+			s.LowDatapoints, s.Cooldown,
+				s.MaxScaleInPercent = 1, 0, 100
+		}))
 		w.group.Instances[0].Protected, w.group.Instances[1].Protected = true, true
 		w.task("t", 1)
 		w.group.Desired = 5
@@ -420,21 +454,28 @@ func TestShrinkStopsAtWhatIsProtected(t *testing.T) {
 	})
 }
 
-// Why an instance is not taken away, in words.
-func TestWhy(t *testing.T) {
+// Why an instance is not removed, in words.
+func TestWhyNotRemovable(t *testing.T) {
 	for name, c := range map[string]struct {
 		options  []option
 		instance string
 		want     string
 	}{
-		"Tasks":     {[]option{instances(1, 1)}, "i-1", "it runs 1 non-daemon task (t1-0 of service web); consolidation is off"},
-		"Minutes":   {[]option{instances(1, 1)}, "i-2", "it runs no task; the metric has been low for 1 minute of 15"},
-		"Minimum":   {[]option{instances(1, 1), bounds(2, 9)}, "i-2", "it runs no task; the group is at its minimum of 2"},
-		"Target":    {[]option{instances(1, 1), target(50)}, "i-2", "it runs no task; the group has the right size"},
-		"Free":      {[]option{instances(9, 1), target(95)}, "i-10", "it runs no task; free capacity is needed: 9 of 10 running instances are needed, the target is 95 %"},
-		"ScaledOut": {[]option{instances(1, 1), scaledOut(time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it runs no task; the group was scaled out at 2026-11-21T11:59:00Z; it is not scaled in for 15m0s"},
-		"Policy":    {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-2", "it runs no task; a target tracking policy sizes the group"},
-		"MayGo":     {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it runs no task; desired capacity from 2 to 1: 1 of 2 running instances are needed"},
+		"Tasks": {[]option{instances(1, 1)}, "i-1",
+			"it runs 1 non-daemon task (t1-0 of service web); consolidation is off"},
+		"Minutes": {[]option{instances(1, 1)}, "i-2", "it runs no task; the metric has been low for 1 minute of 15"},
+		"Minimum": {[]option{instances(1, 1), bounds(2, 9)}, "i-2",
+			"it runs no task; the group is at its minimum of 2"},
+		"Target": {[]option{instances(1, 1), target(50)}, "i-2", "it runs no task; the group has the right size"},
+		"Free": {[]option{instances(9, 1), target(95)}, "i-10",
+			"it runs no task; free capacity is needed: 9 of 10 running instances are needed, the target is 95 %"},
+		"ScaledOut": {[]option{instances(1, 1), scaledOut(time.Minute),
+			setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2",
+			"it runs no task; the group was scaled out at 2026-11-21T11:59:00Z; it is not scaled in for 15m0s"},
+		"Policy": {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })},
+			"i-2", "it runs no task; a target tracking policy sizes the group"},
+		"MayGo": {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })},
+			"i-2", "it runs no task; desired capacity from 2 to 1: 1 of 2 running instances are needed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			contains(t, "why", why(newWorld(c.options...).decide(), c.instance), c.want)

@@ -16,7 +16,8 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster with one capacity provider; instances i-1, i-2 ... are container instances c-1, c-2 ...
+// world is a cluster with one capacity provider. Instances i-1, i-2 ... are container instances
+// c-1, c-2 ...
 type world struct {
 	provider cluster.CapacityProvider
 	group    cluster.AutoScalingGroup
@@ -70,7 +71,7 @@ func bounds(least, most int) option {
 
 func protection(w *world) { w.provider.Protection = true }
 
-// size is that of an instance, 2 vCPU and 4,096 MiB unless changed.
+// size returns the capacity of an instance: 2 vCPU and 4,096 MiB unless changed.
 type size func(*cluster.Instance)
 
 func row(n int, options ...size) *cluster.Instance {
@@ -86,7 +87,7 @@ func row(n int, options ...size) *cluster.Instance {
 	return i
 }
 
-// noted has it written down of all instances that the group may take them.
+// noted records of all instances that the group may terminate them.
 func noted(w *world) {
 	for _, r := range w.rows {
 		if i, ok := r.(*cluster.Instance); ok {
@@ -107,10 +108,12 @@ func with(f func(*cluster.Capacity)) size { return func(i *cluster.Instance) { f
 
 func status(s cluster.InstanceStatus) size { return func(i *cluster.Instance) { i.Status = s } }
 
-// machine adds an instance to the group that was launched an hour ago, was seen then, and has not registered.
+// machine adds an instance to the group that was launched and first observed an hour ago, and has
+// not registered.
 func (w *world) machine(n int, lifecycle string) *cluster.GroupInstance {
 	w.group.Instances = append(w.group.Instances, cluster.GroupInstance{
-		ID: fmt.Sprintf("i-%d", n), Type: "m5.large", Zone: "a", Lifecycle: lifecycle, LaunchedAt: w.now.Add(-time.Hour),
+		ID: fmt.Sprintf("i-%d", n), Type: "m5.large", Zone: "a", Lifecycle: lifecycle,
+		LaunchedAt: w.now.Add(-time.Hour),
 	})
 	if w.history.UnregisteredSince == nil {
 		w.history.UnregisteredSince = map[string]time.Time{}
@@ -122,8 +125,8 @@ func (w *world) machine(n int, lifecycle string) *cluster.GroupInstance {
 	return &w.group.Instances[len(w.group.Instances)-1]
 }
 
-// instance adds one that runs and has registered, with so many tasks of the service web, which need 512 CPU units and 512
-// MiB each.
+// instance adds an instance that runs and has registered, with tasks of the service web, which need
+// 512 CPU units and 512 MiB each.
 func (w *world) instance(n, tasks int, options ...size) *cluster.GroupInstance {
 	w.rows = append(w.rows, row(n, options...))
 	for t := range tasks {
@@ -132,7 +135,7 @@ func (w *world) instance(n, tasks int, options ...size) *cluster.GroupInstance {
 	return w.machine(n, "InService")
 }
 
-// instances adds so many with a task each, and then so many without.
+// instances adds instances with a task each, and then instances without.
 func instances(used, empty int) option {
 	return func(w *world) {
 		for n := range used + empty {
@@ -152,7 +155,7 @@ var small = cluster.Resources{CPU: 512 * cluster.CPUUnit, Memory: 512}
 
 type taskOption func(*cluster.Task)
 
-// task adds one that is RUNNING, of service web.
+// task adds a RUNNING task of the service web.
 func (w *world) task(id string, on int, options ...taskOption) {
 	t := &cluster.Task{
 		Head:     cluster.Head{Cluster: "c", Rev: 1},
@@ -181,7 +184,8 @@ func waits(count int, needs cluster.Resources, options ...func(*placement.Spec))
 		for _, o := range options {
 			o(spec)
 		}
-		w.waiting = append(w.waiting, scaling.WaitingTasks{Name: "service " + spec.Owner, Spec: spec, Target: count, Count: count})
+		w.waiting = append(w.waiting, scaling.WaitingTasks{Name: "service " + spec.Owner, Spec: spec, Target: count,
+			Count: count})
 	}
 }
 
@@ -202,20 +206,21 @@ func (w *world) snapshot() *snapshot.Snapshot {
 
 func (w *world) input() scaling.Input {
 	return scaling.Input{
-		Provider: &w.provider, Group: &w.group, Snapshot: w.snapshot(), Waiting: w.waiting, Daemons: w.daemons, Movers: w.movers,
+		Provider: &w.provider, Group: &w.group, Snapshot: w.snapshot(), Waiting: w.waiting, Daemons: w.daemons,
+		Movers:    w.movers,
 		Upgrading: w.upgrade, RegisteredElsewhere: w.elsewhere, History: w.history, Now: w.now,
 	}
 }
 
-// decide decides, and remembers what is to be remembered.
+// decide makes a decision and stores its history.
 func (w *world) decide() scaling.Decision {
 	d := scaling.Decide(w.input())
 	w.history = d.History
 	return d
 }
 
-// minutes decides each minute, the group as it is, until something is to change or so many minutes have passed; it says
-// how many did.
+// minutes decides once a minute, without changing the group, until a decision changes something or
+// so many minutes have passed. It returns how many have.
 func (w *world) minutes(most int) (int, scaling.Decision) {
 	for n := 1; ; n++ {
 		d := w.decide()
@@ -240,7 +245,7 @@ func contains(t *testing.T, what, got, want string) {
 	}
 }
 
-// why is what the decision says of an instance.
+// why returns what the decision says about an instance.
 func why(d scaling.Decision, id string) string {
 	for _, v := range d.Verdicts {
 		if v.EC2InstanceID == id {
@@ -250,8 +255,8 @@ func why(d scaling.Decision, id string) string {
 	return "not there"
 }
 
-// told is the messages of all events.
-func told(d scaling.Decision) string {
+// messages returns the messages of all events.
+func messages(d scaling.Decision) string {
 	var out []string
 	for _, e := range d.Events {
 		out = append(out, e.Owner+": "+e.Message)

@@ -15,8 +15,9 @@ func BenchmarkReconcile(b *testing.B) {
 			Strategy: cluster.Replica, Desired: 5000, MinHealthy: 100, MaxPercent: 200,
 		},
 		ServiceStatus: cluster.ServiceStatus{
-			Status:     cluster.ServiceActive,
-			Deployment: cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:1"}, State: cluster.RolloutCompleted},
+			Status: cluster.ServiceActive,
+			Deployment: cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:1"},
+				State: cluster.RolloutCompleted},
 		},
 	}}
 	for n := range 5000 {

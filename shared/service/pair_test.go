@@ -9,7 +9,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// A task of these tests is RUNNING for an hour unless said otherwise.
+// Tasks of these tests have been RUNNING for an hour unless a test says otherwise.
 type about func(*cluster.Task)
 
 func newTask(id string, facts ...about) *cluster.Task {
@@ -32,10 +32,10 @@ func waitingTask(t *cluster.Task) { t.Last, t.Started, t.Instance = "", 0, "" }
 func stoppingTask(t *cluster.Task) {
 	t.Desired = cluster.TaskStopped
 }
-func endedTask(t *cluster.Task)   { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(noon) }
-func sickTask(t *cluster.Task)    { t.Health = cluster.Unhealthy }
-func healthyTask(t *cluster.Task) { t.Health = cluster.Healthy }
-func replacing(id string) about   { return func(t *cluster.Task) { t.Replaces = id } }
+func endedTask(t *cluster.Task)     { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(noon) }
+func unhealthyTask(t *cluster.Task) { t.Health = cluster.Unhealthy }
+func healthyTask(t *cluster.Task)   { t.Health = cluster.Healthy }
+func replacing(id string) about     { return func(t *cluster.Task) { t.Replaces = id } }
 
 func with(desired, minHealthy, maxPercent int, tasks ...*cluster.Task) Input {
 	return Input{Now: noon, Limits: testLimits, Tasks: tasks, Service: &cluster.Service{
@@ -46,13 +46,14 @@ func with(desired, minHealthy, maxPercent int, tasks ...*cluster.Task) Input {
 		ServiceStatus: cluster.ServiceStatus{
 			Status: cluster.ServiceActive,
 			Deployment: cluster.Deployment{
-				Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:a"}, State: cluster.RolloutCompleted, Desired: desired,
+				Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:a"}, State: cluster.RolloutCompleted,
+				Desired: desired,
 			},
 		},
 	}}
 }
 
-// says is the plan's stops, starts and choices in words.
+// says returns the plan's stops, starts and choices as text.
 func says(p Plan) string {
 	var out []string
 	for _, s := range p.Stops {
@@ -82,30 +83,43 @@ func TestReplacementOnAnotherInstance(t *testing.T) {
 		in   Input
 		want string
 	}{
-		{"CountsAsOneWhileItStarts", with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", pendingTask, replacing("t1"))), ""},
-		{"TakesOverOnceRunning", with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", replacing("t1"))), "stop t1"},
-		{"WaitsForItsHealth", checked(with(1, 100, 200, newTask("t1", healthyTask), newTask("t2", replacing("t1")))), ""},
-		{"TakesOverOnceHealthy", checked(with(1, 100, 200, newTask("t1", healthyTask), newTask("t2", healthyTask, replacing("t1")))), "stop t1"},
-		{"GoesWhereItIsUnhealthyItself", with(1, 100, 200, newTask("t1"), newTask("t2", sickTask, replacing("t1"))), "stop t2"},
-		{"LeavesTheTaskAloneWhenItEnds", with(1, 100, 200, newTask("t1"), newTask("t2", endedTask, replacing("t1"))), ""},
-		{"StandsInWhenTheTaskEndsFirst", with(1, 100, 200, newTask("t1", endedTask), newTask("t2", pendingTask, replacing("t1"))), ""},
-		{"GivesWayWhenScaledIn", with(1, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", pendingTask, replacing("t1"))), "stop t3; one of t1 t2"},
-		{"StaysWhenScaledInAndReady", with(1, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", replacing("t1"))), "stop t1; one of t2 t3"},
-		{"IsATaskLikeAnyWhenMoreAreWanted", with(2, 0, 150, newTask("t1"), newTask("t2", pendingTask, replacing("t1"))), ""},
-		{"SecondReplacementIsATaskLikeAny", with(1, 100, 200, newTask("t1"), newTask("t2", pendingTask, replacing("t1")), newTask("t3", pendingTask, replacing("t1"))), "stop t2; stop t3"},
+		{"CountsAsOneWhileItStarts", with(2, 100, 200, newTask("t1"), newTask("t2"),
+			newTask("t3", pendingTask, replacing("t1"))), ""},
+		{"TakesOverOnceRunning", with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", replacing("t1"))),
+			"stop t1"},
+		{"WaitsForItsHealth", checked(with(1, 100, 200, newTask("t1", healthyTask), newTask("t2", replacing("t1")))),
+			""},
+		{"TakesOverOnceHealthy", checked(with(1, 100, 200, newTask("t1", healthyTask),
+			newTask("t2", healthyTask, replacing("t1")))), "stop t1"},
+		{"GoesWhereItIsUnhealthyItself", with(1, 100, 200, newTask("t1"),
+			newTask("t2", unhealthyTask, replacing("t1"))), "stop t2"},
+		{"LeavesTheTaskAloneWhenItEnds", with(1, 100, 200, newTask("t1"), newTask("t2", endedTask, replacing("t1"))),
+			""},
+		{"StandsInWhenTheTaskEndsFirst", with(1, 100, 200, newTask("t1", endedTask),
+			newTask("t2", pendingTask, replacing("t1"))), ""},
+		{"GivesWayWhenScaledIn", with(1, 100, 200, newTask("t1"), newTask("t2"),
+			newTask("t3", pendingTask, replacing("t1"))), "stop t3; one of t1 t2"},
+		{"StaysWhenScaledInAndReady", with(1, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", replacing("t1"))),
+			"stop t1; one of t2 t3"},
+		{"IsATaskLikeAnyWhenMoreAreWanted", with(2, 0, 150, newTask("t1"), newTask("t2", pendingTask, replacing("t1"))),
+			""},
+		{"SecondReplacementIsATaskLikeAny", with(1, 100, 200, newTask("t1"),
+			newTask("t2", pendingTask, replacing("t1")), newTask("t3", pendingTask, replacing("t1"))),
+			"stop t2; stop t3"},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, "plan", says(Reconcile(c.in)), c.want) })
 	}
 }
 
-func TestHowManyMayMove(t *testing.T) {
+func TestMoveLimits(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		in           Input
 		moves, stops int
 	}{
 		{"WithinMaximumPercent", with(2, 100, 150, newTask("t1"), newTask("t2")), 1, 0},
-		{"LessThoseUnderWay", with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", pendingTask, replacing("t1"))), 1, 0},
+		{"LessThoseUnderWay", with(2, 100, 200, newTask("t1"), newTask("t2"),
+			newTask("t3", pendingTask, replacing("t1"))), 1, 0},
 		{"StopFirstWhereMaximumPercentLeavesNoRoom", with(2, 50, 100, newTask("t1"), newTask("t2")), 0, 1},
 		{"NoneWhileTasksAreMissing", with(3, 100, 200, newTask("t1"), newTask("t2")), 0, 0},
 		{"NoneWhileTasksAreTooMany", with(1, 100, 200, newTask("t1"), newTask("t2")), 0, 0},
@@ -116,34 +130,35 @@ func TestHowManyMayMove(t *testing.T) {
 			expect(t, "stops first", p.Moves.StopFirst, c.stops)
 		})
 	}
-	t.Run("SteadyMeanwhile", func(t *testing.T) {
+	t.Run("ServiceStaysSteady", func(t *testing.T) {
 		p := Reconcile(with(1, 100, 200, newTask("t1"), newTask("t2", pendingTask, replacing("t1"))))
 		expect(t, "steady", p.Steady, true)
 		expect(t, "replacing", p.Moves.InProgress, 1)
 	})
 }
 
-func TestStatus(t *testing.T) {
+func TestDeletedService(t *testing.T) {
 	deleted := func(in Input) Input {
 		in.Service.Status = cluster.ServiceDraining
 		return in
 	}
-	t.Run("ActiveStays", func(t *testing.T) {
+	t.Run("ActiveServiceStaysActive", func(t *testing.T) {
 		expect(t, "status", Reconcile(with(0, 100, 200)).Next.Status, cluster.ServiceActive)
 	})
-	t.Run("InactiveOnceAllAreStopping", func(t *testing.T) {
-		p := Reconcile(deleted(with(2, 100, 200, newTask("t1"), newTask("t2", waitingTask), newTask("t3", stoppingTask))))
+	t.Run("InactiveOnceAllTasksAreStopping", func(t *testing.T) {
+		p := Reconcile(deleted(with(2, 100, 200, newTask("t1"), newTask("t2", waitingTask),
+			newTask("t3", stoppingTask))))
 		expect(t, "plan", says(p), "stop t1; stop t2")
 		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
 	})
-	t.Run("InactiveStillStopsWhatIsLeft", func(t *testing.T) {
+	t.Run("InactiveServiceStopsRemainingTasks", func(t *testing.T) {
 		in := with(2, 100, 200, newTask("t1"))
 		in.Service.Status = cluster.ServiceInactive
 		p := Reconcile(in)
 		expect(t, "plan", says(p), "stop t1")
 		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
 	})
-	t.Run("DaemonToo", func(t *testing.T) {
+	t.Run("DaemonServiceToo", func(t *testing.T) {
 		in := deleted(with(0, 0, 100, newTask("t1"), newTask("t2", pendingTask)))
 		in.Service.Strategy, in.Eligible = cluster.Daemon, []string{"i-t1", "i-t2", "i-t3"}
 		p := Reconcile(in)

@@ -10,9 +10,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// Whatever happens to a service, no plan breaks its percentages ([world.check]), plans come to an
-// end at any one time, and once nothing more happens it comes to what was asked for.
-func TestAnyHistory(t *testing.T) {
+// In any history, no plan breaks the service's percentages ([world.check]), planning at one time
+// ends, and once nothing more happens the service reaches its spec.
+func TestPlansKeepTheRulesInAnyHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rapid.IntRange(0, 9).Draw(rt, "desired"))
 		w.fatal = rt.Fatalf
@@ -31,7 +31,7 @@ func TestAnyHistory(t *testing.T) {
 			}
 			w.pass(time.Duration(rapid.IntRange(1, 60).Draw(rt, "seconds")) * time.Second)
 		}
-		w.calm()
+		w.endFaults()
 		w.rest(400)
 		w.converged(rt)
 	})
@@ -87,8 +87,8 @@ func (w *world) happen(rt *rapid.T, i int) {
 	}
 }
 
-// calm ends all trouble but that of revisions that cannot run.
-func (w *world) calm() {
+// endFaults ends all faults, except that some revisions cannot run.
+func (w *world) endFaults() {
 	clear(w.hosts)
 	clear(w.protect)
 	for id, t := range w.tasks {
@@ -98,8 +98,8 @@ func (w *world) calm() {
 	}
 }
 
-// converged checks where the service stands: all its tasks of the PRIMARY revision where that can
-// run; else what was there before is still there.
+// converged checks that the service has all its tasks of the PRIMARY revision if that can run, and
+// else of the one before.
 func (w *world) converged(rt *rapid.T) {
 	s := w.service
 	running := w.running()
@@ -136,7 +136,7 @@ func (w *world) converged(rt *rapid.T) {
 	}
 }
 
-// stuck reports whether the percentages leave no step: ECS's own trap, told in an event.
+// stuck reports whether the percentages allow no step, which an event reports.
 func (w *world) stuck() bool {
-	return w.heard("Update the minimumHealthyPercent or maximumPercent value and try again.")
+	return w.emitted("Update the minimumHealthyPercent or maximumPercent value and try again.")
 }

@@ -9,7 +9,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// at is a world with its tasks RUNNING for a minute and more.
+// at returns a world whose tasks have been RUNNING for over a minute.
 func at(t *testing.T, desired int) *world {
 	w := newWorld(t, desired)
 	w.rest(50)
@@ -18,21 +18,21 @@ func at(t *testing.T, desired int) *world {
 	return w
 }
 
-func (w *world) heard(part string) bool {
+func (w *world) emitted(part string) bool {
 	return slices.ContainsFunc(w.said, func(s string) bool { return strings.Contains(s, part) })
 }
 
 func TestReplica(t *testing.T) {
-	t.Run("StartsWhatIsMissing", func(t *testing.T) {
+	t.Run("StartsMissingTasks", func(t *testing.T) {
 		w := newWorld(t, 3)
 		p := w.step()
 		expect(t, "starts", p.Starts[0].Count, 3)
 		p = w.rest(20)
 		expect(t, "steady", p.Steady, true)
 		expect(t, "state", w.service.Deployment.State, cluster.RolloutCompleted)
-		expect(t, "told", w.heard("(deployment ecs-svc/a) deployment completed."), true)
+		expect(t, "emitted", w.emitted("(deployment ecs-svc/a) deployment completed."), true)
 	})
-	t.Run("ReplacesWhatEnded", func(t *testing.T) {
+	t.Run("ReplacesEndedTasks", func(t *testing.T) {
 		w := at(t, 3)
 		w.die(w.ids()[0])
 		p := w.step()
@@ -66,11 +66,11 @@ func TestReplica(t *testing.T) {
 		w.service.Desired = 1
 		p := w.step()
 		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
-		expect(t, "told", w.heard("was unable to scale in due to (reason 2 tasks under protection)"), true)
+		expect(t, "emitted", w.emitted("was unable to scale in due to (reason 2 tasks under protection)"), true)
 		expect(t, "look again", p.ReconsiderAt, w.now.Add(time.Hour))
 		expect(t, "said again", len(w.step().EventsAfter), 0)
 	})
-	t.Run("StopsAllOfADeletedService", func(t *testing.T) {
+	t.Run("StopsAllTasksOfADeletedService", func(t *testing.T) {
 		w := at(t, 3)
 		w.service.Status = cluster.ServiceDraining
 		p := w.step()
@@ -92,7 +92,7 @@ func TestUnhealthy(t *testing.T) {
 		expect(t, "starts", p.Starts[0].Count, 1)
 		expect(t, "replaced", p.Starts[0].ReplacesUnhealthy, 1)
 		expect(t, "stops", len(p.Stops), 0)
-		expect(t, "told", w.heard("failed container health checks."), true)
+		expect(t, "emitted", w.emitted("failed container health checks."), true)
 		w.pass(5 * time.Second)
 		expect(t, "stops while it settles", len(w.step().Stops), 0)
 		w.pass(time.Minute)
@@ -100,7 +100,7 @@ func TestUnhealthy(t *testing.T) {
 		expect(t, "stops", len(p.Stops), 1)
 		expect(t, "stopped is the unhealthy one", p.Stops[0].Task.Health, cluster.Unhealthy)
 	})
-	t.Run("OneAtATimeWhereNoneMayBeStartedFirst", func(t *testing.T) {
+	t.Run("OneAtATimeIfNoneMayStartFirst", func(t *testing.T) {
 		w := newWorld(t, 4)
 		w.service.MinHealthy, w.service.MaxPercent = 50, 100
 		w.rest(20)
@@ -115,7 +115,7 @@ func TestUnhealthy(t *testing.T) {
 		w.pass(time.Minute)
 		expect(t, "stops then", len(w.step().Stops), 1)
 	})
-	t.Run("EitherGoesWhereTheReplacementIsUnhealthyToo", func(t *testing.T) {
+	t.Run("EitherStopsIfTheReplacementIsUnhealthyToo", func(t *testing.T) {
 		w := at(t, 4)
 		ill(w, 1)
 		w.step()
@@ -126,7 +126,7 @@ func TestUnhealthy(t *testing.T) {
 		p := w.step()
 		expect(t, "stops", len(p.Stops), 1)
 	})
-	t.Run("GraceIsHonoured", func(t *testing.T) {
+	t.Run("GracePeriodIsHonoured", func(t *testing.T) {
 		w := at(t, 2)
 		w.service.Grace = 3600
 		ill(w, 1)
@@ -136,13 +136,13 @@ func TestUnhealthy(t *testing.T) {
 	})
 	t.Run("NoneWhileMostOfTheClusterLooksUnhealthy", func(t *testing.T) {
 		w := at(t, 2)
-		w.mass = true
+		w.distrusted = true
 		ill(w, 2)
 		p := w.step()
 		expect(t, "idle", idle(p), true)
-		expect(t, "told", w.heard("is not replacing 2 unhealthy tasks"), true)
+		expect(t, "emitted", w.emitted("is not replacing 2 unhealthy tasks"), true)
 	})
-	t.Run("AWaveIsBounded", func(t *testing.T) {
+	t.Run("ReplacePercentBoundsReplacements", func(t *testing.T) {
 		w := at(t, 20)
 		ill(w, 10)
 		expect(t, "starts", w.step().Starts[0].Count, 4)
@@ -162,7 +162,7 @@ func TestDraining(t *testing.T) {
 		w.pass(time.Minute)
 		expect(t, "stops then", len(w.step().Stops), 1)
 	})
-	t.Run("StopsFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
+	t.Run("StopsFirstIfMaximumPercentLeavesNoRoom", func(t *testing.T) {
 		w := newWorld(t, 4)
 		w.service.MinHealthy, w.service.MaxPercent = 50, 100
 		w.rest(20)
@@ -174,7 +174,7 @@ func TestDraining(t *testing.T) {
 		expect(t, "stops", len(p.Stops), 2)
 		expect(t, "starts", p.Starts[0].Count, 2)
 	})
-	t.Run("StopsPendingOnesAtOnce", func(t *testing.T) {
+	t.Run("StopsPendingTasksAtOnce", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.step()
 		w.hosts[w.tasks[w.ids()[0]].Instance] = InstanceDraining
@@ -182,7 +182,7 @@ func TestDraining(t *testing.T) {
 		expect(t, "stops", len(p.Stops), 1)
 		expect(t, "starts", p.Starts[0].Count, 1)
 	})
-	t.Run("ALostInstanceHasItsTasksReplacedFirst", func(t *testing.T) {
+	t.Run("ReplacesTasksOfLostInstancesFirst", func(t *testing.T) {
 		w := at(t, 2)
 		w.hosts[w.tasks[w.ids()[0]].Instance] = InstanceTimedOut
 		p := w.step()
@@ -191,7 +191,7 @@ func TestDraining(t *testing.T) {
 	})
 }
 
-// daemon is a DAEMON service at rest on these instances.
+// daemon returns a DAEMON service that is steady on these instances.
 func daemon(t *testing.T, on ...string) *world {
 	w := newWorld(t, 0)
 	w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 0, 100
@@ -211,7 +211,7 @@ func TestDaemon(t *testing.T) {
 		p := w.step()
 		expect(t, "starts on", p.Starts[0].Instances[0], "c")
 	})
-	t.Run("LastToGoFromADrainingInstance", func(t *testing.T) {
+	t.Run("StopsLastOnADrainingInstance", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, InstanceDraining, true
 		expect(t, "stops while others run", len(w.step().Stops), 0)
@@ -220,7 +220,7 @@ func TestDaemon(t *testing.T) {
 		expect(t, "stops", len(p.Stops), 1)
 		expect(t, "starts", len(p.Starts), 0)
 	})
-	t.Run("StaysThereWhateverIsDeployed", func(t *testing.T) {
+	t.Run("StaysOnADrainingInstanceDuringARollout", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, InstanceDraining, true
 		w.deploy("b")
@@ -234,7 +234,7 @@ func TestDaemon(t *testing.T) {
 		expect(t, "old once the others have left", w.running()["ecs-svc/a"], 0)
 		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	})
-	t.Run("ATaskThatNobodyHearsOfIsNotWaitedFor", func(t *testing.T) {
+	t.Run("DoesNotWaitForTasksOnDisconnectedInstances", func(t *testing.T) {
 		w := daemon(t, "a", "b", "c")
 		w.checked = true
 		w.eligible, w.hosts["c"] = []string{"a", "b"}, InstanceTimedOut
@@ -248,7 +248,7 @@ func TestDaemon(t *testing.T) {
 		w.rest(20)
 		expect(t, "the unhealthy one", w.tasks[ill].IsActive(), false)
 	})
-	t.Run("ARolloutGoesOnThoughOneInstanceHasNoRoom", func(t *testing.T) {
+	t.Run("RolloutContinuesIfOneInstanceHasNoRoom", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		w.eligible, w.full = []string{"a", "b", "c"}, "c"
 		w.deploy("b")
@@ -262,7 +262,7 @@ func TestDaemon(t *testing.T) {
 		}
 		expect(t, "new", w.running()["ecs-svc/b"], 2)
 	})
-	t.Run("ANewRevisionStopsBeforeItStarts", func(t *testing.T) {
+	t.Run("StopsTheOldTaskBeforeStartingTheNewOne", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		w.deploy("b")
 		p := w.step()
@@ -278,7 +278,7 @@ func TestDaemon(t *testing.T) {
 		w.deploy("b")
 		expect(t, "stops", len(w.step().Stops), 2)
 	})
-	t.Run("TodaysConstraintsLetATaskStayWhereTheyHadItStarted", func(t *testing.T) {
+	t.Run("RunningTasksKeepTheConstraintsOfTheirDeployment", func(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b"}
 		in := w.input()
@@ -290,7 +290,7 @@ func TestDaemon(t *testing.T) {
 		in.MeetsConstraints = func(instance string) bool { return instance == "a" }
 		expect(t, "idle", idle(Reconcile(in)), true)
 	})
-	t.Run("TheBreakerCountsTheInstancesThereAreNow", func(t *testing.T) {
+	t.Run("BreakerThresholdFollowsEligibleInstances", func(t *testing.T) {
 		w := daemon(t, "a", "b", "c", "d")
 		w.deploy("b")
 		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Type: cluster.ThresholdUnboundedPercent, Value: 50}
@@ -300,7 +300,7 @@ func TestDaemon(t *testing.T) {
 		w.eligible = w.eligible[:4]
 		expect(t, "state", Reconcile(w.input()).Next.Deployment.State, cluster.RolloutFailed)
 	})
-	t.Run("OneOfThoseThatHaveRoomIsTriedAfterAFailure", func(t *testing.T) {
+	t.Run("RetriesOnOneInstanceWithRoom", func(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b", "c", "d"}
 		w.broken["ecs-svc/a"] = true
@@ -315,7 +315,7 @@ func TestDaemon(t *testing.T) {
 		}
 		t.Fatal("nothing was tried again")
 	})
-	t.Run("AnotherInstanceIsTriedAfterAFailure", func(t *testing.T) {
+	t.Run("RetriesOnAnotherInstance", func(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b", "c", "d"}
 		w.broken["ecs-svc/a"] = true

@@ -43,10 +43,13 @@ func TestRefusals(t *testing.T) {
 		{"None", []*cluster.Task{ran("a", 0)}, 0, nil, 0},
 		{"OneIsHeldForAMinute", []*cluster.Task{refused("a", 0, 0)}, 59 * time.Second, []string{"a"}, time.Minute},
 		{"ThenItIsTriedAgain", []*cluster.Task{refused("a", 0, 0)}, time.Minute, nil, 0},
-		{"SeveralAtOnceAreOneAttempt", []*cluster.Task{refused("a", 0, 0), refused("a", 0, time.Second)}, 0, []string{"a"}, time.Minute},
-		{"TheNextTakesTwice", []*cluster.Task{refused("a", 0, 0), refused("a", time.Minute, time.Minute)}, time.Minute, []string{"a"}, 3 * time.Minute},
+		{"SeveralAtOnceAreOneAttempt", []*cluster.Task{refused("a", 0, 0), refused("a", 0, time.Second)}, 0,
+			[]string{"a"}, time.Minute},
+		{"TheNextTakesTwice", []*cluster.Task{refused("a", 0, 0), refused("a", time.Minute, time.Minute)}, time.Minute,
+			[]string{"a"}, 3 * time.Minute},
 		{"TasksThatRanThereEndIt", []*cluster.Task{refused("a", 0, 0), ran("a", time.Second)}, 2 * time.Second, nil, 0},
-		{"EachInstanceForItself", []*cluster.Task{refused("b", 0, 0), refused("a", 0, 30*time.Second), ran("c", 0)}, 30 * time.Second, []string{"a", "b"}, time.Minute},
+		{"EachInstanceForItself", []*cluster.Task{refused("b", 0, 0), refused("a", 0, 30*time.Second), ran("c", 0)},
+			30 * time.Second, []string{"a", "b"}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on, next := refusedInstances(c.tasks, limits, noon.Add(c.now))
@@ -62,16 +65,17 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	t.Run("NeverLongerThanTheMost", func(t *testing.T) {
+	t.Run("DelayIsCapped", func(t *testing.T) {
 		var tasks []*cluster.Task
 		for k := range 20 {
 			tasks = append(tasks, refused("a", time.Duration(k)*time.Hour, time.Duration(k)*time.Hour))
 		}
-		if _, next := refusedInstances(tasks, limits, noon.Add(19*time.Hour)); next.Sub(noon) != 19*time.Hour+10*time.Minute {
+		if _, next := refusedInstances(tasks, limits,
+			noon.Add(19*time.Hour)); next.Sub(noon) != 19*time.Hour+10*time.Minute {
 			t.Errorf("until %v", next.Sub(noon))
 		}
 	})
-	t.Run("MoveNothing", func(t *testing.T) {
+	t.Run("NothingMovesMeanwhile", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.rest(20)
 		expect(t, "moves", w.step().Moves.StartFirst > 0, true)

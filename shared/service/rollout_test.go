@@ -39,7 +39,7 @@ func TestRollout(t *testing.T) {
 		expect(t, "new", w.running()["ecs-svc/b"], 4)
 		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	})
-	t.Run("SaysWhatLeavesItNoStep", func(t *testing.T) {
+	t.Run("ReportsAStuckDeployment", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.service.MinHealthy, w.service.MaxPercent = 75, 100
 		w.rest(20)
@@ -47,9 +47,9 @@ func TestRollout(t *testing.T) {
 		w.deploy("b")
 		p := w.step()
 		expect(t, "idle", idle(p), true)
-		expect(t, "told", w.heard("Update the minimumHealthyPercent or maximumPercent value and try again."), true)
+		expect(t, "emitted", w.emitted("Update the minimumHealthyPercent or maximumPercent value and try again."), true)
 	})
-	t.Run("WhatStopsByItselfIsReplacedByItsOwnRevision", func(t *testing.T) {
+	t.Run("EndedTasksAreReplacedByTheirOwnRevision", func(t *testing.T) {
 		w := at(t, 4)
 		w.broken["ecs-svc/b"] = true
 		w.deploy("b")
@@ -60,7 +60,7 @@ func TestRollout(t *testing.T) {
 		expect(t, "starts", len(p.Starts), 1)
 		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
 	})
-	t.Run("WhatIsUnhealthyIsReplacedByItsOwnRevision", func(t *testing.T) {
+	t.Run("UnhealthyTasksAreReplacedByTheirOwnRevision", func(t *testing.T) {
 		w := at(t, 4)
 		w.broken["ecs-svc/b"] = true
 		w.deploy("b")
@@ -124,9 +124,9 @@ func TestCircuitBreaker(t *testing.T) {
 		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
 		expect(t, "older", len(w.service.Older), 0)
-		expect(t, "failed", w.heard("(service web) (deployment ecs-svc/b) deployment failed: tasks failed to start."),
+		expect(t, "failed", w.emitted("(service web) (deployment ecs-svc/b) deployment failed: tasks failed to start."),
 			true)
-		expect(t, "back", w.heard("(service web) rolling back to deployment ecs-svc/a."), true)
+		expect(t, "back", w.emitted("(service web) rolling back to deployment ecs-svc/a."), true)
 		expect(t, "running", w.running()["ecs-svc/a"], 2)
 	})
 	t.Run("NamesTheDeploymentWhoseTasksAreProtected", func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestCircuitBreaker(t *testing.T) {
 		}
 		w.service.Desired = 1
 		w.step()
-		expect(t, "told", w.heard("(taskSet ecs-svc/a) was unable to scale in"), true)
-		expect(t, "unnamed", w.heard("(taskSet )"), false)
+		expect(t, "emitted", w.emitted("(taskSet ecs-svc/a) was unable to scale in"), true)
+		expect(t, "unnamed", w.emitted("(taskSet )"), false)
 	})
 	t.Run("StallsWithoutRollback", func(t *testing.T) {
 		w := breaker(t, false)
@@ -174,7 +174,7 @@ func TestCircuitBreaker(t *testing.T) {
 		expect(t, "old", w.running()["ecs-svc/a"], 1)
 		expect(t, "new", w.running()["ecs-svc/b"], 0)
 	})
-	t.Run("StallsWhereNothingWasEverCompleted", func(t *testing.T) {
+	t.Run("StallsIfNothingEverCompleted", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
 		w.broken["ecs-svc/a"] = true
@@ -182,12 +182,12 @@ func TestCircuitBreaker(t *testing.T) {
 		expect(t, "state", w.service.Deployment.State, cluster.RolloutFailed)
 		expect(t, "starts", len(w.step().Starts), 0)
 	})
-	t.Run("CountsWhatIsReplacedForItsHealth", func(t *testing.T) {
+	t.Run("CountsUnhealthyTasks", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.checked = true
 		w.rest(20)
 		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
-		w.sick["ecs-svc/b"] = true
+		w.unhealthy["ecs-svc/b"] = true
 		w.deploy("b")
 		w.rest(200)
 		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
@@ -230,21 +230,21 @@ func TestAlarms(t *testing.T) {
 		w.rest(60)
 		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
 		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
-		expect(t, "failed", w.heard("deployment failed: alarm detected."), true)
+		expect(t, "failed", w.emitted("deployment failed: alarm detected."), true)
 	})
-	t.Run("AreIgnoredWhereOneWasOnAtTheStart", func(t *testing.T) {
+	t.Run("AreIgnoredIfOneWasOnAtTheStart", func(t *testing.T) {
 		w := alarmed(t)
 		w.alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/b", InAlarm: []string{"errors"}, Ignored: true}
 		w.rest(60)
 		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
 	})
-	t.Run("ThatDoNotExistAreToldOfOnce", func(t *testing.T) {
+	t.Run("MissingAlarmsAreReportedOnce", func(t *testing.T) {
 		w := alarmed(t)
 		w.alarms.Missing = []string{"erors", "lateny"}
-		var told int
+		var emitted int
 		count := func() {
 			p := w.step()
-			told += len(slices.DeleteFunc(p.EventsAfter, func(e Event) bool {
+			emitted += len(slices.DeleteFunc(p.EventsAfter, func(e Event) bool {
 				return e.Message != "(service web) (deployment ecs-svc/b) has alarms that do not exist: erors, lateny."
 			}))
 		}
@@ -253,14 +253,14 @@ func TestAlarms(t *testing.T) {
 			w.pass(time.Minute)
 		}
 		expect(t, "completed", w.service.Deployment.IsCompleted(), true)
-		expect(t, "times", told, 1)
+		expect(t, "times", emitted, 1)
 		for range 30 {
 			w.pass(time.Hour)
 			count()
 		}
-		expect(t, "times, later", told, 1)
+		expect(t, "times, later", emitted, 1)
 	})
-	t.Run("NothingIsCompletedBeforeTheyWereSeen", func(t *testing.T) {
+	t.Run("NothingCompletesBeforeTheyWereObserved", func(t *testing.T) {
 		w := alarmed(t)
 		w.alarms = nil
 		w.rest(60)
@@ -277,13 +277,13 @@ func TestStopServiceDeployment(t *testing.T) {
 		w.service.Release.Stop = how
 		return w
 	}
-	t.Run("GoesBack", func(t *testing.T) {
+	t.Run("RollsBack", func(t *testing.T) {
 		w := begun(t, cluster.StopRollback)
 		w.rest(60)
 		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
 		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
 	})
-	t.Run("LeavesWhatRuns", func(t *testing.T) {
+	t.Run("LeavesRunningTasks", func(t *testing.T) {
 		w := begun(t, cluster.StopAbort)
 		before := w.ids()
 		w.rest(60)
@@ -293,8 +293,8 @@ func TestStopServiceDeployment(t *testing.T) {
 		expect(t, "reason", s.Deployment.Reason, "ECS deployment ecs-svc/b was stopped.")
 		expect(t, "status", s.Release.Status, cluster.DeploymentStopped)
 		expect(t, "stop", s.Release.Stop, cluster.StopType(""))
-		expect(t, "told", w.heard("(deployment ecs-svc/b) deployment failed: stopped on request."), true)
-		// of both revisions, more than are desired
+		expect(t, "emitted", w.emitted("(deployment ecs-svc/b) deployment failed: stopped on request."), true)
+		// of both revisions together, more than are desired
 		expect(t, "tasks", strings.Join(w.ids(), " "), strings.Join(before, " "))
 		if len(before) <= s.Desired {
 			t.Errorf("%d tasks ran when it was stopped, no more than desired", len(before))
@@ -355,7 +355,7 @@ func TestBackoffs(t *testing.T) {
 		row := &cluster.Throttle{Revisions: map[string]cluster.Backoff{"ecs-svc/a": b}}
 		expect(t, "the same again", Backoffs(row, tasks, testLimits)["ecs-svc/a"], b)
 	})
-	t.Run("CountAllThatStopAtOnce", func(t *testing.T) {
+	t.Run("CountSimultaneousFailuresOnce", func(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second), failed(w, 0), failed(w, 0)}
 		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[1:2], testLimits)}
@@ -363,13 +363,13 @@ func TestBackoffs(t *testing.T) {
 		expect(t, "failures", Backoffs(nil, tasks, testLimits)["ecs-svc/a"].Failures, 3)
 		expect(t, "failures, one after the other", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
 	})
-	t.Run("CountWhatIsHeardLate", func(t *testing.T) {
+	t.Run("CountLateReports", func(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second), failed(w, time.Second), failed(w, time.Second)}
 		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[2:], testLimits)}
 		expect(t, "failures", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
 	})
-	t.Run("CountOnWhereTheFirstAreForgotten", func(t *testing.T) {
+	t.Run("KeepCountingAfterTheFirstRowsExpired", func(t *testing.T) {
 		w := newWorld(t, 1)
 		row := &cluster.Throttle{}
 		var tasks []*cluster.Task
@@ -382,7 +382,7 @@ func TestBackoffs(t *testing.T) {
 			w.now = row.Revisions["ecs-svc/a"].NextAttemptAt
 		}
 	})
-	t.Run("CountAnewAfterATaskThatRan", func(t *testing.T) {
+	t.Run("StartAgainAfterATaskThatRan", func(t *testing.T) {
 		w := newWorld(t, 1)
 		before := failed(w, time.Second)
 		ran := &cluster.Task{
@@ -408,7 +408,7 @@ func TestBackoffs(t *testing.T) {
 		})
 		expect(t, "left", len(Backoffs(row, tasks, testLimits)), 0)
 	})
-	t.Run("OneTaskIsTriedUntilOneRuns", func(t *testing.T) {
+	t.Run("OneTaskAtATimeUntilOneRuns", func(t *testing.T) {
 		w := newWorld(t, 5)
 		w.broken["ecs-svc/a"] = true
 		w.step()
@@ -421,10 +421,10 @@ func TestBackoffs(t *testing.T) {
 		w.pass(time.Second)
 		expect(t, "starts once one runs", w.step().Starts[0].Count, 4)
 	})
-	t.Run("AreTold", func(t *testing.T) {
+	t.Run("AreReported", func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.broken["ecs-svc/a"] = true
 		w.rest(12)
-		expect(t, "told", w.heard("is unable to consistently start tasks successfully."), true)
+		expect(t, "emitted", w.emitted("is unable to consistently start tasks successfully."), true)
 	})
 }

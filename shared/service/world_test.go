@@ -12,27 +12,27 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// world is a service and its tasks, with everything that is not decided here played by the test.
+// world is a service and its tasks. The test plays everything that is not decided in this package.
 type world struct {
-	t        *testing.T
-	fatal    func(format string, args ...any)
-	now      time.Time
-	service  *cluster.Service
-	tasks    map[string]*cluster.Task
-	targets  map[string]*cluster.Target
-	protect  map[string]time.Time
-	hosts    map[string]InstanceState
-	busy     map[string]bool
-	eligible []string
-	checked  bool
-	alarms   *cluster.AlarmWatch
-	mass     bool
-	full     string          // an instance without room for a daemon
-	broken   map[string]bool // revisions whose tasks never come to be RUNNING
-	sick     map[string]bool // revisions whose tasks are never healthy
-	made     int
-	said     []string
-	random   *rand.Rand
+	t          *testing.T
+	fatal      func(format string, args ...any)
+	now        time.Time
+	service    *cluster.Service
+	tasks      map[string]*cluster.Task
+	targets    map[string]*cluster.Target
+	protect    map[string]time.Time
+	hosts      map[string]InstanceState
+	busy       map[string]bool
+	eligible   []string
+	checked    bool
+	alarms     *cluster.AlarmWatch
+	distrusted bool
+	full       string          // an instance without room for a daemon
+	broken     map[string]bool // revisions whose tasks never come to be RUNNING
+	unhealthy  map[string]bool // revisions whose tasks are never healthy
+	made       int
+	said       []string
+	random     *rand.Rand
 }
 
 var testLimits = Limits{
@@ -45,8 +45,9 @@ func newWorld(t *testing.T, desired int) *world {
 	w := &world{
 		t: t, now: noon, tasks: map[string]*cluster.Task{}, targets: map[string]*cluster.Target{},
 		protect: map[string]time.Time{},
-		hosts:   map[string]InstanceState{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{},
-		random: rand.New(rand.NewPCG(1, 2)),
+		hosts:   map[string]InstanceState{}, busy: map[string]bool{}, broken: map[string]bool{},
+		unhealthy: map[string]bool{},
+		random:    rand.New(rand.NewPCG(1, 2)),
 		service: &cluster.Service{
 			ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
 			ServiceSpec: cluster.ServiceSpec{
@@ -83,8 +84,9 @@ func (w *world) deploy(id string) {
 
 func (w *world) input() Input {
 	in := Input{
-		Service: w.service, Eligible: w.eligible, DistrustChecks: w.mass, Limits: testLimits, Seed: uint64(w.made),
-		Now: w.now, Alarms: w.alarms,
+		Service: w.service, Eligible: w.eligible, DistrustChecks: w.distrusted, Limits: testLimits,
+		Seed: uint64(w.made),
+		Now:  w.now, Alarms: w.alarms,
 		InstanceState:  func(i string) InstanceState { return w.hosts[i] },
 		Target:         func(id string) *cluster.Target { return w.targets[id] },
 		ProtectedUntil: func(id string) time.Time { return w.protect[id] },
@@ -119,7 +121,7 @@ func (w *world) active() (n int) {
 	return n
 }
 
-// step carries one plan out, and checks what holds for every plan.
+// step carries out one plan and checks what holds for every plan.
 func (w *world) step() Plan {
 	before, running := w.active(), w.up()
 	p := Reconcile(w.input())
@@ -166,11 +168,12 @@ func (w *world) step() Plan {
 		}
 	}
 	w.service = p.Next
-	w.crowd(p)
+	w.dropUnplaced(p)
 	return p
 }
 
-// roomFirst are the instances, the full one last: placement passes over it where it may choose.
+// roomFirst returns the instances, full ones last, because placement passes over these if it has a
+// choice.
 func roomFirst(on []string, full string) []string {
 	roomy := slices.DeleteFunc(slices.Clone(on), func(id string) bool { return id == full })
 	if len(roomy) == len(on) {
@@ -179,9 +182,9 @@ func roomFirst(on []string, full string) []string {
 	return append(roomy, full)
 }
 
-// crowd takes the daemons away that have no room, and has the service say so where none of those to
-// be started had.
-func (w *world) crowd(p Plan) {
+// dropUnplaced removes the daemons that find no room, and marks the service blocked if none of
+// those to be started did.
+func (w *world) dropUnplaced(p Plan) {
 	if w.full == "" {
 		return
 	}
@@ -199,7 +202,7 @@ func (w *world) crowd(p Plan) {
 	}
 }
 
-// daemonOn is the active task on an instance.
+// daemonOn returns the active task on an instance.
 func (w *world) daemonOn(on string) string {
 	for id, t := range w.tasks {
 		if t.Instance == on && t.IsActive() {
@@ -209,7 +212,7 @@ func (w *world) daemonOn(on string) string {
 	return ""
 }
 
-// place is an instance for the next task.
+// place returns an instance for the next task.
 func (w *world) place() string {
 	for i := range 7 {
 		if on := fmt.Sprintf("i%d", (w.made+i)%7); w.hosts[on] == InstanceUsable {
@@ -264,8 +267,8 @@ func (w *world) stop(t *cluster.Task) {
 	w.set(t.ID, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
 }
 
-// pass lets time go by: what was told to stop stops, what was started comes to run, or not. Of lost
-// hosts nobody hears.
+// pass lets time go by: stopped tasks stop, and started ones run or fail. Nothing is reported of
+// tasks on lost instances.
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for id, t := range w.tasks {
@@ -279,7 +282,7 @@ func (w *world) pass(d time.Duration) {
 			w.set(id, func(t *cluster.Task) {
 				t.Last, t.Started = cluster.TaskRunning, cluster.At(w.now)
 				switch {
-				case w.sick[t.Revision]:
+				case w.unhealthy[t.Revision]:
 					t.Health = cluster.Unhealthy
 				case w.checked:
 					t.Health = cluster.Healthy
@@ -293,7 +296,7 @@ func (w *world) die(id string) {
 	w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
 }
 
-// rest lets time go by until nothing happens any more, at most so many steps.
+// rest lets time go by until nothing happens any more, for at most so many steps.
 func (w *world) rest(steps int) Plan {
 	for range steps {
 		p := w.step()
@@ -311,7 +314,7 @@ func (w *world) rest(steps int) Plan {
 
 func idle(p Plan) bool { return len(p.Stops)+len(p.Choices)+len(p.Starts) == 0 }
 
-// running are the RUNNING tasks that are wanted, by revision.
+// running returns how many wanted tasks are RUNNING, by revision.
 func (w *world) running() map[string]int {
 	out := map[string]int{}
 	for _, t := range w.tasks {

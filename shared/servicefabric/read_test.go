@@ -28,7 +28,7 @@ func expect(t *testing.T, what string, got, want any) {
 	}
 }
 
-func TestNineNodes(t *testing.T) {
+func TestReadsNineNodeManifest(t *testing.T) {
 	for name, c := range map[string]struct {
 		cluster, node, nodeType, fault, upgrade string
 		types                                   int
@@ -69,8 +69,8 @@ func TestNineNodes(t *testing.T) {
 	expect(t, "ignored", got.Ignored, []string{"PlacementAndLoadBalancing/PLBRefreshGap"})
 }
 
-// Whatever is malformed or contradicts itself is refused with the line and the reason.
-func TestRefuses(t *testing.T) {
+// A document that is malformed or contradicts itself is refused with the line and the reason.
+func TestRefusesMalformedManifests(t *testing.T) {
 	manifest, config := file(t, "ClusterManifest.xml"), file(t, "ClusterConfig.json")
 	for name, c := range map[string]struct {
 		text, old, new string

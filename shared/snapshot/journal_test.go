@@ -16,14 +16,14 @@ import (
 	"berth/shared/state"
 )
 
-// changes are what the journal tells since seq, "index owner", each once.
+// changes returns what the journal has since seq, as "index owner", each once.
 func changes(s *snapshot.Snapshot, seq uint64) map[string]bool {
 	out := map[string]bool{}
 	s.ChangedSince(seq, func(index int, owner string) { out[fmt.Sprint(index, " ", owner)] = true })
 	return out
 }
 
-// face is all that placement looks at of the instance at an index.
+// face returns all that placement reads of the instance at an index.
 func face(s *snapshot.Snapshot, index int) string {
 	if index >= len(s.InstancesByIndex()) || s.InstancesByIndex()[index] == nil {
 		return "nothing"
@@ -48,7 +48,7 @@ func faces(s *snapshot.Snapshot) []string {
 	return out
 }
 
-// genChange draws a state of a row, newer than all before, or the removal of one.
+// genChange draws a newer version of a row, or the removal of one.
 func genChange(t *rapid.T, rev int64) state.Record {
 	var row state.Row
 	switch rapid.IntRange(0, 7).Draw(t, "kind") {
@@ -78,8 +78,8 @@ func genChange(t *rapid.T, rev int64) state.Record {
 	return state.Record{Op: state.Modify, New: row}
 }
 
-// Whoever follows the journal misses no change of an instance, whatever rows come in.
-func TestJournalTellsOfEveryChange(t *testing.T) {
+// A reader of the journal misses no change of an instance, whatever rows come in.
+func TestJournalHasEveryChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := snapshot.NewSnapshot()
 		for n := range rapid.IntRange(1, 30).Draw(t, "records") {
@@ -133,7 +133,7 @@ func TestJournal(t *testing.T) {
 		"Stopping": func(x *cluster.Task) { x.Desired = cluster.TaskStopped },
 		"Stopped":  func(x *cluster.Task) { x.Last = cluster.TaskStopped },
 	} {
-		t.Run("TellsOf"+what, func(t *testing.T) {
+		t.Run("Records"+what, func(t *testing.T) {
 			s := snapshot.NewSnapshot()
 			s.Put(ofWeb("t", "i-1", 1))
 			next, seq := ofWeb("t", "i-1", 2), s.ChangeSeq()
@@ -144,7 +144,7 @@ func TestJournal(t *testing.T) {
 			}
 		})
 	}
-	t.Run("ForgetsWhatIsLongAgo", func(t *testing.T) {
+	t.Run("ForgetsOldChanges", func(t *testing.T) {
 		seq := s.ChangeSeq()
 		for rev := range int64(40_000) {
 			s.Put(ofWeb("t", []string{"i-1", "i-2"}[rev%2], rev+10))
@@ -183,7 +183,7 @@ func TestPlacingAndRemovingRestoresTheSnapshot(t *testing.T) {
 	})
 }
 
-// whole is everything a snapshot says, positions aside.
+// whole returns everything that a snapshot says, except positions.
 func whole(s *snapshot.Snapshot) map[string]string {
 	out := picture(s)
 	maps.Copy(out, metricPicture(s))
@@ -203,7 +203,7 @@ func whole(s *snapshot.Snapshot) map[string]string {
 	return out
 }
 
-func TestDensePositions(t *testing.T) {
+func TestInstanceIndexes(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	for n := range 3 {
 		s.Put(instance(fmt.Sprintf("i-%d", n), "a", 1))
@@ -256,7 +256,7 @@ func TestPortsInUse(t *testing.T) {
 	for n, number := range []int{80, 81} {
 		id := fmt.Sprintf("i-%d", n)
 		i := instance(id, "a", 1)
-		// with room behind it, which the rows come to share
+		// with spare capacity behind it, in a slice that rows share
 		i.Registered.Ports = append(make([]cluster.Port, 0, 8), ssh)
 		s.Put(i)
 		x := running("t"+id, id, 1)

@@ -28,7 +28,7 @@ func capable(id string, rev int64, metrics map[string]int64) *cluster.Instance {
 	return i
 }
 
-// ofWeb is a task of the service web.
+// ofWeb makes a task one of the service web.
 func ofWeb(id, instance string, rev int64) *cluster.Task {
 	t := running(id, instance, rev)
 	t.Service = "web"
@@ -106,7 +106,7 @@ func TestLoads(t *testing.T) {
 		return s.Instances[id].Load(s.MetricIndex(metric))
 	}
 	rps := func(n int64) cluster.Metric { return cluster.Metric{Name: "rps", Load: n} }
-	t.Run("OfTheServiceWhicheverRowIsFirst", func(t *testing.T) {
+	t.Run("OfTheServiceInAnyOrderOfRows", func(t *testing.T) {
 		for _, rows := range [][]state.Row{
 			{web(1, rps(5)), ofWeb("t", "i-1", 1), ofWeb("u", "i-1", 1)},
 			{ofWeb("t", "i-1", 1), web(1, rps(5)), ofWeb("u", "i-1", 1)},
@@ -194,7 +194,7 @@ func genAmounts(t *rapid.T) map[string]int64 {
 	return out
 }
 
-// genMetricRows draws states of instances, tasks, the service and the configuration; last has the
+// genMetricRows draws versions of instances, tasks, the service and the configuration. last has the
 // newest of each.
 func genMetricRows(t *rapid.T) (all []state.Row, last map[state.Key]state.Row) {
 	last = map[state.Key]state.Row{}
@@ -232,8 +232,8 @@ func genMetricRows(t *rapid.T) (all []state.Row, last map[state.Key]state.Row) {
 	return all, last
 }
 
-// Whatever the order of arrival, loads and limits are what the last states of all rows say.
-func TestLoadsAndLimitsAreWhatTheLastStatesSay(t *testing.T) {
+// Loads and limits follow from the last versions of all rows, in whatever order these arrive.
+func TestLoadsAndLimitsFollowTheLastRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, last := genMetricRows(t)
 		s := snapshot.NewSnapshot()
@@ -253,7 +253,7 @@ func TestLoadsAndLimitsAreWhatTheLastStatesSay(t *testing.T) {
 	})
 }
 
-// metricPicture leaves out what is as if nobody had said anything.
+// metricPicture leaves out values that are the default.
 func metricPicture(s *snapshot.Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, v := range s.Instances {

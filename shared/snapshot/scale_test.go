@@ -23,13 +23,12 @@ const (
 	budget        = 200e6 // bytes of heap, the rows themselves included
 )
 
-// raced is set where the race detector is on.
+// raced is set if the race detector is on.
 var raced bool
 
 var began = time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
 
-// own is a copy of s that shares its bytes with nothing, as decoding gives every string of every
-// row.
+// own copies s, because decoding allocates every string of every row.
 func own[S ~string](s S) S { return S(strings.Clone(string(s))) }
 
 func hexID(n int, digits int) string {
@@ -37,7 +36,7 @@ func hexID(n int, digits int) string {
 	return hex.EncodeToString(sum[:(digits+1)/2])[:digits]
 }
 
-// largeRows are the rows as if decoded, each kind in the order in which stores list it.
+// largeRows are rows as if decoded, each kind in the order in which stores list it.
 func largeRows() []state.Row {
 	rows := make([]state.Row, 0, manyInstances+manyTasks+manyServices)
 	instances := make([]string, manyInstances)
@@ -105,7 +104,7 @@ func largeService(n int) *cluster.Service {
 	}
 }
 
-// largeTask is what the tasks of the n-th service have in common; each tenth service has a port.
+// largeTask has what the tasks of the n-th service have in common. Each tenth service has a port.
 func largeTask(n int) *cluster.Task {
 	name := fmt.Sprintf("service-%04d", n)
 	t := &cluster.Task{
@@ -129,7 +128,7 @@ func largeTask(n int) *cluster.Task {
 	return t
 }
 
-// decoded is a copy of t that shares nothing with it.
+// decoded copies t so that the copy shares no memory with it.
 func decoded(t *cluster.Task) *cluster.Task {
 	next := *t
 	next.Cluster, next.Owner, next.Service, next.Group = own(t.Cluster), own(t.Owner), own(t.Service), own(t.Group)
@@ -150,7 +149,7 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// Rows as decoded need more than the budget: the snapshot has them share what they have in common.
+// Decoded rows need more than the budget. The snapshot makes them share memory.
 func TestSnapshotOfALargeClusterFitsItsBudget(t *testing.T) {
 	if raced {
 		t.Skip("the race detector makes everything larger")

@@ -77,7 +77,7 @@ func TestSnapshotDerivesWhatIsFree(t *testing.T) {
 	expect(t, "is still known", len(s.TasksOf("web")), 2)
 }
 
-func TestSnapshotKnowsInstancesByTheirTasksAlone(t *testing.T) {
+func TestSnapshotAddsInstancesForTheirTasks(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	s.Put(running("t", "i-1", 1))
 	v := s.Instances["i-1"]
@@ -114,7 +114,7 @@ func TestSnapshotFollowsThePlacementVersion(t *testing.T) {
 	expect(t, "version", s.Meta.Version, 8)
 }
 
-func TestSnapshotTakesNoOlderState(t *testing.T) {
+func TestSnapshotIgnoresOlderRows(t *testing.T) {
 	for name, row := range map[string]func(rev int64) state.Row{
 		"Instance": func(rev int64) state.Row { return instance("i-1", "a", rev) },
 		"Task":     func(rev int64) state.Row { return running("t", "i-1", rev) },
@@ -136,15 +136,15 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 			expect(t, "again", s.Put(row(1)), true)
 		})
 	}
-	t.Run("NorAnOlderRemoval", func(t *testing.T) {
+	t.Run("OlderRemoval", func(t *testing.T) {
 		s := snapshot.NewSnapshot()
 		s.Put(running("t", "i-1", 3))
 		expect(t, "removal", s.ApplyRecord(state.Record{Op: state.Remove, Old: running("t", "i-1", 2)}), false)
 		expect(t, "tasks", s.TaskCount(), 1)
 	})
-	// A stop does not read the row, so the snapshot's own revision of it may lag behind that of an
+	// A stop does not read the row, so the snapshot's Rev of it may be lower than that of an
 	// earlier report.
-	t.Run("NorAnEarlierReportOfATaskThatIsBeingStopped", func(t *testing.T) {
+	t.Run("EarlierReportOfAStoppingTask", func(t *testing.T) {
 		s := snapshot.NewSnapshot()
 		stopping := running("t", "i-1", 3)
 		stopping.Desired, stopping.StopCode = cluster.TaskStopped, cluster.StopByScheduler
@@ -203,7 +203,7 @@ func TestSnapshotIndexesServices(t *testing.T) {
 	expect(t, "removed", fmt.Sprint(len(s.Services), len(s.DaemonServices())), "1 0")
 }
 
-func TestSnapshotPrunes(t *testing.T) {
+func TestSnapshotDropsExpiredRows(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	at := func(expires int64, id string) *cluster.Task {
 		x := running(id, "i-1", 1)
@@ -271,9 +271,9 @@ func genTask(t *rapid.T, id string, rev int64) *cluster.Task {
 	return x
 }
 
-// Whatever the order in which states of rows come in, late, twice or not at all, in the end the
-// snapshot is what the last states say, as a scan derives it.
-func TestSnapshotIsWhatTheLastStatesSay(t *testing.T) {
+// Versions of rows may come in any order, late, twice or not at all. In the end the snapshot is
+// what a scan of the last versions gives.
+func TestSnapshotFollowsTheLastRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, last := genHistory(t)
 		s := snapshot.NewSnapshot()
@@ -300,7 +300,7 @@ func cmpText(a, b string) int {
 	return 1
 }
 
-// picture is all that a snapshot says of instances and tasks, as text.
+// picture returns all that a snapshot says about instances and tasks, as text.
 func picture(s *snapshot.Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, v := range s.Instances {
@@ -424,7 +424,7 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-func TestSnapshot_Vitals(t *testing.T) {
+func TestSnapshotCountsHealth(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	put := func(rev int64, change func(*cluster.Task)) {
 		task := &cluster.Task{
@@ -462,7 +462,7 @@ func TestSnapshot_Vitals(t *testing.T) {
 	check("gone", snapshot.HealthCounts{})
 }
 
-func TestSnapshot_WaitingOf(t *testing.T) {
+func TestSnapshotCountsProvisioningTasks(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	task := cluster.Task{
 		Head:           cluster.Head{Cluster: "c", Rev: 1},
@@ -483,7 +483,7 @@ func TestSnapshot_WaitingOf(t *testing.T) {
 	}
 }
 
-func TestSnapshot_Reserve(t *testing.T) {
+func TestSnapshotReserves(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	s.Put(&cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i", Status: cluster.InstanceActive,
 		Registered: cluster.Capacity{CPU: 100, Memory: 100}})

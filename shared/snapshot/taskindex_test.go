@@ -12,8 +12,8 @@ import (
 	"berth/shared/state"
 )
 
-// Tasks are found by owner and id, one owner's among those of others with the same id, whatever
-// came and went before.
+// Tasks are found by owner and id, also if two owners have the same id, after any insertions and
+// removals.
 func TestTasksAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, want := snapshot.NewSnapshot(), map[[2]string]int64{}
@@ -68,8 +68,8 @@ func TestTasksAreFound(t *testing.T) {
 	})
 }
 
-// A record is everybody's: the snapshot takes what rows have in common into its own copy of it.
-func TestRecordsStayAsTheyAre(t *testing.T) {
+// Others read the same record, so the snapshot interns strings only in its own copy of the row.
+func TestRecordsAreNotChanged(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	record := ofWeb("t", "i-1", 1)
 	s.ApplyRecord(state.Record{Op: state.Insert, New: record})

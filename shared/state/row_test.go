@@ -15,7 +15,7 @@ import (
 	"berth/shared/state"
 )
 
-// rows are one of each kind, with the key it must have.
+// rows has one row of each kind, with its key.
 var rows = map[string]state.Row{
 	"c meta":       &state.Meta{Head: head, Version: 3, CreatedAt: noon, Short: "s"},
 	"c instance#i": instance("i", "a", 1),
@@ -47,7 +47,7 @@ var rows = map[string]state.Row{
 
 var head = cluster.Head{Cluster: "c", Rev: 1, Stamp: 5, Expires: 9}
 
-func TestRowsComeBackAsTheyWent(t *testing.T) {
+func TestRowsSurviveEncoding(t *testing.T) {
 	for key, row := range rows {
 		t.Run(key, func(t *testing.T) {
 			expect(t, "key", state.KeyOf(row).Cluster+" "+state.KeyOf(row).Sort, key)
@@ -79,9 +79,9 @@ func TestDecodeRowRefuses(t *testing.T) {
 	}
 }
 
-// A field with the tag of one in the head would hide it: stamps and expiry would be lost in the
+// A field with the tag of one in the head would shadow it: stamps and expiry would be lost in the
 // store.
-func TestNoRowHidesItsHead(t *testing.T) {
+func TestNoRowShadowsItsHead(t *testing.T) {
 	tag := func(f reflect.StructField) string { return strings.Split(f.Tag.Get("json"), ",")[0] }
 	var shared []string
 	for f := range reflect.TypeFor[cluster.Head]().Fields() {

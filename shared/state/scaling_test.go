@@ -10,7 +10,7 @@ import (
 	"berth/shared/state"
 )
 
-func TestScalingRowsComeBackAsTheyWent(t *testing.T) {
+func TestScalingRowsSurviveEncoding(t *testing.T) {
 	scaling := cluster.DefaultScaling
 	scaling.ReplaceUnregistered = true
 	scaling.Enabled, scaling.UntilRegistered, scaling.TargetTracking, scaling.Consolidation.Enabled = true, true, true,

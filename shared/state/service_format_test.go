@@ -9,8 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// TestServiceBeforeDeployments reads a service's row as versions before deployments wrote it.
-func TestServiceBeforeDeployments(t *testing.T) {
+// TestServiceRowFromBeforeDeployments reads a service's row as versions without deployments wrote
+// it.
+func TestServiceRowFromBeforeDeployments(t *testing.T) {
 	before := `{"pk":"c","rv":3,"nm":"web","sh":"0123456789ab","st":"ACTIVE","ss":"REPLICA","de":3,"td":"web:2","mi":100,"ma":200,
 		"nw":{"s":["subnet-1"]},"dp":{"id":"ecs-svc/1234567890123456789","ca":"2026-11-21T10:00:00Z","ua":"2026-11-21T11:00:00Z","fa":1,"co":true}}`
 	row, err := state.DecodeRow("service#web", []byte(before))

@@ -146,7 +146,7 @@ func TestApplyObservation(t *testing.T) {
 			t.Errorf("%v\n%s", holds, diff)
 		}
 	})
-	t.Run("KeepsWhyBerthStoppedIt", func(t *testing.T) {
+	t.Run("KeepsBerthsStopReason", func(t *testing.T) {
 		mine := edit(old, func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, cluster.StopByScheduler, "mine"
 		})
@@ -155,7 +155,7 @@ func TestApplyObservation(t *testing.T) {
 		expect(t, "code", got.(*cluster.Task).StopCode, cluster.StopByScheduler)
 		expect(t, "reason", got.(*cluster.Task).Reason, "mine")
 	})
-	t.Run("LearnsTheECSTask", func(t *testing.T) {
+	t.Run("StoresTheECSTaskID", func(t *testing.T) {
 		fresh := edit(old, func(t *cluster.Task) { t.ECSID = "" })
 		got, holds := see(state.Observation{Version: 9, ECSID: "e2", Last: cluster.TaskRunning}).Apply(fresh)
 		expect(t, "holds", holds, true)
@@ -172,9 +172,9 @@ func TestApplyObservation(t *testing.T) {
 	})
 }
 
-// Reports of one ECS task may come late, twice and in any order: the row ends as the newest says,
-// and never comes back from STOPPED.
-func TestObservationsEndAsTheNewestSays(t *testing.T) {
+// Reports of one ECS task may come late, twice and in any order. The row ends as the newest says,
+// and never leaves STOPPED.
+func TestNewestObservationWins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		last := rapid.IntRange(1, 5).Draw(t, "reports")
 		var reports []state.Observation
@@ -205,8 +205,8 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 	})
 }
 
-// However claims, stops and reports interleave: each attempt is claimed once, and none after a stop
-// or a report.
+// In any order of claims, stops and reports, each attempt is claimed once, and none after a stop or
+// a report.
 func TestClaimsAreExclusive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var row state.Row = edit(running("t", "i", 1), func(t *cluster.Task) { t.Last = "" })

@@ -10,8 +10,9 @@ import (
 	"berth/shared/nodegroup"
 )
 
-// judge watches the world of an update and knows nothing of how it decides: invariant 6, and what N3 to N5 promise.
-type judge struct {
+// checker checks the world of an update without knowing how it decides: invariant 6, and the rules
+// N3 to N5.
+type checker struct {
 	original    cluster.Sizes
 	zones       map[string]int
 	upToDate    map[string]bool // before the update began
@@ -21,13 +22,14 @@ type judge struct {
 	breaches    []string
 }
 
-// newJudge holds an update to what the group was, or had been before one that left it otherwise.
-func newJudge(w *world, u *cluster.Update) *judge {
-	j := &judge{original: w.group.Sizes, zones: w.zones(), upToDate: map[string]bool{}}
-	if w.judge != nil {
-		j.breaches = w.judge.breaches
+// newChecker compares an update with the group as it was, or as it was before an earlier update
+// that did not restore it.
+func newChecker(w *world, u *cluster.Update) *checker {
+	j := &checker{original: w.group.Sizes, zones: w.zones(), upToDate: map[string]bool{}}
+	if w.checker != nil {
+		j.breaches = w.checker.breaches
 		if u.UnrestoredSizes != nil {
-			j.original, j.zones = w.judge.original, w.judge.zones
+			j.original, j.zones = w.checker.original, w.checker.zones
 		}
 	}
 	for id, v := range w.vms {
@@ -46,24 +48,24 @@ func (w *world) zones() map[string]int {
 	return out
 }
 
-func (j *judge) fail(format string, args ...any) {
+func (j *checker) fail(format string, args ...any) {
 	if j != nil && len(j.breaches) < 5 {
 		j.breaches = append(j.breaches, fmt.Sprintf(format, args...))
 	}
 }
 
-func (j *judge) failed() bool { return j != nil && len(j.breaches) > 0 }
+func (j *checker) failed() bool { return j != nil && len(j.breaches) > 0 }
 
-// check fails the test for each breach.
+// check fails the test for each violation.
 func (w *world) check() {
 	w.t.Helper()
-	for _, b := range w.judge.breaches {
+	for _, b := range w.checker.breaches {
 		w.t.Error(b)
 	}
 }
 
-// plan looks at what is to be done, all together.
-func (j *judge) plan(u *cluster.Update, instances []nodegroup.Instance, actions []nodegroup.Action) {
+// plan checks all actions of a reconciliation together.
+func (j *checker) plan(u *cluster.Update, instances []nodegroup.Instance, actions []nodegroup.Action) {
 	resized, less := false, false
 	for _, a := range actions {
 		resized, less = resized || a.Kind == nodegroup.Resize, less || a.Decrement
@@ -78,8 +80,8 @@ func (j *judge) plan(u *cluster.Update, instances []nodegroup.Instance, actions 
 	}
 }
 
-// before looks at one action.
-func (j *judge) before(w *world, u *cluster.Update, a nodegroup.Action) {
+// before checks one action.
+func (j *checker) before(w *world, u *cluster.Update, a nodegroup.Action) {
 	v := w.vms[a.Instance]
 	switch a.Kind {
 	case nodegroup.Terminate:
@@ -106,8 +108,8 @@ func (j *judge) before(w *world, u *cluster.Update, a nodegroup.Action) {
 	}
 }
 
-// unmarked fails for an old node that takes new tasks while others are drained (N3).
-func (j *judge) unmarked(w *world, drained string) {
+// unmarked fails for an old node that accepts tasks while others are drained (N3).
+func (j *checker) unmarked(w *world, drained string) {
 	for _, v := range w.sorted() {
 		if v.image == newImage || v.Row == nil || v.Lifecycle != nodegroup.InService {
 			continue
@@ -118,8 +120,8 @@ func (j *judge) unmarked(w *world, drained string) {
 	}
 }
 
-// after looks at the world once all actions of a look are done.
-func (j *judge) after(w *world, u *cluster.Update) {
+// after checks the world once all actions of a reconciliation are done.
+func (j *checker) after(w *world, u *cluster.Update) {
 	if w.group.Min != j.original.Min {
 		j.fail("the minimum is %d, was %d", w.group.Min, j.original.Min)
 	}
@@ -168,8 +170,8 @@ func (j *judge) after(w *world, u *cluster.Update) {
 	}
 }
 
-// end looks at what an update leaves.
-func (j *judge) end(w *world, u *cluster.Update) {
+// end checks what an update leaves behind.
+func (j *checker) end(w *world, u *cluster.Update) {
 	explained := u.SizesReason != ""
 	for _, e := range u.Errors {
 		explained = explained || len(u.RetainedNodes) > 0 && e.Code == cluster.PodEvictionFailure

@@ -9,9 +9,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// A bad revision whose tasks all become UNHEALTHY at once is most of what is checked in the
-// cluster.
-func TestTheBreakerTripsThoughMostLookUnhealthy(t *testing.T) {
+// A bad revision whose tasks all become unhealthy at once makes the checks of the whole cluster
+// look wrong. Its circuit breaker must still trip.
+func TestBreakerTripsWhileChecksAreDistrusted(t *testing.T) {
 	w := newWorld(t, 30)
 	w.checked = true
 	w.service.MinHealthy, w.service.MaxPercent = 50, 150
@@ -19,7 +19,7 @@ func TestTheBreakerTripsThoughMostLookUnhealthy(t *testing.T) {
 	w.rest(40)
 	expect(t, "first completed", w.service.Deployment.IsCompleted(), true)
 	w.deploy("b")
-	w.sick["ecs-svc/b"] = true
+	w.unhealthy["ecs-svc/b"] = true
 	for range 2000 {
 		un, all := 0, 0
 		for _, x := range w.tasks {
@@ -30,14 +30,14 @@ func TestTheBreakerTripsThoughMostLookUnhealthy(t *testing.T) {
 				}
 			}
 		}
-		w.mass = un > 10 && 100*un > 50*all
+		w.distrusted = un > 10 && 100*un > 50*all
 		w.step()
 		w.pass(5 * time.Second)
 	}
 	expect(t, "rolled back", w.service.Deployment.ID, "ecs-svc/a")
 }
 
-func TestTheRowIsBounded(t *testing.T) {
+func TestServiceRowStaysSmall(t *testing.T) {
 	w := newWorld(t, 5000)
 	w.checked = true
 	w.rest(10)
@@ -48,7 +48,7 @@ func TestTheRowIsBounded(t *testing.T) {
 		delete(w.tasks, id)
 		w.tasks[x.ID] = &x
 	}
-	w.mass = true
+	w.distrusted = true
 	w.now = w.now.Add(123456789)
 	p := w.step()
 	b, _ := json.Marshal(p.Next)
@@ -56,13 +56,13 @@ func TestTheRowIsBounded(t *testing.T) {
 	expect(t, "events at most the ring", len(p.EventsBefore) <= 100, true)
 }
 
-// Failures of a's tasks while it was an older deployment count against the rollback to it.
-func TestARollbackBeginsWithoutFailures(t *testing.T) {
+// Failures of a's tasks while a was an older deployment do not count against the rollback to it.
+func TestRollbackStartsWithNoFailures(t *testing.T) {
 	w := at(t, 4)
 	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
 	w.deploy("b")
 	w.broken["ecs-svc/b"] = true
-	// the registry is out for a while: a's replacements fail, too
+	// the registry is down for a while, so a's replacements fail, too
 	for n := range 3 {
 		id := fmt.Sprintf("old%d", n)
 		w.tasks[id] = &cluster.Task{
@@ -88,9 +88,9 @@ func TestARollbackBeginsWithoutFailures(t *testing.T) {
 	expect(t, "not failed", w.service.Deployment.State != cluster.RolloutFailed, true)
 }
 
-// Mass unhealthiness is not believed, yet a rollout with maximumPercent 100 stops all of them at
-// once.
-func TestDoubtedTasksCountForTheFloor(t *testing.T) {
+// While checks are distrusted, a rollout with maximumPercent 100 must not stop all of the unhealthy
+// tasks at once.
+func TestDistrustedTasksCountForMinimumHealthyPercent(t *testing.T) {
 	w := newWorld(t, 20)
 	w.service.MinHealthy, w.service.MaxPercent = 50, 100
 	w.checked = true
@@ -98,7 +98,7 @@ func TestDoubtedTasksCountForTheFloor(t *testing.T) {
 	for id := range w.tasks {
 		w.set(id, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
 	}
-	w.mass = true
+	w.distrusted = true
 	w.deploy("b")
 	p := w.step()
 	n := len(p.Stops)
@@ -108,7 +108,7 @@ func TestDoubtedTasksCountForTheFloor(t *testing.T) {
 	expect(t, "stops", n <= 10, true)
 }
 
-func TestAnAlarmsRollbackBeginsWithoutFailures(t *testing.T) {
+func TestRollbackByAlarmStartsWithNoFailures(t *testing.T) {
 	w := at(t, 4)
 	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
 	w.service.Alarms = cluster.DeploymentAlarms{Enable: true, Rollback: true, Names: []string{"x"}}
@@ -141,9 +141,9 @@ func TestAnAlarmsRollbackBeginsWithoutFailures(t *testing.T) {
 	expect(t, "not failed", w.service.Deployment.State != cluster.RolloutFailed, true)
 }
 
-// After a few failed starts the missing daemons are of the old revision; then nothing ever tries
-// the new one again.
-func TestDaemonsOfANewRevisionAreTriedAgain(t *testing.T) {
+// After a few failed starts the missing daemons are of the old revision. The new revision must
+// still be retried.
+func TestDaemonRetriesTheNewRevision(t *testing.T) {
 	w := newWorld(t, 0)
 	w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 90, 100
 	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
@@ -166,13 +166,13 @@ func TestDaemonsOfANewRevisionAreTriedAgain(t *testing.T) {
 	expect(t, "tried again or failed", last.Sub(begun) > time.Hour || w.service.Deployment.ID == "ecs-svc/a", true)
 }
 
-// A protected task on a draining instance, or an unhealthy one, stays until its protection ends.
-func TestTheEndOfAProtectionIsLookedAt(t *testing.T) {
-	for _, sick := range []bool{false, true} {
+// A protected task on a draining instance, or an unhealthy one, stays until its protection expires.
+func TestReconsidersWhenProtectionExpires(t *testing.T) {
+	for _, isUnhealthy := range []bool{false, true} {
 		w := at(t, 2)
 		id := w.ids()[0]
 		w.protect[id] = w.now.Add(2 * time.Hour)
-		if sick {
+		if isUnhealthy {
 			w.set(id, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
 		} else {
 			w.set(id, func(t *cluster.Task) { t.Instance = "leaving" })
@@ -184,19 +184,19 @@ func TestTheEndOfAProtectionIsLookedAt(t *testing.T) {
 			w.pass(5 * time.Second)
 		}
 		if p.ReconsiderAt.IsZero() {
-			t.Errorf("sick %v: nobody looks again when the protection ends", sick)
+			t.Errorf("unhealthy %v: nothing reconsiders the service when the protection expires", isUnhealthy)
 		}
 	}
 }
 
-// Tasks on lost instances are replaced while the health checks of others are not believed.
-func TestLostTasksAreReplacedWhileChecksAreDoubted(t *testing.T) {
+// Tasks on lost instances are replaced even while the health checks of others are distrusted.
+func TestLostTasksAreReplacedWhileChecksAreDistrusted(t *testing.T) {
 	w := at(t, 10)
 	for _, id := range w.ids()[:3] {
 		w.set(id, func(t *cluster.Task) { t.Instance = "away" })
 	}
 	w.hosts["away"] = InstanceTimedOut
-	w.mass = true
+	w.distrusted = true
 	starts := 0
 	for range 100 {
 		p := w.step()
@@ -208,9 +208,9 @@ func TestLostTasksAreReplacedWhileChecksAreDoubted(t *testing.T) {
 	expect(t, "starts", starts, 3)
 }
 
-// The bound on how many unhealthy tasks are replaced at once is not for those of which only the
-// agent is away.
-func TestLostTasksAreReplacedAtOnce(t *testing.T) {
+// ReplacePercent bounds replacements of unhealthy tasks. It does not bound replacements of tasks
+// whose instance is disconnected.
+func TestReplacePercentDoesNotBoundLostTasks(t *testing.T) {
 	w := at(t, 10)
 	w.checked = true
 	for _, id := range w.ids() {
@@ -229,9 +229,9 @@ func TestLostTasksAreReplacedAtOnce(t *testing.T) {
 	expect(t, "of them for unhealthy ones", p.Starts[0].ReplacesUnhealthy, 2)
 }
 
-// Where a missing task's start takes the room that maximumPercent leaves, a task that has to leave
-// its instance stops in the same plan: nobody would look again.
-func TestALeavingTaskDoesNotWaitForTheRoomThatAnotherTook(t *testing.T) {
+// If the start of a missing task takes the room that maximumPercent leaves, a task on a draining
+// instance stops in the same plan, because nothing would wake placement for it later.
+func TestDrainingTaskStopsWhenAnotherStartTakesItsRoom(t *testing.T) {
 	w := at(t, 4)
 	w.service.MinHealthy, w.service.MaxPercent = 0, 100
 	ids := w.ids()
@@ -244,9 +244,9 @@ func TestALeavingTaskDoesNotWaitForTheRoomThatAnotherTook(t *testing.T) {
 	expect(t, "of", p.Stops[0].Task.ID, ids[0])
 }
 
-// What is being stopped where the agent is away neither holds up what is unhealthy nor a
-// deployment.
-func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
+// Tasks that are being stopped on a disconnected instance delay neither the replacement of
+// unhealthy tasks nor a deployment.
+func TestStoppingTasksOnLostInstancesAreNotWaitedFor(t *testing.T) {
 	w := newWorld(t, 4)
 	w.checked = true
 	w.service.MinHealthy, w.service.MaxPercent = 50, 100
@@ -265,8 +265,8 @@ func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
 	expect(t, "older", len(w.service.Older), 0)
 }
 
-// Early success does not keep what is older.
-func TestOlderTasksGoAfterADeferredSuccess(t *testing.T) {
+// After an early success with deferred clean-up the older tasks stop, too.
+func TestDeferredEarlySuccessStopsOlderTasksLater(t *testing.T) {
 	w := at(t, 10)
 	w.service.Early = cluster.EarlySuccess{Enable: true, Percent: 100, Deferred: true}
 	w.deploy("b")
@@ -278,8 +278,8 @@ func TestOlderTasksGoAfterADeferredSuccess(t *testing.T) {
 	expect(t, "a", w.running()["ecs-svc/a"], 0)
 }
 
-// A grace period only puts off what the circuit breaker counts.
-func TestGraceEndsInARollout(t *testing.T) {
+// A grace period delays what the circuit breaker counts, but does not prevent it.
+func TestGracePeriodOnlyDelaysTheBreaker(t *testing.T) {
 	w := newWorld(t, 2)
 	w.checked = true
 	w.service.Grace = 60
@@ -289,7 +289,7 @@ func TestGraceEndsInARollout(t *testing.T) {
 	w.step()
 	expect(t, "done", w.service.Deployment.IsCompleted(), true)
 	w.deploy("b")
-	w.sick["ecs-svc/b"] = true
+	w.unhealthy["ecs-svc/b"] = true
 	n := 0
 	for range 1000 {
 		w.step()
@@ -302,8 +302,8 @@ func TestGraceEndsInARollout(t *testing.T) {
 	expect(t, "rolled back", w.service.Deployment.ID, "ecs-svc/a")
 }
 
-// Protected tasks of the old revision stay, and go when that ends.
-func TestProtectedTasksOutlastARollout(t *testing.T) {
+// Protected tasks of the old revision stay until their protection expires.
+func TestProtectedTasksStayUntilProtectionExpires(t *testing.T) {
 	w := at(t, 4)
 	for _, id := range w.ids() {
 		w.protect[id] = w.now.Add(20 * time.Minute)
@@ -333,9 +333,9 @@ func TestProtectedTasksOutlastARollout(t *testing.T) {
 	expect(t, "a", w.running()["ecs-svc/a"], 0)
 }
 
-// A task that its target group refuses counts as failed, but not before it can be told from one on
-// an instance that dies.
-func TestRefusedRegistrationsCount(t *testing.T) {
+// A task that its target group refuses counts as failed after two minutes. Before, its instance may
+// just be terminating.
+func TestRefusedRegistrationCountsAsFailure(t *testing.T) {
 	in := with(1, 100, 200, newTask("t1", func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-time.Minute)) }))
 	in.Service.Deployment.State = cluster.RolloutInProgress
 	in.Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: "arn:tg", Container: "web", Port: 80}}
@@ -345,17 +345,17 @@ func TestRefusedRegistrationsCount(t *testing.T) {
 	in.Target = func(string) *cluster.Target { return target }
 	p := Reconcile(in)
 	expect(t, "counted at once", len(p.CountedFailures), 0)
-	expect(t, "told", p.EventsAfter[0].Message,
+	expect(t, "emitted", p.EventsAfter[0].Message,
 		"(service web) failed to register targets in (target-group arn:tg) with (error TargetGroupNotFound)")
 	in.Now = p.ReconsiderAt
 	in.Service = p.Next
 	p = Reconcile(in)
 	expect(t, "counted", p.Next.Deployment.Failed, 1)
-	expect(t, "told again", len(p.EventsAfter), 0)
+	expect(t, "emitted again", len(p.EventsAfter), 0)
 }
 
-// Tasks that run have what the throttle's row says be over, for good: theirs will be gone one day.
-func TestAThrottleEndsForGood(t *testing.T) {
+// A RUNNING task clears the throttle's row, because the task's own row expires one day.
+func TestRunningTaskClearsTheThrottle(t *testing.T) {
 	in := with(1, 100, 200, newTask("t1"))
 	in.Throttle = &cluster.Throttle{Owner: "web", Revisions: map[string]cluster.Backoff{
 		"ecs-svc/a": {Step: 4, Failures: 4, Since: noon.Add(-2 * time.Hour), NextAttemptAt: noon.Add(-time.Hour)},
@@ -365,10 +365,11 @@ func TestAThrottleEndsForGood(t *testing.T) {
 	expect(t, "unthrottled by nothing", Reconcile(in).ThrottleCleared, false)
 }
 
-// While most of the cluster looks unhealthy, a service goes on as if its own tasks were well.
-func TestWhileChecksAreDoubted(t *testing.T) {
+// While most of the cluster looks unhealthy, a service behaves as if its own tasks were healthy.
+func TestWhileChecksAreDistrusted(t *testing.T) {
 	doubted := func(desired, minHealthy, maxPercent int) Input {
-		in := with(desired, minHealthy, maxPercent, newTask("t1"), newTask("t2", sickTask), newTask("t3", sickTask))
+		in := with(desired, minHealthy, maxPercent, newTask("t1"), newTask("t2", unhealthyTask),
+			newTask("t3", unhealthyTask))
 		in.DistrustChecks = true
 		return in
 	}
@@ -377,10 +378,10 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 	})
 	t.Run("TasksMayMove", func(t *testing.T) {
 		expect(t, "moves", Reconcile(doubted(3, 100, 200)).Moves.StartFirst, 3)
-		// one of three is known to be well
+		// one of three is healthy
 		expect(t, "moves of tasks that stop first", Reconcile(doubted(3, 50, 100)).Moves.StopFirst, 0)
 	})
-	t.Run("WhatIsTooManyGoesForThat", func(t *testing.T) {
+	t.Run("SurplusTasksStopForScaling", func(t *testing.T) {
 		p := Reconcile(doubted(1, 100, 200))
 		expect(t, "stops", len(p.Stops), 2)
 		for _, s := range p.Stops {
@@ -419,9 +420,9 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 	}
 }
 
-// An older deployment that was never completed and has nothing that works is not tried again: the
-// new one may wait for long.
-func TestAnOlderDeploymentThatNeverWorkedIsLeft(t *testing.T) {
+// An older deployment that never completed and has no running task is not retried. The new one may
+// take long to start.
+func TestAbandonedDeploymentStartsNothing(t *testing.T) {
 	older := func(state cluster.RolloutState, tasks ...*cluster.Task) Input {
 		in := with(2, 100, 200, append(tasks, newTask("b1", waitingTask, of("b")), newTask("b2", of("b")))...)
 		old := in.Service.Deployment
@@ -434,9 +435,9 @@ func TestAnOlderDeploymentThatNeverWorkedIsLeft(t *testing.T) {
 	failed := newTask("a1", func(t *cluster.Task) {
 		t.Last, t.Started, t.Stopped, t.Counted = cluster.TaskStopped, 0, cluster.At(noon.Add(-time.Hour)), true
 	})
-	sick := newTask("a2", sickTask)
+	neverHealthy := newTask("a2", unhealthyTask)
 	expect(t, "that failed to start", says(Reconcile(older(cluster.RolloutInProgress, failed))), "")
-	expect(t, "that never was healthy", says(Reconcile(older(cluster.RolloutInProgress, sick))), "stop a2")
+	expect(t, "that never was healthy", says(Reconcile(older(cluster.RolloutInProgress, neverHealthy))), "stop a2")
 	expect(t, "that worked once", says(Reconcile(older(cluster.RolloutCompleted, failed))), "start")
 	expect(t, "that still works", says(Reconcile(older(cluster.RolloutInProgress, newTask("a3"), failed))), "")
 	expect(t, "that was cut off", says(Reconcile(older(cluster.RolloutInProgress))), "start")

@@ -9,8 +9,8 @@ import (
 	"berth/shared/nodegroup"
 )
 
-// Stays foresees what an update would name when it fails.
-func TestStays(t *testing.T) {
+// What an update would name if it failed now.
+func TestBlockingTasks(t *testing.T) {
 	held := func(id, service string, change func(*nodegroup.Task)) nodegroup.Task {
 		x := nodegroup.Task{Task: &cluster.Task{
 			TaskSpec:       cluster.TaskSpec{ID: id, Service: service, Group: "family:job", TaskDefinition: "job:1"},
