@@ -2,7 +2,7 @@ package moves
 
 import "cmp"
 
-// violationSum is how many violations there are, and how far in all they are beyond what is allowed.
+// A violationSum is a number of violations, and how far in all they are beyond what is allowed.
 type violationSum struct {
 	count  int
 	excess int64
@@ -17,19 +17,19 @@ func (t violationSum) compare(o violationSum) int {
 	return cmp.Or(cmp.Compare(t.count, o.count), cmp.Compare(t.excess, o.excess))
 }
 
-// score is how good a way to place the tasks is: what comes first weighs more than all that
-// follows.
+// A score says how good a way to place the tasks is. Earlier fields weigh more than all later ones
+// together.
 type score struct {
 	unplaced  int
-	rules     [3]violationSum // by priority
+	rules     [3]violationSum // violations by priority
 	buffer    violationSum    // instances beyond what they take without the buffer
-	worsened  [3]violationSum // the part of the rules that was not broken at the start
+	worsened  [3]violationSum // the part of rules that was not broken at the start
 	cost      int
 	moves     int
-	exchanges int // moves of exchanges for which there is no room
+	exchanges int // moves of exchanges among full instances
 }
 
-// compareRules is what compares up to a priority, the unplaced first.
+// compareRules compares unplaced tasks, then violations up to a priority.
 func (m *score) compareRules(o *score, upTo int) int {
 	c := cmp.Compare(m.unplaced, o.unplaced)
 	for level := 0; level <= upTo && c == 0; level++ {
@@ -38,7 +38,7 @@ func (m *score) compareRules(o *score, upTo int) int {
 	return c
 }
 
-// lowestLevel is the level of the rules that are the first to be given up.
+// lowestLevel is the priority of the rules that are given up first.
 const lowestLevel = 2
 
 func (m *score) compareEffort(o *score) int {
@@ -50,8 +50,8 @@ func (m *score) compare(o *score) int {
 		cmp.Compare(m.exchanges, o.exchanges))
 }
 
-// compareForRoom is the order where tasks are to be placed: as little as possible is given up for
-// them, and nothing repaired on the way.
+// compareForRoom is the order if newcomers are to be placed: they may worsen as little as possible,
+// and nothing else is repaired on the way.
 func (m *score) compareForRoom(o *score) int {
 	c := cmp.Compare(m.unplaced, o.unplaced)
 	for level := 0; level <= lowestLevel && c == 0; level++ {
@@ -60,26 +60,29 @@ func (m *score) compareForRoom(o *score) int {
 	return cmp.Or(c, m.compareEffort(o), cmp.Compare(m.exchanges, o.exchanges))
 }
 
-// What a search has decided on a task.
+// The decisions of a search on a task.
 const (
 	undecided uint8 = iota
 	moved
 	pinned
 )
 
-// assignment is where the tasks are while a search goes on.
+// An assignment says where the tasks are while a search goes on, with everything that is counted
+// from that. Moves are applied and undone in the manner of a stack.
 type assignment struct {
-	problem         *problem
-	at              []int32 // per task
-	load            []int64 // load per cell
-	arrived         [][]int32
-	decision        []uint8
-	taskNumbers     []int32 // of all tasks
-	undecidedCount  []int32 // per owner, its tasks that may still be decided on
-	movedTasks      []int32 // tasks, in the order of their moves
-	causes          []openViolation
-	score           score
-	initialFaults   []int // excess per owner at the start
+	problem        *problem
+	at             []int32         // instance per task, -1 for none
+	load           []int64         // per cell
+	arrived        [][]int32       // moved tasks per instance
+	decision       []uint8         // per task: undecided, moved or pinned
+	taskNumbers    []int32         // 0, 1, 2, ... for singleTask
+	undecidedCount []int32         // movable tasks per owner that are undecided
+	movedTasks     []int32         // in the order of their moves
+	causes         []openViolation // of these moves
+	score          score
+	// initialFaults and initialUpgrades are how far each owner was beyond its domain rules at the
+	// start.
+	initialFaults   []int
 	initialUpgrades []int
 }
 
@@ -115,7 +118,7 @@ func newAssignment(p *problem) *assignment {
 	return s
 }
 
-// countInstance counts what is broken on one instance.
+// countInstance counts the violations on one instance at the start.
 func (s *assignment) countInstance(i int32) {
 	if !s.problem.instances[i].givesTasks {
 		return
@@ -128,7 +131,7 @@ func (s *assignment) countInstance(i int32) {
 	}
 }
 
-// overcrowdedOwners are the owners of which the instance has more tasks than may share it, at the
+// overcrowdedOwners returns the owners with more tasks on the instance than may share it, at the
 // start.
 func overcrowdedOwners(s *assignment, i int32) []int32 {
 	var out []int32
@@ -144,7 +147,8 @@ func overcrowdedOwners(s *assignment, i int32) []int32 {
 	return out
 }
 
-// capacityLevel is the priority of a dimension's capacity.
+// capacityLevel returns the priority of a dimension's capacity. CPU, memory and interfaces always
+// bind.
 func (s *assignment) capacityLevel(dim int32) int {
 	if dim < fixedDims {
 		return alwaysBinding
@@ -152,14 +156,15 @@ func (s *assignment) capacityLevel(dim int32) int {
 	return max(0, s.problem.levels.capacity)
 }
 
-// excessOf is how far a cell is above what it takes in all, and without the buffer.
+// excessOf returns how far a cell is above its total limit and above the one without the buffer.
+// Load that is about to end is no one's violation.
 func (s *assignment) excessOf(c int) (total, unbuffered int64) {
 	load := s.load[c] - s.problem.endingLoad[c]
 	return excessOver(load, s.problem.total[c]), excessOver(load, s.problem.unbuffered[c])
 }
 
-// excessOver is how much of a load is above a limit. The load may be below zero where nothing is
-// counted, and the limit the largest number.
+// excessOver returns load less limit, at least 0. It does not overflow: a load may be negative, a
+// limit the largest number.
 func excessOver(load, limit int64) int64 {
 	if load <= limit {
 		return 0
@@ -167,6 +172,7 @@ func excessOver(load, limit int64) int64 {
 	return load - limit
 }
 
+// countCell adds (sign 1) or removes (-1) a cell's violations.
 func (s *assignment) countCell(c int, dim int32, sign int) {
 	total, unbuffered := s.excessOf(c)
 	if total > 0 {
@@ -180,7 +186,7 @@ func (s *assignment) countCell(c int, dim int32, sign int) {
 	}
 }
 
-// tasksOn is how many tasks of the owner the instance has.
+// tasksOn returns how many tasks of the owner are on the instance.
 func (s *assignment) tasksOn(o, i int32) (n int) {
 	for _, t := range s.problem.instances[i].tasks {
 		if s.problem.tasks[t].owner == o && s.at[t] == i {
@@ -195,7 +201,7 @@ func (s *assignment) tasksOn(o, i int32) (n int) {
 	return n
 }
 
-// surplusOn is how many of them are too many.
+// surplusOn returns how many of them are too many.
 func (s *assignment) surplusOn(o, i int32) int {
 	if s.problem.owners[o].maxPerInstance == 0 {
 		return 0
@@ -203,18 +209,36 @@ func (s *assignment) surplusOn(o, i int32) int {
 	return max(0, s.tasksOn(o, i)-s.problem.owners[o].maxPerInstance)
 }
 
-// countDomains counts how far the owner's tasks are from what the domain rules allow.
+// countDomains adds (sign 1) or removes (-1) the owner's violations of domain rules.
 func (s *assignment) countDomains(o int32, sign int) {
 	d := s.problem.owners[o].domains
 	if d == nil {
 		return
 	}
 	fault, upgrade := d.Excess()
-	faults, upgrades := max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)
-	s.score.rules[faults].addViolations(sign*fault, 0)
-	s.score.worsened[faults].addViolations(sign*max(0, fault-s.initialFaults[o]), 0)
-	s.score.rules[upgrades].addViolations(sign*upgrade, 0)
-	s.score.worsened[upgrades].addViolations(sign*max(0, upgrade-s.initialUpgrades[o]), 0)
+	levels := domainPriorities(s)
+	s.score.rules[levels[0]].addViolations(sign*fault, 0)
+	s.score.worsened[levels[0]].addViolations(sign*max(0, fault-s.initialFaults[o]), 0)
+	s.score.rules[levels[1]].addViolations(sign*upgrade, 0)
+	s.score.worsened[levels[1]].addViolations(sign*max(0, upgrade-s.initialUpgrades[o]), 0)
+}
+
+// domainExcess returns how far the violation's owner is beyond its rule of fault or upgrade
+// domains.
+func (s *assignment) domainExcess(v openViolation) int {
+	fault, upgrade := s.problem.owners[v.owner].domains.Excess()
+	if v.kind == faultDomains {
+		return fault
+	}
+	return upgrade
+}
+
+// movesSince returns the moves made after the first ones.
+func (s *assignment) movesSince(first int) (out []plannedMove) {
+	for n, t := range s.movedTasks[first:] {
+		out = append(out, plannedMove{t, s.at[t], s.causes[first+n]})
+	}
+	return out
 }
 
 // moveTask puts the task on another instance.
@@ -288,15 +312,16 @@ func (s *assignment) addLoad(i, dim int32, n int64) {
 	s.countCell(c, dim, 1)
 }
 
-// undoLast undoes the last move; measure is what it was before.
-func (s *assignment) undoLast(measure score) {
+// undoLast undoes the last move. before is the score without it: restoring it is cheaper than
+// counting back.
+func (s *assignment) undoLast(before score) {
 	last := len(s.movedTasks) - 1
 	t := s.movedTasks[last]
 	s.movedTasks, s.causes = s.movedTasks[:last], s.causes[:last]
 	task := &s.problem.tasks[t]
 	to := s.at[t]
 	s.arrived[to] = s.arrived[to][:len(s.arrived[to])-1]
-	s.at[t], s.score = -1, measure
+	s.at[t], s.score = -1, before
 	s.setDecision(t, undecided)
 	for _, a := range task.amounts {
 		s.load[s.problem.cellIndex(to, a.dim)] -= a.amount
@@ -307,7 +332,8 @@ func (s *assignment) undoLast(measure score) {
 	s.restoreTask(t)
 }
 
-// restoreTask puts a task that is nowhere back where it was at the start. The measure is not kept.
+// restoreTask puts a task that is nowhere back on its first instance. It does not maintain the
+// score.
 func (s *assignment) restoreTask(t int32) {
 	task := &s.problem.tasks[t]
 	if task.initial < 0 {

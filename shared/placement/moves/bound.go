@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// lowerBound is better than, or as good as, everything that can still come of the state: what can no
-// longer be repaired stays broken, and what must be repaired to be as good as the best costs the
-// cheapest tasks that could do it.
+// lowerBound returns a score at least as good as anything that can still come of the assignment:
+// violations that no undecided task can repair remain, and what must be repaired to match the best
+// solution costs the cheapest tasks that could do it. A branch whose bound is no better than the
+// best solution is cut off.
 func (s *branchSearch) lowerBound() score {
 	out := s.outside
 	out.worsened = [3]violationSum{}
@@ -27,7 +28,7 @@ func (s *branchSearch) lowerBound() score {
 	return out
 }
 
-// costAllowance is what a solution may cost from here on to be as good as the best.
+// costAllowance returns what a solution may cost from here on to be as good as the best one.
 func costAllowance(s *branchSearch, out *score) int {
 	if out.compareRules(&s.bestScore, lowestLevel) < 0 || out.buffer.compare(s.bestScore.buffer) < 0 {
 		return math.MaxInt // it may be better, whatever it costs
@@ -35,8 +36,7 @@ func costAllowance(s *branchSearch, out *score) int {
 	return s.bestScore.cost - out.cost
 }
 
-// scoreOutside is what is broken besides the duties of the search; where they are all there are,
-// nothing.
+// scoreOutside returns the violations that are not among those of the search.
 func scoreOutside(s *branchSearch) score {
 	out := s.score
 	var mine score
@@ -51,7 +51,7 @@ func scoreOutside(s *branchSearch) score {
 	return out
 }
 
-// addCurrent adds what the duty counts for now.
+// addCurrent adds what the violation counts at present.
 func addCurrent(s *branchSearch, v openViolation, out *score) {
 	switch v.kind {
 	case unplacedTask:
@@ -67,12 +67,11 @@ func addCurrent(s *branchSearch, v openViolation, out *score) {
 	case overloadedCell:
 		addCellExcess(s, out, v, 0)
 	case faultDomains, upgradeDomains:
-		addDomainExcess(s, out, v)
+		out.rules[violationPriority(s.assignment, v)].addViolations(s.domainExcess(v), 0)
 	}
 }
 
-// addUnavoidable adds what the duty will leave broken whatever happens to the tasks that are not
-// decided on.
+// addUnavoidable adds what remains of the violation whatever happens to undecided tasks.
 func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 	switch v.kind {
 	case unplacedTask, mismatchedTask:
@@ -91,12 +90,12 @@ func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 		addCellExcess(s, out, v, removableLoad(s, v))
 	case faultDomains, upgradeDomains:
 		if s.undecidedCount[v.owner] == 0 {
-			addDomainExcess(s, out, v)
+			addCurrent(s, v, out)
 		}
 	}
 }
 
-// removableLoad is how much of a cell's load is of tasks that are not decided on.
+// removableLoad returns the part of a cell's load that belongs to undecided tasks.
 func removableLoad(s *branchSearch, v openViolation) (n int64) {
 	for _, t := range s.problem.instances[v.instance].tasks {
 		if s.isUndecided(t) {
@@ -106,16 +105,7 @@ func removableLoad(s *branchSearch, v openViolation) (n int64) {
 	return n
 }
 
-func addDomainExcess(s *branchSearch, out *score, v openViolation) {
-	fault, upgrade := s.problem.owners[v.owner].domains.Excess()
-	if v.kind == faultDomains {
-		out.rules[max(0, s.problem.levels.fault)].addViolations(fault, 0)
-	} else {
-		out.rules[max(0, s.problem.levels.upgrade)].addViolations(upgrade, 0)
-	}
-}
-
-// addCellExcess adds what a cell is beyond its limits with so much less load.
+// addCellExcess adds what a cell is beyond its limits if it had that much less load.
 func addCellExcess(s *branchSearch, out *score, v openViolation, less int64) {
 	total, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
 	if total -= less; total > 0 {
@@ -126,30 +116,30 @@ func addCellExcess(s *branchSearch, out *score, v openViolation, less int64) {
 	}
 }
 
-// requiredRelief is how much load has to leave a cell, so that the solution can be as good as the
-// best; out is the bound so far.
-func requiredRelief(s *branchSearch, v openViolation, out score) int64 {
+// requiredRelief returns how much load has to leave a cell for the solution to match the best one.
+// bound is the bound so far.
+func requiredRelief(s *branchSearch, v openViolation, bound score) int64 {
 	if v.kind != overloadedCell || !isBroken(s.assignment, v) {
 		return 0
 	}
 	total, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
 	removable := removableLoad(s, v)
-	with := out
+	with := bound
 	with.rules[s.capacityLevel(v.dim)].addViolations(1, 1)
 	if total > 0 && total <= removable && with.compareRules(&s.bestScore, lowestLevel) > 0 {
 		return total
 	}
-	with = out
+	with = bound
 	with.buffer.addViolations(1, 1)
-	if unbuffered <= removable && out.compareRules(&s.bestScore, lowestLevel) >= 0 &&
+	if unbuffered <= removable && bound.compareRules(&s.bestScore, lowestLevel) >= 0 &&
 		with.buffer.compare(s.bestScore.buffer) > 0 {
 		return unbuffered
 	}
 	return 0
 }
 
-// coverCost is the least cost and the fewest moves that could take so much load off a cell, by
-// tasks that cost no more than is allowed.
+// coverCost returns the least cost, and the fewest moves, of tasks that together take at least need
+// off a cell. The cost is that of the fractional knapsack, which is never above the true one.
 func coverCost(s *branchSearch, v openViolation, need int64, allowed int) (cost, moves int) {
 	type item struct {
 		relief int64

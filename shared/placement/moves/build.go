@@ -13,8 +13,7 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// newProblem is the problem that the snapshot poses, with tasks of the request where there is
-// one.
+// newProblem copies the problem from the snapshot. With a request, its tasks are newcomers.
 func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 	e.engine.Sync()
 	owners := maps.Clone(m.Owners)
@@ -22,7 +21,7 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 		owners = map[string]Owner{}
 	}
 	if r != nil {
-		if _, moves := owners[r.Spec.Owner]; !moves { // its tasks count, but stay
+		if _, moves := owners[r.Spec.Owner]; !moves { // its tasks count, but may not move
 			owners[r.Spec.Owner] = Owner{Name: m.Owners[r.Spec.Owner].Name, Spec: r.Spec, Target: r.Target}
 			keep := m.Keep
 			m.Keep = func(t *cluster.Task) bool { return t.Owner == r.Spec.Owner || keep != nil && keep(t) }
@@ -31,10 +30,13 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 	m.Owners = owners
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		for _, l := range owners[name].Spec.Loads {
-			e.snap.MetricIndex(l.Name) // every metric has its dimension
+			e.snap.MetricIndex(l.Name) // so that every metric has a dimension
 		}
 	}
-	p := &problem{levels: levelsOf(e.snap.Configuration.Priorities), configuration: e.snap.Configuration.Rev}
+	p := &problem{
+		levels: levelsOf(e.snap.Configuration.Priorities), configuration: e.snap.Configuration.Rev,
+		domainsByKey: map[string]*domain.Domains{}, matchesByKey: map[string][]uint8{},
+	}
 	p.nameMetrics(e.snap.MetricNames())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
@@ -49,8 +51,8 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 	return p
 }
 
-// nameMetrics makes each metric a dimension, in order of name: the order in which the snapshot met
-// them decides nothing.
+// nameMetrics makes each metric a dimension, in the order of names: the order in which the snapshot
+// met the metrics must not decide anything.
 func (p *problem) nameMetrics(metrics []string) {
 	sorted := slices.Sorted(slices.Values(metrics))
 	p.names = append([]string{"CPU", "MEMORY", "ENI"}, sorted...)
@@ -61,7 +63,7 @@ func (p *problem) nameMetrics(metrics []string) {
 	}
 }
 
-// addInstances adds those that are in the cluster, and gives their numbers.
+// addInstances adds the instances in the cluster and returns their numbers.
 func (p *problem) addInstances(e *Planner) map[string]int32 {
 	for _, v := range e.snap.InstancesByIndex() {
 		if v != nil && eligibility.InCluster(v) {
@@ -104,7 +106,7 @@ func (p *problem) addCells(i int32) {
 	}
 }
 
-// addOwners adds the movers in order of name, and gives their numbers.
+// addOwners adds the owners whose tasks may move, in the order of names, and returns their numbers.
 func (p *problem) addOwners(e *Planner, m Request, at map[string]int32) map[string]int32 {
 	owners := make(map[string]int32, len(m.Owners))
 	for _, name := range slices.Sorted(maps.Keys(m.Owners)) {
@@ -135,16 +137,13 @@ func (p *problem) addOwner(e *Planner, name string, m Owner, at map[string]int32
 	p.owners = append(p.owners, o)
 }
 
-// staticMatcher reports whether an instance has what tasks of the spec must find, as far as it does
-// not depend on what runs there. Each instance is asked once for all owners that want the same.
+// staticMatcher returns a function that reports whether an instance satisfies the spec's attributes
+// and static constraints. Owners with the same requirements share its results.
 func staticMatcher(p *problem, spec *placement.Spec) func(i int) bool {
 	key := requirementsKey(spec)
 	known := p.matchesByKey[key]
 	if known == nil {
 		known = make([]uint8, len(p.instances))
-		if p.matchesByKey == nil {
-			p.matchesByKey = map[string][]uint8{}
-		}
 		p.matchesByKey[key] = known
 	}
 	return func(i int) bool {
@@ -159,7 +158,7 @@ func staticMatcher(p *problem, spec *placement.Spec) func(i int) bool {
 	}
 }
 
-// requirementsKey tells apart what specs want to find on an instance.
+// requirementsKey returns a text that differs for specs with different requirements.
 func requirementsKey(spec *placement.Spec) string {
 	key := strings.Join(spec.Attributes, "\x00")
 	for _, x := range spec.Constraints {
@@ -168,8 +167,8 @@ func requirementsKey(spec *placement.Spec) string {
 	return key
 }
 
-// ownerDomains are the owner's domains, without tasks. Owners that ask for the same instances have
-// the same domains.
+// ownerDomains returns the owner's domains without tasks. Owners with the same requirements share
+// their structure.
 func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains {
 	key := requirementsKey(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if like := p.domainsByKey[key]; like != nil {
@@ -188,15 +187,11 @@ func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains
 		}
 	}
 	d := domain.NewDomains(fault, upgrade, standing, rule)
-	if p.domainsByKey == nil {
-		p.domainsByKey = map[string]*domain.Domains{}
-	}
 	p.domainsByKey[key] = d.WithoutTasks(rule)
 	return d
 }
 
-// addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those
-// whose replacement is on its way, leave room behind soon.
+// addTasks adds the tasks that count. Of tasks that are about to end, the load counts as ending.
 func (p *problem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
 	for _, t := range scopedTasks(p, e, &m, r) {
 		i, here := at[t.Instance]
@@ -223,7 +218,7 @@ func (p *problem) addTasks(e *Planner, m Request, r *placement.Request, owners, 
 	}
 }
 
-// isReplacing reports whether the task has come for one that has yet to go.
+// isReplacing reports whether the task replaces one that is still there.
 func (e *Planner) isReplacing(t *cluster.Task) bool {
 	if t.Replaces == "" {
 		return false
@@ -232,7 +227,7 @@ func (e *Planner) isReplacing(t *cluster.Task) bool {
 	return old != nil && old.HoldsCapacity()
 }
 
-// moveCostOf is what it costs to move the task.
+// moveCostOf returns what it costs to move the task.
 func (m *Request) moveCostOf(t *cluster.Task, spec *placement.Spec) cluster.MoveCost {
 	if m.Cost == nil {
 		return spec.MoveCost
@@ -261,7 +256,7 @@ func resourceAmounts(r cluster.Resources) []resourceAmount {
 	return out
 }
 
-// addNewcomers adds the request's tasks: they have no instance yet.
+// addNewcomers adds the request's tasks, which have no instance yet.
 func (p *problem) addNewcomers(e *Planner, r *placement.Request, owner int32) {
 	amounts := requestedAmounts(p, e, r)
 	for range r.Count {
@@ -271,7 +266,7 @@ func (p *problem) addNewcomers(e *Planner, r *placement.Request, owner int32) {
 	}
 }
 
-// requestedAmounts is what one task of the request takes.
+// requestedAmounts returns what one task of the request uses.
 func requestedAmounts(p *problem, e *Planner, r *placement.Request) []resourceAmount {
 	out := resourceAmounts(r.Spec.Needs)
 	for _, l := range r.Spec.Loads {

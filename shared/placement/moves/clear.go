@@ -5,34 +5,33 @@ import (
 	"slices"
 )
 
-// clearTries is how many instances are cleared for one newcomer, those first that promise to cost
-// least.
+// clearTries is how many instances are tried for one newcomer, the most promising first.
 const clearTries = 16
 
-// clearAttempt is one instance that is cleared for a newcomer: tasks leave it, what relieves it most
-// for its cost first, each to where there is room. It is what is left where so many have to leave
-// that not all their combinations can be tried.
+// A clearAttempt clears one instance for a newcomer. Tasks leave it in the order of relief for
+// their cost, each to an instance with room. This greedy search is the last resort, if so many
+// tasks have to leave that their combinations are too many to try.
 type clearAttempt struct {
 	search             *branchSearch
 	newcomer, instance int32
-	movesBefore        int   // moves before
-	scoreBefore        score // and what there was then
-	movesLeft          int   // moves that the budget still has
+	movesBefore        int   // moves made before the attempt
+	scoreBefore        score // before those
+	movesLeft          int   // in the budget
 }
 
-// clearInstance are the moves that clear the instance which costs least for a newcomer, the
-// newcomer's own the last; nil where no instance can be cleared. The state stays as it is.
+// clearInstance returns the moves that clear the cheapest instance for the newcomer, the newcomer's
+// own last, or nil if no instance can be cleared. It leaves the assignment as it was.
 func clearInstance(s *branchSearch, newcomer int32) (best []plannedMove) {
-	start, begun := s.score, len(s.movedTasks)
+	start, movesBefore := s.score, len(s.movedTasks)
 	var least score
 	for _, i := range clearableInstances(s, newcomer) {
-		c := &clearAttempt{s, newcomer, i, begun, start, s.budget - start.moves}
+		c := &clearAttempt{s, newcomer, i, movesBefore, start, s.budget - start.moves}
 		if c.placeNewcomer() && (best == nil || s.score.compareForRoom(&least) < 0) {
 			best, least = c.movesMade(), s.score
 		}
-		s.undoTo(begun)
+		s.undoTo(movesBefore)
 		s.score = start
-		for _, t := range s.problem.instances[i].tasks { // those that had nowhere to go
+		for _, t := range s.problem.instances[i].tasks { // pinned because they had nowhere to go
 			if s.decision[t] == pinned {
 				s.setDecision(t, undecided)
 			}
@@ -44,8 +43,8 @@ func clearInstance(s *branchSearch, newcomer int32) (best []plannedMove) {
 	return best
 }
 
-// clearableInstances are the instances that could be cleared for the newcomer, those first that
-// promise to cost least.
+// clearableInstances returns the instances that could be cleared for the newcomer, the most
+// promising first.
 func clearableInstances(s *branchSearch, newcomer int32) []int32 {
 	type promise struct {
 		at    int32
@@ -54,8 +53,8 @@ func clearableInstances(s *branchSearch, newcomer int32) []int32 {
 	var all []promise
 	owner := s.problem.tasks[newcomer].owner
 	for i := range int32(len(s.problem.instances)) {
-		if !s.isDestination(owner, i) || s.problem.owners[owner].maxPerInstance > 0 &&
-			s.tasksOn(owner, i) >= s.taskLimit(newcomer, i) {
+		if !s.isDestination(owner, i) ||
+			s.problem.owners[owner].maxPerInstance > 0 && s.tasksOn(owner, i) >= s.taskLimit(newcomer, i) {
 			continue
 		}
 		if price, ok := (&clearAttempt{search: s, newcomer: newcomer, instance: i}).minimumCost(); ok {
@@ -64,8 +63,7 @@ func clearableInstances(s *branchSearch, newcomer int32) []int32 {
 	}
 	s.steps -= len(s.problem.instances) / 64
 	slices.SortFunc(all, func(a, b promise) int {
-		return cmp.Or(cmp.Compare(a.price, b.price),
-			cmp.Compare(a.at, b.at))
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.at, b.at))
 	})
 	var out []int32
 	for _, p := range all[:min(len(all), clearTries)] {
@@ -74,39 +72,42 @@ func clearableInstances(s *branchSearch, newcomer int32) []int32 {
 	return out
 }
 
-// missingAmount is how much more of a dimension has to come free for the newcomer.
+// missingAmount returns how much more of a dimension has to become free for the newcomer.
 func (c *clearAttempt) missingAmount(a resourceAmount) int64 {
-	cell := c.search.problem.cellIndex(c.instance, a.dim)
-	return excessOver(c.search.load[cell]+a.amount, c.search.loadLimit(c.search.stage, c.newcomer, cell, a.dim))
+	s := c.search
+	cell := s.problem.cellIndex(c.instance, a.dim)
+	return excessOver(s.load[cell]+a.amount, s.loadLimit(s.stage, c.newcomer, cell, a.dim))
 }
 
-// minimumCost is no more than what it costs to clear the instance, a little for each move included; not
-// ok where it cannot be.
+// minimumCost returns a lower bound of the cost of clearing the instance, with a little for each
+// move. ok is false if it cannot be cleared.
 func (c *clearAttempt) minimumCost() (price float64, ok bool) {
-	for _, a := range c.search.problem.tasks[c.newcomer].amounts {
-		lack := c.missingAmount(a)
-		if lack == 0 {
+	s := c.search
+	for _, a := range s.problem.tasks[c.newcomer].amounts {
+		missing := c.missingAmount(a)
+		if missing == 0 {
 			continue
 		}
 		var leave []int32
-		for _, t := range c.search.problem.instances[c.instance].tasks {
-			if c.search.isUndecided(t) && c.search.problem.tasks[t].amountOf(a.dim) > 0 {
+		for _, t := range s.problem.instances[c.instance].tasks {
+			if s.isUndecided(t) && s.problem.tasks[t].amountOf(a.dim) > 0 {
 				leave = append(leave, t)
 			}
 		}
 		each := func(t int32) float64 {
-			return (float64(c.search.problem.tasks[t].cost) + 1e-3) / float64(c.search.problem.tasks[t].amountOf(a.dim))
+			task := &s.problem.tasks[t]
+			return (float64(task.cost) + 1e-3) / float64(task.amountOf(a.dim))
 		}
 		slices.SortFunc(leave, func(t, o int32) int { return cmp.Compare(each(t), each(o)) })
 		sum := 0.0
 		for _, t := range leave {
-			relief := min(lack, c.search.problem.tasks[t].amountOf(a.dim))
+			relief := min(missing, s.problem.tasks[t].amountOf(a.dim))
 			sum += each(t) * float64(relief)
-			if lack -= relief; lack == 0 {
+			if missing -= relief; missing == 0 {
 				break
 			}
 		}
-		if lack > 0 {
+		if missing > 0 {
 			return 0, false
 		}
 		price = max(price, sum)
@@ -114,37 +115,39 @@ func (c *clearAttempt) minimumCost() (price float64, ok bool) {
 	return price, true
 }
 
-// placeNewcomer clears the instance and puts the newcomer there, and reports whether that could be done.
+// placeNewcomer clears the instance and puts the newcomer there, and reports whether that
+// succeeded.
 func (c *clearAttempt) placeNewcomer() bool {
-	for !c.search.hasRoomFor(c.search.stage, c.newcomer, c.instance) {
+	s := c.search
+	for !s.hasRoomFor(s.stage, c.newcomer, c.instance) {
 		t, cause := c.nextToLeave()
-		if t < 0 || c.search.steps < 0 || len(c.search.movedTasks)-c.movesBefore >= c.movesLeft {
+		if t < 0 || s.steps < 0 || len(s.movedTasks)-c.movesBefore >= c.movesLeft {
 			return false
 		}
 		if !c.moveElsewhere(t, cause) {
-			c.search.setDecision(t, pinned)
+			s.setDecision(t, pinned)
 		}
 	}
 	c.dropUnneeded()
-	cause := openViolation{kind: unplacedTask, instance: -1, owner: c.search.problem.tasks[c.newcomer].owner,
-		task: c.newcomer}
-	c.search.moveTask(c.newcomer, c.instance, cause)
-	return mayStay(c.search.assignment, c.search.stage, c.newcomer) && constraintsAgree(c.search.assignment)
+	owner := s.problem.tasks[c.newcomer].owner
+	s.moveTask(c.newcomer, c.instance, openViolation{kind: unplacedTask, instance: -1, owner: owner, task: c.newcomer})
+	return mayStay(s.assignment, s.stage, c.newcomer) && constraintsAgree(s.assignment)
 }
 
-// nextToLeave is the task that should leave next, and why; -1 where none can help.
+// nextToLeave returns the task that should leave next, and why, or -1 if none can help.
 func (c *clearAttempt) nextToLeave() (best int32, cause openViolation) {
+	s := c.search
 	best = -1
 	least, most := 0.0, 0.0
-	for _, t := range c.search.problem.instances[c.instance].tasks {
-		if !c.search.isUndecided(t) {
+	for _, t := range s.problem.instances[c.instance].tasks {
+		if !s.isUndecided(t) {
 			continue
 		}
 		relief, why := c.reliefBy(t)
 		if relief == 0 {
 			continue
 		}
-		if each := (float64(c.search.problem.tasks[t].cost) + 1e-3) / relief; best < 0 || each < least ||
+		if each := (float64(s.problem.tasks[t].cost) + 1e-3) / relief; best < 0 || each < least ||
 			each == least && relief > most {
 			best, cause, least, most = t, why, each, relief
 		}
@@ -152,30 +155,30 @@ func (c *clearAttempt) nextToLeave() (best int32, cause openViolation) {
 	return best, cause
 }
 
-// reliefBy is which part of what the newcomer lacks the task would leave behind, summed over the
-// dimensions, and what it would help with most; where only ports or devices are in the way, 1 for
-// one that has such.
+// reliefBy returns which part of what the newcomer misses the task would free, summed over the
+// dimensions, and what it helps with most. If only ports or devices are missing, a task that has
+// such counts 1.
 func (c *clearAttempt) reliefBy(t int32) (relief float64, cause openViolation) {
+	s := c.search
 	cause = openViolation{kind: overloadedCell, instance: c.instance, owner: -1, task: c.newcomer}
-	lacking, most := false, 0.0
-	for _, a := range c.search.problem.tasks[c.newcomer].amounts {
-		lack := c.missingAmount(a)
-		if lack == 0 {
+	isMissing, most := false, 0.0
+	for _, a := range s.problem.tasks[c.newcomer].amounts {
+		missing := c.missingAmount(a)
+		if missing == 0 {
 			continue
 		}
-		lacking = true
-		part := float64(min(lack, c.search.problem.tasks[t].amountOf(a.dim))) / float64(lack)
+		isMissing = true
+		part := float64(min(missing, s.problem.tasks[t].amountOf(a.dim))) / float64(missing)
 		if relief += part; part > most {
 			cause.dim, most = a.dim, part
 		}
 	}
 	switch {
-	case lacking:
+	case isMissing:
 		return relief, cause
-	case sharesPort(c.search.assignment, openViolation{task: c.newcomer}, t):
+	case sharesPort(s.assignment, openViolation{task: c.newcomer}, t):
 		cause.kind = portConflict
-	case c.search.problem.tasks[c.newcomer].needs.GPUs > 0 &&
-		c.search.problem.tasks[t].needs.GPUs > 0:
+	case s.problem.tasks[c.newcomer].needs.GPUs > 0 && s.problem.tasks[t].needs.GPUs > 0:
 		cause.kind = missingGPU
 	default:
 		return 0, cause
@@ -183,45 +186,43 @@ func (c *clearAttempt) reliefBy(t int32) (relief float64, cause openViolation) {
 	return 1, cause
 }
 
-// moveElsewhere moves the task to the best instance that has room for it, if any.
+// moveElsewhere moves the task to the best instance with room for it, if there is one.
 func (c *clearAttempt) moveElsewhere(t int32, cause openViolation) bool {
-	measure := c.search.score
-	for _, to := range c.search.rankDestinations(t, cause) {
+	s := c.search
+	before := s.score
+	for _, to := range s.rankDestinations(t, cause) {
 		if to == c.instance {
 			continue
 		}
-		c.search.moveTask(t, to, cause)
-		if mayStay(c.search.assignment, c.search.stage, t) {
+		s.moveTask(t, to, cause)
+		if mayStay(s.assignment, s.stage, t) {
 			return true
 		}
-		c.search.undoLast(measure)
+		s.undoLast(before)
 	}
 	return false
 }
 
-// movesMade is the moves that clear the instance.
-func (c *clearAttempt) movesMade() (out []plannedMove) {
-	for n := c.movesBefore; n < len(c.search.movedTasks); n++ {
-		out = append(out, plannedMove{c.search.movedTasks[n], c.search.at[c.search.movedTasks[n]],
-			c.search.causes[n]})
-	}
-	return out
+// movesMade returns the moves of this attempt.
+func (c *clearAttempt) movesMade() []plannedMove {
+	s := c.search
+	return s.movesSince(c.movesBefore)
 }
 
-// dropUnneeded takes those of the moves back that proved not to be needed, the costliest first.
+// dropUnneeded undoes moves that turned out not to be needed, the costliest first. An early move of
+// a small task is not needed if a later move of a large one frees enough.
 func (c *clearAttempt) dropUnneeded() {
-	newcomer := &c.search.problem.tasks[c.newcomer]
+	s := c.search
+	newcomer := &s.problem.tasks[c.newcomer]
 	if len(newcomer.ports) > 0 || newcomer.needs.GPUs > 0 {
 		return
 	}
-	all, start := c.movesMade(), c.search.score
+	all, start := c.movesMade(), s.score
 	kept := slices.Clone(all)
-	spare := func(t int32) bool {
+	canReturn := func(t int32) bool {
 		for _, a := range newcomer.amounts {
-			cell, back := c.search.problem.cellIndex(c.instance, a.dim),
-				c.search.problem.tasks[t].amountOf(a.dim)
-			if c.search.load[cell]+a.amount+back > c.search.loadLimit(c.search.stage, c.newcomer, cell,
-				a.dim) {
+			cell, back := s.problem.cellIndex(c.instance, a.dim), s.problem.tasks[t].amountOf(a.dim)
+			if s.load[cell]+a.amount+back > s.loadLimit(s.stage, c.newcomer, cell, a.dim) {
 				return false
 			}
 		}
@@ -229,30 +230,31 @@ func (c *clearAttempt) dropUnneeded() {
 	}
 	order := slices.Clone(all)
 	slices.SortStableFunc(order, func(a, b plannedMove) int {
-		return cmp.Compare(c.search.problem.tasks[b.task].cost, c.search.problem.tasks[a.task].cost)
+		return cmp.Compare(s.problem.tasks[b.task].cost, s.problem.tasks[a.task].cost)
 	})
 	for _, step := range order {
-		if !spare(step.task) {
+		if !canReturn(step.task) {
 			continue
 		}
 		kept = slices.DeleteFunc(kept, func(m plannedMove) bool { return m.task == step.task })
 		if !c.replayMoves(kept) {
 			c.replayMoves(all)
-			c.search.score = start
+			s.score = start
 			return
 		}
 	}
 }
 
-// replayMoves makes these moves instead of those made, and reports whether all may stay so.
+// replayMoves makes these moves instead of the ones made, and reports whether all tasks may stay
+// where they go.
 func (c *clearAttempt) replayMoves(steps []plannedMove) bool {
-	c.search.undoTo(c.movesBefore)
-	c.search.score = c.scoreBefore
+	s := c.search
+	s.undoTo(c.movesBefore)
+	s.score = c.scoreBefore
 	for _, m := range steps {
-		c.search.moveTask(m.task, m.to, m.cause)
+		s.moveTask(m.task, m.to, m.cause)
 	}
 	return !slices.ContainsFunc(steps, func(m plannedMove) bool {
-		return !mayStay(c.search.assignment, c.search.stage,
-			m.task)
+		return !mayStay(s.assignment, s.stage, m.task)
 	})
 }

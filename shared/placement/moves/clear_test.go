@@ -33,14 +33,15 @@ func (b *bins) rows() []state.Row {
 }
 
 func (b *bins) room(load int64, most int) *moves.Plan {
-	r := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: load}}}, Count: 1}
+	r := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: load}}},
+		Count: 1}
 	m := movers(anyTask("web"))
 	m.Most = most
 	return moves.NewPlanner(placement.New(oracle.SnapshotOf(b.rows()...))).MakeRoom(r, m)
 }
 
-// firstFit is the least number of moves with which one instance is cleared for the load by sending its tasks, the largest
-// first, to the first instance with room; 0 where that clears none.
+// firstFit is the least number of moves with which one instance is cleared for the load by sending
+// its tasks, the largest first, to the first instance with room; 0 where that clears none.
 func (b *bins) firstFit(load int64) (least int) {
 	for i := range b.loads {
 		used := make([]int64, len(b.loads))
@@ -80,16 +81,19 @@ func TestMakeRoomOfManySmallTasks(t *testing.T) {
 				b.loads = append(b.loads, []int64{10, 10, 10, 10, 10, 10})
 			}
 			if p := b.room(load, 20); len(p.Places) != 1 || len(p.Moves) != moves {
-				t.Errorf("%d instances, a task of %d: %d moves, wanted %d; %v", instances, load, len(p.Moves), moves, p.Unrepaired)
+				t.Errorf("%d instances, a task of %d: %d moves, wanted %d; %v", instances, load, len(p.Moves), moves,
+					p.Unrepaired)
 			}
 			if p := b.room(load, moves-1); len(p.Moves)+len(p.Places) > 0 {
-				t.Errorf("%d instances, a task of %d: %d moves where %d are allowed", instances, load, len(p.Moves), moves-1)
+				t.Errorf("%d instances, a task of %d: %d moves where %d are allowed", instances, load, len(p.Moves),
+					moves-1)
 			}
 		}
 	}
 }
 
-// TestMakeRoomWhereFirstFitDoes: where sending tasks away one after the other makes room, there is a plan.
+// TestMakeRoomWhereFirstFitDoes: where sending tasks away one after the other makes room, there is
+// a plan.
 func TestMakeRoomWhereFirstFitDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &bins{capacity: 100}
@@ -118,7 +122,8 @@ func TestMakeRoomWhereFirstFitDoes(t *testing.T) {
 	})
 }
 
-// expectCarriedOut checks that nothing is above its capacity once the moves are over and the new task is there.
+// expectCarriedOut checks that nothing is above its capacity once the moves are over and the new
+// task is there.
 func (b *bins) expectCarriedOut(t *rapid.T, p *moves.Plan, load int64) {
 	at := map[string]string{}
 	sizes := map[string]int64{}
@@ -142,8 +147,8 @@ func (b *bins) expectCarriedOut(t *rapid.T, p *moves.Plan, load int64) {
 	}
 }
 
-// TestSurroundingsMakeRoom: room made by what is near, or by clearing an instance, keeps to the rules of what trying
-// everything makes, and is seldom for fewer tasks.
+// TestSurroundingsMakeRoom: room made by what is near, or by clearing an instance, keeps to the
+// rules of what trying everything makes, and is seldom for fewer tasks.
 func TestSurroundingsMakeRoom(t *testing.T) {
 	worlds, missed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,21 +1,25 @@
-// Package moves plans which tasks should change their instance: to repair broken rules (P8, P10)
+// Package moves plans which tasks should change their instance: to repair broken rules (P8, P10),
 // and to make room for tasks that fit nowhere (P11).
 //
-// Owners whose tasks may move come in, with the engine of package placement. A [Plan] comes out:
-// moves in an order in which they can be carried out, and what stays broken. Decisions and whatif
-// call it, once for each batch; nothing is changed.
+// Comes in: owners whose tasks may move, and the engine of package placement with its snapshot. A
+// [Plan] goes out: moves in an order in which they can be carried out, and the violations that
+// remain. Package decide calls it once per batch, and `berth whatif --moves` on request. Nothing is
+// changed: the caller starts and stops the tasks.
 //
-// A plan is made in these steps, a file each:
+// A plan is made in these steps, a file each. Start with planner.go and plan.go.
 //
 //   - watch.go knows from the engine's changes whether anything can be broken at all
-//   - build.go and scope.go copy what matters from the snapshot into a problem of dense numbers
-//   - defect.go lists what is broken
-//   - search.go tries every way in a small problem; nearby.go and clear.go look around each defect
-//     in a large one
-//   - guard.go says what a move may not make worse, bound.go when a branch of the search
-//     cannot win
+//   - build.go and scope.go copy what matters from the snapshot into a problem (problem.go)
+//   - findviolations.go lists what is broken
+//   - search.go tries every way in a small problem, and bound.go cuts off what cannot win;
+//     localsearch.go and clear.go look near each violation in a large one
+//   - assignment.go keeps the score as tasks move; guard.go says what a move may not make worse
 //   - sequence.go orders the moves, explain.go says why each is made
 //
-// Nothing gets worse than it is, except that a rule may be broken to repair one of a higher
-// priority. The same snapshot always gives the same plan.
+// Invariants:
+//
+//   - Nothing gets worse than it is, except that a rule may be broken to repair one of a higher
+//     priority, and that repairs may use the buffer.
+//   - The same snapshot always gives the same plan, whatever the order of its rows.
+//   - A search leaves the assignment as it found it.
 package moves

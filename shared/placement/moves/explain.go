@@ -8,13 +8,13 @@ import (
 	"berth/shared/placement"
 )
 
-// newPlan is the plan of a solution; the state is where its moves begin.
+// newPlan returns the plan of a solution. The assignment must be where the moves begin.
 func newPlan(s *assignment, violations []openViolation, best solution) *Plan {
 	out := &Plan{Exact: best.exact, Cost: best.score.cost}
 	for _, v := range violations {
 		out.Violations = append(out.Violations, describeViolation(s, v))
 	}
-	steps, _ := sequenceMoves(s, best.stage, best.steps) // what cannot be carried out is no solution
+	steps, _ := sequenceMoves(s, best.stage, best.steps) // a solution can always be carried out
 	for _, m := range steps {
 		if s.problem.tasks[m.task].initial < 0 {
 			out.Places = append(out.Places, s.problem.instances[m.to].id)
@@ -28,7 +28,7 @@ func newPlan(s *assignment, violations []openViolation, best solution) *Plan {
 	return out
 }
 
-// remainingViolations is what is broken after the moves.
+// remainingViolations returns the violations after the moves.
 func remainingViolations(s *assignment, violations []openViolation) []openViolation {
 	var out []openViolation
 	known := map[openViolation]bool{}
@@ -60,7 +60,7 @@ func remainingViolations(s *assignment, violations []openViolation) []openViolat
 	return out
 }
 
-// describeViolation describes a duty as things are now.
+// describeViolation returns the violation as it is now, by names.
 func describeViolation(s *assignment, v openViolation) Violation {
 	var out Violation
 	if v.instance >= 0 {
@@ -82,27 +82,25 @@ func describeViolation(s *assignment, v openViolation) Violation {
 		out.Rule, out.Metric, out.Have, out.Limit = placement.RuleCapacity, s.problem.names[v.dim],
 			s.load[c]-s.problem.endingLoad[c], s.problem.unbuffered[c]
 	case faultDomains:
-		fault, _ := s.problem.owners[v.owner].domains.Excess()
-		out.Rule, out.Have = placement.RuleFault, int64(fault)
+		out.Rule, out.Have = placement.RuleFault, int64(s.domainExcess(v))
 	case upgradeDomains:
-		_, upgrade := s.problem.owners[v.owner].domains.Excess()
-		out.Rule, out.Have = placement.RuleUpgrade, int64(upgrade)
+		out.Rule, out.Have = placement.RuleUpgrade, int64(s.domainExcess(v))
 	}
 	return out
 }
 
-// describeMove describes one move; the state is after all of them.
+// describeMove returns one move of the plan. The assignment must be where all moves end.
 func describeMove(s *assignment, m sequencedMove, steps []sequencedMove) Move {
 	task := &s.problem.tasks[m.task]
 	out := Move{
-		Task: task.id, Owner: s.problem.owners[task.owner].name, From: s.problem.instances[task.initial].id,
-		To:   s.problem.instances[m.to].id,
+		Task: task.id, Owner: s.problem.owners[task.owner].name,
+		From: s.problem.instances[task.initial].id, To: s.problem.instances[m.to].id,
 		Cost: task.cost, Mode: m.mode, Why: explainMove(s, m.plannedMove),
 	}
 	if m.via >= 0 {
 		out.Via = s.problem.instances[m.via].id
 	}
-	for _, n := range m.after { // positions among the moves: newcomers are none
+	for _, n := range m.after { // counts moves only: the steps include newcomers
 		at := 0
 		for _, o := range steps[:n] {
 			if s.problem.tasks[o.task].initial >= 0 {
@@ -118,27 +116,26 @@ func explainMove(s *assignment, m plannedMove) string {
 	task := &s.problem.tasks[m.task]
 	v := m.cause
 	from, to := s.problem.instances[task.initial].id, s.problem.instances[m.to].id
-	for_ := ""
+	purpose := ""
 	if v.task >= 0 && v.task != m.task {
-		for_ = fmt.Sprintf(", to make room for %s", describeTask(s, v.task))
+		purpose = fmt.Sprintf(", to make room for %s", describeTask(s, v.task))
 	}
 	switch v.kind {
 	case mismatchedTask:
 		return fmt.Sprintf("%s no longer meets the placement constraint, %s does", from, to)
 	case sharedInstance:
 		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s",
-			s.problem.owners[task.owner].displayName, from,
-			s.initialTasksOn(task.owner, task.initial), s.tasksOn(task.owner, task.initial),
-			s.problem.owners[task.owner].maxPerInstance, for_)
+			s.problem.owners[task.owner].displayName, from, s.initialTasksOn(task.owner, task.initial),
+			s.tasksOn(task.owner, task.initial), s.problem.owners[task.owner].maxPerInstance, purpose)
 	case overloadedCell:
-		return describeLoad(s, v.dim, task.initial, "") + for_ + describeLoad(s, v.dim, m.to, "; ")
+		return describeLoad(s, v.dim, task.initial, "") + purpose + describeLoad(s, v.dim, m.to, "; ")
 	case missingGPU, portConflict:
-		return strings.TrimPrefix(for_, ", ") + fmt.Sprintf(" on %s", s.problem.instances[v.instance].id)
+		return strings.TrimPrefix(purpose, ", ") + fmt.Sprintf(" on %s", s.problem.instances[v.instance].id)
 	}
-	return describeDomains(s, m) + for_
+	return describeDomains(s, m) + purpose
 }
 
-// describeTask is what a task is called.
+// describeTask returns what the task is called in texts.
 func describeTask(s *assignment, t int32) string {
 	task := &s.problem.tasks[t]
 	if task.initial >= 0 {
@@ -147,7 +144,7 @@ func describeTask(s *assignment, t int32) string {
 	return "a task of " + s.problem.owners[task.owner].displayName + " that has no instance yet"
 }
 
-// describeLoad is how a cell changes, in the user's units; empty where nothing limits it.
+// describeLoad says how a cell changes, in the user's units.
 func describeLoad(s *assignment, dim, i int32, prefix string) string {
 	c := s.problem.cellIndex(i, dim)
 	scale := int64(1)
@@ -165,19 +162,16 @@ func describeLoad(s *assignment, dim, i int32, prefix string) string {
 		(s.problem.load[c]-s.problem.endingLoad[c])/scale, (s.load[c]-s.problem.endingLoad[c])/scale, limit)
 }
 
-// describeDomains is how a domain rule of the task's owner is kept.
+// describeDomains says how the move changes the domain violations of the task's owner.
 func describeDomains(s *assignment, m plannedMove) string {
 	task := &s.problem.tasks[m.task]
 	o := &s.problem.owners[task.owner]
-	fault, upgrade := o.domains.Excess()
-	rule, was, is := placement.RuleFault, s.initialFaults[task.owner], fault
+	rule, was := placement.RuleFault, s.initialFaults[task.owner]
 	name := func(i int32) string { return s.problem.instances[i].view.FaultDomain() }
 	if m.cause.kind == upgradeDomains {
-		rule, was, is = placement.RuleUpgrade, s.initialUpgrades[task.owner], upgrade
+		rule, was = placement.RuleUpgrade, s.initialUpgrades[task.owner]
 		name = func(i int32) string { return s.problem.instances[i].view.UpgradeDomain() }
 	}
 	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.displayName,
-		was,
-		is,
-		name(task.initial), name(m.to))
+		was, s.domainExcess(m.cause), name(task.initial), name(m.to))
 }

@@ -7,29 +7,31 @@ import (
 	"berth/shared/cluster"
 )
 
-// openViolation is something broken in one place, that a move away from there may repair.
+// An openViolation is a violation by the numbers of the problem, which moving a task may repair.
 type openViolation struct {
 	kind     violationKind
 	instance int32
-	dim      int32 // dutyCell
+	dim      int32 // of an overloaded cell
 	owner    int32
-	task     int32 // dutyMisfit, dutyUnplaced; of a duty that a move brought about, the task that moved
+	// task is the mismatched or unplaced one. If a move caused the violation, it is the task that
+	// moved.
+	task int32
 }
 
 type violationKind uint8
 
 const (
-	unplacedTask violationKind = iota // a newcomer looks for an instance
-	mismatchedTask
-	sharedInstance
-	overloadedCell
+	unplacedTask   violationKind = iota // a newcomer without an instance
+	mismatchedTask                      // on an instance that lacks what the task requires
+	sharedInstance                      // more tasks of an owner on an instance than may share it
+	overloadedCell                      // more load on an instance than the limit of a dimension
 	faultDomains
 	upgradeDomains
-	missingGPU // only moves bring these two about
+	missingGPU // only moves cause this one and the next
 	portConflict
 )
 
-// findViolations are what is broken at the start, what weighs most first.
+// findViolations returns the violations at the start, the weightiest first.
 func findViolations(s *assignment) []openViolation {
 	var out []openViolation
 	for t := range s.problem.tasks {
@@ -74,7 +76,8 @@ func findViolationsOn(s *assignment, i int32, out []openViolation) []openViolati
 	return out
 }
 
-// violationPriority is the duty's priority, use of the buffer alone the least.
+// violationPriority returns the priority of the violation's rule. Use of the buffer alone comes
+// last.
 func violationPriority(s *assignment, v openViolation) int {
 	switch v.kind {
 	case mismatchedTask:
@@ -92,7 +95,7 @@ func violationPriority(s *assignment, v openViolation) int {
 	return alwaysBinding
 }
 
-// isBroken reports whether what the duty is about is still beyond what is allowed.
+// isBroken reports whether the violation is still there.
 func isBroken(s *assignment, v openViolation) bool {
 	switch v.kind {
 	case unplacedTask:
@@ -104,19 +107,15 @@ func isBroken(s *assignment, v openViolation) bool {
 	case overloadedCell:
 		_, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
 		return unbuffered > 0
-	case faultDomains:
-		fault, _ := s.problem.owners[v.owner].domains.Excess()
-		return fault > 0
-	case upgradeDomains:
-		_, upgrade := s.problem.owners[v.owner].domains.Excess()
-		return upgrade > 0
+	case faultDomains, upgradeDomains:
+		return s.domainExcess(v) > 0
 	case missingGPU:
 		return !s.gpusSuffice(v.instance)
 	}
 	return s.portsClash(v.instance)
 }
 
-// canHelp reports whether the task's leaving would lessen what the duty is about.
+// canHelp reports whether the violation would be less without the task.
 func canHelp(s *assignment, v openViolation, t int32) bool {
 	task := &s.problem.tasks[t]
 	switch v.kind {
@@ -141,7 +140,7 @@ func (t *problemTask) amountOf(dim int32) int64 {
 	return 0
 }
 
-// repairCandidates are the tasks that may have helped with the duty, decided or not.
+// repairCandidates returns the tasks whose move may help with the violation, decided or not.
 func repairCandidates(s *assignment, v openViolation) []int32 {
 	switch v.kind {
 	case unplacedTask, mismatchedTask:
@@ -152,16 +151,16 @@ func repairCandidates(s *assignment, v openViolation) []int32 {
 	return s.problem.instances[v.instance].tasks
 }
 
-// singleTask is a list of one task, without allocating it.
+// singleTask returns a list of one task without allocating it.
 func singleTask(s *assignment, t int32) []int32 { return s.taskNumbers[t : t+1] }
 
-// isUndecided reports whether the task may still be decided on.
+// isUndecided reports whether the task may still be moved.
 func (s *assignment) isUndecided(t int32) bool {
 	return s.decision[t] == undecided && s.problem.tasks[t].movable
 }
 
-// gpusSuffice reports whether the devices that the instance has left suffice for those that moved
-// here.
+// gpusSuffice reports whether the devices left on the instance suffice for the tasks that moved
+// there.
 func (s *assignment) gpusSuffice(i int32) bool {
 	here := &s.problem.instances[i]
 	free := slices.Clone(here.gpus)
@@ -174,22 +173,23 @@ func (s *assignment) gpusSuffice(i int32) bool {
 			}
 		}
 	}
-	var wants []cluster.Resources
+	var needs []cluster.Resources
 	for _, t := range s.arrived[i] {
 		if n := s.problem.tasks[t].needs; n.GPUs > 0 {
-			wants = append(wants, n)
+			needs = append(needs, n)
 		}
 	}
-	slices.SortStableFunc(wants, func(a, b cluster.Resources) int { return b.PerGPU() - a.PerGPU() })
-	for _, n := range wants {
+	slices.SortStableFunc(needs, func(a, b cluster.Resources) int { return b.PerGPU() - a.PerGPU() })
+	for _, n := range needs {
 		if !assignDevices(free, n) {
 			return false
 		}
 	}
-	return len(wants) == 0 || entireDevices(free) >= here.unpinned
+	return len(needs) == 0 || entireDevices(free) >= here.unpinned
 }
 
-// assignDevices takes what one task needs, from the devices with the least free that is enough.
+// assignDevices takes what one task needs from the devices with the least free that is enough, as
+// placement does.
 func assignDevices(free []int, n cluster.Resources) bool {
 	taken := make([]bool, len(free))
 	for range n.GPUs {
@@ -217,7 +217,7 @@ func entireDevices(free []int) (n int) {
 	return n
 }
 
-// portsClash reports whether a task that moved here wants a port that somebody has.
+// portsClash reports whether a task that moved to the instance needs a port in use.
 func (s *assignment) portsClash(i int32) bool {
 	for _, t := range s.arrived[i] {
 		for _, p := range s.problem.tasks[t].ports {
@@ -229,7 +229,7 @@ func (s *assignment) portsClash(i int32) bool {
 	return false
 }
 
-// portHolders is how many have the port of the instance.
+// portHolders returns how many tasks use the port on the instance.
 func (s *assignment) portHolders(i int32, p cluster.Port) int {
 	n := 0
 	for _, q := range s.problem.instances[i].ports {

@@ -7,7 +7,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// searchStage is how much a search may give up to repair what weighs more. They are tried in turn.
+// A searchStage says how much a search may give up for repairs of higher priority. The stages are
+// tried in order, and a later one must repair more than those before it.
 type searchStage int
 
 const (
@@ -18,7 +19,7 @@ const (
 	stages
 )
 
-// binds reports whether a rule of the level may not be broken.
+// binds reports whether rules of the level may not be broken.
 func (g searchStage) binds(level int) bool {
 	switch g {
 	case stageFirst:
@@ -29,7 +30,8 @@ func (g searchStage) binds(level int) bool {
 	return true
 }
 
-// isWorthwhile reports whether b is worth what the stage gave up to get from a to b.
+// isWorthwhile reports whether b repairs enough to justify, compared with a, what the stage gives
+// up.
 func (g searchStage) isWorthwhile(a, b *score) bool {
 	switch g {
 	case stageFirst:
@@ -40,7 +42,7 @@ func (g searchStage) isWorthwhile(a, b *score) bool {
 	return b.compareRules(a, lowestLevel) < 0
 }
 
-// stageDiffers reports whether the stage allows anything that the ones before do not.
+// stageDiffers reports whether the stage allows anything that earlier stages do not.
 func stageDiffers(p *problem, g searchStage) bool {
 	levels := []int{p.levels.placement, p.levels.capacity, p.levels.fault, p.levels.upgrade}
 	switch g {
@@ -54,9 +56,9 @@ func stageDiffers(p *problem, g searchStage) bool {
 	return true
 }
 
-// loadLimit is the load that a cell may end with for a task to come there: no more than it takes, or
-// than it has, so that what is broken does not stand in the way of repairs (relaxed evaluation).
-// For a newcomer it is what it takes.
+// loadLimit returns the load up to which a cell may take the task: its limit or, if that was
+// exceeded already, the load at the start. A violation that is there anyway must not block repairs
+// (Service Fabric's relaxed evaluation). A newcomer may not use that.
 func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
 	if !g.binds(s.capacityLevel(dim)) {
 		return unlimited
@@ -71,8 +73,8 @@ func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
 	return max(limit, s.problem.load[c])
 }
 
-// findWorsened is something that the moves so far have made worse than it was; must says that it may
-// not stay so. What can be helped, or must be, comes first; false where there is nothing.
+// findWorsened returns something that the moves so far have made worse than it was; must says that
+// it may not stay so. It returns the latest one, and prefers what must or can be repaired.
 func findWorsened(s *assignment, g searchStage) (v openViolation, must, found bool) {
 	for at := len(s.movedTasks) - 1; at >= 0; at-- {
 		if v, must = worsenedByMove(s, g, s.movedTasks[at]); must || v.kind != unplacedTask {
@@ -82,7 +84,7 @@ func findWorsened(s *assignment, g searchStage) (v openViolation, must, found bo
 	return v, false, false
 }
 
-// worsenedByMove is what one move has made worse; dutyUnplaced stands for nothing.
+// worsenedByMove returns what one move has made worse; kind unplacedTask means nothing.
 func worsenedByMove(s *assignment, g searchStage, t int32) (v openViolation, must bool) {
 	task := &s.problem.tasks[t]
 	i := s.at[t]
@@ -124,8 +126,8 @@ func domainsWorsenedBy(s *assignment, g searchStage, t int32) (openViolation, bo
 	return openViolation{}, false
 }
 
-// worsenedDomains reports which domain rule of its owner's the task that moved has broken further,
-// fault and upgrade domains.
+// worsenedDomains reports whether the move of the task has broken the owner's rules of fault and
+// upgrade domains further.
 func worsenedDomains(s *assignment, t int32) [2]bool {
 	owner := s.problem.tasks[t].owner
 	domains := s.problem.owners[owner].domains
@@ -140,7 +142,7 @@ func domainPriorities(s *assignment) [2]int {
 	return [2]int{max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)}
 }
 
-// mayStay reports whether nothing that binds keeps the task from staying where it moved.
+// mayStay reports whether no binding rule forbids the task to stay where it moved.
 func mayStay(s *assignment, g searchStage, t int32) bool {
 	task, i := &s.problem.tasks[t], s.at[t]
 	for _, a := range task.amounts {
@@ -149,8 +151,7 @@ func mayStay(s *assignment, g searchStage, t int32) bool {
 		}
 	}
 	if s.problem.owners[task.owner].maxPerInstance > 0 && s.tasksOn(task.owner, i) > s.taskLimit(t, i) ||
-		task.needs.GPUs > 0 &&
-			!s.gpusSuffice(i) ||
+		task.needs.GPUs > 0 && !s.gpusSuffice(i) ||
 		len(task.ports) > 0 && s.portsClash(i) {
 		return false
 	}
@@ -161,9 +162,9 @@ func mayStay(s *assignment, g searchStage, t int32) bool {
 	return !(worse[0] && g.binds(levels[0]) || worse[1] && g.binds(levels[1]))
 }
 
-// overfillsDomain reports whether the domain that the task went to has more tasks than its limit
-// and than it had, where the rule is a limit; unit is the rule's [Domains.FaultUnit] or
-// [Domains.UpgradeUnit].
+// overfillsDomain reports whether the domain that the task moved to has more tasks than its limit,
+// and more than it had at the start. unit is [domain.Domains.FaultUnit] or
+// [domain.Domains.UpgradeUnit].
 func overfillsDomain(s *assignment, unit func(i int) (int32, bool), task int32) bool {
 	full, over := unit(int(s.at[task]))
 	if !over {
@@ -188,9 +189,9 @@ func overfillsDomain(s *assignment, unit func(i int) (int32, bool), task int32) 
 	return came > 0
 }
 
-// taskLimit is how many tasks of an owner whose tasks may not share an instance freely may be here for
-// one to come: those that will soon be gone count, and there may be as many as there are, but not
-// for a newcomer.
+// taskLimit returns how many tasks of the task's owner may be on the instance. Tasks that are about
+// to end still count. If there were more at the start, as many may stay, but a newcomer may not use
+// that.
 func (s *assignment) taskLimit(t, i int32) int {
 	owner, ending := s.problem.tasks[t].owner, 0
 	for _, o := range s.problem.instances[i].endingOwners {
@@ -214,8 +215,8 @@ func (s *assignment) initialTasksOn(o, i int32) (n int) {
 	return n
 }
 
-// hasRoomFor reports whether the task may run on the instance beside what is there, as far as anything is
-// counted there.
+// hasRoomFor reports whether the task may run on the instance beside the tasks there, as far as
+// amounts, ports and devices are concerned.
 func (s *assignment) hasRoomFor(g searchStage, t, i int32) bool {
 	task := &s.problem.tasks[t]
 	for _, a := range task.amounts {
@@ -241,8 +242,7 @@ func (s *assignment) hasRoomFor(g searchStage, t, i int32) bool {
 	return fit
 }
 
-// subjectAfter is an instance as constraints see it once the moves are over, without the task that
-// asks.
+// A subjectAfter is an instance as constraints see it after the moves, without the task that asks.
 type subjectAfter struct {
 	snapshot.Facts
 	state *assignment
@@ -250,7 +250,7 @@ type subjectAfter struct {
 	task  int32
 }
 
-// RunningTasks are those that run then.
+// RunningTasks returns how many of the tasks that are there after the moves run now.
 func (a *subjectAfter) RunningTasks() (n int) {
 	eachTaskAfter(a.state, a.at, a.task, func(t *cluster.Task) bool {
 		if t.Last == cluster.TaskRunning {
@@ -261,16 +261,15 @@ func (a *subjectAfter) RunningTasks() (n int) {
 	return n
 }
 
-// Groups are the groups of the tasks that are there then.
+// Groups yields the groups of the tasks that are there after the moves.
 func (a *subjectAfter) Groups(yield func(string) bool) {
 	eachTaskAfter(a.state, a.at, a.task, func(t *cluster.Task) bool {
-		return t.Group == "" || !t.IsActive() ||
-			yield(t.Group)
+		return t.Group == "" || !t.IsActive() || yield(t.Group)
 	})
 }
 
-// eachTaskAfter are the tasks that hold anything on the instance after the moves, whoever owns
-// them, but one.
+// eachTaskAfter yields the tasks, of any owner, that hold capacity on the instance after the moves,
+// except for one.
 func eachTaskAfter(s *assignment, i, but int32, yield func(*cluster.Task) bool) {
 	left := map[*cluster.Task]bool{}
 	for _, t := range s.problem.instances[i].tasks {
@@ -288,8 +287,8 @@ func eachTaskAfter(s *assignment, i, but int32, yield func(*cluster.Task) bool) 
 	}
 }
 
-// constraintsAgree reports whether those who moved meet, where they are, the constraints that
-// depend on what else runs there.
+// constraintsAgree reports whether the moved tasks satisfy, where they are, the constraints that
+// depend on other tasks.
 func constraintsAgree(s *assignment) bool {
 	for _, t := range s.movedTasks {
 		i := s.at[t]

@@ -12,7 +12,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// One planner goes along with one snapshot: whatever rows come in between, its plans are those of a new planner.
+// One planner goes along with one snapshot: whatever rows come in between, its plans are those of a
+// new planner.
 func TestPlannerKeepsUpWithTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := planning{History: oracle.NewHistory(t)}
@@ -36,7 +37,8 @@ type planning struct {
 	planner *moves.Planner
 }
 
-// moves checks that what is sound at a glance is so for a look at every task, and that no plan is kept longer than it holds.
+// moves checks that what is sound at a glance is so for a look at every task, and that no plan is
+// kept longer than it holds.
 func (h planning) moves(t *rapid.T) {
 	m := moves.Request{Owners: map[string]moves.Owner{}}
 	for _, owner := range slices.Sorted(maps.Keys(h.Movers)) {
@@ -44,7 +46,8 @@ func (h planning) moves(t *rapid.T) {
 	}
 	kept, fresh := h.planner.PlanMoves(m), moves.NewPlanner(placement.New(h.Snap)).PlanMoves(m)
 	if summary(kept) != summary(fresh) || !slices.Equal(kept.Unrepaired, fresh.Unrepaired) {
-		t.Fatalf("the plan is %q, %v, and anew %q, %v", summary(kept), kept.Unrepaired, summary(fresh), fresh.Unrepaired)
+		t.Fatalf("the plan is %q, %v, and anew %q, %v", summary(kept), kept.Unrepaired, summary(fresh),
+			fresh.Unrepaired)
 	}
 	if !h.planner.Sound(m) {
 		return

@@ -5,37 +5,37 @@ import (
 	"slices"
 )
 
-// Bounds of a search of a violation's surroundings.
+// The limits of a search near one violation.
 const (
 	nearDepth = 3 // tasks moved to make room for others that move
-	nearTasks = 8 // tasks of one owner that are tried for one domain rule
-	nearWidth = 8 // destinations of a task that are looked at: that have room, and half as many that must be given some
-	nearTries = 4 // destinations that are tried
-	nearSame  = 2 // where they have room and only room counts
-	nearEach  = 3 // of each kind from one region
-	nearSpare = 4 // how many times as many are known, as others take them
+	nearTasks = 8 // tasks of one owner tried for one domain rule
+	nearWidth = 8 // destinations with room per task, and half as many that other tasks must leave first
+	nearTries = 4 // destinations tried
+	nearSame  = 2 // destinations tried if they have room and domains do not matter
+	nearEach  = 3 // destinations of each kind from one region
+	nearSpare = 4 // how many times as many are listed, as others use them up
 )
 
-// localSearch is what searches of surroundings in one stage keep.
+// A localSearch is what the searches near single violations in one stage keep.
 type localSearch struct {
-	depth        int                        // tasks that may make room in this search
-	kept         []int32                    // per owner, tasks decided to stay
-	destinations map[int32]*destinationList // per shape
+	depth        int                        // tasks that may move to make room in this search
+	kept         []int32                    // tasks decided to stay, per owner
+	destinations map[int32]*destinationList // per shape of task
 }
 
-// destinationList is destinations for tasks of one shape, by region.
+// A destinationList has destinations for tasks of one shape, by region.
 type destinationList struct {
 	regions     []*destinationRegion
 	index       map[[2]int]*destinationRegion
-	movesBefore int // moves that had been made when they were looked at
+	movesBefore int // moves made when the list was filled
 }
 
 func newLocalSearch(p *problem) *localSearch {
 	return &localSearch{kept: make([]int32, len(p.owners)), destinations: map[int32]*destinationList{}}
 }
 
-// destinationRegion is destinations that are the same to an owner's domain rules: of each kind the best
-// few.
+// A destinationRegion has the best few destinations among instances that are equal to the owner's
+// domain rules.
 type destinationRegion struct {
 	room, needingRoom []destination
 }
@@ -47,18 +47,20 @@ func (r *destinationRegion) sampleInstance() int32 {
 	return r.needingRoom[0].instance
 }
 
-// destination is a destination with what speaks against it, the weightiest first.
+// A destination is an instance that a task may move to, with what speaks against it, the weightiest
+// first.
 type destination struct {
-	instance       int32
-	needsRoom      bool // others must leave
-	worsensDomains bool // tasks of the owner must move, as its domain rules are broken further
-	excess         int  // of the domain rules, with the task there
-	buffer         bool
+	instance  int32
+	needsRoom bool // other tasks must leave first
+	// worsensDomains: tasks of the owner must move, because its domain rules are broken further.
+	worsensDomains bool
+	excess         int     // of the domain rules with the task there
+	buffer         bool    // the buffer is needed
 	ownTasks       int     // tasks of the owner there
-	fullest        float64 // the part of what it takes that is used then, of what the task needs
+	fullest        float64 // the largest used fraction of the dimensions that the task needs
 }
 
-// displacesNothing reports whether nobody else need move.
+// displacesNothing reports whether no other task has to move.
 func (a destination) displacesNothing() bool { return !a.needsRoom && !a.worsensDomains }
 
 func (a destination) compare(b destination) int {
@@ -80,7 +82,7 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// isDestination reports whether the instance is a destination for tasks of the owner at all.
+// isDestination reports whether tasks of the owner may go to the instance at all.
 func (s *branchSearch) isDestination(owner, i int32) bool {
 	if s.problem.canHost(owner, i) {
 		return true
@@ -89,7 +91,7 @@ func (s *branchSearch) isDestination(owner, i int32) bool {
 		!s.problem.owners[owner].isAvoided(int(i))
 }
 
-// evaluateDestination looks at a destination, its domains aside.
+// evaluateDestination evaluates an instance as a destination, without its domains.
 func evaluateDestination(s *branchSearch, t, i int32) destination {
 	task := &s.problem.tasks[t]
 	out := destination{instance: i, ownTasks: s.tasksOn(task.owner, i), needsRoom: !s.hasRoomFor(s.stage, t, i)}
@@ -104,7 +106,7 @@ func evaluateDestination(s *branchSearch, t, i int32) destination {
 	return out
 }
 
-// rankDestinations are where the task may go, those first that promise most.
+// rankDestinations returns the instances that the task may move to, the most promising first.
 func (s *branchSearch) rankDestinations(t int32, v openViolation) []int32 {
 	var targets []destination
 	if s.local != nil {
@@ -130,8 +132,8 @@ func (s *branchSearch) rankDestinations(t int32, v openViolation) []int32 {
 	return out
 }
 
-// mostPromising are those of the surroundings that are worth a try: where one has room, no other need
-// be given any.
+// mostPromising returns the destinations worth a try. If one has room, no other task needs to be
+// displaced.
 func mostPromising(targets []destination, v openViolation) []destination {
 	tries := nearTries
 	if len(targets) > 0 && targets[0].displacesNothing() {
@@ -148,8 +150,9 @@ func mostPromising(targets []destination, v openViolation) []destination {
 	return targets[:min(len(targets), tries)]
 }
 
-// firstDestination is the first destination to try: of tasks that are alike, one after the other
-// goes no further to the front, as it makes no difference which of them goes where.
+// firstDestination returns the first instance to try. Equal tasks from one instance are moved in
+// the order of instances: which of them goes where makes no difference, so that each combination is
+// tried once.
 func firstDestination(s *branchSearch, t int32) int32 {
 	first := int32(0)
 	for _, o := range s.movedTasks {
@@ -184,9 +187,9 @@ func weighDomains(s *branchSearch, t int32, targets []destination) {
 	}
 }
 
-// nearbyDestinations are the best few destinations: from the regions that the domain rules like
-// best, those that have room, and some where others would have to leave first. Destinations that
-// were known and are taken by now are looked for once more.
+// nearbyDestinations returns a few destinations from the regions that the domain rules prefer:
+// those with room, and some that others would have to leave. If the listed ones are full by now,
+// the list is filled again.
 func nearbyDestinations(s *branchSearch, t int32) []destination {
 	s.cut = true
 	known := knownDestinations(s, t, false)
@@ -201,9 +204,9 @@ func hasRoom(targets []destination) bool {
 	return slices.ContainsFunc(targets, destination.displacesNothing)
 }
 
-// chooseDestinations takes destinations from what is known.
+// chooseDestinations chooses from a list.
 func chooseDestinations(s *branchSearch, t int32, known *destinationList) []destination {
-	if keepsDomains(s, t) { // within the region no domain rule changes
+	if keepsDomains(s, t) { // a move within the region changes no domain
 		if out := gatherDestinations(s, t, []*destinationRegion{known.index[domainRegion(s, t, s.at[t])]},
 			[]destination{{}}); hasRoom(out) {
 			return out
@@ -211,14 +214,14 @@ func chooseDestinations(s *branchSearch, t int32, known *destinationList) []dest
 	}
 	samples := make([]destination, len(known.regions))
 	for n, r := range known.regions {
-		samples[n] = destination{instance: r.sampleInstance(), ownTasks: n}
+		samples[n] = destination{instance: r.sampleInstance(), ownTasks: n} // the region, in place of tasks
 	}
 	s.steps -= len(samples) / 64
 	weighDomains(s, t, samples)
 	slices.SortFunc(samples, func(a, b destination) int {
 		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.ownTasks, b.ownTasks))
 	})
-	if s.displaced >= s.local.depth { // nobody else may move to make up for it
+	if s.displaced >= s.local.depth { // no other task may move to compensate
 		samples = slices.DeleteFunc(samples, func(r destination) bool { return r.worsensDomains })
 	}
 	samples = samples[:min(len(samples), 2*nearWidth)]
@@ -229,8 +232,7 @@ func chooseDestinations(s *branchSearch, t int32, known *destinationList) []dest
 	return gatherDestinations(s, t, regions, samples)
 }
 
-// keepsDomains reports whether the task's domain rules are as they were, so that it had best stay
-// within its region.
+// keepsDomains reports whether the owner's domain rules hold. A task then best stays in its region.
 func keepsDomains(s *branchSearch, t int32) bool {
 	owner := s.problem.tasks[t].owner
 	d := s.problem.owners[owner].domains
@@ -241,8 +243,8 @@ func keepsDomains(s *branchSearch, t int32) bool {
 	return fault+upgrade == 0
 }
 
-// gatherDestinations takes destinations from the regions in turn; samples say what the domain rules
-// make of each.
+// gatherDestinations takes destinations from the regions in turn. samples has what the domain rules
+// make of each region.
 func gatherDestinations(s *branchSearch, t int32, regions []*destinationRegion, samples []destination) []destination {
 	width, narrow := nearWidth, nearWidth/2
 	var out []destination
@@ -262,7 +264,7 @@ func gatherDestinations(s *branchSearch, t int32, regions []*destinationRegion, 
 	return out
 }
 
-// pickDestinations returns up to n of the destinations as they are now.
+// pickDestinations returns up to n of the destinations, evaluated again.
 func pickDestinations(s *branchSearch, t int32, from []destination, n int, sample destination) (out []destination) {
 	for _, known := range from {
 		if len(out) >= n {
@@ -281,7 +283,7 @@ func pickDestinations(s *branchSearch, t int32, from []destination, n int, sampl
 	return out
 }
 
-// domainRegion is the region of an instance, as the domains of the task's owner have it.
+// domainRegion returns the fault and upgrade domain of an instance, as the task's owner has them.
 func domainRegion(s *branchSearch, t, i int32) [2]int {
 	d := s.problem.owners[s.problem.tasks[t].owner].domains
 	if d == nil {
@@ -290,8 +292,7 @@ func domainRegion(s *branchSearch, t, i int32) [2]int {
 	return [2]int{d.FaultDomain(int(i)), d.UpgradeDomain(int(i))}
 }
 
-// knownDestinations is what is known of destinations for tasks of the shape; fresh looks at all
-// instances again.
+// knownDestinations returns the list for tasks of the shape. With again it is filled anew.
 func knownDestinations(s *branchSearch, t int32, again bool) *destinationList {
 	shape := s.problem.tasks[t].shape
 	if out := s.local.destinations[shape]; out != nil && !again {
@@ -324,7 +325,7 @@ func knownDestinations(s *branchSearch, t int32, again bool) *destinationList {
 	return out
 }
 
-// keepBest keeps the target if it is among the best of its kind.
+// keepBest adds the destination if it is among the best of its kind.
 func (r *destinationRegion) keepBest(target destination, each int) {
 	list := &r.room
 	if target.needsRoom {
@@ -340,20 +341,20 @@ func (r *destinationRegion) keepBest(target destination, each int) {
 	}
 }
 
-// canYieldRoom reports whether the few tasks that may make room could make what the task needs on
-// the instance.
+// canYieldRoom reports whether moving a few tasks could make the room that the task needs on the
+// instance.
 func canYieldRoom(s *branchSearch, t, i int32) bool {
 	for _, a := range s.problem.tasks[t].amounts {
 		c := s.problem.cellIndex(i, a.dim)
-		roof := s.loadLimit(s.stage, t, c, a.dim)
-		if roof < a.amount || !canRelieve(s.assignment, i, a.dim, a.amount-max(0, roof-s.load[c]), nearDepth) {
+		limit := s.loadLimit(s.stage, t, c, a.dim)
+		if limit < a.amount || !canRelieve(s.assignment, i, a.dim, a.amount-max(0, limit-s.load[c]), nearDepth) {
 			return false
 		}
 	}
 	return true
 }
 
-// canRelieve reports whether so few tasks that may leave take up so much.
+// canRelieve reports whether that many undecided tasks use at least need of the dimension together.
 func canRelieve(s *assignment, i, dim int32, need int64, tasks int) bool {
 	var largest [nearDepth]int64 // descending
 	for _, t := range s.problem.instances[i].tasks {

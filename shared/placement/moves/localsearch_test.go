@@ -10,8 +10,9 @@ import (
 	"berth/shared/placement/moves"
 )
 
-// TestSurroundingsNeverMakeAnythingWorse: a plan that looks only at the surroundings of each violation keeps to the rules
-// of the one that looks at everything, and repairs something or moves nothing.
+// TestSurroundingsNeverMakeAnythingWorse: a plan that looks only at the surroundings of each
+// violation keeps to the rules of the one that looks at everything, and repairs something or moves
+// nothing.
 func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
@@ -27,7 +28,8 @@ func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
 		if c := slices.Compare(o.order(after), o.order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
 			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.describe())
 		}
-		if again := moves.PlanMovesNearby(moves.NewPlanner(placement.New(w.moveSnapshot(1))), moves.Request{Owners: w.owners}); summary(again) != summary(p) {
+		if again := moves.PlanMovesNearby(moves.NewPlanner(placement.New(w.moveSnapshot(1))),
+			moves.Request{Owners: w.owners}); summary(again) != summary(p) {
 			t.Fatalf("the order of rows decides: %s, or %s", summary(p), summary(again))
 		}
 	})
@@ -46,7 +48,8 @@ func TestSurroundingsSeldomMissTheBest(t *testing.T) {
 		}
 		worlds++
 		near := moves.PlanMovesNearby(e, moves.Request{Owners: w.owners})
-		if len(near.Unrepaired) > len(best.Unrepaired) || len(near.Unrepaired) == len(best.Unrepaired) && near.Cost > best.Cost {
+		if len(near.Unrepaired) > len(best.Unrepaired) || len(near.Unrepaired) == len(best.Unrepaired) &&
+			near.Cost > best.Cost {
 			missed++
 		}
 	})
@@ -56,8 +59,8 @@ func TestSurroundingsSeldomMissTheBest(t *testing.T) {
 	t.Logf("%d of %d", missed, worlds)
 }
 
-// TestMovesCanBeCarriedOut: moves that may begin at once find room where they go, all of them together; and one after the
-// other, each finds it when its turn comes.
+// TestMovesCanBeCarriedOut: moves that may begin at once find room where they go, all of them
+// together; and one after the other, each finds it when its turn comes.
 func TestMovesCanBeCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 4, 6)
@@ -85,7 +88,8 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 			}
 			if len(m.After) == 0 && m.Mode != moves.StopFirst {
 				c := *o.tasks[number(m.Task)]
-				o.tasks, o.at, o.start = append(o.tasks, &c), append(o.at, instances[to]), append(o.start, instances[to])
+				o.tasks, o.at, o.start = append(o.tasks, &c), append(o.at, instances[to]),
+					append(o.start, instances[to])
 			}
 		}
 		expectRoom(t, o, p, "at once")
@@ -119,8 +123,8 @@ func expectRoom(t *rapid.T, o *moveOracle, p *moves.Plan, when string) {
 	}
 }
 
-// TestSoundAtAGlance: where nothing is broken PlanMoves sees it without a look at every task, and it never overlooks what
-// is.
+// TestSoundAtAGlance: where nothing is broken PlanMoves sees it without a look at every task, and
+// it never overlooks what is.
 func TestSoundAtAGlance(t *testing.T) {
 	sound, seen := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -144,15 +148,16 @@ func TestSoundAtAGlance(t *testing.T) {
 	t.Logf("of %d sound clusters it saw %d", sound, seen)
 }
 
-// TestScopedPlans: a plan made of the tasks that matter alone keeps to the rules of the one made of all, and is seldom
-// worse.
+// TestScopedPlans: a plan made of the tasks that matter alone keeps to the rules of the one made of
+// all, and is seldom worse.
 func TestScopedPlans(t *testing.T) {
 	worlds, missed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
 		m := moves.Request{Owners: w.owners}
-		p, best := moves.NewPlanner(placement.New(s)).Scoped().PlanMoves(m), moves.NewPlanner(placement.New(s)).PlanMoves(m)
+		p, best := moves.NewPlanner(placement.New(s)).Scoped().PlanMoves(m),
+			moves.NewPlanner(placement.New(s)).PlanMoves(m)
 		if len(p.Violations) != len(best.Violations) {
 			t.Fatalf("broken are %v, and of all %v\n%s", p.Violations, best.Violations, w.describe())
 		}

@@ -379,8 +379,8 @@ func TestMakeRoom(t *testing.T) {
 	})
 }
 
-// TestDevicesOfForeignTasks: a task that somebody else started holds devices of which it is not known which, so none of
-// those that look free may be given away.
+// TestDevicesOfForeignTasks: a task that somebody else started holds devices of which it is not
+// known which, so none of those that look free may be given away.
 func TestDevicesOfForeignTasks(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
 	foreign := oracle.Task("f", "b", oracle.Owner("others"), oracle.Needs(one),

@@ -125,7 +125,8 @@ func (w *moveWorld) drawMover(t *rapid.T, name string) moves.Owner {
 		Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0}
 }
 
-// addTask puts a task anywhere: ports and devices are what it gets, constraints and loads are not looked at.
+// addTask puts a task anywhere: ports and devices are what it gets, constraints and loads are not
+// looked at.
 func (w *moveWorld) addTask(t *rapid.T, n int) {
 	on := rapid.SampledFrom(w.Instances).Draw(t, "on")
 	if w.spread {
@@ -161,8 +162,8 @@ func (w *moveWorld) addTask(t *rapid.T, n int) {
 	w.Tasks = append(w.Tasks, x)
 }
 
-// moveOracle tries all ways to put the tasks. It knows the rules by their definitions alone; of the engine it uses the
-// domains, which have oracles of their own.
+// moveOracle tries all ways to put the tasks. It knows the rules by their definitions alone; of the
+// engine it uses the domains, which have oracles of their own.
 type moveOracle struct {
 	*moveWorld
 	snap    *snapshot.Snapshot
@@ -255,8 +256,8 @@ func (o *moveOracle) most(owner string) int64 {
 	return int64(spec.PerInstance)
 }
 
-// figures are all counts that a rule limits, by place; false where something is beyond what there is at all: devices and
-// ports.
+// figures are all counts that a rule limits, by place; false where something is beyond what there
+// is at all: devices and ports.
 func (o *moveOracle) figures() (possible bool, out map[string]moveFigure) {
 	out = map[string]moveFigure{}
 	for i, v := range o.Instances {
@@ -335,7 +336,8 @@ func (o *moveOracle) spread(name string, d *domain.Domains, out map[string]moveF
 	fault, upgrade := d.Excess()
 	add(-1)
 	out["fault "+name], out["upgrade "+name] = moveFigure{value: int64(fault)}, moveFigure{value: int64(upgrade)}
-	// Where the rule is a limit per domain, none may go over it that was not: domains here are one level deep.
+	// Where the rule is a limit per domain, none may go over it that was not: domains here are one
+	// level deep.
 	for n, t := range o.tasks {
 		if t.Owner == name && o.at[n] >= 0 {
 			v := o.Instances[o.at[n]]
@@ -371,8 +373,8 @@ func (o *moveOracle) live(name string, fault bool) map[string]bool {
 	return out
 }
 
-// unitLimit is how many tasks a domain may have under quorum safety (P4), and 1 under nonpacking, where one that has no
-// instance for the tasks is no domain.
+// unitLimit is how many tasks a domain may have under quorum safety (P4), and 1 under nonpacking,
+// where one that has no instance for the tasks is no domain.
 func (o *moveOracle) unitLimit(name, domain string, fault bool) int64 {
 	live := o.live(name, fault)
 	if fault && o.owners[name].Spec.DomainPolicy == cluster.PolicyNonpacking {
@@ -409,8 +411,9 @@ func (o *moveOracle) level(place string) int {
 	return 0
 }
 
-// score is the tasks where they are: unplaced; per level violations and how far beyond; the buffer likewise; cost; moves;
-// and per level what was not broken before. stages says in which it is allowed.
+// score is the tasks where they are: unplaced; per level violations and how far beyond; the buffer
+// likewise; cost; moves; and per level what was not broken before. stages says in which it is
+// allowed.
 func (o *moveOracle) score() (out []int64, stages [4]bool) {
 	possible, figures := o.figures()
 	if !possible {
@@ -466,7 +469,8 @@ func (o *moveOracle) score() (out []int64, stages [4]bool) {
 	return out, stages
 }
 
-// welcome reports whether newcomers are only where there is room for them, as far as the stage binds.
+// welcome reports whether newcomers are only where there is room for them, as far as the stage
+// binds.
 func (o *moveOracle) welcome(figures map[string]moveFigure, stage int) bool {
 	for n, t := range o.tasks {
 		if o.start[n] >= 0 || o.at[n] < 0 {
@@ -524,7 +528,8 @@ func (o *moveOracle) scoreTasks(out []int64, forbid func(int)) {
 	}
 }
 
-// order is the score in the order that counts: to place tasks as little as possible is given up, and nothing repaired.
+// order is the score in the order that counts: to place tasks as little as possible is given up,
+// and nothing repaired.
 func (o *moveOracle) order(score []int64) []int64 {
 	if !o.thrifty {
 		return score[:11]
@@ -556,8 +561,8 @@ func (o *moveOracle) search(n int) {
 	o.at[n] = o.start[n]
 }
 
-// answer is the best score, stage by stage: the buffer and rules that may be given up are, where that repairs more of what
-// weighs more.
+// answer is the best score, stage by stage: the buffer and rules that may be given up are, where
+// that repairs more of what weighs more.
 func (o *moveOracle) answer() []int64 {
 	o.search(0)
 	best := o.best[0]
@@ -638,7 +643,8 @@ func TestPlanMovesEqualsTryingEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { compareWithOracle(t, drawMoveWorld(t, 4, 5)) })
 }
 
-// Where tasks may not be stopped first, what needs no stop is done all the same, and nothing that does.
+// Where tasks may not be stopped first, what needs no stop is done all the same, and nothing that
+// does.
 func TestPlanMovesWithoutStops(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 4, 5)

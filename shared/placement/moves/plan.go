@@ -2,17 +2,17 @@ package moves
 
 import "slices"
 
-// Limits of the work on one plan, in steps: a task sent somewhere or kept, or some instances looked
-// at.
+// The limits of the work on one plan, in steps. A step is a task moved or kept in a search, or the
+// evaluation of 64 instances.
 const (
 	exactSize  = 600     // tasks that may move × instances, up to which every way is tried
 	exactSteps = 50_000  // per stage
 	nearSteps  = 2000    // per violation and stage
-	moreSteps  = 200     // once there is some solution
+	moreSteps  = 200     // after a first solution
 	planSteps  = 600_000 // for all violations
 )
 
-// solution is a set of moves and how good it is.
+// A solution is a list of moves with its score.
 type solution struct {
 	steps []plannedMove
 	score score
@@ -27,7 +27,7 @@ func solveProblem(p *problem) *Plan {
 		return &Plan{Exact: true}
 	}
 	forRoom := s.score.unplaced > 0
-	if forRoom { // only newcomers matter
+	if forRoom { // newcomers come first in the list
 		violations = violations[:s.score.unplaced]
 	}
 	start := s.score
@@ -69,8 +69,8 @@ func searchExhaustively(s *assignment, violations []openViolation, forRoom bool)
 	return best
 }
 
-// searchLocally repairs one violation after the other by what is near it, and leaves the state as it
-// was.
+// searchLocally repairs one violation after the other with moves near it, and leaves the assignment
+// as it was.
 func searchLocally(s *assignment, violations []openViolation, forRoom bool) solution {
 	out := solution{}
 	start := s.score
@@ -83,11 +83,11 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 				continue
 			}
 			for isBroken(s, v) && work.steps > 0 {
-				so, measure := len(s.movedTasks), s.score
+				done, score := len(s.movedTasks), s.score
 				g, gained := repairViolation(s, v, forRoom, work)
 				if gained && !canBeCarriedOut(s, max(out.stage, g)) {
-					s.undoTo(so)
-					s.score, gained = measure, false
+					s.undoTo(done)
+					s.score, gained = score, false
 				}
 				if !gained {
 					exhausted[newcomerShape(s, v)] = true
@@ -101,18 +101,15 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 		}
 		clear(exhausted)
 	}
-	for n, t := range s.movedTasks {
-		out.steps = append(out.steps, plannedMove{t, s.at[t], s.causes[n]})
-	}
-	out.score = s.score
+	out.steps, out.score = s.movesSince(0), s.score
 	out.score.exchanges, _ = countExchanges(s, out.stage, 0)
 	s.undoTo(0)
 	s.score = start
 	return out
 }
 
-// canBeCarriedOut reports whether the moves so far can be carried out together. Where tasks may be
-// stopped first all can.
+// canBeCarriedOut reports whether the moves so far can be carried out together. If tasks may be
+// stopped first, they can.
 func canBeCarriedOut(s *assignment, stage searchStage) bool {
 	if !slices.ContainsFunc(s.problem.owners, func(o problemOwner) bool { return o.mover.StartFirst }) {
 		return true
@@ -128,13 +125,15 @@ func newcomerShape(s *assignment, v openViolation) int32 {
 	return s.problem.tasks[v.task].shape
 }
 
-// repairWork is what is left to do, and known, while violations are repaired one after the other.
+// repairWork is what remains of the budget of steps, and what is known, while violations are
+// repaired one by one.
 type repairWork struct {
 	steps    int
 	searches [stages]*localSearch
 }
 
-// repairViolation does the best it finds for one violation, and reports whether that was anything.
+// repairViolation makes the best moves that it finds for one violation, and reports whether it
+// found any.
 func repairViolation(s *assignment, v openViolation, forRoom bool, work *repairWork) (searchStage, bool) {
 	for g := stageKeep; g < stages; g++ {
 		if !stageDiffers(s.problem, g) {
@@ -158,13 +157,13 @@ func repairViolation(s *assignment, v openViolation, forRoom bool, work *repairW
 	return 0, false
 }
 
-// findLocalMoves are the best moves that it finds for the violation: first to where there is room,
-// then those that make some, and for a newcomer at last as many as it takes to clear an instance.
-// The state stays as it is.
+// findLocalMoves returns the best moves that it finds for the violation: first to instances with
+// room, then with a few tasks that make room and, for a newcomer, finally as many as it takes to
+// clear an instance. It leaves the assignment as it was.
 func findLocalMoves(s *branchSearch, v openViolation, work *repairWork) []plannedMove {
 	for _, depth := range []int{0, nearDepth} {
 		limit := nearSteps
-		if s.found != nil { // only something cheaper can be missing
+		if s.found != nil { // then only a cheaper solution can be missing
 			limit = moreSteps
 		}
 		spendSteps(s, work, limit, depth, s.runSearch)
@@ -180,10 +179,10 @@ func findLocalMoves(s *branchSearch, v openViolation, work *repairWork) []planne
 	return path
 }
 
-// spendSteps has some of the work's steps spent, on a search in which so many tasks may make room.
-func spendSteps(s *branchSearch, work *repairWork, limit, depth int, on func()) {
+// spendSteps spends some of the steps on a search in which depth tasks may move to make room.
+func spendSteps(s *branchSearch, work *repairWork, limit, depth int, search func()) {
 	s.local.depth, s.steps = depth, min(work.steps, limit)
 	work.steps -= s.steps
-	on()
+	search()
 	work.steps += s.steps
 }

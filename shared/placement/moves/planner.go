@@ -6,18 +6,18 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Planner plans moves on the snapshot of an engine. It remembers what it found broken, and brings
-// that up to date from what the engine reports. It is for one goroutine, as the engine is.
+// A Planner plans moves on the snapshot of an engine. It remembers which violations it found, and
+// updates that from what the engine reports. Like the engine, it is not safe for concurrent use.
 type Planner struct {
 	engine *placement.Engine
 	snap   *snapshot.Snapshot
 	watch  violationWatch
-	solved []solvedProblem // the last ones
+	solved []solvedProblem // the latest ones
 	// wholeTasks is the constant of that name; tests make it small.
 	wholeTasks int
 }
 
-// NewPlanner returns a planner on the engine's snapshot, and has it observe the engine.
+// NewPlanner returns a planner on the engine's snapshot and makes it the engine's observer.
 func NewPlanner(e *placement.Engine) *Planner {
 	p := &Planner{engine: e, snap: e.Snapshot(), wholeTasks: wholeTasks}
 	p.watch.snap = p.snap
@@ -25,19 +25,19 @@ func NewPlanner(e *placement.Engine) *Planner {
 	return p
 }
 
-// PlanMoves finds what is broken among the tasks where they are, and the moves that repair as much
-// of it as possible, at the least cost and with the fewest moves (P8, P10).
+// PlanMoves returns the violations among the owners' tasks, and the moves that repair as much of
+// them as possible, at the least cost and with the fewest moves (P8, P10).
 //
-//   - Rules that bind count before those that may be given up.
-//   - Nothing gets worse than it is, except that a rule may be broken to repair one of a higher
-//     priority, and that the buffer may be used where repair takes it.
-//   - Draining and disconnected instances neither take nor give tasks, and nothing counts as broken
-//     there. Cordoned ones only give. An instance that an owner avoids neither takes nor gives
-//     tasks of that owner.
+//   - Rules that always bind count before soft ones.
+//   - Nothing gets worse, except that a rule may be broken to repair one of a higher priority, and
+//     that repairs may use the buffer.
+//   - Draining and disconnected instances neither take nor lose tasks, and nothing counts as broken
+//     there. Cordoned ones only lose tasks. An instance that an owner avoids neither takes nor
+//     loses tasks of that owner.
 //
-// The same snapshot always gives the same plan. Where nothing is broken, or nothing could be done
-// the last time and nothing has happened that could help, the call costs what has changed since. A
-// plan may be the same one as before: the caller changes nothing of it.
+// The same snapshot always gives the same plan. If nothing is broken, or if the last plan had no
+// moves and nothing has happened since that could change it, the call takes time in proportion to
+// what changed. The caller must not change the plan, which may be returned again.
 func (p *Planner) PlanMoves(m Request) *Plan {
 	p.engine.Sync()
 	if p.findsNothing(&m) {
@@ -51,14 +51,14 @@ func (p *Planner) PlanMoves(m Request) *Plan {
 	return plan
 }
 
-// MakeRoom finds the moves that let tasks run which fit nowhere as things stand (P11): the most
-// tasks, then the least cost, then the fewest moves. Its Places include those for tasks that need
-// no move. It finds none where the configuration keeps tasks in place.
+// MakeRoom returns the moves that let tasks run which fit nowhere at present (P11): the most tasks,
+// then the least cost, then the fewest moves. Places includes instances for tasks that need no
+// move. It moves nothing if the configuration keeps tasks in place.
 func (p *Planner) MakeRoom(r placement.Request, m Request) *Plan {
 	if p.snap.Configuration.KeepInPlace {
 		m.Keep = func(*cluster.Task) bool { return true }
 	}
 	p.engine.Sync()
-	p.findsNothing(&m) // who has what is broken
+	p.findsNothing(&m) // updates what is known of the owners
 	return p.planFor(p.newProblem(m, &r))
 }

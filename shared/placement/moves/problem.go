@@ -9,25 +9,27 @@ import (
 	"berth/shared/snapshot"
 )
 
-// problem is what moves are planned on: all that they need to know, by dense numbers. Instances
-// are in order of id, so that the order of rows decides nothing.
+// A problem is everything that planning needs to know of the snapshot, by small numbers. Instances
+// are in the order of ids: the order of rows must not decide anything. A cell is one dimension of
+// one instance.
 type problem struct {
-	names      []string // of the dimensions
-	dimOf      []int32  // per metric of the snapshot
-	instances  []problemInstance
-	load       []int64 // per cell: instance × dimension
-	endingLoad []int64 // per cell, the part that is about to go: it takes up room and is nobody's violation
-	unbuffered []int64 // per cell, math.MaxInt64 for no limit
-	total      []int64
-	tasks      []problemTask
-	owners     []problemOwner
-	levels     priorityLevels
-	budget     int
-	// configuration is the Rev of the cluster's.
-	configuration int64
+	names     []string // of the dimensions
+	dimOf     []int32  // per metric of the snapshot
+	instances []problemInstance
+	load      []int64 // per cell
+	// endingLoad is the part of load that is about to end. It takes up room, but is nobody's
+	// violation.
+	endingLoad    []int64
+	unbuffered    []int64 // per cell, unlimited if there is none
+	total         []int64
+	tasks         []problemTask
+	owners        []problemOwner
+	levels        priorityLevels
+	budget        int   // moves of one plan
+	configuration int64 // revision of the cluster's
 
-	domainsByKey map[string]*domain.Domains // by what they depend on
-	matchesByKey map[string][]uint8         // likewise, per instance: 0 unknown, 1 no, 2 yes
+	domainsByKey map[string]*domain.Domains // see [ownerDomains]
+	matchesByKey map[string][]uint8         // per instance: 0 unknown, 1 no, 2 yes; see [staticMatcher]
 }
 
 // The dimensions that are not metrics.
@@ -38,11 +40,10 @@ const (
 	fixedDims
 )
 
-// priorityLevels are the priorities of rules that may be given up, 0 to 2; -1 is a rule that does not
-// hold.
+// priorityLevels are the priorities of soft rules, 0 to 2. -1 switches a rule off.
 type priorityLevels struct{ placement, capacity, fault, upgrade int }
 
-// alwaysBinding is the level of rules that always bind.
+// alwaysBinding is the level of rules that are never given up.
 const alwaysBinding = 0
 
 func levelsOf(p cluster.Priorities) priorityLevels {
@@ -52,58 +53,58 @@ func levelsOf(p cluster.Priorities) priorityLevels {
 
 type problemInstance struct {
 	id           string
-	view         *snapshot.InstanceView // nil for none
+	view         *snapshot.InstanceView
 	row          *cluster.Instance
-	takesTasks   bool           // takes tasks
-	givesTasks   bool           // tasks may leave it, and what is broken there counts
+	takesTasks   bool           // tasks may move to it
+	givesTasks   bool           // tasks may leave it, and violations on it count
 	gpus         []int          // free thousandths per device
-	unpinned     int            // devices held by tasks of which it is not known which
-	ports        []cluster.Port // in use, as often as held
+	unpinned     int            // devices held by tasks at unknown positions
+	ports        []cluster.Port // in use, once per task
 	tasks        []int32        // that count and are here at the start
-	endingOwners []int32        // owners of those that will soon be gone
+	endingOwners []int32        // owners of tasks that are about to end
 }
 
 type problemTask struct {
 	id         string
 	task       *cluster.Task // nil for a newcomer
 	owner      int32
-	initial    int32 // -1 for a newcomer
+	initial    int32 // instance at the start, -1 for a newcomer
 	amounts    []resourceAmount
 	needs      cluster.Resources
 	gpus       []int
 	ports      []cluster.Port
 	cost       int
 	movable    bool
-	mismatched bool // its instance lacks what it must find
-	shape      int32
+	mismatched bool  // its instance lacks what it requires
+	shape      int32 // equal tasks of one owner have the same
 }
 
-// resourceAmount is what a task takes of one dimension.
+// A resourceAmount is what a task uses of one dimension.
 type resourceAmount struct {
 	dim    int32
 	amount int64
 }
 
-// problemOwner is an owner with what its tasks want of an instance.
+// A problemOwner is an owner with what its tasks ask of an instance.
 type problemOwner struct {
 	name           string
-	displayName    string
+	displayName    string // for texts
 	mover          Owner
 	maxPerInstance int // tasks that may share an instance, 0 for any number
 	tasks          []int32
-	domains        *domain.Domains // nil where no rule concerns its tasks
-	// matches reports that the instance has what a task must find, suits that it may have one:
-	// constraints may be ignored. avoided reports that it gets none of these all the same.
+	domains        *domain.Domains // nil if no domain rule applies
+	// matches reports that the instance satisfies the tasks' requirements. suits reports that it
+	// may have one: requirements may be off. isAvoided reports that it gets none all the same.
 	matches, suits, isAvoided func(i int) bool
-	eligible                  []uint8 // what was asked so far, per instance: 0 unknown, 1 no, 2 yes
+	eligible                  []uint8 // results of canHost, per instance: 0 unknown, 1 no, 2 yes
 }
 
 func (p *problem) dimensionCount() int { return len(p.names) }
 
 func (p *problem) cellIndex(i, dim int32) int { return int(i)*len(p.names) + int(dim) }
 
-// canHost reports whether the instance may have a task of the owner as far as what comes and goes
-// with tasks is left out.
+// canHost reports whether the instance may have a task of the owner, leaving aside what changes as
+// tasks come and go.
 func (p *problem) canHost(owner, i int32) bool {
 	o := &p.owners[owner]
 	if o.eligible == nil {
@@ -118,7 +119,7 @@ func (p *problem) canHost(owner, i int32) bool {
 	return o.eligible[i] == 2
 }
 
-// attachTasks works out what follows from the tasks where they are.
+// attachTasks connects the tasks with their instances and owners.
 func (p *problem) attachTasks() {
 	for t := range p.tasks {
 		task := &p.tasks[t]
@@ -139,8 +140,8 @@ func (p *problem) attachTasks() {
 	assignShapes(p)
 }
 
-// assignShapes gives tasks of one owner that are alike the same shape: what holds for one holds for
-// the other.
+// assignShapes gives equal tasks of one owner the same shape. A search need not try both of two
+// equal tasks.
 func assignShapes(p *problem) {
 	var shapes []int32 // one task of each
 	byKey := map[shapeKey][]int32{}
@@ -152,7 +153,7 @@ func assignShapes(p *problem) {
 		}
 		task.shape = -1
 		for _, s := range byKey[key] {
-			if areAlike(p, task, &p.tasks[shapes[s]]) {
+			if areAlike(task, &p.tasks[shapes[s]]) {
 				task.shape = s
 			}
 		}
@@ -172,12 +173,12 @@ type shapeKey struct {
 	amountSum int64
 }
 
-func areAlike(p *problem, a, b *problemTask) bool {
+func areAlike(a, b *problemTask) bool {
 	return a.owner == b.owner && a.cost == b.cost && a.needs == b.needs && len(a.gpus) == len(b.gpus) &&
 		slices.Equal(a.amounts, b.amounts) && slices.Equal(a.ports, b.ports)
 }
 
-// movableCount is how many tasks may move.
+// movableCount returns how many tasks may move.
 func (p *problem) movableCount() (n int) {
 	for t := range p.tasks {
 		if p.tasks[t].movable {

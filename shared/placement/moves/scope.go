@@ -8,16 +8,16 @@ import (
 	"berth/shared/placement"
 )
 
-// Where there are more tasks than wholeTasks, a problem is made of those alone that moves could
-// come down to; what the others take up is part of their instances' load. It costs by what is
-// broken then.
+// With more than wholeTasks tasks, a problem has only those that moves may involve. The capacity
+// that the others use is part of their instances' load. The time then depends on what is broken,
+// not on the size of the cluster.
 const (
 	wholeTasks = 4096
-	scopeRoom  = 64  // instances where others could make room, for each dimension of which an instance has too much
-	scopeNew   = 256 // instances that could be cleared for newcomers
+	scopeRoom  = 64  // roomiest instances, for each dimension in which an instance is overloaded
+	scopeNew   = 256 // roomiest instances, for each dimension that newcomers need
 )
 
-// scopedTasks are the tasks that count in a problem, in order of id.
+// scopedTasks returns the tasks that count in a problem, in the order of ids.
 func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cluster.Task {
 	var out []*cluster.Task
 	if e.snap.TaskCount() <= e.wholeTasks || !e.watch.active {
@@ -28,14 +28,13 @@ func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cl
 		out = affectedTasks(p, e, m, affectedInstances(p, r, e))
 	}
 	slices.SortFunc(out, func(a, b *cluster.Task) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID),
-			cmp.Compare(a.Owner, b.Owner))
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Owner, b.Owner))
 	})
 	return out
 }
 
-// affectedInstances are the instances whose tasks count: those with more than they take, and those
-// with the most room for what has to go, or to come.
+// affectedInstances returns the instances whose tasks count: overloaded ones, and those with the
+// most room for what has to leave them, or to come.
 func affectedInstances(p *problem, r *placement.Request, e *Planner) map[int32]bool {
 	out, lacking := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {
@@ -58,8 +57,8 @@ func affectedInstances(p *problem, r *placement.Request, e *Planner) map[int32]b
 	return out
 }
 
-// roomiestInstances are the instances with the most left of the dimension, of those that limit it
-// and take tasks.
+// roomiestInstances returns the instances with the most left of the dimension, among those that
+// limit it and take tasks.
 func roomiestInstances(p *problem, dim int32, most int) []int32 {
 	var all []int32
 	for i := range int32(len(p.instances)) {
@@ -72,8 +71,9 @@ func roomiestInstances(p *problem, dim int32, most int) []int32 {
 	return all[:min(len(all), most)]
 }
 
-// affectedTasks are the tasks on these instances, and all those of owners whose tasks are where
-// they should not be or, if any of them may move, keep clear of one another.
+// affectedTasks returns the tasks on these instances, and all tasks of some owners: those with
+// tasks where they should not be and, if any of their tasks may move, those whose tasks must not
+// share instances.
 func affectedTasks(p *problem, e *Planner, m *Request, affected map[int32]bool) (out []*cluster.Task) {
 	entire := map[string]bool{}
 	for name := range m.Owners {

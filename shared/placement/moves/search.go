@@ -5,35 +5,35 @@ import (
 	"slices"
 )
 
-// branchSearch looks for the best way to settle its duties. At each node it takes one thing that is
-// broken and one task that could help by leaving, and tries all ways to send that task elsewhere,
-// then to keep it. A move that breaks something adds a duty. So the moves of a solution all follow
-// from what is broken, and nothing else is looked at.
+// A branchSearch looks for the best way to repair its violations, by branch and bound. At each node
+// it takes one violation and one task whose move could help, tries all destinations of the task,
+// and then keeps it where it is. A move that breaks something adds a violation. So all moves of a
+// solution follow from what is broken, and nothing else is tried.
 type branchSearch struct {
 	*assignment
 	stage       searchStage
-	focus       []openViolation
-	local       *localSearch // nil: every instance is a destination
-	forRoom     bool         // tasks are to be placed, not rules repaired
-	outside     score
+	focus       []openViolation // violations to repair
+	local       *localSearch    // nil if every instance is a destination
+	forRoom     bool            // newcomers are to be placed, not rules repaired
+	outside     score           // violations that are not in focus
 	budget      int
 	steps       int // left
 	displaced   int // moves on the path that make room for others
-	movesBefore int // moves before the search
+	movesBefore int // moves made before the search
 
 	bestScore score
 	found     []plannedMove // the best solution
-	cut       bool          // the steps ran out, or not everything was looked at
+	cut       bool          // the steps ran out, or not everything was tried
 }
 
-// plannedMove is one move of a solution.
+// A plannedMove is one move of a solution.
 type plannedMove struct {
 	task, to int32
 	cause    openViolation
 }
 
-// runSearch searches, and leaves the state as it was. What was moved before stays moved. Run again it
-// looks for what is better still.
+// runSearch searches and leaves the assignment as it was. Moves made before stay. Run again, it
+// looks for something better still.
 func (s *branchSearch) runSearch() {
 	s.outside, s.movesBefore = scoreOutside(s), len(s.movedTasks)
 	if s.found == nil {
@@ -42,8 +42,7 @@ func (s *branchSearch) runSearch() {
 	s.searchDeeper()
 }
 
-// isWorthwhile reports whether what was found is worth what the stage gives up, where a is what there was
-// without.
+// isWorthwhile reports whether the best score justifies what the stage gives up, compared with a.
 func (s *branchSearch) isWorthwhile(a *score) bool {
 	if s.forRoom {
 		return s.bestScore.unplaced < a.unplaced
@@ -59,6 +58,7 @@ func (s *branchSearch) compareScores(a, b *score) int {
 	return a.compare(b)
 }
 
+// searchDeeper is one node of the search.
 func (s *branchSearch) searchDeeper() {
 	if s.steps--; s.steps < 0 {
 		s.cut = true
@@ -81,7 +81,7 @@ func (s *branchSearch) searchDeeper() {
 	s.branchOn(violation, must)
 }
 
-// nextViolation is a duty of the search that is still open and that something can be done about.
+// nextViolation returns a violation of the search that remains and that some task could help with.
 func (s *branchSearch) nextViolation() (openViolation, bool) {
 	for _, v := range s.focus {
 		if isBroken(s.assignment, v) && bestTaskToMove(s.assignment, v) >= 0 && !isExhausted(s, v) {
@@ -91,17 +91,17 @@ func (s *branchSearch) nextViolation() (openViolation, bool) {
 	return openViolation{}, false
 }
 
-// isExhausted reports that a search of the surroundings has tried enough tasks of an owner for a
-// domain rule.
+// isExhausted reports whether a local search has tried enough tasks of an owner for a domain rule.
 func isExhausted(s *branchSearch, v openViolation) bool {
 	if s.local == nil || v.kind != faultDomains && v.kind != upgradeDomains {
 		return false
 	}
-	tired := s.local.kept[v.owner] >= nearTasks
-	s.cut = s.cut || tired
-	return tired
+	exhausted := s.local.kept[v.owner] >= nearTasks
+	s.cut = s.cut || exhausted
+	return exhausted
 }
 
+// recordSolution keeps the moves so far if they are a better solution and can be carried out.
 func (s *branchSearch) recordSolution() {
 	now := s.score
 	if now.exchanges = 0; s.compareScores(&now, &s.bestScore) >= 0 || !constraintsAgree(s.assignment) {
@@ -118,7 +118,8 @@ func (s *branchSearch) recordSolution() {
 	}
 }
 
-// branchOn sends the task that can help most everywhere it may go, then keeps it where it is.
+// branchOn moves the task that can help most to each destination in turn, and then keeps it where
+// it is.
 func (s *branchSearch) branchOn(v openViolation, must bool) {
 	t := bestTaskToMove(s.assignment, v)
 	if must && s.local != nil && !s.local.canImprove(s, v, t) {
@@ -130,11 +131,11 @@ func (s *branchSearch) branchOn(v openViolation, must bool) {
 		if must {
 			s.displaced++
 		}
-		measure := s.score
+		before := s.score
 		for _, to := range s.rankDestinations(t, v) {
 			s.moveTask(t, to, v)
 			s.searchDeeper()
-			s.undoLast(measure)
+			s.undoLast(before)
 			room = true
 		}
 		if must {
@@ -144,7 +145,7 @@ func (s *branchSearch) branchOn(v openViolation, must bool) {
 	s.keepTask(t, v, room)
 }
 
-// canImprove reports whether a search of the surroundings goes on to make room.
+// canImprove reports whether a local search should go on to make room.
 func (n *localSearch) canImprove(s *branchSearch, v openViolation, t int32) bool {
 	if s.displaced >= n.depth || n.kept[s.problem.tasks[t].owner] >= nearTasks {
 		return false
@@ -157,13 +158,13 @@ func (n *localSearch) canImprove(s *branchSearch, v openViolation, t int32) bool
 		n.depth-s.displaced)
 }
 
-// keepTask leaves the task where it is, and with it those there that are like it: they could do no
+// keepTask decides that the task stays, and with it the equal tasks there, which could do no
 // better.
 func (s *branchSearch) keepTask(t int32, v openViolation, tried bool) {
 	var kept []int32
 	for _, o := range tasksAtSamePlace(s, t) {
-		if s.isUndecided(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape || tried && s.local != nil &&
-			isDominated(s, o, t, v)) {
+		if s.isUndecided(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape ||
+			tried && s.local != nil && isDominated(s, o, t, v)) {
 			kept = append(kept, o)
 			s.setDecision(o, pinned)
 		}
@@ -180,7 +181,7 @@ func (s *branchSearch) keepTask(t int32, v openViolation, tried bool) {
 	}
 }
 
-// tasksAtSamePlace are the tasks that are where the task is: on its instance, or nowhere.
+// tasksAtSamePlace returns the tasks on the instance of the task, or all newcomers of its owner.
 func tasksAtSamePlace(s *branchSearch, t int32) []int32 {
 	if at := s.problem.tasks[t].initial; at >= 0 {
 		return s.problem.instances[at].tasks
@@ -194,15 +195,15 @@ func tasksAtSamePlace(s *branchSearch, t int32) []int32 {
 	return out
 }
 
-// isDominated reports whether the other task costs no less to move and relieves the cell no more:
-// where the task can go and stays, there is little hope in that one.
+// isDominated reports whether the other task costs no less to move and relieves the cell no more.
+// If the task could move and stays, the other one has little to offer.
 func isDominated(s *branchSearch, o, t int32, v openViolation) bool {
 	return v.kind == overloadedCell && s.problem.tasks[o].cost >= s.problem.tasks[t].cost &&
 		s.problem.tasks[o].amountOf(v.dim) <= s.problem.tasks[t].amountOf(v.dim)
 }
 
-// bestTaskToMove is the task whose leaving helps most with the duty, -1 where none may leave any more:
-// the least cost for what it relieves, then the most relief, then the first.
+// bestTaskToMove returns the undecided task that is best moved for the violation, or -1: the least
+// cost for its relief, then the most relief, then the first.
 func bestTaskToMove(s *assignment, v openViolation) int32 {
 	best := int32(-1)
 	var bestKey [2]float64
@@ -218,7 +219,7 @@ func bestTaskToMove(s *assignment, v openViolation) int32 {
 	return best
 }
 
-// sharesPort reports whether the task has a port that the one which moved here wants.
+// sharesPort reports whether the task has a port that the task which moved here needs.
 func sharesPort(s *assignment, v openViolation, t int32) bool {
 	for _, p := range s.problem.tasks[t].ports {
 		if slices.Contains(s.problem.tasks[v.task].ports, p) {
@@ -228,6 +229,7 @@ func sharesPort(s *assignment, v openViolation, t int32) bool {
 	return false
 }
 
+// repairCost returns what tasks are compared by as repairs of a violation: the lower the better.
 func repairCost(s *assignment, v openViolation, t int32) [2]float64 {
 	task := &s.problem.tasks[t]
 	switch v.kind {

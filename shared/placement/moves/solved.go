@@ -6,9 +6,8 @@ import (
 	"berth/shared/constraint"
 )
 
-// Where something is broken that no moves mend, or whose moves cannot begin yet, the same problem
-// is posed with every decision. Small ones, of which every way is tried, are remembered with their
-// plans.
+// A violation that no moves repair, or whose moves cannot begin yet, poses the same problem with
+// every decision. Small problems, of which every way is tried, are remembered with their plans.
 
 // mostSolved is how many problems are remembered: that of the rules, and those of services that
 // wait for room.
@@ -19,7 +18,7 @@ type solvedProblem struct {
 	plan    *Plan
 }
 
-// planFor is the problem's plan; the caller changes nothing of it.
+// planFor returns the problem's plan, which the caller must not change.
 func (planner *Planner) planFor(p *problem) *Plan {
 	for _, s := range planner.solved {
 		if haveSamePlan(s.problem, p) {
@@ -30,9 +29,9 @@ func (planner *Planner) planFor(p *problem) *Plan {
 	if !p.isSmall() || hasDynamicConstraints(p) {
 		return plan
 	}
-	for i := range p.instances { // the snapshot changes its own
-		p.instances[i].gpus, p.instances[i].ports = slices.Clone(p.instances[i].gpus),
-			slices.Clone(p.instances[i].ports)
+	for i := range p.instances { // the snapshot will change these slices
+		here := &p.instances[i]
+		here.gpus, here.ports = slices.Clone(here.gpus), slices.Clone(here.ports)
 	}
 	if len(planner.solved) == mostSolved {
 		planner.solved = slices.Delete(planner.solved, 0, 1)
@@ -41,11 +40,11 @@ func (planner *Planner) planFor(p *problem) *Plan {
 	return plan
 }
 
-// isSmall reports whether the problem is so small that every way is tried.
+// isSmall reports whether the problem is small enough to try every way.
 func (p *problem) isSmall() bool { return p.movableCount()*len(p.instances) <= exactSize }
 
-// hasDynamicConstraints reports whether a constraint goes by what runs on an instance: by more,
-// that is, than the problem has.
+// hasDynamicConstraints reports whether a constraint depends on the tasks of an instance, which
+// include more than the problem has.
 func hasDynamicConstraints(p *problem) bool {
 	return slices.ContainsFunc(p.owners, func(o problemOwner) bool {
 		return slices.ContainsFunc(o.mover.Spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
@@ -58,8 +57,7 @@ func haveSamePlan(p *problem, o *problem) bool {
 		slices.Equal(p.names, o.names) && slices.Equal(p.load, o.load) && slices.Equal(p.endingLoad, o.endingLoad) &&
 		slices.Equal(p.unbuffered, o.unbuffered) && slices.Equal(p.total, o.total) &&
 		slices.EqualFunc(p.owners, o.owners, func(a, b problemOwner) bool {
-			return a.name == b.name &&
-				a.mover == b.mover
+			return a.name == b.name && a.mover == b.mover
 		}) &&
 		slices.EqualFunc(p.instances, o.instances, sameInstance) && slices.EqualFunc(p.tasks, o.tasks, sameTask)
 }
@@ -71,6 +69,6 @@ func sameInstance(a, b problemInstance) bool {
 
 func sameTask(a, b problemTask) bool {
 	return a.id == b.id && a.owner == b.owner && a.initial == b.initial && a.cost == b.cost && a.movable == b.movable &&
-		a.needs == b.needs &&
-		slices.Equal(a.amounts, b.amounts) && slices.Equal(a.gpus, b.gpus) && slices.Equal(a.ports, b.ports)
+		a.needs == b.needs && slices.Equal(a.amounts, b.amounts) && slices.Equal(a.gpus, b.gpus) &&
+		slices.Equal(a.ports, b.ports)
 }

@@ -9,27 +9,29 @@ import (
 	"berth/shared/snapshot"
 )
 
-// violationWatch knows whether anything is broken that moves could mend, by what has changed since it was
-// asked last: an instance is looked at when something on it changes, an owner when one of its tasks
-// does, or an instance that has some. It may take something for broken that is not, such as what is
-// about to go; [Engine.PlanMoves] then looks closer. What it takes for sound is sound.
+// A violationWatch knows, from what has changed since the last call, whether anything may be broken
+// that moves could repair. It checks an instance after something on it changed, and an owner after
+// one of its tasks changed, or an instance that has some. It may report a violation where there is
+// none, such as load that is about to end; [Planner.PlanMoves] then looks closer. It never misses
+// one.
 type violationWatch struct {
 	snap          *snapshot.Snapshot
 	active        bool
-	configuration int64        // its Rev
-	overloaded    map[int]bool // instances with more than they take
-	rowChanges    uint64       // counts changes of instances that domains could rest on
+	configuration int64        // revision of the cluster's
+	overloaded    map[int]bool // instances
+	rowChanges    uint64       // counts changes of instances that may affect domains
 	owners        map[string]*ownerFinding
-	// emptyPlan is the last plan, where it had no moves and nothing has happened since that could lead
-	// to another: nothing came free, and nobody who is concerned changed. most is the number of
-	// moves it was asked for.
+	// emptyPlan is the last plan, if it had no moves and nothing has happened since that could lead
+	// to another: no capacity became free, and no concerned owner changed. emptyPlanMost is the
+	// Most of its request.
 	emptyPlan     *Plan
 	emptyPlanMost int
 }
 
-// ownerFinding is what was found of one owner's tasks.
+// An ownerFinding is what was found of one owner's tasks.
 type ownerFinding struct {
-	static     *placement.Spec // without the constraints that go by what runs on an instance: these are for new tasks
+	// static is the spec without constraints that depend on other tasks: these bind new tasks only.
+	static     *placement.Spec
 	mover      Owner
 	rowChanges uint64 // of the watch
 	broken     bool
@@ -64,7 +66,7 @@ func (w *violationWatch) markStale(owner string) {
 	}
 }
 
-// checkCapacity looks whether the instance has more than it takes.
+// checkCapacity notes whether the instance is overloaded.
 func (w *violationWatch) checkCapacity(i int) {
 	if exceedsCapacity(w.snap.InstancesByIndex()[i]) {
 		w.overloaded[i] = true
@@ -73,7 +75,7 @@ func (w *violationWatch) checkCapacity(i int) {
 	}
 }
 
-// exceedsCapacity reports whether tasks that may leave the instance take more of it than they may.
+// exceedsCapacity reports whether tasks that may leave the instance use more of it than they may.
 func exceedsCapacity(v *snapshot.InstanceView) bool {
 	if v == nil || !eligibility.InCluster(v) || !v.IsAvailable() {
 		return false
@@ -89,18 +91,17 @@ func exceedsCapacity(v *snapshot.InstanceView) bool {
 	return false
 }
 
-// restartWatch forgets everything and looks at all instances.
+// restartWatch forgets everything and checks all instances.
 func (w *violationWatch) restartWatch() {
 	*w = violationWatch{snap: w.snap, active: true, configuration: w.snap.Configuration.Rev,
-		rowChanges: w.rowChanges + 1, overloaded: map[int]bool{},
-		owners: map[string]*ownerFinding{}}
+		rowChanges: w.rowChanges + 1, overloaded: map[int]bool{}, owners: map[string]*ownerFinding{}}
 	for i := range w.snap.InstancesByIndex() {
 		w.checkCapacity(i)
 	}
 }
 
-// findsNothing reports whether no rule is broken that moves of these owners' tasks could mend. Where rules
-// are ignored it does not know.
+// findsNothing reports whether no rule is broken that moving these owners' tasks could repair. If
+// rules are switched off it does not know, and reports false.
 func (p *Planner) findsNothing(m *Request) bool {
 	w, rules := &p.watch, &p.snap.Configuration.Priorities
 	if min(rules.Placement, rules.Capacity, rules.FaultDomain, rules.UpgradeDomain) < 0 {
@@ -110,14 +111,14 @@ func (p *Planner) findsNothing(m *Request) bool {
 	if !w.active || w.configuration != p.snap.Configuration.Rev {
 		w.restartWatch()
 	}
-	if len(w.owners) > len(m.Owners) { // some are gone
+	if len(w.owners) > len(m.Owners) { // some no longer exist
 		w.owners, w.emptyPlan = map[string]*ownerFinding{}, nil
 	}
 	broken := false
 	for name, owner := range m.Owners {
 		finding := w.owners[name]
-		if finding == nil || finding.stale || finding.mover != owner || finding.rowChanges != w.rowChanges &&
-			owner.Spec.IsGoverned() {
+		if finding == nil || finding.stale || finding.mover != owner ||
+			finding.rowChanges != w.rowChanges && owner.Spec.IsGoverned() {
 			was := finding
 			finding = &ownerFinding{mover: owner, rowChanges: w.rowChanges}
 			if was != nil && was.mover.Spec == owner.Spec {
@@ -125,9 +126,8 @@ func (p *Planner) findsNothing(m *Request) bool {
 			} else {
 				finding.static = withoutDynamicConstraints(owner.Spec)
 			}
-			if finding.broken = p.engine.ViolatesRules(finding.static, owner.Target); finding.broken || was == nil ||
-				was.broken ||
-				was.mover != owner {
+			finding.broken = p.engine.ViolatesRules(finding.static, owner.Target)
+			if finding.broken || was == nil || was.broken || was.mover != owner {
 				w.emptyPlan = nil
 			}
 			w.owners[name] = finding
@@ -137,7 +137,7 @@ func (p *Planner) findsNothing(m *Request) bool {
 	return !broken && len(w.overloaded) == 0
 }
 
-// repeatedPlan is the last plan if another look would come to the same; nil if not.
+// repeatedPlan returns the last plan if planning again would give the same one, or nil.
 func (w *violationWatch) repeatedPlan(m *Request) *Plan {
 	if !w.active || m.Keep != nil || m.Cost != nil || m.Most != w.emptyPlanMost || len(m.Owners) != len(w.owners) {
 		return nil
@@ -152,7 +152,7 @@ func (w *violationWatch) rememberPlan(m *Request, p *Plan) {
 	}
 }
 
-// withoutDynamicConstraints is the spec without the constraints that go by what runs on an instance.
+// withoutDynamicConstraints returns the spec without constraints that depend on other tasks.
 func withoutDynamicConstraints(s *placement.Spec) *placement.Spec {
 	dynamic := func(x *constraint.Expression) bool { return !x.Static() }
 	if !slices.ContainsFunc(s.Constraints, dynamic) {
