@@ -12,8 +12,8 @@ import (
 	"berth/shared/placement"
 )
 
-// part is every n-th node of the shipped trace, and a shipped list of tasks.
-func part(t *testing.T, n int, list string) Options {
+// sampleOptions returns every n-th node of the shipped trace, and a shipped list of tasks.
+func sampleOptions(t *testing.T, n int, list string) Options {
 	t.Helper()
 	nodes, err := trace.DefaultNodes()
 	if err != nil {
@@ -40,13 +40,14 @@ func run(t *testing.T, o Options) Result {
 	return r
 }
 
-// TestLeastFragmentationBeatsBestFit fills a fifth of the shipped cluster. The margins are about half of what is measured.
+// TestLeastFragmentationBeatsBestFit fills a fifth of the shipped cluster. The margins are about
+// half of what is measured.
 func TestLeastFragmentationBeatsBestFit(t *testing.T) {
 	for list, margin := range map[string]struct{ at100, at130 float64 }{
 		"default": {1, 1}, "gpuspec33": {6, 0.5}, "multigpu50": {0.5, 0.5},
 	} {
 		t.Run(list, func(t *testing.T) {
-			o := part(t, 5, list)
+			o := sampleOptions(t, 5, list)
 			ours := run(t, o)
 			o.Strategy = placement.BestFit
 			fit := run(t, o)
@@ -59,7 +60,7 @@ func TestLeastFragmentationBeatsBestFit(t *testing.T) {
 }
 
 func TestRunIsRepeatable(t *testing.T) {
-	o := part(t, 20, "gpuspec33")
+	o := sampleOptions(t, 20, "gpuspec33")
 	first := run(t, o)
 	if diff := cmp.Diff(first, run(t, o)); diff != "" {
 		t.Error(diff)
@@ -69,19 +70,18 @@ func TestRunIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestNobodyGetsMoreThanThereIs looks at every instance and task once the cluster is full.
-func TestNobodyGetsMoreThanThereIs(t *testing.T) {
-	o := part(t, 20, "gpuspec33")
+// TestNoInstanceIsOverfilled checks every instance and task once the cluster is full.
+func TestNoInstanceIsOverfilled(t *testing.T) {
+	o := sampleOptions(t, 20, "gpuspec33")
 	for _, strategy := range placement.Scorings() {
 		t.Run(strategy, func(t *testing.T) {
 			nodes, capacity := gpuNodes(o.Nodes)
-			work, err := prepare(o.Tasks, strategy)
+			work, err := newWorkload(o.Tasks, strategy)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := &fill{work: work, world: newWorld(nodes), capacity: capacity, result: Fill{Seed: 1}}
-			work.define(f.world)
-			if err := f.run(context.Background()); err != nil {
+			f := newFill(nodes, capacity, work, 1)
+			if err := f.offerTasks(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			constrained, waiting := 0, len(f.snap.ProvisioningTasks())
