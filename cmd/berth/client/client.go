@@ -1,5 +1,3 @@
-// Package client calls a running Berth from the command line: the ECS API's operations and Berth's
-// own, with plain JSON.
 package client
 
 import (
@@ -31,14 +29,14 @@ import (
 
 // Endpoint is the flag of every command that talks to a running Berth.
 type Endpoint struct {
-	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"Where Berth's API is. On AWS its function URL; calls are then signed with your credentials."`
+	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"Address of Berth's API. On AWS it is the function URL, and calls are signed with your credentials."`
 }
 
 // Client calls one endpoint.
 type Client struct {
 	endpoint string
 	http     *http.Client
-	// aws signs, where the endpoint is not on this machine.
+	// aws has the credentials to sign with. It is nil if the endpoint is on this machine.
 	aws *aws.Config
 }
 
@@ -50,8 +48,8 @@ const (
 	maxAnswer   = 64 << 20
 )
 
-// New is a client of the endpoint. Away from this machine it needs credentials, as the SDK finds
-// them.
+// New returns a client of the endpoint. Unless the endpoint is on this machine, it needs AWS
+// credentials, which it looks for as the SDK does.
 func New(ctx context.Context, e Endpoint) (*Client, error) {
 	u, err := url.Parse(e.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -74,20 +72,19 @@ func (c *Client) ECS(ctx context.Context, op string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, target: ecsTarget + op, in: in, out: out})
 }
 
-// Own calls an operation of Berth's own.
+// Own calls one of Berth's own operations.
 func (c *Client) Own(ctx context.Context, op string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, target: ownTarget + op, in: in, out: out})
 }
 
-// EKS calls an operation of the EKS API that is a POST to the path, such as
-// clusters/prod/node-groups.
+// EKS calls an operation of the EKS API: a POST to the path, such as clusters/prod/node-groups.
 func (c *Client) EKS(ctx context.Context, op, path string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, path: path, in: in, out: out})
 }
 
-// AutoScalingGroups are those of the groups named that are there, as Amazon EC2 Auto Scaling itself
-// says: at AWS_ENDPOINT_URL_AUTO_SCALING or AWS_ENDPOINT_URL, or else beside the API where that is
-// on this machine, or in the account.
+// AutoScalingGroups returns those of the named groups that exist, from Amazon EC2 Auto Scaling
+// itself. For an API on this machine that is AWS_ENDPOINT_URL_AUTO_SCALING, AWS_ENDPOINT_URL or the
+// API's own endpoint; otherwise it is the account's.
 func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -97,32 +94,24 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 		return nil, err
 	}
 	groups, err := autoscaling.NewGroups(conf).DescribeGroups(ctx, names)
-	var e *cluster.Error
-	if errors.As(err, &e) || err == nil {
-		return groups, err
-	}
-	return nil, c.unreachableError("DescribeAutoScalingGroups", err)
+	return groups, c.awsError("DescribeAutoScalingGroups", err)
 }
 
-// LaunchTemplate is a version of a launch template, $Default where the reference names none, as
-// Amazon EC2 itself says: at AWS_ENDPOINT_URL_EC2, or else where Auto Scaling is.
+// LaunchTemplate returns a version of a launch template, $Default if the reference names none, from
+// Amazon EC2 itself. The endpoint is found as for groups, with AWS_ENDPOINT_URL_EC2.
 func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
 	conf, err := c.configWithEndpoint("AWS_ENDPOINT_URL_EC2")
 	if err != nil {
 		return nil, err
 	}
 	lt, err := launchtemplate.NewTemplates(conf).LaunchTemplate(ctx, ref)
-	var e *cluster.Error
-	if errors.As(err, &e) || err == nil {
-		return lt, err
-	}
-	return nil, c.unreachableError("DescribeLaunchTemplateVersions", err)
+	return lt, c.awsError("DescribeLaunchTemplateVersions", err)
 }
 
-// configWithEndpoint is how another service of AWS is called: at the endpoint that a variable
-// names, and so on.
+// configWithEndpoint returns how another service of AWS is called. Locally, the endpoint comes from
+// the variable, from AWS_ENDPOINT_URL, or is the API's own.
 func (c *Client) configWithEndpoint(variable string) (aws.Config, error) {
-	// Nobody checks signatures on this machine, but by them it is told which service is called.
+	// The simulated AWS does not check signatures, but they name the service that is called.
 	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
 	conf := aws.Config{Region: "us-east-1", Credentials: anybody, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
 	if c.aws != nil {
@@ -138,7 +127,7 @@ func (c *Client) configWithEndpoint(variable string) (aws.Config, error) {
 	return conf, nil
 }
 
-// call is one request: target names the operation of a JSON protocol, path that of a REST protocol.
+// call is one request. target names the operation in a JSON protocol, path in a REST protocol.
 type call struct {
 	op, target, path string
 	in, out          any
@@ -183,17 +172,25 @@ func (c *Client) sendRequest(ctx context.Context, of call) error {
 	return nil
 }
 
-// unreachableError says what to do where nobody listens.
+// awsError returns an error of another service as it is if the service itself gave it.
+func (c *Client) awsError(op string, err error) error {
+	if err == nil || errors.As(err, new(*cluster.Error)) {
+		return err
+	}
+	return c.unreachableError(op, err)
+}
+
+// unreachableError adds what to do if nobody listens at the endpoint.
 func (c *Client) unreachableError(op string, err error) error {
 	var refused *net.OpError
 	if errors.As(err, &refused) && refused.Op == "dial" {
-		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or name another --endpoint", op, c.endpoint,
+		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or give another --endpoint", op, c.endpoint,
 			refused.Err)
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// refusalError is an error of the API as [cluster.Error], with the operation's name.
+// refusalError returns an error of the API as a [cluster.Error], with the operation's name.
 func refusalError(op string, resp *http.Response, answer []byte) error {
 	var e struct {
 		Type    string `json:"__type"`
@@ -207,8 +204,8 @@ func refusalError(op string, resp *http.Response, answer []byte) error {
 		e.Message))
 }
 
-// signRequest signs a call that leaves this machine, for the service that checks it: Lambda, where
-// it is a function URL.
+// signRequest signs a call that leaves this machine. A function URL is checked by Lambda, so the
+// signature is for Lambda; any other endpoint gets one for ECS.
 func (c *Client) signRequest(ctx context.Context, req *http.Request, body []byte) error {
 	if c.aws == nil {
 		return nil
@@ -232,7 +229,7 @@ func (c *Client) signRequest(ctx context.Context, req *http.Request, body []byte
 	return v4.NewSigner().SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), service, region, time.Now())
 }
 
-// regionOf is the Region in a function URL's host, ID.lambda-url.REGION.on.aws.
+// regionOf returns the Region in a function URL's host, ID.lambda-url.REGION.on.aws, or nothing.
 func regionOf(host string) string {
 	_, rest, _ := strings.Cut(host, ".lambda-url.")
 	region, _, _ := strings.Cut(rest, ".")

@@ -1,5 +1,3 @@
-// Package definition makes a cluster what Service Fabric's own description of one says (P16): first
-// what would change, then, if wanted, the change.
 package definition
 
 import (
@@ -17,7 +15,7 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// Change is one difference between what a description says and what is there.
+// Change is one difference between the description and the cluster.
 type Change struct {
 	Action string `json:"action"` // add, change, remove
 	What   string `json:"what"`   // cluster, configuration, instance
@@ -26,7 +24,8 @@ type Change struct {
 	To     string `json:"to,omitempty"`
 }
 
-// String is one line of a difference.
+// String returns the change as a line: "+ cluster prod", "~ instance Node01 berth.node-type A ->
+// B".
 func (c Change) String() string {
 	switch c.Action {
 	case "add":
@@ -37,13 +36,13 @@ func (c Change) String() string {
 	return fmt.Sprintf("~ %s %s %s -> %s", c.What, c.Name, c.From, c.To)
 }
 
-// Size is what an instance that is registered for a node has: ECS CPU units and MiB.
+// Size is what a registered instance has: ECS CPU units and MiB of memory.
 type Size struct{ CPU, Memory int }
 
-// Plan is what has to be done.
+// Plan is what has to change for a cluster to match a description.
 type Plan struct {
 	Changes []Change
-	// Absent are the nodes that no instance of the cluster is.
+	// Absent are the nodes without an instance.
 	Absent []servicefabric.Node
 
 	cluster       string
@@ -59,7 +58,7 @@ type attribute struct {
 	TargetID string `json:"targetId,omitempty"`
 }
 
-// instance is what is there of one.
+// instance is what ECS says about one.
 type instance struct {
 	ARN        string      `json:"containerInstanceArn"`
 	EC2        string      `json:"ec2InstanceId"`
@@ -74,7 +73,8 @@ func (i *instance) attributeValue(name string) (string, bool) {
 	return i.Attributes[at].Value, true
 }
 
-// isNode reports whether the instance is the node: by the name it was given, its own id or EC2's.
+// isNode reports whether the instance is the node. The name in its attributes decides; without one,
+// its own id or its EC2 instance id.
 func (i *instance) isNode(node string) bool {
 	if name, ok := i.attributeValue(cluster.PropertyPrefix + "NodeName"); ok {
 		return name == node
@@ -82,8 +82,8 @@ func (i *instance) isNode(node string) bool {
 	return i.EC2 == node || cluster.LastPart(i.ARN) == node
 }
 
-// PlanChanges finds what would have to change for the cluster to be as described. It changes
-// nothing.
+// PlanChanges returns what must change for the cluster to match the description. It changes
+// nothing. A cluster that does not exist is planned to be created.
 func PlanChanges(
 	ctx context.Context, c *client.Client, clusterName string, want *servicefabric.Cluster,
 ) (*Plan, error) {
@@ -125,7 +125,7 @@ func clusterExists(ctx context.Context, c *client.Client, name string) (bool, er
 	return len(out.Clusters) > 0 && out.Clusters[0].Status == "ACTIVE", nil
 }
 
-// describePage is how many instances one DescribeContainerInstances takes.
+// describePage is the most instances that one DescribeContainerInstances accepts.
 const describePage = 100
 
 func listInstances(ctx context.Context, c *client.Client, clusterName string) (out []*instance, err error) {
@@ -159,38 +159,33 @@ func listInstances(ctx context.Context, c *client.Client, clusterName string) (o
 
 func (p *Plan) compareConfiguration(have *berthapi.Configuration) {
 	was, is := flattenConfiguration(have), flattenConfiguration(p.configuration)
-	for _, name := range slices.Sorted(maps.Keys(merged(was, is))) {
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		before, had := was[name]
 		after, has := is[name]
+		action := "change"
 		switch {
 		case before == after && had == has:
 			continue
 		case !had:
-			p.Changes = append(p.Changes, Change{Action: "add", What: "configuration", Name: name, To: after})
+			action = "add"
 		case !has:
-			p.Changes = append(p.Changes, Change{Action: "remove", What: "configuration", Name: name, From: before})
-		default:
-			p.Changes = append(p.Changes, Change{Action: "change", What: "configuration", Name: name, From: before,
-				To: after})
+			action = "remove"
 		}
+		p.Changes = append(p.Changes, Change{action, "configuration", name, before, after})
 		p.configure = true
 	}
 }
 
-func merged(a, b map[string]string) map[string]string {
-	out := maps.Clone(a)
-	maps.Copy(out, b)
-	return out
-}
-
-// flattenConfiguration is a configuration as one line per setting,
-// nodeTypes.NodeType01.capacities.connections = 100.
+// flattenConfiguration returns a configuration with one entry per setting, such as
+// nodeTypes.NodeType01.capacities.connections: 100.
 func flattenConfiguration(c *berthapi.Configuration) map[string]string {
 	out := map[string]string{}
 	data, err := json.Marshal(c) // plain data cannot fail
 	var v map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber() // as they were written
+	d.UseNumber() // keeps numbers as they were written
 	if err != nil || d.Decode(&v) != nil {
 		return out
 	}
@@ -203,7 +198,7 @@ func flattenConfiguration(c *berthapi.Configuration) map[string]string {
 			return
 		}
 		if m, ok := v.(map[string]any); ok && len(m) == 0 {
-			v = "" // a node type that says nothing
+			v = "" // a node type without properties
 		}
 		out[path] = fmt.Sprint(v)
 	}
@@ -237,7 +232,7 @@ func (p *Plan) compareNode(n servicefabric.Node, instances []*instance) {
 	}
 }
 
-// RegisterAbsent adds to the plan an instance of the size for each node that has none.
+// RegisterAbsent adds an instance to the plan for each node without one.
 func (p *Plan) RegisterAbsent() {
 	for _, n := range p.Absent {
 		p.Changes = append(p.Changes, Change{Action: "add", What: "instance", Name: n.Name, To: describeNode(n)})
@@ -249,12 +244,12 @@ func describeNode(n servicefabric.Node) string {
 		func(s string) bool { return s == "" }), " ")
 }
 
-// attributesPerCall is how many attributes one PutAttributes takes.
+// attributesPerCall is the most attributes that one PutAttributes accepts.
 const attributesPerCall = 10
 
-// Apply makes the changes, in an order that can be broken off and begun again: the cluster, its
-// configuration, the attributes of instances, and where size is not nil new instances. progress is
-// called after each step.
+// Apply makes the changes: the cluster, its configuration, the attributes of instances, and if size
+// is not nil an instance for each absent node. It stops at the first error; a new plan then
+// continues. progress is called after each step.
 func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress func(done, of int)) error {
 	steps := []func() error{}
 	if p.create {
@@ -313,7 +308,7 @@ func registerInstance(
 	}, nil)
 }
 
-// AgentSetting is the line of an ECS agent's configuration with which a machine joins as the node.
+// AgentSetting returns the line of an ECS agent's configuration that makes its machine the node.
 func AgentSetting(n servicefabric.Node) string {
 	data, _ := json.Marshal(n.Attributes()) // a map of strings cannot fail
 	return "ECS_INSTANCE_ATTRIBUTES=" + string(data)
