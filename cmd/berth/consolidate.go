@@ -90,7 +90,7 @@ func (c *consolidateCommand) switchConsolidation(
 		} `json:"capacityProviders"`
 	}
 	in := map[string]any{"capacityProviders": []string{p.Name}}
-	if err := api.ECS(ctx, "DescribeCapacityProviders", in, &out); err != nil {
+	if err := api.CallECS(ctx, "DescribeCapacityProviders", in, &out); err != nil {
 		return err
 	}
 	if len(out.Providers) == 0 {
@@ -98,9 +98,9 @@ func (c *consolidateCommand) switchConsolidation(
 	}
 	p.Scaling.Consolidation.Enabled = !c.Off
 	if c.Off {
-		return api.ECS(ctx, "UntagResource", map[string]any{"resourceArn": out.Providers[0].ARN,
+		return api.CallECS(ctx, "UntagResource", map[string]any{"resourceArn": out.Providers[0].ARN,
 			"tagKeys": []string{cluster.TagConsolidation}}, nil)
 	}
 	tags := []map[string]string{{"key": cluster.TagConsolidation, "value": "true"}}
-	return api.ECS(ctx, "TagResource", map[string]any{"resourceArn": out.Providers[0].ARN, "tags": tags}, nil)
+	return api.CallECS(ctx, "TagResource", map[string]any{"resourceArn": out.Providers[0].ARN, "tags": tags}, nil)
 }

@@ -66,7 +66,7 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 		plan.RegisterAbsent()
 	}
 	if !i.DryRun {
-		err := plan.Apply(ctx, c, size, func(done, of int) {
+		err := plan.ApplyChanges(ctx, c, size, func(done, of int) {
 			if of > 20 && (done%20 == 0 || done == of) {
 				fmt.Fprintf(s.err, "%d of %d calls\n", done, of)
 			}

@@ -32,7 +32,7 @@ func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 		} `json:"services"`
 	}
 	asked := map[string]any{"cluster": r.Cluster, "services": []string{r.Service}}
-	if err := c.ECS(ctx, "DescribeServices", asked, &found); err != nil {
+	if err := c.CallECS(ctx, "DescribeServices", asked, &found); err != nil {
 		return err
 	}
 	if len(found.Services) == 0 || found.Services[0].Deployment == "" {
@@ -43,7 +43,7 @@ func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 	if r.Abort {
 		stop.Type, text = "ABORT", "Service %s keeps the tasks that it has; %s is being stopped.\n"
 	}
-	if err := c.ECS(ctx, "StopServiceDeployment", stop, nil); err != nil {
+	if err := c.CallECS(ctx, "StopServiceDeployment", stop, nil); err != nil {
 		return err
 	}
 	if r.JSON {

@@ -26,7 +26,7 @@ func (t *throttleCommand) Run(ctx context.Context, s *streams) error {
 	}
 	var out berthapi.ThrottleOutput
 	in := berthapi.ServiceInput{Cluster: t.Cluster, Service: t.Service}
-	if err := c.Own(ctx, "DescribeServiceThrottle", in, &out); err != nil {
+	if err := c.CallBerth(ctx, "DescribeServiceThrottle", in, &out); err != nil {
 		return err
 	}
 	if t.JSON {

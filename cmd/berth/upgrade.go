@@ -181,7 +181,7 @@ func (u *upgradeCommand) printPlan(ctx context.Context, s *streams, c *client.Cl
 	}
 	body["cluster"], body["nodegroupName"] = u.Cluster, u.NodeGroup
 	var out berthapi.PlanOutput
-	if err := c.Own(ctx, "PlanNodegroupUpdate", body, &out); err != nil {
+	if err := c.CallBerth(ctx, "PlanNodegroupUpdate", body, &out); err != nil {
 		return err
 	}
 	row, err := state.DecodeRow(out.Update.Sort, out.Update.Row)
@@ -252,7 +252,7 @@ func (u *upgradeCommand) startUpdate(ctx context.Context, c *client.Client, g *c
 	if config := g.Config.MergedWith(u.config); config != g.Config {
 		in := map[string]any{"updateConfig": updateConfig{config.MaxUnavailable, config.MaxUnavailablePercentage,
 			string(config.Strategy)}}
-		if err := c.EKS(ctx, "UpdateNodegroupConfig", path+"update-config", in, nil); err != nil {
+		if err := c.CallEKS(ctx, "UpdateNodegroupConfig", path+"update-config", in, nil); err != nil {
 			return "", err
 		}
 	}
@@ -261,6 +261,6 @@ func (u *upgradeCommand) startUpdate(ctx context.Context, c *client.Client, g *c
 			ID string `json:"id"`
 		} `json:"update"`
 	}
-	err = c.EKS(ctx, "UpdateNodegroupVersion", path+"update-version", body, &out)
+	err = c.CallEKS(ctx, "UpdateNodegroupVersion", path+"update-version", body, &out)
 	return out.Update.ID, err
 }

@@ -67,18 +67,18 @@ func New(ctx context.Context, e Endpoint) (*Client, error) {
 	return c, nil
 }
 
-// ECS calls an operation of the ECS API.
-func (c *Client) ECS(ctx context.Context, op string, in, out any) error {
+// CallECS calls an operation of the ECS API.
+func (c *Client) CallECS(ctx context.Context, op string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, target: ecsTarget + op, in: in, out: out})
 }
 
-// Own calls one of Berth's own operations.
-func (c *Client) Own(ctx context.Context, op string, in, out any) error {
+// CallBerth calls one of Berth's own operations.
+func (c *Client) CallBerth(ctx context.Context, op string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, target: ownTarget + op, in: in, out: out})
 }
 
-// EKS calls an operation of the EKS API: a POST to the path, such as clusters/prod/node-groups.
-func (c *Client) EKS(ctx context.Context, op, path string, in, out any) error {
+// CallEKS calls an operation of the EKS API: a POST to the path, such as clusters/prod/node-groups.
+func (c *Client) CallEKS(ctx context.Context, op, path string, in, out any) error {
 	return c.sendRequest(ctx, call{op: op, path: path, in: in, out: out})
 }
 

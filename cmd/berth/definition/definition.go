@@ -95,7 +95,7 @@ func PlanChanges(
 	var have berthapi.ConfigurationOutput
 	var instances []*instance
 	if active {
-		if err := c.Own(ctx, "DescribeClusterConfiguration", berthapi.ClusterInput{Cluster: clusterName},
+		if err := c.CallBerth(ctx, "DescribeClusterConfiguration", berthapi.ClusterInput{Cluster: clusterName},
 			&have); err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func clusterExists(ctx context.Context, c *client.Client, name string) (bool, er
 			Status string `json:"status"`
 		} `json:"clusters"`
 	}
-	if err := c.ECS(ctx, "DescribeClusters", map[string]any{"clusters": []string{name}}, &out); err != nil {
+	if err := c.CallECS(ctx, "DescribeClusters", map[string]any{"clusters": []string{name}}, &out); err != nil {
 		return false, err
 	}
 	return len(out.Clusters) > 0 && out.Clusters[0].Status == "ACTIVE", nil
@@ -138,14 +138,14 @@ func listInstances(ctx context.Context, c *client.Client, clusterName string) (o
 			ARNs []string `json:"containerInstanceArns"`
 			Next string   `json:"nextToken"`
 		}
-		if err := c.ECS(ctx, "ListContainerInstances", in, &page); err != nil {
+		if err := c.CallECS(ctx, "ListContainerInstances", in, &page); err != nil {
 			return nil, err
 		}
 		if len(page.ARNs) > 0 {
 			var described struct {
 				Instances []*instance `json:"containerInstances"`
 			}
-			if err := c.ECS(ctx, "DescribeContainerInstances",
+			if err := c.CallECS(ctx, "DescribeContainerInstances",
 				map[string]any{"cluster": clusterName, "containerInstances": page.ARNs}, &described); err != nil {
 				return nil, err
 			}
@@ -247,25 +247,25 @@ func describeNode(n servicefabric.Node) string {
 // attributesPerCall is the most attributes that one PutAttributes accepts.
 const attributesPerCall = 10
 
-// Apply makes the changes: the cluster, its configuration, the attributes of instances, and if size
+// ApplyChanges makes the changes: the cluster, its configuration, the attributes of instances, and if size
 // is not nil an instance for each absent node. It stops at the first error; a new plan then
 // continues. progress is called after each step.
-func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress func(done, of int)) error {
+func (p *Plan) ApplyChanges(ctx context.Context, c *client.Client, size *Size, progress func(done, of int)) error {
 	steps := []func() error{}
 	if p.create {
 		steps = append(steps, func() error {
-			return c.ECS(ctx, "CreateCluster", map[string]any{"clusterName": p.cluster}, nil)
+			return c.CallECS(ctx, "CreateCluster", map[string]any{"clusterName": p.cluster}, nil)
 		})
 	}
 	if p.configure {
 		steps = append(steps, func() error {
-			return c.Own(ctx, "PutClusterConfiguration",
+			return c.CallBerth(ctx, "PutClusterConfiguration",
 				berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, nil)
 		})
 	}
 	for some := range slices.Chunk(p.attributes, attributesPerCall) {
 		steps = append(steps, func() error {
-			return c.ECS(ctx, "PutAttributes", map[string]any{"cluster": p.cluster,
+			return c.CallECS(ctx, "PutAttributes", map[string]any{"cluster": p.cluster,
 				"attributes": attributesWithTargets(some)}, nil)
 		})
 	}
@@ -300,7 +300,7 @@ func registerInstance(
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		attributes = append(attributes, map[string]string{"name": name, "value": of[name]})
 	}
-	return c.ECS(ctx, "RegisterContainerInstance", map[string]any{
+	return c.CallECS(ctx, "RegisterContainerInstance", map[string]any{
 		"cluster": clusterName, "attributes": attributes, "totalResources": []map[string]any{
 			{"name": "CPU", "type": "INTEGER", "integerValue": size.CPU},
 			{"name": "MEMORY", "type": "INTEGER", "integerValue": size.Memory},

@@ -29,7 +29,7 @@ type Capacity struct {
 // ReadCapacity reads the rows of a running Berth, and the groups that they name from Auto Scaling.
 func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
 	var out berthapi.CapacityOutput
-	if err := c.Own(ctx, "DescribeCapacity", berthapi.ClusterInput{Cluster: clusterName}, &out); err != nil {
+	if err := c.CallBerth(ctx, "DescribeCapacity", berthapi.ClusterInput{Cluster: clusterName}, &out); err != nil {
 		return nil, err
 	}
 	k := &Capacity{

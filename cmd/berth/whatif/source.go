@@ -28,7 +28,7 @@ func ReadRows(
 	var out []berthapi.Row
 	for token := ""; ; {
 		var page berthapi.RowsOutput
-		if err := c.Own(ctx, "ListClusterRows", berthapi.RowsInput{Cluster: clusterName, NextToken: token},
+		if err := c.CallBerth(ctx, "ListClusterRows", berthapi.RowsInput{Cluster: clusterName, NextToken: token},
 			&page); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 		} `json:"taskDefinition"`
 		Tags []types.Tag `json:"tags"`
 	}
-	err := c.ECS(ctx, "DescribeTaskDefinition", map[string]any{"taskDefinition": name, "include": []string{"TAGS"}},
+	err := c.CallECS(ctx, "DescribeTaskDefinition", map[string]any{"taskDefinition": name, "include": []string{"TAGS"}},
 		&out)
 	if e := new(cluster.Error); errors.As(err, &e) && e.Code == cluster.CodeClient {
 		return name, nil
