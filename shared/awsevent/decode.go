@@ -17,17 +17,18 @@ const MaxSize = 1 << 20
 // SourceECS is the source of ECS's own events.
 const SourceECS = "aws.ecs"
 
-// Event is one event. Detail is a *cluster.ECSTask, *cluster.Instance, *Load, *Alarm, *Lifecycle,
-// *SpotWarning or *Schedule. It is nil for a kind that Berth does not need.
+// An Event is one decoded event.
 type Event struct {
 	ID         string
-	Source     string
+	Source     string // who sent it, such as aws.ecs
 	DetailType string
 	Account    string
 	Region     string
 	Time       time.Time
-	Resources  []string
-	Detail     any
+	Resources  []string // ARNs
+	// Detail is a *cluster.ECSTask, *cluster.Instance, *Load, *Alarm, *Lifecycle, *SpotWarning or
+	// *Schedule. It is nil for a kind that Berth does not need.
+	Detail any
 }
 
 // Decoder reads events. Its fields name the sources that are trusted, so that an installation can
@@ -41,6 +42,7 @@ type Decoder struct {
 // Decode reads an event with a decoder that trusts only AWS itself.
 func Decode(data []byte) (Event, error) { return Decoder{}.Decode(data) }
 
+// An envelope is an event as EventBridge delivers it, with its detail still to be read.
 type envelope struct {
 	ID         string          `json:"id"`
 	Source     string          `json:"source"`
@@ -54,35 +56,33 @@ type envelope struct {
 	Schedule string `json:"schedule"`
 }
 
-// origin is who sends a kind of event. The decoder maps sources to ECS, CloudWatch and Auto
-// Scaling.
-type origin string
-
+// The sources of events, as AWS names its services. The decoder may trust others in their place.
 const (
-	fromECS         origin = "ecs"
-	fromCloudWatch  origin = "aws.cloudwatch"
-	fromAutoScaling origin = "aws.autoscaling"
-	fromEC2         origin = "aws.ec2"
-	fromEvents      origin = "aws.events"
-	fromTasks       origin = SourceLoad
+	fromECS         = SourceECS
+	fromCloudWatch  = "aws.cloudwatch"
+	fromAutoScaling = "aws.autoscaling"
+	fromEC2         = "aws.ec2"
+	fromEvents      = "aws.events"
+	fromTasks       = SourceLoad
 )
 
+// A kind of event has a source and a function that reads its detail.
 type kind struct {
-	origin     origin
-	detailType string
+	source string
+	read   func(*envelope) (any, error)
 }
 
-// table has every kind of event that Berth needs, with the function that reads its detail.
-var table = map[kind]func(*envelope) (any, error){
-	{fromECS, "ECS Task State Change"}:                           readTask,
-	{fromECS, "ECS Container Instance State Change"}:             readInstance,
-	{fromCloudWatch, "CloudWatch Alarm State Change"}:            readAlarm,
-	{fromAutoScaling, "EC2 Instance-launch Lifecycle Action"}:    readLifecycle,
-	{fromAutoScaling, "EC2 Instance-terminate Lifecycle Action"}: readLifecycle,
-	{fromEC2, "EC2 Spot Instance Interruption Warning"}:          readSpotWarning,
-	{fromEC2, "EC2 Instance Rebalance Recommendation"}:           readSpotWarning,
-	{fromTasks, DetailLoad}:                                      readLoad,
-	{fromEvents, "Scheduled Event"}:                              readSchedule,
+// kinds has the kinds of events that Berth needs, by detail-type.
+var kinds = map[string]kind{
+	"ECS Task State Change":                   {fromECS, readTask},
+	"ECS Container Instance State Change":     {fromECS, readInstance},
+	"CloudWatch Alarm State Change":           {fromCloudWatch, readAlarm},
+	"EC2 Instance-launch Lifecycle Action":    {fromAutoScaling, readLifecycle},
+	"EC2 Instance-terminate Lifecycle Action": {fromAutoScaling, readLifecycle},
+	"EC2 Spot Instance Interruption Warning":  {fromEC2, readSpotWarning},
+	"EC2 Instance Rebalance Recommendation":   {fromEC2, readSpotWarning},
+	"Scheduled Event":                         {fromEvents, readSchedule},
+	DetailLoad:                                {fromTasks, readLoad},
 }
 
 // Decode reads one event, or the input {"schedule": NAME} of Berth's own schedules.
@@ -105,49 +105,35 @@ func (d Decoder) Decode(data []byte) (Event, error) {
 		ID: e.ID, Source: e.Source, DetailType: e.DetailType, Account: e.Account, Region: e.Region, Time: e.Time,
 		Resources: e.Resources,
 	}
-	if e.Schedule != "" && e.Source == "" {
+	k := kinds[e.DetailType]
+	switch {
+	case e.Schedule != "" && e.Source == "":
 		event.Detail = &Schedule{Name: e.Schedule}
 		return event, nil
-	}
-	if e.Source == "" || e.DetailType == "" {
+	case e.Source == "" || e.DetailType == "":
 		return Event{}, malformed("event", "source or detail-type is missing")
-	}
-	read := d.readerOf(e.Source, e.DetailType)
-	if read == nil {
+	case k.read == nil || !slices.Contains(d.trustedSources(k.source), e.Source):
 		return event, nil
 	}
-	detail, err := read(&e)
-	if err != nil {
+	var err error
+	if event.Detail, err = k.read(&e); err != nil {
 		return Event{}, err
 	}
-	event.Detail = detail
 	return event, nil
 }
 
-// readerOf returns the function that reads the detail of a kind of event, or nil for a kind that
-// Berth does not need.
-func (d Decoder) readerOf(source, detailType string) func(*envelope) (any, error) {
-	for _, o := range []struct {
-		origin  origin
-		sources []string
-		own     string
-	}{
-		{fromECS, d.ECSSources, SourceECS}, {fromCloudWatch, d.AlarmSources, string(fromCloudWatch)},
-		{fromAutoScaling, d.ScalingSources, string(fromAutoScaling)},
-	} {
-		read := table[kind{o.origin, detailType}]
-		if read != nil && (slices.Contains(o.sources, source) || len(o.sources) == 0 && source == o.own) {
-			return read
-		}
+// trustedSources returns the sources whose events are taken for those of an AWS service.
+func (d Decoder) trustedSources(service string) []string {
+	configured := map[string][]string{
+		fromECS: d.ECSSources, fromCloudWatch: d.AlarmSources, fromAutoScaling: d.ScalingSources,
+	}[service]
+	if len(configured) > 0 {
+		return configured
 	}
-	switch o := origin(source); o {
-	case fromEC2, fromEvents, fromTasks:
-		return table[kind{o, detailType}]
-	}
-	return nil
+	return []string{service}
 }
 
-// readDetail decodes the event's detail.
+// readDetail unmarshals the event's detail.
 func (e *envelope) readDetail(detail any) error {
 	if err := json.Unmarshal(e.Detail, detail); err != nil {
 		return malformed(e.DetailType, "%v", err)
@@ -155,12 +141,13 @@ func (e *envelope) readDetail(detail any) error {
 	return nil
 }
 
+// malformed returns the Drop for an event that cannot be read.
 func malformed(kind, format string, args ...any) error {
 	return &cluster.Drop{Reason: "malformed " + kind + ": " + fmt.Sprintf(format, args...)}
 }
 
-// parseARN returns the name in an ARN of the wanted kind, and the cluster in it; that is empty in
-// the short form.
+// parseARN returns the name in an ARN of the wanted kind, and the cluster in it, which is empty in
+// the old short form "task/ID".
 func parseARN(e *envelope, field, arn, wanted string) (clusterName, name string, err error) {
 	a, ok := cluster.ParseARN(arn)
 	if !ok || a.Kind != wanted || !isName(a.Name) {
@@ -169,8 +156,8 @@ func parseARN(e *envelope, field, arn, wanted string) (clusterName, name string,
 	return a.Cluster, a.Name, nil
 }
 
-// isName reports whether s can be an id or the name of a cluster: what ECS allows there, and safe
-// in the key of a row.
+// isName reports whether s can be an id or the name of a cluster. ECS allows these characters in
+// names; none of them has a meaning in the key of a row.
 func isName(s string) bool {
 	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune(nameCharacters, r)

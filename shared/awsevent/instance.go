@@ -7,6 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
+// instanceDetail has the members of ECS's ContainerInstance that Berth reads (ECS Developer Guide,
+// "Amazon ECS container instance state change events").
 type instanceDetail struct {
 	ARN            string      `json:"containerInstanceArn"`
 	ClusterARN     string      `json:"clusterArn"`
@@ -20,6 +22,7 @@ type instanceDetail struct {
 	Provider       string      `json:"capacityProviderName"`
 }
 
+// resource is ECS's Resource. Its type says which of the values is set.
 type resource struct {
 	Name         string   `json:"name"`
 	Type         string   `json:"type"`
@@ -33,12 +36,14 @@ type attribute struct {
 	Value string `json:"value"`
 }
 
+// instanceStatuses maps ECS's status to Berth's.
 var instanceStatuses = map[string]cluster.InstanceStatus{
 	"REGISTERING": cluster.InstanceRegistering, "REGISTRATION_FAILED": cluster.InstanceFailed,
 	"ACTIVE": cluster.InstanceActive, "DRAINING": cluster.InstanceDraining,
 	"DEREGISTERING": cluster.InstanceDeregistering, "INACTIVE": cluster.InstanceInactive,
 }
 
+// readInstance reads a container instance's state. As with tasks, version orders the events.
 func readInstance(e *envelope) (any, error) {
 	var d instanceDetail
 	if err := e.readDetail(&d); err != nil {
@@ -72,6 +77,8 @@ func readInstance(e *envelope) (any, error) {
 	return i, err
 }
 
+// readCapacity reads registeredResources: what ECS itself counts, and metrics. PORTS and PORTS_UDP
+// are the ports that the agent reserves.
 func readCapacity(e *envelope, registered []resource) (cluster.Capacity, error) {
 	var c cluster.Capacity
 	var err error
@@ -102,7 +109,8 @@ func readCapacity(e *envelope, registered []resource) (cluster.Capacity, error) 
 	return c, nil
 }
 
-// addMetric reads every other whole number as the capacity of a metric (P9).
+// addMetric sets the capacity of a metric: every other whole number that the instance registered
+// (P9).
 func addMetric(c *cluster.Capacity, r resource) {
 	if r.Type != "INTEGER" && r.Type != "LONG" {
 		return
@@ -113,6 +121,7 @@ func addMetric(c *cluster.Capacity, r resource) {
 	c.Metrics[r.Name] = r.IntegerValue + r.LongValue // one of them is zero
 }
 
+// addPorts appends the ports that an instance registered as texts.
 func addPorts(e *envelope, ports []cluster.Port, numbers []string, protocol cluster.Protocol) ([]cluster.Port, error) {
 	for _, s := range numbers {
 		n, err := strconv.ParseUint(s, 10, 16)

@@ -23,6 +23,7 @@ type Load struct {
 // maxMetricName is the longest name of a metric, as in the API.
 const maxMetricName = 128
 
+// readLoad reads a load report. Loads are whole numbers: 1.5 is malformed.
 func readLoad(e *envelope) (any, error) {
 	var d struct {
 		ClusterARN string                 `json:"clusterArn"`

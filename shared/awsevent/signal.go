@@ -46,6 +46,7 @@ type SpotWarning struct {
 // Schedule is a schedule that fired, by the name in {"schedule": NAME} or that of its rule.
 type Schedule struct{ Name string }
 
+// readAlarm reads an alarm's state (CloudWatch User Guide, "Alarm events and EventBridge").
 func readAlarm(e *envelope) (any, error) {
 	type state struct {
 		Value     string `json:"value"`
@@ -79,6 +80,8 @@ func readAlarm(e *envelope) (any, error) {
 	}, nil
 }
 
+// readLifecycle reads a lifecycle action (Auto Scaling User Guide, "Create EventBridge rules").
+// Token, group, hook and instance are needed to complete it.
 func readLifecycle(e *envelope) (any, error) {
 	var d struct {
 		Token       string `json:"LifecycleActionToken"`
@@ -110,6 +113,8 @@ func readLifecycle(e *envelope) (any, error) {
 	}, nil
 }
 
+// readSpotWarning reads both notices that EC2 sends about a Spot instance; a rebalance
+// recommendation has no action.
 func readSpotWarning(e *envelope) (any, error) {
 	var d struct {
 		Instance string `json:"instance-id"`
@@ -124,6 +129,8 @@ func readSpotWarning(e *envelope) (any, error) {
 	return &SpotWarning{EC2InstanceID: d.Instance, Action: d.Action}, nil
 }
 
+// readSchedule reads an event of a rule with a schedule expression. Its only resource is the rule's
+// ARN.
 func readSchedule(e *envelope) (any, error) {
 	if len(e.Resources) == 0 {
 		return nil, malformed(e.DetailType, "resources is empty")

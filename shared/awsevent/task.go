@@ -8,6 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
+// taskDetail has the members of ECS's Task that Berth reads. An event's detail has the same form as
+// an answer of DescribeTasks (ECS Developer Guide, "Amazon ECS task state change events").
 type taskDetail struct {
 	TaskARN        string          `json:"taskArn"`
 	ClusterARN     string          `json:"clusterArn"`
@@ -50,13 +52,17 @@ var lastStatuses = map[string]cluster.TaskStatus{
 	"STOPPED": cluster.TaskStopped, "DELETED": cluster.TaskStopped,
 }
 
+// desiredStatuses maps ECS's desiredStatus to Berth's.
 var desiredStatuses = map[string]cluster.TaskStatus{
 	"PENDING": cluster.TaskRunning, "RUNNING": cluster.TaskRunning, "STOPPED": cluster.TaskStopped,
 }
 
-// firstDynamicPort is the first host port that ECS assigns by itself. Bindings below it are static.
+// firstDynamicPort is the first host port that ECS assigns by itself (ECS API reference,
+// PortMapping). Bindings below it are static.
 const firstDynamicPort = 32768
 
+// readTask reads a task's state. Version orders the events of a task, which may arrive in any
+// order, so an event without one is of no use.
 func readTask(e *envelope) (any, error) {
 	var d taskDetail
 	if err := e.readDetail(&d); err != nil {
@@ -82,6 +88,7 @@ func readTask(e *envelope) (any, error) {
 	return t, d.readResources(e, t)
 }
 
+// readNames reads the ids and names in the task's ARNs.
 func (d *taskDetail) readNames(e *envelope, t *cluster.ECSTask) (err error) {
 	if _, t.ID, err = parseARN(e, "taskArn", d.TaskARN, "task"); err != nil {
 		return err
@@ -126,6 +133,7 @@ func (d *taskDetail) readResources(e *envelope, t *cluster.ECSTask) error {
 	return d.readSize(e, t, cpu, memory)
 }
 
+// readSize sets the task's CPU and memory: its own size where it has one, else the given sums.
 func (d *taskDetail) readSize(e *envelope, t *cluster.ECSTask, cpu, memory int64) error {
 	own, err := parseUnits(e, "cpu", d.CPU)
 	if err != nil {
@@ -145,6 +153,7 @@ func (d *taskDetail) readSize(e *envelope, t *cluster.ECSTask, cpu, memory int64
 	return nil
 }
 
+// appendPort appends a binding's port if it is static and not there yet.
 func appendPort(ports []cluster.Port, b portBinding) []cluster.Port {
 	p := cluster.Port{Number: b.HostPort, Protocol: cluster.TCP}
 	if b.Protocol == string(cluster.UDP) {
@@ -154,7 +163,7 @@ func appendPort(ports []cluster.Port, b portBinding) []cluster.Port {
 		return ports
 	}
 	for _, q := range ports {
-		if p == q { // bound for IPv4 and for IPv6
+		if p == q { // the port is bound for IPv4 and for IPv6
 			return ports
 		}
 	}
@@ -164,6 +173,7 @@ func appendPort(ports []cluster.Port, b portBinding) []cluster.Port {
 // maxUnits limits CPU units and MiB, far above any machine, so that sums cannot overflow.
 const maxUnits = 1 << 40
 
+// parseUnits parses a number of CPU units or MiB; an empty text is 0.
 func parseUnits(e *envelope, field, s string) (int64, error) {
 	if s == "" {
 		return 0, nil

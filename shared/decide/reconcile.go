@@ -22,6 +22,19 @@ func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Servi
 		rolledBack.Providers = p.Next.Providers
 		s = &rolledBack
 	}
+	recordFindings(view, commits, s, &p, draft)
+	stopTasks(view, commits, s, &p, draft)
+	updateRegistrations(view, commits, draft.row, &p)
+	draft.started = startTasks(view, commits, s, &p, draft)
+	finishService(view, commits, s, &p, draft)
+	return draft.started.placed
+}
+
+// recordFindings writes what the plan has found out about the service's tasks: those that are lost,
+// replacements whose predecessor is gone, a throttle that is over, and failed starts.
+func recordFindings(
+	view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft,
+) {
 	for _, t := range p.LostTasks {
 		markTaskLost(view, commits, t)
 	}
@@ -37,11 +50,6 @@ func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Servi
 		endThrottle(view, commits, s)
 	}
 	writeManyCounted(commits, draft)
-	stopTasks(view, commits, s, &p, draft)
-	updateRegistrations(view, commits, draft.row, &p)
-	draft.started = startTasks(view, commits, s, &p, draft)
-	finishService(view, commits, s, &p, draft)
-	return draft.started.placed
 }
 
 // separateFromPredecessor makes a replacement a task like any other: its predecessor is gone.

@@ -18,10 +18,6 @@ type startResult struct {
 	limited bool // too many tasks of the cluster are provisioning for the rest to wait, too
 }
 
-func (r startResult) mergedWith(other startResult) startResult {
-	return startResult{r.placed || other.placed, r.limited || other.limited}
-}
-
 // startTasks places the service's provisioning tasks and the missing ones. Tasks that fit nowhere
 // are provisioned, within the cluster's limit. For those beyond it, the draft has only the
 // diagnosis.
@@ -37,32 +33,26 @@ func startTasks(
 	}
 	demands := serviceDemands(view, s, p)
 	for _, d := range demands {
-		out = out.mergedWith(satisfyDemand(view, commits, d, draft))
+		if d.definition == nil {
+			continue
+		}
+		if len(s.MoveTargets) > 0 && d.revision.ID == s.Deployment.ID {
+			out.placed = startOnTargets(view, commits, d, draft) || out.placed
+		}
+		if d.taskCount() == 0 {
+			continue
+		}
+		out.placed = placeDemand(view, commits, d, draft) || out.placed
+		out.placed = useFallbackProviders(view, commits, d, draft) || out.placed
+		if s.Strategy == cluster.Replica {
+			out.limited = provisionRest(view, commits, d, draft) || out.limited
+		}
 	}
 	switch {
 	case len(p.HeldRevisions) > 0 && draft.row.Blocked == nil:
 		draft.row.Blocked = s.Blocked
 	case len(demands) == 0:
 		draft.row.MoveTargets = nil
-	}
-	return out
-}
-
-// satisfyDemand places one revision's tasks, and provisions what fits nowhere.
-func satisfyDemand(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (out startResult) {
-	if d.definition == nil {
-		return out
-	}
-	if len(d.service.MoveTargets) > 0 && d.revision.ID == d.service.Deployment.ID {
-		out.placed = startOnTargets(view, commits, d, draft)
-	}
-	if d.taskCount() == 0 {
-		return out
-	}
-	out.placed = placeDemand(view, commits, d, draft) || out.placed
-	out.placed = useFallbackProviders(view, commits, d, draft) || out.placed
-	if d.service.Strategy == cluster.Replica {
-		out.limited = provisionRest(view, commits, d, draft)
 	}
 	return out
 }

@@ -138,15 +138,7 @@ func planOf(v view, sorted sortedTasks, before []keyedEvent, d decision, changes
 		ReconsiderAt: earliest(v.reconsiderAt, d.reconsiderAt),
 		Steady:       d.steady && v.next.Status == cluster.ServiceActive && !v.acted,
 	}
-	for _, s := range d.stops {
-		if s.count < len(s.tasks) {
-			p.Choices = append(p.Choices, Choice{Count: s.count, Candidates: rowsOf(s.tasks), Reason: s.reason})
-			continue
-		}
-		for _, row := range rowsOf(s.tasks) {
-			p.Stops = append(p.Stops, Stop{Task: row, Reason: s.reason})
-		}
-	}
+	p.Stops, p.Choices = stopsOf(d.stops)
 	for _, id := range d.held {
 		if p.HeldRevisions == nil {
 			p.HeldRevisions = map[string]bool{}
@@ -157,6 +149,20 @@ func planOf(v view, sorted sortedTasks, before []keyedEvent, d decision, changes
 	p.EventsAfter = emit(next, d.events, v.Now)
 	next.EmittedKeys = lastingKeys(next.EmittedKeys, slices.Concat(before, d.events))
 	return p
+}
+
+// stopsOf separates tasks to stop from choices among tasks.
+func stopsOf(sets []stopSet) (stops []Stop, choices []Choice) {
+	for _, s := range sets {
+		if s.count < len(s.tasks) {
+			choices = append(choices, Choice{Count: s.count, Candidates: rowsOf(s.tasks), Reason: s.reason})
+			continue
+		}
+		for _, row := range rowsOf(s.tasks) {
+			stops = append(stops, Stop{Task: row, Reason: s.reason})
+		}
+	}
+	return stops, choices
 }
 
 func rowsOf(tasks []*task) []*cluster.Task {

@@ -1,16 +1,19 @@
 package metrics
 
-// EventWay is the way of an event that says a task has STOPPED, to the start of the task that replaces it. Its hops
-// meet in rows of the table, and in values that one function returns and another one takes.
+// EventWay is the way of an event that says a task has STOPPED, to the start of the task that
+// replaces it. Its hops meet in rows of the table, and in values that one function returns and
+// another one takes.
 //
-// When one of these functions moves or is renamed, change its name here too: measuring fails until then.
+// When one of these functions moves or is renamed, change its name here too: measuring fails until
+// then.
 var EventWay = []Hop{
-	{"event to report", "shared/handler/taskstatechange.Handler.HandleMessages", "shared/observe.Observer.recordOwnTask"},
+	{"event to report", "shared/handler/taskstatechange.Handler.HandleMessages",
+		"shared/observe.Observer.recordOwnTask"},
 	{"event's JSON to report", "shared/awsevent.Decoder.Decode", "shared/cluster.ECSTask.StopCode"},
 	{"report to write", "shared/observe.Observer.recordOwnTask", "shared/state.Store.Write"},
 	{"write to row", "shared/state.Write.Apply", "shared/cluster.Task.Stopped"},
-	{"record to snapshot", "shared/handler/placement.Handler.HandleRecords", "shared/snapshot.Snapshot.ApplyRecord"},
-	{"within the snapshot", "shared/snapshot.Snapshot.ApplyRecord", "shared/snapshot.InstanceView.Tasks"},
+	{"record to snapshot", "shared/handler/placement.Handler.HandleRecords", "shared/snapshot.Snapshot.Put"},
+	{"within the snapshot", "shared/snapshot.Snapshot.Put", "shared/snapshot.InstanceView.Tasks"},
 	{"record to changes", "shared/handler/placement.Handler.HandleRecords", "shared/decide.Changes.addTask"},
 	{"within the changes", "shared/decide.Changes.addTask", "shared/decide.Changes.services"},
 	{"record to decision", "shared/handler/placement.Handler.HandleRecords", "shared/decide.Decide"},
