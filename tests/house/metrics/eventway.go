@@ -12,7 +12,7 @@ var EventWay = []Hop{
 	{"event's JSON to report", "shared/awsevent.Decoder.Decode", "shared/cluster.ECSTask.StopCode"},
 	{"report to write", "shared/observe.Observer.recordOwnTask", "shared/state.Store.Write"},
 	{"write to row", "shared/state.Write.Apply", "shared/cluster.Task.Stopped"},
-	{"record to snapshot", "shared/handler/placement.Handler.HandleRecords", "shared/snapshot.Snapshot.Put"},
+	{"record to snapshot", "shared/handler/placement.Handler.HandleRecords", "shared/snapshot.Snapshot.ApplyRecord"},
 	{"within the snapshot", "shared/snapshot.Snapshot.Put", "shared/snapshot.InstanceView.Tasks"},
 	{"record to changes", "shared/handler/placement.Handler.HandleRecords", "shared/decide.Changes.addTask"},
 	{"within the changes", "shared/decide.Changes.addTask", "shared/decide.Changes.services"},
