@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// maxEvent is how many bytes EventBridge and its targets take.
+// maxEvent is how many bytes an event may have (EventBridge quotas: PutEvents entry size).
 const maxEvent = 256 << 10
 
 // EventCounters counts what was put on the event bus.
@@ -18,9 +18,9 @@ type EventCounters struct {
 	Sent      int // messages sent to queues
 }
 
-// PutEvent puts one event on the bus: it is sent to the queues of every rule whose pattern lets it
-// pass, and dropped where there is none. It fails for what is no event (a JSON object with source,
-// detail-type and detail) and for more than 256 KiB. It may be called from any goroutine.
+// PutEvent puts one event on the bus: it is sent to the queues of every rule whose pattern it
+// matches, and dropped if it matches none. It is an error if the event is not a JSON object with
+// source, detail-type and detail, or has more than 256 KiB. It may be called from any goroutine.
 func (r *Runtime) PutEvent(event []byte) error {
 	targets, err := r.matchingQueues(event)
 	r.runOnLoop(func() {
@@ -48,7 +48,8 @@ func (r *Runtime) sendToQueues(event []byte, targets []string) {
 	}
 }
 
-// matchingQueues is the queues that the rules send the event to.
+// matchingQueues returns the queues that the rules send the event to. A queue of two rules gets it
+// twice, as in EventBridge.
 func (r *Runtime) matchingQueues(event []byte) ([]string, error) {
 	if len(event) > maxEvent {
 		return nil, fmt.Errorf("putting event: %d bytes, the most is %d", len(event), maxEvent)

@@ -2,10 +2,10 @@ package embedded
 
 import "time"
 
-// Faults are hooks by which a simulator makes the runtime misbehave as the real services may. A
-// hook that is nil injects nothing. Hooks are called on the loop, so one seeded source of
-// randomness makes a run repeatable. The numbers are those of the list of faults that the simulator
-// offers; crashes (20) and time-outs (21) belong to [RuntimeOptions.Execute].
+// Faults are hooks by which a simulator makes the runtime misbehave as the real services may. A nil
+// hook injects nothing. Hooks are called on the loop, so that one seeded source of randomness makes
+// a run repeatable. The numbers are those of the simulator's list of faults; crashes (20) and
+// time-outs (21) belong to [RuntimeOptions.Execute].
 type Faults struct {
 	// Send is asked for every message that is put into a queue: message duplicated (1), delayed
 	// (3), lost (4).
@@ -13,9 +13,9 @@ type Faults struct {
 	// Shuffle may reorder the n messages of which a queue's next batch is taken: messages reordered
 	// (2).
 	Shuffle func(queue string, n int, swap func(i, j int))
-	// Split says how many (1 to n) of the n messages or records of a batch to deliver now, the
-	// others after them: batch split (6). The source is the name of the queue, or of the function
-	// for a stream.
+	// Split returns how many (1 to n) of the n messages or records of a batch to deliver now; the
+	// others follow: batch split (6). The source is the name of the queue, or of the function for a
+	// stream.
 	Split func(source string, n int) int
 	// Redeliver, when true, loses the acknowledgement of one message: message duplicated (1).
 	Redeliver func(queue string) bool
@@ -73,8 +73,8 @@ func (f *Faults) shouldSkipSchedule(function, name string) bool {
 	return f.Schedule != nil && f.Schedule(function, name)
 }
 
-// pickEnvironment is the one to take of n idle ones: the one used last, as Lambda does, or -1 for a
-// new one.
+// pickEnvironment returns which of n idle environments to use, or -1 for a new one. Without a fault
+// it is the one used last, as in Lambda, so that a quiet function keeps one warm environment.
 func (f *Faults) pickEnvironment(function string, n int) int {
 	if f.Environment == nil || n == 0 {
 		return n - 1

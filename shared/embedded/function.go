@@ -12,13 +12,13 @@ import (
 	"berth/shared/state"
 )
 
-// Function is one execution environment of a function: its handlers, with what they keep warm.
-// Those that the function's event sources do not call may be nil.
+// Function is one execution environment of a function: its handlers, with what they keep between
+// invocations. Handlers that the function's event sources do not call may be nil.
 type Function struct {
-	// Messages handles a batch of a queue and returns the ids of those to deliver again.
+	// Messages handles a batch of a queue and returns the ids of the messages to deliver again.
 	Messages func(ctx context.Context, messages []state.Message) (retry []string)
 	// Records handles a batch of the state's stream. It returns the sequence of the first record to
-	// deliver again ("" for none); an error has the whole batch delivered again.
+	// deliver again, "" for none. After an error the whole batch is delivered again.
 	Records func(ctx context.Context, records []state.Record) (retryFrom string, err error)
 	// Schedule handles a tick of the schedule with the name.
 	Schedule func(ctx context.Context, name string) error
@@ -44,21 +44,24 @@ type FunctionCounters struct {
 	Schedules   map[string]int // by name
 }
 
+// function is a function with its execution environments.
 type function struct {
 	runtime *Runtime
 	wiring  *FunctionWiring
 	create  func(environment string) Function
 	idle    []*environment // the one used last at the end
-	running int
+	running int            // invocations
 	count   FunctionCounters
 }
 
+// environment is one running copy of a function, which handles one invocation at a time.
 type environment struct {
 	id string
 	Function
 }
 
-// invocation is one run of a handler. It may still be going on when its result no longer counts.
+// invocation is one run of a handler. After a time-out the handler may go on for a while, as code
+// that ignores its context does; its result no longer counts.
 type invocation struct {
 	function *function
 	env      *environment
@@ -73,8 +76,8 @@ type invocation struct {
 	ended  bool // changed on the loop only
 }
 
-// startInvocation runs call in an environment of its own, and finish on the loop when the outcome
-// is known: an error of the handler, a panic, a crash, a time-out, or nil.
+// startInvocation runs call in an environment that is idle or new, and finish on the loop when the
+// outcome is known: an error of the handler, a panic, a crash, a time-out, or nil.
 func (f *function) startInvocation(call func(ctx context.Context, f Function) error, finish func(err error)) {
 	f.count.Invocations++
 	f.running++
@@ -100,6 +103,8 @@ func (f *function) acquireEnvironment() *environment {
 	return env
 }
 
+// runHandler runs the handler with a context that markEnded cancels. It may be too late already:
+// the hook that executes may start it after the time-out.
 func (i *invocation) runHandler(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,7 +118,8 @@ func (i *invocation) runHandler(ctx context.Context) {
 	i.err = i.call(ctx, i.env.Function)
 }
 
-// markEnded has the result no longer count, and whatever still runs notice.
+// markEnded makes the invocation's result count no longer, and cancels the context of what still
+// runs.
 func (i *invocation) markEnded() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -123,6 +129,7 @@ func (i *invocation) markEnded() {
 	}
 }
 
+// recoverPanic turns a handler's panic into an error, as Lambda's runtime does.
 func (i *invocation) recoverPanic() {
 	p := recover()
 	if p == nil {
@@ -134,8 +141,8 @@ func (i *invocation) recoverPanic() {
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }
 
-// settleExecution is called by the hook that executes: on the loop, once, when run has returned or
-// will not go on.
+// settleExecution is called by the hook that executes: on the loop, once, when the handler has
+// returned or will not go on.
 func (i *invocation) settleExecution(crashed bool) {
 	if i.ended {
 		return
@@ -152,8 +159,8 @@ func (i *invocation) settleExecution(crashed bool) {
 	}
 }
 
-// endInvocation settles the outcome. A crash, a time-out and a panic take the environment with
-// them.
+// endInvocation settles the outcome. After a crash, a time-out or a panic the environment is not
+// used again: what it keeps may be wrong.
 func (i *invocation) endInvocation(err error) {
 	i.markEnded()
 	f := i.function
@@ -173,8 +180,9 @@ func (i *invocation) endInvocation(err error) {
 	}
 }
 
-// runSchedule invokes the function for a schedule, and again after one minute and after two more
-// where it fails, as Lambda does with asynchronous invocations.
+// runSchedule invokes the function for a schedule. If that fails, it does so again after one
+// minute, and after two more, as Lambda does with asynchronous invocations (Lambda, error handling
+// for asynchronous invocation).
 func (f *function) runSchedule(name string, attempt int) {
 	f.count.Schedules[name]++
 	call := func(ctx context.Context, fn Function) error {

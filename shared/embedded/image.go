@@ -10,13 +10,14 @@ import (
 
 // recordEvent is a stream record as Lambda shows it to a filter: eventName, and under dynamodb the
 // Keys, NewImage and OldImage in DynamoDB's attribute values. The images are made only if a pattern
-// asks for them.
+// asks for them: most records are rejected by their key alone.
 type recordEvent struct {
 	record    *state.Record
 	old, next image
 }
 
-// PassesFilters reports whether one of the filters lets the record pass; without any all do.
+// PassesFilters reports whether the record matches one of the filters. Without filters every record
+// passes.
 func (s *StreamSource) PassesFilters(r *state.Record) bool {
 	e := newRecordEvent(r)
 	return len(s.Filters) == 0 || slices.ContainsFunc(s.Filters, func(p *Pattern) bool { return p.root.matchObject(e) })
@@ -38,7 +39,7 @@ func (e *recordEvent) fieldValue(name string) any {
 	return absent{}
 }
 
-// change is the part of the event under dynamodb.
+// change is the part of the event under "dynamodb".
 type change struct{ *recordEvent }
 
 func (c change) fieldValue(name string) any {
@@ -55,7 +56,7 @@ func (c change) fieldValue(name string) any {
 	return absent{}
 }
 
-// image is a row in attribute values; only its key where row is nil.
+// image is a row in attribute values, or only its key if row is nil.
 type image struct {
 	row    state.Row
 	key    state.Key
@@ -96,6 +97,8 @@ func parseAttributeValue(raw json.RawMessage) any {
 	return toAttributeValue(v)
 }
 
+// toAttributeValue returns a decoded JSON value in DynamoDB's form. Example: [1, true] becomes
+// {"L": [{"N": "1"}, {"BOOL": true}]}.
 func toAttributeValue(v any) any {
 	switch x := v.(type) {
 	case string:

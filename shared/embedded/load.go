@@ -20,7 +20,10 @@ const (
 	typeTable    = "AWS::DynamoDB::Table"
 )
 
-// unwired are the types of resource that connect nothing.
+// unwired are the types of resource that connect nothing. Any other type is refused: a new kind of
+// connection in the template must not be missing from the embedded tier without notice. Any other
+// type is refused: a new kind of connection in the template must not be missing from the embedded
+// tier without notice.
 var unwired = []string{
 	"AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::SQS::QueuePolicy", "AWS::Logs::LogGroup",
 	"AWS::CloudFormation::Stack",
@@ -28,9 +31,12 @@ var unwired = []string{
 }
 
 // LoadTemplate reads the wiring from a SAM template: functions with their SQS, DynamoDB and
-// ScheduleV2 events, queues, rules and parameters, of which some can be given. In the places that
-// it reads it knows Ref, Sub and GetAtt; whatever else stands there, and any resource or property
-// that could connect something and that it does not know, is an error that names the path.
+// ScheduleV2 events, queues, rules and parameters. The given parameters replace the template's
+// defaults. Where it reads values it knows Ref, Sub and GetAtt.
+//
+// What it does not know and could connect something is an error: a function of CloudFormation, a
+// resource, a property. The error names every such place by its path, such as
+// Resources.Dispatch.Properties.Events.Stream.Type.
 func LoadTemplate(text []byte, parameters map[string]string) (*Wiring, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -48,6 +54,8 @@ func LoadTemplate(text []byte, parameters map[string]string) (*Wiring, error) {
 	return w, nil
 }
 
+// readWiring reads parameters first, which anything may refer to, and then the types of all
+// resources, which references are checked against.
 func (t *template) readWiring(root *section, w *Wiring, parameters map[string]string) {
 	w.Parameters = t.readParameters(t.openSection("Parameters", root.childNode("Parameters")), parameters)
 	globals := t.openSection("Globals", root.childNode("Globals"))
@@ -66,6 +74,8 @@ func (t *template) readWiring(root *section, w *Wiring, parameters map[string]st
 	t.checkVisibility(w)
 }
 
+// readResource adds one resource to the wiring. Of the table it only checks that the stream has
+// both images, which handlers compare.
 func (t *template) readResource(w *Wiring, id string, r, defaults *section) {
 	kind := r.textValue("Type")
 	if slices.Contains(unwired, kind) {
@@ -97,14 +107,15 @@ func (t *template) readResource(w *Wiring, id string, r, defaults *section) {
 	r.rejectUnreadKeys("Metadata", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy")
 }
 
-// inert are properties of a function that change nothing about what invokes it.
+// inert are properties of a function that change nothing about when and with what it is invoked.
 var inert = []string{
 	"Architectures", "Description", "Environment", "FunctionUrlConfig", "Handler", "KmsKeyArn", "LoggingConfig",
 	"MemorySize",
 	"Policies", "RecursiveLoop", "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Tracing",
 }
 
-// readFunctionWiring reads a function. Only its time-out may come from the globals.
+// readFunctionWiring reads a function. Of its properties only the time-out may come from the
+// globals. Defaults and bounds are Lambda's.
 func (t *template) readFunctionWiring(id string, p, defaults *section) *FunctionWiring {
 	f := &FunctionWiring{LogicalID: id, Name: path.Base(strings.TrimSuffix(p.textValue("CodeUri"), "/"))}
 	if f.Name == "." || f.Name == "/" {
@@ -139,7 +150,7 @@ func (f *FunctionWiring) addEventSource(s *section) {
 	s.rejectUnreadKeys()
 }
 
-// readBatching reads what queues and streams have in common.
+// readBatching reads what queues and streams have in common, with the default size and the largest.
 func (s *section) readBatching(size, most int) Batching {
 	s.allowOnlyValue("Enabled", true)
 	b := Batching{
@@ -156,7 +167,8 @@ func (s *section) readBatching(size, most int) Batching {
 	return b
 }
 
-// defaultConcurrency is how many batches of a queue Lambda handles at the same time to begin with.
+// defaultConcurrency is how many batches of a queue are handled at the same time if the template
+// says nothing. Lambda begins with five and then scales up.
 const defaultConcurrency = 5
 
 func (s *section) readQueueSource() QueueSource {
@@ -195,7 +207,8 @@ func (s *section) readStreamSource() StreamSource {
 	return source
 }
 
-// maxFilters is how many filters an event source can have once the quota is raised; five without.
+// maxFilters is how many filters an event source can have after a raised quota; five by default
+// (Lambda, event filtering).
 const maxFilters = 10
 
 func (s *section) readFilterPatterns() []*Pattern {
@@ -218,6 +231,8 @@ func (s *section) readFilterPatterns() []*Pattern {
 	return out
 }
 
+// readScheduleSource reads a schedule. The function gets its name from the input, {"schedule":
+// NAME}.
 func (s *section) readScheduleSource() ScheduleSource {
 	var input map[string]string
 	text := s.textValue("Input")
@@ -235,7 +250,7 @@ func (s *section) readScheduleSource() ScheduleSource {
 	return ScheduleSource{Every: s.readScheduleRate("ScheduleExpression"), Schedule: input["schedule"]}
 }
 
-// readScheduleRate reads rate(N UNIT) with minutes, hours or days.
+// readScheduleRate reads rate(N UNIT) with minutes, hours or days. Cron expressions are not known.
 func (s *section) readScheduleRate(key string) time.Duration {
 	text := s.textValue(key)
 	var n int

@@ -1,6 +1,7 @@
 package embedded
 
-// readQueueWiring reads a queue's properties. What concerns only how SQS keeps it is passed over.
+// readQueueWiring reads a queue's properties, with SQS's defaults and bounds. It ignores what
+// concerns only how SQS keeps messages.
 func (s *section) readQueueWiring(id string) *QueueWiring {
 	q := &QueueWiring{
 		Name: id, Visibility: secondsToDuration(s.boundedNumber("VisibilityTimeout", 30, 0, 43_200)),
@@ -21,7 +22,7 @@ func (s *section) readQueueWiring(id string) *QueueWiring {
 	return q
 }
 
-// readRuleWiring reads a rule of the default event bus; false for one that is switched off.
+// readRuleWiring reads a rule of the default event bus. It reports false for one that is DISABLED.
 func (s *section) readRuleWiring(id string) (RuleWiring, bool) {
 	rule := RuleWiring{Name: id}
 	if !s.hasKey("EventPattern") {
@@ -45,15 +46,16 @@ func (s *section) readRuleWiring(id string) (RuleWiring, bool) {
 	return rule, state != "DISABLED"
 }
 
-// checkVisibility holds queues to what Lambda demands: a message stays invisible for at least as
-// long as a function may take.
+// checkVisibility refuses a queue whose messages become visible again while the function may still
+// handle them, as Lambda does. Two functions that read one queue would each get a part of the
+// messages.
 func (t *template) checkVisibility(w *Wiring) {
 	readers := map[string]string{}
 	for _, f := range w.Functions {
 		for _, s := range f.Queues {
 			q := w.Queues[s.Queue]
 			switch {
-			case q == nil: // complained of already
+			case q == nil: // an error already
 			case q.Visibility < f.Timeout:
 				t.addError("Resources."+s.Queue+".Properties.VisibilityTimeout", "is %s, but function %s may take %s",
 					q.Visibility, f.LogicalID, f.Timeout)

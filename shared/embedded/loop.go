@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// Loop is one agenda of callbacks, run one at a time in order of time, and of arrival where times
-// are equal. All handlers of the embedded tier run on it. In real time [Loop.Run] waits for what
-// comes next; in virtual time [Loop.Step] jumps to it. Methods may be called from any goroutine.
+// Loop runs callbacks one at a time, in order of time, and of arrival where times are equal. All
+// handlers of the embedded tier run on it. In real time [Loop.Run] waits for the next one; in
+// virtual time [Loop.Step] jumps to it, so that a week of timers takes seconds. Methods may be
+// called from any goroutine.
 type Loop struct {
-	// Pick, where set, chooses which of n callbacks that are due at the same instant runs next (0
-	// to n-1). It must be set before the loop is used.
+	// Pick chooses which of n callbacks that are due at the same instant runs next (0 to n-1); nil
+	// runs them in order. A simulator shuffles them with it, because real events have no such
+	// order. It must be set before the loop is used.
 	Pick func(n int) int
 
 	mu     sync.Mutex
@@ -19,11 +21,11 @@ type Loop struct {
 	real   bool
 	now    time.Duration // since start, of the callback that runs
 	seq    uint64
-	ready  []*Timer // due, in order, from head on
+	ready  []*Timer // due, in order, from head on; stopped ones among them
 	head   int
-	live   int // ready and not stopped
-	future agenda
-	wake   chan struct{}
+	live   int           // ready and not stopped
+	future agenda        // not due yet
+	wake   chan struct{} // tells Run of a new callback
 }
 
 // Timer is a callback on the agenda.
@@ -35,17 +37,18 @@ type Timer struct {
 	slot int // position in the agenda, or one of the below
 }
 
+// The slots of timers that have left the agenda: due, or run and stopped.
 const (
 	slotReady = -1 - iota
 	slotDone
 )
 
-// NewVirtualLoop is a loop whose clock stands at start until it is stepped.
+// NewVirtualLoop returns a loop whose clock stays at start until it is stepped.
 func NewVirtualLoop(start time.Time) *Loop {
 	return &Loop{start: start.UTC(), wake: make(chan struct{}, 1)}
 }
 
-// NewRealLoop is a loop that keeps the time of day.
+// NewRealLoop returns a loop whose clock is the machine's.
 func NewRealLoop() *Loop {
 	return &Loop{start: time.Now(), real: true, wake: make(chan struct{}, 1)}
 }
@@ -53,7 +56,7 @@ func NewRealLoop() *Loop {
 // IsVirtual reports whether time passes only by stepping.
 func (l *Loop) IsVirtual() bool { return !l.real }
 
-// Now is the time, in UTC.
+// Now returns the loop's time, in UTC.
 func (l *Loop) Now() time.Time {
 	if l.real {
 		return time.Now().UTC()
@@ -66,7 +69,7 @@ func (l *Loop) Now() time.Time {
 // Post runs f as soon as everything that is already due has run.
 func (l *Loop) Post(f func()) { l.After(0, f) }
 
-// After runs f once, d from now; a negative d counts as none.
+// After runs f once, d from now, or as soon as possible if d is not positive.
 func (l *Loop) After(d time.Duration, f func()) *Timer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +87,7 @@ func (l *Loop) After(d time.Duration, f func()) *Timer {
 	return t
 }
 
-// Stop takes the callback off the agenda; false if it has run or was stopped before.
+// Stop prevents the callback. It reports false if the callback has run or was stopped before.
 func (t *Timer) Stop() bool {
 	l := t.loop
 	l.mu.Lock()
@@ -101,8 +104,8 @@ func (t *Timer) Stop() bool {
 	return true
 }
 
-// Step runs the next callback of a virtual loop, moving the clock to its time; false when there is
-// none.
+// Step runs the next callback of a virtual loop, after moving the clock to its time. It reports
+// false if there is none.
 func (l *Loop) Step() bool {
 	l.mu.Lock()
 	if l.live == 0 && len(l.future) > 0 {
@@ -118,7 +121,7 @@ func (l *Loop) Step() bool {
 	return true
 }
 
-// RunUntil steps a virtual loop through everything due at t or earlier, and leaves the clock at t.
+// RunUntil steps a virtual loop through everything that is due by t, and leaves the clock at t.
 func (l *Loop) RunUntil(t time.Time) {
 	for next, ok := l.NextAt(); ok && !next.After(t); next, ok = l.NextAt() {
 		l.Step()
@@ -128,8 +131,8 @@ func (l *Loop) RunUntil(t time.Time) {
 	l.now = max(l.now, t.Sub(l.start))
 }
 
-// Run runs callbacks as they become due until ctx is done; a virtual loop also returns when there
-// are none left.
+// Run runs callbacks as they become due until ctx is done. On a virtual loop it also returns when
+// none are left.
 func (l *Loop) Run(ctx context.Context) {
 	if !l.real {
 		for ctx.Err() == nil && l.Step() {
@@ -157,8 +160,9 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// Do runs f on the loop and returns when it has run. It fails, f run or not, when ctx is done
-// first. A callback of the loop itself must not call it.
+// Do runs f on the loop and returns when it has run. It returns the context's error if ctx is done
+// first; f may still run then. A callback of the loop must not call it, because it would wait for
+// itself.
 func (l *Loop) Do(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	l.Post(func() {
@@ -173,8 +177,8 @@ func (l *Loop) Do(ctx context.Context, f func()) error {
 	}
 }
 
-// Sleep waits until d has passed on the loop's clock. A callback of the loop itself must not call
-// it.
+// Sleep waits until d has passed on the loop's clock, or ctx is done. A callback of the loop must
+// not call it.
 func (l *Loop) Sleep(ctx context.Context, d time.Duration) error {
 	done := make(chan struct{})
 	t := l.After(d, func() { close(done) })
@@ -187,7 +191,7 @@ func (l *Loop) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// NextAt is when the next callback is due, and false when the agenda is empty.
+// NextAt returns when the next callback is due, and false if there is none.
 func (l *Loop) NextAt() (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +204,7 @@ func (l *Loop) NextAt() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// IsIdle reports whether the agenda is empty.
+// IsIdle reports whether no callback is left.
 func (l *Loop) IsIdle() bool {
 	_, busy := l.NextAt()
 	return !busy
@@ -213,7 +217,7 @@ func (l *Loop) virtualElapsed() time.Duration {
 	return l.now
 }
 
-// collectPosted makes ready what is due, in order.
+// collectPosted makes the timers ready that are due by now, in order.
 func (l *Loop) collectPosted() {
 	now := l.virtualElapsed()
 	for len(l.future) > 0 && l.future[0].at <= now {
@@ -229,7 +233,8 @@ func (l *Loop) makeReady(t *Timer) {
 	l.live++
 }
 
-// takeNextCallback removes the callback that runs next from those ready.
+// takeNextCallback removes the callback that runs next from those ready, or returns nil. The
+// callback that Pick prefers changes places with the first one.
 func (l *Loop) takeNextCallback() func() {
 	for l.head < len(l.ready) {
 		i := l.head
@@ -251,7 +256,7 @@ func (l *Loop) takeNextCallback() func() {
 	return nil
 }
 
-// compactReady gives back the room of callbacks that have run.
+// compactReady reuses the room of callbacks that have run, once they are most of the slice.
 func (l *Loop) compactReady() {
 	switch {
 	case l.head == len(l.ready):
@@ -263,6 +268,7 @@ func (l *Loop) compactReady() {
 	}
 }
 
+// timeToNextCallback returns an hour if nothing is due: wake ends the wait earlier.
 func (l *Loop) timeToNextCallback() time.Duration {
 	if len(l.future) == 0 {
 		return time.Hour

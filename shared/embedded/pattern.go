@@ -7,17 +7,25 @@ import (
 	"strings"
 )
 
-// Pattern is an event pattern of EventBridge, compiled: what a rule or a filter of an event source
-// lets pass. It knows exact values, prefix, suffix, anything-but (of values, prefixes and
-// suffixes), exists, numeric and $or; other operators are refused when the pattern is compiled.
+// Pattern is a compiled event pattern of EventBridge: which events a rule or a filter of an event
+// source lets pass. It knows exact values, prefix, suffix, anything-but (of values, prefixes and
+// suffixes), exists, numeric and $or. Other operators are refused when the pattern is compiled, so
+// that none is silently ignored. Example:
+//
+//	{"detail": {"lastStatus": ["STOPPED"], "group": [{"prefix": "service:"}]}}
+//
+// matches {"detail": {"lastStatus": "STOPPED", "group": "service:web"}}: all fields must match,
+// each by one of its alternatives.
 type Pattern struct{ root *objectPattern }
 
+// objectPattern matches an object by its fields, all of which must match.
 type objectPattern struct {
 	fields []fieldPattern
 	or     [][]*objectPattern // of each $or, one must match
 }
 
-// fieldPattern has an object to match or, where that is nil, tests of which one must hold.
+// fieldPattern matches one field: an object to match or, if that is nil, tests of which one must
+// hold.
 type fieldPattern struct {
 	name   string
 	object *objectPattern
@@ -27,13 +35,14 @@ type fieldPattern struct {
 // test judges one scalar value (string, float64, bool or nil), or absent.
 type test func(v any) bool
 
-// absent stands for a field that is not there.
+// absent is the value of a field that is not there, which {"exists": false} matches.
 type absent struct{}
 
-// lazy is an object whose fields are made when a pattern asks for them.
+// lazy is an object whose fields are computed when a pattern asks for them.
 type lazy interface{ fieldValue(name string) any } // absent{} where there is none
 
-// ParsePattern compiles a pattern written as JSON text. Errors name the place within the pattern.
+// ParsePattern compiles a pattern written as JSON text. Errors name the place within the pattern,
+// such as pattern.detail.group[0].prefix.
 func ParsePattern(text string) (*Pattern, error) {
 	var doc any
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
@@ -76,8 +85,8 @@ func compileObject(doc any, path string) (*objectPattern, error) {
 	return o, nil
 }
 
-// compareFieldCost puts what lies in the event itself before objects, and Keys before the images of
-// a row.
+// compareFieldCost puts plain fields before objects, and the Keys of a stream record before its
+// images (K sorts before N and O), because most records are rejected by the first field.
 func compareFieldCost(a, b fieldPattern) int {
 	if (a.object == nil) != (b.object == nil) {
 		if a.object == nil {
@@ -125,15 +134,15 @@ func compileField(name string, doc any, path string) (fieldPattern, error) {
 	return f, nil
 }
 
-// MatchesEvent reports whether the pattern lets the event pass, which is JSON text. Text that is
-// not JSON never passes.
+// MatchesEvent reports whether the pattern matches the event, which is JSON text. Text that is not
+// JSON never matches.
 func (p *Pattern) MatchesEvent(event []byte) bool {
 	var doc any
 	return json.Unmarshal(event, &doc) == nil && p.root.matchObject(doc)
 }
 
-// matchObject takes one element of an array for the whole, as EventBridge does: all fields must
-// match in the same one.
+// matchObject matches an array of objects if all fields match within one element, as EventBridge
+// does.
 func (o *objectPattern) matchObject(v any) bool {
 	if list, ok := v.([]any); ok && len(list) > 0 {
 		return slices.ContainsFunc(list, o.matchObject)
@@ -178,7 +187,7 @@ func (f *fieldPattern) matchAnyTest(v any) bool {
 		}
 		v = absent{}
 	case map[string]any, lazy:
-		v = absent{} // only what has no fields of its own is a value
+		v = absent{} // an object is no value
 	}
 	for _, t := range f.tests {
 		if t(v) {

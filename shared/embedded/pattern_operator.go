@@ -39,7 +39,8 @@ func compileExact(doc any, path string) (test, error) {
 	return func(v any) bool { return v == want }, nil
 }
 
-// scalarValue is the value as JSON decodes it.
+// scalarValue returns the value as JSON decodes it, and false for objects and lists. YAML has
+// integers where JSON has only floats.
 func scalarValue(doc any) (any, bool) {
 	switch v := doc.(type) {
 	case nil, string, bool, float64:
@@ -50,7 +51,8 @@ func scalarValue(doc any) (any, bool) {
 	return nil, false
 }
 
-// compileAffix compiles a prefix or a suffix, or several of which one must fit.
+// compileAffix compiles a prefix or a suffix, or several of which one must fit. The empty string is
+// refused, because it fits everything.
 func compileAffix(operator string, operands []any, path string) (test, error) {
 	var wanted []string
 	for _, item := range operands {
@@ -83,6 +85,7 @@ func compileAnythingBut(operand any, path string) (test, error) {
 	return func(v any) bool { return v != absent{} && !but(v) }, nil
 }
 
+// compileExcluded compiles what anything-but excludes. Its result holds for the excluded values.
 func compileExcluded(operand any, path string) (test, error) {
 	switch x := operand.(type) {
 	case map[string]any:
@@ -122,6 +125,7 @@ func compileExcludedValues(list []any, path string) (test, error) {
 	return func(v any) bool { return slices.Contains(excluded, v) }, nil
 }
 
+// compileExists compiles {"exists": true} or false. A field that is null exists.
 func compileExists(operand any, path string) (test, error) {
 	want, ok := operand.(bool)
 	if !ok {
@@ -130,7 +134,7 @@ func compileExists(operand any, path string) (test, error) {
 	return func(v any) bool { return (v != absent{}) == want }, nil
 }
 
-// compileNumeric compiles comparisons, of which all must hold: [">", 0, "<=", 5].
+// compileNumeric compiles one or two comparisons, of which all must hold: [">", 0, "<=", 5].
 func compileNumeric(operand any, path string) (test, error) {
 	list, _ := operand.([]any)
 	if len(list) != 2 && len(list) != 4 {

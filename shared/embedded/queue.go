@@ -9,7 +9,7 @@ import (
 	"berth/shared/state"
 )
 
-// Limits of SQS.
+// Limits and prices of SQS (SQS quotas: messages; SQS pricing) and of Lambda's payload.
 const (
 	maxDelay   = 900 * time.Second
 	maxMessage = 1 << 20
@@ -38,17 +38,17 @@ type QueueCounters struct {
 	InFlight     int // now
 }
 
-// BilledRequests is what SQS would bill.
+// BilledRequests returns how many requests SQS would bill.
 func (c QueueCounters) BilledRequests() int { return c.Sends + c.RuleSends + c.Receives + c.Deletes }
 
-// Queue sends to an SQS standard queue in memory. It may be used from any goroutine.
+// Queue sends to one standard queue in memory. It may be used from any goroutine.
 type Queue struct {
 	queue *queue // nil where the template has none
 	name  string
 }
 
-// Send puts a message into the queue, to be delivered after the delay (the queue's own where it is
-// 0). It fails for a delay above 900 s, for a body that is empty or above 1 MiB, and where the
+// Send puts a message into the queue, to be delivered after the delay, or after the queue's own if
+// it is 0. It is an error if the delay is above 900 s, the body is empty or above 1 MiB, or the
 // template has no such queue.
 func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
 	switch {
@@ -66,16 +66,18 @@ func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
 	return nil
 }
 
+// queue is a standard queue: at least once, in no promised order.
 type queue struct {
 	runtime     *Runtime
 	wiring      *QueueWiring
-	deadLetters *queue
-	source      *queueSource // nil where no function reads it
-	ready       []*message
+	deadLetters *queue       // nil if the queue has none
+	source      *queueSource // nil if no function reads it
+	ready       []*message   // visible, in order of arrival
 	count       QueueCounters
-	next        int
+	next        int // the number of the last message
 }
 
+// message is one message, in whichever queue it is.
 type message struct {
 	id       string
 	body     []byte
@@ -83,7 +85,8 @@ type message struct {
 	inFlight bool
 }
 
-// sendMessage is what happens to a message that the queue has accepted, faults included.
+// sendMessage enqueues a message that the queue has accepted, as often and as late as the faults
+// say.
 func (q *queue) sendMessage(body []byte, delay time.Duration) {
 	fault := q.runtime.faults.sendFault(q.wiring.Name)
 	if fault.Drop {
@@ -111,7 +114,7 @@ func (q *queue) enqueueMessage(m *message, delay time.Duration) {
 	})
 }
 
-// makeVisible makes a message visible.
+// makeVisible makes a message visible, and lets the queue's function see whether a batch is due.
 func (q *queue) makeVisible(m *message) {
 	q.count.Visible++
 	q.ready = append(q.ready, m)
@@ -120,8 +123,8 @@ func (q *queue) makeVisible(m *message) {
 	}
 }
 
-// delivery is a batch of messages received together, invisible to others until the visibility
-// time-out.
+// delivery is a batch of messages received together. They are invisible to others until the
+// visibility time-out. A message that is received again meanwhile belongs to the newer delivery.
 type delivery struct {
 	queue    *queue
 	taken    []*message
@@ -130,7 +133,7 @@ type delivery struct {
 	timer    *Timer
 }
 
-// receiveMessages takes up to n visible messages.
+// receiveMessages takes up to n visible messages, fewer if they are too large for one invocation.
 func (q *queue) receiveMessages(n int) *delivery {
 	faults := &q.runtime.faults
 	if faults.Shuffle != nil {
@@ -170,8 +173,8 @@ func (d *delivery) countRequests() {
 	}
 }
 
-// deleteHandled removes the messages for which keep is false. A message that has become visible
-// again meanwhile stays: its receipt is no longer good.
+// deleteHandled deletes the messages for which keep is false. A message that has become visible
+// again meanwhile stays, because its receipt handle is no longer valid.
 func (d *delivery) deleteHandled(keep func(id string) bool) {
 	deleted := 0
 	for i, m := range d.taken {
@@ -193,13 +196,15 @@ func (d *delivery) deleteHandled(keep func(id string) bool) {
 	}
 }
 
-// isStillInFlight reports whether the i-th message is still invisible by this delivery.
+// isStillInFlight reports whether the i-th message is still invisible because of this delivery.
+// Each receive counts up, so that a later delivery of the same message differs.
 func (d *delivery) isStillInFlight(i int) bool {
 	return d.taken[i].inFlight && d.taken[i].receives == d.messages[i].Receives
 }
 
-// returnUnhandled makes visible again what was not deleted, or moves it to the dead-letter queue
-// after its last receive.
+// returnUnhandled runs at the visibility time-out. It makes the messages that were not deleted
+// visible again, or moves them to the dead-letter queue after their last receive. SQS moves them at
+// the next receive, which comes at once here.
 func (d *delivery) returnUnhandled() {
 	q := d.queue
 	for i, m := range d.taken {
@@ -218,5 +223,6 @@ func (d *delivery) returnUnhandled() {
 	}
 }
 
-// billedRequests is how many requests a request with so many bytes is billed as.
+// billedRequests returns how many requests one of so many bytes is billed as. Example: 65 KiB are
+// 2.
 func billedRequests(bytes int) int { return max(1, (bytes+billedChunk-1)/billedChunk) }

@@ -7,22 +7,24 @@ import (
 	"berth/shared/state"
 )
 
-// gate decides when the next batch of an event source is delivered: as soon as a whole one has
-// gathered, or when the batching window since the first has passed.
+// gate decides when the next batch of an event source is delivered: when a whole one has gathered,
+// or when the batching window since the first message has passed, provided that the source may
+// deliver at all. Queues and streams differ only in the functions below.
 type gate struct {
 	runtime *Runtime
 	wiring  *Batching
-	waiting func() int // messages or records that wait
-	free    func() bool
+	waiting func() int  // messages or records that wait
+	free    func() bool // whether another batch may be delivered now
 	deliver func()
 
-	posted bool
-	over   bool // the window has passed
-	window *Timer
+	posted bool   // deliverPosted is on the loop
+	over   bool   // the window has passed
+	window *Timer // nil if no window has begun
 }
 
-// deliverWhenReady has a batch delivered when its time has come: in a callback of its own, so that
-// one batch is one step of the loop.
+// deliverWhenReady delivers a batch if one is due, in a callback of its own, so that one batch is
+// one step of the loop. It is called whenever something has changed that may make one due, and may
+// be called too often.
 func (g *gate) deliverWhenReady() {
 	n := g.waiting()
 	switch {
@@ -40,6 +42,7 @@ func (g *gate) deliverWhenReady() {
 	}
 }
 
+// deliverPosted delivers a batch, unless things have changed since it was posted.
 func (g *gate) deliverPosted() {
 	g.posted = false
 	if !g.runtime.running || g.waiting() == 0 || !g.free() {
@@ -54,7 +57,7 @@ func (g *gate) deliverPosted() {
 	g.deliverWhenReady()
 }
 
-// queueSource has a function handle a queue's messages.
+// queueSource delivers a queue's messages to a function, as an event source mapping of Lambda.
 type queueSource struct {
 	gate
 	queue    *queue
@@ -94,9 +97,9 @@ func (s *queueSource) deliverBatch() {
 	})
 }
 
-// settleDelivery deletes what was handled. Everything comes back, as after an error, when the
-// function names a message that it was not given; without ReportBatchItemFailures what it names is
-// not heard.
+// settleDelivery deletes the messages that were handled. If the function names a message that it
+// was not given, all come back, as after an error (Lambda, reporting batch item failures). Without
+// ReportBatchItemFailures the whole batch counts as handled.
 func (s *queueSource) settleDelivery(d *delivery, retry []string) {
 	if !s.wiring.Partial {
 		retry = nil
@@ -113,6 +116,7 @@ func (s *queueSource) settleDelivery(d *delivery, retry []string) {
 	d.deleteHandled(func(id string) bool { return failed[id] })
 }
 
+// countNamedMessages returns how many of the messages are among the ids.
 func countNamedMessages(messages []state.Message, ids map[string]bool) int {
 	n := 0
 	for _, m := range messages {

@@ -13,25 +13,26 @@ import (
 	"berth/shared/state"
 )
 
-// RuntimeOptions say what the runtime connects.
+// RuntimeOptions say what a runtime connects, and how it executes.
 type RuntimeOptions struct {
-	// Functions make an execution environment of each function that has event sources, by the last
-	// part of its CodeUri. The environment's name differs for each and across restarts.
+	// Functions create an execution environment of each function that has event sources, by the
+	// last part of its CodeUri. The environment's name differs from all others, also across
+	// restarts.
 	Functions map[string]func(environment string) Function
-	// Stream is the state's stream; it may be nil where no function reads one.
+	// Stream is the state's stream. It may be nil if no function reads one.
 	Stream Stream
 	// Execute runs one invocation; nil runs it at once. A simulator may run it as a coroutine that
-	// ends in a later step. run executes the handler; the context it gets is cancelled at the
-	// function's time-out. done must be called once, on the loop: with false after run has
-	// returned, with true when run never started or was abandoned.
+	// ends in a later step. run executes the handler, whose context is cancelled at the function's
+	// time-out. done must be called once, on the loop: with false after run has returned, with true
+	// if run never started or was abandoned.
 	Execute func(function string, run func(ctx context.Context), done func(crashed bool))
 	Faults  Faults
 	Log     *slog.Logger // nil logs nothing
 }
 
 // Runtime connects the handlers to queues, stream, schedules and event bus, as the wiring says,
-// with the semantics of the real services. Everything happens on its loop. State in queues does not
-// outlive it; the stream's does.
+// with the semantics of the real services. Everything happens on its loop. What is in queues is
+// lost with it; the stream's records are the store's and survive.
 type Runtime struct {
 	loop    *Loop
 	wiring  *Wiring
@@ -51,9 +52,9 @@ type Runtime struct {
 	incoming  atomic.Int64 // messages, events and commits on their way to the loop
 }
 
-// NewRuntime builds what the wiring describes. It fails when a function with event sources has no
-// entry in Functions, or an entry no function. It listens to the stream from here on; nothing is
-// delivered before [Runtime.Start].
+// NewRuntime connects what the wiring describes. It is an error if a function with event sources
+// has no entry in Functions, or an entry no function: both are typing errors. It listens to the
+// stream from here on; nothing is delivered before [Runtime.Start].
 func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
 	r := &Runtime{
 		loop: loop, wiring: w, id: strconv.FormatInt(loop.Now().UnixNano(), 36), execute: o.Execute, faults: o.Faults,
@@ -82,7 +83,7 @@ func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
 	return r, nil
 }
 
-// listenToStore takes in what the consumers had not acknowledged, and then what comes.
+// listenToStore adds the records that the consumers have not acknowledged, and then every new one.
 func (r *Runtime) listenToStore() {
 	for _, s := range r.streams {
 		s.addRecords(r.stream.PendingRecords(s.function.wiring.Name))
@@ -105,6 +106,8 @@ func (r *Runtime) createQueues() {
 	}
 }
 
+// connectFunction connects a function to its event sources. One without any is not the runtime's to
+// call: the API is served over HTTP.
 func (r *Runtime) connectFunction(w *FunctionWiring, create func(environment string) Function) error {
 	if len(w.Queues)+len(w.Streams)+len(w.Schedules) == 0 {
 		return nil
@@ -133,7 +136,7 @@ func (r *Runtime) connectFunction(w *FunctionWiring, create func(environment str
 // expireEvery is how often rows past their time are deleted.
 const expireEvery = 5 * time.Minute
 
-// Start begins to deliver. Schedules tick one period later for the first time.
+// Start begins to deliver. Schedules tick for the first time after one period.
 func (r *Runtime) Start() {
 	r.running = true
 	for _, q := range r.queues {
@@ -157,15 +160,16 @@ func (r *Runtime) expireStoreRows() {
 	r.scheduleAfter(expireEvery, r.expireStoreRows)
 }
 
-// Stop ends all deliveries at once, as the death of the process would: results of invocations under
-// way no longer count. It must be called on the loop, or while the loop does not run.
+// Stop ends all deliveries at once, as the death of the process would: results of running
+// invocations no longer count. It must be called on the loop, or while the loop does not run.
 func (r *Runtime) Stop() { r.running, r.stopped = false, true }
 
-// Queue is the queue with the name, the logical id of the template.
+// Queue returns the queue with the name, its logical id in the template. If there is none, sending
+// fails.
 func (r *Runtime) Queue(name string) Queue { return Queue{queue: r.queues[name], name: name} }
 
-// TickSchedule invokes the function for a schedule now, besides its regular ticks. It may be called
-// from any goroutine.
+// TickSchedule invokes the function for a schedule now, besides its regular ticks. It is an error
+// if the function has no event sources. It may be called from any goroutine.
 func (r *Runtime) TickSchedule(function, schedule string) error {
 	f := r.functions[function]
 	if f == nil {
@@ -175,8 +179,8 @@ func (r *Runtime) TickSchedule(function, schedule string) error {
 	return nil
 }
 
-// Counters are what the runtime has counted since it was made. Invocations and QueueRequests are
-// the sums that the cost of a task is made of: schedules are apart.
+// Counters are what the runtime has counted since it was created. Invocations (without those of
+// schedules) and QueueRequests are the sums that the cost of a task is computed from.
 type Counters struct {
 	Functions     map[string]FunctionCounters
 	Queues        map[string]QueueCounters
@@ -185,8 +189,8 @@ type Counters struct {
 	QueueRequests int
 }
 
-// Counters is a copy. It, Idle and Visible must be called on the loop, or while the loop does not
-// run.
+// Counters returns a copy of the counters. Like IsIdle and VisibleMessages it must be called on the
+// loop, or while the loop does not run.
 func (r *Runtime) Counters() Counters {
 	c := Counters{Functions: map[string]FunctionCounters{}, Queues: map[string]QueueCounters{}, Events: r.events}
 	for name, f := range r.functions {
@@ -205,8 +209,8 @@ func (r *Runtime) Counters() Counters {
 	return c
 }
 
-// IsIdle reports whether nothing is under way and nothing waits to be delivered. Delayed messages,
-// dead letters and the ticks to come do not count.
+// IsIdle reports whether nothing runs and nothing waits to be delivered. Delayed messages, dead
+// letters and the ticks to come do not count: a simulation has settled when only time is left.
 func (r *Runtime) IsIdle() bool {
 	if r.incoming.Load() > 0 {
 		return false
@@ -224,8 +228,8 @@ func (r *Runtime) IsIdle() bool {
 	return !slices.ContainsFunc(r.streams, func(s *streamSource) bool { return len(s.records) > 0 })
 }
 
-// VisibleMessages are the messages that a queue would deliver now: of a dead-letter queue, all it
-// has.
+// VisibleMessages returns the messages that a queue would deliver now: of a dead-letter queue, all
+// that it has.
 func (r *Runtime) VisibleMessages(name string) []state.Message {
 	var out []state.Message
 	if q := r.queues[name]; q != nil {

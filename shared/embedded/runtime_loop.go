@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// runOnLoop runs f on the loop; until then the runtime is not idle.
+// runOnLoop runs f on the loop, unless the runtime has been stopped by then. Until f has run the
+// runtime is not idle. It is how everything from outside comes in.
 func (r *Runtime) runOnLoop(f func()) {
 	r.incoming.Add(1)
 	r.loop.Post(func() {
@@ -16,7 +17,7 @@ func (r *Runtime) runOnLoop(f func()) {
 	})
 }
 
-// scheduleAfter runs f after d unless the runtime has been stopped by then.
+// scheduleAfter runs f on the loop after d, unless the runtime has been stopped by then.
 func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
 	return r.loop.After(d, func() {
 		if !r.stopped {
@@ -25,12 +26,14 @@ func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
 	})
 }
 
+// executeInline runs an invocation within the callback that starts it: handlers take no time on a
+// virtual clock.
 func executeInline(_ string, run func(ctx context.Context), done func(crashed bool)) {
 	run(context.Background())
 	done(false)
 }
 
-// localARN is the ARN of something that exists only in this process.
+// localARN returns the ARN of something that exists only in this process.
 func localARN(service, resource string) string {
 	return "arn:aws:" + service + ":" + localRegion + ":" + localAccount + ":" + resource
 }

@@ -2,8 +2,8 @@ package embedded
 
 import "time"
 
-// schedule ticks at a fixed rate from the start of the runtime, never catching up on ticks that
-// were missed while the machine slept.
+// schedule ticks at a fixed rate from the start of the runtime. Ticks that were missed while the
+// machine slept are not made up.
 type schedule struct {
 	function *function
 	wiring   *ScheduleSource
@@ -15,6 +15,7 @@ func (s *schedule) startTicking() {
 	s.planNextTick()
 }
 
+// planNextTick counts from the tick before, so that a late callback does not shift the later ones.
 func (s *schedule) planNextTick() {
 	loop := s.function.runtime.loop
 	now := loop.Now()

@@ -1,10 +1,8 @@
-// Package embedded is the tier that needs nothing but this process: the state on disk or in memory,
-// and queues, streams, schedules and time in process. It connects the functions as template.yaml
-// says and decides nothing itself.
 package embedded
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,51 +15,55 @@ import (
 	"berth/shared/state"
 )
 
-// Store keeps the state of all clusters in this process: all rows in memory and, unless it is
-// ephemeral, every change in one file before it is acknowledged or seen by anyone. Writers who come
-// at the same time share one transaction of the file. It may be used by several goroutines; it
-// takes copies of rows and gives copies.
+// Store keeps the state of all clusters in this process. All rows are in memory; unless the store
+// is ephemeral, every change is in one file before it is acknowledged or seen by anyone. Writers
+// who come at the same time share one transaction of the file, because its sync costs milliseconds.
+//
+// It may be used by several goroutines. It takes copies of rows and gives copies. Conditions,
+// limits and prices are those of DynamoDB.
 type Store struct {
 	pending struct {
 		sync.Mutex
 		requests []*commitRequest
 	}
 
-	// committing is held by whoever settles requests: the only one to change anything below.
+	// committing is held by the writer that settles requests. Only it changes anything below, so it
+	// reads the rows without mu.
 	committing sync.Mutex
 	disk       *stateFile // nil where ephemeral
 	digest     hash.Hash
 	onRecords  func([]state.Record)
 
-	// mu guards what readers see; it is never held during a write to the file.
+	// mu guards what readers see. It is never held during a write to the file, so that reads do not
+	// wait for the disk.
 	mu       sync.RWMutex
 	rows     *btree.BTreeG[*storedRow] // by key
 	expiring *btree.BTreeG[*storedRow] // by expiry, those that have one
 	sequence uint64                    // of the last stream record
 	hash     [32]byte                  // over all changes so far
 	stream   recordLog
-	failed   error // every later call gives it
+	failed   error // what every later call returns
 
 	usage usageCounter
 }
 
-// StoreOptions says where a store keeps its rows, and who reads its stream.
+// StoreOptions say where a store keeps its rows, and who reads its stream.
 type StoreOptions struct {
-	// Path is the file, made where there is none; empty keeps everything in memory alone.
+	// Path is the file, which is created if it does not exist. Empty keeps everything in memory.
 	Path string
 	// Consumers are the readers of the stream: the file keeps a record until all of them have
 	// acknowledged it.
 	Consumers []string
 }
 
-// OpenStore opens a store. It fails where another process has the file open, and where the file is
+// OpenStore opens a store. It is an error if another process has the file open, or if the file is
 // not a state file or one of a later format.
 func OpenStore(o StoreOptions) (*Store, error) {
 	unlocked := btree.Options{NoLocks: true}
 	s := &Store{
 		rows:     btree.NewBTreeGOptions(lessByKey, unlocked),
 		expiring: btree.NewBTreeGOptions(lessByExpiry, unlocked),
-		digest:   newDigest(),
+		digest:   sha256.New(),
 	}
 	if o.Path == "" {
 		return s, nil
@@ -81,8 +83,8 @@ func OpenStore(o StoreOptions) (*Store, error) {
 
 var errClosed = errors.New("the state store is closed")
 
-// Close writes down what has been acknowledged of the stream and lets go of the file. Every later
-// call fails.
+// Close saves what has been acknowledged of the stream and closes the file. Every later call fails.
+// Closing twice is no error.
 func (s *Store) Close() error {
 	s.committing.Lock()
 	defer s.committing.Unlock()
@@ -100,12 +102,13 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.disk.db.Close())
 }
 
-// Get reads one row as last written; nil where there is none.
+// Get returns one row as last written, nil if there is none.
 func (s *Store) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.readStoredRow(ctx, key, consistentRead)
 }
 
-// Peek is Get at half the price.
+// Peek is Get at half the price. On DynamoDB it may miss the last second's writes; here it does
+// not.
 func (s *Store) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.readStoredRow(ctx, key, eventualRead)
 }
@@ -128,7 +131,8 @@ func (s *Store) readStoredRow(ctx context.Context, key state.Key, price int64) (
 	return copyStoredRow(e.row), nil
 }
 
-// List reads a range as last written, in order of sort key.
+// List returns a range as last written, in order of sort key. The rows are copied outside of the
+// lock: stored rows never change.
 func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
@@ -165,8 +169,8 @@ func (s *Store) findStoredRows(r state.Range) ([]*storedRow, error) {
 	return found, nil
 }
 
-// Write makes one change and returns the row after it, nil after a deletion. A condition that does
-// not hold gives *state.Conflict with the row that is there.
+// Write makes one change and returns the row after it, nil after a deletion. The error is a
+// *state.Conflict with the row that is there if the change's condition does not hold.
 func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err := checkWrite(w); err != nil {
 		return nil, err
@@ -186,8 +190,8 @@ func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	return copyStoredRow(r.changes[0].new.row), nil
 }
 
-// Commit makes all changes or none. A condition or a version that does not hold gives
-// *state.Conflict, too many writes or a row named twice an error.
+// Commit makes all changes or none. The error is a *state.Conflict if a condition or the version
+// does not hold, and another one if there are too many writes or a row is named twice.
 func (s *Store) Commit(ctx context.Context, c state.Commit) error {
 	err := checkCommit(c)
 	if err == nil && (len(c.Writes) > 0 || c.Version >= 0) {
@@ -199,8 +203,8 @@ func (s *Store) Commit(ctx context.Context, c state.Commit) error {
 	return nil
 }
 
-// ExpireRows deletes the rows that may be deleted at now and returns how many there were. It costs
-// nothing where none is due. As in DynamoDB it has no price.
+// ExpireRows deletes the rows that have expired by now and returns how many there were. It takes no
+// time if none has. As in DynamoDB it has no price.
 func (s *Store) ExpireRows(now time.Time) int {
 	s.mu.RLock()
 	first, ok := s.expiring.Min()
@@ -210,13 +214,13 @@ func (s *Store) ExpireRows(now time.Time) int {
 	}
 	r := &commitRequest{expire: now.Unix()}
 	if err := s.submitCommit(context.Background(), r); err != nil {
-		return 0 // the next call that can say so does
+		return 0 // the store has failed, which the next call returns
 	}
 	return len(r.changes)
 }
 
-// HistoryHash is a digest over every change ever made, in order: the same history gives the same
-// hash.
+// HistoryHash returns a digest in hex over every change ever made, in order: the same history gives
+// the same hash. Two runs of one seed are compared by it.
 func (s *Store) HistoryHash() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -9,8 +9,9 @@ import (
 	"berth/shared/state"
 )
 
-// copyStoredRow is a row that shares nothing with r and is as it would come back from its JSON:
-// times in UTC, empty maps and lists nil.
+// copyStoredRow returns a row that shares nothing with r and is as it would come back from its
+// JSON: times in UTC, empty maps and lists nil. Encoding and decoding the row would do the same,
+// but every read makes a copy.
 func copyStoredRow(r state.Row) state.Row {
 	from := reflect.ValueOf(r).Elem()
 	to := reflect.New(from.Type())
@@ -21,7 +22,8 @@ func copyStoredRow(r state.Row) state.Row {
 	return to.Interface().(state.Row)
 }
 
-// detacher replaces in an addressable value what it shares with the value that it was copied from.
+// detacher replaces in an addressable value what it shares with the value that it was copied from:
+// pointers, slices and maps. One is built per type and then reused.
 type detacher func(v reflect.Value)
 
 var detachers sync.Map // reflect.Type to detacher
@@ -35,7 +37,8 @@ func detacherOf(t reflect.Type) detacher {
 	return d
 }
 
-// newDetacher is nil for a type whose copies share nothing.
+// newDetacher returns nil for a type whose copies share nothing. Times and string maps, the most
+// frequent, go without reflection.
 func newDetacher(t reflect.Type) detacher {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -64,6 +67,7 @@ func newDetacher(t reflect.Type) detacher {
 	return nil
 }
 
+// structDetacher leaves out fields that share nothing, and unexported ones, which rows do not have.
 func structDetacher(t reflect.Type) detacher {
 	type part struct {
 		field  int

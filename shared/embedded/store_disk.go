@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +37,7 @@ const (
 	keySeparator   = "\x00"
 )
 
-// lockTimeout is how long opening waits for a process that may be on its way out.
+// lockTimeout is how long opening waits for another process, which may be about to end.
 const lockTimeout = 500 * time.Millisecond
 
 // stateFile is the file of a durable store.
@@ -45,6 +46,8 @@ type stateFile struct {
 	db   *bolt.DB
 }
 
+// openStateFile opens or creates the file. Its freelist is kept in memory only: a commit writes
+// less, and opening finds the free pages by a scan.
 func openStateFile(path string) (*stateFile, error) {
 	_, err := os.Stat(path)
 	fresh := errors.Is(err, os.ErrNotExist)
@@ -74,7 +77,7 @@ func openStateFile(path string) (*stateFile, error) {
 	return &stateFile{path: path, db: db}, nil
 }
 
-// syncFolder makes the name of a new file durable.
+// syncFolder makes the name of a new file durable: syncing the file does not sync its folder.
 func syncFolder(path string) error {
 	f, err := os.Open(path) //nolint:gosec // the user's choice
 	if err != nil {
@@ -83,7 +86,7 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// createBuckets makes the buckets of an empty file and refuses a file that this version would
+// createBuckets creates the buckets of an empty file, and refuses a file that this version would
 // misread.
 func createBuckets(tx *bolt.Tx) error {
 	if b := tx.Bucket(bucketStore); b != nil {
@@ -103,15 +106,14 @@ func createBuckets(tx *bolt.Tx) error {
 	return tx.Bucket(bucketStore).Put(keyFormat, []byte(stateFormat))
 }
 
-// saveCommitGroup makes a group durable, and with it what has been acknowledged of the stream.
+// saveCommitGroup makes a group durable, and with it what has been acknowledged of the stream. A
+// group without changes and acknowledgements writes nothing.
 func (d *stateFile) saveCommitGroup(g *commitGroup) error {
 	s := g.store
 	s.mu.Lock()
-	positions := map[string]uint64{}
+	var positions map[string]uint64
 	if s.stream.moved {
-		for name, p := range s.stream.consumers {
-			positions[name] = p
-		}
+		positions = maps.Clone(s.stream.consumers)
 		s.stream.moved = false // a write that fails ends the store
 	}
 	trimmed := s.stream.lowestAcknowledged()
@@ -135,6 +137,8 @@ func (d *stateFile) saveCommitGroup(g *commitGroup) error {
 	})
 }
 
+// saveRowChanges writes the rows and, if they are kept, the stream records. It writes the hash and
+// the last sequence with them, so that the three always agree.
 func (g *commitGroup) saveRowChanges(tx *bolt.Tx, keep bool) error {
 	rows, records := tx.Bucket(bucketRows), tx.Bucket(bucketStream)
 	n := g.sequence - uint64(len(g.changes))
@@ -158,6 +162,7 @@ func (g *commitGroup) saveRowChanges(tx *bolt.Tx, keep bool) error {
 	return errors.Join(b.Put(keyHash, g.hash[:]), b.Put(keySequence, sequenceKey(g.sequence)))
 }
 
+// trimStreamRecords deletes the records that all consumers have acknowledged.
 func trimStreamRecords(tx *bolt.Tx, to uint64) error {
 	c := tx.Bucket(bucketStream).Cursor()
 	for k, _ := c.First(); k != nil && binary.BigEndian.Uint64(k) <= to; k, _ = c.First() {
@@ -168,10 +173,11 @@ func trimStreamRecords(tx *bolt.Tx, to uint64) error {
 	return nil
 }
 
+// sequenceKey is big endian, so that keys sort as the numbers do.
 func sequenceKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// encodeChange is a record in the file: cluster, sort key, row before, row after, each with its
-// length before it.
+// encodeChange returns a record as the file has it: cluster, sort key, row before, row after, each
+// with its length before it. An absent row has the length 0.
 func encodeChange(c rowChange) []byte {
 	key := c.changedKey()
 	var old, next []byte
@@ -190,6 +196,7 @@ func encodeChange(c rowChange) []byte {
 
 var errRecord = errors.New("a stream record is damaged")
 
+// decodeFields reads what encodeChange wrote.
 func decodeFields(data []byte) (fields [4][]byte, err error) {
 	for i := range fields {
 		n, used := binary.Uvarint(data)
@@ -202,7 +209,7 @@ func decodeFields(data []byte) (fields [4][]byte, err error) {
 }
 
 // loadStore fills an empty store from the file. Rows of kinds that this version does not know stay
-// in the file, unseen.
+// in the file, unseen: a newer version may have written them, and may come back.
 func (d *stateFile) loadStore(s *Store) error {
 	return d.db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketStore)
@@ -246,6 +253,7 @@ func (s *Store) loadStoredRow(k, data []byte) error {
 	return nil
 }
 
+// loadStreamRecord loads a record that some consumer has not acknowledged.
 func (s *Store) loadStreamRecord(k, data []byte) error {
 	if len(k) != 8 {
 		return errRecord

@@ -9,30 +9,30 @@ import (
 	"berth/shared/state"
 )
 
-// commitRequest is what one writer wants: a commit, or the deletion of all rows that expire by a
-// time. Its outcome is set by whoever settles it, under Store.committing.
+// commitRequest is what one writer asks for: a commit, or the deletion of all rows that expire by a
+// time. The writer that settles it sets the outcome, under Store.committing.
 type commitRequest struct {
 	commit state.Commit
 	expire int64 // Unix seconds, 0 for a commit
 
 	done    bool
-	changes []rowChange // what it changed; a deletion of what is not there changes nothing
+	changes []rowChange // what it changed; deleting an absent row changes nothing
 	err     error
 }
 
-// commitGroup is a list of requests that become durable together. Nobody sees its changes until
-// they are.
+// commitGroup is a list of requests that become durable together. Each request sees the changes of
+// those before it; nobody else sees any until all are durable.
 type commitGroup struct {
 	store   *Store
 	changes []rowChange
-	// overlay is what the group has changed, nil for a deleted row; nil where the group is one
-	// request, whose rows are all different.
+	// overlay has the rows that the group has changed, nil for a deleted one. It is nil in a group
+	// of one request, whose rows are all different.
 	overlay  map[state.Key]*storedRow
 	sequence uint64   // of the last record, this group's included
 	hash     [32]byte // this group's changes included
 }
 
-// newCommitRequest takes its own copy of the rows to be put.
+// newCommitRequest copies the rows to be put, so that the caller may go on changing his.
 func newCommitRequest(c state.Commit) *commitRequest {
 	writes := make([]state.Write, len(c.Writes))
 	for i, w := range c.Writes {
@@ -46,8 +46,9 @@ func newCommitRequest(c state.Commit) *commitRequest {
 	return &commitRequest{commit: c}
 }
 
-// submitCommit waits until the request is settled. The first writer to come settles all that wait:
-// so a group grows as long as the one before it takes.
+// submitCommit waits until the request is settled. A writer that gets the lock settles all requests
+// that wait, so a group has grown for as long as the one before it took: one write is one sync, and
+// a hundred at the same time are few.
 func (s *Store) submitCommit(ctx context.Context, r *commitRequest) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -68,8 +69,8 @@ func (s *Store) submitCommit(ctx context.Context, r *commitRequest) error {
 	return r.err
 }
 
-// settleRequests decides the requests in order, makes what holds durable, then visible, then known
-// to the stream's reader.
+// settleRequests decides the requests in order. It makes those that hold durable, then visible, and
+// then tells the stream's reader: nobody acts on a change that a crash could undo.
 func (s *Store) settleRequests(batch []*commitRequest) {
 	g := &commitGroup{store: s, sequence: s.sequence, hash: s.hash}
 	if len(batch) > 1 {
@@ -97,7 +98,8 @@ func (s *Store) settleRequests(batch []*commitRequest) {
 	}
 }
 
-// failAllWrites ends all use of the store: what the file holds is not known any more.
+// failAllWrites ends all use of the store, because it is not known any more what the file holds.
+// The requests are ambiguous: a restart may find them written.
 func (s *Store) failAllWrites(err error, batch []*commitRequest) {
 	for _, r := range batch {
 		r.err = fmt.Errorf("state file %s: %w: %w", s.disk.path, cluster.ErrAmbiguous, err)
@@ -107,7 +109,8 @@ func (s *Store) failAllWrites(err error, batch []*commitRequest) {
 	s.failed = fmt.Errorf("state file %s takes no more writes until a restart, as one failed: %w", s.disk.path, err)
 }
 
-// publishRecords makes the group visible to readers.
+// publishRecords makes the group visible to readers, all its rows at once, and returns its stream
+// records if anyone needs them.
 func (s *Store) publishRecords(g *commitGroup) []state.Record {
 	var records []state.Record
 	if s.onRecords != nil || s.stream.kept {
@@ -133,7 +136,7 @@ func (s *Store) publishRecords(g *commitGroup) []state.Record {
 	return records
 }
 
-// currentRow is the row as the group's next request finds it.
+// currentRow returns the row as the group's next request finds it.
 func (g *commitGroup) currentRow(key state.Key) *storedRow {
 	if e, ok := g.overlay[key]; ok {
 		return e
@@ -141,6 +144,7 @@ func (g *commitGroup) currentRow(key state.Key) *storedRow {
 	return g.store.findStoredRow(key)
 }
 
+// addRequest adds what the request changes, or returns why it changes nothing.
 func (g *commitGroup) addRequest(r *commitRequest) error {
 	var err error
 	if r.expire > 0 {
@@ -157,7 +161,8 @@ func (g *commitGroup) addRequest(r *commitRequest) error {
 	return nil
 }
 
-// expiredRows are the deletions of all rows that expire by t and were not written to in this group.
+// expiredRows returns the deletions of all rows that expire by t and were not changed in this
+// group, which may have moved their expiry.
 func (g *commitGroup) expiredRows(t int64) []rowChange {
 	var out []rowChange
 	g.store.expiring.Scan(func(e *storedRow) bool {
@@ -172,7 +177,8 @@ func (g *commitGroup) expiredRows(t int64) []rowChange {
 	return out
 }
 
-// evaluateCommit is what the commit changes, or why it changes nothing. Both have their price.
+// evaluateCommit returns what the commit changes, or why it changes nothing. DynamoDB charges for
+// both.
 func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
 	var b commitBill
 	changes := make([]rowChange, 0, len(c.Writes)+1)
@@ -202,7 +208,8 @@ func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
 	return changes, nil
 }
 
-// movePlacementVersion is the next state of the cluster's meta row.
+// movePlacementVersion returns the next state of the cluster's meta row, or a conflict if the
+// commit was decided on another version.
 func (g *commitGroup) movePlacementVersion(c state.Commit) (rowChange, error) {
 	key := state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta}
 	old := g.currentRow(key)
@@ -217,6 +224,7 @@ func (g *commitGroup) movePlacementVersion(c state.Commit) (rowChange, error) {
 	return rowChange{old: old, new: e}, err
 }
 
+// applyWrite returns the change of one write, by the rules of [state.Write.Apply].
 func (g *commitGroup) applyWrite(w state.Write) (rowChange, error) {
 	key := w.Key()
 	old := g.currentRow(key)

@@ -2,15 +2,12 @@ package embedded
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
-	"hash"
 	"slices"
 )
 
-func newDigest() hash.Hash { return sha256.New() }
-
-// sealRows numbers the changes and carries the hash on over them.
+// sealRows numbers the changes and continues the hash over them: each hash is over the one before
+// it, the lengths of cluster, sort key and row, and these three.
 func (g *commitGroup) sealRows() {
 	d := g.store.digest
 	for _, c := range g.changes {

@@ -7,7 +7,8 @@ import (
 	"berth/shared/state"
 )
 
-// storedRow is one row as stored. Nothing in it ever changes.
+// storedRow is one row as stored. Nothing in it ever changes: a change stores another one. That
+// lets readers copy rows without a lock.
 type storedRow struct {
 	key  state.Key
 	row  state.Row
@@ -32,7 +33,8 @@ func (s *Store) findStoredRow(key state.Key) *storedRow {
 	return e
 }
 
-// newStoredRow takes over the row.
+// newStoredRow takes over the row: nobody else may change it afterwards. It is an error if the row
+// is larger than an item of DynamoDB may be.
 func newStoredRow(row state.Row) (*storedRow, error) {
 	data, err := state.EncodeRow(row)
 	if err != nil {
@@ -46,6 +48,7 @@ func newStoredRow(row state.Row) (*storedRow, error) {
 	return e, nil
 }
 
+// rowOrNil returns nil, and not an interface that holds nil, for no row.
 func (e *storedRow) rowOrNil() state.Row {
 	if e == nil {
 		return nil
@@ -60,7 +63,7 @@ func (e *storedRow) copyOrNil() state.Row {
 	return copyStoredRow(e.row)
 }
 
-// rowChange is one row before and after; nil where there is none.
+// rowChange is one row before and after a change, nil if there is none.
 type rowChange struct{ old, new *storedRow }
 
 func (c rowChange) changedKey() state.Key {

@@ -33,7 +33,7 @@ func (s *recordLog) appendRecords(records []state.Record) {
 	}
 }
 
-// lowestAcknowledged is the last record that no consumer needs any more.
+// lowestAcknowledged returns the last record that no consumer needs any more.
 func (s *recordLog) lowestAcknowledged() uint64 {
 	least := uint64(math.MaxUint64)
 	for _, position := range s.consumers {
@@ -42,30 +42,30 @@ func (s *recordLog) lowestAcknowledged() uint64 {
 	return least
 }
 
-// trimAcknowledged forgets what all consumers have acknowledged.
+// trimAcknowledged drops the records that all consumers have acknowledged.
 func (s *recordLog) trimAcknowledged() {
 	n := s.countUpTo(s.lowestAcknowledged())
 	clear(s.records[:n])
 	s.records = s.records[n:]
 }
 
-// countUpTo is how many of the records have a sequence of at most position.
+// countUpTo returns how many of the records have a sequence of at most position.
 func (s *recordLog) countUpTo(position uint64) int {
 	return sort.Search(len(s.records), func(i int) bool { return parseSequence(s.records[i].Sequence) > position })
 }
 
-// OnRecords has f called with the stream records of every group of changes, in order, once the
-// group is durable and before its writers hear of it. f must be quick, must not write to the store,
-// and must not change the records. It is set before the first write.
+// OnRecords makes the store call f with the stream records of every group of changes, in order,
+// once the group is durable and before its writers return. f must be quick, must not write to the
+// store, and must not change the records. It is set before the first write.
 func (s *Store) OnRecords(f func([]state.Record)) {
 	s.committing.Lock()
 	defer s.committing.Unlock()
 	s.onRecords = f
 }
 
-// PendingRecords are the records that a consumer has not acknowledged, those of before a restart
-// included, in order. There are none in an ephemeral store, nor for a consumer that it was not
-// opened with.
+// PendingRecords returns the records that a consumer has not acknowledged, including those of
+// before a restart, in order. There are none in an ephemeral store, nor for a consumer that the
+// store was not opened with.
 func (s *Store) PendingRecords(consumer string) []state.Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -76,9 +76,9 @@ func (s *Store) PendingRecords(consumer string) []state.Record {
 	return slices.Clone(s.stream.records[s.stream.countUpTo(position):])
 }
 
-// AckRecords says that a consumer needs no record up to sequence any more. It becomes durable with
-// the next change or with Close: after a crash some records come again. What names no consumer or
-// no record changes nothing.
+// AckRecords records that a consumer needs no record up to sequence any more. It becomes durable
+// with the next change or with Close, so that an acknowledgement costs no sync; after a crash some
+// records come again. An unknown consumer or sequence changes nothing.
 func (s *Store) AckRecords(consumer, sequence string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,15 +90,16 @@ func (s *Store) AckRecords(consumer, sequence string) {
 	}
 }
 
+// sequenceDigits is enough for 64 bits.
 const sequenceDigits = 20
 
-// formatSequence pads, so that sequences sort as text.
+// formatSequence pads the number with zeros, so that sequences sort as text.
 func formatSequence(n uint64) string {
 	digits := strconv.FormatUint(n, 10)
 	return strings.Repeat("0", sequenceDigits-len(digits)) + digits
 }
 
-// parseSequence is 0 for what is no sequence.
+// parseSequence returns 0 for what is no sequence.
 func parseSequence(s string) uint64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -107,7 +108,7 @@ func parseSequence(s string) uint64 {
 	return n
 }
 
-// newRecords are the group's changes as stream records, after seal.
+// newRecords returns the group's changes as stream records. sealRows has numbered them.
 func (g *commitGroup) newRecords() []state.Record {
 	out := make([]state.Record, len(g.changes))
 	for i, c := range g.changes {
@@ -117,7 +118,8 @@ func (g *commitGroup) newRecords() []state.Record {
 	return out
 }
 
-// newStreamRecord copies what the store still holds; the old row is the record's alone.
+// newStreamRecord copies the new row, which the store still holds. Nobody else has the old one any
+// more.
 func newStreamRecord(n uint64, c rowChange) state.Record {
 	r := state.Record{Sequence: formatSequence(n), Key: c.changedKey(), Old: c.old.rowOrNil(), New: c.new.copyOrNil()}
 	switch {

@@ -10,7 +10,8 @@ import (
 	"berth/shared/state"
 )
 
-// DynamoDB's limits, kept here too: what works on one tier works on the others.
+// DynamoDB's limits (service quotas: items, transactions, keys). They hold here too, so that what
+// works on one tier works on the others.
 const (
 	maxItem        = 400 << 10 // bytes
 	maxTransaction = 4 << 20   // bytes
@@ -29,7 +30,7 @@ type Usage struct {
 	Requests   int64 // calls that were answered, conflicts included
 }
 
-// Usage is the bill so far, since the store was opened.
+// Usage returns the bill since the store was opened.
 func (s *Store) Usage() Usage {
 	return Usage{
 		ReadUnits:  float64(s.usage.readHalves.Load()) / 2,
@@ -50,6 +51,7 @@ const (
 	eventualRead   = 1
 )
 
+// billedUnits returns how many units of some bytes a size is billed as, at least one.
 func billedUnits(size, unit int) int64 { return int64(max(1, (size+unit-1)/unit)) }
 
 func (u *usageCounter) countRead(size int, price int64) {
@@ -59,7 +61,7 @@ func (u *usageCounter) countRead(size int, price int64) {
 
 // commitBill is the price of one write or commit.
 type commitBill struct {
-	units      int64
+	units      int64 // write units, before a transaction doubles them
 	statements int
 	size       int // bytes of all rows after it
 }
@@ -85,9 +87,11 @@ func (u *usageCounter) countCommit(b commitBill) {
 	u.writes.Add(b.units)
 }
 
-// estimateItemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of
-// names and texts, about half a byte per digit, one for a bool or a null, and for a list or map 3
-// and one per element. It may be a few bytes off where the JSON escapes characters.
+// estimateItemSize returns the size of a row as DynamoDB counts it, taken from its JSON: the bytes
+// of names and texts, about half a byte per digit, one for a bool or a null, and for a list or map
+// 3 and one per element (DynamoDB, item sizes and formats). Example: {"a":"xyz","b":12} is 4 bytes
+// for a, 3 for b, and those of the sort key. It may be a few bytes off where the JSON escapes
+// characters.
 func estimateItemSize(key state.Key, data []byte) int {
 	n, depth := len("sk")+len(key.Sort), 0
 	for i := 0; i < len(data); i++ {
@@ -122,8 +126,8 @@ func estimateItemSize(key state.Key, data []byte) int {
 	return n
 }
 
-// findTextEnd is where the text that begins at i ends, and how many of its bytes only escape
-// others.
+// findTextEnd returns where the text that begins at i ends, and how many of its bytes only escape
+// others: 1 for \n, 4 for a \u and its digits.
 func findTextEnd(data []byte, i int) (end, escapes int) {
 	for ; data[i] != '"'; i++ {
 		if data[i] == '\\' {
@@ -147,6 +151,7 @@ func findNumberEnd(data []byte, i int) int {
 	return i
 }
 
+// checkKey refuses keys that DynamoDB refuses, and those that would not fit into the file's layout.
 func checkKey(key state.Key) error {
 	switch {
 	case key.Cluster == "" || key.Sort == "":
@@ -173,6 +178,8 @@ func checkWrite(w state.Write) error {
 	return nil
 }
 
+// checkCommit refuses what DynamoDB's transactions refuse, before anything is decided. The check of
+// the version is a statement on the meta row.
 func checkCommit(c state.Commit) error {
 	statements := len(c.Writes)
 	seen := make(map[state.Key]bool, len(c.Writes)+1)

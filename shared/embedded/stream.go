@@ -9,48 +9,53 @@ import (
 	"berth/shared/state"
 )
 
-// Stream is the state's stream of changes. Records come in the order in which they were committed;
-// a consumer is a function's name.
+// Stream is the state's stream of changes, as [Store] implements it. Records come in the order in
+// which they were committed. A consumer is a function's name.
 type Stream interface {
-	// OnRecords has f called, from any goroutine, with the records of each commit in order.
+	// OnRecords makes the stream call f, from any goroutine, with the records of each commit in
+	// order.
 	OnRecords(f func([]state.Record))
-	// PendingRecords are the records that the consumer has not acknowledged, oldest first.
+	// PendingRecords returns the records that the consumer has not acknowledged, oldest first.
 	PendingRecords(consumer string) []state.Record
-	// AckRecords says that the consumer needs nothing up to and including the record with the
+	// AckRecords records that the consumer needs nothing up to and including the record with the
 	// sequence again.
 	AckRecords(consumer, sequence string)
-	// ExpireRows deletes the rows that may be deleted at now and returns how many there were.
+	// ExpireRows deletes the rows that have expired by now and returns how many there were.
 	ExpireRows(now time.Time) int
 }
 
-// How long a failed batch of records waits before it is tried again: doubled at each try.
+// How long a failed batch of records waits before it is tried again. The time doubles with each
+// try.
 const (
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 10 * time.Second
 )
 
-// streamSource has a function handle the stream as one shard: in order, one batch at a time; a
-// batch that fails holds up what comes after it until it is handled or given up.
+// streamSource delivers the stream to a function as one shard: in order, one batch at a time. A
+// batch that fails holds up what comes after it until it is handled or given up (Lambda, DynamoDB
+// event source mapping).
 type streamSource struct {
 	gate
 	function *function
 	wiring   *StreamSource
 	stream   Stream
 
-	records []streamed
-	// parts are the batches that the head of records was cut into; what follows them has not been
+	records []streamed // not acknowledged, oldest first
+	// parts are the batches that the head of records was cut into. What follows them has not been
 	// tried yet.
 	parts    []part
-	inFlight int // records at the head that a delivery is under way for
-	backoff  bool
-	skipped  int // filtered records since the last acknowledgement
+	inFlight int  // records at the head that are being delivered
+	backoff  bool // the shard waits after a failure
+	skipped  int  // filtered records since the last acknowledgement
 }
 
-// ackEvery bounds how many filtered records are acknowledged late: each acknowledgement is a write.
+// ackEvery is after how many filtered records one is acknowledged by itself. Without it a function
+// whose filter matches nothing would keep all records of the file for ever; more often it would
+// cost writes.
 const ackEvery = 256
 
-// streamed is a record that passed the filter. Its upTo is the last record before the next one that
-// passed: the filtered ones in between are acknowledged with it.
+// streamed is a record that passed the filter. Its upTo is the sequence of the last record before
+// the next one that passed: the filtered ones in between are acknowledged with it.
 type streamed struct {
 	state.Record
 	arrived time.Time
@@ -61,7 +66,7 @@ type streamed struct {
 type part struct {
 	n        int
 	failures int
-	again    bool // delivered once more only by a fault
+	again    bool // handled, and delivered once more because of a fault
 }
 
 func newStreamSource(f *function, w *StreamSource, stream Stream) *streamSource {
@@ -74,7 +79,7 @@ func newStreamSource(f *function, w *StreamSource, stream Stream) *streamSource 
 	return s
 }
 
-// addRecords takes in records, in order.
+// addRecords adds the records that pass the filter, in order.
 func (s *streamSource) addRecords(records []state.Record) {
 	now := s.runtime.loop.Now()
 	for i := range records {
@@ -107,7 +112,7 @@ func (s *streamSource) deliverPart() {
 	s.invokeHandler(p.n)
 }
 
-// currentPart is the next batch: what is left of one that failed, or a new one.
+// currentPart returns the next batch: what is left of one that failed, or a new one.
 func (s *streamSource) currentPart() part {
 	if len(s.parts) == 0 {
 		n := min(s.wiring.BatchSize, len(s.records))
@@ -116,6 +121,7 @@ func (s *streamSource) currentPart() part {
 	return s.parts[0]
 }
 
+// invokeHandler delivers the first n records.
 func (s *streamSource) invokeHandler(n int) {
 	batch := make([]state.Record, n)
 	for i := range batch {
@@ -137,13 +143,14 @@ func (s *streamSource) invokeHandler(n int) {
 		} else {
 			s.settleInvocation(from)
 		}
-		s.over = s.over || len(s.parts) > 0 // what was cut off does not wait for a full batch
+		s.over = s.over || len(s.parts) > 0 // the rest of a batch does not wait for a full one
 		s.deliverWhenReady()
 	})
 }
 
-// settleInvocation advances past what was handled. A record that was not in the batch fails it as a
-// whole; without ReportBatchItemFailures what the function names is not heard.
+// settleInvocation advances past the records that were handled: those before the one that the
+// function names. Naming a record that was not in the batch fails the whole batch. Without
+// ReportBatchItemFailures all are handled, whatever the function names.
 func (s *streamSource) settleInvocation(from string) {
 	p := s.parts[0]
 	if from == "" || !s.wiring.Partial {
@@ -153,7 +160,8 @@ func (s *streamSource) settleInvocation(from string) {
 	s.handleFailure(max(0, slices.IndexFunc(s.records[:p.n], func(r streamed) bool { return r.Sequence == from })))
 }
 
-// handleFailure decides how the batch is tried again, its first records handled.
+// handleFailure decides how the batch is tried again after its first records were handled. With
+// bisecting a batch of 8 that fails becomes two of 4, so that one bad record ends up alone.
 func (s *streamSource) handleFailure(handled int) {
 	n := s.parts[0].n
 	s.advancePosition(handled)
@@ -174,6 +182,7 @@ func (s *streamSource) handleFailure(handled int) {
 	}
 }
 
+// handleSuccess advances, unless a fault has lost the acknowledgement.
 func (s *streamSource) handleSuccess(p part) {
 	if p.again {
 		s.parts[0].failures = 0
@@ -182,7 +191,7 @@ func (s *streamSource) handleSuccess(p part) {
 	s.advancePosition(p.n)
 }
 
-// advancePosition acknowledges the first n records, all of the first part.
+// advancePosition acknowledges and drops the first n records, which lie in the first part.
 func (s *streamSource) advancePosition(n int) {
 	if n == 0 {
 		return
@@ -199,7 +208,7 @@ func (s *streamSource) advancePosition(n int) {
 	}
 }
 
-// backOffShard holds the shard up before the next try.
+// backOffShard delays the whole shard before the next try, because records must stay in order.
 func (s *streamSource) backOffShard(failures int) {
 	s.backoff = true
 	d := min(firstBackoff<<min(failures, 10), lastBackoff)
@@ -209,7 +218,7 @@ func (s *streamSource) backOffShard(failures int) {
 	})
 }
 
-// discardExpired gives up the records at the head that are too old.
+// discardExpired gives up the records at the head that are too old, part by part.
 func (s *streamSource) discardExpired() {
 	if s.wiring.MaxAge == 0 {
 		return

@@ -6,7 +6,7 @@ import (
 )
 
 // failureRecord is what Lambda sends to the on-failure destination of a stream: which records were
-// given up and why, not the records themselves.
+// given up and why, but not the records (Lambda, retaining discarded records).
 type failureRecord struct {
 	Version        string          `json:"version"`
 	Timestamp      time.Time       `json:"timestamp"`
@@ -39,7 +39,8 @@ type failureBatch struct {
 	StreamARN    string    `json:"streamArn"`
 }
 
-// discardRecords gives up the first n records, telling the on-failure queue where there is one.
+// discardRecords gives up the first n records and reports them to the on-failure queue, if there is
+// one.
 func (s *streamSource) discardRecords(n int, condition string) {
 	s.function.count.Discarded += n
 	name, first, last := s.function.wiring.Name, s.records[0], s.records[n-1]

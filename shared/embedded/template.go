@@ -11,24 +11,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// template is a SAM template that is being read. What is wrong is collected, each error naming its
-// path.
+// template is a SAM template that is being read. Errors are collected, so that the user sees all of
+// them at once; readers return zero values and go on.
 type template struct {
-	parameters map[string]any // string, float64 or []any
-	resources  map[string]string
+	parameters map[string]any    // string, float64 or []any, by name
+	resources  map[string]string // type by logical id
 	errs       []error
 }
 
-// section is one mapping of the template. Reading a key marks it; close complains of the others, so
-// that nothing that would matter is passed over.
+// section is one mapping of the template. Reading a key marks it. In the end rejectUnreadKeys
+// reports the others, so that nothing that would matter is ignored.
 type section struct {
 	t    *template
-	path string
+	path string // such as Resources.Dispatch.Properties
 	keys map[string]*yaml.Node
 	read map[string]bool
 }
 
-// attribute is what !GetAtt gives, and !Ref of a resource with an empty name.
+// attribute is the value of !GetAtt, and of !Ref of a resource with an empty Name.
 type attribute struct{ Resource, Name string }
 
 func (t *template) addError(path, format string, args ...any) {
@@ -37,7 +37,8 @@ func (t *template) addError(path, format string, args ...any) {
 
 func (t *template) joinedErrors() error { return errors.Join(t.errs...) }
 
-// openSection opens a mapping; nil nodes are empty ones.
+// openSection opens a mapping. An absent node is an empty one. A mapping that a function of
+// CloudFormation would compute is refused.
 func (t *template) openSection(path string, n *yaml.Node) *section {
 	s := &section{t: t, path: path, keys: map[string]*yaml.Node{}, read: map[string]bool{}}
 	n = followAlias(n)
@@ -57,6 +58,7 @@ func (t *template) openSection(path string, n *yaml.Node) *section {
 	return s
 }
 
+// describeNode says in an error what was found instead.
 func describeNode(n *yaml.Node) string {
 	if name := shortIntrinsic(n); name != "" {
 		return name
@@ -80,8 +82,8 @@ func (s *section) childSection(key string) *section {
 	return s.t.openSection(s.keyPath(key), s.childNode(key))
 }
 
-// rejectUnreadKeys complains of every key that was neither read nor is among those that have
-// nothing to do with wiring.
+// rejectUnreadKeys reports every key that was not read and is not among others, which have nothing
+// to do with wiring.
 func (s *section) rejectUnreadKeys(others ...string) {
 	for _, key := range s.keyNames() {
 		if !s.read[key] && !slices.Contains(others, key) {
@@ -90,7 +92,7 @@ func (s *section) rejectUnreadKeys(others ...string) {
 	}
 }
 
-// resolvedValue is the resolved value of a key; nil where it is absent or wrong.
+// resolvedValue returns the resolved value of a key, nil if it is absent or wrong.
 func (s *section) resolvedValue(key string) any {
 	n := s.childNode(key)
 	if n == nil {
@@ -104,7 +106,8 @@ func (s *section) resolvedValue(key string) any {
 	return v
 }
 
-// boundedNumber is an integer from least to most.
+// boundedNumber returns a whole number from least to most, or the fallback if the key is absent or
+// wrong. A parameter's value may be text.
 func (s *section) boundedNumber(key string, fallback, least, most int) int {
 	if !s.hasKey(key) {
 		return fallback
@@ -128,32 +131,22 @@ func (s *section) boundedNumber(key string, fallback, least, most int) int {
 	return fallback
 }
 
-func (s *section) boolValue(key string) bool {
-	if !s.hasKey(key) {
-		return false
-	}
+func (s *section) boolValue(key string) bool { return typedValue[bool](s, key, "true or false") }
+
+func (s *section) textValue(key string) string { return typedValue[string](s, key, "text") }
+
+// typedValue returns the value of a key, or the zero value if the key is absent or of another type.
+func typedValue[T any](s *section, key, kind string) T {
 	v := s.resolvedValue(key)
-	b, ok := v.(bool)
+	typed, ok := v.(T)
 	if !ok && v != nil {
-		s.t.addError(s.keyPath(key), "must be true or false, is %v", v)
+		s.t.addError(s.keyPath(key), "must be %s, is %v", kind, v)
 	}
-	return b
+	return typed
 }
 
-func (s *section) textValue(key string) string {
-	if !s.hasKey(key) {
-		return ""
-	}
-	v := s.resolvedValue(key)
-	text, ok := v.(string)
-	if !ok && v != nil {
-		s.t.addError(s.keyPath(key), "must be text, is %v", v)
-	}
-	return text
-}
-
-// resourceRef is the logical id that the key's !GetAtt (or !Ref, for an empty attribute name) leads
-// to; it must be of the type.
+// resourceRef returns the logical id that the key's !GetAtt (or !Ref, for an empty attribute name)
+// refers to. It is an error if that resource is not of the type.
 func (s *section) resourceRef(key, name, kind string) string {
 	v := s.resolvedValue(key)
 	a, ok := v.(attribute)
@@ -169,14 +162,15 @@ func (s *section) resourceRef(key, name, kind string) string {
 	return ""
 }
 
-// allowOnlyValue complains when the key is there and has another value.
+// allowOnlyValue reports an error if the key is there and has another value: a setting that AWS
+// obeys and the embedded tier would ignore.
 func (s *section) allowOnlyValue(key string, allowed any) {
 	if v := s.resolvedValue(key); v != nil && v != allowed {
 		s.t.addError(s.keyPath(key), "must be %v, is %v", allowed, v)
 	}
 }
 
-// listNodes is the items of a list, each with its path.
+// listNodes returns the items of a list. listItemPath has their paths.
 func (s *section) listNodes(key string) []*yaml.Node {
 	n := followAlias(s.childNode(key))
 	if n == nil {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// readParameters takes each parameter's value: the one given, or its default. It refuses a value
-// given for a parameter that the template does not have, and one outside what the template allows.
+// readParameters reads each parameter's value, the one given or its default, and returns all as
+// text. It refuses a value for a parameter that the template does not have, and one that the
+// template does not allow, as a deployment would.
 func (t *template) readParameters(all *section, given map[string]string) map[string]string {
 	texts := map[string]string{}
 	for _, name := range all.keyNames() {
@@ -32,7 +33,8 @@ func (t *template) readParameters(all *section, given map[string]string) map[str
 	return texts
 }
 
-// parameterValue is the value in the type of the parameter.
+// parameterValue returns the value in the type of the parameter: a string, a float64 or a list of
+// strings.
 func (s *section) parameterValue(text string) any {
 	if allowed, ok := s.resolvedValue("AllowedValues").([]any); ok {
 		if !slices.ContainsFunc(allowed, func(v any) bool { return fmt.Sprint(v) == text }) {

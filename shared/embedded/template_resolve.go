@@ -9,9 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// resolveNode is the value of a node: nil, bool, float64, string, attribute, []any or
-// map[string]any, with Ref, Sub and GetAtt carried out. Any other function is an error that names
-// the path.
+// resolveNode returns the value of a node: nil, bool, float64, string, attribute, []any or
+// map[string]any. It carries out Ref, Sub and GetAtt, written as a tag (!Ref X) or as a mapping
+// ({Ref: X}). Any other function is an error that names the path.
 func (t *template) resolveNode(n *yaml.Node, path string) (any, error) {
 	n = followAlias(n)
 	if name := shortIntrinsic(n); name != "" {
@@ -67,6 +67,7 @@ func (t *template) resolveList(n *yaml.Node, path string) (any, error) {
 	return list, nil
 }
 
+// scalarNode returns the value of a plain scalar, by the tag that YAML's rules give it.
 func scalarNode(n *yaml.Node, path string) (any, error) {
 	switch n.Tag {
 	case "!!null":
@@ -83,7 +84,7 @@ func scalarNode(n *yaml.Node, path string) (any, error) {
 	return n.Value, nil
 }
 
-// callIntrinsic carries out an intrinsic function.
+// callIntrinsic carries out an intrinsic function of CloudFormation.
 func (t *template) callIntrinsic(name string, argument any, path string) (any, error) {
 	switch name {
 	case "Ref":
@@ -102,6 +103,7 @@ func (t *template) callIntrinsic(name string, argument any, path string) (any, e
 	return nil, fmt.Errorf("%s: %s is not supported here", path, name)
 }
 
+// parseGetAtt reads the argument of GetAtt, "Queue.Arn" or [Queue, Arn].
 func parseGetAtt(argument any) (attribute, bool) {
 	switch v := argument.(type) {
 	case string:
@@ -124,11 +126,12 @@ func (t *template) resolveAttribute(a attribute, path string) (any, error) {
 	return a, nil
 }
 
-// pseudo are CloudFormation's own parameters.
+// pseudo are CloudFormation's pseudo parameters, with the values of this process.
 var pseudo = map[string]string{
 	"AWS::Region": localRegion, "AWS::AccountId": localAccount, "AWS::Partition": "aws", "AWS::StackName": "berth",
 }
 
+// resolveRef returns the value of a parameter, or a reference to a resource.
 func (t *template) resolveRef(id, path string) (any, error) {
 	if v, ok := t.parameters[id]; ok {
 		return v, nil
@@ -144,8 +147,9 @@ func (t *template) resolveRef(id, path string) (any, error) {
 
 var placeholder = regexp.MustCompile(`\$\{([^!}][^}]*)\}`)
 
-// substituteText replaces placeholders. A text that is nothing but one stands for what it names;
-// within a longer text only parameters can be named.
+// substituteText replaces the placeholders of Sub. A text that is one placeholder and nothing else
+// has the value that it names, which may be a resource; within a longer text only texts and numbers
+// can be named. "${!x}" stands for "${x}".
 func (t *template) substituteText(text, path string) (any, error) {
 	if m := placeholder.FindStringSubmatch(text); m != nil && m[0] == text {
 		if a, ok := parseGetAtt(m[1]); ok {
@@ -181,7 +185,8 @@ func followAlias(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// shortIntrinsic is the name of a function written as a tag: "Ref" for !Ref, "Fn::Sub" for !Sub.
+// shortIntrinsic returns the name of a function written as a tag: "Ref" for !Ref, "Fn::Sub" for
+// !Sub.
 func shortIntrinsic(n *yaml.Node) string {
 	name, ok := strings.CutPrefix(n.Tag, "!")
 	switch {
@@ -193,7 +198,8 @@ func shortIntrinsic(n *yaml.Node) string {
 	return "Fn::" + name
 }
 
-// soleIntrinsic is the name of a function written as the only key of a mapping.
+// soleIntrinsic returns the name of a function written as the only key of a mapping, "" if there is
+// none.
 func soleIntrinsic(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
 		return ""

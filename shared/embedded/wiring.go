@@ -3,12 +3,14 @@ package embedded
 import "time"
 
 // Wiring is what connects functions to queues, stream, schedules and rules, as template.yaml
-// declares it. Names are logical ids, except that functions go by the last part of their CodeUri.
+// declares it. Names are logical ids, except for functions, which are named by the last part of
+// their CodeUri: functions/dispatch is "dispatch".
 type Wiring struct {
 	Functions map[string]*FunctionWiring
 	Queues    map[string]*QueueWiring
 	Rules     []RuleWiring
-	// Parameters are the template's, after overriding; lists joined by commas.
+	// Parameters are the values of the template's parameters, given ones and defaults. Lists are
+	// joined by commas.
 	Parameters map[string]string
 }
 
@@ -24,11 +26,11 @@ type FunctionWiring struct {
 	Schedules    []ScheduleSource
 }
 
-// Batching is when a batch is delivered: when BatchSize have gathered, or Window after the first.
+// Batching says when a batch is delivered: when BatchSize have gathered, or Window after the first.
 type Batching struct {
 	BatchSize int
 	Window    time.Duration
-	// Partial is ReportBatchItemFailures: without it what a function reports as failed is not tried
+	// Partial is ReportBatchItemFailures. Without it what a function reports as failed is not tried
 	// again.
 	Partial bool
 }
@@ -44,11 +46,11 @@ type QueueSource struct {
 type StreamSource struct {
 	Batching
 	Table     string
-	Filters   []*Pattern // one of them lets a record pass; without any all do
-	Retries   int        // of a batch; -1 for ever
-	MaxAge    time.Duration
-	Bisect    bool
-	OnFailure string // queue; empty for none
+	Filters   []*Pattern    // a record must match one of them; without any all records pass
+	Retries   int           // of a batch; -1 for ever
+	MaxAge    time.Duration // of a record; 0 for ever
+	Bisect    bool          // a failed batch is cut in two
+	OnFailure string        // queue; empty for none
 }
 
 // ScheduleSource is an event of type ScheduleV2.
@@ -60,10 +62,10 @@ type ScheduleSource struct {
 // QueueWiring is one AWS::SQS::Queue.
 type QueueWiring struct {
 	Name        string
-	Visibility  time.Duration
-	Delay       time.Duration
-	MaxReceives int    // before a message goes to DeadLetters
-	DeadLetters string // queue; empty for none
+	Visibility  time.Duration // how long a received message is invisible
+	Delay       time.Duration // of messages sent without one
+	MaxReceives int           // before a message goes to DeadLetters
+	DeadLetters string        // queue; empty for none
 }
 
 // RuleWiring is one AWS::Events::Rule.
