@@ -13,20 +13,19 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// newHandler answers ECS's protocol at /, and below /fleet/ what ECS has no call for:
+// newHandler serves the protocols of the simulated AWS at /, and below /fleet/ what ECS has no
+// operation for:
 //
-//	POST   /fleet/instances                 {"cluster", "count", "type", "zones"}: machines join; gives their ids
-//	DELETE /fleet/instances/ID              the machine is terminated, without a word to anybody but ECS
-//	POST   /fleet/instances/ID/crash        the machine goes off, as does its agent
-//	POST   /fleet/instances/ID/disconnect   its agent loses ECS; its tasks go on
-//	POST   /fleet/instances/ID/reconnect    the machine is on and its agent has ECS again
-//	POST   /fleet/tasks/ID/exit             {"exitCode"}: the task ends by itself
-//	POST   /fleet/tasks/ID/target           {"reason"}: it fails the checks of its target groups; passes them where empty
+//	POST   /fleet/instances                 {"cluster", "count", "type", "zones"}: machines join; returns their ids
+//	DELETE /fleet/instances/ID              the machine is terminated; only ECS notices
+//	POST   /fleet/instances/ID/crash        the machine and its agent stop
+//	POST   /fleet/instances/ID/disconnect   its agent loses its connection; its tasks keep running
+//	POST   /fleet/instances/ID/reconnect    the machine runs and its agent is connected again
+//	POST   /fleet/tasks/ID/exit             {"exitCode"}: the task exits
+//	POST   /fleet/tasks/ID/target           {"reason"}: its target health checks fail; with an empty reason they pass
 //
-// At / it also answers other protocols, as far as [sim.AWS.Protocols] does.
-//
-// Ids are those of ECS. A body, {} at least, is JSON and says so in its Content-Type, which keeps
-// web pages out.
+// Ids are those of ECS. A body, at least {}, is JSON and must be declared so in Content-Type, which
+// keeps web pages out.
 func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	ecs := f.ECS.Endpoint()
 	ecs.Loopback, ecs.Logger = true, log
@@ -37,24 +36,21 @@ func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	mux.HandleFunc("POST /fleet/instances/{id}/crash", controlHandler(f.Machines.CrashInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", controlHandler(f.Machines.DisconnectAgent))
 	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", controlHandler(f.Machines.ReconnectAgent))
-	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter,
-		r *http.Request) {
-		failTarget(f, w, r)
-	})
+	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter, r *http.Request) { failTarget(f, w, r) })
 	mux.HandleFunc("POST /fleet/tasks/{id}/exit", func(w http.ResponseWriter, r *http.Request) { exitTask(f, w, r) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/fleet/") && !fromHere(r) {
 			writeError(w, http.StatusForbidden,
-				"the fleet is changed from this machine alone, with Content-Type application/json")
+				"the fleet can be changed only from this machine, with Content-Type application/json")
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// fromHere reports that no web page can have sent the request: not by a name of its own for this
-// machine, and not across origins, as a page may not set this Content-Type there, nor DELETE,
-// without being asked first.
+// fromHere reports that no web page can have sent the request. A page cannot use a loopback name
+// for its own server, and browsers ask before they send this Content-Type, or DELETE, to another
+// origin.
 func fromHere(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -133,7 +129,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a caller who has gone does not matter
+	_ = json.NewEncoder(w).Encode(body) // the caller may have gone
 }
 
 func writeError(w http.ResponseWriter, status int, message string) {

@@ -1,6 +1,3 @@
-// Package dataplane serves the simulated fleet from a process of its own: ECS's protocol for
-// whoever schedules, reports of every change to EventBridge, and a few calls for what happens to
-// real machines, which ECS has none for.
 package dataplane
 
 import (
@@ -17,19 +14,20 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// Options say what fleet to serve, and where.
+// Options say what to serve, and where.
 type Options struct {
-	// AWS is what is simulated; Clock and Emit are set here.
+	// AWS configures the simulation; Clock and Emit are set here.
 	AWS sim.Options
-	// Listener is where the protocol is served; it is closed in the end.
+	// Listener accepts the requests. Serve closes it.
 	Listener net.Listener
-	// Bus gets the events.
+	// Bus receives the events.
 	Bus *eventbus.Bus
-	// Cluster is made sure to be there with at least Nodes instances of Machine, unless Nodes is 0.
+	// Cluster is created unless it exists, and gets instances of Machine until it has Nodes.
+	// Nothing is done if Nodes is 0.
 	Cluster string
 	Nodes   int
 	Machine ec2.Machine
-	// Ready is called once, when calls are answered.
+	// Ready is called once, when requests are answered, with the number of instances added.
 	Ready func(endpoint string, added int)
 	Log   *slog.Logger
 }
@@ -48,7 +46,7 @@ const (
 	lastReports = 5 * time.Second
 )
 
-// Serve runs the fleet until ctx ends.
+// Serve runs the fleet until ctx ends, and then sends the events that are still waiting.
 func Serve(ctx context.Context, o Options) (err error) {
 	reports := newReporter(o.Bus, o.Log)
 	o.AWS.Clock, o.AWS.Emit = clock{}, reports.enqueue

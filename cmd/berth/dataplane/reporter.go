@@ -9,9 +9,9 @@ import (
 	"berth/shared/awsapi/eventbus"
 )
 
-// reporter sends the fleet's events to EventBridge in their order, without the fleet waiting for
-// it. What EventBridge does not take is tried again until it does: the fleet's file keeps no
-// events, so a process that ends loses those it could not send, as ECS may lose some.
+// reporter sends the fleet's events to EventBridge in their order. The fleet does not wait for it.
+// What EventBridge does not accept is sent again until it does. The fleet's file does not contain
+// events, so those that were not sent when the process ends are lost.
 type reporter struct {
 	bus *eventbus.Bus
 	log *slog.Logger
@@ -19,8 +19,8 @@ type reporter struct {
 	mu      sync.Mutex
 	waiting [][]byte
 	busy    bool
-	more    chan struct{} // holds one where something waits
-	empty   *sync.Cond    // of mu: nothing waits and nothing is being sent
+	more    chan struct{} // has an element if something waits
+	empty   *sync.Cond    // with mu: signals that nothing waits and nothing is being sent
 }
 
 func newReporter(bus *eventbus.Bus, log *slog.Logger) *reporter {
@@ -39,7 +39,7 @@ func (r *reporter) enqueue(event []byte) {
 	}
 }
 
-// runSender sends until ctx ends.
+// runSender sends events until ctx ends, with growing pauses after failures.
 func (r *reporter) runSender(ctx context.Context) {
 	for {
 		select {
@@ -62,7 +62,7 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// sendPending sends what waits, and reports whether some of it has to be sent again.
+// sendPending sends what waits, and reports whether some of it must be sent again.
 func (r *reporter) sendPending(ctx context.Context) (again bool) {
 	r.mu.Lock()
 	batch := r.waiting
@@ -81,7 +81,7 @@ func (r *reporter) sendPending(ctx context.Context) (again bool) {
 	return len(left) > 0
 }
 
-// drainFor waits until all is sent, for at most d.
+// drainFor waits until everything has been sent, but no longer than d.
 func (r *reporter) drainFor(d time.Duration) {
 	late := false
 	timer := time.AfterFunc(d, func() {

@@ -1,14 +1,13 @@
-// Package installation puts an embedded Berth together: the state, the queues and streams that
-// template.yaml declares, the functions, the API, and a simulated fleet as its ECS, all on one
-// loop. The command line, the replay, the simulator and the benchmarks run the same one.
 package installation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -36,42 +35,40 @@ import (
 	"berth/shared/wire/ecsapi"
 )
 
-// FleetSource is the source of the simulated fleet's events: nobody but AWS may send events from
-// aws. sources.
+// FleetSource is the source of the simulated fleet's events. Only AWS may send events with a source
+// that begins with aws.
 const FleetSource = "berth.fleet"
 
-// Options say what to put together. The zero value of each field is the default.
+// Options say what to put together. The zero value of each field means its default.
 type Options struct {
-	Loop    *embedded.Loop // a real one where nil
-	Data    string         // folder of the state and the fleet; empty keeps both in memory
+	Loop    *embedded.Loop // nil for one in real time
+	Data    string         // folder of the state and the fleet; if empty, both are in memory
 	Account cluster.Account
 	Seed    uint64
-	// Settings are handler.DefaultSettings where nil. Parameters override those of template.yaml.
+	// Settings are [handler.DefaultSettings] if nil. Parameters override those of template.yaml.
 	Settings   *handler.Settings
 	Parameters map[string]string
 	AWS        sim.Options // Clock, Emit, Path, Source and Account are set here
 	Log        *slog.Logger
 
-	// NewID gives request ids; random where nil.
+	// NewID returns request ids. They are random if it is nil.
 	NewID func() string
-	// Bus gets the service events that are published (Settings.PublishEvents), nobody where nil.
+	// Bus receives the service events if Settings.PublishEvents is set. It may be nil.
 	Bus handler.EventBus
-	// WrapState and WrapECS put something between a function (or "api") and its port; WrapClock
-	// replaces its clock. Tests use them.
+	// WrapState, WrapECS and WrapClock replace a port of a function, given its name or "api".
 	WrapState func(function string, s state.Store) state.Store
 	WrapECS   func(function string, e handler.ECS) handler.ECS
 	WrapClock func(function string, c handler.Clock) handler.Clock
-	// WrapGroups does the same for what a function calls of Auto Scaling groups and their
-	// instances.
+	// WrapGroups does the same for the ports to Auto Scaling groups and their instances.
 	WrapGroups func(function string, g Groups) Groups
 	// Watch sees the records of every commit before any function does.
 	Watch func([]state.Record)
-	// Runtime is passed on: Execute and Faults.
+	// Runtime is passed on to the runtime; only Execute and Faults are read.
 	Runtime embedded.RuntimeOptions
 }
 
-// Groups are the ports through which Auto Scaling groups, their launch templates and their
-// instances are changed.
+// Groups is all that functions call about Auto Scaling groups, their launch templates and their
+// instances.
 type Groups interface {
 	handler.AutoScaling
 	handler.GroupUpdates
@@ -88,24 +85,25 @@ type groupPorts struct {
 	handler.Hosts
 }
 
-// Installation is an embedded Berth.
+// Installation is an embedded Berth. Its parts may be used directly, from the loop's goroutine or
+// while the loop does not run.
 type Installation struct {
 	Loop    *embedded.Loop
 	Store   *embedded.Store
 	AWS     *sim.AWS
 	Runtime *embedded.Runtime
 	API     *api.Handler
-	// Server is the ECS API.
+	// Server serves Berth's API, the EKS API and the simulated AWS on one address.
 	Server http.Handler
 
 	options Options
 }
 
-// consumers of the stream, in the template's names of their functions.
+// consumers are the functions that read the stream, as template.yaml names them.
 var consumers = []string{"placement", "dispatch"}
 
-// Open puts an installation together and resumes where the last one ended. Nothing runs until the
-// loop does.
+// Open puts an installation together, with the state and the fleet that the data folder has.
+// Nothing runs until the loop does, and no function is connected until [Installation.Start].
 func Open(o Options) (*Installation, error) {
 	o = o.withDefaults()
 	i := &Installation{Loop: o.Loop, options: o}
@@ -135,25 +133,19 @@ func (o Options) withDefaults() Options {
 		s := handler.DefaultSettings()
 		o.Settings = &s
 	}
-	if o.Account.ID == "" {
-		o.Account.ID = "123456789012"
-	}
-	if o.Account.Region == "" {
-		o.Account.Region = "us-east-1"
-	}
+	o.Account.ID = cmp.Or(o.Account.ID, "123456789012")
+	o.Account.Region = cmp.Or(o.Account.Region, "us-east-1")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource,
 		"ScalingSources": FleetSource}
-	for k, v := range o.Parameters {
-		parameters[k] = v
-	}
+	maps.Copy(parameters, o.Parameters)
 	o.Parameters = parameters
 	return o
 }
 
-// filePath is the path of one of the installation's files; empty where nothing is kept.
+// filePath returns the path of a file in the data folder, or nothing if there is no folder.
 func (o Options) filePath(name string) string {
 	if o.Data == "" {
 		return ""
@@ -161,7 +153,7 @@ func (o Options) filePath(name string) string {
 	return filepath.Join(o.Data, name)
 }
 
-// loopClock is the loop as the fleet's clock.
+// loopClock makes the loop the clock of the simulated AWS.
 type loopClock struct{ *embedded.Loop }
 
 func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
@@ -174,7 +166,7 @@ func (i *Installation) openAWS() error {
 	o.Path = i.options.filePath("fleet.db")
 	o.Emit = func(event []byte) {
 		if err := i.Runtime.PutEvent(event); err != nil {
-			i.options.Log.Error("taking in an event of the fleet", "error", err)
+			i.options.Log.Error("queueing an event of the fleet", "error", err)
 		}
 	}
 	var err error
@@ -237,14 +229,13 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		Own: berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services,
 			Loads: i.API.Loads, Rows: i.API.Rows},
 		NodeGroups: i.API.NodeGroups,
-		// Nobody signs here: who may call is whoever runs programs on this machine, and no web
-		// page.
+		// Requests are not signed here. Any program on this machine may call, but no web page.
 		Loopback: true,
 	}))
 	return nil
 }
 
-// watched is the store's stream with somebody who sees everything first.
+// watched is the store's stream with an observer that sees all records first.
 type watched struct {
 	*embedded.Store
 	watch func([]state.Record)
@@ -259,7 +250,7 @@ func (w watched) OnRecords(f func([]state.Record)) {
 	})
 }
 
-// forwarder passes calls on to the fleet in this process.
+// forwarder passes calls on to the simulated ECS in this process.
 type forwarder struct{ *awsjson.Mux }
 
 func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
@@ -267,9 +258,8 @@ func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []
 	return status, answer, nil
 }
 
-// functionFactories makes an environment of each function when the runtime wants one. What
-// schedules call has ports of its own, named "schedule" and "sweep", so that what they cost can be
-// told apart.
+// functionFactories returns how to make an environment of each function. Schedules have ports of
+// their own, named "schedule" and "sweep", so that their cost can be measured apart.
 func (i *Installation) functionFactories() map[string]func(environment string) embedded.Function {
 	return map[string]func(string) embedded.Function{
 		"placement": func(environment string) embedded.Function {
@@ -361,20 +351,20 @@ func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
 	}
 }
 
-// Start connects the functions to their sources. What was left over in the stream is delivered
-// again; the sweep finds what was lost with the queues of a process that was killed, and its
-// wake-ups are sent again.
+// Start connects the functions to their sources. Stream records that an earlier process left are
+// delivered again. If that process was killed, its queues are lost: a sweep finds what their
+// messages reported, and the wake-ups are sent again.
 func (i *Installation) Start(ctx context.Context) error {
 	i.Runtime.Start()
 	if err := i.taskStateChange("sweep").RunSchedule(ctx, "sweep"); err != nil {
 		return err
 	}
-	return i.wakeAgain(ctx)
+	return i.resendWakeUps(ctx)
 }
 
-// wakeAgain sends the wake-ups of due rows that placement sent when it saw them written. Without it
-// they would wait for the next minute's schedule.
-func (i *Installation) wakeAgain(ctx context.Context) error {
+// resendWakeUps sends a wake-up for each due row, as placement did when the row was written.
+// Without it dispatch would look at them only on its next schedule, a minute later.
+func (i *Installation) resendWakeUps(ctx context.Context) error {
 	entries, err := i.Store.List(ctx, state.Prefix(state.Directory, state.PrefixEntry))
 	if err != nil {
 		return fmt.Errorf("listing clusters: %w", err)
@@ -412,7 +402,7 @@ func (i *Installation) wakeAgain(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the installation; the loop must have stopped.
+// Close closes the files. The loop must have stopped.
 func (i *Installation) Close() error {
 	var failed []error
 	if i.AWS != nil {

@@ -15,7 +15,8 @@ import (
 
 const home = "home"
 
-// scaled is an installation on a virtual clock, with a group of up to 20 m5.large and a capacity provider on it.
+// scaled is an installation on a virtual clock, with a group of up to 20 m5.large and a capacity
+// provider on it.
 func scaled(t *testing.T, tags map[string]string) *installation.Installation {
 	t.Helper()
 	i, err := installation.Open(installation.Options{
@@ -88,7 +89,8 @@ func create(t *testing.T, i *installation.Installation, n int) {
 	}
 }
 
-// settled checks that as many tasks run as are wanted, on as many instances as they fit on: four on each m5.large.
+// settled checks that as many tasks run as are wanted, on as many instances as they fit on: four on
+// each m5.large.
 func settled(t *testing.T, i *installation.Installation, tasks, instances int) {
 	t.Helper()
 	if n, g := running(t, i), group(t, i); n != tasks || g.Desired != instances || len(g.Instances) != instances {

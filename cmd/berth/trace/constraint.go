@@ -9,9 +9,9 @@ import (
 // ModelAttribute is the instance attribute that names the model of a node's GPUs.
 const ModelAttribute = "gpu-model"
 
-// ModelConstraint is that the task's instance has GPUs of one of its models, as an expression of
-// the cluster query language; empty where any will do. A model name that no quotes can hold is an
-// error.
+// ModelConstraint returns an expression of the cluster query language that holds for instances with
+// GPUs of one of the task's models, such as "attribute:gpu-model in ['A10', 'T4']". It is empty if
+// any instance will do. A model name with both kinds of quotes is an error.
 func (p *Task) ModelConstraint() (string, error) {
 	if len(p.Models) == 0 {
 		return "", nil

@@ -13,12 +13,12 @@ var gpuspec33Tasks []byte
 //go:embed openb_pod_list_multigpu50.csv.gz
 var multigpu50Tasks []byte
 
-// TaskLists are the names of the task lists that come with Berth. They differ from the default one
-// as the paper's do: gpuspec33 names GPU models for a third of the GPU tasks, multigpu50 has more
-// tasks with several GPUs.
+// TaskLists returns the names of the task lists that come with Berth. They are those of the paper:
+// in gpuspec33 a third of the GPU tasks name GPU models, and multigpu50 has more tasks with several
+// GPUs.
 func TaskLists() []string { return []string{"default", "gpuspec33", "multigpu50"} }
 
-// ReadTaskList reads the task list of that name, which must be one of [TaskLists].
+// ReadTaskList reads a task list by its name, one of [TaskLists].
 func ReadTaskList(name string) ([]Task, error) {
 	packed := map[string][]byte{"gpuspec33": gpuspec33Tasks, "multigpu50": multigpu50Tasks}[name]
 	switch {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// ValueError is a value that does not belong where it stands. Line counts from 1, the header
-// included.
+// ValueError is the error for a bad value. Line counts from 1 and includes the header.
 type ValueError struct {
 	Line   int
 	Column string
@@ -19,13 +18,13 @@ type ValueError struct {
 	Want   string // what was expected
 }
 
-// Error says all of it.
+// Error names the line, the column, the value and what was expected.
 func (e *ValueError) Error() string {
 	return fmt.Sprintf("line %d, column %s: %.60q, expected %s", e.Line, e.Column, e.Value, e.Want)
 }
 
-// table reads CSV rows by column name. The first error ends it: next is false, and err says what
-// was wrong.
+// table reads CSV rows by column name. It ends at the first error: nextRow returns false, and err
+// has the error.
 type table struct {
 	csv     *csv.Reader
 	columns map[string]int
@@ -33,13 +32,13 @@ type table struct {
 	row     []string
 	line    int
 	rows    int
-	names   map[string]int // line by name
+	names   map[string]int // line of each name
 	err     error
 }
 
 func newTable(r io.Reader, required ...string) (*table, error) {
 	t := &table{csv: csv.NewReader(&bounded{r: r, left: maxBytes}), columns: map[string]int{}, names: map[string]int{}}
-	t.csv.FieldsPerRecord = -1 // checked below, with a message that says more
+	t.csv.FieldsPerRecord = -1 // nextRow checks it, with a better message
 	header, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("no header: expected a line that names the columns %s", strings.Join(required, ", "))
@@ -65,7 +64,7 @@ func newTable(r io.Reader, required ...string) (*table, error) {
 	return t, nil
 }
 
-// nextRow goes to the next row, and reports whether there is one.
+// nextRow reads the next row, and reports whether there is one.
 func (t *table) nextRow() bool {
 	if t.err != nil {
 		return false
@@ -90,7 +89,7 @@ func (t *table) nextRow() bool {
 	return true
 }
 
-// textAt is the row's value in the column; empty where there is no such column.
+// textAt returns the row's value in the column, or nothing if there is no such column.
 func (t *table) textAt(column string) string {
 	i, ok := t.columns[column]
 	if !ok {
@@ -99,7 +98,7 @@ func (t *table) textAt(column string) string {
 	return strings.TrimSpace(t.row[i])
 }
 
-// uniqueName is a value that no other row has.
+// uniqueName returns a value that no other row may have.
 func (t *table) uniqueName(column string) string {
 	s := t.textAt(column)
 	if s == "" {
@@ -111,7 +110,7 @@ func (t *table) uniqueName(column string) string {
 	return s
 }
 
-// numberAt is a whole number from 0 to most.
+// numberAt returns a whole number, which must be from 0 to most.
 func (t *table) numberAt(column string, most int64) int64 {
 	n, err := strconv.ParseInt(t.textAt(column), 10, 64)
 	if err != nil || n < 0 || n > most {
@@ -121,7 +120,7 @@ func (t *table) numberAt(column string, most int64) int64 {
 	return n
 }
 
-// secondsAt is a time since the start of the trace, nil where there is none.
+// secondsAt returns a time since the start of the trace, or nil if there is none.
 func (t *table) secondsAt(column string) *time.Duration {
 	if t.textAt(column) == "" {
 		return nil
@@ -130,14 +129,14 @@ func (t *table) secondsAt(column string) *time.Duration {
 	return &d
 }
 
-// rejectValue ends the table unless an earlier error did.
+// rejectValue ends the table with an error about the row's value, unless an earlier error has.
 func (t *table) rejectValue(column, want string) {
 	if t.err == nil {
 		t.err = &ValueError{Line: t.line, Column: column, Value: t.textAt(column), Want: want}
 	}
 }
 
-// bounded fails where a file is longer than anything a trace may be.
+// bounded is a reader that fails beyond the largest size of a trace.
 type bounded struct {
 	r    io.Reader
 	left int64

@@ -1,6 +1,3 @@
-// Package trace reads what `berth replay` plays: the nodes and tasks of a recorded cluster, from
-// CSV files. It checks every value and decides nothing; a trace of a production cluster comes with
-// it (see README.md).
 package trace
 
 import (
@@ -24,7 +21,7 @@ type Node struct {
 	CPUMilli  int64 // thousandths of a vCPU
 	MemoryMiB int64
 	GPUs      int
-	Model     string // of its GPUs; empty where it has none or the trace does not say
+	Model     string // of its GPUs; empty if it has none or the trace does not say
 }
 
 // Task is one task of the trace.
@@ -33,18 +30,16 @@ type Task struct {
 	CPUMilli  int64 // thousandths of a vCPU
 	MemoryMiB int64
 	GPUs      int
-	// GPUMilli is the share of each GPU in thousandths: 1000 for whole ones, 0 without GPUs.
+	// GPUMilli is the share of each GPU in thousandths: 1000 for whole GPUs, 0 without GPUs.
 	GPUMilli int
 	Models   []string // the GPU models it accepts; empty for any
 	QoS      string
 	Phase    string
-	// Created, Deleted and Scheduled are times since the start of the trace; nil where the trace
-	// does not say.
+	// Created, Deleted and Scheduled are times since the start of the trace, or nil if unknown.
 	Created, Deleted, Scheduled *time.Duration
 }
 
-// The bounds of a trace. What lies beyond is refused, so that no file, however made, exhausts
-// memory or overflows.
+// The bounds of a trace. Files beyond them are refused.
 const (
 	MaxRows    = 1_000_000
 	maxBytes   = 512 << 20
@@ -53,15 +48,15 @@ const (
 	maxSeconds = 1_000_000_000
 )
 
-// DefaultNodes are the nodes of the trace that comes with Berth.
+// DefaultNodes returns the nodes of the trace that comes with Berth.
 func DefaultNodes() ([]Node, error) { return ReadNodes(bytes.NewReader(defaultNodes)) }
 
-// DefaultTasks are the tasks of the trace that comes with Berth, in the file's order.
+// DefaultTasks returns the tasks of the trace that comes with Berth, in the file's order.
 func DefaultTasks() ([]Task, error) { return ReadTasks(bytes.NewReader(defaultTasks)) }
 
-// ReadNodes reads a list of nodes. The first line names the columns: sn, cpu_milli, memory_mib and
-// gpu must be there, model may be. An error says line, column, value and what was expected (see
-// [ValueError]).
+// ReadNodes reads a list of nodes. The first line names the columns, in any order: sn, cpu_milli,
+// memory_mib and gpu are required, model is optional, and others are ignored. A bad value is a
+// [*ValueError].
 func ReadNodes(r io.Reader) ([]Node, error) {
 	t, err := newTable(r, "sn", "cpu_milli", "memory_mib", "gpu")
 	if err != nil {
@@ -81,9 +76,9 @@ func ReadNodes(r io.Reader) ([]Node, error) {
 	return nodes, nil
 }
 
-// ReadTasks reads a list of tasks. The first line names the columns: name, cpu_milli, memory_mib,
-// num_gpu and gpu_milli must be there; gpu_spec, qos, pod_phase, creation_time, deletion_time and
-// scheduled_time may be. Errors are as in [ReadNodes].
+// ReadTasks reads a list of tasks. The first line names the columns, in any order: name, cpu_milli,
+// memory_mib, num_gpu and gpu_milli are required; gpu_spec, qos, pod_phase, creation_time,
+// deletion_time and scheduled_time are optional. A bad value is a [*ValueError].
 func ReadTasks(r io.Reader) ([]Task, error) {
 	t, err := newTable(r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 	if err != nil {
@@ -128,5 +123,5 @@ func readTask(t *table) Task {
 	return p
 }
 
-// isBefore reports whether both times are known and a comes first.
+// isBefore reports whether both times are known and a is earlier.
 func isBefore(a, b *time.Duration) bool { return a != nil && b != nil && *a < *b }
