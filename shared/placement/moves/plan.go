@@ -90,7 +90,9 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 					s.score, gained = score, false
 				}
 				if !gained {
-					exhausted[newcomerShape(s, v)] = true
+					if v.kind == unplacedTask {
+						exhausted[s.problem.tasks[v.task].shape] = true
+					}
 					break
 				}
 				out.stage = max(out.stage, g)
@@ -116,13 +118,6 @@ func canBeCarriedOut(s *assignment, stage searchStage) bool {
 	}
 	_, possible := countExchanges(s, stage, 0)
 	return possible
-}
-
-func newcomerShape(s *assignment, v openViolation) int32 {
-	if v.kind != unplacedTask {
-		return -1
-	}
-	return s.problem.tasks[v.task].shape
 }
 
 // repairWork is what remains of the budget of steps, and what is known, while violations are
