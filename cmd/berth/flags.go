@@ -87,8 +87,8 @@ func (f *fleetFlags) machine() ec2.Machine {
 }
 
 func checkScoring(flag, name string) error {
-	if !slices.Contains(placement.Scorings(), name) {
-		return fmt.Errorf("%s is %q, expected one of %s", flag, name, strings.Join(placement.Scorings(), ", "))
+	if !slices.Contains(placement.ScoringNames(), name) {
+		return fmt.Errorf("%s is %q, expected one of %s", flag, name, strings.Join(placement.ScoringNames(), ", "))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type packCommand struct {
 // helpVariables are the names that help texts list.
 func helpVariables() map[string]string {
 	return map[string]string{"lists": strings.Join(trace.TaskLists(), ", "),
-		"scorings": strings.Join(placement.Scorings(), ", ")}
+		"scorings": strings.Join(placement.ScoringNames(), ", ")}
 }
 
 // maxSeeds is more than any mean needs.

@@ -32,7 +32,7 @@ const (
 // on, or the domain rules do not allow the spread of the tasks. target is the owner's desired
 // count.
 func (e *Engine) ViolatesRules(spec *Spec, target int) bool {
-	c := chooserFor(e, &Request{Spec: spec, Target: target}, 0)
+	c := chooserForRequest(e, &Request{Spec: spec, Target: target}, 0)
 	if c.domains != nil {
 		if fault, upgrade := c.domains.Excess(); fault+upgrade > 0 {
 			return true

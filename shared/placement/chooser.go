@@ -43,8 +43,8 @@ type chooserKey struct {
 	relaxed relaxation
 }
 
-// chooserFor returns the chooser for a request, with all but its index up to date.
-func chooserFor(e *Engine, r *Request, relaxed relaxation) *chooser {
+// chooserForRequest returns the chooser for a request, with all but its index up to date.
+func chooserForRequest(e *Engine, r *Request, relaxed relaxation) *chooser {
 	key := chooserKey{r.Spec, relaxed}
 	e.useCount++
 	c := e.caches.choosers[key]
@@ -56,7 +56,7 @@ func chooserFor(e *Engine, r *Request, relaxed relaxation) *chooser {
 	}
 	c.lastUsed, c.strict = e.useCount, r.Unbuffered
 	for _, column := range c.constraints {
-		column.catchUp(e)
+		column.followChanges(e)
 	}
 	if c.domainTemplate != nil {
 		c.updateDomains(r.Target)
@@ -66,7 +66,7 @@ func chooserFor(e *Engine, r *Request, relaxed relaxation) *chooser {
 
 // chooserAt returns the chooser for a request in a step of relaxation.
 func (e *Engine) chooserAt(r *Request, step int) *chooser {
-	return chooserFor(e, r, relaxationAt(&e.snap.Configuration.Priorities, step))
+	return chooserForRequest(e, r, relaxationAt(&e.snap.Configuration.Priorities, step))
 }
 
 func newChooser(e *Engine, key chooserKey) *chooser {
@@ -77,10 +77,10 @@ func newChooser(e *Engine, key chooserKey) *chooser {
 	for _, x := range spec.Constraints {
 		constraints = append(constraints, constraintFor(e, x))
 	}
-	if !key.relaxed.includes(relaxPlacement) {
+	if !key.relaxed.includesRule(relaxPlacement) {
 		c.constraints = constraints
 	}
-	c.shape = newShape(e, spec, c.constraints, key.relaxed)
+	c.shape = newTaskShape(e, spec, c.constraints, key.relaxed)
 	c.regionMap = regionMapFor(e, c.order.attributes, spec.IsGoverned())
 	c.groupCounts = c.counts.groupCountsFor(c.regionMap)
 	if spec.IsGoverned() {
@@ -93,12 +93,12 @@ func newChooser(e *Engine, key chooserKey) *chooser {
 // policy a service of four tasks may be quorum safe and one of five not (P5).
 func (c *chooser) updateDomains(target int) {
 	for _, column := range c.domainTemplate.matcher.dynamic {
-		column.catchUp(c.engine)
+		column.followChanges(c.engine)
 	}
-	c.domainTemplate.catchUp()
+	c.domainTemplate.followChanges()
 	rule := domain.NewRule(c.spec.DomainPolicy, target, &c.engine.snap.Configuration)
-	rule.NoConstraints = c.relaxed.includes(relaxPlacement)
-	rule.NoFault, rule.NoUpgrade = c.relaxed.includes(relaxFault), c.relaxed.includes(relaxUpgrade)
+	rule.NoConstraints = c.relaxed.includesRule(relaxPlacement)
+	rule.NoFault, rule.NoUpgrade = c.relaxed.includesRule(relaxFault), c.relaxed.includesRule(relaxUpgrade)
 	if c.domains != nil && c.templateRevision == c.domainTemplate.revision && rule == c.domainRule {
 		return
 	}
@@ -122,7 +122,7 @@ func (c *chooser) reevaluateConstraints(i int) {
 		dynamic = c.domainTemplate.matcher.dynamic // relaxed ones, too
 	}
 	for _, column := range dynamic {
-		column.evaluateOn(c.engine, i)
+		column.evaluateInstance(c.engine, i)
 	}
 	if t := c.domainTemplate; t != nil && len(t.matcher.dynamic) > 0 && t.standingOf(i) != t.standings[i] {
 		t.stale = true
@@ -130,8 +130,10 @@ func (c *chooser) reevaluateConstraints(i int) {
 	}
 }
 
-// accepts reports whether the request may use an instance of that feasibility.
-func (c *chooser) accepts(f feasibility) bool { return f == unbuffered || f == buffered && !c.strict }
+// acceptsFeasibility reports whether the request may use an instance of that feasibility.
+func (c *chooser) acceptsFeasibility(f feasibility) bool {
+	return f == unbuffered || f == buffered && !c.strict
+}
 
 // domainsAdmit reports whether the domain rules allow one more task on the instance.
 func (c *chooser) domainsAdmit(i int) bool {
@@ -148,7 +150,7 @@ const (
 	relaxUpgrade
 )
 
-func (r relaxation) includes(rule relaxation) bool { return r&rule != 0 }
+func (r relaxation) includesRule(rule relaxation) bool { return r&rule != 0 }
 
 // relaxationSteps is the number of priorities that a soft rule can have.
 const relaxationSteps = 2
@@ -173,11 +175,11 @@ const maxMemory = 64 << 20
 // LimitMemory bounds the engine's caches to roughly so many bytes, checked at each new spec.
 func (e *Engine) LimitMemory(bytes int) { e.maxMemory, e.evictEvery = bytes, 1 }
 
-// memorySize estimates the bytes that the engine's caches take.
-func memorySize(e *Engine) int {
+// estimateMemory estimates the bytes that the engine's caches take.
+func estimateMemory(e *Engine) int {
 	n, out := len(e.views), 0
 	for _, x := range e.caches.indexes {
-		out += x.memorySize()
+		out += x.estimateMemory()
 	}
 	out += 16 * n * len(e.caches.rejections)
 	for _, counts := range e.caches.counts {
@@ -185,7 +187,7 @@ func memorySize(e *Engine) int {
 	}
 	for _, c := range e.caches.choosers {
 		if out += 1024; c.ownIndex {
-			out += c.index.memorySize()
+			out += c.index.estimateMemory()
 		}
 		if c.rejections != nil && c.maxPerInstance > 0 {
 			out += 16 * n
@@ -204,7 +206,7 @@ func evictChoosers(e *Engine) {
 		return
 	}
 	e.evictAt = len(e.caches.choosers) + max(e.evictEvery, len(e.caches.choosers)/evictShare)
-	if memorySize(e) <= e.maxMemory {
+	if estimateMemory(e) <= e.maxMemory {
 		return
 	}
 	uses := make([]uint64, 0, len(e.caches.choosers))
@@ -217,7 +219,7 @@ func evictChoosers(e *Engine) {
 			delete(e.caches.choosers, key)
 		}
 	}
-	dropUnused(e)
+	dropUnusedCaches(e)
 	e.evictAt = len(e.caches.choosers) + e.evictEvery
 }
 
@@ -228,8 +230,8 @@ const (
 	evictShare = 8
 )
 
-// findInUse returns the set of pointers to everything that the choosers refer to.
-func findInUse(e *Engine) map[any]bool {
+// findReferenced returns the set of pointers to everything that the choosers refer to.
+func findReferenced(e *Engine) map[any]bool {
 	used := map[any]bool{}
 	addMatcher := func(m *matcher) {
 		used[m.static] = true
@@ -250,9 +252,9 @@ func findInUse(e *Engine) map[any]bool {
 	return used
 }
 
-// dropUnused deletes what no chooser refers to any more.
-func dropUnused(e *Engine) {
-	used := findInUse(e)
+// dropUnusedCaches deletes what no chooser refers to any more.
+func dropUnusedCaches(e *Engine) {
+	used := findReferenced(e)
 	deleteUnused(e.caches.counts, used)
 	deleteUnused(e.caches.regionMaps, used)
 	deleteUnused(e.caches.constraints, used)

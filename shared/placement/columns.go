@@ -45,36 +45,36 @@ type metricColumns struct {
 
 // growColumns makes room for n instances.
 func (c *columns) growColumns(n int) {
-	growTo(&c.views, n)
-	growTo(&c.staticRevision, n)
-	growTo(&c.inCluster, n)
-	growTo(&c.takesTasks, n)
-	growTo(&c.active, n)
-	growTo(&c.agentConnected, n)
-	growTo(&c.cordoned, n)
-	growTo(&c.idLabel, n)
-	growTo(&c.idHash, n)
-	growTo(&c.cpu, n)
-	growTo(&c.memory, n)
-	growTo(&c.tightness, n)
-	growTo(&c.taskCount, n)
-	growTo(&c.wholeGPUs, n)
-	growTo(&c.largestShare, n)
-	growTo(&c.enis, n)
-	growTo(&c.portBits, n)
+	growSlice(&c.views, n)
+	growSlice(&c.staticRevision, n)
+	growSlice(&c.inCluster, n)
+	growSlice(&c.takesTasks, n)
+	growSlice(&c.active, n)
+	growSlice(&c.agentConnected, n)
+	growSlice(&c.cordoned, n)
+	growSlice(&c.idLabel, n)
+	growSlice(&c.idHash, n)
+	growSlice(&c.cpu, n)
+	growSlice(&c.memory, n)
+	growSlice(&c.tightness, n)
+	growSlice(&c.taskCount, n)
+	growSlice(&c.wholeGPUs, n)
+	growSlice(&c.largestShare, n)
+	growSlice(&c.enis, n)
+	growSlice(&c.portBits, n)
 	for m := range c.metrics {
 		c.metrics[m].growColumns(n)
 	}
 }
 
 func (metric *metricColumns) growColumns(n int) {
-	growTo(&metric.load, n)
-	growTo(&metric.unbuffered, n)
-	growTo(&metric.total, n)
+	growSlice(&metric.load, n)
+	growSlice(&metric.unbuffered, n)
+	growSlice(&metric.total, n)
 }
 
-// growTo extends the slice with zero values to at least n elements.
-func growTo[T any](s *[]T, n int) {
+// growSlice extends the slice with zero values to at least n elements.
+func growSlice[T any](s *[]T, n int) {
 	if more := n - len(*s); more > 0 {
 		*s = append(*s, make([]T, more)...)
 	}
@@ -83,10 +83,10 @@ func growTo[T any](s *[]T, n int) {
 // observeRow copies what changes only with the instance's row.
 func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 	if old := c.views[i]; old != v {
-		c.removeID(i)
+		c.removeIDLabel(i)
 		if c.views[i] = v; v != nil {
-			c.insertID(i)
-			c.idHash[i] = hashID(v.ID)
+			c.insertIDLabel(i)
+			c.idHash[i] = hashInstanceID(v.ID)
 		}
 	}
 	c.inCluster[i] = v != nil && eligibility.InCluster(v)
@@ -107,9 +107,9 @@ func (c *columns) observeRow(i int, v *snapshot.InstanceView) {
 // labels are assigned again.
 const labelGap = 1 << 32
 
-// insertID gives the instance a label between those of its neighbours by id. Comparing numbers is
-// faster than comparing ids, and every comparison ends with the id.
-func (c *columns) insertID(i int) {
+// insertIDLabel gives the instance a label between those of its neighbours by id. Comparing numbers
+// is faster than comparing ids, and every comparison ends with the id.
+func (c *columns) insertIDLabel(i int) {
 	at, _ := slices.BinarySearchFunc(c.byID, c.views[i].ID, c.compareID)
 	c.byID = slices.Insert(c.byID, at, int32(i))
 	before, after := int64(0), int64(0)
@@ -130,8 +130,8 @@ func (c *columns) insertID(i int) {
 	}
 }
 
-// removeID removes the label of the instance's present view.
-func (c *columns) removeID(i int) {
+// removeIDLabel removes the label of the instance's present view.
+func (c *columns) removeIDLabel(i int) {
 	if c.views[i] == nil {
 		return
 	}
@@ -144,8 +144,8 @@ func (c *columns) removeID(i int) {
 
 func (c *columns) compareID(i int32, id string) int { return strings.Compare(c.views[i].ID, id) }
 
-// hashID maps an id to a number, for choices by chance.
-func hashID(id string) uint64 {
+// hashInstanceID maps an id to a number, for choices by chance.
+func hashInstanceID(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id))
 	return h.Sum64()
@@ -164,16 +164,16 @@ func (c *columns) observeUsage(i int, v *snapshot.InstanceView, extra int) {
 	c.tightness[i], c.taskCount[i] = tightnessOf(c.cpu[i], c.memory[i], free), int64(len(v.Tasks)+extra)
 	c.portBits[i] = 0
 	for _, p := range v.Ports {
-		c.portBits[i] |= portBit(p)
+		c.portBits[i] |= portBitOf(p)
 	}
 	for m := range c.metrics {
 		c.metrics[m].observeUsage(i, m, v)
 	}
 }
 
-// portBit returns the port's bit in [columns.portBits]. Several ports share a bit: a clear bit
+// portBitOf returns the port's bit in [columns.portBits]. Several ports share a bit: a clear bit
 // proves that the port is free, a set bit proves nothing.
-func portBit(p cluster.Port) uint64 {
+func portBitOf(p cluster.Port) uint64 {
 	n := uint64(p.Number)
 	if p.Protocol == cluster.UDP {
 		n += 1 << 16
@@ -211,5 +211,5 @@ func tightnessOf(cpu, memory int64, gpuMilli int) int64 {
 	return int64(gpuMilli)*gpuWeight + cpu + memory*packing.VCPUPerMiB
 }
 
-// idBefore reports whether instance i has the lower id. Ids decide what nothing else does.
-func (c *columns) idBefore(i, j int32) bool { return c.idLabel[i] < c.idLabel[j] }
+// hasLowerID reports whether instance i has the lower id. Ids decide what nothing else does.
+func (c *columns) hasLowerID(i, j int32) bool { return c.idLabel[i] < c.idLabel[j] }

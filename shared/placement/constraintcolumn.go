@@ -33,38 +33,38 @@ func constraintFor(e *Engine, x *constraint.Expression) *constraintColumn {
 }
 
 func (column *constraintColumn) evaluateAll(e *Engine) {
-	growTo(&column.matches, len(e.views))
+	growSlice(&column.matches, len(e.views))
 	for i := range e.views {
-		column.evaluateOn(e, i)
+		column.evaluateInstance(e, i)
 	}
 	column.logPosition = e.changes.end
 }
 
-// catchUp evaluates a dynamic constraint on the instances that changed.
-func (column *constraintColumn) catchUp(e *Engine) {
+// followChanges evaluates a dynamic constraint on the instances that changed.
+func (column *constraintColumn) followChanges(e *Engine) {
 	if !column.dynamic || column.logPosition == e.changes.end {
 		return
 	}
-	growTo(&column.matches, len(e.views))
-	if !e.changes.coversSince(column.logPosition, len(e.views)) {
+	growSlice(&column.matches, len(e.views))
+	if !e.changes.coversChangesSince(column.logPosition, len(e.views)) {
 		column.evaluateAll(e)
 		return
 	}
 	for ; column.logPosition < e.changes.end; column.logPosition++ {
-		if i, last := e.changes.changeAt(column.logPosition); last {
-			column.evaluateOn(e, int(i))
+		if i, last := e.changes.changedInstanceAt(column.logPosition); last {
+			column.evaluateInstance(e, int(i))
 		}
 	}
 }
 
-func (column *constraintColumn) evaluateOn(e *Engine, i int) {
+func (column *constraintColumn) evaluateInstance(e *Engine, i int) {
 	v := e.views[i]
 	if v == nil || v.Instance == nil {
 		column.matches[i] = false
 		return
 	}
 	e.subject.Facts = v.Facts()
-	e.subject.group = e.overlay.groupOn(i)
+	e.subject.group = e.overlay.placedGroupOn(i)
 	column.matches[i] = column.expression.Matches(&e.subject)
 }
 
@@ -135,7 +135,7 @@ func matcherFor(e *Engine, spec *Spec, constraints []*constraintColumn) *matcher
 		return out
 	}
 	e.caches.masks[m.key] = m
-	growTo(&m.passes, len(e.views))
+	growSlice(&m.passes, len(e.views))
 	for i := range e.views {
 		m.updateInstance(e, i)
 	}

@@ -35,7 +35,7 @@ func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
 			g.Best = f.best
 		}
 		if closest < 0 || f.failedFilters <= report.instances[closest].failedFilters &&
-			isCloser(c, report, int32(i), closest) {
+			isCloserToFit(c, report, int32(i), closest) {
 			closest = int32(i)
 		}
 	}
@@ -100,7 +100,7 @@ func updateRejections(c *chooser, report *rejectionReport, r *Request) (requeste
 	switch {
 	case r.Instances != nil:
 		requested = map[string]bool{}
-		growTo(&report.instances, n)
+		growSlice(&report.instances, n)
 		for _, id := range r.Instances {
 			requested[id] = true
 			if v := c.engine.snap.Instances[id]; v != nil {
@@ -109,17 +109,17 @@ func updateRejections(c *chooser, report *rejectionReport, r *Request) (requeste
 		}
 		return requested
 	case !report.built || report.strict != c.strict || c.domains != nil ||
-		!c.engine.changes.coversSince(report.logPosition, n):
+		!c.engine.changes.coversChangesSince(report.logPosition, n):
 		*report = rejectionReport{instances: report.instances[:0], groups: report.groups[:0],
 			filters: report.filters[:0]}
-		growTo(&report.instances, n)
+		growSlice(&report.instances, n)
 		for i := range n {
 			examineInstance(c, report, i, filtersToAsk)
 		}
 	default:
-		growTo(&report.instances, n)
+		growSlice(&report.instances, n)
 		for ; report.logPosition < c.engine.changes.end; report.logPosition++ {
-			if i, last := c.engine.changes.changeAt(report.logPosition); last {
+			if i, last := c.engine.changes.changedInstanceAt(report.logPosition); last {
 				examineInstance(c, report, int(i), filtersToAsk)
 			}
 		}
@@ -147,14 +147,14 @@ func examineInstance(c *chooser, report *rejectionReport, i int, filtersToAsk []
 		}
 		if f.failedFilters++; f.failedFilters == 1 {
 			why := filters[at].rejectionOf(c, i)
-			f.group, f.best = int32(report.groupOf(at, &why)), why.Best
+			f.group, f.best = int32(report.rejectionGroupOf(at, &why)), why.Best
 		}
 	}
 }
 
-// groupOf returns the group of a rejection: rejections by one filter with the same detail share a
-// group.
-func (report *rejectionReport) groupOf(filter int, why *cluster.Rejection) int {
+// rejectionGroupOf returns the group of a rejection: rejections by one filter with the same detail
+// share a group.
+func (report *rejectionReport) rejectionGroupOf(filter int, why *cluster.Rejection) int {
 	if n := report.lastGroup[filter]; n > 0 && report.groups[n-1].Detail == why.Detail { // the usual case
 		return n - 1
 	}
@@ -232,10 +232,10 @@ func summarizeRejections(rejected []cluster.Rejection) []cluster.Rejection {
 	return out
 }
 
-// isCloser reports whether instance i needs less of a change than j to run the task: fewer filters
-// reject it, the first of them comes later, or it has a larger part of what is needed. The lower id
-// decides between equals.
-func isCloser(c *chooser, report *rejectionReport, i, j int32) bool {
+// isCloserToFit reports whether instance i needs less of a change than j to run the task: fewer
+// filters reject it, the first of them comes later, or it has a larger part of what is needed. The
+// lower id decides between equals.
+func isCloserToFit(c *chooser, report *rejectionReport, i, j int32) bool {
 	f, g := &report.instances[i], &report.instances[j]
 	switch {
 	case f.failedFilters != g.failedFilters:
@@ -245,7 +245,7 @@ func isCloser(c *chooser, report *rejectionReport, i, j int32) bool {
 	case report.partAvailable(f) != report.partAvailable(g):
 		return report.partAvailable(f) > report.partAvailable(g)
 	}
-	return c.engine.idBefore(i, j)
+	return c.engine.hasLowerID(i, j)
 }
 
 // partAvailable returns the part of the needed amount that is free, or 0 if the filter has no

@@ -34,13 +34,13 @@ func domainTemplateFor(e *Engine, m *matcher, regions *regionMap) *domainTemplat
 	return t
 }
 
-// catchUp rebuilds the template if the standing of an instance has changed.
-func (t *domainTemplate) catchUp() {
+// followChanges rebuilds the template if the standing of an instance has changed.
+func (t *domainTemplate) followChanges() {
 	n := len(t.engine.views)
 	if !t.stale && t.regionsRevision == t.regionMap.revision && len(t.standings) == n &&
-		t.engine.changes.coversSince(t.logPosition, n) {
+		t.engine.changes.coversChangesSince(t.logPosition, n) {
 		for ; t.logPosition < t.engine.changes.end; t.logPosition++ {
-			if i, last := t.engine.changes.changeAt(t.logPosition); last && len(t.matcher.dynamic) > 0 &&
+			if i, last := t.engine.changes.changedInstanceAt(t.logPosition); last && len(t.matcher.dynamic) > 0 &&
 				t.standingOf(int(i)) != t.standings[i] {
 				t.stale = true
 			}

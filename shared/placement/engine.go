@@ -48,12 +48,12 @@ func New(s *snapshot.Snapshot) *Engine {
 	e := &Engine{snap: s, caches: engineCaches{scorers: map[string]scorer{}}, maxMemory: maxMemory,
 		evictEvery: evictEvery}
 	e.onChange = e.applyChange
-	e.resetAll()
+	e.resetCaches()
 	return e
 }
 
-// resetAll drops all caches and reads every instance again.
-func (e *Engine) resetAll() {
+// resetCaches drops all caches and reads every instance again.
+func (e *Engine) resetCaches() {
 	e.columns = columns{metrics: make([]metricColumns, len(e.snap.MetricNames()))}
 	dense := e.snap.InstancesByIndex()
 	e.changes = changeLog{ring: make([]int32, logSize), end: e.changes.end, lastChange: make([]uint64, len(dense))}
@@ -69,7 +69,7 @@ func (e *Engine) resetAll() {
 		e.observer.Reset()
 	}
 	e.columns.growColumns(len(dense))
-	e.overlay.growTo(len(dense))
+	e.overlay.growOverlay(len(dense))
 	for i, v := range dense {
 		e.observeRow(i, v)
 		if v != nil {
@@ -106,7 +106,7 @@ func (e *Engine) Sync() {
 		return
 	}
 	if !e.snap.ChangedSince(e.seq, e.onChange) {
-		e.resetAll()
+		e.resetCaches()
 	}
 	e.seq = e.snap.ChangeSeq()
 	for _, i := range e.changedRows {
@@ -157,7 +157,7 @@ func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 	}
 	ports := uint64(0)
 	for _, p := range v.Ports {
-		ports |= portBit(p)
+		ports |= portBitOf(p)
 	}
 	if e.columns.portBits[i]&^ports != 0 {
 		return true
@@ -173,20 +173,20 @@ func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 // growEngine makes room for n instances in everything indexed by instance.
 func growEngine(e *Engine, n int) {
 	e.columns.growColumns(n)
-	e.overlay.growTo(n)
-	growTo(&e.changes.lastChange, n)
+	e.overlay.growOverlay(n)
+	growSlice(&e.changes.lastChange, n)
 	for _, counts := range e.caches.counts {
-		counts.growTo(n)
+		counts.growColumn(n)
 		counts.domains = nil // they lack the new instances; their templates will be rebuilt
 	}
 	for _, m := range e.caches.masks {
-		growTo(&m.passes, n)
+		growSlice(&m.passes, n)
 	}
 	for _, column := range e.caches.constraints {
-		growTo(&column.matches, n)
+		growSlice(&column.matches, n)
 	}
 	for _, regions := range e.caches.regionMaps {
-		regions.growTo(n)
+		regions.growRegions(n)
 	}
 }
 
@@ -194,7 +194,7 @@ func growEngine(e *Engine, n int) {
 func updateStatic(e *Engine, i int) {
 	for _, column := range e.caches.constraints {
 		if !column.dynamic {
-			column.evaluateOn(e, i)
+			column.evaluateInstance(e, i)
 		}
 	}
 	for _, m := range e.caches.masks {
@@ -233,9 +233,9 @@ func (e *Engine) currentView(i int) *snapshot.InstanceView {
 	return e.views[i]
 }
 
-// holdBack keeps tasks off the instances until [Engine.releaseHeldBack]. Both add the instances to
-// the change log, so that indexes check them again.
-func (e *Engine) holdBack(instances []string) {
+// holdBackInstances keeps tasks off the instances until [Engine.releaseHeldBack]. Both add the
+// instances to the change log, so that indexes check them again.
+func (e *Engine) holdBackInstances(instances []string) {
 	for _, id := range instances {
 		if v := e.snap.Instances[id]; v != nil && !slices.Contains(e.heldBack, v.Index) {
 			e.heldBack = append(e.heldBack, v.Index)
@@ -269,14 +269,14 @@ func (l *changeLog) addChange(i int) {
 	l.lastChange[i] = l.end
 }
 
-// changeAt returns the instance at a position; last is false if it changed again later.
-func (l *changeLog) changeAt(at uint64) (i int32, last bool) {
+// changedInstanceAt returns the instance at a position; last is false if it changed again later.
+func (l *changeLog) changedInstanceAt(at uint64) (i int32, last bool) {
 	i = l.ring[at%logSize]
 	return i, l.lastChange[i] == at+1
 }
 
-// coversSince reports whether replaying the log from a position is possible, and cheaper than a
-// rebuild.
-func (l *changeLog) coversSince(at uint64, instances int) bool {
+// coversChangesSince reports whether replaying the log from a position is possible, and cheaper
+// than a rebuild.
+func (l *changeLog) coversChangesSince(at uint64, instances int) bool {
 	return l.end-at <= logSize && l.end-at <= uint64(instances)
 }

@@ -49,7 +49,7 @@ func (e *Engine) Explain(r Request) Explanation {
 	c := explainingChooser(e, &r)
 	defer e.releaseHeldBack()
 	scan := fullScan{chooser: c, request: &r}
-	best, next := scan.bestTwo()
+	best, next := scan.bestTwoInstances()
 	out := Explanation{Best: scan.newCandidate(best), RunnerUp: scan.newCandidate(next),
 		Relaxed: c.relaxed.relaxedRules()}
 	unplaced := 0
@@ -112,14 +112,14 @@ func (e *Engine) WithoutTask(t *cluster.Task, f func()) {
 // [Engine.releaseHeldBack].
 func explainingChooser(e *Engine, r *Request) *chooser {
 	e.Sync()
-	e.holdBack(r.Refused)
+	e.holdBackInstances(r.Refused)
 	var c *chooser
 	for step := range relaxationSteps + 1 {
 		relaxed := relaxationAt(&e.snap.Configuration.Priorities, step)
 		if c != nil && c.relaxed == relaxed {
 			continue
 		}
-		c = chooserFor(e, r, relaxed)
+		c = chooserForRequest(e, r, relaxed)
 		scan := fullScan{chooser: c, request: r}
 		if slices.ContainsFunc(c.engine.views, scan.isFeasible) {
 			return c
@@ -132,7 +132,7 @@ func explainingChooser(e *Engine, r *Request) *chooser {
 func (r relaxation) relaxedRules() []Rule {
 	var out []Rule
 	for bit, rule := range [...]Rule{RulePlacement, RuleCapacity, RuleFault, RuleUpgrade} {
-		if r.includes(1 << bit) {
+		if r.includesRule(1 << bit) {
 			out = append(out, rule)
 		}
 	}
@@ -153,8 +153,8 @@ func (scan *fullScan) isFeasible(v *snapshot.InstanceView) bool {
 		firstRefusal(scan.chooser, v.Index) == nil
 }
 
-// bestTwo returns the best instance and the second best, -1 for none.
-func (scan *fullScan) bestTwo() (best, next int) {
+// bestTwoInstances returns the best instance and the second best, -1 for none.
+func (scan *fullScan) bestTwoInstances() (best, next int) {
 	if scorer := scan.chooser.order.scorer; scorer != nil {
 		scorer.Epoch() // so that it learns now, not between two scores
 	}
@@ -182,13 +182,13 @@ func (scan *fullScan) ranksBefore(a, b []int64, i, k int) bool {
 	if d := slices.Compare(a, b); d != 0 {
 		return d < 0
 	}
-	return scan.chooser.engine.idBefore(int32(i), int32(k))
+	return scan.chooser.engine.hasLowerID(int32(i), int32(k))
 }
 
 // appendKey appends the numbers behind [Candidate.Key], without the id.
 func (scan *fullScan) appendKey(to []int64, i int) []int64 {
 	c := scan.chooser
-	to = append(to, int64(c.metricRoom(i)))
+	to = append(to, int64(c.roomInMetrics(i)))
 	if scan.request.Instances != nil {
 		return append(to, int64(slices.Index(scan.request.Instances, c.engine.views[i].ID)))
 	}
@@ -218,9 +218,9 @@ func (scan *fullScan) newCandidate(i int) *Candidate {
 	}
 	c := scan.chooser
 	out := &Candidate{Instance: c.engine.views[i].ID, order: scan.appendKey(nil, i)}
-	out.Key = append(out.Key, bufferComponent(c.metricRoom(i)))
+	out.Key = append(out.Key, newBufferComponent(c.roomInMetrics(i)))
 	if at := slices.Index(scan.request.Instances, out.Instance); scan.request.Instances != nil {
-		out.Key = append(out.Key, requestOrderComponent(at))
+		out.Key = append(out.Key, newRequestOrderComponent(at))
 	} else {
 		for at := range c.order.steps {
 			out.Key = append(out.Key, scan.newComponent(&c.order.steps[at], i))

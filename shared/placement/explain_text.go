@@ -10,7 +10,7 @@ import (
 	"berth/shared/cluster"
 )
 
-func bufferComponent(f feasibility) Component {
+func newBufferComponent(f feasibility) Component {
 	c := Component{Name: "needs the buffer", Text: "no", words: "has room without its buffer", plain: true}
 	if f != unbuffered {
 		c.Value, c.Text = 1, "yes"
@@ -18,7 +18,7 @@ func bufferComponent(f feasibility) Component {
 	return c
 }
 
-func requestOrderComponent(at int) Component {
+func newRequestOrderComponent(at int) Component {
 	return Component{Name: "requested order", Value: float64(at), Text: strconv.Itoa(at + 1),
 		words: "comes first in the requested order"}
 }
@@ -31,7 +31,7 @@ func (scan *fullScan) newComponent(s *step, i int) Component {
 	switch {
 	case s.kind == byGroup:
 		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", scan.describeOwner(),
-			groupName(chooser.order.attributes[s.level]))
+			spreadGroupName(chooser.order.attributes[s.level]))
 	case s.kind == byCount:
 		c.words = "has the fewest tasks " + scan.describeOwner()
 	case s.kind == byScore:
@@ -65,7 +65,7 @@ func (scan *fullScan) describeOwner() string {
 // serviceGroup begins the group of a service's tasks.
 const serviceGroup = "service:"
 
-func groupName(attribute string) string {
+func spreadGroupName(attribute string) string {
 	if attribute == cluster.AttributeZone {
 		return "zone"
 	}

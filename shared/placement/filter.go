@@ -21,9 +21,9 @@ type filter struct {
 // rejects it. Placing checks the same rules in a cheaper order, in [shape.feasibilityOf],
 // [isException] and [chooser.isRegionOpen]. Whoever adds a filter adds its check there.
 var filters = []filter{
-	{cluster.FilterStatus, concernsAll, passesStatus, explainStatus},
-	{cluster.FilterAgent, concernsAll, passesAgent, explainNothing},
-	{cluster.FilterUnschedulable, concernsAll, passesCordon, explainUnschedulable},
+	{cluster.FilterStatus, concernsEvery, passesStatus, explainStatus},
+	{cluster.FilterAgent, concernsEvery, passesAgent, explainNothing},
+	{cluster.FilterUnschedulable, concernsEvery, passesCordon, explainUnschedulable},
 	{cluster.FilterRefused, concernsRefused, passesRefused, explainNothing},
 	{cluster.FilterAttribute, concernsAttributes, passesAttributes, explainAttribute},
 	{cluster.FilterConstraint, concernsConstraints, passesConstraints, explainConstraint},
@@ -31,14 +31,14 @@ var filters = []filter{
 	{cluster.FilterFaultDomain, concernsDomains, passesFaultDomain, explainFaultDomain},
 	{cluster.FilterUpgrade, concernsDomains, passesUpgradeDomain, explainUpgradeDomain},
 	{cluster.FilterPort, concernsPorts, (*chooser).hasPorts, explainPort},
-	{cluster.FilterCPU, concernsAll, (*chooser).hasCPU, explainCPU},
-	{cluster.FilterMemory, concernsAll, (*chooser).hasMemory, explainMemory},
+	{cluster.FilterCPU, concernsEvery, (*chooser).hasCPU, explainCPU},
+	{cluster.FilterMemory, concernsEvery, (*chooser).hasMemory, explainMemory},
 	{cluster.FilterGPU, concernsGPUs, (*chooser).hasGPUs, explainGPU},
 	{cluster.FilterENI, concernsENIs, (*chooser).hasENIs, explainENI},
 	{cluster.FilterMetric, concernsMetrics, passesMetrics, explainMetric},
 }
 
-func concernsAll(*chooser) bool { return true }
+func concernsEvery(*chooser) bool { return true }
 
 func explainNothing(*chooser, int) cluster.Rejection { return cluster.Rejection{} }
 
@@ -152,7 +152,7 @@ func explainENI(c *chooser, i int) cluster.Rejection {
 
 func concernsMetrics(c *chooser) bool { return len(c.demands) > 0 }
 
-func passesMetrics(c *chooser, i int) bool { return c.accepts(c.metricRoom(i)) }
+func passesMetrics(c *chooser, i int) bool { return c.acceptsFeasibility(c.roomInMetrics(i)) }
 
 // explainMetric names the first metric without enough room.
 func explainMetric(c *chooser, i int) cluster.Rejection {

@@ -43,9 +43,10 @@ const (
 	byScore                  // what the scorer returns
 )
 
-// newOrder translates the spec's strategies into steps. Each spread counts within the groups of the
-// spreads before it. After a spread over instances no further spread can decide anything.
-func newOrder(e *Engine, spec *Spec) order {
+// newPlacementOrder translates the spec's strategies into steps. Each spread counts within the
+// groups of the spreads before it. After a spread over instances no further spread can decide
+// anything.
+func newPlacementOrder(e *Engine, spec *Spec) order {
 	o := order{countsFirst: true, groupsFirst: true}
 	for _, s := range strategiesOf(spec) {
 		o.key += s.Type + " " + s.Field + ";"
@@ -72,7 +73,7 @@ func newOrder(e *Engine, spec *Spec) order {
 		o.addStep(step{name: "all tasks on the instance", kind: byColumn, column: &e.taskCount})
 	}
 	o.key += spec.Scoring
-	if o.scorer = scorerFor(e, spec.Scoring); o.scorer != nil {
+	if o.scorer = scorerByName(e, spec.Scoring); o.scorer != nil {
 		o.addStep(step{name: spec.Scoring, kind: byScore})
 	} else {
 		o.addStep(step{name: "room left", kind: byColumn, column: &e.tightness})
@@ -133,15 +134,15 @@ func (c *chooser) compareRanked(a, b rankedInstance) int {
 	switch {
 	case c.order.random || a.instance == b.instance:
 		return 0
-	case c.engine.idBefore(a.instance, b.instance):
+	case c.engine.hasLowerID(a.instance, b.instance):
 		return -1
 	}
 	return 1
 }
 
-// isBetter reports whether a task can go to a, and prefers it to b.
-func (c *chooser) isBetter(a, b rankedInstance) bool {
-	return a.instance >= 0 && c.accepts(a.feasibility) && (b.instance < 0 || c.compareRanked(a, b) < 0)
+// isBetterThan reports whether a task can go to a, and prefers it to b.
+func (c *chooser) isBetterThan(a, b rankedInstance) bool {
+	return a.instance >= 0 && c.acceptsFeasibility(a.feasibility) && (b.instance < 0 || c.compareRanked(a, b) < 0)
 }
 
 // stepValue returns what the step compares of an instance in a region.

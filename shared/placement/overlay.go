@@ -21,17 +21,17 @@ type overlay struct {
 	spareViews []*snapshot.InstanceView // for reuse
 }
 
-func (o *overlay) growTo(n int) {
-	growTo(&o.views, n)
-	growTo(&o.counts, n)
+func (o *overlay) growOverlay(n int) {
+	growSlice(&o.views, n)
+	growSlice(&o.counts, n)
 }
 
-// countOn returns how many tasks this call placed on the instance.
-func (o *overlay) countOn(i int) int { return int(o.counts[i]) }
+// placedCountOn returns how many tasks this call placed on the instance.
+func (o *overlay) placedCountOn(i int) int { return int(o.counts[i]) }
 
-// groupOn returns the group of the tasks that this call placed on the instance, or "" if there are
-// none.
-func (o *overlay) groupOn(i int) string {
+// placedGroupOn returns the group of the tasks that this call placed on the instance, or "" if
+// there are none.
+func (o *overlay) placedGroupOn(i int) string {
 	if o.counts[i] > 0 {
 		return o.group
 	}
@@ -65,7 +65,7 @@ func (c *chooser) placeInOverlay(i int, gpus []int, sign int) {
 		v.GPUs[d] -= sign * c.spec.Needs.PerGPU()
 	}
 	for _, d := range c.demands {
-		growTo(&v.Loads, d.metric+1) // the slice ends with the last metric that has a load
+		growSlice(&v.Loads, d.metric+1) // the slice ends with the last metric that has a load
 		v.Loads[d.metric] += int64(sign) * d.load
 	}
 	c.applyToOverlay(v, i, c.spec.Needs, sign)

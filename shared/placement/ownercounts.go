@@ -54,8 +54,8 @@ func (counts *ownerCounts) recountAll(e *Engine) {
 	}
 }
 
-// includes reports whether the owner's task is counted.
-func (counts *ownerCounts) includes(task *cluster.Task) bool {
+// includesTask reports whether the owner's task is counted.
+func (counts *ownerCounts) includesTask(task *cluster.Task) bool {
 	return counts.group == "" || counts.group == task.Group
 }
 
@@ -65,20 +65,20 @@ func (counts *ownerCounts) recountInstance(s *snapshot.Snapshot, i int, v *snaps
 	active := int32(c.TasksOn(v))
 	counts.addActive(i, active-counts.active[int32(i)])
 	if counts.occupying != nil {
-		setCount(counts.occupying, &counts.isOccupied, i, active+int32(c.EndingOn(v)))
+		setInstanceCount(counts.occupying, &counts.isOccupied, i, active+int32(c.EndingOn(v)))
 	}
 }
 
 // An instanceSet is a set of instances as bits.
 type instanceSet []uint64
 
-func (b instanceSet) contains(i int32) bool {
+func (b instanceSet) containsInstance(i int32) bool {
 	word := int(i >> 6)
 	return word < len(b) && b[word]&(1<<(i&63)) != 0
 }
 
 func (b *instanceSet) setMember(i int, in bool) {
-	growTo((*[]uint64)(b), i>>6+1)
+	growSlice((*[]uint64)(b), i>>6+1)
 	if in {
 		(*b)[i>>6] |= 1 << (i & 63)
 	} else {
@@ -86,9 +86,9 @@ func (b *instanceSet) setMember(i int, in bool) {
 	}
 }
 
-// setCount sets a count and its bit. Zero counts are deleted, so that the map's size is the number
-// of instances.
-func setCount(counts map[int32]int32, members *instanceSet, i int, n int32) {
+// setInstanceCount sets a count and its bit. Zero counts are deleted, so that the map's size is the
+// number of instances.
+func setInstanceCount(counts map[int32]int32, members *instanceSet, i int, n int32) {
 	members.setMember(i, n != 0)
 	if n == 0 {
 		delete(counts, int32(i))
@@ -101,13 +101,13 @@ func (counts *ownerCounts) addActive(i int, n int32) {
 	if n == 0 {
 		return
 	}
-	setCount(counts.active, &counts.hasActive, i, counts.active[int32(i)]+n)
+	setInstanceCount(counts.active, &counts.hasActive, i, counts.active[int32(i)]+n)
 	counts.total += int64(n)
 	if counts.dense != nil {
 		counts.dense[i] += int64(n)
 	}
 	for _, groups := range counts.groupCounts {
-		groups.addTasks(i, int64(n))
+		groups.addTasksOn(i, int64(n))
 	}
 	for _, d := range counts.domains {
 		d.AddTasks(i, int(n))
@@ -118,7 +118,7 @@ func (counts *ownerCounts) addActive(i int, n int32) {
 func (counts *ownerCounts) addPlaced(i int, n int32) {
 	counts.addActive(i, n)
 	if counts.occupying != nil {
-		setCount(counts.occupying, &counts.isOccupied, i, counts.occupying[int32(i)]+n)
+		setInstanceCount(counts.occupying, &counts.isOccupied, i, counts.occupying[int32(i)]+n)
 	}
 }
 
@@ -133,9 +133,9 @@ func (counts *ownerCounts) fillDense(n int) {
 	}
 }
 
-func (counts *ownerCounts) growTo(n int) {
+func (counts *ownerCounts) growColumn(n int) {
 	if counts.dense != nil {
-		growTo(&counts.dense, n)
+		growSlice(&counts.dense, n)
 	}
 }
 
@@ -175,11 +175,11 @@ func (groups *groupCounts) recountAll() {
 		groups.counts[level] = make([]int64, len(names))
 	}
 	for i, n := range groups.owner.active {
-		groups.addTasks(int(i), int64(n))
+		groups.addTasksOn(int(i), int64(n))
 	}
 }
 
-func (groups *groupCounts) addTasks(i int, n int64) {
+func (groups *groupCounts) addTasksOn(i int, n int64) {
 	for level, groupOf := range groups.regionMap.groupOf {
 		if g := groupOf[i]; g >= 0 {
 			groups.counts[level][g] += n

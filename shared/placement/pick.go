@@ -17,12 +17,12 @@ func (c *chooser) prepareIndex(tasks int) {
 		c.ownIndex = own
 		if own {
 			c.counts.fillDense(len(c.engine.views))
-			c.index = newIndex(c.engine, c.shape, c.regionMap, c.counts)
+			c.index = newSortedIndex(c.engine, c.shape, c.regionMap, c.counts)
 		} else {
-			c.index = sharedIndex(c.engine, c.shape, c.regionMap)
+			c.index = sharedIndexFor(c.engine, c.shape, c.regionMap)
 		}
 	}
-	c.index.catchUp()
+	c.index.followChanges()
 	c.engine.overlay.applyToIndex(c.index)
 }
 
@@ -37,12 +37,12 @@ func (c *chooser) pickInstance(seed uint64, nth int) int32 {
 	best, incomplete := noInstance, false
 	for _, regions := range c.openRegions() {
 		for _, region := range regions {
-			if !c.isRegionOpen(region) || best.feasibility == unbuffered && cannotBeat(c, region, best) {
+			if !c.isRegionOpen(region) || best.feasibility == unbuffered && regionCannotBeat(c, region, best) {
 				continue
 			}
 			next := c.firstFeasible(region, exceptions)
 			incomplete = incomplete || next.feasibility != unbuffered
-			if c.isBetter(next, best) {
+			if c.isBetterThan(next, best) {
 				best = next
 			}
 		}
@@ -51,7 +51,7 @@ func (c *chooser) pickInstance(seed uint64, nth int) int32 {
 		best = bestException(c, best)
 	}
 	if best.instance >= 0 && c.order.random {
-		return drawTied(c, best, seed, nth)
+		return drawAmongTied(c, best, seed, nth)
 	}
 	return best.instance
 }
@@ -89,14 +89,14 @@ func countRegions(lists [][]int32, open []bool) (n int) {
 	return n
 }
 
-// cannotBeat reports whether no instance of the region, exceptions aside, can be better than best.
-// best must not need the buffer.
-func cannotBeat(c *chooser, region int32, best rankedInstance) bool {
+// regionCannotBeat reports whether no instance of the region, exceptions aside, can be better than
+// best. best must not need the buffer.
+func regionCannotBeat(c *chooser, region int32, best rankedInstance) bool {
 	if groups := compareGroups(c, region, best.region); groups != 0 || !c.order.groupsFirst {
 		return groups > 0
 	}
 	head := c.index.heads[region]
-	return head < 0 || c.index.precedes(best.instance, head)
+	return head < 0 || c.index.ranksBefore(best.instance, head)
 }
 
 // compareGroups compares two regions by the steps on groups that come first in the order.
@@ -131,7 +131,7 @@ func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
 				continue
 			}
 			i := b.instances[n]
-			if isException(c, i, exceptions) {
+			if isOwnerException(c, i, exceptions) {
 				continue
 			}
 			switch f := c.feasibilityOf(int(i)); {
@@ -146,12 +146,12 @@ func (c *chooser) firstFeasible(region int32, exceptions bool) rankedInstance {
 	return withBuffer
 }
 
-// isException reports whether tasks of the owner make the instance other than the index has it: it
-// already has as many as it may, or, with exceptions on, has any.
-func isException(c *chooser, i int32, exceptions bool) bool {
+// isOwnerException reports whether tasks of the owner make the instance other than the index has
+// it: it already has as many as it may, or, with exceptions on, has any.
+func isOwnerException(c *chooser, i int32, exceptions bool) bool {
 	counts := c.counts
-	return exceptions && c.order.countsOwnTasks && counts.hasActive.contains(i) ||
-		c.maxPerInstance > 0 && counts.isOccupied.contains(i) &&
+	return exceptions && c.order.countsOwnTasks && counts.hasActive.containsInstance(i) ||
+		c.maxPerInstance > 0 && counts.isOccupied.containsInstance(i) &&
 			(c.maxPerInstance == 1 || counts.occupying[i] >= c.maxPerInstance)
 }
 
@@ -165,7 +165,7 @@ func bestException(c *chooser, best rankedInstance) rankedInstance {
 			c.maxPerInstance > 0 && c.counts.occupying[i] >= c.maxPerInstance {
 			continue
 		}
-		if next.feasibility = c.feasibilityOf(int(i)); c.isBetter(next, best) {
+		if next.feasibility = c.feasibilityOf(int(i)); c.isBetterThan(next, best) {
 			best = next
 		}
 	}
@@ -191,10 +191,10 @@ func (c *chooser) isRegionOpen(region int32) bool {
 	return c.faultOpen[at.fault] && c.upgradeOpen[at.upgrade]
 }
 
-// drawTied chooses among the instances that are as good as best, each with the same chance: the one
-// whose id the seed maps to the lowest number. The result does not depend on the order in which
-// they are visited.
-func drawTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 {
+// drawAmongTied chooses among the instances that are as good as best, each with the same chance:
+// the one whose id the seed maps to the lowest number. The result does not depend on the order in
+// which they are visited.
+func drawAmongTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 {
 	least, chosen := uint64(0), int32(-1)
 	for _, regions := range c.openLists {
 		for _, region := range regions {
@@ -205,12 +205,12 @@ func drawTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 {
 			if first.instance < 0 || c.compareRanked(first, best) != 0 {
 				continue
 			}
-			c.index.eachTied(region, first.instance, func(i int32) {
-				if isException(c, i, false) || c.feasibilityOf(int(i)) != best.feasibility {
+			c.index.eachTiedInstance(region, first.instance, func(i int32) {
+				if isOwnerException(c, i, false) || c.feasibilityOf(int(i)) != best.feasibility {
 					return
 				}
 				h := chanceKey(seed, nth, c.engine.idHash[i])
-				if chosen < 0 || h < least || h == least && c.engine.idBefore(i, chosen) {
+				if chosen < 0 || h < least || h == least && c.engine.hasLowerID(i, chosen) {
 					least, chosen = h, i
 				}
 			})
@@ -219,16 +219,16 @@ func drawTied(c *chooser, best rankedInstance, seed uint64, nth int) int32 {
 	return chosen
 }
 
-// eachTied calls f for the instance and for those after it in its region that differ from it only
-// in their ids.
-func (x *sortedIndex) eachTied(region, first int32, f func(int32)) {
+// eachTiedInstance calls f for the instance and for those after it in its region that differ from
+// it only in their ids.
+func (x *sortedIndex) eachTiedInstance(region, first int32, f func(int32)) {
 	begun := false
 	for _, b := range x.runs[region].blocks[x.blocks[first].position:] {
 		for _, i := range b.instances {
 			if begun = begun || i == first; !begun {
 				continue
 			}
-			if !x.tiesWith(i, first) {
+			if !x.tiesExceptForID(i, first) {
 				return
 			}
 			f(i)

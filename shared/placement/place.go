@@ -20,7 +20,7 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 		return Result{Placed: dst}
 	}
 	e.Sync()
-	e.holdBack(r.Refused)
+	e.holdBackInstances(r.Refused)
 	defer e.releaseHeldBack()
 	p := placer{engine: e, request: r, placed: dst, countBefore: len(dst)}
 	p.placeTasks()
@@ -56,7 +56,7 @@ func (p *placer) placeTasks() {
 		if p.chooser != nil && relaxed == p.chooser.relaxed {
 			continue
 		}
-		p.chooser = chooserFor(e, &p.request, relaxed)
+		p.chooser = chooserForRequest(e, &p.request, relaxed)
 		e.overlay.choosers = append(e.overlay.choosers, p.chooser)
 		if p.request.Instances != nil {
 			p.placeOnRequested()
@@ -75,15 +75,15 @@ func (p *placer) placeAnywhere() {
 	for p.remaining() > 0 {
 		i := p.chooser.pickInstance(p.request.Seed, len(p.placed)-p.countBefore)
 		if i >= 0 {
-			p.placeOn(int(i))
+			p.placeNextOn(int(i))
 		} else if !p.placeBySwaps() {
 			return
 		}
 	}
 }
 
-// placeOn gives the next task to the instance.
-func (p *placer) placeOn(i int) {
+// placeNextOn gives the next task to the instance.
+func (p *placer) placeNextOn(i int) {
 	e := p.engine
 	gpus := assignDevices(e, i, p.request.Spec.Needs)
 	p.placed = append(p.placed, Placement{Instance: e.views[i].ID, GPUs: gpus})
@@ -103,7 +103,7 @@ type preferredInstance struct {
 // placeOnRequested places tasks on the instances that the request names: instances that need no
 // buffer first, then those with the fewest tasks of this call, then in the requested order.
 func (p *placer) placeOnRequested() {
-	q := queue[*preferredInstance]{less: comesBefore}
+	q := queue[*preferredInstance]{less: isRequestedBefore}
 	seen := make(map[string]bool, len(p.request.Instances))
 	for at, id := range p.request.Instances {
 		v := p.engine.snap.Instances[id]
@@ -111,8 +111,8 @@ func (p *placer) placeOnRequested() {
 			continue
 		}
 		seen[id] = true
-		next := &preferredInstance{instance: v.Index, position: at, placed: p.engine.overlay.countOn(v.Index)}
-		if next.feasibility = p.feasibilityOf(v.Index); p.chooser.accepts(next.feasibility) {
+		next := &preferredInstance{instance: v.Index, position: at, placed: p.engine.overlay.placedCountOn(v.Index)}
+		if next.feasibility = p.feasibilityOf(v.Index); p.chooser.acceptsFeasibility(next.feasibility) {
 			q.items = append(q.items, next)
 		}
 	}
@@ -125,10 +125,10 @@ func (p *placer) placeOnRequested() {
 			q.popTop()
 			continue
 		}
-		p.placeOn(next.instance)
+		p.placeNextOn(next.instance)
 		next.placed++
 		next.feasibility = p.feasibilityOf(next.instance)
-		if p.chooser.accepts(next.feasibility) {
+		if p.chooser.acceptsFeasibility(next.feasibility) {
 			q.fixTop()
 		} else {
 			q.popTop()
@@ -147,7 +147,7 @@ func (p *placer) feasibilityOf(i int) feasibility {
 	return p.chooser.feasibilityOf(i)
 }
 
-func comesBefore(a, b *preferredInstance) bool {
+func isRequestedBefore(a, b *preferredInstance) bool {
 	switch {
 	case a.feasibility != b.feasibility:
 		return a.feasibility < b.feasibility
@@ -165,7 +165,7 @@ func (e *Engine) CheckInstance(v *snapshot.InstanceView, r Request) (gpus []int,
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
 	e.Sync()
-	e.holdBack(r.Refused)
+	e.holdBackInstances(r.Refused)
 	defer e.releaseHeldBack()
 	for step := range relaxationSteps + 1 {
 		c := e.chooserAt(&r, step)

@@ -19,7 +19,7 @@ func (p *placer) placeBySwaps() bool {
 		own = append(own, int32(p.engine.snap.Instances[t.Instance].Index))
 	}
 	for i := range c.engine.views {
-		if c.accepts(p.feasibilityOf(i)) {
+		if c.acceptsFeasibility(p.feasibilityOf(i)) {
 			free = append(free, int32(i))
 		}
 	}
@@ -34,6 +34,6 @@ func (p *placer) placeBySwaps() bool {
 		t.Instance, t.GPUs = c.engine.views[w.To].ID, assignDevices(p.engine, int(w.To), c.spec.Needs)
 		c.placeInOverlay(int(w.To), t.GPUs, 1)
 	}
-	p.placeOn(int(at))
+	p.placeNextOn(int(at))
 	return true
 }

@@ -127,9 +127,9 @@ func (m *regionMap) findOrAddRegion(i int, v *snapshot.InstanceView) int32 {
 // updateInstance applies a change of the instance's row. An instance that leaves keeps its region.
 // If one belongs to another region, or to a new one, all regions are rebuilt.
 func (m *regionMap) updateInstance(i int, c *columns) {
-	m.growTo(len(c.views))
+	m.growRegions(len(c.views))
 	for _, groups := range m.groupCounts {
-		groups.addTasks(i, -int64(groups.owner.active[int32(i)]))
+		groups.addTasksOn(i, -int64(groups.owner.active[int32(i)]))
 	}
 	for level := range m.groupOf {
 		m.groupOf[level][i] = -1
@@ -139,7 +139,7 @@ func (m *regionMap) updateInstance(i int, c *columns) {
 		return
 	}
 	for _, groups := range m.groupCounts {
-		groups.addTasks(i, int64(groups.owner.active[int32(i)]))
+		groups.addTasksOn(i, int64(groups.owner.active[int32(i)]))
 	}
 }
 
@@ -157,7 +157,7 @@ func (m *regionMap) assignExisting(i int, v *snapshot.InstanceView) bool {
 	return true
 }
 
-func (m *regionMap) growTo(n int) {
+func (m *regionMap) growRegions(n int) {
 	for len(m.regionOf) < n {
 		m.regionOf = append(m.regionOf, -1)
 		for level := range m.groupOf {

@@ -18,8 +18,8 @@ const (
 	BestFit = "best-fit"
 )
 
-// Scorings returns the names that [Spec.Scoring] may have, apart from "".
-func Scorings() []string { return []string{LeastFragmentation, BestFit} }
+// ScoringNames returns the names that [Spec.Scoring] may have, apart from "".
+func ScoringNames() []string { return []string{LeastFragmentation, BestFit} }
 
 // A scorer orders the instances that the strategies leave equal.
 type scorer interface {
@@ -31,9 +31,9 @@ type scorer interface {
 	Score(v *snapshot.InstanceView, needs *cluster.Resources) float64
 }
 
-// scorerFor returns the scorer of that name, or nil for best fit. All choosers share it and what it
-// learned.
-func scorerFor(e *Engine, name string) scorer {
+// scorerByName returns the scorer of that name, or nil for best fit. All choosers share it and what
+// it learned.
+func scorerByName(e *Engine, name string) scorer {
 	if name != LeastFragmentation {
 		return nil
 	}

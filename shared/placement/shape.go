@@ -28,10 +28,10 @@ type metricDemand struct {
 	load   int64
 }
 
-func newShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxed relaxation) *shape {
-	s := &shape{engine: e, spec: spec, matcher: matcherFor(e, spec, constraints), order: newOrder(e, spec)}
+func newTaskShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxed relaxation) *shape {
+	s := &shape{engine: e, spec: spec, matcher: matcherFor(e, spec, constraints), order: newPlacementOrder(e, spec)}
 	for _, m := range spec.Loads {
-		if metric := ensureMetric(e, m.Name); m.Load > 0 && !relaxed.includes(relaxCapacity) {
+		if metric := ensureMetric(e, m.Name); m.Load > 0 && !relaxed.includesRule(relaxCapacity) {
 			s.demands = append(s.demands, metricDemand{m.Name, metric, m.Load})
 		}
 	}
@@ -74,7 +74,7 @@ func (s *shape) feasibilityOf(i int) feasibility {
 			return infeasible
 		}
 	}
-	return s.metricRoom(i)
+	return s.roomInMetrics(i)
 }
 
 func (s *shape) hasCPU(i int) bool { return s.engine.cpu[i] >= s.spec.Needs.CPU }
@@ -89,7 +89,8 @@ func (s *shape) hasPorts(i int) bool { return s.firstTakenPort(i) < 0 }
 // has the same ports.
 func (s *shape) firstTakenPort(i int) int {
 	for n, p := range s.spec.Ports {
-		if s.engine.overlay.countOn(i) > 0 || s.engine.portBits[i]&portBit(p) != 0 && s.engine.views[i].UsesPort(p) {
+		if s.engine.overlay.placedCountOn(i) > 0 || s.engine.portBits[i]&portBitOf(p) != 0 &&
+			s.engine.views[i].UsesPort(p) {
 			return n
 		}
 	}
@@ -115,8 +116,8 @@ func (s *shape) usableDevices(i int) int {
 	return n
 }
 
-// metricRoom reports whether the metrics have room for one more task (P12, P13).
-func (s *shape) metricRoom(i int) feasibility {
+// roomInMetrics reports whether the metrics have room for one more task (P12, P13).
+func (s *shape) roomInMetrics(i int) feasibility {
 	out := unbuffered
 	for _, d := range s.demands {
 		metric := &s.engine.metrics[d.metric]

@@ -65,9 +65,9 @@ func (f freeResources) scarcerOf(unit int64) int64 { return min(f.cpu/unit, f.me
 // maxBlock is the most instances of a block.
 const maxBlock = 24
 
-// sharedIndex returns the index for all choosers that compare instances by the same columns or
+// sharedIndexFor returns the index for all choosers that compare instances by the same columns or
 // scores.
-func sharedIndex(e *Engine, s *shape, regions *regionMap) *sortedIndex {
+func sharedIndexFor(e *Engine, s *shape, regions *regionMap) *sortedIndex {
 	key := regions.key
 	for at := range s.order.steps {
 		switch step := &s.order.steps[at]; step.kind {
@@ -79,15 +79,15 @@ func sharedIndex(e *Engine, s *shape, regions *regionMap) *sortedIndex {
 	}
 	x := e.caches.indexes[key]
 	if x == nil {
-		x = newIndex(e, s, regions, nil)
+		x = newSortedIndex(e, s, regions, nil)
 		e.caches.indexes[key] = x
 	}
 	return x
 }
 
-// newIndex returns an index that is built at its first use. If owner is not nil, the owner's tasks
-// on each instance are compared, too.
-func newIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts) *sortedIndex {
+// newSortedIndex returns an index that is built at its first use. If owner is not nil, the owner's
+// tasks on each instance are compared, too.
+func newSortedIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts) *sortedIndex {
 	x := &sortedIndex{engine: e, regionMap: regions}
 	for at := range s.order.steps {
 		switch step := &s.order.steps[at]; {
@@ -102,11 +102,12 @@ func newIndex(e *Engine, s *shape, regions *regionMap, owner *ownerCounts) *sort
 	return x
 }
 
-// catchUp brings the index up to date. It removes all changed instances before it inserts any,
-// because a search among instances out of order would go wrong.
-func (x *sortedIndex) catchUp() {
+// followChanges brings the index up to date. It removes all changed instances before it inserts
+// any, because a search among instances out of order would go wrong.
+func (x *sortedIndex) followChanges() {
 	n := len(x.engine.views)
-	if !x.built || x.regionsRevision != x.regionMap.revision || !x.engine.changes.coversSince(x.logPosition, n) ||
+	if !x.built || x.regionsRevision != x.regionMap.revision ||
+		!x.engine.changes.coversChangesSince(x.logPosition, n) ||
 		x.scored != nil &&
 			x.epoch != x.scored.order.scorer.Epoch() {
 		x.rebuildIndex()
@@ -115,16 +116,16 @@ func (x *sortedIndex) catchUp() {
 	if x.logPosition == x.engine.changes.end && len(x.dirty) == 0 {
 		return
 	}
-	growTo(&x.blocks, n)
+	growSlice(&x.blocks, n)
 	for at := x.logPosition; at < x.engine.changes.end; at++ {
-		i, _ := x.engine.changes.changeAt(at)
+		i, _ := x.engine.changes.changedInstanceAt(at)
 		x.removeInstance(i)
 	}
 	for _, i := range x.dirty {
 		x.removeInstance(i)
 	}
 	for ; x.logPosition < x.engine.changes.end; x.logPosition++ {
-		if i, last := x.engine.changes.changeAt(x.logPosition); last {
+		if i, last := x.engine.changes.changedInstanceAt(x.logPosition); last {
 			x.insertInstance(i)
 		}
 	}
@@ -143,7 +144,7 @@ func (x *sortedIndex) rebuildIndex() {
 	all := make([]int32, 0, n)
 	cpu, memory := int64(0), int64(1)
 	for i := range n {
-		if x.qualifies(i) {
+		if x.qualifiesForIndex(i) {
 			all = append(all, int32(i))
 			cpu, memory = cpu+x.engine.views[i].Registered.CPU>>10, memory+x.engine.views[i].Registered.Memory>>10
 		}
@@ -154,11 +155,11 @@ func (x *sortedIndex) rebuildIndex() {
 		r := &x.runs[x.regionMap.regionOf[i]]
 		last := len(r.blocks) - 1
 		if last < 0 || len(r.blocks[last].instances) == maxBlock*3/4 {
-			r.insertBlock(last+1, x.newBlock())
+			r.insertBlock(last+1, x.newEmptyBlock())
 			last++
 		}
 		b := r.blocks[last]
-		b.instances, b.free = append(b.instances, i), append(b.free, x.freeOf(i))
+		b.instances, b.free = append(b.instances, i), append(b.free, x.freeResourcesOf(i))
 		x.blocks[i] = b
 	}
 	x.heads = make([]int32, len(x.runs))
@@ -168,9 +169,9 @@ func (x *sortedIndex) rebuildIndex() {
 	x.built, x.regionsRevision, x.logPosition, x.dirty = true, x.regionMap.revision, x.engine.changes.end, x.dirty[:0]
 }
 
-// qualifies reports whether the instance belongs in the index. With scores, it also computes the
-// instance's.
-func (x *sortedIndex) qualifies(i int) bool {
+// qualifiesForIndex reports whether the instance belongs in the index. With scores, it also
+// computes the instance's.
+func (x *sortedIndex) qualifiesForIndex(i int) bool {
 	if !x.engine.takesTasks[i] || x.regionMap.regionOf[i] < 0 {
 		return false
 	}
@@ -180,7 +181,7 @@ func (x *sortedIndex) qualifies(i int) bool {
 	if x.scored.feasibilityOf(i) == infeasible {
 		return false
 	}
-	growTo(&x.scores, len(x.engine.views))
+	growSlice(&x.scores, len(x.engine.views))
 	x.scores[i] = orderedBits(x.scored.order.scorer.Score(x.engine.currentView(i), &x.scored.spec.Needs))
 	return true
 }
@@ -196,24 +197,24 @@ func orderedBits(f float64) int64 {
 
 // compareInstances is negative if, within a region, a task prefers i to j.
 func (x *sortedIndex) compareInstances(i, j int32) int {
-	if x.precedes(i, j) {
+	if x.ranksBefore(i, j) {
 		return -1
 	}
 	return 1
 }
 
-// precedes reports whether, within a region, a task prefers i to j.
-func (x *sortedIndex) precedes(i, j int32) bool {
+// ranksBefore reports whether, within a region, a task prefers i to j.
+func (x *sortedIndex) ranksBefore(i, j int32) bool {
 	for _, column := range x.columns {
 		if a, b := (*column)[i], (*column)[j]; a != b {
 			return a < b
 		}
 	}
-	return x.engine.idBefore(i, j)
+	return x.engine.hasLowerID(i, j)
 }
 
-// tiesWith reports whether only the ids tell two instances of a region apart.
-func (x *sortedIndex) tiesWith(i, j int32) bool {
+// tiesExceptForID reports whether only the ids tell two instances of a region apart.
+func (x *sortedIndex) tiesExceptForID(i, j int32) bool {
 	for _, column := range x.columns {
 		if (*column)[i] != (*column)[j] {
 			return false
@@ -280,8 +281,8 @@ func (x *sortedIndex) recycleBlock(b *block) {
 	x.spareBlocks = append(x.spareBlocks, b)
 }
 
-// newBlock returns an empty block with full capacity.
-func (x *sortedIndex) newBlock() *block {
+// newEmptyBlock returns an empty block with full capacity.
+func (x *sortedIndex) newEmptyBlock() *block {
 	if n := len(x.spareBlocks); n > 0 {
 		b := x.spareBlocks[n-1]
 		x.spareBlocks = x.spareBlocks[:n-1]
@@ -291,17 +292,17 @@ func (x *sortedIndex) newBlock() *block {
 }
 
 func (x *sortedIndex) insertInstance(i int32) {
-	if x.blocks[i] != nil || !x.qualifies(int(i)) {
+	if x.blocks[i] != nil || !x.qualifiesForIndex(int(i)) {
 		return
 	}
 	region := x.regionMap.regionOf[i]
 	r := &x.runs[region]
 	if len(r.blocks) == 0 {
-		r.insertBlock(0, x.newBlock())
+		r.insertBlock(0, x.newEmptyBlock())
 	}
-	b := r.blocks[x.blockFor(r, i)]
+	b := r.blocks[x.blockPositionFor(r, i)]
 	at, _ := slices.BinarySearchFunc(b.instances, i, x.compareInstances)
-	b.instances, b.free = slices.Insert(b.instances, at, i), slices.Insert(b.free, at, x.freeOf(i))
+	b.instances, b.free = slices.Insert(b.instances, at, i), slices.Insert(b.free, at, x.freeResourcesOf(i))
 	x.blocks[i] = b
 	r.maxima[b.position].stale = true
 	x.heads[region] = r.firstInstance()
@@ -309,7 +310,7 @@ func (x *sortedIndex) insertInstance(i int32) {
 		return
 	}
 	const half = maxBlock / 2
-	rest := x.newBlock()
+	rest := x.newEmptyBlock()
 	rest.instances, rest.free = append(rest.instances, b.instances[half:]...), append(rest.free, b.free[half:]...)
 	b.instances, b.free = b.instances[:half], b.free[:half]
 	for _, j := range rest.instances {
@@ -318,12 +319,12 @@ func (x *sortedIndex) insertInstance(i int32) {
 	r.insertBlock(b.position+1, rest)
 }
 
-// blockFor returns the position of the last block that begins before the instance, or 0.
-func (x *sortedIndex) blockFor(r *run, i int32) int {
+// blockPositionFor returns the position of the last block that begins before the instance, or 0.
+func (x *sortedIndex) blockPositionFor(r *run, i int32) int {
 	from, to := 0, len(r.blocks)-1
 	for from < to {
 		middle := (from + to + 1) / 2
-		if x.precedes(r.blocks[middle].instances[0], i) {
+		if x.ranksBefore(r.blocks[middle].instances[0], i) {
 			from = middle
 		} else {
 			to = middle - 1
@@ -332,12 +333,12 @@ func (x *sortedIndex) blockFor(r *run, i int32) int {
 	return from
 }
 
-func (x *sortedIndex) freeOf(i int32) freeResources {
+func (x *sortedIndex) freeResourcesOf(i int32) freeResources {
 	return freeResources{x.engine.cpu[i], x.engine.memory[i]}
 }
 
-// memorySize estimates the bytes that the index takes.
-func (x *sortedIndex) memorySize() int {
+// estimateMemory estimates the bytes that the index takes.
+func (x *sortedIndex) estimateMemory() int {
 	out := 1024 + 48*len(x.blocks) + 8*len(x.scores) // per instance: which block, and its place in it
 	for at := range x.runs {
 		out += 64 * len(x.runs[at].blocks)

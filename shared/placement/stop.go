@@ -84,7 +84,7 @@ func (s *stopSelection) selectTasks(tasks []*cluster.Task, n int) {
 			}
 		}
 		here := best.top()
-		s.stopNext(here)
+		s.stopNextTask(here)
 		if len(here.tasks) > 0 {
 			best.fixTop()
 		} else {
@@ -209,16 +209,17 @@ func (s *stopSelection) compareNeeds(a, b *cluster.Task) int {
 // the younger first.
 func (s *stopSelection) compareTasks(a, b *cluster.Task) int {
 	if s.chooser.order.random {
-		if x, y := chanceKey(s.request.Seed, 0, hashID(a.ID)), chanceKey(s.request.Seed, 0, hashID(b.ID)); x != y {
+		if x, y := chanceKey(s.request.Seed, 0, hashInstanceID(a.ID)),
+			chanceKey(s.request.Seed, 0, hashInstanceID(b.ID)); x != y {
 			return cmp.Compare(x, y)
 		}
 	}
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// stopNext chooses the next task of the instance. A task and its replacement count as one: after
-// one of them stops, the other still counts.
-func (s *stopSelection) stopNext(here *stopCandidates) {
+// stopNextTask chooses the next task of the instance. A task and its replacement count as one:
+// after one of them stops, the other still counts.
+func (s *stopSelection) stopNextTask(here *stopCandidates) {
 	t := here.tasks[0]
 	here.tasks = here.tasks[1:]
 	s.chosen = append(s.chosen, t)
@@ -235,7 +236,7 @@ func (s *stopSelection) stopNext(here *stopCandidates) {
 	old := s.chooser.engine.snap.Task(t.Owner, t.Replaces)
 	if s.replacing[t.Replaces] > 0 || old == nil || !old.IsActive() || !old.HoldsCapacity() ||
 		slices.Contains(s.chosen, old) ||
-		!s.chooser.counts.includes(old) {
+		!s.chooser.counts.includesTask(old) {
 		return
 	}
 	s.chooser.countInOverlay(s.chooser.engine.snap.Instances[old.Instance].Index, 1)

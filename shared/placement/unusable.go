@@ -53,7 +53,7 @@ func (e *Engine) UnusableInstances(services []ServiceSpec) []UnusableInstance {
 		}
 		u := UnusableInstance{v.ID, "it does not meet the requirements of any service"}
 		if names := barring[i]; len(names) > 0 {
-			u.Why = "a task there would break the domain rule of " + listNames(names)
+			u.Why = "a task there would break the domain rule of " + listFirstNames(names)
 		}
 		out = append(out, u)
 	}
@@ -61,8 +61,8 @@ func (e *Engine) UnusableInstances(services []ServiceSpec) []UnusableInstance {
 	return out
 }
 
-// listNames returns the first few names, sorted, and how many others there are.
-func listNames(names []string) string {
+// listFirstNames returns the first few names, sorted, and how many others there are.
+func listFirstNames(names []string) string {
 	const most = 3
 	slices.Sort(names)
 	if more := len(names) - most; more > 0 {

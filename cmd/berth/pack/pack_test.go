@@ -73,7 +73,7 @@ func TestRunIsRepeatable(t *testing.T) {
 // TestNoInstanceIsOverfilled checks every instance and task once the cluster is full.
 func TestNoInstanceIsOverfilled(t *testing.T) {
 	o := sampleOptions(t, 20, "gpuspec33")
-	for _, strategy := range placement.Scorings() {
+	for _, strategy := range placement.ScoringNames() {
 		t.Run(strategy, func(t *testing.T) {
 			nodes, capacity := gpuNodes(o.Nodes)
 			work, err := newWorkload(o.Tasks, strategy)

@@ -40,9 +40,9 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"The daemon scheduling strategy does not support FDPolicy and PlacePolicy: it runs one task on each instance.")
 	}
-	if r.Scoring != "" && !slices.Contains(placement.Scorings(), r.Scoring) {
+	if r.Scoring != "" && !slices.Contains(placement.ScoringNames(), r.Scoring) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, expected one of %s.",
-			cluster.TagStrategy, r.Scoring, strings.Join(placement.Scorings(), ", "))
+			cluster.TagStrategy, r.Scoring, strings.Join(placement.ScoringNames(), ", "))
 	}
 	return cluster.CheckMetrics(r.Metrics)
 }

@@ -1,7 +1,7 @@
 package domain
 
-// setRule changes the rule and measures the tasks by it.
-func (t *domainTree) setRule(rule domainRule, target int) {
+// setDimensionRule changes the rule and measures the tasks by it.
+func (t *domainTree) setDimensionRule(rule domainRule, target int) {
 	t.rule, t.excess, t.unitOf = rule, 0, nil
 	if len(t.nodes) == 0 {
 		t.rule = ruleNone
@@ -10,8 +10,8 @@ func (t *domainTree) setRule(rule domainRule, target int) {
 	case ruleDifference:
 		t.countDifferences()
 	case ruleQuorum:
-		t.limit = quorumLimit(target, t.branchCount())
-		t.setLimitUnits(t.branchNode(), true)
+		t.limit = quorumLimit(target, t.firstBranchCount())
+		t.setLimitUnits(t.firstBranchNode(), true)
 	case ruleNonpacking:
 		t.limit = 1
 		t.setLimitUnits(0, false)
@@ -40,13 +40,13 @@ func (t *domainTree) countDifferences() {
 		if n := &t.nodes[v]; n.eligible > 0 {
 			p := &t.nodes[n.parent]
 			p.childTasks += n.tasks
-			p.addChild(n.tasks)
+			p.addLiveChild(n.tasks)
 		}
 	}
 	for v := range t.nodes {
 		n := &t.nodes[v]
-		n.moveBase()
-		t.excess += n.excess()
+		n.moveBaseToFloor()
+		t.excess += n.childExcess()
 	}
 }
 
@@ -68,8 +68,8 @@ func (t *domainTree) setLimitUnits(v int32, all bool) {
 	}
 }
 
-// addTasks counts n more tasks on an instance, in its domain on every level.
-func (t *domainTree) addTasks(i, n int) {
+// addTasksOn counts n more tasks on an instance, in its domain on every level.
+func (t *domainTree) addTasksOn(i, n int) {
 	if len(t.leafOf) == 0 || t.leafOf[i] < 0 {
 		return
 	}
@@ -82,18 +82,18 @@ func (t *domainTree) addTasks(i, n int) {
 		d := &t.nodes[v]
 		if t.rule == ruleDifference && v > 0 && d.eligible > 0 {
 			p := &t.nodes[d.parent]
-			t.excess -= p.excess()
-			p.changeChild(d.tasks, d.tasks+more)
-			t.excess += p.excess()
+			t.excess -= p.childExcess()
+			p.changeLiveChild(d.tasks, d.tasks+more)
+			t.excess += p.childExcess()
 		}
 		d.tasks += more
 		v = d.parent
 	}
 }
 
-// admitsTask reports whether a domain may have one more task. dead also admits domains without an
-// eligible instance.
-func (t *domainTree) admitsTask(leaf int, dead bool) bool {
+// admitsOneMore reports whether a domain may have one more task. dead also admits domains without
+// an eligible instance.
+func (t *domainTree) admitsOneMore(leaf int, dead bool) bool {
 	if leaf < 0 || t.rule == ruleNone {
 		return true
 	}
@@ -105,16 +105,16 @@ func (t *domainTree) admitsTask(leaf int, dead bool) bool {
 		return t.nodes[u[leaf]].tasks < t.limit
 	}
 	for ; v > 0; v = t.nodes[v].parent {
-		if !t.admitsChild(v) {
+		if !t.admitsAmongSiblings(v) {
 			return false
 		}
 	}
 	return true
 }
 
-// admitsChild reports whether a domain may have one more task as far as its siblings are concerned:
-// it is at the base and no sibling is below, or it is below itself.
-func (t *domainTree) admitsChild(v int32) bool {
+// admitsAmongSiblings reports whether a domain may have one more task as far as its siblings are
+// concerned: it is at the base and no sibling is below, or it is below itself.
+func (t *domainTree) admitsAmongSiblings(v int32) bool {
 	d := &t.nodes[v]
 	p := &t.nodes[d.parent]
 	switch {
@@ -126,10 +126,10 @@ func (t *domainTree) admitsChild(v int32) bool {
 	return d.tasks < p.base || d.tasks == p.base && p.below == 0
 }
 
-// mayReceive reports whether the domain of to may take a task from the domain of from, whatever
+// mayReceiveTask reports whether the domain of to may take a task from the domain of from, whatever
 // that leaves behind.
-func (t *domainTree) mayReceive(from, to int) bool {
-	source, target := t.ruledLeaf(from), t.ruledLeaf(to)
+func (t *domainTree) mayReceiveTask(from, to int) bool {
+	source, target := t.leafUnderRule(from), t.leafUnderRule(to)
 	if target < 0 || source == target {
 		return true
 	}
@@ -146,46 +146,46 @@ func (t *domainTree) mayReceive(from, to int) bool {
 // worsensNothing reports whether a move breaks the rule of this dimension no further. It tries the
 // move and undoes it.
 func (t *domainTree) worsensNothing(from, to int) bool {
-	if !t.mayReceive(from, to) {
+	if !t.mayReceiveTask(from, to) {
 		return false
 	}
 	before := t.excess
-	t.addTasks(from, -1)
-	t.addTasks(to, 1)
+	t.addTasksOn(from, -1)
+	t.addTasksOn(to, 1)
 	after := t.excess
-	t.addTasks(to, -1)
-	t.addTasks(from, 1)
+	t.addTasksOn(to, -1)
+	t.addTasksOn(from, 1)
 	return after <= before
 }
 
-// excess returns how many tasks at least have to enter or leave some child for the children to
+// childExcess returns how many tasks at least have to enter or leave some child for the children to
 // differ by one at most.
-func (d *domain) excess() int32 { return max(d.over, d.under) }
+func (d *domain) childExcess() int32 { return max(d.over, d.under) }
 
-// changeChild is called when a live child has gone from some number of tasks to another.
-func (d *domain) changeChild(from, to int32) {
-	d.removeChild(from)
-	d.addChild(to)
+// changeLiveChild is called when a live child has gone from some number of tasks to another.
+func (d *domain) changeLiveChild(from, to int32) {
+	d.removeLiveChild(from)
+	d.addLiveChild(to)
 	d.childTasks += to - from
-	d.moveBase()
+	d.moveBaseToFloor()
 }
 
-func (d *domain) addChild(tasks int32) {
+func (d *domain) addLiveChild(tasks int32) {
 	for int(tasks) >= len(d.childrenWith) {
 		d.childrenWith = append(d.childrenWith, 0)
 	}
 	d.childrenWith[tasks]++
-	d.countOutside(tasks, 1)
+	d.countOutsideBase(tasks, 1)
 }
 
-func (d *domain) removeChild(tasks int32) {
+func (d *domain) removeLiveChild(tasks int32) {
 	d.childrenWith[tasks]--
-	d.countOutside(tasks, -1)
+	d.countOutsideBase(tasks, -1)
 }
 
-// countOutside adds (sign 1) or removes (-1) a child to what is counted of children outside base
-// and base+1.
-func (d *domain) countOutside(tasks, sign int32) {
+// countOutsideBase adds (sign 1) or removes (-1) a child to what is counted of children outside
+// base and base+1.
+func (d *domain) countOutsideBase(tasks, sign int32) {
 	switch {
 	case tasks < d.base:
 		d.below += sign
@@ -196,31 +196,31 @@ func (d *domain) countOutside(tasks, sign int32) {
 	}
 }
 
-// moveBase adjusts the base to the number of tasks. A step costs the same however many children
-// there are, and one task causes one step at most.
-func (d *domain) moveBase() {
+// moveBaseToFloor adjusts the base to the number of tasks. A step costs the same however many
+// children there are, and one task causes one step at most.
+func (d *domain) moveBaseToFloor() {
 	if d.liveChildren == 0 {
 		return
 	}
 	base := d.childTasks / d.liveChildren
 	for d.base < base {
-		d.below += d.countWith(d.base)
+		d.below += d.countChildrenWith(d.base)
 		d.under += d.below
 		d.over -= d.above
-		d.above -= d.countWith(d.base + 2)
+		d.above -= d.countChildrenWith(d.base + 2)
 		d.base++
 	}
 	for d.base > base {
 		d.base--
 		d.under -= d.below
-		d.below -= d.countWith(d.base)
-		d.above += d.countWith(d.base + 2)
+		d.below -= d.countChildrenWith(d.base)
+		d.above += d.countChildrenWith(d.base + 2)
 		d.over += d.above
 	}
 }
 
-// countWith returns how many children have so many tasks.
-func (d *domain) countWith(tasks int32) int32 {
+// countChildrenWith returns how many children have so many tasks.
+func (d *domain) countChildrenWith(tasks int32) int32 {
 	if int(tasks) >= len(d.childrenWith) {
 		return 0
 	}

@@ -11,6 +11,6 @@
 // instances that the rules always exclude.
 //
 // Invariants: the counts are exact after every call of [Domains.AddTasks], which takes time in
-// proportion to the depth of the tree. Counting, and the questions that placement asks per instance,
-// allocate nothing.
+// proportion to the depth of the tree. Counting, and the questions that placement asks per
+// instance, allocate nothing.
 package domain

@@ -71,8 +71,8 @@ type Domains struct {
 // Upgrade domains always count for the adaptive choice, but have no rule if none has two instances.
 func NewDomains(fault, upgrade []string, standing []Standing, rule Rule) *Domains {
 	d := &Domains{standing: standing}
-	d.fault.buildTree(fault, standing, faultPath)
-	d.upgrade.buildTree(upgrade, standing, func(label string) []string { return []string{label} })
+	d.fault.buildDomainTree(fault, standing, splitFaultPath)
+	d.upgrade.buildDomainTree(upgrade, standing, func(label string) []string { return []string{label} })
 	if !d.fault.sharesTopDomain() {
 		d.fault = domainTree{}
 	}
@@ -93,8 +93,8 @@ func (d *Domains) SetRule(rule Rule) {
 	if rule.NoUpgrade || !d.upgrade.sharedLeaf {
 		upgrade = ruleNone
 	}
-	d.fault.setRule(fault, rule.Target)
-	d.upgrade.setRule(upgrade, rule.Target)
+	d.fault.setDimensionRule(fault, rule.Target)
+	d.upgrade.setDimensionRule(upgrade, rule.Target)
 }
 
 // dividesEvenly is the adaptive choice (P5): the target is a multiple of the numbers of fault
@@ -102,11 +102,11 @@ func (d *Domains) SetRule(rule Rule) {
 // eligible instances than their product. Four tasks on a 2 × 2 grid of four instances are quorum
 // safe; five are spread by maximum difference.
 func (d *Domains) dividesEvenly(target int) bool {
-	faults, upgrades := d.fault.branchCount(), d.upgrade.branchCount()
+	faults, upgrades := d.fault.firstBranchCount(), d.upgrade.firstBranchCount()
 	if target <= 0 || faults == 0 || upgrades == 0 || target%faults != 0 || target%upgrades != 0 {
 		return false
 	}
-	return max(d.fault.eligibleCount(), d.upgrade.eligibleCount()) <= faults*upgrades
+	return max(d.fault.eligibleInstanceCount(), d.upgrade.eligibleInstanceCount()) <= faults*upgrades
 }
 
 // dimensionRules returns the rule of each dimension. Nonpacking and ignore concern fault domains
@@ -142,31 +142,35 @@ func (d *Domains) UsesQuorum() (quorumFault, quorumUpgrade bool) {
 
 // FaultDomainCount returns how many numbers [Domains.FaultDomain] uses, from 0; 0 if fault domains
 // have no rule.
-func (d *Domains) FaultDomainCount() int { return d.fault.domainCount() }
+func (d *Domains) FaultDomainCount() int { return d.fault.ruledDomainCount() }
 
 // UpgradeDomainCount returns how many numbers [Domains.UpgradeDomain] uses, from 0; 0 if upgrade
 // domains have no rule.
-func (d *Domains) UpgradeDomainCount() int { return d.upgrade.domainCount() }
+func (d *Domains) UpgradeDomainCount() int { return d.upgrade.ruledDomainCount() }
 
 // FaultDomain returns the instance's lowest fault domain, -1 if no rule applies to it.
-func (d *Domains) FaultDomain(i int) int { return d.fault.ruledLeaf(i) }
+func (d *Domains) FaultDomain(i int) int { return d.fault.leafUnderRule(i) }
 
 // UpgradeDomain returns the instance's upgrade domain, -1 if no rule applies to it.
-func (d *Domains) UpgradeDomain(i int) int { return d.upgrade.ruledLeaf(i) }
+func (d *Domains) UpgradeDomain(i int) int { return d.upgrade.leafUnderRule(i) }
 
 // AddTasks counts n more tasks on the instance; n may be negative.
 func (d *Domains) AddTasks(i, n int) {
-	d.fault.addTasks(i, n)
-	d.upgrade.addTasks(i, n)
+	d.fault.addTasksOn(i, n)
+	d.upgrade.addTasksOn(i, n)
 }
 
 // AdmitsFault reports whether the fault domain may have one more new task. Under maximum
 // difference, it must on every level be below the base, or at the base with no sibling below; under
 // quorum safety, below the limit; under nonpacking, empty. -1 always admits.
-func (d *Domains) AdmitsFault(leaf int) bool { return d.fault.admitsTask(leaf, d.rule.NoConstraints) }
+func (d *Domains) AdmitsFault(leaf int) bool {
+	return d.fault.admitsOneMore(leaf, d.rule.NoConstraints)
+}
 
 // AdmitsUpgrade is [Domains.AdmitsFault] for an upgrade domain.
-func (d *Domains) AdmitsUpgrade(id int) bool { return d.upgrade.admitsTask(id, d.rule.NoConstraints) }
+func (d *Domains) AdmitsUpgrade(id int) bool {
+	return d.upgrade.admitsOneMore(id, d.rule.NoConstraints)
+}
 
 // Excess returns how far the tasks are from what each rule allows: tasks too many or too few,
 // summed over all levels. 0 is no violation.
@@ -196,7 +200,7 @@ func (d *Domains) StopRank(i int) int {
 // WithoutTasks returns the same domains under another rule and without tasks. The two share what
 // never changes.
 func (d *Domains) WithoutTasks(rule Rule) *Domains {
-	out := &Domains{standing: d.standing, fault: d.fault.withoutTasks(), upgrade: d.upgrade.withoutTasks()}
+	out := &Domains{standing: d.standing, fault: d.fault.copyWithoutTasks(), upgrade: d.upgrade.copyWithoutTasks()}
 	out.SetRule(rule)
 	return out
 }
@@ -204,7 +208,7 @@ func (d *Domains) WithoutTasks(rule Rule) *Domains {
 // LowestDomains returns the instance's lowest fault domain and its upgrade domain, whether or not a
 // rule applies; -1 for none. Their numbers are below those of [Domains.DomainCounts].
 func (d *Domains) LowestDomains(i int) (fault, upgrade int32) {
-	return d.fault.lowestDomain(i), d.upgrade.lowestDomain(i)
+	return d.fault.lowestDomainOf(i), d.upgrade.lowestDomainOf(i)
 }
 
 // DomainCounts returns the numbers of lowest fault domains and of upgrade domains.
@@ -214,10 +218,10 @@ func (d *Domains) DomainCounts() (faults, upgrades int) {
 
 // FaultUnit returns the domain in which the fault rule's limit counts the instance's tasks, -1 if
 // there is no such limit, and whether the domain is over the limit.
-func (d *Domains) FaultUnit(i int) (unit int32, over bool) { return d.fault.limitUnit(i) }
+func (d *Domains) FaultUnit(i int) (unit int32, over bool) { return d.fault.limitUnitOf(i) }
 
 // UpgradeUnit is [Domains.FaultUnit] for the upgrade rule.
-func (d *Domains) UpgradeUnit(i int) (unit int32, over bool) { return d.upgrade.limitUnit(i) }
+func (d *Domains) UpgradeUnit(i int) (unit int32, over bool) { return d.upgrade.limitUnitOf(i) }
 
 // NodeCount returns the number of domains on all levels, which memory use depends on.
 func (d *Domains) NodeCount() int { return len(d.fault.nodes) + len(d.upgrade.nodes) }

@@ -23,16 +23,16 @@ func (d *Domains) FindSwaps(free, own []int32) (at int32, way []Swap) {
 	for _, same := range []bool{true, false} {
 		s := swapSearch{Domains: d, free: free, own: own, sameLeaf: same,
 			arrivals: make([]arrival, d.UpgradeDomainCount())}
-		s.groupFree()
-		if at, way = s.findPath(); at >= 0 && (same || d.areValid(at, way)) {
+		s.groupFreeByLeaf()
+		if at, way = s.findSwapPath(); at >= 0 && (same || d.remainValidAfter(at, way)) {
 			return at, way
 		}
 	}
 	return -1, nil
 }
 
-// areValid reports whether the rules hold after the swaps and the new task.
-func (d *Domains) areValid(at int32, way []Swap) bool {
+// remainValidAfter reports whether the rules hold after the swaps and the new task.
+func (d *Domains) remainValidAfter(at int32, way []Swap) bool {
 	d.applySwaps(at, way, 1)
 	fault, upgrade := d.Excess()
 	d.applySwaps(at, way, -1)
@@ -66,7 +66,7 @@ type arrival struct {
 	to, from int32
 }
 
-func (s *swapSearch) groupFree() {
+func (s *swapSearch) groupFreeByLeaf() {
 	s.leaves = make([][]int32, s.FaultDomainCount())
 	for _, i := range s.free {
 		if leaf := s.FaultDomain(int(i)); leaf >= 0 {
@@ -75,7 +75,7 @@ func (s *swapSearch) groupFree() {
 	}
 }
 
-func (s *swapSearch) findPath() (int32, []Swap) {
+func (s *swapSearch) findSwapPath() (int32, []Swap) {
 	var queue []int
 	for _, i := range s.free {
 		if u := s.UpgradeDomain(int(i)); u >= 0 && !s.arrivals[u].seen && s.AdmitsFault(s.FaultDomain(int(i))) {
@@ -97,7 +97,7 @@ func (s *swapSearch) findPath() (int32, []Swap) {
 				}
 				s.arrivals[next] = arrival{true, to, from}
 				if s.AdmitsUpgrade(next) {
-					return s.pathTo(next)
+					return s.pathToPlace(next)
 				}
 				queue = append(queue, next)
 			}
@@ -126,8 +126,8 @@ func (s *swapSearch) destinationsOf(from int32) []int32 {
 	})
 }
 
-// pathTo follows the arrivals back to the place of the new task.
-func (s *swapSearch) pathTo(u int) (int32, []Swap) {
+// pathToPlace follows the arrivals back to the place of the new task.
+func (s *swapSearch) pathToPlace(u int) (int32, []Swap) {
 	var way []Swap
 	for s.arrivals[u].from >= 0 {
 		a := s.arrivals[u]

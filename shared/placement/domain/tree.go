@@ -49,14 +49,15 @@ type domain struct {
 	above, over  int32
 }
 
-// faultPath splits "fd:/dc1/r0" into "dc1" and "r0".
-func faultPath(name string) []string {
+// splitFaultPath splits "fd:/dc1/r0" into "dc1" and "r0".
+func splitFaultPath(name string) []string {
 	return strings.FieldsFunc(strings.TrimPrefix(name, "fd:"), func(r rune) bool { return r == '/' })
 }
 
-// buildTree creates the tree of the named domains of instances in the cluster. A branch less deep
-// than others continues with unnamed domains, one child each, so that all leaves are on one level.
-func (t *domainTree) buildTree(names []string, standing []Standing, path func(string) []string) {
+// buildDomainTree creates the tree of the named domains of instances in the cluster. A branch less
+// deep than others continues with unnamed domains, one child each, so that all leaves are on one
+// level.
+func (t *domainTree) buildDomainTree(names []string, standing []Standing, path func(string) []string) {
 	t.leafOf = make([]int32, len(names))
 	index := map[string]int32{}
 	var paths [][]string
@@ -75,7 +76,7 @@ func (t *domainTree) buildTree(names []string, standing []Standing, path func(st
 		}
 		t.leafOf[i] = at
 	}
-	leaves := t.growNodes(paths, depth)
+	leaves := t.growTreeNodes(paths, depth)
 	for i, at := range t.leafOf {
 		if at >= 0 {
 			t.leafOf[i] = leaves[at]
@@ -84,9 +85,9 @@ func (t *domainTree) buildTree(names []string, standing []Standing, path func(st
 	t.countInstances(standing)
 }
 
-// growNodes creates the nodes of all paths and returns the leaf of each. Several names may mean the
-// same leaf.
-func (t *domainTree) growNodes(paths [][]string, depth int) []int32 {
+// growTreeNodes creates the nodes of all paths and returns the leaf of each. Several names may mean
+// the same leaf.
+func (t *domainTree) growTreeNodes(paths [][]string, depth int) []int32 {
 	t.nodes = []domain{{parent: -1}}
 	children := map[edge]int32{}
 	leafAt := map[int32]int32{}
@@ -169,9 +170,9 @@ func (t *domainTree) sharesTopDomain() bool {
 	return tops < instances
 }
 
-// branchNode returns the first node with more than one live child, or -1. Levels with a single
+// firstBranchNode returns the first node with more than one live child, or -1. Levels with a single
 // domain, such as the one data center of all racks, change nothing.
-func (t *domainTree) branchNode() int32 {
+func (t *domainTree) firstBranchNode() int32 {
 	if len(t.nodes) == 0 {
 		return -1
 	}
@@ -185,32 +186,33 @@ func (t *domainTree) branchNode() int32 {
 	return v
 }
 
-// branchCount returns the number of domains on the first level that has several, 0 if none has.
-func (t *domainTree) branchCount() int {
-	if v := t.branchNode(); v >= 0 {
+// firstBranchCount returns the number of domains on the first level that has several, 0 if none
+// has.
+func (t *domainTree) firstBranchCount() int {
+	if v := t.firstBranchNode(); v >= 0 {
 		return int(t.nodes[v].liveChildren)
 	}
 	return 0
 }
 
-// eligibleCount returns the number of eligible instances.
-func (t *domainTree) eligibleCount() int {
+// eligibleInstanceCount returns the number of eligible instances.
+func (t *domainTree) eligibleInstanceCount() int {
 	if len(t.nodes) == 0 {
 		return 0
 	}
 	return int(t.nodes[0].eligible)
 }
 
-// domainCount returns the number of leaves, 0 if the dimension has no rule.
-func (t *domainTree) domainCount() int {
+// ruledDomainCount returns the number of leaves, 0 if the dimension has no rule.
+func (t *domainTree) ruledDomainCount() int {
 	if t.rule == ruleNone {
 		return 0
 	}
 	return len(t.nodeOf)
 }
 
-// ruledLeaf returns the instance's leaf, -1 if it has none or the dimension has no rule.
-func (t *domainTree) ruledLeaf(i int) int {
+// leafUnderRule returns the instance's leaf, -1 if it has none or the dimension has no rule.
+func (t *domainTree) leafUnderRule(i int) int {
 	if t.rule == ruleNone || len(t.leafOf) == 0 {
 		return -1
 	}
@@ -219,12 +221,12 @@ func (t *domainTree) ruledLeaf(i int) int {
 
 // lacksEligible reports whether no instance in this one's domain is eligible.
 func (t *domainTree) lacksEligible(i int) bool {
-	leaf := t.ruledLeaf(i)
+	leaf := t.leafUnderRule(i)
 	return leaf >= 0 && t.nodes[t.nodeOf[leaf]].eligible == 0
 }
 
-// withoutTasks returns a copy of the tree without its tasks.
-func (t *domainTree) withoutTasks() domainTree {
+// copyWithoutTasks returns a copy of the tree without its tasks.
+func (t *domainTree) copyWithoutTasks() domainTree {
 	out := *t
 	out.nodes = slices.Clone(t.nodes)
 	for v := range out.nodes {
@@ -233,18 +235,18 @@ func (t *domainTree) withoutTasks() domainTree {
 	return out
 }
 
-// lowestDomain returns the leaf of the instance, -1 for none, whether or not there is a rule.
-func (t *domainTree) lowestDomain(i int) int32 {
+// lowestDomainOf returns the leaf of the instance, -1 for none, whether or not there is a rule.
+func (t *domainTree) lowestDomainOf(i int) int32 {
 	if len(t.leafOf) == 0 {
 		return -1
 	}
 	return t.leafOf[i]
 }
 
-// limitUnit returns the domain in which the limit counts the instance's tasks, -1 for none, and
+// limitUnitOf returns the domain in which the limit counts the instance's tasks, -1 for none, and
 // whether it is over the limit.
-func (t *domainTree) limitUnit(i int) (unit int32, over bool) {
-	leaf := t.ruledLeaf(i)
+func (t *domainTree) limitUnitOf(i int) (unit int32, over bool) {
+	leaf := t.leafUnderRule(i)
 	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {
 		return -1, false
 	}

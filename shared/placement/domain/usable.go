@@ -19,7 +19,7 @@ func (d *Domains) UsableInstances(target int) []bool {
 		if standing != Eligible {
 			continue
 		}
-		from, to := net.endNodes(d, i)
+		from, to := net.endNodesOf(d, i)
 		cell := net.pairEdges[[2]int32{from, to}]
 		out[i] = !feasible || net.edges[cell^1].room > 0
 		if !out[i] {
@@ -53,14 +53,14 @@ func newFlowNetwork(d *Domains, target int) *flowNetwork {
 		out: make([][]int32, n+2), pairEdges: map[[2]int32]int32{}, roots: [2]int32{0, int32(faults)}, source: int32(n),
 		sink: int32(n + 1),
 	}
-	net.addTree(&d.fault, net.roots[0], int32(target), true)
-	net.addTree(&d.upgrade, net.roots[1], int32(target), false)
+	net.addDomainTree(&d.fault, net.roots[0], int32(target), true)
+	net.addDomainTree(&d.upgrade, net.roots[1], int32(target), false)
 	net.addBoundedEdge(net.roots[1], net.roots[0], int32(target), int32(target))
 	for i, standing := range d.standing {
 		if standing != Eligible {
 			continue
 		}
-		from, to := net.endNodes(d, i)
+		from, to := net.endNodesOf(d, i)
 		key := [2]int32{from, to}
 		if cell, ok := net.pairEdges[key]; ok {
 			net.edges[cell].room++
@@ -72,21 +72,21 @@ func newFlowNetwork(d *Domains, target int) *flowNetwork {
 	return net
 }
 
-// endNodes returns the nodes of the instance's fault and upgrade domain: the root if no rule
+// endNodesOf returns the nodes of the instance's fault and upgrade domain: the root if no rule
 // applies to it.
-func (net *flowNetwork) endNodes(d *Domains, i int) (from, to int32) {
+func (net *flowNetwork) endNodesOf(d *Domains, i int) (from, to int32) {
 	from, to = net.roots[0], net.roots[1]
-	if leaf := d.fault.ruledLeaf(i); leaf >= 0 {
+	if leaf := d.fault.leafUnderRule(i); leaf >= 0 {
 		from += d.fault.nodeOf[leaf]
 	}
-	if leaf := d.upgrade.ruledLeaf(i); leaf >= 0 {
+	if leaf := d.upgrade.leafUnderRule(i); leaf >= 0 {
 		to += d.upgrade.nodeOf[leaf]
 	}
 	return from, to
 }
 
-// addTree adds the edges between domains and their parents.
-func (net *flowNetwork) addTree(t *domainTree, root, target int32, down bool) {
+// addDomainTree adds the edges between domains and their parents.
+func (net *flowNetwork) addDomainTree(t *domainTree, root, target int32, down bool) {
 	least, most := make([]int32, len(t.nodes)), make([]int32, len(t.nodes))
 	units := map[int32]bool{}
 	for _, unit := range t.unitOf {
@@ -119,15 +119,15 @@ func (net *flowNetwork) addTree(t *domainTree, root, target int32, down bool) {
 // addBoundedEdge adds an edge with a least and a greatest flow. The least flow is sent by way of
 // source and sink.
 func (net *flowNetwork) addBoundedEdge(from, to, least, most int32) {
-	net.addEdge(from, to, most-least)
+	net.addFlowEdge(from, to, most-least)
 	if least > 0 {
-		net.addEdge(net.source, to, least)
-		net.addEdge(from, net.sink, least)
+		net.addFlowEdge(net.source, to, least)
+		net.addFlowEdge(from, net.sink, least)
 		net.required += least
 	}
 }
 
-func (net *flowNetwork) addEdge(from, to, room int32) {
+func (net *flowNetwork) addFlowEdge(from, to, room int32) {
 	n := int32(len(net.edges))
 	net.edges = append(net.edges, flowEdge{to, room}, flowEdge{from, 0})
 	net.out[from], net.out[to] = append(net.out[from], n), append(net.out[to], n+1)
@@ -137,7 +137,7 @@ func (net *flowNetwork) addEdge(from, to, room int32) {
 // must flow.
 func (net *flowNetwork) sendRequired() bool {
 	for net.required > 0 {
-		through := net.searchFrom(net.source)
+		through := net.searchPathsFrom(net.source)
 		if through[net.sink] < 0 {
 			return false
 		}
@@ -154,9 +154,9 @@ func (net *flowNetwork) sendRequired() bool {
 	return true
 }
 
-// searchFrom returns for each node the last edge of a path with remaining capacity from the given
-// node, -1 if there is none.
-func (net *flowNetwork) searchFrom(from int32) []int32 {
+// searchPathsFrom returns for each node the last edge of a path with remaining capacity from the
+// given node, -1 if there is none.
+func (net *flowNetwork) searchPathsFrom(from int32) []int32 {
 	through := slices.Repeat([]int32{-1}, len(net.out))
 	queue := []int32{from}
 	for len(queue) > 0 {
@@ -175,7 +175,7 @@ func (net *flowNetwork) searchFrom(from int32) []int32 {
 // reachableFrom returns the nodes that a path with remaining capacity leads to.
 func (net *flowNetwork) reachableFrom(from int32) []bool {
 	out := make([]bool, len(net.out))
-	for v, n := range net.searchFrom(from) {
+	for v, n := range net.searchPathsFrom(from) {
 		out[v] = n >= 0 || int32(v) == from
 	}
 	return out

@@ -156,9 +156,9 @@ func (s *assignment) capacityLevel(dim int32) int {
 	return max(0, s.problem.levels.capacity)
 }
 
-// excessOf returns how far a cell is above its total limit and above the one without the buffer.
-// Load that is about to end is no one's violation.
-func (s *assignment) excessOf(c int) (total, unbuffered int64) {
+// cellExcessOf returns how far a cell is above its total limit and above the one without the
+// buffer. Load that is about to end is no one's violation.
+func (s *assignment) cellExcessOf(c int) (total, unbuffered int64) {
 	load := s.load[c] - s.problem.endingLoad[c]
 	return excessOver(load, s.problem.total[c]), excessOver(load, s.problem.unbuffered[c])
 }
@@ -174,7 +174,7 @@ func excessOver(load, limit int64) int64 {
 
 // countCell adds (sign 1) or removes (-1) a cell's violations.
 func (s *assignment) countCell(c int, dim int32, sign int) {
-	total, unbuffered := s.excessOf(c)
+	total, unbuffered := s.cellExcessOf(c)
 	if total > 0 {
 		s.score.rules[s.capacityLevel(dim)].addViolations(sign, int64(sign)*total)
 		if more := total - excessOver(s.problem.load[c]-s.problem.endingLoad[c], s.problem.total[c]); more > 0 {
@@ -186,8 +186,8 @@ func (s *assignment) countCell(c int, dim int32, sign int) {
 	}
 }
 
-// tasksOn returns how many tasks of the owner are on the instance.
-func (s *assignment) tasksOn(o, i int32) (n int) {
+// ownerTasksOn returns how many tasks of the owner are on the instance.
+func (s *assignment) ownerTasksOn(o, i int32) (n int) {
 	for _, t := range s.problem.instances[i].tasks {
 		if s.problem.tasks[t].owner == o && s.at[t] == i {
 			n++
@@ -206,7 +206,7 @@ func (s *assignment) surplusOn(o, i int32) int {
 	if s.problem.owners[o].maxPerInstance == 0 {
 		return 0
 	}
-	return max(0, s.tasksOn(o, i)-s.problem.owners[o].maxPerInstance)
+	return max(0, s.ownerTasksOn(o, i)-s.problem.owners[o].maxPerInstance)
 }
 
 // countDomains adds (sign 1) or removes (-1) the owner's violations of domain rules.
@@ -273,7 +273,7 @@ func (s *assignment) removeTask(t, from int32) {
 	task := &s.problem.tasks[t]
 	o := &s.problem.owners[task.owner]
 	for _, a := range task.amounts {
-		s.addLoad(from, a.dim, -a.amount)
+		s.addCellLoad(from, a.dim, -a.amount)
 	}
 	if task.mismatched {
 		s.score.rules[s.problem.levels.placement].addViolations(-1, 0)
@@ -290,9 +290,9 @@ func (s *assignment) insertTask(t, to int32) {
 	task := &s.problem.tasks[t]
 	o := &s.problem.owners[task.owner]
 	for _, a := range task.amounts {
-		s.addLoad(to, a.dim, a.amount)
+		s.addCellLoad(to, a.dim, a.amount)
 	}
-	if !s.problem.canHost(task.owner, to) {
+	if !s.problem.canHostTaskOf(task.owner, to) {
 		s.score.rules[max(0, s.problem.levels.placement)].addViolations(1, 0)
 		s.score.worsened[max(0, s.problem.levels.placement)].addViolations(1, 0)
 	}
@@ -305,16 +305,16 @@ func (s *assignment) insertTask(t, to int32) {
 	}
 }
 
-func (s *assignment) addLoad(i, dim int32, n int64) {
+func (s *assignment) addCellLoad(i, dim int32, n int64) {
 	c := s.problem.cellIndex(i, dim)
 	s.countCell(c, dim, -1)
 	s.load[c] += n
 	s.countCell(c, dim, 1)
 }
 
-// undoLast undoes the last move. before is the score without it: restoring it is cheaper than
+// undoLastMove undoes the last move. before is the score without it: restoring it is cheaper than
 // counting back.
-func (s *assignment) undoLast(before score) {
+func (s *assignment) undoLastMove(before score) {
 	last := len(s.movedTasks) - 1
 	t := s.movedTasks[last]
 	s.movedTasks, s.causes = s.movedTasks[:last], s.causes[:last]

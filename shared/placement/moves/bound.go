@@ -59,7 +59,7 @@ func addCurrent(s *branchSearch, v openViolation, out *score) {
 			out.unplaced++
 		}
 	case mismatchedTask:
-		if isBroken(s.assignment, v) {
+		if isStillBroken(s.assignment, v) {
 			out.rules[s.problem.levels.placement].addViolations(1, 0)
 		}
 	case sharedInstance:
@@ -107,7 +107,7 @@ func removableLoad(s *branchSearch, v openViolation) (n int64) {
 
 // addCellExcess adds what a cell is beyond its limits if it had that much less load.
 func addCellExcess(s *branchSearch, out *score, v openViolation, less int64) {
-	total, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
+	total, unbuffered := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 	if total -= less; total > 0 {
 		out.rules[s.capacityLevel(v.dim)].addViolations(1, total)
 	}
@@ -119,10 +119,10 @@ func addCellExcess(s *branchSearch, out *score, v openViolation, less int64) {
 // requiredRelief returns how much load has to leave a cell for the solution to match the best one.
 // bound is the bound so far.
 func requiredRelief(s *branchSearch, v openViolation, bound score) int64 {
-	if v.kind != overloadedCell || !isBroken(s.assignment, v) {
+	if v.kind != overloadedCell || !isStillBroken(s.assignment, v) {
 		return 0
 	}
-	total, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
+	total, unbuffered := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 	removable := removableLoad(s, v)
 	with := bound
 	with.rules[s.capacityLevel(v.dim)].addViolations(1, 1)

@@ -34,13 +34,13 @@ func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 		}
 	}
 	p := &problem{
-		levels: levelsOf(e.snap.Configuration.Priorities), configuration: e.snap.Configuration.Rev,
+		levels: priorityLevelsOf(e.snap.Configuration.Priorities), configuration: e.snap.Configuration.Rev,
 		domainsByKey: map[string]*domain.Domains{}, matchesByKey: map[string][]uint8{},
 	}
 	p.nameMetrics(e.snap.MetricNames())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
-	p.addTasks(e, m, r, numbers, at)
+	p.addScopedTasks(e, m, r, numbers, at)
 	if p.budget = m.Most; p.budget <= 0 {
 		p.budget = math.MaxInt
 	}
@@ -80,12 +80,12 @@ func (p *problem) addInstances(e *Planner) map[string]int32 {
 	at := make(map[string]int32, len(p.instances))
 	for i := range p.instances {
 		at[p.instances[i].id] = int32(i)
-		p.addCells(int32(i))
+		p.addInstanceCells(int32(i))
 	}
 	return at
 }
 
-func (p *problem) addCells(i int32) {
+func (p *problem) addInstanceCells(i int32) {
 	v := p.instances[i].view
 	set := func(dim int32, load, unbuffered, total int64) {
 		c := p.cellIndex(i, dim)
@@ -111,12 +111,12 @@ func (p *problem) addOwners(e *Planner, m Request, at map[string]int32) map[stri
 	owners := make(map[string]int32, len(m.Owners))
 	for _, name := range slices.Sorted(maps.Keys(m.Owners)) {
 		owners[name] = int32(len(p.owners))
-		p.addOwner(e, name, m.Owners[name], at)
+		p.addProblemOwner(e, name, m.Owners[name], at)
 	}
 	return owners
 }
 
-func (p *problem) addOwner(e *Planner, name string, m Owner, at map[string]int32) {
+func (p *problem) addProblemOwner(e *Planner, name string, m Owner, at map[string]int32) {
 	avoid := make(map[int]bool, len(m.Spec.Avoid))
 	for _, id := range m.Spec.Avoid {
 		if i, ok := at[id]; ok {
@@ -191,8 +191,9 @@ func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains
 	return d
 }
 
-// addTasks adds the tasks that count. Of tasks that are about to end, the load counts as ending.
-func (p *problem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
+// addScopedTasks adds the tasks that count. Of tasks that are about to end, the load counts as
+// ending.
+func (p *problem) addScopedTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
 	for _, t := range scopedTasks(p, e, &m, r) {
 		i, here := at[t.Instance]
 		if !here || !t.HoldsCapacity() {

@@ -29,7 +29,7 @@ func clearInstance(s *branchSearch, newcomer int32) (best []plannedMove) {
 		if c.placeNewcomer() && (best == nil || s.score.compareForRoom(&least) < 0) {
 			best, least = c.movesMade(), s.score
 		}
-		s.undoTo(movesBefore)
+		s.undoMovesTo(movesBefore)
 		s.score = start
 		for _, t := range s.problem.instances[i].tasks { // pinned because they had nowhere to go
 			if s.decision[t] == pinned {
@@ -54,7 +54,7 @@ func clearableInstances(s *branchSearch, newcomer int32) []int32 {
 	owner := s.problem.tasks[newcomer].owner
 	for i := range int32(len(s.problem.instances)) {
 		if !s.isDestination(owner, i) ||
-			s.problem.owners[owner].maxPerInstance > 0 && s.tasksOn(owner, i) >= s.taskLimit(newcomer, i) {
+			s.problem.owners[owner].maxPerInstance > 0 && s.ownerTasksOn(owner, i) >= s.taskLimit(newcomer, i) {
 			continue
 		}
 		if price, ok := (&clearAttempt{search: s, newcomer: newcomer, instance: i}).minimumCost(); ok {
@@ -143,7 +143,7 @@ func (c *clearAttempt) nextToLeave() (best int32, cause openViolation) {
 		if !s.isUndecided(t) {
 			continue
 		}
-		relief, why := c.reliefBy(t)
+		relief, why := c.reliefByLeaving(t)
 		if relief == 0 {
 			continue
 		}
@@ -155,10 +155,10 @@ func (c *clearAttempt) nextToLeave() (best int32, cause openViolation) {
 	return best, cause
 }
 
-// reliefBy returns which part of what the newcomer misses the task would free, summed over the
-// dimensions, and what it helps with most. If only ports or devices are missing, a task that has
-// such counts 1.
-func (c *clearAttempt) reliefBy(t int32) (relief float64, cause openViolation) {
+// reliefByLeaving returns which part of what the newcomer misses the task would free, summed over
+// the dimensions, and what it helps with most. If only ports or devices are missing, a task that
+// has such counts 1.
+func (c *clearAttempt) reliefByLeaving(t int32) (relief float64, cause openViolation) {
 	s := c.search
 	cause = openViolation{kind: overloadedCell, instance: c.instance, owner: -1, task: c.newcomer}
 	isMissing, most := false, 0.0
@@ -198,7 +198,7 @@ func (c *clearAttempt) moveElsewhere(t int32, cause openViolation) bool {
 		if mayStay(s.assignment, s.stage, t) {
 			return true
 		}
-		s.undoLast(before)
+		s.undoLastMove(before)
 	}
 	return false
 }
@@ -249,7 +249,7 @@ func (c *clearAttempt) dropUnneeded() {
 // where they go.
 func (c *clearAttempt) replayMoves(steps []plannedMove) bool {
 	s := c.search
-	s.undoTo(c.movesBefore)
+	s.undoMovesTo(c.movesBefore)
 	s.score = c.scoreBefore
 	for _, m := range steps {
 		s.moveTask(m.task, m.to, m.cause)

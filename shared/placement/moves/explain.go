@@ -8,8 +8,8 @@ import (
 	"berth/shared/placement"
 )
 
-// newPlan returns the plan of a solution. The assignment must be where the moves begin.
-func newPlan(s *assignment, violations []openViolation, best solution) *Plan {
+// planOfSolution returns the plan of a solution. The assignment must be where the moves begin.
+func planOfSolution(s *assignment, violations []openViolation, best solution) *Plan {
 	out := &Plan{Exact: best.exact, Cost: best.score.cost}
 	for _, v := range violations {
 		out.Violations = append(out.Violations, describeViolation(s, v))
@@ -34,12 +34,12 @@ func remainingViolations(s *assignment, violations []openViolation) []openViolat
 	known := map[openViolation]bool{}
 	for _, v := range violations {
 		known[v] = true
-		if isBroken(s, v) {
+		if isStillBroken(s, v) {
 			out = append(out, v)
 		}
 	}
 	add := func(v openViolation) {
-		if !known[v] && isBroken(s, v) {
+		if !known[v] && isStillBroken(s, v) {
 			out = append(out, v)
 		}
 		known[v] = true
@@ -49,7 +49,7 @@ func remainingViolations(s *assignment, violations []openViolation) []openViolat
 		for _, a := range task.amounts {
 			add(openViolation{kind: overloadedCell, instance: s.at[t], dim: a.dim, owner: -1, task: -1})
 		}
-		if !s.problem.canHost(task.owner, s.at[t]) {
+		if !s.problem.canHostTaskOf(task.owner, s.at[t]) {
 			add(openViolation{kind: mismatchedTask, task: t, owner: task.owner, instance: s.at[t]})
 		}
 		if s.problem.owners[task.owner].domains != nil {
@@ -75,7 +75,7 @@ func describeViolation(s *assignment, v openViolation) Violation {
 	case mismatchedTask:
 		out.Rule, out.Task = placement.RulePlacement, s.problem.tasks[v.task].id
 	case sharedInstance:
-		out.Rule, out.Have, out.Limit = placement.RuleOccupied, int64(s.tasksOn(v.owner, v.instance)),
+		out.Rule, out.Have, out.Limit = placement.RuleOccupied, int64(s.ownerTasksOn(v.owner, v.instance)),
 			int64(s.problem.owners[v.owner].maxPerInstance)
 	case overloadedCell:
 		c := s.problem.cellIndex(v.instance, v.dim)
@@ -126,7 +126,7 @@ func explainMove(s *assignment, m plannedMove) string {
 	case sharedInstance:
 		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s",
 			s.problem.owners[task.owner].displayName, from, s.initialTasksOn(task.owner, task.initial),
-			s.tasksOn(task.owner, task.initial), s.problem.owners[task.owner].maxPerInstance, purpose)
+			s.ownerTasksOn(task.owner, task.initial), s.problem.owners[task.owner].maxPerInstance, purpose)
 	case overloadedCell:
 		return describeLoad(s, v.dim, task.initial, "") + purpose + describeLoad(s, v.dim, m.to, "; ")
 	case missingGPU, portConflict:

@@ -6,7 +6,7 @@ import "berth/shared/placement"
 func PlanMovesNearby(e *Planner, m Request) *Plan {
 	s := newAssignment(e.newProblem(m, nil))
 	violations := findViolations(s)
-	return newPlan(s, violations, searchLocally(s, violations, false))
+	return planOfSolution(s, violations, searchLocally(s, violations, false))
 }
 
 // Scoped has the engine plan moves as it does where there are many tasks.
@@ -30,5 +30,5 @@ func (e *Planner) Violations(m Request) []Violation {
 func MakeRoomNearby(e *Planner, r placement.Request, m Request) *Plan {
 	s := newAssignment(e.newProblem(m, &r))
 	violations := findViolations(s)[:s.score.unplaced]
-	return newPlan(s, violations, searchLocally(s, violations, true))
+	return planOfSolution(s, violations, searchLocally(s, violations, true))
 }

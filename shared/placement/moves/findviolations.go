@@ -69,7 +69,7 @@ func findViolationsOn(s *assignment, i int32, out []openViolation) []openViolati
 		out = append(out, openViolation{kind: sharedInstance, instance: i, owner: o, task: -1})
 	}
 	for dim := range int32(s.problem.dimensionCount()) {
-		if _, unbuffered := s.excessOf(s.problem.cellIndex(i, dim)); unbuffered > 0 {
+		if _, unbuffered := s.cellExcessOf(s.problem.cellIndex(i, dim)); unbuffered > 0 {
 			out = append(out, openViolation{kind: overloadedCell, instance: i, dim: dim, owner: -1, task: -1})
 		}
 	}
@@ -83,7 +83,7 @@ func violationPriority(s *assignment, v openViolation) int {
 	case mismatchedTask:
 		return s.problem.levels.placement
 	case overloadedCell:
-		if total, _ := s.excessOf(s.problem.cellIndex(v.instance, v.dim)); total == 0 {
+		if total, _ := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim)); total == 0 {
 			return lowestLevel + 1
 		}
 		return s.capacityLevel(v.dim)
@@ -95,8 +95,8 @@ func violationPriority(s *assignment, v openViolation) int {
 	return alwaysBinding
 }
 
-// isBroken reports whether the violation is still there.
-func isBroken(s *assignment, v openViolation) bool {
+// isStillBroken reports whether the violation is still there.
+func isStillBroken(s *assignment, v openViolation) bool {
 	switch v.kind {
 	case unplacedTask:
 		return s.at[v.task] < 0
@@ -105,7 +105,7 @@ func isBroken(s *assignment, v openViolation) bool {
 	case sharedInstance:
 		return s.surplusOn(v.owner, v.instance) > 0
 	case overloadedCell:
-		_, unbuffered := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
+		_, unbuffered := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 		return unbuffered > 0
 	case faultDomains, upgradeDomains:
 		return s.domainExcess(v) > 0
@@ -115,8 +115,8 @@ func isBroken(s *assignment, v openViolation) bool {
 	return s.portsClash(v.instance)
 }
 
-// canHelp reports whether the violation would be less without the task.
-func canHelp(s *assignment, v openViolation, t int32) bool {
+// canHelpRepair reports whether the violation would be less without the task.
+func canHelpRepair(s *assignment, v openViolation, t int32) bool {
 	task := &s.problem.tasks[t]
 	switch v.kind {
 	case overloadedCell:

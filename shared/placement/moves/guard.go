@@ -19,8 +19,8 @@ const (
 	stages
 )
 
-// binds reports whether rules of the level may not be broken.
-func (g searchStage) binds(level int) bool {
+// bindsLevel reports whether rules of the level may not be broken.
+func (g searchStage) bindsLevel(level int) bool {
 	switch g {
 	case stageFirst:
 		return level < 1
@@ -60,7 +60,7 @@ func stageDiffers(p *problem, g searchStage) bool {
 // exceeded already, the load at the start. A violation that is there anyway must not block repairs
 // (Service Fabric's relaxed evaluation). A newcomer may not use that.
 func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
-	if !g.binds(s.capacityLevel(dim)) {
+	if !g.bindsLevel(s.capacityLevel(dim)) {
 		return unlimited
 	}
 	limit := s.problem.total[c]
@@ -94,11 +94,11 @@ func worsenedByMove(s *assignment, g searchStage, t int32) (v openViolation, mus
 		if s.load[c] > s.loadLimit(g, t, c, a.dim) {
 			return v, true
 		}
-		if _, beyond := s.excessOf(c); beyond > 0 && s.load[c] > s.problem.load[c] && bestTaskToMove(s, v) >= 0 {
+		if _, beyond := s.cellExcessOf(c); beyond > 0 && s.load[c] > s.problem.load[c] && bestTaskToMove(s, v) >= 0 {
 			return v, false
 		}
 	}
-	if s.problem.owners[task.owner].maxPerInstance > 0 && s.tasksOn(task.owner, i) > s.taskLimit(t, i) {
+	if s.problem.owners[task.owner].maxPerInstance > 0 && s.ownerTasksOn(task.owner, i) > s.taskLimit(t, i) {
 		return openViolation{kind: sharedInstance, instance: i, owner: task.owner, task: t}, true
 	}
 	if task.needs.GPUs > 0 && !s.gpusSuffice(i) {
@@ -119,8 +119,8 @@ func domainsWorsenedBy(s *assignment, g searchStage, t int32) (openViolation, bo
 	worse, levels := worsenedDomains(s, t), domainPriorities(s)
 	for n, kind := range [2]violationKind{faultDomains, upgradeDomains} {
 		v := openViolation{kind: kind, instance: s.at[t], owner: owner, task: t}
-		if worse[n] && (g.binds(levels[n]) || bestTaskToMove(s, v) >= 0) {
-			return v, g.binds(levels[n])
+		if worse[n] && (g.bindsLevel(levels[n]) || bestTaskToMove(s, v) >= 0) {
+			return v, g.bindsLevel(levels[n])
 		}
 	}
 	return openViolation{}, false
@@ -150,7 +150,7 @@ func mayStay(s *assignment, g searchStage, t int32) bool {
 			return false
 		}
 	}
-	if s.problem.owners[task.owner].maxPerInstance > 0 && s.tasksOn(task.owner, i) > s.taskLimit(t, i) ||
+	if s.problem.owners[task.owner].maxPerInstance > 0 && s.ownerTasksOn(task.owner, i) > s.taskLimit(t, i) ||
 		task.needs.GPUs > 0 && !s.gpusSuffice(i) ||
 		len(task.ports) > 0 && s.portsClash(i) {
 		return false
@@ -159,7 +159,7 @@ func mayStay(s *assignment, g searchStage, t int32) bool {
 		return true
 	}
 	worse, levels := worsenedDomains(s, t), domainPriorities(s)
-	return !(worse[0] && g.binds(levels[0]) || worse[1] && g.binds(levels[1]))
+	return !(worse[0] && g.bindsLevel(levels[0]) || worse[1] && g.bindsLevel(levels[1]))
 }
 
 // overfillsDomain reports whether the domain that the task moved to has more tasks than its limit,
@@ -225,7 +225,7 @@ func (s *assignment) hasRoomFor(g searchStage, t, i int32) bool {
 			return false
 		}
 	}
-	if s.problem.owners[task.owner].maxPerInstance > 0 && s.tasksOn(task.owner, i) >= s.taskLimit(t, i) {
+	if s.problem.owners[task.owner].maxPerInstance > 0 && s.ownerTasksOn(task.owner, i) >= s.taskLimit(t, i) {
 		return false
 	}
 	if task.needs.GPUs == 0 && len(task.ports) == 0 {

@@ -84,17 +84,17 @@ func compareBools(a, b bool) int {
 
 // isDestination reports whether tasks of the owner may go to the instance at all.
 func (s *branchSearch) isDestination(owner, i int32) bool {
-	if s.problem.canHost(owner, i) {
+	if s.problem.canHostTaskOf(owner, i) {
 		return true
 	}
-	return !s.stage.binds(max(0, s.problem.levels.placement)) && s.problem.instances[i].takesTasks &&
+	return !s.stage.bindsLevel(max(0, s.problem.levels.placement)) && s.problem.instances[i].takesTasks &&
 		!s.problem.owners[owner].isAvoided(int(i))
 }
 
 // evaluateDestination evaluates an instance as a destination, without its domains.
 func evaluateDestination(s *branchSearch, t, i int32) destination {
 	task := &s.problem.tasks[t]
-	out := destination{instance: i, ownTasks: s.tasksOn(task.owner, i), needsRoom: !s.hasRoomFor(s.stage, t, i)}
+	out := destination{instance: i, ownTasks: s.ownerTasksOn(task.owner, i), needsRoom: !s.hasRoomFor(s.stage, t, i)}
 	for _, a := range task.amounts {
 		c := s.problem.cellIndex(i, a.dim)
 		load := s.load[c] + a.amount
@@ -194,13 +194,13 @@ func nearbyDestinations(s *branchSearch, t int32) []destination {
 	s.cut = true
 	known := knownDestinations(s, t, false)
 	out := chooseDestinations(s, t, known)
-	if hasRoom(out) || known.movesBefore == s.movesBefore {
+	if anyHasRoom(out) || known.movesBefore == s.movesBefore {
 		return out
 	}
 	return chooseDestinations(s, t, knownDestinations(s, t, true))
 }
 
-func hasRoom(targets []destination) bool {
+func anyHasRoom(targets []destination) bool {
 	return slices.ContainsFunc(targets, destination.displacesNothing)
 }
 
@@ -208,7 +208,7 @@ func hasRoom(targets []destination) bool {
 func chooseDestinations(s *branchSearch, t int32, known *destinationList) []destination {
 	if keepsDomains(s, t) { // a move within the region changes no domain
 		if out := gatherDestinations(s, t, []*destinationRegion{known.index[domainRegion(s, t, s.at[t])]},
-			[]destination{{}}); hasRoom(out) {
+			[]destination{{}}); anyHasRoom(out) {
 			return out
 		}
 	}
@@ -318,15 +318,15 @@ func knownDestinations(s *branchSearch, t int32, again bool) *destinationList {
 			out.index[key] = r
 			out.regions = append(out.regions, r)
 		}
-		r.keepBest(target, each)
+		r.keepIfAmongBest(target, each)
 	}
 	s.steps -= len(s.problem.instances) / 64
 	s.local.destinations[shape] = out
 	return out
 }
 
-// keepBest adds the destination if it is among the best of its kind.
-func (r *destinationRegion) keepBest(target destination, each int) {
+// keepIfAmongBest adds the destination if it is among the best of its kind.
+func (r *destinationRegion) keepIfAmongBest(target destination, each int) {
 	list := &r.room
 	if target.needsRoom {
 		list = &r.needingRoom

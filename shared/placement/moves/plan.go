@@ -32,18 +32,18 @@ func solveProblem(p *problem) *Plan {
 	}
 	start := s.score
 	best := solution{score: start}
-	if p.isSmall() {
+	if p.isSmallEnough() {
 		best = searchExhaustively(s, violations, forRoom)
 	}
 	if !best.exact {
-		if near := searchLocally(s, violations, forRoom); near.isBetter(&best, forRoom) {
+		if near := searchLocally(s, violations, forRoom); near.isBetterThan(&best, forRoom) {
 			best = near
 		}
 	}
-	return newPlan(s, violations, best)
+	return planOfSolution(s, violations, best)
 }
 
-func (m *solution) isBetter(o *solution, forRoom bool) bool {
+func (m *solution) isBetterThan(o *solution, forRoom bool) bool {
 	if forRoom {
 		return m.score.compareForRoom(&o.score) < 0
 	}
@@ -82,11 +82,11 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 			if v.kind == unplacedTask && exhausted[s.problem.tasks[v.task].shape] {
 				continue
 			}
-			for isBroken(s, v) && work.steps > 0 {
+			for isStillBroken(s, v) && work.steps > 0 {
 				done, score := len(s.movedTasks), s.score
 				g, gained := repairViolation(s, v, forRoom, work)
 				if gained && !canBeCarriedOut(s, max(out.stage, g)) {
-					s.undoTo(done)
+					s.undoMovesTo(done)
 					s.score, gained = score, false
 				}
 				if !gained {
@@ -105,7 +105,7 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 	}
 	out.steps, out.score = s.movesSince(0), s.score
 	out.score.exchanges, _ = countExchanges(s, out.stage, 0)
-	s.undoTo(0)
+	s.undoMovesTo(0)
 	s.score = start
 	return out
 }

@@ -46,7 +46,7 @@ func (p *Planner) PlanMoves(m Request) *Plan {
 	if same := p.watch.repeatedPlan(&m); same != nil {
 		return same
 	}
-	plan := p.planFor(p.newProblem(m, nil))
+	plan := p.planForProblem(p.newProblem(m, nil))
 	p.watch.rememberPlan(&m, plan)
 	return plan
 }
@@ -60,5 +60,5 @@ func (p *Planner) MakeRoom(r placement.Request, m Request) *Plan {
 	}
 	p.engine.Sync()
 	p.findsNothing(&m) // updates what is known of the owners
-	return p.planFor(p.newProblem(m, &r))
+	return p.planForProblem(p.newProblem(m, &r))
 }

@@ -46,7 +46,7 @@ type priorityLevels struct{ placement, capacity, fault, upgrade int }
 // alwaysBinding is the level of rules that are never given up.
 const alwaysBinding = 0
 
-func levelsOf(p cluster.Priorities) priorityLevels {
+func priorityLevelsOf(p cluster.Priorities) priorityLevels {
 	level := func(p cluster.Priority) int { return min(max(int(p), -1), 2) }
 	return priorityLevels{level(p.Placement), level(p.Capacity), level(p.FaultDomain), level(p.UpgradeDomain)}
 }
@@ -103,9 +103,9 @@ func (p *problem) dimensionCount() int { return len(p.names) }
 
 func (p *problem) cellIndex(i, dim int32) int { return int(i)*len(p.names) + int(dim) }
 
-// canHost reports whether the instance may have a task of the owner, leaving aside what changes as
-// tasks come and go.
-func (p *problem) canHost(owner, i int32) bool {
+// canHostTaskOf reports whether the instance may have a task of the owner, leaving aside what
+// changes as tasks come and go.
+func (p *problem) canHostTaskOf(owner, i int32) bool {
 	o := &p.owners[owner]
 	if o.eligible == nil {
 		o.eligible = make([]uint8, len(p.instances))
@@ -153,7 +153,7 @@ func assignShapes(p *problem) {
 		}
 		task.shape = -1
 		for _, s := range byKey[key] {
-			if areAlike(task, &p.tasks[shapes[s]]) {
+			if areTasksAlike(task, &p.tasks[shapes[s]]) {
 				task.shape = s
 			}
 		}
@@ -173,7 +173,7 @@ type shapeKey struct {
 	amountSum int64
 }
 
-func areAlike(a, b *problemTask) bool {
+func areTasksAlike(a, b *problemTask) bool {
 	return a.owner == b.owner && a.cost == b.cost && a.needs == b.needs && len(a.gpus) == len(b.gpus) &&
 		slices.Equal(a.amounts, b.amounts) && slices.Equal(a.ports, b.ports)
 }

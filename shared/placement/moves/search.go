@@ -78,13 +78,13 @@ func (s *branchSearch) searchDeeper() {
 		s.recordSolution()
 		return
 	}
-	s.branchOn(violation, must)
+	s.branchOnViolation(violation, must)
 }
 
 // nextViolation returns a violation of the search that remains and that some task could help with.
 func (s *branchSearch) nextViolation() (openViolation, bool) {
 	for _, v := range s.focus {
-		if isBroken(s.assignment, v) && bestTaskToMove(s.assignment, v) >= 0 && !isExhausted(s, v) {
+		if isStillBroken(s.assignment, v) && bestTaskToMove(s.assignment, v) >= 0 && !isExhausted(s, v) {
 			return v, true
 		}
 	}
@@ -118,9 +118,9 @@ func (s *branchSearch) recordSolution() {
 	}
 }
 
-// branchOn moves the task that can help most to each destination in turn, and then keeps it where
-// it is.
-func (s *branchSearch) branchOn(v openViolation, must bool) {
+// branchOnViolation moves the task that can help most to each destination in turn, and then keeps
+// it where it is.
+func (s *branchSearch) branchOnViolation(v openViolation, must bool) {
 	t := bestTaskToMove(s.assignment, v)
 	if must && s.local != nil && !s.local.canImprove(s, v, t) {
 		s.cut = true
@@ -135,14 +135,14 @@ func (s *branchSearch) branchOn(v openViolation, must bool) {
 		for _, to := range s.rankDestinations(t, v) {
 			s.moveTask(t, to, v)
 			s.searchDeeper()
-			s.undoLast(before)
+			s.undoLastMove(before)
 			room = true
 		}
 		if must {
 			s.displaced--
 		}
 	}
-	s.keepTask(t, v, room)
+	s.keepTaskInPlace(t, v, room)
 }
 
 // canImprove reports whether a local search should go on to make room.
@@ -158,9 +158,9 @@ func (n *localSearch) canImprove(s *branchSearch, v openViolation, t int32) bool
 		n.depth-s.displaced)
 }
 
-// keepTask decides that the task stays, and with it the equal tasks there, which could do no
+// keepTaskInPlace decides that the task stays, and with it the equal tasks there, which could do no
 // better.
-func (s *branchSearch) keepTask(t int32, v openViolation, tried bool) {
+func (s *branchSearch) keepTaskInPlace(t int32, v openViolation, tried bool) {
 	var kept []int32
 	for _, o := range tasksAtSamePlace(s, t) {
 		if s.isUndecided(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape ||
@@ -208,7 +208,7 @@ func bestTaskToMove(s *assignment, v openViolation) int32 {
 	best := int32(-1)
 	var bestKey [2]float64
 	for _, t := range repairCandidates(s, v) {
-		if !s.isUndecided(t) || !canHelp(s, v, t) || v.kind == portConflict && !sharesPort(s, v, t) {
+		if !s.isUndecided(t) || !canHelpRepair(s, v, t) || v.kind == portConflict && !sharesPort(s, v, t) {
 			continue
 		}
 		key := repairCost(s, v, t)
@@ -235,7 +235,7 @@ func repairCost(s *assignment, v openViolation, t int32) [2]float64 {
 	switch v.kind {
 	case overloadedCell:
 		n := task.amountOf(v.dim)
-		_, beyond := s.excessOf(s.problem.cellIndex(v.instance, v.dim))
+		_, beyond := s.cellExcessOf(s.problem.cellIndex(v.instance, v.dim))
 		return [2]float64{float64(task.cost) / float64(min(n, max(beyond, 1))), -float64(n)}
 	case faultDomains, upgradeDomains:
 		domains := s.problem.owners[v.owner].domains

@@ -25,7 +25,7 @@ func sequenceMoves(s *assignment, stage searchStage, steps []plannedMove) (out [
 	q := &sequencer{assignment: s, stage: max(stage, stageBuffer), pending: slices.Clone(steps)}
 	for len(q.pending) > 0 {
 		if n, mode := q.nextReady(); n >= 0 {
-			q.carryOut(n, sequencedMove{plannedMove: q.pending[n], mode: mode, via: -1})
+			q.carryOutMove(n, sequencedMove{plannedMove: q.pending[n], mode: mode, via: -1})
 		} else if !q.releaseTask() {
 			for _, step := range q.out {
 				if s.at[step.task] < 0 {
@@ -64,7 +64,7 @@ func (q *sequencer) nextReady() (best int, mode Mode) {
 	return best, mode
 }
 
-func (q *sequencer) carryOut(n int, step sequencedMove) {
+func (q *sequencer) carryOutMove(n int, step sequencedMove) {
 	q.pending = slices.Delete(q.pending, n, n+1)
 	step.after = q.movesAwaited(step.plannedMove)
 	if len(step.after) == 0 {
@@ -158,7 +158,7 @@ func (q *sequencer) releaseTask() bool {
 	}
 	switch {
 	case !here: // all are off their instances
-		q.carryOut(0, sequencedMove{plannedMove: q.pending[0], mode: StopFirst, via: -1})
+		q.carryOutMove(0, sequencedMove{plannedMove: q.pending[0], mode: StopFirst, via: -1})
 		return true
 	case n < 0:
 		return false
@@ -182,7 +182,7 @@ func (q *sequencer) waitingInstance(step plannedMove) int32 {
 	owner, from := q.problem.tasks[step.task].owner, q.at[step.task]
 	d := q.problem.owners[owner].domains
 	for i := range int32(len(q.problem.instances)) {
-		if i != step.to && i != from && q.problem.canHost(owner, i) && !q.isInvolved(i) &&
+		if i != step.to && i != from && q.problem.canHostTaskOf(owner, i) && !q.isInvolved(i) &&
 			q.hasRoomFor(stageKeep, step.task, i) && q.fitsUnbuffered(step.task, i) &&
 			(d == nil || d.MayMove(int(from), int(i))) {
 			return i
@@ -216,14 +216,14 @@ func countExchanges(s *assignment, stage searchStage, from int) (n int, possible
 		return 0, true
 	}
 	steps, before := s.movesSince(from), s.score
-	s.undoTo(from)
+	s.undoMovesTo(from)
 	ordered, possible := sequenceMoves(s, stage, steps)
 	for _, m := range ordered {
 		if m.mode == Via || m.mode == StopFirst {
 			n++
 		}
 	}
-	s.undoTo(from)
+	s.undoMovesTo(from)
 	for _, m := range steps {
 		s.moveTask(m.task, m.to, m.cause)
 	}
@@ -231,9 +231,9 @@ func countExchanges(s *assignment, stage searchStage, from int) (n int, possible
 	return n, possible
 }
 
-// undoTo undoes moves until so many are left. It does not maintain the score.
-func (s *assignment) undoTo(left int) {
+// undoMovesTo undoes moves until so many are left. It does not maintain the score.
+func (s *assignment) undoMovesTo(left int) {
 	for len(s.movedTasks) > left {
-		s.undoLast(s.score)
+		s.undoLastMove(s.score)
 	}
 }

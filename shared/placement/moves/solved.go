@@ -18,15 +18,15 @@ type solvedProblem struct {
 	plan    *Plan
 }
 
-// planFor returns the problem's plan, which the caller must not change.
-func (planner *Planner) planFor(p *problem) *Plan {
+// planForProblem returns the problem's plan, which the caller must not change.
+func (planner *Planner) planForProblem(p *problem) *Plan {
 	for _, s := range planner.solved {
 		if haveSamePlan(s.problem, p) {
 			return s.plan
 		}
 	}
 	plan := solveProblem(p)
-	if !p.isSmall() || hasDynamicConstraints(p) {
+	if !p.isSmallEnough() || hasDynamicConstraints(p) {
 		return plan
 	}
 	for i := range p.instances { // the snapshot will change these slices
@@ -40,8 +40,8 @@ func (planner *Planner) planFor(p *problem) *Plan {
 	return plan
 }
 
-// isSmall reports whether the problem is small enough to try every way.
-func (p *problem) isSmall() bool { return p.movableCount()*len(p.instances) <= exactSize }
+// isSmallEnough reports whether the problem is small enough to try every way.
+func (p *problem) isSmallEnough() bool { return p.movableCount()*len(p.instances) <= exactSize }
 
 // hasDynamicConstraints reports whether a constraint depends on the tasks of an instance, which
 // include more than the problem has.
@@ -59,15 +59,15 @@ func haveSamePlan(p *problem, o *problem) bool {
 		slices.EqualFunc(p.owners, o.owners, func(a, b problemOwner) bool {
 			return a.name == b.name && a.mover == b.mover
 		}) &&
-		slices.EqualFunc(p.instances, o.instances, sameInstance) && slices.EqualFunc(p.tasks, o.tasks, sameTask)
+		slices.EqualFunc(p.instances, o.instances, isSameInstance) && slices.EqualFunc(p.tasks, o.tasks, isSameTask)
 }
 
-func sameInstance(a, b problemInstance) bool {
+func isSameInstance(a, b problemInstance) bool {
 	return a.row == b.row && a.unpinned == b.unpinned && slices.Equal(a.gpus, b.gpus) &&
 		slices.Equal(a.ports, b.ports) && slices.Equal(a.endingOwners, b.endingOwners)
 }
 
-func sameTask(a, b problemTask) bool {
+func isSameTask(a, b problemTask) bool {
 	return a.id == b.id && a.owner == b.owner && a.initial == b.initial && a.cost == b.cost && a.movable == b.movable &&
 		a.needs == b.needs && slices.Equal(a.amounts, b.amounts) && slices.Equal(a.gpus, b.gpus) &&
 		slices.Equal(a.ports, b.ports)

@@ -11,13 +11,13 @@ type demandClass struct {
 	demand float64 // GPU thousandths
 }
 
-// groupDemand groups the kinds into demand classes.
-func (m *learnedMix) groupDemand() {
+// groupDemandClasses groups the kinds into demand classes.
+func (m *learnedMix) groupDemandClasses() {
 	for i := range m.kinds {
 		k := &m.kinds[i]
 		var pools []int32
 		for at := range m.pools {
-			if p := &m.pools[at]; p.capacity > 0 && p.canTake(k) {
+			if p := &m.pools[at]; p.capacity > 0 && p.canTakeKind(k) {
 				pools = append(pools, int32(at))
 			}
 		}

@@ -15,11 +15,13 @@ var (
 )
 
 // StateOf returns the number of the state that the instance is in.
-func (s *Scorer) StateOf(v *snapshot.InstanceView) int32 { return s.shapes.shapeID(s.mix.poolOf(v), v) }
+func (s *Scorer) StateOf(v *snapshot.InstanceView) int32 {
+	return s.shapes.shapeNumberOf(s.mix.poolOfInstance(v), v)
+}
 
 // StateAfter returns the number of the state that a task leaves behind.
 func (s *Scorer) StateAfter(from int32, needs *cluster.Resources) int32 {
-	return s.shapes.afterTask(from, needs)
+	return s.shapes.shapeAfterTask(from, needs)
 }
 
 // Free returns what the state has free, in thousandths, and on how many devices.

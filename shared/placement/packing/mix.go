@@ -44,8 +44,8 @@ type poolKey struct {
 	gpus        int
 }
 
-// canTake reports whether a task of the kind could run on an empty instance of the pool.
-func (p *pool) canTake(k *taskKind) bool {
+// canTakeKind reports whether a task of the kind could run on an empty instance of the pool.
+func (p *pool) canTakeKind(k *taskKind) bool {
 	return p.mask>>k.set&1 == 1 && k.needs.CPU <= p.cpu && k.needs.Memory <= p.memory && k.needs.GPUs <= p.gpus
 }
 
@@ -67,24 +67,24 @@ const (
 	maxKinds = 256
 )
 
-// learnMix looks at all tasks and instances. It reuses the last mix's memberships, unless the
-// requirement sets differ.
-func learnMix(s *snapshot.Snapshot, last *learnedMix) *learnedMix {
+// learnFromSnapshot looks at all tasks and instances. It reuses the last mix's memberships, unless
+// the requirement sets differ.
+func learnFromSnapshot(s *snapshot.Snapshot, last *learnedMix) *learnedMix {
 	m := &learnedMix{poolIndex: map[poolKey]int32{}}
-	m.countKinds(s)
+	m.countTaskKinds(s)
 	if last != nil && slices.EqualFunc(m.requirementSets, last.requirementSets,
 		func(a, b *requirements) bool { return a.text == b.text }) {
 		m.memberships = last.memberships
 	}
-	m.assignPools(s)
-	m.groupDemand()
+	m.assignInstancePools(s)
+	m.groupDemandClasses()
 	m.computePrices()
 	return m
 }
 
-// countKinds finds the kinds of tasks. Their order does not depend on the order of tasks: sums of
-// floating-point numbers would depend on it, and with them the scores.
-func (m *learnedMix) countKinds(s *snapshot.Snapshot) {
+// countTaskKinds finds the kinds of tasks. Their order does not depend on the order of tasks: sums
+// of floating-point numbers would depend on it, and with them the scores.
+func (m *learnedMix) countTaskKinds(s *snapshot.Snapshot) {
 	type requirement struct {
 		needs cluster.Resources
 		want  *requirements
@@ -127,8 +127,8 @@ func compareNeeds(a, b cluster.Resources) int {
 		cmp.Compare(a.Memory, b.Memory))
 }
 
-// assignPools divides the instances into pools.
-func (m *learnedMix) assignPools(s *snapshot.Snapshot) {
+// assignInstancePools divides the instances into pools.
+func (m *learnedMix) assignInstancePools(s *snapshot.Snapshot) {
 	if missing := len(s.InstancesByIndex()) - len(m.memberships); missing > 0 {
 		m.memberships = append(m.memberships, make([]membership, missing)...)
 	}
@@ -168,9 +168,9 @@ func (m *learnedMix) satisfiedMask(v *snapshot.InstanceView) (mask uint64) {
 	return mask
 }
 
-// poolOf returns the pool of an instance. An instance that came or changed after the mix was
-// learned may be in a pool of its own, which has no price yet.
-func (m *learnedMix) poolOf(v *snapshot.InstanceView) int32 {
+// poolOfInstance returns the pool of an instance. An instance that came or changed after the mix
+// was learned may be in a pool of its own, which has no price yet.
+func (m *learnedMix) poolOfInstance(v *snapshot.InstanceView) int32 {
 	if len(v.GPUs) == 0 {
 		return noPool
 	}
@@ -202,7 +202,7 @@ func (m *learnedMix) demandMixOf(id int32) *demandMix {
 	}
 	var own []taskKind
 	for i := range m.kinds {
-		if k := &m.kinds[i]; p.canTake(k) {
+		if k := &m.kinds[i]; p.canTakeKind(k) {
 			own = append(own, *k)
 		}
 	}

@@ -79,8 +79,8 @@ func scoring(s *snapshot.Snapshot) *Scorer {
 // valueOn is the value of the instance's state.
 func (s *Scorer) valueOn(id string) float64 {
 	v := s.snap.Instances[id]
-	pool := s.mix.poolOf(v)
-	return s.wasteOf(s.shapes.shapeID(pool, v))
+	pool := s.mix.poolOfInstance(v)
+	return s.shapeWaste(s.shapes.shapeNumberOf(pool, v))
 }
 
 func near(t *testing.T, what string, got, want float64) {
@@ -143,8 +143,8 @@ func TestValueIsBoundedAndFallsWithMoreCPU(t *testing.T) {
 		last := math.Inf(1)
 		for vcpu := int64(0); vcpu <= 128; vcpu += 4 {
 			v.CPU, v.Memory = vcpu*cluster.VCPU, 128*4096
-			pool := p.mix.poolOf(&v)
-			got := p.wasteOf(p.shapes.shapeID(pool, &v))
+			pool := p.mix.poolOfInstance(&v)
+			got := p.shapeWaste(p.shapes.shapeNumberOf(pool, &v))
 			if free := float64(sum(v.GPUs)); got < -1e-9 || got > free*(1+idleWeight+stuckWeight)+1e-9 {
 				t.Fatalf("value %g of %g free", got, free)
 			}
@@ -173,7 +173,9 @@ func TestPrice(t *testing.T) {
 		return taken(gpuInstance("a1", 32, 4, "A10"), gpuInstance("a2", 32, 4, "A10"), gpuInstance("a3", 32, 4, "A10"),
 			gpuInstance("t", 32, 4, "T4"))
 	}
-	price := func(p *Scorer, id string) float64 { return p.mix.pools[p.mix.poolOf(p.snap.Instances[id])].price }
+	price := func(p *Scorer, id string) float64 {
+		return p.mix.pools[p.mix.poolOfInstance(p.snap.Instances[id])].price
+	}
 	t.Run("IsZeroWhereAllCanGoEverywhere", func(t *testing.T) {
 		p := scoring(waiting(cluster4(), gpuNeeds(1, 1000), gpuNeeds(2, 500)))
 		near(t, "price of A10", price(p, "a1"), 0)
@@ -285,7 +287,7 @@ func TestLearning(t *testing.T) {
 		if len(p.mix.requirementSets) != 2 {
 			t.Fatalf("%d sets of requirements", len(p.mix.requirementSets))
 		}
-		mask := func(id string) uint64 { return p.mix.pools[p.mix.poolOf(s.Instances[id])].mask }
+		mask := func(id string) uint64 { return p.mix.pools[p.mix.poolOfInstance(s.Instances[id])].mask }
 		if mask("t") == 0 || mask("a") != 0 { // no instance has the property Model
 			t.Errorf("masks %b of T4, %b of A10", mask("t"), mask("a"))
 		}

@@ -52,7 +52,7 @@ func (s *Scorer) Epoch() uint64 {
 	now := s.snap.ChangeSeq()
 	if s.mix == nil || now-s.epochStart >= s.epochLength {
 		last := s.mix
-		s.mix = learnMix(s.snap, last)
+		s.mix = learnFromSnapshot(s.snap, last)
 		s.epochStart, s.epochLength = now, s.relearnAfter(last)
 		s.epoch++
 		s.ForgetScores()
@@ -108,17 +108,17 @@ const (
 // Score returns the cost of placing a task with these needs on the instance, where it must fit. The
 // lowest is the best. [Scorer.Epoch] must have been called since the snapshot changed.
 func (s *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float64 {
-	if s.shapes.isFull() {
+	if s.shapes.hasReachedLimit() {
 		s.ForgetScores()
 	}
 	number := s.needsNumber(needs)
-	from := s.shapeOf(v)
+	from := s.shapeOfView(v)
 	cached := &s.scores[(uint64(from)<<32|uint64(number))*0x9e3779b97f4a7c15>>(64-scoreBits)]
 	if cached.shape == from && cached.needs == number {
 		return cached.score
 	}
-	to := s.shapes.afterTask(from, needs)
-	score := s.wasteOf(to) - s.wasteOf(from) + fitWeight*s.shapes.freeTotal(to)
+	to := s.shapes.shapeAfterTask(from, needs)
+	score := s.shapeWaste(to) - s.shapeWaste(from) + fitWeight*s.shapes.freeInGPUs(to)
 	if pool := s.shapes.all[from].pool; pool != noPool {
 		score += priceWeight * s.mix.pools[pool].price * float64(needs.GPUs*needs.PerGPU())
 	}
@@ -126,14 +126,14 @@ func (s *Scorer) Score(v *snapshot.InstanceView, needs *cluster.Resources) float
 	return score
 }
 
-// shapeOf returns the free shape of the instance. v may be a placement's own view of it, which the
-// snapshot does not have.
-func (s *Scorer) shapeOf(v *snapshot.InstanceView) int32 {
+// shapeOfView returns the free shape of the instance. v may be a placement's own view of it, which
+// the snapshot does not have.
+func (s *Scorer) shapeOfView(v *snapshot.InstanceView) int32 {
 	committed := s.snap.InstancesByIndex()[v.Index] == v
 	if committed && v.Index < len(s.shapeOfInstance) && s.shapeOfInstance[v.Index] > 0 {
 		return s.shapeOfInstance[v.Index]
 	}
-	id := s.shapes.shapeID(s.mix.poolOf(v), v)
+	id := s.shapes.shapeNumberOf(s.mix.poolOfInstance(v), v)
 	if committed {
 		s.shapeOfInstance = append(s.shapeOfInstance, make([]int32, max(0, v.Index+1-len(s.shapeOfInstance)))...)
 		s.shapeOfInstance[v.Index] = id
@@ -155,12 +155,12 @@ func (s *Scorer) needsNumber(needs *cluster.Resources) int32 {
 	return n
 }
 
-func (s *Scorer) wasteOf(id int32) float64 {
+func (s *Scorer) shapeWaste(id int32) float64 {
 	shape := &s.shapes.all[id]
 	if !shape.wasteKnown {
 		shape.wasteKnown = true
 		if shape.pool != noPool && shape.freeMilli > 0 {
-			shape.waste = s.mix.demandMixOf(shape.pool).wasteOf(shape, s.shapes.partialDevices(shape))
+			shape.waste = s.mix.demandMixOf(shape.pool).wasteOfShape(shape, s.shapes.partialDevices(shape))
 		}
 	}
 	return shape.waste

@@ -42,7 +42,7 @@ const maxShapes = 1 << 16
 // slotBits keeps the table at most half full.
 const slotBits = 17
 
-func (f *freeShapes) isFull() bool { return len(f.all) > maxShapes }
+func (f *freeShapes) hasReachedLimit() bool { return len(f.all) > maxShapes }
 
 func (f *freeShapes) resetShapes() {
 	if f.slots == nil {
@@ -53,8 +53,8 @@ func (f *freeShapes) resetShapes() {
 	f.arena = f.arena[:0]
 }
 
-// findSlot returns the slot of the shape, which is 0 if it is new.
-func (f *freeShapes) findSlot(k *freeShapeKey) *int32 {
+// findShapeSlot returns the slot of the shape, which is 0 if it is new.
+func (f *freeShapes) findShapeSlot(k *freeShapeKey) *int32 {
 	h := k.devices + uint64(k.cpu)*0x9e3779b97f4a7c15 + uint64(k.memory)*0xc2b2ae3d27d4eb4f +
 		uint64(k.pool)*0x165667b19e3779f9
 	h = (h ^ h>>32) * 0xbf58476d1ce4e5b9
@@ -81,8 +81,8 @@ var deviceMarks = func() (out [cluster.WholeGPU + 1]uint64) {
 	return out
 }()
 
-// shapeID returns the number of the instance's shape.
-func (f *freeShapes) shapeID(pool int32, v *snapshot.InstanceView) int32 {
+// shapeNumberOf returns the number of the instance's shape.
+func (f *freeShapes) shapeNumberOf(pool int32, v *snapshot.InstanceView) int32 {
 	k := freeShapeKey{cpu: v.CPU, memory: v.Memory, pool: pool}
 	whole := -v.Unpinned
 	for _, free := range v.GPUs {
@@ -96,7 +96,7 @@ func (f *freeShapes) shapeID(pool int32, v *snapshot.InstanceView) int32 {
 	whole = max(0, whole)
 	k.devices += deviceMarks[cluster.WholeGPU] * uint64(whole)
 	k.freeMilli += int32(whole) * cluster.WholeGPU
-	slot := f.findSlot(&k)
+	slot := f.findShapeSlot(&k)
 	if *slot == 0 {
 		f.scratch = f.scratch[:0]
 		for _, free := range v.GPUs {
@@ -104,13 +104,13 @@ func (f *freeShapes) shapeID(pool int32, v *snapshot.InstanceView) int32 {
 				f.scratch = append(f.scratch, int16(free))
 			}
 		}
-		*slot = f.addShape(k, int32(whole))
+		*slot = f.addNewShape(k, int32(whole))
 	}
 	return *slot
 }
 
-// addShape adds a new shape whose partial devices are in scratch.
-func (f *freeShapes) addShape(k freeShapeKey, whole int32) int32 {
+// addNewShape adds a new shape whose partial devices are in scratch.
+func (f *freeShapes) addNewShape(k freeShapeKey, whole int32) int32 {
 	f.scratch = slices.DeleteFunc(f.scratch, func(free int16) bool { return free == 0 })
 	slices.Sort(f.scratch)
 	id := int32(len(f.all))
@@ -120,9 +120,9 @@ func (f *freeShapes) addShape(k freeShapeKey, whole int32) int32 {
 	return id
 }
 
-// afterTask returns the number of the shape that remains after a task with these needs, which must
-// fit. The task gets the devices with the least free, as placement assigns them.
-func (f *freeShapes) afterTask(from int32, needs *cluster.Resources) int32 {
+// shapeAfterTask returns the number of the shape that remains after a task with these needs, which
+// must fit. The task gets the devices with the least free, as placement assigns them.
+func (f *freeShapes) shapeAfterTask(from int32, needs *cluster.Resources) int32 {
 	shape := &f.all[from]
 	k := shape.freeShapeKey
 	k.cpu -= needs.CPU
@@ -143,9 +143,9 @@ func (f *freeShapes) afterTask(from int32, needs *cluster.Resources) int32 {
 		whole--
 	}
 	k.freeMilli -= int32(needs.GPUs * per)
-	slot := f.findSlot(&k)
+	slot := f.findShapeSlot(&k)
 	if *slot == 0 {
-		*slot = f.addShape(k, whole)
+		*slot = f.addNewShape(k, whole)
 	}
 	return *slot
 }
@@ -154,9 +154,9 @@ func (f *freeShapes) afterTask(from int32, needs *cluster.Resources) int32 {
 // general-purpose instances.
 const VCPUPerMiB = cluster.VCPU / 4096
 
-// freeTotal returns all that a shape has free as one number, in GPUs: 128 vCPUs, or the memory that
-// goes with them, count as one GPU.
-func (f *freeShapes) freeTotal(id int32) float64 {
+// freeInGPUs returns all that a shape has free as one number, in GPUs: 128 vCPUs, or the memory
+// that goes with them, count as one GPU.
+func (f *freeShapes) freeInGPUs(id int32) float64 {
 	shape := &f.all[id]
 	return float64(shape.freeMilli)/cluster.WholeGPU + float64(shape.cpu+shape.memory*VCPUPerMiB)/(128*cluster.VCPU)
 }

@@ -34,8 +34,8 @@ const (
 	stuckWeight = 4
 )
 
-// wasteOf says how badly the free capacity can be used, in GPU thousandths: 0 if every kind could
-// use all of it. With F thousandths free, for each kind
+// wasteOfShape says how badly the free capacity can be used, in GPU thousandths: 0 if every kind
+// could use all of it. With F thousandths free, for each kind
 //
 //   - lost is what is free on devices that cannot take one more task of it, or F if the instance
 //     cannot
@@ -48,7 +48,7 @@ const (
 // Example: a device has 700 thousandths free, with plenty of CPU and memory. Half of the tasks need
 // 500, the others 1000. For the first kind, lost and idle are 0; for the second, both are 700. The
 // means are 350, and the waste is about 350 + 0.75·350 = 612.
-func (m *demandMix) wasteOf(shape *freeShape, parts []int16) float64 {
+func (m *demandMix) wasteOfShape(shape *freeShape, parts []int16) float64 {
 	free := float64(shape.freeMilli)
 	cpu, memory := float64(shape.cpu), float64(shape.memory)
 	lost, idle := 0.0, 0.0

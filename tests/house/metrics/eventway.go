@@ -25,7 +25,7 @@ var EventWay = []Hop{
 	{"starts to place", "shared/decide.placeDemand", "shared/placement.Engine.PlaceInto"},
 	{"where to start", "shared/placement.Engine.PlaceInto", "shared/placement.placer.placed"},
 	{"which instances fit", "shared/placement.Engine.PlaceInto", "shared/placement.shape.feasibilityOf"},
-	{"which of them is best", "shared/placement.Engine.PlaceInto", "shared/placement.chooser.isBetter"},
+	{"which of them is best", "shared/placement.Engine.PlaceInto", "shared/placement.chooser.isBetterThan"},
 	{"placed to commits", "shared/decide.placeDemand", "shared/state.Outbox.Starts"},
 	{"plan to rows", "shared/handler/placement.Handler.HandleRecords", "shared/state.Store.Commit"},
 	{"row to claim", "shared/handler/dispatch.Handler.HandleRecords", "shared/state.Write.Claim"},
