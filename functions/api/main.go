@@ -1,6 +1,6 @@
-// Command api is the Lambda function behind the function URL: the ECS API, and of the EKS API what
-// concerns node groups. Services, tasks, capacity providers and node groups are Berth's own; all
-// else is passed on to ECS.
+// Command api is the Lambda function behind the function URL. It serves the ECS API and the part of
+// the EKS API that concerns node groups. Services, tasks, capacity providers and node groups are
+// Berth's own; all other operations are forwarded to ECS.
 package main
 
 import (

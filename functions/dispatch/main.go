@@ -1,6 +1,6 @@
-// Command dispatch is the Lambda function that makes the world match what was committed: it starts
-// and stops tasks at ECS, and registers them with load balancers and in Cloud Map. The table's
-// stream, the wake-up queue and a schedule each minute have it look.
+// Command dispatch is the Lambda function that carries out what was committed: it starts and stops
+// tasks at ECS, and registers them with load balancers and in Cloud Map. It is invoked by the
+// table's stream, by the wake-up queue, and by a schedule each minute.
 package main
 
 import (

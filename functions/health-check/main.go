@@ -1,6 +1,6 @@
-// Command health-check is the Lambda function that looks each minute at the health of registered
-// tasks in target groups and in Cloud Map, and at the alarms of deployments under way, these also
-// when an event says that one has fired.
+// Command health-check is the Lambda function that reads, each minute, the health of registered
+// tasks in target groups and Cloud Map, and the alarms of deployments in progress. It also reads an
+// alarm when an event reports that it has fired.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command node-group-upgrade is the Lambda function that carries out updates of node groups, each
-// minute.
+// Command node-group-upgrade is the Lambda function that carries out updates of node groups, one
+// step each minute.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command placement is the Lambda function that decides where tasks run: it reads the table's
-// stream, reconciles services and requests, and commits what should be. It acts on nothing but the
-// table.
+// Command placement is the Lambda function that decides where tasks run. It reads the table's
+// stream, reconciles services and requests, and commits the decisions. It calls nothing but the
+// table and the wake-up queue.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command task-state-change is the Lambda function that writes down what ECS reports of tasks and
-// instances: the events in the queue, and each hour what ECS itself says.
+// Command task-state-change is the Lambda function that records what ECS reports about tasks and
+// instances: the events in its queue, and each hour a sweep of ECS's own lists.
 package main
 
 import (

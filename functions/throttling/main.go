@@ -1,5 +1,5 @@
-// Command throttling is the Lambda function that records how the starts of services are slowed
-// down, from the events of tasks that stopped without ever running.
+// Command throttling is the Lambda function that slows down the starts of services whose tasks stop
+// without ever running (S7). It is invoked by the events of such tasks.
 package main
 
 import (

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Clock is the machine's clock.
+// Clock is the [handler.Clock] of a deployed function: the machine's clock.
 type Clock struct{}
 
-// Now is the time in UTC.
+// Now returns the time in UTC.
 func (Clock) Now() time.Time { return time.Now().UTC() }
 
-// Sleep waits for d, or until the context ends, which is its error.
+// Sleep waits for d. If the context ends first, it returns the context's error.
 func (Clock) Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,5 +1,3 @@
-// Package environment reads what template.yaml sets for a function and makes the clients of AWS
-// from it, once, before the first event.
 package environment
 
 import (
@@ -28,13 +26,14 @@ import (
 	"berth/shared/handler"
 )
 
-// Environment is a function's environment. What is missing or malformed is collected;
-// [Environment.Check] reports it.
+// Environment is a function's environment: its variables, log and clients. Methods that find a
+// variable missing or malformed note it and return a default; [Environment.JoinedErrors] has all
+// such errors.
 type Environment struct {
-	// Log writes lines as Lambda's JSON log format wants them.
+	// Log writes JSON lines in Lambda's log format, each with the request's id.
 	Log *slog.Logger
 
-	out     io.Writer // the log's
+	out     io.Writer // of the log and the metrics
 	request *atomic.Pointer[string]
 	lookup  func(string) string
 	tracer  *trace.Tracer
@@ -42,9 +41,8 @@ type Environment struct {
 	errs    []error
 }
 
-// LoadProcess reads the process's environment: Region, credentials and endpoints (AWS_ENDPOINT_URL
-// and AWS_ENDPOINT_URL_SERVICE) as Lambda sets them. It looks nowhere else, which keeps the
-// binaries small and the start quick.
+// LoadProcess reads the process's variables, among them the Region, credentials and endpoints that
+// Lambda sets (AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_SERVICE).
 func LoadProcess() *Environment {
 	e := NewEnvironment(os.Getenv)
 	var err error
@@ -64,10 +62,10 @@ func awsConfig(tracer *trace.Tracer) (aws.Config, error) {
 	}
 	c := aws.Config{
 		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
-		// A connection that hangs must not use up the function's time; no call that we make waits
-		// for anything.
+		// A hanging connection must not use up the function's time. No operation that functions
+		// call takes long.
 		HTTPClient:    tracer.WrapClient(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
-		ConfigSources: []any{env}, // where services find endpoints of their own
+		ConfigSources: []any{env}, // where the SDK looks up endpoints of single services
 	}
 	if env.BaseEndpoint != "" {
 		c.BaseEndpoint = &env.BaseEndpoint
@@ -75,10 +73,10 @@ func awsConfig(tracer *trace.Tracer) (aws.Config, error) {
 	return c, nil
 }
 
-// NewEnvironment reads the variables that lookup gives, empty where there is none.
+// NewEnvironment reads variables through lookup, which returns "" for those that are not set.
 func NewEnvironment(lookup func(string) string) *Environment { return NewWithOutput(os.Stdout, lookup) }
 
-// NewWithOutput is [New] with the log written to out.
+// NewWithOutput is [NewEnvironment] with the log and the metrics written to out.
 func NewWithOutput(out io.Writer, lookup func(string) string) *Environment {
 	e := &Environment{out: out, request: &atomic.Pointer[string]{}, lookup: lookup}
 	e.Log = slog.New(requestHandler{NewLogger(out, lookup("AWS_LAMBDA_LOG_LEVEL")).Handler(), e.request})
@@ -90,8 +88,8 @@ func NewWithOutput(out io.Writer, lookup func(string) string) *Environment {
 	return e
 }
 
-// ExitIfInvalid ends the process when anything is missing or malformed: Lambda then reports a
-// failed start.
+// ExitIfInvalid logs what is missing or malformed and ends the process. Lambda reports a failed
+// start.
 func (e *Environment) ExitIfInvalid() {
 	if err := e.JoinedErrors(); err != nil {
 		e.Log.Error("reading the environment", "error", err)
@@ -99,12 +97,12 @@ func (e *Environment) ExitIfInvalid() {
 	}
 }
 
-// JoinedErrors is all that is missing or malformed, nil if nothing is.
+// JoinedErrors returns all that is missing or malformed, or nil.
 func (e *Environment) JoinedErrors() error { return errors.Join(e.errs...) }
 
 func (e *Environment) addError(err error) { e.errs = append(e.errs, err) }
 
-// RequiredVariable is a variable that must be set.
+// RequiredVariable returns a variable that must be set.
 func (e *Environment) RequiredVariable(name string) string {
 	v := e.lookup(name)
 	if v == "" {
@@ -113,7 +111,7 @@ func (e *Environment) RequiredVariable(name string) string {
 	return v
 }
 
-// ListVariable is a variable of texts separated by commas, nil where it is not set.
+// ListVariable returns the values of a variable that are separated by commas, or nil.
 func (e *Environment) ListVariable(name string) []string {
 	var out []string
 	for _, v := range strings.Split(e.lookup(name), ",") {
@@ -124,8 +122,8 @@ func (e *Environment) ListVariable(name string) []string {
 	return out
 }
 
-// numberSetting is a variable of at least min, and at most max where that is not 0; def where it is
-// not set.
+// numberSetting returns a variable that must be a number from least to most, or def if it is not
+// set.
 func (e *Environment) numberSetting(name string, def, least, most float64) float64 {
 	text := e.lookup(name)
 	if text == "" {
@@ -139,7 +137,7 @@ func (e *Environment) numberSetting(name string, def, least, most float64) float
 	return v
 }
 
-// boolSetting is a variable that is true or false; false where it is not set.
+// boolSetting returns a variable that must be true or false, or false if it is not set.
 func (e *Environment) boolSetting(name string) bool {
 	switch text := e.lookup(name); text {
 	case "true":
@@ -151,13 +149,17 @@ func (e *Environment) boolSetting(name string) bool {
 	return false
 }
 
-// ladderSetting is a variable of numbers of seconds, separated by commas; def where it is not set.
+// maxSeconds bounds every duration: a week.
+const maxSeconds = 7 * 24 * 3600
+
+// ladderSetting returns a variable with seconds that are separated by commas, or def if it is not
+// set.
 func (e *Environment) ladderSetting(name string, def []time.Duration) []time.Duration {
 	var out []time.Duration
 	for _, text := range e.ListVariable(name) {
 		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(v >= 0 && v <= 7*24*3600) {
-			e.addError(fmt.Errorf("%s has %q, expected numbers of seconds from 0 to 604800", name, text))
+		if err != nil || !(v >= 0 && v <= maxSeconds) {
+			e.addError(fmt.Errorf("%s has %q, expected numbers of seconds from 0 to %d", name, text, maxSeconds))
 			return def
 		}
 		out = append(out, time.Duration(v*float64(time.Second)))
@@ -168,11 +170,12 @@ func (e *Environment) ladderSetting(name string, def []time.Duration) []time.Dur
 	return out
 }
 
+// durationSetting returns a variable with seconds, at most a week, or def if it is not set.
 func (e *Environment) durationSetting(name string, def time.Duration) time.Duration {
-	return time.Duration(e.numberSetting(name, def.Seconds(), 0, 7*24*3600) * float64(time.Second))
+	return time.Duration(e.numberSetting(name, def.Seconds(), 0, maxSeconds) * float64(time.Second))
 }
 
-// HandlerSettings are the handler's settings: the defaults, changed by the variables that are set.
+// HandlerSettings returns the default settings, changed by the variables that are set.
 func (e *Environment) HandlerSettings() handler.Settings {
 	s := handler.DefaultSettings()
 	s.Settle = e.durationSetting("SETTLE_SECONDS", s.Settle)
@@ -200,25 +203,24 @@ func (e *Environment) HandlerSettings() handler.Settings {
 	return s
 }
 
-// Account is where the function runs: ACCOUNT_ID, AWS_REGION, and PARTITION (aws where it is not
-// set).
+// Account returns where the function runs: ACCOUNT_ID, AWS_REGION and PARTITION (aws if not set).
 func (e *Environment) Account() cluster.Account {
 	return cluster.Account{ID: e.RequiredVariable("ACCOUNT_ID"), Region: e.RequiredVariable("AWS_REGION"),
 		Partition: e.lookup("PARTITION")}
 }
 
-// StateTable is the table TABLE_NAME.
+// StateTable returns the store on the table TABLE_NAME.
 func (e *Environment) StateTable() *dynamo.State {
 	return &dynamo.State{Client: dynamodb.NewFromConfig(e.aws), Table: e.RequiredVariable("TABLE_NAME")}
 }
 
-// ECSClient is the ECS API.
+// ECSClient returns the port to the ECS API.
 func (e *Environment) ECSClient() *awsapi.ECS { return &awsapi.ECS{Client: ecs.NewFromConfig(e.aws)} }
 
-// AWSConfig is the configuration for clients of the SDK that few functions have.
+// AWSConfig returns the configuration for clients that only some functions need.
 func (e *Environment) AWSConfig() aws.Config { return e.aws }
 
-// ECSForwarder passes operations on to ECS.
+// ECSForwarder returns what forwards operations to ECS.
 func (e *Environment) ECSForwarder() *awsapi.Forwarder {
 	return &awsapi.Forwarder{Client: ecs.NewFromConfig(e.aws)}
 }

@@ -13,17 +13,17 @@ import (
 	"berth/shared/handler"
 )
 
-// StartFunction checks the environment and has Lambda call the function. Lines of the log carry the
-// request's id; what figures gathered is written as metrics at the end of each invocation, and its
-// spans are sent where tracing is on.
+// StartFunction checks the environment and lets Lambda call the function, through
+// [Environment.WrapInvoker]. It does not return.
 func (e *Environment) StartFunction(f *eventsource.Function, figures *handler.Telemetry) {
 	e.ExitIfInvalid()
 	f.Log = e.Log
 	lambda.Start(e.WrapInvoker(f.Invoke, figures))
 }
 
-// WrapInvoker is invoke with the log, the metrics and the spans of [Environment.Start]. Lambda has
-// an environment handle one event at a time.
+// WrapInvoker adds observation to invoke: log lines have the request's id, what figures has counted
+// is written as metrics at the end of each invocation, and spans are sent if tracing is on. figures
+// may be nil. Invocations must not overlap.
 func (e *Environment) WrapInvoker(
 	invoke func(context.Context, json.RawMessage) (any, error), figures *handler.Telemetry,
 ) func(context.Context, json.RawMessage) (any, error) {
@@ -41,7 +41,7 @@ func (e *Environment) WrapInvoker(
 	}
 }
 
-// requestHandler adds the request's id to each line.
+// requestHandler adds the request's id to each line of the log.
 type requestHandler struct {
 	slog.Handler
 	id *atomic.Pointer[string]

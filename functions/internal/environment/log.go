@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// NewLogger writes JSON lines with the names that Lambda reads, timestamp and level, from the given
-// level of Lambda's on (AWS_LAMBDA_LOG_LEVEL: TRACE, DEBUG, INFO, WARN, ERROR or FATAL; INFO for
-// any other text).
+// NewLogger returns a logger of JSON lines with the names that Lambda reads, timestamp and level.
+// level is Lambda's AWS_LAMBDA_LOG_LEVEL: TRACE, DEBUG, INFO, WARN, ERROR or FATAL. Any other text
+// means INFO.
 func NewLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: levels[level],

@@ -12,11 +12,11 @@ import (
 	"berth/shared/handler"
 )
 
-// namespace is that of Berth's own metrics in CloudWatch.
+// namespace is the namespace of Berth's metrics in CloudWatch.
 const namespace = "Berth"
 
-// metrics write numbers as CloudWatch's embedded metric format: lines of the log, so no call, no
-// cost but theirs.
+// metrics writes numbers in CloudWatch's embedded metric format. They are lines of the log, so they
+// need no call and cost no more than the lines.
 type metrics struct {
 	out      io.Writer
 	function string // the dimension FunctionName
@@ -28,8 +28,8 @@ func (e *Environment) newMetrics() *metrics {
 }
 
 // writeFigures writes an invocation's figures as one line, and the messages that it dropped as one
-// for each kind of reason; it writes nothing where there is nothing. Kinds of reasons are a
-// dimension: there must be few.
+// line for each reason. Reasons are a dimension, and CloudWatch charges for each value: there must
+// be few.
 func (m *metrics) writeFigures(values map[handler.Measurement]float64, dropped map[string]int) {
 	if len(values) > 0 {
 		line := map[string]any{}

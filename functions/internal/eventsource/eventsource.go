@@ -1,7 +1,3 @@
-// Package eventsource is what stands between Lambda and a handler: it tells the event sources of
-// template.yaml (an SQS queue, the table's stream, a schedule, the function URL) and bare events of
-// EventBridge apart, hands over what they carry as the handler's own nouns, and answers as the
-// source wants it, failures of single messages and records included. It decides nothing.
 package eventsource
 
 import (
@@ -20,26 +16,25 @@ import (
 	"berth/shared/state"
 )
 
-// Function is one handler; the fields of sources that template.yaml does not connect to it stay
-// nil. Its Invoke is what lambda.Start takes.
+// Function is a handler with a field for each kind of source. Fields of sources that template.yaml
+// does not connect to it are nil. [Function.Invoke] is what lambda.Start takes.
 type Function struct {
-	// Messages handles a batch of a queue and returns the ids of those to deliver again.
+	// Messages handles a batch of a queue and returns the ids of the messages to deliver again.
 	Messages func(ctx context.Context, messages []state.Message) (retry []string)
 	// Records handles a batch of the stream and returns the sequence of the first record to deliver
-	// again, empty when all are done. An error has the whole batch delivered again.
+	// again, or "" if all are done. After an error the whole batch is delivered again.
 	Records func(ctx context.Context, records []state.Record) (retryFrom string, err error)
-	// Schedule handles a schedule, named by its input {"schedule": NAME}.
+	// Schedule handles a schedule, whose input {"schedule": NAME} names it.
 	Schedule func(ctx context.Context, name string) error
-	// URL answers the function URL's requests.
+	// URL answers requests to the function URL.
 	URL http.Handler
-	// WithPrincipal puts the ARN of the function URL's caller, as IAM verified it, into the
-	// request's context.
+	// WithPrincipal adds to the request's context the ARN of the caller, which IAM has verified.
 	WithPrincipal func(ctx context.Context, arn string) context.Context
-	// Log gets what was dropped; nil logs nothing.
+	// Log receives a line for each dropped event. It may be nil.
 	Log *slog.Logger
 }
 
-// envelope is enough of an event to tell the source.
+// envelope is enough of an event to identify its source.
 type envelope struct {
 	Records []struct {
 		EventSource string `json:"eventSource"`
@@ -52,7 +47,7 @@ type envelope struct {
 }
 
 // Invoke handles one event of any source. An event of a source that the function does not have is
-// an error, so that a wrong template shows.
+// an error, because template.yaml must be wrong.
 func (f *Function) Invoke(ctx context.Context, event json.RawMessage) (any, error) {
 	var e envelope
 	if err := json.Unmarshal(event, &e); err != nil {
@@ -91,7 +86,7 @@ func describeSource(e envelope, source string) string {
 	return "an unknown source"
 }
 
-// ignoreDrop turns a drop into success, as no retry helps.
+// ignoreDrop logs a drop and turns it into success, because no retry can help.
 func (f *Function) ignoreDrop(ctx context.Context, err error) error {
 	var drop *cluster.Drop
 	if !errors.As(err, &drop) {
@@ -123,8 +118,8 @@ func (f *Function) handleMessages(ctx context.Context, event []byte) (events.SQS
 	return out, nil
 }
 
-// handleBareEvent handles an event that EventBridge, or somebody who tries one out, sends without a
-// queue between; an error has Lambda try again.
+// handleBareEvent handles an event that EventBridge, or a developer, sends without a queue. After
+// an error Lambda invokes the function again.
 func (f *Function) handleBareEvent(ctx context.Context, event []byte) error {
 	if retry := f.Messages(ctx, []state.Message{{ID: "event", Body: event, Receives: 1}}); len(retry) > 0 {
 		return errors.New("the event was not handled")

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// answerRequest has the function URL's request answered as any other HTTP request.
+// answerRequest serves a request to the function URL like any HTTP request.
 func (f *Function) answerRequest(ctx context.Context, event []byte) (events.LambdaFunctionURLResponse, error) {
 	var in events.LambdaFunctionURLRequest
 	if err := json.Unmarshal(event, &in); err != nil {
@@ -25,7 +25,7 @@ func (f *Function) answerRequest(ctx context.Context, event []byte) (events.Lamb
 	}
 	r, err := newRequest(ctx, &in)
 	if err != nil {
-		return events.LambdaFunctionURLResponse{StatusCode: http.StatusBadRequest}, nil //nolint:nilerr // the caller's doing
+		return events.LambdaFunctionURLResponse{StatusCode: http.StatusBadRequest}, nil //nolint:nilerr // the caller's mistake
 	}
 	w := &response{header: http.Header{}}
 	f.URL.ServeHTTP(w, r)
@@ -56,7 +56,7 @@ func newRequest(ctx context.Context, in *events.LambdaFunctionURLRequest) (*http
 	return r, nil
 }
 
-// response keeps what the handler answers.
+// response is an [http.ResponseWriter] that keeps the answer.
 type response struct {
 	status int
 	header http.Header

@@ -12,7 +12,7 @@ import (
 )
 
 // The messages of OTLP/HTTP with JSON (OpenTelemetry protocol specification 1.x), as far as they
-// are used: ids are hex, 64-bit numbers texts.
+// are used. In them, ids are hexadecimal, and 64-bit numbers are strings.
 type (
 	request struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// Numbers of the protocol: SPAN_KIND_SERVER, SPAN_KIND_CLIENT, STATUS_CODE_ERROR.
+// The protocol's numbers for SPAN_KIND_SERVER, SPAN_KIND_CLIENT and STATUS_CODE_ERROR.
 const (
 	kindServer, kindClient = 2, 3
 	statusError            = 2
@@ -78,7 +78,7 @@ func (s *span) setError(err error) {
 	}
 }
 
-// flushSpans sends what was gathered and forgets it, taken or not.
+// flushSpans sends the spans and forgets them, whether the collector accepts them or not.
 func (t *Tracer) flushSpans(ctx context.Context) {
 	t.mu.Lock()
 	spans, dropped := t.spans, t.dropped
@@ -100,7 +100,7 @@ func (t *Tracer) exportSpans(ctx context.Context, spans []span) error {
 	if err != nil {
 		return err
 	}
-	// The invocation may have used up its time; its spans are wanted all the more.
+	// The invocation's context may have ended. Its spans are then wanted all the more.
 	r, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -111,9 +111,9 @@ func (t *Tracer) exportSpans(ctx context.Context, spans []span) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection is used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be reused
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("the collector answers with status %d", resp.StatusCode)
+		return fmt.Errorf("the collector answered with status %d", resp.StatusCode)
 	}
 	return nil
 }

@@ -1,6 +1,3 @@
-// Package trace sends OpenTelemetry spans, one per invocation and one per call of AWS, as OTLP's
-// JSON over HTTP. The SDK of OpenTelemetry with its exporter would make each binary 10 MB larger;
-// this is all of it that functions need.
 package trace
 
 import (
@@ -21,10 +18,10 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 )
 
-// Tracer gathers the spans of one invocation and sends them at its end, as Lambda stops the process
-// between events. A nil *Tracer does nothing.
+// Tracer collects the spans of one invocation and sends them at its end. A nil *Tracer does
+// nothing.
 type Tracer struct {
-	url      string // where spans go
+	url      string // of the collector
 	function string
 	log      *slog.Logger
 	client   *http.Client
@@ -34,37 +31,37 @@ type Tracer struct {
 	dropped int
 }
 
-// flushTime is how long an invocation waits for its spans to be taken, and maxSpans how many it may
-// have: what is more is dropped, with a line in the log.
+// An invocation waits at most flushTimeout for the collector. It keeps at most maxSpans spans; the
+// rest are dropped, with a line in the log.
 const (
-	flushTime = time.Second
-	maxSpans  = 2048
+	flushTimeout = time.Second
+	maxSpans     = 2048
 )
 
-// NewTracer is a tracer that sends to a collector's address, as http://localhost:4318 of a layer's;
-// nil where that is empty.
+// NewTracer returns a tracer that sends to the collector at an address such as
+// http://localhost:4318, where a Lambda layer listens. It returns nil if the address is empty.
 func NewTracer(endpoint, function string, log *slog.Logger) (*Tracer, error) {
 	if endpoint == "" {
 		return nil, nil
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no address of a collector, expected one like http://localhost:4318", endpoint)
+		return nil, fmt.Errorf("%q is not the address of a collector, expected one such as http://localhost:4318", endpoint)
 	}
 	return &Tracer{
 		url: strings.TrimSuffix(endpoint, "/") + "/v1/traces", function: function, log: log,
-		client: &http.Client{Timeout: flushTime},
+		client: &http.Client{Timeout: flushTimeout},
 	}, nil
 }
 
 type spanKey struct{}
 
-// ids are what a span hands on to those below it.
+// ids are what a span passes on to its children.
 type ids struct{ trace, span string }
 
-// StartInvocation begins the span of an invocation, which is part of the trace that Lambda says it
-// is. end takes the invocation's error and sends what there is; no failure of that is the
-// invocation's.
+// StartInvocation begins the span of an invocation, in the trace that Lambda names. Call end with
+// the invocation's error when it is over: it sends the spans. Failures to send them are only
+// logged.
 func (t *Tracer) StartInvocation(ctx context.Context) (traced context.Context, end func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -86,8 +83,9 @@ func (t *Tracer) StartInvocation(ctx context.Context) (traced context.Context, e
 
 var header = regexp.MustCompile(`Root=1-([0-9a-f]{8})-([0-9a-f]{24})(?:.*Parent=([0-9a-f]{16}))?`)
 
-// traceContext is the trace that Lambda's own header names, in the form of OpenTelemetry, and the
-// span in it that led here; a new trace where it names none.
+// traceContext returns the trace that Lambda's own header names, in OpenTelemetry's form, and its
+// span that led here. It returns a new trace if there is no header. For example,
+// Root=1-5759e988-bd862e3fe1be46a994272793 is the trace 5759e988bd862e3fe1be46a994272793.
 func traceContext(ctx context.Context) (trace, parent string) {
 	text, _ := ctx.Value("x-amzn-trace-id").(string)
 	if m := header.FindStringSubmatch(text); m != nil {
@@ -102,8 +100,8 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// WrapClient has each request of the SDK that next sends be a span of its invocation's: a call that
-// is repeated is several.
+// WrapClient makes each request of the SDK a span of its invocation. A call that the SDK retries
+// makes several spans.
 func (t *Tracer) WrapClient(next aws.HTTPClient) aws.HTTPClient {
 	if t == nil {
 		return next
@@ -139,7 +137,7 @@ func (c client) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// addSpan ends a span.
+// addSpan ends a span and keeps it. The span of the invocation itself is never dropped.
 func (t *Tracer) addSpan(s span) {
 	s.End = nowNanos()
 	t.mu.Lock()
