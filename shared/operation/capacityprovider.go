@@ -6,22 +6,23 @@ import (
 	"berth/shared/cluster"
 )
 
-// UpdateCapacityProvider changes a capacity provider; what is nil stays.
+// UpdateCapacityProvider changes a capacity provider. What is nil stays.
 type UpdateCapacityProvider struct {
 	Name                 string
 	Protection, Draining *bool
 	Scaling              ScalingChange
 }
 
-// ScalingChange are the parts of a provider's managed scaling that a caller gave.
+// ScalingChange has the parts of managed scaling that a caller gave; nil for the rest.
 type ScalingChange struct {
 	Enabled                  *bool
 	Target, MinStep, MaxStep *int
 	Warmup                   *time.Duration
 }
 
-// ApplyTo is the managed scaling after the change, held to the limits of the ECS API; errors are
-// InvalidParameterException.
+// ApplyTo returns managed scaling after the change. Values outside the ECS API's bounds are
+// InvalidParameterExceptions: a target of 1 to 100 %, steps of 1 to 10,000 instances, a warm-up of
+// up to 10,000 s.
 func (c ScalingChange) ApplyTo(s cluster.ManagedScaling) (cluster.ManagedScaling, error) {
 	for _, f := range []struct {
 		name        string

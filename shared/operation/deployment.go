@@ -6,32 +6,32 @@ import (
 	"berth/shared/cluster"
 )
 
-// ListServiceDeployments lists the service deployments of a service, the newest first.
+// ListServiceDeployments asks for a page of a service's deployments, newest first.
 type ListServiceDeployments struct {
 	Cluster string
 	Service string
-	// Statuses are those wanted, any where empty; From and To bound the creation, both included,
-	// where not zero.
+	// Statuses are the statuses to list, all if empty. From and To bound the creation time, both
+	// included; a zero time is no bound.
 	Statuses []cluster.ServiceDeploymentStatus
 	From, To time.Time
 	After    string // id
 	Limit    int
 }
 
-// RecordRef names a service deployment or a service revision: its id, or the revision's digits, in
-// a service.
+// A RecordRef names a service deployment or a service revision within a service: by its id, or by
+// the revision's digits.
 type RecordRef struct{ Cluster, Service, ID string }
 
-// String is the last part of the ARN.
+// String returns the last part of the ARN.
 func (r RecordRef) String() string { return r.Cluster + "/" + r.Service + "/" + r.ID }
 
-// ReleaseDetail is a service deployment with the service that it is of.
+// ReleaseDetail is a service deployment with its service.
 type ReleaseDetail struct {
 	cluster.Release
 	Service *cluster.Service
 }
 
-// RevisionDetail is a service revision with the service that it is of.
+// RevisionDetail is a service revision with its service.
 type RevisionDetail struct {
 	cluster.Revision
 	Service *cluster.Service

@@ -4,7 +4,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// CreateNodeGroup makes a node group of an Auto Scaling group.
+// CreateNodeGroup creates a node group from an Auto Scaling group.
 type CreateNodeGroup struct {
 	Cluster          string
 	Name             string
@@ -22,7 +22,7 @@ type CreateNodeGroup struct {
 	Params           string // digest of all parameters, see [cluster.Digest]
 }
 
-// UpdateNodeGroupConfig changes sizes and update configuration of a node group; what is nil stays.
+// UpdateNodeGroupConfig changes a node group's sizes and update configuration. What is nil stays.
 type UpdateNodeGroupConfig struct {
 	Cluster   string
 	NodeGroup string
@@ -32,7 +32,7 @@ type UpdateNodeGroupConfig struct {
 	Params    string
 }
 
-// UpdateNodeGroupVersion replaces the nodes of a node group.
+// UpdateNodeGroupVersion replaces the nodes of a node group (N1).
 type UpdateNodeGroupVersion struct {
 	Cluster        string
 	NodeGroup      string
@@ -41,14 +41,14 @@ type UpdateNodeGroupVersion struct {
 	Template       *cluster.TemplateRef
 	Force          bool
 	ForceProtected bool
-	// DryRun has the update made and not begun.
+	// DryRun returns the update without beginning it.
 	DryRun bool
 	Token  string
 	Params string
 }
 
-// ListNodeGroups lists node groups in order of name, or the updates of one node group in order of
-// id.
+// ListNodeGroups asks for a page of node groups in order of name, or of one node group's updates in
+// order of id.
 type ListNodeGroups struct {
 	Cluster   string
 	NodeGroup string // of updates

@@ -4,7 +4,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// CreateService creates a service.
+// CreateService asks for a new service.
 type CreateService struct {
 	Cluster        string
 	Name           string
@@ -21,8 +21,8 @@ type CreateService struct {
 	Token          string // clientToken
 	Params         string // digest of all parameters, see [cluster.Digest]
 	CreatedBy      string // principal
-	// Launched reports that the caller named a launch type: then the cluster's default strategy
-	// does not hold.
+	// Launched reports that the caller named a launch type, so that the cluster's default strategy
+	// does not apply (S14).
 	Launched bool
 	ServiceParameters
 }
@@ -39,14 +39,14 @@ type UpdateService struct {
 	// Constraints and Strategies replace the whole list; nil leaves it.
 	Constraints *[]cluster.PlacementConstraint
 	Strategies  *[]cluster.PlacementStrategy
-	// Network replaces the service's; one without subnets takes it away, nil leaves it.
+	// Network replaces the service's network. One without subnets removes it; nil keeps it.
 	Network       *cluster.Network
 	PropagateTags string
 	ServiceParameters
 }
 
-// ServiceParameters are what CreateService and UpdateService both take; nil where the caller said
-// nothing. A list that is given replaces the one before.
+// ServiceParameters are what CreateService and UpdateService both take; nil for what the caller did
+// not give. A list that is given replaces the one before.
 type ServiceParameters struct {
 	Breaker         *cluster.CircuitBreaker
 	Alarms          *cluster.DeploymentAlarms
@@ -60,13 +60,13 @@ type ServiceParameters struct {
 	ExecuteCommand  *bool
 }
 
-// ServiceDetail is a service with its newest events, for DescribeServices.
+// ServiceDetail is a service with its newest events, as DescribeServices shows it.
 type ServiceDetail struct {
 	*cluster.Service
 	EventLog []*cluster.ServiceEvent // newest first
 }
 
-// ListServices lists ACTIVE services in order of name.
+// ListServices asks for a page of ACTIVE services in order of name.
 type ListServices struct {
 	Cluster  string
 	Strategy cluster.SchedulingStrategy // any where empty

@@ -6,14 +6,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// ProtectedTask is a task and until when it is not stopped by the scheduler; zero: it may be.
+// ProtectedTask says until when the scheduler does not stop a task; the zero time if it may.
 type ProtectedTask struct {
 	Task  string // id
 	Until time.Time
 }
 
-// SubmitTasks runs tasks where placement decides (RunTask), or starts them on the instances named
-// (StartTask).
+// SubmitTasks runs tasks where placement decides (RunTask) or on the instances named (StartTask).
 type SubmitTasks struct {
 	Kind           cluster.RequestKind
 	Cluster        string
@@ -25,25 +24,25 @@ type SubmitTasks struct {
 	Overrides      *cluster.Overrides
 	Rules          cluster.Rules
 	Network        *cluster.Network
-	// Wait is the value of the tag berth:wait: a duration, or "forever"; empty fails what fits
-	// nowhere.
+	// Wait is the value of the tag berth:wait: a duration, or "forever". If it is empty, a task
+	// that finds no instance fails.
 	Wait   string
 	Tags   map[string]string
 	Token  string
 	Params string
-	// Launched reports that the caller named a launch type: then the cluster's default strategy
-	// does not hold.
+	// Launched reports that the caller named a launch type, so that the cluster's default strategy
+	// does not apply (S14).
 	Launched bool
 }
 
-// TaskLaunch is what a task was asked for with beside its definition: a capacity provider (S14), or
-// the launch type EXTERNAL.
+// TaskLaunch is what a task was requested with besides its definition: a capacity provider (S14),
+// or the launch type EXTERNAL.
 type TaskLaunch struct {
 	Provider string
 	External bool
 }
 
-// ListTasks lists tasks in order of id. Desired is RUNNING where empty.
+// ListTasks asks for a page of tasks in order of id. An empty Desired means RUNNING.
 type ListTasks struct {
 	Cluster   string
 	Service   string

@@ -1,19 +1,19 @@
-// Package wire is Berth's API as clients call it: the ECS API, the part of the EKS API that
-// concerns node groups, and the operations that only Berth has, all on one HTTP endpoint.
+// Package wire is Berth's API as clients call it: the ECS API, the part of the EKS API about node
+// groups, and the operations that only Berth has, all on one HTTP endpoint.
 //
-// A request comes in at [Server.ServeHTTP]. A path below /clusters/ is the EKS API's; everything
-// else is an operation named by the header X-Amz-Target. The operation's package reads the request,
-// asks the scheduler through a small interface, and writes the answer. Packages, from the caller
-// inwards:
+// A request comes in at [Server.ServeHTTP]. A path below /clusters/ belongs to the EKS API;
+// everything else is an operation that the header X-Amz-Target names. The operation's package reads
+// the request, asks the scheduler through a small interface, and writes the answer. From the caller
+// inwards there are:
 //
-//   - transport: what all protocols share on HTTP: size limit, headers, the check of the host, who
-//     calls, faults
+//   - transport: what all protocols share on HTTP: size limit, headers, check of the host,
+//     principal, faults
 //   - awsjson: AWS JSON 1.1, the ECS API's protocol
-//   - ecsapi, eksapi, berthapi: the operations, one file for each kind of thing
+//   - ecsapi, eksapi, berthapi: the operations, a file for each kind of thing
 //   - input: how callers name things, bounds, pages
-//   - shape: ECS's shapes as Berth's nouns, and back
+//   - shape: conversion between ECS's shapes and Berth's nouns
 //
-// functions/api and the embedded installation put a [Server] together from the operations in
-// shared/handler. This package decides nothing about tasks or services: it checks what callers
-// send, and what is not supported it refuses by name.
+// functions/api and the embedded installation build a [Server] on the operations of
+// shared/handler/api. Nothing is decided here: input is checked, and what is not supported is
+// refused by name.
 package wire

@@ -13,24 +13,25 @@ import (
 	"berth/shared/wire/eksapi"
 )
 
-// ServerOptions say what the API server stands on.
+// ServerOptions are what the API server needs.
 type ServerOptions struct {
 	ecsapi.Options
 	Own berthapi.Resources
-	// NodeGroups answer the EKS API on the same endpoint; it is not served where nil.
+	// NodeGroups answers the EKS API on the same endpoint. If it is nil, that API is not served.
 	NodeGroups eksapi.NodeGroups
-	// Loopback refuses HTTP requests that a web page could have sent: see [CheckLoopback].
+	// Loopback refuses HTTP requests that a web page could have sent, see
+	// [transport.CheckLoopback].
 	Loopback bool
 }
 
-// Server is Berth's API: the ECS API with the operations of Berth's own at /, and the EKS API below
-// /clusters/: no request of the ECS API has a path.
+// A Server is Berth's API: the ECS API and Berth's own operations at /, the EKS API below
+// /clusters/. No request of the ECS API has a path, so the two never meet.
 type Server struct {
 	ecs *awsjson.Mux
 	eks *eksapi.Handler
 }
 
-// NewServer puts the API together.
+// NewServer returns a server for the options.
 func NewServer(o ServerOptions) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -47,7 +48,8 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
-// ServeOperation answers one operation of the ECS API, see [Mux.Serve].
+// ServeOperation answers one operation of the ECS API without HTTP, see
+// [awsjson.Mux.ServeOperation].
 func (s *Server) ServeOperation(ctx context.Context, op string, body []byte) (status int, answer []byte) {
 	return s.ecs.ServeOperation(ctx, op, body)
 }

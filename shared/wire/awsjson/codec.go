@@ -13,12 +13,12 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// Operation answers one operation of the ECS API: the body of the request in, the output of the
-// SDK's type (a pointer such as *ecs.ListTasksOutput) or an error out. Errors that are not
-// [cluster.Error] become ServerException.
+// An Operation answers one operation of the ECS API. It takes the body of the request and returns
+// the SDK's output (a pointer such as *ecs.ListTasksOutput), a [Raw], or an error. An error that is
+// not a [cluster.Error] becomes a ServerException.
 type Operation func(ctx context.Context, body []byte) (any, error)
 
-// TypedOperation makes an [Operation] of a function on the SDK's own input and output, ecs.XInput
+// TypedOperation returns an [Operation] that runs f on the SDK's own input and output, ecs.XInput
 // and ecs.XOutput.
 func TypedOperation[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
@@ -34,9 +34,9 @@ func TypedOperation[I, O any](f func(context.Context, *I) (*O, error)) Operation
 	}
 }
 
-// DecodeInput reads a request's body into the SDK's input, whose fields have the names of the
-// protocol but for the case of the first letter, which encoding/json does not mind. Unknown members
-// are ignored, as AWS does; no body is an empty input.
+// DecodeInput decodes a request's body into the SDK's input. Its fields have the protocol's names
+// but for the case of the first letter, which encoding/json ignores. Unknown members are ignored,
+// as AWS does. No body is an empty input.
 func DecodeInput(body []byte, in any) error {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 {
@@ -57,8 +57,8 @@ func DecodeInput(body []byte, in any) error {
 	return cluster.Errorf(cluster.CodeSerialization, "The request is not valid JSON: %.200s.", err.Error())
 }
 
-// protocolPath is the path of a field as the protocol spells it: Overrides.CPU is overrides.cPU at
-// worst.
+// protocolPath returns a field's path as the protocol spells it, overrides.cpu for Overrides.Cpu.
+// Only the first letter of each part is lowered, so an abbreviation may come out as cPU.
 func protocolPath(path string) string {
 	parts := strings.Split(path, ".")
 	for i, p := range parts {
@@ -69,10 +69,11 @@ func protocolPath(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// plain is an output of Berth's own shapes.
+// A plain is an output of a type of Berth's own.
 type plain struct{ value any }
 
-// StrictOperation makes an [Operation] of a function on shapes of Berth's own.
+// StrictOperation returns an [Operation] that runs f on types of Berth's own. An unknown member of
+// the request is a SerializationException.
 func StrictOperation[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
@@ -87,6 +88,7 @@ func StrictOperation[I, O any](f func(context.Context, *I) (*O, error)) Operatio
 	}
 }
 
+// decodeStrict decodes exactly one JSON value without unknown members. No body is an empty input.
 func decodeStrict(body []byte, in any) error {
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil
@@ -108,7 +110,7 @@ func decodeStrict(body []byte, in any) error {
 	return cluster.Errorf(cluster.CodeSerialization, "The request cannot be read: %.200s.", err.Error())
 }
 
-// LoggedOperation is an operation that is logged with its caller once it has changed something.
+// LoggedOperation returns an operation that logs its caller once it has changed something.
 func LoggedOperation(log *slog.Logger, name string, f Operation) Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		out, err := f(ctx, body)

@@ -14,14 +14,15 @@ import (
 	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 )
 
-// The SDK is made for clients: it writes inputs and reads outputs. Its outputs know how to write
-// themselves too, and the JSON writer, which it keeps to itself, is lent to whoever has a request
-// written. So an answer is written as if it were a request, and taken out of it. All that depends
-// on this is in this file; TestEncode holds it to the protocol.
+// The SDK is made for clients: it writes inputs and reads outputs. Its outputs can write themselves
+// too, but the JSON writer that they need is private and lent only to whoever has a request
+// written. So an answer is written as if it were the input of a request, and its body is taken out
+// of the request. All that depends on this is in this file; TestEncode compares the result with the
+// protocol.
 
 var (
 	protocol = awsjson.New11(schemas.AmazonEC2ContainerServiceV20141113)
-	// disguise is any operation at all: the output brings its own schema.
+	// disguise is any operation: the output brings its own schema.
 	disguise = smithy.NewOperationSchema(schemas.ListTasks, schemas.ListTasksRequest, schemas.ListTasksResponse)
 )
 
@@ -41,7 +42,7 @@ func EncodeOutput(op string, out any) ([]byte, error) {
 	return io.ReadAll(req.GetStream())
 }
 
-// complete is an output that writes itself by way of [zeros].
+// A complete is an output that writes itself through [zeros].
 type complete struct{ smithy.Serializable }
 
 // Serialize writes the output.
@@ -49,7 +50,7 @@ func (c complete) Serialize(s smithy.ShapeSerializer) {
 	c.Serializable.Serialize(&zeros{ShapeSerializer: s})
 }
 
-// always are the members that ECS sends whatever their value, by structure.
+// always has the members that ECS sends whatever their value, by structure.
 var always = map[string][]string{
 	"Cluster": {"registeredContainerInstancesCount", "runningTasksCount", "pendingTasksCount", "activeServicesCount"},
 	"ContainerInstance": {
@@ -70,19 +71,20 @@ var always = map[string][]string{
 	"Task":                            {"version", "enableExecuteCommand"},
 }
 
-// zeros adds to every structure the members of [always] that the SDK left out as zero, and to the
-// output itself the lists that it left out as nil.
+// A zeros adds to every structure the members in [always] that the SDK left out because they are
+// zero, and to the output itself the lists that it left out because they are nil.
 type zeros struct {
 	smithy.ShapeSerializer
 	open []written
 }
 
-// written is a structure under way, and the members that it has so far.
+// A written is an unfinished structure with the members that it has so far.
 type written struct {
 	schema  *smithy.Schema
 	members []string
 }
 
+// noteMember records that the structure has the member.
 func (z *zeros) noteMember(member *smithy.Schema) {
 	if n := len(z.open); n > 0 {
 		z.open[n-1].members = append(z.open[n-1].members, member.MemberName())
@@ -120,7 +122,7 @@ func (z *zeros) WriteStruct(s *smithy.Schema) {
 	z.ShapeSerializer.WriteStruct(s)
 }
 
-// CloseStruct adds what is missing.
+// CloseStruct adds what is missing and ends the structure.
 func (z *zeros) CloseStruct() {
 	last := len(z.open) - 1
 	w := z.open[last]
@@ -165,7 +167,8 @@ func (z *zeros) writeEmptyLists(w written) {
 	}
 }
 
-// DecodeAnswer reads an output that ECS wrote.
+// DecodeAnswer decodes an output that ECS wrote. Errors of the API must have been told apart
+// before, by the HTTP status.
 func DecodeAnswer(answer []byte, out smithy.Deserializable) error {
 	resp := &smithyhttp.Response{Response: &http.Response{
 		StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)),

@@ -12,29 +12,31 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// Mux answers the operations that it was given, by name or by HTTP.
+// A Mux answers the operations that it was given, by name or over HTTP.
 type Mux struct {
-	// Loopback refuses HTTP requests that a web page could have sent: see [CheckLoopback].
+	// Loopback refuses HTTP requests that a web page could have sent, see
+	// [transport.CheckLoopback].
 	Loopback bool
-	// Logger gets faults: panics, and errors that are no answer of the API. nil drops them.
+	// Logger gets faults: panics, and errors that are no answer of the API. If it is nil, they are
+	// dropped.
 	Logger *slog.Logger
 
 	operations map[string]Operation
 }
 
-// NewMux answers the operations given, by their names in the ECS API (CreateCluster ...), or by the
-// whole value of the header X-Amz-Target where they are of another API.
+// NewMux returns a Mux of operations, by their names in the ECS API (CreateCluster), or by the
+// whole value of the header X-Amz-Target for operations of another API.
 func NewMux(operations map[string]Operation) *Mux { return &Mux{operations: operations} }
 
-// Raw is an answer that was made elsewhere, errors included.
+// A Raw is an answer that was encoded elsewhere. It may be an error.
 type Raw struct {
 	Status int
 	Body   []byte
 }
 
-// ServeOperation answers one operation: HTTP status and body, JSON 1.1. An operation of the API
-// that is not served gives UnsupportedFeatureException, any other name UnknownOperationException.
-// It never panics.
+// ServeOperation answers one operation with the HTTP status and the body. An operation of the ECS
+// API that is not served is an UnsupportedFeatureException, any other name an
+// UnknownOperationException.
 func (m *Mux) ServeOperation(ctx context.Context, op string, body []byte) (status int, answer []byte) {
 	f, served := m.operations[op]
 	switch {
@@ -48,6 +50,7 @@ func (m *Mux) ServeOperation(ctx context.Context, op string, body []byte) (statu
 	return encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op))
 }
 
+// runOperation runs an operation and encodes what it returns.
 func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {
 	status = http.StatusOK
 	err := transport.RunGuarded(ctx, m.Logger, op, func() error {
@@ -71,8 +74,8 @@ func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []b
 	return status, answer
 }
 
-// encodeError is an error in the protocol. What is not an answer of the API says nothing of itself:
-// it is in the log.
+// encodeError returns an error in the protocol. An error that is no answer of the API reveals
+// nothing: it is in the log.
 func encodeError(err error) (status int, answer []byte) {
 	e := transport.PublicError(err)
 	status = http.StatusBadRequest
@@ -86,24 +89,25 @@ func encodeError(err error) (status int, answer []byte) {
 	return status, answer
 }
 
-// OwnTarget prefixes, in the header X-Amz-Target, the operations that ECS has no words for. They
-// take and give plain JSON; a member that is not known is refused, as nobody but Berth could have
-// meant it.
+// OwnTarget is the prefix, in the header X-Amz-Target, of the operations that the ECS API does not
+// have. They take and return plain JSON. An unknown member is refused, because nobody but Berth
+// could have meant it.
 const OwnTarget = "Berth_20261121."
 
 const (
-	// target prefixes the operation's name in the header X-Amz-Target.
+	// target is the prefix of the operation's name in the header X-Amz-Target.
 	target      = "AmazonEC2ContainerServiceV20141113."
 	contentType = "application/x-amz-json-1.1"
 )
 
 // ServeHTTP answers POST / in the protocol of the ECS API. Who sent the request must have been
-// established before, except for what [Mux.Loopback] refuses.
+// established before, apart from what [Mux.Loopback] refuses.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, answer := m.answerHTTP(w, r)
 	transport.WriteAnswer(w, contentType, status, answer)
 }
 
+// answerHTTP checks path, method, content type and target, in that order, before it reads the body.
 func (m *Mux) answerHTTP(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
 	if m.Loopback {
 		if err := transport.CheckLoopback(r); err != nil {

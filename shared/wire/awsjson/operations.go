@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// OperationNames are the names of all operations of the ECS API, served or not, in order.
+// OperationNames returns the names of all operations of the ECS API, served or not, in order.
 func OperationNames() []string { return slices.Sorted(maps.Keys(knownOperations)) }
 
-// knownOperations are the operations of the ECS API (2014-11-13) as SDK and botocore know them.
-// Those that nobody serves are refused by name; TestOperations compares the list with the SDK.
+// knownOperations are the operations of the ECS API (2014-11-13) as the SDK and botocore know them.
+// TestOperations compares the list with the SDK.
 var knownOperations = nameSet(
 	"AssociateGatewayWithCluster", "ContinueServiceDeployment", "CreateCapacityProvider", "CreateCluster",
 	"CreateDaemon",

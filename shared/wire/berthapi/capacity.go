@@ -8,9 +8,9 @@ import (
 	"berth/shared/wire/eksapi"
 )
 
-// CapacityOutput is what a cluster's instances come from, as rows, each as it is stored: its
-// capacity providers, what managed scaling remembers of them, its node groups, and the last update
-// of each one's nodes.
+// CapacityOutput is what a cluster's instances come from, as stored rows: its capacity providers,
+// what managed scaling remembers of them, its node groups, and the last update of each group's
+// nodes.
 type CapacityOutput struct {
 	Rows []Row `json:"rows"`
 }
@@ -41,6 +41,8 @@ func encodeRows(rows []state.Row) ([]Row, error) {
 	return out, nil
 }
 
+// encodeRow encodes a row as it is stored, so that `berth whatif` decides on exactly what placement
+// would.
 func encodeRow(r state.Row) (Row, error) {
 	data, err := state.EncodeRow(r)
 	if err != nil {
@@ -49,7 +51,7 @@ func encodeRow(r state.Row) (Row, error) {
 	return Row{Sort: state.KeyOf(r).Sort, Row: data}, nil
 }
 
-// PlanInput is UpdateNodegroupVersion of the EKS API.
+// PlanInput is the input of UpdateNodegroupVersion with the names that EKS has in the path.
 type PlanInput struct {
 	Cluster   string `json:"cluster"`
 	NodeGroup string `json:"nodegroupName"`
@@ -57,7 +59,7 @@ type PlanInput struct {
 }
 
 // PlanOutput is the row of the update that UpdateNodegroupVersion would begin. With the same
-// clientRequestToken it is the same update, so that nodes are replaced in the same order.
+// clientRequestToken it is the same update, so its nodes would be replaced in the same order (N4).
 type PlanOutput struct {
 	Update Row `json:"update"`
 }

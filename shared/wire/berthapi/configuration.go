@@ -8,8 +8,8 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Configuration is [cluster.Configuration] as callers write it, under the names of Service Fabric's
-// settings.
+// Configuration is [cluster.Configuration] as callers write it, with the names of Service Fabric's
+// settings (P3 to P5, P9, P12 to P15).
 type Configuration struct {
 	NodeTypes                 map[string]NodeType `json:"nodeTypes,omitempty"`
 	DomainPolicy              string              `json:"domainPolicy,omitempty"`
@@ -21,20 +21,21 @@ type Configuration struct {
 
 	QuorumBasedReplicaDistributionPerFaultDomains   bool `json:"quorumBasedReplicaDistributionPerFaultDomains,omitempty"`
 	QuorumBasedReplicaDistributionPerUpgradeDomains bool `json:"quorumBasedReplicaDistributionPerUpgradeDomains,omitempty"`
-	// QuorumBasedLogicAutoSwitch and MoveExistingReplicaForPlacement are true where they are not
-	// given.
+	// QuorumBasedLogicAutoSwitch and MoveExistingReplicaForPlacement are true unless they are given
+	// as false, as in Service Fabric.
 	QuorumBasedLogicAutoSwitch      *bool `json:"quorumBasedLogicAutoSwitch,omitempty"`
 	MoveExistingReplicaForPlacement *bool `json:"moveExistingReplicaForPlacement,omitempty"`
 }
 
-// NodeType is what instances of one type have in common.
+// A NodeType is what instances of one type have in common: capacities of metrics, and properties
+// that constraints can name (P7).
 type NodeType struct {
 	Capacities          map[string]int64  `json:"capacities,omitempty"`
 	PlacementProperties map[string]string `json:"placementProperties,omitempty"`
 }
 
-// Priorities are constraint priorities: 0 binds, 1 and 2 are given up for what would otherwise stay
-// unplaced, negative ones are ignored.
+// Priorities are constraint priorities: 0 makes a rule hard, 1 and 2 let it be relaxed for tasks
+// that would stay unplaced, -1 ignores it.
 type Priorities struct {
 	PlacementConstraint int `json:"placementConstraint"`
 	Capacity            int `json:"capacity"`
@@ -42,6 +43,7 @@ type Priorities struct {
 	UpgradeDomain       int `json:"upgradeDomain"`
 }
 
+// Bounds of a configuration. Its row must stay below DynamoDB's 400 KB.
 const (
 	maxNodeTypes  = 100
 	maxNames      = 100 // metrics or properties
@@ -49,7 +51,7 @@ const (
 	worstPriority = 2
 )
 
-// ConfigurationRow reads a configuration into its row. What cannot be gives
+// ConfigurationRow returns the row of a configuration. Anything impossible is an
 // InvalidParameterException.
 func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configuration, error) {
 	out := &cluster.Configuration{
@@ -97,7 +99,7 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 	return out, cluster.CheckConfiguration(out)
 }
 
-// ConfigurationOf is [ConfigurationRow] the other way round.
+// ConfigurationOf returns a stored configuration as callers see it.
 func ConfigurationOf(c *cluster.Configuration) *Configuration {
 	out := &Configuration{
 		DomainPolicy: string(c.DomainPolicy), NodeBufferPercentage: c.Buffer, NodeOverbookingPercentage: c.Overbooking,
@@ -124,12 +126,12 @@ func ConfigurationOf(c *cluster.Configuration) *Configuration {
 	return out
 }
 
-// ClusterInput names a cluster.
+// ClusterInput names a cluster, by name or ARN.
 type ClusterInput struct {
 	Cluster string `json:"cluster"`
 }
 
-// PutConfigurationInput replaces a cluster's configuration whole.
+// PutConfigurationInput replaces a cluster's configuration as a whole.
 type PutConfigurationInput struct {
 	Cluster       string         `json:"cluster"`
 	Configuration *Configuration `json:"configuration"`

@@ -14,47 +14,48 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Configurations reads and replaces cluster configurations.
+// Configurations reads and replaces the placement configurations of clusters.
 type Configurations interface {
-	// ClusterConfiguration is the cluster's, the zero one where nobody set any; PutConfiguration
-	// replaces it whole.
+	// ClusterConfiguration returns the zero value if nobody has set one.
 	ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
+	// PutConfiguration replaces the configuration as a whole.
 	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
 }
 
-// ServiceRules reads and changes what holds for a service's tasks beyond the ECS API.
+// ServiceRules reads and changes what applies to a service's tasks beyond the ECS API.
 type ServiceRules interface {
 	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail,
 		[]cluster.Failure, error)
-	// UpdateRules sets the parts of a service's rules that the tags stand for.
+	// UpdateRules sets the rules that the tags stand for; the tags themselves are not set.
 	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*operation.ServiceDetail,
 		error)
-	// ServiceThrottle is nil where nothing was slowed down.
+	// ServiceThrottle returns a nil throttle if nothing is slowed down.
 	ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error)
 }
 
-// Loads takes in what tasks report.
+// Loads takes the loads that tasks report.
 type Loads interface {
-	// ReportLoads gives back the tasks that are not there.
+	// ReportLoads returns a failure for each task that does not exist.
 	ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) ([]cluster.Failure, error)
 }
 
 // Rows shows what is stored.
 type Rows interface {
-	// ListRows are the rows that placement decides on, in order of sort key; more reports whether
-	// there are others after them.
+	// ListRows returns a page of the rows that placement decides on, in order of sort key; more
+	// reports whether there is another page.
 	ListRows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
-	// CapacityRows are the rows of what the cluster's instances come from.
+	// CapacityRows returns the rows of what the cluster's instances come from.
 	CapacityRows(ctx context.Context, clusterName string) (rows []state.Row, err error)
 }
 
-// UpdatePlans tells what an update of a node group would do.
+// UpdatePlans says what an update of a node group would do.
 type UpdatePlans interface {
+	// UpdateNodeGroupVersion is called with DryRun only.
 	UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error)
 }
 
-// Resources are what the operations of Berth's own are about. Names are plain, never ARNs; errors
-// of the API are [cluster.Error].
+// Resources are the interfaces through which the operations reach the scheduler. Names are plain,
+// never ARNs; errors of the API are [cluster.Error].
 type Resources struct {
 	Configurations Configurations
 	Services       ServiceRules
@@ -62,14 +63,15 @@ type Resources struct {
 	Rows           Rows
 }
 
+// A server implements the operations.
 type server struct {
 	input.References
 	Resources
 	plans UpdatePlans
 }
 
-// Operations are the operations of Berth's own, by the whole value of the header X-Amz-Target.
-// Changes are logged with the principal. Plans may be nil: then PlanNodegroupUpdate is not served.
+// Operations returns the operations of Berth's own, by the whole value of the header X-Amz-Target.
+// Changes are logged with the principal. plans may be nil: then PlanNodegroupUpdate is not served.
 func Operations(
 	account cluster.Account, r Resources, plans UpdatePlans, log *slog.Logger,
 ) map[string]awsjson.Operation {
@@ -96,7 +98,7 @@ func Operations(
 	return served
 }
 
-// RulesInput sets parts of a service's rules; a member that is not given stays as it was, an empty
+// RulesInput sets parts of a service's rules. A member that is not given stays as it was; an empty
 // one goes back to its default.
 type RulesInput struct {
 	Cluster      string         `json:"cluster"`
@@ -108,7 +110,7 @@ type RulesInput struct {
 	Strategy     *string        `json:"strategy,omitempty"`
 }
 
-// MetricInput is a default load, as Berth or Service Fabric describes it. Berth's tasks are
+// A MetricInput is a default load as Berth or Service Fabric describes it. Berth's tasks are
 // stateless: of a primary and a secondary load the primary's counts, and the answer says so (P9).
 type MetricInput struct {
 	Metric
@@ -116,7 +118,7 @@ type MetricInput struct {
 	SecondaryDefaultLoad *int64 `json:"secondaryDefaultLoad,omitempty"`
 }
 
-// parseMetric is the metric that counts, and what of the input does not.
+// parseMetric returns the metric, and a note if part of the input does not count.
 func (m *MetricInput) parseMetric() (out cluster.Metric, note string, err error) {
 	out = cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)}
 	switch {
@@ -136,14 +138,14 @@ func (m *MetricInput) parseMetric() (out cluster.Metric, note string, err error)
 	return out, note, nil
 }
 
-// Metric is a default load of each task of a service.
+// A Metric is the default load of each task of a service. Weight is Zero, Low, Medium or High.
 type Metric struct {
 	Name   string `json:"name"`
 	Load   int64  `json:"load"`
 	Weight string `json:"weight,omitempty"`
 }
 
-// RulesOutput is what holds for a service's tasks beyond the ECS API, and why some of them have no
+// RulesOutput is what applies to a service's tasks beyond the ECS API, and why some of them have no
 // instance.
 type RulesOutput struct {
 	Service      string     `json:"service"`
@@ -157,7 +159,7 @@ type RulesOutput struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Diagnosis is [cluster.Diagnosis] under names that read well, and in words.
+// A Diagnosis is [cluster.Diagnosis] with readable names, and in words (P17).
 type Diagnosis struct {
 	Evaluated int         `json:"evaluated"`
 	Feasible  int         `json:"feasible"`
@@ -167,7 +169,8 @@ type Diagnosis struct {
 	Text      string      `json:"text"`
 }
 
-// Rejection is how many instances one filter removed, in the filter's own unit.
+// A Rejection says how many instances one filter rejected, what was needed and the best that was
+// free, in the filter's own unit.
 type Rejection struct {
 	Filter string  `json:"filter"`
 	Count  int     `json:"count"`
@@ -176,7 +179,7 @@ type Rejection struct {
 	Detail string  `json:"detail,omitempty"`
 }
 
-// DiagnosisOf is the diagnosis for callers; nil for nil.
+// DiagnosisOf returns a diagnosis for callers; nil for nil.
 func DiagnosisOf(d *cluster.Diagnosis) *Diagnosis {
 	if d == nil {
 		return nil
@@ -191,7 +194,7 @@ func DiagnosisOf(d *cluster.Diagnosis) *Diagnosis {
 	return out
 }
 
-// ServiceInput names a service.
+// ServiceInput names a service, by name or ARN.
 type ServiceInput struct {
 	Cluster string `json:"cluster"`
 	Service string `json:"service"`
@@ -230,7 +233,7 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	return out, nil
 }
 
-// changedTags are the members that were given, as the tags that say the same, and notes of what
+// changedTags returns the members that were given as the tags that say the same, and notes on what
 // does not count.
 func (in *RulesInput) changedTags() (set map[string]string, notes []string, err error) {
 	out := map[string]string{}
@@ -259,6 +262,7 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 	return out, notes, cluster.CheckMetrics(metrics)
 }
 
+// rulesOutput returns a service's rules for callers.
 func rulesOutput(v *cluster.Service) *RulesOutput {
 	r := v.Rules
 	out := &RulesOutput{
@@ -272,18 +276,18 @@ func rulesOutput(v *cluster.Service) *RulesOutput {
 	return out
 }
 
-// ReportLoadInput are the loads that tasks have now, at most 100 tasks a call (P10).
+// ReportLoadInput has the current loads of up to 100 tasks (P10).
 type ReportLoadInput struct {
 	Cluster string               `json:"cluster"`
 	Reports []cluster.LoadReport `json:"reports"`
 }
 
-// ReportLoadOutput lists the tasks that are not there.
+// ReportLoadOutput lists the tasks that do not exist.
 type ReportLoadOutput struct {
 	Failures []Missing `json:"failures"`
 }
 
-// Missing is one thing that was named and is not there.
+// A Missing is something that was named and does not exist.
 type Missing struct {
 	ARN    string `json:"arn"`
 	Reason string `json:"reason"`
@@ -314,19 +318,19 @@ func (s *server) reportLoad(ctx context.Context, in *ReportLoadInput) (*ReportLo
 	return out, nil
 }
 
-// RowsInput asks for the rows that placement decides on, a page at a time.
+// RowsInput asks for a page of the rows that placement decides on.
 type RowsInput struct {
 	Cluster   string `json:"cluster"`
 	NextToken string `json:"nextToken,omitempty"`
 }
 
-// RowsOutput is one page: each row as it is stored, without what containers were given.
+// RowsOutput is one page of rows, without what containers were given.
 type RowsOutput struct {
 	Rows      []Row  `json:"rows"`
 	NextToken string `json:"nextToken,omitempty"`
 }
 
-// Row is one row: its sort key, which tells the kind, and its JSON.
+// A Row is one stored row: its sort key, whose prefix tells the kind, and its JSON.
 type Row struct {
 	Sort string          `json:"sort"`
 	Row  json.RawMessage `json:"row"`

@@ -9,15 +9,15 @@ import (
 	"berth/shared/cluster"
 )
 
-// ThrottleOutput is how the starts of a service's revisions are slowed down (S7); those that are
-// not are left out.
+// ThrottleOutput is how the starts of a service's revisions are slowed down (S7). Revisions that
+// are not are left out.
 type ThrottleOutput struct {
 	Service   string     `json:"service"`
 	Revisions []Throttle `json:"revisions"`
 }
 
-// Throttle is one revision's: Step attempts in a row failed, with Failures tasks that never ran,
-// and the next is not made before NextAttemptAt.
+// A Throttle is one revision's backoff: Step attempts in a row have failed, with Failures tasks
+// that never ran. The next attempt is not made before NextAttemptAt.
 type Throttle struct {
 	Deployment     string    `json:"deploymentId"`
 	Status         string    `json:"status"` // PRIMARY or ACTIVE
@@ -41,8 +41,8 @@ func (s *server) describeThrottle(ctx context.Context, in *ServiceInput) (*Throt
 	return ThrottleOf(v, t), nil
 }
 
-// ThrottleOf is the throttle of a service for callers, the PRIMARY deployment first. What is kept
-// of deployments that have gone is left out.
+// ThrottleOf returns a service's throttle for callers, the PRIMARY deployment first. Backoffs of
+// deployments that no longer exist are left out.
 func ThrottleOf(v *cluster.Service, t *cluster.Throttle) *ThrottleOutput {
 	out := &ThrottleOutput{Service: v.Name, Revisions: []Throttle{}}
 	if t == nil {

@@ -158,8 +158,7 @@ func (o *deploymentOperations) describeServiceRevisions(
 		return nil, err
 	}
 	shapes := shape.ConvertEach(found, func(r *operation.RevisionDetail) types.ServiceRevision {
-		return o.revisionShape(ctx,
-			r)
+		return o.revisionShape(ctx, r)
 	})
 	return &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: shapes,
 		Failures: missingRecords(o.Account, kindRevision, missing)}, nil

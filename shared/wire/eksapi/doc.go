@@ -1,6 +1,20 @@
-// Package eksapi answers the operations of the EKS API on node groups and their updates, which is
-// REST with JSON below /clusters/.
+// Package eksapi answers the operations of the EKS API on node groups and their updates: REST with
+// JSON, below /clusters/.
 //
-// handler.go finds the operation by method and path, nodegroup.go and update.go have the
-// operations, shape.go the shapes. [NodeGroups] is what they ask of Berth.
+// It owns that protocol: paths, query parameters, shapes and error codes. In come HTTP requests,
+// from package wire. Out go calls of [NodeGroups], which Berth's API handlers implement, and
+// answers in EKS's shapes. A node group of Berth is the set of container instances of an Auto
+// Scaling group, so what EKS says of AMIs, taints and remote access does not apply: those members
+// are refused by name.
+//
+// Invariants:
+//   - A path that is no operation served here is an UnknownOperationException, never an empty
+//     answer.
+//   - Bad input is found before [NodeGroups] is called, with the member, the value and what
+//     was expected.
+//   - Two requests with the same parameters have the same digest, whatever their
+//     clientRequestToken.
+//
+// handler.go finds the operation by method and path; nodegroup.go and update.go have the
+// operations, shape.go the shapes. Start with [Handler.ServeHTTP].
 package eksapi

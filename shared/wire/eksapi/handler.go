@@ -19,7 +19,7 @@ const (
 	maxPage     = 100 // of a list, where the caller says nothing
 )
 
-// call is one request of the EKS API.
+// A call is one request of the EKS API: the names in its path and query, and its body.
 type call struct {
 	cluster   string
 	nodeGroup string // by the path, or else by the query
@@ -28,23 +28,23 @@ type call struct {
 	body      []byte
 }
 
-// route is an operation with its method and its path below /clusters/: {n} is the node group, {u}
-// the update.
+// A route is an operation with its method and its path below /clusters/NAME/. In the path, {n} is a
+// node group and {u} an update.
 type route struct {
 	name, method, path string
 	serve              func(ctx context.Context, c *call) (any, error)
 }
 
-// Handler answers the operations on node groups of the EKS API by HTTP.
+// A Handler answers the EKS API's operations on node groups over HTTP.
 type Handler struct {
 	loopback bool
 	log      *slog.Logger
 	routes   []route
 }
 
-// NewHandler answers the EKS API for the node groups. With loopback it refuses what a web page
-// could have sent, see [CheckLoopback]; log gets one line per change, with the principal, and
-// faults.
+// NewHandler returns a handler that answers for the node groups. With loopback it refuses what a
+// web page could have sent, see [transport.CheckLoopback]. log gets a line for each change, with
+// the principal, and a line for each fault.
 func NewHandler(account cluster.Account, g NodeGroups, loopback bool, log *slog.Logger) *Handler {
 	e := &server{account, g}
 	return &Handler{loopback, log, []route{
@@ -59,7 +59,8 @@ func NewHandler(account cluster.Account, g NodeGroups, loopback bool, log *slog.
 	}}
 }
 
-// ServeHTTP answers a request whose path is below /clusters/.
+// ServeHTTP answers a request whose path begins with [Prefix]. Who sent it must have been
+// established before.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{query: r.URL.Query()}
 	answer, err := h.answerRequest(w, r, c)
@@ -70,6 +71,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	transport.WriteAnswer(w, contentType, status, answer)
 }
 
+// answerRequest runs the operation of a request and returns the body of its answer. It fills in c,
+// which an error's answer shows too.
 func (h *Handler) answerRequest(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
 	if h.loopback {
 		if err := transport.CheckLoopback(r); err != nil {
@@ -95,7 +98,8 @@ func (h *Handler) answerRequest(w http.ResponseWriter, r *http.Request, c *call)
 	return json.Marshal(out)
 }
 
-// findRoute finds the operation of a request and reads its path.
+// findRoute returns the operation of a request and its name, and reads the names in its path. They
+// are unescaped one by one, so that a name may contain an escaped slash without changing the path.
 func (h *Handler) findRoute(r *http.Request, c *call) (string, func(context.Context, *call) (any, error), error) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), Prefix), "/")
 	for i, p := range parts {
@@ -118,6 +122,8 @@ func (h *Handler) findRoute(r *http.Request, c *call) (string, func(context.Cont
 		r.Method, r.URL.Path)
 }
 
+// matchPath reports whether the parts of a path match the pattern, and takes the names from them.
+// Operations on updates have the node group in the query.
 func (c *call) matchPath(pattern, parts []string) bool {
 	group, update := c.query.Get("nodegroupName"), ""
 	for i, p := range pattern {
@@ -135,7 +141,10 @@ func (c *call) matchPath(pattern, parts []string) bool {
 	return true
 }
 
-// encodeError is an error in REST-JSON, with the codes and the HTTP statuses of the EKS API.
+// encodeError returns an error in the REST protocol, with the codes and HTTP statuses of the EKS
+// API. An unknown cluster, which ECS's API calls ClusterNotFoundException, is a
+// ResourceNotFoundException there. The names of cluster and node group come with every error, as
+// EKS's errors have them.
 func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer []byte) {
 	e := transport.PublicError(err)
 	code, message := e.Code, e.Message

@@ -12,30 +12,37 @@ import (
 	"berth/shared/wire/input"
 )
 
-// NodeGroups is what Berth does itself of the EKS API. Errors of the API are [cluster.Error]; for a
-// cluster or node group or update that is not there ClusterNotFoundException and
-// ResourceNotFoundException.
+// NodeGroups is what the operations ask of Berth. Names are plain, never ARNs. Errors of the API
+// are [cluster.Error]: an unknown cluster is a ClusterNotFoundException, an unknown node group or
+// update a ResourceNotFoundException.
 type NodeGroups interface {
+	// CreateNodeGroup returns the node group as CREATING; whether its Auto Scaling group is
+	// suitable shows within minutes.
 	CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error)
 	DescribeNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
+	// ListNodeGroups returns a page of names; more reports whether there is another page.
 	ListNodeGroups(ctx context.Context, q operation.ListNodeGroups) (names []string, more bool, err error)
+	// UpdateNodeGroupConfig and UpdateNodeGroupVersion return the update that they begin.
 	UpdateNodeGroupConfig(ctx context.Context, change operation.UpdateNodeGroupConfig) (*cluster.Update, error)
 	UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error)
+	// DeleteNodeGroup returns the node group as DELETING.
 	DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
 	DescribeUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error)
+	// ListNodeGroupUpdates returns a page of ids; more reports whether there is another page.
 	ListNodeGroupUpdates(ctx context.Context, q operation.ListNodeGroups) (ids []string, more bool, err error)
 }
 
-// server turns the shapes of the EKS API into Berth's nouns and back.
+// A server implements the operations: it turns EKS's shapes into Berth's nouns and back.
 type server struct {
 	account cluster.Account
 	groups  NodeGroups
 }
 
 var (
-	// nodeGroupNames: EKS user guide, "up to 63 characters, starts with a letter or digit".
+	// nodeGroupNames: up to 63 characters, beginning with a letter or digit (EKS user guide).
 	nodeGroupNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$`)
-	// What the name and the value of a container instance's attribute consist of.
+	// What the name and the value of an attribute of a container instance consist of (ECS API
+	// reference, Attribute).
 	attributeNames  = regexp.MustCompile(`^[a-zA-Z0-9_./\\-]+$`)
 	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@:-]([a-zA-Z0-9_./\\@: -]*[a-zA-Z0-9_./\\@:-])?$`)
 
@@ -47,11 +54,13 @@ var (
 	groupNames     = regexp.MustCompile(`^[ -9;-~]{1,255}$`) // of Auto Scaling: printable, without a colon
 )
 
+// Lengths of a label's key and value (EKS API reference, CreateNodegroup).
 const (
 	maxLabelKey   = 63
 	maxLabelValue = 63
 )
 
+// createInput is the input of CreateNodegroup, with the members that are refused too.
 type createInput struct {
 	NodegroupName      string            `json:"nodegroupName"`
 	ScalingConfig      *scalingConfig    `json:"scalingConfig"`
@@ -74,8 +83,9 @@ type createInput struct {
 	WarmPoolConfig     json.RawMessage   `json:"warmPoolConfig"`
 }
 
-// checkUnserved refuses what a node group of container instances does not have: the Auto Scaling
-// group and its launch template say it.
+// checkUnserved refuses what describes EKS's own instances. For a node group of container
+// instances, the Auto Scaling group and its launch template say all that. The AMI type CUSTOM is
+// the truth, so it passes.
 func (in *createInput) checkUnserved() error {
 	for _, m := range []struct {
 		name  string
@@ -94,27 +104,32 @@ func (in *createInput) checkUnserved() error {
 	return nil
 }
 
+// isPresent reports whether a member was given with a value; null counts as not given.
 func isPresent(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
+// nodegroupOutput answers the operations on one node group.
 type nodegroupOutput struct {
 	Nodegroup *nodegroup `json:"nodegroup"`
 }
 
+// updateOutput answers the operations on one update.
 type updateOutput struct {
 	Update *update `json:"update"`
 }
 
+// listNodegroupsOutput is a page of names of node groups.
 type listNodegroupsOutput struct {
 	Nodegroups []string `json:"nodegroups"`
 	NextToken  *string  `json:"nextToken,omitempty"`
 }
 
+// listUpdatesOutput is a page of ids of updates.
 type listUpdatesOutput struct {
 	UpdateIDs []string `json:"updateIds"`
 	NextToken *string  `json:"nextToken,omitempty"`
 }
 
-// checkNames checks the names of a cluster and of a node group.
+// checkNames checks the names of a cluster and a node group.
 func checkNames(clusterName, nodeGroup string) error {
 	if err := checkClusterName(clusterName); err != nil {
 		return err
@@ -125,6 +140,7 @@ func checkNames(clusterName, nodeGroup string) error {
 	return nil
 }
 
+// checkClusterName checks the name of a cluster, which the path always has.
 func checkClusterName(name string) error {
 	if !input.IsName(name) {
 		return input.Invalid("The cluster name %.300q is no name of a cluster.", name)
@@ -132,7 +148,8 @@ func checkClusterName(name string) error {
 	return nil
 }
 
-// checkNames checks the names in a request's path and query, where the node group may be left out.
+// checkNames checks the names in a request's path and query. The node group may be missing, in
+// lists.
 func (c *call) checkNames() error {
 	if c.nodeGroup == "" {
 		return checkClusterName(c.cluster)
@@ -140,6 +157,9 @@ func (c *call) checkNames() error {
 	return checkNames(c.cluster, c.nodeGroup)
 }
 
+// createNodegroup creates a node group of the Auto Scaling group that the tag
+// [cluster.AutoScalingTag] names: CreateNodegroup has no member for an existing group, as EKS
+// creates its own.
 func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	var in createInput
 	if err := awsjson.DecodeInput(c.body, &in); err != nil {
@@ -160,6 +180,9 @@ func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
+// parseCreate checks the input and returns it as the scheduler takes it. Subnets and role are
+// required, as with EKS, though the Auto Scaling group already has both; they only appear in
+// descriptions. Sizes are given completely or not at all.
 func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) {
 	if err := in.checkUnserved(); err != nil {
 		return nil, err
@@ -206,9 +229,9 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 	return spec, err
 }
 
-// checkLabels holds labels to the lengths of the EKS API, and to the characters that attributes of
-// container instances may have (ECS API reference, Attribute), as nodes have them as such. How many
-// there may be depends on the node group.
+// checkLabels checks labels against EKS's lengths and against the characters that attributes of
+// container instances can have (ECS API reference, Attribute), because nodes carry their labels as
+// attributes. How many labels are possible depends on the node group.
 func checkLabels(labels map[string]string) error {
 	for k, v := range labels {
 		switch {
@@ -222,6 +245,8 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
+// parseUpdateConfig reads an update configuration, the zero value for none. Which combinations are
+// possible is checked with the group's own (N1).
 func (u *updateConfig) parseUpdateConfig() (out cluster.UpdateConfig, err error) {
 	if u == nil {
 		return out, nil
@@ -238,6 +263,8 @@ func (u *updateConfig) parseUpdateConfig() (out cluster.UpdateConfig, err error)
 	}, nil
 }
 
+// parseTemplateRef reads a reference to a launch template, nil for none: an id or a name, and a
+// version, $Latest or $Default.
 func (t *launchTemplate) parseTemplateRef() (*cluster.TemplateRef, error) {
 	switch {
 	case t == nil:
@@ -262,6 +289,7 @@ func (e *server) deleteNodegroup(ctx context.Context, c *call) (any, error) {
 	return e.onNodegroup(ctx, c, e.groups.DeleteNodeGroup)
 }
 
+// onNodegroup answers an operation that takes the names of a node group and returns it.
 func (e *server) onNodegroup(
 	ctx context.Context, c *call, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error),
 ) (any, error) {
@@ -275,7 +303,8 @@ func (e *server) onNodegroup(
 	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
-// readPage is one page of a list: the names and the token that continues it.
+// readPage returns one page of a list and the token that continues it, nil on the last page. list
+// names the list; a token is good for no other.
 func (c *call) readPage(
 	ctx context.Context, list string, read func(context.Context, operation.ListNodeGroups) ([]string, bool, error),
 ) ([]string, *string, error) {
@@ -295,6 +324,8 @@ func (c *call) readPage(
 	return found, new(input.PageToken(list, found[len(found)-1])), nil
 }
 
+// listNodegroups lists the node groups of the cluster in the path. A node group in the query means
+// nothing there.
 func (e *server) listNodegroups(ctx context.Context, c *call) (any, error) {
 	c.nodeGroup = ""
 	if err := checkClusterName(c.cluster); err != nil {
@@ -307,7 +338,7 @@ func (e *server) listNodegroups(ctx context.Context, c *call) (any, error) {
 	return listNodegroupsOutput{found, next}, nil
 }
 
-// pageSize is how many items a page of a list has.
+// pageSize returns how many items the page is to have: 1 to 100, or 100 if the query does not say.
 func (c *call) pageSize() (int, error) {
 	given := c.query.Get("maxResults")
 	if given == "" {

@@ -8,18 +8,23 @@ import (
 	"berth/shared/wire/shape"
 )
 
+// scalingConfig has the sizes of a node group. All are given when it is created, any of them when
+// it is changed.
 type scalingConfig struct {
 	MinSize     *int `json:"minSize,omitempty"`
 	MaxSize     *int `json:"maxSize,omitempty"`
 	DesiredSize *int `json:"desiredSize,omitempty"`
 }
 
+// updateConfig says how many nodes an upgrade may take out of service at a time (N1): a number or a
+// percentage.
 type updateConfig struct {
 	MaxUnavailable           *int    `json:"maxUnavailable,omitempty"`
 	MaxUnavailablePercentage *int    `json:"maxUnavailablePercentage,omitempty"`
 	UpdateStrategy           *string `json:"updateStrategy,omitempty"`
 }
 
+// launchTemplate names a launch template of the user's own and its version.
 type launchTemplate struct {
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -34,6 +39,7 @@ type resources struct {
 	AutoScalingGroups []autoScalingGroup `json:"autoScalingGroups"`
 }
 
+// An issue is why a node group is CREATE_FAILED or degraded.
 type issue struct {
 	Code        string   `json:"code"`
 	Message     string   `json:"message"`
@@ -44,6 +50,8 @@ type health struct {
 	Issues []issue `json:"issues"`
 }
 
+// A nodegroup is a node group as the API shows it. Unlike in ECS's API, lists are always there, if
+// only empty.
 type nodegroup struct {
 	NodegroupName  string            `json:"nodegroupName"`
 	NodegroupArn   string            `json:"nodegroupArn"`
@@ -65,17 +73,20 @@ type nodegroup struct {
 	Tags           map[string]string `json:"tags"`
 }
 
+// A param is one parameter of an update, by EKS's name.
 type param struct {
 	Type  string `json:"type"`
 	Value string `json:"value"`
 }
 
+// An errorDetail is why an update failed (N6).
 type errorDetail struct {
 	ErrorCode    string   `json:"errorCode"`
 	ErrorMessage string   `json:"errorMessage"`
 	ResourceIDs  []string `json:"resourceIds"`
 }
 
+// An update is an update of a node group as the API shows it.
 type update struct {
 	ID        string        `json:"id"`
 	Status    string        `json:"status"`
@@ -85,14 +96,16 @@ type update struct {
 	Errors    []errorDetail `json:"errors"`
 }
 
-// epochSeconds is a time as JSON protocols have it.
+// epochSeconds is a time as AWS's JSON protocols write it: seconds since 1970 with a fraction.
 type epochSeconds time.Time
 
-// MarshalJSON gives seconds, to the millisecond.
+// MarshalJSON writes the time to the millisecond.
 func (t epochSeconds) MarshalJSON() ([]byte, error) {
 	return []byte(strconv.FormatFloat(float64(time.Time(t).UnixMilli())/1000, 'f', -1, 64)), nil
 }
 
+// nodegroupShape returns a node group as the API shows it. Its AMI type is CUSTOM, because the
+// launch template names the image.
 func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 	out := &nodegroup{
 		NodegroupName: g.Name, NodegroupArn: account.NodeGroupARN(g.Cluster, g.Name, g.ID), ClusterName: g.Cluster,
@@ -113,11 +126,12 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 
 func healthShape(of []cluster.NodeGroupIssue) health {
 	return health{shape.ConvertEach(of, func(i cluster.NodeGroupIssue) issue {
-		return issue{string(i.Code), i.Message,
-			orEmpty(i.Resources)}
+		return issue{string(i.Code), i.Message, orEmpty(i.Resources)}
 	})}
 }
 
+// updateConfigShape returns an update configuration with its defaults: one node at a time, strategy
+// DEFAULT.
 func updateConfigShape(c cluster.UpdateConfig) (out updateConfig) {
 	strategy := string(c.Strategy)
 	if strategy == "" {
@@ -132,6 +146,7 @@ func updateConfigShape(c cluster.UpdateConfig) (out updateConfig) {
 	return out
 }
 
+// updateShape returns an update as the API shows it.
 func updateShape(u *cluster.Update) *update {
 	return &update{
 		ID: u.ID, Status: string(u.Status), Type: string(u.Type), CreatedAt: epochSeconds(u.CreatedAt),
@@ -142,6 +157,7 @@ func updateShape(u *cluster.Update) *update {
 	}
 }
 
+// orEmpty returns an empty list for nil, which JSON would write as null.
 func orEmpty(list []string) []string {
 	if list == nil {
 		return []string{}

@@ -10,6 +10,8 @@ import (
 	"berth/shared/wire/input"
 )
 
+// configInput is the input of UpdateNodegroupConfig. Labels and taints come as they are: they are
+// refused whatever they say.
 type configInput struct {
 	Labels             json.RawMessage `json:"labels"`
 	Taints             json.RawMessage `json:"taints"`
@@ -20,7 +22,8 @@ type configInput struct {
 	ClientRequestToken string          `json:"clientRequestToken"`
 }
 
-// VersionInput is the input of UpdateNodegroupVersion.
+// VersionInput is the input of UpdateNodegroupVersion. The plan of an update, an operation of
+// Berth's own, takes it too.
 type VersionInput struct {
 	Version            string          `json:"version"`
 	ReleaseVersion     string          `json:"releaseVersion"`
@@ -30,6 +33,8 @@ type VersionInput struct {
 	ClientRequestToken string          `json:"clientRequestToken"`
 }
 
+// updateNodegroupConfig changes sizes, the update configuration, or both. EKS also changes labels
+// and taints of nodes in place. Berth does not, so those members are refused.
 func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error) {
 	var in configInput
 	if err := awsjson.DecodeInput(c.body, &in); err != nil {
@@ -69,6 +74,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 	return e.updateAnswer(e.groups.UpdateNodeGroupConfig(ctx, change))
 }
 
+// updateNodegroupVersion begins an upgrade of the nodes (N1).
 func (e *server) updateNodegroupVersion(ctx context.Context, c *call) (any, error) {
 	var in VersionInput
 	if err := awsjson.DecodeInput(c.body, &in); err != nil {
@@ -81,7 +87,8 @@ func (e *server) updateNodegroupVersion(ctx context.Context, c *call) (any, erro
 	return e.updateAnswer(e.groups.UpdateNodeGroupVersion(ctx, change))
 }
 
-// ParseUpdate is the update of a node group that the request asks for.
+// ParseUpdate checks the input and returns the upgrade that it asks for. Invalid input is an
+// InvalidParameterException.
 func (in *VersionInput) ParseUpdate(
 	clusterName, nodeGroup string,
 ) (change operation.UpdateNodeGroupVersion, err error) {
@@ -104,6 +111,7 @@ func (in *VersionInput) ParseUpdate(
 	return change, err
 }
 
+// updateAnswer returns an update, or the error of the call that should have returned it.
 func (e *server) updateAnswer(u *cluster.Update, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -111,7 +119,7 @@ func (e *server) updateAnswer(u *cluster.Update, err error) (any, error) {
 	return updateOutput{updateShape(u)}, nil
 }
 
-// checkNodeGroupUpdate refuses what only other updates of EKS have.
+// checkNodeGroupUpdate refuses queries for updates that only EKS has.
 func (c *call) checkNodeGroupUpdate() error {
 	for _, other := range []string{"addonName", "capabilityName"} {
 		if c.query.Has(other) {
@@ -121,6 +129,8 @@ func (c *call) checkNodeGroupUpdate() error {
 	return nil
 }
 
+// describeUpdate describes an update of the node group in the query. What is no id of an update is
+// an update that does not exist, as with EKS.
 func (e *server) describeUpdate(ctx context.Context, c *call) (any, error) {
 	if err := c.checkNodeGroupUpdate(); err != nil {
 		return nil, err
@@ -128,13 +138,14 @@ func (e *server) describeUpdate(ctx context.Context, c *call) (any, error) {
 	if err := c.checkNames(); err != nil {
 		return nil, err
 	}
-	// The cluster itself has no updates.
+	// Without a node group it would be an update of the cluster itself, which has none.
 	if !updateIDs.MatchString(c.update) || c.nodeGroup == "" {
 		return nil, cluster.Errorf(cluster.CodeResourceNotFound, "No update found for ID: %.100s", c.update)
 	}
 	return e.updateAnswer(e.groups.DescribeUpdate(ctx, c.cluster, c.nodeGroup, c.update))
 }
 
+// listUpdates lists the updates of the node group in the query; without one, none.
 func (e *server) listUpdates(ctx context.Context, c *call) (any, error) {
 	if err := c.checkNodeGroupUpdate(); err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// CheckRequired is the error of a member that must be there.
+// CheckRequired refuses a member that is missing or empty.
 func CheckRequired(member string, ref *string) error {
 	if Value(ref) == "" {
 		return Invalid("%s must not be empty.", member)
@@ -14,7 +14,7 @@ func CheckRequired(member string, ref *string) error {
 	return nil
 }
 
-// CheckCount checks how many items a list has.
+// CheckCount refuses an empty list, and one of more than most items.
 func CheckCount(member string, n, most int) error {
 	switch {
 	case n == 0:
@@ -25,7 +25,7 @@ func CheckCount(member string, n, most int) error {
 	return nil
 }
 
-// An Enum is one of the SDK's types with a few values.
+// An Enum is one of the SDK's types of text with a few known values.
 type Enum[T any] interface {
 	~string
 	Values() []T
@@ -47,17 +47,17 @@ func CheckOneOf[T Enum[T]](member string, got T) error {
 	return Invalid("%s is %.60q, expected one of %s.", member, string(got), strings.Join(all, ", "))
 }
 
-// Unsupported refuses something by name.
+// Unsupported returns the UnsupportedFeatureException for a member that Berth does not serve.
 func Unsupported(field string) error {
 	return cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", field)
 }
 
-// Invalid is an InvalidParameterException.
+// Invalid returns an InvalidParameterException.
 func Invalid(format string, args ...any) error {
 	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
 }
 
-// Value is what p points to, or the zero value.
+// Value returns what p points to, or the zero value for nil.
 func Value[T any](p *T) T {
 	if p == nil {
 		var zero T

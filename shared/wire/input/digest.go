@@ -6,8 +6,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// DigestParameters tells the parameters of one call from those of another; the token must not be
-// part of in.
+// DigestParameters returns 32 hex digits that are the same for the same parameters. They are stored
+// with a client token, so that the token is recognized with other parameters. in must not contain
+// the token.
 func DigestParameters(in any) (string, error) {
 	canonical, err := json.Marshal(in)
 	if err != nil {

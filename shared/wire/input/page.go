@@ -5,11 +5,14 @@ import (
 	"encoding/base64"
 )
 
-// PageToken makes a nextToken of the last item given: opaque, and good for the same list only.
+// PageToken returns the nextToken of a page whose last item is last. list names the list and its
+// filters. The token is opaque to callers and good for the same list only.
 func PageToken(list, last string) string {
 	return base64.RawURLEncoding.EncodeToString(append(tokenChecksum(list, last), last...))
 }
 
+// checksumSize makes a forged or mistaken token detectable. It is no protection: a caller could
+// have asked for the items behind any name.
 const checksumSize = 9
 
 func tokenChecksum(list, last string) []byte {
@@ -17,8 +20,8 @@ func tokenChecksum(list, last string) []byte {
 	return sum[:checksumSize]
 }
 
-// PageStart is the item that a nextToken continues after, empty for no token. A token of another
-// list, or none of ours, is InvalidParameterException.
+// PageStart returns the item that a page begins behind, empty for no token. A token of another
+// list, or one that Berth never made, is an InvalidParameterException.
 func PageStart(list, token string) (string, error) {
 	if token == "" {
 		return "", nil
@@ -31,7 +34,8 @@ func PageStart(list, token string) (string, error) {
 	return string(raw[checksumSize:]), nil
 }
 
-// PageSize is how many items a page has at most.
+// PageSize returns how many items a page has at most: 1 to 100, or otherwise if the caller says
+// nothing.
 func PageSize(maxResults *int32, otherwise int) (int, error) {
 	switch {
 	case maxResults == nil:

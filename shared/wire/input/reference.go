@@ -9,7 +9,8 @@ import (
 	"berth/shared/operation"
 )
 
-// ReadInstances reads the instances that a caller names.
+// ReadInstances returns the cluster and the ids of the container instances that a caller names,
+// each once.
 func (r References) ReadInstances(clusterRef *string, refs []string) (clusterName string, ids []string, err error) {
 	if clusterName, err = r.ClusterName(clusterRef); err != nil {
 		return "", nil, err
@@ -20,7 +21,7 @@ func (r References) ReadInstances(clusterRef *string, refs []string) (clusterNam
 	return clusterName, withoutRepeats(ids), err
 }
 
-// ReadEach reads references in order, and fails with the first that cannot be read.
+// ReadEach reads references in their order, and fails with the first that cannot be read.
 func ReadEach[T any](refs []string, read func(ref string) (T, error)) (out []T, err error) {
 	for _, ref := range refs {
 		one, err := read(ref)
@@ -32,7 +33,7 @@ func ReadEach[T any](refs []string, read func(ref string) (T, error)) (out []T, 
 	return out, nil
 }
 
-// withoutRepeats leaves out what comes a second time.
+// withoutRepeats keeps the first of equal ids.
 func withoutRepeats(ids []string) (out []string) {
 	for _, id := range ids {
 		if !slices.Contains(out, id) {
@@ -42,7 +43,7 @@ func withoutRepeats(ids []string) (out []string) {
 	return out
 }
 
-// ReadTasks reads a list of tasks, each of them once.
+// ReadTasks returns the cluster and the ids of 1 to most tasks that a caller names, each once.
 func (r References) ReadTasks(
 	clusterRef *string, refs []string, most int,
 ) (clusterName string, ids []string, err error) {
@@ -68,7 +69,7 @@ func (r References) ReadService(clusterRef, ref *string) (clusterName, name stri
 	return clusterName, name, err
 }
 
-// ReadRecord reads the ARN of a service deployment or revision.
+// ReadRecord reads the ARN of a service deployment or revision: kind/cluster/service/id.
 func (r References) ReadRecord(kind, ref string) (out operation.RecordRef, err error) {
 	arn, err := r.ReadARN(ref)
 	if err != nil {
@@ -82,10 +83,11 @@ func (r References) ReadRecord(kind, ref string) (out operation.RecordRef, err e
 	return operation.RecordRef{Cluster: parts[0], Service: parts[1], ID: parts[2]}, nil
 }
 
-// maxRecords is how many ARNs DescribeServiceDeployments and DescribeServiceRevisions take.
+// maxRecords is how many ARNs DescribeServiceDeployments and DescribeServiceRevisions take (ECS API
+// reference).
 const maxRecords = 20
 
-// ReadRecords reads ARNs of service deployments or revisions.
+// ReadRecords reads 1 to 20 ARNs of service deployments or revisions.
 func (r References) ReadRecords(member, kind string, refs []string) (out []operation.RecordRef, err error) {
 	if err := CheckCount(member, len(refs), maxRecords); err != nil {
 		return nil, err
@@ -93,9 +95,11 @@ func (r References) ReadRecords(member, kind string, refs []string) (out []opera
 	return ReadEach(refs, func(ref string) (operation.RecordRef, error) { return r.ReadRecord(kind, ref) })
 }
 
+// recordIDs are the ids of both: digits of a revision, or a service deployment's own.
 var recordIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// CapacityProviderName is the name of a capacity provider, by name or ARN.
+// CapacityProviderName returns the name of a capacity provider, given by name or ARN. Those of
+// Fargate are refused as unsupported.
 func (r References) CapacityProviderName(ref string) (string, error) {
 	name, err := r.readName("capacity-provider", "", ref)
 	switch {
@@ -110,8 +114,8 @@ func (r References) CapacityProviderName(ref string) (string, error) {
 	return name, nil
 }
 
-// AutoScalingGroupName takes the name out of an Auto Scaling group's ARN, of this account and
-// Region.
+// AutoScalingGroupName returns the name in an Auto Scaling group's ARN of this account and Region.
+// Group names may contain colons and slashes, so everything behind the prefix belongs to the name.
 func (r References) AutoScalingGroupName(arn string) (string, error) {
 	parts := strings.SplitN(arn, ":", 8)
 	here := strings.SplitN(r.Account.ARN("x", "x"), ":", 6)
@@ -127,6 +131,8 @@ func (r References) AutoScalingGroupName(arn string) (string, error) {
 
 var providerNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
 
+// Patterns of names and ids (ECS API reference). A task's id has 32 hex digits, or the 36
+// characters of an old UUID.
 var (
 	names       = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 	taskIDs     = regexp.MustCompile(`^[0-9a-fA-F-]{32,36}$`)
@@ -134,10 +140,10 @@ var (
 )
 
 // References reads what callers name things by: a name or id, or an ARN of this account and Region.
-// Everything else is InvalidParameterException.
+// Anything else is an InvalidParameterException.
 type References struct{ Account cluster.Account }
 
-// ClusterName is the name of a cluster, "default" where the caller says nothing.
+// ClusterName returns the name of a cluster; "default" if the caller says nothing, as with ECS.
 func (r References) ClusterName(ref *string) (string, error) {
 	if Value(ref) == "" {
 		return "default", nil
@@ -152,7 +158,8 @@ func (r References) ClusterName(ref *string) (string, error) {
 	return name, nil
 }
 
-// NameIn is the name or id of something that lies in a cluster: a service or a container instance.
+// NameIn returns the name or id of something in a cluster: kind is service or container-instance.
+// An ARN must be of that cluster.
 func (r References) NameIn(clusterName, kind, ref string) (string, error) {
 	name, err := r.readName(kind, clusterName, ref)
 	if err != nil {
@@ -164,7 +171,7 @@ func (r References) NameIn(clusterName, kind, ref string) (string, error) {
 	return name, nil
 }
 
-// TaskID is the id of a task: Berth's own, or ECS's.
+// TaskID returns the id of a task, which may be Berth's or ECS's.
 func (r References) TaskID(clusterName, ref string) (string, error) {
 	id, err := r.readName("task", clusterName, ref)
 	switch {
@@ -178,7 +185,7 @@ func (r References) TaskID(clusterName, ref string) (string, error) {
 	return id, nil
 }
 
-// TaskDefinitionName is family or family:revision.
+// TaskDefinitionName returns family or family:revision.
 func (r References) TaskDefinitionName(ref string) (string, error) {
 	name, err := r.readName("task-definition", "", ref)
 	if err != nil {
@@ -190,8 +197,8 @@ func (r References) TaskDefinitionName(ref string) (string, error) {
 	return name, nil
 }
 
-// readName takes the name out of a reference. An ARN must be of the kind and the cluster; a cluster
-// of "" is any.
+// readName returns the name in a reference. An ARN must be of the kind and of the cluster, if one
+// is given; an ARN of the old format names no cluster.
 func (r References) readName(kind, clusterName, ref string) (string, error) {
 	if !strings.HasPrefix(ref, "arn:") {
 		return ref, nil
@@ -208,7 +215,8 @@ func (r References) readName(kind, clusterName, ref string) (string, error) {
 	return arn.Name, nil
 }
 
-// ReadARN takes an ARN of any kind apart, if it is of this account and Region.
+// ReadARN takes an ARN of any kind apart. It must be of this partition, account and Region: Berth
+// serves no others, and the same name there is something else.
 func (r References) ReadARN(s string) (cluster.ResourceARN, error) {
 	arn, ok := cluster.ParseARN(s)
 	if !ok {

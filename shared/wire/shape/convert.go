@@ -13,8 +13,9 @@ import (
 	"berth/shared/wire/input"
 )
 
-// ParseInstance is a container instance as ECS describes it. CPU comes in ECS CPU units, memory in
-// MiB, GPUs and reserved ports as sets; ports that are no numbers are left out.
+// ParseInstance returns a container instance as ECS describes it. Registered CPU comes in CPU
+// units, memory in MiB, GPUs and reserved ports as sets of text. Ports that are no numbers are left
+// out.
 func ParseInstance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName}, ID: cluster.LastPart(input.Value(i.ContainerInstanceArn)),
@@ -50,12 +51,12 @@ func ParseInstance(clusterName string, i types.ContainerInstance) *cluster.Insta
 	return out
 }
 
-// resourceENI is the registered resource that says how many task network interfaces an instance can
-// have.
+// resourceENI is the registered resource that says how many network interfaces of tasks an instance
+// can have.
 const resourceENI = "ENI"
 
-// addMetric takes every other whole number that the instance registered for the capacity of a
-// metric (P9).
+// addMetric records any other whole number that the instance registered as its capacity of a metric
+// (P9).
 func addMetric(c *cluster.Capacity, r types.Resource) {
 	n := int64(r.IntegerValue)
 	switch input.Value(r.Type) {
@@ -71,6 +72,7 @@ func addMetric(c *cluster.Capacity, r types.Resource) {
 	c.Metrics[input.Value(r.Name)] = n
 }
 
+// parsePorts returns the static ports among numbers.
 func parsePorts(numbers []string, protocol cluster.Protocol) []cluster.Port {
 	var out []cluster.Port
 	for _, s := range numbers {
@@ -81,14 +83,16 @@ func parsePorts(numbers []string, protocol cluster.Protocol) []cluster.Port {
 	return out
 }
 
-// transitionalStatuses are the statuses of ECS that count as the one they follow.
+// transitionalStatuses are the statuses that ECS shows between two of Berth's, with the one that
+// Berth counts them as.
 var transitionalStatuses = map[string]cluster.TaskStatus{
 	"PROVISIONING": cluster.TaskPending, "ACTIVATING": cluster.TaskPending, "DEACTIVATING": cluster.TaskStopping,
 	"DEPROVISIONING": cluster.TaskStopping, "DELETED": cluster.TaskStopped,
 }
 
-// ParseTask is a task as ECS describes it: statuses on the way as the one they follow, needs as the
-// task's own size, else its containers', the exit code the first that a container has.
+// ParseTask returns a task as ECS describes it. Transitional statuses become the one they count as.
+// Needs are the task's own size, or the sum of its containers'. The exit code is the first that a
+// container has.
 func ParseTask(t types.Task) cluster.ECSTask {
 	out := cluster.ECSTask{
 		Cluster: cluster.LastPart(input.Value(t.ClusterArn)), ID: cluster.LastPart(input.Value(t.TaskArn)),
@@ -117,8 +121,8 @@ func ParseTask(t types.Task) cluster.ECSTask {
 	return out
 }
 
-// privateAddress is the IPv4 address of a task's own network interface: as a container has it, else
-// as the attachment says.
+// privateAddress returns the IPv4 address of a task's own network interface, from a container or
+// else from the attachment; empty in host and bridge mode.
 func privateAddress(t types.Task) string {
 	for _, c := range t.Containers {
 		for _, i := range c.NetworkInterfaces {
@@ -137,10 +141,11 @@ func privateAddress(t types.Task) string {
 	return ""
 }
 
-// firstEphemeralPort is the first host port that ECS hands out by itself; a binding from there on
-// is not a static one.
+// firstEphemeralPort is the first host port that ECS assigns by itself. A lower one in a binding is
+// a static port, which placement must keep free (S2).
 const firstEphemeralPort = 32768
 
+// addHeldResources adds what the task holds of its instance: CPU, memory, GPUs and ports.
 func addHeldResources(out *cluster.ECSTask, t types.Task) {
 	var cpu, memory int64
 	for _, c := range t.Containers {
@@ -162,7 +167,7 @@ func addHeldResources(out *cluster.ECSTask, t types.Task) {
 			if p.Number > 0 && !slices.Contains(out.Bindings, bound) {
 				out.Bindings = append(out.Bindings, bound)
 			}
-			// Bound for IPv4 and for IPv6, it comes twice.
+			// A port that is bound for IPv4 and for IPv6 comes twice.
 			if p.Number > 0 && p.Number < firstEphemeralPort && !slices.Contains(out.Ports, p) {
 				out.Ports = append(out.Ports, p)
 			}
@@ -172,7 +177,7 @@ func addHeldResources(out *cluster.ECSTask, t types.Task) {
 	out.Needs.Memory = cmp.Or(parseUnits(input.Value(t.Memory)), memory)
 }
 
-// parseUnits reads units that ECS sends as text; 0 where there is none.
+// parseUnits returns a number that ECS sends as text, 0 for anything else.
 func parseUnits(s string) int64 {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
@@ -181,7 +186,7 @@ func parseUnits(s string) int64 {
 	return int64(n)
 }
 
-// ConvertEach converts every element. The result is never nil: ECS shows empty lists.
+// ConvertEach converts every element. The result is never nil, because ECS shows empty lists.
 func ConvertEach[I, O any](in []I, convert func(I) O) []O {
 	out := make([]O, 0, len(in))
 	for _, v := range in {
@@ -190,7 +195,7 @@ func ConvertEach[I, O any](in []I, convert func(I) O) []O {
 	return out
 }
 
-// TagShapes are tags in order of their keys, as the SDK has them.
+// TagShapes returns tags as the SDK has them, in order of their keys.
 func TagShapes(m map[string]string) []types.Tag {
 	out := make([]types.Tag, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -199,7 +204,7 @@ func TagShapes(m map[string]string) []types.Tag {
 	return out
 }
 
-// TextOrNil is nil for an empty string: the protocol leaves out what is not there.
+// TextOrNil returns nil for an empty string: the protocol leaves out what does not exist.
 func TextOrNil(s string) *string {
 	if s == "" {
 		return nil
@@ -207,7 +212,7 @@ func TextOrNil(s string) *string {
 	return &s
 }
 
-// TimeOrNil is nil for the zero time: the protocol leaves out what is not there.
+// TimeOrNil returns nil for the zero time: the protocol leaves out what does not exist.
 func TimeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

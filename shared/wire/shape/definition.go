@@ -11,20 +11,20 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Tags of a task definition that say what ECS has no words for. They count from its registration
-// on.
+// Tags of a task definition for what ECS cannot express. They count from its registration on.
 const (
-	// TagCPUMilli is the task's exact CPU in thousandths of a vCPU, 0 to 10,000,000; it replaces
-	// what ECS's units say.
+	// TagCPUMilli is the task's exact CPU in thousandths of a vCPU, 0 to 10,000,000. It replaces
+	// the definition's CPU units: "berth:cpu-milli" 250 is a quarter of a vCPU.
 	TagCPUMilli = "berth:cpu-milli"
-	// TagGPUMilli is the share of one GPU device, in thousandths, 1 to 999. Such a definition has
-	// no GPU requirement.
+	// TagGPUMilli is a share of one GPU in thousandths, 1 to 999. Such a definition requires no
+	// whole GPUs.
 	TagGPUMilli = "berth:gpu-milli"
 )
 
+// maxCPUMilli is 10,000 vCPUs, more than any instance has.
 const maxCPUMilli = 10_000_000
 
-// DefinitionTags check the tags of task definitions that are Berth's own.
+// DefinitionTags are the checks of the tags of Berth's own that a task definition can have, by tag.
 var DefinitionTags = map[string]func(types.Tag) error{
 	TagCPUMilli: func(t types.Tag) error { _, err := parseMilli(t, 0, maxCPUMilli); return err },
 	TagGPUMilli: func(t types.Tag) error { _, err := parseMilli(t, 1, cluster.WholeGPU-1); return err },
@@ -67,6 +67,7 @@ func ParseTaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.Tas
 	return out, nil
 }
 
+// attributeRequirement returns a required attribute as NAME or NAME=VALUE.
 func attributeRequirement(a types.Attribute) string {
 	if input.Value(a.Value) == "" {
 		return input.Value(a.Name)
@@ -74,6 +75,8 @@ func attributeRequirement(a types.Attribute) string {
 	return *a.Name + "=" + *a.Value
 }
 
+// addContainer adds what one container needs: CPU, memory (its reservation, or else its limit),
+// GPUs and static ports.
 func addContainer(out *cluster.TaskDefinition, c *types.ContainerDefinition, mode types.NetworkMode) error {
 	size := cluster.ContainerSize{CPU: int64(c.Cpu), Memory: int64(input.Value(c.Memory)),
 		Reservation: int64(input.Value(c.MemoryReservation))}
@@ -104,8 +107,8 @@ func addContainer(out *cluster.TaskDefinition, c *types.ContainerDefinition, mod
 	return nil
 }
 
-// addPort adds the static host port of a mapping. In a network namespace of its own a task holds
-// none, and port 0 is chosen when the task starts.
+// addPort adds the static host port of a mapping. In awsvpc mode and without a network a task holds
+// none. In host mode the container's port is the host's. Port 0 is assigned when the task starts.
 func addPort(out *cluster.TaskDefinition, m types.PortMapping, mode types.NetworkMode) error {
 	n := input.Value(m.HostPort)
 	switch mode {
@@ -132,6 +135,8 @@ func addPort(out *cluster.TaskDefinition, m types.PortMapping, mode types.Networ
 	return nil
 }
 
+// applyTaskSize replaces the sum of the containers by the task's own CPU and memory, if the
+// definition has them.
 func applyTaskSize(out *cluster.TaskDefinition, d types.TaskDefinition) error {
 	if out.OwnCPU {
 		units, err := cluster.TaskCPU(*d.Cpu)
@@ -153,7 +158,7 @@ func applyTaskSize(out *cluster.TaskDefinition, d types.TaskDefinition) error {
 	return nil
 }
 
-// applyTags lets the tags of Berth's own have the last word.
+// applyTags applies the tags of Berth's own last, so that they override what ECS's members say.
 func applyTags(out *cluster.TaskDefinition, tags []types.Tag) error {
 	for _, t := range tags {
 		switch input.Value(t.Key) {
@@ -177,6 +182,7 @@ func applyTags(out *cluster.TaskDefinition, tags []types.Tag) error {
 	return nil
 }
 
+// parseMilli reads the value of a tag as a whole number from least to most.
 func parseMilli(t types.Tag, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(input.Value(t.Value), 10, 64)
 	if err != nil || n < least || n > most || strings.HasPrefix(*t.Value, "+") {
@@ -186,7 +192,7 @@ func parseMilli(t types.Tag, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// definitionConstraints are the constraints of a task definition: memberOf alone.
+// definitionConstraints returns the constraints of a task definition, which are memberOf only.
 func definitionConstraints(in []types.TaskDefinitionPlacementConstraint) (out []cluster.PlacementConstraint) {
 	for _, c := range in {
 		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: input.Value(c.Expression)})

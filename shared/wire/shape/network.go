@@ -13,8 +13,8 @@ const (
 	maxSecurityGroups = 5
 )
 
-// ParseNetwork reads a networkConfiguration, nil where there is none. What cannot be is
-// InvalidParameterException.
+// ParseNetwork reads a networkConfiguration, nil if there is none. Bad counts, and a public
+// address, which tasks on EC2 cannot have, are InvalidParameterExceptions.
 func ParseNetwork(in *types.NetworkConfiguration) (*cluster.Network, error) {
 	if in == nil || in.AwsvpcConfiguration == nil {
 		return nil, nil
@@ -32,7 +32,7 @@ func ParseNetwork(in *types.NetworkConfiguration) (*cluster.Network, error) {
 	return &cluster.Network{Subnets: c.Subnets, SecurityGroups: c.SecurityGroups}, nil
 }
 
-// NetworkShape is [network] the other way round; nil for nil.
+// NetworkShape returns a network as ECS shows it; nil for nil.
 func NetworkShape(n *cluster.Network) *types.NetworkConfiguration {
 	if n == nil {
 		return nil

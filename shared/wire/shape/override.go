@@ -10,15 +10,15 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Bounds of overrides: ECS takes 8,192 characters in all (ECS API reference, RunTask.overrides).
+// Bounds of overrides: 8,192 characters in all and 10 containers (ECS API reference, RunTask).
 const (
 	maxOverrides  = 8192
 	maxContainers = 10
 )
 
-// ParseOverrides reads the overrides of RunTask and StartTask, nil where there are none. What Berth
-// does not pass on is UnsupportedFeatureException, what is too long or negative
-// InvalidParameterException.
+// ParseOverrides reads the overrides of RunTask and StartTask, nil if there are none or all are
+// empty. What Berth does not pass on is an UnsupportedFeatureException, what is too long or
+// negative an InvalidParameterException.
 func ParseOverrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 	if o == nil {
 		return nil, nil
@@ -57,6 +57,8 @@ func ParseOverrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 	return out, nil
 }
 
+// containerOverride reads the override of one container. length counts its characters towards the
+// limit.
 func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride, length int, err error) {
 	switch {
 	case input.Value(c.Name) == "":
@@ -88,7 +90,7 @@ func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride
 	return out, length, nil
 }
 
-// OverrideShape is [Overrides] the other way round; nil for nil.
+// OverrideShape returns overrides as ECS takes and shows them; nil for nil.
 func OverrideShape(o *cluster.Overrides) *types.TaskOverride {
 	if o == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// RunGuarded runs an operation. A panic becomes an error; faults, which callers are told nothing
-// about, are logged.
+// RunGuarded runs an operation. A panic becomes an error with its stack in the log. Faults are
+// logged, because callers are not told about them. log may be nil.
 func RunGuarded(ctx context.Context, log *slog.Logger, operation string, do func() error) (err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -29,8 +29,8 @@ func RunGuarded(ctx context.Context, log *slog.Logger, operation string, do func
 	return err
 }
 
-// PublicError is what a caller is told of an error: errors of the API as they are, of faults
-// nothing.
+// PublicError returns what a caller is told of an error: an error of the API as it is, a fault
+// without any detail.
 func PublicError(err error) *cluster.Error {
 	e := &cluster.Error{Code: cluster.CodeServer, Message: "Service Unavailable. Please try again later."}
 	if cluster.ErrorCode(err) != cluster.CodeServer {

@@ -13,16 +13,17 @@ import (
 	"berth/shared/cluster"
 )
 
-// MaxBody is how long a request may be: longer than the longest that ECS takes, a task definition
-// of 64 KiB.
+// MaxBody is how many bytes a request may have. ECS's longest request, a task definition, has 64
+// KiB.
 const MaxBody = 1 << 20
 
-// TooLarge is the error of a request of more than [MaxBody] bytes.
+// TooLarge returns the error for a request of more than [MaxBody] bytes.
 func TooLarge() error {
 	return cluster.Errorf(cluster.CodeRequestEntityTooBig, "The request has more than %d bytes.", MaxBody)
 }
 
-// ReadBody reads a request of at most [MaxBody] bytes.
+// ReadBody reads a request of at most [MaxBody] bytes. A longer one is refused before it is read
+// completely.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var long *http.MaxBytesError
@@ -35,7 +36,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// WriteAnswer writes an answer with the headers that every answer has.
+// WriteAnswer writes an answer with the headers that every answer has, among them a new request id.
 func WriteAnswer(w http.ResponseWriter, contentType string, status int, answer []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Amzn-RequestId", newRequestID())
@@ -44,8 +45,9 @@ func WriteAnswer(w http.ResponseWriter, contentType string, status int, answer [
 	_, _ = w.Write(answer) // a caller who has gone does not matter
 }
 
-// CheckLoopback refuses requests for another host than this machine, or from a page of another
-// origin: any page that a user visits could have its own name point here (DNS rebinding).
+// CheckLoopback refuses requests for another host than this machine, and those of a web page of
+// another origin. Any page that a user visits could have its own name resolve to this machine (DNS
+// rebinding) and call the API with the user's access.
 func CheckLoopback(r *http.Request) error {
 	if !IsLoopback(r.Host) {
 		return cluster.Errorf(cluster.CodeAccessDenied, "The host %.100q is not this machine.", r.Host)
@@ -60,8 +62,8 @@ func CheckLoopback(r *http.Request) error {
 	return nil
 }
 
-// IsLoopback reports whether a host, with a port or not, is this machine by a name that nobody else
-// can claim.
+// IsLoopback reports whether a host, with or without a port, is this machine under a name that
+// nobody else can claim.
 func IsLoopback(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -71,7 +73,7 @@ func IsLoopback(host string) bool {
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// newRequestID is a random UUID.
+// newRequestID returns a random UUID (version 4).
 func newRequestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
