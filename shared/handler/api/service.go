@@ -98,8 +98,7 @@ func resolveServiceConflict(old *cluster.Service, spec operation.CreateService) 
 	case spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params:
 		return old, nil
 	case old.Status == cluster.ServiceDraining:
-		return nil, cluster.Errorf(cluster.CodeInvalidParameter,
-			"Unable to Start a service that is still Draining.")
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Unable to Start a service that is still Draining.")
 	}
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 }

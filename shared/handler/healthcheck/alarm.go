@@ -12,19 +12,19 @@ import (
 	"berth/shared/state"
 )
 
-// watchList is what the function remembers of a cluster: which of its services watch alarms, as of
-// a placement version. A deployment that begins moves the version.
+// A watchList is what the function remembers of a cluster: the services that watch alarms, as of a
+// placement version. A deployment that begins moves the version, which makes the list stale.
 type watchList struct {
 	version  int64
 	services []string
 }
 
-// minBakeTime is how long alarms are watched that do not say how long they take to see something:
-// one look at least.
+// minBakeTime is the bake time of alarms that do not say how long they need to notice something. It
+// lasts one round of this function.
 const minBakeTime = time.Minute
 
-// checkAlarms looks at the alarms of the deployments under way: of all, or of those that watch one
-// that fired.
+// checkAlarms records the alarms of a cluster's deployments in progress. fired limits it to the
+// deployments that watch one of these alarms; nil means all.
 func (h *Handler) checkAlarms(ctx context.Context, name string, fired map[string]*awsevent.Alarm) error {
 	services, err := h.deployingServices(ctx, name)
 	if err != nil {
@@ -60,8 +60,8 @@ func (h *Handler) checkAlarms(ctx context.Context, name string, fired map[string
 	return errors.Join(failed...)
 }
 
-// deployingServices are the services with alarms whose deployment is under way. Which services have
-// any is read anew only when the cluster's version has moved.
+// deployingServices returns the services with alarms whose deployment is in progress. It lists all
+// services only if the cluster's placement version has moved since the last time.
 func (h *Handler) deployingServices(ctx context.Context, name string) ([]*cluster.Service, error) {
 	row, err := h.State.Peek(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
@@ -88,8 +88,8 @@ func (h *Handler) deployingServices(ctx context.Context, name string) ([]*cluste
 	return out, nil
 }
 
-// relistServices reads all services, and has what was seen of the alarms of those that are no more
-// expire.
+// relistServices lists all services, remembers those with alarms, and lets the alarm watches of all
+// others expire.
 func (h *Handler) relistServices(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
 	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixService))
 	if err != nil {
@@ -129,16 +129,14 @@ func (h *Handler) relistServices(ctx context.Context, name string, version int64
 	return out, nil
 }
 
-// isDeploying reports whether alarms can fail the service's deployment: until it is completed, the
-// bake time included.
+// isDeploying reports whether alarms can still fail the service's deployment: until it is
+// completed, which includes the bake time.
 func isDeploying(s *cluster.Service) bool {
 	return s.Status == cluster.ServiceActive && s.Alarms.Enable && len(s.Alarms.Names) > 0 &&
 		(s.Deployment.State == "" || s.Deployment.State == cluster.RolloutInProgress)
 }
 
-// recordAlarms writes down what is seen of a deployment's alarms. One that was in ALARM when the
-// deployment began, as the first look at it tells, has all of them ignored; one that got there
-// later counts for the whole deployment, even if it is over.
+// recordAlarms writes what is seen of a deployment's alarms, if it has changed.
 func (h *Handler) recordAlarms(ctx context.Context, s *cluster.Service, alarms map[string]cluster.Alarm) error {
 	for range state.MaxRaces {
 		row, err := h.State.Get(ctx, state.AlarmWatchKey(s.Cluster, s.Short))
@@ -168,8 +166,11 @@ func equalWatch(a, b *cluster.AlarmWatch) bool {
 		slices.Equal(a.InAlarm, b.InAlarm) && slices.Equal(a.Missing, b.Missing)
 }
 
-// assessAlarms is what is known of a deployment's alarms now. Those of all alarms in ALARM are
-// named, ignored or not.
+// assessAlarms returns what is known of a deployment's alarms.
+//
+// An alarm that was in ALARM when the deployment began makes all of them ignored, as with ECS (S8):
+// they cannot tell whether this deployment is at fault. An alarm that fires later counts for the
+// rest of the deployment, even if it is OK again. InAlarm has both.
 func assessAlarms(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string]cluster.Alarm) *cluster.AlarmWatch {
 	next := &cluster.AlarmWatch{
 		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Deployment: s.Deployment.ID,
@@ -189,8 +190,8 @@ func assessAlarms(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string
 		if !a.InAlarm {
 			continue
 		}
-		// The first look may come a minute after the deployment began: long enough for an alarm to
-		// fire because of it.
+		// The first check may come a minute after the deployment began: long enough for an alarm to
+		// fire because of it, so its own time decides.
 		if first && !a.Since.After(s.Deployment.CreatedAt) {
 			next.Ignored = true
 		}

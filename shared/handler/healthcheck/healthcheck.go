@@ -17,11 +17,8 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the function that looks, each minute, at what ECS does not report: the health of
-// registered tasks in their target groups and in Cloud Map (S6), and the alarms of deployments
-// under way (S8). It writes what has changed and decides nothing: the stream of the state wakes
-// placement. A cluster that has none of these costs one read of an empty range and one of its
-// version.
+// Handler is the health-check function: its ports, its settings, and what an execution environment
+// remembers.
 type Handler struct {
 	State         state.Store
 	LoadBalancers handler.LoadBalancers
@@ -31,7 +28,7 @@ type Handler struct {
 	Settings      handler.Settings
 	Decoder       awsevent.Decoder
 	Log           *slog.Logger
-	// Telemetry gather what operators watch; nil gathers nothing.
+	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 
 	rotation  handler.Rotation
@@ -39,7 +36,7 @@ type Handler struct {
 	retriedAt map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
 }
 
-// RunSchedule looks at every cluster, as far as its time goes.
+// RunSchedule checks every cluster, as far as the invocation's time goes. name must be "health".
 func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "health" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected health", name)}
@@ -49,9 +46,10 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	})
 }
 
-// HandleMessages handles events of alarms that changed their state, and returns the ids of those to
-// deliver again. They say only that the deployments which watch these alarms are to be looked at,
-// and which have been in ALARM since when.
+// HandleMessages handles events of alarms that changed state, and returns the ids of messages to
+// deliver again. An event makes the deployments that watch the alarm be checked at once. It also
+// counts by itself: an alarm that fired and is OK again when CloudWatch is asked was in ALARM all
+// the same.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	fired := map[string]*awsevent.Alarm{}
@@ -72,8 +70,7 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 		return nil
 	}
 	if err := state.ForEachCluster(ctx, h.State, func(name string) error {
-		return h.checkAlarms(ctx, name,
-			fired)
+		return h.checkAlarms(ctx, name, fired)
 	}); err != nil {
 		handler.Logger(h.Log).Error("looking at alarms", "error", err)
 		return taken
@@ -84,6 +81,7 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 // alarmState is the state of an alarm that fails deployments.
 const alarmState = "ALARM"
 
+// decodeAlarm returns the alarm that an event is about, or why the event is dropped.
 func (h *Handler) decodeAlarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
@@ -99,8 +97,9 @@ func (h *Handler) decodeAlarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
 	return nil, &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// checkTargets looks at the health of everything that is registered: one call for each target group
-// and Cloud Map service.
+// checkTargets records the health of everything that a cluster's tasks are registered with, by one
+// call for each target group and Cloud Map service. Registrations that failed are retried where the
+// group or registry exists again.
 func (h *Handler) checkTargets(ctx context.Context, name string) error {
 	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixTarget))
 	if err != nil {
@@ -141,15 +140,16 @@ func (h *Handler) checkTargets(ctx context.Context, name string) error {
 		func(arn string) bool { return again[arn] && seen.hasAnswered(arn) }))...)
 }
 
-// reportedHealth are what load balancers and Cloud Map said, by ARN; nothing of those that could
-// not be asked.
+// reportedHealth is what load balancers and Cloud Map answered, by ARN. It has nothing for those
+// that could not be asked.
 type reportedHealth struct {
 	groups     map[string]map[cluster.Address]cluster.TargetHealth
 	registries map[string]map[string]cluster.TargetHealth
 	gone       map[string]bool // these say that they do not exist
 }
 
-// noteError notes a group or registry that could not be asked.
+// noteError records the outcome of asking one group or registry. That it does not exist is an
+// answer, not an error.
 func (s *reportedHealth) noteError(arn string, err error) error {
 	code := cluster.ErrorCode(err)
 	if err == nil || code == cluster.CodeTargetGroupNotFound || code == cluster.CodeRegistryNotFound {
@@ -166,15 +166,16 @@ func (s *reportedHealth) noteError(arn string, err error) error {
 	return fmt.Errorf("asking about %s: %w", arn, err)
 }
 
-// hasAnswered reports whether a target group or Cloud Map service could be asked and exists.
+// hasAnswered reports whether the group or registry exists and could be asked.
 func (s *reportedHealth) hasAnswered(arn string) bool {
 	_, group := s.groups[arn]
 	_, registry := s.registries[arn]
 	return !s.gone[arn] && (group || registry)
 }
 
-// healthOf is what was said of a registration; known false where nobody could be asked, here false
-// where it is not there.
+// healthOf returns what was reported of a registration. known is false if nobody could be asked,
+// here is false if the registration is missing. A group that no longer exists makes its tasks
+// unhealthy, with that reason.
 func (s *reportedHealth) healthOf(
 	t *cluster.Target, g cluster.Registration,
 ) (health cluster.TargetHealth, here, known bool) {
@@ -184,7 +185,8 @@ func (s *reportedHealth) healthOf(
 	if g.Registry {
 		of, known := s.registries[g.ARN]
 		health, here := of[t.Task]
-		// Cloud Map enters an instance only after it has answered, and its health later still.
+		// Cloud Map lists an instance some time after it was registered, and reports its health
+		// later still, so a missing one is not known to be missing.
 		return health, here, known && here
 	}
 	of, known := s.groups[g.ARN]
@@ -192,8 +194,8 @@ func (s *reportedHealth) healthOf(
 	return health, here, known
 }
 
-// recordHealth writes a task's health down where it has changed. A registration that somebody else
-// has taken out is made again.
+// recordHealth writes a task's health if it has changed. A registration that somebody else has
+// removed is made again.
 func (h *Handler) recordHealth(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
 	lost := false
 	change := func(t *cluster.Target) (changed bool) {
@@ -220,8 +222,9 @@ func (h *Handler) recordHealth(ctx context.Context, t *cluster.Target, seen *rep
 	return h.repairRegistration(ctx, now, seen)
 }
 
-// repairRegistration has dispatch make those of a task's registrations again that somebody else has
-// ended.
+// repairRegistration asks dispatch to make those of a task's registrations again that somebody else
+// has removed. Both rows change in one commit: the registration counts as missing exactly as long
+// as dispatch has it to do.
 func (h *Handler) repairRegistration(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
 	handler.Logger(h.Log).Warn("a task was deregistered by somebody else", "cluster", t.Cluster, "task", t.Task)
 	next := *t

@@ -11,11 +11,12 @@ import (
 	"berth/shared/state"
 )
 
-// registrationRetryInterval is how often registrations that have failed are tried again.
+// registrationRetryInterval is how often failed registrations are retried (S9).
 const registrationRetryInterval = 5 * time.Minute
 
-// shouldRetry reports whether it is time to try what has failed with a target group or Cloud Map
-// service.
+// shouldRetry reports whether failed registrations with a target group or Cloud Map service are to
+// be retried now, and remembers that they are. Another environment may retry sooner; that costs a
+// few calls.
 func (h *Handler) shouldRetry(clusterName, arn string) bool {
 	key, now := clusterName+"#"+arn, h.Clock.Now()
 	if now.Sub(h.retriedAt[key]) < registrationRetryInterval {
@@ -28,9 +29,9 @@ func (h *Handler) shouldRetry(clusterName, arn string) bool {
 	return true
 }
 
-// retryRegistrations has dispatch try the registrations again that have failed where there is
-// something to be registered with. They stand as failed until they are made: nothing is told again,
-// and nothing is written where they fail as before.
+// retryRegistrations asks dispatch to retry failed registrations with the groups and registries
+// that exist. Until one succeeds it stays recorded as failed. So no event is emitted again, and
+// nothing is written if it fails as before.
 func (h *Handler) retryRegistrations(
 	ctx context.Context, clusterName string, rows []state.Row, there func(arn string) bool,
 ) error {

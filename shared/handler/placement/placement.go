@@ -16,16 +16,15 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the function that decides: it reads the stream of the state, reconciles the services
-// and requests that changed, places tasks, and commits intents under the cluster's placement
-// version. It acts on nothing but the state.
+// Handler is the placement function: its ports, its settings, and the snapshots that this execution
+// environment keeps warm.
 type Handler struct {
 	State    state.Store
 	Clock    handler.Clock
 	Wake     handler.Queue // of dispatch: wakes due rows on time
 	Settings handler.Settings
 	Log      *slog.Logger
-	// Telemetry gather what operators watch; nil gathers nothing.
+	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 	// Environment names this execution environment; no other has the same.
 	Environment string
@@ -33,8 +32,9 @@ type Handler struct {
 	warm map[string]*decide.Warm
 }
 
-// HandleRecords handles one batch of the stream. It returns the sequence of the first record to
-// deliver again, all after it included; empty when all are done.
+// HandleRecords handles one batch of the stream, cluster by cluster in the order of their first
+// records. It returns the sequence of the first record to deliver again, which means all records
+// behind it too; empty if the batch is done. Failures of one cluster do not hold up the others.
 func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
 	h.Telemetry.AddCount(handler.RecordsHandled, len(records))
 	var order []string
@@ -64,6 +64,8 @@ func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (re
 	return "", nil
 }
 
+// handleCluster decides what the records of one cluster change, and commits it. If another commit
+// comes first, it decides again on a fresh snapshot.
 func (h *Handler) handleCluster(ctx context.Context, name string, records []state.Record) error {
 	if err := h.wakeDispatch(ctx, records); err != nil {
 		return err
@@ -107,16 +109,16 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	return fmt.Errorf("deciding: lost %d races", state.MaxRaces)
 }
 
-// isOverdueSweepRow reports whether the record is a sweep's due row that has fallen due: something
-// was left undone, perhaps because the stream gave up records, so what is remembered is not to be
-// relied on.
+// isOverdueSweepRow reports whether the record is the deletion of a due row that a sweep had
+// written. It means that placement missed something, perhaps because the stream gave up records.
+// Then the warm snapshot may have missed the same and is not used.
 func isOverdueSweepRow(r state.Record) bool {
 	due, ok := r.Old.(*state.Due)
 	return ok && r.Op == state.Remove && due.Generation == decide.SweepGeneration
 }
 
-// claimSnapshot claims the cluster's checkpoint and gives the warm snapshot if this environment
-// handled the batch before, else a fresh one. Its batch is the one now begun.
+// claimSnapshot moves the cluster's checkpoint on to a new batch, and returns the snapshot for it:
+// the warm one if this environment handled the batch before, otherwise one loaded now.
 func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.Warm, error) {
 	if h.warm == nil {
 		h.warm = map[string]*decide.Warm{}
@@ -151,8 +153,8 @@ func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.Warm,
 	return warm, nil
 }
 
-// loadDefinitions reads the task definitions that the snapshot lacks: a change of their rows wakes
-// nobody.
+// loadDefinitions reads the task definitions that the snapshot lacks. They are cached by the API
+// before any service names them, and their rows wake nobody.
 func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, names []string) error {
 	for _, name := range names {
 		if snap.Definitions[name] != nil {
@@ -169,7 +171,8 @@ func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, 
 	return nil
 }
 
-// commitChain makes the chain of commits and moves the snapshot's version on with them.
+// commitChain makes the commits of a decision one after the other, and moves the snapshot's version
+// on with each. Cut off anywhere, what is committed so far is safe by itself.
 func (h *Handler) commitChain(ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit) error {
 	for _, c := range chain {
 		if c.Version == state.NoVersion && len(c.Writes) == 1 {
@@ -188,8 +191,8 @@ func (h *Handler) commitChain(ctx context.Context, snap *snapshot.Snapshot, chai
 	return nil
 }
 
-// wakeDispatch sends dispatch a message for each new due row, to arrive when it is due. Rows
-// further away than a message can be delayed are found by the schedule.
+// wakeDispatch sends dispatch one message for each new due time, delayed until then. What is due
+// later than a message can be delayed (15 minutes) is found by dispatch's schedule.
 func (h *Handler) wakeDispatch(ctx context.Context, records []state.Record) error {
 	sent := map[time.Duration]bool{}
 	for _, r := range records {
@@ -214,7 +217,8 @@ func (h *Handler) wakeDispatch(ctx context.Context, records []state.Record) erro
 	return nil
 }
 
-// recordIdleHops tells operators how long a cycle of decisions without progress is.
+// recordIdleHops publishes how many idle hops the longest cycle has. A growing number means that
+// decisions go round in circles.
 func (h *Handler) recordIdleHops(name string, hops int) {
 	h.Telemetry.SetMax(handler.IdleRounds, float64(hops))
 	if hops > 0 && hops%100 == 0 {

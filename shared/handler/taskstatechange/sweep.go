@@ -200,8 +200,7 @@ func (s *sweep) isSettled(t *cluster.Task) bool {
 func (s *sweep) sortedTasks() []*cluster.Task {
 	tasks := slices.Collect(s.Snap.Tasks())
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int {
-		return cmp.Compare(state.KeyOf(a).Sort,
-			state.KeyOf(b).Sort)
+		return cmp.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort)
 	})
 	return tasks
 }

@@ -19,11 +19,7 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the function that keeps the record of how the starts of services are slowed down (S7):
-// it hears of tasks that stopped without ever RUNNING, and writes for each revision how far up the
-// ladder it is, and a due row for the next attempt. What it writes follows from the tasks alone:
-// events that come twice, late or in another order change nothing, and as placement works out the
-// same, a lost one costs only what is seen of it.
+// Handler is the throttling function: its ports and settings.
 type Handler struct {
 	State    state.Store
 	Clock    handler.Clock
@@ -31,18 +27,21 @@ type Handler struct {
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
 
-	// Telemetry gather what operators watch; nil gathers nothing.
+	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 }
 
-// failures are the reports of one service's tasks, by the id that the report gives a task.
+// failures are the reports of one owner's failed starts, by ECS's task id, with the messages that
+// they came in. owner is a short key.
 type failures struct {
 	cluster, owner string
 	reports        map[string]cluster.ECSTask
 	messages       []string
 }
 
-// HandleMessages handles ECS's task events and returns the ids of those to deliver again.
+// HandleMessages handles events of failed starts and returns the ids of messages to deliver again.
+// Of several reports of one task the newest counts. Each service is written once, however many of
+// its tasks failed.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	of := map[string]*failures{}
@@ -74,7 +73,8 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	return retry
 }
 
-// decodeFailedStart reads the event of a task of Berth's that stopped without ever RUNNING.
+// decodeFailedStart returns the report of a failed start of Berth's, or why the event is dropped.
+// EventBridge's filter cannot tell Berth's tasks from others, so most drops are normal.
 func (h *Handler) decodeFailedStart(body []byte) (*cluster.ECSTask, *cluster.Drop) {
 	e, err := h.Decoder.Decode(body)
 	var drop *cluster.Drop
@@ -91,8 +91,8 @@ func (h *Handler) decodeFailedStart(body []byte) (*cluster.ECSTask, *cluster.Dro
 	return t, nil
 }
 
-// updateThrottle brings a service's row up to date, with a due row for each attempt that it now
-// allows. Both are written together, so that no death in between leaves the one without the other.
+// updateThrottle brings a service's throttle row up to date, with a due row for each attempt that
+// it allows now. One commit writes both, so that a crash cannot leave a pause without an end.
 func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 	key := state.ThrottleKey(f.cluster, f.owner)
 	for range state.MaxRaces {
@@ -118,8 +118,8 @@ func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 	return fmt.Errorf("writing the throttle of %s: lost %d races", f.owner, state.MaxRaces)
 }
 
-// readService gives the service and its tasks, as their rows say and, where task-state-change has
-// not come to write it yet, as the reports do; nil for tasks of no service.
+// readService returns a service and its tasks; nil if the owner is no service any more. The tasks
+// are as their rows say, or as the reports say where task-state-change has not written those yet.
 func (h *Handler) readService(ctx context.Context, f *failures) (*cluster.Service, []*cluster.Task, error) {
 	rows, err := h.State.List(ctx, state.Prefix(f.cluster, state.PrefixTask+f.owner+"#"))
 	if err != nil {
@@ -146,7 +146,7 @@ func (h *Handler) readService(ctx context.Context, f *failures) (*cluster.Servic
 	return s, tasks, h.applyReports(ctx, f, tasks)
 }
 
-// applyReports has the tasks be as the reports say, where these are newer.
+// applyReports brings tasks up to date with newer reports, in place, without writing them.
 func (h *Handler) applyReports(ctx context.Context, f *failures, tasks []*cluster.Task) error {
 	at := make(map[string]int, len(tasks))
 	for n, t := range tasks {
@@ -177,8 +177,9 @@ func (h *Handler) applyReports(ctx context.Context, f *failures, tasks []*cluste
 	return nil
 }
 
-// throttleWrites are what there is to write of a service's backoffs, as far as its deployments are
-// still there; nothing where nothing has changed.
+// throttleWrites returns the writes for a service's backoffs, none if they are as they were.
+// Backoffs of deployments that no longer exist are left out. A due row is written only for a time
+// that is new.
 func (h *Handler) throttleWrites(
 	s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff,
 ) []state.Write {

@@ -22,9 +22,8 @@ type instanceOperations struct {
 func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	u := o.ecs
 	return map[string]awsjson.Operation{
-		"ListContainerInstances": forwardOperation(u, "ListContainerInstances", o.checkListInstances, nil),
-		"DescribeContainerInstances": forwardOperation(u, "DescribeContainerInstances", o.checkDescribeInstances,
-			nil),
+		"ListContainerInstances":     forwardOperation(u, "ListContainerInstances", o.checkListInstances, nil),
+		"DescribeContainerInstances": forwardOperation(u, "DescribeContainerInstances", o.checkDescribeInstances, nil),
 		"UpdateContainerInstancesState": forwardOperation(u, "UpdateContainerInstancesState", o.checkInstancesState,
 			noteInstances(o, func(in *ecs.UpdateContainerInstancesStateInput) (*string, []string) {
 				return in.Cluster, in.ContainerInstances
