@@ -9,7 +9,7 @@ import (
 )
 
 // ReadGroupUse returns the row that says which capacity provider and node group use an Auto Scaling
-// group. If none ever did, it returns a new row with Rev 0.
+// group; a new row with Rev 0 if none ever did.
 func ReadGroupUse(ctx context.Context, store state.Store, group string) (*state.GroupUse, error) {
 	row, err := store.Get(ctx, state.GroupUseKey(group))
 	if err != nil {

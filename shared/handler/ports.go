@@ -30,108 +30,108 @@ type Queue interface {
 	Send(ctx context.Context, body []byte, delay time.Duration) error
 }
 
-// LoadBalancers is the part of Elastic Load Balancing that has tasks in target groups, which are
-// named by ARN. Errors of the API are *cluster.Error. Registering what is registered, and
+// LoadBalancers is the part of Elastic Load Balancing that registers tasks with target groups,
+// which are named by ARN. Errors of the API are *cluster.Error. Registering what is registered, and
 // deregistering what is not, succeeds.
 type LoadBalancers interface {
 	RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error
 	DeregisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error
-	// TargetHealth is that of every registered target.
+	// TargetHealth returns the health of every registered target.
 	TargetHealth(ctx context.Context, targetGroup string) (map[cluster.Address]cluster.TargetHealth, error)
-	// DeregistrationDelay is how long connections of a target that was taken out are drained.
+	// DeregistrationDelay returns how long the connections of a deregistered target drain.
 	DeregistrationDelay(ctx context.Context, targetGroup string) (time.Duration, error)
 }
 
-// Registries is the part of Cloud Map that has tasks in its services, which are named by ARN.
-// Errors of the API are *cluster.Error. Registering an instance again replaces it; deregistering
-// one that is not there is InstanceNotFound.
+// Registries is the part of Cloud Map that registers tasks with its services, which are named by
+// ARN. Errors of the API are *cluster.Error. Registering an instance again replaces it;
+// deregistering an unknown one is InstanceNotFound.
 type Registries interface {
 	RegisterInstance(ctx context.Context, registry, id string, at cluster.Address) error
 	DeregisterInstance(ctx context.Context, registry, id string) error
-	// InstancesHealth is that of every registered instance, by id; where a service checks no health
-	// they are healthy.
+	// InstancesHealth returns the health of every registered instance, by id. Where a service
+	// checks no health they are healthy.
 	InstancesHealth(ctx context.Context, registry string) (map[string]cluster.TargetHealth, error)
 }
 
-// Alarms is the part of CloudWatch that describes alarms; those that it does not have are left out.
+// Alarms is the part of CloudWatch that describes alarms. Unknown ones are left out.
 type Alarms interface {
 	DescribeAlarms(ctx context.Context, names []string) ([]cluster.Alarm, error)
 }
 
 // Hosts is the part of the ECS API that changes container instances. Errors of the API are
-// *cluster.Error; an instance that is not there is no error.
+// *cluster.Error; an instance that does not exist is no error.
 type Hosts interface {
 	// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
 	ActivateInstance(ctx context.Context, clusterName, id string) error
-	// PutAttribute sets a custom attribute; RemoveAttribute takes one away, whatever its value.
+	// PutAttribute sets a custom attribute; RemoveAttribute removes it, whatever its value.
 	PutAttribute(ctx context.Context, clusterName, id, name, value string) error
 	RemoveAttribute(ctx context.Context, clusterName, id, name string) error
 }
 
-// AutoScaling is the part of Amazon EC2 Auto Scaling that sizes groups, which are named by name.
-// Errors of the API are *cluster.Error; a group that is not there is left out by DescribeGroups,
-// and elsewhere a ValidationError.
+// AutoScaling is the part of Amazon EC2 Auto Scaling that sizes groups, which have names. Errors of
+// the API are *cluster.Error. DescribeGroups leaves out groups that do not exist; elsewhere they
+// are a ValidationError.
 type AutoScaling interface {
 	DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error)
 	SetDesired(ctx context.Context, group string, n int) error
 	// SetInstanceProtection takes any number of EC2 ids; the adapter sends at most 50 at once (C6).
 	SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error
-	// TerminateInstance terminates one of a group's instances; lower takes it off the desired
-	// capacity.
+	// TerminateInstance terminates an instance of a group; lower reduces the desired capacity by
+	// one as well.
 	TerminateInstance(ctx context.Context, id string, lower bool) error
-	// TagGroup sets a tag on the group, so that instances do not get it.
+	// TagGroup sets a tag on the group alone; its instances do not inherit it.
 	TagGroup(ctx context.Context, group, key, value string) error
-	// PutLifecycleHook has a group's terminations wait; DeleteLifecycleHook of one that is not
-	// there succeeds.
+	// PutLifecycleHook makes a group's terminations wait for the hook. DeleteLifecycleHook of an
+	// unknown one succeeds.
 	PutLifecycleHook(ctx context.Context, hook cluster.LifecycleHook) error
 	DeleteLifecycleHook(ctx context.Context, group, name string) error
-	// CompleteLifecycleAction lets the termination of an instance go on, RecordHeartbeat has it
-	// wait for longer.
+	// CompleteLifecycleAction lets the termination of an instance continue; RecordHeartbeat makes
+	// it wait longer.
 	CompleteLifecycleAction(ctx context.Context, group, hook, id string) error
 	RecordHeartbeat(ctx context.Context, group, hook, id string) error
 	PutTrackingPolicy(ctx context.Context, policy cluster.TrackingPolicy) error
-	// DeletePolicy of one that is not there succeeds.
+	// DeletePolicy of an unknown policy succeeds.
 	DeletePolicy(ctx context.Context, group, name string) error
 }
 
 // GroupUpdates is the part of Amazon EC2 Auto Scaling that node groups need beyond [AutoScaling],
 // with the same errors.
 type GroupUpdates interface {
-	// SetSizes sets those of minimum, maximum and desired capacity that are given, at once.
+	// SetSizes sets those of minimum, maximum and desired capacity that are given, in one call.
 	SetSizes(ctx context.Context, group string, s cluster.SizesChange) error
-	// UseTemplate has the group launch from a launch template version, ID:VERSION.
+	// UseTemplate makes the group launch from a launch template version, ID:VERSION.
 	UseTemplate(ctx context.Context, group, template string) error
-	// FailedLaunches are those that began at a time or later, the newest first.
+	// FailedLaunches returns those that began at since or later, newest first.
 	FailedLaunches(ctx context.Context, group string, since time.Time) ([]cluster.FailedLaunch, error)
 }
 
 // LaunchTemplates is the part of Amazon EC2 that keeps launch templates. Errors of the API are
-// *cluster.Error; a template or a version that is not there is an InvalidLaunchTemplate... error.
+// *cluster.Error; an unknown template or version is an InvalidLaunchTemplate... error.
 type LaunchTemplates interface {
-	// LaunchTemplate is one version, $Default where the reference names none.
+	// LaunchTemplate returns one version: $Default if the reference names none.
 	LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error)
-	// FindVersion is the newest version of a template (its id) with a description; nil where there
-	// is none.
+	// FindVersion returns the newest version of a template (by id) that has the description, nil if
+	// there is none.
 	FindVersion(ctx context.Context, template, description string) (*cluster.LaunchTemplate, error)
-	// CreateVersion makes a version of a template.
+	// CreateVersion creates a version of a template.
 	CreateVersion(ctx context.Context, version cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error)
 }
 
-// Metrics is the part of CloudWatch that managed scaling publishes to (C1). Deleting alarms that
-// are not there succeeds.
+// Metrics is the part of CloudWatch that managed scaling publishes to (C1). Deleting alarms that do
+// not exist succeeds.
 type Metrics interface {
 	PutReservation(ctx context.Context, points []cluster.Datapoint) error
 	PutMetricAlarm(ctx context.Context, alarm cluster.MetricAlarm) error
 	DeleteAlarms(ctx context.Context, names []string) error
 }
 
-// EventBus takes events as EventBridge delivers them. Those to send again come back as left; what
-// is refused for good is in the error alone.
+// EventBus takes events as EventBridge delivers them. It returns those to send again. Events that
+// are refused for good are only in the error.
 type EventBus interface {
 	PutEvents(ctx context.Context, events [][]byte) (left [][]byte, err error)
 }
 
-// Clock tells the time. Sleep is for callers who wait for an answer; no event handler sleeps.
+// Clock tells the time. Sleep is only for operations whose caller waits; no event handler sleeps.
 type Clock interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error

@@ -8,7 +8,7 @@ import (
 	"berth/shared/state"
 )
 
-// FindProvider reads a capacity provider; nil for none, deleted ones included.
+// FindProvider reads a capacity provider; nil if it does not exist or was deleted.
 func FindProvider(ctx context.Context, store state.Store, name string) (*cluster.CapacityProvider, error) {
 	row, err := store.Get(ctx, state.ProviderKey(name))
 	if err != nil {
@@ -35,8 +35,8 @@ func ListProviders(ctx context.Context, store state.Store) (out []*cluster.Capac
 	return out, nil
 }
 
-// FindClusterProviders reads the capacity providers of a cluster; a row of Rev 0 where none were
-// ever set.
+// FindClusterProviders reads a cluster's capacity providers; a new row with Rev 0 if none were ever
+// set.
 func FindClusterProviders(
 	ctx context.Context, store state.Store, clusterName string,
 ) (*cluster.ClusterProviders, error) {

@@ -9,25 +9,26 @@ import (
 	"berth/shared/decide"
 )
 
-// Settings are the values that an installation may change; template.yaml has a parameter for each.
+// Settings are the values that an installation may change. template.yaml has a parameter for each.
 type Settings struct {
 	decide.Settings
-	// Settle is how long after a StartTask of unknown outcome ECS's lists are believed.
+	// Settle is how long after a StartTask with an unknown outcome ECS's lists can be trusted.
 	Settle time.Duration
-	// ServiceLimit is the most services of one cluster (quota "Services per cluster" of ECS).
+	// ServiceLimit is how many services a cluster can have (ECS quota "Services per cluster").
 	ServiceLimit int
-	// ProvisioningTimeout is how long a task of RunTask waits for a capacity provider to be scaled
-	// out (C4); 0: for ever.
+	// ProvisioningTimeout is how long a task of RunTask waits for its capacity provider to scale
+	// out (C4); 0 means without limit.
 	ProvisioningTimeout time.Duration
 	// ScalingNamespace is where managed scaling publishes its metric (C1).
 	ScalingNamespace string
-	// RequestWait is how long RunTask waits for an answer; RequestPoll how often it looks.
+	// RequestWait is how long RunTask waits for placement's answer, RequestPoll the pause between
+	// two reads.
 	RequestWait, RequestPoll time.Duration
-	// StartRate and StartBurst are the calls per second that StartTask and StopTask share in this
-	// account and Region.
+	// StartRate and StartBurst size the token bucket of StartTask and StopTask calls in this
+	// account and Region: tokens per second, and the most that it holds.
 	StartRate, StartBurst float64
 	// UpgradeDomainWait is how long an update of nodes waits after each upgrade domain before it
-	// looks whether anything is unhealthy and begins the next (N7).
+	// checks health and begins the next (N7).
 	UpgradeDomainWait time.Duration
 }
 

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// A Figure is a number that operators watch, published as a CloudWatch metric.
+// A Measurement is a number that operators watch, published as a CloudWatch metric of that name.
 type Measurement string
 
-// The figures: all are counts but OutboxAge, in seconds, and Turns.
+// The measurements. All are counts except OutboxAge, in seconds, and IdleRounds.
 const (
 	// EventsHandled counts queue messages and events, RecordsHandled stream records.
 	EventsHandled  Measurement = "EventsHandled"
@@ -22,7 +22,7 @@ const (
 	// OutboxAge is how long the oldest outbox row has waited, in seconds.
 	OutboxAge Measurement = "OutboxAge"
 	// IdleRounds is how many rounds in a row over an outbox or a service did nothing. A growing
-	// value means a loop.
+	// value means a loop. Its metric keeps the name Turns, which alarms refer to.
 	IdleRounds Measurement = "Turns"
 	// LeftUndone counts what a sweep found that placement should have done earlier.
 	LeftUndone Measurement = "LeftUndone"
@@ -30,11 +30,11 @@ const (
 	ClustersMissing Measurement = "ClustersMissing"
 )
 
-// MeasurementUnits are the CloudWatch units of the figures that are not counts.
+// MeasurementUnits are the CloudWatch units of the measurements that are not counts.
 var MeasurementUnits = map[Measurement]string{OutboxAge: "Seconds", IdleRounds: "None"}
 
-// Telemetry collects figures between two calls of Take. A nil *Figures collects nothing. It is safe
-// for concurrent use.
+// Telemetry collects measurements between two calls of Collect. A nil *Telemetry collects nothing.
+// It is safe for concurrent use.
 type Telemetry struct {
 	mu      sync.Mutex
 	values  map[Measurement]float64
@@ -46,11 +46,12 @@ func (f *Telemetry) AddCount(name Measurement, n int) {
 	f.updateValue(name, func(v float64) float64 { return v + float64(n) })
 }
 
-// SetMax raises a figure to value if it is lower.
+// SetMax raises a measurement to value if it is lower.
 func (f *Telemetry) SetMax(name Measurement, value float64) {
 	f.updateValue(name, func(v float64) float64 { return max(v, value) })
 }
 
+// updateValue replaces a measurement by next of it.
 func (f *Telemetry) updateValue(name Measurement, next func(float64) float64) {
 	if f == nil {
 		return
@@ -63,7 +64,8 @@ func (f *Telemetry) updateValue(name Measurement, next func(float64) float64) {
 	f.values[name] = next(f.values[name])
 }
 
-// CountDropped counts a message that was dropped because no retry can help.
+// CountDropped counts a message that was dropped because no retry can help. kind must come from a
+// small set: each becomes a dimension.
 func (f *Telemetry) CountDropped(kind string) {
 	if f == nil {
 		return
@@ -76,7 +78,7 @@ func (f *Telemetry) CountDropped(kind string) {
 	f.dropped[kind]++
 }
 
-// Collect returns the figures that are not 0 and the dropped messages by kind of reason, and resets
+// Collect returns the measurements that are not 0 and the dropped messages by kind, and resets
 // both.
 func (f *Telemetry) Collect() (values map[Measurement]float64, dropped map[string]int) {
 	f.mu.Lock()

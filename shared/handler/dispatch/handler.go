@@ -99,9 +99,12 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 		func(name string) error { return h.runDueRows(ctx, name, true) })
 }
 
-// runDueRows does what is due in one cluster: rechecks instances, takes in reported loads, drains
-// the outbox. Each due row is deleted after its work; the deletion wakes placement through the
-// stream.
+// runDueRows does what is due in one cluster: it checks instances again, applies reported loads,
+// and drains the outbox. Each due row is deleted after its work, and the deletion wakes placement
+// through the stream.
+//
+// Work that failed leaves its due rows, so the next round repeats it. Due rows of placement's do
+// not wait for that.
 func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error {
 	rows, err := h.State.List(ctx, state.DueBy(name, h.Clock.Now()))
 	if err != nil {
@@ -139,8 +142,10 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	return failed
 }
 
-// recheckInstances asks ECS about instances that were unavailable, records the answer, and
-// schedules another check of those that still are.
+// recheckInstances asks ECS about instances that were unavailable and records the answer. It
+// schedules another check of those that still are. Without it an instance whose reconnection no
+// event reported would stay unavailable until the
+// next sweep.
 func (h *Handler) recheckInstances(ctx context.Context, name string, dues []*state.Due) error {
 	o := h.newObserver()
 	for batch := range slices.Chunk(latestPerInstance(dues), cluster.DescribeBatch) {

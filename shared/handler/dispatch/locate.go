@@ -10,9 +10,13 @@ import (
 	"berth/shared/state"
 )
 
-// locateTasks records the address at which each task will be registered, as ECS reports it: in the
-// network mode awsvpc the task's own address, in bridge and host the instance with the host port
-// that leads to the container's. It returns the tasks whose rows still exist.
+// locateTasks records the address at which each task will be registered, as ECS reports it. In the
+// network mode awsvpc that is the task's own address. In bridge and host mode it is the instance
+// with the host port that leads to the container's port. It returns the tasks whose rows still
+// exist.
+//
+// An address is recorded before anything is registered: whoever deregisters the task later finds it
+// there.
 func locateTasks(ctx context.Context, r *round, wanted []*taskRegistration) ([]*taskRegistration, error) {
 	var unlocated []*taskRegistration
 	var out []*taskRegistration

@@ -13,8 +13,8 @@ import (
 )
 
 // drainOutbox carries out the cluster's outbox rows, oldest first, while there are tokens. Each row
-// ends deleted, or reduced to what is still to do, together with a due row for the next round.
-// idleRounds counts the rounds before this one that did nothing.
+// ends deleted, or reduced to what is still to do, and a due row starts the next round if one is
+// needed. idleRounds counts the rounds before this one that did nothing.
 func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) error {
 	r := &round{Handler: h, cluster: name, now: h.Clock.Now()}
 	page := state.Prefix(name, state.PrefixOutbox)
@@ -74,7 +74,11 @@ func carryOutRows(ctx context.Context, r *round, rows []state.Row) error {
 	return errors.Join(failed...)
 }
 
-// carryOutRow carries out one outbox row and records what is left of it.
+// carryOutRow carries out one outbox row and writes what is left of it.
+//
+// Stops that drain are deregistered first, so that their connections drain while the rest of the
+// row is carried out. Starts come before other stops: replacements of unhealthy tasks start first
+// (S6). Registrations and events take no tokens, and come last.
 func carryOutRow(ctx context.Context, r *round, o *state.Outbox) error {
 	left := *o
 	left.Starts, left.Stops, left.Targets, left.Publish = nil, nil, nil, nil
@@ -103,7 +107,10 @@ func carryOutRow(ctx context.Context, r *round, o *state.Outbox) error {
 }
 
 // finishRow deletes the row, or writes what is left of it. Losing that write to another environment
-// is fine: it did the same work.
+// is harmless: that one has done the same work.
+//
+// A row of which nothing was done is written only if it has to wait for something to settle,
+// because each write would invoke this function again.
 func finishRow(ctx context.Context, r *round, o, left *state.Outbox) error {
 	r.progress = r.progress || countItems(left) < countItems(o)
 	if countItems(left) == 0 {
@@ -162,8 +169,9 @@ func countItems(o *state.Outbox) int {
 	return len(o.Starts) + len(o.Stops) + len(o.Targets) + len(o.Publish)
 }
 
-// firstPage and lastPage bound how many outbox rows are read at once. The first page is small
-// because one large row may use up all tokens; pages double from there.
+// firstPage and lastPage bound how many outbox rows are read at once. The first page is small,
+// because one large row may use up all tokens and the rest would be read for nothing. Pages double
+// from there.
 const firstPage, lastPage = 2, 64
 
 // scheduleDrain writes the due row that starts the next round of a cluster. idleRounds is its

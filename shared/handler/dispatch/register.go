@@ -82,6 +82,7 @@ type pendingRegistration struct {
 	n int
 }
 
+// current returns the registration as the row has it.
 func (p pendingRegistration) current() cluster.Registration { return p.target.Registrations[p.n] }
 
 // missingRegistrations returns the registrations that have an address and are not made yet, by

@@ -44,8 +44,8 @@ func (r *round) isOutOfTime(ctx context.Context) bool {
 	return ok && end.Sub(r.Clock.Now()) < handler.Reserve
 }
 
-// takeToken takes the token of one StartTask or StopTask. False means that the bucket is empty and
-// the rest has to wait.
+// takeToken takes the token of one StartTask or StopTask. It leases as many tokens as the rest of
+// the round may need, in one write. False means that the bucket is empty and the rest has to wait.
 func (r *round) takeToken(ctx context.Context) bool {
 	if r.isOutOfTime(ctx) {
 		r.bucketEmpty, r.tokens = true, 0
@@ -69,8 +69,8 @@ func (r *round) takeToken(ctx context.Context) bool {
 // returnToken gives back a token that was taken and not used.
 func (r *round) returnToken() { r.tokens++ }
 
-// takeBalancerCall counts one call of Elastic Load Balancing or Cloud Map. False means that the
-// rest has to wait.
+// takeBalancerCall counts one call of Elastic Load Balancing or Cloud Map against
+// [maxBalancerCalls]. False means that the rest has to wait.
 func (r *round) takeBalancerCall(ctx context.Context) bool {
 	if r.balancerCalls >= maxBalancerCalls || r.isOutOfTime(ctx) {
 		r.retryIn(time.Second)
@@ -80,12 +80,14 @@ func (r *round) takeBalancerCall(ctx context.Context) bool {
 	return true
 }
 
+// newObserver returns an observer as of now.
 func (h *Handler) newObserver() *observe.Observer {
 	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 
-// stoppedObservation returns the write that records a task as STOPPED that ECS does not have.
+// stoppedObservation returns the write that records a task as STOPPED which ECS does not have. Its
+// version is the next one, so that an older report of ECS's about the task still loses.
 func stoppedObservation(r *round, t *cluster.Task, code, reason string) *state.Observation {
 	return &state.Observation{
 		Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: r.now, StopCode: code,
@@ -94,5 +96,6 @@ func stoppedObservation(r *round, t *cluster.Task, code, reason string) *state.O
 	}
 }
 
-// accessDeniedDelay is how long to wait after a call that IAM denied.
+// accessDeniedDelay is how long to wait after a call that IAM has denied: a policy may be corrected
+// at any time, but hardly within a second.
 const accessDeniedDelay = 30 * time.Second

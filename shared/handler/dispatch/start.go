@@ -37,8 +37,9 @@ func taskKey(clusterName string, o *state.Outbox, s state.StartItem) state.Key {
 	return state.TaskKey(clusterName, o.Owner, id)
 }
 
-// startGroup claims the tasks of one call and starts those it could claim. It returns what is left
-// to start.
+// startGroup claims the tasks of one StartTask call and starts those that it could claim. It
+// returns what is left to start. The token is taken before the claims: a claimed task must be
+// started, or its start counts as unknown and has to settle.
 func startGroup(ctx context.Context, r *round, o *state.Outbox, group []state.StartItem) (left []state.StartItem,
 	err error) {
 	if !r.takeToken(ctx) {

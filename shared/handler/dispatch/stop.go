@@ -17,7 +17,9 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && (e.Code == cluster.CodeInvalidParameter || e.Code == cluster.CodeClusterNotFound)
 }
 
-// stopTask carries out one stop. done is false if the stop is left for a later round.
+// stopTask carries out one stop. done is false if the stop is left for a later round. The ECS task
+// is known from the item, or from the row if ECS has reported it meanwhile. A task that was never
+// started is only recorded as STOPPED.
 func stopTask(ctx context.Context, r *round, s state.StopItem) (done bool, err error) {
 	if s.ECSID != "" {
 		done, known, err := stopAtECS(ctx, r, s.ECSID, s.Reason)
@@ -46,8 +48,9 @@ func stopTask(ctx context.Context, r *round, s state.StopItem) (done bool, err e
 	return stopUnknownStart(ctx, r, t, s.Reason)
 }
 
-// stopUnknownStart stops a task that was started and has not been reported yet, so that its ECS
-// task is not known.
+// stopUnknownStart stops a task that was started but not reported yet, so that its ECS task has to
+// be found first. If ECS lists none, the task is recorded as STOPPED once the lists must have
+// settled.
 func stopUnknownStart(ctx context.Context, r *round, t *cluster.Task, reason string) (bool, error) {
 	found, err := findStarted(ctx, r, t)
 	if err != nil {

@@ -11,9 +11,12 @@ import (
 )
 
 // leaseTokens takes up to want tokens from the bucket that StartTask and StopTask share in this
-// account and Region, and returns how many it got. The bucket is one row: StartRate tokens a second
-// flow in, StartBurst is the most it holds. With 40 a second and 100 at most, an idle account may
-// start 1,000 tasks at once (100 calls of 10 tasks).
+// account and Region, and returns how many it got.
+//
+// The bucket is one row: StartRate tokens a second flow in, and StartBurst is the most that it
+// holds. With 40 a second and 100 at most, an idle account may start 1,000 tasks at once (100 calls
+// of 10 tasks), and 400 a second after that. All clusters share it, because ECS's quota is per
+// account.
 func (h *Handler) leaseTokens(ctx context.Context, want int) (int, error) {
 	const name = "start"
 	key := state.Key{Cluster: state.Directory, Sort: state.PrefixBucket + name}

@@ -12,7 +12,7 @@ import (
 	"berth/shared/snapshot"
 )
 
-// execution carries out a decision about one provider.
+// An execution carries out a decision about one provider.
 type execution struct {
 	*round
 	provider *cluster.CapacityProvider
@@ -20,9 +20,17 @@ type execution struct {
 	decision *scaling.Decision
 }
 
-// carryOut carries out the decision in the order in which it is safe: what gets tasks is protected
-// before anything is released, and the group's size comes last. A failure ends it, and the next
-// minute decides anew. Resized reports whether everything was done.
+// carryOut carries out the decision in the order in which each step is safe if the next one never
+// happens:
+//
+//  1. Instances that get tasks are protected.
+//  2. It is recorded which instances may be terminated, so that dispatch protects one before
+//     a task starts there.
+//  3. Instances without tasks are released.
+//  4. Instances are activated or drained.
+//  5. The group is resized.
+//
+// A failure ends it, and the next minute decides anew. resized reports whether everything was done.
 func (e *execution) carryOut(ctx context.Context) (resized bool, err error) {
 	h, d, clusterName := e.round.Handler, e.decision, e.of.Cluster
 	if len(d.Protect) > 0 {
@@ -60,7 +68,8 @@ func (e *execution) carryOut(ctx context.Context) (resized bool, err error) {
 }
 
 // resizeGroup terminates instances and sets the desired capacity, if the group is still as the
-// decision saw it.
+// decision saw it. Terminating an instance lowers the desired capacity by itself, so only the rest
+// of the difference is set.
 func (e *execution) resizeGroup(ctx context.Context) (resized bool, err error) {
 	h, d, g := e.round.Handler, e.decision, e.group
 	if d.Desired == g.Desired && len(d.Replace) == 0 {
@@ -89,8 +98,8 @@ func (e *execution) resizeGroup(ctx context.Context) (resized bool, err error) {
 }
 
 // isUnchanged reports whether the group is still as the decision saw it: its sizes, whether its
-// nodes are being upgraded, and no new instance. A desired capacity is set as a number, which would
-// undo what an update or the group's owner has changed.
+// nodes are being upgraded, and no new instance. A desired capacity is set as a number, so without
+// this check it would undo what an update or the group's owner has changed.
 func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 	h, g := e.round.Handler, e.group
 	wasUpgrading := e.updates[g.Name] != nil
@@ -120,9 +129,10 @@ func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 	return isSame, nil
 }
 
-// releaseInstances lets the group take instances without tasks. If dispatch has withdrawn the note
-// on one meanwhile, it may have protected the instance just before, so the instance is protected
-// again. Then nothing is taken away this time.
+// releaseInstances removes the protection of instances without tasks, so that the group may
+// terminate them. Dispatch may have cleared the record of one meanwhile, and protected the instance
+// just before this call. So the records are read again; if one is cleared, the instance is
+// protected again and nothing is released this time (C6).
 func (e *execution) releaseInstances(ctx context.Context, ids []string) (released bool, err error) {
 	h := e.round.Handler
 	if len(ids) == 0 {
@@ -154,8 +164,8 @@ func (e *execution) releaseInstances(ctx context.Context, ids []string) (release
 	return false, cluster.Wrap(err, "protecting instances again")
 }
 
-// isStillFree reports whether the note that the group may take the instance stands. An instance
-// without a registration is free until it registers.
+// isStillFree reports whether the record still says that the group may terminate the instance. An
+// instance that is not registered is free until it registers.
 func (e *execution) isStillFree(ctx context.Context, ec2ID string, v *snapshot.InstanceView) (bool, error) {
 	store, clusterName := e.round.State, e.of.Cluster
 	if v == nil {

@@ -10,7 +10,8 @@ import (
 	"berth/shared/state"
 )
 
-// attacher makes at CloudWatch and Auto Scaling what one provider needs in one cluster.
+// An attacher makes and removes what one provider needs at CloudWatch and Auto Scaling for one
+// cluster.
 type attacher struct {
 	*Handler
 	cluster  string
@@ -19,8 +20,10 @@ type attacher struct {
 }
 
 // attachProvider makes what the provider needs and removes what it does not, see
-// [scaling.WantedAttachments]. That something changes is written first: whoever comes after a run
-// that was cut off then makes it again, or removes it.
+// [scaling.WantedAttachments]. Before something changes, the history says so: if this run is cut
+// off, the next one makes or removes it again.
+//
+// Everything is also made again now and then, because others may have removed it.
 func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
@@ -46,8 +49,8 @@ func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHisto
 	return now, a.changeAttachment(ctx, was, now, renew)
 }
 
-// changeAttachment makes what is wanted and was not there before, or all of it to renew it, and
-// removes the rest.
+// changeAttachment makes what is wanted and was not there, everything if renew is set, and removes
+// the rest.
 func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attachment, renew bool) error {
 	if was.Incomplete || was.Policy != now.Policy || renew && now.Policy != "" {
 		if err := a.attachPolicy(ctx, now.Policy != ""); err != nil {
@@ -70,8 +73,9 @@ func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attach
 	return nil
 }
 
-// attachPolicy lets a target tracking policy size the group, once the alarms are gone. If it is not
-// wanted, it is deleted before there are any alarms.
+// attachPolicy lets a target tracking policy size the group, or deletes the policy. Alarms of
+// Berth's own and a policy never act at the same time (C1), so the one is removed before the other
+// is made.
 func (a *attacher) attachPolicy(ctx context.Context, wanted bool) error {
 	policy := scaling.TrackingPolicy(a.cluster, a.Settings.ScalingNamespace, a.provider)
 	if !wanted {
@@ -85,7 +89,7 @@ func (a *attacher) attachPolicy(ctx context.Context, wanted bool) error {
 	return cluster.Wrap(a.Groups.PutTrackingPolicy(ctx, policy), "making policy %s", policy.Name)
 }
 
-// attachAlarms makes the two alarms, or deletes them.
+// attachAlarms makes the low and the high alarm, or deletes both (C1).
 func (a *attacher) attachAlarms(ctx context.Context, wanted bool) error {
 	if !wanted {
 		low, high := cluster.ScalingAlarms(a.cluster, a.provider.Name)
@@ -100,8 +104,8 @@ func (a *attacher) attachAlarms(ctx context.Context, wanted bool) error {
 	return nil
 }
 
-// forgetGroup records that nothing is left of what was made in a group that is gone, whatever
-// another group of its name has.
+// forgetGroup records that nothing is left of what was made in a group that no longer exists.
+// Another group of that name starts without any of it.
 func (a *attacher) forgetGroup(ctx context.Context) error {
 	old, err := readHistory(ctx, a.State, a.cluster, a.provider.Name)
 	if err != nil || old.Attachment.Group == "" {
@@ -112,8 +116,9 @@ func (a *attacher) forgetGroup(ctx context.Context) error {
 	return writeHistory(ctx, a.State, old, &next)
 }
 
-// tagGroup gives a group the tag of managed scaling, without which it may do nothing there. Whoever
-// made the group may have removed it again. A tag that is there stays, whatever its value.
+// tagGroup sets the tag AmazonECSManaged on a group, without which managed scaling may not change
+// it (C7). The group's owner may have removed it again. A tag that exists stays, whatever its
+// value.
 func (h *Handler) tagGroup(ctx context.Context, g *cluster.AutoScalingGroup) error {
 	if _, tagged := g.Tags[cluster.ManagedTag]; tagged {
 		return nil
@@ -122,8 +127,8 @@ func (h *Handler) tagGroup(ctx context.Context, g *cluster.AutoScalingGroup) err
 	return cluster.Wrap(err, "tagging Auto Scaling group %s with %s", g.Name, cluster.ManagedTag)
 }
 
-// removeAttachments removes what a provider that needs little or nothing any more has in a cluster.
-// The policy and the hook of a group that is gone are gone, too.
+// removeAttachments removes what a provider that a cluster no longer uses, or uses less, has there.
+// A group that no longer exists has taken its policy and hook with it; the alarms are CloudWatch's.
 func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unneeded *cluster.CapacityProvider) error {
 	a := &attacher{Handler: h, cluster: clusterName, provider: unneeded}
 	groups, err := h.Groups.DescribeGroups(ctx, []string{unneeded.Group})
@@ -142,7 +147,7 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 	return err
 }
 
-// withoutCluster is the write by which the cluster does not have the provider any more.
+// withoutCluster returns the write after which the cluster no longer has the provider.
 func withoutCluster(p *cluster.CapacityProvider, clusterName string) state.Write {
 	next := *p
 	next.Rev++
@@ -150,6 +155,7 @@ func withoutCluster(p *cluster.CapacityProvider, clusterName string) state.Write
 	return state.Write{Put: &next}
 }
 
+// removeName returns names without one of them.
 func removeName(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }

@@ -11,8 +11,11 @@ import (
 )
 
 // detachProvider removes everything that was made for a provider that the cluster no longer has,
-// and then lets go of it, so that another cluster may have it. If the cluster has it again
-// meanwhile, it keeps it, and everything is made again.
+// and then gives up the claim, so that another cluster may have the provider. If the cluster has it
+// again meanwhile, it keeps it, and everything is made again.
+//
+// The order matters: drains are undone and protection is ended while the history still names them,
+// and the history is deleted with the claim.
 func (h *Handler) detachProvider(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	p, err := handler.FindProvider(ctx, h.State, name)
 	if err != nil {
@@ -45,8 +48,8 @@ func (h *Handler) detachProvider(ctx context.Context, of *cluster.ClusterProvide
 	return h.commitDetached(ctx, of, p, name, history)
 }
 
-// commitDetached commits that the cluster no longer has a provider, unless somebody has changed its
-// providers meanwhile.
+// commitDetached commits that the cluster no longer has a provider. The commit fails if somebody
+// has changed the cluster's providers meanwhile.
 func (h *Handler) commitDetached(
 	ctx context.Context,
 	of *cluster.ClusterProviders,
@@ -71,8 +74,8 @@ func (h *Handler) commitDetached(
 	return cluster.Wrap(err, "letting go of it")
 }
 
-// endProtection releases the instances of a group that Berth has protected from scale-in, and lets
-// nobody protect them again.
+// endProtection ends the protection of a group's instances from scale-in. First the records that
+// name the group are cleared, so that dispatch does not protect an instance again.
 func (h *Handler) endProtection(ctx context.Context, clusterName, group string) error {
 	rows, err := h.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
 	if err != nil {
@@ -107,7 +110,8 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 	)
 }
 
-// undrainAll lets the instances that consolidation was emptying take tasks again.
+// undrainAll makes the instances ACTIVE again that consolidation was emptying (C5). Those that ECS
+// no longer has are skipped.
 func (h *Handler) undrainAll(ctx context.Context, clusterName string, drains []cluster.Drain) error {
 	for _, d := range drains {
 		if d.Finished {

@@ -11,10 +11,10 @@ import (
 	"berth/shared/state"
 )
 
-// decideProvider decides about a provider. If the decision treats instances as useless because they
-// have not registered, the other clusters are checked first, and it decides again if one has them.
-// Before anything is done about them ECS is asked, too, because the event of a registration may be
-// lost.
+// decideProvider decides about one provider. An Auto Scaling group may feed several clusters, so
+// before an instance is treated as unregistered the other clusters are searched, and it decides
+// again if one of them has it. Before such an instance is released or replaced, ECS is asked too,
+// because the event of a registration may be lost.
 func (r *round) decideProvider(
 	ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old *cluster.ScalingHistory,
 ) (scaling.Decision, error) {
@@ -44,8 +44,8 @@ func (r *round) decideProvider(
 	return scaling.Decide(in), nil
 }
 
-// findElsewhere returns those of the EC2 instances that a cluster other than own has, according to
-// the state, with the cluster's name.
+// findElsewhere returns those of the EC2 instances that a cluster other than own has according to
+// the state, with that cluster's name.
 func findElsewhere(
 	ctx context.Context, store state.Store, names []string, own string, ids []string,
 ) (map[string]string, error) {
@@ -82,8 +82,8 @@ func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID str
 	return i != nil && !i.IsDeregistered(), err
 }
 
-// findRegistered adds those EC2 instances to found that have registered with a cluster, according
-// to ECS.
+// findRegistered adds to found those of the wanted EC2 instances that are registered with a cluster
+// according to ECS. A cluster that ECS does not know has none.
 func findRegistered(ctx context.Context, ecs handler.ECS, name string, wanted []string, found map[string]string) error {
 	ids, err := ecs.ListInstances(ctx, name)
 	if cluster.ErrorCode(err) == cluster.CodeClusterNotFound {

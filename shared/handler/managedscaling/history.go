@@ -13,7 +13,7 @@ import (
 	"berth/shared/state"
 )
 
-// readHistory reads what is remembered of a provider. It has Rev 0 if nothing is.
+// readHistory reads what managed scaling remembers of a provider in a cluster, Rev 0 if nothing.
 func readHistory(
 	ctx context.Context, store state.Store, clusterName, provider string,
 ) (*cluster.ScalingHistory, error) {
@@ -27,8 +27,9 @@ func readHistory(
 	return &cluster.ScalingHistory{Head: cluster.Head{Cluster: clusterName}, Provider: provider}, nil
 }
 
-// writeHistory writes what is remembered, if it has changed.
-// If another environment has written it meanwhile, this one stops: the other acts.
+// writeHistory writes what is remembered, if it has changed. If another environment has written it
+// meanwhile, this one stops and the other acts. So of two that decide at the same time, one carries
+// out its decision.
 func writeHistory(ctx context.Context, store state.Store, old, next *cluster.ScalingHistory) error {
 	next.Head = old.Head
 	if reflect.DeepEqual(old, next) {
@@ -39,7 +40,7 @@ func writeHistory(ctx context.Context, store state.Store, old, next *cluster.Sca
 	return cluster.Wrap(err, "remembering a decision")
 }
 
-// emitEvents tells the services that events concern, and the operator by the log.
+// emitEvents adds events to the services that they concern, and to the log for the operator.
 func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, events []scaling.Event) error {
 	for _, e := range events {
 		handler.Logger(r.Log).Info("managed scaling", "cluster", r.of.Cluster, "provider", p.Name, "message", e.Message)
@@ -54,6 +55,9 @@ func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, eve
 	return nil
 }
 
+// addServiceEvent appends an event to a service. Its number comes from the service's row, which
+// changes in the same commit. The stamp is removed: an event alone does not move the placement
+// version.
 func (r *round) addServiceEvent(ctx context.Context, name, message string) error {
 	return state.RetryRaces("telling service "+name, func() error {
 		row, err := r.State.Get(ctx, state.ServiceKey(r.of.Cluster, name))

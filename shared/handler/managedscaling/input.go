@@ -14,8 +14,8 @@ import (
 )
 
 // ScalingInput returns what a decision about a capacity provider depends on, for callers who only
-// want to know what would be decided. It does not say whether the group's nodes are being upgraded.
-// The history may be nil.
+// ask what would be decided (`berth whatif`). It does not know whether the group's nodes are being
+// upgraded. history may be nil.
 func ScalingInput(
 	snap *snapshot.Snapshot,
 	p *cluster.CapacityProvider,
@@ -34,7 +34,8 @@ func ScalingInput(
 	}
 }
 
-// decisionInput returns what a decision about the provider depends on.
+// decisionInput returns what a decision about the provider depends on. The movers, which take long
+// to find, are left out unless consolidation may use them (C5).
 func (r *round) decisionInput(
 	p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory,
 ) scaling.Input {
@@ -54,8 +55,8 @@ func (r *round) decisionInput(
 	return in
 }
 
-// taskOwners returns the owners of the tasks that may be moved, by short key: those on the group's
-// instances, and those on any instance that drains.
+// taskOwners returns the short keys of owners whose tasks may be moved: those with tasks on the
+// group's instances, or on an instance that drains.
 func taskOwners(snap *snapshot.Snapshot, g *cluster.AutoScalingGroup) map[string]bool {
 	inGroup, owners := map[string]bool{}, map[string]bool{}
 	for _, i := range g.Instances {
@@ -72,7 +73,8 @@ func taskOwners(snap *snapshot.Snapshot, g *cluster.AutoScalingGroup) map[string
 	return owners
 }
 
-// daemonSpecs returns what the tasks of DAEMON services need.
+// daemonSpecs returns what tasks of DAEMON services need. A new instance must have room for them
+// besides the waiting tasks (S4).
 func daemonSpecs(snap *snapshot.Snapshot, cache *specs.Cache) (daemons []*placement.Spec) {
 	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
 		s := snap.Services[name]
@@ -84,8 +86,9 @@ func daemonSpecs(snap *snapshot.Snapshot, cache *specs.Cache) (daemons []*placem
 	return daemons
 }
 
-// waitingTasks groups the tasks in PROVISIONING by the capacity provider that they go to, and then
-// by what they need, the oldest first.
+// waitingTasks groups the tasks in PROVISIONING by the capacity provider that they wait for, and
+// then by what they need (C2). Groups and tasks come oldest first, so the same state gives the same
+// decision.
 func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scaling.WaitingTasks {
 	type line struct {
 		provider string
@@ -127,7 +130,7 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 }
 
 // assignWaitingTasks returns the provider that each of the services' waiting tasks goes to, by task
-// id. Each revision of a service is allotted separately.
+// id. Base and weights apply to each revision of a service separately (S14).
 func assignWaitingTasks(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
 	type revision struct{ short, name string }
 	tasks := map[revision][]*cluster.Task{}

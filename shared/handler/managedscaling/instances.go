@@ -12,7 +12,7 @@ import (
 	"berth/shared/state"
 )
 
-// readInstance reads an instance's row; nil if there is none.
+// readInstance reads an instance's row; nil if it does not exist.
 func readInstance(ctx context.Context, store state.Store, clusterName, id string) (*cluster.Instance, error) {
 	row, err := store.Get(ctx, state.InstanceKey(clusterName, id))
 	if err != nil {
@@ -22,10 +22,12 @@ func readInstance(ctx context.Context, store state.Store, clusterName, id string
 	return i, nil
 }
 
-// markReleasable records which group may take the instances; the empty name records that none may.
+// markReleasable records the group that may terminate the instances; the empty name records that
+// none may.
 //
-// Whoever then places a task on one knows of it, and protects the instance before the task starts
-// (C6). Decisions that are under way do not know: narrowing the cluster makes them void.
+// Whoever then places a task on one knows of it, and dispatch protects the instance before the task
+// starts (C6). Decisions under way do not know yet: moving the placement version makes their
+// commits fail.
 func markReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
 	for batch := range slices.Chunk(ids, state.MaxWrites) {
 		err := state.RetryRaces("noting which instances may be taken", func() error {
@@ -63,12 +65,13 @@ func (h *Handler) newObserver() *observe.Observer {
 		Log: handler.Logger(h.Log)}
 }
 
-// refreshInstances writes what ECS says of the instances into the state.
+// refreshInstances records instances as ECS describes them now.
 func (h *Handler) refreshInstances(ctx context.Context, clusterName string, ids []string) error {
 	return h.newObserver().RefreshInstances(ctx, h.ECS, clusterName, ids)
 }
 
-// instancesByEC2ID returns the container instances of a cluster by EC2 id.
+// instancesByEC2ID returns a cluster's container instances by EC2 id. An EC2 instance may have
+// registered twice; then the newer registration counts.
 func instancesByEC2ID(snap *snapshot.Snapshot) map[string]*snapshot.InstanceView {
 	byID := map[string]*snapshot.InstanceView{}
 	for _, v := range snap.Instances {

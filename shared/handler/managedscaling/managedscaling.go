@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// Handler sizes the Auto Scaling groups of capacity providers.
+// Handler is the managed-scaling function: its ports and settings.
 type Handler struct {
 	State    state.Store
 	ECS      handler.ECS
@@ -25,14 +25,14 @@ type Handler struct {
 	Settings handler.Settings
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
-	// Telemetry gathers what operators watch. It may be nil.
+	// Telemetry counts what operators watch; nil counts nothing.
 	Telemetry *handler.Telemetry
 
 	rotation handler.Rotation
 }
 
-// RunSchedule checks the capacity providers, and then reconciles every cluster that has some, as
-// far as the invocation's time goes.
+// RunSchedule examines the capacity providers, and then reconciles every cluster that has some, as
+// far as the invocation's time goes. name must be "scaling".
 func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
@@ -44,8 +44,8 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 }
 
 // HandleMessages handles events of alarms, and of instances whose termination waits for the
-// lifecycle hook. It returns the ids of the messages to deliver again. An event only means that its
-// cluster must be looked at before the minute is over.
+// lifecycle hook. It returns the ids of messages to deliver again. An event says only that its
+// cluster must be reconciled before the minute is over: the decision is made from what is there.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	subjects := map[string]bool{} // alarms that fired, groups with a termination
@@ -77,7 +77,8 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	return nil
 }
 
-// eventSubject returns the alarm or the group that an event is about.
+// eventSubject returns the name of the alarm or group that an event is about, or why the event is
+// dropped. Alarms and hooks of others are among those.
 func (h *Handler) eventSubject(body []byte) (string, *cluster.Drop) {
 	e, err := h.Decoder.Decode(body)
 	var drop *cluster.Drop

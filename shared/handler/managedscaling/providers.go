@@ -12,9 +12,9 @@ import (
 	"berth/shared/state"
 )
 
-// checkProviders checks the capacity providers themselves, whether a cluster has them or not:
-// whether the groups of new and changed providers can be scaled, and whether the clusters that have
-// them still exist.
+// checkProviders examines the capacity providers themselves, whether a cluster uses them or not:
+// whether the groups of new and changed ones can be scaled, and whether the clusters that use them
+// still exist.
 func (h *Handler) checkProviders(ctx context.Context) error {
 	all, err := handler.ListProviders(ctx, h.State)
 	if err != nil {
@@ -38,8 +38,8 @@ func (h *Handler) checkProviders(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// removeFromDeletedCluster takes a provider from a cluster, if that was deleted. What was made for
-// the provider was forgotten with the cluster, so everything that there may be is removed.
+// removeFromDeletedCluster takes a provider from a cluster that was deleted. The history of what
+// was made for it was deleted with the cluster, so everything that may exist is removed.
 func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.CapacityProvider, clusterName string) error {
 	row, err := h.State.Get(ctx, state.Key{Cluster: clusterName, Sort: state.PrefixMeta})
 	if meta, ok := row.(*state.Meta); err != nil || ok && meta != nil {
@@ -55,9 +55,9 @@ func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.Capac
 	return state.IgnoreConflict(err) // a cluster of that name may be there again, and have it
 }
 
-// checkProvider records what has become of a provider's last change. A change that its group does
-// not allow is undone. An error means that the group could not be checked, and will be the next
-// minute.
+// checkProvider records the outcome of a provider's last change: the new settings, or the previous
+// ones if the group does not support the new ones. An error means that the group could not be
+// examined; the next minute tries again.
 func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider) error {
 	why, err := h.checkGroup(ctx, p)
 	if err != nil {
@@ -84,8 +84,8 @@ func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider
 	return state.IgnoreConflict(err)
 }
 
-// checkGroup says why a provider's group cannot be scaled; empty if it can. Then it gets the tag of
-// managed scaling, so that others leave its size alone (C7).
+// checkGroup returns why a provider's group cannot be scaled, empty if it can. Then the group gets
+// the tag AmazonECSManaged, by which others know to leave its size alone (C7).
 func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (why string, err error) {
 	found, err := h.Groups.DescribeGroups(ctx, []string{p.Group})
 	if err != nil {
@@ -100,8 +100,8 @@ func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (
 	return permanentReason(h.tagGroup(ctx, found[0]))
 }
 
-// permanentReason returns a permanent refusal of Auto Scaling as a reason, and any other error as
-// it is.
+// permanentReason returns a permanent refusal as a reason, and any other error as an error:
+// repeating the call may help.
 func permanentReason(err error) (string, error) {
 	if why := cluster.PermanentError(err); why != nil {
 		return fmt.Sprintf("%s: %s", why.Code, why.Message), nil

@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// round is one reconciliation of a cluster's capacity providers, with what was read for all of
-// them.
+// A round is one reconciliation of a cluster's capacity providers, with what was read for all of
+// them together.
 type round struct {
 	*Handler
 	of     *cluster.ClusterProviders
@@ -31,8 +31,8 @@ type round struct {
 	points []cluster.Datapoint
 }
 
-// readRound reads the providers, the groups, and the cluster last, so that it shows what has
-// changed in the meantime.
+// readRound reads the providers, then their groups, and the cluster last, so that the snapshot
+// shows what has changed in the meantime.
 func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (*round, error) {
 	r := &round{
 		Handler: h,
@@ -95,8 +95,9 @@ func readUpdates(ctx context.Context, store state.Store, clusterName string) (ma
 	return updates, nil
 }
 
-// refreshSnapshot reads instances that were just changed from ECS into the state and the snapshot.
-// No event tells of an ACTIVE one that has tasks.
+// refreshSnapshot reads instances that were just changed at ECS into the state and the snapshot, so
+// that decisions about the next provider see them. ECS sends no event when an instance with tasks
+// becomes ACTIVE.
 func (r *round) refreshSnapshot(ctx context.Context, ids []string) error {
 	if err := r.refreshInstances(ctx, r.of.Cluster, ids); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// reconcileProvider makes what the provider needs, decides, writes what must be remembered, and
-// acts.
+// reconcileProvider takes one provider through the steps that the package comment lists. Failures
+// to attach end it; a failure to act does not keep events and terminations from being handled.
 func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	p := r.rows[name]
 	if p == nil {

@@ -11,7 +11,7 @@ import (
 	"berth/shared/state"
 )
 
-// clusterReport is how the providers of a cluster fared.
+// A clusterReport is how the providers of a cluster fared in one round.
 type clusterReport struct {
 	failed, unattached []error
 	// reasons say why providers are not attached.
@@ -21,6 +21,7 @@ type clusterReport struct {
 	isPending bool
 }
 
+// addOutcome adds the outcome of one provider to the report.
 func (h *Handler) addOutcome(r *clusterReport, clusterName, provider string, err error) {
 	var reason notAttached
 	switch {
@@ -40,19 +41,20 @@ func (h *Handler) addOutcome(r *clusterReport, clusterName, provider string, err
 	}
 }
 
-// isLostRace reports whether another environment works on the provider at the same time. It acts,
-// and concludes.
+// isLostRace reports whether another environment works on the provider at the same time. That one
+// acts, and records the outcome.
 func isLostRace(err error) bool {
 	var lost *state.Conflict
 	return errors.As(err, &lost)
 }
 
 // notAttached is a failure to make or remove what belongs to a provider. Users see it in the
-// attachments' status.
+// attachments' status; other failures are not theirs.
 type notAttached struct{ error }
 
 func (n notAttached) Unwrap() error { return n.error }
 
+// asNotAttached marks an error as a failure of the attachment; nil stays nil.
 func asNotAttached(err error) error {
 	if err == nil {
 		return nil
@@ -60,9 +62,9 @@ func asNotAttached(err error) error {
 	return notAttached{err}
 }
 
-// recordAttachmentStatus writes what has become of the attachments, if that has changed. Other
-// failures are not theirs: they are tried again the next minute. Failed has the reasons by
-// provider.
+// recordAttachmentStatus writes what has become of the attachments, if that has changed: COMPLETE,
+// or FAILED with the reasons by provider. Losing a race is harmless: whoever won has changed the
+// providers, and the next round sees that.
 func (h *Handler) recordAttachmentStatus(
 	ctx context.Context, of *cluster.ClusterProviders, failed map[string]string,
 ) error {
@@ -81,8 +83,8 @@ func (h *Handler) recordAttachmentStatus(
 	) // a change by others is looked at again
 }
 
-// recordUnreadableGroups concludes the attachments if not even the groups can be described, and
-// that will not change.
+// recordUnreadableGroups records all attachments as failed if the groups cannot be described at all
+// and that will not change by itself, for example without permission.
 func (h *Handler) recordUnreadableGroups(ctx context.Context, of *cluster.ClusterProviders, err error) error {
 	if cluster.PermanentError(err) == nil {
 		return nil

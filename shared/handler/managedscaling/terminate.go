@@ -12,10 +12,11 @@ import (
 	"berth/shared/snapshot"
 )
 
-// drainTerminating drains instances that are being terminated, and lets them wait for their tasks.
-// It lets them go once there are none, or once nothing could end them any more: the instance is
-// gone, or its agent has been disconnected for too long (C6). If another of the provider's clusters
-// has an instance, it handles that one.
+// drainTerminating drains instances that the group is terminating, and makes the termination wait
+// for their tasks (C6). It lets a termination continue once the instance has no tasks, or once
+// nothing could end them any more: the instance has left the cluster, or its agent has been
+// disconnected for too long. An instance of another of the provider's clusters is left to that
+// cluster's round.
 //
 // The heartbeats of the last round and of this one say when each lifecycle hook was last told to
 // wait.
@@ -52,8 +53,9 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 	return errors.Join(failed...)
 }
 
-// completeTermination lets the termination of an instance go on. The instance may be nil if it is
-// gone. If it is there, ECS must say, too, that it runs no task.
+// completeTermination lets the termination of an instance continue. v is nil if the instance is not
+// registered. If it is, ECS must agree that it has no task: a start may have taken effect that no
+// event has reported.
 func (e *execution) completeTermination(ctx context.Context, id string, v *snapshot.InstanceView) error {
 	h := e.round.Handler
 	if v != nil && !e.isLost(v) {
@@ -64,16 +66,16 @@ func (e *execution) completeTermination(ctx context.Context, id string, v *snaps
 	return ignoreEndedAction(h.Groups.CompleteLifecycleAction(ctx, e.group.Name, cluster.DrainingHook, id))
 }
 
-// isLost reports whether the instance's agent has been disconnected for so long that its tasks are
-// given up (S11).
+// isLost reports whether the instance's agent has been disconnected for longer than the disconnect
+// timeout, so that its tasks are lost (S11).
 func (e *execution) isLost(v *snapshot.InstanceView) bool {
 	h := e.round.Handler
 	return !v.AgentConnected && v.DisconnectedAt != 0 &&
 		h.Clock.Now().Sub(v.DisconnectedAt.Time()) >= h.Settings.DisconnectTimeout
 }
 
-// ignoreEndedAction ignores that a lifecycle action has ended: the instance may wait for somebody
-// else's hook.
+// ignoreEndedAction ignores that there is no lifecycle action to continue: the instance may be
+// waiting for somebody else's hook, or has just been terminated.
 func ignoreEndedAction(err error) error {
 	if e := (*cluster.Error)(nil); errors.As(err, &e) &&
 		strings.Contains(e.Message, "No active Lifecycle Action found") {

@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// execution carries out the actions of one update, whose row is written.
+// An execution carries out the actions of one upgrade, whose row is written.
 type execution struct {
 	*Handler
 	group  *cluster.NodeGroup
@@ -67,6 +67,7 @@ func (e *execution) recordRefusals(ctx context.Context, refusals map[string]stri
 	return state.IgnoreConflict(err)
 }
 
+// carryOut carries out one action.
 func (e *execution) carryOut(ctx context.Context, a nodegroup.Action) error {
 	switch a.Kind {
 	case nodegroup.CreateTemplate:
@@ -138,8 +139,8 @@ func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScaling
 	return groups[0], nil
 }
 
-// changeSizes sets what changes of the maximum and the desired capacity. The rest is not sent, so
-// that it stays as others set it.
+// changeSizes sets what changes of the maximum and the desired capacity. Other sizes are not sent,
+// so that they stay as others set them.
 func (e *execution) changeSizes(ctx context.Context, a nodegroup.Action) error {
 	if auto, err := e.describeUnchanged(ctx); err != nil || auto == nil {
 		return err
@@ -159,8 +160,8 @@ func (e *execution) changeSizes(ctx context.Context, a nodegroup.Action) error {
 }
 
 // terminateNode terminates an instance that is in the group and not leaving it yet: doing it twice
-// would lower the desired capacity twice. One that must have no tasks and has some after all is
-// terminated once they have left.
+// would lower the desired capacity twice. A node that must have no tasks and has some after all is
+// terminated later, when they have left.
 func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error {
 	if a.Node != "" {
 		if empty, err := e.isNodeEmpty(ctx, a.Node); err != nil || !empty {
@@ -180,7 +181,8 @@ func (e *execution) terminateNode(ctx context.Context, a nodegroup.Action) error
 	return err
 }
 
-// isNodeEmpty asks ECS whether a node has had no task for as long as it must be cordoned (N4).
+// isNodeEmpty reports whether a node has had no task for as long as it must be kept empty (N4),
+// according to ECS too. Stopped tasks are listed for an hour, much longer than that.
 func (e *execution) isNodeEmpty(ctx context.Context, node string) (bool, error) {
 	observer := &observe.Observer{State: e.State, Now: e.Clock.Now(), Settings: e.Settings.Settings,
 		Log: handler.Logger(e.Log)}

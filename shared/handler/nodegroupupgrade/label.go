@@ -145,8 +145,8 @@ func (h *Handler) labelUpdated(
 	return nil
 }
 
-// putLabels gives a node the labels that it lacks, the image's last: a node that has that one lacks
-// none. It reads the node at once, so that the state does not wait for ECS's event.
+// putLabels sets the labels that a node lacks. The image's comes last: a node that has that one
+// lacks none. The node is read anew at once, so that the state does not wait for ECS's event.
 func (h *Handler) putLabels(
 	ctx context.Context, clusterName string, node *cluster.Instance, labels map[string]string,
 ) error {

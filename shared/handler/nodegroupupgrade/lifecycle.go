@@ -41,11 +41,12 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 	auto := groups[0]
 	target, template := g.Target, cmp.Or(g.Target.SourceTemplate, g.Target.SourceName)
 	if template != "" {
-		target, err = customTarget(ctx, h.Templates, target)
+		target, err = completeTarget(ctx, h.Templates, target, nodegroup.SourceTemplate(target),
+			nodegroup.TargetFromTemplate)
 	} else {
 		ref := nodegroup.ParseTemplate(auto.Template)
 		template = ref.ID
-		target, err = regularTarget(ctx, h.Templates, target, ref)
+		target, err = completeTarget(ctx, h.Templates, target, ref, nodegroup.RegularTarget)
 	}
 	if err != nil {
 		return nodegroup.TemplateIssue(err, template)
@@ -59,27 +60,16 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 	return nodegroup.GroupIssue(h.Updates.SetSizes(ctx, auto.Name, change), auto.Name)
 }
 
-// customTarget completes a target that a launch template version of the user's own stands for.
-func customTarget(
-	ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget,
+// completeTarget completes an update's target by what a launch template version says of it.
+func completeTarget(
+	ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget, from cluster.TemplateRef,
+	complete func(cluster.UpdateTarget, *cluster.LaunchTemplate) (cluster.UpdateTarget, error),
 ) (cluster.UpdateTarget, error) {
-	lt, err := templates.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
+	lt, err := templates.LaunchTemplate(ctx, from)
 	if err != nil {
 		return t, fmt.Errorf("describing the launch template: %w", err)
 	}
-	return nodegroup.TargetFromTemplate(t, lt)
-}
-
-// regularTarget completes the target of a new node group without a launch template of the user's
-// own.
-func regularTarget(
-	ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget, of cluster.TemplateRef,
-) (cluster.UpdateTarget, error) {
-	lt, err := templates.LaunchTemplate(ctx, of)
-	if err != nil {
-		return t, fmt.Errorf("describing the launch template: %w", err)
-	}
-	return nodegroup.RegularTarget(t, lt)
+	return complete(t, lt)
 }
 
 // updateConfig carries out an update of the sizes.

@@ -13,10 +13,11 @@ import (
 	"berth/shared/state"
 )
 
-// scheduleName names the schedule of node-group-upgrade.
+// scheduleName is the schedule that runs the function.
 const scheduleName = "node-groups"
 
-// Handler reconciles node groups.
+// Handler is the node-group-upgrade function: its ports and settings, and the images of launch
+// template versions, which it remembers.
 type Handler struct {
 	State     state.Store
 	ECS       handler.ECS
@@ -42,6 +43,8 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	})
 }
 
+// reconcileCluster reconciles the node groups of one cluster. The failure of one does not hold up
+// the others. ACTIVE ones only need their nodes labelled, which is done for all of them together.
 func (h *Handler) reconcileCluster(ctx context.Context, clusterName string) error {
 	rows, err := h.State.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
 	if err != nil {
@@ -62,6 +65,8 @@ func (h *Handler) reconcileCluster(ctx context.Context, clusterName string) erro
 	return errors.Join(append(failed, h.labelActiveGroups(ctx, clusterName, active))...)
 }
 
+// reconcileGroup does what a node group's status demands. CREATE_FAILED ones wait for somebody to
+// delete them.
 func (h *Handler) reconcileGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	switch {
 	case g.Status == cluster.NodeGroupCreating:
@@ -76,8 +81,8 @@ func (h *Handler) reconcileGroup(ctx context.Context, g *cluster.NodeGroup) erro
 	return nil
 }
 
-// advanceUpdate takes an update of the nodes as far as it can go now.
-// Losing a race for its row is fine: the winner carries it on.
+// advanceUpdate takes an upgrade of nodes as far as it can go now. Losing a race for its row is
+// harmless: the winner carries it on.
 func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error {
 	u, err := readUpdate(ctx, h.State, g, g.Update)
 	if err != nil {
@@ -111,8 +116,8 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 }
 
 // decideNext decides what comes next. Before the update ends, it asks ECS about the nodes and
-// decides again: a change that nobody has heard of, such as one by a call that timed out, must not
-// be left behind.
+// decides again: a change that no event has reported, such as one by a call that timed out, must
+// not be left behind.
 func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (
 	next *cluster.Update, actions []nodegroup.Action, seen *observation, err error,
 ) {
@@ -133,7 +138,7 @@ func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *clust
 	}
 }
 
-// refreshNodes updates the rows of nodes with what ECS says of them.
+// refreshNodes records the nodes as ECS describes them now.
 func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instances []nodegroup.Instance) error {
 	var ids []string
 	for _, i := range instances {
@@ -149,13 +154,15 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 	return nil
 }
 
-// resolveTarget reads the launch template of the user's own that an update is made from, once.
-// The update fails if it cannot be read.
+// resolveTarget reads the user's own launch template that an upgrade is made from, once: what a
+// version such as $Latest means must not change during the upgrade. The upgrade fails if the
+// template cannot be read.
 func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluster.Update, error) {
 	if u.Target.Image != "" || u.Phase == cluster.PhaseRestore {
 		return u, nil
 	}
-	target, err := customTarget(ctx, h.Templates, u.Target)
+	target, err := completeTarget(ctx, h.Templates, u.Target, nodegroup.SourceTemplate(u.Target),
+		nodegroup.TargetFromTemplate)
 	if why := cluster.PermanentError(err); why != nil {
 		return nodegroup.Fail(u, nodegroup.RefusalError(why, u.Target.SourceTemplate)), nil
 	}

@@ -18,14 +18,14 @@ import (
 	"berth/shared/state"
 )
 
-// observation is what an update is decided on.
+// An observation is what an upgrade is decided on.
 type observation struct {
 	group     nodegroup.Group
 	instances []nodegroup.Instance
 	isGone    bool // the Auto Scaling group was deleted
 }
 
-// groupSizes returns the group's sizes; nil if it was not seen.
+// groupSizes returns the group's sizes; nil if they could not be read.
 func (o *observation) groupSizes() *cluster.Sizes {
 	if o == nil {
 		return nil
@@ -83,6 +83,7 @@ func goneObservation(g *cluster.NodeGroup, u *cluster.Update) *observation {
 	return o
 }
 
+// sizesOf returns the sizes of an Auto Scaling group.
 func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
 	return cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
 }

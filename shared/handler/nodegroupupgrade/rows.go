@@ -30,8 +30,9 @@ func (h *Handler) failUpdate(
 	return state.IgnoreConflict(err)
 }
 
-// finishUpdate commits the end of an update together with its node group, which is ACTIVE again and
-// has the update's target. The update may be nil if its row is gone.
+// finishUpdate commits the end of an update together with its node group, which is ACTIVE again
+// and, after a successful upgrade, has the update's target. u is nil if the update's row no longer
+// exists.
 func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	next := *g
 	next.Rev++
@@ -53,7 +54,8 @@ func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *clu
 	)
 }
 
-// newAPI returns the operations of the API that the function shares.
+// newAPI returns the operations of the API that the function uses: stopping tasks, and reading
+// instances anew.
 func (h *Handler) newAPI() *api.Handler {
 	return api.New(api.Dependencies{State: h.State, ECS: h.ECS, Clock: h.Clock, Settings: h.Settings, Log: h.Log})
 }
@@ -83,6 +85,7 @@ func (h *Handler) readCluster(ctx context.Context, clusterName string) (*nodegro
 	return rows, nil
 }
 
+// readRows adds the rows of one kind to to.
 func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName, prefix string) error {
 	rows, err := h.State.List(ctx, state.Prefix(clusterName, prefix))
 	for _, row := range rows {

@@ -1,3 +1,16 @@
-// Package taskstatechange writes down what ECS reports of tasks and container instances, and
-// compares the state with ECS in a sweep, as events can be lost.
+// Package taskstatechange is the task-state-change function: it records what ECS reports of tasks
+// and container instances, and compares the state with ECS each hour, because events can be lost.
+//
+// What comes in: ECS's events, load reports and Spot interruption warnings from a queue, and the
+// schedule "sweep". What goes out: task, instance and load rows, through package observe; due rows
+// where a sweep finds that placement has something left to do; outbox entries for registrations.
+//
+// Invariants:
+//   - Nothing is decided here. The stream of the rows wakes placement.
+//   - Events may come late, twice and in any order: a row takes only what is newer.
+//   - An old event never stops a task by itself. ECS is asked for the present state first.
+//   - A cluster is removed only if two operations of ECS agree that it no longer exists.
+//
+// Start reading at taskstatechange.go for events, sweep.go for the comparison, and forget.go for
+// clusters that were deleted.
 package taskstatechange

@@ -34,9 +34,9 @@ func (h *Handler) sweepCluster(ctx context.Context, name string) error {
 	return h.confirmInactive(ctx, name)
 }
 
-// confirmInactive handles a cluster that ECS does not call ACTIVE: it was deleted, though not
-// through Berth. Because removing it destroys much, a second operation must confirm it:
-// ListInstances has to fail or be empty.
+// confirmInactive handles a cluster that ECS does not call ACTIVE, so that it was deleted without
+// Berth. As removing it destroys much, a second operation must agree: ListInstances has to fail
+// with ClusterNotFoundException or be empty.
 func (h *Handler) confirmInactive(ctx context.Context, name string) error {
 	ids, err := h.ECS.ListInstances(ctx, name)
 	switch {
@@ -48,9 +48,9 @@ func (h *Handler) confirmInactive(ctx context.Context, name string) error {
 	return h.Sweep(ctx, name)
 }
 
-// handleMissingCluster removes a cluster that ECS no longer has. If it has active services they
-// stay, with their instances recorded as deregistered, until the cluster is created again or
-// somebody deletes them.
+// handleMissingCluster removes a cluster that ECS no longer has. If it has ACTIVE services they
+// stay, and its instances are recorded as deregistered, until the cluster is created again or
+// somebody deletes the services.
 func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 	snap, err := snapshot.Load(ctx, h.State, name)
 	if err != nil {

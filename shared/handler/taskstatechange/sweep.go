@@ -26,8 +26,8 @@ func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
 	return s.wakePlacement(ctx)
 }
 
-// RecordDifferences is the part of a sweep that records what ECS has. The API function runs it
-// alone: its binary must not link placement.
+// RecordDifferences is the part of a sweep that records what ECS has. The API runs it alone when it
+// adopts a cluster: what it records reaches placement through the stream.
 func (h *Handler) RecordDifferences(ctx context.Context, clusterName string) (*sweep, error) {
 	snap, err := snapshot.Load(ctx, h.State, clusterName)
 	if err != nil {
@@ -66,6 +66,8 @@ func (h *Handler) newSweep(snap *snapshot.Snapshot) *sweep {
 	return s
 }
 
+// sweepInstances records the instances that ECS has, and those that it no longer has as
+// deregistered.
 func (s *sweep) sweepInstances(ctx context.Context) error {
 	ids, err := s.ecs.ListInstances(ctx, s.cluster)
 	if err != nil {
@@ -89,7 +91,8 @@ func (s *sweep) sweepInstances(ctx context.Context) error {
 		}
 	}
 	for _, v := range s.sortedViews() {
-		// ECS's list may not have an instance yet that has just registered.
+		// An instance that has just registered may be missing in ECS's list, which is only
+		// eventually consistent.
 		if v.Instance != nil && !v.IsDeregistered() && !listed[v.ID] &&
 			s.Now.Sub(v.RegisteredAt.Time()) > s.settings.Settle {
 			if err := s.RecordDeregistered(ctx, v.Instance); err != nil {
@@ -100,6 +103,8 @@ func (s *sweep) sweepInstances(ctx context.Context) error {
 	return nil
 }
 
+// sortedViews returns the instances in order of id, so that two sweeps of the same state write in
+// the same order.
 func (s *sweep) sortedViews() []*snapshot.InstanceView {
 	views := make([]*snapshot.InstanceView, 0, len(s.Snap.Instances))
 	for _, v := range s.Snap.Instances {
@@ -109,6 +114,8 @@ func (s *sweep) sortedViews() []*snapshot.InstanceView {
 	return views
 }
 
+// sweepTasks records the tasks that ECS has, running and stopped, and those that it no longer has
+// as STOPPED. ECS lists stopped tasks for about an hour, so a sweep each hour sees most.
 func (s *sweep) sweepTasks(ctx context.Context) error {
 	rows := s.tasksByDerivedID()
 	seen := map[*cluster.Task]bool{}
@@ -117,7 +124,7 @@ func (s *sweep) sweepTasks(ctx context.Context) error {
 			func(t cluster.ECSTask) error {
 				row := rows[derivedID(t)]
 				if row == nil {
-					row = rows[t.ID] // started by Berth, and recorded as foreign after its row expired
+					row = rows[t.ID] // Berth started it, and recorded it as foreign after its row had expired
 				}
 				seen[row] = true
 				return s.recordTask(ctx, row, t)
@@ -129,8 +136,8 @@ func (s *sweep) sweepTasks(ctx context.Context) error {
 	return s.recordLostTasks(ctx, seen)
 }
 
-// recordTask records what ECS says of a task, unless its row already says so. row is nil if the
-// task has none.
+// recordTask records what ECS says of a task unless its row says so already. row is nil if the task
+// has none. A task that was recorded as STOPPED and still runs is stopped.
 func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECSTask) error {
 	settled := row == nil || row.Last == cluster.TaskStopped || row.ECSID != "" && row.ECSID != t.ID
 	if t.Last == cluster.TaskStopped && settled {
@@ -153,6 +160,8 @@ func derivedID(t cluster.ECSTask) string {
 	return t.ID
 }
 
+// tasksByDerivedID returns the rows of tasks by the id that ECS's report leads to. Tasks that were
+// never started have none.
 func (s *sweep) tasksByDerivedID() map[string]*cluster.Task {
 	rows := make(map[string]*cluster.Task, s.Snap.TaskCount())
 	for t := range s.Snap.Tasks() {
@@ -166,7 +175,7 @@ func (s *sweep) tasksByDerivedID() map[string]*cluster.Task {
 	return rows
 }
 
-// recordLostTasks records as STOPPED the started tasks that ECS lists neither as running nor as
+// recordLostTasks records started tasks as STOPPED that ECS lists neither as running nor as
 // stopped.
 func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool) error {
 	for _, t := range s.sortedTasks() {
@@ -185,8 +194,9 @@ func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool
 	return nil
 }
 
-// isSettled reports whether ECS's lists must have the task by now: it was seen before, or was
-// started long enough ago. A task that was never claimed is still dispatch's to start.
+// isSettled reports whether ECS's lists must have the task by now: ECS reported it before, or it
+// was started long enough ago. A task that was never claimed is still dispatch's to start. One
+// whose start has an unknown outcome gets ten times as long, because dispatch resolves it first.
 func (s *sweep) isSettled(t *cluster.Task) bool {
 	switch {
 	case t.Foreign:
@@ -197,6 +207,7 @@ func (s *sweep) isSettled(t *cluster.Task) bool {
 	return t.Attempt > 0 && s.Now.Sub(t.ClaimedAt.Time()) > 10*s.settings.Settle
 }
 
+// sortedTasks returns the tasks in order of their keys.
 func (s *sweep) sortedTasks() []*cluster.Task {
 	tasks := slices.Collect(s.Snap.Tasks())
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int {
@@ -205,8 +216,9 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 	return tasks
 }
 
-// requeueRegistrations writes outbox rows for registrations that should have been made, and for
-// those of stopped tasks that should have ended.
+// requeueRegistrations writes outbox entries for registrations that should have been made, and for
+// those of stopped tasks that should have ended. Dispatch finds out what is to be done from the
+// rows.
 func (s *sweep) requeueRegistrations(ctx context.Context) error {
 	for t := range s.Snap.AllTargets() {
 		if task := s.Snap.Task(t.Owner, t.Task); task != nil && !task.HasEnded() && !hasPendingRegistration(t) {
@@ -228,7 +240,8 @@ func hasPendingRegistration(t *cluster.Target) bool {
 	return slices.ContainsFunc(t.Registrations, func(r cluster.Registration) bool { return r.State == "" })
 }
 
-// expireServiceEvents lets the events and alarm states of INACTIVE services expire with them.
+// expireServiceEvents lets the events and alarm watches of INACTIVE services expire when the
+// services do.
 func (s *sweep) expireServiceEvents(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Snap.Services)) {
 		svc := s.Snap.Services[name]
@@ -261,9 +274,9 @@ func (s *sweep) expireServiceEvents(ctx context.Context) error {
 	return nil
 }
 
-// wakePlacement writes due rows for services that placement would act on, for provisioning tasks
-// that would now fit, and for requests that were never answered. It looks at the rows as they were
-// before the sweep: what the sweep itself wrote reaches placement through the stream.
+// wakePlacement writes due rows for services that placement would change, for provisioning tasks
+// that would now fit, and for requests that were never answered. It decides on the rows as they
+// were before the sweep: what the sweep itself has written reaches placement through the stream.
 func (s *sweep) wakePlacement(ctx context.Context) error {
 	found := decide.Differences(s.Snap, s.Now, s.Settings)
 	for _, r := range decide.SortedRequests(s.Snap) {

@@ -14,8 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the task-state-change function. It records what ECS reports of tasks and instances and
-// decides nothing: the stream wakes placement.
+// Handler is the task-state-change function: its ports and settings.
 type Handler struct {
 	State    state.Store
 	ECS      handler.ECS
@@ -30,9 +29,8 @@ type Handler struct {
 	rotation handler.Rotation
 }
 
-// HandleMessages handles EventBridge events from the queue and returns the ids of messages to
-// deliver again. It counts and drops malformed events and those of unknown kinds, clusters and
-// instances.
+// HandleMessages handles events from the queue and returns the ids of messages to deliver again.
+// Malformed events, and those of unknown kinds, clusters and instances, are counted and dropped.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	for _, m := range messages {
@@ -49,12 +47,13 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 	return retry
 }
 
+// countDrop counts and logs a message that is acknowledged without effect.
 func (h *Handler) countDrop(reason, message string) {
 	h.Telemetry.CountDropped(DropKind(reason))
 	handler.Logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
 }
 
-// DropKind returns the first word of a reason, so that the number of figures stays bounded.
+// DropKind returns the first word of a reason, so that the number of kinds stays small.
 func DropKind(reason string) string {
 	for i, r := range reason {
 		if r == ' ' && i > 0 {
@@ -64,11 +63,13 @@ func DropKind(reason string) string {
 	return reason
 }
 
+// newObserver returns an observer as of now.
 func (h *Handler) newObserver() *observe.Observer {
 	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings.Settings,
 		Log: handler.Logger(h.Log)}
 }
 
+// handleEvent passes the noun in an event's detail on to the observer.
 func (h *Handler) handleEvent(ctx context.Context, body []byte) error {
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
@@ -91,13 +92,13 @@ func (h *Handler) handleEvent(ctx context.Context, body []byte) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// maxEventAge is how old an event may be and still cause tasks to be stopped.
+// maxEventAge is how old an event may be to stop tasks without asking ECS.
 const maxEventAge = 2 * time.Minute
 
-// currentDetail returns the detail of an event. For an old event that would cause tasks to be
-// stopped, it asks ECS for the current state instead: after hours of downtime an UNHEALTHY task may
-// be healthy again, and a DRAINING instance ACTIVE, while the event that says so is still further
-// back in the queue.
+// currentDetail returns the detail of an event. If the event is old and would cause tasks to be
+// stopped, it returns what ECS says now instead. After hours of downtime an UNHEALTHY task may be
+// healthy again, or a DRAINING instance ACTIVE, while the event that says so is still further back
+// in the queue.
 func (h *Handler) currentDetail(ctx context.Context, e awsevent.Event) (any, error) {
 	if e.Time.IsZero() || h.Clock.Now().Sub(e.Time) <= maxEventAge {
 		return e.Detail, nil
@@ -129,9 +130,9 @@ func (h *Handler) currentDetail(ctx context.Context, e awsevent.Event) (any, err
 	return e.Detail, nil
 }
 
-// drainSpotInstance drains the container instance on a Spot instance that received an interruption
-// warning (S11). It drains at ECS, whose event about it then reaches Berth like any other. The
-// message is retried until ECS accepts.
+// drainSpotInstance drains the container instance on a Spot instance that is about to be
+// interrupted (S11). It drains it at ECS, whose event then reaches Berth like any other. The
+// message is delivered again until ECS accepts.
 func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 	names, err := state.ClusterNames(ctx, h.State)
 	if err != nil {
@@ -156,8 +157,8 @@ func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 	return nil
 }
 
-// RunSchedule runs the hourly sweep over the clusters, until the invocation's time is up; the next
-// run continues there.
+// RunSchedule runs the hourly sweep over the clusters until the invocation's time is up; the next
+// run continues there. name must be "sweep".
 func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
