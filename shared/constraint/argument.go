@@ -75,7 +75,8 @@ func readArgument(
 	return text[at : at+n], at, at + n, nil
 }
 
-// parseDecimal reads a number as attributes have them: digits with an optional sign and fraction.
+// parseDecimal parses a number as attributes have them: digits with an optional sign and fraction.
+// "1e3" and ".5" are texts, so that an attribute is compared as a number only if it clearly is one.
 func parseDecimal(text string) (float64, bool) {
 	rest := strings.TrimLeft(text, "+-")
 	if len(text)-len(rest) > 1 {
@@ -89,6 +90,7 @@ func parseDecimal(text string) (float64, bool) {
 	return f, err == nil
 }
 
+// isDigits reports whether a text has nothing but digits. An empty text does.
 func isDigits(text string) bool {
 	for i := range len(text) {
 		if !isDigit(text[i]) {
@@ -98,6 +100,7 @@ func isDigits(text string) bool {
 	return true
 }
 
+// isDigit reports whether c is an ASCII digit.
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // parseDate reads a date in one of ECS's formats, and returns it in seconds since 1970. Without a
@@ -141,7 +144,8 @@ func splitVersion(text string) (core, prerelease string) {
 }
 
 // compareVersions orders two versions number by number. A missing number is 0, and a pre-release
-// comes before its release: 1.9 < 1.10-rc1 < 1.10 = 1.10.0.
+// comes before its release: 1.9 < 1.10-rc1 < 1.10 = 1.10.0. Numbers are compared as texts without
+// leading zeros, so they may have any length.
 func compareVersions(a, b string) int {
 	coreA, preA := splitVersion(a)
 	coreB, preB := splitVersion(b)
@@ -178,4 +182,5 @@ func word(text string) string {
 	return text
 }
 
+// isLetter reports whether c is an ASCII letter. What lies beyond ASCII is never part of a keyword.
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }

@@ -188,6 +188,7 @@ func excerpt(text string) string {
 	return text[:end]
 }
 
+// isBlank reports whether r separates tokens in both languages.
 func isBlank(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }
 
 // checkLength fails for a text of more than limit characters.
@@ -198,6 +199,31 @@ func checkLength(text string, limit int) error {
 			Expected: fmt.Sprintf("at most %d characters", limit),
 			Found:    fmt.Sprintf("%d", n),
 		}
+	}
+	return nil
+}
+
+// A cursor is where a parser is in a text.
+type cursor struct {
+	text  string
+	at    int // the next byte
+	depth int // open parentheses and negations
+}
+
+func (c *cursor) rest() string { return c.text[c.at:] }
+
+func (c *cursor) errorExpecting(what string) error { return syntaxError(c.text, c.at, what) }
+
+func (c *cursor) skipBlanks() {
+	for c.at < len(c.text) && isBlank(rune(c.text[c.at])) {
+		c.at++
+	}
+}
+
+// descend counts a level of nesting, because the parsers recurse.
+func (c *cursor) descend() error {
+	if c.depth++; c.depth > MaxDepth {
+		return c.errorExpecting(fmt.Sprintf("at most %d levels of parentheses and negations", MaxDepth))
 	}
 	return nil
 }

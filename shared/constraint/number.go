@@ -48,6 +48,7 @@ func parseInAnyRange(text string) (float64, bool) {
 	return f, true
 }
 
+// isInfinity accepts inf and infinity in any case.
 func isInfinity(text string) bool {
 	return strings.EqualFold(text, "inf") || strings.EqualFold(text, "infinity")
 }
@@ -71,6 +72,7 @@ func isNaN(text string) bool {
 	return true
 }
 
+// isDecimal accepts decimal digits with a fraction and an exponent: 12, .5, 1., 1.5e-3.
 func isDecimal(text string) bool {
 	rest, ok := cutMantissa(text, isDigit)
 	if !ok || rest == "" {
@@ -91,6 +93,7 @@ func isHexadecimal(text string) (exponent, ok bool) {
 	return true, (rest[0] == 'p' || rest[0] == 'P') && isExponent(rest[1:])
 }
 
+// isHexDigit reports whether c is a hexadecimal digit, in either case.
 func isHexDigit(c byte) bool {
 	return isDigit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
@@ -111,6 +114,7 @@ func cutMantissa(text string, digit func(byte) bool) (rest string, ok bool) {
 	return "", digits > 0
 }
 
+// isExponent accepts what may follow e or p: digits with an optional sign.
 func isExponent(text string) bool {
 	if text != "" && (text[0] == '+' || text[0] == '-') {
 		text = text[1:]

@@ -35,6 +35,7 @@ const (
 // literal is a token by itself. As a whole expression it is satisfied only if it is "true" (P7).
 type literal struct{ text string }
 
+// evaluate compares the text with "true" exactly: "True" is not satisfied.
 func (n *literal) evaluate(Subject, bool) (bool, error) { return n.text == "true", nil }
 
 func (n *literal) print(b *strings.Builder, _ int) { b.WriteString(n.text) }
@@ -53,6 +54,8 @@ type propertyComparison struct {
 	undefined, wrongType *EvaluationError
 }
 
+// newPropertyComparison reads the literal as a number or a URI once, and prepares the errors: an
+// expression is evaluated for thousands of nodes.
 func newPropertyComparison(op propertyOperator, name, literal string) *propertyComparison {
 	c := &propertyComparison{
 		op: op, name: name, literal: literal,
@@ -69,6 +72,8 @@ func newPropertyComparison(op propertyOperator, name, literal string) *propertyC
 	return c
 }
 
+// evaluate ignores comparisons for the other kind of replica, and directives: they are satisfied by
+// every node.
 func (c *propertyComparison) evaluate(s Subject, primary bool) (bool, error) {
 	if c.op.primary != primary || c.op.base == "~" {
 		return true, nil
@@ -90,6 +95,7 @@ func (c *propertyComparison) evaluate(s Subject, primary bool) (bool, error) {
 	return c.compareText(value == c.literal, strings.HasPrefix(value, c.literal))
 }
 
+// compareNumber compares two numbers. ^ and !^ compare text, so they are errors here.
 func (c *propertyComparison) compareNumber(number float64) (bool, error) {
 	switch c.op.base {
 	case "==":
@@ -108,7 +114,8 @@ func (c *propertyComparison) compareNumber(number float64) (bool, error) {
 	return false, c.wrongType
 }
 
-// compareText compares what is not two numbers.
+// compareText compares what is not two numbers. Order is defined for numbers only, so < and its
+// siblings are errors here.
 func (c *propertyComparison) compareText(equal, prefix bool) (bool, error) {
 	switch c.op.base {
 	case "==":
@@ -157,6 +164,7 @@ type propertyChain struct {
 
 func (n *propertyChain) parts() []node { return n.nodes }
 
+// evaluate goes on after the result is known, because an error further right still counts.
 func (n *propertyChain) evaluate(s Subject, primary bool) (bool, error) {
 	result := !n.or
 	for _, part := range n.nodes {
@@ -184,6 +192,8 @@ type propertyNegation struct{ node node }
 
 func (n *propertyNegation) parts() []node { return []node{n.node} }
 
+// evaluate returns false with an error, so that callers which ignore errors treat it as not
+// satisfied.
 func (n *propertyNegation) evaluate(s Subject, primary bool) (bool, error) {
 	ok, err := n.node.evaluate(s, primary)
 	return !ok && err == nil, err

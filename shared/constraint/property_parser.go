@@ -1,7 +1,6 @@
 package constraint
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -16,13 +15,13 @@ func ParseProperties(text string) (*Expression, error) {
 	if strings.TrimFunc(text, isBlank) == "" {
 		return e, nil
 	}
-	p := &propertyParser{text: text}
+	p := &propertyParser{cursor{text: text}}
 	root, err := p.parseChain(levelEither)
 	if err != nil {
 		return nil, err
 	}
 	if p.skipBlanks(); p.at < len(p.text) {
-		return nil, syntaxError(p.text, p.at, "an operator or the end")
+		return nil, p.errorExpecting("an operator or the end")
 	}
 	e.root = root
 	if err := walk(root, e.collect); err != nil {
@@ -49,18 +48,8 @@ func (e *Expression) collect(n node) error {
 	return nil
 }
 
-// propertyParser reads a node-property constraint from the left. At is the next byte.
-type propertyParser struct {
-	text  string
-	at    int
-	depth int
-}
-
-func (p *propertyParser) skipBlanks() {
-	for p.at < len(p.text) && isBlank(rune(p.text[p.at])) {
-		p.at++
-	}
-}
+// propertyParser reads a node-property constraint from the left.
+type propertyParser struct{ cursor }
 
 // operatorAt returns the operator or parenthesis that begins at a byte. It is empty inside a token.
 func (p *propertyParser) operatorAt(at int) string {
@@ -91,14 +80,6 @@ func (p *propertyParser) accept(op string) bool {
 	return true
 }
 
-// descend counts a level of nesting.
-func (p *propertyParser) descend() error {
-	if p.depth++; p.depth > MaxDepth {
-		return syntaxError(p.text, p.at, fmt.Sprintf("at most %d levels of parentheses and negations", MaxDepth))
-	}
-	return nil
-}
-
 // parseChain reads operands of ||, or of && below it. A chain within a chain of the same kind
 // becomes part of it.
 func (p *propertyParser) parseChain(level int) (node, error) {
@@ -125,16 +106,13 @@ func (p *propertyParser) parseChain(level int) (node, error) {
 		return nodes[0], nil
 	}
 	if slices.ContainsFunc(nodes, isLiteral) {
-		return &malformed{
-			op,
-			level,
-			nodes,
-			&EvaluationError{Reason: op + " joins comparisons, and one of its operands is none"},
-		}, nil
+		return &malformed{op, level, nodes,
+			&EvaluationError{Reason: op + " joins comparisons, and one of its operands is none"}}, nil
 	}
 	return &propertyChain{level == levelEither, nodes}, nil
 }
 
+// parseOperand reads an operand of || (a chain of &&), or of && (a comparison).
 func (p *propertyParser) parseOperand(level int) (node, error) {
 	if level == levelEither {
 		return p.parseChain(levelBoth)
@@ -142,6 +120,7 @@ func (p *propertyParser) parseOperand(level int) (node, error) {
 	return p.parseComparison()
 }
 
+// isLiteral reports whether an operand is a token by itself, which Boolean operators cannot join.
 func isLiteral(n node) bool {
 	_, ok := n.(*literal)
 	return ok
@@ -211,7 +190,7 @@ func (p *propertyParser) parseUnary() (node, error) {
 			return nil, err
 		}
 		if !p.accept(")") {
-			return nil, syntaxError(p.text, p.at, "an operator or )")
+			return nil, p.errorExpecting("an operator or )")
 		}
 		p.depth--
 		return n, nil
@@ -219,6 +198,8 @@ func (p *propertyParser) parseUnary() (node, error) {
 	return p.parseToken()
 }
 
+// parseToken reads a token up to the next operator or parenthesis. Blanks within it belong to it:
+// "a b == c" compares the property "a b".
 func (p *propertyParser) parseToken() (node, error) {
 	p.skipBlanks()
 	end := p.at
@@ -227,7 +208,7 @@ func (p *propertyParser) parseToken() (node, error) {
 	}
 	text := strings.TrimRight(p.text[p.at:end], blanks)
 	if text == "" {
-		return nil, syntaxError(p.text, p.at, "a property or literal, ! or (")
+		return nil, p.errorExpecting("a property or literal, ! or (")
 	}
 	p.at = end
 	return &literal{text}, nil

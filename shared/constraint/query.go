@@ -50,13 +50,12 @@ const (
 var operatorForms = map[operator][2]string{
 	opEqual: {"==", "equals"}, opNotEqual: {"!=", "not_equals"}, opGreater: {">", "greater_than"},
 	opGreaterEqual: {">=", "greater_than_equal"}, opLess: {"<", "less_than"}, opLessEqual: {"<=", "less_than_equal"},
-	opExists: {
-		"exists",
-		"exists",
-	}, opNotExists: {"!exists", "not_exists"}, opIn: {"in", "in"}, opNotIn: {"!in", "not_in"},
+	opExists: {"exists", "exists"}, opNotExists: {"!exists", "not_exists"}, opIn: {"in", "in"},
+	opNotIn: {"!in", "not_in"},
 	opMatch: {"=~", "matches"}, opNotMatch: {"!~", "not_matches"},
 }
 
+// String returns the symbol, or the word if there is no symbol.
 func (o operator) String() string { return operatorForms[o][0] }
 
 // The operators that ECS documents for each subject; an attribute takes all. For task:group it
@@ -131,6 +130,8 @@ type comparison struct {
 	count   int
 }
 
+// evaluate handles the subjects that are not texts, and then compares text. The query language has
+// no primary replicas, and its evaluation has no errors.
 func (c *comparison) evaluate(s Subject, _ bool) (bool, error) {
 	switch c.subject {
 	case subjectGroup:
@@ -277,6 +278,8 @@ type chain struct {
 
 func (n *chain) parts() []node { return n.nodes }
 
+// evaluate stops at the first operand that decides. Unlike in node-property constraints, the rest
+// cannot be an error.
 func (n *chain) evaluate(s Subject, primary bool) (bool, error) {
 	for _, part := range n.nodes {
 		if ok, err := part.evaluate(s, primary); ok == n.or || err != nil {

@@ -14,7 +14,7 @@ func ParseQuery(text string) (*Expression, error) {
 	if err := checkLength(text, MaxQueryLength); err != nil {
 		return nil, err
 	}
-	p := &queryParser{text: text}
+	p := &queryParser{cursor{text: text}}
 	root, err := p.parseChain(levelOr)
 	if err != nil {
 		return nil, err
@@ -31,22 +31,8 @@ func ParseQuery(text string) (*Expression, error) {
 	})
 }
 
-// queryParser reads a query from the left. At is the next byte.
-type queryParser struct {
-	text  string
-	at    int
-	depth int
-}
-
-func (p *queryParser) rest() string { return p.text[p.at:] }
-
-func (p *queryParser) skipBlanks() {
-	for p.at < len(p.text) && isBlank(rune(p.text[p.at])) {
-		p.at++
-	}
-}
-
-func (p *queryParser) errorExpecting(what string) error { return syntaxError(p.text, p.at, what) }
+// queryParser reads a query from the left.
+type queryParser struct{ cursor }
 
 // accept skips blanks and then a symbol, if it comes next.
 func (p *queryParser) accept(symbol string) bool {
@@ -67,14 +53,6 @@ func (p *queryParser) acceptWord(w string) bool {
 	}
 	p.at += end
 	return true
-}
-
-// descend counts a level of nesting.
-func (p *queryParser) descend() error {
-	if p.depth++; p.depth > MaxDepth {
-		return p.errorExpecting(fmt.Sprintf("at most %d levels of parentheses and negations", MaxDepth))
-	}
-	return nil
 }
 
 // parseChain reads operands of "or", or of "and" below it. A chain within a chain of the same kind
@@ -101,6 +79,7 @@ func (p *queryParser) parseChain(level int) (node, error) {
 	return c, nil
 }
 
+// parseOperand reads an operand of "or" (a chain of "and"), or of "and" (a negation).
 func (p *queryParser) parseOperand(level int) (node, error) {
 	if level == levelOr {
 		return p.parseChain(levelAnd)
@@ -108,6 +87,7 @@ func (p *queryParser) parseOperand(level int) (node, error) {
 	return p.parseNegation()
 }
 
+// acceptConnective skips the "or", or the "and", between two operands, if it comes next.
 func (p *queryParser) acceptConnective(level int) bool {
 	if level == levelOr {
 		return p.accept("||") || p.acceptWord("or")
@@ -155,6 +135,7 @@ func subjectText(text string) string {
 	return text
 }
 
+// parseComparison reads a subject, an operator that it has, and the operator's arguments.
 func (p *queryParser) parseComparison() (node, error) {
 	p.skipBlanks()
 	c := &comparison{}
@@ -180,6 +161,8 @@ func (p *queryParser) parseComparison() (node, error) {
 	return c, p.parseArguments(c)
 }
 
+// subjectOf returns the subject that a text names. Unlike the words of the language, subjects are
+// case-sensitive, as in ECS.
 func subjectOf(text string) (subject, bool) {
 	if strings.HasPrefix(text, subjectNames[subjectAttribute]) {
 		return subjectAttribute, true

@@ -31,6 +31,7 @@ type unsupported struct {
 	expected string
 }
 
+// refuse names a construct that Java has and Go does not.
 func (t *translator) refuse(at int, construct string) *unsupported {
 	return &unsupported{at, "a regular expression without " + construct}
 }
@@ -55,6 +56,8 @@ func (t *translator) copyLiteral() *unsupported {
 // quoteMeta returns a pattern that matches only the text, in a class as well.
 func quoteMeta(text string) string { return strings.ReplaceAll(regexp.QuoteMeta(text), "-", `\-`) }
 
+// translate translates the pattern from left to right. What has the same meaning in both languages
+// is copied. A missing parenthesis is left to Go's parser, which reports it.
 func (t *translator) translate() *unsupported {
 	for t.at < len(t.source) {
 		var err *unsupported
@@ -87,6 +90,7 @@ func (t *translator) translate() *unsupported {
 	return nil
 }
 
+// translateDot writes out what . matches, because Java's . excludes more line breaks than Go's.
 func (t *translator) translateDot() *unsupported {
 	t.at++
 	if t.dotAll {
@@ -97,6 +101,7 @@ func (t *translator) translateDot() *unsupported {
 	return nil
 }
 
+// counted matches a repetition with numbers.
 var counted = regexp.MustCompile(`^\{\d+(?:,\d*)?\}`)
 
 // translateQuantifier copies * + ? {n} {n,} {n,m}, lazy ones too.
@@ -124,10 +129,8 @@ func (t *translator) translateQuantifier() *unsupported {
 
 // refusedGroups has the kinds of groups that Go does not have.
 var refusedGroups = []struct{ begin, construct string }{
-	{
-		"(?=",
-		"look-ahead",
-	}, {"(?!", "look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "look-behind"}, {"(?>", "atomic groups"},
+	{"(?=", "look-ahead"}, {"(?!", "look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "look-behind"},
+	{"(?>", "atomic groups"},
 }
 
 var (

@@ -15,26 +15,8 @@ type runeSet []rune
 // horizontal and vertical ones.
 var javaSets = map[byte]runeSet{
 	's': {'\t', '\r', ' ', ' '},
-	'h': {
-		'\t',
-		'\t',
-		' ',
-		' ',
-		0xa0,
-		0xa0,
-		0x1680,
-		0x1680,
-		0x180e,
-		0x180e,
-		0x2000,
-		0x200a,
-		0x202f,
-		0x202f,
-		0x205f,
-		0x205f,
-		0x3000,
-		0x3000,
-	},
+	'h': {'\t', '\t', ' ', ' ', 0xa0, 0xa0, 0x1680, 0x1680, 0x180e, 0x180e, 0x2000, 0x200a, 0x202f, 0x202f, 0x205f,
+		0x205f, 0x3000, 0x3000},
 	'v': {'\n', '\r', 0x85, 0x85, 0x2028, 0x2029},
 }
 
@@ -172,6 +154,7 @@ func unicodeName(name string) (string, bool) {
 	return "", false
 }
 
+// scriptName returns Go's name for a script, which Java accepts in any case.
 func scriptName(name string, ok bool) (string, bool) {
 	if !ok {
 		return "", false

@@ -88,6 +88,8 @@ func cutAuthority(text string) (authority, rest string, ok bool) {
 	return authority, rest, port == "" || port[0] == ':' && isPort(port[1:])
 }
 
+// isPort accepts a number up to 65535, with leading zeros, and an empty text: "http://host:" has
+// the default port.
 func isPort(text string) bool {
 	text = strings.TrimLeft(text, "0")
 	return isDigits(text) && (len(text) < 5 || len(text) == 5 && text <= "65535")
@@ -106,6 +108,8 @@ var (
 	queryCharacters = newCharset("/?:@" + blanks)
 )
 
+// newCharset returns the unreserved characters and sub-delimiters of RFC 3986, braces, which
+// Service Fabric accepts, and others.
 func newCharset(others string) *charset {
 	s := &charset{}
 	for c := range byte(utf8.RuneSelf) {
@@ -173,13 +177,11 @@ func (u *uri) hasRelativeSegment() bool {
 // pathSegments returns the path without its leading slash.
 func (u *uri) pathSegments() string { return strings.TrimPrefix(u.path, "/") }
 
-// equals compares all parts.
+// equals compares all parts. Only scheme and authority are compared without regard to case.
 func (u *uri) equals(o *uri) bool {
 	return u.hasAuthority == o.hasAuthority && strings.EqualFold(u.scheme, o.scheme) &&
-		strings.EqualFold(
-			u.authority,
-			o.authority,
-		) && u.path == o.path && u.query == o.query && u.fragment == o.fragment
+		strings.EqualFold(u.authority, o.authority) && u.path == o.path && u.query == o.query &&
+		u.fragment == o.fragment
 }
 
 // isPrefixOf reports whether o begins with u, by whole segments of the path. A URI begins with

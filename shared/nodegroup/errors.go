@@ -26,12 +26,8 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 			add(group, "%s", cause)
 		}
 		if len(causes) == 0 {
-			add(
-				group,
-				"The Auto Scaling group has launched %d of %d instances and reports no failed launch",
-				present,
-				v.group.Desired,
-			)
+			add(group, "The Auto Scaling group has launched %d of %d instances and reports no failed launch", present,
+				v.group.Desired)
 		}
 	}
 	unregistered, unlabelled, unavailable := unreadyNodes(v)
@@ -39,15 +35,10 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 		unregistered,
 		"Instances failed to join the cluster: they were launched, but no agent registered. See the user data of the launch template",
 	)
-	add(
-		unlabelled,
-		"Instances lack the labels of the node group, %s. See the user data of the launch template",
-		formatLabels(TargetLabels(u)),
-	)
-	add(
-		unavailable,
-		"Instances joined the cluster but are not Ready: their agent is disconnected, or their status is not ACTIVE",
-	)
+	add(unlabelled, "Instances lack the labels of the node group, %s. See the user data of the launch template",
+		formatLabels(TargetLabels(u)))
+	add(unavailable,
+		"Instances joined the cluster but are not Ready: their agent is disconnected, or their status is not ACTIVE")
 	missing := missingProof(u, v)
 	zones := slices.DeleteFunc(v.oldZones(), func(zone string) bool { return !slices.Contains(missing, zone) })
 	if len(zones) > 0 && u.Phase == cluster.PhaseScaleUp {
@@ -119,10 +110,8 @@ func evictionErrors(u *cluster.Update, v *view, stuck []cluster.NodeRemoval) (er
 		if !n.isDraining() {
 			why = fmt.Sprintf("Node %s does not become DRAINING%s", n.ID, refusalOf(u, n.ID))
 		}
-		errors = append(
-			errors,
-			cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{n.ID}, Message: why},
-		)
+		errors = append(errors,
+			cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{n.ID}, Message: why})
 	}
 	return errors
 }
@@ -151,11 +140,8 @@ func blockedReason(t Task, drainingAt time.Time) string {
 	case t.isStopping():
 		return fmt.Sprintf("task %s is still stopping", t.Task.ID)
 	case !drainingAt.IsZero() && t.Task.CreatedAt.Time().After(drainingAt):
-		return fmt.Sprintf(
-			"task %s of %s was started on the DRAINING node: it tolerates draining",
-			t.Task.ID,
-			t.owner(),
-		)
+		return fmt.Sprintf("task %s of %s was started on the DRAINING node: it tolerates draining", t.Task.ID,
+			t.owner())
 	case t.Protected:
 		return fmt.Sprintf("task %s of %s is protected", t.Task.ID, t.owner())
 	case t.Task.Foreign:

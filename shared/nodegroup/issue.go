@@ -27,9 +27,7 @@ func UnfitIssue(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGro
 		// The version that an update makes would be the latest at once: before it is its time, and
 		// after a failure.
 		issue.Message = fmt.Sprintf(
-			"The Auto Scaling group %s launches $Latest of its launch template; it must name a version",
-			name,
-		)
+			"The Auto Scaling group %s launches $Latest of its launch template; it must name a version", name)
 	case found[0].OwnTemplates:
 		issue.Message = OwnTemplatesMessage(name)
 	default:

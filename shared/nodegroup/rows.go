@@ -94,12 +94,7 @@ func whyTasksBlocked(s *cluster.Service) string {
 		return fmt.Sprintf("no room for a replacement: %s", s.Blocked)
 	}
 	if least, most := s.TaskBounds(s.Desired); s.Running <= least && most <= s.Running {
-		return fmt.Sprintf(
-			"service %s must keep %d of its tasks RUNNING and may have at most %d",
-			s.Name,
-			least,
-			most,
-		)
+		return fmt.Sprintf("service %s must keep %d of its tasks RUNNING and may have at most %d", s.Name, least, most)
 	}
 	return ""
 }

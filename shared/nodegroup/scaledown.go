@@ -145,13 +145,8 @@ func advanceOrRetain(u *cluster.Update, v *view) {
 // retainNode puts a node back that cannot be removed.
 func retainNode(u *cluster.Update, v *view, k int, why string) {
 	w := u.Removals[k]
-	u.RetainedNodes, u.RetainedReasons = append(
-		u.RetainedNodes,
-		w.Instance,
-	), append(
-		u.RetainedReasons,
-		w.Instance+": "+why,
-	)
+	u.RetainedNodes = append(u.RetainedNodes, w.Instance)
+	u.RetainedReasons = append(u.RetainedReasons, w.Instance+": "+why)
 	u.Removals[k] = toStep(w, cluster.StepRelease, v.now)
 }
 
@@ -287,11 +282,8 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 	}
 	u.Errors = append(u.Errors, cluster.UpdateError{
 		Code: cluster.PodEvictionFailure, Resources: slices.Clone(u.RetainedNodes), Message: fmt.Sprintf(
-			"The group keeps %d more nodes than the %d it had, because no more could be drained: %s",
-			surplus,
-			*u.DesiredFloor,
-			listFirst(u.RetainedReasons),
-		),
+			"The group keeps %d more nodes than the %d it had, because no more could be drained: %s", surplus,
+			*u.DesiredFloor, listFirst(u.RetainedReasons)),
 	})
 }
 

@@ -41,11 +41,8 @@ const maxUnavailableLimit = 100
 // later.
 func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
 	if last != nil && !last.HasEnded() {
-		return nil, cluster.Errorf(
-			cluster.CodeResourceInUse,
-			"Nodegroup %s cannot be updated as it is currently not in Active State",
-			g.Name,
-		)
+		return nil, cluster.Errorf(cluster.CodeResourceInUse,
+			"Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
 	}
 	if r.Target.Image == "" && r.Target.SourceTemplate == "" {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The update names no image")
@@ -143,10 +140,8 @@ func ValidateConfig(c cluster.UpdateConfig) error {
 		}
 	}
 	if c.MaxUnavailable > 0 && c.MaxUnavailablePercentage > 0 {
-		return cluster.Errorf(
-			cluster.CodeInvalidParameter,
-			"Only one of maxUnavailable and maxUnavailablePercentage may be given",
-		)
+		return cluster.Errorf(cluster.CodeInvalidParameter,
+			"Only one of maxUnavailable and maxUnavailablePercentage may be given")
 	}
 	switch c.Strategy {
 	case "", cluster.UpdateDefault, cluster.UpdateMinimal:
@@ -170,10 +165,8 @@ func updateParams(t cluster.UpdateTarget) (params []cluster.UpdateParam) {
 
 func withDefaults(w cluster.UpdateTimeouts) cluster.UpdateTimeouts {
 	return cluster.UpdateTimeouts{
-		Launch: cmp.Or(
-			w.Launch,
-			15*time.Minute,
-		), Drain: cmp.Or(w.Drain, 15*time.Minute), Stop: cmp.Or(w.Stop, 5*time.Minute),
+		Launch: cmp.Or(w.Launch, 15*time.Minute), Drain: cmp.Or(w.Drain, 15*time.Minute),
+		Stop:   cmp.Or(w.Stop, 5*time.Minute),
 		Cordon: cmp.Or(w.Cordon, time.Minute), Terminate: cmp.Or(w.Terminate, 65*time.Minute),
 		Domain: w.Domain, Health: cmp.Or(w.Health, 10*time.Minute),
 	}

@@ -100,10 +100,8 @@ func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 	stalled, timeout, why := uncordonedNodes(u, v), u.Timeouts.Drain, "Nodes cannot be made unschedulable: "
 	if len(stalled) == 0 && len(u.Removals) == 0 && len(takeableNodes(u, v)) == 0 {
-		stalled, timeout, why = nodesOfTurn(
-			u,
-			v.old,
-		), u.Timeouts.Terminate, "Instances are neither in service nor terminated: "
+		stalled, timeout = nodesOfTurn(u, v.old), u.Timeouts.Terminate
+		why = "Instances are neither in service nor terminated: "
 	}
 	switch {
 	case len(stalled) == 0:

@@ -91,10 +91,8 @@ func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) stri
 		return "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection " +
 			"for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled."
 	case p.Scaling.Enabled && g.Weighted:
-		return fmt.Sprintf(
-			"The Auto Scaling group %s has instance weights, which managed scaling does not support.",
-			g.Name,
-		)
+		return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.",
+			g.Name)
 	}
 	return ""
 }

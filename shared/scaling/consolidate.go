@@ -287,12 +287,8 @@ func whyServiceImmovable(v *view, t *cluster.Task) string {
 	case healthy < s.Desired:
 		return fmt.Sprintf("service %s has %d of %d tasks healthy", s.Name, healthy, s.Desired)
 	case least >= s.Desired && most <= s.Desired:
-		return fmt.Sprintf(
-			"minimumHealthyPercent %d and maximumPercent %d leave service %s no room to move a task",
-			s.MinHealthy,
-			s.MaxPercent,
-			s.Name,
-		)
+		return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave service %s no room to move a task",
+			s.MinHealthy, s.MaxPercent, s.Name)
 	}
 	return ""
 }
@@ -325,18 +321,11 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 		c.receivers[move.To] = m.ID
 	}
 	s := c.view.settings.Consolidation
-	out.Why = fmt.Sprintf(
-		"there is room for its %s elsewhere, at a cost of %d",
-		pluralize(len(out.Moves), "task"),
-		out.Cost,
-	)
+	out.Why = fmt.Sprintf("there is room for its %s elsewhere, at a cost of %d", pluralize(len(out.Moves), "task"),
+		out.Cost)
 	if c.budget <= 0 {
-		out.Why += fmt.Sprintf(
-			"; the disruption budget of %d %% in %s is used up until %s",
-			s.BudgetPercent,
-			s.BudgetWindow,
-			formatTime(c.budgetEnds),
-		)
+		out.Why += fmt.Sprintf("; the disruption budget of %d %% in %s is used up until %s", s.BudgetPercent,
+			s.BudgetWindow, formatTime(c.budgetEnds))
 		return
 	}
 	c.budget--

@@ -153,15 +153,8 @@ func requirementsKey(s *placement.Spec) string {
 	if s.PerInstance > 0 || hasDomainRule(s) {
 		owner = s.Owner + " " + s.Group
 	}
-	return fmt.Sprintf(
-		"%+v %v %q %q %v %s",
-		s.Needs,
-		ports,
-		slices.Sorted(slices.Values(s.Attributes)),
-		rules,
-		s.Loads,
-		owner,
-	)
+	return fmt.Sprintf("%+v %v %q %q %v %s", s.Needs, ports, slices.Sorted(slices.Values(s.Attributes)), rules, s.Loads,
+		owner)
 }
 
 func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
@@ -203,11 +196,8 @@ func leftOutEvents(v *view, d Demand) (events []Event) {
 		events = append(
 			events,
 			Event{Owner: owner, Key: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
-				"(%s) tasks are ignored when capacity provider %s scales out: %s.",
-				owner,
-				v.Provider.Name,
-				d.ExcludedBecause,
-			)},
+				"(%s) tasks are ignored when capacity provider %s scales out: %s.", owner, v.Provider.Name,
+				d.ExcludedBecause)},
 		)
 	}
 	return events
@@ -221,11 +211,8 @@ func (d *Demand) String() string {
 	case d.ExcludedBecause != "":
 		return fmt.Sprintf("%s of %s: ignored, because %s", pluralize(d.Count, "task"), owners, d.ExcludedBecause)
 	case d.Instances == 0:
-		return fmt.Sprintf(
-			"%s of %s: there is room, and placement has not used it yet",
-			pluralize(d.Count, "task"),
-			owners,
-		)
+		return fmt.Sprintf("%s of %s: there is room, and placement has not used it yet", pluralize(d.Count, "task"),
+			owners)
 	}
 	rest, verb := d.Count-d.Fitting, "need"
 	if rest == 1 {

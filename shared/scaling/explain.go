@@ -57,11 +57,8 @@ func explainInstance(v *view, m *instance, hold, reason string) string {
 	case v.isTakeable(m) || !v.Provider.Protection && !m.Protected:
 		return state + "; " + hold
 	case m.isWarming && v.Provider.Protection:
-		return fmt.Sprintf(
-			"%s; it is protected from scale-in while it warms up, until %s",
-			state,
-			formatTime(m.launchedAt.Add(v.settings.Warmup)),
-		)
+		return fmt.Sprintf("%s; it is protected from scale-in while it warms up, until %s", state,
+			formatTime(m.launchedAt.Add(v.settings.Warmup)))
 	}
 	return state + "; it is protected from scale-in by someone else"
 }

@@ -41,10 +41,8 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 		switch age := v.Now.Sub(m.launchedAt); {
 		case m.foreign != "":
 			p.reasons[m.ID] = m.foreign + ": it counts as used and is not touched"
-			p.events = append(
-				p.events,
-				v.providerEvent("not of the provider "+m.ID, "instance %s: %s.", m.ID, p.reasons[m.ID]),
-			)
+			p.events = append(p.events,
+				v.providerEvent("not of the provider "+m.ID, "instance %s: %s.", m.ID, p.reasons[m.ID]))
 		case !m.neverRegistered():
 		case left > 0 && deferred == "" && v.isReplaceable(m):
 			left--
@@ -58,13 +56,9 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 			case short > 0 && m.Protected:
 				p.reasons[m.ID] = "it never registered with the cluster; its scale-in protection must end before it is replaced"
 			}
-			p.events = append(p.events, v.providerEvent(
-				"never registered "+m.ID,
-				"instance %s has not registered with the cluster %s after it was launched: %s.",
-				m.ID,
-				age.Truncate(time.Second),
-				v.unregisteredOutcome(),
-			))
+			p.events = append(p.events, v.providerEvent("never registered "+m.ID,
+				"instance %s has not registered with the cluster %s after it was launched: %s.", m.ID,
+				age.Truncate(time.Second), v.unregisteredOutcome()))
 		}
 	}
 	if len(replaced) > 0 {
@@ -83,7 +77,8 @@ func (v *view) whyReplacementDeferred() string {
 	case v.Upgrading:
 		return "the group's nodes are being upgraded"
 	case !last.IsZero() && v.Now.Sub(last) < v.registrationTimeout():
-		return fmt.Sprintf("other instances were replaced at %s; the next replacement waits for %s", formatTime(last), v.registrationTimeout())
+		return fmt.Sprintf("other instances were replaced at %s; the next replacement waits for %s", formatTime(last),
+			v.registrationTimeout())
 	}
 	return ""
 }
@@ -119,10 +114,8 @@ func (v *view) replacementEvents(replaced []string) []Event {
 	for _, w := range v.Waiting {
 		if w.Count > 0 && !slices.Contains(told, w.Name) {
 			told = append(told, w.Name)
-			events = append(
-				events,
-				Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), AfterResize: true},
-			)
+			events = append(events,
+				Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), AfterResize: true})
 		}
 	}
 	return events

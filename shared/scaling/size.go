@@ -81,10 +81,8 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
 	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:
 		s.why = fmt.Sprintf(
-			"%d instances are needed; the instances requested at %s are not launched yet and block scaling out",
-			want,
-			formatTime(s.lastOut),
-		)
+			"%d instances are needed; the instances requested at %s are not launched yet and block scaling out", want,
+			formatTime(s.lastOut))
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	case len(v.warming) > 0:
 		first := v.warming[0]
@@ -176,5 +174,6 @@ func (v *view) isCoolingDown(lastOut time.Time) bool {
 }
 
 func (v *view) cooldownReason(lastOut time.Time) string {
-	return fmt.Sprintf("the group was scaled out at %s; it is not scaled in for %s", formatTime(lastOut), v.settings.Cooldown)
+	return fmt.Sprintf("the group was scaled out at %s; it is not scaled in for %s", formatTime(lastOut),
+		v.settings.Cooldown)
 }

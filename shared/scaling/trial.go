@@ -100,11 +100,8 @@ func (t *simulation) placeWaiting(w WaitingTasks, instances []string) int {
 
 // compareNeeds orders what needs more first, because it finds room less easily.
 func compareNeeds(a, b cluster.Resources) int {
-	return cmp.Or(
-		cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()),
-		cmp.Compare(b.CPU, a.CPU),
-		cmp.Compare(b.Memory, a.Memory),
-	)
+	return cmp.Or(cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()), cmp.Compare(b.CPU, a.CPU),
+		cmp.Compare(b.Memory, a.Memory))
 }
 
 // compareHardToPlace orders tasks that need more first, and then by id.

@@ -12,7 +12,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// Cluster is the content of a description.
+// A Cluster is the content of a description.
 type Cluster struct {
 	Name  string
 	Nodes []Node
@@ -23,7 +23,8 @@ type Cluster struct {
 	Ignored []string
 }
 
-// Node is one node of the description.
+// A Node is one node of the description. It becomes a container instance when its host registers
+// with the cluster.
 type Node struct {
 	Name          string
 	Address       string
@@ -32,7 +33,7 @@ type Node struct {
 	UpgradeDomain string
 }
 
-// Attributes returns the attributes of a container instance that is this node: its name, node type
+// Attributes returns the attributes that make a container instance this node: its name, node type
 // and domains.
 func (n Node) Attributes() map[string]string {
 	out := map[string]string{cluster.PropertyPrefix + "NodeName": n.Name, cluster.AttributeNodeType: n.Type}
@@ -98,7 +99,7 @@ type builder struct {
 	references                                        []typeReference
 }
 
-// typeReference is a node's reference to its node type, which may be described further down.
+// A typeReference is a node's reference to its node type, which may be described further down.
 type typeReference struct {
 	line     int
 	nodeType string
@@ -117,6 +118,7 @@ func newBuilder() *builder {
 	return b
 }
 
+// addNode adds a node. Its type may be described further down, so finish checks that.
 func (b *builder) addNode(line int, n Node) error {
 	switch {
 	case n.Name == "":
@@ -129,12 +131,8 @@ func (b *builder) addNode(line int, n Node) error {
 		return errorAt(line, "there are more than %d nodes", maxNodes)
 	}
 	if n.FaultDomain != "" && !strings.HasPrefix(n.FaultDomain, "fd:/") {
-		return errorAt(
-			line,
-			"the fault domain of node %q is %q, expected a path such as fd:/dc1/r0",
-			n.Name,
-			n.FaultDomain,
-		)
+		return errorAt(line, "the fault domain of node %q is %q, expected a path such as fd:/dc1/r0", n.Name,
+			n.FaultDomain)
 	}
 	b.nodeLines[n.Name] = line
 	b.references = append(b.references, typeReference{line, n.Type})
@@ -142,6 +140,7 @@ func (b *builder) addNode(line int, n Node) error {
 	return nil
 }
 
+// addNodeType adds a node type without properties and capacities.
 func (b *builder) addNodeType(line int, name string) error {
 	switch {
 	case name == "":
@@ -157,6 +156,7 @@ func (b *builder) addNodeType(line int, name string) error {
 	return nil
 }
 
+// addProperty adds a placement property to a node type that was added before. Any text is a value.
 func (b *builder) addProperty(line int, nodeType, name, value string) error {
 	if b.typeLines[nodeType] == 0 {
 		return errorAt(line, "the placement property %q stands in no node type", name)
@@ -169,6 +169,8 @@ func (b *builder) addProperty(line int, nodeType, name, value string) error {
 	return nil
 }
 
+// addCapacity adds a capacity to a node type that was added before. ECS itself counts CPU, memory,
+// GPUs and ports, so these cannot be metrics.
 func (b *builder) addCapacity(line int, nodeType, name, value string) error {
 	if b.typeLines[nodeType] == 0 {
 		return errorAt(line, "the capacity %q stands in no node type", name)
@@ -179,76 +181,66 @@ func (b *builder) addCapacity(line int, nodeType, name, value string) error {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	if err != nil || n < 0 {
-		return errorAt(
-			line,
-			"the capacity %q of node type %q is %q, expected a whole number of 0 or more",
-			name,
-			nodeType,
-			value,
-		)
+		return errorAt(line, "the capacity %q of node type %q is %q, expected a whole number of 0 or more", name,
+			nodeType, value)
 	}
 	if !cluster.IsMetric(name) {
-		return errorAt(
-			line,
-			"the capacity %q of node type %q is no metric: instances register it with ECS",
-			name,
-			nodeType,
-		)
+		return errorAt(line, "the capacity %q of node type %q is no metric: instances register it with ECS", name,
+			nodeType)
 	}
 	capacities[name] = n
 	return nil
 }
 
 // metricSections are the sections of fabricSettings that have one number per metric.
-var metricSections = map[string]func(b *builder, name string, value float64) error{
-	"NodeBufferPercentage": func(b *builder, name string,
-		v float64) error {
-		b.out.Configuration.Buffer[name] = v
+var metricSections = map[string]func(c *cluster.Configuration, metric string, value float64) error{
+	"NodeBufferPercentage":      setRatio(func(c *cluster.Configuration) map[string]float64 { return c.Buffer }),
+	"NodeOverbookingPercentage": setRatio(func(c *cluster.Configuration) map[string]float64 { return c.Overbooking }),
+	"MetricBalancingThresholds": setRatio(func(c *cluster.Configuration) map[string]float64 { return c.Balancing }),
+	"MetricActivityThresholds":  setActivity,
+}
+
+// setRatio returns a setter of one metric's number in the map that of returns. finish checks its
+// range.
+func setRatio(
+	of func(*cluster.Configuration) map[string]float64,
+) func(*cluster.Configuration, string, float64) error {
+	return func(c *cluster.Configuration, metric string, value float64) error {
+		of(c)[metric] = value
 		return nil
-	},
-	"NodeOverbookingPercentage": func(b *builder, name string,
-		v float64) error {
-		b.out.Configuration.Overbooking[name] = v
-		return nil
-	},
-	"MetricBalancingThresholds": func(b *builder, name string,
-		v float64) error {
-		b.out.Configuration.Balancing[name] = v
-		return nil
-	},
-	"MetricActivityThresholds": func(b *builder, name string, v float64) error {
-		if v != float64(int64(v)) {
-			return fmt.Errorf("expected a whole number")
-		}
-		b.out.Configuration.Activity[name] = int64(v)
-		return nil
-	},
+	}
+}
+
+// setActivity sets a metric's activity threshold, which is a load and so a whole number.
+func setActivity(c *cluster.Configuration, metric string, value float64) error {
+	if value != float64(int64(value)) {
+		return fmt.Errorf("expected a whole number")
+	}
+	c.Activity[metric] = int64(value)
+	return nil
 }
 
 // placementParameters are the parameters of the section PlacementAndLoadBalancing that Berth has.
+// Two of them say the opposite of Berth's own setting.
 var placementParameters = map[string]func(c *cluster.Configuration, value string) error{
 	"PlacementConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Placement },
-	),
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Placement }),
 	"CapacityConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Capacity },
-	),
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.Capacity }),
 	"FaultDomainConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.FaultDomain },
-	),
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.FaultDomain }),
 	"UpgradeDomainConstraintPriority": setPriority(
-		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.UpgradeDomain },
-	),
-	"QuorumBasedReplicaDistributionPerFaultDomains": setFlag(func(c *cluster.Configuration, is bool) {
-		c.QuorumFault = is
-	}),
-	"QuorumBasedReplicaDistributionPerUpgradeDomains": setFlag(func(c *cluster.Configuration, is bool) {
-		c.QuorumUpgrade = is
-	}),
+		func(c *cluster.Configuration) *cluster.Priority { return &c.Priorities.UpgradeDomain }),
+	"QuorumBasedReplicaDistributionPerFaultDomains": setFlag(
+		func(c *cluster.Configuration, is bool) { c.QuorumFault = is }),
+	"QuorumBasedReplicaDistributionPerUpgradeDomains": setFlag(
+		func(c *cluster.Configuration, is bool) { c.QuorumUpgrade = is }),
 	"QuorumBasedLogicAutoSwitch":      setFlag(func(c *cluster.Configuration, is bool) { c.NoSwitch = !is }),
 	"MoveExistingReplicaForPlacement": setFlag(func(c *cluster.Configuration, is bool) { c.KeepInPlace = !is }),
 }
 
+// setPriority returns a setter of a constraint priority: -1 ignores the constraint, 0 is hard,
+// 1 and 2 are soft.
 func setPriority(of func(*cluster.Configuration) *cluster.Priority) func(*cluster.Configuration, string) error {
 	return func(c *cluster.Configuration, value string) error {
 		n, err := strconv.Atoi(strings.TrimSpace(value))
@@ -260,6 +252,7 @@ func setPriority(of func(*cluster.Configuration) *cluster.Priority) func(*cluste
 	}
 }
 
+// setFlag returns a setter of a Boolean. Service Fabric accepts it in any case.
 func setFlag(set func(*cluster.Configuration, bool)) func(*cluster.Configuration, string) error {
 	return func(c *cluster.Configuration, value string) error {
 		is, err := strconv.ParseBool(strings.ToLower(strings.TrimSpace(value)))
@@ -301,7 +294,7 @@ func (b *builder) addParameter(line int, section, name, value string) error {
 	}
 	number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 	if err == nil {
-		err = set(b, name, number)
+		err = set(&b.out.Configuration, name, number)
 	}
 	if err != nil {
 		return errorAt(line, "%s of section %s is %q, which is no number that can stand there", name, section, value)
@@ -310,7 +303,8 @@ func (b *builder) addParameter(line int, section, name, value string) error {
 	return nil
 }
 
-// finish checks what depends on the whole description.
+// finish checks what depends on the whole description. It checks the settings of each metric by
+// themselves first, in order of line, so that the error has the line of the metric that is wrong.
 func (b *builder) finish() (*Cluster, error) {
 	for _, r := range b.references {
 		if b.typeLines[r.nodeType] == 0 {
@@ -322,18 +316,10 @@ func (b *builder) finish() (*Cluster, error) {
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(b.metricLines),
 		func(x, y string) int { return cmp.Compare(b.metricLines[x], b.metricLines[y]) }) {
-		one := cluster.Configuration{}
-		if v, ok := b.out.Configuration.Buffer[name]; ok {
-			one.Buffer = map[string]float64{name: v}
-		}
-		if v, ok := b.out.Configuration.Overbooking[name]; ok {
-			one.Overbooking = map[string]float64{name: v}
-		}
-		if v, ok := b.out.Configuration.Balancing[name]; ok {
-			one.Balancing = map[string]float64{name: v}
-		}
-		if v, ok := b.out.Configuration.Activity[name]; ok {
-			one.Activity = map[string]int64{name: v}
+		c := &b.out.Configuration
+		one := cluster.Configuration{
+			Buffer: onlyKey(c.Buffer, name), Overbooking: onlyKey(c.Overbooking, name),
+			Balancing: onlyKey(c.Balancing, name), Activity: onlyKey(c.Activity, name),
 		}
 		if err := cluster.CheckConfiguration(&one); err != nil {
 			return nil, errorAt(b.metricLines[name], "%s", messageOf(err))
@@ -346,6 +332,15 @@ func (b *builder) finish() (*Cluster, error) {
 	return &b.out, nil
 }
 
+// onlyKey returns a map with the key alone, or nil if m does not have it.
+func onlyKey[V any](m map[string]V, key string) map[string]V {
+	if v, ok := m[key]; ok {
+		return map[string]V{key: v}
+	}
+	return nil
+}
+
+// messageOf returns the message of an API error without its code, which would mean nothing here.
 func messageOf(err error) string {
 	if e, ok := err.(*cluster.Error); ok {
 		return e.Message

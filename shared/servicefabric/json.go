@@ -46,7 +46,8 @@ func readJSON(b *builder, data []byte) error {
 	return j.forEach(root["nodes"], "nodes", j.readNode)
 }
 
-// isTooDeep checks the nesting beforehand, because the parser recurses.
+// isTooDeep checks the nesting before parsing, because the parser recurses and would exhaust the
+// stack.
 func isTooDeep(data []byte) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(data); i++ {
@@ -69,6 +70,7 @@ func isTooDeep(data []byte) bool {
 
 var parserError = regexp.MustCompile(`line (\d+), column \d+: (.*)$`)
 
+// syntaxError takes the line out of the parser's message: "line 3, column 5: unexpected ...".
 func syntaxError(err error) error {
 	if m := parserError.FindStringSubmatch(err.Error()); m != nil {
 		line, _ := strconv.Atoi(m[1])
@@ -83,13 +85,16 @@ type jsonReader struct {
 	data []byte
 }
 
-// members are the members of an object, by name in lower case.
+// members has the values of an object by name in lower case.
 type members map[string]*hujson.Value
 
+// lineOf returns the line on which a value begins, from 1.
 func (j *jsonReader) lineOf(v *hujson.Value) int {
 	return 1 + bytes.Count(j.data[:v.StartOffset], []byte("\n"))
 }
 
+// readObject returns the members of an object. Their names may be in any case, as in Service
+// Fabric, but each only once.
 func (j *jsonReader) readObject(v *hujson.Value, what string) (members, error) {
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
@@ -107,6 +112,8 @@ func (j *jsonReader) readObject(v *hujson.Value, what string) (members, error) {
 	return out, nil
 }
 
+// forEach calls do for each element of an array of objects. An array that is not there has no
+// elements.
 func (j *jsonReader) forEach(v *hujson.Value, what string, do func(line int, m members) error) error {
 	if v == nil {
 		return nil
@@ -158,6 +165,7 @@ func (j *jsonReader) readTexts(m members, names ...string) ([]string, error) {
 	return out, nil
 }
 
+// readNode adds a node. Members that Berth does not need, such as metadata, are skipped.
 func (j *jsonReader) readNode(line int, m members) error {
 	t, err := j.readTexts(m, "nodeName", "iPAddress", "nodeTypeRef", "faultDomain", "upgradeDomain")
 	if err != nil {
@@ -166,6 +174,7 @@ func (j *jsonReader) readNode(line int, m members) error {
 	return j.addNode(line, Node{Name: t[0], Address: t[1], Type: t[2], FaultDomain: t[3], UpgradeDomain: t[4]})
 }
 
+// readType adds a node type with its properties and capacities.
 func (j *jsonReader) readType(line int, m members) error {
 	name, err := j.readText(m["name"], "name")
 	if err != nil {
@@ -206,6 +215,7 @@ func (j *jsonReader) forEachMember(
 	return nil
 }
 
+// readSection adds the parameters of a section of fabricSettings.
 func (j *jsonReader) readSection(_ int, m members) error {
 	section, err := j.readText(m["name"], "name")
 	if err != nil {
