@@ -9,39 +9,43 @@ import (
 	"berth/shared/state"
 )
 
-// Bug is a mistake that the simulator has to find. Each is put into a port around the real code, so that nothing of it
-// is in what users run.
+// A Bug is a mistake that the simulation must find. It is planted in a port around the real code,
+// so the code that users run contains none of it.
 type Bug string
 
 // The bugs.
 const (
 	NoBug Bug = ""
-	// DropVersionCheck takes in every report, however old.
+	// DropVersionCheck accepts every report, however old.
 	DropVersionCheck Bug = "drop the event version check"
-	// CommitStale commits what was decided, although a race was lost, without deciding anew.
-	CommitStale Bug = "commit without deciding anew after a lost race"
-	// CountStopped counts STOPPED tasks as running, IgnoreStarting counts those that are being started as not there.
+	// CommitStale commits a decision after a lost race instead of deciding again.
+	CommitStale Bug = "commit without deciding again after a lost race"
+	// CountStopped counts STOPPED tasks as running, IgnoreStarting does not count tasks that are
+	// starting.
 	CountStopped   Bug = "count a STOPPED task as holding"
 	IgnoreStarting Bug = "do not count a STARTING task"
-	// AcknowledgeFirst answers before the write, which then may not happen.
+	// AcknowledgeFirst answers before the write, which may then not happen.
 	AcknowledgeFirst Bug = "acknowledge before the write"
-	// StartUnclaimed starts tasks whether or not the claim held.
+	// StartUnclaimed starts tasks even if the claim failed.
 	StartUnclaimed Bug = "start without claiming"
-	// NarrowSilently writes what narrows without moving the placement version on.
+	// NarrowSilently makes narrowing writes that do not move the placement version.
 	NarrowSilently Bug = "a narrowing write that does not bump the version"
-	// TrustStale trusts the warm snapshot whoever handled the last batch.
+	// TrustStale trusts the warm snapshot even if another environment handled the last batch.
 	TrustStale Bug = "trust a stale snapshot"
 )
 
-// Bugs are all of them.
+// Bugs lists the bugs of the general kind of run.
 var Bugs = []Bug{
-	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently, TrustStale,
-	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads, IgnoreCordon,
-	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace, IgnoreMassUnhealthiness,
+	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently,
+	TrustStale,
+	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads,
+	IgnoreCordon,
+	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace,
+	IgnoreMassUnhealthiness,
 	IgnoreThrottle, IgnoreGap, NeverResetThrottle,
 }
 
-// wrapStore puts the bug around a function's State.
+// wrapStore plants the bug in a function's store.
 func (b Bug) wrapStore(w *World, function string, s state.Store) state.Store {
 	if UpgradeBugs[b] != "" {
 		return b.wrapUpgradeStore(w, function, s)
@@ -49,7 +53,8 @@ func (b Bug) wrapStore(w *World, function string, s state.Store) state.Store {
 	if show := b.distortion(); show != nil && function == "placement" {
 		return &distortedStore{s, w, show}
 	}
-	if b == NoBug || slices.Contains([]Bug{IgnoreMassUnhealthiness, IgnoreThrottle, IgnoreGap}, b) || b.distortion() != nil {
+	if b == NoBug || slices.Contains([]Bug{IgnoreMassUnhealthiness, IgnoreThrottle, IgnoreGap}, b) ||
+		b.distortion() != nil {
 		return s
 	}
 	return &buggyStore{Store: s, world: w, bug: b, function: function}
@@ -68,7 +73,7 @@ type buggyStore struct {
 func (s *buggyStore) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	row, err := s.Store.Get(ctx, key)
 	if c, ok := row.(*state.Checkpoint); ok && c != nil && s.bug == TrustStale && s.batch > 0 {
-		// Whoever wrote it, it looks like this environment's own.
+		// It looks like this environment's own, whoever wrote it.
 		mine := *c
 		mine.Batch, mine.Environment = s.batch, s.environment
 		return &mine, err
@@ -81,7 +86,7 @@ func (s *buggyStore) Peek(ctx context.Context, key state.Key) (state.Row, error)
 	return s.distort(row), err
 }
 
-// distort shows a row as the bug makes it look.
+// distort returns a row as the bug makes it look.
 func (s *buggyStore) distort(row state.Row) state.Row {
 	switch r := row.(type) {
 	case *cluster.Instance:
@@ -148,7 +153,7 @@ func (s *buggyStore) Commit(ctx context.Context, c state.Commit) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// commitAnyway commits under whatever the version has become.
+// commitAnyway repeats the commit under the current version.
 func (s *buggyStore) commitAnyway(ctx context.Context, c state.Commit) error {
 	err := s.Store.Commit(ctx, c)
 	var conflict *state.Conflict
@@ -165,5 +170,5 @@ func (s *buggyStore) commitAnyway(ctx context.Context, c state.Commit) error {
 	return err
 }
 
-// bugStrikes draws whether a bug that shows only now and then does.
+// bugStrikes draws whether a bug that shows only now and then shows.
 func (w *World) bugStrikes() bool { return w.faults.active && w.rng.Float64() < 0.2 }

@@ -10,30 +10,31 @@ import (
 	"berth/tests/simulation/invariant"
 )
 
-// Mistakes in the rules of placement. Each shows placement rows in which the world is as if the mistake were right: what
-// follows is what the mistake would do.
+// Bugs in the rules of placement. Each shows placement rows in which the bug would be right, so
+// that placement decides as the bug would.
 const (
-	// FloorBase lets no domain have more than the floor of what each has, where the base and one more are allowed.
+	// FloorBase allows a domain only the floor of the average, where maximum difference allows one
+	// more.
 	FloorBase Bug = "floor for base under maximum difference"
-	// QuorumOffByOne lets a domain have one task more than quorum safety does.
+	// QuorumOffByOne allows a domain one task more than quorum safety does.
 	QuorumOffByOne Bug = "quorum off by one"
-	// UndefinedTrue has a comparison with a property that an instance lacks hold.
+	// UndefinedTrue lets a comparison with an undefined property hold.
 	UndefinedTrue Bug = "an undefined property makes a comparison true"
-	// UseBuffer has everything that may not use the buffer use it.
+	// UseBuffer lets every task use the buffer.
 	UseBuffer Bug = "the buffer is used by what may not"
-	// PhantomDomain counts a domain in which no instance can have a task.
+	// PhantomDomain counts a domain in which no instance can run a task.
 	PhantomDomain Bug = "a domain without an eligible instance is counted"
-	// FreePortTwice frees a host port once more with the next task that has it.
+	// FreePortTwice frees a host port again while the next task uses it.
 	FreePortTwice Bug = "a port is freed twice"
-	// CountPairTwice counts a task and its replacement as two.
+	// CountPairTwice counts a task and its replacement as two tasks.
 	CountPairTwice Bug = "a task and its replacement count twice"
-	// IgnoreLoads goes by the loads that tasks start out with, whatever they report.
+	// IgnoreLoads uses the initial loads of tasks instead of reported ones.
 	IgnoreLoads Bug = "a load report is ignored"
 	// IgnoreCordon starts tasks on unschedulable instances.
 	IgnoreCordon Bug = "unschedulable is ignored"
 )
 
-// placementDistortions are the bugs of this page, with how they show rows to placement.
+// placementDistortions is how each of these bugs shows rows to placement.
 var placementDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 	FloorBase: eachRow(func(_ *World, s *cluster.Service) {
 		if s.Rules.DomainPolicy == cluster.PolicyDifference {
@@ -43,7 +44,8 @@ var placementDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 	QuorumOffByOne: splitDomains,
 	UndefinedTrue: eachRow(func(_ *World, i *cluster.Instance) {
 		i.Attributes = maps.Clone(i.Attributes)
-		for name, value := range map[string]string{"berth.property.Tier": "2", "berth.property.HasSSD": "true", "berth.node-type": "Blue"} {
+		for name, value := range map[string]string{"berth.property.Tier": "2", "berth.property.HasSSD": "true",
+			"berth.node-type": "Blue"} {
 			if _, has := i.Attributes[name]; !has {
 				i.Attributes[name] = value
 			}
@@ -77,8 +79,8 @@ func eachRow[R any, P interface {
 	}
 }
 
-// splitDomains shows one instance of each fault domain as a domain of its own, while no service wants tasks that has
-// another domain rule than quorum safety.
+// splitDomains shows one instance of each fault domain in a domain of its own, unless a service
+// with another domain policy than quorum safety waits for tasks.
 func splitDomains(w *World, rows []state.Row) []state.Row {
 	for _, s := range w.checker.ActiveReplicaServices() {
 		spec := w.checker.SpecOfService(s)
@@ -96,11 +98,12 @@ func splitDomains(w *World, rows []state.Row) []state.Row {
 	})(w, rows)
 }
 
-// addPhantomDomain shows an instance too small for any task, in a domain of its own.
+// addPhantomDomain adds an instance without capacity in a domain of its own.
 func addPhantomDomain(_ *World, rows []state.Row) []state.Row {
 	if i := slices.IndexFunc(rows, func(r state.Row) bool { _, ok := r.(*cluster.Instance); return ok }); i >= 0 {
 		next := *rows[i].(*cluster.Instance)
-		next.ID, next.Registered, next.Status, next.AgentConnected = "phantom", cluster.Capacity{}, cluster.InstanceActive, true
+		next.ID, next.Registered, next.Status, next.AgentConnected = "phantom", cluster.Capacity{},
+			cluster.InstanceActive, true
 		next.Attributes = maps.Clone(next.Attributes)
 		next.Attributes["berth.fault-domain"], next.Attributes["berth.upgrade-domain"] = "fd:/phantom", "phantom"
 		return append(rows, &next)
@@ -108,7 +111,7 @@ func addPhantomDomain(_ *World, rows []state.Row) []state.Row {
 	return rows
 }
 
-// freePorts takes the ports of those tasks for free that an earlier one freed on the same instance.
+// freePorts shows running tasks without ports on instances where an earlier task has freed some.
 func freePorts(w *World, rows []state.Row) []state.Row {
 	freed := map[string]bool{}
 	for _, owned := range w.checker.ByOwner {
@@ -125,8 +128,8 @@ func freePorts(w *World, rows []state.Row) []state.Row {
 	})(w, rows)
 }
 
-// distortedStore is the State of placement with rows as a bug makes them look. What it remembers it never trusts: it has to read
-// all rows again each time.
+// A distortedStore is placement's store with rows as a bug makes them look. Its checkpoints are
+// never trusted, so placement reads all rows again each time.
 type distortedStore struct {
 	state.Store
 	world   *World
@@ -160,7 +163,7 @@ func (s *distortedStore) Commit(ctx context.Context, c state.Commit) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// withoutDistortion is the write without the lies: a row that was shown otherwise is put back with what it says.
+// withoutDistortion returns the write with the true values of what was distorted.
 func (s *distortedStore) withoutDistortion(w state.Write) state.Write {
 	if w.Put == nil {
 		return w
@@ -173,7 +176,8 @@ func (s *distortedStore) withoutDistortion(w state.Write) state.Write {
 		w.Put = &next
 	case *cluster.Task:
 		next := *w.Put.(*cluster.Task)
-		next.Ports, next.Reported, next.Replaces, next.Health, next.Started = was.Ports, was.Reported, was.Replaces, was.Health, was.Started
+		next.Ports, next.Reported, next.Replaces, next.Health, next.Started = was.Ports, was.Reported, was.Replaces,
+			was.Health, was.Started
 		w.Put = &next
 	}
 	return w

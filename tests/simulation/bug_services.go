@@ -12,32 +12,35 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// Mistakes in the rules of services.
+// Bugs in the rules of services.
 const (
 	// CeilForFloor rounds maximumPercent up.
 	CeilForFloor Bug = "ceil for floor of maximumPercent"
-	// StopEarly takes every task that is RUNNING for healthy, so that old ones stop before their replacements are.
+	// StopEarly takes every RUNNING task for healthy, so that old tasks stop before their
+	// replacements are healthy.
 	StopEarly Bug = "an old task is stopped before its replacement is healthy"
-	// KeepThrottle holds a new revision back for the failures of an earlier one.
+	// KeepThrottle delays a new revision because of the failures of an earlier one.
 	KeepThrottle Bug = "a new task definition does not reset the throttle"
-	// NeverResetThrottle holds a revision back for all of its failures, whatever has come to run since.
+	// NeverResetThrottle counts all failures of a revision, although a task has been RUNNING since.
 	NeverResetThrottle Bug = "RUNNING does not reset the throttle"
-	// DaemonOnDraining starts daemons on instances that drain.
+	// DaemonOnDraining starts daemons on DRAINING instances.
 	DaemonOnDraining Bug = "a daemon is started on a draining instance"
-	// RollBackToFailed goes back to a revision that was never completed.
+	// RollBackToFailed rolls back to a revision that never completed.
 	RollBackToFailed Bug = "a rollback to a failed revision"
-	// ChooseProtected stops tasks whether they are protected or not.
+	// ChooseProtected stops protected tasks.
 	ChooseProtected Bug = "a protected task is chosen"
-	// IgnoreGrace replaces tasks that are unhealthy within their grace period.
+	// IgnoreGrace replaces unhealthy tasks within their grace period.
 	IgnoreGrace Bug = "the grace period is ignored"
-	// IgnoreMassUnhealthiness replaces unhealthy tasks however many there are.
+	// IgnoreMassUnhealthiness replaces unhealthy tasks even if most look unhealthy.
 	IgnoreMassUnhealthiness Bug = "mass unhealthiness is believed"
-	// IgnoreThrottle starts tasks again as soon as they have failed, IgnoreGap as soon as they have begun and ended.
+	// IgnoreThrottle restarts tasks as soon as they have failed, IgnoreGap as soon as they have
+	// stopped soon after their start.
 	IgnoreThrottle Bug = "the throttle is ignored"
 	IgnoreGap      Bug = "a task that has just begun and ended is replaced at once"
 )
 
-// serviceDistortions are the bugs of this page, but for those that are settings.
+// serviceDistortions is how these bugs show rows to placement. The bugs that are settings are not
+// in it.
 var serviceDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 	CeilForFloor: eachRow(func(_ *World, s *cluster.Service) {
 		if s.Desired > 0 && s.Desired*s.MaxPercent%100 != 0 {
@@ -65,7 +68,8 @@ var serviceDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 		return 4, at.Add(model.BackoffDelay(4))
 	}),
 	NeverResetThrottle: throttleServices(func(w *World, s *cluster.Service) (int, time.Time) {
-		tries := slices.DeleteFunc(w.checker.StartAttempts(s.Short, s.Deployment.ID, false), func(t model.StartAttempt) bool { return t.Ran })
+		tries := slices.DeleteFunc(w.checker.StartAttempts(s.Short, s.Deployment.ID, false),
+			func(t model.StartAttempt) bool { return t.Ran })
 		_, latest := model.NextStartWindow(tries)
 		return len(tries), latest
 	}),
@@ -85,7 +89,7 @@ var serviceDistortions = map[Bug]func(*World, []state.Row) []state.Row{
 	IgnoreGrace: eachRow(func(_ *World, s *cluster.Service) { s.Grace = 0 }),
 }
 
-// distortion is how the bug shows rows to placement; nil where it is none of rules.
+// distortion returns how the bug shows rows to placement, or nil.
 func (b Bug) distortion() func(*World, []state.Row) []state.Row {
 	if show := serviceDistortions[b]; show != nil {
 		return show
@@ -93,15 +97,17 @@ func (b Bug) distortion() func(*World, []state.Row) []state.Row {
 	return placementDistortions[b]
 }
 
-// expectedFailures are what each of these bugs has to be found by: anything else is not its doing.
+// expectedFailures is by which failure each bug must be found. Other failures do not count.
 var expectedFailures = map[Bug]string{
-	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision", NeverResetThrottle: "and its throttle lets it start one",
-	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be", ChooseProtected: "is protected and was stopped",
-	IgnoreGrace: "within its grace period", IgnoreMassUnhealthiness: "most of the cluster's look unhealthy",
+	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least",
+	KeepThrottle: "was given a new revision", NeverResetThrottle: "and its throttle lets it start one",
+	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be",
+	ChooseProtected: "is protected and was stopped",
+	IgnoreGrace:     "within its grace period", IgnoreMassUnhealthiness: "most of the cluster's look unhealthy",
 	IgnoreThrottle: "before the throttle of", IgnoreGap: "had just begun and ended",
 }
 
-// matchingFailures are the broken invariants that show the bug.
+// matchingFailures returns the violated invariants that show the bug.
 func (b Bug) matchingFailures(broken []string) (out []string) {
 	for _, why := range broken {
 		if strings.Contains(why, expectedFailures[b]+UpgradeBugs[b]) {
@@ -111,7 +117,7 @@ func (b Bug) matchingFailures(broken []string) (out []string) {
 	return out
 }
 
-// handlerSettings are those of an installation that has the bug.
+// handlerSettings returns the settings of an installation with the bug.
 func (b Bug) handlerSettings() *handler.Settings {
 	s := handler.DefaultSettings()
 	switch b {
@@ -125,8 +131,11 @@ func (b Bug) handlerSettings() *handler.Settings {
 	return &s
 }
 
-// throttleServices shows the PRIMARY revision of each service as held back, by so many steps until a time.
-func throttleServices(how func(*World, *cluster.Service) (steps int, until time.Time)) func(*World, []state.Row) []state.Row {
+// throttleServices shows the PRIMARY revisions of services as throttled, at a step and until a
+// time.
+func throttleServices(
+	how func(*World, *cluster.Service) (steps int, until time.Time),
+) func(*World, []state.Row) []state.Row {
 	return func(w *World, rows []state.Row) []state.Row {
 		throttled := map[string]*cluster.Throttle{}
 		for _, row := range rows {
@@ -135,14 +144,19 @@ func throttleServices(how func(*World, *cluster.Service) (steps int, until time.
 				continue
 			}
 			if steps, until := how(w, s); steps > 0 {
-				b := cluster.Backoff{Step: steps, Failures: steps, Since: w.Loop.Now().Add(time.Hour), NextAttemptAt: until}
+				b := cluster.Backoff{Step: steps, Failures: steps, Since: w.Loop.Now().Add(time.Hour),
+					NextAttemptAt: until}
 				throttled[s.Short] = &cluster.Throttle{
 					Head: cluster.Head{Cluster: s.Cluster, Rev: 1 << 40}, Owner: s.Short, Service: s.Name,
 					Revisions: map[string]cluster.Backoff{s.Deployment.ID: b},
 				}
 			}
 		}
-		rows = slices.DeleteFunc(rows, func(r state.Row) bool { t, is := r.(*cluster.Throttle); return is && throttled[t.Owner] != nil })
+		rows = slices.DeleteFunc(rows, func(r state.Row) bool {
+			t,
+				is := r.(*cluster.Throttle)
+			return is && throttled[t.Owner] != nil
+		})
 		for _, short := range slices.Sorted(maps.Keys(throttled)) {
 			rows = append(rows, throttled[short])
 		}
@@ -150,10 +164,11 @@ func throttleServices(how func(*World, *cluster.Service) (steps int, until time.
 	}
 }
 
-// restoreService is a service's row as it is to be written, without what the lies have in it.
+// restoreService puts the true values back into a service's row that is about to be written.
 func restoreService(was, next *cluster.Service, w *World) {
 	next.MaxPercent, next.Grace = was.MaxPercent, was.Grace
-	if r := w.checker.WrongRollbackTarget(was); w.PlantedBug == RollBackToFailed && r != nil && next.Last != nil && next.Last.ID == r.ID {
+	if r := w.checker.WrongRollbackTarget(was); w.PlantedBug == RollBackToFailed && r != nil && next.Last != nil &&
+		next.Last.ID == r.ID {
 		next.Last = was.Last
 	}
 }

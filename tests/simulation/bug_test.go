@@ -6,58 +6,67 @@ import (
 	"testing"
 )
 
-// firstSeeds are bugs that few seeds find, with the first that does: the search begins there, and goes through all where that has
-// come to be another.
+// firstSeeds are the seeds that find bugs which few seeds find. The search begins there, and goes
+// through all seeds if another one finds the bug now.
 var firstSeeds = map[Bug]uint64{
 	DropVersionCheck: 12, CountStopped: 4, FloorBase: 229, QuorumOffByOne: 33, UndefinedTrue: 9, PhantomDomain: 75,
-	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 142, IgnoreLoads: 1094, RollBackToFailed: 270, KeepThrottle: 21, NarrowSilently: 293,
-	CommitStale: 30, TrustStale: 102, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23, IgnoreMassUnhealthiness: 23,
-	IgnoreThrottle: 4, IgnoreGap: 402, NeverResetThrottle: 407,
+	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 142, IgnoreLoads: 1094, RollBackToFailed: 270, KeepThrottle: 21,
+	NarrowSilently: 293,
+	CommitStale:    30, TrustStale: 102, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23,
+	IgnoreMassUnhealthiness: 23,
+	IgnoreThrottle:          4, IgnoreGap: 402, NeverResetThrottle: 407,
 }
 
-// findBug is the outcome of the first of many seeds that finds the bug.
-func findBug(bug Bug) Result {
-	run := func(seed uint64) Run { return Run{Seed: seed, PlantedBug: bug} }
-	if r := RunSeeds(firstSeeds[bug], firstSeeds[bug]+1, run, io.Discard); r.Failed {
-		return r
-	}
-	return RunSeeds(0, maxSeeds, run, io.Discard)
-}
-
-// maxSeeds is how many seeds a bug may take.
+// maxSeeds is how many seeds the search for a bug may take.
 const maxSeeds = 2000
 
-// TestPlantedBugsAreFound puts one bug in at a time, each of which some seed must find that passes without it.
-func TestPlantedBugsAreFound(t *testing.T) {
-	if isReplaying() {
-		t.Skip("one seed is being replayed")
+// findBug returns the result of the first of n seeds that finds a bug. It tries the known one
+// first; 0 means that none is known.
+func findBug(known, n uint64, withBug func(seed uint64) Outcome) Result {
+	if known > 0 {
+		if r := RunSeeds(known, known+1, withBug, io.Discard); r.Failed {
+			return r
+		}
 	}
+	return RunSeeds(0, n, withBug, io.Discard)
+}
+
+// checkBugIsFound checks that one of n seeds finds the bug and passes without it.
+func checkBugIsFound(t *testing.T, known, n uint64, withBug, without func(seed uint64) Outcome) {
+	t.Helper()
+	r := findBug(known, n, withBug)
+	if !r.Failed {
+		t.Fatalf("not found in %d seeds", n)
+	}
+	if out := without(r.Seed); len(out.Broken) > 0 {
+		t.Errorf("seed %d fails without the bug: %s", r.Seed, out.Broken[0])
+	}
+	t.Logf("found by seed %d: %s", r.Seed, r.Outcome.Broken[0])
+}
+
+// TestPlantedBugsAreFound plants one bug at a time. Some seed must find it, and pass without it.
+func TestPlantedBugsAreFound(t *testing.T) {
+	skipReplay(t)
+	without := func(seed uint64) Outcome { return Simulate(Run{Seed: seed}) }
 	for _, bug := range Bugs {
-		t.Run(string(bug), func(t *testing.T) {
-			r := findBug(bug)
-			if !r.Failed {
-				t.Fatalf("not found in %d seeds", maxSeeds)
-			}
-			if out := Simulate(Run{Seed: r.Run.Seed}); len(out.Broken) > 0 {
-				t.Errorf("seed %d fails without the bug: %s", r.Run.Seed, out.Broken[0])
-			}
-			t.Logf("found by seed %d: %s", r.Run.Seed, r.Outcome.Broken[0])
-		})
+		withBug := func(seed uint64) Outcome { return Simulate(Run{Seed: seed, PlantedBug: bug}) }
+		t.Run(string(bug), func(t *testing.T) { checkBugIsFound(t, firstSeeds[bug], maxSeeds, withBug, without) })
 	}
 }
 
-// TestFailureIsShrunk has a planted bug fail and looks at what is printed.
+// TestFailureIsShrunk lets a planted bug fail and checks the report.
 func TestFailureIsShrunk(t *testing.T) {
-	if isReplaying() {
-		t.Skip("one seed is being replayed")
-	}
-	r := findBug(CountStopped)
+	skipReplay(t)
+	r := findBug(firstSeeds[CountStopped], maxSeeds, func(seed uint64) Outcome {
+		return Simulate(Run{Seed: seed, PlantedBug: CountStopped})
+	})
 	if !r.Failed {
 		t.Fatal("the bug was not found")
 	}
-	short, out := Shrink(r.Run, r.Outcome)
+	run := Run{Seed: r.Seed, PlantedBug: CountStopped}
+	short, out := Shrink(run, r.Outcome)
 	if len(short.Actions) >= len(r.Outcome.Actions) {
-		t.Errorf("%d actions were shrunk to %d", len(r.Outcome.Actions), len(short.Actions))
+		t.Errorf("%d actions were shrunk to %d, want fewer", len(r.Outcome.Actions), len(short.Actions))
 	}
 	if firstBroken(out) != firstBroken(r.Outcome) {
 		t.Errorf("broke %q, and shrunk %q", firstBroken(r.Outcome), firstBroken(out))
@@ -69,10 +78,10 @@ func TestFailureIsShrunk(t *testing.T) {
 		less := short
 		less.Actions = append(append([]Action{}, short.Actions[:n]...), short.Actions[n+1:]...)
 		if firstBroken(Simulate(less)) == firstBroken(out) {
-			t.Errorf("action %d could have been taken away too", n)
+			t.Errorf("action %d could have been removed, too", n)
 		}
 	}
-	report := Report(r.Run, r.Outcome)
+	report := Report(run, r.Outcome)
 	for _, part := range []string{"broke:", out.Broken[0], "shortest history", "make simulate SEED="} {
 		if !strings.Contains(report, part) {
 			t.Errorf("the report lacks %q:\n%s", part, report)

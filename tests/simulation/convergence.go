@@ -11,9 +11,10 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// checkConverged checks what has to hold once faults have stopped and time has passed (invariants 8 and 9).
+// checkConverged checks what must hold once faults have ended and time has passed (invariants 8 and
+// 9).
 func (w *World) checkConverged() {
-	// A draining instance is looked at every ten minutes: not at that moment.
+	// Draining instances are checked every ten minutes; wait for such a check to end.
 	for n := 0; n < 100 && !w.Runtime.IsIdle(); n++ {
 		w.runUntil(w.Loop.Now().Add(100 * time.Millisecond))
 	}
@@ -23,7 +24,8 @@ func (w *World) checkConverged() {
 	w.checkRepairs()
 	w.client.checkAcknowledgedTasks()
 	if c := w.client.configuration; c != nil && !sameConfiguration(c, w.checker.ConfigurationRow()) {
-		w.checker.Fail("invariant 9: the configuration %+v was acknowledged and is %+v", c, w.checker.ConfigurationRow())
+		w.checker.Fail("invariant 9: the configuration %+v was acknowledged and is %+v", c,
+			w.checker.ConfigurationRow())
 	}
 	for _, s := range w.client.services {
 		if !s.busy {
@@ -32,48 +34,48 @@ func (w *World) checkConverged() {
 	}
 }
 
-// checkNothingPending checks that nothing is left to be done.
+// checkNothingPending checks that no work is left.
 func (w *World) checkNothingPending() {
 	fail := w.checker.Fail
 	if !w.Runtime.IsIdle() {
-		fail("invariant 8: messages or records are still under way")
+		fail("invariant 8: messages or records are still in progress")
 	}
 	for name, n := range w.runningByName {
 		if n > 0 {
-			fail("invariant 8: %d of %s are still under way", n, name)
+			fail("invariant 8: %d of %s are still in progress", n, name)
 		}
 	}
 	for key, row := range w.checker.Rows {
 		switch r := row.(type) {
 		case *state.Outbox:
-			fail("invariant 8: outbox row %s is still there: %+v", key.Sort, r)
+			fail("invariant 8: outbox row %s is left: %+v", key.Sort, r)
 		case *state.Request:
 			if !r.Answered {
 				fail("invariant 8: request %s was never answered", r.ID)
 			}
 		case *state.Due:
 			if w.Loop.Now().Sub(r.At) > 15*time.Minute {
-				fail("invariant 8: due row %s is long past", key.Sort)
+				fail("invariant 8: due row %s is long overdue", key.Sort)
 			}
 		case *cluster.Task:
 			if r.IsProvisioning() && !w.checker.IsOfFailedDeployment(r) && w.hasRoom(w.checker.SpecOfTask(r), "") {
-				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
+				fail("invariant 8: task %s of %q waits for an instance, and there is room", r.ID, r.Service)
 			}
 			if r.IsProvisioning() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
-				fail("invariant 8: task %s waits for an instance long after its time was up", r.ID)
+				fail("invariant 8: task %s waits for an instance long after its wait limit", r.ID)
 			}
 		}
 	}
 }
 
-// checkAgainstECS compares rows with what really runs.
+// checkAgainstECS compares rows with what the simulated ECS runs.
 func (w *World) checkAgainstECS() {
 	fail := w.checker.Fail
 	rows := map[string]*cluster.Task{}
 	for _, on := range w.checker.ByInstance {
 		for _, t := range on {
 			if t.ECSID == "" {
-				fail("invariant 8: row %s (%s) holds capacity on %s, and no ECS task is known", t.ID, t.Status(), t.Instance)
+				fail("invariant 8: row %s (%s) holds capacity on %s, and has no ECS task", t.ID, t.Status(), t.Instance)
 			}
 			rows[t.ECSID] = t
 		}
@@ -85,17 +87,20 @@ func (w *World) checkAgainstECS() {
 		case t.Last == cluster.TaskStopped && row != nil:
 			fail("invariant 8: ECS says task %s is STOPPED, its row %s says %s", t.ID, row.ID, row.Status())
 		case t.Last != cluster.TaskStopped && row == nil:
-			fail("invariant 2: ECS runs task %s (started by %s on %s), and no row wants it", t.ID, t.StartedBy, t.Instance)
+			fail("invariant 2: ECS runs task %s (started by %s on %s), and no row wants it", t.ID, t.StartedBy,
+				t.Instance)
 		case t.Last == cluster.TaskRunning && row != nil && row.Last != cluster.TaskRunning:
 			fail("invariant 8: ECS says task %s is RUNNING, its row %s says %s", t.ID, row.ID, row.Status())
 		}
 	}
 	for _, t := range rows {
-		fail("invariant 8: row %s (%s, ECS task %q) holds capacity on %s, and ECS has no such task", t.ID, t.Status(), t.ECSID, t.Instance)
+		fail("invariant 8: row %s (%s, ECS task %q) holds capacity on %s, and ECS has no such task", t.ID, t.Status(),
+			t.ECSID, t.Instance)
 	}
 }
 
-// checkAcknowledgedTasks checks that no task that a caller was given is lost, and that what was to be stopped did.
+// checkAcknowledgedTasks checks that no acknowledged task is lost, and that acknowledged stops
+// happened.
 func (c *apiClient) checkAcknowledgedTasks() {
 	there := map[string]*cluster.Task{}
 	for _, owned := range c.world.checker.ByOwner {
@@ -107,16 +112,17 @@ func (c *apiClient) checkAcknowledgedTasks() {
 		t, ended := there[id], c.world.checker.StoppedIDs[id]
 		switch {
 		case t == nil && !ended:
-			c.world.checker.Fail("invariant 9: task %s was acknowledged and is not there", id)
+			c.world.checker.Fail("invariant 9: task %s was acknowledged and does not exist", id)
 		case c.stoppedIDs[id] && !ended:
 			c.world.checker.Fail("invariant 9: stopping task %s was acknowledged, and it is %s", id, t.Status())
 		case !ended && !t.IsProvisioning() && t.Status() != cluster.TaskRunning:
-			c.world.checker.Fail("invariant 8: task %s is %s for good", id, t.Status())
+			c.world.checker.Fail("invariant 8: task %s stays %s", id, t.Status())
 		}
 	}
 }
 
-// checkAcknowledgedService checks that a service is as the API last said, and runs what it should or says why not.
+// checkAcknowledgedService checks that a service has what the API last acknowledged, and runs its
+// tasks or says why not.
 func (w *World) checkAcknowledgedService(s *expectedService) {
 	row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !s.exists {
@@ -148,33 +154,35 @@ func (w *World) runningPerInstance(s *cluster.Service) map[string]int {
 	return on
 }
 
-// checkServiceAtRest holds a service that is at rest against the model.
+// checkServiceAtRest compares a service at rest with the model.
 func (w *World) checkServiceAtRest(s *expectedService, row *cluster.Service) {
-	course := w.checker.Deployments[row.Short]
-	if course == nil {
-		w.checker.Fail("invariant 8: nobody saw service %s come", s.name)
+	history := w.checker.Deployments[row.Short]
+	if history == nil {
+		w.checker.Fail("invariant 8: no commit created service %s", s.name)
 		return
 	}
 	is := invariant.ModelService(row)
 	if s.desired != unknownCount && !s.daemon {
 		is.Desired = s.desired
 	}
-	for _, why := range is.CheckAtRest(course, w.modelSurroundings(row), w.observeService(row)) {
+	for _, why := range is.CheckAtRest(history, w.modelSurroundings(row), w.observeService(row)) {
 		w.checker.Fail("invariant 8: service %s: %s", s.name, why)
 	}
 	if row.Strategy == cluster.Replica && row.Blocked != nil && row.Running < row.Desired {
 		w.checkBlockedEvent(row)
 	}
-	if course.Primary.State == model.Completed && row.Running == row.Desired && row.Pending == 0 && !row.Steady {
-		w.checker.Fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.name, row.Running)
+	if history.Primary.State == model.Completed && row.Running == row.Desired && row.Pending == 0 && !row.Steady {
+		w.checker.Fail("invariant 8: service %s runs all its %d tasks and is not steady", s.name, row.Running)
 	}
 }
 
-// checkPromptStarts checks that a new revision starts at once where it can, whatever became of the one before (S7).
+// checkPromptStarts checks that a new revision starts at once if it can, regardless of the failures
+// of the previous one (S7).
 func (w *World) checkPromptStarts() {
 	for _, s := range w.client.services {
 		row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
-		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents || row.Deployment.CreatedAt.Before(epoch.Add(w.historySpan)) ||
+		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents ||
+			row.Deployment.CreatedAt.Before(epoch.Add(w.historySpan)) ||
 			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptStart {
 			continue
 		}
@@ -191,16 +199,17 @@ func (w *World) checkPromptStarts() {
 			}
 		}
 		open := active < max(is.Ceiling(is.Desired), is.Desired) || active > max(fixed, is.Floor(is.Desired))
-		if own == 0 && is.Desired > 0 && open && !w.checker.LastFailedStart(row).IsZero() && w.hasRoom(w.checker.SpecOfService(row), "") {
-			w.checker.Fail("invariant 8: service %s was given a new revision %s ago, and nothing of it was started", row.Name, promptStart)
+		if own == 0 && is.Desired > 0 && open && !w.checker.LastFailedStart(row).IsZero() &&
+			w.hasRoom(w.checker.SpecOfService(row), "") {
+			w.checker.Fail("invariant 8: service %s was given a new revision %s ago, and no task of that revision was started", row.Name, promptStart)
 		}
 	}
 }
 
-// promptStart is how soon after an update, without faults, its first task is started.
+// promptStart is how soon after an update, without faults, its first task must be started.
 const promptStart = 8 * time.Minute
 
-// modelSurroundings is what the service finds around it.
+// modelSurroundings describes the service's cluster for the model.
 func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
 	spec := w.checker.SpecOfService(s)
 	out := model.Surroundings{HasRoom: w.hasRoom(spec, ""), TrustsHealth: w.checker.TrustsHealth()}
@@ -213,8 +222,9 @@ func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
 	toStart, moves := w.checker.SpecToStart(s), *spec
 	moves.Providers = w.checker.ProvidersInFullestZones(s)
 	for _, i := range w.instances() {
-		if out.Zones != nil && i.IsAvailable() { // no rule is given up for balance, and no buffer used (P14)
-			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.WhyRejected(&moves, i, invariant.RoomQuery{Unbuffered: true}) == ""
+		if out.Zones != nil && i.IsAvailable() { // rebalancing relaxes no rule and uses no buffer (P14)
+			out.Zones[i.Zone()] = out.Zones[i.Zone()] ||
+				w.checker.WhyRejected(&moves, i, invariant.RoomQuery{Unbuffered: true}) == ""
 		}
 		if !spec.Daemon {
 			continue
@@ -231,13 +241,14 @@ func (w *World) modelSurroundings(s *cluster.Service) model.Surroundings {
 	return out
 }
 
-// observeService is the service as the model looks at it. Of a task and its replacement on another instance the first does not
-// count, unless two are wanted.
+// observeService describes the service's row and tasks for the model. Of a task and its replacement
+// only the replacement counts, unless both are wanted.
 func (w *World) observeService(s *cluster.Service) model.Observed {
 	_, stuck := s.EmittedKeys["stuck"]
 	out := model.Observed{
-		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State), Desired: s.Desired,
-		ByZone: map[string]int{}, Explained: s.Blocked != nil || stuck || len(s.Unrepaired) > 0,
+		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State),
+		Desired: s.Desired,
+		ByZone:  map[string]int{}, Explained: s.Blocked != nil || stuck || len(s.Unrepaired) > 0,
 		Crowded: s.Blocked != nil && s.Blocked.StopsWouldHelp() && w.fitsEmptyInstance(w.checker.SpecOfService(s)),
 	}
 	for _, d := range s.Older {
@@ -264,22 +275,26 @@ func (w *World) observeService(s *cluster.Service) model.Observed {
 	return out
 }
 
-// fitsEmptyInstance reports whether some instance, were it empty, would take a task of the law: as far as that is plain to see.
+// fitsEmptyInstance reports whether some instance would take a task of the spec if it were empty.
+// It answers false for specs with domain rules or metrics.
 func (w *World) fitsEmptyInstance(spec *invariant.TaskSpec) bool {
 	if spec == nil || spec.Policy != "" || len(spec.Rules.Metrics) > 0 {
 		return false
 	}
 	return slices.ContainsFunc(w.instances(), func(i *cluster.Instance) bool {
 		r := i.Registered
-		return i.Status == cluster.InstanceActive && !invariant.IsCordoned(i) && invariant.MissingAttribute(i, spec.Def) == "" && spec.UnmetConstraint(w.checker.EvaluationOf(i, nil)) == "" &&
-			spec.Needs.CPU <= r.CPU && spec.Needs.Memory <= r.Memory && spec.Needs.GPUs <= len(r.GPUs) && spec.Needs.ENIs == 0
+		return i.Status == cluster.InstanceActive && !invariant.IsCordoned(i) &&
+			invariant.MissingAttribute(i, spec.Def) == "" &&
+			spec.UnmetConstraint(w.checker.EvaluationOf(i, nil)) == "" &&
+			spec.Needs.CPU <= r.CPU && spec.Needs.Memory <= r.Memory && spec.Needs.GPUs <= len(r.GPUs) &&
+			spec.Needs.ENIs == 0
 	})
 }
 
-// checkBlockedEvent checks that the user was told why tasks are missing.
+// checkBlockedEvent checks that an event says why tasks are missing.
 func (w *World) checkBlockedEvent(s *cluster.Service) {
 	if s.Events > cluster.EventRing {
-		return // it may have been said and pushed out since
+		return // the event may have been emitted and expired since
 	}
 	var said []string
 	for _, row := range w.checker.Rows {
@@ -291,11 +306,12 @@ func (w *World) checkBlockedEvent(s *cluster.Service) {
 			said = append(said, e.Message)
 		}
 	}
-	w.checker.Fail("invariant 8: service %s is short of tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
+	w.checker.Fail("invariant 8: service %s misses tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
 }
 
-// checkDaemons checks that a DAEMON service has its task wherever it should and could, and nowhere else.
-// Constraints that changed while they ran count for new tasks only, until the next deployment (S4).
+// checkDaemons checks that a DAEMON service runs one task on each instance where it should and can,
+// and none elsewhere. Constraints changed while they run apply to new tasks until the next
+// deployment (S4).
 func (w *World) checkDaemons(s *cluster.Service, running map[string]int, reruled bool) {
 	spec := w.checker.SpecOfService(s)
 	if spec == nil {
@@ -308,22 +324,25 @@ func (w *World) checkDaemons(s *cluster.Service, running map[string]int, reruled
 			w.checker.Fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, n, i.ID)
 		}
 		if n > 0 && invariant.MissingAttribute(i, spec.Def) != "" {
-			w.checker.Fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID, invariant.MissingAttribute(i, spec.Def))
+			w.checker.Fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID,
+				invariant.MissingAttribute(i, spec.Def))
 		}
-		if x := spec.UnmetConstraint(w.checker.EvaluationOf(i, nil)); n > 0 && x != "" && !reruled && w.checker.ConfigurationRow().Priorities.Placement == 0 {
+		if x := spec.UnmetConstraint(w.checker.EvaluationOf(i, nil)); n > 0 && x != "" && !reruled &&
+			w.checker.ConfigurationRow().Priorities.Placement == 0 {
 			w.checker.Fail("invariant 4: daemon %s runs on instance %s, where %q does not hold", s.Name, i.ID, x)
 		}
 	}
 }
 
-// hasRoom reports whether some instance (or the one named) could take a task: a full scan with rules of its own, over the
-// instances as ECS has them.
+// hasRoom reports whether some instance, or the one given, could take a task. It asks the checker
+// about each instance as ECS has it.
 func (w *World) hasRoom(spec *invariant.TaskSpec, instance string) bool {
 	if spec == nil {
 		return false
 	}
 	for _, i := range w.instances() {
-		if (instance == "" || i.ID == instance) && w.checker.WhyRejected(spec, i, invariant.RoomQuery{Relaxed: !spec.Daemon}) == "" {
+		if (instance == "" || i.ID == instance) && w.checker.WhyRejected(spec, i,
+			invariant.RoomQuery{Relaxed: !spec.Daemon}) == "" {
 			return true
 		}
 	}

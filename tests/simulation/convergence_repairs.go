@@ -5,7 +5,7 @@ import (
 	"berth/tests/simulation/invariant"
 )
 
-// checkRepairs checks that no rule is left broken that one move would mend (invariant 8).
+// checkRepairs checks that no rule is left violated that one move would satisfy (invariant 8).
 func (w *World) checkRepairs() {
 	for _, s := range w.checker.ActiveReplicaServices() {
 		if spec := w.checker.SpecOfService(s); spec != nil && w.checker.MayMove(s) {
@@ -17,15 +17,17 @@ func (w *World) checkRepairs() {
 func (w *World) checkServiceRepairs(s *cluster.Service, spec *invariant.TaskSpec) {
 	c := w.checker
 	priorities := c.ConfigurationRow().Priorities
-	for _, t := range c.ByOwner[s.Short] { // in any order: what is said of each is sorted
+	for _, t := range c.ByOwner[s.Short] { // in any order: failures are sorted
 		from := c.InstanceRows[t.Instance]
-		if !t.IsActive() || t.Last != cluster.TaskRunning || c.IsProtected(t) || t.Health == cluster.Unhealthy || from == nil || !from.IsAvailable() || invariant.IsCordoned(from) {
+		if !t.IsActive() || t.Last != cluster.TaskRunning || c.IsProtected(t) || t.Health == cluster.Unhealthy ||
+			from == nil || !from.IsAvailable() || invariant.IsCordoned(from) {
 			continue
 		}
 		if c.ViolatesNodeRules(spec, from) && spec.Rules.NodeConstraint != "" && priorities.Placement == 0 {
 			w.failIfMovable(s, spec, t, "its node constraint does not hold there")
 		}
-		if why := c.ExceededMetric(from, nil); why != "" && len(spec.Rules.Metrics) > 0 && priorities.Capacity == 0 && c.ExceededMetric(from, map[string]bool{t.ID: true}) == "" {
+		if why := c.ExceededMetric(from, nil); why != "" && len(spec.Rules.Metrics) > 0 && priorities.Capacity == 0 &&
+			c.ExceededMetric(from, map[string]bool{t.ID: true}) == "" {
 			w.failIfMovable(s, spec, t, why)
 		}
 		if c.BreaksDomainRule(spec, nil) && priorities.FaultDomain == 0 && priorities.UpgradeDomain == 0 {
@@ -34,7 +36,7 @@ func (w *World) checkServiceRepairs(s *cluster.Service, spec *invariant.TaskSpec
 	}
 }
 
-// failIfMovable fails where an instance would take the task without any rule being broken by that.
+// failIfMovable fails if an instance would take the task without violating a rule.
 func (w *World) failIfMovable(s *cluster.Service, spec *invariant.TaskSpec, t *cluster.Task, why string) {
 	c := w.checker
 	grown := *spec
@@ -42,7 +44,7 @@ func (w *World) failIfMovable(s *cluster.Service, spec *invariant.TaskSpec, t *c
 		return // its own provider may have no room
 	}
 	grown.Rules.Metrics = nil
-	for _, name := range invariant.MetricNames { // it may bring more than it would start with
+	for _, name := range invariant.MetricNames { // it may have reported more than its initial load
 		m := cluster.Metric{Name: name, Load: t.Reported[name]}
 		for _, own := range spec.Rules.Metrics {
 			if own.Name == name {
@@ -53,10 +55,13 @@ func (w *World) failIfMovable(s *cluster.Service, spec *invariant.TaskSpec, t *c
 	}
 	without := map[string]bool{t.ID: true}
 	for _, i := range w.instances() {
-		if i.ID == t.Instance || c.WhyRejected(&grown, i, invariant.RoomQuery{Without: without, Unbuffered: true}) != "" || spec.Policy != "" && c.WouldBreakDomainRule(spec, without, i.ID) {
+		if i.ID == t.Instance || c.WhyRejected(&grown, i,
+			invariant.RoomQuery{Without: without, Unbuffered: true}) != "" || spec.Policy != "" &&
+			c.WouldBreakDomainRule(spec, without, i.ID) {
 			continue
 		}
-		c.Fail("invariant 8: task %s of service %s stays on instance %s though %s, and instance %s would take it", t.ID, s.Name, t.Instance, why, i.ID)
+		c.Fail("invariant 8: task %s of service %s stays on instance %s though %s, and instance %s would take it", t.ID,
+			s.Name, t.Instance, why, i.ID)
 		return
 	}
 }

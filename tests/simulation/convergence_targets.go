@@ -9,7 +9,8 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// checkDrained checks that a task that the scheduler stops is out of its target groups, and its connections are drained (S9).
+// checkDrained checks that a task that the scheduler stops has left its target groups, and that its
+// connections are drained (S9).
 func (w *World) checkDrained(ecsID string) {
 	key, ok := w.checker.ByECSID[ecsID]
 	t, is := w.checker.Rows[key].(*cluster.Task)
@@ -23,23 +24,25 @@ func (w *World) checkDrained(ecsID string) {
 	for _, r := range row.Registrations {
 		switch {
 		case r.State == cluster.Registered && w.Loop.Now().Sub(w.checker.Changes[key].At) > maxDrainWait:
-			// it could not be taken out, or nobody could write that it was
+			// it could not be deregistered, or that could not be recorded
 		case r.State == cluster.Registered:
 			w.checker.Fail("invariant 3: task %s is stopped while it is registered with %s", t.ID, r.ARN)
-		case r.State == cluster.Deregistered && r.DrainedAt.Sub(w.Loop.Now()) > time.Minute: // clocks may be off
-			w.checker.Fail("invariant 3: task %s is stopped while connections to it are drained until %s", t.ID, r.DrainedAt)
+		case r.State == cluster.Deregistered && r.DrainedAt.Sub(w.Loop.Now()) > time.Minute: // clock skew
+			w.checker.Fail("invariant 3: task %s is stopped while connections to it are drained until %s", t.ID,
+				r.DrainedAt)
 		case r.State == cluster.Deregistered:
 			w.cover(coverage.Drained)
 		}
 	}
 }
 
-// checkRegistrations checks that at rest just those tasks are in the target groups and the Cloud Map service that should be.
+// checkRegistrations checks that at rest exactly those tasks are in the target groups and in Cloud
+// Map that should be.
 func (w *World) checkRegistrations() {
 	for _, arn := range []string{w.instanceTargets, w.addressTargets} {
 		got, err := w.AWS.TargetGroups.TargetHealth(context.Background(), arn)
 		if err != nil {
-			w.checker.Fail("looking at %s: %v", arn, err)
+			w.checker.Fail("reading %s: %v", arn, err)
 			continue
 		}
 		want := w.expectedTargets(arn)
@@ -50,20 +53,21 @@ func (w *World) checkRegistrations() {
 		}
 		for at, h := range got {
 			if want[at] == "" {
-				w.checker.Fail("invariant 8: %v is registered with %s (%v), and no task is to be there", at, arn, h)
+				w.checker.Fail("invariant 8: %v is registered with %s (%v), and no task should be there", at, arn, h)
 			}
 		}
 	}
 	found, err := w.AWS.Registries.InstancesHealth(context.Background(), w.registry)
 	if err != nil {
-		w.checker.Fail("looking at %s: %v", w.registry, err)
+		w.checker.Fail("reading %s: %v", w.registry, err)
 	}
 	if want := w.expectedTargets(w.registry); len(found) != len(want) {
-		w.checker.Fail("invariant 8: %d tasks are entered in Cloud Map (%v), and %d should be (%v)", len(found), found, len(want), want)
+		w.checker.Fail("invariant 8: %d tasks are entered in Cloud Map (%v), and %d should be (%v)", len(found), found,
+			len(want), want)
 	}
 }
 
-// expectedTargets are the tasks that are to be registered somewhere, by address.
+// expectedTargets returns the tasks that should be registered with the resource, by address.
 func (w *World) expectedTargets(arn string) map[cluster.Address]string {
 	out := map[cluster.Address]string{}
 	for _, s := range w.checker.ActiveServices() {
@@ -74,8 +78,11 @@ func (w *World) expectedTargets(arn string) map[cluster.Address]string {
 						out[cluster.Address{Host: r.Address, Port: r.Port}] = t.ID
 					}
 				}
-			} else if b := w.checker.RevisionOf(s, t.Revision); row == nil && t.IsActive() && t.Last == cluster.TaskRunning && b.RegistersTasks() && w.checker.ModelTask(s, t).Container != model.Unhealthy {
-				w.checker.Fail("invariant 8: task %s of %s runs and is to be registered, and nothing says where", t.ID, s.Name)
+			} else if b := w.checker.RevisionOf(s, t.Revision); row == nil && t.IsActive() &&
+				t.Last == cluster.TaskRunning && b.RegistersTasks() &&
+				w.checker.ModelTask(s, t).Container != model.Unhealthy {
+				w.checker.Fail("invariant 8: task %s of %s should be registered, and no row records where", t.ID,
+					s.Name)
 			}
 		}
 	}

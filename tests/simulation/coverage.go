@@ -4,36 +4,36 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// Coverage counts what happened over any number of runs.
+// Coverage counts what happened in any number of runs.
 type Coverage struct {
 	Points map[coverage.Point]int
 	Hits   [faultCount]int
 }
 
-// Add takes in one run's.
+// Add adds the counts of one run.
 func (c *Coverage) Add(o Coverage) {
 	if c.Points == nil {
 		c.Points = map[coverage.Point]int{}
 	}
-	for m, n := range o.Points {
-		c.Points[m] += n
+	for p, n := range o.Points {
+		c.Points[p] += n
 	}
 	for f, n := range o.Hits {
 		c.Hits[f] += n
 	}
 }
 
-// Missing is what never happened of these.
-func (c *Coverage) Missing(faults []Fault, marks []coverage.Point) []string {
+// Missing returns those of the faults and points that never happened.
+func (c *Coverage) Missing(faults []Fault, points []coverage.Point) []string {
 	var out []string
 	for _, f := range faults {
 		if c.Hits[f] == 0 {
 			out = append(out, f.String())
 		}
 	}
-	for _, m := range marks {
-		if c.Points[m] == 0 {
-			out = append(out, string(m))
+	for _, p := range points {
+		if c.Points[p] == 0 {
+			out = append(out, string(p))
 		}
 	}
 	return out

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Fault is one kind of thing that can go wrong.
+// A Fault is one kind of thing that can go wrong.
 type Fault int
 
-// The faults, in the order of the table below.
+// The faults. Their order is part of every seed: each draws from a source with its number.
 const (
 	DuplicateMessage Fault = iota
 	ReorderMessages
@@ -55,35 +55,36 @@ const (
 	GroupLate
 	GroupDenied
 	faultCount
-	// upgradeFault is the first of those that befall node groups alone.
+	// upgradeFault is the first of the faults that strike only node groups.
 	upgradeFault = LaunchFails
 )
 
-// faultTable names the faults and says how often each may strike, per occasion; 1 is on or off for the whole run.
+// faultTable names the faults, and gives the highest rate per occasion. A rate of 1 means that the
+// fault is on or off for the whole run.
 var faultTable = [faultCount]struct {
 	name string
 	most float64
 }{
 	DuplicateMessage:     {"a message sent once arrives twice or three times", 0.2},
 	ReorderMessages:      {"messages arrive in another order", 0.5},
-	DelayMessage:         {"a message is late, by up to 150 s", 0.3},
+	DelayMessage:         {"a message is late by up to 150 s", 0.3},
 	DropMessage:          {"a message is lost", 0.05},
 	LoseAcknowledgement:  {"the acknowledgement of a message is lost", 0.2},
 	SplitBatch:           {"a batch is cut in two", 0.5},
-	StallStream:          {"the stream stands still", 0.1},
-	DuplicateStreamBatch: {"a batch of the stream comes twice", 0.2},
+	StallStream:          {"the stream stalls", 0.1},
+	DuplicateStreamBatch: {"a batch of the stream is delivered twice", 0.2},
 	DropEvent:            {"an event is never sent", 0.1},
 	SkipSchedule:         {"a schedule does not tick", 0.2},
 	StoreConflict:        {"a write meets another transaction", 0.1},
-	StoreThrottle:        {"the store refuses a call for now", 0.1},
-	StoreAmbiguous:       {"a call of the store gives an error, applied or not", 0.05},
+	StoreThrottle:        {"the store throttles a call", 0.1},
+	StoreAmbiguous:       {"a call of the store fails, applied or not", 0.05},
 	LateWrite:            {"the write of a dead process takes effect later", 0.01},
 	StaleRead:            {"a cheap read misses the newest write", 0.5},
-	LongRun:              {"the history takes so long that rows expire meanwhile", 1},
+	LongRun:              {"the history lasts so long that rows expire", 1},
 	Crash:                {"a process dies at a call", 0.02},
 	Hang:                 {"a function runs into its time-out", 0.004},
-	AbandonInvocation:    {"a function is given up and goes on beside its successor", 0.01},
-	Suspend:              {"a process is set aside while others run", 0.3},
+	AbandonInvocation:    {"a function is abandoned and continues beside its successor", 0.01},
+	Suspend:              {"a process is suspended while others run", 0.3},
 	OtherEnvironment:     {"an invocation gets a new or an older environment", 0.5},
 	ClockSkew:            {"a clock is off by up to a minute", 0.2},
 	Outage:               {"a function cannot run, or not reach the store, for minutes", 1},
@@ -99,15 +100,16 @@ var faultTable = [faultCount]struct {
 	IgnoreStop:           {"a task ignores that it should stop", 0.15},
 	LaunchFails:          {"an instance cannot be launched", 0.5},
 	LaunchSilent:         {"an instance is launched and never registers", 0.1},
-	LaunchSlow:           {"a launch is late, by up to 10 minutes", 0.3},
+	LaunchSlow:           {"a launch is late by up to 10 minutes", 0.3},
 	LaunchElsewhere:      {"an instance is launched in another zone", 0.2},
-	LaunchDisconnected:   {"an instance's agent leaves as soon as it has come", 0.1},
+	LaunchDisconnected:   {"an instance's agent disconnects as soon as it has registered", 0.1},
 	GroupAmbiguous:       {"a change of a group or an instance times out, applied or not", 0.1},
 	GroupLate:            {"a change of a group or an instance times out and is applied later", 0.05},
 	GroupDenied:          {"a change of a group or an instance is denied", 0.003},
 }
 
-// AllFaults are all of them. Every eighth seed has none of them: in these what a decision knew is known to seconds.
+// AllFaults lists all faults. Every eighth seed has none of them, so that what a decision knew is
+// known to the second.
 var AllFaults = func() (all []Fault) {
 	for f := range faultCount {
 		all = append(all, f)
@@ -115,11 +117,12 @@ var AllFaults = func() (all []Fault) {
 	return all
 }()
 
-// String is what the fault does.
+// String says what the fault does.
 func (f Fault) String() string { return faultTable[f].name }
 
-// FaultInjector is how often each fault befalls a run, drawn once per seed so that seeds differ in kind and not only in detail.
-// Each fault draws from a source of its own: one that is switched off leaves the others as they were.
+// A FaultInjector strikes with each fault at a rate that is drawn once per seed, so that seeds
+// differ in kind and not only in detail. Each fault draws from its own source: without one fault
+// the others stay as they were.
 type FaultInjector struct {
 	active bool
 	rates  [faultCount]float64
@@ -127,8 +130,8 @@ type FaultInjector struct {
 	hits   [faultCount]int
 }
 
-// newFaultInjector draws the faults of one seed, without those that are off: most kinds strike in half of the seeds only, so
-// that each is also seen without the others.
+// newFaultInjector draws the faults of one seed, without the disabled ones. Most kinds strike in
+// only half of the seeds, so that each is also seen without the others.
 func newFaultInjector(seed uint64, off []Fault) *FaultInjector {
 	c := &FaultInjector{active: true}
 	for f := range faultCount {
@@ -142,8 +145,8 @@ func newFaultInjector(seed uint64, off []Fault) *FaultInjector {
 	return c
 }
 
-// isEnabled reports whether the fault is one of this seed's and may strike now. Which environment Lambda takes is up to it, at
-// any time.
+// isEnabled reports whether the fault is one of this seed's and may strike now. Lambda may choose
+// any environment at any time.
 func (c *FaultInjector) isEnabled(f Fault) bool {
 	return (c.active || f == OtherEnvironment) && c.rates[f] > 0
 }
@@ -151,7 +154,7 @@ func (c *FaultInjector) isEnabled(f Fault) bool {
 // strikes draws whether the fault strikes now.
 func (c *FaultInjector) strikes(f Fault) bool { return c.strikesAtPart(f, 1) }
 
-// strikesAtPart is hit with a part of the rate.
+// strikesAtPart is strikes at a part of the rate.
 func (c *FaultInjector) strikesAtPart(f Fault, part float64) bool {
 	if !c.isEnabled(f) || c.random[f].Float64() >= c.rates[f]*part {
 		return false
@@ -163,12 +166,12 @@ func (c *FaultInjector) strikesAtPart(f Fault, part float64) bool {
 // drawBelow draws a number below n for a fault that has struck.
 func (c *FaultInjector) drawBelow(f Fault, n int) int { return c.random[f].IntN(n) }
 
-// drawUpTo draws a time of at most that many seconds, for a fault that has struck.
+// drawUpTo draws a duration of less than that many seconds for a fault that has struck.
 func (c *FaultInjector) drawUpTo(f Fault, seconds int) time.Duration {
 	return time.Duration(c.random[f].IntN(seconds*1000)) * time.Millisecond
 }
 
-// describeStrikes are the faults that came to pass, as a failure prints them.
+// describeStrikes returns the faults that have struck, as a failure prints them.
 func (c *FaultInjector) describeStrikes() []string {
 	var out []string
 	for f, n := range c.hits {
@@ -179,14 +182,15 @@ func (c *FaultInjector) describeStrikes() []string {
 	return out
 }
 
-// functionOutage is a time in which a function cannot run, its concurrency being zero, or cannot reach the store.
+// A functionOutage is a time in which a function cannot run because its concurrency is zero, or
+// cannot reach the store.
 type functionOutage struct {
 	function string
 	store    bool
 	from, to time.Duration
 }
 
-// drawOutage draws the seed's, none where the fault is off.
+// drawOutage draws the seed's outage. There is none if the fault is off.
 func (c *FaultInjector) drawOutage() functionOutage {
 	if !c.isEnabled(Outage) {
 		return functionOutage{}
@@ -196,12 +200,13 @@ func (c *FaultInjector) drawOutage() functionOutage {
 	from := time.Duration(r.IntN(600)) * time.Second
 	store, length := r.IntN(2) == 0, time.Duration(60+r.IntN(840))*time.Second
 	if function == "dispatch" {
-		length *= 2 // until its messages are dead letters
+		length *= 2 // long enough for its messages to become dead letters
 	}
 	return functionOutage{function, store, from, from + length}
 }
 
-// isInOutage reports whether an invocation of the function, or its call of the store, comes to nothing now.
+// isInOutage reports whether an invocation of the function, or its call of the store, fails now
+// because of the outage.
 func (w *World) isInOutage(function string, store bool) bool {
 	o, at := w.outage, w.Loop.Now().Sub(epoch)
 	if !w.faults.active || function != o.function || store != o.store || at < o.from || at >= o.to {
@@ -219,7 +224,7 @@ func (w *World) isInOutage(function string, store bool) bool {
 	return true
 }
 
-// hasStruck reports whether any fault has come to pass.
+// hasStruck reports whether any fault has struck.
 func (c *FaultInjector) hasStruck() bool {
 	return slices.ContainsFunc(c.hits[:], func(n int) bool { return n > 0 })
 }

@@ -13,8 +13,8 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// faultyStore is a State whose calls can fail in the ways that a distributed store's can. Each call that takes effect
-// does so at one instant; before and after it the caller may be set aside or die.
+// A faultyStore is a store whose calls fail in the ways of a distributed store. A call takes effect
+// at one instant; before and after that, the caller may be suspended or die.
 type faultyStore struct {
 	world    *World
 	function string
@@ -23,7 +23,7 @@ type faultyStore struct {
 
 var _ state.Store = (*faultyStore)(nil)
 
-// beforeCall is what can go wrong before a call takes effect.
+// beforeCall injects what can go wrong before a call takes effect.
 func (s *faultyStore) beforeCall(ctx context.Context, write bool) error {
 	p, c := processOf(ctx), s.world.faults
 	if err := p.interrupt(); err != nil {
@@ -53,7 +53,7 @@ func (s *faultyStore) beforeCall(ctx context.Context, write bool) error {
 	return err
 }
 
-// afterCall is what can go wrong once a call has taken effect.
+// afterCall injects what can go wrong after a call has taken effect.
 func (s *faultyStore) afterCall(ctx context.Context, err error) error {
 	p, w := processOf(ctx), s.world
 	w.coverConflict(err)
@@ -76,7 +76,7 @@ func (s *faultyStore) afterCall(ctx context.Context, err error) error {
 	return err
 }
 
-// coverConflict marks what the store itself refused.
+// coverConflict covers what the store itself refused.
 func (w *World) coverConflict(err error) {
 	var c *state.Conflict
 	switch {
@@ -118,7 +118,8 @@ func (s *faultyStore) Write(ctx context.Context, w state.Write) (state.Row, erro
 	if err := s.beforeCall(ctx, true); err != nil {
 		return nil, err
 	}
-	if err := s.dieWhileWriting(ctx, []state.Write{w}, func() { _, _ = s.inner.Write(context.Background(), w) }); err != nil {
+	if err := s.dieWhileWriting(ctx, []state.Write{w},
+		func() { _, _ = s.inner.Write(context.Background(), w) }); err != nil {
 		return nil, err
 	}
 	row, err := s.inner.Write(processOf(ctx).callContext(ctx), w)
@@ -148,8 +149,8 @@ func (s *faultyStore) Commit(ctx context.Context, c state.Commit) error {
 	return s.afterCall(ctx, err)
 }
 
-// dieWhileWriting may have the process die with its write under way, to take effect later. A vandal must not come here, but to
-// cache a task definition.
+// dieWhileWriting may let the process die while its write is in progress; the write takes effect
+// later. It also checks that malformed requests write nothing but cached task definitions.
 func (s *faultyStore) dieWhileWriting(ctx context.Context, writes []state.Write, apply func()) error {
 	p := processOf(ctx)
 	if p == nil {
@@ -169,7 +170,8 @@ func (s *faultyStore) dieWhileWriting(ctx context.Context, writes []state.Write,
 	return nil
 }
 
-// faultyECS adds to the fleet's own call faults what befalls the caller: denied, set aside, or dead, before or after.
+// faultyECS adds the faults of the caller to those of the simulated ECS: a call is denied, or the
+// caller is suspended or dies before or after it.
 type faultyECS struct {
 	world    *World
 	function string
@@ -182,7 +184,7 @@ func (e *faultyECS) beforeCall(ctx context.Context) error {
 		return err
 	}
 	part := 1.0
-	if e.function == upgrader { // which gives up at once
+	if e.function == upgrader { // one denial ends an update
 		part = 0.05
 	}
 	if p != nil && p.kind == functionProcess && e.world.faults.strikesAtPart(ECSDenied, part) {
@@ -236,7 +238,9 @@ func (e *faultyECS) ListTasks(ctx context.Context, f cluster.TaskFilter) ([]stri
 	return ids, err
 }
 
-func (e *faultyECS) DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
+func (e *faultyECS) DescribeInstances(
+	ctx context.Context, clusterName string, ids []string,
+) ([]*cluster.Instance, error) {
 	if err := e.beforeCall(ctx); err != nil {
 		return nil, err
 	}
@@ -250,8 +254,8 @@ func (e *faultyECS) DescribeTasks(ctx context.Context, clusterName string, ids [
 	return e.ECS.DescribeTasks(ctx, clusterName, ids)
 }
 
-// DescribeTaskDefinition has one family need an attribute of the installation's own. ECS derives what a task
-// definition requires; of its capabilities all agents of the fleet have all.
+// DescribeTaskDefinition lets one family require a custom attribute. In ECS, requirements follow
+// from the task definition, and all simulated agents have all of ECS's own capabilities.
 func (e *faultyECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error) {
 	def, err := e.ECS.DescribeTaskDefinition(ctx, name)
 	if err == nil && def.Family == "disk" {

@@ -11,7 +11,7 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// messageFaults are what may befall queues, streams, events and schedules.
+// messageFaults returns the faults of queues, streams, events and schedules.
 func (w *World) messageFaults() embedded.Faults {
 	c := w.faults
 	return embedded.Faults{
@@ -54,7 +54,8 @@ func (w *World) drawSendFault(string) embedded.SendFault {
 	return f
 }
 
-// pickEnvironment is any of the n idle ones, or -1 for a new one, instead of the one used last.
+// pickEnvironment chooses one of the n idle environments, or -1 for a new one. Without the fault it
+// is the one used last.
 func (w *World) pickEnvironment(_ string, n int) int {
 	if n == 0 || !w.faults.strikes(OtherEnvironment) {
 		return n - 1
@@ -78,7 +79,7 @@ func (w *World) runInvocation(name string, run func(ctx context.Context), done f
 	w.spawn(name, functionProcess, run, done)
 }
 
-// callFaults are what may befall calls of ECS.
+// callFaults returns the faults of calls of ECS.
 func (w *World) callFaults() kernel.CallFaults {
 	f := kernel.CallFaults{Call: w.drawCallFault}
 	if w.faults.isEnabled(ListLate) {
@@ -90,7 +91,7 @@ func (w *World) callFaults() kernel.CallFaults {
 func (w *World) drawCallFault(operation, _ string) kernel.CallFault {
 	c := w.faults
 	switch {
-	case w.current == nil: // the simulator itself is looking
+	case w.current == nil: // the simulation itself asks
 		return kernel.CallFault{}
 	case c.strikes(ECSThrottle):
 		return kernel.CallFault{Throttled: true}
@@ -111,7 +112,7 @@ func (w *World) drawCallFault(operation, _ string) kernel.CallFault {
 	return kernel.CallFault{}
 }
 
-// taskBehaviour is how tasks live: most well, some not.
+// taskBehaviour decides how a task lives: most live well.
 func (w *World) taskBehaviour(i ecs.StartInfo) ecs.Behaviour {
 	var b ecs.Behaviour
 	c := w.faults
@@ -138,16 +139,16 @@ func (w *World) taskBehaviour(i ecs.StartInfo) ecs.Behaviour {
 	return b
 }
 
-// logHandler takes down what the handlers and the runtime log.
+// logHandler writes what the handlers and the runtime log into the run's log.
 type logHandler struct {
 	world *World
 	attrs []slog.Attr
 }
 
-// Enabled takes everything down.
+// Enabled accepts every record.
 func (l logHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle notes the record, and what it shows to have happened.
+// Handle logs the record and covers what it shows to have happened.
 func (l logHandler) Handle(_ context.Context, r slog.Record) error {
 	text := ""
 	show := func(a slog.Attr) bool {
@@ -168,7 +169,7 @@ func (l logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs adds to what each record has.
+// WithAttrs adds attributes to each record.
 func (l logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return logHandler{l.world, append(l.attrs[:len(l.attrs):len(l.attrs)], attrs...)}
 }

@@ -11,21 +11,23 @@ import (
 	"berth/shared/operation"
 )
 
-// A run of another kind: no function runs for two hours while the world goes on. On return nothing healthy may be stopped
-// that need not be.
+// A kind of run in which no function runs for two hours, while tasks, instances and agents change.
+// Afterwards no healthy task may be stopped that need not be (static stability).
 
 const (
 	outageStart  = 30 * time.Minute
 	outageLength = 2 * time.Hour
 )
 
-// outageKinds is what happens meanwhile.
+// outageKinds are the actions during the outage, drawn with equal chances.
 var outageKinds = []string{
-	"crash-task", "crash-task", "unhealthy", "unhealthy", "kill-instance", "crash-instance", "disconnect", "disconnect", "reconnect", "reconnect",
+	"crash-task", "crash-task", "unhealthy", "unhealthy", "kill-instance", "crash-instance", "disconnect", "disconnect",
+	"reconnect", "reconnect",
 	"flap-agent", "add-instance", "drain", "activate", "all-unhealthy",
 }
 
-// runLongOutage is the life of such a world: services come to rest, then nobody looks, then it has to come to rest again.
+// runLongOutage lets services come to rest, stops all functions, and checks that the cluster
+// converges again without stopping healthy tasks.
 func (w *World) runLongOutage() {
 	w.faults.active = false
 	if _, err := w.EnsureCluster(context.Background(), clusterName, 5+w.rng.IntN(4), machine); err != nil {
@@ -38,25 +40,26 @@ func (w *World) runLongOutage() {
 	w.registerDefinitions()
 	w.Runtime.Start()
 	for n := range 2 + w.rng.IntN(3) {
-		w.client.createPlainService(fmt.Sprint("s", n), []string{"checked:1", "small:1", "port:1"}[w.rng.IntN(3)], 1+w.rng.IntN(4), n == 0)
+		w.client.createPlainService(fmt.Sprint("s", n), []string{"checked:1", "small:1", "port:1"}[w.rng.IntN(3)],
+			1+w.rng.IntN(4), n == 0)
 	}
 	w.runUntil(epoch.Add(outageStart))
-	w.logf("nobody looks")
+	w.logf("all functions stop")
 	w.functionsDown = true
 	for _, a := range drawOutageHistory(w.rng) {
 		w.Loop.After(a.At, func() {
-			w.logf("meanwhile: %s", a)
+			w.logf("during the outage: %s", a)
 			w.perform(a)
 		})
 	}
 	w.runUntil(epoch.Add(outageStart + outageLength))
 	w.functionsDown = false
 	w.healthyTasks = w.listHealthyTasks()
-	w.logf("somebody looks again; well are %q", w.healthyTasks)
+	w.logf("functions run again; healthy are %q", w.healthyTasks)
 	w.historySpan = outageStart + outageLength
 	w.runUntil(w.Loop.Now().Add(40 * time.Minute))
 	if len(w.checker.Broken) == 0 {
-		w.healthyTasks = nil // when agents come back there may be too many, and some have to go
+		w.healthyTasks = nil // agents that reconnect bring back tasks, and surplus ones may stop
 		w.endFaults()
 		w.checkConvergence()
 	}
@@ -65,42 +68,49 @@ func (w *World) runLongOutage() {
 func drawOutageHistory(rng *rand.Rand) (out []Action) {
 	for range 6 + rng.IntN(20) {
 		at := time.Duration(rng.Int64N(int64(outageLength))).Truncate(time.Millisecond)
-		// What customers do goes behind Berth's back: its API does not run either.
+		// An even N makes changes directly at ECS: Berth's API does not run either.
 		out = append(out, Action{at, outageKinds[rng.IntN(len(outageKinds))], rng.Uint64(), 2 * rng.IntN(4)})
 	}
 	return out
 }
 
-// createPlainService makes a service without rules.
+// createPlainService creates a service without placement rules.
 func (c *apiClient) createPlainService(name, definition string, desired int, daemon bool) {
-	s := &expectedService{name: name, daemon: daemon, desired: desired, exists: true, definition: definition, rules: &cluster.Rules{}}
-	spec := operation.CreateService{Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &s.desired, Token: name, Params: name}
+	s := &expectedService{name: name, daemon: daemon, desired: desired, exists: true, definition: definition,
+		rules: &cluster.Rules{}}
+	spec := operation.CreateService{Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &s.desired,
+		Token: name, Params: name}
 	if p := percentagePairs[c.world.rng.IntN(len(percentagePairs))]; !daemon {
 		spec.MinHealthy, spec.MaxPercent = &p[0], &p[1]
 	}
 	if daemon {
 		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, "checked:1"
 	}
-	spec.ZoneRebalancing = new(false) // it would be a reason to stop what is well
+	spec.ZoneRebalancing = new(false) // it would be a reason to stop healthy tasks
 	c.callUntilAnswered("create "+name, func(ctx context.Context) error {
 		_, err := c.world.API.Services.CreateService(ctx, spec)
 		return err
 	}, func(err error) {
 		if err != nil {
-			c.world.checker.Fail("invariant 9: creating service %s says %v", name, err)
+			c.world.checker.Fail("invariant 9: creating service %s fails: %v", name, err)
 			return
 		}
 		c.services = append(c.services, s)
 	})
 }
 
-// listHealthyTasks are the ECS tasks that nothing is wrong with: RUNNING, not UNHEALTHY, on ACTIVE instances whose agents are connected.
+// listHealthyTasks returns the ECS tasks that are RUNNING and not UNHEALTHY, on ACTIVE instances
+// with connected agents.
 func (w *World) listHealthyTasks() (out []string) {
 	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
-		if !t.Alive || t.Last != cluster.TaskRunning || t.Desired != cluster.TaskRunning || t.Health == cluster.Unhealthy {
+		if !t.Alive || t.Last != cluster.TaskRunning || t.Desired != cluster.TaskRunning ||
+			t.Health == cluster.Unhealthy {
 			continue
 		}
-		at := slices.IndexFunc(w.instances(), func(i *cluster.Instance) bool { return i.ID == t.Instance && i.IsAvailable() })
+		at := slices.IndexFunc(w.instances(), func(i *cluster.Instance) bool {
+			return i.ID == t.Instance &&
+				i.IsAvailable()
+		})
 		if at >= 0 {
 			out = append(out, t.ID)
 		}
@@ -108,9 +118,9 @@ func (w *World) listHealthyTasks() (out []string) {
 	return out
 }
 
-// checkHealthyTaskKept checks that a task that is to be stopped was not among those that nothing was wrong with.
+// checkHealthyTaskKept checks that a task that is being stopped was not healthy after the outage.
 func (w *World) checkHealthyTaskKept(ecsID string) {
 	if slices.Contains(w.healthyTasks, ecsID) {
-		w.checker.Fail("invariant 3: nobody looked for two hours, and then task %s is stopped, which nothing was wrong with", ecsID)
+		w.checker.Fail("invariant 3: task %s is stopped after the outage, and it was healthy", ecsID)
 	}
 }

@@ -10,33 +10,35 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// errProcessDied is what every port answers once its process has died: the code after it runs, but reaches nothing.
+// errProcessDied is the answer of every port once the process has died. The code after it still
+// runs, but reaches nothing.
 var errProcessDied = errors.New("the process has died")
 
-// process is one invocation of a function, or one client with the API function that serves it, run as a coroutine: at
-// every call of a port it may be set aside while others run, or die.
+// A process is one invocation of a function, or one caller together with the API function that
+// serves it. It runs as a coroutine: at every call of a port it may be suspended while others run,
+// or die.
 type process struct {
 	world    *World
 	name     string
 	kind     processKind
 	dead     bool
-	hadFault bool // a fault struck it
-	// abandoned goes on although the runtime has given it up.
+	hadFault bool // a fault has struck it
+	// abandoned means that the runtime has given up the invocation, which continues all the same.
 	abandoned       bool
 	writes          int
 	yield           func(time.Duration) bool
 	reportAbandoned func()
-	// skew is how far the process's clock is off.
+	// skew is the error of the process's clock.
 	skew time.Duration
 }
 
-// processKind says what may befall a process, and what it may do.
+// A processKind decides which faults may strike a process, and what it may do.
 type processKind int
 
 const (
 	functionProcess processKind = iota
 	clientProcess
-	// malformedClient is a client whose requests must change nothing.
+	// malformedClient sends requests that must change nothing.
 	malformedClient
 )
 
@@ -47,7 +49,7 @@ func processOf(ctx context.Context) *process {
 	return p
 }
 
-// spawn runs f as a coroutine of the world, from now. done is called when it has ended, whichever way, or was given up.
+// spawn starts f as a coroutine. done is called when f has ended in whatever way, or was abandoned.
 func (w *World) spawn(name string, m processKind, f func(ctx context.Context), done func(crashed bool)) {
 	p := &process{world: w, name: name, kind: m, reportAbandoned: func() { done(true) }}
 	if w.faults.strikes(ClockSkew) {
@@ -77,7 +79,16 @@ func (w *World) spawn(name string, m processKind, f func(ctx context.Context), d
 	resume()
 }
 
-// interrupt is called at every port call, before and after its effect: others may run meanwhile, or the process dies here.
+// asSimulation marks calls as those of the simulation itself, which suffer no faults, until the
+// function it returns is called: "defer w.asSimulation()()".
+func (w *World) asSimulation() (end func()) {
+	process := w.current
+	w.current = nil
+	return func() { w.current = process }
+}
+
+// interrupt is called at every port call, before and after its effect. Other processes may run
+// here, or the process dies.
 func (p *process) interrupt() error {
 	if p == nil {
 		return nil
@@ -102,7 +113,7 @@ func (p *process) interrupt() error {
 	return nil
 }
 
-// die ends the process: nothing reaches a port any more.
+// die ends the process: none of its calls reaches a port any more.
 func (p *process) die(how string) error {
 	p.dead, p.hadFault = true, true
 	p.world.logf("%s %s", p.name, how)
@@ -112,10 +123,10 @@ func (p *process) die(how string) error {
 	return errProcessDied
 }
 
-// revive starts a client's next try, after the API function under its last one died.
+// revive begins a caller's next attempt, after the API function died under the previous one.
 func (p *process) revive() { p.dead, p.writes = false, 0 }
 
-// suspend sets the process aside.
+// suspend lets others run for a time.
 func (p *process) suspend(d time.Duration) error {
 	if p.dead || !p.yield(d) {
 		p.dead = true
@@ -124,8 +135,8 @@ func (p *process) suspend(d time.Duration) error {
 	return nil
 }
 
-// callContext is the context with which the process's calls reach their target: what the runtime has given up goes on as if
-// nobody had told it.
+// callContext returns the context for calls of the process. An abandoned invocation is not told
+// that it was given up.
 func (p *process) callContext(ctx context.Context) context.Context {
 	if p != nil && p.abandoned {
 		return context.WithoutCancel(ctx)
@@ -133,10 +144,10 @@ func (p *process) callContext(ctx context.Context) context.Context {
 	return ctx
 }
 
-// clock is the time as processes see it, off by their skew.
+// clock is the time as processes see it, with their skew.
 type clock struct{ world *World }
 
-// Now is a Clock's Now, off by the skew of the process that runs.
+// Now returns the time, with the skew of the process that runs.
 func (c clock) Now() time.Time {
 	now := c.world.Loop.Now()
 	if p := c.world.current; p != nil {
@@ -145,7 +156,7 @@ func (c clock) Now() time.Time {
 	return now
 }
 
-// Sleep sets the calling process aside.
+// Sleep suspends the calling process.
 func (c clock) Sleep(ctx context.Context, d time.Duration) error {
 	if p := processOf(ctx); p != nil {
 		return p.suspend(d)

@@ -16,40 +16,44 @@ import (
 	"berth/shared/state"
 )
 
-// A run of another kind: managed scaling sizes the only group of a cluster whose load rises, falls and oscillates for a
-// day, under the same faults and some of its own. Then the load stays, and everything has to come to rest where the
-// arithmetic of C1 to C5 has it.
+// A kind of run in which managed scaling sizes the only group of a cluster. The load rises, falls
+// and oscillates for a day, under the usual faults and some of Auto Scaling. Then the load stays
+// constant, and the group must settle at the size that C1 to C5 give.
 
 const (
 	scaledGroup    = "group"
 	scaledProvider = "provider"
-	// tasksPerInstance is how many tasks of the load fit on an instance, beside the daemon.
+	// tasksPerInstance is how many tasks of the load fit on an instance beside the daemon.
 	tasksPerInstance = 4
 	// scalingDay is how long load and faults last.
 	scalingDay = 24 * time.Hour
 )
 
-// ScalingRun is what to simulate of managed scaling.
+// A ScalingRun describes one run of managed scaling.
 type ScalingRun struct {
 	Seed uint64
-	// Plant puts a bug in, in a world of a shape in which it can show; Shape has that shape without the bug.
+	// Plant is a bug to plant, in a group of a shape in which it can show. Shape gives the group
+	// that shape without planting the bug.
 	Plant, Shape ScalingBug
 }
 
-// scalingShape is what a seed's group and its capacity provider are like.
+// A scalingShape is a seed's group and capacity provider.
 type scalingShape struct {
 	Min, Max, Target, MinStep, MaxStep           int
 	Protection, Draining, Consolidating, Tracked bool
 	UntilRegistered, Daemon                      bool
-	// Replacing has instances replaced that never register. Without it they stay, and some register after they were given up.
+	// Replacing replaces instances that never register. Without it they stay, and some register
+	// after managed scaling has given them up.
 	Replacing bool
 }
 
 func drawScalingShape(rng *rand.Rand) scalingShape {
 	of := func(values ...int) int { return values[rng.IntN(len(values))] }
 	s := scalingShape{
-		Min: of(0, 0, 1, 3), Max: of(5, 12, 20), Target: of(100, 100, 80, 50), MinStep: of(1, 1, 2), MaxStep: of(2, 10000),
-		Protection: of(0, 1, 1) > 0, Draining: of(0, 1) > 0, Consolidating: of(0, 1) > 0, Tracked: of(0, 0, 0, 0, 1) > 0,
+		Min: of(0, 0, 1, 3), Max: of(5, 12, 20), Target: of(100, 100, 80, 50), MinStep: of(1, 1, 2),
+		MaxStep:    of(2, 10000),
+		Protection: of(0, 1, 1) > 0, Draining: of(0, 1) > 0, Consolidating: of(0, 1) > 0,
+		Tracked:         of(0, 0, 0, 0, 1) > 0,
 		UntilRegistered: of(0, 1) > 0, Daemon: of(0, 1) > 0,
 	}
 	s.Consolidating = s.Consolidating && !s.Tracked
@@ -59,8 +63,9 @@ func drawScalingShape(rng *rand.Rand) scalingShape {
 func (s scalingShape) tags() map[string]string {
 	tags := map[string]string{}
 	for tag, on := range map[string]bool{
-		cluster.TagConsolidation: s.Consolidating, cluster.TagTargetTracking: s.Tracked, cluster.TagWarmupUntilRegistered: s.UntilRegistered,
-		cluster.TagReplaceUnregistered: s.Replacing,
+		cluster.TagConsolidation: s.Consolidating, cluster.TagTargetTracking: s.Tracked,
+		cluster.TagWarmupUntilRegistered: s.UntilRegistered,
+		cluster.TagReplaceUnregistered:   s.Replacing,
 	} {
 		if on {
 			tags[tag] = "true"
@@ -72,22 +77,23 @@ func (s scalingShape) tags() map[string]string {
 	return tags
 }
 
-// maxTasks is how many tasks the group holds at its largest.
+// maxTasks returns how many tasks the group holds at its maximum.
 func (s scalingShape) maxTasks() int { return s.Max * tasksPerInstance }
 
-// scalingWorld is such a run under way.
+// A scalingWorld is such a run in progress.
 type scalingWorld struct {
 	*World
 	shape        scalingShape
 	groupChecker *scalingChecker
 	bug          ScalingBug
 	load         int // tasks wanted
-	// random decides on the load and on what befalls launches and calls of Auto Scaling, by rates of the seed.
+	// random decides on the load and on the faults of launches and calls of Auto Scaling, whose
+	// rates follow.
 	random                                        *rand.Rand
 	failRate, slowRate, silentRate, ambiguousRate float64
 }
 
-// SimulateScaling runs a seed to its end and tells what broke.
+// SimulateScaling executes a run to its end, or to the first failure.
 func SimulateScaling(r ScalingRun) Outcome {
 	s, err := newScalingWorld(r)
 	if err != nil {
@@ -100,7 +106,8 @@ func SimulateScaling(r ScalingRun) Outcome {
 		s.runDayAndSettle()
 	}
 	return Outcome{
-		Broken: s.checker.Broken, Faults: s.faults.describeStrikes(), Log: s.lines, Hash: s.Store.HistoryHash(), Steps: s.steps,
+		Broken: s.checker.Broken, Faults: s.faults.describeStrikes(), Log: s.lines, Hash: s.Store.HistoryHash(),
+		Steps:    s.steps,
 		Coverage: Coverage{Points: s.covered, Hits: s.faults.hits},
 	}
 }
@@ -143,7 +150,8 @@ func newScalingWorld(r ScalingRun) (*scalingWorld, error) {
 	return s, nil
 }
 
-// drawGroupFault is what befalls a call of the fleet: those of Auto Scaling may time out, applied or not.
+// drawGroupFault draws the fault of a call of AWS: calls of Auto Scaling may time out, applied or
+// not.
 func (s *scalingWorld) drawGroupFault(operation, subject string) kernel.CallFault {
 	switch {
 	case s.current == nil || !s.faults.active:
@@ -155,7 +163,7 @@ func (s *scalingWorld) drawGroupFault(operation, subject string) kernel.CallFaul
 	return kernel.CallFault{Ambiguous: true, Applied: s.random.IntN(2) == 0}
 }
 
-// drawLaunchFault is what befalls a launch.
+// drawLaunchFault draws the fault of a launch.
 func (s *scalingWorld) drawLaunchFault(string, int64) (f autoscaling.LaunchFault) {
 	if !s.faults.active {
 		return f
@@ -166,7 +174,7 @@ func (s *scalingWorld) drawLaunchFault(string, int64) (f autoscaling.LaunchFault
 	case x < s.failRate+s.slowRate:
 		n := s.random.IntN(600)
 		f.Slow = time.Duration(n) * time.Second
-		if !s.shape.Replacing && n%2 == 0 { // in service at once, and given up by the time that it registers
+		if !s.shape.Replacing && n%2 == 0 { // in service at once, and given up before it registers
 			f.Slow, f.Late = 0, cluster.DefaultScaling.Warmup+time.Duration(n)*time.Second
 		}
 	case x < s.failRate+s.slowRate+s.silentRate:
@@ -175,13 +183,14 @@ func (s *scalingWorld) drawLaunchFault(string, int64) (f autoscaling.LaunchFault
 	return f
 }
 
-// scalingDefinitions are the load, of which an instance holds four, and what a daemon runs beside it.
+// scalingDefinitions are the load's task definition, of which four tasks fit on an instance, and a
+// daemon's.
 var scalingDefinitions = []string{
 	`{"family":"load","containerDefinitions":[{"name":"main","image":"i","cpu":450,"memory":400}]}`,
 	`{"family":"log","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
 }
 
-// createScaledCluster makes the cluster, its group, the capacity provider, and the services.
+// createScaledCluster creates the cluster, its group, the capacity provider and the services.
 func (s *scalingWorld) createScaledCluster() error {
 	s.faults.active = false
 	ctx := context.Background()
@@ -189,19 +198,22 @@ func (s *scalingWorld) createScaledCluster() error {
 		return err
 	}
 	for _, d := range scalingDefinitions {
-		if status, answer := s.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", []byte(d)); status != 200 {
+		if status, answer := s.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition",
+			[]byte(d)); status != 200 {
 			return fmt.Errorf("registering a task definition: %s", answer)
 		}
 	}
 	arn, err := s.AWS.Groups.AddGroup(autoscaling.GroupSpec{
-		Name: scaledGroup, Cluster: clusterName, Machine: machine, Min: s.shape.Min, Max: s.shape.Max, Desired: s.shape.Min, Protects: s.shape.Protection,
+		Name: scaledGroup, Cluster: clusterName, Machine: machine, Min: s.shape.Min, Max: s.shape.Max,
+		Desired: s.shape.Min, Protects: s.shape.Protection,
 	})
 	if err != nil {
 		return err
 	}
 	p := &cluster.CapacityProvider{
-		Name: scaledProvider, Group: scaledGroup, GroupARN: arn, Protection: s.shape.Protection, Draining: s.shape.Draining,
-		Scaling: cluster.DefaultScaling, Tags: s.shape.tags(),
+		Name: scaledProvider, Group: scaledGroup, GroupARN: arn, Protection: s.shape.Protection,
+		Draining: s.shape.Draining,
+		Scaling:  cluster.DefaultScaling, Tags: s.shape.tags(),
 	}
 	p.Scaling.Enabled, p.Scaling.Target = true, s.shape.Target
 	p.Scaling.MinStep, p.Scaling.MaxStep = s.shape.MinStep, s.shape.MaxStep
@@ -209,7 +221,8 @@ func (s *scalingWorld) createScaledCluster() error {
 		return err
 	}
 	share := []cluster.ProviderShare{{Provider: scaledProvider, Weight: 1}}
-	if _, err := s.API.ClusterProviders.PutClusterProviders(ctx, clusterName, []string{scaledProvider}, share); err != nil {
+	if _, err := s.API.ClusterProviders.PutClusterProviders(ctx, clusterName, []string{scaledProvider},
+		share); err != nil {
 		return err
 	}
 	binpack := cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}}
@@ -220,7 +233,9 @@ func (s *scalingWorld) createScaledCluster() error {
 		return err
 	}
 	if s.shape.Daemon {
-		if _, err := s.API.Services.CreateService(ctx, operation.CreateService{Cluster: clusterName, Name: "log", TaskDefinition: "log:1", Strategy: cluster.Daemon}); err != nil {
+		if _, err := s.API.Services.CreateService(ctx,
+			operation.CreateService{Cluster: clusterName, Name: "log", TaskDefinition: "log:1",
+				Strategy: cluster.Daemon}); err != nil {
 			return err
 		}
 	}
@@ -230,7 +245,7 @@ func (s *scalingWorld) createScaledCluster() error {
 	return nil
 }
 
-// checkEachMinute has the judge look each minute.
+// checkEachMinute checks the group's bounds each minute.
 func (s *scalingWorld) checkEachMinute() {
 	s.Loop.After(time.Minute, func() {
 		s.groupChecker.checkBounds()
@@ -238,19 +253,20 @@ func (s *scalingWorld) checkEachMinute() {
 	})
 }
 
-// setLoad has the service run so many tasks from now on.
+// setLoad changes the desired count of the load's service.
 func (s *scalingWorld) setLoad(n int) {
 	s.load = n
 	s.logf("load %d", n)
 	s.client.callUntilAnswered(fmt.Sprint("load ", n), func(ctx context.Context) error {
 		if s.load != n {
-			return nil // it has changed meanwhile
+			return nil // the load has changed meanwhile
 		}
-		_, err := s.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "load", Desired: &n})
+		_, err := s.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "load",
+			Desired: &n})
 		return err
 	}, func(err error) {
 		if err != nil {
-			s.checker.Fail("changing the load says %v", err)
+			s.checker.Fail("changing the load: %v", err)
 		}
 	})
 }

@@ -11,38 +11,40 @@ import (
 	"berth/shared/state"
 )
 
-// ScalingBug is a mistake in managed scaling that the simulation has to find, put into a port around the real code.
+// A ScalingBug is a mistake in managed scaling that the simulation must find, planted in a port
+// around the real code.
 type ScalingBug string
 
 // The bugs.
 const (
 	NoScalingBug ScalingBug = ""
-	// ChangeMinimum and ExceedMaximum change the group's own bounds (C7).
+	// ChangeMinimum and ExceedMaximum change the group's bounds (C7).
 	ChangeMinimum ScalingBug = "the group's minimum is changed"
 	ExceedMaximum ScalingBug = "the desired capacity goes above the maximum"
-	// CountDaemons has daemons keep an instance (C5).
+	// CountDaemons keeps instances for their daemons (C5).
 	CountDaemons ScalingBug = "a daemon counts as load"
-	// IgnoreWarmup takes every instance for an old one (C3).
+	// IgnoreWarmup takes every instance for warm (C3).
 	IgnoreWarmup ScalingBug = "the warm-up is ignored"
-	// BothScalers leaves the target tracking policy when Berth's own alarms take over (C1).
+	// BothScalers keeps the target tracking policy when Berth's own alarms take over (C1).
 	BothScalers ScalingBug = "both scalers are in charge"
-	// KeepLowAlarm leaves the low alarm when managed scaling is switched off (C1).
+	// KeepLowAlarm keeps the low alarm when managed scaling is switched off (C1).
 	KeepLowAlarm ScalingBug = "the low alarm is left"
 	// ReleaseProtected never protects an instance that gets tasks (C6).
 	ReleaseProtected ScalingBug = "a protected instance is released"
-	// ReplaceUnasked replaces instances that do not register where no tag says so (C5).
-	ReplaceUnasked ScalingBug = "instances are replaced, and nobody asked for it"
+	// ReplaceUnasked replaces unregistered instances although no tag asks for it (C5).
+	ReplaceUnasked ScalingBug = "instances are replaced although no tag asks for it"
 )
 
-// ScalingBugs are all of them, with what each has to be found by: anything else is not its doing.
+// ScalingBugs lists the bugs, each with the failure by which it must be found. Other failures do
+// not count.
 var ScalingBugs = map[ScalingBug]string{
 	ChangeMinimum: "C7: the desired capacity is set to", ExceedMaximum: "C7: the desired capacity is set to",
 	CountDaemons: "has 0 tasks, protected from scale-in: true", IgnoreWarmup: "C3: scaled out to",
 	BothScalers: "C1: two scalers are in charge", KeepLowAlarm: "-low false", ReleaseProtected: "invariant 7: ",
-	ReplaceUnasked: "is replaced, and nobody asked for that",
+	ReplaceUnasked: "is replaced although no tag asks for it",
 }
 
-// matchingFailures are the complaints that show the bug.
+// matchingFailures returns the failures that show the bug.
 func (b ScalingBug) matchingFailures(broken []string) (out []string) {
 	for _, why := range broken {
 		if strings.Contains(why, ScalingBugs[b]) {
@@ -52,7 +54,7 @@ func (b ScalingBug) matchingFailures(broken []string) (out []string) {
 	return out
 }
 
-// adjustShape is a shape in which the bug can show.
+// adjustShape returns a shape in which the bug can show.
 func (b ScalingBug) adjustShape(s scalingShape) scalingShape {
 	switch b {
 	case ChangeMinimum:
@@ -73,7 +75,7 @@ func (b ScalingBug) adjustShape(s scalingShape) scalingShape {
 	return s
 }
 
-// wrapStore puts the bug around a function's State.
+// wrapStore plants the bug in a function's store.
 func (b ScalingBug) wrapStore(function string, s state.Store) state.Store {
 	if b == CountDaemons && function == "managed-scaling" {
 		return &daemonCountingStore{s}
@@ -84,7 +86,7 @@ func (b ScalingBug) wrapStore(function string, s state.Store) state.Store {
 	return s
 }
 
-// replacingStore shows capacity providers as if they replaced what does not register.
+// A replacingStore shows capacity providers as if they replaced unregistered instances.
 type replacingStore struct{ state.Store }
 
 func (s *replacingStore) Get(ctx context.Context, k state.Key) (state.Row, error) {
@@ -97,7 +99,7 @@ func (s *replacingStore) Get(ctx context.Context, k state.Key) (state.Row, error
 	return row, err
 }
 
-// daemonCountingStore shows DAEMON services as REPLICA ones.
+// A daemonCountingStore shows DAEMON services as REPLICA services.
 type daemonCountingStore struct{ state.Store }
 
 func (s *daemonCountingStore) List(ctx context.Context, r state.Range) ([]state.Row, error) {
@@ -112,9 +114,10 @@ func (s *daemonCountingStore) List(ctx context.Context, r state.Range) ([]state.
 	return rows, err
 }
 
-// wrapGroups puts the bug around the ports to the group.
+// wrapGroups plants the bug in the calls of Auto Scaling.
 func (b ScalingBug) wrapGroups(function string, g installation.Groups) installation.Groups {
-	if b == NoScalingBug || b == CountDaemons || b == ReplaceUnasked || function != "managed-scaling" && b != ReleaseProtected {
+	if b == NoScalingBug || b == CountDaemons || b == ReplaceUnasked || function != "managed-scaling" &&
+		b != ReleaseProtected {
 		return g
 	}
 	return &buggyScalingGroups{g, b}
@@ -125,7 +128,7 @@ type buggyScalingGroups struct {
 	bug ScalingBug
 }
 
-// boundsError is how far the bounds of the group seem to be from what they are.
+// boundsError is by how much the group's bounds are misread.
 const boundsError = 2
 
 func (g *buggyScalingGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
@@ -152,7 +155,8 @@ func (g *buggyScalingGroups) SetDesired(ctx context.Context, group string, n int
 		if err != nil || len(got) != 1 {
 			return err
 		}
-		return g.SetSizes(ctx, group, cluster.SizesChange{Min: new(min(got[0].Min, n)), Max: new(max(got[0].Max, n)), Desired: &n})
+		return g.SetSizes(ctx, group, cluster.SizesChange{Min: new(min(got[0].Min, n)), Max: new(max(got[0].Max, n)),
+			Desired: &n})
 	}
 	return g.Groups.SetDesired(ctx, group, n)
 }
@@ -171,7 +175,9 @@ func (g *buggyScalingGroups) DeleteAlarms(ctx context.Context, names []string) e
 	return g.Groups.DeleteAlarms(ctx, names)
 }
 
-func (g *buggyScalingGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
+func (g *buggyScalingGroups) SetInstanceProtection(
+	ctx context.Context, group string, ids []string, protected bool,
+) error {
 	if g.bug == ReleaseProtected && protected {
 		return nil
 	}

@@ -12,24 +12,27 @@ import (
 	"berth/shared/state"
 )
 
-// scalingChecker holds every change of the group against C1 to C8, by rules of its own.
+// A scalingChecker checks every change of the group against C1 to C8, by its own statement of them.
 type scalingChecker struct {
 	*scalingWorld
-	policy          *cluster.TrackingPolicy // that the group has
+	policy          *cluster.TrackingPolicy // of the group, or nil
 	publishedMetric float64                 // published last
-	// desiredChanges counts those of the desired capacity, raised is when managed scaling last raised it.
+	// desiredChanges counts changes of the desired capacity. raisedAt is when managed scaling last
+	// raised it.
 	desiredChanges int
 	raisedAt       time.Time
 	firstSeen      map[string]time.Time // instances, and when they were first seen in the group
 	lastDesired    int
-	// boundsChangedAt is when somebody last changed the bounds, bared when an instance's protection was taken away by hand.
+	// boundsChangedAt is when an operator last changed the bounds, unprotectedAt when one removed
+	// an instance's protection.
 	boundsChangedAt time.Time
 	unprotectedAt   map[string]time.Time
-	// before is what the group was before a call that changes it.
+	// before is the group before the call that is changing it.
 	before *groupState
 }
 
-// groupState is the group at one instant: its instances that are not on their way out, with their tasks that are no daemons'.
+// A groupState is the group at one instant: its instances that are not terminating, and their tasks
+// without daemons.
 type groupState struct {
 	*cluster.AutoScalingGroup
 	tasks map[string][]string // by EC2 id
@@ -37,15 +40,15 @@ type groupState struct {
 }
 
 func newScalingChecker(s *scalingWorld) *scalingChecker {
-	return &scalingChecker{scalingWorld: s, firstSeen: map[string]time.Time{}, unprotectedAt: map[string]time.Time{}, lastDesired: s.shape.Min}
+	return &scalingChecker{scalingWorld: s, firstSeen: map[string]time.Time{}, unprotectedAt: map[string]time.Time{},
+		lastDesired: s.shape.Min}
 }
 
-// observeGroup looks at the group.
+// observeGroup returns the group's present state, and records what is new.
 func (c *scalingChecker) observeGroup() *groupState {
-	out := &groupState{AutoScalingGroup: c.describeGroup(), tasks: map[string][]string{}, hosts: map[string]*cluster.Instance{}}
-	running := c.current
-	c.current = nil
-	defer func() { c.current = running }()
+	out := &groupState{AutoScalingGroup: c.describeGroup(), tasks: map[string][]string{},
+		hosts: map[string]*cluster.Instance{}}
+	defer c.asSimulation()()
 	ec2 := map[string]string{}
 	for _, i := range c.instances() {
 		ec2[i.ID], out.hosts[i.EC2InstanceID] = i.EC2InstanceID, i
@@ -55,7 +58,8 @@ func (c *scalingChecker) observeGroup() *groupState {
 			out.tasks[ec2[t.Instance]] = append(out.tasks[ec2[t.Instance]], t.ID)
 		}
 	}
-	out.Instances = slices.DeleteFunc(out.Instances, func(i cluster.GroupInstance) bool { return strings.HasPrefix(i.Lifecycle, "Terminating") })
+	out.Instances = slices.DeleteFunc(out.Instances,
+		func(i cluster.GroupInstance) bool { return strings.HasPrefix(i.Lifecycle, "Terminating") })
 	for _, i := range out.Instances {
 		if c.firstSeen[i.ID].IsZero() {
 			c.firstSeen[i.ID] = c.Loop.Now()
@@ -68,21 +72,23 @@ func (c *scalingChecker) observeGroup() *groupState {
 	return out
 }
 
-// checkBounds looks at what always holds.
+// checkBounds checks that the bounds are those of the operator.
 func (c *scalingChecker) checkBounds() {
 	if g := c.observeGroup(); g.Min != c.shape.Min || g.Max != c.shape.Max {
-		c.checker.Fail("C7: the group's minimum and maximum were %d and %d, and are %d and %d", c.shape.Min, c.shape.Max, g.Min, g.Max)
+		c.checker.Fail("C7: the group's minimum and maximum were %d and %d, and are %d and %d", c.shape.Min,
+			c.shape.Max, g.Min, g.Max)
 	}
 }
 
-// scalingStaleness is how far clocks may be off, and how long a decision may take.
+// scalingStaleness covers clock skew and the time that a decision takes.
 const scalingStaleness = 4 * time.Minute
 
-// checkSetDesired judges a desired capacity that managed scaling sets, by the group as it saw it.
+// checkSetDesired checks a desired capacity that managed scaling sets, given the group as it saw
+// it.
 func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
 	switch {
 	case saw == nil:
-		c.checker.Fail("the desired capacity is set, and nobody has looked at the group")
+		c.checker.Fail("the desired capacity is set without reading the group")
 		return
 	case c.policy != nil:
 		c.checker.Fail("C1: two scalers are in charge: a target tracking policy sizes the group, and managed scaling sets it to %d", n)
@@ -92,10 +98,12 @@ func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
 	is := c.describeGroup().Desired
 	if n > is {
 		if n-saw.Desired > c.shape.MaxStep {
-			c.checker.Fail("C2: the desired capacity goes from %d to %d, by more than the largest step of %d", saw.Desired, n, c.shape.MaxStep)
+			c.checker.Fail("C2: the desired capacity goes from %d to %d, by more than the largest step of %d",
+				saw.Desired, n, c.shape.MaxStep)
 		}
 		for _, i := range saw.Instances {
-			if age := c.Loop.Now().Sub(c.firstSeen[i.ID]); c.isWarmingUp(i) && age < cluster.DefaultScaling.Warmup-scalingStaleness {
+			if age := c.Loop.Now().Sub(c.firstSeen[i.ID]); c.isWarmingUp(i) &&
+				age < cluster.DefaultScaling.Warmup-scalingStaleness {
 				c.checker.Fail("C3: scaled out to %d while instance %s, %s old, warms up", n, i.ID, age)
 			}
 		}
@@ -104,17 +112,18 @@ func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
 	if n < saw.Desired-max(1, saw.Desired/2) {
 		c.checker.Fail("C5: scaled in from %d to %d, by more than half", saw.Desired, n)
 	}
-	if since := c.Loop.Now().Sub(c.raisedAt); n < is && !c.raisedAt.IsZero() && since < cluster.DefaultScaling.Cooldown-scalingStaleness {
+	if since := c.Loop.Now().Sub(c.raisedAt); n < is && !c.raisedAt.IsZero() &&
+		since < cluster.DefaultScaling.Cooldown-scalingStaleness {
 		c.checker.Fail("C8: scaled in to %d, %s after a scale-out", n, since)
 	}
 }
 
-// isRecent reports whether something happened so shortly ago that a decision may not know of it.
+// isRecent reports whether something happened so recently that a decision may not know of it.
 func (c *scalingChecker) isRecent(at time.Time) bool {
 	return !at.IsZero() && c.Loop.Now().Sub(at) < scalingStaleness
 }
 
-// isWarmingUp reports whether the instance blocks scaling out while it is young.
+// isWarmingUp reports whether a young instance blocks scaling out.
 func (c *scalingChecker) isWarmingUp(i cluster.GroupInstance) bool {
 	if strings.HasPrefix(i.Lifecycle, "Terminating") || c.firstSeen[i.ID].IsZero() {
 		return false
@@ -122,7 +131,8 @@ func (c *scalingChecker) isWarmingUp(i cluster.GroupInstance) bool {
 	return !c.shape.UntilRegistered
 }
 
-// beforeChange and changed are called around each call that changes the group: what it takes must have no tasks (invariant 7).
+// beforeChange and checkChange are called around each call that changes the group. An instance that
+// it terminates must have no tasks (invariant 7).
 func (c *scalingChecker) beforeChange() { c.before = c.observeGroup() }
 
 func (c *scalingChecker) checkChange(function, op string) {
@@ -132,13 +142,15 @@ func (c *scalingChecker) checkChange(function, op string) {
 	}
 	for _, i := range was.Instances {
 		left := !slices.ContainsFunc(is.Instances, func(o cluster.GroupInstance) bool { return o.ID == i.ID })
-		if n := c.withoutSecondStarts(was.tasks[i.ID]); left && len(n) > 0 && !c.isRecent(c.unprotectedAt[i.ID]) && was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
+		if n := c.withoutSecondStarts(was.tasks[i.ID]); left && len(n) > 0 && !c.isRecent(c.unprotectedAt[i.ID]) &&
+			was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
 			c.checker.Fail("invariant 7: %s by %s takes instance %s, on which tasks %v run", op, function, i.ID, n)
 		}
 	}
 }
 
-// withoutSecondStarts are those of the tasks that are no second start of another's: such a one is to be stopped, wherever it is found.
+// withoutSecondStarts removes tasks that are second starts of another task. Those are stopped on
+// any instance.
 func (c *scalingChecker) withoutSecondStarts(ids []string) []string {
 	if len(ids) == 0 {
 		return nil
@@ -164,22 +176,22 @@ func (c *scalingChecker) readRow(key state.Key) state.Row {
 	return row
 }
 
-// checkTermination judges the termination of an instance.
+// checkTermination checks the termination of an instance.
 func (c *scalingChecker) checkTermination(id string, lower bool) {
 	g := c.observeGroup()
 	switch {
 	case lower && len(c.withoutSecondStarts(g.tasks[id])) > 0:
 		c.checker.Fail("invariant 7: instance %s is terminated, on which tasks %v run", id, g.tasks[id])
 	case !lower && g.hosts[id] != nil:
-		c.checker.Fail("instance %s is replaced, and it has registered", id)
+		c.checker.Fail("instance %s is replaced although it has registered", id)
 	case !lower && !c.shape.Replacing:
-		c.checker.Fail("instance %s is replaced, and nobody asked for that", id)
+		c.checker.Fail("instance %s is replaced although no tag asks for it", id)
 	case lower && !c.shape.Consolidating:
 		c.checker.Fail("instance %s is terminated without consolidation", id)
 	}
 }
 
-// checkDrain judges that an instance is made DRAINING.
+// checkDrain checks that an instance is drained only for consolidation.
 func (c *scalingChecker) checkDrain(function, id string) {
 	if function != "managed-scaling" || c.shape.Consolidating {
 		return
@@ -191,7 +203,7 @@ func (c *scalingChecker) checkDrain(function, id string) {
 	}
 }
 
-// whyUnsettled is why the group is not where it should be with the load that there is; empty where it is.
+// whyUnsettled says why the group does not have the size that its load requires, or "".
 func (c *scalingChecker) whyUnsettled(packed bool) string {
 	g := c.observeGroup()
 	used, lost := 0, 0
@@ -216,8 +228,8 @@ func (c *scalingChecker) whyUnsettled(packed bool) string {
 	if n := len(g.Instances); n > 0 {
 		metric = float64(used) * 100 / float64(n)
 	}
-	// What never registered and is not replaced stays where the group's minimum or its target wants as many, and where tasks wait
-	// it has others beside it, until the group is at its maximum.
+	// Unregistered instances that are not replaced count toward the group's minimum and target. If
+	// tasks wait, others are added beside them, up to the group's maximum.
 	if !c.shape.Replacing && lost > 0 {
 		if running < c.load && g.Desired == g.Max && used+lost == g.Max {
 			return ""

@@ -10,16 +10,16 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// How long a group may take to come to rest when nothing goes wrong any more: half of it a minute after 15 minutes and a
-// cool-down, or a fifth in 10 minutes by consolidation, the drains that failed meanwhile being left alone for an hour; and for
-// how long it then has to stay there.
+// maxSettleTime is how long a group may take to settle without faults: it shrinks by half after 15
+// minutes and a cooldown, or by a fifth in 10 minutes of consolidation, which leaves failed drains
+// alone for an hour. It must then stay settled for settledTime.
 const (
 	maxSettleTime = 14 * time.Hour
 	settledTime   = 45 * time.Minute
 )
 
-// runDayAndSettle is the whole life: a day with its faults, then a load that stays, none, one that rises, and managed scaling is
-// switched off.
+// runDayAndSettle runs a day with faults, and then a constant load, no load, and a risen load. At
+// the end managed scaling is switched off.
 func (s *scalingWorld) runDayAndSettle() {
 	s.runUntil(s.Loop.Now().Add(5 * time.Minute))
 	s.faults.active = true
@@ -36,13 +36,14 @@ func (s *scalingWorld) runDayAndSettle() {
 	s.switchOff()
 }
 
-// endScalingFaults has services that were throttled for failing tasks try again by the time that a rest begins. What never registered, and nobody
-// replaces, is taken away by hand where a group without protection would take others in its place, for ever (seed 148).
+// endScalingFaults ends all faults. In a group without protection, unregistered instances that are
+// not replaced would make the group terminate others forever (seed 148), so an operator terminates
+// them.
 func (s *scalingWorld) endScalingFaults() {
 	if hosts := s.groupChecker.observeGroup().hosts; !s.shape.Protection && !s.shape.Replacing {
 		for _, i := range s.describeGroup().Instances {
 			if i.Lifecycle == "InService" && hosts[i.ID] == nil {
-				s.logf("somebody terminates instance %s, which has not registered", i.ID)
+				s.logf("an operator terminates instance %s, which has not registered", i.ID)
 				if err := s.AWS.Groups.TerminateInstance(context.Background(), i.ID, false); err != nil {
 					s.checker.Fail("terminating an instance by hand: %v", err)
 				}
@@ -51,15 +52,15 @@ func (s *scalingWorld) endScalingFaults() {
 	}
 	for _, i := range s.instances() {
 		if !i.AgentConnected {
-			_ = s.AWS.Machines.ReconnectAgent(i.ID) // one that has gone meanwhile needs no reconnection
+			_ = s.AWS.Machines.ReconnectAgent(i.ID) // it may have been deregistered meanwhile
 		}
 	}
 	s.endUnhealthiness()
 	s.Loop.After(5*time.Minute, s.endUnhealthiness)
 }
 
-// runDay is the load of a day: flat, rising, falling or oscillating for an hour or more at a time, with what else may happen to
-// a group.
+// runDay changes the load for a day: constant, rising, falling or oscillating for an hour or more
+// at a time. Now and then something else happens to the group.
 func (s *scalingWorld) runDay() {
 	end := s.Loop.Now().Add(scalingDay)
 	for s.Loop.Now().Before(end) && len(s.checker.Broken) == 0 {
@@ -84,8 +85,9 @@ func (s *scalingWorld) runDay() {
 	}
 }
 
-// disturbGroup is what befalls a group beside its load: a machine dies, an agent leaves for a while, or somebody changes the
-// desired capacity, the bounds, or an instance's protection by hand.
+// disturbGroup does one thing to the group besides its load: an instance dies, an agent disconnects
+// for a while, or an operator changes the desired capacity, the bounds, or an instance's
+// protection.
 func (s *scalingWorld) disturbGroup() {
 	all := s.instances()
 	if len(all) == 0 {
@@ -95,15 +97,15 @@ func (s *scalingWorld) disturbGroup() {
 	switch s.random.IntN(5) {
 	case 0:
 		s.logf("instance %s dies", i.ID)
-		_ = s.AWS.Machines.KillInstance(i.ID) // it may be on its way out
+		_ = s.AWS.Machines.KillInstance(i.ID) // it may be terminating
 	case 1:
-		s.logf("the agent of instance %s leaves", i.ID)
+		s.logf("the agent of instance %s disconnects", i.ID)
 		_ = s.AWS.Machines.DisconnectAgent(i.ID)
 		s.Loop.After(time.Duration(1+s.random.IntN(40))*time.Minute, func() { _ = s.AWS.Machines.ReconnectAgent(i.ID) })
 	case 2:
 		g := s.describeGroup()
 		n := min(max(g.Desired+1+s.random.IntN(3), g.Min), g.Max)
-		s.logf("somebody sets the desired capacity to %d", n)
+		s.logf("an operator sets the desired capacity to %d", n)
 		if err := s.AWS.Groups.SetDesired(context.Background(), scaledGroup, n); err != nil {
 			s.checker.Fail("setting the desired capacity by hand: %v", err)
 		}
@@ -114,36 +116,40 @@ func (s *scalingWorld) disturbGroup() {
 	}
 }
 
-// changeBounds has somebody change the group's minimum and maximum.
+// changeBounds changes the group's minimum and maximum as an operator.
 func (s *scalingWorld) changeBounds() {
 	g := s.describeGroup()
 	least, most := []int{0, 1, 3}[s.random.IntN(3)], max(g.Desired, []int{5, 12, 20}[s.random.IntN(3)])
-	s.logf("somebody sets the bounds to %d and %d", least, most)
-	if err := s.AWS.Groups.SetSizes(context.Background(), scaledGroup, cluster.SizesChange{Min: &least, Max: &most}); err != nil {
+	s.logf("an operator sets the bounds to %d and %d", least, most)
+	if err := s.AWS.Groups.SetSizes(context.Background(), scaledGroup,
+		cluster.SizesChange{Min: &least, Max: &most}); err != nil {
 		s.checker.Fail("setting the bounds by hand: %v", err)
 	}
 	s.shape.Min, s.shape.Max, s.groupChecker.boundsChangedAt = least, most, s.Loop.Now()
 }
 
-// removeProtection has an instance without tasks be as if it had been launched before protection was switched on.
+// removeProtection makes an instance without tasks look as if it had been launched before
+// protection was switched on.
 func (s *scalingWorld) removeProtection(i *cluster.Instance) {
 	g := s.groupChecker.observeGroup()
-	in := slices.ContainsFunc(g.Instances, func(m cluster.GroupInstance) bool { return m.ID == i.EC2InstanceID && m.Lifecycle == "InService" })
+	in := slices.ContainsFunc(g.Instances, func(m cluster.GroupInstance) bool {
+		return m.ID == i.EC2InstanceID &&
+			m.Lifecycle == "InService"
+	})
 	if !in || len(g.tasks[i.EC2InstanceID]) > 0 {
 		return
 	}
-	s.logf("somebody takes the protection of instance %s away", i.ID)
-	if err := s.AWS.Groups.SetInstanceProtection(context.Background(), scaledGroup, []string{i.EC2InstanceID}, false); err != nil {
-		s.checker.Fail("taking protection away by hand: %v", err)
+	s.logf("an operator removes the protection of instance %s", i.ID)
+	if err := s.AWS.Groups.SetInstanceProtection(context.Background(), scaledGroup, []string{i.EC2InstanceID},
+		false); err != nil {
+		s.checker.Fail("removing protection by hand: %v", err)
 	}
 	s.groupChecker.unprotectedAt[i.EC2InstanceID] = s.Loop.Now()
 }
 
-// describeGroup is the group as it is.
+// describeGroup returns the group as it is.
 func (s *scalingWorld) describeGroup() *cluster.AutoScalingGroup {
-	running := s.current
-	s.current = nil // it is the simulator that looks
-	defer func() { s.current = running }()
+	defer s.asSimulation()()
 	got, err := s.AWS.Groups.DescribeGroups(context.Background(), []string{scaledGroup})
 	if err != nil || len(got) != 1 {
 		s.checker.Fail("describing the group: %v, %v", got, err)
@@ -152,24 +158,25 @@ func (s *scalingWorld) describeGroup() *cluster.AutoScalingGroup {
 	return got[0]
 }
 
-// endTargetTracking takes the target tracking policy away, so that Berth's own alarms follow.
+// endTargetTracking removes the tag of target tracking, so that Berth's own alarms take over.
 func (s *scalingWorld) endTargetTracking() {
 	if !s.shape.Tracked {
 		return
 	}
 	s.client.callUntilAnswered("end of the target tracking", func(ctx context.Context) error {
-		return s.API.CapacityProviders.TagCapacityProvider(ctx, scaledProvider, nil, []string{cluster.TagTargetTracking})
+		return s.API.CapacityProviders.TagCapacityProvider(ctx, scaledProvider, nil,
+			[]string{cluster.TagTargetTracking})
 	}, func(err error) {
 		if err != nil {
-			s.checker.Fail("taking the tag of target tracking away: %v", err)
+			s.checker.Fail("removing the tag of target tracking: %v", err)
 		}
 		s.shape.Tracked = false
 	})
 	s.runUntil(s.Loop.Now().Add(10 * time.Minute))
 }
 
-// checkSettles has the load stay until the group is at rest, and then for as long again as nothing may change. Packed asks that it
-// is on no more instances than it has to be, but for one.
+// checkSettles sets a constant load and checks that the group settles and stays so. packed demands
+// that it uses at most one instance more than it needs.
 func (s *scalingWorld) checkSettles(load int, packed bool) {
 	if len(s.checker.Broken) > 0 {
 		return
@@ -189,15 +196,17 @@ func (s *scalingWorld) checkSettles(load int, packed bool) {
 			return
 		}
 		if why == "" {
-			why = "it is as it should be, and the desired capacity changes all the same"
+			why = "the group is settled, but the desired capacity still changes"
 		}
 	}
 	if len(s.checker.Broken) == 0 {
-		s.checker.Fail("invariant 8: with a load of %d nothing goes wrong for %s, and %s", load, maxSettleTime, why)
+		s.checker.Fail("invariant 8: with a load of %d and no faults the group does not settle within %s: %s", load,
+			maxSettleTime, why)
 	}
 }
 
-// switchOff switches managed scaling off: nothing scales any more, and nothing of it is left.
+// switchOff switches managed scaling off and checks that nothing scales any more, and nothing is
+// left.
 func (s *scalingWorld) switchOff() {
 	if len(s.checker.Broken) > 0 {
 		return
@@ -222,6 +231,7 @@ func (s *scalingWorld) switchOff() {
 	low, high := cluster.ScalingAlarms(clusterName, scaledProvider)
 	left, err := s.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
 	if err != nil || len(left) > 0 || s.groupChecker.policy != nil {
-		s.checker.Fail("C1: managed scaling is off, and there are alarms %v, policy %v, %v", left, s.groupChecker.policy, err)
+		s.checker.Fail("C1: managed scaling is off, and there are alarms %v, policy %v, %v", left,
+			s.groupChecker.policy, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"berth/shared/handler"
 )
 
-// observedGroups tell the judge of target tracking policies and of the metric that is published.
+// observedGroups report target tracking policies and published metrics to the checker.
 type observedGroups struct {
 	installation.Groups
 	checker *scalingChecker
@@ -16,9 +16,7 @@ type observedGroups struct {
 
 func (g *observedGroups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy) error {
 	low, high := cluster.ScalingAlarms(clusterName, scaledProvider)
-	running := g.checker.current
-	g.checker.current = nil
-	defer func() { g.checker.current = running }()
+	defer g.checker.asSimulation()()
 	alarms, err := g.checker.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
 	if err != nil || len(alarms) > 0 {
 		g.checker.checker.Fail("C1: two scalers are in charge: a target tracking policy is made beside the alarms %v, %v", alarms, err)
@@ -41,12 +39,14 @@ func (g *observedGroups) PutReservation(ctx context.Context, points []cluster.Da
 
 func (g *observedGroups) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {
 	if g.checker.policy != nil {
-		g.checker.checker.Fail("C1: two scalers are in charge: alarm %s is made beside a target tracking policy", a.Name)
+		g.checker.checker.Fail("C1: two scalers are in charge: alarm %s is made beside a target tracking policy",
+			a.Name)
 	}
 	return g.Groups.PutMetricAlarm(ctx, a)
 }
 
-// checkedGroups show the judge what functions do to the group, and have their processes set aside, or die, before and after.
+// checkedGroups show the checker what functions do to the group. Their callers may be suspended or
+// die before and after each call.
 type checkedGroups struct {
 	installation.Groups
 	checker   *scalingChecker
@@ -89,7 +89,8 @@ func (g *checkedGroups) SetDesired(ctx context.Context, group string, n int) err
 }
 
 func (g *checkedGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
-	return g.checkedCall(ctx, "SetInstanceProtection", func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
+	return g.checkedCall(ctx, "SetInstanceProtection",
+		func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
 }
 
 func (g *checkedGroups) TerminateInstance(ctx context.Context, id string, lower bool) error {
@@ -101,10 +102,11 @@ func (g *checkedGroups) TerminateInstance(ctx context.Context, id string, lower 
 }
 
 func (g *checkedGroups) CompleteLifecycleAction(ctx context.Context, group, hook, id string) error {
-	return g.checkedCall(ctx, "CompleteLifecycleAction", func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
+	return g.checkedCall(ctx, "CompleteLifecycleAction",
+		func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
 }
 
-// checkedECS shows the judge which instances are drained.
+// checkedECS shows the checker which instances are drained.
 type checkedECS struct {
 	handler.ECS
 	checker  *scalingChecker

@@ -16,18 +16,17 @@ import (
 	"berth/shared/state"
 )
 
-// scenario is a world without faults, in which a test has its own history happen. All invariants hold in it too.
+// A scenario is a world without faults, in which a test performs its own actions. All invariants
+// are checked in it, too.
 type scenario struct {
 	*World
 	t *testing.T
 }
 
-// newScenario has a cluster of n of the machines.
+// newScenario returns a scenario with a cluster of n machines.
 func newScenario(t *testing.T, n int, m ec2.Machine) *scenario {
 	t.Helper()
-	if isReplaying() {
-		t.Skip("one seed is being replayed")
-	}
+	skipReplay(t)
 	w, err := newWorld(Run{Seed: 7, Actions: []Action{}})
 	if err != nil {
 		t.Fatal(err)
@@ -56,11 +55,12 @@ func newScenario(t *testing.T, n int, m ec2.Machine) *scenario {
 	return &scenario{w, t}
 }
 
-// createService makes a service; more changes what is asked for.
+// createService creates a service. The functions in more change the request.
 func (s *scenario) createService(name, definition string, desired int, more ...func(*operation.CreateService)) {
 	s.t.Helper()
 	spec := operation.CreateService{
-		Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &desired, Token: name, Params: name, Network: networkFor(definition),
+		Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &desired, Token: name, Params: name,
+		Network: networkFor(definition),
 	}
 	for _, m := range more {
 		m(&spec)
@@ -84,20 +84,22 @@ func (s *scenario) updateService(name string, change operation.UpdateService) {
 	}
 }
 
-// callECS makes a request of the fleet's own ECS API, behind Berth's back.
+// callECS calls the simulated ECS directly, behind Berth's back.
 func (s *scenario) callECS(op, body string) {
 	s.t.Helper()
-	if status, answer := s.AWS.ECS.Endpoint().ServeOperation(context.Background(), op, []byte(body)); status != http.StatusOK {
+	if status, answer := s.AWS.ECS.Endpoint().ServeOperation(context.Background(), op,
+		[]byte(body)); status != http.StatusOK {
 		s.t.Fatalf("%s: %s", op, answer)
 	}
 }
 
 func (s *scenario) drainInstance(instance string) {
 	s.t.Helper()
-	s.callECS("UpdateContainerInstancesState", fmt.Sprintf(`{"cluster":%q,"containerInstances":[%q],"status":"DRAINING"}`, clusterName, instance))
+	s.callECS("UpdateContainerInstancesState",
+		fmt.Sprintf(`{"cluster":%q,"containerInstances":[%q],"status":"DRAINING"}`, clusterName, instance))
 }
 
-// passTime lets time go by.
+// passTime lets time pass.
 func (s *scenario) passTime(d time.Duration) {
 	s.t.Helper()
 	if s.runUntil(s.Loop.Now().Add(d)); len(s.checker.Broken) > 0 {
@@ -105,7 +107,7 @@ func (s *scenario) passTime(d time.Duration) {
 	}
 }
 
-// await lets time go by until it is so, which has to be within d.
+// await lets time pass until the condition holds, at most for d.
 func (s *scenario) await(what string, d time.Duration, so func() bool) {
 	s.t.Helper()
 	for end := s.Loop.Now().Add(d); !so(); {
@@ -125,7 +127,7 @@ func (s *scenario) serviceRow(name string) *cluster.Service {
 	return row
 }
 
-// activeTasks are the service's that have not ended nor are being stopped, in order of id; those that match alone.
+// activeTasks returns the service's active tasks that match, in order of id.
 func (s *scenario) activeTasks(name string, matches ...func(*cluster.Task) bool) (out []*cluster.Task) {
 	s.t.Helper()
 	for _, t := range s.checker.ByOwner[s.serviceRow(name).Short] {
@@ -147,7 +149,7 @@ func ofDefinition(definition string) func(*cluster.Task) bool {
 	return func(t *cluster.Task) bool { return t.TaskDefinition == definition }
 }
 
-// awaitRunning waits until the service has so many tasks RUNNING, and no others.
+// awaitRunning waits until the service has n RUNNING tasks and no others.
 func (s *scenario) awaitRunning(name string, n int) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("%s runs %d tasks", name, n), 5*time.Minute, func() bool {
@@ -158,10 +160,13 @@ func (s *scenario) awaitRunning(name string, n int) {
 // awaitSteady waits until the service has reached its steady state.
 func (s *scenario) awaitSteady(name string) {
 	s.t.Helper()
-	s.await(name+" is steady", 30*time.Minute, func() bool { return s.serviceRow(name).Steady && s.serviceRow(name).Deployment.IsCompleted() })
+	s.await(name+" is steady", 30*time.Minute, func() bool {
+		return s.serviceRow(name).Steady &&
+			s.serviceRow(name).Deployment.IsCompleted()
+	})
 }
 
-// serviceEvents are the messages of the service, the oldest first.
+// serviceEvents returns the service's events, oldest first.
 func (s *scenario) serviceEvents(name string) (out []*cluster.ServiceEvent) {
 	s.t.Helper()
 	short := s.serviceRow(name).Short
@@ -175,10 +180,11 @@ func (s *scenario) serviceEvents(name string) (out []*cluster.ServiceEvent) {
 }
 
 func (s *scenario) hasEvent(name, part string) bool {
-	return slices.ContainsFunc(s.serviceEvents(name), func(e *cluster.ServiceEvent) bool { return strings.Contains(e.Message, part) })
+	return slices.ContainsFunc(s.serviceEvents(name),
+		func(e *cluster.ServiceEvent) bool { return strings.Contains(e.Message, part) })
 }
 
-// instanceIDs are the instances', in order.
+// instanceIDs returns the ids of all instances, sorted.
 func (s *scenario) instanceIDs() (out []string) {
 	for _, i := range s.instances() {
 		out = append(out, i.ID)
@@ -187,15 +193,17 @@ func (s *scenario) instanceIDs() (out []string) {
 	return out
 }
 
-// logServices logs how services are and what they said.
+// logServices logs the state and the events of all services.
 func (s *scenario) logServices() {
 	for _, row := range s.checker.ActiveServices() {
-		s.t.Logf("%s: %d of %d run, primary %+v, older %+v, blocked %v", row.Name, row.Running, row.Desired, row.Deployment, row.Older, row.Blocked)
+		s.t.Logf("%s: %d of %d run, primary %+v, older %+v, blocked %v", row.Name, row.Running, row.Desired,
+			row.Deployment, row.Older, row.Blocked)
 		for _, e := range s.serviceEvents(row.Name) {
 			s.t.Logf("%s %s", e.CreatedAt.Sub(epoch), e.Message)
 		}
 		for _, task := range s.checker.ByOwner[row.Short] {
-			s.t.Logf("task %s on %s: %s, desired %s, health %q, %s %s", task.ID, task.Instance, task.Status(), task.Desired, task.Health, task.StopCode, task.Reason)
+			s.t.Logf("task %s on %s: %s, desired %s, health %q, %s %s", task.ID, task.Instance, task.Status(),
+				task.Desired, task.Health, task.StopCode, task.Reason)
 		}
 	}
 }

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// parallelRuns run seeds beside each other: each run is single-threaded.
+// parallelRuns is how many seeds run at a time. Each run is single-threaded.
 const parallelRuns = 2
 
-// Result is what became of many runs.
+// A Result is the outcome of many runs.
 type Result struct {
 	Failed   bool
-	Run      Run     // the one of the lowest seed that failed
-	Outcome  Outcome // its outcome
+	Seed     uint64  // the lowest that failed
+	Outcome  Outcome // of that seed; if none failed, of the last one run
 	Coverage Coverage
 }
 
-// RunSeeds runs the seeds from first to last, the last not included, and says on progress every few seconds how far it
-// is. It ends when a seed has failed and those below it have passed.
-func RunSeeds(first, last uint64, run func(seed uint64) Run, progress io.Writer) Result {
-	s := &seedRunner{run: run, first: first, last: last, began: time.Now(), next: first, failed: last}
+// RunSeeds simulates the seeds from first up to, but not including, last, and prints its progress
+// every few seconds. It ends when a seed has failed and all lower seeds have passed.
+func RunSeeds(first, last uint64, simulate func(seed uint64) Outcome, progress io.Writer) Result {
+	s := &seedRunner{simulate: simulate, first: first, last: last, began: time.Now(), next: first, failed: last}
 	done := make(chan struct{})
 	var working, reporting sync.WaitGroup
 	reporting.Go(func() { s.reportProgress(progress, done) })
@@ -31,23 +31,23 @@ func RunSeeds(first, last uint64, run func(seed uint64) Run, progress io.Writer)
 	working.Wait()
 	close(done)
 	reporting.Wait()
-	return Result{Failed: s.failed < last, Run: run(s.failed), Outcome: s.outcome, Coverage: s.coverage}
+	return Result{Failed: s.failed < last, Seed: s.failed, Outcome: s.outcome, Coverage: s.coverage}
 }
 
 type seedRunner struct {
-	run         func(seed uint64) Run
+	simulate    func(seed uint64) Outcome
 	first, last uint64
 	began       time.Time
 
 	mu       sync.Mutex
 	next     uint64
 	ran      uint64
-	failed   uint64 // the lowest that failed; last where none did
+	failed   uint64 // the lowest seed that failed, or last
 	outcome  Outcome
 	coverage Coverage
 }
 
-// runSeeds runs one seed after the other until there are none left below one that has failed.
+// runSeeds runs one seed after the other, as long as no lower seed has failed.
 func (s *seedRunner) runSeeds() {
 	for {
 		s.mu.Lock()
@@ -58,12 +58,15 @@ func (s *seedRunner) runSeeds() {
 		if stop {
 			return
 		}
-		out := Simulate(s.run(seed))
+		out := s.simulate(seed)
 		s.mu.Lock()
 		s.ran++
 		s.coverage.Add(out.Coverage)
-		if len(out.Broken) > 0 && seed < s.failed {
+		switch {
+		case len(out.Broken) > 0 && seed < s.failed:
 			s.failed, s.outcome = seed, out
+		case s.failed == s.last:
+			s.outcome = out
 		}
 		s.mu.Unlock()
 	}

@@ -14,7 +14,8 @@ import (
 
 var oneZone = ec2.Machine{Type: "sim.small", CPU: 2000, Memory: 2048, Zones: []string{"us-east-1a"}}
 
-// TestServices shows what the page on services says of REPLICA services, on a whole installation.
+// TestServices checks what ECS's documentation says about REPLICA services, on a whole
+// installation.
 func TestServices(t *testing.T) {
 	t.Run("ReplaceWhatStopsOrFails", func(t *testing.T) {
 		s := newScenario(t, 4, machine)
@@ -91,7 +92,8 @@ func TestServices(t *testing.T) {
 			t.Error("no event says so")
 		}
 		s.updateService("web", operation.UpdateService{TaskDefinition: "small:2"})
-		s.await("the new revision runs", time.Minute, func() bool { return len(s.activeTasks("web", isRunning, ofDefinition("small:2"))) == 1 })
+		s.await("the new revision runs", time.Minute,
+			func() bool { return len(s.activeTasks("web", isRunning, ofDefinition("small:2"))) == 1 })
 	})
 	t.Run("SpreadOverZones", func(t *testing.T) {
 		s := newScenario(t, 6, machine)
@@ -119,7 +121,8 @@ func TestServices(t *testing.T) {
 	t.Run("WaitForTheDaemonTheyDependOn", func(t *testing.T) {
 		s := newScenario(t, 2, machine)
 		s.createService("web", "small:1", 2, func(spec *operation.CreateService) {
-			spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "task:group == service:s0"}}
+			spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf,
+				Expression: "task:group == service:s0"}}
 		})
 		s.passTime(2 * time.Minute)
 		if n := len(s.activeTasks("web", isRunning)); n > 0 {
@@ -136,8 +139,10 @@ func TestServices(t *testing.T) {
 		most, least := 0, 9
 		s.await("it is rolled out", 30*time.Minute, func() bool {
 			most = max(most, len(s.activeTasks("web")))
-			least = min(least, len(s.activeTasks("web", func(t *cluster.Task) bool { return t.Health == cluster.Healthy })))
-			return s.serviceRow("web").Deployment.IsCompleted() && len(s.activeTasks("web", ofDefinition("checked:2"))) == 4
+			least = min(least, len(s.activeTasks("web",
+				func(t *cluster.Task) bool { return t.Health == cluster.Healthy })))
+			return s.serviceRow("web").Deployment.IsCompleted() &&
+				len(s.activeTasks("web", ofDefinition("checked:2"))) == 4
 		})
 		if most > 6 || least < 2 {
 			t.Errorf("between %d healthy tasks and %d in all", least, most)
@@ -156,11 +161,14 @@ func TestServices(t *testing.T) {
 		if status := s.serviceRow("web").Status; status != cluster.ServiceDraining {
 			t.Errorf("deleted it is %s", status)
 		}
-		if names, _, err := s.API.Services.ListServices(context.Background(), operation.ListServices{Cluster: clusterName}); len(names) > 0 || err != nil {
+		if names, _, err := s.API.Services.ListServices(context.Background(),
+			operation.ListServices{Cluster: clusterName}); len(names) > 0 || err != nil {
 			t.Errorf("deleted it is among %v, %v", names, err)
 		}
-		s.await("it is INACTIVE", time.Minute, func() bool { return s.serviceRow("web").Status == cluster.ServiceInactive })
-		if found, _, err := s.API.Services.DescribeServices(context.Background(), clusterName, []string{"web"}); len(found) != 1 || err != nil {
+		s.await("it is INACTIVE", time.Minute,
+			func() bool { return s.serviceRow("web").Status == cluster.ServiceInactive })
+		if found, _, err := s.API.Services.DescribeServices(context.Background(), clusterName,
+			[]string{"web"}); len(found) != 1 || err != nil {
 			t.Errorf("INACTIVE it is described by %v, %v", found, err)
 		}
 	})
@@ -172,7 +180,8 @@ func TestServices(t *testing.T) {
 		s.drainInstance(drained)
 		least := 3
 		s.await("nothing runs there", 5*time.Minute, func() bool {
-			least = min(least, len(s.activeTasks("web", func(t *cluster.Task) bool { return t.Health == cluster.Healthy })))
+			least = min(least, len(s.activeTasks("web",
+				func(t *cluster.Task) bool { return t.Health == cluster.Healthy })))
 			return len(s.activeTasks("web", onInstance(drained))) == 0
 		})
 		if least < 3 {
@@ -192,7 +201,8 @@ func TestServices(t *testing.T) {
 			t.Fatalf("after nine minutes there are %d tasks", n)
 		}
 		s.await("it is replaced", 5*time.Minute, func() bool {
-			return len(s.activeTasks("web", isRunning, func(t *cluster.Task) bool { return t.Instance != lost.Instance })) == 3
+			return len(s.activeTasks("web", isRunning,
+				func(t *cluster.Task) bool { return t.Instance != lost.Instance })) == 3
 		})
 		if err := s.AWS.Machines.ReconnectAgent(lost.Instance); err != nil {
 			t.Fatal(err)
@@ -201,14 +211,15 @@ func TestServices(t *testing.T) {
 	})
 }
 
-// TestDaemonServices shows what the page says of DAEMON services.
+// TestDaemonServices checks what the documentation says about DAEMON services.
 func TestDaemonServices(t *testing.T) {
 	t.Run("HaveOneTaskOnEachActiveInstance", func(t *testing.T) {
 		s := newScenario(t, 3, machine)
 		s.createService("agent", "checked:1", 0, asDaemon)
 		s.awaitRunning("agent", 3)
 		s.drainInstance(s.instanceIDs()[0])
-		s.await("the draining one has none", 5*time.Minute, func() bool { return len(s.activeTasks("agent", onInstance(s.instanceIDs()[0]))) == 0 })
+		s.await("the draining one has none", 5*time.Minute,
+			func() bool { return len(s.activeTasks("agent", onInstance(s.instanceIDs()[0]))) == 0 })
 		if _, err := s.AWS.Machines.AddInstances(clusterName, 1, machine); err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +230,8 @@ func TestDaemonServices(t *testing.T) {
 		s.createService("agent", "big:1", 0, asDaemon)
 		s.createService("web", "big:1", 3) // two fit on an instance
 		s.awaitRunning("agent", 1)
-		s.await("the daemon and one replica run", 2*time.Minute, func() bool { return len(s.activeTasks("web", isRunning)) == 1 })
+		s.await("the daemon and one replica run", 2*time.Minute,
+			func() bool { return len(s.activeTasks("web", isRunning)) == 1 })
 		if err := s.AWS.Machines.CrashTask(s.activeTasks("agent")[0].ECSID, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -237,19 +249,24 @@ func TestDaemonServices(t *testing.T) {
 		drained := s.activeTasks("web")[0].Instance
 		s.drainInstance(drained)
 		s.await("the replica has gone", 5*time.Minute, func() bool {
-			if len(s.activeTasks("agent", onInstance(drained))) == 0 && len(s.activeTasks("web", onInstance(drained))) > 0 {
+			if len(s.activeTasks("agent", onInstance(drained))) == 0 &&
+				len(s.activeTasks("web", onInstance(drained))) > 0 {
 				t.Fatal("the daemon went first")
 			}
 			return len(s.activeTasks("web", onInstance(drained))) == 0
 		})
-		s.await("the daemon has gone", 5*time.Minute, func() bool { return len(s.activeTasks("agent", onInstance(drained))) == 0 })
+		s.await("the daemon has gone", 5*time.Minute,
+			func() bool { return len(s.activeTasks("agent", onInstance(drained))) == 0 })
 	})
 	t.Run("WaitForRoomAndSaySo", func(t *testing.T) {
 		s := newScenario(t, 1, oneZone)
 		s.createService("web", "big:1", 2)
 		s.awaitRunning("web", 2)
 		s.createService("agent", "big:1", 0, asDaemon)
-		s.await("an event says so", 2*time.Minute, func() bool { return s.hasEvent("agent", "was unable to place a task") })
+		s.await("an event says so", 2*time.Minute, func() bool {
+			return s.hasEvent("agent",
+				"was unable to place a task")
+		})
 		s.updateService("web", operation.UpdateService{Desired: new(1)})
 		s.awaitRunning("agent", 1)
 	})
@@ -258,7 +275,10 @@ func TestDaemonServices(t *testing.T) {
 		s.createService("agent", "checked:1", 0, asDaemon)
 		s.awaitSteady("agent")
 		s.updateService("agent", operation.UpdateService{TaskDefinition: "big:1"})
-		s.await("both are replaced", 5*time.Minute, func() bool { return len(s.activeTasks("agent", isRunning, ofDefinition("big:1"))) == 2 })
+		s.await("both are replaced", 5*time.Minute, func() bool {
+			return len(s.activeTasks("agent", isRunning,
+				ofDefinition("big:1"))) == 2
+		})
 		s.awaitSteady("agent")
 	})
 	t.Run("TakeNewConstraintsByAForcedDeployment", func(t *testing.T) {
@@ -283,7 +303,11 @@ func TestDaemonServices(t *testing.T) {
 		s.createService("agent", "disk:1", 0, asDaemon)
 		s.awaitRunning("agent", 2)
 		changed := s.instanceIDs()[0]
-		s.callECS("DeleteAttributes", `{"cluster":"sim","attributes":[{"name":"disk","value":"ssd","targetId":"`+changed+`","targetType":"container-instance"}]}`)
-		s.await("it has stopped", 90*time.Minute, func() bool { return len(s.activeTasks("agent", onInstance(changed))) == 0 })
+		s.callECS("DeleteAttributes",
+			`{"cluster":"sim","attributes":[{"name":"disk","value":"ssd","targetId":"`+changed+`","targetType":"container-instance"}]}`)
+		s.await("it has stopped", 90*time.Minute, func() bool {
+			return len(s.activeTasks("agent",
+				onInstance(changed))) == 0
+		})
 	})
 }

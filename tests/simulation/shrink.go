@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// shrinkRuns bounds how many runs the search for a shorter history may take.
+// shrinkRuns limits how many runs the search for a shorter history may take.
 const shrinkRuns = 300
 
-// Shrink looks for a shorter history, and fewer kinds of fault, that break the same invariant as the run did. It returns
-// the shortest run found, with its outcome: the run itself where there is nothing to take away.
+// Shrink searches for a shorter history, and fewer kinds of fault, that violate the same invariant
+// as the run did. It returns the shortest run found and its outcome; the run itself if nothing can
+// be removed.
 func Shrink(r Run, was Outcome) (Run, Outcome) {
 	s := &shrinker{run: r, outcome: was, broken: firstBroken(was)}
 	s.run.Actions = was.Actions
@@ -25,7 +26,7 @@ func Shrink(r Run, was Outcome) (Run, Outcome) {
 	}
 }
 
-// firstBroken is the invariant that a run broke first.
+// firstBroken returns the invariant that a run violated first: the text before the colon.
 func firstBroken(o Outcome) string {
 	if len(o.Broken) == 0 {
 		return ""
@@ -44,7 +45,7 @@ type shrinker struct {
 	runs    int
 }
 
-// try keeps the run if it breaks the same.
+// try keeps the run if it violates the same invariant.
 func (s *shrinker) try(r Run) bool {
 	if s.runs++; s.runs > shrinkRuns {
 		return false
@@ -57,13 +58,14 @@ func (s *shrinker) try(r Run) bool {
 	return true
 }
 
-// removeFaults takes away all faults, or those that are not needed.
+// removeFaults disables all faults, or else those that are not needed.
 func (s *shrinker) removeFaults() {
 	if len(s.run.DisabledFaults) >= len(AllFaults)-1 {
 		return
 	}
 	r := s.run
-	r.DisabledFaults = slices.DeleteFunc(slices.Clone(AllFaults), func(f Fault) bool { return f == LongRun }) // actions come as late as they did
+	// so that actions keep their times
+	r.DisabledFaults = slices.DeleteFunc(slices.Clone(AllFaults), func(f Fault) bool { return f == LongRun })
 	if s.try(r) {
 		return
 	}
@@ -77,7 +79,7 @@ func (s *shrinker) removeFaults() {
 	}
 }
 
-// removeActions takes away ever smaller parts of the history.
+// removeActions removes ever smaller parts of the history.
 func (s *shrinker) removeActions() {
 	for n := len(s.run.Actions) / 2; n > 0; n /= 2 {
 		for at := 0; at < len(s.run.Actions); {
@@ -90,7 +92,8 @@ func (s *shrinker) removeActions() {
 	}
 }
 
-// Report is what a failure prints: the seed, what broke, the faults, the history, and how to see it again.
+// Report returns what a failure prints: the seed, what broke, the faults, the shortest history, and
+// how to see the run again.
 func Report(r Run, was Outcome) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d broke:\n", r.Seed)
@@ -103,7 +106,8 @@ func Report(r Run, was Outcome) string {
 	fmt.Fprintf(&b, "Its faults:\n")
 	writeList(&b, out.Faults)
 	fmt.Fprintf(&b, "Its history:\n")
-	for _, a := range slices.SortedStableFunc(slices.Values(short.Actions), func(a, b Action) int { return cmp.Compare(a.At, b.At) }) {
+	for _, a := range slices.SortedStableFunc(slices.Values(short.Actions),
+		func(a, b Action) int { return cmp.Compare(a.At, b.At) }) {
 		fmt.Fprintf(&b, "  %s\n", a)
 	}
 	fmt.Fprintf(&b, "Its log:\n")

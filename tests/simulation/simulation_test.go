@@ -1,21 +1,23 @@
 package simulation
 
 import (
-	"berth/tests/simulation/coverage"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"testing"
+
+	"berth/tests/simulation/coverage"
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // runs are short and make much garbage
+	debug.SetGCPercent(400) // runs are short and produce much garbage
 	os.Exit(m.Run())
 }
 
 const (
-	// defaultSeeds is how many seeds a plain go test runs: enough for every kind of fault to strike.
+	// defaultSeeds is how many seeds a plain go test runs. Every kind of fault strikes in some of
+	// them.
 	defaultSeeds = 300
 	// shortSeeds is how many seeds go test -short runs of each kind of run.
 	shortSeeds = 12
@@ -41,7 +43,7 @@ func skipIfFewer(t *testing.T, seeds, n uint64) {
 	}
 }
 
-// seedRange returns the seeds to run: SEED alone, or SEEDS of them, from FROM on.
+// seedRange returns the seeds to run: SEED alone, or SEEDS of them from FROM on.
 func seedRange(t *testing.T) (first, last uint64) {
 	if isReplaying() {
 		one := envNumber(t, "SEED", 0)
@@ -55,7 +57,8 @@ func seedRange(t *testing.T) (first, last uint64) {
 	return first, first + many
 }
 
-// fewerSeeds returns a fifth of the seeds, but at least 20 (12 with -short), for runs that take longer.
+// fewerSeeds returns a fifth of the seeds, but at least 20 (12 with -short), for runs that take
+// longer.
 func fewerSeeds(t *testing.T) (first, last uint64) {
 	first, last = seedRange(t)
 	if isReplaying() {
@@ -76,23 +79,37 @@ func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// isReplaying reports whether one seed is to be shown; what has seeds of its own has nothing to add then.
+// isReplaying reports whether one seed is shown in full. Tests with seeds of their own are skipped
+// then.
 func isReplaying() bool { return os.Getenv("SEED") != "" }
 
-// runSeeds runs the seeds, and where one fails prints all there is to know of it.
+// runSeeds runs the seeds. If one fails, it prints the report of the lowest.
 func runSeeds(t *testing.T, first, last uint64, run func(seed uint64) Run) Result {
 	t.Helper()
-	r := RunSeeds(first, last, run, os.Stderr)
-	if isReplaying() {
-		out := Simulate(run(first))
-		for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Log) {
-			t.Log(line)
-		}
-	}
+	r := RunSeeds(first, last, func(seed uint64) Outcome { return Simulate(run(seed)) }, os.Stderr)
+	logReplay(t, r.Outcome)
 	if r.Failed {
-		t.Fatal(Report(r.Run, r.Outcome))
+		t.Fatal(Report(run(r.Seed), r.Outcome))
 	}
 	return r
+}
+
+// logReplay logs the faults and the log of a seed that is shown in full.
+func logReplay(t *testing.T, out Outcome) {
+	if !isReplaying() {
+		return
+	}
+	for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Log) {
+		t.Log(line)
+	}
+}
+
+// skipReplay skips a test that has seeds of its own while one seed is shown in full.
+func skipReplay(t *testing.T) {
+	t.Helper()
+	if isReplaying() {
+		t.Skip("one seed is being replayed")
+	}
 }
 
 func TestSeeds(t *testing.T) {
@@ -106,28 +123,38 @@ func TestSeeds(t *testing.T) {
 	})
 }
 
-// TestSweepAlone loses every event and every message: the sweep has to find out what happened.
+// TestSweepAlone loses every event and every message, so that the sweep must notice everything.
 func TestSweepAlone(t *testing.T) {
 	first, last := fewerSeeds(t)
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LoseEvents: true} })
 }
 
-// TestLongOutage has no function run for two hours while tasks, instances and their health change: on return nothing healthy is
-// stopped that need not be, and the cluster converges.
+// TestLongOutage stops all functions for two hours while tasks, instances and their health change.
+// Afterwards no healthy task is stopped that need not be, and the cluster converges.
 func TestLongOutage(t *testing.T) {
 	first, last := fewerSeeds(t)
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LongOutage: true} })
 }
 
-// TestSameSeedSameHistory runs seeds twice.
+// TestSameSeedSameHistory runs seeds of every kind twice: the commits, the steps and the log are
+// the same.
 func TestSameSeedSameHistory(t *testing.T) {
-	if isReplaying() {
-		t.Skip("one seed is being replayed")
-	}
-	for seed := range uint64(5) {
-		a, b := Simulate(Run{Seed: seed}), Simulate(Run{Seed: seed})
-		if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Log, b.Log) {
-			t.Errorf("seed %d: %s after %d steps, then %s after %d", seed, a.Hash, a.Steps, b.Hash, b.Steps)
-		}
+	skipReplay(t)
+	for name, kind := range map[string]struct {
+		seeds    uint64
+		simulate func(seed uint64) Outcome
+	}{
+		"General": {5, func(seed uint64) Outcome { return Simulate(Run{Seed: seed}) }},
+		"Upgrade": {5, func(seed uint64) Outcome { return Simulate(Run{Seed: seed, Upgrade: true}) }},
+		"Scaling": {2, func(seed uint64) Outcome { return SimulateScaling(ScalingRun{Seed: seed}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range kind.seeds {
+				a, b := kind.simulate(seed), kind.simulate(seed)
+				if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Log, b.Log) {
+					t.Errorf("seed %d: %s after %d steps, then %s after %d", seed, a.Hash, a.Steps, b.Hash, b.Steps)
+				}
+			}
+		})
 	}
 }

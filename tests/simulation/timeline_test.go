@@ -15,15 +15,16 @@ import (
 	"berth/tests/simulation/invariant"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestServiceEventTimelines holds the events of two deployments, with their times, against files: the order and the words are those of
-// services of ECS.
+// TestServiceEventTimelines compares the events of two deployments, with their times, with files.
+// Their order and words are those of ECS.
 func TestServiceEventTimelines(t *testing.T) {
 	t.Run("RollingBehindATargetGroup", func(t *testing.T) {
 		s := newScenario(t, 3, machine)
 		s.createService("storefront", "port:1", 1, func(spec *operation.CreateService) {
-			spec.LoadBalancers = &[]cluster.LoadBalancer{{TargetGroup: s.instanceTargets, Container: "main", Port: 8080}}
+			spec.LoadBalancers = &[]cluster.LoadBalancer{{TargetGroup: s.instanceTargets, Container: "main",
+				Port: 8080}}
 		})
 		s.awaitSteady("storefront")
 		s.passTime(time.Hour - s.Loop.Now().Sub(epoch))
@@ -31,8 +32,10 @@ func TestServiceEventTimelines(t *testing.T) {
 		s.awaitSteady("storefront")
 		s.passTime(10 * time.Minute)
 		s.compareGolden("storefront", "rolling", time.Hour,
-			"has started 1 tasks: (task ", "registered 1 targets in (target-group ", "has stopped 1 running tasks: (task ",
-			"deregistered 1 targets in (target-group ", "has begun draining connections on 1 tasks.", "deployment completed.", "has reached a steady state.")
+			"has started 1 tasks: (task ", "registered 1 targets in (target-group ",
+			"has stopped 1 running tasks: (task ",
+			"deregistered 1 targets in (target-group ", "has begun draining connections on 1 tasks.",
+			"deployment completed.", "has reached a steady state.")
 	})
 	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
 		s := newScenario(t, 3, machine)
@@ -48,11 +51,13 @@ func TestServiceEventTimelines(t *testing.T) {
 			return r != nil && r.Status == cluster.DeploymentRollbackSuccessful
 		})
 		s.passTime(10 * time.Minute)
-		if row := s.serviceRow("storefront"); row.Deployment.ID != before || len(row.Older) > 0 || row.Release.Failures != 3 {
+		if row := s.serviceRow("storefront"); row.Deployment.ID != before || len(row.Older) > 0 ||
+			row.Release.Failures != 3 {
 			t.Errorf("it is %+v, with %v before, by %+v", row.Deployment, row.Older, row.Release)
 		}
 		s.compareGolden("storefront", "rollback", time.Hour,
-			"has started 1 tasks: (task ", "failed container health checks.", "has started 1 tasks: (task ", "has started 1 tasks: (task ",
+			"has started 1 tasks: (task ", "failed container health checks.", "has started 1 tasks: (task ",
+			"has started 1 tasks: (task ",
 			"deployment failed: tasks failed to start.", "rolling back to deployment ", "deployment completed.")
 	})
 }
@@ -62,8 +67,8 @@ var (
 	deploymentID = regexp.MustCompile(`ecs-svc/([0-9]+)`)
 )
 
-// compareGolden compares the events from a time on with a file, ids replaced by numbers in the order in which they come; and the
-// texts that have to be among them, in this order.
+// compareGolden compares the events since a time with a file, in which ids are numbered in order of
+// appearance, and checks that the given texts occur in this order.
 func (s *scenario) compareGolden(name, file string, from time.Duration, order ...string) {
 	s.t.Helper()
 	var b strings.Builder
@@ -75,8 +80,10 @@ func (s *scenario) compareGolden(name, file string, from time.Duration, order ..
 		return of[id]
 	}
 	for _, e := range s.serviceEvents(name) {
-		text := taskID.ReplaceAllStringFunc(e.Message, func(id string) string { return fmt.Sprintf("(task %d)", number(tasks, id)) })
-		text = deploymentID.ReplaceAllStringFunc(text, func(id string) string { return fmt.Sprintf("ecs-svc/%d", number(deployments, id)) })
+		text := taskID.ReplaceAllStringFunc(e.Message,
+			func(id string) string { return fmt.Sprintf("(task %d)", number(tasks, id)) })
+		text = deploymentID.ReplaceAllStringFunc(text,
+			func(id string) string { return fmt.Sprintf("ecs-svc/%d", number(deployments, id)) })
 		at := e.CreatedAt.Sub(epoch) - from
 		if at < 0 {
 			continue

@@ -14,36 +14,40 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// A run of another kind: a node group is updated while its services run, under the same faults and some of its own. The
-// checks of the other runs hold in it, too; those of updates are [upgradeJudge]'s.
+// A kind of run in which a node group is updated while services run, under the usual faults and
+// some of Auto Scaling. The checks of the general run apply; [upgradeChecker] adds those of
+// updates.
 
 const (
 	groupName    = "nodes"
 	providerName = "provider"
 	firstImage   = "ami-0"
-	// upgradeSpan is how long things happen to such a cluster.
+	// upgradeSpan is how long actions and faults last.
 	upgradeSpan = 90 * time.Minute
-	// longestUpdate bounds how long an update may take once nothing goes wrong any more, for each node of its group.
+	// Without faults an update may take longestUpdate, and longestNode for each node.
 	longestUpdate, longestNode = 150 * time.Minute, 8 * time.Minute
 )
 
-// NodePool is the shape of a node group, and what is asked of its updates.
+// A NodePool is the shape of a node group and the configuration of its updates.
 type NodePool struct {
-	Zones, Nodes int // nodes of each zone
-	// AboveDesired is how far the group's maximum is above what it has, Least how far its minimum is below that.
+	Zones, Nodes int // nodes per zone
+	// AboveDesired is by how much the group's maximum is above its desired capacity, BelowDesired
+	// by how much its minimum is below it.
 	AboveDesired, BelowDesired int
 	Config                     cluster.UpdateConfig
-	// UpgradeDomains is how many upgrade domains the nodes are in; 0 for none.
+	// UpgradeDomains is how many upgrade domains the nodes are in, 0 for none.
 	UpgradeDomains int
-	// ManagedScaling has managed scaling size the group, by a capacity provider that services use.
+	// ManagedScaling sizes the group by a capacity provider that services use.
 	ManagedScaling bool
-	// OtherInstances is how many instances there are beside the group.
+	// OtherInstances is how many instances the cluster has besides the group.
 	OtherInstances int
-	// RebalancesZones has the group even its zones out by itself, tasks or not.
+	// RebalancesZones means that the group balances its zones itself and terminates instances with
+	// tasks.
 	RebalancesZones bool
 }
 
-// drawNodePool makes the shape of a seed's node group: most are small, one in many is that of the issue.
+// drawNodePool draws the shape of a seed's node group. Most are small; a few have the 100 nodes of
+// the example in the EKS user guide.
 func drawNodePool(rng *rand.Rand) NodePool {
 	p := NodePool{
 		Zones: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), AboveDesired: rng.IntN(4), BelowDesired: rng.IntN(2),
@@ -71,7 +75,7 @@ func drawNodePool(rng *rand.Rand) NodePool {
 	return p
 }
 
-// maxUnavailable is how many of the pool's nodes may be out of service at once, by a rule of its own (N1).
+// maxUnavailable returns how many nodes may be out of service at once (N1).
 func (p NodePool) maxUnavailable(of int) int {
 	n := p.Config.MaxUnavailable
 	if p.Config.MaxUnavailablePercentage > 0 {
@@ -80,7 +84,7 @@ func (p NodePool) maxUnavailable(of int) int {
 	return min(max(n, 1), 100)
 }
 
-// surge is how many nodes more there are while the pool's are replaced (N2).
+// surge returns how many nodes an upgrade adds (N2).
 func (p NodePool) surge(of int) int {
 	if p.Config.Strategy == cluster.UpdateMinimal {
 		return 0
@@ -93,7 +97,7 @@ func (p NodePool) sizes() cluster.Sizes {
 	return cluster.Sizes{Min: max(0, n-p.BelowDesired), Max: n + p.AboveDesired, Desired: n}
 }
 
-// machine is what the pool's nodes are.
+// machine returns the machine that the pool launches.
 func (p NodePool) machine() ec2.Machine {
 	m := machine
 	m.Zones = nil
@@ -106,24 +110,25 @@ func (p NodePool) machine() ec2.Machine {
 	return m
 }
 
-// upgradeWorld is the part of a world that is about its node group.
+// An upgradeWorld is the part of a world that concerns its node group.
 type upgradeWorld struct {
 	*World
 	pool            NodePool
 	nodeChecker     *upgradeChecker
 	lastImage       int // the last image's number
-	domainsAssigned int // instances that were given their upgrade domain
+	domainsAssigned int // instances with an upgrade domain so far
 	// unblockers end what keeps tasks on nodes.
 	unblockers       []func()
 	deniedOperations map[string]bool // operations refused for lack of rights
 	launchOverride   func() autoscaling.LaunchFault
 	agentsLeave      bool // agents leave as soon as they have come
-	groupLost        bool // the group, or what it launches from, is gone for good
-	// changeCalls counts the calls of node-group-upgrade that change something; it dies after the one numbered dieAfter.
+	groupLost        bool // the group or its launch template was deleted
+	// changeCalls counts the calls of node-group-upgrade that change something. The function dies
+	// after call dieAfter.
 	changeCalls, dieAfter int
 }
 
-// nodePool is that of the run's node group.
+// nodePool returns the shape of the run's node group.
 func (w *World) nodePool() NodePool {
 	if w.NodePool != nil {
 		return *w.NodePool
@@ -138,7 +143,7 @@ func newUpgradeWorld(w *World, p NodePool) *upgradeWorld {
 	return u
 }
 
-// createNodeGroup makes the cluster and its node group, and waits until that can be used.
+// createNodeGroup creates the cluster and its node group, and waits until the node group is ACTIVE.
 func (u *upgradeWorld) createNodeGroup() error {
 	ctx := context.Background()
 	if _, err := u.EnsureCluster(ctx, clusterName, u.pool.OtherInstances, machine); err != nil {
@@ -150,7 +155,8 @@ func (u *upgradeWorld) createNodeGroup() error {
 	u.registerDefinitions()
 	s := u.pool.sizes()
 	arn, err := u.AWS.Groups.AddGroup(autoscaling.GroupSpec{
-		Name: groupName, Cluster: clusterName, Machine: u.pool.machine(), Min: s.Min, Max: s.Max, Desired: s.Desired, Image: firstImage,
+		Name: groupName, Cluster: clusterName, Machine: u.pool.machine(), Min: s.Min, Max: s.Max, Desired: s.Desired,
+		Image:    firstImage,
 		Protects: u.pool.ManagedScaling, Rebalances: u.pool.RebalancesZones,
 	})
 	if err != nil {
@@ -165,7 +171,8 @@ func (u *upgradeWorld) createNodeGroup() error {
 		}
 	}
 	if _, err := u.API.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
-		Cluster: clusterName, Name: groupName, AutoScalingGroup: groupName, Config: u.pool.Config, Params: "p", Labels: map[string]string{"team": "a"},
+		Cluster: clusterName, Name: groupName, AutoScalingGroup: groupName, Config: u.pool.Config, Params: "p",
+		Labels: map[string]string{"team": "a"},
 	}); err != nil {
 		return err
 	}
@@ -179,16 +186,18 @@ func (u *upgradeWorld) createNodeGroup() error {
 	return fmt.Errorf("the node group is %+v", u.nodeGroup())
 }
 
-// createProvider makes a capacity provider of the group, with managed scaling.
+// createProvider creates a capacity provider with managed scaling for the group.
 func (u *upgradeWorld) createProvider(arn string) error {
 	p := &cluster.CapacityProvider{
-		Name: providerName, Group: groupName, GroupARN: arn, Protection: true, Draining: u.Seed%2 == 0, Scaling: cluster.DefaultScaling,
+		Name: providerName, Group: groupName, GroupARN: arn, Protection: true, Draining: u.Seed%2 == 0,
+		Scaling: cluster.DefaultScaling,
 	}
 	p.Scaling.Enabled = true
 	if _, err := u.API.CapacityProviders.CreateCapacityProvider(context.Background(), p); err != nil {
 		return err
 	}
-	_, err := u.API.ClusterProviders.PutClusterProviders(context.Background(), clusterName, []string{providerName}, []cluster.ProviderShare{{Provider: providerName, Weight: 1}})
+	_, err := u.API.ClusterProviders.PutClusterProviders(context.Background(), clusterName, []string{providerName},
+		[]cluster.ProviderShare{{Provider: providerName, Weight: 1}})
 	return err
 }
 
@@ -197,7 +206,7 @@ func (u *upgradeWorld) nodeGroup() *cluster.NodeGroup {
 	return g
 }
 
-// lastUpdate is the row of the last update; nil before there is one.
+// lastUpdate returns the row of the last update, or nil before the first.
 func (u *upgradeWorld) lastUpdate() *cluster.Update {
 	g := u.nodeGroup()
 	if g == nil || g.Update == "" {
@@ -207,8 +216,8 @@ func (u *upgradeWorld) lastUpdate() *cluster.Update {
 	return row
 }
 
-// runUpgrades is the life of such a world: services come to rest, then the history with its faults, then updates until one
-// succeeds, and everything has to come to rest.
+// runUpgrades lets services come to rest, runs the history under faults, and then updates the group
+// until an update succeeds. Then everything must converge.
 func (u *upgradeWorld) runUpgrades() {
 	u.faults.active = false
 	if err := u.createNodeGroup(); err != nil {
@@ -235,7 +244,8 @@ func (u *upgradeWorld) runUpgrades() {
 	}
 }
 
-// createServices makes services: some replicas, and a daemon in most runs. Their percentages let tasks leave nodes.
+// createServices creates one or two services, and a daemon in most runs. Their percentages let
+// tasks leave nodes.
 func (u *upgradeWorld) createServices() {
 	nodes := u.pool.Zones * u.pool.Nodes
 	for n := range 1 + u.rng.IntN(2) {
@@ -247,7 +257,7 @@ func (u *upgradeWorld) createServices() {
 	}
 }
 
-// createReplicas makes a service of replicas.
+// createReplicas creates a REPLICA service.
 func (u *upgradeWorld) createReplicas(name, definition string, desired int, percents [2]int) {
 	s := &expectedService{name: name, desired: desired, exists: true, definition: definition, rules: &cluster.Rules{}}
 	spec := operation.CreateService{
@@ -260,14 +270,14 @@ func (u *upgradeWorld) createReplicas(name, definition string, desired int, perc
 		return err
 	}, func(err error) {
 		if err != nil {
-			u.checker.Fail("creating service %s says %v", name, err)
+			u.checker.Fail("creating service %s: %v", name, err)
 			return
 		}
 		u.client.services = append(u.client.services, s)
 	})
 }
 
-// removeBlocks ends what kept tasks from leaving nodes.
+// removeBlocks ends what keeps tasks from leaving nodes.
 func (u *upgradeWorld) removeBlocks() {
 	for _, end := range u.unblockers {
 		end()
@@ -277,7 +287,7 @@ func (u *upgradeWorld) removeBlocks() {
 			u.client.stopTaskByID(id)
 		}
 	}
-	for n := range 6 { // some were only just asked for
+	for n := range 6 { // some tasks may only just have been requested
 		u.Loop.After(time.Duration(n)*5*time.Minute, stop)
 	}
 	u.unblockers, u.launchOverride = nil, nil
@@ -287,7 +297,7 @@ func (u *upgradeWorld) removeBlocks() {
 	}
 }
 
-// limitDesired has a service run one task for each node at most: whatever is drained, there is room.
+// limitDesired reduces a service to one task per node, so that there is room whichever node drains.
 func (u *upgradeWorld) limitDesired(s *expectedService) {
 	n := u.pool.Zones * u.pool.Nodes
 	switch {
@@ -299,8 +309,8 @@ func (u *upgradeWorld) limitDesired(s *expectedService) {
 	}
 }
 
-// checkUpdateSucceeds runs updates until one succeeds: the one under way may still suffer from what happened to it, and what is then
-// run again must not.
+// checkUpdateSucceeds runs updates until one succeeds. The update in progress may still suffer from
+// past faults; the second one after it must not.
 func (u *upgradeWorld) checkUpdateSucceeds() {
 	u.runUntil(u.Loop.Now().Add(30 * time.Minute)) // services that were throttled try again
 	u.awaitUpdateEnd()
@@ -309,7 +319,7 @@ func (u *upgradeWorld) checkUpdateSucceeds() {
 			return
 		}
 		if try > 1 {
-			u.checker.Fail("invariant 8: run again when nothing went wrong any more, the update failed: %+v", u.lastUpdate().Errors)
+			u.checker.Fail("invariant 8: the update failed again without faults: %+v", u.lastUpdate().Errors)
 			return
 		}
 		u.nodeChecker.mustSucceed = try > 0
@@ -319,7 +329,7 @@ func (u *upgradeWorld) checkUpdateSucceeds() {
 	}
 }
 
-// awaitUpdateEnd lets time go by until no update is in progress.
+// awaitUpdateEnd lets time pass until no update is in progress.
 func (u *upgradeWorld) awaitUpdateEnd() {
 	limit := u.Loop.Now().Add(longestUpdate + time.Duration(u.pool.Zones*u.pool.Nodes)*longestNode)
 	for len(u.checker.Broken) == 0 {
@@ -328,14 +338,15 @@ func (u *upgradeWorld) awaitUpdateEnd() {
 			return
 		}
 		if u.Loop.Now().After(limit) {
-			u.checker.Fail("invariant 8: nothing goes wrong, and the update is in phase %s and waits for %s", last.Phase, last.WaitingFor)
+			u.checker.Fail("invariant 8: without faults the update is stuck in phase %s and waits for %s", last.Phase,
+				last.WaitingFor)
 			return
 		}
 		u.runUntil(u.Loop.Now().Add(time.Minute))
 	}
 }
 
-// checkNodesConverge lets the world come to rest and checks that it did.
+// checkNodesConverge lets the cluster come to rest and checks that it has.
 func (u *upgradeWorld) checkNodesConverge() {
 	for range 3 {
 		u.checker.Broken = nil
@@ -353,7 +364,7 @@ func (u *upgradeWorld) checkNodesConverge() {
 
 func imageID(n int) string { return fmt.Sprint("ami-", n) }
 
-// requestUpdate asks for an update as a client does, again and again until it is answered.
+// requestUpdate requests an update as a client does: again and again until it is answered.
 func (u *upgradeWorld) requestUpdate(change operation.UpdateNodeGroupVersion) {
 	change.Cluster, change.NodeGroup = clusterName, groupName
 	change.Token = fmt.Sprint("update", u.Loop.Now().UnixNano())
@@ -367,7 +378,7 @@ func (u *upgradeWorld) requestUpdate(change operation.UpdateNodeGroupVersion) {
 		case code == cluster.CodeResourceInUse:
 			u.cover(coverage.InUse)
 		default:
-			u.checker.Fail("invariant 9: an update was asked for, and the answer is %v", err)
+			u.checker.Fail("invariant 9: an update was requested, and the answer is %v", err)
 		}
 	})
 }

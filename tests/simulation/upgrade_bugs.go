@@ -12,50 +12,54 @@ import (
 	"berth/shared/state"
 )
 
-// Bugs of the upgrades of node groups.
+// Bugs in upgrades of node groups.
 const (
-	// OldNodesSchedulable makes no old node unschedulable, and believes that all are.
+	// OldNodesSchedulable cordons no old node, and believes that all are cordoned.
 	OldNodesSchedulable Bug = "upgrade: old nodes are not made unschedulable"
 	// DrainAllAtOnce makes every old node DRAINING with the first.
 	DrainAllAtOnce Bug = "upgrade: all old nodes are DRAINING at once"
-	// OneTooMany takes one node more at a time than may be out of service.
+	// OneTooMany takes one node more out of service than allowed.
 	OneTooMany Bug = "upgrade: one node too many at a time"
-	// NoReplacement takes the next node though none has come for the last.
+	// NoReplacement drains the next node before the last one was replaced.
 	NoReplacement Bug = "upgrade: replacements are not waited for"
-	// NoDrainTimeOut waits for ever for tasks to leave.
+	// NoDrainTimeOut waits forever for tasks to leave.
 	NoDrainTimeOut Bug = "upgrade: the drain time-out is off"
-	// NoCordonWait terminates a node with its last task.
+	// NoCordonWait terminates a node as soon as its last task has stopped.
 	NoCordonWait Bug = "upgrade: nothing is waited for between the last task and the termination"
-	// KeepSurge takes what was added for what was there.
+	// KeepSurge takes the surge for part of the original size.
 	KeepSurge Bug = "upgrade: the surge is not taken back"
-	// RaiseMinimum sets the minimum with the desired capacity.
+	// RaiseMinimum sets the minimum together with the desired capacity.
 	RaiseMinimum Bug = "upgrade: the minimum is changed"
-	// SurplusAnywhere takes the surplus back in any zone.
+	// SurplusAnywhere removes surplus nodes in any zone.
 	SurplusAnywhere Bug = "upgrade: the surplus is taken in the wrong zone"
-	// DaemonStays has daemons hold up a drain, as any other load.
+	// DaemonStays never stops daemons, so that they block a drain.
 	DaemonStays Bug = "upgrade: a daemon counts as load"
-	// UpdatedAgain replaces nodes that are up to date already.
+	// UpdatedAgain replaces nodes that are up to date.
 	UpdatedAgain Bug = "upgrade: nodes that were up to date are replaced"
-	// ForceProtectedTasks stops protected tasks by force that may not be.
+	// ForceProtectedTasks stops protected tasks by force without permission.
 	ForceProtectedTasks Bug = "upgrade: force stops protected tasks"
-	// BothInCharge has managed scaling not know of the upgrade.
+	// BothInCharge hides the upgrade from managed scaling.
 	BothInCharge Bug = "upgrade: managed scaling takes nodes at the same time"
 	// AllDomains replaces nodes of all upgrade domains together.
 	AllDomains Bug = "upgrade: upgrade domains are not kept apart"
-	// CordonsStay leaves old nodes unschedulable when an update has failed.
+	// CordonsStay leaves old nodes unschedulable after a failed update.
 	CordonsStay Bug = "upgrade: nodes stay unschedulable"
 )
 
-// UpgradeBugs are all of them, each with what it has to be found by.
+// UpgradeBugs lists the bugs, each with the failure by which it must be found.
 var UpgradeBugs = map[Bug]string{
-	OldNodesSchedulable: "still takes tasks", DrainAllAtOnce: "out of service at once", OneTooMany: "out of service at once",
-	NoReplacement: "are in service, of", NoDrainTimeOut: "has been DRAINING for", NoCordonWait: "after its last task stopped",
-	KeepSurge: "nothing justifies that", RaiseMinimum: "minimum is", SurplusAnywhere: "the zones have", DaemonStays: "nothing kept tasks",
-	UpdatedAgain: "was up to date when update", ForceProtectedTasks: "invariant 7", BothInCharge: "takes nodes of a group under update",
-	CordonsStay: "is left unschedulable", AllDomains: "are replaced at once",
+	OldNodesSchedulable: "still takes tasks", DrainAllAtOnce: "out of service at once",
+	OneTooMany:    "out of service at once",
+	NoReplacement: "are in service, of", NoDrainTimeOut: "has been DRAINING for",
+	NoCordonWait: "after its last task stopped",
+	KeepSurge:    "nothing justifies that", RaiseMinimum: "minimum is", SurplusAnywhere: "the zones have",
+	DaemonStays:  "nothing kept tasks",
+	UpdatedAgain: "was up to date when update", ForceProtectedTasks: "invariant 7",
+	BothInCharge: "takes nodes of a group under update",
+	CordonsStay:  "is left unschedulable", AllDomains: "are replaced at once",
 }
 
-// wrapUpgradeStore puts such a bug around a function's State.
+// wrapUpgradeStore plants such a bug in a function's store.
 func (b Bug) wrapUpgradeStore(w *World, function string, s state.Store) state.Store {
 	return &buggyUpgradeStore{Store: s, world: w, bug: b, function: function}
 }
@@ -87,7 +91,7 @@ func (s *buggyUpgradeStore) List(ctx context.Context, r state.Range) ([]state.Ro
 	return out, err
 }
 
-// distort shows node-group-upgrade a row as the bug makes it look.
+// distort returns a row as the bug makes it look to node-group-upgrade.
 func (s *buggyUpgradeStore) distort(row state.Row) state.Row {
 	if s.function != upgrader {
 		return row
@@ -149,7 +153,7 @@ func (s *buggyUpgradeStore) distortUpdate(u *cluster.Update) {
 	}
 }
 
-// wrapUpgradeGroups puts such a bug around a function's calls of groups.
+// wrapUpgradeGroups plants such a bug in a function's calls of Auto Scaling.
 func (b Bug) wrapUpgradeGroups(function string, g installation.Groups) installation.Groups {
 	if b == RaiseMinimum && function == upgrader {
 		return &buggyUpgradeGroups{g}
@@ -164,7 +168,7 @@ func (g *buggyUpgradeGroups) SetSizes(ctx context.Context, group string, s clust
 	return g.Groups.SetSizes(ctx, group, s)
 }
 
-// wrapUpgradeECS puts such a bug around a function's calls of ECS.
+// wrapUpgradeECS plants such a bug in a function's calls of ECS.
 func (b Bug) wrapUpgradeECS(w *World, function string, e handler.ECS) handler.ECS {
 	if b == DrainAllAtOnce && function == upgrader || b == DaemonStays {
 		return &buggyUpgradeECS{e, w, b}
@@ -189,11 +193,12 @@ func (e *buggyUpgradeECS) DrainInstance(ctx context.Context, clusterName, id str
 	return e.ECS.DrainInstance(ctx, clusterName, id)
 }
 
-// StopTask has a daemon's task stay where it is.
+// StopTask leaves the tasks of daemons running.
 func (e *buggyUpgradeECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
 	row := e.world.checker.TaskByECSID(ecsID)
 	if e.bug == DaemonStays && row != nil {
-		if s := e.world.checker.ServiceOf(row); s != nil && s.Strategy == cluster.Daemon && s.Status == cluster.ServiceActive {
+		if s := e.world.checker.ServiceOf(row); s != nil && s.Strategy == cluster.Daemon &&
+			s.Status == cluster.ServiceActive {
 			return nil
 		}
 	}

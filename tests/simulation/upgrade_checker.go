@@ -13,48 +13,50 @@ import (
 	"berth/tests/simulation/invariant"
 )
 
-// upgradeChecker watches a node group and what is done to it, and knows nothing of how that is decided: invariants 6 and 7,
-// and what N2 to N5 promise.
+// An upgradeChecker checks what is done to a node group against invariants 6 and 7 and against N2
+// to N5, without knowing how that is decided.
 type upgradeChecker struct {
 	*upgradeWorld
-	// originalSizes are the group's as its user has them, count its nodes by zone, when the last update began that no failed one
-	// was before.
+	// originalSizes are the group's sizes as the user set them, originalZones its nodes by zone,
+	// before the first of a row of failed updates.
 	originalSizes cluster.Sizes
 	originalZones map[string]int
-	// upToDate are the EC2 ids of nodes that were when the update began.
+	// upToDate are the EC2 ids of nodes that were up to date when the update began.
 	upToDate map[string]bool
-	// takenNodes are the nodes that updates have taken out of service, drained for how long they have been DRAINING while somebody
-	// was awake.
+	// takenNodes are the nodes that updates have taken out of service. drainingTime is how long
+	// they have been DRAINING while the update was reconciled.
 	takenNodes   map[string]bool
 	drainingTime map[string]time.Duration
-	mostServing  int // nodes in service since old ones are replaced
-	// What would explain a failure: nodes that go by themselves, launches that fail, tasks that do not leave, calls that are
-	// denied. scaledAt is when managed scaling last changed the group, grewAt when it last enlarged it.
+	mostServing  int // most nodes in service at once since the upgrade phase began
+	// What would explain a failure: nodes that left by themselves, failed launches, tasks that do
+	// not leave, denied calls. scaledAt is when managed scaling last changed the group, grewAt when
+	// it last enlarged it.
 	disturbed, launchFailed, drainBlocked, callDenied bool
 	launchFailures                                    map[string]bool // of launches that failed
 	scaledAt, grewAt                                  time.Time
-	// surged reports that the update has enlarged the group: from then on nobody else may take what it has added.
+	// surged means that the update has enlarged the group. From then on only the update may shrink
+	// it.
 	surged bool
-	// mustSucceed holds an update to success.
+	// mustSucceed means that the update must not fail.
 	mustSucceed    bool
 	beganAt        time.Time
 	phaseEnteredAt map[cluster.UpdatePhase]time.Time
-	ends           []*cluster.Update
 }
 
 func newUpgradeChecker(u *upgradeWorld) *upgradeChecker {
 	return &upgradeChecker{
-		upgradeWorld: u, takenNodes: map[string]bool{}, drainingTime: map[string]time.Duration{}, launchFailures: map[string]bool{}, upToDate: map[string]bool{},
+		upgradeWorld: u, takenNodes: map[string]bool{}, drainingTime: map[string]time.Duration{},
+		launchFailures: map[string]bool{}, upToDate: map[string]bool{},
 	}
 }
 
-// startChecking looks from now on.
+// startChecking records the group's original state and checks it from now on.
 func (c *upgradeChecker) startChecking() {
 	c.originalSizes, c.originalZones = c.pool.sizes(), c.countByZone()
 	c.Loop.After(time.Minute, c.checkEachMinute)
 }
 
-// checkEachMinute is how often it looks though nothing is done.
+// checkEachMinute checks the group even if nothing is done to it.
 func (c *upgradeChecker) checkEachMinute() {
 	u := c.lastUpdate()
 	for _, n := range c.listNodes() {
@@ -68,7 +70,7 @@ func (c *upgradeChecker) checkEachMinute() {
 	c.Loop.After(time.Minute, c.checkEachMinute)
 }
 
-// recordLaunchFault is called for each launch that something is wrong with.
+// recordLaunchFault is called for each launch that goes wrong.
 func (c *upgradeChecker) recordLaunchFault(f autoscaling.LaunchFault) {
 	switch {
 	case f.Reason != "":
@@ -79,7 +81,7 @@ func (c *upgradeChecker) recordLaunchFault(f autoscaling.LaunchFault) {
 	c.launchFailed = true
 }
 
-// findNode is the EC2 id of a container instance.
+// findNode returns the node with that id of ECS or EC2, or nil.
 func (c *upgradeChecker) findNode(id string) *node {
 	for _, n := range c.listNodes() {
 		if n.row != nil && n.row.ID == id || n.ID == id {
@@ -89,7 +91,7 @@ func (c *upgradeChecker) findNode(id string) *node {
 	return nil
 }
 
-// checkDrain is called before a container instance is made DRAINING.
+// checkDrain is called before a container instance becomes DRAINING.
 func (c *upgradeChecker) checkDrain(function, id string) {
 	if c == nil || function != upgrader {
 		return
@@ -111,18 +113,19 @@ func (c *upgradeChecker) checkDrain(function, id string) {
 		return
 	}
 	for _, o := range c.listNodes() {
-		if _, marked := o.attribute(cluster.AttributeUnschedulable); o.isServing() && o.isOutdated(u) && !marked && c.isSettledNode(o) {
+		if _, marked := o.attribute(cluster.AttributeUnschedulable); o.isServing() && o.isOutdated(u) && !marked &&
+			c.isSettledNode(o) {
 			c.checker.Fail("N3: node %s is drained, and old node %s still takes tasks", n.ID, o.ID)
 		}
 	}
 }
 
-// isSettledNode reports whether an instance registered long enough ago for everybody to know.
+// isSettledNode reports whether the instance registered so long ago that every decision must know.
 func (c *upgradeChecker) isSettledNode(n *node) bool {
 	return n.row != nil && c.Loop.Now().Sub(n.row.RegisteredAt.Time()) >= invariant.MaxStaleness
 }
 
-// recordActivation is called when an update has put a node back.
+// recordActivation is called when an update has put a node back into service.
 func (c *upgradeChecker) recordActivation(id string) {
 	if c == nil {
 		return
@@ -147,24 +150,28 @@ func (c *upgradeChecker) checkTermination(function, id string, lower bool) {
 	}
 	if known := n.row != nil && c.checker.InstanceRows[n.row.ID] != nil; known && (n.isServing() || n.isDraining()) {
 		c.takenNodes[n.ID] = true
-		c.Loop.After(u.Timeouts.Terminate, func() { delete(c.takenNodes, n.ID) }) // then it is no longer waited for
+		c.Loop.After(u.Timeouts.Terminate, func() { delete(c.takenNodes, n.ID) }) // the update waits no longer
 	}
 	if lower && g.Desired <= c.originalSizes.Desired && c.scaledAt.IsZero() {
-		c.checker.Fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID, g.Desired-1, c.originalSizes.Desired)
+		c.checker.Fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID,
+			g.Desired-1, c.originalSizes.Desired)
 	}
-	if lower && !c.grewAt.IsZero() && c.isShrinking(u) && c.Loop.Now().Sub(c.grewAt) > invariant.MaxStaleness && c.grewAt.After(c.beganAt) && c.grewAt.After(c.shrinkAt(u)) {
-		c.checker.Fail("N5: managed scaling enlarged the group %s ago, and update %s goes on to shrink it", c.Loop.Now().Sub(c.grewAt), u.ID)
+	if lower && !c.grewAt.IsZero() && c.isShrinking(u) && c.Loop.Now().Sub(c.grewAt) > invariant.MaxStaleness &&
+		c.grewAt.After(c.beganAt) && c.grewAt.After(c.shrinkAt(u)) {
+		c.checker.Fail("N5: managed scaling enlarged the group %s ago, and update %s goes on to shrink it",
+			c.Loop.Now().Sub(c.grewAt), u.ID)
 	}
 	c.checkTasksOn(n, u)
 }
 
-// checkTasksOn checks what is taken away with a node: nothing, unless by force (N4, invariant 7). What has only just been started
-// nobody can have known of.
+// checkTasksOn checks that a terminated node has no tasks, unless by force (N4, invariant 7). A
+// task that was only just started may be unknown.
 func (c *upgradeChecker) checkTasksOn(n *node, u *cluster.Update) {
 	for _, t := range n.tasks {
 		row := c.checker.TaskByECSID(t.ID)
 		switch {
-		case !t.Alive || c.Loop.Now().Sub(t.Created) < c.checker.Staleness || t.Last == cluster.TaskRunning && c.Loop.Now().Sub(t.Started) < c.checker.Staleness:
+		case !t.Alive || c.Loop.Now().Sub(t.Created) < c.checker.Staleness || t.Last == cluster.TaskRunning &&
+			c.Loop.Now().Sub(t.Started) < c.checker.Staleness:
 		case row != nil && c.checker.IsProtectedFor(row, time.Minute) && !u.ForceProtected:
 			c.checker.Fail("invariant 7: node %s is terminated with task %s, which is protected", n.ID, row.ID)
 		case !u.Force && n.row.AgentConnected:
@@ -192,7 +199,7 @@ func (c *upgradeChecker) checkForcedStop(t *cluster.Task) {
 	}
 }
 
-// mayStopByForce reports whether an update may stop whatever runs on a container instance.
+// mayStopByForce reports whether an update may stop any task on a container instance.
 func (u *upgradeWorld) mayStopByForce(id string) bool {
 	if u == nil || u.lastUpdate() == nil || !u.lastUpdate().Force {
 		return false
@@ -201,7 +208,8 @@ func (u *upgradeWorld) mayStopByForce(id string) bool {
 	return n != nil && u.nodeChecker.takenNodes[n.ID]
 }
 
-// plannedScaleOut reports whether managed scaling has said since a time that it enlarges the group: it says so before it does.
+// plannedScaleOut reports whether managed scaling has recorded a scale-out since a time. It records
+// one before it enlarges the group.
 func (c *upgradeChecker) plannedScaleOut(since time.Time) bool {
 	for _, row := range c.checker.Rows {
 		if h, ok := row.(*cluster.ScalingHistory); ok && h.LastScaleOut.After(since) {
@@ -211,7 +219,7 @@ func (c *upgradeChecker) plannedScaleOut(since time.Time) bool {
 	return false
 }
 
-// checkSetDesired is called before somebody sets the desired capacity.
+// checkSetDesired is called before a function sets the desired capacity.
 func (c *upgradeChecker) checkSetDesired(function string, n int) {
 	if c == nil || function == upgrader {
 		return
@@ -222,7 +230,8 @@ func (c *upgradeChecker) checkSetDesired(function string, n int) {
 	}
 	c.recordScaling(n > g.Desired)
 	ng, u := c.nodeGroup(), c.lastUpdate()
-	if n < g.Desired && u != nil && ng.Status == cluster.NodeGroupUpdating && (c.surged || c.Loop.Now().Sub(c.beganAt) > c.checker.Staleness) {
+	if n < g.Desired && u != nil && ng.Status == cluster.NodeGroupUpdating &&
+		(c.surged || c.Loop.Now().Sub(c.beganAt) > c.checker.Staleness) {
 		c.checker.Fail("C1: managed scaling takes nodes of a group under update, from %d to %d", g.Desired, n)
 	}
 }
@@ -235,7 +244,7 @@ func (c *upgradeChecker) recordScaling(grew bool) {
 	}
 }
 
-// checkSetSizes is called when the sizes have been set.
+// checkSetSizes is called after the sizes were set.
 func (c *upgradeChecker) checkSetSizes(function string) {
 	if c == nil || function != upgrader {
 		return
@@ -246,7 +255,8 @@ func (c *upgradeChecker) checkSetSizes(function string) {
 	}
 	surge := c.pool.surge(c.originalSizes.Desired)
 	if s.Max > c.originalSizes.Max+surge || s.Desired > c.originalSizes.Desired+surge && c.scaledAt.IsZero() {
-		c.checker.Fail("N2: the group is %d of %d; with a surge of %d, %+v may be enlarged", s.Desired, s.Max, surge, c.originalSizes)
+		c.checker.Fail("N2: the group is %d of %d; with a surge of %d, %+v may be enlarged", s.Desired, s.Max, surge,
+			c.originalSizes)
 	}
 	if u := c.lastUpdate(); u != nil && u.Phase == cluster.PhaseScaleUp {
 		c.surged = true
@@ -254,14 +264,14 @@ func (c *upgradeChecker) checkSetSizes(function string) {
 	c.checkAvailability()
 }
 
-// afterAction is called when something that was done has taken effect.
+// afterAction is called after a call that changed something.
 func (c *upgradeChecker) afterAction(function string) {
 	if c != nil && function == upgrader {
 		c.checkAvailability()
 	}
 }
 
-// checkAvailability holds what is there against invariant 6.
+// checkAvailability checks invariant 6.
 func (c *upgradeChecker) checkAvailability() {
 	g, u := c.describeGroup(), c.lastUpdate()
 	if g == nil || u == nil || c.beganAt.IsZero() {
@@ -292,11 +302,13 @@ func (c *upgradeChecker) checkAvailability() {
 	}
 	c.mostServing = max(c.mostServing, serving)
 	if !c.disturbed && serving < c.mostServing-most {
-		c.checker.Fail("invariant 6: %d nodes are in service, of %d at most %d may be missing", serving, c.mostServing, most)
+		c.checker.Fail("invariant 6: %d nodes are in service, of %d at most %d may be missing", serving, c.mostServing,
+			most)
 	}
 }
 
-// maxDrainTime is 15 minutes, and what the last steps take; longer where some looks come to nothing.
+// maxDrainTime returns the drain timeout of 15 minutes plus the last steps. It is longer if calls
+// fail.
 func (c *upgradeChecker) maxDrainTime() time.Duration {
 	if c.faults.hasStruck() || c.callDenied {
 		return 45 * time.Minute
@@ -308,10 +320,10 @@ func (c *upgradeChecker) isShrinking(u *cluster.Update) bool {
 	return u.Phase == cluster.PhaseScaleDown || u.Phase == cluster.PhaseRestore
 }
 
-// shrinkAt is when the update's row last entered its phase.
+// shrinkAt returns when the update entered its phase.
 func (c *upgradeChecker) shrinkAt(u *cluster.Update) time.Time { return c.phaseEnteredAt[u.Phase] }
 
-// observeUpdate sees what an update has become.
+// observeUpdate is called when the row of an update changes.
 func (c *upgradeChecker) observeUpdate(old, now *cluster.Update) {
 	if now.Type != cluster.UpdateVersion {
 		return
@@ -357,132 +369,18 @@ func (c *upgradeChecker) recordStart(u *cluster.Update) {
 		}
 	}
 	c.cover(coverage.Update)
-	left := func(g *cluster.AutoScalingGroup) bool { // the group has what the last update left of its own
-		return u.UnrestoredSizes != nil && u.UnrestoredSizes.Desired < u.LeftSizes.Desired && u.LeftSizes != nil && *u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+	left := func(g *cluster.AutoScalingGroup) bool { // the group still has the sizes that the last update left
+		return u.UnrestoredSizes != nil && u.UnrestoredSizes.Desired < u.LeftSizes.Desired && u.LeftSizes != nil &&
+			*u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
 	}
 	if g := c.describeGroup(); g != nil && !left(g) {
 		if !c.scaledAt.IsZero() {
-			c.originalSizes.Desired = min(g.Desired, c.originalSizes.Max) // an update may have left it room for more
+			c.originalSizes.Desired = min(g.Desired, c.originalSizes.Max) // an update may have left a higher maximum
 		}
-		if u.UnrestoredSizes == nil || u.LeftSizes.Desired != g.Desired || u.UnrestoredSizes.Desired == u.LeftSizes.Desired {
+		if u.UnrestoredSizes == nil || u.LeftSizes.Desired != g.Desired ||
+			u.UnrestoredSizes.Desired == u.LeftSizes.Desired {
 			c.originalZones = c.countByZone()
 		}
 	}
 	c.scaledAt, c.grewAt = time.Time{}, time.Time{}
-}
-
-// checkEnd looks at what an update leaves.
-func (c *upgradeChecker) checkEnd(u *cluster.Update) {
-	c.ends = append(c.ends, u)
-	c.logf("update %s: %s, zones %v of %v, sizes %+v, errors %+v, stopped %q", u.ID, u.Status, c.countByZone(), u.Zones, u.FinalSizes, u.Errors, u.SizesReason)
-	c.cover(coverage.Point("upgrade: " + string(u.Status)))
-	for _, e := range u.Errors {
-		c.cover(coverage.Point("upgrade: " + string(e.Code)))
-		c.checkErrorJustified(u, e)
-	}
-	if u.SizesReason != "" {
-		c.cover(coverage.Stopped)
-	}
-	if c.mustSucceed && u.Status != cluster.UpdateSuccessful {
-		c.checker.Fail("invariant 8: nothing went wrong, and update %s failed: %+v", u.ID, u.Errors)
-	}
-	g := c.describeGroup()
-	if g == nil {
-		return
-	}
-	c.checkFinalSizes(u, cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
-	if u.Status == cluster.UpdateSuccessful {
-		c.checkSuccess(u)
-	}
-	c.Loop.After(5*time.Minute, func() { // what was late has happened
-		if c.lastUpdate() == u && (u.SizesReason == "" || !c.callDenied) && !c.groupLost {
-			c.checkUsable()
-		}
-	})
-}
-
-// checkFinalSizes checks that the group has its sizes again, or that there is a reason that it has not, and is told.
-func (c *upgradeChecker) checkFinalSizes(u *cluster.Update, now cluster.Sizes) {
-	if now == c.originalSizes {
-		return
-	}
-	kept := len(u.RetainedNodes) > 0 && slices.ContainsFunc(u.Errors, func(e cluster.UpdateError) bool {
-		return e.Code == cluster.PodEvictionFailure && strings.Contains(e.Message, "nodes more than")
-	})
-	switch {
-	case kept && (c.drainBlocked || c.faults.hasStruck()), c.groupLost && u.SizesReason != "", c.callDenied && u.SizesReason != "", !c.scaledAt.IsZero() && u.SizesReason != "":
-	case u.SizesReason != "" && c.plannedScaleOut(c.beganAt.Add(-invariant.MaxStaleness-cluster.DefaultScaling.Warmup)):
-	case !c.scaledAt.IsZero() && c.Loop.Now().Sub(c.scaledAt) < invariant.MaxStaleness: // just now
-	case !c.scaledAt.IsZero() && u.OriginalSizes != nil && now == *u.OriginalSizes: // it was scaled before the update looked at it
-	default:
-		c.checker.Fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, c.originalSizes, u.SizesReason, u.RetainedNodes, u.Errors)
-	}
-}
-
-// checkSuccess checks that every node was replaced, and that the zones have what they had.
-func (c *upgradeChecker) checkSuccess(u *cluster.Update) {
-	for _, n := range c.listNodes() {
-		if n.isOutdated(u) && !n.isLeavingGroup() && c.isSettledNode(n) {
-			c.checker.Fail("N4: update %s is Successful, and node %s is from %s", u.ID, n.ID, n.Template)
-		}
-	}
-	if now := c.countByZone(); !c.disturbed && !c.launchFailed && len(u.RetainedNodes) == 0 && c.scaledAt.IsZero() && !maps.Equal(now, c.originalZones) && c.describeGroup().Desired == c.originalSizes.Desired {
-		c.checker.Fail("N2: the zones have %v, had %v", now, c.originalZones)
-	}
-}
-
-// checkErrorJustified checks an error of an update: its code has to go back to something that went wrong, and name it.
-func (c *upgradeChecker) checkErrorJustified(u *cluster.Update, e cluster.UpdateError) {
-	chaotic := c.faults.hasStruck()
-	switch e.Code {
-	case cluster.NodeCreationFailure:
-		if len(c.launchFailures) == 0 && !c.disturbed && !chaotic {
-			c.checker.Fail("N2: update %s failed, and every launch was fine: %s", u.ID, e.Message)
-		}
-	case cluster.PodEvictionFailure:
-		if !c.drainBlocked && !chaotic {
-			c.checker.Fail("N4: update %s failed, and nothing kept tasks: %s", u.ID, e.Message)
-		}
-	case cluster.UpdateAccessDenied:
-		if !c.callDenied && c.faults.hits[ECSDenied] == 0 {
-			c.checker.Fail("update %s failed, and nothing was denied: %s", u.ID, e.Message)
-		}
-	case cluster.UnknownUpdateError:
-		if !chaotic {
-			c.checker.Fail("update %s failed: %s", u.ID, e.Message)
-		}
-	default:
-		if refused := chaotic && strings.HasPrefix(e.Message, "Nodes cannot be made unschedulable"); !c.groupLost && !refused {
-			c.checker.Fail("update %s failed by %s: %s", u.ID, e.Code, e.Message)
-		}
-	}
-	if len(e.Resources) == 0 {
-		c.checker.Fail("N6: the error %+v names no resource", e)
-	}
-}
-
-// checkNodesAtRest checks what no update may leave, and what the last has made of the node group, having succeeded.
-func (c *upgradeChecker) checkNodesAtRest() {
-	c.checkUsable()
-	c.checkLabels()
-	if image, u := c.nodeGroup().Target.Image, c.lastUpdate(); image != u.Target.Image {
-		c.checker.Fail("N6: the node group's image is %s, the update's was %s", image, u.Target.Image)
-	}
-}
-
-// checkUsable checks what no update may leave.
-func (c *upgradeChecker) checkUsable() {
-	ng, u := c.nodeGroup(), c.lastUpdate()
-	if ng.Status != cluster.NodeGroupActive || !u.HasEnded() {
-		c.checker.Fail("invariant 8: the node group is %s, its update %s", ng.Status, u.Status)
-		return
-	}
-	for _, n := range c.listNodes() {
-		if by, marked := n.attribute(cluster.AttributeUnschedulable); marked {
-			c.checker.Fail("N6: node %s is left unschedulable by %s", n.ID, by)
-		}
-		if c.takenNodes[n.ID] && n.isDraining() {
-			c.checker.Fail("N6: node %s is left DRAINING", n.ID)
-		}
-	}
 }

@@ -8,18 +8,17 @@ import (
 	"berth/shared/operation"
 )
 
-// A crash after any write, or any call that changes something, costs an update time and nothing else: there is one crash per
-// run, at each place in turn.
+// TestUpgradeResumesAfterEveryWrite lets node-group-upgrade die after each of its changing calls,
+// one death per run. That delays an update and has no other effect.
 func TestUpgradeResumesAfterEveryWrite(t *testing.T) {
-	if isReplaying() {
-		t.Skip("one seed is being replayed")
-	}
+	skipReplay(t)
 	for name, run := range map[string]struct {
 		pool NodePool
-		fail bool // for lack of capacity half way
+		fail bool // because launches fail half-way
 	}{
-		"Default":  {NodePool{Zones: 2, Nodes: 1, Config: cluster.UpdateConfig{MaxUnavailable: 2}}, false},
-		"Minimal":  {NodePool{Zones: 2, Nodes: 1, OtherInstances: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1, Strategy: cluster.UpdateMinimal}}, false},
+		"Default": {NodePool{Zones: 2, Nodes: 1, Config: cluster.UpdateConfig{MaxUnavailable: 2}}, false},
+		"Minimal": {NodePool{Zones: 2, Nodes: 1, OtherInstances: 1,
+			Config: cluster.UpdateConfig{MaxUnavailable: 1, Strategy: cluster.UpdateMinimal}}, false},
 		"Restored": {NodePool{Zones: 2, Nodes: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +44,7 @@ func TestUpgradeResumesAfterEveryWrite(t *testing.T) {
 					t.Fatalf("it did not die after call %d of %d", n, all)
 				}
 				if t.Failed() {
-					t.Fatalf("having died after call %d of %d", n, all)
+					t.Fatalf("after a death at call %d of %d", n, all)
 				}
 			}
 			if all < 20 {

@@ -14,11 +14,14 @@ import (
 	"berth/shared/sim/autoscaling"
 )
 
-// Each cause of a failure ends an update with its code and what is to blame, leaves the group as it was or says why not, and
-// an update that is run again succeeds.
+// TestUpgradeFailures checks for each cause of a failure that the update ends with its code and
+// names the cause, that the group is as it was or the update says why not, and that the update
+// succeeds when it is run again.
 func TestUpgradeFailures(t *testing.T) {
-	pool := NodePool{Zones: 2, Nodes: 2, AboveDesired: 1, BelowDesired: 1, Config: cluster.UpdateConfig{MaxUnavailable: 1}}
-	for name, words := range map[string]string{"Capacity": "not enough capacity", "Limit": "limit is reached", "VCPUs": "VcpuLimitExceeded", "UserData": "user data"} {
+	pool := NodePool{Zones: 2, Nodes: 2, AboveDesired: 1, BelowDesired: 1,
+		Config: cluster.UpdateConfig{MaxUnavailable: 1}}
+	for name, words := range map[string]string{"Capacity": "not enough capacity", "Limit": "limit is reached",
+		"VCPUs": "VcpuLimitExceeded", "UserData": "user data"} {
 		t.Run("NoLaunch"+name, func(t *testing.T) {
 			s := newUpgradeScenario(t, pool)
 			s.createAndAwait("web", 6)
@@ -79,12 +82,14 @@ func TestUpgradeFailures(t *testing.T) {
 		s.blockForeign(Action{})
 		s.passTime(time.Minute)
 		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
-		s.expectFailure(cluster.PodEvictionFailure, "started by somebody else")
+		s.expectFailure(cluster.PodEvictionFailure, "was not started by Berth")
 		s.expectRerunSucceeds()
 	})
 	for _, op := range []string{
-		"CreateLaunchTemplateVersion", "UseTemplate", "UpdateAutoScalingGroup", "PutAttributes", "UpdateContainerInstancesState",
-		"TerminateInstanceInAutoScalingGroup", "DescribeAutoScalingGroups", "DescribeScalingActivities", "DescribeLaunchTemplateVersions",
+		"CreateLaunchTemplateVersion", "UseTemplate", "UpdateAutoScalingGroup", "PutAttributes",
+		"UpdateContainerInstancesState",
+		"TerminateInstanceInAutoScalingGroup", "DescribeAutoScalingGroups", "DescribeScalingActivities",
+		"DescribeLaunchTemplateVersions",
 	} {
 		t.Run("Denied"+op, func(t *testing.T) {
 			s := newUpgradeScenario(t, pool)
@@ -103,17 +108,20 @@ func TestUpgradeFailures(t *testing.T) {
 			s := newUpgradeScenario(t, pool)
 			s.updateToNextImage(operation.UpdateNodeGroupVersion{})
 			s.awaitPhase(phase)
-			s.deleteResource(url.Values{"Action": {"DeleteAutoScalingGroup"}, "Version": {"2011-01-01"}, "AutoScalingGroupName": {groupName}, "ForceDelete": {"true"}})
-			s.expectFailure(cluster.OperationNotPermitted, "is not there any more", groupName)
+			s.deleteResource(url.Values{"Action": {"DeleteAutoScalingGroup"}, "Version": {"2011-01-01"},
+				"AutoScalingGroupName": {groupName}, "ForceDelete": {"true"}})
+			s.expectFailure(cluster.OperationNotPermitted, "no longer exists", groupName)
 		}
 	})
 	t.Run("TemplateDeleted", func(t *testing.T) {
 		s := newUpgradeScenario(t, pool)
 		id, _, _ := strings.Cut(s.nodeChecker.describeGroup().Template, ":")
 		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
-		s.deleteResource(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
+		s.deleteResource(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"},
+			"LaunchTemplateId": {id}})
 		s.expectFailure(cluster.OperationNotPermitted, "InvalidLaunchTemplateId.NotFound")
-		if g := s.nodeChecker.describeGroup(); g.Desired != s.nodeChecker.originalSizes.Desired || g.Max != s.nodeChecker.originalSizes.Max {
+		if g := s.nodeChecker.describeGroup(); g.Desired != s.nodeChecker.originalSizes.Desired ||
+			g.Max != s.nodeChecker.originalSizes.Max {
 			t.Errorf("the group has %d of %d", g.Desired, g.Max)
 		}
 	})
@@ -122,13 +130,14 @@ func TestUpgradeFailures(t *testing.T) {
 		id, _, _ := strings.Cut(s.nodeChecker.describeGroup().Template, ":")
 		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
 		s.awaitPhase(cluster.PhaseUpgrade)
-		s.deleteResource(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
+		s.deleteResource(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"},
+			"LaunchTemplateId": {id}})
 		s.nodeChecker.launchFailures["template"] = true
 		s.expectFailure(cluster.NodeCreationFailure, "InvalidLaunchTemplateId.NotFound")
 	})
 }
 
-// deleteResource takes away what an update needs.
+// deleteResource deletes something that an update needs.
 func (s *upgradeScenario) deleteResource(form url.Values) {
 	s.t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", strings.NewReader(form.Encode()))
@@ -141,13 +150,14 @@ func (s *upgradeScenario) deleteResource(form url.Values) {
 	s.groupLost = true
 }
 
-// failEveryLaunch has all launches fail in one of the ways.
+// failEveryLaunch lets all launches fail in one of the ways.
 func (s *upgradeScenario) failEveryLaunch(n int) {
 	s.nodeChecker.recordLaunchFault(launchFaults[n])
 	s.launchOverride = func() autoscaling.LaunchFault { return launchFaults[n] }
 }
 
-// Force stops what does not leave, but for protected tasks, which it stops where it says so.
+// TestUpgradeByForce checks that force stops tasks that do not leave, protected ones only if that
+// was requested, too.
 func TestUpgradeByForce(t *testing.T) {
 	s := newUpgradeScenario(t, NodePool{Zones: 2, Nodes: 2, Config: cluster.UpdateConfig{MaxUnavailable: 1}})
 	s.createAndAwait("web", 4)
@@ -155,18 +165,18 @@ func TestUpgradeByForce(t *testing.T) {
 	s.blockPercentages(Action{})
 	s.blockProtected(Action{})
 	s.passTime(time.Minute)
-	var stays []string
+	var protected []string
 	for _, row := range s.checker.Rows {
 		if p, ok := row.(*cluster.Protection); ok {
-			stays = append(stays, p.Task)
+			protected = append(protected, p.Task)
 		}
 	}
-	if len(stays) == 0 {
+	if len(protected) == 0 {
 		t.Fatal("no task is protected")
 	}
 	s.updateToNextImage(operation.UpdateNodeGroupVersion{Force: true, ForceProtected: true})
 	s.expectSuccess()
-	got, _, err := s.API.Tasks.DescribeTasks(context.Background(), clusterName, stays)
+	got, _, err := s.API.Tasks.DescribeTasks(context.Background(), clusterName, protected)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,19 +12,19 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// faultyGroups are the ports to Auto Scaling groups and their instances with what can go wrong in calling them, beside
-// what the fleet itself does: denied, timed out with or without effect, taking effect later; the caller set aside, or
-// dead, before or after.
+// faultyGroups add faults to calls that change Auto Scaling groups and their instances: a call is
+// denied, times out with or without effect, or takes effect later; the caller is suspended or dies
+// before or after it.
 type faultyGroups struct {
 	installation.Groups
 	world    *World
 	function string
 }
 
-// upgrader is the function that this is about.
+// upgrader is the function whose calls fail.
 const upgrader = "node-group-upgrade"
 
-// call makes one call. What changes something is shown to the judge when it takes effect.
+// call makes one call that changes something.
 func (g *faultyGroups) call(ctx context.Context, op, subject string, act func() error) error {
 	p, w := processOf(ctx), g.world
 	change := func() error {
@@ -64,7 +64,7 @@ func (g *faultyGroups) call(ctx context.Context, op, subject string, act func() 
 	return err
 }
 
-// denialOf is the error of a call that node-group-upgrade has no right to make.
+// denialOf returns the error of a call for which node-group-upgrade lacks the permission, or nil.
 func (g *faultyGroups) denialOf(op string) error {
 	u := g.world.upgrade
 	if u == nil || g.function != upgrader || !u.deniedOperations[op] && !u.faults.strikes(GroupDenied) {
@@ -75,14 +75,14 @@ func (g *faultyGroups) denialOf(op string) error {
 	return cluster.Errorf("AccessDenied", "User is not authorized to perform: %s", op)
 }
 
-// dieIfDue counts the calls of node-group-upgrade that have changed something, and has it die after the one that is to be
-// its last.
+// dieIfDue counts the calls of node-group-upgrade that have changed something, and lets the
+// function die after call dieAfter.
 func (u *upgradeWorld) dieIfDue(p *process, function string) error {
 	if u == nil || function != upgrader || p == nil {
 		return nil
 	}
 	if u.changeCalls++; u.changeCalls == u.dieAfter {
-		return p.die("dies, as it was to")
+		return p.die("dies after the given call")
 	}
 	return nil
 }
@@ -103,15 +103,20 @@ func (g *faultyGroups) checker() *upgradeChecker {
 }
 
 func (g *faultyGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
-	return callReading(ctx, g, "DescribeAutoScalingGroups", func() ([]*cluster.AutoScalingGroup, error) { return g.Groups.DescribeGroups(ctx, names) })
+	return callReading(ctx, g, "DescribeAutoScalingGroups",
+		func() ([]*cluster.AutoScalingGroup, error) { return g.Groups.DescribeGroups(ctx, names) })
 }
 
-func (g *faultyGroups) FailedLaunches(ctx context.Context, group string, since time.Time) ([]cluster.FailedLaunch, error) {
-	return callReading(ctx, g, "DescribeScalingActivities", func() ([]cluster.FailedLaunch, error) { return g.Groups.FailedLaunches(ctx, group, since) })
+func (g *faultyGroups) FailedLaunches(
+	ctx context.Context, group string, since time.Time,
+) ([]cluster.FailedLaunch, error) {
+	return callReading(ctx, g, "DescribeScalingActivities",
+		func() ([]cluster.FailedLaunch, error) { return g.Groups.FailedLaunches(ctx, group, since) })
 }
 
 func (g *faultyGroups) FindVersion(ctx context.Context, template, description string) (*cluster.LaunchTemplate, error) {
-	return callReading(ctx, g, "DescribeLaunchTemplateVersions", func() (*cluster.LaunchTemplate, error) { return g.Groups.FindVersion(ctx, template, description) })
+	return callReading(ctx, g, "DescribeLaunchTemplateVersions",
+		func() (*cluster.LaunchTemplate, error) { return g.Groups.FindVersion(ctx, template, description) })
 }
 
 func (g *faultyGroups) SetDesired(ctx context.Context, group string, n int) error {
@@ -134,7 +139,9 @@ func (g *faultyGroups) UseTemplate(ctx context.Context, group, template string) 
 	return g.call(ctx, "UseTemplate", template, func() error { return g.Groups.UseTemplate(ctx, group, template) })
 }
 
-func (g *faultyGroups) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (out *cluster.LaunchTemplate, err error) {
+func (g *faultyGroups) CreateVersion(
+	ctx context.Context, v cluster.NewTemplateVersion,
+) (out *cluster.LaunchTemplate, err error) {
 	err = g.call(ctx, "CreateLaunchTemplateVersion", v.Description, func() error {
 		out, err = g.Groups.CreateVersion(ctx, v)
 		return err
@@ -143,7 +150,8 @@ func (g *faultyGroups) CreateVersion(ctx context.Context, v cluster.NewTemplateV
 }
 
 func (g *faultyGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
-	return g.call(ctx, "SetInstanceProtection", fmt.Sprint(ids, protected), func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
+	return g.call(ctx, "SetInstanceProtection", fmt.Sprint(ids, protected),
+		func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
 }
 
 func (g *faultyGroups) TerminateInstance(ctx context.Context, id string, lower bool) error {
@@ -156,11 +164,13 @@ func (g *faultyGroups) TerminateInstance(ctx context.Context, id string, lower b
 }
 
 func (g *faultyGroups) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
-	return g.call(ctx, "PutAttributes", fmt.Sprint(id, name, value), func() error { return g.Groups.PutAttribute(ctx, clusterName, id, name, value) })
+	return g.call(ctx, "PutAttributes", fmt.Sprint(id, name, value),
+		func() error { return g.Groups.PutAttribute(ctx, clusterName, id, name, value) })
 }
 
 func (g *faultyGroups) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
-	return g.call(ctx, "DeleteAttributes", fmt.Sprint(id, name), func() error { return g.Groups.RemoveAttribute(ctx, clusterName, id, name) })
+	return g.call(ctx, "DeleteAttributes", fmt.Sprint(id, name),
+		func() error { return g.Groups.RemoveAttribute(ctx, clusterName, id, name) })
 }
 
 func (g *faultyGroups) ActivateInstance(ctx context.Context, clusterName, id string) error {
@@ -174,14 +184,16 @@ func (g *faultyGroups) ActivateInstance(ctx context.Context, clusterName, id str
 }
 
 func (g *faultyGroups) CompleteLifecycleAction(ctx context.Context, group, hook, id string) error {
-	return g.call(ctx, "CompleteLifecycleAction", id, func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
+	return g.call(ctx, "CompleteLifecycleAction", id,
+		func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
 }
 
 func (g *faultyGroups) RecordHeartbeat(ctx context.Context, group, hook, id string) error {
-	return g.call(ctx, "RecordLifecycleActionHeartbeat", id, func() error { return g.Groups.RecordHeartbeat(ctx, group, hook, id) })
+	return g.call(ctx, "RecordLifecycleActionHeartbeat", id,
+		func() error { return g.Groups.RecordHeartbeat(ctx, group, hook, id) })
 }
 
-// DrainInstance is a call of ECS; what befalls it is the same.
+// DrainInstance is a call of ECS with the same faults.
 func (e *faultyECS) DrainInstance(ctx context.Context, clusterName, id string) error {
 	if e.world.upgrade == nil {
 		return e.ECS.DrainInstance(ctx, clusterName, id)

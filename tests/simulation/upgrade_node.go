@@ -11,16 +11,17 @@ import (
 	"berth/shared/sim/ecs"
 )
 
-// node is an instance of the group as it really is.
+// A node is an instance of the group as it really is.
 type node struct {
 	cluster.GroupInstance
-	row        *cluster.Instance // as ECS has it; nil where it is not registered
-	tasks      []ecs.TaskTruth   // that are not STOPPED
-	emptySince time.Time         // when the last of its tasks stopped that somebody could have known of, as far as ECS remembers
+	row        *cluster.Instance // ECS's container instance, or nil if not registered
+	tasks      []ecs.TaskTruth   // not STOPPED
+	emptySince time.Time         // when its last known task stopped, as far as ECS remembers
 }
 
 func (n *node) isLive() bool {
-	return n.Lifecycle == "InService" && n.row != nil && n.row.AgentConnected && n.row.Status != cluster.InstanceInactive
+	return n.Lifecycle == "InService" && n.row != nil && n.row.AgentConnected &&
+		n.row.Status != cluster.InstanceInactive
 }
 func (n *node) isServing() bool  { return n.isLive() && n.row.Status == cluster.InstanceActive }
 func (n *node) isDraining() bool { return n.isLive() && n.row.Status == cluster.InstanceDraining }
@@ -28,11 +29,9 @@ func (n *node) isLeavingGroup() bool {
 	return n.Lifecycle != "InService" && n.Lifecycle != "Pending"
 }
 
-// describeGroup is the Auto Scaling group as it really is; nil where it is gone.
+// describeGroup returns the Auto Scaling group as it really is, or nil if it is deleted.
 func (c *upgradeChecker) describeGroup() *cluster.AutoScalingGroup {
-	outer := c.current
-	c.current = nil // the simulator itself is looking
-	defer func() { c.current = outer }()
+	defer c.asSimulation()()
 	got, err := c.AWS.Groups.DescribeGroups(context.Background(), []string{groupName})
 	if err != nil || len(got) == 0 {
 		return nil
@@ -40,7 +39,7 @@ func (c *upgradeChecker) describeGroup() *cluster.AutoScalingGroup {
 	return got[0]
 }
 
-// listNodes are the group's, in order of id.
+// listNodes returns the group's nodes in order of id.
 func (c *upgradeChecker) listNodes() (out []*node) {
 	g := c.describeGroup()
 	if g == nil {
@@ -68,22 +67,13 @@ func (c *upgradeChecker) listNodes() (out []*node) {
 	return out
 }
 
-// registeredInstances are ECS's container instances by EC2 id.
+// registeredInstances returns ECS's container instances by EC2 id.
 func (c *upgradeChecker) registeredInstances() map[string]*cluster.Instance {
-	outer := c.current
-	c.current = nil
-	defer func() { c.current = outer }()
+	defer c.asSimulation()()
 	out := map[string]*cluster.Instance{}
-	ids, _ := c.AWS.ECS.ListInstances(context.Background(), clusterName)
-	for part := range slices.Chunk(ids, 100) {
-		rows, err := c.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
-		if err != nil {
-			c.checker.Fail("describing instances: %v", err)
-		}
-		for _, r := range rows {
-			if r.Status != cluster.InstanceInactive {
-				out[r.EC2InstanceID] = r
-			}
+	for _, i := range c.instances() {
+		if i.Status != cluster.InstanceInactive {
+			out[i.EC2InstanceID] = i
 		}
 	}
 	return out
@@ -107,13 +97,13 @@ func (n *node) attribute(name string) (string, bool) {
 	return v, ok
 }
 
-// isOutdated reports whether a node is not of the update's target.
+// isOutdated reports whether a node is not made from the update's target.
 func (n *node) isOutdated(u *cluster.Update) bool {
 	label, _ := n.attribute(nodegroup.LabelImage)
 	return n.Template != u.Template && label != u.Target.Image
 }
 
-// checkLabels checks that nodes have the labels of their node group, once it has been ACTIVE for a while.
+// checkLabels checks that nodes have the labels of their node group.
 func (c *upgradeChecker) checkLabels() {
 	for _, n := range c.listNodes() {
 		team, _ := n.attribute("team")

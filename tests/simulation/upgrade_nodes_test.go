@@ -9,8 +9,8 @@ import (
 	"berth/shared/operation"
 )
 
-// The example of the EKS user guide: five zones of 20 nodes, one node at a time or 20. The judge watches all the way that no
-// more are out of service.
+// TestUpgradeFiveZonesOfTwenty is the example of the EKS user guide: five zones of 20 nodes, of
+// which one or 20 are replaced at a time. The checker watches that no more are out of service.
 func TestUpgradeFiveZonesOfTwenty(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -22,7 +22,8 @@ func TestUpgradeFiveZonesOfTwenty(t *testing.T) {
 		{"TwentyAtATime", 20, 20, 2 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newUpgradeScenario(t, NodePool{Zones: 5, Nodes: 20, AboveDesired: 3, BelowDesired: 10, Config: cluster.UpdateConfig{MaxUnavailable: c.parallel}})
+			s := newUpgradeScenario(t, NodePool{Zones: 5, Nodes: 20, AboveDesired: 3, BelowDesired: 10,
+				Config: cluster.UpdateConfig{MaxUnavailable: c.parallel}})
 			s.createAndAwait("web", 150)
 			s.client.createPlainService("log", "", 0, true)
 			s.passTime(2 * time.Minute)
@@ -35,11 +36,13 @@ func TestUpgradeFiveZonesOfTwenty(t *testing.T) {
 			began := s.Loop.Now()
 			s.awaitPhase(cluster.PhaseUpgrade)
 			if g := s.nodeChecker.describeGroup(); g.Max != 103+c.surge || g.Desired != 100+c.surge || g.Min != 90 {
-				t.Errorf("the group is enlarged to %d of %d to %d, want %d of 90 to %d", g.Desired, g.Min, g.Max, 100+c.surge, 103+c.surge)
+				t.Errorf("the group is enlarged to %d of %d to %d, want %d of 90 to %d", g.Desired, g.Min, g.Max,
+					100+c.surge, 103+c.surge)
 			}
 			u := s.expectSuccess()
 			took := s.Loop.Now().Sub(began)
-			t.Logf("it took %s, %s of it the upgrade", took, s.nodeChecker.phaseEnteredAt[cluster.PhaseScaleDown].Sub(s.nodeChecker.phaseEnteredAt[cluster.PhaseUpgrade]))
+			t.Logf("it took %s, %s of it the upgrade", took,
+				s.nodeChecker.phaseEnteredAt[cluster.PhaseScaleDown].Sub(s.nodeChecker.phaseEnteredAt[cluster.PhaseUpgrade]))
 			if took > c.longest {
 				t.Errorf("it took %s", took)
 			}
@@ -58,8 +61,8 @@ func TestUpgradeFiveZonesOfTwenty(t *testing.T) {
 	}
 }
 
-// What is up to date already stays: an update of the same image ends at once, and one that was cut short by a failure goes on
-// with what is left (N3).
+// TestUpgradeTouchesOnlyOldNodes checks that nodes that are up to date stay: an update to the same
+// image ends at once, and one that failed half-way continues with the remaining nodes (N3).
 func TestUpgradeTouchesOnlyOldNodes(t *testing.T) {
 	s := newUpgradeScenario(t, NodePool{Zones: 2, Nodes: 3, Config: cluster.UpdateConfig{MaxUnavailable: 1}})
 	s.createAndAwait("web", 6)
@@ -77,12 +80,12 @@ func TestUpgradeTouchesOnlyOldNodes(t *testing.T) {
 	if len(done) == 0 || len(done) == 6 {
 		t.Fatalf("%d of 6 nodes are up to date after the failure", len(done))
 	}
-	s.expectRerunSucceeds() // the judge sees what is drained
+	s.expectRerunSucceeds() // the checker sees which nodes are drained
 	left := s.nodeChecker.listNodes()
 	s.expectRerunSucceeds()
 	for k, n := range s.nodeChecker.listNodes() {
 		if n.ID != left[k].ID {
-			t.Errorf("node %s came for %s though all were up to date", n.ID, left[k].ID)
+			t.Errorf("node %s replaced %s although all were up to date", n.ID, left[k].ID)
 		}
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"berth/shared/operation"
 )
 
-var scaledNodePool = NodePool{Zones: 2, Nodes: 2, AboveDesired: 8, BelowDesired: 4, ManagedScaling: true, Config: cluster.UpdateConfig{MaxUnavailable: 1}}
+var scaledNodePool = NodePool{Zones: 2, Nodes: 2, AboveDesired: 8, BelowDesired: 4, ManagedScaling: true,
+	Config: cluster.UpdateConfig{MaxUnavailable: 1}}
 
-// newBusyScenario has managed scaling run the group with as many nodes as it began with: each takes seven of these tasks.
+// newBusyScenario returns a scenario in which managed scaling keeps the group's four nodes: each
+// holds seven of the tasks.
 func newBusyScenario(t *testing.T) *upgradeScenario {
 	t.Helper()
 	s := newUpgradeScenario(t, scaledNodePool)
@@ -30,8 +32,9 @@ func (s *upgradeScenario) growService(by int) {
 	s.client.updateService(web, operation.UpdateService{Desired: &n}, func() { web.desired = n })
 }
 
-// Managed scaling and an update share a group: the one takes nothing while the other is at work, and adds what tasks wait for;
-// the other takes its own surplus back alone, and not while the first adds (N5, C1).
+// TestUpgradeOfAScaledGroup checks that managed scaling and an update share a group. During the
+// update managed scaling removes nothing, but adds nodes for waiting tasks. The update removes only
+// its own surplus, and not while managed scaling adds (N5, C1).
 func TestUpgradeOfAScaledGroup(t *testing.T) {
 	t.Run("KeepsItsSizes", func(t *testing.T) {
 		s := newBusyScenario(t)
@@ -51,7 +54,8 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 		s.growService(40)
 		u := s.awaitEnd()
 		if u.Status != cluster.UpdateSuccessful || u.SizesReason == "" || u.FinalSizes.Desired <= 4 {
-			t.Errorf("the update is %s with %+v, stopped %q, errors %+v", u.Status, u.FinalSizes, u.SizesReason, u.Errors)
+			t.Errorf("the update is %s with %+v, stopped %q, errors %+v", u.Status, u.FinalSizes, u.SizesReason,
+				u.Errors)
 		}
 		s.passTime(30 * time.Minute)
 		s.nodeChecker.checkUsable()
@@ -62,11 +66,14 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 		s.awaitPhase(cluster.PhaseScaleDown)
 		s.passTime(3 * time.Minute)
 		s.growService(60)
-		s.awaitUpdate("managed scaling adds nodes", 5*time.Minute, func(*cluster.Update) bool { return !s.nodeChecker.grewAt.IsZero() })
+		s.awaitUpdate("managed scaling adds nodes", 5*time.Minute,
+			func(*cluster.Update) bool { return !s.nodeChecker.grewAt.IsZero() })
 		g := s.nodeChecker.describeGroup()
 		u := s.awaitUpdate("the end", 3*time.Minute, (*cluster.Update).HasEnded)
-		if u.Status != cluster.UpdateSuccessful || !strings.Contains(u.SizesReason, "Managed scaling") || u.FinalSizes.Desired < g.Desired || u.FinalSizes.Max != g.Max {
-			t.Errorf("the update is %s with %+v, stopped %q; managed scaling had made it %d of %d", u.Status, u.FinalSizes, u.SizesReason, g.Desired, g.Max)
+		if u.Status != cluster.UpdateSuccessful || !strings.Contains(u.SizesReason, "Managed scaling") ||
+			u.FinalSizes.Desired < g.Desired || u.FinalSizes.Max != g.Max {
+			t.Errorf("the update is %s with %+v, stopped %q; managed scaling had made it %d of %d", u.Status,
+				u.FinalSizes, u.SizesReason, g.Desired, g.Max)
 		}
 		s.passTime(30 * time.Minute)
 		s.nodeChecker.checkUsable()

@@ -10,7 +10,8 @@ import (
 	"berth/shared/operation"
 )
 
-// upgradeScenario is a world without faults of chance in which a test has its own update happen. All invariants hold in it too.
+// An upgradeScenario is a world without random faults in which a test updates a node group. All
+// invariants are checked in it, too.
 type upgradeScenario struct {
 	*upgradeWorld
 	t *testing.T
@@ -21,9 +22,7 @@ const calmSeed = 7
 
 func newUpgradeScenario(t *testing.T, p NodePool) *upgradeScenario {
 	t.Helper()
-	if isReplaying() {
-		t.Skip("one seed is being replayed")
-	}
+	skipReplay(t)
 	w, err := newWorld(Run{Seed: calmSeed, Upgrade: true, NodePool: &p, Actions: []Action{}})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +45,7 @@ func newUpgradeScenario(t *testing.T, p NodePool) *upgradeScenario {
 	return s
 }
 
-// passTime lets time go by.
+// passTime lets time pass.
 func (s *upgradeScenario) passTime(d time.Duration) {
 	s.t.Helper()
 	if s.runUntil(s.Loop.Now().Add(d)); len(s.checker.Broken) > 0 {
@@ -54,14 +53,14 @@ func (s *upgradeScenario) passTime(d time.Duration) {
 	}
 }
 
-// createAndAwait waits until a service of its own runs so many small tasks.
+// createAndAwait creates a service of n small tasks and gives it time to start them.
 func (s *upgradeScenario) createAndAwait(name string, n int) {
 	s.t.Helper()
 	s.createReplicas(name, "small:1", n, [2]int{50, 200})
 	s.passTime(3 * time.Minute)
 }
 
-// updateToNextImage asks for the next image.
+// updateToNextImage requests an update to the next image.
 func (s *upgradeScenario) updateToNextImage(change operation.UpdateNodeGroupVersion) {
 	s.t.Helper()
 	s.lastImage++
@@ -70,12 +69,15 @@ func (s *upgradeScenario) updateToNextImage(change operation.UpdateNodeGroupVers
 	s.passTime(time.Second)
 }
 
-// awaitUpdate waits until the update is so.
-func (s *upgradeScenario) awaitUpdate(what string, within time.Duration, is func(*cluster.Update) bool) *cluster.Update {
+// awaitUpdate waits until the update fulfils the condition.
+func (s *upgradeScenario) awaitUpdate(
+	what string, within time.Duration, is func(*cluster.Update) bool,
+) *cluster.Update {
 	s.t.Helper()
 	for end := s.Loop.Now().Add(within); !is(s.lastUpdate()); s.passTime(10 * time.Second) {
 		if s.Loop.Now().After(end) {
-			s.t.Fatalf("not within %s: %s; the update is in phase %s, waits for %q, errors %+v", within, what, s.lastUpdate().Phase, s.lastUpdate().WaitingFor, s.lastUpdate().Errors)
+			s.t.Fatalf("not within %s: %s; the update is in phase %s, waits for %q, errors %+v", within, what,
+				s.lastUpdate().Phase, s.lastUpdate().WaitingFor, s.lastUpdate().Errors)
 		}
 	}
 	return s.lastUpdate()
@@ -92,7 +94,8 @@ func (s *upgradeScenario) awaitEnd() *cluster.Update {
 	return s.awaitUpdate("the end", 48*time.Hour, (*cluster.Update).HasEnded)
 }
 
-// expectFailure waits for the update's end and checks its first error, and that the group has its sizes again.
+// expectFailure waits for the update's end and checks its first error, and that the group has its
+// sizes again.
 func (s *upgradeScenario) expectFailure(code cluster.UpdateErrorCode, parts ...string) *cluster.Update {
 	s.t.Helper()
 	u := s.awaitEnd()
@@ -112,7 +115,7 @@ func (s *upgradeScenario) expectFailure(code cluster.UpdateErrorCode, parts ...s
 	return u
 }
 
-// expectRerunSucceeds runs the update again, which must succeed.
+// expectRerunSucceeds removes the obstacles and runs the update again, which must succeed.
 func (s *upgradeScenario) expectRerunSucceeds() {
 	s.t.Helper()
 	s.removeBlocks()
@@ -122,7 +125,8 @@ func (s *upgradeScenario) expectRerunSucceeds() {
 	s.expectSuccess()
 }
 
-// expectSuccess waits for the update's end and checks that all is as it was, with new nodes.
+// expectSuccess waits for the update's end and checks that all nodes are new and the group has its
+// sizes again.
 func (s *upgradeScenario) expectSuccess() *cluster.Update {
 	s.t.Helper()
 	u := s.awaitEnd()

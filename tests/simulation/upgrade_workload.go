@@ -13,17 +13,20 @@ import (
 	"berth/shared/state"
 )
 
-// upgradeKinds is what happens to a cluster whose nodes are updated, with how often relative to each other.
+// upgradeKinds lists what happens to a cluster whose nodes are updated, and how often relative to
+// each other.
 var upgradeKinds = []struct {
 	name   string
 	weight int
 }{
-	{"update-nodes", 5}, {"scale", 5}, {"crash-task", 3}, {"kill-instance", 2}, {"crash-instance", 1}, {"disconnect", 2}, {"reconnect", 3},
-	{"block-standalone", 2}, {"block-protected", 2}, {"block-percentages", 2}, {"block-foreign", 1}, {"fail-launches", 2}, {"deploy", 2},
+	{"update-nodes", 5}, {"scale", 5}, {"crash-task", 3}, {"kill-instance", 2}, {"crash-instance", 1},
+	{"disconnect", 2}, {"reconnect", 3},
+	{"block-standalone", 2}, {"block-protected", 2}, {"block-percentages", 2}, {"block-foreign", 1},
+	{"fail-launches", 2}, {"deploy", 2},
 	{"unhealthy", 1}, {"protect", 1}, {"run-task", 1}, {"burst", 8},
 }
 
-// drawUpgradeHistory makes the history of a seed: an update first, and then whatever happens.
+// drawUpgradeHistory draws the history of a seed. It begins with an update.
 func drawUpgradeHistory(rng *rand.Rand) []Action {
 	total := 0
 	for _, k := range upgradeKinds {
@@ -37,7 +40,7 @@ func drawUpgradeHistory(rng *rand.Rand) []Action {
 				at := time.Duration(rng.Int64N(int64(upgradeSpan))).Truncate(time.Millisecond)
 				a := Action{at, k.name, rng.Uint64(), rng.IntN(8)}
 				if a.Kind == "deploy" {
-					a.N &^= 3 // forced: other revisions may need more room than there is
+					a.N &^= 3 // forced deployments only: other revisions may need more room than there is
 				}
 				actions = append(actions, a)
 				break
@@ -47,7 +50,7 @@ func drawUpgradeHistory(rng *rand.Rand) []Action {
 	return actions
 }
 
-// updateNodes asks for an update: to another image or to the last one again; some by force.
+// updateNodes requests an update, to another image or to the last one again. Some are forced.
 func (u *upgradeWorld) updateNodes(a Action) {
 	if u.lastImage == 0 || a.N%2 == 0 {
 		u.lastImage++
@@ -57,13 +60,14 @@ func (u *upgradeWorld) updateNodes(a Action) {
 	})
 }
 
-// blockStandalone has a standalone task run that nobody but its owner stops.
+// blockStandalone runs a standalone task, which only its owner stops.
 func (u *upgradeWorld) blockStandalone(a Action) {
 	u.nodeChecker.drainBlocked = true
 	token := fmt.Sprint("block", a.Pick)
 	var got []string
 	u.client.submitTasks(operation.SubmitTasks{
-		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1 + a.N%2, Token: token, Params: token,
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1 + a.N%2, Token: token,
+		Params: token,
 	}, func(ids []string) { got = ids })
 	u.unblockers = append(u.unblockers, func() {
 		for _, id := range got {
@@ -72,18 +76,21 @@ func (u *upgradeWorld) blockStandalone(a Action) {
 	})
 }
 
-// blockForeign has a task run that somebody else has started.
+// blockForeign starts a foreign task.
 func (u *upgradeWorld) blockForeign(a Action) {
 	u.nodeChecker.drainBlocked = true
 	before := map[string]bool{}
 	for _, t := range u.AWS.Machines.TaskTruths(clusterName) {
 		before[t.ID] = true
 	}
-	a.Pick = a.Pick / 14 * 14 // of the family small
+	a.Pick = a.Pick / 14 * 14 // chooses the family small
 	u.startForeignTask(a)
 	for _, t := range u.AWS.Machines.TaskTruths(clusterName) {
 		if !before[t.ID] {
-			u.unblockers = append(u.unblockers, func() { _ = u.AWS.ECS.StopTask(context.Background(), clusterName, t.ID, "done") })
+			u.unblockers = append(u.unblockers, func() {
+				_ = u.AWS.ECS.StopTask(context.Background(), clusterName, t.ID,
+					"done")
+			})
 		}
 	}
 }
@@ -114,7 +121,8 @@ func (u *upgradeWorld) blockProtected(a Action) {
 	u.unblockers = append(u.unblockers, func() { set(0) })
 }
 
-// blockPercentages forbids a service to start a task before one stops, and to stop one before another is started.
+// blockPercentages allows a service neither to start a task before one stops, nor to stop one
+// before another has started.
 func (u *upgradeWorld) blockPercentages(a Action) {
 	s := u.client.pickService(a)
 	if s == nil || s.daemon {
@@ -134,7 +142,7 @@ func (u *upgradeWorld) restorePercentages(s *expectedService, least, most int) {
 	u.client.updateService(s, operation.UpdateService{MinHealthy: &least, MaxPercent: &most}, func() {})
 }
 
-// growService has the load of a service grow by far: managed scaling adds nodes.
+// growService raises a service's desired count so much that managed scaling adds nodes.
 func (u *upgradeWorld) growService(a Action) {
 	if s := u.client.pickService(a); s != nil && !s.daemon && u.pool.ManagedScaling {
 		n := s.desired + 3 + a.N
@@ -152,7 +160,7 @@ var launchFaults = []autoscaling.LaunchFault{
 	{Silent: true},
 }
 
-// failLaunches has all launches fail in one way, for long enough to be noticed or not.
+// failLaunches lets all launches fail in one way for some minutes.
 func (u *upgradeWorld) failLaunches(a Action) {
 	f := launchFaults[a.Pick%uint64(len(launchFaults))]
 	u.nodeChecker.recordLaunchFault(f)
@@ -160,7 +168,7 @@ func (u *upgradeWorld) failLaunches(a Action) {
 	u.Loop.After(time.Duration(2+6*a.N)*time.Minute, func() { u.launchOverride = nil })
 }
 
-// drawLaunchFault is what goes wrong with one launch.
+// drawLaunchFault draws the fault of one launch.
 func (u *upgradeWorld) drawLaunchFault(string, int64) autoscaling.LaunchFault {
 	if u.launchOverride != nil {
 		return u.launchOverride()
@@ -182,8 +190,8 @@ func (u *upgradeWorld) drawLaunchFault(string, int64) autoscaling.LaunchFault {
 	return f
 }
 
-// onRegistered is called when an instance comes: some of them stay away from then on, and where there are upgrade domains it
-// gets its own, as its user data would have it.
+// onRegistered is called for each new instance. It assigns the upgrade domain, as user data would,
+// and may disconnect the agent.
 func (u *upgradeWorld) onRegistered(i *cluster.Instance) {
 	if u.pool.UpgradeDomains > 0 {
 		u.domainsAssigned++
@@ -195,14 +203,14 @@ func (u *upgradeWorld) onRegistered(i *cluster.Instance) {
 	}
 }
 
-// putAttribute sets one behind Berth's back.
+// putAttribute sets an attribute directly at ECS.
 func (u *upgradeWorld) putAttribute(instance, name, value string) {
 	if err := u.AWS.ECS.PutAttribute(context.Background(), clusterName, instance, name, value); err != nil {
 		u.checker.Fail("%v", err)
 	}
 }
 
-// checkNodeCommit sees every commit: instances that are new, and what updates become.
+// checkNodeCommit looks in each commit for new instances, stopped tasks and changed updates.
 func (u *upgradeWorld) checkNodeCommit(records []state.Record) {
 	for _, r := range records {
 		switch row := r.New.(type) {
@@ -221,17 +229,19 @@ func (u *upgradeWorld) checkNodeCommit(records []state.Record) {
 	}
 }
 
-// Actions that take nodes out of service by themselves, and those after which tasks may not leave a node in time.
+// disturbingKinds take nodes out of service by themselves. After blockingKinds tasks may not leave
+// a node in time.
 var (
 	disturbingKinds = []string{"kill-instance", "crash-instance", "disconnect"}
 	blockingKinds   = []string{"deploy", "run-task", "unhealthy", "crash-task", "protect"}
 )
 
-// noteAction is called for each action.
+// noteAction records which failures an action would explain.
 func (u *upgradeWorld) noteAction(a Action) {
 	if u == nil {
 		return
 	}
 	u.nodeChecker.disturbed = u.nodeChecker.disturbed || slices.Contains(disturbingKinds, a.Kind)
-	u.nodeChecker.drainBlocked = u.nodeChecker.drainBlocked || slices.Contains(blockingKinds, a.Kind) || u.nodeChecker.disturbed
+	u.nodeChecker.drainBlocked = u.nodeChecker.drainBlocked || slices.Contains(blockingKinds, a.Kind) ||
+		u.nodeChecker.disturbed
 }

@@ -7,23 +7,27 @@ import (
 	"berth/shared/state"
 )
 
-// verbose has the log of a seed that is shown in full tell what was committed.
+// verbose writes every commit into the log. It is on for a seed that is shown in full.
 var verbose = os.Getenv("SEED") != "" || os.Getenv("VERBOSE") != ""
 
-// logRecords notes what services and tasks became.
+// logRecords logs the new state of services, tasks, instances and targets.
 func (w *World) logRecords(records []state.Record) {
 	for _, r := range records {
 		switch row := r.New.(type) {
 		case *cluster.Task:
-			w.logf("  task %s of %q (%s, %s) on %s: %s, wanted %s, health %q, replaces %q, %s %s", row.ID, row.Service, row.TaskDefinition, row.Revision,
+			w.logf("  task %s of %q (%s, %s) on %s: %s, wanted %s, health %q, replaces %q, %s %s", row.ID, row.Service,
+				row.TaskDefinition, row.Revision,
 				row.Instance, row.Status(), row.Desired, row.Health, row.Replaces, row.StopCode, row.Reason)
 		case *cluster.Service:
-			w.logf("  service %s: %s, %d wanted (%d to %d%%), %s of %s %s, older %d, blocked %v, steady %t", row.Name, row.Status, row.Desired, row.MinHealthy,
-				row.MaxPercent, row.Deployment.ID, row.Deployment.TaskDefinition, row.Deployment.State, len(row.Older), row.Blocked, row.Steady)
+			w.logf("  service %s: %s, %d wanted (%d to %d%%), %s of %s %s, older %d, blocked %v, steady %t", row.Name,
+				row.Status, row.Desired, row.MinHealthy,
+				row.MaxPercent, row.Deployment.ID, row.Deployment.TaskDefinition, row.Deployment.State, len(row.Older),
+				row.Blocked, row.Steady)
 		case *cluster.ServiceEvent:
 			w.logf("  event: %s", row.Message)
 		case *cluster.Instance:
-			w.logf("  instance %s in %s: %s, connected %t, of provider %q, released in %q, version %d", row.ID, row.Zone(), row.Status, row.AgentConnected, row.CapacityProvider(), row.ReleasedIn, row.Version)
+			w.logf("  instance %s in %s: %s, connected %t, of provider %q, released in %q, version %d", row.ID,
+				row.Zone(), row.Status, row.AgentConnected, row.CapacityProvider(), row.ReleasedIn, row.Version)
 		case *cluster.Target:
 			w.logf("  target %s: %+v", row.Task, row.Registrations)
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Action is one thing that happens to the cluster from outside, at a time. A history is a list of them; which instance,
-// task or service it hits follows from Pick at the moment it happens, so that a history still means something after
-// others were taken out of it.
+// An Action is one thing that happens to the cluster from outside, at a time. A history is a list
+// of actions. Which instance, task or service an action hits follows from Pick when it happens, so
+// a history still makes sense after some of its actions were removed.
 type Action struct {
 	At   time.Duration
 	Kind string
@@ -16,12 +16,13 @@ type Action struct {
 	N    int
 }
 
-// String is the action as a failure prints it.
+// String formats the action as a failure prints it.
 func (a Action) String() string {
 	return fmt.Sprintf("%8s %-16s pick=%d n=%d", a.At, a.Kind, a.Pick%1000, a.N)
 }
 
-// actionKinds are what can happen, with how often relative to each other.
+// actionKinds lists what can happen, and how often relative to each other. The order and the
+// weights are part of every seed.
 var actionKinds = []struct {
 	name   string
 	weight int
@@ -36,10 +37,10 @@ var actionKinds = []struct {
 	{"run-waiting", 4, (*World).runWaitingTask},
 	{"start-task", 3, func(w *World, a Action) { w.client.startTask(a) }},
 	{"stop-task", 4, func(w *World, a Action) { w.client.stopTask(a) }},
-	{"spam", 1, func(w *World, a Action) { w.client.startAndStop(a) }},
+	{"start-and-stop", 1, func(w *World, a Action) { w.client.startAndStop(a) }},
 	{"repeat-request", 3, func(w *World, a Action) { w.client.repeatRequest(a) }},
-	{"vandalize", 3, (*World).sendMalformedRequest},
-	{"bad-event", 2, (*World).sendMalformedEvent},
+	{"malformed-request", 3, (*World).sendMalformedRequest},
+	{"malformed-event", 2, (*World).sendMalformedEvent},
 	{"huge-request", 1, func(w *World, a Action) { w.client.sendHugeRequest(a) }},
 	{"add-instance", 3, (*World).addInstances},
 	{"kill-instance", 3, (*World).killInstance},
@@ -56,27 +57,30 @@ var actionKinds = []struct {
 	{"unhealthy", 3, (*World).makeUnhealthy},
 	{"all-unhealthy", 2, (*World).makeAllUnhealthy},
 	{"foreign-task", 2, (*World).startForeignTask},
-	{"rules", 10, func(w *World, a Action) { w.client.changeRules(a) }},
+	{"change-rules", 10, func(w *World, a Action) { w.client.changeRules(a) }},
 	{"configure", 5, func(w *World, a Action) { w.client.changeConfiguration(a) }},
 	{"report-load", 14, (*World).reportLoads},
 	{"relabel", 12, (*World).changePlacementAttribute},
 	{"uncordon", 3, (*World).uncordonInstance},
 	{"deploy", 16, func(w *World, a Action) { w.client.deployService(a) }},
-	{"tune", 8, func(w *World, a Action) { w.client.changeDeploymentSettings(a) }},
+	{"deployment-settings", 8, func(w *World, a Action) { w.client.changeDeploymentSettings(a) }},
 	{"stop-deployment", 2, func(w *World, a Action) { w.client.stopDeployment(a) }},
 	{"target-unhealthy", 4, (*World).makeTargetUnhealthy},
 	{"alarm", 2, (*World).fireAlarm},
-	{"create-checked", 0, func(w *World, a Action) { w.client.createPlainService(fmt.Sprint("c", a.N), "checked:1", 7, false) }},
+	{"create-checked", 0, func(w *World, a Action) {
+		w.client.createPlainService(fmt.Sprint("c", a.N), "checked:1", 7,
+			false)
+	}},
 	{"protect", 3, func(w *World, a Action) { w.client.protectTasks(a) }},
-	// In half of the runs, see [extras].
-	{"stop-release", 0, func(w *World, a Action) { w.client.deployAndStop(a) }},
+	// Drawn by [drawExtras], in half of the runs.
+	{"deploy-and-stop", 0, func(w *World, a Action) { w.client.deployAndStop(a) }},
 	{"early-success", 0, func(w *World, a Action) { w.client.changeEarlySuccess(a) }},
 	{"spot-interruption", 0, (*World).interruptSpotInstance},
 	{"rebalance-recommendation", 0, (*World).recommendRebalance},
-	{"create-provided", 0, func(w *World, a Action) { w.client.createServiceWithProviders(a) }},
-	{"share-anew", 0, func(w *World, a Action) { w.client.changeProviderStrategy(a) }},
-	{"image-gone", 0, (*World).removeImages},
-	// Where a node group is updated, see [drawUpgrade].
+	{"create-with-providers", 0, func(w *World, a Action) { w.client.createServiceWithProviders(a) }},
+	{"change-providers", 0, func(w *World, a Action) { w.client.changeProviderStrategy(a) }},
+	{"remove-images", 0, (*World).removeImages},
+	// Drawn by [drawUpgradeHistory].
 	{"update-nodes", 0, func(w *World, a Action) { w.upgrade.updateNodes(a) }},
 	{"block-standalone", 0, func(w *World, a Action) { w.upgrade.blockStandalone(a) }},
 	{"block-foreign", 0, func(w *World, a Action) { w.upgrade.blockForeign(a) }},
@@ -86,7 +90,7 @@ var actionKinds = []struct {
 	{"burst", 0, func(w *World, a Action) { w.upgrade.growService(a) }},
 }
 
-// perform lets an action take place.
+// perform executes an action.
 func (w *World) perform(a Action) {
 	w.upgrade.noteAction(a)
 	for _, k := range actionKinds {
@@ -102,7 +106,7 @@ var unhealthyStorm = []Action{
 	{At: 7 * time.Minute, Kind: "all-unhealthy"}, {At: 14 * time.Minute, Kind: "all-unhealthy"},
 }
 
-// drawHistory makes the history of a seed: n actions over the span.
+// drawHistory draws a history of n actions over the span.
 func drawHistory(rng *rand.Rand, n int, span time.Duration) []Action {
 	total := 0
 	for _, k := range actionKinds {

@@ -14,36 +14,37 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// apiClient is everybody who calls the API. What was acknowledged to it has to hold in the end.
+// An apiClient is all callers of the API. What was acknowledged to it must hold in the end.
 type apiClient struct {
 	world       *World
 	services    []*expectedService
-	taskIDs     []string        // ids that it was given
-	stoppedIDs  map[string]bool // ids that it was told will be stopped
+	taskIDs     []string        // acknowledged by SubmitTasks
+	stoppedIDs  map[string]bool // whose StopTask was acknowledged
 	lastRequest *operation.SubmitTasks
 	lastIDs     []string
-	// configuration is the configuration acknowledged last, nil where it is not known which holds.
+	// configuration is the one acknowledged last, or nil if it is not known which one holds.
 	configuration *cluster.Configuration
 	configuring   bool
 }
 
-// expectedService is a service as the API last acknowledged it.
+// An expectedService is a service as the API last acknowledged it.
 type expectedService struct {
 	name    string
 	daemon  bool
 	desired int
 	exists  bool
 	busy    bool
-	// definition is the task definition that it was last given, empty where its own was kept.
+	// definition is the task definition of the last update, empty if that kept the old one.
 	definition   string
 	balanced     bool // registered with a target group
 	hasProviders bool // has a capacity provider strategy
-	// rules are those acknowledged last, nil where it is not known which hold; reruled tells that they have changed.
+	// rules are those acknowledged last, or nil if it is not known which hold. rulesChanged means
+	// that they were changed after the service was created.
 	rules        *cluster.Rules
 	rulesChanged bool
 }
 
-// taskDefinitions are the task definitions of the simulation: families by what is scarce about them.
+// taskDefinitions are the families of the simulation, each with another scarce resource.
 var taskDefinitions = map[string]string{
 	"small": `{"family":"small","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`,
 	"big":   `{"family":"big","containerDefinitions":[{"name":"main","image":"i","cpu":900,"memory":1024}]}`,
@@ -60,16 +61,18 @@ var taskDefinitions = map[string]string{
 	         "portMappings":[{"containerPort":80}]}]}`,
 	"tied": `{"family":"tied","placementConstraints":[{"type":"memberOf","expression":"attribute:disk != ssd"}],
 	          "containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
-	// No agent can do what this one needs.
+	// No agent has the log driver that this one needs.
 	"nowhere": `{"family":"nowhere","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
 	             "logConfiguration":{"logDriver":"splunk"}}]}`,
 }
 
-var families = []string{"small", "small", "big", "port", "port", "share", "gpu", "checked", "checked", "disk", "nowhere", "vpc", "vpc", "tied"}
+var families = []string{"small", "small", "big", "port", "port", "share", "gpu", "checked", "checked", "disk",
+	"nowhere", "vpc", "vpc", "tied"}
 
 func (w *World) registerDefinitions() {
 	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
-		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(taskDefinitions[f])); status != http.StatusOK {
+		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition",
+			[]byte(taskDefinitions[f])); status != http.StatusOK {
 			w.checker.Fail("registering %s: %s", f, answer)
 		}
 	}
@@ -84,7 +87,8 @@ func (w *World) pickFamily(a Action) string {
 	return f
 }
 
-// networkFor is where tasks of the family have their network interface, nil where they have none of their own.
+// networkFor returns the network configuration of the family's tasks, or nil if they have no
+// network interface of their own.
 func networkFor(family string) *cluster.Network {
 	if family != "vpc" {
 		return nil
@@ -92,7 +96,8 @@ func networkFor(family string) *cluster.Network {
 	return &cluster.Network{Subnets: []string{"subnet-1"}}
 }
 
-// callUntilAnswered runs an operation as a client does: again after every failure that may pass, until it is answered.
+// callUntilAnswered runs an operation as a client does: it repeats the call after every transient
+// failure, until it is answered.
 func (c *apiClient) callUntilAnswered(name string, f func(ctx context.Context) error, answered func(err error)) {
 	c.world.spawn(name, clientProcess, func(ctx context.Context) {
 		p := processOf(ctx)
@@ -115,7 +120,7 @@ func (c *apiClient) callUntilAnswered(name string, f func(ctx context.Context) e
 	}, func(bool) {})
 }
 
-// percentagePairs are minimum healthy and maximum percent of services.
+// percentagePairs are minimumHealthyPercent and maximumPercent of services.
 var percentagePairs = [][2]int{{100, 200}, {50, 100}, {0, 100}, {50, 150}, {100, 150}}
 
 func (c *apiClient) createService(a Action, daemon bool) {
@@ -134,7 +139,8 @@ func (c *apiClient) createService(a Action, daemon bool) {
 	spec.Rules = drawRules(a.Pick, daemon)
 	s.rules = &spec.Rules
 	if daemon {
-		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, []string{"checked", "checked", "disk"}[a.Pick%3]
+		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil,
+			[]string{"checked", "checked", "disk"}[a.Pick%3]
 		spec.MinHealthy, spec.MaxPercent = nil, nil
 	}
 	spec.Network = networkFor(spec.TaskDefinition)
@@ -152,7 +158,7 @@ func (c *apiClient) createService(a Action, daemon bool) {
 		return err
 	}, func(err error) {
 		s.busy = false
-		if err != nil { // its name is still being drained, or its rules cannot be kept
+		if err != nil { // the old service of that name still drains, or the rules cannot be satisfied
 			c.coverRefusedRules(spec.Rules, err)
 			return
 		}
@@ -161,7 +167,8 @@ func (c *apiClient) createService(a Action, daemon bool) {
 	})
 }
 
-// pickService is a service that exists and that nobody is changing; nil if there is none.
+// pickService picks a service that exists and is not being changed. It returns nil if there is
+// none.
 func (c *apiClient) pickService(a Action) *expectedService {
 	var free []*expectedService
 	for _, s := range c.services {
@@ -175,8 +182,8 @@ func (c *apiClient) pickService(a Action) *expectedService {
 	return free[a.Pick%uint64(len(free))]
 }
 
-// updateService changes a service; done is what then holds. It may be refused where the service has rules that cannot be kept; an
-// earlier try may have taken effect nevertheless.
+// updateService changes a service and calls done when that is acknowledged. The change may be
+// refused because of the service's rules, though an earlier attempt has taken effect.
 func (c *apiClient) updateService(s *expectedService, change operation.UpdateService, done func()) {
 	change.Cluster, change.Name = clusterName, s.name
 	c.changeService(s, func(ctx context.Context) error {
@@ -196,12 +203,13 @@ func (c *apiClient) changeService(s *expectedService, f func(ctx context.Context
 			c.world.cover(coverage.RulesRefused)
 			s.desired, s.rules = unknownCount, nil
 		default:
-			c.world.checker.Fail("invariant 9: service %s was acknowledged, and changing it says %v", s.name, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and changing it fails: %v", s.name, err)
 		}
 	})
 }
 
-// unknownCount is the desired count of a service of which a change was refused that an earlier try may have made.
+// unknownCount is the desired count of a service after a refused change that an earlier attempt may
+// have made.
 const unknownCount = -1
 
 func (c *apiClient) scaleService(a Action) {
@@ -228,16 +236,17 @@ func (c *apiClient) deleteService(a Action) {
 		return err
 	}, func(err error) {
 		s.busy, s.exists = false, false
-		// An earlier try may have taken effect without our knowing.
+		// An earlier attempt may have deleted it, unknown to the caller.
 		if err != nil && cluster.ErrorCode(err) != cluster.CodeServiceNotActive {
-			c.world.checker.Fail("invariant 9: service %s was acknowledged, and deleting it says %v", s.name, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and deleting it fails: %v", s.name, err)
 		}
 	})
 }
 
 func (c *apiClient) runTask(a Action, wait string) {
 	c.submitTasks(operation.SubmitTasks{
-		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: c.world.pickFamily(a), Count: 1 + a.N%3, Wait: wait,
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: c.world.pickFamily(a), Count: 1 + a.N%3,
+		Wait:  wait,
 		Rules: drawTaskRules(a.Pick),
 		Token: fmt.Sprint("run", a.Pick), Params: fmt.Sprint(a.Pick),
 	}, nil)
@@ -247,7 +256,7 @@ func (w *World) runWaitingTask(a Action) {
 	w.client.runTask(a, []string{api.WaitForever, "5m"}[a.N%2])
 }
 
-// submitTasks asks for tasks; then, which may be nil, gets what it was given.
+// submitTasks requests tasks; then, which may be nil, gets their ids.
 func (c *apiClient) submitTasks(spec operation.SubmitTasks, then func(ids []string)) {
 	spec.Network = networkFor(spec.TaskDefinition)
 	c.callUntilAnswered("run "+spec.Token, func(ctx context.Context) error {
@@ -271,31 +280,34 @@ func (c *apiClient) submitTasks(spec operation.SubmitTasks, then func(ids []stri
 	}, func(error) {})
 }
 
-// checkAnswer checks that a request was answered in full, and that the same clientToken gave the same tasks: but for those
-// that ended so long ago that they were forgotten.
+// checkAnswer checks that a request was answered in full, and that the same clientToken gave the
+// same tasks again, except those whose rows have expired.
 func (c *apiClient) checkAnswer(spec operation.SubmitTasks, ids []string, failures int) {
 	var before []string
 	if c.lastRequest != nil && c.lastRequest.Token == spec.Token {
 		before = c.lastIDs
 	}
-	forgotten := 0
+	expired := 0
 	for _, id := range before {
 		if slices.Contains(ids, id) {
 			c.world.cover(coverage.Repeated)
 		} else if c.world.checker.HasExpired(id) {
-			forgotten++
+			expired++
 		} else {
-			c.world.checker.Fail("invariant 9: request %s gave tasks %v and then %v", spec.Token, before, ids)
+			c.world.checker.Fail("invariant 9: request %s was answered with tasks %v and then %v", spec.Token, before,
+				ids)
 		}
 	}
-	// A task whose id had been promised before it was refused is among both.
-	if want := max(spec.Count, len(spec.Instances)); len(ids)+failures+forgotten < want || len(ids) > want {
-		c.world.checker.Fail("request %s for %d tasks was answered with %d, %d failures", spec.Token, want, len(ids), failures)
+	// A refused task whose id was acknowledged before is in both.
+	if want := max(spec.Count, len(spec.Instances)); len(ids)+failures+expired < want || len(ids) > want {
+		c.world.checker.Fail("request %s for %d tasks was answered with %d, %d failures", spec.Token, want, len(ids),
+			failures)
 	}
 	c.lastRequest, c.lastIDs = &spec, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, ids))))
 }
 
-// repeatRequest sends the last request once more: as it was, or with other parameters, which has to be refused.
+// repeatRequest sends the last request again: unchanged, or with other parameters, which must be
+// refused.
 func (c *apiClient) repeatRequest(a Action) {
 	if c.lastRequest == nil {
 		return
@@ -312,7 +324,8 @@ func (c *apiClient) repeatRequest(a Action) {
 	}, func(err error) {
 		c.world.cover(coverage.Different)
 		if cluster.ErrorCode(err) != cluster.CodeConflict {
-			c.world.checker.Fail("invariant 9: token %s was used with other parameters, and the answer is %v", spec.Token, err)
+			c.world.checker.Fail("invariant 9: token %s was used with other parameters, and the answer is %v",
+				spec.Token, err)
 		}
 	})
 }
@@ -345,14 +358,15 @@ func (c *apiClient) stopTaskByID(id string) {
 	})
 }
 
-// startAndStop starts a task and stops it as soon as it is there, over and over.
+// startAndStop starts a task and stops it as soon as it exists, over and over.
 func (c *apiClient) startAndStop(a Action) {
 	c.world.cover(coverage.Spam)
 	for n := range 5 {
 		c.world.Loop.After(time.Duration(n)*time.Second, func() {
 			token := fmt.Sprint("spam", a.Pick, n)
 			c.submitTasks(operation.SubmitTasks{
-				Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1, Token: token, Params: token,
+				Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1, Token: token,
+				Params: token,
 			}, func(ids []string) {
 				for _, id := range ids {
 					c.stopTaskByID(id)

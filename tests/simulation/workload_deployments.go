@@ -18,14 +18,16 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// What customers do about deployments: new revisions, good and bad ones, circuit breakers, stops, protection.
+// Actions on deployments: new revisions, good and broken ones, circuit breakers, stops, protection.
 
-// newRevisions are what services are updated to. Services of the family vpc only have theirs forced: it wants a network.
+// newRevisions are what services are updated to. Services of the family vpc are only forced to
+// deploy, because other families have no network configuration.
 var newRevisions = []string{
-	"small:2", "small:1", "checked:2", "checked:1", "port:1", "big:1", "checked:2", invariant.BrokenFamily + ":1", invariant.UnhealthyFamily + ":1", invariant.BrokenFamily + ":1",
+	"small:2", "small:1", "checked:2", "checked:1", "port:1", "big:1", "checked:2", invariant.BrokenFamily + ":1",
+	invariant.UnhealthyFamily + ":1", invariant.BrokenFamily + ":1",
 }
 
-// applyFamilyOutcome is what a task does for its family's sake.
+// applyFamilyOutcome makes tasks of a broken family fail.
 func (w *World) applyFamilyOutcome(i ecs.StartInfo, b *ecs.Behaviour) {
 	switch invariant.OutcomeOf(definitionName(i.TaskDefinition)) {
 	case model.NeverRun:
@@ -41,10 +43,10 @@ func (w *World) applyFamilyOutcome(i ecs.StartInfo, b *ecs.Behaviour) {
 	}
 }
 
-// definitionName is family:revision of a task definition's name or ARN.
+// definitionName returns family:revision of a task definition's name or ARN.
 func definitionName(s string) string { return s[strings.LastIndex(s, "/")+1:] }
 
-// deployService has a service replace its tasks: by a new revision, or forced.
+// deployService starts a deployment: of another revision, or a forced one.
 func (c *apiClient) deployService(a Action) {
 	s := c.pickService(a)
 	if s == nil {
@@ -52,7 +54,8 @@ func (c *apiClient) deployService(a Action) {
 	}
 	change := operation.UpdateService{TaskDefinition: newRevisions[a.Pick/5%uint64(len(newRevisions))]}
 	if s.daemon {
-		change.TaskDefinition = []string{"checked:2", "checked:1", "disk:2", "disk:1", invariant.BrokenFamily + ":1"}[a.Pick/5%5]
+		change.TaskDefinition = []string{"checked:2", "checked:1", "disk:2", "disk:1",
+			invariant.BrokenFamily + ":1"}[a.Pick/5%5]
 	}
 	if s.balanced && !strings.HasPrefix(s.definition, "vpc") {
 		change.TaskDefinition = []string{"port:2", "port:1", "port:2", invariant.BrokenFamily + "port:1"}[a.Pick/5%4]
@@ -60,14 +63,14 @@ func (c *apiClient) deployService(a Action) {
 	if a.N%4 == 0 || strings.HasPrefix(s.definition, "vpc") {
 		change = operation.UpdateService{Force: true}
 	}
-	if !s.daemon && a.N == 3 { // a scaling that comes with it is no deployment of its own
+	if !s.daemon && a.N == 3 { // an update may change the desired count, too
 		change.Desired = new(int(a.Pick/11) % 8)
 	}
 	c.world.logf("deploy %s: %+v", s.name, change)
 	c.startDeployment(s, change)
 }
 
-// startDeployment makes a change that starts a deployment.
+// startDeployment sends an update that starts a deployment.
 func (c *apiClient) startDeployment(s *expectedService, change operation.UpdateService) {
 	change.Cluster, change.Name = clusterName, s.name
 	s.busy = true
@@ -83,15 +86,16 @@ func (c *apiClient) startDeployment(s *expectedService, change operation.UpdateS
 				s.desired = *change.Desired
 			}
 			c.world.cover(coverage.Deployed)
-		case code == cluster.CodeInvalidParameter: // its rules cannot be kept by the new revision
+		case code == cluster.CodeInvalidParameter: // the new revision cannot satisfy the service's rules
 			s.desired, s.rules = unknownCount, nil
 		default:
-			c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %+v says %v", s.name, change, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %+v fails: %v", s.name,
+				change, err)
 		}
 	})
 }
 
-// callECS makes a request of the ECS API; what is refused is a [cluster.Error].
+// callECS sends a request to the ECS API. A refusal is returned as a [cluster.Error].
 func (c *apiClient) callECS(ctx context.Context, op string, in map[string]any) error {
 	in["cluster"] = clusterName
 	body, err := json.Marshal(in)
@@ -112,17 +116,19 @@ func (c *apiClient) callECS(ctx context.Context, op string, in map[string]any) e
 	return cluster.Errorf(cluster.Code(refused.Type), "%s", refused.Message)
 }
 
-// circuitBreakers are circuit breakers as UpdateService takes them.
+// circuitBreakers are settings as UpdateService takes them.
 var circuitBreakers = []map[string]any{
 	{"enable": true, "rollback": true},
 	{"enable": true, "rollback": true, "thresholdConfiguration": map[string]any{"type": "COUNT", "value": 2}},
 	{"enable": true, "rollback": false, "thresholdConfiguration": map[string]any{"type": "COUNT", "value": 4}},
-	{"enable": true, "rollback": true, "resetOnHealthyTask": false, "thresholdConfiguration": map[string]any{"type": "UNBOUNDED_PERCENT", "value": 50}},
-	{"enable": true, "rollback": true, "thresholdConfiguration": map[string]any{"type": "BOUNDED_PERCENT", "value": 100}},
+	{"enable": true, "rollback": true, "resetOnHealthyTask": false,
+		"thresholdConfiguration": map[string]any{"type": "UNBOUNDED_PERCENT", "value": 50}},
+	{"enable": true, "rollback": true, "thresholdConfiguration": map[string]any{"type": "BOUNDED_PERCENT",
+		"value": 100}},
 	{"enable": false, "rollback": false},
 }
 
-// changeDeploymentSettings changes how a service is deployed, without starting a deployment.
+// changeDeploymentSettings changes how a service is deployed, without a deployment.
 func (c *apiClient) changeDeploymentSettings(a Action) {
 	s := c.pickService(a)
 	if s == nil {
@@ -143,15 +149,17 @@ func (c *apiClient) changeDeploymentSettings(a Action) {
 	}
 	c.world.logf("tune %s: %v", s.name, in)
 	s.busy = true
-	c.callUntilAnswered("tune "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) }, func(err error) {
-		s.busy = false
-		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
-			c.world.checker.Fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
-		}
-	})
+	c.callUntilAnswered("tune "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) },
+		func(err error) {
+			s.busy = false
+			if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
+				c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %v fails: %v", s.name,
+					in, err)
+			}
+		})
 }
 
-// stopDeployment has a service's deployment stopped and rolled back. It may be over by then.
+// stopDeployment stops and rolls back a service's deployment, which may be over meanwhile.
 func (c *apiClient) stopDeployment(a Action) {
 	s := c.pickService(a)
 	if s == nil {
@@ -160,13 +168,14 @@ func (c *apiClient) stopDeployment(a Action) {
 	c.stopCurrentDeployment(s, cluster.StopRollback)
 }
 
-// stopCurrentDeployment has the current deployment of a service stopped, if it is under way.
+// stopCurrentDeployment stops the current deployment of a service if it is in progress.
 func (c *apiClient) stopCurrentDeployment(s *expectedService, how cluster.StopType) {
 	row, ok := c.world.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !ok || row.Release == nil || row.Release.Status.HasEnded() {
 		return
 	}
-	arn := fmt.Sprintf("arn:aws:ecs:us-east-1:123456789012:service-deployment/%s/%s/%s", clusterName, s.name, row.Release.ID)
+	arn := fmt.Sprintf("arn:aws:ecs:us-east-1:123456789012:service-deployment/%s/%s/%s", clusterName, s.name,
+		row.Release.ID)
 	c.world.checker.RequestedStops[row.Release.ID+string(how)] = true
 	c.callUntilAnswered("stop the deployment of "+s.name, func(ctx context.Context) error {
 		return c.callECS(ctx, "StopServiceDeployment", map[string]any{"serviceDeploymentArn": arn, "stopType": how})
@@ -177,7 +186,7 @@ func (c *apiClient) stopCurrentDeployment(s *expectedService, how cluster.StopTy
 	})
 }
 
-// protectTasks protects some tasks of a service from being stopped, for minutes; or ends that.
+// protectTasks protects some tasks of a service for minutes, or ends their protection.
 func (c *apiClient) protectTasks(a Action) {
 	s := c.pickService(a)
 	if s == nil {
@@ -196,15 +205,18 @@ func (c *apiClient) protectTasks(a Action) {
 	if a.N%4 > 0 {
 		in["expiresInMinutes"] = 1 + int(a.Pick/5%30)
 	}
-	c.callUntilAnswered("protect tasks of "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateTaskProtection", in) }, func(err error) {
+	c.callUntilAnswered("protect tasks of "+s.name, func(ctx context.Context) error {
+		return c.callECS(ctx,
+			"UpdateTaskProtection", in)
+	}, func(err error) {
 		if err == nil {
 			c.world.cover(coverage.Protected)
 		}
 	})
 }
 
-// replaceBrokenRevisions has customers give up on what can never work and would be tried for ever: bad revisions that no circuit breaker
-// will end.
+// replaceBrokenRevisions deploys working revisions in place of broken ones that no circuit breaker
+// will end. Otherwise they would be retried forever.
 func (c *apiClient) replaceBrokenRevisions() {
 	for _, s := range c.services {
 		row, ok := c.world.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
@@ -212,7 +224,8 @@ func (c *apiClient) replaceBrokenRevisions() {
 			continue
 		}
 		ends := row.Breaker.Enable && row.Deployment.State != cluster.RolloutCompleted
-		if (ends || invariant.OutcomeOf(row.Deployment.TaskDefinition) == model.RunHealthy) && !keepsBrokenRevision(row) {
+		if (ends || invariant.OutcomeOf(row.Deployment.TaskDefinition) == model.RunHealthy) &&
+			!keepsBrokenRevision(row) {
 			continue
 		}
 		good := "small:2"
@@ -228,23 +241,27 @@ func (c *apiClient) replaceBrokenRevisions() {
 	}
 }
 
-// keepsBrokenRevision reports that a revision which can never work was declared done early, and is there beside another yet.
+// keepsBrokenRevision reports whether a broken revision completed early and still has tasks beside
+// those of a newer one.
 func keepsBrokenRevision(s *cluster.Service) bool {
 	return slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool {
 		return d.State == cluster.RolloutCompleted && invariant.OutcomeOf(d.TaskDefinition) != model.RunHealthy
 	})
 }
 
-// registerBrokenDefinitions registers the task definitions that come to nothing, and second revisions of some that are well.
+// registerBrokenDefinitions registers the broken families, and second revisions of working ones.
 func (w *World) registerBrokenDefinitions() {
 	bad := map[string]string{
 		invariant.BrokenFamily: `{"family":"broken","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128}]}`,
 		invariant.UnhealthyFamily: `{"family":"sick","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
 		             "healthCheck":{"command":["CMD","false"]}}]}`,
 	}
-	good := []string{taskDefinitions["small"], taskDefinitions["checked"], taskDefinitions["disk"], taskDefinitions["port"]}
-	for _, text := range append(good, bad[invariant.BrokenFamily], bad[invariant.UnhealthyFamily], strings.Replace(taskDefinitions["port"], `"port"`, `"brokenport"`, 1)) {
-		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(text)); status != http.StatusOK {
+	good := []string{taskDefinitions["small"], taskDefinitions["checked"], taskDefinitions["disk"],
+		taskDefinitions["port"]}
+	for _, text := range append(good, bad[invariant.BrokenFamily], bad[invariant.UnhealthyFamily],
+		strings.Replace(taskDefinitions["port"], `"port"`, `"brokenport"`, 1)) {
+		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition",
+			[]byte(text)); status != http.StatusOK {
 			w.checker.Fail("registering %s: %s", text, answer)
 		}
 	}

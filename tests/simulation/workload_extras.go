@@ -12,14 +12,15 @@ import (
 	"berth/tests/simulation/invariant"
 )
 
-// extraKinds are what also happens in half of the runs. They are drawn from a source of their own, so that the histories of
-// seeds stay what they were without them.
+// extraKinds are actions of half of the runs. They are drawn from a source of their own, so that
+// the histories of seeds stay what they were before these kinds were added.
 var extraKinds = []string{
-	"stop-release", "stop-release", "spot-interruption", "spot-interruption", "rebalance-recommendation", "create-provided", "create-provided",
-	"share-anew", "early-success", "early-success", "image-gone",
+	"deploy-and-stop", "deploy-and-stop", "spot-interruption", "spot-interruption", "rebalance-recommendation",
+	"create-with-providers", "create-with-providers",
+	"change-providers", "early-success", "early-success", "remove-images",
 }
 
-// drawExtras are the actions that a seed has beside its history, none in half of the runs.
+// drawExtras draws the actions that a seed has in addition to its history.
 func drawExtras(seed uint64, span time.Duration) []Action {
 	rng := rand.New(rand.NewPCG(seed, 0x6578747261))
 	if rng.IntN(2) == 0 {
@@ -33,7 +34,7 @@ func drawExtras(seed uint64, span time.Duration) []Action {
 	return out
 }
 
-// deployAndStop deploys a service and soon has that stopped: rolled back, or left as it is.
+// deployAndStop starts a deployment and soon stops it: by rollback or abort.
 func (c *apiClient) deployAndStop(a Action) {
 	s := c.pickService(a)
 	if s == nil {
@@ -44,25 +45,30 @@ func (c *apiClient) deployAndStop(a Action) {
 	c.world.Loop.After(time.Duration(5+a.Pick/5%90)*time.Second, func() { c.stopCurrentDeployment(s, how) })
 }
 
-// changeEarlySuccess has the deployments of a service count as completed before all tasks run, or ends that.
+// changeEarlySuccess lets the deployments of a service complete before all tasks run, or ends that.
 func (c *apiClient) changeEarlySuccess(a Action) {
 	s := c.pickService(a)
 	if s == nil {
 		return
 	}
 	criteria := map[string]any{
-		"enable": a.N < 7, "healthyPercent": []int{100, 50, 75}[a.Pick/5%3], "sourceServiceRevisionCleanup": []string{"BLOCKING", "DEFERRED"}[a.Pick/15%2],
+		"enable": a.N < 7, "healthyPercent": []int{100, 50, 75}[a.Pick/5%3],
+		"sourceServiceRevisionCleanup": []string{"BLOCKING", "DEFERRED"}[a.Pick/15%2],
 	}
 	in := map[string]any{"service": s.name, "deploymentConfiguration": map[string]any{"earlySuccessCriteria": criteria}}
-	if !s.daemon && a.N%2 == 0 { // it must be no fewer than have to be healthy in any case
+	if !s.daemon && a.N%2 == 0 { // ECS requires at least the minimum healthy percent
 		in["deploymentConfiguration"].(map[string]any)["minimumHealthyPercent"] = 50
 	}
 	c.world.logf("early success of %s: %v", s.name, in)
 	s.busy = true
-	c.callUntilAnswered("early success of "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) }, func(err error) {
+	c.callUntilAnswered("early success of "+s.name, func(ctx context.Context) error {
+		return c.callECS(ctx,
+			"UpdateService", in)
+	}, func(err error) {
 		s.busy = false
 		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
-			c.world.checker.Fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %v fails: %v", s.name,
+				in, err)
 		}
 		if err == nil {
 			c.deployService(a)
@@ -70,26 +76,29 @@ func (c *apiClient) changeEarlySuccess(a Action) {
 	})
 }
 
-// interruptSpotInstance has EC2 say that it takes an instance back in two minutes, and do so.
+// interruptSpotInstance sends EC2's warning and terminates the instance two minutes later.
 func (w *World) interruptSpotInstance(a Action) {
 	i := w.pickInstance(a)
-	if i == nil || !w.putEC2Event("EC2 Spot Instance Interruption Warning", map[string]any{"instance-id": i.EC2InstanceID, "instance-action": "terminate"}) {
+	if i == nil || !w.putEC2Event("EC2 Spot Instance Interruption Warning",
+		map[string]any{"instance-id": i.EC2InstanceID, "instance-action": "terminate"}) {
 		return
 	}
 	w.Loop.After(2*time.Minute, func() {
 		if now := w.describeInstance(i.ID); now != nil && now.Status == cluster.InstanceDraining {
 			w.cover(coverage.Spot)
 		} else if now != nil && w.checker.Staleness == invariant.CalmStaleness {
-			w.checker.Fail("invariant 8: instance %s is taken back, and it is %s", i.ID, now.Status)
+			w.checker.Fail("invariant 8: EC2 interrupts instance %s, which is still %s", i.ID, now.Status)
 		}
 		_ = w.AWS.Machines.KillInstance(i.ID)
 	})
 }
 
-// recommendRebalance has EC2 say that it may take an instance back; it does so in half of the cases, much later.
+// recommendRebalance sends EC2's rebalance recommendation. In half of the cases the instance is
+// terminated much later.
 func (w *World) recommendRebalance(a Action) {
 	i := w.pickInstance(a)
-	if i == nil || !w.putEC2Event("EC2 Instance Rebalance Recommendation", map[string]any{"instance-id": i.EC2InstanceID}) {
+	if i == nil || !w.putEC2Event("EC2 Instance Rebalance Recommendation",
+		map[string]any{"instance-id": i.EC2InstanceID}) {
 		return
 	}
 	w.Loop.After(10*time.Minute, func() {
@@ -105,19 +114,20 @@ func (w *World) recommendRebalance(a Action) {
 // putEC2Event puts an event of EC2 on the bus.
 func (w *World) putEC2Event(kind string, detail map[string]any) bool {
 	event, err := json.Marshal(map[string]any{
-		"source": "aws.ec2", "detail-type": kind, "detail": detail, "id": fmt.Sprint("ec2-", w.steps), "time": w.Loop.Now(),
+		"source": "aws.ec2", "detail-type": kind, "detail": detail, "id": fmt.Sprint("ec2-", w.steps),
+		"time":   w.Loop.Now(),
 		"region": "us-east-1", "account": "123456789012",
 	})
 	if err == nil {
 		err = w.Runtime.PutEvent(event)
 	}
 	if err != nil {
-		w.checker.Fail("an event of EC2: %v", err)
+		w.checker.Fail("putting an event of EC2: %v", err)
 	}
 	return err == nil
 }
 
-// describeInstance is the instance as ECS has it, nil where it has gone.
+// describeInstance returns the instance as ECS has it, or nil if it is gone.
 func (w *World) describeInstance(id string) *cluster.Instance {
 	for _, i := range w.instances() {
 		if i.ID == id {
@@ -127,7 +137,8 @@ func (w *World) describeInstance(id string) *cluster.Instance {
 	return nil
 }
 
-// removeImages has no task start for minutes, twice: between, what was held back starts and ends the throttle.
+// removeImages lets no task start for some minutes, twice. In between, delayed tasks start and end
+// the throttle.
 func (w *World) removeImages(a Action) {
 	for n, long := range []time.Duration{time.Duration(2+a.N) * time.Minute, time.Minute} {
 		w.Loop.After(time.Duration(n)*time.Duration(14+a.Pick/7%14)*time.Minute, func() {
@@ -141,12 +152,12 @@ func (w *World) removeImages(a Action) {
 	}
 }
 
-// checkStartsEachMinute looks each minute, in runs without faults, whether services start what they are short of once their
-// throttle lets them (S7).
+// checkStartsEachMinute checks, in runs without faults, that services start missing tasks as soon
+// as their throttle allows (S7).
 func (w *World) checkStartsEachMinute() {
 	since := map[string]time.Time{}
-	var look func()
-	look = func() {
+	var check func()
+	check = func() {
 		for _, s := range w.checker.ActiveServices() {
 			first, was := since[s.Short]
 			switch due := w.checker.CanStartNow(s); {
@@ -155,13 +166,14 @@ func (w *World) checkStartsEachMinute() {
 			case !was:
 				since[s.Short] = w.Loop.Now()
 			case w.Loop.Now().Sub(first) >= longestShortage:
-				w.checker.Fail("invariant 8: service %s has been short of tasks for %s, and its throttle lets it start one", s.Name, longestShortage)
+				w.checker.Fail("invariant 8: service %s has missed tasks for %s, and its throttle lets it start one",
+					s.Name, longestShortage)
 			}
 		}
-		w.Loop.After(time.Minute, look)
+		w.Loop.After(time.Minute, check)
 	}
-	w.Loop.After(time.Minute, look)
+	w.Loop.After(time.Minute, check)
 }
 
-// longestShortage is how long, without faults, a service may be short of tasks that it could start.
+// longestShortage is how long, without faults, a service may miss tasks that it could start.
 const longestShortage = 3 * time.Minute

@@ -14,20 +14,20 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// What happens to the fleet. An instance or a task that has gone meanwhile is none of our business: errors of the fleet
-// say that, and nothing more.
+// Actions on instances and tasks behind Berth's back. The simulated AWS returns an error only if
+// the instance or task is gone meanwhile; such errors are ignored.
 
 const (
 	diskAttribute = "disk"
 	diskValue     = "ssd"
 )
 
-// machine is small, so that what fits is often a question.
+// machine is small, so that tasks often do not fit.
 var machine = ec2.Machine{
 	Type: "sim.small", CPU: 2000, Memory: 2048, GPUs: 1, Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"},
 }
 
-// diskMachine has what the family disk needs, and more GPUs to share.
+// diskMachine has the attribute that the family disk needs, and more GPUs to share.
 var diskMachine = ec2.Machine{
 	Type: "sim.disk", CPU: 2000, Memory: 2048, GPUs: 2, Zones: []string{"us-east-1b", "us-east-1a"},
 	Attributes: map[string]string{diskAttribute: diskValue},
@@ -50,7 +50,8 @@ func (w *World) instances() []*cluster.Instance {
 	return all
 }
 
-// pickInstance is the instance that the action hits; where there is none it adds some.
+// pickInstance picks the instance that the action hits. If there is none, it adds some and returns
+// nil.
 func (w *World) pickInstance(a Action) *cluster.Instance {
 	all := w.instances()
 	if len(all) == 0 {
@@ -60,7 +61,7 @@ func (w *World) pickInstance(a Action) *cluster.Instance {
 	return all[a.Pick%uint64(len(all))]
 }
 
-// runningTasks are the tasks that run on the instance, on all where it is empty.
+// runningTasks returns the tasks that run on the instance, or on all instances if it is empty.
 func (w *World) runningTasks(instance string) (ids []string) {
 	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning && (instance == "" || t.Instance == instance) {
@@ -108,16 +109,16 @@ func (w *World) disconnectAgent(a Action) {
 }
 
 func (w *World) reconnectAgent(a Action) {
-	var away []*cluster.Instance
+	var disconnected []*cluster.Instance
 	for _, i := range w.instances() {
 		if !i.AgentConnected {
-			away = append(away, i)
+			disconnected = append(disconnected, i)
 		}
 	}
-	if len(away) == 0 {
+	if len(disconnected) == 0 {
 		return
 	}
-	i := away[a.Pick%uint64(len(away))]
+	i := disconnected[a.Pick%uint64(len(disconnected))]
 	if len(w.runningTasks(i.ID)) > 0 {
 		w.cover(coverage.Zombie)
 	}
@@ -154,7 +155,7 @@ func (w *World) shrinkInstance(a Action) {
 	}
 }
 
-// setInstanceStatus drains an instance or ends that: through Berth, or behind its back.
+// setInstanceStatus drains or activates an instance.
 func (w *World) setInstanceStatus(a Action, status string) {
 	if i := w.pickInstance(a); i != nil {
 		w.changeInstance(a, "UpdateContainerInstancesState", map[string]any{
@@ -163,7 +164,7 @@ func (w *World) setInstanceStatus(a Action, status string) {
 	}
 }
 
-// changeAttribute gives an instance the attribute that the family disk needs, or takes it away.
+// changeAttribute adds or removes the attribute that the family disk needs.
 func (w *World) changeAttribute(a Action) {
 	i := w.pickInstance(a)
 	if i == nil {
@@ -181,7 +182,8 @@ func (w *World) changeAttribute(a Action) {
 	}}})
 }
 
-// changeInstance makes a change of an instance: through Berth's API, or behind its back.
+// changeInstance calls an operation that changes an instance: through Berth's API if the action's N
+// is odd, else directly at ECS, behind Berth's back.
 func (w *World) changeInstance(a Action, op string, in any) {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -229,7 +231,7 @@ func (w *World) makeAllUnhealthy(Action) {
 	}
 }
 
-// startForeignTask has somebody else start a task, without asking Berth.
+// startForeignTask starts a task at ECS without Berth.
 func (w *World) startForeignTask(a Action) {
 	i := w.pickInstance(a)
 	if i == nil {
@@ -246,7 +248,7 @@ func (w *World) startForeignTask(a Action) {
 	w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "StartTask", body)
 }
 
-// checkStopTask checks a StopTask: Berth stops only what it started.
+// checkStopTask checks a call of StopTask: Berth stops only tasks that it started.
 func (w *World) checkStopTask(ecsID string) {
 	w.checker.CallCount++
 	w.checkHealthyTaskKept(ecsID)
@@ -255,16 +257,18 @@ func (w *World) checkStopTask(ecsID string) {
 		w.cover(coverage.StopIgnored)
 	}
 	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
-		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours && !w.upgrade.mayStopByForce(t.Instance) {
-			w.checker.Fail("foreign task %s was to be stopped", ecsID)
+		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours &&
+			!w.upgrade.mayStopByForce(t.Instance) {
+			w.checker.Fail("Berth stops foreign task %s", ecsID)
 		}
 	}
 }
 
-// endUnhealthiness ends the flapping of tasks, which otherwise never come to rest.
+// endUnhealthiness makes tasks healthy, because flapping tasks never come to rest.
 func (w *World) endUnhealthiness() {
 	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
-		if t.Alive && t.Last == cluster.TaskRunning && invariant.OutcomeOf(definitionName(t.TaskDefinition)) != model.BecomeUnhealthy {
+		if t.Alive && t.Last == cluster.TaskRunning &&
+			invariant.OutcomeOf(definitionName(t.TaskDefinition)) != model.BecomeUnhealthy {
 			_ = w.AWS.Machines.SetHealth(t.ID, true) // most have no health check
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// serveAPI calls Berth's ECS API as the protocol has it.
+// serveAPI sends a request to Berth's ECS API over its protocol.
 func (w *World) serveAPI(ctx context.Context, op string, body []byte) (status int, answer []byte) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
@@ -27,7 +27,7 @@ func (w *World) serveAPI(ctx context.Context, op string, body []byte) (status in
 	return to.Code, to.Body.Bytes()
 }
 
-// malformedRequests are requests each of which has to be refused, whatever the state of the cluster.
+// malformedRequests must be refused whatever the state of the cluster.
 var malformedRequests = []struct{ op, body string }{
 	{"RunTask", `{"cluster":"nowhere","taskDefinition":"small"}`},
 	{"RunTask", `{"cluster":"sim"}`},
@@ -39,25 +39,35 @@ var malformedRequests = []struct{ op, body string }{
 	{"RunTask", `{"cluster":"arn:aws:ecs:::","taskDefinition":"small"}`},
 	{"RunTask", `{"cluster":"sim","taskDefinition":"` + strings.Repeat("x", 1<<19) + `"}`},
 	{"StartTask", `{"cluster":"sim","taskDefinition":"small","containerInstances":[]}`},
-	{"StartTask", `{"cluster":"sim","taskDefinition":"small","containerInstances":[` + strings.Repeat(`"a",`, 20) + `"b"]}`},
+	{"StartTask", `{"cluster":"sim","taskDefinition":"small","containerInstances":[` + strings.Repeat(`"a",`,
+		20) + `"b"]}`},
 	{"CreateService", `{"cluster":"sim","taskDefinition":"small","desiredCount":1}`},
 	{"CreateService", `{"cluster":"sim","serviceName":"no good name!","taskDefinition":"small","desiredCount":1}`},
 	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":-1}`},
-	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":99999999999999999999}`},
-	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"deploymentConfiguration":{"maximumPercent":-1}}`},
-	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","schedulingStrategy":"DAEMON","desiredCount":1}`},
+	{"CreateService",
+		`{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":99999999999999999999}`},
+	{"CreateService",
+		`{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"deploymentConfiguration":{"maximumPercent":-1}}`},
+	{"CreateService",
+		`{"cluster":"sim","serviceName":"bad","taskDefinition":"small","schedulingStrategy":"DAEMON","desiredCount":1}`},
 	{"UpdateService", `{"cluster":"sim","service":"no-such-service","desiredCount":3}`},
 	{"DeleteService", `{"cluster":"sim","service":"no-such-service","force":true}`},
 	{"StopTask", `{"cluster":"sim","task":"00000000000000000000000000000000"}`},
 	{"StopTask", `{"cluster":"sim"}`},
-	{"PutAttributes", `{"cluster":"sim","attributes":[` + strings.Repeat(`{"name":"a","targetId":"b"},`, 9999) + `{"name":"a","targetId":"b"}]}`},
+	{"PutAttributes", `{"cluster":"sim","attributes":[` + strings.Repeat(`{"name":"a","targetId":"b"},`,
+		9999) + `{"name":"a","targetId":"b"}]}`},
 	{"UpdateContainerInstancesState", `{"cluster":"sim","containerInstances":[],"status":"DRAINING"}`},
 	{"DropTables", `{}`},
-	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"placementConstraints":[{"type":"memberOf","expression":"attribute:a =="}]}`},
-	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"placementStrategy":[{"type":"spread","field":"moon"}]}`},
-	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"tags":[{"key":"berth:constraint","value":"a == "}]}`},
-	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"anyhow"}]}`},
-	{"Berth_20261121.PutClusterConfiguration", `{"cluster":"sim","configuration":{"nodeBufferPercentage":{"c":0.2},"nodeOverbookingPercentage":{"c":0.2}}}`},
+	{"CreateService",
+		`{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"placementConstraints":[{"type":"memberOf","expression":"attribute:a =="}]}`},
+	{"CreateService",
+		`{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"placementStrategy":[{"type":"spread","field":"moon"}]}`},
+	{"CreateService",
+		`{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"tags":[{"key":"berth:constraint","value":"a == "}]}`},
+	{"CreateService",
+		`{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"anyhow"}]}`},
+	{"Berth_20261121.PutClusterConfiguration",
+		`{"cluster":"sim","configuration":{"nodeBufferPercentage":{"c":0.2},"nodeOverbookingPercentage":{"c":0.2}}}`},
 	{"Berth_20261121.UpdateServiceRules", `{"cluster":"sim","service":"no-such-service","moveCost":"High"}`},
 	{"Berth_20261121.ReportLoad", `{"cluster":"sim","reports":[],"all":true}`},
 	{"RunTask", `{"cluster":"sim",`},
@@ -83,10 +93,11 @@ func (w *World) sendMalformedRequest(a Action) {
 	}, func(bool) {})
 }
 
-// mayBeThrottled reports whether ECS may have failed a call: that shows in an answer of ServerException too.
+// mayBeThrottled reports whether ECS may have throttled a call, which is answered with
+// ServerException too.
 func (w *World) mayBeThrottled() bool { return w.faults.isEnabled(ECSThrottle) }
 
-// malformedDetails are details of events that no agent sends.
+// malformedDetails are event details that no agent sends.
 var malformedDetails = []string{
 	`{}`, `{"lastStatus":"RUNNING","desiredStatus":"RUNNING","containerInstanceArn":5}`,
 	`{"lastStatus":"STOPPED","containerInstanceArn":"","taskArn":"x","version":"a"}`,
@@ -106,8 +117,9 @@ var malformedDetails = []string{
 func (w *World) sendMalformedEvent(a Action) {
 	kind := []string{"ECS Task State Change", "ECS Container Instance State Change"}[a.N%2]
 	event, err := json.Marshal(map[string]any{
-		"source": "berth.fleet", "detail-type": kind, "detail": json.RawMessage(malformedDetails[a.Pick%uint64(len(malformedDetails))]),
-		"id": "bad", "time": w.Loop.Now(), "region": "us-east-1", "account": "123456789012",
+		"source": "berth.fleet", "detail-type": kind,
+		"detail": json.RawMessage(malformedDetails[a.Pick%uint64(len(malformedDetails))]),
+		"id":     "bad", "time": w.Loop.Now(), "region": "us-east-1", "account": "123456789012",
 	})
 	if err != nil {
 		w.checker.Fail("%v", err)
@@ -118,11 +130,13 @@ func (w *World) sendMalformedEvent(a Action) {
 	}
 }
 
-// sendHugeRequest asks for more than a row can hold, past the checks of the protocol: it must be refused as a whole.
+// sendHugeRequest submits more than a row can hold, past the checks of the protocol. It must be
+// refused as a whole.
 func (c *apiClient) sendHugeRequest(a Action) {
 	spec := operation.SubmitTasks{
-		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small:1", Count: 1, Token: fmt.Sprint("huge", a.Pick),
-		Tags: map[string]string{"k": strings.Repeat("v", 1<<19)},
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small:1", Count: 1,
+		Token: fmt.Sprint("huge", a.Pick),
+		Tags:  map[string]string{"k": strings.Repeat("v", 1<<19)},
 	}
 	c.world.spawn("huge", clientProcess, func(ctx context.Context) {
 		if tasks, _, err := c.world.API.Tasks.SubmitTasks(ctx, spec); err == nil {

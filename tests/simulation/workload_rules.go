@@ -17,12 +17,12 @@ import (
 	"berth/tests/simulation/invariant"
 )
 
-// What customers and operators want of placement, drawn by the pick of an action.
+// Actions on placement rules and configuration. What they set is drawn from the action's Pick.
 
-// newDraw is a source of its own for what an action draws.
+// newDraw returns the source of random numbers of one action.
 func newDraw(pick uint64) *rand.Rand { return rand.New(rand.NewPCG(pick, 0x72756c65)) }
 
-// pickKey is one of the keys.
+// pickKey returns one of the keys.
 func pickKey[V any](r *rand.Rand, of map[string]V) string {
 	keys := slices.Sorted(maps.Keys(of))
 	return keys[r.IntN(len(keys))]
@@ -31,12 +31,14 @@ func pickKey[V any](r *rand.Rand, of map[string]V) string {
 var placementStrategies = [][]cluster.PlacementStrategy{
 	{{Type: cluster.StrategyRandom}},
 	{{Type: cluster.StrategyBinpack, Field: "MEMORY"}},
-	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"}, {Type: cluster.StrategyBinpack, Field: "CPU"}},
-	{{Type: cluster.StrategySpread, Field: "attribute:disk"}, {Type: cluster.StrategySpread, Field: "instanceId"}, {Type: cluster.StrategyRandom}},
+	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"},
+		{Type: cluster.StrategyBinpack, Field: "CPU"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:disk"}, {Type: cluster.StrategySpread, Field: "instanceId"},
+		{Type: cluster.StrategyRandom}},
 	{{Type: cluster.StrategySpread, Field: "host"}, {Type: cluster.StrategyBinpack, Field: "MEMORY"}},
 }
 
-// metricSets are what tasks start out with; the last fits nowhere that has a capacity.
+// metricSets are the initial loads of tasks. The last one exceeds every capacity.
 var metricSets = [][]cluster.Metric{
 	{{Name: "conns", Load: 20, Weight: cluster.WeightHigh}},
 	{{Name: "conns", Load: 35}, {Name: "io", Load: 3, Weight: cluster.WeightLow}},
@@ -47,10 +49,11 @@ var metricSets = [][]cluster.Metric{
 	{{Name: "conns", Load: 5000}},
 }
 
-// domainPolicies are the domain policies, quorum safety more often: it binds seldom.
-var domainPolicies = append([]cluster.DomainPolicy{cluster.PolicyQuorum, cluster.PolicyQuorum}, cluster.DomainPolicies...)
+// domainPolicies contains quorum safety more often than the others because it seldom binds.
+var domainPolicies = append([]cluster.DomainPolicy{cluster.PolicyQuorum, cluster.PolicyQuorum},
+	cluster.DomainPolicies...)
 
-// drawRules are the rules of a service: none in a quarter of the cases.
+// drawRules draws the rules of a service. A quarter of the services have none.
 func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 	r := newDraw(pick)
 	if r.IntN(4) == 0 {
@@ -86,19 +89,21 @@ func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 	return out
 }
 
-// drawConstraints are one or two. A DAEMON that must not be beside itself could never stay.
+// drawConstraints draws one or two constraints. A DAEMON service gets none that depends on other
+// tasks, because it could exclude itself.
 func drawConstraints(r *rand.Rand, daemon bool) (out []cluster.PlacementConstraint) {
 	if !daemon && r.IntN(3) == 0 {
 		out = append(out, cluster.PlacementConstraint{Type: cluster.DistinctInstance})
 	}
 	x := pickKey(r, invariant.MemberOfExpressions)
-	if c := (cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x}); !daemon || !invariant.DependsOnOtherTasks(c) {
+	if c := (cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x}); !daemon ||
+		!invariant.DependsOnOtherTasks(c) {
 		out = append(out, c)
 	}
 	return out
 }
 
-// drawTaskRules are the rules of a RunTask: none in most cases.
+// drawTaskRules draws the rules of a RunTask; half of the requests have none.
 func drawTaskRules(pick uint64) (out cluster.Rules) {
 	r := newDraw(pick)
 	if r.IntN(2) == 0 {
@@ -116,23 +121,23 @@ func drawTaskRules(pick uint64) (out cluster.Rules) {
 	return out
 }
 
-// sameRules compares rules as rows keep them: an empty list is none.
+// sameRules compares rules as rows store them, without empty lists.
 func sameRules(a, b cluster.Rules) bool { return rulesText(a) == rulesText(b) }
 
-// rulesText is the rules for the log.
+// rulesText formats rules for the log.
 func rulesText(rules cluster.Rules) string {
 	text, _ := json.Marshal(rules) // strings and numbers: it cannot fail
 	return string(text)
 }
 
-// coverRefusedRules notes that rules were refused, which must have been for a reason.
+// coverRefusedRules covers that rules were refused.
 func (c *apiClient) coverRefusedRules(rules cluster.Rules, err error) {
 	if cluster.ErrorCode(err) == cluster.CodeInvalidParameter && !rules.IsEmpty() {
 		c.world.cover(coverage.RulesRefused)
 	}
 }
 
-// changeRules changes the rules of a service: by Berth's operation, by tags, or what ECS knows by UpdateService.
+// changeRules changes the rules of a service: by Berth's operation, by tags, or by UpdateService.
 func (c *apiClient) changeRules(a Action) {
 	s := c.pickService(a)
 	if s == nil || s.hasProviders {
@@ -145,22 +150,25 @@ func (c *apiClient) changeRules(a Action) {
 	next := drawRules(a.Pick/7, s.daemon)
 	c.world.logf("rules of %s: %s, in way %d", s.name, rulesText(next), a.N%3)
 	if a.N%3 == 0 {
-		c.updateService(s, operation.UpdateService{Constraints: &next.Constraints, Strategies: &next.Strategies}, func() {
-			if s.rules != nil {
-				was := *s.rules
-				was.Constraints, was.Strategies = next.Constraints, next.Strategies
-				s.rules = &was
-			}
-		})
+		c.updateService(s, operation.UpdateService{Constraints: &next.Constraints, Strategies: &next.Strategies},
+			func() {
+				if s.rules != nil {
+					was := *s.rules
+					was.Constraints, was.Strategies = next.Constraints, next.Strategies
+					s.rules = &was
+				}
+			})
 		return
 	}
 	tags := map[string]string{
 		cluster.TagDomainPolicy: string(next.DomainPolicy), cluster.TagConstraint: next.NodeConstraint,
-		cluster.TagMetrics: cluster.MetricsText(next.Metrics), cluster.TagMoveCost: string(next.MoveCost), cluster.TagStrategy: next.Scoring,
+		cluster.TagMetrics: cluster.MetricsText(next.Metrics), cluster.TagMoveCost: string(next.MoveCost),
+		cluster.TagStrategy: next.Scoring,
 	}
 	c.changeService(s, func(ctx context.Context) error {
 		if a.N%3 == 1 {
-			return c.world.API.Tags.TagResource(ctx, cluster.ResourceARN{Kind: "service", Cluster: clusterName, Name: s.name}, tags, nil)
+			return c.world.API.Tags.TagResource(ctx, cluster.ResourceARN{Kind: "service", Cluster: clusterName,
+				Name: s.name}, tags, nil)
 		}
 		_, err := c.world.API.Services.UpdateRules(ctx, clusterName, s.name, tags)
 		return err
@@ -172,7 +180,7 @@ func (c *apiClient) changeRules(a Action) {
 	})
 }
 
-// runningTasksOf are the tasks of a service that count, in order of id.
+// runningTasksOf returns the service's RUNNING tasks that are not being stopped, in order of id.
 func (w *World) runningTasksOf(s *expectedService) (out []*cluster.Task) {
 	row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !ok {
@@ -195,20 +203,23 @@ func (c *apiClient) changeConfiguration(a Action) {
 	config := drawConfiguration(newDraw(a.Pick))
 	c.configuring, c.configuration = true, nil
 	c.world.logf("configuration: %+v", *config)
-	c.callUntilAnswered("configure", func(ctx context.Context) error { return c.world.API.Configurations.PutConfiguration(ctx, config) }, func(err error) {
-		c.configuring = false
-		if err != nil {
-			c.world.checker.Fail("invariant 9: the configuration %+v was refused: %v", config, err)
-			return
-		}
-		c.configuration = config
-		c.world.cover(coverage.Configured)
-	})
+	c.callUntilAnswered("configure",
+		func(ctx context.Context) error { return c.world.API.Configurations.PutConfiguration(ctx, config) },
+		func(err error) {
+			c.configuring = false
+			if err != nil {
+				c.world.checker.Fail("invariant 9: the configuration %+v was refused: %v", config, err)
+				return
+			}
+			c.configuration = config
+			c.world.cover(coverage.Configured)
+		})
 }
 
 func drawConfiguration(r *rand.Rand) *cluster.Configuration {
 	c := &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}, NodeTypes: map[string]cluster.NodeType{
-		"Blue":  {Capacities: map[string]int64{"conns": int64(40 + 10*r.IntN(3)), "io": 7}, Properties: map[string]string{"Tier": "2"}},
+		"Blue": {Capacities: map[string]int64{"conns": int64(40 + 10*r.IntN(3)), "io": 7},
+			Properties: map[string]string{"Tier": "2"}},
 		"Green": {Capacities: map[string]int64{"io": 6}, Properties: map[string]string{"HasSSD": "true"}},
 	}}
 	switch r.IntN(6) {
@@ -220,31 +231,35 @@ func drawConfiguration(r *rand.Rand) *cluster.Configuration {
 		c.Buffer, c.Overbooking = map[string]float64{"conns": 0.1}, map[string]float64{"io": 0.15}
 	}
 	if r.IntN(4) == 0 {
-		c.DomainPolicy = []cluster.DomainPolicy{cluster.PolicyAdaptive, cluster.PolicyNone, cluster.PolicyDifference}[r.IntN(3)]
+		c.DomainPolicy = []cluster.DomainPolicy{cluster.PolicyAdaptive, cluster.PolicyNone,
+			cluster.PolicyDifference}[r.IntN(3)]
 	}
 	if r.IntN(3) == 0 {
 		priority := func() cluster.Priority { return cluster.Priority([]int{0, 0, 1, 2, -1}[r.IntN(5)]) }
-		c.Priorities = cluster.Priorities{Placement: priority(), Capacity: priority(), FaultDomain: priority(), UpgradeDomain: priority()}
+		c.Priorities = cluster.Priorities{Placement: priority(), Capacity: priority(), FaultDomain: priority(),
+			UpgradeDomain: priority()}
 	}
-	c.QuorumFault, c.QuorumUpgrade, c.NoSwitch, c.KeepInPlace = r.IntN(6) == 0, r.IntN(6) == 0, r.IntN(6) == 0, r.IntN(3) == 0
+	c.QuorumFault, c.QuorumUpgrade, c.NoSwitch, c.KeepInPlace = r.IntN(6) == 0, r.IntN(6) == 0, r.IntN(6) == 0,
+		r.IntN(3) == 0
 	return c
 }
 
-// sameConfiguration compares configurations, but for what every row has.
+// sameConfiguration compares configurations without what every row has.
 func sameConfiguration(a, b *cluster.Configuration) bool {
 	x, y := *a, *b
 	x.Head, y.Head = cluster.Head{}, cluster.Head{}
 	return reflect.DeepEqual(x, y)
 }
 
-// reportLoads has tasks say what load they have: by the operation or by an event.
+// reportLoads reports loads of tasks: by the operation or by events.
 func (w *World) reportLoads(a Action) {
 	var reports []cluster.LoadReport
 	r := newDraw(a.Pick)
 	for _, s := range w.client.services {
 		for _, t := range w.runningTasksOf(s) {
 			if len(w.checker.DefaultLoads(t)) > 0 && r.IntN(2) == 0 && len(reports) < 3 {
-				reports = append(reports, cluster.LoadReport{Task: t.ID, Loads: drawLoads(r, w.checker.DefaultLoads(t))})
+				reports = append(reports, cluster.LoadReport{Task: t.ID,
+					Loads: drawLoads(r, w.checker.DefaultLoads(t))})
 			}
 		}
 	}
@@ -256,7 +271,7 @@ func (w *World) reportLoads(a Action) {
 		w.client.callUntilAnswered("report loads", func(ctx context.Context) error {
 			_, err := w.API.Loads.ReportLoads(ctx, clusterName, reports)
 			return err
-		}, func(err error) { // a metric may have gone meanwhile
+		}, func(err error) { // a metric may have been removed meanwhile
 			if err == nil {
 				w.cover(coverage.LoadOperation)
 			}
@@ -265,7 +280,8 @@ func (w *World) reportLoads(a Action) {
 	}
 	for _, report := range reports {
 		event, err := json.Marshal(map[string]any{
-			"source": "berth.load", "detail-type": "Task Load Report", "id": "load", "time": w.Loop.Now(), "region": "us-east-1", "account": "123456789012",
+			"source": "berth.load", "detail-type": "Task Load Report", "id": "load", "time": w.Loop.Now(),
+			"region": "us-east-1", "account": "123456789012",
 			"detail": map[string]any{"taskArn": "arn:aws:ecs:us-east-1:123456789012:task/" + clusterName + "/" + report.Task, "loads": report.Loads},
 		})
 		if err != nil {
@@ -289,7 +305,8 @@ func drawLoads(r *rand.Rand, metrics []cluster.Metric) map[string]int64 {
 	return out
 }
 
-// drawMachine is a machine that has its place in the domains, a node type and capacities of metrics.
+// drawMachine draws a machine with fault and upgrade domains, a node type and capacities of
+// metrics.
 func drawMachine(r *rand.Rand) ec2.Machine {
 	m := machine
 	if r.IntN(3) == 0 {
@@ -317,7 +334,7 @@ var (
 	upgradeDomains = []string{"u0", "u1", "u2"}
 )
 
-// changePlacementAttribute changes an attribute of Berth's own: through Berth's API, or behind its back.
+// changePlacementAttribute changes one of Berth's own attributes of an instance.
 func (w *World) changePlacementAttribute(a Action) {
 	i := w.pickInstance(a)
 	if i == nil {
@@ -350,13 +367,14 @@ func (w *World) changePlacementAttribute(a Action) {
 	}}})
 }
 
-// uncordonInstance lets an unschedulable instance have tasks again.
+// uncordonInstance makes a cordoned instance schedulable again.
 func (w *World) uncordonInstance(a Action) {
 	for _, i := range w.instances() {
 		if invariant.IsCordoned(i) {
-			w.changeInstance(a, "DeleteAttributes", map[string]any{"cluster": clusterName, "attributes": []map[string]string{{
-				"name": "berth.unschedulable", "targetId": i.ID, "targetType": "container-instance",
-			}}})
+			w.changeInstance(a, "DeleteAttributes", map[string]any{"cluster": clusterName,
+				"attributes": []map[string]string{{
+					"name": "berth.unschedulable", "targetId": i.ID, "targetType": "container-instance",
+				}}})
 			return
 		}
 	}

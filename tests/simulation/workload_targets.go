@@ -7,24 +7,26 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// Target groups, Cloud Map and alarms: what services are registered with, and what is wrong with their tasks by these.
+// Target groups, Cloud Map and alarms, and the actions on them.
 
 const (
 	alarmName = "burn-rate"
-	// maxDrainWait is how long a stop waits for target groups and the store; clocks may be off.
+	// maxDrainWait is how long a stop waits for target groups and the store, including clock skew.
 	maxDrainWait = 4 * time.Minute
-	// deregistrationDelay is the deregistration delay of the target groups.
+	// deregistrationDelay is how long the target groups drain connections.
 	deregistrationDelay = 45 * time.Second
 )
 
-// createTargetGroups makes what services are registered with: a target group for tasks that have ports of their instance, one for
-// those with a network interface of their own, and a Cloud Map service.
+// createTargetGroups creates a target group for tasks with host ports, one for tasks with their own
+// network interfaces, and a Cloud Map service.
 func (w *World) createTargetGroups() error {
 	var err error
-	if w.instanceTargets, err = w.AWS.TargetGroups.CreateTargetGroup("instances", "instance", deregistrationDelay); err != nil {
+	if w.instanceTargets, err = w.AWS.TargetGroups.CreateTargetGroup("instances", "instance",
+		deregistrationDelay); err != nil {
 		return err
 	}
-	if w.addressTargets, err = w.AWS.TargetGroups.CreateTargetGroup("addresses", "ip", deregistrationDelay); err != nil {
+	if w.addressTargets, err = w.AWS.TargetGroups.CreateTargetGroup("addresses", "ip",
+		deregistrationDelay); err != nil {
 		return err
 	}
 	if w.registry, err = w.AWS.Registries.CreateRegistry("found", true); err != nil {
@@ -33,8 +35,11 @@ func (w *World) createTargetGroups() error {
 	return w.AWS.CloudWatch.PutAlarm(alarmName, time.Minute, 3)
 }
 
-// drawBalancers are what a service of the family is registered with: nothing in half of the cases, and where its tasks have no port.
-func (w *World) drawBalancers(family string, pick uint64) (balancers []cluster.LoadBalancer, registries []cluster.Registry) {
+// drawBalancers returns what a service of the family is registered with: nothing in half of the
+// cases, and if its tasks have no port.
+func (w *World) drawBalancers(
+	family string, pick uint64,
+) (balancers []cluster.LoadBalancer, registries []cluster.Registry) {
 	switch {
 	case pick%2 == 0:
 	case family == "port":
@@ -48,7 +53,7 @@ func (w *World) drawBalancers(family string, pick uint64) (balancers []cluster.L
 	return balancers, registries
 }
 
-// makeTargetUnhealthy has a task fail the health checks of its target group, or pass them again.
+// makeTargetUnhealthy lets a task fail the health checks of its target group, or pass them again.
 func (w *World) makeTargetUnhealthy(a Action) {
 	var there []*cluster.Task
 	for _, s := range w.client.services {
@@ -70,7 +75,7 @@ func (w *World) makeTargetUnhealthy(a Action) {
 	}
 }
 
-// fireAlarm has the alarm go on for a while.
+// fireAlarm fires the alarm for some minutes.
 func (w *World) fireAlarm(a Action) {
 	if w.AWS.CloudWatch.SetAlarm(alarmName, true) != nil {
 		return
@@ -80,12 +85,12 @@ func (w *World) fireAlarm(a Action) {
 	w.Loop.After(time.Duration(1+a.N)*time.Minute, func() { _ = w.AWS.CloudWatch.SetAlarm(alarmName, false) })
 }
 
-// endTargetFaults ends what target groups and alarms say.
+// endTargetFaults makes all targets healthy and ends the alarm.
 func (w *World) endTargetFaults() {
 	_ = w.AWS.CloudWatch.SetAlarm(alarmName, false)
 	for _, t := range w.AWS.Machines.TaskTruths(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning {
-			_ = w.AWS.Machines.SetTargetHealth(t.ID, "") // most are in none
+			_ = w.AWS.Machines.SetTargetHealth(t.ID, "") // most tasks are in no target group
 		}
 	}
 }

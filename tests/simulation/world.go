@@ -1,6 +1,3 @@
-// Package simulation runs a whole installation by the seed: the same handlers over the embedded tier, one goroutine at
-// a time, on a virtual clock, with faults in every place where the real services have them. After every commit the
-// design's invariants are checked; once the faults stop the cluster has to converge.
 package simulation
 
 import (
@@ -24,41 +21,42 @@ import (
 
 const clusterName = "sim"
 
-// epoch is when every run begins.
+// epoch is the time at which every run begins.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Run is what to simulate.
+// A Run describes one run.
 type Run struct {
 	Seed uint64
-	// Actions is the history; nil draws the seed's.
+	// Actions is the history. Nil means the one drawn from the seed.
 	Actions []Action
-	// LoseEvents drops every event and every message: only the sweep is left to find out what happens.
+	// LoseEvents drops every event and every message, so that only the sweep is left to notice
+	// changes.
 	LoseEvents bool
-	// LongOutage has no function run for two hours, in a world without other faults.
+	// LongOutage stops all functions for two hours. There are no other faults.
 	LongOutage bool
-	// DisabledFaults are faults of the seed that do not strike.
+	// DisabledFaults do not strike, although the seed has drawn them.
 	DisabledFaults []Fault
-	// PlantedBug puts a bug in.
+	// PlantedBug is built into the installation.
 	PlantedBug Bug
-	// NoExtras has no actions beside those of the seed's history, see [extras].
+	// NoExtras leaves out the actions of [drawExtras].
 	NoExtras bool
-	// Upgrade has a node group updated. Pool is its shape, the seed's where nil.
+	// Upgrade updates a node group. NodePool is the shape of the group; nil means the seed's.
 	Upgrade  bool
 	NodePool *NodePool
 }
 
-// Outcome is what became of a run.
+// An Outcome is what a run found.
 type Outcome struct {
-	Broken  []string // invariants, each with what broke it; empty if all held
+	Broken  []string // the invariants that were violated, each with the circumstances; empty if all held
 	Actions []Action
 	Faults  []string
 	Log     []string // what happened, oldest first
-	Hash    string   // of the state's whole history
+	Hash    string   // of all commits in their order
 	Steps   int
 	Coverage
 }
 
-// World is one run under way.
+// A World is one run in progress.
 type World struct {
 	Run
 	*installation.Installation
@@ -71,27 +69,28 @@ type World struct {
 	covered       map[coverage.Point]int
 	lines         []string
 	client        *apiClient
-	upgrade       *upgradeWorld // nil where no node group is updated
+	upgrade       *upgradeWorld // nil if no node group is updated
 	steps         int
 	outage        functionOutage
 	historySpan   time.Duration
-	// imagesMissingUntil is until when no task starts, whatever its image.
+	// imagesMissingUntil is when tasks start again after their images could not be pulled.
 	imagesMissingUntil time.Time
-	// functionsDown has no function run; well are the ECS tasks that nothing was wrong with when that ended.
+	// functionsDown means that no function runs. healthyTasks are the ECS tasks that were healthy
+	// when that ended.
 	functionsDown bool
 	healthyTasks  []string
-	// ARNs of the target groups and the Cloud Map service.
+	// The ARNs of the target groups and of the Cloud Map service.
 	instanceTargets, addressTargets, registry string
 }
 
-// How long things happen to the cluster; what follows is calm. In the longer time rows expire, an hour after a task has
-// stopped.
+// How long actions and faults last. In the longer time, rows of stopped tasks expire (after an
+// hour).
 const (
 	shortHistory = 20 * time.Minute
 	longHistory  = 110 * time.Minute
 )
 
-// Simulate runs a seed to its end and tells what broke.
+// Simulate executes a run to its end, or to the first violated invariant.
 func Simulate(r Run) Outcome {
 	w, err := newWorld(r)
 	if err != nil {
@@ -108,7 +107,8 @@ func Simulate(r Run) Outcome {
 	}
 	w.coverCounters()
 	return Outcome{
-		Broken: slices.Sorted(slices.Values(r.PlantedBug.matchingFailures(w.checker.Broken))), Actions: w.Actions, Faults: w.faults.describeStrikes(), Log: w.lines,
+		Broken: slices.Sorted(slices.Values(r.PlantedBug.matchingFailures(w.checker.Broken))), Actions: w.Actions,
+		Faults: w.faults.describeStrikes(), Log: w.lines,
 		Hash: w.Store.HistoryHash(), Steps: w.steps, Coverage: Coverage{Points: w.covered, Hits: w.faults.hits},
 	}
 }
@@ -202,7 +202,7 @@ func (w *World) drawActions(faultless bool) []Action {
 	return actions
 }
 
-// checkCommit sees every commit.
+// checkCommit is called with the records of every commit.
 func (w *World) checkCommit(records []state.Record) {
 	w.checker.CheckCommit(records)
 	if w.upgrade != nil {
@@ -216,7 +216,7 @@ func (w *World) logf(format string, args ...any) {
 
 func (w *World) cover(m coverage.Point) { w.covered[m]++ }
 
-// coverCounters marks what the runtime has counted.
+// coverCounters records what the runtime has counted itself.
 func (w *World) coverCounters() {
 	c := w.Runtime.Counters()
 	for _, q := range c.Queues {
@@ -228,8 +228,8 @@ func (w *World) coverCounters() {
 	}
 }
 
-// runHistory is the whole life of the world: quiet beginning, the history with its faults, and the calm in which everything
-// must come to rest.
+// runHistory is the general kind of run: a cluster is created in quiet, the history happens under
+// faults, and then everything must converge.
 func (w *World) runHistory() {
 	w.faults.active = false
 	err := w.createCluster()
@@ -257,8 +257,8 @@ func (w *World) runHistory() {
 	w.checkConvergence()
 }
 
-// createCluster makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains, few of
-// them without limits to what tasks load them with.
+// createCluster creates the cluster and its instances. In half of the runs the instances have fault
+// and upgrade domains, and most of those have capacities of metrics.
 func (w *World) createCluster() error {
 	if err := w.createTargetGroups(); err != nil {
 		return err
@@ -286,7 +286,7 @@ func (w *World) createCluster() error {
 	return w.API.Configurations.PutConfiguration(context.Background(), w.client.configuration)
 }
 
-// runUntil steps the loop as long as nothing is broken.
+// runUntil executes the loop up to a time, or until an invariant is violated.
 func (w *World) runUntil(t time.Time) {
 	for len(w.checker.Broken) == 0 {
 		next, ok := w.Loop.NextAt()
@@ -299,25 +299,25 @@ func (w *World) runUntil(t time.Time) {
 	}
 }
 
-// endFaults ends all faults: agents are connected again, every call works.
+// endFaults ends all faults: agents reconnect, and every call succeeds.
 func (w *World) endFaults() {
 	w.faults.active = false
 	w.AWS.SetCallFaults(kernel.CallFaults{})
 	for _, i := range w.instances() {
 		if !i.AgentConnected {
-			_ = w.AWS.Machines.ReconnectAgent(i.ID) // one that has gone meanwhile needs no reconnection
+			_ = w.AWS.Machines.ReconnectAgent(i.ID) // it may have been deregistered meanwhile
 		}
 	}
 	w.endUnhealthiness()
 	w.endTargetFaults()
-	w.Loop.After(3*time.Minute, w.endUnhealthiness) // of those that were being started
+	w.Loop.After(3*time.Minute, w.endUnhealthiness) // tasks that were starting
 	w.Loop.After(5*time.Minute, w.client.replaceBrokenRevisions)
 	w.Loop.After(15*time.Minute, w.checkPromptStarts)
 	w.redriveDeadLetters()
 	w.logf("faults end")
 }
 
-// redriveDeadLetters puts dead letters back, in most runs.
+// redriveDeadLetters returns dead letters to their queues, in three of four runs.
 func (w *World) redriveDeadLetters() {
 	if w.Seed%4 == 0 {
 		return
@@ -331,23 +331,24 @@ func (w *World) redriveDeadLetters() {
 	}
 }
 
-// Convergence may take two sweeps, the settling of doubts, and what follows from each; it is looked for after each
-// sweep, which comes on the hour.
+// Convergence may take two sweeps, the resolution of unknown starts, and what follows from each. It
+// is checked after each sweep, which runs on the hour.
 const (
 	afterSweep = 35*time.Minute + 30*time.Second
 	quietTime  = 75 * time.Minute
 )
 
-// checkConvergence lets the world come to rest, checks that it did, and that nothing more happens then.
+// checkConvergence lets the cluster come to rest and checks that it has, and that nothing more
+// happens then. The cluster has several sweeps to get there; the last one counts.
 func (w *World) checkConvergence() {
 	sweep := epoch.Add(w.historySpan.Truncate(time.Hour))
-	looks := 3
+	attempts := 3
 	if w.LoseEvents {
-		looks = 16 // each step of a deployment takes a sweep
+		attempts = 16 // each step of a deployment takes a sweep
 	}
-	forgotten := 0
-	for look := range looks {
-		forgotten = w.checker.ExpiredFailures
+	expired := 0
+	for attempt := range attempts {
+		expired = w.checker.ExpiredFailures
 		sweep = sweep.Add(time.Hour)
 		if w.runUntil(sweep.Add(afterSweep)); len(w.checker.Broken) > 0 {
 			return
@@ -356,7 +357,7 @@ func (w *World) checkConvergence() {
 		if len(w.checker.Broken) == 0 {
 			break
 		}
-		if look < looks-1 {
+		if attempt < attempts-1 {
 			w.logf("not yet at rest: %q", w.checker.Broken)
 			w.checker.Broken = nil
 		}
@@ -364,32 +365,33 @@ func (w *World) checkConvergence() {
 	if len(w.checker.Broken) > 0 {
 		return
 	}
-	w.LoseEvents = false // what follows has to be quick
+	w.LoseEvents = false // what follows must not take a sweep per step
 	w.probeCapacity()
-	w.checkQuiet(forgotten)
+	w.checkQuiet(expired)
 	w.checkConverged()
 }
 
-// checkQuiet checks that nothing happens. What is known of failed starts expires after an hour, and what it held back may
-// happen at the next sweep, where it has expired since so many had: once that is over, nothing.
-func (w *World) checkQuiet(forgotten int) {
+// checkQuiet checks that nothing happens any more. Records of failed starts expire after an hour,
+// and what they delayed may then happen at the next sweep; expiredBefore is how many had expired
+// before the cluster was found at rest. After that, nothing may change.
+func (w *World) checkQuiet(expiredBefore int) {
 	for last := false; ; last = true {
 		calls, changes := w.checker.CallCount, w.checker.ChangeCount
 		w.runUntil(w.Loop.Now().Add(quietTime))
 		if w.checker.CallCount == calls && w.checker.ChangeCount == changes {
 			return
 		}
-		if last || w.checker.ExpiredFailures == forgotten || len(w.checker.Broken) > 0 {
+		if last || w.checker.ExpiredFailures == expiredBefore || len(w.checker.Broken) > 0 {
 			w.checker.Fail("invariant 8: at rest, and still %d StartTask and StopTask calls and %d changes of rows in %s, the last of %s",
 				w.checker.CallCount-calls, w.checker.ChangeCount-changes, quietTime, w.checker.LatestChange.Sort)
 			return
 		}
-		forgotten = w.checker.ExpiredFailures
+		expiredBefore = w.checker.ExpiredFailures
 	}
 }
 
-// probeCapacity fills the cluster that is at rest, stops what it started, and fills it again: whoever decides then has to know
-// what happened while others decided.
+// probeCapacity fills the cluster at rest, stops the tasks, and fills it again. Any environment of
+// placement that decides now must know what others decided before.
 func (w *World) probeCapacity() {
 	spec := operation.SubmitTasks{Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "big", Count: 10}
 	for n := range 2 {

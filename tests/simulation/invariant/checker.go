@@ -13,50 +13,58 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// Checker holds every commit against the invariants, on a copy of the rows of its own, with rules of its own: it
-// shares no code with what it checks but the nouns.
+// A Checker compares every commit with the invariants, on its own copy of the rows and by its own
+// statement of the rules.
 type Checker struct {
 	*RowHistory
 	cover  func(coverage.Point)
 	Broken []string
-	// tell, which may be nil, gets what was committed.
+	// LogRecords, if not nil, is called with the records of each commit.
 	LogRecords func([]state.Record)
-	// startCalls counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
+	// startCalls counts the StartTask calls per batch and instance, CallCount all calls of
+	// StartTask and StopTask.
 	startCalls map[string]int
 	CallCount  int
-	// ChangeCount counts what was decided or observed: rows that came or changed, but not those that expired.
+	// ChangeCount counts rows that were created or changed, but not those that expired.
 	ChangeCount int
-	// movingOwners are the owners of tasks that the commit looked at stops to move them.
+	// movingOwners are the owners of tasks that the current commit stops in order to move them.
 	movingOwners map[string]bool
-	LatestChange state.Key // of those
-	// Deployments are the models of services' deployments, by short key; definitions the task definitions of deployments, and
-	// failures the tasks that came to nothing or were found bad, by deployment id.
+	LatestChange state.Key // the last row counted
+	// Deployments are the models of services' deployments, by short key. deploymentDefinitions are
+	// the task definitions of deployments, deploymentFailures their failed or unhealthy tasks, by
+	// deployment id.
 	Deployments           map[string]*model.DeploymentHistory
 	deploymentDefinitions map[string]string
 	deploymentFailures    map[string]map[string]bool
-	// hadViolation reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
+	// hadViolation means that a rule was violated before the current commit, if that replaces
+	// tasks.
 	hadViolation bool
 	// ExpiredFailures counts rows of tasks that never ran, and of throttles, that have expired.
 	ExpiredFailures int
-	// AlarmFired reports that the alarm was ever on, halted are the service deployments that were asked to be stopped, with how.
+	// AlarmFired means that the alarm has fired in this run. RequestedStops are the service
+	// deployments whose stop was requested, each with the type of stop.
 	AlarmFired     bool
 	RequestedStops map[string]bool
-	// placedAt is when tasks were given their instances, by id; skew is how far clocks may be off.
+	// placedAt is when tasks were given their instances, by id. ClockSkew is the largest error of a
+	// clock.
 	placedAt  map[string]time.Time
 	ClockSkew time.Duration
-	// specChangedAt is when what is wanted of a service last changed, by short key.
+	// specChangedAt is when a service's spec last changed, by short key.
 	specChangedAt map[string]time.Time
 }
 
-func NewChecker(clusterName string, now func() time.Time, mark func(coverage.Point)) *Checker {
+// NewChecker returns a checker for one cluster. It calls cover for each point of coverage.
+func NewChecker(clusterName string, now func() time.Time, cover func(coverage.Point)) *Checker {
 	return &Checker{
-		RowHistory: newRowHistory(clusterName, now), cover: mark, startCalls: map[string]int{}, Deployments: map[string]*model.DeploymentHistory{},
-		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{}, specChangedAt: map[string]time.Time{}, RequestedStops: map[string]bool{},
+		RowHistory: newRowHistory(clusterName, now), cover: cover, startCalls: map[string]int{},
+		Deployments:           map[string]*model.DeploymentHistory{},
+		deploymentDefinitions: map[string]string{}, deploymentFailures: map[string]map[string]bool{},
+		specChangedAt: map[string]time.Time{}, RequestedStops: map[string]bool{},
 		placedAt: map[string]time.Time{},
 	}
 }
 
-// Fail notes a broken invariant.
+// Fail records a violated invariant. The text begins with the invariant's number, if it has one.
 func (c *Checker) Fail(format string, args ...any) {
 	c.Broken = append(c.Broken, fmt.Sprintf(format, args...))
 }
@@ -66,7 +74,7 @@ func (c *Checker) countChange(key state.Key) {
 	c.LatestChange = key
 }
 
-// CheckCommit takes in one commit's records and checks what it changed.
+// CheckCommit applies the records of one commit and checks what it changed.
 func (c *Checker) CheckCommit(records []state.Record) {
 	c.hadViolation = slices.ContainsFunc(records, isReplacement) && c.findViolation(nil) != ""
 	for _, r := range records {
@@ -107,28 +115,29 @@ func (c *Checker) CheckCommit(records []state.Record) {
 	}
 }
 
-// isReplacement reports whether the record is of a new task that comes for another.
+// isReplacement reports whether the record creates a task that replaces another.
 func isReplacement(r state.Record) bool {
 	row, ok := r.New.(*cluster.Task)
 	old, _ := r.Old.(*cluster.Task)
 	return ok && row.Replaces != "" && old == nil
 }
 
-// ownersOfMovedTasks are the owners of tasks that the commit stops to move them: until they are started where they go less runs there
-// than the decision was made for.
+// ownersOfMovedTasks returns the owners of tasks that the commit stops in order to move them. Until
+// their successors start, fewer tasks run than the decision counted on.
 func ownersOfMovedTasks(records []state.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
 		row, ok := r.New.(*cluster.Task)
 		old, _ := r.Old.(*cluster.Task)
-		if ok && old != nil && old.Desired == cluster.TaskRunning && row.Desired == cluster.TaskStopped && strings.HasPrefix(row.Reason, "Moved: ") {
+		if ok && old != nil && old.Desired == cluster.TaskRunning && row.Desired == cluster.TaskStopped &&
+			strings.HasPrefix(row.Reason, "Moved: ") {
 			out[row.Owner] = true
 		}
 	}
 	return out
 }
 
-// newlyPlaced are the tasks that the commit gives an instance, by id.
+// newlyPlaced returns the ids of the tasks that the commit gives an instance.
 func newlyPlaced(records []state.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
@@ -141,7 +150,7 @@ func newlyPlaced(records []state.Record) map[string]bool {
 	return out
 }
 
-// checkRemoval checks that nothing goes that still counts.
+// checkRemoval checks that no row is removed that still matters.
 func (c *Checker) checkRemoval(key state.Key, before state.Row) {
 	if before == nil {
 		return
@@ -165,14 +174,14 @@ func (c *Checker) checkRemoval(key state.Key, before state.Row) {
 		}
 	case *state.Request:
 		if !row.Answered {
-			c.Fail("invariant 9: request %s was removed unanswered", row.ID)
+			c.Fail("invariant 9: request %s was removed before it was answered", row.ID)
 		}
 	case *state.Meta, *state.Entry:
 		c.Fail("row %s was removed", key.Sort)
 	}
 }
 
-// checkProgress checks what no row may ever do: go back.
+// checkProgress checks that no row goes backward.
 func (c *Checker) checkProgress(key state.Key, before, after state.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
@@ -215,12 +224,12 @@ func (c *Checker) checkProgress(key state.Key, before, after state.Row) {
 		c.checkDeployments(old, now)
 	case *cluster.ServiceEvent:
 		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
-			c.countChange(key) // else it was only retired
+			c.countChange(key) // otherwise only its expiry changed
 		}
 	}
 }
 
-// checkRefusedRequest checks an answer that says that there is no room.
+// checkRefusedRequest checks the answer to a request that found no room.
 func (c *Checker) checkRefusedRequest(r *state.Request) {
 	if len(r.Failures) == 0 || r.Kind != cluster.RunTask {
 		return
@@ -230,12 +239,13 @@ func (c *Checker) checkRefusedRequest(r *state.Request) {
 		return
 	}
 	if i := c.findOverlooked(spec, RoomQuery{}); i != nil {
-		c.Fail("invariant 8: request %s was refused (%+v), and instance %s has long had room", r.ID, r.Failures, i.ID)
+		c.Fail("invariant 8: request %s was refused (%+v), and instance %s had room", r.ID, r.Failures, i.ID)
 	}
 }
 
 func (c *Checker) checkTaskProgress(old, now *cluster.Task) {
-	if i := c.InstanceRows[now.Instance]; !maps.Equal(old.Reported, now.Reported) && i != nil && c.ExceededMetric(i, nil) != "" {
+	if i := c.InstanceRows[now.Instance]; !maps.Equal(old.Reported, now.Reported) && i != nil &&
+		c.ExceededMetric(i, nil) != "" {
 		c.cover(coverage.Overloaded)
 	}
 	if now.Version < old.Version {
@@ -264,8 +274,8 @@ func (c *Checker) checkTaskProgress(old, now *cluster.Task) {
 	}
 }
 
-// checkPlacement checks a new placement: invariants 1, 3, 4 and 5. later are the tasks that the same commit placed after it, and
-// itself.
+// checkPlacement checks a new placement (invariants 1, 3, 4 and 5). later are the task itself and
+// those that the same commit placed after it.
 func (c *Checker) checkPlacement(t *cluster.Task, later map[string]bool) {
 	i, def := c.instanceOf(t), c.definitionOf(t.Cluster, t.TaskDefinition)
 	if i == nil || def == nil {
@@ -278,7 +288,8 @@ func (c *Checker) checkPlacement(t *cluster.Task, later map[string]bool) {
 			t.ID, i.ID, i.Status, i.AgentConnected, IsCordoned(i))
 	}
 	if t.Needs != def.Needs || !slices.Equal(t.Ports, def.Ports) || len(t.GPUs) != def.Needs.GPUs {
-		c.Fail("invariant 1: task %s holds %+v, devices %v and ports %v, and needs %+v and %v", t.ID, t.Needs, t.GPUs, t.Ports, def.Needs, def.Ports)
+		c.Fail("invariant 1: task %s holds %+v, devices %v and ports %v, and needs %+v and %v", t.ID, t.Needs, t.GPUs,
+			t.Ports, def.Needs, def.Ports)
 	}
 	if want := MissingAttribute(i, def); want != "" {
 		c.Fail("invariant 5: task %s was placed on instance %s without attribute %s", t.ID, i.ID, want)
@@ -301,7 +312,8 @@ func (c *Checker) checkPlacement(t *cluster.Task, later map[string]bool) {
 func (c *Checker) checkCapacity(t *cluster.Task, i *cluster.Instance) {
 	used := c.usageOf(i, RoomQuery{})
 	if used.cpu > i.Registered.CPU || used.memory > i.Registered.Memory {
-		c.Fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, used.cpu, i.Registered.CPU, used.memory, i.Registered.Memory)
+		c.Fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, used.cpu,
+			i.Registered.CPU, used.memory, i.Registered.Memory)
 	}
 	if n := i.Registered.ENIs; n != nil && t.Needs.ENIs > 0 {
 		c.cover(coverage.ENI)
@@ -328,13 +340,15 @@ func (c *Checker) checkCapacity(t *cluster.Task, i *cluster.Instance) {
 		}
 		for _, o := range c.ByInstance[i.ID] {
 			if o.ID != t.ID && slices.Contains(o.Ports, p) {
-				c.Fail("invariant 1: task %s was placed on instance %s, where task %s has port %d", t.ID, i.ID, o.ID, p.Number)
+				c.Fail("invariant 1: task %s was placed on instance %s, where task %s has port %d", t.ID, i.ID, o.ID,
+					p.Number)
 			}
 		}
 	}
 }
 
-// MissingAttribute is the first attribute that the definition requires and the instance has not; empty if it has all.
+// MissingAttribute returns the first attribute that the task definition requires and the instance
+// lacks, or "".
 func MissingAttribute(i *cluster.Instance, def *cluster.TaskDefinition) string {
 	for _, want := range def.Attributes {
 		name, value, valued := strings.Cut(want, "=")
@@ -345,7 +359,7 @@ func MissingAttribute(i *cluster.Instance, def *cluster.TaskDefinition) string {
 	return ""
 }
 
-// checkTaskCounts checks invariants 3 and 4 of the service that the new task belongs to.
+// checkTaskCounts checks the number of tasks of the new task's service (invariants 3 and 4).
 func (c *Checker) checkTaskCounts(t *cluster.Task) {
 	s := c.ServiceOf(t)
 	if t.Service != "" && (s == nil || s.Status != cluster.ServiceActive) {
@@ -367,7 +381,8 @@ func (c *Checker) checkTaskCounts(t *cluster.Task) {
 			c.Fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if _, waited := c.Changes[state.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.allowedSurplus(s) {
+	if _, waited := c.Changes[state.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited &&
+		all > s.Desired+c.allowedSurplus(s) {
 		c.Fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
 			t.ID, s.Name, all, s.Desired, c.allowedSurplus(s))
 	}
@@ -376,13 +391,13 @@ func (c *Checker) checkTaskCounts(t *cluster.Task) {
 	}
 }
 
-// wasJustMoved reports that a task was stopped by this commit to start anew on another instance.
+// wasJustMoved reports whether this commit stops the task to move it.
 func (c *Checker) wasJustMoved(t *cluster.Task) bool {
 	return strings.HasPrefix(t.Reason, "Moved: ") && c.Changes[state.KeyOf(t)].At.Equal(c.now())
 }
 
-// CheckStartTask checks that nobody starts a task without having claimed the attempt: there are never more StartTask
-// calls for a task than its row says.
+// CheckStartTask checks a call of StartTask: each start must have been claimed, so there are never
+// more calls for a task than its row has attempts.
 func (c *Checker) CheckStartTask(call cluster.StartCall) {
 	c.CallCount++
 	if len(call.Instances) == 0 || len(call.Instances) > cluster.MaxStart {

@@ -7,53 +7,55 @@ import (
 	"berth/shared/cluster"
 )
 
-// The domain rules (P1–P6), as plainly as they can be put: every question counts anew, over all instances.
+// The domain rules (P1 to P6), as plainly as possible: every question counts all instances again.
 
-// domainInstance is an instance as the domains of one service see it.
+// A domainInstance is an instance as the domain rules of one service see it.
 type domainInstance struct {
 	id      string
 	fault   []string // "fd:/dc1/r0" is dc1, r0
 	upgrade string
-	// acceptsTasks takes tasks of somebody, eligible those of the service.
+	// acceptsTasks means that the instance accepts tasks at all, eligible that it accepts the
+	// service's.
 	acceptsTasks, eligible bool
-	tasks                  int // of the service, that count
+	tasks                  int // tasks of the service that count
 }
 
 func FaultPath(name string) []string {
 	return strings.FieldsFunc(strings.TrimPrefix(name, "fd:"), func(r rune) bool { return r == '/' })
 }
 
-// domainInstances are all instances in the cluster with what a service has there.
+// domainInstances are all instances of a cluster, with a service's tasks.
 type domainInstances []domainInstance
 
-// domainRule is what holds in one dimension: nothing, maximum difference at every level, or a limit per domain at one level.
+// A domainRule is the rule in one dimension: none, maximum difference at every level, or a limit
+// per domain at one level.
 type domainRule struct {
 	difference bool
-	limit      int      // 0 is none
-	under      []string // the domain whose children the limit is for
+	limit      int      // 0 for none
+	under      []string // the domain whose children have the limit
 }
 
-// dimension is the domain of a site on every level, the topmost first.
+// A dimension returns an instance's domain on every level, the topmost first.
 type dimension func(domainInstance) []string
 
-func byFaultDomain(s domainInstance) []string { return s.fault }
+func byFaultDomain(i domainInstance) []string { return i.fault }
 
-func byUpgradeDomain(s domainInstance) []string { return []string{s.upgrade} }
+func byUpgradeDomain(i domainInstance) []string { return []string{i.upgrade} }
 
-// below are the sites below the domain.
+// below returns the instances in the domain.
 func (all domainInstances) below(d dimension, under []string) domainInstances {
-	return slices.DeleteFunc(slices.Clone(all), func(s domainInstance) bool {
-		at := d(s)
+	return slices.DeleteFunc(slices.Clone(all), func(i domainInstance) bool {
+		at := d(i)
 		return len(at) < len(under) || !slices.Equal(at[:len(under)], under)
 	})
 }
 
-// children are the domains just below one, those with an eligible instance. A site that ends at the domain itself is in a
-// child without a name.
+// children returns the domains just below one that have an eligible instance. An instance that is
+// directly in the domain is in a child without a name.
 func (all domainInstances) children(d dimension, under []string) []string {
 	var out []string
-	for _, s := range all.below(d, under) {
-		if name := childDomain(d, under, s); s.eligible && !slices.Contains(out, name) {
+	for _, i := range all.below(d, under) {
+		if name := childDomain(d, under, i); i.eligible && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -61,24 +63,24 @@ func (all domainInstances) children(d dimension, under []string) []string {
 	return out
 }
 
-func childDomain(d dimension, under []string, s domainInstance) string {
-	if at := d(s); len(at) > len(under) {
+func childDomain(d dimension, under []string, i domainInstance) string {
+	if at := d(i); len(at) > len(under) {
 		return at[len(under)]
 	}
 	return ""
 }
 
-// countTasks are the tasks in a child of the domain.
+// countTasks counts the tasks in a child of the domain.
 func (all domainInstances) countTasks(d dimension, under []string, name string) (n int) {
-	for _, s := range all.below(d, under) {
-		if childDomain(d, under, s) == name {
-			n += s.tasks
+	for _, i := range all.below(d, under) {
+		if childDomain(d, under, i) == name {
+			n += i.tasks
 		}
 	}
 	return n
 }
 
-// firstBranching is the first domain from the top that has several children with eligible instances; false where none has.
+// firstBranching returns the topmost domain that has several children with eligible instances.
 func (all domainInstances) firstBranching(d dimension) (under []string, names []string, ok bool) {
 	for range all.countLevels(d) {
 		names = all.children(d, under)
@@ -90,7 +92,7 @@ func (all domainInstances) firstBranching(d dimension) (under []string, names []
 	return nil, nil, false
 }
 
-// countDomains is how many domains there are on the first level that has several, 0 where none has.
+// countDomains returns how many domains there are on the first level that has several, or 0.
 func (all domainInstances) countDomains(d dimension) int {
 	if _, names, ok := all.firstBranching(d); ok {
 		return len(names)
@@ -99,32 +101,35 @@ func (all domainInstances) countDomains(d dimension) int {
 }
 
 func (all domainInstances) onlyEligible() domainInstances {
-	return slices.DeleteFunc(slices.Clone(all), func(s domainInstance) bool { return !s.eligible })
+	return slices.DeleteFunc(slices.Clone(all), func(i domainInstance) bool { return !i.eligible })
 }
 
-// shareFaultDomains reports that fault domains matter: two instances have the same at the top.
+// shareFaultDomains reports whether two instances share a topmost fault domain. Otherwise fault
+// domains do not matter.
 func (all domainInstances) shareFaultDomains() bool {
 	tops := map[string]bool{}
-	for _, s := range all {
-		tops[s.fault[0]] = true
+	for _, i := range all {
+		tops[i.fault[0]] = true
 	}
 	return len(tops) < len(all)
 }
 
-// shareUpgradeDomains reports that upgrade domains matter: one has two instances that take tasks.
+// shareUpgradeDomains reports whether two instances that accept tasks share an upgrade domain.
 func (all domainInstances) shareUpgradeDomains() bool {
 	seen := map[string]bool{}
-	for _, s := range all {
-		if s.acceptsTasks && seen[s.upgrade] {
+	for _, i := range all {
+		if i.acceptsTasks && seen[i.upgrade] {
 			return true
 		}
-		seen[s.upgrade] = seen[s.upgrade] || s.acceptsTasks
+		seen[i.upgrade] = seen[i.upgrade] || i.acceptsTasks
 	}
 	return false
 }
 
-// rulesOf are what the policy asks for in both dimensions.
-func (all domainInstances) rulesOf(policy cluster.DomainPolicy, target int, c *cluster.Configuration) (fault, upgrade domainRule) {
+// rulesOf returns the rules of a policy in both dimensions.
+func (all domainInstances) rulesOf(
+	policy cluster.DomainPolicy, target int, c *cluster.Configuration,
+) (fault, upgrade domainRule) {
 	quorum := !c.NoSwitch && all.targetDivides(target)
 	adaptive := func(forced bool, d dimension) domainRule {
 		if quorum || forced {
@@ -153,17 +158,19 @@ func (all domainInstances) rulesOf(policy cluster.DomainPolicy, target int, c *c
 	return fault, upgrade
 }
 
-// targetDivides is the choice of adaptive (P5).
+// targetDivides decides between the two rules of the adaptive policy (P5).
 func (all domainInstances) targetDivides(target int) bool {
 	f, u := all.countDomains(byFaultDomain), all.countDomains(byUpgradeDomain)
-	return all.shareFaultDomains() && target > 0 && f > 0 && u > 0 && target%f == 0 && target%u == 0 && len(all.onlyEligible()) <= f*u
+	return all.shareFaultDomains() && target > 0 && f > 0 && u > 0 && target%f == 0 && target%u == 0 &&
+		len(all.onlyEligible()) <= f*u
 }
 
-// quorumRule is P4: a domain may have what is beyond the majority, one at least, and one more where that is too little for all.
+// quorumRule is P4: a domain may have as many tasks as may fail without losing the majority, at
+// least one, and one more if the domains could not hold all tasks otherwise.
 func (all domainInstances) quorumRule(d dimension, target int) domainRule {
 	under, names, ok := all.firstBranching(d)
 	if !ok {
-		return domainRule{} // no level has several
+		return domainRule{} // no level has several domains
 	}
 	limit := max(target-(target/2+1), 1)
 	if len(names)*limit < target {
@@ -172,7 +179,7 @@ func (all domainInstances) quorumRule(d dimension, target int) domainRule {
 	return domainRule{limit: limit, under: under}
 }
 
-// admitsTask reports whether a new task may go to the site.
+// admitsTask reports whether a new task may be placed on the instance.
 func (all domainInstances) admitsTask(p domainRule, d dimension, at domainInstance) bool {
 	if p.limit > 0 {
 		if len(p.under) > 0 && len(domainInstances{at}.below(d, p.under)) == 0 {
@@ -206,15 +213,15 @@ func (all domainInstances) admitsTask(p domainRule, d dimension, at domainInstan
 	return true
 }
 
-// countLevels is how many levels there are.
+// countLevels returns the number of levels.
 func (all domainInstances) countLevels(d dimension) (n int) {
-	for _, s := range all {
-		n = max(n, len(d(s)))
+	for _, i := range all {
+		n = max(n, len(d(i)))
 	}
 	return n
 }
 
-// breaksRule reports whether the tasks where they are break the plan.
+// breaksRule reports whether the tasks break the rule where they are.
 func (all domainInstances) breaksRule(p domainRule, d dimension) bool {
 	if p.limit > 0 {
 		return all.exceedsLimit(p, d)
@@ -223,8 +230,8 @@ func (all domainInstances) breaksRule(p domainRule, d dimension) bool {
 }
 
 func (all domainInstances) exceedsLimit(p domainRule, d dimension) bool {
-	for _, s := range all.below(d, p.under) {
-		if s.tasks > 0 && all.countTasks(d, p.under, childDomain(d, p.under, s)) > p.limit {
+	for _, i := range all.below(d, p.under) {
+		if i.tasks > 0 && all.countTasks(d, p.under, childDomain(d, p.under, i)) > p.limit {
 			return true
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// grid is the square of five fault domains and five upgrade domains with instances in the places given, and so many tasks
-// on each.
+// grid returns instances at places in a square of five fault domains and five upgrade domains. A
+// place is a fault domain, an upgrade domain and a number of tasks.
 func grid(places [][3]int) domainInstances {
 	var out domainInstances
 	for n, p := range places {
@@ -20,7 +20,8 @@ func grid(places [][3]int) domainInstances {
 	return out
 }
 
-// TestCheckerKnowsTheDomainRules holds what the checker takes the domain rules to be against their worked examples (P6).
+// TestCheckerKnowsTheDomainRules compares the checker's domain rules with their worked examples
+// (P6).
 func TestCheckerKnowsTheDomainRules(t *testing.T) {
 	nine := [][3]int{{0, 0, 1}, {1, 1, 1}, {2, 2, 1}, {3, 3, 1}, {4, 4, 0}, {0, 1, 0}, {1, 0, 0}, {0, 2, 0}, {2, 0, 0}}
 	none := &cluster.Configuration{}
@@ -28,7 +29,7 @@ func TestCheckerKnowsTheDomainRules(t *testing.T) {
 		f, u := all.rulesOf(policy, target, none)
 		return all.breaksRule(f, byFaultDomain) || all.breaksRule(u, byUpgradeDomain)
 	}
-	t.Run("AFifthTaskGoesWhereThereIsNone", func(t *testing.T) {
+	t.Run("FifthTaskGoesToTheEmptyDomains", func(t *testing.T) {
 		all := grid(nine)
 		f, u := all.rulesOf(cluster.PolicyDifference, 5, none)
 		for n, at := range all {
@@ -48,7 +49,7 @@ func TestCheckerKnowsTheDomainRules(t *testing.T) {
 			t.Error("three of five in fd0 are quorum safe")
 		}
 	})
-	t.Run("AdaptiveGoesByTheTarget", func(t *testing.T) {
+	t.Run("AdaptiveDependsOnTheDesiredCount", func(t *testing.T) {
 		all := grid(nine)
 		if f, _ := all.rulesOf(cluster.PolicyAdaptive, 5, none); f.limit != 2 {
 			t.Errorf("for 5 it is %+v", f)
@@ -57,7 +58,7 @@ func TestCheckerKnowsTheDomainRules(t *testing.T) {
 			t.Errorf("for 4 it is %+v", f)
 		}
 	})
-	t.Run("LevelsAreBalancedEach", func(t *testing.T) {
+	t.Run("EveryLevelIsBalanced", func(t *testing.T) {
 		all := domainInstances{
 			{id: "a", fault: []string{"dc0", "r0"}, upgrade: "a", acceptsTasks: true, eligible: true, tasks: 1},
 			{id: "b", fault: []string{"dc0", "r0"}, upgrade: "b", acceptsTasks: true, eligible: true, tasks: 1},

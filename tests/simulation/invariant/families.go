@@ -6,13 +6,14 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// Families whose tasks come to nothing: of the one none is ever RUNNING, of the other all are UNHEALTHY soon after.
+// Families of task definitions whose tasks fail: those of the first are never RUNNING, those of the
+// second become UNHEALTHY soon after.
 const (
 	BrokenFamily    = "broken"
 	UnhealthyFamily = "sick"
 )
 
-// OutcomeOf is what becomes of tasks of a task definition.
+// OutcomeOf returns what becomes of the tasks of a task definition.
 func OutcomeOf(definition string) model.TaskOutcome {
 	switch {
 	case strings.HasPrefix(definition, BrokenFamily):

@@ -9,19 +9,20 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// Tasks that break a rule where they are move (P8, P10).
+// Tasks move that violate a rule where they are (P8, P10).
 
-// checkMove marks why a task was given a replacement, and checks that there was a reason.
+// checkMove checks that a task was replaced elsewhere for a reason, and covers that reason.
 func (c *Checker) checkMove(p *newPlacement) {
 	c.cover(coverage.Moved)
 	old := c.taskOf(p.Task.Owner, p.Task.Replaces)
 	if old == nil || old.Owner != p.Task.Owner || old.Instance == p.Task.Instance {
-		c.Fail("task %s replaces %s, which is not a task of the same service on another instance", p.Task.ID, p.Task.Replaces)
+		c.Fail("task %s replaces %s, which is not a task of the same service on another instance", p.Task.ID,
+			p.Task.Replaces)
 		return
 	}
 	if from := c.InstanceRows[old.Instance]; from != nil {
 		if len(p.spec.Providers) > 0 && !slices.Contains(p.spec.Providers, from.CapacityProvider()) {
-			return // the strategy has another provider by now
+			return // the strategy has changed
 		}
 		if c.ViolatesNodeRules(p.spec, from) {
 			c.cover(coverage.Misfit)
@@ -38,12 +39,13 @@ func (c *Checker) checkMove(p *newPlacement) {
 		return
 	}
 	if !c.hasViolation(p.later) && !c.waitsForMetrics() {
-		c.Fail("task %s of %q was moved from instance %s to %s, and nothing had to be mended", p.Task.Replaces, p.Task.Service, old.Instance, p.Task.Instance)
+		c.Fail("task %s of %q was moved from instance %s to %s, and there was no violation to repair", p.Task.Replaces,
+			p.Task.Service, old.Instance, p.Task.Instance)
 	}
 }
 
-// improvesZones reports that the replacement leaves the zones of its service more even (S13): the old one's had two tasks more at
-// least. What changed lately may have looked so.
+// improvesZones reports whether the replacement balances the zones of its service (S13): the old
+// zone had at least two tasks more. What changed recently may have looked so.
 func (c *Checker) improvesZones(p *newPlacement, old *cluster.Task) bool {
 	s, from := c.ServiceOf(p.Task), c.InstanceRows[old.Instance]
 	if s == nil || from == nil || !BalancesZones(s, p.spec) || from.Zone() == p.instance.Zone() {
@@ -72,12 +74,12 @@ func (h *RowHistory) taskOf(owner, id string) *cluster.Task {
 	return nil
 }
 
-// hasViolation reports whether a rule is broken, or was before the commit.
+// hasViolation reports whether a rule is violated now, or was before the commit.
 func (c *Checker) hasViolation(later map[string]bool) bool {
 	return c.hadViolation || c.findViolation(later) != ""
 }
 
-// findViolation is a rule that some task breaks where it is, empty where none does. What was so until lately counts.
+// findViolation describes a rule that some task violates where it is, or returns "".
 func (h *RowHistory) findViolation(without map[string]bool) string {
 	for _, i := range h.sortedInstances() {
 		if why := h.ExceededMetric(i, without); why != "" {
@@ -96,7 +98,8 @@ func (h *RowHistory) findViolation(without map[string]bool) string {
 			return fmt.Sprintf("service %s has several tasks on instance %s", s.Name, i)
 		}
 		for _, i := range h.sortedInstances() {
-			if (h.ViolatesNodeRules(spec, i) || spec.UnmetConstraint(h.EvaluationOf(i, nil)) != "") && h.taskOfOwnerOn(spec, i, RoomQuery{Without: without}) != nil {
+			if (h.ViolatesNodeRules(spec, i) || spec.UnmetConstraint(h.EvaluationOf(i, nil)) != "") &&
+				h.taskOfOwnerOn(spec, i, RoomQuery{Without: without}) != nil {
 				return fmt.Sprintf("instance %s does not suit service %s", i.ID, s.Name)
 			}
 		}
@@ -104,7 +107,7 @@ func (h *RowHistory) findViolation(without map[string]bool) string {
 	return ""
 }
 
-// ActiveReplicaServices are those that are ACTIVE and REPLICA, in order of name.
+// ActiveReplicaServices returns the ACTIVE REPLICA services in order of name.
 func (h *RowHistory) ActiveReplicaServices() (out []*cluster.Service) {
 	for _, row := range h.Rows {
 		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
@@ -115,7 +118,8 @@ func (h *RowHistory) ActiveReplicaServices() (out []*cluster.Service) {
 	return out
 }
 
-// instanceWithSeveral is an instance on which the service has several tasks though it may have one.
+// instanceWithSeveral returns an instance with several tasks of a service that may have only one
+// there.
 func (h *RowHistory) instanceWithSeveral(spec *TaskSpec, without map[string]bool) string {
 	seen := map[string]bool{}
 	for _, t := range h.ByOwner[spec.owner] {
@@ -130,12 +134,14 @@ func (h *RowHistory) instanceWithSeveral(spec *TaskSpec, without map[string]bool
 	return ""
 }
 
-// ExceededMetric is a metric of which the instance has more than it takes without its buffer.
+// ExceededMetric describes a metric of which the instance holds more than its unbuffered capacity,
+// or returns "".
 func (h *RowHistory) ExceededMetric(i *cluster.Instance, without map[string]bool) string {
 	used := h.usageOf(i, RoomQuery{Without: without})
 	for _, name := range MetricNames {
 		if unbuffered, _ := metricLimits(h.ConfigurationRow(), i, name); used.metrics[name] > unbuffered {
-			return fmt.Sprintf("instance %s has %d of %s, which is above %d", i.ID, used.metrics[name], name, unbuffered)
+			return fmt.Sprintf("instance %s has %d of %s, which is above %d", i.ID, used.metrics[name], name,
+				unbuffered)
 		}
 	}
 	return ""
@@ -143,13 +149,14 @@ func (h *RowHistory) ExceededMetric(i *cluster.Instance, without map[string]bool
 
 var MetricNames = []string{"conns", "io"}
 
-// ViolatesNodeRules reports that the node constraint does not hold on the instance, or what the task definition requires.
+// ViolatesNodeRules reports whether the instance does not satisfy the node constraint, or lacks an
+// attribute that the task definition requires.
 func (h *RowHistory) ViolatesNodeRules(spec *TaskSpec, i *cluster.Instance) bool {
 	x := spec.Rules.NodeConstraint
 	return x != "" && !NodeExpressions[x].holds(h.EvaluationOf(i, nil)) || MissingAttribute(i, spec.Def) != ""
 }
 
-// BreaksDomainRule reports that the service's tasks break its domain rule where they are.
+// BreaksDomainRule reports whether the service's tasks break its domain rule where they are.
 func (h *RowHistory) BreaksDomainRule(spec *TaskSpec, without map[string]bool) bool {
 	if spec.Policy == "" {
 		return false
@@ -159,15 +166,17 @@ func (h *RowHistory) BreaksDomainRule(spec *TaskSpec, without map[string]bool) b
 	return all.breaksRule(fault, byFaultDomain) || all.breaksRule(upgrade, byUpgradeDomain)
 }
 
-// waitsForMetrics reports that a service has tasks that find no room for their loads: others may have to move for them.
+// waitsForMetrics reports whether some service's tasks find no room for their loads. Others may
+// have to move for them.
 func (h *RowHistory) waitsForMetrics() bool {
 	return slices.ContainsFunc(h.ActiveReplicaServices(), func(s *cluster.Service) bool {
-		return s.Blocked != nil && slices.ContainsFunc(s.Blocked.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
+		return s.Blocked != nil && slices.ContainsFunc(s.Blocked.Rejected,
+			func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
 	})
 }
 
-// MayMove reports whether the service's percentages let one of its tasks start anew elsewhere before it stops. While there are
-// tasks of other deployments these are replaced, and a deployment that has failed starts none.
+// MayMove reports whether the service's percentages allow a task to start elsewhere before it
+// stops. During a deployment, older tasks are replaced anyway; a failed deployment starts no tasks.
 func (h *RowHistory) MayMove(s *cluster.Service) bool {
 	if len(s.Older) > 0 || s.Deployment.State == cluster.RolloutFailed {
 		return false
@@ -181,7 +190,7 @@ func (h *RowHistory) MayMove(s *cluster.Service) bool {
 	return active == s.Desired && s.Desired*s.MaxPercent/100 > active
 }
 
-// WouldBreakDomainRule reports whether a domain rule would be broken with one more task on the instance.
+// WouldBreakDomainRule reports whether one more task on the instance would break a domain rule.
 func (h *RowHistory) WouldBreakDomainRule(spec *TaskSpec, without map[string]bool, instance string) bool {
 	all := h.domainInstancesOf(spec, without, pastView{})
 	all.addTask(instance)

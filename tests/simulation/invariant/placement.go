@@ -8,27 +8,28 @@ import (
 	"berth/tests/simulation/coverage"
 )
 
-// newPlacement is a new placement, as the rules of its owner look at it.
+// A newPlacement is a task that was just placed, with the spec of its owner.
 type newPlacement struct {
 	*cluster.Task
 	spec     *TaskSpec
 	instance *cluster.Instance
-	// later are the tasks that the same commit placed after it, and itself.
+	// later are the task itself and those that the same commit placed after it.
 	later map[string]bool
 }
 
-// checkSpec checks a new placement against what its owner asked for: invariants 1 and 5.
+// checkSpec checks a new placement against what its owner asked for (invariants 1 and 5).
 func (c *Checker) checkSpec(p *newPlacement) {
 	c.checkConstraints(p)
 	if o := c.taskOfOwnerOn(p.spec, p.instance, RoomQuery{Without: p.later}); p.spec.isAlonePerInstance() && o != nil {
-		c.Fail("invariant 5: task %s was placed on instance %s, where task %s of the same owner is, and may have none beside it", p.Task.ID, p.instance.ID, o.ID)
+		c.Fail("invariant 5: task %s was placed on instance %s, where task %s of the same owner is, and an instance may have only one", p.Task.ID, p.instance.ID, o.ID)
 	}
 	c.checkDomains(p)
 	c.checkMetrics(p)
 	c.coverSpec(p)
 }
 
-// checkConstraints checks the expressions. What ran there until lately may have been taken to run there.
+// checkConstraints checks the constraint expressions. A task that ran on the instance until
+// recently may have been counted.
 func (c *Checker) checkConstraints(p *newPlacement) {
 	priority := c.ConfigurationRow().Priorities.Placement
 	now := c.EvaluationOf(p.instance, p.later)
@@ -50,10 +51,11 @@ func (c *Checker) checkConstraints(p *newPlacement) {
 		c.checkRelaxation(p, x)
 		return
 	}
-	c.Fail("invariant 5: task %s of %q was placed on instance %s, where %q does not hold", p.Task.ID, p.Task.Service, p.instance.ID, x)
+	c.Fail("invariant 5: task %s of %q was placed on instance %s, where %q does not hold", p.Task.ID, p.Task.Service,
+		p.instance.ID, x)
 }
 
-// tasksEverOn are the tasks that are or were on an instance.
+// tasksEverOn returns the tasks that are or were on an instance.
 func (c *Checker) tasksEverOn(instance string) tasks {
 	out := tasks{}
 	for _, owned := range c.ByOwner {
@@ -66,10 +68,11 @@ func (c *Checker) tasksEverOn(instance string) tasks {
 	return out
 }
 
-// checkDomains checks the domain rule in force, as whoever decided may have known it: some view in which the task keeps it.
+// checkDomains checks the domain rule. It must hold in at least one state that the decision may
+// have seen.
 func (c *Checker) checkDomains(p *newPlacement) {
 	if p.spec.Policy == "" || p.spec.dependsOnOtherTasks() {
-		return // of sociable tasks the domains change with all that runs
+		return // eligible instances would change with every other task
 	}
 	priorities := c.ConfigurationRow().Priorities
 	if priorities.Placement != 0 && p.spec.UnmetConstraint(c.EvaluationOf(p.instance, p.later)) != "" {
@@ -90,13 +93,14 @@ func (c *Checker) checkDomains(p *newPlacement) {
 		c.checkRelaxation(p, why)
 		return
 	case p.Task.Replaces != "" && c.hasViolation(p.later), c.movingOwners[p.Task.Owner]:
-		return // the first step of an exchange that mends something else; what it leaves behind shows at rest
+		return // the first step of a swap that repairs another violation; the result is checked at rest
 	}
-	c.Fail("invariant 5: task %s of %q (%s, %d wanted) was placed on instance %s: %s", p.Task.ID, p.Task.Service, p.spec.Policy, p.spec.desired, p.instance.ID, why)
+	c.Fail("invariant 5: task %s of %q (%s, %d wanted) was placed on instance %s: %s", p.Task.ID, p.Task.Service,
+		p.spec.Policy, p.spec.desired, p.instance.ID, why)
 }
 
-// brokenDomainRule says which domain rule the placement breaks in the view. A task that takes another's place may leave a
-// broken rule broken.
+// brokenDomainRule says which domain rule the placement breaks in the view, or "". A replacement
+// may leave a broken rule broken.
 func (c *Checker) brokenDomainRule(p *newPlacement, v pastView) string {
 	absent := maps.Clone(p.later)
 	before := c.domainInstancesOf(p.spec, absent, v)
@@ -105,16 +109,17 @@ func (c *Checker) brokenDomainRule(p *newPlacement, v pastView) string {
 	after := c.domainInstancesOf(p.spec, nil, v)
 	n := all.indexOf(p.instance.ID)
 	if n < 0 {
-		return "not in the cluster"
+		return "the instance is not in the cluster"
 	}
 	at := all[n]
 	fault, upgrade := all.rulesOf(p.spec.Policy, p.spec.desired, c.ConfigurationRow())
 	keeps := func(plan domainRule, d dimension) bool {
-		return all.admitsTask(plan, d, at) || !after.breaksRule(plan, d) || p.Task.Replaces != "" && before.breaksRule(plan, d)
+		return all.admitsTask(plan, d, at) || !after.breaksRule(plan, d) || p.Task.Replaces != "" &&
+			before.breaksRule(plan, d)
 	}
 	switch {
 	case !at.eligible:
-		return "not one of those that its domains are made of"
+		return "the instance is not eligible for the service"
 	case !keeps(fault, byFaultDomain):
 		return "its fault domain was full"
 	case !keeps(upgrade, byUpgradeDomain):
@@ -123,8 +128,9 @@ func (c *Checker) brokenDomainRule(p *newPlacement, v pastView) string {
 	return ""
 }
 
-// checkMetrics checks what loads the instance holds with the task: never more than it takes with its buffer, and not more than
-// without where the task may not use that, or could have gone elsewhere (P14).
+// checkMetrics checks the loads of the instance with the task: never above the total capacity, and
+// above the unbuffered capacity only for tasks that may use the buffer and found no other room
+// (P14).
 func (c *Checker) checkMetrics(p *newPlacement) {
 	config := c.ConfigurationRow()
 	without := maps.Clone(p.later)
@@ -141,20 +147,21 @@ func (c *Checker) checkMetrics(p *newPlacement) {
 		case n > total && config.Priorities.Capacity > 0:
 			c.checkRelaxation(p, m.Name)
 		case n > total:
-			c.Fail("invariant 1: with task %s of %q instance %s holds %d of %s, which is above %d", p.Task.ID, p.Task.Service, p.instance.ID, n, m.Name, total)
+			c.Fail("invariant 1: with task %s of %q instance %s holds %d of %s, which is above %d", p.Task.ID,
+				p.Task.Service, p.instance.ID, n, m.Name, total)
 		case n > unbuffered:
 			c.checkBufferUse(p, m.Name)
 		}
 	}
 }
 
-// checkBufferUse checks a task that went into the buffer of an instance: a new one goes there only where there is no room without,
-// one that takes another's place only to mend something.
+// checkBufferUse checks a task that uses the buffer of an instance. A new task may do so only if
+// there is no room elsewhere, a replacement only to repair a violation.
 func (c *Checker) checkBufferUse(p *newPlacement, metric string) {
 	c.cover(coverage.Buffer)
 	if p.Task.Replaces != "" {
 		if !c.hasViolation(p.later) {
-			c.Fail("invariant 1: task %s of %q moved into the buffer of %s of instance %s, and nothing had to be mended", p.Task.ID, p.Task.Service, metric, p.instance.ID)
+			c.Fail("invariant 1: task %s of %q moved into the buffer of %s of instance %s, and there was no violation to repair", p.Task.ID, p.Task.Service, metric, p.instance.ID)
 		}
 		return
 	}
@@ -162,28 +169,31 @@ func (c *Checker) checkBufferUse(p *newPlacement, metric string) {
 		return
 	}
 	if i := c.findOverlooked(p.spec, RoomQuery{Without: p.later, Unbuffered: true}); i != nil {
-		c.Fail("invariant 1: task %s of %q uses the buffer of %s of instance %s, and instance %s had room without", p.Task.ID, p.Task.Service, metric, p.instance.ID, i.ID)
+		c.Fail("invariant 1: task %s of %q uses the buffer of %s of instance %s, and instance %s had room without",
+			p.Task.ID, p.Task.Service, metric, p.instance.ID, i.ID)
 	}
 }
 
-// isStartTask reports that the caller of StartTask named the instance.
+// isStartTask reports whether the caller chose the instance by StartTask.
 func (c *Checker) isStartTask(p *newPlacement) bool {
 	r, ok := c.Rows[state.RequestKey(p.Task.Cluster, p.Task.Request)].(*state.Request)
 	return ok && r.Kind == cluster.StartTask
 }
 
-// checkRelaxation checks that a soft rule was given up only for what would otherwise have stayed unplaced.
+// checkRelaxation checks that a soft rule was relaxed only for a task that would have stayed
+// unplaced.
 func (c *Checker) checkRelaxation(p *newPlacement, rule string) {
 	c.cover(coverage.Soft)
 	if p.spec.Daemon || c.isStartTask(p) || p.Task.Replaces != "" {
 		return
 	}
 	if i := c.findOverlooked(p.spec, RoomQuery{Without: p.later}); i != nil {
-		c.Fail("invariant 5: task %s of %q was placed on instance %s against %s, and instance %s keeps all rules", p.Task.ID, p.Task.Service, p.instance.ID, rule, i.ID)
+		c.Fail("invariant 5: task %s of %q was placed on instance %s against %s, and instance %s satisfies all rules",
+			p.Task.ID, p.Task.Service, p.instance.ID, rule, i.ID)
 	}
 }
 
-// countPairs are how many of an owner's tasks are there twice, as they are being replaced.
+// countPairs counts the owner's tasks that run beside their replacements.
 func (h *RowHistory) countPairs(owner string) (n int) {
 	moving := h.ReplacedTasks(owner, nil)
 	for _, t := range h.ByOwner[owner] {
@@ -194,7 +204,8 @@ func (h *RowHistory) countPairs(owner string) (n int) {
 	return n
 }
 
-// CountPairsAsOne are the service's pairs that count as one: not those of which two tasks are wanted.
+// CountPairsAsOne counts the service's pairs of a task and its replacement of which only one is
+// wanted.
 func (h *RowHistory) CountPairsAsOne(s *cluster.Service) int {
 	active, pairs := 0, h.countPairs(s.Short)
 	for _, t := range h.ByOwner[s.Short] {
@@ -213,7 +224,7 @@ func (h *RowHistory) standaloneOwner() string {
 	return m.Short
 }
 
-// coverSpec marks the rules that were in force.
+// coverSpec covers the rules that were in force.
 func (c *Checker) coverSpec(p *newPlacement) {
 	if p.spec.Policy != "" {
 		c.cover(coverage.Domain)

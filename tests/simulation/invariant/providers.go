@@ -9,8 +9,9 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// checkProvider checks that a task goes to a capacity provider of its service's strategy: to the next, where nothing about the others
-// has changed lately. later are those that the same commit placed after it, and itself.
+// checkProvider checks that a task was placed with a capacity provider of its service's strategy,
+// and with the one whose turn it was, if nothing about the service's other tasks has changed
+// recently (S14).
 func (c *Checker) checkProvider(t *cluster.Task, i *cluster.Instance) {
 	s := c.ServiceOf(t)
 	if s == nil || len(s.Providers) == 0 {
@@ -28,7 +29,7 @@ func (c *Checker) checkProvider(t *cluster.Task, i *cluster.Instance) {
 	fresh, placed, n := map[string]bool{}, 0, 0
 	for key, o := range c.ByOwner[s.Short] {
 		if o.IsActive() && (o.IsProvisioning() || c.placedAt[o.ID].Equal(c.now())) {
-			n++ // wanted: placed, or left to wait
+			n++ // wanted now: placed, or left waiting
 		}
 		switch {
 		case o.IsProvisioning():
@@ -48,11 +49,13 @@ func (c *Checker) checkProvider(t *cluster.Task, i *cluster.Instance) {
 			c.cover(coverage.FellBack)
 		}
 	case placed > due:
-		c.Fail("invariant 5: service %s has %v, and %d tasks were placed with %s, which is due %d of %d", s.Name, have, placed, at, due, n)
+		c.Fail("invariant 5: service %s has %v, and %d tasks were placed with %s, which should have got %d of %d",
+			s.Name, have, placed, at, due, n)
 	}
 }
 
-// allowedProviders are those that the next task of a service's revision may go to; nil where it may go anywhere.
+// allowedProviders returns the providers that the next task of a service's revision may use, or nil
+// for any.
 func (h *RowHistory) allowedProviders(s *cluster.Service, revision string) (out []string) {
 	if len(s.Providers) == 0 {
 		return nil
@@ -70,8 +73,8 @@ func (h *RowHistory) allowedProviders(s *cluster.Service, revision string) (out 
 	return out
 }
 
-// ProvidersInFullestZones are the capacity providers of the tasks that the service has in the zones with most: a task keeps its provider where
-// it moves. Nil where it may go anywhere.
+// ProvidersInFullestZones returns the capacity providers of the service's tasks in its fullest
+// zones: a moved task keeps its provider. It returns nil if the service has no strategy.
 func (h *RowHistory) ProvidersInFullestZones(s *cluster.Service) (out []string) {
 	if len(s.Providers) == 0 {
 		return nil
@@ -83,25 +86,27 @@ func (h *RowHistory) ProvidersInFullestZones(s *cluster.Service) (out []string) 
 		}
 	}
 	for _, t := range h.ByOwner[s.Short] {
-		if i := h.InstanceRows[t.Instance]; t.IsActive() && i != nil && in[i.Zone()] == slices.Max(slices.Collect(maps.Values(in))) {
+		if i := h.InstanceRows[t.Instance]; t.IsActive() && i != nil &&
+			in[i.Zone()] == slices.Max(slices.Collect(maps.Values(in))) {
 			out = append(out, i.CapacityProvider())
 		}
 	}
 	return out
 }
 
-// providerCounts are how many tasks of a revision each provider has, without some.
+// providerCounts counts the tasks of a revision per provider, except those in without.
 func (h *RowHistory) providerCounts(s *cluster.Service, revision string, without map[string]bool) map[string]int {
 	out := map[string]int{}
 	for _, t := range h.ByOwner[s.Short] {
-		if i := h.InstanceRows[t.Instance]; t.IsActive() && t.HoldsCapacity() && i != nil && t.Revision == revision && !without[t.ID] {
+		if i := h.InstanceRows[t.Instance]; t.IsActive() && t.HoldsCapacity() && i != nil && t.Revision == revision &&
+			!without[t.ID] {
 			out[i.CapacityProvider()]++
 		}
 	}
 	return out
 }
 
-// modelShares is a service's strategy as the model sees it.
+// modelShares returns a service's strategy for the model.
 func modelShares(s *cluster.Service) (out []model.Share) {
 	for _, p := range s.Providers {
 		out = append(out, model.Share{Provider: p.Provider, Base: p.Base, Weight: p.Weight})

@@ -11,21 +11,22 @@ import (
 	"berth/shared/state"
 )
 
-// RoomQuery is how a question about room is meant.
+// A RoomQuery says under which assumptions an instance is asked for room.
 type RoomQuery struct {
-	// Without are tasks that are taken not to be there, by id.
+	// Without are tasks that are not counted, by id.
 	Without map[string]bool
-	// Unbuffered leaves the buffer and overbooking alone (P14).
+	// Unbuffered uses neither the buffer nor overbooking (P14).
 	Unbuffered bool
-	// withRecent has tasks that ended lately still be there, and those of DAEMON services there already that may yet come.
+	// withRecent still counts tasks that ended recently, and already counts tasks that DAEMON
+	// services may start.
 	withRecent bool
-	// Relaxed gives up the rules that may be given up.
+	// Relaxed ignores the soft rules.
 	Relaxed bool
 }
 
-// WhyRejected is what keeps a task of the law off the instance, empty where nothing does: a look at everything, by rules of
-// its own.
-func (h *RowHistory) WhyRejected(spec *TaskSpec, i *cluster.Instance, p RoomQuery) string {
+// WhyRejected returns what keeps a task of the spec off the instance, or "" if it could run there.
+// It looks at all rows.
+func (h *RowHistory) WhyRejected(spec *TaskSpec, i *cluster.Instance, q RoomQuery) string {
 	switch {
 	case i.Status != cluster.InstanceActive:
 		return string(i.Status)
@@ -42,21 +43,21 @@ func (h *RowHistory) WhyRejected(spec *TaskSpec, i *cluster.Instance, p RoomQuer
 	if len(spec.Providers) > 0 && !slices.Contains(spec.Providers, i.CapacityProvider()) {
 		return "capacity provider " + i.CapacityProvider()
 	}
-	if ruleHolds(h.ConfigurationRow().Priorities.Placement, p.Relaxed) {
-		if x := spec.UnmetConstraint(h.EvaluationOf(i, p.Without)); x != "" {
+	if ruleHolds(h.ConfigurationRow().Priorities.Placement, q.Relaxed) {
+		if x := spec.UnmetConstraint(h.EvaluationOf(i, q.Without)); x != "" {
 			return x
 		}
 	}
-	if o := h.taskOfOwnerOn(spec, i, p); spec.isAlonePerInstance() && o != nil {
+	if o := h.taskOfOwnerOn(spec, i, q); spec.isAlonePerInstance() && o != nil {
 		return "it has task " + o.ID
 	}
-	if why := h.fullDomain(spec, i, p); why != "" {
+	if why := h.fullDomain(spec, i, q); why != "" {
 		return why
 	}
-	return h.lackingResource(spec, i, p)
+	return h.lackingResource(spec, i, q)
 }
 
-// ruleHolds reports whether a rule of that priority holds.
+// ruleHolds reports whether a rule of that priority is in force.
 func ruleHolds(p cluster.Priority, soft bool) bool { return p == 0 || p > 0 && !soft }
 
 func IsCordoned(i *cluster.Instance) bool {
@@ -65,18 +66,18 @@ func IsCordoned(i *cluster.Instance) bool {
 }
 
 func (h *RowHistory) EvaluationOf(i *cluster.Instance, without map[string]bool) evaluation {
-	s := evaluation{Instance: i, nodeTypes: h.ConfigurationRow().NodeTypes, taskGroups: map[string]bool{}}
+	e := evaluation{Instance: i, nodeTypes: h.ConfigurationRow().NodeTypes, taskGroups: map[string]bool{}}
 	for _, t := range h.ByInstance[i.ID] {
 		if t.IsActive() && !without[t.ID] {
-			s.taskGroups[t.Group] = true
+			e.taskGroups[t.Group] = true
 		}
 	}
-	return s
+	return e
 }
 
-// taskOfOwnerOn is a task of the law's that holds something of the instance.
-func (h *RowHistory) taskOfOwnerOn(spec *TaskSpec, i *cluster.Instance, p RoomQuery) (least *cluster.Task) {
-	for _, t := range h.tasksHolding(i, p) {
+// taskOfOwnerOn returns a task of the spec's owner that holds capacity of the instance, or nil.
+func (h *RowHistory) taskOfOwnerOn(spec *TaskSpec, i *cluster.Instance, q RoomQuery) (least *cluster.Task) {
+	for _, t := range h.tasksHolding(i, q) {
 		if t.Owner == spec.owner && t.Group == spec.group && (least == nil || t.ID < least.ID) {
 			least = t
 		}
@@ -84,13 +85,13 @@ func (h *RowHistory) taskOfOwnerOn(spec *TaskSpec, i *cluster.Instance, p RoomQu
 	return least
 }
 
-// fullDomain says which domain is full.
-func (h *RowHistory) fullDomain(spec *TaskSpec, i *cluster.Instance, p RoomQuery) string {
+// fullDomain says which domain of the instance is full, or "".
+func (h *RowHistory) fullDomain(spec *TaskSpec, i *cluster.Instance, q RoomQuery) string {
 	if spec.Policy == "" {
 		return ""
 	}
 	c := h.ConfigurationRow()
-	all := h.domainInstancesOf(spec, p.Without, pastView{})
+	all := h.domainInstancesOf(spec, q.Without, pastView{})
 	fault, upgrade := all.rulesOf(spec.Policy, spec.desired, c)
 	n := all.indexOf(i.ID)
 	if n < 0 {
@@ -98,19 +99,19 @@ func (h *RowHistory) fullDomain(spec *TaskSpec, i *cluster.Instance, p RoomQuery
 	}
 	at := all[n]
 	if !at.eligible {
-		return "in no domain" // a constraint that may be given up makes none
+		return "in no domain" // a constraint that may be relaxed forms no domain
 	}
-	if ruleHolds(c.Priorities.FaultDomain, p.Relaxed) && !all.admitsTask(fault, byFaultDomain, at) {
+	if ruleHolds(c.Priorities.FaultDomain, q.Relaxed) && !all.admitsTask(fault, byFaultDomain, at) {
 		return "fault domain full"
 	}
-	if ruleHolds(c.Priorities.UpgradeDomain, p.Relaxed) && !all.admitsTask(upgrade, byUpgradeDomain, at) {
+	if ruleHolds(c.Priorities.UpgradeDomain, q.Relaxed) && !all.admitsTask(upgrade, byUpgradeDomain, at) {
 		return "upgrade domain full"
 	}
 	return ""
 }
 
-// domainInstancesOf are the instances with what the law's service has there. Of two tasks of which one replaces the other, the first
-// does not count. What was once is as the view says.
+// domainInstancesOf returns the instances with the number of the owner's tasks. Of a task and its
+// replacement only the replacement counts. The view replaces what was different recently.
 func (h *RowHistory) domainInstancesOf(spec *TaskSpec, without map[string]bool, v pastView) domainInstances {
 	var out domainInstances
 	for _, i := range h.sortedInstances() {
@@ -118,8 +119,10 @@ func (h *RowHistory) domainInstancesOf(spec *TaskSpec, without map[string]bool, 
 		if i.IsDeregistered() {
 			continue
 		}
-		s := domainInstance{id: i.ID, fault: FaultPath(FaultDomain(i)), upgrade: upgradeDomain(i), acceptsTasks: i.IsAvailable() && !IsCordoned(i)}
-		s.eligible = s.acceptsTasks && MissingAttribute(i, spec.Def) == "" && spec.UnmetConstraint(h.EvaluationOf(i, nil)) == ""
+		s := domainInstance{id: i.ID, fault: FaultPath(FaultDomain(i)), upgrade: upgradeDomain(i),
+			acceptsTasks: i.IsAvailable() && !IsCordoned(i)}
+		s.eligible = s.acceptsTasks && MissingAttribute(i, spec.Def) == "" &&
+			spec.UnmetConstraint(h.EvaluationOf(i, nil)) == ""
 		out = append(out, s)
 	}
 	moving := h.ReplacedTasks(spec.owner, without)
@@ -141,10 +144,10 @@ func (all domainInstances) addTask(instance string) {
 }
 
 func (all domainInstances) indexOf(instance string) int {
-	return slices.IndexFunc(all, func(s domainInstance) bool { return s.id == instance })
+	return slices.IndexFunc(all, func(i domainInstance) bool { return i.id == instance })
 }
 
-// sortedInstances are the rows of all instances in the cluster, in order of id.
+// sortedInstances returns the rows of all instances of the cluster in order of id.
 func (h *RowHistory) sortedInstances() []*cluster.Instance {
 	var out []*cluster.Instance
 	for _, i := range h.InstanceRows {
@@ -154,7 +157,7 @@ func (h *RowHistory) sortedInstances() []*cluster.Instance {
 	return out
 }
 
-// ReplacedTasks are the owner's tasks whose replacement counts, by id.
+// ReplacedTasks returns the ids of the owner's tasks that have an active replacement.
 func (h *RowHistory) ReplacedTasks(owner string, without map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for _, t := range h.ByOwner[owner] {
@@ -165,10 +168,10 @@ func (h *RowHistory) ReplacedTasks(owner string, without map[string]bool) map[st
 	return out
 }
 
-// lackingResource is what the instance has too little of.
-func (h *RowHistory) lackingResource(spec *TaskSpec, i *cluster.Instance, p RoomQuery) string {
-	used := h.usageOf(i, p)
-	if p.withRecent {
+// lackingResource says which resource the instance lacks, or "".
+func (h *RowHistory) lackingResource(spec *TaskSpec, i *cluster.Instance, q RoomQuery) string {
+	used := h.usageOf(i, q)
+	if q.withRecent {
 		h.addDaemonReservations(&used, spec, i)
 	}
 	switch {
@@ -193,10 +196,10 @@ func (h *RowHistory) lackingResource(spec *TaskSpec, i *cluster.Instance, p Room
 	if free+max(0, used.idleGPUs()-used.unpinned) < spec.Needs.GPUs {
 		return "GPUs"
 	}
-	return h.lackingMetric(spec, i, used, p)
+	return h.lackingMetric(spec, i, used, q)
 }
 
-// addDaemonReservations adds what may be kept free on the instance for DAEMON services other than the law's (S4).
+// addDaemonReservations adds what may be reserved on the instance for other DAEMON services (S4).
 func (h *RowHistory) addDaemonReservations(used *usage, spec *TaskSpec, i *cluster.Instance) {
 	for _, row := range h.Rows {
 		s, ok := row.(*cluster.Service)
@@ -208,19 +211,20 @@ func (h *RowHistory) addDaemonReservations(used *usage, spec *TaskSpec, i *clust
 			here = here || t.Owner == s.Short && t.IsActive() && t.Revision == s.Deployment.ID
 		}
 		if def := h.definitionOf(s.Cluster, s.Deployment.TaskDefinition); def != nil && !here {
-			used.cpu, used.memory, used.enis = used.cpu+def.Needs.CPU, used.memory+def.Needs.Memory, used.enis+int(def.Needs.ENIs)
+			used.cpu, used.memory, used.enis = used.cpu+def.Needs.CPU, used.memory+def.Needs.Memory,
+				used.enis+int(def.Needs.ENIs)
 		}
 	}
 }
 
-func (h *RowHistory) lackingMetric(spec *TaskSpec, i *cluster.Instance, used usage, p RoomQuery) string {
+func (h *RowHistory) lackingMetric(spec *TaskSpec, i *cluster.Instance, used usage, q RoomQuery) string {
 	c := h.ConfigurationRow()
-	if !ruleHolds(c.Priorities.Capacity, p.Relaxed) {
+	if !ruleHolds(c.Priorities.Capacity, q.Relaxed) {
 		return ""
 	}
 	for _, m := range spec.Rules.Metrics {
 		unbuffered, total := metricLimits(c, i, m.Name)
-		if p.Unbuffered {
+		if q.Unbuffered {
 			total = unbuffered
 		}
 		if m.Load > 0 && used.metrics[m.Name]+m.Load > total {
@@ -230,7 +234,8 @@ func (h *RowHistory) lackingMetric(spec *TaskSpec, i *cluster.Instance, used usa
 	return ""
 }
 
-// metricLimits are how much of a metric the instance takes without its buffer and overbooking, and with them (P12, P13).
+// metricLimits returns how much of a metric the instance takes without its buffer and overbooking,
+// and with them (P12, P13).
 func metricLimits(c *cluster.Configuration, i *cluster.Instance, metric string) (unbuffered, total int64) {
 	n, ok := i.Registered.Metrics[metric]
 	if !ok {
@@ -252,7 +257,7 @@ func metricLimits(c *cluster.Configuration, i *cluster.Instance, metric string) 
 	return unbuffered, total
 }
 
-// DefaultLoads are the loads that the task starts out with: its service's, or those that it was asked for with.
+// DefaultLoads returns the task's initial loads: its service's, or its request's.
 func (h *RowHistory) DefaultLoads(t *cluster.Task) []cluster.Metric {
 	if s := h.ServiceOf(t); s != nil {
 		return s.Rules.Metrics
@@ -264,7 +269,7 @@ func (h *RowHistory) DefaultLoads(t *cluster.Task) []cluster.Metric {
 	return r.Rules.Metrics
 }
 
-// addLoads adds the task's loads, reported ones before those it started out with.
+// addLoads adds the task's loads. A reported load replaces the initial one.
 func (h *RowHistory) addLoads(into map[string]int64, t *cluster.Task) {
 	for _, m := range h.DefaultLoads(t) {
 		if _, reported := t.Reported[m.Name]; !reported {
@@ -276,7 +281,8 @@ func (h *RowHistory) addLoads(into map[string]int64, t *cluster.Task) {
 	}
 }
 
-// isQuiet reports that nothing on any instance has changed lately: every decision should know how things stand.
+// isQuiet reports whether no instance has changed recently, so that every decision must know the
+// present state.
 func (h *RowHistory) isQuiet() bool {
 	for id := range h.InstanceRows {
 		if h.now().Sub(h.touchedAt[id]) < MaxStaleness {
@@ -286,25 +292,26 @@ func (h *RowHistory) isQuiet() bool {
 	return true
 }
 
-// recentPast is what a decision may have taken for so, though it was over: what only frees moves no version on.
+// recentPast is what a decision may have taken for the present, because writes that only free
+// capacity do not move the placement version.
 type recentPast struct {
-	instances [][]*cluster.Instance // per instance that changed lately, as it is and as it was
-	ended     []*cluster.Task       // that counted for their service until lately
+	instances [][]*cluster.Instance // for each recently changed instance: its rows, the present one first
+	ended     []*cluster.Task       // tasks that counted for their service until recently
 }
 
-// pastView is one way in which things may have looked.
+// A pastView is one state that a decision may have seen.
 type pastView struct {
 	instances map[string]*cluster.Instance
 	counted   []*cluster.Task
 }
 
-// pastVersion is an instance's row as it was until a time.
+// A pastVersion is an earlier row of an instance, and when it was replaced.
 type pastVersion struct {
 	row   *cluster.Instance
 	until time.Time
 }
 
-// recentPastOf is the past of the domains of an owner's tasks.
+// recentPastOf returns what may matter for the domains of an owner's tasks.
 func (h *RowHistory) recentPastOf(owner string) recentPast {
 	var out recentPast
 	for _, i := range h.sortedInstances() {
@@ -320,7 +327,7 @@ func (h *RowHistory) recentPastOf(owner string) recentPast {
 	return out
 }
 
-// countViews is how many views there are.
+// countViews returns how many combinations there are.
 func (p recentPast) countViews() int {
 	n := 1
 	for _, states := range p.instances {
@@ -329,7 +336,7 @@ func (p recentPast) countViews() int {
 	return n << min(len(p.ended), 10)
 }
 
-// maxViews is how many views are looked at; where there are more, nothing is held against a decision.
+// maxViews limits how many views are tried. If there are more, the decision is taken for right.
 const maxViews = 1 << 9
 
 func (p recentPast) nthView(n int) pastView {

@@ -13,57 +13,65 @@ import (
 // tasks are rows of tasks by key.
 type tasks map[state.Key]*cluster.Task
 
-// RowHistory is a copy of all rows, put in order for the questions that the checker asks at every commit.
+// A RowHistory is a copy of all rows with the indexes that the checker needs, and with what the
+// rows were recently.
 type RowHistory struct {
 	cluster string
 	now     func() time.Time
-	// Staleness is how long after a change a decision about services may be committed that was made without knowing of it.
+	// Staleness is how long after a change a decision about services may be committed that was made
+	// without knowing of it.
 	Staleness time.Duration
-	// Fallback tells that a task may have another provider of its strategy once it has waited for its own.
+	// Fallback means that a task that has waited for its capacity provider may use another one of
+	// its strategy.
 	Fallback bool
 	Rows     map[state.Key]state.Row
 	Changes  map[state.Key]RowChange // the last change of each row
 
-	ByOwner      map[string]tasks // by owner
-	ByInstance   map[string]tasks // that hold capacity, by instance
+	ByOwner      map[string]tasks
+	ByInstance   map[string]tasks // that hold capacity
 	bySlot       map[string]*cluster.Task
 	ByECSID      map[string]state.Key
 	StoppedIDs   map[string]bool      // ids of tasks that were STOPPED once
 	touchedAt    map[string]time.Time // when an instance, or a task on it, last changed
 	InstanceRows map[string]*cluster.Instance
-	// pastVersions are earlier states of instances, as long as they may matter.
+	// pastVersions are the earlier rows of instances that a decision may still have read.
 	pastVersions map[string][]pastVersion
 }
 
-// RowChange is a row as it was before, and when it changed; of a task, when what it does changed, or what others than the
-// scheduler want of it.
+// A RowChange is the last change of a row: what it was before, and when it changed.
 type RowChange struct {
 	before   state.Row
 	At       time.Time
 	statusAt time.Time
-	// inactiveAt is when a task ceased to count for its service, but by a decision of the scheduler.
+	// inactiveAt is when a task ceased to be active for another reason than the scheduler's
+	// decision.
 	inactiveAt time.Time
 }
 
 func newRowHistory(clusterName string, now func() time.Time) *RowHistory {
 	return &RowHistory{
-		cluster: clusterName, now: now, Staleness: MaxStaleness, Rows: map[state.Key]state.Row{}, Changes: map[state.Key]RowChange{}, ByOwner: map[string]tasks{},
-		ByInstance: map[string]tasks{}, bySlot: map[string]*cluster.Task{}, ByECSID: map[string]state.Key{}, StoppedIDs: map[string]bool{},
-		touchedAt: map[string]time.Time{}, InstanceRows: map[string]*cluster.Instance{}, pastVersions: map[string][]pastVersion{},
+		cluster: clusterName, now: now, Staleness: MaxStaleness, Rows: map[state.Key]state.Row{},
+		Changes: map[state.Key]RowChange{}, ByOwner: map[string]tasks{},
+		ByInstance: map[string]tasks{}, bySlot: map[string]*cluster.Task{}, ByECSID: map[string]state.Key{},
+		StoppedIDs: map[string]bool{},
+		touchedAt:  map[string]time.Time{}, InstanceRows: map[string]*cluster.Instance{},
+		pastVersions: map[string][]pastVersion{},
 	}
 }
 
-// apply takes in one change and returns the row as it was.
+// apply records one change and returns the row as it was.
 func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 	before = h.Rows[key]
 	was, _ := before.(*cluster.Task)
 	is, _ := after.(*cluster.Task)
-	c := RowChange{before: before, At: h.now(), statusAt: h.Changes[key].statusAt, inactiveAt: h.Changes[key].inactiveAt}
+	c := RowChange{before: before, At: h.now(), statusAt: h.Changes[key].statusAt,
+		inactiveAt: h.Changes[key].inactiveAt}
 	if was == nil || is == nil || was.Last != is.Last || was.Health != is.Health ||
 		was.Desired != is.Desired && is.StopCode != cluster.StopByScheduler {
 		c.statusAt = c.At
 	}
-	if was != nil && is != nil && was.IsActive() && !is.IsActive() && (is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
+	if was != nil && is != nil && was.IsActive() && !is.IsActive() &&
+		(is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
 		c.inactiveAt = c.At
 	}
 	h.Changes[key] = c
@@ -87,7 +95,8 @@ func (h *RowHistory) apply(key state.Key, after state.Row) (before state.Row) {
 func (h *RowHistory) applyInstance(id string, before, after state.Row) {
 	h.touchedAt[id] = h.now()
 	if was, ok := before.(*cluster.Instance); ok {
-		recent := slices.DeleteFunc(h.pastVersions[id], func(v pastVersion) bool { return h.now().Sub(v.until) >= MaxStaleness })
+		recent := slices.DeleteFunc(h.pastVersions[id],
+			func(v pastVersion) bool { return h.now().Sub(v.until) >= MaxStaleness })
 		h.pastVersions[id] = append(recent, pastVersion{was, h.now()})
 	}
 	if is, ok := after.(*cluster.Instance); ok {
@@ -138,25 +147,26 @@ func (h *RowHistory) HasExpired(id string) bool {
 
 func slotKey(batch, instance string) string { return batch + "@" + instance }
 
-// StaleRow is the row before its last change, if that was only now: what a cheap read may still give.
+// StaleRow returns the row before its last change if that was less than ten seconds ago: an
+// eventually consistent read may still return it.
 func (h *RowHistory) StaleRow(key state.Key) (state.Row, bool) {
 	c, ok := h.Changes[key]
 	return c.before, ok && h.now().Sub(c.At) < 10*time.Second
 }
 
-// MaxStaleness is how long after a change a decision may be committed that was made without knowing of it; soon where there are
-// no faults.
+// MaxStaleness is how long after a change a decision may be committed that was made without knowing
+// of it. Without faults that time is CalmStaleness.
 const (
 	MaxStaleness  = 3 * time.Minute
 	CalmStaleness = 10 * time.Second
 )
 
-// isSettled reports whether everybody has known for a while what the task does.
+// isSettled reports whether every decision must know the task's present status.
 func (h *RowHistory) isSettled(key state.Key) bool {
 	return h.now().Sub(h.Changes[key].statusAt) >= h.Staleness
 }
 
-// ServiceOf is the service that the task belongs to, as it now is; nil for a standalone task.
+// ServiceOf returns the service that the task belongs to, or nil for a standalone task.
 func (h *RowHistory) ServiceOf(t *cluster.Task) *cluster.Service {
 	s, ok := h.Rows[state.ServiceKey(t.Cluster, t.Service)].(*cluster.Service)
 	if !ok || t.Service == "" || s.Short != t.Owner {
@@ -175,22 +185,24 @@ func (h *RowHistory) definitionOf(clusterName, name string) *cluster.TaskDefinit
 	return d
 }
 
-// findOverlooked is an instance that every decision should have known to have room for a task of the law; nil where there is
-// none. What was freed lately may not have been known: it counts as taken.
-func (h *RowHistory) findOverlooked(spec *TaskSpec, p RoomQuery) *cluster.Instance {
-	if h.now().Sub(h.Changes[state.KeyOf(spec.Def)].At) < MaxStaleness || (spec.Policy != "" || spec.dependsOnOtherTasks()) && !h.isQuiet() {
+// findOverlooked returns an instance that every decision must have known to have room for a task of
+// the spec, or nil. Capacity freed recently counts as taken, because the decision may not have
+// known.
+func (h *RowHistory) findOverlooked(spec *TaskSpec, q RoomQuery) *cluster.Instance {
+	if h.now().Sub(h.Changes[state.KeyOf(spec.Def)].At) < MaxStaleness ||
+		(spec.Policy != "" || spec.dependsOnOtherTasks()) && !h.isQuiet() {
 		return nil
 	}
-	p.withRecent = true
+	q.withRecent = true
 	for _, i := range h.sortedInstances() {
-		if len(h.recentVersions(i.ID)) == 0 && h.WhyRejected(spec, i, p) == "" {
+		if len(h.recentVersions(i.ID)) == 0 && h.WhyRejected(spec, i, q) == "" {
 			return i
 		}
 	}
 	return nil
 }
 
-// recentVersions are an instance's rows as they were until lately.
+// recentVersions returns the earlier rows of an instance that a decision may still have read.
 func (h *RowHistory) recentVersions(id string) (out []*cluster.Instance) {
 	for _, v := range h.pastVersions[id] {
 		if h.now().Sub(v.until) < MaxStaleness {
@@ -200,22 +212,23 @@ func (h *RowHistory) recentVersions(id string) (out []*cluster.Instance) {
 	return out
 }
 
-// usage is what the tasks on an instance hold of it, by a count of its own.
+// usage is what the tasks on an instance hold.
 type usage struct {
 	cpu, memory int64
 	gpus        []int // thousandths per device
-	unpinned    int   // devices that foreign tasks have, nobody knows which
+	unpinned    int   // devices of foreign tasks; ECS does not say which
 	ports       map[cluster.Port]string
 	enis        int
 	metrics     map[string]int64
 }
 
-func (h *RowHistory) usageOf(i *cluster.Instance, p RoomQuery) usage {
-	used := usage{gpus: make([]int, len(i.Registered.GPUs)), ports: map[cluster.Port]string{}, metrics: map[string]int64{}}
+func (h *RowHistory) usageOf(i *cluster.Instance, q RoomQuery) usage {
+	used := usage{gpus: make([]int, len(i.Registered.GPUs)), ports: map[cluster.Port]string{},
+		metrics: map[string]int64{}}
 	for _, p := range i.Registered.Ports {
 		used.ports[p] = "the agent"
 	}
-	for _, t := range h.tasksHolding(i, p) {
+	for _, t := range h.tasksHolding(i, q) {
 		used.enis += int(t.Needs.ENIs)
 		h.addLoads(used.metrics, t)
 		used.cpu += t.Needs.CPU
@@ -237,14 +250,14 @@ func (h *RowHistory) usageOf(i *cluster.Instance, p RoomQuery) usage {
 	return used
 }
 
-// tasksHolding are the tasks that hold something of an instance.
-func (h *RowHistory) tasksHolding(i *cluster.Instance, p RoomQuery) (out []*cluster.Task) {
+// tasksHolding returns the tasks that hold capacity of an instance.
+func (h *RowHistory) tasksHolding(i *cluster.Instance, q RoomQuery) (out []*cluster.Task) {
 	for _, t := range h.ByInstance[i.ID] {
-		if !p.Without[t.ID] {
+		if !q.Without[t.ID] {
 			out = append(out, t)
 		}
 	}
-	if !p.withRecent {
+	if !q.withRecent {
 		return out
 	}
 	for _, owned := range h.ByOwner {
@@ -257,7 +270,7 @@ func (h *RowHistory) tasksHolding(i *cluster.Instance, p RoomQuery) (out []*clus
 	return out
 }
 
-// idleGPUs is how many devices no task holds any part of that is known to have it.
+// idleGPUs counts the devices that no task is known to use.
 func (u *usage) idleGPUs() int {
 	n := 0
 	for _, used := range u.gpus {
@@ -268,7 +281,7 @@ func (u *usage) idleGPUs() int {
 	return n
 }
 
-// ActiveServices are the ACTIVE services.
+// ActiveServices returns the ACTIVE services.
 func (h *RowHistory) ActiveServices() (out []*cluster.Service) {
 	for _, row := range h.Rows {
 		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive {
@@ -278,15 +291,16 @@ func (h *RowHistory) ActiveServices() (out []*cluster.Service) {
 	return out
 }
 
-// TaskByECSID is the row of an ECS task.
+// TaskByECSID returns the row of an ECS task, or nil.
 func (c *Checker) TaskByECSID(id string) *cluster.Task {
 	t, _ := c.Rows[c.ByECSID[id]].(*cluster.Task)
 	return t
 }
 
-// IsProtectedFor reports whether a task is protected for so long yet, and has been for a while.
-func (c *Checker) IsProtectedFor(t *cluster.Task, yet time.Duration) bool {
+// IsProtectedFor reports whether a task stays protected for the given time, and has been protected
+// for long enough that every decision must know.
+func (c *Checker) IsProtectedFor(t *cluster.Task, remaining time.Duration) bool {
 	key := state.ProtectionKey(t.Cluster, t.Owner, t.ID)
 	p, ok := c.Rows[key].(*cluster.Protection)
-	return ok && p != nil && p.Until.After(c.now().Add(yet)) && c.now().Sub(c.Changes[key].At) >= c.Staleness
+	return ok && p != nil && p.Until.After(c.now().Add(remaining)) && c.now().Sub(c.Changes[key].At) >= c.Staleness
 }

@@ -9,7 +9,7 @@ import (
 	"berth/shared/state"
 )
 
-// TaskSpec is what holds for the tasks of one service, or those that one request asked for.
+// A TaskSpec is what the tasks of one service revision, or of one request, ask of an instance.
 type TaskSpec struct {
 	owner, group string
 	service      string // name; empty for standalone tasks
@@ -18,11 +18,12 @@ type TaskSpec struct {
 	Def          *cluster.TaskDefinition
 	Needs        cluster.Resources
 	Rules        cluster.Rules
-	Policy       cluster.DomainPolicy // empty for ECS's rules
-	Providers    []string             // any where there are none
+	Policy       cluster.DomainPolicy // empty for ECS's own spread
+	Providers    []string             // nil for any
 }
 
-// SpecOfTask is the law that the task was placed by, as its owner's row now says; nil where that is gone.
+// SpecOfTask returns the spec by which the task was placed, as its owner's row now says, or nil if
+// that row is gone.
 func (h *RowHistory) SpecOfTask(t *cluster.Task) *TaskSpec {
 	if t.Service != "" {
 		if s := h.ServiceOf(t); s != nil {
@@ -37,20 +38,21 @@ func (h *RowHistory) SpecOfTask(t *cluster.Task) *TaskSpec {
 	return h.specOfRequest(r, t.Owner)
 }
 
-// SpecOfService is the law of the service's PRIMARY revision.
+// SpecOfService returns the spec of the service's PRIMARY revision.
 func (h *RowHistory) SpecOfService(s *cluster.Service) *TaskSpec {
 	return h.specOfRevision(s, s.Deployment.ID, s.Deployment.TaskDefinition)
 }
 
-// specOfRevision is the law of the tasks of one of the service's revisions.
+// specOfRevision returns the spec of one revision of the service.
 func (h *RowHistory) specOfRevision(s *cluster.Service, revision, definition string) *TaskSpec {
 	def := h.definitionOf(s.Cluster, definition)
 	if def == nil {
 		return nil
 	}
 	spec := &TaskSpec{
-		owner: s.Short, group: "service:" + s.Name, service: s.Name, Daemon: s.Strategy == cluster.Daemon, desired: s.Desired,
-		Def: def, Needs: def.Needs, Rules: s.Rules, Providers: h.allowedProviders(s, revision),
+		owner: s.Short, group: "service:" + s.Name, service: s.Name, Daemon: s.Strategy == cluster.Daemon,
+		desired: s.Desired,
+		Def:     def, Needs: def.Needs, Rules: s.Rules, Providers: h.allowedProviders(s, revision),
 	}
 	spec.Policy = policyOf(spec.Rules)
 	if spec.Policy == "" && !spec.Daemon {
@@ -74,7 +76,7 @@ func (h *RowHistory) specOfRequest(r *state.Request, owner string) *TaskSpec {
 	return spec
 }
 
-// policyOf is the domain policy that the rules name, in the node constraint's directive before all.
+// policyOf returns the domain policy of the rules. A directive in the node constraint comes first.
 func policyOf(r cluster.Rules) cluster.DomainPolicy {
 	if p := NodeExpressions[r.NodeConstraint].Policy; p != "" {
 		return p
@@ -90,13 +92,14 @@ func (h *RowHistory) ConfigurationRow() *cluster.Configuration {
 	return c
 }
 
-// isAlonePerInstance reports that an instance may have one of the tasks at most.
+// isAlonePerInstance reports whether an instance may have at most one of the tasks.
 func (spec *TaskSpec) isAlonePerInstance() bool {
 	return spec.Daemon || spec.Policy != "" ||
-		slices.ContainsFunc(spec.Rules.Constraints, func(c cluster.PlacementConstraint) bool { return c.Type == cluster.DistinctInstance })
+		slices.ContainsFunc(spec.Rules.Constraints,
+			func(c cluster.PlacementConstraint) bool { return c.Type == cluster.DistinctInstance })
 }
 
-// dependsOnOtherTasks reports that what else runs on an instance decides whether a constraint holds there.
+// dependsOnOtherTasks reports whether a constraint depends on the other tasks of an instance.
 func (spec *TaskSpec) dependsOnOtherTasks() bool {
 	return slices.ContainsFunc(spec.constraints(), DependsOnOtherTasks)
 }
@@ -109,7 +112,7 @@ func (spec *TaskSpec) constraints() []cluster.PlacementConstraint {
 	return slices.Concat(spec.Def.Constraints, spec.Rules.Constraints)
 }
 
-// evaluation is an instance as expressions see it.
+// An evaluation is an instance as constraint expressions see it.
 type evaluation struct {
 	*cluster.Instance
 	nodeTypes  map[string]cluster.NodeType
@@ -126,7 +129,7 @@ func (e evaluation) hasAttribute(name string) bool {
 	return ok
 }
 
-// nodeProperty is a node property: the instance's own, its node type's, or built in.
+// nodeProperty returns a node property: the instance's own, its node type's, or a built-in one.
 func (e evaluation) nodeProperty(name string) (string, bool) {
 	if v, ok := e.Attributes["berth.property."+name]; ok {
 		return v, true
@@ -166,84 +169,89 @@ func upgradeDomain(i *cluster.Instance) string {
 	return i.ID
 }
 
-// MemberOfExpressions are the memberOf expressions that customers use, with what they mean.
+// MemberOfExpressions are the memberOf expressions that the workload uses, with their meaning.
 var MemberOfExpressions = map[string]func(evaluation) bool{
-	"attribute:disk == ssd":      func(s evaluation) bool { return s.attributeIs("disk", "ssd") },
-	"attribute:disk != ssd":      func(s evaluation) bool { return s.hasAttribute("disk") && !s.attributeIs("disk", "ssd") },
-	"not(attribute:disk == ssd)": func(s evaluation) bool { return !s.attributeIs("disk", "ssd") },
-	"attribute:disk exists":      func(s evaluation) bool { return s.hasAttribute("disk") },
-	"attribute:disk !exists":     func(s evaluation) bool { return !s.hasAttribute("disk") },
-	"attribute:ecs.availability-zone in [us-east-1a, us-east-1c]": func(s evaluation) bool {
-		return s.attributeIs("ecs.availability-zone", "us-east-1a") || s.attributeIs("ecs.availability-zone", "us-east-1c")
+	"attribute:disk == ssd": func(e evaluation) bool { return e.attributeIs("disk", "ssd") },
+	"attribute:disk != ssd": func(e evaluation) bool {
+		return e.hasAttribute("disk") &&
+			!e.attributeIs("disk", "ssd")
 	},
-	"attribute:ecs.instance-type =~ sim\\.(small|metric)": func(s evaluation) bool {
-		return s.attributeIs("ecs.instance-type", "sim.small") || s.attributeIs("ecs.instance-type", "sim.metric")
+	"not(attribute:disk == ssd)": func(e evaluation) bool { return !e.attributeIs("disk", "ssd") },
+	"attribute:disk exists":      func(e evaluation) bool { return e.hasAttribute("disk") },
+	"attribute:disk !exists":     func(e evaluation) bool { return !e.hasAttribute("disk") },
+	"attribute:ecs.availability-zone in [us-east-1a, us-east-1c]": func(e evaluation) bool {
+		return e.attributeIs("ecs.availability-zone", "us-east-1a") ||
+			e.attributeIs("ecs.availability-zone", "us-east-1c")
 	},
-	"task:group == service:s0":      func(s evaluation) bool { return s.taskGroups["service:s0"] },
-	"not(task:group == service:s1)": func(s evaluation) bool { return !s.taskGroups["service:s1"] },
-	"not(task:group == service:s2) and attribute:ecs.os-type == linux": func(s evaluation) bool {
-		return !s.taskGroups["service:s2"] && s.attributeIs("ecs.os-type", "linux")
+	"attribute:ecs.instance-type =~ sim\\.(small|metric)": func(e evaluation) bool {
+		return e.attributeIs("ecs.instance-type", "sim.small") || e.attributeIs("ecs.instance-type", "sim.metric")
 	},
-	"task:group in [family:small, service:s3] or attribute:disk == ssd": func(s evaluation) bool {
-		return s.taskGroups["family:small"] || s.taskGroups["service:s3"] || s.attributeIs("disk", "ssd")
+	"task:group == service:s0":      func(e evaluation) bool { return e.taskGroups["service:s0"] },
+	"not(task:group == service:s1)": func(e evaluation) bool { return !e.taskGroups["service:s1"] },
+	"not(task:group == service:s2) and attribute:ecs.os-type == linux": func(e evaluation) bool {
+		return !e.taskGroups["service:s2"] && e.attributeIs("ecs.os-type", "linux")
+	},
+	"task:group in [family:small, service:s3] or attribute:disk == ssd": func(e evaluation) bool {
+		return e.taskGroups["family:small"] || e.taskGroups["service:s3"] || e.attributeIs("disk", "ssd")
 	},
 }
 
-// nodeExpression is a node constraint's meaning; what cannot be evaluated, a property being undefined, does not hold.
+// A nodeExpression is the meaning of a node constraint. An expression with an undefined property
+// does not hold.
 type nodeExpression struct {
 	holds  func(evaluation) bool
-	Policy cluster.DomainPolicy // by a directive
+	Policy cluster.DomainPolicy // set by a directive
 }
 
-// NodeExpressions are the node constraints that customers use.
+// NodeExpressions are the node constraints that the workload uses.
 var NodeExpressions = map[string]nodeExpression{
-	"NodeType == Blue": {holds: func(s evaluation) bool { return s.attributeIs("berth.node-type", "Blue") }},
-	"NodeType != Green": {holds: func(s evaluation) bool {
-		kind, ok := s.nodeProperty("NodeType")
+	"NodeType == Blue": {holds: func(e evaluation) bool { return e.attributeIs("berth.node-type", "Blue") }},
+	"NodeType != Green": {holds: func(e evaluation) bool {
+		kind, ok := e.nodeProperty("NodeType")
 		return ok && kind != "Green"
 	}},
-	"Tier >= 2": {holds: func(s evaluation) bool {
-		tier, ok := s.numericProperty("Tier")
+	"Tier >= 2": {holds: func(e evaluation) bool {
+		tier, ok := e.numericProperty("Tier")
 		return ok && tier >= 2
 	}},
-	"!(Tier == 3)": {holds: func(s evaluation) bool {
-		tier, ok := s.numericProperty("Tier")
+	"!(Tier == 3)": {holds: func(e evaluation) bool {
+		tier, ok := e.numericProperty("Tier")
 		return ok && tier != 3
 	}},
-	"Tier > 1 && HasSSD == true": {holds: func(s evaluation) bool {
-		tier, ok := s.numericProperty("Tier")
-		ssd, known := s.nodeProperty("HasSSD")
+	"Tier > 1 && HasSSD == true": {holds: func(e evaluation) bool {
+		tier, ok := e.numericProperty("Tier")
+		ssd, known := e.nodeProperty("HasSSD")
 		return ok && known && tier > 1 && ssd == "true"
 	}},
-	"NodeType == Blue || Tier >= 2": {holds: func(s evaluation) bool {
-		tier, ok := s.numericProperty("Tier")
-		kind, known := s.nodeProperty("NodeType")
+	"NodeType == Blue || Tier >= 2": {holds: func(e evaluation) bool {
+		tier, ok := e.numericProperty("Tier")
+		kind, known := e.nodeProperty("NodeType")
 		return ok && known && (kind == "Blue" || tier >= 2)
 	}},
-	"FaultDomain ^ fd:/dc1": {holds: func(s evaluation) bool {
-		d, _ := s.nodeProperty("FaultDomain")
+	"FaultDomain ^ fd:/dc1": {holds: func(e evaluation) bool {
+		d, _ := e.nodeProperty("FaultDomain")
 		return d == "fd:/dc1" || strings.HasPrefix(d, "fd:/dc1/")
 	}},
-	"Tier >= 1 && FDPolicy ~ Nonpacking": {holds: func(s evaluation) bool {
-		tier, ok := s.numericProperty("Tier")
+	"Tier >= 1 && FDPolicy ~ Nonpacking": {holds: func(e evaluation) bool {
+		tier, ok := e.numericProperty("Tier")
 		return ok && tier >= 1
 	}, Policy: cluster.PolicyNonpacking},
 }
 
-// UnmetConstraint is the first of the law's constraints that does not hold in the scene, empty if all do.
-func (spec *TaskSpec) UnmetConstraint(s evaluation) string {
+// UnmetConstraint returns the first constraint that the instance does not satisfy, or "".
+func (spec *TaskSpec) UnmetConstraint(e evaluation) string {
 	for _, c := range spec.constraints() {
-		if c.Type == cluster.MemberOf && !MemberOfExpressions[c.Expression](s) {
+		if c.Type == cluster.MemberOf && !MemberOfExpressions[c.Expression](e) {
 			return c.Expression
 		}
 	}
-	if x := spec.Rules.NodeConstraint; x != "" && !NodeExpressions[x].holds(s) {
+	if x := spec.Rules.NodeConstraint; x != "" && !NodeExpressions[x].holds(e) {
 		return x
 	}
 	return ""
 }
 
-// BalancesZones reports that the service's zones are balanced (S13).
+// BalancesZones reports whether the service's zones are rebalanced (S13).
 func BalancesZones(s *cluster.Service, spec *TaskSpec) bool {
 	if !s.ZoneRebalancing || spec.Policy != "" || spec.Rules.Scoring != "" || s.MaxPercent <= 100 {
 		return false
@@ -254,5 +262,6 @@ func BalancesZones(s *cluster.Service, spec *TaskSpec) bool {
 		}
 	}
 	first := spec.Rules.Strategies
-	return len(first) == 0 || first[0].Type == cluster.StrategySpread && first[0].Field == "attribute:"+cluster.AttributeZone
+	return len(first) == 0 || first[0].Type == cluster.StrategySpread &&
+		first[0].Field == "attribute:"+cluster.AttributeZone
 }

@@ -9,22 +9,23 @@ import (
 	"berth/tests/simulation/model"
 )
 
-// What starts are held against after tasks that failed (S7), or ended as soon as they ran (S6).
+// The delays of starts after failed starts (S7) and after tasks that stopped soon (S6).
 
-// restartGap is how long after its predecessor ran a task that takes its place may start (S6).
+// restartGap is how long after a task was started its replacement may start (S6).
 const restartGap = 10 * time.Second
 
-// isFailedStart reports that a task ended before it ran, by its own fault: it was wanted, ECS took it, and its instance did not
-// go.
+// isFailedStart reports whether a task stopped without having been RUNNING, through its own fault:
+// it was wanted, ECS accepted it, and its instance was not lost.
 func isFailedStart(t *cluster.Task) bool {
 	if t.Last != cluster.TaskStopped || !t.Started.IsZero() || t.Desired != cluster.TaskRunning {
 		return false
 	}
-	return !slices.Contains([]string{"StartRefused", "InfrastructureHealth", "TerminationNotice", "SpotInterruption"}, t.StopCode)
+	return !slices.Contains([]string{"StartRefused", "InfrastructureHealth", "TerminationNotice", "SpotInterruption"},
+		t.StopCode)
 }
 
-// StartAttempts are what became of the starts of a revision's tasks, in order of time; where known, of those that failed only what
-// everybody has known for a while.
+// StartAttempts returns what became of the starts of a revision's tasks, in order of time. If known
+// is set, it leaves out failures so recent that a decision may not know of them.
 func (c *Checker) StartAttempts(owner, revision string, known bool) []model.StartAttempt {
 	var out []model.StartAttempt
 	for key, t := range c.ByOwner[owner] {
@@ -49,7 +50,8 @@ func (c *Checker) attemptOf(t *cluster.Task) (model.StartAttempt, bool) {
 	return model.StartAttempt{}, false
 }
 
-// checkThrottle checks a new task of a service against what became of those before it.
+// checkThrottle checks a new task of a service against the throttle that follows from earlier
+// tasks.
 func (c *Checker) checkThrottle(t *cluster.Task) {
 	s := c.ServiceOf(t)
 	if s == nil {
@@ -64,17 +66,18 @@ func (c *Checker) checkThrottle(t *cluster.Task) {
 	}
 	c.cover(coverage.Throttled)
 	if now.Before(earliest) {
-		c.Fail("invariant 3: task %s of service %s was started %s before the throttle of %s lets it, after %d tries",
+		c.Fail("invariant 3: task %s of service %s was started %s before the throttle of %s allows it, after %d starts",
 			t.ID, s.Name, earliest.Sub(c.now()), t.Revision, len(tries))
 	}
 }
 
-// checkRestartGap checks that nothing starts at once in place of a task that has only just come to run and ended.
+// checkRestartGap checks that no task replaces at once one that stopped soon after its start.
 func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.Time) {
 	active, dying, n := -c.countPairs(t.Owner), 0, 0
 	var all []model.Task
 	for key, o := range c.ByOwner[t.Owner] {
-		died := o.Last == cluster.TaskStopped && o.Desired == cluster.TaskRunning && !o.Started.IsZero() && o.Revision == t.Revision &&
+		died := o.Last == cluster.TaskStopped && o.Desired == cluster.TaskRunning && !o.Started.IsZero() &&
+			o.Revision == t.Revision &&
 			now.Before(o.Started.Time().Add(restartGap))
 		switch {
 		case died && s.Strategy == cluster.Daemon && o.Instance == t.Instance:
@@ -84,7 +87,7 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 		case !o.IsActive():
 			continue
 		case o.Revision != t.Revision:
-			return // a deployment is under way
+			return // a deployment is in progress
 		case c.placedAt[o.ID].Equal(c.now()):
 			active++
 		case !c.isSettled(key) || !c.isInstanceSettled(o):
@@ -101,12 +104,14 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 	if s.ZoneRebalancing {
 		n++
 	}
-	if n += ModelService(s).AllowedSurplus(all, s.Deployment.ID, c.TrustsHealth(), c.now()); active+dying > s.Desired+n {
+	if n += ModelService(s).AllowedSurplus(all, s.Deployment.ID, c.TrustsHealth(),
+		c.now()); active+dying > s.Desired+n {
 		c.Fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and %d of it had just begun and ended", t.ID, s.Name, active, s.Desired, dying)
 	}
 }
 
-// CanStartNow reports that nothing keeps a service from starting a task that it is short of, such as a place that is kept for it.
+// CanStartNow reports whether nothing keeps a service from starting a task that it misses: no
+// deployment, no blocked placement, no throttle.
 func (c *Checker) CanStartNow(s *cluster.Service) bool {
 	d := &s.Deployment
 	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.MoveTargets)+len(s.Older) > 0 ||
@@ -126,7 +131,7 @@ func (c *Checker) CanStartNow(s *cluster.Service) bool {
 	return !latest.After(c.now())
 }
 
-// LastFailedStart is when a task of the service last came to nothing.
+// LastFailedStart returns when a task of the service last stopped without having been RUNNING.
 func (h *RowHistory) LastFailedStart(s *cluster.Service) (at time.Time) {
 	for _, t := range h.ByOwner[s.Short] {
 		if t.NeverRan() && t.Stopped.Time().After(at) {
@@ -136,8 +141,8 @@ func (h *RowHistory) LastFailedStart(s *cluster.Service) (at time.Time) {
 	return at
 }
 
-// wasRefusedLately reports whether ECS has refused a task of the owner on the instance so lately that none is tried there: for 1, 2,
-// 4 ... 10 minutes, by how often in a row that was so (S7).
+// wasRefusedLately reports whether ECS refused a task of the owner on the instance so recently that
+// none is tried there: for 1, 2, 4 ... 10 minutes, by the number of refusals in a row (S7).
 func (h *RowHistory) wasRefusedLately(owner, instance string) bool {
 	var ran cluster.Instant
 	for _, t := range h.ByOwner[owner] {

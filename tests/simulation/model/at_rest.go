@@ -5,35 +5,41 @@ import (
 	"slices"
 )
 
-// Surroundings are what a service finds around it.
+// Surroundings are what matters of the cluster around a service.
 type Surroundings struct {
-	// HasRoom tells that some instance could take one more task of the PRIMARY revision; Believed that unhealthy tasks are
-	// replaced, as not more than half of the cluster's look unhealthy (S6).
+	// HasRoom means that some instance could take one more task of the PRIMARY revision.
+	// TrustsHealth means that unhealthy tasks are replaced, because no more than half of the
+	// cluster's tasks look unhealthy (S6).
 	HasRoom, TrustsHealth bool
-	// Eligible are, for a DAEMON service, the ACTIVE instances that satisfy its constraints; Roomy those of them that have
-	// room for its task; Kept DRAINING ones on which others still run, so that its task there stays (S11).
+	// For a DAEMON service: Eligible are the ACTIVE instances that satisfy its constraints,
+	// WithRoom those of them with room for its task, KeepingTask the DRAINING ones on which other
+	// tasks still run, so that its task stays (S11).
 	Eligible, WithRoom, KeepingTask []string
-	// Zones are, for a service whose zones are balanced, those with an eligible instance, and whether it has room.
+	// Zones are, for a service whose zones are balanced, those with an eligible instance, and
+	// whether the zone has room.
 	Zones map[string]bool
 }
 
-// Observed is a service as it is.
+// An Observed is a service as its rows show it.
 type Observed struct {
 	Status      string   // of the service
 	Deployments []string // ids, the PRIMARY one first
 	State       string   // rolloutState of the PRIMARY one
 	Release     string   // status of its service deployment
 	Desired     int
-	// Tasks are all that have not ended; On is where those of a DAEMON service are.
+	// Tasks are all that have not ended; InstanceOf lists the instances of a DAEMON service's
+	// tasks.
 	Tasks      []Task
 	InstanceOf []string
-	// ByZone counts them by zone.
+	// ByZone counts the tasks by zone.
 	ByZone map[string]int
-	// Explained tells that the service says what it waits for; Crowded that it is room that tasks hold.
+	// Explained means that the service says what it waits for, Crowded that it waits for room that
+	// tasks hold.
 	Explained, Crowded bool
 }
 
-// CheckAtRest says what is wrong with a service that has come to rest, by the rules; nothing where all is well.
+// CheckAtRest returns what is wrong with a service that has come to rest. It returns nothing if all
+// rules hold.
 func (s Service) CheckAtRest(c *DeploymentHistory, around Surroundings, seen Observed) (wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if s.Deleted {
@@ -48,7 +54,8 @@ func (s Service) CheckAtRest(c *DeploymentHistory, around Surroundings, seen Obs
 	if !s.Daemon && seen.Desired != s.Desired {
 		fail("it wants %d tasks and was asked for %d", seen.Desired, s.Desired)
 	}
-	if len(seen.Deployments) == 0 || seen.Deployments[0] != c.Primary.ID || seen.State != c.Primary.State || seen.Release != c.Release {
+	if len(seen.Deployments) == 0 || seen.Deployments[0] != c.Primary.ID || seen.State != c.Primary.State ||
+		seen.Release != c.Release {
 		fail("its deployments are %v, the first %s, by a service deployment %s; it should be %s, %s, by one %s",
 			seen.Deployments, seen.State, seen.Release, c.Primary.ID, c.Primary.State, c.Release)
 	}
@@ -64,14 +71,16 @@ func (s Service) CheckAtRest(c *DeploymentHistory, around Surroundings, seen Obs
 	switch {
 	case c.Primary.Outcome == RunHealthy && !s.Daemon:
 		s.checkReplicas(c, around, seen, fail)
-	case c.Primary.Outcome != RunHealthy && seen.Desired > 0 && s.Breaker.Enable && around.HasRoom && !(len(seen.Tasks) > 0 && s.IsStuck(seen.Desired)) && (around.TrustsHealth || c.Primary.Outcome == NeverRun):
-		fail("its revision cannot work, its circuit breaker is on, and deployment %s is %s", c.Primary.ID, c.Primary.State)
+	case c.Primary.Outcome != RunHealthy && seen.Desired > 0 && s.Breaker.Enable && around.HasRoom &&
+		!(len(seen.Tasks) > 0 && s.IsStuck(seen.Desired)) && (around.TrustsHealth || c.Primary.Outcome == NeverRun):
+		fail("its revision cannot work, its circuit breaker is on, and deployment %s is %s", c.Primary.ID,
+			c.Primary.State)
 	}
 	return wrong
 }
 
-// checkReplicas checks a service whose revision works: it has all tasks of it and none of others, if its percentages, room and
-// protection let it.
+// checkReplicas checks a service whose revision works: it has all tasks of that revision and no
+// others, as far as percentages, room and protection allow.
 func (s Service) checkReplicas(c *DeploymentHistory, around Surroundings, seen Observed, fail func(string, ...any)) {
 	current, old, leaving, protected, well := 0, 0, 0, 0, 0
 	for _, t := range seen.Tasks {
@@ -102,24 +111,28 @@ func (s Service) checkReplicas(c *DeploymentHistory, around Surroundings, seen O
 		fail("%d tasks are left on instances that drain", leaving)
 	}
 	if leaving > 0 && protected == 0 && current < s.Desired && well > s.Floor(s.Desired) {
-		fail("%d tasks are left on instances that drain, and %d are healthy, of %d that have to be", leaving, well, s.Floor(s.Desired))
+		fail("%d tasks are left on instances that drain, and %d are healthy, of %d that have to be", leaving, well,
+			s.Floor(s.Desired))
 	}
 	if old > 0 && seen.Crowded && protected == 0 && current < s.Desired && well > s.Floor(s.Desired) {
 		fail("%d tasks of earlier revisions take the room of those that wait, and %d are healthy, of %d that have to be", old, well, s.Floor(s.Desired))
 	}
 	done := current == s.Desired && old+leaving+protected == 0
-	if completed := c.Primary.State == Completed; done != completed && !(leaving > 0 || all < s.Desired || s.EarlySuccess && completed) {
-		fail("%d of %d tasks are of its revision, none of others: %t; and it is %s", current, s.Desired, done, c.Primary.State)
+	if completed := c.Primary.State == Completed; done != completed &&
+		!(leaving > 0 || all < s.Desired || s.EarlySuccess && completed) {
+		fail("%d of %d tasks are of its revision, none of others: %t; and it is %s", current, s.Desired, done,
+			c.Primary.State)
 	}
 	if done && len(seen.Deployments) != 1 {
-		fail("it is done and shows %d deployments", len(seen.Deployments))
+		fail("its deployment is done, and it shows %d deployments", len(seen.Deployments))
 	}
 	if done && around.Zones != nil && !ZonesAreEven(seen.ByZone, around.Zones) {
 		fail("its zones have %v tasks, with room %v", seen.ByZone, around.Zones)
 	}
 }
 
-// checkFailed checks a service whose deployment failed for good: it launches nothing, what there was of others goes on.
+// checkFailed checks a service whose deployment failed without a rollback: it starts nothing, and
+// tasks of other revisions stay.
 func (s Service) checkFailed(c *DeploymentHistory, seen Observed, fail func(string, ...any)) {
 	for _, t := range seen.Tasks {
 		if t.Revision == c.Primary.ID && c.Primary.Outcome == NeverRun {
@@ -128,7 +141,8 @@ func (s Service) checkFailed(c *DeploymentHistory, seen Observed, fail func(stri
 	}
 }
 
-// checkDaemons checks that there is exactly one task on each instance that should and can have one, and none elsewhere (S4).
+// checkDaemons checks that exactly one task runs on each instance that should and can have one, and
+// none elsewhere (S4).
 func (s Service) checkDaemons(around Surroundings, seen Observed, fail func(string, ...any)) {
 	count := map[string]int{}
 	for _, i := range seen.InstanceOf {

@@ -2,23 +2,25 @@ package model
 
 import "time"
 
-// StartAttempt is what became of a start of a revision's task: it came to be RUNNING, or ended by its own fault without.
+// A StartAttempt is the start of one task of a revision: the task came to be RUNNING, or stopped by
+// its own fault before that.
 type StartAttempt struct {
-	PlacedAt time.Time // given an instance
+	PlacedAt time.Time
 	EndedAt  time.Time // RUNNING, or STOPPED
 	Ran      bool
 }
 
-// BackoffDelay is how long the starts of a revision are held back after so many attempts in a row that never ran (S7); jitter
-// makes it up to a tenth less or more.
+// BackoffDelay returns how long the starts of a revision are delayed after so many failed attempts
+// in a row (S7). Jitter makes it up to a tenth shorter or longer.
 func BackoffDelay(failures int) time.Duration {
 	ladder := []time.Duration{0, time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute}
 	return ladder[min(failures, len(ladder)-1)]
 }
 
-// NextStartWindow says when the next task of a revision may start at the earliest, and may at the latest, by what became of those
-// before, in order of Ended (S7); zero where nothing holds it back. A task that comes to be RUNNING ends the throttle. Tries
-// that began before a delay was over are one attempt with the one that it comes from.
+// NextStartWindow returns the earliest and the latest time at which the next task of a revision may
+// start, from what became of the earlier ones, in order of EndedAt (S7). Both are zero if there is
+// no delay. A task that comes to be RUNNING ends the throttle. Starts before a delay was over are
+// one attempt with the one that caused the delay.
 func NextStartWindow(tries []StartAttempt) (earliest, latest time.Time) {
 	failures := 0
 	for _, t := range tries {

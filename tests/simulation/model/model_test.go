@@ -10,14 +10,18 @@ import (
 
 func TestPercentages(t *testing.T) {
 	for _, x := range []struct{ desired, min, max, floor, ceiling int }{
-		{2, 75, 200, 2, 4}, {3, 100, 125, 3, 3}, {4, 50, 200, 2, 8}, {4, 100, 200, 4, 8}, {1, 50, 150, 1, 1}, {0, 100, 200, 0, 0}, {3, 34, 134, 2, 4},
+		{2, 75, 200, 2, 4}, {3, 100, 125, 3, 3}, {4, 50, 200, 2, 8}, {4, 100, 200, 4, 8}, {1, 50, 150, 1, 1},
+		{0, 100, 200, 0, 0}, {3, 34, 134, 2, 4},
 	} {
 		s := Service{MinHealthy: x.min, MaxPercent: x.max}
 		if f, c := s.Floor(x.desired), s.Ceiling(x.desired); f != x.floor || c != x.ceiling {
-			t.Errorf("%d tasks at %d%% to %d%%: %d to %d, expected %d to %d", x.desired, x.min, x.max, f, c, x.floor, x.ceiling)
+			t.Errorf("%d tasks at %d%% to %d%%: %d to %d, expected %d to %d", x.desired, x.min, x.max, f, c, x.floor,
+				x.ceiling)
 		}
 	}
-	if !(Service{MinHealthy: 75, MaxPercent: 125}).IsStuck(2) || (Service{MinHealthy: 75, MaxPercent: 150}).IsStuck(2) || (Service{MinHealthy: 100, MaxPercent: 100}).IsStuck(0) {
+	if !(Service{MinHealthy: 75, MaxPercent: 125}).IsStuck(2) ||
+		(Service{MinHealthy: 75, MaxPercent: 150}).IsStuck(2) ||
+		(Service{MinHealthy: 100, MaxPercent: 100}).IsStuck(0) {
 		t.Error("whether percentages leave a step")
 	}
 }
@@ -48,16 +52,18 @@ func TestHealth(t *testing.T) {
 		task          Task
 		healthy, sick bool
 	}{
-		"Starting":                {Task{}, false, false},
-		"UncheckedYoung":          {ran(39*time.Second, Task{}), false, false},
-		"Unchecked":               {ran(40*time.Second, Task{}), true, false},
-		"CheckedUnknown":          {ran(time.Hour, Task{Checked: true}), false, false},
-		"CheckedHealthy":          {ran(time.Second, Task{Checked: true, Container: Healthy}), true, false},
-		"CheckedUnhealthy":        {ran(time.Hour, Task{Checked: true, Container: Unhealthy}), false, true},
-		"UnhealthyInGrace":        {ran(59*time.Second, Task{Checked: true, Container: Unhealthy}), false, false},
-		"TargetUnhealthy":         {ran(time.Hour, Task{Checked: true, Container: Healthy, Balanced: true, Target: Unhealthy}), false, true},
-		"TargetUnknown":           {ran(time.Hour, Task{Balanced: true}), false, false},
-		"TargetAndCheckedHealthy": {ran(time.Hour, Task{Checked: true, Container: Healthy, Balanced: true, Target: Healthy}), true, false},
+		"Starting":         {Task{}, false, false},
+		"UncheckedYoung":   {ran(39*time.Second, Task{}), false, false},
+		"Unchecked":        {ran(40*time.Second, Task{}), true, false},
+		"CheckedUnknown":   {ran(time.Hour, Task{Checked: true}), false, false},
+		"CheckedHealthy":   {ran(time.Second, Task{Checked: true, Container: Healthy}), true, false},
+		"CheckedUnhealthy": {ran(time.Hour, Task{Checked: true, Container: Unhealthy}), false, true},
+		"UnhealthyInGrace": {ran(59*time.Second, Task{Checked: true, Container: Unhealthy}), false, false},
+		"TargetUnhealthy": {ran(time.Hour, Task{Checked: true, Container: Healthy, Balanced: true,
+			Target: Unhealthy}), false, true},
+		"TargetUnknown": {ran(time.Hour, Task{Balanced: true}), false, false},
+		"TargetAndCheckedHealthy": {ran(time.Hour, Task{Checked: true, Container: Healthy, Balanced: true,
+			Target: Healthy}), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Service{Grace: time.Minute}
@@ -93,7 +99,8 @@ func TestSurplus(t *testing.T) {
 }
 
 func TestDeploymentHistory(t *testing.T) {
-	s := Service{Name: "web", Desired: 1, MinHealthy: 100, MaxPercent: 200, Breaker: Breaker{Enable: true, Rollback: true}}
+	s := Service{Name: "web", Desired: 1, MinHealthy: 100, MaxPercent: 200,
+		Breaker: Breaker{Enable: true, Rollback: true}}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -105,12 +112,14 @@ func TestDeploymentHistory(t *testing.T) {
 	must(c.Begin("2", NeverRun))
 	target, err := c.Fail(s, ByBreaker, false)
 	must(err)
-	if target != "1" || c.Primary.ID != "1" || c.Primary.State != InProgress || c.Release != "ROLLBACK_IN_PROGRESS" || c.Older[0].State != Failed {
+	if target != "1" || c.Primary.ID != "1" || c.Primary.State != InProgress || c.Release != "ROLLBACK_IN_PROGRESS" ||
+		c.Older[0].State != Failed {
 		t.Errorf("rolled back to %q: %+v", target, c)
 	}
 	// While it is in progress it is no target.
 	again := *c
-	if target, err := again.Fail(s, ByBreaker, false); target != "" || err != nil || again.Release != "ROLLBACK_FAILED" {
+	if target, err := again.Fail(s, ByBreaker, false); target != "" || err != nil ||
+		again.Release != "ROLLBACK_FAILED" {
 		t.Errorf("a rollback that fails goes to %q, %v, %s", target, err, again.Release)
 	}
 	must(c.Complete())
@@ -141,7 +150,8 @@ func TestCheckAtRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	well := func(revision string) Task { return Task{Revision: revision, Running: true} }
-	seen := Observed{Status: "ACTIVE", Deployments: []string{"1"}, State: Completed, Release: "SUCCESSFUL", Desired: 2, Tasks: []Task{well("1"), well("1")}}
+	seen := Observed{Status: "ACTIVE", Deployments: []string{"1"}, State: Completed, Release: "SUCCESSFUL", Desired: 2,
+		Tasks: []Task{well("1"), well("1")}}
 	rolling := StartHistory("1", RunHealthy)
 	if err := rolling.Begin("2", RunHealthy); err != nil {
 		t.Fatal(err)
@@ -154,26 +164,35 @@ func TestCheckAtRest(t *testing.T) {
 		change  func(*Observed)
 		want    string // part of what is wrong; empty for nothing
 	}{
-		"Well":      {course: done, around: open},
-		"Short":     {course: done, around: open, change: func(o *Observed) { o.Tasks = o.Tasks[:1] }, want: "1 tasks of 2"},
-		"NoRoom":    {course: done, change: func(o *Observed) { o.Tasks, o.Explained = o.Tasks[:1], true }},
-		"Untold":    {course: done, change: func(o *Observed) { o.Tasks = o.Tasks[:1] }, want: "says nothing"},
-		"TooMany":   {course: done, around: open, change: func(o *Observed) { o.Tasks = append(o.Tasks, well("1")) }, want: "3 tasks, and wants 2"},
-		"Unrolled":  {course: rolling, around: open, want: "it should be 2"},
-		"LeftOver":  {course: rolling, around: open, change: func(o *Observed) { o.Deployments = []string{"2", "1"}; o.Tasks[0] = well("2") }, want: "1 tasks of earlier revisions"},
+		"Well": {course: done, around: open},
+		"Short": {course: done, around: open, change: func(o *Observed) { o.Tasks = o.Tasks[:1] },
+			want: "1 tasks of 2"},
+		"NoRoom": {course: done, change: func(o *Observed) { o.Tasks, o.Explained = o.Tasks[:1], true }},
+		"Untold": {course: done, change: func(o *Observed) { o.Tasks = o.Tasks[:1] }, want: "says nothing"},
+		"TooMany": {course: done, around: open, change: func(o *Observed) { o.Tasks = append(o.Tasks, well("1")) },
+			want: "3 tasks, and wants 2"},
+		"Unrolled": {course: rolling, around: open, want: "it should be 2"},
+		"LeftOver": {course: rolling, around: open, change: func(o *Observed) {
+			o.Deployments = []string{"2",
+				"1"}
+			o.Tasks[0] = well("2")
+		}, want: "1 tasks of earlier revisions"},
 		"Protected": {course: rolling, around: open, change: func(o *Observed) { *o = protectedRest() }},
-		"Draining":  {course: done, around: open, change: func(o *Observed) { o.Tasks[0].MustLeave = true }, want: "instances that drain"},
+		"Draining": {course: done, around: open, change: func(o *Observed) { o.Tasks[0].MustLeave = true },
+			want: "instances that drain"},
 		"Stuck": {
 			service: func(s *Service) { s.MaxPercent = 100 }, course: done, around: open,
 			change: func(o *Observed) { o.Tasks[0].MustLeave, o.Explained = true, true },
 		},
-		"Zones": {course: done, around: Surroundings{HasRoom: true, Zones: map[string]bool{"a": true, "b": true}}, change: func(o *Observed) { o.ByZone = map[string]int{"a": 2} }, want: "zones"},
+		"Zones": {course: done, around: Surroundings{HasRoom: true, Zones: map[string]bool{"a": true, "b": true}},
+			change: func(o *Observed) { o.ByZone = map[string]int{"a": 2} }, want: "zones"},
 		"Deleted": {
 			service: func(s *Service) { s.Deleted = true }, course: done, around: open, want: "was deleted",
 		},
 		"Untripped": {
 			service: func(s *Service) { s.Breaker.Enable = true }, course: StartHistory("1", NeverRun), around: open,
-			change: func(o *Observed) { o.State, o.Release, o.Tasks = InProgress, InProgress, nil }, want: "circuit breaker is on",
+			change: func(o *Observed) { o.State, o.Release, o.Tasks = InProgress, InProgress, nil },
+			want:   "circuit breaker is on",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +216,8 @@ func TestCheckAtRest(t *testing.T) {
 func protectedRest() Observed {
 	return Observed{
 		Status: "ACTIVE", Deployments: []string{"2", "1"}, State: InProgress, Release: InProgress, Desired: 2,
-		Tasks: []Task{{Revision: "2", Running: true}, {Revision: "2", Running: true}, {Revision: "1", Running: true, Protected: true}},
+		Tasks: []Task{{Revision: "2", Running: true}, {Revision: "2", Running: true},
+			{Revision: "1", Running: true, Protected: true}},
 	}
 }
 
@@ -207,9 +227,13 @@ func TestDaemons(t *testing.T) {
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	around := Surroundings{HasRoom: true, TrustsHealth: true, Eligible: []string{"a", "b"}, WithRoom: []string{"a"}, KeepingTask: []string{"d"}}
-	for want, on := range map[string][]string{"": {"a", "d"}, "no task on instance a": {"b"}, "2 tasks on instance a": {"a", "a"}, "on instance c": {"a", "c"}} {
-		wrong := strings.Join(s.CheckAtRest(c, around, Observed{Status: "ACTIVE", Deployments: []string{"1"}, State: Completed, Release: "SUCCESSFUL", InstanceOf: on}), "; ")
+	around := Surroundings{HasRoom: true, TrustsHealth: true, Eligible: []string{"a", "b"}, WithRoom: []string{"a"},
+		KeepingTask: []string{"d"}}
+	for want, on := range map[string][]string{"": {"a", "d"}, "no task on instance a": {"b"},
+		"2 tasks on instance a": {"a", "a"}, "on instance c": {"a", "c"}} {
+		wrong := strings.Join(s.CheckAtRest(c, around,
+			Observed{Status: "ACTIVE", Deployments: []string{"1"}, State: Completed, Release: "SUCCESSFUL",
+				InstanceOf: on}), "; ")
 		if want == "" && wrong != "" || !strings.Contains(wrong, want) {
 			t.Errorf("on %v wrong is %q, expected %q", on, wrong, want)
 		}
@@ -217,7 +241,8 @@ func TestDaemons(t *testing.T) {
 }
 
 func TestBackoffDelay(t *testing.T) {
-	for failures, want := range map[int]time.Duration{0: 0, 1: time.Minute, 2: 3 * time.Minute, 3: 9 * time.Minute, 4: 27 * time.Minute, 50: 27 * time.Minute} {
+	for failures, want := range map[int]time.Duration{0: 0, 1: time.Minute, 2: 3 * time.Minute, 3: 9 * time.Minute,
+		4: 27 * time.Minute, 50: 27 * time.Minute} {
 		if got := BackoffDelay(failures); got != want {
 			t.Errorf("after %d failures %s, expected %s", failures, got, want)
 		}
@@ -232,13 +257,15 @@ func TestNextStartWindow(t *testing.T) {
 		tries            []StartAttempt
 		earliest, latest time.Time
 	}{
-		"Nothing":     {},
-		"Once":        {[]StartAttempt{failed(0, 1)}, at(1.9), at(2.1)},
-		"Twice":       {[]StartAttempt{failed(0, 1), failed(2, 3)}, at(5.7), at(6.3)},
-		"Together":    {[]StartAttempt{failed(0, 1), failed(0, 1.5)}, at(1.9), at(2.1)},
-		"AtMost":      {[]StartAttempt{failed(0, 1), failed(2, 3), failed(7, 8), failed(20, 21)}, at(21 + 24.3), at(48)},
-		"Ran":         {tries: []StartAttempt{failed(0, 1), {EndedAt: at(3), Ran: true}}},
-		"FailedAgain": {[]StartAttempt{failed(0, 1), failed(2, 3), {EndedAt: at(7), Ran: true}, failed(8, 9)}, at(9.9), at(10.1)},
+		"Nothing":  {},
+		"Once":     {[]StartAttempt{failed(0, 1)}, at(1.9), at(2.1)},
+		"Twice":    {[]StartAttempt{failed(0, 1), failed(2, 3)}, at(5.7), at(6.3)},
+		"Together": {[]StartAttempt{failed(0, 1), failed(0, 1.5)}, at(1.9), at(2.1)},
+		"AtMost": {[]StartAttempt{failed(0, 1), failed(2, 3), failed(7, 8), failed(20, 21)}, at(21 + 24.3),
+			at(48)},
+		"Ran": {tries: []StartAttempt{failed(0, 1), {EndedAt: at(3), Ran: true}}},
+		"FailedAgain": {[]StartAttempt{failed(0, 1), failed(2, 3), {EndedAt: at(7), Ran: true}, failed(8, 9)}, at(9.9),
+			at(10.1)},
 	} {
 		if earliest, latest := NextStartWindow(x.tries); !earliest.Equal(x.earliest) || !latest.Equal(x.latest) {
 			t.Errorf("%s: held from %s to %s, expected %s to %s", name, earliest, latest, x.earliest, x.latest)

@@ -1,14 +1,15 @@
 package model
 
-// Share is one capacity provider of a strategy.
+// A Share is one capacity provider of a strategy.
 type Share struct {
 	Provider     string
 	Base, Weight int
 }
 
-// AssignProviders says how many of n more tasks each capacity provider gets (S14): those with a base first, in order, until they have as
-// many, then each the next that is furthest from its weight's share of what goes beyond the bases; the first in order where
-// several are.
+// AssignProviders returns how many of n more tasks each capacity provider gets (S14). Providers
+// with a base come first, in order, until each has as many tasks. Then each task goes to the
+// provider that is furthest below its weight's share of the tasks beyond the bases; the first in
+// order if there are several.
 func AssignProviders(shares []Share, have map[string]int, n int) map[string]int {
 	count := map[string]int{}
 	for name, k := range have {

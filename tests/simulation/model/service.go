@@ -1,10 +1,8 @@
-// Package model says what a service of ECS has to look like, as plainly as its documentation does: an executable form of
-// rules S1 to S11 of docs/behaviour.md. It knows nothing of how Berth comes to it.
 package model
 
 import "time"
 
-// Service is what was asked for.
+// A Service is what was requested.
 type Service struct {
 	Name                   string
 	Daemon                 bool
@@ -13,32 +11,35 @@ type Service struct {
 	MinHealthy, MaxPercent int
 	Breaker                Breaker
 	Grace                  time.Duration
-	// EarlySuccess tells that a deployment may be completed before it has all tasks, and before none is left of others.
+	// EarlySuccess means that a deployment may complete before all its tasks run, and with tasks of
+	// others left.
 	EarlySuccess bool
 }
 
-// Floor is how many tasks have to be healthy: minimumHealthyPercent of the desired count, rounded up (S8).
+// Floor returns how many tasks must be healthy: minimumHealthyPercent of the desired count, rounded
+// up (S8).
 func (s Service) Floor(desired int) int { return (desired*s.MinHealthy + 99) / 100 }
 
-// Ceiling is how many tasks may be PENDING or RUNNING: maximumPercent of the desired count, rounded down (S8).
+// Ceiling returns how many tasks may be PENDING or RUNNING: maximumPercent of the desired count,
+// rounded down (S8). Of 3 tasks at 125 % that is 3.
 func (s Service) Ceiling(desired int) int { return desired * s.MaxPercent / 100 }
 
-// IsStuck reports that the percentages leave a deployment no step: nothing may start before something stops, and nothing may
-// stop before something has started.
+// IsStuck reports whether the percentages allow a deployment no step: no task may start before one
+// stops, and none may stop before one has started.
 func (s Service) IsStuck(desired int) bool {
 	return desired > 0 && s.Ceiling(desired) <= desired && s.Floor(desired) >= desired
 }
 
-// Breaker is a deployment circuit breaker (S8).
+// A Breaker is a deployment circuit breaker (S8).
 type Breaker struct {
 	Enable, Rollback bool
-	// Cumulative is resetOnHealthyTask false: a healthy task does not begin the count anew.
+	// Cumulative is resetOnHealthyTask false: a healthy task does not reset the count of failures.
 	Cumulative bool
 	Type       string // COUNT, BOUNDED_PERCENT or UNBOUNDED_PERCENT; empty is BOUNDED_PERCENT of 50
 	Value      int
 }
 
-// Threshold is how many failures fail a deployment.
+// Threshold returns how many failures fail a deployment.
 func (b Breaker) Threshold(desired int) int {
 	percent := func(p int) int { return (desired*p + 99) / 100 }
 	switch b.Type {
@@ -52,35 +53,36 @@ func (b Breaker) Threshold(desired int) int {
 	return min(200, max(3, percent(50)))
 }
 
-// Task is a task of a service that has not ended, as far as the rules look at it.
+// A Task is a task of a service that has not ended, as far as the rules concern it.
 type Task struct {
 	Revision     string
 	Running      bool
-	RunningSince time.Time // when it was RUNNING
-	// Checked tells that an essential container has a health check, Balanced that the task belongs into a target group.
+	RunningSince time.Time
+	// Checked means that an essential container has a health check, Balanced that the task belongs
+	// in a target group.
 	Checked, Balanced bool
 	Container, Target Health
-	// MustLeave tells that its instance is DRAINING or lost (S11).
+	// MustLeave means that its instance is DRAINING or lost (S11).
 	MustLeave bool
 	Protected bool
-	// MustMove tells that it has to go for a reason of placement: it breaks a rule of its service where it is (P8, P10).
+	// MustMove means that the task violates a rule of its service where it is (P8, P10).
 	MustMove bool
 }
 
-// Health is what a check says.
+// Health is the result of a health check.
 type Health int
 
-// What a check may say.
+// The results of health checks.
 const (
 	Unknown Health = iota
 	Healthy
 	Unhealthy
 )
 
-// stabilizingTime is how long a task without any check has to run to count as healthy.
+// stabilizingTime is how long a task without a health check must run to count as healthy.
 const stabilizingTime = 40 * time.Second
 
-// IsHealthy reports whether the task counts towards the floor.
+// IsHealthy reports whether the task counts toward the floor.
 func (t Task) IsHealthy(now time.Time) bool {
 	switch {
 	case !t.Running, t.Checked && t.Container != Healthy, t.Balanced && t.Target != Healthy:
@@ -89,15 +91,16 @@ func (t Task) IsHealthy(now time.Time) bool {
 	return t.Checked || t.Balanced || now.Sub(t.RunningSince) >= stabilizingTime
 }
 
-// IsUnhealthy reports whether a check has found the task bad, and the grace period is over (S6).
+// IsUnhealthy reports whether a check has failed and the grace period is over (S6).
 func (t Task) IsUnhealthy(s Service, now time.Time) bool {
 	bad := t.Checked && t.Container == Unhealthy || t.Balanced && t.Target == Unhealthy
 	return bad && now.Sub(t.RunningSince) >= s.Grace
 }
 
-// AllowedSurplus is how many tasks a service may have beyond its desired count at the moment: one for each that has to be
-// replaced, and no more than the ceiling allows. primary is the revision asked for; believed tells that unhealthy tasks are
-// to be replaced at all: not while more than half of the cluster's look unhealthy (S6).
+// AllowedSurplus returns how many tasks a service may have above its desired count: one for each
+// task to be replaced, within the ceiling. primary is the PRIMARY revision. believed means that
+// unhealthy tasks are replaced, because no more than half of the cluster's tasks look unhealthy
+// (S6).
 func (s Service) AllowedSurplus(tasks []Task, primary string, believed bool, now time.Time) int {
 	n := 0
 	for _, t := range tasks {
@@ -108,11 +111,11 @@ func (s Service) AllowedSurplus(tasks []Task, primary string, believed bool, now
 	return min(n, max(0, s.Ceiling(s.Desired)-s.Desired))
 }
 
-// ZonesAreEven reports whether tasks are as even over the zones as they can be: no zone has two more than one that has room (S13).
+// ZonesAreEven reports whether no zone has two tasks more than one that has room (S13).
 func ZonesAreEven(tasks map[string]int, room map[string]bool) bool {
 	for _, most := range tasks {
-		for poor, ok := range room {
-			if ok && most-tasks[poor] > 1 {
+		for zone, ok := range room {
+			if ok && most-tasks[zone] > 1 {
 				return false
 			}
 		}
