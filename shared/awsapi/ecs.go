@@ -1,6 +1,3 @@
-// Package awsapi calls AWS: ECS for tasks and instances; packages below it call what only few
-// functions need. It turns Berth's nouns into the SDK's and back, and the SDK's errors into
-// Berth's; it decides nothing.
 package awsapi
 
 import (
@@ -17,24 +14,25 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// ECS is the ECS API as far as it acts on tasks and looks at instances. Errors of the API are
+// ECS calls the ECS API, as far as it acts on tasks and describes instances. Errors of the API are
 // *cluster.Error.
 type ECS struct {
 	Client *ecs.Client
-	// Timeout ends a StartTask or StopTask whose answer does not come, 10 s where zero.
+	// Timeout ends a StartTask or StopTask whose answer does not come; zero is 10 s. The other
+	// calls end with their context.
 	Timeout time.Duration
 }
 
 // describeBatch is how many tasks or instances ECS describes in one call.
 const describeBatch = 100
 
-// disableRetries keeps the SDK from repeating a call: StartTask has no client token, so a
-// repetition could start a task twice, and each repetition would take from the rate that StartTask
-// and StopTask share without being counted.
+// disableRetries keeps the SDK from repeating a call. StartTask is called without a client token,
+// so a repetition could start a task twice; and each repetition would take from the rate that
+// StartTask and StopTask share, without being counted.
 func disableRetries(o *ecs.Options) { o.Retryer = aws.NopRetryer{} }
 
-// StartTask starts one task on each instance named, at most once. The error is cluster.ErrAmbiguous
-// where the outcome is unknown; tasks and failures are per instance.
+// StartTask starts one task on each instance named, at most once. The answer has a task or a
+// failure for each instance. The error is cluster.ErrAmbiguous if the outcome is unknown.
 func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
@@ -74,8 +72,8 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	return in
 }
 
-// StopTask stops a task by ECS's id. The error is cluster.ErrAmbiguous where the outcome is
-// unknown.
+// StopTask stops a task by ECS's id. The error is cluster.ErrAmbiguous if the outcome is unknown;
+// stopping a task twice does no harm.
 func (e *ECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
 	ctx, cancel := e.withTimeout(ctx)
 	defer cancel()
@@ -97,7 +95,8 @@ func (e *ECS) withTimeout(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, timeout)
 }
 
-// ListTasks gives the ids of all tasks that the filter selects.
+// ListTasks returns the ids of all tasks that the filter selects, page by page. ECS's lists are
+// eventually consistent: a task started a moment ago may be missing.
 func (e *ECS) ListTasks(ctx context.Context, f cluster.TaskFilter) ([]string, error) {
 	in := &ecs.ListTasksInput{Cluster: &f.Cluster, DesiredStatus: types.DesiredStatus(f.Desired)}
 	if f.Instance != "" {
@@ -124,7 +123,7 @@ func appendIDs(ids, arns []string) []string {
 	return ids
 }
 
-// DescribeTasks gives the tasks that ECS still has, of those named.
+// DescribeTasks returns those of the tasks named that ECS still has.
 func (e *ECS) DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]cluster.ECSTask, error) {
 	var tasks []cluster.ECSTask
 	for batch := range slices.Chunk(ids, describeBatch) {
@@ -139,8 +138,7 @@ func (e *ECS) DescribeTasks(ctx context.Context, clusterName string, ids []strin
 	return tasks, nil
 }
 
-// ListInstances gives the ids of the cluster's instances, whatever their status, except INACTIVE
-// ones.
+// ListInstances returns the ids of the cluster's instances of any status but INACTIVE.
 func (e *ECS) ListInstances(ctx context.Context, clusterName string) ([]string, error) {
 	in := &ecs.ListContainerInstancesInput{Cluster: &clusterName}
 	var ids []string
@@ -154,39 +152,36 @@ func (e *ECS) ListInstances(ctx context.Context, clusterName string) ([]string, 
 	return ids, nil
 }
 
-// DrainInstance makes an ACTIVE instance DRAINING; one that is DRAINING already stays so.
+// DrainInstance makes an ACTIVE instance DRAINING. It has no effect on one that is DRAINING.
 func (e *ECS) DrainInstance(ctx context.Context, clusterName, id string) error {
-	out, err := e.Client.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
-		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
-	})
-	if err != nil {
-		return fmt.Errorf("draining instance %s: %w", id, apiError(err))
-	}
-	for _, f := range out.Failures {
-		if reason := aws.ToString(f.Reason); reason != "MISSING" {
-			return fmt.Errorf("draining instance %s: %s", id, reason)
-		}
-	}
-	return nil
+	return e.setInstanceState(ctx, "draining", clusterName, id, types.ContainerInstanceStatusDraining)
 }
 
-// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
+// ActivateInstance makes a DRAINING instance ACTIVE. It has no effect on one that is ACTIVE.
 func (e *ECS) ActivateInstance(ctx context.Context, clusterName, id string) error {
+	return e.setInstanceState(ctx, "activating", clusterName, id, types.ContainerInstanceStatusActive)
+}
+
+// setInstanceState sets the status of an instance. One that is not there needs no status: it is no
+// error.
+func (e *ECS) setInstanceState(
+	ctx context.Context, doing, clusterName, id string, status types.ContainerInstanceStatus,
+) error {
 	out, err := e.Client.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
-		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusActive,
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: status,
 	})
 	if err != nil {
-		return fmt.Errorf("activating instance %s: %w", id, apiError(err))
+		return fmt.Errorf("%s instance %s: %w", doing, id, apiError(err))
 	}
 	for _, f := range out.Failures {
 		if reason := aws.ToString(f.Reason); reason != "MISSING" {
-			return fmt.Errorf("activating instance %s: %s", id, reason)
+			return fmt.Errorf("%s instance %s: %s", doing, id, reason)
 		}
 	}
 	return nil
 }
 
-// PutAttribute sets a custom attribute of an instance; one that is not there is no error.
+// PutAttribute sets a custom attribute of an instance. It is no error if there is no such instance.
 func (e *ECS) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
 	_, err := e.Client.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
 		Name: &name, Value: &value, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
@@ -194,7 +189,7 @@ func (e *ECS) PutAttribute(ctx context.Context, clusterName, id, name, value str
 	return targetError(err, "setting attribute %s of instance %s", name, id)
 }
 
-// RemoveAttribute takes a custom attribute of an instance away, if it has it.
+// RemoveAttribute removes a custom attribute of an instance, if it has it.
 func (e *ECS) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
 	_, err := e.Client.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName,
 		Attributes: []types.Attribute{{
@@ -203,7 +198,8 @@ func (e *ECS) RemoveAttribute(ctx context.Context, clusterName, id, name string)
 	return targetError(err, "removing attribute %s of instance %s", name, id)
 }
 
-// targetError is an error about an attribute, unless its instance is not there.
+// targetError wraps an error about an attribute. That the instance or the attribute is not there is
+// no error.
 func targetError(err error, format string, args ...any) error {
 	if err = apiError(err); err == nil || cluster.ErrorCode(err) == cluster.CodeTargetNotFound {
 		return nil
@@ -211,7 +207,8 @@ func targetError(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// DescribeInstances gives the instances that ECS still has, of those named.
+// DescribeInstances returns those of the instances named that ECS still has, INACTIVE ones
+// included.
 func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
 	var instances []*cluster.Instance
 	for batch := range slices.Chunk(ids, describeBatch) {
@@ -227,7 +224,8 @@ func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []s
 	return instances, nil
 }
 
-// DescribeTaskDefinition takes family, family:revision or ARN.
+// DescribeTaskDefinition returns a task definition by family (its latest ACTIVE revision),
+// family:revision or ARN. An error says so if Berth cannot read it.
 func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error) {
 	in := &ecs.DescribeTaskDefinitionInput{TaskDefinition: &name,
 		Include: []types.TaskDefinitionField{types.TaskDefinitionFieldTags}}

@@ -10,8 +10,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// refusedIdentity are the codes by which AWS refuses who we are. They say nothing of what was
-// asked, so nobody may take them for ECS's verdict on a task.
+// refusedIdentity are the codes by which AWS refuses the caller's credentials. They say nothing
+// about the request, so they must not be taken for ECS's answer about a task.
 var refusedIdentity = map[string]bool{
 	"ExpiredToken": true, "ExpiredTokenException": true, "InvalidClientTokenId": true, "RequestExpired": true,
 	"UnrecognizedClientException": true, "InvalidSignatureException": true, "SignatureDoesNotMatch": true,
@@ -19,8 +19,9 @@ var refusedIdentity = map[string]bool{
 	"MissingAuthenticationTokenException": true,
 }
 
-// apiError is an error of the SDK as the ECS API's own, *cluster.Error; throttling of any kind has
-// one code. What is not an answer of the API stays as it is.
+// apiError returns an error of the SDK as the *cluster.Error that the API answered with. Throttling
+// of any kind has one code. An error that is no answer of the API, or one about credentials, stays
+// as it is.
 func apiError(err error) error {
 	var api smithy.APIError
 	switch {
@@ -34,8 +35,8 @@ func apiError(err error) error {
 	return cluster.Errorf(cluster.Code(api.ErrorCode()), "%s", api.ErrorMessage())
 }
 
-// actionError is [apiError] for a call that changes something: where it may have done so all the
-// same, the error is cluster.ErrAmbiguous too.
+// actionError is [apiError] for a call that changes something. If the call may have taken effect
+// all the same, the error is cluster.ErrAmbiguous, too.
 func actionError(err error) error {
 	if outcome.IsUnknown(err) {
 		return fmt.Errorf("%w: %w", cluster.ErrAmbiguous, apiError(err))
@@ -43,9 +44,17 @@ func actionError(err error) error {
 	return apiError(err)
 }
 
-// CallError is an error of the SDK as Berth's own, for Elastic Load Balancing, Cloud Map and
-// CloudWatch: *cluster.Error with the service's code, but for throttling and denials, which have
-// one code each; cluster.ErrAmbiguous too where the call may have taken effect all the same.
+// WrapCallError adds what failed to [CallError]; nil stays nil.
+func WrapCallError(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, CallError(err))...)
+}
+
+// CallError returns an error of the SDK as Berth's own, for the services besides ECS: a
+// *cluster.Error with the service's code, except that throttling and denials have one code each. It
+// is cluster.ErrAmbiguous, too, if the call may have taken effect all the same.
 func CallError(err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorCode() == "AccessDenied" {

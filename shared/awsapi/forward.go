@@ -21,21 +21,21 @@ import (
 // target prefixes an operation's name in the ECS protocol.
 const target = "AmazonEC2ContainerServiceV20141113."
 
-// maxAnswer is how long an answer may be, as a function URL's may.
+// maxAnswer is how long an answer may be: as long as a function URL's (Lambda quotas).
 const maxAnswer = 6 << 20
 
-// Forwarder passes operations on to ECS as they came: what Berth leaves to ECS it need not
-// understand, new members included. It never repeats a call; whoever sent it does.
+// Forwarder passes operations on to ECS as they came. Berth need not understand what it leaves to
+// ECS, so that new members work without a new version. It never repeats a call: the client does.
 type Forwarder struct {
-	// Client is where endpoint, Region and credentials come from.
+	// Client has the endpoint, the Region and the credentials.
 	Client *ecs.Client
-	// Now is the clock that signs, in UTC; nil is the machine's.
+	// Now is the clock for signatures; nil is the machine's.
 	Now func() time.Time
 }
 
-// Forward posts the body of one operation (ListClusters, ...), JSON 1.1, and gives ECS's answer,
-// errors of the API included, as status and body. The error is cluster.ErrAmbiguous where ECS may
-// have carried it out without answering.
+// Forward posts the body of one operation (ListClusters, ...) in JSON 1.1, and returns ECS's
+// answer, errors of the API included, as status and body. The error is cluster.ErrAmbiguous if ECS
+// may have carried out the operation without an answer.
 func (f *Forwarder) Forward(ctx context.Context, operation string, body []byte) (status int, answer []byte, err error) {
 	r, err := f.signedRequest(ctx, operation, body)
 	if err != nil {
@@ -60,8 +60,8 @@ func (f *Forwarder) Forward(ctx context.Context, operation string, body []byte) 
 	return resp.StatusCode, answer, nil
 }
 
-// signedRequest is the call, addressed and signed as the SDK would: AWS_ENDPOINT_URL_ECS and the
-// Region's endpoint hold.
+// signedRequest returns the call, addressed and signed as the SDK would do it: AWS_ENDPOINT_URL_ECS
+// and the Region's endpoint are respected.
 func (f *Forwarder) signedRequest(ctx context.Context, operation string, body []byte) (*http.Request, error) {
 	o := f.Client.Options()
 	endpoint, err := o.EndpointResolverV2.ResolveEndpoint(ctx, ecs.EndpointParameters{

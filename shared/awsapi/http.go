@@ -8,18 +8,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// HTTP sends the SDK's requests with bodies that stay readable. The SDK closes a request's body as
-// soon as the answer comes; a transport that has sent the body and still looks for its end then
-// fails, and drops the connection with the answer in it ("use of closed network connection"). That
-// takes an answer within microseconds, as an emulator's or an early refusal is, or a sender that is
-// put off for as long as the answer takes, as Lambda does to functions with little memory: every
-// client of AWS is to have it. It copies each body, 16 MB at most with DynamoDB.
+// HTTP sends the SDK's requests with bodies that stay readable.
+//
+// The SDK closes a request's body as soon as the answer comes. A transport that has sent the body
+// and still looks for its end then fails, and drops the connection with the answer in it ("use of
+// closed network connection"). That happens if the answer comes within microseconds, as an
+// emulator's or an early refusal does, or if the sender is paused for as long as the answer takes,
+// as Lambda does to functions with little memory. So every client of AWS must use it. It copies
+// each body, which has 16 MB at most with DynamoDB.
 type HTTP struct {
-	// Client sends; nil is http.DefaultClient.
+	// Client sends the requests; nil is http.DefaultClient.
 	Client aws.HTTPClient
 }
 
-// Do sends a request.
+// Do sends a request, after reading its body into memory.
 func (h HTTP) Do(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		body, err := io.ReadAll(r.Body)

@@ -13,10 +13,12 @@ import (
 	"berth/shared/state"
 )
 
-// allOld has DynamoDB say what it holds instead, where a condition fails.
+// allOld makes DynamoDB return the item that is there if a condition fails. It saves a read, and is
+// the item that the condition was evaluated on.
 const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 
-// executeSingle executes one statement and returns the row after it, nil after a put or a deletion.
+// executeSingle executes one statement and returns the item after it, nil after a put or a
+// deletion.
 func (s *State) executeSingle(ctx context.Context, st statement) (item, error) {
 	var after item
 	err := s.unlessUnknown(ctx, func(ctx context.Context) (err error) {
@@ -77,6 +79,7 @@ func (s *State) deleteItem(ctx context.Context, st statement) error {
 	return err
 }
 
+// expressionOrNil returns nil for no expression, because DynamoDB refuses an empty one.
 func expressionOrNil(expression string) *string {
 	if expression == "" {
 		return nil
@@ -100,8 +103,8 @@ func (st statement) conflictOver(there item) error {
 }
 
 // executeTransaction executes all statements or none. After an attempt of unknown outcome it sends
-// the same token again, which applies the transaction at most once; after a refusal a token has no
-// meaning and a new one is taken.
+// the same token again, which applies the transaction at most once (DynamoDB, TransactWriteItems,
+// idempotency). After a refusal it takes a new token: the old one would repeat the refusal.
 func (s *State) executeTransaction(ctx context.Context, sts []statement) error {
 	in := &dynamodb.TransactWriteItemsInput{
 		TransactItems: s.transactionItems(sts), ClientRequestToken: newTransactionToken(),
@@ -168,8 +171,8 @@ func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 	return items
 }
 
-// firstConflict is the conflict of the first statement whose condition does not hold, nil where
-// none says so. The reasons stand in the order of the statements.
+// firstConflict returns the conflict of the first statement whose condition does not hold, nil if
+// the transaction was canceled for other reasons. The reasons are in the order of the statements.
 func firstConflict(canceled *types.TransactionCanceledException, sts []statement) error {
 	for i, r := range canceled.CancellationReasons {
 		if i < len(sts) && aws.ToString(r.Code) == "ConditionalCheckFailed" {
@@ -179,8 +182,8 @@ func firstConflict(canceled *types.TransactionCanceledException, sts []statement
 	return nil
 }
 
-// newTransactionToken names one transaction for ten minutes. It must not be derived from what is
-// written: the same decision may rightly be committed twice.
+// newTransactionToken returns a token that names one transaction for ten minutes. It must not be
+// derived from what is written, because the same decision may rightly be committed twice.
 func newTransactionToken() *string {
 	return aws.String(rand.Text())
 }

@@ -20,7 +20,8 @@ import (
 	"berth/shared/state"
 )
 
-// network answers DynamoDB's calls by a script, one step a call; calls beyond it reach the server behind it.
+// network answers DynamoDB's calls by a script, one step a call; calls beyond it reach the server
+// behind it.
 type network struct {
 	behind dynamodb.HTTPClient
 	script []func(*http.Request) (*http.Response, error)
@@ -88,7 +89,8 @@ func repeat(n int, step func(*http.Request) (*http.Response, error)) []func(*htt
 	return steps
 }
 
-// faulty is a state with a meta row, reached through a network that a test scripts, and never waiting in real time.
+// faulty is a state with a meta row, reached through a network that a test scripts, and never
+// waiting in real time.
 func faulty(t *testing.T) (*dynamo.State, *network) {
 	t.Helper()
 	good := open(t)

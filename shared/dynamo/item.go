@@ -12,7 +12,7 @@ import (
 	"berth/shared/state"
 )
 
-// item is a row as DynamoDB keeps it: the attributes are the fields of the row's JSON, and the two
+// item is a row as DynamoDB stores it: the fields of the row's JSON as attributes, and the two
 // keys.
 type item = map[string]types.AttributeValue
 
@@ -28,8 +28,8 @@ func keyAttributes(k state.Key) item {
 
 func stringAttribute(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// encodeRow goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean
-// in every other store.
+// encodeRow encodes a row as JSON first, so that omitempty, omitzero and embedding mean here what
+// they mean in every other store.
 func encodeRow(row state.Row) (item, error) {
 	key := state.KeyOf(row)
 	data, err := state.EncodeRow(row)
@@ -51,7 +51,8 @@ func encodeRow(row state.Row) (item, error) {
 	return out, nil
 }
 
-// encodeAttribute is a decoded JSON value as an attribute value.
+// encodeAttribute returns a decoded JSON value as an attribute value. Example: [1, true] becomes a
+// list (L) of a number (N) and a truth value (BOOL).
 func encodeAttribute(v any) types.AttributeValue {
 	switch v := v.(type) {
 	case string:
@@ -76,7 +77,8 @@ func encodeAttribute(v any) types.AttributeValue {
 	return &types.AttributeValueMemberNULL{Value: true}
 }
 
-// decodeRow reads what encode made. A row of a kind that this version does not know gives nil.
+// decodeRow reads what encodeRow wrote. It returns nil for a row of a kind that this version does
+// not know.
 func decodeRow(it item) (state.Row, error) {
 	sk, ok := it[sortKey].(*types.AttributeValueMemberS)
 	if !ok {
@@ -96,8 +98,8 @@ func decodeRow(it item) (state.Row, error) {
 	return row, err
 }
 
-// convertTimesToUTC has a row's times in UTC, as every other store gives them, whatever zone they
-// were written in.
+// convertTimesToUTC converts a row's times to UTC, which every other store returns, from whatever
+// zone they were written in.
 func convertTimesToUTC(v reflect.Value) {
 	switch at, isTime := v.Addr().Interface().(*time.Time); {
 	case isTime:
@@ -122,6 +124,8 @@ func convertTimesToUTC(v reflect.Value) {
 	}
 }
 
+// appendJSONObject writes attributes as JSON, which the row's kind decodes. Numbers stay the text
+// that they are in DynamoDB.
 func appendJSONObject(b []byte, fields item) ([]byte, error) {
 	b = append(b, '{')
 	first := true
@@ -167,8 +171,8 @@ func appendJSONValue(b []byte, v types.AttributeValue) ([]byte, error) {
 	return nil, fmt.Errorf("no row has values of type %T", v)
 }
 
-// appendJSONText quotes as JSON does. Nearly every text is plain, which keeps loading a large
-// cluster cheap.
+// appendJSONText quotes as JSON does. Nearly every text is plain ASCII and needs no encoder, which
+// matters when a large cluster is loaded.
 func appendJSONText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -180,6 +184,7 @@ func appendJSONText(b []byte, s string) []byte {
 	return append(append(b, s...), '"')
 }
 
+// decodeOrNil returns nil, and not an interface that holds nil, for no item.
 func decodeOrNil(it item) (state.Row, error) {
 	if it == nil {
 		return nil, nil

@@ -24,8 +24,9 @@ import (
 	"berth/shared/dynamo"
 )
 
-// local is DynamoDB Local (com.amazonaws:DynamoDBLocal of Maven Central, kept in .cache), started by the first test
-// that needs it. It ends when its standard input does, so it cannot outlive the test binary.
+// local is DynamoDB Local (com.amazonaws:DynamoDBLocal of Maven Central, kept in .cache), started
+// by the first test that needs it. It ends when its standard input does, so it cannot outlive the
+// test binary.
 type local struct {
 	stdin  io.Closer
 	cmd    *exec.Cmd
@@ -39,7 +40,8 @@ var server struct {
 }
 
 func TestMain(m *testing.M) {
-	// Each property costs several calls a check here; more of them are for whoever asks (-rapid.checks=1000).
+	// Each property costs several calls a check here; more of them are for whoever asks
+	// (-rapid.checks=1000).
 	_ = flag.Set("rapid.checks", "30")
 	flag.Parse()
 	code := m.Run()
@@ -53,7 +55,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// open makes a state in a new table of DynamoDB Local. The test is skipped where Java or Maven are missing.
+// open makes a state in a new table of DynamoDB Local. The test is skipped where Java or Maven are
+// missing.
 func open(t testing.TB) *dynamo.State {
 	t.Helper()
 	for _, tool := range []string{"java", "mvn"} {

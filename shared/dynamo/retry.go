@@ -15,26 +15,26 @@ import (
 	"berth/shared/cluster"
 )
 
-// Retries happen in this file alone: the SDK, repeating a conditional write whose answer was lost,
-// would report its own success as a conflict.
+// disableRetries keeps the SDK from repeating calls: if it repeated a conditional write whose
+// answer was lost, it would report its own success as a conflict. Only this file repeats.
 func disableRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// maxAttempts, firstPause and maxPause bound a call's retries: about 2 s of waiting at most, half
-// of that on average.
+// maxAttempts, firstPause and maxPause bound a call's retries. The pauses are at most 25, 50, 100,
+// 200, 400, 800 and 1,000 ms: about 2.6 s in all, half of that on average.
 const (
 	maxAttempts = 8
 	firstPause  = 25 * time.Millisecond
 	maxPause    = time.Second
 )
 
-// retryRepeatable repeats call, which may be repeated whatever came of it, until it succeeds or
-// fails for good.
+// retryRepeatable repeats a call that may take effect more than once, until it succeeds or its
+// error will not pass.
 func (s *State) retryRepeatable(ctx context.Context, call func(context.Context) error) error {
 	return s.retryCall(ctx, call, func(err error) bool { return isRetryable(err) || outcome.IsUnknown(err) })
 }
 
-// unlessUnknown repeats call as long as it has certainly had no effect. Where it may have had one,
-// the error is cluster.ErrAmbiguous.
+// unlessUnknown repeats call while it has certainly had no effect. If it may have had one, the
+// error is cluster.ErrAmbiguous.
 func (s *State) unlessUnknown(ctx context.Context, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err // nothing was sent
@@ -71,8 +71,8 @@ func (s *State) callWithTimeout(ctx context.Context, call func(context.Context) 
 	return call(ctx)
 }
 
-// backoffWithJitter is a random pause before attempt n+1, so that those who collided do not collide
-// again.
+// backoffWithJitter returns a random pause before attempt n+1, so that writers which collided do
+// not collide again.
 func backoffWithJitter(n int) time.Duration {
 	return rand.N(min(firstPause<<n, maxPause)) //nolint:gosec // no secret
 }
@@ -91,8 +91,7 @@ func (s *State) waitBeforeRetry(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isRetryable reports that the call has had no effect and that the same call may succeed a little
-// later.
+// isRetryable reports whether the call has had no effect and may succeed a little later.
 func isRetryable(err error) bool {
 	var conflict *types.TransactionConflictException
 	var canceled *types.TransactionCanceledException
@@ -106,7 +105,7 @@ func isRetryable(err error) bool {
 }
 
 // allTransient reports whether all reasons pass by themselves. ValidationError and
-// ItemCollectionSizeLimitExceeded do not.
+// ItemCollectionSizeLimitExceeded do not (DynamoDB, TransactionCanceledException).
 func allTransient(reasons []types.CancellationReason) bool {
 	some := false
 	for _, r := range reasons {

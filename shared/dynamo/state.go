@@ -1,6 +1,3 @@
-// Package dynamo keeps the state in one DynamoDB table: partition key pk (the cluster), sort key
-// sk, both strings, no index, TTL on the attribute ttl, a stream of new and old images. It makes
-// each change with the condition that package cluster states for it, and decides nothing else.
 package dynamo
 
 import (
@@ -16,7 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// API is what the state calls of DynamoDB; *dynamodb.Client has it.
+// API is what the state calls of DynamoDB. *dynamodb.Client implements it; tests put faults
+// between.
 type API interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
@@ -35,23 +33,24 @@ type State struct {
 	Table  string
 	// Pause waits between attempts; nil waits in real time.
 	Pause func(ctx context.Context, d time.Duration) error
-	// Timeout ends one attempt, 5 s where zero: a connection that hangs must not use up the
-	// function's time.
+	// Timeout ends one attempt; zero is 5 s. A connection that hangs must not use up the function's
+	// time.
 	Timeout time.Duration
 
 	usage counter
 }
 
-// Get reads one row as last written; nil where there is none.
+// Get returns one row as last written, nil if there is none.
 func (s *State) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.readItem(ctx, key, true)
 }
 
-// Peek is Get at half the price: it may miss the last second's writes.
+// Peek is Get at half the price. It is eventually consistent: it may miss the last second's writes.
 func (s *State) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.readItem(ctx, key, false)
 }
 
+// readItem may be repeated at will, because reading changes nothing.
 func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
 	in := &dynamodb.GetItemInput{
 		TableName: &s.Table, Key: keyAttributes(key), ConsistentRead: &consistent,
@@ -72,8 +71,8 @@ func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (s
 	return decodeRow(out.Item)
 }
 
-// List reads a range as last written, in order of sort key. Rows of kinds that this version does
-// not know are left out.
+// List returns a range as last written, in order of sort key, page by page. It leaves out rows of
+// kinds that this version does not know.
 func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	in := s.queryInput(r)
 	var rows []state.Row
@@ -108,15 +107,16 @@ func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	return rows, nil
 }
 
-// queryInput is the range as a query, nil where it is empty.
+// queryInput returns the range as a query, nil if it is empty. DynamoDB has no half-open range:
+// List drops the row at the end.
 func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
 	if r.From >= r.To {
 		return nil
 	}
 	e := newExpressions()
 	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringAttribute(r.Cluster)))
-	// A range ends in a byte that no UTF-8 text has; the last code point sorts after all that sort
-	// keys have.
+	// A prefix ends before a byte that no UTF-8 text has, and that DynamoDB would refuse. The last
+	// code point sorts after all that sort keys have.
 	to := e.valuePlaceholder(stringAttribute(strings.ToValidUTF8(r.To, "\U0010FFFF")))
 	if r.From == "" {
 		e.addCondition("%s < %s", e.namePlaceholder(sortKey), to)
@@ -136,12 +136,12 @@ func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
 	return in
 }
 
-// maxPage bounds Query's Limit; a page ends at 1 MB anyway.
+// maxPage bounds Query's Limit, which has 32 bits. A page ends at 1 MB anyway.
 const maxPage = 10000
 
-// Write makes one change and returns the row after it, nil after a deletion. A condition that does
-// not hold gives *state.Conflict with the row that is there; an outcome that stays unknown gives
-// cluster.ErrAmbiguous.
+// Write makes one change and returns the row after it, nil after a deletion. The error is a
+// *state.Conflict with the row that is there if the condition does not hold, and
+// cluster.ErrAmbiguous if the outcome stays unknown.
 func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	st, err := statementFor(w)
 	if err != nil {
@@ -165,10 +165,10 @@ func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	return w.Put, nil
 }
 
-// Commit makes all changes or none. A condition or a version that does not hold gives
-// *state.Conflict; more than state.MaxWrites writes or a row named twice an error. A time-out is
-// resolved by sending the same transaction again under its token; where that fails too the error is
-// cluster.ErrAmbiguous.
+// Commit makes all changes or none. The error is a *state.Conflict if a condition or the version
+// does not hold, and another one if there are more than state.MaxWrites writes or a row is named
+// twice. A time-out is resolved by sending the same transaction again under its token. If that
+// fails, too, the error is cluster.ErrAmbiguous.
 func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	sts, err := commitStatements(c)
 	if err != nil {
@@ -188,6 +188,8 @@ func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	return nil
 }
 
+// commitStatements returns the check of the version, if there is one, and the writes. DynamoDB
+// would refuse a row named twice with an error that does not say which.
 func commitStatements(c state.Commit) ([]statement, error) {
 	if len(c.Writes) > state.MaxWrites {
 		return nil, fmt.Errorf("%d writes, at most %d are allowed", len(c.Writes), state.MaxWrites)

@@ -18,9 +18,10 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
 
-// TestObserveDoesWhatApplySays makes any observations of any task row, and expects of the table what
-// state.Write.Apply says of the row: whether each holds, the row after it, and the row of the conflict. It is the one
-// write whose condition and update have more cases than the suite of package porttest can name.
+// TestObserveDoesWhatApplySays makes any observations of any task row, and expects of the table
+// what state.Write.Apply says of the row: whether each holds, the row after it, and the row of the
+// conflict. It is the one write whose condition and update have more cases than the suite of
+// package porttest can name.
 func TestObserveDoesWhatApplySays(t *testing.T) {
 	s := open(t)
 	n := 0

@@ -14,20 +14,23 @@ import (
 	"berth/shared/state"
 )
 
-// statement is one write in DynamoDB's words: it puts item, or updates by an expression, or
-// deletes. It does exactly what [state.Write.Apply] says.
+// statement is one write in DynamoDB's terms: it puts item, or updates by an expression, or deletes
+// if it has neither. It does exactly what [state.Write.Apply] says. Example, the stop of a task:
+//
+//	update     SET #de = :3, #sc = :4, #rs = :5, #rv = #rv + :6
+//	condition  #de = :0 AND begins_with(#sk, :1) AND (attribute_not_exists(#la) OR #la <> :2)
 type statement struct {
 	key       state.Key
 	item      item   // of a put
 	update    string // of an update
 	condition string
-	names     map[string]string
-	values    item
-	version   bool // it moves the placement version on
+	names     map[string]string // placeholders of attribute names
+	values    item              // placeholders of values
+	version   bool              // it moves the placement version
 }
 
-// expressions collects the clauses of one statement. Every name is a placeholder, as many are
-// reserved words.
+// expressions collects the clauses of one statement. Every name is written as a placeholder,
+// because many are reserved words of DynamoDB.
 type expressions struct {
 	names               map[string]string
 	values              item
@@ -43,14 +46,15 @@ func (e *expressions) namePlaceholder(attr string) string {
 	return "#" + attr
 }
 
+// valuePlaceholder names values by their number: :0, :1, ...
 func (e *expressions) valuePlaceholder(v types.AttributeValue) string {
 	name := ":" + strconv.Itoa(len(e.values))
 	e.values[name] = v
 	return name
 }
 
-// assignAttribute sets the attribute, or removes it where empty holds, as its JSON would leave it
-// out.
+// assignAttribute sets the attribute, or removes it if its value is empty: the row's JSON would
+// leave it out, too, and an update must lead to the same item as a put.
 func (e *expressions) assignAttribute(attr string, v types.AttributeValue, empty bool) {
 	if empty {
 		e.remove = append(e.remove, e.namePlaceholder(attr))
@@ -72,7 +76,7 @@ func (e *expressions) incrementAttribute(attr string) {
 		e.namePlaceholder(attr)+" = "+e.namePlaceholder(attr)+" + "+e.valuePlaceholder(numberAttribute(1)))
 }
 
-// keepIfPresent sets the attribute only where the row has none.
+// keepIfPresent sets the attribute only if the row has none.
 func (e *expressions) keepIfPresent(attr, s string) {
 	if s != "" {
 		e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s)", e.namePlaceholder(attr),
@@ -121,9 +125,10 @@ func statementFor(w state.Write) (statement, error) {
 	case w.Observe != nil:
 		return observeStatement(w.Observe), nil
 	}
-	return statement{}, fmt.Errorf("a write that says nothing")
+	return statement{}, fmt.Errorf("a write that changes nothing")
 }
 
+// putStatement replaces a row of the revision before, or creates one of revision 1.
 func putStatement(row state.Row) (statement, error) {
 	it, err := encodeRow(row)
 	if err != nil {
@@ -140,8 +145,8 @@ func putStatement(row state.Row) (statement, error) {
 	return s, nil
 }
 
-// putAnyStatement is an update, as a put could not count the row's writes: it sets what the row has
-// and removes what it has not.
+// putAnyStatement is an update, because a put could not count the revision on. It sets the
+// attributes that the row has, and removes those that its kind can have and the row has not.
 func putAnyStatement(row state.Row) (statement, error) {
 	it, err := encodeRow(row)
 	if err != nil {
@@ -160,7 +165,7 @@ func putAnyStatement(row state.Row) (statement, error) {
 	return e.buildStatement(state.KeyOf(row)), nil
 }
 
-// attributeNames are the names of all fields that a kind of row can have.
+// attributeNames returns the names of all fields that a kind of row can have, by their JSON tags.
 func attributeNames(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
@@ -177,6 +182,7 @@ func attributeNames(t reflect.Type) []string {
 	return slices.Compact(names)
 }
 
+// deleteStatement deletes the row of one revision, or of any if rev is 0.
 func deleteStatement(key state.Key, rev int64) statement {
 	if rev == 0 {
 		return statement{key: key}
@@ -186,12 +192,14 @@ func deleteStatement(key state.Key, rev int64) statement {
 	return e.buildStatement(key)
 }
 
-// requireNotStopped requires that the row has not been reported STOPPED.
+// requireNotStopped requires that ECS has not reported the task STOPPED.
 func (e *expressions) requireNotStopped() {
 	e.addCondition("(%s OR %s <> %s)", e.attributeAbsent("la"), e.namePlaceholder("la"),
 		e.valuePlaceholder(stringAttribute(string(cluster.TaskStopped))))
 }
 
+// requireDesiredRunning requires a task that should run. Other kinds of rows use the same attribute
+// names, hence the condition on the key.
 func (e *expressions) requireDesiredRunning() {
 	e.addCondition("%s = %s", e.namePlaceholder("de"), e.valuePlaceholder(stringAttribute(string(cluster.TaskRunning))))
 	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey),
@@ -209,6 +217,8 @@ func stopStatement(s *state.Stop) statement {
 	return e.buildStatement(s.Task)
 }
 
+// claimStatement lets one dispatch start a task: the attempt before must be the last one, and ECS
+// must not have reported the task.
 func claimStatement(c *state.Claim) statement {
 	e := newExpressions()
 	e.requireDesiredRunning()
@@ -224,6 +234,8 @@ func claimStatement(c *state.Claim) statement {
 	return e.buildStatement(c.Task)
 }
 
+// observeStatement records a report of ECS if its version is newer, the task has not STOPPED, and
+// the row is not of another ECS task.
 func observeStatement(o *state.Observation) statement {
 	e := newExpressions()
 	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey),
@@ -255,7 +267,7 @@ func observeStatement(o *state.Observation) statement {
 	return e.buildStatement(o.Task)
 }
 
-// assignStopped writes down how a task ended; why Berth stopped it stands.
+// assignStopped records how a task ended. The reason for which Berth stopped it is kept.
 func (e *expressions) assignStopped(o *state.Observation) {
 	e.assignTime("so", o.Stopped)
 	if o.ExitCode == nil {
@@ -267,7 +279,7 @@ func (e *expressions) assignStopped(o *state.Observation) {
 	e.keepIfPresent("rs", o.Reason)
 }
 
-// moveVersionStatement moves the cluster's placement version on from v.
+// moveVersionStatement increments the cluster's placement version, if it is v.
 func moveVersionStatement(clusterName string, v int64) statement {
 	e := newExpressions()
 	e.addCondition("%s = %s", e.namePlaceholder("v"), e.valuePlaceholder(numberAttribute(v)))

@@ -10,9 +10,9 @@ import (
 	"berth/shared/state"
 )
 
-// DecodeRecord reads a record of the table's stream (new and old images). One that can never be
-// read, as its row is of a kind that this version does not know or not a row at all, gives
-// *cluster.Drop: waiting would not help, and a record that fails for ever would block its shard.
+// DecodeRecord reads a record of the table's stream, with its old and new row. If its row is of a
+// kind that this version does not know, or no row at all, the error is a *cluster.Drop: waiting
+// would not help, and a record that fails for ever would block its shard.
 func DecodeRecord(r events.DynamoDBEventRecord) (state.Record, error) {
 	out := state.Record{Sequence: r.Change.SequenceNumber, Op: state.Op(r.EventName)}
 	var err error
@@ -32,6 +32,7 @@ func DecodeRecord(r events.DynamoDBEventRecord) (state.Record, error) {
 	return out, nil
 }
 
+// unreadableRecord returns the drop of a record, with its event id for the log.
 func unreadableRecord(r events.DynamoDBEventRecord, err error) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("stream record %s: %v", r.EventID, err)}
 }
@@ -47,6 +48,8 @@ func decodeStreamImage(attributes map[string]events.DynamoDBAttributeValue) (sta
 	return decodeRow(it)
 }
 
+// itemFromStream converts the types of the Lambda library to the SDK's, so that decodeRow reads
+// both.
 func itemFromStream(attributes map[string]events.DynamoDBAttributeValue) (item, error) {
 	it := make(item, len(attributes))
 	for name, v := range attributes {

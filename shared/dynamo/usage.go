@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Usage is what the state has cost since it was made, as DynamoDB reports it. Writes that a
-// condition refused are counted in Refused alone: DynamoDB charges for them but does not say how
+// Usage is what the state has cost since it was created, as DynamoDB reports it. Writes that a
+// condition refused are counted in Refused alone: DynamoDB charges for them but does not report how
 // much (a unit per KB, two in a transaction).
 type Usage struct {
 	ReadUnits  float64
@@ -18,13 +18,14 @@ type Usage struct {
 	Retries    int
 }
 
-// Usage is the cost so far.
+// Usage returns the cost so far.
 func (s *State) Usage() Usage {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	return s.usage.sum
 }
 
+// counter adds up a [Usage] from several goroutines.
 type counter struct {
 	mu  sync.Mutex
 	sum Usage
@@ -45,8 +46,8 @@ func (c *counter) countRead(used *types.ConsumedCapacity) {
 	})
 }
 
-// countWrite counts a write; a transaction that is sent again under its token costs read units
-// instead.
+// countWrite counts a write. A transaction that is sent again under its token costs read units
+// instead: DynamoDB only looks the token up.
 func (c *counter) countWrite(used *types.ConsumedCapacity) {
 	c.updateUsage(func(u *Usage) {
 		u.Calls++

@@ -166,7 +166,7 @@ func checkKey(key state.Key) error {
 
 func checkWrite(w state.Write) error {
 	if w.Put == nil && w.Delete == nil && w.Stop == nil && w.Claim == nil && w.Observe == nil {
-		return errors.New("a write that says nothing")
+		return errors.New("a write that changes nothing")
 	}
 	key := w.Key()
 	if err := checkKey(key); err != nil {

@@ -1,5 +1,8 @@
-// Package autoscaling calls Amazon EC2 Auto Scaling for the size of groups. It is apart from
-// package awsapi so that only the functions that need it carry its client.
+// Package autoscaling calls Amazon EC2 Auto Scaling: for the size of groups, their instances'
+// protection and termination, the hooks that hold terminations up, and what a group launches from.
+// It implements ports of package handler for managed scaling and node-group updates, and decides
+// nothing. It is apart from package awsapi so that only the functions that need it have its client.
+// Errors are those of awsapi.CallError. Start at [Groups.DescribeGroups].
 package autoscaling
 
 import (
@@ -18,19 +21,21 @@ import (
 	"berth/shared/cluster"
 )
 
-// Groups is Amazon EC2 Auto Scaling.
+// Groups calls Amazon EC2 Auto Scaling. Its methods may be repeated: setting something twice
+// changes nothing, and deleting what is not there succeeds.
 type Groups struct {
 	Client *autoscaling.Client
 }
 
-// NewGroups calls Auto Scaling by a configuration of the SDK.
+// NewGroups returns the groups of the account and Region that a configuration of the SDK names.
 func NewGroups(c aws.Config) *Groups { return &Groups{Client: autoscaling.NewFromConfig(c)} }
 
-// groupBatch is how many groups are described in one call, protectBatch how many instances are
-// protected in one.
+// groupBatch is how many groups one call describes, protectBatch how many instances one call
+// protects (Auto Scaling API).
 const groupBatch, protectBatch = 50, 50
 
-// DescribeGroups gives those of the groups named that are there; one that is being deleted is not.
+// DescribeGroups returns those of the groups named that exist. A group that is being deleted, which
+// has a status, does not count.
 func (g *Groups) DescribeGroups(ctx context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
 	for batch := range slices.Chunk(names, groupBatch) {
 		pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(g.Client,
@@ -50,6 +55,8 @@ func (g *Groups) DescribeGroups(ctx context.Context, names []string) (out []*clu
 	return out, nil
 }
 
+// toGroup returns a group in Berth's terms. The launch template of a mixed instances policy stands
+// for the group's.
 func toGroup(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 	out := &cluster.AutoScalingGroup{
 		Name: aws.ToString(d.AutoScalingGroupName), ARN: aws.ToString(d.AutoScalingGroupARN),
@@ -88,7 +95,7 @@ func hasOwnTemplates(d types.AutoScalingGroup) bool {
 		func(o types.LaunchTemplateOverrides) bool { return o.LaunchTemplateSpecification != nil })
 }
 
-// templateOverrides are the instance types of a mixed instances policy.
+// templateOverrides returns the instance types of a mixed instances policy.
 func templateOverrides(d types.AutoScalingGroup) []types.LaunchTemplateOverrides {
 	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
 		return nil
@@ -96,60 +103,62 @@ func templateOverrides(d types.AutoScalingGroup) []types.LaunchTemplateOverrides
 	return d.MixedInstancesPolicy.LaunchTemplate.Overrides
 }
 
-// SetDesired sets the desired capacity, whatever cool-down the group has.
+// SetDesired sets the desired capacity, without waiting for a cooldown of the group.
 func (g *Groups) SetDesired(ctx context.Context, name string, n int) error {
 	_, err := g.Client.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
 		AutoScalingGroupName: &name, DesiredCapacity: aws.Int32(int32(n)), HonorCooldown: aws.Bool(false),
 	})
-	return wrapError(err, "setting the desired capacity of group %s", name)
+	return awsapi.WrapCallError(err, "setting the desired capacity of group %s", name)
 }
 
-// SetInstanceProtection protects instances from scale-in, or releases them, in batches.
+// SetInstanceProtection protects instances from scale-in, or ends that, in batches. An error may
+// leave earlier batches changed.
 func (g *Groups) SetInstanceProtection(ctx context.Context, name string, ids []string, protected bool) error {
 	for batch := range slices.Chunk(ids, protectBatch) {
 		_, err := g.Client.SetInstanceProtection(ctx, &autoscaling.SetInstanceProtectionInput{
 			AutoScalingGroupName: &name, InstanceIds: batch, ProtectedFromScaleIn: &protected,
 		})
 		if err != nil {
-			return wrapError(err, "changing the protection of instances of group %s", name)
+			return awsapi.WrapCallError(err, "changing the protection of instances of group %s", name)
 		}
 	}
 	return nil
 }
 
-// TerminateInstance terminates an instance of a group; lower takes it off the desired capacity.
+// TerminateInstance terminates an instance of a group. If lower is true the desired capacity goes
+// down by one, so that it is not replaced.
 func (g *Groups) TerminateInstance(ctx context.Context, id string, lower bool) error {
 	_, err := g.Client.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 		InstanceId: &id, ShouldDecrementDesiredCapacity: &lower,
 	})
-	return wrapError(err, "terminating instance %s", id)
+	return awsapi.WrapCallError(err, "terminating instance %s", id)
 }
 
-// TagGroup sets a tag on the group alone.
+// TagGroup sets a tag of the group that its instances do not get.
 func (g *Groups) TagGroup(ctx context.Context, name, key, value string) error {
 	_, err := g.Client.CreateOrUpdateTags(ctx, &autoscaling.CreateOrUpdateTagsInput{Tags: []types.Tag{{
 		Key: &key, Value: &value, ResourceId: &name, ResourceType: aws.String("auto-scaling-group"),
 		PropagateAtLaunch: aws.Bool(false),
 	}}})
-	return wrapError(err, "tagging group %s", name)
+	return awsapi.WrapCallError(err, "tagging group %s", name)
 }
 
-// PutLifecycleHook has terminations of the group's instances wait for the heartbeat's time, and
-// then go on.
+// PutLifecycleHook makes terminations of the group's instances wait for the heartbeat timeout, or
+// until they are completed. If Berth never answers, the termination goes on.
 func (g *Groups) PutLifecycleHook(ctx context.Context, h cluster.LifecycleHook) error {
 	_, err := g.Client.PutLifecycleHook(ctx, &autoscaling.PutLifecycleHookInput{
 		AutoScalingGroupName: &h.Group, LifecycleHookName: &h.Name,
 		LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_TERMINATING"),
 		HeartbeatTimeout:    aws.Int32(int32(h.Heartbeat / time.Second)), DefaultResult: aws.String("CONTINUE"),
 	})
-	return wrapError(err, "making lifecycle hook %s", h.Name)
+	return awsapi.WrapCallError(err, "making lifecycle hook %s", h.Name)
 }
 
 // DeleteLifecycleHook deletes a hook, if there is one.
 func (g *Groups) DeleteLifecycleHook(ctx context.Context, name, hook string) error {
 	_, err := g.Client.DeleteLifecycleHook(ctx, &autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: &name,
 		LifecycleHookName: &hook})
-	return ignoreNotFound(wrapError(err, "deleting lifecycle hook %s", hook))
+	return ignoreNotFound(awsapi.WrapCallError(err, "deleting lifecycle hook %s", hook))
 }
 
 // CompleteLifecycleAction lets the termination of an instance go on.
@@ -158,19 +167,19 @@ func (g *Groups) CompleteLifecycleAction(ctx context.Context, name, hook, id str
 		AutoScalingGroupName: &name, LifecycleHookName: &hook, InstanceId: &id,
 		LifecycleActionResult: aws.String("CONTINUE"),
 	})
-	return wrapError(err, "completing the termination of instance %s", id)
+	return awsapi.WrapCallError(err, "completing the termination of instance %s", id)
 }
 
-// RecordHeartbeat has the termination of an instance wait for another heartbeat's time.
+// RecordHeartbeat makes the termination of an instance wait for another heartbeat timeout.
 func (g *Groups) RecordHeartbeat(ctx context.Context, name, hook, id string) error {
 	_, err := g.Client.RecordLifecycleActionHeartbeat(ctx, &autoscaling.RecordLifecycleActionHeartbeatInput{
 		AutoScalingGroupName: &name, LifecycleHookName: &hook, InstanceId: &id,
 	})
-	return wrapError(err, "having the termination of instance %s wait", id)
+	return awsapi.WrapCallError(err, "having the termination of instance %s wait", id)
 }
 
-// PutTrackingPolicy has the group sized by a target tracking policy on the metric of managed
-// scaling.
+// PutTrackingPolicy makes Auto Scaling size the group by a target tracking policy on the metric of
+// managed scaling. Auto Scaling creates the policy's two alarms.
 func (g *Groups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy) error {
 	_, err := g.Client.PutScalingPolicy(ctx, &autoscaling.PutScalingPolicyInput{
 		AutoScalingGroupName: &p.Group, PolicyName: &p.Name, PolicyType: aws.String("TargetTrackingScaling"),
@@ -187,25 +196,18 @@ func (g *Groups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy
 			},
 		},
 	})
-	return wrapError(err, "making policy %s", p.Name)
+	return awsapi.WrapCallError(err, "making policy %s", p.Name)
 }
 
-// DeletePolicy deletes a policy, and with it its alarms, if there is one.
+// DeletePolicy deletes a policy and its alarms, if it exists.
 func (g *Groups) DeletePolicy(ctx context.Context, name, policy string) error {
 	_, err := g.Client.DeletePolicy(ctx, &autoscaling.DeletePolicyInput{AutoScalingGroupName: &name,
 		PolicyName: &policy})
-	return ignoreNotFound(wrapError(err, "deleting policy %s", policy))
+	return ignoreNotFound(awsapi.WrapCallError(err, "deleting policy %s", policy))
 }
 
-func wrapError(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf(format+": %w", append(args, awsapi.CallError(err))...)
-}
-
-// ignoreNotFound is no error where what was to be deleted is not there: Auto Scaling says so only
-// in words.
+// ignoreNotFound returns nil if what was to be deleted does not exist. Auto Scaling has no code for
+// that, only a ValidationError with a text.
 func ignoreNotFound(err error) error {
 	var e *cluster.Error
 	if !errors.As(err, &e) || e.Code != "ValidationError" {
@@ -219,7 +221,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// mixedTemplate is the launch template of a mixed instances policy, nil where there is none.
+// mixedTemplate returns the launch template of a mixed instances policy, nil if there is none.
 func mixedTemplate(d types.AutoScalingGroup) *types.LaunchTemplateSpecification {
 	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
 		return nil
@@ -227,7 +229,7 @@ func mixedTemplate(d types.AutoScalingGroup) *types.LaunchTemplateSpecification 
 	return d.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification
 }
 
-// templateName is a launch template version as ID:VERSION; empty for none.
+// templateName returns a launch template version as ID:VERSION, "" for none.
 func templateName(s *types.LaunchTemplateSpecification) string {
 	if s == nil || aws.ToString(s.LaunchTemplateId) == "" {
 		return ""

@@ -14,13 +14,14 @@ import (
 	"berth/shared/cluster"
 )
 
-// SetSizes sets those of minimum, maximum and desired capacity that are given, at once.
+// SetSizes sets those of minimum, maximum and desired capacity that are given, in one call: one
+// after the other could be refused half-way.
 func (g *Groups) SetSizes(ctx context.Context, name string, s cluster.SizesChange) error {
 	_, err := g.Client.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
 		AutoScalingGroupName: &name, MinSize: sizeOrNil(s.Min), MaxSize: sizeOrNil(s.Max),
 		DesiredCapacity: sizeOrNil(s.Desired),
 	})
-	return wrapError(err, "resizing group %s", name)
+	return awsapi.WrapCallError(err, "resizing group %s", name)
 }
 
 func sizeOrNil(n *int) *int32 {
@@ -30,13 +31,13 @@ func sizeOrNil(n *int) *int32 {
 	return aws.Int32(int32(*n))
 }
 
-// UseTemplate has the group launch from a launch template version, ID:VERSION; a mixed instances
-// policy stays, with the version in it.
+// UseTemplate makes the group launch from a launch template version, ID:VERSION. A group with a
+// mixed instances policy keeps it, with the version in it.
 func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
 	found, err := g.Client.DescribeAutoScalingGroups(ctx,
 		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	if err != nil {
-		return wrapError(err, "describing group %s", name)
+		return awsapi.WrapCallError(err, "describing group %s", name)
 	}
 	id, version, _ := strings.Cut(template, ":")
 	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name}
@@ -49,11 +50,11 @@ func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
 		in.LaunchTemplate = spec
 	}
 	_, err = g.Client.UpdateAutoScalingGroup(ctx, in)
-	return wrapError(err, "changing the launch template of group %s", name)
+	return awsapi.WrapCallError(err, "changing the launch template of group %s", name)
 }
 
-// FailedLaunches are the launches of a group that failed since a time, the newest first, as its
-// scaling activities tell.
+// FailedLaunches returns the launches of a group that failed since a time, the newest first. It
+// reads them from the group's scaling activities.
 func (g *Groups) FailedLaunches(
 	ctx context.Context, name string, since time.Time,
 ) (out []cluster.FailedLaunch, err error) {
@@ -67,7 +68,7 @@ func (g *Groups) FailedLaunches(
 		for _, a := range page.Activities {
 			at := aws.ToTime(a.StartTime)
 			if at.Before(since) {
-				return out, nil // they come the newest first
+				return out, nil // activities come newest first
 			}
 			if a.StatusCode == types.ScalingActivityStatusCodeFailed &&
 				strings.HasPrefix(aws.ToString(a.Description), "Launching") {
@@ -80,8 +81,8 @@ func (g *Groups) FailedLaunches(
 	return out, nil
 }
 
-// zoneInDetails is the availability zone that an activity's details name, JSON with "Availability
-// Zone".
+// zoneInDetails returns the Availability Zone in an activity's details. Example:
+// {"Subnet ID":"subnet-1","Availability Zone":"eu-west-1a"}.
 func zoneInDetails(details string) string {
 	_, after, ok := strings.Cut(details, `"Availability Zone":"`)
 	if !ok {

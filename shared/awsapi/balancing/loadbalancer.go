@@ -1,6 +1,8 @@
-// Package balancing calls Elastic Load Balancing and Cloud Map: they have tasks in target groups
-// and in registries. It is apart from package awsapi so that only the functions that need it carry
-// their clients.
+// Package balancing calls Elastic Load Balancing, which has tasks as targets of target groups, and
+// Cloud Map, which has them as instances of its services (registries). Dispatch registers and
+// deregisters tasks with it, the health check reads their health. It is apart from package awsapi
+// so that only these functions have the clients. Errors are those of awsapi.CallError. Start at
+// [LoadBalancers.RegisterTargets].
 package balancing
 
 import (
@@ -18,23 +20,23 @@ import (
 	"berth/shared/cluster"
 )
 
-// LoadBalancers is Elastic Load Balancing (version 2, of application and network load balancers) as
-// far as it has tasks in target groups.
+// LoadBalancers calls Elastic Load Balancing (version 2, of application and network load balancers)
+// for target groups.
 type LoadBalancers struct {
 	Client *elb.Client
 }
 
-// NewLoadBalancers calls Elastic Load Balancing by a configuration of the SDK.
+// NewLoadBalancers returns the target groups that a configuration of the SDK leads to.
 func NewLoadBalancers(c aws.Config) *LoadBalancers {
 	return &LoadBalancers{Client: elb.NewFromConfig(c)}
 }
 
-// targetBatch is how many targets go into one call.
+// targetBatch is how many targets one call registers.
 const targetBatch = 100
 
-// RegisterTargets puts addresses into a target group; one that is there stays. A refusal says which
-// one it is about, and may come with others in that were not refused: whoever calls registers them
-// again, one by one.
+// RegisterTargets registers addresses with a target group. It has no effect on those that are
+// registered. If one address is refused, others of the same call may or may not be registered: the
+// caller registers them again, one by one.
 func (l *LoadBalancers) RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error {
 	for batch := range slices.Chunk(targets, targetBatch) {
 		in := &elb.RegisterTargetsInput{TargetGroupArn: &targetGroup, Targets: targetDescriptions(batch)}
@@ -45,7 +47,8 @@ func (l *LoadBalancers) RegisterTargets(ctx context.Context, targetGroup string,
 	return nil
 }
 
-// DeregisterTargets takes addresses out of a target group; one that is not there is passed over.
+// DeregisterTargets deregisters addresses from a target group. It ignores those that are not
+// registered.
 func (l *LoadBalancers) DeregisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error {
 	for batch := range slices.Chunk(targets, targetBatch) {
 		in := &elb.DeregisterTargetsInput{TargetGroupArn: &targetGroup, Targets: targetDescriptions(batch)}
@@ -64,8 +67,8 @@ func targetDescriptions(targets []cluster.Address) []types.TargetDescription {
 	return out
 }
 
-// TargetHealth is that of every target of a group. Those that are being taken out are of unknown
-// health.
+// TargetHealth returns the health of every target of a group, with the reason if it is not healthy.
+// Targets that are draining or not checked yet have unknown health.
 func (l *LoadBalancers) TargetHealth(
 	ctx context.Context, targetGroup string,
 ) (map[cluster.Address]cluster.TargetHealth, error) {
@@ -96,7 +99,8 @@ const (
 	defaultDelay   = 300 * time.Second
 )
 
-// DeregistrationDelay is how long a target that was taken out keeps its connections.
+// DeregistrationDelay returns how long a deregistered target keeps its connections. Its task should
+// run that long.
 func (l *LoadBalancers) DeregistrationDelay(ctx context.Context, targetGroup string) (time.Duration, error) {
 	out, err := l.Client.DescribeTargetGroupAttributes(ctx,
 		&elb.DescribeTargetGroupAttributesInput{TargetGroupArn: &targetGroup})

@@ -13,18 +13,18 @@ import (
 	"berth/shared/cluster"
 )
 
-// Registries is Cloud Map as far as it has tasks in its services.
+// Registries calls Cloud Map for its services, in which tasks are registered.
 type Registries struct {
 	Client *servicediscovery.Client
 }
 
-// NewRegistries calls Cloud Map by a configuration of the SDK.
+// NewRegistries returns the services that a configuration of the SDK leads to.
 func NewRegistries(c aws.Config) *Registries {
 	return &Registries{Client: servicediscovery.NewFromConfig(c)}
 }
 
-// RegisterInstance enters an address under an id, or changes what is entered under it. Cloud Map
-// does so after it has answered.
+// RegisterInstance registers an address under an id, and replaces what was registered under it.
+// Cloud Map completes it some time after its answer.
 func (r *Registries) RegisterInstance(ctx context.Context, registry, id string, at cluster.Address) error {
 	attributes := map[string]string{"AWS_INSTANCE_IPV4": at.Host}
 	if at.Port != 0 {
@@ -39,7 +39,7 @@ func (r *Registries) RegisterInstance(ctx context.Context, registry, id string, 
 	return nil
 }
 
-// DeregisterInstance removes what is entered under an id.
+// DeregisterInstance removes what is registered under an id.
 func (r *Registries) DeregisterInstance(ctx context.Context, registry, id string) error {
 	_, err := r.Client.DeregisterInstance(ctx, &servicediscovery.DeregisterInstanceInput{
 		ServiceId: new(cluster.LastPart(registry)), InstanceId: &id,
@@ -50,7 +50,9 @@ func (r *Registries) DeregisterInstance(ctx context.Context, registry, id string
 	return nil
 }
 
-// InstancesHealth is that of every instance of a service, by id.
+// InstancesHealth returns the health of every instance of a service, by id. Instances of a service
+// without a health check are healthy: Cloud Map reports UNKNOWN for them, and for instances whose
+// check has no result yet, so a second call has to tell.
 func (r *Registries) InstancesHealth(ctx context.Context, registry string) (map[string]cluster.TargetHealth, error) {
 	service := cluster.LastPart(registry)
 	health, unknown := map[string]cluster.TargetHealth{}, false
@@ -81,7 +83,7 @@ func (r *Registries) InstancesHealth(ctx context.Context, registry string) (map[
 	return health, nil
 }
 
-// hasHealthCheck reports whether a service checks health, of itself or as it is told to.
+// hasHealthCheck reports whether a service has a health check, its own or a custom one.
 func (r *Registries) hasHealthCheck(ctx context.Context, service string) (bool, error) {
 	out, err := r.Client.GetService(ctx, &servicediscovery.GetServiceInput{Id: &service})
 	if err != nil {

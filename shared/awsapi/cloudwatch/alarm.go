@@ -1,6 +1,7 @@
-// Package cloudwatch calls CloudWatch for the state of alarms, and for the metric and the alarms of
-// managed scaling. It is apart from package awsapi so that only the functions that need it carry
-// its client.
+// Package cloudwatch calls CloudWatch: for the state of the alarms that can roll a deployment back
+// ([Alarms]), and for the metric and the alarms of managed scaling ([Metrics]). It is apart from
+// package awsapi so that only the functions that need it have its client. Errors are those of
+// awsapi.CallError. Start at [Alarms.DescribeAlarms].
 package cloudwatch
 
 import (
@@ -17,18 +18,19 @@ import (
 	"berth/shared/cluster"
 )
 
-// Alarms is CloudWatch as far as it describes alarms.
+// Alarms calls CloudWatch to describe alarms.
 type Alarms struct {
 	Client *cloudwatch.Client
 }
 
-// NewAlarms calls CloudWatch by a configuration of the SDK.
+// NewAlarms returns the alarms that a configuration of the SDK leads to.
 func NewAlarms(c aws.Config) *Alarms { return &Alarms{Client: cloudwatch.NewFromConfig(c)} }
 
-// alarmBatch is how many alarms CloudWatch describes, or deletes, in one call.
+// alarmBatch is how many alarms one call describes, or deletes (CloudWatch API).
 const alarmBatch = 100
 
-// DescribeAlarms gives those of the alarms named that are there, metric alarms and composite ones.
+// DescribeAlarms returns those of the alarms named that exist, metric alarms and composite ones. A
+// composite alarm has no window.
 func (a *Alarms) DescribeAlarms(ctx context.Context, names []string) (alarms []cluster.Alarm, err error) {
 	for batch := range slices.Chunk(names, alarmBatch) {
 		pages := cloudwatch.NewDescribeAlarmsPaginator(a.Client, &cloudwatch.DescribeAlarmsInput{
@@ -54,8 +56,8 @@ func (a *Alarms) DescribeAlarms(ctx context.Context, names []string) (alarms []c
 	return alarms, nil
 }
 
-// metricAlarm is an alarm of one metric, or of several joined by mathematics: these have a period
-// each.
+// metricAlarm returns an alarm of one metric, or of several joined by mathematics. These have a
+// period each; the longest decides how far the alarm looks back.
 func metricAlarm(m types.MetricAlarm) cluster.Alarm {
 	period := aws.ToInt32(m.Period)
 	for _, q := range m.Metrics {
@@ -71,7 +73,8 @@ func metricAlarm(m types.MetricAlarm) cluster.Alarm {
 	}
 }
 
-// alarmSince is when a state began: the transition where CloudWatch tells it, else the last update.
+// alarmSince returns when a state began: the time of the transition if CloudWatch has it, otherwise
+// that of the last update.
 func alarmSince(transitioned, updated *time.Time) time.Time {
 	if transitioned != nil {
 		return transitioned.UTC()

@@ -2,7 +2,6 @@ package cloudwatch
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,15 +12,16 @@ import (
 	"berth/shared/cluster"
 )
 
-// Metrics is CloudWatch as far as managed scaling publishes to it.
+// Metrics calls CloudWatch to publish managed scaling's metric, and to set alarms on it.
 type Metrics struct {
 	Client *cloudwatch.Client
 }
 
-// NewMetrics calls CloudWatch by a configuration of the SDK.
+// NewMetrics returns the metrics that a configuration of the SDK leads to.
 func NewMetrics(c aws.Config) *Metrics { return &Metrics{Client: cloudwatch.NewFromConfig(c)} }
 
-// metricBatch is how many datapoints go into one call.
+// metricBatch is how many datapoints one call publishes. CloudWatch takes up to 1,000, in at most 1
+// MB (CloudWatch API, PutMetricData).
 const metricBatch = 500
 
 func metricDimensions(clusterName, provider string) []types.Dimension {
@@ -31,7 +31,7 @@ func metricDimensions(clusterName, provider string) []types.Dimension {
 	}
 }
 
-// PutReservation publishes datapoints, all of one namespace.
+// PutReservation publishes datapoints in percent. All must have the same namespace.
 func (m *Metrics) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
 	for batch := range slices.Chunk(points, metricBatch) {
 		in := &cloudwatch.PutMetricDataInput{Namespace: &batch[0].Namespace}
@@ -43,13 +43,14 @@ func (m *Metrics) PutReservation(ctx context.Context, points []cluster.Datapoint
 			})
 		}
 		if _, err := m.Client.PutMetricData(ctx, in); err != nil {
-			return wrapError(err, "publishing %s", cluster.ReservationMetric)
+			return awsapi.WrapCallError(err, "publishing %s", cluster.ReservationMetric)
 		}
 	}
 	return nil
 }
 
-// PutMetricAlarm makes an alarm, or changes it. Minutes without a datapoint leave it as it is.
+// PutMetricAlarm creates an alarm, or changes it. Minutes without a datapoint leave its state as it
+// is.
 func (m *Metrics) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {
 	compare := types.ComparisonOperatorGreaterThanThreshold
 	if a.Below {
@@ -63,22 +64,15 @@ func (m *Metrics) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) err
 		Statistic:  types.StatisticAverage, Period: aws.Int32(60), EvaluationPeriods: aws.Int32(int32(a.Times)),
 		Threshold: &a.Threshold, ComparisonOperator: compare, TreatMissingData: aws.String("ignore"),
 	})
-	return wrapError(err, "making alarm %s", a.Name)
+	return awsapi.WrapCallError(err, "making alarm %s", a.Name)
 }
 
-// DeleteAlarms deletes those of the alarms that are there.
+// DeleteAlarms deletes those of the alarms named that exist.
 func (m *Metrics) DeleteAlarms(ctx context.Context, names []string) error {
 	for batch := range slices.Chunk(names, alarmBatch) {
 		if _, err := m.Client.DeleteAlarms(ctx, &cloudwatch.DeleteAlarmsInput{AlarmNames: batch}); err != nil {
-			return wrapError(err, "deleting alarms")
+			return awsapi.WrapCallError(err, "deleting alarms")
 		}
 	}
 	return nil
-}
-
-func wrapError(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf(format+": %w", append(args, awsapi.CallError(err))...)
 }

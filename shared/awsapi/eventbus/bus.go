@@ -1,5 +1,7 @@
-// Package eventbus sends events to EventBridge. It is apart from package awsapi so that only the
-// functions that publish carry its client.
+// Package eventbus sends events to EventBridge's default bus: service events of dispatch, and what
+// the simulated AWS of `berth fleet` emits. Events come in as EventBridge delivers them, and go out
+// as PutEvents takes them. It is apart from package awsapi so that only the functions that publish
+// have its client. Start at [Bus.PutEvents].
 package eventbus
 
 import (
@@ -15,23 +17,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 )
 
-// putBatch is how many events EventBridge takes in one call of PutEvents.
+// putBatch is how many events one call of PutEvents takes (EventBridge quotas).
 const putBatch = 10
 
-// Bus sends events to EventBridge's default bus. EventBridge takes none whose source begins with
+// Bus sends events to EventBridge's default bus. EventBridge refuses those whose source begins with
 // "aws.".
 type Bus struct {
 	Client *eventbridge.Client
 }
 
-// NewBus calls EventBridge by a configuration of the SDK.
+// NewBus returns the default bus of the account and Region that a configuration of the SDK names.
 func NewBus(c aws.Config) *Bus { return &Bus{Client: eventbridge.NewFromConfig(c)} }
 
 // PutEvents sends events, each as EventBridge delivers it (JSON with source, detail-type, time,
-// resources and detail), in their order and ten a call. What should be sent again comes back as
-// left, in order: all that follows a call which failed, and what EventBridge could not take just
-// now. What it refuses for good is in the error alone. EventBridge gives the events ids of its own;
-// one whose answer was lost comes twice.
+// resources and detail), in order and ten a call. It returns as left, in order, the events to send
+// again: those that EventBridge cannot take just now, those of a call that failed, and all after
+// them. An event that will never be accepted is only in the error. EventBridge gives the events ids
+// of its own, and an event whose answer was lost may come twice.
 func (b *Bus) PutEvents(ctx context.Context, events [][]byte) (left [][]byte, err error) {
 	var failed []error
 	for len(events) > 0 {
@@ -81,9 +83,11 @@ func (b *Bus) putBatch(ctx context.Context, batch [][]byte) (again [][]byte, err
 	return again, errors.Join(failed...)
 }
 
-// passing are the codes by which EventBridge refuses an event that it may take later.
+// passing are the codes with which EventBridge refuses an event that it may accept later.
 var passing = []string{"ThrottlingException", "InternalFailure", "InternalException"}
 
+// entryFromEvent returns an event as an entry of PutEvents, without its id, account and Region,
+// which EventBridge sets itself.
 func entryFromEvent(event []byte) (types.PutEventsRequestEntry, error) {
 	var e struct {
 		Source     string          `json:"source"`

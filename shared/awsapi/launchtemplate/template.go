@@ -1,5 +1,7 @@
-// Package launchtemplate calls Amazon EC2 for launch templates. It is apart from package awsapi, as
-// EC2's client is large and only the functions of node groups carry it.
+// Package launchtemplate calls Amazon EC2 for launch templates: node-group updates find and create
+// their versions. It is apart from package awsapi because EC2's client is large and only the
+// functions of node groups need it. Errors are those of awsapi.CallError. Start at
+// [Templates.LaunchTemplate].
 package launchtemplate
 
 import (
@@ -17,15 +19,15 @@ import (
 	"berth/shared/cluster"
 )
 
-// Templates are EC2's launch templates.
+// Templates calls EC2 for launch templates.
 type Templates struct {
 	Client *ec2.Client
 }
 
-// NewTemplates calls EC2 by a configuration of the SDK.
+// NewTemplates returns the launch templates that a configuration of the SDK leads to.
 func NewTemplates(c aws.Config) *Templates { return &Templates{Client: ec2.NewFromConfig(c)} }
 
-// LaunchTemplate is one version of a launch template, $Default where the reference names none.
+// LaunchTemplate returns one version of a launch template, $Default if the reference names none.
 func (t *Templates) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
 	v, err := t.describeVersion(ctx, ref)
 	if err != nil {
@@ -65,7 +67,8 @@ func toLaunchTemplate(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
 	return out
 }
 
-// FindVersion is the newest version of a template with a description; nil where there is none.
+// FindVersion returns the newest version of a template with a description, nil if there is none. An
+// update that is repeated finds by it the version that it has created already.
 func (t *Templates) FindVersion(
 	ctx context.Context, id, description string,
 ) (found *cluster.LaunchTemplate, err error) {
@@ -86,8 +89,8 @@ func (t *Templates) FindVersion(
 	return found, nil
 }
 
-// CreateVersion makes a version of a template, like another but for the image; one that is named is
-// looked up.
+// CreateVersion creates a version of a template that differs from another one in the image, given
+// by id or by name.
 func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error) {
 	image, err := t.resolveImage(ctx, v.Image)
 	if err != nil {
@@ -97,7 +100,7 @@ func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVers
 	if v.From.ID == v.Template {
 		in.SourceVersion, in.LaunchTemplateData = &v.From.Version, &types.RequestLaunchTemplateData{ImageId: &image}
 	} else {
-		// EC2 takes a source of the same template only.
+		// EC2 takes a source version of the same template only: copy what another one has.
 		from, err := t.describeVersion(ctx, v.From)
 		if err != nil {
 			return nil, err
@@ -114,7 +117,9 @@ func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVers
 	return toLaunchTemplate(out.LaunchTemplateVersion), nil
 }
 
-// resolveImage is the id of an AMI given by id, as a parameter that EC2 resolves, or by name.
+// resolveImage returns the id of an AMI that is given by id, by a parameter that EC2 resolves, or
+// by name. A name must be that of exactly one image of this account or of Amazon: anybody can
+// publish an image of any name.
 func (t *Templates) resolveImage(ctx context.Context, image string) (string, error) {
 	if strings.HasPrefix(image, "ami-") || strings.HasPrefix(image, "resolve:") {
 		return image, nil
@@ -133,8 +138,8 @@ func (t *Templates) resolveImage(ctx context.Context, image string) (string, err
 	return aws.ToString(out.Images[0].ImageId), nil
 }
 
-// toRequestData is what was described of a version, to be asked for again. Both have the same
-// members; one that cannot be asked for is an error, as the copy would lack it.
+// toRequestData returns the data of a version in the type of a request. Both have the same members.
+// A member that a request does not have is an error, because the copy would lack it.
 func toRequestData(described *types.ResponseLaunchTemplateData) (*types.RequestLaunchTemplateData, error) {
 	data, err := json.Marshal(described)
 	if err != nil {
@@ -153,7 +158,7 @@ func toRequestData(described *types.ResponseLaunchTemplateData) (*types.RequestL
 	return out, d.Decode(out)
 }
 
-// withoutEmpty leaves out what was not said: null and the empty string.
+// withoutEmpty removes null and empty strings, which stand for absent members.
 func withoutEmpty(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

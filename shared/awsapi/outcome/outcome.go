@@ -1,5 +1,10 @@
-// Package outcome tells, of an AWS call that failed, whether it can have taken effect all the same.
-// It looks only at the error; it never calls anything.
+// Package outcome decides whether an AWS call that failed may have taken effect all the same. It
+// looks only at the SDK's error and never calls anything. Packages awsapi and dynamo use it.
+//
+// A failed call is one of three. It was refused or never sent: it has had no effect, and may be
+// repeated. It was throttled: likewise, a little later. Or its outcome is unknown, because the
+// answer was lost or the service failed inside: only a token or a condition makes a repetition
+// safe. Start at [IsUnknown].
 package outcome
 
 import (
@@ -13,9 +18,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// IsUnknown reports that the call may or may not have taken effect: the request was, or may have
-// been, sent and the service did not say that it refused it. Whoever repeats such a call must do so
-// under a token or a condition.
+// IsUnknown reports whether the call may have taken effect: the request was, or may have been,
+// sent, and the service did not say that it refused it. A caller that repeats it needs a token or a
+// condition.
 func IsUnknown(err error) bool {
 	if err == nil || IsUnsent(err) {
 		return false
@@ -31,7 +36,7 @@ func IsUnknown(err error) bool {
 	}
 	var answer *smithyhttp.ResponseError
 	if !errors.As(err, &answer) {
-		return false // failed before anything was sent: no endpoint, no credentials, bad parameters
+		return false // it failed before anything was sent: no endpoint, no credentials, bad parameters
 	}
 	return answer.HTTPStatusCode() >= http.StatusInternalServerError && !IsThrottled(err)
 }
@@ -44,8 +49,8 @@ func IsUnsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns)
 }
 
-// IsThrottled reports that the service refused the call because there were too many: it has had no
-// effect.
+// IsThrottled reports whether the service refused the call because there were too many. It has had
+// no effect then.
 func IsThrottled(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {

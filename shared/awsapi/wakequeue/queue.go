@@ -1,5 +1,6 @@
-// Package wakequeue sends delayed messages to an SQS queue. It is apart from package awsapi so that
-// only the function that wakes others carries SQS's client.
+// Package wakequeue sends delayed messages to an SQS queue. Placement wakes dispatch with them when
+// a due row's time comes, sooner than the schedule of each minute would. It is apart from package
+// awsapi so that only the function that wakes others has SQS's client. Start at [Queue.Send].
 package wakequeue
 
 import (
@@ -11,21 +12,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// MaxDelay is the longest that SQS holds a message back. Some emulators take more; AWS does not.
+// MaxDelay is the longest delay of a message (SQS quotas: message timers). Some emulators accept
+// more; AWS does not.
 const MaxDelay = 900 * time.Second
 
-// Queue sends to one SQS queue.
+// Queue sends messages to one SQS queue.
 type Queue struct {
 	Client *sqs.Client
 	URL    string
 }
 
-// NewQueue sends to the queue with a URL, by a configuration of the SDK.
+// NewQueue returns the queue with a URL, reached with a configuration of the SDK.
 func NewQueue(c aws.Config, url string) *Queue { return &Queue{Client: sqs.NewFromConfig(c), URL: url} }
 
-// Send sends a message to be delivered after delay, in whole seconds rounded up, so that it never
-// comes early. A delay above [MaxDelay] is an error. The SDK repeats a send whose answer was lost:
-// the message may come twice.
+// Send sends a message to be delivered after delay. SQS counts in whole seconds: Send rounds up, so
+// that the message never comes early, and takes a negative delay for none. A delay above [MaxDelay]
+// is an error. The SDK repeats a send whose answer was lost, so the message may come twice.
 func (q *Queue) Send(ctx context.Context, body []byte, delay time.Duration) error {
 	delay = max(delay, 0)
 	if delay > MaxDelay {
