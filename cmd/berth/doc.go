@@ -3,7 +3,7 @@
 //
 // Each command is a struct whose fields are its flags: commands in main.go lists them, and kong fills
 // them in. Validate checks the flags and names the one that is wrong, before anything happens; Run
-// does the work. The long help texts are in help.go. The work itself is in packages below this one:
+// does the work. The long help texts are in help/. The work itself is in packages below this one:
 //
 //   - installation and dataplane: Berth, or the simulated fleet alone, in this process (up, fleet)
 //   - replay, pack and trace: recorded clusters (replay, pack)

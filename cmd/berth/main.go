@@ -53,8 +53,8 @@ func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 	context.AfterFunc(ctx, stop)
 	var c commands
 	code = -1
-	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(description), kong.UsageOnError(),
-		kong.PostBuild(addDetails),
+	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(readHelp("berth")), kong.UsageOnError(),
+		kong.PostBuild(addHelp),
 		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars(helpVariables()), kong.BindTo(ctx, (*context.Context)(nil)),
