@@ -71,6 +71,7 @@ type Verdict struct {
 // Ask answers a question about a cluster without changing it. The error is a [*NotFound] for a name
 // that the cluster does not have; an expression that cannot be parsed is an error, too.
 func Ask(snap *snapshot.Snapshot, question *Question) (*Answer, error) {
+	// The question is copied, because placementRequest completes it.
 	m, q := newModel(snap), new(*question)
 	out := &Answer{Placed: []Place{}}
 	if q.IsEmpty() {
@@ -107,11 +108,14 @@ func (m *model) placeTasks(a *Answer, r placement.Request) placement.Explanation
 	}
 	a.Unplaced = r.Count - len(a.Placed)
 	a.Diagnosis = berthapi.DiagnosisOf(result.Diagnosis)
+	// The explanation is made on the snapshot as it is, so it is about the first task only.
 	x := m.engine.Explain(r)
 	a.Explanation = explanationOf(&x)
 	return x
 }
 
+// explanationOf converts an explanation. What decided is the first component in which the best
+// candidate differs from the runner-up; everything after it did not matter.
 func explanationOf(x *placement.Explanation) *Explanation {
 	out := &Explanation{
 		Diagnosis: berthapi.DiagnosisOf(&x.Diagnosis), Best: candidateOf(x.Best), RunnerUp: candidateOf(x.RunnerUp),
@@ -126,6 +130,7 @@ func explanationOf(x *placement.Explanation) *Explanation {
 	return out
 }
 
+// candidateOf converts a candidate, which may be nil: no instance, or no other one, is feasible.
 func candidateOf(c *placement.Candidate) *Candidate {
 	if c == nil {
 		return nil
@@ -133,6 +138,7 @@ func candidateOf(c *placement.Candidate) *Candidate {
 	return &Candidate{c.Instance, keyOf(c)}
 }
 
+// keyOf converts the components of a candidate, in the order in which they are compared.
 func keyOf(c *placement.Candidate) []Component {
 	var out []Component
 	for _, k := range c.Key {
@@ -147,6 +153,8 @@ func (m *model) instanceVerdict(r placement.Request, x *placement.Explanation, i
 		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(m.snap.Instances))}
 	}
 	out := &Verdict{Instance: id}
+	// Unlike a placement, which stops at the first filter that rejects an instance, this asks all
+	// of them.
 	why := m.engine.WhyNot(r, id)
 	if len(why) > 0 {
 		out.Refused = rejectionsOf(why)
@@ -163,6 +171,7 @@ func (m *model) instanceVerdict(r placement.Request, x *placement.Explanation, i
 	return out, nil
 }
 
+// rejectionsOf converts rejections to their form on the wire.
 func rejectionsOf(in []cluster.Rejection) []berthapi.Rejection {
 	return berthapi.DiagnosisOf(&cluster.Diagnosis{Rejected: in}).Rejected
 }

@@ -54,6 +54,7 @@ func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 			k.Updates[r.NodeGroup] = r
 		}
 	}
+	// Groups are asked for once, however many providers and node groups share them.
 	for _, p := range k.Providers {
 		names = append(names, p.Group)
 	}
@@ -98,6 +99,7 @@ func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 func (k *Capacity) scalingInput(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
 	in := managedscaling.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
 	g := k.nodeGroupOf(p.Group)
+	// Managed scaling does not change a group while its nodes are being replaced.
 	in.Upgrading = g != nil && g.IsUpgrading()
 	return in
 }
@@ -109,6 +111,7 @@ func (k *Capacity) scalingDecisions(
 ) (out []ScalingDecision) {
 	for _, share := range s.Providers {
 		p := k.Providers[share.Provider]
+		// Managed scaling skips these, so there is no decision to report.
 		if p == nil || p.HasFailedCreation() || k.Groups[p.Group] == nil {
 			continue
 		}

@@ -45,9 +45,10 @@ type Unused struct {
 
 // ExplainCluster reports the metrics of a cluster and its unusable instances.
 func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
-	w := newModel(snap)
+	m := newModel(snap)
 	out := &ClusterAnswer{Metrics: []Metric{}, Unused: []Unused{}}
 	for _, v := range snap.Instances {
+		// The snapshot also has views without an instance, for tasks whose instance is unknown.
 		if v.Instance == nil || !v.IsAvailable() {
 			continue
 		}
@@ -57,6 +58,7 @@ func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 	}
 	balances := placement.MetricBalances(snap)
 	for n, c := range placement.MetricCapacities(snap) {
+		// Both lists have the metrics in the same order.
 		b := balances[n]
 		slices.Sort(c.Violated)
 		out.Metrics = append(out.Metrics, Metric{
@@ -68,11 +70,11 @@ func ExplainCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 		})
 	}
 	slices.SortFunc(out.Metrics, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
-	services, err := w.serviceSpecs()
+	services, err := m.serviceSpecs()
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range w.engine.UnusableInstances(services) {
+	for _, u := range m.engine.UnusableInstances(services) {
 		out.Unused = append(out.Unused, Unused(u))
 	}
 	return out, nil
@@ -118,6 +120,8 @@ func (a *ClusterAnswer) Print(w io.Writer) error {
 	return p.err
 }
 
+// printMetric writes a metric. Amounts are of the whole cluster; the balance compares single
+// instances.
 func (p *printer) printMetric(m *Metric) {
 	text := fmt.Sprintf("%d used, no limit", m.Load)
 	if m.Capacity != nil {

@@ -69,6 +69,8 @@ func PlanConsolidation(
 	return out, nil
 }
 
+// planProvider returns the plan of one provider. Each early return is a state in which managed
+// scaling would not consolidate at all.
 func (k *Capacity) planProvider(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
 	s := p.Scaling
 	out := ProviderPlan{
@@ -96,6 +98,7 @@ func (k *Capacity) planProvider(snap *snapshot.Snapshot, p *cluster.CapacityProv
 		}
 		out.Instances = append(out.Instances, e)
 	}
+	// Instances that are being emptied are not in the plan: managed scaling remembers them.
 	if h := k.Histories[p.Name]; h != nil {
 		for _, d := range h.Drains {
 			if !d.Finished && !d.Cancelled {
@@ -121,6 +124,7 @@ func (a *ConsolidationAnswer) Print(w io.Writer) error {
 	return p.err
 }
 
+// printProvider writes a plan: what consolidation does in general, then instance by instance.
 func (p *printer) printProvider(a *ProviderPlan) {
 	state := "off"
 	if a.Enabled {

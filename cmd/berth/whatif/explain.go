@@ -87,8 +87,8 @@ type Share struct {
 
 // ExplainTask explains one task, named by its id in Berth or in ECS.
 func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
-	w := newModel(snap)
-	t := w.findTask(id)
+	m := newModel(snap)
+	t := m.findTask(id)
 	if t == nil {
 		var known []string
 		for other := range snap.Tasks() {
@@ -103,6 +103,7 @@ func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 		GPUs:    t.GPUs,
 		Foreign: t.Foreign, Replaces: t.Replaces,
 	}
+	// Nothing decides about a task any more that has stopped or is being stopped.
 	if !t.IsActive() {
 		out.Reason = t.Reason
 		return out, nil
@@ -110,23 +111,26 @@ func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	if t.Foreign {
 		return out, nil
 	}
-	if err := w.addMoves(out); err != nil {
+	if err := m.addMoves(out); err != nil {
 		return nil, err
 	}
-	r, err := w.taskRequest(t)
+	r, err := m.taskRequest(t)
 	if err != nil {
 		return nil, err
 	}
-	w.engine.WithoutTask(t, func() {
-		x := w.engine.Explain(r)
+	// Without the task, its own resources and ports are free: it does not compete with itself.
+	m.engine.WithoutTask(t, func() {
+		x := m.engine.Explain(r)
 		out.Explanation = explanationOf(&x)
 		if v := snap.Instances[t.Instance]; v != nil && v.Instance != nil {
-			out.Here, err = w.instanceVerdict(r, &x, t.Instance)
+			out.Here, err = m.instanceVerdict(r, &x, t.Instance)
 		}
 	})
 	return out, err
 }
 
+// findTask returns a task by its id. Standard ECS tools show ECS's id, Berth's own the id of the
+// row; both must find it.
 func (m *model) findTask(id string) *cluster.Task {
 	for t := range m.snap.Tasks() {
 		if t.ID == id || t.ECSID == id {
@@ -162,6 +166,7 @@ func (m *model) addMoves(a *TaskAnswer) error {
 func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 	r.Count = 1
 	if s := m.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
+		// An older task is asked about with its own definition, not with that of the deployment.
 		as := *s
 		as.Deployment.TaskDefinition = t.TaskDefinition
 		r.Target = s.Desired
@@ -175,6 +180,7 @@ func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 	if rules == nil {
 		rules = &cluster.Rules{}
 	}
+	// RunTask may have overridden the definition's CPU and memory, so the task's own needs count.
 	if r.Spec, err = placement.NewSpec(def, t.Owner, t.Group, rules); err == nil {
 		r.Spec.Needs = t.Needs
 	}
@@ -184,8 +190,8 @@ func (m *model) taskRequest(t *cluster.Task) (r placement.Request, err error) {
 // ExplainService explains one service. k is nil if only the snapshot is known; then the answer has
 // no decisions of managed scaling.
 func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time) (*ServiceAnswer, error) {
-	w := newModel(snap)
-	s, err := w.findService(name)
+	m := newModel(snap)
+	s, err := m.findService(name)
 	if err != nil {
 		return nil, err
 	}
@@ -198,16 +204,19 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 	if k != nil {
 		out.Scaling = k.scalingDecisions(snap, s, now)
 	}
-	extra := w.countTasks(s, out)
+	// A replacement that has not taken over yet is one task too many: it must not hide a missing
+	// one.
+	extra := m.countTasks(s, out)
 	if s.Status != cluster.ServiceActive {
 		return out, nil
 	}
-	r, err := w.missingRequest(s, out, extra)
+	r, err := m.missingRequest(s, out, extra)
 	if err != nil {
 		return nil, err
 	}
 	if s.Deployment.State == cluster.RolloutFailed {
 		out.Failed = cmp.Or(s.Deployment.Reason, "ECS deployment "+s.Deployment.ID+" failed.")
+		// A deployment that has FAILED starts nothing, so where its tasks would go does not matter.
 	} else if out.Missing > 0 {
 		for _, r := range berthapi.ThrottleOf(s, snap.Throttle(s.Short)).Revisions {
 			if r.Status == "PRIMARY" {
@@ -215,9 +224,9 @@ func ExplainService(snap *snapshot.Snapshot, k *Capacity, name string, now time.
 			}
 		}
 		out.Now = &Answer{Tasks: (&Question{Service: name}).describeTasks()}
-		w.placeTasks(out.Now, r)
+		m.placeTasks(out.Now, r)
 	}
-	return out, w.addRepairs(s, out)
+	return out, m.addRepairs(s, out)
 }
 
 // countTasks counts the service's tasks by state and instance. It returns how many of them are
@@ -254,6 +263,8 @@ func (m *model) missingRequest(s *cluster.Service, a *ServiceAnswer, extra int) 
 		return r, err
 	}
 	if s.Strategy == cluster.Daemon {
+		// A DAEMON service wants one task on each eligible instance, so those are asked for one by
+		// one.
 		r.Instances = slices.DeleteFunc(m.engine.EligibleInstances(r.Spec), func(id string) bool {
 			return slices.ContainsFunc(a.Instances, func(x Share) bool { return x.Instance == id })
 		})
@@ -271,6 +282,7 @@ func (m *model) addRepairs(s *cluster.Service, a *ServiceAnswer) error {
 	if err != nil || ask.Owners[s.Short].Spec == nil {
 		return err
 	}
+	// Moves are planned for all services together: one may have to make way for another.
 	plan := m.planner.PlanMoves(ask)
 	a.Planned = slices.DeleteFunc(m.convertMoves(plan.Moves), func(m Move) bool { return m.Service != s.Name })
 	a.UnderWay = slices.DeleteFunc(m.replacementsInProgress(), func(m Replacement) bool { return m.Service != s.Name })

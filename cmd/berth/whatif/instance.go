@@ -92,11 +92,12 @@ func ExplainInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.T
 	out := &InstanceAnswer{Resources: []Amount{}, Tasks: []InstanceTask{}, Excluded: []Exclusion{}}
 	v := findInstance(snap, id)
 	if v != nil {
-		w := newModel(snap)
-		w.describeInstance(out, v, now)
-		if err := w.addExclusions(out, v); err != nil {
+		m := newModel(snap)
+		m.describeInstance(out, v, now)
+		if err := m.addExclusions(out, v); err != nil {
 			return nil, err
 		}
+		// Auto Scaling knows members only by their EC2 instance id.
 		id = cmp.Or(v.EC2InstanceID, v.ID)
 	}
 	if k != nil {
@@ -123,6 +124,8 @@ func findInstance(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceV
 	return found
 }
 
+// describeInstance fills in the state, the resources and the tasks of an instance. An instance that
+// has left the cluster keeps only its identity.
 func (m *model) describeInstance(a *InstanceAnswer, v *snapshot.InstanceView, now time.Time) {
 	a.Instance, a.EC2, a.Status, a.AgentConnected = v.ID, v.EC2InstanceID, string(v.Status), v.AgentConnected
 	a.Zone, a.CapacityProvider = v.Zone(), v.CapacityProvider()
@@ -134,6 +137,8 @@ func (m *model) describeInstance(a *InstanceAnswer, v *snapshot.InstanceView, no
 		Amount{"CPU", float64(v.Registered.CPU) / cluster.CPUUnit, float64(v.CPU) / cluster.CPUUnit},
 		Amount{"MEMORY", float64(v.Registered.Memory), float64(v.Memory)})
 	if n := len(v.Registered.GPUs); n > 0 {
+		// Free thousandths are added up over devices. A task that needs a whole GPU may not find
+		// one even if the sum is above 1.
 		free := 0
 		for _, g := range v.GPUs {
 			free += g
@@ -141,6 +146,7 @@ func (m *model) describeInstance(a *InstanceAnswer, v *snapshot.InstanceView, no
 		a.Resources = append(a.Resources, Amount{"GPU", float64(n),
 			float64(free)/cluster.WholeGPU - float64(v.Unpinned)})
 	}
+	// Instances that do not report network interfaces have no limit.
 	if v.Registered.ENIs != nil && v.ENIs != math.MaxInt {
 		a.Resources = append(a.Resources, Amount{"ENI", float64(*v.Registered.ENIs), float64(v.ENIs)})
 	}
@@ -169,6 +175,7 @@ func (m *model) addExclusions(a *InstanceAnswer, v *snapshot.InstanceView) error
 		return err
 	}
 	for _, s := range services {
+		// One task more than desired is the worst case that domain rules must allow.
 		why := m.engine.WhyNot(placement.Request{Spec: s.Spec, Count: 1, Target: s.Target + 1}, v.ID)
 		if len(why) > 0 {
 			a.Excluded = append(a.Excluded, Exclusion{s.Name, rejectionsOf(why), describeRejections(why)})
@@ -199,6 +206,7 @@ func (k *Capacity) addGroupState(snap *snapshot.Snapshot, a *InstanceAnswer, ec2
 	}
 }
 
+// addScalingVerdict lets managed scaling decide now, and picks what it says about this instance.
 func (k *Capacity) addScalingVerdict(
 	snap *snapshot.Snapshot, a *ScalingState, p *cluster.CapacityProvider, ec2 string, now time.Time,
 ) {
@@ -215,6 +223,7 @@ func (k *Capacity) addScalingVerdict(
 	}
 }
 
+// updateStateOf returns how far an update is with the member, or nil if none is in progress.
 func updateStateOf(u *cluster.Update, ec2 string) *UpdateState {
 	if u == nil || u.HasEnded() {
 		return nil
@@ -285,6 +294,8 @@ func (a *InstanceAnswer) describeState() string {
 	return strings.Join(out, ", ")
 }
 
+// printTasks writes the tasks with all that keeps them from being moved: a daemon, somebody else's,
+// protected.
 func (p *printer) printTasks(tasks []InstanceTask) {
 	if len(tasks) == 0 {
 		p.printLine("It has no tasks.")

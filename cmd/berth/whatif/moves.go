@@ -98,6 +98,7 @@ func (m *model) planMoves() (*Moves, error) {
 	}, nil
 }
 
+// convertMoves converts moves, with the names of their services.
 func (m *model) convertMoves(moves []moves.Move) []Move {
 	names := m.serviceNames()
 	out := []Move{}
@@ -140,6 +141,7 @@ func (m *model) replacementsInProgress() []Replacement {
 		if t.Replaces == "" || !t.IsActive() {
 			continue
 		}
+		// Once the old task has released its capacity, the move is over.
 		if old := m.snap.Task(t.Owner, t.Replaces); old != nil && old.HoldsCapacity() {
 			out = append(out, Replacement{t.Service, old.ID, old.Instance, t.ID, t.Instance})
 		}
@@ -157,9 +159,11 @@ func (m *model) addRoomMoves(a *Answer, q *Question, r placement.Request) error 
 		return err
 	}
 	plan := m.planner.MakeRoom(r, ask)
+	// Moves that help no further task are no answer.
 	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {
 		return nil
 	}
+	// Placement makes room by moves only if a metric is short (P11), never for CPU or memory.
 	lacking := slices.ContainsFunc(a.Diagnosis.Rejected,
 		func(r berthapi.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
 	a.Moves.Room = &Room{Moves: m.convertMoves(plan.Moves), Places: plan.Places, Exact: plan.Exact,

@@ -13,6 +13,7 @@ type printer struct {
 	err error
 }
 
+// printLine writes one line.
 func (p *printer) printLine(format string, args ...any) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
@@ -31,6 +32,8 @@ func (a *Answer) Print(w io.Writer) error {
 	return p.err
 }
 
+// printAnswer writes where the tasks would go, why the first goes there, and why the rest goes
+// nowhere.
 func (p *printer) printAnswer(a *Answer) {
 	where := describePlaces(a.Placed)
 	switch {
@@ -45,6 +48,7 @@ func (p *printer) printAnswer(a *Answer) {
 	default:
 		p.printLine("None of %d tasks %s would find an instance.", a.Count, a.Tasks)
 	}
+	// The explanation is about the first task. With a single task, saying so would confuse.
 	if len(a.Placed) != 1 && len(a.Placed) > 0 {
 		p.printLine("  The first: %s", a.Explanation.Text)
 	} else {
@@ -110,6 +114,8 @@ func describeShares(shares []Share) string {
 	return text
 }
 
+// printMoves writes the moves in progress and planned, what stays broken, and how count tasks would
+// get room.
 func (p *printer) printMoves(m *Moves, count int) {
 	if len(m.UnderWay) > 0 {
 		p.printLine("Moves in progress; until they are over, none starts for their services and instances:")
@@ -150,6 +156,7 @@ func (p *printer) printInexact(exact bool) {
 	}
 }
 
+// describeInstances describes instances that have one task for each time they are listed.
 func describeInstances(instances []string) string {
 	var placed []Place
 	for _, id := range instances {
@@ -158,6 +165,7 @@ func describeInstances(instances []string) string {
 	return describePlaces(placed)
 }
 
+// printPlanned numbers the moves, because later ones may depend on earlier ones.
 func (p *printer) printPlanned(moves []Move) {
 	for n, m := range moves {
 		to := m.To
@@ -177,6 +185,7 @@ func (p *printer) printPlanned(moves []Move) {
 	}
 }
 
+// printReplacements writes the moves in progress.
 func (p *printer) printReplacements(moves []Replacement) {
 	for _, m := range moves {
 		p.printLine("  task %s of %s on %s, by task %s on %s", m.Task, m.Service, m.From, m.By, m.To)

@@ -76,6 +76,7 @@ func MeasureProgress(
 	} else {
 		out.old = nodegroup.ReplacementOrder(u, nodegroup.NodesOf(auto, rowsOf(snap), u.ReconciledAt))
 	}
+	// Every old node that is still in the group is not replaced yet.
 	out.Old, out.Replaced = len(out.old), len(out.old)
 	for _, i := range auto.Instances {
 		n := ProgressNode{EC2: i.ID, Zone: i.Zone, Lifecycle: i.Lifecycle, Old: slices.Contains(out.old, i.ID)}
@@ -143,6 +144,8 @@ func (a *UpgradeProgress) ChangesSince(before *UpgradeProgress) (out []string) {
 	return out
 }
 
+// nodeChanges describes what has changed about each node: its lifecycle, the step that is done with
+// it, or that it is gone. New nodes appear with their lifecycle.
 func (a *UpgradeProgress) nodeChanges(before *UpgradeProgress) (out []string) {
 	say := func(n *ProgressNode, format string, args ...any) {
 		kind := "new"
@@ -168,6 +171,7 @@ func (a *UpgradeProgress) nodeChanges(before *UpgradeProgress) (out []string) {
 			say(n, "stays in service")
 		}
 	}
+	// Nodes left in was are gone. Each old one that goes counts.
 	replaced := before.Replaced
 	for i := range before.Nodes {
 		switch n := &before.Nodes[i]; {

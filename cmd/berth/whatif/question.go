@@ -67,11 +67,14 @@ type model struct {
 	specs   map[string]*placement.Spec // by service and task definition
 }
 
+// newModel prepares a snapshot for questions. The snapshot must not change while the model is used,
+// except through it.
 func newModel(snap *snapshot.Snapshot) *model {
 	engine := placement.New(snap)
 	return &model{snap: snap, engine: engine, planner: moves.NewPlanner(engine), specs: map[string]*placement.Spec{}}
 }
 
+// findService returns a service by name. The error lists the services that exist.
 func (m *model) findService(name string) (*cluster.Service, error) {
 	if s := m.snap.Services[name]; s != nil {
 		return s, nil
@@ -108,6 +111,8 @@ func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placem
 		return nil, fmt.Errorf("service %s: %w", s.Name, err)
 	}
 	rules := mergeRules(s.Rules, *further)
+	// As in decisions, a REPLICA service without a policy has the one of the cluster's
+	// configuration.
 	if s.Strategy == cluster.Replica {
 		rules.DomainPolicy = cmp.Or(rules.DomainPolicy, m.snap.Configuration.DomainPolicy)
 	}
@@ -118,6 +123,8 @@ func (m *model) serviceSpec(s *cluster.Service, further *cluster.Rules) (*placem
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
+	// The next task goes to one capacity provider of the strategy (S14), so only its instances
+	// count.
 	if provider := specs.NextProvider(m.snap, s); provider != "" {
 		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
 	}
@@ -143,6 +150,8 @@ func (m *model) placementRequest(q *Question) (r placement.Request, err error) {
 		if err != nil {
 			return r, err
 		}
+		// Domain rules depend on the desired count (P4, P5): the question assumes that it is raised
+		// to fit the new tasks.
 		r.Target = max(s.Desired, m.countActive(s)+q.Count)
 		r.Spec, err = m.serviceSpec(s, &q.Rules)
 		return r, err
@@ -155,6 +164,7 @@ func (m *model) placementRequest(q *Question) (r placement.Request, err error) {
 		r.Spec, err = placement.NewSpec(def, m.standaloneOwner(), familyGroup+def.Family, &q.Rules)
 		return r, err
 	}
+	// Tasks of a size belong to nothing, so only the question's own tasks count for spreading.
 	r.Target = q.Count
 	r.Spec, err = placement.NewSpec(&cluster.TaskDefinition{Needs: q.Needs, Ports: q.Ports}, nobody, "", &q.Rules)
 	return r, err
@@ -174,6 +184,8 @@ func (m *model) standaloneOwner() string {
 	return nobody
 }
 
+// countActive counts the tasks of a service that run or will run, whatever they are being replaced
+// by.
 func (m *model) countActive(s *cluster.Service) (n int) {
 	for _, t := range m.snap.TasksOf(s.Short) {
 		if t.IsActive() {

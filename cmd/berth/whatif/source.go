@@ -62,6 +62,7 @@ func ReadSavedRows(r io.Reader, progress func(rows int)) ([]berthapi.Row, error)
 	scanner.Buffer(nil, maxLine)
 	var out []berthapi.Row
 	for n := 1; scanner.Scan(); n++ {
+		// Files that people have edited often have empty lines.
 		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
 			continue
 		}
@@ -109,6 +110,7 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 	}
 	err := c.CallECS(ctx, "DescribeTaskDefinition", map[string]any{"taskDefinition": name, "include": []string{"TAGS"}},
 		&out)
+	// ECS answers with this code if there is no such definition.
 	if e := new(cluster.Error); errors.As(err, &e) && e.Code == cluster.CodeClient {
 		return name, nil
 	} else if err != nil {
@@ -118,6 +120,7 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 	if err != nil {
 		return "", err
 	}
+	// A snapshot accepts a row only if its revision is higher than the one that it has.
 	def.Rev = 1
 	snap.Put(def)
 	return def.Name(), nil

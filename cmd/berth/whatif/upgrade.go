@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"iter"
@@ -77,22 +78,21 @@ func (a *UpgradeAnswer) WouldSucceed() bool {
 // RefusedUpgrade is the answer for an update that would fail at once because its launch template
 // cannot be used.
 func RefusedUpgrade(k *Capacity, u *cluster.Update, why *cluster.Error) *UpgradeAnswer {
-	group := k.NodeGroups[u.NodeGroup].AutoScalingGroup
-	out := &UpgradeAnswer{
-		NodeGroup: u.NodeGroup, Group: group, Params: paramsOf(u), Strategy: string(strategyOf(u)),
-		Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
-		Refused: fmt.Sprintf("%s: %s", why.Code, why.Message), target: DescribeTarget(u),
-	}
-	if g := k.Groups[group]; g != nil {
+	out := newUpgradeAnswer(u, k.NodeGroups[u.NodeGroup].AutoScalingGroup)
+	out.Refused = fmt.Sprintf("%s: %s", why.Code, why.Message)
+	if g := k.Groups[out.Group]; g != nil {
 		out.Sizes = Sizes{g.Min, g.Max, g.Desired}
 	}
 	return out
 }
 
-func paramsOf(u *cluster.Update) []Param {
-	out := []Param{}
+func newUpgradeAnswer(u *cluster.Update, group string) *UpgradeAnswer {
+	out := &UpgradeAnswer{
+		NodeGroup: u.NodeGroup, Group: group, Params: []Param{}, Strategy: string(strategyOf(u)),
+		Nodes: []UpgradeNode{}, NoRoom: []NoRoom{}, target: DescribeTarget(u),
+	}
 	for _, p := range u.Params {
-		out = append(out, Param(p))
+		out.Params = append(out.Params, Param(p))
 	}
 	return out
 }
@@ -110,23 +110,24 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	}
 	nodes := nodegroup.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
+	// The first step of an update computes its surge, zones and limits, as it will when it starts.
 	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template},
 		nodes, now)
 	order := nodegroup.ReplacementOrder(u, nodes)
-	out := &UpgradeAnswer{
-		NodeGroup: u.NodeGroup, Group: auto.Name, Params: paramsOf(u), Strategy: string(strategyOf(u)),
-		MaxUnavailable: u.MaxUnavailable,
-		Surge:          u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
-		UpToDate: len(nodes) - len(order), target: DescribeTarget(u),
-	}
+	out := newUpgradeAnswer(u, auto.Name)
+	out.MaxUnavailable, out.Surge, out.Sizes = u.MaxUnavailable, u.Surge, Sizes(sizes)
+	out.UpToDate = len(nodes) - len(order)
 	r := &rehearsal{model: newModel(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}}
 	for _, n := range nodes {
 		r.nodes[n.ID] = n
 	}
+	// From here on the snapshot is as the update leaves the cluster before it drains the first
+	// node.
 	r.cordonNodes(order)
 	if len(order) > 0 {
 		err = r.launchSurge(u.Surge)
 	}
+	// Services may move tasks to make room during the update, so the check of room allows for that.
 	movers := specs.Movers(snap)
 	for k, turn := range r.groupIntoTurns(order) {
 		for _, id := range turn {
@@ -139,11 +140,9 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	return out, err
 }
 
+// strategyOf returns the update's strategy, which is DEFAULT unless set, as in EKS.
 func strategyOf(u *cluster.Update) cluster.UpdateStrategy {
-	if u.Config.Strategy == "" {
-		return cluster.UpdateDefault
-	}
-	return u.Config.Strategy
+	return cmp.Or(u.Config.Strategy, cluster.UpdateDefault)
 }
 
 // rowsOf yields the rows from which nodes are built.
@@ -201,6 +200,7 @@ func (r *rehearsal) upgradeDomain(id string) string {
 	return ""
 }
 
+// upgradeNode describes an outdated node. With --force, fewer tasks block its drain.
 func (r *rehearsal) upgradeNode(id string, turn int) UpgradeNode {
 	n := r.nodes[id]
 	out := UpgradeNode{
@@ -240,6 +240,8 @@ func (r *rehearsal) cordonNodes(order []string) {
 func (r *rehearsal) whyNoRoom(movers map[string]moves.Owner, turn, order []string) string {
 	var leaving []string
 	for _, id := range order {
+		// The nodes of one upgrade domain may be drained in several turns. The rest must hold the
+		// load of the whole domain, because services treat it as going down together.
 		together := slices.Contains(turn, id) || r.update.ByDomain && r.upgradeDomain(id) == r.upgradeDomain(turn[0])
 		if row := r.nodes[id].Row; row != nil && together {
 			leaving = append(leaving, row.ID)
@@ -261,12 +263,15 @@ func (r *rehearsal) launchSurge(n int) error {
 			break
 		}
 		zone := slices.MinFunc(zones, func(a, b string) int { return have[a] - have[b] })
+		// Auto Scaling balances its zones the same way.
 		have[zone]++
 		like := r.exampleNode(zone)
 		if like == nil {
 			break
 		}
 		node := *like
+		// The new node is like the old one but for its identity, its labels, and that it is
+		// healthy.
 		node.Head = cluster.Head{Cluster: like.Cluster, Rev: 1}
 		node.ID, node.EC2InstanceID = fmt.Sprintf("new node %d in %s", k+1, zone), ""
 		node.Status, node.AgentConnected, node.DisconnectedAt = cluster.InstanceActive, true, 0
@@ -287,6 +292,7 @@ func (r *rehearsal) startDaemons(services []placement.ServiceSpec, node *cluster
 		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
 			continue
 		}
+		// DAEMON tasks take their room on the new node before anything else does.
 		found := r.engine.Place(placement.Request{Spec: m.Spec, Count: 1, Target: 1, Instances: []string{node.ID},
 			Unexplained: true})
 		for _, at := range found.Placed {
