@@ -14,7 +14,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// consolidateCommand switches consolidation on or off, and shows what it does.
+// consolidateCommand switches consolidation on or off, and shows what it does. The switch is a tag
+// of the capacity provider, so infrastructure code that sets tags must know of it, or it will undo
+// it. The plan is computed here, by the code that managed scaling runs.
 type consolidateCommand struct {
 	clusterFlags
 	Provider string `arg:"" optional:"" name:"capacity-provider" help:"Name of the capacity provider; optional if the cluster has only one, and with --dry-run."`

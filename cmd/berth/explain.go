@@ -9,7 +9,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// explainCommand explains the state of one thing.
+// explainCommand explains the state of one thing. The answers are computed here from the cluster's
+// rows, by the code that decides about them; Berth itself is only asked for the rows and for its
+// capacity.
 type explainCommand struct {
 	Task     explainTask     `cmd:"" help:"Explain why a task is where it is, or why it has no instance."`
 	Service  explainService  `cmd:"" help:"Explain why tasks of a service have no instance, and which moves wait."`

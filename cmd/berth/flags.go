@@ -31,10 +31,12 @@ type clusterFlags struct {
 // Validate checks the name of the cluster.
 func (f *clusterFlags) Validate() error { return checkClusterName(f.Cluster) }
 
+// connect returns a client of the endpoint. It calls nothing yet.
 func (f *clusterFlags) connect(ctx context.Context) (*client.Client, error) {
 	return client.New(ctx, f.Endpoint)
 }
 
+// checkClusterName applies ECS's rule for the names of clusters.
 func checkClusterName(name string) error {
 	if !clusterNames.MatchString(name) {
 		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", name)
@@ -47,12 +49,14 @@ type fleetFlags struct {
 	Zones   int    `default:"3" help:"Number of Availability Zones that the instances are spread over (1-6)."`
 	Type    string `default:"m5.large" help:"EC2 type of new instances."`
 	Cluster string `default:"default" help:"Name of the cluster."`
-	Seed    uint64 `default:"1" help:"Everything that the simulated fleet does by chance follows from this number."`
-	Region  string `default:"us-east-1" help:"Region in ARNs and zone names."`
+	// Start times, launch times and failures are drawn from the seed.
+	Seed   uint64 `default:"1" help:"Everything that the simulated fleet does by chance follows from this number."`
+	Region string `default:"us-east-1" help:"Region in ARNs and zone names."`
 }
 
 // checkFlags checks these flags and those that differ only in their defaults between commands.
 func (f *fleetFlags) checkFlags(nodes, leastNodes int, listen, account string) error {
+	// The embedded API checks no signatures, so nobody but this machine may reach it.
 	host, port, err := net.SplitHostPort(listen)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
 		return fmt.Errorf("--listen is %q, expected address:port such as 127.0.0.1:5252", listen)
@@ -75,6 +79,7 @@ func (f *fleetFlags) checkFlags(nodes, leastNodes int, listen, account string) e
 	return checkClusterName(f.Cluster)
 }
 
+// maxNodes is the most container instances that ECS allows in a cluster.
 const maxNodes = 5000
 
 // machine is what the fleet's instances run on: zones a, b, c ... of the Region in turn.
@@ -86,6 +91,7 @@ func (f *fleetFlags) machine() ec2.Machine {
 	return m
 }
 
+// checkScoring refuses names that are no scoring. flag is the flag that has the name.
 func checkScoring(flag, name string) error {
 	if !slices.Contains(placement.ScoringNames(), name) {
 		return fmt.Errorf("%s is %q, expected one of %s", flag, name, strings.Join(placement.ScoringNames(), ", "))

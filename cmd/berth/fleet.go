@@ -24,7 +24,8 @@ import (
 	"berth/shared/sim"
 )
 
-// fleetCommand runs only the simulated fleet, for a Berth that runs elsewhere.
+// fleetCommand runs only the simulated fleet, for a Berth that runs elsewhere. It plays two parts
+// of AWS for it: the APIs that it calls, and the events that EventBridge delivers to it.
 type fleetCommand struct {
 	fleetFlags
 	Nodes   int     `default:"6" help:"Simulated container instances that the cluster has at least (0-5000; 0 makes no cluster)."`
@@ -66,6 +67,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 		}
 		path = filepath.Join(f.Data, "fleet.db")
 	}
+	// At speed 10, a second of the fleet takes a tenth.
 	atSpeed := func(d time.Duration) time.Duration { return time.Duration(float64(d) / f.Speed) }
 	return dataplane.Serve(ctx, dataplane.Options{
 		AWS: sim.Options{
@@ -92,6 +94,7 @@ func busOfEnvironment(region string) (*eventbus.Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
+	// Without this check, the SDK would call the real EventBridge of the account.
 	if env.BaseEndpoint == "" && os.Getenv("AWS_ENDPOINT_URL_EVENTBRIDGE") == "" {
 		return nil,
 			fmt.Errorf("%w: AWS_ENDPOINT_URL is not set, expected the address of EventBridge such as http://127.0.0.1:4566",

@@ -75,6 +75,8 @@ func (f *follower) followUpdate(ctx context.Context) error {
 	}
 }
 
+// readProgress reads the update and its group. It is called for each report, so it asks for as
+// little as it can: the cluster's rows, which may be many, are read only once.
 func (f *follower) readProgress(ctx context.Context, snap *snapshot.Snapshot) (*whatif.UpgradeProgress, error) {
 	capacity, err := whatif.ReadCapacity(ctx, f.client, f.command.Cluster)
 	if err != nil {
@@ -86,12 +88,16 @@ func (f *follower) readProgress(ctx context.Context, snap *snapshot.Snapshot) (*
 // reportInterrupted says that the update continues without this command.
 func (f *follower) reportInterrupted(ctx context.Context, err error) error {
 	fmt.Fprintf(f.streams.err, "Update %s continues; `berth upgrade %s` follows it again.\n", f.id, f.command.NodeGroup)
+	// An interrupt shows as an error of whatever was being read; the exit code must be that of an
+	// interrupt.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
+// printChanges writes what has changed since the last report: a JSON object if it differs, or
+// lines.
 func (f *follower) printChanges(now *whatif.UpgradeProgress) error {
 	if f.command.JSON {
 		line, err := json.Marshal(now)

@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpTexts are the long help texts: what flags cannot say, the names in the JSON, and examples. That of
-// `berth explain task` is help/explain-task.txt.
+// helpTexts are the long help texts: what flags cannot say, the names in the JSON, and examples.
+// That of `berth explain task` is help/explain-task.txt.
 //
 //go:embed help/*.txt
 var helpTexts embed.FS

@@ -10,7 +10,8 @@ import (
 	"berth/shared/servicefabric"
 )
 
-// importCommand applies a Service Fabric description to a cluster.
+// importCommand applies a Service Fabric description to a cluster (P16). A failed import can be run
+// again: it then changes only what is still different. It never removes a cluster or an instance.
 type importCommand struct {
 	clusterFlags
 	File     string `arg:"" type:"existingfile" help:"ClusterManifest.xml or ClusterConfig.json."`
@@ -78,6 +79,8 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 	return i.printChanges(s, plan, want)
 }
 
+// printChanges writes the plan. Nodes without an instance and ignored settings are listed, because
+// nothing else would show that the description was not applied completely.
 func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *servicefabric.Cluster) error {
 	out := imported{Cluster: i.Cluster, Changes: plan.Changes, Applied: !i.DryRun, Ignored: want.Ignored}
 	if !i.Register {

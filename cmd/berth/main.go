@@ -31,6 +31,7 @@ type commands struct {
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
+// main only passes on what belongs to the process, so that tests can run whole command lines.
 func main() {
 	os.Exit(runCommand(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -50,6 +51,7 @@ var errUsage = errors.New("usage")
 func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// After the first signal, the default handling is back: a second one ends the process.
 	context.AfterFunc(ctx, stop)
 	var c commands
 	code = -1
@@ -63,9 +65,11 @@ func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 		fmt.Fprintln(stderr, "berth:", err)
 		return 2
 	}
+	// Without a command, help is more useful than an error.
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	// Parse calls Validate, so that a wrong flag is found before anything is read or changed.
 	parsed, err := parser.Parse(args)
 	if code >= 0 {
 		return code // --help
@@ -82,6 +86,7 @@ func exitCode(err error, ctx context.Context, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
+	// Only a signal cancels ctx. A command that was canceled for another reason has failed.
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "berth: interrupted")
 		return 130
@@ -98,6 +103,7 @@ func exitCode(err error, ctx context.Context, stderr io.Writer) int {
 // streams are where a command writes.
 type streams struct{ out, err io.Writer }
 
+// versionCommand prints what was built.
 type versionCommand struct {
 	JSON bool `help:"Print JSON."`
 }
@@ -105,6 +111,8 @@ type versionCommand struct {
 // Run prints the version and revision of the build, and the Go version, as far as the build knows
 // them.
 func (v *versionCommand) Run(s *streams) error {
+	// A build from a checkout has a revision, one by `go install` a version, and a test binary
+	// neither.
 	version, revision, goVersion := "(devel)", "", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version, goVersion = info.Main.Version, info.GoVersion

@@ -14,7 +14,8 @@ import (
 	"berth/shared/placement"
 )
 
-// packCommand measures how full a scoring gets the GPUs of a cluster.
+// packCommand measures how full a scoring gets the GPUs of a cluster. docs/packing.md compares its
+// figures with published ones.
 type packCommand struct {
 	Nodes    string `help:"CSV file of nodes: sn,cpu_milli,memory_mib,gpu,model. The shipped trace if empty. Only nodes with GPUs are used." type:"existingfile"`
 	Tasks    string `default:"default" help:"CSV file of tasks: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec …; or a shipped list: ${lists}."`
@@ -42,6 +43,7 @@ func (p *packCommand) Validate() error {
 
 // Run fills the cluster and prints how full it got.
 func (p *packCommand) Run(ctx context.Context, s *streams) error {
+	// Lists are read before the cluster is filled, so that a mistake in one shows at once.
 	nodes, err := readList(p.Nodes, trace.DefaultNodes, trace.ReadNodes)
 	if err != nil {
 		return err
@@ -67,6 +69,7 @@ func (p *packCommand) readTasks() ([]trace.Task, error) {
 	if slices.Contains(trace.TaskLists(), p.Tasks) {
 		return trace.ReadTaskList(p.Tasks)
 	}
+	// A name that is neither may be a misspelled list or a missing file, so the error says both.
 	if _, err := os.Stat(p.Tasks); err != nil {
 		return nil, fmt.Errorf("--tasks is %q, expected a file or one of %s: %w", p.Tasks,
 			strings.Join(trace.TaskLists(), ", "), err)

@@ -25,6 +25,8 @@ type progress struct {
 	reported   bool
 }
 
+// newProgress returns a progress that reports to w, for the first time after the interval. clock
+// tells the time.
 func newProgress(w io.Writer, clock func() time.Time) *progress {
 	p := &progress{w: w, clock: clock, interval: silence, last: clock(), end: "\n"}
 	if isTerminal(w) {
@@ -33,6 +35,7 @@ func newProgress(w io.Writer, clock func() time.Time) *progress {
 	return p
 }
 
+// isTerminal reports whether a person is watching, rather than a file or a pipe.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
@@ -58,7 +61,8 @@ func (p *progress) reportRows(from string) func(rows int) {
 	return func(rows int) { p.report("reading %s: %d rows so far", from, rows) }
 }
 
-// reportSeeds returns a callback that reports how many tasks have been offered, in all seeds so far.
+// reportSeeds returns a callback that reports how many tasks have been offered, in all seeds so
+// far.
 func (p *progress) reportSeeds(seeds int) func(seed, offered int) {
 	began := p.clock()
 	return func(seed, offered int) {
@@ -70,9 +74,10 @@ func (p *progress) reportSeeds(seeds int) func(seed, offered int) {
 // replayInterval is the time between two reports of a replay, which often takes minutes.
 const replayInterval = 5 * time.Second
 
-// replayProgress returns a callback that reports how many tasks have arrived and ended: as a bar with
-// the time left on a terminal, in lines elsewhere. finish must be called at the end.
+// replayProgress returns a callback that reports how many tasks have arrived and ended: as a bar
+// with the time left on a terminal, in lines elsewhere. finish must be called at the end.
 func replayProgress(w io.Writer, tasks int) (report func(arrived, ended int), finish func()) {
+	// A bar needs a terminal that can overwrite a line.
 	if !isTerminal(w) {
 		p, began := newProgress(w, time.Now), time.Now()
 		p.interval = replayInterval

@@ -10,7 +10,9 @@ import (
 	"berth/cmd/berth/trace"
 )
 
-// replayCommand replays a trace.
+// replayCommand replays a trace. Without --scale it uses the trace's own nodes, and its result has
+// a hash that is the same for the same flags. With --scale the nodes are launched by managed
+// scaling. docs/replay.md explains the figures.
 type replayCommand struct {
 	Nodes    string  `help:"CSV file of nodes: sn,cpu_milli,memory_mib,gpu,model. The shipped trace if empty." type:"existingfile"`
 	Tasks    string  `help:"CSV file of tasks: name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time …. The shipped trace if empty." type:"existingfile"`
@@ -42,7 +44,7 @@ func (r *replayCommand) Validate() error {
 	return nil
 }
 
-// Run replays and prints what was measured.
+// Run replays the trace and prints what was measured.
 func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	nodes, err := readList(r.Nodes, trace.DefaultNodes, trace.ReadNodes)
 	if err != nil {
@@ -52,6 +54,7 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	// Every n-th node keeps about the mix of kinds.
 	var used []trace.Node
 	for i := 0; i < len(nodes); i += r.EveryNth {
 		used = append(used, nodes[i])

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// rollbackCommand returns a service to its last completed deployment.
+// rollbackCommand returns a service to its last completed deployment. ECS's StopServiceDeployment
+// does the work; the command finds the deployment that it asks for.
 type rollbackCommand struct {
 	clusterFlags
 	Service string `arg:"" help:"Name or ARN of the service."`
@@ -20,7 +21,8 @@ type stopCall struct {
 	Type string `json:"stopType"`
 }
 
-// Run finds the service's deployment in progress and stops it.
+// Run finds the service's deployment in progress and stops it. Stopping takes a while; the command
+// does not wait for it.
 func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 	c, err := r.connect(ctx)
 	if err != nil {

@@ -58,7 +58,8 @@ func (s *source) readCapacity(ctx context.Context) (*whatif.Capacity, error) {
 	return whatif.ReadCapacity(ctx, s.live, s.cluster)
 }
 
-// openSource reads the cluster, and saves it if asked to.
+// openSource reads the cluster, and saves it if asked to. Reading a large cluster takes seconds,
+// which p reports.
 func (f *sourceFlags) openSource(ctx context.Context, p *progress) (*source, error) {
 	switch {
 	case f.Trace || f.Nodes != "":
@@ -88,6 +89,7 @@ func (f *sourceFlags) openSource(ctx context.Context, p *progress) (*source, err
 	return &source{snap: snap, live: c, cluster: f.Cluster}, err
 }
 
+// readSavedCluster reads a cluster from a file. Errors name the file.
 func readSavedCluster(path string, p *progress) (*snapshot.Snapshot, error) {
 	rows, err := readList(path, nil, func(r io.Reader) ([]berthapi.Row, error) {
 		return whatif.ReadSavedRows(r, p.reportRows(path))
@@ -102,7 +104,7 @@ func readSavedCluster(path string, p *progress) (*snapshot.Snapshot, error) {
 	return snap, nil
 }
 
-// readCluster reads a cluster from a running Berth.
+// readCluster reads a cluster from a running Berth, and reports how far it is.
 func readCluster(ctx context.Context, c *client.Client, name string, s *streams) (*snapshot.Snapshot, error) {
 	p := newProgress(s.err, time.Now)
 	defer p.finish()

@@ -11,7 +11,8 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// throttleCommand shows how a service's starts are slowed down (S7).
+// throttleCommand shows how a service's starts are slowed down (S7). It calls
+// DescribeServiceThrottle.
 type throttleCommand struct {
 	clusterFlags
 	Service string `arg:"" help:"Name or ARN of the service."`
@@ -35,6 +36,7 @@ func (t *throttleCommand) Run(ctx context.Context, s *streams) error {
 	return printThrottle(s.out, &out)
 }
 
+// printThrottle writes a line for each revision that waits for its next attempt.
 func printThrottle(w io.Writer, t *berthapi.ThrottleOutput) error {
 	if len(t.Revisions) == 0 {
 		_, err := fmt.Fprintf(w, "Starts of service %s are not slowed down.\n", t.Service)

@@ -16,7 +16,9 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// upCommand runs an embedded Berth until it is interrupted.
+// upCommand runs an embedded Berth until it is interrupted: the scheduler, its APIs and the
+// simulated AWS behind it, on one address. The data folder has two files, state.db with Berth's
+// rows and fleet.db with the simulated AWS; only one process at a time can have it open.
 type upCommand struct {
 	fleetFlags
 	Nodes     int    `default:"6" help:"Simulated container instances that the cluster has at least (1-5000)."`
@@ -87,6 +89,7 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 			s.Listen, err)
 	}
 	defer func() {
+		// The server closes the listener when it shuts down; closing it again is no failure.
 		if closed := listener.Close(); !errors.Is(closed, net.ErrClosed) {
 			err = errors.Join(err, closed)
 		}
@@ -99,6 +102,7 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 	case err != nil:
 		return err
 	}
+	// The loop does not end with ctx: calls in progress still need it.
 	loop, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); i.Loop.Run(loop) }()
@@ -115,6 +119,8 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 	return dataplane.ServeUntil(ctx, listener, i.Server, lastAnswers, ready)
 }
 
+// startInstallation makes the cluster, and connects the functions on the loop, as they run there
+// from then on.
 func startInstallation(ctx context.Context, i *installation.Installation, s servingOptions) (added int, err error) {
 	if added, err = i.EnsureCluster(ctx, s.Cluster, s.Nodes, s.Machine); err != nil {
 		return 0, err

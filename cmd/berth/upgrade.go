@@ -18,7 +18,9 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// upgradeCommand updates the nodes of a node group and follows the update.
+// upgradeCommand updates the nodes of a node group and follows the update. It starts the update
+// through the EKS API, so Berth carries it out whether or not the command keeps running. A dry run
+// asks Berth for the update that it would create, and rehearses it here on the cluster's rows.
 type upgradeCommand struct {
 	clusterFlags
 	NodeGroup             string        `arg:"" name:"nodegroup" help:"Name of the node group."`
@@ -109,7 +111,8 @@ func (u *upgradeCommand) requestsUpdate() bool {
 // errWouldFail ends the program with an exit code of its own. The answer has said why.
 var errWouldFail = errors.New("the update would fail as things stand")
 
-// Run starts an update, or finds the one in progress, and follows it.
+// Run starts an update, or finds the one in progress, and follows it. Flags that describe an update
+// are refused while another one is in progress: EKS allows one at a time.
 func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	c, err := u.connect(ctx)
 	if err != nil {
@@ -125,6 +128,7 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	}
 	id := ""
 	switch last := capacity.Updates[g.Name]; {
+	// To follow a different update than the one that was asked for would mislead.
 	case last != nil && !last.HasEnded() && (u.requestsUpdate() || u.DryRun):
 		return fmt.Errorf("update %s of node group %s%s is in progress; `berth upgrade %s` without flags follows it",
 			last.ID, g.Name, whatif.DescribeTarget(last), g.Name)
@@ -192,6 +196,8 @@ func (u *upgradeCommand) printPlan(ctx context.Context, s *streams, c *client.Cl
 	if !ok {
 		return fmt.Errorf("PlanNodegroupUpdate: %q is not an update", out.Update.Sort)
 	}
+	// The flags change the node group's configuration first, so the plan must assume that they
+	// have.
 	update.Config = update.Config.MergedWith(u.config)
 	answer, err := u.foreseeUpdate(ctx, s, c, capacity, update)
 	if err != nil {
@@ -208,6 +214,8 @@ func (u *upgradeCommand) printPlan(ctx context.Context, s *streams, c *client.Cl
 func (u *upgradeCommand) foreseeUpdate(
 	ctx context.Context, s *streams, c *client.Client, capacity *whatif.Capacity, update *cluster.Update,
 ) (*whatif.UpgradeAnswer, error) {
+	// Only a launch template names the image. Berth's API reads no templates, so the plan has none
+	// yet.
 	if update.Target.Image == "" {
 		target, err := resolveTemplate(ctx, c, update.Target)
 		var why *cluster.Error
@@ -249,6 +257,7 @@ func (u *upgradeCommand) startUpdate(ctx context.Context, c *client.Client, g *c
 		return "", err
 	}
 	path := "clusters/" + url.PathEscape(u.Cluster) + "/node-groups/" + url.PathEscape(u.NodeGroup) + "/"
+	// UpdateNodegroupVersion takes no configuration: a changed one is stored first, and stays.
 	if config := g.Config.MergedWith(u.config); config != g.Config {
 		in := map[string]any{"updateConfig": updateConfig{config.MaxUnavailable, config.MaxUnavailablePercentage,
 			string(config.Strategy)}}

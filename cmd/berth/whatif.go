@@ -14,7 +14,8 @@ import (
 	"berth/shared/constraint"
 )
 
-// whatifCommand shows where tasks would go.
+// whatifCommand shows where tasks would go. It places them here, on a copy of the cluster, by the
+// engine that Berth places with. It can also save that copy, to ask about it later or elsewhere.
 type whatifCommand struct {
 	sourceFlags
 	Service        string   `help:"Ask for more tasks of this service." placeholder:"NAME"`
@@ -44,7 +45,7 @@ type whatifCommand struct {
 // maxCount is the most tasks that one question may ask for.
 const maxCount = 1000
 
-// Validate reads the flags, and names the one that is wrong.
+// Validate turns the flags into a question, and names the one that is wrong.
 func (w *whatifCommand) Validate() error {
 	if err := w.sourceFlags.Validate(); err != nil {
 		return err
@@ -66,6 +67,7 @@ func (w *whatifCommand) Validate() error {
 
 // checkKinds refuses questions about several kinds of tasks, or about nothing.
 func (w *whatifCommand) checkKinds() error {
+	// A metric can be added to a service's own, so --metric is not a size here.
 	sized := w.CPU != 0 || w.Memory != 0 || w.GPUs != 0 || w.GPUShare != 0 || len(w.Port) > 0
 	switch {
 	case w.Service != "" && w.TaskDefinition != "":
@@ -90,6 +92,7 @@ const (
 	portText = "a port and a protocol such as 80/tcp or 53/udp"
 )
 
+// parseSize reads the flags of a size. A share of a GPU is one GPU of which only a part is taken.
 func (w *whatifCommand) parseSize(q *whatif.Question) error {
 	switch {
 	case w.CPU < 0 || w.CPU > maxUnits:
@@ -110,6 +113,7 @@ func (w *whatifCommand) parseSize(q *whatif.Question) error {
 	return nil
 }
 
+// parsePorts reads static host ports.
 func (w *whatifCommand) parsePorts(q *whatif.Question) error {
 	for _, text := range w.Port {
 		number, protocol, _ := strings.Cut(text, "/")
@@ -141,6 +145,7 @@ func (w *whatifCommand) parseRules(q *whatif.Question) error {
 	return nil
 }
 
+// parseExpressions reads constraints. They are parsed here only to name the flag of a wrong one.
 func (w *whatifCommand) parseExpressions(q *whatif.Question) error {
 	if _, err := constraint.ParseProperties(w.Constraint); w.Constraint != "" && err != nil {
 		return fmt.Errorf("--constraint is %q, expected an expression: %w", w.Constraint, err)
@@ -159,8 +164,11 @@ func (w *whatifCommand) parseExpressions(q *whatif.Question) error {
 	return nil
 }
 
+// attributeField begins the field of a spread over an attribute.
 const attributeField = "attribute:"
 
+// parseStrategies reads placement strategies, by ECS's rules: which types take which fields, and
+// how many.
 func (w *whatifCommand) parseStrategies(q *whatif.Question) error {
 	if len(w.Strategy) > cluster.MaxStrategies {
 		return fmt.Errorf("--strategy is given %d times, expected at most %d", len(w.Strategy), cluster.MaxStrategies)
@@ -196,6 +204,7 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil || w.question.IsEmpty() && !w.Moves {
 		return err
 	}
+	// A definition that no task of the cluster uses is not in the snapshot.
 	if w.TaskDefinition != "" && src.live != nil {
 		if w.question.Definition, err = whatif.LoadDefinition(ctx, src.live, src.snap, w.TaskDefinition); err != nil {
 			return fmt.Errorf("--task-definition: %w", err)

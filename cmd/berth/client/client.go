@@ -133,6 +133,8 @@ type call struct {
 	in, out          any
 }
 
+// sendRequest sends a request and decodes the answer into of.out, unless that is nil. Errors begin
+// with the operation's name.
 func (c *Client) sendRequest(ctx context.Context, of call) error {
 	op := of.op
 	body, err := json.Marshal(of.in)

@@ -64,6 +64,8 @@ func fromHere(r *http.Request) bool {
 	return r.Method != http.MethodPost || err == nil && media == "application/json"
 }
 
+// controlHandler serves a call that acts on the instance or task in the path. Any error is the
+// caller's.
 func controlHandler(act func(id string) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := act(r.PathValue("id")); err != nil {
@@ -74,6 +76,7 @@ func controlHandler(act func(id string) error) http.HandlerFunc {
 	}
 }
 
+// addInstances serves POST /fleet/instances.
 func addInstances(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	in := struct {
 		Cluster string
@@ -96,8 +99,10 @@ func addInstances(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"ids": ids})
 }
 
+// maxNodes is the most container instances that ECS allows in a cluster.
 const maxNodes = 5000
 
+// exitTask serves POST /fleet/tasks/ID/exit.
 func exitTask(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ ExitCode int }
 	if !decodeBody(w, r, &in) {
@@ -106,6 +111,7 @@ func exitTask(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	controlHandler(func(id string) error { return f.Machines.CrashTask(id, in.ExitCode) })(w, r)
 }
 
+// failTarget serves POST /fleet/tasks/ID/target.
 func failTarget(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ Reason string }
 	if !decodeBody(w, r, &in) {
@@ -114,6 +120,8 @@ func failTarget(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	controlHandler(func(id string) error { return f.Machines.SetTargetHealth(id, in.Reason) })(w, r)
 }
 
+// decodeBody reads a JSON body of at most 64 KiB. If it cannot, it answers the request and returns
+// false.
 func decodeBody(w http.ResponseWriter, r *http.Request, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
 	if err == nil {

@@ -52,6 +52,8 @@ type Plan struct {
 	attributes    []attribute
 }
 
+// attribute is one attribute of an instance, as ECS has it. TargetID is the instance, in
+// PutAttributes only.
 type attribute struct {
 	Name     string `json:"name"`
 	Value    string `json:"value,omitempty"`
@@ -65,6 +67,7 @@ type instance struct {
 	Attributes []attribute `json:"attributes"`
 }
 
+// attributeValue returns the value of an attribute, and whether the instance has it.
 func (i *instance) attributeValue(name string) (string, bool) {
 	at := slices.IndexFunc(i.Attributes, func(a attribute) bool { return a.Name == name })
 	if at < 0 {
@@ -113,6 +116,8 @@ func PlanChanges(
 	return p, nil
 }
 
+// clusterExists reports whether the cluster is ACTIVE. ECS keeps deleted clusters as INACTIVE for a
+// while.
 func clusterExists(ctx context.Context, c *client.Client, name string) (bool, error) {
 	var out struct {
 		Clusters []struct {
@@ -128,6 +133,7 @@ func clusterExists(ctx context.Context, c *client.Client, name string) (bool, er
 // describePage is the most instances that one DescribeContainerInstances accepts.
 const describePage = 100
 
+// listInstances reads all instances of the cluster, page by page.
 func listInstances(ctx context.Context, c *client.Client, clusterName string) (out []*instance, err error) {
 	for token := ""; ; {
 		in := map[string]any{"cluster": clusterName, "maxResults": describePage}
@@ -157,6 +163,8 @@ func listInstances(ctx context.Context, c *client.Client, clusterName string) (o
 	}
 }
 
+// compareConfiguration adds a change for each setting that differs. One difference replaces the
+// whole configuration.
 func (p *Plan) compareConfiguration(have *berthapi.Configuration) {
 	was, is := flattenConfiguration(have), flattenConfiguration(p.configuration)
 	all := maps.Clone(was)
@@ -208,6 +216,8 @@ func flattenConfiguration(c *berthapi.Configuration) map[string]string {
 	return out
 }
 
+// compareNode adds the attributes that the node's instance lacks, or notes that the node has none.
+// Attributes that the description does not mention stay.
 func (p *Plan) compareNode(n servicefabric.Node, instances []*instance) {
 	at := slices.IndexFunc(instances, func(i *instance) bool { return i.isNode(n.Name) })
 	if at < 0 {
@@ -239,6 +249,7 @@ func (p *Plan) RegisterAbsent() {
 	}
 }
 
+// describeNode returns a node's type and domains, as far as it has them.
 func describeNode(n servicefabric.Node) string {
 	return strings.Join(slices.DeleteFunc([]string{n.Type, n.FaultDomain, n.UpgradeDomain},
 		func(s string) bool { return s == "" }), " ")
@@ -247,8 +258,8 @@ func describeNode(n servicefabric.Node) string {
 // attributesPerCall is the most attributes that one PutAttributes accepts.
 const attributesPerCall = 10
 
-// ApplyChanges makes the changes: the cluster, its configuration, the attributes of instances, and if size
-// is not nil an instance for each absent node. It stops at the first error; a new plan then
+// ApplyChanges makes the changes: the cluster, its configuration, the attributes of instances, and
+// if size is not nil an instance for each absent node. It stops at the first error; a new plan then
 // continues. progress is called after each step.
 func (p *Plan) ApplyChanges(ctx context.Context, c *client.Client, size *Size, progress func(done, of int)) error {
 	steps := []func() error{}
@@ -283,6 +294,7 @@ func (p *Plan) ApplyChanges(ctx context.Context, c *client.Client, size *Size, p
 	return nil
 }
 
+// attributesWithTargets converts attributes for PutAttributes.
 func attributesWithTargets(some []attribute) []map[string]string {
 	var out []map[string]string
 	for _, a := range some {
@@ -292,6 +304,8 @@ func attributesWithTargets(some []attribute) []map[string]string {
 	return out
 }
 
+// registerInstance registers an instance for a node, as its agent would. Only a simulated fleet can
+// run tasks on it.
 func registerInstance(
 	ctx context.Context, c *client.Client, clusterName string, n servicefabric.Node, size Size,
 ) error {

@@ -125,6 +125,8 @@ func Open(o Options) (*Installation, error) {
 	return i, nil
 }
 
+// withDefaults fills in the defaults. The fleet's events have a source of their own, so the
+// parameters of template.yaml that list accepted sources must name it.
 func (o Options) withDefaults() Options {
 	if o.Loop == nil {
 		o.Loop = embedded.NewRealLoop()
@@ -158,6 +160,8 @@ type loopClock struct{ *embedded.Loop }
 
 func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 
+// openAWS opens the simulated AWS on the loop. Its events go to the runtime, which routes them as
+// EventBridge does.
 func (i *Installation) openAWS() error {
 	o := i.options.AWS
 	o.Clock = loopClock{i.Loop}
@@ -174,6 +178,7 @@ func (i *Installation) openAWS() error {
 	return err
 }
 
+// stateFor returns a function's store. It is the same for all, unless a test wraps it.
 func (i *Installation) stateFor(function string) state.Store {
 	if w := i.options.WrapState; w != nil {
 		return w(function, i.Store)
@@ -203,6 +208,7 @@ func (i *Installation) clockFor(function string) handler.Clock {
 	return i.Loop
 }
 
+// wireFunctions makes the runtime with the functions, the API, and the server in front of both.
 func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	o := i.options.Runtime
 	o.Functions = i.functionFactories()

@@ -9,6 +9,7 @@ import (
 	"berth/shared/placement"
 )
 
+// clusterName is also the owner of all tasks: they belong to no service.
 const clusterName = "pack"
 
 // workload is the tasks to offer, and their shapes.
@@ -17,6 +18,7 @@ type workload struct {
 	shapes []*shape
 }
 
+// task is one task to offer.
 type task struct {
 	trace.Task
 	shape *shape
@@ -57,6 +59,7 @@ func newWorkload(tasks []trace.Task, strategy string) (*workload, error) {
 	return w, nil
 }
 
+// newShape makes the task definition and the spec of a shape. constraint may be empty.
 func newShape(number int, needs cluster.Resources, constraint, strategy string) (*shape, error) {
 	def := &cluster.TaskDefinition{Head: rowHead, Family: "shape-" + strconv.Itoa(number), Revision: 1, Needs: needs}
 	if constraint != "" {

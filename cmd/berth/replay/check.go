@@ -69,6 +69,8 @@ func CheckWaitingTasks(i *installation.Installation) error {
 	return nil
 }
 
+// demandOf returns what a task waits for. Replayed tasks have at most one constraint, on the GPU
+// model.
 func demandOf(t *cluster.Task) demand {
 	d := demand{Resources: t.Needs}
 	if t.Rules != nil && len(t.Rules.Constraints) > 0 {
@@ -77,6 +79,7 @@ func demandOf(t *cluster.Task) demand {
 	return d
 }
 
+// emptyRoom returns what an instance has without tasks.
 func emptyRoom(in *cluster.Instance) *room {
 	r := &room{instance: in.ID, model: in.Attributes[trace.ModelAttribute], cpu: in.Registered.CPU,
 		memory: in.Registered.Memory, gpus: make([]int, len(in.Registered.GPUs))}
@@ -86,6 +89,7 @@ func emptyRoom(in *cluster.Instance) *room {
 	return r
 }
 
+// takeTask takes what a task holds away from its instance.
 func (r *room) takeTask(t *cluster.Task) {
 	r.cpu -= t.Needs.CPU
 	r.memory -= t.Needs.Memory
@@ -102,6 +106,8 @@ func perGPU(needs cluster.Resources) int {
 	return int(needs.GPUMilli)
 }
 
+// canHold reports whether the instance could run a task with this demand. Each GPU must have enough
+// left by itself.
 func (r *room) canHold(d demand) bool {
 	if d.constraint != "" && !strings.Contains(d.constraint, "'"+r.model+"'") {
 		return false

@@ -5,8 +5,8 @@
 // [RunScaled] starts with empty Auto Scaling groups instead and runs each task as a service, which
 // shows what managed scaling and consolidation do to instance-hours.
 //
-// In come the lists of package trace and [Options]; out come a [Result] or a [Scaled]. `berth replay`
-// is the only caller.
+// In come the lists of package trace and [Options]; out come a [Result] or a [Scaled]. `berth
+// replay` is the only caller.
 //
 // A replay is deterministic: the same options give the same [Result.StateHash]. Nothing in this
 // package reads the wall clock, except to report how long the replay took.

@@ -15,10 +15,10 @@ import (
 )
 
 // groupReplay replays a trace on Auto Scaling groups that managed scaling sizes. Each kind of node
-// has a group and a capacity provider, with at most as many instances as the trace has nodes of that
-// kind. Each task is a service with a desired count of 1 and ECS's default percentages, 100 and 200:
-// consolidation may move the task, but it must never be missing. A service is deleted once its task
-// has run as long as in the trace.
+// has a group and a capacity provider, with at most as many instances as the trace has nodes of
+// that kind. Each task is a service with a desired count of 1 and ECS's default percentages, 100
+// and 200: consolidation may move the task, but it must never be missing. A service is deleted once
+// its task has run as long as in the trace.
 type groupReplay struct {
 	*replay
 	consolidate bool
@@ -109,6 +109,7 @@ func (r *groupReplay) addCapacity(ctx context.Context) error {
 	return err
 }
 
+// groupNames returns the names of the groups, which are also those of the capacity providers.
 func (r *groupReplay) groupNames() (names []string) {
 	for _, k := range r.kinds {
 		names = append(names, k.name)
@@ -141,6 +142,8 @@ func (r *groupReplay) submitTask(t trace.Task) error {
 // observeRecords sees the records of every commit: it notes when tasks start, and whether a service
 // ever has too few or too many.
 func (r *groupReplay) observeRecords(records []state.Record) {
+	// All records of a commit are applied before any service is checked: a task and its replacement
+	// may change in one commit.
 	changed := map[*service]bool{}
 	for _, rec := range records {
 		row, ok := rec.New.(*cluster.Task)
@@ -159,6 +162,7 @@ func (r *groupReplay) observeRecords(records []state.Record) {
 	}
 	for s := range changed {
 		switch {
+		// A deleted service has fewer tasks than its percentages allow, and should.
 		case s.deleted:
 		case !s.hasRun && len(s.running) > 0:
 			s.hasRun, r.last = true, r.installation.Loop.Now()
@@ -177,6 +181,7 @@ func setMember(set map[string]bool, id string, isMember bool) {
 	}
 }
 
+// deleteService ends a task: services stop only when they are deleted.
 func (r *groupReplay) deleteService(s *service) {
 	s.deleted, r.last = true, r.installation.Loop.Now()
 	r.ended++
@@ -196,6 +201,8 @@ func (r *groupReplay) sampleInstances() {
 	r.startMeasuring()
 }
 
+// countInstances counts the members of all groups, from launch to termination: what AWS would
+// charge for.
 func (r *groupReplay) countInstances() (n int) {
 	groups, err := r.installation.AWS.Groups.DescribeGroups(context.Background(), r.groupNames())
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// nodeKind is one kind of node: those with the same CPU, memory and GPUs. It has a group of its own.
+// nodeKind is one kind of node: those with the same CPU, memory and GPUs. It has a group of its
+// own.
 type nodeKind struct {
 	name  string
 	node  trace.Node // one of them, without its name

@@ -28,6 +28,7 @@ type loadCurve struct {
 	current resources
 }
 
+// level is what tasks hold from a time on.
 type level struct {
 	at   time.Time
 	held resources
@@ -68,6 +69,7 @@ func (c *loadCurve) shareOf(resource func(resources) int64, capacity int64, end 
 			until = c.levels[i+1].at
 		}
 		d := min(until.Sub(l.at), end.Sub(l.at))
+		// Levels after end do not count. Without capacity there is no share.
 		if d <= 0 || capacity == 0 {
 			continue
 		}

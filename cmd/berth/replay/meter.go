@@ -37,6 +37,8 @@ type task struct {
 	placed, started, hasEnded bool
 }
 
+// newMeter returns a meter for the nodes of a replay. Its clock is set once the installation is
+// open.
 func newMeter(o Options) *meter {
 	m := &meter{usage: map[string]embedded.Usage{}, tasks: map[string]*task{}, assigned: map[string]*task{}}
 	for _, n := range o.Nodes {
@@ -47,6 +49,7 @@ func newMeter(o Options) *meter {
 	return m
 }
 
+// startMeasuring begins to count what functions use.
 func (m *meter) startMeasuring(s *embedded.Store) {
 	m.store = s
 	m.usage = map[string]embedded.Usage{}
@@ -72,6 +75,8 @@ func (m *meter) recordPlacement(row *cluster.Task) {
 // startKey identifies a task in a StartTask call, whose startedBy may be that of several tasks.
 func startKey(startedBy, instance string) string { return startedBy + "@" + instance }
 
+// recordStart notes a StartTask call. A retried call, or one whose outcome was unknown, counts
+// once.
 func (m *meter) recordStart(key string) {
 	t := m.assigned[key]
 	if t == nil || t.started {
@@ -83,6 +88,7 @@ func (m *meter) recordStart(key string) {
 	m.load.addTask(m.now(), t.Task, 1)
 }
 
+// recordEnd notes that a task has STOPPED. Its row may be written several times after that.
 func (m *meter) recordEnd(row *cluster.Task) {
 	t := m.tasks[row.StartedByUser]
 	if t == nil || t.hasEnded {
@@ -115,6 +121,7 @@ func (m *meter) wrapState(function string, s state.Store) state.Store {
 	return &meteredState{Store: s, meter: m, function: function}
 }
 
+// meteredState is a store that counts what a function uses, and sees the tasks that it writes.
 type meteredState struct {
 	state.Store
 	meter    *meter
@@ -168,6 +175,7 @@ func (s *meteredState) Commit(ctx context.Context, c state.Commit) (err error) {
 		return err
 	}
 	for _, w := range c.Writes {
+		// A task row with a batch has been given an instance in this commit.
 		if t, ok := w.Put.(*cluster.Task); ok && t.Batch != "" {
 			s.meter.recordPlacement(t)
 		}
@@ -178,6 +186,7 @@ func (s *meteredState) Commit(ctx context.Context, c state.Commit) (err error) {
 // wrapECS returns a function's ECS, with the starts measured.
 func (m *meter) wrapECS(_ string, e handler.ECS) handler.ECS { return &meteredECS{ECS: e, meter: m} }
 
+// meteredECS is a port to ECS that sees which tasks it starts.
 type meteredECS struct {
 	handler.ECS
 	meter *meter

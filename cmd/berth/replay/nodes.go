@@ -73,6 +73,7 @@ func (r *nodeReplay) submitTask(t trace.Task) error {
 	if models != "" {
 		rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: models}}
 	}
+	// The arrival must be known before placement can commit the task.
 	r.meter.recordArrival(t)
 	_, err = r.installation.API.Tasks.SubmitRequest(context.Background(), operation.SubmitTasks{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: shapeOf(t).family() + ":1", Count: 1,
@@ -96,6 +97,7 @@ func (r *nodeReplay) isOver(int) bool {
 	return r.arrived == len(r.tasks) && r.meter.isQuiet(r.installation.Loop.Now())
 }
 
+// checkStep calls the check, but only between bursts of work, when nothing is on its way any more.
 func (r *nodeReplay) checkStep() error {
 	if r.options.Check == nil || !r.installation.Runtime.IsIdle() || !r.meter.hasNewWrites() {
 		return nil

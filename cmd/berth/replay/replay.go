@@ -75,9 +75,11 @@ func open(o Options, hooks installation.Options) (*replay, error) {
 	if o.Compress <= 0 {
 		o.Compress = 1
 	}
+	// ECS's limits on waiting tasks and services would refuse a compressed trace.
 	settings := handler.DefaultSettings()
 	settings.ProvisioningLimit, settings.ServiceLimit = len(o.Tasks), len(o.Tasks)
 	hooks.Loop, hooks.Seed, hooks.Settings = embedded.NewVirtualLoop(epoch), o.Seed, &settings
+	// Ids are counted, as random ones would change the hash.
 	ids := 0
 	hooks.NewID = func() string { ids++; return fmt.Sprintf("%032x", ids) }
 	i, err := installation.Open(hooks)
@@ -135,6 +137,8 @@ const stepsPerReport = 4096
 // more. It is longer than any retry and contains two hourly sweeps.
 const quietPeriod = 3 * time.Hour
 
+// drive steps the loop until the replay is over or has failed. Virtual time passes as fast as the
+// steps do.
 func (r *replay) drive(ctx context.Context, k kind) error {
 	for step := 0; ; step++ {
 		if step%stepsPerReport == 0 {

@@ -50,6 +50,8 @@ type Latency struct {
 // ECS's limits on starts.
 const longWait = time.Minute
 
+// newResult puts the figures together. The hash covers every change of the state, in order, so
+// equal hashes mean equal histories.
 func (r *nodeReplay) newResult(ctx context.Context) (Result, error) {
 	m := r.meter
 	share := func(of func(resources) int64) Share { return m.load.shareOf(of, of(m.capacity), m.lastStart) }
@@ -97,6 +99,7 @@ func (r *nodeReplay) addReasons(ctx context.Context, reasons map[string]int) err
 			snap.Put(row)
 		}
 	}
+	// Reasons are those of the end of the replay, when the cluster is as empty as it gets.
 	engine := placement.New(snap)
 	for _, t := range snap.ProvisioningTasks() {
 		rules := cmp.Or(t.Rules, &cluster.Rules{})
@@ -124,6 +127,7 @@ func mainReason(d *cluster.Diagnosis) string {
 	return string(best.Filter)
 }
 
+// latencyOf returns the median and the 99th percentile of the waits.
 func latencyOf(waits []time.Duration) Latency {
 	if len(waits) == 0 {
 		return Latency{}

@@ -19,10 +19,13 @@ type shape struct {
 	gpuMilli int
 }
 
+// shapeOf returns the shape of a task. GPU models are no part of it: they are a constraint of the
+// RunTask call.
 func shapeOf(p trace.Task) shape {
 	return shape{cpu: p.CPUMilli, memory: p.MemoryMiB, gpus: p.GPUs, gpuMilli: p.GPUMilli}
 }
 
+// shapesOf returns each shape once, in order of the first task that has it.
 func shapesOf(tasks []trace.Task) (out []shape) {
 	seen := map[shape]bool{}
 	for _, t := range tasks {

@@ -36,6 +36,7 @@ type table struct {
 	err     error
 }
 
+// newTable reads the header, which must have the required columns.
 func newTable(r io.Reader, required ...string) (*table, error) {
 	t := &table{csv: csv.NewReader(&bounded{r: r, left: maxBytes}), columns: map[string]int{}, names: map[string]int{}}
 	t.csv.FieldsPerRecord = -1 // nextRow checks it, with a better message

@@ -94,6 +94,7 @@ func ReadTasks(r io.Reader) ([]Task, error) {
 	return pods, nil
 }
 
+// readTask reads a row. Only a single GPU can be shared.
 func readTask(t *table) Task {
 	p := Task{
 		Name: t.uniqueName("name"), CPUMilli: t.numberAt("cpu_milli", maxAmount),

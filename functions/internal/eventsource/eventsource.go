@@ -72,6 +72,7 @@ func (f *Function) Invoke(ctx context.Context, event json.RawMessage) (any, erro
 	return nil, fmt.Errorf("no handler for an event of %s", describeSource(e, source))
 }
 
+// describeSource names the source of an event for an error.
 func describeSource(e envelope, source string) string {
 	switch {
 	case source != "":
@@ -98,6 +99,8 @@ func (f *Function) ignoreDrop(ctx context.Context, err error) error {
 	return nil
 }
 
+// handleMessages hands over a batch of SQS. The answer lists the messages to deliver again (partial
+// batch response); the queue deletes the others.
 func (f *Function) handleMessages(ctx context.Context, event []byte) (events.SQSEventResponse, error) {
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	var batch events.SQSEvent
@@ -106,6 +109,7 @@ func (f *Function) handleMessages(ctx context.Context, event []byte) (events.SQS
 	}
 	messages := make([]state.Message, len(batch.Records))
 	for i, m := range batch.Records {
+		// SQS always sets the count. A test event may lack it.
 		receives, err := strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
 		if err != nil {
 			receives = 1
@@ -127,6 +131,8 @@ func (f *Function) handleBareEvent(ctx context.Context, event []byte) error {
 	return nil
 }
 
+// handleRecords hands over a batch of the stream. The answer names the first record to deliver
+// again; those before it count as done, as the order within a cluster must be kept.
 func (f *Function) handleRecords(ctx context.Context, event []byte) (events.DynamoDBEventResponse, error) {
 	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	var batch events.DynamoDBEvent

@@ -32,6 +32,7 @@ func (f *Function) answerRequest(ctx context.Context, event []byte) (events.Lamb
 	return w.toLambda(), nil
 }
 
+// newRequest converts the event to an HTTP request.
 func newRequest(ctx context.Context, in *events.LambdaFunctionURLRequest) (*http.Request, error) {
 	body := []byte(in.Body)
 	if in.IsBase64Encoded {
@@ -76,6 +77,8 @@ func (w *response) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
+// toLambda converts the answer. Lambda takes one value for each header, except for cookies, and a
+// body that is not UTF-8 in base64.
 func (w *response) toLambda() events.LambdaFunctionURLResponse {
 	w.WriteHeader(http.StatusOK)
 	out := events.LambdaFunctionURLResponse{StatusCode: w.status, Headers: map[string]string{}}

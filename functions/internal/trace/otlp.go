@@ -92,6 +92,7 @@ func (t *Tracer) flushSpans(ctx context.Context) {
 	}
 }
 
+// exportSpans posts the spans to the collector.
 func (t *Tracer) exportSpans(ctx context.Context, spans []span) error {
 	name := attribute{"service.name", value{Text: t.function}}
 	body, err := json.Marshal(request{[]resourceSpans{{

@@ -94,6 +94,7 @@ func traceContext(ctx context.Context) (trace, parent string) {
 	return randomHex(16), ""
 }
 
+// randomHex returns n random bytes in hexadecimal: 16 for a trace id, 8 for a span id.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // it never fails
@@ -115,6 +116,7 @@ type client struct {
 }
 
 func (c client) Do(r *http.Request) (*http.Response, error) {
+	// Requests outside of an invocation, such as those at start, belong to no trace.
 	above, ok := r.Context().Value(spanKey{}).(ids)
 	if !ok {
 		return c.next.Do(r)
