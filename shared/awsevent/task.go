@@ -62,7 +62,7 @@ var desiredStatuses = map[string]cluster.TaskStatus{
 const firstDynamicPort = 32768
 
 // readTask reads a task's state. Version orders the events of a task, which may arrive in any
-// order, so an event without one is of no use.
+// order, so an event without one is malformed.
 func readTask(e *envelope) (any, error) {
 	var d taskDetail
 	if err := e.readDetail(&d); err != nil {

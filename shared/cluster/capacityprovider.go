@@ -295,8 +295,8 @@ type ScalingHistory struct {
 	Attachment Attachment `json:"at,omitzero"`
 	// EmittedKeys has the keys of events that were emitted and still hold.
 	EmittedKeys []string `json:"to,omitempty"`
-	// Heartbeats is when the lifecycle hooks of terminating instances were last told to keep
-	// waiting, by EC2 id.
+	// Heartbeats is when the waits of terminating instances' lifecycle hooks were last extended, by
+	// EC2 id.
 	Heartbeats map[string]time.Time `json:"be,omitempty"`
 }
 

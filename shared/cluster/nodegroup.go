@@ -206,7 +206,7 @@ type NodeRemoval struct {
 	StepSince time.Time `json:"at,omitzero"`
 	// DrainingAt is when the node was first seen DRAINING.
 	DrainingAt time.Time `json:"da,omitzero"`
-	// Forced reports that its tasks are stopped, whatever their services' percentages are.
+	// Forced reports that its tasks are stopped regardless of their services' percentages.
 	Forced bool `json:"f,omitempty"`
 	// Foreign reports that somebody else had made it DRAINING before. Then it is not made ACTIVE
 	// again.

@@ -71,8 +71,8 @@ type ServiceSpec struct {
 // ServiceStatus is what the scheduler remembers of a service.
 type ServiceStatus struct {
 	Status ServiceLifecycle `json:"st"`
-	// Deployment is the PRIMARY deployment. Older are those whose tasks have not all gone yet,
-	// newest first.
+	// Deployment is the PRIMARY deployment. Older are earlier ones that still have tasks, newest
+	// first.
 	Deployment Deployment   `json:"dp"`
 	Older      []Deployment `json:"od,omitempty"`
 	// Last is the revision that a rollback returns to: the last one that completed. It is nil if

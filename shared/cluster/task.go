@@ -80,15 +80,14 @@ type TaskAssignment struct {
 	ClaimedAt Instant `json:"cl,omitzero"`
 }
 
-// TaskReport is what became of the task: what ECS, or the task itself, last reported, and
-// dispatch's last attempt to start it.
+// TaskReport is how the task goes: what ECS, or the task itself, last reported, and dispatch's last
+// attempt to start it.
 type TaskReport struct {
 	// Last is the lastStatus. It is empty until the first report that is kept; PENDING is not kept.
 	Last    TaskStatus `json:"la,omitempty"`
 	Version int64      `json:"ve,omitempty"` // of the event that last changed it
 	ECSID   string     `json:"ei,omitempty"` // ECS's own task id
-	// Health, Foreign, Counted and Attempt stand side by side because they share one word of
-	// memory: a snapshot holds hundreds of thousands of tasks.
+	// Health, Foreign, Counted and Attempt are adjacent so that they share one word of memory.
 	Health Health `json:"he,omitempty"`
 	// Foreign marks a task that somebody else started on a known instance. It holds capacity and
 	// nothing else.

@@ -227,3 +227,22 @@ func (c *cursor) descend() error {
 	}
 	return nil
 }
+
+// readChain reads operands with a connective between them. A chain within a chain of the same kind
+// becomes part of it, so that "a or (b or c)" has three operands.
+func readChain(or bool, operand func() (node, error), connective func() bool) (nodes []node, err error) {
+	for {
+		n, err := operand()
+		if err != nil {
+			return nil, err
+		}
+		if inner, ok := n.(*chain); ok && inner.or == or {
+			nodes = append(nodes, inner.nodes...)
+		} else {
+			nodes = append(nodes, n)
+		}
+		if !connective() {
+			return nodes, nil
+		}
+	}
+}

@@ -24,14 +24,6 @@ var propertyOperators = []propertyOperator{
 	{text: "!^P", base: "!^", primary: true}, {text: "^", base: "^"}, {text: "!^", base: "!^"}, {text: "~", base: "~"},
 }
 
-// How tightly the parts of a node-property constraint bind.
-const (
-	levelEither = iota + 1
-	levelBoth
-	levelCompare
-	levelUnary
-)
-
 // literal is a token by itself. As a whole expression it is satisfied only if it is "true" (P7).
 type literal struct{ text string }
 
@@ -153,38 +145,6 @@ func (c *propertyComparison) print(b *strings.Builder, level int) {
 		defer b.WriteByte(')')
 	}
 	b.WriteString(c.name + " " + c.op.text + " " + c.literal)
-}
-
-// propertyChain has the operands of || or of &&. All are evaluated: an error in any is the error of
-// the whole (P7).
-type propertyChain struct {
-	or    bool
-	nodes []node
-}
-
-func (n *propertyChain) parts() []node { return n.nodes }
-
-// evaluate goes on after the result is known, because an error further right still counts.
-func (n *propertyChain) evaluate(s Subject, primary bool) (bool, error) {
-	result := !n.or
-	for _, part := range n.nodes {
-		ok, err := part.evaluate(s, primary)
-		if err != nil {
-			return false, err
-		}
-		if ok == n.or {
-			result = ok
-		}
-	}
-	return result, nil
-}
-
-func (n *propertyChain) print(b *strings.Builder, level int) {
-	if n.or {
-		printChain(b, n.nodes, " || ", levelEither, level)
-		return
-	}
-	printChain(b, n.nodes, " && ", levelBoth, level)
 }
 
 // propertyNegation is !. The negation of an error is that error (P7).

@@ -16,7 +16,7 @@ func ParseProperties(text string) (*Expression, error) {
 		return e, nil
 	}
 	p := &propertyParser{cursor{text: text}}
-	root, err := p.parseChain(levelEither)
+	root, err := p.parseChain(levelOr)
 	if err != nil {
 		return nil, err
 	}
@@ -80,27 +80,16 @@ func (p *propertyParser) accept(op string) bool {
 	return true
 }
 
-// parseChain reads operands of ||, or of && below it. A chain within a chain of the same kind
-// becomes part of it.
+// parseChain reads operands of ||, or of && below it.
 func (p *propertyParser) parseChain(level int) (node, error) {
 	op := "||"
-	if level == levelBoth {
+	if level == levelAnd {
 		op = "&&"
 	}
-	var nodes []node
-	for {
-		n, err := p.parseOperand(level)
-		if err != nil {
-			return nil, err
-		}
-		if inner, ok := n.(*propertyChain); ok && inner.or == (level == levelEither) {
-			nodes = append(nodes, inner.nodes...)
-		} else {
-			nodes = append(nodes, n)
-		}
-		if !p.accept(op) {
-			break
-		}
+	nodes, err := readChain(level == levelOr,
+		func() (node, error) { return p.parseOperand(level) }, func() bool { return p.accept(op) })
+	if err != nil {
+		return nil, err
 	}
 	if len(nodes) == 1 {
 		return nodes[0], nil
@@ -109,13 +98,13 @@ func (p *propertyParser) parseChain(level int) (node, error) {
 		return &malformed{op, level, nodes,
 			&EvaluationError{Reason: op + " joins comparisons, and one of its operands is none"}}, nil
 	}
-	return &propertyChain{level == levelEither, nodes}, nil
+	return &chain{operator: op, or: level == levelOr, strict: true, nodes: nodes}, nil
 }
 
 // parseOperand reads an operand of || (a chain of &&), or of && (a comparison).
 func (p *propertyParser) parseOperand(level int) (node, error) {
-	if level == levelEither {
-		return p.parseChain(levelBoth)
+	if level == levelOr {
+		return p.parseChain(levelAnd)
 	}
 	return p.parseComparison()
 }
@@ -185,7 +174,7 @@ func (p *propertyParser) parseUnary() (node, error) {
 		if err := p.descend(); err != nil {
 			return nil, err
 		}
-		n, err := p.parseChain(levelEither)
+		n, err := p.parseChain(levelOr)
 		if err != nil {
 			return nil, err
 		}

@@ -264,37 +264,58 @@ func quoteArgument(arg string, bare func(string) int) string {
 	return "'" + arg + "'"
 }
 
-// How tightly the parts of a query bind.
+// How tightly the parts of an expression bind. A node-property constraint has all of these levels,
+// a query the first two.
 const (
 	levelOr = iota + 1
 	levelAnd
+	levelCompare
+	levelUnary
 )
 
-// chain has the operands of "or", or of "and".
+// A chain has the operands of a Boolean operator of either language.
 type chain struct {
-	or    bool
-	nodes []node
+	operator string
+	or       bool
+	// strict evaluates all operands, because an error in any of them is the error of the whole.
+	strict bool
+	nodes  []node
 }
 
 func (n *chain) parts() []node { return n.nodes }
 
-// evaluate stops at the first operand that decides. Unlike in node-property constraints, the rest
-// cannot be an error.
+// evaluate stops at the first operand that decides, unless the chain is strict.
 func (n *chain) evaluate(s Subject, primary bool) (bool, error) {
+	result := !n.or
 	for _, part := range n.nodes {
-		if ok, err := part.evaluate(s, primary); ok == n.or || err != nil {
-			return ok, err
+		ok, err := part.evaluate(s, primary)
+		if err != nil {
+			return false, err
+		}
+		if ok == n.or {
+			if result = ok; !n.strict {
+				break
+			}
 		}
 	}
-	return !n.or, nil
+	return result, nil
 }
 
-func (n *chain) print(b *strings.Builder, level int) {
+func (n *chain) print(b *strings.Builder, outer int) {
+	level := levelAnd
 	if n.or {
-		printChain(b, n.nodes, " or ", levelOr, level)
-		return
+		level = levelOr
 	}
-	printChain(b, n.nodes, " and ", levelAnd, level)
+	if level < outer {
+		b.WriteByte('(')
+		defer b.WriteByte(')')
+	}
+	for i, part := range n.nodes {
+		if i > 0 {
+			b.WriteString(" " + n.operator + " ")
+		}
+		part.print(b, level+1)
+	}
 }
 
 // negation is "not".
@@ -311,19 +332,4 @@ func (n *negation) print(b *strings.Builder, _ int) {
 	b.WriteString("not(")
 	n.node.print(b, 0)
 	b.WriteByte(')')
-}
-
-// printChain writes operands with an operator of a level between them, in parentheses if outer
-// binds more tightly.
-func printChain(b *strings.Builder, nodes []node, op string, level, outer int) {
-	if level < outer {
-		b.WriteByte('(')
-		defer b.WriteByte(')')
-	}
-	for i, n := range nodes {
-		if i > 0 {
-			b.WriteString(op)
-		}
-		n.print(b, level+1)
-	}
 }

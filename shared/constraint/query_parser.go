@@ -55,28 +55,19 @@ func (p *queryParser) acceptWord(w string) bool {
 	return true
 }
 
-// parseChain reads operands of "or", or of "and" below it. A chain within a chain of the same kind
-// becomes part of it.
+// parseChain reads operands of "or", or of "and" below it.
 func (p *queryParser) parseChain(level int) (node, error) {
-	c := &chain{or: level == levelOr}
-	for {
-		n, err := p.parseOperand(level)
-		if err != nil {
-			return nil, err
-		}
-		if inner, ok := n.(*chain); ok && inner.or == c.or {
-			c.nodes = append(c.nodes, inner.nodes...)
-		} else {
-			c.nodes = append(c.nodes, n)
-		}
-		if !p.acceptConnective(level) {
-			break
-		}
+	nodes, err := readChain(level == levelOr,
+		func() (node, error) { return p.parseOperand(level) }, func() bool { return p.acceptConnective(level) })
+	switch {
+	case err != nil:
+		return nil, err
+	case len(nodes) == 1:
+		return nodes[0], nil
+	case level == levelOr:
+		return &chain{operator: "or", or: true, nodes: nodes}, nil
 	}
-	if len(c.nodes) == 1 {
-		return c.nodes[0], nil
-	}
-	return c, nil
+	return &chain{operator: "and", nodes: nodes}, nil
 }
 
 // parseOperand reads an operand of "or" (a chain of "and"), or of "and" (a negation).

@@ -10,8 +10,8 @@ import (
 	"berth/shared/state"
 )
 
-// Changes is what a batch of stream records asks to be reconsidered. [Decide] adds what follows
-// from it, such as services that were blocked and may now find room.
+// Changes are what a batch of stream records asks to be reconsidered. [Decide] adds what follows
+// from them, such as services that were blocked and may now find room.
 type Changes struct {
 	// services are to reconcile, requests to answer.
 	services, requests map[string]bool
@@ -119,6 +119,8 @@ func (c *Changes) addAll(snap *snapshot.Snapshot) {
 	}
 }
 
+// addInstance notes what a change of an instance may affect: nearly everything, as it may have any
+// part of its row changed.
 func (c *Changes) addInstance(i *cluster.Instance, snap *snapshot.Snapshot) {
 	c.allDaemons, c.moves, c.allZones = true, true, true
 	c.freed[i.ID] = true
@@ -127,6 +129,7 @@ func (c *Changes) addInstance(i *cluster.Instance, snap *snapshot.Snapshot) {
 	c.addServicesOn(snap.Instances[i.ID])
 }
 
+// addServicesOn notes the services that have tasks on the instance.
 func (c *Changes) addServicesOn(v *snapshot.InstanceView) {
 	if v == nil {
 		return
@@ -138,6 +141,7 @@ func (c *Changes) addServicesOn(v *snapshot.InstanceView) {
 	}
 }
 
+// addDue notes what a due row was set for.
 func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 	c.fired = append(c.fired, plan.Timer{Kind: d.Kind, Subject: d.Subject})
 	switch d.Kind {

@@ -10,7 +10,7 @@ import (
 	"berth/shared/service"
 )
 
-// demand is what is left to place of one of a service's revisions: its provisioning tasks, and new
+// A demand is the part of one revision's tasks that is left to place: provisioning tasks and new
 // ones.
 type demand struct {
 	service      *cluster.Service

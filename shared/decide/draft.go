@@ -23,7 +23,7 @@ type serviceDraft struct {
 	// events report.
 	counted []*cluster.Task
 	emitted []*cluster.Target
-	// started is what became of the tasks to start.
+	// started is the outcome of the starts.
 	started startResult
 	// expected is how many more events will follow before the row is written.
 	expected int

@@ -51,8 +51,7 @@ func needsMoves(view *clusterView, changes *Changes) bool {
 }
 
 // moveTasks plans moves and starts those that the percentages and the room allow now. The rest is
-// planned anew when what it waits for is over. Retry also tries again what has come to nothing
-// before.
+// planned anew when the moves in progress have ended. retry also plans moves that failed before.
 func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 	movers := newMovers(view, retry)
 	inProgress := movesInProgress(view, commits, movers)
@@ -183,6 +182,7 @@ func planRoom(view *clusterView, movers []*mover, inProgress *progress, wanted m
 	return nil
 }
 
+// lacksMetric reports whether instances were rejected for their capacity of a metric.
 func lacksMetric(diagnosis *cluster.Diagnosis) bool {
 	return slices.ContainsFunc(diagnosis.Rejected,
 		func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
@@ -217,9 +217,8 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Mo
 	}
 }
 
-// startReplacement starts the task's replacement where the plan has it, and returns the instance.
-// It returns the empty string if the instance lacks room by now, because tasks of moves begun
-// before are still there twice.
+// startReplacement starts the task's replacement on the planned instance and returns that. It
+// returns the empty string if the instance lacks room, because moves begun earlier still hold it.
 func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *cluster.Task, step moves.Move) string {
 	to := step.To
 	if step.Mode == moves.Via {

@@ -82,6 +82,7 @@ func affectedProvisioning(view *clusterView, changes *Changes) []*cluster.Task {
 	return sortByAge(tasks)
 }
 
+// provisioningStandalone returns the standalone tasks that wait for an instance, in no order.
 func provisioningStandalone(view *clusterView) []*cluster.Task {
 	tasks := make([]*cluster.Task, 0, len(view.snap.ProvisioningTasks()))
 	for _, t := range view.snap.ProvisioningTasks() {

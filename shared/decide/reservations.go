@@ -98,7 +98,7 @@ func startableDeployment(view *clusterView, s *cluster.Service) (*cluster.Deploy
 }
 
 // fitsWhenEmpty reports whether the instance has the capacity for a task of the service when
-// nothing else is on it. Otherwise a reservation would be in vain.
+// nothing else is on it. Otherwise a reservation is useless.
 func fitsWhenEmpty(view *clusterView, v *snapshot.InstanceView, s *cluster.Service, def *cluster.TaskDefinition) bool {
 	need, has := def.Needs, v.Registered
 	if need.CPU > has.CPU || need.Memory > has.Memory || need.GPUs > len(has.GPUs) || has.ENIs != nil &&

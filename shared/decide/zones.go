@@ -224,24 +224,18 @@ func isUneven(counts map[string]int) bool {
 
 // fullestZone returns the zone with the most tasks: the first by name between equals.
 func fullestZone(counts map[string]int) string {
-	most := ""
-	for name, n := range counts {
-		if most == "" || n > counts[most] || n == counts[most] && name < most {
-			most = name
-		}
+	if len(counts) == 0 {
+		return ""
 	}
-	return most
+	return slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return counts[a] - counts[b] })
 }
 
 // emptiestZone returns the zone with the fewest tasks: the first by name between equals.
 func emptiestZone(counts map[string]int) string {
-	least := ""
-	for name, n := range counts {
-		if least == "" || n < counts[least] || n == counts[least] && name < least {
-			least = name
-		}
+	if len(counts) == 0 {
+		return ""
 	}
-	return least
+	return slices.MinFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return counts[a] - counts[b] })
 }
 
 // startInPoorerZone starts a replacement for a task of the fullest zone, in the emptiest that has

@@ -25,7 +25,7 @@ const (
 	// Drain makes Node DRAINING, Activate makes it ACTIVE.
 	Drain    ActionKind = "drain"
 	Activate ActionKind = "activate"
-	// StopTasks stops Tasks on Node, whatever their services' percentages are.
+	// StopTasks stops Tasks on Node regardless of their services' percentages.
 	StopTasks ActionKind = "stop tasks"
 	// Terminate terminates Instance through the group. With Decrement the desired capacity falls by
 	// one. One that is Terminating already is left alone.

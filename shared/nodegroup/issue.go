@@ -114,7 +114,7 @@ func RefusalError(why *cluster.Error, resource string) cluster.UpdateError {
 
 // ActionError returns the error that an update fails with because an action failed; nil if the
 // action is tried again. An action on a single node fails the update only for lack of permissions:
-// the node may be gone by now.
+// the node may have terminated since.
 func ActionError(group string, a Action, err error) *cluster.UpdateError {
 	why := cluster.PermanentError(err)
 	if why == nil || a.Instance != "" && !cluster.IsAccessDenied(why.Code) {

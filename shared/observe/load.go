@@ -128,7 +128,8 @@ func sortedWrites(rows map[state.Key]*cluster.Task) []state.Write {
 }
 
 // withReportedLoads returns the task's row with the loads of the report, or nil if they change
-// nothing. Reports come ordered by window, so the latest wins.
+// nothing. changed has the rows that earlier reports of the same commit have changed; reports come
+// in order of window, so the latest wins.
 func withReportedLoads(
 	ctx context.Context, store state.Store, p *state.PendingLoad, changed map[state.Key]*cluster.Task,
 ) (*cluster.Task, error) {

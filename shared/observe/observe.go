@@ -295,6 +295,8 @@ func (o *Observer) RefreshInstances(ctx context.Context, ecs ECS, clusterName st
 	return nil
 }
 
+// writeIfNewer writes the reported instance over its old row, which is nil if there is none, unless
+// the report is older or changes nothing.
 func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) error {
 	next := *i
 	next.Rev = 1
@@ -348,6 +350,8 @@ func (o *Observer) disconnectedSince(next, old *cluster.Instance) cluster.Instan
 	return cluster.At(o.Now)
 }
 
+// putInstance writes the instance's row and its alias. A change that narrows what placement may
+// decide moves the placement version on.
 func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {
 	alias, err := o.aliasWrites(ctx, next, old)
 	if err != nil {
@@ -437,6 +441,7 @@ func (o *Observer) SchedulePollAt(ctx context.Context, clusterName, id string, a
 		Subject: id})
 }
 
+// writePoll writes a due row that makes task-state-change ask ECS about the instance.
 func (o *Observer) writePoll(ctx context.Context, due *state.Due) error {
 	due.Kind = state.DueInstance
 	_, err := o.State.Write(ctx, state.Write{Put: due, Any: true})

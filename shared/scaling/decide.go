@@ -29,7 +29,7 @@ type Input struct {
 	// EC2 id: another cluster, or this one if the event was lost. Only instances that a decision
 	// returned as Unregistered need to be looked up.
 	RegisteredElsewhere map[string]string
-	// Upgrading reports that the group's nodes are being upgraded: then no instance is taken away.
+	// Upgrading reports that the group's nodes are being upgraded. Then no instance is removed.
 	Upgrading bool
 	// History is what the last decision remembered. The first time only its head is set.
 	History cluster.ScalingHistory

@@ -17,11 +17,7 @@ const (
 	drainingTimeout = 2 * time.Minute
 )
 
-// drainPlan is what becomes of the instances that consolidation is emptying.
-//
-// A drain ends in one of two ways: the instance is terminated or gone, or it takes tasks again
-// (Ended) because it did not become empty or is needed. Then it is Over, and counts for the
-// disruption budget only, until it is forgotten.
+// A drainPlan says what happens to the instances that consolidation is emptying.
 type drainPlan struct {
 	drains []cluster.Drain
 	// deferredUntil are instances that are left alone, with the end of that time.
@@ -164,7 +160,8 @@ func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t term
 		t.desired--
 		t.lastIn = v.Now
 		p.reasons[m.ID] = "its tasks run elsewhere, so it is terminated"
-		t.why = fmt.Sprintf("desired capacity from %d to %d: drained instances are terminated", v.Group.Desired, t.desired)
+		t.why = fmt.Sprintf("desired capacity from %d to %d: drained instances are terminated", v.Group.Desired,
+			t.desired)
 	}
 	return t
 }

@@ -21,7 +21,7 @@ const reservationFromZero = 200
 // unless they are replaced: the group gets others beside them, up to its maximum.
 //
 // If nothing is needed and nothing runs, the metric is the target. 100 would make a group with a
-// lower target start instances, find them empty, take them away, and so on (C8).
+// lower target start instances, find them empty, remove them, and so on (C8).
 func computeMetric(v *view, d demandPlan) Metric {
 	m := Metric{Published: true, Needed: v.running, Running: v.running}
 	if v.replacesUnregistered() {

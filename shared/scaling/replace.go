@@ -9,7 +9,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// replacementPlan is what becomes of instances that never registered.
+// A replacementPlan says which unregistered instances are replaced, and why the others are not.
 type replacementPlan struct {
 	replace, unregistered []string
 	lastReplaced          time.Time
@@ -97,7 +97,8 @@ func (v *view) unregisteredOutcome() string {
 		cluster.TagReplaceUnregistered + " it would be replaced"
 }
 
-// replacementEvents tells the operator, and those whose tasks wait, which instances are replaced.
+// replacementEvents reports, to the operator and to services whose tasks wait, which instances are
+// replaced.
 func (v *view) replacementEvents(replaced []string) []Event {
 	verb := "are"
 	if len(replaced) == 1 {

@@ -10,7 +10,7 @@ import (
 type sizing struct {
 	desired int
 	why     string
-	// hold is why an instance without tasks is not taken away now, or that it may be.
+	// hold is why an instance without tasks is not removed now, or that it may be
 	hold            string
 	low             lowCount
 	lastOut, lastIn time.Time
@@ -105,7 +105,7 @@ func doneEvent(e Event) Event {
 	return e
 }
 
-// waitingEvents tells the owners of waiting tasks why there are no more instances.
+// waitingEvents reports to the owners of waiting tasks why there are no more instances.
 func waitingEvents(v *view, d demandPlan, topic, why string) (events []Event) {
 	told := map[string]bool{}
 	for _, demand := range d.demands {

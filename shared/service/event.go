@@ -99,8 +99,9 @@ func reportMissingAlarms(v view) decision {
 	return decision{events: []keyedEvent{{"alarms/" + strings.Join(w.Missing, ","), e}}}
 }
 
-// reportDistrusted reports unhealthy tasks that are left as they are, and looks at them again soon:
-// no event says that fewer tasks of the cluster look unhealthy.
+// reportDistrusted reports unhealthy tasks that are not replaced while checks are distrusted. It
+// reconsiders the service soon, because no event says that fewer tasks of the cluster are
+// unhealthy.
 func reportDistrusted(v view, count int) decision {
 	if count == 0 {
 		return decision{}

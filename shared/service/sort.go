@@ -67,6 +67,13 @@ func sortTasks(in *Input) sortedTasks {
 			r.stopping++
 		}
 	}
+	s.putInOrder()
+	return s
+}
+
+// putInOrder fills the buckets and puts everything in order of id, so that the plan does not depend
+// on the order in which the tasks came.
+func (s *sortedTasks) putInOrder() {
 	for i := range s.revisions {
 		s.revisions[i].fillBuckets()
 	}
@@ -74,7 +81,6 @@ func sortTasks(in *Input) sortedTasks {
 		slices.SortFunc(rows, func(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	slices.SortFunc(s.targets, func(a, b *cluster.Target) int { return cmp.Compare(a.Task, b.Task) })
-	return s
 }
 
 // revisionsOf returns the revisions that the service's row lists, without tasks.
