@@ -15,11 +15,11 @@ import (
 func TestCapacityOf(t *testing.T) {
 	t.Run("SumsWhatTakesTasks", func(t *testing.T) {
 		s := oracle.SnapshotOf(
-			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
-			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 7)),
-			oracle.Instance("down", oracle.Disconnected, capacity("m", 100)),
-			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 100)),
-			oracle.Task("t1", "a", load(90)), oracle.Task("t2", "drains", load(3)),
+			oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+			oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 7)),
+			oracle.Instance("down", oracle.Disconnected, oracle.Metric("m", 100)),
+			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), oracle.Metric("m", 100)),
+			oracle.Task("t1", "a", oracle.Load(90)), oracle.Task("t2", "drains", oracle.Load(3)),
 		)
 		c := placement.CapacityOfMetric(s, "m")
 		if c.Total != 107 || c.Unbuffered != 85 || c.Load != 93 || c.Remaining != 14 || c.RemainingUnbuffered != 0 {
@@ -39,15 +39,15 @@ func TestCapacityOf(t *testing.T) {
 		}
 	})
 	t.Run("UnlimitedWhereOneInstanceIs", func(t *testing.T) {
-		c := placement.CapacityOfMetric(oracle.SnapshotOf(oracle.Instance("a", capacity("m", 1)), oracle.Instance("b"),
-			oracle.Task("t", "a", load(5))), "m")
+		c := placement.CapacityOfMetric(oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 1)), oracle.Instance("b"),
+			oracle.Task("t", "a", oracle.Load(5))), "m")
 		if c.Total != placement.Unlimited || c.Remaining != placement.Unlimited {
 			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("OverbookingIsNoCapacity", func(t *testing.T) {
-		s := oracle.SnapshotOf(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}),
-			oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(110)))
+		s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}),
+			oracle.Instance("a", oracle.Metric("m", 100)), oracle.Task("t", "a", oracle.Load(110)))
 		here := placement.InstanceCapacities(s, s.Instances["a"])[s.MetricIndex("m")]
 		if here.Capacity != 100 || here.Total != 120 || here.Remaining != 10 || !here.Violated {
 			t.Fatalf("%+v", here)
@@ -64,9 +64,9 @@ func metricDemand(load int64, count int) placement.Demand {
 
 func TestAdmit(t *testing.T) {
 	s := oracle.SnapshotOf(
-		configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
-		oracle.Instance("a", capacity("m", 15)), oracle.Instance("b", capacity("m", 15)),
-		oracle.Task("t", "a", load(15)),
+		oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
+		oracle.Instance("a", oracle.Metric("m", 15)), oracle.Instance("b", oracle.Metric("m", 15)),
+		oracle.Task("t", "a", oracle.Load(15)),
 	)
 	t.Run("RefusesWithTheNumbers", func(t *testing.T) {
 		err := placement.Admit(s, metricDemand(6, 3), placement.Demand{})
@@ -91,7 +91,7 @@ func TestAdmit(t *testing.T) {
 		}
 	})
 	t.Run("NeverRefusesNoLoad", func(t *testing.T) {
-		full := oracle.SnapshotOf(oracle.Instance("a", capacity("m", 0)))
+		full := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 0)))
 		if err := placement.Admit(full, metricDemand(0, 1000), placement.Demand{}); err != nil {
 			t.Fatal(err)
 		}
@@ -111,12 +111,12 @@ func TestAdmit(t *testing.T) {
 func TestAdmitHoldsTheBufferBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.IntRange(0, 100).Draw(t, "buffer")
-		rows := []state.Row{configuration(cluster.Configuration{Buffer: map[string]float64{"m": float64(percent) / 100}})}
+		rows := []state.Row{oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": float64(percent) / 100}})}
 		total := int64(0)
 		for n := range rapid.IntRange(1, 5).Draw(t, "instances") {
 			c := int64(rapid.IntRange(0, 1000).Draw(t, "capacity"))
 			total += c
-			rows = append(rows, oracle.Instance(string(rune('a'+n)), capacity("m", c)))
+			rows = append(rows, oracle.Instance(string(rune('a'+n)), oracle.Metric("m", c)))
 		}
 		s := oracle.SnapshotOf(rows...)
 		usable := total * int64(100-percent) / 100

@@ -23,7 +23,7 @@ type columns struct {
 	active         []bool                   // ACTIVE
 	agentConnected []bool
 	cordoned       []bool
-	idLabel        []int64  // numbers in the order of ids, see [columns.insertID]
+	idLabel        []int64  // numbers in the order of ids, see [columns.insertIDLabel]
 	byID           []int32  // the instances that have a label, in order of id
 	idHash         []uint64 // for choices by chance
 

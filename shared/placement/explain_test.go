@@ -212,7 +212,7 @@ func TestExplanationSays(t *testing.T) {
 		}), "2 instances; of the 2 that can run it, i-1 was chosen at random, as the random strategy asks (runner-up i-2)"},
 		{"TheBuffer", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Buffer: map[string]float64{"m": 0.5}},
-			oracle.Instance("i-1", metered("m", 100)), oracle.Instance("i-2", metered("m", 200)),
+			oracle.Instance("i-1", oracle.Metric("m", 100)), oracle.Instance("i-2", oracle.Metric("m", 200)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
 			"2 instances; of the 2 that can run it, i-2 has room without its buffer (runner-up i-1)"},
 		{"TheOnlyOne", zoned()[1:2], spec(func(*placement.Spec) {}), "1 instance; only i-2 can run it"},
@@ -221,7 +221,7 @@ func TestExplanationSays(t *testing.T) {
 		{"NoInstances", nil, spec(func(*placement.Spec) {}), "0 instances"},
 		{"WhatIsGivenUp", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}},
-			oracle.Instance("i-1", metered("m", 50)),
+			oracle.Instance("i-1", oracle.Metric("m", 50)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
 			"1 instance; only i-1 can run it; rules not kept: capacity"},
 		{"TheGroup", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2"),
@@ -240,15 +240,11 @@ func TestExplanationSays(t *testing.T) {
 	}
 }
 
-func metered(metric string, n int64) oracle.Option {
-	return func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{metric: n} }
-}
-
 // Every filter that refuses is named, not only the first.
 func TestWhyNotNamesEveryFilter(t *testing.T) {
 	noInterfaces := func(i *cluster.Instance) { i.Registered.ENIs = new(0) }
 	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Status(cluster.InstanceDraining), oracle.Memory(256),
-		oracle.CPU(128), metered("m", 10), oracle.Reserved(oracle.SSH), noInterfaces), oracle.Instance("i-2"))
+		oracle.CPU(128), oracle.Metric("m", 10), oracle.Reserved(oracle.SSH), noInterfaces), oracle.Instance("i-2"))
 	wants := oracle.Small
 	wants.ENIs = 1
 	r := placement.Request{Spec: &placement.Spec{Needs: wants, Owner: "web", Ports: []cluster.Port{oracle.SSH},

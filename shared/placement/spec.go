@@ -30,7 +30,7 @@ type Spec struct {
 	Strategies   []cluster.PlacementStrategy
 	DomainPolicy cluster.DomainPolicy
 	// Scoring names the order among instances that everything else leaves equal: "" or one of
-	// [Scorings].
+	// [ScoringNames].
 	Scoring string
 	// Avoid has instances that get no new task. Tasks on them stay.
 	Avoid []string

@@ -51,13 +51,13 @@ var rules = []rule{
 		"shared/constraint", "shared/snapshot", "shared/cluster",
 	}},
 	{path: "shared/placement/packing", pure: true, may: []string{
-		"shared/placement/eligibility", "shared/state", "shared/constraint", "shared/snapshot", "shared/cluster", "shared/placement",
+		"shared/placement/eligibility", "shared/state", "shared/constraint", "shared/snapshot", "shared/cluster", "tests/gpurows",
 	}},
 	{path: "shared/placement/moves", pure: true, may: []string{
 		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
 	}},
 	{path: "shared/placement", pure: true, may: []string{
-		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
+		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/gpurows", "tests/oracle",
 	}},
 	{path: "shared/servicefabric", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/state", "shared/cluster"}, pure: true},

@@ -10,6 +10,7 @@ import (
 	"berth/shared/placement"
 	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
+	"berth/tests/gpurows"
 )
 
 // Oracle places the slow way: for every single task it goes through all rows, derives what each instance has left, and
@@ -268,26 +269,9 @@ func (o *Oracle) Domains() *domain.Domains {
 	return d
 }
 
-// Devices are the positions for one task, nil if there are not enough: the fullest that still fit, of the devices
-// that nobody uses as many left alone as tasks hold without saying which.
+// Devices returns the positions of the GPU devices for one task, or nil if there are not enough.
 func (o *Oracle) Devices(l Left) []int {
-	needs := o.Request.Spec.Needs
-	var order, free []int
-	for d, milli := range l.GPUs {
-		if milli == 1000 {
-			free = append(free, d)
-		} else if milli >= needs.PerGPU() {
-			order = append(order, d)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return l.GPUs[a] - l.GPUs[b] })
-	order = append(order, free[:max(0, len(free)-l.Unpinned)]...)
-	if len(order) < needs.GPUs {
-		return nil
-	}
-	order = order[:needs.GPUs]
-	slices.Sort(order)
-	return order
+	return gpurows.Devices(l.GPUs, l.Unpinned, o.Request.Spec.Needs)
 }
 
 // GroupCount is how many tasks count on instances that agree with this one in all of the attributes.

@@ -96,6 +96,23 @@ func Reserved(ports ...cluster.Port) Option {
 	return func(i *cluster.Instance) { i.Registered.Ports = ports }
 }
 
+// Metric gives the instance a capacity of a metric.
+func Metric(name string, capacity int64) Option {
+	return func(i *cluster.Instance) {
+		if i.Registered.Metrics == nil {
+			i.Registered.Metrics = map[string]int64{}
+		}
+		i.Registered.Metrics[name] = capacity
+	}
+}
+
+// Configuration returns the row of a cluster's configuration.
+func Configuration(c cluster.Configuration) *cluster.Configuration {
+	c.Head = cluster.Head{Cluster: "c", Rev: 1}
+	return &c
+}
+
+// A TaskOption changes a task row.
 type TaskOption func(*cluster.Task)
 
 // Task is RUNNING, of owner "web", and needs 256 CPU units and 512 MiB.
@@ -130,6 +147,15 @@ func Needs(r cluster.Resources) TaskOption { return func(t *cluster.Task) { t.Ne
 
 func Ports(p ...cluster.Port) TaskOption { return func(t *cluster.Task) { t.Ports = p } }
 
+// Load makes the task report a load of metric m, and need nothing else.
+func Load(n int64) TaskOption {
+	return func(t *cluster.Task) {
+		t.Needs = cluster.Resources{}
+		t.Reported = map[string]int64{"m": n}
+	}
+}
+
+// Stopping makes the task's desired status STOPPED.
 func Stopping(t *cluster.Task) { t.Desired = cluster.TaskStopped }
 
 func Pending(t *cluster.Task) { t.Last = "" }

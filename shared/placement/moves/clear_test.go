@@ -24,15 +24,15 @@ func (b *bins) rows() []state.Row {
 	var rows []state.Row
 	for i, loads := range b.loads {
 		id := fmt.Sprintf("i-%03d", i)
-		rows = append(rows, oracle.Instance(id, capacity("m", b.capacity)))
+		rows = append(rows, oracle.Instance(id, oracle.Metric("m", b.capacity)))
 		for n, l := range loads {
-			rows = append(rows, oracle.Task(fmt.Sprintf("t-%03d-%02d", i, n), id, load(l)))
+			rows = append(rows, oracle.Task(fmt.Sprintf("t-%03d-%02d", i, n), id, oracle.Load(l)))
 		}
 	}
 	return rows
 }
 
-func (b *bins) room(load int64, most int) *moves.Plan {
+func (b *bins) planRoom(load int64, most int) *moves.Plan {
 	r := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: load}}},
 		Count: 1}
 	m := movers(anyTask("web"))
@@ -40,8 +40,8 @@ func (b *bins) room(load int64, most int) *moves.Plan {
 	return moves.NewPlanner(placement.New(oracle.SnapshotOf(b.rows()...))).MakeRoom(r, m)
 }
 
-// firstFit is the least number of moves with which one instance is cleared for the load by sending
-// its tasks, the largest first, to the first instance with room; 0 where that clears none.
+// firstFit returns the least number of moves that clear one instance for the load, sending its tasks, the largest first, to
+// the first instance with room. It returns 0 if that clears none.
 func (b *bins) firstFit(load int64) (least int) {
 	for i := range b.loads {
 		used := make([]int64, len(b.loads))
@@ -72,7 +72,7 @@ func (b *bins) firstFit(load int64) (least int) {
 	return least
 }
 
-// TestMakeRoomOfManySmallTasks: more have to leave than can be searched together.
+// More small tasks have to leave an instance than a search can try together.
 func TestMakeRoomOfManySmallTasks(t *testing.T) {
 	for _, instances := range []int{3, 20, 100, 1000} {
 		for load, moves := range map[int64]int{60: 2, 70: 3, 80: 4, 90: 5, 100: 6} {
@@ -80,11 +80,11 @@ func TestMakeRoomOfManySmallTasks(t *testing.T) {
 			for range instances {
 				b.loads = append(b.loads, []int64{10, 10, 10, 10, 10, 10})
 			}
-			if p := b.room(load, 20); len(p.Places) != 1 || len(p.Moves) != moves {
+			if p := b.planRoom(load, 20); len(p.Places) != 1 || len(p.Moves) != moves {
 				t.Errorf("%d instances, a task of %d: %d moves, wanted %d; %v", instances, load, len(p.Moves), moves,
 					p.Unrepaired)
 			}
-			if p := b.room(load, moves-1); len(p.Moves)+len(p.Places) > 0 {
+			if p := b.planRoom(load, moves-1); len(p.Moves)+len(p.Places) > 0 {
 				t.Errorf("%d instances, a task of %d: %d moves where %d are allowed", instances, load, len(p.Moves),
 					moves-1)
 			}
@@ -92,8 +92,7 @@ func TestMakeRoomOfManySmallTasks(t *testing.T) {
 	}
 }
 
-// TestMakeRoomWhereFirstFitDoes: where sending tasks away one after the other makes room, there is
-// a plan.
+// If sending tasks away one after the other makes room, there is a plan.
 func TestMakeRoomWhereFirstFitDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &bins{capacity: 100}
@@ -114,7 +113,7 @@ func TestMakeRoomWhereFirstFitDoes(t *testing.T) {
 		if least == 0 || least > 20 {
 			return
 		}
-		p := b.room(load, 20)
+		p := b.planRoom(load, 20)
 		if len(p.Places) != 1 || len(p.Moves) > 20 {
 			t.Fatalf("first fit clears an instance for %d with %d moves, the plan is %+v", load, least, p)
 		}
@@ -147,28 +146,27 @@ func (b *bins) expectCarriedOut(t *rapid.T, p *moves.Plan, load int64) {
 	}
 }
 
-// TestSurroundingsMakeRoom: room made by what is near, or by clearing an instance, keeps to the
-// rules of what trying everything makes, and is seldom for fewer tasks.
-func TestSurroundingsMakeRoom(t *testing.T) {
+// A local search makes room by the rules of an exhaustive one, and seldom for fewer tasks.
+func TestLocalSearchMakesRoom(t *testing.T) {
 	worlds, missed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawMoveWorld(t, 5, 6)
-		w.newcomers = rapid.IntRange(1, 2).Draw(t, "newcomers")
-		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		first := w.owners["o0"]
-		r := placement.Request{Spec: first.Spec, Target: first.Target, Count: w.newcomers}
-		planned := moves.Request{Owners: w.owners}
+		w := oracle.GenMoveWorld(t, 5, 6)
+		w.Newcomers = rapid.IntRange(1, 2).Draw(t, "newcomers")
+		s := w.Snapshot(rapid.Uint64().Draw(t, "order of rows"))
+		first := w.Owners["o0"]
+		r := placement.Request{Spec: first.Spec, Target: first.Target, Count: w.Newcomers}
+		planned := moves.Request{Owners: w.Owners}
 		best := moves.NewPlanner(placement.New(s)).MakeRoom(r, planned)
-		near := moves.MakeRoomNearby(moves.NewPlanner(placement.New(s)), r, planned)
+		near := moves.MakeRoomLocally(moves.NewPlanner(placement.New(s)), r, planned)
 		if len(near.Places) > len(best.Places) {
-			t.Fatalf("%d of %d tasks: %+v\n%s", len(near.Places), len(best.Places), near, w.describe())
+			t.Fatalf("%d of %d tasks: %+v\n%s", len(near.Places), len(best.Places), near, w.Describe())
 		}
 		if len(near.Places) > 0 {
 			worlds++
-			o := newMoveOracle(w, s)
-			o.carry(t, near)
-			if _, allowed := o.score(); !allowed[3] {
-				t.Fatalf("a rule that binds is broken further: %+v\n%s", near, w.describe())
+			o := oracle.NewMoveOracle(w)
+			o.CarryOut(t, near)
+			if _, allowed := o.Score(); !allowed[3] {
+				t.Fatalf("a rule that binds is broken further: %+v\n%s", near, w.Describe())
 			}
 		}
 		if len(near.Places) < len(best.Places) {
@@ -176,7 +174,7 @@ func TestSurroundingsMakeRoom(t *testing.T) {
 		}
 	})
 	if missed*5 > worlds {
-		t.Fatalf("%d of %d", missed, worlds)
+		t.Fatalf("missed in %d of %d worlds", missed, worlds)
 	}
-	t.Logf("%d of %d", missed, worlds)
+	t.Logf("missed in %d of %d worlds", missed, worlds)
 }

@@ -12,9 +12,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// One planner goes along with one snapshot: whatever rows come in between, its plans are those of a
-// new planner.
-func TestPlannerKeepsUpWithTheSnapshot(t *testing.T) {
+// A planner that follows one snapshot, whatever rows change, plans as a new planner does.
+func TestPlannerFollowsTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := planning{History: oracle.NewHistory(t)}
 		h.planner = moves.NewPlanner(h.Engine)
@@ -37,22 +36,21 @@ type planning struct {
 	planner *moves.Planner
 }
 
-// moves checks that what is sound at a glance is so for a look at every task, and that no plan is
-// kept longer than it holds.
+// moves checks that a remembered plan is one that a new planner makes, and that the watch overlooks no violation.
 func (h planning) moves(t *rapid.T) {
 	m := moves.Request{Owners: map[string]moves.Owner{}}
 	for _, owner := range slices.Sorted(maps.Keys(h.Movers)) {
 		m.Owners[owner] = moves.Owner{Spec: h.Movers[owner], Target: rapid.IntRange(0, 6).Draw(t, "moving to")}
 	}
-	kept, fresh := h.planner.PlanMoves(m), moves.NewPlanner(placement.New(h.Snap)).PlanMoves(m)
-	if summary(kept) != summary(fresh) || !slices.Equal(kept.Unrepaired, fresh.Unrepaired) {
-		t.Fatalf("the plan is %q, %v, and anew %q, %v", summary(kept), kept.Unrepaired, summary(fresh),
-			fresh.Unrepaired)
+	followed, again := h.planner.PlanMoves(m), moves.NewPlanner(placement.New(h.Snap)).PlanMoves(m)
+	if summary(followed) != summary(again) || !slices.Equal(followed.Unrepaired, again.Unrepaired) {
+		t.Fatalf("the plan is %q, %v, and a new planner's %q, %v", summary(followed), followed.Unrepaired, summary(again),
+			again.Unrepaired)
 	}
-	if !h.planner.Sound(m) {
+	if !h.planner.FindsNothing(m) {
 		return
 	}
 	if broken := moves.NewPlanner(placement.New(h.Snap)).Violations(m); len(broken) > 0 {
-		t.Fatalf("nothing is broken at a glance, but %+v", broken)
+		t.Fatalf("the watch knows of no violation, but there are %+v", broken)
 	}
 }

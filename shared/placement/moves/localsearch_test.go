@@ -8,92 +8,77 @@ import (
 
 	"berth/shared/placement"
 	"berth/shared/placement/moves"
+	"berth/tests/oracle"
 )
 
-// TestSurroundingsNeverMakeAnythingWorse: a plan that looks only at the surroundings of each
-// violation keeps to the rules of the one that looks at everything, and repairs something or moves
-// nothing.
-func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
+// A plan of a local search keeps the rules that an exhaustive one keeps. It repairs something or moves nothing.
+func TestLocalSearchMakesNothingWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawMoveWorld(t, 5, 6)
-		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		p := moves.PlanMovesNearby(moves.NewPlanner(placement.New(s)), moves.Request{Owners: w.owners})
-		o := newMoveOracle(w, s)
-		before, _ := o.score()
-		after := o.carry(t, p)
-		_, allowed := o.score()
+		w := oracle.GenMoveWorld(t, 5, 6)
+		s := w.Snapshot(rapid.Uint64().Draw(t, "order of rows"))
+		p := moves.PlanMovesLocally(moves.NewPlanner(placement.New(s)), moves.Request{Owners: w.Owners})
+		o := oracle.NewMoveOracle(w)
+		before, _ := o.Score()
+		after := o.CarryOut(t, p)
+		_, allowed := o.Score()
 		if !allowed[3] {
-			t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.describe())
+			t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.Describe())
 		}
-		if c := slices.Compare(o.order(after), o.order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
-			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.describe())
+		if c := slices.Compare(o.Order(after), o.Order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
+			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.Describe())
 		}
-		if again := moves.PlanMovesNearby(moves.NewPlanner(placement.New(w.moveSnapshot(1))),
-			moves.Request{Owners: w.owners}); summary(again) != summary(p) {
+		if again := moves.PlanMovesLocally(moves.NewPlanner(placement.New(w.Snapshot(1))),
+			moves.Request{Owners: w.Owners}); summary(again) != summary(p) {
 			t.Fatalf("the order of rows decides: %s, or %s", summary(p), summary(again))
 		}
 	})
 }
 
-// TestSurroundingsSeldomMissTheBest: in most small worlds they do as well as trying everything.
-func TestSurroundingsSeldomMissTheBest(t *testing.T) {
+// In most small worlds a local search finds a plan as good as the best.
+func TestLocalSearchSeldomMissesTheBestPlan(t *testing.T) {
 	worlds, missed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawMoveWorld(t, 5, 6)
-		s := w.moveSnapshot(1)
+		w := oracle.GenMoveWorld(t, 5, 6)
+		s := w.Snapshot(1)
 		e := moves.NewPlanner(placement.New(s))
-		best := e.PlanMoves(moves.Request{Owners: w.owners})
+		best := e.PlanMoves(moves.Request{Owners: w.Owners})
 		if len(best.Violations) == 0 {
 			return
 		}
 		worlds++
-		near := moves.PlanMovesNearby(e, moves.Request{Owners: w.owners})
+		near := moves.PlanMovesLocally(e, moves.Request{Owners: w.Owners})
 		if len(near.Unrepaired) > len(best.Unrepaired) || len(near.Unrepaired) == len(best.Unrepaired) &&
 			near.Cost > best.Cost {
 			missed++
 		}
 	})
 	if missed*5 > worlds {
-		t.Fatalf("%d of %d", missed, worlds)
+		t.Fatalf("missed in %d of %d worlds", missed, worlds)
 	}
-	t.Logf("%d of %d", missed, worlds)
+	t.Logf("missed in %d of %d worlds", missed, worlds)
 }
 
-// TestMovesCanBeCarriedOut: moves that may begin at once find room where they go, all of them
-// together; and one after the other, each finds it when its turn comes.
+// Moves that may begin at once have room at their destinations, all of them together. Carried out in order, each move has
+// room when its turn comes.
 func TestMovesCanBeCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawMoveWorld(t, 4, 6)
-		w.configuration.Priorities.Capacity = 0
-		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		p := moves.NewPlanner(placement.New(s)).PlanMoves(moves.Request{Owners: w.owners})
-		o := newMoveOracle(w, s)
-		number := func(task string) int {
-			for n, x := range o.tasks {
-				if x.ID == task {
-					return n
-				}
-			}
-			return -1
-		}
-		instances := map[string]int{}
-		for i, v := range o.Instances {
-			instances[v.ID] = i
-		}
-		// The copies that start first are tasks beside those that are there.
+		w := oracle.GenMoveWorld(t, 4, 6)
+		w.Config.Priorities.Capacity = 0
+		s := w.Snapshot(rapid.Uint64().Draw(t, "order of rows"))
+		p := moves.NewPlanner(placement.New(s)).PlanMoves(moves.Request{Owners: w.Owners})
+		o := oracle.NewMoveOracle(w)
+		// Replacements that start first are there beside the tasks that they replace.
 		for _, m := range p.Moves {
 			to := m.To
 			if m.Mode == moves.Via {
 				to = m.Via
 			}
 			if len(m.After) == 0 && m.Mode != moves.StopFirst {
-				c := *o.tasks[number(m.Task)]
-				o.tasks, o.at, o.start = append(o.tasks, &c), append(o.at, instances[to]),
-					append(o.start, instances[to])
+				o.AddCopy(m.Task, to)
 			}
 		}
 		expectRoom(t, o, p, "at once")
-		fresh := newMoveOracle(w, s)
+		inTurn := oracle.NewMoveOracle(w)
 		for n, m := range p.Moves {
 			for _, before := range m.After {
 				if before >= n {
@@ -101,74 +86,66 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 				}
 			}
 			if m.Mode == moves.StopFirst || m.Mode == moves.Via {
-				fresh.at[number(m.Task)] = -1
+				inTurn.Put(m.Task, "")
 				continue
 			}
-			fresh.at[number(m.Task)] = instances[m.To]
-			expectRoom(t, fresh, p, m.Task)
+			inTurn.Put(m.Task, m.To)
+			expectRoom(t, inTurn, p, m.Task)
 		}
 	})
 }
 
-// expectRoom checks that no cell is above what it takes in all, unless it was at the start.
-func expectRoom(t *rapid.T, o *moveOracle, p *moves.Plan, when string) {
-	possible, figures := o.figures()
-	if !possible {
-		t.Fatalf("%s: a port or a device is not free: %+v", when, p.Moves)
-	}
-	for place, f := range figures {
-		if len(place) > 4 && place[:4] == "cell" && f.value > f.roof(f.total, o.first[place]) {
-			t.Fatalf("%s: %s is %d of %d: %+v\n%s", when, place, f.value, f.total, p.Moves, o.describe())
-		}
+// expectRoom checks that no instance has more than it takes in all, unless it had at the start.
+func expectRoom(t *rapid.T, o *oracle.MoveOracle, p *moves.Plan, when string) {
+	if problem := o.Overfull(); problem != "" {
+		t.Fatalf("%s: %s: %+v\n%s", when, problem, p.Moves, o.Describe())
 	}
 }
 
-// TestSoundAtAGlance: where nothing is broken PlanMoves sees it without a look at every task, and
-// it never overlooks what is.
-func TestSoundAtAGlance(t *testing.T) {
-	sound, seen := 0, 0
+// The watch overlooks no violation. If there is none, it usually knows that without looking at every task.
+func TestWatchOverlooksNothing(t *testing.T) {
+	sound, known := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawMoveWorld(t, 5, 6)
-		m := moves.Request{Owners: w.owners}
-		e := moves.NewPlanner(placement.New(w.moveSnapshot(1)))
+		w := oracle.GenMoveWorld(t, 5, 6)
+		m := moves.Request{Owners: w.Owners}
+		e := moves.NewPlanner(placement.New(w.Snapshot(1)))
 		broken := e.Violations(m)
 		if len(broken) == 0 {
 			sound++
 		}
-		if e.Sound(m) {
-			seen++
+		if e.FindsNothing(m) {
+			known++
 			if len(broken) > 0 {
-				t.Fatalf("overlooked: %+v\n%s", broken, w.describe())
+				t.Fatalf("overlooked: %+v\n%s", broken, w.Describe())
 			}
 		}
 	})
-	if 2*seen < sound {
-		t.Errorf("of %d sound clusters it saw %d", sound, seen)
+	if 2*known < sound {
+		t.Errorf("of %d clusters without violations the watch knows %d", sound, known)
 	}
-	t.Logf("of %d sound clusters it saw %d", sound, seen)
+	t.Logf("of %d clusters without violations the watch knows %d", sound, known)
 }
 
-// TestScopedPlans: a plan made of the tasks that matter alone keeps to the rules of the one made of
-// all, and is seldom worse.
-func TestScopedPlans(t *testing.T) {
+// A plan made of the affected tasks only keeps the rules that a plan of all tasks keeps, and is seldom worse.
+func TestScopedPlansAreSeldomWorse(t *testing.T) {
 	worlds, missed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawMoveWorld(t, 5, 6)
-		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		m := moves.Request{Owners: w.owners}
+		w := oracle.GenMoveWorld(t, 5, 6)
+		s := w.Snapshot(rapid.Uint64().Draw(t, "order of rows"))
+		m := moves.Request{Owners: w.Owners}
 		p, best := moves.NewPlanner(placement.New(s)).Scoped().PlanMoves(m),
 			moves.NewPlanner(placement.New(s)).PlanMoves(m)
 		if len(p.Violations) != len(best.Violations) {
-			t.Fatalf("broken are %v, and of all %v\n%s", p.Violations, best.Violations, w.describe())
+			t.Fatalf("broken are %v, and of all %v\n%s", p.Violations, best.Violations, w.Describe())
 		}
-		o := newMoveOracle(w, s)
-		before, _ := o.score()
-		after := o.carry(t, p)
-		if _, allowed := o.score(); !allowed[3] {
-			t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.describe())
+		o := oracle.NewMoveOracle(w)
+		before, _ := o.Score()
+		after := o.CarryOut(t, p)
+		if _, allowed := o.Score(); !allowed[3] {
+			t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.Describe())
 		}
-		if c := slices.Compare(o.order(after), o.order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
-			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.describe())
+		if c := slices.Compare(o.Order(after), o.Order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
+			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.Describe())
 		}
 		if len(best.Violations) > 0 {
 			worlds++
@@ -178,7 +155,7 @@ func TestScopedPlans(t *testing.T) {
 		}
 	})
 	if missed*5 > worlds {
-		t.Fatalf("%d of %d", missed, worlds)
+		t.Fatalf("missed in %d of %d worlds", missed, worlds)
 	}
-	t.Logf("%d of %d", missed, worlds)
+	t.Logf("missed in %d of %d worlds", missed, worlds)
 }

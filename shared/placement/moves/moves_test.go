@@ -15,24 +15,6 @@ import (
 	"berth/tests/oracle"
 )
 
-// capacity is the instance's of a metric.
-func capacity(metric string, n int64) oracle.Option {
-	return func(i *cluster.Instance) {
-		if i.Registered.Metrics == nil {
-			i.Registered.Metrics = map[string]int64{}
-		}
-		i.Registered.Metrics[metric] = n
-	}
-}
-
-// load is what the task reported of metric m.
-func load(n int64) oracle.TaskOption {
-	return func(t *cluster.Task) {
-		t.Needs = cluster.Resources{}
-		t.Reported = map[string]int64{"m": n}
-	}
-}
-
 // movers are owners of these specs, by name.
 func movers(specs ...*placement.Spec) moves.Request {
 	out := moves.Request{Owners: map[string]moves.Owner{}}
@@ -43,11 +25,6 @@ func movers(specs ...*placement.Spec) moves.Request {
 }
 
 func anyTask(owner string) *placement.Spec { return &placement.Spec{Owner: owner} }
-
-func configuration(c cluster.Configuration) *cluster.Configuration {
-	c.Head = cluster.Head{Cluster: "c", Rev: 1}
-	return &c
-}
 
 // summary is each move as "task: from > to".
 func summary(p *moves.Plan) string {
@@ -71,7 +48,7 @@ func plan(rows []state.Row, m moves.Request) *moves.Plan {
 
 func TestPlanMoves(t *testing.T) {
 	t.Run("NothingWhereNothingIsBroken", func(t *testing.T) {
-		p := plan([]state.Row{oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(100))},
+		p := plan([]state.Row{oracle.Instance("a", oracle.Metric("m", 100)), oracle.Task("t", "a", oracle.Load(100))},
 			movers(anyTask("web")))
 		if len(p.Moves)+len(p.Violations) > 0 || !p.Exact {
 			t.Fatalf("%+v", p)
@@ -80,10 +57,10 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("RelievesTheInstanceByTheCheapestTasks", func(t *testing.T) {
 		dear, cheap := &placement.Spec{Owner: "dear", MoveCost: cluster.CostHigh}, &placement.Spec{Owner: "cheap"}
 		rows := []state.Row{
-			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 100)),
-			oracle.Task("t1", "a", oracle.Owner("dear"), load(60)),
-			oracle.Task("t2", "a", oracle.Owner("cheap"), load(30)),
-			oracle.Task("t3", "a", oracle.Owner("cheap"), load(30)),
+			oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 100)),
+			oracle.Task("t1", "a", oracle.Owner("dear"), oracle.Load(60)),
+			oracle.Task("t2", "a", oracle.Owner("cheap"), oracle.Load(30)),
+			oracle.Task("t3", "a", oracle.Owner("cheap"), oracle.Load(30)),
 		}
 		p := plan(rows, movers(dear, cheap))
 		expectMoves(t, p, "t2: a > b")
@@ -94,16 +71,16 @@ func TestPlanMoves(t *testing.T) {
 	})
 	t.Run("TheBufferIsAViolationAndMayBeUsedToRepairWorse", func(t *testing.T) {
 		rows := []state.Row{
-			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
-			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 100)),
-			oracle.Task("t1", "a", load(90)), oracle.Task("t2", "a", load(20)), oracle.Task("t3", "b", load(70)),
+			oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+			oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 100)),
+			oracle.Task("t1", "a", oracle.Load(90)), oracle.Task("t2", "a", oracle.Load(20)), oracle.Task("t3", "b", oracle.Load(70)),
 		}
 		p := plan(rows, movers(anyTask("web")))
 		expectMoves(t, p, "t2: a > b")
 		if p.Moves[0].Mode != moves.IntoBuffer {
 			t.Fatalf("mode is %s", p.Moves[0].Mode)
 		}
-		p = plan([]state.Row{rows[0], rows[1], rows[2], oracle.Task("t1", "a", load(90))}, movers(anyTask("web")))
+		p = plan([]state.Row{rows[0], rows[1], rows[2], oracle.Task("t1", "a", oracle.Load(90))}, movers(anyTask("web")))
 		if len(p.Violations) != 1 || len(p.Moves) > 0 {
 			t.Fatalf("90 of 80 without the buffer: %+v", p)
 		}
@@ -112,12 +89,12 @@ func TestPlanMoves(t *testing.T) {
 		spec := anyTask("web")
 		spec.Avoid = []string{"avoided"}
 		rows := []state.Row{
-			oracle.Instance("a", capacity("m", 10)), oracle.Instance("avoided", capacity("m", 10)),
-			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 10)),
-			oracle.Instance("cordoned", oracle.Attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)),
+			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("avoided", oracle.Metric("m", 10)),
+			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), oracle.Metric("m", 10)),
+			oracle.Instance("cordoned", oracle.Attribute(cluster.AttributeUnschedulable, "true"), oracle.Metric("m", 10)),
 			oracle.Instance("gone", oracle.Disconnected),
-			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "avoided", load(20)),
-			oracle.Task("t3", "drains", load(20)), oracle.Task("t4", "cordoned", load(20)),
+			oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "avoided", oracle.Load(20)),
+			oracle.Task("t3", "drains", oracle.Load(20)), oracle.Task("t4", "cordoned", oracle.Load(20)),
 		}
 		if p := plan(rows, movers(spec)); len(p.Moves) > 0 || len(p.Violations) != 3 {
 			t.Fatalf("%+v", p)
@@ -129,43 +106,43 @@ func TestPlanMoves(t *testing.T) {
 		m := movers(anyTask("web"))
 		m.Keep = func(t *cluster.Task) bool { return t.ID == "t1" }
 		rows := []state.Row{
-			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b"),
-			oracle.Task("t1", "a", load(8)), oracle.Task("t2", "a", load(7)),
-			oracle.Task("t3", "a", oracle.Owner("others"), load(1)),
+			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b"),
+			oracle.Task("t1", "a", oracle.Load(8)), oracle.Task("t2", "a", oracle.Load(7)),
+			oracle.Task("t3", "a", oracle.Owner("others"), oracle.Load(1)),
 		}
 		expectMoves(t, plan(rows, m), "t2: a > b")
 	})
 	t.Run("DoesNotRelieveWhatIsEndingAnyway", func(t *testing.T) {
-		next := oracle.Task("t2", "b", load(15))
+		next := oracle.Task("t2", "b", oracle.Load(15))
 		next.Replaces = "t1"
 		rows := []state.Row{
-			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b", capacity("m", 20)), oracle.Instance("c"),
-			oracle.Task("t0", "a", load(5)), oracle.Task("t1", "a", load(15)), next,
-			oracle.Task("t3", "c", load(3), oracle.Stopping),
+			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 20)), oracle.Instance("c"),
+			oracle.Task("t0", "a", oracle.Load(5)), oracle.Task("t1", "a", oracle.Load(15)), next,
+			oracle.Task("t3", "c", oracle.Load(3), oracle.Stopping),
 		}
 		if p := plan(rows, movers(anyTask("web"))); len(p.Violations) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("MovesAReplacementOnceWhatItCameForHasGone", func(t *testing.T) {
-		next := oracle.Task("t2", "b", load(15))
+		next := oracle.Task("t2", "b", oracle.Load(15))
 		next.Replaces = "t1"
-		gone := oracle.Task("t1", "a", load(15), func(t *cluster.Task) {
+		gone := oracle.Task("t1", "a", oracle.Load(15), func(t *cluster.Task) {
 			t.Last, t.Desired = cluster.TaskStopped,
 				cluster.TaskStopped
 		})
-		rows := []state.Row{oracle.Instance("a", capacity("m", 20)), oracle.Instance("b", capacity("m", 10)), next}
+		rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 20)), oracle.Instance("b", oracle.Metric("m", 10)), next}
 		expectMoves(t, plan(append(rows, gone), movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(rows, movers(anyTask("web"))), "t2: b > a")
-		expectMoves(t, plan(append(rows, oracle.Task("t1", "a", load(15))), movers(anyTask("web"))), "")
+		expectMoves(t, plan(append(rows, oracle.Task("t1", "a", oracle.Load(15))), movers(anyTask("web"))), "")
 	})
 	t.Run("RepairsTheHardRuleAtTheCostOfTheSoftOne", func(t *testing.T) {
 		rows := func(p cluster.Priorities) []state.Row {
 			return []state.Row{
-				configuration(cluster.Configuration{Priorities: p}),
-				oracle.Instance("a", capacity("m", 100)),
-				oracle.Instance("b", oracle.Attribute("disk", "ssd"), capacity("m", 10)),
-				oracle.Task("t", "a", load(50)),
+				oracle.Configuration(cluster.Configuration{Priorities: p}),
+				oracle.Instance("a", oracle.Metric("m", 100)),
+				oracle.Instance("b", oracle.Attribute("disk", "ssd"), oracle.Metric("m", 10)),
+				oracle.Task("t", "a", oracle.Load(50)),
 			}
 		}
 		spec := anyTask("web")
@@ -195,11 +172,11 @@ func TestPlanMoves(t *testing.T) {
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
-			configuration(cluster.Configuration{}), oracle.Instance("a", oracle.Attribute("disk", "ssd"),
-				capacity("m", 10)), oracle.Instance("b"), oracle.Task("t1", "a", load(20)),
+			oracle.Configuration(cluster.Configuration{}), oracle.Instance("a", oracle.Attribute("disk", "ssd"),
+				oracle.Metric("m", 10)), oracle.Instance("b"), oracle.Task("t1", "a", oracle.Load(20)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "")
-		rows[0] = configuration(cluster.Configuration{Priorities: cluster.Priorities{Placement: -1}})
+		rows[0] = oracle.Configuration(cluster.Configuration{Priorities: cluster.Priorities{Placement: -1}})
 		expectMoves(t, plan(rows, movers(spec)), "t1: a > b")
 		spec.Attributes = []string{"disk=ssd"} // what the task definition requires, not a rule
 		expectMoves(t, plan(rows, movers(spec)), "")
@@ -211,16 +188,16 @@ func TestPlanMoves(t *testing.T) {
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
-			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b"), oracle.Instance("c"),
-			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "b", oracle.Owner("db"), oracle.Group("service:db"),
-				load(0)),
+			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b"), oracle.Instance("c"),
+			oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "b", oracle.Owner("db"), oracle.Group("service:db"),
+				oracle.Load(0)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "t1: a > c")
 	})
 	t.Run("StaysWithinTheBudget", func(t *testing.T) {
-		rows := []state.Row{oracle.Instance("a", capacity("m", 10)), oracle.Instance("b")}
+		rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b")}
 		for n := range 10 {
-			rows = append(rows, oracle.Task(fmt.Sprintf("t%d", n), "a", load(5)))
+			rows = append(rows, oracle.Task(fmt.Sprintf("t%d", n), "a", oracle.Load(5)))
 		}
 		m := movers(anyTask("web"))
 		m.Most = 3
@@ -233,12 +210,12 @@ func TestPlanMoves(t *testing.T) {
 func TestExchange(t *testing.T) {
 	// Both tasks of each service are in one data center, and no instance has room for another.
 	rows := []state.Row{
-		oracle.Instance("a", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
-		oracle.Instance("b", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
-		oracle.Instance("c", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
-		oracle.Instance("d", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
-		oracle.Task("t1", "a", oracle.Owner("x"), load(9)), oracle.Task("t2", "b", oracle.Owner("x"), load(9)),
-		oracle.Task("t3", "c", oracle.Owner("y"), load(9)), oracle.Task("t4", "d", oracle.Owner("y"), load(9)),
+		oracle.Instance("a", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), oracle.Metric("m", 10)),
+		oracle.Instance("b", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), oracle.Metric("m", 10)),
+		oracle.Instance("c", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), oracle.Metric("m", 10)),
+		oracle.Instance("d", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), oracle.Metric("m", 10)),
+		oracle.Task("t1", "a", oracle.Owner("x"), oracle.Load(9)), oracle.Task("t2", "b", oracle.Owner("x"), oracle.Load(9)),
+		oracle.Task("t3", "c", oracle.Owner("y"), oracle.Load(9)), oracle.Task("t4", "d", oracle.Owner("y"), oracle.Load(9)),
 	}
 	specs := []*placement.Spec{
 		{Owner: "x", DomainPolicy: cluster.PolicyDifference}, {Owner: "y", DomainPolicy: cluster.PolicyDifference},
@@ -269,14 +246,14 @@ func TestExchange(t *testing.T) {
 		}
 	})
 	t.Run("TheBufferHelpsOne", func(t *testing.T) {
-		overbooked := configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 1}})
+		overbooked := oracle.Configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 1}})
 		p := plan(append([]state.Row{overbooked}, rows...), movers(specs...))
 		if len(p.Moves) != 2 || p.Moves[0].Mode != moves.IntoBuffer || len(p.Moves[0].After)+len(p.Moves[1].After) > 0 {
 			t.Fatalf("%+v", p.Moves)
 		}
 	})
 	t.Run("AThirdInstanceIsBetter", func(t *testing.T) {
-		spare := oracle.Instance("e", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10))
+		spare := oracle.Instance("e", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), oracle.Metric("m", 10))
 		p := plan(append([]state.Row{spare}, rows...), movers(specs...))
 		for _, m := range p.Moves {
 			if m.Mode != moves.StartFirst {
@@ -285,7 +262,7 @@ func TestExchange(t *testing.T) {
 		}
 	})
 	t.Run("OneWaitsElsewhereMeanwhile", func(t *testing.T) {
-		spare := oracle.Instance("e", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10))
+		spare := oracle.Instance("e", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), oracle.Metric("m", 10))
 		narrow := make([]*placement.Spec, 2)
 		for n, s := range specs { // only the four may have them, but for x, which may wait on the fifth
 			c := *s
@@ -306,10 +283,10 @@ func TestExchange(t *testing.T) {
 func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 	domain := func(name string) oracle.Option { return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
 	p := plan([]state.Row{
-		oracle.Instance("x", domain("a"), capacity("m", 5)), oracle.Instance("y1", domain("b"), capacity("m", 5)),
-		oracle.Instance("y2", domain("b"), capacity("m", 20)),
-		oracle.Instance("z", domain("c"), capacity("m", 5)), oracle.Instance("other", domain("c"), capacity("m", 5)),
-		oracle.Task("t1", "x", oracle.Owner("s"), load(10)), oracle.Task("t2", "y1", oracle.Owner("s"), load(1)),
+		oracle.Instance("x", domain("a"), oracle.Metric("m", 5)), oracle.Instance("y1", domain("b"), oracle.Metric("m", 5)),
+		oracle.Instance("y2", domain("b"), oracle.Metric("m", 20)),
+		oracle.Instance("z", domain("c"), oracle.Metric("m", 5)), oracle.Instance("other", domain("c"), oracle.Metric("m", 5)),
+		oracle.Task("t1", "x", oracle.Owner("s"), oracle.Load(10)), oracle.Task("t2", "y1", oracle.Owner("s"), oracle.Load(1)),
 	}, movers(&placement.Spec{Owner: "s", DomainPolicy: cluster.PolicyDifference}))
 	if len(p.Moves) != 2 || len(p.Unrepaired) > 0 || p.Moves[0].Task != "t2" || p.Moves[1].To != "y2" {
 		t.Fatalf("%+v", p)
@@ -321,9 +298,9 @@ func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 
 func TestMakeRoom(t *testing.T) {
 	scattered := []state.Row{
-		oracle.Instance("a", capacity("m", 10)), oracle.Instance("b", capacity("m", 10)),
-		oracle.Instance("c", capacity("m", 10)),
-		oracle.Task("t1", "a", load(4)), oracle.Task("t2", "b", load(5)), oracle.Task("t3", "c", load(5)),
+		oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 10)),
+		oracle.Instance("c", oracle.Metric("m", 10)),
+		oracle.Task("t1", "a", oracle.Load(4)), oracle.Task("t2", "b", oracle.Load(5)), oracle.Task("t3", "c", oracle.Load(5)),
 	}
 	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}},
 		Count: 1}
@@ -350,7 +327,7 @@ func TestMakeRoom(t *testing.T) {
 		}
 	})
 	t.Run("NoMovesWhereTasksStayInPlace", func(t *testing.T) {
-		kept := configuration(cluster.Configuration{KeepInPlace: true})
+		kept := oracle.Configuration(cluster.Configuration{KeepInPlace: true})
 		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(append([]state.Row{kept},
 			scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 {
@@ -408,12 +385,12 @@ func TestMovesInALargeCluster(t *testing.T) {
 	for n := range 500 {
 		fault := oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
 		s.Put(oracle.Instance(fmt.Sprintf("i%04d", n), fault,
-			oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
+			oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), oracle.Metric("m", 100)))
 	}
 	for o := range 20 {
 		for n := range 200 {
 			t := oracle.Task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500),
-				oracle.Owner(fmt.Sprintf("s%02d", o)), load(8))
+				oracle.Owner(fmt.Sprintf("s%02d", o)), oracle.Load(8))
 			if (n+o*11)%197 == 7 {
 				t.Reported["m"] = 70
 			}

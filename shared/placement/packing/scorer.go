@@ -9,7 +9,7 @@ import (
 // parts:
 //
 //   - what the task adds to the waste of the instance: small if what remains can still be used (see
-//     [demandMix.wasteOf])
+//     [demandMix.wasteOfShape])
 //   - the price of the instance's pool: high if tasks want it that can go to few other pools (see
 //     [learnedMix.computePrices])
 //

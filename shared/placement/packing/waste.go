@@ -3,7 +3,7 @@ package packing
 import "berth/shared/cluster"
 
 // A demandMix has the tasks that may come to the instances of one pool, prepared for
-// [demandMix.wasteOf].
+// [demandMix.wasteOfShape].
 type demandMix struct {
 	portions []portion
 	rows     []mixRow

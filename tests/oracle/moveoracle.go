@@ -1,0 +1,500 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/placement/domain"
+	"berth/shared/placement/moves"
+)
+
+// A MoveOracle tries all ways to move the tasks of a world. It knows the rules by their definitions alone. Of the code
+// under test it uses only the domains, which have oracles of their own.
+type MoveOracle struct {
+	*MoveWorld
+	counted []*cluster.Task // that may move or be placed, newcomers last
+	movable []bool
+	at      []int // instance per counted task, -1 for none
+	start   []int
+	domains map[string]*domain.Domains
+	levels  [4]int            // placement, capacity, fault, upgrade
+	initial map[string]figure // at the start
+	best    [4][]int64        // per stage
+	forRoom bool              // newcomers are to be placed
+}
+
+// A figure is what a rule counts in one place.
+type figure struct {
+	value, limit, total int64
+	ending              int64 // comes on top, and is about to end
+}
+
+// limitFor returns how high the value may end, as far as that limit is concerned.
+func (f figure) limitFor(limit int64, was figure) int64 { return max(limit-f.ending, was.value) }
+
+// NewMoveOracle returns an oracle of the world with its tasks where they are.
+func NewMoveOracle(w *MoveWorld) *MoveOracle {
+	o := &MoveOracle{MoveWorld: w, domains: map[string]*domain.Domains{}, forRoom: w.Newcomers > 0}
+	p := w.Config.Priorities
+	o.levels = [4]int{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}
+	for _, t := range w.Tasks {
+		if !t.IsActive() {
+			continue
+		}
+		i := o.instanceIndex(t.Instance)
+		o.counted, o.at = append(o.counted, t), append(o.at, i)
+		o.movable = append(o.movable, o.givesTasks(i) && !o.avoids(t, i) && !w.Owners[t.Owner].Fixed)
+	}
+	for range w.Newcomers {
+		spec := w.Owners["o0"].Spec
+		t := Task("", "", Owner("o0"), Needs(spec.Needs), Ports(spec.Ports...))
+		t.Reported = map[string]int64{"a": spec.Loads[0].Load}
+		o.counted, o.at, o.movable = append(o.counted, t), append(o.at, -1), append(o.movable, true)
+	}
+	o.start = slices.Clone(o.at)
+	for name, m := range w.Owners {
+		if rule := domain.NewRule(m.Spec.DomainPolicy, m.Target, w.Config); rule.Governs() {
+			o.domains[name] = o.domainsOf(m.Spec, rule)
+		}
+	}
+	_, o.initial = o.figures()
+	return o
+}
+
+func (o *MoveOracle) domainsOf(spec *placement.Spec, rule domain.Rule) *domain.Domains {
+	var fault, upgrade []string
+	var standing []domain.Standing
+	for i, v := range o.Instances {
+		fault, upgrade = append(fault, v.FaultDomain()), append(upgrade, v.UpgradeDomain())
+		probe := Task("", v.ID, Owner(spec.Owner))
+		switch {
+		case !o.takesTasks(i):
+			standing = append(standing, domain.Unavailable)
+		case o.avoids(probe, i) || !o.matches(probe, i):
+			standing = append(standing, domain.Ineligible)
+		default:
+			standing = append(standing, domain.Eligible)
+		}
+	}
+	return domain.NewDomains(fault, upgrade, standing, rule)
+}
+
+func (o *MoveOracle) takesTasks(i int) bool {
+	_, cordoned := o.Instances[i].Attributes[cluster.AttributeUnschedulable]
+	return !cordoned && o.givesTasks(i)
+}
+
+func (o *MoveOracle) givesTasks(i int) bool { return o.Instances[i].Status == cluster.InstanceActive }
+
+func (o *MoveOracle) avoids(t *cluster.Task, i int) bool {
+	return slices.Contains(o.Owners[t.Owner].Spec.Avoid, o.Instances[i].ID)
+}
+
+func (o *MoveOracle) matches(t *cluster.Task, i int) bool {
+	return len(o.Owners[t.Owner].Spec.Attributes) == 0 || o.Instances[i].Attributes["disk"] == "ssd"
+}
+
+func (o *MoveOracle) maxPerInstance(owner string) int64 {
+	spec := o.Owners[owner].Spec
+	if (domain.Rule{Policy: spec.DomainPolicy}).Governs() {
+		return 1
+	}
+	return int64(spec.PerInstance)
+}
+
+// figures returns all counts that a rule limits, by place. possible is false if devices or ports are used twice.
+func (o *MoveOracle) figures() (possible bool, out map[string]figure) {
+	out = map[string]figure{}
+	for i, v := range o.Instances {
+		loads := map[string]int64{}
+		ending := map[string]int64{}
+		devices, listeners := 0, 0
+		onIt, gone := map[string]int64{}, map[string]int64{}
+		count := func(t *cluster.Task, into map[string]int64) {
+			into["CPU"] += t.Needs.CPU
+			for m, n := range t.Reported {
+				into[m] += n
+			}
+			devices += t.Needs.GPUs
+			listeners += len(t.Ports)
+		}
+		for n, t := range o.counted {
+			if o.at[n] == i {
+				count(t, loads)
+				onIt[t.Owner]++
+			}
+		}
+		for _, t := range o.Tasks {
+			if !t.IsActive() && t.Instance == v.ID {
+				count(t, ending)
+				gone[t.Owner]++
+			}
+		}
+		if devices > len(v.Registered.GPUs) || listeners > 1 {
+			return false, nil
+		}
+		for m, limit := range o.cellLimits(v) {
+			out[fmt.Sprintf("cell %s %s", v.ID, m)] = figure{loads[m], limit[0], limit[1], ending[m]}
+		}
+		for name, n := range onIt {
+			if most := o.maxPerInstance(name); most > 0 {
+				out[fmt.Sprintf("shared %s %s", v.ID, name)] = figure{n, most, most, gone[name]}
+			}
+		}
+	}
+	for name, d := range o.domains {
+		o.countDomains(name, d, out)
+	}
+	return true, out
+}
+
+// cellLimits returns what the instance takes of each dimension without the buffer, and in all.
+func (o *MoveOracle) cellLimits(v *cluster.Instance) map[string][2]int64 {
+	out := map[string][2]int64{"CPU": {v.Registered.CPU, v.Registered.CPU}}
+	for m, n := range v.Registered.Metrics {
+		out[m] = [2]int64{n, n}
+	}
+	if n, ok := out["a"]; ok {
+		if p := o.Config.Buffer["a"]; p > 0 {
+			out["a"] = [2]int64{n[0] * 8 / 10, n[0]}
+		}
+		switch p := o.Config.Overbooking["a"]; {
+		case p > 0:
+			out["a"] = [2]int64{n[0], n[0] * 13 / 10}
+		case p < 0:
+			out["a"] = [2]int64{n[0], math.MaxInt32}
+		}
+	}
+	return out
+}
+
+func (o *MoveOracle) countDomains(name string, d *domain.Domains, out map[string]figure) {
+	units := map[string]int64{}
+	add := func(sign int) {
+		for n, t := range o.counted {
+			if t.Owner == name && o.at[n] >= 0 {
+				d.AddTasks(o.at[n], sign)
+			}
+		}
+	}
+	add(1)
+	fault, upgrade := d.Excess()
+	add(-1)
+	out["fault "+name], out["upgrade "+name] = figure{value: int64(fault)}, figure{value: int64(upgrade)}
+	// Where the rule is a limit per domain, none may go over it that was not: domains here are one
+	// level deep.
+	for n, t := range o.counted {
+		if t.Owner == name && o.at[n] >= 0 {
+			v := o.Instances[o.at[n]]
+			units["unit fault "+name+" "+v.FaultDomain()]++
+			units["unit upgrade "+name+" "+v.UpgradeDomain()]++
+		}
+	}
+	policy := o.Owners[name].Spec.DomainPolicy
+	quorumFault, quorumUpgrade := d.UsesQuorum()
+	for unit, n := range units {
+		isFault := strings.HasPrefix(unit, "unit fault ")
+		limited := isFault && (quorumFault || policy == cluster.PolicyNonpacking) || !isFault && quorumUpgrade
+		if limited && !strings.HasSuffix(unit, " ") && (!isFault || d.FaultDomainCount() > 0) &&
+			(isFault || d.UpgradeDomainCount() > 0) {
+			out[unit] = figure{value: n, limit: o.unitLimit(name, unit[strings.LastIndex(unit, " ")+1:], isFault)}
+		}
+	}
+}
+
+// liveDomains returns the domains in which a task of the owner may run.
+func (o *MoveOracle) liveDomains(name string, fault bool) map[string]bool {
+	out := map[string]bool{}
+	probe := Task("", "", Owner(name))
+	for i, v := range o.Instances {
+		domain := v.UpgradeDomain()
+		if fault {
+			domain = v.FaultDomain()
+		}
+		if domain != "" && o.takesTasks(i) && !o.avoids(probe, i) && o.matches(probe, i) {
+			out[domain] = true
+		}
+	}
+	return out
+}
+
+// unitLimit returns how many tasks a domain may have: by quorum safety (P4), or 1 under nonpacking, where a domain without
+// an instance for the tasks is none.
+func (o *MoveOracle) unitLimit(name, domain string, fault bool) int64 {
+	live := o.liveDomains(name, fault)
+	if fault && o.Owners[name].Spec.DomainPolicy == cluster.PolicyNonpacking {
+		if live[domain] {
+			return 1
+		}
+		return math.MaxInt32
+	}
+	domains := len(live)
+	if domains < 2 {
+		domains = 0
+	}
+	if domains == 0 {
+		return math.MaxInt32 // no two domains, no limit
+	}
+	target := o.Owners[name].Target
+	limit := max(target-(target/2+1), 1)
+	if domains*limit < target {
+		limit++
+	}
+	return int64(limit)
+}
+
+// levelOf returns the priority of the rule that a figure belongs to.
+func (o *MoveOracle) levelOf(place string) int {
+	switch {
+	case strings.HasPrefix(place, "cell") && !strings.HasSuffix(place, "CPU"):
+		return o.levels[1]
+	case strings.HasPrefix(place, "fault"), strings.HasPrefix(place, "unit fault"):
+		return o.levels[2]
+	case strings.HasPrefix(place, "upgrade"), strings.HasPrefix(place, "unit upgrade"):
+		return o.levels[3]
+	}
+	return 0
+}
+
+// Score returns the score of the tasks where they are: unplaced tasks; per level the violations and how far they are
+// beyond; the same for the buffer; cost; moves; and per level what was not broken before. stages says in which stages of a
+// search this way is allowed.
+func (o *MoveOracle) Score() (out []int64, stages [4]bool) {
+	possible, figures := o.figures()
+	if !possible {
+		return nil, stages
+	}
+	out = make([]int64, 17)
+	for g := range stages {
+		stages[g] = o.newcomersHaveRoom(figures, g)
+	}
+	forbid := func(level int) {
+		for g := range stages {
+			if level == 0 || level <= 3-g {
+				stages[g] = false
+			}
+		}
+	}
+	for place, f := range figures {
+		was := o.initial[place]
+		level := o.levelOf(place)
+		switch {
+		case strings.HasPrefix(place, "cell"):
+			if f.value > f.limitFor(f.limit, was) {
+				stages[0] = false
+			}
+			if f.value > f.limitFor(f.total, was) {
+				forbid(level)
+			}
+			if o.givesTasks(o.instanceOf(place)) {
+				addExcess(out[1+2*level:], f.value-f.total)
+				addExcess(out[11+2*level:], f.value-max(f.total, was.value))
+				addExcess(out[7:], f.value-f.limit)
+			}
+		case strings.HasPrefix(place, "shared"):
+			if f.value > f.limitFor(f.limit, was) {
+				forbid(0)
+			}
+			if o.givesTasks(o.instanceOf(place)) {
+				out[1] += max(0, f.value-f.limit)
+			}
+		case strings.HasPrefix(place, "unit"):
+			if f.value > f.limitFor(f.limit, was) {
+				forbid(level)
+			}
+		default:
+			if f.value > was.value {
+				forbid(level)
+			}
+			out[1+2*level] += f.value
+			out[11+2*level] += max(0, f.value-was.value)
+		}
+	}
+	o.scoreTasks(out, forbid)
+	return out, stages
+}
+
+// newcomersHaveRoom reports whether newcomers are only where they have room, as far as the stage binds.
+func (o *MoveOracle) newcomersHaveRoom(figures map[string]figure, stage int) bool {
+	for n, t := range o.counted {
+		if o.start[n] >= 0 || o.at[n] < 0 {
+			continue
+		}
+		id := o.Instances[o.at[n]].ID
+		if f, ok := figures["shared "+id+" "+t.Owner]; ok && f.value+f.ending > f.limit {
+			return false
+		}
+		for _, m := range []string{"CPU", "a"} {
+			f, ok := figures["cell "+id+" "+m]
+			limit := f.total
+			if stage == 0 {
+				limit = f.limit
+			}
+			given := m == "a" && (o.levels[1] > 0 && o.levels[1] > 3-stage || t.Reported["a"] == 0)
+			if ok && !given && f.value+f.ending > limit {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (o *MoveOracle) instanceOf(place string) int {
+	return o.instanceIndex(strings.Fields(place)[1])
+}
+
+func addExcess(out []int64, beyond int64) {
+	if beyond > 0 {
+		out[0]++
+		out[1] += beyond
+	}
+}
+
+func (o *MoveOracle) scoreTasks(out []int64, forbid func(int)) {
+	for n, t := range o.counted {
+		if o.at[n] < 0 {
+			out[0]++
+			continue
+		}
+		if o.givesTasks(o.at[n]) && !o.avoids(t, o.at[n]) && !o.matches(t, o.at[n]) {
+			out[1+2*o.levels[0]]++
+			if o.at[n] != o.start[n] {
+				forbid(o.levels[0])
+				out[11+2*o.levels[0]]++
+			}
+		}
+		if o.start[n] >= 0 && o.at[n] != o.start[n] {
+			out[9] += map[cluster.MoveCost]int64{"": 1, "Zero": 0, "Low": 1, "Medium": 15,
+				"High": 40}[o.Owners[t.Owner].Spec.MoveCost]
+			out[10]++
+		}
+	}
+}
+
+// Order returns the parts of a score in the order of their weight. If newcomers are to be placed, as little as possible is
+// given up and nothing repaired.
+func (o *MoveOracle) Order(score []int64) []int64 {
+	if !o.forRoom {
+		return score[:11]
+	}
+	return slices.Concat(score[:1], score[11:], score[9:11])
+}
+
+// tryAll tries all places of the n-th task and those after it.
+func (o *MoveOracle) tryAll(n int) {
+	if n == len(o.counted) {
+		score, allowed := o.Score()
+		for g := range allowed {
+			if allowed[g] && (o.best[g] == nil || slices.Compare(o.Order(score), o.Order(o.best[g])) < 0) {
+				o.best[g] = score
+			}
+		}
+		return
+	}
+	o.tryAll(n + 1)
+	if !o.movable[n] {
+		return
+	}
+	for i := range o.Instances {
+		if i != o.start[n] && o.takesTasks(i) && !o.avoids(o.counted[n], i) {
+			o.at[n] = i
+			o.tryAll(n + 1)
+		}
+	}
+	o.at[n] = o.start[n]
+}
+
+// Best returns the best score, stage by stage: the buffer is used, and soft rules are broken, if that repairs more of what
+// weighs more.
+func (o *MoveOracle) Best() []int64 {
+	o.tryAll(0)
+	best := o.best[0]
+	for g, rules := range [4]int{0, 7, 5, 3} {
+		if g == 0 {
+			continue
+		}
+		gains := slices.Compare(o.best[g][:rules], best[:rules]) < 0
+		if o.forRoom {
+			gains = o.best[g][0] < best[0]
+		}
+		if gains {
+			best = o.best[g]
+		}
+	}
+	return best
+}
+
+// CarryOut moves the tasks as the plan says, and returns the score. It fails the test if a move is not allowed.
+func (o *MoveOracle) CarryOut(t *rapid.T, p *moves.Plan) []int64 {
+	copy(o.at, o.start)
+	for _, m := range p.Moves {
+		n := o.taskIndex(m.Task)
+		if n < 0 || !o.movable[n] || o.Instances[o.at[n]].ID != m.From || !o.takesTasks(o.instanceIndex(m.To)) ||
+			o.avoids(o.counted[n], o.instanceIndex(m.To)) {
+			t.Fatalf("%s may not be moved like that: %+v", m.Task, m)
+		}
+		o.at[n] = o.instanceIndex(m.To)
+	}
+	for n, id := range p.Places {
+		o.at[len(o.counted)-o.Newcomers+n] = o.instanceIndex(id)
+	}
+	score, _ := o.Score()
+	return score
+}
+
+func (o *MoveOracle) instanceIndex(id string) int {
+	return slices.IndexFunc(o.Instances, func(i *cluster.Instance) bool { return i.ID == id })
+}
+
+func (o *MoveOracle) taskIndex(id string) int {
+	return slices.IndexFunc(o.counted, func(t *cluster.Task) bool { return t.ID == id })
+}
+
+// Put puts the task on the instance, or on none if that is "".
+func (o *MoveOracle) Put(task, instance string) { o.at[o.taskIndex(task)] = o.instanceIndex(instance) }
+
+// AddCopy adds a copy of the task on the instance, beside the task itself.
+func (o *MoveOracle) AddCopy(task, instance string) {
+	c, at := *o.counted[o.taskIndex(task)], o.instanceIndex(instance)
+	o.counted, o.at, o.start = append(o.counted, &c), append(o.at, at), append(o.start, at)
+}
+
+// Overfull says which instance has more than it takes in all, unless it had at the start; "" if none has.
+func (o *MoveOracle) Overfull() string {
+	possible, figures := o.figures()
+	if !possible {
+		return "a port or a device is not free"
+	}
+	for place, f := range figures {
+		if strings.HasPrefix(place, "cell") && f.value > f.limitFor(f.total, o.initial[place]) {
+			return fmt.Sprintf("%s is %d of %d", place, f.value, f.total)
+		}
+	}
+	return ""
+}
+
+// BestOfOneMove returns the best score of at most one move, which needs no stop.
+func (o *MoveOracle) BestOfOneMove() []int64 {
+	copy(o.at, o.start)
+	score, _ := o.Score()
+	best := o.Order(score)
+	for n := range o.counted {
+		for i := range o.Instances {
+			if !o.movable[n] || !o.takesTasks(i) || i == o.start[n] || o.avoids(o.counted[n], i) {
+				continue
+			}
+			o.at[n] = i
+			if score, allowed := o.Score(); allowed[0] && slices.Compare(o.Order(score), best) < 0 {
+				best = o.Order(score)
+			}
+			o.at[n] = o.start[n]
+		}
+	}
+	return best
+}
