@@ -8,7 +8,7 @@ import (
 	"berth/tests/oracle"
 )
 
-func TestBalanceOf(t *testing.T) {
+func TestAssessBalance(t *testing.T) {
 	threshold := func(x float64) map[string]float64 { return map[string]float64{"m": x} }
 	for name, c := range map[string]struct {
 		configuration cluster.Configuration
@@ -42,7 +42,7 @@ func TestBalanceOf(t *testing.T) {
 	}
 }
 
-func TestBalances(t *testing.T) {
+func TestMetricBalances(t *testing.T) {
 	service := &cluster.Service{
 		Head:            cluster.Head{Cluster: "c", Rev: 1},
 		ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},

@@ -12,8 +12,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// large is a cluster of instances in three zones with four tasks on each: one of "web", the rest of
-// others.
+// large returns a cluster in three zones with four tasks on each instance: one of "web", the others
+// of other owners.
 func large(instances int) *snapshot.Snapshot {
 	s := snapshot.NewSnapshot()
 	for n := range instances {
@@ -35,7 +35,7 @@ func large(instances int) *snapshot.Snapshot {
 	return s
 }
 
-// BenchmarkPlace asks the same of an unchanged cluster.
+// BenchmarkPlace asks for the same placement on an unchanged cluster.
 func BenchmarkPlace(b *testing.B) {
 	e := placement.New(large(5000))
 	none := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web"},
@@ -59,7 +59,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkChurn places a task of one of 50 kinds, makes it a row and takes another away.
+// BenchmarkChurn places a task of one of 50 kinds, makes it a row and removes another task.
 func BenchmarkChurn(b *testing.B) {
 	for _, n := range []int{1000, 5000, 15000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"berth/tests/oracle"
 )
 
-func TestCapacityOf(t *testing.T) {
+func TestCapacityOfMetric(t *testing.T) {
 	t.Run("SumsWhatTakesTasks", func(t *testing.T) {
 		s := oracle.SnapshotOf(
 			oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
@@ -39,7 +39,8 @@ func TestCapacityOf(t *testing.T) {
 		}
 	})
 	t.Run("UnlimitedWhereOneInstanceIs", func(t *testing.T) {
-		c := placement.CapacityOfMetric(oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 1)), oracle.Instance("b"),
+		c := placement.CapacityOfMetric(oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 1)),
+			oracle.Instance("b"),
 			oracle.Task("t", "a", oracle.Load(5))), "m")
 		if c.Total != placement.Unlimited || c.Remaining != placement.Unlimited {
 			t.Fatalf("%+v", c)
@@ -106,9 +107,9 @@ func TestAdmit(t *testing.T) {
 	})
 }
 
-// TestAdmitHoldsTheBufferBack: what is admitted on an empty cluster is never more than the whole
-// without the buffer, and one more is refused.
-func TestAdmitHoldsTheBufferBack(t *testing.T) {
+// What Admit allows on an empty cluster never exceeds the whole capacity without the buffer. It
+// refuses one more.
+func TestAdmitHoldsBackTheBuffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.IntRange(0, 100).Draw(t, "buffer")
 		rows := []state.Row{oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": float64(percent) / 100}})}

@@ -10,8 +10,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// The golden texts: what a user reads when a task finds no instance (P17).
-func TestDiagnosisInWords(t *testing.T) {
+// What a user reads if a task finds no instance (P17).
+func TestDiagnosisText(t *testing.T) {
 	big := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 1024},
 		Owner: "web"}, Count: 1}
 	wide := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{Memory: 1 << 20}, Owner: "web"}, Count: 3}
@@ -23,7 +23,7 @@ func TestDiagnosisInWords(t *testing.T) {
 		closest string
 	}{
 		{"EmptyCluster", oracle.Web(1), nil, "0/0", ""},
-		{"GoneIsNotEvaluated", oracle.Web(1), []state.Row{oracle.Instance("i-1",
+		{"DeregisteredIsNotEvaluated", oracle.Web(1), []state.Row{oracle.Instance("i-1",
 			oracle.Status(cluster.InstanceInactive))}, "0/0", ""},
 		{"LargestGroupFirst", big, []state.Row{
 			oracle.Instance("i-1"), oracle.Instance("i-2", oracle.CPU(3000)),
@@ -63,7 +63,7 @@ func TestDiagnosisInWords(t *testing.T) {
 	}
 }
 
-func TestClosestIsTheOneThatNeedsTheLeastChange(t *testing.T) {
+func TestClosestNeedsTheLeastChange(t *testing.T) {
 	r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 4000,
 		GPUs: 1}}, Count: 1}
 	closest := func(rows ...state.Row) string {
@@ -89,7 +89,7 @@ func TestClosestIsTheOneThatNeedsTheLeastChange(t *testing.T) {
 	})
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckInstance(t *testing.T) {
 	why := func(r placement.Request, i *cluster.Instance, tasks ...state.Row) string {
 		devices, rejected := oracle.Check(oracle.SnapshotOf(append(tasks, i)...), "i-1", r)
 		if rejected == nil {

@@ -17,8 +17,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// The winner of the explanation is what Place chooses, its runner-up what Place would choose
-// without the winner, and what it counts is what the diagnosis counts, on whatever cluster.
+// On any cluster, the best instance of an explanation is what Place chooses, the runner-up is what
+// Place would choose without it, and the numbers are those of the diagnosis.
 func TestExplainAgreesWithPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
@@ -51,10 +51,11 @@ func TestExplainAgreesWithPlace(t *testing.T) {
 	})
 }
 
-// WhyNot is empty exactly for the instances that could take the task, which are as many as the
-// explanation says, and its first entry is what the instance counts for there. Weigh has exactly
-// those, none of them ahead of the best, only the best ahead of the runner-up.
-func TestWhyNotIsEmptyWhereTheTaskCouldGo(t *testing.T) {
+// WhyNot is empty exactly for the instances that can run the task, which are as many as the
+// explanation says. Otherwise its first entry is the filter that the instance counts for.
+// CandidateOn returns exactly the feasible instances; none ranks before the best, and only the best
+// before the runner-up.
+func TestWhyNotIsEmptyForFeasibleInstances(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
 		r := oracle.GenRequest(t, w)
@@ -102,9 +103,9 @@ func checkWeight(t *rapid.T, c *placement.Candidate, x *placement.Explanation) {
 	}
 }
 
-// What is asked without a task is what a cluster that never had it answers, and afterwards
-// everything is as before.
-func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
+// Answers without a task equal those of a cluster that never had it. Afterwards everything is as
+// before.
+func TestWithoutTaskEqualsAClusterWithoutIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
 		r := oracle.GenRequest(t, w)
@@ -137,7 +138,7 @@ func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
 	})
 }
 
-// described is all that decisions rest on, in an order of its own.
+// described returns all that decisions depend on, sorted.
 func described(s *snapshot.Snapshot) []string {
 	out := []string{fmt.Sprint(s.Meta), fmt.Sprint(s.TaskCount(), len(s.ProvisioningTasks()))}
 	for _, v := range s.InstancesByIndex() {
@@ -165,8 +166,8 @@ func described(s *snapshot.Snapshot) []string {
 	return out
 }
 
-// The words, each with the numbers that decided.
-func TestExplanationSays(t *testing.T) {
+// The texts of explanations, each with the numbers that decide.
+func TestExplanationText(t *testing.T) {
 	zoned := func() []state.Row {
 		return []state.Row{
 			oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
@@ -219,7 +220,7 @@ func TestExplanationSays(t *testing.T) {
 		{"None", zoned()[4:6], spec(func(*placement.Spec) {}),
 			"2 instances: 1 agent disconnected, 1 not active (DRAINING); none can run it, closest is i-6 (agent disconnected)"},
 		{"NoInstances", nil, spec(func(*placement.Spec) {}), "0 instances"},
-		{"WhatIsGivenUp", []state.Row{
+		{"TheRelaxedRules", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}},
 			oracle.Instance("i-1", oracle.Metric("m", 50)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
@@ -240,7 +241,7 @@ func TestExplanationSays(t *testing.T) {
 	}
 }
 
-// Every filter that refuses is named, not only the first.
+// WhyNot names every filter that rejects, not only the first.
 func TestWhyNotNamesEveryFilter(t *testing.T) {
 	noInterfaces := func(i *cluster.Instance) { i.Registered.ENIs = new(0) }
 	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Status(cluster.InstanceDraining), oracle.Memory(256),
@@ -261,9 +262,9 @@ func TestWhyNotNamesEveryFilter(t *testing.T) {
 	oracle.Expect(t, "refusals of one that is not there", e.WhyNot(r, "i-3")[0].String(), "1 not active (INACTIVE)")
 }
 
-// A task whose row made the next placement version is not taken for that when it is left out for a
-// while.
-func TestWithoutKeepsThePlacementVersion(t *testing.T) {
+// Leaving a task out for a while does not change the placement version, even if the task's row made
+// the latest one.
+func TestWithoutTaskKeepsThePlacementVersion(t *testing.T) {
 	gone := oracle.Task("t-1", "i-1")
 	gone.Stamp = 5
 	s := oracle.SnapshotOf(&state.Meta{Head: cluster.Head{Cluster: "c"}, Version: 4}, oracle.Instance("i-1"), gone)

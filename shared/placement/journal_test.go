@@ -10,10 +10,9 @@ import (
 	"berth/tests/oracle"
 )
 
-// One engine goes along with one snapshot: whatever rows come in between, it answers as a full scan
-// of the rows does, and having answered it answers the same again. This is where what it keeps from
-// one request to the next could go wrong.
-func TestEngineKeepsUpWithTheSnapshot(t *testing.T) {
+// An engine that follows one snapshot, whatever rows change, answers as a full scan of the rows
+// does, and gives the same answer again. This is where a cache that is not updated would show.
+func TestEngineFollowsTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := asking{oracle.NewHistory(t)}
 		t.Repeat(map[string]func(*rapid.T){
@@ -31,7 +30,7 @@ func TestEngineKeepsUpWithTheSnapshot(t *testing.T) {
 	})
 }
 
-// asking compares what the engine says with a full scan of the history's rows.
+// asking compares the engine's answers with a full scan of the history's rows.
 type asking struct{ *oracle.History }
 
 func (h asking) place(t *rapid.T) {

@@ -12,7 +12,7 @@ import (
 	"berth/tests/oracle"
 )
 
-// cells is a cluster with an instance for each fault and upgrade domain named.
+// cells returns a cluster with an instance for each pair of fault and upgrade domain.
 func cells(at ...[2]int) *oracle.World {
 	w := &oracle.World{}
 	for i, c := range at {
@@ -32,7 +32,7 @@ func spreadOf(policy cluster.DomainPolicy, n int) placement.Request {
 		Target: n}
 }
 
-func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
+func TestPlaceSwapsEarlierTasks(t *testing.T) {
 	// By id the first three go to (0,0), (1,1) and, as the only one left for fault domain 2,
 	// nowhere.
 	w := cells([2]int{0, 0}, [2]int{1, 1}, [2]int{1, 2}, [2]int{2, 0}, [2]int{0, 1}, [2]int{2, 1})
@@ -47,9 +47,9 @@ func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
 	oracle.Expect(t, "domains used", len(columns), 6)
 }
 
-// Under maximum difference as many tasks as domains find a place, one in each, wherever there is a
-// matching; of more than that many the rest go on from there.
-func TestPlaceIsAMatchingOfDomains(t *testing.T) {
+// Under maximum difference, as many tasks as domains find a place, one in each, if there is such a
+// matching. Further tasks continue from there.
+func TestPlaceFindsTheLargestMatching(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		side := rapid.IntRange(2, 4).Draw(t, "side")
 		var at [][2]int
@@ -90,7 +90,8 @@ func TestPlaceIsAMatchingOfDomains(t *testing.T) {
 	})
 }
 
-// matching is the most cells that share no row and no column, tried one row after the other.
+// matching returns the largest number of cells that share no row and no column, trying one row
+// after the other.
 func matching(at [][2]int, side int) int {
 	var best func(row int, used string) int
 	best = func(row int, used string) int {

@@ -69,7 +69,7 @@ func TestPlaceSpreads(t *testing.T) {
 	})
 }
 
-func TestPlaceBetweenEqualsPacks(t *testing.T) {
+func TestPlacePacksBetweenEquals(t *testing.T) {
 	t.Run("KeepsOffFreeGPUs", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.GPUs(1)), oracle.Instance("i-2"))
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
@@ -90,7 +90,7 @@ func TestPlaceBetweenEqualsPacks(t *testing.T) {
 	})
 }
 
-func TestPlaceAccountsForItsOwn(t *testing.T) {
+func TestPlaceCountsItsOwnTasks(t *testing.T) {
 	t.Run("FillsToTheLastUnit", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.CPU(512), oracle.Memory(1024)),
 			oracle.Instance("i-2", oracle.CPU(256), oracle.Memory(512)))
@@ -139,7 +139,7 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 	})
 }
 
-func TestPlaceGivesDevices(t *testing.T) {
+func TestPlaceAssignsDevices(t *testing.T) {
 	gpu := func(n, milli int) placement.Request {
 		return placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: n, GPUMilli: int32(milli)},
 			Owner: "web"}, Count: 1}
@@ -183,7 +183,7 @@ func TestPlaceGivesDevices(t *testing.T) {
 	}
 }
 
-func TestPlaceOnNamedInstances(t *testing.T) {
+func TestPlaceOnRequestedInstances(t *testing.T) {
 	s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Instance("i-3", oracle.Memory(100)),
 		oracle.Instance("i-4"),
 		oracle.Instance("i-5", oracle.Status(cluster.InstanceInactive)), oracle.Task("t", "i-4"),
@@ -193,7 +193,7 @@ func TestPlaceOnNamedInstances(t *testing.T) {
 		r.Instances, r.Spec.PerInstance = ids, perInstance
 		return placement.New(s).Place(r)
 	}
-	t.Run("InOrderOfWish", func(t *testing.T) {
+	t.Run("InRequestedOrder", func(t *testing.T) {
 		oracle.Expect(t, "placed", oracle.Where(on(2, 0, "i-4", "i-2", "i-1").Placed), "i-4 i-2")
 	})
 	t.Run("OneEachBeforeASecond", func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestPlaceOnNamedInstances(t *testing.T) {
 		oracle.Expect(t, "placed", oracle.Where(got.Placed), "i-1 i-2")
 		oracle.Expect(t, "diagnosis", got.Diagnosis.String(), "0/3: 3 already has one")
 	})
-	t.Run("NeitherUnknownNorGone", func(t *testing.T) {
+	t.Run("NeitherUnknownNorDeregistered", func(t *testing.T) {
 		got := on(1, 0, "i-5", "i-9")
 		oracle.Expect(t, "evaluated", got.Diagnosis.Evaluated, 0)
 		oracle.Expect(t, "diagnosis", got.Diagnosis.String(), "0/0")
@@ -222,7 +222,7 @@ func TestPlaceOnNamedInstances(t *testing.T) {
 	})
 }
 
-func TestEligible(t *testing.T) {
+func TestEligibleInstances(t *testing.T) {
 	s := oracle.SnapshotOf(oracle.Instance("i-3", oracle.Attribute("disk", "ssd")),
 		oracle.Instance("i-1", oracle.Zone("z"), oracle.Attribute("disk", "ssd"), oracle.Disconnected),
 		oracle.Instance("i-2", oracle.Attribute("disk", "hdd")),

@@ -15,9 +15,9 @@ import (
 )
 
 // Place answers as a full scan does that makes a row of each task before it looks for the next,
-// whatever the cluster and the rules. Its diagnosis counts each instance once, and only when tasks
+// whatever the cluster and the rules. Its diagnosis counts each instance once, and only if tasks
 // are left.
-func TestPlaceIsAsTheFullScan(t *testing.T) {
+func TestPlaceEqualsFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
 		r := oracle.GenRequest(t, w)
@@ -25,9 +25,9 @@ func TestPlaceIsAsTheFullScan(t *testing.T) {
 	})
 }
 
-// checkPlaced compares an answer with the full scan's. Where chance decides, any of the scan's best
-// will do. Where domain rules leave a task without a place, the engine may put others of the same
-// call elsewhere: then it must place more than the scan, and leave every rule in force.
+// checkPlaced compares an answer with the full scan's. If chance decides, any of the scan's best
+// will do. If domain rules leave a task without a place, the engine may move others of the same
+// call: then it must place more than the scan, and keep every rule in force.
 func checkPlaced(t *rapid.T, w *oracle.World, r placement.Request, got placement.Result) {
 	o, fewer := oracle.NewOracle(w, r), -1
 	for n, p := range got.Placed {
@@ -45,7 +45,7 @@ func checkPlaced(t *rapid.T, w *oracle.World, r placement.Request, got placement
 		}
 	}
 	if fewer >= 0 {
-		checkDetour(t, w, r, got)
+		checkSwaps(t, w, r, got)
 		return
 	}
 	if len(got.Placed) < r.Count {
@@ -61,7 +61,7 @@ func checkPlaced(t *rapid.T, w *oracle.World, r placement.Request, got placement
 	}
 }
 
-func checkDetour(t *rapid.T, w *oracle.World, r placement.Request, got placement.Result) {
+func checkSwaps(t *rapid.T, w *oracle.World, r placement.Request, got placement.Result) {
 	greedy := oracle.NewOracle(w, r)
 	want := greedy.Place()
 	if len(want) > len(got.Placed) || len(want) == len(got.Placed) && greedy.Step == 0 { // the scan gave no rule up
@@ -89,18 +89,18 @@ func checkDetour(t *rapid.T, w *oracle.World, r placement.Request, got placement
 	}
 }
 
-// folded has the details of which a diagnosis tells only some counted together, as it counts them.
+// folded sums up the details that the diagnosis lists as "others".
 func folded(histogram map[string]int, d *cluster.Diagnosis) map[string]int {
 	for _, others := range d.Rejected {
 		if others.Detail != "others" {
 			continue
 		}
-		told := func(key string) bool {
+		listed := func(key string) bool {
 			return slices.ContainsFunc(d.Rejected,
 				func(r cluster.Rejection) bool { return key == string(r.Filter)+" "+r.Detail })
 		}
 		for key, n := range histogram {
-			if strings.HasPrefix(key, string(others.Filter)+" ") && !told(key) {
+			if strings.HasPrefix(key, string(others.Filter)+" ") && !listed(key) {
 				delete(histogram, key)
 				histogram[string(others.Filter)+" others"] += n
 			}
@@ -148,8 +148,8 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle.Oracle) {
 	}
 }
 
-// Neither the order in which rows came in nor chance changes an answer, and asking changes nothing.
-func TestPlaceDependsOnNothingElse(t *testing.T) {
+// The order of rows does not change an answer, and asking changes nothing.
+func TestPlaceIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
 		r := oracle.GenRequest(t, w)
@@ -163,8 +163,8 @@ func TestPlaceDependsOnNothingElse(t *testing.T) {
 	})
 }
 
-// Invariant 1: whatever an instance was like before, one that Place uses has nothing below zero and
-// no port twice when the tasks are rows. Invariant 4: PerInstance holds.
+// Whatever an instance was like before, after Place it has no negative resource and no port twice,
+// and PerInstance holds.
 func TestPlaceNeverOverfills(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
@@ -181,7 +181,7 @@ func TestPlaceNeverOverfills(t *testing.T) {
 				t.Fatalf("%s is overfilled: CPU %d, memory %d, GPUs %v", p.Instance, v.CPU, v.Memory, v.GPUs)
 			}
 			for _, port := range r.Spec.Ports {
-				if n := countRegions(v.Ports, port); n != 1 {
+				if n := countPorts(v.Ports, port); n != 1 {
 					t.Fatalf("%s has port %v %d times", p.Instance, port, n)
 				}
 			}
@@ -195,8 +195,8 @@ func TestPlaceNeverOverfills(t *testing.T) {
 	})
 }
 
-// Check and Place agree on every single instance.
-func TestCheckIsAsPlaceOnOneInstance(t *testing.T) {
+// CheckInstance and Place agree on every single instance.
+func TestCheckInstanceAgreesWithPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
 		r := oracle.GenRequest(t, w)
@@ -221,7 +221,7 @@ func TestCheckIsAsPlaceOnOneInstance(t *testing.T) {
 	})
 }
 
-func TestEligibleIsAsTheFullScan(t *testing.T) {
+func TestEligibleInstancesEqualFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
 		r := oracle.GenRequest(t, w)
@@ -244,7 +244,7 @@ func TestEligibleIsAsTheFullScan(t *testing.T) {
 	})
 }
 
-func countRegions(ports []cluster.Port, p cluster.Port) (n int) {
+func countPorts(ports []cluster.Port, p cluster.Port) (n int) {
 	for _, q := range ports {
 		if q == p {
 			n++

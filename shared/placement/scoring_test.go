@@ -16,9 +16,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// TestScoringTakesTheLowestScore compares the engine with a look at every instance, task after
-// task.
-func TestScoringTakesTheLowestScore(t *testing.T) {
+// The engine chooses the instance with the lowest score, for one task after the other.
+func TestScoringChoosesTheLowestScore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := oracle.SnapshotOf(gpurows.GenCluster(t)...)
 		e := placement.New(s)
@@ -75,11 +74,12 @@ func TestScoring(t *testing.T) {
 		// Best fit would take the CPU that the free GPU needs: full has more left.
 		s := oracle.SnapshotOf(gpurows.Instance("free", 8, 1, "T4"), gpurows.Instance("full", 64, 1, "T4"),
 			gpurows.Task("t", "full", gpurows.Needs(8, 1000), 0))
-		if got := place(gpurows.AddWaiting(s, gpurows.Needs(8, 1000)), cluster.Resources{CPU: cluster.VCPU}); got != "full" {
+		if got := place(gpurows.AddWaiting(s, gpurows.Needs(8, 1000)),
+			cluster.Resources{CPU: cluster.VCPU}); got != "full" {
 			t.Errorf("placed on %s", got)
 		}
 	})
-	t.Run("KeepsModelsForThoseWhoNeedThem", func(t *testing.T) {
+	t.Run("KeepsModelsForTasksThatNeedThem", func(t *testing.T) {
 		s := oracle.SnapshotOf(gpurows.Instance("a", 64, 8, "A10"), gpurows.Instance("t", 8, 1, "T4"))
 		for i := range 3 {
 			s.Put(gpurows.OnModels("T4", gpurows.Task(fmt.Sprint(i), "", gpurows.Needs(8, 1000))))
@@ -91,7 +91,8 @@ func TestScoring(t *testing.T) {
 	t.Run("KeepsWholeDevicesForWholeTasks", func(t *testing.T) {
 		s := oracle.SnapshotOf(gpurows.Instance("begun", 64, 2, "T4"), gpurows.Instance("fresh", 64, 2, "T4"),
 			gpurows.Task("t", "begun", gpurows.Needs(1, 500), 0))
-		if got := place(gpurows.AddWaiting(s, gpurows.Needs(8, 1000), gpurows.Needs(8, 500)), gpurows.Needs(8, 500)); got != "begun" {
+		if got := place(gpurows.AddWaiting(s, gpurows.Needs(8, 1000), gpurows.Needs(8, 500)),
+			gpurows.Needs(8, 500)); got != "begun" {
 			t.Errorf("placed on %s", got)
 		}
 	})

@@ -14,15 +14,14 @@ import (
 	"berth/tests/oracle"
 )
 
-func TestChooseStopsIsAsTheFullScan(t *testing.T) {
+func TestChooseStopsEqualsFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenWorld(t)
 		checkStops(t, w, placement.New(w.Snapshot(rapid.Uint64().Draw(t, "rows"))), oracle.GenRequest(t, w))
 	})
 }
 
-// checkStops compares a choice with that of a scan which looks at all candidates that are left
-// before each.
+// checkStops compares a choice with a scan that looks at all remaining candidates before each stop.
 func checkStops(t *rapid.T, w *oracle.World, e *placement.Engine, r placement.Request) {
 	spec := *r.Spec
 	spec.Constraints = slices.DeleteFunc(slices.Clone(spec.Constraints), func(x *constraint.Expression) bool {
@@ -52,7 +51,7 @@ func checkStops(t *rapid.T, w *oracle.World, e *placement.Engine, r placement.Re
 	}
 }
 
-// stopScan is the oracle of what to stop.
+// A stopScan is the oracle of which tasks stop.
 type stopScan struct {
 	*oracle.Oracle
 	rest []*cluster.Task

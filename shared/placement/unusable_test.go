@@ -11,7 +11,7 @@ import (
 	"berth/tests/oracle"
 )
 
-func TestUnused(t *testing.T) {
+func TestUnusableInstances(t *testing.T) {
 	// The six nodes of Service Fabric's example: five on the diagonal, N6 in the fault domain of N1
 	// and the upgrade domain of N2.
 	var rows []state.Row

@@ -1,4 +1,5 @@
-// Package gpurows has rows of clusters with GPUs, for the tests of placement and of its packing score.
+// Package gpurows has rows of clusters with GPUs, for the tests of placement and of its packing
+// score.
 //
 // It depends on the model alone, so that tests inside the packages under test can use it.
 package gpurows
@@ -31,7 +32,8 @@ func CPUNeeds(vcpu int64) cluster.Resources {
 	return cluster.Resources{CPU: vcpu * cluster.VCPU, Memory: vcpu * 4096}
 }
 
-// Needs returns so many vCPU, 4 GiB for each, and thousandths of GPUs: a part of one, or whole ones.
+// Needs returns so many vCPU, 4 GiB for each, and thousandths of GPUs: a part of one, or whole
+// ones.
 func Needs(vcpu int64, milli int) cluster.Resources {
 	r := CPUNeeds(vcpu)
 	if r.GPUs = (milli + 999) / 1000; milli < 1000 {
@@ -95,12 +97,14 @@ func GenCluster(t *rapid.T) []state.Row {
 
 // HasRoom reports whether a task with these needs fits on the instance.
 func HasRoom(v *snapshot.InstanceView, needs cluster.Resources) bool {
-	return v.CPU >= needs.CPU && v.Memory >= needs.Memory && (needs.GPUs == 0 || Devices(v.GPUs, v.Unpinned, needs) != nil)
+	return v.CPU >= needs.CPU && v.Memory >= needs.Memory &&
+		(needs.GPUs == 0 || Devices(v.GPUs, v.Unpinned, needs) != nil)
 }
 
-// Devices returns the positions of the devices that one task gets, or nil if there are not enough: those with the least
-// free that is enough. free has the thousandths per device. Of the entirely free devices, the last unpinned ones are left
-// alone, because tasks hold as many at unknown positions.
+// Devices returns the positions of the devices that one task gets, or nil if there are not enough:
+// those with the least free that is enough. free has the thousandths per device. Of the entirely
+// free devices, the last unpinned ones are left alone, because tasks hold as many at unknown
+// positions.
 func Devices(free []int, unpinned int, needs cluster.Resources) []int {
 	var partial, whole []int
 	for d, milli := range free {

@@ -10,7 +10,8 @@ import (
 	"berth/shared/placement"
 )
 
-// The generators keep everything small and scarce, so that filters refuse, zones tie and devices run out.
+// The generators keep everything small and scarce, so that filters refuse, zones tie and devices
+// run out.
 
 func GenWorld(t *rapid.T) *World {
 	w := &World{Config: GenConfiguration(t, 1)}
@@ -96,12 +97,15 @@ func GenConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 	c := &cluster.Configuration{
 		Head: cluster.Head{Cluster: "c", Rev: n},
 		NodeTypes: map[string]cluster.NodeType{
-			"red": {Capacities: map[string]int64{"n": 10}, Properties: map[string]string{"tier": "1"}}, "blue": {Properties: map[string]string{"tier": "2"}},
+			"red":  {Capacities: map[string]int64{"n": 10}, Properties: map[string]string{"tier": "1"}},
+			"blue": {Properties: map[string]string{"tier": "2"}},
 		},
 		Priorities: cluster.Priorities{
-			Placement: priority("placement"), Capacity: priority("capacity"), FaultDomain: priority("fault"), UpgradeDomain: priority("upgrade"),
+			Placement: priority("placement"), Capacity: priority("capacity"), FaultDomain: priority("fault"),
+			UpgradeDomain: priority("upgrade"),
 		},
-		QuorumFault: rapid.IntRange(0, 5).Draw(t, "quorum") == 0, NoSwitch: rapid.IntRange(0, 5).Draw(t, "no switch") == 0,
+		QuorumFault: rapid.IntRange(0, 5).Draw(t, "quorum") == 0,
+		NoSwitch:    rapid.IntRange(0, 5).Draw(t, "no switch") == 0,
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "buffer") {
 	case 0:
@@ -182,9 +186,12 @@ var Strategies = [][]cluster.PlacementStrategy{
 	{{Type: cluster.StrategySpread, Field: "instanceId"}},
 	{{Type: cluster.StrategySpread, Field: "attribute:disk"}, {Type: cluster.StrategyRandom}},
 	{{Type: cluster.StrategySpread, Field: "host"}, {Type: cluster.StrategySpread, Field: "attribute:disk"}},
-	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"}, {Type: cluster.StrategyBinpack, Field: "CPU"}},
-	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"}, {Type: cluster.StrategySpread, Field: "attribute:disk"}},
-	{{Type: cluster.StrategyBinpack, Field: "CPU"}, {Type: cluster.StrategySpread, Field: "instanceId"}, {Type: cluster.StrategyRandom}},
+	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"},
+		{Type: cluster.StrategyBinpack, Field: "CPU"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"},
+		{Type: cluster.StrategySpread, Field: "attribute:disk"}},
+	{{Type: cluster.StrategyBinpack, Field: "CPU"}, {Type: cluster.StrategySpread, Field: "instanceId"},
+		{Type: cluster.StrategyRandom}},
 }
 
 var Queries = []string{
@@ -213,11 +220,13 @@ func GenConstraints(t *rapid.T) []*constraint.Expression {
 
 func GenRequest(t *rapid.T, w *World) placement.Request {
 	r := placement.Request{
-		Count: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12, 40}).Draw(t, "count"), Target: rapid.IntRange(0, 6).Draw(t, "target"),
-		Seed: rapid.Uint64().Draw(t, "seed"), Unbuffered: rapid.IntRange(0, 5).Draw(t, "unbuffered") == 0,
+		Count:  rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12, 40}).Draw(t, "count"),
+		Target: rapid.IntRange(0, 6).Draw(t, "target"),
+		Seed:   rapid.Uint64().Draw(t, "seed"), Unbuffered: rapid.IntRange(0, 5).Draw(t, "unbuffered") == 0,
 	}
 	r.Spec = &placement.Spec{
-		Needs: GenNeeds(t), Ports: GenPorts(t), Owner: "web", Loads: w.Services[0].Rules.Metrics, Constraints: GenConstraints(t),
+		Needs: GenNeeds(t), Ports: GenPorts(t), Owner: "web", Loads: w.Services[0].Rules.Metrics,
+		Constraints: GenConstraints(t),
 		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
 		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),
 		PerInstance: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per instance"),

@@ -12,7 +12,8 @@ import (
 	"berth/shared/state"
 )
 
-// History is a cluster on its way: the rows, the snapshot that was told of them one by one, and the engine on it.
+// History is a cluster on its way: the rows, the snapshot that was told of them one by one, and the
+// engine on it.
 type History struct {
 	*World
 	Snap     *snapshot.Snapshot
@@ -63,7 +64,10 @@ func (h *History) Put(row state.Row) {
 		at := slices.IndexFunc(h.Instances, func(i *cluster.Instance) bool { return i.ID == row.ID })
 		if at < 0 {
 			h.Instances = append(h.Instances, row)
-			slices.SortFunc(h.Instances, func(a, b *cluster.Instance) int { return len(a.ID) - len(b.ID) + CompareText(a.ID, b.ID) })
+			slices.SortFunc(h.Instances, func(a,
+				b *cluster.Instance) int {
+				return len(a.ID) - len(b.ID) + CompareText(a.ID, b.ID)
+			})
 		} else {
 			h.Instances[at] = row
 		}
@@ -140,7 +144,8 @@ func (h *History) Configuration(t *rapid.T) {
 	h.Snap.Put(h.Config)
 }
 
-// Service changes the default loads of its tasks, those that run included; the request keeps what it asked for.
+// Service changes the default loads of its tasks, those that run included; the request keeps what
+// it asked for.
 func (h *History) Service(t *rapid.T) {
 	at := rapid.IntRange(0, len(h.Services)-1).Draw(t, "service")
 	next := *h.Services[at]

@@ -14,8 +14,8 @@ import (
 	"berth/shared/placement/moves"
 )
 
-// A MoveOracle tries all ways to move the tasks of a world. It knows the rules by their definitions alone. Of the code
-// under test it uses only the domains, which have oracles of their own.
+// A MoveOracle tries all ways to move the tasks of a world. It knows the rules by their definitions
+// alone. Of the code under test it uses only the domains, which have oracles of their own.
 type MoveOracle struct {
 	*MoveWorld
 	counted []*cluster.Task // that may move or be placed, newcomers last
@@ -108,7 +108,8 @@ func (o *MoveOracle) maxPerInstance(owner string) int64 {
 	return int64(spec.PerInstance)
 }
 
-// figures returns all counts that a rule limits, by place. possible is false if devices or ports are used twice.
+// figures returns all counts that a rule limits, by place. possible is false if devices or ports
+// are used twice.
 func (o *MoveOracle) figures() (possible bool, out map[string]figure) {
 	out = map[string]figure{}
 	for i, v := range o.Instances {
@@ -224,8 +225,8 @@ func (o *MoveOracle) liveDomains(name string, fault bool) map[string]bool {
 	return out
 }
 
-// unitLimit returns how many tasks a domain may have: by quorum safety (P4), or 1 under nonpacking, where a domain without
-// an instance for the tasks is none.
+// unitLimit returns how many tasks a domain may have: by quorum safety (P4), or 1 under nonpacking,
+// where a domain without an instance for the tasks is none.
 func (o *MoveOracle) unitLimit(name, domain string, fault bool) int64 {
 	live := o.liveDomains(name, fault)
 	if fault && o.Owners[name].Spec.DomainPolicy == cluster.PolicyNonpacking {
@@ -262,9 +263,9 @@ func (o *MoveOracle) levelOf(place string) int {
 	return 0
 }
 
-// Score returns the score of the tasks where they are: unplaced tasks; per level the violations and how far they are
-// beyond; the same for the buffer; cost; moves; and per level what was not broken before. stages says in which stages of a
-// search this way is allowed.
+// Score returns the score of the tasks where they are: unplaced tasks; per level the violations and
+// how far they are beyond; the same for the buffer; cost; moves; and per level what was not broken
+// before. stages says in which stages of a search this way is allowed.
 func (o *MoveOracle) Score() (out []int64, stages [4]bool) {
 	possible, figures := o.figures()
 	if !possible {
@@ -320,7 +321,8 @@ func (o *MoveOracle) Score() (out []int64, stages [4]bool) {
 	return out, stages
 }
 
-// newcomersHaveRoom reports whether newcomers are only where they have room, as far as the stage binds.
+// newcomersHaveRoom reports whether newcomers are only where they have room, as far as the stage
+// binds.
 func (o *MoveOracle) newcomersHaveRoom(figures map[string]figure, stage int) bool {
 	for n, t := range o.counted {
 		if o.start[n] >= 0 || o.at[n] < 0 {
@@ -377,8 +379,8 @@ func (o *MoveOracle) scoreTasks(out []int64, forbid func(int)) {
 	}
 }
 
-// Order returns the parts of a score in the order of their weight. If newcomers are to be placed, as little as possible is
-// given up and nothing repaired.
+// Order returns the parts of a score in the order of their weight. If newcomers are to be placed,
+// as little as possible is given up and nothing repaired.
 func (o *MoveOracle) Order(score []int64) []int64 {
 	if !o.forRoom {
 		return score[:11]
@@ -410,8 +412,8 @@ func (o *MoveOracle) tryAll(n int) {
 	o.at[n] = o.start[n]
 }
 
-// Best returns the best score, stage by stage: the buffer is used, and soft rules are broken, if that repairs more of what
-// weighs more.
+// Best returns the best score, stage by stage: the buffer is used, and soft rules are broken, if
+// that repairs more of what weighs more.
 func (o *MoveOracle) Best() []int64 {
 	o.tryAll(0)
 	best := o.best[0]
@@ -430,7 +432,8 @@ func (o *MoveOracle) Best() []int64 {
 	return best
 }
 
-// CarryOut moves the tasks as the plan says, and returns the score. It fails the test if a move is not allowed.
+// CarryOut moves the tasks as the plan says, and returns the score. It fails the test if a move is
+// not allowed.
 func (o *MoveOracle) CarryOut(t *rapid.T, p *moves.Plan) []int64 {
 	copy(o.at, o.start)
 	for _, m := range p.Moves {
@@ -465,7 +468,8 @@ func (o *MoveOracle) AddCopy(task, instance string) {
 	o.counted, o.at, o.start = append(o.counted, &c), append(o.at, at), append(o.start, at)
 }
 
-// Overfull says which instance has more than it takes in all, unless it had at the start; "" if none has.
+// Overfull says which instance has more than it takes in all, unless it had at the start; "" if
+// none has.
 func (o *MoveOracle) Overfull() string {
 	possible, figures := o.figures()
 	if !possible {

@@ -13,7 +13,8 @@ import (
 	"berth/shared/placement/moves"
 )
 
-// A MoveWorld is a small cluster in which something may be broken, with owners whose tasks may move.
+// A MoveWorld is a small cluster in which something may be broken, with owners whose tasks may
+// move.
 type MoveWorld struct {
 	World
 	Owners    map[string]moves.Owner
@@ -113,7 +114,8 @@ func (w *MoveWorld) genOwner(t *rapid.T, name string) moves.Owner {
 		Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0}
 }
 
-// genTask puts a task anywhere. Ports and devices are free there; constraints and loads are ignored.
+// genTask puts a task anywhere. Ports and devices are free there; constraints and loads are
+// ignored.
 func (w *MoveWorld) genTask(t *rapid.T, n int) {
 	on := rapid.SampledFrom(w.Instances).Draw(t, "on")
 	if w.spread {

@@ -13,8 +13,9 @@ import (
 	"berth/tests/gpurows"
 )
 
-// Oracle places the slow way: for every single task it goes through all rows, derives what each instance has left, and
-// looks at every one of them; the task that it places is a row before it looks for the next.
+// Oracle places the slow way: for every single task it goes through all rows, derives what each
+// instance has left, and looks at every one of them; the task that it places is a row before it
+// looks for the next.
 type Oracle struct {
 	World
 	Request placement.Request
@@ -40,7 +41,8 @@ type Left struct {
 
 func (o *Oracle) Left(i *cluster.Instance) Left {
 	l := Left{
-		CPU: i.Registered.CPU, Memory: i.Registered.Memory, Enis: math.MaxInt, Ports: map[cluster.Port]bool{}, Loads: map[string]int64{},
+		CPU: i.Registered.CPU, Memory: i.Registered.Memory, Enis: math.MaxInt, Ports: map[cluster.Port]bool{},
+		Loads: map[string]int64{},
 	}
 	if i.Registered.ENIs != nil {
 		l.Enis = *i.Registered.ENIs
@@ -127,7 +129,8 @@ func (o *Oracle) Limits(i *cluster.Instance, metric string) (unbuffered, total i
 }
 
 func (o *Oracle) Counts(t *cluster.Task) bool {
-	return t.Owner == o.Request.Spec.Owner && (o.Request.Spec.Group == "" || o.Request.Spec.Group == t.Group) && t.Instance != "" &&
+	return t.Owner == o.Request.Spec.Owner && (o.Request.Spec.Group == "" || o.Request.Spec.Group == t.Group) &&
+		t.Instance != "" &&
 		t.IsActive() && !o.Replaced(t)
 }
 
@@ -141,7 +144,8 @@ func (o *Oracle) Replaced(t *cluster.Task) bool {
 func (o *Oracle) Candidates() []*cluster.Instance {
 	var out []*cluster.Instance
 	for _, i := range o.Instances {
-		if i.Status != cluster.InstanceInactive && (o.Request.Instances == nil || slices.Contains(o.Request.Instances, i.ID)) {
+		if i.Status != cluster.InstanceInactive && (o.Request.Instances == nil ||
+			slices.Contains(o.Request.Instances, i.ID)) {
 			out = append(out, i)
 		}
 	}
@@ -184,7 +188,8 @@ func (o *Oracle) Refusals(i *cluster.Instance, l Left) []string {
 	refuse(i.Status != cluster.InstanceActive, cluster.FilterStatus, string(i.Status))
 	refuse(!i.AgentConnected, cluster.FilterAgent, "")
 	refuse(Cordoned(i), cluster.FilterUnschedulable, "")
-	refuse(!Cordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable, "in the list of instances to avoid")
+	refuse(!Cordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable,
+		"in the list of instances to avoid")
 	refuse(slices.Contains(o.Request.Refused, i.ID), cluster.FilterRefused, "")
 	if absent := Absent(r, i); absent != "" {
 		refuse(true, cluster.FilterAttribute, absent)
@@ -255,11 +260,13 @@ func (o *Oracle) Domains() *domain.Domains {
 		case Absent(o.Request.Spec, i) != "" || o.Broken(i) != "" || slices.Contains(o.Request.Spec.Avoid, i.ID):
 			standing = domain.Ineligible
 		}
-		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()), append(standings, standing)
+		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()),
+			append(standings, standing)
 	}
 	rule := domain.NewRule(o.Request.Spec.DomainPolicy, o.Request.Target, o.Config)
 	rule.NoConstraints = !o.Binds(o.Config.Priorities.Placement)
-	rule.NoFault, rule.NoUpgrade = !o.Binds(o.Config.Priorities.FaultDomain), !o.Binds(o.Config.Priorities.UpgradeDomain)
+	rule.NoFault, rule.NoUpgrade = !o.Binds(o.Config.Priorities.FaultDomain),
+		!o.Binds(o.Config.Priorities.UpgradeDomain)
 	d := domain.NewDomains(fault, upgrade, standings, rule)
 	for _, t := range o.Tasks {
 		if i := o.Find(t.Instance); o.Counts(t) && i != nil {
@@ -274,7 +281,8 @@ func (o *Oracle) Devices(l Left) []int {
 	return gpurows.Devices(l.GPUs, l.Unpinned, o.Request.Spec.Needs)
 }
 
-// GroupCount is how many tasks count on instances that agree with this one in all of the attributes.
+// GroupCount is how many tasks count on instances that agree with this one in all of the
+// attributes.
 func (o *Oracle) GroupCount(like *cluster.Instance, attributes []string) int64 {
 	n := int64(0)
 	for _, t := range o.Tasks {
@@ -294,7 +302,8 @@ func (o *Oracle) GroupCount(like *cluster.Instance, attributes []string) int64 {
 	return n
 }
 
-// Key is what the instance is compared by, the least first; random reports that the rest is left to chance.
+// Key is what the instance is compared by, the least first; random reports that the rest is left to
+// chance.
 func (o *Oracle) Key(i *cluster.Instance, l Left) (key []int64, random bool) {
 	if _, buffered := o.Room(i, l); buffered {
 		key = append(key, 1)
@@ -308,7 +317,8 @@ func (o *Oracle) Key(i *cluster.Instance, l Left) (key []int64, random bool) {
 	strategies := r.Strategies
 	if len(strategies) == 0 && !Governed(r) && r.Scoring == "" {
 		strategies = []cluster.PlacementStrategy{
-			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone}, {Type: cluster.StrategySpread, Field: "instanceId"},
+			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone},
+			{Type: cluster.StrategySpread, Field: "instanceId"},
 		}
 	}
 	var attributes []string
@@ -342,7 +352,8 @@ func (o *Oracle) Key(i *cluster.Instance, l Left) (key []int64, random bool) {
 	return append(key, int64(spare), l.CPU/250+l.Memory), false
 }
 
-// Best are the instances for one more task, none if no instance can take it; more than one where chance decides.
+// Best are the instances for one more task, none if no instance can take it; more than one where
+// chance decides.
 func (o *Oracle) Best() (out []*cluster.Instance) {
 	o.Now = o.Snapshot(1)
 	var least []int64
@@ -421,7 +432,8 @@ func NewTask(spec *placement.Spec, id string, p placement.Placement) *cluster.Ta
 	}
 }
 
-// Histogram is what a diagnosis must say, as text per filter and detail, once the oracle can place no more.
+// Histogram is what a diagnosis must say, as text per filter and detail, once the oracle can place
+// no more.
 func (o *Oracle) Histogram() map[string]int {
 	o.Now = o.Snapshot(1)
 	out := map[string]int{}

@@ -14,7 +14,8 @@ import (
 	"berth/shared/state"
 )
 
-// World is a cluster as plain rows: what a snapshot is made of, and what the oracles of the property tests scan.
+// World is a cluster as plain rows: what a snapshot is made of, and what the oracles of the
+// property tests scan.
 type World struct {
 	Instances []*cluster.Instance
 	Tasks     []*cluster.Task

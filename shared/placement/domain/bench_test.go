@@ -8,7 +8,7 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// matrix is a cluster of three data centers with 17 racks each and 20 upgrade domains.
+// matrix returns a cluster of three data centers with 17 racks each and 20 upgrade domains.
 func matrix(instances int) *layout {
 	l := &layout{}
 	for i := range instances {
@@ -25,7 +25,7 @@ func BenchmarkNewDomains(b *testing.B) {
 	}
 }
 
-// BenchmarkDomainsAdd is what a placement costs: one task more, then all regions asked.
+// BenchmarkDomainsAdd does what each placement does: it adds one task and asks about all regions.
 func BenchmarkDomainsAdd(b *testing.B) {
 	d := matrix(15000).domains(rule(cluster.PolicyAdaptive, 100))
 	b.ReportAllocs()

@@ -10,7 +10,7 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// layout is a cluster of named instances, each eligible, with its fault domain and upgrade domain.
+// A layout is a cluster of named instances, each eligible, with their fault and upgrade domains.
 type layout struct {
 	names          []string
 	fault, upgrade []string
@@ -37,7 +37,7 @@ func (l *layout) add(name, fault, upgrade string) {
 
 func (l *layout) at(name string) int { return slices.Index(l.names, name) }
 
-// domains are those under the rule, with one task on each of the named instances.
+// domains returns the domains under the rule, with one task on each of the named instances.
 func (l *layout) domains(rule domain.Rule, tasks ...string) *domain.Domains {
 	d := domain.NewDomains(l.fault, l.upgrade, l.standing, rule)
 	for _, name := range tasks {
@@ -46,7 +46,7 @@ func (l *layout) domains(rule domain.Rule, tasks ...string) *domain.Domains {
 	return d
 }
 
-// open are the instances that could take one more task and have none yet.
+// open returns the instances that could take one more task and have none yet.
 func (l *layout) open(d *domain.Domains, tasks ...string) string {
 	var out []string
 	for i, name := range l.names {
@@ -57,8 +57,8 @@ func (l *layout) open(d *domain.Domains, tasks ...string) string {
 	return strings.Join(out, " ")
 }
 
-// complete are all sets of n instances in which every task was admitted in some order and no rule
-// is broken.
+// complete returns all sets of n instances in which every task was admitted in some order and no
+// rule is broken.
 func (l *layout) complete(d *domain.Domains, n int) []string {
 	found := map[string]bool{}
 	var chosen []int
@@ -172,7 +172,7 @@ func TestTargetOfFourGoesBackToMaximumDifference(t *testing.T) {
 	expect(t, "moves that repair them", l.repairs(d, "N1", "N7", "N3", "N5"), "N7-N2 N7-N4 N3-N4 N3-N8")
 }
 
-// repairs are the moves of one task that leave no rule broken.
+// repairs returns the moves of one task that leave no rule broken.
 func (l *layout) repairs(d *domain.Domains, tasks ...string) string {
 	var out []string
 	for _, from := range tasks {

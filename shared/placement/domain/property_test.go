@@ -11,8 +11,8 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// plain is one dimension of the specification: no counters, every question answered by recursion
-// over the paths.
+// A plain is one dimension of the specification. It has no counters: every question is answered by
+// recursion over the paths.
 type plain struct {
 	paths    [][]string // per instance, all equally long; nil in no domain
 	standing []domain.Standing
@@ -76,7 +76,7 @@ func (p *plain) live(prefix []string) [][]string {
 	return slices.DeleteFunc(p.children(prefix), func(c []string) bool { return p.hosts(c) == 0 })
 }
 
-// base is the floor and the ceiling of what each live child should have.
+// base returns the floor and the ceiling of what each live child should have.
 func (p *plain) base(live [][]string) (floor, ceil int) {
 	n := 0
 	for _, c := range live {
@@ -85,8 +85,8 @@ func (p *plain) base(live [][]string) (floor, ceil int) {
 	return n / len(live), (n + len(live) - 1) / len(live)
 }
 
-// unbalanced is the maximum difference rule: below any domain with more than one task, a live child
-// with less than the base or more than one above it.
+// unbalanced is the maximum difference rule: below any domain with more than one task, no live
+// child has less than the base or more than one above it.
 func (p *plain) unbalanced(prefix []string) bool {
 	live := p.live(prefix)
 	if len(live) == 0 || p.count(prefix) <= 1 {
@@ -101,9 +101,9 @@ func (p *plain) unbalanced(prefix []string) bool {
 	return false
 }
 
-// admitsDifference walks down to the instance's domain: no child at the ceiling unless all are
-// equal, and where some are below the floor only those. One without an eligible instance goes by
-// its siblings, where any task may go there.
+// admitsDifference walks down to the instance's domain. On each level the child must be below the
+// ceiling, unless all are equal, and below the floor if some are. dead also admits a domain without
+// an eligible instance, by its siblings.
 func (p *plain) admitsDifference(path []string, dead bool) bool {
 	for level := range path {
 		live := p.live(path[:level])
@@ -127,7 +127,7 @@ func (p *plain) admitsDifference(path []string, dead bool) bool {
 	return true
 }
 
-// branch is the first domain with several live children.
+// branch returns the first domain with several live children.
 func (p *plain) branch() ([]string, bool) {
 	prefix := []string{}
 	for {
@@ -175,7 +175,7 @@ func (p *plain) crowded() bool {
 	})
 }
 
-// specification is both dimensions under a rule.
+// A specification is both dimensions under a rule.
 type specification struct {
 	fault, upgrade             *plain
 	rule                       domain.Rule
@@ -277,7 +277,7 @@ func genRule(t *rapid.T) domain.Rule {
 	}
 }
 
-func TestDomainsAreAsTheSpecification(t *testing.T) {
+func TestDomainsEqualTheSpecification(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, r := genLayout(t), genRule(t)
 		tasks := make([]int, len(l.names))
@@ -316,8 +316,8 @@ func checkDomains(t *rapid.T, l *layout, r domain.Rule, d *domain.Domains, tasks
 	}
 }
 
-// A task that is admitted breaks nothing that was whole, in any order of arrival, and taking it
-// away again restores every answer.
+// An admitted task breaks no rule that held, in any order of arrival. Removing it restores every
+// answer.
 func TestAdmittedTasksBreakNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, r := genLayout(t), genRule(t)

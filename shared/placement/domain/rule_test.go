@@ -9,8 +9,8 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// racks is a cluster in which fault domains are given in full and upgrade domains are all one per
-// instance: no rule.
+// racks returns a cluster with the given fault domains and one upgrade domain per instance, which
+// sets no rule.
 func racks(fault ...string) *layout {
 	l := &layout{}
 	for i, f := range fault {
@@ -37,7 +37,7 @@ func TestQuorumLimits(t *testing.T) {
 	}
 }
 
-func TestQuorumLimitIsOneMoreWhereDomainsAreTooFew(t *testing.T) {
+func TestQuorumLimitIsOneMoreIfDomainsAreTooFew(t *testing.T) {
 	for name, c := range map[string]struct{ target, domains, limit int }{
 		"ThreeOnTwo":  {3, 2, 2},
 		"FourOnThree": {4, 3, 2},
@@ -69,7 +69,7 @@ func TestDomainsOfOneInstanceEachHaveNoRule(t *testing.T) {
 	expect(t, "four on one instance", violated(d), "fault=false upgrade=false")
 }
 
-func TestUpgradeDomainsCountForTheChoiceThoughTheirRuleIsDropped(t *testing.T) {
+func TestUpgradeDomainsWithoutRuleCountForTheAdaptiveChoice(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b")
 	d := l.domains(rule(cluster.PolicyAdaptive, 4))
 	expectLogic(t, d, true)
@@ -107,9 +107,9 @@ func TestDomainWithoutEligibleInstanceIsNone(t *testing.T) {
 	}
 }
 
-// Where constraints are ignored or given up, a domain in which no instance meets them may have as
-// many as the others.
-func TestDomainWithoutEligibleInstanceWhereConstraintsDoNotBind(t *testing.T) {
+// If constraints are ignored or relaxed, a domain in which no instance meets them may have as many
+// tasks as the others.
+func TestDomainWithoutEligibleInstanceIfConstraintsAreRelaxed(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
 	l.standing[4], l.standing[5] = domain.Ineligible, domain.Ineligible
 	for policy, want := range map[cluster.DomainPolicy]string{
@@ -132,7 +132,7 @@ func TestDomainWithoutEligibleInstanceWhereConstraintsDoNotBind(t *testing.T) {
 	}
 }
 
-func TestDropsComeFromAboveTheBase(t *testing.T) {
+func TestStopsComeFromAboveTheBase(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
 	d := l.domains(rule(cluster.PolicyDifference, 4), "n0", "n1", "n2", "n3", "n4")
 	expect(t, "the fifth is worth more", d.StopRank(4) > d.StopRank(0), true)
@@ -150,7 +150,7 @@ func TestNonpackingIsForTopLevelFaultDomains(t *testing.T) {
 	expect(t, "two in a, and upgrade domains 2 and 0", violated(d), "fault=true upgrade=true")
 }
 
-func TestDimensionsCanBeLeftOut(t *testing.T) {
+func TestDimensionsCanBeSwitchedOff(t *testing.T) {
 	l := grid(sixNodes)
 	r := rule(cluster.PolicyDifference, 5)
 	r.NoUpgrade = true

@@ -11,8 +11,8 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// usedBy tries every way to place n tasks, and is which instances any that keeps the rules uses; ok
-// where there is one.
+// usedBy tries every way to place n tasks. It returns the instances that some way which keeps the
+// rules uses; ok reports whether there is one.
 func (l *layout) usedBy(rule domain.Rule, n int) (used []bool, ok bool) {
 	used = make([]bool, len(l.names))
 	for set := range uint(1) << len(l.names) {
@@ -37,9 +37,8 @@ func (l *layout) usedBy(rule domain.Rule, n int) (used []bool, ok bool) {
 	return used, ok
 }
 
-// TestUsableIsAsTryingEverything: exactly where fault domains have one level, and never too little
-// where they have more.
-func TestUsableIsAsTryingEverything(t *testing.T) {
+// UsableInstances is exact if fault domains have one level, and never too narrow if they have more.
+func TestUsableInstancesEqualTryingEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, deep := &layout{}, rapid.Bool().Draw(t, "deep")
 		for i := range rapid.IntRange(1, 8).Draw(t, "instances") {

@@ -40,8 +40,8 @@ func (b *bins) planRoom(load int64, most int) *moves.Plan {
 	return moves.NewPlanner(placement.New(oracle.SnapshotOf(b.rows()...))).MakeRoom(r, m)
 }
 
-// firstFit returns the least number of moves that clear one instance for the load, sending its tasks, the largest first, to
-// the first instance with room. It returns 0 if that clears none.
+// firstFit returns the least number of moves that clear one instance for the load, sending its
+// tasks, the largest first, to the first instance with room. It returns 0 if that clears none.
 func (b *bins) firstFit(load int64) (least int) {
 	for i := range b.loads {
 		used := make([]int64, len(b.loads))
@@ -121,8 +121,8 @@ func TestMakeRoomWhereFirstFitDoes(t *testing.T) {
 	})
 }
 
-// expectCarriedOut checks that nothing is above its capacity once the moves are over and the new
-// task is there.
+// expectCarriedOut checks that after the moves, with the new task, no instance is above its
+// capacity.
 func (b *bins) expectCarriedOut(t *rapid.T, p *moves.Plan, load int64) {
 	at := map[string]string{}
 	sizes := map[string]int64{}

@@ -36,7 +36,8 @@ type planning struct {
 	planner *moves.Planner
 }
 
-// moves checks that a remembered plan is one that a new planner makes, and that the watch overlooks no violation.
+// moves checks that a remembered plan is one that a new planner makes, and that the watch overlooks
+// no violation.
 func (h planning) moves(t *rapid.T) {
 	m := moves.Request{Owners: map[string]moves.Owner{}}
 	for _, owner := range slices.Sorted(maps.Keys(h.Movers)) {
@@ -44,7 +45,8 @@ func (h planning) moves(t *rapid.T) {
 	}
 	followed, again := h.planner.PlanMoves(m), moves.NewPlanner(placement.New(h.Snap)).PlanMoves(m)
 	if summary(followed) != summary(again) || !slices.Equal(followed.Unrepaired, again.Unrepaired) {
-		t.Fatalf("the plan is %q, %v, and a new planner's %q, %v", summary(followed), followed.Unrepaired, summary(again),
+		t.Fatalf("the plan is %q, %v, and a new planner's %q, %v", summary(followed), followed.Unrepaired,
+			summary(again),
 			again.Unrepaired)
 	}
 	if !h.planner.FindsNothing(m) {

@@ -11,7 +11,8 @@ import (
 	"berth/tests/oracle"
 )
 
-// A plan of a local search keeps the rules that an exhaustive one keeps. It repairs something or moves nothing.
+// A plan of a local search keeps the rules that an exhaustive one keeps. It repairs something or
+// moves nothing.
 func TestLocalSearchMakesNothingWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenMoveWorld(t, 5, 6)
@@ -58,8 +59,8 @@ func TestLocalSearchSeldomMissesTheBestPlan(t *testing.T) {
 	t.Logf("missed in %d of %d worlds", missed, worlds)
 }
 
-// Moves that may begin at once have room at their destinations, all of them together. Carried out in order, each move has
-// room when its turn comes.
+// Moves that may begin at once have room at their destinations, all of them together. Carried out
+// in order, each move has room when its turn comes.
 func TestMovesCanBeCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := oracle.GenMoveWorld(t, 4, 6)
@@ -102,7 +103,8 @@ func expectRoom(t *rapid.T, o *oracle.MoveOracle, p *moves.Plan, when string) {
 	}
 }
 
-// The watch overlooks no violation. If there is none, it usually knows that without looking at every task.
+// The watch overlooks no violation. If there is none, it usually knows that without looking at
+// every task.
 func TestWatchOverlooksNothing(t *testing.T) {
 	sound, known := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -126,7 +128,8 @@ func TestWatchOverlooksNothing(t *testing.T) {
 	t.Logf("of %d clusters without violations the watch knows %d", sound, known)
 }
 
-// A plan made of the affected tasks only keeps the rules that a plan of all tasks keeps, and is seldom worse.
+// A plan made of the affected tasks only keeps the rules that a plan of all tasks keeps, and is
+// seldom worse.
 func TestScopedPlansAreSeldomWorse(t *testing.T) {
 	worlds, missed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

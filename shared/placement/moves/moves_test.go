@@ -15,7 +15,7 @@ import (
 	"berth/tests/oracle"
 )
 
-// movers are owners of these specs, by name.
+// movers returns a request to move the tasks of these specs' owners.
 func movers(specs ...*placement.Spec) moves.Request {
 	out := moves.Request{Owners: map[string]moves.Owner{}}
 	for _, s := range specs {
@@ -26,7 +26,7 @@ func movers(specs ...*placement.Spec) moves.Request {
 
 func anyTask(owner string) *placement.Spec { return &placement.Spec{Owner: owner} }
 
-// summary is each move as "task: from > to".
+// summary returns each move as "task: from > to".
 func summary(p *moves.Plan) string {
 	var out []string
 	for _, m := range p.Moves {
@@ -73,25 +73,28 @@ func TestPlanMoves(t *testing.T) {
 		rows := []state.Row{
 			oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
 			oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 100)),
-			oracle.Task("t1", "a", oracle.Load(90)), oracle.Task("t2", "a", oracle.Load(20)), oracle.Task("t3", "b", oracle.Load(70)),
+			oracle.Task("t1", "a", oracle.Load(90)), oracle.Task("t2", "a", oracle.Load(20)),
+			oracle.Task("t3", "b", oracle.Load(70)),
 		}
 		p := plan(rows, movers(anyTask("web")))
 		expectMoves(t, p, "t2: a > b")
 		if p.Moves[0].Mode != moves.IntoBuffer {
 			t.Fatalf("mode is %s", p.Moves[0].Mode)
 		}
-		p = plan([]state.Row{rows[0], rows[1], rows[2], oracle.Task("t1", "a", oracle.Load(90))}, movers(anyTask("web")))
+		p = plan([]state.Row{rows[0], rows[1], rows[2], oracle.Task("t1", "a", oracle.Load(90))},
+			movers(anyTask("web")))
 		if len(p.Violations) != 1 || len(p.Moves) > 0 {
 			t.Fatalf("90 of 80 without the buffer: %+v", p)
 		}
 	})
-	t.Run("NothingGoesToAndNothingLeavesWhatIsClosed", func(t *testing.T) {
+	t.Run("UnavailableInstancesNeitherTakeNorLoseTasks", func(t *testing.T) {
 		spec := anyTask("web")
 		spec.Avoid = []string{"avoided"}
 		rows := []state.Row{
 			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("avoided", oracle.Metric("m", 10)),
 			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), oracle.Metric("m", 10)),
-			oracle.Instance("cordoned", oracle.Attribute(cluster.AttributeUnschedulable, "true"), oracle.Metric("m", 10)),
+			oracle.Instance("cordoned", oracle.Attribute(cluster.AttributeUnschedulable, "true"),
+				oracle.Metric("m", 10)),
 			oracle.Instance("gone", oracle.Disconnected),
 			oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "avoided", oracle.Load(20)),
 			oracle.Task("t3", "drains", oracle.Load(20)), oracle.Task("t4", "cordoned", oracle.Load(20)),
@@ -116,7 +119,8 @@ func TestPlanMoves(t *testing.T) {
 		next := oracle.Task("t2", "b", oracle.Load(15))
 		next.Replaces = "t1"
 		rows := []state.Row{
-			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 20)), oracle.Instance("c"),
+			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 20)),
+			oracle.Instance("c"),
 			oracle.Task("t0", "a", oracle.Load(5)), oracle.Task("t1", "a", oracle.Load(15)), next,
 			oracle.Task("t3", "c", oracle.Load(3), oracle.Stopping),
 		}
@@ -124,14 +128,15 @@ func TestPlanMoves(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 	})
-	t.Run("MovesAReplacementOnceWhatItCameForHasGone", func(t *testing.T) {
+	t.Run("MovesAReplacementAfterTheReplacedTaskHasGone", func(t *testing.T) {
 		next := oracle.Task("t2", "b", oracle.Load(15))
 		next.Replaces = "t1"
 		gone := oracle.Task("t1", "a", oracle.Load(15), func(t *cluster.Task) {
 			t.Last, t.Desired = cluster.TaskStopped,
 				cluster.TaskStopped
 		})
-		rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 20)), oracle.Instance("b", oracle.Metric("m", 10)), next}
+		rows := []state.Row{oracle.Instance("a", oracle.Metric("m", 20)), oracle.Instance("b", oracle.Metric("m", 10)),
+			next}
 		expectMoves(t, plan(append(rows, gone), movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(rows, movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(append(rows, oracle.Task("t1", "a", oracle.Load(15))), movers(anyTask("web"))), "")
@@ -154,7 +159,7 @@ func TestPlanMoves(t *testing.T) {
 			t.Fatalf("an ignored rule is broken: %v", p.Violations)
 		}
 	})
-	t.Run("MovesWhoeverHoldsThePort", func(t *testing.T) {
+	t.Run("MovesTheTaskThatHoldsThePort", func(t *testing.T) {
 		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Ports: []cluster.Port{oracle.HTTP}}
 		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{oracle.HTTP}}
 		rows := []state.Row{
@@ -189,7 +194,8 @@ func TestPlanMoves(t *testing.T) {
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
 			oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b"), oracle.Instance("c"),
-			oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "b", oracle.Owner("db"), oracle.Group("service:db"),
+			oracle.Task("t1", "a", oracle.Load(20)), oracle.Task("t2", "b", oracle.Owner("db"),
+				oracle.Group("service:db"),
 				oracle.Load(0)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "t1: a > c")
@@ -207,15 +213,17 @@ func TestPlanMoves(t *testing.T) {
 	})
 }
 
-func TestExchange(t *testing.T) {
+func TestExchangeAmongFullInstances(t *testing.T) {
 	// Both tasks of each service are in one data center, and no instance has room for another.
 	rows := []state.Row{
 		oracle.Instance("a", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), oracle.Metric("m", 10)),
 		oracle.Instance("b", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), oracle.Metric("m", 10)),
 		oracle.Instance("c", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), oracle.Metric("m", 10)),
 		oracle.Instance("d", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), oracle.Metric("m", 10)),
-		oracle.Task("t1", "a", oracle.Owner("x"), oracle.Load(9)), oracle.Task("t2", "b", oracle.Owner("x"), oracle.Load(9)),
-		oracle.Task("t3", "c", oracle.Owner("y"), oracle.Load(9)), oracle.Task("t4", "d", oracle.Owner("y"), oracle.Load(9)),
+		oracle.Task("t1", "a", oracle.Owner("x"), oracle.Load(9)),
+		oracle.Task("t2", "b", oracle.Owner("x"), oracle.Load(9)),
+		oracle.Task("t3", "c", oracle.Owner("y"), oracle.Load(9)),
+		oracle.Task("t4", "d", oracle.Owner("y"), oracle.Load(9)),
 	}
 	specs := []*placement.Spec{
 		{Owner: "x", DomainPolicy: cluster.PolicyDifference}, {Owner: "y", DomainPolicy: cluster.PolicyDifference},
@@ -279,14 +287,17 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// A move that alone would leave two tasks in one domain waits for the one that makes way there.
-func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
+// A move that alone would leave two tasks in one domain waits for the one that makes room there.
+func TestMovesKeepDomainRulesAtEveryStep(t *testing.T) {
 	domain := func(name string) oracle.Option { return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
 	p := plan([]state.Row{
-		oracle.Instance("x", domain("a"), oracle.Metric("m", 5)), oracle.Instance("y1", domain("b"), oracle.Metric("m", 5)),
+		oracle.Instance("x", domain("a"), oracle.Metric("m", 5)),
+		oracle.Instance("y1", domain("b"), oracle.Metric("m", 5)),
 		oracle.Instance("y2", domain("b"), oracle.Metric("m", 20)),
-		oracle.Instance("z", domain("c"), oracle.Metric("m", 5)), oracle.Instance("other", domain("c"), oracle.Metric("m", 5)),
-		oracle.Task("t1", "x", oracle.Owner("s"), oracle.Load(10)), oracle.Task("t2", "y1", oracle.Owner("s"), oracle.Load(1)),
+		oracle.Instance("z", domain("c"), oracle.Metric("m", 5)),
+		oracle.Instance("other", domain("c"), oracle.Metric("m", 5)),
+		oracle.Task("t1", "x", oracle.Owner("s"), oracle.Load(10)),
+		oracle.Task("t2", "y1", oracle.Owner("s"), oracle.Load(1)),
 	}, movers(&placement.Spec{Owner: "s", DomainPolicy: cluster.PolicyDifference}))
 	if len(p.Moves) != 2 || len(p.Unrepaired) > 0 || p.Moves[0].Task != "t2" || p.Moves[1].To != "y2" {
 		t.Fatalf("%+v", p)
@@ -300,7 +311,8 @@ func TestMakeRoom(t *testing.T) {
 	scattered := []state.Row{
 		oracle.Instance("a", oracle.Metric("m", 10)), oracle.Instance("b", oracle.Metric("m", 10)),
 		oracle.Instance("c", oracle.Metric("m", 10)),
-		oracle.Task("t1", "a", oracle.Load(4)), oracle.Task("t2", "b", oracle.Load(5)), oracle.Task("t3", "c", oracle.Load(5)),
+		oracle.Task("t1", "a", oracle.Load(4)), oracle.Task("t2", "b", oracle.Load(5)),
+		oracle.Task("t3", "c", oracle.Load(5)),
 	}
 	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}},
 		Count: 1}
@@ -356,9 +368,9 @@ func TestMakeRoom(t *testing.T) {
 	})
 }
 
-// TestDevicesOfForeignTasks: a task that somebody else started holds devices of which it is not
-// known which, so none of those that look free may be given away.
-func TestDevicesOfForeignTasks(t *testing.T) {
+// A foreign task holds devices at unknown positions, so none of those that look free may be
+// assigned.
+func TestDevicesOfForeignTasksAreNotAssigned(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
 	foreign := oracle.Task("f", "b", oracle.Owner("others"), oracle.Needs(one),
 		func(t *cluster.Task) { t.Foreign = true })
@@ -373,8 +385,8 @@ func TestDevicesOfForeignTasks(t *testing.T) {
 	}
 }
 
-// TestMovesInALargeCluster breaks something here and there; what is far from it is not touched.
-func TestMovesInALargeCluster(t *testing.T) {
+// Violations in a few places of a large cluster move nothing far from them.
+func TestMovesInALargeClusterAreLocal(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	m := moves.Request{Owners: map[string]moves.Owner{}}
 	for o := range 20 {

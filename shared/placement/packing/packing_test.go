@@ -45,26 +45,31 @@ func expectNear(t *testing.T, what string, got, want float64) {
 	}
 }
 
-func TestValue(t *testing.T) {
+func TestWasteOfShape(t *testing.T) {
 	t.Run("NothingIsLostWhereAllCanBeUsed", func(t *testing.T) {
-		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 4, "T4")), gpurows.Needs(8, 1000), gpurows.Needs(4, 500), gpurows.Needs(16, 2000))
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 4, "T4")), gpurows.Needs(8, 1000),
+			gpurows.Needs(4, 500), gpurows.Needs(16, 2000))
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), 0)
 	})
 	t.Run("NothingIsLostWhereNothingIsFree", func(t *testing.T) {
-		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 1, "T4"), gpurows.Task("t", "i", gpurows.Needs(8, 1000), 0)), gpurows.Needs(8, 1000))
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 1, "T4"),
+			gpurows.Task("t", "i", gpurows.Needs(8, 1000), 0)), gpurows.Needs(8, 1000))
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), 0)
 	})
 	t.Run("AllIsLostWhereNothingFits", func(t *testing.T) {
-		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 2, "T4"), gpurows.Task("t", "i", gpurows.CPUNeeds(60))), gpurows.Needs(8, 1000))
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 2, "T4"),
+			gpurows.Task("t", "i", gpurows.CPUNeeds(60))), gpurows.Needs(8, 1000))
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), 2000*(1+idleWeight+stuckWeight))
 	})
 	t.Run("NothingIsLostToWhatCouldNeverCome", func(t *testing.T) {
-		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 2, "T4")), gpurows.Needs(8, 1000), gpurows.Needs(65, 1000), gpurows.Needs(8, 3000))
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 2, "T4")), gpurows.Needs(8, 1000),
+			gpurows.Needs(65, 1000), gpurows.Needs(8, 3000))
 		s.Put(gpurows.OnModels("A10", gpurows.Task("x", "", gpurows.Needs(8, 1000))))
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), 0)
 	})
 	t.Run("DevicesThatCannotTakeTheKindAreLost", func(t *testing.T) {
-		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 2, "T4"), gpurows.Task("t", "i", gpurows.Needs(1, 600), 0)), gpurows.Needs(1, 1000))
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 2, "T4"),
+			gpurows.Task("t", "i", gpurows.Needs(1, 600), 0)), gpurows.Needs(1, 1000))
 		x := 400.0 / 1400
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), 400+idleWeight*400+stuckWeight*1400*math.Pow(x, 32))
 	})
@@ -73,17 +78,19 @@ func TestValue(t *testing.T) {
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), idleWeight*500+stuckWeight*2000*math.Pow(0.25, 32))
 	})
 	t.Run("SeveralDevicesAreTakenAtOnce", func(t *testing.T) {
-		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 3, "T4")), gpurows.Needs(8, 2000)) // one device is left over
+		// one device is left over
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 3, "T4")), gpurows.Needs(8, 2000))
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), idleWeight*1000+stuckWeight*3000*math.Pow(1.0/3, 32))
 	})
 	t.Run("KindsWeighByHowManyThereAre", func(t *testing.T) {
 		large, small := gpurows.Needs(8, 1000), gpurows.Needs(1, 1000)
-		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 1, "T4"), gpurows.Task("t", "i", gpurows.CPUNeeds(60))), large, small, small, small)
+		s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("i", 64, 1, "T4"),
+			gpurows.Task("t", "i", gpurows.CPUNeeds(60))), large, small, small, small)
 		expectNear(t, "value", newEpoch(s).wasteOn("i"), 250+idleWeight*250+stuckWeight*1000*math.Pow(0.25, 32))
 	})
 }
 
-func TestValueIsBoundedAndFallsWithMoreCPU(t *testing.T) {
+func TestWasteIsBoundedAndFallsWithMoreCPU(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := snapshotOf(gpurows.Instance("i", 64, rapid.IntRange(1, 8).Draw(t, "gpus"), "T4"))
 		for i := range rapid.IntRange(1, 6).Draw(t, "kinds") {
@@ -118,9 +125,10 @@ func sum(values []int) (n int) {
 	return n
 }
 
-func TestPrice(t *testing.T) {
+func TestPoolPrices(t *testing.T) {
 	cluster4 := func() *snapshot.Snapshot {
-		return snapshotOf(gpurows.Instance("a1", 32, 4, "A10"), gpurows.Instance("a2", 32, 4, "A10"), gpurows.Instance("a3", 32, 4, "A10"),
+		return snapshotOf(gpurows.Instance("a1", 32, 4, "A10"), gpurows.Instance("a2", 32, 4, "A10"),
+			gpurows.Instance("a3", 32, 4, "A10"),
 			gpurows.Instance("t", 32, 4, "T4"))
 	}
 	price := func(p *Scorer, id string) float64 {
@@ -176,7 +184,7 @@ func TestPrice(t *testing.T) {
 	})
 }
 
-func TestLearning(t *testing.T) {
+func TestLearnedMix(t *testing.T) {
 	count := func(p *Scorer) (n int64) {
 		for _, k := range p.mix.kinds {
 			n += k.count
@@ -200,7 +208,7 @@ func TestLearning(t *testing.T) {
 			t.Errorf("learned from %+v", p.mix.kinds)
 		}
 	})
-	t.Run("HappensOftenWhileTasksBecomeMoreAndSeldomLater", func(t *testing.T) {
+	t.Run("IsRepeatedOftenWhileTasksGrowInNumber", func(t *testing.T) {
 		s := snapshotOf(gpurows.Instance("i", 512, 8, "T4"))
 		p := newEpoch(s)
 		var learned []int
@@ -229,7 +237,8 @@ func TestLearning(t *testing.T) {
 				ServiceIdentity: cluster.ServiceIdentity{Name: "s", Short: "o"},
 				ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{NodeConstraint: "Model == A10"}},
 			})
-		byDefinition, byService := gpurows.Task("1", "", gpurows.Needs(1, 1000)), gpurows.Task("2", "", gpurows.Needs(1, 1000))
+		byDefinition, byService := gpurows.Task("1", "", gpurows.Needs(1, 1000)),
+			gpurows.Task("2", "", gpurows.Needs(1, 1000))
 		byDefinition.TaskDefinition, byService.Service = "t4:1", "s"
 		s.Put(byDefinition)
 		s.Put(byService)
@@ -268,7 +277,8 @@ func TestLearning(t *testing.T) {
 }
 
 func TestScoringAllocatesNothing(t *testing.T) {
-	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 64, 8, "A10"), gpurows.Instance("b", 64, 4, "T4")), gpurows.Needs(8, 1000),
+	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 64, 8, "A10"), gpurows.Instance("b", 64, 4, "T4")),
+		gpurows.Needs(8, 1000),
 		gpurows.Needs(4, 460))
 	p, needs := newEpoch(s), gpurows.Needs(4, 460)
 	for _, v := range s.Instances {
@@ -279,8 +289,8 @@ func TestScoringAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLeftoversAreBounded scores more states than are kept.
-func TestLeftoversAreBounded(t *testing.T) {
+// The cache of shapes is emptied when it is full, and scores do not change.
+func TestFreeShapesAreBounded(t *testing.T) {
 	s := gpurows.AddWaiting(snapshotOf(gpurows.Instance("a", 64, 8, "A10")), gpurows.Needs(8, 1000))
 	p, needs := newEpoch(s), gpurows.Needs(1, 1000)
 	v := *s.Instances["a"]

@@ -10,8 +10,9 @@ import (
 	"berth/tests/gpurows"
 )
 
-// The shape that a score expects after a task is the instance's shape once the task is there. The devices are those that
-// gpurows.Devices says; the tests of placement check that its engine assigns the same.
+// The shape that a score expects after a task is the instance's shape once the task is there. The
+// devices are those that gpurows.Devices says; the tests of placement check that its engine assigns
+// the same.
 func TestShapeAfterTaskIsTheInstancesShape(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := snapshot.NewSnapshot()
