@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(99)
 		}()
-		os.Exit(runCommand(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(runCommandLine(os.Args[1:], os.Stdout, os.Stderr))
 	case "victim":
 		os.Exit(victim(os.Args[1:]))
 	}

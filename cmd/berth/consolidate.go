@@ -35,7 +35,7 @@ func (c *consolidateCommand) Validate() error {
 
 // Run switches consolidation, unless it is a dry run, and prints the plan.
 func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
-	api, err := c.connect(ctx)
+	api, err := c.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
 			}
 		}
 	}
-	snap, err := readCluster(ctx, api, c.Cluster, s)
+	snap, err := readLiveCluster(ctx, api, c.Cluster, s)
 	if err != nil {
 		return err
 	}

@@ -11,5 +11,5 @@
 //   - client, whatif and definition: calls to a running Berth (all other commands)
 //
 // Answers go to standard output, as text or with --json as JSON whose names are stable. Progress
-// and errors go to standard error. runCommand lists the exit codes.
+// and errors go to standard error. runCommandLine lists the exit codes.
 package main

@@ -89,8 +89,8 @@ func printExplanation(
 	ctx context.Context, s *streams, from *sourceFlags, asJSON bool, explain func(*source) (printable, error),
 ) error {
 	progress := newProgress(s.err, time.Now)
-	defer progress.finish()
-	src, err := from.openSource(ctx, progress)
+	defer progress.clearReport()
+	src, err := from.openClusterSource(ctx, progress)
 	if err != nil {
 		return err
 	}

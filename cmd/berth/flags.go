@@ -31,8 +31,8 @@ type clusterFlags struct {
 // Validate checks the name of the cluster.
 func (f *clusterFlags) Validate() error { return checkClusterName(f.Cluster) }
 
-// connect returns a client of the endpoint. It calls nothing yet.
-func (f *clusterFlags) connect(ctx context.Context) (*client.Client, error) {
+// newClient returns a client of the endpoint. It calls nothing yet.
+func (f *clusterFlags) newClient(ctx context.Context) (*client.Client, error) {
 	return client.New(ctx, f.Endpoint)
 }
 
@@ -54,8 +54,8 @@ type fleetFlags struct {
 	Region string `default:"us-east-1" help:"Region in ARNs and zone names."`
 }
 
-// checkFlags checks these flags and those that differ only in their defaults between commands.
-func (f *fleetFlags) checkFlags(nodes, leastNodes int, listen, account string) error {
+// checkFleetFlags checks these flags and those that differ only in their defaults between commands.
+func (f *fleetFlags) checkFleetFlags(nodes, leastNodes int, listen, account string) error {
 	// The embedded API checks no signatures, so nobody but this machine may reach it.
 	host, port, err := net.SplitHostPort(listen)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
@@ -82,8 +82,8 @@ func (f *fleetFlags) checkFlags(nodes, leastNodes int, listen, account string) e
 // maxNodes is the most container instances that ECS allows in a cluster.
 const maxNodes = 5000
 
-// machine is what the fleet's instances run on: zones a, b, c ... of the Region in turn.
-func (f *fleetFlags) machine() ec2.Machine {
+// fleetMachine is what the fleet's instances run on: zones a, b, c ... of the Region in turn.
+func (f *fleetFlags) fleetMachine() ec2.Machine {
 	m := ec2.Machine{Type: f.Type}
 	for i := range f.Zones {
 		m.Zones = append(m.Zones, f.Region+string(rune('a'+i)))

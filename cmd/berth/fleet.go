@@ -47,7 +47,7 @@ func (f *fleetCommand) Validate() error {
 	case f.Source == "":
 		return errors.New("--source is empty")
 	}
-	return f.checkFlags(f.Nodes, 0, f.Listen, f.Account)
+	return f.checkFleetFlags(f.Nodes, 0, f.Listen, f.Account)
 }
 
 // Run serves the fleet until the context ends.
@@ -76,7 +76,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 			MinStart: atSpeed(time.Second), MaxStart: atSpeed(3 * time.Second), HealthyAfter: atSpeed(10 * time.Second),
 			LaunchAfter: atSpeed(time.Duration(f.Launch * float64(time.Second))),
 		},
-		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes, Machine: f.machine(),
+		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes, Machine: f.fleetMachine(),
 		Ready: func(endpoint string, added int) {
 			if f.Nodes > 0 {
 				fmt.Fprintf(s.out, "Cluster %s: %d instances of %s added. Ctrl-C stops it.\n", f.Cluster, added, f.Type)
@@ -96,21 +96,19 @@ func busOfEnvironment(region string) (*eventbus.Bus, error) {
 	}
 	// Without this check, the SDK would call the real EventBridge of the account.
 	if env.BaseEndpoint == "" && os.Getenv("AWS_ENDPOINT_URL_EVENTBRIDGE") == "" {
-		return nil,
-			fmt.Errorf("%w: AWS_ENDPOINT_URL is not set, expected the address of EventBridge such as http://127.0.0.1:4566",
-				errUsage)
+		return nil, fmt.Errorf("%w: AWS_ENDPOINT_URL is not set, expected the address of EventBridge such as "+
+			"http://127.0.0.1:4566", errUsage)
 	}
 	if !env.Credentials.HasKeys() {
-		return nil,
-			fmt.Errorf("%w: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, expected credentials; an emulator accepts test and test",
-				errUsage)
+		return nil, fmt.Errorf("%w: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, expected credentials; "+
+			"an emulator accepts test and test", errUsage)
 	}
+	// A proxy of the environment would not reach an emulator on this machine.
+	withoutProxy := func(t *http.Transport) { t.Proxy = nil }
+	client := awshttp.NewBuildableClient().WithTimeout(10 * time.Second).WithTransportOptions(withoutProxy)
 	c := aws.Config{
 		Region: region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
-		ConfigSources: []any{env},
-		HTTPClient: awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second).WithTransportOptions(func(t *http.Transport) {
-			t.Proxy = nil
-		})},
+		ConfigSources: []any{env}, HTTPClient: awsapi.HTTP{Client: client},
 	}
 	if env.BaseEndpoint != "" {
 		c.BaseEndpoint = &env.BaseEndpoint

@@ -45,7 +45,7 @@ func (f *follower) printStarted() error {
 // followUpdate reads and reports the update until it has ended. Failures to read it are retried:
 // the update does not depend on them.
 func (f *follower) followUpdate(ctx context.Context) error {
-	snap, err := readCluster(ctx, f.client, f.command.Cluster, f.streams)
+	snap, err := readLiveCluster(ctx, f.client, f.command.Cluster, f.streams)
 	if err != nil {
 		return f.reportInterrupted(ctx, err)
 	}

@@ -13,8 +13,8 @@ import (
 //go:embed help/*.txt
 var helpTexts embed.FS
 
-// readHelp returns the long help text of a command, or "" if it has none.
-func readHelp(command string) string {
+// readLongHelpText returns the long help text of a command, or "" if it has none.
+func readLongHelpText(command string) string {
 	text, err := helpTexts.ReadFile("help/" + command + ".txt")
 	if err != nil {
 		return ""
@@ -22,11 +22,11 @@ func readHelp(command string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// addHelp gives each command its long help text.
-func addHelp(parser *kong.Kong) error {
+// addLongHelpTexts gives each command its long help text.
+func addLongHelpTexts(parser *kong.Kong) error {
 	var add func(n *kong.Node, command string)
 	add = func(n *kong.Node, command string) {
-		n.Detail = readHelp(command)
+		n.Detail = readLongHelpText(command)
 		for _, child := range n.Children {
 			add(child, strings.TrimPrefix(command+"-"+child.Name, "-"))
 		}

@@ -53,7 +53,7 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", i.File, err)
 	}
-	c, err := i.connect(ctx)
+	c, err := i.newClient(ctx)
 	if err != nil {
 		return err
 	}

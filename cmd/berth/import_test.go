@@ -18,7 +18,7 @@ func TestImport(t *testing.T) {
 	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--listen", "127.0.0.1:0").endpoint()
 	berth := func(args ...string) (string, int) {
 		var out, errs bytes.Buffer
-		code := runCommand(append([]string{"import", "--endpoint", endpoint}, args...), &out, &errs)
+		code := runCommandLine(append([]string{"import", "--endpoint", endpoint}, args...), &out, &errs)
 		return out.String() + errs.String(), code
 	}
 	manifest := filepath.Join("..", "..", "shared", "servicefabric", "testdata", "ClusterManifest.xml")
@@ -101,7 +101,7 @@ func TestImportRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			if code := runCommand(append([]string{"import"}, c.args...), &out, &errs); code != c.code ||
+			if code := runCommandLine(append([]string{"import"}, c.args...), &out, &errs); code != c.code ||
 				!strings.Contains(errs.String(), c.has) {
 				t.Errorf("exit code %d, %s, want %d with %q", code, errs.String(), c.code, c.has)
 			}

@@ -33,13 +33,13 @@ type commands struct {
 
 // main only passes on what belongs to the process, so that tests can run whole command lines.
 func main() {
-	os.Exit(runCommand(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(runCommandLine(os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // errUsage marks an error of the command line that Validate cannot see.
 var errUsage = errors.New("usage")
 
-// runCommand runs a command line and returns the exit code:
+// runCommandLine runs a command line and returns the exit code:
 //
 //	0    success; also when `berth up` or `berth fleet` is interrupted, the usual way to stop them
 //	1    failure
@@ -48,15 +48,15 @@ var errUsage = errors.New("usage")
 //	130  interrupted
 //
 // A second interrupt ends the process at once.
-func runCommand(args []string, stdout, stderr io.Writer) (code int) {
+func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// After the first signal, the default handling is back: a second one ends the process.
 	context.AfterFunc(ctx, stop)
 	var c commands
 	code = -1
-	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(readHelp("berth")), kong.UsageOnError(),
-		kong.PostBuild(addHelp),
+	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(readLongHelpText("berth")), kong.UsageOnError(),
+		kong.PostBuild(addLongHelpTexts),
 		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars(helpVariables()), kong.BindTo(ctx, (*context.Context)(nil)),
@@ -78,11 +78,11 @@ func runCommand(args []string, stdout, stderr io.Writer) (code int) {
 		fmt.Fprintf(stderr, "berth: %v\nTry: berth --help\n", err)
 		return 2
 	}
-	return exitCode(parsed.Run(), ctx, stderr)
+	return reportExitCode(parsed.Run(), ctx, stderr)
 }
 
-// exitCode prints the error, if any, and returns the exit code for it.
-func exitCode(err error, ctx context.Context, stderr io.Writer) int {
+// reportExitCode prints the error, if any, and returns the exit code for it.
+func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0

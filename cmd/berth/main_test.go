@@ -20,7 +20,7 @@ import (
 // berth runs a command line to its end in this process.
 func berth(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = runCommand(args, &out, &errs)
+	code = runCommandLine(args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 

@@ -55,9 +55,9 @@ func (p *packCommand) Run(ctx context.Context, s *streams) error {
 	// Every seed builds a cluster of its own. Memory is cheaper here than garbage collection.
 	debug.SetGCPercent(400)
 	progress := newProgress(s.err, time.Now)
-	result, err := pack.Run(ctx, pack.Options{Nodes: nodes, Tasks: tasks, Strategy: p.Strategy, Seeds: p.Seeds,
+	result, err := pack.FillCluster(ctx, pack.Options{Nodes: nodes, Tasks: tasks, Strategy: p.Strategy, Seeds: p.Seeds,
 		Progress: progress.reportSeeds(p.Seeds)})
-	progress.finish()
+	progress.clearReport()
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func TestPackProgress(t *testing.T) {
 		now = time.Unix(int64(second), 0)
 		report(3, 1000*second)
 	}
-	p.finish()
+	p.clearReport()
 	if want := "seed 3 of 10, 2000 tasks so far, 1000/s\nseed 3 of 10, 5000 tasks so far, 1000/s\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

@@ -41,16 +41,16 @@ func isTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// report writes a report unless the last one was too recent.
-func (p *progress) report(format string, args ...any) {
+// reportProgress writes a report unless the last one was too recent.
+func (p *progress) reportProgress(format string, args ...any) {
 	if now := p.clock(); now.Sub(p.last) >= p.interval {
 		p.last, p.reported = now, true
 		fmt.Fprintf(p.w, p.begin+format+p.end, args...)
 	}
 }
 
-// finish removes the last report from a terminal.
-func (p *progress) finish() {
+// clearReport removes the last report from a terminal.
+func (p *progress) clearReport() {
 	if p.reported {
 		fmt.Fprint(p.w, p.begin)
 	}
@@ -58,7 +58,7 @@ func (p *progress) finish() {
 
 // reportRows returns a callback that reports how many rows of a cluster have been read.
 func (p *progress) reportRows(from string) func(rows int) {
-	return func(rows int) { p.report("reading %s: %d rows so far", from, rows) }
+	return func(rows int) { p.reportProgress("reading %s: %d rows so far", from, rows) }
 }
 
 // reportSeeds returns a callback that reports how many tasks have been offered, in all seeds so
@@ -66,7 +66,7 @@ func (p *progress) reportRows(from string) func(rows int) {
 func (p *progress) reportSeeds(seeds int) func(seed, offered int) {
 	began := p.clock()
 	return func(seed, offered int) {
-		p.report("seed %d of %d, %d tasks so far, %.0f/s", seed, seeds, offered,
+		p.reportProgress("seed %d of %d, %d tasks so far, %.0f/s", seed, seeds, offered,
 			float64(offered)/p.clock().Sub(began).Seconds())
 	}
 }
@@ -82,7 +82,7 @@ func replayProgress(w io.Writer, tasks int) (report func(arrived, ended int), fi
 		p, began := newProgress(w, time.Now), time.Now()
 		p.interval = replayInterval
 		return func(arrived, ended int) {
-			p.report("%d of %d tasks arrived, %d ended, %.0f/s", arrived, tasks, ended,
+			p.reportProgress("%d of %d tasks arrived, %d ended, %.0f/s", arrived, tasks, ended,
 				float64(ended)/time.Since(began).Seconds())
 		}, func() {}
 	}

@@ -24,7 +24,7 @@ type stopCall struct {
 // Run finds the service's deployment in progress and stops it. Stopping takes a while; the command
 // does not wait for it.
 func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
-	c, err := r.connect(ctx)
+	c, err := r.newClient(ctx)
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,9 @@ func (s *source) readCapacity(ctx context.Context) (*whatif.Capacity, error) {
 	return whatif.ReadCapacity(ctx, s.live, s.cluster)
 }
 
-// openSource reads the cluster, and saves it if asked to. Reading a large cluster takes seconds,
-// which p reports.
-func (f *sourceFlags) openSource(ctx context.Context, p *progress) (*source, error) {
+// openClusterSource reads the cluster, and saves it if asked to. Reading a large cluster takes
+// seconds, which p reports.
+func (f *sourceFlags) openClusterSource(ctx context.Context, p *progress) (*source, error) {
 	switch {
 	case f.Trace || f.Nodes != "":
 		nodes, err := readList(f.Nodes, trace.DefaultNodes, trace.ReadNodes)
@@ -72,7 +72,7 @@ func (f *sourceFlags) openSource(ctx context.Context, p *progress) (*source, err
 		snap, err := readSavedCluster(f.Snapshot, p)
 		return &source{snap: snap}, err
 	}
-	c, err := f.connect(ctx)
+	c, err := f.newClient(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (f *sourceFlags) openSource(ctx context.Context, p *progress) (*source, err
 		return nil, err
 	}
 	if f.Save != "" {
-		if err := saveFile(f.Save, rows); err != nil {
+		if err := saveSnapshotFile(f.Save, rows); err != nil {
 			return nil, fmt.Errorf("--save: %w", err)
 		}
 	}
@@ -104,10 +104,10 @@ func readSavedCluster(path string, p *progress) (*snapshot.Snapshot, error) {
 	return snap, nil
 }
 
-// readCluster reads a cluster from a running Berth, and reports how far it is.
-func readCluster(ctx context.Context, c *client.Client, name string, s *streams) (*snapshot.Snapshot, error) {
+// readLiveCluster reads a cluster from a running Berth, and reports how far it is.
+func readLiveCluster(ctx context.Context, c *client.Client, name string, s *streams) (*snapshot.Snapshot, error) {
 	p := newProgress(s.err, time.Now)
-	defer p.finish()
+	defer p.clearReport()
 	rows, err := whatif.ReadRows(ctx, c, name, p.reportRows("the cluster"))
 	if err != nil {
 		return nil, err
@@ -115,9 +115,9 @@ func readCluster(ctx context.Context, c *client.Client, name string, s *streams)
 	return whatif.BuildSnapshot(rows)
 }
 
-// saveFile writes the rows to a temporary file first, so that a failure leaves an earlier file as
-// it was.
-func saveFile(path string, rows []berthapi.Row) error {
+// saveSnapshotFile writes the rows to a temporary file first, so that a failure leaves an earlier
+// file as it was.
+func saveSnapshotFile(path string, rows []berthapi.Row) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".berth-save-*")
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type throttleCommand struct {
 
 // Run prints the revisions whose starts are slowed down.
 func (t *throttleCommand) Run(ctx context.Context, s *streams) error {
-	c, err := t.connect(ctx)
+	c, err := t.newClient(ctx)
 	if err != nil {
 		return err
 	}

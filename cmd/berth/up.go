@@ -30,7 +30,7 @@ type upCommand struct {
 }
 
 // Validate names the flag that is wrong.
-func (u *upCommand) Validate() error { return u.checkFlags(u.Nodes, 1, u.Listen, u.Account) }
+func (u *upCommand) Validate() error { return u.checkFleetFlags(u.Nodes, 1, u.Listen, u.Account) }
 
 // Run starts the installation, prints where the API is, and serves until the context ends.
 func (u *upCommand) Run(ctx context.Context, s *streams) error {
@@ -50,7 +50,7 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		o.Data = u.Data
 	}
 	return serveInstallation(ctx, o, servingOptions{
-		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.machine(),
+		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.fleetMachine(),
 		Ready: func(endpoint string, added int) {
 			did, kept := "continues where it stopped", "nothing kept on disk"
 			if added > 0 {

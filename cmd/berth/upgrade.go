@@ -60,7 +60,8 @@ func (u *upgradeCommand) Validate() error {
 		return fmt.Errorf("the node group is %q, expected 1 to 63 letters, digits, hyphens and underscores",
 			u.NodeGroup)
 	case u.ReleaseVersion != "" && u.LaunchTemplateVersion != "":
-		return fmt.Errorf("--launch-template-version is %q, expected none beside --release-version: the template names the image", u.LaunchTemplateVersion)
+		return fmt.Errorf("--launch-template-version is %q, expected none beside --release-version: "+
+			"the template names the image", u.LaunchTemplateVersion)
 	case u.LaunchTemplateVersion != "" && !templateVersions.MatchString(u.LaunchTemplateVersion):
 		return fmt.Errorf("--launch-template-version is %q, expected a number, $Latest or $Default",
 			u.LaunchTemplateVersion)
@@ -71,14 +72,14 @@ func (u *upgradeCommand) Validate() error {
 	case u.Every < 10*time.Millisecond:
 		return fmt.Errorf("--every is %s, expected a time such as 5s", u.Every)
 	}
-	if err := u.parseConfig(); err != nil {
+	if err := u.parseUpdateConfig(); err != nil {
 		return err
 	}
 	return u.clusterFlags.Validate()
 }
 
-// parseConfig reads the flags that change the node group's update configuration.
-func (u *upgradeCommand) parseConfig() error {
+// parseUpdateConfig reads the flags that change the node group's update configuration.
+func (u *upgradeCommand) parseUpdateConfig() error {
 	u.config.Strategy = cluster.UpdateStrategy(strings.ToUpper(u.Strategy))
 	switch u.config.Strategy {
 	case "", cluster.UpdateDefault, cluster.UpdateMinimal:
@@ -114,7 +115,7 @@ var errWouldFail = errors.New("the update would fail as things stand")
 // Run starts an update, or finds the one in progress, and follows it. Flags that describe an update
 // are refused while another one is in progress: EKS allows one at a time.
 func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
-	c, err := u.connect(ctx)
+	c, err := u.newClient(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,8 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	case last != nil && !last.HasEnded():
 		id = last.ID
 	case u.ReleaseVersion == "" && u.LaunchTemplateVersion == "":
-		return fmt.Errorf("no update of node group %s is in progress; to start one, give --release-version or --launch-template-version", g.Name)
+		return fmt.Errorf("no update of node group %s is in progress; to start one, give --release-version "+
+			"or --launch-template-version", g.Name)
 	case u.DryRun:
 		return u.printPlan(ctx, s, c, capacity)
 	default:
@@ -150,10 +152,10 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	return f.followUpdate(ctx)
 }
 
-// requestBody is the body of UpdateNodegroupVersion. Its token stays the same until the next
+// updateRequestBody is the body of UpdateNodegroupVersion. Its token stays the same until the next
 // update. That makes a dry run show the order in which the update then replaces the nodes, and a
 // repeated call starts no second update.
-func (u *upgradeCommand) requestBody(g *cluster.NodeGroup) (map[string]any, error) {
+func (u *upgradeCommand) updateRequestBody(g *cluster.NodeGroup) (map[string]any, error) {
 	body := map[string]any{
 		"clientRequestToken": cluster.Digest("berth upgrade", g.ID, g.Update, u.ReleaseVersion, u.LaunchTemplateVersion,
 			fmt.Sprint(u.Force, u.ForceProtected)),
@@ -179,7 +181,7 @@ func (u *upgradeCommand) requestBody(g *cluster.NodeGroup) (map[string]any, erro
 
 // printPlan prints what the update would do.
 func (u *upgradeCommand) printPlan(ctx context.Context, s *streams, c *client.Client, capacity *whatif.Capacity) error {
-	body, err := u.requestBody(capacity.NodeGroups[u.NodeGroup])
+	body, err := u.updateRequestBody(capacity.NodeGroups[u.NodeGroup])
 	if err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (u *upgradeCommand) foreseeUpdate(
 		}
 		update = nodegroup.ResolveTarget(update, target)
 	}
-	snap, err := readCluster(ctx, c, u.Cluster, s)
+	snap, err := readLiveCluster(ctx, c, u.Cluster, s)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +254,7 @@ func isUnusableTemplate(c cluster.Code) bool {
 
 // startUpdate stores a changed update configuration, starts the update and returns its id.
 func (u *upgradeCommand) startUpdate(ctx context.Context, c *client.Client, g *cluster.NodeGroup) (string, error) {
-	body, err := u.requestBody(g)
+	body, err := u.updateRequestBody(g)
 	if err != nil {
 		return "", err
 	}

@@ -56,7 +56,8 @@ func (w *whatifCommand) Validate() error {
 	if w.Count < 1 || w.Count > maxCount {
 		return fmt.Errorf("--count is %d, expected 1 to %d", w.Count, maxCount)
 	}
-	for _, read := range []func(*whatif.Question) error{w.parseSize, w.parsePorts, w.parseRules, w.parseExpressions,
+	for _, read := range []func(*whatif.Question) error{w.parseTaskSize, w.parseHostPorts, w.parsePlacementRules,
+		w.parseExpressions,
 		w.parseStrategies} {
 		if err := read(q); err != nil {
 			return err
@@ -92,8 +93,9 @@ const (
 	portText = "a port and a protocol such as 80/tcp or 53/udp"
 )
 
-// parseSize reads the flags of a size. A share of a GPU is one GPU of which only a part is taken.
-func (w *whatifCommand) parseSize(q *whatif.Question) error {
+// parseTaskSize reads the flags of a size. A share of a GPU is one GPU of which only a part is
+// taken.
+func (w *whatifCommand) parseTaskSize(q *whatif.Question) error {
 	switch {
 	case w.CPU < 0 || w.CPU > maxUnits:
 		return fmt.Errorf("--cpu is %d, expected 0 to %d CPU units", w.CPU, maxUnits)
@@ -113,8 +115,8 @@ func (w *whatifCommand) parseSize(q *whatif.Question) error {
 	return nil
 }
 
-// parsePorts reads static host ports.
-func (w *whatifCommand) parsePorts(q *whatif.Question) error {
+// parseHostPorts reads static host ports.
+func (w *whatifCommand) parseHostPorts(q *whatif.Question) error {
 	for _, text := range w.Port {
 		number, protocol, _ := strings.Cut(text, "/")
 		n, err := strconv.Atoi(number)
@@ -127,8 +129,8 @@ func (w *whatifCommand) parsePorts(q *whatif.Question) error {
 	return nil
 }
 
-// parseRules reads the flags that accept one of a list of values, and the metrics.
-func (w *whatifCommand) parseRules(q *whatif.Question) error {
+// parsePlacementRules reads the flags that accept one of a list of values, and the metrics.
+func (w *whatifCommand) parsePlacementRules(q *whatif.Question) error {
 	if w.DomainPolicy != "" && !slices.Contains(cluster.DomainPolicies, cluster.DomainPolicy(w.DomainPolicy)) {
 		return fmt.Errorf("--domain-policy is %q, expected one of %v", w.DomainPolicy, cluster.DomainPolicies)
 	}
@@ -199,8 +201,8 @@ var errUnplaced = errors.New("some tasks would find no instance")
 // Run saves the cluster if asked to, and answers the question if there is one.
 func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 	p := newProgress(s.err, time.Now)
-	defer p.finish()
-	src, err := w.openSource(ctx, p)
+	defer p.clearReport()
+	src, err := w.openClusterSource(ctx, p)
 	if err != nil || w.question.IsEmpty() && !w.Moves {
 		return err
 	}
@@ -210,11 +212,11 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 			return fmt.Errorf("--task-definition: %w", err)
 		}
 	}
-	p.report("placing")
+	p.reportProgress("placing")
 	answer, err := whatif.Ask(src.snap, &w.question)
-	p.finish()
+	p.clearReport()
 	if err != nil {
-		return nameFlag(err)
+		return addFlagToError(err)
 	}
 	if err := printAnswer(s.out, w.JSON, answer); err != nil || answer.Unplaced == 0 {
 		return err
@@ -222,8 +224,8 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 	return errUnplaced
 }
 
-// nameFlag adds the flag to an error about something that does not exist.
-func nameFlag(err error) error {
+// addFlagToError adds the flag to an error about something that does not exist.
+func addFlagToError(err error) error {
 	var missing *whatif.NotFound
 	if !errors.As(err, &missing) {
 		return err

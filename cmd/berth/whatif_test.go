@@ -243,9 +243,9 @@ func TestTeller(t *testing.T) {
 	say := newProgress(&out, func() time.Time { return now })
 	for _, second := range []int{0, 1, 2, 3, 5} {
 		now = time.Unix(int64(second), 0)
-		say.report("%s", fmt.Sprint(second, " s"))
+		say.reportProgress("%s", fmt.Sprint(second, " s"))
 	}
-	say.finish()
+	say.clearReport()
 	if want := "2 s\n5 s\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

@@ -31,15 +31,21 @@ func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	ecs.Loopback, ecs.Logger = true, log
 	mux := http.NewServeMux()
 	mux.Handle("/", f.ServeProtocols(ecs))
-	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { addInstances(f, w, r) })
+	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { serveAddInstances(f, w, r) })
 	mux.HandleFunc("DELETE /fleet/instances/{id}", controlHandler(f.Machines.KillInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/crash", controlHandler(f.Machines.CrashInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", controlHandler(f.Machines.DisconnectAgent))
 	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", controlHandler(f.Machines.ReconnectAgent))
-	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter, r *http.Request) { failTarget(f, w, r) })
-	mux.HandleFunc("POST /fleet/tasks/{id}/exit", func(w http.ResponseWriter, r *http.Request) { exitTask(f, w, r) })
+	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter,
+		r *http.Request) {
+		serveTargetHealth(f, w, r)
+	})
+	mux.HandleFunc("POST /fleet/tasks/{id}/exit", func(w http.ResponseWriter,
+		r *http.Request) {
+		serveTaskExit(f, w, r)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/fleet/") && !fromHere(r) {
+		if strings.HasPrefix(r.URL.Path, "/fleet/") && !isLocalRequest(r) {
 			writeError(w, http.StatusForbidden,
 				"the fleet can be changed only from this machine, with Content-Type application/json")
 			return
@@ -48,10 +54,10 @@ func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	})
 }
 
-// fromHere reports that no web page can have sent the request. A page cannot use a loopback name
-// for its own server, and browsers ask before they send this Content-Type, or DELETE, to another
-// origin.
-func fromHere(r *http.Request) bool {
+// isLocalRequest reports that no web page can have sent the request. A page cannot use a loopback
+// name for its own server, and browsers ask before they send this Content-Type, or DELETE, to
+// another origin.
+func isLocalRequest(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
@@ -76,15 +82,15 @@ func controlHandler(act func(id string) error) http.HandlerFunc {
 	}
 }
 
-// addInstances serves POST /fleet/instances.
-func addInstances(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
+// serveAddInstances serves POST /fleet/instances.
+func serveAddInstances(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	in := struct {
 		Cluster string
 		Count   int
 		Type    string
 		Zones   []string
 	}{Cluster: "default", Count: 1, Type: "m5.large"}
-	if !decodeBody(w, r, &in) {
+	if !decodeRequestBody(w, r, &in) {
 		return
 	}
 	if in.Count < 1 || in.Count > maxNodes {
@@ -102,27 +108,27 @@ func addInstances(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 // maxNodes is the most container instances that ECS allows in a cluster.
 const maxNodes = 5000
 
-// exitTask serves POST /fleet/tasks/ID/exit.
-func exitTask(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
+// serveTaskExit serves POST /fleet/tasks/ID/exit.
+func serveTaskExit(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ ExitCode int }
-	if !decodeBody(w, r, &in) {
+	if !decodeRequestBody(w, r, &in) {
 		return
 	}
 	controlHandler(func(id string) error { return f.Machines.CrashTask(id, in.ExitCode) })(w, r)
 }
 
-// failTarget serves POST /fleet/tasks/ID/target.
-func failTarget(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
+// serveTargetHealth serves POST /fleet/tasks/ID/target.
+func serveTargetHealth(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ Reason string }
-	if !decodeBody(w, r, &in) {
+	if !decodeRequestBody(w, r, &in) {
 		return
 	}
 	controlHandler(func(id string) error { return f.Machines.SetTargetHealth(id, in.Reason) })(w, r)
 }
 
-// decodeBody reads a JSON body of at most 64 KiB. If it cannot, it answers the request and returns
-// false.
-func decodeBody(w http.ResponseWriter, r *http.Request, into any) bool {
+// decodeRequestBody reads a JSON body of at most 64 KiB. If it cannot, it answers the request and
+// returns false.
+func decodeRequestBody(w http.ResponseWriter, r *http.Request, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
 	if err == nil {
 		err = json.Unmarshal(body, into)

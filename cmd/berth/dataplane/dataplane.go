@@ -49,7 +49,7 @@ const (
 // Serve runs the fleet until ctx ends, and then sends the events that are still waiting.
 func Serve(ctx context.Context, o Options) (err error) {
 	reports := newReporter(o.Bus, o.Log)
-	o.AWS.Clock, o.AWS.Emit = clock{}, reports.enqueue
+	o.AWS.Clock, o.AWS.Emit = clock{}, reports.enqueueEvent
 	f, err := sim.Open(o.AWS)
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
@@ -59,7 +59,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	sent := make(chan struct{})
 	go func() { defer close(sent); reports.runSender(sending) }()
 	defer func() {
-		reports.drainFor(lastReports)
+		reports.waitUntilSent(lastReports)
 		stop()
 		<-sent
 	}()

@@ -29,7 +29,7 @@ func newReporter(bus *eventbus.Bus, log *slog.Logger) *reporter {
 	return r
 }
 
-func (r *reporter) enqueue(event []byte) {
+func (r *reporter) enqueueEvent(event []byte) {
 	r.mu.Lock()
 	r.waiting = append(r.waiting, event)
 	r.mu.Unlock()
@@ -81,8 +81,8 @@ func (r *reporter) sendPending(ctx context.Context) (again bool) {
 	return len(left) > 0
 }
 
-// drainFor waits until everything has been sent, but no longer than d.
-func (r *reporter) drainFor(d time.Duration) {
+// waitUntilSent waits until everything has been sent, but no longer than d.
+func (r *reporter) waitUntilSent(d time.Duration) {
 	late := false
 	timer := time.AfterFunc(d, func() {
 		r.mu.Lock()

@@ -9,5 +9,5 @@
 // In come lists of package trace; out comes a [Result]. `berth pack` is the only caller. The same
 // options give the same figures, except for the speed.
 //
-// Start reading at [Run]; workload.go turns tasks into what the engine is asked.
+// Start reading at [FillCluster]; workload.go turns tasks into what the engine is asked.
 package pack

@@ -50,9 +50,9 @@ const (
 	finalDemand = 130
 )
 
-// Run fills the cluster once per seed. It fails if no node or no task has GPUs, for a task whose
-// GPU models cannot be put into a constraint, and when ctx ends.
-func Run(ctx context.Context, o Options) (Result, error) {
+// FillCluster fills the cluster once per seed. It fails if no node or no task has GPUs, for a task
+// whose GPU models cannot be put into a constraint, and when ctx ends.
+func FillCluster(ctx context.Context, o Options) (Result, error) {
 	out := Result{Strategy: o.Strategy}
 	nodes, capacity := gpuNodes(o.Nodes)
 	if len(nodes) == 0 {

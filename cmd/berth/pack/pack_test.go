@@ -32,7 +32,7 @@ func sampleOptions(t *testing.T, n int, list string) Options {
 
 func run(t *testing.T, o Options) Result {
 	t.Helper()
-	r, err := Run(context.Background(), o)
+	r, err := FillCluster(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Seeds = 1
-			if _, err := Run(context.Background(), c.o); err == nil || err.Error() != c.want {
+			if _, err := FillCluster(context.Background(), c.o); err == nil || err.Error() != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("Interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if _, err := Run(ctx, Options{Nodes: []trace.Node{node}, Tasks: []trace.Task{task}, Seeds: 1}); !errors.Is(err,
+		if _, err := FillCluster(ctx, Options{Nodes: []trace.Node{node}, Tasks: []trace.Task{task}, Seeds: 1}); !errors.Is(err,
 			context.Canceled) {
 			t.Errorf("got %v", err)
 		}

@@ -55,12 +55,12 @@ func CheckWaitingTasks(i *installation.Installation) error {
 			r.takeTask(t)
 		}
 		if t.IsProvisioning() {
-			waiting[demandOf(t)] = t.StartedByUser
+			waiting[demandOfTask(t)] = t.StartedByUser
 		}
 	}
 	for d, task := range waiting {
 		for _, r := range rooms {
-			if r.canHold(d) {
+			if r.canHoldDemand(d) {
 				return fmt.Errorf("at %s task %s (%+v) waits, and instance %s could hold it", i.Loop.Now(), task, d,
 					r.instance)
 			}
@@ -69,9 +69,9 @@ func CheckWaitingTasks(i *installation.Installation) error {
 	return nil
 }
 
-// demandOf returns what a task waits for. Replayed tasks have at most one constraint, on the GPU
-// model.
-func demandOf(t *cluster.Task) demand {
+// demandOfTask returns what a task waits for. Replayed tasks have at most one constraint, on the
+// GPU model.
+func demandOfTask(t *cluster.Task) demand {
 	d := demand{Resources: t.Needs}
 	if t.Rules != nil && len(t.Rules.Constraints) > 0 {
 		d.constraint = t.Rules.Constraints[0].Expression
@@ -106,9 +106,9 @@ func perGPU(needs cluster.Resources) int {
 	return int(needs.GPUMilli)
 }
 
-// canHold reports whether the instance could run a task with this demand. Each GPU must have enough
-// left by itself.
-func (r *room) canHold(d demand) bool {
+// canHoldDemand reports whether the instance could run a task with this demand. Each GPU must have
+// enough left by itself.
+func (r *room) canHoldDemand(d demand) bool {
 	if d.constraint != "" && !strings.Contains(d.constraint, "'"+r.model+"'") {
 		return false
 	}

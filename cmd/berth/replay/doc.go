@@ -11,6 +11,6 @@
 // A replay is deterministic: the same options give the same [Result.StateHash]. Nothing in this
 // package reads the wall clock, except to report how long the replay took.
 //
-// Start reading at replay.run, which both kinds of replay go through: nodes.go and groups.go have
-// what differs between them, meter.go what is measured.
+// Start reading at replay.playTrace, which both kinds of replay go through: nodes.go and groups.go
+// have what differs between them, meter.go what is measured.
 package replay

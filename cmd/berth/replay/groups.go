@@ -65,11 +65,11 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 	r := &groupReplay{consolidate: consolidate, kinds: nodeKindsOf(o.Nodes), services: map[string]*service{},
 		last: epoch}
 	var err error
-	if r.replay, err = open(o, installation.Options{Watch: r.observeRecords}); err != nil {
+	if r.replay, err = openReplay(o, installation.Options{Watch: r.observeRecords}); err != nil {
 		return Scaled{}, err
 	}
 	defer r.installation.Close()
-	if err := r.run(ctx, r); err != nil {
+	if err := r.playTrace(ctx, r); err != nil {
 		return Scaled{}, err
 	}
 	out := Scaled{
@@ -89,7 +89,7 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 func (r *groupReplay) addCapacity(ctx context.Context) error {
 	for _, k := range r.kinds {
 		arn, err := r.installation.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: k.name, Cluster: clusterName,
-			Machine: k.machine(), Max: k.nodes, Protects: true})
+			Machine: k.machineOfKind(), Max: k.nodes, Protects: true})
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,8 @@ func (r *groupReplay) submitTask(t trace.Task) error {
 	r.installation.Loop.After(runTime(t), func() { k.used.addTask(t, -1) })
 	r.services[t.Name] = &service{Task: t, running: map[string]bool{}, wanted: map[string]bool{}}
 	spec := operation.CreateService{
-		Cluster: clusterName, Name: t.Name, TaskDefinition: shapeOf(t).family() + ":1", Desired: new(1), Token: t.Name,
+		Cluster: clusterName, Name: t.Name, TaskDefinition: shapeOfTask(t).definitionFamily() + ":1", Desired: new(1),
+		Token:  t.Name,
 		Params: t.Name, Rules: cluster.Rules{Scoring: r.options.Strategy},
 	}
 	spec.Providers = &[]cluster.ProviderShare{{Provider: k.name, Weight: 1}}
@@ -214,10 +215,10 @@ func (r *groupReplay) countInstances() (n int) {
 	return n
 }
 
-func (r *groupReplay) endedTasks() int { return r.ended }
+func (r *groupReplay) countEndedTasks() int { return r.ended }
 
-// isOver looks at the groups only now and then: to describe them takes longer than a step.
-func (r *groupReplay) isOver(step int) bool {
+// isReplayOver looks at the groups only now and then: to describe them takes longer than a step.
+func (r *groupReplay) isReplayOver(step int) bool {
 	now := r.installation.Loop.Now()
 	if days := r.options.Days; days > 0 && now.Sub(epoch) > time.Duration(days*24*float64(time.Hour)) {
 		return true
@@ -226,4 +227,4 @@ func (r *groupReplay) isOver(step int) bool {
 		(now.Sub(r.last) > quietPeriod || r.countInstances() == 0)
 }
 
-func (r *groupReplay) checkStep() error { return nil }
+func (r *groupReplay) checkAfterStep() error { return nil }

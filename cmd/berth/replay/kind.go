@@ -41,15 +41,15 @@ func nodeKindsOf(nodes []trace.Node) (kinds []*nodeKind) {
 	return kinds
 }
 
-// machine is what the kind's group launches, in any zone.
-func (k *nodeKind) machine() ec2.Machine {
-	m := machineOf(k.node, 0)
+// machineOfKind is what the kind's group launches, in any zone.
+func (k *nodeKind) machineOfKind() ec2.Machine {
+	m := machineOfNode(k.node, 0)
 	m.Type, m.Zones = "trace."+k.name, nil
 	return m
 }
 
-// canHold reports whether an empty node of the kind has room for the task.
-func (k *nodeKind) canHold(t trace.Task) bool {
+// canHoldTask reports whether an empty node of the kind has room for the task.
+func (k *nodeKind) canHoldTask(t trace.Task) bool {
 	return t.CPUMilli <= k.node.CPUMilli && t.MemoryMiB <= k.node.MemoryMiB && t.GPUs <= k.node.GPUs &&
 		(len(t.Models) == 0 || slices.Contains(t.Models, k.node.Model))
 }
@@ -81,7 +81,7 @@ func chooseKind(kinds []*nodeKind, t trace.Task) (best *nodeKind) {
 		return 0, load
 	}
 	for _, k := range kinds {
-		if !k.canHold(t) {
+		if !k.canHoldTask(t) {
 			continue
 		}
 		if best == nil {

@@ -38,7 +38,7 @@ func (c *loadCurve) appendLevel(at time.Time, held resources) {
 	c.levels, c.current = append(c.levels, level{at, held}), held
 }
 
-func (c *loadCurve) addTask(at time.Time, t trace.Task, sign int64) {
+func (c *loadCurve) changeByTask(at time.Time, t trace.Task, sign int64) {
 	next := c.current
 	next.addTask(t, sign)
 	c.appendLevel(at, next)

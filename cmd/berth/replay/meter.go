@@ -85,7 +85,7 @@ func (m *meter) recordStart(key string) {
 	t.started = true
 	m.last, m.lastStart = m.now(), m.now()
 	m.startWaits = append(m.startWaits, m.now().Sub(t.arrived))
-	m.load.addTask(m.now(), t.Task, 1)
+	m.load.changeByTask(m.now(), t.Task, 1)
 }
 
 // recordEnd notes that a task has STOPPED. Its row may be written several times after that.
@@ -98,7 +98,7 @@ func (m *meter) recordEnd(row *cluster.Task) {
 	m.ended++
 	m.last = m.now()
 	if t.started {
-		m.load.addTask(m.now(), t.Task, -1)
+		m.load.changeByTask(m.now(), t.Task, -1)
 	}
 }
 

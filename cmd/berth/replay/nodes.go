@@ -26,14 +26,14 @@ type nodeReplay struct {
 func Run(ctx context.Context, o Options) (Result, error) {
 	began := time.Now()
 	m := newMeter(o)
-	base, err := open(o, installation.Options{WrapState: m.wrapState, WrapECS: m.wrapECS})
+	base, err := openReplay(o, installation.Options{WrapState: m.wrapState, WrapECS: m.wrapECS})
 	if err != nil {
 		return Result{}, err
 	}
 	defer base.installation.Close()
 	m.now = base.installation.Loop.Now
 	r := &nodeReplay{base, m}
-	if err := r.run(ctx, r); err != nil {
+	if err := r.playTrace(ctx, r); err != nil {
 		return Result{}, err
 	}
 	result, err := r.newResult(ctx)
@@ -44,15 +44,15 @@ func Run(ctx context.Context, o Options) (Result, error) {
 
 func (r *nodeReplay) addCapacity(context.Context) error {
 	for n, node := range r.options.Nodes {
-		if _, err := r.installation.AWS.Machines.AddInstances(clusterName, 1, machineOf(node, n)); err != nil {
+		if _, err := r.installation.AWS.Machines.AddInstances(clusterName, 1, machineOfNode(node, n)); err != nil {
 			return fmt.Errorf("node %s: %w", node.Name, err)
 		}
 	}
 	return nil
 }
 
-// machineOf is the machine of a node. The trace has no zones: nodes take three in turn.
-func machineOf(n trace.Node, number int) ec2.Machine {
+// machineOfNode is the machine of a node. The trace has no zones: nodes take three in turn.
+func machineOfNode(n trace.Node, number int) ec2.Machine {
 	m := ec2.Machine{
 		Type: "trace.node", CPU: n.CPUMilli, Memory: n.MemoryMiB, GPUs: n.GPUs,
 		Zones: []string{"us-east-1" + string(rune('a'+number%3))},
@@ -76,7 +76,7 @@ func (r *nodeReplay) submitTask(t trace.Task) error {
 	// The arrival must be known before placement can commit the task.
 	r.meter.recordArrival(t)
 	_, err = r.installation.API.Tasks.SubmitRequest(context.Background(), operation.SubmitTasks{
-		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: shapeOf(t).family() + ":1", Count: 1,
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: shapeOfTask(t).definitionFamily() + ":1", Count: 1,
 		StartedBy: t.Name, Wait: api.WaitForever, Rules: rules,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{
 			Name: "main", Environment: []cluster.Variable{{
@@ -90,15 +90,17 @@ func (r *nodeReplay) submitTask(t trace.Task) error {
 
 func (r *nodeReplay) startMeasuring() { r.meter.startMeasuring(r.installation.Store) }
 
-func (r *nodeReplay) endedTasks() int { return r.meter.ended }
+func (r *nodeReplay) countEndedTasks() int { return r.meter.ended }
 
-// isOver reports whether every task has ended, or nothing more can happen to those that have not.
-func (r *nodeReplay) isOver(int) bool {
+// isReplayOver reports whether every task has ended, or nothing more can happen to those that have
+// not.
+func (r *nodeReplay) isReplayOver(int) bool {
 	return r.arrived == len(r.tasks) && r.meter.isQuiet(r.installation.Loop.Now())
 }
 
-// checkStep calls the check, but only between bursts of work, when nothing is on its way any more.
-func (r *nodeReplay) checkStep() error {
+// checkAfterStep calls the check, but only between bursts of work, when nothing is on its way any
+// more.
+func (r *nodeReplay) checkAfterStep() error {
 	if r.options.Check == nil || !r.installation.Runtime.IsIdle() || !r.meter.hasNewWrites() {
 		return nil
 	}

@@ -59,14 +59,14 @@ type kind interface {
 	addCapacity(ctx context.Context) error
 	submitTask(t trace.Task) error
 	startMeasuring()
-	endedTasks() int
-	// isOver is called before each step of the loop, with the number of steps taken.
-	isOver(step int) bool
-	checkStep() error // after each step
+	countEndedTasks() int
+	// isReplayOver is called before each step of the loop, with the number of steps taken.
+	isReplayOver(step int) bool
+	checkAfterStep() error // after each step
 }
 
-// open puts an installation together. hooks contains what measures it; the rest is set here.
-func open(o Options, hooks installation.Options) (*replay, error) {
+// openReplay puts an installation together. hooks contains what measures it; the rest is set here.
+func openReplay(o Options, hooks installation.Options) (*replay, error) {
 	for _, t := range o.Tasks {
 		if t.Created == nil || t.Deleted == nil {
 			return nil, fmt.Errorf("task %s has no creation_time or no deletion_time; a replay needs both", t.Name)
@@ -92,15 +92,16 @@ func open(o Options, hooks installation.Options) (*replay, error) {
 	}, nil
 }
 
-// run prepares the cluster, starts the functions, and plays the trace until k says that it is over.
-func (r *replay) run(ctx context.Context, k kind) error {
+// playTrace prepares the cluster, starts the functions, and plays the trace until k says that it is
+// over.
+func (r *replay) playTrace(ctx context.Context, k kind) error {
 	if _, err := r.installation.EnsureCluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
 		return err
 	}
 	if err := k.addCapacity(ctx); err != nil {
 		return err
 	}
-	for _, s := range shapesOf(r.options.Tasks) {
+	for _, s := range distinctShapes(r.options.Tasks) {
 		if err := registerShape(ctx, r.installation, s); err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (r *replay) run(ctx context.Context, k kind) error {
 	}
 	r.scheduleArrival(k)
 	k.startMeasuring()
-	return r.drive(ctx, k)
+	return r.stepUntilOver(ctx, k)
 }
 
 // scheduleArrival lets the next task arrive at its time. Each arrival schedules the one after it.
@@ -137,26 +138,26 @@ const stepsPerReport = 4096
 // more. It is longer than any retry and contains two hourly sweeps.
 const quietPeriod = 3 * time.Hour
 
-// drive steps the loop until the replay is over or has failed. Virtual time passes as fast as the
-// steps do.
-func (r *replay) drive(ctx context.Context, k kind) error {
+// stepUntilOver steps the loop until the replay is over or has failed. Virtual time passes as fast
+// as the steps do.
+func (r *replay) stepUntilOver(ctx context.Context, k kind) error {
 	for step := 0; ; step++ {
 		if step%stepsPerReport == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			if r.options.Progress != nil {
-				r.options.Progress(r.arrived, k.endedTasks())
+				r.options.Progress(r.arrived, k.countEndedTasks())
 			}
 		}
-		over := k.isOver(step)
+		over := k.isReplayOver(step)
 		if over || r.failed != nil {
 			return r.failed
 		}
 		if !r.installation.Loop.Step() {
 			return errors.New("the loop has nothing left to do")
 		}
-		if err := k.checkStep(); err != nil {
+		if err := k.checkAfterStep(); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ func (r *nodeReplay) newResult(ctx context.Context) (Result, error) {
 		CPU:     share(func(r resources) int64 { return r.cpu }),
 		Memory:  share(func(r resources) int64 { return r.memory }),
 		GPU:     share(func(r resources) int64 { return r.gpu }),
-		Latency: latencyOf(m.startWaits),
+		Latency: latencyOfWaits(m.startWaits),
 	}
 	out.GPUAllocation = out.GPU.Mean
 	for _, w := range m.roomWaits {
@@ -127,8 +127,8 @@ func mainReason(d *cluster.Diagnosis) string {
 	return string(best.Filter)
 }
 
-// latencyOf returns the median and the 99th percentile of the waits.
-func latencyOf(waits []time.Duration) Latency {
+// latencyOfWaits returns the median and the 99th percentile of the waits.
+func latencyOfWaits(waits []time.Duration) Latency {
 	if len(waits) == 0 {
 		return Latency{}
 	}

@@ -19,17 +19,17 @@ type shape struct {
 	gpuMilli int
 }
 
-// shapeOf returns the shape of a task. GPU models are no part of it: they are a constraint of the
-// RunTask call.
-func shapeOf(p trace.Task) shape {
+// shapeOfTask returns the shape of a task. GPU models are no part of it: they are a constraint of
+// the RunTask call.
+func shapeOfTask(p trace.Task) shape {
 	return shape{cpu: p.CPUMilli, memory: p.MemoryMiB, gpus: p.GPUs, gpuMilli: p.GPUMilli}
 }
 
-// shapesOf returns each shape once, in order of the first task that has it.
-func shapesOf(tasks []trace.Task) (out []shape) {
+// distinctShapes returns each shape once, in order of the first task that has it.
+func distinctShapes(tasks []trace.Task) (out []shape) {
 	seen := map[shape]bool{}
 	for _, t := range tasks {
-		if s := shapeOf(t); !seen[s] {
+		if s := shapeOfTask(t); !seen[s] {
 			seen[s] = true
 			out = append(out, s)
 		}
@@ -37,8 +37,8 @@ func shapesOf(tasks []trace.Task) (out []shape) {
 	return out
 }
 
-// family is the name of the shape's task definition.
-func (s shape) family() string {
+// definitionFamily is the name of the shape's task definition.
+func (s shape) definitionFamily() string {
 	return fmt.Sprintf("trace-%d-%d-%d-%d", s.cpu, s.memory, s.gpus, s.gpuMilli)
 }
 
@@ -59,13 +59,14 @@ func registerShape(ctx context.Context, i *installation.Installation, s shape) e
 		container["resourceRequirements"] = []map[string]string{{"type": "GPU", "value": strconv.Itoa(s.gpus)}}
 	}
 	body, err := json.Marshal(map[string]any{
-		"family": s.family(), "tags": tags, "containerDefinitions": []any{container},
+		"family": s.definitionFamily(), "tags": tags, "containerDefinitions": []any{container},
 	})
 	if err != nil {
 		return err
 	}
-	if status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", body); status != http.StatusOK {
-		return fmt.Errorf("registering %s: %s", s.family(), answer)
+	if status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition",
+		body); status != http.StatusOK {
+		return fmt.Errorf("registering %s: %s", s.definitionFamily(), answer)
 	}
 	return nil
 }

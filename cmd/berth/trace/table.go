@@ -36,8 +36,8 @@ type table struct {
 	err     error
 }
 
-// newTable reads the header, which must have the required columns.
-func newTable(r io.Reader, required ...string) (*table, error) {
+// newTableReader reads the header, which must have the required columns.
+func newTableReader(r io.Reader, required ...string) (*table, error) {
 	t := &table{csv: csv.NewReader(&bounded{r: r, left: maxBytes}), columns: map[string]int{}, names: map[string]int{}}
 	t.csv.FieldsPerRecord = -1 // nextRow checks it, with a better message
 	header, err := t.csv.Read()
@@ -90,8 +90,8 @@ func (t *table) nextRow() bool {
 	return true
 }
 
-// textAt returns the row's value in the column, or nothing if there is no such column.
-func (t *table) textAt(column string) string {
+// columnText returns the row's value in the column, or nothing if there is no such column.
+func (t *table) columnText(column string) string {
 	i, ok := t.columns[column]
 	if !ok {
 		return ""
@@ -101,7 +101,7 @@ func (t *table) textAt(column string) string {
 
 // uniqueName returns a value that no other row may have.
 func (t *table) uniqueName(column string) string {
-	s := t.textAt(column)
+	s := t.columnText(column)
 	if s == "" {
 		t.rejectValue(column, "a name")
 	} else if line, ok := t.names[s]; ok {
@@ -111,9 +111,9 @@ func (t *table) uniqueName(column string) string {
 	return s
 }
 
-// numberAt returns a whole number, which must be from 0 to most.
-func (t *table) numberAt(column string, most int64) int64 {
-	n, err := strconv.ParseInt(t.textAt(column), 10, 64)
+// columnNumber returns a whole number, which must be from 0 to most.
+func (t *table) columnNumber(column string, most int64) int64 {
+	n, err := strconv.ParseInt(t.columnText(column), 10, 64)
 	if err != nil || n < 0 || n > most {
 		t.rejectValue(column, fmt.Sprintf("a whole number from 0 to %d", most))
 		return 0
@@ -121,19 +121,19 @@ func (t *table) numberAt(column string, most int64) int64 {
 	return n
 }
 
-// secondsAt returns a time since the start of the trace, or nil if there is none.
-func (t *table) secondsAt(column string) *time.Duration {
-	if t.textAt(column) == "" {
+// columnSeconds returns a time since the start of the trace, or nil if there is none.
+func (t *table) columnSeconds(column string) *time.Duration {
+	if t.columnText(column) == "" {
 		return nil
 	}
-	d := time.Duration(t.numberAt(column, maxSeconds)) * time.Second
+	d := time.Duration(t.columnNumber(column, maxSeconds)) * time.Second
 	return &d
 }
 
 // rejectValue ends the table with an error about the row's value, unless an earlier error has.
 func (t *table) rejectValue(column, want string) {
 	if t.err == nil {
-		t.err = &ValueError{Line: t.line, Column: column, Value: t.textAt(column), Want: want}
+		t.err = &ValueError{Line: t.line, Column: column, Value: t.columnText(column), Want: want}
 	}
 }
 

@@ -58,16 +58,16 @@ func DefaultTasks() ([]Task, error) { return ReadTasks(bytes.NewReader(defaultTa
 // memory_mib and gpu are required, model is optional, and others are ignored. A bad value is a
 // [*ValueError].
 func ReadNodes(r io.Reader) ([]Node, error) {
-	t, err := newTable(r, "sn", "cpu_milli", "memory_mib", "gpu")
+	t, err := newTableReader(r, "sn", "cpu_milli", "memory_mib", "gpu")
 	if err != nil {
 		return nil, fmt.Errorf("reading nodes: %w", err)
 	}
 	var nodes []Node
 	for t.nextRow() {
 		nodes = append(nodes, Node{
-			Name: t.uniqueName("sn"), CPUMilli: t.numberAt("cpu_milli", maxAmount),
-			MemoryMiB: t.numberAt("memory_mib", maxAmount),
-			GPUs:      int(t.numberAt("gpu", maxGPUs)), Model: t.textAt("model"),
+			Name: t.uniqueName("sn"), CPUMilli: t.columnNumber("cpu_milli", maxAmount),
+			MemoryMiB: t.columnNumber("memory_mib", maxAmount),
+			GPUs:      int(t.columnNumber("gpu", maxGPUs)), Model: t.columnText("model"),
 		})
 	}
 	if t.err != nil {
@@ -80,13 +80,13 @@ func ReadNodes(r io.Reader) ([]Node, error) {
 // memory_mib, num_gpu and gpu_milli are required; gpu_spec, qos, pod_phase, creation_time,
 // deletion_time and scheduled_time are optional. A bad value is a [*ValueError].
 func ReadTasks(r io.Reader) ([]Task, error) {
-	t, err := newTable(r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+	t, err := newTableReader(r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 	if err != nil {
 		return nil, fmt.Errorf("reading tasks: %w", err)
 	}
 	var pods []Task
 	for t.nextRow() {
-		pods = append(pods, readTask(t))
+		pods = append(pods, readTaskRow(t))
 	}
 	if t.err != nil {
 		return nil, fmt.Errorf("reading tasks: %w", t.err)
@@ -94,17 +94,17 @@ func ReadTasks(r io.Reader) ([]Task, error) {
 	return pods, nil
 }
 
-// readTask reads a row. Only a single GPU can be shared.
-func readTask(t *table) Task {
+// readTaskRow reads a row. Only a single GPU can be shared.
+func readTaskRow(t *table) Task {
 	p := Task{
-		Name: t.uniqueName("name"), CPUMilli: t.numberAt("cpu_milli", maxAmount),
-		MemoryMiB: t.numberAt("memory_mib", maxAmount),
-		GPUs:      int(t.numberAt("num_gpu", maxGPUs)), GPUMilli: int(t.numberAt("gpu_milli", 1000)),
-		QoS: t.textAt("qos"), Phase: t.textAt("pod_phase"),
-		Created: t.secondsAt("creation_time"), Deleted: t.secondsAt("deletion_time"),
-		Scheduled: t.secondsAt("scheduled_time"),
+		Name: t.uniqueName("name"), CPUMilli: t.columnNumber("cpu_milli", maxAmount),
+		MemoryMiB: t.columnNumber("memory_mib", maxAmount),
+		GPUs:      int(t.columnNumber("num_gpu", maxGPUs)), GPUMilli: int(t.columnNumber("gpu_milli", 1000)),
+		QoS: t.columnText("qos"), Phase: t.columnText("pod_phase"),
+		Created: t.columnSeconds("creation_time"), Deleted: t.columnSeconds("deletion_time"),
+		Scheduled: t.columnSeconds("scheduled_time"),
 	}
-	for m := range strings.SplitSeq(t.textAt("gpu_spec"), "|") {
+	for m := range strings.SplitSeq(t.columnText("gpu_spec"), "|") {
 		if m = strings.TrimSpace(m); m != "" {
 			p.Models = append(p.Models, m)
 		}

@@ -109,7 +109,7 @@ func (a *ClusterAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
 	p.printLine("%d instances accept tasks.", a.Instances)
 	for _, m := range a.Metrics {
-		p.printMetric(&m)
+		p.printMetricLine(&m)
 	}
 	if len(a.Metrics) == 0 {
 		p.printLine("No metric has a load or a capacity.")
@@ -120,9 +120,9 @@ func (a *ClusterAnswer) Print(w io.Writer) error {
 	return p.err
 }
 
-// printMetric writes a metric. Amounts are of the whole cluster; the balance compares single
+// printMetricLine writes a metric. Amounts are of the whole cluster; the balance compares single
 // instances.
-func (p *printer) printMetric(m *Metric) {
+func (p *printer) printMetricLine(m *Metric) {
 	text := fmt.Sprintf("%d used, no limit", m.Load)
 	if m.Capacity != nil {
 		text = fmt.Sprintf("%d of %d used, %d left", m.Load, *m.Capacity, *m.Remaining)

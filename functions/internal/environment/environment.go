@@ -46,13 +46,13 @@ type Environment struct {
 func LoadProcess() *Environment {
 	e := NewEnvironment(os.Getenv)
 	var err error
-	if e.aws, err = awsConfig(e.tracer); err != nil {
+	if e.aws, err = loadAWSConfig(e.tracer); err != nil {
 		e.addError(fmt.Errorf("reading the AWS configuration: %w", err))
 	}
 	return e
 }
 
-func awsConfig(tracer *trace.Tracer) (aws.Config, error) {
+func loadAWSConfig(tracer *trace.Tracer) (aws.Config, error) {
 	env, err := config.NewEnvConfig()
 	if err != nil {
 		return aws.Config{}, err

@@ -64,15 +64,15 @@ const (
 
 func nowNanos() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
 
-func (s *span) setText(key, v string) {
+func (s *span) setTextAttribute(key, v string) {
 	s.Attributes = append(s.Attributes, attribute{key, value{Text: v}})
 }
 
-func (s *span) setNumber(key string, v int) {
+func (s *span) setNumberAttribute(key string, v int) {
 	s.Attributes = append(s.Attributes, attribute{key, value{Number: strconv.Itoa(v)}})
 }
 
-func (s *span) setError(err error) {
+func (s *span) setErrorStatus(err error) {
 	if err != nil {
 		s.Status = &status{statusError, err.Error()}
 	}

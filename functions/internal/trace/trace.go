@@ -46,7 +46,8 @@ func NewTracer(endpoint, function string, log *slog.Logger) (*Tracer, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is not the address of a collector, expected one such as http://localhost:4318", endpoint)
+		return nil, fmt.Errorf("%q is not the address of a collector, expected one such as http://localhost:4318",
+			endpoint)
 	}
 	return &Tracer{
 		url: strings.TrimSuffix(endpoint, "/") + "/v1/traces", function: function, log: log,
@@ -69,14 +70,14 @@ func (t *Tracer) StartInvocation(ctx context.Context) (traced context.Context, e
 	s := span{Name: "invoke", Kind: kindServer, Start: nowNanos()}
 	s.TraceID, s.Parent = traceContext(ctx)
 	s.SpanID = randomHex(8)
-	s.setText("faas.invoked_name", t.function)
+	s.setTextAttribute("faas.invoked_name", t.function)
 	if c, ok := lambdacontext.FromContext(ctx); ok {
-		s.setText("faas.invocation_id", c.AwsRequestID)
+		s.setTextAttribute("faas.invocation_id", c.AwsRequestID)
 	}
 	ctx = context.WithValue(ctx, spanKey{}, ids{s.TraceID, s.SpanID})
 	return ctx, func(err error) {
-		s.setError(err)
-		t.addSpan(s)
+		s.setErrorStatus(err)
+		t.endSpan(s)
 		t.flushSpans(ctx)
 	}
 }
@@ -124,23 +125,23 @@ func (c client) Do(r *http.Request) (*http.Response, error) {
 	service, operation := awsmiddleware.GetServiceID(r.Context()), awsmiddleware.GetOperationName(r.Context())
 	s := span{TraceID: above.trace, SpanID: randomHex(8), Parent: above.span, Name: service + "." + operation,
 		Kind: kindClient, Start: nowNanos()}
-	s.setText("rpc.system", "aws-api")
-	s.setText("rpc.service", service)
-	s.setText("rpc.method", operation)
+	s.setTextAttribute("rpc.system", "aws-api")
+	s.setTextAttribute("rpc.service", service)
+	s.setTextAttribute("rpc.method", operation)
 	resp, err := c.next.Do(r)
-	s.setError(err)
+	s.setErrorStatus(err)
 	if err == nil {
-		s.setNumber("http.response.status_code", resp.StatusCode)
+		s.setNumberAttribute("http.response.status_code", resp.StatusCode)
 		if resp.StatusCode >= http.StatusBadRequest {
 			s.Status = &status{Code: statusError}
 		}
 	}
-	c.addSpan(s)
+	c.endSpan(s)
 	return resp, err
 }
 
-// addSpan ends a span and keeps it. The span of the invocation itself is never dropped.
-func (t *Tracer) addSpan(s span) {
+// endSpan ends a span and keeps it. The span of the invocation itself is never dropped.
+func (t *Tracer) endSpan(s span) {
 	s.End = nowNanos()
 	t.mu.Lock()
 	defer t.mu.Unlock()
