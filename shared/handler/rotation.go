@@ -36,7 +36,7 @@ func (r *Rotation) ForEachCluster(
 	for i := range names {
 		name := names[(start+i)%len(names)]
 		if r.next = name; limited && i > 0 && end.Sub(now()) < Reserve {
-			Logger(log).Warn("the rest of the clusters has to wait for the next round", "cluster", name, "left",
+			Logger(log).Warn("out of time: the remaining clusters wait for the next round", "cluster", name, "left",
 				len(names)-i)
 			return errors.Join(failed...)
 		}

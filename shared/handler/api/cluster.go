@@ -114,7 +114,7 @@ func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Me
 		row, err = c.Row, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keeping cluster %s: %w", name, err)
+		return nil, fmt.Errorf("adopting cluster %s: %w", name, err)
 	}
 	// Listed after its own row is written: a sweep treats a cluster that is listed and has no row
 	// as deleted.
@@ -123,7 +123,7 @@ func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Me
 	}
 	got, ok := row.(*state.Meta)
 	if !ok || got == nil {
-		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
+		return nil, fmt.Errorf("adopting cluster %s: its row no longer exists", name)
 	}
 	_, err = a.newSweeper().RecordDifferences(ctx, name)
 	return got, err

@@ -201,7 +201,7 @@ func (a *Tasks) pollRequest(ctx context.Context, r *state.Request) (*state.Reque
 			return nil, err
 		}
 		if got == nil {
-			return nil, fmt.Errorf("reading request %s: its row has gone", r.ID)
+			return nil, fmt.Errorf("reading request %s: its row no longer exists", r.ID)
 		}
 		r = got
 	}

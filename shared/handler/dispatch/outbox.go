@@ -38,7 +38,7 @@ func (h *Handler) drainOutbox(ctx context.Context, name string, idleRounds int) 
 		}
 		h.Telemetry.SetMax(handler.IdleRounds, float64(idleRounds))
 		if idleRounds > 0 && idleRounds%100 == 0 {
-			handler.Logger(h.Log).Warn("the outbox keeps turning without progress", "cluster", name, "generation",
+			handler.Logger(h.Log).Warn("rounds over the outbox make no progress", "cluster", name, "generation",
 				idleRounds)
 		}
 		failed = append(failed, h.scheduleDrain(ctx, name, r.nextRound, idleRounds))

@@ -110,7 +110,7 @@ func (h *Handler) relistServices(ctx context.Context, name string, version int64
 	}
 	watches, err := h.State.List(ctx, state.Prefix(name, state.PrefixAlarms))
 	if err != nil {
-		return nil, fmt.Errorf("listing what was seen of alarms: %w", err)
+		return nil, fmt.Errorf("listing alarm watches: %w", err)
 	}
 	for _, row := range watches {
 		if w, ok := row.(*cluster.AlarmWatch); ok && !live[w.Owner] && w.Expires == 0 {
@@ -118,7 +118,7 @@ func (h *Handler) relistServices(ctx context.Context, name string, version int64
 			next.Rev++
 			next.Expires = h.Clock.Now().Add(h.Settings.KeepStopped).Unix()
 			if _, err := h.State.Write(ctx, state.Write{Put: &next}); state.IgnoreConflict(err) != nil {
-				return nil, fmt.Errorf("forgetting what was seen of alarms: %w", err)
+				return nil, fmt.Errorf("expiring an alarm watch: %w", err)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (h *Handler) recordAlarms(ctx context.Context, s *cluster.Service, alarms m
 	for range state.MaxRaces {
 		row, err := h.State.Get(ctx, state.AlarmWatchKey(s.Cluster, s.Short))
 		if err != nil {
-			return fmt.Errorf("reading what was seen: %w", err)
+			return fmt.Errorf("reading the alarm watch: %w", err)
 		}
 		old, _ := row.(*cluster.AlarmWatch)
 		next := assessAlarms(s, old, alarms)
@@ -155,10 +155,10 @@ func (h *Handler) recordAlarms(ctx context.Context, s *cluster.Service, alarms m
 		_, err = h.State.Write(ctx, state.Write{Put: next})
 		var c *state.Conflict
 		if !errors.As(err, &c) {
-			return cluster.Wrap(err, "writing what was seen")
+			return cluster.Wrap(err, "writing the alarm watch")
 		}
 	}
-	return fmt.Errorf("writing what was seen: lost %d races", state.MaxRaces)
+	return fmt.Errorf("writing the alarm watch: lost %d races", state.MaxRaces)
 }
 
 func equalWatch(a, b *cluster.AlarmWatch) bool {

@@ -245,5 +245,5 @@ func (h *Handler) repairRegistration(ctx context.Context, t *cluster.Target, see
 		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: o}},
 	})
 	// the next look is as good
-	return cluster.Wrap(state.IgnoreConflict(err), "having task %s registered again", t.Task)
+	return cluster.Wrap(state.IgnoreConflict(err), "repairing the registrations of task %s", t.Task)
 }

@@ -53,7 +53,7 @@ func (h *Handler) retryRegistrations(
 			CreatedAt: h.Clock.Now(), Targets: batch,
 		}
 		if _, err := h.State.Write(ctx, state.Write{Put: o}); state.IgnoreConflict(err) != nil {
-			return fmt.Errorf("having failed registrations tried again: %w", err)
+			return fmt.Errorf("retrying failed registrations: %w", err)
 		}
 	}
 	return nil

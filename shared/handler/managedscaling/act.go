@@ -50,7 +50,7 @@ func (e *execution) carryOut(ctx context.Context) (resized bool, err error) {
 	}
 	for _, id := range d.Undrain {
 		if err := h.Hosts.ActivateInstance(ctx, clusterName, id); err != nil {
-			return false, fmt.Errorf("having instance %s take tasks again: %w", id, err)
+			return false, fmt.Errorf("activating instance %s: %w", id, err)
 		}
 	}
 	if err := e.refreshSnapshot(ctx, d.Undrain); err != nil {

@@ -59,7 +59,7 @@ func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, eve
 // changes in the same commit. The stamp is removed: an event alone does not move the placement
 // version.
 func (r *round) addServiceEvent(ctx context.Context, name, message string) error {
-	return state.RetryRaces("telling service "+name, func() error {
+	return state.RetryRaces("adding an event to service "+name, func() error {
 		row, err := r.State.Get(ctx, state.ServiceKey(r.of.Cluster, name))
 		if err != nil {
 			return fmt.Errorf("reading service %s: %w", name, err)

@@ -28,7 +28,7 @@ func (h *Handler) addOutcome(r *clusterReport, clusterName, provider string, err
 	case err == nil:
 	case isLostRace(err):
 		handler.Logger(h.Log).
-			Info("another environment scales it at the same time, and goes on", "cluster", clusterName, "provider",
+			Info("another environment scales this provider at the same time", "cluster", clusterName, "provider",
 				provider)
 		r.isPending = true
 	case errors.As(err, &reason):

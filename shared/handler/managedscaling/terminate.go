@@ -40,14 +40,15 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 		switch {
 		case elsewhere[id] != "":
 		case v == nil, e.isLost(v), v.Status == cluster.InstanceDraining && len(v.Tasks) == 0:
-			failed = append(failed, cluster.Wrap(e.completeTermination(ctx, id, v), "letting instance %s go", id))
+			failed = append(failed, cluster.Wrap(e.completeTermination(ctx, id, v),
+				"completing the termination of instance %s", id))
 		case v.Status != cluster.InstanceDraining:
 			failed = append(
 				failed, cluster.Wrap(h.ECS.DrainInstance(ctx, e.of.Cluster, v.ID), "draining instance %s", id),
 			)
 		case !before[id].IsZero() && !before[id].Equal(now[id]):
 			err := h.Groups.RecordHeartbeat(ctx, group, cluster.DrainingHook, id)
-			failed = append(failed, cluster.Wrap(ignoreEndedAction(err), "having instance %s wait", id))
+			failed = append(failed, cluster.Wrap(ignoreEndedAction(err), "recording a heartbeat for instance %s", id))
 		}
 	}
 	return errors.Join(failed...)

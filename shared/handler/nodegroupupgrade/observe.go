@@ -155,11 +155,11 @@ func (h *Handler) adoptUnknown(
 	}
 	if cluster.PermanentError(err) != nil {
 		handler.Logger(h.Log).
-			Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error",
+			Warn("looking for unknown instances", "cluster", clusterName, "group", auto.Name, "error",
 				err)
 		return nil
 	}
-	return cluster.Wrap(err, "looking for instances of Auto Scaling group %s that nobody has told of", auto.Name)
+	return cluster.Wrap(err, "looking for unknown instances of Auto Scaling group %s", auto.Name)
 }
 
 // isGrowing reports whether managed scaling is raising the group's desired capacity, see

@@ -222,6 +222,6 @@ func (h *Handler) wakeDispatch(ctx context.Context, records []state.Record) erro
 func (h *Handler) recordIdleHops(name string, hops int) {
 	h.Telemetry.SetMax(handler.IdleRounds, float64(hops))
 	if hops > 0 && hops%100 == 0 {
-		handler.Logger(h.Log).Warn("decisions keep turning without progress", "cluster", name, "generation", hops)
+		handler.Logger(h.Log).Warn("decisions repeat without progress", "cluster", name, "generation", hops)
 	}
 }

@@ -188,7 +188,7 @@ func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool
 			Expires: s.Now.Add(s.Settings.KeepStopped).Unix(),
 		}
 		if _, err := s.State.Write(ctx, state.Write{Observe: obs}); state.IgnoreConflict(err) != nil {
-			return fmt.Errorf("writing off task %s: %w", t.ID, err)
+			return fmt.Errorf("recording task %s as lost: %w", t.ID, err)
 		}
 	}
 	return nil
@@ -229,7 +229,7 @@ func (s *sweep) requeueRegistrations(ctx context.Context) error {
 			Targets: []state.TargetItem{{Owner: t.Owner, ID: t.Task}},
 		}
 		if _, err := s.State.Write(ctx, state.Write{Put: out, Any: true}); err != nil {
-			return fmt.Errorf("having the registrations of task %s looked at: %w", t.Task, err)
+			return fmt.Errorf("requeuing the registrations of task %s: %w", t.Task, err)
 		}
 	}
 	return nil
@@ -256,7 +256,7 @@ func (s *sweep) expireServiceEvents(ctx context.Context) error {
 			next := *watch
 			next.Expires = svc.Expires
 			if _, err := s.State.Write(ctx, state.Write{Put: &next, Any: true}); err != nil {
-				return fmt.Errorf("retiring what was seen of the alarms of service %s: %w", svc.Name, err)
+				return fmt.Errorf("expiring the alarm watch of service %s: %w", svc.Name, err)
 			}
 		}
 		for _, row := range rows {
@@ -267,7 +267,7 @@ func (s *sweep) expireServiceEvents(ctx context.Context) error {
 			next := *e
 			next.Expires = svc.Expires
 			if _, err := s.State.Write(ctx, state.Write{Put: &next, Any: true}); err != nil {
-				return fmt.Errorf("retiring an event of service %s: %w", svc.Name, err)
+				return fmt.Errorf("expiring an event of service %s: %w", svc.Name, err)
 			}
 		}
 	}
@@ -289,7 +289,7 @@ func (s *sweep) wakePlacement(ctx context.Context) error {
 		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.Kind, Subject: d.Subject,
 			Generation: decide.SweepGeneration}
 		if _, err := s.State.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
-			return fmt.Errorf("having %s %s looked at again: %w", d.Kind, d.Subject, err)
+			return fmt.Errorf("writing a due row for %s %s: %w", d.Kind, d.Subject, err)
 		}
 	}
 	return nil
