@@ -13,7 +13,7 @@ import (
 	"berth/shared/operation"
 )
 
-// deployed is a service web with a current service deployment d1, and two that came before.
+// deployed returns a service web with the current service deployment d1 and two earlier ones.
 func deployed(t *testing.T) *berth {
 	t.Helper()
 	b := newBerth(t)
@@ -100,7 +100,8 @@ func TestListServiceDeployments(t *testing.T) {
 	expect(t, "page", q.Limit, 20)
 }
 
-// Terraform finds the service deployment of a deployment by its digits in the revision's ARN, and waits for it.
+// Terraform finds the service deployment of a deployment by the digits in the revision's ARN, and
+// waits for it.
 func TestDeploymentIsFoundByItsDigits(t *testing.T) {
 	b := deployed(t)
 	s := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t).Services[0]

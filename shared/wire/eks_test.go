@@ -107,7 +107,7 @@ func newNodeGroups() *nodeGroups {
 	}}}
 }
 
-// eks answers one request.
+// An eksAnswer is the answer to one request.
 type eksAnswer struct {
 	status int
 	kind   string // of an error
@@ -254,7 +254,8 @@ func TestEKS_Errors(t *testing.T) {
 	got = call(t, b.mux, "GET", "/clusters/prod/node-groups/web", "")
 	expect(t, "after a panic", fmt.Sprint(got.status, " ", got.kind), "500 ServerException")
 
-	// Without node groups there is no such path, and with Loopback no foreign page gets in.
+	// Without node groups the path does not exist, and with Loopback a page of another origin is
+	// refused.
 	w := httptest.NewRecorder()
 	newBerth(t).mux.ServeHTTP(w, httptest.NewRequest("GET", "/clusters/prod/node-groups", http.NoBody))
 	expect(t, "unserved", w.Code, 404)

@@ -15,11 +15,11 @@ import (
 
 var noon = time.Date(2026, 11, 4, 12, 0, 0, 123_000_000, time.UTC)
 
-// client is the real SDK, talking to m over loopback.
+// client returns the SDK's client, which calls m over loopback.
 func client(t *testing.T, m http.Handler) *ecs.Client {
 	t.Helper()
 	server := httptest.NewServer(m)
-	// A connection of its own for each request: other tests' servers close connections that are idle.
+	// Each request has its own connection: other tests' servers close idle ones.
 	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	t.Cleanup(server.Close)
 	return ecs.New(ecs.Options{

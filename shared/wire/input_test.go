@@ -10,7 +10,7 @@ import (
 	"berth/shared/wire"
 )
 
-// answered serves one request and gives the status and, of an error, the code and the message.
+// answered serves one request and returns the status and, for an error, the code and the message.
 func (b *berth) answered(t *testing.T, op, body string) (status int, code, message string) {
 	t.Helper()
 	status, answer := b.mux.ServeOperation(t.Context(), op, []byte(body))
@@ -30,7 +30,7 @@ const (
 	serialization    = "SerializationException"
 )
 
-// list is n of the same thing in JSON.
+// list returns a JSON list of n equal items.
 func list(n int, item string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
 }
@@ -43,7 +43,8 @@ func tags(n int) string {
 	return "[" + strings.Join(out, ",") + "]"
 }
 
-// bad are requests that are refused before anything happens, each with the code and a word of the message.
+// bad has requests that are refused before anything happens, each with the code and a word of the
+// message.
 var bad = []struct{ name, op, body, code, has string }{
 	{"UnknownCluster", "CreateService", `{"cluster":"nope","serviceName":"s","taskDefinition":"shop","desiredCount":1}`, "ClusterNotFoundException", "Cluster not found."},
 	{"UnknownCluster", "RunTask", `{"cluster":"nope","taskDefinition":"shop"}`, "ClusterNotFoundException", "Cluster not found."},
@@ -199,7 +200,7 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"RuleTag", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:domain-policy","value":"adaptive"}]}`, invalidParameter, "berth:domain-policy"},
 }
 
-// Every bad request has its code and says what is wrong, and nothing has changed anywhere.
+// Each bad request gets its code and a message that says what is wrong, and changes nothing.
 func TestBadInput(t *testing.T) {
 	for _, c := range bad {
 		t.Run(c.op+"/"+c.name, func(t *testing.T) {
@@ -220,7 +221,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// FuzzOperations: no request makes the server panic or fail by itself, whatever operation it is for.
+// FuzzOperations: no request makes the server panic or fault, whatever the operation.
 func FuzzOperations(f *testing.F) {
 	for _, c := range bad {
 		if len(c.body) < 2000 {
@@ -244,7 +245,7 @@ func FuzzOperations(f *testing.F) {
 	})
 }
 
-// FuzzParseARN: what is taken for a cluster is a name that can be a partition key, and its ARN leads back to it.
+// FuzzParseARN: an accepted cluster name can be a partition key, and its ARN leads back to it.
 func FuzzParseARN(f *testing.F) {
 	for _, seed := range []string{
 		"prod", "arn:aws:ecs:eu-west-1:123456789012:cluster/prod", "arn:aws:ecs:eu-west-1:123456789012:cluster/a/b", "arn:", "arn:aws:ecs:::cluster/x",

@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// own calls an operation of Berth's own and gives the status and the answer as a map.
+// own calls an operation of Berth's own and returns the status and the answer as a map.
 func (b *berth) own(t *testing.T, op, body string) (int, map[string]any) {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
@@ -108,7 +108,8 @@ func TestRules(t *testing.T) {
 	expect(t, "missing", out["__type"], any("ServiceNotFoundException"))
 }
 
-// TestPrimaryAndSecondaryLoads: Service Fabric's description of a metric is taken, its secondary load left out.
+// TestPrimaryAndSecondaryLoads: Service Fabric's description of a metric is accepted, and its
+// secondary load left out.
 func TestPrimaryAndSecondaryLoads(t *testing.T) {
 	b := newBerth(t)
 	name := *b.create(t).ServiceName

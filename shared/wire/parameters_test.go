@@ -16,7 +16,7 @@ const (
 	registryARN = "arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-0123456789abcdef"
 )
 
-// everything is a service with all parameters that Berth serves.
+// everything is a service with all the parameters that Berth serves.
 func everything(in *ecs.CreateServiceInput) {
 	in.TaskDefinition = new("awsvpc")
 	in.LoadBalancers = []types.LoadBalancer{{TargetGroupArn: new(targetGroup), ContainerName: new("app"), ContainerPort: new(int32(80))}}
@@ -55,7 +55,7 @@ func TestServiceParameters(t *testing.T) {
 	expect(t, "propagated tags", made.PropagateTags, "SERVICE")
 }
 
-// What the row of a service has is shown in the words that it came in.
+// The API shows what a service's row has, in the words in which the caller gave it.
 func TestServiceShape(t *testing.T) {
 	b := newBerth(t)
 	b.create(t, everything)
@@ -103,7 +103,8 @@ func TestServiceShape(t *testing.T) {
 	})
 }
 
-// What is given reaches the scheduler, and what is not is left as it is; an empty list takes all away.
+// What is given reaches the scheduler, the rest stays as it was, and an empty list removes
+// everything.
 func TestUpdateService(t *testing.T) {
 	b := newBerth(t)
 	b.create(t)
@@ -144,13 +145,13 @@ func TestUpdateService(t *testing.T) {
 	expect(t, "options", []bool{*got.ManagedTags, *got.ExecuteCommand}, []bool{false, true})
 	expect(t, "target group", (*got.LoadBalancers)[0].TargetGroup, targetGroup)
 
-	// A new task definition has to have what the service's load balancers name already.
+	// A new task definition must have what the service's load balancers name.
 	b.scheduler.services["prod/web"].Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "web", Port: 80}}
 	_, err := b.UpdateService(t.Context(), &ecs.UpdateServiceInput{Cluster: new("prod"), Service: new("web"), TaskDefinition: new("shop")})
 	refused(t, err, invalidParameter, "The container web does not exist in the task definition.")
 }
 
-// Parameters out of bounds are refused, with what is wrong, and nothing has changed.
+// Parameters out of bounds are refused with a message that says what is wrong, and nothing changes.
 func TestServiceBounds(t *testing.T) {
 	lb := func(more string) string {
 		return `"loadBalancers":[{"targetGroupArn":"` + targetGroup + `"` + more + `}]`

@@ -121,7 +121,7 @@ func createProvider(name, more string) string {
 	return fmt.Sprintf(`{"name":%q,"autoScalingGroupProvider":{"autoScalingGroupArn":%q%s}}`, name, groupARN, more)
 }
 
-// creating is ECS as it makes a cluster, with what it was sent.
+// creating is ECS while it creates a cluster, with the request that it got.
 type creating struct {
 	sent   string
 	status int
@@ -259,7 +259,7 @@ func TestCapacityProviders(t *testing.T) {
 	})
 }
 
-// A scaling policy is shown where there is one: Berth keeps alarms of its own otherwise.
+// A scaling policy is shown only if the group has one; otherwise Berth has alarms of its own.
 func TestAttachmentsFailOneByOne(t *testing.T) {
 	b := newBerth(t)
 	for _, name := range []string{"spot", "unfit"} {

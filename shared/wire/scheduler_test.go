@@ -30,7 +30,7 @@ type scheduler struct {
 	lastMade  operation.CreateService
 	lastEdit  operation.UpdateService
 	lastQuery operation.ListTasks
-	told      []string // what the API made known
+	told      []string // what the API has made known
 	failures  []cluster.Failure
 	launches  map[string]operation.TaskLaunch // of tasks, by id
 
@@ -354,7 +354,7 @@ func (s *scheduler) TaskDefinitionChanged(_ context.Context, name string) error 
 	return s.note("definition", name)
 }
 
-// cloud is ECS as far as the tests look: it says of every call that it was made, and answers a few.
+// cloud is ECS as far as the tests need it: it records each call and answers some.
 type cloud struct {
 	mux   *awsjson.Mux
 	calls []string
@@ -373,7 +373,7 @@ var shop = types.TaskDefinition{
 	},
 }
 
-// special are definitions that tasks cannot be started of, or not by everybody.
+// special has definitions whose tasks cannot be started, or not by everybody.
 var special = map[string]types.TaskDefinition{
 	"fargate":  {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
 	"anywhere": {Compatibilities: []types.Compatibility{types.CompatibilityExternal}, ContainerDefinitions: shop.ContainerDefinitions},
@@ -446,7 +446,7 @@ func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byt
 	return status, answer, nil
 }
 
-// PageStart is a time d after noon.
+// after returns the time d after noon.
 func after(d time.Duration) time.Time { return noon.Add(d) }
 
 func (s *scheduler) ClusterConfiguration(_ context.Context, clusterName string) (*cluster.Configuration, error) {

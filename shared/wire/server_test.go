@@ -26,7 +26,7 @@ import (
 	"berth/shared/wire/transport"
 )
 
-// berth is the API server on a scheduler and an ECS of the tests' own, with the SDK in front.
+// berth is the API server on a scheduler and an ECS of the tests' own, called through the SDK.
 type berth struct {
 	*ecs.Client
 	scheduler *scheduler
@@ -46,7 +46,7 @@ func newBerth(t *testing.T, change ...func(*wire.ServerOptions)) *berth {
 	return b
 }
 
-// serving are the options of an API server that has everything from one scheduler and one ECS.
+// serving returns the options of an API server with one scheduler and one ECS.
 func serving(s *scheduler, c *cloud) wire.ServerOptions {
 	return wire.ServerOptions{
 		Options: ecsapi.Options{Account: account, ECS: c, Resources: ecsapi.Resources{
@@ -66,7 +66,7 @@ func must[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-// create makes a service web of two tasks.
+// create creates a service web of two tasks.
 func (b *berth) create(t *testing.T, change ...func(*ecs.CreateServiceInput)) *types.Service {
 	t.Helper()
 	in := &ecs.CreateServiceInput{Cluster: new("prod"), ServiceName: new("web"), TaskDefinition: new("shop"), DesiredCount: new(int32(2))}
@@ -130,7 +130,8 @@ func TestServiceLife(t *testing.T) {
 	expect(t, "deployments of an INACTIVE service", len(out.Services[0].Deployments), 0)
 }
 
-// A DAEMON service has no desired count of its own; waiters compare what is shown with what runs.
+// A DAEMON service has no desired count of its own, but waiters compare the count shown with the
+// running tasks.
 func TestDaemonService(t *testing.T) {
 	b := newBerth(t)
 	b.create(t, func(in *ecs.CreateServiceInput) {
@@ -175,7 +176,8 @@ func TestClientTokens(t *testing.T) {
 	}
 }
 
-// What the same clientToken was answered before holds whatever has become of the task definition, of which ECS is not asked.
+// The same clientToken gets the same answer, whatever has become of the task definition; ECS is not
+// asked.
 func TestClientTokens_ComeBeforeAllChecks(t *testing.T) {
 	b := newBerth(t)
 	token := func(in *ecs.CreateServiceInput) { in.ClientToken = new("t-1") }
@@ -190,7 +192,7 @@ func TestClientTokens_ComeBeforeAllChecks(t *testing.T) {
 	}
 }
 
-// refused checks that err is an error of the API with the code, whose message contains has.
+// refused checks that err is an error of the API with the code, and that its message contains has.
 func refused(t *testing.T, err error, code, has string) {
 	t.Helper()
 	var api interface {
@@ -279,7 +281,8 @@ func TestStartTask(t *testing.T) {
 	expect(t, "container", *got.Tasks[0].Containers[0].LastStatus, "PENDING")
 }
 
-// A service's task shows who ECS would say started it; what ECS does not answer is left out, not an error.
+// A service's task shows who ECS would say started it. What ECS does not answer is left out and is
+// no error.
 func TestTaskOfAServiceWithECSDown(t *testing.T) {
 	b := newBerth(t)
 	id := strings.Repeat("a", 32)
@@ -504,7 +507,7 @@ func TestPrincipal(t *testing.T) {
 	}
 }
 
-// What ECS sends though it is zero is there, so that `--query` and waiters see a number.
+// Zeros that ECS sends are there, so that `--query` and waiters see a number.
 func TestZerosAreShown(t *testing.T) {
 	b := newBerth(t)
 	b.create(t, func(in *ecs.CreateServiceInput) { in.DesiredCount = new(int32(0)) })

@@ -10,7 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 )
 
-// unserved are members that are refused by name, by operation. A name with a dot is a member of deploymentConfiguration.
+// unserved has the members that are refused by name, by operation. A name with a dot is a member of
+// deploymentConfiguration.
 var unserved = map[string]map[string]string{
 	"CreateService": {"launchType": `"FARGATE"`, "role": `"r"`},
 	"UpdateService": {},
@@ -44,7 +45,7 @@ var bases = map[string]string{
 	"RunTask": `"taskDefinition":"shop"`, "StartTask": `"taskDefinition":"shop","containerInstances":["0a"]`,
 }
 
-// What is not served is refused by name, wherever it is asked for, and nothing else is.
+// What is not served is refused by name wherever it is given, and nothing else is.
 func TestUnserved(t *testing.T) {
 	for op, members := range unserved {
 		for member, v := range members {
@@ -83,7 +84,8 @@ func TestUnserved(t *testing.T) {
 	})
 }
 
-// served are the members that mean something here, of an operation's input or of a structure in it; the rest is in [unserved].
+// served has the members that have an effect, of an operation's input or of a structure in it; the
+// rest is in [unserved].
 var served = map[string][]string{
 	"CreateService": {
 		"serviceName", "cluster", "taskDefinition", "desiredCount", "deploymentConfiguration", "loadBalancers", "serviceRegistries",
@@ -109,7 +111,7 @@ var served = map[string][]string{
 	"serviceRegistries":        {"registryArn", "containerName", "containerPort", "port"},
 }
 
-// A member that a later SDK brings must not be ignored.
+// A member that a later SDK adds must not be ignored.
 func TestEveryMemberIsServedOrRefused(t *testing.T) {
 	for of, in := range map[string]reflect.Type{
 		"CreateService": reflect.TypeFor[ecs.CreateServiceInput](), "UpdateService": reflect.TypeFor[ecs.UpdateServiceInput](),

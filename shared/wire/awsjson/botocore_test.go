@@ -45,8 +45,8 @@ var kinds = map[string][]smithy.ShapeType{
 	"double": {smithy.ShapeTypeDouble}, "boolean": {smithy.ShapeTypeBoolean},
 }
 
-// What answers are made of has the names and types that the clients' model has: the aws CLI reads answers by botocore's.
-// That one may be ahead of the SDK.
+// Answers have the members and types of botocore's model, by which the aws CLI reads them. That
+// model may be ahead of the SDK.
 func TestModel(t *testing.T) {
 	f, err := os.Open("testdata/model.txt")
 	if err != nil {

@@ -21,8 +21,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var noon = time.Date(2026, 11, 4, 12, 0, 0, 123_000_000, time.UTC)
 
-// outputs are answers that between them have every kind of member: nested structures, lists of structures, maps, sets,
-// times, numbers of all widths, and zeros that ECS sends and the SDK leaves out.
+// outputs are answers that between them have every kind of member: nested structures, lists of
+// structures, maps, sets, times, numbers of all widths, and zeros that ECS sends and the SDK leaves
+// out.
 var outputs = map[string]struct {
 	op  string
 	out any

@@ -24,11 +24,11 @@ import (
 	"berth/shared/wire/awsjson"
 )
 
-// client is the real SDK, talking to m over loopback.
+// client returns the SDK's client, which calls m over loopback.
 func client(t *testing.T, m http.Handler) *ecs.Client {
 	t.Helper()
 	server := httptest.NewServer(m)
-	// A connection of its own for each request: other tests' servers close connections that are idle.
+	// Each request has its own connection: other tests' servers close idle ones.
 	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	t.Cleanup(server.Close)
 	return ecs.New(ecs.Options{
@@ -37,7 +37,7 @@ func client(t *testing.T, m http.Handler) *ecs.Client {
 	})
 }
 
-// fixed answers every input with out, and keeps the input.
+// fixed returns an operation that answers every input with out, and keeps the input.
 func fixed[I, O any](in *I, out *O) awsjson.Operation {
 	return awsjson.TypedOperation(func(_ context.Context, got *I) (*O, error) {
 		*in = *got
@@ -59,7 +59,7 @@ func expect(t *testing.T, what string, got, want any) {
 	}
 }
 
-// What the SDK sends arrives, and what is answered arrives at the SDK.
+// What the SDK sends arrives, and the SDK gets what is answered.
 func TestRoundTripWithTheSDK(t *testing.T) {
 	ctx := t.Context()
 	t.Run("DescribeServices", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRoundTripWithTheSDK(t *testing.T) {
 	})
 }
 
-// failing fails every ListTasks with err.
+// failing returns a Mux whose ListTasks fails with err.
 func failing(err error) *awsjson.Mux {
 	return awsjson.NewMux(map[string]awsjson.Operation{
 		"ListTasks": awsjson.TypedOperation(func(context.Context, *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) { return nil, err }),
@@ -203,7 +203,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// request is a good request over HTTP, before each case spoils it.
+// request returns a good request over HTTP, which each case then spoils.
 func request() *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost:8080/", strings.NewReader("{}"))
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
@@ -259,7 +259,8 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no body makes the server panic or answer anything but success or SerializationException, in valid JSON.
+// FuzzDecode: no body makes the server panic, or answer anything but success or
+// SerializationException, in valid JSON.
 func FuzzDecode(f *testing.F) {
 	m := awsjson.NewMux(map[string]awsjson.Operation{"RunTask": fixed(new(ecs.RunTaskInput), &ecs.RunTaskOutput{})})
 	for _, seed := range []string{

@@ -10,7 +10,8 @@ import (
 	"berth/shared/wire/awsjson"
 )
 
-// The list is written out, as looking up the SDK's methods at run time keeps the linker from leaving any of them out.
+// The list is written out, because looking up the SDK's methods at run time would keep the linker
+// from dropping any.
 func TestOperations(t *testing.T) {
 	client := reflect.TypeFor[*ecs.Client]()
 	var want []string
@@ -27,7 +28,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// inputOf is the type of the third parameter where it is the method's own input, else nil.
+// inputOf returns the type of the third parameter if it is the method's own input, else nil.
 func inputOf(m reflect.Method) reflect.Type {
 	in := m.Type.In(2)
 	if in.Kind() == reflect.Pointer && in.Elem().Name() == m.Name+"Input" {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// own are members that Berth takes beyond the EKS API.
+// own has the members that Berth accepts beyond the EKS API.
 var eksOwn = map[string]bool{"UpdateNodegroupVersionRequest.forceProtected": true}
 
-// The shapes of the EKS API have the names and types that botocore's model has.
+// The shapes of the EKS API have the names and types of botocore's model.
 func TestEKSModel(t *testing.T) {
 	f, err := os.Open("testdata/eks_model.txt")
 	if err != nil {

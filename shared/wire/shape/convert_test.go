@@ -67,7 +67,8 @@ func TestECSTask(t *testing.T) {
 	})
 }
 
-// The address of a task's own network interface stands with its containers, or with the attachment alone.
+// The address of a task's own network interface is with its containers, or only with the
+// attachment.
 func TestECSTaskAddress(t *testing.T) {
 	for name, task := range map[string]types.Task{
 		"OfAContainer": {Containers: []types.Container{{}, {NetworkInterfaces: []types.NetworkInterface{{}, {PrivateIpv4Address: new("10.0.0.7")}}}}},
@@ -97,7 +98,7 @@ func TestECSTaskStatus(t *testing.T) {
 	}
 }
 
-// What goes to ECS is what came from the caller.
+// ECS gets what the caller gave.
 func TestOverridesThereAndBack(t *testing.T) {
 	want := &types.TaskOverride{
 		TaskRoleArn: new("arn:task"), ExecutionRoleArn: new("arn:execution"), Cpu: new("512"), Memory: new("1 GB"),

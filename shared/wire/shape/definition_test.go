@@ -10,7 +10,7 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// definition is web:3 of two containers, changed as the case wants it.
+// definition returns web:3 with two containers, changed as the case needs.
 func definition(change func(d *types.TaskDefinition, app *types.ContainerDefinition)) types.TaskDefinition {
 	d := types.TaskDefinition{
 		Family: new("web"), Revision: 3, Status: types.TaskDefinitionStatusActive,
