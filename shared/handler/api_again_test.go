@@ -7,8 +7,8 @@ import (
 	"berth/shared/operation"
 )
 
-// The same clientToken with the same parameters gives the same answer whatever has become since of
-// what they name.
+// The same clientToken with the same parameters gets the same answer, whatever has become of the
+// things that they name.
 func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 	t.Run("OfAService", func(t *testing.T) {
 		w := newWorld(t)

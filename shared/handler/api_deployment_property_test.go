@@ -11,7 +11,7 @@ import (
 	"berth/shared/operation"
 )
 
-// history is what a service has been through, as its users and the scheduler know it.
+// history is what has happened to a service, as its users and the scheduler know it.
 type history struct {
 	*world
 	releases  []string        // ids, oldest first
@@ -20,7 +20,7 @@ type history struct {
 
 func (h *history) now() *cluster.Service { return h.service("web").Service }
 
-// update forces a deployment, or changes what makes none.
+// updates forces a deployment, or changes something that starts none.
 func (h *history) updates(rt *rapid.T) {
 	before := h.now()
 	c := operation.UpdateService{Cluster: prod, Name: "web"}
@@ -47,7 +47,7 @@ func (h *history) updates(rt *rapid.T) {
 	}
 }
 
-// decides changes the row as placement may.
+// decides changes the row as placement might.
 func (h *history) decides(rt *rapid.T) {
 	h.decided("web", func(s *cluster.Service) {
 		r := *s.Release
@@ -86,7 +86,7 @@ func (h *history) stops(rt *rapid.T) {
 	}
 }
 
-// holds is what must be true after any history.
+// holds checks what must be true after any history.
 func (h *history) holds(rt *rapid.T) {
 	s := h.now()
 	ids := map[string]bool{s.Deployment.ID: true}
@@ -121,8 +121,8 @@ func (h *history) holds(rt *rapid.T) {
 	}
 }
 
-// Whatever a service goes through, its deployments are told apart, each is in the history once, the
-// newest first, and the way back is a revision that was completed.
+// Whatever happens to a service, its deployments have different ids, each is in the history once,
+// newest first, and the revision to roll back to was completed.
 func TestAPI_DeploymentHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &history{world: newWorld(t), completed: map[string]bool{}}

@@ -19,8 +19,8 @@ var (
 	subnet   = &cluster.Network{Subnets: []string{"subnet-1"}}
 )
 
-// balanced makes a service api with all that a revision can have, as if its deployment were
-// completed.
+// balanced creates a service api with everything that a revision can have, as if its deployment
+// were completed.
 func (w *world) balanced() *cluster.Service {
 	w.t.Helper()
 	def := definition("vpc", 1, 256, 512)
@@ -57,15 +57,15 @@ func (w *world) update(c operation.UpdateService) (*cluster.Service, error) {
 	return d.Service, nil
 }
 
-// given are parameters of UpdateService with one of them set.
+// given returns parameters of UpdateService with one of them set.
 func given(set func(*operation.ServiceParameters)) operation.UpdateService {
 	var c operation.UpdateService
 	set(&c.ServiceParameters)
 	return c
 }
 
-// What starts a deployment and what does not: the per-field notes of ECS's UpdateService. The name
-// is the field's.
+// What starts a deployment and what does not, by the notes on each field of ECS's UpdateService.
+// Cases have the names of the fields.
 var updates = []struct {
 	field    string
 	change   operation.UpdateService

@@ -16,7 +16,7 @@ import (
 	"berth/shared/state"
 )
 
-// autoGroups are Auto Scaling groups and launch templates that node groups are made of.
+// autoGroups has the Auto Scaling groups and launch templates that node groups are made of.
 type autoGroups struct {
 	handler.AutoScaling
 	groups    map[string]*cluster.AutoScalingGroup
@@ -99,8 +99,8 @@ func (a *autoGroups) CreateVersion(_ context.Context, v cluster.NewTemplateVersi
 	return &a.templates[len(a.templates)-1], nil
 }
 
-// groupsOf is the API of node groups on three Auto Scaling groups of three instances, a, b and c,
-// all of the template lt-1, and the function that carries out what it writes.
+// groupsOf returns the node group API over three Auto Scaling groups a, b and c of three instances
+// each, all with the template lt-1, and the function that carries out what it writes.
 func groupsOf(w *world) (*nodeAPI, *autoGroups) {
 	a := &autoGroups{groups: map[string]*cluster.AutoScalingGroup{}, described: map[int]string{}}
 	for _, name := range []string{"a", "b", "c"} {
@@ -126,7 +126,7 @@ type nodeAPI struct {
 	t        testing.TB
 }
 
-// look has the function look once.
+// look runs the function once.
 func (n *nodeAPI) look() {
 	n.t.Helper()
 	if err := n.function.RunSchedule(ctx, "node-groups"); err != nil {
@@ -134,7 +134,7 @@ func (n *nodeAPI) look() {
 	}
 }
 
-// made creates a node group and has the function look at it.
+// made creates a node group and runs the function once.
 func (n *nodeAPI) made(s operation.CreateNodeGroup) *cluster.NodeGroup {
 	n.t.Helper()
 	if _, err := n.CreateNodeGroup(ctx, s); err != nil {
@@ -153,7 +153,7 @@ func (n *nodeAPI) described(name string) *cluster.NodeGroup {
 	return g
 }
 
-// sizes adds what no test here needs.
+// sizes adds the methods that no test here needs.
 type sizes struct{ *autoGroups }
 
 func (sizes) FailedLaunches(context.Context, string, time.Time) ([]cluster.FailedLaunch, error) {
@@ -238,8 +238,8 @@ func TestNodeGroups_Create(t *testing.T) {
 	})
 }
 
-// What a look at AWS finds wrong is an issue of the node group, in EKS's codes; it can then be
-// deleted, and made anew.
+// What is wrong with a group at AWS becomes an issue of the node group, in EKS's codes. The node
+// group can then be deleted and created anew.
 func TestNodeGroups_CreateFails(t *testing.T) {
 	template := func(ref cluster.TemplateRef) func(*operation.CreateNodeGroup) {
 		return func(s *operation.CreateNodeGroup) { s.Template = &ref }
@@ -373,7 +373,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	})
 }
 
-// racedState lets somebody else be first.
+// racedState lets somebody else write first.
 type racedState struct {
 	state.Store
 	before func(c state.Commit)
@@ -533,7 +533,7 @@ func TestNodeGroups_Delete(t *testing.T) {
 	wantCode(t, err, cluster.CodeResourceNotFound, "")
 }
 
-// afterGet lets something happen once a row was read.
+// afterGet runs something once a row was read.
 type afterGet struct {
 	state.Store
 	key  state.Key
@@ -549,8 +549,8 @@ func (a *afterGet) Get(c context.Context, k state.Key) (state.Row, error) {
 	return row, err
 }
 
-// Two environments delete a node group, and somebody makes another of its name before the second is
-// done.
+// Two environments delete a node group, and somebody creates another of its name before the second
+// one is done.
 func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
 	w := newWorld(t)
 	n, _ := groupsOf(w)
@@ -617,7 +617,7 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 	})
 }
 
-// dyingState makes so many writes and no more.
+// dyingState makes a number of writes and then fails.
 type dyingState struct {
 	state.Store
 	writes int

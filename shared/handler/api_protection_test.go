@@ -11,7 +11,7 @@ import (
 	"berth/shared/state"
 )
 
-// failures are reasons by what they are about.
+// failures returns the reasons of failures by what they are about.
 func failures(failed []cluster.Failure) string {
 	out := map[string]string{}
 	for _, f := range failed {
@@ -101,7 +101,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 	})
 }
 
-// A rollout waits for protected tasks, but not for ever more of them.
+// A rollout waits for protected tasks, but not for a number of them that keeps growing.
 func TestAPI_ProtectionDuringADeployment(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 2, 8192, 16384)

@@ -40,8 +40,8 @@ func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	})
 }
 
-// A provider that is CREATE_FAILED leaves its group to others, and gets it again by an update where
-// nobody has taken it.
+// A CREATE_FAILED provider leaves its group to others. An update claims the group again unless
+// somebody else has.
 func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	failed := func(t *testing.T) *scaled {
 		s := newScaled(t, nil)
@@ -93,8 +93,8 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	})
 }
 
-// hindered are groups that cannot be described while err is set, and where something happens before
-// a hook is deleted.
+// hindered are groups that cannot be described while err is set. before runs before a hook is
+// deleted.
 type hindered struct {
 	*fakeGroups
 	err    error

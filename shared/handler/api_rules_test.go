@@ -12,7 +12,7 @@ import (
 	"berth/shared/state"
 )
 
-// ruled makes a service of n tasks under the rules.
+// ruled creates a service of n tasks under the rules.
 func (w *world) ruled(n int, rules cluster.Rules) (*operation.ServiceDetail, error) {
 	return w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, Rules: rules})
 }
@@ -166,8 +166,8 @@ func TestAPI_Configuration(t *testing.T) {
 	wantCode(t, err, cluster.CodeClusterNotFound, "")
 }
 
-// Every row that placement decides on comes once, in order, over however many pages, and none tells
-// what containers were given.
+// Every row that placement decides on comes once and in order, over any number of pages, and none
+// reveals what containers were given.
 func TestAPI_Rows(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 30, 40960, 81920)
@@ -196,8 +196,8 @@ func TestAPI_Rows(t *testing.T) {
 	want(t, "rows", len(sorts), 2+30+1+1+1201)
 }
 
-// A service that the cluster has no capacity for is refused with the numbers, when it is made and
-// when it grows (P11).
+// A service for which the cluster has no capacity is refused with the numbers, when it is created
+// and when it grows (P11).
 func TestAPI_Admission(t *testing.T) {
 	w := newWorld(t)
 	rules := cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 40}}}

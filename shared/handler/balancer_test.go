@@ -27,7 +27,7 @@ type fakeBalancer struct {
 	alarms  map[string]cluster.Alarm
 	at      map[string]cluster.Address // of entries, by id
 
-	// before may refuse a call, by its name and what it is about; after may lose its answer.
+	// before may refuse a call, by its name and its subject; after may lose its answer.
 	before, after func(call, arn string, n int) error
 	calls         []string
 }
@@ -145,7 +145,7 @@ func (b *fakeBalancer) DescribeAlarms(_ context.Context, names []string) (out []
 	return out, err
 }
 
-// count is how often something was called.
+// count returns how often something was called.
 func (b *fakeBalancer) count(name string) (n int) {
 	for _, c := range b.calls {
 		if c == name {
@@ -155,8 +155,8 @@ func (b *fakeBalancer) count(name string) (n int) {
 	return n
 }
 
-// balanced is a world whose service "web" runs n tasks, on container port 80 of instances' ports
-// 32768 and up, each with a row that wants it registered.
+// balanced is a world whose service "web" runs n tasks, on container port 80 behind the instances'
+// ports from 32768 on, each with a row that asks for its registration.
 type balanced struct {
 	*world
 	elb     *fakeBalancer
@@ -191,7 +191,7 @@ func inGroup(arn string) cluster.Registration {
 	return cluster.Registration{ARN: arn, Container: "app", ContainerPort: 80}
 }
 
-// wants writes the row that placement writes for a task that runs.
+// wants writes the row that placement writes for a running task.
 func (b *balanced) wants(id string, wanted ...cluster.Registration) {
 	b.t.Helper()
 	row := &cluster.Target{
@@ -202,7 +202,7 @@ func (b *balanced) wants(id string, wanted ...cluster.Registration) {
 	}
 }
 
-// asks writes an outbox row, as a commit of placement does, and has dispatch act on it.
+// asks writes an outbox row, as a commit of placement does, and runs dispatch on it.
 func (b *balanced) asks(o state.Outbox) {
 	b.t.Helper()
 	b.leaves(o)
@@ -225,7 +225,7 @@ func (b *balanced) items() (items []state.TargetItem) {
 	return items
 }
 
-// stops marks a task as to be stopped, as placement does, and gives the item for dispatch.
+// stops marks a task as to be stopped, as placement does, and returns the item for dispatch.
 func (b *balanced) stops(id string) state.StopItem {
 	b.t.Helper()
 	task := b.task(id)
@@ -245,7 +245,7 @@ func (b *balanced) target(id string) *cluster.Target {
 	return target
 }
 
-// another is a dispatch that has just started.
+// another returns a dispatch that has just started.
 func (b *balanced) another() *dispatch.Handler {
 	d := b.dispatch
 	return &dispatch.Handler{

@@ -11,7 +11,7 @@ import (
 	"berth/shared/state"
 )
 
-// What others are told of a cluster's capacity is what managed scaling decides on itself.
+// What others see of a cluster's capacity is what managed scaling itself decides on.
 func TestAPI_Capacity(t *testing.T) {
 	s := newScaled(t, nil)
 	n := 10
@@ -44,7 +44,7 @@ func TestAPI_Capacity(t *testing.T) {
 	wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 }
 
-// A dry run makes the update that would begin, and begins none.
+// A dry run returns the update that would begin, and begins none.
 func TestNodeGroups_DryRun(t *testing.T) {
 	w := newWorld(t)
 	n := w.api.NodeGroups

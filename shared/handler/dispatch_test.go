@@ -35,7 +35,7 @@ func (w *world) agree(t testing.TB, tasks int) {
 	wantCount(t, "outbox rows", w.outbox(), 0)
 }
 
-// failing lets calls of StartTask go wrong, the first first.
+// failing makes calls of StartTask fail, in order.
 func failing(faults ...fault) func(int, cluster.StartCall) fault {
 	return func(n int, _ cluster.StartCall) fault {
 		if n > len(faults) {
@@ -557,7 +557,7 @@ func TestDispatch_Due(t *testing.T) {
 }
 
 func TestDispatch_Recheck(t *testing.T) {
-	// looks are the times, after d, at which due rows had dispatch look at instances.
+	// looks are the times, after d, at which due rows made dispatch check instances.
 	looks := func(w *world, d time.Duration) (at []time.Duration) {
 		before, start := w.ecs.describe, w.clock.now
 		for w.clock.now.Before(start.Add(d)) {

@@ -14,7 +14,7 @@ import (
 
 var account = cluster.Account{ID: "123456789012", Region: "eu-central-1"}
 
-// fault is what goes wrong with one StartTask.
+// A fault is what goes wrong with one StartTask.
 type fault struct {
 	err     error             // answered instead of the tasks
 	applied bool              // the tasks start all the same
@@ -28,8 +28,8 @@ var (
 	denied      = cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 )
 
-// fakeECS behaves as ECS does with instances that have one agent each: what is started runs, what
-// is stopped ends, and every change is an event. It refuses what ECS refuses.
+// fakeECS behaves like ECS with instances of one agent each: what is started runs, what is stopped
+// ends, and each change is an event. It refuses what ECS refuses.
 type fakeECS struct {
 	clock       *manualClock
 	clusters    map[string]bool
@@ -63,19 +63,19 @@ func newFakeECS(clock *manualClock) *fakeECS {
 	}
 }
 
-// define registers a revision, which the family's name means from then on.
+// define registers a revision, which the family's name then stands for.
 func (e *fakeECS) define(d *cluster.TaskDefinition) {
 	e.definitions[d.Name()], e.definitions[d.Family] = d, d
 }
 
-// register adds an ACTIVE instance and tells of it.
+// register adds an ACTIVE instance and emits its event.
 func (e *fakeECS) register(i *cluster.Instance) {
 	i.Status, i.AgentConnected, i.Version, i.RegisteredAt = cluster.InstanceActive, true, 1, cluster.At(e.clock.Now())
 	e.instances[i.ID] = i
 	e.tell(instanceEvent(i))
 }
 
-// change changes an instance and tells of it.
+// change changes an instance and emits its event.
 func (e *fakeECS) change(id string, f func(i *cluster.Instance)) {
 	i := e.instances[id]
 	f(i)
@@ -92,7 +92,7 @@ func (e *fakeECS) tell(event []byte) {
 	}
 }
 
-// report changes a task and tells of it.
+// report changes a task and emits its event.
 func (e *fakeECS) report(id string, f func(t *cluster.ECSTask)) {
 	t := e.tasks[id]
 	f(t)
@@ -139,7 +139,7 @@ func (e *fakeECS) stepTask(t *cluster.ECSTask) {
 	}
 }
 
-// live are the ids of the tasks that have not stopped, oldest first.
+// live returns the ids of the tasks that have not stopped, oldest first.
 func (e *fakeECS) live() []string {
 	return slices.DeleteFunc(slices.Clone(e.order), func(id string) bool {
 		return e.tasks[id] == nil || e.tasks[id].Last == cluster.TaskStopped
@@ -165,7 +165,7 @@ func (e *fakeECS) StartTask(_ context.Context, c cluster.StartCall) (cluster.Sta
 	return cluster.StartAnswer{}, f.err
 }
 
-// check refuses what ECS refuses as a whole.
+// check refuses the calls that ECS refuses as a whole.
 func (e *fakeECS) check(c cluster.StartCall) error {
 	if !e.clusters[c.Cluster] {
 		return cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
@@ -204,7 +204,7 @@ func (e *fakeECS) begin(c cluster.StartCall, refuse map[string]string) cluster.S
 	return answer
 }
 
-// add makes a task that is about to start.
+// add creates a task that is about to start.
 func (e *fakeECS) add(t cluster.ECSTask) cluster.ECSTask {
 	t.ID = fmt.Sprintf("%032x", 0xec5<<40|len(e.order)+1)
 	t.Last, t.Desired, t.Version = cluster.TaskPending, cluster.TaskRunning, 1
@@ -347,7 +347,7 @@ func (e *fakeECS) ClusterActive(_ context.Context, name string) (bool, error) {
 // object is a JSON object.
 type object = map[string]any
 
-// event is an event of ECS as EventBridge delivers it.
+// event returns an event of ECS as EventBridge delivers it.
 func event(detailType string, detail object) []byte {
 	data, err := json.Marshal(object{
 		"version": "0", "id": "1", "source": "aws.ecs", "detail-type": detailType, "account": account.ID,

@@ -9,7 +9,7 @@ import (
 	"berth/shared/operation"
 )
 
-// The launch type EXTERNAL: tasks go to instances outside of EC2 alone.
+// With the launch type EXTERNAL, tasks go only to instances outside EC2.
 func TestPlacement_External(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 2, 4096, 8192)

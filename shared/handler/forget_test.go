@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// all are the sort keys of a cluster's rows that would stay for ever.
+// all returns the sort keys of a cluster's rows that would stay for ever.
 func (w *world) all(name string) (keys []string) {
 	w.t.Helper()
 	got, err := w.store.List(ctx, state.Range{Cluster: name, To: "\xff"})
@@ -42,7 +42,7 @@ func (w *world) listed() []string {
 	return names
 }
 
-// used is a world whose cluster has had something of everything, and is empty again.
+// used returns a world whose cluster has had something of everything, and is empty again.
 func used(t *testing.T) *world {
 	w := newWorld(t)
 	w.instances("i", 2, 4096, 8192)
@@ -154,7 +154,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestRotation: what one invocation has no time for, the next begins with.
+// TestRotation: the next invocation begins with the clusters that one had no time for.
 func TestRotation(t *testing.T) {
 	w := emptyWorld(t)
 	var names []string
@@ -199,7 +199,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// watched tells of each cluster whose row is read for a sweep.
+// watched reports each cluster whose row is read for a sweep.
 type watched struct {
 	*spyState
 	see func(name string)

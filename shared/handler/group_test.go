@@ -9,8 +9,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// fakeGroups are Auto Scaling groups whose instances come and go when [fakeGroups.step] says so,
-// and CloudWatch.
+// fakeGroups are CloudWatch, and Auto Scaling groups whose instances come and go when
+// [fakeGroups.step] runs.
 type fakeGroups struct {
 	w      *world
 	groups map[string]*cluster.AutoScalingGroup
@@ -21,7 +21,7 @@ type fakeGroups struct {
 	calls  []string
 	puts   int   // of hooks, policies and alarms
 	refuse error // of the next call that protects
-	// untaggable is the error of the next that tags
+	// untaggable is the error of the next call that sets a tag.
 	untaggable error
 	release    func()
 	n          int
@@ -208,7 +208,7 @@ func (f *fakeGroups) DeleteAlarms(_ context.Context, names []string) error {
 	return nil
 }
 
-// ActivateInstance, PutAttribute and RemoveAttribute are ECS's.
+// ActivateInstance, PutAttribute and RemoveAttribute belong to ECS.
 
 func (f *fakeGroups) ActivateInstance(_ context.Context, _, id string) error {
 	f.note("activate %s", id)
@@ -245,7 +245,7 @@ func (f *fakeGroups) RemoveAttribute(_ context.Context, _, id, name string) erro
 	return nil
 }
 
-// step launches what the groups want, and takes away what is too many or terminated.
+// step launches the instances that the groups want, and removes surplus and terminated ones.
 func (f *fakeGroups) step() {
 	for _, g := range f.groups {
 		live := 0
@@ -287,7 +287,7 @@ func (f *fakeGroups) step() {
 	f.w.pump()
 }
 
-// minute lets a minute pass with managed scaling at its end.
+// minute lets a minute pass and then runs managed scaling.
 func (s *scaled) minute(n int) {
 	s.t.Helper()
 	for range n {

@@ -17,7 +17,7 @@ import (
 	"berth/shared/state"
 )
 
-// checked is a balanced world whose tasks are registered, with a health-check.
+// checked is a balanced world whose tasks are registered, with a health check.
 func checked(t *testing.T, n int, wanted ...cluster.Registration) (*balanced, *healthcheck.Handler) {
 	t.Helper()
 	b := newBalanced(t, n, wanted...)
@@ -33,7 +33,7 @@ func (b *balanced) healthCheck() *healthcheck.Handler {
 	}
 }
 
-// tryAgain is how often registrations that have failed are tried again.
+// tryAgain is how often failed registrations are retried.
 const tryAgain = 5 * time.Minute
 
 func (b *balanced) looks(h *healthcheck.Handler) {
@@ -43,7 +43,7 @@ func (b *balanced) looks(h *healthcheck.Handler) {
 	}
 }
 
-// turns has the load balancer say something of a task.
+// turns makes the load balancer report a health of a task.
 func (b *balanced) turns(id string, health cluster.TargetHealth) {
 	for _, g := range b.target(id).Registrations {
 		if g.Registry {
@@ -223,7 +223,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 	})
 }
 
-// deploys has the service's deployment be under way since a time, with alarms.
+// deploys puts the service's deployment in progress since a time, with alarms.
 func (b *balanced) deploys(id string, since time.Time, alarms ...string) {
 	b.t.Helper()
 	row, err := b.store.Get(ctx, state.ServiceKey(prod, "web"))
@@ -352,7 +352,7 @@ func TestHealthCheck_Alarms(t *testing.T) {
 			t.Fatalf("wanted again: %v", again)
 		}
 		want(t, "calls for an alarm that nobody watches", len(b.elb.calls), calls)
-		// It is over when CloudWatch is asked, and happened all the same.
+		// The alarm is OK again when CloudWatch is asked, but it fired all the same.
 		if again := h.HandleMessages(ctx, messages(alarmEvent("errors", "ALARM", epoch.Add(time.Minute)))); len(again) > 0 {
 			t.Fatalf("wanted again: %v", again)
 		}

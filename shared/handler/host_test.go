@@ -117,7 +117,7 @@ func TestPlacement_Disconnected(t *testing.T) {
 	})
 }
 
-// taskAliases are the aliases of tasks; those without an owner are of instances.
+// taskAliases returns the aliases of tasks; those without an owner belong to instances.
 func (w *world) taskAliases() []*state.Alias {
 	return slices.DeleteFunc(rows[*state.Alias](w, state.PrefixAlias), func(a *state.Alias) bool { return a.Owner == "" })
 }

@@ -8,8 +8,8 @@ import (
 	"berth/shared/operation"
 )
 
-// What ECS is to act on goes with the start of each task: StartTask knows no service to take it
-// from.
+// What ECS acts on goes with the start of each task: StartTask knows no service from which to take
+// it.
 func TestServiceSettingsGoWithTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -12,7 +12,7 @@ import (
 	"berth/shared/state"
 )
 
-// metered makes a service of n RUNNING tasks with the metric connections.
+// metered creates a service of n RUNNING tasks with the metric connections.
 func (w *world) metered(n int, load int64) []*cluster.Task {
 	w.t.Helper()
 	w.createAs(operation.CreateService{
@@ -136,8 +136,8 @@ func loadEvent(task string, load int64) []byte {
 		`"taskArn":"arn:aws:ecs:eu-west-1:123456789012:task/%s/%s","loads":{"connections":%d}}}`, prod, prod, task, load))
 }
 
-// An instance that ECS refuses while its row looks fine is asked about at once: it is not chosen
-// again and again.
+// An instance that ECS refuses although its row looks fine is checked at once, so that it is not
+// chosen again and again.
 func TestDispatch_AsksAboutAnInstanceThatRefuses(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 2, 4096, 8192)

@@ -7,7 +7,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// C1, C6: what was made for a provider is made again where it is gone.
+// What was made for a provider is made again if somebody removed it (C1, C6).
 func TestManagedScaling_MakesAgain(t *testing.T) {
 	tracking := func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} }
 	t.Run("WhatSomebodyDeleted", func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"berth/shared/state"
 )
 
-// What happens to groups and to attachments that nobody planned for.
+// Groups and attachments after changes that nobody planned for.
 func TestManagedScaling_Edges(t *testing.T) {
 	started := func(t *testing.T, instances, tasks int) *scaled {
 		s := newScaled(t, nil)
@@ -428,7 +428,7 @@ func unanswered(call string) func(string) error {
 	}
 }
 
-// racingGroups let something happen just before a call.
+// racingGroups run something just before a call.
 type racingGroups struct {
 	*fakeGroups
 	before func(call string)
@@ -444,7 +444,7 @@ func (r racingGroups) SetInstanceProtection(c context.Context, name string, ids 
 	return r.fakeGroups.SetInstanceProtection(c, name, ids, protected)
 }
 
-// race has something happen just before managed scaling's first call for which it says so.
+// race runs something just before managed scaling's first call for which it returns true.
 func (s *scaled) race(happens func(call string) bool) {
 	done := false
 	s.function.Groups = racingGroups{s.fakeGroups, func(call string) { done = done || happens(call) }}
@@ -465,8 +465,7 @@ func (m moving) List(c context.Context, r state.Range) ([]state.Row, error) {
 	return rows, err
 }
 
-// deciding is a state in which something happens once managed scaling has remembered what it
-// decided.
+// deciding is a state in which something happens once managed scaling has written its decision.
 type deciding struct {
 	state.Store
 	then func()
@@ -489,7 +488,7 @@ func (s *scaled) version(t *testing.T) int64 {
 	return row.(*state.Meta).Version
 }
 
-// losing is a state in which another environment remembers something of a provider first.
+// losing is a state in which another environment writes a provider's history first.
 type losing struct {
 	state.Store
 	provider string

@@ -8,8 +8,8 @@ import (
 	"berth/shared/operation"
 )
 
-// newShared is a world in which the clusters prod and other have the provider, without managed
-// scaling, with managed draining; its instances are prod's.
+// newShared returns a world in which the clusters prod and other both have the provider, without
+// managed scaling and with managed draining. Its instances are prod's.
 func newShared(t *testing.T) *scaled {
 	t.Helper()
 	s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection, p.Scaling.Enabled = false, false })
@@ -24,7 +24,7 @@ func newShared(t *testing.T) *scaled {
 	return s
 }
 
-// attachOther gives the cluster other its providers.
+// attachOther associates providers with the cluster other.
 func (s *scaled) attachOther(t *testing.T, names ...string) {
 	t.Helper()
 	if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, "other", names, nil); err != nil {
@@ -49,7 +49,7 @@ func (s *scaled) lose(t *testing.T, name string) {
 	}
 }
 
-// C6, C7: without managed scaling a provider may be several clusters'.
+// Without managed scaling several clusters may have one provider (C6, C7).
 func TestManagedScaling_OfSeveralClusters(t *testing.T) {
 	t.Run("OnlyTheInstancesOwnLetsItGo", func(t *testing.T) {
 		s := newShared(t)

@@ -349,7 +349,7 @@ func TestManagedScaling(t *testing.T) {
 	})
 }
 
-// described is a capacity provider as the API has it.
+// described returns a capacity provider as the API has it.
 func (s *scaled) described(t *testing.T, name string) *cluster.CapacityProvider {
 	t.Helper()
 	got, _, err := s.api.CapacityProviders.DescribeCapacityProviders(ctx, []string{name})
@@ -366,7 +366,7 @@ func (s *scaled) look(t *testing.T) {
 	}
 }
 
-// A group that is not fit is found by managed scaling, for providers of clusters and of none.
+// Managed scaling finds groups that are not suitable, for providers with clusters and without.
 func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	unprotected := func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Protects = false }
 	const protection = "the Auto Scaling group must have instance protection from scale in enabled."

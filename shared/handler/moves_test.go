@@ -13,7 +13,7 @@ import (
 	"berth/shared/state"
 )
 
-// governed makes a service of n RUNNING tasks under the rules.
+// governed creates a service of n RUNNING tasks under the rules.
 func (w *world) governed(n int, rules cluster.Rules) {
 	w.t.Helper()
 	if _, err := w.ruled(n, rules); err != nil {
@@ -23,8 +23,8 @@ func (w *world) governed(n int, rules cluster.Rules) {
 	wantCount(w.t, "tasks running at first", w.with(cluster.TaskRunning), n)
 }
 
-// watch counts, after every commit, how many tasks are RUNNING and wanted; least is the fewest
-// there were.
+// watch counts, after every commit, how many tasks are RUNNING and wanted; least is the lowest
+// count.
 func (w *world) watch() (least func() int) {
 	fewest := len(w.wanted())
 	w.state.beforeCommit = func(state.Commit) error {
@@ -38,7 +38,7 @@ func (w *world) wanted() []*cluster.Task {
 	return slices.DeleteFunc(w.with(cluster.TaskRunning), func(t *cluster.Task) bool { return t.Desired != cluster.TaskRunning })
 }
 
-// rest lets everything come to rest and makes sure that it stays there.
+// rest runs everything until nothing changes, and checks that it stays so.
 func (w *world) rest(n int) map[string]int {
 	w.t.Helper()
 	w.advance(5 * time.Minute)
@@ -144,7 +144,7 @@ func TestMoves(t *testing.T) {
 		want(t, "where the other service runs", fmt.Sprint(on[ids[2]], on[ids[3]]), "0 1")
 		want(t, "what is stuck stays", fmt.Sprint(on[ids[0]], w.service("web").Service.Moving), "1 true")
 		wantCount(t, "replacements of it", w.with(cluster.TaskPending), 1)
-		// What nothing can mend is told all the same, in the end.
+		// What no set of moves fixes is reported in the end.
 		_, err = w.api.Services.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i00"})
 		want(t, "error", err, nil)
 		w.advance(20 * time.Minute)
@@ -196,7 +196,7 @@ func TestMoves(t *testing.T) {
 		tasks := w.with(cluster.TaskRunning)
 		want(t, "error", w.report(tasks[0].ID, 61), nil)
 		w.advance(time.Minute)
-		// Two of 40 are on each: nowhere is room for 40 or 61 more.
+		// Two tasks of 40 are on each instance: none has room for 40 or 61 more.
 		wantEvent(t, w.events("web"), "no set of moves fixes it")
 		want(t, "error", w.report(tasks[1].ID, 0), nil)
 		for _, other := range tasks[2:] {
@@ -269,8 +269,8 @@ func TestMoves(t *testing.T) {
 	})
 }
 
-// Whatever single write is lost on the way, the tasks end where they may be and none too many are
-// left.
+// Whichever single write is lost on the way, the tasks end where they may be, and none too many
+// remain.
 func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
 	for crash := 0; ; crash++ {
 		w := newWorld(t)
@@ -307,7 +307,7 @@ func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
 	}
 }
 
-// The network of a service or a request reaches ECS with the starts, and with none of another.
+// The network of a service or a request reaches ECS with its starts, and never with another's.
 func TestNetworkReachesECS(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 2, 4096, 8192)
@@ -343,7 +343,7 @@ func TestNetworkReachesECS(t *testing.T) {
 	want(t, "tasks per network", fmt.Sprint(got), "map[none:1 subnet-1:2 subnet-2:1]")
 }
 
-// A standalone task that waits keeps the rules that it was asked for with.
+// A standalone task that waits keeps the rules that it was requested with.
 func TestAWaitingTaskKeepsItsRules(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
@@ -399,8 +399,8 @@ func TestMovesAndProtection(t *testing.T) {
 	}
 }
 
-// A service that says that no domain policy governs it may have several tasks on an instance, and
-// they move there too.
+// A service that opts out of domain policies may have several tasks on an instance, and they may
+// move there too.
 func TestMovesToWhereAnotherOfTheServiceIs(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 3, 4096, 8192)
@@ -410,7 +410,7 @@ func TestMovesToWhereAnotherOfTheServiceIs(t *testing.T) {
 	want(t, "tasks where they may be", w.rest(3)[ids[0]], 3)
 }
 
-// What a deployment stops may leave the tasks that came uneven over the domains.
+// What a deployment stops may leave the new tasks unevenly spread over the domains.
 func TestMovesOnceADeploymentIsOver(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 5, 4096, 8192)
@@ -437,7 +437,7 @@ func TestMovesOnceADeploymentIsOver(t *testing.T) {
 	}
 }
 
-// What told of a change is lost for good: the sweep finds that tasks have to move.
+// If the event of a change is lost for good, the sweep finds that tasks have to move.
 func TestTheSweepFindsWhatHasToMove(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 2, 4096, 8192)
@@ -455,8 +455,8 @@ func TestTheSweepFindsWhatHasToMove(t *testing.T) {
 	want(t, "tasks that stay once it was found", w.rest(1)[on], 0)
 }
 
-// While most of the cluster's tasks look unhealthy, and none is replaced for that, those that break
-// a rule move all the same.
+// While most of the cluster's tasks look unhealthy and none is replaced for it, tasks that break a
+// rule move all the same.
 func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 4, 40960, 81920)
@@ -484,7 +484,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	want(t, "tasks where none may be", placed(w.with(cluster.TaskRunning))[ids[0]], 0)
 }
 
-// The instance that a task was stopped for is not worth its buffer once the rules are others and
+// The instance for which a task was stopped does not get its buffer once the rules have changed and
 // there is room elsewhere.
 func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
 	w := newWorld(t)

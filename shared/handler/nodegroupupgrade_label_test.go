@@ -13,7 +13,7 @@ import (
 
 func team(s *operation.CreateNodeGroup) { s.Labels = map[string]string{"team": "a"} }
 
-// labelsOf are those of the group's nodes, in order of their names.
+// labelsOf returns the labels of the group's nodes, in order of their names.
 func (p *nodePool) labelsOf() (out []string) {
 	for _, i := range p.groups["a"].Instances {
 		a := p.w.instance(i.ID[2:]).Attributes
@@ -23,9 +23,9 @@ func (p *nodePool) labelsOf() (out []string) {
 	return out
 }
 
-// Nodes that were there before the node group get its labels, and those that are scaled out later;
-// tasks that wait for a label start there. Where nothing has changed nothing is called but
-// DescribeAutoScalingGroups, and little is read.
+// Nodes that existed before the node group get its labels, and so do those that are scaled out
+// later; tasks that wait for a label start there. If nothing has changed, only
+// DescribeAutoScalingGroups is called, and little is read.
 func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	w, pool, n := pooled(t, team)
 	to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:team == a"}}
@@ -49,9 +49,8 @@ func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	want(t, "labels put", pool.labels, put+3)
 }
 
-// A node's image is that of its own launch template version; where nobody knows it the other labels
-// are given all the same. A node that cannot be labelled does not keep others from it, nor fails
-// the look.
+// A node's image is that of its own launch template version. If that is unknown, the other labels
+// are set all the same. A node that cannot be labelled fails neither the others nor the round.
 func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
 	w, pool, n := pooled(t, team)
 	for k, template := range []string{"lt-2:1", "lt-3:1", "lt-9:1"} {
@@ -71,8 +70,8 @@ func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
 	want(t, "status", rows[*cluster.NodeGroup](w, state.PrefixNodeGroup)[0].Status, cluster.NodeGroupActive)
 }
 
-// A node that was scaled out since the last update has its labels, and the same update again
-// replaces none, however soon it is asked for.
+// A node that was scaled out since the last update has its labels. The same update again replaces
+// none, however soon it is requested.
 func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
 	for _, looks := range []int{0, 1} {
 		w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""), team)

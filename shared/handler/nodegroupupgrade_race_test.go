@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// changing has somebody else change the group once, when some row of an update is written, or when
-// sizes are set.
+// changing lets somebody else change the group once, when a given row of an update is written or
+// when sizes are set.
 type changing struct {
 	state.Store
 	handler.GroupUpdates
@@ -40,7 +40,7 @@ func (c *changing) SetSizes(ctx context.Context, group string, s cluster.SizesCh
 	return c.GroupUpdates.SetSizes(ctx, group, s)
 }
 
-// What others make of the sizes between an update's look and its doing stays.
+// Sizes that others set between an update's decision and its actions stay.
 func TestNodeGroupUpgrade_LeavesSizesOfOthers(t *testing.T) {
 	t.Run("AMinimumJustBeforeItResizes", func(t *testing.T) {
 		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
@@ -84,7 +84,7 @@ func TestNodeGroupUpgrade_LeavesSizesOfOthers(t *testing.T) {
 	})
 }
 
-// Two environments that have the same row terminate a node of the surplus once.
+// Two environments with the same row terminate one surplus node once.
 func TestNodeGroupUpgrade_TerminatesOnce(t *testing.T) {
 	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	g, twice := pool.groups["a"], 0
@@ -113,7 +113,7 @@ func TestNodeGroupUpgrade_TerminatesOnce(t *testing.T) {
 	want(t, "desired", g.Desired, 4)
 }
 
-// A task that ECS started late, and that nobody has told of, keeps its node until it has ended.
+// A task that ECS started late and that no event has reported keeps its node until it has ended.
 func TestNodeGroupUpgrade_AsksECSBeforeItTerminates(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	var late cluster.ECSTask
@@ -142,7 +142,7 @@ func TestNodeGroupUpgrade_AsksECSBeforeItTerminates(t *testing.T) {
 	want(t, "the late task has ended", late.ID != "" && w.ecs.tasks[late.ID].Last == cluster.TaskStopped, true)
 }
 
-// lingering instances are on their way out for a while.
+// lingering instances take a while to terminate.
 type lingering struct {
 	*nodePool
 	twice *int
@@ -175,7 +175,7 @@ func (d byDefault) LaunchTemplate(c context.Context, ref cluster.TemplateRef) (*
 	return d.nodePool.LaunchTemplate(c, ref)
 }
 
-// A version of $Default is made of its number, and found again.
+// A version is made from the number that $Default stands for, and found again.
 func TestNodeGroupUpgrade_OfADefaultVersion(t *testing.T) {
 	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	pool.groups["a"].Template = "lt-1:$Default"
@@ -185,7 +185,8 @@ func TestNodeGroupUpgrade_OfADefaultVersion(t *testing.T) {
 	want(t, "made", slices.Contains(pool.calls, "version from {lt-1  4}"), true)
 }
 
-// Nodes made from launch templates of instance types would be replaced by the like without end.
+// Nodes made from launch templates of instance types would be replaced by the same kind without
+// end.
 func TestNodeGroupUpgrade_RefusesSeveralTemplates(t *testing.T) {
 	_, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
 	pool.groups["a"].OwnTemplates, pool.groups["b"].OwnTemplates = true, true
@@ -195,7 +196,7 @@ func TestNodeGroupUpgrade_RefusesSeveralTemplates(t *testing.T) {
 	want(t, "node group", fmt.Sprint(g.Status, " ", g.Issues[0].Code), "CREATE_FAILED "+string(cluster.IssueGroup))
 }
 
-// full refuses one node another attribute, as ECS does with ten.
+// full refuses another attribute for one node, as ECS does after ten.
 type full struct {
 	*nodePool
 	node string

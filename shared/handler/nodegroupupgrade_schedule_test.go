@@ -11,7 +11,7 @@ import (
 	"berth/shared/state"
 )
 
-// slowGroups are rows of which those of a cluster's node groups take 50 seconds to list.
+// slowGroups takes 50 seconds to list the node groups of one cluster.
 type slowGroups struct {
 	state.Store
 	list func(clusterName string)
@@ -24,7 +24,7 @@ func (s slowGroups) List(ctx context.Context, r state.Range) ([]state.Row, error
 	return s.Store.List(ctx, r)
 }
 
-// A cluster whose look takes all the time there is does not keep the others from theirs.
+// A cluster that uses up an invocation's time does not keep the others from theirs.
 func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 	w := emptyWorld(t)
 	names := []string{"a", "b", "c"}
@@ -52,7 +52,7 @@ func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 	want(t, "looked at", strings.Join(looked, " "), "a b c")
 }
 
-// Looks that come some seconds early or late replace nodes as fast as punctual ones, and none
+// Rounds that come some seconds early or late replace nodes as fast as punctual ones, and none
 // before ECS has had no task there for a minute (N4).
 func TestNodeGroupUpgrade_LooksThatAreNotPunctual(t *testing.T) {
 	took := func(jitter time.Duration, early int) (looks int) {
@@ -80,7 +80,7 @@ func TestNodeGroupUpgrade_LooksThatAreNotPunctual(t *testing.T) {
 	}
 }
 
-// A scale-out of managed scaling keeps the nodes that the update has added (N5).
+// A scale-out by managed scaling keeps the nodes that the update has added (N5).
 func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -114,8 +114,8 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 	}
 }
 
-// One before the surplus is taken back does not, however long the instances warm up: what it added
-// is not surplus (N5).
+// A scale-out before the surplus is removed does not, however long the instances warm up: what it
+// added is not surplus (N5).
 func TestNodeGroupUpgrade_TakesTheSurplusBackAfterAScaleOut(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	p := providerRow("p", "a")

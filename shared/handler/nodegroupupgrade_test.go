@@ -18,7 +18,7 @@ import (
 )
 
 // nodePool is the Auto Scaling group a with instances that register, and the calls of ECS that an
-// update needs beside.
+// update needs besides.
 type nodePool struct {
 	*autoGroups
 	w        *world
@@ -31,7 +31,7 @@ type nodePool struct {
 	labels   int     // calls of PutAttribute
 	// unlabelled is the container instance whose attributes cannot be set.
 	unlabelled string
-	// terminated is told of each container instance that is terminated, if it is set.
+	// terminated, if it is set, gets each container instance that is terminated.
 	terminated func(id string)
 }
 
@@ -144,7 +144,7 @@ func pooled(t *testing.T, more ...func(*operation.CreateNodeGroup)) (*world, *no
 	return w, pool, n
 }
 
-// upgrading is such a cluster, and the update of the node group to ami-2.
+// upgrading is a pooled cluster with an update of the node group to ami-2.
 func upgrading(t *testing.T, change operation.UpdateNodeGroupVersion, more ...func(*operation.CreateNodeGroup)) (*world, *nodePool, *nodeAPI, *nodegroupupgrade.Handler) {
 	t.Helper()
 	w, pool, n := pooled(t, more...)
@@ -154,8 +154,7 @@ func upgrading(t *testing.T, change operation.UpdateNodeGroupVersion, more ...fu
 	return w, pool, n, n.function
 }
 
-// runs has the function look each minute until the update has ended; hook is called before each
-// look.
+// runs runs the function each minute until the update has ended, with hook before each round.
 func (p *nodePool) runs(u *nodegroupupgrade.Handler, most int, hook func(minute int)) *cluster.Update {
 	p.w.t.Helper()
 	for minute := range most {
@@ -314,8 +313,8 @@ func TestNodeGroupUpgrade(t *testing.T) {
 	})
 }
 
-// A service all of whose tasks run and are UNHEALTHY since the first upgrade domain was updated
-// keeps the next from its turn, and the wait between the two is the installation's.
+// A service all of whose tasks run and have been UNHEALTHY since the first upgrade domain was
+// updated holds up the next one. The wait between the two is the installation's.
 func TestUpgradeDomainChecksHealth(t *testing.T) {
 	sick := func(t *testing.T, after time.Duration) (looks int, u *cluster.Update) {
 		w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
@@ -390,7 +389,7 @@ func TestUpgradeDomainWaitsForRoom(t *testing.T) {
 	}
 }
 
-// racing changes the group just before it is described for the n-th time of a look.
+// racing changes the group just before it is described for the n-th time in a round.
 type racing struct {
 	*nodePool
 	calls, at int
@@ -404,7 +403,7 @@ func (r *racing) DescribeGroups(c context.Context, names []string) ([]*cluster.A
 	return r.nodePool.DescribeGroups(c, names)
 }
 
-// What its owner, or managed scaling, has made of a group since it was looked at is not set back.
+// Sizes that its owner or managed scaling have set since the group was read are not undone.
 func TestResizeSetsNothingBack(t *testing.T) {
 	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	r := &racing{nodePool: pool, at: 2}

@@ -15,7 +15,7 @@ import (
 )
 
 // reported is a world with tasks of a service, of a request that had waited, and of somebody else,
-// and all events that ECS then has of them and of their instances, oldest first. None of these was
+// and all events that ECS has emitted of them and their instances, oldest first. None was
 // delivered.
 func reported(t *rapid.T, w *world, foreign bool) [][]byte {
 	w.run(w.t, operation.SubmitTasks{Count: 2, Wait: "1h"})
@@ -49,7 +49,7 @@ func reported(t *rapid.T, w *world, foreign bool) [][]byte {
 	return events
 }
 
-// progress is what ECS may report of a task next.
+// progress returns what ECS may report of a task next.
 func progress(t *rapid.T, w *world, e *cluster.ECSTask) {
 	switch rapid.IntRange(0, 3).Draw(t, "report") {
 	case 0:
@@ -66,7 +66,7 @@ func progress(t *rapid.T, w *world, e *cluster.ECSTask) {
 	}
 }
 
-// observed are the rows that the observer writes, without what counts writes.
+// observed returns the rows that the observer writes, without what counts writes.
 func (w *world) observed() []state.Row {
 	var out []state.Row
 	for _, t := range w.tasks() {
@@ -80,7 +80,7 @@ func (w *world) observed() []state.Row {
 	return out
 }
 
-// scrambled are the events in any order, each at least once.
+// scrambled returns the events in any order, each at least once.
 func scrambled(t *rapid.T, events [][]byte) [][]byte {
 	out := slices.Clone(events)
 	for range rapid.IntRange(0, 10).Draw(t, "duplicates") {
@@ -124,8 +124,8 @@ func TestTaskStateChange_OrderDoesNotMatterAfterASweep(t *testing.T) {
 	})
 }
 
-// live are the observed rows but those of somebody else's tasks that have stopped: where nothing
-// else was heard of one, there is no row.
+// live returns the observed rows without foreign tasks that have stopped: a task of which only that
+// was reported has no row.
 func (w *world) live() []state.Row {
 	return slices.DeleteFunc(w.observed(), func(r state.Row) bool {
 		t, ok := r.(*cluster.Task)
@@ -133,7 +133,7 @@ func (w *world) live() []state.Row {
 	})
 }
 
-// copyOf remembers the rows and ECS as they are, and makes worlds of them.
+// copyOf remembers the rows and ECS as they are, and builds worlds from them.
 func copyOf(w *world) func(bench) *world {
 	var all []state.Row
 	for _, prefix := range []string{

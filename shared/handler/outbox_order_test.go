@@ -8,8 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// Registrations and events rest on no placement version: their outbox rows get in nobody's way
-// while dispatch is behind.
+// Registrations and events depend on no placement version, so their outbox rows hinder nobody while
+// dispatch is behind.
 func TestPlacement_OutboxWhileDispatchIsBehind(t *testing.T) {
 	begin := func(t *testing.T, n int) *world {
 		w := newWorld(t)

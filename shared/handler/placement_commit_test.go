@@ -13,8 +13,9 @@ import (
 	"berth/shared/state"
 )
 
-// checkChain checks what has to hold of every chain: no commit too large, no row twice in one,
-// versions consecutive, and each start and stop together with what has dispatch carry it out.
+// checkChain checks what must be true of every chain: no commit too large, no row twice in one,
+// consecutive versions, and each start and stop together with the outbox entry that makes dispatch
+// carry it out.
 func checkChain(t testing.TB, commits []state.Commit) {
 	t.Helper()
 	last := int64(-1)
@@ -49,7 +50,7 @@ func checkChain(t testing.TB, commits []state.Commit) {
 	}
 }
 
-// collect gathers the tasks that a write starts or stops, and those that it tells dispatch of.
+// collect gathers the tasks that a write starts or stops, and those that outbox entries name.
 func collect(w state.Write, intents, carried map[string]bool) {
 	switch row := w.Put.(type) {
 	case *cluster.Task:

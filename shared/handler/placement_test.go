@@ -338,8 +338,8 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.scale("web", 2)
 		w.pump()
 		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 1)
-		// The other never runs, and is not to be replaced: what waits may take its place, after the
-		// delay.
+		// The other one never runs and is not to be replaced. A waiting task may take its place
+		// after the delay.
 		w.ecs.exit(w.ecs.live()[0], 1)
 		w.scale("web", 1)
 		w.pump()

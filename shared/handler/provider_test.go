@@ -20,7 +20,7 @@ func (w *world) provide(id, provider string, n int64) {
 	w.pump()
 }
 
-// associate gives the cluster capacity providers that nobody scales.
+// associate gives the cluster capacity providers without managed scaling.
 func (w *world) associate(names ...string) {
 	w.t.Helper()
 	for _, name := range names {

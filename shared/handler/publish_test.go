@@ -24,7 +24,7 @@ type told struct {
 
 func publishing(s *handler.Settings) { s.PublishEvents = true }
 
-// told are the events published with a name, in order; each is sent once.
+// told returns the events published with a name, in order; each is sent once.
 func (w *world) told(name string) (out []told) {
 	w.t.Helper()
 	for _, r := range w.changed {
@@ -50,9 +50,8 @@ const (
 	deployment = "ECS Deployment State Change"
 )
 
-// Every event that is published, under ECS's detail-type and eventType (section "Service action
-// events" of the ECS Developer Guide), with the deployment that it is about and the reason, where
-// it has such.
+// Every published event has ECS's detail-type and eventType (section "Service action events" of the
+// ECS Developer Guide), with its deployment and the reason, if it has them.
 func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -130,7 +129,7 @@ func publishesWithoutRoom(t *testing.T) (*world, map[string]string) {
 	return w, nil
 }
 
-// denial is the reason of tasks that ECS denies to start.
+// denial is the reason of tasks that ECS refuses to start.
 const denial = "TaskFailedToStart: ClientException: TaskDefinition is inactive"
 
 func publishesOfARollback(t *testing.T) (*world, map[string]string) {
@@ -150,7 +149,7 @@ func publishesOfARollback(t *testing.T) (*world, map[string]string) {
 	return w, ids
 }
 
-// publishesOfZones has a service come to know another zone.
+// publishesOfZones lets a service learn of another zone.
 func publishesOfZones(t *testing.T) (*world, map[string]string) {
 	w := newWorld(t, publishing)
 	w.ecs.register(zoned("a", "zone-a"))
@@ -192,7 +191,8 @@ func publishesOfDiscovery(t *testing.T) (*world, map[string]string) {
 	return w, nil
 }
 
-// The events of a deployment say why it is as it is, also where it is gone when they are sent.
+// The events of a deployment say why it is in its state, even if it no longer exists when they are
+// sent.
 func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
 	w, ids := publishesOfARollback(t)
 	first, second := ids["OLD"], ids["NEW"]
@@ -223,7 +223,7 @@ func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
 	}
 }
 
-// What kept tasks from being placed is said in ECS's words, in the service's events as on the bus.
+// What kept tasks from being placed is said in ECS's words, in the service's events and on the bus.
 func TestPlacement_PublishesWhatKeptTasksFromBeingPlaced(t *testing.T) {
 	one := []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
 	for _, c := range []struct {
@@ -262,8 +262,7 @@ func TestPlacement_PublishesWhatKeptTasksFromBeingPlaced(t *testing.T) {
 	}
 }
 
-// That starts are slowed down is told as soon as they are, with what the throttle's own operation
-// says.
+// That starts are slowed down is emitted at once, with what the operation about the throttle says.
 func TestPlacement_PublishesTheThrottle(t *testing.T) {
 	w := newWorld(t, publishing)
 	w.instances("i", 1, 4096, 8192)

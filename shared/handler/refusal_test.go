@@ -9,7 +9,7 @@ import (
 	"berth/shared/operation"
 )
 
-// hidden has ECS run a task on an instance of which Berth has not heard: the instance has no room
+// hidden makes ECS run a task that Berth has not heard of on an instance, which then has no room
 // for more.
 func (w *world) hidden(instance string, cpu, memory int64) {
 	w.ecs.mute = true
@@ -20,7 +20,7 @@ func (w *world) hidden(instance string, cpu, memory int64) {
 	w.ecs.mute = false
 }
 
-// asked are the times since start at which ECS was asked to start a task on the instance.
+// asked returns the times since start at which ECS was asked to start a task on the instance.
 func (w *world) asked(instance string) *[]time.Duration {
 	at, start := &[]time.Duration{}, w.clock.now
 	w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
@@ -60,7 +60,7 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 		for _, d := range *at {
 			minutes = append(minutes, int(d.Minutes()))
 		}
-		// Each refusal of three tasks is one attempt; the rows of the first are gone after an hour.
+		// Each refusal of three tasks is one attempt. The rows of the first are gone after an hour.
 		if got := slices.Compact(minutes); !slices.Equal(got, []int{0, 1, 3, 7, 15, 25, 35, 45, 55}) {
 			t.Fatalf("asked at minutes %v", got)
 		}
@@ -94,8 +94,8 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 	})
 }
 
-// What the sweep writes off that never came to be RUNNING was lost by ECS: the revision had no part
-// in it (S7).
+// A task that never became RUNNING and that a sweep records as lost was lost by ECS: it is no
+// failed start of its revision (S7).
 func TestPlacement_LostStartsSlowNothingDown(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)

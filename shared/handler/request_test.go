@@ -12,7 +12,7 @@ import (
 	"berth/shared/state"
 )
 
-// submit writes a request for standalone tasks; what spec leaves out is one task of "web".
+// submit writes a request for standalone tasks. What spec leaves out is one task of "web".
 func (w *world) submit(t testing.TB, spec operation.SubmitTasks) *state.Request {
 	t.Helper()
 	r, err := w.api.Tasks.SubmitRequest(ctx, complete(spec))
@@ -36,7 +36,7 @@ func complete(spec operation.SubmitTasks) operation.SubmitTasks {
 	return spec
 }
 
-// run submits a request and has it answered.
+// run submits a request and waits for the answer.
 func (w *world) run(t testing.TB, spec operation.SubmitTasks) *state.Request {
 	t.Helper()
 	r := w.submit(t, spec)

@@ -16,8 +16,8 @@ import (
 
 var blue = cluster.LoadBalancer{TargetGroup: "arn:aws:elasticloadbalancing:eu-central-1:1:targetgroup/blue/1", Container: "app", Port: 80}
 
-// behind makes a service of n tasks behind a target group; dispatch sleeps where targets are
-// concerned, the test plays its part.
+// behind creates a service of n tasks behind a target group. Dispatch does nothing about targets;
+// the test does it.
 func (w *world) behind(n int, change func(*operation.CreateService)) {
 	w.t.Helper()
 	spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: &n}
@@ -48,7 +48,7 @@ func (w *world) set(change func(t *cluster.Target, r *cluster.Registration)) {
 	w.pump()
 }
 
-// items are the tasks whose registrations the outbox wants looked at.
+// items returns the tasks whose registrations the outbox names.
 func (w *world) items() (out []state.TargetItem) {
 	for _, o := range w.outbox() {
 		out = append(out, o.Targets...)
@@ -237,7 +237,7 @@ func TestPlacement_MostUnhealthy(t *testing.T) {
 }
 
 func TestPlacement_Zones(t *testing.T) {
-	// There is one zone at first, then another.
+	// There is one zone at first, then two.
 	begin := func(t *testing.T, change func(*operation.CreateService)) (w *world, from int) {
 		w = newWorld(t)
 		w.ecs.register(zoned("a", "zone-a"))
@@ -489,7 +489,8 @@ func TestPlacement_Publishes(t *testing.T) {
 	})
 }
 
-// A service's row remembers what was said of each unhealthy task: of many, only some are told of.
+// A service's row remembers what was emitted of each unhealthy task. Of many, only some have an
+// event.
 func TestPlacement_ManyEvents(t *testing.T) {
 	w := newWorld(t)
 	def := definition("checked", 1, 256, 512)

@@ -13,7 +13,7 @@ import (
 	"berth/shared/state"
 )
 
-// deploy gives a service another task definition.
+// deploy changes a service's task definition.
 func (w *world) deploy(name, definition string) {
 	w.t.Helper()
 	if _, err := w.update(operation.UpdateService{Name: name, TaskDefinition: definition}); err != nil {
@@ -21,7 +21,7 @@ func (w *world) deploy(name, definition string) {
 	}
 }
 
-// of are the tasks of a task definition with a status.
+// of returns the tasks of a task definition with a status.
 func (w *world) of(definition string, status cluster.TaskStatus) []*cluster.Task {
 	w.t.Helper()
 	return slices.DeleteFunc(w.with(status), func(t *cluster.Task) bool { return t.TaskDefinition != definition })
@@ -36,8 +36,8 @@ func (w *world) minutes(n int) {
 	}
 }
 
-// bounds are the fewest RUNNING and wanted tasks of services, and the most that are wanted, since
-// the n-th record.
+// bounds returns the lowest number of RUNNING and wanted tasks of services, and the highest number
+// of wanted ones, since the n-th record.
 func (w *world) bounds(n int) (fewest, most int) {
 	tasks := map[string]*cluster.Task{}
 	fewest = -1
@@ -311,7 +311,7 @@ func TestPlacement_Throttle(t *testing.T) {
 	})
 }
 
-// A rollback by the circuit breaker comes out the same wherever placement dies: every prefix of its
+// A rollback by the circuit breaker ends the same wherever placement dies: every prefix of its
 // commits is safe, and no failure is counted twice.
 func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 	for crash := 0; ; crash++ {
@@ -353,8 +353,8 @@ func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 	}
 }
 
-// An agent is lost just before a deployment: that ECS refuses its starts says nothing of the new
-// revision (S7).
+// An agent disconnects just before a deployment. ECS's refusals of its starts say nothing about the
+// new revision (S7).
 func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 2, 8192, 16384)

@@ -15,7 +15,7 @@ import (
 	"berth/shared/state"
 )
 
-// eventful is a history with everything in it that events tell of.
+// eventful is a history with everything in it that events report.
 func eventful(w *world, after func()) {
 	w.instances("i", 4, 1024, 8192)
 	after()
@@ -45,7 +45,7 @@ func eventful(w *world, after func()) {
 	after()
 }
 
-// summary is what counts in the end, without ids and times.
+// summary is the outcome without ids and times.
 func (w *world) summary() string {
 	var out []string
 	for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {

@@ -279,8 +279,8 @@ func TestDispatch_WindsUp(t *testing.T) {
 	})
 }
 
-// TestDispatch_RegistersThroughCrashes has dispatch die at its n-th step, before it or after it,
-// for every n; then another one goes on.
+// TestDispatch_RegistersThroughCrashes lets dispatch die at its n-th step, before or after it, for
+// every n; then another one continues.
 func TestDispatch_RegistersThroughCrashes(t *testing.T) {
 	for n := 1; ; n++ {
 		reached := false
@@ -310,7 +310,7 @@ func TestDispatch_RegistersThroughCrashes(t *testing.T) {
 	}
 }
 
-// TestDispatch_DrainsThroughCrashes: a task is stopped only after its connections were drained,
+// TestDispatch_DrainsThroughCrashes: a task is stopped only after its connections have drained,
 // whenever dispatch dies.
 func TestDispatch_DrainsThroughCrashes(t *testing.T) {
 	for n := 1; ; n++ {
@@ -344,11 +344,11 @@ func TestDispatch_DrainsThroughCrashes(t *testing.T) {
 	}
 }
 
-// errDied is the end of a dispatch.
+// errDied ends a dispatch.
 var errDied = errors.New("died")
 
-// dies has dispatch handle what is there, and die at its n-th write or call of a load balancer:
-// late after it, else before. False where it does not get that far.
+// dies runs dispatch on what there is and lets it die at its n-th write or call of a load balancer:
+// after it if late, else before. It returns false if dispatch does not get that far.
 func (b *balanced) dies(n int, late bool) (died bool) {
 	b.t.Helper()
 	d := b.another()
@@ -392,7 +392,7 @@ func (b *balanced) dies(n int, late bool) (died bool) {
 	return false
 }
 
-// lateState tells after each write.
+// lateState reports each write after it was made.
 type lateState struct {
 	*spyState
 	wrote func()
@@ -430,7 +430,7 @@ func TestDispatch_TakesOutWhatWasRegisteredMeanwhile(t *testing.T) {
 	wantCount(t, "StopTask calls", b.ecs.stops, 1)
 }
 
-// fakeBus keeps what it took.
+// fakeBus keeps the events that it accepts.
 type fakeBus struct {
 	events []string
 	refuse int // of the next ones, to send again

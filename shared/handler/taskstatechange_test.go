@@ -13,7 +13,7 @@ import (
 	"berth/shared/state"
 )
 
-// started is a world in which ECS has one task of a service that has not reported itself yet.
+// started is a world in which ECS has one task of a service that no event has reported.
 func started(t testing.TB) (*world, cluster.ECSTask) {
 	t.Helper()
 	w := newWorld(t)
@@ -120,7 +120,7 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 	})
 }
 
-// Of old news that would have tasks stopped ECS is asked.
+// ECS is asked before an old event stops tasks.
 func TestTaskStateChange_OldNews(t *testing.T) {
 	at := func(when time.Time, event []byte) []byte {
 		return []byte(strings.Replace(string(event), `"time":`, `"time":"`+when.Format(time.RFC3339)+`","was":`, 1))
@@ -279,7 +279,7 @@ func TestTaskStateChange_Drops(t *testing.T) {
 	for kind, n := range map[string]int{"malformed": 3, "unhandled": 2, "task": 4, "cluster": 1, "instance": 1} {
 		want(t, "dropped: "+kind, dropped[kind], n)
 	}
-	// A report of a task of which no row may be left is one refused write.
+	// A report of a task that may have no row left costs one refused write.
 	if units := w.units() - before; units > 1 {
 		t.Fatalf("%g write units", units)
 	}

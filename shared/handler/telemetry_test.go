@@ -66,7 +66,7 @@ func TestTelemetry(t *testing.T) {
 	})
 }
 
-// TestTurns: a chain of due rows that gets nothing done counts its hops, and begins anew when
+// TestTurns: a chain of due rows that makes no progress counts its hops, and begins anew when
 // something is done.
 func TestTurns(t *testing.T) {
 	w := newWorld(t)

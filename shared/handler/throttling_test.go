@@ -16,8 +16,8 @@ import (
 	"berth/shared/state"
 )
 
-// failedStarts is a world with a service whose deployment is "ecs-svc/1", and tasks of it that the
-// test makes.
+// failedStarts is a world with a service whose deployment is "ecs-svc/1", and tasks that the test
+// creates.
 type failedStarts struct {
 	*world
 	service *cluster.Service
@@ -35,8 +35,8 @@ func newFailedStarts(t *testing.T) *failedStarts {
 	return w
 }
 
-// fails has a task of the service begin now and stop after d without having run. Its row says so
-// only where written.
+// fails lets a task of the service begin now and stop after d without having been RUNNING. Its row
+// says so only if written is set.
 func (w *failedStarts) fails(d time.Duration, written bool) cluster.ECSTask {
 	w.t.Helper()
 	n := len(w.reports)
@@ -207,7 +207,7 @@ func TestThrottling(t *testing.T) {
 }
 
 // TestThrottling_InAnyOrder: the same failures in any order and any batches, some of them twice,
-// leave the same row, and it is what follows from the tasks at once.
+// leave the same row, and it is what follows from the tasks.
 func TestThrottling_InAnyOrder(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// rolling is a service "web" behind a target group, whose tasks have addresses of their own: those
-// of vpc:1 and vpc:2 are found healthy 30 s after they were registered, those of vpc:3 never.
+// rolling is a service "web" behind a target group, whose tasks have their own addresses. Those of
+// vpc:1 and vpc:2 are healthy 30 s after they were registered, those of vpc:3 never.
 type rolling struct {
 	*world
 	elb    *fakeBalancer
@@ -54,7 +54,7 @@ func newRolling(t *testing.T, n int, change func(*operation.CreateService)) *rol
 	return r
 }
 
-// pass lets time pass in steps of 10 s, with the checks of the load balancer and the schedules.
+// pass lets time pass in steps of 10 s, with the load balancer's checks and the schedules.
 func (r *rolling) pass(d time.Duration) {
 	r.t.Helper()
 	for range d / (10 * time.Second) {
@@ -67,7 +67,7 @@ func (r *rolling) pass(d time.Duration) {
 	}
 }
 
-// check is what the load balancer's own health checks find.
+// check runs the load balancer's own health checks.
 func (r *rolling) check() {
 	bad := map[string]bool{}
 	for _, task := range r.ecs.tasks {
@@ -87,8 +87,8 @@ func (r *rolling) check() {
 	}
 }
 
-// timeline is the service's events since an event, with their time and invented names for what
-// differs from one service to the next.
+// timeline returns the service's events since an event, with their times, and with made-up names
+// for what differs from one service to the next.
 func (r *rolling) timeline(from int) string {
 	r.t.Helper()
 	names := map[string]string{}
@@ -135,7 +135,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The order and the words are those that services of ECS were seen to have.
+// The order and the words are those that ECS's own services show.
 func TestTimeline(t *testing.T) {
 	t.Run("RollingDeploymentOfOneTask", func(t *testing.T) {
 		r := newRolling(t, 1, nil)

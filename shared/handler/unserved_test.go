@@ -8,8 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// A service is deleted by force and made again under its name while tasks of the first are still
-// there.
+// A service is deleted by force and created again under its name while tasks of the first one still
+// exist.
 func TestPlacement_Unserved(t *testing.T) {
 	begin := func(t *testing.T) (*world, *cluster.Task) {
 		w := newWorld(t)

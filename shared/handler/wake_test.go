@@ -9,8 +9,8 @@ import (
 	"berth/shared/operation"
 )
 
-// What waits for what runs on an instance, or for room there, is looked at when that changes: no
-// sweep is needed.
+// A task that waits for what runs on an instance, or for room there, is reconsidered when that
+// changes. No sweep is needed.
 func TestPlacement_Wakes(t *testing.T) {
 	near := func(group string) cluster.Rules {
 		return cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "task:group == service:" + group}}}

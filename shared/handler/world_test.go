@@ -27,7 +27,7 @@ const prod = "prod"
 // epoch is when every test begins.
 var epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// manualClock moves only when it is told to, or slept on.
+// manualClock moves only when a test moves it or somebody sleeps.
 type manualClock struct {
 	now     time.Time
 	onSleep func() // what happens meanwhile
@@ -43,13 +43,13 @@ func (c *manualClock) Sleep(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-// delayed is one message of the wake-up queue.
+// A delayed is one message of the wake-up queue.
 type delayed struct {
 	at   time.Time
 	body []byte
 }
 
-// wakeQueue keeps messages until their time has come.
+// wakeQueue keeps messages until they are due.
 type wakeQueue struct {
 	t        testing.TB
 	clock    *manualClock
@@ -70,7 +70,7 @@ func (q *wakeQueue) Send(_ context.Context, body []byte, delay time.Duration) er
 	return nil
 }
 
-// take takes the first message that is due by t off the queue.
+// take removes and returns the first message that is due by t.
 func (q *wakeQueue) take(t time.Time) (delayed, bool) {
 	slices.SortStableFunc(q.messages, func(a, b delayed) int { return a.at.Compare(b.at) })
 	if len(q.messages) == 0 || q.messages[0].at.After(t) {
@@ -118,7 +118,7 @@ func (s *spyState) Write(ctx context.Context, w state.Write) (state.Row, error) 
 	return s.Store.Write(ctx, w)
 }
 
-// world is the cluster "prod", whose functions are woken as template.yaml says, and an ECS that
+// world is the cluster "prod", whose functions are woken as template.yaml says, with an ECS that
 // behaves.
 type world struct {
 	t         testing.TB
@@ -135,9 +135,9 @@ type world struct {
 	decide, act []state.Record // not yet delivered
 	// asleep functions get nothing delivered.
 	placementAsleep, dispatchAsleep, observerAsleep bool
-	// redelivers has records that placement wants again delivered again; else they fail the test.
+	// redelivers delivers records again that placement returns; otherwise they fail the test.
 	redelivers bool
-	// unfiltered has placement see every record but those of its checkpoint.
+	// unfiltered delivers every record to placement except those of its checkpoint.
 	unfiltered bool
 	batches    int // of placement
 	changed    []state.Record
@@ -231,10 +231,10 @@ func passesToPlacement(r state.Record) bool {
 	return false
 }
 
-// maxRounds is more than any test needs to come to rest.
+// maxRounds is more than any test needs until nothing happens.
 const maxRounds = 300
 
-// pump delivers what there is until nothing happens any more, without time passing.
+// pump delivers what there is until nothing happens any more. Time stands still.
 func (w *world) pump() {
 	w.t.Helper()
 	for range maxRounds {
@@ -292,7 +292,7 @@ func (w *world) acts(d *dispatch.Handler, records []state.Record) {
 	}
 }
 
-// observe hands events to the observer, all of which must be taken.
+// observe hands events to the observer, which must accept all of them.
 func (w *world) observe(events ...[]byte) {
 	w.t.Helper()
 	if again := w.observer.HandleMessages(ctx, messages(events...)); len(again) > 0 {
@@ -308,7 +308,7 @@ func messages(bodies ...[]byte) []state.Message {
 	return out
 }
 
-// advance lets time pass and everything happen that is due meanwhile.
+// advance lets time pass, with everything that falls due.
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	end := w.clock.now.Add(d)
@@ -348,7 +348,7 @@ func (w *world) instances(prefix string, n int, cpu, memory int64) []string {
 	return ids
 }
 
-// create makes a REPLICA service of n tasks.
+// create creates a REPLICA service of n tasks.
 func (w *world) create(name, definition string, n int) *cluster.Service {
 	w.t.Helper()
 	return w.createAs(operation.CreateService{Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n})
@@ -370,7 +370,7 @@ func (w *world) scale(name string, n int) {
 	}
 }
 
-// rows are the rows of one kind, in order of key.
+// rows returns the rows of one kind, in order of key.
 func rows[R state.Row](w *world, prefix string) []R {
 	w.t.Helper()
 	got, err := w.store.List(ctx, state.Prefix(prod, prefix))
@@ -390,7 +390,7 @@ func (w *world) outbox() []*state.Outbox { return rows[*state.Outbox](w, state.P
 
 func (w *world) dues() []*state.Due { return rows[*state.Due](w, state.PrefixDue) }
 
-// with are the tasks with a status.
+// with returns the tasks with a status.
 func (w *world) with(status cluster.TaskStatus) []*cluster.Task {
 	w.t.Helper()
 	return slices.DeleteFunc(w.tasks(), func(t *cluster.Task) bool { return t.Status() != status })
@@ -405,7 +405,7 @@ func (w *world) task(id string) *cluster.Task {
 	return w.tasks()[at]
 }
 
-// service is a service with its events, newest first.
+// service returns a service with its events, newest first.
 func (w *world) service(name string) *operation.ServiceDetail {
 	w.t.Helper()
 	got, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{name})
@@ -433,7 +433,7 @@ func (w *world) version() int64 {
 	return row.(*state.Meta).Version
 }
 
-// bump moves the placement version on as somebody else's commit does.
+// bump moves the placement version as somebody else's commit does.
 func (w *world) bump() {
 	w.t.Helper()
 	if err := w.store.Commit(ctx, state.Commit{Cluster: prod, Version: w.version()}); err != nil {
@@ -441,10 +441,10 @@ func (w *world) bump() {
 	}
 }
 
-// units are the write units so far.
+// units returns the write units so far.
 func (w *world) units() float64 { return w.store.Usage().WriteUnits }
 
-// events are the messages of a service's events, oldest first.
+// events returns the messages of a service's events, oldest first.
 func (w *world) events(name string) []string {
 	w.t.Helper()
 	var out []string
@@ -471,7 +471,7 @@ func (w *world) minute() {
 	w.pump()
 }
 
-// placed counts tasks that hold capacity per instance.
+// placed counts the tasks that hold capacity, by instance.
 func placed(tasks []*cluster.Task) map[string]int {
 	out := map[string]int{}
 	for _, t := range tasks {
@@ -496,7 +496,7 @@ func want[T comparable](t testing.TB, what string, got, wanted T) {
 	}
 }
 
-// wantCode checks the code of an error, and that its message has the text.
+// wantCode checks the code of an error, and that its message contains the text.
 func wantCode(t testing.TB, err error, code cluster.Code, text string) {
 	t.Helper()
 	if err == nil || cluster.ErrorCode(err) != code || !strings.Contains(err.Error(), text) {

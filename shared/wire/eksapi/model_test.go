@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// own has the members that Berth accepts beyond the EKS API.
+// eksOwn has the members that Berth accepts beyond the EKS API.
 var eksOwn = map[string]bool{"UpdateNodegroupVersionRequest.forceProtected": true}
 
 // The shapes of the EKS API have the names and types of botocore's model.
