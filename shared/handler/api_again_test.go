@@ -34,7 +34,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("OfADeletedServiceMakeAnother", func(t *testing.T) {
+	t.Run("TheNameOfADeletedServiceIsFree", func(t *testing.T) {
 		w := newWorld(t)
 		spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(0), Token: "t", Params: "p"}
 		first := w.createAs(spec)

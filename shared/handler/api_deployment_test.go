@@ -169,7 +169,7 @@ func TestAPI_Deployment(t *testing.T) {
 		want(t, "revision", rows[*cluster.ServiceRevision](w, state.PrefixRevision)[0].ID, d.ID)
 		want(t, "rebalances zones", s.ZoneRebalancing, true)
 	})
-	t.Run("KeepsTheOldOneAsActiveAndAsTheWayBack", func(t *testing.T) {
+	t.Run("KeepsTheOldOneAsActiveAndToRollBackTo", func(t *testing.T) {
 		w := newWorld(t)
 		old := w.balanced()
 		version := w.version()
@@ -191,7 +191,7 @@ func TestAPI_Deployment(t *testing.T) {
 		want(t, "newest first", history[0].ID, s.Release.ID)
 		want(t, "end of the one before", fmt.Sprint(history[1].Status, " ", history[1].FinishedAt.Equal(epoch.Add(time.Minute))), "STOPPED true")
 	})
-	t.Run("OfOneThatIsNotCompletedIsNoWayBack", func(t *testing.T) {
+	t.Run("OfAnIncompleteOneIsNothingToRollBackTo", func(t *testing.T) {
 		w := newWorld(t)
 		good := w.balanced()
 		bad, err := w.update(operation.UpdateService{Name: "api", Force: true})
@@ -218,7 +218,7 @@ func TestAPI_Deployment(t *testing.T) {
 			wantCount(t, "older", s.Older, 0)
 		}
 	})
-	t.Run("IsRefusedWhereTooManyAreUnderWay", func(t *testing.T) {
+	t.Run("IsRefusedWhileTooManyAreInProgress", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 100)
 		force := func() error {
@@ -231,7 +231,7 @@ func TestAPI_Deployment(t *testing.T) {
 		}
 		wantCode(t, force(), cluster.CodeClient, "tasks of 11 deployments")
 	})
-	t.Run("TakesTheConstraintsThatHoldNow", func(t *testing.T) {
+	t.Run("UsesTheConstraintsOfNow", func(t *testing.T) {
 		w := newWorld(t)
 		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		ssd := []cluster.PlacementConstraint{{Type: "memberOf", Expression: "attribute:disk == ssd"}}
@@ -384,7 +384,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 		want(t, "load balancer", found[0].LoadBalancers[0], group)
 		wantCount(t, "missing", failed, 1)
 	})
-	t.Run("OfAServiceThatIsNotThereAreNotFound", func(t *testing.T) {
+	t.Run("OfAnUnknownServiceAreNotFound", func(t *testing.T) {
 		_, _, err := w.api.Deployments.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "")
 	})
@@ -427,13 +427,13 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 		want(t, "error", err, nil)
 		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
 	})
-	t.Run("WithoutAWayBackIsNotRolledBack", func(t *testing.T) {
+	t.Run("WithNothingToRollBackToIsNotRolledBack", func(t *testing.T) {
 		w := newWorld(t)
 		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: w.create("web", "web", 1).Release.ID}
 		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopRollback), cluster.CodeInvalidParameter, "no deployment of the service was completed")
 		want(t, "stop", w.service("web").Service.Release.Stop, "")
 	})
-	t.Run("ThatIsNotThereIsNotFound", func(t *testing.T) {
+	t.Run("UnknownIsNotFound", func(t *testing.T) {
 		w, ref := deployed(t)
 		for _, ref := range []operation.RecordRef{{Cluster: prod, Service: "api", ID: "x"}, {Cluster: prod, Service: "x", ID: ref.ID}, {Cluster: "x", Service: "api", ID: ref.ID}} {
 			wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeDeploymentNotFound, "Service deployment not found.")

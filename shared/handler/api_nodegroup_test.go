@@ -194,7 +194,7 @@ func TestNodeGroups_Create(t *testing.T) {
 		_, err = n.CreateNodeGroup(ctx, spec("web", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "already exists")
 	})
-	t.Run("RefusesWhatNeedsNoLook", func(t *testing.T) {
+	t.Run("RefusesWhatNeedsNoCallOfAWS", func(t *testing.T) {
 		_, err := n.CreateNodeGroup(ctx, spec("two", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *operation.CreateNodeGroup) { s.Config.MaxUnavailable = 101 }))
@@ -573,7 +573,7 @@ func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
 	wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
 }
 
-func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
+func TestNodeGroups_ShareNoAutoScalingGroup(t *testing.T) {
 	begin := func(t *testing.T) (*world, *nodeAPI) {
 		w := newWorld(t)
 		w.ecs.clusters["other"] = true

@@ -40,7 +40,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 		}
 		return got[0].Until
 	}
-	t.Run("HoldsForItsTimeAndNarrows", func(t *testing.T) {
+	t.Run("HoldsForItsTimeAndMovesTheVersion", func(t *testing.T) {
 		version := w.version()
 		got, failed, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids[:1], time.Hour)
 		want(t, "error", err, nil)
@@ -56,7 +56,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 		w.clock.now = w.clock.now.Add(time.Hour)
 		want(t, "state afterwards", store(ids[0]), time.Time{})
 	})
-	t.Run("IsSetAnewAndTakenBack", func(t *testing.T) {
+	t.Run("IsSetAgainAndRemoved", func(t *testing.T) {
 		_, _, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids, time.Minute)
 		want(t, "error", err, nil)
 		_, _, err = w.api.TaskProtections.ProtectTasks(ctx, prod, ids, time.Hour)

@@ -13,7 +13,7 @@ import (
 	"berth/shared/state"
 )
 
-func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
+func TestAPI_CapacityProvidersShareNoGroup(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w := newWorld(t)
 		slow := another(w.api.Dependencies)
@@ -42,7 +42,7 @@ func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 
 // A CREATE_FAILED provider leaves its group to others. An update claims the group again unless
 // somebody else has.
-func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
+func TestAPI_FailedCapacityProviderHasNoGroup(t *testing.T) {
 	failed := func(t *testing.T) *scaled {
 		s := newScaled(t, nil)
 		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10} // new instances are not protected
@@ -70,7 +70,7 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 		_, err = s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("third", "h"))
 		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider good")
 	})
-	t.Run("TakesItAgain", func(t *testing.T) {
+	t.Run("ClaimsItAgain", func(t *testing.T) {
 		s := failed(t)
 		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, mended); err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 		want(t, "error after five minutes", err, nil)
 	})
-	t.Run("OneThatIsPutBackStays", func(t *testing.T) {
+	t.Run("OneThatReturnsStays", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		s.attach(t)
@@ -184,7 +184,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		want(t, "clusters", fmt.Sprint(s.described(t, "p").Clusters), "[prod]")
 		want(t, "alarms and hooks", len(s.alarms)+len(s.hooks), 3)
 	})
-	t.Run("OneWhoseGroupIsGoneCanBeTakenAway", func(t *testing.T) {
+	t.Run("OneWithoutAGroupCanBeRemoved", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		delete(s.groups, "g")

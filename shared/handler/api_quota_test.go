@@ -16,7 +16,7 @@ func another(d *api.Dependencies) *api.Handler {
 	return api.New(*d)
 }
 
-func TestAPI_MostServicesOfACluster(t *testing.T) {
+func TestAPI_ServiceQuota(t *testing.T) {
 	w := newWorld(t)
 	for n := range w.api.Settings.ServiceLimit {
 		s := &cluster.Service{

@@ -14,14 +14,14 @@ import (
 )
 
 func TestAPI_Clusters(t *testing.T) {
-	t.Run("UnknownToECSAreNotFound", func(t *testing.T) {
+	t.Run("UnknownToECSIsNotFound", func(t *testing.T) {
 		w := emptyWorld(t)
 		_, _, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 		_, err = w.api.Tasks.SubmitRequest(ctx, complete(operation.SubmitTasks{}))
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 	})
-	t.Run("KnownToECSAreTakenInWithWhatTheyHave", func(t *testing.T) {
+	t.Run("KnownToECSAreAdoptedWithWhatTheyHave", func(t *testing.T) {
 		w := emptyWorld(t)
 		w.ecs.clusters[prod] = true
 		w.ecs.define(definition("web", 1, 256, 512))
@@ -68,7 +68,7 @@ func TestAPI_Clusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("TakeInInstancesThatWereChangedThroughTheAPI", func(t *testing.T) {
+	t.Run("RecordInstancesChangedThroughTheAPI", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.mute = true
@@ -93,7 +93,7 @@ func TestAPI_CreateService(t *testing.T) {
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Token: "t", Params: "p", Tags: map[string]string{"a": "b"},
 		CreatedBy: "me",
 	}
-	t.Run("WritesTheServiceAndNarrows", func(t *testing.T) {
+	t.Run("WritesTheServiceAndMovesTheVersion", func(t *testing.T) {
 		w := newWorld(t)
 		version := w.version()
 		s := w.createAs(spec)
@@ -250,7 +250,7 @@ func TestAPI_UpdateService(t *testing.T) {
 		w.pump()
 		want(t, "running", w.service("web").Service.Running, 5)
 	})
-	t.Run("OfWhatIsNotThereIsRefused", func(t *testing.T) {
+	t.Run("OfAnUnknownResourceIsRefused", func(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")

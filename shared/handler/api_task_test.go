@@ -147,7 +147,7 @@ func TestAPI_StopTask(t *testing.T) {
 		}
 		return task
 	}
-	t.Run("ThatWaitsIsStoppedAtOnce", func(t *testing.T) {
+	t.Run("AWaitingTaskIsStoppedAtOnce", func(t *testing.T) {
 		w := newWorld(t)
 		r := w.run(t, operation.SubmitTasks{Wait: "1h"})
 		task := stop(t, w, r.Tasks[0])
@@ -219,7 +219,7 @@ func TestAPI_StopTask(t *testing.T) {
 		r := w.run(t, operation.SubmitTasks{})
 		want(t, "id", stop(t, w, w.task(r.Tasks[0]).ECSID).ID, r.Tasks[0])
 	})
-	t.Run("OfSomebodyElse", func(t *testing.T) {
+	t.Run("OfForeignTasks", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		e := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", TaskDefinition: "other:1"})
@@ -228,7 +228,7 @@ func TestAPI_StopTask(t *testing.T) {
 		w.pump()
 		want(t, "status", w.task(e.ID).Status(), cluster.TaskStopped)
 	})
-	t.Run("ThatIsNotThereIsRefused", func(t *testing.T) {
+	t.Run("UnknownIsRefused", func(t *testing.T) {
 		w := newWorld(t)
 		for _, id := range []string{"", "x", "0123456789abcdef0123456789abcdef"} {
 			_, err := w.api.Tasks.StopTask(ctx, prod, id, "")
@@ -319,7 +319,7 @@ func TestAPI_ListTasks(t *testing.T) {
 			}
 		})
 	}
-	t.Run("OfAServiceThatIsNotThereIsRefused", func(t *testing.T) {
+	t.Run("OfAnUnknownServiceIsRefused", func(t *testing.T) {
 		_, _, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 	})

@@ -144,7 +144,7 @@ func TestDispatch_Starts(t *testing.T) {
 		w.advance(3 * time.Second)
 		w.agree(t, 15)
 	})
-	t.Run("WaitsWhereItMayNotStartTasks", func(t *testing.T) {
+	t.Run("WaitsWithoutPermissionToStartTasks", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 15, 256, 512)
 		forbidden := fault{err: cluster.Errorf(cluster.CodeAccessDenied, "not authorized to perform: ecs:StartTask")}
@@ -157,7 +157,7 @@ func TestDispatch_Starts(t *testing.T) {
 		wantCount(t, "calls", w.ecs.starts, 4)
 		w.agree(t, 15)
 	})
-	t.Run("SettlesInsteadWhereAnotherWasThrottled", func(t *testing.T) {
+	t.Run("SettlesIfAnotherWasThrottled", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 256, 512)
 		w.ecs.onStart = failing(fault{err: throttled})
@@ -201,7 +201,7 @@ func TestDispatch_Starts(t *testing.T) {
 	})
 }
 
-func TestDispatch_Doubt(t *testing.T) {
+func TestDispatch_UnknownStarts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault fault
@@ -243,7 +243,7 @@ func TestDispatch_Doubt(t *testing.T) {
 			w.agree(t, 1)
 		})
 	}
-	t.Run("WhatRunsByNowIsNotStartedAgain", func(t *testing.T) {
+	t.Run("RunningTasksAreNotStartedAgain", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 256, 512) // room for one
 		w.ecs.onStart = failing(fault{err: errTimedOut, late: 61 * time.Second}, fault{err: throttled})
@@ -302,7 +302,7 @@ func TestDispatch_Doubt(t *testing.T) {
 }
 
 func TestDispatch_Stops(t *testing.T) {
-	t.Run("WhatNobodyClaimed", func(t *testing.T) {
+	t.Run("TasksNeverClaimed", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 3, 4096, 8192)
 		w.dispatchAsleep = true
@@ -318,7 +318,7 @@ func TestDispatch_Stops(t *testing.T) {
 		wantCount(t, "StopTask calls", w.ecs.stops, 0)
 		w.agree(t, 0)
 	})
-	t.Run("WhatHasNotReportedItself", func(t *testing.T) {
+	t.Run("TasksNotReportedYet", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.frozen = true
@@ -337,7 +337,7 @@ func TestDispatch_Stops(t *testing.T) {
 		want(t, "reason", task.Reason, "enough")
 		w.agree(t, 0)
 	})
-	t.Run("WhatECSNeverStarted", func(t *testing.T) {
+	t.Run("TasksThatECSNeverStarted", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: errTimedOut})
@@ -351,7 +351,7 @@ func TestDispatch_Stops(t *testing.T) {
 		wantCount(t, "StartTask calls", w.ecs.starts, 1)
 		w.agree(t, 0)
 	})
-	t.Run("WhatECSStartsAfterAll", func(t *testing.T) {
+	t.Run("TasksThatECSStartsAfterAll", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: errTimedOut, late: 90 * time.Second})
@@ -362,7 +362,7 @@ func TestDispatch_Stops(t *testing.T) {
 		wantCount(t, "StartTask calls", w.ecs.starts, 1)
 		w.agree(t, 0)
 	})
-	t.Run("WhatReportsItselfAsItIsGivenUp", func(t *testing.T) {
+	t.Run("TasksReportedWhileTheyAreGivenUp", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: errTimedOut, late: time.Hour})
@@ -388,7 +388,7 @@ func TestDispatch_Stops(t *testing.T) {
 		want(t, "raced", raced, true)
 		w.agree(t, 0)
 	})
-	t.Run("WhatRuns", func(t *testing.T) {
+	t.Run("RunningTasks", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 2)
@@ -406,7 +406,7 @@ func TestDispatch_Stops(t *testing.T) {
 		wantCount(t, "StopTask calls", w.ecs.stops, 3)
 		w.agree(t, 0)
 	})
-	t.Run("WhatECSHasForgotten", func(t *testing.T) {
+	t.Run("TasksThatECSHasForgotten", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 1)
@@ -512,7 +512,7 @@ func TestDispatch_Due(t *testing.T) {
 		w.minute()
 		w.agree(t, 1)
 	})
-	t.Run("OfARequestNobodyAnswered", func(t *testing.T) {
+	t.Run("OfAnUnansweredRequest", func(t *testing.T) {
 		w := newWorld(t)
 		r := w.submit(t, operation.SubmitTasks{Wait: "1h"})
 		w.decide = nil
@@ -521,7 +521,7 @@ func TestDispatch_Due(t *testing.T) {
 		w.advance(time.Second)
 		want(t, "answered", w.request(t, r.ID).Answered, true)
 	})
-	t.Run("OfWhatTheSweepFound", func(t *testing.T) {
+	t.Run("OfASweepsFindings", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		r := w.submit(t, operation.SubmitTasks{})
@@ -575,7 +575,7 @@ func TestDispatch_Recheck(t *testing.T) {
 		return out
 	}
 	disconnect := func(i *cluster.Instance) { i.AgentConnected = false }
-	t.Run("LooksEverMoreSeldom", func(t *testing.T) {
+	t.Run("ChecksLessAndLessOften", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.change("i000", disconnect)
@@ -587,7 +587,7 @@ func TestDispatch_Recheck(t *testing.T) {
 		wantCount(t, "due rows", w.dues(), 1)
 		want(t, "generation", w.dues()[0].Generation, 6)
 	})
-	t.Run("FindsThatItIsBack", func(t *testing.T) {
+	t.Run("RecordsThatItIsBack", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.change("i000", disconnect)
@@ -601,7 +601,7 @@ func TestDispatch_Recheck(t *testing.T) {
 		w.agree(t, 1)
 		wantCount(t, "due rows", w.dues(), 0)
 	})
-	t.Run("FindsThatItIsGone", func(t *testing.T) {
+	t.Run("RecordsThatItIsDeregistered", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.change("i000", disconnect)
@@ -625,7 +625,7 @@ func TestDispatch_Recheck(t *testing.T) {
 		w.advance(20 * time.Minute)
 		wantCount(t, "due rows", w.dues(), 1)
 	})
-	t.Run("LooksOnceAtAnInstanceWithTwoDueRows", func(t *testing.T) {
+	t.Run("ChecksAnInstanceWithTwoDueRowsOnce", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.change("i000", disconnect)
@@ -640,7 +640,7 @@ func TestDispatch_Recheck(t *testing.T) {
 		wantCount(t, "due rows", w.dues(), 1)
 		want(t, "calls", w.ecs.describe, 1)
 	})
-	t.Run("LooksAtManyInOneCall", func(t *testing.T) {
+	t.Run("ChecksManyInOneCall", func(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 130, 4096, 8192)
 		for _, id := range ids {

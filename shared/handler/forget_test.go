@@ -118,7 +118,7 @@ func TestForget(t *testing.T) {
 		w.advance(time.Minute)
 		want(t, "running when the cluster is back", w.service("web").Service.Running, 2)
 	})
-	t.Run("NotOnTheWordOfOneOperation", func(t *testing.T) {
+	t.Run("NeedsTwoOperationsToAgree", func(t *testing.T) {
 		w := used(t)
 		w.ecs.clusters[prod] = false
 		w.sweep()

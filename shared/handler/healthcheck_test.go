@@ -108,7 +108,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		want(t, "reads of a range, the clusters' included", spy.lists-lists, 2)
 		wantCount(t, "calls", b.elb.calls, 0)
 	})
-	t.Run("WhatCannotBeAskedKeepsNothingFromTheRest", func(t *testing.T) {
+	t.Run("AFailureDoesNotHoldUpTheRest", func(t *testing.T) {
 		b, h := checked(t, 1, inGroup(groupOne), inGroup(groupTwo))
 		b.turns(b.ids[0], healthy)
 		b.elb.before = func(_, arn string, _ int) error {
@@ -124,7 +124,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		want(t, "health there", g[0].Health, cluster.UnknownHealth)
 		want(t, "health in the other", g[1].Health, cluster.Healthy)
 	})
-	t.Run("OfATargetGroupThatIsGoneNothingIsKnown", func(t *testing.T) {
+	t.Run("OfADeletedTargetGroupIsUnknown", func(t *testing.T) {
 		b, h := checked(t, 1, inGroup(groupOne))
 		b.turns(b.ids[0], healthy)
 		b.looks(h)
@@ -133,7 +133,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		want(t, "health", b.target(b.ids[0]).WorstHealth(), cluster.UnknownHealth)
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
 	})
-	t.Run("WhatSomebodyElseTookOutIsRegisteredAgain", func(t *testing.T) {
+	t.Run("RestoresRegistrationsThatSomebodyRemoved", func(t *testing.T) {
 		b, h := checked(t, 2, inGroup(groupOne))
 		clear(b.elb.groups[groupOne])
 		b.looks(h)
@@ -142,7 +142,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
 		want(t, "targets", len(b.elb.groups[groupOne]), 2)
 	})
-	t.Run("WhatHasFailedIsTriedAgainOnceThereIsSuchATargetGroup", func(t *testing.T) {
+	t.Run("FailedOnesAreRetriedOnceTheTargetGroupExists", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne), inGroup(groupTwo))
 		delete(b.elb.groups, groupOne)
 		b.asks(state.Outbox{Targets: b.items()})
@@ -167,7 +167,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		}
 		want(t, "targets", len(b.elb.groups[groupOne]), 2)
 	})
-	t.Run("WhatIsRefusedAgainIsNotWrittenAgain", func(t *testing.T) {
+	t.Run("RepeatedRefusalsAreNotWrittenAgain", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings[1].HostPort = 0
 		b.asks(state.Outbox{Targets: b.items()})
@@ -305,7 +305,7 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		want(t, "ignored by the next", b.watch().Ignored, false)
 		want(t, "in alarm", len(b.watch().InAlarm), 0)
 	})
-	t.Run("ThatFiredBeforeTheFirstLookCount", func(t *testing.T) {
+	t.Run("ThatFiredBeforeTheFirstCheckCount", func(t *testing.T) {
 		b, h := asleep(t)
 		b.deploys("ecs-svc/1", epoch, "errors")
 		b.alarm("errors", true, epoch.Add(30*time.Second))
@@ -313,7 +313,7 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		want(t, "ignored", b.watch().Ignored, false)
 		want(t, "in alarm", len(b.watch().InAlarm), 1)
 	})
-	t.Run("ThatDoNotExistAreNamed", func(t *testing.T) {
+	t.Run("UnknownOnesAreNamed", func(t *testing.T) {
 		b, h := asleep(t)
 		b.alarm("errors", false, epoch)
 		b.deploys("ecs-svc/1", epoch, "slow", "errors", "erors")

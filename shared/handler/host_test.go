@@ -105,7 +105,7 @@ func TestPlacement_Disconnected(t *testing.T) {
 		w.minutes(8)
 		wantCount(t, "StartTask calls when it is away anew", w.ecs.starts, 1)
 	})
-	t.Run("KeepsThemIfNobodyHeardThatItIsBack", func(t *testing.T) { // no rule passes that of an instance with tasks
+	t.Run("KeepsThemIfNoEventSaysThatItIsBack", func(t *testing.T) { // no rule passes that of an instance with tasks
 		w, id := begin(t)
 		w.minutes(8)
 		w.ecs.mute = true
@@ -147,7 +147,7 @@ func TestTaskStateChange_Spot(t *testing.T) {
 		}
 		want(t, "read units", units(200), units(2))
 	})
-	t.Run("OfAnInstanceThatHasRegisteredAnew", func(t *testing.T) {
+	t.Run("OfAnInstanceThatRegisteredAgain", func(t *testing.T) {
 		w, _ := begin(t, 1)
 		again := *w.ecs.instances["i000"]
 		again.ID = "i999"
@@ -238,7 +238,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.pump()
 		wantCount(t, "running tasks once it is released", w.with(cluster.TaskRunning), 8)
 	})
-	t.Run("AnAttributeThatIsTakenAwayThroughTheAPIStopsItsTaskAtOnce", func(t *testing.T) { // no rule passes the event
+	t.Run("RemovingAnAttributeThroughTheAPIStopsTheTaskAtOnce", func(t *testing.T) { // no rule passes the event
 		w := begin(t)
 		ids := w.instances("i", 2, 2048, 8192)
 		spec := agent

@@ -10,7 +10,7 @@ import (
 
 // What ECS acts on goes with the start of each task: StartTask knows no service from which to take
 // it.
-func TestServiceSettingsGoWithTheStart(t *testing.T) {
+func TestServiceSettingsReachStartTask(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		spec operation.CreateService

@@ -138,7 +138,7 @@ func loadEvent(task string, load int64) []byte {
 
 // An instance that ECS refuses although its row looks fine is checked at once, so that it is not
 // chosen again and again.
-func TestDispatch_AsksAboutAnInstanceThatRefuses(t *testing.T) {
+func TestDispatch_RechecksAnInstanceThatRefuses(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 2, 4096, 8192)
 	w.ecs.mute = true // nobody tells of it

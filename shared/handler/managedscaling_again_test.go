@@ -8,9 +8,9 @@ import (
 )
 
 // What was made for a provider is made again if somebody removed it (C1, C6).
-func TestManagedScaling_MakesAgain(t *testing.T) {
+func TestManagedScaling_RestoresAttachments(t *testing.T) {
 	tracking := func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} }
-	t.Run("WhatSomebodyDeleted", func(t *testing.T) {
+	t.Run("RestoresWhatSomebodyDeleted", func(t *testing.T) {
 		for name, change := range map[string]func(*cluster.CapacityProvider){"Alarms": nil, "Policy": tracking} {
 			t.Run(name, func(t *testing.T) {
 				s := newScaled(t, change)
@@ -61,7 +61,7 @@ func TestManagedScaling_MakesAgain(t *testing.T) {
 			})
 		}
 	})
-	t.Run("NotWhatIsNotWanted", func(t *testing.T) {
+	t.Run("LeavesUnwantedTasksAlone", func(t *testing.T) {
 		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection, p.Draining, p.Scaling.Enabled = false, false, false })
 		s.minute(int(2 * time.Hour / time.Minute))
 		want(t, "puts", s.puts, 0)

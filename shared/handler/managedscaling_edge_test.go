@@ -47,7 +47,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		want(t, "events", told, 1)
 	})
-	t.Run("TellsOfNothingThatItHasNotDone", func(t *testing.T) {
+	t.Run("EmitsOnlyWhatItHasDone", func(t *testing.T) {
 		s := newScaled(t, replacing)
 		s.silent = map[string]bool{"i-001": true, "i-002": true, "i-003": true}
 		n := 4
@@ -70,7 +70,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		want(t, "events of what was", told(), 2)
 		want(t, "replaced", strings.Count(strings.Join(s.calls, ", "), "terminate "), 2)
 	})
-	t.Run("ReplacesNothingUnlessThatIsEnabled", func(t *testing.T) {
+	t.Run("ReplacesNothingUnlessEnabled", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.silent = map[string]bool{"i-001": true, "i-002": true}
 		n := 4
@@ -210,7 +210,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ProtectionThatIsSwitchedOffEnds", func(t *testing.T) {
+	t.Run("SwitchingProtectionOffEndsIt", func(t *testing.T) {
 		s := started(t, 3, 2)
 		s.minute(10)
 		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}
@@ -394,7 +394,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			want(t, "status as Berth has it in the end", s.instance("h-i-001").Status, cluster.InstanceActive)
 		})
 	}
-	t.Run("WhatIsBeingEmptiedTakesTasksAgainOnceDetached", func(t *testing.T) {
+	t.Run("DrainsAreUndoneWhenDetached", func(t *testing.T) {
 		s := started(t, 2, 0)
 		key := state.ScalingHistoryKey(prod, "p")
 		row, err := s.store.Get(ctx, key)

@@ -51,7 +51,7 @@ func (s *scaled) lose(t *testing.T, name string) {
 
 // Without managed scaling several clusters may have one provider (C6, C7).
 func TestManagedScaling_OfSeveralClusters(t *testing.T) {
-	t.Run("OnlyTheInstancesOwnLetsItGo", func(t *testing.T) {
+	t.Run("OnlyTheInstancesOwnClusterCompletesIt", func(t *testing.T) {
 		s := newShared(t)
 		s.run(t, operation.SubmitTasks{Count: 2}) // standalone ones stay on a DRAINING instance
 		s.minute(1)
@@ -75,7 +75,7 @@ func TestManagedScaling_OfSeveralClusters(t *testing.T) {
 			t.Fatalf("the termination hangs: %q", s.calls)
 		}
 	})
-	t.Run("TheHookGoesWithTheLast", func(t *testing.T) {
+	t.Run("TheLastOneRemovesTheHook", func(t *testing.T) {
 		s := newShared(t)
 		s.attachOther(t)
 		s.minute(2)
@@ -90,7 +90,7 @@ func TestManagedScaling_OfSeveralClusters(t *testing.T) {
 		s.minute(2)
 		s.wantHooked(t, 1, 1)
 	})
-	t.Run("OfWhichBothLetGoAtOnce", func(t *testing.T) {
+	t.Run("ThatBothReleaseAtOnce", func(t *testing.T) {
 		s := newShared(t)
 		s.attachOther(t)
 		s.attach(t)

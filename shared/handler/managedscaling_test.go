@@ -98,7 +98,7 @@ func TestManagedScaling(t *testing.T) {
 		}
 		wantCount(t, "failures", missing, 1)
 	})
-	t.Run("LetsGoOfADeletedCluster", func(t *testing.T) {
+	t.Run("ReleasesProvidersOfADeletedCluster", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		s.ecs.clusters[prod] = false
@@ -278,7 +278,7 @@ func TestManagedScaling(t *testing.T) {
 			t.Fatalf("the termination hangs: %q", s.calls)
 		}
 	})
-	t.Run("TellsAServiceOnceThatItIsLeftOut", func(t *testing.T) {
+	t.Run("EmitsOnceThatAServiceIsLeftOut", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
 		s.minute(2)
@@ -293,7 +293,7 @@ func TestManagedScaling(t *testing.T) {
 		}
 		want(t, "events", told, 1)
 	})
-	t.Run("TellsAServiceOnceThatTheGroupIsFull", func(t *testing.T) {
+	t.Run("EmitsOnceThatTheGroupIsFull", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Max = 1
 		n := 9
@@ -318,7 +318,7 @@ func TestManagedScaling(t *testing.T) {
 		s.minute(31)
 		wantCount(t, "provisioning tasks when the time is over", s.with(cluster.TaskProvisioning), 0)
 	})
-	t.Run("EventsHaveItLookAtOnce", func(t *testing.T) {
+	t.Run("EventsMakeItCheckAtOnce", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)
 		event := func(source, kind, detail string) state.Message {
@@ -367,7 +367,7 @@ func (s *scaled) look(t *testing.T) {
 }
 
 // Managed scaling finds groups that are not suitable, for providers with clusters and without.
-func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
+func TestManagedScaling_ExaminesNewProviders(t *testing.T) {
 	unprotected := func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Protects = false }
 	const protection = "the Auto Scaling group must have instance protection from scale in enabled."
 	for _, c := range []struct {
@@ -575,7 +575,7 @@ func TestAPI_CapacityProviders(t *testing.T) {
 			operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Enabled: new(true)}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "clusters prod, other")
 	})
-	t.Run("OfANewClusterAreCheckedBeforeItIsMade", func(t *testing.T) {
+	t.Run("OfANewClusterAreCheckedBeforeItIsCreated", func(t *testing.T) {
 		s := newScaled(t, nil)
 		check := func(name string, providers []string, strategy ...cluster.ProviderShare) error {
 			return s.api.ClusterProviders.CheckClusterProviders(ctx, name, providers, strategy)

@@ -84,7 +84,7 @@ func TestMoves(t *testing.T) {
 		want(t, "tasks where they may be", on[ids[2]]+on[ids[3]], 2)
 		want(t, "fewest running", least(), 2)
 	})
-	t.Run("NothingThatMayGoAndNowhereToGo", func(t *testing.T) {
+	t.Run("EmitsOnceThatNoMovesFixIt", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.governed(2, cluster.Rules{NodeConstraint: "NodeName != nobody"})
@@ -401,7 +401,7 @@ func TestMovesAndProtection(t *testing.T) {
 
 // A service that opts out of domain policies may have several tasks on an instance, and they may
 // move there too.
-func TestMovesToWhereAnotherOfTheServiceIs(t *testing.T) {
+func TestMovesBesideTasksOfTheSameService(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 3, 4096, 8192)
 	w.governed(3, cluster.Rules{NodeConstraint: "NodeName != nobody", DomainPolicy: cluster.PolicyNone})
@@ -438,7 +438,7 @@ func TestMovesOnceADeploymentIsOver(t *testing.T) {
 }
 
 // If the event of a change is lost for good, the sweep finds that tasks have to move.
-func TestTheSweepFindsWhatHasToMove(t *testing.T) {
+func TestSweepFindsTasksThatMustMove(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 2, 4096, 8192)
 	w.attribute(ids[0], "berth.property.Disk", "ssd")
@@ -486,7 +486,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 
 // The instance for which a task was stopped does not get its buffer once the rules have changed and
 // there is room elsewhere.
-func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
+func TestMovesLeaveTheBufferAlone(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 3, 4096, 8192)
 	for n, id := range ids {

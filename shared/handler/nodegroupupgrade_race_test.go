@@ -41,7 +41,7 @@ func (c *changing) SetSizes(ctx context.Context, group string, s cluster.SizesCh
 }
 
 // Sizes that others set between an update's decision and its actions stay.
-func TestNodeGroupUpgrade_LeavesSizesOfOthers(t *testing.T) {
+func TestNodeGroupUpgrade_KeepsSizesSetByOthers(t *testing.T) {
 	t.Run("AMinimumJustBeforeItResizes", func(t *testing.T) {
 		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 		c := &changing{GroupUpdates: pool, change: func() { pool.groups["a"].Min = 3 }}
@@ -209,7 +209,7 @@ func (f *full) PutAttribute(c context.Context, clusterName, id, name, value stri
 	return f.nodePool.PutAttribute(c, clusterName, id, name, value)
 }
 
-func TestNodeGroupUpgrade_SaysWhatWasRefused(t *testing.T) {
+func TestNodeGroupUpgrade_RecordsRefusals(t *testing.T) {
 	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	upgrade.Hosts = &full{pool, "n001"}
 	u := pool.runs(upgrade, 60, nothing)

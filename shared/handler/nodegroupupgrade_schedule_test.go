@@ -54,7 +54,7 @@ func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 
 // Rounds that come some seconds early or late replace nodes as fast as punctual ones, and none
 // before ECS has had no task there for a minute (N4).
-func TestNodeGroupUpgrade_LooksThatAreNotPunctual(t *testing.T) {
+func TestNodeGroupUpgrade_UnpunctualRounds(t *testing.T) {
 	took := func(jitter time.Duration, early int) (looks int) {
 		w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 		pool.terminated = func(id string) {
@@ -81,7 +81,7 @@ func TestNodeGroupUpgrade_LooksThatAreNotPunctual(t *testing.T) {
 }
 
 // A scale-out by managed scaling keeps the nodes that the update has added (N5).
-func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
+func TestNodeGroupUpgrade_StopsScalingDownAfterAScaleOut(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		off  bool
@@ -116,7 +116,7 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 
 // A scale-out before the surplus is removed does not, however long the instances warm up: what it
 // added is not surplus (N5).
-func TestNodeGroupUpgrade_TakesTheSurplusBackAfterAScaleOut(t *testing.T) {
+func TestNodeGroupUpgrade_RemovesTheSurplusAfterAScaleOut(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	p := providerRow("p", "a")
 	p.Scaling.Warmup = 10_000 * time.Second

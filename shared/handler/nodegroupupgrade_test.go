@@ -404,7 +404,7 @@ func (r *racing) DescribeGroups(c context.Context, names []string) ([]*cluster.A
 }
 
 // Sizes that its owner or managed scaling have set since the group was read are not undone.
-func TestResizeSetsNothingBack(t *testing.T) {
+func TestResizeKeepsSizesSetByOthers(t *testing.T) {
 	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	r := &racing{nodePool: pool, at: 2}
 	r.change = func() {

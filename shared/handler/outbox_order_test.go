@@ -43,7 +43,7 @@ func TestPlacement_OutboxWhileDispatchIsBehind(t *testing.T) {
 		wantCount(t, "registrations", w.targets(), 150)
 		wantCount(t, "outbox items", w.items(), 150)
 	})
-	t.Run("WoundUpBeforeTheyWereMade", func(t *testing.T) {
+	t.Run("EndedBeforeTheyWereMade", func(t *testing.T) {
 		w := begin(t, 2)
 		runs(w)
 		w.pump()

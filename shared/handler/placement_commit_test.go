@@ -365,7 +365,7 @@ func TestPlacement_Quiet(t *testing.T) {
 			want(t, "row", w.changed[0].Key.Sort, state.PrefixCheckpoint)
 		}
 	})
-	t.Run("NothingWakesOnItsOwnWrites", func(t *testing.T) {
+	t.Run("ItsOwnWritesDoNotWakeIt", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 3, 4096, 8192)
 		w.batches = 0
@@ -375,7 +375,7 @@ func TestPlacement_Quiet(t *testing.T) {
 			t.Fatalf("%d batches", w.batches)
 		}
 	})
-	t.Run("EvenIfItSawAllOfThem", func(t *testing.T) {
+	t.Run("EvenIfItSeesEveryRecord", func(t *testing.T) {
 		w := newWorld(t)
 		w.unfiltered = true
 		w.instances("i", 3, 4096, 8192)
@@ -392,7 +392,7 @@ func TestPlacement_Quiet(t *testing.T) {
 }
 
 func TestPlacement_Records(t *testing.T) {
-	t.Run("DropsClustersThatAreNotKnown", func(t *testing.T) {
+	t.Run("DropsUnknownClusters", func(t *testing.T) {
 		w := newWorld(t)
 		s := &cluster.Service{
 			Head:            cluster.Head{Cluster: "other", Stamp: 1},

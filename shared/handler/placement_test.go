@@ -249,7 +249,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		wantCount(t, "tasks", w.tasks(), 2)
 		wantCount(t, "alias rows", w.taskAliases(), 2)
 	})
-	t.Run("RetiresTheAliasOnceTheTaskHasStopped", func(t *testing.T) {
+	t.Run("ExpiresTheAliasOnceTheTaskHasStopped", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 1)
 		w.pump()
@@ -326,7 +326,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		said := slices.DeleteFunc(w.events("web"), func(m string) bool { return !strings.Contains(m, "unable to place") })
 		wantCount(t, "times it was said", said, 1)
 	})
-	t.Run("LooksAgainWhenTheDelayIsOver", func(t *testing.T) {
+	t.Run("ChecksAgainAfterTheDelay", func(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 1, 256, 8192)
 		w.ecs.frozen = true
@@ -351,7 +351,7 @@ func TestPlacement_Waiting(t *testing.T) {
 }
 
 func TestPlacement_InstanceGone(t *testing.T) {
-	t.Run("WritesOffItsTasksAndReplacesThoseOfServices", func(t *testing.T) {
+	t.Run("MarksItsTasksLostAndReplacesThoseOfServices", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.create("web", "web", 2)
@@ -371,7 +371,7 @@ func TestPlacement_InstanceGone(t *testing.T) {
 		}
 		want(t, "running", w.service("web").Service.Running, 2)
 	})
-	t.Run("WritesOffMoreStandaloneTasksThanACommitHolds", func(t *testing.T) {
+	t.Run("MarksMoreStandaloneTasksLostThanACommitHolds", func(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.define(definition("tiny", 1, 1, 1))
 		w.instances("i", 1, 4096, 8192)

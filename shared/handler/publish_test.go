@@ -224,7 +224,7 @@ func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
 }
 
 // What kept tasks from being placed is said in ECS's words, in the service's events and on the bus.
-func TestPlacement_PublishesWhatKeptTasksFromBeingPlaced(t *testing.T) {
+func TestPlacement_PublishesWhyTasksWereNotPlaced(t *testing.T) {
 	one := []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
 	for _, c := range []struct {
 		name, text, reason string

@@ -36,7 +36,7 @@ func (w *world) asked(instance string) *[]time.Duration {
 }
 
 func TestPlacement_RefusedStarts(t *testing.T) {
-	t.Run("GoElsewhereAtOnceAndSlowNothingDown", func(t *testing.T) {
+	t.Run("GoElsewhereAtOnceWithoutABackoff", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.hidden("i000", 4096, 8192)
@@ -49,7 +49,7 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 		}
 		want(t, "failed", w.service("web").Service.Deployment.Failed, 0)
 	})
-	t.Run("TryTheInstanceEverMoreSeldom", func(t *testing.T) {
+	t.Run("TryTheInstanceLessAndLessOften", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.hidden("i000", 4096, 8192)
@@ -79,7 +79,7 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 		w.advance(31 * time.Second)
 		wantCount(t, "running", w.with(cluster.TaskRunning), 3)
 	})
-	t.Run("OfADaemonAreNotMadeAgainAtOnce", func(t *testing.T) {
+	t.Run("OfADaemonAreDelayedToo", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.hidden("i000", 4096, 8192)

@@ -108,7 +108,7 @@ func TestPlacement_Targets(t *testing.T) {
 		wantEvent(t, events, "(service web) deregistered 1 targets in (target-group "+blue.TargetGroup+")")
 		wantEvent(t, events, "(service web) has begun draining connections on 1 tasks.")
 	})
-	t.Run("WindsUpTasksThatEnded", func(t *testing.T) {
+	t.Run("DeregistersTasksThatEnded", func(t *testing.T) {
 		w := begin(t, 1)
 		w.set(registered)
 		w.dispatchAsleep = true
@@ -146,7 +146,7 @@ func TestPlacement_Targets(t *testing.T) {
 		w.sweep()
 		wantCount(t, "outbox items once they are registered", w.items(), 0)
 	})
-	t.Run("OrphansAreFoundByTheSweep", func(t *testing.T) {
+	t.Run("TheSweepFindsOrphans", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.dispatchAsleep = true
@@ -197,7 +197,7 @@ func TestPlacement_Protected(t *testing.T) {
 	wantCount(t, "running tasks once they are not", w.with(cluster.TaskRunning), 1)
 }
 
-func TestPlacement_MostUnhealthy(t *testing.T) {
+func TestPlacement_WhileMostTasksAreUnhealthy(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		tasks, unchecked   int
@@ -466,7 +466,7 @@ func TestPlacement_Publishes(t *testing.T) {
 		}
 		return out
 	}
-	t.Run("OnlyWhereTheInstallationWantsIt", func(t *testing.T) {
+	t.Run("OnlyIfTheInstallationWantsIt", func(t *testing.T) {
 		w := rolled(t, 1, operation.CreateService{})
 		wantCount(t, "published events", published(w), 0)
 	})

@@ -294,7 +294,7 @@ func TestPlacement_Throttle(t *testing.T) {
 		w.pump()
 		wantCount(t, "running tasks of another task definition", w.with(cluster.TaskRunning), 1)
 	})
-	t.Run("SlowsNobodyElse", func(t *testing.T) {
+	t.Run("SlowsNoOtherService", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {

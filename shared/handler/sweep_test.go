@@ -190,7 +190,7 @@ func TestSweep_Tasks(t *testing.T) {
 		w.pump()
 		w.agree(t, 1)
 	})
-	t.Run("ThatNobodyStartedAreDispatchs", func(t *testing.T) {
+	t.Run("NeverClaimedOnesAreLeftToDispatch", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.dispatchAsleep = true
@@ -200,7 +200,7 @@ func TestSweep_Tasks(t *testing.T) {
 		w.sweep()
 		want(t, "status", w.tasks()[0].Status(), cluster.TaskPending)
 	})
-	t.Run("InDoubtAreDispatchsForTenTimesAsLong", func(t *testing.T) {
+	t.Run("UnknownStartsAreLeftToDispatchForTenTimesAsLong", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: errTimedOut})
@@ -213,7 +213,7 @@ func TestSweep_Tasks(t *testing.T) {
 		w.sweep()
 		want(t, "status", w.task(r.Tasks[0]).Status(), cluster.TaskStopped)
 	})
-	t.Run("ThatRunThoughTheyWereWrittenOffAreStopped", func(t *testing.T) {
+	t.Run("LostOnesThatStillRunAreStopped", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		r := w.run(t, operation.SubmitTasks{})
@@ -229,7 +229,7 @@ func TestSweep_Tasks(t *testing.T) {
 		w.pump()
 		w.agree(t, 0)
 	})
-	t.Run("OfSomebodyElseAreWrittenOffOnlyAfterSettling", func(t *testing.T) {
+	t.Run("ForeignTasksAreLostOnlyAfterSettling", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		foreign := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", TaskDefinition: "other:1"})
@@ -241,7 +241,7 @@ func TestSweep_Tasks(t *testing.T) {
 		w.sweep()
 		want(t, "status", w.task(foreign.ID).Status(), cluster.TaskStopped)
 	})
-	t.Run("OfAServiceThatHadARowAreStopped", func(t *testing.T) {
+	t.Run("ThatOnceHadARowAreStopped", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.create("web", "web", 1)
@@ -280,7 +280,7 @@ func TestSweep_Tasks(t *testing.T) {
 }
 
 func TestSweep_Instances(t *testing.T) {
-	t.Run("ThatECSDoesNotListAreGone", func(t *testing.T) {
+	t.Run("UnlistedOnesAreDeregistered", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.create("web", "web", 2)
@@ -317,7 +317,7 @@ func TestSweep_Instances(t *testing.T) {
 	})
 }
 
-func TestSweep_RetiresWhatWasSeenOfAlarms(t *testing.T) {
+func TestSweep_ExpiresAlarmWatches(t *testing.T) {
 	w := newWorld(t)
 	short := w.create("web", "web", 0).Short
 	w.pump()
@@ -335,7 +335,7 @@ func TestSweep_RetiresWhatWasSeenOfAlarms(t *testing.T) {
 	want(t, "expires", rows[*cluster.AlarmWatch](w, state.PrefixAlarms)[0].Expires, w.service("web").Service.Expires)
 }
 
-func TestSweep_LooksAgain(t *testing.T) {
+func TestSweep_WakesPlacement(t *testing.T) {
 	t.Run("AtServicesWhoseRecordsWereLost", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
@@ -404,7 +404,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 	})
 }
 
-func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
+func TestSweep_ExpiresEventsOfInactiveServices(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
 	w.create("web", "web", 1)
@@ -434,7 +434,7 @@ func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
 	}
 }
 
-func TestSweep_OfOneClusterMayFail(t *testing.T) {
+func TestSweep_FailsForOneClusterAlone(t *testing.T) {
 	w := newWorld(t)
 	w.ecs.clusters["a"] = true
 	if err := w.api.Clusters.ClusterCreated(ctx, "a"); err != nil {

@@ -48,14 +48,14 @@ func TestDispatch_Registers(t *testing.T) {
 		b.asks(state.Outbox{Targets: b.items()})
 		want(t, "calls", b.elb.count("RegisterTargets"), 1)
 	})
-	t.Run("NothingThatIsNotWantedAnyMore", func(t *testing.T) {
+	t.Run("SkipsTasksNoLongerWanted", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		b.stops(b.ids[0])
 		b.asks(state.Outbox{Targets: b.items()})
 		wantCount(t, "calls", b.elb.calls, 0)
 		wantCount(t, "outbox rows", b.outbox(), 0)
 	})
-	t.Run("NotWhatTheTargetGroupRefuses", func(t *testing.T) {
+	t.Run("RefusalsOfTheTargetGroupFail", func(t *testing.T) {
 		b := newBalanced(t, 3, inGroup(groupOne))
 		bad := cluster.Address{Host: "i-" + b.task(b.ids[1]).Instance, Port: 32769}
 		b.elb.before = func(call, _ string, n int) error {
@@ -72,7 +72,7 @@ func TestDispatch_Registers(t *testing.T) {
 		want(t, "reason", b.target(b.ids[1]).Registrations[0].Reason, "InvalidTarget: no port")
 		wantCount(t, "outbox rows", b.outbox(), 0)
 	})
-	t.Run("NotInATargetGroupThatIsNotThere", func(t *testing.T) {
+	t.Run("AMissingTargetGroupFails", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne), inGroup(groupTwo))
 		delete(b.elb.groups, groupOne)
 		b.asks(state.Outbox{Targets: b.items()})
@@ -83,7 +83,7 @@ func TestDispatch_Registers(t *testing.T) {
 			want(t, "state in the other", g[1].State, cluster.Registered)
 		}
 	})
-	t.Run("NotAPortThatIsNotBound", func(t *testing.T) {
+	t.Run("AnUnboundPortFails", func(t *testing.T) {
 		b := newBalanced(t, 1, cluster.Registration{ARN: groupOne, Container: "app", ContainerPort: 81}, cluster.Registration{ARN: cloudMap, Registry: true})
 		b.asks(state.Outbox{Targets: b.items()})
 		g := b.target(b.ids[0]).Registrations
@@ -182,7 +182,7 @@ func TestDispatch_Drains(t *testing.T) {
 		b.advance(2 * time.Minute)
 		wantCount(t, "StopTask calls", b.ecs.stops, 4)
 	})
-	t.Run("WaitsForNobodyWhereNothingIsRegistered", func(t *testing.T) {
+	t.Run("WaitsForNothingWithoutRegistrations", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
@@ -196,13 +196,13 @@ func TestDispatch_Drains(t *testing.T) {
 		wantCount(t, "entries", slices.Collect(maps.Keys(b.elb.entries[cloudMap])), 0)
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 	})
-	t.Run("StopsAllTheSameWhereTheTargetGroupIsGone", func(t *testing.T) {
+	t.Run("StopsEvenIfTheTargetGroupIsGone", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupOne))
 		delete(b.elb.groups, groupOne)
 		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 	})
-	t.Run("StopsAllTheSameWhereItCannotBeTakenOut", func(t *testing.T) {
+	t.Run("StopsEvenIfDeregisteringFails", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupOne))
 		b.elb.before = func(string, string, int) error { return cluster.Errorf(cluster.CodeAccessDenied, "not authorized") }
 		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
@@ -211,7 +211,7 @@ func TestDispatch_Drains(t *testing.T) {
 		b.advance(2 * time.Minute)
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 	})
-	t.Run("StopsAtOnceWhatHasEnded", func(t *testing.T) {
+	t.Run("StopsEndedTasksAtOnce", func(t *testing.T) {
 		b := registered(t, 2, inGroup(groupOne))
 		item := b.stops(b.ids[0])
 		b.ecs.exit(item.ECSID, 1)
@@ -232,8 +232,8 @@ func TestDispatch_Drains(t *testing.T) {
 	})
 }
 
-func TestDispatch_WindsUp(t *testing.T) {
-	t.Run("WhatHasEnded", func(t *testing.T) {
+func TestDispatch_DeregistersStoppedTasks(t *testing.T) {
+	t.Run("TasksThatHaveEnded", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))
 		b.asks(state.Outbox{Targets: b.items()})
 		b.placementAsleep = true
@@ -245,7 +245,7 @@ func TestDispatch_WindsUp(t *testing.T) {
 			t.Error("the wrong rows are left")
 		}
 	})
-	t.Run("OnceMoreWhatSomebodyMayHaveRegisteredMeanwhile", func(t *testing.T) {
+	t.Run("RepeatsForWhatMayHaveBeenRegisteredMeanwhile", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		b.asks(state.Outbox{Targets: b.items()})
 		b.placementAsleep, b.dispatchAsleep = true, true
@@ -406,7 +406,7 @@ func (s lateState) Write(c context.Context, w state.Write) (state.Row, error) {
 	return row, err
 }
 
-func TestDispatch_TakesOutWhatWasRegisteredMeanwhile(t *testing.T) {
+func TestDispatch_DeregistersWhatWasRegisteredMeanwhile(t *testing.T) {
 	b := newBalanced(t, 1, inGroup(groupOne))
 	raced := false
 	b.elb.after = func(call, _ string, _ int) error {
@@ -463,7 +463,7 @@ func TestDispatch_Publishes(t *testing.T) {
 {"account":"123456789012","detail":{"clusterArn":"arn:aws:ecs:eu-central-1:123456789012:cluster/prod","eventName":"SERVICE_STEADY_STATE","eventType":"INFO"},"detail-type":"ECS Service Action","region":"eu-central-1","resources":["arn:aws:ecs:eu-central-1:123456789012:service/prod/web"],"source":"berth.ecs","time":"2026-11-21T09:00:00Z"}`)
 		wantCount(t, "outbox rows", b.outbox(), 0)
 	})
-	t.Run("NothingWhereNobodyWantsIt", func(t *testing.T) {
+	t.Run("PublishesNothingWithoutABus", func(t *testing.T) {
 		b := newBalanced(t, 1)
 		b.asks(state.Outbox{Publish: events})
 		wantCount(t, "outbox rows", b.outbox(), 0)

@@ -96,7 +96,7 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 		want(t, "reason", w.task(id).Reason, "mine")
 		want(t, "code", w.task(id).StopCode, cluster.StopUserInitiated)
 	})
-	t.Run("HasAnExtraTaskStopped", func(t *testing.T) {
+	t.Run("StopsAnExtraTask", func(t *testing.T) {
 		w, task := started(t)
 		w.observe(taskEvent(running(task)))
 		extra := w.ecs.add(task)
@@ -121,7 +121,7 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 }
 
 // ECS is asked before an old event stops tasks.
-func TestTaskStateChange_OldNews(t *testing.T) {
+func TestTaskStateChange_OldEvents(t *testing.T) {
 	at := func(when time.Time, event []byte) []byte {
 		return []byte(strings.Replace(string(event), `"time":`, `"time":"`+when.Format(time.RFC3339)+`","was":`, 1))
 	}
@@ -154,7 +154,7 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 			Needs: cluster.Resources{CPU: cpu * cluster.CPUUnit, Memory: 100},
 		})
 	}
-	t.Run("NarrowAndHoldCapacity", func(t *testing.T) {
+	t.Run("MoveTheVersionAndHoldCapacity", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		version := w.version()

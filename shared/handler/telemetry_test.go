@@ -66,9 +66,9 @@ func TestTelemetry(t *testing.T) {
 	})
 }
 
-// TestTurns: a chain of due rows that makes no progress counts its hops, and begins anew when
+// TestIdleRounds: a chain of due rows that makes no progress counts its hops, and begins anew when
 // something is done.
-func TestTurns(t *testing.T) {
+func TestIdleRounds(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
 	w.pump()

@@ -195,7 +195,7 @@ func TestThrottling(t *testing.T) {
 		want(t, "revisions", len(w.throttle().Revisions), 1)
 		want(t, "step", w.backoff().Step, 1)
 	})
-	t.Run("StandaloneTasksAreNobodysService", func(t *testing.T) {
+	t.Run("StandaloneTasksBelongToNoService", func(t *testing.T) {
 		w := newFailedStarts(t)
 		e := w.fails(20*time.Second, true)
 		e.StartedBy = cluster.StartedBy("0123456789ab", 1, 0)

@@ -174,8 +174,8 @@ func (s *reportedHealth) hasAnswered(arn string) bool {
 }
 
 // healthOf returns what was reported of a registration. known is false if nobody could be asked,
-// here is false if the registration is missing. A group that no longer exists makes its tasks
-// unhealthy, with that reason.
+// here is false if the registration is missing. With a group that no longer exists the health is
+// unknown, and the reason says why.
 func (s *reportedHealth) healthOf(
 	t *cluster.Target, g cluster.Registration,
 ) (health cluster.TargetHealth, here, known bool) {
