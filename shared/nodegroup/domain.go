@@ -25,9 +25,9 @@ func advanceDomain(u *cluster.Update, v *view) (mayTake bool, failed []cluster.U
 		if !v.hasElapsed(u.DomainReplacedAt, u.Timeouts.Domain) {
 			return false, nil
 		}
-		if sick := newlyUnhealthy(u, v); len(sick) > 0 {
+		if unhealthy := newlyUnhealthy(u, v); len(unhealthy) > 0 {
 			if v.hasElapsed(u.DomainReplacedAt, u.Timeouts.Domain+u.Timeouts.Health) {
-				return false, []cluster.UpdateError{healthError(u, v, sick)}
+				return false, []cluster.UpdateError{healthError(u, v, unhealthy)}
 			}
 			return false, nil
 		}
@@ -104,20 +104,19 @@ func noRoomFor(v *view, domain string) string {
 
 func healthError(u *cluster.Update, v *view, unhealthy []string) cluster.UpdateError {
 	return cluster.UpdateError{
-		Code:      cluster.PodEvictionFailure,
-		Resources: []string{v.group.Name},
-		Message: fmt.Sprintf(
-			"Unhealthy after upgrade domain %s was updated: %s", u.CurrentDomain, listFirst(unhealthy)),
+		Code: cluster.PodEvictionFailure, Resources: []string{v.group.Name},
+		Message: fmt.Sprintf("Unhealthy after upgrade domain %s was updated: %s", u.CurrentDomain,
+			listFirst(unhealthy)),
 	}
 }
 
 // domainWaitingFor says what keeps the next domain from its turn.
 func domainWaitingFor(u *cluster.Update, v *view) []string {
 	settling := u.CurrentDomain != "" && !u.DomainReplacedAt.IsZero()
-	switch sick := newlyUnhealthy(u, v); {
+	switch unhealthy := newlyUnhealthy(u, v); {
 	case !u.ByDomain:
-	case settling && len(sick) > 0:
-		return []string{"services to recover that are unhealthy since upgrade domain " + u.CurrentDomain + ": " + listFirst(sick)}
+	case settling && len(unhealthy) > 0:
+		return []string{"services to recover that are unhealthy since upgrade domain " + u.CurrentDomain + ": " + listFirst(unhealthy)}
 	case settling && u.WaitingSince.IsZero():
 		return []string{"upgrade domain " + u.CurrentDomain + " to settle"}
 	case !u.WaitingSince.IsZero():

@@ -31,10 +31,8 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 		}
 	}
 	unregistered, unlabelled, unavailable := unreadyNodes(v)
-	add(
-		unregistered,
-		"Instances failed to join the cluster: they were launched, but no agent registered. See the user data of the launch template",
-	)
+	add(unregistered, "Instances failed to join the cluster: they were launched, but no agent registered. "+
+		"See the user data of the launch template")
 	add(unlabelled, "Instances lack the labels of the node group, %s. See the user data of the launch template",
 		formatLabels(TargetLabels(u)))
 	add(unavailable,

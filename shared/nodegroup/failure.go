@@ -7,9 +7,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// Fail makes an update fail because of an error that no retry can mend, such as a call that is
-// refused. The update first restores what it has changed, and has failed after that. An update that
-// has ended stays as it is.
+// Fail makes an update fail because of an error that no retry can help, such as a refused call. The
+// update first restores what it has changed, and then has the status Failed. An update that has
+// ended stays as it is.
 func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 	if u.HasEnded() {
 		return u
@@ -19,8 +19,8 @@ func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 	return next
 }
 
-// failUpdate lets the update restore everything that it has changed. A launch template version from
-// which no node has become Ready is given up; one with Ready nodes stays, and the update can be
+// failUpdate makes the update restore everything that it has changed. A launch template version
+// from which no node has become Ready is dropped; one with Ready nodes stays, and the update can be
 // repeated from there.
 func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 	u.Errors = append(u.Errors, errors...)
@@ -113,6 +113,7 @@ func refusalOf(u *cluster.Update, id string) string {
 	return ""
 }
 
+// instancesOf returns the EC2 instance ids of removals.
 func instancesOf(removals []cluster.NodeRemoval) []string {
 	ids := make([]string, len(removals))
 	for k, w := range removals {

@@ -39,10 +39,8 @@ func UnfitIssue(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGro
 // OwnTemplatesMessage says why a group with several launch templates is refused: an update changes
 // only one of them, and nodes made from the others would never be up to date.
 func OwnTemplatesMessage(group string) string {
-	return fmt.Sprintf(
-		"Instance types of the mixed instances policy of the Auto Scaling group %s have launch templates of their own; there must be one",
-		group,
-	)
+	return fmt.Sprintf("Instance types of the mixed instances policy of the Auto Scaling group %s have "+
+		"launch templates of their own; there must be one", group)
 }
 
 // GroupIssue returns an error of Auto Scaling as an issue if it is permanent, and otherwise the
@@ -82,15 +80,10 @@ func permanentIssue(err error, code cluster.IssueCode, resource string) (*cluste
 // its id; names and parameters are not compared.
 func RegularTarget(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
 	if t.ReleaseVersion != lt.Image && IsImageID(t.ReleaseVersion) && IsImageID(lt.Image) {
-		return t, cluster.Errorf(
-			cluster.CodeInvalidParameter,
-			"releaseVersion is %s, but version %d of launch template %s, from which the Auto Scaling group launches, has %s. "+
-				"Leave it out, and update the node group to it once it is ACTIVE.",
-			t.ReleaseVersion,
-			lt.Version,
-			lt.ID,
-			lt.Image,
-		)
+		return t, cluster.Errorf(cluster.CodeInvalidParameter,
+			"releaseVersion is %s, but version %d of launch template %s, from which the Auto Scaling group "+
+				"launches, has %s. Leave it out, and update the node group to it once it is ACTIVE.",
+			t.ReleaseVersion, lt.Version, lt.ID, lt.Image)
 	}
 	t.Image = lt.Image
 	return t, nil

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// lookInterval is how often Next is called. No event reports changes of an Auto Scaling group.
-	lookInterval = time.Minute
+	// reconcileInterval is how often Next is called. No event reports changes of an Auto Scaling
+	// group.
+	reconcileInterval = time.Minute
 	// pauseAfter is the time without a call after which all waits are extended by the gap.
 	// Nothing could be replaced in it, so it must not make anything fail (static stability).
 	pauseAfter = 5 * time.Minute
@@ -53,18 +54,14 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	return next, actions
 }
 
+// clone copies an update deeply enough that changing the copy does not change the original.
 func clone(u *cluster.Update) *cluster.Update {
 	c := *u
 	c.Errors, c.Removals = slices.Clone(u.Errors), slices.Clone(u.Removals)
 	c.InitiallyUnready, c.UnhealthyBefore = slices.Clone(u.InitiallyUnready), slices.Clone(u.UnhealthyBefore)
 	c.KnownMaxima, c.Refusals = slices.Clone(u.KnownMaxima), maps.Clone(u.Refusals)
-	c.RetainedNodes, c.RetainedReasons, c.AbandonedNodes = slices.Clone(
-		u.RetainedNodes,
-	), slices.Clone(
-		u.RetainedReasons,
-	), slices.Clone(
-		u.AbandonedNodes,
-	)
+	c.RetainedNodes, c.RetainedReasons = slices.Clone(u.RetainedNodes), slices.Clone(u.RetainedReasons)
+	c.AbandonedNodes = slices.Clone(u.AbandonedNodes)
 	return &c
 }
 
@@ -101,6 +98,7 @@ func enterOnly(p cluster.UpdatePhase) transition { return transition{enter: p} }
 
 func failWith(errors ...cluster.UpdateError) transition { return transition{errors: errors} }
 
+// apply carries out the transition on the update.
 func (t transition) apply(u *cluster.Update, v *view) {
 	switch {
 	case len(t.errors) > 0:
@@ -115,6 +113,7 @@ func (t transition) apply(u *cluster.Update, v *view) {
 	}
 }
 
+// enterPhase starts a phase, with its waiting still to begin.
 func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
 	if u.Phase != cluster.PhaseScaleDown {
 		u.ObservedDesired = 0
@@ -122,7 +121,7 @@ func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
 	u.Phase, u.WaitingSince = p, time.Time{}
 }
 
-// endUpdate closes the update, with the sizes that the group keeps.
+// endUpdate ends the update, with the sizes that the group keeps.
 func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, now time.Time) {
 	u.Status, u.EndedAt, u.FinalSizes, u.Removals, u.WaitingSince = s, now, &final, nil, time.Time{}
 }
@@ -145,7 +144,7 @@ func pauseWaits(p *cluster.UpdateProgress, r *cluster.NodeReplacement, now time.
 				*start = start.Add(gap)
 			}
 		}
-	case gap >= lookInterval:
+	case gap >= reconcileInterval:
 		p.ReconciledAt = now
 	}
 }

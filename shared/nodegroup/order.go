@@ -21,10 +21,8 @@ func ReplacementOrder(u *cluster.Update, instances []Instance) []string {
 	}
 	old := inRandomOrder(v.old, u.Seed)
 	if byDomain {
-		slices.SortStableFunc(
-			old,
-			func(a, b *node) int { return compareNumbered(a.UpgradeDomain(), b.UpgradeDomain()) },
-		)
+		slices.SortStableFunc(old,
+			func(a, b *node) int { return compareNumbered(a.UpgradeDomain(), b.UpgradeDomain()) })
 	}
 	return nodeIDs(old)
 }

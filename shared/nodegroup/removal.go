@@ -108,6 +108,7 @@ func advanceDrain(u *cluster.Update, v *view, w cluster.NodeRemoval) (next clust
 	return toStep(w, cluster.StepStop, v.now), true
 }
 
+// toStep returns the removal at another step, whose wait begins now.
 func toStep(w cluster.NodeRemoval, s cluster.NodeStep, now time.Time) cluster.NodeRemoval {
 	w.Step, w.StepSince = s, now
 	return w
@@ -173,6 +174,7 @@ func releaseActions(u *cluster.Update, w cluster.NodeRemoval, n *node) (actions 
 	return append(actions, uncordonActions(u, n)...)
 }
 
+// cordonActions marks a node unschedulable unless it is.
 func cordonActions(n *node) []Action {
 	if _, marked := n.cordonMark(); marked || n.nodeID() == "" {
 		return nil
@@ -198,6 +200,7 @@ func timedOutTerminations(u *cluster.Update, v *view) (late []cluster.NodeRemova
 	return late
 }
 
+// hasTerminationTimedOut reports whether a termination has taken longer than the update waits.
 func hasTerminationTimedOut(u *cluster.Update, v *view, w cluster.NodeRemoval) bool {
 	return w.Step == cluster.StepTerminate && v.hasElapsed(w.StepSince, u.Timeouts.Terminate)
 }

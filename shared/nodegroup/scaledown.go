@@ -74,8 +74,7 @@ func recordFloor(u *cluster.Update, v *view) {
 	}
 }
 
-// yieldToGrowth leaves the sizes to whoever has enlarged the group: the nodes that are there are
-// wanted.
+// yieldToGrowth leaves the sizes as somebody else has enlarged them, because the nodes are needed.
 func yieldToGrowth(u *cluster.Update, v *view) {
 	why := ""
 	switch {
@@ -109,8 +108,8 @@ func recordOwnMaxima(u *cluster.Update, actions []Action) {
 	}
 }
 
-// releaseUnneeded releases the nodes that must not go any more: all if the sizes are left to
-// others, and otherwise those that were taken for broken and have come into service after all.
+// releaseUnneeded releases the nodes that must not be removed any more: all if the sizes are left
+// to others, and otherwise those that seemed broken and came into service after all.
 func releaseUnneeded(u *cluster.Update, v *view) []cluster.NodeRemoval {
 	return releaseWhere(u, v, func(w cluster.NodeRemoval, n *node) bool {
 		if u.SizesReason != "" && w.Step != cluster.StepRelease {
@@ -150,18 +149,16 @@ func retainNode(u *cluster.Update, v *view, k int, why string) {
 	u.Removals[k] = toStep(w, cluster.StepRelease, v.now)
 }
 
-// retainTimedOut gives up the removals whose termination takes too long. The sizes do not wait for
-// them.
+// retainTimedOut stops waiting for removals whose termination takes too long, so that the sizes are
+// restored without them.
 func retainTimedOut(u *cluster.Update, v *view) {
 	for k, w := range u.Removals {
 		if hasTerminationTimedOut(u, v, w) && !v.byID[w.Instance].isLeaving() {
 			retainNode(u, v, k, "it was terminated but still exists")
 		}
 	}
-	u.Removals = slices.DeleteFunc(
-		u.Removals,
-		func(w cluster.NodeRemoval) bool { return hasTerminationTimedOut(u, v, w) },
-	)
+	u.Removals = slices.DeleteFunc(u.Removals,
+		func(w cluster.NodeRemoval) bool { return hasTerminationTimedOut(u, v, w) })
 }
 
 // countSurplus returns how many nodes too many there are.
@@ -291,15 +288,9 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 // explanation.
 func outcome(u *cluster.Update, v *view) cluster.UpdateStatus {
 	if u.OriginalSizes != nil && u.SizesReason == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.OriginalSizes {
-		u.SizesReason = fmt.Sprintf(
-			"The group was changed by someone else: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
-			v.group.Min,
-			v.group.Max,
-			v.group.Desired,
-			u.OriginalSizes.Min,
-			u.OriginalSizes.Max,
-			u.OriginalSizes.Desired,
-		)
+		u.SizesReason = fmt.Sprintf("The group was changed by someone else: it stays at minimum %d, maximum %d "+
+			"and desired %d, originally %d, %d and %d", v.group.Min, v.group.Max, v.group.Desired,
+			u.OriginalSizes.Min, u.OriginalSizes.Max, u.OriginalSizes.Desired)
 	}
 	if len(u.Errors) > 0 {
 		return cluster.UpdateFailed

@@ -85,7 +85,7 @@ func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 		return nil
 	}
 	free := u.MaxUnavailable - len(u.Removals) - countMissing(u, v)
-	for _, n := range inRandomOrder(takeableNodes(u, v), u.Seed) {
+	for _, n := range inRandomOrder(removableNodes(u, v), u.Seed) {
 		if len(begun) >= free {
 			break
 		}
@@ -99,8 +99,8 @@ func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 // Standby.
 func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 	stalled, timeout, why := uncordonedNodes(u, v), u.Timeouts.Drain, "Nodes cannot be made unschedulable: "
-	if len(stalled) == 0 && len(u.Removals) == 0 && len(takeableNodes(u, v)) == 0 {
-		stalled, timeout = nodesOfTurn(u, v.old), u.Timeouts.Terminate
+	if len(stalled) == 0 && len(u.Removals) == 0 && len(removableNodes(u, v)) == 0 {
+		stalled, timeout = currentNodes(u, v.old), u.Timeouts.Terminate
 		why = "Instances are neither in service nor terminated: "
 	}
 	switch {
@@ -119,21 +119,17 @@ func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 	return nil
 }
 
-// nodesOfTurn returns the nodes that may be replaced now: all, or those of the current upgrade
+// currentNodes returns the nodes that may be replaced now: all, or those of the current upgrade
 // domain.
-func nodesOfTurn(u *cluster.Update, nodes []*node) []*node {
-	return slices.DeleteFunc(
-		slices.Clone(nodes),
-		func(n *node) bool { return u.ByDomain && n.UpgradeDomain() != u.CurrentDomain },
-	)
+func currentNodes(u *cluster.Update, nodes []*node) []*node {
+	return slices.DeleteFunc(slices.Clone(nodes),
+		func(n *node) bool { return u.ByDomain && n.UpgradeDomain() != u.CurrentDomain })
 }
 
-// takeableNodes returns the old nodes whose turn it is and that nobody is taking out yet.
-func takeableNodes(u *cluster.Update, v *view) []*node {
-	return slices.DeleteFunc(
-		nodesOfTurn(u, v.old),
-		func(n *node) bool { return n.isLeaving() || u.RemovalOf(n.ID) != nil },
-	)
+// removableNodes returns the old nodes that may be replaced now and are not being removed yet.
+func removableNodes(u *cluster.Update, v *view) []*node {
+	return slices.DeleteFunc(currentNodes(u, v.old),
+		func(n *node) bool { return n.isLeaving() || u.RemovalOf(n.ID) != nil })
 }
 
 // uncordonedNodes returns the nodes that must become unschedulable and are not yet (N3): all old
@@ -143,5 +139,5 @@ func uncordonedNodes(u *cluster.Update, v *view) []*node {
 	if u.Config.Strategy == cluster.UpdateMinimal {
 		return nil
 	}
-	return slices.DeleteFunc(takeableNodes(u, v), func(n *node) bool { return len(cordonActions(n)) == 0 })
+	return slices.DeleteFunc(removableNodes(u, v), func(n *node) bool { return len(cordonActions(n)) == 0 })
 }

@@ -193,12 +193,9 @@ func rejection(d *cluster.Diagnosis) string { return strings.TrimPrefix(d.Reject
 
 func leftOutEvents(v *view, d Demand) (events []Event) {
 	for _, owner := range d.Owners {
-		events = append(
-			events,
-			Event{Owner: owner, Key: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
-				"(%s) tasks are ignored when capacity provider %s scales out: %s.", owner, v.Provider.Name,
-				d.ExcludedBecause)},
-		)
+		events = append(events, Event{Owner: owner, Key: "left out " + v.Provider.Name + " " + owner,
+			Message: fmt.Sprintf("(%s) tasks are ignored when capacity provider %s scales out: %s.", owner,
+				v.Provider.Name, d.ExcludedBecause)})
 	}
 	return events
 }

@@ -91,9 +91,8 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 		s.events = waitingEvents(v, d, "warms up", s.why)
 	default:
 		s.desired, s.lastOut = goal, v.Now
-		s.why = strings.TrimSpace(
-			fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, describeNeed(v, d, m)),
-		)
+		s.why = strings.TrimSpace(fmt.Sprintf("desired capacity from %d to %d. %s", current, goal,
+			describeNeed(v, d, m)))
 		s.events = append(s.events, doneEvent(v.providerEvent("", "%s", s.why)))
 	}
 	return s
@@ -107,13 +106,13 @@ func doneEvent(e Event) Event {
 
 // waitingEvents reports to the owners of waiting tasks why there are no more instances.
 func waitingEvents(v *view, d demandPlan, topic, why string) (events []Event) {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, demand := range d.demands {
 		for _, owner := range demand.Owners {
-			if demand.ExcludedBecause != "" || demand.Instances == 0 || told[owner] {
+			if demand.ExcludedBecause != "" || demand.Instances == 0 || reported[owner] {
 				continue
 			}
-			told[owner] = true
+			reported[owner] = true
 			events = append(events, Event{Owner: owner, Key: topic + " " + owner, Message: fmt.Sprintf(
 				"(%s) tasks wait for capacity provider %s: %s.", owner, v.Provider.Name, why)})
 		}
@@ -153,10 +152,8 @@ func scaleIn(v *view, m Metric, s sizing) sizing {
 	case v.isCoolingDown(s.lastOut):
 		s.hold = v.cooldownReason(s.lastOut)
 	case isSameMinute(s.lastIn, v.Now):
-		s.hold = fmt.Sprintf(
-			"it was already scaled in this minute; at most %d %% of the group, but at least one instance, may be terminated per minute",
-			set.MaxScaleInPercent,
-		)
+		s.hold = fmt.Sprintf("it was already scaled in this minute; at most %d %% of the group, "+
+			"but at least one instance, may be terminated per minute", set.MaxScaleInPercent)
 	case next >= current:
 		s.hold = "every instance without tasks is protected from scale-in"
 	case v.hasUnmarkedReleasable():
