@@ -40,13 +40,14 @@ func BenchmarkPlace(b *testing.B) {
 	e := placement.New(large(5000))
 	none := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web"},
 		Count: 1}
-	attributes := oracle.Web(1)
+	attributes := oracle.WebRequest(1)
 	attributes.Spec.Attributes = []string{"ecs.capability.task-eni"}
-	idle, thousand := oracle.Web(1), oracle.Web(1000)
+	idle, thousand := oracle.WebRequest(1), oracle.WebRequest(1000)
 	idle.Spec.Owner, thousand.Spec.Owner = "new", "new"
 	for name, r := range map[string]placement.Request{
-		"One": oracle.Web(1), "OneOfNewOwner": idle, "OneWithAttribute": attributes, "Ten": oracle.Web(10),
-		"Thousand":           oracle.Web(1000),
+		"One": oracle.WebRequest(1), "OneOfNewOwner": idle, "OneWithAttribute": attributes,
+		"Ten":                oracle.WebRequest(10),
+		"Thousand":           oracle.WebRequest(1000),
 		"ThousandOfNewOwner": thousand, "NoneFits": none,
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -123,6 +124,6 @@ func BenchmarkChooseStops(b *testing.B) {
 	s := large(5000)
 	e := placement.New(s)
 	for b.Loop() {
-		e.ChooseStops(oracle.Web(2500), s.TasksOf("web"))
+		e.ChooseStops(oracle.WebRequest(2500), s.TasksOf("web"))
 	}
 }

@@ -22,14 +22,14 @@ func TestDiagnosisText(t *testing.T) {
 		want    string
 		closest string
 	}{
-		{"EmptyCluster", oracle.Web(1), nil, "0/0", ""},
-		{"DeregisteredIsNotEvaluated", oracle.Web(1), []state.Row{oracle.Instance("i-1",
+		{"EmptyCluster", oracle.WebRequest(1), nil, "0/0", ""},
+		{"DeregisteredIsNotEvaluated", oracle.WebRequest(1), []state.Row{oracle.Instance("i-1",
 			oracle.Status(cluster.InstanceInactive))}, "0/0", ""},
 		{"LargestGroupFirst", big, []state.Row{
 			oracle.Instance("i-1"), oracle.Instance("i-2", oracle.CPU(3000)),
 			oracle.Instance("i-3", oracle.Status(cluster.InstanceDraining)),
 		}, "0/3: 2 insufficient CPU (needs 4096 units, best free 3000), 1 not active (DRAINING)", "i-2"},
-		{"EachStatusByItself", oracle.Web(1), []state.Row{
+		{"EachStatusByItself", oracle.WebRequest(1), []state.Row{
 			oracle.Instance("i-1", oracle.Status(cluster.InstanceRegistering)),
 			oracle.Instance("i-2", oracle.Status(cluster.InstanceDraining)),
 			oracle.Instance("i-3", oracle.Disconnected),
@@ -91,25 +91,26 @@ func TestClosestNeedsTheLeastChange(t *testing.T) {
 
 func TestCheckInstance(t *testing.T) {
 	why := func(r placement.Request, i *cluster.Instance, tasks ...state.Row) string {
-		devices, rejected := oracle.Check(oracle.SnapshotOf(append(tasks, i)...), "i-1", r)
+		devices, rejected := oracle.CheckInstance(oracle.SnapshotOf(append(tasks, i)...), "i-1", r)
 		if rejected == nil {
 			return fmt.Sprint(devices)
 		}
 		return rejected.String()
 	}
-	daemon := oracle.Web(1)
+	daemon := oracle.WebRequest(1)
 	daemon.Spec.PerInstance = 1
 	for _, c := range []struct{ name, got, want string }{
-		{"Fits", why(oracle.Web(1), oracle.Instance("i-1")), "[]"},
-		{"FitsExactly", why(oracle.Web(1), oracle.Instance("i-1", oracle.CPU(256), oracle.Memory(512))), "[]"},
-		{"TheFirstFilterCounts", why(oracle.Web(1), oracle.Instance("i-1", oracle.Disconnected, oracle.Memory(1))),
+		{"Fits", why(oracle.WebRequest(1), oracle.Instance("i-1")), "[]"},
+		{"FitsExactly", why(oracle.WebRequest(1), oracle.Instance("i-1", oracle.CPU(256), oracle.Memory(512))), "[]"},
+		{"TheFirstFilterCounts", why(oracle.WebRequest(1),
+			oracle.Instance("i-1", oracle.Disconnected, oracle.Memory(1))),
 			"1 agent disconnected"},
-		{"Gone", why(oracle.Web(1), oracle.Instance("i-1", oracle.Status(cluster.InstanceInactive))),
+		{"Gone", why(oracle.WebRequest(1), oracle.Instance("i-1", oracle.Status(cluster.InstanceInactive))),
 			"1 not active (INACTIVE)"},
 		{"Occupied", why(daemon, oracle.Instance("i-1"), oracle.Task("t", "i-1")), "1 already has one"},
 		{"NotOccupiedByOthers", why(daemon, oracle.Instance("i-1"), oracle.Task("t", "i-1", oracle.Owner("other"))),
 			"[]"},
-		{"FullByAStoppingTask", why(oracle.Web(1), oracle.Instance("i-1", oracle.Memory(1000)),
+		{"FullByAStoppingTask", why(oracle.WebRequest(1), oracle.Instance("i-1", oracle.Memory(1000)),
 			oracle.Task("t", "i-1", oracle.Stopping)),
 			"1 insufficient memory (needs 512 MiB, best free 488)"},
 		{"Devices", why(placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 2}}},
@@ -118,7 +119,7 @@ func TestCheckInstance(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { oracle.Expect(t, "Check", c.got, c.want) })
 	}
 	t.Run("UnknownInstance", func(t *testing.T) {
-		_, rejected := oracle.Check(oracle.SnapshotOf(oracle.Task("t", "i-1")), "i-1", oracle.Web(1))
+		_, rejected := oracle.CheckInstance(oracle.SnapshotOf(oracle.Task("t", "i-1")), "i-1", oracle.WebRequest(1))
 		oracle.Expect(t, "filter", rejected.Filter, cluster.FilterStatus)
 	})
 }

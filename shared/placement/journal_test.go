@@ -16,14 +16,14 @@ func TestEngineFollowsTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := asking{oracle.NewHistory(t)}
 		t.Repeat(map[string]func(*rapid.T){
-			"task":          h.Task,
-			"end":           h.End,
-			"instance":      h.Instance,
-			"leave":         h.Leave,
-			"configuration": h.Configuration,
-			"service":       h.Service,
+			"task":          h.ChangeTask,
+			"end":           h.EndTask,
+			"instance":      h.ChangeInstance,
+			"leave":         h.RemoveInstance,
+			"configuration": h.ChangeConfiguration,
+			"service":       h.ChangeService,
 			"place":         h.place,
-			"commit":        h.Commit,
+			"commit":        h.CommitPlacements,
 			"stop":          h.stop,
 			"check":         h.check,
 		})
@@ -34,7 +34,7 @@ func TestEngineFollowsTheSnapshot(t *testing.T) {
 type asking struct{ *oracle.History }
 
 func (h asking) place(t *rapid.T) {
-	r := h.Request(t)
+	r := h.DrawRequest(t)
 	first := h.Engine.Place(r)
 	checkPlaced(t, h.World, r, first)
 	if second := h.Engine.Place(r); oracle.Where(second.Placed) != oracle.Where(first.Placed) {
@@ -43,12 +43,12 @@ func (h asking) place(t *rapid.T) {
 }
 
 func (h asking) stop(t *rapid.T) {
-	r := h.Request(t)
+	r := h.DrawRequest(t)
 	checkStops(t, h.World, h.Engine, r)
 }
 
 func (h asking) check(t *rapid.T) {
-	r := h.Request(t)
+	r := h.DrawRequest(t)
 	for _, i := range h.Instances {
 		_, got := h.Engine.CheckInstance(h.Snap.Instances[i.ID], r)
 		_, want := placement.New(h.World.Snapshot(1)).CheckInstance(h.World.Snapshot(1).Instances[i.ID], r)

@@ -41,7 +41,7 @@ func TestPlaceSwapsEarlierTasks(t *testing.T) {
 	oracle.Expect(t, "diagnosis", r.Diagnosis, nil)
 	columns := map[string]bool{}
 	for _, p := range r.Placed {
-		i := w.Find(p.Instance)
+		i := w.FindInstance(p.Instance)
 		columns[i.FaultDomain()], columns[i.UpgradeDomain()] = true, true
 	}
 	oracle.Expect(t, "domains used", len(columns), 6)

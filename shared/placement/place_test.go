@@ -15,36 +15,36 @@ func TestPlaceSpreads(t *testing.T) {
 		// The documentation's example: zone a runs one task of the service, b and c none.
 		s := oracle.SnapshotOf(oracle.Instance("i-a", oracle.Zone("a")), oracle.Instance("i-b", oracle.Zone("b")),
 			oracle.Instance("i-c", oracle.Zone("c")), oracle.Task("t", "i-a"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(3)).Placed), "i-b i-c i-a")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(3)).Placed), "i-b i-c i-a")
 	})
 	t.Run("ThenToTheInstanceWithFewest", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("a")),
 			oracle.Instance("i-3", oracle.Zone("b")),
 			oracle.Task("t1", "i-1"), oracle.Task("t2", "i-3"), oracle.Task("t3", "i-3"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(2)).Placed), "i-2 i-1")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(2)).Placed), "i-2 i-1")
 	})
 	t.Run("ZoneBeforeInstance", func(t *testing.T) {
 		// i-3 has a task and i-2 none, but zone a has two.
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("a")),
 			oracle.Instance("i-3", oracle.Zone("b")),
 			oracle.Task("t1", "i-1"), oracle.Task("t2", "i-1"), oracle.Task("t3", "i-3"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-3")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-3")
 	})
 	t.Run("AcrossInstancesWithoutAZone", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Instance("i-3", oracle.Zone("a")))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(4)).Placed), "i-1 i-3 i-2 i-3")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(4)).Placed), "i-1 i-3 i-2 i-3")
 	})
 	t.Run("CountsTasksOfTheOwnerAlone", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
 			oracle.Task("t", "i-1", oracle.Owner("other")),
 			oracle.Task("u", "i-2"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-1")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-1")
 	})
 	t.Run("AmongTheGroupOfStandaloneTasks", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
 			oracle.Task("t", "i-1", oracle.Group("family:x")),
 			oracle.Task("u", "i-2", oracle.Group("family:y")), oracle.Task("v", "i-2", oracle.Group("family:y")))
-		r := oracle.Web(1)
+		r := oracle.WebRequest(1)
 		oracle.Expect(t, "all", oracle.Where(placement.New(s).Place(r).Placed), "i-1")
 		r.Spec.Group = "family:x"
 		oracle.Expect(t, "group", oracle.Where(placement.New(s).Place(r).Placed), "i-2")
@@ -53,40 +53,40 @@ func TestPlaceSpreads(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")),
 			oracle.Task("t1", "i-1", oracle.Stopping),
 			oracle.Task("t2", "i-1", func(t *cluster.Task) { t.Last = cluster.TaskStopping }), oracle.Task("t3", "i-2"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-1")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-1")
 	})
 	t.Run("CountingTasksOnInstancesThatTakeNoMore", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a"), oracle.Status(cluster.InstanceDraining)),
 			oracle.Instance("i-2", oracle.Zone("a")),
 			oracle.Instance("i-3", oracle.Zone("b")), oracle.Task("t", "i-1"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-3")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-3")
 	})
 	t.Run("ToTheNextZoneWhenTheBestIsFull", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a"), oracle.Memory(100)),
 			oracle.Instance("i-2", oracle.Zone("b")), oracle.Task("t", "i-2"))
-		oracle.Expect(t, "one", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
-		oracle.Expect(t, "two", oracle.Where(placement.New(s).Place(oracle.Web(2)).Placed), "i-2 i-2")
+		oracle.Expect(t, "one", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-2")
+		oracle.Expect(t, "two", oracle.Where(placement.New(s).Place(oracle.WebRequest(2)).Placed), "i-2 i-2")
 	})
 }
 
 func TestPlacePacksBetweenEquals(t *testing.T) {
 	t.Run("KeepsOffFreeGPUs", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.GPUs(1)), oracle.Instance("i-2"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-2")
 	})
 	t.Run("FillsTheFullest", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"),
 			oracle.Task("t", "i-2", oracle.Owner("other")))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-2")
 	})
 	t.Run("WeighsFourGiBAsOneVCPU", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.CPU(1024), oracle.Memory(8192)),
 			oracle.Instance("i-2", oracle.CPU(2048), oracle.Memory(4000)))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-2")
 	})
 	t.Run("TakesTheLowestID", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-2"), oracle.Instance("i-1"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-1")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-1")
 	})
 }
 
@@ -94,7 +94,7 @@ func TestPlaceCountsItsOwnTasks(t *testing.T) {
 	t.Run("FillsToTheLastUnit", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.CPU(512), oracle.Memory(1024)),
 			oracle.Instance("i-2", oracle.CPU(256), oracle.Memory(512)))
-		got := placement.New(s).Place(oracle.Web(4))
+		got := placement.New(s).Place(oracle.WebRequest(4))
 		oracle.Expect(t, "placed", oracle.Where(got.Placed), "i-2 i-1 i-1")
 		oracle.Expect(t, "unplaced", got.Diagnosis.Unplaced, 1)
 	})
@@ -119,11 +119,11 @@ func TestPlaceCountsItsOwnTasks(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")),
 			oracle.Instance("i-2", oracle.Zone("b"), oracle.Memory(1024)), oracle.Instance("i-3", oracle.Zone("c")),
 			oracle.Task("t", "i-3"))
-		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.Web(1)).Placed), "i-2")
+		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(oracle.WebRequest(1)).Placed), "i-2")
 	})
 	t.Run("PlacesNoneOfNone", func(t *testing.T) {
 		for _, n := range []int{0, -1} {
-			if got := placement.New(oracle.SnapshotOf(oracle.Instance("i-1"))).Place(oracle.Web(n)); len(got.Placed) != 0 || got.Diagnosis != nil {
+			if got := placement.New(oracle.SnapshotOf(oracle.Instance("i-1"))).Place(oracle.WebRequest(n)); len(got.Placed) != 0 || got.Diagnosis != nil {
 				t.Errorf("count %d: %+v", n, got)
 			}
 		}
@@ -131,7 +131,7 @@ func TestPlaceCountsItsOwnTasks(t *testing.T) {
 	t.Run("OneStaticPortPerInstance", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2", oracle.Reserved(oracle.QUIC)),
 			oracle.Instance("i-3", oracle.Reserved(oracle.HTTP)))
-		r := oracle.Web(3)
+		r := oracle.WebRequest(3)
 		r.Spec.Ports = []cluster.Port{oracle.HTTP}
 		got := placement.New(s).Place(r)
 		oracle.Expect(t, "placed", oracle.Where(got.Placed), "i-1 i-2")
@@ -189,7 +189,7 @@ func TestPlaceOnRequestedInstances(t *testing.T) {
 		oracle.Instance("i-5", oracle.Status(cluster.InstanceInactive)), oracle.Task("t", "i-4"),
 		oracle.Task("u", "i-4", oracle.Stopping))
 	on := func(n, perInstance int, ids ...string) placement.Result {
-		r := oracle.Web(n)
+		r := oracle.WebRequest(n)
 		r.Instances, r.Spec.PerInstance = ids, perInstance
 		return placement.New(s).Place(r)
 	}
@@ -210,13 +210,13 @@ func TestPlaceOnRequestedInstances(t *testing.T) {
 		oracle.Expect(t, "diagnosis", got.Diagnosis.String(), "0/0")
 	})
 	t.Run("NoneNamed", func(t *testing.T) {
-		r := oracle.Web(1)
+		r := oracle.WebRequest(1)
 		r.Instances = []string{}
 		oracle.Expect(t, "placed", len(placement.New(s).Place(r).Placed), 0)
 	})
 	t.Run("ADaemonWaitsForItsPredecessor", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Task("t", "i-1", oracle.Stopping))
-		r := oracle.Web(1)
+		r := oracle.WebRequest(1)
 		r.Instances, r.Spec.PerInstance = []string{"i-1"}, 1
 		oracle.Expect(t, "placed", oracle.Where(placement.New(s).Place(r).Placed), "")
 	})
@@ -254,17 +254,17 @@ func TestChooseStops(t *testing.T) {
 	t.Run("WaitingThenPendingThenTheFullestZone", func(t *testing.T) {
 		// Once t6 is gone zone b has three tasks, a two; in b i-3 has two, t5 the younger. Then
 		// both zones have two, and i-1 has two, the others one.
-		oracle.Expect(t, "stops", oracle.IDs(oracle.Stop(s, all, 4)), "t7 t6 t5 t1")
+		oracle.Expect(t, "stops", oracle.IDs(oracle.ChooseStops(s, all, 4)), "t7 t6 t5 t1")
 	})
 	t.Run("AllThereAre", func(t *testing.T) {
-		oracle.Expect(t, "stops", len(oracle.Stop(s, all, 99)), 7)
+		oracle.Expect(t, "stops", len(oracle.ChooseStops(s, all, 99)), 7)
 	})
 	t.Run("None", func(t *testing.T) {
-		oracle.Expect(t, "stops", len(oracle.Stop(s, all, 0)), 0)
-		oracle.Expect(t, "stops", len(oracle.Stop(s, nil, 3)), 0)
+		oracle.Expect(t, "stops", len(oracle.ChooseStops(s, all, 0)), 0)
+		oracle.Expect(t, "stops", len(oracle.ChooseStops(s, nil, 3)), 0)
 	})
 	t.Run("CountsTasksThatAreNoCandidates", func(t *testing.T) {
-		oracle.Expect(t, "stops", oracle.IDs(oracle.Stop(s, []*cluster.Task{all[0], all[2]}, 1)), "t1")
+		oracle.Expect(t, "stops", oracle.IDs(oracle.ChooseStops(s, []*cluster.Task{all[0], all[2]}, 1)), "t1")
 	})
 	t.Run("CountsWhatItChoseItself", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"))
@@ -273,7 +273,7 @@ func TestChooseStops(t *testing.T) {
 		for _, x := range tasks {
 			s.Put(x)
 		}
-		oracle.Expect(t, "stops", oracle.IDs(oracle.Stop(s, tasks, 3)), "t1 t5 t2")
+		oracle.Expect(t, "stops", oracle.IDs(oracle.ChooseStops(s, tasks, 3)), "t1 t5 t2")
 	})
 	t.Run("CountsThePendingItChoseToo", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")))
@@ -282,7 +282,7 @@ func TestChooseStops(t *testing.T) {
 		for _, x := range tasks {
 			s.Put(x)
 		}
-		oracle.Expect(t, "stops", oracle.IDs(oracle.Stop(s, tasks, 2)), "t1 t5")
+		oracle.Expect(t, "stops", oracle.IDs(oracle.ChooseStops(s, tasks, 2)), "t1 t5")
 	})
 	t.Run("WaitingTasksEmptyNoZone", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2", oracle.Zone("b")))
@@ -291,7 +291,7 @@ func TestChooseStops(t *testing.T) {
 		for _, x := range tasks {
 			s.Put(x)
 		}
-		oracle.Expect(t, "stops", oracle.IDs(oracle.Stop(s, tasks, 3)), "t4 t5 t1")
+		oracle.Expect(t, "stops", oracle.IDs(oracle.ChooseStops(s, tasks, 3)), "t4 t5 t1")
 	})
 	t.Run("CountsNoneOfAnotherGroupThatIsReplaced", func(t *testing.T) {
 		s := oracle.SnapshotOf(oracle.Instance("i-1"), oracle.Instance("i-2"))
@@ -303,7 +303,7 @@ func TestChooseStops(t *testing.T) {
 		for _, x := range tasks {
 			s.Put(x)
 		}
-		r := oracle.Web(2)
+		r := oracle.WebRequest(2)
 		r.Spec.Group = "g"
 		oracle.Expect(t, "stops", oracle.IDs(placement.New(s).ChooseStops(r, tasks[1:])), "t2 t4")
 	})

@@ -31,16 +31,16 @@ func TestPlaceEqualsFullScan(t *testing.T) {
 func checkPlaced(t *rapid.T, w *oracle.World, r placement.Request, got placement.Result) {
 	o, fewer := oracle.NewOracle(w, r), -1
 	for n, p := range got.Placed {
-		best := o.Next()
+		best := o.NextBest()
 		at := slices.IndexFunc(best, func(i *cluster.Instance) bool { return i.ID == p.Instance })
-		if at < 0 && oracle.Governed(r.Spec) {
+		if at < 0 && oracle.IsGoverned(r.Spec) {
 			fewer = n
 			break
 		}
 		if at < 0 {
 			t.Fatalf("task %d is placed on %s, the best are %v", n, p.Instance, oracle.Names(best))
 		}
-		if want := o.Put(best[at]); oracle.Where([]placement.Placement{want}) != oracle.Where([]placement.Placement{p}) {
+		if want := o.PutTask(best[at]); oracle.Where([]placement.Placement{want}) != oracle.Where([]placement.Placement{p}) {
 			t.Fatalf("task %d is placed as %v, not as %v", n, p, want)
 		}
 	}
@@ -49,7 +49,7 @@ func checkPlaced(t *rapid.T, w *oracle.World, r placement.Request, got placement
 		return
 	}
 	if len(got.Placed) < r.Count {
-		if best := o.Next(); len(best) > 0 {
+		if best := o.NextBest(); len(best) > 0 {
 			t.Fatalf("only %v placed, the scan places one more on %v", oracle.Where(got.Placed), oracle.Names(best))
 		}
 	}
@@ -70,20 +70,20 @@ func checkSwaps(t *rapid.T, w *oracle.World, r placement.Request, got placement.
 	o := oracle.NewOracle(w, r)
 	o.Step = greedy.Step
 	o.Now = o.Snapshot(1)
-	faultBefore, upgradeBefore := o.Domains().Excess()
+	faultBefore, upgradeBefore := o.ServiceDomains().Excess()
 	for _, p := range got.Placed {
 		o.Now = o.Snapshot(1)
-		i := o.Find(p.Instance)
-		for _, why := range o.Refusals(i, o.Left(i)) {
+		i := o.FindInstance(p.Instance)
+		for _, why := range o.FailedFilters(i, o.RemainingOn(i)) {
 			if why != string(cluster.FilterFaultDomain)+" "+i.FaultDomain() &&
 				why != string(cluster.FilterUpgrade)+" "+i.UpgradeDomain() {
 				t.Fatalf("placed %v: %s", p, why)
 			}
 		}
-		o.Commit(p)
+		o.CommitPlacement(p)
 	}
 	o.Now = o.Snapshot(1)
-	if fault, upgrade := o.Domains().Excess(); fault > faultBefore || upgrade > upgradeBefore {
+	if fault, upgrade := o.ServiceDomains().Excess(); fault > faultBefore || upgrade > upgradeBefore {
 		t.Fatalf("placed %q: domain rules broken by %d and %d, before by %d and %d", oracle.Where(got.Placed), fault,
 			upgrade, faultBefore, upgradeBefore)
 	}
@@ -123,7 +123,7 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle.Oracle) {
 		}
 		closest = closest || r.Filter == d.ClosestFilter
 	}
-	if want := folded(o.Histogram(), d); !maps.Equal(histogram, want) {
+	if want := folded(o.RejectionCounts(), d); !maps.Equal(histogram, want) {
 		t.Fatalf("rejected %v, want %v", histogram, want)
 	}
 	if d.Evaluated != len(o.Candidates()) || d.Feasible != 0 || d.Unplaced != o.Request.Count-o.Made {
@@ -131,9 +131,9 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle.Oracle) {
 	}
 	fewest := ""
 	for _, i := range o.Candidates() {
-		n, best := len(o.Refusals(i, o.Left(i))), 99
+		n, best := len(o.FailedFilters(i, o.RemainingOn(i))), 99
 		if fewest != "" {
-			best = len(o.Refusals(o.Find(fewest), o.Left(o.Find(fewest))))
+			best = len(o.FailedFilters(o.FindInstance(fewest), o.RemainingOn(o.FindInstance(fewest))))
 		}
 		if n < best {
 			fewest = i.ID
@@ -142,8 +142,9 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle.Oracle) {
 	if d.Evaluated == 0 {
 		return
 	}
-	if c := o.Find(d.Closest); !closest || len(o.Refusals(c, o.Left(c))) != len(o.Refusals(o.Find(fewest),
-		o.Left(o.Find(fewest)))) {
+	if c := o.FindInstance(d.Closest); !closest || len(o.FailedFilters(c,
+		o.RemainingOn(c))) != len(o.FailedFilters(o.FindInstance(fewest),
+		o.RemainingOn(o.FindInstance(fewest)))) {
 		t.Fatalf("closest is %s (%s); %s fails fewer filters", d.Closest, d.ClosestFilter, fewest)
 	}
 }
@@ -172,7 +173,7 @@ func TestPlaceNeverOverfills(t *testing.T) {
 		o := oracle.NewOracle(w, r)
 		got := placement.New(w.Snapshot(1)).Place(r)
 		for _, p := range got.Placed {
-			o.Commit(p)
+			o.CommitPlacement(p)
 		}
 		after := o.Snapshot(2)
 		for _, p := range got.Placed {
@@ -185,7 +186,7 @@ func TestPlaceNeverOverfills(t *testing.T) {
 					t.Fatalf("%s has port %v %d times", p.Instance, port, n)
 				}
 			}
-			if n := o.Left(v.Instance).Occupants; r.Spec.PerInstance > 0 && n > r.Spec.PerInstance {
+			if n := o.RemainingOn(v.Instance).Occupants; r.Spec.PerInstance > 0 && n > r.Spec.PerInstance {
 				t.Fatalf("%s has %d tasks of the owner", p.Instance, n)
 			}
 			if !v.IsAvailable() || len(p.GPUs) != r.Spec.Needs.GPUs {
@@ -202,7 +203,7 @@ func TestCheckInstanceAgreesWithPlace(t *testing.T) {
 		r := oracle.GenRequest(t, w)
 		s := w.Snapshot(1)
 		for id := range s.Instances {
-			devices, rejected := oracle.Check(s, id, r)
+			devices, rejected := oracle.CheckInstance(s, id, r)
 			r.Instances, r.Count = []string{id}, 1
 			got := placement.New(s).Place(r)
 			switch {
@@ -229,11 +230,12 @@ func TestEligibleInstancesEqualFullScan(t *testing.T) {
 		e, o := placement.New(s), oracle.NewOracle(w, r)
 		var want []string
 		for _, i := range w.Instances {
-			fits := oracle.Absent(r.Spec, i) == "" && (o.Broken(i) == "" || !o.Binds(w.Config.Priorities.Placement))
+			fits := oracle.MissingAttribute(r.Spec, i) == "" &&
+				(o.UnmetConstraint(i) == "" || !o.RuleBinds(w.Config.Priorities.Placement))
 			if fits != e.MatchesInstance(s.Instances[i.ID], r.Spec) {
 				t.Fatalf("Matches(%s) is %v", i.ID, !fits)
 			}
-			if fits && i.Status == cluster.InstanceActive && !oracle.Cordoned(i) &&
+			if fits && i.Status == cluster.InstanceActive && !oracle.IsCordoned(i) &&
 				!slices.Contains(r.Spec.Avoid, i.ID) {
 				want = append(want, i.ID)
 			}

@@ -84,17 +84,17 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 	default:
 		key = []int64{2}
 	}
-	i := o.Find(t.Instance)
+	i := o.FindInstance(t.Instance)
 	known := i != nil && i.Status != cluster.InstanceInactive
 	here := 0
 	for _, x := range o.Tasks {
-		if o.Counts(x) && t.Instance != "" && x.Instance == t.Instance {
+		if o.CountsForSpread(x) && t.Instance != "" && x.Instance == t.Instance {
 			here++
 		}
 	}
 	worth := 0
-	if oracle.Governed(o.Request.Spec) && known {
-		d := o.Domains()
+	if oracle.IsGoverned(o.Request.Spec) && known {
+		d := o.ServiceDomains()
 		fault, upgrade := d.Excess()
 		if worth = 2*(fault+upgrade) + 1; here > 0 {
 			worth = d.StopRank(slices.Index(o.Instances, i))
@@ -102,7 +102,7 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 	}
 	key = append(key, int64(worth))
 	strategies := o.Request.Spec.Strategies
-	if len(strategies) == 0 && !oracle.Governed(o.Request.Spec) && o.Request.Spec.Scoring == "" {
+	if len(strategies) == 0 && !oracle.IsGoverned(o.Request.Spec) && o.Request.Spec.Scoring == "" {
 		strategies = []cluster.PlacementStrategy{
 			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone},
 			{Type: cluster.StrategySpread, Field: "instanceId"},
@@ -121,9 +121,9 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 		case !known:
 			key = append(key, math.MaxInt64)
 		case s.Field == "CPU":
-			key = append(key, -o.Left(i).CPU-t.Needs.CPU)
+			key = append(key, -o.RemainingOn(i).CPU-t.Needs.CPU)
 		case s.Field == "MEMORY":
-			key = append(key, -o.Left(i).Memory-t.Needs.Memory)
+			key = append(key, -o.RemainingOn(i).Memory-t.Needs.Memory)
 		default:
 			attributes = append(attributes, s.Field[len("attribute:"):])
 			key = append(key, -o.GroupCount(i, attributes))

@@ -8,27 +8,27 @@ import (
 	"berth/shared/snapshot"
 )
 
-// The reasons for which a service is refused.
+// The reasons why a service is refused.
 const (
 	keyUndefined = "ConstraintKeyUndefined"
 	noCapacity   = "InsufficientClusterCapacity"
 )
 
-// refusal is why the case's services are refused when they are created, empty if none is.
-func (s *session) refusal() (string, error) {
-	w, err := s.world()
-	if refused(err) {
+// refusalReason returns why the case's services are refused at creation, or "".
+func (s *session) refusalReason() (string, error) {
+	w, err := s.loadWorld()
+	if isConstraintError(err) {
 		return keyUndefined, nil
 	}
 	if err != nil {
 		return "", err
 	}
 	for _, p := range w.partitions {
-		if p.constraint.Validate(nodes(w.snap)) != nil {
+		if p.constraint.Validate(constraintSubjects(w.snap)) != nil {
 			return keyUndefined, nil
 		}
 	}
-	want, had := w.demands()
+	want, had := w.totalDemands()
 	for i := range want {
 		if placement.Admit(w.snap, want[i], had[i]) != nil {
 			return noCapacity, nil
@@ -37,8 +37,9 @@ func (s *session) refusal() (string, error) {
 	return "", nil
 }
 
-// demands are what the services ask for in all, and what they have: partitions of one service are admitted together.
-func (w *world) demands() (want, had []placement.Demand) {
+// totalDemands returns what the services ask for in all, and what they have. Partitions of one
+// service are admitted together.
+func (w *world) totalDemands() (want, had []placement.Demand) {
 	if s := w.c.Service; s != nil && len(w.c.Replicas)+len(w.c.New) == 0 {
 		p := w.partitions[0]
 		target := s.Target
@@ -58,8 +59,8 @@ func (w *world) demands() (want, had []placement.Demand) {
 	return want, had
 }
 
-// nodes are the instances as constraints see them.
-func nodes(snap *snapshot.Snapshot) iter.Seq[constraint.Subject] {
+// constraintSubjects yields the instances as constraints see them.
+func constraintSubjects(snap *snapshot.Snapshot) iter.Seq[constraint.Subject] {
 	return func(yield func(constraint.Subject) bool) {
 		for _, v := range snap.Instances {
 			if v.Instance != nil && !yield(v.Facts()) {

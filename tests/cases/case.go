@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Case is one case as its file has it.
+// A Case is one case as in its file.
 type Case struct {
 	ID       string `json:"id"`
 	Source   string `json:"source"`
@@ -36,7 +36,7 @@ type Case struct {
 	Expected map[string]json.RawMessage `json:"expected"`
 }
 
-// Node is an instance. Fault or Upgrade nil: that dimension has no rule.
+// A Node is an instance. If Fault or Upgrade is nil, that dimension has no rule.
 type Node struct {
 	Name        string            `json:"name"`
 	Fault       *string           `json:"fd"`
@@ -48,7 +48,7 @@ type Node struct {
 	Deactivated string            `json:"deactivated"` // intent/state
 }
 
-// Service is what the replicas have in common.
+// A Service is what its replicas have in common.
 type Service struct {
 	Target      int      `json:"target"`
 	Constraint  string   `json:"constraint"`
@@ -61,15 +61,16 @@ type Service struct {
 	MoveCost    string   `json:"move_cost"`
 }
 
-// Metric is a default load.
+// A Metric is a default load.
 type Metric struct {
 	Name   string `json:"name"`
 	Load   Number `json:"load"`
 	Weight string `json:"weight"`
 }
 
-// Replica is a task of a partition; without a node a new one. What it asks of a node is its service's: all replicas of a
-// partition that say anything of their constraint or blocked nodes say the same. Loads and costs are its own.
+// A Replica is a task of a partition; without a node it is a new one. Its constraint and blocked
+// nodes are its service's: all replicas of a partition that name any name the same. Loads and costs
+// are its own.
 type Replica struct {
 	Partition  string            `json:"partition"`
 	Node       string            `json:"node"`
@@ -79,7 +80,7 @@ type Replica struct {
 	MoveCost   string            `json:"move_cost"`
 }
 
-// Config is the cluster's configuration.
+// A Config is the cluster's configuration.
 type Config struct {
 	Buffer           map[string]float64 `json:"NodeBufferPercentage"`
 	Overbooking      map[string]float64 `json:"NodeOverbookingPercentage"`
@@ -92,7 +93,8 @@ type Config struct {
 	MakeRoom         *bool              `json:"MoveExistingReplicaForPlacement"`
 	UseReportedCosts *bool              `json:"UseMoveCostReports"`
 	Costs            map[string]int64   `json:"MoveCost"`
-	// Priorities of what no case has: affinity, preferred locations, limits of applications and of moves.
+	// Priorities that no case sets: affinity, preferred locations, limits of applications and of
+	// moves.
 	Affinity    int `json:"AffinityConstraintPriority"`
 	Location    int `json:"PreferredLocationConstraintPriority"`
 	Scaleout    int `json:"ScaleoutCountConstraintPriority"`
@@ -100,7 +102,7 @@ type Config struct {
 	Throttling  int `json:"ThrottlingConstraintPriority"`
 }
 
-// Number is a whole number, however it is written.
+// A Number is a whole number, however it is written.
 type Number int64
 
 // UnmarshalJSON reads a number without a fraction: 50, 50.0 or 5e1.
@@ -118,8 +120,8 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// amounts are the same numbers, nil of none.
-func amounts(of map[string]Number) map[string]int64 {
+// plainAmounts returns the same numbers, nil for none.
+func plainAmounts(of map[string]Number) map[string]int64 {
 	if of == nil {
 		return nil
 	}
@@ -130,7 +132,7 @@ func amounts(of map[string]Number) map[string]int64 {
 	return out
 }
 
-// PerMetric is one value for all metrics, or one for each that is named.
+// A PerMetric is one value for all metrics, or one for each named metric.
 type PerMetric[T any] struct {
 	All   *T
 	Named map[string]T
@@ -144,7 +146,7 @@ func (p *PerMetric[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &p.All)
 }
 
-// of is the value of each of the metrics that has one.
+// of returns the value of each of the metrics that has one.
 func (p PerMetric[T]) of(metrics []string) map[string]T {
 	out := map[string]T{}
 	for _, m := range metrics {
@@ -157,7 +159,7 @@ func (p PerMetric[T]) of(metrics []string) map[string]T {
 	return out
 }
 
-// Text is a property's value: a string, or what a number or a Boolean is written as.
+// A Text is the value of a property: a string, or the text of a number or Boolean.
 type Text string
 
 // UnmarshalJSON reads a string, a number or a Boolean.
@@ -179,15 +181,15 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return fmt.Errorf("a property is a string, a number or a Boolean, not %s", data)
 }
 
-// entry is a case that was read, or why it could not be.
+// An entry is a case, or the error of reading it.
 type entry struct {
 	file string
 	Case
 	err error
 }
 
-// read reads all JSON files of a folder, in order of name.
-func read(dir string) ([]entry, error) {
+// readCases reads all JSON files of a folder, in the order of names.
+func readCases(dir string) ([]entry, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err
@@ -213,14 +215,14 @@ func read(dir string) ([]entry, error) {
 	return out, nil
 }
 
-// decodeStrict is json.Unmarshal that knows every field.
+// decodeStrict is json.Unmarshal, but unknown fields are errors.
 func decodeStrict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode(into)
 }
 
-// decode reads one case; a field that is not known is an error, and the id and kind are told all the same.
+// decode reads one case. An unknown field is an error, and the entry still has the id and kind.
 func decode(file string, data []byte) entry {
 	e := entry{file: file}
 	if e.err = decodeStrict(data, &e.Case); e.err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// session is one case on its way: what it asks for is done once, when the first expectation wants to know.
+// A session runs one case. Each step runs once, when the first expectation needs it.
 type session struct {
 	c         *Case
 	w         *world
@@ -17,8 +17,8 @@ type session struct {
 	repair    *repair
 }
 
-// run compares all that the case expects. The panic of a function under test fails the case and no other.
-func (e *entry) run() (err error) {
+// checkAll compares everything that the case expects. A panic fails this case and no other.
+func (e *entry) checkAll() (err error) {
 	if e.err != nil {
 		return e.err
 	}
@@ -33,7 +33,7 @@ func (e *entry) run() (err error) {
 	s := &session{c: &e.Case}
 	var wrong []string
 	for _, field := range slices.Sorted(maps.Keys(e.Expected)) {
-		check := e.expectation(field)
+		check := e.checkFor(field)
 		if check == nil {
 			return fmt.Errorf("unknown expectation %q", field)
 		}
@@ -47,11 +47,11 @@ func (e *entry) run() (err error) {
 	return nil
 }
 
-// check compares one expectation.
+// A check compares one expectation.
 type check func(s *session, want json.RawMessage) error
 
-// equals makes a check of a function that finds the value to compare.
-func equals[T any](get func(s *session) (T, error)) check {
+// expectValue returns a check of the value that get returns.
+func expectValue[T any](get func(s *session) (T, error)) check {
 	return func(s *session, data json.RawMessage) error {
 		var want T
 		if err := json.Unmarshal(data, &want); err != nil {
@@ -61,11 +61,11 @@ func equals[T any](get func(s *session) (T, error)) check {
 		if err != nil {
 			return err
 		}
-		return same(got, want)
+		return compareValues(got, want)
 	}
 }
 
-func same(got, want any) error {
+func compareValues(got, want any) error {
 	g, w := fmt.Sprint(got), fmt.Sprint(want)
 	if g != w {
 		return fmt.Errorf("got %s, want %s", g, w)
@@ -73,8 +73,8 @@ func same(got, want any) error {
 	return nil
 }
 
-// world is the case as rows; an error is that of its configuration or constraints.
-func (s *session) world() (*world, error) {
+// loadWorld returns the case as rows. An error is that of its configuration or constraints.
+func (s *session) loadWorld() (*world, error) {
 	if s.w == nil {
 		w, err := newWorld(s.c)
 		if err != nil {

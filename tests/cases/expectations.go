@@ -9,37 +9,61 @@ import (
 	"berth/shared/cluster"
 )
 
-// expectations are those of a cluster.
+// expectations has the checks of cases about a cluster, by field.
 var expectations = map[string]check{
-	"logic":                equals((*session).logic),
-	"placed":               equals((*session).countPlaced),
-	"placed_on":            checkPlacedOn,
-	"per_node":             checkPerNode,
-	"per_partition":        checkPerPartition,
-	"placeable_nodes":      set((*session).placeable),
-	"dropped":              equals(func(s *session) (int, error) { tasks, err := s.stops(); return len(tasks), err }),
-	"dropped_from":         checkDroppedFrom,
-	"create_rejected":      equals(func(s *session) (bool, error) { why, err := s.refusal(); return why != "", err }),
-	"create_accepted":      equals(func(s *session) (bool, error) { why, err := s.refusal(); return why == "", err }),
-	"reason":               equals((*session).refusal),
-	"violation":            equals(func(s *session) (bool, error) { r, err := s.violated(); return len(r) > 0, err }),
-	"violated":             set((*session).violated),
-	"moves":                equals((*session).countMoves),
-	"min_moves":            equals((*session).countMoves),
-	"move_from_any_of":     among(func(r relocation) string { return r.From }),
-	"move_to_any_of":       among(func(r relocation) string { return r.To }),
-	"moved":                checkMoved,
-	"final_counts":         checkFinalCounts,
-	"kept":                 checkKept,
-	"forbidden_nodes":      checkForbidden,
-	"placed_without_moves": equals(func(s *session) (int, error) { p, err := s.place(); return p.count(), err }),
-	"placed_with_moves":    equals(func(s *session) (int, error) { r, err := s.mend(); return r.count(), err }),
-	"balanced":             checkBalanced,
-	"config_rejected":      equals((*session).configurationRefused),
+	"logic":           expectValue((*session).domainLogic),
+	"placed":          expectValue((*session).countPlaced),
+	"placed_on":       checkPlacedOn,
+	"per_node":        checkPerNode,
+	"per_partition":   checkPerPartition,
+	"placeable_nodes": expectSet((*session).placeableNodes),
+	"dropped": expectValue(func(s *session) (int, error) {
+		tasks,
+			err := s.tasksToStop()
+		return len(tasks), err
+	}),
+	"dropped_from": checkDroppedFrom,
+	"create_rejected": expectValue(func(s *session) (bool, error) {
+		why,
+			err := s.refusalReason()
+		return why != "", err
+	}),
+	"create_accepted": expectValue(func(s *session) (bool, error) {
+		why,
+			err := s.refusalReason()
+		return why == "", err
+	}),
+	"reason": expectValue((*session).refusalReason),
+	"violation": expectValue(func(s *session) (bool, error) {
+		r, err := s.violatedRules()
+		return len(r) > 0,
+			err
+	}),
+	"violated":         expectSet((*session).violatedRules),
+	"moves":            expectValue((*session).countMoves),
+	"min_moves":        expectValue((*session).countMoves),
+	"move_from_any_of": expectMoveEnds(func(r relocation) string { return r.From }),
+	"move_to_any_of":   expectMoveEnds(func(r relocation) string { return r.To }),
+	"moved":            checkMoved,
+	"final_counts":     checkFinalCounts,
+	"kept":             checkKept,
+	"forbidden_nodes":  checkForbidden,
+	"placed_without_moves": expectValue(func(s *session) (int, error) {
+		p,
+			err := s.placeTasks()
+		return p.countPlaced(), err
+	}),
+	"placed_with_moves": expectValue(func(s *session) (int, error) {
+		r,
+			err := s.planRepair()
+		return r.countPlaced(), err
+	}),
+	"balanced":        checkBalanced,
+	"config_rejected": expectValue((*session).configurationRefused),
 }
 
-// expectation is what checks a field, nil for an unknown one.
-func (c *Case) expectation(field string) check {
+// checkFor returns the check of a field, nil for an unknown one.
+func (c *Case) checkFor(field string) check {
 	if c.Kind == "constraint_expr" {
 		return expressionExpectations[field]
 	}
@@ -49,28 +73,28 @@ func (c *Case) expectation(field string) check {
 	return expectations[field]
 }
 
-// set makes a check of a function that finds names, whose order does not matter.
-func set(get func(s *session) ([]string, error)) check {
+// expectSet returns a check of names whose order does not matter.
+func expectSet(get func(s *session) ([]string, error)) check {
 	return func(s *session, data json.RawMessage) error {
 		var want []string
-		if err := strict(data, &want); err != nil {
+		if err := decodeExpectation(data, &want); err != nil {
 			return err
 		}
 		got, err := get(s)
 		if err != nil {
 			return err
 		}
-		return same(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
+		return compareValues(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
 	}
 }
 
-// logic is which rule the first partition's domains follow.
-func (s *session) logic() (string, error) {
-	w, err := s.world()
+// domainLogic returns which rule the first partition's domains follow.
+func (s *session) domainLogic() (string, error) {
+	w, err := s.loadWorld()
 	if err != nil {
 		return "", err
 	}
-	d := w.engine.ServiceDomains(w.one(w.partitions[0]))
+	d := w.engine.ServiceDomains(w.requestOfOne(w.partitions[0]))
 	if d == nil {
 		return "", errors.New("no domain policy governs the service")
 	}
@@ -81,11 +105,11 @@ func (s *session) logic() (string, error) {
 }
 
 func checkDroppedFrom(s *session, data json.RawMessage) error {
-	tasks, err := s.stops()
+	tasks, err := s.tasksToStop()
 	if err != nil {
 		return err
 	}
-	return lie(tasks, data)
+	return compareNodeSets(tasks, data)
 }
 
 // configurationRefused reports whether the cluster's configuration is refused.
@@ -93,8 +117,8 @@ func (s *session) configurationRefused() (bool, error) {
 	return cluster.CheckConfiguration(s.c.configuration()) != nil, nil
 }
 
-// strict decodes an expectation; a field that is not known is an error.
-func strict(data []byte, into any) error {
+// decodeExpectation decodes an expectation. Unknown fields are errors.
+func decodeExpectation(data []byte, into any) error {
 	if err := decodeStrict(data, into); err != nil {
 		return fmt.Errorf("reading the expectation %s: %w", data, err)
 	}

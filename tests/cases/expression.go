@@ -7,26 +7,27 @@ import (
 	"berth/shared/snapshot"
 )
 
-// expressionExpectations are those of an expression and one node.
+// expressionExpectations has the checks of cases about an expression and one node, by field.
 var expressionExpectations = map[string]check{
-	"parse": equals(func(s *session) (string, error) {
+	"parse": expectValue(func(s *session) (string, error) {
 		if _, err := constraint.ParseProperties(s.c.Expression); err != nil {
 			return "invalid", nil
 		}
 		return "ok", nil
 	}),
-	"matches": equals(func(s *session) (bool, error) {
-		matches, _, err := s.evaluate()
+	"matches": expectValue(func(s *session) (bool, error) {
+		matches, _, err := s.evaluateExpression()
 		return matches, err
 	}),
-	"error": equals(func(s *session) (bool, error) {
-		_, failed, err := s.evaluate()
+	"error": expectValue(func(s *session) (bool, error) {
+		_, failed, err := s.evaluateExpression()
 		return failed, err
 	}),
 }
 
-// evaluate is whether the expression matches on the node, and whether its evaluation failed.
-func (s *session) evaluate() (matches, failed bool, err error) {
+// evaluateExpression reports whether the expression matches the node, and whether its evaluation
+// failed.
+func (s *session) evaluateExpression() (matches, failed bool, err error) {
 	e, err := constraint.ParseProperties(s.c.Expression)
 	if err != nil {
 		return false, false, fmt.Errorf("parsing: %w", err)
@@ -36,13 +37,13 @@ func (s *session) evaluate() (matches, failed bool, err error) {
 	return matches && err == nil, err != nil, nil
 }
 
-// subject is a node that has the case's properties and no others.
+// A subject is a node that has the case's properties and no others.
 type subject struct {
 	snapshot.Facts
 	properties map[string]Text
 }
 
-// Property is the value of one of them.
+// Property returns the value of a property.
 func (s subject) Property(name string) (string, bool) {
 	value, ok := s.properties[name]
 	return string(value), ok

@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	failed, err := report(os.Stdout, cmp.Or(os.Getenv("CASES_DIR"), "tests/cases/testdata"))
+	failed, err := reportCases(os.Stdout, cmp.Or(os.Getenv("CASES_DIR"), "tests/cases/testdata"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -19,9 +19,9 @@ func main() {
 	}
 }
 
-// report runs the cases of a folder and prints the result; it returns how many failed.
-func report(out io.Writer, dir string) (failed int, err error) {
-	entries, err := read(dir)
+// reportCases runs the cases of a folder, prints the result, and returns how many failed.
+func reportCases(out io.Writer, dir string) (failed int, err error) {
+	entries, err := readCases(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -41,7 +41,7 @@ func report(out io.Writer, dir string) (failed int, err error) {
 			}
 		}
 		t.total++
-		if err := e.run(); err != nil {
+		if err := e.checkAll(); err != nil {
 			t.failed = append(t.failed, fmt.Sprintf("%s (%s): %s", e.ID, e.file, err))
 			continue
 		}

@@ -11,33 +11,33 @@ import (
 	"berth/shared/placement"
 )
 
-// placed is what became of the new tasks.
+// A placed says what became of the new tasks.
 type placed struct {
 	fresh []*cluster.Task
 	left  []unplaced
 }
 
-// unplaced are new tasks of a partition that have no instance.
+// An unplaced is new tasks of a partition that have no instance.
 type unplaced struct {
 	of *partition
 	newcomers
 }
 
-// count is how many found an instance.
-func (p *placed) count() int {
+// countPlaced returns how many found an instance.
+func (p *placed) countPlaced() int {
 	if p == nil {
 		return 0
 	}
 	return len(p.fresh)
 }
 
-// place places the new tasks of all partitions as rows.
-func (s *session) place() (*placed, error) {
+// placeTasks places the new tasks of all partitions and makes rows of them.
+func (s *session) placeTasks() (*placed, error) {
 	if s.placement != nil {
 		return s.placement, nil
 	}
-	w, err := s.world()
-	if refused(err) {
+	w, err := s.loadWorld()
+	if isConstraintError(err) {
 		return &placed{}, nil
 	}
 	if err != nil {
@@ -46,12 +46,13 @@ func (s *session) place() (*placed, error) {
 	out := &placed{}
 	s.placement = out
 	for _, n := range w.newcomers() {
-		result := w.engine.Place(w.request(n.of, n.newcomers))
+		result := w.engine.Place(w.requestFor(n.of, n.newcomers))
 		for _, at := range result.Placed {
-			out.fresh = append(out.fresh, w.put(n.of, at.Instance, n.loads))
+			out.fresh = append(out.fresh, w.putTask(n.of, at.Instance, n.loads))
 		}
 		if (len(result.Placed) < n.count) != (result.Diagnosis != nil) {
-			return nil, fmt.Errorf("%d of %d found an instance, and the diagnosis is %v", len(result.Placed), n.count, result.Diagnosis)
+			return nil, fmt.Errorf("%d of %d found an instance, and the diagnosis is %v", len(result.Placed), n.count,
+				result.Diagnosis)
 		}
 		if n.count -= len(result.Placed); n.count > 0 {
 			out.left = append(out.left, n)
@@ -60,8 +61,8 @@ func (s *session) place() (*placed, error) {
 	return out, nil
 }
 
-// newcomers are the new tasks of all partitions. A case asks for all of them at once: those with the largest loads come
-// first.
+// newcomers returns the new tasks of all partitions. A case asks for all of them at once: the
+// largest loads come first.
 func (w *world) newcomers() (out []unplaced) {
 	for _, p := range w.partitions {
 		if p.asked.OnEveryNode && w.c.Add == nil {
@@ -73,31 +74,31 @@ func (w *world) newcomers() (out []unplaced) {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b unplaced) int { return cmp.Compare(b.size(), a.size()) })
+	slices.SortStableFunc(out, func(a, b unplaced) int { return cmp.Compare(b.totalLoad(), a.totalLoad()) })
 	return out
 }
 
-// size is the loads of one of the tasks, all metrics together.
-func (g newcomers) size() (n int64) {
+// totalLoad returns the loads of one of the tasks, summed over all metrics.
+func (g newcomers) totalLoad() (n int64) {
 	for _, l := range g.spec.Loads {
 		n += l.Load
 	}
 	return n
 }
 
-func (w *world) request(p *partition, g newcomers) placement.Request {
+func (w *world) requestFor(p *partition, g newcomers) placement.Request {
 	return placement.Request{Spec: g.spec, Count: g.count, Target: p.row.Desired, Seed: 1}
 }
 
-// one is a task of the partition.
-func (w *world) one(p *partition) placement.Request {
-	return w.request(p, newcomers{count: 1, spec: p.spec})
+// requestOfOne asks for one task of the partition.
+func (w *world) requestOfOne(p *partition) placement.Request {
+	return w.requestFor(p, newcomers{count: 1, spec: p.spec})
 }
 
-// those are the tasks that "placed" is about: the new ones where the case asks for a number of them or for one on every
-// node, and where it gives a target all that are then in place.
-func (s *session) those() ([]*cluster.Task, error) {
-	out, err := s.place()
+// tasksToCount returns the tasks that "placed" counts: the new ones if the case asks for a number
+// of them or for one on every node; with a target, all that are in place then.
+func (s *session) tasksToCount() ([]*cluster.Task, error) {
+	out, err := s.placeTasks()
 	if err != nil || s.w == nil {
 		return nil, err
 	}
@@ -112,20 +113,20 @@ func (s *session) those() ([]*cluster.Task, error) {
 }
 
 func (s *session) countPlaced() (int, error) {
-	tasks, err := s.those()
+	tasks, err := s.tasksToCount()
 	return len(tasks), err
 }
 
-// group is a set of nodes and how many tasks lie in it.
-type group struct {
+// A nodeSet is a set of nodes and how many tasks are on them.
+type nodeSet struct {
 	Nodes []string `json:"nodes"`
 	Count int      `json:"count"`
 }
 
-// lie compares how many of the tasks lie in each set of nodes.
-func lie(tasks []*cluster.Task, data json.RawMessage) error {
-	var want []group
-	if err := strict(data, &want); err != nil {
+// compareNodeSets compares how many of the tasks are on each set of nodes.
+func compareNodeSets(tasks []*cluster.Task, data json.RawMessage) error {
+	var want []nodeSet
+	if err := decodeExpectation(data, &want); err != nil {
 		return err
 	}
 	for _, g := range want {
@@ -135,7 +136,7 @@ func lie(tasks []*cluster.Task, data json.RawMessage) error {
 				n++
 			}
 		}
-		if err := same(n, g.Count); err != nil {
+		if err := compareValues(n, g.Count); err != nil {
 			return fmt.Errorf("in %v: %w, they are on %v", g.Nodes, err, nodesOf(tasks))
 		}
 	}
@@ -143,25 +144,25 @@ func lie(tasks []*cluster.Task, data json.RawMessage) error {
 }
 
 func checkPlacedOn(s *session, data json.RawMessage) error {
-	tasks, err := s.those()
+	tasks, err := s.tasksToCount()
 	if err != nil {
 		return err
 	}
-	return lie(tasks, data)
+	return compareNodeSets(tasks, data)
 }
 
 func checkPerNode(s *session, data json.RawMessage) error {
-	tasks, err := s.those()
+	tasks, err := s.tasksToCount()
 	if err != nil {
 		return err
 	}
-	return perNode(tasks, data)
+	return comparePerNode(tasks, data)
 }
 
-// perNode compares how many of the tasks there are on each of the nodes named.
-func perNode(tasks []*cluster.Task, data json.RawMessage) error {
+// comparePerNode compares how many of the tasks are on each named node.
+func comparePerNode(tasks []*cluster.Task, data json.RawMessage) error {
 	var want map[string]int
-	if err := strict(data, &want); err != nil {
+	if err := decodeExpectation(data, &want); err != nil {
 		return err
 	}
 	got := map[string]int{}
@@ -173,12 +174,12 @@ func perNode(tasks []*cluster.Task, data json.RawMessage) error {
 			got[t.Instance]++
 		}
 	}
-	return same(got, want)
+	return compareValues(got, want)
 }
 
 // checkPerPartition compares how many tasks each partition has: one number for all, or one each.
 func checkPerPartition(s *session, data json.RawMessage) error {
-	tasks, err := s.those()
+	tasks, err := s.tasksToCount()
 	if err != nil {
 		return err
 	}
@@ -201,16 +202,17 @@ func checkPerPartition(s *session, data json.RawMessage) error {
 			expected, named = *want.All, true
 		}
 		if named && n != expected {
-			return fmt.Errorf("partition %s: %w", p.name, same(n, expected))
+			return fmt.Errorf("partition %s: %w", p.name, compareValues(n, expected))
 		}
 	}
 	return nil
 }
 
-// placeable are the nodes where a task of the first partition could be placed as things stand at the start.
-func (s *session) placeable() ([]string, error) {
+// placeableNodes returns the nodes that could run one more task of the first partition at the
+// start.
+func (s *session) placeableNodes() ([]string, error) {
 	w, err := newWorld(s.c)
-	if refused(err) {
+	if isConstraintError(err) {
 		return []string{}, nil
 	}
 	if err != nil {
@@ -219,16 +221,17 @@ func (s *session) placeable() ([]string, error) {
 	p := w.partitions[0]
 	out := []string{}
 	for _, n := range s.c.Nodes {
-		if _, rejected := w.engine.CheckInstance(w.snap.Instances[n.Name], w.one(p)); rejected == nil {
+		if _, rejected := w.engine.CheckInstance(w.snap.Instances[n.Name], w.requestOfOne(p)); rejected == nil {
 			out = append(out, n.Name)
 		}
 	}
 	return out, nil
 }
 
-// stops are the tasks that are chosen to stop; of a service on every node those where it no longer belongs.
-func (s *session) stops() ([]*cluster.Task, error) {
-	w, err := s.world()
+// tasksToStop returns the tasks that are chosen to stop: for a service on every node, those where
+// it no longer belongs.
+func (s *session) tasksToStop() ([]*cluster.Task, error) {
+	w, err := s.loadWorld()
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +242,8 @@ func (s *session) stops() ([]*cluster.Task, error) {
 			return slices.Contains(eligible, t.Instance) && !slices.Contains(p.asked.Blocked, t.Instance)
 		}), nil
 	}
-	return w.engine.ChooseStops(w.request(p, newcomers{count: s.c.Drop, spec: p.spec}), slices.Clone(w.snap.TasksOf(p.row.Short))), nil
+	return w.engine.ChooseStops(w.requestFor(p, newcomers{count: s.c.Drop, spec: p.spec}),
+		slices.Clone(w.snap.TasksOf(p.row.Short))), nil
 }
 
 func nodesOf(tasks []*cluster.Task) []string {

@@ -8,14 +8,14 @@ import (
 	"berth/shared/placement"
 )
 
-// quantity is a number or a truth of the cluster's metrics, and of those of one node.
+// A quantity is a number or a Boolean of the cluster's metrics, and of those of one node.
 type quantity struct {
 	cluster func(c placement.Capacity) any
 	node    func(c placement.InstanceCapacity) any
 }
 
-// quantities are the expectations about capacities and loads. They come as one value for the case's only metric, or as one
-// per metric, per node, or per node and metric.
+// quantities has the expectations about capacities and loads. They come as one value for the case's
+// only metric, or as one per metric, per node, or per node and metric.
 var quantities = map[string]quantity{
 	"cluster_capacity": {cluster: func(c placement.Capacity) any { return c.Total }},
 	"cluster_load":     {cluster: func(c placement.Capacity) any { return c.Load }},
@@ -43,9 +43,9 @@ var quantities = map[string]quantity{
 	},
 }
 
-// check makes the check of a quantity.
+// check returns the check of a quantity.
 func (q quantity) check(s *session, data json.RawMessage) error {
-	w, err := s.world()
+	w, err := s.loadWorld()
 	if err != nil {
 		return err
 	}
@@ -56,53 +56,54 @@ func (q quantity) check(s *session, data json.RawMessage) error {
 	switch want := want.(type) {
 	case map[string]any:
 		for key, value := range want {
-			if err := q.keyed(w, key, value); err != nil {
+			if err := q.checkKeyed(w, key, value); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 		}
 		return nil
 	case []any:
-		return q.names(w, want)
+		return q.checkNames(w, want)
 	}
-	return q.plain(w, want)
+	return q.checkPlain(w, want)
 }
 
-// plain is a value of the case's only metric: that of its only node, or of the cluster.
-func (q quantity) plain(w *world, want any) error {
-	metric, err := w.only()
+// checkPlain compares the value of the case's only metric: that of its only node, or of the
+// cluster.
+func (q quantity) checkPlain(w *world, want any) error {
+	metric, err := w.onlyMetric()
 	if err != nil {
 		return err
 	}
 	if len(w.c.Nodes) == 1 && q.node != nil {
-		return w.ofNode(q, w.c.Nodes[0].Name, metric, want)
+		return w.checkNode(q, w.c.Nodes[0].Name, metric, want)
 	}
-	return w.ofCluster(q, metric, want)
+	return w.checkCluster(q, metric, want)
 }
 
-// keyed is the value of a node or of a metric.
-func (q quantity) keyed(w *world, key string, want any) error {
+// checkKeyed compares the value of a node or of a metric.
+func (q quantity) checkKeyed(w *world, key string, want any) error {
 	inner, nested := want.(map[string]any)
 	node := slices.ContainsFunc(w.c.Nodes, func(n Node) bool { return n.Name == key })
 	switch {
 	case !nested && node && isTruth(want):
-		return same(slices.Contains(q.named(w), key), want)
+		return compareValues(slices.Contains(q.nodesWhereTrue(w), key), want)
 	case !nested && node:
-		metric, err := w.only()
+		metric, err := w.onlyMetric()
 		if err != nil {
 			return err
 		}
-		return w.ofNode(q, key, metric, want)
+		return w.checkNode(q, key, metric, want)
 	case !nested && len(w.c.Nodes) == 1 && q.node != nil:
-		return w.ofNode(q, w.c.Nodes[0].Name, key, want)
+		return w.checkNode(q, w.c.Nodes[0].Name, key, want)
 	case !nested:
-		return w.ofCluster(q, key, want)
+		return w.checkCluster(q, key, want)
 	}
 	for other, value := range inner {
 		name, metric := key, other
 		if !node {
 			name, metric = other, key
 		}
-		if err := w.ofNode(q, name, metric, value); err != nil {
+		if err := w.checkNode(q, name, metric, value); err != nil {
 			return fmt.Errorf("%s: %w", other, err)
 		}
 	}
@@ -114,18 +115,18 @@ func isTruth(want any) bool {
 	return is
 }
 
-// names compares the nodes for which the quantity is true.
-func (q quantity) names(w *world, want []any) error {
+// checkNames compares the nodes for which the quantity is true.
+func (q quantity) checkNames(w *world, want []any) error {
 	var names []string
 	for _, name := range want {
 		names = append(names, fmt.Sprint(name))
 	}
 	slices.Sort(names)
-	return same(slices.Sorted(slices.Values(q.named(w))), names)
+	return compareValues(slices.Sorted(slices.Values(q.nodesWhereTrue(w))), names)
 }
 
-// named are the nodes for which the quantity is true, of whatever metric.
-func (q quantity) named(w *world) (out []string) {
+// nodesWhereTrue returns the nodes for which the quantity is true of any metric.
+func (q quantity) nodesWhereTrue(w *world) (out []string) {
 	for _, n := range w.c.Nodes {
 		for _, c := range placement.InstanceCapacities(w.snap, w.snap.Instances[n.Name]) {
 			if q.node != nil && q.node(c) == true && !slices.Contains(out, n.Name) {
@@ -136,22 +137,22 @@ func (q quantity) named(w *world) (out []string) {
 	return out
 }
 
-// only is the case's metric, if it has one alone.
-func (w *world) only() (string, error) {
-	if metrics := w.c.metrics(); len(metrics) == 1 {
+// onlyMetric returns the case's metric, if it has only one.
+func (w *world) onlyMetric() (string, error) {
+	if metrics := w.c.metricNames(); len(metrics) == 1 {
 		return metrics[0], nil
 	}
-	return "", fmt.Errorf("of which of the metrics %v?", w.c.metrics())
+	return "", fmt.Errorf("of which of the metrics %v?", w.c.metricNames())
 }
 
-func (w *world) ofCluster(q quantity, metric string, want any) error {
+func (w *world) checkCluster(q quantity, metric string, want any) error {
 	if q.cluster == nil {
 		return fmt.Errorf("the cluster has none")
 	}
-	return equal(q.cluster(placement.CapacityOfMetric(w.snap, metric)), want)
+	return compareNumber(q.cluster(placement.CapacityOfMetric(w.snap, metric)), want)
 }
 
-func (w *world) ofNode(q quantity, node, metric string, want any) error {
+func (w *world) checkNode(q quantity, node, metric string, want any) error {
 	v := w.snap.Instances[node]
 	if v == nil || q.node == nil {
 		return fmt.Errorf("node %s has none", node)
@@ -159,26 +160,26 @@ func (w *world) ofNode(q quantity, node, metric string, want any) error {
 	w.snap.MetricIndex(metric)
 	for _, c := range placement.InstanceCapacities(w.snap, v) {
 		if c.Metric == metric {
-			return equal(q.node(c), want)
+			return compareNumber(q.node(c), want)
 		}
 	}
 	return fmt.Errorf("no metric %s", metric)
 }
 
-// equal compares a number or a truth; infinite is no limit.
-func equal(got, want any) error {
+// compareNumber compares a number or a Boolean. "infinite" is no limit.
+func compareNumber(got, want any) error {
 	if n, ok := got.(int64); ok && n == placement.Unlimited {
 		got = "infinite"
 	}
 	if n, ok := want.(float64); ok {
 		want = int64(n)
 	}
-	return same(got, want)
+	return compareValues(got, want)
 }
 
-// checkBalanced compares whether all metrics are in balance, or each that is named.
+// checkBalanced compares whether all metrics, or each named one, are in balance.
 func checkBalanced(s *session, data json.RawMessage) error {
-	w, err := s.world()
+	w, err := s.loadWorld()
 	if err != nil {
 		return err
 	}
@@ -191,10 +192,10 @@ func checkBalanced(s *session, data json.RawMessage) error {
 				got[b.Metric] = b.Balanced
 			}
 		}
-		return same(got, each)
+		return compareValues(got, each)
 	}
 	var want bool
-	if err := strict(data, &want); err != nil {
+	if err := decodeExpectation(data, &want); err != nil {
 		return err
 	}
 	out := slices.IndexFunc(balances, func(b placement.Balance) bool { return !b.Balanced })

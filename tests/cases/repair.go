@@ -11,7 +11,7 @@ import (
 	"berth/shared/placement/moves"
 )
 
-// repair is what is broken and what mends it, or what makes room for the new tasks that fit nowhere.
+// A repair is what is broken and the moves that repair it, or that make room for new tasks.
 type repair struct {
 	broken []moves.Violation
 	moves  []relocation
@@ -19,15 +19,15 @@ type repair struct {
 	after  *world // once they are
 }
 
-// count is how many new tasks have an instance once the moves are over.
-func (r *repair) count() int {
+// countPlaced returns how many new tasks have an instance after the moves.
+func (r *repair) countPlaced() int {
 	if r == nil {
 		return 0
 	}
 	return r.places
 }
 
-// relocation is a task that ends up on another instance, in however many steps.
+// A relocation is a task that ends up on another instance, in any number of steps.
 type relocation struct {
 	Partition string `json:"partition"`
 	From      string `json:"from"`
@@ -37,8 +37,9 @@ type relocation struct {
 
 func (r relocation) String() string { return fmt.Sprintf("%s:%s>%s", r.Partition, r.From, r.To) }
 
-// moves asks for what may move: all tasks of the case's services but those that are on every instance.
-func (w *world) moves() moves.Request {
+// moveRequest allows all tasks of the case's services to move, except for those that run on every
+// instance.
+func (w *world) moveRequest() moves.Request {
 	owners := map[string]moves.Owner{}
 	for _, p := range w.partitions {
 		if !p.asked.OnEveryNode {
@@ -48,9 +49,9 @@ func (w *world) moves() moves.Request {
 	return moves.Request{Owners: owners, Cost: func(t *cluster.Task) cluster.MoveCost { return w.costs[t.ID] }}
 }
 
-// mend makes the plan: with new tasks the moves that make room for those that found no instance, else those that
-// repair what is broken.
-func (s *session) mend() (*repair, error) {
+// planRepair plans the moves: with new tasks, those that make room for the ones without an
+// instance; otherwise those that repair violations.
+func (s *session) planRepair() (*repair, error) {
 	if s.repair != nil {
 		return s.repair, nil
 	}
@@ -58,12 +59,12 @@ func (s *session) mend() (*repair, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := w.mover.PlanMoves(w.moves())
+	plan := w.mover.PlanMoves(w.moveRequest())
 	out := &repair{broken: plan.Violations, after: w}
-	if slices.ContainsFunc(w.partitions, func(p *partition) bool { return p.wanted() > 0 }) {
+	if slices.ContainsFunc(w.partitions, func(p *partition) bool { return p.newTaskCount() > 0 }) {
 		err = s.makeRoom(out)
 	} else {
-		out.relocate(net(plan.Moves))
+		out.carryOut(netMoves(plan.Moves))
 	}
 	s.repair = out
 	return out, err
@@ -72,41 +73,41 @@ func (s *session) mend() (*repair, error) {
 // makeRoom places all new tasks, moving others only for those that fit nowhere.
 func (s *session) makeRoom(out *repair) error {
 	again := &session{c: s.c}
-	placed, err := again.place()
+	placed, err := again.placeTasks()
 	if err != nil {
 		return err
 	}
 	w := again.w
 	out.places, out.after = len(placed.fresh), w
 	for _, left := range placed.left {
-		plan := w.mover.MakeRoom(w.request(left.of, left.newcomers), w.moves())
-		out.relocate(net(plan.Moves))
+		plan := w.mover.MakeRoom(w.requestFor(left.of, left.newcomers), w.moveRequest())
+		out.carryOut(netMoves(plan.Moves))
 		out.places += len(plan.Places)
 		for _, node := range plan.Places {
-			w.put(left.of, node, left.loads)
+			w.putTask(left.of, node, left.loads)
 		}
 	}
 	return nil
 }
 
-// relocate carries out the moves.
-func (r *repair) relocate(moves []relocation) {
+// carryOut carries out the moves.
+func (r *repair) carryOut(moves []relocation) {
 	r.moves = append(r.moves, moves...)
 	for _, m := range moves {
-		r.after.relocate(m)
+		r.after.relocateTask(m)
 	}
 }
 
-// relocate puts the task on its new instance.
-func (w *world) relocate(m relocation) {
+// relocateTask puts the task on its new instance.
+func (w *world) relocateTask(m relocation) {
 	t := *w.snap.Task(m.Partition, m.task)
 	t.Rev++
 	t.Instance = m.To
 	w.snap.Put(&t)
 }
 
-// net is where each task that moves comes from and ends.
-func net(moves []moves.Move) []relocation {
+// netMoves returns where each moved task comes from and where it ends.
+func netMoves(moves []moves.Move) []relocation {
 	var out []relocation
 	for _, m := range moves {
 		at := slices.IndexFunc(out, func(r relocation) bool { return r.task == m.Task && r.Partition == m.Owner })
@@ -120,16 +121,16 @@ func net(moves []moves.Move) []relocation {
 }
 
 func (s *session) countMoves() (int, error) {
-	r, err := s.mend()
+	r, err := s.planRepair()
 	if err != nil {
 		return 0, err
 	}
 	return len(r.moves), nil
 }
 
-// violated are the kinds of rule that are broken at the start.
-func (s *session) violated() ([]string, error) {
-	r, err := s.mend()
+// violatedRules returns the kinds of rules that are broken at the start.
+func (s *session) violatedRules() ([]string, error) {
+	r, err := s.planRepair()
 	if err != nil {
 		return nil, err
 	}
@@ -150,14 +151,14 @@ func (s *session) violated() ([]string, error) {
 	return out, nil
 }
 
-// among makes a check that one end of every move lies in a set of nodes.
-func among(end func(relocation) string) check {
+// expectMoveEnds returns a check that one end of every move is in a set of nodes.
+func expectMoveEnds(end func(relocation) string) check {
 	return func(s *session, data json.RawMessage) error {
 		var nodes []string
-		if err := strict(data, &nodes); err != nil {
+		if err := decodeExpectation(data, &nodes); err != nil {
 			return err
 		}
-		r, err := s.mend()
+		r, err := s.planRepair()
 		if err != nil {
 			return err
 		}
@@ -172,7 +173,7 @@ func among(end func(relocation) string) check {
 
 // checkMoved compares the moves, or the beginning of the names of all partitions that move.
 func checkMoved(s *session, data json.RawMessage) error {
-	r, err := s.mend()
+	r, err := s.planRepair()
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func checkMoved(s *session, data json.RawMessage) error {
 		return nil
 	}
 	var want []relocation
-	if err := strict(data, &want); err != nil {
+	if err := decodeExpectation(data, &want); err != nil {
 		return err
 	}
 	text := func(moves []relocation) []string {
@@ -197,20 +198,20 @@ func checkMoved(s *session, data json.RawMessage) error {
 		slices.Sort(out)
 		return out
 	}
-	return same(text(r.moves), text(want))
+	return compareValues(text(r.moves), text(want))
 }
 
-// end is where the tasks of the case are once everything is done: placed, moved, stopped.
-func (s *session) end() ([]*cluster.Task, error) {
+// finalTasks returns the tasks after everything is done: placed, moved, stopped.
+func (s *session) finalTasks() ([]*cluster.Task, error) {
 	if s.c.Drop > 0 {
-		stops, err := s.stops()
+		stops, err := s.tasksToStop()
 		if err != nil {
 			return nil, err
 		}
 		all := slices.Clone(s.w.snap.TasksOf(s.w.partitions[0].row.Short))
 		return slices.DeleteFunc(all, func(t *cluster.Task) bool { return slices.Contains(stops, t) }), nil
 	}
-	r, err := s.mend()
+	r, err := s.planRepair()
 	if err != nil {
 		return nil, err
 	}
@@ -222,20 +223,20 @@ func (s *session) end() ([]*cluster.Task, error) {
 }
 
 func checkFinalCounts(s *session, data json.RawMessage) error {
-	tasks, err := s.end()
+	tasks, err := s.finalTasks()
 	if err != nil {
 		return err
 	}
-	return perNode(tasks, data)
+	return comparePerNode(tasks, data)
 }
 
-// checkKept compares that the tasks there were on the nodes are there at the end.
+// checkKept checks that the tasks on the nodes are still there at the end.
 func checkKept(s *session, data json.RawMessage) error {
 	var nodes []string
-	if err := strict(data, &nodes); err != nil {
+	if err := decodeExpectation(data, &nodes); err != nil {
 		return err
 	}
-	tasks, err := s.end()
+	tasks, err := s.finalTasks()
 	if err != nil {
 		return err
 	}
@@ -248,17 +249,17 @@ func checkKept(s *session, data json.RawMessage) error {
 	return nil
 }
 
-// checkForbidden compares that nothing new comes to the nodes.
+// checkForbidden checks that no task comes to the nodes.
 func checkForbidden(s *session, data json.RawMessage) error {
 	var nodes []string
-	if err := strict(data, &nodes); err != nil {
+	if err := decodeExpectation(data, &nodes); err != nil {
 		return err
 	}
-	placed, err := s.place()
+	placed, err := s.placeTasks()
 	if err != nil {
 		return err
 	}
-	r, err := s.mend()
+	r, err := s.planRepair()
 	if err != nil {
 		return err
 	}

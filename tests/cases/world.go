@@ -15,7 +15,7 @@ import (
 	"berth/shared/snapshot"
 )
 
-// world is a case as rows, the snapshot of them and the engine on it.
+// A world is a case as rows, with a snapshot of them and an engine.
 type world struct {
 	c          *Case
 	snap       *snapshot.Snapshot
@@ -26,11 +26,11 @@ type world struct {
 	costs      map[string]cluster.MoveCost // by task, of those that have their own
 }
 
-// partition is a service: each replica set is one of its own.
+// A partition is a service: each replica set is one of its own.
 type partition struct {
 	name  string
 	asked Service
-	// constrained and blocked: a replica has said so.
+	// constrained and blocked: a replica has set its constraint, its blocked nodes.
 	constrained, blocked bool
 	want                 []newcomers
 	row                  *cluster.Service
@@ -38,24 +38,27 @@ type partition struct {
 	spec                 *placement.Spec
 }
 
-// newcomers are new tasks that are alike.
+// newcomers are equal new tasks.
 type newcomers struct {
 	count int
 	loads map[string]int64 // nil: the service's
 	spec  *placement.Spec
 }
 
-// wanted is how many new tasks there are.
-func (p *partition) wanted() (n int) {
+// newTaskCount returns how many new tasks there are.
+func (p *partition) newTaskCount() (n int) {
 	for _, g := range p.want {
 		n += g.count
 	}
 	return n
 }
 
-// add wants n more tasks with the loads.
-func (p *partition) add(n int, loads map[string]int64) {
-	if at := slices.IndexFunc(p.want, func(g newcomers) bool { return maps.Equal(g.loads, loads) && (g.loads == nil) == (loads == nil) }); at >= 0 {
+// addNewTasks adds n new tasks with the loads.
+func (p *partition) addNewTasks(n int, loads map[string]int64) {
+	if at := slices.IndexFunc(p.want, func(g newcomers) bool {
+		return maps.Equal(g.loads, loads) &&
+			(g.loads == nil) == (loads == nil)
+	}); at >= 0 {
 		p.want[at].count += n
 	} else if n > 0 {
 		p.want = append(p.want, newcomers{count: n, loads: loads})
@@ -75,7 +78,7 @@ func newWorld(c *Case) (*world, error) {
 	}
 	w.snap.Put(configuration)
 	for _, n := range c.Nodes {
-		row, err := n.row()
+		row, err := n.instanceRow()
 		if err != nil {
 			return nil, err
 		}
@@ -85,11 +88,12 @@ func newWorld(c *Case) (*world, error) {
 				Head:           cluster.Head{Cluster: clusterName, Rev: 1},
 				TaskSpec:       cluster.TaskSpec{ID: "load-" + n.Name, Owner: "foreign"},
 				TaskAssignment: cluster.TaskAssignment{Instance: n.Name, Desired: cluster.TaskRunning},
-				TaskReport:     cluster.TaskReport{Foreign: true, Last: cluster.TaskRunning, Reported: amounts(n.Load)},
+				TaskReport: cluster.TaskReport{Foreign: true, Last: cluster.TaskRunning,
+					Reported: plainAmounts(n.Load)},
 			})
 		}
 	}
-	if err := w.services(); err != nil {
+	if err := w.addServices(); err != nil {
 		return nil, err
 	}
 	w.engine = placement.New(w.snap)
@@ -97,13 +101,13 @@ func newWorld(c *Case) (*world, error) {
 	return w, nil
 }
 
-// configuration maps the case's settings and its domain logic.
+// configuration returns the case's settings and its domain logic as a row.
 func (c *Case) configuration() *cluster.Configuration {
-	metrics := c.metrics()
+	metrics := c.metricNames()
 	out := &cluster.Configuration{
 		Head:   cluster.Head{Cluster: clusterName, Rev: 1},
 		Buffer: c.Config.Buffer, Overbooking: c.Config.Overbooking,
-		Balancing: c.Config.Balancing.of(metrics), Activity: amounts(c.Config.Activity.of(metrics)),
+		Balancing: c.Config.Balancing.of(metrics), Activity: plainAmounts(c.Config.Activity.of(metrics)),
 		Priorities: cluster.Priorities{
 			Placement: cluster.Priority(c.Config.Placement), Capacity: cluster.Priority(c.Config.Capacity),
 			FaultDomain: cluster.Priority(c.Config.Fault), UpgradeDomain: cluster.Priority(c.Config.Upgrade),
@@ -116,7 +120,7 @@ func (c *Case) configuration() *cluster.Configuration {
 	return out
 }
 
-// checkCosts refuses costs other than those there are.
+// checkCosts refuses move costs that do not exist.
 func (c *Case) checkCosts() error {
 	known := map[string]int64{"Zero": 0, "Low": 1, "Medium": 15, "High": 40}
 	for name, cost := range c.Config.Costs {
@@ -127,8 +131,8 @@ func (c *Case) checkCosts() error {
 	return nil
 }
 
-// metrics are all that the case names.
-func (c *Case) metrics() []string {
+// metricNames returns all metrics that the case names.
+func (c *Case) metricNames() []string {
 	names := map[string]bool{}
 	add := func(loads map[string]Number) {
 		for name := range loads {
@@ -150,13 +154,13 @@ func (c *Case) metrics() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// row is the instance. One that is down has lost its agent; one that is deactivated is draining, or takes no new tasks
-// while its safety checks go on.
-func (n *Node) row() (*cluster.Instance, error) {
+// instanceRow returns the instance's row. A node that is down has lost its agent. A deactivated one
+// is draining, or takes no new tasks during its safety checks.
+func (n *Node) instanceRow() (*cluster.Instance, error) {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: n.Name, Status: cluster.InstanceActive,
 		AgentConnected: n.Up == nil || *n.Up, RegisteredAt: cluster.At(time.Unix(1, 0)),
-		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024, Metrics: amounts(n.Capacities)},
+		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024, Metrics: plainAmounts(n.Capacities)},
 		// An upgrade domain that all instances share has no rule.
 		Attributes: map[string]string{cluster.AttributeUpgrade: "all"},
 	}
@@ -185,8 +189,8 @@ func (n *Node) row() (*cluster.Instance, error) {
 	return out, nil
 }
 
-// services makes the partitions, their tasks, and what each of them wants.
-func (w *world) services() error {
+// addServices creates the partitions, their tasks, and how many tasks each of them wants.
+func (w *world) addServices() error {
 	c := w.c
 	replicas := slices.Concat(c.Replicas, c.New)
 	if c.Service == nil && len(replicas) == 0 && (len(c.Existing) > 0 || c.Add != nil) {
@@ -194,34 +198,35 @@ func (w *world) services() error {
 	}
 	if c.Service != nil && len(replicas) == 0 {
 		for i := range max(1, c.Service.Partitions) {
-			w.add(fmt.Sprintf("partition-%02d", i), *c.Service)
+			w.addPartition(fmt.Sprintf("partition-%02d", i), *c.Service)
 		}
 	}
 	for _, r := range replicas {
-		if err := w.replica(r); err != nil {
+		if err := w.addReplica(r); err != nil {
 			return err
 		}
 	}
-	w.wants(len(replicas) > 0)
+	w.setTargets(len(replicas) > 0)
 	for _, p := range w.partitions {
-		if err := w.compile(p); err != nil {
+		if err := w.compilePartition(p); err != nil {
 			return err
 		}
 	}
 	for _, node := range c.Existing {
-		w.put(w.partitions[0], node, nil)
+		w.putTask(w.partitions[0], node, nil)
 	}
 	for _, r := range replicas {
 		if r.Node != "" {
-			t := w.put(w.partition(r.Partition), r.Node, amounts(r.Load))
-			if on := c.Config.UseReportedCosts; on == nil || *on { // else what replicas say of their cost does not count
+			t := w.putTask(w.partition(r.Partition), r.Node, plainAmounts(r.Load))
+			// else what replicas say of their cost does not count
+			if on := c.Config.UseReportedCosts; on == nil || *on {
 				w.costs[t.ID] = cluster.MoveCost(r.MoveCost)
 			}
 		}
 	}
 	for _, p := range w.partitions {
 		if p.row.Desired == 0 {
-			p.row.Desired = max(0, len(w.snap.TasksOf(p.row.Short))+p.wanted()-c.Drop)
+			p.row.Desired = max(0, len(w.snap.TasksOf(p.row.Short))+p.newTaskCount()-c.Drop)
 		}
 		row := *p.row
 		row.Rev++
@@ -231,18 +236,18 @@ func (w *world) services() error {
 	return nil
 }
 
-// wants is how many new tasks each of the partitions is to have besides those that are listed.
-func (w *world) wants(listed bool) {
+// setTargets sets how many new tasks each partition gets besides those listed.
+func (w *world) setTargets(listed bool) {
 	c := w.c
 	for i, p := range w.partitions {
 		switch {
 		case c.Add != nil && (i == 0 || !listed):
-			p.add(*c.Add, nil)
+			p.addNewTasks(*c.Add, nil)
 		case listed || c.Service.OnEveryNode:
 		case i == 0:
-			p.add(max(0, c.Service.Target-len(c.Existing)), nil)
+			p.addNewTasks(max(0, c.Service.Target-len(c.Existing)), nil)
 		default:
-			p.add(c.Service.Target, nil)
+			p.addNewTasks(c.Service.Target, nil)
 		}
 	}
 }
@@ -255,18 +260,20 @@ func (w *world) partition(name string) *partition {
 	return w.partitions[at]
 }
 
-// replica makes the replica's partition if it is the first of it, and takes in what it asks for.
-func (w *world) replica(r Replica) error {
+// addReplica creates the replica's partition if it is the first one, and applies what it asks for.
+func (w *world) addReplica(r Replica) error {
 	p := w.partition(r.Partition)
 	if p == nil {
 		var template Service
 		if w.c.Service != nil {
 			template = *w.c.Service
 		}
-		p = w.add(r.Partition, template)
+		p = w.addPartition(r.Partition, template)
 	}
-	if r.Constraint != "" && p.constrained && r.Constraint != p.asked.Constraint || len(r.Blocked) > 0 && p.blocked && !slices.Equal(r.Blocked, p.asked.Blocked) {
-		return fmt.Errorf("replicas of partition %s differ in what they ask of a node, which is their service's to say", r.Partition)
+	if r.Constraint != "" && p.constrained && r.Constraint != p.asked.Constraint || len(r.Blocked) > 0 && p.blocked &&
+		!slices.Equal(r.Blocked, p.asked.Blocked) {
+		return fmt.Errorf("replicas of partition %s differ in what they ask of a node, which is their service's to say",
+			r.Partition)
 	}
 	if r.Constraint != "" {
 		p.asked.Constraint, p.constrained = r.Constraint, true
@@ -275,19 +282,19 @@ func (w *world) replica(r Replica) error {
 		p.asked.Blocked, p.blocked = r.Blocked, true
 	}
 	if r.Node == "" {
-		p.add(1, amounts(r.Load))
+		p.addNewTasks(1, plainAmounts(r.Load))
 	}
 	return nil
 }
 
-func (w *world) add(name string, asked Service) *partition {
+func (w *world) addPartition(name string, asked Service) *partition {
 	p := &partition{name: name, asked: asked}
 	w.partitions = append(w.partitions, p)
 	return p
 }
 
-// compile makes the row and the spec of what a partition asks for.
-func (w *world) compile(p *partition) error {
+// compilePartition creates the row and the spec of a partition.
+func (w *world) compilePartition(p *partition) error {
 	s := p.asked
 	expression, err := constraint.ParseProperties(s.Constraint)
 	if err != nil {
@@ -303,7 +310,8 @@ func (w *world) compile(p *partition) error {
 		ServiceIdentity: cluster.ServiceIdentity{Name: p.name, Short: p.name},
 		ServiceSpec: cluster.ServiceSpec{
 			Strategy: cluster.Replica, Desired: max(0, s.Target), MinHealthy: 100, MaxPercent: 200,
-			Rules: cluster.Rules{NodeConstraint: s.Constraint, MoveCost: cluster.MoveCost(s.MoveCost), DomainPolicy: policy},
+			Rules: cluster.Rules{NodeConstraint: s.Constraint, MoveCost: cluster.MoveCost(s.MoveCost),
+				DomainPolicy: policy},
 		},
 		ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 	}
@@ -311,7 +319,8 @@ func (w *world) compile(p *partition) error {
 		p.row.Strategy, p.row.Rules.DomainPolicy = cluster.Daemon, cluster.PolicyNone
 	}
 	for _, m := range s.Metrics {
-		p.row.Rules.Metrics = append(p.row.Rules.Metrics, cluster.Metric{Name: m.Name, Load: int64(m.Load), Weight: cluster.Weight(m.Weight)})
+		p.row.Rules.Metrics = append(p.row.Rules.Metrics,
+			cluster.Metric{Name: m.Name, Load: int64(m.Load), Weight: cluster.Weight(m.Weight)})
 	}
 	p.constraint = expression
 	p.spec = &placement.Spec{
@@ -323,15 +332,15 @@ func (w *world) compile(p *partition) error {
 		g := &p.want[i]
 		if g.spec = p.spec; g.loads != nil {
 			g.spec = new(*p.spec)
-			g.spec.Loads = metrics(g.loads)
+			g.spec.Loads = loadsAsMetrics(g.loads)
 		}
 	}
 	w.snap.Put(p.row)
 	return nil
 }
 
-// metrics are the loads as a service has them.
-func metrics(loads map[string]int64) []cluster.Metric {
+// loadsAsMetrics returns the loads as a service has them.
+func loadsAsMetrics(loads map[string]int64) []cluster.Metric {
 	out := []cluster.Metric{}
 	for _, name := range slices.Sorted(maps.Keys(loads)) {
 		out = append(out, cluster.Metric{Name: name, Load: loads[name]})
@@ -339,8 +348,8 @@ func metrics(loads map[string]int64) []cluster.Metric {
 	return out
 }
 
-// domainPolicy is the policy that a fault-domain policy, of the service or in its constraint, and the logic amount to;
-// which logic adaptive services follow is the configuration's.
+// domainPolicy returns the policy that results from the logic and a fault-domain policy, of the
+// service or in its constraint. The configuration says which logic adaptive services follow.
 func domainPolicy(logic, field, directive string) (cluster.DomainPolicy, error) {
 	if field == "" {
 		field = directive
@@ -362,8 +371,8 @@ func domainPolicy(logic, field, directive string) (cluster.DomainPolicy, error) 
 	return "", fmt.Errorf("unknown domain logic %q", logic)
 }
 
-// put puts a RUNNING task of the partition on a node.
-func (w *world) put(p *partition, node string, reported map[string]int64) *cluster.Task {
+// putTask puts a RUNNING task of the partition on a node.
+func (w *world) putTask(p *partition, node string, reported map[string]int64) *cluster.Task {
 	w.tasks++
 	t := &cluster.Task{
 		Head: cluster.Head{Cluster: clusterName, Rev: 1},
@@ -378,13 +387,14 @@ func (w *world) put(p *partition, node string, reported map[string]int64) *clust
 	return t
 }
 
-// constraintError is a placement constraint that cannot be read.
+// A constraintError is a placement constraint that cannot be read.
 type constraintError struct{ error }
 
 func (e *constraintError) Unwrap() error { return e.error }
 
-// refused reports whether the case's services are refused for such a constraint: nothing of theirs is placed.
-func refused(err error) bool {
+// isConstraintError reports whether the case's services are refused for such a constraint: none of
+// their tasks is placed.
+func isConstraintError(err error) bool {
 	var bad *constraintError
 	return errors.As(err, &bad)
 }

@@ -10,9 +10,8 @@ import (
 	"berth/shared/placement"
 )
 
-// The generators keep everything small and scarce, so that filters refuse, zones tie and devices
-// run out.
-
+// GenWorld draws a cluster. All generators keep things small and scarce, so that filters reject,
+// zones tie and devices run out.
 func GenWorld(t *rapid.T) *World {
 	w := &World{Config: GenConfiguration(t, 1)}
 	for _, name := range []string{"web", "other"} {
@@ -35,6 +34,7 @@ func GenWorld(t *rapid.T) *World {
 	return w
 }
 
+// GenInstance draws an instance.
 func GenInstance(t *rapid.T, id string) *cluster.Instance {
 	i := Instance(id,
 		CPU(rapid.Int64Range(0, 4).Draw(t, "cpu")*512), Memory(rapid.Int64Range(0, 4).Draw(t, "memory")*1024),
@@ -57,7 +57,7 @@ func GenInstance(t *rapid.T, id string) *cluster.Instance {
 	return i
 }
 
-// GenRare gives the instance what most have not.
+// GenRare gives the instance what few have.
 func GenRare(t *rapid.T, i *cluster.Instance) {
 	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
 		n := rapid.IntRange(0, 3).Draw(t, "interfaces")
@@ -79,6 +79,7 @@ func GenRare(t *rapid.T, i *cluster.Instance) {
 	}
 }
 
+// GenLoads draws loads of metrics.
 func GenLoads(t *rapid.T) []cluster.Metric {
 	var out []cluster.Metric
 	for _, name := range []string{"m", "n"} {
@@ -89,7 +90,7 @@ func GenLoads(t *rapid.T) []cluster.Metric {
 	return out
 }
 
-// GenConfiguration is the configuration's row in its n-th state.
+// GenConfiguration draws the n-th revision of the cluster's configuration.
 func GenConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 	priority := func(name string) cluster.Priority {
 		return cluster.Priority(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2, -1}).Draw(t, name))
@@ -116,6 +117,7 @@ func GenConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 	return c
 }
 
+// GenNeeds draws the needs of a task.
 func GenNeeds(t *rapid.T) cluster.Resources {
 	r := cluster.Resources{
 		CPU:    rapid.Int64Range(0, 3).Draw(t, "cpu") * 256 * cluster.CPUUnit,
@@ -133,6 +135,7 @@ func GenNeeds(t *rapid.T) cluster.Resources {
 	return r
 }
 
+// GenPorts draws static host ports.
 func GenPorts(t *rapid.T) []cluster.Port {
 	var out []cluster.Port
 	for _, p := range []cluster.Port{SSH, HTTP, QUIC} {
@@ -143,6 +146,7 @@ func GenPorts(t *rapid.T) []cluster.Port {
 	return out
 }
 
+// GenTask draws a task on some instance, or on none.
 func GenTask(t *rapid.T, w *World, id string) *cluster.Task {
 	on := "i-unknown"
 	if n := rapid.IntRange(-1, len(w.Instances)-1).Draw(t, "on"); n >= 0 {
@@ -169,7 +173,7 @@ func GenTask(t *rapid.T, w *World, id string) *cluster.Task {
 	if rapid.IntRange(0, 9).Draw(t, "waits") == 0 {
 		out.Instance, out.Last = "", ""
 	}
-	if i := w.Find(out.Instance); i != nil && out.Needs.GPUs > 0 && rapid.Bool().Draw(t, "pinned") {
+	if i := w.FindInstance(out.Instance); i != nil && out.Needs.GPUs > 0 && rapid.Bool().Draw(t, "pinned") {
 		for d := range i.Registered.GPUs {
 			if len(out.GPUs) < out.Needs.GPUs {
 				out.GPUs = append(out.GPUs, d)
@@ -199,6 +203,7 @@ var Queries = []string{
 	"task:group == g", "not(task:group == g)",
 }
 
+// GenConstraints draws placement constraints.
 func GenConstraints(t *rapid.T) []*constraint.Expression {
 	var out []*constraint.Expression
 	if at := rapid.IntRange(-6, len(Queries)-1).Draw(t, "query"); at >= 0 {
@@ -218,6 +223,7 @@ func GenConstraints(t *rapid.T) []*constraint.Expression {
 	return out
 }
 
+// GenRequest draws a request for the world's services.
 func GenRequest(t *rapid.T, w *World) placement.Request {
 	r := placement.Request{
 		Count:  rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12, 40}).Draw(t, "count"),

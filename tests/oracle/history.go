@@ -12,8 +12,8 @@ import (
 	"berth/shared/state"
 )
 
-// History is a cluster on its way: the rows, the snapshot that was told of them one by one, and the
-// engine on it.
+// A History is a cluster whose rows change: the rows, a snapshot that follows them one by one, and
+// an engine on it. Its methods are the actions of a state machine test.
 type History struct {
 	*World
 	Snap     *snapshot.Snapshot
@@ -23,6 +23,7 @@ type History struct {
 	TasksMet int
 }
 
+// NewHistory draws a history's first rows and requests.
 func NewHistory(t *rapid.T) *History {
 	h := &History{World: GenWorld(t), Movers: map[string]*placement.Spec{}}
 	h.Snap = h.World.Snapshot(1)
@@ -39,8 +40,8 @@ func NewHistory(t *rapid.T) *History {
 	return h
 }
 
-// Request is one of those the history has, in another number.
-func (h *History) Request(t *rapid.T) placement.Request {
+// DrawRequest returns one of the history's requests with another count and other settings.
+func (h *History) DrawRequest(t *rapid.T) placement.Request {
 	r := rapid.SampledFrom(h.Requests).Draw(t, "request")
 	r.Count, r.Target = rapid.IntRange(1, 4).Draw(t, "count"), rapid.IntRange(0, 6).Draw(t, "target")
 	r.Seed, r.Unbuffered = rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 5).Draw(t, "unbuffered") == 0
@@ -50,7 +51,8 @@ func (h *History) Request(t *rapid.T) placement.Request {
 	return r
 }
 
-func (h *History) Put(row state.Row) {
+// PutRow adds or replaces a row.
+func (h *History) PutRow(row state.Row) {
 	h.Snap.Put(row)
 	switch row := row.(type) {
 	case *cluster.Task:
@@ -81,8 +83,8 @@ func CompareText(a, b string) int {
 	return 1
 }
 
-// Task brings a new one, or another state of one that there is.
-func (h *History) Task(t *rapid.T) {
+// ChangeTask adds a task, or changes one.
+func (h *History) ChangeTask(t *rapid.T) {
 	h.TasksMet++
 	next := GenTask(t, h.World, fmt.Sprintf("h-%03d", h.TasksMet))
 	if len(h.Tasks) > 0 && rapid.Bool().Draw(t, "known") {
@@ -92,11 +94,11 @@ func (h *History) Task(t *rapid.T) {
 			next.Desired = cluster.TaskStopped // a task is never wanted again
 		}
 	}
-	h.Put(next)
+	h.PutRow(next)
 }
 
-// End has the row of a task go.
-func (h *History) End(t *rapid.T) {
+// EndTask deletes the row of a task.
+func (h *History) EndTask(t *rapid.T) {
 	if len(h.Tasks) == 0 {
 		t.Skip()
 	}
@@ -105,10 +107,10 @@ func (h *History) End(t *rapid.T) {
 	h.Tasks = slices.Delete(h.Tasks, at, at+1)
 }
 
-// Instance registers, or has another row.
-func (h *History) Instance(t *rapid.T) {
+// ChangeInstance registers an instance, or changes its row.
+func (h *History) ChangeInstance(t *rapid.T) {
 	next := GenInstance(t, fmt.Sprintf("i-%02d", rapid.IntRange(0, len(h.Instances)+1).Draw(t, "n")))
-	if old := h.Find(next.ID); old != nil {
+	if old := h.FindInstance(next.ID); old != nil {
 		next.Rev = old.Rev + 1
 		if rapid.Bool().Draw(t, "same machine") {
 			next.Registered, next.Attributes = old.Registered, old.Attributes
@@ -119,11 +121,11 @@ func (h *History) Instance(t *rapid.T) {
 			}
 		}
 	}
-	h.Put(next)
+	h.PutRow(next)
 }
 
-// Leave has the row of an instance go; those of its tasks may stay.
-func (h *History) Leave(t *rapid.T) {
+// RemoveInstance deletes the row of an instance. Its tasks may stay.
+func (h *History) RemoveInstance(t *rapid.T) {
 	if len(h.Instances) == 0 {
 		t.Skip()
 	}
@@ -139,14 +141,15 @@ func (h *History) Leave(t *rapid.T) {
 	h.Instances = slices.Delete(h.Instances, at, at+1)
 }
 
-func (h *History) Configuration(t *rapid.T) {
+// ChangeConfiguration changes the cluster's configuration.
+func (h *History) ChangeConfiguration(t *rapid.T) {
 	h.Config = GenConfiguration(t, h.Config.Rev+1)
 	h.Snap.Put(h.Config)
 }
 
-// Service changes the default loads of its tasks, those that run included; the request keeps what
-// it asked for.
-func (h *History) Service(t *rapid.T) {
+// ChangeService changes the default loads of a service, and so those of its running tasks. Requests
+// keep their loads.
+func (h *History) ChangeService(t *rapid.T) {
 	at := rapid.IntRange(0, len(h.Services)-1).Draw(t, "service")
 	next := *h.Services[at]
 	next.Rev++
@@ -155,11 +158,11 @@ func (h *History) Service(t *rapid.T) {
 	h.Snap.Put(&next)
 }
 
-// Commit makes rows of what is placed.
-func (h *History) Commit(t *rapid.T) {
-	r := h.Request(t)
+// CommitPlacements places a request and makes rows of the placements.
+func (h *History) CommitPlacements(t *rapid.T) {
+	r := h.DrawRequest(t)
 	for _, p := range h.Engine.Place(r).Placed {
 		h.TasksMet++
-		h.Put(NewTask(r.Spec, fmt.Sprintf("h-%03d", h.TasksMet), p))
+		h.PutRow(NewTask(r.Spec, fmt.Sprintf("h-%03d", h.TasksMet), p))
 	}
 }

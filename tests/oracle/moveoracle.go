@@ -260,9 +260,9 @@ func (o *MoveOracle) tryAll(n int) {
 	o.at[n] = o.start[n]
 }
 
-// Best returns the best score, stage by stage: the buffer is used, and soft rules are broken, if
-// that repairs more of what weighs more.
-func (o *MoveOracle) Best() []int64 {
+// BestScore returns the best score, stage by stage: the buffer is used, and soft rules are broken,
+// if that repairs more of what weighs more.
+func (o *MoveOracle) BestScore() []int64 {
 	o.tryAll(0)
 	best := o.best[0]
 	for g, rules := range [4]int{0, 7, 5, 3} {
@@ -307,8 +307,10 @@ func (o *MoveOracle) taskIndex(id string) int {
 	return slices.IndexFunc(o.counted, func(t *cluster.Task) bool { return t.ID == id })
 }
 
-// Put puts the task on the instance, or on none if that is "".
-func (o *MoveOracle) Put(task, instance string) { o.at[o.taskIndex(task)] = o.instanceIndex(instance) }
+// PutTask puts the task on the instance, or on none if that is "".
+func (o *MoveOracle) PutTask(task, instance string) {
+	o.at[o.taskIndex(task)] = o.instanceIndex(instance)
+}
 
 // AddCopy adds a copy of the task on the instance, beside the task itself.
 func (o *MoveOracle) AddCopy(task, instance string) {

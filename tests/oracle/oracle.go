@@ -13,20 +13,21 @@ import (
 	"berth/tests/gpurows"
 )
 
-// Oracle places the slow way: for every single task it goes through all rows, derives what each
-// instance has left, and looks at every one of them; the task that it places is a row before it
-// looks for the next.
+// An Oracle places the slow way: for every task it derives from all rows what each instance has
+// left, and examines every instance. A placed task is a row before the oracle looks for the next.
 type Oracle struct {
 	World
 	Request placement.Request
-	Made    int
-	Step    int // soft rules of priority 2 are given up in step 1, those of priority 1 in step 2
-	// Now is all rows as a snapshot, made anew for every task: only constraints ask it.
+	Made    int // tasks placed so far
+	// Step is the step of relaxation: step 1 gives up soft rules of priority 2, step 2 also those
+	// of priority 1.
+	Step int
+	// Now is a snapshot of all rows, made again for every task. Only constraints ask it.
 	Now *snapshot.Snapshot
 }
 
-// Left is what an instance has, less what the rows hold on it.
-type Left struct {
+// A Remaining is what an instance has, less what the rows hold on it.
+type Remaining struct {
 	CPU, Memory int64
 	GPUs        []int
 	Unpinned    int
@@ -39,8 +40,9 @@ type Left struct {
 	Made        int // by the oracle
 }
 
-func (o *Oracle) Left(i *cluster.Instance) Left {
-	l := Left{
+// RemainingOn returns what the instance has left.
+func (o *Oracle) RemainingOn(i *cluster.Instance) Remaining {
+	l := Remaining{
 		CPU: i.Registered.CPU, Memory: i.Registered.Memory, Enis: math.MaxInt, Ports: map[cluster.Port]bool{},
 		Loads: map[string]int64{},
 	}
@@ -55,13 +57,14 @@ func (o *Oracle) Left(i *cluster.Instance) Left {
 	}
 	for _, t := range o.Tasks {
 		if t.Instance == i.ID && t.Last != cluster.TaskStopped {
-			o.Take(&l, i, t)
+			o.AddUsage(&l, i, t)
 		}
 	}
 	return l
 }
 
-func (o *Oracle) Take(l *Left, i *cluster.Instance, t *cluster.Task) {
+// AddUsage subtracts what the task holds.
+func (o *Oracle) AddUsage(l *Remaining, i *cluster.Instance, t *cluster.Task) {
 	l.CPU -= t.Needs.CPU
 	l.Memory -= t.Needs.Memory
 	if i.Registered.ENIs != nil {
@@ -83,7 +86,7 @@ func (o *Oracle) Take(l *Left, i *cluster.Instance, t *cluster.Task) {
 	if t.Owner == o.Request.Spec.Owner && (o.Request.Spec.Group == "" || o.Request.Spec.Group == t.Group) {
 		l.Occupants++
 	}
-	if o.Counts(t) {
+	if o.CountsForSpread(t) {
 		l.Spread++
 	}
 	if t.Reason == "oracle" {
@@ -91,7 +94,7 @@ func (o *Oracle) Take(l *Left, i *cluster.Instance, t *cluster.Task) {
 	}
 }
 
-// Loads are what the task reported, else what its service says.
+// Loads returns what the task reported, or else what its service says.
 func (o *Oracle) Loads(t *cluster.Task) map[string]int64 {
 	out := map[string]int64{}
 	for _, s := range o.Services {
@@ -107,7 +110,7 @@ func (o *Oracle) Loads(t *cluster.Task) map[string]int64 {
 	return out
 }
 
-// Limits are what an instance takes of a metric without its buffer and in all.
+// Limits returns what an instance takes of a metric without its buffer, and in all.
 func (o *Oracle) Limits(i *cluster.Instance, metric string) (unbuffered, total int64) {
 	capacity, ok := i.Registered.Metrics[metric]
 	if !ok {
@@ -128,19 +131,21 @@ func (o *Oracle) Limits(i *cluster.Instance, metric string) (unbuffered, total i
 	return unbuffered, total
 }
 
-func (o *Oracle) Counts(t *cluster.Task) bool {
+// CountsForSpread reports whether the task counts when tasks of the request are spread.
+func (o *Oracle) CountsForSpread(t *cluster.Task) bool {
 	return t.Owner == o.Request.Spec.Owner && (o.Request.Spec.Group == "" || o.Request.Spec.Group == t.Group) &&
 		t.Instance != "" &&
-		t.IsActive() && !o.Replaced(t)
+		t.IsActive() && !o.IsReplaced(t)
 }
 
-// Replaced reports whether another task has come for this one: the two count as one.
-func (o *Oracle) Replaced(t *cluster.Task) bool {
+// IsReplaced reports whether another task has come for this one: the two count as one.
+func (o *Oracle) IsReplaced(t *cluster.Task) bool {
 	return slices.ContainsFunc(o.Tasks, func(x *cluster.Task) bool {
 		return x.Owner == t.Owner && x.Replaces == t.ID && x.IsActive() && x.HoldsCapacity()
 	})
 }
 
+// Candidates returns the instances that the request may use.
 func (o *Oracle) Candidates() []*cluster.Instance {
 	var out []*cluster.Instance
 	for _, i := range o.Instances {
@@ -152,22 +157,24 @@ func (o *Oracle) Candidates() []*cluster.Instance {
 	return out
 }
 
-// Binds reports whether a rule of the priority holds in this step.
-func (o *Oracle) Binds(p cluster.Priority) bool {
+// RuleBinds reports whether a rule of the priority binds in this step.
+func (o *Oracle) RuleBinds(p cluster.Priority) bool {
 	return p == 0 || p > 0 && (o.Step == 0 || int(p) <= 2-o.Step)
 }
 
-func Cordoned(i *cluster.Instance) bool {
+// IsCordoned reports whether the instance is cordoned.
+func IsCordoned(i *cluster.Instance) bool {
 	_, is := i.Attributes[cluster.AttributeUnschedulable]
 	return is
 }
 
-func Governed(s *placement.Spec) bool {
+// IsGoverned reports whether a domain policy governs the spec's tasks.
+func IsGoverned(s *placement.Spec) bool {
 	return s.DomainPolicy != "" && s.DomainPolicy != cluster.PolicyNone
 }
 
-// Broken is the first constraint that the instance does not meet.
-func (o *Oracle) Broken(i *cluster.Instance) string {
+// UnmetConstraint returns the first constraint that the instance does not meet, or "".
+func (o *Oracle) UnmetConstraint(i *cluster.Instance) string {
 	for _, x := range o.Request.Spec.Constraints {
 		if !x.Matches(o.Now.Instances[i.ID].Facts()) {
 			return x.String()
@@ -176,8 +183,8 @@ func (o *Oracle) Broken(i *cluster.Instance) string {
 	return ""
 }
 
-// Refusals are all filters that refuse, in order, each with the detail it goes by.
-func (o *Oracle) Refusals(i *cluster.Instance, l Left) []string {
+// FailedFilters returns all filters that reject the instance, in order, each with its detail.
+func (o *Oracle) FailedFilters(i *cluster.Instance, l Remaining) []string {
 	var out []string
 	refuse := func(is bool, f cluster.Filter, detail string) {
 		if is {
@@ -187,23 +194,23 @@ func (o *Oracle) Refusals(i *cluster.Instance, l Left) []string {
 	r := o.Request.Spec
 	refuse(i.Status != cluster.InstanceActive, cluster.FilterStatus, string(i.Status))
 	refuse(!i.AgentConnected, cluster.FilterAgent, "")
-	refuse(Cordoned(i), cluster.FilterUnschedulable, "")
-	refuse(!Cordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable,
+	refuse(IsCordoned(i), cluster.FilterUnschedulable, "")
+	refuse(!IsCordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable,
 		"in the list of instances to avoid")
 	refuse(slices.Contains(o.Request.Refused, i.ID), cluster.FilterRefused, "")
-	if absent := Absent(r, i); absent != "" {
+	if absent := MissingAttribute(r, i); absent != "" {
 		refuse(true, cluster.FilterAttribute, absent)
 	}
-	if x := o.Broken(i); x != "" && o.Binds(o.Config.Priorities.Placement) {
+	if x := o.UnmetConstraint(i); x != "" && o.RuleBinds(o.Config.Priorities.Placement) {
 		refuse(true, cluster.FilterConstraint, x)
 	}
 	most := r.PerInstance
-	if Governed(r) {
+	if IsGoverned(r) {
 		most = 1
 	}
 	refuse(most > 0 && l.Occupants >= most, cluster.FilterOccupied, "")
-	if Governed(r) {
-		d, at := o.Domains(), slices.Index(o.Instances, i)
+	if IsGoverned(r) {
+		d, at := o.ServiceDomains(), slices.Index(o.Instances, i)
 		refuse(!d.AdmitsFault(d.FaultDomain(at)), cluster.FilterFaultDomain, i.FaultDomain())
 		refuse(!d.AdmitsUpgrade(d.UpgradeDomain(at)), cluster.FilterUpgrade, i.UpgradeDomain())
 	}
@@ -215,13 +222,14 @@ func (o *Oracle) Refusals(i *cluster.Instance, l Left) []string {
 	refuse(l.Memory < r.Needs.Memory, cluster.FilterMemory, "")
 	refuse(r.Needs.GPUs > 0 && o.Devices(l) == nil, cluster.FilterGPU, "")
 	refuse(r.Needs.ENIs > 0 && l.Enis < int(r.Needs.ENIs), cluster.FilterENI, "")
-	if metric, _ := o.Room(i, l); metric != "" {
+	if metric, _ := o.FullMetric(i, l); metric != "" {
 		refuse(true, cluster.FilterMetric, metric)
 	}
 	return out
 }
 
-func Absent(r *placement.Spec, i *cluster.Instance) string {
+// MissingAttribute returns the first required attribute that the instance lacks, or "".
+func MissingAttribute(r *placement.Spec, i *cluster.Instance) string {
 	disk, has := i.Attributes["disk"]
 	at := slices.IndexFunc(r.Attributes, func(a string) bool { return !has || a != "disk" && a != "disk="+disk })
 	if at < 0 {
@@ -230,11 +238,12 @@ func Absent(r *placement.Spec, i *cluster.Instance) string {
 	return r.Attributes[at]
 }
 
-// Room is the metric that has no room for one more task, and whether the others need the buffer.
-func (o *Oracle) Room(i *cluster.Instance, l Left) (full string, buffered bool) {
+// FullMetric returns the metric without room for one more task, or "" and whether the task needs
+// the buffer.
+func (o *Oracle) FullMetric(i *cluster.Instance, l Remaining) (full string, buffered bool) {
 	for _, m := range o.Request.Spec.Loads {
 		unbuffered, total := o.Limits(i, m.Name)
-		if m.Load == 0 || !o.Binds(o.Config.Priorities.Capacity) {
+		if m.Load == 0 || !o.RuleBinds(o.Config.Priorities.Capacity) {
 			continue
 		}
 		over := l.Loads[m.Name]+m.Load > unbuffered
@@ -246,8 +255,9 @@ func (o *Oracle) Room(i *cluster.Instance, l Left) (full string, buffered bool) 
 	return "", buffered
 }
 
-// Domains are made from the rows; what they admit has an oracle of its own.
-func (o *Oracle) Domains() *domain.Domains {
+// ServiceDomains returns the domains of the request's service, built from the rows. What they admit
+// has an oracle of its own.
+func (o *Oracle) ServiceDomains() *domain.Domains {
 	var fault, upgrade []string
 	var standings []domain.Standing
 	for _, i := range o.Instances {
@@ -255,21 +265,22 @@ func (o *Oracle) Domains() *domain.Domains {
 		switch {
 		case i.Status == cluster.InstanceInactive:
 			standing = domain.NotInCluster
-		case i.Status != cluster.InstanceActive || !i.AgentConnected || Cordoned(i):
+		case i.Status != cluster.InstanceActive || !i.AgentConnected || IsCordoned(i):
 			standing = domain.Unavailable
-		case Absent(o.Request.Spec, i) != "" || o.Broken(i) != "" || slices.Contains(o.Request.Spec.Avoid, i.ID):
+		case MissingAttribute(o.Request.Spec, i) != "" || o.UnmetConstraint(i) != "" ||
+			slices.Contains(o.Request.Spec.Avoid, i.ID):
 			standing = domain.Ineligible
 		}
 		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()),
 			append(standings, standing)
 	}
 	rule := domain.NewRule(o.Request.Spec.DomainPolicy, o.Request.Target, o.Config)
-	rule.NoConstraints = !o.Binds(o.Config.Priorities.Placement)
-	rule.NoFault, rule.NoUpgrade = !o.Binds(o.Config.Priorities.FaultDomain),
-		!o.Binds(o.Config.Priorities.UpgradeDomain)
+	rule.NoConstraints = !o.RuleBinds(o.Config.Priorities.Placement)
+	rule.NoFault, rule.NoUpgrade = !o.RuleBinds(o.Config.Priorities.FaultDomain),
+		!o.RuleBinds(o.Config.Priorities.UpgradeDomain)
 	d := domain.NewDomains(fault, upgrade, standings, rule)
 	for _, t := range o.Tasks {
-		if i := o.Find(t.Instance); o.Counts(t) && i != nil {
+		if i := o.FindInstance(t.Instance); o.CountsForSpread(t) && i != nil {
 			d.AddTasks(slices.Index(o.Instances, i), 1)
 		}
 	}
@@ -277,17 +288,17 @@ func (o *Oracle) Domains() *domain.Domains {
 }
 
 // Devices returns the positions of the GPU devices for one task, or nil if there are not enough.
-func (o *Oracle) Devices(l Left) []int {
+func (o *Oracle) Devices(l Remaining) []int {
 	return gpurows.Devices(l.GPUs, l.Unpinned, o.Request.Spec.Needs)
 }
 
-// GroupCount is how many tasks count on instances that agree with this one in all of the
+// GroupCount returns how many tasks count on instances with the same values of all these
 // attributes.
 func (o *Oracle) GroupCount(like *cluster.Instance, attributes []string) int64 {
 	n := int64(0)
 	for _, t := range o.Tasks {
-		i := o.Find(t.Instance)
-		if !o.Counts(t) || i == nil || i.Status == cluster.InstanceInactive {
+		i := o.FindInstance(t.Instance)
+		if !o.CountsForSpread(t) || i == nil || i.Status == cluster.InstanceInactive {
 			continue
 		}
 		same := !slices.ContainsFunc(attributes, func(a string) bool {
@@ -302,10 +313,10 @@ func (o *Oracle) GroupCount(like *cluster.Instance, attributes []string) int64 {
 	return n
 }
 
-// Key is what the instance is compared by, the least first; random reports that the rest is left to
-// chance.
-func (o *Oracle) Key(i *cluster.Instance, l Left) (key []int64, random bool) {
-	if _, buffered := o.Room(i, l); buffered {
+// OrderKey returns what the instance is compared by, the least first. random reports that chance
+// decides the rest.
+func (o *Oracle) OrderKey(i *cluster.Instance, l Remaining) (key []int64, random bool) {
+	if _, buffered := o.FullMetric(i, l); buffered {
 		key = append(key, 1)
 	} else {
 		key = append(key, 0)
@@ -315,7 +326,7 @@ func (o *Oracle) Key(i *cluster.Instance, l Left) (key []int64, random bool) {
 	}
 	r := o.Request.Spec
 	strategies := r.Strategies
-	if len(strategies) == 0 && !Governed(r) && r.Scoring == "" {
+	if len(strategies) == 0 && !IsGoverned(r) && r.Scoring == "" {
 		strategies = []cluster.PlacementStrategy{
 			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone},
 			{Type: cluster.StrategySpread, Field: "instanceId"},
@@ -342,7 +353,7 @@ func (o *Oracle) Key(i *cluster.Instance, l Left) (key []int64, random bool) {
 			key = key[:len(key)-1]
 		}
 	}
-	if Governed(r) && len(strategies) == 0 {
+	if IsGoverned(r) && len(strategies) == 0 {
 		key = append(key, int64(l.Tasks))
 	}
 	spare := 0
@@ -352,17 +363,16 @@ func (o *Oracle) Key(i *cluster.Instance, l Left) (key []int64, random bool) {
 	return append(key, int64(spare), l.CPU/250+l.Memory), false
 }
 
-// Best are the instances for one more task, none if no instance can take it; more than one where
-// chance decides.
-func (o *Oracle) Best() (out []*cluster.Instance) {
+// BestInstances returns the instance for one more task, or none; several if chance decides.
+func (o *Oracle) BestInstances() (out []*cluster.Instance) {
 	o.Now = o.Snapshot(1)
 	var least []int64
 	for _, i := range o.Candidates() {
-		l := o.Left(i)
-		if len(o.Refusals(i, l)) > 0 {
+		l := o.RemainingOn(i)
+		if len(o.FailedFilters(i, l)) > 0 {
 			continue
 		}
-		key, random := o.Key(i, l)
+		key, random := o.OrderKey(i, l)
 		switch c := slices.Compare(key, least); {
 		case len(out) == 0 || c < 0:
 			out, least = []*cluster.Instance{i}, key
@@ -375,45 +385,47 @@ func (o *Oracle) Best() (out []*cluster.Instance) {
 	return out
 }
 
-// Next is the best of all steps from the present one on.
-func (o *Oracle) Next() []*cluster.Instance {
+// NextBest returns the best instances of the first step, from the present one on, that has any.
+func (o *Oracle) NextBest() []*cluster.Instance {
 	for ; ; o.Step++ {
-		if best := o.Best(); len(best) > 0 || o.Step == 2 {
+		if best := o.BestInstances(); len(best) > 0 || o.Step == 2 {
 			return best
 		}
 	}
 }
 
+// Place places the request's tasks.
 func (o *Oracle) Place() []placement.Placement {
 	var out []placement.Placement
 	for len(out) < o.Request.Count {
-		best := o.Next()
+		best := o.NextBest()
 		if len(best) == 0 {
 			break
 		}
-		out = append(out, o.Put(best[0]))
+		out = append(out, o.PutTask(best[0]))
 	}
 	return out
 }
 
-// Put makes a row of a task on the instance.
-func (o *Oracle) Put(i *cluster.Instance) placement.Placement {
+// PutTask makes a row of a task on the instance.
+func (o *Oracle) PutTask(i *cluster.Instance) placement.Placement {
 	p := placement.Placement{Instance: i.ID}
 	if o.Request.Spec.Needs.GPUs > 0 {
-		p.GPUs = o.Devices(o.Left(i))
+		p.GPUs = o.Devices(o.RemainingOn(i))
 	}
-	o.Commit(p)
+	o.CommitPlacement(p)
 	return p
 }
 
-func (o *Oracle) Commit(p placement.Placement) {
+// CommitPlacement makes a row of a placement.
+func (o *Oracle) CommitPlacement(p placement.Placement) {
 	o.Made++
 	t := NewTask(o.Request.Spec, fmt.Sprintf("new-%02d", o.Made), p)
 	t.Reason = "oracle"
 	o.Tasks = append(o.Tasks, t)
 }
 
-// NewTask is the row of a task that was placed.
+// NewTask returns the row of a task that was placed.
 func NewTask(spec *placement.Spec, id string, p placement.Placement) *cluster.Task {
 	loads := map[string]int64{} // what its service says now may be something else
 	for _, m := range spec.Loads {
@@ -432,18 +444,18 @@ func NewTask(spec *placement.Spec, id string, p placement.Placement) *cluster.Ta
 	}
 }
 
-// Histogram is what a diagnosis must say, as text per filter and detail, once the oracle can place
-// no more.
-func (o *Oracle) Histogram() map[string]int {
+// RejectionCounts returns what a diagnosis must say, per filter and detail, after the oracle can
+// place no more.
+func (o *Oracle) RejectionCounts() map[string]int {
 	o.Now = o.Snapshot(1)
 	out := map[string]int{}
 	for _, i := range o.Candidates() {
-		out[o.Refusals(i, o.Left(i))[0]]++
+		out[o.FailedFilters(i, o.RemainingOn(i))[0]]++
 	}
 	return out
 }
 
-// NewOracle scans a copy of the world's rows.
+// NewOracle returns an oracle on a copy of the world's rows.
 func NewOracle(w *World, r placement.Request) *Oracle {
 	o := &Oracle{World: *w, Request: r}
 	o.Tasks = slices.Clone(w.Tasks)

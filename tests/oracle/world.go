@@ -14,8 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// World is a cluster as plain rows: what a snapshot is made of, and what the oracles of the
-// property tests scan.
+// A World is a cluster as plain rows: what snapshots are made of and oracles scan.
 type World struct {
 	Instances []*cluster.Instance
 	Tasks     []*cluster.Task
@@ -23,7 +22,7 @@ type World struct {
 	Config    *cluster.Configuration
 }
 
-// Snapshot takes the rows in, in an order that the seed decides.
+// Snapshot returns a snapshot of the rows, added in an order that the seed decides.
 func (w *World) Snapshot(seed uint64) *snapshot.Snapshot {
 	var rows []state.Row
 	if w.Config != nil {
@@ -47,6 +46,7 @@ func (w *World) Snapshot(seed uint64) *snapshot.Snapshot {
 	return s
 }
 
+// SnapshotOf returns a snapshot of the rows.
 func SnapshotOf(rows ...state.Row) *snapshot.Snapshot {
 	s := snapshot.NewSnapshot()
 	for _, r := range rows {
@@ -55,9 +55,10 @@ func SnapshotOf(rows ...state.Row) *snapshot.Snapshot {
 	return s
 }
 
+// An Option changes an instance row.
 type Option func(*cluster.Instance)
 
-// Instance is ACTIVE, its agent connected, with 2 vCPU and 4,096 MiB.
+// Instance returns an ACTIVE, connected instance with 2 vCPU and 4,096 MiB.
 func Instance(id string, options ...Option) *cluster.Instance {
 	i := &cluster.Instance{
 		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Status: cluster.InstanceActive, AgentConnected: true,
@@ -116,7 +117,7 @@ func Configuration(c cluster.Configuration) *cluster.Configuration {
 // A TaskOption changes a task row.
 type TaskOption func(*cluster.Task)
 
-// Task is RUNNING, of owner "web", and needs 256 CPU units and 512 MiB.
+// Task returns a RUNNING task of owner "web" that needs 256 CPU units and 512 MiB.
 func Task(id, on string, options ...TaskOption) *cluster.Task {
 	t := &cluster.Task{
 		Head: cluster.Head{Cluster: "c", Rev: 1},
@@ -165,20 +166,22 @@ func Created(second int64) TaskOption {
 	return func(t *cluster.Task) { t.CreatedAt = cluster.At(time.Unix(second, 0)) }
 }
 
-// Check and stop ask a new engine.
-func Check(s *snapshot.Snapshot, id string, r placement.Request) ([]int, *cluster.Rejection) {
+// CheckInstance asks a new engine about one instance.
+func CheckInstance(s *snapshot.Snapshot, id string, r placement.Request) ([]int, *cluster.Rejection) {
 	return placement.New(s).CheckInstance(s.Instances[id], r)
 }
 
-func Stop(s *snapshot.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {
-	return placement.New(s).ChooseStops(Web(n), candidates)
+// ChooseStops asks a new engine which n tasks of owner "web" to stop.
+func ChooseStops(s *snapshot.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {
+	return placement.New(s).ChooseStops(WebRequest(n), candidates)
 }
 
-func Web(n int) placement.Request {
+// WebRequest asks for n tasks of owner "web".
+func WebRequest(n int) placement.Request {
 	return placement.Request{Spec: &placement.Spec{Needs: Small, Owner: "web"}, Count: n}
 }
 
-// Where is the placements as text, "i-1 i-2[0,1]".
+// Where returns the placements as text: "i-1 i-2[0,1]".
 func Where(placed []placement.Placement) string {
 	var out []string
 	for _, p := range placed {
@@ -191,6 +194,7 @@ func Where(placed []placement.Placement) string {
 	return strings.Join(out, " ")
 }
 
+// IDs returns the tasks' ids as text.
 func IDs(tasks []*cluster.Task) string {
 	var out []string
 	for _, t := range tasks {
@@ -199,6 +203,7 @@ func IDs(tasks []*cluster.Task) string {
 	return strings.Join(out, " ")
 }
 
+// Expect fails the test if the values differ.
 func Expect[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -206,7 +211,8 @@ func Expect[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-func (w *World) Find(id string) *cluster.Instance {
+// FindInstance returns the instance with the id, or nil.
+func (w *World) FindInstance(id string) *cluster.Instance {
 	at := slices.IndexFunc(w.Instances, func(i *cluster.Instance) bool { return i.ID == id })
 	if at < 0 {
 		return nil
@@ -214,6 +220,7 @@ func (w *World) Find(id string) *cluster.Instance {
 	return w.Instances[at]
 }
 
+// Names returns the instances' ids.
 func Names(instances []*cluster.Instance) (out []string) {
 	for _, i := range instances {
 		out = append(out, i.ID)

@@ -18,13 +18,13 @@ func TestPlannerFollowsTheSnapshot(t *testing.T) {
 		h := planning{History: oracle.NewHistory(t)}
 		h.planner = moves.NewPlanner(h.Engine)
 		t.Repeat(map[string]func(*rapid.T){
-			"task":          h.Task,
-			"end":           h.End,
-			"instance":      h.Instance,
-			"leave":         h.Leave,
-			"configuration": h.Configuration,
-			"service":       h.Service,
-			"commit":        h.Commit,
+			"task":          h.ChangeTask,
+			"end":           h.EndTask,
+			"instance":      h.ChangeInstance,
+			"leave":         h.RemoveInstance,
+			"configuration": h.ChangeConfiguration,
+			"service":       h.ChangeService,
+			"commit":        h.CommitPlacements,
 			"moves":         h.moves,
 		})
 	})

@@ -87,10 +87,10 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 				}
 			}
 			if m.Mode == moves.StopFirst || m.Mode == moves.Via {
-				inTurn.Put(m.Task, "")
+				inTurn.PutTask(m.Task, "")
 				continue
 			}
-			inTurn.Put(m.Task, m.To)
+			inTurn.PutTask(m.Task, m.To)
 			expectRoom(t, inTurn, p, m.Task)
 		}
 	})
