@@ -2,6 +2,8 @@ package ecs
 
 import (
 	"encoding/base64"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -13,10 +15,14 @@ import (
 // size.
 const pageSize = 100
 
-// pageAfterToken returns a page of a sorted list, and the token of the next. The token is the
-// page's last item, so that items which are added or removed between two calls make no other item
-// appear twice or not at all.
+// pageAfterToken sorts the items and returns a page of them, and the token of the next page, nil after
+// the last. The token is the page's last item, so that items which are added or removed between two
+// calls make no other item appear twice or not at all.
 func pageAfterToken(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
+	slices.Sort(items)
+	if descending {
+		slices.Reverse(items)
+	}
 	n := int(value(size))
 	if size == nil {
 		n = pageSize
@@ -40,7 +46,18 @@ func pageAfterToken(items []string, token *string, size *int32, descending bool)
 	return items[:n], &next, nil
 }
 
-// timeOrNil returns nil for the zero time.
+// pageOfFound is pageAfterToken for things that are listed by keys of their own.
+func pageOfFound[T any](
+	found map[string]T, token *string, size *int32, descending bool,
+) (page []T, next *string, err error) {
+	keys, next, err := pageAfterToken(slices.Collect(maps.Keys(found)), token, size, descending)
+	for _, key := range keys {
+		page = append(page, found[key])
+	}
+	return page, next, err
+}
+
+// timeOrNil returns nil for the zero time, because absent members of an answer are nil.
 func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -139,7 +139,6 @@ func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInp
 	var out ecs.ListAttributesOutput
 	err := e.kernel.View(e.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
 		found := map[string]types.Attribute{}
-		var keys []string
 		for _, i := range c.instances {
 			for _, a := range i.Attributes {
 				if i.Status == cluster.InstanceInactive || a.Name != cmp.Or(value(in.AttributeName), a.Name) ||
@@ -150,16 +149,11 @@ func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInp
 				if a.Value != "" {
 					attr.Value = new(a.Value)
 				}
-				key := i.ID + "/" + a.Name
-				found[key], keys = attr, append(keys, key)
+				found[i.ID+"/"+a.Name] = attr
 			}
 		}
-		slices.Sort(keys)
-		keys, next, err := pageAfterToken(keys, in.NextToken, in.MaxResults, false)
-		for _, key := range keys {
-			out.Attributes = append(out.Attributes, found[key])
-		}
-		out.NextToken = next
+		var err error
+		out.Attributes, out.NextToken, err = pageOfFound(found, in.NextToken, in.MaxResults, false)
 		return err
 	}))
 	return &out, err

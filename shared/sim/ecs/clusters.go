@@ -3,7 +3,6 @@ package ecs
 import (
 	"context"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
@@ -90,7 +89,6 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 				arns = append(arns, *c.info.ClusterArn)
 			}
 		}
-		slices.Sort(arns)
 		out.ClusterArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})

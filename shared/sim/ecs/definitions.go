@@ -76,30 +76,20 @@ func (e *Definitions) ListTaskDefinitions(
 		status = types.TaskDefinitionStatusActive
 	}
 	var out ecs.ListTaskDefinitionsOutput
-	err := e.kernel.View(func(time.Time) error {
+	err := e.kernel.View(func(time.Time) (err error) {
 		arns := map[string]string{}
-		var keys []string
 		for name, fam := range e.families {
 			if value(in.FamilyPrefix) != "" && name != *in.FamilyPrefix {
 				continue
 			}
 			for _, d := range fam.revisions {
 				if d.Def.Status == status {
-					key := fmt.Sprintf("%s:%09d", name, d.Def.Revision)
-					keys, arns[key] = append(keys, key), *d.Def.TaskDefinitionArn
+					arns[fmt.Sprintf("%s:%09d", name, d.Def.Revision)] = *d.Def.TaskDefinitionArn
 				}
 			}
 		}
-		slices.Sort(keys)
-		descending := in.Sort == types.SortOrderDesc
-		if descending {
-			slices.Reverse(keys)
-		}
-		keys, next, err := pageAfterToken(keys, in.NextToken, in.MaxResults, descending)
-		for _, key := range keys {
-			out.TaskDefinitionArns = append(out.TaskDefinitionArns, arns[key])
-		}
-		out.NextToken = next
+		out.TaskDefinitionArns, out.NextToken, err = pageOfFound(arns, in.NextToken, in.MaxResults,
+			in.Sort == types.SortOrderDesc)
 		return err
 	})
 	return &out, err
@@ -125,7 +115,6 @@ func (e *Definitions) ListTaskDefinitionFamilies(
 				names = append(names, name)
 			}
 		}
-		slices.Sort(names)
 		out.Families, out.NextToken, err = pageAfterToken(names, in.NextToken, in.MaxResults, false)
 		return err
 	})

@@ -104,7 +104,6 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 				arns = append(arns, e.kernel.Account.ARN("task", t.Cluster, t.ID))
 			}
 		}
-		slices.Sort(arns)
 		out.TaskArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})

@@ -33,7 +33,6 @@ func (e *Instances) ListContainerInstances(
 				arns = append(arns, i.arn)
 			}
 		}
-		slices.Sort(arns)
 		out.ContainerInstanceArns, out.NextToken, err = pageAfterToken(arns, in.NextToken, in.MaxResults, false)
 		return err
 	}))
