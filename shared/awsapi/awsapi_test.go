@@ -24,14 +24,14 @@ import (
 	"berth/shared/cluster"
 )
 
-// endpoint answers calls of the JSON protocols by a function, and keeps them.
+// endpoint answers calls of the JSON protocols with a function, and keeps the calls.
 type endpoint struct {
 	answer func(operation string, in map[string]any) (status int, body string)
 	mu     sync.Mutex
 	calls  []call
 }
 
-// seen are the calls so far.
+// seen returns the calls so far.
 func (e *endpoint) seen() []call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,7 +99,7 @@ func TestActionsAreTriedOnce(t *testing.T) {
 		"ServerError":  {answer: fails(500, "ServerException"), ambiguous: true, code: cluster.CodeServer},
 		"NoAnswer":     {answer: func(string, map[string]any) (int, string) { return 0, "" }, ambiguous: true, code: cluster.CodeServer},
 		"NotJSON":      {answer: func(string, map[string]any) (int, string) { return 200, "{" }, ambiguous: true, code: cluster.CodeServer},
-		// An expired token is no verdict on the task: it must not look like one.
+		// An expired token says nothing about the task, so it must not become an error of the API.
 		"TokenExpired": {answer: fails(400, "ExpiredTokenException"), code: cluster.CodeServer},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestActionsAreTriedOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("NobodyListens", func(t *testing.T) {
+	t.Run("NoConnection", func(t *testing.T) {
 		client := ecs.New(ecs.Options{Region: "eu-central-1", BaseEndpoint: aws.String("http://127.0.0.1:1"), Credentials: testCredentials})
 		if _, err := (&awsapi.ECS{Client: client}).StartTask(ctx, startCall); err == nil || errors.Is(err, cluster.ErrAmbiguous) {
 			t.Errorf("StartTask = %v, want an unambiguous error", err)
@@ -183,7 +183,7 @@ func TestDescribeInBatchesOf100(t *testing.T) {
 	}
 }
 
-func TestClusterActive(t *testing.T) {
+func TestClusterActiveNeedsTheStatus(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{"clusters":[{"clusterName":"c","status":"ACTIVE"}]}`:        true,
 		`{"clusters":[{"clusterName":"c","status":"INACTIVE"}]}`:      false,
@@ -196,7 +196,7 @@ func TestClusterActive(t *testing.T) {
 	}
 }
 
-func TestQueue(t *testing.T) {
+func TestQueueRoundsDelaysUp(t *testing.T) {
 	ctx := context.Background()
 	e := &endpoint{answer: func(string, map[string]any) (int, string) { return 200, `{"MessageId":"m"}` }}
 	server := httptest.NewServer(e)
@@ -224,7 +224,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-func TestForward(t *testing.T) {
+func TestForwardPassesCallsUnchanged(t *testing.T) {
 	ctx := context.Background()
 	t.Run("PassesBodyAndAnswer", func(t *testing.T) {
 		server, client := serve(t, func(op string, in map[string]any) (int, string) {
@@ -246,7 +246,8 @@ func TestForward(t *testing.T) {
 		}
 	})
 	t.Run("SignsAsTheSDKDoes", func(t *testing.T) {
-		// The SDK's own request differs in signed headers only; a service checks what SignedHeaders names.
+		// The SDK's own request differs only in which headers are signed. A service checks those
+		// that SignedHeaders names.
 		now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 		server, client := serve(t, func(string, map[string]any) (int, string) { return 200, "{}" })
 		for range 2 {

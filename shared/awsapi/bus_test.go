@@ -37,7 +37,7 @@ func events(n int) (all [][]byte) {
 	return all
 }
 
-// taken takes all entries, those apart whose detail has a code in codes.
+// taken accepts all entries except those whose detail has an error code in codes.
 func taken(codes map[string]string) func(string, map[string]any) (int, string) {
 	return func(_ string, in map[string]any) (int, string) {
 		var out []string
@@ -49,7 +49,7 @@ func taken(codes map[string]string) func(string, map[string]any) (int, string) {
 	}
 }
 
-func TestBus(t *testing.T) {
+func TestBusReturnsWhatToSendAgain(t *testing.T) {
 	ctx := context.Background()
 	t.Run("SendsTenACallInOrder", func(t *testing.T) {
 		e, bus := openBus(t, taken(nil))
@@ -79,7 +79,7 @@ func TestBus(t *testing.T) {
 			t.Errorf("entry %s, want %s", first, want)
 		}
 	})
-	t.Run("GivesBackWhatWasThrottledAndWhatFollows", func(t *testing.T) {
+	t.Run("ReturnsThrottledEventsAndAllAfter", func(t *testing.T) {
 		_, bus := openBus(t, taken(map[string]string{`{"n":3}`: "ThrottlingException",
 			`{"n":5}`: "NotAuthorizedForSource"}))
 		left, err := bus.PutEvents(ctx, events(12))
@@ -91,13 +91,13 @@ func TestBus(t *testing.T) {
 			t.Errorf("error %v, want both", err)
 		}
 	})
-	t.Run("GivesBackAllWhereTheCallFails", func(t *testing.T) {
+	t.Run("ReturnsAllIfTheCallFails", func(t *testing.T) {
 		_, bus := openBus(t, fails(500, "InternalFailure"))
 		if left, err := bus.PutEvents(ctx, events(2)); err == nil || len(left) != 2 {
 			t.Errorf("Put = %d left, %v", len(left), err)
 		}
 	})
-	t.Run("RefusesWhatIsNoEvent", func(t *testing.T) {
+	t.Run("RefusesInvalidEvents", func(t *testing.T) {
 		e, bus := openBus(t, taken(nil))
 		if left, err := bus.PutEvents(ctx, [][]byte{[]byte("{"), event(1)}); err == nil || len(left) != 0 ||
 			len(e.seen()) != 1 {

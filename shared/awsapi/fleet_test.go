@@ -23,7 +23,7 @@ import (
 
 var _ handler.ECS = (*awsapi.ECS)(nil)
 
-// clock stands still until a test moves it.
+// clock is a clock that moves only when a test moves it.
 type clock struct {
 	now   time.Time
 	calls []callback
@@ -40,7 +40,7 @@ func (c *clock) After(d time.Duration, f func()) {
 	c.calls = append(c.calls, callback{c.now.Add(d), f})
 }
 
-// pass lets d go by, and calls back whoever waited for that.
+// pass moves the clock by d and runs the callbacks that are due by then.
 func (c *clock) pass(d time.Duration) {
 	for end := c.now.Add(d); ; {
 		i := -1
@@ -60,7 +60,7 @@ func (c *clock) pass(d time.Duration) {
 	}
 }
 
-// faces are the same fleet twice: as the port that it is in process, and by the SDK over HTTP.
+// faces are two ways to the same simulated ECS: in process, and through the SDK over HTTP.
 type faces struct {
 	clock   *clock
 	direct  handler.ECS
@@ -100,10 +100,10 @@ func openFleet(t *testing.T) *faces {
 	return &faces{clock: c, direct: f.ECS, adapter: &awsapi.ECS{Client: client}, client: client}
 }
 
-// anyOrder: ECS lists in none.
+// anyOrder ignores the order of lists, of which ECS promises none.
 var anyOrder = cmpopts.SortSlices(func(a, b string) bool { return a < b })
 
-// agree asks both faces the same, and expects the same answer, or an error of the same code.
+// agree makes the same call both ways, and expects the same answer or an error of the same code.
 func agree[T any](t *testing.T, f *faces, what string, ask func(handler.ECS) (T, error)) T {
 	t.Helper()
 	want, wantErr := ask(f.direct)
@@ -117,9 +117,10 @@ func agree[T any](t *testing.T, f *faces, what string, ask func(handler.ECS) (T,
 	return got
 }
 
-// TestFleetOverHTTP has the simulated fleet, which is as strict as ECS, judge the adapter: what it says in process it
-// must say through the protocol, the SDK and this package.
-func TestFleetOverHTTP(t *testing.T) {
+// TestAdapterAnswersAsTheSimulatedECS compares the adapter with the simulated ECS, which is as
+// strict as the real one: what it answers in process it must answer through the protocol, the SDK
+// and this package.
+func TestAdapterAnswersAsTheSimulatedECS(t *testing.T) {
 	ctx := context.Background()
 	f := openFleet(t)
 	instances := agree(t, f, "ListInstances", func(e handler.ECS) ([]string, error) { return e.ListInstances(ctx, "c") })
@@ -148,7 +149,7 @@ func TestFleetOverHTTP(t *testing.T) {
 	})
 }
 
-func TestFleetTasksOverHTTP(t *testing.T) {
+func TestAdapterStartsAndStopsTasks(t *testing.T) {
 	ctx := context.Background()
 	f := openFleet(t)
 	instances, err := f.adapter.ListInstances(ctx, "c")
@@ -171,7 +172,7 @@ func TestFleetTasksOverHTTP(t *testing.T) {
 	if started.StartedBy != call.StartedBy || started.Instance != instances[0] || started.TaskDefinition != "web:1" {
 		t.Errorf("task %+v", started)
 	}
-	// The port is taken: the second start on the same instance fails for it alone.
+	// The port is in use on the second instance: only that start fails.
 	call.Instances = instances[1:]
 	answer, err = f.adapter.StartTask(ctx, call)
 	if err != nil || len(answer.Tasks) != 1 || len(answer.Failures) != 1 || answer.Failures[0].Reason != "RESOURCE:PORTS" ||
@@ -207,7 +208,7 @@ func TestFleetTasksOverHTTP(t *testing.T) {
 	}
 }
 
-func TestFleetByForwarder(t *testing.T) {
+func TestForwarderReachesTheSimulatedECS(t *testing.T) {
 	ctx := context.Background()
 	f := openFleet(t)
 	status, answer, err := (&awsapi.Forwarder{Client: f.client}).Forward(ctx, "ListClusters", []byte("{}"))

@@ -13,8 +13,9 @@ import (
 	"berth/shared/awsapi"
 )
 
-// lateReader is a transport that answers before it has seen the end of the request's body, and gives nothing of the
-// answer unless it sees it: net/http's own, where the service is quicker than it.
+// lateReader is a transport that answers before it has seen the end of the request's body, and
+// whose answer cannot be read if it never sees that end. net/http's transport is like that if the
+// service is faster than it.
 type lateReader struct{}
 
 func (lateReader) Do(r *http.Request) (*http.Response, error) {
@@ -50,7 +51,7 @@ func (b *lateBody) Read(p []byte) (int, error) {
 
 func (*lateBody) Close() error { return nil }
 
-func TestAnswersSurviveTheEndOfTheirRequest(t *testing.T) {
+func TestAnswersSurviveTheEndOfTheRequest(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		http ecs.HTTPClient

@@ -20,8 +20,8 @@ import (
 	"berth/shared/state"
 )
 
-// network answers DynamoDB's calls by a script, one step a call; calls beyond it reach the server
-// behind it.
+// network answers DynamoDB's calls by a script, one step a call. Calls after the script's end reach
+// the real server.
 type network struct {
 	behind dynamodb.HTTPClient
 	script []func(*http.Request) (*http.Response, error)
@@ -44,7 +44,7 @@ func (n *network) Do(r *http.Request) (*http.Response, error) {
 	return n.behind.Do(r)
 }
 
-// lost does what the request says and loses the answer.
+// lost carries out the request and loses the answer.
 func (n *network) lost(r *http.Request) (*http.Response, error) {
 	resp, err := n.behind.Do(r)
 	if err != nil {
@@ -89,8 +89,8 @@ func repeat(n int, step func(*http.Request) (*http.Response, error)) []func(*htt
 	return steps
 }
 
-// faulty is a state with a meta row, reached through a network that a test scripts, and never
-// waiting in real time.
+// faulty returns a state with a meta row, which is reached through a network that the test scripts.
+// It never waits in real time.
 func faulty(t *testing.T) (*dynamo.State, *network) {
 	t.Helper()
 	good := open(t)
@@ -120,7 +120,7 @@ func version(t *testing.T, s *dynamo.State) int64 {
 	return row.(*state.Meta).Version
 }
 
-func TestCommitWithLostAnswer(t *testing.T) {
+func TestCommitWithLostAnswerIsRepeatedUnderItsToken(t *testing.T) {
 	ctx := context.Background()
 	t.Run("IsResolvedByItsToken", func(t *testing.T) {
 		s, n := faulty(t)
@@ -147,7 +147,7 @@ func TestCommitWithLostAnswer(t *testing.T) {
 			}
 		}
 	})
-	t.Run("IsAmbiguousWhereNoAnswerComes", func(t *testing.T) {
+	t.Run("IsAmbiguousIfNoAnswerComes", func(t *testing.T) {
 		s, n := faulty(t)
 		n.script = repeat(20, n.lost)
 		if err := s.Commit(ctx, commitOne); !errors.Is(err, cluster.ErrAmbiguous) {
@@ -157,7 +157,7 @@ func TestCommitWithLostAnswer(t *testing.T) {
 			t.Errorf("%d attempts, want 8", n.calls)
 		}
 	})
-	t.Run("IsAmbiguousWhereTheCallerGivesUp", func(t *testing.T) {
+	t.Run("IsAmbiguousIfTheCallerGivesUp", func(t *testing.T) {
 		s, n := faulty(t)
 		ctx, cancel := context.WithCancel(ctx)
 		n.script = append(n.script, func(r *http.Request) (*http.Response, error) {
@@ -168,7 +168,7 @@ func TestCommitWithLostAnswer(t *testing.T) {
 			t.Fatalf("Commit = %v, want ErrAmbiguous", err)
 		}
 	})
-	t.Run("SaysConflictWhereAnotherWasFirst", func(t *testing.T) {
+	t.Run("IsAConflictIfAnotherWriterWasFirst", func(t *testing.T) {
 		s, n := faulty(t)
 		n.script = append(n.script, func(*http.Request) (*http.Response, error) {
 			if _, err := s.Write(ctx, instanceWrite("i")); err != nil { // by another process, in the meantime
@@ -183,7 +183,7 @@ func TestCommitWithLostAnswer(t *testing.T) {
 	})
 }
 
-func TestCommitConflicts(t *testing.T) {
+func TestCommitReportsConflictsOverTheVersion(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
 	if _, err := s.Write(ctx, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}, Version: 5}}); err != nil {
@@ -208,7 +208,7 @@ func TestCommitConflicts(t *testing.T) {
 	}
 }
 
-func TestWriteWithLostAnswer(t *testing.T) {
+func TestWriteWithLostAnswerIsAmbiguous(t *testing.T) {
 	ctx := context.Background()
 	for name, fault := range map[string]func(*network) func(*http.Request) (*http.Response, error){
 		"Reset": func(n *network) func(*http.Request) (*http.Response, error) { return n.lost },
@@ -231,7 +231,7 @@ func TestWriteWithLostAnswer(t *testing.T) {
 	}
 }
 
-func TestRefusalsThatPassAreRetried(t *testing.T) {
+func TestPassingRefusalsAreRetried(t *testing.T) {
 	ctx := context.Background()
 	t.Run("Throttling", func(t *testing.T) {
 		s, n := faulty(t)
@@ -243,7 +243,7 @@ func TestRefusalsThatPassAreRetried(t *testing.T) {
 			t.Errorf("%d retries, want 3", u.Retries)
 		}
 	})
-	t.Run("ThrottlingWithoutEnd", func(t *testing.T) {
+	t.Run("EndlessThrottling", func(t *testing.T) {
 		s, n := faulty(t)
 		n.script = repeat(20, answers(400, "ThrottlingException", ""))
 		_, err := s.Write(ctx, instanceWrite("i"))
@@ -276,7 +276,7 @@ func TestRefusalsThatPassAreRetried(t *testing.T) {
 			t.Errorf("tokens = %v, want three", n.tokens)
 		}
 	})
-	t.Run("ReadsWhateverFails", func(t *testing.T) {
+	t.Run("ReadsAfterAnyFailure", func(t *testing.T) {
 		s, n := faulty(t)
 		n.script = append(n.script, n.lost, answers(500, "InternalServerError", ""))
 		if v := version(t, s); v != 0 || n.calls != 3 {
@@ -285,7 +285,7 @@ func TestRefusalsThatPassAreRetried(t *testing.T) {
 	})
 }
 
-func TestRefusalsThatStay(t *testing.T) {
+func TestLastingRefusalsAreNotRetried(t *testing.T) {
 	ctx := context.Background()
 	for _, code := range []string{"ValidationError", "ItemCollectionSizeLimitExceeded"} {
 		t.Run(code, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestRefusalsThatStay(t *testing.T) {
 			t.Fatalf("Write = %v after %d attempts, want an error after 1", err, n.calls)
 		}
 	})
-	t.Run("NothingSentWhenTooLate", func(t *testing.T) {
+	t.Run("NothingIsSentAfterTheDeadline", func(t *testing.T) {
 		s, n := faulty(t)
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()

@@ -24,9 +24,9 @@ import (
 	"berth/shared/dynamo"
 )
 
-// local is DynamoDB Local (com.amazonaws:DynamoDBLocal of Maven Central, kept in .cache), started
-// by the first test that needs it. It ends when its standard input does, so it cannot outlive the
-// test binary.
+// local is DynamoDB Local (com.amazonaws:DynamoDBLocal of Maven Central, kept in .cache). The first
+// test that needs it starts it. It ends when its standard input is closed, so that it cannot
+// outlive the test binary.
 type local struct {
 	stdin  io.Closer
 	cmd    *exec.Cmd
@@ -40,8 +40,7 @@ var server struct {
 }
 
 func TestMain(m *testing.M) {
-	// Each property costs several calls a check here; more of them are for whoever asks
-	// (-rapid.checks=1000).
+	// Each check of a property costs several calls here. Ask for more with -rapid.checks=1000.
 	_ = flag.Set("rapid.checks", "30")
 	flag.Parse()
 	code := m.Run()
@@ -55,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// open makes a state in a new table of DynamoDB Local. The test is skipped where Java or Maven are
+// open returns a state in a new table of DynamoDB Local. It skips the test if Java or Maven are
 // missing.
 func open(t testing.TB) *dynamo.State {
 	t.Helper()

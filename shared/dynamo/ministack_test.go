@@ -15,7 +15,7 @@ import (
 	"berth/tests/ministack"
 )
 
-// second is MiniStack, another emulator of DynamoDB, started by the first test that needs it.
+// second is MiniStack, another emulator of DynamoDB. The first test that needs it starts it.
 var second struct {
 	once   sync.Once
 	server *ministack.Server
@@ -23,9 +23,9 @@ var second struct {
 	err    error
 }
 
-// openSecond makes a state in a new table of MiniStack. The test is skipped where that is not
-// there. It passes the whole suite; what its reads cost is wrong, so [TestUsageCountsUnits] asks
-// DynamoDB Local alone.
+// openSecond returns a state in a new table of MiniStack. It skips the test if MiniStack is not
+// installed. MiniStack passes the whole suite; it reports wrong costs of reads, so
+// [TestUsageCountsUnits] runs on DynamoDB Local only.
 func openSecond(t *testing.T) *dynamo.State {
 	t.Helper()
 	if why := ministack.Missing(); why != "" {
@@ -44,7 +44,7 @@ func openSecond(t *testing.T) *dynamo.State {
 	if second.err != nil {
 		t.Fatal(second.err)
 	}
-	// A busy machine is no fault of the table: a call has all the time it wants.
+	// Calls have plenty of time, because a busy machine is not the table's fault.
 	return &dynamo.State{Client: second.client, Table: table(t, second.client), Timeout: time.Minute}
 }
 

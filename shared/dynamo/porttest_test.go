@@ -9,21 +9,21 @@ import (
 	"berth/shared/state"
 )
 
-func TestState(t *testing.T) {
+func TestStatePassesTheSuite(t *testing.T) {
 	porttest.TestStore(t, func(t *testing.T) state.Store {
 		t.Parallel()
 		return open(t)
 	})
 }
 
-func TestStream(t *testing.T) {
+func TestStreamPassesTheSuite(t *testing.T) {
 	porttest.TestStream(t, func(t *testing.T) porttest.StreamState {
 		t.Parallel()
 		return streamState{open(t)}
 	})
 }
 
-// streamState reads the stream as Lambda would be given it.
+// streamState reads the stream as Lambda would deliver it.
 type streamState struct{ *dynamo.State }
 
 func (s streamState) Records(t *testing.T, clusterName string, n int) []state.Record {
@@ -44,5 +44,5 @@ func (s streamState) Records(t *testing.T, clusterName string, n int) []state.Re
 	return records
 }
 
-// Expire leaves it to DynamoDB, which takes its time.
+// Expire reports false: DynamoDB expires rows in its own time.
 func (streamState) Expire(*testing.T, time.Time) bool { return false }

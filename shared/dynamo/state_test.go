@@ -18,10 +18,9 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
 
-// TestObserveDoesWhatApplySays makes any observations of any task row, and expects of the table
-// what state.Write.Apply says of the row: whether each holds, the row after it, and the row of the
-// conflict. It is the one write whose condition and update have more cases than the suite of
-// package porttest can name.
+// TestObserveDoesWhatApplySays makes random observations of random task rows, and expects of the
+// table what state.Write.Apply computes: whether each holds, the row after it, and the row of the
+// conflict. An observation's condition and update have more cases than package porttest can list.
 func TestObserveDoesWhatApplySays(t *testing.T) {
 	s := open(t)
 	n := 0
@@ -43,7 +42,7 @@ func writeAsApplied(t *rapid.T, s *dynamo.State, key state.Key, draw func(*rapid
 	for range 8 {
 		w := draw(t, key)
 		next, holds := w.Apply(row)
-		nextJSON := rowJSON(t, next) // before the store can change what it was given
+		nextJSON := rowJSON(t, next) // before the store can change the row
 		got, err := s.Write(ctx, w)
 		var conflict *state.Conflict
 		switch {

@@ -21,7 +21,7 @@ import (
 	"berth/shared/state"
 )
 
-// wiretap keeps the body of the last answer: GetRecords answers in the JSON that Lambda passes on.
+// wiretap keeps the body of the last answer: GetRecords answers in the JSON that Lambda delivers.
 type wiretap struct{ body []byte }
 
 func (w *wiretap) Do(r *http.Request) (*http.Response, error) {
@@ -35,7 +35,7 @@ func (w *wiretap) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// streamed are the records of the table's stream, as Lambda would be given them.
+// streamed returns the records of the table's stream, as Lambda would deliver them.
 func streamed(t *testing.T, s *dynamo.State) []events.DynamoDBEventRecord {
 	t.Helper()
 	ctx := context.Background()
@@ -81,7 +81,7 @@ func streamed(t *testing.T, s *dynamo.State) []events.DynamoDBEventRecord {
 	return all
 }
 
-func TestStreamRecords(t *testing.T) {
+func TestStreamRecordsAreDecoded(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
 	exit := 137
@@ -127,7 +127,7 @@ func TestStreamRecords(t *testing.T) {
 	}
 }
 
-func TestStreamRecordsThatNoRetryHelps(t *testing.T) {
+func TestUnreadableStreamRecordsAreDropped(t *testing.T) {
 	for name, body := range map[string]string{
 		"UnknownKind": `{"eventName":"INSERT","dynamodb":{"NewImage":{"pk":{"S":"c"},"sk":{"S":"future#1"}}}}`,
 		"NoImage":     `{"eventName":"INSERT","dynamodb":{"Keys":{"pk":{"S":"c"},"sk":{"S":"task#o#t"}}}}`,
@@ -148,8 +148,8 @@ func TestStreamRecordsThatNoRetryHelps(t *testing.T) {
 	}
 }
 
-// TestRowsOfNewerVersionsAreLeftOut: while a deployment is under way, old code meets rows of new
-// kinds.
+// TestRowsOfNewerVersionsAreLeftOut: during a deployment old code meets rows of kinds that it does
+// not know.
 func TestRowsOfNewerVersionsAreLeftOut(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()

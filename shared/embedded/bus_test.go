@@ -34,7 +34,7 @@ func event(source, status string) string {
 	return fmt.Sprintf(`{"source": %q, "detail-type": "Task", "detail": {"status": %q}}`, source, status)
 }
 
-func TestBus(t *testing.T) {
+func TestBusSendsEventsToMatchingRules(t *testing.T) {
 	t.Run("SendsToEveryRuleThatMatches", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs, rules), nil)
 		var got []string
@@ -59,7 +59,7 @@ func TestBus(t *testing.T) {
 			t.Errorf("counters %+v, want %+v, two sends by the rule, six requests in all", c, want)
 		}
 	})
-	t.Run("RefusesWhatIsNoEvent", func(t *testing.T) {
+	t.Run("RefusesInvalidEvents", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs, rules), nil)
 		for _, e := range []string{
 			``, `{`, `[]`, `"x"`, `{}`, `{"source": "a", "detail-type": "b"}`,
@@ -76,7 +76,7 @@ func TestBus(t *testing.T) {
 			t.Errorf("counters %+v", c)
 		}
 	})
-	t.Run("DropsByTheFault", func(t *testing.T) {
+	t.Run("FaultDropsEvents", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs, rules), func(o *embedded.RuntimeOptions) {
 			o.Faults.Event = func(e []byte) bool { return strings.Contains(string(e), "RUNNING") }
 		})
@@ -88,7 +88,7 @@ func TestBus(t *testing.T) {
 		w.run(time.Second)
 		equal(t, "sent", bodies(w.runtime.VisibleMessages("Dead")), event("aws.ecs", "STOPPED"))
 	})
-	t.Run("AndQueuesLoseDuplicateAndDelayByTheFault", func(t *testing.T) {
+	t.Run("FaultsLoseDuplicateAndDelayMessages", func(t *testing.T) {
 		faults := []embedded.SendFault{{Drop: true}, {Copies: 2}, {Delay: time.Minute}}
 		w := open(t, template(readsJobs("BatchSize: 1"), jobs), func(o *embedded.RuntimeOptions) {
 			o.Faults.Send = func(string) embedded.SendFault { f := faults[0]; faults = faults[1:]; return f }

@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-func TestEnvironments(t *testing.T) {
-	t.Run("AreUsedAgainAndNeverTwiceAtOnce", func(t *testing.T) {
+func TestEnvironmentsAreReused(t *testing.T) {
+	t.Run("HandleOneInvocationAtATime", func(t *testing.T) {
 		var w *world
 		slow := true
 		w = open(t, template(readsJobs("BatchSize: 1"), jobs), func(o *embedded.RuntimeOptions) {
@@ -67,7 +67,7 @@ func TestEnvironments(t *testing.T) {
 			t.Errorf("environments %v, want two that differ", first.made)
 		}
 	})
-	t.Run("AreChosenByTheFault", func(t *testing.T) {
+	t.Run("FaultChoosesTheEnvironment", func(t *testing.T) {
 		choose := []int{-1, 0, 1}
 		var idle []int
 		w := open(t, template(readsJobs(""), jobs), func(o *embedded.RuntimeOptions) {
@@ -95,8 +95,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestInvocations(t *testing.T) {
-	t.Run("TimeOutAndCancelTheirContext", func(t *testing.T) {
+func TestFailedInvocationsEndTheirEnvironment(t *testing.T) {
+	t.Run("TimeOutCancelsTheContext", func(t *testing.T) {
 		var w *world
 		var seen context.Context
 		w = open(t, template(readsJobs(""), jobs), func(o *embedded.RuntimeOptions) {
@@ -128,7 +128,7 @@ func TestInvocations(t *testing.T) {
 			t.Error("the context was not cancelled")
 		}
 	})
-	t.Run("ThatCrashTakeTheirEnvironmentAlong", func(t *testing.T) {
+	t.Run("CrashEndsTheEnvironment", func(t *testing.T) {
 		crash := true
 		w := open(t, template(readsJobs(""), jobs), func(o *embedded.RuntimeOptions) {
 			o.Execute = func(_ string, run func(context.Context), done func(bool)) {
@@ -146,7 +146,7 @@ func TestInvocations(t *testing.T) {
 			t.Errorf("counters %+v: want one crash, and the message again in a new environment", c)
 		}
 	})
-	t.Run("ThatPanicAreLoggedWithTheStack", func(t *testing.T) {
+	t.Run("PanicIsLoggedWithItsStack", func(t *testing.T) {
 		var log bytes.Buffer
 		w := open(t, template(readsJobs(""), jobs), func(o *embedded.RuntimeOptions) {
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -187,7 +187,7 @@ func TestSchedules(t *testing.T) {
 		w.run(0)
 		equal(t, "sweeps", len(got["sweep"]), 3)
 	})
-	t.Run("AreTriedTwiceMore", func(t *testing.T) {
+	t.Run("FailedTickIsTriedTwiceMore", func(t *testing.T) {
 		w := open(t, template(strings.Replace(minutely, "1 minute", "1 hour", 1)), nil)
 		var got []string
 		w.worker.Schedule = func(context.Context, string) error {
@@ -198,7 +198,7 @@ func TestSchedules(t *testing.T) {
 		w.run(119 * time.Minute)
 		equal(t, "ticks", got, []string{"1h0m0s", "1h1m0s", "1h3m0s"})
 	})
-	t.Run("AreSkippedByTheFault", func(t *testing.T) {
+	t.Run("FaultSkipsATick", func(t *testing.T) {
 		w := open(t, template(minutely), func(o *embedded.RuntimeOptions) {
 			o.Faults.Schedule = func(function, name string) bool { return function+name == "workerdue" }
 		})
@@ -219,8 +219,8 @@ func TestSchedules(t *testing.T) {
 			t.Error("the stopped runtime keeps the loop busy")
 		}
 	})
-	t.Run("CostNextToNothing", func(t *testing.T) {
-		// 214,000 minutes, as many as the longest trace has, with nothing to do.
+	t.Run("CostLittleTime", func(t *testing.T) {
+		// 214,000 idle minutes, as many as the longest trace has.
 		w := open(t, template(minutely), nil)
 		ticks := 0
 		w.worker.Schedule = func(context.Context, string) error { ticks++; return nil }
@@ -254,7 +254,7 @@ func TestIdleOnlyOnceEverythingIsHandled(t *testing.T) {
 	}
 }
 
-func TestRuntimeRefuses(t *testing.T) {
+func TestRuntimeRefusesFunctionsItCannotConnect(t *testing.T) {
 	handlers := func(names ...string) map[string]func(string) embedded.Function {
 		m := map[string]func(string) embedded.Function{}
 		for _, n := range names {

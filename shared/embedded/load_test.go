@@ -8,7 +8,7 @@ import (
 	"berth/shared/embedded"
 )
 
-// whole is a template that uses everything that is understood.
+// whole is a template that uses everything that LoadTemplate knows.
 const whole = `
 Transform: AWS::Serverless-2016-10-31
 Parameters:
@@ -62,7 +62,7 @@ Resources:
   Logs: {Type: AWS::Logs::LogGroup, Properties: {RetentionInDays: !FindInMap [a, b, c]}}
 `
 
-func TestLoad(t *testing.T) {
+func TestLoadTemplateReadsAllItKnows(t *testing.T) {
 	w, err := embedded.LoadTemplate([]byte(whole), map[string]string{"Stage": "prod"})
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +92,9 @@ func TestLoad(t *testing.T) {
 		"Stage": "prod"})
 }
 
-// TestLoadRefuses changes one place of a template that is fine; the error must name the place.
-func TestLoadRefuses(t *testing.T) {
+// TestLoadTemplateNamesWhatItRefuses changes one place of a valid template. The error must name
+// that place.
+func TestLoadTemplateNamesWhatItRefuses(t *testing.T) {
 	const worker, jobsEvent = "Resources.Worker.Properties", "Resources.Worker.Properties.Events.Jobs.Properties"
 	const state, tick = "Resources.Worker.Properties.Events.State.Properties",
 		"Resources.Worker.Properties.Events.Tick.Properties"
@@ -227,7 +228,7 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%q was taken", text)
 		}
 	}
-	t.Run("AllThatIsWrongAtOnce", func(t *testing.T) {
+	t.Run("AllErrorsAtOnce", func(t *testing.T) {
 		_, err := embedded.LoadTemplate([]byte(strings.NewReplacer("TRIM_HORIZON", "LATEST", "rate(5 minutes)",
 			"never").Replace(whole)), nil)
 		if err == nil || strings.Count(err.Error(), "\n") != 1 {

@@ -14,7 +14,7 @@ import (
 	"berth/shared/embedded"
 )
 
-func TestVirtualLoop(t *testing.T) {
+func TestVirtualLoopRunsInOrder(t *testing.T) {
 	t.Run("RunsInOrderOfTimeThenArrival", func(t *testing.T) {
 		l := embedded.NewVirtualLoop(epoch)
 		var got []string
@@ -89,8 +89,9 @@ func TestVirtualLoop(t *testing.T) {
 	})
 }
 
-// TestLoopOrder holds the agenda to a sorted list, timers stopped at random.
-func TestLoopOrder(t *testing.T) {
+// TestLoopOrderIsThatOfASortedList compares the agenda with a sorted list, with timers stopped at
+// random.
+func TestLoopOrderIsThatOfASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := embedded.NewVirtualLoop(epoch)
 		type entry struct{ at, n int }
@@ -114,7 +115,7 @@ func TestLoopOrder(t *testing.T) {
 	})
 }
 
-func TestRealLoop(t *testing.T) {
+func TestRealLoopKeepsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := embedded.NewRealLoop()
 	var wait sync.WaitGroup

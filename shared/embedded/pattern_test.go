@@ -49,7 +49,7 @@ func TestPatternMatches(t *testing.T) {
 		{`{"detail": {"startedBy": [{"exists": false}]}}`, false},
 		{`{"detail": {"none": [{"exists": true}]}}`, true},
 		{`{"detail": {"empty": [{"exists": true}]}}`, false},
-		{`{"detail": [{"exists": true}]}`, false}, // only values exist
+		{`{"detail": [{"exists": true}]}`, false}, // an object is no value
 		{`{"other": {"missing": [{"exists": false}]}}`, true},
 		{`{"source": {"missing": [{"exists": false}]}}`, true},
 
@@ -89,7 +89,7 @@ func TestPatternMatches(t *testing.T) {
 	}
 }
 
-func TestPatternRefuses(t *testing.T) {
+func TestPatternRefusesUnknownOperators(t *testing.T) {
 	for pattern, place := range map[string]string{
 		`{"a": `:                               "pattern: unexpected end",
 		`[]`:                                   "pattern: must be an object",

@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-func TestQueueBatches(t *testing.T) {
+func TestQueueDeliversBatches(t *testing.T) {
 	type delivery struct{ at, bodies string }
 	collect := func(w *world, into *[]delivery) {
 		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
@@ -69,7 +69,7 @@ func TestQueueBatches(t *testing.T) {
 	})
 }
 
-func TestQueueRefuses(t *testing.T) {
+func TestQueueRefusesInvalidMessages(t *testing.T) {
 	w := open(t, template(readsJobs(""), jobs), nil)
 	for name, err := range map[string]error{
 		"delay 15m1s": w.runtime.Queue("Jobs").Send(t.Context(), []byte("x"), 901*time.Second),
@@ -86,9 +86,9 @@ func TestQueueRefuses(t *testing.T) {
 	equal(t, "messages", w.queue("Jobs").Messages, 0)
 }
 
-func TestQueueRedelivery(t *testing.T) {
-	// deliveries runs two messages, one of which is bad, and says when what was delivered, and how
-	// often before.
+func TestQueueDeliversAgain(t *testing.T) {
+	// deliveries sends two messages, one of which fails, and returns when each was delivered and
+	// how often it had been received.
 	deliveries := func(t *testing.T, w *world, bad func(good, bad state.Message) []string) string {
 		var got []string
 		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
@@ -109,7 +109,7 @@ func TestQueueRedelivery(t *testing.T) {
 	}
 	const partial = "0s good bad #1, 30s bad #2, 1m0s bad #3"
 	const whole = "0s good bad #1, 30s good bad #2, 1m0s good bad #3"
-	t.Run("OfTheMessagesNamedAfterTheVisibilityTimeout", func(t *testing.T) {
+	t.Run("NamedMessagesAfterTheVisibilityTimeout", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
 		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }),
 			partial)
@@ -121,25 +121,24 @@ func TestQueueRedelivery(t *testing.T) {
 			t.Errorf("counters %+v", c)
 		}
 	})
-	t.Run("OfAllAfterAPanic", func(t *testing.T) {
+	t.Run("AllMessagesAfterAPanic", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
 		equal(t, "deliveries", deliveries(t, w, func(_, _ state.Message) []string { panic("oh") }), whole)
 		if c := w.worked(); c.Panics != 3 || c.Errors != 3 || c.ColdStarts != 3 {
 			t.Errorf("counters %+v: want 3 panics, each ending its environment", c)
 		}
 	})
-	t.Run("OfAllWhenAnUnknownMessageIsNamed", func(t *testing.T) {
+	t.Run("AllMessagesIfAnUnknownOneIsNamed", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
 		equal(t, "deliveries", deliveries(t, w, func(_, _ state.Message) []string { return []string{"nobody"} }), whole)
 	})
-	t.Run("NotWithoutReportBatchItemFailures", func(t *testing.T) {
+	t.Run("NoneWithoutReportBatchItemFailures", func(t *testing.T) {
 		w := open(t, strings.Replace(template(readsJobs(""), jobs), "[ReportBatchItemFailures]", "[]", 1), nil)
 		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }),
 			"0s good bad #1")
 	})
 	t.Run("WhileASlowInvocationStillRuns", func(t *testing.T) {
-		// The first invocation ends after the visibility time-out: its deletion comes too late to
-		// count.
+		// The first invocation ends after the visibility time-out, so its deletion has no effect.
 		first := true
 		var w *world
 		w = open(t, strings.Replace(template(readsJobs(""), jobs), "Timeout: 10", "Timeout: 30", 1),
@@ -160,7 +159,7 @@ func TestQueueRedelivery(t *testing.T) {
 	})
 }
 
-func TestQueueConcurrency(t *testing.T) {
+func TestQueueBoundsItsConcurrency(t *testing.T) {
 	running, most, ran := 0, 0, 0
 	var w *world
 	w = open(t, template(readsJobs("BatchSize: 1\nScalingConfig: {MaximumConcurrency: 2}"), jobs),
@@ -202,8 +201,8 @@ func TestQueueRequestsAreBilled(t *testing.T) {
 	}
 }
 
-// TestQueueLosesNothing drives a queue under random failures and faults: every message is handled,
-// or a dead letter.
+// TestQueueLosesNothing runs a queue under random failures and faults. Every message must be
+// handled or become a dead letter.
 func TestQueueLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hit := func(percent int, what string) bool { return rapid.IntRange(0, 99).Draw(rt, what) < percent }

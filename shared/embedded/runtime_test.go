@@ -24,7 +24,7 @@ type world struct {
 	made    []string // environments
 }
 
-// open wires a template whose worker has the given events; options may be changed by edit.
+// open connects a template whose worker has the given events. edit may change the options.
 func open(t *testing.T, resources string, edit func(*embedded.RuntimeOptions)) *world {
 	t.Helper()
 	w := &world{t: t, loop: embedded.NewVirtualLoop(epoch), stream: &memoryStream{acked: map[string]string{}}}
@@ -49,7 +49,7 @@ func open(t *testing.T, resources string, edit func(*embedded.RuntimeOptions)) *
 
 func (w *world) run(d time.Duration) { w.loop.RunUntil(w.loop.Now().Add(d)) }
 
-// at is the time since the start.
+// at returns the time since the start.
 func (w *world) at() time.Duration { return w.loop.Now().Sub(epoch) }
 
 func (w *world) send(queue, body string, delay time.Duration) {
@@ -76,7 +76,7 @@ func (s *memoryStream) PendingRecords(string) []state.Record { return s.pending 
 func (s *memoryStream) AckRecords(consumer, sequence string) { s.acked[consumer] = sequence }
 func (s *memoryStream) ExpireRows(time.Time) int             { return 0 }
 
-// record is the next record: a change of the service with the name.
+// record returns the next record: a change of the service with the name.
 func (s *memoryStream) record(name string) state.Record {
 	s.n++
 	row := &cluster.Service{
@@ -93,7 +93,7 @@ func (s *memoryStream) put(names ...string) {
 	}
 }
 
-// template is a SAM template with a worker that has the events, and more resources.
+// template returns a SAM template with a worker that has the events, and more resources.
 func template(events string, more ...string) string {
 	text := `
 Resources:
@@ -135,7 +135,7 @@ Table:
 `
 )
 
-// readsJobs is an event that reads the queue Jobs, with more properties.
+// readsJobs returns an event that reads the queue Jobs, with more properties.
 func readsJobs(properties string) string {
 	return `
 Read:
@@ -146,7 +146,7 @@ Read:
 ` + indent(properties, 4)
 }
 
-// readsTable is an event that reads the table's stream, with more properties.
+// readsTable returns an event that reads the table's stream, with more properties.
 func readsTable(properties string) string {
 	return `
 Read:

@@ -21,13 +21,13 @@ const crashFile = "BERTH_TEST_CRASH_FILE"
 
 const crashWriters = 6
 
-// TestCrashChild is no test of its own: it is the process that TestSurvivesKill kills. Its writers
-// each count up a pair of rows of their own, in one commit, and print a line when it is
-// acknowledged.
-func TestCrashChild(t *testing.T) {
+// TestCrashedProcess is not a test: it is the process that TestAcknowledgedCommitsSurviveKills kills.
+// Each of its writers increments two rows of its own in one commit, and prints a line when the commit
+// is acknowledged.
+func TestCrashedProcess(t *testing.T) {
 	path := os.Getenv(crashFile)
 	if path == "" {
-		t.Skip("only TestSurvivesKill runs this")
+		t.Skip("only TestAcknowledgedCommitsSurviveKills runs this")
 	}
 	s, err := embedded.OpenStore(embedded.StoreOptions{Path: path, Consumers: []string{"one"}})
 	if err != nil {
@@ -64,10 +64,10 @@ func counted(s *embedded.Store, writer int, half string) int64 {
 	return row.Header().Rev
 }
 
-// TestSurvivesKill kills a writing process many times, each time at another moment: every
-// acknowledged commit must be there, whole, with its stream records, and the file must go on
-// working.
-func TestSurvivesKill(t *testing.T) {
+// TestAcknowledgedCommitsSurviveKills kills a writing process many times, each time at another
+// moment. Every acknowledged commit must be there, whole, with its stream records, and the file
+// must still work.
+func TestAcknowledgedCommitsSurviveKills(t *testing.T) {
 	path := tempPath(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	rounds := 25
@@ -99,7 +99,7 @@ func TestSurvivesKill(t *testing.T) {
 	}
 }
 
-// streamed expects a record of every change, none twice, none left out, and acknowledges them.
+// streamed expects exactly one record of every change, and acknowledges them.
 func streamed(t *testing.T, s *embedded.Store) {
 	t.Helper()
 	records := s.PendingRecords("one")
@@ -130,7 +130,7 @@ func streamed(t *testing.T, s *embedded.Store) {
 // crash starts the child, kills it after n acknowledgements and returns the last of each writer.
 func crash(t *testing.T, path string, n int) (acknowledged [crashWriters]int64, lines int) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashedProcess$")
 	cmd.Env = append(os.Environ(), crashFile+"="+path)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -152,7 +152,7 @@ func crash(t *testing.T, path string, n int) (acknowledged [crashWriters]int64, 
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-		} // what it said before it died still counts
+		} // lines printed before the kill still count
 	}
 	err = cmd.Wait()
 	var exit *exec.ExitError

@@ -52,7 +52,7 @@ func allRows(t *testing.T, s *embedded.Store) []state.Row {
 	return rows
 }
 
-func TestRestartKeepsEverything(t *testing.T) {
+func TestRestartKeepsRowsAndRecords(t *testing.T) {
 	path := tempPath(t)
 	s := openStore(t, path)
 	for i := range 50 {
@@ -79,7 +79,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenStoreRefusesOtherFiles(t *testing.T) {
 	database := func(t *testing.T, bucket, format string) string {
 		path := tempPath(t)
 		db, err := bolt.Open(path, 0o600, nil)
@@ -130,7 +130,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestClosedStoreRefusesCalls(t *testing.T) {
 	for name, path := range map[string]string{"Ephemeral": "", "File": tempPath(t)} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, path)
@@ -158,7 +158,7 @@ func sorts(records []state.Record) (out []string) {
 	return out
 }
 
-func TestPendingAndAck(t *testing.T) {
+func TestPendingRecordsAreThoseNotAcknowledged(t *testing.T) {
 	path := tempPath(t)
 	s := openStore(t, path, "one", "two")
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -179,7 +179,7 @@ func TestPendingAndAck(t *testing.T) {
 	expect("one", "d")
 	expect("two", "a", "b", "c", "d")
 	s.AckRecords("two", sequence(1))
-	s.AckRecords("one", sequence(2)) // never back
+	s.AckRecords("one", sequence(2)) // a position never moves back
 	s.AckRecords("three", sequence(4))
 	s.AckRecords("two", "nonsense")
 	expect("one", "d")
@@ -198,7 +198,7 @@ func TestPendingAndAck(t *testing.T) {
 	write(t, s, state.Write{Put: instance("f", 1)})
 	expect("one", "f")
 
-	s = reopen(t, s, path, "one", "new") // two is not asked any more
+	s = reopen(t, s, path, "one", "new") // "two" is no consumer any more
 	expect("one", "f")
 	expect("new", "b", "c", "d", "e", "f")
 	expect("two")
@@ -254,13 +254,13 @@ func TestStreamIsTrimmed(t *testing.T) {
 	}
 }
 
-func TestHash(t *testing.T) {
+func TestHistoryHashDependsOnOrderAndContent(t *testing.T) {
 	history := func(path string, edit func(s *embedded.Store)) string {
 		s := openStore(t, path)
 		ctx := context.Background()
 		write(t, s, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
 		write(t, s, state.Write{Put: instance("a", 1)})
-		_, _ = s.Write(ctx, state.Write{Put: instance("a", 1)}) // refused: no part of history
+		_, _ = s.Write(ctx, state.Write{Put: instance("a", 1)}) // refused, so not part of the history
 		if err := s.Commit(ctx, state.Commit{Cluster: "c", Version: 0,
 			Writes: []state.Write{{Put: instance("b", 1)}}}); err != nil {
 			t.Fatal(err)

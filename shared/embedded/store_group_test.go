@@ -37,7 +37,7 @@ func putRow(t *testing.T, s *Store, r state.Row) {
 	}
 }
 
-// together has all calls settled as one group, in this order, and returns their errors.
+// together makes all calls in this order as one group, and returns their errors.
 func together(s *Store, calls ...func() error) []error {
 	errs, done := make([]error, len(calls)), make(chan int)
 	s.committing.Lock()
@@ -59,7 +59,7 @@ func together(s *Store, calls ...func() error) []error {
 	return errs
 }
 
-// transactions is how many the file has seen.
+// transactions returns how many transactions the file has had.
 func transactions(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	if err := s.disk.db.View(func(tx *bolt.Tx) error { n = tx.ID(); return nil }); err != nil {
@@ -68,7 +68,7 @@ func transactions(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-func TestGroup(t *testing.T) {
+func TestGroupedRequestsSeeEachOther(t *testing.T) {
 	ctx := context.Background()
 	for _, kind := range []string{"Ephemeral", "File"} {
 		t.Run(kind, func(t *testing.T) {
@@ -145,9 +145,9 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// What the stream's reader sees is in the file and in memory; what is not in the file is in
-// neither.
-func TestDurableBeforeVisible(t *testing.T) {
+// What the stream's reader gets is in the file and in memory. What could not be written to the file
+// is in neither.
+func TestChangesAreDurableBeforeTheyAreVisible(t *testing.T) {
 	s := openFile(t, "one")
 	seen := 0
 	s.OnRecords(func(records []state.Record) {
@@ -174,7 +174,7 @@ func TestDurableBeforeVisible(t *testing.T) {
 	}
 }
 
-func TestFailedWritePoisons(t *testing.T) {
+func TestFailedWriteEndsTheStore(t *testing.T) {
 	ctx := context.Background()
 	s := openFile(t)
 	putRow(t, s, row("a", 1, 0))

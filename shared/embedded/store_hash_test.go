@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSortedMembers(t *testing.T) {
+func TestSortedMembersSplitsARow(t *testing.T) {
 	for _, c := range []struct{ name, row, want string }{
 		{"Empty", `{}`, ``},
 		{"Deleted", ``, ``},

@@ -10,8 +10,8 @@ import (
 	"berth/shared/state"
 )
 
-// A copy says the same as its row and shares nothing with it, whatever fields rows have.
-func TestCopyRow(t *testing.T) {
+// A copy equals its row and shares nothing with it, whatever fields rows have.
+func TestCopiedRowSharesNothing(t *testing.T) {
 	for _, prefix := range []string{
 		state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
 		state.PrefixDefinition, state.PrefixOutbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
@@ -35,7 +35,7 @@ func TestCopyRow(t *testing.T) {
 	}
 }
 
-func TestCopyRowIsAsFromTheFile(t *testing.T) {
+func TestCopiedRowEqualsTheDecodedOne(t *testing.T) {
 	local := time.Now().In(time.FixedZone("", 3600))
 	r := copyStoredRow(&cluster.Task{
 		TaskSpec:       cluster.TaskSpec{CreatedAt: cluster.At(local), Tags: map[string]string{}},
@@ -46,7 +46,7 @@ func TestCopyRowIsAsFromTheFile(t *testing.T) {
 	}
 }
 
-// fillAll puts something into every map, list and pointer, however deep.
+// fillAll fills every map, list and pointer, however deep.
 func fillAll(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(time.Date(2026, 11, 21, 0, 0, 0, 1, time.UTC)))
@@ -76,7 +76,7 @@ func fillAll(v reflect.Value) {
 	}
 }
 
-// sharedParts names the parts that two values of one type have in common.
+// sharedParts returns the names of the parts that two values of one type share in memory.
 func sharedParts(a, b reflect.Value, path string) []string {
 	if a.Type() == reflect.TypeFor[time.Time]() {
 		return nil

@@ -27,7 +27,7 @@ func openStore(t testing.TB, path string, consumers ...string) *embedded.Store {
 
 func tempPath(t testing.TB) string { return filepath.Join(t.TempDir(), "berth.db") }
 
-func TestState(t *testing.T) {
+func TestStorePassesTheSuite(t *testing.T) {
 	t.Run("Ephemeral", func(t *testing.T) {
 		porttest.TestStore(t, func(t *testing.T) state.Store { return openStore(t, "") })
 	})
@@ -79,8 +79,8 @@ func (l *listened) Expire(_ *testing.T, now time.Time) bool {
 	return true
 }
 
-// pending is a store whose records are those that it keeps for a consumer; read again from the file
-// where reopened.
+// pending is a store whose records are those that it keeps for a consumer, read from the file again
+// if reopened is true.
 type pending struct {
 	*embedded.Store
 	path     string
@@ -103,7 +103,7 @@ func (p *pending) Expire(_ *testing.T, now time.Time) bool {
 	return true
 }
 
-func TestStream(t *testing.T) {
+func TestStreamPassesTheSuite(t *testing.T) {
 	t.Run("Ephemeral", func(t *testing.T) {
 		porttest.TestStream(t, func(t *testing.T) porttest.StreamState { return listen(openStore(t, "")) })
 	})

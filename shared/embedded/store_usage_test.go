@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-func TestUsage(t *testing.T) {
+func TestUsageIsWhatDynamoDBBills(t *testing.T) {
 	s := openStore(t, "")
 	ctx := context.Background()
 	sized := func(id string, rev int64, kb int) *cluster.Instance {

@@ -17,7 +17,7 @@ import (
 	"berth/shared/state"
 )
 
-// consume has the worker note each batch, with its time, and answer with f.
+// consume makes the worker note each batch with its time, and answer with f.
 func consume(w *world, f func(records []state.Record) (string, error)) *[]string {
 	got := &[]string{}
 	w.worker.Records = func(_ context.Context, records []state.Record) (string, error) {
@@ -30,7 +30,7 @@ func consume(w *world, f func(records []state.Record) (string, error)) *[]string
 
 func fine([]state.Record) (string, error) { return "", nil }
 
-// failOn fails whole batches that have one of the services.
+// failOn fails every batch that has one of the services.
 func failOn(bad ...string) func([]state.Record) (string, error) {
 	return func(records []state.Record) (string, error) {
 		if slices.ContainsFunc(strings.Fields(names(records)), func(n string) bool { return slices.Contains(bad, n) }) {
@@ -59,7 +59,7 @@ Failures:
 
 const onFailure = "DestinationConfig: {OnFailure: {Type: SQS, Destination: !GetAtt Failures.Arn}}\n"
 
-// given are the ranges of sequence numbers that were given up, with the conditions.
+// given returns the ranges of sequence numbers that were given up, with the conditions.
 func given(t *testing.T, w *world) string {
 	var out []string
 	for _, m := range w.runtime.VisibleMessages("Failures") {
@@ -81,7 +81,7 @@ func given(t *testing.T, w *world) string {
 	return strings.Join(out, ", ")
 }
 
-func TestStreamBatches(t *testing.T) {
+func TestStreamDeliversBatchesInOrder(t *testing.T) {
 	t.Run("AtOnceWithoutWindow", func(t *testing.T) {
 		w := open(t, template(readsTable("BatchSize: 2"), table), nil)
 		got := consume(w, fine)
@@ -110,7 +110,7 @@ func TestStreamBatches(t *testing.T) {
 		w.run(time.Minute)
 		equal(t, "ends", *got, []string{"3s a b", "6s c d", "9s e"})
 	})
-	t.Run("WhatWasNotAcknowledgedComesFirst", func(t *testing.T) {
+	t.Run("UnacknowledgedRecordsComeFirst", func(t *testing.T) {
 		stream := &memoryStream{acked: map[string]string{}}
 		stream.pending = []state.Record{stream.record("old")}
 		w := open(t, template(readsTable(""), table), func(o *embedded.RuntimeOptions) { o.Stream = stream })
@@ -122,7 +122,7 @@ func TestStreamBatches(t *testing.T) {
 	})
 }
 
-func TestStreamRetries(t *testing.T) {
+func TestStreamRetriesUntilHandledOrGivenUp(t *testing.T) {
 	for _, c := range []struct {
 		name, properties string
 		answer           func([]state.Record) (string, error)
@@ -159,7 +159,7 @@ func TestStreamRetries(t *testing.T) {
 			},
 			"0s a b c, 200ms a b c, 200ms d", "RetryAttemptsExhausted 1-3 (3)", 4,
 		},
-		{"NotWithoutReportBatchItemFailures", "MaximumRetryAttempts: 1", retryFrom("b"), "0s a b c, 0s d", "", 4},
+		{"NoneWithoutReportBatchItemFailures", "MaximumRetryAttempts: 1", retryFrom("b"), "0s a b c, 0s d", "", 4},
 		{
 			"UntilTooOld", "MaximumRecordAgeInSeconds: 60\nMaximumRetryAttempts: -1", failOn("b"),
 			"0s a b c, 200ms a b c, 600ms a b c, 1.4s a b c, 3s a b c, 6.2s a b c, 12.6s a b c, 22.6s a b c, 32.6s a b c, " +
@@ -210,7 +210,7 @@ func TestStreamAcknowledgesOnlyWhatWasHandled(t *testing.T) {
 	equal(t, "invocations after the stop", w.worked().Invocations, before)
 }
 
-func TestStreamFilter(t *testing.T) {
+func TestStreamFilterSkipsRecords(t *testing.T) {
 	filter := `FilterCriteria: {Filters: [{Pattern: '{"dynamodb": {"Keys": {"sk": {"S": [{"suffix": "#a"}]}}}}'}]}`
 	t.Run("FilteredRecordsCostNothingAndAreAcknowledged", func(t *testing.T) {
 		w := open(t, template(readsTable("BatchSize: 10\n"+filter), table), nil)
@@ -221,7 +221,7 @@ func TestStreamFilter(t *testing.T) {
 		equal(t, "acknowledged", w.stream.acked["worker"], fmt.Sprintf("%020d", 6))
 		equal(t, "invocations", w.worked().Invocations, 1)
 	})
-	t.Run("FilteredRecordsAloneAreAcknowledgedNowAndThen", func(t *testing.T) {
+	t.Run("FilteredRecordsAloneAreAcknowledgedFromTimeToTime", func(t *testing.T) {
 		w := open(t, template(readsTable(filter), table), nil)
 		got := consume(w, fine)
 		for range 300 {
@@ -276,7 +276,7 @@ func TestStreamFilterSeesAttributeValues(t *testing.T) {
 	}
 }
 
-func TestStreamFaults(t *testing.T) {
+func TestStreamFaultsStallAndRepeat(t *testing.T) {
 	w := open(t, template(readsTable("BatchSize: 3"), table), func(o *embedded.RuntimeOptions) {
 		stall := []time.Duration{5 * time.Second, 0, 0, 0}
 		o.Faults.Split = func(source string, _ int) int {
@@ -295,8 +295,9 @@ func TestStreamFaults(t *testing.T) {
 	equal(t, "deliveries", *got, []string{"5s a b", "5s a b", "5s c"})
 }
 
-// TestStreamLosesNothing drives the stream under random failures and faults: every record is
-// handled at least once or given up with a notice, and those of one key are first handled in order.
+// TestStreamLosesNothing runs the stream under random failures and faults. Every record must be
+// handled at least once or given up with a report, and records of one key must first be handled in
+// order.
 func TestStreamLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		percent := func(what string) int { return rapid.SampledFrom([]int{0, 20, 60}).Draw(rt, what) }

@@ -9,8 +9,8 @@ import (
 	"berth/shared/handler"
 )
 
-// The defaults of the parameters are those that the code has without a template.
-func TestTemplateSettings(t *testing.T) {
+// The defaults of the template's parameters must be those that the code has without a template.
+func TestTemplateDefaultsAreTheCodesDefaults(t *testing.T) {
 	s := handler.DefaultSettings()
 	p := shipped(t, nil).Parameters
 	for name, want := range map[string]float64{

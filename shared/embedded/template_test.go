@@ -16,7 +16,7 @@ import (
 	"berth/shared/state"
 )
 
-// shipped is the wiring of the template that is deployed.
+// shipped returns the wiring of the template that is deployed.
 func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
 	t.Helper()
 	text, err := os.ReadFile("../../template.yaml")
@@ -30,7 +30,7 @@ func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
 	return w
 }
 
-func TestTemplate(t *testing.T) {
+func TestShippedTemplateConnectsEveryFunction(t *testing.T) {
 	w := shipped(t, nil)
 	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)),
 		[]string{"api", "dispatch", "health-check", "managed-scaling", "node-group-upgrade", "placement",
@@ -74,7 +74,7 @@ func TestTemplate(t *testing.T) {
 		embedded.Batching{BatchSize: 7, Partial: true})
 }
 
-func TestTemplateFilters(t *testing.T) {
+func TestShippedFiltersPassWhatHandlersNeed(t *testing.T) {
 	w := shipped(t, nil)
 	head := func(stamp int64) cluster.Head { return cluster.Head{Cluster: "c", Rev: 2, Stamp: stamp} }
 	task := func(edit func(*cluster.Task)) *cluster.Task {
@@ -175,7 +175,7 @@ func TestTemplateFilters(t *testing.T) {
 	}
 }
 
-func TestTemplateRules(t *testing.T) {
+func TestShippedRulesSendWhatHandlersNeed(t *testing.T) {
 	type fields = map[string]any
 	for _, c := range []struct {
 		name, file string
@@ -231,7 +231,8 @@ func TestTemplateRules(t *testing.T) {
 	})
 }
 
-// edited is one of the example events with another source and details; a nil detail is left out.
+// edited returns one of the example events with another source and other details. A nil detail is
+// left out.
 func edited(t *testing.T, file, source string, detail map[string]any) []byte {
 	t.Helper()
 	data, err := os.ReadFile("../../events/" + file + ".json")
@@ -258,7 +259,7 @@ func edited(t *testing.T, file, source string, detail map[string]any) []byte {
 	return out.Bytes()
 }
 
-// sent is how many messages the shipped rules send for an event.
+// sent returns how many messages the shipped rules send for an event.
 func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	t.Helper()
 	none := func(string) embedded.Function {
@@ -288,8 +289,9 @@ func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	return c.Events.Sent
 }
 
-// TestTemplateIsPlain keeps out what CloudFormation takes only after some tool has rewritten it.
-func TestTemplateIsPlain(t *testing.T) {
+// TestShippedTemplateNeedsNoOtherTool refuses what CloudFormation accepts only after another tool
+// has rewritten it.
+func TestShippedTemplateNeedsNoOtherTool(t *testing.T) {
 	for _, file := range []string{"template.yaml", "infra/alarms.yaml"} {
 		text, err := os.ReadFile("../../" + file)
 		if err != nil {

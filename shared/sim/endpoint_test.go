@@ -20,7 +20,7 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// call is one call of the ECS protocol; the answer is what a client would read.
+// call makes one call of the ECS protocol and returns the answer as a client would read it.
 func (w *world) call(op, body string) (status int, answer map[string]any) {
 	w.t.Helper()
 	status, data := w.ECS.Endpoint().ServeOperation(ctx, op, []byte(body))
@@ -90,7 +90,7 @@ func TestEndpointServesAWholeLife(t *testing.T) {
 		"value"), any("b"))
 }
 
-func TestEndpointRefuses(t *testing.T) {
+func TestEndpointRefusesUnknownOperationsAndBadInput(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	for _, c := range []struct{ name, op, body, code string }{
@@ -117,7 +117,7 @@ func TestEndpointRefuses(t *testing.T) {
 	}
 }
 
-func TestBothFacesSayTheSame(t *testing.T) {
+func TestEndpointAndServiceAnswerTheSame(t *testing.T) {
 	w, nodes := mixedWorld(t, 6)
 	random := rand.New(rand.NewPCG(6, 6))
 	for range 100 {
@@ -149,8 +149,7 @@ func TestBothFacesSayTheSame(t *testing.T) {
 	}
 }
 
-// wireTask is a task as somebody sees it who speaks the protocol, where times are seconds since
-// 1970.
+// wireTask is a task as a client of the protocol sees it, with times in seconds since 1970.
 func (w *world) wireTask(id string) cluster.ECSTask {
 	w.t.Helper()
 	_, answer := w.call("DescribeTasks", `{"cluster":"prod","tasks":["`+id+`"]}`)
@@ -185,7 +184,8 @@ func TestTaskDefinitionReachesTheSchedulerWithBerthsTags(t *testing.T) {
 	expect(t, "health-checked", d.HealthChecked, true)
 	_, err = w.ECS.DescribeTaskDefinition(ctx, "none")
 	wantCode(t, err, cluster.CodeClient)
-	// The fleet's own ECS accounts units and whole GPUs: the task fits where no GPU is.
+	// ECS counts whole CPU units and GPUs, and knows nothing of Berth's tags: to ECS the task fits
+	// an instance without GPUs.
 	started := w.start("edge", w.add(1, ec2.Machine{Type: "m5.large"})...)[0]
 	expect(t, "accounted", started.Needs, cluster.Resources{CPU: 128 * cluster.CPUUnit, Memory: 256})
 	must(t, w.ECS.Definitions.DeregisterTaskDefinition,

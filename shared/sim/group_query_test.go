@@ -14,7 +14,7 @@ import (
 	"berth/shared/sim/autoscaling"
 )
 
-// asked sends a form, as the AWS CLI does, and gives the answer's text.
+// asked sends a form, as the AWS CLI does, and returns the status and the text of the answer.
 func (w *groupWorld) asked(version, action string, fields ...string) (status int, answer string) {
 	w.t.Helper()
 	form := url.Values{"Action": {action}, "Version": {version}}
@@ -40,7 +40,7 @@ func (w *groupWorld) scaling(action string, fields ...string) string {
 	return answer
 }
 
-// made makes a launch template with user data, and a group "asked" of it.
+// made creates a launch template with user data, and a group "asked" that launches from it.
 func (w *groupWorld) made(userData string, fields ...string) {
 	w.t.Helper()
 	status, answer := w.asked("2016-11-15", "CreateLaunchTemplate", "LaunchTemplateName", "asked",
@@ -89,7 +89,7 @@ func TestGroupsJoinTheClusterOfTheirUserData(t *testing.T) {
 	}
 }
 
-func TestGroupTagsHaveLaunchesGoWrong(t *testing.T) {
+func TestGroupTagsMakeLaunchesFail(t *testing.T) {
 	tagged := func(t *testing.T, key, value string) *groupWorld {
 		w := newGroupWorld(t, 0, nil)
 		w.made("ECS_CLUSTER=c", "DesiredCapacity", "2", "Tags.member.1.Key", "berth-fleet:"+key, "Tags.member.1.Value",
@@ -169,7 +169,7 @@ func TestGroupTagsHaveLaunchesGoWrong(t *testing.T) {
 	})
 }
 
-// zones are the instances of the group "asked" by zone.
+// zones returns the instances of the group "asked" by zone.
 func (w *groupWorld) zones() map[string][]string {
 	w.t.Helper()
 	got, err := w.Groups.DescribeGroups(w.t.Context(), []string{"asked"})
@@ -181,7 +181,7 @@ func (w *groupWorld) zones() map[string][]string {
 	return zones
 }
 
-func TestGroupsLeaveTheFullestZoneAlone(t *testing.T) {
+func TestZonesAreRebalancedUnlessProtectedOrSuspended(t *testing.T) {
 	full := true
 	w := newGroupWorld(t, 0, func(_ string, _ int64) autoscaling.LaunchFault {
 		if full {

@@ -15,7 +15,7 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// form calls an operation of the Query protocol, which has to succeed.
+// form calls an operation of the Query protocol that must succeed.
 func (w *world) form(version string, fields url.Values) string {
 	w.t.Helper()
 	fields.Set("Version", version)
@@ -30,9 +30,9 @@ func (w *world) form(version string, fields url.Values) string {
 	return got.Body.String()
 }
 
-// A group goes on where it was: what was being launched arrives, what waited to be terminated waits
-// on, its template and its policies are there.
-func TestAGroupSurvivesAKill(t *testing.T) {
+// A group goes on where it was: launches in progress end, terminations that a hook holds up still
+// wait, and its template and its policies are kept.
+func TestGroupSurvivesAKill(t *testing.T) {
 	w, path := storedWorld(t)
 	w.form("2016-11-15", url.Values{
 		"Action": {"CreateLaunchTemplate"}, "LaunchTemplateName": {"nodes"}, "LaunchTemplateData.ImageId": {"ami-1"},
@@ -86,9 +86,9 @@ func TestAGroupSurvivesAKill(t *testing.T) {
 	}
 }
 
-// A held-up termination is told of by an event of Auto Scaling's shape, under the source that is
-// set.
-func TestATerminationThatIsHeldUpIsTold(t *testing.T) {
+// A termination that a hook holds up emits an event of Auto Scaling's shape, with the configured
+// source.
+func TestHeldTerminationIsReportedByAnEvent(t *testing.T) {
 	var told []string
 	c := newClock()
 	f, err := sim.Open(sim.Options{Clock: c, Account: account, ScalingSource: "berth.fleet", Emit: func(event []byte) {

@@ -10,7 +10,7 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// launch is how long a launch takes, retry when one that failed is made again.
+// launch is how long a launch takes, retry after how long a failed one is repeated.
 const launch, retry = 40 * time.Second, time.Minute
 
 // groupWorld is a fleet in memory with a group of n machines.
@@ -82,7 +82,7 @@ func TestGroup(t *testing.T) {
 		w.want("zones", len(zones), 3)
 		w.want("in each zone", zones["eu-west-1b"], 2)
 	})
-	t.Run("TakesOnlyWhatIsReleased", func(t *testing.T) {
+	t.Run("TerminatesOnlyUnprotectedInstances", func(t *testing.T) {
 		w := newGroupWorld(t, 3, nil)
 		w.clock.advance(launch)
 		w.do(w.Groups.SetDesired(t.Context(), "g", 1))
@@ -90,7 +90,7 @@ func TestGroup(t *testing.T) {
 		w.do(w.Groups.SetInstanceProtection(t.Context(), "g", []string{w.group().Instances[1].ID}, false))
 		w.want("registered", w.registered(), 2)
 	})
-	t.Run("AHookHoldsUpATermination", func(t *testing.T) {
+	t.Run("HookHoldsUpATermination", func(t *testing.T) {
 		w := newGroupWorld(t, 2, nil)
 		w.clock.advance(launch)
 		w.do(w.Groups.PutLifecycleHook(t.Context(), cluster.LifecycleHook{Group: "g", Name: "h", Heartbeat: time.Hour}))
@@ -109,7 +109,7 @@ func TestGroup(t *testing.T) {
 		w.clock.advance(10 * time.Minute)
 		w.want("registered when the heartbeat is over", w.registered(), 0)
 	})
-	t.Run("FaultsOfLaunches", func(t *testing.T) {
+	t.Run("LaunchesFailAsTold", func(t *testing.T) {
 		w := newGroupWorld(t, 3, func(_ string, n int64) autoscaling.LaunchFault {
 			return map[int64]autoscaling.LaunchFault{
 				1: {Silent: true}, 2: {Slow: 30 * time.Second, Zone: "eu-west-1z"}, 3: {Reason: "InsufficientInstanceCapacity"},
@@ -131,7 +131,7 @@ func TestGroup(t *testing.T) {
 		w.clock.advance(time.Second)
 		w.want("registered late", w.registered(), 1)
 	})
-	t.Run("ReplacesAMachineThatSomebodyElseEnds", func(t *testing.T) {
+	t.Run("ReplacesATerminatedMachine", func(t *testing.T) {
 		w := newGroupWorld(t, 1, nil)
 		w.clock.advance(launch)
 		ids, err := w.ECS.ListInstances(t.Context(), "c")
@@ -140,7 +140,7 @@ func TestGroup(t *testing.T) {
 		w.clock.advance(retry + launch)
 		w.want("registered", w.registered(), 1)
 	})
-	t.Run("RefusesWhatIsOutOfBounds", func(t *testing.T) {
+	t.Run("RefusesSizesOutOfBounds", func(t *testing.T) {
 		w := newGroupWorld(t, 0, nil)
 		for _, err := range []error{w.Groups.SetDesired(t.Context(), "g", 10), w.Groups.SetDesired(t.Context(), "none", 1), w.Groups.TerminateInstance(t.Context(), "i-none", true)} {
 			if cluster.ErrorCode(err) != "ValidationError" {

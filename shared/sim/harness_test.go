@@ -55,7 +55,8 @@ func (c *clock) advance(d time.Duration) {
 	}
 }
 
-// next moves to the next callback that is due by end and takes it off the queue; without one it moves to end.
+// next removes the next callback that is due by end and moves the time to it. If there is none it
+// returns nil and moves the time to end.
 func (c *clock) next(end time.Time) func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +116,7 @@ func newWorld(t testing.TB, o sim.Options) *world {
 	return w
 }
 
-// must calls an operation that has to succeed.
+// must calls an operation that must succeed.
 func must[I, O any](t testing.TB, call func(context.Context, *I) (*O, error), in *I) *O {
 	t.Helper()
 	out, err := call(ctx, in)
@@ -157,7 +158,7 @@ func (w *world) start(definition string, instances ...string) []cluster.ECSTask 
 	return answer.Tasks
 }
 
-// task is one task as it is described now.
+// task returns one task as DescribeTasks has it now.
 func (w *world) task(id string) cluster.ECSTask {
 	w.t.Helper()
 	tasks, err := w.ECS.DescribeTasks(ctx, "prod", []string{id})
@@ -176,7 +177,7 @@ func (w *world) instance(id string) *cluster.Instance {
 	return got[0]
 }
 
-// remaining is what ECS says is free on an instance.
+// remaining returns what is free on an instance according to ECS: CPU units and MiB.
 func (w *world) remaining(id string) (cpu, memory int32) {
 	w.t.Helper()
 	out := must(w.t, w.ECS.Instances.DescribeContainerInstances, &ecs.DescribeContainerInstancesInput{
@@ -193,7 +194,7 @@ func (w *world) remaining(id string) (cpu, memory int32) {
 	return cpu, memory
 }
 
-// reported are the statuses that events have reported of a task, in order, with its version.
+// reported returns the states of a task that events have reported, in order.
 func (w *world) reported(id string) (all []cluster.ECSTask) {
 	for _, e := range w.events {
 		if t, ok := e.Detail.(*cluster.ECSTask); ok && t.ID == id {

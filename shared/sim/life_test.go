@@ -78,7 +78,7 @@ func TestTaskStoppedBeforeItRanNeverRuns(t *testing.T) {
 	expectAll(t, "reported", statuses(w.reported(id)), pending, pending, stopped)
 }
 
-func TestBehaviours(t *testing.T) {
+func TestTasksBehaveAsTold(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		behaviour simecs.Behaviour
@@ -135,7 +135,7 @@ func TestTaskThatIgnoresStopIsKilledAfterItsTimeout(t *testing.T) {
 	expect(t, "exit code", *w.task(id).ExitCode, 137)
 }
 
-func TestEnvironmentSaysWhatTheTaskDoes(t *testing.T) {
+func TestEnvironmentVariablesDecideWhatATaskDoes(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	job := container("app", 16, 16)
 	job.Environment = []types.KeyValuePair{
@@ -174,7 +174,7 @@ func (w *world) registerChecked() {
 	w.register("checked", checked)
 }
 
-func TestHealth(t *testing.T) {
+func TestHealthFollowsTheContainerCheck(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	w.registerChecked()
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
@@ -205,7 +205,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-func TestZombieGoesOnAndReportsWhenItIsBack(t *testing.T) {
+func TestDisconnectedTaskGoesOnAndReportsAfterwards(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	w.Machines.SetTaskBehaviour(func(simecs.StartInfo) simecs.Behaviour {
 		return simecs.Behaviour{Latency: 2 * time.Second, RunFor: time.Minute}
@@ -241,7 +241,7 @@ func TestZombieGoesOnAndReportsWhenItIsBack(t *testing.T) {
 	w.start("web", node)
 }
 
-func TestStopReachesAZombieWhenItIsBack(t *testing.T) {
+func TestStopReachesADisconnectedTaskAfterwards(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	id := w.start("web", node)[0].ID
@@ -255,7 +255,7 @@ func TestStopReachesAZombieWhenItIsBack(t *testing.T) {
 	expect(t, "when back", w.task(id).Last, stopped)
 }
 
-func TestCrashedMachineReportsItsDeadWhenItIsBack(t *testing.T) {
+func TestCrashedMachineReportsItsTasksAfterReconnect(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	id := w.start("web", node)[0].ID
@@ -273,7 +273,7 @@ func TestCrashedMachineReportsItsDeadWhenItIsBack(t *testing.T) {
 	expect(t, "free memory", memory, 7689)
 }
 
-func TestTerminatedMachineTakesItsTasks(t *testing.T) {
+func TestTerminatedMachineStopsItsTasks(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	ids := w.add(4, ec2.Machine{Type: "m5.large", Zones: []string{"a", "b"}})
 	tasks := w.start("web", ids...)
@@ -301,7 +301,7 @@ func TestTerminatedMachineTakesItsTasks(t *testing.T) {
 	}
 }
 
-func TestStoppedTasksAndGoneInstancesStayVisibleForAnHour(t *testing.T) {
+func TestStoppedTasksAndInactiveInstancesStayVisibleForAnHour(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	id := w.start("web", node)[0].ID
@@ -337,7 +337,7 @@ func TestDrainingKeepsTasks(t *testing.T) {
 	w.start("web", node)
 }
 
-func TestCustomShapes(t *testing.T) {
+func TestMachinesMayHaveAnySize(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{
 		Type: "trace-v100", CPU: 95999, Memory: 393216, GPUs: 8, Attributes: map[string]string{"gpu-model": "V100M32"},
@@ -357,7 +357,7 @@ func TestCustomShapes(t *testing.T) {
 	expect(t, "CPU after resizing", w.instance(node).Registered.CPU, int64(1024*cluster.CPUUnit))
 }
 
-func TestWholeGPUsAreGivenOnce(t *testing.T) {
+func TestGPUIsGivenToOneTask(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	train := container("train", 16, 16)
 	train.ResourceRequirements = []types.ResourceRequirement{{Type: types.ResourceTypeGpu, Value: new("3")}}
@@ -376,7 +376,7 @@ func TestWholeGPUsAreGivenOnce(t *testing.T) {
 	expect(t, "GPUs in the event", last.Needs.GPUs, 3)
 }
 
-func TestOverridesCountForTheSize(t *testing.T) {
+func TestOverridesChangeTheReservedSize(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	answer, err := w.ECS.StartTask(ctx, cluster.StartCall{
 		Cluster: "prod", TaskDefinition: "web", Instances: w.add(1, ec2.Machine{Type: "m5.large"}),

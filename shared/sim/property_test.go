@@ -26,10 +26,10 @@ import (
 	simecs "berth/shared/sim/ecs"
 )
 
-// dice chooses: a seeded generator, or rapid, which shrinks.
+// dice draws numbers: from a seeded generator, or from rapid, which shrinks failures.
 type dice func(n int) int
 
-// mixedWorld has definitions of all kinds and a behaviour that differs from task to task.
+// mixedWorld returns a world with task definitions of all kinds and tasks that behave differently.
 func mixedWorld(t testing.TB, seed uint64) (*world, []string) {
 	w := newWorld(t, sim.Options{Seed: seed})
 	w.registerChecked()
@@ -56,7 +56,7 @@ func mixedWorld(t testing.TB, seed uint64) (*world, []string) {
 	return w, nodes
 }
 
-// act does one random thing to the world. Calls may be refused.
+// act makes one random call or mishap. Calls may be refused.
 func (w *world) act(roll dice, nodes []string) {
 	node := nodes[roll(len(nodes))]
 	var task string
@@ -95,7 +95,7 @@ func (w *world) act(roll dice, nodes []string) {
 	}
 }
 
-func TestResourcesAreAccounted(t *testing.T) {
+func TestFreeResourcesFollowFromTheTasks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w, nodes := mixedWorld(t, 1)
 		roll := func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "roll") }
@@ -111,7 +111,8 @@ func TestResourcesAreAccounted(t *testing.T) {
 	})
 }
 
-// unaccounted says where what instances have left does not agree with what their tasks hold.
+// unaccounted describes an instance whose free resources differ from what its tasks leave, "" if
+// there is none.
 func (w *world) unaccounted(nodes []string) string {
 	type held struct {
 		cpu, memory int64
@@ -173,8 +174,8 @@ func amounts(resources []types.Resource) map[string]int64 {
 	return out
 }
 
-// disorder says where the events contradict the life of a task or an instance: versions rise by
-// one, and nothing follows STOPPED or INACTIVE.
+// disorder describes an event that contradicts the life of a task or an instance, "" if there is
+// none. Versions must rise by one, and nothing follows STOPPED or INACTIVE.
 func (w *world) disorder() string {
 	versions, over := map[string]int64{}, map[string]bool{}
 	ids := map[string]bool{}
@@ -201,7 +202,7 @@ func (w *world) disorder() string {
 	return ""
 }
 
-func TestEventsDecodeToWhatTheFleetHolds(t *testing.T) {
+func TestEventsDecodeToTheDescribedState(t *testing.T) {
 	w, nodes := mixedWorld(t, 3)
 	random := rand.New(rand.NewPCG(3, 3))
 	compared := map[string]int{}
@@ -312,7 +313,7 @@ func TestSeedRepeatsARun(t *testing.T) {
 	}
 }
 
-func TestManyGoroutinesMayCall(t *testing.T) {
+func TestServicesMayBeCalledConcurrently(t *testing.T) {
 	w, nodes := mixedWorld(t, 5)
 	var callers sync.WaitGroup
 	for n := range 4 {

@@ -18,7 +18,7 @@ const registration = `{"cluster":"prod","totalResources":[{"name":"CPU","type":"
 	{"name":"MEMORY","type":"INTEGER","integerValue":4096},{"name":"connections","type":"INTEGER","integerValue":100}],
 	"attributes":[{"name":"ecs.availability-zone","value":"eu-west-1b"},{"name":"berth.fault-domain","value":"fd:/dc1/r0"}]`
 
-func TestRegisterContainerInstance(t *testing.T) {
+func TestRegisterContainerInstanceTakesAnySize(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	status, answer := w.call("RegisterContainerInstance", registration+`}`)
 	expect(t, "status", status, http.StatusOK)
@@ -33,7 +33,7 @@ func TestRegisterContainerInstance(t *testing.T) {
 	task := w.start("web:1", i.ID)[0]
 	expect(t, "task", task.Instance, i.ID)
 
-	t.Run("Anew", func(t *testing.T) {
+	t.Run("NewInstance", func(t *testing.T) {
 		again := strings.Replace(registration, "fd:/dc1/r0", "fd:/dc2/r0", 1) + `,"containerInstanceArn":"` + arn + `"}`
 		status, _ := w.call("RegisterContainerInstance", again)
 		expect(t, "status", status, http.StatusOK)
@@ -59,8 +59,9 @@ func TestRegisterContainerInstance(t *testing.T) {
 	expect(t, "nobody", status, 400)
 }
 
-// A task in awsvpc mode takes one of the network interfaces that its instance has, and needs a network.
-func TestNetworkInterfaces(t *testing.T) {
+// A task in awsvpc mode takes one of its instance's network interfaces, and needs a network
+// configuration.
+func TestAwsvpcTasksTakeNetworkInterfaces(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
 		Family: new("own"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{container("app", 64, 64)},

@@ -19,7 +19,8 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// killed is the world after its process was killed and another one opened its file some time later.
+// killed returns the world after its process was killed and another one opened its file some time
+// later.
 func (w *world) killed(path string, later time.Duration) *world {
 	w.t.Helper()
 	data, err := os.ReadFile(path)
@@ -75,7 +76,7 @@ func TestAnAnsweredCallSurvivesAKill(t *testing.T) {
 	}
 }
 
-func TestTasksWentOnWhileNobodyLooked(t *testing.T) {
+func TestTasksGoOnWhileTheFileIsClosed(t *testing.T) {
 	w, path := storedWorld(t)
 	w.Machines.SetTaskBehaviour(func(i simecs.StartInfo) simecs.Behaviour {
 		return simecs.Behaviour{Latency: 2 * time.Second, RunFor: time.Duration(i.Start) * time.Hour, ExitCode: 4}
@@ -119,7 +120,7 @@ func TestFlappingHealthIsNotMadeUpFor(t *testing.T) {
 	expect(t, "health at the next turn", next.task(id).Health, w.task(id).Health)
 }
 
-func TestProgressLostInAKillIsReportedTheSameAgain(t *testing.T) {
+func TestProgressLostInAKillIsReportedAgainUnchanged(t *testing.T) {
 	w, path := storedWorld(t)
 	id := w.start("web", w.add(1, ec2.Machine{Type: "m5.large"})...)[0].ID
 	copied, err := os.ReadFile(path)
@@ -190,7 +191,7 @@ func TestDamagedFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestCallFaults(t *testing.T) {
+func TestCallFaultsThrottleOrLoseAnswers(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	node := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	call := cluster.StartCall{Cluster: "prod", TaskDefinition: "web", Instances: []string{node}, StartedBy: "berth/x"}

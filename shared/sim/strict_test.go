@@ -149,7 +149,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func TestStopTaskStrictness(t *testing.T) {
+func TestStopTaskTakesEffectOnce(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	id := w.start("web", w.add(1, ec2.Machine{Type: "m5.large"})...)[0].ID
 	wantCode(t, w.ECS.StopTask(ctx, "prod", strings.Repeat("0", 32), ""), cluster.CodeInvalidParameter)
@@ -162,7 +162,7 @@ func TestStopTaskStrictness(t *testing.T) {
 	expect(t, "version", w.task(id).Version, 3)
 }
 
-func TestListTasksStrictness(t *testing.T) {
+func TestListTasksRefusesBadFilters(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	ids := w.add(2, ec2.Machine{Type: "m5.large"})
 	tasks := w.start("web", ids...)
@@ -200,7 +200,7 @@ func TestListTasksStrictness(t *testing.T) {
 	}
 }
 
-func TestDescribeTakesAtMostAHundred(t *testing.T) {
+func TestDescribeTakesAtMost100(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	ids := w.add(101, ec2.Machine{Type: "t3.micro"})
 	_, err := w.ECS.DescribeInstances(ctx, "prod", ids)
@@ -212,7 +212,7 @@ func TestDescribeTakesAtMostAHundred(t *testing.T) {
 	expect(t, "instances", len(got), 99)
 }
 
-func TestClusters(t *testing.T) {
+func TestClustersAreCreatedOnceAndDeletedEmpty(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	_, err := w.ECS.Clusters.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: new("#")})
 	wantCode(t, err, cluster.CodeInvalidParameter)
@@ -234,7 +234,7 @@ func TestClusters(t *testing.T) {
 	must(t, w.ECS.Clusters.CreateCluster, &ecs.CreateClusterInput{ClusterName: new("prod")})
 }
 
-func TestTaskDefinitionsRefused(t *testing.T) {
+func TestInvalidTaskDefinitionsAreRefused(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	optional, unsized, twice := container("a", 1, 6), container("a", 1, 6), container("a", 1, 6)
 	optional.Essential = new(false)
@@ -304,7 +304,7 @@ func TestTaskDefinitionLifeCycle(t *testing.T) {
 	expect(t, "the next revision", w.register("web", container("app", 1, 6)), "web:13")
 }
 
-func TestAttributes(t *testing.T) {
+func TestAttributesAreSetAllOrNone(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	id := w.add(1, ec2.Machine{Type: "m5.large", Zones: []string{"z"}, Attributes: map[string]string{"rack": "r1"}})[0]
 	put := func(pairs ...string) error {
@@ -356,7 +356,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-func TestTags(t *testing.T) {
+func TestTagsAreMergedAndChecked(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	id := w.add(1, ec2.Machine{Type: "m5.large"})[0]
 	task := w.start("web", id)[0].ID
@@ -387,7 +387,7 @@ func TestTags(t *testing.T) {
 	wantCode(t, err, cluster.CodeInvalidParameter)
 }
 
-func TestInstancePagesNeitherRepeatNorHide(t *testing.T) {
+func TestInstancePagesHaveEachInstanceOnce(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	ids := w.add(25, ec2.Machine{Type: "t3.micro"})
 	var seen []string

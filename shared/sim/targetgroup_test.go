@@ -15,7 +15,8 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// balancedWorld has a task that runs, with container port 80 at an address, and a target group of a type.
+// balancedWorld returns a world with a running task, the address of its container port 80, and a
+// target group in which that address is registered.
 func balancedWorld(t *testing.T, o sim.Options) (w *world, task string, at cluster.Address, group string) {
 	t.Helper()
 	w = newWorld(t, o)
@@ -45,8 +46,8 @@ func (w *world) targetHealth(group string, at cluster.Address) cluster.TargetHea
 	return health
 }
 
-func TestTargetGroups(t *testing.T) {
-	t.Run("ATargetIsHealthyAfterAWhile", func(t *testing.T) {
+func TestTargetHealthFollowsTheTasks(t *testing.T) {
+	t.Run("BecomesHealthyAfterAWhile", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{HealthyAfter: 30 * time.Second})
 		expect(t, "health", w.targetHealth(group, at), cluster.TargetHealth{Reason: "Initial health checks in progress"})
 		w.clock.advance(29 * time.Second)
@@ -54,7 +55,7 @@ func TestTargetGroups(t *testing.T) {
 		w.clock.advance(time.Second)
 		expect(t, "health", w.targetHealth(group, at), cluster.TargetHealth{Health: cluster.Healthy})
 	})
-	t.Run("ATaskCanFailItsChecks", func(t *testing.T) {
+	t.Run("FailsIfTheTaskFailsItsChecks", func(t *testing.T) {
 		w, task, at, group := balancedWorld(t, sim.Options{})
 		w.clock.advance(time.Minute)
 		check(t, w.Machines.SetTargetHealth(task, "Health checks failed with these codes: [503]"))
@@ -62,13 +63,13 @@ func TestTargetGroups(t *testing.T) {
 		check(t, w.Machines.SetTargetHealth(task, ""))
 		expect(t, "health", w.targetHealth(group, at).Health, cluster.Healthy)
 	})
-	t.Run("WhereNoTaskRunsNothingAnswers", func(t *testing.T) {
+	t.Run("IsUnhealthyWithoutATask", func(t *testing.T) {
 		w, task, at, group := balancedWorld(t, sim.Options{})
 		w.clock.advance(time.Minute)
 		check(t, w.Machines.CrashTask(task, 1))
 		expect(t, "health", w.targetHealth(group, at), cluster.TargetHealth{Health: cluster.Unhealthy, Reason: "Request timed out"})
 	})
-	t.Run("WhatIsTakenOutDrains", func(t *testing.T) {
+	t.Run("DrainsAfterDeregistration", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{})
 		w.clock.advance(time.Minute)
 		check(t, w.TargetGroups.DeregisterTargets(ctx, group, []cluster.Address{at}))
@@ -77,7 +78,7 @@ func TestTargetGroups(t *testing.T) {
 		w.clock.advance(time.Second)
 		expect(t, "health", w.targetHealth(group, at).Reason, "not there")
 	})
-	t.Run("WhatDrainsCanComeBack", func(t *testing.T) {
+	t.Run("MayRegisterAgainWhileItDrains", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{})
 		w.clock.advance(time.Minute)
 		check(t, w.TargetGroups.DeregisterTargets(ctx, group, []cluster.Address{at}))
@@ -85,7 +86,7 @@ func TestTargetGroups(t *testing.T) {
 		w.clock.advance(2 * time.Minute)
 		expect(t, "health", w.targetHealth(group, at).Health, cluster.Healthy)
 	})
-	t.Run("OfATasksOwnAddress", func(t *testing.T) {
+	t.Run("FollowsATasksOwnAddress", func(t *testing.T) {
 		w := newWorld(t, sim.Options{})
 		must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
 			Family: new("own"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{container("app", 64, 64)},
@@ -102,7 +103,7 @@ func TestTargetGroups(t *testing.T) {
 		check(t, w.TargetGroups.RegisterTargets(ctx, group, []cluster.Address{at}))
 		w.clock.advance(time.Minute)
 		expect(t, "health", w.targetHealth(group, at).Health, cluster.Healthy)
-		// ECS says the same address in its own protocol.
+		// ECS's own protocol has the same address.
 		_, body := w.ECS.Endpoint().ServeOperation(ctx, "DescribeTasks", []byte(`{"cluster": "prod", "tasks": ["`+answer.Tasks[0].ID+`"]}`))
 		expect(t, "the container's address", strings.Contains(string(body), `"privateIpv4Address":"`+at.Host+`"`), true)
 	})
@@ -115,7 +116,7 @@ func TestTargetGroups(t *testing.T) {
 		_, err := w.TargetGroups.TargetHealth(ctx, group)
 		wantCode(t, err, cluster.CodeTargetGroupNotFound)
 	})
-	t.Run("FailAsTheyAreTold", func(t *testing.T) {
+	t.Run("CallsFailByInjectedFaults", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{})
 		w.SetCallFaults(kernel.CallFaults{Call: func(operation, _ string) kernel.CallFault {
 			return kernel.CallFault{Throttled: operation == "DeregisterTargets", Ambiguous: operation == "RegisterTargets", Applied: true}
@@ -127,7 +128,7 @@ func TestTargetGroups(t *testing.T) {
 	})
 }
 
-func TestRegistries(t *testing.T) {
+func TestRegistriesKeepHealthPerInstance(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	arn, err := w.Registries.CreateRegistry("web", true)
 	check(t, err)

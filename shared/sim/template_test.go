@@ -54,7 +54,7 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 		t.Fatalf("%v in a group of %d to %d, desired %d", count, g.Min, g.Max, g.Desired)
 	}
 
-	t.Run("TellsOfLaunchesThatFailed", func(t *testing.T) {
+	t.Run("ReportsFailedLaunches", func(t *testing.T) {
 		full = true
 		since := w.clock.Now()
 		if err := w.Groups.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(1), Max: new(9), Desired: new(5)}); err != nil {
@@ -87,7 +87,7 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 	})
 }
 
-func TestLaunchFailure(t *testing.T) {
+func TestLaunchFailureIsParsedFromItsMessage(t *testing.T) {
 	for message, want := range map[string]string{
 		"Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more": "VcpuLimitExceeded: You have requested more",
 		"InvalidAMIID.NotFound - The image id does not exist":                               "InvalidAMIID.NotFound: The image id does not exist",

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 )
 
-func TestMixedInstancesPolicy(t *testing.T) {
+func TestMixedInstancesPolicyIsRead(t *testing.T) {
 	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String("lt-1"), Version: aws.String("2")}
 	for name, c := range map[string]struct {
 		override      types.LaunchTemplateOverrides

@@ -21,7 +21,7 @@ func answer(status int, code string) error {
 	}}
 }
 
-func TestOutcome(t *testing.T) {
+func TestErrorsAreSortedByOutcome(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	read := &net.OpError{Op: "read", Err: errors.New("reset")}
 	for name, c := range map[string]struct {
