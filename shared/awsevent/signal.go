@@ -69,7 +69,8 @@ func readAlarm(e *envelope) (any, error) {
 	if d.Name == "" {
 		return nil, malformed(e.DetailType, "alarmName is missing")
 	}
-	at, err := time.Parse("2006-01-02T15:04:05.999Z0700", d.State.Timestamp) // CloudWatch writes +0000, without a colon
+	// CloudWatch writes +0000 without a colon, unlike RFC 3339
+	at, err := time.Parse("2006-01-02T15:04:05.999Z0700", d.State.Timestamp)
 	if err != nil {
 		if at, err = time.Parse(time.RFC3339Nano, d.State.Timestamp); err != nil {
 			return nil, malformed(e.DetailType, "state.timestamp %.40q", d.State.Timestamp)

@@ -30,6 +30,7 @@ type taskDetail struct {
 	Containers     []taskContainer `json:"containers"`
 }
 
+// taskContainer has what a task's container holds. Bindings are known only once it runs.
 type taskContainer struct {
 	ExitCode          *int          `json:"exitCode"`
 	CPU               string        `json:"cpu"`
@@ -39,6 +40,8 @@ type taskContainer struct {
 	NetworkBindings   []portBinding `json:"networkBindings"`
 }
 
+// portBinding is a host port that leads to a container; a static one keeps other tasks off the
+// instance.
 type portBinding struct {
 	HostPort int    `json:"hostPort"`
 	Protocol string `json:"protocol"`

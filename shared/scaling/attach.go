@@ -9,8 +9,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// HookHeartbeat is how long an instance that is being terminated waits for its tasks at a time, as
-// with ECS.
+// HookHeartbeat is how long a lifecycle hook holds an instance at a time, as with ECS.
 const HookHeartbeat = time.Hour
 
 // renewalInterval is how often everything that a provider needs is made again, in case somebody has
@@ -122,17 +121,17 @@ func Heartbeats(
 	return beats
 }
 
-// NewEvents returns the events that were not emitted yet, and the topics that are emitted after
-// that. An event without a topic is always new. A topic that no longer holds may be emitted again.
-func NewEvents(emitted []string, events []Event) (topics []string, unseen []Event) {
+// NewEvents returns the events that were not emitted yet, and the keys that have been emitted after
+// that. An event without a key is always new. A key that no longer holds may be emitted again.
+func NewEvents(emitted []string, events []Event) (keys []string, unemitted []Event) {
 	for _, e := range events {
 		if e.Key != "" {
-			topics = append(topics, e.Key)
+			keys = append(keys, e.Key)
 		}
 		if e.Key == "" || !slices.Contains(emitted, e.Key) {
-			unseen = append(unseen, e)
+			unemitted = append(unemitted, e)
 		}
 	}
-	slices.Sort(topics)
-	return slices.Compact(topics), unseen
+	slices.Sort(keys)
+	return slices.Compact(keys), unemitted
 }

@@ -118,8 +118,8 @@ type consolidation struct {
 	budget     int
 	budgetEnds time.Time
 	tries      int
-	// leaving counts the instances that are to go: those being emptied, and those of this plan.
-	// With each goes one that was in use, so as many free instances stay as the target wants.
+	// leaving counts the instances that are being emptied, including those of this plan. Each was
+	// in use, so as many free instances stay as the target asks for.
 	leaving int
 	// immovable says why a service's tasks must stay, by its name; empty if they need not.
 	immovable map[string]string
@@ -337,7 +337,7 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 }
 
 // moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit,
-// it says why, and takes everything back.
+// it undoes all moves and says why.
 func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why string) {
 	mark := len(c.try.steps)
 	c.try.drain(m.node)

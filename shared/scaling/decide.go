@@ -16,7 +16,7 @@ import (
 type Input struct {
 	Provider *cluster.CapacityProvider
 	Group    *cluster.AutoScalingGroup
-	// Snapshot is the cluster. Placements are tried on it and taken back.
+	// Snapshot is the cluster. Placements are tried on it and undone.
 	Snapshot *snapshot.Snapshot
 	// Waiting are the provider's tasks in PROVISIONING.
 	Waiting []WaitingTasks
@@ -46,10 +46,10 @@ type WaitingTasks struct {
 
 // Decision is what to do about a capacity provider.
 //
-// It must be carried out in this order, so that the group never takes an instance that is about to
-// get a task: remember History, then Protect, UnmarkReleasable, MarkReleasable, Release, Undrain,
-// Drain, Terminate, Replace, and the desired capacity last. Lists are in order of id unless
-// something else is said.
+// It must be carried out in this order, so that the group never terminates an instance that is
+// about to get a task: remember History, then Protect, UnmarkReleasable, MarkReleasable, Release,
+// Undrain, Drain, Terminate, Replace, and the desired capacity last. Lists are in order of id
+// unless something else is said.
 type Decision struct {
 	Metric
 	// Desired is the desired capacity to set, already lowered by the instances to Terminate.
@@ -58,9 +58,9 @@ type Decision struct {
 	Why     string
 	// Protect and Release are EC2 instances to protect from scale-in, or to protect no longer (C6).
 	Protect, Release []string
-	// MarkReleasable are container instances to record as ones that the group may take. Whoever
-	// then starts a task there protects them first. UnmarkReleasable are those for which that no
-	// longer holds.
+	// MarkReleasable are container instances to record as ones that the group may terminate.
+	// Dispatch then protects them before it starts a task there. UnmarkReleasable are those for
+	// which that no longer holds.
 	MarkReleasable, UnmarkReleasable []string
 	// Drain and Undrain are container instances to make DRAINING, or ACTIVE again.
 	Drain, Undrain []string
@@ -86,13 +86,13 @@ type Decision struct {
 	History  cluster.ScalingHistory
 }
 
-// Event is something to tell users.
+// An Event is a message to users.
 type Event struct {
-	// Owner is whom it concerns, as [WaitingTasks] names it; empty for the capacity provider
-	// itself.
+	// Owner is the owner that it concerns, as [WaitingTasks] names it, or empty for the capacity
+	// provider itself.
 	Owner string
-	// Key identifies a condition that lasts, and that therefore need not be repeated every minute.
-	// It is empty if the event is about something that is done: that is emitted each time.
+	// Key identifies a condition that lasts, so that it is not emitted every minute. It is empty
+	// for something that was done, which is emitted each time.
 	Key     string
 	Message string
 	// AfterResize reports that the message is true only once instances are replaced and the desired
@@ -155,7 +155,8 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// decideDisabled is the decision while managed scaling is off: what it has begun is taken back.
+// decideDisabled is the decision while managed scaling is off: drains are cancelled and protection
+// ends.
 func decideDisabled(v *view, drains *drainPlan) Decision {
 	d := Decision{Desired: v.Group.Desired, Why: "managed scaling is off"}
 	drains.cancelAll(v, d.Why)

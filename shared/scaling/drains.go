@@ -29,8 +29,8 @@ type drainPlan struct {
 	reasons reasons
 }
 
-// resumeDrains takes up the drains that are remembered: instances that must take tasks again are
-// made ACTIVE until they are, and drains that are over for long enough are forgotten.
+// resumeDrains continues the drains of the history: cancelled instances are made ACTIVE until they
+// are, and drains that ended long enough ago are dropped.
 func resumeDrains(v *view) *drainPlan {
 	p := &drainPlan{
 		reasons: reasons{},
@@ -83,7 +83,7 @@ func (p *drainPlan) cancelAll(v *view, why string) (cancelled bool) {
 	return cancelled
 }
 
-// cancel lets an instance take tasks again, whether or not it is seen as DRAINING yet.
+// cancel lets an instance take tasks again, even if it is not seen DRAINING yet.
 func (p *drainPlan) cancel(d *cluster.Drain, m *instance, why string) {
 	d.Cancelled = true
 	p.undrain = append(p.undrain, d.Instance)
@@ -103,7 +103,7 @@ func (p *drainPlan) begin(instance string, now time.Time) {
 	p.drains = append(p.drains, cluster.Drain{Instance: instance, At: now})
 }
 
-// terminations is what advancing the drains comes to.
+// terminations is the result of advancing the drains.
 type terminations struct {
 	// desired is the desired capacity with what is terminated taken off.
 	desired   int

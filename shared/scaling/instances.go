@@ -19,12 +19,12 @@ type view struct {
 	settings  cluster.ManagedScaling
 	instances []*instance // in order of EC2 id
 	// running (N) counts the instances that the group has: those that are up or have registered. Of
-	// these, arriving have yet to register, unregistered did not in time, and foreign are not the
-	// provider's to judge.
+	// these, arriving have yet to register, unregistered did not in time, and foreign belong to
+	// another cluster or are older than the provider.
 	running, arriving, unregistered, foreign int
 	// warming are the instances that block scaling out.
 	warming []*instance
-	// since is when the group was first looked at.
+	// since is when the group was first reconciled
 	since time.Time
 	// firstSeen and launched are remembered, see [cluster.ScalingHistory].
 	firstSeen, launched map[string]time.Time
@@ -238,9 +238,9 @@ func (v *view) clampToLimits(n int) int { return max(v.Group.Min, min(n, v.Group
 func (v *view) maxRemovals() int { return max(1, v.Group.Desired*v.settings.MaxScaleInPercent/100) }
 
 // providerEvent is an event about the provider itself.
-func (v *view) providerEvent(topic, format string, args ...any) Event {
+func (v *view) providerEvent(key, format string, args ...any) Event {
 	return Event{
-		Key:     topic,
+		Key:     key,
 		Message: fmt.Sprintf("(capacity provider %s) ", v.Provider.Name) + fmt.Sprintf(format, args...),
 	}
 }

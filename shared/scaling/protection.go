@@ -17,8 +17,8 @@ type protectionPlan struct {
 // because tasks are about to come.
 //
 // A release takes two decisions. The first one marks the container instance as one that the group
-// may take. The next one releases it if it is still without tasks. So whoever places a task there
-// in between knows that it must be protected first.
+// may terminate. The next one releases it if it still has no tasks. So a task that is placed there
+// in between finds the mark, and dispatch protects the instance first.
 func planProtection(v *view) protectionPlan {
 	if !v.Provider.Protection {
 		return endProtection(v)
@@ -40,8 +40,8 @@ func planProtection(v *view) protectionPlan {
 	return p
 }
 
-// endProtection releases all instances once, when protection is no longer Berth's. What somebody
-// protects later stays so.
+// endProtection releases all instances once, when protection is turned off. Instances that others
+// protect later stay protected.
 func endProtection(v *view) (p protectionPlan) {
 	for _, m := range v.instances {
 		if m.node != nil && m.node.ReleasedIn != "" {
@@ -55,14 +55,14 @@ func endProtection(v *view) (p protectionPlan) {
 	return p
 }
 
-// isMarkedReleasable reports whether it is recorded that the group may take the instance. One that
-// has not registered gets no task.
+// isMarkedReleasable reports whether the row says that the group may terminate the instance. An
+// instance that has not registered gets no task, so it needs no mark.
 func (v *view) isMarkedReleasable(m *instance) bool {
 	return m.node == nil || m.node.ReleasedIn == v.Group.Name
 }
 
-// isTakeable reports whether the group may take the instance in a scale-in without ending a task:
-// it is empty, and it is not protected or this decision releases it.
+// isTakeable reports whether the group may terminate the instance in a scale-in without ending a
+// task: it is empty, and it is not protected or this decision releases it.
 func (v *view) isTakeable(m *instance) bool {
 	switch {
 	case !m.IsInService() || !m.isEmpty():
@@ -73,8 +73,7 @@ func (v *view) isTakeable(m *instance) bool {
 	return v.isMarkedReleasable(m) && (!m.Protected || !m.isWarming)
 }
 
-// hasUnmarkedReleasable reports whether the group could take an instance for which nobody noted
-// that it may.
+// hasUnmarkedReleasable reports whether the group could terminate an instance that is not marked.
 func (v *view) hasUnmarkedReleasable() bool {
 	return v.Provider.Protection && slices.ContainsFunc(v.instances, func(m *instance) bool {
 		return m.IsInService() && !m.Protected && !v.isMarkedReleasable(m) && len(m.load) == 0

@@ -45,7 +45,7 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 }
 
 // countLowMinutes counts the minute's datapoint (C5). A minute counts once, however often it is
-// looked at. After a gap the count starts again, because nobody knows what was in between.
+// reconciled. After a gap the count starts again, because the metric in between is unknown.
 func countLowMinutes(v *view, isLow bool) lowCount {
 	c, minute := lowCount{v.History.LowMinutes, v.History.LastLowMinute}, v.Now.Truncate(time.Minute)
 	passed := minute.Sub(c.Minute)
@@ -105,7 +105,7 @@ func doneEvent(e Event) Event {
 }
 
 // waitingEvents reports to the owners of waiting tasks why there are no more instances.
-func waitingEvents(v *view, d demandPlan, topic, why string) (events []Event) {
+func waitingEvents(v *view, d demandPlan, key, why string) (events []Event) {
 	reported := map[string]bool{}
 	for _, demand := range d.demands {
 		for _, owner := range demand.Owners {
@@ -113,7 +113,7 @@ func waitingEvents(v *view, d demandPlan, topic, why string) (events []Event) {
 				continue
 			}
 			reported[owner] = true
-			events = append(events, Event{Owner: owner, Key: topic + " " + owner, Message: fmt.Sprintf(
+			events = append(events, Event{Owner: owner, Key: key + " " + owner, Message: fmt.Sprintf(
 				"(%s) tasks wait for capacity provider %s: %s.", owner, v.Provider.Name, why)})
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"berth/shared/state"
 )
 
-// simulation is what is tried on a snapshot and taken back afterwards: tasks that are not there,
-// instances that do not drain.
+// A simulation is a series of changes tried on a snapshot and undone afterwards: tasks that do not
+// exist, instances that do not drain.
 type simulation struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
@@ -75,7 +75,7 @@ func (t *simulation) drain(v *snapshot.InstanceView) {
 	t.steps = append(t.steps, simulationStep{&next, was})
 }
 
-// undo takes back all but the first n steps.
+// undo undoes all but the first n steps.
 func (t *simulation) undo(n int) {
 	for len(t.steps) > n {
 		last := t.steps[len(t.steps)-1]

@@ -68,7 +68,8 @@ const (
 
 // Read reads a description: XML if it begins with "<", and otherwise JSON, which may have comments
 // and trailing commas. A description that is malformed, contradicts itself or has a value that
-// Berth cannot store gives an *[Error].
+// Berth cannot store gives an *[Error]: a buffer of 15 where 0.15 is meant, or a node whose type is
+// described nowhere.
 func Read(data []byte) (*Cluster, error) {
 	if len(data) > maxSize {
 		return nil, errorAt(1, "the description has %d bytes, at most %d are read", len(data), maxSize)
@@ -90,7 +91,8 @@ func Read(data []byte) (*Cluster, error) {
 	return b.finish()
 }
 
-// builder collects what either format says, and checks each part against the parts before it.
+// A builder collects what either format says, and checks each part against the parts before it.
+// Both formats have the same content in other words, so what is checked here is checked once.
 type builder struct {
 	out Cluster
 	// Where each thing is described: nodes and node types by name, metrics with a buffer,
@@ -264,6 +266,8 @@ func setFlag(set func(*cluster.Configuration, bool)) func(*cluster.Configuration
 	}
 }
 
+// placementSection is the section of fabricSettings with single parameters of the Cluster Resource
+// Manager.
 const placementSection = "PlacementAndLoadBalancing"
 
 // addParameter adds one parameter of a section of fabricSettings. Sections that are not about

@@ -134,8 +134,8 @@ func (j *jsonReader) forEach(v *hujson.Value, what string, do func(line int, m m
 	return nil
 }
 
-// readText returns a string, or a number or Boolean as it is written. It is empty for null and for
-// nothing.
+// readText returns a string, or a number or Boolean as it is written: fabricSettings has all values
+// as strings, but tools write 0.15 as well. It is empty for null and for a member that is missing.
 func (j *jsonReader) readText(v *hujson.Value, what string) (string, error) {
 	if v == nil {
 		return "", nil

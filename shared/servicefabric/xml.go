@@ -51,6 +51,8 @@ type xmlReader struct {
 	nodeType, section string
 }
 
+// readToken keeps track of where the reader is, and handles elements as they begin. Their text has
+// no meaning.
 func (x *xmlReader) readToken(token xml.Token, line int) error {
 	switch t := token.(type) {
 	case xml.StartElement:
@@ -77,6 +79,8 @@ func (x *xmlReader) readToken(token xml.Token, line int) error {
 // isIn reports whether the element that was just opened is directly in one of the name.
 func (x *xmlReader) isIn(name string) bool { return len(x.path) > 1 && x.path[len(x.path)-2] == name }
 
+// openElement adds what an element describes. The same name means different things in different
+// places, such as Parameter, so its parent counts.
 func (x *xmlReader) openElement(t xml.StartElement, line int) error {
 	get := func(name string) string {
 		for _, a := range t.Attr {
