@@ -59,7 +59,8 @@ func (a *CapacityProviders) CreateCapacityProvider(
 		if old != nil {
 			if !old.Inactive {
 				return cluster.Errorf(cluster.CodeClient,
-					"The specified capacity provider already exists. To change the configuration of an existing capacity provider, update the capacity provider.")
+					"The specified capacity provider already exists. To change the configuration of an existing "+
+						"capacity provider, update the capacity provider.")
 			}
 			made.Rev = old.Rev + 1
 		}
@@ -95,7 +96,8 @@ func checkProviderName(name string) error {
 func checkProtectable(p *cluster.CapacityProvider) error {
 	if p.Protection && !p.Scaling.Enabled {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, enable managed scaling and try again.")
+			"The managed termination protection setting for the capacity provider is invalid. To enable managed "+
+				"termination protection for a capacity provider, enable managed scaling and try again.")
 	}
 	return nil
 }
@@ -144,7 +146,8 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 		}
 		if p.Scaling.Enabled && len(p.Clusters) > 1 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
-				"Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
+				"Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may "+
+					"be with one only.", p.Name, strings.Join(p.Clusters, ", "))
 		}
 		return checkProtectable(p)
 	})
@@ -230,7 +233,9 @@ func (a *CapacityProviders) DeleteCapacityProvider(
 	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
 		if len(p.Clusters) > 0 {
 			p.UpdateStatus = cluster.ProviderDeleteFailed
-			p.UpdateReason = fmt.Sprintf("The capacity provider cannot be deleted because it is associated with cluster: %s. Remove the capacity provider from the cluster and try again.", strings.Join(p.Clusters, ", "))
+			p.UpdateReason = fmt.Sprintf("The capacity provider cannot be deleted because it is associated with "+
+				"cluster: %s. Remove the capacity provider from the cluster and try again.",
+				strings.Join(p.Clusters, ", "))
 			return nil
 		}
 		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.ProviderDeleted, ""

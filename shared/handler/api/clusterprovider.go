@@ -134,7 +134,8 @@ func (a *ClusterProviders) checkReplaceable(
 	for _, share := range strategy {
 		if !slices.Contains(names, share.Provider) {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
-				"The default capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it and try again.", share.Provider)
+				"The default capacity provider strategy cannot contain a capacity provider that is not associated "+
+					"with the cluster: %s. Associate it and try again.", share.Provider)
 		}
 	}
 	used, err := a.usedProviders(ctx, old.Cluster)
@@ -208,11 +209,13 @@ func (a *ClusterProviders) claimWrites(
 func checkClaimable(p *cluster.CapacityProvider, clusterName string) error {
 	if p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and try again.", p.Name)
+			"The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and "+
+				"try again.", p.Name)
 	}
 	if p.Scaling.Enabled && len(p.Clusters) > 0 && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"Capacity provider %s has managed scaling enabled and is associated with cluster %s: it cannot be associated with another.", p.Name, p.Clusters[0])
+			"Capacity provider %s has managed scaling enabled and is associated with cluster %s: it cannot be "+
+				"associated with another.", p.Name, p.Clusters[0])
 	}
 	return nil
 }
@@ -235,7 +238,8 @@ func (a *Dependencies) checkAssociated(ctx context.Context, clusterName string, 
 			return err
 		}
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The specified capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it with the cluster and try again.", s.Provider)
+			"The specified capacity provider strategy cannot contain a capacity provider that is not associated with "+
+				"the cluster: %s. Associate it with the cluster and try again.", s.Provider)
 	}
 	return nil
 }

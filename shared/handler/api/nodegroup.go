@@ -122,7 +122,8 @@ func checkLabelCount(spec operation.CreateNodeGroup) error {
 		return nil
 	}
 	return cluster.Errorf(cluster.CodeInvalidParameter,
-		"There are %d labels, but at most %d are possible: labels are attributes of container instances, which have at most %d, and the rest is for the node group's own labels, the capacity provider and the domains",
+		"There are %d labels, but at most %d are possible: labels are attributes of container instances, which have "+
+			"at most %d, and the rest is for the node group's own labels, the capacity provider and the domains",
 		len(spec.Labels), room, maxAttributes)
 }
 

@@ -130,7 +130,8 @@ func (a *TaskProtections) findProtectable(
 	if blocked {
 		return nil, &cluster.Failure{
 			ARN: id, Reason: deploymentBlocked,
-			Detail: "The task is of an older deployment, and other protected tasks of older deployments hold up the current one.",
+			Detail: "The task is of an older deployment, and other protected tasks of older deployments hold up the " +
+				"current one.",
 		}, err
 	}
 	return t, nil, err

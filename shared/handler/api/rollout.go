@@ -28,7 +28,8 @@ func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.
 	}
 	if len(older) > cluster.MaxOlder {
 		return cluster.Errorf(cluster.CodeClient,
-			"Service %s has tasks of %d deployments, at most %d are allowed at once. Wait until an older deployment ends.",
+			"Service %s has tasks of %d deployments, at most %d are allowed at once. Wait until an older deployment "+
+				"ends.",
 			s.Name, len(older), cluster.MaxOlder)
 	}
 	setDeployment(s, r, now)

@@ -38,7 +38,8 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	if x, err := constraint.ParseProperties(r.NodeConstraint); err == nil && strategy == cluster.Daemon &&
 		x.Directives() != (constraint.Directives{}) {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"The daemon scheduling strategy does not support FDPolicy and PlacePolicy: it runs one task on each instance.")
+			"The daemon scheduling strategy does not support FDPolicy and PlacePolicy: it runs one task on each "+
+				"instance.")
 	}
 	if r.Scoring != "" && !slices.Contains(placement.ScoringNames(), r.Scoring) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, expected one of %s.",
@@ -158,7 +159,8 @@ func checkNetwork(def *cluster.TaskDefinition, n *cluster.Network) error {
 func checkRebalancing(s *cluster.Service, def *cluster.TaskDefinition) error {
 	refuse := func(what string) error {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
-			"Availability Zone rebalancing does not support %s. Change it, or set availabilityZoneRebalancing to DISABLED.", what)
+			"Availability Zone rebalancing does not support %s. Change it, or set availabilityZoneRebalancing to "+
+				"DISABLED.", what)
 	}
 	// Without strategies ECS spreads over the zones first.
 	first := append(slices.Clone(s.Rules.Strategies), cluster.PlacementStrategy{Type: "spread", Field: zoneField})[0]

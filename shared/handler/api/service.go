@@ -222,7 +222,8 @@ func (a *Services) applyUpdate(s *cluster.Service, c operation.UpdateService, de
 	if c.Strategies != nil {
 		if s.Strategy == cluster.Daemon && len(*c.Strategies) > 0 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
-				"The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
+				"The daemon scheduling strategy does not support placement strategies. Remove the placement "+
+					"strategies and try again.")
 		}
 		s.Rules.Strategies = *c.Strategies
 	}

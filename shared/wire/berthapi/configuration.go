@@ -89,7 +89,8 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 	for name, t := range in.NodeTypes {
 		if name == "" || len(name) > 128 || len(t.Capacities) > maxNames || len(t.PlacementProperties) > maxNames {
 			return nil,
-				input.Invalid("Node type %.130q must have a name of 1 to 128 characters and at most %d capacities and properties.", name, maxNames)
+				input.Invalid("Node type %.130q must have a name of 1 to 128 characters and at most %d capacities "+
+					"and properties.", name, maxNames)
 		}
 		if out.NodeTypes == nil {
 			out.NodeTypes = map[string]cluster.NodeType{}

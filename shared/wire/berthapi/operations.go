@@ -126,7 +126,8 @@ func (m *MetricInput) parseMetric() (out cluster.Metric, note string, err error)
 		return out, "", nil
 	case m.PrimaryDefaultLoad == nil:
 		return out, "",
-			input.Invalid("Metric %.130s has a secondaryDefaultLoad alone, expected load or primaryDefaultLoad: tasks have one load each.", m.Name)
+			input.Invalid("Metric %.130s has a secondaryDefaultLoad alone, expected load or primaryDefaultLoad: "+
+				"tasks have one load each.", m.Name)
 	case m.Load != 0:
 		return out, "", input.Invalid("Metric %.130s has load and primaryDefaultLoad, expected one of them.", m.Name)
 	}

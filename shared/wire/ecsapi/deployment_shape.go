@@ -49,7 +49,8 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 			FailureCount: int32(d.Release.Failures), Threshold: int32(d.Release.Threshold),
 		},
 		Alarms: &types.ServiceDeploymentAlarms{
-			Status:              monitorStatus(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0, d.Status.HasEnded()),
+			Status: monitorStatus(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0,
+				d.Status.HasEnded()),
 			AlarmNames:          append([]string{}, d.Release.Alarms...),
 			TriggeredAlarmNames: append([]string{}, d.Release.Triggered...),
 		},

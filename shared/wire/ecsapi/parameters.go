@@ -143,7 +143,8 @@ func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, e
 	}
 	if t.Value < 1 || t.Value > most {
 		return nil,
-			input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.value is %d, but must be between 1 and %d for %s.", t.Value, most, t.Type)
+			input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.value is %d, but must be between 1 and %d "+
+				"for %s.", t.Value, most, t.Type)
 	}
 	out.Type, out.Value = cluster.ThresholdType(t.Type), int(t.Value)
 	return out, nil
@@ -190,7 +191,8 @@ func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 	for _, name := range a.AlarmNames {
 		if name == "" || len(name) > maxAlarmName {
 			return nil,
-				input.Invalid("deploymentConfiguration.alarms.alarmNames has %.260q, but a name has 1 to %d characters.", name, maxAlarmName)
+				input.Invalid("deploymentConfiguration.alarms.alarmNames has %.260q, but a name has 1 to %d "+
+					"characters.", name, maxAlarmName)
 		}
 	}
 	return &cluster.DeploymentAlarms{Names: slices.Clone(a.AlarmNames), Enable: a.Enable, Rollback: a.Rollback}, nil
@@ -199,7 +201,8 @@ func parseAlarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
 // ARNs of any account and Region: a target group or Cloud Map service may be shared. Whether it
 // exists shows when the first task is registered.
 var (
-	targetGroups = regexp.MustCompile(`^arn:[a-z-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,32}$`)
+	targetGroups = regexp.MustCompile(`^arn:[a-z-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:` +
+		`targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,32}$`)
 	registryARNs = regexp.MustCompile(`^arn:[a-z-]+:servicediscovery:[a-z0-9-]+:[0-9]{12}:service/[A-Za-z0-9_-]{1,64}$`)
 )
 
@@ -304,7 +307,8 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.Provi
 			return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + name)
 		case !input.IsProviderName(name):
 			return nil,
-				input.Invalid("capacityProviderStrategy.capacityProvider is %.300q, expected the name or ARN of a capacity provider.", input.Value(p.CapacityProvider))
+				input.Invalid("capacityProviderStrategy.capacityProvider is %.300q, expected the name or ARN of a "+
+					"capacity provider.", input.Value(p.CapacityProvider))
 		case p.Base < 0 || p.Base > cluster.MaxBase:
 			return nil, input.Invalid("The base of capacity provider %s is %d, but must be between 0 and %d.", name,
 				p.Base, cluster.MaxBase)

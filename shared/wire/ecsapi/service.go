@@ -132,7 +132,8 @@ func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revisi
 		return err
 	}
 	if external && r.RegistersTasks() {
-		return input.Invalid("The EXTERNAL launch type does not support loadBalancers and serviceRegistries. Remove them and try again.")
+		return input.Invalid("The EXTERNAL launch type does not support loadBalancers and serviceRegistries. Remove " +
+			"them and try again.")
 	}
 	for _, l := range r.LoadBalancers {
 		if err := containerPort(d, l.Container, l.Port); err != nil {
@@ -168,7 +169,8 @@ func (o *serviceOperations) deleteService(
 func checkRegistry(d *types.TaskDefinition, r *cluster.Registry) error {
 	own := d.NetworkMode == types.NetworkModeAwsvpc
 	if r.Container == "" && !own {
-		return input.Invalid("When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition.")
+		return input.Invalid("When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and " +
+			"'containerPort' must be specified from the task definition.")
 	}
 	if r.Container != "" {
 		if err := containerPort(d, r.Container, r.ContainerPort); err != nil {

@@ -73,9 +73,11 @@ func checkStrategy(in *ecs.CreateServiceInput) error {
 	}
 	switch c := in.DeploymentConfiguration; {
 	case in.DesiredCount != nil:
-		return input.Invalid("The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
+		return input.Invalid("The daemon scheduling strategy does not support a desired count. Remove desiredCount " +
+			"and try again.")
 	case c != nil && c.MaximumPercent != nil && *c.MaximumPercent != 100:
-		return input.Invalid("The daemon scheduling strategy does not support values for maximumPercent other than 100.")
+		return input.Invalid("The daemon scheduling strategy does not support values for maximumPercent other than " +
+			"100.")
 	}
 	return nil
 }
@@ -94,13 +96,15 @@ func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 	}
 	switch {
 	case daemon && len(in.PlacementStrategy) > 0:
-		return input.Invalid("The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
+		return input.Invalid("The daemon scheduling strategy does not support placement strategies. Remove the " +
+			"placement strategies and try again.")
 	case daemon && in.LaunchType == types.LaunchTypeFargate:
 		return input.Invalid("The daemon scheduling strategy does not support the Fargate launch type.")
 	case daemon && controller != types.DeploymentControllerTypeEcs:
 		return input.Invalid("The daemon scheduling strategy does not support deployment controllers other than ECS.")
 	case in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0:
-		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
+		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove " +
+			"one and try again.")
 	}
 	if err := checkLaunchType(in.LaunchType); err != nil {
 		return err

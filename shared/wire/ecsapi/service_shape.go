@@ -133,7 +133,9 @@ func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfigura
 	out.DeploymentCircuitBreaker = &types.DeploymentCircuitBreaker{Enable: b.Enable, Rollback: b.Rollback,
 		ResetOnHealthyTask: new(!b.Cumulative)}
 	if b.Type != "" {
-		out.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{Type: types.ThresholdType(b.Type), Value: int32(b.Value)}
+		out.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{
+			Type: types.ThresholdType(b.Type), Value: int32(b.Value),
+		}
 	}
 	if e := v.Early; e.Enable {
 		out.EarlySuccessCriteria = &types.DeploymentEarlySuccessCriteria{

@@ -98,7 +98,8 @@ func checkRunFeatures(in *ecs.RunTaskInput) error {
 		return err
 	}
 	if in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0 {
-		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
+		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove " +
+			"one and try again.")
 	}
 	return refuseUnserved(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},

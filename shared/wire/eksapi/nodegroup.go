@@ -98,7 +98,8 @@ func (in *createInput) checkUnserved() error {
 		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
 	} {
 		if m.given {
-			return input.Invalid("%s is not supported: what instances are made of, the Auto Scaling group and its launch template say.", m.name)
+			return input.Invalid("%s is not supported: what instances are made of, the Auto Scaling group and its "+
+				"launch template say.", m.name)
 		}
 	}
 	return nil
@@ -135,7 +136,8 @@ func checkNames(clusterName, nodeGroup string) error {
 		return err
 	}
 	if !nodeGroupNames.MatchString(nodeGroup) {
-		return input.Invalid("The node group name %.300q has more than 63 characters, or others than letters, digits, hyphens and underscores.", nodeGroup)
+		return input.Invalid("The node group name %.300q has more than 63 characters, or others than letters, "+
+			"digits, hyphens and underscores.", nodeGroup)
 	}
 	return nil
 }

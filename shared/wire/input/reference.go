@@ -109,7 +109,8 @@ func (r References) CapacityProviderName(ref string) (string, error) {
 		return "", Unsupported("capacity provider " + name)
 	case !IsProviderName(name):
 		return "",
-			Invalid("The capacity provider name is invalid: %.300q must have 1 to 255 letters, digits, hyphens and underscores.", ref)
+			Invalid("The capacity provider name is invalid: %.300q must have 1 to 255 letters, digits, hyphens and "+
+				"underscores.", ref)
 	}
 	return name, nil
 }
@@ -124,7 +125,8 @@ func (r References) AutoScalingGroupName(arn string) (string, error) {
 		parts[5] != "autoScalingGroup" ||
 		!strings.HasPrefix(parts[7], last) || len(parts[7]) == len(last) {
 		return "", cluster.Errorf(cluster.CodeClient,
-			"The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.")
+			"The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto "+
+				"Scaling group and try again.")
 	}
 	return strings.TrimPrefix(parts[7], last), nil
 }
