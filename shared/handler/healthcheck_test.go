@@ -33,18 +33,19 @@ func (b *balanced) healthCheck() *healthcheck.Handler {
 	}
 }
 
-// tryAgain is how often failed registrations are retried.
-const tryAgain = 5 * time.Minute
+// retryInterval is how often failed registrations are retried.
+const retryInterval = 5 * time.Minute
 
-func (b *balanced) looks(h *healthcheck.Handler) {
+// runHealthCheck runs the health-check function once.
+func (b *balanced) runHealthCheck(h *healthcheck.Handler) {
 	b.t.Helper()
 	if err := h.RunSchedule(ctx, "health"); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// turns makes the load balancer report a health of a task.
-func (b *balanced) turns(id string, health cluster.TargetHealth) {
+// reportHealth makes the load balancer report a health of a task.
+func (b *balanced) reportHealth(id string, health cluster.TargetHealth) {
 	for _, g := range b.target(id).Registrations {
 		if g.Registry {
 			b.elb.entries[g.ARN][id] = health
@@ -63,27 +64,27 @@ func TestHealthCheck_Targets(t *testing.T) {
 	t.Run("OneCallForEachTargetGroup", func(t *testing.T) {
 		b, h := checked(t, 5, inGroup(groupOne), inGroup(groupTwo))
 		for _, id := range b.ids[1:] {
-			b.turns(id, healthy)
+			b.reportHealth(id, healthy)
 		}
-		b.turns(b.ids[0], failing50)
-		b.looks(h)
+		b.reportHealth(b.ids[0], failing50)
+		b.runHealthCheck(h)
 		want(t, "calls", b.elb.count("TargetHealth"), 2)
 		for k, health := range []cluster.Health{cluster.Unhealthy, cluster.Healthy, cluster.Healthy} {
 			want(t, "health", b.target(b.ids[k]).WorstHealth(), health)
 		}
 		want(t, "reason", b.target(b.ids[0]).Registrations[0].Reason, failing50.Reason)
-		b.turns(b.ids[0], healthy)
-		b.looks(h)
+		b.reportHealth(b.ids[0], healthy)
+		b.runHealthCheck(h)
 		want(t, "reason", b.target(b.ids[0]).Registrations[0].Reason, "")
 		want(t, "health", b.target(b.ids[0]).WorstHealth(), cluster.Healthy)
 	})
 	t.Run("WritesOnlyWhatChanges", func(t *testing.T) {
 		b, h := checked(t, 4, inGroup(groupOne))
-		b.turns(b.ids[0], healthy)
-		b.looks(h)
+		b.reportHealth(b.ids[0], healthy)
+		b.runHealthCheck(h)
 		b.pump()
 		before := b.units()
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "write units", b.units(), before)
 	})
 	t.Run("InCloudMap", func(t *testing.T) {
@@ -92,25 +93,25 @@ func TestHealthCheck_Targets(t *testing.T) {
 		b.asks(state.Outbox{Targets: b.items()})
 		h := b.healthCheck()
 		delete(b.elb.entries[cloudMap], b.ids[0]) // Cloud Map answers first, and registers then
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "health at first", b.target(b.ids[0]).WorstHealth(), cluster.UnknownHealth)
-		b.turns(b.ids[0], healthy)
-		b.looks(h)
+		b.reportHealth(b.ids[0], healthy)
+		b.runHealthCheck(h)
 		want(t, "health", b.target(b.ids[0]).WorstHealth(), cluster.Healthy)
 	})
 	t.Run("NothingWhereNothingIsRegistered", func(t *testing.T) {
 		b, h := checked(t, 0, inGroup(groupOne))
 		spy := &spyState{Store: b.store}
 		h.State = spy
-		b.looks(h)
+		b.runHealthCheck(h)
 		lists := spy.lists
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "reads of a range, the clusters' included", spy.lists-lists, 2)
 		wantCount(t, "calls", b.elb.calls, 0)
 	})
 	t.Run("AFailureDoesNotHoldUpTheRest", func(t *testing.T) {
 		b, h := checked(t, 1, inGroup(groupOne), inGroup(groupTwo))
-		b.turns(b.ids[0], healthy)
+		b.reportHealth(b.ids[0], healthy)
 		b.elb.before = func(_, arn string, _ int) error {
 			if arn == groupOne {
 				return throttled
@@ -126,17 +127,17 @@ func TestHealthCheck_Targets(t *testing.T) {
 	})
 	t.Run("OfADeletedTargetGroupIsUnknown", func(t *testing.T) {
 		b, h := checked(t, 1, inGroup(groupOne))
-		b.turns(b.ids[0], healthy)
-		b.looks(h)
+		b.reportHealth(b.ids[0], healthy)
+		b.runHealthCheck(h)
 		delete(b.elb.groups, groupOne)
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "health", b.target(b.ids[0]).WorstHealth(), cluster.UnknownHealth)
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
 	})
 	t.Run("RestoresRegistrationsThatSomebodyRemoved", func(t *testing.T) {
 		b, h := checked(t, 2, inGroup(groupOne))
 		clear(b.elb.groups[groupOne])
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, "")
 		b.pump()
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
@@ -147,18 +148,18 @@ func TestHealthCheck_Targets(t *testing.T) {
 		delete(b.elb.groups, groupOne)
 		b.asks(state.Outbox{Targets: b.items()})
 		h := b.healthCheck()
-		b.looks(h)
+		b.runHealthCheck(h)
 		b.advance(5 * time.Minute)
 		before := b.units()
 		for range 12 {
 			b.advance(time.Minute)
-			b.looks(h)
+			b.runHealthCheck(h)
 		}
 		want(t, "write units where there is none", b.units(), before)
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.RegistrationFailed)
 		b.elb.groups[groupOne] = map[cluster.Address]cluster.TargetHealth{}
-		b.advance(tryAgain)
-		b.looks(h)
+		b.advance(retryInterval)
+		b.runHealthCheck(h)
 		b.pump()
 		for _, id := range b.ids {
 			g := b.target(id)
@@ -174,7 +175,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		h := b.healthCheck()
 		calls, rev := b.elb.count("RegisterTargets"), b.target(b.ids[0]).Rev
 		for range 10 {
-			b.looks(h)
+			b.runHealthCheck(h)
 			b.pump()
 			b.advance(time.Minute)
 		}
@@ -190,14 +191,14 @@ func TestHealthCheck_Targets(t *testing.T) {
 		b.asks(state.Outbox{Targets: b.items()})
 		want(t, "state at first", b.target(b.ids[0]).Registrations[0].State, cluster.RegistrationFailed)
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings = bindings
-		b.looks(b.healthCheck())
+		b.runHealthCheck(b.healthCheck())
 		b.pump()
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
 		wantEvent(t, b.world.events("web"), "(service web) registered 1 targets in (target-group "+groupOne+")")
 	})
 	t.Run("LosesARaceAgainstDispatch", func(t *testing.T) {
 		b, h := checked(t, 1, inGroup(groupOne))
-		b.turns(b.ids[0], healthy)
+		b.reportHealth(b.ids[0], healthy)
 		spy := &spyState{Store: b.store}
 		h.State = spy
 		raced := false
@@ -208,7 +209,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 			}
 			return nil
 		}
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "raced", raced, true)
 		g := b.target(b.ids[0]).Registrations[0]
 		want(t, "state", g.State, cluster.Deregistered)
@@ -279,13 +280,13 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b.alarm("errors", false, epoch)
 		b.alarm("slow", false, epoch)
 		b.deploys("ecs-svc/1", epoch, "errors", "slow", "nobody's")
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "bake", b.watch().Bake, 3*time.Minute)
 		want(t, "in alarm", len(b.watch().InAlarm), 0)
 		b.alarm("slow", true, epoch.Add(time.Minute))
-		b.looks(h)
+		b.runHealthCheck(h)
 		b.alarm("slow", false, epoch.Add(2*time.Minute))
-		b.looks(h)
+		b.runHealthCheck(h)
 		w := b.watch()
 		if diff := cmp.Diff([]string{"slow"}, w.InAlarm); diff != "" || w.Ignored || w.Deployment != "ecs-svc/1" {
 			t.Errorf("%+v %s", w, diff)
@@ -295,13 +296,13 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b, h := asleep(t)
 		b.alarm("errors", true, epoch.Add(-time.Minute))
 		b.deploys("ecs-svc/1", epoch, "errors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "ignored", b.watch().Ignored, true)
 		b.alarm("errors", false, epoch.Add(time.Minute))
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "still ignored", b.watch().Ignored, true)
 		b.deploys("ecs-svc/2", epoch.Add(2*time.Minute), "errors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "ignored by the next", b.watch().Ignored, false)
 		want(t, "in alarm", len(b.watch().InAlarm), 0)
 	})
@@ -309,7 +310,7 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b, h := asleep(t)
 		b.deploys("ecs-svc/1", epoch, "errors")
 		b.alarm("errors", true, epoch.Add(30*time.Second))
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "ignored", b.watch().Ignored, false)
 		want(t, "in alarm", len(b.watch().InAlarm), 1)
 	})
@@ -317,36 +318,36 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b, h := asleep(t)
 		b.alarm("errors", false, epoch)
 		b.deploys("ecs-svc/1", epoch, "slow", "errors", "erors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "missing", fmt.Sprint(b.watch().Missing), "[erors slow]")
 		before := b.units()
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "write units where nothing is new", b.units(), before)
 		b.alarm("slow", false, epoch)
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "missing", fmt.Sprint(b.watch().Missing), "[erors]")
 	})
 	t.Run("AreNotAskedForWhereNoDeploymentIsUnderWay", func(t *testing.T) {
 		b, h := asleep(t)
 		b.alarm("errors", true, epoch)
 		b.deploys("", epoch, "errors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "calls", b.elb.count("DescribeAlarms"), 0)
 	})
 	t.Run("WriteOnlyWhatChanges", func(t *testing.T) {
 		b, h := asleep(t)
 		b.alarm("errors", true, epoch.Add(time.Second))
 		b.deploys("ecs-svc/1", epoch, "errors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		before := b.units()
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "write units", b.units(), before)
 	})
 	t.Run("ByEvent", func(t *testing.T) {
 		b, h := asleep(t)
 		b.alarm("errors", false, epoch)
 		b.deploys("ecs-svc/1", epoch, "errors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		calls := len(b.elb.calls)
 		if again := h.HandleMessages(ctx, messages(alarmEvent("others", "ALARM", epoch), alarmEvent("errors", "OK", epoch))); len(again) > 0 {
 			t.Fatalf("wanted again: %v", again)
@@ -374,12 +375,12 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b, h := asleep(t)
 		b.alarm("errors", true, epoch.Add(time.Second))
 		b.deploys("ecs-svc/1", epoch, "errors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		b.deploys("ecs-svc/1", epoch)
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "expires", b.watch().Expires, b.clock.now.Add(time.Hour).Unix())
 		b.deploys("ecs-svc/1", epoch, "errors")
-		b.looks(h)
+		b.runHealthCheck(h)
 		want(t, "expires where alarms are back", b.watch().Expires, 0)
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// told is an event of a service on the event bus.
-type told struct {
+// publishedEvent is an event of a service on the event bus.
+type publishedEvent struct {
 	DetailType string `json:"-"`
 
 	EventType, EventName, DeploymentID, Reason string
@@ -24,8 +24,8 @@ type told struct {
 
 func publishing(s *handler.Settings) { s.PublishEvents = true }
 
-// told returns the events published with a name, in order; each is sent once.
-func (w *world) told(name string) (out []told) {
+// publishedEvents returns the events published with a name, in order; each is sent once.
+func (w *world) publishedEvents(name string) (out []publishedEvent) {
 	w.t.Helper()
 	for _, r := range w.changed {
 		o, ok := r.New.(*state.Outbox)
@@ -33,7 +33,7 @@ func (w *world) told(name string) (out []told) {
 			continue
 		}
 		for _, e := range o.Publish {
-			d := told{DetailType: e.DetailType}
+			d := publishedEvent{DetailType: e.DetailType}
 			if err := json.Unmarshal([]byte(e.Detail), &d); err != nil {
 				w.t.Fatal(err)
 			}
@@ -56,39 +56,39 @@ func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		begin func(t *testing.T) (w *world, ids map[string]string)
-		want  []told
+		want  []publishedEvent
 	}{
-		{"Daemon", publishesOfADaemon, []told{
+		{"Daemon", publishesOfADaemon, []publishedEvent{
 			{DetailType: action, EventType: "ERROR", EventName: "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"},
 			{DetailType: action, EventType: "INFO", EventName: "SERVICE_DESIRED_COUNT_UPDATED"},
 		}},
-		{"NoRoom", publishesWithoutRoom, []told{
+		{"NoRoom", publishesWithoutRoom, []publishedEvent{
 			{DetailType: action, EventType: "ERROR", EventName: "SERVICE_TASK_PLACEMENT_FAILURE", Reason: "RESOURCE:CPU"},
 		}},
-		{"Rollback", publishesOfARollback, []told{
+		{"Rollback", publishesOfARollback, []publishedEvent{
 			{DetailType: action, EventType: "INFO", EventName: "SERVICE_STEADY_STATE"},
 			{DetailType: action, EventType: "WARN", EventName: "SERVICE_TASK_START_IMPAIRED", DeploymentID: "NEW", Reason: denial},
 			{DetailType: deployment, EventType: "INFO", EventName: "SERVICE_DEPLOYMENT_IN_PROGRESS", DeploymentID: "OLD", Reason: "ECS deployment circuit breaker: rolling back to deploymentId OLD."},
 			{DetailType: deployment, EventType: "ERROR", EventName: "SERVICE_DEPLOYMENT_FAILED", DeploymentID: "NEW", Reason: "ECS deployment circuit breaker: tasks failed to start."},
 			{DetailType: deployment, EventType: "INFO", EventName: "SERVICE_DEPLOYMENT_COMPLETED", DeploymentID: "OLD", Reason: "ECS deployment OLD completed."},
 		}},
-		{"Zones", publishesOfZones, []told{
+		{"Zones", publishesOfZones, []publishedEvent{
 			{DetailType: action, EventType: "INFO", EventName: "SERVICE_REBALANCING_STARTED"},
 			{DetailType: action, EventType: "INFO", EventName: "TASKS_STARTED"},
 			{DetailType: action, EventType: "INFO", EventName: "TASKS_STOPPED"},
 			{DetailType: action, EventType: "INFO", EventName: "SERVICE_REBALANCING_COMPLETED"},
 		}},
-		{"ZonesWhereADeploymentComes", publishesOfZonesDeployed, []told{
+		{"ZonesWhereADeploymentComes", publishesOfZonesDeployed, []publishedEvent{
 			{DetailType: action, EventType: "INFO", EventName: "SERVICE_REBALANCING_STOPPED"},
 		}},
-		{"Discovery", publishesOfDiscovery, []told{
+		{"Discovery", publishesOfDiscovery, []publishedEvent{
 			{DetailType: action, EventType: "WARN", EventName: "SERVICE_DISCOVERY_INSTANCE_UNHEALTHY"},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, ids := c.begin(t)
 			for _, wanted := range c.want {
-				got := w.told(wanted.EventName)
+				got := w.publishedEvents(wanted.EventName)
 				if len(got) == 0 {
 					t.Errorf("no %s", wanted.EventName)
 					continue
@@ -196,7 +196,7 @@ func publishesOfDiscovery(t *testing.T) (*world, map[string]string) {
 func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
 	w, ids := publishesOfARollback(t)
 	first, second := ids["OLD"], ids["NEW"]
-	for name, wanted := range map[string][]told{
+	for name, wanted := range map[string][]publishedEvent{
 		"SERVICE_DEPLOYMENT_IN_PROGRESS": {
 			{EventType: "INFO", DeploymentID: first, Reason: "ECS deployment " + first + " in progress."},
 			{EventType: "INFO", DeploymentID: second, Reason: "ECS deployment " + second + " in progress."},
@@ -210,7 +210,7 @@ func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
 			{EventType: "ERROR", DeploymentID: second, Reason: "ECS deployment circuit breaker: tasks failed to start."},
 		},
 	} {
-		got := w.told(name)
+		got := w.publishedEvents(name)
 		for n := range got {
 			want(t, "created at", got[n].CreatedAt.IsZero(), true)
 			want(t, "updated at", got[n].UpdatedAt.IsZero(), false)
@@ -254,7 +254,7 @@ func TestPlacement_PublishesWhyTasksWereNotPlaced(t *testing.T) {
 			w.createAs(spec)
 			w.advance(time.Minute)
 			wantEvent(t, w.events("web"), c.text)
-			got := w.told("SERVICE_TASK_PLACEMENT_FAILURE")
+			got := w.publishedEvents("SERVICE_TASK_PLACEMENT_FAILURE")
 			wantCount(t, "events", got, 1)
 			want(t, "types", got[0].DetailType+"/"+got[0].EventType, "ECS Service Action/ERROR")
 			want(t, "reason", got[0].Reason, c.reason)
@@ -275,7 +275,7 @@ func TestPlacement_PublishesTheThrottle(t *testing.T) {
 	}
 	b := throttle.Revisions[s.Deployment.ID]
 	want(t, "step", b.Step, 1)
-	got := w.told("SERVICE_TASK_START_IMPAIRED")
+	got := w.publishedEvents("SERVICE_TASK_START_IMPAIRED")
 	wantCount(t, "events", got, 1)
 	want(t, "types", got[0].DetailType+"/"+got[0].EventType, "ECS Service Action/WARN")
 	want(t, "deployment", got[0].DeploymentID, s.Deployment.ID)
@@ -285,5 +285,5 @@ func TestPlacement_PublishesTheThrottle(t *testing.T) {
 	want(t, "failures in the operation", b.Failures, 1)
 	want(t, "next attempt", got[0].NextAttemptAt.Equal(b.NextAttemptAt) && b.NextAttemptAt.After(w.clock.now), true)
 	w.minutes(60)
-	wantCount(t, "events within six hours", w.told("SERVICE_TASK_START_IMPAIRED"), 1)
+	wantCount(t, "events within six hours", w.publishedEvents("SERVICE_TASK_START_IMPAIRED"), 1)
 }
