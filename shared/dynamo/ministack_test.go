@@ -28,7 +28,7 @@ var second struct {
 // [TestUsageCountsUnits] runs on DynamoDB Local only.
 func openSecond(t *testing.T) *dynamo.State {
 	t.Helper()
-	if why := ministack.Missing(); why != "" {
+	if why := ministack.WhyUnavailable(); why != "" {
 		t.Skip(why)
 	}
 	second.once.Do(func() {

@@ -49,11 +49,11 @@ func (e *emulated) Write(p []byte) (int, error) {
 
 func newEmulated(b *testing.B, instances int) *emulated {
 	b.Helper()
-	if why := ministack.Missing(); why != "" {
+	if why := ministack.WhyUnavailable(); why != "" {
 		b.Skip(why)
 	}
 	ctx := b.Context()
-	root, err := ministack.Root()
+	root, err := ministack.ProjectRoot()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func BenchmarkCloudStopToStart(b *testing.B) {
 	e.scale(ctx, 6)
 	var took []time.Duration
 	for b.Loop() {
-		listed, err := e.ECS().ListTasks(ctx, &ecs.ListTasksInput{})
+		listed, err := e.SimulatedECS().ListTasks(ctx, &ecs.ListTasksInput{})
 		if err != nil || len(listed.TaskArns) == 0 {
 			b.Fatalf("%v, %v", listed, err)
 		}
@@ -203,18 +203,18 @@ var firstEvents = map[string]string{
 // BenchmarkColdStart starts each function's binary and has it handle an event.
 func BenchmarkColdStart(b *testing.B) {
 	e := newEmulated(b, 0)
-	root, err := ministack.Root()
+	root, err := ministack.ProjectRoot()
 	if err != nil {
 		b.Fatal(err)
 	}
-	functions, err := cloud.Functions(root)
+	functions, err := cloud.FunctionFolders(root)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, function := range functions {
 		event := cmp.Or(firstEvents[function], noEvent)
 		b.Run(function, func(b *testing.B) {
-			f, err := e.Function(b.Context(), function)
+			f, err := e.DeployedFunction(b.Context(), function)
 			if err != nil {
 				b.Fatal(err)
 			}

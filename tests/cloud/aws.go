@@ -29,21 +29,21 @@ type caller struct {
 	as       aws.Credentials
 }
 
-// api is a service that takes forms and answers XML, and its version.
-type api struct{ service, version string }
+// queryAPI is a service that takes forms and answers XML, and its version.
+type queryAPI struct{ service, version string }
 
 var (
-	cloudFormation = api{"cloudformation", "2010-05-15"}
-	iam            = api{"iam", "2010-05-08"}
+	cloudFormation = queryAPI{"cloudformation", "2010-05-15"}
+	iam            = queryAPI{"iam", "2010-05-08"}
 )
 
-// query calls an action of such a service.
-func (c caller) query(ctx context.Context, a api, action string, in map[string]string, out any) error {
+// callQuery calls an action of such a service.
+func (c caller) callQuery(ctx context.Context, a queryAPI, action string, in map[string]string, out any) error {
 	form := url.Values{"Action": {action}, "Version": {a.version}}
 	for k, v := range in {
 		form.Set(k, v)
 	}
-	answer, err := c.send(ctx, request{
+	answer, err := c.sendRequest(ctx, request{
 		service: a.service, method: http.MethodPost, path: "/", body: []byte(form.Encode()), contentType: "application/x-www-form-urlencoded",
 	})
 	if err != nil {
@@ -58,10 +58,10 @@ func (c caller) query(ctx context.Context, a api, action string, in map[string]s
 	return nil
 }
 
-// put stores an object in S3.
-func (c caller) put(ctx context.Context, path string, body []byte) error {
+// putObject stores an object in S3.
+func (c caller) putObject(ctx context.Context, path string, body []byte) error {
 	in := request{service: "s3", method: http.MethodPut, path: path, body: body, contentType: "application/octet-stream"}
-	if _, err := c.send(ctx, in); err != nil {
+	if _, err := c.sendRequest(ctx, in); err != nil {
 		return fmt.Errorf("storing %s: %w", path, err)
 	}
 	return nil
@@ -74,8 +74,8 @@ type request struct {
 	contentType, target   string
 }
 
-func (c caller) send(ctx context.Context, in request) ([]byte, error) {
-	r, err := c.request(ctx, in)
+func (c caller) sendRequest(ctx context.Context, in request) ([]byte, error) {
+	r, err := c.newRequest(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +91,8 @@ func (c caller) send(ctx context.Context, in request) ([]byte, error) {
 	return answer, err
 }
 
-// request is the call, signed.
-func (c caller) request(ctx context.Context, in request) (*http.Request, error) {
+// newRequest is the call, signed.
+func (c caller) newRequest(ctx context.Context, in request) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, in.method, c.endpoint+in.path, bytes.NewReader(in.body))
 	if err != nil {
 		return nil, err
@@ -105,10 +105,10 @@ func (c caller) request(ctx context.Context, in request) (*http.Request, error) 
 	if as.AccessKeyID == "" {
 		as = rootUser
 	}
-	return r, sign(r, as, in)
+	return r, signRequest(r, as, in)
 }
 
-func sign(r *http.Request, as aws.Credentials, in request) error {
+func signRequest(r *http.Request, as aws.Credentials, in request) error {
 	sum := sha256.Sum256(in.body)
 	hash := hex.EncodeToString(sum[:])
 	r.Header.Set("X-Amz-Content-Sha256", hash)

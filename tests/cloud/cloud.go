@@ -45,7 +45,7 @@ type Options struct {
 // Cloud is a running tier.
 type Cloud struct {
 	// Endpoint is the emulator's, API is Berth's ECS API there, Fleet is the fleet's.
-	Endpoint, API, Fleet string
+	Endpoint, API, SimulatedAWS string
 	// Resources are the physical ids of the stack's resources, by logical id.
 	Resources map[string]string
 
@@ -69,7 +69,7 @@ func Parameters() map[string]string {
 
 // Start brings the tier up. Everything ends with [Cloud.Close], and with this process.
 func Start(ctx context.Context, o Options) (*Cloud, error) {
-	root, err := ministack.Root()
+	root, err := ministack.ProjectRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +77,14 @@ func Start(ctx context.Context, o Options) (*Cloud, error) {
 		o.Log = io.Discard
 	}
 	c := &Cloud{options: o, root: root}
-	if err := c.start(ctx); err != nil {
+	if err := c.startAll(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-// start takes the emulator's port first: the fleet reports there, and the emulator's functions call the fleet.
-func (c *Cloud) start(ctx context.Context) error {
+// startAll takes the emulator's port first: the fleet reports there, and the emulator's functions call the fleet.
+func (c *Cloud) startAll(ctx context.Context) error {
 	port, err := ministack.FreePort()
 	if err != nil {
 		return err
@@ -92,16 +92,16 @@ func (c *Cloud) start(ctx context.Context) error {
 	// Functions and fleet call the emulator here.
 	aws := fmt.Sprintf("http://127.0.0.1:%d", port)
 	if c.options.Tap != nil {
-		if aws, err = c.options.Tap.serve(aws); err != nil {
+		if aws, err = c.options.Tap.serveProxy(aws); err != nil {
 			return fmt.Errorf("starting the tap: %w", err)
 		}
 	}
 	if err := c.startFleet(ctx, aws); err != nil {
 		return fmt.Errorf("starting berth fleet: %w", err)
 	}
-	ecs := c.Fleet
+	ecs := c.SimulatedAWS
 	if c.options.Tap != nil {
-		if ecs, err = c.options.Tap.serve(ecs); err != nil {
+		if ecs, err = c.options.Tap.serveProxy(ecs); err != nil {
 			return fmt.Errorf("starting the tap: %w", err)
 		}
 	}
@@ -131,32 +131,32 @@ func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 	if err != nil {
 		return err
 	}
-	folders := functions(template)
-	packed, err := aws.pack(ctx, template, v, fmt.Sprintf("v%d", c.version))
+	folders := functionFolders(template)
+	packed, err := aws.packTemplate(ctx, template, v, fmt.Sprintf("v%d", c.version))
 	if err != nil {
 		return fmt.Errorf("packing template.yaml: %w", err)
 	}
 	parameters := map[string]string{}
 	for _, some := range []map[string]string{Parameters(), c.options.Parameters} {
 		for k, value := range some {
-			if member(member(template.Content[0], "Parameters"), k) != nil {
+			if memberOf(memberOf(template.Content[0], "Parameters"), k) != nil {
 				parameters[k] = value
 			}
 		}
 	}
-	outputs, err := aws.deploy(ctx, action, packed, parameters)
+	outputs, err := aws.deployStack(ctx, action, packed, parameters)
 	if err != nil {
 		return err
 	}
 	// The emulator serves function URLs at a path as well, which needs no name service.
 	id, _, _ := strings.Cut(strings.TrimPrefix(outputs["ApiUrl"], "https://"), ".")
 	c.API = c.Endpoint + "/_aws/lambda-url/" + id + "/"
-	if c.Resources, err = aws.resources(ctx); err != nil {
+	if c.Resources, err = aws.resourceIDs(ctx); err != nil {
 		return err
 	}
 	c.callers = map[string]string{}
 	for _, folder := range folders {
-		c.callers[c.session(folder).AccessKeyID] = folder
+		c.callers[c.sessionOf(folder).AccessKeyID] = folder
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (c *Cloud) startFleet(ctx context.Context, endpoint string) error {
 	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID="+rootUser.AccessKeyID,
 		"AWS_SECRET_ACCESS_KEY="+rootUser.SecretAccessKey, "AWS_CONFIG_FILE="+os.DevNull)
 	cmd.Stderr = c.options.Log
-	detach(cmd)
+	detachProcess(cmd)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (c *Cloud) startFleet(ctx context.Context, endpoint string) error {
 	c.fleet = cmd
 	for in := bufio.NewScanner(stdout); in.Scan(); {
 		if at := strings.Index(in.Text(), "http://"); at >= 0 {
-			c.Fleet = in.Text()[at:]
+			c.SimulatedAWS = in.Text()[at:]
 			return nil
 		}
 	}
@@ -200,19 +200,19 @@ func (c *Cloud) Close() error {
 		failed = append(failed, c.emulator.Stop())
 	}
 	if c.options.Tap != nil {
-		failed = append(failed, c.options.Tap.stop())
+		failed = append(failed, c.options.Tap.stopServing())
 	}
 	return errors.Join(failed...)
 }
 
 // BuildAll builds the functions and the berth command into dir and gives the options that name them.
 func BuildAll(ctx context.Context, dir string, mode BuildMode) (Options, error) {
-	root, err := ministack.Root()
+	root, err := ministack.ProjectRoot()
 	if err != nil {
 		return Options{}, err
 	}
 	o := Options{Version: Version{Code: filepath.Join(dir, "functions")}, Berth: filepath.Join(dir, "berth")}
-	if err := Build(ctx, root, o.Code, mode); err != nil {
+	if err := BuildFunctions(ctx, root, o.Code, mode); err != nil {
 		return Options{}, err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", o.Berth, "./cmd/berth")

@@ -22,7 +22,7 @@ func (c *Cloud) configuration(ctx context.Context, folder string) (out configura
 	if name == "" {
 		return out, fmt.Errorf("template.yaml has no function %s", folder)
 	}
-	answer, err := caller{endpoint: c.Endpoint}.send(ctx, request{
+	answer, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, request{
 		service: "lambda", method: http.MethodGet, path: "/2015-03-31/functions/" + name + "/configuration",
 	})
 	if err == nil {
@@ -40,9 +40,9 @@ func (c *Cloud) CodeHash(ctx context.Context, folder string) (string, error) {
 	return got.CodeSha256, err
 }
 
-// Function is one of the deployed functions, by its folder's name, to be run apart from the emulator: with the
+// DeployedFunction is one of the deployed functions, by its folder's name, to be run apart from the emulator: with the
 // environment that the template gives it, on the emulator's table and queues, as the account's root user.
-func (c *Cloud) Function(ctx context.Context, folder string) (lambda.Function, error) {
+func (c *Cloud) DeployedFunction(ctx context.Context, folder string) (lambda.Function, error) {
 	got, err := c.configuration(ctx, folder)
 	if err != nil {
 		return lambda.Function{}, err
@@ -51,7 +51,7 @@ func (c *Cloud) Function(ctx context.Context, folder string) (lambda.Function, e
 		"AWS_REGION=" + ministack.Region, "AWS_ACCESS_KEY_ID=" + rootUser.AccessKeyID,
 		"AWS_SECRET_ACCESS_KEY=" + rootUser.SecretAccessKey, "AWS_ENDPOINT_URL=" + c.Endpoint,
 	}
-	env = append(env, fleetEndpoints(c.Fleet)...)
+	env = append(env, fleetEndpoints(c.SimulatedAWS)...)
 	for k, v := range got.Environment.Variables {
 		env = append(env, k+"="+v)
 	}
@@ -59,31 +59,33 @@ func (c *Cloud) Function(ctx context.Context, folder string) (lambda.Function, e
 	return lambda.Function{Name: folder, Binary: binary, Environment: env}, err
 }
 
-// fleetServices are what the fleet stands in for, by the names that they are signed for and that variables have.
-var fleetServices = map[string]string{
+// simulatedServices are what the fleet stands in for, by the names that they are signed for and that variables have.
+var simulatedServices = map[string]string{
 	"ecs": "ECS", "elasticloadbalancing": "ELASTIC_LOAD_BALANCING_V2", "servicediscovery": "SERVICEDISCOVERY", "monitoring": "CLOUDWATCH",
 	"autoscaling": "AUTO_SCALING", "ec2": "EC2",
 }
 
-// AtTheFleet reports whether a service's calls, by the prefix of IAM's actions, go to the fleet.
-func AtTheFleet(service string) bool { return fleetServices[service] != "" || service == "cloudwatch" }
+// IsSimulated reports whether a service's calls, by the prefix of IAM's actions, go to the fleet.
+func IsSimulated(service string) bool {
+	return simulatedServices[service] != "" || service == "cloudwatch"
+}
 
 func fleetEndpoints(url string) (env []string) {
-	for _, name := range fleetServices {
+	for _, name := range simulatedServices {
 		env = append(env, "AWS_ENDPOINT_URL_"+name+"="+url)
 	}
 	slices.Sort(env)
 	return env
 }
 
-// Schedule has a function handle its schedule now, as the emulator's would: with its own role. An error of the function
+// InvokeSchedule has a function handle its schedule now, as the emulator's would: with its own role. An error of the function
 // is in its answer.
-func (c *Cloud) Schedule(ctx context.Context, folder, name string) (answer string, err error) {
+func (c *Cloud) InvokeSchedule(ctx context.Context, folder, name string) (answer string, err error) {
 	body, err := json.Marshal(map[string]string{"schedule": name})
 	if err != nil {
 		return "", err
 	}
-	out, err := caller{endpoint: c.Endpoint}.send(ctx, request{
+	out, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, request{
 		service: "lambda", method: http.MethodPost, path: "/2015-03-31/functions/" + c.Resources[logicalName(folder)+"Function"] + "/invocations",
 		body: body, contentType: "application/json",
 	})

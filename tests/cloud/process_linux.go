@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// detach keeps Ctrl-C of a terminal from the process, and ends it with this one, however that ends.
-func detach(cmd *exec.Cmd) {
+// detachProcess keeps Ctrl-C of a terminal from the process, and ends it with this one, however that ends.
+func detachProcess(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -4,4 +4,4 @@ package cloud
 
 import "os/exec"
 
-func detach(*exec.Cmd) {}
+func detachProcess(*exec.Cmd) {}

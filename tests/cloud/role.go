@@ -17,8 +17,8 @@ import (
 	"berth/tests/ministack"
 )
 
-// Granted are the actions that template.yaml's role of a function may allow, under any parameters, sorted.
-func Granted(root, folder string) ([]string, error) {
+// GrantedActions are the actions that template.yaml's role of a function may allow, under any parameters, sorted.
+func GrantedActions(root, folder string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
 	if err != nil {
 		return nil, err
@@ -27,11 +27,11 @@ func Granted(root, folder string) ([]string, error) {
 	if err := yaml.Unmarshal(text, &template); err != nil {
 		return nil, err
 	}
-	role := member(member(template.Content[0], "Resources"), logicalName(folder)+"Role")
+	role := memberOf(memberOf(template.Content[0], "Resources"), logicalName(folder)+"Role")
 	if role == nil {
 		return nil, fmt.Errorf("template.yaml has no role of function %s", folder)
 	}
-	found := allActions(member(member(role, "Properties"), "Policies"))
+	found := allActions(memberOf(memberOf(role, "Properties"), "Policies"))
 	slices.Sort(found)
 	return slices.Compact(found), nil
 }
@@ -39,7 +39,7 @@ func Granted(root, folder string) ([]string, error) {
 // allActions are the values of every Action at or below a node.
 func allActions(n *yaml.Node) (found []string) {
 	if n.Kind == yaml.MappingNode {
-		if a := member(n, "Action"); a != nil {
+		if a := memberOf(n, "Action"); a != nil {
 			if a.Kind == yaml.ScalarNode {
 				return []string{a.Value}
 			}
@@ -69,27 +69,27 @@ type statement struct {
 	Condition json.RawMessage `json:",omitempty"`
 }
 
-// Without takes an action out of the deployed role of a function, and gives what puts it back.
-func (c *Cloud) Without(ctx context.Context, folder, action string) (restore func(context.Context) error, err error) {
+// RevokeAction takes an action out of the deployed role of a function, and gives what puts it back.
+func (c *Cloud) RevokeAction(ctx context.Context, folder, action string) (restore func(context.Context) error, err error) {
 	role := c.Resources[logicalName(folder)+"Role"]
 	var out struct {
 		Document string `xml:"GetRolePolicyResult>PolicyDocument"`
 	}
 	in := map[string]string{"RoleName": role, "PolicyName": folder}
-	if err := (caller{endpoint: c.Endpoint}).query(ctx, iam, "GetRolePolicy", in, &out); err != nil {
+	if err := (caller{endpoint: c.Endpoint}).callQuery(ctx, iam, "GetRolePolicy", in, &out); err != nil {
 		return nil, err
 	}
 	text := out.Document
 	if plain, err := url.QueryUnescape(text); err == nil {
 		text = plain
 	}
-	less, err := without(text, action)
+	less, err := withoutAction(text, action)
 	if err != nil {
 		return nil, fmt.Errorf("role %s: %w", role, err)
 	}
 	put := func(ctx context.Context, document string) error {
 		in := map[string]string{"RoleName": role, "PolicyName": folder, "PolicyDocument": document}
-		return caller{endpoint: c.Endpoint}.query(ctx, iam, "PutRolePolicy", in, nil)
+		return caller{endpoint: c.Endpoint}.callQuery(ctx, iam, "PutRolePolicy", in, nil)
 	}
 	if err := put(ctx, less); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (c *Cloud) Without(ctx context.Context, folder, action string) (restore fun
 	return func(ctx context.Context) error { return put(ctx, text) }, nil
 }
 
-func without(document, action string) (string, error) {
+func withoutAction(document, action string) (string, error) {
 	var p policy
 	if err := json.Unmarshal([]byte(document), &p); err != nil {
 		return "", fmt.Errorf("reading its policy: %w", err)
@@ -125,20 +125,20 @@ func without(document, action string) (string, error) {
 	return string(less), err
 }
 
-// Repeat sends a call again, as the function that made it, or as the root user where none did.
-func (c *Cloud) Repeat(ctx context.Context, call Call) error {
+// RepeatCall sends a call again, as the function that made it, or as the root user where none did.
+func (c *Cloud) RepeatCall(ctx context.Context, call Call) error {
 	as := caller{endpoint: c.Endpoint}
 	if function := c.Caller(call.AccessKey); function != "" {
-		as.as = c.session(function)
+		as.as = c.sessionOf(function)
 	}
-	_, err := as.send(ctx, request{
+	_, err := as.sendRequest(ctx, request{
 		service: call.Service, method: http.MethodPost, path: "/", body: call.Request, contentType: call.ContentType, target: call.Target,
 	})
 	return err
 }
 
-// session are the keys of a function's role: the emulator derives them from the ARNs of function and role.
-func (c *Cloud) session(folder string) aws.Credentials {
+// sessionOf are the keys of a function's role: the emulator derives them from the ARNs of function and role.
+func (c *Cloud) sessionOf(folder string) aws.Credentials {
 	id := logicalName(folder)
 	function := fmt.Sprintf("arn:aws:lambda:%s:%s:function:%s", ministack.Region, ministack.Account, c.Resources[id+"Function"])
 	role := fmt.Sprintf("arn:aws:iam::%s:role/%s", ministack.Account, c.Resources[id+"Role"])

@@ -13,11 +13,11 @@ import (
 // stackName is the installation's name.
 const stackName = "berth"
 
-// deploy makes the stack from the packed template, or updates it, and waits for the end; it gives the stack's outputs. The
+// deployStack makes the stack from the packed template, or updates it, and waits for the end; it gives the stack's outputs. The
 // template is uploaded first, as `sam deploy` does: it is too long for a request.
-func (c caller) deploy(ctx context.Context, action, template string, parameters map[string]string) (map[string]string, error) {
+func (c caller) deployStack(ctx context.Context, action, template string, parameters map[string]string) (map[string]string, error) {
 	path := "/" + bucket + "/" + stackName + ".yaml"
-	if err := c.put(ctx, path, []byte(template)); err != nil {
+	if err := c.putObject(ctx, path, []byte(template)); err != nil {
 		return nil, err
 	}
 	in := map[string]string{
@@ -28,11 +28,11 @@ func (c caller) deploy(ctx context.Context, action, template string, parameters 
 		at := "Parameters.member." + strconv.Itoa(i+1)
 		in[at+".ParameterKey"], in[at+".ParameterValue"] = name, parameters[name]
 	}
-	if err := c.query(ctx, cloudFormation, action, in, nil); err != nil {
+	if err := c.callQuery(ctx, cloudFormation, action, in, nil); err != nil {
 		return nil, err
 	}
 	for tick := time.NewTicker(100 * time.Millisecond); ; {
-		s, err := c.describe(ctx)
+		s, err := c.describeStack(ctx)
 		switch {
 		case err != nil:
 			return nil, err
@@ -43,7 +43,7 @@ func (c caller) deploy(ctx context.Context, action, template string, parameters 
 			}
 			return outputs, nil
 		case !strings.HasSuffix(s.Status, "IN_PROGRESS"):
-			return nil, fmt.Errorf("deploying template.yaml: the stack is %s: %s%s", s.Status, s.Reason, c.failures(ctx))
+			return nil, fmt.Errorf("deploying template.yaml: the stack is %s: %s%s", s.Status, s.Reason, c.failedResources(ctx))
 		}
 		select {
 		case <-ctx.Done():
@@ -62,11 +62,11 @@ type stack struct {
 	} `xml:"Outputs>member"`
 }
 
-func (c caller) describe(ctx context.Context) (stack, error) {
+func (c caller) describeStack(ctx context.Context) (stack, error) {
 	var out struct {
 		Stacks []stack `xml:"DescribeStacksResult>Stacks>member"`
 	}
-	err := c.query(ctx, cloudFormation, "DescribeStacks", map[string]string{"StackName": stackName}, &out)
+	err := c.callQuery(ctx, cloudFormation, "DescribeStacks", map[string]string{"StackName": stackName}, &out)
 	if err == nil && len(out.Stacks) != 1 {
 		err = fmt.Errorf("there are %d stacks called %s", len(out.Stacks), stackName)
 	}
@@ -76,8 +76,8 @@ func (c caller) describe(ctx context.Context) (stack, error) {
 	return out.Stacks[0], nil
 }
 
-// failures are what the stack's events say of resources that could not be made.
-func (c caller) failures(ctx context.Context) string {
+// failedResources are what the stack's events say of resources that could not be made.
+func (c caller) failedResources(ctx context.Context) string {
 	var out struct {
 		Events []struct {
 			ID     string `xml:"LogicalResourceId"`
@@ -85,7 +85,7 @@ func (c caller) failures(ctx context.Context) string {
 			Reason string `xml:"ResourceStatusReason"`
 		} `xml:"DescribeStackEventsResult>StackEvents>member"`
 	}
-	_ = c.query(ctx, cloudFormation, "DescribeStackEvents", map[string]string{"StackName": stackName}, &out)
+	_ = c.callQuery(ctx, cloudFormation, "DescribeStackEvents", map[string]string{"StackName": stackName}, &out)
 	var text strings.Builder
 	for _, e := range out.Events {
 		if strings.HasSuffix(e.Status, "FAILED") {
@@ -96,14 +96,14 @@ func (c caller) failures(ctx context.Context) string {
 }
 
 // Resources are the physical ids of the stack's resources, by logical id.
-func (c caller) resources(ctx context.Context) (map[string]string, error) {
+func (c caller) resourceIDs(ctx context.Context) (map[string]string, error) {
 	var out struct {
 		Resources []struct {
 			Logical  string `xml:"LogicalResourceId"`
 			Physical string `xml:"PhysicalResourceId"`
 		} `xml:"DescribeStackResourcesResult>StackResources>member"`
 	}
-	err := c.query(ctx, cloudFormation, "DescribeStackResources", map[string]string{"StackName": stackName}, &out)
+	err := c.callQuery(ctx, cloudFormation, "DescribeStackResources", map[string]string{"StackName": stackName}, &out)
 	ids := map[string]string{}
 	for _, r := range out.Resources {
 		ids[r.Logical] = r.Physical

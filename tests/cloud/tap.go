@@ -45,8 +45,8 @@ type Tap struct {
 	servers []*http.Server
 }
 
-// serve starts an endpoint that passes all on to another.
-func (t *Tap) serve(behind string) (endpoint string, err error) {
+// serveProxy starts an endpoint that passes all on to another.
+func (t *Tap) serveProxy(behind string) (endpoint string, err error) {
 	u, err := url.Parse(behind)
 	if err != nil {
 		return "", err
@@ -60,16 +60,16 @@ func (t *Tap) serve(behind string) (endpoint string, err error) {
 			r.SetURL(u)
 			r.Out.Host = r.In.Host // it is signed
 		},
-		ModifyResponse: t.answered,
+		ModifyResponse: t.handleAnswer,
 		ErrorLog:       log.New(io.Discard, "", 0), // what ends while it is called
 	}
-	server := &http.Server{Handler: t.asked(proxy), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: t.handleRequest(proxy), ReadHeaderTimeout: 10 * time.Second}
 	t.servers = append(t.servers, server)
 	go func() { _ = server.Serve(listener) }()
 	return "http://" + listener.Addr().String(), nil
 }
 
-func (t *Tap) stop() error {
+func (t *Tap) stopServing() error {
 	var failed []error
 	for _, s := range t.servers {
 		failed = append(failed, s.Close())
@@ -81,7 +81,7 @@ var credential = regexp.MustCompile(`Credential=([^/]+)/[0-9]+/[^/]+/([^/]+)/`)
 
 type callKey struct{}
 
-func (t *Tap) asked(next http.Handler) http.Handler {
+func (t *Tap) handleRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -94,7 +94,7 @@ func (t *Tap) asked(next http.Handler) http.Handler {
 			call.AccessKey, call.Service = m[1], m[2]
 		}
 		call.Target, call.ContentType = r.Header.Get("X-Amz-Target"), r.Header.Get("Content-Type")
-		call.Operation = operation(r, body)
+		call.Operation = operationOf(r, body)
 		if t.Before != nil {
 			if status, answer := t.Before(call); status != 0 {
 				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -107,8 +107,8 @@ func (t *Tap) asked(next http.Handler) http.Handler {
 	})
 }
 
-// operation is what a request asks for, in any of the protocols: a header, the path's end, or a field of a form says so.
-func operation(r *http.Request, body []byte) string {
+// operationOf is what a request asks for, in any of the protocols: a header, the path's end, or a field of a form says so.
+func operationOf(r *http.Request, body []byte) string {
 	if _, name, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
 		return name
 	}
@@ -122,7 +122,7 @@ func operation(r *http.Request, body []byte) string {
 	return form.Get("Action")
 }
 
-func (t *Tap) answered(resp *http.Response) error {
+func (t *Tap) handleAnswer(resp *http.Response) error {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err

@@ -24,19 +24,19 @@ const (
 	AsDeployed
 )
 
-func (m BuildMode) flags() (flags, env []string) {
+func (m BuildMode) buildFlags() (flags, env []string) {
 	if m == Plain {
 		return nil, nil
 	}
 	return []string{"-trimpath", "-tags", "lambda.norpc,nethttpomithttp2", "-ldflags", "-s -w"}, []string{"CGO_ENABLED=0"}
 }
 
-// Build builds the functions for Linux on this machine's architecture into dir/FUNCTION.
-func Build(ctx context.Context, root, dir string, mode BuildMode) error {
+// BuildFunctions builds the functions for Linux on this machine's architecture into dir/FUNCTION.
+func BuildFunctions(ctx context.Context, root, dir string, mode BuildMode) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	flags, env := mode.flags()
+	flags, env := mode.buildFlags()
 	args := slices.Concat([]string{"build", "-o", dir + string(filepath.Separator)}, flags, []string{"./functions/..."})
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = root, slices.Concat(os.Environ(), []string{"GOOS=linux"}, env)
@@ -64,17 +64,17 @@ type artifact struct {
 // artifacts are what a template points to beside it: the code of functions and nested templates.
 func artifacts(template *yaml.Node) []artifact {
 	var found []artifact
-	resources := member(template.Content[0], "Resources")
+	resources := memberOf(template.Content[0], "Resources")
 	for i := 1; i < len(resources.Content); i += 2 {
-		kind, properties := member(resources.Content[i], "Type"), member(resources.Content[i], "Properties")
+		kind, properties := memberOf(resources.Content[i], "Type"), memberOf(resources.Content[i], "Properties")
 		switch {
 		case kind == nil || properties == nil:
 		case kind.Value == "AWS::Serverless::Function":
-			if uri := member(properties, "CodeUri"); uri != nil {
+			if uri := memberOf(properties, "CodeUri"); uri != nil {
 				found = append(found, artifact{at: uri, dir: filepath.Base(uri.Value)})
 			}
 		case kind.Value == "AWS::CloudFormation::Stack":
-			if uri := member(properties, "TemplateURL"); uri != nil {
+			if uri := memberOf(properties, "TemplateURL"); uri != nil {
 				found = append(found, artifact{at: uri, tmp: uri.Value})
 			}
 		}
@@ -82,7 +82,7 @@ func artifacts(template *yaml.Node) []artifact {
 	return found
 }
 
-func member(n *yaml.Node, name string) *yaml.Node {
+func memberOf(n *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
 			return n.Content[i+1]
@@ -106,10 +106,10 @@ func readTemplate(source string) (*yaml.Node, error) {
 	return &template, nil
 }
 
-// pack uploads what the template points to, has it point there, and gives its text: no more than what `sam package`
+// packTemplate uploads what the template points to, has it point there, and gives its text: no more than what `sam package`
 // does. name stands in the names, so that another version of the code is another object.
-func (c caller) pack(ctx context.Context, template *yaml.Node, v Version, name string) (string, error) {
-	if err := c.put(ctx, "/"+bucket, nil); err != nil {
+func (c caller) packTemplate(ctx context.Context, template *yaml.Node, v Version, name string) (string, error) {
+	if err := c.putObject(ctx, "/"+bucket, nil); err != nil {
 		return "", err
 	}
 	for _, a := range artifacts(template) {
@@ -119,7 +119,7 @@ func (c caller) pack(ctx context.Context, template *yaml.Node, v Version, name s
 				return "", err
 			}
 			path := "/" + bucket + "/" + name + "-" + filepath.Base(a.tmp)
-			if err := c.put(ctx, path, nested); err != nil {
+			if err := c.putObject(ctx, path, nested); err != nil {
 				return "", err
 			}
 			a.at.Value = c.endpoint + path
@@ -130,7 +130,7 @@ func (c caller) pack(ctx context.Context, template *yaml.Node, v Version, name s
 			return "", err
 		}
 		path := bucket + "/" + name + "-" + a.dir + ".zip"
-		if err := c.put(ctx, "/"+path, zipped); err != nil {
+		if err := c.putObject(ctx, "/"+path, zipped); err != nil {
 			return "", err
 		}
 		a.at.Value = "s3://" + path
@@ -162,16 +162,16 @@ func zipBootstrap(binary string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Functions are the folders of functions/ that template.yaml deploys, sorted.
-func Functions(root string) ([]string, error) {
+// FunctionFolders are the folders of functions/ that template.yaml deploys, sorted.
+func FunctionFolders(root string) ([]string, error) {
 	template, err := readTemplate(root)
 	if err != nil {
 		return nil, err
 	}
-	return functions(template), nil
+	return functionFolders(template), nil
 }
 
-func functions(template *yaml.Node) (folders []string) {
+func functionFolders(template *yaml.Node) (folders []string) {
 	for _, a := range artifacts(template) {
 		if a.dir != "" {
 			folders = append(folders, a.dir)

@@ -36,13 +36,13 @@ func TestAutoScaling(t *testing.T) {
 		if b.cloudWatch != nil {
 			s.metrics.Client = cw.NewFromConfig(b.config, b.cloudWatch)
 		}
-		b.template(t, "scaling")
+		b.createTemplate(t, "scaling")
 		return append(append(s.sizeClauses(), s.attachmentClauses()...), s.strictClauses()...)
 	})
 }
 
-// group makes a group of n instances.
-func (s *scalingSuite) group(n int32) (string, error) {
+// createGroup makes a group of n instances.
+func (s *scalingSuite) createGroup(n int32) (string, error) {
 	s.n++
 	name := fmt.Sprint("scaling-", s.n)
 	_, err := s.client.CreateAutoScalingGroup(s.ctx, &asg.CreateAutoScalingGroupInput{
@@ -50,22 +50,22 @@ func (s *scalingSuite) group(n int32) (string, error) {
 		LaunchTemplate:                   &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("scaling"), Version: aws.String("1")},
 		NewInstancesProtectedFromScaleIn: aws.Bool(true),
 	})
-	s.settle()
+	s.awaitPending()
 	return name, err
 }
 
-func (s *scalingSuite) described(n int32) (*cluster.AutoScalingGroup, error) {
-	name, err := s.group(n)
+func (s *scalingSuite) createAndDescribe(n int32) (*cluster.AutoScalingGroup, error) {
+	name, err := s.createGroup(n)
 	if err != nil {
 		return nil, err
 	}
-	return s.again(name)
+	return s.describeAgain(name)
 }
 
-func (s *scalingSuite) again(name string) (*cluster.AutoScalingGroup, error) {
+func (s *scalingSuite) describeAgain(name string) (*cluster.AutoScalingGroup, error) {
 	got, err := s.groups.DescribeGroups(s.ctx, []string{name, "none"})
 	if err != nil || len(got) != 1 {
-		return nil, errors.Join(err, equal("the number of groups", len(got), 1))
+		return nil, errors.Join(err, checkEqual("the number of groups", len(got), 1))
 	}
 	return got[0], nil
 }
@@ -73,32 +73,32 @@ func (s *scalingSuite) again(name string) (*cluster.AutoScalingGroup, error) {
 func (s *scalingSuite) sizeClauses() []clause {
 	return []clause{
 		{"AGroupIsDescribed", func() error {
-			g, err := s.described(2)
+			g, err := s.createAndDescribe(2)
 			if err != nil {
 				return err
 			}
 			i := g.Instances[0]
-			return errors.Join(equal("desired", g.Desired, 2), equal("max", g.Max, 5), equal("instances", len(g.Instances), 2),
-				equal("protects", g.Protects, true), equal("protected", i.Protected, true), equal("running", i.IsInService(), true),
-				equal("type", i.Type, "t3.micro"), equal("zone", i.Zone, region+"a"), equal("weighted", g.Weighted, false))
+			return errors.Join(checkEqual("desired", g.Desired, 2), checkEqual("max", g.Max, 5), checkEqual("instances", len(g.Instances), 2),
+				checkEqual("protects", g.Protects, true), checkEqual("protected", i.Protected, true), checkEqual("running", i.IsInService(), true),
+				checkEqual("type", i.Type, "t3.micro"), checkEqual("zone", i.Zone, region+"a"), checkEqual("weighted", g.Weighted, false))
 		}},
 		{"TheDesiredCapacityIsSet", func() error {
-			g, err := s.described(0)
+			g, err := s.createAndDescribe(0)
 			if err != nil {
 				return err
 			}
 			if err := s.groups.SetDesired(s.ctx, g.Name, 3); err != nil {
 				return err
 			}
-			g, err = s.again(g.Name)
-			return errors.Join(err, equal("desired", g.Desired, 3), equal("instances", len(g.Instances), 3))
+			g, err = s.describeAgain(g.Name)
+			return errors.Join(err, checkEqual("desired", g.Desired, 3), checkEqual("instances", len(g.Instances), 3))
 		}},
 		{"NoSuchGroup", func() error {
 			err := s.groups.SetDesired(s.ctx, "none", 1)
-			return equal("the code", cluster.ErrorCode(err), "ValidationError")
+			return checkEqual("the code", cluster.ErrorCode(err), "ValidationError")
 		}},
 		{"InstancesAreReleasedAndProtected", func() error {
-			g, err := s.described(2)
+			g, err := s.createAndDescribe(2)
 			if err != nil {
 				return err
 			}
@@ -106,30 +106,30 @@ func (s *scalingSuite) sizeClauses() []clause {
 			if err := s.groups.SetInstanceProtection(s.ctx, g.Name, []string{id}, false); err != nil {
 				return err
 			}
-			g, err = s.again(g.Name)
-			return errors.Join(err, equal("the first", g.Instances[0].Protected, false), equal("the second", g.Instances[1].Protected, true))
+			g, err = s.describeAgain(g.Name)
+			return errors.Join(err, checkEqual("the first", g.Instances[0].Protected, false), checkEqual("the second", g.Instances[1].Protected, true))
 		}},
 		{"ATerminatedInstanceLowersTheCapacity", func() error {
-			g, err := s.described(2)
+			g, err := s.createAndDescribe(2)
 			if err != nil {
 				return err
 			}
 			if err := s.groups.TerminateInstance(s.ctx, g.Instances[0].ID, true); err != nil {
 				return err
 			}
-			g, err = s.again(g.Name)
-			return errors.Join(err, equal("desired", g.Desired, 1))
+			g, err = s.describeAgain(g.Name)
+			return errors.Join(err, checkEqual("desired", g.Desired, 1))
 		}},
 		{"ATagIsTheGroupsAlone", func() error {
-			g, err := s.described(0)
+			g, err := s.createAndDescribe(0)
 			if err != nil {
 				return err
 			}
 			if err := s.groups.TagGroup(s.ctx, g.Name, cluster.ManagedTag, "true"); err != nil {
 				return err
 			}
-			g, err = s.again(g.Name)
-			return errors.Join(err, equal("the tag", g.Tags[cluster.ManagedTag], "true"))
+			g, err = s.describeAgain(g.Name)
+			return errors.Join(err, checkEqual("the tag", g.Tags[cluster.ManagedTag], "true"))
 		}},
 	}
 }
@@ -137,7 +137,7 @@ func (s *scalingSuite) sizeClauses() []clause {
 func (s *scalingSuite) attachmentClauses() []clause {
 	return []clause{
 		{"AHookIsMadeAndTakenBackTwice", func() error {
-			name, err := s.group(0)
+			name, err := s.createGroup(0)
 			if err != nil {
 				return err
 			}
@@ -149,11 +149,11 @@ func (s *scalingSuite) attachmentClauses() []clause {
 			if err != nil {
 				return err
 			}
-			return errors.Join(equal("hooks", len(out.LifecycleHooks), 1), equal("heartbeat", *out.LifecycleHooks[0].HeartbeatTimeout, 3600),
+			return errors.Join(checkEqual("hooks", len(out.LifecycleHooks), 1), checkEqual("heartbeat", *out.LifecycleHooks[0].HeartbeatTimeout, 3600),
 				s.groups.DeleteLifecycleHook(s.ctx, name, hook.Name), s.groups.DeleteLifecycleHook(s.ctx, name, hook.Name))
 		}},
 		{"APolicyIsMadeAndTakenBackTwice", func() error {
-			name, err := s.group(0)
+			name, err := s.createGroup(0)
 			if err != nil {
 				return err
 			}
@@ -165,7 +165,7 @@ func (s *scalingSuite) attachmentClauses() []clause {
 			if err != nil {
 				return err
 			}
-			return errors.Join(equal("policies", len(out.ScalingPolicies), 1), equal("target", *out.ScalingPolicies[0].TargetTrackingConfiguration.TargetValue, 90),
+			return errors.Join(checkEqual("policies", len(out.ScalingPolicies), 1), checkEqual("target", *out.ScalingPolicies[0].TargetTrackingConfiguration.TargetValue, 90),
 				s.groups.DeletePolicy(s.ctx, name, p.Name), s.groups.DeletePolicy(s.ctx, name, p.Name))
 		}},
 		{"AlarmsAndDatapoints", func() error {
@@ -182,8 +182,8 @@ func (s *scalingSuite) attachmentClauses() []clause {
 				return err
 			}
 			m := out.MetricAlarms[0]
-			return errors.Join(equal("times", *m.EvaluationPeriods, 15), equal("metric", *m.MetricName, cluster.ReservationMetric),
-				equal("dimensions", len(m.Dimensions), 2), s.metrics.DeleteAlarms(s.ctx, []string{a.Name, "none"}))
+			return errors.Join(checkEqual("times", *m.EvaluationPeriods, 15), checkEqual("metric", *m.MetricName, cluster.ReservationMetric),
+				checkEqual("dimensions", len(m.Dimensions), 2), s.metrics.DeleteAlarms(s.ctx, []string{a.Name, "none"}))
 		}},
 	}
 }
@@ -192,25 +192,25 @@ func (s *scalingSuite) attachmentClauses() []clause {
 func (s *scalingSuite) strictClauses() []clause {
 	return []clause{
 		{"ADesiredCapacityWithinTheBounds", func() error {
-			name, err := s.group(0)
+			name, err := s.createGroup(0)
 			if err != nil {
 				return err
 			}
-			return errors.Join(code(s.groups.SetDesired(s.ctx, name, 6), "ValidationError"),
-				code(s.groups.SetSizes(s.ctx, name, cluster.SizesChange{Min: new(1), Max: new(2), Desired: new(3)}), "ValidationError"))
+			return errors.Join(checkCode(s.groups.SetDesired(s.ctx, name, 6), "ValidationError"),
+				checkCode(s.groups.SetSizes(s.ctx, name, cluster.SizesChange{Min: new(1), Max: new(2), Desired: new(3)}), "ValidationError"))
 		}},
 		{"NoMoreThanFiftyInstancesAtOnce", func() error {
-			name, err := s.group(0)
+			name, err := s.createGroup(0)
 			if err != nil {
 				return err
 			}
 			_, err = s.client.SetInstanceProtection(s.ctx, &asg.SetInstanceProtectionInput{
 				AutoScalingGroupName: &name, InstanceIds: make([]string, 51), ProtectedFromScaleIn: aws.Bool(true),
 			})
-			return code(awsapi.CallError(err), "ValidationError")
+			return checkCode(awsapi.CallError(err), "ValidationError")
 		}},
 		{"ATerminationWaitsForItsHook", func() error {
-			g, err := s.described(2)
+			g, err := s.createAndDescribe(2)
 			if err != nil {
 				return err
 			}
@@ -220,12 +220,12 @@ func (s *scalingSuite) strictClauses() []clause {
 			if err != nil {
 				return err
 			}
-			held, err := s.again(g.Name)
+			held, err := s.describeAgain(g.Name)
 			err2 := s.groups.CompleteLifecycleAction(s.ctx, g.Name, hook.Name, id)
-			after, err3 := s.again(g.Name)
+			after, err3 := s.describeAgain(g.Name)
 			again := s.groups.CompleteLifecycleAction(s.ctx, g.Name, hook.Name, id)
-			return errors.Join(err, err2, err3, equal("instances", len(held.Instances), 2), equal("lifecycle", held.Instances[0].Lifecycle, "Terminating:Wait"),
-				equal("instances after it", len(after.Instances), 1), code(again, "ValidationError"))
+			return errors.Join(err, err2, err3, checkEqual("instances", len(held.Instances), 2), checkEqual("lifecycle", held.Instances[0].Lifecycle, "Terminating:Wait"),
+				checkEqual("instances after it", len(after.Instances), 1), checkCode(again, "ValidationError"))
 		}},
 		{"AnAlarmFiresWhereTheMetricIsLow", func() error {
 			a := cluster.MetricAlarm{Name: "three", Namespace: cluster.DefaultScalingSpace, Cluster: "c", Provider: "three", Below: true, Threshold: 80, Times: 3}
@@ -247,10 +247,10 @@ func (s *scalingSuite) strictClauses() []clause {
 				}
 				states += state() + " "
 			}
-			return equal("states", states, "INSUFFICIENT_DATA INSUFFICIENT_DATA ALARM OK ")
+			return checkEqual("states", states, "INSUFFICIENT_DATA INSUFFICIENT_DATA ALARM OK ")
 		}},
 		{"APolicyHasTheGroupFollowAMetric", func() error {
-			name, err := s.group(0)
+			name, err := s.createGroup(0)
 			if err != nil {
 				return err
 			}
@@ -264,17 +264,17 @@ func (s *scalingSuite) strictClauses() []clause {
 				if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{{Namespace: "Berth", Cluster: "c", Provider: "follow", Percent: percent, At: at}}); err != nil {
 					return err
 				}
-				s.settle()
-				g, err := s.again(name)
+				s.awaitPending()
+				g, err := s.describeAgain(name)
 				if err != nil {
 					return err
 				}
 				sizes += fmt.Sprint(g.Desired)
 			}
-			return equal("sizes", sizes, "00255555555555555550")
+			return checkEqual("sizes", sizes, "00255555555555555550")
 		}},
 		{"ALaunchThatFailedIsTold", func() error {
-			name, err := s.group(0)
+			name, err := s.createGroup(0)
 			if err != nil {
 				return err
 			}
@@ -288,7 +288,7 @@ func (s *scalingSuite) strictClauses() []clause {
 			if err != nil || len(got) == 0 {
 				return errors.Join(err, errors.New("none has failed"))
 			}
-			return errors.Join(equal("the code", got[0].Code, "VcpuLimitExceeded"), equal("the zone", got[0].Zone, region+"a"))
+			return errors.Join(checkEqual("the code", got[0].Code, "VcpuLimitExceeded"), checkEqual("the zone", got[0].Zone, region+"a"))
 		}},
 	}
 }

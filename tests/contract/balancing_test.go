@@ -32,20 +32,20 @@ type balancer struct {
 	config aws.Config
 	// machine is an EC2 instance that runs, vpc where it is; namespace is Cloud Map's.
 	machine, vpc, namespace string
-	// settle lets happen what was begun.
-	settle func()
+	// awaitPending lets happen what was begun.
+	awaitPending func()
 	// cloudWatch changes CloudWatch's client.
 	cloudWatch func(*cw.Options)
-	// differs are the clauses that it does not keep, with the reason.
-	differs map[string]string
+	// knownDifferences are the clauses that it does not keep, with the reason.
+	knownDifferences map[string]string
 }
 
-func configOf(endpoint string) aws.Config {
+func configFor(endpoint string) aws.Config {
 	return aws.Config{Region: region, BaseEndpoint: &endpoint, Credentials: testCredentials}
 }
 
-// fleetBalancer is the simulated fleet behind its HTTP endpoint.
-func fleetBalancer(t *testing.T) *balancer {
+// simulatedBalancer is the simulated fleet behind its HTTP endpoint.
+func simulatedBalancer(t *testing.T) *balancer {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
 	f, err := sim.Open(sim.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
@@ -67,25 +67,25 @@ func fleetBalancer(t *testing.T) *balancer {
 	server := httptest.NewServer(f.ServeProtocols(f.ECS.Endpoint()))
 	t.Cleanup(server.Close)
 	return &balancer{
-		config: configOf(server.URL), machine: instances[0].EC2InstanceID, vpc: "vpc-1", namespace: "ns-1",
-		settle: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) },
+		config: configFor(server.URL), machine: instances[0].EC2InstanceID, vpc: "vpc-1", namespace: "ns-1",
+		awaitPending: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) },
 	}
 }
 
 // motoBalancer is moto.
 func motoBalancer(t *testing.T) *balancer {
 	t.Helper()
-	endpoint := moto(t)
+	endpoint := motoEndpoint(t)
 	id, vpc, err := runInstance(t.Context(), endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &balancer{
-		config: configOf(endpoint), machine: id, vpc: vpc, settle: func() {},
+		config: configFor(endpoint), machine: id, vpc: vpc, awaitPending: func() {},
 		cloudWatch: func(o *cw.Options) { // moto knows no CBOR; the adapter is the same
 			o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
 		},
-		differs: map[string]string{
+		knownDifferences: map[string]string{
 			"WhatIsRegisteredIsDescribed":                     "moto keeps one port of each machine",
 			"WhatWasTakenOutIsGoneInTheEnd":                   "moto refuses to take out what is not there, which Elastic Load Balancing documents to succeed",
 			"WhatIsBeingTakenOutIsNeitherHealthyNorUnhealthy": "moto drains nothing",
@@ -109,7 +109,7 @@ func motoBalancer(t *testing.T) *balancer {
 }
 
 func TestBalancing(t *testing.T) {
-	for name, open := range map[string]func(*testing.T) *balancer{"Moto": motoBalancer, "Fleet": fleetBalancer} {
+	for name, open := range map[string]func(*testing.T) *balancer{"Moto": motoBalancer, "Fleet": simulatedBalancer} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
 			s := &balancingSuite{
@@ -122,13 +122,13 @@ func TestBalancing(t *testing.T) {
 				s.alarms.Client = cw.NewFromConfig(b.config, b.cloudWatch)
 			}
 			s.metrics = s.alarms.Client
-			hold(t, b.differs, append(append(s.groupClauses(), s.registryClauses()...), s.alarmClauses()...))
+			checkClauses(t, b.knownDifferences, append(append(s.groupClauses(), s.registryClauses()...), s.alarmClauses()...))
 		})
 	}
 }
 
-// hold has each clause be kept, or be on the list of those that are not.
-func hold(t *testing.T, list map[string]string, clauses []clause) {
+// checkClauses has each clause be kept, or be on the list of those that are not.
+func checkClauses(t *testing.T, list map[string]string, clauses []clause) {
 	t.Helper()
 	named := map[string]bool{}
 	for _, c := range clauses {
@@ -166,8 +166,8 @@ type balancingSuite struct {
 	n          int
 }
 
-// group makes a target group.
-func (s *balancingSuite) group(kind elbtypes.TargetTypeEnum) (string, error) {
+// createTargetGroup makes a target group.
+func (s *balancingSuite) createTargetGroup(kind elbtypes.TargetTypeEnum) (string, error) {
 	s.n++
 	out, err := s.elb.CreateTargetGroup(s.ctx, &elb.CreateTargetGroupInput{
 		Name: aws.String(fmt.Sprint("group-", s.n)), Protocol: elbtypes.ProtocolEnumHttp, Port: aws.Int32(80),
@@ -179,8 +179,8 @@ func (s *balancingSuite) group(kind elbtypes.TargetTypeEnum) (string, error) {
 	return *out.TargetGroups[0].TargetGroupArn, nil
 }
 
-func (s *balancingSuite) registered(ports ...int) (arn string, err error) {
-	if arn, err = s.group(elbtypes.TargetTypeEnumInstance); err != nil {
+func (s *balancingSuite) registeredGroup(ports ...int) (arn string, err error) {
+	if arn, err = s.createTargetGroup(elbtypes.TargetTypeEnumInstance); err != nil {
 		return "", err
 	}
 	var targets []cluster.Address
@@ -195,7 +195,7 @@ const noGroup = "arn:aws:elasticloadbalancing:" + region + ":123456789012:target
 func (s *balancingSuite) groupClauses() []clause {
 	return []clause{
 		{"WhatIsRegisteredIsDescribed", func() error {
-			arn, err := s.registered(8080, 8081)
+			arn, err := s.registeredGroup(8080, 8081)
 			if err != nil {
 				return err
 			}
@@ -205,10 +205,10 @@ func (s *balancingSuite) groupClauses() []clause {
 			}
 			got, err := s.groups.TargetHealth(s.ctx, arn)
 			_, here := got[cluster.Address{Host: s.machine, Port: 8081}]
-			return errors.Join(err, equal("the number of targets", len(got), 2), equal("its being there", here, true))
+			return errors.Join(err, checkEqual("the number of targets", len(got), 2), checkEqual("its being there", here, true))
 		}},
 		{"ATargetOfAnAddress", func() error {
-			arn, err := s.group(elbtypes.TargetTypeEnumIp)
+			arn, err := s.createTargetGroup(elbtypes.TargetTypeEnumIp)
 			if err != nil {
 				return err
 			}
@@ -216,10 +216,10 @@ func (s *balancingSuite) groupClauses() []clause {
 			err = s.groups.RegisterTargets(s.ctx, arn, []cluster.Address{at})
 			got, err2 := s.groups.TargetHealth(s.ctx, arn)
 			_, here := got[at]
-			return errors.Join(err, err2, equal("its being there", here, true))
+			return errors.Join(err, err2, checkEqual("its being there", here, true))
 		}},
 		{"WhatWasTakenOutIsGoneInTheEnd", func() error {
-			arn, err := s.registered(8080, 8081)
+			arn, err := s.registeredGroup(8080, 8081)
 			if err != nil {
 				return err
 			}
@@ -228,13 +228,13 @@ func (s *balancingSuite) groupClauses() []clause {
 					[]cluster.Address{{Host: s.machine, Port: 8080}}); err != nil {
 					return err
 				}
-				s.settle()
+				s.awaitPending()
 			}
 			got, err := s.groups.TargetHealth(s.ctx, arn)
-			return errors.Join(err, equal("the number of targets", len(got), 1))
+			return errors.Join(err, checkEqual("the number of targets", len(got), 1))
 		}},
 		{"WhatIsBeingTakenOutIsNeitherHealthyNorUnhealthy", func() error {
-			arn, err := s.registered(8080)
+			arn, err := s.registeredGroup(8080)
 			if err != nil {
 				return err
 			}
@@ -242,22 +242,22 @@ func (s *balancingSuite) groupClauses() []clause {
 			err = s.groups.DeregisterTargets(s.ctx, arn, []cluster.Address{at})
 			got, err2 := s.groups.TargetHealth(s.ctx, arn)
 			health, here := got[at]
-			return errors.Join(err, err2, equal("its health", health.Health, cluster.UnknownHealth),
-				equal("its being there", here, true))
+			return errors.Join(err, err2, checkEqual("its health", health.Health, cluster.UnknownHealth),
+				checkEqual("its being there", here, true))
 		}},
 		{"ATargetWhereNothingRunsIsUnhealthyAndSaysWhy", func() error {
-			arn, err := s.registered(8080)
+			arn, err := s.registeredGroup(8080)
 			if err != nil {
 				return err
 			}
-			s.settle()
+			s.awaitPending()
 			got, err := s.groups.TargetHealth(s.ctx, arn)
 			health := got[cluster.Address{Host: s.machine, Port: 8080}]
-			return errors.Join(err, equal("its health", health.Health, cluster.Unhealthy),
-				equal("there being a reason", health.Reason != "", true))
+			return errors.Join(err, checkEqual("its health", health.Health, cluster.Unhealthy),
+				checkEqual("there being a reason", health.Reason != "", true))
 		}},
 		{"TheDeregistrationDelay", func() error {
-			arn, err := s.group(elbtypes.TargetTypeEnumInstance)
+			arn, err := s.createTargetGroup(elbtypes.TargetTypeEnumInstance)
 			if err != nil {
 				return err
 			}
@@ -267,40 +267,40 @@ func (s *balancingSuite) groupClauses() []clause {
 				Attributes:     []elbtypes.TargetGroupAttribute{{Key: aws.String("deregistration_delay.timeout_seconds"), Value: aws.String("17")}},
 			})
 			after, err3 := s.groups.DeregistrationDelay(s.ctx, arn)
-			return errors.Join(err, err2, err3, equal("the delay at first", before, 300*time.Second),
-				equal("the delay", after, 17*time.Second))
+			return errors.Join(err, err2, err3, checkEqual("the delay at first", before, 300*time.Second),
+				checkEqual("the delay", after, 17*time.Second))
 		}},
 		{"NoTargetGroup", func() error {
 			at := []cluster.Address{{Host: s.machine, Port: 80}}
 			_, err := s.groups.TargetHealth(s.ctx, noGroup)
 			_, err2 := s.groups.DeregistrationDelay(s.ctx, noGroup)
 			return errors.Join(
-				code(s.groups.RegisterTargets(s.ctx, noGroup, at), cluster.CodeTargetGroupNotFound),
-				code(s.groups.DeregisterTargets(s.ctx, noGroup, at), cluster.CodeTargetGroupNotFound),
-				code(err, cluster.CodeTargetGroupNotFound), code(err2, cluster.CodeTargetGroupNotFound),
+				checkCode(s.groups.RegisterTargets(s.ctx, noGroup, at), cluster.CodeTargetGroupNotFound),
+				checkCode(s.groups.DeregisterTargets(s.ctx, noGroup, at), cluster.CodeTargetGroupNotFound),
+				checkCode(err, cluster.CodeTargetGroupNotFound), checkCode(err2, cluster.CodeTargetGroupNotFound),
 			)
 		}},
 		{"NoSuchInstanceIsRefused", func() error {
-			arn, err := s.group(elbtypes.TargetTypeEnumInstance)
+			arn, err := s.createTargetGroup(elbtypes.TargetTypeEnumInstance)
 			if err != nil {
 				return err
 			}
-			return code(s.groups.RegisterTargets(s.ctx, arn,
+			return checkCode(s.groups.RegisterTargets(s.ctx, arn,
 				[]cluster.Address{{Host: "i-0123456789abcdef0", Port: 80}}), cluster.CodeInvalidTarget)
 		}},
 		{"AnAddressInAGroupOfInstancesIsRefused", func() error {
-			arn, err := s.group(elbtypes.TargetTypeEnumInstance)
+			arn, err := s.createTargetGroup(elbtypes.TargetTypeEnumInstance)
 			if err != nil {
 				return err
 			}
-			return code(s.groups.RegisterTargets(s.ctx, arn, []cluster.Address{{Host: "10.0.0.7", Port: 80}}),
+			return checkCode(s.groups.RegisterTargets(s.ctx, arn, []cluster.Address{{Host: "10.0.0.7", Port: 80}}),
 				"ValidationError", cluster.CodeInvalidTarget)
 		}},
 	}
 }
 
-// registry makes a service of Cloud Map.
-func (s *balancingSuite) registry(checked bool) (string, error) {
+// createRegistry makes a service of Cloud Map.
+func (s *balancingSuite) createRegistry(checked bool) (string, error) {
 	s.n++
 	in := &servicediscovery.CreateServiceInput{Name: aws.String(fmt.Sprint("service-", s.n)), NamespaceId: &s.namespace}
 	if checked {
@@ -317,7 +317,7 @@ const noRegistry = "arn:aws:servicediscovery:" + region + ":123456789012:service
 
 func (s *balancingSuite) registryClauses() []clause {
 	entered := func(checked bool) (string, error) {
-		arn, err := s.registry(checked)
+		arn, err := s.createRegistry(checked)
 		if err != nil {
 			return "", err
 		}
@@ -335,9 +335,9 @@ func (s *balancingSuite) registryClauses() []clause {
 				return fmt.Errorf("%+v, %w", out, err)
 			}
 			i := out.Instances[0]
-			return errors.Join(equal("its id", *i.Id, "t-1"),
-				equal("its address", i.Attributes["AWS_INSTANCE_IPV4"], "10.0.0.7"),
-				equal("its port", i.Attributes["AWS_INSTANCE_PORT"], "80"))
+			return errors.Join(checkEqual("its id", *i.Id, "t-1"),
+				checkEqual("its address", i.Attributes["AWS_INSTANCE_IPV4"], "10.0.0.7"),
+				checkEqual("its port", i.Attributes["AWS_INSTANCE_PORT"], "80"))
 		}},
 		{"AnInstanceIsHealthyUnlessSomebodySaysOtherwise", func() error {
 			arn, err := entered(true)
@@ -351,8 +351,8 @@ func (s *balancingSuite) registryClauses() []clause {
 					Status: sdtypes.CustomHealthStatusUnhealthy,
 				})
 			after, err3 := s.registries.InstancesHealth(s.ctx, arn)
-			return errors.Join(err, err2, err3, equal("its health at first", before["t-1"].Health, cluster.Healthy),
-				equal("its health", after["t-1"].Health, cluster.Unhealthy))
+			return errors.Join(err, err2, err3, checkEqual("its health at first", before["t-1"].Health, cluster.Healthy),
+				checkEqual("its health", after["t-1"].Health, cluster.Unhealthy))
 		}},
 		{"WhereNoHealthIsCheckedAnInstanceIsHealthy", func() error {
 			arn, err := entered(false)
@@ -360,7 +360,7 @@ func (s *balancingSuite) registryClauses() []clause {
 				return err
 			}
 			got, err := s.registries.InstancesHealth(s.ctx, arn)
-			return errors.Join(err, equal("its health", got["t-1"].Health, cluster.Healthy))
+			return errors.Join(err, checkEqual("its health", got["t-1"].Health, cluster.Healthy))
 		}},
 		{"WhatWasTakenOutOfCloudMapIsGone", func() error {
 			arn, err := entered(true)
@@ -370,15 +370,15 @@ func (s *balancingSuite) registryClauses() []clause {
 			err = s.registries.DeregisterInstance(s.ctx, arn, "t-1")
 			got, err2 := s.registries.InstancesHealth(s.ctx, arn)
 			again := s.registries.DeregisterInstance(s.ctx, arn, "t-1")
-			return errors.Join(err, err2, equal("the number of instances", len(got), 0),
-				code(again, cluster.CodeEntryNotFound))
+			return errors.Join(err, err2, checkEqual("the number of instances", len(got), 0),
+				checkCode(again, cluster.CodeEntryNotFound))
 		}},
 		{"NoCloudMapService", func() error {
 			_, err := s.registries.InstancesHealth(s.ctx, noRegistry)
 			return errors.Join(
-				code(s.registries.RegisterInstance(s.ctx, noRegistry, "t-1", cluster.Address{Host: "10.0.0.7"}),
+				checkCode(s.registries.RegisterInstance(s.ctx, noRegistry, "t-1", cluster.Address{Host: "10.0.0.7"}),
 					cluster.CodeRegistryNotFound),
-				code(err, cluster.CodeRegistryNotFound),
+				checkCode(err, cluster.CodeRegistryNotFound),
 			)
 		}},
 	}
@@ -416,8 +416,8 @@ func (s *balancingSuite) alarmClauses() []clause {
 					return fmt.Errorf("alarm %+v", a)
 				}
 			}
-			return errors.Join(equal("the one's being in ALARM", fires["errors"], true),
-				equal("the other's", fires["slow"], false))
+			return errors.Join(checkEqual("the one's being in ALARM", fires["errors"], true),
+				checkEqual("the other's", fires["slow"], false))
 		}},
 	}
 }

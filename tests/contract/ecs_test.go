@@ -30,8 +30,8 @@ const region = "eu-central-1"
 
 var testCredentials = credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", "")
 
-// backend is an ECS to hold the adapter against.
-type backend struct {
+// ecsBackend is an ECS to hold the adapter against.
+type ecsBackend struct {
 	endpoint string
 	client   *ecs.Client
 	calls    recorder
@@ -39,10 +39,10 @@ type backend struct {
 	join func(cluster string, n int) error
 	// machine is the identity document of a machine that has joined no cluster.
 	machine func() (document string, err error)
-	// settle lets happen what was begun.
-	settle func()
-	// differs are the clauses that it does not keep, with the reason.
-	differs map[string]string
+	// awaitPending lets happen what was begun.
+	awaitPending func()
+	// knownDifferences are the clauses that it does not keep, with the reason.
+	knownDifferences map[string]string
 }
 
 // clock is a loop's clock as the fleet wants it.
@@ -50,8 +50,8 @@ type clock struct{ *embedded.Loop }
 
 func (c clock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 
-// fleetECS is the simulated fleet behind its HTTP endpoint.
-func fleetECS(t *testing.T) *backend {
+// simulatedECS is the simulated fleet behind its HTTP endpoint.
+func simulatedECS(t *testing.T) *ecsBackend {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
 	f, err := sim.Open(sim.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
@@ -61,7 +61,7 @@ func fleetECS(t *testing.T) *backend {
 	server := httptest.NewServer(http.Handler(f.ECS.Endpoint()))
 	t.Cleanup(server.Close)
 	settle := func() { loop.RunUntil(loop.Now().Add(time.Minute)) }
-	return &backend{
+	return &ecsBackend{
 		endpoint: server.URL,
 		join: func(cluster string, n int) error {
 			_, err := f.Machines.AddInstances(cluster, n, ec2.Machine{Type: "m5.large"})
@@ -71,28 +71,28 @@ func fleetECS(t *testing.T) *backend {
 		machine: func() (string, error) {
 			return fmt.Sprintf(`{"region":%q,"instanceId":"i-0123456789abcdef0","accountId":"123456789012"}`, region), nil
 		},
-		settle: settle,
+		awaitPending: settle,
 	}
 }
 
 func TestECS(t *testing.T) {
-	for name, open := range map[string]func(*testing.T) *backend{"Moto": motoECS, "Fleet": fleetECS} {
+	for name, open := range map[string]func(*testing.T) *ecsBackend{"Moto": motoECS, "Fleet": simulatedECS} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
 			b.client = ecs.New(ecs.Options{Region: region, BaseEndpoint: &b.endpoint, Credentials: testCredentials, HTTPClient: &b.calls})
-			s := &suite{backend: b, ctx: t.Context(), adapter: &awsapi.ECS{Client: b.client}, forwarder: &awsapi.Forwarder{Client: b.client}}
-			if err := s.prepare(); err != nil {
+			s := &ecsSuite{ecsBackend: b, ctx: t.Context(), adapter: &awsapi.ECS{Client: b.client}, forwarder: &awsapi.Forwarder{Client: b.client}}
+			if err := s.prepareCluster(); err != nil {
 				t.Fatal(err)
 			}
-			hold(t, b.differs, s.clauses())
-			t.Run("EveryOperationThatFunctionsMayCall", b.calls.everyOperation)
+			checkClauses(t, b.knownDifferences, s.allClauses())
+			t.Run("EveryOperationThatFunctionsMayCall", b.calls.checkEveryOperation)
 		})
 	}
 }
 
-// suite is the contract, on one backend.
-type suite struct {
-	*backend
+// ecsSuite is the contract, on one backend.
+type ecsSuite struct {
+	*ecsBackend
 	ctx       context.Context
 	adapter   *awsapi.ECS
 	forwarder *awsapi.Forwarder
@@ -106,23 +106,23 @@ type clause struct {
 	holds func() error
 }
 
-func (s *suite) clauses() []clause {
-	return slices.Concat(s.lookingClauses(), s.startingClauses(), s.stoppingClauses(), s.forwardedClauses(),
+func (s *ecsSuite) allClauses() []clause {
+	return slices.Concat(s.describingClauses(), s.startingClauses(), s.stoppingClauses(), s.forwardedClauses(),
 		s.clusterClauses(), s.definitionClauses(), s.instanceClauses())
 }
 
 const home = "contract"
 
-func (s *suite) prepare() error {
+func (s *ecsSuite) prepareCluster() error {
 	if _, err := s.client.CreateCluster(s.ctx, &ecs.CreateClusterInput{ClusterName: aws.String(home)}); err != nil {
 		return err
 	}
 	for range 2 {
-		if err := s.define("web", 128); err != nil {
+		if err := s.registerDefinition("web", 128); err != nil {
 			return err
 		}
 	}
-	if err := s.define("huge", 1<<20); err != nil {
+	if err := s.registerDefinition("huge", 1<<20); err != nil {
 		return err
 	}
 	if err := s.join(home, 3); err != nil {
@@ -136,7 +136,7 @@ func (s *suite) prepare() error {
 	return err
 }
 
-func (s *suite) define(family string, memory int32) error {
+func (s *ecsSuite) registerDefinition(family string, memory int32) error {
 	_, err := s.client.RegisterTaskDefinition(s.ctx, &ecs.RegisterTaskDefinitionInput{
 		Family: &family, ContainerDefinitions: []types.ContainerDefinition{{
 			Name: aws.String("app"), Image: aws.String("nginx"), Cpu: 128, Memory: &memory, Essential: aws.Bool(true),
@@ -145,42 +145,42 @@ func (s *suite) define(family string, memory int32) error {
 	return err
 }
 
-// code holds where err is the ECS API's own, of that code.
-func code(err error, want ...cluster.Code) error {
+// checkCode holds where err is the ECS API's own, of that code.
+func checkCode(err error, want ...cluster.Code) error {
 	if err == nil || !slices.Contains(want, cluster.ErrorCode(err)) || errors.Is(err, cluster.ErrAmbiguous) {
 		return fmt.Errorf("error %w, want %v", err, want)
 	}
 	return nil
 }
 
-func equal[T comparable](what string, got, want T) error {
+func checkEqual[T comparable](what string, got, want T) error {
 	if got != want {
 		return fmt.Errorf("%s is %v, want %v", what, got, want)
 	}
 	return nil
 }
 
-func (s *suite) lookingClauses() []clause {
+func (s *ecsSuite) describingClauses() []clause {
 	return []clause{
 		{"ClustersAreActive", func() error {
 			here, err := s.adapter.ClusterActive(s.ctx, home)
 			gone, err2 := s.adapter.ClusterActive(s.ctx, "nowhere")
-			return errors.Join(err, err2, equal("a cluster's being active", here, true), equal("no cluster's being active", gone, false))
+			return errors.Join(err, err2, checkEqual("a cluster's being active", here, true), checkEqual("no cluster's being active", gone, false))
 		}},
 		{"ADeletedClusterIsNotActive", func() error {
 			name := "short-lived"
 			_, err := s.client.CreateCluster(s.ctx, &ecs.CreateClusterInput{ClusterName: &name})
 			_, err2 := s.client.DeleteCluster(s.ctx, &ecs.DeleteClusterInput{Cluster: &name})
 			active, err3 := s.adapter.ClusterActive(s.ctx, name)
-			return errors.Join(err, err2, err3, equal("its being active", active, false))
+			return errors.Join(err, err2, err3, checkEqual("its being active", active, false))
 		}},
 		{"ListTasksOfNoCluster", func() error {
 			_, err := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{Cluster: "nowhere"})
-			return code(err, cluster.CodeClusterNotFound)
+			return checkCode(err, cluster.CodeClusterNotFound)
 		}},
 		{"ListInstancesOfNoCluster", func() error {
 			_, err := s.adapter.ListInstances(s.ctx, "nowhere")
-			return code(err, cluster.CodeClusterNotFound)
+			return checkCode(err, cluster.CodeClusterNotFound)
 		}},
 		{"TheLatestRevisionStandsForTheFamily", func() error {
 			for name, want := range map[string]string{
@@ -199,7 +199,7 @@ func (s *suite) lookingClauses() []clause {
 		}},
 		{"UnknownTaskDefinition", func() error {
 			_, err := s.adapter.DescribeTaskDefinition(s.ctx, "nothing:7")
-			return code(err, cluster.CodeClient)
+			return checkCode(err, cluster.CodeClient)
 		}},
 		{"InstancesAreDescribed", func() error {
 			got, err := s.adapter.DescribeInstances(s.ctx, home, append([]string{strings.Repeat("0", 32)}, s.instances...))
@@ -212,23 +212,23 @@ func (s *suite) lookingClauses() []clause {
 					return fmt.Errorf("instance %+v", i)
 				}
 			}
-			return equal("the number of those that are there", len(got), 3)
+			return checkEqual("the number of those that are there", len(got), 3)
 		}},
 	}
 }
 
-// call starts web on instances, under a startedBy of its own.
-func (s *suite) call(instances ...string) cluster.StartCall {
+// startCall starts web on instances, under a startedBy of its own.
+func (s *ecsSuite) startCall(instances ...string) cluster.StartCall {
 	s.batches++
 	return cluster.StartCall{
 		Cluster: home, TaskDefinition: "web:2", Instances: instances, StartedBy: cluster.StartedBy("0123456789ab", int64(s.batches), 0),
 	}
 }
 
-func (s *suite) startingClauses() []clause {
+func (s *ecsSuite) startingClauses() []clause {
 	return []clause{
 		{"StartTaskStartsOneOnEachInstance", func() error {
-			call := s.call(s.instances[:2]...)
+			call := s.startCall(s.instances[:2]...)
 			answer, err := s.adapter.StartTask(s.ctx, call)
 			if err != nil || len(answer.Tasks) != 2 || len(answer.Failures) != 0 {
 				return fmt.Errorf("%+v, %w", answer, err)
@@ -242,7 +242,7 @@ func (s *suite) startingClauses() []clause {
 			return nil
 		}},
 		{"TasksAreFoundByStartedByAlone", func() error {
-			call := s.call(s.instances[:2]...)
+			call := s.startCall(s.instances[:2]...)
 			answer, err := s.adapter.StartTask(s.ctx, call)
 			if err != nil {
 				return err
@@ -252,18 +252,18 @@ func (s *suite) startingClauses() []clause {
 			slices.Sort(want)
 			slices.Sort(ids)
 			none, err2 := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{Cluster: home, StartedBy: "berth/nobody/1-0"})
-			return errors.Join(err, err2, equal("those listed", fmt.Sprint(ids), fmt.Sprint(want)), equal("those of nobody", len(none), 0))
+			return errors.Join(err, err2, checkEqual("those listed", fmt.Sprint(ids), fmt.Sprint(want)), checkEqual("those of nobody", len(none), 0))
 		}},
 		{"StartedByIsTheOnlyFilter", func() error {
 			_, err := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{Cluster: home, StartedBy: "x", Instance: s.instances[0]})
-			return code(err, cluster.CodeInvalidParameter)
+			return checkCode(err, cluster.CodeInvalidParameter)
 		}},
 		{"ATaskReportsItsInstanceAndVersion", func() error {
-			answer, err := s.adapter.StartTask(s.ctx, s.call(s.instances[2]))
+			answer, err := s.adapter.StartTask(s.ctx, s.startCall(s.instances[2]))
 			if err != nil {
 				return err
 			}
-			s.settle()
+			s.awaitPending()
 			got, err := s.adapter.DescribeTasks(s.ctx, home, []string{answer.Tasks[0].ID})
 			if err != nil || len(got) != 1 || got[0].Instance != s.instances[2] || got[0].Version == 0 || got[0].Last != cluster.TaskRunning {
 				return fmt.Errorf("%+v, %w", got, err)
@@ -271,24 +271,24 @@ func (s *suite) startingClauses() []clause {
 			return nil
 		}},
 		{"StartTaskOfNoDefinition", func() error {
-			call := s.call(s.instances[0])
+			call := s.startCall(s.instances[0])
 			call.TaskDefinition = "nothing:7"
 			_, err := s.adapter.StartTask(s.ctx, call)
-			return code(err, cluster.CodeClient, cluster.CodeInvalidParameter)
+			return checkCode(err, cluster.CodeClient, cluster.CodeInvalidParameter)
 		}},
 		{"StartTaskOnElevenInstancesIsRefused", func() error {
-			_, err := s.adapter.StartTask(s.ctx, s.call(slices.Repeat(s.instances, 4)[:11]...))
-			return code(err, cluster.CodeInvalidParameter)
+			_, err := s.adapter.StartTask(s.ctx, s.startCall(slices.Repeat(s.instances, 4)[:11]...))
+			return checkCode(err, cluster.CodeInvalidParameter)
 		}},
 		{"StartTaskOnNoSuchInstanceFailsForIt", func() error {
-			answer, err := s.adapter.StartTask(s.ctx, s.call(strings.Repeat("0", 32)))
+			answer, err := s.adapter.StartTask(s.ctx, s.startCall(strings.Repeat("0", 32)))
 			if err != nil || len(answer.Tasks) != 0 || len(answer.Failures) != 1 || answer.Failures[0].Reason != "MISSING" {
 				return fmt.Errorf("%+v, %w", answer, err)
 			}
 			return nil
 		}},
 		{"StartTaskBeyondCapacityFailsForIt", func() error {
-			call := s.call(s.instances[0])
+			call := s.startCall(s.instances[0])
 			call.TaskDefinition = "huge:1"
 			answer, err := s.adapter.StartTask(s.ctx, call)
 			if err != nil || len(answer.Failures) != 1 || answer.Failures[0].Reason != "RESOURCE:MEMORY" ||
@@ -300,27 +300,27 @@ func (s *suite) startingClauses() []clause {
 	}
 }
 
-// started is a task that runs.
-func (s *suite) started() (string, error) {
-	answer, err := s.adapter.StartTask(s.ctx, s.call(s.instances[1]))
+// startedTask is a task that runs.
+func (s *ecsSuite) startedTask() (string, error) {
+	answer, err := s.adapter.StartTask(s.ctx, s.startCall(s.instances[1]))
 	if err != nil || len(answer.Tasks) != 1 {
 		return "", fmt.Errorf("%+v, %w", answer, err)
 	}
-	s.settle()
+	s.awaitPending()
 	return answer.Tasks[0].ID, nil
 }
 
-func (s *suite) stoppingClauses() []clause {
+func (s *ecsSuite) stoppingClauses() []clause {
 	return []clause{
 		{"AStoppedTaskSaysWhy", func() error {
-			id, err := s.started()
+			id, err := s.startedTask()
 			if err != nil {
 				return err
 			}
 			if err := s.adapter.StopTask(s.ctx, home, id, "because"); err != nil {
 				return err
 			}
-			s.settle()
+			s.awaitPending()
 			got, err := s.adapter.DescribeTasks(s.ctx, home, []string{id})
 			if err != nil || len(got) != 1 || got[0].Desired != cluster.TaskStopped || !strings.Contains(got[0].Reason, "because") {
 				return fmt.Errorf("%+v, %w", got, err)
@@ -328,35 +328,35 @@ func (s *suite) stoppingClauses() []clause {
 			return nil
 		}},
 		{"StoppedTasksAreListedApart", func() error {
-			id, err := s.started()
+			id, err := s.startedTask()
 			if err != nil {
 				return err
 			}
 			err = s.adapter.StopTask(s.ctx, home, id, "")
-			s.settle()
+			s.awaitPending()
 			running, err2 := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{Cluster: home, Instance: s.instances[1]})
 			stopped, err3 := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{
 				Cluster: home, Instance: s.instances[1], Desired: cluster.TaskStopped,
 			})
-			return errors.Join(err, err2, err3, equal("its being listed as running", slices.Contains(running, id), false),
-				equal("its being listed as stopped", slices.Contains(stopped, id), true))
+			return errors.Join(err, err2, err3, checkEqual("its being listed as running", slices.Contains(running, id), false),
+				checkEqual("its being listed as stopped", slices.Contains(stopped, id), true))
 		}},
 		{"StopTaskOfNoTask", func() error {
-			return code(s.adapter.StopTask(s.ctx, home, strings.Repeat("0", 32), ""), cluster.CodeInvalidParameter)
+			return checkCode(s.adapter.StopTask(s.ctx, home, strings.Repeat("0", 32), ""), cluster.CodeInvalidParameter)
 		}},
 		{"DescribeTasksLeavesOutWhatIsNotThere", func() error {
-			id, err := s.started()
+			id, err := s.startedTask()
 			if err != nil {
 				return err
 			}
 			got, err := s.adapter.DescribeTasks(s.ctx, home, []string{strings.Repeat("0", 32), id})
-			return errors.Join(err, equal("how many are there", len(got), 1))
+			return errors.Join(err, checkEqual("how many are there", len(got), 1))
 		}},
 	}
 }
 
-// forward passes an operation on and gives the answer.
-func (s *suite) forward(operation, format string, args ...any) (string, error) {
+// forwardOperation passes an operation on and gives the answer.
+func (s *ecsSuite) forwardOperation(operation, format string, args ...any) (string, error) {
 	status, answer, err := s.forwarder.Forward(s.ctx, operation, fmt.Appendf(nil, format, args...))
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%s: status %d", operation, status)
@@ -364,15 +364,15 @@ func (s *suite) forward(operation, format string, args ...any) (string, error) {
 	return string(answer), err
 }
 
-func (s *suite) forwardedClauses() []clause {
+func (s *ecsSuite) forwardedClauses() []clause {
 	return []clause{
 		{"ErrorsComeBackAsTheyAre", func() error {
 			status, answer, err := s.forwarder.Forward(s.ctx, "DescribeTaskDefinition", []byte(`{"taskDefinition": "nothing"}`))
-			return errors.Join(err, equal("the status", status, http.StatusBadRequest),
-				equal("the error's being named", strings.Contains(string(answer), "ClientException"), true))
+			return errors.Join(err, checkEqual("the status", status, http.StatusBadRequest),
+				checkEqual("the error's being named", strings.Contains(string(answer), "ClientException"), true))
 		}},
 		{"AttributesAreKept", func() error {
-			_, err := s.forward("PutAttributes", `{"cluster": %q, "attributes": [{"name": "stack", "value": "blue",
+			_, err := s.forwardOperation("PutAttributes", `{"cluster": %q, "attributes": [{"name": "stack", "value": "blue",
 				"targetType": "container-instance", "targetId": %q}]}`, home, s.instances[0])
 			if err != nil {
 				return err
@@ -381,10 +381,10 @@ func (s *suite) forwardedClauses() []clause {
 			if err != nil || len(got) != 1 {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
-			return equal("the attribute", got[0].Attributes["stack"], "blue")
+			return checkEqual("the attribute", got[0].Attributes["stack"], "blue")
 		}},
 		{"AnInstanceThatDrains", func() error {
-			_, err := s.forward("UpdateContainerInstancesState", `{"cluster": %q, "containerInstances": [%q], "status": "DRAINING"}`, home, s.instances[2])
+			_, err := s.forwardOperation("UpdateContainerInstancesState", `{"cluster": %q, "containerInstances": [%q], "status": "DRAINING"}`, home, s.instances[2])
 			if err != nil {
 				return err
 			}
@@ -393,13 +393,13 @@ func (s *suite) forwardedClauses() []clause {
 			if err != nil || len(got) != 1 || got[0].Status != cluster.InstanceDraining || got[0].IsAvailable() {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
-			return errors.Join(err2, equal("its being listed", slices.Contains(ids, s.instances[2]), true))
+			return errors.Join(err2, checkEqual("its being listed", slices.Contains(ids, s.instances[2]), true))
 		}},
 		{"TagsAreKept", func() error {
 			arn := "arn:aws:ecs:" + region + ":123456789012:cluster/" + home
-			_, err := s.forward("TagResource", `{"resourceArn": %q, "tags": [{"key": "team", "value": "x"}]}`, arn)
-			tags, err2 := s.forward("ListTagsForResource", `{"resourceArn": %q}`, arn)
-			return errors.Join(err, err2, equal("the tag's being there", strings.Contains(tags, `"team"`), true))
+			_, err := s.forwardOperation("TagResource", `{"resourceArn": %q, "tags": [{"key": "team", "value": "x"}]}`, arn)
+			tags, err2 := s.forwardOperation("ListTagsForResource", `{"resourceArn": %q}`, arn)
+			return errors.Join(err, err2, checkEqual("the tag's being there", strings.Contains(tags, `"team"`), true))
 		}},
 	}
 }

@@ -46,7 +46,7 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 		{"AVersionIsDescribedByIDAndByName", func() error {
 			a, err := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: own, Version: "1"})
 			b, other := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{Name: "own"})
-			return errors.Join(err, other, equal("by id", *a, cluster.LaunchTemplate{ID: own, Name: "own", Version: 1, Image: "ami-12c6146b"}), equal("by name", *b, *a))
+			return errors.Join(err, other, checkEqual("by id", *a, cluster.LaunchTemplate{ID: own, Name: "own", Version: 1, Image: "ami-12c6146b"}), checkEqual("by name", *b, *a))
 		}},
 		{"AVersionIsMadeOfTheSameTemplate", func() error {
 			made, err := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{
@@ -59,7 +59,7 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 			if err != nil || found == nil {
 				return errors.Join(err, errors.New("it is not found"))
 			}
-			return errors.Join(equal("found", *found, *made), equal("image", made.Image, "ami-0"))
+			return errors.Join(checkEqual("found", *found, *made), checkEqual("image", made.Image, "ami-0"))
 		}},
 		{"AVersionIsMadeOfAnotherTemplate", func() error {
 			made, err := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{
@@ -69,16 +69,16 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 				return err
 			}
 			d := data(cluster.TemplateRef{ID: group, Version: made.String()[len(group)+1:]})
-			return errors.Join(equal("image", *d.ImageId, "ami-1"), equal("type", d.InstanceType, types.InstanceTypeM5Large), equal("user data", *d.UserData, "YQ=="),
-				equal("key", *d.KeyName, "own"), equal("tag", *d.TagSpecifications[0].Tags[0].Value, "own"))
+			return errors.Join(checkEqual("image", *d.ImageId, "ami-1"), checkEqual("type", d.InstanceType, types.InstanceTypeM5Large), checkEqual("user data", *d.UserData, "YQ=="),
+				checkEqual("key", *d.KeyName, "own"), checkEqual("tag", *d.TagSpecifications[0].Tags[0].Value, "own"))
 		}},
 		{"NoVersionHasAnotherDescription", func() error {
 			found, err := templates.FindVersion(t.Context(), group, "none")
-			return errors.Join(err, equal("found", found == nil, true))
+			return errors.Join(err, checkEqual("found", found == nil, true))
 		}},
 		{"NoSuchTemplate", func() error {
 			_, err := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: "lt-00000000000000000"})
-			return equal("the code", cluster.ErrorCode(err), "InvalidLaunchTemplateId.NotFound")
+			return checkEqual("the code", cluster.ErrorCode(err), "InvalidLaunchTemplateId.NotFound")
 		}},
 		{"AnImageIsFoundByItsName", func() error {
 			images, err := client.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"amazon"}})
@@ -92,7 +92,7 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 				return err
 			}
 			_, none := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{Template: group, From: cluster.TemplateRef{ID: group, Version: "1"}, Image: "no such image"})
-			return errors.Join(equal("image", made.Image, *images.Images[0].ImageId), equal("the code", cluster.ErrorCode(none), "InvalidAMIID.NotFound"))
+			return errors.Join(checkEqual("image", made.Image, *images.Images[0].ImageId), checkEqual("the code", cluster.ErrorCode(none), "InvalidAMIID.NotFound"))
 		}},
 	}
 }

@@ -48,10 +48,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// moto is the emulator's endpoint; its version is pinned in tools/moto.txt. The test is skipped where it is not there.
-func moto(t *testing.T) string {
+// motoEndpoint is the emulator's endpoint; its version is pinned in tools/moto.txt. The test is skipped where it is not there.
+func motoEndpoint(t *testing.T) string {
 	t.Helper()
-	root, err := ministack.Root()
+	root, err := ministack.ProjectRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,8 @@ func startMoto(python string) error {
 }
 
 // motoECS is moto's ECS, with EC2 instances in it.
-func motoECS(t *testing.T) *backend {
-	b := &backend{endpoint: moto(t)}
+func motoECS(t *testing.T) *ecsBackend {
+	b := &ecsBackend{endpoint: motoEndpoint(t)}
 	b.machine = func() (string, error) {
 		id, _, err := runInstance(t.Context(), b.endpoint)
 		return fmt.Sprintf(`{"region":%q,"instanceId":%q,"accountId":"123456789012"}`, region, id), err
@@ -119,8 +119,8 @@ func motoECS(t *testing.T) *backend {
 		}
 		return nil
 	}
-	b.settle = func() {} // each description takes a task one status on
-	b.differs = map[string]string{
+	b.awaitPending = func() {} // each description takes a task one status on
+	b.knownDifferences = map[string]string{
 		"StartTaskOnElevenInstancesIsRefused": "moto bounds no number of instances",
 		"StartTaskOnNoSuchInstanceFailsForIt": "moto answers status 500",
 		"StartTaskBeyondCapacityFailsForIt":   "moto starts whatever it is asked to",

@@ -20,7 +20,7 @@ func TestNodeGroups(t *testing.T) {
 
 func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 	client, groups := asg.NewFromConfig(b.config), autoscaling.NewGroups(b.config)
-	template := b.template(t, "nodes")
+	template := b.createTemplate(t, "nodes")
 	made := 0
 	group := func(edit func(*asg.CreateAutoScalingGroupInput)) string {
 		made++
@@ -45,8 +45,8 @@ func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 	return []clause{
 		{"AGroupHasZonesAndATemplate", func() error {
 			g := described(group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec }))
-			return errors.Join(equal("zones", len(g.Zones), 2), equal("template", g.Template, template+":1"),
-				equal("template of its instance", g.Instances[0].Template, template+":1"))
+			return errors.Join(checkEqual("zones", len(g.Zones), 2), checkEqual("template", g.Template, template+":1"),
+				checkEqual("template of its instance", g.Instances[0].Template, template+":1"))
 		}},
 		{"AllSizesAreSetAtOnce", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
@@ -54,14 +54,14 @@ func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 				return err
 			}
 			g := described(name)
-			return errors.Join(equal("min", g.Min, 2), equal("max", g.Max, 12), equal("desired", g.Desired, 6))
+			return errors.Join(checkEqual("min", g.Min, 2), checkEqual("max", g.Max, 12), checkEqual("desired", g.Desired, 6))
 		}},
 		{"AnotherVersionIsUsed", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
 			if err := groups.UseTemplate(t.Context(), name, template+":2"); err != nil {
 				return err
 			}
-			return equal("template", described(name).Template, template+":2")
+			return checkEqual("template", described(name).Template, template+":2")
 		}},
 		{"AMixedPolicyKeepsItsTypes", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) {
@@ -77,16 +77,16 @@ func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 				return err
 			}
 			policy := out.AutoScalingGroups[0].MixedInstancesPolicy.LaunchTemplate
-			return errors.Join(equal("template", described(name).Template, template+":2"), equal("types", *policy.Overrides[0].InstanceType, "m5.large"))
+			return errors.Join(checkEqual("template", described(name).Template, template+":2"), checkEqual("types", *policy.Overrides[0].InstanceType, "m5.large"))
 		}},
 		{"NoLaunchHasFailed", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
 			got, err := groups.FailedLaunches(t.Context(), name, time.Time{})
-			return errors.Join(err, equal("failures", len(got), 0))
+			return errors.Join(err, checkEqual("failures", len(got), 0))
 		}},
 		{"ATemplateThatIsNotThereIsRefused", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
-			return code(groups.UseTemplate(t.Context(), name, "lt-00000000000000000:1"), "ValidationError")
+			return checkCode(groups.UseTemplate(t.Context(), name, "lt-00000000000000000:1"), "ValidationError")
 		}},
 	}
 }

@@ -21,7 +21,7 @@ import (
 // newQueue makes a queue in moto and gives its URL.
 func newQueue(t *testing.T, name string) (*sqs.Client, string) {
 	t.Helper()
-	endpoint := moto(t)
+	endpoint := motoEndpoint(t)
 	client := sqs.New(sqs.Options{Region: region, BaseEndpoint: &endpoint, Credentials: testCredentials})
 	made, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
 	if err != nil {
@@ -30,8 +30,8 @@ func newQueue(t *testing.T, name string) (*sqs.Client, string) {
 	return client, *made.QueueUrl
 }
 
-// receive gives the bodies of the messages that are there now.
-func receive(t *testing.T, client *sqs.Client, url string) (bodies []string) {
+// receiveAll gives the bodies of the messages that are there now.
+func receiveAll(t *testing.T, client *sqs.Client, url string) (bodies []string) {
 	t.Helper()
 	out, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestQueue(t *testing.T) {
 		if err := q.Send(t.Context(), []byte(`{"cluster":"c"}`), 0); err != nil {
 			t.Fatal(err)
 		}
-		if got := receive(t, client, url); len(got) != 1 || got[0] != `{"cluster":"c"}` {
+		if got := receiveAll(t, client, url); len(got) != 1 || got[0] != `{"cluster":"c"}` {
 			t.Errorf("received %q", got)
 		}
 	})
@@ -58,7 +58,7 @@ func TestQueue(t *testing.T) {
 		if err := q.Send(t.Context(), []byte("later"), wakequeue.MaxDelay); err != nil {
 			t.Fatal(err)
 		}
-		if got := receive(t, client, url); len(got) != 0 {
+		if got := receiveAll(t, client, url); len(got) != 0 {
 			t.Errorf("received %q at once", got)
 		}
 		out, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
@@ -87,7 +87,7 @@ func TestQueue(t *testing.T) {
 // TestBus has events pass EventBridge, a rule and a queue, as on AWS, and reads them as task-state-change does.
 func TestBus(t *testing.T) {
 	client, url := newQueue(t, "events")
-	endpoint := moto(t)
+	endpoint := motoEndpoint(t)
 	events := eventbridge.New(eventbridge.Options{Region: region, BaseEndpoint: &endpoint, Credentials: testCredentials})
 	_, err := events.PutRule(t.Context(), &eventbridge.PutRuleInput{
 		Name: aws.String("load"), EventPattern: aws.String(`{"source": ["berth.load"], "detail-type": ["Task Load Report"]}`),
@@ -117,7 +117,7 @@ func TestBus(t *testing.T) {
 		if err != nil || len(left) != 0 {
 			t.Fatalf("%d left, %v", len(left), err)
 		}
-		bodies := append(receive(t, client, url), receive(t, client, url)...)
+		bodies := append(receiveAll(t, client, url), receiveAll(t, client, url)...)
 		seen := map[string]bool{}
 		for _, body := range bodies {
 			e, err := (&awsevent.Decoder{}).Decode([]byte(body))
@@ -138,7 +138,7 @@ func TestBus(t *testing.T) {
 		if _, err := bus.PutEvents(t.Context(), [][]byte{report("somebody.else", 1)}); err != nil {
 			t.Fatal(err)
 		}
-		if got := receive(t, client, url); len(got) > 0 {
+		if got := receiveAll(t, client, url); len(got) > 0 {
 			t.Errorf("received %q", got)
 		}
 	})
@@ -148,7 +148,7 @@ func TestBus(t *testing.T) {
 		if err == nil || len(left) != 0 {
 			t.Errorf("%d left, %v", len(left), err)
 		}
-		got := receive(t, client, url)
+		got := receiveAll(t, client, url)
 		if len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf("%032x", 99)) {
 			t.Errorf("received %q", got)
 		}

@@ -21,21 +21,21 @@ import (
 // scaler is Auto Scaling, EC2 and CloudWatch to hold the adapters against.
 type scaler struct {
 	config aws.Config
-	// settle lets happen what was begun.
-	settle func()
+	// awaitPending lets happen what was begun.
+	awaitPending func()
 	// cloudWatch changes CloudWatch's client.
 	cloudWatch func(*cw.Options)
-	// differs are the clauses that it does not keep, with the reason.
-	differs map[string]string
+	// knownDifferences are the clauses that it does not keep, with the reason.
+	knownDifferences map[string]string
 }
 
 func motoScaler(t *testing.T) *scaler {
 	return &scaler{
-		config: configOf(moto(t)), settle: func() {},
+		config: configFor(motoEndpoint(t)), awaitPending: func() {},
 		cloudWatch: func(o *cw.Options) { // moto knows no CBOR; the adapter is the same
 			o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
 		},
-		differs: map[string]string{
+		knownDifferences: map[string]string{
 			"NoSuchGroup":                      "moto fails itself where there is no such group",
 			"ADesiredCapacityWithinTheBounds":  "moto takes any",
 			"ATerminationWaitsForItsHook":      "moto terminates at once",
@@ -48,7 +48,7 @@ func motoScaler(t *testing.T) *scaler {
 	}
 }
 
-func fleetScaler(t *testing.T) *scaler {
+func simulatedScaler(t *testing.T) *scaler {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
 	f, err := sim.Open(sim.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
@@ -57,27 +57,27 @@ func fleetScaler(t *testing.T) *scaler {
 	}
 	server := httptest.NewServer(f.ServeProtocols(http.NotFoundHandler()))
 	t.Cleanup(server.Close)
-	return &scaler{config: configOf(server.URL), settle: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) }}
+	return &scaler{config: configFor(server.URL), awaitPending: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) }}
 }
 
 // onScalers runs a suite on each; a clause that one differs in and that the suite does not have is none of its business.
 func onScalers(t *testing.T, clauses func(*testing.T, *scaler) []clause) {
-	for name, open := range map[string]func(*testing.T) *scaler{"Moto": motoScaler, "Fleet": fleetScaler} {
+	for name, open := range map[string]func(*testing.T) *scaler{"Moto": motoScaler, "Fleet": simulatedScaler} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			all, differs := clauses(t, s), map[string]string{}
 			for _, c := range all {
-				if why, ok := s.differs[c.name]; ok {
+				if why, ok := s.knownDifferences[c.name]; ok {
 					differs[c.name] = why
 				}
 			}
-			hold(t, differs, all)
+			checkClauses(t, differs, all)
 		})
 	}
 }
 
-// template makes a launch template of two versions, and gives its id.
-func (s *scaler) template(t *testing.T, name string) string {
+// createTemplate makes a launch template of two versions, and gives its id.
+func (s *scaler) createTemplate(t *testing.T, name string) string {
 	t.Helper()
 	client := ec2.NewFromConfig(s.config)
 	data := &types.RequestLaunchTemplateData{ImageId: aws.String("ami-12c6146b"),

@@ -8,20 +8,20 @@ import (
 	"berth/tests/cloud"
 )
 
-// calls keeps what the functions call, as their SDK sent it.
-type calls struct {
+// callLog keeps what the functions call, as their SDK sent it.
+type callLog struct {
 	mu  sync.Mutex
 	all []cloud.Call
 }
 
-func (c *calls) add(call cloud.Call) {
+func (c *callLog) addCall(call cloud.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, call)
 }
 
-// since are the calls from the nth on.
-func (c *calls) since(n int) []cloud.Call {
+// callsSince are the calls from the nth on.
+func (c *callLog) callsSince(n int) []cloud.Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.all[n:])
@@ -30,23 +30,23 @@ func (c *calls) since(n int) []cloud.Call {
 // grant is an action of a function.
 type grant struct{ function, action string }
 
-// samples are the grants that calls made use of, with one call each.
-func (l *local) samples(calls []cloud.Call) map[grant]cloud.Call {
+// sampleCalls are the grants that calls made use of, with one call each.
+func (l *local) sampleCalls(calls []cloud.Call) map[grant]cloud.Call {
 	found := map[grant]cloud.Call{}
 	for _, call := range calls {
 		function := l.Caller(call.AccessKey)
 		if function == "" {
 			continue
 		}
-		for _, action := range actions(call) {
+		for _, action := range actionsOf(call) {
 			found[grant{function, action}] = call
 		}
 	}
 	return found
 }
 
-// actions are what IAM checks for a call: a transaction counts as the writes in it.
-func actions(call cloud.Call) []string {
+// actionsOf are what IAM checks for a call: a transaction counts as the writes in it.
+func actionsOf(call cloud.Call) []string {
 	if call.Operation != "TransactWriteItems" {
 		service := call.Service
 		if service == "monitoring" { // what CloudWatch's calls are signed for

@@ -21,23 +21,23 @@ func TestNodeGroupByTheAWSCLI(t *testing.T) {
 		t.Helper()
 		got := ""
 		for range 6 {
-			if got = s.run(command); strings.Contains(got, want) {
+			if got = s.runCommand(command); strings.Contains(got, want) {
 				return
 			}
 			v.Loop.RunUntil(v.Loop.Now().Add(20 * time.Minute))
 		}
 		t.Fatalf("%s: %s, want %s", command, got, want)
 	}
-	s.run(`aws ecs create-cluster --cluster-name default`)
+	s.runCommand(`aws ecs create-cluster --cluster-name default`)
 	data := `{"ImageId":"ami-1","InstanceType":"t3.medium","UserData":"'$(printf '#!/bin/bash\necho ECS_CLUSTER=default >> /etc/ecs/ecs.config\n' | base64 | tr -d '\n')'"}`
-	s.run(`aws ec2 create-launch-template --launch-template-name nodes --launch-template-data '` + data + `'`)
-	s.run(`aws autoscaling create-auto-scaling-group --auto-scaling-group-name nodes --launch-template LaunchTemplateName=nodes,Version=1 \
+	s.runCommand(`aws ec2 create-launch-template --launch-template-name nodes --launch-template-data '` + data + `'`)
+	s.runCommand(`aws autoscaling create-auto-scaling-group --auto-scaling-group-name nodes --launch-template LaunchTemplateName=nodes,Version=1 \
 		--min-size 1 --max-size 4 --desired-capacity 2 --availability-zones us-east-1a us-east-1b`)
 	after(`aws ecs list-container-instances --query 'length(containerInstanceArns)'`, "2")
-	s.run(`aws eks create-nodegroup --cluster-name default --nodegroup-name web --subnets subnet-1 --node-role arn:aws:iam::123456789012:role/nodes \
+	s.runCommand(`aws eks create-nodegroup --cluster-name default --nodegroup-name web --subnets subnet-1 --node-role arn:aws:iam::123456789012:role/nodes \
 		--tags berth:auto-scaling-group=nodes`)
 	after(`aws eks describe-nodegroup --cluster-name default --nodegroup-name web --query nodegroup.status`, "ACTIVE")
-	id := s.run(`aws eks update-nodegroup-version --cluster-name default --nodegroup-name web --release-version ami-2 --query update.id --output text`)
+	id := s.runCommand(`aws eks update-nodegroup-version --cluster-name default --nodegroup-name web --release-version ami-2 --query update.id --output text`)
 	after(`aws eks describe-update --name default --update-id `+id+` --nodegroup-name web --query update.status`, "Successful")
 	after(`aws ec2 describe-launch-template-versions --launch-template-name nodes --versions '$Latest' --query 'LaunchTemplateVersions[0].LaunchTemplateData.ImageId'`, "ami-2")
 	after(`aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[0].[DesiredCapacity, length(Instances), LaunchTemplate.Version]' --output text`, "2\t2\t2")

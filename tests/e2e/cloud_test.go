@@ -27,12 +27,12 @@ type local struct {
 	log *logBuffer
 }
 
-// patience is how long, by the machine's clock, a scenario waits for something; much longer than it takes, as other
+// cloudTimeout is how long, by the machine's clock, a scenario waits for something; much longer than it takes, as other
 // tests want the processors too.
-const patience = 90 * time.Second
+const cloudTimeout = 90 * time.Second
 
 func (l *local) Await(done func() bool) bool {
-	deadline := time.After(patience)
+	deadline := time.After(cloudTimeout)
 	for tick := time.NewTicker(100 * time.Millisecond); ; {
 		if done() {
 			return true
@@ -45,23 +45,23 @@ func (l *local) Await(done func() bool) bool {
 	}
 }
 
-// Balancing is the fleet, as any user.
-func (l *local) Balancing() aws.Config {
-	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.Fleet, Credentials: anyone, HTTPClient: awsapi.HTTP{}}
+// SimulatedConfig is the fleet, as any user.
+func (l *local) SimulatedConfig() aws.Config {
+	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.SimulatedAWS, Credentials: anyone, HTTPClient: awsapi.HTTP{}}
 }
 
-// LookNow has health-check look, which otherwise does so each minute.
-func (l *local) LookNow() error {
-	return l.Look(context.Background(), "health-check", "health")
+// CheckHealthNow has health-check look, which otherwise does so each minute.
+func (l *local) CheckHealthNow() error {
+	return l.RunSchedule(context.Background(), "health-check", "health")
 }
 
-// Look comes after a second: what else runs wants the processors, too.
-func (l *local) Look(ctx context.Context, function, schedule string) error {
+// RunSchedule comes after a second: what else runs wants the processors, too.
+func (l *local) RunSchedule(ctx context.Context, function, schedule string) error {
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
 	}
-	answer, err := l.Schedule(ctx, function, schedule)
+	answer, err := l.InvokeSchedule(ctx, function, schedule)
 	if err == nil && answer != "null" {
 		err = errors.New(answer)
 	}
@@ -79,12 +79,12 @@ var built struct {
 // declarePrograms has the results of the tests depend on the programs that they build.
 func declarePrograms(t *testing.T) {
 	t.Helper()
-	inputs.Declare(t, root, "cmd", "functions", "shared", "tests/cloud", "tests/local", "tests/ministack",
+	inputs.DeclareInputs(t, root, "cmd", "functions", "shared", "tests/cloud", "tests/local", "tests/ministack",
 		"go.mod", "go.sum", "infra", "template.yaml", "tools")
 }
 
-// build builds a command of the project.
-func build(t *testing.T, bin, path string) {
+// buildCommand builds a command of the project.
+func buildCommand(t *testing.T, bin, path string) {
 	t.Helper()
 	declarePrograms(t)
 	if out, err := exec.Command("go", "build", "-o", bin, root+"/"+path).CombinedOutput(); err != nil {
@@ -95,10 +95,10 @@ func build(t *testing.T, bin, path string) {
 // leftToCheck starts the reason why a test is skipped in `make test`, whose summary counts such tests apart.
 const leftToCheck = "make check runs it: "
 
-// binaries are the functions and the berth command.
-func binaries(t *testing.T) cloud.Options {
+// builtOptions are the functions and the berth command.
+func builtOptions(t *testing.T) cloud.Options {
 	t.Helper()
-	if why := ministack.Missing(); why != "" {
+	if why := ministack.WhyUnavailable(); why != "" {
 		t.Skip(why)
 	}
 	built.once.Do(func() {
@@ -122,7 +122,7 @@ func binaries(t *testing.T) cloud.Options {
 // newLocal starts a tier; what it has logged is shown where the test fails.
 func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	t.Helper()
-	o := binaries(t)
+	o := builtOptions(t)
 	l := &local{log: &logBuffer{}}
 	o.Log = l.log
 	o.FleetArguments = []string{"--nodes", "0", "--speed", "5", "--launch", "5"}
@@ -132,16 +132,16 @@ func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	}
 	var err error
 	if l.Cloud, err = cloud.Start(t.Context(), o); err != nil {
-		t.Fatalf("%v\n%s", err, l.log.tail())
+		t.Fatalf("%v\n%s", err, l.log.lastLines())
 	}
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(l.log.tail())
+			t.Log(l.log.lastLines())
 			if dir := os.Getenv("KEEP_LOG"); dir != "" {
-				_ = os.WriteFile(filepath.Join(dir, "local.log"), l.log.all(), 0o600)
+				_ = os.WriteFile(filepath.Join(dir, "local.log"), l.log.allText(), 0o600)
 			}
 		}
 	})
@@ -167,9 +167,9 @@ func TestLocalCloud(t *testing.T) {
 		t.Skip(leftToCheck + "it waits for services, instances and node groups to change on an emulator of AWS")
 	}
 	t.Parallel() // with TestDocs: both wait more than they do
-	c, lost := &calls{}, &losses{}
+	c, lost := &callLog{}, &lostAnswers{}
 	l := newLocal(t, func(o *cloud.Options) {
-		o.Tap = &cloud.Tap{Before: lost.before, After: c.add, Lose: lost.next}
+		o.Tap = &cloud.Tap{Before: lost.beforeCall, After: c.addCall, Lose: lost.takeLoss}
 		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"], o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
 	})
 	t.Run("Scenarios", func(t *testing.T) {
@@ -185,9 +185,9 @@ func TestLocalCloud(t *testing.T) {
 		t.Run("NodeGroupScenario", func(t *testing.T) {
 			t.Parallel()
 			// MINIMAL, as the surplus of DEFAULT is taken back node by node, at a minute each.
-			runNodeGroupScenario(&nodeGroup{capacity: newCapacity(t, l, "yard"), strategy: "MINIMAL", spoil: func(_ *capacity, spoilt bool) string {
+			runNodeGroupScenario(&nodeGroupScenario{capacityScenario: newCapacityScenario(t, l, "yard"), strategy: "MINIMAL", failNext: func(_ *capacityScenario, spoilt bool) string {
 				if spoilt {
-					lost.refuse("UpdateContainerInstancesState", l.Caller)
+					lost.refuseOnce("UpdateContainerInstancesState", l.Caller)
 				}
 				return "AccessDenied"
 			}})
@@ -196,13 +196,13 @@ func TestLocalCloud(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	t.Run("OperationsPassedOn", func(t *testing.T) { passOn(t, l) })
-	t.Run("LostAnswersAndAgents", func(t *testing.T) { doubt(t, l, c, lost) })
-	t.Run("AClusterDeletedBehindBerthsBack", func(t *testing.T) { forgotten(t, l) })
-	used := l.samples(c.since(0))
-	t.Run("RolesGrantNothingElse", func(t *testing.T) { grantsAreUsed(t, used) })
-	t.Run("EveryGrantIsEnforced", func(t *testing.T) { grantsAreEnforced(t, l, used) })
-	t.Run("AFunctionWithoutAGrantFailsUntilItIsBack", func(t *testing.T) { withoutGrants(t, l, c) })
+	t.Run("OperationsPassedOn", func(t *testing.T) { forwardOperations(t, l) })
+	t.Run("LostAnswersAndAgents", func(t *testing.T) { resolveUnknownStart(t, l, c, lost) })
+	t.Run("AClusterDeletedBehindBerthsBack", func(t *testing.T) { deleteClusterAtECS(t, l) })
+	used := l.sampleCalls(c.callsSince(0))
+	t.Run("RolesGrantNothingElse", func(t *testing.T) { checkGrantsAreUsed(t, used) })
+	t.Run("EveryGrantIsEnforced", func(t *testing.T) { checkGrantsAreEnforced(t, l, used) })
+	t.Run("AFunctionWithoutAGrantFailsUntilItIsBack", func(t *testing.T) { checkWithoutGrants(t, l, c) })
 }
 
 // logBuffer keeps what processes print.
@@ -217,14 +217,14 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-func (b *logBuffer) all() []byte {
+func (b *logBuffer) allText() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return bytes.Clone(b.text.Bytes())
 }
 
-// tail is the last hundred lines.
-func (b *logBuffer) tail() string {
-	lines := strings.Split(strings.TrimRight(string(b.all()), "\n"), "\n")
+// lastLines is the last hundred lines.
+func (b *logBuffer) lastLines() string {
+	lines := strings.Split(strings.TrimRight(string(b.allText()), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-100):], "\n")
 }

@@ -29,7 +29,7 @@ func TestDocs(t *testing.T) {
 			},
 			"aws autoscaling describe-auto-scaling-groups": func(t *testing.T, out string) {
 				var got []any
-				read(t, out, &got)
+				readJSON(t, out, &got)
 				if len(got) != 2 || got[0] != 2.0 || len(got[1].([]any)) != 2 { // eight of the tasks fit on an m5.large
 					t.Fatalf("got %v", got)
 				}
@@ -43,14 +43,14 @@ func TestDocs(t *testing.T) {
 		{"docs/upgrades.md", map[string]func(*testing.T, string){
 			"aws eks create-nodegroup": func(t *testing.T, out string) {
 				var got struct{ Nodegroup struct{ Status string } }
-				read(t, out, &got)
+				readJSON(t, out, &got)
 				if got.Nodegroup.Status != "CREATING" {
 					t.Errorf("got %+v", got)
 				}
 			},
 			"aws eks update-nodegroup-config": func(t *testing.T, out string) {
 				var got struct{ Update struct{ Status, Type string } }
-				read(t, out, &got)
+				readJSON(t, out, &got)
 				if got.Update.Status != "Successful" || got.Update.Type != "ConfigUpdate" {
 					t.Errorf("got %+v", got)
 				}
@@ -62,7 +62,7 @@ func TestDocs(t *testing.T) {
 						Params       []struct{ Type, Value string }
 					}
 				}
-				read(t, out, &got)
+				readJSON(t, out, &got)
 				if u := got.Update; u.Status != "InProgress" || u.Type != "VersionUpdate" || len(u.Params) != 1 || u.Params[0].Value != "ami-2" {
 					t.Errorf("got %+v", got)
 				}
@@ -74,7 +74,7 @@ func TestDocs(t *testing.T) {
 			commands, berth, shell := commandsOf(t, doc.path), startBerth(t), newShell(t, 5*time.Minute)
 			printed := map[string]string{}
 			for _, command := range commands {
-				out := shell.run(strings.ReplaceAll(command, advertised, berth))
+				out := shell.runCommand(strings.ReplaceAll(command, defaultEndpoint, berth))
 				for of := range doc.checks {
 					if strings.HasPrefix(command, of) {
 						printed[of] = out

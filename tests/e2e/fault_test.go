@@ -25,25 +25,25 @@ func TestLocalCloudUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip(leftToCheck + "it waits for functions to be killed and calls to be lost")
 	}
-	f := &faults{random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // chance that can be repeated
+	f := &faultyCalls{random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // chance that can be repeated
 	l := newLocal(t, func(o *cloud.Options) {
-		o.Tap = &cloud.Tap{Before: f.before, Lose: f.lose, After: f.after}
+		o.Tap = &cloud.Tap{Before: f.beforeCall, Lose: f.loseAnswer, After: f.afterCall}
 		o.Parameters["RecheckSeconds"] = "1"
 	})
 	f.cloud = l.Cloud
 	// As users' SDKs do, it repeats a call that a killed function did not answer.
 	patient := ecs.New(l.Client().Options(), func(o *ecs.Options) { o.Retryer, o.RetryMaxAttempts = retry.NewStandard(), 10 })
-	s := &story{t: t, tier: l, api: patient, cluster: "shop"}
+	s := &scenario{t: t, tier: l, api: patient, cluster: "shop"}
 	for _, step := range []struct {
 		name string
 		run  func()
 	}{
-		{"ClusterOfSixInstancesInThreeZones", s.makeCluster},
-		{"NineReplicasAndADaemon", func() { s.startBoth(l) }},
-		{"CallsFailAndAreLost", func() { s.faulty(f, 3, 15, 4, 12) }},
-		{"FunctionsAreKilled", func() { s.killed(f, l) }},
-		{"EventsAreLostAndDoubled", func() { s.eventsFail(f, l) }},
-		{"NothingIsLeftOver", func() { s.settled(l) }},
+		{"ClusterOfSixInstancesInThreeZones", s.createCluster},
+		{"NineReplicasAndADaemon", func() { s.startServices(l) }},
+		{"CallsFailAndAreLost", func() { s.scaleUnderFaults(f, 3, 15, 4, 12) }},
+		{"FunctionsAreKilled", func() { s.scaleWhileKilled(f, l) }},
+		{"EventsAreLostAndDoubled", func() { s.scaleWithoutEvents(f, l) }},
+		{"NothingIsLeftOver", func() { s.compareWithECS(l) }},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			s.t = t
@@ -67,8 +67,8 @@ func TestLocalCloudUnderFaults(t *testing.T) {
 	}
 }
 
-// faults decide by chance what goes wrong.
-type faults struct {
+// faultyCalls decide by chance what goes wrong.
+type faultyCalls struct {
 	cloud *cloud.Cloud
 
 	mu     sync.Mutex
@@ -78,53 +78,53 @@ type faults struct {
 	refused, lost, dropped, doubled, killed atomic.Int64
 }
 
-func (f *faults) chance(percent int) bool {
+func (f *faultyCalls) strikes(percent int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.random.IntN(100) < percent
 }
 
-func (f *faults) before(call cloud.Call) (status int, answer string) {
+func (f *faultyCalls) beforeCall(call cloud.Call) (status int, answer string) {
 	switch {
-	case f.events.Load() && call.Operation == "PutEvents" && f.chance(40):
+	case f.events.Load() && call.Operation == "PutEvents" && f.strikes(40):
 		f.dropped.Add(1)
 		return http.StatusOK, `{"FailedEntryCount": 0, "Entries": []}`
-	case f.calls.Load() && call.Service == "dynamodb" && f.chance(10):
+	case f.calls.Load() && call.Service == "dynamodb" && f.strikes(10):
 		f.refused.Add(1)
 		return http.StatusInternalServerError, `{"__type": "InternalServerError"}`
 	}
 	return 0, ""
 }
 
-func (f *faults) lose(call cloud.Call) bool {
-	if !f.calls.Load() || call.Operation == "PutEvents" || !f.chance(10) {
+func (f *faultyCalls) loseAnswer(call cloud.Call) bool {
+	if !f.calls.Load() || call.Operation == "PutEvents" || !f.strikes(10) {
 		return false
 	}
 	f.lost.Add(1)
 	return true
 }
 
-func (f *faults) after(call cloud.Call) {
-	if f.events.Load() && call.Operation == "PutEvents" && f.chance(50) {
+func (f *faultyCalls) afterCall(call cloud.Call) {
+	if f.events.Load() && call.Operation == "PutEvents" && f.strikes(50) {
 		f.doubled.Add(1)
-		_ = f.cloud.Repeat(context.Background(), call)
+		_ = f.cloud.RepeatCall(context.Background(), call)
 	}
 }
 
-func (s *story) startBoth(l *local) {
+func (s *scenario) startServices(l *local) {
 	ctx := s.t.Context()
-	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(9),
 	}))(s)
-	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: aws.String("agent"), TaskDefinition: aws.String("agent"),
 		SchedulingStrategy: types.SchedulingStrategyDaemon,
 	}))(s)
-	s.stableAtLast(l, 9)
+	s.awaitStable(l, 9)
 }
 
-// want asks until the API takes it: with faults on, a call may fail.
-func (s *story) want(n int32) {
+// setDesired asks until the API takes it: with faults on, a call may fail.
+func (s *scenario) setDesired(n int32) {
 	s.t.Helper()
 	var refused error
 	defer func() {
@@ -138,21 +138,21 @@ func (s *story) want(n int32) {
 	})
 }
 
-func (s *story) faulty(f *faults, counts ...int32) {
+func (s *scenario) scaleUnderFaults(f *faultyCalls, counts ...int32) {
 	l := s.tier.(*local)
 	f.calls.Store(true)
 	for _, n := range counts {
 		refused, lost := f.refused.Load(), f.lost.Load()
-		s.want(n)
+		s.setDesired(n)
 		s.await("some calls to fail", func() bool { return f.refused.Load() > refused+2 && f.lost.Load() > lost+2 })
 	}
 	f.calls.Store(false)
-	s.stableAtLast(l, counts[len(counts)-1])
+	s.awaitStable(l, counts[len(counts)-1])
 }
 
-func (s *story) killed(f *faults, l *local) {
+func (s *scenario) scaleWhileKilled(f *faultyCalls, l *local) {
 	for _, n := range []int32{15, 6} {
-		s.want(n)
+		s.setDesired(n)
 		for range 3 {
 			s.await("functions to kill", func() bool {
 				killed := l.KillFunctions()
@@ -160,36 +160,36 @@ func (s *story) killed(f *faults, l *local) {
 				return killed > 0
 			})
 		}
-		s.stableAtLast(l, n)
+		s.awaitStable(l, n)
 	}
 }
 
-func (s *story) eventsFail(f *faults, l *local) {
+func (s *scenario) scaleWithoutEvents(f *faultyCalls, l *local) {
 	f.events.Store(true)
 	for round := 0; round < 10 && (round == 0 || f.dropped.Load() == 0 || f.doubled.Load() == 0); round++ {
 		for _, n := range []int32{3, 15, 5, 12} {
 			dropped, doubled := f.dropped.Load(), f.doubled.Load()
-			s.want(n)
+			s.setDesired(n)
 			s.await("reports to fail", func() bool { return f.dropped.Load() > dropped || f.doubled.Load() > doubled })
 		}
 	}
 	f.events.Store(false)
-	s.stableAtLast(l, 12)
+	s.awaitStable(l, 12)
 }
 
-// stableAtLast waits for web's n tasks, with what AWS does in time brought forward, again and again: the schedules, and
+// awaitStable waits for web's n tasks, with what AWS does in time brought forward, again and again: the schedules, and
 // messages that come back.
-func (s *story) stableAtLast(l *local, n int32) {
+func (s *scenario) awaitStable(l *local, n int32) {
 	s.t.Helper()
 	var last time.Time
 	s.await("service web to be stable", func() bool {
-		v := s.service("web")
-		if v.DesiredCount == n && v.RunningCount == n && v.PendingCount == 0 && len(s.tasks("web")) == int(n) {
+		v := s.describeService("web")
+		if v.DesiredCount == n && v.RunningCount == n && v.PendingCount == 0 && len(s.runningTasks("web")) == int(n) {
 			return true
 		}
 		if time.Since(last) > 3*time.Second {
 			if !last.IsZero() {
-				s.comeBack(l)
+				s.runRetries(l)
 			}
 			last = time.Now()
 		}
@@ -197,13 +197,13 @@ func (s *story) stableAtLast(l *local, n int32) {
 	})
 }
 
-// settled compares what Berth says with what ECS has.
-func (s *story) settled(l *local) {
-	s.comeBack(l)
-	s.stableAtLast(l, 12)
+// compareWithECS compares what Berth says with what ECS has.
+func (s *scenario) compareWithECS(l *local) {
+	s.runRetries(l)
+	s.awaitStable(l, 12)
 	s.await("ECS to have what is wanted", func() bool {
-		listed, err := l.ECS().ListTasks(s.t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster})
+		listed, err := l.SimulatedECS().ListTasks(s.t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster})
 		return err == nil && len(listed.TaskArns) == 12+6
 	})
-	s.steady("agent", 6)
+	s.awaitSteady("agent", 6)
 }

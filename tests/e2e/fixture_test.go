@@ -38,7 +38,7 @@ var fixtures = map[string]struct{ function, says string }{
 
 // TestEventFixtures has each file of events/ invoke its function as `make invoke` does.
 func TestEventFixtures(t *testing.T) {
-	spans := newSpans(t)
+	spans := newSpanCounter(t)
 	l := newLocal(t, func(o *cloud.Options) {
 		o.Parameters["EventSources"], o.Parameters["TraceEndpoint"] = awsevent.SourceECS, spans.url
 		o.Parameters["AlarmSources"] = "aws.cloudwatch"
@@ -65,13 +65,13 @@ func TestEventFixtures(t *testing.T) {
 			if !strings.Contains(log, want.says) {
 				t.Errorf("%s logs %q, want %q", want.function, log, want.says)
 			}
-			if n := spans.take(); n == 0 {
+			if n := spans.takeCount(); n == 0 {
 				t.Errorf("%s sends no span", want.function)
 			}
 		})
 	}
 	t.Run("AnErrorIsToldApart", func(t *testing.T) {
-		f, err := l.Function(t.Context(), "dispatch")
+		f, err := l.DeployedFunction(t.Context(), "dispatch")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,14 +86,14 @@ func TestEventFixtures(t *testing.T) {
 	})
 }
 
-// spans counts the invocations that functions report to a collector of OpenTelemetry.
-type spans struct {
+// spanCounter counts the invocations that functions report to a collector of OpenTelemetry.
+type spanCounter struct {
 	url string
 	n   atomic.Int64
 }
 
-func newSpans(t *testing.T) *spans {
-	s := &spans{}
+func newSpanCounter(t *testing.T) *spanCounter {
+	s := &spanCounter{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err == nil && r.URL.Path == "/v1/traces" && bytes.Contains(body, []byte(`"name":"invoke"`)) {
@@ -105,13 +105,13 @@ func newSpans(t *testing.T) *spans {
 	return s
 }
 
-// take gives the count and begins anew.
-func (s *spans) take() int64 { return s.n.Swap(0) }
+// takeCount gives the count and begins anew.
+func (s *spanCounter) takeCount() int64 { return s.n.Swap(0) }
 
 // invokeOnce has a fresh environment of a function handle an event, and gives its answer and its log.
 func invokeOnce(t *testing.T, l *local, function string, event []byte) (answer, log string) {
 	t.Helper()
-	f, err := l.Function(t.Context(), function)
+	f, err := l.DeployedFunction(t.Context(), function)
 	if err != nil {
 		t.Fatal(err)
 	}

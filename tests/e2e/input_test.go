@@ -34,36 +34,36 @@ const (
 // TestBadInput sends what no client should: each gets the code that the API documents, and nothing changes.
 func TestBadInput(t *testing.T) {
 	v := newVirtual(t)
-	w := &wronged{virtual: v}
+	w := &inputTarget{virtual: v}
 	w.prepare(t)
-	before := w.state(t)
+	before := w.fullState(t)
 	for _, m := range w.mistakes() {
 		t.Run(m.name, func(t *testing.T) {
-			status, code, message := w.post(t, m.operation, m.body)
+			status, code, message := w.sendOperation(t, m.operation, m.body)
 			if status != m.status || code != m.code || !strings.Contains(message, m.says) {
 				t.Errorf("status %d, %s: %.300q, want %d, %s: %q", status, code, message, m.status, m.code, m.says)
 			}
-			if after := w.state(t); after != before {
+			if after := w.fullState(t); after != before {
 				t.Errorf("it changed\n%s\nto\n%s", before, after)
 			}
 		})
 	}
 	t.Run("NothingComesOfThemLater", func(t *testing.T) {
 		v.Await(func() bool { return false })
-		if after := w.quiet(t); after != w.settledState {
+		if after := w.visibleState(t); after != w.settledState {
 			t.Errorf("now there is\n%s\nand there was\n%s", after, w.settledState)
 		}
 	})
 }
 
-// wronged is an installation with one service at rest.
-type wronged struct {
+// inputTarget is an installation with one service at rest.
+type inputTarget struct {
 	*virtual
 	instance     string
 	settledState string
 }
 
-func (w *wronged) prepare(t *testing.T) {
+func (w *inputTarget) prepare(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	if _, err := w.EnsureCluster(ctx, "default", 1, ec2.Machine{Type: "m5.large", Zones: []string{"us-east-1a"}}); err != nil {
@@ -91,10 +91,10 @@ func (w *wronged) prepare(t *testing.T) {
 	if !steady {
 		t.Fatal("the service does not come up")
 	}
-	w.settledState = w.quiet(t)
+	w.settledState = w.visibleState(t)
 }
 
-func (w *wronged) instanceARN(t *testing.T) string {
+func (w *inputTarget) instanceARN(t *testing.T) string {
 	t.Helper()
 	var arn string
 	ok := w.Await(func() bool {
@@ -110,14 +110,14 @@ func (w *wronged) instanceARN(t *testing.T) string {
 	return arn
 }
 
-// state is all that a mistake could change: Berth's whole history, and what ECS keeps.
-func (w *wronged) state(t *testing.T) string {
+// fullState is all that a mistake could change: Berth's whole history, and what ECS keeps.
+func (w *inputTarget) fullState(t *testing.T) string {
 	t.Helper()
-	return w.Store.HistoryHash() + "\n" + w.quiet(t)
+	return w.Store.HistoryHash() + "\n" + w.visibleState(t)
 }
 
-// quiet is what users see, without the history.
-func (w *wronged) quiet(t *testing.T) string {
+// visibleState is what users see, without the history.
+func (w *inputTarget) visibleState(t *testing.T) string {
 	t.Helper()
 	var all []string
 	for operation, body := range map[string]string{
@@ -125,7 +125,7 @@ func (w *wronged) quiet(t *testing.T) string {
 		"ListTasks": `{}`, "ListAttributes": `{"targetType": "container-instance"}`, "ListContainerInstances": `{}`,
 		"DescribeContainerInstances": fmt.Sprintf(`{"containerInstances": [%q]}`, w.instance),
 	} {
-		status, answer := w.serve(t, operation, body)
+		status, answer := w.sendRequest(t, operation, body)
 		if status != http.StatusOK {
 			t.Fatalf("%s: %s", operation, answer)
 		}
@@ -134,7 +134,7 @@ func (w *wronged) quiet(t *testing.T) string {
 	return strings.Join(sortedLines(all), "\n")
 }
 
-func (w *wronged) serve(t *testing.T, operation, body string) (status int, answer string) {
+func (w *inputTarget) sendRequest(t *testing.T, operation, body string) (status int, answer string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://127.0.0.1/", strings.NewReader(body))
 	if err != nil {
@@ -142,7 +142,7 @@ func (w *wronged) serve(t *testing.T, operation, body string) (status int, answe
 	}
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	r.Header.Set("X-Amz-Target", "AmazonEC2ContainerServiceV20141113."+operation)
-	got, err := inline{w.Server}.Do(r)
+	got, err := inlineClient{w.Server}.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,9 +153,9 @@ func (w *wronged) serve(t *testing.T, operation, body string) (status int, answe
 	return got.StatusCode, all.String()
 }
 
-func (w *wronged) post(t *testing.T, operation, body string) (status int, code, message string) {
+func (w *inputTarget) sendOperation(t *testing.T, operation, body string) (status int, code, message string) {
 	t.Helper()
-	status, answer := w.serve(t, operation, body)
+	status, answer := w.sendRequest(t, operation, body)
 	var e struct {
 		Type    string `json:"__type"`
 		Message string
@@ -167,7 +167,7 @@ func (w *wronged) post(t *testing.T, operation, body string) (status int, code, 
 }
 
 // mistakes are grouped by what is wrong with them.
-func (w *wronged) mistakes() []mistake {
+func (w *inputTarget) mistakes() []mistake {
 	attributes := func(n int) string {
 		one := `{"name":"a%d","value":"v","targetId":"` + cluster.LastPart(w.instance) + `"}`
 		list := make([]string, n)

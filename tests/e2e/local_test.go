@@ -18,12 +18,12 @@ import (
 
 // TestMakeLocal runs what `make local` runs, does what it says to do with the real AWS CLI, and ends it by Ctrl-C.
 func TestMakeLocal(t *testing.T) {
-	if why := ministack.Missing(); why != "" {
+	if why := ministack.WhyUnavailable(); why != "" {
 		t.Skip(why)
 	}
 	needsAWS(t)
 	bin := filepath.Join(t.TempDir(), "local")
-	build(t, bin, "tests/local")
+	buildCommand(t, bin, "tests/local")
 	cmd := exec.Command(bin, "-nodes", "3", "-log", filepath.Join(t.TempDir(), "log"))
 	cmd.Dir = root
 	var errs bytes.Buffer
@@ -41,12 +41,12 @@ func TestMakeLocal(t *testing.T) {
 		line := strings.TrimSpace(in.Text())
 		said += line + "\n"
 		if strings.HasPrefix(line, "export ") {
-			s.run(line)
+			s.runCommand(line)
 		}
 	}
 	if !t.Failed() {
-		s.run("aws ecs create-cluster --cluster-name default")
-		if n := s.run("aws ecs list-container-instances --query 'length(containerInstanceArns)'"); n != "3" {
+		s.runCommand("aws ecs create-cluster --cluster-name default")
+		if n := s.runCommand("aws ecs list-container-instances --query 'length(containerInstanceArns)'"); n != "3" {
 			t.Errorf("%s instances, want 3", n)
 		}
 	}

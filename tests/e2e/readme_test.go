@@ -21,8 +21,8 @@ import (
 
 const root = "../.."
 
-// advertised is the endpoint that README.md tells users to call, which is the default of `berth up`.
-const advertised = "http://127.0.0.1:5252"
+// defaultEndpoint is the endpoint that README.md tells users to call, which is the default of `berth up`.
+const defaultEndpoint = "http://127.0.0.1:5252"
 
 // TestReadme runs the commands of README.md with the real AWS CLI against `berth up`, as a newcomer would, and looks at
 // what they print.
@@ -33,7 +33,7 @@ func TestReadme(t *testing.T) {
 	shell := newShell(t, 2*time.Minute)
 	var ran []string
 	for _, command := range commands {
-		out := shell.run(strings.ReplaceAll(command, advertised, berth))
+		out := shell.runCommand(strings.ReplaceAll(command, defaultEndpoint, berth))
 		for _, check := range readmeChecks {
 			if strings.HasPrefix(command, check.command) {
 				ran = append(ran, check.command)
@@ -70,7 +70,7 @@ var readmeChecks = []struct {
 				RegisteredContainerInstancesCount int
 			}
 		}
-		read(t, out, &got)
+		readJSON(t, out, &got)
 		if c := got.Cluster; c.ClusterName != "default" || c.Status != "ACTIVE" || c.RegisteredContainerInstancesCount != 6 {
 			t.Errorf("got %+v", c)
 		}
@@ -79,7 +79,7 @@ var readmeChecks = []struct {
 		var got struct {
 			TaskDefinition struct{ TaskDefinitionArn, Status string }
 		}
-		read(t, out, &got)
+		readJSON(t, out, &got)
 		if d := got.TaskDefinition; !strings.HasSuffix(d.TaskDefinitionArn, ":task-definition/web:1") || d.Status != "ACTIVE" {
 			t.Errorf("got %+v", d)
 		}
@@ -91,7 +91,7 @@ var readmeChecks = []struct {
 				DesiredCount       int
 			}
 		}
-		read(t, out, &got)
+		readJSON(t, out, &got)
 		if s := got.Service; !strings.HasSuffix(s.ServiceArn, ":service/default/web") || s.Status != "ACTIVE" || s.DesiredCount != 4 {
 			t.Errorf("got %+v", s)
 		}
@@ -103,14 +103,14 @@ var readmeChecks = []struct {
 	}},
 	{"aws ecs describe-services --services web --query 'services[0].[runningCount, events[].message]'", func(t *testing.T, out string) {
 		var got []any
-		read(t, out, &got)
+		readJSON(t, out, &got)
 		if len(got) != 2 || got[0] != 4.0 || !strings.Contains(fmt.Sprint(got[1]), "(service web) has reached a steady state.") {
 			t.Errorf("got %v", got)
 		}
 	}},
 	{"aws ecs list-tasks", func(t *testing.T, out string) {
 		var got struct{ TaskArns []string }
-		read(t, out, &got)
+		readJSON(t, out, &got)
 		if len(got.TaskArns) != 4 || !strings.Contains(got.TaskArns[0], ":task/default/") {
 			t.Errorf("got %v", got.TaskArns)
 		}
@@ -151,7 +151,7 @@ var readmeChecks = []struct {
 	}},
 }
 
-func read(t *testing.T, out string, into any) {
+func readJSON(t *testing.T, out string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(out), into); err != nil {
 		t.Fatalf("%v in %q", err, out)
@@ -166,8 +166,8 @@ func commandsOf(t *testing.T, document string) []string {
 		t.Fatal(err)
 	}
 	commands := shellCommands(string(text))
-	if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "="+advertised) }) {
-		t.Fatalf("%s does not say to use %s", document, advertised)
+	if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "="+defaultEndpoint) }) {
+		t.Fatalf("%s does not say to use %s", document, defaultEndpoint)
 	}
 	return commands
 }
@@ -206,8 +206,8 @@ func TestShellCommands(t *testing.T) {
 type shell struct {
 	t   *testing.T
 	env []string
-	// patience is how long one command may take.
-	patience time.Duration
+	// timeout is how long one command may take.
+	timeout time.Duration
 }
 
 func newShell(t *testing.T, patience time.Duration) *shell {
@@ -219,18 +219,18 @@ var (
 	assigned = regexp.MustCompile(`^([A-Z]+)=\$\(`)
 )
 
-func (s *shell) run(command string) string {
+func (s *shell) runCommand(command string) string {
 	s.t.Helper()
 	if strings.HasPrefix(command, "export ") {
 		s.env = append(s.env, exported.FindAllString(command, -1)...)
 		return ""
 	}
 	if to := assigned.FindStringSubmatch(command); to != nil {
-		out := s.run("printf %s " + strings.TrimPrefix(command, to[1]+"="))
+		out := s.runCommand("printf %s " + strings.TrimPrefix(command, to[1]+"="))
 		s.env = append(s.env, to[1]+"="+out)
 		return out
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Env = s.env
@@ -246,9 +246,9 @@ func (s *shell) run(command string) string {
 func startBerth(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "berth")
-	build(t, bin, "cmd/berth")
+	buildCommand(t, bin, "cmd/berth")
 	help, err := exec.Command(bin, "up", "--help").Output()
-	if want := strings.TrimPrefix(advertised, "http://"); err != nil || !strings.Contains(string(help), want) {
+	if want := strings.TrimPrefix(defaultEndpoint, "http://"); err != nil || !strings.Contains(string(help), want) {
 		t.Errorf("berth up does not listen on %s by default (%v): %s", want, err, help)
 	}
 	cmd := exec.Command(bin, "up", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))

@@ -18,15 +18,15 @@ import (
 	"berth/tests/cloud"
 )
 
-// passOn calls each operation that Berth's API leaves to ECS and that the service scenario does not.
-func passOn(t *testing.T, l *local) {
+// forwardOperations calls each operation that Berth's API leaves to ECS and that the service scenario does not.
+func forwardOperations(t *testing.T, l *local) {
 	ctx := t.Context()
-	s := &story{t: t, tier: l, api: l.Client(), cluster: "default"}
-	must(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{}))(s)
+	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "default"}
+	mustSucceed(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{}))(s)
 	if err := l.AddInstances("default", 1, "t3.medium", zones); err != nil {
 		t.Fatal(err)
 	}
-	s.register("tools", 64, 64)
+	s.registerFamily("tools", 64, 64)
 	s.await("an instance", func() bool { return len(s.instances()) == 1 })
 	id := *s.instances()[0].ContainerInstanceArn
 	for _, c := range [][2]string{
@@ -47,16 +47,16 @@ func passOn(t *testing.T, l *local) {
 		{"DeregisterTaskDefinition", `{"taskDefinition": "tools:1"}`},
 		{"DeleteTaskDefinitions", `{"taskDefinitions": ["tools:1"]}`},
 	} {
-		if _, err := l.Post(ctx, c[0], c[1]); err != nil {
+		if _, err := l.CallECS(ctx, c[0], c[1]); err != nil {
 			t.Error(err)
 		}
 	}
 	// A task of somebody else's, which ECS's lists show and Berth's do not.
-	must(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Tasks: []string{"0123456789abcdef0123456789abcdef"}}))(s)
+	mustSucceed(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Tasks: []string{"0123456789abcdef0123456789abcdef"}}))(s)
 }
 
-// losses are answers to be lost, once each, and whether the fleet's events are.
-type losses struct {
+// lostAnswers are answers to be lost, once each, and whether the fleet's events are.
+type lostAnswers struct {
 	mu         sync.Mutex
 	operations []string
 	events     bool
@@ -64,21 +64,21 @@ type losses struct {
 	caller     func(accessKey string) string
 }
 
-// refuse has ECS refuse an operation to node-group-upgrade once, as it would without the right.
-func (l *losses) refuse(operation string, caller func(accessKey string) string) {
+// refuseOnce has ECS refuse an operation to node-group-upgrade once, as it would without the right.
+func (l *lostAnswers) refuseOnce(operation string, caller func(accessKey string) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused, l.caller = operation, caller
 }
 
-func (l *losses) loseEvents(yes bool) {
+func (l *lostAnswers) loseEvents(yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = yes
 }
 
-// before takes the fleet's events and forgets them, and refuses what is to be refused.
-func (l *losses) before(call cloud.Call) (status int, answer string) {
+// beforeCall takes the fleet's events and forgets them, and refuses what is to be refused.
+func (l *lostAnswers) beforeCall(call cloud.Call) (status int, answer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refused != "" && call.Operation == l.refused && l.caller(call.AccessKey) == "node-group-upgrade" {
@@ -91,13 +91,13 @@ func (l *losses) before(call cloud.Call) (status int, answer string) {
 	return http.StatusOK, `{"FailedEntryCount": 0, "Entries": []}`
 }
 
-func (l *losses) lose(operation string) {
+func (l *lostAnswers) loseNext(operation string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.operations = append(l.operations, operation)
 }
 
-func (l *losses) next(call cloud.Call) bool {
+func (l *lostAnswers) takeLoss(call cloud.Call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.operations, call.Operation)
@@ -107,56 +107,56 @@ func (l *losses) next(call cloud.Call) bool {
 	return i >= 0
 }
 
-// doubt has a service's start happen without an answer and without events, an agent go away for a while, and the hourly
+// resolveUnknownStart has a service's start happen without an answer and without events, an agent go away for a while, and the hourly
 // comparison with ECS come: what only dispatch and task-state-change ask ECS about.
-func doubt(t *testing.T, l *local, c *calls, lost *losses) {
+func resolveUnknownStart(t *testing.T, l *local, c *callLog, lost *lostAnswers) {
 	ctx := t.Context()
-	s := &story{t: t, tier: l, api: l.Client(), cluster: "default"}
+	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "default"}
 	if err := l.AddInstances("default", 3, "t3.medium", zones); err != nil {
 		t.Fatal(err)
 	}
-	s.register("web", 64, 64)
-	before := len(c.since(0))
-	lost.lose("StartTask")
+	s.registerFamily("web", 64, 64)
+	before := len(c.callsSince(0))
+	lost.loseNext("StartTask")
 	lost.loseEvents(true)
-	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3),
 	}))(s)
 	s.await("a look whether it was started", func() bool {
-		_, seen := l.samples(c.since(before))[grant{"dispatch", "ecs:DescribeTasks"}]
+		_, seen := l.sampleCalls(c.callsSince(before))[grant{"dispatch", "ecs:DescribeTasks"}]
 		return seen
 	})
 	lost.loseEvents(false)
-	s.comeBack(l)
-	s.steady("web", 3)
-	away := cluster.LastPart(*s.tasks("web")[0].ContainerInstanceArn)
-	if err := l.Disconnect(away); err != nil {
+	s.runRetries(l)
+	s.awaitSteady("web", 3)
+	away := cluster.LastPart(*s.runningTasks("web")[0].ContainerInstanceArn)
+	if err := l.DisconnectAgent(away); err != nil {
 		t.Fatal(err)
 	}
 	s.await("another look at the instance", func() bool {
-		_, seen := l.samples(c.since(0))[grant{"dispatch", "ecs:DescribeContainerInstances"}]
+		_, seen := l.sampleCalls(c.callsSince(0))[grant{"dispatch", "ecs:DescribeContainerInstances"}]
 		return seen
 	})
-	if err := l.Reconnect(away); err != nil {
+	if err := l.ReconnectAgent(away); err != nil {
 		t.Fatal(err)
 	}
-	s.comeBack(l)
-	s.steady("web", 3)
-	if started := starts(c.since(before)); started != 3 {
+	s.runRetries(l)
+	s.awaitSteady("web", 3)
+	if started := countStarts(c.callsSince(before)); started != 3 {
 		t.Errorf("%d tasks were started for the 3 of the service", started)
 	}
 }
 
-// forgotten has a cluster deleted at ECS without Berth: the next sweep forgets it.
-func forgotten(t *testing.T, l *local) {
+// deleteClusterAtECS has a cluster deleted at ECS without Berth: the next sweep forgets it.
+func deleteClusterAtECS(t *testing.T, l *local) {
 	ctx := t.Context()
-	s := &story{t: t, tier: l, api: l.Client(), cluster: "left"}
-	must(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &s.cluster}))(s)
-	if _, err := l.ECS().DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: &s.cluster}); err != nil {
+	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "left"}
+	mustSucceed(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &s.cluster}))(s)
+	if _, err := l.SimulatedECS().DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: &s.cluster}); err != nil {
 		t.Fatal(err)
 	}
 	s.await("it to be forgotten", func() bool { // an hour at ECS is a while here
-		s.comeBack(l)
+		s.runRetries(l)
 		n, err := l.RowCount(ctx, s.cluster)
 		if err != nil {
 			t.Fatal(err)
@@ -165,8 +165,8 @@ func forgotten(t *testing.T, l *local) {
 	})
 }
 
-// starts counts the tasks that StartTask started.
-func starts(calls []cloud.Call) (n int) {
+// countStarts counts the tasks that StartTask started.
+func countStarts(calls []cloud.Call) (n int) {
 	for _, call := range calls {
 		var out struct{ Tasks []struct{} }
 		if call.Operation == "StartTask" && json.Unmarshal(call.Answer, &out) == nil {
@@ -176,8 +176,8 @@ func starts(calls []cloud.Call) (n int) {
 	return n
 }
 
-// notSeen are the grants that no function's SDK makes use of, or none in these scenarios, and what needs them.
-var notSeen = map[string]string{
+// unusedGrants are the grants that no function's SDK makes use of, or none in these scenarios, and what needs them.
+var unusedGrants = map[string]string{
 	"logs:CreateLogStream":              "Lambda writes the log",
 	"logs:PutLogEvents":                 "Lambda writes the log",
 	"sqs:DeleteMessage":                 "the event source mapping takes messages",
@@ -212,20 +212,20 @@ var notSeen = map[string]string{
 	"node-group-upgrade ecs:ListContainerInstances": "a node is in service before its event has come",
 }
 
-// grantsAreUsed compares template.yaml's roles with the calls that were made: what is granted is used, or on a list with
+// checkGrantsAreUsed compares template.yaml's roles with the calls that were made: what is granted is used, or on a list with
 // its reason; what is used is granted, also where the fleet, which enforces no roles, took the call.
-func grantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
-	folders, err := cloud.Functions(root)
+func checkGrantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
+	folders, err := cloud.FunctionFolders(root)
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("functions %v, %v", folders, err)
 	}
 	for _, function := range folders {
-		granted, err := cloud.Granted(root, function)
+		granted, err := cloud.GrantedActions(root, function)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, action := range granted {
-			if _, seen := used[grant{function, action}]; !seen && notSeen[action]+notSeen[function+" "+action] == "" {
+			if _, seen := used[grant{function, action}]; !seen && unusedGrants[action]+unusedGrants[function+" "+action] == "" {
 				t.Errorf("%s is granted %s and never calls it", function, action)
 			}
 		}
@@ -237,27 +237,27 @@ func grantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
 	}
 }
 
-// grantsAreEnforced takes each action that goes to the emulator out of its role, alone: the call that was made with it
+// checkGrantsAreEnforced takes each action that goes to the emulator out of its role, alone: the call that was made with it
 // is then refused, and with it again is not.
-func grantsAreEnforced(t *testing.T, l *local, used map[grant]cloud.Call) {
+func checkGrantsAreEnforced(t *testing.T, l *local, used map[grant]cloud.Call) {
 	ctx := t.Context()
 	n := 0
 	for _, g := range sortedGrants(used) {
-		if service, _, _ := strings.Cut(g.action, ":"); cloud.AtTheFleet(service) {
+		if service, _, _ := strings.Cut(g.action, ":"); cloud.IsSimulated(service) {
 			continue // which enforces no roles
 		}
 		n++
-		restore, err := l.Without(ctx, g.function, g.action)
+		restore, err := l.RevokeAction(ctx, g.function, g.action)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Repeat(ctx, used[g]); !denied(err) {
+		if err := l.RepeatCall(ctx, used[g]); !isDenied(err) {
 			t.Errorf("%s without %s: %v, want AccessDenied", g.function, g.action, err)
 		}
 		if err := restore(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Repeat(ctx, used[g]); denied(err) {
+		if err := l.RepeatCall(ctx, used[g]); isDenied(err) {
 			t.Errorf("%s with %s: %v", g.function, g.action, err)
 		}
 	}
@@ -266,7 +266,7 @@ func grantsAreEnforced(t *testing.T, l *local, used map[grant]cloud.Call) {
 	}
 }
 
-func denied(err error) bool { return err != nil && strings.Contains(err.Error(), "AccessDenied") }
+func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(), "AccessDenied") }
 
 func sortedGrants(used map[grant]cloud.Call) []grant {
 	return slices.SortedFunc(maps.Keys(used), func(a, b grant) int {
@@ -274,13 +274,13 @@ func sortedGrants(used map[grant]cloud.Call) []grant {
 	})
 }
 
-// deprived takes an action out of a role and has work begin that needs it: the work does not get done, and is done when the
+// checkWithoutGrant takes an action out of a role and has work begin that needs it: the work does not get done, and is done when the
 // action is back, as whoever failed is called again.
-func (s *story) deprived(l *local, c *calls, g grant, begin func(), done func() bool) {
+func (s *scenario) checkWithoutGrant(l *local, c *callLog, g grant, begin func(), done func() bool) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	before := len(c.since(0))
-	restore, err := l.Without(ctx, g.function, g.action)
+	before := len(c.callsSince(0))
+	restore, err := l.RevokeAction(ctx, g.function, g.action)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -289,8 +289,8 @@ func (s *story) deprived(l *local, c *calls, g grant, begin func(), done func() 
 		if done() {
 			s.t.Fatal("it was done all the same")
 		}
-		return slices.ContainsFunc(c.since(before), func(call cloud.Call) bool {
-			return l.Caller(call.AccessKey) == g.function && slices.Contains(actions(call), g.action) && refused(call)
+		return slices.ContainsFunc(c.callsSince(before), func(call cloud.Call) bool {
+			return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) && isRefused(call)
 		})
 	})
 	if done() {
@@ -299,15 +299,15 @@ func (s *story) deprived(l *local, c *calls, g grant, begin func(), done func() 
 	if err := restore(ctx); err != nil {
 		s.t.Fatal(err)
 	}
-	s.comeBack(l)
+	s.runRetries(l)
 	s.await("it to be done", done)
 }
 
-// withoutGrants deprives the functions in turn of what they write or read with.
-func withoutGrants(t *testing.T, l *local, c *calls) {
+// checkWithoutGrants deprives the functions in turn of what they write or read with.
+func checkWithoutGrants(t *testing.T, l *local, c *callLog) {
 	ctx := t.Context()
-	s := &story{t: t, tier: l, api: l.Client(), cluster: "default"}
-	count := s.service("web").DesiredCount
+	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "default"}
+	count := s.describeService("web").DesiredCount
 	for _, g := range []grant{
 		{"placement", "dynamodb:UpdateItem"}, {"placement", "dynamodb:PutItem"}, {"dispatch", "dynamodb:Query"},
 		{"dispatch", "dynamodb:UpdateItem"}, {"task-state-change", "dynamodb:UpdateItem"},
@@ -315,59 +315,61 @@ func withoutGrants(t *testing.T, l *local, c *calls) {
 		t.Run(g.function+" "+g.action, func(t *testing.T) {
 			s.t = t
 			count++
-			s.deprived(l, c, g, func() {
-				must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &count}))(s)
-			}, func() bool { return s.service("web").RunningCount == count && len(s.tasks("web")) == int(count) })
+			s.checkWithoutGrant(l, c, g, func() {
+				mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &count}))(s)
+			}, func() bool {
+				return s.describeService("web").RunningCount == count && len(s.runningTasks("web")) == int(count)
+			})
 		})
 	}
 	t.Run("throttling dynamodb:PutItem", func(t *testing.T) {
 		s.t = t
-		g, start := grant{"throttling", "dynamodb:PutItem"}, len(c.since(0))
-		s.deprived(l, c, g, func() {
-			s.serve("broken", nil, types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"), Value: aws.String("start")})
+		g, start := grant{"throttling", "dynamodb:PutItem"}, len(c.callsSince(0))
+		s.checkWithoutGrant(l, c, g, func() {
+			s.createServing("broken", nil, types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"), Value: aws.String("start")})
 		}, func() bool { // what users are told is known from the tasks' rows, too: whether the function has written its own is not seen there
-			return slices.ContainsFunc(c.since(start), func(call cloud.Call) bool {
-				return l.Caller(call.AccessKey) == g.function && slices.Contains(actions(call), g.action) && !refused(call)
+			return slices.ContainsFunc(c.callsSince(start), func(call cloud.Call) bool {
+				return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) && !isRefused(call)
 			})
 		})
 	})
 	t.Run("health-check dynamodb:PutItem", func(t *testing.T) {
 		s.t = t
-		group := must(elb.NewFromConfig(l.Balancing()).CreateTargetGroup(ctx, &elb.CreateTargetGroupInput{Name: aws.String("front")}))(s).TargetGroups[0]
-		s.deprived(l, c, grant{"health-check", "dynamodb:PutItem"}, func() {
-			s.serve("front", []types.LoadBalancer{{TargetGroupArn: group.TargetGroupArn, ContainerName: aws.String("front"), ContainerPort: aws.Int32(80)}})
+		group := mustSucceed(elb.NewFromConfig(l.SimulatedConfig()).CreateTargetGroup(ctx, &elb.CreateTargetGroupInput{Name: aws.String("front")}))(s).TargetGroups[0]
+		s.checkWithoutGrant(l, c, grant{"health-check", "dynamodb:PutItem"}, func() {
+			s.createServing("front", []types.LoadBalancer{{TargetGroupArn: group.TargetGroupArn, ContainerName: aws.String("front"), ContainerPort: aws.Int32(80)}})
 		}, func() bool {
-			_ = l.LookNow() // it fails as long as it may not
-			return s.service("front").Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
+			_ = l.CheckHealthNow() // it fails as long as it may not
+			return s.describeService("front").Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
 		})
 	})
 }
 
-// serve has a service of one task.
-func (s *story) serve(name string, behind []types.LoadBalancer, environment ...types.KeyValuePair) {
+// createServing has a service of one task.
+func (s *scenario) createServing(name string, behind []types.LoadBalancer, environment ...types.KeyValuePair) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	must(s.api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
+	mustSucceed(s.api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
 		Family: &name, NetworkMode: types.NetworkModeBridge, ContainerDefinitions: []types.ContainerDefinition{{
 			Name: &name, Image: aws.String("busybox"), Cpu: 64, Memory: aws.Int32(64), Essential: aws.Bool(true),
 			PortMappings: []types.PortMapping{{ContainerPort: aws.Int32(80)}}, Environment: environment,
 		}},
 	}))(s)
-	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		ServiceName: &name, TaskDefinition: &name, DesiredCount: aws.Int32(1), LoadBalancers: behind,
 	}))(s)
 }
 
-func refused(call cloud.Call) bool {
+func isRefused(call cloud.Call) bool {
 	return call.Status >= 400 && strings.Contains(string(call.Answer), "AccessDenied")
 }
 
-// comeBack does what AWS does in time: the visibility time-out of the queue's messages runs out, and the schedule of
+// runRetries does what AWS does in time: the visibility time-out of the queue's messages runs out, and the schedule of
 // each minute comes.
-func (s *story) comeBack(l *local) {
+func (s *scenario) runRetries(l *local) {
 	s.t.Helper()
 	for _, schedule := range [][2]string{{"task-state-change", "sweep"}, {"dispatch", "due"}} {
-		if answer, err := l.Schedule(s.t.Context(), schedule[0], schedule[1]); err != nil || answer != "null" {
+		if answer, err := l.InvokeSchedule(s.t.Context(), schedule[0], schedule[1]); err != nil || answer != "null" {
 			s.t.Fatalf("%s answers %s, %v", schedule[1], answer, err)
 		}
 	}

@@ -18,8 +18,8 @@ func TestServiceScenario(t *testing.T) {
 	runServiceScenario(t, newVirtual(t))
 }
 
-// story is a scenario under way.
-type story struct {
+// scenario is a scenario under way.
+type scenario struct {
 	t       *testing.T
 	tier    Tier
 	api     *ecs.Client
@@ -31,19 +31,19 @@ var zones = []string{"us-east-1a", "us-east-1b", "us-east-1c"}
 // runServiceScenario is the life of a service and a daemon on a cluster of 6 instances in 3 zones. Of a t3.medium (2
 // vCPU, 4 GiB) the web tasks take 0.5 vCPU and 0.5 GiB each, the daemon's little.
 func runServiceScenario(t *testing.T, tier Tier) {
-	s := &story{t: t, tier: tier, api: tier.Client(), cluster: "shop"}
+	s := &scenario{t: t, tier: tier, api: tier.Client(), cluster: "shop"}
 	for _, step := range []struct {
 		name string
 		run  func()
 	}{
-		{"ClusterOfSixInstancesInThreeZones", s.makeCluster},
-		{"NineReplicasSpreadOverTheZones", s.nineReplicas},
-		{"OneDaemonPerInstance", s.daemon},
-		{"AStoppedTaskIsReplaced", s.crash},
+		{"ClusterOfSixInstancesInThreeZones", s.createCluster},
+		{"NineReplicasSpreadOverTheZones", s.createReplicas},
+		{"OneDaemonPerInstance", s.createDaemon},
+		{"AStoppedTaskIsReplaced", s.crashTask},
 		{"TheTasksOfALostInstanceAreReplaced", s.loseInstance},
-		{"ScalesOut", func() { s.scale(15, 3, 6, 6) }}, // all that fits: the zone of the lost instance has one left
-		{"SaysWhatIsShortWhenTooManyAreWanted", s.tooMany},
-		{"ScalesIn", func() { s.scale(3, 1, 1, 1) }},
+		{"ScalesOut", func() { s.scaleTo(15, 3, 6, 6) }}, // all that fits: the zone of the lost instance has one left
+		{"SaysWhatIsShortWhenTooManyAreWanted", s.scaleBeyondCapacity},
+		{"ScalesIn", func() { s.scaleTo(3, 1, 1, 1) }},
 		{"DeletedServicesStopTheirTasks", s.deleteAll},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -56,9 +56,9 @@ func runServiceScenario(t *testing.T, tier Tier) {
 	}
 }
 
-func (s *story) makeCluster() {
+func (s *scenario) createCluster() {
 	ctx := s.t.Context()
-	made := must(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &s.cluster}))(s)
+	made := mustSucceed(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &s.cluster}))(s)
 	if *made.Cluster.Status != "ACTIVE" {
 		s.t.Errorf("the cluster is %s", *made.Cluster.Status)
 	}
@@ -73,13 +73,13 @@ func (s *story) makeCluster() {
 	if diff := cmp.Diff(map[string]int{"us-east-1a": 2, "us-east-1b": 2, "us-east-1c": 2}, per); diff != "" {
 		s.t.Error(diff)
 	}
-	s.register("web", 512, 512)
-	s.register("agent", 64, 64)
+	s.registerFamily("web", 512, 512)
+	s.registerFamily("agent", 64, 64)
 }
 
-// must is the answer of a call that has to succeed.
-func must[T any](out T, err error) func(*story) T {
-	return func(s *story) T {
+// mustSucceed is the answer of a call that has to succeed.
+func mustSucceed[T any](out T, err error) func(*scenario) T {
+	return func(s *scenario) T {
 		s.t.Helper()
 		if err != nil {
 			s.t.Fatal(err)
@@ -88,35 +88,35 @@ func must[T any](out T, err error) func(*story) T {
 	}
 }
 
-func (s *story) register(family string, cpu, memory int32) {
+func (s *scenario) registerFamily(family string, cpu, memory int32) {
 	s.t.Helper()
-	must(s.api.RegisterTaskDefinition(s.t.Context(), &ecs.RegisterTaskDefinitionInput{
+	mustSucceed(s.api.RegisterTaskDefinition(s.t.Context(), &ecs.RegisterTaskDefinitionInput{
 		Family: &family, ContainerDefinitions: []types.ContainerDefinition{{
 			Name: &family, Image: aws.String("busybox"), Cpu: cpu, Memory: &memory, Essential: aws.Bool(true),
 		}},
 	}))(s)
 }
 
-func (s *story) nineReplicas() {
-	out := must(s.api.CreateService(s.t.Context(), &ecs.CreateServiceInput{
+func (s *scenario) createReplicas() {
+	out := mustSucceed(s.api.CreateService(s.t.Context(), &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(9),
 	}))(s)
 	if v := out.Service; *v.Status != "ACTIVE" || v.DesiredCount != 9 || v.RunningCount != 0 || len(v.Deployments) != 1 {
 		s.t.Errorf("the answer is %+v", v)
 	}
-	s.steady("web", 9)
-	s.spread(3, 3, 3)
-	s.said("web", "has reached a steady state")
+	s.awaitSteady("web", 9)
+	s.checkSpread(3, 3, 3)
+	s.awaitEvent("web", "has reached a steady state")
 }
 
-func (s *story) daemon() {
-	must(s.api.CreateService(s.t.Context(), &ecs.CreateServiceInput{
+func (s *scenario) createDaemon() {
+	mustSucceed(s.api.CreateService(s.t.Context(), &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: aws.String("agent"), TaskDefinition: aws.String("agent"),
 		SchedulingStrategy: types.SchedulingStrategyDaemon,
 	}))(s)
-	s.steady("agent", 6)
+	s.awaitSteady("agent", 6)
 	on := map[string]int{}
-	for _, task := range s.tasks("agent") {
+	for _, task := range s.runningTasks("agent") {
 		on[*task.ContainerInstanceArn]++
 	}
 	if len(on) != 6 {
@@ -124,87 +124,89 @@ func (s *story) daemon() {
 	}
 }
 
-func (s *story) crash() {
-	victim := s.tasks("web")[0]
+func (s *scenario) crashTask() {
+	victim := s.runningTasks("web")[0]
 	if err := s.tier.CrashTask(ecsID(s.t, victim), 137); err != nil {
 		s.t.Fatal(err)
 	}
 	s.await("a replacement", func() bool {
-		now := s.tasks("web")
+		now := s.runningTasks("web")
 		return len(now) == 9 && !slices.ContainsFunc(now, func(task types.Task) bool { return *task.TaskArn == *victim.TaskArn })
 	})
-	s.steady("web", 9)
-	s.spread(3, 3, 3)
-	out := must(s.api.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{*victim.TaskArn}}))(s)
+	s.awaitSteady("web", 9)
+	s.checkSpread(3, 3, 3)
+	out := mustSucceed(s.api.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{*victim.TaskArn}}))(s)
 	got := out.Tasks[0]
 	if *got.LastStatus != "STOPPED" || got.StopCode != types.TaskStopCodeEssentialContainerExited || *got.Containers[0].ExitCode != 137 {
 		s.t.Errorf("the task that ended is %s, %s, %+v", *got.LastStatus, got.StopCode, got.Containers)
 	}
 }
 
-func (s *story) loseInstance() {
-	lost := *s.tasks("web")[0].ContainerInstanceArn
+func (s *scenario) loseInstance() {
+	lost := *s.runningTasks("web")[0].ContainerInstanceArn
 	if err := s.tier.KillInstance(cluster.LastPart(lost)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.await("its tasks elsewhere", func() bool {
-		web, agents := s.tasks("web"), s.tasks("agent")
+		web, agents := s.runningTasks("web"), s.runningTasks("agent")
 		there := func(task types.Task) bool { return *task.ContainerInstanceArn == lost }
 		return len(web) == 9 && len(agents) == 5 && !slices.ContainsFunc(append(web, agents...), there)
 	})
-	s.steady("web", 9)
-	s.spread(3, 3, 3)
-	s.steady("agent", 5)
+	s.awaitSteady("web", 9)
+	s.checkSpread(3, 3, 3)
+	s.awaitSteady("agent", 5)
 }
 
-func (s *story) scale(n int32, perZone ...int) {
-	must(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n}))(s)
-	s.steady("web", n)
-	s.await("the word that it is steady", func() bool { return *s.service("web").Events[0].Message == "(service web) has reached a steady state." })
-	s.spread(perZone...)
-	s.steady("agent", 5)
+func (s *scenario) scaleTo(n int32, perZone ...int) {
+	mustSucceed(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n}))(s)
+	s.awaitSteady("web", n)
+	s.await("the word that it is steady", func() bool {
+		return *s.describeService("web").Events[0].Message == "(service web) has reached a steady state."
+	})
+	s.checkSpread(perZone...)
+	s.awaitSteady("agent", 5)
 }
 
-// tooMany wants 60 tasks: beside its daemon each of the five instances has room for three.
-func (s *story) tooMany() {
-	must(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{
+// scaleBeyondCapacity wants 60 tasks: beside its daemon each of the five instances has room for three.
+func (s *scenario) scaleBeyondCapacity() {
+	mustSucceed(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{
 		Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(60),
 	}))(s)
-	s.await("a word on what is short", func() bool { return len(s.saying("web", "was unable to place a task")) > 0 })
-	said := s.saying("web", "was unable to place a task")[0]
+	s.await("a word on what is short", func() bool { return len(s.eventsWith("web", "was unable to place a task")) > 0 })
+	said := s.eventsWith("web", "was unable to place a task")[0]
 	for _, want := range []string{"(service web)", "insufficient", "CPU", "512"} {
 		if !strings.Contains(said, want) {
 			s.t.Errorf("%q does not say %q", said, want)
 		}
 	}
-	v := s.service("web")
+	v := s.describeService("web")
 	if v.DesiredCount != 60 || v.RunningCount != 15 || v.Deployments[0].DesiredCount != 60 {
 		s.t.Errorf("%d of %d run", v.RunningCount, v.DesiredCount)
 	}
-	s.steadyAgain("agent", 5)
+	s.isSteadyNow("agent", 5)
 }
 
-func (s *story) deleteAll() {
+func (s *scenario) deleteAll() {
 	ctx := s.t.Context()
 	for _, name := range []string{"web", "agent"} {
-		out := must(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: &name, Force: aws.Bool(true)}))(s)
+		out := mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: &name, Force: aws.Bool(true)}))(s)
 		if *out.Service.Status != "DRAINING" {
 			s.t.Errorf("service %s is %s", name, *out.Service.Status)
 		}
 	}
-	listed := must(s.api.ListServices(ctx, &ecs.ListServicesInput{Cluster: &s.cluster}))(s)
+	listed := mustSucceed(s.api.ListServices(ctx, &ecs.ListServicesInput{Cluster: &s.cluster}))(s)
 	if len(listed.ServiceArns) > 0 {
 		s.t.Errorf("still listed: %v", listed.ServiceArns)
 	}
 	s.await("the end of all", func() bool {
-		left := must(s.api.ListTasks(ctx, &ecs.ListTasksInput{Cluster: &s.cluster}))(s)
-		return len(left.TaskArns) == 0 && *s.service("web").Status == "INACTIVE" && *s.service("agent").Status == "INACTIVE"
+		left := mustSucceed(s.api.ListTasks(ctx, &ecs.ListTasksInput{Cluster: &s.cluster}))(s)
+		return len(left.TaskArns) == 0 && *s.describeService("web").Status == "INACTIVE" && *s.describeService("agent").Status == "INACTIVE"
 	})
 	s.await("empty instances", func() bool {
 		return !slices.ContainsFunc(s.instances(), func(i types.ContainerInstance) bool { return i.RunningTasksCount+i.PendingTasksCount > 0 })
 	})
 	for _, i := range s.instances() {
-		must(s.api.DeregisterContainerInstance(ctx, &ecs.DeregisterContainerInstanceInput{Cluster: &s.cluster, ContainerInstance: i.ContainerInstanceArn}))(s)
+		mustSucceed(s.api.DeregisterContainerInstance(ctx, &ecs.DeregisterContainerInstanceInput{Cluster: &s.cluster, ContainerInstance: i.ContainerInstanceArn}))(s)
 	}
 	// That the last tasks have stopped is on its way to Berth.
 	s.await("the cluster's end", func() bool {
@@ -213,48 +215,48 @@ func (s *story) deleteAll() {
 		if errors.As(err, &busy) {
 			return false
 		}
-		return *must(gone, err)(s).Cluster.Status == "INACTIVE"
+		return *mustSucceed(gone, err)(s).Cluster.Status == "INACTIVE"
 	})
 }
 
 // await fails where something does not come about.
-func (s *story) await(what string, done func() bool) {
+func (s *scenario) await(what string, done func() bool) {
 	s.t.Helper()
 	if !s.tier.Await(done) {
 		s.t.Fatalf("waited too long for %s", what)
 	}
 }
 
-func (s *story) service(name string) types.Service {
+func (s *scenario) describeService(name string) types.Service {
 	s.t.Helper()
-	out := must(s.api.DescribeServices(s.t.Context(), &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{name}}))(s)
+	out := mustSucceed(s.api.DescribeServices(s.t.Context(), &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{name}}))(s)
 	if len(out.Services) != 1 {
 		s.t.Fatalf("service %s: %+v", name, out.Failures)
 	}
 	return out.Services[0]
 }
 
-// steady is what `aws ecs wait services-stable` waits for.
-func (s *story) steady(name string, n int32) {
+// awaitSteady is what `aws ecs wait services-stable` waits for.
+func (s *scenario) awaitSteady(name string, n int32) {
 	s.t.Helper()
 	s.await("service "+name+" to be stable", func() bool {
-		v := s.service(name)
-		return len(v.Deployments) == 1 && v.DesiredCount == n && v.RunningCount == n && len(s.tasks(name)) == int(n)
+		v := s.describeService(name)
+		return len(v.Deployments) == 1 && v.DesiredCount == n && v.RunningCount == n && len(s.runningTasks(name)) == int(n)
 	})
 }
 
-// steadyAgain is steady, now.
-func (s *story) steadyAgain(name string, n int32) {
+// isSteadyNow is steady, now.
+func (s *scenario) isSteadyNow(name string, n int32) {
 	s.t.Helper()
-	if v := s.service(name); v.RunningCount != n || v.PendingCount != 0 {
+	if v := s.describeService(name); v.RunningCount != n || v.PendingCount != 0 {
 		s.t.Errorf("service %s runs %d and has %d on the way, want %d", name, v.RunningCount, v.PendingCount, n)
 	}
 }
 
-// saying are the service's events with a text in them, newest first.
-func (s *story) saying(name, text string) (found []string) {
+// eventsWith are the service's events with a text in them, newest first.
+func (s *scenario) eventsWith(name, text string) (found []string) {
 	s.t.Helper()
-	for _, e := range s.service(name).Events {
+	for _, e := range s.describeService(name).Events {
 		if strings.Contains(*e.Message, text) {
 			found = append(found, *e.Message)
 		}
@@ -262,20 +264,20 @@ func (s *story) saying(name, text string) (found []string) {
 	return found
 }
 
-func (s *story) said(name, text string) {
+func (s *scenario) awaitEvent(name, text string) {
 	s.t.Helper()
-	s.await("an event with "+text, func() bool { return len(s.saying(name, text)) > 0 })
+	s.await("an event with "+text, func() bool { return len(s.eventsWith(name, text)) > 0 })
 }
 
-// tasks are the service's that run.
-func (s *story) tasks(service string) (running []types.Task) {
+// runningTasks are the service's that run.
+func (s *scenario) runningTasks(service string) (running []types.Task) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	listed := must(s.api.ListTasks(ctx, &ecs.ListTasksInput{Cluster: &s.cluster, ServiceName: &service}))(s)
+	listed := mustSucceed(s.api.ListTasks(ctx, &ecs.ListTasksInput{Cluster: &s.cluster, ServiceName: &service}))(s)
 	if len(listed.TaskArns) == 0 {
 		return nil
 	}
-	out := must(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: listed.TaskArns}))(s)
+	out := mustSucceed(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: listed.TaskArns}))(s)
 	if len(out.Failures) > 0 {
 		s.t.Errorf("listed and not there: %+v", out.Failures)
 	}
@@ -287,11 +289,11 @@ func (s *story) tasks(service string) (running []types.Task) {
 	return running
 }
 
-// spread checks how many tasks of web run in each zone, the fewest first.
-func (s *story) spread(want ...int) {
+// checkSpread checks how many tasks of web run in each zone, the fewest first.
+func (s *scenario) checkSpread(want ...int) {
 	s.t.Helper()
 	got := make([]int, len(zones))
-	for _, task := range s.tasks("web") {
+	for _, task := range s.runningTasks("web") {
 		got[slices.Index(zones, *task.AvailabilityZone)]++
 	}
 	slices.Sort(got)
@@ -300,14 +302,14 @@ func (s *story) spread(want ...int) {
 	}
 }
 
-func (s *story) instances() []types.ContainerInstance {
+func (s *scenario) instances() []types.ContainerInstance {
 	s.t.Helper()
 	ctx := s.t.Context()
-	listed := must(s.api.ListContainerInstances(ctx, &ecs.ListContainerInstancesInput{Cluster: &s.cluster}))(s)
+	listed := mustSucceed(s.api.ListContainerInstances(ctx, &ecs.ListContainerInstancesInput{Cluster: &s.cluster}))(s)
 	if len(listed.ContainerInstanceArns) == 0 {
 		return nil
 	}
-	out := must(s.api.DescribeContainerInstances(ctx, &ecs.DescribeContainerInstancesInput{
+	out := mustSucceed(s.api.DescribeContainerInstances(ctx, &ecs.DescribeContainerInstancesInput{
 		Cluster: &s.cluster, ContainerInstances: listed.ContainerInstanceArns,
 	}))(s)
 	return out.ContainerInstances

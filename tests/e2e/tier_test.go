@@ -36,8 +36,8 @@ type virtual struct {
 	client *ecs.Client
 }
 
-// limit is how long, by its own clock, a scenario waits for something.
-const limit = 10 * time.Minute
+// virtualTimeout is how long, by its own clock, a scenario waits for something.
+const virtualTimeout = 10 * time.Minute
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -59,7 +59,7 @@ func newVirtual(t *testing.T) *virtual {
 	if err := i.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &virtual{Installation: i, client: newClient("http://127.0.0.1", inline{i.Server})}
+	return &virtual{Installation: i, client: newClient("http://127.0.0.1", inlineClient{i.Server})}
 }
 
 // steppingClock lets an API call that sleeps move time on: nobody else would.
@@ -70,10 +70,10 @@ func (c steppingClock) Sleep(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-// inline answers HTTP requests in the goroutine of the caller.
-type inline struct{ handler http.Handler }
+// inlineClient answers HTTP requests in the goroutine of the caller.
+type inlineClient struct{ handler http.Handler }
 
-func (i inline) Do(r *http.Request) (*http.Response, error) {
+func (i inlineClient) Do(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	in := r.Clone(r.Context())
 	in.Host = r.URL.Host
@@ -100,7 +100,7 @@ var anyone = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials,
 func (v *virtual) Client() *ecs.Client { return v.client }
 
 func (v *virtual) Await(done func() bool) bool {
-	for end := v.Loop.Now().Add(limit); v.Loop.Now().Before(end); v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) {
+	for end := v.Loop.Now().Add(virtualTimeout); v.Loop.Now().Before(end); v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) {
 		if done() {
 			return true
 		}

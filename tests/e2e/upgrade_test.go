@@ -22,81 +22,81 @@ func TestUpgrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip(leftToCheck + "it builds an earlier version")
 	}
-	this := binaries(t).Version
-	t.Run("FromAnEarlierVersion", func(t *testing.T) { upgrade(t, earlier(t), this) })
-	t.Run("FromTheSameCode", func(t *testing.T) { upgrade(t, this, renewed(t, this)) })
+	this := builtOptions(t).Version
+	t.Run("FromAnEarlierVersion", func(t *testing.T) { replaceVersion(t, earlierVersion(t), this) })
+	t.Run("FromTheSameCode", func(t *testing.T) { replaceVersion(t, this, renewedVersion(t, this)) })
 }
 
-func upgrade(t *testing.T, first, next cloud.Version) {
-	c := &calls{}
+func replaceVersion(t *testing.T, first, next cloud.Version) {
+	c := &callLog{}
 	l := newLocal(t, func(o *cloud.Options) {
-		o.Version, o.Tap = first, &cloud.Tap{After: c.add}
+		o.Version, o.Tap = first, &cloud.Tap{After: c.addCall}
 		o.Parameters["RecheckSeconds"] = "1"
 	})
-	s := &story{t: t, tier: l, api: l.Client(), cluster: "shop"}
-	s.makeCluster()
-	s.startBoth(l)
-	s.steady("agent", 6)
-	early := arns(append(s.tasks("web"), s.tasks("agent")...))
+	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "shop"}
+	s.createCluster()
+	s.startServices(l)
+	s.awaitSteady("agent", 6)
+	early := taskARNs(append(s.runningTasks("web"), s.runningTasks("agent")...))
 	before, err := l.CodeHash(t.Context(), "placement")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.want(15)
+	s.setDesired(15)
 	if err := l.Deploy(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	if after, err := l.CodeHash(t.Context(), "placement"); err != nil || after == before {
 		t.Errorf("placement was %s and is %s, %v", before, after, err)
 	}
-	s.stableAtLast(l, 15)
-	late := arns(append(s.tasks("web"), s.tasks("agent")...))
+	s.awaitStable(l, 15)
+	late := taskARNs(append(s.runningTasks("web"), s.runningTasks("agent")...))
 	for _, arn := range early {
 		if !slices.Contains(late, arn) {
 			t.Errorf("task %s was lost", arn)
 		}
 	}
-	if n := starts(c.since(0)); n != 15+6 {
+	if n := countStarts(c.callsSince(0)); n != 15+6 {
 		t.Errorf("%d tasks were started, want 21", n)
 	}
-	if slices.ContainsFunc(c.since(0), func(call cloud.Call) bool { return call.Operation == "StopTask" }) {
+	if slices.ContainsFunc(c.callsSince(0), func(call cloud.Call) bool { return call.Operation == "StopTask" }) {
 		t.Error("a task was stopped")
 	}
-	s.want(3)
-	s.stableAtLast(l, 3)
+	s.setDesired(3)
+	s.awaitStable(l, 3)
 	s.await("ECS to have what is wanted", func() bool {
-		listed, err := l.ECS().ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster})
+		listed, err := l.SimulatedECS().ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster})
 		return err == nil && len(listed.TaskArns) == 3+6
 	})
 }
 
-func arns(tasks []types.Task) (all []string) {
+func taskARNs(tasks []types.Task) (all []string) {
 	for _, task := range tasks {
 		all = append(all, *task.TaskArn)
 	}
 	return all
 }
 
-// earlier is an older version of this project, built from its history: the one that UPGRADE_FROM names, else the last
+// earlierVersion is an older version of this project, built from its history: the one that UPGRADE_FROM names, else the last
 // tag, else the first of ten and more commits ago that can be built. The test is skipped where there is no history, as
 // in an archive.
-func earlier(t *testing.T) cloud.Version {
+func earlierVersion(t *testing.T) cloud.Version {
 	t.Helper()
-	root, err := ministack.Root()
+	root, err := ministack.ProjectRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	commits := previous(root)
+	commits := previousVersions(root)
 	if len(commits) == 0 {
 		t.Skip("git has no earlier version here")
 	}
 	var failed error
 	for _, commit := range commits {
 		v := cloud.Version{Code: filepath.Join(t.TempDir(), "functions"), Source: t.TempDir()}
-		if err := export(root, commit, v.Source); err != nil {
+		if err := exportCommit(root, commit, v.Source); err != nil {
 			t.Fatal(err)
 		}
-		if failed = cloud.Build(t.Context(), v.Source, v.Code, cloud.AsDeployed); failed == nil {
+		if failed = cloud.BuildFunctions(t.Context(), v.Source, v.Code, cloud.AsDeployed); failed == nil {
 			t.Logf("from %s", commit)
 			return v
 		}
@@ -105,8 +105,8 @@ func earlier(t *testing.T) cloud.Version {
 	return cloud.Version{}
 }
 
-// previous names earlier versions, the one to take first.
-func previous(root string) []string {
+// previousVersions names earlier versions, the one to take first.
+func previousVersions(root string) []string {
 	git := func(args ...string) []string {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = root
@@ -125,8 +125,8 @@ func previous(root string) []string {
 	return git("rev-list", "--first-parent", "--skip=10", "--max-count=5", "HEAD")
 }
 
-// export writes the files of a commit into dir; the repository is left as it is.
-func export(root, commit, dir string) error {
+// exportCommit writes the files of a commit into dir; the repository is left as it is.
+func exportCommit(root, commit, dir string) error {
 	archive := filepath.Join(dir, "archive.tar")
 	cmd := exec.Command("git", "archive", "--output", archive, commit)
 	cmd.Dir = root
@@ -139,9 +139,9 @@ func export(root, commit, dir string) error {
 	return os.Remove(archive)
 }
 
-// renewed copies the functions with something behind their ends, which nobody reads: another version, as far as Lambda
+// renewedVersion copies the functions with something behind their ends, which nobody reads: another version, as far as Lambda
 // can tell.
-func renewed(t *testing.T, v cloud.Version) cloud.Version {
+func renewedVersion(t *testing.T, v cloud.Version) cloud.Version {
 	t.Helper()
 	files, err := os.ReadDir(v.Code)
 	if err != nil || len(files) == 0 {

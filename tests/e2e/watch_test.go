@@ -23,42 +23,42 @@ import (
 // rolloutTier is a tier whose fleet has target groups, Cloud Map and alarms, and that can be looked into.
 type rolloutTier interface {
 	Tier
-	// Balancing is where the fleet's Elastic Load Balancing, Cloud Map and CloudWatch are.
-	Balancing() aws.Config
+	// SimulatedConfig is where the fleet's Elastic Load Balancing, Cloud Map and CloudWatch are.
+	SimulatedConfig() aws.Config
 	// FailTarget has a task fail the checks of its target groups, for a reason.
 	FailTarget(id, reason string) error
-	// LookNow has what looks each minute look now, where time does not pass by itself.
-	LookNow() error
-	// ECS is the fleet itself, past Berth.
-	ECS() *ecs.Client
-	// Own calls an operation of Berth's own.
-	Own(ctx context.Context, operation, body string) ([]byte, error)
-	// Pass lets time go on where it does not by itself.
-	Pass()
+	// CheckHealthNow has what looks each minute look now, where time does not pass by itself.
+	CheckHealthNow() error
+	// SimulatedECS is the fleet itself, past Berth.
+	SimulatedECS() *ecs.Client
+	// CallBerth calls an operation of Berth's own.
+	CallBerth(ctx context.Context, operation, body string) ([]byte, error)
+	// PassSecond lets time go on where it does not by itself.
+	PassSecond()
 }
 
-func (v *virtual) Balancing() aws.Config {
-	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1"), Credentials: anyone, HTTPClient: inline{v.Server}}
+func (v *virtual) SimulatedConfig() aws.Config {
+	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1"), Credentials: anyone, HTTPClient: inlineClient{v.Server}}
 }
 
 func (v *virtual) FailTarget(id, reason string) error {
 	return v.AWS.Machines.SetTargetHealth(id, reason)
 }
 
-func (v *virtual) LookNow() error { return nil }
+func (v *virtual) CheckHealthNow() error { return nil }
 
-func (v *virtual) ECS() *ecs.Client {
-	return newClient("http://127.0.0.1", inline{v.AWS.ECS.Endpoint()})
+func (v *virtual) SimulatedECS() *ecs.Client {
+	return newClient("http://127.0.0.1", inlineClient{v.AWS.ECS.Endpoint()})
 }
 
-func (v *virtual) Own(ctx context.Context, operation, in string) ([]byte, error) {
+func (v *virtual) CallBerth(ctx context.Context, operation, in string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/", strings.NewReader(in))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	r.Header.Set("X-Amz-Target", "Berth_20261121."+operation)
-	answer, err := inline{v.Server}.Do(r)
+	answer, err := inlineClient{v.Server}.Do(r)
 	if err != nil {
 		return nil, err
 	}
@@ -69,29 +69,29 @@ func (v *virtual) Own(ctx context.Context, operation, in string) ([]byte, error)
 	return body, err
 }
 
-func (v *virtual) Pass() { v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) }
+func (v *virtual) PassSecond() { v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) }
 
-func (l *local) Pass() {}
+func (l *local) PassSecond() {}
 
 // watch holds a service to its minimum of healthy tasks. What a dead zone took is not Berth's doing; that Berth takes
 // more before it is made up for is.
 type watch struct {
-	floor int // the fewest healthy tasks by minimumHealthyPercent
-	owed  int // how many fewer there may be for now
-	least int // the fewest seen
-	looks int
+	floor     int // the fewest healthy tasks by minimumHealthyPercent
+	lostTasks int // how many fewer there may be for now
+	leastSeen int // the fewest seen
+	looks     int
 }
 
-// see takes a look at how many are healthy, and says what is wrong. aware reports that Berth knows what is dead: from then
+// checkHealthy takes a look at how many are healthy, and says what is wrong. aware reports that Berth knows what is dead: from then
 // on there may not be fewer than there are, or than the minimum.
-func (w *watch) see(healthy int, aware bool) (wrong string) {
-	if healthy+w.owed < w.floor {
-		wrong = fmt.Sprintf("%d tasks are healthy where %d must be, and the dead zone took no more than %d", healthy, w.floor, w.owed)
+func (w *watch) checkHealthy(healthy int, aware bool) (wrong string) {
+	if healthy+w.lostTasks < w.floor {
+		wrong = fmt.Sprintf("%d tasks are healthy where %d must be, and the dead zone took no more than %d", healthy, w.floor, w.lostTasks)
 	}
 	if aware {
-		w.owed = min(w.owed, max(0, w.floor-healthy))
+		w.lostTasks = min(w.lostTasks, max(0, w.floor-healthy))
 	}
-	w.least = min(w.least, healthy)
+	w.leastSeen = min(w.leastSeen, healthy)
 	w.looks++
 	return wrong
 }
@@ -116,10 +116,10 @@ func TestWatch(t *testing.T) {
 		{"TakenAfterItWasMadeUpFor", 4, []look{{6, true}, {9, true}, {8, true}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &watch{floor: 9, owed: tt.owed}
+			w := &watch{floor: 9, lostTasks: tt.owed}
 			wrong := false
 			for _, l := range tt.looks {
-				wrong = w.see(l.healthy, l.aware) != "" || wrong
+				wrong = w.checkHealthy(l.healthy, l.aware) != "" || wrong
 			}
 			if wrong != tt.wrong {
 				t.Errorf("wrong is %t, want %t", wrong, tt.wrong)
@@ -128,25 +128,25 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// sight is what one look found.
-type sight struct {
+// observation is what one look found.
+type observation struct {
 	service types.Service
 	tasks   []types.Task // those that have not stopped
 	healthy []types.Task // of these, those that Berth wants and whose target is healthy
 }
 
-// places are what the watch has found out and what does not change: the address of a task, and the machines.
-type places struct {
+// knownPlaces are what the watch has found out and what does not change: the address of a task, and the machines.
+type knownPlaces struct {
 	address map[string]string // by ARN of the task
 	ec2     map[string]string // by ARN of the instance
 	live    map[string]bool   // tasks that had not stopped, by ARN
 }
 
-// sight first asks Berth, then the target group: so nothing counts that Berth had taken by then.
-func (s *rollout) sight() (at sight) {
+// takeObservation first asks Berth, then the target group: so nothing counts that Berth had taken by then.
+func (s *rolloutScenario) takeObservation() (at observation) {
 	s.t.Helper()
-	at.service = s.service(s.name)
-	listed := must(s.api.ListTasks(s.t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster, ServiceName: &s.name}))(&s.story)
+	at.service = s.describeService(s.name)
+	listed := mustSucceed(s.api.ListTasks(s.t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster, ServiceName: &s.name}))(&s.scenario)
 	for _, arn := range listed.TaskArns {
 		s.places.live[arn] = true
 	}
@@ -157,7 +157,7 @@ func (s *rollout) sight() (at sight) {
 	for arn := range s.places.live {
 		arns = append(arns, arn)
 	}
-	out := must(s.api.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: arns}))(&s.story)
+	out := mustSucceed(s.api.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: arns}))(&s.scenario)
 	for _, task := range out.Tasks {
 		if *task.LastStatus == "STOPPED" {
 			delete(s.places.live, *task.TaskArn)
@@ -165,7 +165,7 @@ func (s *rollout) sight() (at sight) {
 		}
 		at.tasks = append(at.tasks, task)
 	}
-	health := s.health()
+	health := s.targetHealth()
 	for _, task := range at.tasks {
 		if *task.LastStatus == "RUNNING" && *task.DesiredStatus == "RUNNING" && health[s.addressOf(task)] == elbtypes.TargetHealthStateEnumHealthy {
 			at.healthy = append(at.healthy, task)
@@ -174,10 +174,10 @@ func (s *rollout) sight() (at sight) {
 	return at
 }
 
-// health is that of the targets, by address.
-func (s *rollout) health() map[string]elbtypes.TargetHealthStateEnum {
+// targetHealth is that of the targets, by address.
+func (s *rolloutScenario) targetHealth() map[string]elbtypes.TargetHealthStateEnum {
 	s.t.Helper()
-	out := must(s.elb.DescribeTargetHealth(s.t.Context(), &elb.DescribeTargetHealthInput{TargetGroupArn: &s.group}))(&s.story)
+	out := mustSucceed(s.elb.DescribeTargetHealth(s.t.Context(), &elb.DescribeTargetHealthInput{TargetGroupArn: &s.group}))(&s.scenario)
 	by := map[string]elbtypes.TargetHealthStateEnum{}
 	for _, d := range out.TargetHealthDescriptions {
 		by[net.JoinHostPort(*d.Target.Id, strconv.Itoa(int(*d.Target.Port)))] = d.TargetHealth.State
@@ -186,7 +186,7 @@ func (s *rollout) health() map[string]elbtypes.TargetHealthStateEnum {
 }
 
 // addressOf is where ECS has bound a running task, empty where it has not.
-func (s *rollout) addressOf(task types.Task) string {
+func (s *rolloutScenario) addressOf(task types.Task) string {
 	s.t.Helper()
 	if known := s.places.address[*task.TaskArn]; known != "" {
 		return known
@@ -199,7 +199,7 @@ func (s *rollout) addressOf(task types.Task) string {
 		host = s.places.ec2[*task.ContainerInstanceArn]
 	}
 	id := ecsID(s.t, task)
-	out := must(s.tier.ECS().DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{id}}))(&s.story)
+	out := mustSucceed(s.tier.SimulatedECS().DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{id}}))(&s.scenario)
 	for _, found := range out.Tasks {
 		for _, b := range found.Containers[0].NetworkBindings {
 			s.places.address[*task.TaskArn] = net.JoinHostPort(host, strconv.Itoa(int(*b.HostPort)))
@@ -208,46 +208,46 @@ func (s *rollout) addressOf(task types.Task) string {
 	return s.places.address[*task.TaskArn]
 }
 
-// look holds the service to its minimum, and has Berth look at health and alarms.
-func (s *rollout) look() sight {
+// checkFloor holds the service to its minimum, and has Berth look at health and alarms.
+func (s *rolloutScenario) checkFloor() observation {
 	s.t.Helper()
-	at := s.sight()
+	at := s.takeObservation()
 	running, dead := 0, 0
 	for _, task := range at.tasks {
 		if *task.LastStatus == "RUNNING" {
 			running++
-			if aws.ToString(task.AvailabilityZone) == s.dead {
+			if aws.ToString(task.AvailabilityZone) == s.deadZone {
 				dead++
 			}
 		}
 	}
 	// What placement has written says how much it knows.
 	aware := dead == 0 && int(at.service.RunningCount) == running
-	if wrong := s.watch.see(len(at.healthy), aware); wrong != "" {
+	if wrong := s.watch.checkHealthy(len(at.healthy), aware); wrong != "" {
 		s.complain(wrong, at)
 	}
-	if err := s.tier.LookNow(); err != nil {
+	if err := s.tier.CheckHealthNow(); err != nil {
 		s.t.Fatal(err)
 	}
 	return at
 }
 
-// until waits, looking all the time.
-func (s *rollout) until(what string, done func(sight) bool) {
+// awaitWatched waits, looking all the time.
+func (s *rolloutScenario) awaitWatched(what string, done func(observation) bool) {
 	s.t.Helper()
-	var last sight
+	var last observation
 	defer func() {
 		if s.t.Failed() {
 			s.t.Log(last.String())
 		}
 	}()
 	s.await(what, func() bool {
-		last = s.look()
+		last = s.checkFloor()
 		return done(last)
 	})
 }
 
-func (s sight) String() string {
+func (s observation) String() string {
 	var b strings.Builder
 	for _, d := range s.service.Deployments {
 		fmt.Fprintf(&b, "%s %s of %s: %d wanted, %d running, %d pending, %s %s\n", *d.Status, *d.Id, cluster.LastPart(*d.TaskDefinition),

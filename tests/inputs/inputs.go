@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Declare makes the results of the package's tests depend on the files at or below the paths, which
+// DeclareInputs makes the results of the package's tests depend on the files at or below the paths, which
 // are relative to root.
-func Declare(t testing.TB, root string, paths ...string) {
+func DeclareInputs(t testing.TB, root string, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		// The cache records every folder that is read, with the sizes and times of the files in it.

@@ -40,7 +40,7 @@ func run(ctx context.Context, function, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	if why := ministack.Missing(); why != "" {
+	if why := ministack.WhyUnavailable(); why != "" {
 		return errors.New(why)
 	}
 	o, err := cloud.BuildAll(ctx, ".cache/local", cloud.Plain)
@@ -57,7 +57,7 @@ func run(ctx context.Context, function, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	f, err := c.Function(ctx, function)
+	f, err := c.DeployedFunction(ctx, function)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func main() {
 }
 
 func run(ctx context.Context, nodes int, logName string) (err error) {
-	if why := ministack.Missing(); why != "" {
+	if why := ministack.WhyUnavailable(); why != "" {
 		return errors.New(why)
 	}
 	if err := os.MkdirAll(filepath.Dir(logName), 0o755); err != nil {
@@ -54,7 +54,7 @@ func run(ctx context.Context, nodes int, logName string) (err error) {
 		return fmt.Errorf("%w (see %s)", err, logName)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	fmt.Printf(usage, c.Endpoint, c.Fleet, c.Endpoint, ministack.AccessKey, ministack.SecretKey, ministack.Region, c.API, c.Fleet, c.Fleet, c.Fleet, c.Fleet, c.Fleet, c.Fleet, logName)
+	fmt.Printf(usage, c.Endpoint, c.SimulatedAWS, c.Endpoint, ministack.AccessKey, ministack.SecretKey, ministack.Region, c.API, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, logName)
 	<-ctx.Done()
 	fmt.Println("\nTaking it down…")
 	return nil

@@ -4,4 +4,4 @@ package ministack
 
 import "os/exec"
 
-func detach(*exec.Cmd) {}
+func detachProcess(*exec.Cmd) {}

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// detach keeps Ctrl-C of a terminal from the emulator: it ends when its standard input does.
-func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// detachProcess keeps Ctrl-C of a terminal from the emulator: it ends when its standard input does.
+func detachProcess(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

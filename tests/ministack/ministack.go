@@ -53,11 +53,11 @@ type Server struct {
 	ended chan struct{}
 }
 
-// Missing says why the emulator cannot run here, empty where it can.
-func Missing() string {
-	root, err := Root()
+// WhyUnavailable says why the emulator cannot run here, empty where it can.
+func WhyUnavailable() string {
+	root, err := ProjectRoot()
 	if err == nil {
-		_, err = os.Stat(python(root))
+		_, err = os.Stat(pythonPath(root))
 	}
 	if err != nil {
 		return "MiniStack is not there: `make test` and `make local` fetch it where Python is"
@@ -65,8 +65,8 @@ func Missing() string {
 	return ""
 }
 
-// Root is the project's root: where go.mod is, at or above the working folder.
-func Root() (string, error) {
+// ProjectRoot is the project's root: where go.mod is, at or above the working folder.
+func ProjectRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -81,8 +81,8 @@ func Root() (string, error) {
 	}
 }
 
-// python is the interpreter of the emulator's own virtual environment.
-func python(root string) string {
+// pythonPath is the interpreter of the emulator's own virtual environment.
+func pythonPath(root string) string {
 	return filepath.Join(root, ".cache", "venv", "ministack", "bin", "python")
 }
 
@@ -100,21 +100,21 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), dir: dir, ended: make(chan struct{})}
-	if err := s.run(ctx, o, port); err != nil {
+	if err := s.runProcess(ctx, o, port); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting MiniStack: %w", err), os.RemoveAll(dir))
 	}
 	return s, nil
 }
 
-func (s *Server) run(ctx context.Context, o Options, port int) error {
-	root, err := Root()
+func (s *Server) runProcess(ctx context.Context, o Options, port int) error {
+	root, err := ProjectRoot()
 	if err != nil {
 		return err
 	}
-	s.cmd = exec.Command(python(root), "-c", serve) //nolint:gosec // our own
+	s.cmd = exec.Command(pythonPath(root), "-c", serve) //nolint:gosec // our own
 	s.cmd.Dir = s.dir
 	s.cmd.Env = s.environment(o, port)
-	detach(s.cmd)
+	detachProcess(s.cmd)
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *Server) run(ctx context.Context, o Options, port int) error {
 	go func() {
 		defer out.Close()
 		in := bufio.NewReader(out)
-		ready <- await(in, "Running on http://", log)
+		ready <- awaitLine(in, "Running on http://", log)
 		_, _ = io.Copy(log, in)
 	}()
 	select {
@@ -150,7 +150,7 @@ func (s *Server) run(ctx context.Context, o Options, port int) error {
 		err = errors.New("it does not come up")
 	}
 	if err != nil {
-		s.end()
+		s.endProcess()
 	}
 	return err
 }
@@ -177,8 +177,8 @@ func (s *Server) environment(o Options, port int) []string {
 	return append(env, o.Environment...)
 }
 
-// await reads lines until one contains the text; what was said before an early end is in the error.
-func await(in *bufio.Reader, text string, log io.Writer) error {
+// awaitLine reads lines until one contains the text; what was said before an early end is in the error.
+func awaitLine(in *bufio.Reader, text string, log io.Writer) error {
 	var said strings.Builder
 	for {
 		line, err := in.ReadString('\n')
@@ -195,12 +195,12 @@ func await(in *bufio.Reader, text string, log io.Writer) error {
 
 // Stop ends the emulator and its functions, and removes what they kept.
 func (s *Server) Stop() error {
-	s.end()
+	s.endProcess()
 	return os.RemoveAll(s.dir)
 }
 
-// end asks, and ends it by force where it does not hear.
-func (s *Server) end() {
+// endProcess asks, and ends it by force where it does not hear.
+func (s *Server) endProcess() {
 	_ = s.stdin.Close()
 	select {
 	case <-s.ended:

@@ -17,8 +17,8 @@ import (
 	"berth/shared/state"
 )
 
-// prefixes are the sort-key prefixes of all kinds of rows.
-var prefixes = []string{
+// rowPrefixes are the sort-key prefixes of all kinds of rows.
+var rowPrefixes = []string{
 	state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
 	state.PrefixDefinition, state.PrefixOutbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
 	state.PrefixCheckpoint, state.PrefixEntry, state.PrefixBucket, state.PrefixLoad, state.PrefixDeployment,
@@ -30,7 +30,7 @@ var prefixes = []string{
 // kindOf returns the prefix of the kind that a sort key belongs to, and "" for a kind that is not in the list.
 func kindOf(sort string) string {
 	longest := ""
-	for _, p := range prefixes {
+	for _, p := range rowPrefixes {
 		if strings.HasPrefix(sort, p) && len(p) > len(longest) {
 			longest = p
 		}
@@ -89,8 +89,8 @@ func allFields(t reflect.Type, path string) []string {
 // isLeaf reports whether a value of type t is one value in the stored row.
 func isLeaf(t reflect.Type) bool { return t == reflect.TypeFor[time.Time]() }
 
-// unset returns, per kind of row, the fields that have a value in none of the rows.
-func unset(rows []state.Row) (out []string) {
+// unsetFields returns, per kind of row, the fields that have a value in none of the rows.
+func unsetFields(rows []state.Row) (out []string) {
 	set := map[string]map[string]bool{}
 	for _, r := range rows {
 		kind := kindOf(state.KeyOf(r).Sort)
@@ -99,7 +99,7 @@ func unset(rows []state.Row) (out []string) {
 		}
 		setFields(reflect.ValueOf(r).Elem(), "", set[kind])
 	}
-	for _, kind := range prefixes {
+	for _, kind := range rowPrefixes {
 		row := state.EmptyRow(kind)
 		for _, path := range allFields(reflect.TypeOf(row).Elem(), "") {
 			if !set[kind][path] {
@@ -123,11 +123,11 @@ type filler struct {
 func everyField(name string) ([]state.Row, error) {
 	f := &filler{constants: map[string][]string{}}
 	var rows []state.Row
-	for _, prefix := range prefixes {
+	for _, prefix := range rowPrefixes {
 		f.rounds = 1
 		for f.round = 0; f.round < f.rounds; f.round++ {
 			row := state.EmptyRow(prefix)
-			if err := f.fill(reflect.ValueOf(row).Elem()); err != nil {
+			if err := f.fillValue(reflect.ValueOf(row).Elem()); err != nil {
 				return nil, err
 			}
 			h := row.Header()
@@ -144,7 +144,7 @@ func everyField(name string) ([]state.Row, error) {
 	return rows, nil
 }
 
-func (f *filler) fill(v reflect.Value) error {
+func (f *filler) fillValue(v reflect.Value) error {
 	f.count++
 	switch x := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -164,7 +164,7 @@ func (f *filler) fill(v reflect.Value) error {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.String:
-		return f.text(v)
+		return f.fillText(v)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(int64(f.count))
 	case reflect.Uint64:
@@ -172,20 +172,20 @@ func (f *filler) fill(v reflect.Value) error {
 	case reflect.Float64:
 		v.SetFloat(float64(f.count) + 0.25)
 	default:
-		return f.parts(v)
+		return f.fillParts(v)
 	}
 	return nil
 }
 
-// parts fills what is made of several values.
-func (f *filler) parts(v reflect.Value) error {
+// fillParts fills what is made of several values.
+func (f *filler) fillParts(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		return f.fill(v.Elem())
+		return f.fillValue(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if err := f.fill(v.Field(i)); err != nil {
+			if err := f.fillValue(v.Field(i)); err != nil {
 				return err
 			}
 		}
@@ -197,7 +197,7 @@ func (f *filler) parts(v reflect.Value) error {
 		}
 		v.Set(reflect.MakeSlice(v.Type(), n, n))
 		for i := range n {
-			if err := f.fill(v.Index(i)); err != nil {
+			if err := f.fillValue(v.Index(i)); err != nil {
 				return err
 			}
 		}
@@ -205,7 +205,7 @@ func (f *filler) parts(v reflect.Value) error {
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		e := reflect.New(v.Type().Elem()).Elem()
-		if err := f.fill(e); err != nil {
+		if err := f.fillValue(e); err != nil {
 			return err
 		}
 		v.SetMapIndex(reflect.ValueOf("key "+strconv.Itoa(f.count)).Convert(v.Type().Key()), e)
@@ -214,8 +214,8 @@ func (f *filler) parts(v reflect.Value) error {
 	return fmt.Errorf("no value is known for the type %s", v.Type())
 }
 
-// text gives a string one of the constants of its type where there are any, else a text with all that has to be quoted.
-func (f *filler) text(v reflect.Value) error {
+// fillText gives a string one of the constants of its type where there are any, else a text with all that has to be quoted.
+func (f *filler) fillText(v reflect.Value) error {
 	if v.Type().PkgPath() == "" {
 		v.SetString(fmt.Sprintf(`text "%d" <é>`, f.count))
 		return nil
@@ -245,7 +245,7 @@ func (f *filler) valuesOf(t reflect.Type) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		constants(file, t.Name(), found)
+		addConstants(file, t.Name(), found)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%s has no constant of the type %s", dir, t)
@@ -254,8 +254,8 @@ func (f *filler) valuesOf(t reflect.Type) ([]string, error) {
 	return f.constants[t.String()], nil
 }
 
-// constants notes the string constants of a type that a file declares.
-func constants(file *ast.File, typeName string, found map[string]bool) {
+// addConstants notes the string constants of a type that a file declares.
+func addConstants(file *ast.File, typeName string, found map[string]bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {

@@ -75,8 +75,8 @@ func readStateFile(t *testing.T, path string) stateFile {
 	return out
 }
 
-// unpacked has the files of a folder in a temporary one, as opening them writes to them.
-func unpacked(t *testing.T, from string) string {
+// unpackedCopy has the files of a folder in a temporary one, as opening them writes to them.
+func unpackedCopy(t *testing.T, from string) string {
 	t.Helper()
 	to := t.TempDir()
 	files, err := filepath.Glob(filepath.Join(from, "*.gz"))
@@ -84,14 +84,14 @@ func unpacked(t *testing.T, from string) string {
 		t.Fatalf("%s has no files: %v", from, err)
 	}
 	for _, name := range files {
-		if err := unpack(name, filepath.Join(to, strings.TrimSuffix(filepath.Base(name), ".gz"))); err != nil {
+		if err := unpackFile(name, filepath.Join(to, strings.TrimSuffix(filepath.Base(name), ".gz"))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return to
 }
 
-func unpack(from, to string) error {
+func unpackFile(from, to string) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
@@ -141,10 +141,10 @@ func keyOf(it map[string]types.AttributeValue) state.Key {
 	return state.Key{Cluster: pk.Value, Sort: sk.Value}
 }
 
-// list returns all rows of the table, as the code under test decodes them.
-func (b *table) list(ctx context.Context) (rows []state.Row, err error) {
+// listRows returns all rows of the table, as the code under test decodes them.
+func (b *table) listRows(ctx context.Context) (rows []state.Row, err error) {
 	store := &dynamo.State{Client: b, Table: "berth"}
-	for _, name := range b.partitions() {
+	for _, name := range b.partitionKeys() {
 		got, err := store.List(ctx, state.Prefix(name, ""))
 		if err != nil {
 			return nil, err
@@ -154,7 +154,7 @@ func (b *table) list(ctx context.Context) (rows []state.Row, err error) {
 	return rows, nil
 }
 
-func (b *table) partitions() (names []string) {
+func (b *table) partitionKeys() (names []string) {
 	for key := range b.items {
 		names = append(names, key.Cluster)
 	}
@@ -268,9 +268,9 @@ func itemJSON(it map[string]types.AttributeValue) map[string]any {
 	return m
 }
 
-// differences compares what was stored with what the decoded row is encoded to: every stored value must be there. What
+// findDifferences compares what was stored with what the decoded row is encoded to: every stored value must be there. What
 // is there besides may only say nothing (zero), so that a later version may have more fields.
-func differences(path string, stored, got any) (out []string) {
+func findDifferences(path string, stored, got any) (out []string) {
 	switch s := stored.(type) {
 	case map[string]any:
 		g, ok := got.(map[string]any)
@@ -282,10 +282,10 @@ func differences(path string, stored, got any) (out []string) {
 				out = append(out, fmt.Sprintf("%s.%s: stored %v, now absent", path, name, v))
 				continue
 			}
-			out = append(out, differences(path+"."+name, v, g[name])...)
+			out = append(out, findDifferences(path+"."+name, v, g[name])...)
 		}
 		for name, v := range g {
-			if _, ok := s[name]; !ok && !saysNothing(v) {
+			if _, ok := s[name]; !ok && !isZeroJSON(v) {
 				out = append(out, fmt.Sprintf("%s.%s: not stored, now %v", path, name, v))
 			}
 		}
@@ -295,7 +295,7 @@ func differences(path string, stored, got any) (out []string) {
 			return []string{fmt.Sprintf("%s: stored %v, now %v", path, stored, got)}
 		}
 		for i := range s {
-			out = append(out, differences(fmt.Sprintf("%s[%d]", path, i), s[i], g[i])...)
+			out = append(out, findDifferences(fmt.Sprintf("%s[%d]", path, i), s[i], g[i])...)
 		}
 	default:
 		if stored != got {
@@ -305,11 +305,11 @@ func differences(path string, stored, got any) (out []string) {
 	return out
 }
 
-func saysNothing(v any) bool {
+func isZeroJSON(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, e := range v {
-			if !saysNothing(e) {
+			if !isZeroJSON(e) {
 				return false
 			}
 		}
@@ -320,8 +320,8 @@ func saysNothing(v any) bool {
 	return v == nil || v == "" || v == false || v == json.Number("0") || v == "0001-01-01T00:00:00Z"
 }
 
-// parsed is JSON with its numbers as they are written.
-func parsed(t *testing.T, data []byte) any {
+// parseJSON is JSON with its numbers as they are written.
+func parseJSON(t *testing.T, data []byte) any {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -37,11 +37,11 @@ import (
 
 const root = "../.."
 
-// added are fields that a folder has no value for, as its version did not have them: by folder, as [unset] names them.
-var added = map[string][]string{}
+// addedFields are fields that a folder has no value for, as its version did not have them: by folder, as [unset] names them.
+var addedFields = map[string][]string{}
 
-// versions runs a test for every folder of testdata.
-func versions(t *testing.T, test func(t *testing.T, folder string, m manifest)) {
+// forEachVersion runs a test for every folder of testdata.
+func forEachVersion(t *testing.T, test func(t *testing.T, folder string, m manifest)) {
 	found, err := filepath.Glob("testdata/*/manifest.json")
 	if err != nil || len(found) == 0 {
 		t.Fatalf("nothing is stored: %v", err)
@@ -69,23 +69,23 @@ func readJSON(t *testing.T, path string, v any) {
 
 // Every row and every record of the stream in the files is read, and written again as it was.
 func TestStateFiles(t *testing.T) {
-	versions(t, func(t *testing.T, folder string, m manifest) {
+	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
 		count := 0
 		for _, name := range []string{"berth", "every-field"} {
-			path := filepath.Join(unpacked(t, filepath.Join(folder, name)), "state.db")
+			path := filepath.Join(unpackedCopy(t, filepath.Join(folder, name)), "state.db")
 			file := readStateFile(t, path)
 			count += len(file.rows)
 			for key, data := range file.rows {
-				comesBack(t, key, data)
+				checkRoundTrip(t, key, data)
 			}
 			for _, r := range file.records {
-				comesBack(t, r.key, r.old)
-				comesBack(t, r.key, r.next)
+				checkRoundTrip(t, r.key, r.old)
+				checkRoundTrip(t, r.key, r.next)
 			}
 			if len(file.records) == 0 {
 				t.Errorf("%s has no record of the stream", name)
 			}
-			opens(t, path, file)
+			checkOpens(t, path, file)
 		}
 		if count != m.Rows {
 			t.Errorf("the files have %d rows, want %d", count, m.Rows)
@@ -93,7 +93,7 @@ func TestStateFiles(t *testing.T) {
 	})
 }
 
-func comesBack(t *testing.T, key state.Key, data []byte) {
+func checkRoundTrip(t *testing.T, key state.Key, data []byte) {
 	t.Helper()
 	if len(data) == 0 {
 		return // there was no row
@@ -107,7 +107,7 @@ func comesBack(t *testing.T, key state.Key, data []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range differences("", parsed(t, data), parsed(t, again)) {
+	for _, d := range findDifferences("", parseJSON(t, data), parseJSON(t, again)) {
 		t.Errorf("%s %s%s", key.Cluster, key.Sort, d)
 	}
 	if state.KeyOf(row) != key {
@@ -115,8 +115,8 @@ func comesBack(t *testing.T, key state.Key, data []byte) {
 	}
 }
 
-// opens checks that a store opened with the file has all that is in it.
-func opens(t *testing.T, path string, file stateFile) {
+// checkOpens checks that a store opened with the file has all that is in it.
+func checkOpens(t *testing.T, path string, file stateFile) {
 	t.Helper()
 	store, err := embedded.OpenStore(embedded.StoreOptions{Path: path, Consumers: []string{"placement", "dispatch"}})
 	if err != nil {
@@ -147,9 +147,9 @@ func opens(t *testing.T, path string, file stateFile) {
 // Every item of the export is read, as an item and as a stream's image, is the row that the state file has, and is written
 // again as it was.
 func TestTable(t *testing.T) {
-	versions(t, func(t *testing.T, folder string, m manifest) {
+	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
 		b, lines := readTable(t, filepath.Join(folder, "table.jsonl"))
-		rows, err := b.list(t.Context())
+		rows, err := b.listRows(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestTable(t *testing.T) {
 		}
 		files := map[state.Key][]byte{}
 		for _, name := range []string{"berth", "every-field"} {
-			maps.Copy(files, readStateFile(t, filepath.Join(unpacked(t, filepath.Join(folder, name)), "state.db")).rows)
+			maps.Copy(files, readStateFile(t, filepath.Join(unpackedCopy(t, filepath.Join(folder, name)), "state.db")).rows)
 		}
 		again := &table{items: map[state.Key]map[string]types.AttributeValue{}}
 		store := &dynamo.State{Client: again, Table: "berth"}
@@ -175,13 +175,13 @@ func TestTable(t *testing.T) {
 			}
 		}
 		for _, line := range lines {
-			image := streamed(t, line)
+			image := streamRecord(t, line)
 			key := image.Key
 			got, err := json.Marshal(itemJSON(again.items[key]))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range differences("", parsed(t, line), parsed(t, got)) {
+			for _, d := range findDifferences("", parseJSON(t, line), parseJSON(t, got)) {
 				t.Errorf("%s %s%s", key.Cluster, key.Sort, d)
 			}
 			if diff := cmp.Diff(decoded[key], image.New) + cmp.Diff(decoded[key], image.Old); diff != "" {
@@ -191,8 +191,8 @@ func TestTable(t *testing.T) {
 	})
 }
 
-// streamed is a stream record whose images are an item.
-func streamed(t *testing.T, item json.RawMessage) state.Record {
+// streamRecord is a stream record whose images are an item.
+func streamRecord(t *testing.T, item json.RawMessage) state.Record {
 	t.Helper()
 	var e events.DynamoDBEventRecord
 	data := `{"eventID":"1","eventName":"MODIFY","dynamodb":{"SequenceNumber":"1","OldImage":` + string(item) + `,"NewImage":` + string(item) + `}}`
@@ -208,14 +208,14 @@ func streamed(t *testing.T, item json.RawMessage) state.Record {
 
 // Every field of every kind of row has a value in a decoded row.
 func TestEveryFieldHasAValue(t *testing.T) {
-	versions(t, func(t *testing.T, folder string, _ manifest) {
+	forEachVersion(t, func(t *testing.T, folder string, _ manifest) {
 		b, _ := readTable(t, filepath.Join(folder, "table.jsonl"))
-		rows, err := b.list(t.Context())
+		rows, err := b.listRows(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, field := range unset(rows) {
-			if !slices.Contains(added[filepath.Base(folder)], field) {
+		for _, field := range unsetFields(rows) {
+			if !slices.Contains(addedFields[filepath.Base(folder)], field) {
 				t.Errorf("%s has a value in no row", field)
 			}
 		}
@@ -236,8 +236,8 @@ func TestEveryKindIsListed(t *testing.T) {
 		}
 		kinds += len(kindLine.FindAll(source, -1))
 	}
-	if kinds != len(prefixes) {
-		t.Errorf("there are %d kinds of rows, and %d are listed here", kinds, len(prefixes))
+	if kinds != len(rowPrefixes) {
+		t.Errorf("there are %d kinds of rows, and %d are listed here", kinds, len(rowPrefixes))
 	}
 }
 
@@ -246,24 +246,24 @@ var kindLine = regexp.MustCompile(`(?m)^\t\{(cluster\.|state\.)?Prefix\w+, func\
 
 // An installation opened with the folder answers as the one that wrote it.
 func TestAnswers(t *testing.T) {
-	versions(t, func(t *testing.T, folder string, m manifest) {
+	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
 		var want map[string]json.RawMessage
 		readJSON(t, filepath.Join(folder, "answers.json"), &want)
-		got := open(t, unpacked(t, filepath.Join(folder, "berth")), m.At).answers()
+		got := openWorld(t, unpackedCopy(t, filepath.Join(folder, "berth")), m.At).recordAnswers()
 		for name, answer := range want {
 			if got[name] == nil {
 				t.Errorf("%s was not asked", name)
 				continue
 			}
-			for _, d := range differences("", parsed(t, answer), parsed(t, got[name])) {
+			for _, d := range findDifferences("", parseJSON(t, answer), parseJSON(t, got[name])) {
 				t.Errorf("%s: %s", name, d)
 			}
 		}
 	})
 }
 
-// lasting are kinds of rows that nothing ends by itself.
-var lasting = []string{
+// lastingKinds are kinds of rows that nothing ends by itself.
+var lastingKinds = []string{
 	state.PrefixMeta, state.PrefixEntry, state.PrefixService, state.PrefixDefinition, state.PrefixBucket,
 	state.PrefixNodeGroup, state.PrefixUpdate, state.PrefixProvider, state.PrefixScaling, state.PrefixGroupUse,
 	state.PrefixProviders, state.PrefixConfiguration, state.PrefixDeployment, state.PrefixRevision, state.PrefixEvent,
@@ -273,29 +273,29 @@ var lasting = []string{
 // An installation started with the folder goes on where it was: no error, no row lost, everything that was under way comes
 // to its end.
 func TestGoesOn(t *testing.T) {
-	versions(t, func(t *testing.T, folder string, m manifest) {
-		w := open(t, unpacked(t, filepath.Join(folder, "berth")), m.At)
+	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
+		w := openWorld(t, unpackedCopy(t, filepath.Join(folder, "berth")), m.At)
 		before := w.rowsOf(state.Directory, shop, yard)
-		w.check(w.Start(t.Context()))
-		w.pass(2 * time.Hour) // a task is protected for one
+		w.checkError(w.Start(t.Context()))
+		w.passTime(2 * time.Hour) // a task is protected for one
 		for _, line := range w.logged.lines {
 			t.Errorf("it logs %s", line)
 		}
 		for _, row := range before {
-			got := must(w.Store.Get(t.Context(), state.KeyOf(row)))(w)
-			if got == nil && row.Header().Expires == 0 && slices.Contains(lasting, kindOf(state.KeyOf(row).Sort)) {
+			got := mustSucceed(w.Store.Get(t.Context(), state.KeyOf(row)))(w)
+			if got == nil && row.Header().Expires == 0 && slices.Contains(lastingKinds, kindOf(state.KeyOf(row).Sort)) {
 				t.Errorf("row %s is lost", state.KeyOf(row))
 			}
 			if work := kindOf(state.KeyOf(row).Sort); got != nil && (work == state.PrefixOutbox || work == state.PrefixLoad) {
 				t.Errorf("row %s is still to be done", state.KeyOf(row))
 			}
 		}
-		w.restored()
+		w.checkRestored()
 	})
 }
 
-// restored checks that all services have what they want, but those that cannot.
-func (w *world) restored() {
+// checkRestored checks that all services have what they want, but those that cannot.
+func (w *world) checkRestored() {
 	w.Helper()
 	for _, row := range w.rowsOf(shop, yard) {
 		switch r := row.(type) {

@@ -38,13 +38,13 @@ func TestWrite(t *testing.T) {
 	if _, err := os.Stat(folder); err == nil {
 		t.Fatalf("%s is there already: what a version has written is kept as it is", folder)
 	}
-	w := build(t, t.TempDir())
+	w := buildWorld(t, t.TempDir())
 	rows := w.rowsOf(state.Directory, shop, yard)
 	extra, err := everyField("every-field")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if missing := unset(extra); len(missing) > 0 {
+	if missing := unsetFields(extra); len(missing) > 0 {
 		t.Fatalf("no row has a value in %q", missing)
 	}
 	fields := filepath.Join(t.TempDir(), "state.db")
@@ -55,18 +55,18 @@ func TestWrite(t *testing.T) {
 		"berth/state.db.gz": filepath.Join(w.folder, "state.db"), "berth/fleet.db.gz": filepath.Join(w.folder, "fleet.db"),
 		"every-field/state.db.gz": fields,
 	} {
-		w.check(os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755))
-		save(t, filepath.Join(folder, name), compressed(must(os.ReadFile(from))(w)))
+		w.checkError(os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755))
+		writeFile(t, filepath.Join(folder, name), gzipped(mustSucceed(os.ReadFile(from))(w)))
 	}
-	save(t, filepath.Join(folder, "table.jsonl"), export(t, rows))
-	again := open(t, unpacked(t, filepath.Join(folder, "berth")), at)
-	save(t, filepath.Join(folder, "answers.json"), must(json.MarshalIndent(again.answers(), "", " "))(w))
+	writeFile(t, filepath.Join(folder, "table.jsonl"), exportRows(t, rows))
+	again := openWorld(t, unpackedCopy(t, filepath.Join(folder, "berth")), at)
+	writeFile(t, filepath.Join(folder, "answers.json"), mustSucceed(json.MarshalIndent(again.recordAnswers(), "", " "))(w))
 	m := manifest{At: at, Rows: len(rows)}
-	save(t, filepath.Join(folder, "manifest.json"), must(json.Marshal(m))(w))
+	writeFile(t, filepath.Join(folder, "manifest.json"), mustSucceed(json.Marshal(m))(w))
 }
 
-// compressed is gzip of data: what a state file has free takes no room.
-func compressed(data []byte) []byte {
+// gzipped is gzip of data: what a state file has free takes no room.
+func gzipped(data []byte) []byte {
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is known
 	_, _ = z.Write(data)                                    // a buffer takes everything
@@ -74,7 +74,7 @@ func compressed(data []byte) []byte {
 	return out.Bytes()
 }
 
-func save(t *testing.T, path string, data []byte) {
+func writeFile(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
@@ -109,8 +109,8 @@ func writeFields(t *testing.T, path string, rows []state.Row) {
 	put(first, "placement", "dispatch")
 }
 
-// export returns the rows as DynamoDB exports them, in order of key.
-func export(t *testing.T, rows []state.Row) []byte {
+// exportRows returns the rows as DynamoDB exports them, in order of key.
+func exportRows(t *testing.T, rows []state.Row) []byte {
 	t.Helper()
 	b := &table{items: map[state.Key]map[string]types.AttributeValue{}}
 	store := &dynamo.State{Client: b, Table: "berth"}

@@ -11,11 +11,11 @@ import (
 	"berth/shared/handler"
 )
 
-// alarm is a metric that is watched: of what, by the logical id of a resource of template.yaml.
-type alarm struct{ namespace, metric, of string }
+// watchedMetric is a metric that is watched: of what, by the logical id of a resource of template.yaml.
+type watchedMetric struct{ namespace, metric, of string }
 
-// watched are the alarms of infra/alarms.yaml, their parameters resolved to the resources that template.yaml gives.
-func watched(t *testing.T, template *yaml.Node) (all []alarm, turns []string) {
+// watchedMetrics are the alarms of infra/alarms.yaml, their parameters resolved to the resources that template.yaml gives.
+func watchedMetrics(t *testing.T, template *yaml.Node) (all []watchedMetric, turns []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/alarms.yaml")
 	if err != nil {
@@ -25,19 +25,19 @@ func watched(t *testing.T, template *yaml.Node) (all []alarm, turns []string) {
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		t.Fatal(err)
 	}
-	stack := member(member(member(member(template, "Resources"), "Alarms"), "Properties"), "Parameters")
-	resources := member(root.Content[0], "Resources")
+	stack := memberOf(memberOf(memberOf(memberOf(template, "Resources"), "Alarms"), "Properties"), "Parameters")
+	resources := memberOf(root.Content[0], "Resources")
 	for i := 0; i+1 < len(resources.Content); i += 2 {
-		p := member(resources.Content[i+1], "Properties")
-		dimension := member(content(member(p, "Dimensions"))[0], "Value").Value
-		given := member(stack, dimension)
+		p := memberOf(resources.Content[i+1], "Properties")
+		dimension := memberOf(contentOf(memberOf(p, "Dimensions"))[0], "Value").Value
+		given := memberOf(stack, dimension)
 		if given == nil {
 			t.Errorf("%s: template.yaml gives no %s", resources.Content[i].Value, dimension)
 			continue
 		}
-		a := alarm{member(p, "Namespace").Value, member(p, "MetricName").Value, referred(given)}
+		a := watchedMetric{memberOf(p, "Namespace").Value, memberOf(p, "MetricName").Value, referredResource(given)}
 		all = append(all, a)
-		if a.metric == string(handler.IdleRounds) && member(p, "Statistic").Value == "Maximum" {
+		if a.metric == string(handler.IdleRounds) && memberOf(p, "Statistic").Value == "Maximum" {
 			turns = append(turns, a.of)
 		}
 	}
@@ -55,29 +55,29 @@ func TestAlarms(t *testing.T) {
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		t.Fatal(err)
 	}
-	all, turns := watched(t, root.Content[0])
+	all, turns := watchedMetrics(t, root.Content[0])
 	want := func(namespace, metric, of string) {
-		if !slices.Contains(all, alarm{namespace, metric, of}) {
+		if !slices.Contains(all, watchedMetric{namespace, metric, of}) {
 			t.Errorf("nothing watches %s %s of %s", namespace, metric, of)
 		}
 	}
-	resources := member(root.Content[0], "Resources")
+	resources := memberOf(root.Content[0], "Resources")
 	for i := 0; i+1 < len(resources.Content); i += 2 {
 		name, r := resources.Content[i].Value, resources.Content[i+1]
-		p := member(r, "Properties")
-		switch member(r, "Type").Value {
+		p := memberOf(r, "Properties")
+		switch memberOf(r, "Type").Value {
 		case "AWS::Serverless::Function":
 			want("AWS/Lambda", "Errors", name)
 			want("AWS/Lambda", "Throttles", name)
-			events := member(p, "Events")
+			events := memberOf(p, "Events")
 			for j := 1; events != nil && j < len(events.Content); j += 2 {
-				if member(events.Content[j], "Type").Value == "DynamoDB" {
+				if memberOf(events.Content[j], "Type").Value == "DynamoDB" {
 					want("AWS/Lambda", "IteratorAge", name)
 				}
 			}
 		case "AWS::SQS::Queue":
 			metric := "ApproximateNumberOfMessagesVisible"
-			if member(p, "RedrivePolicy") != nil {
+			if memberOf(p, "RedrivePolicy") != nil {
 				metric = "ApproximateAgeOfOldestMessage"
 			}
 			want("AWS/SQS", metric, name)

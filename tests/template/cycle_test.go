@@ -13,94 +13,94 @@ import (
 
 const file = "../../template.yaml"
 
-// edges lead from a resource to those that it sets off: rules and queues and the table to functions, functions to
+// triggers lead from a resource to those that it sets off: rules and queues and the table to functions, functions to
 // queues and the table. What a function may do stands in its role.
-type edges map[string][]string
+type triggers map[string][]string
 
-func (e edges) add(from, to string) {
+func (e triggers) addTrigger(from, to string) {
 	if from != "" && to != "" && !slices.Contains(e[from], to) {
 		e[from] = append(e[from], to)
 	}
 }
 
-// read finds the edges of a template.
-func read(text []byte) (edges, error) {
+// readTriggers finds the edges of a template.
+func readTriggers(text []byte) (triggers, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, err
 	}
-	e, roles := edges{}, map[string][]string{}
-	resources := member(root.Content[0], "Resources")
+	e, roles := triggers{}, map[string][]string{}
+	resources := memberOf(root.Content[0], "Resources")
 	for i := 0; i+1 < len(resources.Content); i += 2 {
 		name, r := resources.Content[i].Value, resources.Content[i+1]
-		properties := member(r, "Properties")
-		switch member(r, "Type").Value {
+		properties := memberOf(r, "Properties")
+		switch memberOf(r, "Type").Value {
 		case "AWS::Serverless::Function":
-			role := referred(member(properties, "Role"))
+			role := referredResource(memberOf(properties, "Role"))
 			roles[role] = append(roles[role], name)
-			e.sources(name, member(properties, "Events"))
+			e.addEventSources(name, memberOf(properties, "Events"))
 		case "AWS::Events::Rule":
-			for _, target := range content(member(properties, "Targets")) {
-				e.add(name, referred(member(target, "Arn")))
+			for _, target := range contentOf(memberOf(properties, "Targets")) {
+				e.addTrigger(name, referredResource(memberOf(target, "Arn")))
 			}
 		case "AWS::SQS::Queue":
 			// Dead letters are read by nobody here: an edge to their queue would lead no further.
-			e.add(name, referred(member(member(properties, "RedrivePolicy"), "deadLetterTargetArn")))
+			e.addTrigger(name, referredResource(memberOf(memberOf(properties, "RedrivePolicy"), "deadLetterTargetArn")))
 		}
 	}
 	for i := 0; i+1 < len(resources.Content); i += 2 {
-		if name, r := resources.Content[i].Value, resources.Content[i+1]; member(r, "Type").Value == "AWS::IAM::Role" {
+		if name, r := resources.Content[i].Value, resources.Content[i+1]; memberOf(r, "Type").Value == "AWS::IAM::Role" {
 			for _, function := range roles[name] {
-				e.allowed(function, member(r, "Properties"))
+				e.addAllowed(function, memberOf(r, "Properties"))
 			}
 		}
 	}
 	return e, nil
 }
 
-// sources are what sets a function off, and where its failures go.
-func (e edges) sources(function string, events *yaml.Node) {
+// addEventSources are what sets a function off, and where its failures go.
+func (e triggers) addEventSources(function string, events *yaml.Node) {
 	for i := 1; events != nil && i < len(events.Content); i += 2 {
-		properties := member(events.Content[i], "Properties")
+		properties := memberOf(events.Content[i], "Properties")
 		for _, source := range []string{"Queue", "Stream", "Topic"} {
-			e.add(referred(member(properties, source)), function)
+			e.addTrigger(referredResource(memberOf(properties, source)), function)
 		}
-		e.add(function, referred(member(member(member(properties, "DestinationConfig"), "OnFailure"), "Destination")))
+		e.addTrigger(function, referredResource(memberOf(memberOf(memberOf(properties, "DestinationConfig"), "OnFailure"), "Destination")))
 	}
 }
 
-// setsOff are the actions by which a function can set off something else.
-var setsOff = []string{
+// triggeringActions are the actions by which a function can set off something else.
+var triggeringActions = []string{
 	"sqs:SendMessage", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem",
 	"lambda:InvokeFunction", "sns:Publish", "events:PutEvents",
 }
 
-// allowed are the resources on which a function's role has an action that sets them off. An action with "*" in it, or
+// addAllowed are the resources on which a function's role has an action that sets them off. An action with "*" in it, or
 // on all resources, is a way to everything.
-func (e edges) allowed(function string, n *yaml.Node) {
+func (e triggers) addAllowed(function string, n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	if action := member(n, "Action"); action != nil {
-		for _, a := range content(action) {
-			for _, resource := range content(member(n, "Resource")) {
+	if action := memberOf(n, "Action"); action != nil {
+		for _, a := range contentOf(action) {
+			for _, resource := range contentOf(memberOf(n, "Resource")) {
 				switch {
-				case strings.Contains(a.Value, "*"), slices.Contains(setsOff, a.Value) && resource.Value == "*":
-					e.add(function, "*")
-				case slices.Contains(setsOff, a.Value):
-					e.add(function, referred(resource))
+				case strings.Contains(a.Value, "*"), slices.Contains(triggeringActions, a.Value) && resource.Value == "*":
+					e.addTrigger(function, "*")
+				case slices.Contains(triggeringActions, a.Value):
+					e.addTrigger(function, referredResource(resource))
 				}
 			}
 		}
 		return
 	}
 	for _, below := range n.Content {
-		e.allowed(function, below)
+		e.addAllowed(function, below)
 	}
 }
 
-// content is a list's items, or a scalar alone.
-func content(n *yaml.Node) []*yaml.Node {
+// contentOf is a list's items, or a scalar alone.
+func contentOf(n *yaml.Node) []*yaml.Node {
 	switch {
 	case n == nil:
 		return nil
@@ -110,7 +110,7 @@ func content(n *yaml.Node) []*yaml.Node {
 	return []*yaml.Node{n}
 }
 
-func member(n *yaml.Node, name string) *yaml.Node {
+func memberOf(n *yaml.Node, name string) *yaml.Node {
 	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
 			return n.Content[i+1]
@@ -119,8 +119,8 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// referred is the resource that Ref, GetAtt or Sub names.
-func referred(n *yaml.Node) string {
+// referredResource is the resource that Ref, GetAtt or Sub names.
+func referredResource(n *yaml.Node) string {
 	if n == nil {
 		return ""
 	}
@@ -128,8 +128,8 @@ func referred(n *yaml.Node) string {
 	return strings.TrimSuffix(name, "}")
 }
 
-// cycle is a way from a resource back to itself that does not pass through any of those left out; nil where none is.
-func (e edges) cycle(without string) []string {
+// findCycle is a way from a resource back to itself that does not pass through any of those left out; nil where none is.
+func (e triggers) findCycle(without string) []string {
 	var walk func(path []string) []string
 	done := map[string]bool{}
 	walk = func(path []string) []string {
@@ -168,14 +168,14 @@ func TestEveryCyclePassesThroughTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := read(text)
+	e, err := readTriggers(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := e.cycle("Table"); found != nil {
+	if found := e.findCycle("Table"); found != nil {
 		t.Errorf("a cycle that does not pass through the table: %s", strings.Join(found, " → "))
 	}
-	if e.cycle("") == nil {
+	if e.findCycle("") == nil {
 		t.Error("there is no cycle at all: the table's stream is not seen")
 	}
 	for _, edge := range []string{
@@ -218,11 +218,11 @@ Resources:
 		"ConditionalRead": {"ecs:ListTasks", `"*"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := read(fmt.Appendf(nil, function, c.action, c.resource))
+			e, err := readTriggers(fmt.Appendf(nil, function, c.action, c.resource))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found := e.cycle("Table"); (found != nil) != c.cycle {
+			if found := e.findCycle("Table"); (found != nil) != c.cycle {
 				t.Errorf("cycle %v, want one: %v", found, c.cycle)
 			}
 		})

@@ -17,19 +17,19 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// code is a package's functions by name, T.Method those of a type: which of the package's functions and of its interfaces'
+// callGraph is a package's functions by name, T.Method those of a type: which of the package's functions and of its interfaces'
 // methods each uses, and which operations of AWS it calls.
-type code map[string]*function
+type callGraph map[string]*functionCalls
 
-type function struct{ uses, calls []string }
+type functionCalls struct{ uses, calls []string }
 
-// nothing imports no package: what another declares is of no interest, and not known.
-type nothing struct{}
+// emptyImporter imports no package: what another declares is of no interest, and not known.
+type emptyImporter struct{}
 
-func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
+func (emptyImporter) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
 
-// parse reads the package in a directory.
-func parse(t *testing.T, dir string) code {
+// parsePackage reads the package in a directory.
+func parsePackage(t *testing.T, dir string) callGraph {
 	t.Helper()
 	fset := token.NewFileSet()
 	entries, err := os.ReadDir(dir)
@@ -48,24 +48,24 @@ func parse(t *testing.T, dir string) code {
 		files = append(files, f)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-	_, _ = (&types.Config{Importer: nothing{}, Error: func(error) {}}).Check(dir, fset, files, info)
-	out := code{}
+	_, _ = (&types.Config{Importer: emptyImporter{}, Error: func(error) {}}).Check(dir, fset, files, info)
+	out := callGraph{}
 	for _, f := range files {
 		for _, d := range f.Decls {
 			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
-				out[name(info.Defs[d.Name])] = bodyOf(d, info, service(f))
+				out[objectName(info.Defs[d.Name])] = bodyOf(d, info, servicePrefix(f))
 			}
 		}
 	}
 	return out
 }
 
-func bodyOf(d *ast.FuncDecl, info *types.Info, service string) *function {
-	f := &function{}
+func bodyOf(d *ast.FuncDecl, info *types.Info, service string) *functionCalls {
+	f := &functionCalls{}
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
-			if used := name(info.Uses[n]); used != "" {
+			if used := objectName(info.Uses[n]); used != "" {
 				f.uses = append(f.uses, used)
 			}
 			if operation, pages := strings.CutSuffix(strings.TrimPrefix(n.Name, "New"), "Paginator"); pages {
@@ -81,8 +81,8 @@ func bodyOf(d *ast.FuncDecl, info *types.Info, service string) *function {
 	return f
 }
 
-// service is the prefix that IAM has for the service whose client a file uses.
-func service(f *ast.File) string {
+// servicePrefix is the prefix that IAM has for the service whose client a file uses.
+func servicePrefix(f *ast.File) string {
 	for _, i := range f.Imports {
 		if _, name, ok := strings.Cut(strings.Trim(i.Path.Value, `"`), "aws-sdk-go-v2/service/"); ok && !strings.Contains(name, "/") {
 			return strings.NewReplacer("eventbridge", "events", "elasticloadbalancingv2", "elasticloadbalancing").Replace(name)
@@ -91,7 +91,7 @@ func service(f *ast.File) string {
 	return ""
 }
 
-func name(o types.Object) string {
+func objectName(o types.Object) string {
 	f, ok := o.(*types.Func)
 	if !ok {
 		return ""
@@ -108,8 +108,8 @@ func name(o types.Object) string {
 	return f.Name()
 }
 
-// reach is all that some functions use, directly or not.
-func (c code) reach(from []string) map[string]bool {
+// reachableFrom is all that some functions use, directly or not.
+func (c callGraph) reachableFrom(from []string) map[string]bool {
 	seen := map[string]bool{}
 	for len(from) > 0 {
 		at := from[0]
@@ -124,17 +124,17 @@ func (c code) reach(from []string) map[string]bool {
 	return seen
 }
 
-// operations are what the adapters in some packages call for a port's method, by the method's name.
-func operations(t *testing.T, dirs ...string) map[string][]string {
+// operationsOf are what the adapters in some packages call for a port's method, by the method's name.
+func operationsOf(t *testing.T, dirs ...string) map[string][]string {
 	out := map[string][]string{}
 	for _, dir := range dirs {
-		c := parse(t, dir)
+		c := parsePackage(t, dir)
 		for method := range c {
 			_, called, ok := strings.Cut(method, ".")
 			if !ok || !ast.IsExported(called) {
 				continue
 			}
-			for of := range c.reach([]string{method}) {
+			for of := range c.reachableFrom([]string{method}) {
 				if f := c[of]; f != nil {
 					out[called] = append(out[called], f.calls...)
 				}
@@ -146,7 +146,7 @@ func operations(t *testing.T, dirs ...string) map[string][]string {
 
 // loadHandlers reads the packages of the handlers, and those that they share, with their types. A function is known by
 // its package's path and its name.
-func loadHandlers(t *testing.T) code {
+func loadHandlers(t *testing.T) callGraph {
 	t.Helper()
 	config := &packages.Config{
 		Dir:  "../..",
@@ -156,7 +156,7 @@ func loadHandlers(t *testing.T) code {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := code{}
+	out := callGraph{}
 	for _, p := range loaded {
 		for _, f := range p.Syntax {
 			for _, d := range f.Decls {
@@ -170,8 +170,8 @@ func loadHandlers(t *testing.T) code {
 }
 
 // handlerBody lists the functions and methods that a handler's function uses.
-func handlerBody(d *ast.FuncDecl, info *types.Info) *function {
-	f := &function{}
+func handlerBody(d *ast.FuncDecl, info *types.Info) *functionCalls {
+	f := &functionCalls{}
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
 			if used := pathName(info.Uses[id]); used != "" {
@@ -184,15 +184,15 @@ func handlerBody(d *ast.FuncDecl, info *types.Info) *function {
 }
 
 func pathName(o types.Object) string {
-	if n := name(o); n != "" && o.Pkg() != nil {
+	if n := objectName(o); n != "" && o.Pkg() != nil {
 		return o.Pkg().Path() + "." + n
 	}
 	return ""
 }
 
-// started are the methods of a handler's package that a function's main has called: those that it names, or all of the
+// handlerMethods are the methods of a handler's package that a function's main has called: those that it names, or all of the
 // package where it gives the handler away.
-func started(t *testing.T, file string, handlers code) (out []string) {
+func handlerMethods(t *testing.T, file string, handlers callGraph) (out []string) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
@@ -233,13 +233,13 @@ func started(t *testing.T, file string, handlers code) (out []string) {
 	return out
 }
 
-// actions are those that a role allows.
-func actions(n *yaml.Node) (out []string) {
-	for _, a := range content(member(n, "Action")) {
+// allowedActions are those that a role allows.
+func allowedActions(n *yaml.Node) (out []string) {
+	for _, a := range contentOf(memberOf(n, "Action")) {
 		out = append(out, a.Value)
 	}
 	for _, below := range n.Content {
-		out = append(out, actions(below)...)
+		out = append(out, allowedActions(below)...)
 	}
 	return out
 }
@@ -256,15 +256,15 @@ func TestRolesAllowWhatFunctionsCall(t *testing.T) {
 	}
 	const awsapi = "../../shared/awsapi/"
 	handlers := loadHandlers(t)
-	calls := operations(t, awsapi, awsapi+"autoscaling", awsapi+"launchtemplate", awsapi+"cloudwatch", awsapi+"balancing", awsapi+"eventbus")
-	resources, checked := member(root.Content[0], "Resources"), map[string]bool{}
+	calls := operationsOf(t, awsapi, awsapi+"autoscaling", awsapi+"launchtemplate", awsapi+"cloudwatch", awsapi+"balancing", awsapi+"eventbus")
+	resources, checked := memberOf(root.Content[0], "Resources"), map[string]bool{}
 	for i := 0; i+1 < len(resources.Content); i += 2 {
-		if member(resources.Content[i+1], "Type").Value != "AWS::Serverless::Function" {
+		if memberOf(resources.Content[i+1], "Type").Value != "AWS::Serverless::Function" {
 			continue
 		}
-		p := member(resources.Content[i+1], "Properties")
-		allowed := actions(member(resources, referred(member(p, "Role"))))
-		for used := range handlers.reach(started(t, "../../"+member(p, "CodeUri").Value+"main.go", handlers)) {
+		p := memberOf(resources.Content[i+1], "Properties")
+		allowed := allowedActions(memberOf(resources, referredResource(memberOf(p, "Role"))))
+		for used := range handlers.reachableFrom(handlerMethods(t, "../../"+memberOf(p, "CodeUri").Value+"main.go", handlers)) {
 			method := used[strings.LastIndexByte(used, '.')+1:]
 			if handlers[used] != nil || !strings.HasPrefix(used, "berth/shared/handler") { // a function, no port
 				continue
