@@ -60,7 +60,7 @@ type Meta struct {
 	cluster.Head
 	Version   int64     `json:"v"` // the placement version
 	CreatedAt time.Time `json:"ca"`
-	Short     string    `json:"sh"` // owner of standalone tasks, see [ShortKey]
+	Short     string    `json:"sh"` // owner of standalone tasks, see [cluster.ShortKey]
 }
 
 // An Entry lists a cluster in the [Directory].
