@@ -17,7 +17,7 @@ func (s *Settings) Limits() service.Limits {
 }
 
 // Settings are the installation's settings for decisions about services, tasks and requests.
-// docs/settings.md has the environment variables and their defaults.
+// docs/settings.md has the parameters that set them, and their defaults.
 type Settings struct {
 	// KeepStopped is how long stopped tasks and deregistered instances stay visible.
 	KeepStopped time.Duration

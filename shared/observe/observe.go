@@ -424,9 +424,9 @@ func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance
 	return o.RecordInstance(ctx, &next, old)
 }
 
-// SchedulePoll makes dispatch ask ECS about the instance later, as the event that it is
-// available again may be lost. The wait doubles with each generation: 1, 2, 4 ... minutes, at most
-// Settings.RecheckMax.
+// SchedulePoll makes task-state-change ask ECS about the instance later, because the event that it
+// is available again may be lost. The wait doubles with each generation: 1, 2, 4 ... minutes, at
+// most Settings.RetryIntervalMax.
 func (o *Observer) SchedulePoll(ctx context.Context, clusterName, id string, generation int) error {
 	wait := min(o.Settings.RetryInterval<<min(generation, 10), o.Settings.RetryIntervalMax)
 	return o.writePoll(ctx, &state.Due{
@@ -435,7 +435,7 @@ func (o *Observer) SchedulePoll(ctx context.Context, clusterName, id string, gen
 	})
 }
 
-// SchedulePollAt makes dispatch ask ECS about an instance at a given time.
+// SchedulePollAt makes task-state-change ask ECS about an instance at a given time.
 func (o *Observer) SchedulePollAt(ctx context.Context, clusterName, id string, at time.Time) error {
 	return o.writePoll(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second),
 		Subject: id})
