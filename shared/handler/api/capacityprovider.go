@@ -139,6 +139,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 		p.Protection, p.Draining = valueOr(c.Protection, p.Protection), valueOr(c.Draining, p.Draining)
 		p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdated, ""
 		switch {
+		// A provider whose creation failed is created anew with the changed settings.
 		case p.GroupProblem != "":
 			p.UpdateStatus, p.CheckPending = cluster.ProviderCreating, true
 		case p.Protection && !before.Protection || p.Scaling.Enabled && !before.Scaling.Enabled:

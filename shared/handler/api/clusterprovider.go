@@ -65,6 +65,8 @@ func (a *ClusterProviders) PutClusterProviders(
 		Head: cluster.Head{Cluster: clusterName, Rev: old.Rev + 1}, Providers: names, Default: strategy,
 		Status: cluster.AttachmentsInProgress, RequestedAt: a.Clock.Now(),
 	}
+	// Providers removed earlier may still be waiting for managed scaling, and must not be
+	// forgotten.
 	var gone []string
 	for _, name := range slices.Concat(old.Providers, old.Detaching) {
 		if !slices.Contains(names, name) && !slices.Contains(gone, name) {
@@ -72,6 +74,7 @@ func (a *ClusterProviders) PutClusterProviders(
 		}
 	}
 	next.Detaching = gone
+	// There is nothing to attach or detach, so nobody would complete it.
 	if len(names)+len(gone) == 0 {
 		next.Status = cluster.AttachmentsComplete
 	}

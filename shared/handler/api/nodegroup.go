@@ -33,6 +33,7 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	if _, err := n.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
+	// Before all checks: the same call again must succeed whatever has become of the group.
 	if old, err := n.findNodeGroup(ctx, spec.Cluster, spec.Name); err != nil || old != nil {
 		return resolveNodeGroupConflict(old, spec, err)
 	}
@@ -208,6 +209,7 @@ func (n *NodeGroups) listNames(
 	if q.After != "" {
 		r.From = prefix + q.After + "\x00"
 	}
+	// One more than fits tells whether there is another page.
 	r.Limit = q.Limit + 1
 	rows, err := n.State.List(ctx, r)
 	if err != nil {

@@ -30,6 +30,7 @@ func (n *NodeGroups) UpdateNodeGroupVersion(
 	if err := checkActive(g); err != nil {
 		return nil, err
 	}
+	// From here on nothing is read; the row says all that node-group-upgrade needs.
 	target, err := newTarget(g, change)
 	if err != nil {
 		return nil, err

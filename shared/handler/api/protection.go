@@ -43,6 +43,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 	// one can come in between.
 	err = state.CommitNarrowingAll(ctx, a.State, clusterName, func(stamp int64) ([]state.Write, error) {
 		var writes []state.Write
+		// The function runs again after a lost race.
 		out, failed = nil, nil
 		for _, id := range ids {
 			t, failure, err := a.findProtectable(ctx, clusterName, id, d > 0)

@@ -23,6 +23,7 @@ func startDeployment(s *cluster.Service, r cluster.Revision, left int, now time.
 		s.Last = &old.Revision
 	}
 	older := s.Older
+	// A deployment without tasks leaves nothing to replace.
 	if old.Desired > 0 || old.Running+old.Pending > 0 {
 		older = append([]cluster.Deployment{old}, older...)
 	}
@@ -93,6 +94,8 @@ func newDeploymentID(s *cluster.Service, now time.Time) string {
 		taken = append(taken, s.Last.ID)
 	}
 	id := cluster.DeploymentID(s.Short, now)
+	// Ids of service revisions live as long as the history, which a second deployment must not
+	// overwrite.
 	for slices.Contains(taken, id) {
 		now = now.Add(time.Nanosecond)
 		id = cluster.DeploymentID(s.Short, now)

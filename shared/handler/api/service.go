@@ -29,6 +29,7 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
+	// Before everything else, see there.
 	if d, err := a.FindCreatedService(ctx, spec); d != nil || err != nil {
 		return d, err
 	}
@@ -46,12 +47,14 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 			return err
 		}
 		if old != nil && old.Status != cluster.ServiceInactive {
+			// Another call has created it since FindCreatedService looked.
 			made, err = resolveServiceConflict(old, spec)
 			return err
 		}
 		if made, err = a.newService(spec, def, old); err != nil {
 			return err
 		}
+		// After all other checks: what is refused takes no place in the count.
 		if err := a.reserveService(ctx, spec.Cluster); err != nil {
 			return err
 		}
@@ -283,6 +286,7 @@ func (a *Services) DeleteService(
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The service cannot be stopped while deployments are active.")
 		}
+		// Placement stops the tasks, and makes the service INACTIVE when the last one has stopped.
 		s.Status, s.Desired = cluster.ServiceDraining, 0
 		s.Release = stoppedRelease(s.Release, a.Clock.Now(), "The service was deleted.")
 		return nil

@@ -67,6 +67,8 @@ func (a *Dependencies) editServiceRules(
 		if err := f(s); err != nil {
 			return err
 		}
+		// The definition's own constraints count too, and its network mode decides about the
+		// network.
 		def, err := a.cachedDefinition(ctx, clusterName, s.Deployment.TaskDefinition)
 		if err != nil {
 			return err
@@ -110,6 +112,7 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 			}})
 		}
 	}
+	// A service that was created again under its name has another short key.
 	same := old != nil && old.Short == next.Short
 	switch {
 	case !same:

@@ -53,6 +53,7 @@ func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) 
 	next := *t
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, cluster.StopUserInitiated, reason
+	// Nothing was started for it, and placement finds it STOPPED when it next looks.
 	if t.Instance == "" {
 		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()),
 			a.expiresAfter(a.Settings.KeepStopped)
@@ -132,6 +133,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 		}
 		ids = append(ids, t.ID)
 	}
+	// Rows are ordered by owner, the page by id.
 	slices.Sort(ids)
 	if q.Limit > 0 && len(ids) > q.Limit {
 		return ids[:q.Limit], true, nil
@@ -146,6 +148,7 @@ func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskSt
 	if t.HasEnded() {
 		status = cluster.TaskStopped
 	}
+	// Task definitions are family:revision.
 	family, _, _ := strings.Cut(t.TaskDefinition, ":")
 	return status == desired && (q.Family == "" || family == q.Family) &&
 		(q.Instance == "" || t.Instance == q.Instance) &&

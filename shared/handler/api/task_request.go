@@ -139,6 +139,7 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	if !spec.Rules.IsEmpty() {
 		r.Rules = &spec.Rules
 	}
+	// The same token leads to the same row.
 	if spec.Token != "" {
 		r.ID = tokenID(spec)
 	} else {

@@ -46,6 +46,7 @@ func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (re
 	h.Telemetry.AddCount(handler.RecordsHandled, len(records))
 	seen := map[string]bool{}
 	for _, r := range records {
+		// One round per cluster handles everything that the batch announces.
 		if name := r.Key.Cluster; !seen[name] {
 			seen[name] = true
 			h.drainOrRetry(ctx, name)

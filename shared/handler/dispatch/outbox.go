@@ -54,6 +54,7 @@ func carryOutRows(ctx context.Context, r *round, rows []state.Row) error {
 		if !ok {
 			continue
 		}
+		// Measured before anything is done, so that a round that fails counts too.
 		r.Telemetry.SetMax(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
 		if !r.now.Before(o.NotBefore) {
 			r.tokensWanted += countCalls(o)

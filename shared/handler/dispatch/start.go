@@ -81,6 +81,7 @@ func startGroup(ctx context.Context, r *round, o *state.Outbox, group []state.St
 func claimTask(ctx context.Context, r *round, o *state.Outbox, s state.StartItem) (t *cluster.Task, done bool,
 	err error) {
 	key := taskKey(r.cluster, o, s)
+	// An attempt that ECS certainly did not carry out need not settle: it is claimed again at once.
 	attempt := r.refused[key] + 1
 	for range state.MaxRaces {
 		row, err := r.State.Write(ctx, state.Write{Claim: &state.Claim{Task: key, Attempt: attempt, At: r.Clock.Now()}})

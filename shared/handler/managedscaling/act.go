@@ -115,6 +115,7 @@ func (e *execution) isUnchanged(ctx context.Context) (bool, error) {
 	isSame := len(found) == 1 && found[0].Desired == g.Desired && found[0].Min == g.Min && found[0].Max == g.Max &&
 		wasUpgrading == (updates[g.Name] != nil)
 	if isSame {
+		// A new instance may have got tasks, or be about to, that the decision did not count.
 		known := map[string]bool{}
 		for _, i := range g.Instances {
 			known[i.ID] = true

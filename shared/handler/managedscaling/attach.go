@@ -27,6 +27,7 @@ type attacher struct {
 func (a *attacher) attachProvider(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
 	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
+		// Each round, because the group's owner may have removed the tag.
 		if err := a.tagGroup(ctx, a.group); err != nil {
 			return now, err
 		}

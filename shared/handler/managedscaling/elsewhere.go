@@ -30,6 +30,7 @@ func (r *round) decideProvider(
 	if in.RegisteredElsewhere, err = findElsewhere(ctx, r.State, names, r.of.Cluster, d.Unregistered); err != nil {
 		return d, err
 	}
+	// Only these consequences cannot be undone, so only they are worth asking ECS.
 	releases := slices.ContainsFunc(d.Release, func(id string) bool { return slices.Contains(d.Unregistered, id) })
 	if releases || len(d.Replace) > 0 || d.Desired < g.Desired {
 		for _, name := range names {

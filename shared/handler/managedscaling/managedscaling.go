@@ -128,6 +128,7 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 		return err
 	}
 	var report clusterReport
+	// First what leaves: a group may go from one provider to another.
 	for _, p := range of.Detaching {
 		err := h.detachProvider(ctx, of, p)
 		if err != nil && !isLostRace(err) {
@@ -141,6 +142,7 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 			return errors.Join(err, h.recordUnreadableGroups(ctx, of, err))
 		}
 		for _, p := range of.Providers {
+			// Its group was not examined in time; the attachments stay IN_PROGRESS.
 			if row := r.rows[p]; row != nil && row.CheckPending {
 				report.isPending = true
 				continue

@@ -27,6 +27,7 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if a.group == nil {
 		return asNotAttached(cmp.Or(a.forgetGroup(ctx), fmt.Errorf("there is no Auto Scaling group %s", p.Group)))
 	}
+	// The revision read here is the one that the write below must find.
 	old, err := readHistory(ctx, r.State, r.of.Cluster, name)
 	if err != nil {
 		return asNotAttached(err)
@@ -35,6 +36,7 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if err != nil {
 		return asNotAttached(err)
 	}
+	// Reported only at the end: the decision about the other instances stands without it.
 	claimErr := r.claimInstances(ctx, p, a.group)
 	if err := r.refreshDrains(ctx, old.Drains); err != nil {
 		return err

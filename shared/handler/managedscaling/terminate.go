@@ -24,6 +24,8 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 	h, group := e.round.Handler, e.group.Name
 	byEC2ID := instancesByEC2ID(e.snap)
 	terminating := slices.Sorted(maps.Keys(now))
+	// An instance that is in none of this cluster's rows may belong to another cluster of the
+	// provider.
 	var unknown []string
 	for _, id := range terminating {
 		if byEC2ID[id] == nil {

@@ -39,6 +39,8 @@ func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action)
 		}
 		err = e.carryOut(ctx, a)
 		refused := nodegroup.ActionError(e.group.AutoScalingGroup, a, err)
+		// The first refusal ends the way forward. While restoring, the other actions are still
+		// carried out.
 		if refused != nil && e.update.Phase != cluster.PhaseRestore {
 			return errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
 		}
@@ -121,6 +123,7 @@ func (e *execution) createTemplate(ctx context.Context) error {
 		Template: from.ID, From: from, Image: target.Image,
 		Description: nodegroup.TemplateDescription(e.update, from.ID+":"+from.Version),
 	}
+	// The user's own template is the base then, with nothing of the group's present one.
 	if target.SourceTemplate != "" {
 		version.From = cluster.TemplateRef{ID: target.SourceTemplate, Version: target.SourceVersion}
 	}

@@ -52,6 +52,7 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 func (h *Handler) labelGroup(
 	ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows,
 ) error {
+	// Read at most once, and not at all if every node has its labels.
 	lastUpdate := sync.OnceValues(func() (*cluster.Update, error) { return readUpdate(ctx, h.State, g, g.Update) })
 	for _, i := range auto.Instances {
 		node := rows.Instance(i.ID)

@@ -52,6 +52,7 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 		return nodegroup.TemplateIssue(err, template)
 	}
 	g.Target = target
+	// The caller gave no sizes, so the node group takes those of the Auto Scaling group.
 	if g.Sizes.Max == 0 {
 		g.Sizes = sizesOf(auto)
 		return nil, nil
@@ -81,6 +82,7 @@ func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error 
 	if u == nil || u.Sizes == nil {
 		return h.finishUpdate(ctx, g, nil)
 	}
+	// The end of the update and the changed node group are committed together.
 	ended, next := *u, *g
 	ended.EndedAt = h.Clock.Now()
 	sizes, err := h.resizeGroup(ctx, g, *u.Sizes)
@@ -124,6 +126,7 @@ func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	if err != nil {
 		return fmt.Errorf("listing its updates: %w", err)
 	}
+	// Read again: another environment may have deleted it, and somebody created one of its name.
 	row, err := h.State.Get(ctx, state.KeyOf(g))
 	if now, ok := row.(*cluster.NodeGroup); err != nil || !ok || now.ID != g.ID {
 		return cluster.Wrap(err, "reading it again")

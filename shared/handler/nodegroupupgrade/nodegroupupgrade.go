@@ -91,6 +91,7 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 	if u == nil {
 		return h.finishUpdate(ctx, g, nil)
 	}
+	// Not written yet: it is written together with what is decided next.
 	resolved, err := h.resolveTarget(ctx, u)
 	if err != nil {
 		return err
@@ -105,6 +106,7 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 	if next.HasEnded() {
 		return h.finishUpdate(ctx, g, next)
 	}
+	// Before any action, so that a crash loses no intent.
 	if next != u {
 		next.Rev = u.Rev + 1
 		if _, err := h.State.Write(ctx, state.Write{Put: next}); err != nil {

@@ -49,6 +49,7 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 	o := &observation{
 		group: nodegroup.Group{Name: auto.Name, Sizes: sizesOf(auto), Zones: auto.Zones, Template: auto.Template},
 	}
+	// A mixed instances policy with templates of its own would launch nodes that no update made.
 	if auto.OwnTemplates && u.Phase != cluster.PhaseRestore {
 		return o, cluster.Errorf(cluster.CodeInvalidRequest, "%s", nodegroup.OwnTemplatesMessage(auto.Name))
 	}
@@ -96,6 +97,7 @@ func (h *Handler) readLaunches(
 	if u.Phase == cluster.PhaseRestore {
 		return nil
 	}
+	// A version made by a run that was cut off is found by its description and used again.
 	if u.Template == "" && u.Target.Image != "" {
 		from, err := baseTemplate(ctx, h.Templates, u, auto)
 		if err != nil {

@@ -125,6 +125,7 @@ func (h *Handler) readService(ctx context.Context, f *failures) (*cluster.Servic
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the tasks of %s: %w", f.owner, err)
 	}
+	// The report names the owner by its short key; the service's name is in its tasks' rows.
 	name := ""
 	var tasks []*cluster.Task
 	for _, row := range rows {
@@ -198,6 +199,7 @@ func (h *Handler) throttleWrites(
 			continue
 		}
 		next.Revisions[id] = b
+		// A time that has passed needs no due row: placement starts the next attempt without one.
 		if b.NextAttemptAt.After(now) && !b.NextAttemptAt.Equal(before[id].NextAttemptAt) {
 			due := &state.Due{
 				Head: cluster.Head{Cluster: s.Cluster}, At: b.NextAttemptAt, Kind: state.DueService, Subject: s.Name,

@@ -66,6 +66,7 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 	if size, _ := json.Marshal(in); len(size) > maxOwnConfig {
 		return nil, input.Invalid("The configuration has %d bytes, at most %d are allowed.", len(size), maxOwnConfig)
 	}
+	// The policy has the same names as in the tag of a service, so the tag's parser reads it.
 	var rules cluster.Rules
 	if err := cluster.ApplyRuleTag(&rules, cluster.TagDomainPolicy, in.DomainPolicy); err != nil {
 		return nil, err

@@ -124,6 +124,7 @@ func (m *MetricInput) parseMetric() (out cluster.Metric, note string, err error)
 	switch {
 	case m.PrimaryDefaultLoad == nil && m.SecondaryDefaultLoad == nil:
 		return out, "", nil
+	// A secondary load alone would leave the tasks without any.
 	case m.PrimaryDefaultLoad == nil:
 		return out, "",
 			input.Invalid("Metric %.130s has a secondaryDefaultLoad alone, expected load or primaryDefaultLoad: "+

@@ -62,6 +62,7 @@ func (o *providerOperations) createCapacityProvider(
 	if err != nil {
 		return nil, err
 	}
+	// What the block managedScaling leaves out has ECS's defaults (C3).
 	base := cluster.DefaultScaling
 	base.Enabled = g.ManagedScaling != nil // as with ECS: without the block managed scaling is off
 	if p.Scaling, err = change.Scaling.ApplyTo(base); err != nil {
@@ -151,6 +152,7 @@ func (o *providerOperations) describeCapacityProviders(
 	if err != nil {
 		return nil, err
 	}
+	// The page token names the last provider of a page, so pages need an order.
 	slices.SortFunc(found, func(a, b *cluster.CapacityProvider) int { return strings.Compare(a.Name, b.Name) })
 	out := &ecs.DescribeCapacityProvidersOutput{}
 	for _, p := range found {

@@ -64,6 +64,8 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	if err := json.Unmarshal(body, &members); err != nil {
 		return nil, err
 	}
+	// ECS would refuse providers that it does not know. Everything else goes on as it came, so that
+	// members unknown to this SDK reach ECS.
 	delete(members, "capacityProviders")
 	delete(members, "defaultCapacityProviderStrategy")
 	if body, err = json.Marshal(members); err != nil {
@@ -75,6 +77,7 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 		return out, err
 	}
 	a, err := o.providers.ClusterAttachments(ctx, name)
+	// Providers that another call has set meanwhile, or that the cluster had, stay.
 	if err == nil && a.Attached.Rev == 0 {
 		_, err = o.providers.PutClusterProviders(ctx, name, names, strategy)
 	}
@@ -125,6 +128,7 @@ func (o *clusterOperations) countServices(
 			json.Unmarshal(c["status"], &status)); err != nil {
 			return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
 		}
+		// Berth forgets a cluster when ECS deletes it, so only ACTIVE ones have anything to add.
 		if status != "ACTIVE" {
 			continue
 		}
@@ -216,6 +220,7 @@ func (o *clusterOperations) addAttachments(ctx context.Context, name string, c m
 	if err != nil || a.Attached.Rev == 0 {
 		return err
 	}
+	// The encoder writes whole answers, so the cluster is encoded as the only one of an answer.
 	of := attachmentsShape(name, a)
 	body, err := awsjson.EncodeOutput("DescribeClusters", &ecs.DescribeClustersOutput{Clusters: []types.Cluster{of}})
 	if err != nil {

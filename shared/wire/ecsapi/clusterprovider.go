@@ -18,6 +18,7 @@ import (
 func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluster {
 	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Attached.Providers),
 		DefaultCapacityProviderStrategy: providerShapes(a.Attached.Default)}
+	// Providers that have an attachment in the list, so that failures of the others can be added.
 	shown := map[string]bool{}
 	add := func(kind, provider string, details ...types.KeyValuePair) {
 		shown[provider] = true

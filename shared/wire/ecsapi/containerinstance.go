@@ -103,6 +103,7 @@ func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.Re
 func (o *instanceOperations) noteRegisteredInstance(
 	ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte,
 ) ([]byte, error) {
+	// The request has no id: ECS has only just chosen it.
 	var out ecs.RegisterContainerInstanceOutput
 	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
 		return nil, err

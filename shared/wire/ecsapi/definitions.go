@@ -57,6 +57,7 @@ func (t *taskDefinitions) fetchDefinition(ctx context.Context, ref string) (*typ
 		return nil, errors.New("asking ECS for DescribeTaskDefinition: no task definition in the answer")
 	}
 	d := out.TaskDefinition
+	// Kept by its revision even if it was asked for by family: what a family means changes.
 	name := cluster.TaskDefinitionName(input.Value(d.Family), int(d.Revision))
 	t.kept.put(name, d)
 	return d, nil
@@ -86,6 +87,7 @@ func (t *taskDefinitions) checkUsable(ctx context.Context, ref string, o *cluste
 	if o != nil {
 		roles = append(roles, o.TaskRole, o.ExecutionRole)
 	}
+	// A definition or an override may name no role.
 	roles = slices.DeleteFunc(roles, func(r string) bool { return r == "" })
 	if err := t.roles.checkPassable(roles); err != nil {
 		return "", err

@@ -70,9 +70,11 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id string) types.ServiceRevisionSummary {
 	v := r.Service
 	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, revisionDigits(id)))}
+	// Once the deployment has ended its revisions may have any number of tasks, for other reasons.
 	if r.Status.HasEnded() {
 		return out
 	}
+	// The desired count of the PRIMARY deployment is the service's.
 	primary := v.Deployment
 	primary.Desired = v.Desired
 	for _, d := range append([]cluster.Deployment{primary}, v.Older...) {

@@ -68,6 +68,7 @@ func checkServiceMembers(in *ecs.UpdateServiceInput) error {
 	if err := input.CheckOneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing); err != nil {
 		return err
 	}
+	// Without a deployment controller it is ECS's rolling update.
 	controller := types.DeploymentControllerTypeEcs
 	if in.DeploymentController != nil {
 		controller = in.DeploymentController.Type
@@ -125,6 +126,8 @@ func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, e
 	if b == nil {
 		return nil, nil
 	}
+	// With resetOnHealthyTask, ECS's default, a healthy task sets the count of failures back to 0.
+	// Without it they add up over the deployment.
 	out := &cluster.CircuitBreaker{Enable: b.Enable, Rollback: b.Rollback,
 		Cumulative: b.ResetOnHealthyTask != nil && !*b.ResetOnHealthyTask}
 	t := b.ThresholdConfiguration
@@ -137,6 +140,7 @@ func parseBreaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, e
 	if err := input.CheckOneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type); err != nil {
 		return nil, err
 	}
+	// A percentage is of the desired count, so it ends at 100; a count has no bound of its own.
 	most := int32(100)
 	if t.Type == types.ThresholdTypeCount {
 		most = math.MaxInt32
@@ -299,6 +303,7 @@ func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.Provi
 		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in),
 			cluster.MaxProviders)
 	}
+	// Base and weight are checked together only after all entries have been read.
 	bases, weights := 0, 0
 	for _, p := range in {
 		name := cluster.LastPart(input.Value(p.CapacityProvider))

@@ -54,6 +54,7 @@ func (o *protectionOperations) updateTaskProtection(
 	if minutes < 1 || minutes > maxMinutes {
 		return nil, input.Invalid("expiresInMinutes is %d, but must be between 1 and %d.", minutes, maxMinutes)
 	}
+	// The scheduler takes a duration of 0 as the end of a protection.
 	if !in.ProtectionEnabled {
 		minutes = 0
 	}

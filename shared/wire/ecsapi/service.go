@@ -72,6 +72,7 @@ func (o *serviceOperations) newService(
 	if err != nil {
 		return nil, err
 	}
+	// ECS shows it as createdBy.
 	spec.CreatedBy = transport.Principal(ctx)
 	return o.services.CreateService(ctx, spec)
 }
@@ -109,6 +110,7 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 	if err != nil || len(found) == 0 {
 		return err // the scheduler says what is wrong
 	}
+	// A copy, with the change applied: what the service would have after it.
 	now := found[0].Service.Deployment.Revision
 	if c.LoadBalancers != nil {
 		now.LoadBalancers = *c.LoadBalancers
@@ -266,6 +268,7 @@ func (o *serviceOperations) listServices(
 	}
 	var nobody bool
 	q.External, nobody = parseExternal(in.LaunchType)
+	// The filter is part of the list's name, so a token is good only for the same filter.
 	list := "services of " + q.Cluster + string(in.LaunchType)
 	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
 		return nil, err

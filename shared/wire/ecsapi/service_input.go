@@ -53,6 +53,7 @@ func (o *serviceOperations) parseCreateService(in *ecs.CreateServiceInput) (spec
 	}
 	spec.PropagateTags, spec.Launched = string(in.PropagateTags), in.LaunchType != ""
 	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
+	// The token is not part of what it stands for.
 	parameters := *in
 	parameters.ClientToken = nil
 	spec.Params, err = input.DigestParameters(parameters)
@@ -148,6 +149,7 @@ func (o *serviceOperations) parseUpdateService(in *ecs.UpdateServiceInput) (chan
 	if change.MinHealthy, change.MaxPercent, err = parsePercents(in.DeploymentConfiguration); err != nil {
 		return change, err
 	}
+	// Without tags: UpdateService has none, and the rules that tags stand for stay.
 	rules, err := parseRules(in.PlacementConstraints, in.PlacementStrategy, nil)
 	if err != nil {
 		return change, err

@@ -52,6 +52,7 @@ func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN
 		if arn.Cluster == "" {
 			return arn, true, input.Invalid("Long arn format must be used for tagging operations")
 		}
+		// This checks the characters of the name and that the cluster is of this account.
 		_, err := o.NameIn(arn.Cluster, arn.Kind, *resource)
 		return arn, true, err
 	}
@@ -101,6 +102,8 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 		return nil, err
 	}
 	for _, key := range in.TagKeys {
+		// Removing a tag that only counts at the beginning would change nothing, so it is refused
+		// too.
 		_, free := changeableTags(arn)[key]
 		if lower := strings.ToLower(key); !free && (strings.HasPrefix(lower, ownTags) ||
 			strings.HasPrefix(lower, awsTags)) {
@@ -195,6 +198,7 @@ func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[
 		if _, twice := out[key]; twice {
 			return nil, input.Invalid("Duplicate tag keys found: %s.", key)
 		}
+		// In any case of letters: Berth:Wait would look like a tag that has an effect.
 		if strings.HasPrefix(strings.ToLower(key), ownTags) {
 			if !own {
 				return nil, input.Invalid("Tag %s is not known here.", key)

@@ -60,6 +60,7 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return nil, err
 	}
+	// The token is not part of what it stands for.
 	parameters := *in
 	parameters.ClientToken = nil
 	if spec.Params, err = input.DigestParameters(parameters); err != nil {
@@ -191,6 +192,7 @@ func (o *taskOperations) submitTasks(
 		return nil, nil,
 			input.Invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
 	}
+	// parseRules returns rules of its own, which know nothing of the launch type.
 	external := spec.Rules.External
 	if spec.Rules, err = parseRules(a.constraints, a.strategies, spec.Tags); err != nil {
 		return nil, nil, err
@@ -308,6 +310,7 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	if err != nil {
 		return nil, err
 	}
+	// No value of a filter can contain a zero byte, so different filters never have the same name.
 	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy,
 		string(q.Desired), string(in.LaunchType)}, "\x00")
 	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
@@ -317,6 +320,7 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	if err != nil {
 		return nil, err
 	}
+	// An empty list is shown as one, for clients that iterate over it.
 	out := &ecs.ListTasksOutput{TaskArns: []string{}}
 	// ECS never sets a desired status of PENDING, and no task here has a launch type that Berth
 	// refuses.
@@ -363,6 +367,7 @@ func (o *taskOperations) parseListTasks(in *ecs.ListTasksInput) (q operation.Lis
 	switch {
 	case q.Family != "" && !input.IsName(q.Family):
 		return q, input.Invalid("family must have at most 255 letters, digits, hyphens and underscores.")
+	// ECS API reference, ListTasks.
 	case q.StartedBy != "" && q.Family+q.Service+q.Instance+string(in.LaunchType) != "":
 		return q, input.Invalid("startedBy must be the only filter.")
 	}

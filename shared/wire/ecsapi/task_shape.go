@@ -56,10 +56,12 @@ func failureShapes(account cluster.Account, clusterName, kind string, failed []c
 // has the id of its deployment as startedBy, as with ECS. CPU is in CPU units (1024 to a vCPU) and
 // memory in MiB, both as text.
 func taskShape(account cluster.Account, t *cluster.Task) types.Task {
+	// A task that has ended by itself is shown as ECS shows it, with a desired status of STOPPED.
 	wanted := t.Desired
 	if t.HasEnded() {
 		wanted = cluster.TaskStopped
 	}
+	// For tasks of services ECS itself is the starter, on behalf of a deployment.
 	startedBy := t.StartedByUser
 	if t.Service != "" {
 		startedBy = t.Revision
@@ -77,6 +79,7 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
 		Overrides: shape.OverrideShape(t.Overrides),
 	}
+	// ECS shows overrides even if there are none.
 	if v.Overrides == nil {
 		v.Overrides = &types.TaskOverride{}
 	}
@@ -120,6 +123,7 @@ func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *t
 		if essential := c.Essential == nil || *c.Essential; essential && exit != nil {
 			own.ExitCode, exit = new(int32(*exit)), nil
 		}
+		// Why a task could not start is shown with its containers too.
 		if stopCode(t) == types.TaskStopCodeTaskFailedToStart {
 			own.Reason = shape.TextOrNil(t.Reason)
 		}

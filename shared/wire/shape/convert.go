@@ -23,6 +23,7 @@ func ParseInstance(clusterName string, i types.ContainerInstance) *cluster.Insta
 		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: cluster.At(input.Value(i.RegisteredAt)),
 		Provider: input.Value(i.CapacityProviderName),
 	}
+	// Without attributes the map stays nil, as many instances are kept in memory.
 	if len(i.Attributes) > 0 {
 		out.Attributes = make(map[string]string, len(i.Attributes))
 	}
@@ -47,6 +48,7 @@ func ParseInstance(clusterName string, i types.ContainerInstance) *cluster.Insta
 			addMetric(&out.Registered, r)
 		}
 	}
+	// An instance that registered none may have the number in an attribute.
 	out.SetENIs()
 	return out
 }

@@ -102,6 +102,8 @@ func addContainer(out *cluster.TaskDefinition, c *types.ContainerDefinition, mod
 			return err
 		}
 	}
+	// Only the health of essential containers decides about the task's (ECS API reference,
+	// HealthCheck).
 	essential := c.Essential == nil || *c.Essential
 	out.HealthChecked = out.HealthChecked || essential && c.HealthCheck != nil
 	return nil
@@ -152,6 +154,7 @@ func applyTaskSize(out *cluster.TaskDefinition, d types.TaskDefinition) error {
 		}
 		out.Needs.Memory = mib
 	}
+	// The containers' own sizes matter for overrides only while the task has no size itself.
 	if out.OwnCPU && out.OwnMemory {
 		out.Sizes = nil
 	}

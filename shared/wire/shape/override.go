@@ -36,6 +36,7 @@ func ParseOverrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 		TaskRole: input.Value(o.TaskRoleArn), ExecutionRole: input.Value(o.ExecutionRoleArn), CPU: input.Value(o.Cpu),
 		Memory: input.Value(o.Memory),
 	}
+	// ECS counts the characters of the whole structure; Berth counts those of its values.
 	length := len(out.TaskRole) + len(out.ExecutionRole) + len(out.CPU) + len(out.Memory)
 	for _, c := range o.ContainerOverrides {
 		own, n, err := containerOverride(c)
