@@ -52,6 +52,8 @@ func (s *State) putItem(ctx context.Context, st statement) error {
 	return err
 }
 
+// updateItem returns the whole item after the update: the caller needs the row, and this costs
+// nothing.
 func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 	out, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.Table, Key: keyAttributes(st.key), UpdateExpression: &st.update,
@@ -87,6 +89,7 @@ func expressionOrNil(expression string) *string {
 	return &expression
 }
 
+// valuesOrNil returns nil for no values, because DynamoDB refuses an empty map.
 func (st statement) valuesOrNil() item {
 	if len(st.values) == 0 {
 		return nil
@@ -94,6 +97,7 @@ func (st statement) valuesOrNil() item {
 	return st.values
 }
 
+// conflictOver returns the conflict with the item that is there; nil for a row that is absent.
 func (st statement) conflictOver(there item) error {
 	row, err := decodeOrNil(there)
 	if err != nil {
@@ -143,6 +147,8 @@ func (s *State) executeTransaction(ctx context.Context, sts []statement) error {
 	return err
 }
 
+// transactionItems returns the statements as the parts of a transaction. Each reports the item that
+// is there if its condition fails.
 func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 	items := make([]types.TransactWriteItem, len(sts))
 	for i, st := range sts {

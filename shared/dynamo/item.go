@@ -143,6 +143,8 @@ func appendJSONObject(b []byte, fields item) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
+// appendJSONValue knows the types that encodeRow writes. Sets and binary values are errors: nobody
+// but Berth writes to the table.
 func appendJSONValue(b []byte, v types.AttributeValue) ([]byte, error) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

@@ -48,6 +48,8 @@ func (s *State) unlessUnknown(ctx context.Context, call func(context.Context) er
 
 func markAmbiguous(err error) error { return fmt.Errorf("%w: %w", cluster.ErrAmbiguous, err) }
 
+// retryCall repeats a call while its error is repeatable, at most maxAttempts times, and not after
+// the context is done.
 func (s *State) retryCall(ctx context.Context, call func(context.Context) error, repeatable func(error) bool) error {
 	for n := 0; ; n++ {
 		err := s.callWithTimeout(ctx, call)
@@ -77,6 +79,7 @@ func backoffWithJitter(n int) time.Duration {
 	return rand.N(min(firstPause<<n, maxPause)) //nolint:gosec // no secret
 }
 
+// waitBeforeRetry waits, or returns the context's error as soon as it is done.
 func (s *State) waitBeforeRetry(ctx context.Context, d time.Duration) error {
 	if s.Pause != nil {
 		return s.Pause(ctx, d)

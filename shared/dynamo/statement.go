@@ -92,6 +92,8 @@ func (e *expressions) attributeAbsent(attr string) string {
 	return "attribute_not_exists(" + e.namePlaceholder(attr) + ")"
 }
 
+// buildStatement joins the clauses. All conditions must hold; which one failed follows from the
+// item that DynamoDB returns.
 func (e *expressions) buildStatement(key state.Key) statement {
 	var clauses []string
 	if len(e.set) > 0 {
@@ -110,6 +112,7 @@ func numberAttribute(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
+// statementFor returns the one statement of a write, which has exactly one of these fields set.
 func statementFor(w state.Write) (statement, error) {
 	switch {
 	case w.Put != nil && w.Any:
@@ -206,6 +209,7 @@ func (e *expressions) requireDesiredRunning() {
 		e.valuePlaceholder(stringAttribute(state.PrefixTask)))
 }
 
+// stopStatement records that a task should stop, and why, once.
 func stopStatement(s *state.Stop) statement {
 	e := newExpressions()
 	e.requireDesiredRunning()

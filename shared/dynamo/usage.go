@@ -37,6 +37,7 @@ func (c *counter) updateUsage(change func(*Usage)) {
 	change(&c.sum)
 }
 
+// countRead counts a call, and its price if the answer has it: emulators may leave it out.
 func (c *counter) countRead(used *types.ConsumedCapacity) {
 	c.updateUsage(func(u *Usage) {
 		u.Calls++

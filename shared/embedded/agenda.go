@@ -21,6 +21,8 @@ func (a *agenda) insertTimer(t *Timer) {
 	a.siftUp(t.slot)
 }
 
+// removeSlot fills the slot with the last timer, which may have to go down or up from there: up, if
+// the slot was in another branch than the last one.
 func (a *agenda) removeSlot(i int) {
 	last := len(*a) - 1
 	a.swapSlots(i, last)
@@ -32,6 +34,7 @@ func (a *agenda) removeSlot(i int) {
 	}
 }
 
+// siftUp moves the timer at i up until its parent fires before it.
 func (a agenda) siftUp(i int) {
 	for parent := (i - 1) / 2; i > 0 && a.firesBefore(i, parent); parent = (i - 1) / 2 {
 		a.swapSlots(i, parent)
@@ -39,6 +42,7 @@ func (a agenda) siftUp(i int) {
 	}
 }
 
+// siftDown moves the timer at i down until both its children fire after it.
 func (a agenda) siftDown(i int) {
 	for {
 		child := 2*i + 1

@@ -39,6 +39,7 @@ func (r *Runtime) PutEvent(event []byte) error {
 	return err
 }
 
+// sendToQueues counts each message as requests of EventBridge, one per 64 KiB.
 func (r *Runtime) sendToQueues(event []byte, targets []string) {
 	for _, name := range targets {
 		q := r.queues[name]

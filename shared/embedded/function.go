@@ -91,6 +91,8 @@ func (f *function) startInvocation(call func(ctx context.Context, f Function) er
 	}
 }
 
+// acquireEnvironment takes an idle environment or creates one, which is a cold start. Its name has
+// the time at which the runtime was created, so that it is new after a restart, too.
 func (f *function) acquireEnvironment() *environment {
 	i := f.runtime.faults.pickEnvironment(f.wiring.Name, len(f.idle))
 	if i < 0 {

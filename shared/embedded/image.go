@@ -63,6 +63,7 @@ type image struct {
 	fields map[string]json.RawMessage
 }
 
+// fieldValue encodes the row at the first field that a pattern asks for besides the key.
 func (i *image) fieldValue(name string) any {
 	switch name {
 	case "pk":

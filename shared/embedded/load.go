@@ -133,6 +133,7 @@ func (t *template) readFunctionWiring(id string, p, defaults *section) *Function
 	return f
 }
 
+// addEventSource adds one entry of a function's Events.
 func (f *FunctionWiring) addEventSource(s *section) {
 	p := s.childSection("Properties")
 	switch kind := s.textValue("Type"); kind {
@@ -171,6 +172,8 @@ func (s *section) readBatching(size, most int) Batching {
 // says nothing. Lambda begins with five and then scales up.
 const defaultConcurrency = 5
 
+// readQueueSource reads an SQS event. Batches have 10 messages by default and at most 10,000
+// (Lambda, SQS event source mapping).
 func (s *section) readQueueSource() QueueSource {
 	scaling := s.childSection("ScalingConfig")
 	defer scaling.rejectUnreadKeys()
@@ -180,6 +183,8 @@ func (s *section) readQueueSource() QueueSource {
 	}
 }
 
+// readStreamSource reads a DynamoDB event. It insists on TRIM_HORIZON and one batch per shard at a
+// time: the handlers rely on having every record, in order.
 func (s *section) readStreamSource() StreamSource {
 	source := StreamSource{
 		Batching: s.readBatching(100, 10_000), Table: s.resourceRef("Stream", "StreamArn", typeTable),
@@ -211,6 +216,8 @@ func (s *section) readStreamSource() StreamSource {
 // (Lambda, event filtering).
 const maxFilters = 10
 
+// readFilterPatterns compiles the filters, so that an unknown operator is an error of the template
+// and not of the first record.
 func (s *section) readFilterPatterns() []*Pattern {
 	criteria := s.childSection("FilterCriteria")
 	defer criteria.rejectUnreadKeys()

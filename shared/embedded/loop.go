@@ -53,9 +53,6 @@ func NewRealLoop() *Loop {
 	return &Loop{start: time.Now(), real: true, wake: make(chan struct{}, 1)}
 }
 
-// IsVirtual reports whether time passes only by stepping.
-func (l *Loop) IsVirtual() bool { return !l.real }
-
 // Now returns the loop's time, in UTC.
 func (l *Loop) Now() time.Time {
 	if l.real {
@@ -210,6 +207,8 @@ func (l *Loop) IsIdle() bool {
 	return !busy
 }
 
+// virtualElapsed returns the time since start on the loop's clock: the monotonic time of the
+// machine, or that of the callback that runs.
 func (l *Loop) virtualElapsed() time.Duration {
 	if l.real {
 		return time.Since(l.start)
@@ -276,6 +275,7 @@ func (l *Loop) timeToNextCallback() time.Duration {
 	return max(0, l.future[0].at-l.virtualElapsed())
 }
 
+// wakeUp never blocks. One pending wake-up is enough, because Run looks at everything.
 func (l *Loop) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:

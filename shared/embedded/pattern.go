@@ -60,6 +60,8 @@ func compilePattern(doc any) (*Pattern, error) {
 	return &Pattern{root}, nil
 }
 
+// compileObject compiles the fields of an object. An empty object is refused, because it would
+// match everything.
 func compileObject(doc any, path string) (*objectPattern, error) {
 	m, ok := doc.(map[string]any)
 	if !ok || len(m) == 0 {
@@ -97,6 +99,8 @@ func compareFieldCost(a, b fieldPattern) int {
 	return strings.Compare(a.name, b.name)
 }
 
+// compileAlternatives compiles a $or: objects of which one must match, beside the fields of the
+// object that the $or is in.
 func compileAlternatives(doc any, path string) ([]*objectPattern, error) {
 	list, ok := doc.([]any)
 	if !ok || len(list) < 2 {
@@ -113,6 +117,8 @@ func compileAlternatives(doc any, path string) ([]*objectPattern, error) {
 	return out, nil
 }
 
+// compileField compiles an object within an object, or a list of alternatives. Example: ["RUNNING",
+// {"prefix": "STO"}].
 func compileField(name string, doc any, path string) (fieldPattern, error) {
 	f := fieldPattern{name: name}
 	list, ok := doc.([]any)
@@ -160,6 +166,7 @@ func (o *objectPattern) matchObject(v any) bool {
 	return true
 }
 
+// fieldValueOf returns the value of a field, absent{} if v has no such field or is no object.
 func fieldValueOf(v any, name string) any {
 	switch o := v.(type) {
 	case map[string]any:
@@ -179,6 +186,7 @@ func (f *fieldPattern) matchField(v any) bool {
 	return f.matchAnyTest(v)
 }
 
+// matchAnyTest tests a value, or any element of a list. An empty list is like an absent field.
 func (f *fieldPattern) matchAnyTest(v any) bool {
 	switch x := v.(type) {
 	case []any:

@@ -31,6 +31,7 @@ func compileTest(doc any, path string) (test, error) {
 	return nil, fmt.Errorf("%s: this operator is not supported", path)
 }
 
+// compileExact compares values as JSON decodes them: 1 and 1.0 are equal, 1 and "1" are not.
 func compileExact(doc any, path string) (test, error) {
 	want, ok := scalarValue(doc)
 	if !ok {
@@ -110,6 +111,7 @@ func compileExcludedAffix(m map[string]any, path string) (test, error) {
 	return nil, fmt.Errorf("%s: must name at least one value", path)
 }
 
+// compileExcludedValues excludes any of the values. null cannot be excluded.
 func compileExcludedValues(list []any, path string) (test, error) {
 	var excluded []any
 	for _, item := range list {

@@ -101,6 +101,8 @@ func (q *queue) sendMessage(body []byte, delay time.Duration) {
 	}
 }
 
+// enqueueMessage puts a message into the queue: one that was sent, or one that another queue gave
+// up.
 func (q *queue) enqueueMessage(m *message, delay time.Duration) {
 	q.count.Messages++
 	if delay <= 0 {

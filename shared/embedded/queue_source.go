@@ -66,6 +66,7 @@ type queueSource struct {
 	running  int
 }
 
+// newQueueSource connects a function to a queue, which tells it of every visible message.
 func newQueueSource(f *function, w *QueueSource) *queueSource {
 	s := &queueSource{queue: f.runtime.queues[w.Queue], function: f, wiring: w}
 	s.gate = gate{
@@ -76,6 +77,8 @@ func newQueueSource(f *function, w *QueueSource) *queueSource {
 	return s
 }
 
+// deliverBatch receives a batch and invokes the function. After an error of the handler nothing is
+// deleted: the messages come back after the visibility time-out.
 func (s *queueSource) deliverBatch() {
 	d := s.queue.receiveMessages(s.wiring.BatchSize)
 	s.running++

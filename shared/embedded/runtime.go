@@ -97,6 +97,7 @@ func (r *Runtime) listenToStore() {
 	})
 }
 
+// createQueues creates all queues before it connects dead-letter queues, which may be any of them.
 func (r *Runtime) createQueues() {
 	for name, w := range r.wiring.Queues {
 		r.queues[name] = &queue{runtime: r, wiring: w}

@@ -113,6 +113,8 @@ func (s *Store) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.readStoredRow(ctx, key, eventualRead)
 }
 
+// readStoredRow reads under the lock and copies after it. An absent row costs as much as a small
+// one.
 func (s *Store) readStoredRow(ctx context.Context, key state.Key, price int64) (state.Row, error) {
 	if err := errors.Join(ctx.Err(), checkKey(key)); err != nil {
 		return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
@@ -151,6 +153,7 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	return rows, nil
 }
 
+// findStoredRows returns the rows from r.From on and before r.To, at most r.Limit unless that is 0.
 func (s *Store) findStoredRows(r state.Range) ([]*storedRow, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -28,6 +28,8 @@ type detacher func(v reflect.Value)
 
 var detachers sync.Map // reflect.Type to detacher
 
+// detacherOf builds a type's detacher once. Two goroutines may do so at the same time, with the
+// same result.
 func detacherOf(t reflect.Type) detacher {
 	if d, ok := detachers.Load(t); ok {
 		return d.(detacher)
@@ -89,6 +91,7 @@ func structDetacher(t reflect.Type) detacher {
 	}
 }
 
+// pointerDetacher copies what a pointer points to.
 func pointerDetacher(t reflect.Type) detacher {
 	detach := newDetacher(t.Elem())
 	return func(v reflect.Value) {
@@ -104,6 +107,7 @@ func pointerDetacher(t reflect.Type) detacher {
 	}
 }
 
+// sliceDetacher copies a slice, and makes an empty one nil.
 func sliceDetacher(t reflect.Type) detacher {
 	detach := newDetacher(t.Elem())
 	return func(v reflect.Value) {
@@ -123,6 +127,8 @@ func sliceDetacher(t reflect.Type) detacher {
 	}
 }
 
+// mapDetacher copies a map, and makes an empty one nil. Values in a map cannot be changed in place,
+// hence the temporary one.
 func mapDetacher(t reflect.Type) detacher {
 	detach := newDetacher(t.Elem())
 	return func(v reflect.Value) {

@@ -233,6 +233,7 @@ func storedSequence(b *bolt.Bucket, key []byte) uint64 {
 	return binary.BigEndian.Uint64(data)
 }
 
+// loadStoredRow adds a row of a kind that this version knows.
 func (s *Store) loadStoredRow(k, data []byte) error {
 	name, sort, _ := strings.Cut(string(k), keySeparator)
 	if state.EmptyRow(sort) == nil {

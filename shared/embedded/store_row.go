@@ -20,6 +20,7 @@ func lessByKey(a, b *storedRow) bool {
 	return cmp.Or(cmp.Compare(a.key.Cluster, b.key.Cluster), cmp.Compare(a.key.Sort, b.key.Sort)) < 0
 }
 
+// lessByExpiry orders by time and then by key: a tree needs all rows to differ.
 func lessByExpiry(a, b *storedRow) bool {
 	x, y := a.row.Header().Expires, b.row.Header().Expires
 	if x != y {
@@ -66,6 +67,7 @@ func (e *storedRow) copyOrNil() state.Row {
 // rowChange is one row before and after a change, nil if there is none.
 type rowChange struct{ old, new *storedRow }
 
+// changedKey returns the key of the row, which both sides have.
 func (c rowChange) changedKey() state.Key {
 	if c.new != nil {
 		return c.new.key

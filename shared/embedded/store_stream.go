@@ -19,6 +19,8 @@ type recordLog struct {
 	moved     bool              // an acknowledgement is not in the file yet
 }
 
+// newRecordLog returns a log that keeps records only if there are consumers. New consumers begin
+// with the oldest record kept.
 func newRecordLog(consumers []string) recordLog {
 	s := recordLog{kept: len(consumers) > 0, consumers: map[string]uint64{}}
 	for _, name := range consumers {

@@ -39,6 +39,8 @@ func (s *Store) Usage() Usage {
 	}
 }
 
+// usageCounter counts in halves of a read unit, because Peek costs half of one and atomic counters
+// are whole.
 type usageCounter struct {
 	readHalves atomic.Int64
 	writes     atomic.Int64
@@ -66,6 +68,8 @@ type commitBill struct {
 	size       int // bytes of all rows after it
 }
 
+// countWrite bills the larger of the row before and after. A deletion of an absent row costs a
+// unit, too.
 func (b *commitBill) countWrite(c rowChange) {
 	size := 0
 	if c.old != nil {
@@ -164,6 +168,7 @@ func checkKey(key state.Key) error {
 	return nil
 }
 
+// checkWrite refuses a write that changes nothing, and a row whose key belongs to no kind.
 func checkWrite(w state.Write) error {
 	if w.Put == nil && w.Delete == nil && w.Stop == nil && w.Claim == nil && w.Observe == nil {
 		return errors.New("a write that changes nothing")

@@ -96,6 +96,8 @@ func (s *streamSource) addRecords(records []state.Record) {
 	s.deliverWhenReady()
 }
 
+// deliverPart delivers the next batch, now or after a stall. While it stalls its records count as
+// in flight, so that nothing overtakes them.
 func (s *streamSource) deliverPart() {
 	s.discardExpired()
 	if len(s.records) == 0 {

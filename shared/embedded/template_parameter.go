@@ -65,6 +65,7 @@ func (s *section) parameterValue(text string) any {
 	return nil
 }
 
+// checkParameterRange reports a number outside of MinValue and MaxValue.
 func (s *section) checkParameterRange(f float64) {
 	if least, ok := s.resolvedValue("MinValue").(float64); ok && f < least {
 		s.t.addError(s.path, "must be at least %g, is %g", least, f)

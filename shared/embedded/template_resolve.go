@@ -119,6 +119,8 @@ func parseGetAtt(argument any) (attribute, bool) {
 	return attribute{}, false
 }
 
+// resolveAttribute refuses a resource that the template does not have. Which attributes it has is
+// not checked here but where the value is used.
 func (t *template) resolveAttribute(a attribute, path string) (any, error) {
 	if t.resources[a.Resource] == "" {
 		return nil, fmt.Errorf("%s: the template has no resource %q", path, a.Resource)
@@ -178,6 +180,7 @@ func (t *template) substituteText(text, path string) (any, error) {
 	return strings.ReplaceAll(out, "${!", "${"), nil
 }
 
+// followAlias returns what a YAML alias (*name) stands for.
 func followAlias(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias

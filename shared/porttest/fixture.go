@@ -67,6 +67,7 @@ func mustWrite(t rapid.TB, s state.Store, w state.Write) state.Row {
 	return row
 }
 
+// mustPut puts rows one after the other.
 func mustPut(t rapid.TB, s state.Store, rows ...state.Row) {
 	t.Helper()
 	for _, row := range rows {
@@ -80,6 +81,7 @@ func tryPut(s state.Store, row state.Row) error {
 	return err
 }
 
+// mustGet returns the row at key, nil if there is none.
 func mustGet(t rapid.TB, s state.Store, key state.Key) state.Row {
 	t.Helper()
 	row, err := s.Get(context.Background(), key)
@@ -98,6 +100,7 @@ func mustList(t rapid.TB, s state.Store, r state.Range) []state.Row {
 	return rows
 }
 
+// mustCommit makes a commit that holds. The version may be [state.NoVersion].
 func mustCommit(t rapid.TB, s state.Store, name string, version int64, writes ...state.Write) {
 	t.Helper()
 	if err := tryCommit(s, name, version, writes...); err != nil {

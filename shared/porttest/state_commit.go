@@ -45,6 +45,8 @@ func writesOfEveryKind(t *testing.T, s state.Store, name string) (writes []state
 	return writes, after
 }
 
+// testCommitMakesAllChanges: a commit makes every kind of change at once, also in several clusters,
+// with or without moving the placement version.
 func testCommitMakesAllChanges(t *testing.T, s state.Store) {
 	t.Run("MakesAllChanges", func(t *testing.T) {
 		name := uniqueCluster()
@@ -86,6 +88,8 @@ func testCommitMakesAllChanges(t *testing.T, s state.Store) {
 	})
 }
 
+// testCommitMovesVersion: a commit on a placement version holds only if that is the cluster's, and
+// moves it by one. That is how two decisions at the same time are told apart.
 func testCommitMovesVersion(t *testing.T, s state.Store) {
 	t.Run("MovesOncePerCommit", func(t *testing.T) {
 		name := uniqueCluster()

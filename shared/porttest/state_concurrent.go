@@ -40,6 +40,8 @@ func runWriters(t *testing.T, do func(writer int) error) int {
 	return int(won.Load())
 }
 
+// testConcurrentWriters: of writers with the same condition one wins, and the others get a
+// conflict. Writes without a condition all count.
 func testConcurrentWriters(t *testing.T, s state.Store) {
 	ctx := context.Background()
 	t.Run("OneVersionHasOneWinner", func(t *testing.T) {

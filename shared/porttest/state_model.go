@@ -198,6 +198,8 @@ func drawTask(t *rapid.T, name, id string) *cluster.Task {
 	})
 }
 
+// drawObservation draws reports that fit the row and reports that do not: other versions, other ECS
+// ids, all statuses.
 func drawObservation(t *rapid.T, key state.Key) *state.Observation {
 	some := rapid.SampledFrom([]string{"", "x", "y"})
 	o := &state.Observation{

@@ -237,6 +237,8 @@ func testObserveTakesNewerVersion(t *testing.T, s state.Store) {
 	t.Run("Stopped", func(t *testing.T) { testObserveStopped(t, s) })
 }
 
+// testObserveRunning: a report of a task that has not stopped changes version, status, health, id
+// and start, and nothing that only a stopped task has.
 func testObserveRunning(t *testing.T, s state.Store) {
 	started := t0.Add(time.Second)
 	running := func(t *cluster.Task) {
@@ -275,6 +277,8 @@ func testObserveRunning(t *testing.T, s state.Store) {
 	})
 }
 
+// testObserveStopped: the report of the end is the last one. The reason for which Berth stopped the
+// task wins over ECS's.
 func testObserveStopped(t *testing.T, s state.Store) {
 	ended, code := t0.Add(time.Hour), 137
 	stopped := func(t *cluster.Task) {

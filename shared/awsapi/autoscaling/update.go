@@ -24,6 +24,7 @@ func (g *Groups) SetSizes(ctx context.Context, name string, s cluster.SizesChang
 	return awsapi.WrapCallError(err, "resizing group %s", name)
 }
 
+// sizeOrNil keeps an absent size absent, which leaves the group's.
 func sizeOrNil(n *int) *int32 {
 	if n == nil {
 		return nil

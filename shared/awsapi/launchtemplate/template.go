@@ -36,6 +36,8 @@ func (t *Templates) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef)
 	return toLaunchTemplate(v), nil
 }
 
+// describeVersion finds the template by id if the reference has one, otherwise by name. EC2 refuses
+// both.
 func (t *Templates) describeVersion(
 	ctx context.Context, ref cluster.TemplateRef,
 ) (*types.LaunchTemplateVersion, error) {

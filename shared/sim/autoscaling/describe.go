@@ -90,6 +90,8 @@ func (a *groupAPI) describeMember(m *member, of string) xmlMember {
 	return out
 }
 
+// describeGroup has constants for what is not simulated (cooldown, health check, termination
+// policies): tools such as Terraform compare them with what they have set.
 func (a *groupAPI) describeGroup(g *group) xmlASG {
 	out := xmlASG{
 		AutoScalingGroupName: g.Name, AutoScalingGroupARN: a.groups.groupARN(g.Name), MinSize: g.Min, MaxSize: g.Max,
@@ -164,6 +166,8 @@ func (a *groupAPI) describeGroups(_ context.Context, in *struct {
 	return out, err
 }
 
+// describeInstances lists instances by group and launch. Unlike those of a group they name their
+// group.
 func (a *groupAPI) describeInstances(_ context.Context, in *struct {
 	InstanceIds []string
 	MaxRecords  int `default:"50"`
@@ -189,6 +193,8 @@ func (a *groupAPI) describeInstances(_ context.Context, in *struct {
 	return out, err
 }
 
+// describeActivity has no ARN of the group, which only the caller can make. A launch in progress is
+// at 30 percent for as long as it takes.
 func (a activity) describeActivity(g *group) xmlActivity {
 	progress := 100
 	if a.Status == activityRuns {
@@ -204,6 +210,8 @@ func (a activity) describeActivity(g *group) xmlActivity {
 	}
 }
 
+// describeActivities lists the newest activities first, across groups if none is named. Berth reads
+// failed launches from it and stops at the first one that is too old.
 func (a *groupAPI) describeActivities(_ context.Context, in *struct {
 	AutoScalingGroupName string
 	MaxRecords           int `default:"100"`

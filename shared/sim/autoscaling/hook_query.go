@@ -12,6 +12,8 @@ import (
 // hookAPI answers calls about lifecycle hooks and the terminations that they hold up.
 type hookAPI struct{ groups *Groups }
 
+// putLifecycleHook refuses hooks of launches: an instance would wait in Pending:Wait, a state that
+// nothing here leads to. Auto Scaling's defaults are an hour and ABANDON.
 func (a *hookAPI) putLifecycleHook(_ context.Context, in *struct {
 	AutoScalingGroupName, LifecycleHookName, LifecycleTransition string
 	HeartbeatTimeout                                             int    `default:"3600"`
@@ -29,6 +31,8 @@ func (a *hookAPI) putLifecycleHook(_ context.Context, in *struct {
 	return nil, a.groups.putHook(in.AutoScalingGroupName, in.LifecycleHookName, hook)
 }
 
+// deleteLifecycleHook refuses a hook that does not exist, as Auto Scaling does. Berth's own call
+// ([Groups.DeleteLifecycleHook]) does not, like the adapter that it stands for.
 func (a *hookAPI) deleteLifecycleHook(
 	ctx context.Context, in *struct{ AutoScalingGroupName, LifecycleHookName string },
 ) (any, error) {
@@ -44,6 +48,7 @@ func (a *hookAPI) deleteLifecycleHook(
 	return nil, a.groups.DeleteLifecycleHook(ctx, in.AutoScalingGroupName, in.LifecycleHookName)
 }
 
+// describeLifecycleHooks reports the longest hold of each hook as its GlobalTimeout, in seconds.
 func (a *hookAPI) describeLifecycleHooks(_ context.Context, in *struct {
 	AutoScalingGroupName string
 	LifecycleHookNames   []string
@@ -98,6 +103,8 @@ func (a *hookAPI) heldInstance(in *heldInput) (id string) {
 	return id
 }
 
+// completeLifecycleAction needs a result but does not look at it: for a termination CONTINUE and
+// ABANDON mean the same, unless there are further hooks.
 func (a *hookAPI) completeLifecycleAction(ctx context.Context, in *struct {
 	AutoScalingGroupName             string `protocol:"required"`
 	LifecycleHookName                string `protocol:"required"`

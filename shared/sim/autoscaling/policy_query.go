@@ -14,6 +14,7 @@ import (
 // policyAPI answers calls about scaling policies.
 type policyAPI struct{ groups *Groups }
 
+// The answers of DescribePolicies and PutScalingPolicy.
 type (
 	xmlAlarm     struct{ AlarmName, AlarmARN string }
 	xmlDimension struct{ Name, Value string }
@@ -44,6 +45,7 @@ func (a *policyAPI) policyARN(g *group, name string) string {
 			name))+":autoScalingGroupName/"+g.Name+":policyName/"+name)
 }
 
+// describePolicy reports every policy as enabled: switching policies off is not simulated.
 func (a *policyAPI) describePolicy(g *group, p *policy) xmlPolicy {
 	out := xmlPolicy{
 		AutoScalingGroupName: g.Name, PolicyName: p.Name, PolicyARN: a.policyARN(g, p.Name),
@@ -74,6 +76,8 @@ type trackingInput struct {
 	}
 }
 
+// putScalingPolicy takes target tracking of a custom metric alone, which is what managed scaling
+// uses. Step and predictive scaling are refused by name. The answer has the policy's two alarms.
 func (a *policyAPI) putScalingPolicy(_ context.Context, in *struct {
 	AutoScalingGroupName, PolicyName, PolicyType string
 	EstimatedInstanceWarmup                      int            `default:"300"`
@@ -115,6 +119,8 @@ func (a *policyAPI) putScalingPolicy(_ context.Context, in *struct {
 	return out, nil
 }
 
+// deletePolicy refuses a policy that does not exist, as Auto Scaling does. For a group that does
+// not exist the error is that of the call.
 func (a *policyAPI) deletePolicy(
 	ctx context.Context, in *struct{ AutoScalingGroupName, PolicyName string },
 ) (any, error) {
@@ -130,6 +136,7 @@ func (a *policyAPI) deletePolicy(
 	return nil, a.groups.DeletePolicy(ctx, in.AutoScalingGroupName, in.PolicyName)
 }
 
+// describePolicies lists policies by group and name, of all groups if none is named.
 func (a *policyAPI) describePolicies(_ context.Context, in *struct {
 	AutoScalingGroupName string
 	PolicyNames          []string

@@ -46,6 +46,8 @@ type groupAPI struct{ groups *Groups }
 
 type templateInput struct{ LaunchTemplateId, LaunchTemplateName, Version string }
 
+// mixedInput is a MixedInstancesPolicy. How On-Demand and Spot instances are mixed is not
+// simulated, and refused.
 type mixedInput struct {
 	LaunchTemplate struct {
 		LaunchTemplateSpecification templateInput
@@ -87,6 +89,8 @@ type createInput struct {
 	Tags                             []tagInput
 }
 
+// createGroup applies the input to an empty group like an update, and then checks what only a new
+// group needs: zones or subnets, and something to launch.
 func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) {
 	e := a.groups
 	g := &group{Name: in.AutoScalingGroupName, Rebalances: true, Tags: map[string]string{}, Own: map[string]bool{}}
@@ -119,6 +123,7 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 	})
 }
 
+// updateGroup changes a copy, so that a refused update leaves the group as it was.
 func (a *groupAPI) updateGroup(_ context.Context, in *updateInput) (any, error) {
 	return nil, a.groups.changeGroup("UpdateAutoScalingGroup", in.AutoScalingGroupName,
 		func(g *group, _ time.Time) error {
@@ -206,6 +211,8 @@ func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 	return a.groups.setTemplate(g, t.ID+":"+cmp.Or(spec.Version, "$Default"))
 }
 
+// deleteGroup terminates the instances at once, without hooks. ForceDelete is needed if there are
+// any. The group's policies and their alarms go with it, its launch template stays.
 func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 	AutoScalingGroupName string
 	ForceDelete          bool
@@ -232,6 +239,7 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 	})
 }
 
+// setDesiredCapacity ignores HonorCooldown: no group is ever in a cooldown here.
 func (a *groupAPI) setDesiredCapacity(ctx context.Context, in *struct {
 	AutoScalingGroupName string
 	DesiredCapacity      int `protocol:"required"`
@@ -243,6 +251,7 @@ func (a *groupAPI) setDesiredCapacity(ctx context.Context, in *struct {
 // maxProtect is how many instances one call protects (Auto Scaling API, SetInstanceProtection).
 const maxProtect = 50
 
+// setInstanceProtection changes all instances or none.
 func (a *groupAPI) setInstanceProtection(ctx context.Context, in *struct {
 	AutoScalingGroupName string
 	InstanceIds          []string
@@ -255,6 +264,8 @@ func (a *groupAPI) setInstanceProtection(ctx context.Context, in *struct {
 	return nil, a.groups.SetInstanceProtection(ctx, in.AutoScalingGroupName, in.InstanceIds, in.ProtectedFromScaleIn)
 }
 
+// terminateInstance answers with the activity of the termination. That of an instance which was
+// terminating already is the earlier one.
 func (a *groupAPI) terminateInstance(ctx context.Context, in *struct {
 	InstanceId                     string `protocol:"required"`
 	ShouldDecrementDesiredCapacity bool   `protocol:"required"`
@@ -299,12 +310,14 @@ func (a *groupAPI) changeTags(operation string, in *tagsInput, change func(g *gr
 	return nil, nil
 }
 
+// createOrUpdateTags changes launch faults as well, which are tags with a prefix of their own.
 func (a *groupAPI) createOrUpdateTags(_ context.Context, in *tagsInput) (any, error) {
 	return a.changeTags("CreateOrUpdateTags", in, func(g *group, t tagInput) error {
 		return g.setGroupTag(t.Key, t.Value, t.PropagateAtLaunch == "true")
 	})
 }
 
+// deleteTags ignores values, and tags that the group does not have.
 func (a *groupAPI) deleteTags(_ context.Context, in *tagsInput) (any, error) {
 	return a.changeTags("DeleteTags", in, func(g *group, t tagInput) error {
 		delete(g.Tags, t.Key)

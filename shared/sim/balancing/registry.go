@@ -66,6 +66,7 @@ func (e *Registries) newRegistry(name string, checked bool) *registry {
 	return r
 }
 
+// findRegistry takes the ARN that Berth stores or the id that the API uses.
 func (e *Registries) findRegistry(arnOrID string) (*registry, error) {
 	if r := e.Rows[cluster.LastPart(arnOrID)]; r != nil {
 		return r, nil
@@ -95,6 +96,7 @@ func (e *Registries) RegisterInstance(_ context.Context, arn, id string, at clus
 	return e.putEntry(arn, id, attributes)
 }
 
+// putEntry registers attributes under an id. The initial health is one of them, as in Cloud Map.
 func (e *Registries) putEntry(arn, id string, attributes map[string]string) error {
 	return e.changeRegistry("RegisterInstance", arn, func(r *registry) error {
 		if id == "" || len(id) > 64 || len(attributes) == 0 {

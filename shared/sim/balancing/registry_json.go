@@ -32,6 +32,8 @@ func (e *Registries) ServeJSON(w http.ResponseWriter, operation string, body []b
 // complete.
 func completedOperation() protocol.Tree { return protocol.Tree{"OperationId": "done"} }
 
+// answerOperation carries out one operation. What Cloud Map would do later, such as registering an
+// instance, is done when it returns.
 func (e *Registries) answerOperation(operation string, in *registryInput) (out protocol.Tree, err error) {
 	switch operation {
 	case "CreateService":
@@ -67,6 +69,8 @@ func (e *Registries) answerOperation(operation string, in *registryInput) (out p
 	return nil, protocol.UnknownOperation(operation)
 }
 
+// describeRegistry has a health check only if the service was created with one. Berth decides by it
+// whether UNKNOWN is healthy.
 func (r *registry) describeRegistry() protocol.Tree {
 	out := protocol.Tree{"Id": r.ID, "Arn": r.ARN, "Name": r.Name, "InstanceCount": len(r.Entries)}
 	if r.Checked {
@@ -105,6 +109,7 @@ func (e *Registries) describeHealth(in *registryInput) (protocol.Tree, error) {
 	return protocol.Tree{"Status": status}, err
 }
 
+// listEntries lists the instances of a service by id, all in one page.
 func (e *Registries) listEntries(in *registryInput) (protocol.Tree, error) {
 	list := []protocol.Tree{}
 	err := e.kernel.View(func(time.Time) error {

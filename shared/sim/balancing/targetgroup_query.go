@@ -12,6 +12,7 @@ import (
 	"berth/shared/sim/protocol"
 )
 
+// The answers, with the names of the API.
 type (
 	xmlGroup struct {
 		ARN        string `xml:"TargetGroupArn"`
@@ -63,6 +64,8 @@ func (g *targetGroup) describeGroup() xmlGroup {
 	return xmlGroup{ARN: g.ARN, Name: g.Name, Protocol: g.Protocol, Port: g.Port, VPC: g.VPC, TargetType: g.Type}
 }
 
+// createTargetGroup gives a group the default deregistration delay. Health check settings are
+// accepted and have no effect, because nobody sends requests.
 func (a *groupAPI) createTargetGroup(_ context.Context, in *struct {
 	Name, TargetType, VpcId string
 	Protocol                string `default:"HTTP"`
@@ -82,6 +85,8 @@ func (a *groupAPI) createTargetGroup(_ context.Context, in *struct {
 	return &out, err
 }
 
+// describeTargetGroups fails if any of the groups named does not exist, as Elastic Load Balancing
+// does.
 func (a *groupAPI) describeTargetGroups(_ context.Context, in *struct{ Names, TargetGroupArns []string }) (any, error) {
 	var out xmlResult
 	all := len(in.Names)+len(in.TargetGroupArns) == 0
@@ -106,6 +111,7 @@ func (a *groupAPI) deleteTargetGroup(_ context.Context, in *groupInput) (any, er
 	return nil, a.groups.DeleteTargetGroup(in.TargetGroupArn)
 }
 
+// modifyAttributes refuses attributes that would have no effect, and then changes none.
 func (a *groupAPI) modifyAttributes(_ context.Context, in *struct {
 	TargetGroupArn string
 	Attributes     []xmlAttribute
@@ -116,16 +122,16 @@ func (a *groupAPI) modifyAttributes(_ context.Context, in *struct {
 		if err != nil {
 			return err
 		}
+		delay := g.Delay
 		for _, attribute := range in.Attributes {
 			seconds, err := strconv.ParseUint(attribute.Value, 10, 16)
-			delay := time.Duration(seconds) * time.Second
+			delay = time.Duration(seconds) * time.Second
 			if attribute.Key != delayAttribute || err != nil || delay > maxDelay {
 				return cluster.Errorf("ValidationError", "the attribute %.64q is not known here, or its value no time",
 					attribute.Key)
 			}
-			g.Delay = delay
 		}
-		out.Attributes = in.Attributes
+		g.Delay, out.Attributes = delay, in.Attributes
 		a.groups.kernel.SaveRow(g)
 		return nil
 	})
@@ -161,6 +167,7 @@ func (a *groupAPI) targetAddresses(in *targetsInput) (targets []cluster.Address,
 	return targets, err
 }
 
+// registerTargets registers all targets or none.
 func (a *groupAPI) registerTargets(ctx context.Context, in *targetsInput) (any, error) {
 	targets, err := a.targetAddresses(in)
 	if err != nil {

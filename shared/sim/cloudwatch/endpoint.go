@@ -112,6 +112,8 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 	})
 }
 
+// setAlarmState lets an operator try out what an alarm leads to. The next datapoint evaluates the
+// alarm again.
 func (a *api) setAlarmState(in *struct{ AlarmName, StateValue, StateReason string }) (protocol.Tree, error) {
 	return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error {
 		return a.service.setAlarmState(in.AlarmName, in.StateValue, in.StateReason, now)
@@ -165,6 +167,8 @@ func (a *api) putMetricData(in *struct {
 	})
 }
 
+// getMetricStatistics returns the datapoints from StartTime on and before EndTime, of minutes only:
+// samples are kept by minute.
 func (a *api) getMetricStatistics(in *struct {
 	Namespace, MetricName string
 	Dimensions            []dimensionInput
@@ -199,6 +203,8 @@ func (a *api) getMetricStatistics(in *struct {
 	return protocol.Tree{"Label": in.MetricName, "Datapoints": list}, err
 }
 
+// describeAlarms describes all alarms, by name, if none is named. Composite alarms do not exist
+// here.
 func (a *api) describeAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, error) {
 	names := in.AlarmNames
 	if len(names) == 0 {
@@ -212,6 +218,7 @@ func (a *api) describeAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, 
 	return protocol.Tree{"MetricAlarms": list, "CompositeAlarms": []protocol.Tree{}}, nil
 }
 
+// describeAlarm writes out TreatMissingData, which is "missing" by default.
 func (a *Alarm) describeAlarm() protocol.Tree {
 	dimensions := []protocol.Tree{}
 	for _, name := range slices.Sorted(maps.Keys(a.Metric.Dimensions)) {

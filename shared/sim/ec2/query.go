@@ -36,6 +36,7 @@ type api struct {
 	templates *Templates
 }
 
+// The answers. EC2's names are in lower camel case, and its lists are sets of items.
 type (
 	xmlLaunchTemplate struct {
 		ID      string   `xml:"launchTemplateId"`
@@ -108,6 +109,7 @@ func encodeData(e *xml.Encoder, name string, v any) error {
 	return fmt.Errorf("launch template data %s is a %T", name, v)
 }
 
+// encodeElement writes an element around what inside writes.
 func encodeElement(e *xml.Encoder, start xml.StartElement, inside func() error) error {
 	if err := e.EncodeToken(start); err != nil {
 		return err
@@ -124,6 +126,7 @@ func readData(tree protocol.Tree) (Data, error) {
 	return d, d.checkMembers()
 }
 
+// describeTemplate has no data: that is the versions'.
 func (t *launchTemplate) describeTemplate() xmlLaunchTemplate {
 	out := xmlLaunchTemplate{
 		ID: t.ID, Name: t.Name, Created: protocol.FormatXMLTime(t.CreatedAt), By: "fleet", Default: t.Default,
@@ -149,6 +152,8 @@ type xmlTemplateAnswer struct {
 	Version  *xmlTemplateVersion `xml:"launchTemplateVersion"`
 }
 
+// createLaunchTemplate takes the tags of the first TagSpecification. Only templates can be tagged
+// in this call, so there is no other.
 func (a *api) createLaunchTemplate(_ context.Context, in *struct {
 	LaunchTemplateName, VersionDescription, ClientToken string
 	LaunchTemplateData                                  protocol.Tree
@@ -214,6 +219,8 @@ func (a *api) createLaunchTemplateVersion(_ context.Context, in *struct {
 	return out, err
 }
 
+// modifyLaunchTemplate sets the default version, the one thing that can change about a template.
+// Groups on $Default launch from it from now on.
 func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
 	LaunchTemplateId, LaunchTemplateName, SetDefaultVersion, ClientToken string
 }) (any, error) {
@@ -231,6 +238,8 @@ func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
 	return out, err
 }
 
+// deleteLaunchTemplate deletes the template with all versions. Groups that use it fail to launch
+// from now on, as on EC2.
 func (a *api) deleteLaunchTemplate(
 	_ context.Context, in *struct{ LaunchTemplateId, LaunchTemplateName string },
 ) (any, error) {
@@ -247,6 +256,8 @@ func (a *api) deleteLaunchTemplate(
 	return out, err
 }
 
+// describeLaunchTemplates fails if any of the templates named does not exist. Without names it
+// lists all, by name.
 func (a *api) describeLaunchTemplates(_ context.Context, in *struct {
 	LaunchTemplateId, LaunchTemplateName []string
 	MaxResults                           int `default:"200"`

@@ -121,6 +121,7 @@ func (e *Attributes) editAttributes(
 	}))
 }
 
+// countCustom counts the attributes that the quota is about. Those of the agent are free.
 func countCustom(list []attribute) (n int) {
 	for _, a := range list {
 		if a.Custom {

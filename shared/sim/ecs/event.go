@@ -66,6 +66,8 @@ func appendAPIValue(b []byte, v reflect.Value) []byte {
 	return append(b, "null"...) // no field of a task or an instance is of another kind
 }
 
+// appendAPIStruct writes the members in the order of the SDK's struct, which is alphabetical.
+// Readers go by name.
 func appendAPIStruct(b []byte, v reflect.Value) []byte {
 	b = append(b, '{')
 	first := true
@@ -94,6 +96,8 @@ type fieldPlan struct {
 // plans caches the fields of each type.
 var plans sync.Map // of []fieldPlan by reflect.Type
 
+// cachedFieldPlans plans a type once. Two goroutines may do so at the same time, with the same
+// result.
 func cachedFieldPlans(t reflect.Type) []fieldPlan {
 	if p, ok := plans.Load(t); ok {
 		return p.([]fieldPlan)

@@ -254,6 +254,8 @@ func (e *tables) findDefinition(nameOrARN string) *definition {
 	return nil
 }
 
+// purgeInstance removes an INACTIVE instance, which is no longer visible then. Its tasks stopped
+// before it and expire before it.
 func (e *tables) purgeInstance(i *instance) {
 	delete(e.instances, i.ID)
 	i.in.instances = slices.DeleteFunc(i.in.instances, func(o *instance) bool { return o == i })
