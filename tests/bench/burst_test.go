@@ -44,7 +44,7 @@ func newBurst(t testing.TB, instances int) *burst {
 	b.Installation, err = installation.Open(installation.Options{
 		Loop: embedded.NewVirtualLoop(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), Seed: 1, Settings: &settings,
 		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(f string, s state.Store) state.Store { return &counted{Store: s, burst: b, function: f} },
+		WrapState: func(f string, s state.Store) state.Store { return &countedState{Store: s, burst: b, function: f} },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,20 +63,20 @@ func newBurst(t testing.TB, instances int) *burst {
 		t.Fatal(string(answer))
 	}
 	b.Runtime.Start()
-	b.run(10 * time.Minute)
+	b.runFor(10 * time.Minute)
 	return b
 }
 
-func (b *burst) run(d time.Duration) { b.Loop.RunUntil(b.Loop.Now().Add(d)) }
+func (b *burst) runFor(d time.Duration) { b.Loop.RunUntil(b.Loop.Now().Add(d)) }
 
-// counted sums what each function uses.
-type counted struct {
+// countedState sums what each function uses.
+type countedState struct {
 	state.Store
 	burst    *burst
 	function string
 }
 
-func (c *counted) count(f func()) {
+func (c *countedState) countUsage(f func()) {
 	before := c.burst.Store.Usage()
 	f()
 	after, sum := c.burst.Store.Usage(), c.burst.spent[c.function]
@@ -85,33 +85,33 @@ func (c *counted) count(f func()) {
 	c.burst.spent[c.function] = sum
 }
 
-func (c *counted) Get(ctx context.Context, k state.Key) (row state.Row, err error) {
-	c.count(func() { row, err = c.Store.Get(ctx, k) })
+func (c *countedState) Get(ctx context.Context, k state.Key) (row state.Row, err error) {
+	c.countUsage(func() { row, err = c.Store.Get(ctx, k) })
 	return row, err
 }
 
-func (c *counted) Peek(ctx context.Context, k state.Key) (row state.Row, err error) {
-	c.count(func() { row, err = c.Store.Peek(ctx, k) })
+func (c *countedState) Peek(ctx context.Context, k state.Key) (row state.Row, err error) {
+	c.countUsage(func() { row, err = c.Store.Peek(ctx, k) })
 	return row, err
 }
 
-func (c *counted) List(ctx context.Context, r state.Range) (rows []state.Row, err error) {
-	c.count(func() { rows, err = c.Store.List(ctx, r) })
+func (c *countedState) List(ctx context.Context, r state.Range) (rows []state.Row, err error) {
+	c.countUsage(func() { rows, err = c.Store.List(ctx, r) })
 	return rows, err
 }
 
-func (c *counted) Write(ctx context.Context, w state.Write) (row state.Row, err error) {
-	c.count(func() { row, err = c.Store.Write(ctx, w) })
+func (c *countedState) Write(ctx context.Context, w state.Write) (row state.Row, err error) {
+	c.countUsage(func() { row, err = c.Store.Write(ctx, w) })
 	return row, err
 }
 
-func (c *counted) Commit(ctx context.Context, w state.Commit) (err error) {
-	c.count(func() { err = c.Store.Commit(ctx, w) })
+func (c *countedState) Commit(ctx context.Context, w state.Commit) (err error) {
+	c.countUsage(func() { err = c.Store.Commit(ctx, w) })
 	return err
 }
 
-// spending is what the functions have used so far; what schedules, sweeps and the API use is counted apart.
-func (b *burst) spending() Cost {
+// functionCosts is what the functions have used so far; what schedules, sweeps and the API use is counted apart.
+func (b *burst) functionCosts() Cost {
 	var c Cost
 	for _, f := range []string{"placement", "dispatch", "task-state-change"} {
 		c.WriteUnits += b.spent[f].WriteUnits
@@ -130,7 +130,7 @@ func perTask(from, to Cost, tasks int) Cost {
 	}
 }
 
-func (b *burst) report(what string, c Cost, budget Budget) {
+func (b *burst) reportCost(what string, c Cost, budget Budget) {
 	fmt.Println(ListPrices)
 	fmt.Printf("%-28s %s\n%-28s %s\n", what, c, "  budget", fmt.Sprintf("%g, %g, %g, %g, $%g",
 		budget.WriteUnits, budget.ReadUnits, budget.QueueRequests, budget.Invocations, budget.Dollars))
@@ -143,7 +143,7 @@ func (b *burst) report(what string, c Cost, budget Budget) {
 func TestBurstOfTasksThatEnd(t *testing.T) {
 	skipIfShort(t)
 	b := newBurst(t, burstInstances)
-	from := b.spending()
+	from := b.functionCosts()
 	run := "BERTH_FLEET_RUN_SECONDS"
 	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
 		"environment":[{"name":%q,"value":"300"}]}]}`, run)
@@ -157,14 +157,14 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.run(50 * time.Minute)
-	if got := b.ended(); got != burstTasks {
+	b.runFor(50 * time.Minute)
+	if got := b.countEnded(); got != burstTasks {
 		t.Fatalf("%d of %d tasks have run and ended", got, burstTasks)
 	}
-	b.report("10,000 tasks that end", perTask(from, b.spending(), burstTasks), EndsByItself)
+	b.reportCost("10,000 tasks that end", perTask(from, b.functionCosts(), burstTasks), EndsByItself)
 }
 
-func (b *burst) ended() (n int) {
+func (b *burst) countEnded() (n int) {
 	for _, task := range b.AWS.Machines.TaskTruths(clusterName) {
 		if task.Last == cluster.TaskStopped && !task.Started.IsZero() {
 			n++
@@ -178,7 +178,7 @@ func TestBurstOfServices(t *testing.T) {
 	skipIfShort(t)
 	b := newBurst(t, burstInstances)
 	ctx := context.Background()
-	from := b.spending()
+	from := b.functionCosts()
 	most, none := burstTasks/2, 0
 	for _, name := range []string{"a", "b"} {
 		if _, err := b.API.Services.CreateService(ctx, operation.CreateService{
@@ -187,8 +187,8 @@ func TestBurstOfServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.run(20 * time.Minute)
-	if got := b.running(); got != burstTasks {
+	b.runFor(20 * time.Minute)
+	if got := b.countRunning(); got != burstTasks {
 		t.Fatalf("%d of %d tasks run", got, burstTasks)
 	}
 	for _, name := range []string{"a", "b"} {
@@ -196,14 +196,14 @@ func TestBurstOfServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.run(30 * time.Minute)
-	if got := b.ended(); got != burstTasks {
+	b.runFor(30 * time.Minute)
+	if got := b.countEnded(); got != burstTasks {
 		t.Fatalf("%d of %d tasks have been stopped", got, burstTasks)
 	}
-	b.report("10,000 tasks that are stopped", perTask(from, b.spending(), burstTasks), Stopped)
+	b.reportCost("10,000 tasks that are stopped", perTask(from, b.functionCosts(), burstTasks), Stopped)
 }
 
-func (b *burst) running() (n int) {
+func (b *burst) countRunning() (n int) {
 	for _, task := range b.AWS.Machines.TaskTruths(clusterName) {
 		if task.Last == cluster.TaskRunning {
 			n++

@@ -30,8 +30,8 @@ const (
 	coldStart = 150 * time.Millisecond
 )
 
-// emulated is the local cloud tier with one service's tasks.
-type emulated struct {
+// emulatedTier is the local cloud tier with one service's tasks.
+type emulatedTier struct {
 	*cloud.Cloud
 	b   *testing.B
 	api *ecs.Client
@@ -41,13 +41,13 @@ type emulated struct {
 	log   strings.Builder
 }
 
-func (e *emulated) Write(p []byte) (int, error) {
+func (e *emulatedTier) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.log.Write(p)
 }
 
-func newEmulated(b *testing.B, instances int) *emulated {
+func newEmulatedTier(b *testing.B, instances int) *emulatedTier {
 	b.Helper()
 	if why := ministack.WhyUnavailable(); why != "" {
 		b.Skip(why)
@@ -61,7 +61,7 @@ func newEmulated(b *testing.B, instances int) *emulated {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e := &emulated{b: b}
+	e := &emulatedTier{b: b}
 	o.Log = e
 	o.FleetArguments = []string{"--nodes", fmt.Sprint(instances), "--speed", "20"}
 	o.Tap = &cloud.Tap{After: func(c cloud.Call) {
@@ -78,11 +78,11 @@ func newEmulated(b *testing.B, instances int) *emulated {
 		}
 	})
 	e.api = e.Client()
-	e.prepare(ctx)
+	e.prepareService(ctx)
 	return e
 }
 
-func (e *emulated) prepare(ctx context.Context) {
+func (e *emulatedTier) prepareService(ctx context.Context) {
 	e.b.Helper()
 	if _, err := e.api.CreateCluster(ctx, &ecs.CreateClusterInput{}); err != nil {
 		e.b.Fatal(err)
@@ -103,19 +103,19 @@ func (e *emulated) prepare(ctx context.Context) {
 	}
 }
 
-// scale waits until n tasks run.
-func (e *emulated) scale(ctx context.Context, n int32) {
+// scaleTo waits until n tasks run.
+func (e *emulatedTier) scaleTo(ctx context.Context, n int32) {
 	e.b.Helper()
 	if _, err := e.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &n}); err != nil {
 		e.b.Fatal(err)
 	}
-	e.await(ctx, func() bool {
+	e.waitFor(ctx, func() bool {
 		out, err := e.api.DescribeServices(ctx, &ecs.DescribeServicesInput{Services: []string{"web"}})
 		return err == nil && out.Services[0].RunningCount == n && out.Services[0].PendingCount == 0
 	})
 }
 
-func (e *emulated) await(ctx context.Context, done func() bool) {
+func (e *emulatedTier) waitFor(ctx context.Context, done func() bool) {
 	e.b.Helper()
 	late := time.After(2 * time.Minute)
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -131,19 +131,19 @@ func (e *emulated) await(ctx context.Context, done func() bool) {
 	}
 }
 
-// quiet waits until nobody has called anything for five seconds, which is longer than a task takes to stop here: all that
+// waitUntilQuiet waits until nobody has called anything for five seconds, which is longer than a task takes to stop here: all that
 // was to be done is done.
-func (e *emulated) quiet(ctx context.Context) {
+func (e *emulatedTier) waitUntilQuiet(ctx context.Context) {
 	calls, since := 0, time.Now()
-	e.await(ctx, func() bool {
-		if n := len(e.since(0)); n != calls {
+	e.waitFor(ctx, func() bool {
+		if n := len(e.callsSince(0)); n != calls {
 			calls, since = n, time.Now()
 		}
 		return time.Since(since) > 5*time.Second
 	})
 }
 
-func (e *emulated) since(n int) []cloud.Call {
+func (e *emulatedTier) callsSince(n int) []cloud.Call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.calls[n:])
@@ -153,22 +153,22 @@ func (e *emulated) since(n int) []cloud.Call {
 // report of each to the StartTask of its replacement.
 func BenchmarkCloudStopToStart(b *testing.B) {
 	ctx := b.Context()
-	e := newEmulated(b, 6)
-	e.scale(ctx, 6)
+	e := newEmulatedTier(b, 6)
+	e.scaleTo(ctx, 6)
 	var took []time.Duration
 	for b.Loop() {
 		listed, err := e.SimulatedECS().ListTasks(ctx, &ecs.ListTasksInput{})
 		if err != nil || len(listed.TaskArns) == 0 {
 			b.Fatalf("%v, %v", listed, err)
 		}
-		before := len(e.since(0))
+		before := len(e.callsSince(0))
 		id := listed.TaskArns[0][strings.LastIndexByte(listed.TaskArns[0], '/')+1:]
 		if err := e.CrashTask(id, 1); err != nil {
 			b.Fatal(err)
 		}
 		var reported, started time.Time
-		e.await(ctx, func() bool {
-			for _, c := range e.since(before) {
+		e.waitFor(ctx, func() bool {
+			for _, c := range e.callsSince(before) {
 				switch {
 				case c.Operation == "PutEvents" && reported.IsZero() && strings.Contains(string(c.Request), `\"lastStatus\":\"STOPPED\"`):
 					reported = c.At
@@ -179,7 +179,7 @@ func BenchmarkCloudStopToStart(b *testing.B) {
 			return !started.IsZero()
 		})
 		took = append(took, started.Sub(reported))
-		e.scale(ctx, 6)
+		e.scaleTo(ctx, 6)
 	}
 	slices.Sort(took)
 	at := func(q float64) time.Duration { return took[min(len(took)-1, int(q*float64(len(took))))] }
@@ -202,7 +202,7 @@ var firstEvents = map[string]string{
 
 // BenchmarkColdStart starts each function's binary and has it handle an event.
 func BenchmarkColdStart(b *testing.B) {
-	e := newEmulated(b, 0)
+	e := newEmulatedTier(b, 0)
 	root, err := ministack.ProjectRoot()
 	if err != nil {
 		b.Fatal(err)
@@ -242,9 +242,9 @@ func BenchmarkColdStart(b *testing.B) {
 
 var handled = regexp.MustCompile(`ESM: Lambda \S+ processed (\d+) (SQS messages|DynamoDB stream records)`)
 
-// handled sums what the emulator's log says of event source mappings: each batch is one invocation, each message was
+// countHandled sums what the emulator's log says of event source mappings: each batch is one invocation, each message was
 // sent once, and SQS hands out and deletes ten at most in one request.
-func (e *emulated) handled() (sum measured) {
+func (e *emulatedTier) countHandled() (sum measured) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, m := range handled.FindAllStringSubmatch(e.log.String(), -1) {
@@ -266,18 +266,18 @@ func (e *emulated) handled() (sum measured) {
 func BenchmarkCloudTaskCost(b *testing.B) {
 	ctx := b.Context()
 	const instances, n = 60, 400
-	e := newEmulated(b, instances)
-	e.quiet(ctx)
+	e := newEmulatedTier(b, instances)
+	e.waitUntilQuiet(ctx)
 	for b.Loop() {
-		calls, before := len(e.since(0)), e.handled()
-		e.scale(ctx, n)
-		e.scale(ctx, 0)
-		e.quiet(ctx)
-		after := e.handled()
+		calls, before := len(e.callsSince(0)), e.countHandled()
+		e.scaleTo(ctx, n)
+		e.scaleTo(ctx, 0)
+		e.waitUntilQuiet(ctx)
+		after := e.countHandled()
 		c := measured{perTask(before.Cost, after.Cost, n), (after.Deliveries - before.Deliveries) / n}
-		c.WriteUnits, c.ReadUnits = e.units(e.since(calls))
+		c.WriteUnits, c.ReadUnits = e.countUnits(e.callsSince(calls))
 		c.WriteUnits, c.ReadUnits = c.WriteUnits/n, c.ReadUnits/n
-		table, unexplained := beside(c, upAndDown(b, instances, n), Stopped, emulatorDiffers)
+		table, unexplained := compareTiers(c, measureScaleUpAndDown(b, instances, n), Stopped, emulatorDifferences)
 		fmt.Printf("%d tasks that are stopped, each:\n%s", n, table)
 		if len(unexplained) > 0 {
 			b.Errorf("nothing explains why these differ: %s", strings.Join(unexplained, ", "))
@@ -286,14 +286,14 @@ func BenchmarkCloudTaskCost(b *testing.B) {
 	}
 }
 
-// units sums the capacity that DynamoDB says was consumed, by the functions that the budget is for.
-func (e *emulated) units(calls []cloud.Call) (write, read float64) {
+// countUnits sums the capacity that DynamoDB says was consumed, by the functions that the budget is for.
+func (e *emulatedTier) countUnits(calls []cloud.Call) (write, read float64) {
 	for _, call := range calls {
 		function := e.Caller(call.AccessKey)
 		if function == "" || function == "api" || call.Service != "dynamodb" {
 			continue
 		}
-		for _, units := range consumed(call.Answer) {
+		for _, units := range consumedUnits(call.Answer) {
 			if strings.HasPrefix(call.Operation, "Get") || call.Operation == "Query" {
 				read += units
 			} else {
@@ -304,8 +304,8 @@ func (e *emulated) units(calls []cloud.Call) (write, read float64) {
 	return write, read
 }
 
-// consumed are the units in an answer: of one table, or of each table of a transaction.
-func consumed(answer []byte) (units []float64) {
+// consumedUnits are the units in an answer: of one table, or of each table of a transaction.
+func consumedUnits(answer []byte) (units []float64) {
 	type capacity struct{ CapacityUnits float64 }
 	var one struct{ ConsumedCapacity capacity }
 	var many struct{ ConsumedCapacity []capacity }

@@ -19,8 +19,8 @@ const (
 	tasksPerInstance = 10
 )
 
-// settled is a cluster of n RUNNING tasks at rest, with placement's environment warm.
-type settled struct {
+// warmCluster is a cluster of n RUNNING tasks at rest, with placement's environment warm.
+type warmCluster struct {
 	t         testing.TB
 	store     *embedded.Store
 	placement *placement.Handler
@@ -31,31 +31,31 @@ type settled struct {
 	cpu       int64 // of an instance, in units
 }
 
-func (s *settled) Now() time.Time                                    { return s.now }
-func (s *settled) Sleep(context.Context, time.Duration) error        { return nil }
-func (s *settled) Send(context.Context, []byte, time.Duration) error { return nil }
+func (s *warmCluster) Now() time.Time                                    { return s.now }
+func (s *warmCluster) Sleep(context.Context, time.Duration) error        { return nil }
+func (s *warmCluster) Send(context.Context, []byte, time.Duration) error { return nil }
 
-func newSettled(t testing.TB, n int) *settled {
+func newWarmCluster(t testing.TB, n int) *warmCluster {
 	t.Helper()
-	s := newSpread(t, n, n/tasksPerInstance)
-	s.event() // reads the cluster
+	s := newClusterOnInstances(t, n, n/tasksPerInstance)
+	s.replaceOneTask() // reads the cluster
 	return s
 }
 
-// newSpread is a cluster of n RUNNING tasks on so many instances, which have room for as many again.
-func newSpread(t testing.TB, n, instances int) *settled {
+// newClusterOnInstances is a cluster of n RUNNING tasks on so many instances, which have room for as many again.
+func newClusterOnInstances(t testing.TB, n, instances int) *warmCluster {
 	t.Helper()
-	return newStaffed(t, n, instances, 2048)
+	return newClusterOfSize(t, n, instances, 2048)
 }
 
-// newCrowded is a cluster of n RUNNING tasks that has no room for the tasks of half as many services again.
-func newCrowded(t testing.TB, n int) *settled {
+// newClusterWithBlockedServices is a cluster of n RUNNING tasks that has no room for the tasks of half as many services again.
+func newClusterWithBlockedServices(t testing.TB, n int) *warmCluster {
 	t.Helper()
-	s := newStaffed(t, n, n/tasksPerInstance, 100*tasksPerInstance)
+	s := newClusterOfSize(t, n, n/tasksPerInstance, 100*tasksPerInstance)
 	for i := range n / tasksPerService / 2 {
 		name := fmt.Sprintf("waiting-%04d", i)
 		short := cluster.ShortKey(clusterName, name, s.now)
-		s.put(&cluster.Service{
+		s.putRow(&cluster.Service{
 			Head:            cluster.Head{Cluster: clusterName},
 			ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: short, CreatedAt: s.now},
 			ServiceSpec: cluster.ServiceSpec{
@@ -69,41 +69,41 @@ func newCrowded(t testing.TB, n int) *settled {
 			},
 		})
 	}
-	s.event()
+	s.replaceOneTask()
 	return s
 }
 
-func newStaffed(t testing.TB, n, instances int, cpu int64) *settled {
+func newClusterOfSize(t testing.TB, n, instances int, cpu int64) *warmCluster {
 	t.Helper()
 	store, err := embedded.OpenStore(embedded.StoreOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	s := &settled{t: t, store: store, cpu: cpu, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s := &warmCluster{t: t, store: store, cpu: cpu, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.placement = &placement.Handler{State: store, Clock: s, Wake: s, Settings: handler.DefaultSettings(), Environment: "bench"}
-	s.put(&state.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now, Short: cluster.ShortKey(clusterName, "", s.now)})
+	s.putRow(&state.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now, Short: cluster.ShortKey(clusterName, "", s.now)})
 	def := &cluster.TaskDefinition{
 		Head: cluster.Head{Cluster: clusterName}, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 100 * cluster.CPUUnit, Memory: 256}, Containers: []string{"app"},
 	}
-	s.put(def)
+	s.putRow(def)
 	for i := range instances {
-		s.put(s.instance(i))
+		s.putRow(s.newInstance(i))
 	}
 	for i := range n / tasksPerService {
-		s.service(i, instances, def)
+		s.addService(i, instances, def)
 	}
 	store.OnRecords(func(records []state.Record) { s.records = append(s.records, records...) })
 	return s
 }
 
-func (s *settled) put(row state.Row) {
+func (s *warmCluster) putRow(row state.Row) {
 	if _, err := s.store.Write(context.Background(), state.Write{Put: row, Any: true}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *settled) instance(i int) *cluster.Instance {
+func (s *warmCluster) newInstance(i int) *cluster.Instance {
 	return &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%032x", i), EC2InstanceID: fmt.Sprintf("i-%017x", i), Status: cluster.InstanceActive,
 		AgentConnected: true, Version: 1, RegisteredAt: cluster.At(s.now), Registered: cluster.Capacity{CPU: s.cpu * cluster.CPUUnit, Memory: 8192},
@@ -111,11 +111,11 @@ func (s *settled) instance(i int) *cluster.Instance {
 	}
 }
 
-func (s *settled) service(i, instances int, def *cluster.TaskDefinition) {
+func (s *warmCluster) addService(i, instances int, def *cluster.TaskDefinition) {
 	name := fmt.Sprintf("service-%04d", i)
 	short := cluster.ShortKey(clusterName, name, s.now)
 	id := cluster.DeploymentID(short, s.now)
-	s.put(&cluster.Service{
+	s.putRow(&cluster.Service{
 		Head:            cluster.Head{Cluster: clusterName},
 		ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: short, CreatedAt: s.now},
 		ServiceSpec: cluster.ServiceSpec{
@@ -147,16 +147,16 @@ func (s *settled) service(i, instances int, def *cluster.TaskDefinition) {
 				Started: cluster.At(s.now),
 			},
 		}
-		s.put(task)
+		s.putRow(task)
 		s.live = append(s.live, task)
 	}
 }
 
-// event is one task's end and what follows from it: the decision, the replacement's start, and the decision after that.
-func (s *settled) event() {
+// replaceOneTask is one task's end and what follows from it: the decision, the replacement's start, and the decision after that.
+func (s *warmCluster) replaceOneTask() {
 	s.now = s.now.Add(time.Minute)
 	t := s.live[s.next%len(s.live)]
-	s.observe(t, state.Observation{Version: 2, ECSID: t.ECSID, Last: cluster.TaskStopped, Stopped: s.now, Expires: s.now.Unix() + 3600})
+	s.observeTask(t, state.Observation{Version: 2, ECSID: t.ECSID, Last: cluster.TaskStopped, Stopped: s.now, Expires: s.now.Unix() + 3600})
 	var began *cluster.Task
 	for _, r := range s.records {
 		if next, ok := r.New.(*cluster.Task); ok && r.Op == state.Insert {
@@ -168,11 +168,11 @@ func (s *settled) event() {
 	}
 	s.live[s.next%len(s.live)] = began
 	s.next += 7919
-	s.observe(began, state.Observation{Version: 1, ECSID: fmt.Sprintf("%032x", s.next), Last: cluster.TaskRunning, Started: s.now})
+	s.observeTask(began, state.Observation{Version: 1, ECSID: fmt.Sprintf("%032x", s.next), Last: cluster.TaskRunning, Started: s.now})
 }
 
-// observe reports on a task and has placement decide what follows. What the stream's filters hold back is held back.
-func (s *settled) observe(t *cluster.Task, o state.Observation) {
+// observeTask reports on a task and has placement decide what follows. What the stream's filters hold back is held back.
+func (s *warmCluster) observeTask(t *cluster.Task, o state.Observation) {
 	o.Task, s.records = state.KeyOf(t), nil
 	if _, err := s.store.Write(context.Background(), state.Write{Observe: &o}); err != nil {
 		s.t.Fatal(err)
@@ -189,14 +189,14 @@ var sizes = []int{1000, 10_000, 50_000}
 // One task's stop costs a reconciliation of its service only: the same in a cluster of 1,000 tasks and in one of 50,000, also
 // where other services wait for room. The ratio is that to the smallest.
 func BenchmarkEvent(b *testing.B) {
-	for kind, settle := range map[string]func(testing.TB, int) *settled{"Roomy": newSettled, "Crowded": newCrowded} {
+	for kind, settle := range map[string]func(testing.TB, int) *warmCluster{"Roomy": newWarmCluster, "Crowded": newClusterWithBlockedServices} {
 		var smallest float64
 		for _, n := range sizes {
 			b.Run(fmt.Sprintf("%s/%dTasks%dServices%dInstances", kind, n, n/tasksPerService, n/tasksPerInstance), func(b *testing.B) {
 				s := settle(b, n)
 				b.ReportAllocs()
 				for b.Loop() {
-					s.event()
+					s.replaceOneTask()
 				}
 				each := float64(b.Elapsed()) / float64(b.N)
 				if n == sizes[0] {
@@ -210,14 +210,14 @@ func BenchmarkEvent(b *testing.B) {
 
 // What is counted instead of time: memory that is taken for one event, which grows with everything that is looked at anew.
 func TestEventCostsItsServiceOnly(t *testing.T) {
-	for kind, settle := range map[string]func(testing.TB, int) *settled{"Roomy": newSettled, "Crowded": newCrowded} {
+	for kind, settle := range map[string]func(testing.TB, int) *warmCluster{"Roomy": newWarmCluster, "Crowded": newClusterWithBlockedServices} {
 		t.Run(kind, func(t *testing.T) {
 			cost := func(n int) float64 {
 				s := settle(t, n)
 				for range 50 {
-					s.event()
+					s.replaceOneTask()
 				}
-				return testing.AllocsPerRun(100, s.event)
+				return testing.AllocsPerRun(100, s.replaceOneTask)
 			}
 			small, large := cost(sizes[0]), cost(sizes[2])
 			t.Logf("%.0f allocations at %d tasks, %.0f at %d", small, sizes[0], large, sizes[2])

@@ -64,7 +64,7 @@ func BenchmarkReplacement(b *testing.B) {
 			b.Error(err)
 		}
 	})
-	fill(b, ctx, i)
+	fillCluster(b, ctx, i)
 	var took []time.Duration
 	truth := i.AWS.Machines.TaskTruths(clusterName)
 	b.ResetTimer()
@@ -97,8 +97,8 @@ func BenchmarkReplacement(b *testing.B) {
 		burstInstances, burstTasks, at(0.5), at(0.99))
 }
 
-// fill makes the cluster and waits until all tasks run.
-func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
+// fillCluster makes the cluster and waits until all tasks run.
+func fillCluster(b *testing.B, ctx context.Context, i *installation.Installation) {
 	if _, err := i.EnsureCluster(ctx, clusterName, burstInstances, ec2.Machine{Type: "m5.large"}); err != nil {
 		b.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
 			b.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(3 * time.Minute); ; pause(b, i) {
+	for end := time.Now().Add(3 * time.Minute); ; waitABit(b, i) {
 		running := 0
 		for _, t := range i.AWS.Machines.TaskTruths(clusterName) {
 			if t.Last == cluster.TaskRunning {
@@ -133,12 +133,12 @@ func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
 		}
 	}
 	for range 10 {
-		pause(b, i)
+		waitABit(b, i)
 	}
 }
 
-// pause lets the installation work for a while.
-func pause(b *testing.B, i *installation.Installation) {
+// waitABit lets the installation work for a while.
+func waitABit(b *testing.B, i *installation.Installation) {
 	if err := i.Loop.Sleep(context.Background(), 100*time.Millisecond); err != nil {
 		b.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"berth/shared/snapshot"
 )
 
-// governed is a cluster of services with a metric, each tenth with a node constraint and each twentieth with a domain
+// governedCluster is a cluster of services with a metric, each tenth with a node constraint and each twentieth with a domain
 // policy besides; 20 tasks an instance.
-type governed struct {
+type governedCluster struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
 	mover  *moves.Planner
@@ -24,8 +24,8 @@ type governed struct {
 
 const perInstance = 20
 
-func newGoverned(instances int) *governed {
-	g := &governed{snap: snapshot.NewSnapshot(), moves: moves.Request{Owners: map[string]moves.Owner{}, Most: 20}}
+func newGovernedCluster(instances int) *governedCluster {
+	g := &governedCluster{snap: snapshot.NewSnapshot(), moves: moves.Request{Owners: map[string]moves.Owner{}, Most: 20}}
 	head := cluster.Head{Cluster: "c", Rev: 1}
 	for n := range instances {
 		g.snap.Put(&cluster.Instance{
@@ -80,8 +80,8 @@ func newGoverned(instances int) *governed {
 	return g
 }
 
-// event has one task change its load a little, as a report does.
-func (g *governed) event(n int) {
+// changeOneLoad has one task change its load a little, as a report does.
+func (g *governedCluster) changeOneLoad(n int) {
 	at := n * 13 % len(g.tasks)
 	t := *g.tasks[at]
 	t.Rev++
@@ -94,13 +94,13 @@ func (g *governed) event(n int) {
 // with the cluster.
 func BenchmarkMovesPerEvent(b *testing.B) {
 	for _, instances := range []int{1000, 5000, 15000} {
-		g := newGoverned(instances)
+		g := newGovernedCluster(instances)
 		if p := g.mover.PlanMoves(g.moves); len(p.Violations) > 0 {
 			b.Fatalf("%d instances: %d rules are broken: %v", instances, len(p.Violations), p.Violations[0])
 		}
 		b.Run(fmt.Sprintf("sound-%d", instances), func(b *testing.B) {
 			for n := 0; b.Loop(); n++ {
-				g.event(n)
+				g.changeOneLoad(n)
 				g.mover.PlanMoves(g.moves)
 			}
 		})
@@ -111,7 +111,7 @@ func BenchmarkMovesPerEvent(b *testing.B) {
 		g.snap.Put(&big)
 		b.Run(fmt.Sprintf("broken-%d", instances), func(b *testing.B) {
 			for n := 0; b.Loop(); n++ {
-				g.event(n + 2)
+				g.changeOneLoad(n + 2)
 				if p := g.mover.PlanMoves(g.moves); len(p.Violations) == 0 {
 					b.Fatal("nothing is broken")
 				}

@@ -17,54 +17,54 @@ const scaledProvider = "provider"
 // called for a group at rest.
 type sizedGroup struct {
 	handler.AutoScaling
-	group cluster.AutoScalingGroup
-	asked int // for another desired capacity
+	group       cluster.AutoScalingGroup
+	sizeChanges int // for another desired capacity
 }
 
 func (g *sizedGroup) DescribeGroups(context.Context, []string) ([]*cluster.AutoScalingGroup, error) {
 	return []*cluster.AutoScalingGroup{&g.group}, nil
 }
 
-func (g *sizedGroup) SetDesired(context.Context, string, int) error                       { g.asked++; return nil }
+func (g *sizedGroup) SetDesired(context.Context, string, int) error                       { g.sizeChanges++; return nil }
 func (g *sizedGroup) SetInstanceProtection(context.Context, string, []string, bool) error { return nil }
 func (g *sizedGroup) PutReservation(context.Context, []cluster.Datapoint) error           { return nil }
 func (g *sizedGroup) PutMetricAlarm(context.Context, cluster.MetricAlarm) error           { return nil }
 func (g *sizedGroup) DeleteAlarms(context.Context, []string) error                        { return nil }
 
-// drainer is ECS with the only calls that consolidation makes; what it drains stays as it is.
-type drainer struct {
+// drainingECS is ECS with the only calls that consolidation makes; what it drains stays as it is.
+type drainingECS struct {
 	handler.ECS
 	*sizedGroup
 }
 
-func (d drainer) DrainInstance(context.Context, string, string) error { return nil }
+func (d drainingECS) DrainInstance(context.Context, string, string) error { return nil }
 
-func (d drainer) DescribeInstances(context.Context, string, []string) ([]*cluster.Instance, error) {
+func (d drainingECS) DescribeInstances(context.Context, string, []string) ([]*cluster.Instance, error) {
 	return nil, nil
 }
 
-// scaledMinute is managed scaling's minute in a cluster of so many instances with two tasks each, of which so many more wait.
-func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func() {
+// newScalingMinute is managed scaling's minute in a cluster of so many instances with two tasks each, of which so many more wait.
+func newScalingMinute(t testing.TB, instances, waiting int, consolidate bool) func() {
 	t.Helper()
-	s := newSpread(t, 2*instances, instances)
+	s := newClusterOnInstances(t, 2*instances, instances)
 	g := &sizedGroup{group: cluster.AutoScalingGroup{Name: "group", Max: instances, Desired: instances, Protects: true, Tags: map[string]string{cluster.ManagedTag: "true"}}}
 	p := &cluster.CapacityProvider{Name: scaledProvider, Group: "group", Protection: true, Clusters: []string{clusterName}, Scaling: cluster.DefaultScaling}
 	p.Scaling.Enabled, p.Scaling.Consolidation.Enabled = true, consolidate
 	p.Cluster = state.Directory
-	s.put(p)
-	s.put(&state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: clusterName})
-	s.put(&cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}, Providers: []string{scaledProvider}, Status: cluster.AttachmentsComplete})
+	s.putRow(p)
+	s.putRow(&state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: clusterName})
+	s.putRow(&cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}, Providers: []string{scaledProvider}, Status: cluster.AttachmentsComplete})
 	for i := range instances {
-		row := s.instance(i)
+		row := s.newInstance(i)
 		row.Attributes[cluster.AttributeProvider] = scaledProvider
-		s.put(row)
+		s.putRow(row)
 		g.group.Instances = append(g.group.Instances, cluster.GroupInstance{
 			ID: row.EC2InstanceID, Type: "m5.large", Zone: row.Zone(), Lifecycle: "InService", Protected: true, LaunchedAt: s.now.AddDate(0, 0, -1),
 		})
 	}
-	s.wait(waiting)
+	s.addWaitingTasks(waiting)
 	h := &managedscaling.Handler{
-		State: s.store, ECS: drainer{sizedGroup: g}, Groups: g, Metrics: g, Clock: s, Settings: handler.DefaultSettings(),
+		State: s.store, ECS: drainingECS{sizedGroup: g}, Groups: g, Metrics: g, Clock: s, Settings: handler.DefaultSettings(),
 	}
 	return func() {
 		if err := h.RunSchedule(context.Background(), "scaling"); err != nil {
@@ -73,8 +73,8 @@ func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func()
 	}
 }
 
-// wait has so many tasks of one service wait for an instance of the provider.
-func (s *settled) wait(n int) {
+// addWaitingTasks has so many tasks of one service wait for an instance of the provider.
+func (s *warmCluster) addWaitingTasks(n int) {
 	if n == 0 {
 		return
 	}
@@ -82,8 +82,8 @@ func (s *settled) wait(n int) {
 	short := cluster.ShortKey(clusterName, name, s.now)
 	id := cluster.DeploymentID(short, s.now)
 	def := &cluster.TaskDefinition{Head: cluster.Head{Cluster: clusterName}, Family: name, Revision: 1, Needs: cluster.Resources{CPU: 2000 * cluster.CPUUnit, Memory: 7000}}
-	s.put(def)
-	s.put(&cluster.Service{
+	s.putRow(def)
+	s.putRow(&cluster.Service{
 		Head:            cluster.Head{Cluster: clusterName},
 		ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: short, CreatedAt: s.now},
 		ServiceSpec: cluster.ServiceSpec{
@@ -96,7 +96,7 @@ func (s *settled) wait(n int) {
 		},
 	})
 	for k := range n {
-		s.put(&cluster.Task{
+		s.putRow(&cluster.Task{
 			Head: cluster.Head{Cluster: clusterName},
 			TaskSpec: cluster.TaskSpec{
 				ID: fmt.Sprintf("%s%020x", short, k), Owner: short, Service: name, Group: "service:" + name,
@@ -119,7 +119,7 @@ func BenchmarkManagedScaling(b *testing.B) {
 	for _, n := range []int{1250, 5000} {
 		for _, m := range scaledMinutes {
 			b.Run(fmt.Sprintf("%dInstances%dTasks/%s", n, 2*n, m.name), func(b *testing.B) {
-				minute := scaledMinute(b, n, m.waiting, m.consolidate)
+				minute := newScalingMinute(b, n, m.waiting, m.consolidate)
 				b.ReportAllocs()
 				for b.Loop() {
 					minute()
@@ -134,7 +134,7 @@ func TestManagedScalingIsLinear(t *testing.T) {
 	for _, m := range scaledMinutes {
 		t.Run(m.name, func(t *testing.T) {
 			cost := func(n int) float64 {
-				return testing.AllocsPerRun(2, scaledMinute(t, n, m.waiting*n/5000, m.consolidate))
+				return testing.AllocsPerRun(2, newScalingMinute(t, n, m.waiting*n/5000, m.consolidate))
 			}
 			small, large := cost(500), cost(2000)
 			t.Logf("%.0f allocations at 500 instances, %.0f at 2,000", small, large)

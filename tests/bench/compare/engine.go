@@ -38,7 +38,7 @@ func newEngine(w *workload.Workload) (*engine, error) {
 		def, service := definitionRow(&w.Services[i]), serviceRow(&w.Services[i])
 		e.snap.Put(def)
 		e.snap.Put(service)
-		r, err := request(def, service)
+		r, err := newRequest(def, service)
 		if err != nil {
 			return nil, err
 		}
@@ -52,8 +52,8 @@ func newEngine(w *workload.Workload) (*engine, error) {
 	return e, nil
 }
 
-// request asks for one task of a service.
-func request(def *cluster.TaskDefinition, s *cluster.Service) (placement.Request, error) {
+// newRequest asks for one task of a service.
+func newRequest(def *cluster.TaskDefinition, s *cluster.Service) (placement.Request, error) {
 	spec, err := placement.NewSpec(def, s.Short, taskRow(def, s).Group, &s.Rules)
 	if err != nil {
 		return placement.Request{}, fmt.Errorf("service %s: %w", s.Name, err)
@@ -61,16 +61,16 @@ func request(def *cluster.TaskDefinition, s *cluster.Service) (placement.Request
 	return placement.Request{Spec: spec, Count: 1, Target: s.Desired}, nil
 }
 
-// row is a new row of the task.
-func (e *engine) row(task, service int) *cluster.Task {
-	t := e.blank()
+// newRow is a new row of the task.
+func (e *engine) newRow(task, service int) *cluster.Task {
+	t := e.blankRow()
 	*t = e.rows[service]
 	t.ID = e.ids[task%len(e.ids)]
 	return t
 }
 
-// blank is a row whose content does not matter.
-func (e *engine) blank() *cluster.Task {
+// blankRow is a row whose content does not matter.
+func (e *engine) blankRow() *cluster.Task {
 	n := len(e.unused)
 	if n == 0 {
 		return new(cluster.Task)
@@ -82,17 +82,17 @@ func (e *engine) blank() *cluster.Task {
 
 // Seat implements workload.Engine.
 func (e *engine) Seat(task, service, instance int) error {
-	t, v := e.row(task, service), e.snap.InstancesByIndex()[instance]
+	t, v := e.newRow(task, service), e.snap.InstancesByIndex()[instance]
 	for device, free := range v.GPUs {
 		if free == cluster.WholeGPU && len(t.GPUs) < t.Needs.GPUs {
 			t.GPUs = append(slices.Clip(t.GPUs), device)
 		}
 	}
-	return e.put(task, t, v)
+	return e.putRow(task, t, v)
 }
 
-// put makes the row part of the snapshot.
-func (e *engine) put(task int, t *cluster.Task, v *snapshot.InstanceView) error {
+// putRow makes the row part of the snapshot.
+func (e *engine) putRow(task int, t *cluster.Task, v *snapshot.InstanceView) error {
 	t.Instance = v.ID
 	if !e.snap.Put(t) {
 		return fmt.Errorf("the snapshot has task %s already", t.ID)
@@ -116,12 +116,12 @@ func (e *engine) Ready() error {
 // Prepare implements workload.Engine.
 func (e *engine) Prepare(task, service int) {
 	if e.next == nil {
-		e.next = e.blank()
+		e.next = e.blankRow()
 	}
 	e.unused = append(e.unused, e.next)
-	e.next = e.row(task, service)
+	e.next = e.newRow(task, service)
 	if e.last == nil {
-		e.last = e.blank()
+		e.last = e.blankRow()
 	}
 }
 
@@ -137,7 +137,7 @@ func (e *engine) Place(task, service int) (workload.Placement, error) {
 	}
 	t, v := e.next, e.snap.Instances[e.placed[0].Instance]
 	e.next, t.GPUs, out.Instance = nil, e.placed[0].GPUs, v.Index
-	return out, e.put(task, t, v)
+	return out, e.putRow(task, t, v)
 }
 
 // Leave implements workload.Engine.

@@ -64,11 +64,11 @@ func main() {
 // run runs everything and prints what there is, even if that is not all.
 func (o options) run(ctx context.Context) error {
 	b := &bench{options: o, progress: os.Stderr}
-	err := b.all(ctx)
+	err := b.runAll(ctx)
 	if o.json {
-		return errors.Join(err, b.lines(os.Stdout))
+		return errors.Join(err, b.printJSON(os.Stdout))
 	}
-	return errors.Join(err, b.tables(os.Stdout))
+	return errors.Join(err, b.printTables(os.Stdout))
 }
 
 // bench is the results so far.
@@ -80,19 +80,19 @@ type bench struct {
 	snapshots []snapshotResult
 }
 
-func (b *bench) all(ctx context.Context) error {
-	sizes, err := numbers(b.nodes)
+func (b *bench) runAll(ctx context.Context) error {
+	sizes, err := parseNumbers(b.nodes)
 	if err != nil {
 		return err
 	}
-	if err := b.ours(ctx, sizes); err != nil || b.peers == "" {
+	if err := b.runOwn(ctx, sizes); err != nil || b.peers == "" {
 		return err
 	}
 	return b.runPeers(ctx)
 }
 
-// ours runs Berth, its goroutine and the garbage collector on one core.
-func (b *bench) ours(ctx context.Context, sizes []int) error {
+// runOwn runs Berth, its goroutine and the garbage collector on one core.
+func (b *bench) runOwn(ctx context.Context, sizes []int) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	if b.profile != "" {
 		f, err := os.Create(b.profile)
@@ -120,7 +120,7 @@ func (b *bench) ours(ctx context.Context, sizes []int) error {
 		return err
 	}
 	b.snapshots = append(b.snapshots, r)
-	b.say("snapshot of %d instances and %d tasks: %.0f MB, built in %.2f s", r.Instances, r.Tasks, r.Bytes/1e6, r.Seconds)
+	b.reportProgress("snapshot of %d instances and %d tasks: %.0f MB, built in %.2f s", r.Instances, r.Tasks, r.Bytes/1e6, r.Seconds)
 	return nil
 }
 
@@ -135,13 +135,13 @@ func (b *bench) oneWorkload(ctx context.Context, name string, nodes int) error {
 		if err != nil {
 			return err
 		}
-		if err := b.one(ctx, w, berth, e, start); err != nil {
+		if err := b.runOnce(ctx, w, berth, e, start); err != nil {
 			return err
 		}
 		if name != workload.Mixed {
 			continue
 		}
-		if err := b.one(ctx, w, plainScan, newScan(w), start); err != nil {
+		if err := b.runOnce(ctx, w, plainScan, newScanEngine(w), start); err != nil {
 			return err
 		}
 	}
@@ -153,12 +153,12 @@ func (b *bench) oneWorkload(ctx context.Context, name string, nodes int) error {
 		return err
 	}
 	b.replicas = append(b.replicas, r)
-	b.say("%-14s %6d instances: %d replicas in one request, p50 %.1f ms", name, nodes, replicas, r.P50)
+	b.reportProgress("%-14s %6d instances: %d replicas in one request, p50 %.1f ms", name, nodes, replicas, r.P50)
 	return nil
 }
 
-// one is one run.
-func (b *bench) one(ctx context.Context, w *workload.Workload, who string, e workload.Engine, start string) error {
+// runOnce is one run.
+func (b *bench) runOnce(ctx context.Context, w *workload.Workload, who string, e workload.Engine, start string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -166,20 +166,22 @@ func (b *bench) one(ctx context.Context, w *workload.Workload, who string, e wor
 	if err != nil {
 		return err
 	}
-	b.took(r)
+	b.addResult(r)
 	return nil
 }
 
-// took notes a result of any peer.
-func (b *bench) took(r workload.Result) {
+// addResult notes a result of any peer.
+func (b *bench) addResult(r workload.Result) {
 	b.results = append(b.results, r)
-	b.say("%-14s %6d instances, from %-5s  %-19s %9.0f/s", r.Workload, r.Nodes, r.Start, r.Peer, r.PerSecond)
+	b.reportProgress("%-14s %6d instances, from %-5s  %-19s %9.0f/s", r.Workload, r.Nodes, r.Start, r.Peer, r.PerSecond)
 }
 
-func (b *bench) say(format string, values ...any) { fmt.Fprintf(b.progress, format+"\n", values...) }
+func (b *bench) reportProgress(format string, values ...any) {
+	fmt.Fprintf(b.progress, format+"\n", values...)
+}
 
-// lines prints a line of JSON for each result.
-func (b *bench) lines(out io.Writer) error {
+// printJSON prints a line of JSON for each result.
+func (b *bench) printJSON(out io.Writer) error {
 	encoder, errs := json.NewEncoder(out), []error(nil)
 	for _, r := range b.results {
 		errs = append(errs, encoder.Encode(struct {
@@ -196,7 +198,7 @@ func (b *bench) lines(out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-func numbers(s string) ([]int, error) {
+func parseNumbers(s string) ([]int, error) {
 	var out []int
 	for _, part := range strings.Split(s, ",") {
 		n, err := strconv.Atoi(part)

@@ -23,7 +23,7 @@ func (b *bench) runPeers(ctx context.Context) error {
 	if err := os.MkdirAll(built, 0o755); err != nil {
 		return err
 	}
-	b.say("building the peers: the first time this fetches Kubernetes and Karpenter and takes minutes")
+	b.reportProgress("building the peers: the first time this fetches Kubernetes and Karpenter and takes minutes")
 	build := b.command(ctx, "go", "-C", filepath.Join("tests", "bench", "peers"), "build", "-o", binary, ".")
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building the peers, from the project's root: %w", err)
@@ -41,10 +41,10 @@ func (b *bench) runPeers(ctx context.Context) error {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var r workload.Result
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			b.say("%s", lines.Text())
+			b.reportProgress("%s", lines.Text())
 			continue
 		}
-		b.took(r)
+		b.addResult(r)
 	}
 	if err := run.Wait(); err != nil {
 		return fmt.Errorf("running the peers: %w", err)

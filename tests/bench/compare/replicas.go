@@ -45,7 +45,7 @@ func placeReplicas(w *workload.Workload) (replicasResult, error) {
 	for n := range repeats + 1 {
 		s := w.Services[0]
 		s.Name, s.Replicas = fmt.Sprintf("replicas-%d", n), replicas
-		r, err := request(definitionRow(&s), serviceRow(&s))
+		r, err := newRequest(definitionRow(&s), serviceRow(&s))
 		if err != nil {
 			return out, err
 		}

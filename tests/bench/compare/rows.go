@@ -13,11 +13,11 @@ const clusterName = "bench"
 // began is when everything was created.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func head() cluster.Head { return cluster.Head{Cluster: clusterName, Rev: 1} }
+func rowHead() cluster.Head { return cluster.Head{Cluster: clusterName, Rev: 1} }
 
 func instanceRow(n *workload.Instance) *cluster.Instance {
 	out := &cluster.Instance{
-		Head: head(), ID: n.ID, EC2InstanceID: "i-" + n.ID[len(n.ID)-17:], Status: cluster.InstanceActive, AgentConnected: true,
+		Head: rowHead(), ID: n.ID, EC2InstanceID: "i-" + n.ID[len(n.ID)-17:], Status: cluster.InstanceActive, AgentConnected: true,
 		AgentVersion: "1.97.1", Version: 1, RegisteredAt: cluster.At(began),
 		Registered: cluster.Capacity{CPU: n.CPU * cluster.CPUUnit, Memory: n.Memory, Metrics: map[string]int64{}},
 		Attributes: map[string]string{
@@ -36,7 +36,7 @@ func instanceRow(n *workload.Instance) *cluster.Instance {
 
 func definitionRow(s *workload.Service) *cluster.TaskDefinition {
 	out := &cluster.TaskDefinition{
-		Head: head(), Family: s.Name, Revision: 1,
+		Head: rowHead(), Family: s.Name, Revision: 1,
 		Needs: cluster.Resources{CPU: s.CPU * cluster.CPUUnit, Memory: s.Memory, GPUs: int(s.GPUs)},
 	}
 	if s.HostPort > 0 {
@@ -48,7 +48,7 @@ func definitionRow(s *workload.Service) *cluster.TaskDefinition {
 // serviceRow is the service with its rules. One that names no strategy has those of S2.
 func serviceRow(s *workload.Service) *cluster.Service {
 	out := &cluster.Service{
-		Head: head(),
+		Head: rowHead(),
 		ServiceIdentity: cluster.ServiceIdentity{
 			Name: s.Name, Short: cluster.ShortKey(clusterName, s.Name, began), CreatedAt: began,
 		},
@@ -84,7 +84,7 @@ func serviceRow(s *workload.Service) *cluster.Service {
 // taskRow is what the rows of a service's tasks have in common when they are placed.
 func taskRow(def *cluster.TaskDefinition, s *cluster.Service) cluster.Task {
 	return cluster.Task{
-		Head: head(),
+		Head: rowHead(),
 		TaskSpec: cluster.TaskSpec{
 			Owner: s.Short, Service: s.Name, Group: "service:" + s.Name, Revision: "ecs-svc/" + s.Short,
 			TaskDefinition: s.Deployment.TaskDefinition, Needs: def.Needs, Ports: def.Ports,

@@ -6,16 +6,16 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// scan is no scheduler but a measure of the machine: for mixed alone, the tightest fit by a plain look at every instance,
+// scanEngine is no scheduler but a measure of the machine: for mixed alone, the tightest fit by a plain look at every instance,
 // in arrays. It keeps no rows and knows no other rule.
-type scan struct {
+type scanEngine struct {
 	services    []workload.Service
 	cpu, memory []int64
 	has         [][]bool // by service
 }
 
-func newScan(w *workload.Workload) *scan {
-	s := &scan{services: w.Services}
+func newScanEngine(w *workload.Workload) *scanEngine {
+	s := &scanEngine{services: w.Services}
 	for i := range w.Instances {
 		s.cpu, s.memory = append(s.cpu, w.Instances[i].CPU), append(s.memory, w.Instances[i].Memory)
 	}
@@ -32,20 +32,20 @@ func newScan(w *workload.Workload) *scan {
 }
 
 // Seat implements workload.Engine.
-func (s *scan) Seat(_, service, instance int) error {
+func (s *scanEngine) Seat(_, service, instance int) error {
 	s.cpu[instance] -= s.services[service].CPU
 	s.memory[instance] -= s.services[service].Memory
 	return nil
 }
 
 // Ready implements workload.Engine.
-func (s *scan) Ready() error { return nil }
+func (s *scanEngine) Ready() error { return nil }
 
 // Prepare implements workload.Engine.
-func (s *scan) Prepare(int, int) {}
+func (s *scanEngine) Prepare(int, int) {}
 
 // Place implements workload.Engine.
-func (s *scan) Place(task, service int) (workload.Placement, error) {
+func (s *scanEngine) Place(task, service int) (workload.Placement, error) {
 	best, least := workload.None, int64(0)
 	cpu, memory, has := s.services[service].CPU, s.services[service].Memory, s.has[service]
 	for i, free := range s.cpu {
@@ -63,7 +63,7 @@ func (s *scan) Place(task, service int) (workload.Placement, error) {
 }
 
 // Leave implements workload.Engine.
-func (s *scan) Leave(_, service, instance int) error {
+func (s *scanEngine) Leave(_, service, instance int) error {
 	s.cpu[instance] += s.services[service].CPU
 	s.memory[instance] += s.services[service].Memory
 	return nil

@@ -36,7 +36,7 @@ func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 	if err != nil {
 		return out, err
 	}
-	before, snap := heap(), snapshot.NewSnapshot()
+	before, snap := heapBytes(), snapshot.NewSnapshot()
 	var took, cpu time.Duration
 	put := func(rows []state.Row) {
 		from, begin := workload.CPU(), time.Now()
@@ -47,7 +47,7 @@ func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 	}
 	var rows []state.Row
 	for i := range w.Instances {
-		r, err := decoded(instanceRow(&w.Instances[i]))
+		r, err := decodeCopy(instanceRow(&w.Instances[i]))
 		if err != nil {
 			return out, err
 		}
@@ -55,14 +55,14 @@ func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 	}
 	put(rows)
 	for s := range services {
-		rows, err := running(w, s, each)
+		rows, err := runningRows(w, s, each)
 		if err != nil {
 			return out, err
 		}
 		put(rows)
 	}
 	rows = nil
-	out.Bytes, out.Seconds, out.CPU = heap()-before, took.Seconds(), cpu.Seconds()
+	out.Bytes, out.Seconds, out.CPU = heapBytes()-before, took.Seconds(), cpu.Seconds()
 	if snap.TaskCount() != out.Tasks || len(snap.Instances) != instances {
 		return out, fmt.Errorf("the snapshot has %d tasks on %d instances", snap.TaskCount(), len(snap.Instances))
 	}
@@ -70,13 +70,13 @@ func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 	return out, nil
 }
 
-// running is a service of the workload's kind, of which each copy has its own name, and its tasks, spread over the
+// runningRows is a service of the workload's kind, of which each copy has its own name, and its tasks, spread over the
 // instances.
-func running(w *workload.Workload, n, each int) ([]state.Row, error) {
+func runningRows(w *workload.Workload, n, each int) ([]state.Row, error) {
 	service := w.Services[n%len(w.Services)]
 	service.Name, service.Replicas = fmt.Sprintf("service-%04d", n), each
 	def, row := definitionRow(&service), serviceRow(&service)
-	kept, err := decoded(row)
+	kept, err := decodeCopy(row)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func running(w *workload.Workload, n, each int) ([]state.Row, error) {
 		t.ID, t.ECSID = cluster.TaskID(t.Batch, t.Instance), fmt.Sprintf("%032x", n*each+i)
 		t.Rev, t.Attempt, t.Version, t.Last, t.Health = 4, 1, 3, cluster.TaskRunning, cluster.Healthy
 		t.ClaimedAt, t.Started = cluster.At(began), cluster.At(began.Add(time.Minute))
-		kept, err := decoded(&t)
+		kept, err := decodeCopy(&t)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +97,8 @@ func running(w *workload.Workload, n, each int) ([]state.Row, error) {
 	return rows, nil
 }
 
-// decoded is the row after a way through JSON: nothing of it is shared with another.
-func decoded[T any](row *T) (*T, error) {
+// decodeCopy is the row after a way through JSON: nothing of it is shared with another.
+func decodeCopy[T any](row *T) (*T, error) {
 	text, err := json.Marshal(row)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func decoded[T any](row *T) (*T, error) {
 	return out, json.Unmarshal(text, out)
 }
 
-func heap() float64 {
+func heapBytes() float64 {
 	runtime.GC()
 	runtime.GC() // what the first one only swept
 	var m runtime.MemStats

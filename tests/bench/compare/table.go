@@ -24,8 +24,8 @@ type key struct {
 
 func keyOf(r *workload.Result) key { return key{r.Workload, r.Start, r.Nodes} }
 
-// of is the result of a peer for a workload, a number of instances and a start.
-func (b *bench) of(peer string, k key) *workload.Result {
+// resultOf is the result of a peer for a workload, a number of instances and a start.
+func (b *bench) resultOf(peer string, k key) *workload.Result {
 	for i := range b.results {
 		if r := &b.results[i]; r.Peer == peer && keyOf(r) == k {
 			return r
@@ -42,12 +42,12 @@ func perCPU(r *workload.Result) float64 {
 	return float64(r.Placed) / r.CPU
 }
 
-// tables prints all there is.
-func (b *bench) tables(out io.Writer) error {
+// printTables prints all there is.
+func (b *bench) printTables(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\nworkload\tinstances\tfrom\twho\tplaced/s\tper CPU s\tBerth is\tby CPU\tlooks at\tp50 us\tp99 us\tplaced\trefused\t\n")
-	for _, peer := range b.sorted() {
-		fmt.Fprintln(t, strings.Join(b.cells(peer), "\t")+"\t")
+	for _, peer := range b.sortedResults() {
+		fmt.Fprintln(t, strings.Join(b.tableCells(peer), "\t")+"\t")
 	}
 	if len(b.replicas) > 0 {
 		fmt.Fprintf(t, "\n%d replicas at once\tinstances\tp50 ms\tslowest ms\tCPU ms\t\n", replicas)
@@ -61,12 +61,12 @@ func (b *bench) tables(out io.Writer) error {
 	for _, r := range b.snapshots {
 		fmt.Fprintf(t, "%d\t%d\t%.1f\t%.2f\t%.2f\t\n", r.Instances, r.Tasks, r.Bytes/1e6, r.Seconds, r.CPU)
 	}
-	b.targets(t)
+	b.printTargets(t)
 	return t.Flush()
 }
 
-// sorted are the results by workload, instances and start, Berth's first.
-func (b *bench) sorted() []*workload.Result {
+// sortedResults are the results by workload, instances and start, Berth's first.
+func (b *bench) sortedResults() []*workload.Result {
 	var out []*workload.Result
 	for i := range b.results {
 		out = append(out, &b.results[i])
@@ -86,8 +86,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// cells are a result's line. What is not known stays empty.
-func (b *bench) cells(r *workload.Result) []string {
+// tableCells are a result's line. What is not known stays empty.
+func (b *bench) tableCells(r *workload.Result) []string {
 	number := func(x float64, format string) string {
 		if x == 0 {
 			return ""
@@ -95,7 +95,7 @@ func (b *bench) cells(r *workload.Result) []string {
 		return fmt.Sprintf(format, x)
 	}
 	wall, cpu := 0.0, 0.0
-	if ours := b.of(berth, keyOf(r)); ours != nil && r.Peer != berth && r.Placed > 0 {
+	if ours := b.resultOf(berth, keyOf(r)); ours != nil && r.Peer != berth && r.Placed > 0 {
 		wall = ours.PerSecond / r.PerSecond
 		if r.CPU > 0 {
 			cpu = perCPU(ours) / perCPU(r)
@@ -103,21 +103,21 @@ func (b *bench) cells(r *workload.Result) []string {
 	}
 	return []string{
 		r.Workload, fmt.Sprint(r.Nodes), r.Start, r.Peer, number(r.PerSecond, "%.0f"), number(perCPU(r), "%.0f"),
-		times(wall), times(cpu), number(r.Considered, "%.0f"), number(r.P50, "%.1f"), number(r.P99, "%.1f"),
+		formatRatio(wall), formatRatio(cpu), number(r.Considered, "%.0f"), number(r.P50, "%.1f"), number(r.P99, "%.1f"),
 		fmt.Sprint(r.Placed), fmt.Sprint(r.Refused),
 	}
 }
 
-// times is a ratio, empty where it is not known.
-func times(x float64) string {
+// formatRatio is a ratio, empty where it is not known.
+func formatRatio(x float64) string {
 	if x == 0 {
 		return ""
 	}
-	return figure(x) + " x"
+	return formatNumber(x) + " x"
 }
 
-// figure is a number in as many digits as tell something.
-func figure(x float64) string {
+// formatNumber is a number in as many digits as tell something.
+func formatNumber(x float64) string {
 	if x >= 100 {
 		return fmt.Sprintf("%.0f", x)
 	}
@@ -134,10 +134,10 @@ type target struct {
 	lessGood bool
 }
 
-// targets prints what was aimed at and what was reached. On a busy machine the figure by CPU time tells more.
-func (b *bench) targets(out io.Writer) {
+// printTargets prints what was aimed at and what was reached. On a busy machine the figure by CPU time tells more.
+func (b *bench) printTargets(out io.Writer) {
 	fmt.Fprint(out, "\ntarget\tat\tmeasured\tby CPU\t\t\n")
-	for _, t := range b.aims() {
+	for _, t := range b.listTargets() {
 		if t.wall == 0 {
 			continue
 		}
@@ -146,33 +146,33 @@ func (b *bench) targets(out io.Writer) {
 			sign = "≤"
 		}
 		switch {
-		case t.meets(t.wall):
+		case t.isMet(t.wall):
 			verdict = "met"
-		case t.meets(t.cpu):
+		case t.isMet(t.cpu):
 			verdict = "met by CPU time"
 		}
-		fmt.Fprintf(out, "%s\t%s %s %s\t%s\t%s\t%s\t\n", t.what, sign, figure(t.want), t.unit, figure(t.wall), figure(t.cpu), verdict)
+		fmt.Fprintf(out, "%s\t%s %s %s\t%s\t%s\t%s\t\n", t.what, sign, formatNumber(t.want), t.unit, formatNumber(t.wall), formatNumber(t.cpu), verdict)
 	}
 }
 
-func (t *target) meets(x float64) bool { return x > 0 && (x >= t.want) != t.lessGood }
+func (t *target) isMet(x float64) bool { return x > 0 && (x >= t.want) != t.lessGood }
 
-func (b *bench) aims() []target {
+func (b *bench) listTargets() []target {
 	rate := func(name string, nodes int, want float64) target {
 		t := target{what: fmt.Sprintf("%s, %d", name, nodes), want: want, unit: "/s"}
-		if r := b.of(berth, key{name, workload.Full, nodes}); r != nil {
+		if r := b.resultOf(berth, key{name, workload.Full, nodes}); r != nil {
 			t.wall, t.cpu = r.PerSecond, perCPU(r)
 		}
 		return t
 	}
-	mixed := func(nodes int) *workload.Result { return b.of(berth, key{workload.Mixed, workload.Full, nodes}) }
+	mixed := func(nodes int) *workload.Result { return b.resultOf(berth, key{workload.Mixed, workload.Full, nodes}) }
 	out := []target{
 		rate(workload.Mixed, 5000, 100_000), rate(workload.ZoneSpread, 5000, 80_000), rate(workload.AntiAffinity, 5000, 80_000),
 		rate(workload.Domains, 5000, 80_000), rate(workload.Everything, 5000, 30_000),
 	}
-	kube := b.of("kube-scheduler", key{workload.Mixed, workload.Full, 5000})
-	out = append(out, ratio("mixed, 5000, to kube-scheduler", 100, mixed(5000), kube),
-		ratio("mixed, 15000 to 1000", 0.6, mixed(15000), mixed(1000)))
+	kube := b.resultOf("kube-scheduler", key{workload.Mixed, workload.Full, 5000})
+	out = append(out, ratioTarget("mixed, 5000, to kube-scheduler", 100, mixed(5000), kube),
+		ratioTarget("mixed, 15000 to 1000", 0.6, mixed(15000), mixed(1000)))
 	for _, r := range b.replicas {
 		out = append(out, target{fmt.Sprintf("%d replicas, %s, %d", replicas, r.Workload, r.Nodes), 10, r.P50, r.CPU, "ms", true})
 	}
@@ -183,7 +183,7 @@ func (b *bench) aims() []target {
 	return out
 }
 
-func ratio(what string, want float64, a, b *workload.Result) target {
+func ratioTarget(what string, want float64, a, b *workload.Result) target {
 	t := target{what: what, want: want, unit: "x"}
 	if a != nil && b != nil && b.PerSecond > 0 {
 		t.wall = a.PerSecond / b.PerSecond

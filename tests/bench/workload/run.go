@@ -95,13 +95,13 @@ func (w *Workload) Run(peer string, e Engine, span Span) (Result, error) {
 	before := CPU()
 	out := Result{Peer: peer, Workload: w.Name, Nodes: len(w.Instances), Start: span.Start}
 	for n := 0; n < span.Tasks && r.total < span.Time; n++ {
-		if err := r.step(r.first + n); err != nil {
+		if err := r.runStep(r.first + n); err != nil {
 			return Result{}, fmt.Errorf("running %s of %d instances through %s: %w", w.Name, len(w.Instances), peer, err)
 		}
 	}
 	out.CPU = (CPU() - before).Seconds()
-	r.sum(&out)
-	return out, r.check()
+	r.sumResult(&out)
+	return out, r.checkAnswers()
 }
 
 type run struct {
@@ -116,8 +116,8 @@ type run struct {
 	considered int
 }
 
-// step lets the oldest task leave where there is no more to come, and the next one come.
-func (r *run) step(i int) error {
+// runStep lets the oldest task leave where there is no more to come, and the next one come.
+func (r *run) runStep(i int) error {
 	service := r.Service(i)
 	r.engine.Prepare(i, service)
 	slot := &r.where[i%r.Live]
@@ -142,7 +142,7 @@ func (r *run) step(i int) error {
 	return nil
 }
 
-func (r *run) sum(out *Result) {
+func (r *run) sumResult(out *Result) {
 	for _, at := range r.answers {
 		if at == None {
 			out.Refused++
@@ -163,8 +163,8 @@ func (r *run) sum(out *Result) {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// check goes through the run again, with a plain count of what is used.
-func (r *run) check() error {
+// checkAnswers goes through the run again, with a plain count of what is used.
+func (r *run) checkAnswers() error {
 	type seat struct{ service, instance int32 }
 	room, alone := NewRoom(r.Instances), map[seat]bool{}
 	where := make([]int32, r.Live)

@@ -17,7 +17,7 @@ func (w *Workload) Seats() []int32 {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return w.Services[b].asks(&w.Services[a]) })
+	slices.SortStableFunc(order, func(a, b int) int { return w.Services[b].compareDemand(&w.Services[a]) })
 	seats := make([]int32, w.Live)
 	room := NewRoom(w.Instances)
 	next := 0
@@ -43,8 +43,8 @@ func (w *Workload) Seats() []int32 {
 	return seats
 }
 
-// asks compares how hard two services are to place.
-func (s *Service) asks(o *Service) int {
+// compareDemand compares how hard two services are to place.
+func (s *Service) compareDemand(o *Service) int {
 	return cmp.Or(cmp.Compare(s.GPUs, o.GPUs), cmp.Compare(len(s.Where), len(o.Where)), cmp.Compare(s.CPU, o.CPU), cmp.Compare(s.Memory, o.Memory))
 }
 
@@ -94,12 +94,12 @@ func (r *Room) Fits(at int, s *Service) bool {
 }
 
 // Take puts a task of the service on instance at.
-func (r *Room) Take(at int, s *Service) { r.change(at, s, 1) }
+func (r *Room) Take(at int, s *Service) { r.changeUse(at, s, 1) }
 
 // Free takes one away again.
-func (r *Room) Free(at int, s *Service) { r.change(at, s, -1) }
+func (r *Room) Free(at int, s *Service) { r.changeUse(at, s, -1) }
 
-func (r *Room) change(at int, s *Service, sign int64) {
+func (r *Room) changeUse(at int, s *Service, sign int64) {
 	u := &r.used[at]
 	u.cpu += sign * s.CPU
 	u.memory += sign * s.Memory

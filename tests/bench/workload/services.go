@@ -2,14 +2,14 @@ package workload
 
 import "math/rand/v2"
 
-// filled is how many tasks of a mean size fill so many hundredths of the instances' CPU, and the 1 % more that the
+// tasksToFill is how many tasks of a mean size fill so many hundredths of the instances' CPU, and the 1 % more that the
 // stream has.
-func filled(instances int, hundredths, cpu float64) int {
+func tasksToFill(instances int, hundredths, cpu float64) int {
 	return int(float64(instances*instanceCPU) * hundredths / 100 / cpu * 1.01)
 }
 
-// mixed has a service for each of 25 sizes three times, one of the three for ssd only, all with as many tasks.
-func mixed(instances int) []Service {
+// mixedServices has a service for each of 25 sizes three times, one of the three for ssd only, all with as many tasks.
+func mixedServices(instances int) []Service {
 	cpus := []int64{128, 256, 384, 512, 1024}
 	memories := []int64{1 << 10, 2 << 10, 3 << 10, 4 << 10, 8 << 10}
 	const mean = (128 + 256 + 384 + 512 + 1024) / 5.0
@@ -26,7 +26,7 @@ func mixed(instances int) []Service {
 		}
 	}
 	for i := range out {
-		out[i].Replicas = filled(instances, 80, mean) / len(out)
+		out[i].Replicas = tasksToFill(instances, 80, mean) / len(out)
 	}
 	return out
 }
@@ -34,19 +34,19 @@ func mixed(instances int) []Service {
 // replicas are the desired counts that services have, and how they are spread: many small ones, a few large ones.
 var replicas = []int{3, 6, 12, 20, 24, 40, 60, 80, 120, 200, 300}
 
-// replicated are services of one size, eight tasks of which fill an instance.
-func replicated(instances int, r *rand.Rand) []Service {
+// replicatedServices are services of one size, eight tasks of which fill an instance.
+func replicatedServices(instances int, r *rand.Rand) []Service {
 	const cpu = instanceCPU / 8
 	var out []Service
-	for _, n := range counts(filled(instances, 85, cpu), instances, r) {
+	for _, n := range replicaCounts(tasksToFill(instances, 85, cpu), instances, r) {
 		out = append(out, Service{Replicas: n, CPU: cpu, Memory: instanceMemory / 8})
 	}
 	return out
 }
 
-// counts are desired counts that add up to total, none more than there are instances: each of replicas once, in some
+// replicaCounts are desired counts that add up to total, none more than there are instances: each of replicas once, in some
 // order, and again.
-func counts(total, instances int, r *rand.Rand) []int {
+func replicaCounts(total, instances int, r *rand.Rand) []int {
 	var out []int
 	for total > 0 {
 		for _, i := range r.Perm(len(replicas)) {
@@ -59,12 +59,12 @@ func counts(total, instances int, r *rand.Rand) []int {
 	return out
 }
 
-// everything are services of three sizes that use each thing a task can ask for. The mean is a little below the middle
+// allRulesServices are services of three sizes that use each thing a task can ask for. The mean is a little below the middle
 // size, hence 83.5 for 80.
-func everything(instances int, r *rand.Rand) []Service {
+func allRulesServices(instances int, r *rand.Rand) []Service {
 	sizes := []Service{{CPU: 256, Memory: 2 << 10}, {CPU: 384, Memory: 3 << 10}, {CPU: 512, Memory: 4 << 10}}
 	var out []Service
-	for k, n := range counts(filled(instances, 83.5, 384), instances, r) {
+	for k, n := range replicaCounts(tasksToFill(instances, 83.5, 384), instances, r) {
 		s := sizes[k%len(sizes)]
 		s.Replicas = n
 		s.Binpack = true
@@ -75,15 +75,15 @@ func everything(instances int, r *rand.Rand) []Service {
 		if k%16 == 1 {
 			s.GPUs, s.CPU, s.Memory = int64(1+k/16%2), sizes[0].CPU, sizes[0].Memory
 		} else {
-			s.Where = where(k)
+			s.Where = matchesOf(k)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// where gives half of the services something to match.
-func where(k int) []Match {
+// matchesOf gives half of the services something to match.
+func matchesOf(k int) []Match {
 	disk := Match{"disk", []string{"ssd"}}
 	generation := Match{"generation", []string{"m6", "m7"}}
 	return [][]Match{nil, {disk}, nil, {generation}, nil, {disk, generation}}[k/3%6]

@@ -130,11 +130,11 @@ func Make(name string, instances int, seed uint64) (*Workload, error) {
 	w := &Workload{Name: name}
 	switch name {
 	case Mixed:
-		w.Services = mixed(instances)
+		w.Services = mixedServices(instances)
 	case ZoneSpread, AntiAffinity, Domains:
-		w.Services = replicated(instances, r)
+		w.Services = replicatedServices(instances, r)
 	case Everything:
-		w.Services = everything(instances, r)
+		w.Services = allRulesServices(instances, r)
 	default:
 		return nil, fmt.Errorf("making workload %s: there are %s", name, strings.Join(Names, ", "))
 	}
@@ -151,7 +151,7 @@ func Make(name string, instances int, seed uint64) (*Workload, error) {
 	r.Shuffle(len(w.order), func(a, b int) { w.order[a], w.order[b] = w.order[b], w.order[a] })
 	w.Live = len(w.order) * 100 / 101
 	for i := range instances {
-		w.Instances = append(w.Instances, instance(i, name == Everything))
+		w.Instances = append(w.Instances, newInstance(i, name == Everything))
 	}
 	return w, nil
 }
@@ -164,9 +164,9 @@ const (
 	instanceMemory = 32 << 10
 )
 
-// instance is the i-th one. What it has follows from its number so that no two of its traits go together: any 51 in a
+// newInstance is the i-th one. What it has follows from its number so that no two of its traits go together: any 51 in a
 // row are in different fault domains, any 20 in different upgrade domains.
-func instance(i int, rich bool) Instance {
+func newInstance(i int, rich bool) Instance {
 	zone := i % 3
 	racks := []int{17, 17, 16}[zone]
 	n := Instance{

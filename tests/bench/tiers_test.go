@@ -9,9 +9,9 @@ import (
 	"berth/shared/operation"
 )
 
-// upAndDown is what each of n tasks of one service costs on the embedded tier: scaled up on so many instances, and to
+// measureScaleUpAndDown is what each of n tasks of one service costs on the embedded tier: scaled up on so many instances, and to
 // zero again.
-func upAndDown(t testing.TB, instances, n int) measured {
+func measureScaleUpAndDown(t testing.TB, instances, n int) measured {
 	t.Helper()
 	b := newBurst(t, instances)
 	ctx := context.Background()
@@ -21,22 +21,22 @@ func upAndDown(t testing.TB, instances, n int) measured {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	b.run(time.Minute)
-	from, deliveries := b.spending(), b.deliveries()
+	b.runFor(time.Minute)
+	from, deliveries := b.functionCosts(), b.countDeliveries()
 	for _, count := range []int{n, 0} {
 		if _, err := b.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "a", Desired: &count}); err != nil {
 			t.Fatal(err)
 		}
-		b.run(5 * time.Minute)
-		if got := b.running(); got != count {
+		b.runFor(5 * time.Minute)
+		if got := b.countRunning(); got != count {
 			t.Fatalf("%d tasks run, want %d", got, count)
 		}
 	}
-	return measured{perTask(from, b.spending(), n), float64(b.deliveries()-deliveries) / float64(n)}
+	return measured{perTask(from, b.functionCosts(), n), float64(b.countDeliveries()-deliveries) / float64(n)}
 }
 
-// deliveries are the messages and records that the functions have got.
-func (b *burst) deliveries() (n int) {
+// countDeliveries are the messages and records that the functions have got.
+func (b *burst) countDeliveries() (n int) {
 	for _, f := range b.Runtime.Counters().Functions {
 		n += f.Records
 		for _, messages := range f.Messages {
@@ -46,9 +46,9 @@ func (b *burst) deliveries() (n int) {
 	return n
 }
 
-func TestBeside(t *testing.T) {
+func TestCompareTiers(t *testing.T) {
 	emulator := measured{Cost{WriteUnits: 8, ReadUnits: 1, Invocations: 0.2}, 3}
-	text, unexplained := beside(emulator, measured{Cost{WriteUnits: 7.9, ReadUnits: 0.5, Invocations: 0.1}, 3}, Stopped,
+	text, unexplained := compareTiers(emulator, measured{Cost{WriteUnits: 7.9, ReadUnits: 0.5, Invocations: 0.1}, 3}, Stopped,
 		map[string]string{"invocations": "no batches gather"})
 	for _, want := range []string{"write units", "+1%", "+100%\n    no batches gather"} {
 		if !strings.Contains(text, want) {
@@ -61,7 +61,7 @@ func TestBeside(t *testing.T) {
 	if got := strings.Join(unexplained, ", "); got != "read units" {
 		t.Errorf("not explained: %s\n%s", got, text)
 	}
-	for name := range emulatorDiffers {
+	for name := range emulatorDifferences {
 		if !strings.Contains(text, "\n"+name) {
 			t.Errorf("there is no figure %s", name)
 		}
