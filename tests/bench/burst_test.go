@@ -29,7 +29,7 @@ func skipIfShort(t *testing.T) {
 	}
 }
 
-// burst is an installation with the instances of the burst and a task definition.
+// burst is an installation with the burst's instances and a task definition.
 type burst struct {
 	*installation.Installation
 	spent map[string]embedded.Usage
@@ -59,7 +59,8 @@ func newBurst(t testing.TB, instances int) *burst {
 		t.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
-	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition",
+		[]byte(definition)); status != http.StatusOK {
 		t.Fatal(string(answer))
 	}
 	b.Runtime.Start()
@@ -69,7 +70,7 @@ func newBurst(t testing.TB, instances int) *burst {
 
 func (b *burst) runFor(d time.Duration) { b.Loop.RunUntil(b.Loop.Now().Add(d)) }
 
-// countedState sums what each function uses.
+// countedState is a store that sums what each function uses.
 type countedState struct {
 	state.Store
 	burst    *burst
@@ -110,7 +111,8 @@ func (c *countedState) Commit(ctx context.Context, w state.Commit) (err error) {
 	return err
 }
 
-// functionCosts is what the functions have used so far; what schedules, sweeps and the API use is counted apart.
+// functionCosts returns what the functions have used so far. Schedules, sweeps and the API count
+// apart.
 func (b *burst) functionCosts() Cost {
 	var c Cost
 	for _, f := range []string{"placement", "dispatch", "task-state-change"} {
@@ -147,7 +149,8 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 	run := "BERTH_FLEET_RUN_SECONDS"
 	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
 		"environment":[{"name":%q,"value":"300"}]}]}`, run)
-	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := b.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition",
+		[]byte(definition)); status != http.StatusOK {
 		t.Fatal(string(answer))
 	}
 	for range burstTasks / 10 {
@@ -173,7 +176,8 @@ func (b *burst) countEnded() (n int) {
 	return n
 }
 
-// TestBurstOfServices scales two services to 5,000 tasks each on 5,000 instances, and to zero again.
+// TestBurstOfServices scales two services to 5,000 tasks each on 5,000 instances, and to zero
+// again.
 func TestBurstOfServices(t *testing.T) {
 	skipIfShort(t)
 	b := newBurst(t, burstInstances)
@@ -192,7 +196,8 @@ func TestBurstOfServices(t *testing.T) {
 		t.Fatalf("%d of %d tasks run", got, burstTasks)
 	}
 	for _, name := range []string{"a", "b"} {
-		if _, err := b.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: name, Desired: &none}); err != nil {
+		if _, err := b.API.Services.UpdateService(ctx,
+			operation.UpdateService{Cluster: clusterName, Name: name, Desired: &none}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// stopToStart is how long a replacement may take on the emulator, from the report of a stop to StartTask.
+	// stopToStart bounds a replacement on the emulator, from the report of a stop to StartTask.
 	stopToStart = 2 * time.Second
-	// coldStart is how long a binary may take from its start to its first answer.
+	// coldStart bounds the time from a binary's start to its first answer.
 	coldStart = 150 * time.Millisecond
 )
 
-// emulatedTier is the local cloud tier with one service's tasks.
+// emulatedTier is Berth on an emulator of AWS, with the tasks of one service.
 type emulatedTier struct {
 	*cloud.Cloud
 	b   *testing.B
@@ -103,10 +103,11 @@ func (e *emulatedTier) prepareService(ctx context.Context) {
 	}
 }
 
-// scaleTo waits until n tasks run.
+// scaleTo scales the service and waits until n tasks run.
 func (e *emulatedTier) scaleTo(ctx context.Context, n int32) {
 	e.b.Helper()
-	if _, err := e.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &n}); err != nil {
+	if _, err := e.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"),
+		DesiredCount: &n}); err != nil {
 		e.b.Fatal(err)
 	}
 	e.waitFor(ctx, func() bool {
@@ -131,8 +132,8 @@ func (e *emulatedTier) waitFor(ctx context.Context, done func() bool) {
 	}
 }
 
-// waitUntilQuiet waits until nobody has called anything for five seconds, which is longer than a task takes to stop here: all that
-// was to be done is done.
+// waitUntilQuiet waits until five seconds have passed without a call. A task takes less to stop
+// here, so nothing is left to be done then.
 func (e *emulatedTier) waitUntilQuiet(ctx context.Context) {
 	calls, since := 0, time.Now()
 	e.waitFor(ctx, func() bool {
@@ -149,8 +150,8 @@ func (e *emulatedTier) callsSince(n int) []cloud.Call {
 	return slices.Clone(e.calls[n:])
 }
 
-// BenchmarkCloudStopToStart crashes tasks of a service, one after the other, and reports how long it takes from the
-// report of each to the StartTask of its replacement.
+// BenchmarkCloudStopToStart crashes tasks of a service, one after the other. It measures the time
+// from the report of each stop to the StartTask of the replacement.
 func BenchmarkCloudStopToStart(b *testing.B) {
 	ctx := b.Context()
 	e := newEmulatedTier(b, 6)
@@ -170,7 +171,8 @@ func BenchmarkCloudStopToStart(b *testing.B) {
 		e.waitFor(ctx, func() bool {
 			for _, c := range e.callsSince(before) {
 				switch {
-				case c.Operation == "PutEvents" && reported.IsZero() && strings.Contains(string(c.Request), `\"lastStatus\":\"STOPPED\"`):
+				case c.Operation == "PutEvents" && reported.IsZero() &&
+					strings.Contains(string(c.Request), `\"lastStatus\":\"STOPPED\"`):
 					reported = c.At
 				case c.Operation == "StartTask" && started.IsZero():
 					started = c.At
@@ -186,13 +188,15 @@ func BenchmarkCloudStopToStart(b *testing.B) {
 	b.ReportMetric(float64(at(0.5).Milliseconds()), "p50-ms")
 	b.ReportMetric(float64(at(0.99).Milliseconds()), "p99-ms")
 	b.ReportMetric(0, "ns/op")
-	fmt.Printf("stop event to StartTask on the emulator: p50 %s, p99 %s of %d (p99 at most %s)\n", at(0.5), at(0.99), len(took), stopToStart)
+	fmt.Printf("stop event to StartTask on the emulator: p50 %s, p99 %s of %d (p99 at most %s)\n", at(0.5), at(0.99),
+		len(took), stopToStart)
 	if at(0.99) > stopToStart {
 		b.Errorf("p99 %s, at most %s", at(0.99), stopToStart)
 	}
 }
 
-// noEvent is what a function that reads a queue drops at once; firstEvents are for the others.
+// noEvent is an event that a function with a queue drops at once; firstEvents are for the other
+// functions.
 const noEvent = `{"Records":[{"messageId":"1","eventSource":"aws:sqs","body":"no event"}]}`
 
 var firstEvents = map[string]string{
@@ -200,7 +204,7 @@ var firstEvents = map[string]string{
 	"placement": `{"Records":[{"eventSource":"aws:dynamodb","eventName":"INSERT","dynamodb":{"NewImage":{"pk":{"S":"c"},"sk":{"S":"future#1"}}}}]}`,
 }
 
-// BenchmarkColdStart starts each function's binary and has it handle an event.
+// BenchmarkColdStart starts each function's binary and lets it handle an event.
 func BenchmarkColdStart(b *testing.B) {
 	e := newEmulatedTier(b, 0)
 	root, err := ministack.ProjectRoot()
@@ -242,8 +246,8 @@ func BenchmarkColdStart(b *testing.B) {
 
 var handled = regexp.MustCompile(`ESM: Lambda \S+ processed (\d+) (SQS messages|DynamoDB stream records)`)
 
-// countHandled sums what the emulator's log says of event source mappings: each batch is one invocation, each message was
-// sent once, and SQS hands out and deletes ten at most in one request.
+// countHandled sums what the emulator's log says about event source mappings. Each batch is one
+// invocation, each message was sent once, and one SQS request receives or deletes at most ten.
 func (e *emulatedTier) countHandled() (sum measured) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -261,8 +265,9 @@ func (e *emulatedTier) countHandled() (sum measured) {
 	return sum
 }
 
-// BenchmarkCloudTaskCost scales a service up and to zero again, on the emulator and on the embedded tier, and prints what
-// each task cost beside the budget. It fails where the two differ and nothing says why.
+// BenchmarkCloudTaskCost scales a service up and to zero again, on the emulator and on the embedded
+// tier, and compares the cost of a task with the budget. It fails if the tiers differ without a
+// known reason.
 func BenchmarkCloudTaskCost(b *testing.B) {
 	ctx := b.Context()
 	const instances, n = 60, 400
@@ -286,7 +291,7 @@ func BenchmarkCloudTaskCost(b *testing.B) {
 	}
 }
 
-// countUnits sums the capacity that DynamoDB says was consumed, by the functions that the budget is for.
+// countUnits sums the capacity that the functions of the budget consumed, according to DynamoDB.
 func (e *emulatedTier) countUnits(calls []cloud.Call) (write, read float64) {
 	for _, call := range calls {
 		function := e.Caller(call.AccessKey)
@@ -304,7 +309,7 @@ func (e *emulatedTier) countUnits(calls []cloud.Call) (write, read float64) {
 	return write, read
 }
 
-// consumedUnits are the units in an answer: of one table, or of each table of a transaction.
+// consumedUnits returns the units in an answer: of one table, or of each table of a transaction.
 func consumedUnits(answer []byte) (units []float64) {
 	type capacity struct{ CapacityUnits float64 }
 	var one struct{ ConsumedCapacity capacity }

@@ -13,13 +13,14 @@ import (
 	"berth/shared/state"
 )
 
-// tasksPerService and tasksPerInstance are those of the clusters that events are measured in.
+// The sizes of services and instances in the clusters that events are measured in.
 const (
 	tasksPerService  = 50
 	tasksPerInstance = 10
 )
 
-// warmCluster is a cluster of n RUNNING tasks at rest, with placement's environment warm.
+// warmCluster is a steady cluster of RUNNING tasks, with a placement environment whose snapshot is
+// warm.
 type warmCluster struct {
 	t         testing.TB
 	store     *embedded.Store
@@ -42,13 +43,15 @@ func newWarmCluster(t testing.TB, n int) *warmCluster {
 	return s
 }
 
-// newClusterOnInstances is a cluster of n RUNNING tasks on so many instances, which have room for as many again.
+// newClusterOnInstances makes a cluster of n RUNNING tasks whose instances have room for as many
+// again.
 func newClusterOnInstances(t testing.TB, n, instances int) *warmCluster {
 	t.Helper()
 	return newClusterOfSize(t, n, instances, 2048)
 }
 
-// newClusterWithBlockedServices is a cluster of n RUNNING tasks that has no room for the tasks of half as many services again.
+// newClusterWithBlockedServices makes a full cluster of n RUNNING tasks, in which half as many
+// services again wait for room.
 func newClusterWithBlockedServices(t testing.TB, n int) *warmCluster {
 	t.Helper()
 	s := newClusterOfSize(t, n, n/tasksPerInstance, 100*tasksPerInstance)
@@ -64,7 +67,8 @@ func newClusterWithBlockedServices(t testing.TB, n int) *warmCluster {
 			ServiceStatus: cluster.ServiceStatus{
 				Status: cluster.ServiceActive, Blocked: &cluster.Diagnosis{Evaluated: 1, Unplaced: 1},
 				Deployment: cluster.Deployment{
-					Revision: cluster.Revision{ID: cluster.DeploymentID(short, s.now), CreatedAt: s.now, TaskDefinition: "web:1"}, State: cluster.RolloutInProgress, Desired: 1,
+					Revision: cluster.Revision{ID: cluster.DeploymentID(short, s.now), CreatedAt: s.now,
+						TaskDefinition: "web:1"}, State: cluster.RolloutInProgress, Desired: 1,
 				},
 			},
 		})
@@ -81,10 +85,13 @@ func newClusterOfSize(t testing.TB, n, instances int, cpu int64) *warmCluster {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	s := &warmCluster{t: t, store: store, cpu: cpu, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	s.placement = &placement.Handler{State: store, Clock: s, Wake: s, Settings: handler.DefaultSettings(), Environment: "bench"}
-	s.putRow(&state.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now, Short: cluster.ShortKey(clusterName, "", s.now)})
+	s.placement = &placement.Handler{State: store, Clock: s, Wake: s, Settings: handler.DefaultSettings(),
+		Environment: "bench"}
+	s.putRow(&state.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now,
+		Short: cluster.ShortKey(clusterName, "", s.now)})
 	def := &cluster.TaskDefinition{
-		Head: cluster.Head{Cluster: clusterName}, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 100 * cluster.CPUUnit, Memory: 256}, Containers: []string{"app"},
+		Head: cluster.Head{Cluster: clusterName}, Family: "web", Revision: 1,
+		Needs: cluster.Resources{CPU: 100 * cluster.CPUUnit, Memory: 256}, Containers: []string{"app"},
 	}
 	s.putRow(def)
 	for i := range instances {
@@ -105,8 +112,10 @@ func (s *warmCluster) putRow(row state.Row) {
 
 func (s *warmCluster) newInstance(i int) *cluster.Instance {
 	return &cluster.Instance{
-		Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%032x", i), EC2InstanceID: fmt.Sprintf("i-%017x", i), Status: cluster.InstanceActive,
-		AgentConnected: true, Version: 1, RegisteredAt: cluster.At(s.now), Registered: cluster.Capacity{CPU: s.cpu * cluster.CPUUnit, Memory: 8192},
+		Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%032x", i), EC2InstanceID: fmt.Sprintf("i-%017x", i),
+		Status:         cluster.InstanceActive,
+		AgentConnected: true, Version: 1, RegisteredAt: cluster.At(s.now),
+		Registered: cluster.Capacity{CPU: s.cpu * cluster.CPUUnit, Memory: 8192},
 		Attributes: map[string]string{cluster.AttributeZone: fmt.Sprint("zone-", i%3)},
 	}
 }
@@ -125,8 +134,9 @@ func (s *warmCluster) addService(i, instances int, def *cluster.TaskDefinition) 
 		ServiceStatus: cluster.ServiceStatus{
 			Status: cluster.ServiceActive, Steady: true, Running: tasksPerService,
 			Deployment: cluster.Deployment{
-				Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, State: cluster.RolloutCompleted,
-				Desired: tasksPerService, Running: tasksPerService, Healthy: tasksPerService,
+				Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()},
+				State:    cluster.RolloutCompleted,
+				Desired:  tasksPerService, Running: tasksPerService, Healthy: tasksPerService,
 			},
 		},
 	})
@@ -152,11 +162,13 @@ func (s *warmCluster) addService(i, instances int, def *cluster.TaskDefinition) 
 	}
 }
 
-// replaceOneTask is one task's end and what follows from it: the decision, the replacement's start, and the decision after that.
+// replaceOneTask lets a task end, placement decide, the replacement start, and placement decide
+// once more.
 func (s *warmCluster) replaceOneTask() {
 	s.now = s.now.Add(time.Minute)
 	t := s.live[s.next%len(s.live)]
-	s.observeTask(t, state.Observation{Version: 2, ECSID: t.ECSID, Last: cluster.TaskStopped, Stopped: s.now, Expires: s.now.Unix() + 3600})
+	s.observeTask(t, state.Observation{Version: 2, ECSID: t.ECSID, Last: cluster.TaskStopped, Stopped: s.now,
+		Expires: s.now.Unix() + 3600})
 	var began *cluster.Task
 	for _, r := range s.records {
 		if next, ok := r.New.(*cluster.Task); ok && r.Op == state.Insert {
@@ -164,14 +176,15 @@ func (s *warmCluster) replaceOneTask() {
 		}
 	}
 	if began == nil {
-		s.t.Fatal("nothing takes the place of a task that ended")
+		s.t.Fatal("a task that ended was not replaced")
 	}
 	s.live[s.next%len(s.live)] = began
 	s.next += 7919
-	s.observeTask(began, state.Observation{Version: 1, ECSID: fmt.Sprintf("%032x", s.next), Last: cluster.TaskRunning, Started: s.now})
+	s.observeTask(began, state.Observation{Version: 1, ECSID: fmt.Sprintf("%032x", s.next), Last: cluster.TaskRunning,
+		Started: s.now})
 }
 
-// observeTask reports on a task and has placement decide what follows. What the stream's filters hold back is held back.
+// observeTask reports on a task and lets placement decide what follows.
 func (s *warmCluster) observeTask(t *cluster.Task, o state.Observation) {
 	o.Task, s.records = state.KeyOf(t), nil
 	if _, err := s.store.Write(context.Background(), state.Write{Observe: &o}); err != nil {
@@ -183,34 +196,39 @@ func (s *warmCluster) observeTask(t *cluster.Task, o state.Observation) {
 	}
 }
 
-// sizes are the clusters that the cost of an event is measured in, by tasks.
+// sizes are the numbers of tasks for which the cost of an event is measured.
 var sizes = []int{1000, 10_000, 50_000}
 
-// One task's stop costs a reconciliation of its service only: the same in a cluster of 1,000 tasks and in one of 50,000, also
-// where other services wait for room. The ratio is that to the smallest.
+// BenchmarkEvent shows that one task's stop costs no more than a reconciliation of its service: the
+// same in a cluster of 1,000 tasks and of 50,000, even if other services wait for room. It reports
+// the ratio to the smallest cluster.
 func BenchmarkEvent(b *testing.B) {
-	for kind, settle := range map[string]func(testing.TB, int) *warmCluster{"Roomy": newWarmCluster, "Crowded": newClusterWithBlockedServices} {
+	for kind, settle := range map[string]func(testing.TB, int) *warmCluster{"Roomy": newWarmCluster,
+		"Crowded": newClusterWithBlockedServices} {
 		var smallest float64
 		for _, n := range sizes {
-			b.Run(fmt.Sprintf("%s/%dTasks%dServices%dInstances", kind, n, n/tasksPerService, n/tasksPerInstance), func(b *testing.B) {
-				s := settle(b, n)
-				b.ReportAllocs()
-				for b.Loop() {
-					s.replaceOneTask()
-				}
-				each := float64(b.Elapsed()) / float64(b.N)
-				if n == sizes[0] {
-					smallest = each
-				}
-				b.ReportMetric(each/smallest, "x-of-smallest")
-			})
+			b.Run(fmt.Sprintf("%s/%dTasks%dServices%dInstances", kind, n, n/tasksPerService, n/tasksPerInstance),
+				func(b *testing.B) {
+					s := settle(b, n)
+					b.ReportAllocs()
+					for b.Loop() {
+						s.replaceOneTask()
+					}
+					each := float64(b.Elapsed()) / float64(b.N)
+					if n == sizes[0] {
+						smallest = each
+					}
+					b.ReportMetric(each/smallest, "x-of-smallest")
+				})
 		}
 	}
 }
 
-// What is counted instead of time: memory that is taken for one event, which grows with everything that is looked at anew.
+// TestEventCostsItsServiceOnly counts allocations instead of time: they grow with everything that
+// is looked at again.
 func TestEventCostsItsServiceOnly(t *testing.T) {
-	for kind, settle := range map[string]func(testing.TB, int) *warmCluster{"Roomy": newWarmCluster, "Crowded": newClusterWithBlockedServices} {
+	for kind, settle := range map[string]func(testing.TB, int) *warmCluster{"Roomy": newWarmCluster,
+		"Crowded": newClusterWithBlockedServices} {
 		t.Run(kind, func(t *testing.T) {
 			cost := func(n int) float64 {
 				s := settle(t, n)

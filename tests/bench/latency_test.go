@@ -17,7 +17,7 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// startWatch notes when each StartTask is called.
+// startWatch is ECS that notes when each StartTask is called.
 type startWatch struct {
 	handler.ECS
 	calls chan time.Time
@@ -33,8 +33,9 @@ func (s *startWatch) StartTask(ctx context.Context, call cluster.StartCall) (clu
 	return answer, err
 }
 
-// BenchmarkReplacement measures wall time from the moment a task's machine reports it STOPPED to the StartTask of its
-// replacement: embedded, on disk, 5,000 instances and 10,000 tasks, one task at a time.
+// BenchmarkReplacement measures the wall time from the moment a machine reports a task STOPPED to
+// the StartTask of the replacement: embedded, on disk, with 5,000 instances and 10,000 tasks, one
+// task at a time.
 func BenchmarkReplacement(b *testing.B) {
 	watch := &startWatch{calls: make(chan time.Time, 1)}
 	settings := handler.DefaultSettings()
@@ -69,7 +70,7 @@ func BenchmarkReplacement(b *testing.B) {
 	truth := i.AWS.Machines.TaskTruths(clusterName)
 	b.ResetTimer()
 	for n := range b.N {
-		select { // a late call of the filling
+		select { // a late call from filling the cluster
 		case <-watch.calls:
 		default:
 		}
@@ -103,7 +104,8 @@ func fillCluster(b *testing.B, ctx context.Context, i *installation.Installation
 		b.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
-	if status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := i.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition",
+		[]byte(definition)); status != http.StatusOK {
 		b.Fatal(string(answer))
 	}
 	var started error

@@ -12,8 +12,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// governedCluster is a cluster of services with a metric, each tenth with a node constraint and each twentieth with a domain
-// policy besides; 20 tasks an instance.
+// governedCluster is a cluster of services with a metric and 20 tasks on each instance. Every tenth
+// service also has a node constraint, every twentieth a domain policy.
 type governedCluster struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
@@ -25,19 +25,24 @@ type governedCluster struct {
 const perInstance = 20
 
 func newGovernedCluster(instances int) *governedCluster {
-	g := &governedCluster{snap: snapshot.NewSnapshot(), moves: moves.Request{Owners: map[string]moves.Owner{}, Most: 20}}
+	g := &governedCluster{snap: snapshot.NewSnapshot(),
+		moves: moves.Request{Owners: map[string]moves.Owner{}, Most: 20}}
 	head := cluster.Head{Cluster: "c", Rev: 1}
 	for n := range instances {
 		g.snap.Put(&cluster.Instance{
-			Head: head, ID: fmt.Sprintf("i-%05d", n), Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(time.Unix(1, 0)),
-			Registered: cluster.Capacity{CPU: 64 * cluster.VCPU, Memory: 1 << 20, Metrics: map[string]int64{"io": 1000}},
-			Attributes: map[string]string{"ecs.availability-zone": fmt.Sprint("zone-", n%3), "berth.property.Disk": "ssd"},
+			Head: head, ID: fmt.Sprintf("i-%05d", n), Status: cluster.InstanceActive, AgentConnected: true,
+			RegisteredAt: cluster.At(time.Unix(1, 0)),
+			Registered: cluster.Capacity{CPU: 64 * cluster.VCPU, Memory: 1 << 20,
+				Metrics: map[string]int64{"io": 1000}},
+			Attributes: map[string]string{"ecs.availability-zone": fmt.Sprint("zone-", n%3),
+				"berth.property.Disk": "ssd"},
 		})
 	}
 	services := instances / 10
 	for n := range services {
 		name := fmt.Sprintf("s%04d", n)
-		spec := &placement.Spec{Owner: name, Needs: cluster.Resources{CPU: 1, Memory: 1}, Loads: []cluster.Metric{{Name: "io", Load: 10}}}
+		spec := &placement.Spec{Owner: name, Needs: cluster.Resources{CPU: 1, Memory: 1},
+			Loads: []cluster.Metric{{Name: "io", Load: 10}}}
 		if n%10 == 0 {
 			x, err := constraint.ParseProperties("Disk == ssd")
 			if err != nil {
@@ -80,7 +85,7 @@ func newGovernedCluster(instances int) *governedCluster {
 	return g
 }
 
-// changeOneLoad has one task change its load a little, as a report does.
+// changeOneLoad changes the load of one task a little, as a report does.
 func (g *governedCluster) changeOneLoad(n int) {
 	at := n * 13 % len(g.tasks)
 	t := *g.tasks[at]
@@ -90,8 +95,8 @@ func (g *governedCluster) changeOneLoad(n int) {
 	g.snap.Put(&t)
 }
 
-// BenchmarkMovesPerEvent is what it costs to look for moves after each event, where nothing is broken: it must not grow
-// with the cluster.
+// BenchmarkMovesPerEvent measures the search for moves after each event, without a broken rule. Its
+// cost must not grow with the cluster.
 func BenchmarkMovesPerEvent(b *testing.B) {
 	for _, instances := range []int{1000, 5000, 15000} {
 		g := newGovernedCluster(instances)

@@ -1,5 +1,6 @@
-// Package bench measures what Berth costs and how fast it is, on whole installations, and prints the figures beside
-// the design's budget.
+// Package bench measures what Berth costs and how fast it is, on whole installations, and compares
+// the figures with the design's budget. `make bench` runs it; tests/bench/compare measures
+// placement alone.
 package bench
 
 import "fmt"
@@ -13,35 +14,37 @@ type Prices struct {
 	GBSecond     float64 // Lambda, arm64
 }
 
-// String is the price list; what Lambda reads of a stream, and ECS's own events, are free.
+// String returns the price list. Stream reads by Lambda and ECS's own events are free, so they are
+// not in it.
 func (p Prices) String() string {
 	return fmt.Sprintf("prices per million: write units $%.3f, read units $%.3f, queue requests $%.2f, invocations $%.2f; GB-second $%.7f, %g GB for %g s each",
 		1e6*p.WriteUnit, 1e6*p.ReadUnit, 1e6*p.QueueRequest, 1e6*p.Invocation, p.GBSecond, lambdaSize, lambdaTime)
 }
 
-// ListPrices are the prices that the figures are multiplied with.
+// ListPrices are the prices that costs are computed with.
 var ListPrices = Prices{
 	WriteUnit: 0.625e-6, ReadUnit: 0.125e-6, QueueRequest: 0.40e-6, Invocation: 0.20e-6, GBSecond: 13.3334e-6,
 }
 
-// Cost is what was used per task.
+// Cost is what one task uses.
 type Cost struct {
 	WriteUnits, ReadUnits, QueueRequests, Invocations float64
 }
 
-// lambdaSize and lambdaTime are what an invocation is taken to use: 256 MB for half a second, more than was ever seen.
+// An invocation is assumed to use lambdaSize GB for lambdaTime seconds, which is more than any
+// measured one.
 const (
 	lambdaSize = 0.25
 	lambdaTime = 0.5
 )
 
-// DollarsPerMillion is the price of a million tasks.
+// DollarsPerMillion returns the price of a million tasks in dollars.
 func (c Cost) DollarsPerMillion(p Prices) float64 {
 	return 1e6 * (c.WriteUnits*p.WriteUnit + c.ReadUnits*p.ReadUnit + c.QueueRequests*p.QueueRequest +
 		c.Invocations*(p.Invocation+lambdaSize*lambdaTime*p.GBSecond))
 }
 
-// Budget is the most that a task may cost, and a million tasks in dollars.
+// Budget is the most that a task may use, and the most that a million tasks may cost in dollars.
 type Budget struct {
 	Cost
 	Dollars float64
@@ -53,7 +56,7 @@ var (
 	Stopped      = Budget{Cost{9, 0.5, 5, 0.1}, 8}
 )
 
-// Exceeded says by what a cost is above the budget; empty if it is within.
+// Exceeded names the first figure that is above the budget, or returns nothing.
 func (b Budget) Exceeded(c Cost) string {
 	for _, f := range []struct {
 		what      string
@@ -64,13 +67,13 @@ func (b Budget) Exceeded(c Cost) string {
 		{"dollars per million tasks", c.DollarsPerMillion(ListPrices), b.Dollars},
 	} {
 		if f.got > f.most {
-			return fmt.Sprintf("%.3f %s, at most %g are budgeted", f.got, f.what, f.most)
+			return fmt.Sprintf("%.3f %s, the budget is %g", f.got, f.what, f.most)
 		}
 	}
 	return ""
 }
 
-// String is the cost as a table row.
+// String returns the cost in words.
 func (c Cost) String() string {
 	return fmt.Sprintf("%.2f write units, %.2f read units, %.2f queue requests, %.3f invocations, $%.2f per million tasks",
 		c.WriteUnits, c.ReadUnits, c.QueueRequests, c.Invocations, c.DollarsPerMillion(ListPrices))

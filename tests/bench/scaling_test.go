@@ -13,25 +13,29 @@ import (
 
 const scaledProvider = "provider"
 
-// sizedGroup is an Auto Scaling group with all instances of a cluster in service, and CloudWatch. What is not here must not be
-// called for a group at rest.
+// sizedGroup is an Auto Scaling group with all instances of a cluster in service, and CloudWatch.
+// Methods that it does not have must not be called for a steady group.
 type sizedGroup struct {
 	handler.AutoScaling
 	group       cluster.AutoScalingGroup
-	sizeChanges int // for another desired capacity
+	sizeChanges int // calls for another desired capacity
 }
 
 func (g *sizedGroup) DescribeGroups(context.Context, []string) ([]*cluster.AutoScalingGroup, error) {
 	return []*cluster.AutoScalingGroup{&g.group}, nil
 }
 
-func (g *sizedGroup) SetDesired(context.Context, string, int) error                       { g.sizeChanges++; return nil }
+func (g *sizedGroup) SetDesired(context.Context, string,
+	int) error {
+	g.sizeChanges++
+	return nil
+}
 func (g *sizedGroup) SetInstanceProtection(context.Context, string, []string, bool) error { return nil }
 func (g *sizedGroup) PutReservation(context.Context, []cluster.Datapoint) error           { return nil }
 func (g *sizedGroup) PutMetricAlarm(context.Context, cluster.MetricAlarm) error           { return nil }
 func (g *sizedGroup) DeleteAlarms(context.Context, []string) error                        { return nil }
 
-// drainingECS is ECS with the only calls that consolidation makes; what it drains stays as it is.
+// drainingECS is ECS with the only calls that consolidation makes. They change nothing.
 type drainingECS struct {
 	handler.ECS
 	*sizedGroup
@@ -43,28 +47,34 @@ func (d drainingECS) DescribeInstances(context.Context, string, []string) ([]*cl
 	return nil, nil
 }
 
-// newScalingMinute is managed scaling's minute in a cluster of so many instances with two tasks each, of which so many more wait.
+// newScalingMinute returns a minute of managed scaling in a cluster whose instances have two tasks
+// each, while further tasks wait.
 func newScalingMinute(t testing.TB, instances, waiting int, consolidate bool) func() {
 	t.Helper()
 	s := newClusterOnInstances(t, 2*instances, instances)
-	g := &sizedGroup{group: cluster.AutoScalingGroup{Name: "group", Max: instances, Desired: instances, Protects: true, Tags: map[string]string{cluster.ManagedTag: "true"}}}
-	p := &cluster.CapacityProvider{Name: scaledProvider, Group: "group", Protection: true, Clusters: []string{clusterName}, Scaling: cluster.DefaultScaling}
+	g := &sizedGroup{group: cluster.AutoScalingGroup{Name: "group", Max: instances, Desired: instances, Protects: true,
+		Tags: map[string]string{cluster.ManagedTag: "true"}}}
+	p := &cluster.CapacityProvider{Name: scaledProvider, Group: "group", Protection: true,
+		Clusters: []string{clusterName}, Scaling: cluster.DefaultScaling}
 	p.Scaling.Enabled, p.Scaling.Consolidation.Enabled = true, consolidate
 	p.Cluster = state.Directory
 	s.putRow(p)
 	s.putRow(&state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: clusterName})
-	s.putRow(&cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}, Providers: []string{scaledProvider}, Status: cluster.AttachmentsComplete})
+	s.putRow(&cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}, Providers: []string{scaledProvider},
+		Status: cluster.AttachmentsComplete})
 	for i := range instances {
 		row := s.newInstance(i)
 		row.Attributes[cluster.AttributeProvider] = scaledProvider
 		s.putRow(row)
 		g.group.Instances = append(g.group.Instances, cluster.GroupInstance{
-			ID: row.EC2InstanceID, Type: "m5.large", Zone: row.Zone(), Lifecycle: "InService", Protected: true, LaunchedAt: s.now.AddDate(0, 0, -1),
+			ID: row.EC2InstanceID, Type: "m5.large", Zone: row.Zone(), Lifecycle: "InService", Protected: true,
+			LaunchedAt: s.now.AddDate(0, 0, -1),
 		})
 	}
 	s.addWaitingTasks(waiting)
 	h := &managedscaling.Handler{
-		State: s.store, ECS: drainingECS{sizedGroup: g}, Groups: g, Metrics: g, Clock: s, Settings: handler.DefaultSettings(),
+		State: s.store, ECS: drainingECS{sizedGroup: g}, Groups: g, Metrics: g, Clock: s,
+		Settings: handler.DefaultSettings(),
 	}
 	return func() {
 		if err := h.RunSchedule(context.Background(), "scaling"); err != nil {
@@ -73,7 +83,7 @@ func newScalingMinute(t testing.TB, instances, waiting int, consolidate bool) fu
 	}
 }
 
-// addWaitingTasks has so many tasks of one service wait for an instance of the provider.
+// addWaitingTasks adds n tasks of one service that wait for an instance of the provider.
 func (s *warmCluster) addWaitingTasks(n int) {
 	if n == 0 {
 		return
@@ -81,7 +91,8 @@ func (s *warmCluster) addWaitingTasks(n int) {
 	const name = "waiting"
 	short := cluster.ShortKey(clusterName, name, s.now)
 	id := cluster.DeploymentID(short, s.now)
-	def := &cluster.TaskDefinition{Head: cluster.Head{Cluster: clusterName}, Family: name, Revision: 1, Needs: cluster.Resources{CPU: 2000 * cluster.CPUUnit, Memory: 7000}}
+	def := &cluster.TaskDefinition{Head: cluster.Head{Cluster: clusterName}, Family: name, Revision: 1,
+		Needs: cluster.Resources{CPU: 2000 * cluster.CPUUnit, Memory: 7000}}
 	s.putRow(def)
 	s.putRow(&cluster.Service{
 		Head:            cluster.Head{Cluster: clusterName},
@@ -91,8 +102,9 @@ func (s *warmCluster) addWaitingTasks(n int) {
 			Providers: []cluster.ProviderShare{{Provider: scaledProvider, Weight: 1}},
 		},
 		ServiceStatus: cluster.ServiceStatus{
-			Status:     cluster.ServiceActive,
-			Deployment: cluster.Deployment{Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, Desired: n},
+			Status: cluster.ServiceActive,
+			Deployment: cluster.Deployment{Revision: cluster.Revision{ID: id, CreatedAt: s.now,
+				TaskDefinition: def.Name()}, Desired: n},
 		},
 	})
 	for k := range n {
@@ -107,14 +119,15 @@ func (s *warmCluster) addWaitingTasks(n int) {
 	}
 }
 
-// scaledMinutes are the clusters that a minute of managed scaling is measured in.
+// scaledMinutes are the clusters in which a minute of managed scaling is measured.
 var scaledMinutes = []struct {
 	name        string
 	waiting     int
 	consolidate bool
 }{{"Quiet", 0, false}, {"500Waiting", 500, false}, {"Consolidating", 0, true}}
 
-// A minute of managed scaling of a group, with the reading of its cluster.
+// BenchmarkManagedScaling measures a minute of managed scaling of a group, including the reading of
+// its cluster.
 func BenchmarkManagedScaling(b *testing.B) {
 	for _, n := range []int{1250, 5000} {
 		for _, m := range scaledMinutes {
@@ -129,7 +142,8 @@ func BenchmarkManagedScaling(b *testing.B) {
 	}
 }
 
-// Four times the cluster costs no more than about four times the minute: memory that is taken is counted instead of time.
+// TestManagedScalingIsLinear counts allocations instead of time: four times the cluster takes about
+// four times as many.
 func TestManagedScalingIsLinear(t *testing.T) {
 	for _, m := range scaledMinutes {
 		t.Run(m.name, func(t *testing.T) {

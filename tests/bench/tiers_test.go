@@ -9,8 +9,8 @@ import (
 	"berth/shared/operation"
 )
 
-// measureScaleUpAndDown is what each of n tasks of one service costs on the embedded tier: scaled up on so many instances, and to
-// zero again.
+// measureScaleUpAndDown returns what each of n tasks of one service costs on the embedded tier,
+// when the service is scaled up on a number of instances and to zero again.
 func measureScaleUpAndDown(t testing.TB, instances, n int) measured {
 	t.Helper()
 	b := newBurst(t, instances)
@@ -24,7 +24,8 @@ func measureScaleUpAndDown(t testing.TB, instances, n int) measured {
 	b.runFor(time.Minute)
 	from, deliveries := b.functionCosts(), b.countDeliveries()
 	for _, count := range []int{n, 0} {
-		if _, err := b.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "a", Desired: &count}); err != nil {
+		if _, err := b.API.Services.UpdateService(ctx,
+			operation.UpdateService{Cluster: clusterName, Name: "a", Desired: &count}); err != nil {
 			t.Fatal(err)
 		}
 		b.runFor(5 * time.Minute)
@@ -35,7 +36,7 @@ func measureScaleUpAndDown(t testing.TB, instances, n int) measured {
 	return measured{perTask(from, b.functionCosts(), n), float64(b.countDeliveries()-deliveries) / float64(n)}
 }
 
-// countDeliveries are the messages and records that the functions have got.
+// countDeliveries counts the messages and records that the functions have received.
 func (b *burst) countDeliveries() (n int) {
 	for _, f := range b.Runtime.Counters().Functions {
 		n += f.Records
@@ -48,7 +49,8 @@ func (b *burst) countDeliveries() (n int) {
 
 func TestCompareTiers(t *testing.T) {
 	emulator := measured{Cost{WriteUnits: 8, ReadUnits: 1, Invocations: 0.2}, 3}
-	text, unexplained := compareTiers(emulator, measured{Cost{WriteUnits: 7.9, ReadUnits: 0.5, Invocations: 0.1}, 3}, Stopped,
+	text, unexplained := compareTiers(emulator, measured{Cost{WriteUnits: 7.9, ReadUnits: 0.5, Invocations: 0.1}, 3},
+		Stopped,
 		map[string]string{"invocations": "no batches gather"})
 	for _, want := range []string{"write units", "+1%", "+100%\n    no batches gather"} {
 		if !strings.Contains(text, want) {

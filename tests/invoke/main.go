@@ -1,5 +1,6 @@
-// Command invoke is `make invoke`: it has one function handle one event, by Lambda's runtime API and without Docker, on
-// an emulator of AWS of its own, and prints what the function logs and answers.
+// Command invoke is `make invoke`. It lets one function handle one event, through Lambda's runtime
+// API and without Docker, on an emulator of AWS of its own, and prints what the function logs and
+// answers.
 package main
 
 import (
@@ -21,12 +22,13 @@ import (
 
 func main() {
 	function := flag.String("function", "", "a folder of functions/")
-	event := flag.String("event", "", "a file of events/, or any other with an event of Lambda's")
+	event := flag.String("event", "", "a file of events/, or any other file with a Lambda event")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *function == "" || *event == "" {
-		fmt.Fprintln(os.Stderr, "invoke: say make invoke FUNCTION=task-state-change EVENT=events/task-stopped.json")
+		fmt.Fprintln(os.Stderr,
+			"invoke: give both flags, such as make invoke FUNCTION=task-state-change EVENT=events/task-stopped.json")
 		os.Exit(2)
 	}
 	if err := run(ctx, *function, *event); err != nil {
@@ -47,10 +49,11 @@ func run(ctx context.Context, function, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	// Whatever the event's source, it is meant.
+	// The event may be a real one or the fleet's: the functions accept both sources.
 	o.Parameters = map[string]string{
-		"EventSources": strings.Join([]string{installation.FleetSource, awsevent.SourceECS}, ","),
-		"AlarmSources": installation.FleetSource + ",aws.cloudwatch", "ScalingSources": installation.FleetSource + ",aws.autoscaling",
+		"EventSources":   strings.Join([]string{installation.FleetSource, awsevent.SourceECS}, ","),
+		"AlarmSources":   installation.FleetSource + ",aws.cloudwatch",
+		"ScalingSources": installation.FleetSource + ",aws.autoscaling",
 	}
 	c, err := cloud.Start(ctx, o)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package lambda runs a function's bootstrap binary as Lambda does, without Lambda: it serves the runtime API, by which
-// the binary asks for events and answers them.
+// Package lambda runs a function's bootstrap binary without Lambda. It serves the runtime API,
+// through which the binary asks for events and answers them.
 package lambda
 
 import (
@@ -20,15 +20,16 @@ import (
 // Function is what to run.
 type Function struct {
 	Name, Binary string
-	// Environment is the whole of it, NAME=value each; what Lambda itself sets is added.
+	// Environment is the whole environment, as NAME=value. The variables that Lambda itself sets
+	// are added.
 	Environment []string
-	// Log gets what the function prints; nil drops it.
+	// Log receives what the function prints. It may be nil.
 	Log io.Writer
-	// Timeout is how long one event may take, a minute where zero.
+	// Timeout bounds the handling of one event; 0 means a minute.
 	Timeout time.Duration
 }
 
-// Error is what a function answers an event with that it could not handle.
+// Error is a function's answer to an event that it could not handle.
 type Error struct {
 	Type    string `json:"errorType"`
 	Message string `json:"errorMessage"`
@@ -63,7 +64,7 @@ type answer struct {
 // api is the version of the runtime API, which its paths begin with.
 const api = "/2018-06-01/runtime/"
 
-// Start starts the binary; it asks for its first event as soon as it is up.
+// Start starts the binary, which then asks for its first event.
 func Start(f Function) (*Runtime, error) {
 	if f.Timeout == 0 {
 		f.Timeout = time.Minute
@@ -72,7 +73,8 @@ func Start(f Function) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{function: f, ended: make(chan struct{}), events: make(chan invocation), wait: map[string]chan answer{}}
+	r := &Runtime{function: f, ended: make(chan struct{}), events: make(chan invocation),
+		wait: map[string]chan answer{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+api+"invocation/next", r.next)
 	mux.HandleFunc("POST "+api+"invocation/{id}/response", r.response)
@@ -82,7 +84,8 @@ func Start(f Function) (*Runtime, error) {
 	go func() { _ = r.server.Serve(listener) }()
 	r.cmd = exec.Command(f.Binary) //nolint:gosec // the caller's
 	r.cmd.Env = append(f.Environment, "AWS_LAMBDA_RUNTIME_API="+listener.Addr().String(), "_HANDLER=bootstrap",
-		"AWS_LAMBDA_FUNCTION_NAME="+f.Name, "AWS_LAMBDA_FUNCTION_VERSION=$LATEST", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE=512",
+		"AWS_LAMBDA_FUNCTION_NAME="+f.Name, "AWS_LAMBDA_FUNCTION_VERSION=$LATEST",
+		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=512",
 		"AWS_LAMBDA_LOG_GROUP_NAME=local", "AWS_LAMBDA_LOG_STREAM_NAME=local")
 	r.cmd.Stdout, r.cmd.Stderr = f.Log, f.Log
 	if err := r.cmd.Start(); err != nil {
@@ -95,7 +98,8 @@ func Start(f Function) (*Runtime, error) {
 	return r, nil
 }
 
-// Invoke has the function handle an event and gives its answer; *Error is the function's own.
+// Invoke lets the function handle an event and returns its answer. A [*Error] is the function's
+// own.
 func (r *Runtime) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.function.Timeout)
 	defer cancel()
@@ -114,7 +118,7 @@ func (r *Runtime) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	select {
 	case r.events <- in:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("function %s asks for no event: %w", r.function.Name, ctx.Err())
+		return nil, fmt.Errorf("function %s does not ask for an event: %w", r.function.Name, ctx.Err())
 	case <-r.ended:
 		return nil, fmt.Errorf("function %s ended before its first event: %s", r.function.Name, r.cmd.ProcessState)
 	}
@@ -133,7 +137,8 @@ func (r *Runtime) next(w http.ResponseWriter, req *http.Request) {
 	case in := <-r.events:
 		w.Header().Set("Lambda-Runtime-Aws-Request-Id", in.id)
 		w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(in.deadline.UnixMilli(), 10))
-		w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:"+r.function.Name)
+		w.Header().Set("Lambda-Runtime-Invoked-Function-Arn",
+			"arn:aws:lambda:us-east-1:000000000000:function:"+r.function.Name)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(in.event)
 	case <-req.Context().Done():

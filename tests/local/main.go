@@ -1,5 +1,6 @@
-// Command local is `make local`: it builds the functions, deploys template.yaml unchanged to an emulator of AWS on a
-// free loopback port, starts the simulated fleet, says how to use it, and takes all of it down on Ctrl-C.
+// Command local is `make local`. It builds the functions, deploys template.yaml unchanged to an
+// emulator of AWS on a free loopback port, starts the simulated fleet, and prints how to use them.
+// Ctrl-C removes all of it.
 package main
 
 import (
@@ -17,8 +18,9 @@ import (
 )
 
 func main() {
-	nodes := flag.Int("nodes", 6, "simulated container instances of cluster default")
-	log := flag.String("log", ".cache/log/local.log", "file for what the emulator, the functions and the fleet print")
+	nodes := flag.Int("nodes", 6, "simulated container instances in cluster default")
+	log := flag.String("log", ".cache/log/local.log",
+		"file for the output of the emulator, the functions and the fleet")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,25 +56,25 @@ func run(ctx context.Context, nodes int, logName string) (err error) {
 		return fmt.Errorf("%w (see %s)", err, logName)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	fmt.Printf(usage, c.Endpoint, c.SimulatedAWS, c.Endpoint, ministack.AccessKey, ministack.SecretKey, ministack.Region, c.API, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, logName)
+	fmt.Printf(usage, c.Endpoint, c.SimulatedAWS, ministack.AccessKey, ministack.SecretKey, ministack.Region, c.API, logName)
 	<-ctx.Done()
-	fmt.Println("\nTaking it down…")
+	fmt.Println("\nRemoving everything…")
 	return nil
 }
 
 const usage = `
-Berth runs on an emulator of AWS at %s, with IAM enforced; its fleet is at %s.
+Berth runs on an emulator of AWS at %[1]s, with IAM enforced; its fleet is at %[2]s.
 In a second terminal:
 
-  export AWS_ENDPOINT_URL=%s AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s AWS_DEFAULT_REGION=%s
-  export AWS_ENDPOINT_URL_ECS=%s
-  export AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2=%s AWS_ENDPOINT_URL_SERVICEDISCOVERY=%s
-  export AWS_ENDPOINT_URL_AUTO_SCALING=%s AWS_ENDPOINT_URL_EC2=%s AWS_ENDPOINT_URL_CLOUDWATCH=%s
+  export AWS_ENDPOINT_URL=%[1]s AWS_ACCESS_KEY_ID=%[3]s AWS_SECRET_ACCESS_KEY=%[4]s AWS_DEFAULT_REGION=%[5]s
+  export AWS_ENDPOINT_URL_ECS=%[6]s
+  export AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2=%[2]s AWS_ENDPOINT_URL_SERVICEDISCOVERY=%[2]s
+  export AWS_ENDPOINT_URL_AUTO_SCALING=%[2]s AWS_ENDPOINT_URL_EC2=%[2]s AWS_ENDPOINT_URL_CLOUDWATCH=%[2]s
 
   aws ecs create-cluster --cluster-name default
   aws ecs list-container-instances
   aws cloudformation describe-stacks --stack-name berth
-  curl -X DELETE %s/fleet/instances/ID      # a machine is terminated
+  curl -X DELETE %[2]s/fleet/instances/ID      # terminates a machine
 
-What the functions log goes to %s. Ctrl-C takes it all down.
+The functions log to %[7]s. Ctrl-C removes everything.
 `

@@ -11,9 +11,10 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// engine runs a workload through Berth's placement, as the handlers do: on a snapshot of rows, with a spec for each
-// service, one task at a time. What is measured is the decision, the row that it makes, and the two records that end a
-// task: STOPPED, and the row's removal. Making rows, as decoding does, is not.
+// engine runs a workload through Berth's placement as the handlers do: on a snapshot of rows, with
+// a spec for each service, one task at a time. It measures the decision, the row that is made, and
+// the two records that end a task: STOPPED, and the row's removal. Making rows, as decoding does,
+// is not measured.
 type engine struct {
 	workload *workload.Workload
 	snap     *snapshot.Snapshot
@@ -23,12 +24,12 @@ type engine struct {
 	ids      []string
 	live     []*cluster.Task // by task, modulo its length
 	unused   []*cluster.Task // rows that the snapshot has forgotten
-	next     *cluster.Task   // of the task that comes
-	last     *cluster.Task   // of the one that leaves
+	next     *cluster.Task   // row of the task that comes next
+	last     *cluster.Task   // row of the task that leaves
 	placed   []placement.Placement
 }
 
-// newEngine is Berth's placement over the workload's instances and services, without tasks.
+// newEngine returns Berth's placement with the workload's instances and services, without tasks.
 func newEngine(w *workload.Workload) (*engine, error) {
 	e := &engine{workload: w, snap: snapshot.NewSnapshot(), live: make([]*cluster.Task, w.Live)}
 	for i := range w.Instances {
@@ -52,7 +53,7 @@ func newEngine(w *workload.Workload) (*engine, error) {
 	return e, nil
 }
 
-// newRequest asks for one task of a service.
+// newRequest returns a request for one task of a service.
 func newRequest(def *cluster.TaskDefinition, s *cluster.Service) (placement.Request, error) {
 	spec, err := placement.NewSpec(def, s.Short, taskRow(def, s).Group, &s.Rules)
 	if err != nil {
@@ -61,7 +62,7 @@ func newRequest(def *cluster.TaskDefinition, s *cluster.Service) (placement.Requ
 	return placement.Request{Spec: spec, Count: 1, Target: s.Desired}, nil
 }
 
-// newRow is a new row of the task.
+// newRow returns a new row for the task.
 func (e *engine) newRow(task, service int) *cluster.Task {
 	t := e.blankRow()
 	*t = e.rows[service]
@@ -69,7 +70,7 @@ func (e *engine) newRow(task, service int) *cluster.Task {
 	return t
 }
 
-// blankRow is a row whose content does not matter.
+// blankRow returns a row with any content, a forgotten one if there is one.
 func (e *engine) blankRow() *cluster.Task {
 	n := len(e.unused)
 	if n == 0 {
@@ -91,7 +92,7 @@ func (e *engine) Seat(task, service, instance int) error {
 	return e.putRow(task, t, v)
 }
 
-// putRow makes the row part of the snapshot.
+// putRow adds the row to the snapshot.
 func (e *engine) putRow(task int, t *cluster.Task, v *snapshot.InstanceView) error {
 	t.Instance = v.ID
 	if !e.snap.Put(t) {
@@ -101,8 +102,9 @@ func (e *engine) putRow(task int, t *cluster.Task, v *snapshot.InstanceView) err
 	return nil
 }
 
-// Ready implements workload.Engine. In the steady state the engine has met every service: where there are tasks it is
-// asked once for each, without a row that comes of it. A run from empty has that in it.
+// Ready implements workload.Engine. In the steady state the engine knows every service. If there
+// are tasks, it is asked once for each service, without making a row. A run from empty includes
+// that cost.
 func (e *engine) Ready() error {
 	if e.snap.TaskCount() == 0 {
 		return nil

@@ -20,7 +20,7 @@ func each(t *testing.T, instances int, test func(*testing.T, *workload.Workload)
 	}
 }
 
-// TestEngineKeepsToTheWorkload: what the run checks of every engine's answers holds of Berth's.
+// TestEngineKeepsToTheWorkload runs the checks of every engine's answers on Berth's.
 func TestEngineKeepsToTheWorkload(t *testing.T) {
 	each(t, 1000, func(t *testing.T, w *workload.Workload) {
 		for _, start := range []string{workload.Empty, workload.Full} {
@@ -33,7 +33,8 @@ func TestEngineKeepsToTheWorkload(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := w.Live * 90 / 100; r.Placed < want || r.Placed > e.snap.TaskCount() && start == workload.Empty {
-				t.Errorf("from %s: %d placed, %d refused, %d tasks in the end", start, r.Placed, r.Refused, e.snap.TaskCount())
+				t.Errorf("from %s: %d placed, %d refused, %d tasks in the end", start, r.Placed, r.Refused,
+					e.snap.TaskCount())
 			}
 			if r.Considered == 0 || r.Considered > 1000 {
 				t.Errorf("from %s: %.0f looks at an instance for a task", start, r.Considered)
@@ -42,7 +43,7 @@ func TestEngineKeepsToTheWorkload(t *testing.T) {
 	})
 }
 
-// churn is an engine that is full and has met every service.
+// churn returns an engine that is full and knows every service, and a step that replaces one task.
 func churn(t *testing.T, w *workload.Workload) (e *engine, step func()) {
 	e, err := newEngine(w)
 	if err != nil {
@@ -78,8 +79,8 @@ func churn(t *testing.T, w *workload.Workload) (e *engine, step func()) {
 	return e, step
 }
 
-// TestSteadyStateAllocatesNothing: neither the decision nor the rows that come of it. A refusal explains itself, which
-// does allocate.
+// TestSteadyStateAllocatesNothing checks decisions and the rows that they make. Only a refusal may
+// allocate, for its explanation.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	each(t, 1000, func(t *testing.T, w *workload.Workload) {
@@ -97,14 +98,15 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 				allocations, placed = allocations+after.Mallocs-before.Mallocs, placed+1
 			}
 		}
-		// Now and then a table grows.
+		// From time to time a table grows.
 		if placed < most*9/10 || allocations > most/20 {
 			t.Errorf("%d allocations for %d placements", allocations, placed)
 		}
 	})
 }
 
-// TestPlacementLooksAtFewInstances: an answer as good as after a look at every instance takes a look at few of them.
+// TestPlacementLooksAtFewInstances shows that the index finds the best instance without looking at
+// every one.
 func TestPlacementLooksAtFewInstances(t *testing.T) {
 	const instances, steps = 4000, 4000
 	for _, name := range workload.Names {
@@ -113,7 +115,7 @@ func TestPlacementLooksAtFewInstances(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range w.Services { // these are what some are refused for, and a refusal looks at all
+			for i := range w.Services { // some tasks are refused because of these, and a refusal looks at all instances
 				w.Services[i].HostPort, w.Services[i].GPUs = 0, 0
 			}
 			e, step := churn(t, w)

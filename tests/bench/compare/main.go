@@ -1,6 +1,7 @@
-// Command compare is the placement part of `make bench`: it runs Berth's engine and then its peers through the same
-// workloads, on one thread, and prints how they compare. Run it from the project's root. With -quick it takes seconds and
-// runs no peers. What cannot be compared is in tests/bench/peers/README.md.
+// Command compare is the placement part of `make bench`. It runs Berth's engine and then its peers
+// through the same workloads, on one thread, and prints how they compare. Run it from the project's
+// root. With -quick it takes seconds and runs no peers. tests/bench/peers/README.md says what
+// cannot be compared.
 package main
 
 import (
@@ -36,9 +37,9 @@ func main() {
 	flag.StringVar(&o.workloads, "workload", strings.Join(workload.Names, ","), "workloads")
 	flag.StringVar(&o.starts, "start", workload.Full+","+workload.Empty, "where runs start")
 	flag.StringVar(&o.nodes, "nodes", "1000,5000,15000", "numbers of instances")
-	flag.StringVar(&o.peers, "peer", "kube-scheduler,kube-scheduler-all,karpenter", "peers, none if empty")
-	flag.Float64Var(&o.seconds, "seconds", 2, "the most that one of Berth's runs takes, preparation aside")
-	flag.Float64Var(&o.peerSeconds, "peer-seconds", 5, "the most that one of a peer's runs takes, preparation aside")
+	flag.StringVar(&o.peers, "peer", "kube-scheduler,kube-scheduler-all,karpenter", "peers; empty for none")
+	flag.Float64Var(&o.seconds, "seconds", 2, "limit of one of Berth's runs, without preparation")
+	flag.Float64Var(&o.peerSeconds, "peer-seconds", 5, "limit of one of a peer's runs, without preparation")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the workloads")
 	flag.BoolVar(&o.quick, "quick", false, "no peers, one size, short runs")
 	flag.BoolVar(&o.snapshot, "snapshot", true, "build a snapshot of 15,000 instances and 300,000 tasks")
@@ -61,7 +62,7 @@ func main() {
 	}
 }
 
-// run runs everything and prints what there is, even if that is not all.
+// run runs everything and prints the results, even if an error cut them short.
 func (o options) run(ctx context.Context) error {
 	b := &bench{options: o, progress: os.Stderr}
 	err := b.runAll(ctx)
@@ -71,7 +72,7 @@ func (o options) run(ctx context.Context) error {
 	return errors.Join(err, b.printTables(os.Stdout))
 }
 
-// bench is the results so far.
+// bench has the flags and the results so far.
 type bench struct {
 	options
 	progress  io.Writer
@@ -91,7 +92,7 @@ func (b *bench) runAll(ctx context.Context) error {
 	return b.runPeers(ctx)
 }
 
-// runOwn runs Berth, its goroutine and the garbage collector on one core.
+// runOwn runs Berth. Its goroutine and the garbage collector share one core.
 func (b *bench) runOwn(ctx context.Context, sizes []int) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	if b.profile != "" {
@@ -120,11 +121,13 @@ func (b *bench) runOwn(ctx context.Context, sizes []int) error {
 		return err
 	}
 	b.snapshots = append(b.snapshots, r)
-	b.reportProgress("snapshot of %d instances and %d tasks: %.0f MB, built in %.2f s", r.Instances, r.Tasks, r.Bytes/1e6, r.Seconds)
+	b.reportProgress("snapshot of %d instances and %d tasks: %.0f MB, built in %.2f s", r.Instances, r.Tasks,
+		r.Bytes/1e6, r.Seconds)
 	return nil
 }
 
-// oneWorkload runs Berth through one workload of one size, and asks it for a thousand tasks at once.
+// oneWorkload runs Berth through one workload of one size, and asks it for a thousand tasks at
+// once.
 func (b *bench) oneWorkload(ctx context.Context, name string, nodes int) error {
 	w, err := workload.Make(name, nodes, b.seed)
 	if err != nil {
@@ -157,12 +160,13 @@ func (b *bench) oneWorkload(ctx context.Context, name string, nodes int) error {
 	return nil
 }
 
-// runOnce is one run.
+// runOnce runs one engine through one workload.
 func (b *bench) runOnce(ctx context.Context, w *workload.Workload, who string, e workload.Engine, start string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r, err := w.Run(who, e, workload.Span{Start: start, Time: time.Duration(b.seconds * float64(time.Second)), Tasks: 1 << 20})
+	r, err := w.Run(who, e, workload.Span{Start: start, Time: time.Duration(b.seconds * float64(time.Second)),
+		Tasks: 1 << 20})
 	if err != nil {
 		return err
 	}
@@ -170,7 +174,7 @@ func (b *bench) runOnce(ctx context.Context, w *workload.Workload, who string, e
 	return nil
 }
 
-// addResult notes a result of any peer.
+// addResult keeps a result, Berth's or a peer's.
 func (b *bench) addResult(r workload.Result) {
 	b.results = append(b.results, r)
 	b.reportProgress("%-14s %6d instances, from %-5s  %-19s %9.0f/s", r.Workload, r.Nodes, r.Start, r.Peer, r.PerSecond)

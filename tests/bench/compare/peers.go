@@ -13,7 +13,7 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// runPeers builds tests/bench/peers, a module of its own, whose requirements Go fetches, and runs it.
+// runPeers builds and runs tests/bench/peers, a module of its own. Go fetches what it requires.
 func (b *bench) runPeers(ctx context.Context) error {
 	cache, err := filepath.Abs(".cache")
 	if err != nil {
@@ -28,7 +28,8 @@ func (b *bench) runPeers(ctx context.Context) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building the peers, from the project's root: %w", err)
 	}
-	run := b.command(ctx, binary, "-json", "-dir", built, "-peer", b.peers, "-workload", b.workloads, "-start", b.starts,
+	run := b.command(ctx, binary, "-json", "-dir", built, "-peer", b.peers, "-workload", b.workloads, "-start",
+		b.starts,
 		"-nodes", b.nodes, "-seed", fmt.Sprint(b.seed), "-seconds", fmt.Sprint(b.peerSeconds))
 	run.Stdout = nil
 	out, err := run.StdoutPipe()
@@ -52,7 +53,8 @@ func (b *bench) runPeers(ctx context.Context) error {
 	return nil
 }
 
-// command is one that is asked to end when the context does, and has some time to do so.
+// command returns a command that is interrupted when the context ends, and has some time to end by
+// itself.
 func (b *bench) command(ctx context.Context, name string, arguments ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, arguments...)
 	c.Stdout, c.Stderr = b.progress, b.progress

@@ -24,8 +24,9 @@ type replicasResult struct {
 	CPU       float64 `json:"cpums"` // the mean
 }
 
-// placeReplicas asks for a thousand tasks of a service that has none, a new service each time, on a cluster that is half
-// as full as the workload makes it. The service is the workload's first, its rules included.
+// placeReplicas asks for a thousand tasks of a new service in one request, on a cluster that is
+// half as full as the workload makes it. The service is a copy of the workload's first, with its
+// rules.
 func placeReplicas(w *workload.Workload) (replicasResult, error) {
 	out := replicasResult{Benchmark: "replicas", Workload: w.Name, Nodes: len(w.Instances), Replicas: replicas}
 	e, err := newEngine(w)
@@ -54,9 +55,10 @@ func placeReplicas(w *workload.Workload) (replicasResult, error) {
 		e.placed = e.placer.PlaceInto(e.placed[:0], r).Placed
 		end := time.Now()
 		if len(e.placed) != replicas {
-			return out, fmt.Errorf("%s of %d instances: %d of %d replicas were placed", w.Name, out.Nodes, len(e.placed), replicas)
+			return out, fmt.Errorf("%s of %d instances: %d of %d replicas were placed", w.Name, out.Nodes,
+				len(e.placed), replicas)
 		}
-		if n > 0 { // at the first the engine meets the cluster
+		if n > 0 { // the first request also builds the engine's index
 			took, cpu = append(took, end.Sub(begin)), cpu+workload.CPU()-before
 		}
 	}

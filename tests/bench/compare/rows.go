@@ -17,12 +17,14 @@ func rowHead() cluster.Head { return cluster.Head{Cluster: clusterName, Rev: 1} 
 
 func instanceRow(n *workload.Instance) *cluster.Instance {
 	out := &cluster.Instance{
-		Head: rowHead(), ID: n.ID, EC2InstanceID: "i-" + n.ID[len(n.ID)-17:], Status: cluster.InstanceActive, AgentConnected: true,
-		AgentVersion: "1.97.1", Version: 1, RegisteredAt: cluster.At(began),
+		Head: rowHead(), ID: n.ID, EC2InstanceID: "i-" + n.ID[len(n.ID)-17:], Status: cluster.InstanceActive,
+		AgentConnected: true,
+		AgentVersion:   "1.97.1", Version: 1, RegisteredAt: cluster.At(began),
 		Registered: cluster.Capacity{CPU: n.CPU * cluster.CPUUnit, Memory: n.Memory, Metrics: map[string]int64{}},
 		Attributes: map[string]string{
-			cluster.AttributeZone: n.Zone, cluster.AttributeInstanceType: "m7.xlarge", cluster.AttributeFaultDomain: n.FaultDomain,
-			cluster.AttributeUpgrade: n.UpgradeDomain, "rack": n.Rack, "disk": n.Disk, "generation": n.Generation,
+			cluster.AttributeZone: n.Zone, cluster.AttributeInstanceType: "m7.xlarge",
+			cluster.AttributeFaultDomain: n.FaultDomain,
+			cluster.AttributeUpgrade:     n.UpgradeDomain, "rack": n.Rack, "disk": n.Disk, "generation": n.Generation,
 		},
 	}
 	for device := range n.GPUs {
@@ -45,7 +47,8 @@ func definitionRow(s *workload.Service) *cluster.TaskDefinition {
 	return out
 }
 
-// serviceRow is the service with its rules. One that names no strategy has those of S2.
+// serviceRow returns the row of a service with its rules. Without a strategy it has ECS's default
+// ones (S2).
 func serviceRow(s *workload.Service) *cluster.Service {
 	out := &cluster.Service{
 		Head: rowHead(),
@@ -54,13 +57,15 @@ func serviceRow(s *workload.Service) *cluster.Service {
 		},
 		ServiceSpec: cluster.ServiceSpec{Strategy: cluster.Replica, Desired: s.Replicas},
 		ServiceStatus: cluster.ServiceStatus{
-			Status:     cluster.ServiceActive,
-			Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: cluster.TaskDefinitionName(s.Name, 1)}},
+			Status: cluster.ServiceActive,
+			Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: cluster.TaskDefinitionName(s.Name,
+				1)}},
 		},
 	}
 	rules := &out.Rules
 	if x := s.Expression(); x != "" {
-		rules.Constraints = append(rules.Constraints, cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x})
+		rules.Constraints = append(rules.Constraints,
+			cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x})
 	}
 	if s.Distinct {
 		rules.Constraints = append(rules.Constraints, cluster.PlacementConstraint{Type: cluster.DistinctInstance})
@@ -73,7 +78,8 @@ func serviceRow(s *workload.Service) *cluster.Service {
 			Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone})
 	}
 	if s.Binpack {
-		rules.Strategies = append(rules.Strategies, cluster.PlacementStrategy{Type: cluster.StrategyBinpack, Field: "MEMORY"})
+		rules.Strategies = append(rules.Strategies, cluster.PlacementStrategy{Type: cluster.StrategyBinpack,
+			Field: "MEMORY"})
 	}
 	for _, l := range s.Loads {
 		rules.Metrics = append(rules.Metrics, cluster.Metric{Name: l.Name, Load: l.Amount})
@@ -81,7 +87,7 @@ func serviceRow(s *workload.Service) *cluster.Service {
 	return out
 }
 
-// taskRow is what the rows of a service's tasks have in common when they are placed.
+// taskRow returns what the rows of a service's tasks have in common when they are placed.
 func taskRow(def *cluster.TaskDefinition, s *cluster.Service) cluster.Task {
 	return cluster.Task{
 		Head: rowHead(),

@@ -6,8 +6,8 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// scanEngine is no scheduler but a measure of the machine: for mixed alone, the tightest fit by a plain look at every instance,
-// in arrays. It keeps no rows and knows no other rule.
+// scanEngine measures the machine rather than a scheduler: it finds the tightest fit by looking at
+// every instance, in arrays, for the workload mixed only. It keeps no rows and knows no other rule.
 type scanEngine struct {
 	services    []workload.Service
 	cpu, memory []int64

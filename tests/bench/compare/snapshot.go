@@ -12,7 +12,7 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// A cluster of the size that Berth is made for.
+// The largest cluster that Berth is made for.
 const (
 	manyInstances = 15_000
 	manyServices  = 1_000
@@ -24,12 +24,13 @@ type snapshotResult struct {
 	Benchmark string  `json:"benchmark"` // snapshot
 	Instances int     `json:"instances"`
 	Tasks     int     `json:"tasks"`
-	Bytes     float64 `json:"bytes"`   // of heap, the rows included
+	Bytes     float64 `json:"bytes"`   // of heap, including the rows
 	Seconds   float64 `json:"seconds"` // to build it from decoded rows
 	CPU       float64 `json:"cpuSeconds"`
 }
 
-// buildSnapshot builds a snapshot of running tasks from rows as they are decoded. Decoding is not measured.
+// buildSnapshot builds a snapshot of running tasks from rows as they are decoded. Decoding is not
+// measured.
 func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 	out := snapshotResult{Benchmark: "snapshot", Instances: instances, Tasks: services * each}
 	w, err := workload.Make(workload.Mixed, instances, 1)
@@ -70,8 +71,8 @@ func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 	return out, nil
 }
 
-// runningRows is a service of the workload's kind, of which each copy has its own name, and its tasks, spread over the
-// instances.
+// runningRows returns the rows of a service, with a name of its own, and of its tasks, spread over
+// the instances.
 func runningRows(w *workload.Workload, n, each int) ([]state.Row, error) {
 	service := w.Services[n%len(w.Services)]
 	service.Name, service.Replicas = fmt.Sprintf("service-%04d", n), each
@@ -97,7 +98,8 @@ func runningRows(w *workload.Workload, n, each int) ([]state.Row, error) {
 	return rows, nil
 }
 
-// decodeCopy is the row after a way through JSON: nothing of it is shared with another.
+// decodeCopy returns the row after encoding and decoding it, so that it shares no memory with
+// another.
 func decodeCopy[T any](row *T) (*T, error) {
 	text, err := json.Marshal(row)
 	if err != nil {
@@ -109,7 +111,7 @@ func decodeCopy[T any](row *T) (*T, error) {
 
 func heapBytes() float64 {
 	runtime.GC()
-	runtime.GC() // what the first one only swept
+	runtime.GC() // frees what the first one only marked
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)

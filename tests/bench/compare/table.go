@@ -11,7 +11,7 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// What results that no peer made go by.
+// The names of engines that are not peers.
 const (
 	berth     = "berth"
 	plainScan = "plain scan"
@@ -24,7 +24,7 @@ type key struct {
 
 func keyOf(r *workload.Result) key { return key{r.Workload, r.Start, r.Nodes} }
 
-// resultOf is the result of a peer for a workload, a number of instances and a start.
+// resultOf returns a peer's result for a workload, a number of instances and a start, or nil.
 func (b *bench) resultOf(peer string, k key) *workload.Result {
 	for i := range b.results {
 		if r := &b.results[i]; r.Peer == peer && keyOf(r) == k {
@@ -34,7 +34,7 @@ func (b *bench) resultOf(peer string, k key) *workload.Result {
 	return nil
 }
 
-// perCPU is tasks placed per second of CPU time.
+// perCPU returns the tasks placed per second of CPU time.
 func perCPU(r *workload.Result) float64 {
 	if r == nil || r.CPU == 0 {
 		return 0
@@ -42,10 +42,11 @@ func perCPU(r *workload.Result) float64 {
 	return float64(r.Placed) / r.CPU
 }
 
-// printTables prints all there is.
+// printTables prints all results.
 func (b *bench) printTables(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\nworkload\tinstances\tfrom\twho\tplaced/s\tper CPU s\tBerth is\tby CPU\tlooks at\tp50 us\tp99 us\tplaced\trefused\t\n")
+	fmt.Fprint(t,
+		"\nworkload\tinstances\tfrom\twho\tplaced/s\tper CPU s\tBerth is\tby CPU\tlooks at\tp50 us\tp99 us\tplaced\trefused\t\n")
 	for _, peer := range b.sortedResults() {
 		fmt.Fprintln(t, strings.Join(b.tableCells(peer), "\t")+"\t")
 	}
@@ -65,7 +66,7 @@ func (b *bench) printTables(out io.Writer) error {
 	return t.Flush()
 }
 
-// sortedResults are the results by workload, instances and start, Berth's first.
+// sortedResults returns the results by workload, instances and start, Berth's first.
 func (b *bench) sortedResults() []*workload.Result {
 	var out []*workload.Result
 	for i := range b.results {
@@ -86,7 +87,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// tableCells are a result's line. What is not known stays empty.
+// tableCells returns the cells of a result's line. Unknown figures are empty.
 func (b *bench) tableCells(r *workload.Result) []string {
 	number := func(x float64, format string) string {
 		if x == 0 {
@@ -108,7 +109,7 @@ func (b *bench) tableCells(r *workload.Result) []string {
 	}
 }
 
-// formatRatio is a ratio, empty where it is not known.
+// formatRatio formats a ratio, or returns nothing if it is unknown.
 func formatRatio(x float64) string {
 	if x == 0 {
 		return ""
@@ -116,7 +117,7 @@ func formatRatio(x float64) string {
 	return formatNumber(x) + " x"
 }
 
-// formatNumber is a number in as many digits as tell something.
+// formatNumber formats a number with its significant digits.
 func formatNumber(x float64) string {
 	if x >= 100 {
 		return fmt.Sprintf("%.0f", x)
@@ -124,17 +125,18 @@ func formatNumber(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// target is a figure that Berth is to reach: at least, or at most where less is better.
+// target is a figure that Berth should reach: at least, or at most if less is better.
 type target struct {
 	what     string
 	want     float64
-	wall     float64 // 0 where it was not measured
+	wall     float64 // 0 if not measured
 	cpu      float64
 	unit     string
 	lessGood bool
 }
 
-// printTargets prints what was aimed at and what was reached. On a busy machine the figure by CPU time tells more.
+// printTargets prints targets and results. On a busy machine, the figure by CPU time is the
+// reliable one.
 func (b *bench) printTargets(out io.Writer) {
 	fmt.Fprint(out, "\ntarget\tat\tmeasured\tby CPU\t\t\n")
 	for _, t := range b.listTargets() {
@@ -151,7 +153,8 @@ func (b *bench) printTargets(out io.Writer) {
 		case t.isMet(t.cpu):
 			verdict = "met by CPU time"
 		}
-		fmt.Fprintf(out, "%s\t%s %s %s\t%s\t%s\t%s\t\n", t.what, sign, formatNumber(t.want), t.unit, formatNumber(t.wall), formatNumber(t.cpu), verdict)
+		fmt.Fprintf(out, "%s\t%s %s %s\t%s\t%s\t%s\t\n", t.what, sign, formatNumber(t.want), t.unit,
+			formatNumber(t.wall), formatNumber(t.cpu), verdict)
 	}
 }
 
@@ -167,14 +170,16 @@ func (b *bench) listTargets() []target {
 	}
 	mixed := func(nodes int) *workload.Result { return b.resultOf(berth, key{workload.Mixed, workload.Full, nodes}) }
 	out := []target{
-		rate(workload.Mixed, 5000, 100_000), rate(workload.ZoneSpread, 5000, 80_000), rate(workload.AntiAffinity, 5000, 80_000),
+		rate(workload.Mixed, 5000, 100_000), rate(workload.ZoneSpread, 5000, 80_000),
+		rate(workload.AntiAffinity, 5000, 80_000),
 		rate(workload.Domains, 5000, 80_000), rate(workload.Everything, 5000, 30_000),
 	}
 	kube := b.resultOf("kube-scheduler", key{workload.Mixed, workload.Full, 5000})
 	out = append(out, ratioTarget("mixed, 5000, to kube-scheduler", 100, mixed(5000), kube),
 		ratioTarget("mixed, 15000 to 1000", 0.6, mixed(15000), mixed(1000)))
 	for _, r := range b.replicas {
-		out = append(out, target{fmt.Sprintf("%d replicas, %s, %d", replicas, r.Workload, r.Nodes), 10, r.P50, r.CPU, "ms", true})
+		out = append(out, target{fmt.Sprintf("%d replicas, %s, %d", replicas, r.Workload, r.Nodes), 10, r.P50, r.CPU,
+			"ms", true})
 	}
 	for _, r := range b.snapshots {
 		out = append(out, target{"snapshot", 200, r.Bytes / 1e6, r.Bytes / 1e6, "MB", true},

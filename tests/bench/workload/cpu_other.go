@@ -4,5 +4,5 @@ package workload
 
 import "time"
 
-// CPU is not known here.
+// CPU returns 0: the time is not known on this system.
 func CPU() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPU is the time that the process has had on any core.
+// CPU returns the time that the process has had on all cores.
 func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -7,44 +7,44 @@ import (
 	"time"
 )
 
-// Engine is a scheduler that a workload is run through. Tasks go by their number in the stream, services and instances
-// by their position in the workload.
+// Engine is a scheduler that runs a workload. Tasks are numbered as in the stream, services and
+// instances as in the workload.
 type Engine interface {
-	// Seat puts a task where it is to be when the run starts. Not measured.
+	// Seat puts a task on the instance where it is when the run starts. Not measured.
 	Seat(task, service, instance int) error
-	// Ready does what an engine does once, after the last Seat. Not measured.
+	// Ready is called once, after the last Seat. Not measured.
 	Ready() error
-	// Prepare makes what has to be there before a task can be placed. Not measured.
+	// Prepare makes what must exist before a task can be placed. Not measured.
 	Prepare(task, service int)
 	// Place finds an instance and puts the task there.
 	Place(task, service int) (Placement, error)
-	// Leave takes a task away from its instance.
+	// Leave removes a task from its instance.
 	Leave(task, service, instance int) error
 }
 
 // Placement is an engine's answer.
 type Placement struct {
-	Instance   int // None when the task was refused
-	Considered int // how many instances it looked at
+	Instance   int // None if the task was refused
+	Considered int // the number of instances that were looked at
 }
 
-// None is no instance.
+// None means no instance.
 const None = -1
 
-// The points a run can start from.
+// The states in which a run can start.
 const (
-	Empty = "empty" // no task; the run ends at the latest when Live have come
+	Empty = "empty" // no task; the run ends at the latest when Live tasks have come
 	Full  = "full"  // Live tasks on their Seats: the steady state
 )
 
-// Span is how long a run is: up to the first of the two limits.
+// Span says where a run starts, and the limits that end it: the first one counts.
 type Span struct {
 	Start string
 	Time  time.Duration // measured
 	Tasks int
 }
 
-// Result is what a run showed, and a line of the benchmark's output.
+// Result is what a run measured: a line of the benchmark's output.
 type Result struct {
 	Peer     string  `json:"peer"`
 	Workload string  `json:"workload"`
@@ -53,17 +53,19 @@ type Result struct {
 	Placed   int     `json:"placed"`
 	Refused  int     `json:"refused"`
 	Seconds  float64 `json:"seconds"` // in Place and Leave
-	// CPU is the time that the process had on all cores during the run, preparation included: more than Seconds where
-	// another core collected garbage, far less where the machine was busy with something else.
+	// CPU is the time that the process had on all cores during the run, including preparation. It
+	// is more than Seconds if another core collected garbage, and far less if the machine was busy
+	// with something else.
 	CPU        float64 `json:"cpuSeconds,omitempty"`
 	PerSecond  float64 `json:"perSecond"` // tasks placed
 	P50        float64 `json:"p50us,omitempty"`
 	P99        float64 `json:"p99us,omitempty"`      // of Place
-	Considered float64 `json:"considered,omitempty"` // instances looked at for one task, the mean
+	Considered float64 `json:"considered,omitempty"` // instances looked at per task, the mean
 }
 
-// Run measures one engine and then checks its answers: the error is the engine's own, or the first task that it put
-// where there was no room or where its service must not have a second one.
+// Run measures one engine and then checks its answers. The error is the engine's own, or names the
+// first task that it put on an instance without room, or on one where its service must not have a
+// second task.
 func (w *Workload) Run(peer string, e Engine, span Span) (Result, error) {
 	r := run{Workload: w, engine: e, where: make([]int32, w.Live), took: make([]time.Duration, 0, span.Tasks)}
 	r.answers = make([]int32, 0, span.Tasks)
@@ -96,7 +98,8 @@ func (w *Workload) Run(peer string, e Engine, span Span) (Result, error) {
 	out := Result{Peer: peer, Workload: w.Name, Nodes: len(w.Instances), Start: span.Start}
 	for n := 0; n < span.Tasks && r.total < span.Time; n++ {
 		if err := r.runStep(r.first + n); err != nil {
-			return Result{}, fmt.Errorf("running %s of %d instances through %s: %w", w.Name, len(w.Instances), peer, err)
+			return Result{}, fmt.Errorf("running %s of %d instances through %s: %w", w.Name, len(w.Instances), peer,
+				err)
 		}
 	}
 	out.CPU = (CPU() - before).Seconds()
@@ -116,7 +119,7 @@ type run struct {
 	considered int
 }
 
-// runStep lets the oldest task leave where there is no more to come, and the next one come.
+// runStep lets the next task come, and before that the oldest one leave if the cluster is full.
 func (r *run) runStep(i int) error {
 	service := r.Service(i)
 	r.engine.Prepare(i, service)
@@ -163,7 +166,7 @@ func (r *run) sumResult(out *Result) {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// checkAnswers goes through the run again, with a plain count of what is used.
+// checkAnswers repeats the run with a plain count of what is used.
 func (r *run) checkAnswers() error {
 	type seat struct{ service, instance int32 }
 	room, alone := NewRoom(r.Instances), map[seat]bool{}

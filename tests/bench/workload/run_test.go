@@ -9,7 +9,7 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// firstFit is the plainest engine. Where careless, it looks at nothing.
+// firstFit is the plainest engine. If careless, it checks nothing.
 type firstFit struct {
 	w        *workload.Workload
 	room     *workload.Room
@@ -100,7 +100,8 @@ func TestRunPassesErrorsOn(t *testing.T) {
 	w, _ := workload.Make(workload.Mixed, workload.Fewest, 1)
 	e := newFirstFit(w)
 	e.fails = errors.New("broken")
-	if _, err := w.Run("broken", e, workload.Span{Start: workload.Empty, Time: time.Hour, Tasks: 1}); !errors.Is(err, e.fails) {
+	if _, err := w.Run("broken", e, workload.Span{Start: workload.Empty, Time: time.Hour, Tasks: 1}); !errors.Is(err,
+		e.fails) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := w.Run("none", e, workload.Span{Start: "half"}); err == nil {

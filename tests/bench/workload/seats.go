@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Seats is an instance, by its position, for each of the tasks 0 to Live-1, with which every rule is kept: where a run
-// starts that has no time to place them all by itself. Services follow one another, each task goes to the instance
-// after the last one's or the next that has room; what asks for most goes first. -1 is a task for which there is none.
+// Seats returns an instance, by its position, for each of the tasks 0 to Live-1, so that every rule
+// is kept. Runs that have no time to place all tasks start there. Services come one after the
+// other, the most demanding first; each task goes to the next instance that has room. -1 means that
+// there is none.
 func (w *Workload) Seats() []int32 {
 	tasks := make([][]int32, len(w.Services))
 	for i, s := range w.order[:w.Live] {
@@ -24,7 +25,7 @@ func (w *Workload) Seats() []int32 {
 	for _, s := range order {
 		on := map[int]bool{}
 		if rest := len(w.Instances) - next%len(w.Instances); w.Services[s].Adaptive && len(tasks[s]) > rest {
-			next += rest // in a row they are even over all domains
+			next += rest // tasks on instances in a row are even over all domains
 		}
 		for _, t := range tasks[s] {
 			seats[t] = -1
@@ -43,15 +44,16 @@ func (w *Workload) Seats() []int32 {
 	return seats
 }
 
-// compareDemand compares how hard two services are to place.
+// compareDemand orders services by how hard they are to place.
 func (s *Service) compareDemand(o *Service) int {
-	return cmp.Or(cmp.Compare(s.GPUs, o.GPUs), cmp.Compare(len(s.Where), len(o.Where)), cmp.Compare(s.CPU, o.CPU), cmp.Compare(s.Memory, o.Memory))
+	return cmp.Or(cmp.Compare(s.GPUs, o.GPUs), cmp.Compare(len(s.Where), len(o.Where)), cmp.Compare(s.CPU, o.CPU),
+		cmp.Compare(s.Memory, o.Memory))
 }
 
 // Alone reports whether the service has at most one task on an instance.
 func (s *Service) Alone() bool { return s.Distinct || s.Adaptive }
 
-// Room is what is free on each instance: a plain count, to check any engine's answers against.
+// Room is a plain count of what is free on each instance. It checks any engine's answers.
 type Room struct {
 	instances []Instance
 	used      []use
@@ -63,7 +65,7 @@ type use struct {
 	loads             map[string]int64
 }
 
-// NewRoom is instances without tasks.
+// NewRoom returns the room of instances without tasks.
 func NewRoom(instances []Instance) *Room {
 	r := &Room{instances: instances, used: make([]use, len(instances))}
 	for i := range r.used {
@@ -72,10 +74,12 @@ func NewRoom(instances []Instance) *Room {
 	return r
 }
 
-// Fits reports whether instance at can take a task of the service, rules among its tasks aside.
+// Fits reports whether instance at has room for a task of the service. It ignores rules between its
+// tasks.
 func (r *Room) Fits(at int, s *Service) bool {
 	n, u := &r.instances[at], &r.used[at]
-	if u.cpu+s.CPU > n.CPU || u.memory+s.Memory > n.Memory || u.gpus+s.GPUs > n.GPUs || (s.HostPort != 0 && u.ports[s.HostPort]) {
+	if u.cpu+s.CPU > n.CPU || u.memory+s.Memory > n.Memory || u.gpus+s.GPUs > n.GPUs ||
+		(s.HostPort != 0 && u.ports[s.HostPort]) {
 		return false
 	}
 	for _, m := range s.Where {
@@ -96,7 +100,7 @@ func (r *Room) Fits(at int, s *Service) bool {
 // Take puts a task of the service on instance at.
 func (r *Room) Take(at int, s *Service) { r.changeUse(at, s, 1) }
 
-// Free takes one away again.
+// Free removes one again.
 func (r *Room) Free(at int, s *Service) { r.changeUse(at, s, -1) }
 
 func (r *Room) changeUse(at int, s *Service, sign int64) {

@@ -2,13 +2,14 @@ package workload
 
 import "math/rand/v2"
 
-// tasksToFill is how many tasks of a mean size fill so many hundredths of the instances' CPU, and the 1 % more that the
-// stream has.
+// tasksToFill returns how many tasks of a mean size fill so many hundredths of the instances' CPU,
+// plus the 1 % by which the stream is longer.
 func tasksToFill(instances int, hundredths, cpu float64) int {
 	return int(float64(instances*instanceCPU) * hundredths / 100 / cpu * 1.01)
 }
 
-// mixedServices has a service for each of 25 sizes three times, one of the three for ssd only, all with as many tasks.
+// mixedServices returns three services for each of 25 sizes, one of them for ssd only, all with the
+// same number of tasks.
 func mixedServices(instances int) []Service {
 	cpus := []int64{128, 256, 384, 512, 1024}
 	memories := []int64{1 << 10, 2 << 10, 3 << 10, 4 << 10, 8 << 10}
@@ -31,10 +32,10 @@ func mixedServices(instances int) []Service {
 	return out
 }
 
-// replicas are the desired counts that services have, and how they are spread: many small ones, a few large ones.
+// replicas are the desired counts of services: many small ones, a few large ones.
 var replicas = []int{3, 6, 12, 20, 24, 40, 60, 80, 120, 200, 300}
 
-// replicatedServices are services of one size, eight tasks of which fill an instance.
+// replicatedServices returns services of one size: eight tasks fill an instance.
 func replicatedServices(instances int, r *rand.Rand) []Service {
 	const cpu = instanceCPU / 8
 	var out []Service
@@ -44,8 +45,8 @@ func replicatedServices(instances int, r *rand.Rand) []Service {
 	return out
 }
 
-// replicaCounts are desired counts that add up to total, none more than there are instances: each of replicas once, in some
-// order, and again.
+// replicaCounts returns desired counts that add up to total: each of replicas once, in some order,
+// and again. None is higher than the number of instances.
 func replicaCounts(total, instances int, r *rand.Rand) []int {
 	var out []int
 	for total > 0 {
@@ -59,8 +60,8 @@ func replicaCounts(total, instances int, r *rand.Rand) []int {
 	return out
 }
 
-// allRulesServices are services of three sizes that use each thing a task can ask for. The mean is a little below the middle
-// size, hence 83.5 for 80.
+// allRulesServices returns services of three sizes that use everything a task can ask for. The mean
+// size is a little below the middle one, hence 83.5 for 80.
 func allRulesServices(instances int, r *rand.Rand) []Service {
 	sizes := []Service{{CPU: 256, Memory: 2 << 10}, {CPU: 384, Memory: 3 << 10}, {CPU: 512, Memory: 4 << 10}}
 	var out []Service

@@ -1,24 +1,27 @@
-// Package workload makes what the placement benchmarks place: instances, services and an endless stream of tasks, as
-// plain data, the same for the same seed. Berth's engine and its peers are driven by the same values. It knows no
-// scheduler and no other package of the project.
+// Package workload makes what the placement benchmarks place: instances, services and an endless
+// stream of tasks. It is plain data, the same for the same seed, so that Berth's engine and its
+// peers run the same. The package knows no scheduler and no other package of the project.
 //
-// The workloads, on instances of 4 vCPU and 32 GiB in 3 zones and 50 racks, half of them with disk=ssd:
+// The workloads, on instances of 4 vCPU and 32 GiB in 3 zones and 50 racks, half of them with
+// disk=ssd:
 //
 //   - mixed: 5 CPU sizes × 5 memory sizes, a third of the tasks need an ssd; no other rule.
 //   - zone-spread: services of 3 to 300 replicas, of one size, spread over the zones.
-//   - anti-affinity: the same services, each with at most one task on an instance (distinctInstance).
-//   - domains: the same services, the adaptive domain policy; fault domains of 3 data centres with 17 racks each, 20
-//     upgrade domains. There are more instances than data centres times upgrade domains, so its rule is the maximum
-//     difference (P5).
-//   - everything: three sizes; a quarter of the services have a static host port, a sixteenth need one or two GPUs
-//     (a quarter of the instances have 4), all load two metrics (half of the instances have capacities for them, the
-//     others are unlimited), half of them have a memberOf of one or two terms; spread over the zones, then packed by
-//     memory.
+//   - anti-affinity: the same services, each with at most one task on an instance
+//     (distinctInstance).
+//   - domains: the same services, the adaptive domain policy; fault domains of 3 data centres with
+//     17 racks each, 20 upgrade domains. There are more instances than data centres times upgrade
+//     domains, so its rule is the maximum difference (P5).
+//   - everything: three sizes; a quarter of the services have a static host port, a sixteenth need
+//     one or two GPUs (a quarter of the instances have 4), all load two metrics (half of the
+//     instances have capacities for them, the others are unlimited), half of them have a memberOf
+//     of one or two terms; spread over the zones, then packed by memory.
 //
-// A run has two parts. From empty, the tasks 0 to Live-1 of the stream fill 85 % of the CPU, or 80 % where some
-// instances are asked for more than others (mixed, everything). From then on, before task i comes, task i-Live leaves.
-// The stream repeats itself after 1 % more than Live tasks, so that what comes is not what just left, and a service
-// never has more tasks than Replicas. A run that has no time to fill the cluster starts from Seats.
+// A run has two parts. From empty, the tasks 0 to Live-1 of the stream fill 85 % of the CPU, or 80
+// % if some instances are in more demand than others (mixed, everything). From then on, task i-Live
+// leaves before task i comes. The stream repeats itself after 1 % more than Live tasks, so a task
+// that comes is never the one that has just left, and a service never has more tasks than Replicas.
+// A run without time to fill the cluster starts from Seats.
 package workload
 
 import (
@@ -36,13 +39,13 @@ const (
 	Everything   = "everything"
 )
 
-// Names are all workloads, and Sizes the numbers of instances they are run with.
+// Names are all workloads, Sizes the numbers of instances that they run with.
 var (
 	Names = []string{Mixed, ZoneSpread, AntiAffinity, Domains, Everything}
 	Sizes = []int{1000, 5000, 15000}
 )
 
-// Fewest is the smallest number of instances; with a multiple of it the shares above are exact.
+// Fewest is the smallest number of instances. With a multiple of it, the shares above are exact.
 const Fewest = 100
 
 // Instance is one container instance.
@@ -57,7 +60,7 @@ type Instance struct {
 	UpgradeDomain string
 	Disk          string   // ssd or hdd
 	Generation    string   // m5, m6 or m7
-	Capacities    []Metric // none is unlimited
+	Capacities    []Metric // unlimited without one
 }
 
 // Metric is a load or a capacity.
@@ -66,14 +69,14 @@ type Metric struct {
 	Amount int64
 }
 
-// Service is what its tasks need and which rules hold for them.
+// Service is what a service's tasks need, and the rules for them.
 type Service struct {
 	Name     string
 	Replicas int // the desired count
 	CPU      int64
 	Memory   int64
 	GPUs     int64
-	HostPort int // static, TCP; 0 is none
+	HostPort int // static, TCP; 0 for none
 	Loads    []Metric
 	Where    []Match // all must hold
 	Distinct bool    // at most one task on an instance
@@ -82,13 +85,13 @@ type Service struct {
 	Binpack  bool    // by memory, after the spread
 }
 
-// Match asks for an attribute, disk or generation, to be one of the values.
+// Match requires an attribute, disk or generation, to be one of the values.
 type Match struct {
 	Attribute string
 	Values    []string
 }
 
-// Attribute is the instance's value of an attribute that a Match can name.
+// Attribute returns the instance's value of an attribute that a Match can name.
 func (n *Instance) Attribute(name string) string {
 	switch name {
 	case "disk":
@@ -99,7 +102,8 @@ func (n *Instance) Attribute(name string) string {
 	return ""
 }
 
-// Expression is Where in the ECS cluster query language, empty when there is nothing to match.
+// Expression returns Where in the ECS cluster query language, or nothing if there is nothing to
+// match.
 func (s *Service) Expression() string {
 	var terms []string
 	for _, m := range s.Where {
@@ -117,11 +121,11 @@ type Workload struct {
 	Name      string
 	Instances []Instance
 	Services  []Service
-	Live      int // tasks there are in the steady state
+	Live      int // the number of tasks in the steady state
 	order     []int32
 }
 
-// Make makes the workload. The error is an unknown name, or too few instances.
+// Make makes a workload. An unknown name and too few instances are errors.
 func Make(name string, instances int, seed uint64) (*Workload, error) {
 	if instances < Fewest {
 		return nil, fmt.Errorf("making workload %s: %d instances, at least %d are needed", name, instances, Fewest)
@@ -156,7 +160,8 @@ func Make(name string, instances int, seed uint64) (*Workload, error) {
 	return w, nil
 }
 
-// Service is the position in Services of the stream's task i, from 0 without end.
+// Service returns the position in Services of the stream's task i. The stream starts at 0 and has
+// no end.
 func (w *Workload) Service(i int) int { return int(w.order[i%len(w.order)]) }
 
 const (
@@ -164,8 +169,8 @@ const (
 	instanceMemory = 32 << 10
 )
 
-// newInstance is the i-th one. What it has follows from its number so that no two of its traits go together: any 51 in a
-// row are in different fault domains, any 20 in different upgrade domains.
+// newInstance returns the i-th instance. Its traits follow from its number and are independent of
+// each other: any 51 in a row are in different fault domains, any 20 in different upgrade domains.
 func newInstance(i int, rich bool) Instance {
 	zone := i % 3
 	racks := []int{17, 17, 16}[zone]

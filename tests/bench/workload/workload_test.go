@@ -49,7 +49,8 @@ func TestInstances(t *testing.T) {
 	each(t, 5000, func(t *testing.T, w *workload.Workload) {
 		count := map[string]int{}
 		for _, n := range w.Instances {
-			for _, key := range []string{"zone " + n.Zone, "rack " + n.Zone + n.Rack, "fd " + n.FaultDomain, "ud " + n.UpgradeDomain, "disk " + n.Disk, "id " + n.ID} {
+			for _, key := range []string{"zone " + n.Zone, "rack " + n.Zone + n.Rack, "fd " + n.FaultDomain,
+				"ud " + n.UpgradeDomain, "disk " + n.Disk, "id " + n.ID} {
 				if count[key]++; count[key] == 1 {
 					count[key[:2]]++
 				}
@@ -88,7 +89,8 @@ func TestStreamFillsAndNeverExceedsReplicas(t *testing.T) {
 			s := w.Service(i)
 			cpu += w.Services[s].CPU
 			if live[s]++; live[s] > w.Services[s].Replicas {
-				t.Fatalf("task %d is number %d of %s, which has %d", i, live[s], w.Services[s].Name, w.Services[s].Replicas)
+				t.Fatalf("task %d is number %d of %s, which has %d", i, live[s], w.Services[s].Name,
+					w.Services[s].Replicas)
 			}
 			most = max(most, cpu)
 		}
@@ -136,7 +138,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestSeatsKeepEveryRule checks where a run starts: room, and how even each service is over its domains.
+// TestSeatsKeepEveryRule checks where a run starts: that there is room, and that services are even
+// over their domains.
 func TestSeatsKeepEveryRule(t *testing.T) {
 	type group struct {
 		service, of string
@@ -185,7 +188,8 @@ func TestSeatsKeepEveryRule(t *testing.T) {
 	})
 }
 
-// TestFirstFitPlacesNearlyAll: the steady state can be kept up, so that a rate is one of tasks placed, not refused.
+// TestFirstFitPlacesNearlyAll shows that the steady state can be kept up: rates are of tasks
+// placed, not refused.
 func TestFirstFitPlacesNearlyAll(t *testing.T) {
 	each(t, 1000, func(t *testing.T, w *workload.Workload) {
 		room, seats, refused := workload.NewRoom(w.Instances), w.Seats(), 0
