@@ -37,17 +37,14 @@ func DefaultSettings() Settings {
 	return Settings{
 		Settings: decide.Settings{
 			KeepStopped: time.Hour, KeepRequests: 24 * time.Hour, ProvisioningLimit: 100,
-			DisconnectTimeout:   10 * time.Minute,
-			MaxUnhealthyPercent: 50,
-			BackoffLadder:       []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
-			StabilizeFor:        40 * time.Second, RestartGap: 10 * time.Second, ReplacePercent: 20,
-			RetryInterval:    time.Minute,
-			RetryIntervalMax: 10 * time.Minute,
+			DisconnectTimeout: 10 * time.Minute, MaxUnhealthyPercent: 50,
+			BackoffLadder: []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
+			StabilizeFor:  40 * time.Second, RestartGap: 10 * time.Second, ReplacePercent: 20,
+			RetryInterval: time.Minute, RetryIntervalMax: 10 * time.Minute,
 		},
 		Settle: time.Minute, ServiceLimit: 5000, ProvisioningTimeout: 30 * time.Minute,
-		ScalingNamespace: cluster.DefaultScalingSpace,
-		RequestWait:      5 * time.Second, RequestPoll: 50 * time.Millisecond, StartRate: 40, StartBurst: 100,
-		UpgradeDomainWait: 2 * time.Minute,
+		ScalingNamespace: cluster.DefaultScalingSpace, RequestWait: 5 * time.Second,
+		RequestPoll: 50 * time.Millisecond, StartRate: 40, StartBurst: 100, UpgradeDomainWait: 2 * time.Minute,
 	}
 }
 

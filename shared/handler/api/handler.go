@@ -50,11 +50,10 @@ func New(d Dependencies) *Handler {
 		d.NewID = randomID
 	}
 	return &Handler{
-		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d}, Deployments: &Deployments{&d},
-		Tasks:           &Tasks{&d},
-		TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d}, CapacityProviders: &CapacityProviders{&d},
-		ClusterProviders: &ClusterProviders{&d},
-		Configurations:   &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
+		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d},
+		Deployments: &Deployments{&d}, Tasks: &Tasks{&d}, TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d},
+		CapacityProviders: &CapacityProviders{&d}, ClusterProviders: &ClusterProviders{&d},
+		Configurations: &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
 	}
 }
 

@@ -46,11 +46,9 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	now := n.Clock.Now()
 	g := &cluster.NodeGroup{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: formatUUID(n.NewID()),
-		Status:    cluster.NodeGroupCreating,
-		CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup, Target: firstTarget(spec),
-		Config: spec.Config,
-		Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets, Role: spec.Role, Token: spec.Token,
-		Digest: spec.Params,
+		Status: cluster.NodeGroupCreating, CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup,
+		Target: firstTarget(spec), Config: spec.Config, Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets,
+		Role: spec.Role, Token: spec.Token, Digest: spec.Params,
 	}
 	if spec.Sizes != nil {
 		if err := spec.Sizes.Validate(); err != nil {

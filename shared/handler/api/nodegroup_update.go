@@ -98,9 +98,8 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 	}
 	u := &cluster.Update{
 		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: id, Status: cluster.UpdateInProgress,
-		CreatedAt: n.Clock.Now(),
-		Type:      cluster.UpdateConfiguration, Digest: change.Params, Params: configParams(change),
-		UpdateSpec: cluster.UpdateSpec{Config: g.Config, Sizes: change.Sizes},
+		CreatedAt: n.Clock.Now(), Type: cluster.UpdateConfiguration, Digest: change.Params,
+		Params: configParams(change), UpdateSpec: cluster.UpdateSpec{Config: g.Config, Sizes: change.Sizes},
 	}
 	if change.Config != nil {
 		u.Config = g.Config.MergedWith(*change.Config)

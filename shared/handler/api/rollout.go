@@ -57,9 +57,8 @@ func setDeployment(s *cluster.Service, r cluster.Revision, now time.Time) {
 		Reason: "ECS deployment " + r.ID + " in progress.",
 	}
 	s.Release = &cluster.Release{
-		ID: releaseID(s, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now,
-		Target: r.ID, Breaker: s.Breaker.Enable,
-		ReleaseResult: cluster.ReleaseResult{Requested: s.Desired},
+		ID: releaseID(s, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now, Target: r.ID,
+		Breaker: s.Breaker.Enable, ReleaseResult: cluster.ReleaseResult{Requested: s.Desired},
 	}
 	if s.Alarms.Enable {
 		s.Release.Alarms = slices.Clone(s.Alarms.Names)

@@ -127,9 +127,8 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	}
 	now := a.Clock.Now()
 	r := &state.Request{
-		Head:      cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiresAfter(a.Settings.KeepRequests)},
-		Kind:      spec.Kind,
-		CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiresAfter(a.Settings.KeepRequests)},
+		Kind: spec.Kind, CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
 		Needs: needs, Network: spec.Network, Tags: spec.Tags, Params: spec.Params,
 	}

@@ -91,8 +91,7 @@ func (h *Handler) newObserver() *observe.Observer {
 func stoppedObservation(r *round, t *cluster.Task, code, reason string) *state.Observation {
 	return &state.Observation{
 		Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: r.now, StopCode: code,
-		Reason:  reason,
-		Expires: r.now.Add(r.Settings.KeepStopped).Unix(),
+		Reason: reason, Expires: r.now.Add(r.Settings.KeepStopped).Unix(),
 	}
 }
 

@@ -55,10 +55,9 @@ const (
 // InvalidParameterException.
 func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configuration, error) {
 	out := &cluster.Configuration{
-		Head:   cluster.Head{Cluster: clusterName},
-		Buffer: in.NodeBufferPercentage, Overbooking: in.NodeOverbookingPercentage,
-		Balancing: in.MetricBalancingThresholds, Activity: in.MetricActivityThresholds,
-		QuorumFault:   in.QuorumBasedReplicaDistributionPerFaultDomains,
+		Head: cluster.Head{Cluster: clusterName}, Buffer: in.NodeBufferPercentage,
+		Overbooking: in.NodeOverbookingPercentage, Balancing: in.MetricBalancingThresholds,
+		Activity: in.MetricActivityThresholds, QuorumFault: in.QuorumBasedReplicaDistributionPerFaultDomains,
 		QuorumUpgrade: in.QuorumBasedReplicaDistributionPerUpgradeDomains,
 		NoSwitch:      in.QuorumBasedLogicAutoSwitch != nil && !*in.QuorumBasedLogicAutoSwitch,
 		KeepInPlace:   in.MoveExistingReplicaForPlacement != nil && !*in.MoveExistingReplicaForPlacement,

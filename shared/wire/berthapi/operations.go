@@ -269,8 +269,7 @@ func rulesOutput(v *cluster.Service) *RulesOutput {
 	r := v.Rules
 	out := &RulesOutput{
 		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint,
-		MoveCost: string(r.MoveCost),
-		Strategy: r.Scoring, Diagnosis: DiagnosisOf(v.Blocked),
+		MoveCost: string(r.MoveCost), Strategy: r.Scoring, Diagnosis: DiagnosisOf(v.Blocked),
 	}
 	for _, m := range r.Metrics {
 		out.Metrics = append(out.Metrics, Metric{Name: m.Name, Load: m.Load, Weight: string(m.Weight)})

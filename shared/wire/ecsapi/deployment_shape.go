@@ -14,8 +14,7 @@ func deploymentBrief(account cluster.Account, d *operation.ReleaseDetail) types.
 	return types.ServiceDeploymentBrief{
 		ClusterArn: full.ClusterArn, ServiceArn: full.ServiceArn, ServiceDeploymentArn: full.ServiceDeploymentArn,
 		CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, FinishedAt: full.FinishedAt, Status: full.Status,
-		StatusReason:             full.StatusReason,
-		TargetServiceRevisionArn: full.TargetServiceRevision.Arn,
+		StatusReason: full.StatusReason, TargetServiceRevisionArn: full.TargetServiceRevision.Arn,
 	}
 }
 
@@ -35,10 +34,9 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 		ServiceDeploymentArn: new(releaseARN(account, v, d.ID)),
 		ServiceArn:           new(account.ARN("service", v.Cluster, v.Name)),
 		ClusterArn:           new(account.ARN("cluster", v.Cluster)), Status: types.ServiceDeploymentStatus(d.Status),
-		StatusReason: shape.TextOrNil(d.Reason),
-		CreatedAt:    shape.TimeOrNil(d.CreatedAt), StartedAt: shape.TimeOrNil(d.StartedAt),
-		FinishedAt: shape.TimeOrNil(d.FinishedAt),
-		StoppedAt:  shape.TimeOrNil(d.StoppedAt), UpdatedAt: shape.TimeOrNil(d.UpdatedAt),
+		StatusReason: shape.TextOrNil(d.Reason), CreatedAt: shape.TimeOrNil(d.CreatedAt),
+		StartedAt: shape.TimeOrNil(d.StartedAt), FinishedAt: shape.TimeOrNil(d.FinishedAt),
+		StoppedAt: shape.TimeOrNil(d.StoppedAt), UpdatedAt: shape.TimeOrNil(d.UpdatedAt),
 		DeploymentConfiguration: deploymentConfigurationShape(v),
 		TargetServiceRevision: &types.ServiceRevisionSummary{
 			Arn: new(revisionARN(account, v, revisionDigits(d.Target))), RequestedTaskCount: int32(d.Release.Requested),

@@ -122,14 +122,13 @@ func checkCreateFeatures(in *ecs.CreateServiceInput) error {
 func commonMembers(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 	return &ecs.UpdateServiceInput{
 		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing,
-		CapacityProviderStrategy:    in.CapacityProviderStrategy,
-		DeploymentConfiguration:     in.DeploymentConfiguration, DeploymentController: in.DeploymentController,
-		EnableECSManagedTags: &in.EnableECSManagedTags, EnableExecuteCommand: &in.EnableExecuteCommand,
-		GatewayConnectors: in.GatewayConnectors, HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds,
-		LoadBalancers: in.LoadBalancers, Monitoring: in.Monitoring, PlatformVersion: in.PlatformVersion,
-		PropagateTags: in.PropagateTags, ServiceConnectConfiguration: in.ServiceConnectConfiguration,
-		ServiceRegistries: in.ServiceRegistries, VolumeConfigurations: in.VolumeConfigurations,
-		VpcLatticeConfigurations: in.VpcLatticeConfigurations,
+		CapacityProviderStrategy:    in.CapacityProviderStrategy, DeploymentConfiguration: in.DeploymentConfiguration,
+		DeploymentController: in.DeploymentController, EnableECSManagedTags: &in.EnableECSManagedTags,
+		EnableExecuteCommand: &in.EnableExecuteCommand, GatewayConnectors: in.GatewayConnectors,
+		HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds, LoadBalancers: in.LoadBalancers,
+		Monitoring: in.Monitoring, PlatformVersion: in.PlatformVersion, PropagateTags: in.PropagateTags,
+		ServiceConnectConfiguration: in.ServiceConnectConfiguration, ServiceRegistries: in.ServiceRegistries,
+		VolumeConfigurations: in.VolumeConfigurations, VpcLatticeConfigurations: in.VpcLatticeConfigurations,
 	}
 }
 

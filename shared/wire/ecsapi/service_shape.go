@@ -21,13 +21,11 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) *types.Se
 		ServiceArn: new(account.ARN("service", d.Service.Cluster, d.Service.Name)), ServiceName: new(d.Service.Name),
 		ClusterArn: new(account.ARN("cluster", d.Service.Cluster)), Status: new(string(d.Service.Status)),
 		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running),
-		PendingCount:            int32(d.Service.Pending),
-		TaskDefinition:          new(account.ARN("task-definition", r.TaskDefinition)),
+		PendingCount: int32(d.Service.Pending), TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)),
 		DeploymentConfiguration: deploymentConfigurationShape(d.Service),
 		DeploymentController:    &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
-		Deployments:             []types.Deployment{},
-		CreatedAt:               shape.TimeOrNil(d.Service.CreatedAt), CreatedBy: shape.TextOrNil(d.Service.CreatedBy),
-		RoleArn:              shape.TextOrNil(d.Service.Role),
+		Deployments:             []types.Deployment{}, CreatedAt: shape.TimeOrNil(d.Service.CreatedAt),
+		CreatedBy: shape.TextOrNil(d.Service.CreatedBy), RoleArn: shape.TextOrNil(d.Service.Role),
 		SchedulingStrategy:   types.SchedulingStrategy(d.Service.Strategy),
 		PropagateTags:        types.PropagateTags(cmp.Or(d.Service.PropagateTags, string(types.PropagateTagsNone))),
 		PlacementConstraints: constraintShapes(d.Service.Rules.Constraints),
@@ -81,11 +79,10 @@ func deploymentShape(
 	out := types.Deployment{
 		Id: new(d.ID), Status: &status, TaskDefinition: new(account.ARN("task-definition", d.TaskDefinition)),
 		DesiredCount: int32(desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
-		FailedTasks: int32(d.Failed),
-		CreatedAt:   shape.TimeOrNil(d.CreatedAt), UpdatedAt: shape.TimeOrNil(d.UpdatedAt),
-		NetworkConfiguration: shape.NetworkShape(d.Network),
-		RolloutState:         types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),
-		RolloutStateReason:   new(cmp.Or(d.Reason, "ECS deployment "+d.ID+" in progress.")),
+		FailedTasks: int32(d.Failed), CreatedAt: shape.TimeOrNil(d.CreatedAt),
+		UpdatedAt: shape.TimeOrNil(d.UpdatedAt), NetworkConfiguration: shape.NetworkShape(d.Network),
+		RolloutState:       types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),
+		RolloutStateReason: new(cmp.Or(d.Reason, "ECS deployment "+d.ID+" in progress.")),
 	}
 	if d.Reason == "" && d.IsCompleted() {
 		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
@@ -166,8 +163,7 @@ func registryShapes(in []cluster.Registry) []types.ServiceRegistry {
 	return shape.ConvertEach(in, func(r cluster.Registry) types.ServiceRegistry {
 		return types.ServiceRegistry{
 			RegistryArn: new(r.ARN), ContainerName: shape.TextOrNil(r.Container),
-			ContainerPort: portOrNil(r.ContainerPort),
-			Port:          portOrNil(r.Port),
+			ContainerPort: portOrNil(r.ContainerPort), Port: portOrNil(r.Port),
 		}
 	})
 }

@@ -68,14 +68,12 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 	}
 	v := types.Task{
 		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(account.ARN("cluster", t.Cluster)),
-		TaskDefinitionArn: new(account.ARN("task-definition", t.TaskDefinition)),
-		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
-		Group: shape.TextOrNil(t.Group), StartedBy: shape.TextOrNil(startedBy), HealthStatus: healthShape(t),
-		Cpu:       new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)),
-		Memory:    new(strconv.FormatInt(t.Needs.Memory, 10)),
-		CreatedAt: shape.TimeOrNil(t.CreatedAt.Time()), StartedAt: shape.TimeOrNil(t.Started.Time()),
-		StoppedAt: shape.TimeOrNil(t.Stopped.Time()),
-		StopCode:  stopCode(t), StoppedReason: shape.TextOrNil(t.Reason), Version: t.Rev,
+		TaskDefinitionArn: new(account.ARN("task-definition", t.TaskDefinition)), LastStatus: new(string(t.Status())),
+		DesiredStatus: new(string(wanted)), Group: shape.TextOrNil(t.Group), StartedBy: shape.TextOrNil(startedBy),
+		HealthStatus: healthShape(t), Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)),
+		Memory: new(strconv.FormatInt(t.Needs.Memory, 10)), CreatedAt: shape.TimeOrNil(t.CreatedAt.Time()),
+		StartedAt: shape.TimeOrNil(t.Started.Time()), StoppedAt: shape.TimeOrNil(t.Stopped.Time()),
+		StopCode: stopCode(t), StoppedReason: shape.TextOrNil(t.Reason), Version: t.Rev,
 		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
 		Overrides: shape.OverrideShape(t.Overrides),
 	}

@@ -208,9 +208,8 @@ func (in *createInput) parseCreate(c *call) (*operation.CreateNodeGroup, error) 
 	}
 	spec := &operation.CreateNodeGroup{
 		Cluster: c.cluster, Name: in.NodegroupName, AutoScalingGroup: in.Tags[cluster.AutoScalingTag],
-		Version:        in.Version,
-		ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole, Labels: in.Labels, Tags: in.Tags,
-		Token: in.ClientRequestToken,
+		Version: in.Version, ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole,
+		Labels: in.Labels, Tags: in.Tags, Token: in.ClientRequestToken,
 	}
 	var err error
 	if spec.Config, err = in.UpdateConfig.parseUpdateConfig(); err != nil {

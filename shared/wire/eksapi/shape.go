@@ -113,8 +113,7 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 		CreatedAt: epochSeconds(g.CreatedAt), ModifiedAt: epochSeconds(g.ModifiedAt),
 		ScalingConfig: scalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
 		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: g.Labels, Tags: g.Tags,
-		Resources:    resources{[]autoScalingGroup{{g.AutoScalingGroup}}},
-		Health:       healthShape(g.Issues),
+		Resources: resources{[]autoScalingGroup{{g.AutoScalingGroup}}}, Health: healthShape(g.Issues),
 		UpdateConfig: updateConfigShape(g.Config),
 	}
 	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {

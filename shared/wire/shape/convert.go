@@ -99,11 +99,9 @@ func ParseTask(t types.Task) cluster.ECSTask {
 	out := cluster.ECSTask{
 		Cluster: cluster.LastPart(input.Value(t.ClusterArn)), ID: cluster.LastPart(input.Value(t.TaskArn)),
 		Instance: cluster.LastPart(input.Value(t.ContainerInstanceArn)), StartedBy: input.Value(t.StartedBy),
-		Group:          input.Value(t.Group),
-		TaskDefinition: cluster.LastPart(input.Value(t.TaskDefinitionArn)),
-		Last:           cluster.TaskStatus(input.Value(t.LastStatus)),
-		Desired:        cluster.TaskRunning, Version: t.Version, StopCode: string(t.StopCode),
-		Reason: input.Value(t.StoppedReason),
+		Group: input.Value(t.Group), TaskDefinition: cluster.LastPart(input.Value(t.TaskDefinitionArn)),
+		Last: cluster.TaskStatus(input.Value(t.LastStatus)), Desired: cluster.TaskRunning, Version: t.Version,
+		StopCode: string(t.StopCode), Reason: input.Value(t.StoppedReason),
 	}
 	if s, ok := transitionalStatuses[input.Value(t.LastStatus)]; ok {
 		out.Last = s
