@@ -14,13 +14,11 @@ import (
 
 func TestCapacityOfMetric(t *testing.T) {
 	t.Run("SumsWhatTakesTasks", func(t *testing.T) {
-		s := oracle.SnapshotOf(
-			oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+		s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
 			oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 7)),
 			oracle.Instance("down", oracle.Disconnected, oracle.Metric("m", 100)),
 			oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), oracle.Metric("m", 100)),
-			oracle.Task("t1", "a", oracle.Load(90)), oracle.Task("t2", "drains", oracle.Load(3)),
-		)
+			oracle.Task("t1", "a", oracle.Load(90)), oracle.Task("t2", "drains", oracle.Load(3)))
 		c := placement.CapacityOfMetric(s, "m")
 		if c.Total != 107 || c.Unbuffered != 85 || c.Load != 93 || c.Remaining != 14 || c.RemainingUnbuffered != 0 {
 			t.Fatalf("%+v", c)
@@ -64,11 +62,9 @@ func metricDemand(load int64, count int) placement.Demand {
 }
 
 func TestAdmit(t *testing.T) {
-	s := oracle.SnapshotOf(
-		oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
+	s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
 		oracle.Instance("a", oracle.Metric("m", 15)), oracle.Instance("b", oracle.Metric("m", 15)),
-		oracle.Task("t", "a", oracle.Load(15)),
-	)
+		oracle.Task("t", "a", oracle.Load(15)))
 	t.Run("RefusesWithTheNumbers", func(t *testing.T) {
 		err := placement.Admit(s, metricDemand(6, 3), placement.Demand{})
 		if cluster.ErrorCode(err) != cluster.CodeInvalidParameter {

@@ -162,10 +162,7 @@ func (c *columns) observeUsage(i int, v *snapshot.InstanceView, extra int) {
 	}
 	c.wholeGPUs[i], c.largestShare[i] = int32(whole), int32(share)
 	c.tightness[i], c.taskCount[i] = tightnessOf(c.cpu[i], c.memory[i], free), int64(len(v.Tasks)+extra)
-	c.portBits[i] = 0
-	for _, p := range v.Ports {
-		c.portBits[i] |= portBitOf(p)
-	}
+	c.portBits[i] = portBitsOf(v.Ports)
 	for m := range c.metrics {
 		c.metrics[m].observeUsage(i, m, v)
 	}
@@ -179,6 +176,13 @@ func portBitOf(p cluster.Port) uint64 {
 		n += 1 << 16
 	}
 	return 1 << (n * 0x9e3779b97f4a7c15 >> 58)
+}
+
+func portBitsOf(ports []cluster.Port) (bits uint64) {
+	for _, p := range ports {
+		bits |= portBitOf(p)
+	}
+	return bits
 }
 
 func (metric *metricColumns) observeUsage(i, index int, v *snapshot.InstanceView) {

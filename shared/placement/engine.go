@@ -155,11 +155,7 @@ func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 	if entire, share, _ := summarizeDevices(v); int32(entire) > e.wholeGPUs[i] || int32(share) > e.largestShare[i] {
 		return true
 	}
-	ports := uint64(0)
-	for _, p := range v.Ports {
-		ports |= portBitOf(p)
-	}
-	if e.columns.portBits[i]&^ports != 0 {
+	if e.columns.portBits[i]&^portBitsOf(v.Ports) != 0 {
 		return true
 	}
 	for m := range e.metrics {

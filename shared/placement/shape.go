@@ -132,15 +132,22 @@ func (s *shape) roomInMetrics(i int) feasibility {
 	return out
 }
 
-// assignDevices chooses the GPU devices that a task gets on the instance, in order: those with the
-// least free that is enough, the lower position first. A task that needs a whole device gets one
-// without any other task.
+// assignDevices returns the GPU devices that a task gets on the instance, where it must fit, or nil if
+// it needs none.
 func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	if needs.GPUs == 0 {
 		return nil
 	}
-	free := e.currentView(i).GPUs
 	out := e.positions.takePositions(needs.GPUs)
+	ChooseDevices(out, e.currentView(i).GPUs, needs)
+	return out
+}
+
+// ChooseDevices fills out, one position for each GPU that the task needs, in order: the devices with
+// the least free that is enough, the lower position first. free has the thousandths per device. A task
+// that needs a whole device gets one without any other task. It reports false if the devices do not
+// suffice.
+func ChooseDevices(out, free []int, needs cluster.Resources) bool {
 	for n := range out {
 		best := -1
 		for d, milli := range free {
@@ -148,10 +155,13 @@ func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 				best = d
 			}
 		}
+		if best < 0 {
+			return false
+		}
 		out[n] = best
 	}
 	slices.Sort(out)
-	return out
+	return true
 }
 
 // A positionArena hands out lists of device positions: one allocation serves many tasks.

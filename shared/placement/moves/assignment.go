@@ -18,7 +18,8 @@ func (t violationSum) compare(o violationSum) int {
 }
 
 // A score says how good a way to place the tasks is. Earlier fields weigh more than all later ones
-// together.
+// together: one violation less of priority 0 is worth any number of moves, and any number of new
+// violations of priority 1. Whether a search may accept those is decided by its stage.
 type score struct {
 	unplaced  int
 	rules     [3]violationSum // violations by priority
@@ -68,7 +69,8 @@ const (
 )
 
 // An assignment says where the tasks are while a search goes on, with everything that is counted
-// from that. Moves are applied and undone in the manner of a stack.
+// from that. Moves are applied and undone in the manner of a stack, so that a node of the search
+// costs the cells and domains that it touches, not the size of the problem.
 type assignment struct {
 	problem        *problem
 	at             []int32         // instance per task, -1 for none
@@ -292,7 +294,7 @@ func (s *assignment) insertTask(t, to int32) {
 	for _, a := range task.amounts {
 		s.addCellLoad(to, a.dim, a.amount)
 	}
-	if !s.problem.canHostTaskOf(task.owner, to) {
+	if !s.problem.canHostTaskOf(task.owner, to) { // only stages that give up placement try such moves
 		s.score.rules[max(0, s.problem.levels.placement)].addViolations(1, 0)
 		s.score.worsened[max(0, s.problem.levels.placement)].addViolations(1, 0)
 	}

@@ -140,6 +140,10 @@ func requiredRelief(s *branchSearch, v openViolation, bound score) int64 {
 
 // coverCost returns the least cost, and the fewest moves, of tasks that together take at least need
 // off a cell. The cost is that of the fractional knapsack, which is never above the true one.
+//
+// For example, 50 must leave, and there are tasks of 30 that costs 1 and of 40 that costs 15. Two
+// moves are needed. The cheapest relief is the first task and half of the second: 1 + 7.5, so that
+// no solution costs less than 9.
 func coverCost(s *branchSearch, v openViolation, need int64, allowed int) (cost, moves int) {
 	type item struct {
 		relief int64

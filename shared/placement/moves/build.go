@@ -191,7 +191,8 @@ func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains
 	return d
 }
 
-// addScopedTasks adds the tasks that count. Of tasks that are about to end, the load counts as
+// addScopedTasks adds the tasks that count. Tasks of owners that may not move are left out: their
+// load is part of their instances'. Of tasks that are about to end, the load counts as
 // ending.
 func (p *problem) addScopedTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
 	for _, t := range scopedTasks(p, e, &m, r) {

@@ -11,6 +11,9 @@ const clearTries = 16
 // A clearAttempt clears one instance for a newcomer. Tasks leave it in the order of relief for
 // their cost, each to an instance with room. This greedy search is the last resort, if so many
 // tasks have to leave that their combinations are too many to try.
+//
+// For example, on instances with a capacity of 100 and six tasks of 10 each, a newcomer of 80 needs
+// four tasks to leave one of them.
 type clearAttempt struct {
 	search             *branchSearch
 	newcomer, instance int32
@@ -124,7 +127,7 @@ func (c *clearAttempt) placeNewcomer() bool {
 		if t < 0 || s.steps < 0 || len(s.movedTasks)-c.movesBefore >= c.movesLeft {
 			return false
 		}
-		if !c.moveElsewhere(t, cause) {
+		if !c.moveElsewhere(t, cause) { // it has nowhere to go, and is not tried again
 			s.setDecision(t, pinned)
 		}
 	}

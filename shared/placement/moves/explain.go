@@ -28,7 +28,8 @@ func planOfSolution(s *assignment, violations []openViolation, best solution) *P
 	return out
 }
 
-// remainingViolations returns the violations after the moves.
+// remainingViolations returns the violations after the moves: the first ones that are still there,
+// and new ones where a task has gone. Nothing else can have become worse.
 func remainingViolations(s *assignment, violations []openViolation) []openViolation {
 	var out []openViolation
 	known := map[openViolation]bool{}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
 )
 
 // An openViolation is a violation by the numbers of the problem, which moving a task may repair.
@@ -160,7 +161,8 @@ func (s *assignment) isUndecided(t int32) bool {
 }
 
 // gpusSuffice reports whether the devices left on the instance suffice for the tasks that moved
-// there.
+// there. The largest shares are assigned first, because smaller ones still fit into what those
+// leave. As many devices must stay entirely free as tasks hold at unknown positions.
 func (s *assignment) gpusSuffice(i int32) bool {
 	here := &s.problem.instances[i]
 	free := slices.Clone(here.gpus)
@@ -181,29 +183,22 @@ func (s *assignment) gpusSuffice(i int32) bool {
 	}
 	slices.SortStableFunc(needs, func(a, b cluster.Resources) int { return b.PerGPU() - a.PerGPU() })
 	for _, n := range needs {
-		if !assignDevices(free, n) {
+		if !takeDevices(free, n) {
 			return false
 		}
 	}
 	return len(needs) == 0 || entireDevices(free) >= here.unpinned
 }
 
-// assignDevices takes what one task needs from the devices with the least free that is enough, as
-// placement does.
-func assignDevices(free []int, n cluster.Resources) bool {
-	taken := make([]bool, len(free))
-	for range n.GPUs {
-		best := -1
-		for g := range free {
-			if !taken[g] && free[g] >= n.PerGPU() && (best < 0 || free[g] < free[best]) {
-				best = g
-			}
-		}
-		if best < 0 {
-			return false
-		}
-		taken[best] = true
-		free[best] -= n.PerGPU()
+// takeDevices takes the devices that one task gets by [placement.ChooseDevices], and reports
+// whether they suffice.
+func takeDevices(free []int, needs cluster.Resources) bool {
+	devices := make([]int, needs.GPUs)
+	if !placement.ChooseDevices(devices, free, needs) {
+		return false
+	}
+	for _, d := range devices {
+		free[d] -= needs.PerGPU()
 	}
 	return true
 }

@@ -13,9 +13,9 @@ type searchStage int
 
 const (
 	stageKeep   searchStage = iota // nothing gets worse
-	stageBuffer                    // the buffer may be used (P14)
-	stageSecond                    // and rules of priority 2 broken
-	stageFirst                     // and those of priority 1
+	stageBuffer                    // moves may use the buffer (P14)
+	stageSecond                    // and break rules of priority 2
+	stageFirst                     // and rules of priority 1
 	stages
 )
 
@@ -236,7 +236,7 @@ func (s *assignment) hasRoomFor(g searchStage, t, i int32) bool {
 			return false
 		}
 	}
-	s.arrived[i] = append(s.arrived[i], t)
+	s.arrived[i] = append(s.arrived[i], t) // as if it were there, for the devices
 	fit := s.gpusSuffice(i)
 	s.arrived[i] = s.arrived[i][:len(s.arrived[i])-1]
 	return fit

@@ -16,7 +16,9 @@ const (
 	nearSpare = 4 // how many times as many are listed, as others use them up
 )
 
-// A localSearch is what the searches near single violations in one stage keep.
+// A localSearch is what the searches near single violations in one stage keep. In a large problem
+// there are too many instances to try each as a destination. A local search lists the best few once
+// for each shape of task, and evaluates only those again as tasks move.
 type localSearch struct {
 	depth        int                        // tasks that may move to make room in this search
 	kept         []int32                    // tasks decided to stay, per owner
@@ -35,7 +37,7 @@ func newLocalSearch(p *problem) *localSearch {
 }
 
 // A destinationRegion has the best few destinations among instances that are equal to the owner's
-// domain rules.
+// domain rules. One sample of a region tells what the rules make of all of it.
 type destinationRegion struct {
 	room, needingRoom []destination
 }
@@ -64,12 +66,10 @@ type destination struct {
 func (a destination) displacesNothing() bool { return !a.needsRoom && !a.worsensDomains }
 
 func (a destination) compare(b destination) int {
-	return cmp.Or(
-		compareBools(!a.displacesNothing(), !b.displacesNothing()), compareBools(a.worsensDomains, b.worsensDomains),
-		compareBools(a.needsRoom, b.needsRoom),
-		cmp.Compare(a.excess, b.excess), compareBools(a.buffer, b.buffer),
-		cmp.Compare(a.ownTasks, b.ownTasks), cmp.Compare(a.fullest, b.fullest), cmp.Compare(a.instance, b.instance),
-	)
+	return cmp.Or(compareBools(!a.displacesNothing(), !b.displacesNothing()),
+		compareBools(a.worsensDomains, b.worsensDomains), compareBools(a.needsRoom, b.needsRoom),
+		cmp.Compare(a.excess, b.excess), compareBools(a.buffer, b.buffer), cmp.Compare(a.ownTasks, b.ownTasks),
+		cmp.Compare(a.fullest, b.fullest), cmp.Compare(a.instance, b.instance))
 }
 
 func compareBools(a, b bool) int {

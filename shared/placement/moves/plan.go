@@ -20,6 +20,8 @@ type solution struct {
 	exact bool
 }
 
+// solveProblem finds the violations and plans the moves. A small problem is searched exhaustively.
+// If that ends at its limit of steps, a local search may still find something better.
 func solveProblem(p *problem) *Plan {
 	s := newAssignment(p)
 	violations := findViolations(s)
@@ -76,7 +78,7 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 	start := s.score
 	work := &repairWork{steps: planSteps}
 	exhausted := map[int32]bool{} // shapes of newcomers
-	for range 2 {
+	for range 2 {                 // a later repair may make room for an earlier one that failed
 		before := len(s.movedTasks)
 		for _, v := range violations {
 			if v.kind == unplacedTask && exhausted[s.problem.tasks[v.task].shape] {

@@ -1,8 +1,8 @@
 package moves
 
 import (
+	"encoding/binary"
 	"math"
-	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/placement/domain"
@@ -10,8 +10,11 @@ import (
 )
 
 // A problem is everything that planning needs to know of the snapshot, by small numbers. Instances
-// are in the order of ids: the order of rows must not decide anything. A cell is one dimension of
-// one instance.
+// are in the order of ids: the order of rows must not decide anything.
+//
+// A cell is one dimension of one instance: with the dimensions CPU, MEMORY, ENI and one metric,
+// cell 4·2+3 is the metric on instance 2. Searches try thousands of moves, so everything they count
+// is in flat slices by such numbers.
 type problem struct {
 	names     []string // of the dimensions
 	dimOf     []int32  // per metric of the snapshot
@@ -143,39 +146,31 @@ func (p *problem) attachTasks() {
 // assignShapes gives equal tasks of one owner the same shape. A search need not try both of two
 // equal tasks.
 func assignShapes(p *problem) {
-	var shapes []int32 // one task of each
-	byKey := map[shapeKey][]int32{}
+	type shapeKey struct {
+		owner      int32
+		cost, gpus int
+		needs      cluster.Resources
+		rest       string // amounts and ports
+	}
+	shapes := map[shapeKey]int32{}
+	var rest []byte
 	for t := range p.tasks {
 		task := &p.tasks[t]
-		key := shapeKey{task.owner, len(task.amounts), task.cost, task.needs, 0}
+		rest = binary.AppendVarint(rest[:0], int64(len(task.amounts)))
 		for _, a := range task.amounts {
-			key.amountSum = key.amountSum*31 + a.amount*7 + int64(a.dim)
+			rest = binary.AppendVarint(binary.AppendVarint(rest, int64(a.dim)), a.amount)
 		}
-		task.shape = -1
-		for _, s := range byKey[key] {
-			if areTasksAlike(task, &p.tasks[shapes[s]]) {
-				task.shape = s
-			}
+		for _, port := range task.ports {
+			rest = append(binary.AppendVarint(rest, int64(port.Number)), port.Protocol...)
 		}
-		if task.shape < 0 {
-			task.shape = int32(len(shapes))
-			shapes = append(shapes, int32(t))
-			byKey[key] = append(byKey[key], task.shape)
+		key := shapeKey{task.owner, task.cost, len(task.gpus), task.needs, string(rest)}
+		shape, known := shapes[key]
+		if !known {
+			shape = int32(len(shapes))
+			shapes[key] = shape
 		}
+		task.shape = shape
 	}
-}
-
-type shapeKey struct {
-	owner     int32
-	amounts   int
-	cost      int
-	needs     cluster.Resources
-	amountSum int64
-}
-
-func areTasksAlike(a, b *problemTask) bool {
-	return a.owner == b.owner && a.cost == b.cost && a.needs == b.needs && len(a.gpus) == len(b.gpus) &&
-		slices.Equal(a.amounts, b.amounts) && slices.Equal(a.ports, b.ports)
 }
 
 // movableCount returns how many tasks may move.

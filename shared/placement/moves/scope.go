@@ -73,7 +73,8 @@ func roomiestInstances(p *problem, dim int32, most int) []int32 {
 
 // affectedTasks returns the tasks on these instances, and all tasks of some owners: those with
 // tasks where they should not be and, if any of their tasks may move, those whose tasks must not
-// share instances.
+// share instances. To know whether an instance may get a task of such an owner, a problem needs all
+// of its tasks.
 func affectedTasks(p *problem, e *Planner, m *Request, affected map[int32]bool) (out []*cluster.Task) {
 	entire := map[string]bool{}
 	for name := range m.Owners {

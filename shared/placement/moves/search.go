@@ -58,7 +58,13 @@ func (s *branchSearch) compareScores(a, b *score) int {
 	return a.compare(b)
 }
 
-// searchDeeper is one node of the search.
+// searchDeeper is one node of the search:
+//
+//   1. Something that the moves made worse, and that may not stay so, must be repaired first. If no
+//     task is left that could, the branch is dead.
+//   2. If the lower bound is no better than the best solution, nothing below this node can win.
+//   3. Otherwise it branches on what is worse, or on the next violation to repair. If there is
+//     none, the moves so far are a solution.
 func (s *branchSearch) searchDeeper() {
 	if s.steps--; s.steps < 0 {
 		s.cut = true
@@ -92,6 +98,7 @@ func (s *branchSearch) nextViolation() (openViolation, bool) {
 }
 
 // isExhausted reports whether a local search has tried enough tasks of an owner for a domain rule.
+// Any of the owner's tasks may help with such a rule, and there may be hundreds.
 func isExhausted(s *branchSearch, v openViolation) bool {
 	if s.local == nil || v.kind != faultDomains && v.kind != upgradeDomains {
 		return false
@@ -145,7 +152,8 @@ func (s *branchSearch) branchOnViolation(v openViolation, must bool) {
 	s.keepTaskInPlace(t, v, room)
 }
 
-// canImprove reports whether a local search should go on to make room.
+// canImprove reports whether a local search should go on to make room: it may displace few tasks,
+// and for an overloaded cell these few must be large enough.
 func (n *localSearch) canImprove(s *branchSearch, v openViolation, t int32) bool {
 	if s.displaced >= n.depth || n.kept[s.problem.tasks[t].owner] >= nearTasks {
 		return false
@@ -159,7 +167,8 @@ func (n *localSearch) canImprove(s *branchSearch, v openViolation, t int32) bool
 }
 
 // keepTaskInPlace decides that the task stays, and with it the equal tasks there, which could do no
-// better.
+// better. In a local search dominated tasks stay as well: that may miss a solution, but keeps the
+// search short.
 func (s *branchSearch) keepTaskInPlace(t int32, v openViolation, tried bool) {
 	var kept []int32
 	for _, o := range tasksAtSamePlace(s, t) {

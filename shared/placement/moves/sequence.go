@@ -3,6 +3,12 @@ package moves
 import "slices"
 
 // A sequencer puts the moves of a solution in an order in which they can be carried out.
+//
+// A move whose destination has room simply starts its replacement there. Moves into room that
+// others leave come after those. An exchange among full instances has no such order: if A on i-1
+// and B on i-2 swap places, neither can start first. Then one of them waits on a third instance
+// with room (A starts on i-3, B moves to i-1, A moves on to i-2), or is stopped first if its owner
+// allows that.
 type sequencer struct {
 	*assignment
 	stage   searchStage
@@ -43,7 +49,7 @@ func (q *sequencer) nextReady() (best int, mode Mode) {
 	best = -1
 	rank := 0
 	for n, step := range q.pending {
-		m, r := StartFirst, 0
+		m, r := StartFirst, 0 // the lower r, the better: without the buffer, and keeping the domain rules
 		switch {
 		case q.hasRoomFor(stageKeep, step.task, step.to):
 		case q.hasRoomFor(stageBuffer, step.task, step.to):

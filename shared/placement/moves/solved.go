@@ -51,7 +51,8 @@ func hasDynamicConstraints(p *problem) bool {
 	})
 }
 
-// haveSamePlan reports whether two problems have the same plan.
+// haveSamePlan reports whether two problems have the same plan: everything that the searches read
+// must be equal. Rows are compared by pointer, because a changed row is a new one.
 func haveSamePlan(p *problem, o *problem) bool {
 	return p.configuration == o.configuration && p.budget == o.budget &&
 		slices.Equal(p.names, o.names) && slices.Equal(p.load, o.load) && slices.Equal(p.endingLoad, o.endingLoad) &&

@@ -13,7 +13,8 @@ import (
 // that moves could repair. It checks an instance after something on it changed, and an owner after
 // one of its tasks changed, or an instance that has some. It may report a violation where there is
 // none, such as load that is about to end; [Planner.PlanMoves] then looks closer. It never misses
-// one.
+// one. Decisions ask for moves in every batch, and nearly always nothing is broken: the watch makes
+// that answer cheap.
 type violationWatch struct {
 	snap          *snapshot.Snapshot
 	active        bool
