@@ -69,6 +69,7 @@ func (e *Engine) chooserAt(r *Request, step int) *chooser {
 	return chooserForRequest(e, r, relaxationAt(&e.snap.Configuration.Priorities, step))
 }
 
+// newChooser finds or creates everything that the chooser shares with others.
 func newChooser(e *Engine, key chooserKey) *chooser {
 	spec := key.forSpec
 	most := spec.MaxPerInstance()

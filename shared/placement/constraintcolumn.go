@@ -21,6 +21,7 @@ type constraintColumn struct {
 	logPosition uint64 // in the change log
 }
 
+// constraintFor returns the column of an expression. Expressions with the same text share it.
 func constraintFor(e *Engine, x *constraint.Expression) *constraintColumn {
 	key := x.String()
 	if column := e.caches.constraints[key]; column != nil {
@@ -97,6 +98,7 @@ type staticMask struct {
 	passes      []bool
 }
 
+// updateInstance sets the instance's bit after its row changed.
 func (m *staticMask) updateInstance(e *Engine, i int) {
 	m.passes[i] = e.inCluster[i] && eligibility.MissingAttribute(e.views[i], m.attributes) == "" &&
 		!slices.Contains(m.avoid, e.views[i].ID)

@@ -83,6 +83,7 @@ type instanceRejection struct {
 	failedFilters int32 // how many filters reject it; 0 if it is feasible
 }
 
+// A rejectionGroup is what rejections have in common that are counted together.
 type rejectionGroup struct {
 	filter int
 	detail string
@@ -194,6 +195,7 @@ func firstRefusal(c *chooser, i int) *filter {
 	return nil
 }
 
+// rejectionOf explains the rejection of one instance.
 func (f *filter) rejectionOf(c *chooser, i int) cluster.Rejection {
 	why := f.explain(c, i)
 	why.Filter, why.Count = f.name, 1

@@ -81,6 +81,7 @@ func newPlacementOrder(e *Engine, spec *Spec) order {
 	return o
 }
 
+// addStep appends a step and notes what the order can no longer be used for.
 func (o *order) addStep(s step) {
 	if s.kind == byCount {
 		o.countsOwnTasks = true

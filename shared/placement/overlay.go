@@ -21,6 +21,7 @@ type overlay struct {
 	spareViews []*snapshot.InstanceView // for reuse
 }
 
+// growOverlay makes room for n instances.
 func (o *overlay) growOverlay(n int) {
 	growSlice(&o.views, n)
 	growSlice(&o.counts, n)

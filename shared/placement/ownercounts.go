@@ -77,6 +77,7 @@ func (b instanceSet) containsInstance(i int32) bool {
 	return word < len(b) && b[word]&(1<<(i&63)) != 0
 }
 
+// setMember adds the instance, or removes it.
 func (b *instanceSet) setMember(i int, in bool) {
 	growSlice((*[]uint64)(b), i>>6+1)
 	if in {
@@ -97,6 +98,7 @@ func setInstanceCount(counts map[int32]int32, members *instanceSet, i int, n int
 	counts[int32(i)] = n
 }
 
+// addActive counts n more active tasks everywhere: in total, by group and by domain.
 func (counts *ownerCounts) addActive(i int, n int32) {
 	if n == 0 {
 		return

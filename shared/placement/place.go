@@ -140,6 +140,8 @@ func (p *placer) placeOnRequested() {
 	}
 }
 
+// feasibilityOf also checks how many tasks of the owner the instance has, which a shape does not
+// know.
 func (p *placer) feasibilityOf(i int) feasibility {
 	if concernsOccupied(p.chooser) && !passesOccupied(p.chooser, i) {
 		return infeasible

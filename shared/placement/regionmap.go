@@ -31,6 +31,8 @@ type regionMap struct {
 	groupCounts []*groupCounts
 }
 
+// A regionKey tells regions apart. The group of the last level implies those of the levels before
+// it.
 type regionKey struct {
 	group          int32 // of the last level
 	fault, upgrade string

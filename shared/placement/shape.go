@@ -28,6 +28,8 @@ type metricDemand struct {
 	load   int64
 }
 
+// newTaskShape translates the spec into columns. The key has everything that decides, so that equal
+// shapes have equal keys.
 func newTaskShape(e *Engine, spec *Spec, constraints []*constraintColumn, relaxed relaxation) *shape {
 	s := &shape{engine: e, spec: spec, matcher: matcherFor(e, spec, constraints), order: newPlacementOrder(e, spec)}
 	for _, m := range spec.Loads {
@@ -132,8 +134,8 @@ func (s *shape) roomInMetrics(i int) feasibility {
 	return out
 }
 
-// assignDevices returns the GPU devices that a task gets on the instance, where it must fit, or nil if
-// it needs none.
+// assignDevices returns the GPU devices that a task gets on the instance, where it must fit, or nil
+// if it needs none.
 func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	if needs.GPUs == 0 {
 		return nil
@@ -143,10 +145,10 @@ func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	return out
 }
 
-// ChooseDevices fills out, one position for each GPU that the task needs, in order: the devices with
-// the least free that is enough, the lower position first. free has the thousandths per device. A task
-// that needs a whole device gets one without any other task. It reports false if the devices do not
-// suffice.
+// ChooseDevices fills out, one position for each GPU that the task needs, in order: the devices
+// with the least free that is enough, the lower position first. free has the thousandths per
+// device. A task that needs a whole device gets one without any other task. It reports false if the
+// devices do not suffice.
 func ChooseDevices(out, free []int, needs cluster.Resources) bool {
 	for n := range out {
 		best := -1

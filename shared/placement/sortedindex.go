@@ -135,6 +135,8 @@ func (x *sortedIndex) followChanges() {
 	x.dirty = x.dirty[:0]
 }
 
+// rebuildIndex sorts all instances. Its blocks begin three quarters full, so that inserting does
+// not split them at once.
 func (x *sortedIndex) rebuildIndex() {
 	n := len(x.engine.views)
 	if x.scored != nil {
@@ -242,6 +244,8 @@ func (x *sortedIndex) repositionAll(instances []int32) {
 // markDirty makes the index check the instances again at its next use.
 func (x *sortedIndex) markDirty(instances []int32) { x.dirty = append(x.dirty, instances...) }
 
+// removeInstance removes the instance. Two neighbouring blocks are merged if together they have
+// half of what one may have: the number of blocks stays in proportion to the instances.
 func (x *sortedIndex) removeInstance(i int32) {
 	b := x.blocks[i]
 	if b == nil {
@@ -291,6 +295,8 @@ func (x *sortedIndex) newEmptyBlock() *block {
 	return &block{instances: make([]int32, 0, maxBlock+1), free: make([]freeResources, 0, maxBlock+1)}
 }
 
+// insertInstance inserts the instance where it belongs now. A block that becomes too large is split
+// in two.
 func (x *sortedIndex) insertInstance(i int32) {
 	if x.blocks[i] != nil || !x.qualifiesForIndex(int(i)) {
 		return

@@ -135,6 +135,7 @@ func (s *stopSelection) groupByRegion(tasks []*cluster.Task) []*queue[*stopCandi
 	return out
 }
 
+// newCandidates returns an instance without candidates.
 func (s *stopSelection) newCandidates(id string) *stopCandidates {
 	here := &stopCandidates{instance: -1, region: -1}
 	if v := s.chooser.engine.snap.Instances[id]; v != nil {

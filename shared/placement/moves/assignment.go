@@ -42,10 +42,13 @@ func (m *score) compareRules(o *score, upTo int) int {
 // lowestLevel is the priority of the rules that are given up first.
 const lowestLevel = 2
 
+// compareEffort compares the costs, then the numbers of moves: four moves of cost 1 are better than
+// one of cost 15.
 func (m *score) compareEffort(o *score) int {
 	return cmp.Or(cmp.Compare(m.cost, o.cost), cmp.Compare(m.moves, o.moves))
 }
 
+// compare is the order of solutions that repair rules.
 func (m *score) compare(o *score) int {
 	return cmp.Or(m.compareRules(o, lowestLevel), m.buffer.compare(o.buffer), m.compareEffort(o),
 		cmp.Compare(m.exchanges, o.exchanges))
@@ -88,6 +91,7 @@ type assignment struct {
 	initialUpgrades []int
 }
 
+// newAssignment returns the assignment with every task on its first instance, and its score.
 func newAssignment(p *problem) *assignment {
 	s := &assignment{
 		problem: p, at: make([]int32, len(p.tasks)), load: append([]int64(nil), p.load...),
@@ -262,6 +266,8 @@ func (s *assignment) moveTask(t, to int32, cause openViolation) {
 	s.causes = append(s.causes, cause)
 }
 
+// setDecision also keeps the owner's number of undecided tasks, which tells a bound whether a
+// domain rule can still be repaired.
 func (s *assignment) setDecision(t int32, d uint8) {
 	if d == undecided {
 		s.undecidedCount[s.problem.tasks[t].owner]++
@@ -271,6 +277,8 @@ func (s *assignment) setDecision(t int32, d uint8) {
 	s.decision[t] = d
 }
 
+// removeTask takes the task off its instance. Until insertTask it is nowhere, which the sequencer
+// uses for tasks that are stopped first.
 func (s *assignment) removeTask(t, from int32) {
 	task := &s.problem.tasks[t]
 	o := &s.problem.owners[task.owner]
@@ -288,6 +296,7 @@ func (s *assignment) removeTask(t, from int32) {
 	}
 }
 
+// insertTask puts a task that is nowhere on an instance.
 func (s *assignment) insertTask(t, to int32) {
 	task := &s.problem.tasks[t]
 	o := &s.problem.owners[task.owner]
@@ -307,6 +316,7 @@ func (s *assignment) insertTask(t, to int32) {
 	}
 }
 
+// addCellLoad changes a cell's load and what it counts in the score.
 func (s *assignment) addCellLoad(i, dim int32, n int64) {
 	c := s.problem.cellIndex(i, dim)
 	s.countCell(c, dim, -1)

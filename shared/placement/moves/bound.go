@@ -28,7 +28,8 @@ func (s *branchSearch) lowerBound() score {
 	return out
 }
 
-// costAllowance returns what a solution may cost from here on to be as good as the best one.
+// costAllowance returns what a solution may cost from here on to be as good as the best one. Tasks
+// that cost more need not be considered.
 func costAllowance(s *branchSearch, out *score) int {
 	if out.compareRules(&s.bestScore, lowestLevel) < 0 || out.buffer.compare(s.bestScore.buffer) < 0 {
 		return math.MaxInt // it may be better, whatever it costs
@@ -36,7 +37,8 @@ func costAllowance(s *branchSearch, out *score) int {
 	return s.bestScore.cost - out.cost
 }
 
-// scoreOutside returns the violations that are not among those of the search.
+// scoreOutside returns the violations that are not among those of the search. No move of the search
+// repairs them, so they count in every bound.
 func scoreOutside(s *branchSearch) score {
 	out := s.score
 	var mine score
@@ -116,8 +118,9 @@ func addCellExcess(s *branchSearch, out *score, v openViolation, less int64) {
 	}
 }
 
-// requiredRelief returns how much load has to leave a cell for the solution to match the best one.
-// bound is the bound so far.
+// requiredRelief returns how much load has to leave a cell for the solution to match the best one,
+// or 0 if the cell may stay as it is, or cannot be repaired any more. bound is the bound so far: if
+// it loses to the best solution with one violation more, the cell must be repaired.
 func requiredRelief(s *branchSearch, v openViolation, bound score) int64 {
 	if v.kind != overloadedCell || !isStillBroken(s.assignment, v) {
 		return 0

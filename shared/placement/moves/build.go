@@ -13,7 +13,8 @@ import (
 	"berth/shared/placement/eligibility"
 )
 
-// newProblem copies the problem from the snapshot. With a request, its tasks are newcomers.
+// newProblem copies the problem from the snapshot, so that searches can change loads and domains
+// freely. With a request, its tasks are newcomers.
 func (e *Planner) newProblem(m Request, r *placement.Request) *problem {
 	e.engine.Sync()
 	owners := maps.Clone(m.Owners)
@@ -85,6 +86,8 @@ func (p *problem) addInstances(e *Planner) map[string]int32 {
 	return at
 }
 
+// addInstanceCells adds the loads and limits of one instance. CPU, memory and interfaces have no
+// buffer. A metric has no limit if the capacity rule is switched off.
 func (p *problem) addInstanceCells(i int32) {
 	v := p.instances[i].view
 	set := func(dim int32, load, unbuffered, total int64) {
@@ -116,6 +119,8 @@ func (p *problem) addOwners(e *Planner, m Request, at map[string]int32) map[stri
 	return owners
 }
 
+// addProblemOwner adds one owner. If placement constraints are switched off, tasks without a domain
+// policy still need their attributes.
 func (p *problem) addProblemOwner(e *Planner, name string, m Owner, at map[string]int32) {
 	avoid := make(map[int]bool, len(m.Spec.Avoid))
 	for _, id := range m.Spec.Avoid {
@@ -168,7 +173,7 @@ func requirementsKey(spec *placement.Spec) string {
 }
 
 // ownerDomains returns the owner's domains without tasks. Owners with the same requirements share
-// their structure.
+// their structure: building it reads all instances, and a cluster may have hundreds of owners.
 func ownerDomains(p *problem, o *problemOwner, rule domain.Rule) *domain.Domains {
 	key := requirementsKey(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if like := p.domainsByKey[key]; like != nil {
@@ -237,6 +242,7 @@ func (m *Request) moveCostOf(t *cluster.Task, spec *placement.Spec) cluster.Move
 	return cmp.Or(m.Cost(t), spec.MoveCost)
 }
 
+// taskAmounts returns what the task uses now: reported loads count before those of its service.
 func taskAmounts(p *problem, e *Planner, t *cluster.Task) []resourceAmount {
 	out := resourceAmounts(t.Needs)
 	e.snap.LoadsOf(t, func(metric int, load int64) {
@@ -248,6 +254,7 @@ func taskAmounts(p *problem, e *Planner, t *cluster.Task) []resourceAmount {
 	return out
 }
 
+// resourceAmounts returns the amounts of CPU, memory and interfaces that are not 0.
 func resourceAmounts(r cluster.Resources) []resourceAmount {
 	var out []resourceAmount
 	for dim, n := range [fixedDims]int64{r.CPU, r.Memory, int64(r.ENIs)} {

@@ -212,8 +212,9 @@ func (c *clearAttempt) movesMade() []plannedMove {
 	return s.movesSince(c.movesBefore)
 }
 
-// dropUnneeded undoes moves that turned out not to be needed, the costliest first. An early move of
-// a small task is not needed if a later move of a large one frees enough.
+// dropUnneeded undoes moves that turned out not to be needed, the costliest first: if 40 must
+// become free and tasks of 10, 20 and 40 have left, the first two can return. With ports or devices
+// it keeps all moves, because what is needed is no sum there.
 func (c *clearAttempt) dropUnneeded() {
 	s := c.search
 	newcomer := &s.problem.tasks[c.newcomer]

@@ -113,6 +113,8 @@ func describeMove(s *assignment, m sequencedMove, steps []sequencedMove) Move {
 	return out
 }
 
+// explainMove says in one line which violation caused the move, with its numbers before and after
+// all moves.
 func explainMove(s *assignment, m plannedMove) string {
 	task := &s.problem.tasks[m.task]
 	v := m.cause

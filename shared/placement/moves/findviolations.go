@@ -19,6 +19,7 @@ type openViolation struct {
 	task int32
 }
 
+// A violationKind is what is broken. Its order decides between violations of one priority.
 type violationKind uint8
 
 const (
@@ -62,6 +63,8 @@ func findViolations(s *assignment) []openViolation {
 	return out
 }
 
+// findViolationsOn appends the violations on one instance. Draining and disconnected instances have
+// none.
 func findViolationsOn(s *assignment, i int32, out []openViolation) []openViolation {
 	if !s.problem.instances[i].givesTasks {
 		return out
@@ -132,6 +135,8 @@ func canHelpRepair(s *assignment, v openViolation, t int32) bool {
 	return true
 }
 
+// amountOf returns what the task uses of one dimension. Tasks have few amounts: a scan is faster
+// than a map.
 func (t *problemTask) amountOf(dim int32) int64 {
 	for _, a := range t.amounts {
 		if a.dim == dim {

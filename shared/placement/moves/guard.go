@@ -58,7 +58,8 @@ func stageDiffers(p *problem, g searchStage) bool {
 
 // loadLimit returns the load up to which a cell may take the task: its limit or, if that was
 // exceeded already, the load at the start. A violation that is there anyway must not block repairs
-// (Service Fabric's relaxed evaluation). A newcomer may not use that.
+// (Service Fabric's relaxed evaluation): on an instance with 120 of 100, a task of 10 may take the
+// place of one of 20. A newcomer may not use that.
 func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
 	if !g.bindsLevel(s.capacityLevel(dim)) {
 		return unlimited
@@ -74,7 +75,8 @@ func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
 }
 
 // findWorsened returns something that the moves so far have made worse than it was; must says that
-// it may not stay so. It returns the latest one, and prefers what must or can be repaired.
+// it may not stay so. The latest moves come first: their consequences are repaired before the
+// search goes on.
 func findWorsened(s *assignment, g searchStage) (v openViolation, must, found bool) {
 	for at := len(s.movedTasks) - 1; at >= 0; at-- {
 		if v, must = worsenedByMove(s, g, s.movedTasks[at]); must || v.kind != unplacedTask {
@@ -110,6 +112,7 @@ func worsenedByMove(s *assignment, g searchStage, t int32) (v openViolation, mus
 	return domainsWorsenedBy(s, g, t)
 }
 
+// domainsWorsenedBy is the part of worsenedByMove about domain rules.
 func domainsWorsenedBy(s *assignment, g searchStage, t int32) (openViolation, bool) {
 	owner := s.problem.tasks[t].owner
 	domains := s.problem.owners[owner].domains
@@ -138,6 +141,8 @@ func worsenedDomains(s *assignment, t int32) [2]bool {
 	}
 }
 
+// domainPriorities returns the priorities of the rules of fault and upgrade domains. Rules that are
+// switched off have no excess, so that their level does not matter.
 func domainPriorities(s *assignment) [2]int {
 	return [2]int{max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)}
 }
@@ -163,7 +168,8 @@ func mayStay(s *assignment, g searchStage, t int32) bool {
 }
 
 // overfillsDomain reports whether the domain that the task moved to has more tasks than its limit,
-// and more than it had at the start. unit is [domain.Domains.FaultUnit] or
+// and more than it had at the start. The excess of the whole rule cannot tell: one domain may have
+// lost a task too many while another gained one. unit is [domain.Domains.FaultUnit] or
 // [domain.Domains.UpgradeUnit].
 func overfillsDomain(s *assignment, unit func(i int) (int32, bool), task int32) bool {
 	full, over := unit(int(s.at[task]))
@@ -206,6 +212,7 @@ func (s *assignment) taskLimit(t, i int32) int {
 	return max(limit, s.initialTasksOn(owner, i))
 }
 
+// initialTasksOn returns how many tasks of the owner were on the instance at the start.
 func (s *assignment) initialTasksOn(o, i int32) (n int) {
 	for _, t := range s.problem.instances[i].tasks {
 		if s.problem.tasks[t].owner == o {

@@ -42,6 +42,7 @@ type destinationRegion struct {
 	room, needingRoom []destination
 }
 
+// sampleInstance returns any instance of the region: to the domain rules all are the same.
 func (r *destinationRegion) sampleInstance() int32 {
 	if len(r.room) > 0 {
 		return r.room[0].instance
@@ -65,6 +66,8 @@ type destination struct {
 // displacesNothing reports whether no other task has to move.
 func (a destination) displacesNothing() bool { return !a.needsRoom && !a.worsensDomains }
 
+// compare is negative if a is the more promising destination: nothing else has to move; then the
+// domain rules; then the buffer; then the fewest tasks of the owner; then the most room left.
 func (a destination) compare(b destination) int {
 	return cmp.Or(compareBools(!a.displacesNothing(), !b.displacesNothing()),
 		compareBools(a.worsensDomains, b.worsensDomains), compareBools(a.needsRoom, b.needsRoom),
@@ -72,6 +75,7 @@ func (a destination) compare(b destination) int {
 		cmp.Compare(a.fullest, b.fullest), cmp.Compare(a.instance, b.instance))
 }
 
+// compareBools orders false before true.
 func compareBools(a, b bool) int {
 	switch {
 	case a == b:
@@ -151,8 +155,8 @@ func mostPromising(targets []destination, v openViolation) []destination {
 }
 
 // firstDestination returns the first instance to try. Equal tasks from one instance are moved in
-// the order of instances: which of them goes where makes no difference, so that each combination is
-// tried once.
+// the order of instances, so that each combination is tried once: if one has gone to i-5, the next
+// one goes to i-5 or a later one.
 func firstDestination(s *branchSearch, t int32) int32 {
 	first := int32(0)
 	for _, o := range s.movedTasks {
@@ -164,7 +168,7 @@ func firstDestination(s *branchSearch, t int32) int32 {
 	return first
 }
 
-// weighDomains fills in what the domain rules make of each destination.
+// weighDomains fills in what the domain rules make of each destination, by trying the task there.
 func weighDomains(s *branchSearch, t int32, targets []destination) {
 	owner := s.problem.tasks[t].owner
 	d := s.problem.owners[owner].domains

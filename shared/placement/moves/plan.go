@@ -5,7 +5,9 @@ import "slices"
 // The limits of the work on one plan, in steps. A step is a task moved or kept in a search, or the
 // evaluation of 64 instances.
 const (
-	exactSize  = 600     // tasks that may move × instances, up to which every way is tried
+	// exactSize is the largest product of movable tasks and instances for which every way is tried,
+	// such as 30 tasks on 20 instances. A plan then takes milliseconds.
+	exactSize  = 600
 	exactSteps = 50_000  // per stage
 	nearSteps  = 2000    // per violation and stage
 	moreSteps  = 200     // after a first solution
@@ -45,6 +47,7 @@ func solveProblem(p *problem) *Plan {
 	return planOfSolution(s, violations, best)
 }
 
+// isBetterThan compares solutions in the order of their purpose.
 func (m *solution) isBetterThan(o *solution, forRoom bool) bool {
 	if forRoom {
 		return m.score.compareForRoom(&o.score) < 0
@@ -52,7 +55,9 @@ func (m *solution) isBetterThan(o *solution, forRoom bool) bool {
 	return m.score.compare(&o.score) < 0
 }
 
-// searchExhaustively tries every way, stage by stage.
+// searchExhaustively tries every way, stage by stage. Each stage starts again from the first
+// assignment: what repairs a rule without giving anything up is preferred, even if a later stage
+// finds it cheaper. A later stage is tried only while rules are broken.
 func searchExhaustively(s *assignment, violations []openViolation, forRoom bool) solution {
 	best := solution{score: s.score, exact: true}
 	for g := stageKeep; g < stages; g++ {
@@ -113,7 +118,7 @@ func searchLocally(s *assignment, violations []openViolation, forRoom bool) solu
 }
 
 // canBeCarriedOut reports whether the moves so far can be carried out together. If tasks may be
-// stopped first, they can.
+// stopped first, they can: any exchange begins with a stop.
 func canBeCarriedOut(s *assignment, stage searchStage) bool {
 	if !slices.ContainsFunc(s.problem.owners, func(o problemOwner) bool { return o.mover.StartFirst }) {
 		return true
@@ -155,8 +160,8 @@ func repairViolation(s *assignment, v openViolation, forRoom bool, work *repairW
 }
 
 // findLocalMoves returns the best moves that it finds for the violation: first to instances with
-// room, then with a few tasks that make room and, for a newcomer, finally as many as it takes to
-// clear an instance. It leaves the assignment as it was.
+// room, which is enough for most; then with a few tasks that make room and, for a newcomer, finally
+// as many as it takes to clear an instance. It leaves the assignment as it was.
 func findLocalMoves(s *branchSearch, v openViolation, work *repairWork) []plannedMove {
 	for _, depth := range []int{0, nearDepth} {
 		limit := nearSteps
@@ -176,7 +181,9 @@ func findLocalMoves(s *branchSearch, v openViolation, work *repairWork) []planne
 	return path
 }
 
-// spendSteps spends some of the steps on a search in which depth tasks may move to make room.
+// spendSteps spends some of the steps on a search in which depth tasks may move to make room. Steps
+// that it leaves over go to the other violations, so that one hard violation does not use up the
+// whole budget.
 func spendSteps(s *branchSearch, work *repairWork, limit, depth int, search func()) {
 	s.local.depth, s.steps = depth, min(work.steps, limit)
 	work.steps -= s.steps

@@ -49,11 +49,13 @@ type priorityLevels struct{ placement, capacity, fault, upgrade int }
 // alwaysBinding is the level of rules that are never given up.
 const alwaysBinding = 0
 
+// priorityLevelsOf limits the priorities to the levels that rules can have.
 func priorityLevelsOf(p cluster.Priorities) priorityLevels {
 	level := func(p cluster.Priority) int { return min(max(int(p), -1), 2) }
 	return priorityLevels{level(p.Placement), level(p.Capacity), level(p.FaultDomain), level(p.UpgradeDomain)}
 }
 
+// A problemInstance is an instance with what the searches ask of it.
 type problemInstance struct {
 	id           string
 	view         *snapshot.InstanceView
@@ -67,6 +69,8 @@ type problemInstance struct {
 	endingOwners []int32        // owners of tasks that are about to end
 }
 
+// A problemTask is a task that may move, whose owner's tasks may move, or that looks for an
+// instance.
 type problemTask struct {
 	id         string
 	task       *cluster.Task // nil for a newcomer
@@ -122,7 +126,8 @@ func (p *problem) canHostTaskOf(owner, i int32) bool {
 	return o.eligible[i] == 2
 }
 
-// attachTasks connects the tasks with their instances and owners.
+// attachTasks connects the tasks with their instances and owners, and notes which of them are
+// mismatched or may not leave.
 func (p *problem) attachTasks() {
 	for t := range p.tasks {
 		task := &p.tasks[t]

@@ -34,7 +34,8 @@ func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cl
 }
 
 // affectedInstances returns the instances whose tasks count: overloaded ones, and those with the
-// most room for what has to leave them, or to come.
+// most room for what has to leave them, or to come. The roomiest instances are enough: what does
+// not fit there fits nowhere without further moves.
 func affectedInstances(p *problem, r *placement.Request, e *Planner) map[int32]bool {
 	out, lacking := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {

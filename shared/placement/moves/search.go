@@ -60,10 +60,10 @@ func (s *branchSearch) compareScores(a, b *score) int {
 
 // searchDeeper is one node of the search:
 //
-//   1. Something that the moves made worse, and that may not stay so, must be repaired first. If no
+//  1. Something that the moves made worse, and that may not stay so, must be repaired first. If no
 //     task is left that could, the branch is dead.
-//   2. If the lower bound is no better than the best solution, nothing below this node can win.
-//   3. Otherwise it branches on what is worse, or on the next violation to repair. If there is
+//  2. If the lower bound is no better than the best solution, nothing below this node can win.
+//  3. Otherwise it branches on what is worse, or on the next violation to repair. If there is
 //     none, the moves so far are a solution.
 func (s *branchSearch) searchDeeper() {
 	if s.steps--; s.steps < 0 {
@@ -109,6 +109,8 @@ func isExhausted(s *branchSearch, v openViolation) bool {
 }
 
 // recordSolution keeps the moves so far if they are a better solution and can be carried out.
+// Constraints that depend on other tasks are checked only here, because every move may change what
+// they see.
 func (s *branchSearch) recordSolution() {
 	now := s.score
 	if now.exchanges = 0; s.compareScores(&now, &s.bestScore) >= 0 || !constraintsAgree(s.assignment) {

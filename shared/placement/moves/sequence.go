@@ -16,6 +16,8 @@ type sequencer struct {
 	out     []sequencedMove
 }
 
+// A sequencedMove is a move with how it is carried out; after has the positions of the moves that
+// it waits for.
 type sequencedMove struct {
 	plannedMove
 	mode  Mode
@@ -70,6 +72,8 @@ func (q *sequencer) nextReady() (best int, mode Mode) {
 	return best, mode
 }
 
+// carryOutMove makes the n-th pending move. It notes the moves that it waits for: those that free
+// its room, or else those that keep its domain rule.
 func (q *sequencer) carryOutMove(n int, step sequencedMove) {
 	q.pending = slices.Delete(q.pending, n, n+1)
 	step.after = q.movesAwaited(step.plannedMove)
@@ -178,6 +182,7 @@ func (q *sequencer) releaseTask() bool {
 	return true
 }
 
+// isAwaited reports whether a pending move goes to the instance.
 func (q *sequencer) isAwaited(i int32) bool {
 	return slices.ContainsFunc(q.pending, func(m plannedMove) bool { return m.to == i })
 }

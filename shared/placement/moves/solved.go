@@ -18,7 +18,8 @@ type solvedProblem struct {
 	plan    *Plan
 }
 
-// planForProblem returns the problem's plan, which the caller must not change.
+// planForProblem returns the problem's plan, which the caller must not change. It remembers small
+// problems only: comparing a large one takes about as long as searching near its violations.
 func (planner *Planner) planForProblem(p *problem) *Plan {
 	for _, s := range planner.solved {
 		if haveSamePlan(s.problem, p) {
@@ -63,6 +64,7 @@ func haveSamePlan(p *problem, o *problem) bool {
 		slices.EqualFunc(p.instances, o.instances, isSameInstance) && slices.EqualFunc(p.tasks, o.tasks, isSameTask)
 }
 
+// isSameInstance also compares devices, ports and ending tasks, which change without a new row.
 func isSameInstance(a, b problemInstance) bool {
 	return a.row == b.row && a.unpinned == b.unpinned && slices.Equal(a.gpus, b.gpus) &&
 		slices.Equal(a.ports, b.ports) && slices.Equal(a.endingOwners, b.endingOwners)

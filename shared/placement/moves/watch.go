@@ -39,7 +39,8 @@ type ownerFinding struct {
 	stale      bool
 }
 
-// InstanceChanged implements [placement.Observer].
+// InstanceChanged implements [placement.Observer]. An earlier plan without moves stays valid while
+// changes free no room and overload no instance.
 func (w *violationWatch) InstanceChanged(i int, owner string, freed bool) {
 	if !w.active {
 		return
@@ -61,6 +62,7 @@ func (w *violationWatch) InstanceChanged(i int, owner string, freed bool) {
 	}
 }
 
+// markStale makes the owner be checked again at the next question.
 func (w *violationWatch) markStale(owner string) {
 	if finding := w.owners[owner]; finding != nil {
 		finding.stale = true
@@ -102,7 +104,9 @@ func (w *violationWatch) restartWatch() {
 }
 
 // findsNothing reports whether no rule is broken that moving these owners' tasks could repair. If
-// rules are switched off it does not know, and reports false.
+// rules are switched off it does not know, and reports false. Only owners that changed are checked.
+// The rows of other instances matter to owners with a domain policy alone: a new rack may leave too
+// many tasks in the old ones.
 func (p *Planner) findsNothing(m *Request) bool {
 	w, rules := &p.watch, &p.snap.Configuration.Priorities
 	if min(rules.Placement, rules.Capacity, rules.FaultDomain, rules.UpgradeDomain) < 0 {
@@ -146,7 +150,8 @@ func (w *violationWatch) repeatedPlan(m *Request) *Plan {
 	return w.emptyPlan
 }
 
-// rememberPlan keeps a plan without moves.
+// rememberPlan keeps a plan without moves. Requests with functions are not kept: functions cannot
+// be compared.
 func (w *violationWatch) rememberPlan(m *Request, p *Plan) {
 	if w.emptyPlan = nil; len(p.Moves) == 0 && m.Keep == nil && m.Cost == nil {
 		w.emptyPlan, w.emptyPlanMost = p, m.Most
