@@ -22,14 +22,14 @@ import (
 // rootUser are the credentials of the emulator's root user.
 var rootUser = aws.Credentials{AccessKeyID: ministack.AccessKey, SecretAccessKey: ministack.SecretKey}
 
-// caller makes the few calls that a deployment needs and that are no part of Berth itself, as the root user unless as
-// is set.
+// A caller makes the few calls that a deployment needs and that Berth itself does not make. It
+// calls as the root user unless as is set.
 type caller struct {
 	endpoint string
 	as       aws.Credentials
 }
 
-// queryAPI is a service that takes forms and answers XML, and its version.
+// A queryAPI is a service, with its version, that takes forms and answers in XML.
 type queryAPI struct{ service, version string }
 
 var (
@@ -44,7 +44,8 @@ func (c caller) callQuery(ctx context.Context, a queryAPI, action string, in map
 		form.Set(k, v)
 	}
 	answer, err := c.sendRequest(ctx, request{
-		service: a.service, method: http.MethodPost, path: "/", body: []byte(form.Encode()), contentType: "application/x-www-form-urlencoded",
+		service: a.service, method: http.MethodPost, path: "/", body: []byte(form.Encode()),
+		contentType: "application/x-www-form-urlencoded",
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", action, err)
@@ -60,14 +61,15 @@ func (c caller) callQuery(ctx context.Context, a queryAPI, action string, in map
 
 // putObject stores an object in S3.
 func (c caller) putObject(ctx context.Context, path string, body []byte) error {
-	in := request{service: "s3", method: http.MethodPut, path: path, body: body, contentType: "application/octet-stream"}
+	in := request{service: "s3", method: http.MethodPut, path: path, body: body,
+		contentType: "application/octet-stream"}
 	if _, err := c.sendRequest(ctx, in); err != nil {
 		return fmt.Errorf("storing %s: %w", path, err)
 	}
 	return nil
 }
 
-// request is a call before it is signed.
+// A request is a call before it is signed.
 type request struct {
 	service, method, path string
 	body                  []byte
@@ -91,7 +93,7 @@ func (c caller) sendRequest(ctx context.Context, in request) ([]byte, error) {
 	return answer, err
 }
 
-// newRequest is the call, signed.
+// newRequest returns the signed call.
 func (c caller) newRequest(ctx context.Context, in request) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, in.method, c.endpoint+in.path, bytes.NewReader(in.body))
 	if err != nil {

@@ -19,15 +19,20 @@ import (
 	"berth/tests/ministack"
 )
 
-// Client calls Berth's ECS API, as the account's root user. A call that fails is not repeated.
+// Client returns a client of Berth's ECS API that calls as the account's root user. It does not
+// repeat failed calls.
 func (c *Cloud) Client() *ecs.Client {
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: lambdaSigner{}, HTTPClient: awsapi.HTTP{},
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
+		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: lambdaSigner{},
+		HTTPClient: awsapi.HTTP{},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return rootUser,
+				nil
+		}),
 	})
 }
 
-// lambdaSigner signs for the service lambda, as function URLs want it.
+// A lambdaSigner signs for the service lambda, as function URLs require.
 type lambdaSigner struct{}
 
 func (lambdaSigner) ResolveAuthSchemes(context.Context, *ecs.AuthResolverParameters) ([]*auth.Option, error) {
@@ -44,14 +49,15 @@ func (c *Cloud) CallECS(ctx context.Context, operation, body string) (answer []b
 	return c.callAPI(ctx, "AmazonEC2ContainerServiceV20141113."+operation, body)
 }
 
-// CallBerth calls an operation of Berth's own, beside ECS's.
+// CallBerth calls one of Berth's own operations.
 func (c *Cloud) CallBerth(ctx context.Context, operation, body string) (answer []byte, err error) {
 	return c.callAPI(ctx, "Berth_20261121."+operation, body)
 }
 
 func (c *Cloud) callAPI(ctx context.Context, target, body string) (answer []byte, err error) {
 	answer, err = caller{endpoint: c.API}.sendRequest(ctx, request{
-		service: "lambda", method: http.MethodPost, body: []byte(body), contentType: "application/x-amz-json-1.1", target: target,
+		service: "lambda", method: http.MethodPost, body: []byte(body), contentType: "application/x-amz-json-1.1",
+		target: target,
 	})
 	if err != nil {
 		err = fmt.Errorf("%s: %w", target, err)
@@ -59,9 +65,10 @@ func (c *Cloud) callAPI(ctx context.Context, target, body string) (answer []byte
 	return answer, err
 }
 
-// CallEKS calls Berth's EKS API, and gives the HTTP status and the answer.
+// CallEKS calls Berth's EKS API and returns the HTTP status and the answer.
 func (c *Cloud) CallEKS(ctx context.Context, method, path, body string) (status int, answer []byte, err error) {
-	in := request{service: "lambda", method: method, path: strings.TrimPrefix(path, "/"), body: []byte(body), contentType: "application/json"}
+	in := request{service: "lambda", method: method, path: strings.TrimPrefix(path, "/"), body: []byte(body),
+		contentType: "application/json"}
 	r, err := (caller{endpoint: c.API}).newRequest(ctx, in)
 	if err != nil {
 		return 0, nil, err
@@ -75,17 +82,20 @@ func (c *Cloud) CallEKS(ctx context.Context, method, path, body string) (status 
 	return resp.StatusCode, answer, err
 }
 
-// AddInstances has n machines of an EC2 type join a cluster of the fleet, their zones taken in turn.
+// AddInstances adds n machines of an EC2 type to a cluster of the simulated AWS, in the zones by
+// turns.
 func (c *Cloud) AddInstances(cluster string, n int, machine string, zones []string) error {
-	return c.callControl(http.MethodPost, "/fleet/instances", map[string]any{"cluster": cluster, "count": n, "type": machine, "zones": zones})
+	return c.callControl(http.MethodPost, "/fleet/instances",
+		map[string]any{"cluster": cluster, "count": n, "type": machine, "zones": zones})
 }
 
-// CrashTask has a task exit by itself; the id is ECS's.
+// CrashTask lets a task exit by itself. The id is ECS's.
 func (c *Cloud) CrashTask(id string, exitCode int) error {
 	return c.callControl(http.MethodPost, "/fleet/tasks/"+id+"/exit", map[string]any{"exitCode": exitCode})
 }
 
-// FailTarget has a task fail the checks of its target groups, for a reason; pass them again where that is empty.
+// FailTarget lets a task fail the checks of its target groups for a reason, or pass them again if
+// the reason is empty.
 func (c *Cloud) FailTarget(id, reason string) error {
 	return c.callControl(http.MethodPost, "/fleet/tasks/"+id+"/target", map[string]any{"reason": reason})
 }
@@ -95,12 +105,12 @@ func (c *Cloud) KillInstance(id string) error {
 	return c.callControl(http.MethodDelete, "/fleet/instances/"+id, nil)
 }
 
-// DisconnectAgent cuts a machine's agent off from ECS.
+// DisconnectAgent disconnects a machine's agent from ECS.
 func (c *Cloud) DisconnectAgent(id string) error {
 	return c.callControl(http.MethodPost, "/fleet/instances/"+id+"/disconnect", nil)
 }
 
-// ReconnectAgent brings an agent back.
+// ReconnectAgent connects the agent again.
 func (c *Cloud) ReconnectAgent(id string) error {
 	return c.callControl(http.MethodPost, "/fleet/instances/"+id+"/reconnect", nil)
 }
@@ -127,21 +137,26 @@ func (c *Cloud) callControl(method, path string, in any) error {
 	return err
 }
 
-// KillFunctions ends the functions that run now, in the middle of what they do, and says how many there were.
+// KillFunctions kills the functions that run now, in the middle of their work, and returns their
+// number.
 func (c *Cloud) KillFunctions() int { return c.emulator.KillFunctions() }
 
-// SimulatedECS is the fleet itself, as only Berth's functions call it.
+// SimulatedECS returns a client of the simulated ECS, which otherwise only Berth's functions call.
 func (c *Cloud) SimulatedECS() *ecs.Client {
 	return ecs.New(ecs.Options{
 		BaseEndpoint: &c.SimulatedAWS, Region: ministack.Region, HTTPClient: awsapi.HTTP{},
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return rootUser,
+				nil
+		}),
 	})
 }
 
-// RowCount is how many rows the table has of a cluster.
+// RowCount returns how many rows of a cluster the table has.
 func (c *Cloud) RowCount(ctx context.Context, cluster string) (int, error) {
 	body, err := json.Marshal(map[string]any{
-		"TableName": c.Resources["Table"], "Select": "COUNT", "ConsistentRead": true, "KeyConditionExpression": "pk = :c",
+		"TableName": c.Resources["Table"], "Select": "COUNT", "ConsistentRead": true,
+		"KeyConditionExpression":    "pk = :c",
 		"ExpressionAttributeValues": map[string]any{":c": map[string]string{"S": cluster}},
 	})
 	if err != nil {

@@ -1,6 +1,3 @@
-// Package cloud is Berth's local cloud tier: template.yaml, deployed unchanged to an emulator of AWS that enforces
-// every function's role, with the functions' real binaries and the simulated fleet in a process of its own. `make
-// local` and the end-to-end tests run the same one.
 package cloud
 
 import (
@@ -19,32 +16,33 @@ import (
 	"berth/tests/ministack"
 )
 
-// Version is one version of the installation.
+// A Version is one version of the installation.
 type Version struct {
-	// Code is where [Build] has put the functions, Source the folder with template.yaml and what that includes, this
-	// project's root where empty.
+	// Code is the folder that [BuildFunctions] has filled. Source is the folder of template.yaml
+	// and its nested templates; the default is this project's root.
 	Code, Source string
 }
 
-// Options say how to run the tier. The zero value of each field is the default.
+// Options configure the tier. The zero value of each field is the default.
 type Options struct {
-	// Version is what is deployed at first.
+	// Version is deployed by [Start].
 	Version
-	// Berth is the command that `berth fleet` is run by.
+	// Berth is the path of the berth command, which runs `berth fleet`.
 	Berth string
 	// Parameters override those of [Parameters].
 	Parameters map[string]string
 	// FleetArguments are added to `berth fleet`.
 	FleetArguments []string
-	// Tap, if any, sees what functions and fleet call.
+	// Tap, if not nil, sees the calls of the functions and of the simulated AWS.
 	Tap *Tap
-	// Log gets what the emulator, its functions and the fleet print; nil drops it.
+	// Log gets the output of the emulator, its functions and the simulated AWS. Nil drops it.
 	Log io.Writer
 }
 
-// Cloud is a running tier.
+// A Cloud is a running tier.
 type Cloud struct {
-	// Endpoint is the emulator's, API is Berth's ECS API there, Fleet is the fleet's.
+	// Endpoint is the URL of the emulator, API of Berth's ECS API there, SimulatedAWS of the
+	// simulated AWS.
 	Endpoint, API, SimulatedAWS string
 	// Resources are the physical ids of the stack's resources, by logical id.
 	Resources map[string]string
@@ -57,8 +55,9 @@ type Cloud struct {
 	callers  map[string]string // functions by access key
 }
 
-// Parameters are the stack's parameters on an emulator: the fleet's source, no TLS on loopback, and functions built for
-// this machine. Nobody pays for invocations here, so batches do not wait for company.
+// Parameters returns the stack's parameters on an emulator: the simulated event source, no TLS on
+// loopback, functions built for this machine, and no batching windows, because invocations cost
+// nothing here.
 func Parameters() map[string]string {
 	return map[string]string{
 		"EventSources": installation.FleetSource, "AlarmSources": installation.FleetSource,
@@ -67,7 +66,7 @@ func Parameters() map[string]string {
 	}
 }
 
-// Start brings the tier up. Everything ends with [Cloud.Close], and with this process.
+// Start starts the tier. Everything ends with [Cloud.Close], and with this process.
 func Start(ctx context.Context, o Options) (*Cloud, error) {
 	root, err := ministack.ProjectRoot()
 	if err != nil {
@@ -83,13 +82,14 @@ func Start(ctx context.Context, o Options) (*Cloud, error) {
 	return c, nil
 }
 
-// startAll takes the emulator's port first: the fleet reports there, and the emulator's functions call the fleet.
+// startAll reserves the emulator's port first: the simulated AWS sends events there, and the
+// emulator's functions call the simulated AWS.
 func (c *Cloud) startAll(ctx context.Context) error {
 	port, err := ministack.FreePort()
 	if err != nil {
 		return err
 	}
-	// Functions and fleet call the emulator here.
+	// Functions and the simulated AWS call the emulator here.
 	aws := fmt.Sprintf("http://127.0.0.1:%d", port)
 	if c.options.Tap != nil {
 		if aws, err = c.options.Tap.serveProxy(aws); err != nil {
@@ -115,8 +115,8 @@ func (c *Cloud) startAll(ctx context.Context) error {
 	return c.Deploy(ctx, c.options.Version)
 }
 
-// Deploy deploys a version; it updates the stack where there is one. Parameters that its template does not have are left
-// out.
+// Deploy deploys a version, or updates the stack if it exists. It leaves out parameters that the
+// version's template does not have.
 func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 	if v.Source == "" {
 		v.Source = c.root
@@ -148,7 +148,7 @@ func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 	if err != nil {
 		return err
 	}
-	// The emulator serves function URLs at a path as well, which needs no name service.
+	// The emulator serves function URLs at a path, too, which needs no name resolution.
 	id, _, _ := strings.Cut(strings.TrimPrefix(outputs["ApiUrl"], "https://"), ".")
 	c.API = c.Endpoint + "/_aws/lambda-url/" + id + "/"
 	if c.Resources, err = aws.resourceIDs(ctx); err != nil {
@@ -162,8 +162,9 @@ func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 }
 
 func (c *Cloud) startFleet(ctx context.Context, endpoint string) error {
-	args := append([]string{"fleet", "--listen", "127.0.0.1:0", "--account", ministack.Account, "--region", ministack.Region}, c.options.FleetArguments...)
-	cmd := exec.Command(c.options.Berth, args...) //nolint:gosec // our own
+	args := append([]string{"fleet", "--listen", "127.0.0.1:0", "--account", ministack.Account, "--region",
+		ministack.Region}, c.options.FleetArguments...)
+	cmd := exec.Command(c.options.Berth, args...) //nolint:gosec // our own command
 	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID="+rootUser.AccessKeyID,
 		"AWS_SECRET_ACCESS_KEY="+rootUser.SecretAccessKey, "AWS_CONFIG_FILE="+os.DevNull)
 	cmd.Stderr = c.options.Log
@@ -185,7 +186,7 @@ func (c *Cloud) startFleet(ctx context.Context, endpoint string) error {
 	return errors.New("it does not say where it is")
 }
 
-// Close takes everything down.
+// Close stops everything.
 func (c *Cloud) Close() error {
 	var failed []error
 	if c.fleet != nil {
@@ -205,7 +206,8 @@ func (c *Cloud) Close() error {
 	return errors.Join(failed...)
 }
 
-// BuildAll builds the functions and the berth command into dir and gives the options that name them.
+// BuildAll builds the functions and the berth command into dir and returns the options that name
+// them.
 func BuildAll(ctx context.Context, dir string, mode BuildMode) (Options, error) {
 	root, err := ministack.ProjectRoot()
 	if err != nil {

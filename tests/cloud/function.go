@@ -34,14 +34,15 @@ func (c *Cloud) configuration(ctx context.Context, folder string) (out configura
 	return out, err
 }
 
-// CodeHash tells one version of a function's code from another.
+// CodeHash returns the hash of a function's deployed code.
 func (c *Cloud) CodeHash(ctx context.Context, folder string) (string, error) {
 	got, err := c.configuration(ctx, folder)
 	return got.CodeSha256, err
 }
 
-// DeployedFunction is one of the deployed functions, by its folder's name, to be run apart from the emulator: with the
-// environment that the template gives it, on the emulator's table and queues, as the account's root user.
+// DeployedFunction returns one of the deployed functions, by its folder's name, to be run outside
+// the emulator: with the environment that the template gives it, on the emulator's table and
+// queues, as the account's root user.
 func (c *Cloud) DeployedFunction(ctx context.Context, folder string) (lambda.Function, error) {
 	got, err := c.configuration(ctx, folder)
 	if err != nil {
@@ -59,13 +60,16 @@ func (c *Cloud) DeployedFunction(ctx context.Context, folder string) (lambda.Fun
 	return lambda.Function{Name: folder, Binary: binary, Environment: env}, err
 }
 
-// simulatedServices are what the fleet stands in for, by the names that they are signed for and that variables have.
+// simulatedServices are the services that the simulated AWS serves, by the names in signatures and
+// in variables.
 var simulatedServices = map[string]string{
-	"ecs": "ECS", "elasticloadbalancing": "ELASTIC_LOAD_BALANCING_V2", "servicediscovery": "SERVICEDISCOVERY", "monitoring": "CLOUDWATCH",
+	"ecs": "ECS", "elasticloadbalancing": "ELASTIC_LOAD_BALANCING_V2", "servicediscovery": "SERVICEDISCOVERY",
+	"monitoring":  "CLOUDWATCH",
 	"autoscaling": "AUTO_SCALING", "ec2": "EC2",
 }
 
-// IsSimulated reports whether a service's calls, by the prefix of IAM's actions, go to the fleet.
+// IsSimulated reports whether the simulated AWS takes a service's calls. The service is the prefix
+// of IAM's actions.
 func IsSimulated(service string) bool {
 	return simulatedServices[service] != "" || service == "cloudwatch"
 }
@@ -78,15 +82,16 @@ func fleetEndpoints(url string) (env []string) {
 	return env
 }
 
-// InvokeSchedule has a function handle its schedule now, as the emulator's would: with its own role. An error of the function
-// is in its answer.
+// InvokeSchedule lets a function handle its schedule now, as the emulator's schedule would: with
+// the function's role. An error of the function is in its answer.
 func (c *Cloud) InvokeSchedule(ctx context.Context, folder, name string) (answer string, err error) {
 	body, err := json.Marshal(map[string]string{"schedule": name})
 	if err != nil {
 		return "", err
 	}
 	out, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, request{
-		service: "lambda", method: http.MethodPost, path: "/2015-03-31/functions/" + c.Resources[logicalName(folder)+"Function"] + "/invocations",
+		service: "lambda", method: http.MethodPost,
+		path: "/2015-03-31/functions/" + c.Resources[logicalName(folder)+"Function"] + "/invocations",
 		body: body, contentType: "application/json",
 	})
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// detachProcess keeps Ctrl-C of a terminal from the process, and ends it with this one, however that ends.
+// detachProcess keeps Ctrl-C of a terminal from the process, and ends the process with this one,
+// however this one ends.
 func detachProcess(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -17,7 +17,8 @@ import (
 	"berth/tests/ministack"
 )
 
-// GrantedActions are the actions that template.yaml's role of a function may allow, under any parameters, sorted.
+// GrantedActions returns the actions that a function's role in template.yaml may allow under any
+// parameters, sorted.
 func GrantedActions(root, folder string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
 	if err != nil {
@@ -36,7 +37,7 @@ func GrantedActions(root, folder string) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// allActions are the values of every Action at or below a node.
+// allActions returns the values of every Action at or below a node.
 func allActions(n *yaml.Node) (found []string) {
 	if n.Kind == yaml.MappingNode {
 		if a := memberOf(n, "Action"); a != nil {
@@ -55,7 +56,7 @@ func allActions(n *yaml.Node) (found []string) {
 	return found
 }
 
-// policy is a role's inline policy.
+// A policy is a role's inline policy.
 type policy struct {
 	Version   string
 	Statement []statement
@@ -69,8 +70,11 @@ type statement struct {
 	Condition json.RawMessage `json:",omitempty"`
 }
 
-// RevokeAction takes an action out of the deployed role of a function, and gives what puts it back.
-func (c *Cloud) RevokeAction(ctx context.Context, folder, action string) (restore func(context.Context) error, err error) {
+// RevokeAction removes an action from the deployed role of a function and returns a function that
+// restores it.
+func (c *Cloud) RevokeAction(
+	ctx context.Context, folder, action string,
+) (restore func(context.Context) error, err error) {
 	role := c.Resources[logicalName(folder)+"Role"]
 	var out struct {
 		Document string `xml:"GetRolePolicyResult>PolicyDocument"`
@@ -125,25 +129,29 @@ func withoutAction(document, action string) (string, error) {
 	return string(less), err
 }
 
-// RepeatCall sends a call again, as the function that made it, or as the root user where none did.
+// RepeatCall sends a call again: as the function that made it, or as the root user if none did.
 func (c *Cloud) RepeatCall(ctx context.Context, call Call) error {
 	as := caller{endpoint: c.Endpoint}
 	if function := c.Caller(call.AccessKey); function != "" {
 		as.as = c.sessionOf(function)
 	}
 	_, err := as.sendRequest(ctx, request{
-		service: call.Service, method: http.MethodPost, path: "/", body: call.Request, contentType: call.ContentType, target: call.Target,
+		service: call.Service, method: http.MethodPost, path: "/", body: call.Request, contentType: call.ContentType,
+		target: call.Target,
 	})
 	return err
 }
 
-// sessionOf are the keys of a function's role: the emulator derives them from the ARNs of function and role.
+// sessionOf returns the keys of a function's role. The emulator derives them from the ARNs of
+// function and role.
 func (c *Cloud) sessionOf(folder string) aws.Credentials {
 	id := logicalName(folder)
-	function := fmt.Sprintf("arn:aws:lambda:%s:%s:function:%s", ministack.Region, ministack.Account, c.Resources[id+"Function"])
+	function := fmt.Sprintf("arn:aws:lambda:%s:%s:function:%s", ministack.Region, ministack.Account,
+		c.Resources[id+"Function"])
 	role := fmt.Sprintf("arn:aws:iam::%s:role/%s", ministack.Account, c.Resources[id+"Role"])
 	digest := hash(function + ":" + role)
 	return aws.Credentials{
-		AccessKeyID: "ASIA" + strings.ToUpper(digest[:16]), SecretAccessKey: hash("secret:" + digest), SessionToken: hash("token:" + digest),
+		AccessKeyID: "ASIA" + strings.ToUpper(digest[:16]), SecretAccessKey: hash("secret:" + digest),
+		SessionToken: hash("token:" + digest),
 	}
 }

@@ -10,12 +10,15 @@ import (
 	"time"
 )
 
-// stackName is the installation's name.
+// stackName is the name of the installation's stack.
 const stackName = "berth"
 
-// deployStack makes the stack from the packed template, or updates it, and waits for the end; it gives the stack's outputs. The
-// template is uploaded first, as `sam deploy` does: it is too long for a request.
-func (c caller) deployStack(ctx context.Context, action, template string, parameters map[string]string) (map[string]string, error) {
+// deployStack creates or updates the stack from the packed template, waits for the end and returns
+// the stack's outputs. It uploads the template first, as `sam deploy` does, because it is too long
+// for a request.
+func (c caller) deployStack(
+	ctx context.Context, action, template string, parameters map[string]string,
+) (map[string]string, error) {
 	path := "/" + bucket + "/" + stackName + ".yaml"
 	if err := c.putObject(ctx, path, []byte(template)); err != nil {
 		return nil, err
@@ -43,7 +46,8 @@ func (c caller) deployStack(ctx context.Context, action, template string, parame
 			}
 			return outputs, nil
 		case !strings.HasSuffix(s.Status, "IN_PROGRESS"):
-			return nil, fmt.Errorf("deploying template.yaml: the stack is %s: %s%s", s.Status, s.Reason, c.failedResources(ctx))
+			return nil, fmt.Errorf("deploying template.yaml: the stack is %s: %s%s", s.Status, s.Reason,
+				c.failedResources(ctx))
 		}
 		select {
 		case <-ctx.Done():
@@ -76,7 +80,7 @@ func (c caller) describeStack(ctx context.Context) (stack, error) {
 	return out.Stacks[0], nil
 }
 
-// failedResources are what the stack's events say of resources that could not be made.
+// failedResources returns what the stack's events say about resources that could not be created.
 func (c caller) failedResources(ctx context.Context) string {
 	var out struct {
 		Events []struct {
@@ -95,7 +99,7 @@ func (c caller) failedResources(ctx context.Context) string {
 	return text.String()
 }
 
-// Resources are the physical ids of the stack's resources, by logical id.
+// resourceIDs returns the physical ids of the stack's resources by logical id.
 func (c caller) resourceIDs(ctx context.Context) (map[string]string, error) {
 	var out struct {
 		Resources []struct {

@@ -17,13 +17,14 @@ import (
 	"time"
 )
 
-// Call is one call to AWS, of a function or of the fleet, as its SDK sent it.
+// A Call is one call to AWS by a function or by the simulated AWS, as its SDK sent it.
 type Call struct {
-	// AccessKey is the caller's: see [Cloud.Caller].
+	// AccessKey is the caller's. [Cloud.Caller] says which function that is.
 	AccessKey string
-	// Service signs the call (dynamodb, sqs, ecs); Operation is of its API.
+	// Service is the name in the signature (dynamodb, sqs, ecs), Operation the operation of its
+	// API.
 	Service, Operation string
-	// Target and ContentType are the headers that say so.
+	// Target and ContentType are the headers that name the operation.
 	Target, ContentType string
 	Request             []byte
 	At                  time.Time
@@ -32,20 +33,21 @@ type Call struct {
 	Answer []byte
 }
 
-// Tap stands between the functions and what they call, and between the fleet and EventBridge. Its fields must be set before the tier starts; they are called
-// from many goroutines.
+// A Tap stands between the functions and what they call, and between the simulated AWS and
+// EventBridge. Its fields must be set before the tier starts. They are called from many goroutines.
 type Tap struct {
-	// Before may answer a call itself, with a status and a body of the service's protocol; status 0 lets it pass.
+	// Before may answer a call itself, with a status and a body of the service's protocol. Status 0
+	// lets the call pass.
 	Before func(Call) (status int, body string)
 	// After sees each call with its answer.
 	After func(Call)
-	// Lose has a call carried out and its answer lost: the caller gets a server error.
+	// Lose decides whether a call is executed and its answer lost: the caller gets a server error.
 	Lose func(Call) bool
 
 	servers []*http.Server
 }
 
-// serveProxy starts an endpoint that passes all on to another.
+// serveProxy starts an endpoint that forwards everything to another one.
 func (t *Tap) serveProxy(behind string) (endpoint string, err error) {
 	u, err := url.Parse(behind)
 	if err != nil {
@@ -58,10 +60,10 @@ func (t *Tap) serveProxy(behind string) (endpoint string, err error) {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(u)
-			r.Out.Host = r.In.Host // it is signed
+			r.Out.Host = r.In.Host // the host is signed
 		},
 		ModifyResponse: t.handleAnswer,
-		ErrorLog:       log.New(io.Discard, "", 0), // what ends while it is called
+		ErrorLog:       log.New(io.Discard, "", 0), // errors of endpoints that end during a call
 	}
 	server := &http.Server{Handler: t.handleRequest(proxy), ReadHeaderTimeout: 10 * time.Second}
 	t.servers = append(t.servers, server)
@@ -107,7 +109,8 @@ func (t *Tap) handleRequest(next http.Handler) http.Handler {
 	})
 }
 
-// operationOf is what a request asks for, in any of the protocols: a header, the path's end, or a field of a form says so.
+// operationOf returns the operation of a request in any of the protocols: a header, the end of the
+// path, or a field of a form names it.
 func operationOf(r *http.Request, body []byte) string {
 	if _, name, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
 		return name
@@ -141,7 +144,8 @@ func (t *Tap) handleAnswer(resp *http.Response) error {
 	return nil
 }
 
-// Caller is the function (its folder's name) that an access key belongs to, empty where it is no function's.
+// Caller returns the function (its folder's name) that an access key belongs to, or "" if it
+// belongs to none.
 func (c *Cloud) Caller(accessKey string) string { return c.callers[accessKey] }
 
 func hash(s string) string {
@@ -149,7 +153,8 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// logicalName is what the logical ids of a function's resources begin with: task-state-change, TaskStateChange.
+// logicalName returns the beginning of the logical ids of a function's resources: TaskStateChange
+// for task-state-change.
 func logicalName(folder string) string {
 	var name strings.Builder
 	for _, word := range strings.Split(folder, "-") {

@@ -20,7 +20,8 @@ type BuildMode int
 const (
 	// Plain builds without flags, and so uses the packages that other commands have compiled.
 	Plain BuildMode = iota
-	// AsDeployed builds with the flags of `make deploy`, for which the first build compiles all packages anew.
+	// AsDeployed builds with the flags of `make deploy`. The first such build compiles all packages
+	// again.
 	AsDeployed
 )
 
@@ -28,7 +29,8 @@ func (m BuildMode) buildFlags() (flags, env []string) {
 	if m == Plain {
 		return nil, nil
 	}
-	return []string{"-trimpath", "-tags", "lambda.norpc,nethttpomithttp2", "-ldflags", "-s -w"}, []string{"CGO_ENABLED=0"}
+	return []string{"-trimpath", "-tags", "lambda.norpc,nethttpomithttp2", "-ldflags", "-s -w"},
+		[]string{"CGO_ENABLED=0"}
 }
 
 // BuildFunctions builds the functions for Linux on this machine's architecture into dir/FUNCTION.
@@ -46,7 +48,7 @@ func BuildFunctions(ctx context.Context, root, dir string, mode BuildMode) error
 	return nil
 }
 
-// architecture is the template's name for what [Build] builds for.
+// architecture returns the template's name for the architecture that [BuildFunctions] builds for.
 func architecture() string {
 	if runtime.GOARCH == "arm64" {
 		return "arm64"
@@ -54,14 +56,14 @@ func architecture() string {
 	return "x86_64"
 }
 
-// artifact is a file that a template points to.
+// An artifact is a file that a template refers to.
 type artifact struct {
-	at  *yaml.Node // what says where it is
+	at  *yaml.Node // the reference
 	dir string     // of a function's code, or
 	tmp string     // a nested template
 }
 
-// artifacts are what a template points to beside it: the code of functions and nested templates.
+// artifacts returns what a template refers to: the code of functions, and nested templates.
 func artifacts(template *yaml.Node) []artifact {
 	var found []artifact
 	resources := memberOf(template.Content[0], "Resources")
@@ -91,7 +93,7 @@ func memberOf(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// bucket holds what templates point to.
+// bucket holds the artifacts.
 const bucket = "artifacts"
 
 func readTemplate(source string) (*yaml.Node, error) {
@@ -106,8 +108,9 @@ func readTemplate(source string) (*yaml.Node, error) {
 	return &template, nil
 }
 
-// packTemplate uploads what the template points to, has it point there, and gives its text: no more than what `sam package`
-// does. name stands in the names, so that another version of the code is another object.
+// packTemplate uploads the artifacts of a template, makes the template refer to them, and returns
+// its text, as `sam package` does. Name is part of the objects' names, so that another version of
+// the code is another object.
 func (c caller) packTemplate(ctx context.Context, template *yaml.Node, v Version, name string) (string, error) {
 	if err := c.putObject(ctx, "/"+bucket, nil); err != nil {
 		return "", err
@@ -139,7 +142,8 @@ func (c caller) packTemplate(ctx context.Context, template *yaml.Node, v Version
 	return string(packed), err
 }
 
-// zipBootstrap is the code of a function as Lambda wants it: one file, called bootstrap.
+// zipBootstrap returns a function's code in Lambda's form: a zip file with one file called
+// bootstrap.
 func zipBootstrap(binary string) ([]byte, error) {
 	code, err := os.ReadFile(binary)
 	if err != nil {
@@ -162,7 +166,7 @@ func zipBootstrap(binary string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// FunctionFolders are the folders of functions/ that template.yaml deploys, sorted.
+// FunctionFolders returns the folders of functions/ that template.yaml deploys, sorted.
 func FunctionFolders(root string) ([]string, error) {
 	template, err := readTemplate(root)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// scalingSuite is the contract of Auto Scaling and of CloudWatch's metrics, on one of them.
+// A scalingSuite is the contract of Auto Scaling and of CloudWatch's metrics, on one
+// implementation.
 type scalingSuite struct {
 	*scaler
 	ctx     context.Context
@@ -31,7 +32,8 @@ type scalingSuite struct {
 func TestAutoScaling(t *testing.T) {
 	onScalers(t, func(t *testing.T, b *scaler) []clause {
 		s := &scalingSuite{
-			scaler: b, ctx: t.Context(), client: asg.NewFromConfig(b.config), groups: autoscaling.NewGroups(b.config), metrics: cloudwatch.NewMetrics(b.config),
+			scaler: b, ctx: t.Context(), client: asg.NewFromConfig(b.config), groups: autoscaling.NewGroups(b.config),
+			metrics: cloudwatch.NewMetrics(b.config),
 		}
 		if b.cloudWatch != nil {
 			s.metrics.Client = cw.NewFromConfig(b.config, b.cloudWatch)
@@ -41,13 +43,15 @@ func TestAutoScaling(t *testing.T) {
 	})
 }
 
-// createGroup makes a group of n instances.
+// createGroup creates a group of n instances.
 func (s *scalingSuite) createGroup(n int32) (string, error) {
 	s.n++
 	name := fmt.Sprint("scaling-", s.n)
 	_, err := s.client.CreateAutoScalingGroup(s.ctx, &asg.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: &name, MinSize: aws.Int32(0), MaxSize: aws.Int32(5), DesiredCapacity: &n, AvailabilityZones: []string{region + "a"},
-		LaunchTemplate:                   &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("scaling"), Version: aws.String("1")},
+		AutoScalingGroupName: &name, MinSize: aws.Int32(0), MaxSize: aws.Int32(5), DesiredCapacity: &n,
+		AvailabilityZones: []string{region + "a"},
+		LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("scaling"),
+			Version: aws.String("1")},
 		NewInstancesProtectedFromScaleIn: aws.Bool(true),
 	})
 	s.awaitPending()
@@ -78,9 +82,12 @@ func (s *scalingSuite) sizeClauses() []clause {
 				return err
 			}
 			i := g.Instances[0]
-			return errors.Join(checkEqual("desired", g.Desired, 2), checkEqual("max", g.Max, 5), checkEqual("instances", len(g.Instances), 2),
-				checkEqual("protects", g.Protects, true), checkEqual("protected", i.Protected, true), checkEqual("running", i.IsInService(), true),
-				checkEqual("type", i.Type, "t3.micro"), checkEqual("zone", i.Zone, region+"a"), checkEqual("weighted", g.Weighted, false))
+			return errors.Join(checkEqual("desired", g.Desired, 2), checkEqual("max", g.Max, 5),
+				checkEqual("instances", len(g.Instances), 2),
+				checkEqual("protects", g.Protects, true), checkEqual("protected", i.Protected, true),
+				checkEqual("running", i.IsInService(), true),
+				checkEqual("type", i.Type, "t3.micro"), checkEqual("zone", i.Zone, region+"a"),
+				checkEqual("weighted", g.Weighted, false))
 		}},
 		{"TheDesiredCapacityIsSet", func() error {
 			g, err := s.createAndDescribe(0)
@@ -107,7 +114,8 @@ func (s *scalingSuite) sizeClauses() []clause {
 				return err
 			}
 			g, err = s.describeAgain(g.Name)
-			return errors.Join(err, checkEqual("the first", g.Instances[0].Protected, false), checkEqual("the second", g.Instances[1].Protected, true))
+			return errors.Join(err, checkEqual("the first", g.Instances[0].Protected, false),
+				checkEqual("the second", g.Instances[1].Protected, true))
 		}},
 		{"ATerminatedInstanceLowersTheCapacity", func() error {
 			g, err := s.createAndDescribe(2)
@@ -145,19 +153,23 @@ func (s *scalingSuite) attachmentClauses() []clause {
 			if err := s.groups.PutLifecycleHook(s.ctx, hook); err != nil {
 				return err
 			}
-			out, err := s.client.DescribeLifecycleHooks(s.ctx, &asg.DescribeLifecycleHooksInput{AutoScalingGroupName: &name})
+			out, err := s.client.DescribeLifecycleHooks(s.ctx,
+				&asg.DescribeLifecycleHooksInput{AutoScalingGroupName: &name})
 			if err != nil {
 				return err
 			}
-			return errors.Join(checkEqual("hooks", len(out.LifecycleHooks), 1), checkEqual("heartbeat", *out.LifecycleHooks[0].HeartbeatTimeout, 3600),
-				s.groups.DeleteLifecycleHook(s.ctx, name, hook.Name), s.groups.DeleteLifecycleHook(s.ctx, name, hook.Name))
+			return errors.Join(checkEqual("hooks", len(out.LifecycleHooks), 1),
+				checkEqual("heartbeat", *out.LifecycleHooks[0].HeartbeatTimeout, 3600),
+				s.groups.DeleteLifecycleHook(s.ctx, name, hook.Name),
+				s.groups.DeleteLifecycleHook(s.ctx, name, hook.Name))
 		}},
 		{"APolicyIsMadeAndTakenBackTwice", func() error {
 			name, err := s.createGroup(0)
 			if err != nil {
 				return err
 			}
-			p := cluster.TrackingPolicy{Group: name, Name: "policy", Namespace: "Berth", Cluster: "c", Provider: "p", Target: 90, Warmup: time.Minute}
+			p := cluster.TrackingPolicy{Group: name, Name: "policy", Namespace: "Berth", Cluster: "c", Provider: "p",
+				Target: 90, Warmup: time.Minute}
 			if err := s.groups.PutTrackingPolicy(s.ctx, p); err != nil {
 				return err
 			}
@@ -165,11 +177,13 @@ func (s *scalingSuite) attachmentClauses() []clause {
 			if err != nil {
 				return err
 			}
-			return errors.Join(checkEqual("policies", len(out.ScalingPolicies), 1), checkEqual("target", *out.ScalingPolicies[0].TargetTrackingConfiguration.TargetValue, 90),
+			return errors.Join(checkEqual("policies", len(out.ScalingPolicies), 1),
+				checkEqual("target", *out.ScalingPolicies[0].TargetTrackingConfiguration.TargetValue, 90),
 				s.groups.DeletePolicy(s.ctx, name, p.Name), s.groups.DeletePolicy(s.ctx, name, p.Name))
 		}},
 		{"AlarmsAndDatapoints", func() error {
-			a := cluster.MetricAlarm{Name: "low", Namespace: cluster.DefaultScalingSpace, Cluster: "c", Provider: "p", Below: true, Threshold: 80, Times: 15}
+			a := cluster.MetricAlarm{Name: "low", Namespace: cluster.DefaultScalingSpace, Cluster: "c", Provider: "p",
+				Below: true, Threshold: 80, Times: 15}
 			if err := s.metrics.PutMetricAlarm(s.ctx, a); err != nil {
 				return err
 			}
@@ -182,13 +196,15 @@ func (s *scalingSuite) attachmentClauses() []clause {
 				return err
 			}
 			m := out.MetricAlarms[0]
-			return errors.Join(checkEqual("times", *m.EvaluationPeriods, 15), checkEqual("metric", *m.MetricName, cluster.ReservationMetric),
+			return errors.Join(checkEqual("times", *m.EvaluationPeriods, 15),
+				checkEqual("metric", *m.MetricName, cluster.ReservationMetric),
 				checkEqual("dimensions", len(m.Dimensions), 2), s.metrics.DeleteAlarms(s.ctx, []string{a.Name, "none"}))
 		}},
 	}
 }
 
-// strictClauses are those that an Auto Scaling that only remembers does not keep.
+// strictClauses are the clauses that an implementation which only stores what it is told does not
+// satisfy.
 func (s *scalingSuite) strictClauses() []clause {
 	return []clause{
 		{"ADesiredCapacityWithinTheBounds", func() error {
@@ -197,7 +213,8 @@ func (s *scalingSuite) strictClauses() []clause {
 				return err
 			}
 			return errors.Join(checkCode(s.groups.SetDesired(s.ctx, name, 6), "ValidationError"),
-				checkCode(s.groups.SetSizes(s.ctx, name, cluster.SizesChange{Min: new(1), Max: new(2), Desired: new(3)}), "ValidationError"))
+				checkCode(s.groups.SetSizes(s.ctx, name,
+					cluster.SizesChange{Min: new(1), Max: new(2), Desired: new(3)}), "ValidationError"))
 		}},
 		{"NoMoreThanFiftyInstancesAtOnce", func() error {
 			name, err := s.createGroup(0)
@@ -216,7 +233,8 @@ func (s *scalingSuite) strictClauses() []clause {
 			}
 			hook := cluster.LifecycleHook{Group: g.Name, Name: cluster.DrainingHook, Heartbeat: time.Hour}
 			id := g.Instances[0].ID
-			err = errors.Join(s.groups.PutLifecycleHook(s.ctx, hook), s.groups.TerminateInstance(s.ctx, id, true), s.groups.RecordHeartbeat(s.ctx, g.Name, hook.Name, id))
+			err = errors.Join(s.groups.PutLifecycleHook(s.ctx, hook), s.groups.TerminateInstance(s.ctx, id, true),
+				s.groups.RecordHeartbeat(s.ctx, g.Name, hook.Name, id))
 			if err != nil {
 				return err
 			}
@@ -224,16 +242,19 @@ func (s *scalingSuite) strictClauses() []clause {
 			err2 := s.groups.CompleteLifecycleAction(s.ctx, g.Name, hook.Name, id)
 			after, err3 := s.describeAgain(g.Name)
 			again := s.groups.CompleteLifecycleAction(s.ctx, g.Name, hook.Name, id)
-			return errors.Join(err, err2, err3, checkEqual("instances", len(held.Instances), 2), checkEqual("lifecycle", held.Instances[0].Lifecycle, "Terminating:Wait"),
+			return errors.Join(err, err2, err3, checkEqual("instances", len(held.Instances), 2),
+				checkEqual("lifecycle", held.Instances[0].Lifecycle, "Terminating:Wait"),
 				checkEqual("instances after it", len(after.Instances), 1), checkCode(again, "ValidationError"))
 		}},
 		{"AnAlarmFiresWhereTheMetricIsLow", func() error {
-			a := cluster.MetricAlarm{Name: "three", Namespace: cluster.DefaultScalingSpace, Cluster: "c", Provider: "three", Below: true, Threshold: 80, Times: 3}
+			a := cluster.MetricAlarm{Name: "three", Namespace: cluster.DefaultScalingSpace, Cluster: "c",
+				Provider: "three", Below: true, Threshold: 80, Times: 3}
 			if err := s.metrics.PutMetricAlarm(s.ctx, a); err != nil {
 				return err
 			}
 			state := func() string {
-				out, err := s.metrics.Client.DescribeAlarms(s.ctx, &cw.DescribeAlarmsInput{AlarmNames: []string{a.Name}})
+				out, err := s.metrics.Client.DescribeAlarms(s.ctx,
+					&cw.DescribeAlarmsInput{AlarmNames: []string{a.Name}})
 				if err != nil {
 					return err.Error()
 				}
@@ -242,7 +263,9 @@ func (s *scalingSuite) strictClauses() []clause {
 			states := ""
 			for n, percent := range []float64{50, 50, 50, 90} {
 				at := time.Date(2026, 11, 21, 10, n, 0, 0, time.UTC)
-				if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{{Namespace: a.Namespace, Cluster: "c", Provider: "three", Percent: percent, At: at}}); err != nil {
+				if err := s.metrics.PutReservation(s.ctx,
+					[]cluster.Datapoint{{Namespace: a.Namespace, Cluster: "c", Provider: "three", Percent: percent,
+						At: at}}); err != nil {
 					return err
 				}
 				states += state() + " "
@@ -254,14 +277,17 @@ func (s *scalingSuite) strictClauses() []clause {
 			if err != nil {
 				return err
 			}
-			p := cluster.TrackingPolicy{Group: name, Name: "follow", Namespace: "Berth", Cluster: "c", Provider: "follow", Target: 100, Warmup: time.Minute}
+			p := cluster.TrackingPolicy{Group: name, Name: "follow", Namespace: "Berth", Cluster: "c",
+				Provider: "follow", Target: 100, Warmup: time.Minute}
 			if err := s.groups.PutTrackingPolicy(s.ctx, p); err != nil {
 				return err
 			}
 			sizes := ""
 			for n, percent := range append([]float64{200, 200, 200, 250, 95}, make([]float64, 15)...) {
 				at := time.Date(2026, 11, 21, 10, n, 0, 0, time.UTC)
-				if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{{Namespace: "Berth", Cluster: "c", Provider: "follow", Percent: percent, At: at}}); err != nil {
+				if err := s.metrics.PutReservation(s.ctx,
+					[]cluster.Datapoint{{Namespace: "Berth", Cluster: "c", Provider: "follow", Percent: percent,
+						At: at}}); err != nil {
 					return err
 				}
 				s.awaitPending()
@@ -288,7 +314,8 @@ func (s *scalingSuite) strictClauses() []clause {
 			if err != nil || len(got) == 0 {
 				return errors.Join(err, errors.New("none has failed"))
 			}
-			return errors.Join(checkEqual("the code", got[0].Code, "VcpuLimitExceeded"), checkEqual("the zone", got[0].Zone, region+"a"))
+			return errors.Join(checkEqual("the code", got[0].Code, "VcpuLimitExceeded"),
+				checkEqual("the zone", got[0].Zone, region+"a"))
 		}},
 	}
 }

@@ -27,16 +27,16 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// balancer is Elastic Load Balancing, Cloud Map and CloudWatch to hold the adapters against.
+// A balancer is an implementation of Elastic Load Balancing, Cloud Map and CloudWatch.
 type balancer struct {
 	config aws.Config
-	// machine is an EC2 instance that runs, vpc where it is; namespace is Cloud Map's.
+	// machine is a running EC2 instance, vpc its network, namespace one of Cloud Map.
 	machine, vpc, namespace string
-	// awaitPending lets happen what was begun.
+	// awaitPending lets pending changes happen.
 	awaitPending func()
-	// cloudWatch changes CloudWatch's client.
+	// cloudWatch changes the options of CloudWatch's client.
 	cloudWatch func(*cw.Options)
-	// knownDifferences are the clauses that it does not keep, with the reason.
+	// knownDifferences are the clauses that it does not satisfy, with the reason.
 	knownDifferences map[string]string
 }
 
@@ -44,7 +44,7 @@ func configFor(endpoint string) aws.Config {
 	return aws.Config{Region: region, BaseEndpoint: &endpoint, Credentials: testCredentials}
 }
 
-// simulatedBalancer is the simulated fleet behind its HTTP endpoint.
+// simulatedBalancer returns the simulated AWS behind its HTTP endpoint.
 func simulatedBalancer(t *testing.T) *balancer {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
@@ -72,7 +72,7 @@ func simulatedBalancer(t *testing.T) *balancer {
 	}
 }
 
-// motoBalancer is moto.
+// motoBalancer returns moto.
 func motoBalancer(t *testing.T) *balancer {
 	t.Helper()
 	endpoint := motoEndpoint(t)
@@ -82,7 +82,7 @@ func motoBalancer(t *testing.T) *balancer {
 	}
 	b := &balancer{
 		config: configFor(endpoint), machine: id, vpc: vpc, awaitPending: func() {},
-		cloudWatch: func(o *cw.Options) { // moto knows no CBOR; the adapter is the same
+		cloudWatch: func(o *cw.Options) { // moto does not know CBOR; the adapter is the same
 			o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
 		},
 		knownDifferences: map[string]string{
@@ -122,12 +122,13 @@ func TestBalancing(t *testing.T) {
 				s.alarms.Client = cw.NewFromConfig(b.config, b.cloudWatch)
 			}
 			s.metrics = s.alarms.Client
-			checkClauses(t, b.knownDifferences, append(append(s.groupClauses(), s.registryClauses()...), s.alarmClauses()...))
+			checkClauses(t, b.knownDifferences, append(append(s.groupClauses(), s.registryClauses()...),
+				s.alarmClauses()...))
 		})
 	}
 }
 
-// checkClauses has each clause be kept, or be on the list of those that are not.
+// checkClauses checks that each clause is satisfied or on the list of differences, and not both.
 func checkClauses(t *testing.T, list map[string]string, clauses []clause) {
 	t.Helper()
 	named := map[string]bool{}
@@ -153,7 +154,7 @@ func checkClauses(t *testing.T, list map[string]string, clauses []clause) {
 	}
 }
 
-// balancingSuite is the contract, on one of them.
+// A balancingSuite is the contract, on one implementation.
 type balancingSuite struct {
 	*balancer
 	ctx        context.Context
@@ -166,7 +167,7 @@ type balancingSuite struct {
 	n          int
 }
 
-// createTargetGroup makes a target group.
+// createTargetGroup creates a target group.
 func (s *balancingSuite) createTargetGroup(kind elbtypes.TargetTypeEnum) (string, error) {
 	s.n++
 	out, err := s.elb.CreateTargetGroup(s.ctx, &elb.CreateTargetGroupInput{
@@ -201,11 +202,12 @@ func (s *balancingSuite) groupClauses() []clause {
 			}
 			if err := s.groups.RegisterTargets(s.ctx, arn,
 				[]cluster.Address{{Host: s.machine, Port: 8080}}); err != nil {
-				return err // once more
+				return err // the second time
 			}
 			got, err := s.groups.TargetHealth(s.ctx, arn)
 			_, here := got[cluster.Address{Host: s.machine, Port: 8081}]
-			return errors.Join(err, checkEqual("the number of targets", len(got), 2), checkEqual("its being there", here, true))
+			return errors.Join(err, checkEqual("the number of targets", len(got), 2),
+				checkEqual("its being there", here, true))
 		}},
 		{"ATargetOfAnAddress", func() error {
 			arn, err := s.createTargetGroup(elbtypes.TargetTypeEnumIp)
@@ -223,7 +225,7 @@ func (s *balancingSuite) groupClauses() []clause {
 			if err != nil {
 				return err
 			}
-			for range 2 { // once more, when it is not there
+			for range 2 { // the second time it no longer exists
 				if err := s.groups.DeregisterTargets(s.ctx, arn,
 					[]cluster.Address{{Host: s.machine, Port: 8080}}); err != nil {
 					return err
@@ -299,7 +301,7 @@ func (s *balancingSuite) groupClauses() []clause {
 	}
 }
 
-// createRegistry makes a service of Cloud Map.
+// createRegistry creates a service of Cloud Map.
 func (s *balancingSuite) createRegistry(checked bool) (string, error) {
 	s.n++
 	in := &servicediscovery.CreateServiceInput{Name: aws.String(fmt.Sprint("service-", s.n)), NamespaceId: &s.namespace}
@@ -351,7 +353,8 @@ func (s *balancingSuite) registryClauses() []clause {
 					Status: sdtypes.CustomHealthStatusUnhealthy,
 				})
 			after, err3 := s.registries.InstancesHealth(s.ctx, arn)
-			return errors.Join(err, err2, err3, checkEqual("its health at first", before["t-1"].Health, cluster.Healthy),
+			return errors.Join(err, err2, err3, checkEqual("its health at first", before["t-1"].Health,
+				cluster.Healthy),
 				checkEqual("its health", after["t-1"].Health, cluster.Unhealthy))
 		}},
 		{"WhereNoHealthIsCheckedAnInstanceIsHealthy", func() error {

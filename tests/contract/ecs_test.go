@@ -1,6 +1,3 @@
-// Package contract holds the adapters of AWS to what they are written for: one suite, on moto, which others wrote from
-// AWS's documents, and on the simulated fleet, which every other test relies on. Where one of them does otherwise, its
-// list says so and why; an entry that is no longer true fails.
 package contract
 
 import (
@@ -30,27 +27,27 @@ const region = "eu-central-1"
 
 var testCredentials = credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", "")
 
-// ecsBackend is an ECS to hold the adapter against.
+// An ecsBackend is an implementation of ECS.
 type ecsBackend struct {
 	endpoint string
 	client   *ecs.Client
 	calls    recorder
-	// join has n machines of 2 vCPUs and 8 GiB join a cluster.
+	// join adds n machines with 2 vCPUs and 8 GiB to a cluster.
 	join func(cluster string, n int) error
-	// machine is the identity document of a machine that has joined no cluster.
+	// machine returns the identity document of a machine that has joined no cluster.
 	machine func() (document string, err error)
-	// awaitPending lets happen what was begun.
+	// awaitPending lets pending changes happen.
 	awaitPending func()
-	// knownDifferences are the clauses that it does not keep, with the reason.
+	// knownDifferences are the clauses that it does not satisfy, with the reason.
 	knownDifferences map[string]string
 }
 
-// clock is a loop's clock as the fleet wants it.
+// A clock is a loop's clock in the form that the simulated AWS needs.
 type clock struct{ *embedded.Loop }
 
 func (c clock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 
-// simulatedECS is the simulated fleet behind its HTTP endpoint.
+// simulatedECS returns the simulated AWS behind its HTTP endpoint.
 func simulatedECS(t *testing.T) *ecsBackend {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
@@ -69,7 +66,8 @@ func simulatedECS(t *testing.T) *ecsBackend {
 			return err
 		},
 		machine: func() (string, error) {
-			return fmt.Sprintf(`{"region":%q,"instanceId":"i-0123456789abcdef0","accountId":"123456789012"}`, region), nil
+			return fmt.Sprintf(`{"region":%q,"instanceId":"i-0123456789abcdef0","accountId":"123456789012"}`, region),
+				nil
 		},
 		awaitPending: settle,
 	}
@@ -79,8 +77,10 @@ func TestECS(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *ecsBackend{"Moto": motoECS, "Fleet": simulatedECS} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
-			b.client = ecs.New(ecs.Options{Region: region, BaseEndpoint: &b.endpoint, Credentials: testCredentials, HTTPClient: &b.calls})
-			s := &ecsSuite{ecsBackend: b, ctx: t.Context(), adapter: &awsapi.ECS{Client: b.client}, forwarder: &awsapi.Forwarder{Client: b.client}}
+			b.client = ecs.New(ecs.Options{Region: region, BaseEndpoint: &b.endpoint, Credentials: testCredentials,
+				HTTPClient: &b.calls})
+			s := &ecsSuite{ecsBackend: b, ctx: t.Context(), adapter: &awsapi.ECS{Client: b.client},
+				forwarder: &awsapi.Forwarder{Client: b.client}}
 			if err := s.prepareCluster(); err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestECS(t *testing.T) {
 	}
 }
 
-// ecsSuite is the contract, on one backend.
+// An ecsSuite is the contract of ECS, on one backend.
 type ecsSuite struct {
 	*ecsBackend
 	ctx       context.Context
@@ -100,7 +100,7 @@ type ecsSuite struct {
 	batches   int
 }
 
-// clause is one thing that Berth relies on.
+// A clause is one property on which Berth relies.
 type clause struct {
 	name  string
 	holds func() error
@@ -145,7 +145,7 @@ func (s *ecsSuite) registerDefinition(family string, memory int32) error {
 	return err
 }
 
-// checkCode holds where err is the ECS API's own, of that code.
+// checkCode checks that err is the ECS API's own error, with one of the codes.
 func checkCode(err error, want ...cluster.Code) error {
 	if err == nil || !slices.Contains(want, cluster.ErrorCode(err)) || errors.Is(err, cluster.ErrAmbiguous) {
 		return fmt.Errorf("error %w, want %v", err, want)
@@ -165,7 +165,8 @@ func (s *ecsSuite) describingClauses() []clause {
 		{"ClustersAreActive", func() error {
 			here, err := s.adapter.ClusterActive(s.ctx, home)
 			gone, err2 := s.adapter.ClusterActive(s.ctx, "nowhere")
-			return errors.Join(err, err2, checkEqual("a cluster's being active", here, true), checkEqual("no cluster's being active", gone, false))
+			return errors.Join(err, err2, checkEqual("a cluster's being active", here, true),
+				checkEqual("no cluster's being active", gone, false))
 		}},
 		{"ADeletedClusterIsNotActive", func() error {
 			name := "short-lived"
@@ -184,7 +185,8 @@ func (s *ecsSuite) describingClauses() []clause {
 		}},
 		{"TheLatestRevisionStandsForTheFamily", func() error {
 			for name, want := range map[string]string{
-				"web": "web:2", "web:1": "web:1", "arn:aws:ecs:" + region + ":123456789012:task-definition/web:2": "web:2",
+				"web": "web:2", "web:1": "web:1",
+				"arn:aws:ecs:" + region + ":123456789012:task-definition/web:2": "web:2",
 			} {
 				d, err := s.adapter.DescribeTaskDefinition(s.ctx, name)
 				if err != nil {
@@ -202,12 +204,14 @@ func (s *ecsSuite) describingClauses() []clause {
 			return checkCode(err, cluster.CodeClient)
 		}},
 		{"InstancesAreDescribed", func() error {
-			got, err := s.adapter.DescribeInstances(s.ctx, home, append([]string{strings.Repeat("0", 32)}, s.instances...))
+			got, err := s.adapter.DescribeInstances(s.ctx, home,
+				append([]string{strings.Repeat("0", 32)}, s.instances...))
 			if err != nil {
 				return err
 			}
 			for _, i := range got {
-				if !i.IsAvailable() || !slices.Contains(s.instances, i.ID) || i.EC2InstanceID == "" || i.Cluster != home ||
+				if !i.IsAvailable() || !slices.Contains(s.instances, i.ID) || i.EC2InstanceID == "" ||
+					i.Cluster != home ||
 					i.Registered.CPU < 2*cluster.VCPU || i.Registered.Memory < 4096 {
 					return fmt.Errorf("instance %+v", i)
 				}
@@ -217,11 +221,12 @@ func (s *ecsSuite) describingClauses() []clause {
 	}
 }
 
-// startCall starts web on instances, under a startedBy of its own.
+// startCall returns a call that starts web on instances, with a new startedBy.
 func (s *ecsSuite) startCall(instances ...string) cluster.StartCall {
 	s.batches++
 	return cluster.StartCall{
-		Cluster: home, TaskDefinition: "web:2", Instances: instances, StartedBy: cluster.StartedBy("0123456789ab", int64(s.batches), 0),
+		Cluster: home, TaskDefinition: "web:2", Instances: instances,
+		StartedBy: cluster.StartedBy("0123456789ab", int64(s.batches), 0),
 	}
 }
 
@@ -234,7 +239,8 @@ func (s *ecsSuite) startingClauses() []clause {
 				return fmt.Errorf("%+v, %w", answer, err)
 			}
 			for n, t := range answer.Tasks {
-				if t.StartedBy != call.StartedBy || t.Instance != call.Instances[n] || t.TaskDefinition != "web:2" || t.Cluster != home ||
+				if t.StartedBy != call.StartedBy || t.Instance != call.Instances[n] || t.TaskDefinition != "web:2" ||
+					t.Cluster != home ||
 					t.Desired != cluster.TaskRunning || t.ID == "" {
 					return fmt.Errorf("task %+v", t)
 				}
@@ -252,10 +258,12 @@ func (s *ecsSuite) startingClauses() []clause {
 			slices.Sort(want)
 			slices.Sort(ids)
 			none, err2 := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{Cluster: home, StartedBy: "berth/nobody/1-0"})
-			return errors.Join(err, err2, checkEqual("those listed", fmt.Sprint(ids), fmt.Sprint(want)), checkEqual("those of nobody", len(none), 0))
+			return errors.Join(err, err2, checkEqual("those listed", fmt.Sprint(ids), fmt.Sprint(want)),
+				checkEqual("those of nobody", len(none), 0))
 		}},
 		{"StartedByIsTheOnlyFilter", func() error {
-			_, err := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{Cluster: home, StartedBy: "x", Instance: s.instances[0]})
+			_, err := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{Cluster: home, StartedBy: "x",
+				Instance: s.instances[0]})
 			return checkCode(err, cluster.CodeInvalidParameter)
 		}},
 		{"ATaskReportsItsInstanceAndVersion", func() error {
@@ -265,7 +273,8 @@ func (s *ecsSuite) startingClauses() []clause {
 			}
 			s.awaitPending()
 			got, err := s.adapter.DescribeTasks(s.ctx, home, []string{answer.Tasks[0].ID})
-			if err != nil || len(got) != 1 || got[0].Instance != s.instances[2] || got[0].Version == 0 || got[0].Last != cluster.TaskRunning {
+			if err != nil || len(got) != 1 || got[0].Instance != s.instances[2] || got[0].Version == 0 ||
+				got[0].Last != cluster.TaskRunning {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
 			return nil
@@ -282,7 +291,8 @@ func (s *ecsSuite) startingClauses() []clause {
 		}},
 		{"StartTaskOnNoSuchInstanceFailsForIt", func() error {
 			answer, err := s.adapter.StartTask(s.ctx, s.startCall(strings.Repeat("0", 32)))
-			if err != nil || len(answer.Tasks) != 0 || len(answer.Failures) != 1 || answer.Failures[0].Reason != "MISSING" {
+			if err != nil || len(answer.Tasks) != 0 || len(answer.Failures) != 1 ||
+				answer.Failures[0].Reason != "MISSING" {
 				return fmt.Errorf("%+v, %w", answer, err)
 			}
 			return nil
@@ -300,7 +310,7 @@ func (s *ecsSuite) startingClauses() []clause {
 	}
 }
 
-// startedTask is a task that runs.
+// startedTask starts a task and returns its id.
 func (s *ecsSuite) startedTask() (string, error) {
 	answer, err := s.adapter.StartTask(s.ctx, s.startCall(s.instances[1]))
 	if err != nil || len(answer.Tasks) != 1 {
@@ -322,7 +332,8 @@ func (s *ecsSuite) stoppingClauses() []clause {
 			}
 			s.awaitPending()
 			got, err := s.adapter.DescribeTasks(s.ctx, home, []string{id})
-			if err != nil || len(got) != 1 || got[0].Desired != cluster.TaskStopped || !strings.Contains(got[0].Reason, "because") {
+			if err != nil || len(got) != 1 || got[0].Desired != cluster.TaskStopped ||
+				!strings.Contains(got[0].Reason, "because") {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
 			return nil
@@ -338,7 +349,8 @@ func (s *ecsSuite) stoppingClauses() []clause {
 			stopped, err3 := s.adapter.ListTasks(s.ctx, cluster.TaskFilter{
 				Cluster: home, Instance: s.instances[1], Desired: cluster.TaskStopped,
 			})
-			return errors.Join(err, err2, err3, checkEqual("its being listed as running", slices.Contains(running, id), false),
+			return errors.Join(err, err2, err3, checkEqual("its being listed as running", slices.Contains(running, id),
+				false),
 				checkEqual("its being listed as stopped", slices.Contains(stopped, id), true))
 		}},
 		{"StopTaskOfNoTask", func() error {
@@ -355,7 +367,7 @@ func (s *ecsSuite) stoppingClauses() []clause {
 	}
 }
 
-// forwardOperation passes an operation on and gives the answer.
+// forwardOperation forwards an operation and returns the answer.
 func (s *ecsSuite) forwardOperation(operation, format string, args ...any) (string, error) {
 	status, answer, err := s.forwarder.Forward(s.ctx, operation, fmt.Appendf(nil, format, args...))
 	if err == nil && status != http.StatusOK {
@@ -367,7 +379,8 @@ func (s *ecsSuite) forwardOperation(operation, format string, args ...any) (stri
 func (s *ecsSuite) forwardedClauses() []clause {
 	return []clause{
 		{"ErrorsComeBackAsTheyAre", func() error {
-			status, answer, err := s.forwarder.Forward(s.ctx, "DescribeTaskDefinition", []byte(`{"taskDefinition": "nothing"}`))
+			status, answer, err := s.forwarder.Forward(s.ctx, "DescribeTaskDefinition",
+				[]byte(`{"taskDefinition": "nothing"}`))
 			return errors.Join(err, checkEqual("the status", status, http.StatusBadRequest),
 				checkEqual("the error's being named", strings.Contains(string(answer), "ClientException"), true))
 		}},
@@ -384,7 +397,8 @@ func (s *ecsSuite) forwardedClauses() []clause {
 			return checkEqual("the attribute", got[0].Attributes["stack"], "blue")
 		}},
 		{"AnInstanceThatDrains", func() error {
-			_, err := s.forwardOperation("UpdateContainerInstancesState", `{"cluster": %q, "containerInstances": [%q], "status": "DRAINING"}`, home, s.instances[2])
+			_, err := s.forwardOperation("UpdateContainerInstancesState",
+				`{"cluster": %q, "containerInstances": [%q], "status": "DRAINING"}`, home, s.instances[2])
 			if err != nil {
 				return err
 			}
@@ -397,7 +411,8 @@ func (s *ecsSuite) forwardedClauses() []clause {
 		}},
 		{"TagsAreKept", func() error {
 			arn := "arn:aws:ecs:" + region + ":123456789012:cluster/" + home
-			_, err := s.forwardOperation("TagResource", `{"resourceArn": %q, "tags": [{"key": "team", "value": "x"}]}`, arn)
+			_, err := s.forwardOperation("TagResource", `{"resourceArn": %q, "tags": [{"key": "team", "value": "x"}]}`,
+				arn)
 			tags, err2 := s.forwardOperation("ListTagsForResource", `{"resourceArn": %q}`, arn)
 			return errors.Join(err, err2, checkEqual("the tag's being there", strings.Contains(tags, `"team"`), true))
 		}},

@@ -18,7 +18,7 @@ import (
 	"berth/tests/ministack"
 )
 
-// recorder sends requests and keeps which operations were called with success.
+// A recorder sends requests and records which operations succeeded.
 type recorder struct {
 	mu     sync.Mutex
 	called map[string]bool
@@ -38,7 +38,8 @@ func (r *recorder) Do(request *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// checkEveryOperation fails for each action on ECS that template.yaml grants to a function and that the suite never called.
+// checkEveryOperation fails for each ECS action that template.yaml grants to a function and that
+// the suite never called.
 func (r *recorder) checkEveryOperation(t *testing.T) {
 	root, err := ministack.ProjectRoot()
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *recorder) checkEveryOperation(t *testing.T) {
 	}
 }
 
-// forwardAndDecode passes an operation on and reads its answer.
+// forwardAndDecode forwards an operation and decodes its answer.
 func forwardAndDecode[T any](s *ecsSuite, operation, format string, args ...any) (out T, err error) {
 	text, err := s.forwardOperation(operation, format, args...)
 	if err == nil {
@@ -78,7 +79,8 @@ func (s *ecsSuite) clusterClauses() []clause {
 	return []clause{
 		{"AClusterIsMadeShownAndDeleted", func() error {
 			made, err := forwardAndDecode[oneCluster](s, "CreateCluster", `{"clusterName": "passing"}`)
-			shown, err2 := forwardAndDecode[struct{ Clusters []namedCluster }](s, "DescribeClusters", `{"clusters": ["passing"]}`)
+			shown, err2 := forwardAndDecode[struct{ Clusters []namedCluster }](s, "DescribeClusters",
+				`{"clusters": ["passing"]}`)
 			listed, err3 := forwardAndDecode[struct{ ClusterArns []string }](s, "ListClusters", `{}`)
 			deleted, err4 := forwardAndDecode[oneCluster](s, "DeleteCluster", `{"cluster": "passing"}`)
 			if err := errors.Join(err, err2, err3, err4); err != nil {
@@ -87,11 +89,13 @@ func (s *ecsSuite) clusterClauses() []clause {
 			if len(shown.Clusters) != 1 || shown.Clusters[0] != made.Cluster || made.Cluster.Status != "ACTIVE" {
 				return fmt.Errorf("made %+v, shown %+v", made, shown)
 			}
-			return errors.Join(checkEqual("its being listed", slices.Contains(listed.ClusterArns, made.Cluster.ClusterArn), true),
+			return errors.Join(checkEqual("its being listed",
+				slices.Contains(listed.ClusterArns, made.Cluster.ClusterArn), true),
 				checkEqual("the one deleted", deleted.Cluster.ClusterName, "passing"))
 		}},
 		{"AClusterThatIsNotThereIsAFailure", func() error {
-			shown, err := forwardAndDecode[struct{ Failures []struct{ Reason string } }](s, "DescribeClusters", `{"clusters": ["nowhere"]}`)
+			shown, err := forwardAndDecode[struct{ Failures []struct{ Reason string } }](s, "DescribeClusters",
+				`{"clusters": ["nowhere"]}`)
 			if err != nil || len(shown.Failures) != 1 || shown.Failures[0].Reason != "MISSING" {
 				return fmt.Errorf("%+v, %w", shown, err)
 			}
@@ -130,13 +134,16 @@ func (s *ecsSuite) definitionClauses() []clause {
 					return fmt.Errorf("%+v, %w", got, err)
 				}
 			}
-			families, err := forwardAndDecode[struct{ Families []string }](s, "ListTaskDefinitionFamilies", `{"familyPrefix": "pass"}`)
-			listed, err2 := forwardAndDecode[struct{ TaskDefinitionArns []string }](s, "ListTaskDefinitions", `{"familyPrefix": "passing"}`)
+			families, err := forwardAndDecode[struct{ Families []string }](s, "ListTaskDefinitionFamilies",
+				`{"familyPrefix": "pass"}`)
+			listed, err2 := forwardAndDecode[struct{ TaskDefinitionArns []string }](s, "ListTaskDefinitions",
+				`{"familyPrefix": "passing"}`)
 			return errors.Join(err, err2, checkEqual("the families", fmt.Sprint(families.Families), "[passing]"),
 				checkEqual("how many revisions are listed", len(listed.TaskDefinitionArns), 2))
 		}},
 		{"ADeregisteredRevisionIsInactive", func() error {
-			got, err := forwardAndDecode[oneDefinition](s, "DeregisterTaskDefinition", `{"taskDefinition": "passing:1"}`)
+			got, err := forwardAndDecode[oneDefinition](s, "DeregisterTaskDefinition",
+				`{"taskDefinition": "passing:1"}`)
 			if err != nil {
 				return err
 			}
@@ -144,14 +151,16 @@ func (s *ecsSuite) definitionClauses() []clause {
 			if err != nil {
 				return err
 			}
-			return errors.Join(checkEqual("its status", got.TaskDefinition.Status, "INACTIVE"), checkEqual("its being inactive", d.Inactive, true))
+			return errors.Join(checkEqual("its status", got.TaskDefinition.Status, "INACTIVE"),
+				checkEqual("its being inactive", d.Inactive, true))
 		}},
 		{"OnlyAnInactiveRevisionIsDeleted", func() error {
 			type deleted struct {
 				TaskDefinitions []struct{ TaskDefinitionArn, Status string }
 				Failures        []struct{ Reason string }
 			}
-			got, err := forwardAndDecode[deleted](s, "DeleteTaskDefinitions", `{"taskDefinitions": ["passing:1", "passing:2"]}`)
+			got, err := forwardAndDecode[deleted](s, "DeleteTaskDefinitions",
+				`{"taskDefinitions": ["passing:1", "passing:2"]}`)
 			if err != nil || len(got.TaskDefinitions) != 1 || len(got.Failures) != 1 ||
 				!strings.HasSuffix(got.TaskDefinitions[0].TaskDefinitionArn, "passing:1") {
 				return fmt.Errorf("%+v, %w", got, err)
@@ -170,9 +179,11 @@ type attributes struct {
 func (s *ecsSuite) instanceClauses() []clause {
 	return []clause{
 		{"InstancesAreListedByStatus", func() error {
-			got, err := forwardAndDecode[arnLists](s, "ListContainerInstances", `{"cluster": %q, "status": "ACTIVE"}`, home)
+			got, err := forwardAndDecode[arnLists](s, "ListContainerInstances", `{"cluster": %q, "status": "ACTIVE"}`,
+				home)
 			all, err2 := s.adapter.ListInstances(s.ctx, home)
-			draining, err3 := forwardAndDecode[arnLists](s, "ListContainerInstances", `{"cluster": %q, "status": "DRAINING"}`, home)
+			draining, err3 := forwardAndDecode[arnLists](s, "ListContainerInstances",
+				`{"cluster": %q, "status": "DRAINING"}`, home)
 			return errors.Join(err, err2, err3,
 				checkEqual("the sum", len(got.ContainerInstanceArns)+len(draining.ContainerInstanceArns), len(all)))
 		}},
@@ -194,7 +205,8 @@ func (s *ecsSuite) instanceClauses() []clause {
 				"targetType": "container-instance", "targetId": %q}]}`, home, s.instances[1])
 			got, err2 := forwardAndDecode[attributes](s, "ListAttributes",
 				`{"cluster": %q, "targetType": "container-instance", "attributeName": "row"}`, home)
-			if err := errors.Join(err, err2); err != nil || len(got.Attributes) != 1 || got.Attributes[0].Value != "7" ||
+			if err := errors.Join(err, err2); err != nil || len(got.Attributes) != 1 ||
+				got.Attributes[0].Value != "7" ||
 				!strings.HasSuffix(got.Attributes[0].TargetID, s.instances[1]) {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
@@ -202,10 +214,12 @@ func (s *ecsSuite) instanceClauses() []clause {
 		}},
 		{"ATagIsTakenOff", func() error {
 			arn := "arn:aws:ecs:" + region + ":123456789012:cluster/" + home
-			_, err := s.forwardOperation("TagResource", `{"resourceArn": %q, "tags": [{"key": "short", "value": "x"}]}`, arn)
+			_, err := s.forwardOperation("TagResource", `{"resourceArn": %q, "tags": [{"key": "short", "value": "x"}]}`,
+				arn)
 			_, err2 := s.forwardOperation("UntagResource", `{"resourceArn": %q, "tagKeys": ["short"]}`, arn)
 			tags, err3 := s.forwardOperation("ListTagsForResource", `{"resourceArn": %q}`, arn)
-			return errors.Join(err, err2, err3, checkEqual("the tag's being there", strings.Contains(tags, `"short"`), false))
+			return errors.Join(err, err2, err3, checkEqual("the tag's being there", strings.Contains(tags, `"short"`),
+				false))
 		}},
 		{"AnInstanceIsRegisteredByItsMachineAndDeregistered", func() error {
 			name := "coming-and-going"
@@ -226,29 +240,34 @@ func (s *ecsSuite) instanceClauses() []clause {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
 			id := cluster.LastPart(got.ContainerInstance.ContainerInstanceArn)
-			shown, err := forwardAndDecode[struct{ ContainerInstances []struct{ Status string } }](s, "DescribeContainerInstances",
+			shown, err := forwardAndDecode[struct{ ContainerInstances []struct{ Status string } }](s,
+				"DescribeContainerInstances",
 				`{"cluster": %q, "containerInstances": [%q]}`, name, id)
 			_, err2 := s.client.DeregisterContainerInstance(s.ctx, &ecs.DeregisterContainerInstanceInput{
 				Cluster: &name, ContainerInstance: &id, Force: aws.Bool(true),
 			})
 			left, err3 := s.adapter.ListInstances(s.ctx, name)
-			return errors.Join(err, err2, err3, checkEqual("how many were described", len(shown.ContainerInstances), 1), checkEqual("how many are left", len(left), 0))
+			return errors.Join(err, err2, err3, checkEqual("how many were described", len(shown.ContainerInstances), 1),
+				checkEqual("how many are left", len(left), 0))
 		}},
 		{"TasksAreListedByInstanceAndFamily", func() error {
 			id, err := s.startedTask()
 			if err != nil {
 				return err
 			}
-			byInstance, err := forwardAndDecode[arnLists](s, "ListTasks", `{"cluster": %q, "containerInstance": %q}`, home, s.instances[1])
+			byInstance, err := forwardAndDecode[arnLists](s, "ListTasks", `{"cluster": %q, "containerInstance": %q}`,
+				home, s.instances[1])
 			byFamily, err2 := forwardAndDecode[arnLists](s, "ListTasks", `{"cluster": %q, "family": "web"}`, home)
 			none, err3 := forwardAndDecode[arnLists](s, "ListTasks", `{"cluster": %q, "family": "passing"}`, home)
 			has := func(arn string) bool { return strings.HasSuffix(arn, id) }
-			return errors.Join(err, err2, err3, checkEqual("its being on its instance", slices.ContainsFunc(byInstance.TaskArns, has), true),
+			return errors.Join(err, err2, err3, checkEqual("its being on its instance",
+				slices.ContainsFunc(byInstance.TaskArns, has), true),
 				checkEqual("its being of its family", slices.ContainsFunc(byFamily.TaskArns, has), true),
 				checkEqual("how many another family has", len(none.TaskArns), 0))
 		}},
 		{"DescribeTasksNamesWhatIsMissing", func() error {
-			got, err := forwardAndDecode[struct{ Failures []struct{ Reason string } }](s, "DescribeTasks", `{"cluster": %q, "tasks": [%q]}`,
+			got, err := forwardAndDecode[struct{ Failures []struct{ Reason string } }](s, "DescribeTasks",
+				`{"cluster": %q, "tasks": [%q]}`,
 				home, strings.Repeat("0", 32))
 			if err != nil || len(got.Failures) != 1 || got.Failures[0].Reason != "MISSING" {
 				return fmt.Errorf("%+v, %w", got, err)

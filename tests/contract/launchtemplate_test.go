@@ -22,9 +22,11 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 	for name, id := range map[string]*string{"own": &own, "group": &group} {
 		out, err := client.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
 			LaunchTemplateName: &name, LaunchTemplateData: &types.RequestLaunchTemplateData{
-				ImageId: aws.String("ami-12c6146b"), InstanceType: types.InstanceTypeM5Large, UserData: aws.String("YQ=="), KeyName: &name,
+				ImageId: aws.String("ami-12c6146b"), InstanceType: types.InstanceTypeM5Large,
+				UserData: aws.String("YQ=="), KeyName: &name,
 				TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{
-					ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{{Key: aws.String("team"), Value: &name}},
+					ResourceType: types.ResourceTypeInstance,
+					Tags:         []types.Tag{{Key: aws.String("team"), Value: &name}},
 				}},
 			},
 		})
@@ -46,7 +48,9 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 		{"AVersionIsDescribedByIDAndByName", func() error {
 			a, err := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: own, Version: "1"})
 			b, other := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{Name: "own"})
-			return errors.Join(err, other, checkEqual("by id", *a, cluster.LaunchTemplate{ID: own, Name: "own", Version: 1, Image: "ami-12c6146b"}), checkEqual("by name", *b, *a))
+			return errors.Join(err, other, checkEqual("by id", *a,
+				cluster.LaunchTemplate{ID: own, Name: "own", Version: 1, Image: "ami-12c6146b"}),
+				checkEqual("by name", *b, *a))
 		}},
 		{"AVersionIsMadeOfTheSameTemplate", func() error {
 			made, err := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{
@@ -69,7 +73,9 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 				return err
 			}
 			d := data(cluster.TemplateRef{ID: group, Version: made.String()[len(group)+1:]})
-			return errors.Join(checkEqual("image", *d.ImageId, "ami-1"), checkEqual("type", d.InstanceType, types.InstanceTypeM5Large), checkEqual("user data", *d.UserData, "YQ=="),
+			return errors.Join(checkEqual("image", *d.ImageId, "ami-1"),
+				checkEqual("type", d.InstanceType, types.InstanceTypeM5Large),
+				checkEqual("user data", *d.UserData, "YQ=="),
 				checkEqual("key", *d.KeyName, "own"), checkEqual("tag", *d.TagSpecifications[0].Tags[0].Value, "own"))
 		}},
 		{"NoVersionHasAnotherDescription", func() error {
@@ -86,13 +92,17 @@ func templateClauses(t *testing.T, b *scaler) []clause {
 				return err
 			}
 			made, err := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{
-				Template: group, From: cluster.TemplateRef{ID: group, Version: "1"}, Description: "f", Image: *images.Images[0].Name,
+				Template: group, From: cluster.TemplateRef{ID: group, Version: "1"}, Description: "f",
+				Image: *images.Images[0].Name,
 			})
 			if err != nil {
 				return err
 			}
-			_, none := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{Template: group, From: cluster.TemplateRef{ID: group, Version: "1"}, Image: "no such image"})
-			return errors.Join(checkEqual("image", made.Image, *images.Images[0].ImageId), checkEqual("the code", cluster.ErrorCode(none), "InvalidAMIID.NotFound"))
+			_, none := templates.CreateVersion(t.Context(),
+				cluster.NewTemplateVersion{Template: group, From: cluster.TemplateRef{ID: group, Version: "1"},
+					Image: "no such image"})
+			return errors.Join(checkEqual("image", made.Image, *images.Images[0].ImageId),
+				checkEqual("the code", cluster.ErrorCode(none), "InvalidAMIID.NotFound"))
 		}},
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"berth/tests/ministack"
 )
 
-// serve is moto until standard input ends, so that it cannot outlive whoever started it.
+// serve runs moto until standard input ends, so that it cannot outlive the test.
 const serve = `
 import os, sys, threading
 def end_with_stdin():
@@ -48,7 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// motoEndpoint is the emulator's endpoint; its version is pinned in tools/moto.txt. The test is skipped where it is not there.
+// motoEndpoint returns the emulator's endpoint. tools/moto.txt pins its version. Without moto the
+// test is skipped.
 func motoEndpoint(t *testing.T) string {
 	t.Helper()
 	root, err := ministack.ProjectRoot()
@@ -98,7 +99,7 @@ func startMoto(python string) error {
 	}
 }
 
-// motoECS is moto's ECS, with EC2 instances in it.
+// motoECS returns moto's ECS with EC2 instances.
 func motoECS(t *testing.T) *ecsBackend {
 	b := &ecsBackend{endpoint: motoEndpoint(t)}
 	b.machine = func() (string, error) {
@@ -119,7 +120,7 @@ func motoECS(t *testing.T) *ecsBackend {
 		}
 		return nil
 	}
-	b.awaitPending = func() {} // each description takes a task one status on
+	b.awaitPending = func() {} // each description advances a task by one status
 	b.knownDifferences = map[string]string{
 		"StartTaskOnElevenInstancesIsRefused": "moto bounds no number of instances",
 		"StartTaskOnNoSuchInstanceFailsForIt": "moto answers status 500",
@@ -135,11 +136,13 @@ func motoECS(t *testing.T) *ecsBackend {
 	return b
 }
 
-// runInstance has moto's EC2 start a machine: only such a one can join a cluster. moto checks no signature, but finds
-// the service by it. It gives the machine's id and its network's.
+// runInstance starts a machine in moto's EC2, because only such a machine can join a cluster. moto
+// does not check signatures, but finds the service by them. It returns the ids of the machine and
+// of its network.
 func runInstance(ctx context.Context, endpoint string) (id, vpc string, err error) {
 	form := url.Values{
-		"Action": {"RunInstances"}, "Version": {"2016-11-15"}, "ImageId": {"ami-12c6146b"}, "MinCount": {"1"}, "MaxCount": {"1"},
+		"Action": {"RunInstances"}, "Version": {"2016-11-15"}, "ImageId": {"ami-12c6146b"}, "MinCount": {"1"},
+		"MaxCount":     {"1"},
 		"InstanceType": {"m5.large"},
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/", strings.NewReader(form.Encode()))
@@ -147,7 +150,8 @@ func runInstance(ctx context.Context, endpoint string) (id, vpc string, err erro
 		return "", "", err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIDTEST/20261121/"+region+"/ec2/aws4_request, SignedHeaders=host, Signature=0")
+	r.Header.Set("Authorization",
+		"AWS4-HMAC-SHA256 Credential=AKIDTEST/20261121/"+region+"/ec2/aws4_request, SignedHeaders=host, Signature=0")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return "", "", err

@@ -25,7 +25,8 @@ func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 	group := func(edit func(*asg.CreateAutoScalingGroupInput)) string {
 		made++
 		in := &asg.CreateAutoScalingGroupInput{
-			AutoScalingGroupName: aws.String(fmt.Sprint("nodes-", made)), MinSize: aws.Int32(0), MaxSize: aws.Int32(5), DesiredCapacity: aws.Int32(1),
+			AutoScalingGroupName: aws.String(fmt.Sprint("nodes-", made)), MinSize: aws.Int32(0), MaxSize: aws.Int32(5),
+			DesiredCapacity:   aws.Int32(1),
 			AvailabilityZones: []string{region + "a", region + "b"},
 		}
 		edit(in)
@@ -50,11 +51,13 @@ func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 		}},
 		{"AllSizesAreSetAtOnce", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
-			if err := groups.SetSizes(t.Context(), name, cluster.SizesChange{Min: new(2), Max: new(12), Desired: new(6)}); err != nil {
+			if err := groups.SetSizes(t.Context(), name,
+				cluster.SizesChange{Min: new(2), Max: new(12), Desired: new(6)}); err != nil {
 				return err
 			}
 			g := described(name)
-			return errors.Join(checkEqual("min", g.Min, 2), checkEqual("max", g.Max, 12), checkEqual("desired", g.Desired, 6))
+			return errors.Join(checkEqual("min", g.Min, 2), checkEqual("max", g.Max, 12),
+				checkEqual("desired", g.Desired, 6))
 		}},
 		{"AnotherVersionIsUsed", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
@@ -66,18 +69,21 @@ func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 		{"AMixedPolicyKeepsItsTypes", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) {
 				in.MixedInstancesPolicy = &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
-					LaunchTemplateSpecification: spec, Overrides: []types.LaunchTemplateOverrides{{InstanceType: aws.String("m5.large")}},
+					LaunchTemplateSpecification: spec,
+					Overrides:                   []types.LaunchTemplateOverrides{{InstanceType: aws.String("m5.large")}},
 				}}
 			})
 			if err := groups.UseTemplate(t.Context(), name, template+":2"); err != nil {
 				return err
 			}
-			out, err := client.DescribeAutoScalingGroups(t.Context(), &asg.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
+			out, err := client.DescribeAutoScalingGroups(t.Context(),
+				&asg.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 			if err != nil {
 				return err
 			}
 			policy := out.AutoScalingGroups[0].MixedInstancesPolicy.LaunchTemplate
-			return errors.Join(checkEqual("template", described(name).Template, template+":2"), checkEqual("types", *policy.Overrides[0].InstanceType, "m5.large"))
+			return errors.Join(checkEqual("template", described(name).Template, template+":2"),
+				checkEqual("types", *policy.Overrides[0].InstanceType, "m5.large"))
 		}},
 		{"NoLaunchHasFailed", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })

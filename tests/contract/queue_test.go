@@ -18,7 +18,7 @@ import (
 	"berth/shared/awsevent"
 )
 
-// newQueue makes a queue in moto and gives its URL.
+// newQueue creates a queue in moto and returns its URL.
 func newQueue(t *testing.T, name string) (*sqs.Client, string) {
 	t.Helper()
 	endpoint := motoEndpoint(t)
@@ -30,7 +30,7 @@ func newQueue(t *testing.T, name string) (*sqs.Client, string) {
 	return client, *made.QueueUrl
 }
 
-// receiveAll gives the bodies of the messages that are there now.
+// receiveAll returns the bodies of the visible messages.
 func receiveAll(t *testing.T, client *sqs.Client, url string) (bodies []string) {
 	t.Helper()
 	out, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10})
@@ -62,7 +62,8 @@ func TestQueue(t *testing.T) {
 			t.Errorf("received %q at once", got)
 		}
 		out, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
-			QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessagesDelayed},
+			QueueUrl:       &url,
+			AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessagesDelayed},
 		})
 		if err != nil || out.Attributes["ApproximateNumberOfMessagesDelayed"] != "1" {
 			t.Errorf("attributes %v, %v", out, err)
@@ -78,26 +79,31 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("NoQueueIsAnError", func(t *testing.T) {
 		var missing *types.QueueDoesNotExist
-		if err := (&wakequeue.Queue{Client: client, URL: url + "-gone"}).Send(t.Context(), []byte("x"), 0); !errors.As(err, &missing) {
+		if err := (&wakequeue.Queue{Client: client, URL: url + "-gone"}).Send(t.Context(), []byte("x"),
+			0); !errors.As(err, &missing) {
 			t.Errorf("Send = %v", err)
 		}
 	})
 }
 
-// TestBus has events pass EventBridge, a rule and a queue, as on AWS, and reads them as task-state-change does.
+// TestBus sends events through EventBridge, a rule and a queue, as on AWS, and decodes them as
+// task-state-change does.
 func TestBus(t *testing.T) {
 	client, url := newQueue(t, "events")
 	endpoint := motoEndpoint(t)
-	events := eventbridge.New(eventbridge.Options{Region: region, BaseEndpoint: &endpoint, Credentials: testCredentials})
+	events := eventbridge.New(eventbridge.Options{Region: region, BaseEndpoint: &endpoint,
+		Credentials: testCredentials})
 	_, err := events.PutRule(t.Context(), &eventbridge.PutRuleInput{
-		Name: aws.String("load"), EventPattern: aws.String(`{"source": ["berth.load"], "detail-type": ["Task Load Report"]}`),
+		Name:         aws.String("load"),
+		EventPattern: aws.String(`{"source": ["berth.load"], "detail-type": ["Task Load Report"]}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = events.PutTargets(t.Context(), &eventbridge.PutTargetsInput{
-		Rule:    aws.String("load"),
-		Targets: []eventtypes.Target{{Id: aws.String("q"), Arn: aws.String("arn:aws:sqs:" + region + ":123456789012:events")}},
+		Rule: aws.String("load"),
+		Targets: []eventtypes.Target{{Id: aws.String("q"),
+			Arn: aws.String("arn:aws:sqs:" + region + ":123456789012:events")}},
 	})
 	if err != nil {
 		t.Fatal(err)

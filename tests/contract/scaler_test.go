@@ -18,21 +18,21 @@ import (
 	"berth/shared/sim"
 )
 
-// scaler is Auto Scaling, EC2 and CloudWatch to hold the adapters against.
+// A scaler is an implementation of Auto Scaling, EC2 and CloudWatch.
 type scaler struct {
 	config aws.Config
-	// awaitPending lets happen what was begun.
+	// awaitPending lets pending changes happen.
 	awaitPending func()
-	// cloudWatch changes CloudWatch's client.
+	// cloudWatch changes the options of CloudWatch's client.
 	cloudWatch func(*cw.Options)
-	// knownDifferences are the clauses that it does not keep, with the reason.
+	// knownDifferences are the clauses that it does not satisfy, with the reason.
 	knownDifferences map[string]string
 }
 
 func motoScaler(t *testing.T) *scaler {
 	return &scaler{
 		config: configFor(motoEndpoint(t)), awaitPending: func() {},
-		cloudWatch: func(o *cw.Options) { // moto knows no CBOR; the adapter is the same
+		cloudWatch: func(o *cw.Options) { // moto does not know CBOR; the adapter is the same
 			o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
 		},
 		knownDifferences: map[string]string{
@@ -57,10 +57,12 @@ func simulatedScaler(t *testing.T) *scaler {
 	}
 	server := httptest.NewServer(f.ServeProtocols(http.NotFoundHandler()))
 	t.Cleanup(server.Close)
-	return &scaler{config: configFor(server.URL), awaitPending: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) }}
+	return &scaler{config: configFor(server.URL),
+		awaitPending: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) }}
 }
 
-// onScalers runs a suite on each; a clause that one differs in and that the suite does not have is none of its business.
+// onScalers runs a suite on each implementation. Known differences in clauses of other suites do
+// not matter.
 func onScalers(t *testing.T, clauses func(*testing.T, *scaler) []clause) {
 	for name, open := range map[string]func(*testing.T) *scaler{"Moto": motoScaler, "Fleet": simulatedScaler} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +78,7 @@ func onScalers(t *testing.T, clauses func(*testing.T, *scaler) []clause) {
 	}
 }
 
-// createTemplate makes a launch template of two versions, and gives its id.
+// createTemplate creates a launch template with two versions and returns its id.
 func (s *scaler) createTemplate(t *testing.T, name string) string {
 	t.Helper()
 	client := ec2.NewFromConfig(s.config)

@@ -8,7 +8,7 @@ import (
 	"berth/tests/cloud"
 )
 
-// callLog keeps what the functions call, as their SDK sent it.
+// A callLog keeps the calls of the functions, as their SDK sent them.
 type callLog struct {
 	mu  sync.Mutex
 	all []cloud.Call
@@ -20,17 +20,17 @@ func (c *callLog) addCall(call cloud.Call) {
 	c.all = append(c.all, call)
 }
 
-// callsSince are the calls from the nth on.
+// callsSince returns the calls from the nth on.
 func (c *callLog) callsSince(n int) []cloud.Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.all[n:])
 }
 
-// grant is an action of a function.
+// A grant is an action that a function may perform.
 type grant struct{ function, action string }
 
-// sampleCalls are the grants that calls made use of, with one call each.
+// sampleCalls returns the grants that the calls used, with one call each.
 func (l *local) sampleCalls(calls []cloud.Call) map[grant]cloud.Call {
 	found := map[grant]cloud.Call{}
 	for _, call := range calls {
@@ -45,11 +45,11 @@ func (l *local) sampleCalls(calls []cloud.Call) map[grant]cloud.Call {
 	return found
 }
 
-// actionsOf are what IAM checks for a call: a transaction counts as the writes in it.
+// actionsOf returns what IAM checks for a call. For a transaction these are the writes in it.
 func actionsOf(call cloud.Call) []string {
 	if call.Operation != "TransactWriteItems" {
 		service := call.Service
-		if service == "monitoring" { // what CloudWatch's calls are signed for
+		if service == "monitoring" { // the name that CloudWatch's calls are signed with
 			service = "cloudwatch"
 		}
 		return []string{service + ":" + call.Operation}

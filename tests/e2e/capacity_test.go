@@ -19,16 +19,16 @@ import (
 	"berth/shared/cluster"
 )
 
-// capacityTier is a tier whose fleet has Auto Scaling groups.
+// A capacityTier is a tier whose simulated AWS has Auto Scaling groups.
 type capacityTier interface {
 	rolloutTier
-	// RunSchedule has a function look that otherwise does so each minute, where time does not pass by itself.
+	// RunSchedule invokes a function by its schedule, if time does not pass by itself.
 	RunSchedule(ctx context.Context, function, schedule string) error
-	// CallEKS calls Berth's EKS API, and gives the HTTP status and the answer.
+	// CallEKS calls Berth's EKS API and returns the HTTP status and the answer.
 	CallEKS(ctx context.Context, method, path, body string) (status int, answer []byte, err error)
 }
 
-// capacityScenario is a cluster whose machines are an Auto Scaling group's.
+// A capacityScenario is a cluster whose instances belong to an Auto Scaling group.
 type capacityScenario struct {
 	scenario
 	tier   capacityTier
@@ -36,21 +36,24 @@ type capacityScenario struct {
 	ec2    *ec2.Client
 	alarms *cloudwatch.Client
 	group  string
-	// hasTime waits for what takes a minute each time.
+	// hasTime means that the scenario may wait for steps that take a minute each.
 	hasTime bool
 }
 
 func newCapacityScenario(t *testing.T, tier capacityTier, clusterName string) *capacityScenario {
 	return &capacityScenario{
-		scenario: scenario{t: t, tier: tier, api: tier.Client(), cluster: clusterName}, tier: tier, groups: autoscaling.NewFromConfig(tier.SimulatedConfig()),
-		ec2: ec2.NewFromConfig(tier.SimulatedConfig()), alarms: cloudwatch.NewFromConfig(tier.SimulatedConfig()), group: clusterName + "-group",
+		scenario: scenario{t: t, tier: tier, api: tier.Client(), cluster: clusterName}, tier: tier,
+		groups: autoscaling.NewFromConfig(tier.SimulatedConfig()),
+		ec2:    ec2.NewFromConfig(tier.SimulatedConfig()), alarms: cloudwatch.NewFromConfig(tier.SimulatedConfig()),
+		group: clusterName + "-group",
 	}
 }
 
 func TestCapacityScenario(t *testing.T) { runCapacityScenario(t, newVirtual(t), true) }
 
-// runCapacityScenario is the life of a capacity provider: from no instance to as many as its services need, emptied by
-// consolidation and, where there is time, to nothing when they are gone. Of a t3.medium (2 vCPU) a task takes half.
+// runCapacityScenario runs the life of a capacity provider: from no instance to as many as its
+// services need, to fewer by consolidation, and to none after the services are gone, if there is
+// time. A task takes half of a t3.medium (2 vCPU).
 func runCapacityScenario(t *testing.T, tier capacityTier, patient bool) {
 	s := newCapacityScenario(t, tier, "forge")
 	s.hasTime = patient
@@ -83,7 +86,8 @@ func (s *capacityScenario) runSteps(all []step) {
 	}
 }
 
-// createGroup makes a cluster, and a group for it, as its users do: by a launch template whose user data names the cluster.
+// createGroup creates a cluster and its Auto Scaling group as users do: with a launch template
+// whose user data names the cluster.
 func (s *capacityScenario) createGroup(desired int32, tags ...asgtypes.Tag) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -96,31 +100,34 @@ func (s *capacityScenario) createGroup(desired int32, tags ...asgtypes.Tag) {
 	}))(&s.scenario)
 	mustSucceed(s.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: &s.group, MinSize: aws.Int32(0), MaxSize: aws.Int32(6), DesiredCapacity: &desired,
-		LaunchTemplate:    &asgtypes.LaunchTemplateSpecification{LaunchTemplateName: &s.group, Version: aws.String("1")},
-		AvailabilityZones: zones, NewInstancesProtectedFromScaleIn: aws.Bool(len(tags) == 0 && desired == 0), Tags: tags,
+		LaunchTemplate: &asgtypes.LaunchTemplateSpecification{LaunchTemplateName: &s.group,
+			Version: aws.String("1")},
+		AvailabilityZones: zones, NewInstancesProtectedFromScaleIn: aws.Bool(len(tags) == 0 && desired == 0),
+		Tags: tags,
 	}))(&s.scenario)
 }
 
-// describeGroup is the group as Auto Scaling describes it.
+// describeGroup returns the group as Auto Scaling describes it.
 func (s *capacityScenario) describeGroup() asgtypes.AutoScalingGroup {
 	s.t.Helper()
-	out := mustSucceed(s.groups.DescribeAutoScalingGroups(s.t.Context(), &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{s.group}}))(&s.scenario)
+	out := mustSucceed(s.groups.DescribeAutoScalingGroups(s.t.Context(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{s.group}}))(&s.scenario)
 	if len(out.AutoScalingGroups) != 1 {
 		s.t.Fatalf("group %s: %+v", s.group, out)
 	}
 	return out.AutoScalingGroups[0]
 }
 
-// awaitScaling waits while managed scaling looks.
+// awaitScaling waits while managed scaling runs by its schedule.
 func (s *capacityScenario) awaitScaling(what string, done func() bool) {
 	s.t.Helper()
 	s.awaitSchedule("managed-scaling", "scaling", what, done)
 }
 
-// awaitSchedule waits while a function looks, for as long as three awaits take.
+// awaitSchedule waits while a function runs by its schedule, for three times as long as await does.
 func (s *capacityScenario) awaitSchedule(function, schedule, what string, done func() bool) {
 	s.t.Helper()
-	var last error // what fails is tried again, as each minute
+	var last error // a failed invocation is repeated, as each minute
 	for range 3 {
 		ended := s.tier.Await(func() bool {
 			if done() {
@@ -146,10 +153,12 @@ func (s *capacityScenario) createProvider() {
 		Name: aws.String(provider), AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
 			AutoScalingGroupArn: s.describeGroup().AutoScalingGroupARN, ManagedDraining: types.ManagedDrainingEnabled,
 			ManagedTerminationProtection: types.ManagedTerminationProtectionEnabled,
-			ManagedScaling:               &types.ManagedScaling{Status: types.ManagedScalingStatusEnabled, InstanceWarmupPeriod: aws.Int32(10)},
+			ManagedScaling: &types.ManagedScaling{Status: types.ManagedScalingStatusEnabled,
+				InstanceWarmupPeriod: aws.Int32(10)},
 		},
 		Tags: []types.Tag{
-			{Key: aws.String(cluster.TagScaleInDatapoints), Value: aws.String("1")}, {Key: aws.String(cluster.TagScaleInPercent), Value: aws.String("100")},
+			{Key: aws.String(cluster.TagScaleInDatapoints), Value: aws.String("1")},
+			{Key: aws.String(cluster.TagScaleInPercent), Value: aws.String("100")},
 			{Key: aws.String(cluster.TagScaleInCooldown), Value: aws.String("0")},
 		},
 	}))(&s.scenario)
@@ -157,22 +166,26 @@ func (s *capacityScenario) createProvider() {
 		s.t.Errorf("the capacity provider is %+v", made.CapacityProvider)
 	}
 	mustSucceed(s.api.PutClusterCapacityProviders(ctx, &ecs.PutClusterCapacityProvidersInput{
-		Cluster: &s.cluster, CapacityProviders: []string{provider}, DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{{CapacityProvider: aws.String(provider), Weight: 1}},
+		Cluster: &s.cluster, CapacityProviders: []string{provider},
+		DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{{CapacityProvider: aws.String(provider), Weight: 1}},
 	}))(&s.scenario)
 	s.awaitScaling("the attachment", func() bool {
-		hooks := mustSucceed(s.groups.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: &s.group}))(&s.scenario)
-		return len(hooks.LifecycleHooks) == 1 && len(s.scalingAlarms()) == 2 && *s.attachmentStatus() == "UPDATE_COMPLETE"
+		hooks := mustSucceed(s.groups.DescribeLifecycleHooks(ctx,
+			&autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: &s.group}))(&s.scenario)
+		return len(hooks.LifecycleHooks) == 1 && len(s.scalingAlarms()) == 2 &&
+			*s.attachmentStatus() == "UPDATE_COMPLETE"
 	})
 	if n := len(s.describeGroup().Instances); n > 0 {
 		s.t.Errorf("%d instances without a task", n)
 	}
 }
 
-// scalingAlarms are managed scaling's alarms.
+// scalingAlarms returns the alarms of managed scaling.
 func (s *capacityScenario) scalingAlarms() []string {
 	s.t.Helper()
 	low, high := cluster.ScalingAlarms(s.cluster, provider)
-	out := mustSucceed(s.alarms.DescribeAlarms(s.t.Context(), &cloudwatch.DescribeAlarmsInput{AlarmNames: []string{low, high}}))(&s.scenario)
+	out := mustSucceed(s.alarms.DescribeAlarms(s.t.Context(),
+		&cloudwatch.DescribeAlarmsInput{AlarmNames: []string{low, high}}))(&s.scenario)
 	var names []string
 	for _, a := range out.MetricAlarms {
 		names = append(names, *a.AlarmName)
@@ -182,7 +195,9 @@ func (s *capacityScenario) scalingAlarms() []string {
 
 func (s *capacityScenario) attachmentStatus() *string {
 	s.t.Helper()
-	out := mustSucceed(s.api.DescribeClusters(s.t.Context(), &ecs.DescribeClustersInput{Clusters: []string{s.cluster}, Include: []types.ClusterField{types.ClusterFieldAttachments}}))(&s.scenario)
+	out := mustSucceed(s.api.DescribeClusters(s.t.Context(),
+		&ecs.DescribeClustersInput{Clusters: []string{s.cluster},
+			Include: []types.ClusterField{types.ClusterFieldAttachments}}))(&s.scenario)
 	if out.Clusters[0].AttachmentsStatus == nil {
 		return aws.String("")
 	}
@@ -197,7 +212,8 @@ func (s *capacityScenario) createServices() {
 	s.awaitScaling("six tasks", func() bool { return len(s.runningTasks("web")) == 6 })
 	s.awaitScaling("protection of what has tasks", func() bool {
 		g := s.describeGroup()
-		return len(g.Instances) == 3 && !slices.ContainsFunc(g.Instances, func(i asgtypes.Instance) bool { return !*i.ProtectedFromScaleIn })
+		return len(g.Instances) == 3 && !slices.ContainsFunc(g.Instances,
+			func(i asgtypes.Instance) bool { return !*i.ProtectedFromScaleIn })
 	})
 	for _, i := range s.instances() {
 		if aws.ToString(i.CapacityProviderName) != provider && !hasAttribute(i, cluster.AttributeProvider, provider) {
@@ -207,39 +223,51 @@ func (s *capacityScenario) createServices() {
 }
 
 func hasAttribute(i types.ContainerInstance, name, value string) bool {
-	return slices.ContainsFunc(i.Attributes, func(a types.Attribute) bool { return *a.Name == name && aws.ToString(a.Value) == value })
+	return slices.ContainsFunc(i.Attributes, func(a types.Attribute) bool {
+		return *a.Name == name &&
+			aws.ToString(a.Value) == value
+	})
 }
 
-// terminateByHand has Auto Scaling terminate an instance with tasks: the hook holds it until these run elsewhere.
+// terminateByHand terminates an instance with tasks in Auto Scaling. The lifecycle hook holds it
+// until the tasks run elsewhere.
 func (s *capacityScenario) terminateByHand() {
-	victim := *s.describeGroup().Instances[0].InstanceId
-	mustSucceed(s.groups.TerminateInstanceInAutoScalingGroup(s.t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{
-		InstanceId: &victim, ShouldDecrementDesiredCapacity: aws.Bool(true), // what is needed is scaled out again
-	}))(&s.scenario)
+	chosen := *s.describeGroup().Instances[0].InstanceId
+	mustSucceed(s.groups.TerminateInstanceInAutoScalingGroup(s.t.Context(),
+		&autoscaling.TerminateInstanceInAutoScalingGroupInput{
+			// managed scaling replaces it if it is needed
+			InstanceId: &chosen, ShouldDecrementDesiredCapacity: aws.Bool(true),
+		}))(&s.scenario)
 	healthy := 6
 	s.awaitScaling("its end", func() bool {
 		healthy = min(healthy, len(s.runningTasks("web")))
-		return !slices.ContainsFunc(s.describeGroup().Instances, func(i asgtypes.Instance) bool { return *i.InstanceId == victim })
+		return !slices.ContainsFunc(s.describeGroup().Instances,
+			func(i asgtypes.Instance) bool { return *i.InstanceId == chosen })
 	})
 	if healthy < 3 {
 		s.t.Errorf("only %d tasks ran meanwhile", healthy)
 	}
-	s.awaitScaling("six tasks again", func() bool { return len(s.runningTasks("web")) == 6 && len(s.describeGroup().Instances) == 3 })
+	s.awaitScaling("six tasks again", func() bool {
+		return len(s.runningTasks("web")) == 6 &&
+			len(s.describeGroup().Instances) == 3
+	})
 }
 
-// awaitConsolidation has half of the tasks go, so that instances are half empty, and consolidation switched on, long before the
-// metric has been low for long enough.
+// awaitConsolidation stops half of the tasks, so that instances are half empty, and switches
+// consolidation on. It acts long before the metric has been low for long enough.
 func (s *capacityScenario) awaitConsolidation() {
 	ctx := s.t.Context()
-	s.tagProvider(map[string]string{cluster.TagScaleInDatapoints: "15", cluster.TagConsolidation: "true", cluster.TagConsolidationPercent: "100", cluster.TagConsolidationWindow: "1s"})
-	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(3)}))(&s.scenario)
+	s.tagProvider(map[string]string{cluster.TagScaleInDatapoints: "15", cluster.TagConsolidation: "true",
+		cluster.TagConsolidationPercent: "100", cluster.TagConsolidationWindow: "1s"})
+	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"),
+		DesiredCount: aws.Int32(3)}))(&s.scenario)
 	s.awaitScaling("two instances", func() bool {
 		g := s.describeGroup()
 		return len(s.runningTasks("web")) == 3 && len(g.Instances) == 2 && *g.DesiredCapacity == 2
 	})
 }
 
-// awaitEmptyGroup has all tasks go, so that the instances may, and then some come.
+// awaitEmptyGroup stops all tasks, so that all instances are released, and then starts some again.
 func (s *capacityScenario) awaitEmptyGroup() {
 	ctx := s.t.Context()
 	protected := func() (n int) {
@@ -250,17 +278,21 @@ func (s *capacityScenario) awaitEmptyGroup() {
 		}
 		return n
 	}
-	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(0)}))(&s.scenario)
+	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"),
+		DesiredCount: aws.Int32(0)}))(&s.scenario)
 	s.awaitScaling("no protection of what is empty", func() bool { return protected() == 0 })
-	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(2)}))(&s.scenario)
-	s.await("two tasks, and protection without a look", func() bool { return len(s.runningTasks("web")) == 2 && protected() > 0 })
+	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"),
+		DesiredCount: aws.Int32(2)}))(&s.scenario)
+	s.await("two tasks, and protection without a look",
+		func() bool { return len(s.runningTasks("web")) == 2 && protected() > 0 })
 }
 
 // tagProvider sets tags of the capacity provider.
 func (s *capacityScenario) tagProvider(tags map[string]string) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	found := mustSucceed(s.api.DescribeCapacityProviders(ctx, &ecs.DescribeCapacityProvidersInput{CapacityProviders: []string{provider}}))(&s.scenario)
+	found := mustSucceed(s.api.DescribeCapacityProviders(ctx,
+		&ecs.DescribeCapacityProvidersInput{CapacityProviders: []string{provider}}))(&s.scenario)
 	in := &ecs.TagResourceInput{ResourceArn: found.CapacityProviders[0].CapacityProviderArn}
 	for k, v := range tags {
 		in.Tags = append(in.Tags, types.Tag{Key: aws.String(k), Value: aws.String(v)})
@@ -270,46 +302,58 @@ func (s *capacityScenario) tagProvider(tags map[string]string) {
 
 func (s *capacityScenario) deleteServices() {
 	s.tagProvider(map[string]string{cluster.TagScaleInDatapoints: "1"})
-	mustSucceed(s.api.DeleteService(s.t.Context(), &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("web"), Force: aws.Bool(true)}))(&s.scenario)
+	mustSucceed(s.api.DeleteService(s.t.Context(), &ecs.DeleteServiceInput{Cluster: &s.cluster,
+		Service: aws.String("web"), Force: aws.Bool(true)}))(&s.scenario)
 	s.awaitScaling("an empty group", func() bool {
 		return !s.hasTime || len(s.describeGroup().Instances) == 0 && *s.describeGroup().DesiredCapacity == 0
 	})
 }
 
-// detachProvider hands the group to a target tracking policy, and then takes the capacity provider from the cluster.
+// detachProvider lets a target tracking policy size the group, and then removes the capacity
+// provider from the cluster.
 func (s *capacityScenario) detachProvider() {
 	ctx := s.t.Context()
 	policies := func() int {
-		out := mustSucceed(s.groups.DescribePolicies(ctx, &autoscaling.DescribePoliciesInput{AutoScalingGroupName: &s.group}))(&s.scenario)
+		out := mustSucceed(s.groups.DescribePolicies(ctx,
+			&autoscaling.DescribePoliciesInput{AutoScalingGroupName: &s.group}))(&s.scenario)
 		return len(out.ScalingPolicies)
 	}
 	s.tagProvider(map[string]string{cluster.TagTargetTracking: "true"})
-	s.awaitScaling("a policy in the place of the alarms", func() bool { return policies() == 1 && len(s.scalingAlarms()) == 0 })
+	s.awaitScaling("a policy in the place of the alarms",
+		func() bool { return policies() == 1 && len(s.scalingAlarms()) == 0 })
 	mustSucceed(s.api.PutClusterCapacityProviders(ctx, &ecs.PutClusterCapacityProvidersInput{
-		Cluster: &s.cluster, CapacityProviders: []string{}, DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{},
+		Cluster: &s.cluster, CapacityProviders: []string{},
+		DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{},
 	}))(&s.scenario)
 	s.awaitScaling("an end of the policy and the hook", func() bool {
-		hooks := mustSucceed(s.groups.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: &s.group}))(&s.scenario)
+		hooks := mustSucceed(s.groups.DescribeLifecycleHooks(ctx,
+			&autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: &s.group}))(&s.scenario)
 		return policies() == 0 && len(hooks.LifecycleHooks) == 0 && *s.attachmentStatus() != "UPDATE_IN_PROGRESS"
 	})
-	mustSucceed(s.api.DeleteCapacityProvider(ctx, &ecs.DeleteCapacityProviderInput{CapacityProvider: aws.String(provider)}))(&s.scenario)
-	mustSucceed(s.groups.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: &s.group, ForceDelete: aws.Bool(!s.hasTime)}))(&s.scenario)
-	if got := mustSucceed(s.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{s.group}}))(&s.scenario); len(got.AutoScalingGroups) > 0 {
+	mustSucceed(s.api.DeleteCapacityProvider(ctx,
+		&ecs.DeleteCapacityProviderInput{CapacityProvider: aws.String(provider)}))(&s.scenario)
+	mustSucceed(s.groups.DeleteAutoScalingGroup(ctx,
+		&autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: &s.group,
+			ForceDelete: aws.Bool(!s.hasTime)}))(&s.scenario)
+	if got := mustSucceed(s.groups.DescribeAutoScalingGroups(ctx,
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{s.group}}))(&s.scenario); len(got.AutoScalingGroups) > 0 {
 		s.t.Error(fmt.Sprint("it is still there: ", got.AutoScalingGroups))
 	}
 }
 
-// setGroupTag sets a tag of a group, or takes it away.
+// setGroupTag adds or removes a tag of a group.
 func (s *capacityScenario) setGroupTag(tag asgtypes.Tag, yes bool) error {
 	if yes {
-		_, err := s.groups.CreateOrUpdateTags(s.t.Context(), &autoscaling.CreateOrUpdateTagsInput{Tags: []asgtypes.Tag{tag}})
+		_, err := s.groups.CreateOrUpdateTags(s.t.Context(),
+			&autoscaling.CreateOrUpdateTagsInput{Tags: []asgtypes.Tag{tag}})
 		return err
 	}
 	_, err := s.groups.DeleteTags(s.t.Context(), &autoscaling.DeleteTagsInput{Tags: []asgtypes.Tag{tag}})
 	return err
 }
 
-// isCordoned reports whether an update keeps a node free of tasks.
+// isCordoned reports whether an update keeps new tasks off a node.
 func isCordoned(attributes []types.Attribute) bool {
-	return slices.ContainsFunc(attributes, func(a types.Attribute) bool { return *a.Name == cluster.AttributeUnschedulable })
+	return slices.ContainsFunc(attributes,
+		func(a types.Attribute) bool { return *a.Name == cluster.AttributeUnschedulable })
 }

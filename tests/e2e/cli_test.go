@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// TestNodeGroupByTheAWSCLI makes a group of machines and updates its nodes with the real AWS CLI, on the endpoint that
-// `berth up` serves: update-nodegroup-version, and describe-update until it is Successful. Time passes between the calls only.
+// TestNodeGroupByTheAWSCLI updates the nodes of a group with the real AWS CLI, on the endpoint of
+// `berth up`: update-nodegroup-version, then describe-update until it is Successful. Time passes
+// only between the calls.
 func TestNodeGroupByTheAWSCLI(t *testing.T) {
 	needsAWS(t)
 	v := newVirtual(t)
 	server := httptest.NewServer(v.Server)
 	t.Cleanup(server.Close)
 	s := newShell(t, 2*time.Minute)
-	s.env = append(s.env, "AWS_ENDPOINT_URL="+server.URL, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any", "AWS_DEFAULT_REGION=us-east-1")
-	// after runs a command each twenty minutes until it says something.
+	s.env = append(s.env, "AWS_ENDPOINT_URL="+server.URL, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",
+		"AWS_DEFAULT_REGION=us-east-1")
+	// after runs a command every twenty minutes until it prints the wanted text.
 	after := func(command, want string) {
 		t.Helper()
 		got := ""
@@ -38,7 +40,8 @@ func TestNodeGroupByTheAWSCLI(t *testing.T) {
 		--tags berth:auto-scaling-group=nodes`)
 	after(`aws eks describe-nodegroup --cluster-name default --nodegroup-name web --query nodegroup.status`, "ACTIVE")
 	id := s.runCommand(`aws eks update-nodegroup-version --cluster-name default --nodegroup-name web --release-version ami-2 --query update.id --output text`)
-	after(`aws eks describe-update --name default --update-id `+id+` --nodegroup-name web --query update.status`, "Successful")
+	after(`aws eks describe-update --name default --update-id `+id+` --nodegroup-name web --query update.status`,
+		"Successful")
 	after(`aws ec2 describe-launch-template-versions --launch-template-name nodes --versions '$Latest' --query 'LaunchTemplateVersions[0].LaunchTemplateData.ImageId'`, "ami-2")
 	after(`aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[0].[DesiredCapacity, length(Instances), LaunchTemplate.Version]' --output text`, "2\t2\t2")
 	after(`aws ecs describe-container-instances --container-instances $(aws ecs list-container-instances --query containerInstanceArns --output text) \

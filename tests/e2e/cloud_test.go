@@ -27,8 +27,8 @@ type local struct {
 	log *logBuffer
 }
 
-// cloudTimeout is how long, by the machine's clock, a scenario waits for something; much longer than it takes, as other
-// tests want the processors too.
+// cloudTimeout is how long, by the machine's clock, a scenario waits for something. That is much
+// longer than it takes, because other tests use the processors, too.
 const cloudTimeout = 90 * time.Second
 
 func (l *local) Await(done func() bool) bool {
@@ -45,17 +45,18 @@ func (l *local) Await(done func() bool) bool {
 	}
 }
 
-// SimulatedConfig is the fleet, as any user.
+// SimulatedConfig returns the configuration of a user of the simulated AWS.
 func (l *local) SimulatedConfig() aws.Config {
-	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.SimulatedAWS, Credentials: anyone, HTTPClient: awsapi.HTTP{}}
+	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.SimulatedAWS, Credentials: anyone,
+		HTTPClient: awsapi.HTTP{}}
 }
 
-// CheckHealthNow has health-check look, which otherwise does so each minute.
+// CheckHealthNow invokes health-check, which otherwise runs each minute.
 func (l *local) CheckHealthNow() error {
 	return l.RunSchedule(context.Background(), "health-check", "health")
 }
 
-// RunSchedule comes after a second: what else runs wants the processors, too.
+// RunSchedule waits a second first, because other tests use the processors, too.
 func (l *local) RunSchedule(ctx context.Context, function, schedule string) error {
 	select {
 	case <-time.After(time.Second):
@@ -68,7 +69,7 @@ func (l *local) RunSchedule(ctx context.Context, function, schedule string) erro
 	return err
 }
 
-// built are the binaries of the tier, built once for all tests.
+// built are the programs of the tier, built once for all tests.
 var built struct {
 	once    sync.Once
 	options cloud.Options
@@ -76,7 +77,7 @@ var built struct {
 	err     error
 }
 
-// declarePrograms has the results of the tests depend on the programs that they build.
+// declarePrograms makes the test results depend on the programs that the tests build.
 func declarePrograms(t *testing.T) {
 	t.Helper()
 	inputs.DeclareInputs(t, root, "cmd", "functions", "shared", "tests/cloud", "tests/local", "tests/ministack",
@@ -92,10 +93,11 @@ func buildCommand(t *testing.T, bin, path string) {
 	}
 }
 
-// leftToCheck starts the reason why a test is skipped in `make test`, whose summary counts such tests apart.
+// leftToCheck begins the reason why `make test` skips a test. Its summary counts such tests
+// separately.
 const leftToCheck = "make check runs it: "
 
-// builtOptions are the functions and the berth command.
+// builtOptions returns the options that name the functions and the berth command.
 func builtOptions(t *testing.T) cloud.Options {
 	t.Helper()
 	if why := ministack.WhyUnavailable(); why != "" {
@@ -104,13 +106,13 @@ func builtOptions(t *testing.T) cloud.Options {
 	built.once.Do(func() {
 		declarePrograms(t)
 		if testing.Short() {
-			// Not in the project's folder: Go's test cache would take files that are new each time for changed inputs.
+			// Not in the project's folder: Go's test cache would take new files for changed inputs.
 			if built.dir, built.err = os.MkdirTemp("", "berth-e2e-"); built.err == nil {
 				built.options, built.err = cloud.BuildAll(t.Context(), built.dir, cloud.Plain)
 			}
 			return
 		}
-		// Kept, so that the next run has less to link.
+		// The folder is kept, so that the next run has less to link.
 		built.options, built.err = cloud.BuildAll(t.Context(), filepath.Join(root, ".cache", "e2e"), cloud.AsDeployed)
 	})
 	if built.err != nil {
@@ -119,7 +121,7 @@ func builtOptions(t *testing.T) cloud.Options {
 	return built.options
 }
 
-// newLocal starts a tier; what it has logged is shown where the test fails.
+// newLocal starts a tier. If the test fails, it prints what the tier has logged.
 func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	t.Helper()
 	o := builtOptions(t)
@@ -148,7 +150,7 @@ func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	return l
 }
 
-// TestMain lets scenarios run side by side on few processors: they wait for most of their time.
+// TestMain lets scenarios run side by side on few processors, because they mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "4"); err != nil {
@@ -161,16 +163,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestLocalCloud runs the scenario with every function's role enforced, and then looks at what the functions called.
+// TestLocalCloud runs the scenarios with every function's role enforced, and then checks which
+// calls the functions made.
 func TestLocalCloud(t *testing.T) {
 	if testing.Short() {
 		t.Skip(leftToCheck + "it waits for services, instances and node groups to change on an emulator of AWS")
 	}
-	t.Parallel() // with TestDocs: both wait more than they do
+	t.Parallel() // with TestDocs: both mostly wait
 	c, lost := &callLog{}, &lostAnswers{}
 	l := newLocal(t, func(o *cloud.Options) {
 		o.Tap = &cloud.Tap{Before: lost.beforeCall, After: c.addCall, Lose: lost.takeLoss}
-		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"], o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
+		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"],
+			o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
 	})
 	t.Run("Scenarios", func(t *testing.T) {
 		t.Run("Services", func(t *testing.T) {
@@ -184,13 +188,14 @@ func TestLocalCloud(t *testing.T) {
 		})
 		t.Run("NodeGroupScenario", func(t *testing.T) {
 			t.Parallel()
-			// MINIMAL, as the surplus of DEFAULT is taken back node by node, at a minute each.
-			runNodeGroupScenario(&nodeGroupScenario{capacityScenario: newCapacityScenario(t, l, "yard"), strategy: "MINIMAL", failNext: func(_ *capacityScenario, spoilt bool) string {
-				if spoilt {
-					lost.refuseOnce("UpdateContainerInstancesState", l.Caller)
-				}
-				return "AccessDenied"
-			}})
+			// MINIMAL, because DEFAULT removes its surplus node by node, a minute each.
+			runNodeGroupScenario(&nodeGroupScenario{capacityScenario: newCapacityScenario(t, l, "yard"),
+				strategy: "MINIMAL", failNext: func(_ *capacityScenario, spoilt bool) string {
+					if spoilt {
+						lost.refuseOnce("UpdateContainerInstancesState", l.Caller)
+					}
+					return "AccessDenied"
+				}})
 		})
 	})
 	if t.Failed() {
@@ -205,7 +210,7 @@ func TestLocalCloud(t *testing.T) {
 	t.Run("AFunctionWithoutAGrantFailsUntilItIsBack", func(t *testing.T) { checkWithoutGrants(t, l, c) })
 }
 
-// logBuffer keeps what processes print.
+// A logBuffer keeps what processes print.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -223,7 +228,7 @@ func (b *logBuffer) allText() []byte {
 	return bytes.Clone(b.text.Bytes())
 }
 
-// lastLines is the last hundred lines.
+// lastLines returns the last hundred lines.
 func (b *logBuffer) lastLines() string {
 	lines := strings.Split(strings.TrimRight(string(b.allText()), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-100):], "\n")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDocs runs the commands of documents that try something out with the real AWS CLI against `berth up`, and looks at what the
-// last of each kind prints.
+// TestDocs runs the commands of documents with the real AWS CLI against `berth up`, and checks what
+// the last of each kind prints.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip(leftToCheck + "capacity providers and node groups are looked at once a minute")
@@ -63,7 +63,8 @@ func TestDocs(t *testing.T) {
 					}
 				}
 				readJSON(t, out, &got)
-				if u := got.Update; u.Status != "InProgress" || u.Type != "VersionUpdate" || len(u.Params) != 1 || u.Params[0].Value != "ami-2" {
+				if u := got.Update; u.Status != "InProgress" || u.Type != "VersionUpdate" || len(u.Params) != 1 ||
+					u.Params[0].Value != "ami-2" {
 					t.Errorf("got %+v", got)
 				}
 			},

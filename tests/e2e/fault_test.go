@@ -18,9 +18,9 @@ import (
 	"berth/tests/cloud"
 )
 
-// TestLocalCloudUnderFaults has services follow their desired counts while functions are killed as they run, the table
-// refuses or loses calls, StartTask's answers are lost, events are lost or come twice. When that ends, ECS has just the
-// tasks that are wanted.
+// TestLocalCloudUnderFaults changes desired counts while functions are killed, the table refuses
+// calls or loses answers, answers of StartTask are lost, and events are lost or repeated. Afterward
+// ECS has exactly the tasks that are wanted.
 func TestLocalCloudUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip(leftToCheck + "it waits for functions to be killed and calls to be lost")
@@ -31,8 +31,11 @@ func TestLocalCloudUnderFaults(t *testing.T) {
 		o.Parameters["RecheckSeconds"] = "1"
 	})
 	f.cloud = l.Cloud
-	// As users' SDKs do, it repeats a call that a killed function did not answer.
-	patient := ecs.New(l.Client().Options(), func(o *ecs.Options) { o.Retryer, o.RetryMaxAttempts = retry.NewStandard(), 10 })
+	// Like users' SDKs, it repeats a call that a killed function did not answer.
+	patient := ecs.New(l.Client().Options(), func(o *ecs.Options) {
+		o.Retryer, o.RetryMaxAttempts = retry.NewStandard(),
+			10
+	})
 	s := &scenario{t: t, tier: l, api: patient, cluster: "shop"}
 	for _, step := range []struct {
 		name string
@@ -67,7 +70,7 @@ func TestLocalCloudUnderFaults(t *testing.T) {
 	}
 }
 
-// faultyCalls decide by chance what goes wrong.
+// faultyCalls decides by chance what goes wrong.
 type faultyCalls struct {
 	cloud *cloud.Cloud
 
@@ -114,7 +117,8 @@ func (f *faultyCalls) afterCall(call cloud.Call) {
 func (s *scenario) startServices(l *local) {
 	ctx := s.t.Context()
 	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
-		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(9),
+		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"),
+		DesiredCount: aws.Int32(9),
 	}))(s)
 	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: aws.String("agent"), TaskDefinition: aws.String("agent"),
@@ -123,7 +127,7 @@ func (s *scenario) startServices(l *local) {
 	s.awaitStable(l, 9)
 }
 
-// setDesired asks until the API takes it: with faults on, a call may fail.
+// setDesired repeats the request until the API accepts it: under faults, a call may fail.
 func (s *scenario) setDesired(n int32) {
 	s.t.Helper()
 	var refused error
@@ -133,7 +137,8 @@ func (s *scenario) setDesired(n int32) {
 		}
 	}()
 	s.await("the desired count to be taken", func() bool {
-		_, refused = s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n})
+		_, refused = s.api.UpdateService(s.t.Context(),
+			&ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n})
 		return refused == nil
 	})
 }
@@ -177,8 +182,8 @@ func (s *scenario) scaleWithoutEvents(f *faultyCalls, l *local) {
 	s.awaitStable(l, 12)
 }
 
-// awaitStable waits for web's n tasks, with what AWS does in time brought forward, again and again: the schedules, and
-// messages that come back.
+// awaitStable waits for web's n tasks. It repeats what AWS does in time: schedules run, and
+// messages become visible again.
 func (s *scenario) awaitStable(l *local, n int32) {
 	s.t.Helper()
 	var last time.Time
@@ -197,7 +202,7 @@ func (s *scenario) awaitStable(l *local, n int32) {
 	})
 }
 
-// compareWithECS compares what Berth says with what ECS has.
+// compareWithECS compares what Berth reports with what ECS runs.
 func (s *scenario) compareWithECS(l *local) {
 	s.runRetries(l)
 	s.awaitStable(l, 12)

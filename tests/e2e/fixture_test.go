@@ -17,8 +17,9 @@ import (
 	"berth/tests/lambda"
 )
 
-// fixtures are the files of events/: the function that each is for, and what that says of it. None is of a cluster that
-// an empty installation knows, so the right answer is success, for most with a line on why the event was dropped.
+// fixtures are the files of events/, each with its function and the line that the function logs. An
+// empty installation knows none of their clusters, so the right answer is success, mostly with a
+// line on why the event was dropped.
 var fixtures = map[string]struct{ function, says string }{
 	"task-state-change.json":               {"task-state-change", "dropped event"},
 	"task-stopped.json":                    {"task-state-change", ""},
@@ -36,7 +37,7 @@ var fixtures = map[string]struct{ function, says string }{
 	"schedule.json":                        {"dispatch", ""},
 }
 
-// TestEventFixtures has each file of events/ invoke its function as `make invoke` does.
+// TestEventFixtures invokes a function with each file of events/, as `make invoke` does.
 func TestEventFixtures(t *testing.T) {
 	spans := newSpanCounter(t)
 	l := newLocal(t, func(o *cloud.Options) {
@@ -86,7 +87,7 @@ func TestEventFixtures(t *testing.T) {
 	})
 }
 
-// spanCounter counts the invocations that functions report to a collector of OpenTelemetry.
+// A spanCounter counts the invocations that functions report to an OpenTelemetry collector.
 type spanCounter struct {
 	url string
 	n   atomic.Int64
@@ -105,10 +106,11 @@ func newSpanCounter(t *testing.T) *spanCounter {
 	return s
 }
 
-// takeCount gives the count and begins anew.
+// takeCount returns the count and resets it.
 func (s *spanCounter) takeCount() int64 { return s.n.Swap(0) }
 
-// invokeOnce has a fresh environment of a function handle an event, and gives its answer and its log.
+// invokeOnce handles an event in a new environment of a function and returns the answer and the
+// log.
 func invokeOnce(t *testing.T, l *local, function string, event []byte) (answer, log string) {
 	t.Helper()
 	f, err := l.DeployedFunction(t.Context(), function)

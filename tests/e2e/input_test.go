@@ -18,7 +18,7 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// mistake is a request that must change nothing.
+// A mistake is a request that must change nothing.
 type mistake struct {
 	name, operation, body string
 	status                int
@@ -31,7 +31,7 @@ const (
 	invalid    = "InvalidParameterException"
 )
 
-// TestBadInput sends what no client should: each gets the code that the API documents, and nothing changes.
+// TestBadInput sends invalid requests: each gets the documented error code, and nothing changes.
 func TestBadInput(t *testing.T) {
 	v := newVirtual(t)
 	w := &inputTarget{virtual: v}
@@ -56,7 +56,7 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// inputTarget is an installation with one service at rest.
+// An inputTarget is an installation with one service at rest.
 type inputTarget struct {
 	*virtual
 	instance     string
@@ -66,7 +66,8 @@ type inputTarget struct {
 func (w *inputTarget) prepare(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := w.EnsureCluster(ctx, "default", 1, ec2.Machine{Type: "m5.large", Zones: []string{"us-east-1a"}}); err != nil {
+	if _, err := w.EnsureCluster(ctx, "default", 1, ec2.Machine{Type: "m5.large",
+		Zones: []string{"us-east-1a"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.instance = w.instanceARN(t)
@@ -110,19 +111,21 @@ func (w *inputTarget) instanceARN(t *testing.T) string {
 	return arn
 }
 
-// fullState is all that a mistake could change: Berth's whole history, and what ECS keeps.
+// fullState returns all that a mistake could change: the hash of Berth's history, and what ECS
+// keeps.
 func (w *inputTarget) fullState(t *testing.T) string {
 	t.Helper()
 	return w.Store.HistoryHash() + "\n" + w.visibleState(t)
 }
 
-// visibleState is what users see, without the history.
+// visibleState returns what users see, without the history.
 func (w *inputTarget) visibleState(t *testing.T) string {
 	t.Helper()
 	var all []string
 	for operation, body := range map[string]string{
-		"ListClusters": `{}`, "ListTaskDefinitions": `{}`, "ListServices": `{}`, "DescribeServices": `{"services": ["web"]}`,
-		"ListTasks": `{}`, "ListAttributes": `{"targetType": "container-instance"}`, "ListContainerInstances": `{}`,
+		"ListClusters": `{}`, "ListTaskDefinitions": `{}`, "ListServices": `{}`,
+		"DescribeServices": `{"services": ["web"]}`,
+		"ListTasks":        `{}`, "ListAttributes": `{"targetType": "container-instance"}`, "ListContainerInstances": `{}`,
 		"DescribeContainerInstances": fmt.Sprintf(`{"containerInstances": [%q]}`, w.instance),
 	} {
 		status, answer := w.sendRequest(t, operation, body)
@@ -136,7 +139,8 @@ func (w *inputTarget) visibleState(t *testing.T) string {
 
 func (w *inputTarget) sendRequest(t *testing.T, operation, body string) (status int, answer string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://127.0.0.1/", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://127.0.0.1/",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +170,7 @@ func (w *inputTarget) sendOperation(t *testing.T, operation, body string) (statu
 	return status, e.Type, e.Message
 }
 
-// mistakes are grouped by what is wrong with them.
+// mistakes returns the requests, grouped by what is wrong with them.
 func (w *inputTarget) mistakes() []mistake {
 	attributes := func(n int) string {
 		one := `{"name":"a%d","value":"v","targetId":"` + cluster.LastPart(w.instance) + `"}`
@@ -182,72 +186,122 @@ func (w *inputTarget) mistakes() []mistake {
 	run := func(members string) string { return `{"taskDefinition": "web", ` + members + `}` }
 	long := strings.Repeat("x", 2<<20)
 	return []mistake{
-		{"UnknownClusterCreateService", "CreateService", create(`"cluster": "nowhere", "desiredCount": 1`), badRequest, "ClusterNotFoundException", "Cluster not found"},
-		{"UnknownClusterUpdateService", "UpdateService", `{"cluster": "nowhere", "service": "web", "desiredCount": 1}`, badRequest, "ClusterNotFoundException", "Cluster not found"},
-		{"UnknownClusterDescribeServices", "DescribeServices", `{"cluster": "nowhere", "services": ["web"]}`, badRequest, "ClusterNotFoundException", "Cluster not found"},
-		{"UnknownClusterRunTask", "RunTask", run(`"cluster": "nowhere"`), badRequest, "ClusterNotFoundException", "Cluster not found"},
-		{"UnknownClusterListTasks", "ListTasks", `{"cluster": "nowhere"}`, badRequest, "ClusterNotFoundException", "Cluster not found"},
-		{"UnknownClusterPutAttributes", "PutAttributes", strings.Replace(attributes(1), "{", `{"cluster": "nowhere", `, 1), badRequest, "ClusterNotFoundException", "Cluster not found"},
-		{"UnknownService", "UpdateService", `{"service": "nothing", "desiredCount": 1}`, badRequest, "ServiceNotFoundException", "Service not found"},
-		{"UnknownServiceDelete", "DeleteService", `{"service": "nothing", "force": true}`, badRequest, "ServiceNotFoundException", "Service not found"},
-		{"UnknownTaskDefinition", "CreateService", `{"serviceName": "new", "taskDefinition": "nothing", "desiredCount": 1}`, badRequest, "ClientException", "TaskDefinition not found"},
+		{"UnknownClusterCreateService", "CreateService", create(`"cluster": "nowhere", "desiredCount": 1`), badRequest,
+			"ClusterNotFoundException", "Cluster not found"},
+		{"UnknownClusterUpdateService", "UpdateService", `{"cluster": "nowhere", "service": "web", "desiredCount": 1}`,
+			badRequest, "ClusterNotFoundException", "Cluster not found"},
+		{"UnknownClusterDescribeServices", "DescribeServices", `{"cluster": "nowhere", "services": ["web"]}`,
+			badRequest, "ClusterNotFoundException", "Cluster not found"},
+		{"UnknownClusterRunTask", "RunTask", run(`"cluster": "nowhere"`), badRequest, "ClusterNotFoundException",
+			"Cluster not found"},
+		{"UnknownClusterListTasks", "ListTasks", `{"cluster": "nowhere"}`, badRequest, "ClusterNotFoundException",
+			"Cluster not found"},
+		{"UnknownClusterPutAttributes", "PutAttributes",
+			strings.Replace(attributes(1), "{", `{"cluster": "nowhere", `, 1), badRequest, "ClusterNotFoundException",
+			"Cluster not found"},
+		{"UnknownService", "UpdateService", `{"service": "nothing", "desiredCount": 1}`, badRequest,
+			"ServiceNotFoundException", "Service not found"},
+		{"UnknownServiceDelete", "DeleteService", `{"service": "nothing", "force": true}`, badRequest,
+			"ServiceNotFoundException", "Service not found"},
+		{"UnknownTaskDefinition", "CreateService",
+			`{"serviceName": "new", "taskDefinition": "nothing", "desiredCount": 1}`, badRequest, "ClientException",
+			"TaskDefinition not found"},
 		{"NoInstances", "StartTask", run(`"containerInstances": []`), badRequest, invalid, ""},
 
-		{"NoServiceName", "CreateService", `{"taskDefinition": "web", "desiredCount": 1}`, badRequest, invalid, "serviceName"},
-		{"NoTaskDefinition", "CreateService", `{"serviceName": "new", "desiredCount": 1}`, badRequest, invalid, "taskDefinition"},
-		{"NoDesiredCount", "CreateService", `{"serviceName": "new", "taskDefinition": "web"}`, badRequest, invalid, "desiredCount"},
+		{"NoServiceName", "CreateService", `{"taskDefinition": "web", "desiredCount": 1}`, badRequest, invalid,
+			"serviceName"},
+		{"NoTaskDefinition", "CreateService", `{"serviceName": "new", "desiredCount": 1}`, badRequest, invalid,
+			"taskDefinition"},
+		{"NoDesiredCount", "CreateService", `{"serviceName": "new", "taskDefinition": "web"}`, badRequest, invalid,
+			"desiredCount"},
 		{"NoService", "UpdateService", `{"desiredCount": 1}`, badRequest, invalid, "service"},
 		{"NoServices", "DescribeServices", `{}`, badRequest, invalid, "services"},
 		{"NoTask", "StopTask", `{}`, badRequest, invalid, "task"},
-		{"NoFamily", "RegisterTaskDefinition", `{"containerDefinitions": [{"name": "x", "image": "x", "memory": 1}]}`, badRequest, invalid, "amily"},
+		{"NoFamily", "RegisterTaskDefinition", `{"containerDefinitions": [{"name": "x", "image": "x", "memory": 1}]}`,
+			badRequest, invalid, "amily"},
 		{"NoBody", "CreateService", ``, badRequest, invalid, "serviceName"},
 
-		{"NumberForText", "CreateService", `{"serviceName": 5, "taskDefinition": "web", "desiredCount": 1}`, badRequest, "SerializationException", "serviceName"},
-		{"TextForNumber", "CreateService", create(`"desiredCount": "one"`), badRequest, "SerializationException", "desiredCount"},
-		{"FractionForNumber", "CreateService", create(`"desiredCount": 1.5`), badRequest, "SerializationException", "desiredCount"},
-		{"TooLargeForItsType", "CreateService", create(`"desiredCount": 99999999999`), badRequest, "SerializationException", "desiredCount"},
+		{"NumberForText", "CreateService", `{"serviceName": 5, "taskDefinition": "web", "desiredCount": 1}`, badRequest,
+			"SerializationException", "serviceName"},
+		{"TextForNumber", "CreateService", create(`"desiredCount": "one"`), badRequest, "SerializationException",
+			"desiredCount"},
+		{"FractionForNumber", "CreateService", create(`"desiredCount": 1.5`), badRequest, "SerializationException",
+			"desiredCount"},
+		{"TooLargeForItsType", "CreateService", create(`"desiredCount": 99999999999`), badRequest,
+			"SerializationException", "desiredCount"},
 		{"ListForMap", "RunTask", run(`"overrides": []`), badRequest, "SerializationException", "overrides"},
 		{"MapForList", "DescribeServices", `{"services": {}}`, badRequest, "SerializationException", "services"},
 		{"ListForAll", "CreateService", `[]`, badRequest, "SerializationException", "JSON object"},
 		{"NoJSON", "CreateService", `{"serviceName": `, badRequest, "SerializationException", "JSON"},
 		{"NoText", "CreateService", "\xff\xfe{}", badRequest, "SerializationException", "JSON"},
-		{"NestedWithoutEnd", "CreateService", strings.Repeat(`{"deploymentConfiguration":`, 20_000), badRequest, "SerializationException", ""},
-		{"TwoMegabytes", "CreateService", create(`"desiredCount": 1, "clientToken": "` + long + `"`), http.StatusRequestEntityTooLarge, "RequestEntityTooLargeException", "1048576"},
+		{"NestedWithoutEnd", "CreateService", strings.Repeat(`{"deploymentConfiguration":`, 20_000), badRequest,
+			"SerializationException", ""},
+		{"TwoMegabytes", "CreateService", create(`"desiredCount": 1, "clientToken": "` + long + `"`),
+			http.StatusRequestEntityTooLarge, "RequestEntityTooLargeException", "1048576"},
 
-		{"NegativeDesiredCount", "CreateService", create(`"desiredCount": -1`), badRequest, invalid, "desiredCount is -1"},
-		{"NegativeDesiredCountUpdate", "UpdateService", `{"service": "web", "desiredCount": -1}`, badRequest, invalid, "desiredCount is -1"},
-		{"NegativeMinimumHealthyPercent", "UpdateService", `{"service": "web", "deploymentConfiguration": {"minimumHealthyPercent": -1}}`, badRequest, invalid, "minimumHealthyPercent is -1"},
-		{"NegativeMaximumPercent", "CreateService", create(`"desiredCount": 1, "deploymentConfiguration": {"maximumPercent": -1}`), badRequest, invalid, "maximumPercent is -1"},
-		{"TooMuchDesired", "UpdateService", `{"service": "web", "desiredCount": 5001}`, badRequest, invalid, "desiredCount is 5001"},
+		{"NegativeDesiredCount", "CreateService", create(`"desiredCount": -1`), badRequest, invalid,
+			"desiredCount is -1"},
+		{"NegativeDesiredCountUpdate", "UpdateService", `{"service": "web", "desiredCount": -1}`, badRequest, invalid,
+			"desiredCount is -1"},
+		{"NegativeMinimumHealthyPercent", "UpdateService",
+			`{"service": "web", "deploymentConfiguration": {"minimumHealthyPercent": -1}}`, badRequest, invalid,
+			"minimumHealthyPercent is -1"},
+		{"NegativeMaximumPercent", "CreateService",
+			create(`"desiredCount": 1, "deploymentConfiguration": {"maximumPercent": -1}`), badRequest, invalid,
+			"maximumPercent is -1"},
+		{"TooMuchDesired", "UpdateService", `{"service": "web", "desiredCount": 5001}`, badRequest, invalid,
+			"desiredCount is 5001"},
 		{"NegativeCount", "RunTask", run(`"count": -1`), badRequest, invalid, "count is -1"},
 		{"NoCount", "RunTask", run(`"count": 0`), badRequest, invalid, "count is 0"},
 		{"ElevenTasks", "RunTask", run(`"count": 11`), badRequest, invalid, "count is 11"},
-		{"NegativeOverride", "RunTask", run(`"overrides": {"containerOverrides": [{"name": "web", "cpu": -1}]}`), badRequest, invalid, "must not be negative"},
+		{"NegativeOverride", "RunTask", run(`"overrides": {"containerOverrides": [{"name": "web", "cpu": -1}]}`),
+			badRequest, invalid, "must not be negative"},
 		{"NegativeMaxResults", "ListTasks", `{"maxResults": -1}`, badRequest, invalid, "maxResults is -1"},
-		{"NegativeCPU", "RegisterTaskDefinition", `{"family": "new", "containerDefinitions": [{"name": "x", "image": "x", "memory": 1, "cpu": -1}]}`, badRequest, invalid, "ontainer"},
+		{"NegativeCPU", "RegisterTaskDefinition",
+			`{"family": "new", "containerDefinitions": [{"name": "x", "image": "x", "memory": 1, "cpu": -1}]}`,
+			badRequest, invalid, "ontainer"},
 
 		{"TenThousandAttributes", "PutAttributes", attributes(10_000), badRequest, invalid, ""},
 		{"ElevenAttributes", "PutAttributes", attributes(11), badRequest, invalid, ""},
-		{"NameOf300", "CreateService", `{"serviceName": "` + long[:300] + `", "taskDefinition": "web", "desiredCount": 1}`, badRequest, invalid, "serviceName"},
-		{"FiftyOneTags", "CreateService", create(`"desiredCount": 1, "tags": [` + strings.TrimSuffix(strings.Repeat(`{"key": "k", "value": "v"},`, 51), ",") + `]`), badRequest, invalid, "51 tags"},
-		{"TheSameTagTwice", "CreateService", create(`"desiredCount": 1, "tags": [{"key": "k", "value": "v"}, {"key": "k", "value": "w"}]`), badRequest, invalid, "Duplicate"},
-		{"UnknownTagOfOurs", "RunTask", run(`"tags": [{"key": "berth:frob", "value": "1"}]`), badRequest, invalid, "berth:frob"},
-		{"HundredAndOneTasks", "DescribeTasks", `{"tasks": ["` + strings.Repeat(`0123456789abcdef0123456789abcdef","`, 100) + `0123456789abcdef0123456789abcdef"]}`, badRequest, invalid, "tasks"},
+		{"NameOf300", "CreateService",
+			`{"serviceName": "` + long[:300] + `", "taskDefinition": "web", "desiredCount": 1}`, badRequest, invalid,
+			"serviceName"},
+		{"FiftyOneTags", "CreateService",
+			create(`"desiredCount": 1, "tags": [` + strings.TrimSuffix(strings.Repeat(`{"key": "k", "value": "v"},`,
+				51), ",") + `]`), badRequest, invalid, "51 tags"},
+		{"TheSameTagTwice", "CreateService",
+			create(`"desiredCount": 1, "tags": [{"key": "k", "value": "v"}, {"key": "k", "value": "w"}]`), badRequest,
+			invalid, "Duplicate"},
+		{"UnknownTagOfOurs", "RunTask", run(`"tags": [{"key": "berth:frob", "value": "1"}]`), badRequest, invalid,
+			"berth:frob"},
+		{"HundredAndOneTasks", "DescribeTasks", `{"tasks": ["` + strings.Repeat(`0123456789abcdef0123456789abcdef","`,
+			100) + `0123456789abcdef0123456789abcdef"]}`, badRequest, invalid, "tasks"},
 
 		{"NoARN", "DescribeServices", `{"services": ["arn:aws:ecs"]}`, badRequest, invalid, "Invalid identifier"},
-		{"ARNOfAnotherService", "DescribeServices", `{"services": ["arn:aws:s3:::bucket"]}`, badRequest, invalid, "Invalid identifier"},
-		{"ARNOfAnotherKind", "DescribeServices", `{"services": ["arn:aws:ecs:us-east-1:123456789012:task/default/0123456789abcdef0123456789abcdef"]}`, badRequest, invalid, "Invalid identifier"},
-		{"ARNOfAnotherAccount", "UpdateService", `{"service": "arn:aws:ecs:us-east-1:210987654321:service/default/web", "desiredCount": 1}`, badRequest, invalid, "account"},
-		{"ARNOfAnotherRegion", "RunTask", run(`"cluster": "arn:aws:ecs:mars-north-1:123456789012:cluster/default"`), badRequest, invalid, "region"},
-		{"ARNOfAnotherCluster", "UpdateService", `{"service": "arn:aws:ecs:us-east-1:123456789012:service/other/web", "desiredCount": 1}`, badRequest, invalid, "cluster"},
+		{"ARNOfAnotherService", "DescribeServices", `{"services": ["arn:aws:s3:::bucket"]}`, badRequest, invalid,
+			"Invalid identifier"},
+		{"ARNOfAnotherKind", "DescribeServices",
+			`{"services": ["arn:aws:ecs:us-east-1:123456789012:task/default/0123456789abcdef0123456789abcdef"]}`,
+			badRequest, invalid, "Invalid identifier"},
+		{"ARNOfAnotherAccount", "UpdateService",
+			`{"service": "arn:aws:ecs:us-east-1:210987654321:service/default/web", "desiredCount": 1}`, badRequest,
+			invalid, "account"},
+		{"ARNOfAnotherRegion", "RunTask", run(`"cluster": "arn:aws:ecs:mars-north-1:123456789012:cluster/default"`),
+			badRequest, invalid, "region"},
+		{"ARNOfAnotherCluster", "UpdateService",
+			`{"service": "arn:aws:ecs:us-east-1:123456789012:service/other/web", "desiredCount": 1}`, badRequest,
+			invalid, "cluster"},
 		{"NoTaskID", "StopTask", `{"task": "../../etc/passwd"}`, badRequest, invalid, "taskId"},
 		{"NoClusterName", "CreateCluster", `{"clusterName": "a b#"}`, badRequest, invalid, ""},
 		{"ATokenOfNobody", "ListTasks", `{"nextToken": "AAAA"}`, badRequest, invalid, "token"},
 
 		{"OperationNotServed", "CreateTaskSet", `{}`, badRequest, "UnsupportedFeatureException", "CreateTaskSet"},
 		{"OperationThatIsNone", "MakeCoffee", `{}`, badRequest, "UnknownOperationException", "MakeCoffee"},
-		{"MemberNotServed", "CreateService", create(`"desiredCount": 1, "volumeConfigurations": [{"name": "v"}]`), badRequest, "UnsupportedFeatureException", "volumeConfigurations"},
-		{"LoadBalancerWithoutTargetGroup", "CreateService", create(`"desiredCount": 1, "loadBalancers": [{"containerName": "web"}]`), badRequest, "InvalidParameterException", "loadBalancers.targetGroupArn"},
+		{"MemberNotServed", "CreateService", create(`"desiredCount": 1, "volumeConfigurations": [{"name": "v"}]`),
+			badRequest, "UnsupportedFeatureException", "volumeConfigurations"},
+		{"LoadBalancerWithoutTargetGroup", "CreateService",
+			create(`"desiredCount": 1, "loadBalancers": [{"containerName": "web"}]`), badRequest,
+			"InvalidParameterException", "loadBalancers.targetGroupArn"},
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 	"berth/tests/ministack"
 )
 
-// TestMakeLocal runs what `make local` runs, does what it says to do with the real AWS CLI, and ends it by Ctrl-C.
+// TestMakeLocal starts what `make local` starts, follows its instructions with the real AWS CLI,
+// and stops it by Ctrl-C.
 func TestMakeLocal(t *testing.T) {
 	if why := ministack.WhyUnavailable(); why != "" {
 		t.Skip(why)

@@ -33,17 +33,19 @@ func (v *virtual) CallEKS(ctx context.Context, method, path, body string) (statu
 
 func TestNodeGroupScenario(t *testing.T) {
 	v := newVirtual(t)
-	runNodeGroupScenario(&nodeGroupScenario{capacityScenario: newCapacityScenario(t, v, "yard"), strategy: "DEFAULT", failNext: func(s *capacityScenario, spoilt bool) string {
-		s.failLaunches(spoilt)
-		return "NodeCreationFailure"
-	}})
+	runNodeGroupScenario(&nodeGroupScenario{capacityScenario: newCapacityScenario(t, v, "yard"), strategy: "DEFAULT",
+		failNext: func(s *capacityScenario, spoilt bool) string {
+			s.failLaunches(spoilt)
+			return "NodeCreationFailure"
+		}})
 }
 
-// failLaunches has EC2 be out of capacity, or no longer.
+// failLaunches lets EC2 run out of capacity, or ends that.
 func (s *capacityScenario) failLaunches(yes bool) {
 	s.t.Helper()
 	tag := asgtypes.Tag{
-		Key: aws.String("berth-fleet:launch-failure"), Value: aws.String("InsufficientInstanceCapacity"), ResourceId: &s.group,
+		Key: aws.String("berth-fleet:launch-failure"), Value: aws.String("InsufficientInstanceCapacity"),
+		ResourceId:   &s.group,
 		ResourceType: aws.String("auto-scaling-group"), PropagateAtLaunch: aws.Bool(false),
 	}
 	if err := s.setGroupTag(tag, yes); err != nil {
@@ -51,16 +53,16 @@ func (s *capacityScenario) failLaunches(yes bool) {
 	}
 }
 
-// nodeGroupScenario is a node group under update.
+// A nodeGroupScenario updates a node group.
 type nodeGroupScenario struct {
 	*capacityScenario
 	strategy string
-	// failNext has the next update fail, or no longer, and gives the code.
+	// failNext lets the next update fail, or ends that, and returns the error code.
 	failNext func(s *capacityScenario, spoilt bool) (code string)
 }
 
-// runNodeGroupScenario updates the nodes of a node group to another image while a service of four runs on them: at first it
-// is spoilt, and fails with a code; then it is Successful.
+// runNodeGroupScenario updates the nodes of a node group to another image while a service of four
+// tasks runs on them. The first update fails with a code, the second is Successful.
 func runNodeGroupScenario(n *nodeGroupScenario) {
 	n.runSteps([]step{
 		{"ANodeGroupOfTwoNodes", n.createNodeGroup},
@@ -71,7 +73,7 @@ func runNodeGroupScenario(n *nodeGroupScenario) {
 	})
 }
 
-// callEKS calls the EKS API, which has to answer with status 200, and gives a member of the answer.
+// callEKS calls the EKS API, which must answer with status 200, and returns a member of the answer.
 func (n *nodeGroupScenario) callEKS(method, path, body, member string) map[string]any {
 	n.t.Helper()
 	status, answer, err := n.tier.CallEKS(n.t.Context(), method, "/clusters/"+n.cluster+"/"+path, body)
@@ -102,7 +104,7 @@ func (n *nodeGroupScenario) nodeGroupStatus() string {
 func (n *nodeGroupScenario) createNodeGroup() {
 	n.createGroup(2)
 	n.registerFamily(n.cluster, 512, 512)
-	if err := n.tier.AddInstances(n.cluster, 2, "t3.medium", zones); err != nil { // which are in no group
+	if err := n.tier.AddInstances(n.cluster, 2, "t3.medium", zones); err != nil { // outside the group
 		n.t.Fatal(err)
 	}
 	n.await("four instances", func() bool { return len(n.instances()) == 4 })
@@ -119,16 +121,17 @@ func (n *nodeGroupScenario) createNodeGroup() {
 	n.awaitUpgrade("an ACTIVE node group", func() bool { return n.nodeGroupStatus() == "ACTIVE" })
 }
 
-// awaitUpgrade waits while node-group-upgrade looks.
+// awaitUpgrade waits while node-group-upgrade runs by its schedule.
 func (n *nodeGroupScenario) awaitUpgrade(what string, done func() bool) {
 	n.t.Helper()
 	n.awaitSchedule("node-group-upgrade", "node-groups", what, done)
 }
 
-// runUpdate updates to an image, and gives the update when it has ended.
+// runUpdate updates to an image and returns the update when it has ended.
 func (n *nodeGroupScenario) runUpdate(image string) map[string]any {
 	n.t.Helper()
-	started := n.callEKS(http.MethodPost, "node-groups/nodes/update-version", `{"releaseVersion": "`+image+`", "clientRequestToken": "`+image+n.t.Name()+`"}`, "update")
+	started := n.callEKS(http.MethodPost, "node-groups/nodes/update-version",
+		`{"releaseVersion": "`+image+`", "clientRequestToken": "`+image+n.t.Name()+`"}`, "update")
 	id, _ := started["id"].(string)
 	if started["status"] != "InProgress" || id == "" {
 		n.t.Fatalf("the update is %v", started)
@@ -156,7 +159,7 @@ func (n *nodeGroupScenario) checkFailure() {
 	if got["status"] != "Failed" || len(list) == 0 || list[0].(map[string]any)["errorCode"] != code {
 		n.t.Errorf("the update is %v, want %s", got, code)
 	}
-	// The group is as it was, and takes tasks.
+	// The group is as it was, and accepts tasks.
 	n.await("the sizes from before", func() bool {
 		g := n.describeGroup()
 		return *g.DesiredCapacity == 2 && *g.MaxSize == 6 && len(g.Instances) == 2
@@ -172,7 +175,7 @@ func (n *nodeGroupScenario) checkFailure() {
 	}
 }
 
-// secondImage is the id of the fleet's image berth-ecs-2.
+// secondImage is the id of the simulated image berth-ecs-2.
 const secondImage = "ami-0be47000000000002"
 
 // nodesByImage counts the nodes by image.
@@ -207,7 +210,8 @@ func (n *nodeGroupScenario) checkSuccess() {
 }
 
 func (n *nodeGroupScenario) changeConfiguration() {
-	n.callEKS(http.MethodPost, "node-groups/nodes/update-config", `{"scalingConfig": {"minSize": 1, "maxSize": 4, "desiredSize": 3}}`, "update")
+	n.callEKS(http.MethodPost, "node-groups/nodes/update-config",
+		`{"scalingConfig": {"minSize": 1, "maxSize": 4, "desiredSize": 3}}`, "update")
 	n.awaitUpgrade("the new sizes", func() bool {
 		g := n.describeGroup()
 		return *g.MinSize == 1 && *g.MaxSize == 4 && *g.DesiredCapacity == 3 && n.nodeGroupStatus() == "ACTIVE"

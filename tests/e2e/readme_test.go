@@ -21,11 +21,11 @@ import (
 
 const root = "../.."
 
-// defaultEndpoint is the endpoint that README.md tells users to call, which is the default of `berth up`.
+// defaultEndpoint is the endpoint in README.md, the default of `berth up`.
 const defaultEndpoint = "http://127.0.0.1:5252"
 
-// TestReadme runs the commands of README.md with the real AWS CLI against `berth up`, as a newcomer would, and looks at
-// what they print.
+// TestReadme runs the commands of README.md with the real AWS CLI against `berth up`, as a newcomer
+// would, and checks what they print.
 func TestReadme(t *testing.T) {
 	needsAWS(t)
 	commands := commandsOf(t, "README.md")
@@ -58,7 +58,7 @@ func needsAWS(t *testing.T) {
 	}
 }
 
-// readmeChecks are the commands that README.md has to show, and what each has to print.
+// readmeChecks are the commands that README.md must contain, and what each must print.
 var readmeChecks = []struct {
 	command string
 	output  func(t *testing.T, out string)
@@ -71,7 +71,8 @@ var readmeChecks = []struct {
 			}
 		}
 		readJSON(t, out, &got)
-		if c := got.Cluster; c.ClusterName != "default" || c.Status != "ACTIVE" || c.RegisteredContainerInstancesCount != 6 {
+		if c := got.Cluster; c.ClusterName != "default" || c.Status != "ACTIVE" ||
+			c.RegisteredContainerInstancesCount != 6 {
 			t.Errorf("got %+v", c)
 		}
 	}},
@@ -80,7 +81,8 @@ var readmeChecks = []struct {
 			TaskDefinition struct{ TaskDefinitionArn, Status string }
 		}
 		readJSON(t, out, &got)
-		if d := got.TaskDefinition; !strings.HasSuffix(d.TaskDefinitionArn, ":task-definition/web:1") || d.Status != "ACTIVE" {
+		if d := got.TaskDefinition; !strings.HasSuffix(d.TaskDefinitionArn, ":task-definition/web:1") ||
+			d.Status != "ACTIVE" {
 			t.Errorf("got %+v", d)
 		}
 	}},
@@ -92,7 +94,8 @@ var readmeChecks = []struct {
 			}
 		}
 		readJSON(t, out, &got)
-		if s := got.Service; !strings.HasSuffix(s.ServiceArn, ":service/default/web") || s.Status != "ACTIVE" || s.DesiredCount != 4 {
+		if s := got.Service; !strings.HasSuffix(s.ServiceArn, ":service/default/web") || s.Status != "ACTIVE" ||
+			s.DesiredCount != 4 {
 			t.Errorf("got %+v", s)
 		}
 	}},
@@ -101,13 +104,15 @@ var readmeChecks = []struct {
 			t.Errorf("got %q", out)
 		}
 	}},
-	{"aws ecs describe-services --services web --query 'services[0].[runningCount, events[].message]'", func(t *testing.T, out string) {
-		var got []any
-		readJSON(t, out, &got)
-		if len(got) != 2 || got[0] != 4.0 || !strings.Contains(fmt.Sprint(got[1]), "(service web) has reached a steady state.") {
-			t.Errorf("got %v", got)
-		}
-	}},
+	{"aws ecs describe-services --services web --query 'services[0].[runningCount, events[].message]'",
+		func(t *testing.T, out string) {
+			var got []any
+			readJSON(t, out, &got)
+			if len(got) != 2 || got[0] != 4.0 || !strings.Contains(fmt.Sprint(got[1]),
+				"(service web) has reached a steady state.") {
+				t.Errorf("got %v", got)
+			}
+		}},
 	{"aws ecs list-tasks", func(t *testing.T, out string) {
 		var got struct{ TaskArns []string }
 		readJSON(t, out, &got)
@@ -133,22 +138,25 @@ var readmeChecks = []struct {
 			t.Errorf("got %q", out)
 		}
 	}},
-	{"aws ecs describe-services --services web --query 'services[0].events[0].message'", func(t *testing.T, out string) {
-		for _, want := range []string{"(service web) was unable to place a task", "insufficient CPU (needs 256 units, best free 0)"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s does not say %q", out, want)
+	{"aws ecs describe-services --services web --query 'services[0].events[0].message'",
+		func(t *testing.T, out string) {
+			for _, want := range []string{"(service web) was unable to place a task",
+				"insufficient CPU (needs 256 units, best free 0)"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%s does not say %q", out, want)
+				}
 			}
-		}
-	}},
-	{"aws ecs update-service --service web --desired-count 0 && aws ecs delete-service", func(t *testing.T, out string) {
-		in := json.NewDecoder(strings.NewReader(out))
-		for _, want := range []string{"ACTIVE", "DRAINING"} {
-			var got struct{ Service struct{ Status string } }
-			if err := in.Decode(&got); err != nil || got.Service.Status != want {
-				t.Errorf("got %+v, %v, want %s", got, err, want)
+		}},
+	{"aws ecs update-service --service web --desired-count 0 && aws ecs delete-service",
+		func(t *testing.T, out string) {
+			in := json.NewDecoder(strings.NewReader(out))
+			for _, want := range []string{"ACTIVE", "DRAINING"} {
+				var got struct{ Service struct{ Status string } }
+				if err := in.Decode(&got); err != nil || got.Service.Status != want {
+					t.Errorf("got %+v, %v, want %s", got, err, want)
+				}
 			}
-		}
-	}},
+		}},
 }
 
 func readJSON(t *testing.T, out string, into any) {
@@ -158,7 +166,7 @@ func readJSON(t *testing.T, out string, into any) {
 	}
 }
 
-// commandsOf are the shell commands of a document that set up the AWS CLI or use it.
+// commandsOf returns the shell commands of a document that set up or use the AWS CLI.
 func commandsOf(t *testing.T, document string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, document))
@@ -172,11 +180,11 @@ func commandsOf(t *testing.T, document string) []string {
 	return commands
 }
 
-// usesAWS matches commands that set up the AWS CLI, or use it, or keep what it prints in a variable.
+// usesAWS matches commands that set up the AWS CLI, use it, or store its output in a variable.
 var usesAWS = regexp.MustCompile(`^(export AWS_|aws [a-z]|[A-Z]+=\$\(aws )`)
 
-// shellCommands finds the commands in the indented blocks of a Markdown text. A line that ends in a backslash goes on in
-// the next.
+// shellCommands finds the commands in the indented blocks of a Markdown text. A line that ends in a
+// backslash continues on the next.
 func shellCommands(text string) (commands []string) {
 	command := ""
 	for line := range strings.Lines(text) {
@@ -202,7 +210,7 @@ func TestShellCommands(t *testing.T) {
 	}
 }
 
-// shell runs commands one by one; what one exports the next ones have.
+// A shell runs commands one by one. Variables that one command exports are set for the next.
 type shell struct {
 	t   *testing.T
 	env []string
@@ -211,7 +219,8 @@ type shell struct {
 }
 
 func newShell(t *testing.T, patience time.Duration) *shell {
-	return &shell{t, append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull), patience}
+	return &shell{t, append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull,
+		"AWS_SHARED_CREDENTIALS_FILE="+os.DevNull), patience}
 }
 
 var (
@@ -242,7 +251,8 @@ func (s *shell) runCommand(command string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// startBerth runs `berth up` as `make run` does, but on a free port and with its data elsewhere, and gives its endpoint.
+// startBerth runs `berth up` as `make run` does, but on a free port and with its data elsewhere,
+// and returns its endpoint.
 func startBerth(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "berth")

@@ -18,7 +18,8 @@ import (
 	"berth/tests/cloud"
 )
 
-// forwardOperations calls each operation that Berth's API leaves to ECS and that the service scenario does not.
+// forwardOperations calls each operation that Berth forwards to ECS and that the service scenario
+// does not use.
 func forwardOperations(t *testing.T, l *local) {
 	ctx := t.Context()
 	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "default"}
@@ -51,20 +52,22 @@ func forwardOperations(t *testing.T, l *local) {
 			t.Error(err)
 		}
 	}
-	// A task of somebody else's, which ECS's lists show and Berth's do not.
-	mustSucceed(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Tasks: []string{"0123456789abcdef0123456789abcdef"}}))(s)
+	// A foreign task, which ECS's lists show and Berth's do not.
+	mustSucceed(s.api.DescribeTasks(ctx,
+		&ecs.DescribeTasksInput{Tasks: []string{"0123456789abcdef0123456789abcdef"}}))(s)
 }
 
-// lostAnswers are answers to be lost, once each, and whether the fleet's events are.
+// lostAnswers are answers to be lost, once each, and whether events are lost.
 type lostAnswers struct {
 	mu         sync.Mutex
 	operations []string
 	events     bool
-	refused    string // an operation that a function may not call
+	refused    string // the operation that is denied next
 	caller     func(accessKey string) string
 }
 
-// refuseOnce has ECS refuse an operation to node-group-upgrade once, as it would without the right.
+// refuseOnce lets ECS deny an operation to node-group-upgrade once, as it would without the
+// permission.
 func (l *lostAnswers) refuseOnce(operation string, caller func(accessKey string) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +80,8 @@ func (l *lostAnswers) loseEvents(yes bool) {
 	l.events = yes
 }
 
-// beforeCall takes the fleet's events and forgets them, and refuses what is to be refused.
+// beforeCall drops the simulated events if they are to be lost, and denies the operation that is to
+// be denied.
 func (l *lostAnswers) beforeCall(call cloud.Call) (status int, answer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +111,8 @@ func (l *lostAnswers) takeLoss(call cloud.Call) bool {
 	return i >= 0
 }
 
-// resolveUnknownStart has a service's start happen without an answer and without events, an agent go away for a while, and the hourly
-// comparison with ECS come: what only dispatch and task-state-change ask ECS about.
+// resolveUnknownStart loses the answer of a StartTask and its events, disconnects an agent for a
+// while, and runs the hourly sweep. Dispatch and task-state-change then ask ECS what only they ask.
 func resolveUnknownStart(t *testing.T, l *local, c *callLog, lost *lostAnswers) {
 	ctx := t.Context()
 	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "default"}
@@ -147,7 +151,7 @@ func resolveUnknownStart(t *testing.T, l *local, c *callLog, lost *lostAnswers) 
 	}
 }
 
-// deleteClusterAtECS has a cluster deleted at ECS without Berth: the next sweep forgets it.
+// deleteClusterAtECS deletes a cluster at ECS without Berth. The next sweep forgets it.
 func deleteClusterAtECS(t *testing.T, l *local) {
 	ctx := t.Context()
 	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "left"}
@@ -155,7 +159,7 @@ func deleteClusterAtECS(t *testing.T, l *local) {
 	if _, err := l.SimulatedECS().DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: &s.cluster}); err != nil {
 		t.Fatal(err)
 	}
-	s.await("it to be forgotten", func() bool { // an hour at ECS is a while here
+	s.await("it to be forgotten", func() bool { // the sweep takes a while
 		s.runRetries(l)
 		n, err := l.RowCount(ctx, s.cluster)
 		if err != nil {
@@ -176,7 +180,8 @@ func countStarts(calls []cloud.Call) (n int) {
 	return n
 }
 
-// unusedGrants are the grants that no function's SDK makes use of, or none in these scenarios, and what needs them.
+// unusedGrants are the grants that no function's SDK uses, or none in these scenarios, and what
+// needs them.
 var unusedGrants = map[string]string{
 	"logs:CreateLogStream":              "Lambda writes the log",
 	"logs:PutLogEvents":                 "Lambda writes the log",
@@ -212,8 +217,9 @@ var unusedGrants = map[string]string{
 	"node-group-upgrade ecs:ListContainerInstances": "a node is in service before its event has come",
 }
 
-// checkGrantsAreUsed compares template.yaml's roles with the calls that were made: what is granted is used, or on a list with
-// its reason; what is used is granted, also where the fleet, which enforces no roles, took the call.
+// checkGrantsAreUsed compares the roles of template.yaml with the calls that were made. What is
+// granted is used, or is in unusedGrants with its reason. What is used is granted, even if the
+// simulated AWS, which enforces no roles, took the call.
 func checkGrantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
 	folders, err := cloud.FunctionFolders(root)
 	if err != nil || len(folders) == 0 {
@@ -225,7 +231,8 @@ func checkGrantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
 			t.Fatal(err)
 		}
 		for _, action := range granted {
-			if _, seen := used[grant{function, action}]; !seen && unusedGrants[action]+unusedGrants[function+" "+action] == "" {
+			if _, seen := used[grant{function, action}]; !seen &&
+				unusedGrants[action]+unusedGrants[function+" "+action] == "" {
 				t.Errorf("%s is granted %s and never calls it", function, action)
 			}
 		}
@@ -237,14 +244,14 @@ func checkGrantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
 	}
 }
 
-// checkGrantsAreEnforced takes each action that goes to the emulator out of its role, alone: the call that was made with it
-// is then refused, and with it again is not.
+// checkGrantsAreEnforced removes each action that goes to the emulator from its role. The call is
+// then refused, and succeeds again with the action restored.
 func checkGrantsAreEnforced(t *testing.T, l *local, used map[grant]cloud.Call) {
 	ctx := t.Context()
 	n := 0
 	for _, g := range sortedGrants(used) {
 		if service, _, _ := strings.Cut(g.action, ":"); cloud.IsSimulated(service) {
-			continue // which enforces no roles
+			continue // it enforces no roles
 		}
 		n++
 		restore, err := l.RevokeAction(ctx, g.function, g.action)
@@ -274,8 +281,8 @@ func sortedGrants(used map[grant]cloud.Call) []grant {
 	})
 }
 
-// checkWithoutGrant takes an action out of a role and has work begin that needs it: the work does not get done, and is done when the
-// action is back, as whoever failed is called again.
+// checkWithoutGrant removes an action from a role and begins work that needs it. The work is not
+// done until the action is restored and the failed function is invoked again.
 func (s *scenario) checkWithoutGrant(l *local, c *callLog, g grant, begin func(), done func() bool) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -290,7 +297,8 @@ func (s *scenario) checkWithoutGrant(l *local, c *callLog, g grant, begin func()
 			s.t.Fatal("it was done all the same")
 		}
 		return slices.ContainsFunc(c.callsSince(before), func(call cloud.Call) bool {
-			return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) && isRefused(call)
+			return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) &&
+				isRefused(call)
 		})
 	})
 	if done() {
@@ -303,7 +311,7 @@ func (s *scenario) checkWithoutGrant(l *local, c *callLog, g grant, begin func()
 	s.await("it to be done", done)
 }
 
-// checkWithoutGrants deprives the functions in turn of what they write or read with.
+// checkWithoutGrants removes, in turn, the actions by which functions read and write.
 func checkWithoutGrants(t *testing.T, l *local, c *callLog) {
 	ctx := t.Context()
 	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "default"}
@@ -316,7 +324,8 @@ func checkWithoutGrants(t *testing.T, l *local, c *callLog) {
 			s.t = t
 			count++
 			s.checkWithoutGrant(l, c, g, func() {
-				mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &count}))(s)
+				mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"),
+					DesiredCount: &count}))(s)
 			}, func() bool {
 				return s.describeService("web").RunningCount == count && len(s.runningTasks("web")) == int(count)
 			})
@@ -326,26 +335,31 @@ func checkWithoutGrants(t *testing.T, l *local, c *callLog) {
 		s.t = t
 		g, start := grant{"throttling", "dynamodb:PutItem"}, len(c.callsSince(0))
 		s.checkWithoutGrant(l, c, g, func() {
-			s.createServing("broken", nil, types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"), Value: aws.String("start")})
-		}, func() bool { // what users are told is known from the tasks' rows, too: whether the function has written its own is not seen there
+			s.createServing("broken", nil, types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"),
+				Value: aws.String("start")})
+			// the answers also follow from the rows of tasks, so they do not show whether the function has written its own
+		}, func() bool {
 			return slices.ContainsFunc(c.callsSince(start), func(call cloud.Call) bool {
-				return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) && !isRefused(call)
+				return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) &&
+					!isRefused(call)
 			})
 		})
 	})
 	t.Run("health-check dynamodb:PutItem", func(t *testing.T) {
 		s.t = t
-		group := mustSucceed(elb.NewFromConfig(l.SimulatedConfig()).CreateTargetGroup(ctx, &elb.CreateTargetGroupInput{Name: aws.String("front")}))(s).TargetGroups[0]
+		group := mustSucceed(elb.NewFromConfig(l.SimulatedConfig()).CreateTargetGroup(ctx,
+			&elb.CreateTargetGroupInput{Name: aws.String("front")}))(s).TargetGroups[0]
 		s.checkWithoutGrant(l, c, grant{"health-check", "dynamodb:PutItem"}, func() {
-			s.createServing("front", []types.LoadBalancer{{TargetGroupArn: group.TargetGroupArn, ContainerName: aws.String("front"), ContainerPort: aws.Int32(80)}})
+			s.createServing("front", []types.LoadBalancer{{TargetGroupArn: group.TargetGroupArn,
+				ContainerName: aws.String("front"), ContainerPort: aws.Int32(80)}})
 		}, func() bool {
-			_ = l.CheckHealthNow() // it fails as long as it may not
+			_ = l.CheckHealthNow() // it fails without the action
 			return s.describeService("front").Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
 		})
 	})
 }
 
-// createServing has a service of one task.
+// createServing creates a service of one task.
 func (s *scenario) createServing(name string, behind []types.LoadBalancer, environment ...types.KeyValuePair) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -364,8 +378,8 @@ func isRefused(call cloud.Call) bool {
 	return call.Status >= 400 && strings.Contains(string(call.Answer), "AccessDenied")
 }
 
-// runRetries does what AWS does in time: the visibility time-out of the queue's messages runs out, and the schedule of
-// each minute comes.
+// runRetries does what AWS does in time: messages become visible again, and the schedules of each
+// minute run.
 func (s *scenario) runRetries(l *local) {
 	s.t.Helper()
 	for _, schedule := range [][2]string{{"task-state-change", "sweep"}, {"dispatch", "due"}} {

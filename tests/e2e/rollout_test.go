@@ -23,7 +23,7 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// rolloutScenario is a service of twelve behind a target group, watched.
+// A rolloutScenario is a watched service of twelve tasks behind a target group.
 type rolloutScenario struct {
 	scenario
 	tier   rolloutTier
@@ -60,9 +60,10 @@ func newRolloutScenario(t *testing.T, tier rolloutTier) *rolloutScenario {
 	return s
 }
 
-// runRolloutScenario rolls the service to a new revision while a zone dies, then to bad ones: the circuit breaker rolls back
-// the first, an alarm the second. An instance is drained, and a scale-in spares protected tasks. Never by Berth's own doing
-// are fewer tasks healthy than the service wants at least.
+// runRolloutScenario rolls the service to a new revision while a zone fails, then to bad revisions:
+// the circuit breaker rolls back the first, an alarm the second. An instance is drained, and a
+// scale-in spares protected tasks. Berth itself never brings the service below its minimum of
+// healthy tasks.
 func runRolloutScenario(t *testing.T, tier rolloutTier) {
 	s := newRolloutScenario(t, tier)
 	for _, step := range []struct {
@@ -91,14 +92,15 @@ func runRolloutScenario(t *testing.T, tier rolloutTier) {
 	t.Logf("%d looks", s.watch.looks)
 }
 
-// TestRolloutIsWatched stops more tasks than the service can spare, as Berth must not.
+// TestRolloutIsWatched stops more tasks than allowed, which the watch must notice.
 func TestRolloutIsWatched(t *testing.T) {
 	s := newRolloutScenario(t, newVirtual(t))
 	s.createService()
 	noticed := ""
 	s.complain = func(wrong string, _ observation) { noticed = wrong }
 	for _, task := range s.runningTasks(s.name)[:wanted-floor+1] {
-		mustSucceed(s.api.StopTask(t.Context(), &ecs.StopTaskInput{Cluster: &s.cluster, Task: task.TaskArn}))(&s.scenario)
+		mustSucceed(s.api.StopTask(t.Context(), &ecs.StopTaskInput{Cluster: &s.cluster,
+			Task: task.TaskArn}))(&s.scenario)
 	}
 	s.checkFloor()
 	if noticed == "" {
@@ -120,12 +122,14 @@ func (s *rolloutScenario) createService() {
 	s.group = *made.TargetGroups[0].TargetGroupArn
 	mustSucceed(s.elb.ModifyTargetGroupAttributes(ctx, &elb.ModifyTargetGroupAttributesInput{
 		TargetGroupArn: &s.group,
-		Attributes:     []elbtypes.TargetGroupAttribute{{Key: aws.String("deregistration_delay.timeout_seconds"), Value: aws.String("2")}},
+		Attributes: []elbtypes.TargetGroupAttribute{{Key: aws.String("deregistration_delay.timeout_seconds"),
+			Value: aws.String("2")}},
 	}))(&s.scenario)
 	s.registerRevision()
 	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: &s.name, TaskDefinition: &s.name, DesiredCount: aws.Int32(wanted),
-		LoadBalancers:           []types.LoadBalancer{{TargetGroupArn: &s.group, ContainerName: &s.name, ContainerPort: aws.Int32(80)}},
+		LoadBalancers: []types.LoadBalancer{{TargetGroupArn: &s.group, ContainerName: &s.name,
+			ContainerPort: aws.Int32(80)}},
 		DeploymentConfiguration: deploymentLimits(125, 75),
 	}))(&s.scenario)
 	s.awaitStable()
@@ -134,7 +138,8 @@ func (s *rolloutScenario) createService() {
 	s.goodRevision = *s.awaitDeployment(types.ServiceDeploymentStatusSuccessful).TargetServiceRevision.Arn
 }
 
-// deploymentLimits are how many tasks there may be at most and must be at least, with the circuit breaker on.
+// deploymentLimits returns the maximum and the minimum percentage of tasks, with the circuit
+// breaker on.
 func deploymentLimits(most, least int32) *types.DeploymentConfiguration {
 	return &types.DeploymentConfiguration{
 		MaximumPercent: &most, MinimumHealthyPercent: &least,
@@ -142,7 +147,8 @@ func deploymentLimits(most, least int32) *types.DeploymentConfiguration {
 	}
 }
 
-// registerRevision registers the next revision, with variables that tell the fleet what its tasks do.
+// registerRevision registers the next revision. Environment variables tell the simulated AWS what
+// its tasks do.
 func (s *rolloutScenario) registerRevision(environment ...types.KeyValuePair) {
 	s.t.Helper()
 	mustSucceed(s.api.RegisterTaskDefinition(s.t.Context(), &ecs.RegisterTaskDefinitionInput{
@@ -153,7 +159,7 @@ func (s *rolloutScenario) registerRevision(environment ...types.KeyValuePair) {
 	}))(&s.scenario)
 }
 
-// deployRevision has the service take the newest revision.
+// deployRevision updates the service to the newest revision.
 func (s *rolloutScenario) deployRevision(change func(*ecs.UpdateServiceInput)) {
 	s.t.Helper()
 	in := &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: &s.name, TaskDefinition: &s.name}
@@ -161,17 +167,19 @@ func (s *rolloutScenario) deployRevision(change func(*ecs.UpdateServiceInput)) {
 		change(in)
 	}
 	out := mustSucceed(s.api.UpdateService(s.t.Context(), in))(&s.scenario)
-	if len(out.Service.Deployments) != 2 || *out.Service.Deployments[0].Status != "PRIMARY" || *out.Service.Deployments[1].Status != "ACTIVE" {
+	if len(out.Service.Deployments) != 2 || *out.Service.Deployments[0].Status != "PRIMARY" ||
+		*out.Service.Deployments[1].Status != "ACTIVE" {
 		s.t.Errorf("the deployments are %+v", out.Service.Deployments)
 	}
 }
 
-// awaitStable is `aws ecs wait services-stable`, with all deployments done.
+// awaitStable is `aws ecs wait services-stable`, and waits for all deployments to end.
 func (s *rolloutScenario) awaitStable() {
 	s.t.Helper()
 	waiter := ecs.NewServicesStableWaiter(s.api, func(o *ecs.ServicesStableWaiterOptions) {
 		asked := o.Retryable
-		o.Retryable = func(ctx context.Context, in *ecs.DescribeServicesInput, out *ecs.DescribeServicesOutput, err error) (bool, error) {
+		o.Retryable = func(ctx context.Context, in *ecs.DescribeServicesInput, out *ecs.DescribeServicesOutput,
+			err error) (bool, error) {
 			again, err := asked(ctx, in, out, err)
 			if again {
 				s.checkFloor()
@@ -181,7 +189,8 @@ func (s *rolloutScenario) awaitStable() {
 		}
 		o.MinDelay, o.MaxDelay = time.Millisecond, 10*time.Millisecond
 	})
-	if err := waiter.Wait(s.t.Context(), &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{s.name}}, cloudTimeout); err != nil {
+	if err := waiter.Wait(s.t.Context(), &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{s.name}},
+		cloudTimeout); err != nil {
 		s.t.Fatalf("%v\n%s", err, s.takeObservation())
 	}
 	s.awaitWatched("the deployment to be done", func(at observation) bool {
@@ -190,7 +199,7 @@ func (s *rolloutScenario) awaitStable() {
 	})
 }
 
-// revisions are the task definitions of tasks that run.
+// revisions returns the task definitions of the running tasks.
 func (at observation) revisions() (found []string) {
 	for _, task := range at.tasks {
 		if *task.LastStatus == "RUNNING" && *task.DesiredStatus == "RUNNING" {
@@ -201,11 +210,13 @@ func (at observation) revisions() (found []string) {
 	return slices.Compact(found)
 }
 
-// awaitDeployment is the newest service deployment, which ended so.
+// awaitDeployment waits until the newest service deployment has ended with the status, and returns
+// it.
 func (s *rolloutScenario) awaitDeployment(status types.ServiceDeploymentStatus) types.ServiceDeployment {
 	s.t.Helper()
 	ctx := s.t.Context()
-	listed := mustSucceed(s.api.ListServiceDeployments(ctx, &ecs.ListServiceDeploymentsInput{Cluster: &s.cluster, Service: &s.name}))(&s.scenario)
+	listed := mustSucceed(s.api.ListServiceDeployments(ctx,
+		&ecs.ListServiceDeploymentsInput{Cluster: &s.cluster, Service: &s.name}))(&s.scenario)
 	if len(listed.ServiceDeployments) == 0 || listed.ServiceDeployments[0].Status != status {
 		s.t.Fatalf("the service deployments are %+v, want the first %s", listed.ServiceDeployments, status)
 	}
@@ -224,7 +235,8 @@ func (s *rolloutScenario) rollForward() {
 	s.deployRevision(nil)
 	s.awaitWatched("healthy tasks of both revisions", func(at observation) bool {
 		return slices.Equal(at.revisions(), []string{"quay:1", "quay:2"}) &&
-			slices.ContainsFunc(at.healthy, func(task types.Task) bool { return cluster.LastPart(*task.TaskDefinitionArn) == "quay:2" })
+			slices.ContainsFunc(at.healthy,
+				func(task types.Task) bool { return cluster.LastPart(*task.TaskDefinitionArn) == "quay:2" })
 	})
 	s.killZone(zones[2])
 	s.awaitStable()
@@ -237,13 +249,14 @@ func (s *rolloutScenario) rollForward() {
 		s.t.Errorf("the service deployment is from %+v, rolled back: %+v", d.SourceServiceRevisions, d.Rollback)
 	}
 	s.goodRevision = *d.TargetServiceRevision.Arn
-	out := mustSucceed(s.api.DescribeServiceRevisions(s.t.Context(), &ecs.DescribeServiceRevisionsInput{ServiceRevisionArns: []string{s.goodRevision}}))(&s.scenario)
+	out := mustSucceed(s.api.DescribeServiceRevisions(s.t.Context(),
+		&ecs.DescribeServiceRevisionsInput{ServiceRevisionArns: []string{s.goodRevision}}))(&s.scenario)
 	if len(out.ServiceRevisions) != 1 || cluster.LastPart(*out.ServiceRevisions[0].TaskDefinition) != "quay:2" {
 		s.t.Errorf("the service revisions are %+v", out.ServiceRevisions)
 	}
 }
 
-// killZone ends all machines of a zone.
+// killZone terminates all machines of a zone.
 func (s *rolloutScenario) killZone(zone string) {
 	s.t.Helper()
 	for _, task := range s.checkFloor().healthy {
@@ -278,12 +291,14 @@ func (s *rolloutScenario) failTarget() {
 		s.t.Fatal(err)
 	}
 	s.awaitWatched("its replacement", func(at observation) bool {
-		return len(at.healthy) == wanted && !slices.ContainsFunc(at.tasks, func(task types.Task) bool { return *task.TaskArn == *victim.TaskArn })
+		return len(at.healthy) == wanted && !slices.ContainsFunc(at.tasks,
+			func(task types.Task) bool { return *task.TaskArn == *victim.TaskArn })
 	})
 	s.awaitStable()
 	at := s.checkFloor()
 	for _, text := range []string{
-		"(task " + cluster.LastPart(*victim.TaskArn) + ") (port ", "is unhealthy in (target-group " + s.group + ") due to (reason " + why + ").",
+		"(task " + cluster.LastPart(*victim.TaskArn) + ") (port ",
+		"is unhealthy in (target-group " + s.group + ") due to (reason " + why + ").",
 		" Amazon ECS replaced 1 tasks due to an unhealthy status.",
 	} {
 		if !at.hasEvent(text) {
@@ -307,12 +322,15 @@ func (s *rolloutScenario) tripBreaker() {
 		return len(slowed.Revisions) == 1
 	})
 	r := slowed.Revisions[0]
-	if r.Deployment != bad || r.Status != "PRIMARY" || r.Step < 1 || r.Failures < 1 || !r.NextAttemptAt.After(r.Since) ||
+	if r.Deployment != bad || r.Status != "PRIMARY" || r.Step < 1 || r.Failures < 1 ||
+		!r.NextAttemptAt.After(r.Since) ||
 		!strings.Contains(r.Reason, "CannotStartContainerError") {
 		s.t.Errorf("it is slowed down so: %+v", r)
 	}
-	s.awaitWatched("an event that it is", func(at observation) bool { return at.hasEvent("is unable to consistently start tasks successfully.") })
-	// The delay before the fourth attempt is nine minutes, and up to a tenth more: about as long as one wait.
+	s.awaitWatched("an event that it is",
+		func(at observation) bool { return at.hasEvent("is unable to consistently start tasks successfully.") })
+	// The delay before the fourth attempt is nine minutes and up to a tenth more, about as long as
+	// one wait.
 	tripped := func() bool {
 		return s.checkFloor().hasEvent("(deployment " + bad + ") deployment failed: tasks failed to start.")
 	}
@@ -320,7 +338,8 @@ func (s *rolloutScenario) tripBreaker() {
 		s.await("the circuit breaker", tripped)
 	}
 	d := s.checkRollback("circuit breaker")
-	if b := d.DeploymentCircuitBreaker; b.Status != types.ServiceDeploymentRollbackMonitorsStatusTriggered || b.Threshold != 4 || b.FailureCount != 4 {
+	if b := d.DeploymentCircuitBreaker; b.Status != types.ServiceDeploymentRollbackMonitorsStatusTriggered ||
+		b.Threshold != 4 || b.FailureCount != 4 {
 		s.t.Errorf("the circuit breaker is %+v", b)
 	}
 	if left := s.describeThrottle(); len(left.Revisions) != 0 {
@@ -328,26 +347,32 @@ func (s *rolloutScenario) tripBreaker() {
 	}
 }
 
-// describeThrottle is how the service's starts are slowed down.
+// describeThrottle returns the service's throttle.
 func (s *rolloutScenario) describeThrottle() (out berthapi.ThrottleOutput) {
 	s.t.Helper()
-	answer := mustSucceed(s.tier.CallBerth(s.t.Context(), "DescribeServiceThrottle", `{"cluster": "harbour", "service": "quay"}`))(&s.scenario)
+	answer := mustSucceed(s.tier.CallBerth(s.t.Context(), "DescribeServiceThrottle",
+		`{"cluster": "harbour", "service": "quay"}`))(&s.scenario)
 	if err := json.Unmarshal(answer, &out); err != nil {
 		s.t.Fatal(err)
 	}
 	return out
 }
 
-// hasEvent reports whether the service's events have a text in them.
+// hasEvent reports whether an event of the service contains the text.
 func (at observation) hasEvent(text string) bool {
-	return slices.ContainsFunc(at.service.Events, func(e types.ServiceEvent) bool { return strings.Contains(*e.Message, text) })
+	return slices.ContainsFunc(at.service.Events, func(e types.ServiceEvent) bool {
+		return strings.Contains(*e.Message,
+			text)
+	})
 }
 
-// checkRollback is the second revision again.
+// checkRollback waits until the service has been rolled back to the good revision, for the given
+// reason.
 func (s *rolloutScenario) checkRollback(why string) types.ServiceDeployment {
 	s.t.Helper()
 	s.awaitStable()
-	// It is stable with its desired count; a task that moves for the sake of zones or domains has its replacement beside it for a while.
+	// The service is stable with its desired count. A task that moves has its replacement beside it
+	// for a while.
 	s.awaitWatched("as many tasks of the good revision as are wanted", func(at observation) bool {
 		return slices.Equal(at.revisions(), []string{"quay:2"}) && len(at.healthy) == wanted
 	})
@@ -356,7 +381,8 @@ func (s *rolloutScenario) checkRollback(why string) types.ServiceDeployment {
 		s.t.Error("no event says so")
 	}
 	d := s.awaitDeployment(types.ServiceDeploymentStatusRollbackSuccessful)
-	if d.Rollback == nil || *d.Rollback.ServiceRevisionArn != s.goodRevision || !strings.Contains(*d.Rollback.Reason, why) {
+	if d.Rollback == nil || *d.Rollback.ServiceRevisionArn != s.goodRevision ||
+		!strings.Contains(*d.Rollback.Reason, why) {
 		s.t.Errorf("it was rolled back so: %+v", d.Rollback)
 	}
 	return d
@@ -365,23 +391,31 @@ func (s *rolloutScenario) checkRollback(why string) types.ServiceDeployment {
 func (s *rolloutScenario) fireAlarm() {
 	ctx := s.t.Context()
 	mustSucceed(s.alarms.PutMetricAlarm(ctx, &cloudwatch.PutMetricAlarmInput{
-		AlarmName: aws.String("late"), Namespace: aws.String("Harbour"), MetricName: aws.String("Delay"), Period: aws.Int32(10),
-		EvaluationPeriods: aws.Int32(1), Threshold: aws.Float64(1), ComparisonOperator: cwtypes.ComparisonOperatorGreaterThanThreshold,
-		Statistic: cwtypes.StatisticSum,
+		AlarmName: aws.String("late"), Namespace: aws.String("Harbour"), MetricName: aws.String("Delay"),
+		Period:            aws.Int32(10),
+		EvaluationPeriods: aws.Int32(1), Threshold: aws.Float64(1),
+		ComparisonOperator: cwtypes.ComparisonOperatorGreaterThanThreshold,
+		Statistic:          cwtypes.StatisticSum,
 	}))(&s.scenario)
 	s.registerRevision()
 	s.watch.floor = floor
 	s.deployRevision(func(in *ecs.UpdateServiceInput) {
 		in.DeploymentConfiguration = deploymentLimits(125, 75)
-		in.DeploymentConfiguration.Alarms = &types.DeploymentAlarms{AlarmNames: []string{"late"}, Enable: true, Rollback: true}
+		in.DeploymentConfiguration.Alarms = &types.DeploymentAlarms{AlarmNames: []string{"late"}, Enable: true,
+			Rollback: true}
 	})
-	s.awaitWatched("tasks of the bad revision", func(at observation) bool { return slices.Contains(at.revisions(), "quay:4") })
+	s.awaitWatched("tasks of the bad revision", func(at observation) bool {
+		return slices.Contains(at.revisions(),
+			"quay:4")
+	})
 	mustSucceed(s.alarms.SetAlarmState(ctx, &cloudwatch.SetAlarmStateInput{
 		AlarmName: aws.String("late"), StateValue: cwtypes.StateValueAlarm, StateReason: aws.String("ships are late"),
 	}))(&s.scenario)
-	s.awaitWatched("the alarm to be seen", func(at observation) bool { return at.hasEvent("deployment failed: alarm detected.") })
+	s.awaitWatched("the alarm to be seen",
+		func(at observation) bool { return at.hasEvent("deployment failed: alarm detected.") })
 	d := s.checkRollback("alarms")
-	if a := d.Alarms; a.Status != types.ServiceDeploymentRollbackMonitorsStatusTriggered || !slices.Equal(a.TriggeredAlarmNames, []string{"late"}) {
+	if a := d.Alarms; a.Status != types.ServiceDeploymentRollbackMonitorsStatusTriggered ||
+		!slices.Equal(a.TriggeredAlarmNames, []string{"late"}) {
 		s.t.Errorf("the alarms are %+v", a)
 	}
 }
@@ -396,7 +430,8 @@ func (s *rolloutScenario) drainInstance() {
 		s.t.Errorf("the instances are %+v", out.ContainerInstances)
 	}
 	s.awaitWatched("its tasks to be elsewhere", func(at observation) bool {
-		return len(at.healthy) == wanted && !slices.ContainsFunc(at.tasks, func(task types.Task) bool { return *task.ContainerInstanceArn == from })
+		return len(at.healthy) == wanted && !slices.ContainsFunc(at.tasks,
+			func(task types.Task) bool { return *task.ContainerInstanceArn == from })
 	})
 	s.awaitStable()
 	mustSucceed(s.api.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
@@ -410,36 +445,41 @@ func (s *rolloutScenario) protectTasks() {
 	for _, task := range s.runningTasks(s.name)[:3] {
 		keep = append(keep, *task.TaskArn)
 	}
-	kept := mustSucceed(s.api.UpdateTaskProtection(ctx, &ecs.UpdateTaskProtectionInput{Cluster: &s.cluster, Tasks: keep, ProtectionEnabled: true}))(&s.scenario)
+	kept := mustSucceed(s.api.UpdateTaskProtection(ctx,
+		&ecs.UpdateTaskProtectionInput{Cluster: &s.cluster, Tasks: keep, ProtectionEnabled: true}))(&s.scenario)
 	if len(kept.ProtectedTasks) != 3 || len(kept.Failures) != 0 {
 		s.t.Errorf("protected are %+v, not %+v", kept.ProtectedTasks, kept.Failures)
 	}
 	s.watch.floor = 2 // 75 % of two, rounded up
-	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: &s.name, DesiredCount: aws.Int32(2)}))(&s.scenario)
+	mustSucceed(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: &s.name,
+		DesiredCount: aws.Int32(2)}))(&s.scenario)
 	s.awaitWatched("the protected tasks to be all that is left", func(at observation) bool {
 		for _, arn := range keep {
 			if !slices.ContainsFunc(at.healthy, func(task types.Task) bool { return *task.TaskArn == arn }) {
 				s.t.Fatalf("task %s is protected and was stopped", arn)
 			}
 		}
-		return len(at.tasks) == 3 && at.hasEvent("was unable to reach steady state because (taskSet "+*at.service.Deployments[0].Id+
-			") was unable to scale in due to (reason 1 tasks under protection)")
+		return len(at.tasks) == 3 &&
+			at.hasEvent("was unable to reach steady state because (taskSet "+*at.service.Deployments[0].Id+
+				") was unable to scale in due to (reason 1 tasks under protection)")
 	})
-	mustSucceed(s.api.UpdateTaskProtection(ctx, &ecs.UpdateTaskProtectionInput{Cluster: &s.cluster, Tasks: keep[:1]}))(&s.scenario)
+	mustSucceed(s.api.UpdateTaskProtection(ctx, &ecs.UpdateTaskProtectionInput{Cluster: &s.cluster,
+		Tasks: keep[:1]}))(&s.scenario)
 	s.awaitWatched("the one that is not protected any more to be stopped", func(at observation) bool {
-		return len(at.tasks) == 2 && !slices.ContainsFunc(at.tasks, func(task types.Task) bool { return *task.TaskArn == keep[0] })
+		return len(at.tasks) == 2 && !slices.ContainsFunc(at.tasks,
+			func(task types.Task) bool { return *task.TaskArn == keep[0] })
 	})
 	s.awaitStable()
 }
 
-// ecsEvents are ECS's, of all that happens here.
+// ecsEvents matches ECS's texts for all that happens here.
 var ecsEvents = regexp.MustCompile(`^\(service quay\) (?:` + strings.Join([]string{
 	`has reached a steady state\.`,
 	`has started \d+ tasks:(?: \(task [0-9a-f]{32}\))+\.(?: Amazon ECS replaced \d+ tasks due to an unhealthy status\.)?`,
 	`has stopped \d+ running tasks:(?: \(task [0-9a-f]{32}\))+\.`,
 	`stopped \d+ pending tasks\.`,
 	`(?:de)?registered \d+ targets in \(target-group \S+\)`,
-	`failed to register targets in \(target-group \S+\) with \(error .*\)`, // on an instance that has just died
+	`failed to register targets in \(target-group \S+\) with \(error .*\)`, // on an instance that was just terminated
 	`has begun draining connections on \d+ tasks\.`,
 	`\(task [0-9a-f]{32}\) \(port \d+\) is unhealthy in \(target-group \S+\) due to \(reason .*\)\.`,
 	`is unable to consistently start tasks successfully\.`,
@@ -473,7 +513,8 @@ func (s *rolloutScenario) checkEventTexts() {
 		s.t.Errorf("events tell of %d registrations", in)
 	}
 	for _, text := range []string{
-		"has stopped", "deregistered", "has begun draining connections", "is unable to consistently start", "deployment completed", "has reached a steady state",
+		"has stopped", "deregistered", "has begun draining connections", "is unable to consistently start",
+		"deployment completed", "has reached a steady state",
 	} {
 		if len(s.eventsWith(s.name, text)) == 0 {
 			s.t.Errorf("none of %d events has %q", len(events), text)
@@ -481,46 +522,57 @@ func (s *rolloutScenario) checkEventTexts() {
 	}
 }
 
-// checkDiscovery has a service of tasks with addresses of their own entered in Cloud Map, and removed.
+// checkDiscovery checks that tasks with their own addresses are entered in Cloud Map and removed
+// from it.
 func (s *rolloutScenario) checkDiscovery() {
 	ctx := s.t.Context()
-	made := mustSucceed(s.names.CreateService(ctx, &servicediscovery.CreateServiceInput{Name: &s.name, NamespaceId: aws.String("ns-1")}))(&s.scenario)
+	made := mustSucceed(s.names.CreateService(ctx, &servicediscovery.CreateServiceInput{Name: &s.name,
+		NamespaceId: aws.String("ns-1")}))(&s.scenario)
 	mustSucceed(s.api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
-		Family: aws.String("crane"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{{
-			Name: aws.String("crane"), Image: aws.String("busybox"), Cpu: 64, Memory: aws.Int32(64), Essential: aws.Bool(true),
+		Family: aws.String("crane"), NetworkMode: types.NetworkModeAwsvpc,
+		ContainerDefinitions: []types.ContainerDefinition{{
+			Name: aws.String("crane"), Image: aws.String("busybox"), Cpu: 64, Memory: aws.Int32(64),
+			Essential: aws.Bool(true),
 		}},
 	}))(&s.scenario)
 	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{
-		Cluster: &s.cluster, ServiceName: aws.String("crane"), TaskDefinition: aws.String("crane"), DesiredCount: aws.Int32(2),
+		Cluster: &s.cluster, ServiceName: aws.String("crane"), TaskDefinition: aws.String("crane"),
+		DesiredCount:         aws.Int32(2),
 		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-1"}}},
 		ServiceRegistries:    []types.ServiceRegistry{{RegistryArn: made.Service.Arn}},
 	}))(&s.scenario)
 	entries := func() int {
-		out := mustSucceed(s.names.ListInstances(ctx, &servicediscovery.ListInstancesInput{ServiceId: made.Service.Id}))(&s.scenario)
+		out := mustSucceed(s.names.ListInstances(ctx,
+			&servicediscovery.ListInstancesInput{ServiceId: made.Service.Id}))(&s.scenario)
 		return len(out.Instances)
 	}
 	s.awaitWatched("two entries, and a deployment that is done", func(observation) bool {
-		return entries() == 2 && s.describeService("crane").Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
+		return entries() == 2 &&
+			s.describeService("crane").Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
 	})
-	mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("crane"), Force: aws.Bool(true)}))(&s.scenario)
+	mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("crane"),
+		Force: aws.Bool(true)}))(&s.scenario)
 	s.awaitWatched("no entry", func(observation) bool { return entries() == 0 })
 }
 
 func (s *rolloutScenario) deleteService() {
 	ctx := s.t.Context()
 	s.watch.floor = 0
-	mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: &s.name, Force: aws.Bool(true)}))(&s.scenario)
+	mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: &s.name,
+		Force: aws.Bool(true)}))(&s.scenario)
 	s.await("no target", func() bool { return len(s.targetHealth()) == 0 })
 	waiter := ecs.NewServicesInactiveWaiter(s.api, func(o *ecs.ServicesInactiveWaiterOptions) {
 		asked := o.Retryable
-		o.Retryable = func(ctx context.Context, in *ecs.DescribeServicesInput, out *ecs.DescribeServicesOutput, err error) (bool, error) {
+		o.Retryable = func(ctx context.Context, in *ecs.DescribeServicesInput, out *ecs.DescribeServicesOutput,
+			err error) (bool, error) {
 			again, err := asked(ctx, in, out, err)
 			s.tier.PassSecond()
 			return again, err
 		}
 		o.MinDelay, o.MaxDelay = time.Millisecond, 10*time.Millisecond
 	})
-	if err := waiter.Wait(ctx, &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{s.name}}, cloudTimeout); err != nil {
+	if err := waiter.Wait(ctx, &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{s.name}},
+		cloudTimeout); err != nil {
 		s.t.Fatal(err)
 	}
 }

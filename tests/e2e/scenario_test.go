@@ -18,7 +18,7 @@ func TestServiceScenario(t *testing.T) {
 	runServiceScenario(t, newVirtual(t))
 }
 
-// scenario is a scenario under way.
+// A scenario is the use of one tier by a test.
 type scenario struct {
 	t       *testing.T
 	tier    Tier
@@ -28,8 +28,9 @@ type scenario struct {
 
 var zones = []string{"us-east-1a", "us-east-1b", "us-east-1c"}
 
-// runServiceScenario is the life of a service and a daemon on a cluster of 6 instances in 3 zones. Of a t3.medium (2
-// vCPU, 4 GiB) the web tasks take 0.5 vCPU and 0.5 GiB each, the daemon's little.
+// runServiceScenario runs the life of a service and a daemon on a cluster of 6 instances in 3
+// zones. Of a t3.medium (2 vCPU, 4 GiB) each web task takes 0.5 vCPU and 0.5 GiB, the daemon
+// little.
 func runServiceScenario(t *testing.T, tier Tier) {
 	s := &scenario{t: t, tier: tier, api: tier.Client(), cluster: "shop"}
 	for _, step := range []struct {
@@ -41,7 +42,8 @@ func runServiceScenario(t *testing.T, tier Tier) {
 		{"OneDaemonPerInstance", s.createDaemon},
 		{"AStoppedTaskIsReplaced", s.crashTask},
 		{"TheTasksOfALostInstanceAreReplaced", s.loseInstance},
-		{"ScalesOut", func() { s.scaleTo(15, 3, 6, 6) }}, // all that fits: the zone of the lost instance has one left
+		// as many as fit: the zone of the lost instance has one instance left
+		{"ScalesOut", func() { s.scaleTo(15, 3, 6, 6) }},
 		{"SaysWhatIsShortWhenTooManyAreWanted", s.scaleBeyondCapacity},
 		{"ScalesIn", func() { s.scaleTo(3, 1, 1, 1) }},
 		{"DeletedServicesStopTheirTasks", s.deleteAll},
@@ -77,7 +79,7 @@ func (s *scenario) createCluster() {
 	s.registerFamily("agent", 64, 64)
 }
 
-// mustSucceed is the answer of a call that has to succeed.
+// mustSucceed returns the answer of a call that must succeed.
 func mustSucceed[T any](out T, err error) func(*scenario) T {
 	return func(s *scenario) T {
 		s.t.Helper()
@@ -99,9 +101,11 @@ func (s *scenario) registerFamily(family string, cpu, memory int32) {
 
 func (s *scenario) createReplicas() {
 	out := mustSucceed(s.api.CreateService(s.t.Context(), &ecs.CreateServiceInput{
-		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(9),
+		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"),
+		DesiredCount: aws.Int32(9),
 	}))(s)
-	if v := out.Service; *v.Status != "ACTIVE" || v.DesiredCount != 9 || v.RunningCount != 0 || len(v.Deployments) != 1 {
+	if v := out.Service; *v.Status != "ACTIVE" || v.DesiredCount != 9 || v.RunningCount != 0 ||
+		len(v.Deployments) != 1 {
 		s.t.Errorf("the answer is %+v", v)
 	}
 	s.awaitSteady("web", 9)
@@ -131,13 +135,16 @@ func (s *scenario) crashTask() {
 	}
 	s.await("a replacement", func() bool {
 		now := s.runningTasks("web")
-		return len(now) == 9 && !slices.ContainsFunc(now, func(task types.Task) bool { return *task.TaskArn == *victim.TaskArn })
+		return len(now) == 9 && !slices.ContainsFunc(now,
+			func(task types.Task) bool { return *task.TaskArn == *victim.TaskArn })
 	})
 	s.awaitSteady("web", 9)
 	s.checkSpread(3, 3, 3)
-	out := mustSucceed(s.api.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{*victim.TaskArn}}))(s)
+	out := mustSucceed(s.api.DescribeTasks(s.t.Context(),
+		&ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{*victim.TaskArn}}))(s)
 	got := out.Tasks[0]
-	if *got.LastStatus != "STOPPED" || got.StopCode != types.TaskStopCodeEssentialContainerExited || *got.Containers[0].ExitCode != 137 {
+	if *got.LastStatus != "STOPPED" || got.StopCode != types.TaskStopCodeEssentialContainerExited ||
+		*got.Containers[0].ExitCode != 137 {
 		s.t.Errorf("the task that ended is %s, %s, %+v", *got.LastStatus, got.StopCode, got.Containers)
 	}
 }
@@ -158,7 +165,8 @@ func (s *scenario) loseInstance() {
 }
 
 func (s *scenario) scaleTo(n int32, perZone ...int) {
-	mustSucceed(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n}))(s)
+	mustSucceed(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster,
+		Service: aws.String("web"), DesiredCount: &n}))(s)
 	s.awaitSteady("web", n)
 	s.await("the word that it is steady", func() bool {
 		return *s.describeService("web").Events[0].Message == "(service web) has reached a steady state."
@@ -167,12 +175,16 @@ func (s *scenario) scaleTo(n int32, perZone ...int) {
 	s.awaitSteady("agent", 5)
 }
 
-// scaleBeyondCapacity wants 60 tasks: beside its daemon each of the five instances has room for three.
+// scaleBeyondCapacity wants 60 tasks. Each of the five instances has room for three besides its
+// daemon.
 func (s *scenario) scaleBeyondCapacity() {
 	mustSucceed(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{
 		Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(60),
 	}))(s)
-	s.await("a word on what is short", func() bool { return len(s.eventsWith("web", "was unable to place a task")) > 0 })
+	s.await("a word on what is short", func() bool {
+		return len(s.eventsWith("web",
+			"was unable to place a task")) > 0
+	})
 	said := s.eventsWith("web", "was unable to place a task")[0]
 	for _, want := range []string{"(service web)", "insufficient", "CPU", "512"} {
 		if !strings.Contains(said, want) {
@@ -189,7 +201,8 @@ func (s *scenario) scaleBeyondCapacity() {
 func (s *scenario) deleteAll() {
 	ctx := s.t.Context()
 	for _, name := range []string{"web", "agent"} {
-		out := mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: &name, Force: aws.Bool(true)}))(s)
+		out := mustSucceed(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: &name,
+			Force: aws.Bool(true)}))(s)
 		if *out.Service.Status != "DRAINING" {
 			s.t.Errorf("service %s is %s", name, *out.Service.Status)
 		}
@@ -200,15 +213,18 @@ func (s *scenario) deleteAll() {
 	}
 	s.await("the end of all", func() bool {
 		left := mustSucceed(s.api.ListTasks(ctx, &ecs.ListTasksInput{Cluster: &s.cluster}))(s)
-		return len(left.TaskArns) == 0 && *s.describeService("web").Status == "INACTIVE" && *s.describeService("agent").Status == "INACTIVE"
+		return len(left.TaskArns) == 0 && *s.describeService("web").Status == "INACTIVE" &&
+			*s.describeService("agent").Status == "INACTIVE"
 	})
 	s.await("empty instances", func() bool {
-		return !slices.ContainsFunc(s.instances(), func(i types.ContainerInstance) bool { return i.RunningTasksCount+i.PendingTasksCount > 0 })
+		return !slices.ContainsFunc(s.instances(),
+			func(i types.ContainerInstance) bool { return i.RunningTasksCount+i.PendingTasksCount > 0 })
 	})
 	for _, i := range s.instances() {
-		mustSucceed(s.api.DeregisterContainerInstance(ctx, &ecs.DeregisterContainerInstanceInput{Cluster: &s.cluster, ContainerInstance: i.ContainerInstanceArn}))(s)
+		mustSucceed(s.api.DeregisterContainerInstance(ctx,
+			&ecs.DeregisterContainerInstanceInput{Cluster: &s.cluster, ContainerInstance: i.ContainerInstanceArn}))(s)
 	}
-	// That the last tasks have stopped is on its way to Berth.
+	// Berth may not know yet that the last tasks have stopped.
 	s.await("the cluster's end", func() bool {
 		gone, err := s.api.DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: &s.cluster})
 		var busy *types.ClusterContainsTasksException
@@ -219,7 +235,7 @@ func (s *scenario) deleteAll() {
 	})
 }
 
-// await fails where something does not come about.
+// await waits for a condition and fails the test if it does not come true.
 func (s *scenario) await(what string, done func() bool) {
 	s.t.Helper()
 	if !s.tier.Await(done) {
@@ -229,23 +245,25 @@ func (s *scenario) await(what string, done func() bool) {
 
 func (s *scenario) describeService(name string) types.Service {
 	s.t.Helper()
-	out := mustSucceed(s.api.DescribeServices(s.t.Context(), &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{name}}))(s)
+	out := mustSucceed(s.api.DescribeServices(s.t.Context(),
+		&ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{name}}))(s)
 	if len(out.Services) != 1 {
 		s.t.Fatalf("service %s: %+v", name, out.Failures)
 	}
 	return out.Services[0]
 }
 
-// awaitSteady is what `aws ecs wait services-stable` waits for.
+// awaitSteady waits as `aws ecs wait services-stable` does.
 func (s *scenario) awaitSteady(name string, n int32) {
 	s.t.Helper()
 	s.await("service "+name+" to be stable", func() bool {
 		v := s.describeService(name)
-		return len(v.Deployments) == 1 && v.DesiredCount == n && v.RunningCount == n && len(s.runningTasks(name)) == int(n)
+		return len(v.Deployments) == 1 && v.DesiredCount == n && v.RunningCount == n &&
+			len(s.runningTasks(name)) == int(n)
 	})
 }
 
-// isSteadyNow is steady, now.
+// isSteadyNow reports whether awaitSteady would return now.
 func (s *scenario) isSteadyNow(name string, n int32) {
 	s.t.Helper()
 	if v := s.describeService(name); v.RunningCount != n || v.PendingCount != 0 {
@@ -253,7 +271,7 @@ func (s *scenario) isSteadyNow(name string, n int32) {
 	}
 }
 
-// eventsWith are the service's events with a text in them, newest first.
+// eventsWith returns the service's events that contain the text, newest first.
 func (s *scenario) eventsWith(name, text string) (found []string) {
 	s.t.Helper()
 	for _, e := range s.describeService(name).Events {
@@ -269,7 +287,7 @@ func (s *scenario) awaitEvent(name, text string) {
 	s.await("an event with "+text, func() bool { return len(s.eventsWith(name, text)) > 0 })
 }
 
-// runningTasks are the service's that run.
+// runningTasks returns the service's running tasks.
 func (s *scenario) runningTasks(service string) (running []types.Task) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -277,7 +295,8 @@ func (s *scenario) runningTasks(service string) (running []types.Task) {
 	if len(listed.TaskArns) == 0 {
 		return nil
 	}
-	out := mustSucceed(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: listed.TaskArns}))(s)
+	out := mustSucceed(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &s.cluster,
+		Tasks: listed.TaskArns}))(s)
 	if len(out.Failures) > 0 {
 		s.t.Errorf("listed and not there: %+v", out.Failures)
 	}
@@ -289,7 +308,7 @@ func (s *scenario) runningTasks(service string) (running []types.Task) {
 	return running
 }
 
-// checkSpread checks how many tasks of web run in each zone, the fewest first.
+// checkSpread checks how many tasks of web run in each zone, in ascending order.
 func (s *scenario) checkSpread(want ...int) {
 	s.t.Helper()
 	got := make([]int, len(zones))
@@ -324,7 +343,7 @@ func zoneOf(i types.ContainerInstance) string {
 	return ""
 }
 
-// ecsID is the id by which ECS itself, and so the fleet, knows a task of Berth's.
+// ecsID returns the id by which ECS itself knows a task of Berth's.
 func ecsID(t *testing.T, task types.Task) string {
 	t.Helper()
 	for _, a := range task.Attributes {

@@ -1,4 +1,3 @@
-// Package e2e uses Berth as its users do: through the ECS API alone, from the outside.
 package e2e
 
 import (
@@ -17,26 +16,27 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// Tier is one way to run Berth, with a simulated fleet. A scenario knows no more of it.
+// A Tier is one way to run Berth with a simulated AWS. A scenario knows nothing else about it.
 type Tier interface {
-	// Client calls the tier's ECS API.
+	// Client returns a client of Berth's ECS API.
 	Client() *ecs.Client
-	// Await lets time pass until done, and reports false where that takes too long.
+	// Await lets time pass until done, and returns false if that takes too long.
 	Await(done func() bool) bool
-	// AddInstances has n machines of an EC2 type join a cluster, their zones taken in turn.
+	// AddInstances adds n machines of an EC2 type to a cluster, in the zones by turns.
 	AddInstances(cluster string, n int, machine string, zones []string) error
-	// CrashTask has a task exit by itself, KillInstance ends a machine without a word; ids are those of ECS.
+	// CrashTask lets a task exit by itself, KillInstance terminates a machine. The ids are ECS's.
 	CrashTask(id string, exitCode int) error
 	KillInstance(id string) error
 }
 
-// virtual is the embedded tier with a clock of its own: everything happens in the goroutine that waits for it.
+// virtual is the embedded tier on a virtual clock. Everything happens in the goroutine that waits
+// for it.
 type virtual struct {
 	*installation.Installation
 	client *ecs.Client
 }
 
-// virtualTimeout is how long, by its own clock, a scenario waits for something.
+// virtualTimeout is how long, by the virtual clock, a scenario waits for something.
 const virtualTimeout = 10 * time.Minute
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -62,7 +62,7 @@ func newVirtual(t *testing.T) *virtual {
 	return &virtual{Installation: i, client: newClient("http://127.0.0.1", inlineClient{i.Server})}
 }
 
-// steppingClock lets an API call that sleeps move time on: nobody else would.
+// A steppingClock advances the virtual clock when an API call sleeps: nothing else would.
 type steppingClock struct{ *embedded.Loop }
 
 func (c steppingClock) Sleep(_ context.Context, d time.Duration) error {
@@ -70,7 +70,7 @@ func (c steppingClock) Sleep(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-// inlineClient answers HTTP requests in the goroutine of the caller.
+// An inlineClient answers HTTP requests in the goroutine of the caller.
 type inlineClient struct{ handler http.Handler }
 
 func (i inlineClient) Do(r *http.Request) (*http.Response, error) {
@@ -84,7 +84,8 @@ func (i inlineClient) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// newClient signs with any credentials, as a user of the embedded tier does. A call that fails is not repeated.
+// newClient returns a client that signs with arbitrary credentials, as users of the embedded tier
+// do. It does not repeat failed calls.
 func newClient(endpoint string, transport ecs.HTTPClient) *ecs.Client {
 	return ecs.New(ecs.Options{
 		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1, HTTPClient: transport,
@@ -92,7 +93,7 @@ func newClient(endpoint string, transport ecs.HTTPClient) *ecs.Client {
 	})
 }
 
-// anyone's credentials sign for nobody.
+// anyone provides credentials that belong to nobody.
 var anyone = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"}, nil
 })

@@ -16,8 +16,8 @@ import (
 	"berth/tests/ministack"
 )
 
-// TestUpgrade replaces the functions, and the template, of an earlier version by this one's while a service grows: no
-// task is lost, none is started twice, none is stopped.
+// TestUpgrade replaces the functions and the template of an earlier version while a service grows.
+// No task is lost, started twice or stopped.
 func TestUpgrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip(leftToCheck + "it builds an earlier version")
@@ -77,9 +77,9 @@ func taskARNs(tasks []types.Task) (all []string) {
 	return all
 }
 
-// earlierVersion is an older version of this project, built from its history: the one that UPGRADE_FROM names, else the last
-// tag, else the first of ten and more commits ago that can be built. The test is skipped where there is no history, as
-// in an archive.
+// earlierVersion returns an older version of this project, built from its history: the one that
+// UPGRADE_FROM names, or the last tag, or the first of ten and more commits ago that can be built.
+// Without history, as in an archive, the test is skipped.
 func earlierVersion(t *testing.T) cloud.Version {
 	t.Helper()
 	root, err := ministack.ProjectRoot()
@@ -105,7 +105,7 @@ func earlierVersion(t *testing.T) cloud.Version {
 	return cloud.Version{}
 }
 
-// previousVersions names earlier versions, the one to take first.
+// previousVersions names earlier versions in order of preference.
 func previousVersions(root string) []string {
 	git := func(args ...string) []string {
 		cmd := exec.Command("git", args...)
@@ -125,7 +125,7 @@ func previousVersions(root string) []string {
 	return git("rev-list", "--first-parent", "--skip=10", "--max-count=5", "HEAD")
 }
 
-// exportCommit writes the files of a commit into dir; the repository is left as it is.
+// exportCommit writes the files of a commit into dir and leaves the repository as it is.
 func exportCommit(root, commit, dir string) error {
 	archive := filepath.Join(dir, "archive.tar")
 	cmd := exec.Command("git", "archive", "--output", archive, commit)
@@ -139,8 +139,8 @@ func exportCommit(root, commit, dir string) error {
 	return os.Remove(archive)
 }
 
-// renewedVersion copies the functions with something behind their ends, which nobody reads: another version, as far as Lambda
-// can tell.
+// renewedVersion copies the functions and appends bytes that nobody reads, so that Lambda takes
+// them for another version.
 func renewedVersion(t *testing.T, v cloud.Version) cloud.Version {
 	t.Helper()
 	files, err := os.ReadDir(v.Code)

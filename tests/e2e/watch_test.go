@@ -20,25 +20,28 @@ import (
 	"berth/shared/cluster"
 )
 
-// rolloutTier is a tier whose fleet has target groups, Cloud Map and alarms, and that can be looked into.
+// A rolloutTier is a tier whose simulated AWS has target groups, Cloud Map and alarms, and can be
+// inspected.
 type rolloutTier interface {
 	Tier
-	// SimulatedConfig is where the fleet's Elastic Load Balancing, Cloud Map and CloudWatch are.
+	// SimulatedConfig is for clients of the simulated Elastic Load Balancing, Cloud Map and
+	// CloudWatch.
 	SimulatedConfig() aws.Config
-	// FailTarget has a task fail the checks of its target groups, for a reason.
+	// FailTarget lets a task fail the checks of its target groups, for a reason.
 	FailTarget(id, reason string) error
-	// CheckHealthNow has what looks each minute look now, where time does not pass by itself.
+	// CheckHealthNow runs what otherwise runs each minute, if time does not pass by itself.
 	CheckHealthNow() error
-	// SimulatedECS is the fleet itself, past Berth.
+	// SimulatedECS returns a client of ECS itself, behind Berth's back.
 	SimulatedECS() *ecs.Client
-	// CallBerth calls an operation of Berth's own.
+	// CallBerth calls one of Berth's own operations.
 	CallBerth(ctx context.Context, operation, body string) ([]byte, error)
-	// PassSecond lets time go on where it does not by itself.
+	// PassSecond lets a second pass, if time does not pass by itself.
 	PassSecond()
 }
 
 func (v *virtual) SimulatedConfig() aws.Config {
-	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1"), Credentials: anyone, HTTPClient: inlineClient{v.Server}}
+	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1"), Credentials: anyone,
+		HTTPClient: inlineClient{v.Server}}
 }
 
 func (v *virtual) FailTarget(id, reason string) error {
@@ -73,20 +76,22 @@ func (v *virtual) PassSecond() { v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) 
 
 func (l *local) PassSecond() {}
 
-// watch holds a service to its minimum of healthy tasks. What a dead zone took is not Berth's doing; that Berth takes
-// more before it is made up for is.
+// A watch checks that a service keeps its minimum of healthy tasks. The tasks of a failed zone are
+// not Berth's doing, but stopping more before they are replaced is.
 type watch struct {
 	floor     int // the fewest healthy tasks by minimumHealthyPercent
-	lostTasks int // how many fewer there may be for now
-	leastSeen int // the fewest seen
+	lostTasks int // by how many tasks the floor is lowered for now
+	leastSeen int // the fewest healthy tasks seen
 	looks     int
 }
 
-// checkHealthy takes a look at how many are healthy, and says what is wrong. aware reports that Berth knows what is dead: from then
-// on there may not be fewer than there are, or than the minimum.
+// checkHealthy takes the number of healthy tasks and says what is wrong with it. aware means that
+// Berth knows which tasks are dead: from then on the number may fall below neither itself nor the
+// minimum.
 func (w *watch) checkHealthy(healthy int, aware bool) (wrong string) {
 	if healthy+w.lostTasks < w.floor {
-		wrong = fmt.Sprintf("%d tasks are healthy where %d must be, and the dead zone took no more than %d", healthy, w.floor, w.lostTasks)
+		wrong = fmt.Sprintf("%d tasks are healthy where %d must be, and the dead zone took no more than %d", healthy,
+			w.floor, w.lostTasks)
 	}
 	if aware {
 		w.lostTasks = min(w.lostTasks, max(0, w.floor-healthy))
@@ -128,25 +133,27 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// observation is what one look found.
+// An observation is what was seen at one time.
 type observation struct {
 	service types.Service
-	tasks   []types.Task // those that have not stopped
-	healthy []types.Task // of these, those that Berth wants and whose target is healthy
+	tasks   []types.Task // not stopped
+	healthy []types.Task // of tasks: wanted by Berth, with a healthy target
 }
 
-// knownPlaces are what the watch has found out and what does not change: the address of a task, and the machines.
+// knownPlaces are facts that do not change: the addresses of tasks, and the machines.
 type knownPlaces struct {
 	address map[string]string // by ARN of the task
 	ec2     map[string]string // by ARN of the instance
 	live    map[string]bool   // tasks that had not stopped, by ARN
 }
 
-// takeObservation first asks Berth, then the target group: so nothing counts that Berth had taken by then.
+// takeObservation asks Berth first and the target group second, so a task counts only if Berth
+// still wanted it.
 func (s *rolloutScenario) takeObservation() (at observation) {
 	s.t.Helper()
 	at.service = s.describeService(s.name)
-	listed := mustSucceed(s.api.ListTasks(s.t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster, ServiceName: &s.name}))(&s.scenario)
+	listed := mustSucceed(s.api.ListTasks(s.t.Context(),
+		&ecs.ListTasksInput{Cluster: &s.cluster, ServiceName: &s.name}))(&s.scenario)
 	for _, arn := range listed.TaskArns {
 		s.places.live[arn] = true
 	}
@@ -157,7 +164,8 @@ func (s *rolloutScenario) takeObservation() (at observation) {
 	for arn := range s.places.live {
 		arns = append(arns, arn)
 	}
-	out := mustSucceed(s.api.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: arns}))(&s.scenario)
+	out := mustSucceed(s.api.DescribeTasks(s.t.Context(),
+		&ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: arns}))(&s.scenario)
 	for _, task := range out.Tasks {
 		if *task.LastStatus == "STOPPED" {
 			delete(s.places.live, *task.TaskArn)
@@ -167,17 +175,19 @@ func (s *rolloutScenario) takeObservation() (at observation) {
 	}
 	health := s.targetHealth()
 	for _, task := range at.tasks {
-		if *task.LastStatus == "RUNNING" && *task.DesiredStatus == "RUNNING" && health[s.addressOf(task)] == elbtypes.TargetHealthStateEnumHealthy {
+		if *task.LastStatus == "RUNNING" && *task.DesiredStatus == "RUNNING" &&
+			health[s.addressOf(task)] == elbtypes.TargetHealthStateEnumHealthy {
 			at.healthy = append(at.healthy, task)
 		}
 	}
 	return at
 }
 
-// targetHealth is that of the targets, by address.
+// targetHealth returns the health of the targets by address.
 func (s *rolloutScenario) targetHealth() map[string]elbtypes.TargetHealthStateEnum {
 	s.t.Helper()
-	out := mustSucceed(s.elb.DescribeTargetHealth(s.t.Context(), &elb.DescribeTargetHealthInput{TargetGroupArn: &s.group}))(&s.scenario)
+	out := mustSucceed(s.elb.DescribeTargetHealth(s.t.Context(),
+		&elb.DescribeTargetHealthInput{TargetGroupArn: &s.group}))(&s.scenario)
 	by := map[string]elbtypes.TargetHealthStateEnum{}
 	for _, d := range out.TargetHealthDescriptions {
 		by[net.JoinHostPort(*d.Target.Id, strconv.Itoa(int(*d.Target.Port)))] = d.TargetHealth.State
@@ -185,7 +195,7 @@ func (s *rolloutScenario) targetHealth() map[string]elbtypes.TargetHealthStateEn
 	return by
 }
 
-// addressOf is where ECS has bound a running task, empty where it has not.
+// addressOf returns the address of a running task, or "" if it has none yet.
 func (s *rolloutScenario) addressOf(task types.Task) string {
 	s.t.Helper()
 	if known := s.places.address[*task.TaskArn]; known != "" {
@@ -199,7 +209,8 @@ func (s *rolloutScenario) addressOf(task types.Task) string {
 		host = s.places.ec2[*task.ContainerInstanceArn]
 	}
 	id := ecsID(s.t, task)
-	out := mustSucceed(s.tier.SimulatedECS().DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{id}}))(&s.scenario)
+	out := mustSucceed(s.tier.SimulatedECS().DescribeTasks(s.t.Context(),
+		&ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{id}}))(&s.scenario)
 	for _, found := range out.Tasks {
 		for _, b := range found.Containers[0].NetworkBindings {
 			s.places.address[*task.TaskArn] = net.JoinHostPort(host, strconv.Itoa(int(*b.HostPort)))
@@ -208,7 +219,7 @@ func (s *rolloutScenario) addressOf(task types.Task) string {
 	return s.places.address[*task.TaskArn]
 }
 
-// checkFloor holds the service to its minimum, and has Berth look at health and alarms.
+// checkFloor checks the minimum of healthy tasks, and lets Berth check health and alarms.
 func (s *rolloutScenario) checkFloor() observation {
 	s.t.Helper()
 	at := s.takeObservation()
@@ -221,7 +232,7 @@ func (s *rolloutScenario) checkFloor() observation {
 			}
 		}
 	}
-	// What placement has written says how much it knows.
+	// The rows that placement has written show how much it knows.
 	aware := dead == 0 && int(at.service.RunningCount) == running
 	if wrong := s.watch.checkHealthy(len(at.healthy), aware); wrong != "" {
 		s.complain(wrong, at)
@@ -232,7 +243,7 @@ func (s *rolloutScenario) checkFloor() observation {
 	return at
 }
 
-// awaitWatched waits, looking all the time.
+// awaitWatched waits for a condition and checks the minimum all the time.
 func (s *rolloutScenario) awaitWatched(what string, done func(observation) bool) {
 	s.t.Helper()
 	var last observation
@@ -250,7 +261,8 @@ func (s *rolloutScenario) awaitWatched(what string, done func(observation) bool)
 func (s observation) String() string {
 	var b strings.Builder
 	for _, d := range s.service.Deployments {
-		fmt.Fprintf(&b, "%s %s of %s: %d wanted, %d running, %d pending, %s %s\n", *d.Status, *d.Id, cluster.LastPart(*d.TaskDefinition),
+		fmt.Fprintf(&b, "%s %s of %s: %d wanted, %d running, %d pending, %s %s\n", *d.Status, *d.Id,
+			cluster.LastPart(*d.TaskDefinition),
 			d.DesiredCount, d.RunningCount, d.PendingCount, d.RolloutState, aws.ToString(d.RolloutStateReason))
 	}
 	fmt.Fprintf(&b, "%d tasks have not stopped, %d are healthy\n", len(s.tasks), len(s.healthy))

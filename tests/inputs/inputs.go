@@ -11,13 +11,14 @@ import (
 	"testing"
 )
 
-// DeclareInputs makes the results of the package's tests depend on the files at or below the paths, which
-// are relative to root.
+// DeclareInputs makes the results of the package's tests depend on the files at or below the paths,
+// which are relative to root.
 func DeclareInputs(t testing.TB, root string, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		// The cache records every folder that is read, with the sizes and times of the files in it.
-		err := filepath.WalkDir(filepath.Join(root, path), func(_ string, _ fs.DirEntry, err error) error { return err })
+		err := filepath.WalkDir(filepath.Join(root, path),
+			func(_ string, _ fs.DirEntry, err error) error { return err })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,5 +7,6 @@ import (
 	"syscall"
 )
 
-// detachProcess keeps Ctrl-C of a terminal from the emulator: it ends when its standard input does.
+// detachProcess keeps Ctrl-C of a terminal from the emulator, which ends when its standard input
+// does.
 func detachProcess(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// KillFunctions ends the functions that run now, without a word, and says how many there were. They are the processes
-// whose program lies in this emulator's own folder.
+// KillFunctions kills the functions that run now and returns their number. They are the processes
+// whose program is in this emulator's own folder.
 func (s *Server) KillFunctions() (killed int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {

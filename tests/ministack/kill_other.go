@@ -2,5 +2,5 @@
 
 package ministack
 
-// KillFunctions can tell the functions' processes on Linux alone.
+// KillFunctions finds the functions' processes only on Linux.
 func (s *Server) KillFunctions() (killed int) { return 0 }

@@ -1,5 +1,3 @@
-// Package ministack runs MiniStack, an emulator of AWS that runs Lambda functions without Docker, on a free loopback
-// port. Its version is pinned in tools/ministack.txt; `make test` and `make local` fetch it into .cache/.
 package ministack
 
 import (
@@ -18,7 +16,7 @@ import (
 )
 
 const (
-	// Region and Account are the emulator's own where credentials say nothing else.
+	// Region and Account are the emulator's defaults.
 	Region  = "us-east-1"
 	Account = "000000000000"
 	// AccessKey and SecretKey are those of the account's root user.
@@ -29,20 +27,21 @@ const (
 //go:embed serve.py
 var serve string
 
-// Options say how the emulator runs.
+// Options configure the emulator.
 type Options struct {
-	// EnforceIAM has it check every request's signature, and every call against the caller's policies.
+	// EnforceIAM checks every request's signature, and every call against the caller's policies.
 	EnforceIAM bool
-	// Environment is added to the emulator's own, NAME=value each: its functions inherit it. CallBack is where the
-	// functions reach AWS; the emulator itself where empty. Port is what it listens on; a free one where 0.
+	// Environment, as NAME=value, is added to the emulator's own and inherited by its functions.
+	// CallBack is where functions reach AWS; the default is the emulator itself. Port is where it
+	// listens; 0 chooses a free one.
 	Environment []string
 	CallBack    string
 	Port        int
-	// Log gets what the emulator and its functions print; nil drops it.
+	// Log gets the output of the emulator and its functions. Nil drops it.
 	Log io.Writer
 }
 
-// Server is a running emulator.
+// A Server is a running emulator.
 type Server struct {
 	// Endpoint is http://127.0.0.1:PORT.
 	Endpoint string
@@ -53,7 +52,7 @@ type Server struct {
 	ended chan struct{}
 }
 
-// WhyUnavailable says why the emulator cannot run here, empty where it can.
+// WhyUnavailable says why the emulator cannot run here, or returns "".
 func WhyUnavailable() string {
 	root, err := ProjectRoot()
 	if err == nil {
@@ -65,7 +64,7 @@ func WhyUnavailable() string {
 	return ""
 }
 
-// ProjectRoot is the project's root: where go.mod is, at or above the working folder.
+// ProjectRoot returns the project's root: the folder with go.mod, at or above the working folder.
 func ProjectRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -81,12 +80,12 @@ func ProjectRoot() (string, error) {
 	}
 }
 
-// pythonPath is the interpreter of the emulator's own virtual environment.
+// pythonPath returns the interpreter of the emulator's virtual environment.
 func pythonPath(root string) string {
 	return filepath.Join(root, ".cache", "venv", "ministack", "bin", "python")
 }
 
-// Start runs an emulator with nothing in it. It ends with [Server.Stop], and with this process.
+// Start starts an empty emulator. It ends with [Server.Stop], and with this process.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	port := o.Port
 	if port == 0 {
@@ -111,7 +110,7 @@ func (s *Server) runProcess(ctx context.Context, o Options, port int) error {
 	if err != nil {
 		return err
 	}
-	s.cmd = exec.Command(pythonPath(root), "-c", serve) //nolint:gosec // our own
+	s.cmd = exec.Command(pythonPath(root), "-c", serve) //nolint:gosec // our own command
 	s.cmd.Dir = s.dir
 	s.cmd.Env = s.environment(o, port)
 	detachProcess(s.cmd)
@@ -155,7 +154,7 @@ func (s *Server) runProcess(ctx context.Context, o Options, port int) error {
 	return err
 }
 
-// environment keeps this machine's AWS settings away, as nothing may reach an account.
+// environment leaves out this machine's AWS settings, so that nothing can reach a real account.
 func (s *Server) environment(o Options, port int) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -177,7 +176,8 @@ func (s *Server) environment(o Options, port int) []string {
 	return append(env, o.Environment...)
 }
 
-// awaitLine reads lines until one contains the text; what was said before an early end is in the error.
+// awaitLine reads lines until one contains the text. If the output ends early, the error contains
+// what was printed.
 func awaitLine(in *bufio.Reader, text string, log io.Writer) error {
 	var said strings.Builder
 	for {
@@ -193,13 +193,13 @@ func awaitLine(in *bufio.Reader, text string, log io.Writer) error {
 	}
 }
 
-// Stop ends the emulator and its functions, and removes what they kept.
+// Stop ends the emulator and its functions, and removes their files.
 func (s *Server) Stop() error {
 	s.endProcess()
 	return os.RemoveAll(s.dir)
 }
 
-// endProcess asks, and ends it by force where it does not hear.
+// endProcess asks the process to end, and kills it if it does not.
 func (s *Server) endProcess() {
 	_ = s.stdin.Close()
 	select {
@@ -210,7 +210,7 @@ func (s *Server) endProcess() {
 	}
 }
 
-// FreePort is a loopback port that nobody listened on just now.
+// FreePort returns a loopback port on which nothing listened a moment ago.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

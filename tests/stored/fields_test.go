@@ -27,7 +27,8 @@ var rowPrefixes = []string{
 	state.PrefixProviders, state.PrefixConfiguration,
 }
 
-// kindOf returns the prefix of the kind that a sort key belongs to, and "" for a kind that is not in the list.
+// kindOf returns the prefix of the kind that a sort key belongs to, and "" for a kind that is not
+// in the list.
 func kindOf(sort string) string {
 	longest := ""
 	for _, p := range rowPrefixes {
@@ -38,7 +39,8 @@ func kindOf(sort string) string {
 	return longest
 }
 
-// setFields notes the path of every field of v that has a value. A path is made of Go names: "Older[].TaskDefinition".
+// setFields records the path of every field of v that has a value. A path consists of Go names:
+// "Older[].TaskDefinition".
 func setFields(v reflect.Value, path string, set map[string]bool) {
 	if v.IsZero() {
 		return
@@ -65,7 +67,7 @@ func setFields(v reflect.Value, path string, set map[string]bool) {
 	}
 }
 
-// allFields returns the path of every field that a row of type t has, as setFields writes it.
+// allFields returns the path of every field of a row of type t, as setFields writes it.
 func allFields(t reflect.Type, path string) []string {
 	out := []string{path}
 	if isLeaf(t) {
@@ -110,16 +112,16 @@ func unsetFields(rows []state.Row) (out []string) {
 	return out
 }
 
-// filler gives every field of a row a value of its own.
+// A filler gives every field of a row its own value.
 type filler struct {
-	constants map[string][]string // by type, the values of its typed string constants
+	constants map[string][]string // the values of typed string constants, by type
 	count     int                 // of the values given so far
 	round     int                 // of the rows of one kind: each takes the next constant of each type
 	rounds    int                 // how many rows it takes to use every constant
 }
 
-// everyField returns rows of all kinds in which every field has a value, with as many rows of a kind as it takes to have
-// every constant of the types of its fields.
+// everyField returns rows of all kinds in which every field has a value: as many rows of a kind as
+// it takes to use every constant of the fields' types.
 func everyField(name string) ([]state.Row, error) {
 	f := &filler{constants: map[string][]string{}}
 	var rows []state.Row
@@ -136,7 +138,7 @@ func everyField(name string) ([]state.Row, error) {
 			case state.KeyOf(row).Cluster == state.Directory:
 				h.Cluster = state.Directory
 			case f.round > 0:
-				h.Cluster += "-" + strconv.Itoa(f.round) // of some kinds a cluster has one row
+				h.Cluster += "-" + strconv.Itoa(f.round) // some kinds have one row per cluster
 			}
 			rows = append(rows, row)
 		}
@@ -177,7 +179,7 @@ func (f *filler) fillValue(v reflect.Value) error {
 	return nil
 }
 
-// fillParts fills what is made of several values.
+// fillParts fills values that consist of several values.
 func (f *filler) fillParts(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -214,7 +216,8 @@ func (f *filler) fillParts(v reflect.Value) error {
 	return fmt.Errorf("no value is known for the type %s", v.Type())
 }
 
-// fillText gives a string one of the constants of its type where there are any, else a text with all that has to be quoted.
+// fillText sets a string to a constant of its type, or else to a text with all characters that need
+// quoting.
 func (f *filler) fillText(v reflect.Value) error {
 	if v.Type().PkgPath() == "" {
 		v.SetString(fmt.Sprintf(`text "%d" <é>`, f.count))
@@ -254,7 +257,7 @@ func (f *filler) valuesOf(t reflect.Type) ([]string, error) {
 	return f.constants[t.String()], nil
 }
 
-// addConstants notes the string constants of a type that a file declares.
+// addConstants adds the string constants of a type that a file declares.
 func addConstants(file *ast.File, typeName string, found map[string]bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

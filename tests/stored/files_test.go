@@ -24,16 +24,16 @@ import (
 	"berth/shared/state"
 )
 
-// stateFile is what a state.db holds, read without any of the code under test.
+// A stateFile is the content of a state.db, read without any of the code under test.
 type stateFile struct {
 	rows    map[state.Key][]byte
 	records []storedRecord
 }
 
-// storedRecord is a record of the stream that not every consumer has acknowledged.
+// A storedRecord is a record of the stream that not every consumer has acknowledged.
 type storedRecord struct {
 	key       state.Key
-	old, next []byte // empty where there was no row, or is none any more
+	old, next []byte // empty if there was or is no row
 }
 
 func readStateFile(t *testing.T, path string) stateFile {
@@ -75,7 +75,8 @@ func readStateFile(t *testing.T, path string) stateFile {
 	return out
 }
 
-// unpackedCopy has the files of a folder in a temporary one, as opening them writes to them.
+// unpackedCopy unpacks the files of a folder into a temporary one, because opening them writes to
+// them.
 func unpackedCopy(t *testing.T, from string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -108,19 +109,23 @@ func unpackFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// table is a DynamoDB table that takes every put and answers every query.
+// A table is a DynamoDB table that accepts every put and answers every query.
 type table struct {
 	dynamo.API
 	items map[state.Key]map[string]types.AttributeValue
 }
 
-func (b *table) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+func (b *table) PutItem(
+	_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.PutItemOutput, error) {
 	b.items[keyOf(in.Item)] = in.Item
 	return &dynamodb.PutItemOutput{}, nil
 }
 
-// Query answers with the whole partition, whatever the range: the tests list whole partitions only.
-func (b *table) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+// Query answers with the whole partition, whatever the range: the tests list only whole partitions.
+func (b *table) Query(
+	_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options),
+) (*dynamodb.QueryOutput, error) {
 	out := &dynamodb.QueryOutput{}
 	for key, it := range b.items {
 		for _, v := range in.ExpressionAttributeValues {
@@ -162,7 +167,7 @@ func (b *table) partitionKeys() (names []string) {
 	return slices.Compact(names)
 }
 
-// readTable reads an export: one {"Item":{...}} a line.
+// readTable reads an export: one {"Item":{...}} per line.
 func readTable(t *testing.T, path string) (*table, []json.RawMessage) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -193,7 +198,8 @@ func readTable(t *testing.T, path string) (*table, []json.RawMessage) {
 	return b, lines
 }
 
-// fromJSON reads an attribute value as DynamoDB's exports and streams write it, such as {"S":"text"}.
+// fromJSON reads an attribute value as DynamoDB's exports and streams write it, such as
+// {"S":"text"}.
 func fromJSON(data []byte) (types.AttributeValue, error) {
 	var v struct {
 		S, N *string
@@ -268,8 +274,8 @@ func itemJSON(it map[string]types.AttributeValue) map[string]any {
 	return m
 }
 
-// findDifferences compares what was stored with what the decoded row is encoded to: every stored value must be there. What
-// is there besides may only say nothing (zero), so that a later version may have more fields.
+// findDifferences compares what was stored with what the decoded row is encoded to. Every stored
+// value must be there. Other values must be zero, so that a later version may have more fields.
 func findDifferences(path string, stored, got any) (out []string) {
 	switch s := stored.(type) {
 	case map[string]any:
@@ -320,7 +326,7 @@ func isZeroJSON(v any) bool {
 	return v == nil || v == "" || v == false || v == json.Number("0") || v == "0001-01-01T00:00:00Z"
 }
 
-// parseJSON is JSON with its numbers as they are written.
+// parseJSON parses JSON and keeps numbers as they are written.
 func parseJSON(t *testing.T, data []byte) any {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -24,14 +24,14 @@ import (
 
 const (
 	shop     = "shop"    // the cluster of the installation
-	yard     = "yard"    // a cluster whose nodes are a node group's, under update
-	maxSteps = 1_000_000 // steps of the loop until something has come about
+	yard     = "yard"    // a cluster with a node group that is being updated
+	maxSteps = 1_000_000 // steps of the loop until a condition holds
 )
 
-// writtenAt is when the stored installation was made.
+// writtenAt is when the stored installation was created.
 var writtenAt = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// world is an installation on a virtual clock, which is called as its users call it.
+// A world is an installation on a virtual clock, which is called as users call it.
 type world struct {
 	*testing.T
 	*installation.Installation
@@ -62,7 +62,7 @@ func openWorld(t *testing.T, folder string, at time.Time) *world {
 	return w
 }
 
-// errorLog keeps what is logged as an error.
+// An errorLog keeps what is logged as an error.
 type errorLog struct {
 	slog.Handler
 	lines []string
@@ -77,7 +77,7 @@ func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// steppingClock lets a call that sleeps move the virtual clock: nobody else would.
+// A steppingClock advances the virtual clock when a call sleeps: nothing else would.
 type steppingClock struct{ *embedded.Loop }
 
 func (c steppingClock) Sleep(_ context.Context, d time.Duration) error {
@@ -87,7 +87,7 @@ func (c steppingClock) Sleep(_ context.Context, d time.Duration) error {
 
 func (w *world) passTime(d time.Duration) { w.Loop.RunUntil(w.Loop.Now().Add(d)) }
 
-// sendRequest sends a request, and returns the body of the answer, which must have status 200.
+// sendRequest sends a request and returns the body of the answer, which must have status 200.
 func (w *world) sendRequest(method, path, target, body string) []byte {
 	w.Helper()
 	contentType := "application/json"
@@ -98,7 +98,8 @@ func (w *world) sendRequest(method, path, target, body string) []byte {
 		contentType = "application/x-www-form-urlencoded"
 	}
 	r := httptest.NewRequestWithContext(w.Context(), method, "http://127.0.0.1"+path, strings.NewReader(body))
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=any/20261121/us-east-1/ecs/aws4_request, SignedHeaders=host, Signature=any")
+	r.Header.Set("Authorization",
+		"AWS4-HMAC-SHA256 Credential=any/20261121/us-east-1/ecs/aws4_request, SignedHeaders=host, Signature=any")
 	r.Header.Set("Content-Type", contentType)
 	if target != "" {
 		r.Header.Set("X-Amz-Target", target)
@@ -111,7 +112,7 @@ func (w *world) sendRequest(method, path, target, body string) []byte {
 	return answer.Body.Bytes()
 }
 
-// callECS calls the ECS API, own Berth's operations beside it, eks the EKS API.
+// callECS calls the ECS API, callBerth Berth's own operations, callEKS the EKS API.
 func (w *world) callECS(operation, body string) []byte {
 	w.Helper()
 	return w.sendRequest(http.MethodPost, "/", "AmazonEC2ContainerServiceV20141113."+operation, body)
@@ -166,7 +167,8 @@ func (w *world) rowsOf(names ...string) (rows []state.Row) {
 	return rows
 }
 
-// buildWorld makes the installation whose folder is stored. It is left, as if killed, while as much as possible is under way.
+// buildWorld builds the installation whose folder is stored. It is left, as if killed, while as
+// much as possible is in progress.
 func buildWorld(t *testing.T, folder string) *world {
 	w := openWorld(t, folder, writtenAt)
 	w.checkError(w.Start(w.Context()))
@@ -189,7 +191,8 @@ func (w *world) addMachines() {
 	}
 	for n, domain := range []string{"fd:/dc1/r0", "fd:/dc1/r1", "fd:/dc2/r0", "fd:/dc2/r1"} {
 		w.front = append(w.front, mustSucceed(w.AWS.Machines.AddInstances(shop, 2, ec2.Machine{
-			Type: "m5.xlarge", Zones: []string{"us-east-1" + string(rune('a'+n%3))}, ENIs: 4, Metrics: map[string]int64{"connections": 1000},
+			Type: "m5.xlarge", Zones: []string{"us-east-1" + string(rune('a'+n%3))}, ENIs: 4,
+			Metrics: map[string]int64{"connections": 1000},
 			Attributes: map[string]string{
 				"berth.fault-domain": domain, "berth.upgrade-domain": fmt.Sprint("ud", n), "berth.node-type": "front",
 				"berth.property.disk": "ssd", "rack": fmt.Sprint("r", n),
@@ -202,19 +205,22 @@ func (w *world) addMachines() {
 		"nodeOverbookingPercentage":{"sessions":0.2},"metricBalancingThresholds":{"connections":3},"metricActivityThresholds":{"connections":100},
 		"constraintPriorities":{"placementConstraint":0,"capacity":0,"faultDomain":1,"upgradeDomain":1}}}`)
 	scaled := mustSucceed(w.AWS.Groups.AddGroup(autoscaling.GroupSpec{
-		Name: "spot-group", Cluster: shop, Machine: ec2.Machine{Type: "m5.large"}, Min: 1, Max: 6, Desired: 3, Protects: true,
+		Name: "spot-group", Cluster: shop, Machine: ec2.Machine{Type: "m5.large"}, Min: 1, Max: 6, Desired: 3,
+		Protects: true,
 	}))(w)
 	w.callECS("CreateCapacityProvider", `{"name":"spot","autoScalingGroupProvider":{"autoScalingGroupArn":"`+scaled+`",
 		"managedScaling":{"status":"ENABLED","targetCapacity":90,"instanceWarmupPeriod":60},"managedTerminationProtection":"ENABLED","managedDraining":"ENABLED"},
 		"tags":[{"key":"berth:consolidation","value":"true"}]}`)
-	w.callECS("PutClusterCapacityProviders", `{"cluster":"shop","capacityProviders":["spot"],"defaultCapacityProviderStrategy":[]}`)
+	w.callECS("PutClusterCapacityProviders",
+		`{"cluster":"shop","capacityProviders":["spot"],"defaultCapacityProviderStrategy":[]}`)
 	mustSucceed(w.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: "yard-group", Cluster: yard, Machine: ec2.Machine{Type: "m5.large"}, Max: 8, Desired: 3,
 	}))(w)
 	w.passTime(2 * time.Minute)
 }
 
-// registerDefinitions registers task definitions: their environment tells the fleet what the tasks do.
+// registerDefinitions registers task definitions. Their environment tells the simulated AWS what
+// the tasks do.
 func (w *world) registerDefinitions() {
 	container := func(family, member string) {
 		w.callECS("RegisterTaskDefinition", `{"family":"`+family+`","containerDefinitions":[{"name":"app","image":"app","cpu":256,"memory":256,"memoryReservation":128,
@@ -223,14 +229,19 @@ func (w *world) registerDefinitions() {
 	container("web", `,"healthCheck":{"command":["CMD","true"]}`)
 	container("agent", `,"environment":[{"name":"A","value":"B"}]`)
 	container("bad", `,"environment":[{"name":"BERTH_FLEET_FAIL","value":"start"}]`)
-	container("short", `,"environment":[{"name":"BERTH_FLEET_RUN_SECONDS","value":"20"},{"name":"BERTH_FLEET_EXIT_CODE","value":"3"}]`)
+	container("short",
+		`,"environment":[{"name":"BERTH_FLEET_RUN_SECONDS","value":"20"},{"name":"BERTH_FLEET_EXIT_CODE","value":"3"}]`)
 	w.callECS("RegisterTaskDefinition", `{"family":"port","taskRoleArn":"arn:aws:iam::123456789012:role/task","executionRoleArn":"arn:aws:iam::123456789012:role/start",
 		"cpu":"512","memory":"512","placementConstraints":[{"type":"memberOf","expression":"attribute:rack exists"}],
 		"containerDefinitions":[{"name":"app","image":"app","portMappings":[{"containerPort":80,"hostPort":8080,"protocol":"tcp"}]}]}`)
-	w.callECS("RegisterTaskDefinition", `{"family":"vpc","networkMode":"awsvpc","containerDefinitions":[{"name":"app","image":"app","cpu":128,"memory":128,"portMappings":[{"containerPort":80}]}]}`)
-	w.callECS("RegisterTaskDefinition", `{"family":"gpu","containerDefinitions":[{"name":"app","image":"app","cpu":128,"memory":128,"resourceRequirements":[{"type":"GPU","value":"1"}]}]}`)
-	w.callECS("RegisterTaskDefinition", `{"family":"huge","containerDefinitions":[{"name":"app","image":"app","cpu":4096,"memory":60000}]}`)
-	w.callECS("RegisterTaskDefinition", `{"family":"half","containerDefinitions":[{"name":"app","image":"app","cpu":1024,"memory":1024}]}`)
+	w.callECS("RegisterTaskDefinition",
+		`{"family":"vpc","networkMode":"awsvpc","containerDefinitions":[{"name":"app","image":"app","cpu":128,"memory":128,"portMappings":[{"containerPort":80}]}]}`)
+	w.callECS("RegisterTaskDefinition",
+		`{"family":"gpu","containerDefinitions":[{"name":"app","image":"app","cpu":128,"memory":128,"resourceRequirements":[{"type":"GPU","value":"1"}]}]}`)
+	w.callECS("RegisterTaskDefinition",
+		`{"family":"huge","containerDefinitions":[{"name":"app","image":"app","cpu":4096,"memory":60000}]}`)
+	w.callECS("RegisterTaskDefinition",
+		`{"family":"half","containerDefinitions":[{"name":"app","image":"app","cpu":1024,"memory":1024}]}`)
 }
 
 func (w *world) createServices() {
@@ -245,7 +256,8 @@ func (w *world) createServices() {
 		"placementConstraints":[{"type":"memberOf","expression":"attribute:rack =~ r.*"}],
 		"enableECSManagedTags":true,"propagateTags":"SERVICE","enableExecuteCommand":true,
 		"tags":[{"key":"berth:metrics","value":"connections=10:High,sessions=5"},{"key":"berth:move-cost","value":"High"},{"key":"owner","value":"you"}]}`)
-	w.callECS("CreateService", `{"cluster":"shop","serviceName":"agent","taskDefinition":"agent","schedulingStrategy":"DAEMON"}`)
+	w.callECS("CreateService",
+		`{"cluster":"shop","serviceName":"agent","taskDefinition":"agent","schedulingStrategy":"DAEMON"}`)
 	w.callECS("CreateService", `{"cluster":"shop","serviceName":"vpc","taskDefinition":"vpc","desiredCount":3,"availabilityZoneRebalancing":"ENABLED",
 		"networkConfiguration":{"awsvpcConfiguration":{"subnets":["subnet-1"],"securityGroups":["sg-1"]}},
 		"serviceRegistries":[{"registryArn":"`+registry+`"}]}`)
@@ -260,10 +272,12 @@ func (w *world) createServices() {
 	w.callECS("CreateService", `{"cluster":"shop","serviceName":"returned","taskDefinition":"agent","desiredCount":3,
 		"deploymentConfiguration":{"maximumPercent":200,"minimumHealthyPercent":100,"deploymentCircuitBreaker":{"enable":true,"rollback":true,
 			"thresholdConfiguration":{"type":"COUNT","value":2}}}}`)
-	w.callECS("CreateService", `{"cluster":"yard","serviceName":"yard","taskDefinition":"half","desiredCount":4,"deploymentConfiguration":{"minimumHealthyPercent":50}}`)
+	w.callECS("CreateService",
+		`{"cluster":"yard","serviceName":"yard","taskDefinition":"half","desiredCount":4,"deploymentConfiguration":{"minimumHealthyPercent":50}}`)
 }
 
-// startDeployments leaves one service with an older deployment and starts that fail, and one rolled back.
+// startDeployments leaves one service with an older deployment and failed starts, and one rolled
+// back.
 func (w *world) startDeployments() {
 	w.callECS("DeleteService", `{"cluster":"shop","service":"gone","force":true}`)
 	w.callECS("UpdateService", `{"cluster":"shop","service":"returned","taskDefinition":"bad"}`)
@@ -275,53 +289,65 @@ func (w *world) createNodeGroup() {
 	w.callEKS(http.MethodPost, "node-groups", `{"nodegroupName":"nodes","subnets":["subnet-1"],"nodeRole":"arn:aws:iam::123456789012:role/nodes","labels":{"a":"b"},
 		"clientRequestToken":"nodes-1","updateConfig":{"maxUnavailable":1},"tags":{"berth:auto-scaling-group":"yard-group"}}`)
 	w.passTime(3 * time.Minute)
-	w.callEKS(http.MethodPost, "node-groups/nodes/update-config", `{"scalingConfig":{"minSize":1,"maxSize":7,"desiredSize":3}}`)
+	w.callEKS(http.MethodPost, "node-groups/nodes/update-config",
+		`{"scalingConfig":{"minSize":1,"maxSize":7,"desiredSize":3}}`)
 	w.passTime(3 * time.Minute)
-	w.callEKS(http.MethodPost, "node-groups/nodes/update-version", `{"releaseVersion":"berth-ecs-2","clientRequestToken":"nodes-2"}`)
+	w.callEKS(http.MethodPost, "node-groups/nodes/update-version",
+		`{"releaseVersion":"berth-ecs-2","clientRequestToken":"nodes-2"}`)
 }
 
-// startTasks starts tasks that belong to no service.
+// startTasks starts standalone tasks.
 func (w *world) startTasks() {
-	w.callECS("RunTask", `{"cluster":"shop","taskDefinition":"short","count":2,"startedBy":"cron","clientToken":"short-1","tags":[{"key":"k","value":"v"}]}`)
+	w.callECS("RunTask",
+		`{"cluster":"shop","taskDefinition":"short","count":2,"startedBy":"cron","clientToken":"short-1","tags":[{"key":"k","value":"v"}]}`)
 	w.callECS("RunTask", `{"cluster":"shop","taskDefinition":"gpu","group":"learning"}`)
 	w.callECS("RunTask", `{"cluster":"shop","taskDefinition":"port","count":2,"overrides":{"cpu":"256","taskRoleArn":"arn:aws:iam::123456789012:role/task",
 		"containerOverrides":[{"name":"app","command":["serve"],"environment":[{"name":"A","value":"B"}],"cpu":100,"memory":400,"memoryReservation":200}]}}`)
-	w.callECS("RunTask", `{"cluster":"shop","taskDefinition":"vpc","networkConfiguration":{"awsvpcConfiguration":{"subnets":["subnet-2"]}}}`)
+	w.callECS("RunTask",
+		`{"cluster":"shop","taskDefinition":"vpc","networkConfiguration":{"awsvpcConfiguration":{"subnets":["subnet-2"]}}}`)
 	w.callECS("RunTask", `{"cluster":"shop","taskDefinition":"huge","tags":[{"key":"berth:wait","value":"forever"}]}`)
-	w.callECS("RunTask", `{"cluster":"shop","taskDefinition":"gpu","count":2,"capacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`)
-	w.callECS("RunTask", `{"cluster":"shop","taskDefinition":"half","count":10,"capacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`)
+	w.callECS("RunTask",
+		`{"cluster":"shop","taskDefinition":"gpu","count":2,"capacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`)
+	w.callECS("RunTask",
+		`{"cluster":"shop","taskDefinition":"half","count":10,"capacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`)
 	instances := w.arnsIn(w.callECS("ListContainerInstances", `{"cluster":"shop"}`))
-	w.callECS("StartTask", `{"cluster":"shop","taskDefinition":"agent","containerInstances":["`+instances[0]+`"],"group":"hand"}`)
+	w.callECS("StartTask",
+		`{"cluster":"shop","taskDefinition":"agent","containerInstances":["`+instances[0]+`"],"group":"hand"}`)
 	mustSucceed(w.AWS.ECS.StartTask(w.Context(), cluster.StartCall{
 		Cluster: shop, TaskDefinition: "agent", Instances: []string{w.front[2], w.front[5]}, StartedBy: "someone-else",
 	}))(w)
 	w.passTime(time.Minute)
 	running := w.arnsIn(w.callECS("ListTasks", `{"cluster":"shop","serviceName":"web"}`))
-	w.callECS("UpdateTaskProtection", `{"cluster":"shop","tasks":["`+running[0]+`"],"protectionEnabled":true,"expiresInMinutes":60}`)
+	w.callECS("UpdateTaskProtection",
+		`{"cluster":"shop","tasks":["`+running[0]+`"],"protectionEnabled":true,"expiresInMinutes":60}`)
 	w.callECS("StopTask", `{"cluster":"shop","task":"`+running[1]+`","reason":"by hand"}`)
 	w.passTime(10 * time.Second)
 }
 
-// disturbInstances drains an instance, loses another, and has a third disconnected.
+// disturbInstances drains an instance, terminates another and disconnects a third.
 func (w *world) disturbInstances() {
 	w.checkError(w.AWS.Machines.DisconnectAgent(w.front[0]))
 	w.checkError(w.AWS.Machines.KillInstance(w.front[2]))
 	w.checkError(w.AWS.Machines.ResizeInstance(w.front[4], 4096, 12000))
-	w.callECS("UpdateContainerInstancesState", `{"cluster":"shop","containerInstances":["`+w.front[6]+`"],"status":"DRAINING"}`)
+	w.callECS("UpdateContainerInstancesState",
+		`{"cluster":"shop","containerInstances":["`+w.front[6]+`"],"status":"DRAINING"}`)
 	w.passTime(30 * time.Second)
 	w.callECS("UpdateService", `{"cluster":"shop","service":"web","taskDefinition":"agent","forceNewDeployment":true}`)
 	w.passTime(5 * time.Second)
 }
 
-// stopHalfWay stops at a step of the loop at which there are rows of every kind, and records of the stream that nobody has
-// acknowledged.
+// stopHalfWay stops at a step of the loop at which there are rows of every kind and unacknowledged
+// records of the stream.
 func (w *world) stopHalfWay() {
-	w.callBerth("ReportLoad", `{"cluster":"shop","reports":[{"task":"`+w.reportingTask()+`","loads":{"connections":40}}]}`)
-	_, err := w.API.Tasks.SubmitRequest(w.Context(), operation.SubmitTasks{Kind: cluster.RunTask, Cluster: shop, TaskDefinition: "short", Count: 1})
+	w.callBerth("ReportLoad",
+		`{"cluster":"shop","reports":[{"task":"`+w.reportingTask()+`","loads":{"connections":40}}]}`)
+	_, err := w.API.Tasks.SubmitRequest(w.Context(), operation.SubmitTasks{Kind: cluster.RunTask, Cluster: shop,
+		TaskDefinition: "short", Count: 1})
 	w.checkError(err)
 	w.callECS("UpdateService", `{"cluster":"shop","service":"quorum","desiredCount":5}`)
 	for range maxSteps {
-		if len(w.missingKinds()) == 0 && len(w.Store.PendingRecords("dispatch")) > 0 && len(w.Store.PendingRecords("placement")) > 0 {
+		if len(w.missingKinds()) == 0 && len(w.Store.PendingRecords("dispatch")) > 0 &&
+			len(w.Store.PendingRecords("placement")) > 0 {
 			return
 		}
 		if !w.Loop.Step() {
@@ -331,7 +357,7 @@ func (w *world) stopHalfWay() {
 	w.Fatalf("at no time were there rows of the kinds %q", w.missingKinds())
 }
 
-// reportingTask is a task of the service web, whose metrics it may report.
+// reportingTask returns a task of the service web, whose metrics it may report.
 func (w *world) reportingTask() string {
 	for _, arn := range w.arnsIn(w.callECS("ListTasks", `{"cluster":"shop","serviceName":"web"}`)) {
 		return cluster.LastPart(arn)
@@ -348,7 +374,8 @@ func (w *world) missingKinds() []string {
 	return left
 }
 
-// recordAnswers are what the APIs say of the installation as it was opened, each call by its name and body.
+// recordAnswers returns what the APIs answer about the opened installation, each call by its name
+// and body.
 func (w *world) recordAnswers() map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	ask := func(operation, body string) []byte {
@@ -360,7 +387,8 @@ func (w *world) recordAnswers() map[string]json.RawMessage {
 	for _, name := range []string{shop, yard} {
 		in := `"cluster":"` + name + `"`
 		ask("DescribeClusters", `{"clusters":["`+name+`"],"include":["TAGS"]}`)
-		ask("DescribeContainerInstances", `{`+in+`,"containerInstances":`+quoted(w.arnsIn(ask("ListContainerInstances", `{`+in+`}`)))+`}`)
+		ask("DescribeContainerInstances", `{`+in+`,"containerInstances":`+quoted(w.arnsIn(ask("ListContainerInstances",
+			`{`+in+`}`)))+`}`)
 		for _, status := range []string{"RUNNING", "STOPPED"} {
 			listed := w.arnsIn(ask("ListTasks", `{`+in+`,"desiredStatus":"`+status+`"}`))
 			ask("DescribeTasks", `{`+in+`,"tasks":`+quoted(listed)+`,"include":["TAGS"]}`)
@@ -376,7 +404,8 @@ func (w *world) recordAnswers() map[string]json.RawMessage {
 		}
 		out["DescribeClusterConfiguration {"+in+"}"] = w.callBerth("DescribeClusterConfiguration", `{`+in+`}`)
 	}
-	ask("GetTaskProtection", `{"cluster":"shop","tasks":`+quoted(w.arnsIn(w.callECS("ListTasks", `{"cluster":"shop","serviceName":"web"}`)))+`}`)
+	ask("GetTaskProtection", `{"cluster":"shop","tasks":`+quoted(w.arnsIn(w.callECS("ListTasks",
+		`{"cluster":"shop","serviceName":"web"}`)))+`}`)
 	ask("DescribeCapacityProviders", `{"include":["TAGS"]}`)
 	for _, arn := range w.arnsIn(ask("ListTaskDefinitions", `{}`)) {
 		ask("DescribeTaskDefinition", `{"taskDefinition":"`+arn+`","include":["TAGS"]}`)

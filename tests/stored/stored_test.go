@@ -1,18 +1,3 @@
-// Package stored checks that this version reads everything that earlier versions have stored.
-//
-// Each folder below testdata was written by one version and is never changed:
-//
-//   - berth/ is the folder of `berth up`, left as by a kill while a lot was under way: deployments, an update of nodes, tasks
-//     that wait, an instance that drains, one that was lost, changes that no function has seen yet;
-//   - every-field/ is a state file with rows of all kinds, in which every field has a value;
-//   - table.jsonl has the rows of both as an export of the DynamoDB table;
-//   - answers.json is what the APIs answered when that version opened berth/ again.
-//
-// A version that stores something new gets a folder of its own, beside the others:
-//
-//	go test ./tests/stored -run TestWrite -write 2
-//
-// Do not write a folder anew to have a test pass: it would no longer be what an installation of that version has.
 package stored
 
 import (
@@ -37,7 +22,8 @@ import (
 
 const root = "../.."
 
-// addedFields are fields that a folder has no value for, as its version did not have them: by folder, as [unset] names them.
+// addedFields are fields for which a folder has no value, because its version did not have them: by
+// folder, as [unsetFields] names them.
 var addedFields = map[string][]string{}
 
 // forEachVersion runs a test for every folder of testdata.
@@ -67,7 +53,8 @@ func readJSON(t *testing.T, path string, v any) {
 	}
 }
 
-// Every row and every record of the stream in the files is read, and written again as it was.
+// TestStateFiles reads every row and every record of the stream in the files, and checks that it is
+// written back unchanged.
 func TestStateFiles(t *testing.T) {
 	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
 		count := 0
@@ -115,7 +102,7 @@ func checkRoundTrip(t *testing.T, key state.Key, data []byte) {
 	}
 }
 
-// checkOpens checks that a store opened with the file has all that is in it.
+// checkOpens checks that a store opened with the file has everything in it.
 func checkOpens(t *testing.T, path string, file stateFile) {
 	t.Helper()
 	store, err := embedded.OpenStore(embedded.StoreOptions{Path: path, Consumers: []string{"placement", "dispatch"}})
@@ -144,8 +131,8 @@ func checkOpens(t *testing.T, path string, file stateFile) {
 	}
 }
 
-// Every item of the export is read, as an item and as a stream's image, is the row that the state file has, and is written
-// again as it was.
+// TestTable decodes every item of the export, as an item and as an image of the stream. It must be
+// the row of the state file, and be written back unchanged.
 func TestTable(t *testing.T) {
 	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
 		b, lines := readTable(t, filepath.Join(folder, "table.jsonl"))
@@ -158,7 +145,8 @@ func TestTable(t *testing.T) {
 		}
 		files := map[state.Key][]byte{}
 		for _, name := range []string{"berth", "every-field"} {
-			maps.Copy(files, readStateFile(t, filepath.Join(unpackedCopy(t, filepath.Join(folder, name)), "state.db")).rows)
+			maps.Copy(files, readStateFile(t, filepath.Join(unpackedCopy(t, filepath.Join(folder, name)),
+				"state.db")).rows)
 		}
 		again := &table{items: map[state.Key]map[string]types.AttributeValue{}}
 		store := &dynamo.State{Client: again, Table: "berth"}
@@ -191,7 +179,7 @@ func TestTable(t *testing.T) {
 	})
 }
 
-// streamRecord is a stream record whose images are an item.
+// streamRecord returns a stream record whose images are an item.
 func streamRecord(t *testing.T, item json.RawMessage) state.Record {
 	t.Helper()
 	var e events.DynamoDBEventRecord
@@ -206,7 +194,8 @@ func streamRecord(t *testing.T, item json.RawMessage) state.Record {
 	return r
 }
 
-// Every field of every kind of row has a value in a decoded row.
+// TestEveryFieldHasAValue checks that every field of every kind of row has a value in some decoded
+// row.
 func TestEveryFieldHasAValue(t *testing.T) {
 	forEachVersion(t, func(t *testing.T, folder string, _ manifest) {
 		b, _ := readTable(t, filepath.Join(folder, "table.jsonl"))
@@ -222,7 +211,8 @@ func TestEveryFieldHasAValue(t *testing.T) {
 	})
 }
 
-// The prefixes listed here are those of all kinds of rows. A new kind needs a folder that has a row of it.
+// TestEveryKindIsListed checks that rowPrefixes lists all kinds of rows. A new kind needs a folder
+// with a row of it.
 func TestEveryKindIsListed(t *testing.T) {
 	files, err := filepath.Glob(root + "/shared/*/*.go")
 	if err != nil {
@@ -241,10 +231,11 @@ func TestEveryKindIsListed(t *testing.T) {
 	}
 }
 
-// kindLine is a line of the table that says what row a sort key's prefix stands for.
+// kindLine matches a line of the table that says which row a prefix stands for.
 var kindLine = regexp.MustCompile(`(?m)^\t\{(cluster\.|state\.)?Prefix\w+, func\(\)`)
 
-// An installation opened with the folder answers as the one that wrote it.
+// TestAnswers opens an installation with the folder and compares its answers with those of the
+// version that wrote it.
 func TestAnswers(t *testing.T) {
 	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
 		var want map[string]json.RawMessage
@@ -262,7 +253,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// lastingKinds are kinds of rows that nothing ends by itself.
+// lastingKinds are kinds of rows that do not end by themselves.
 var lastingKinds = []string{
 	state.PrefixMeta, state.PrefixEntry, state.PrefixService, state.PrefixDefinition, state.PrefixBucket,
 	state.PrefixNodeGroup, state.PrefixUpdate, state.PrefixProvider, state.PrefixScaling, state.PrefixGroupUse,
@@ -270,14 +261,14 @@ var lastingKinds = []string{
 	state.PrefixCheckpoint,
 }
 
-// An installation started with the folder goes on where it was: no error, no row lost, everything that was under way comes
-// to its end.
+// TestGoesOn starts an installation with the folder: it continues without an error or a lost row,
+// and everything in progress ends.
 func TestGoesOn(t *testing.T) {
 	forEachVersion(t, func(t *testing.T, folder string, m manifest) {
 		w := openWorld(t, unpackedCopy(t, filepath.Join(folder, "berth")), m.At)
 		before := w.rowsOf(state.Directory, shop, yard)
 		w.checkError(w.Start(t.Context()))
-		w.passTime(2 * time.Hour) // a task is protected for one
+		w.passTime(2 * time.Hour) // one task is protected for an hour
 		for _, line := range w.logged.lines {
 			t.Errorf("it logs %s", line)
 		}
@@ -286,7 +277,8 @@ func TestGoesOn(t *testing.T) {
 			if got == nil && row.Header().Expires == 0 && slices.Contains(lastingKinds, kindOf(state.KeyOf(row).Sort)) {
 				t.Errorf("row %s is lost", state.KeyOf(row))
 			}
-			if work := kindOf(state.KeyOf(row).Sort); got != nil && (work == state.PrefixOutbox || work == state.PrefixLoad) {
+			if work := kindOf(state.KeyOf(row).Sort); got != nil &&
+				(work == state.PrefixOutbox || work == state.PrefixLoad) {
 				t.Errorf("row %s is still to be done", state.KeyOf(row))
 			}
 		}
@@ -294,7 +286,7 @@ func TestGoesOn(t *testing.T) {
 	})
 }
 
-// checkRestored checks that all services have what they want, but those that cannot.
+// checkRestored checks that all services have the tasks they want, except those that cannot.
 func (w *world) checkRestored() {
 	w.Helper()
 	for _, row := range w.rowsOf(shop, yard) {
@@ -302,7 +294,8 @@ func (w *world) checkRestored() {
 		case *cluster.Service:
 			able := r.Name != "huge" && r.Name != "broken" && r.Name != "gone"
 			if able && (r.Running != r.Desired || !r.Deployment.IsCompleted()) {
-				w.Errorf("of service %s %d tasks run, want %d; its deployment is %s", r.Name, r.Running, r.Desired, r.Deployment.State)
+				w.Errorf("of service %s %d tasks run, want %d; its deployment is %s", r.Name, r.Running, r.Desired,
+					r.Deployment.State)
 			}
 		case *cluster.Update:
 			if r.Status != cluster.UpdateSuccessful {

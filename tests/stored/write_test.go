@@ -22,11 +22,11 @@ import (
 
 var write = flag.String("write", "", "folder below testdata to write with the code as it is; it must not exist")
 
-// manifest says with what the files of a version were written.
+// A manifest says how the files of a version were written.
 type manifest struct {
-	// At is when the installation was left.
+	// At is when the installation was stopped.
 	At time.Time
-	// Rows is how many there are, all files together.
+	// Rows is the number of rows in all files.
 	Rows int
 }
 
@@ -52,7 +52,8 @@ func TestWrite(t *testing.T) {
 	rows = append(rows, extra...)
 	at := w.Loop.Now()
 	for name, from := range map[string]string{
-		"berth/state.db.gz": filepath.Join(w.folder, "state.db"), "berth/fleet.db.gz": filepath.Join(w.folder, "fleet.db"),
+		"berth/state.db.gz":       filepath.Join(w.folder, "state.db"),
+		"berth/fleet.db.gz":       filepath.Join(w.folder, "fleet.db"),
 		"every-field/state.db.gz": fields,
 	} {
 		w.checkError(os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755))
@@ -60,16 +61,17 @@ func TestWrite(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(folder, "table.jsonl"), exportRows(t, rows))
 	again := openWorld(t, unpackedCopy(t, filepath.Join(folder, "berth")), at)
-	writeFile(t, filepath.Join(folder, "answers.json"), mustSucceed(json.MarshalIndent(again.recordAnswers(), "", " "))(w))
+	writeFile(t, filepath.Join(folder, "answers.json"),
+		mustSucceed(json.MarshalIndent(again.recordAnswers(), "", " "))(w))
 	m := manifest{At: at, Rows: len(rows)}
 	writeFile(t, filepath.Join(folder, "manifest.json"), mustSucceed(json.Marshal(m))(w))
 }
 
-// gzipped is gzip of data: what a state file has free takes no room.
+// gzipped compresses data, because the free pages of a state file compress to nothing.
 func gzipped(data []byte) []byte {
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is known
-	_, _ = z.Write(data)                                    // a buffer takes everything
+	_, _ = z.Write(data)                                    // a buffer accepts everything
 	_ = z.Close()
 	return out.Bytes()
 }
@@ -81,7 +83,8 @@ func writeFile(t *testing.T, path string, data []byte) {
 	}
 }
 
-// writeFields stores rows of every kind, and the first of each kind once more, so that the stream has a record of it.
+// writeFields stores rows of every kind, and the first of each kind again, so that the stream has a
+// record of it.
 func writeFields(t *testing.T, path string, rows []state.Row) {
 	t.Helper()
 	put := func(rows []state.Row, consumers ...string) {

@@ -11,10 +11,11 @@ import (
 	"berth/shared/handler"
 )
 
-// watchedMetric is a metric that is watched: of what, by the logical id of a resource of template.yaml.
+// A watchedMetric is a metric with an alarm. of is the logical id of a resource of template.yaml.
 type watchedMetric struct{ namespace, metric, of string }
 
-// watchedMetrics are the alarms of infra/alarms.yaml, their parameters resolved to the resources that template.yaml gives.
+// watchedMetrics returns the metrics that the alarms of infra/alarms.yaml watch, with parameters
+// resolved to the resources that template.yaml passes.
 func watchedMetrics(t *testing.T, template *yaml.Node) (all []watchedMetric, turns []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/alarms.yaml")
@@ -44,8 +45,8 @@ func watchedMetrics(t *testing.T, template *yaml.Node) (all []watchedMetric, tur
 	return all, turns
 }
 
-// TestAlarms: nothing that fails, waits or turns in circles does so unseen, and each metric of Berth's own that is
-// watched is one that functions write.
+// TestAlarms checks that everything that fails, waits or cycles without progress has an alarm, and
+// that functions write each of Berth's own metrics that is watched.
 func TestAlarms(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -88,7 +89,8 @@ func TestAlarms(t *testing.T) {
 		t.Errorf("turns without progress are watched of %q", got)
 	}
 	written := []string{"Dropped"}
-	for _, f := range []handler.Measurement{handler.OutboxAge, handler.IdleRounds, handler.LeftUndone, handler.ClustersMissing} {
+	for _, f := range []handler.Measurement{handler.OutboxAge, handler.IdleRounds, handler.LeftUndone,
+		handler.ClustersMissing} {
 		written = append(written, string(f))
 	}
 	for _, a := range all {

@@ -1,4 +1,3 @@
-// Package template checks template.yaml as a whole.
 package template
 
 import (
@@ -13,8 +12,9 @@ import (
 
 const file = "../../template.yaml"
 
-// triggers lead from a resource to those that it sets off: rules and queues and the table to functions, functions to
-// queues and the table. What a function may do stands in its role.
+// triggers lead from a resource to those that it invokes: from rules, queues and the table to
+// functions, and from functions to queues and the table. A function may write where its role allows
+// it.
 type triggers map[string][]string
 
 func (e triggers) addTrigger(from, to string) {
@@ -23,7 +23,7 @@ func (e triggers) addTrigger(from, to string) {
 	}
 }
 
-// readTriggers finds the edges of a template.
+// readTriggers finds the triggers of a template.
 func readTriggers(text []byte) (triggers, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -44,12 +44,13 @@ func readTriggers(text []byte) (triggers, error) {
 				e.addTrigger(name, referredResource(memberOf(target, "Arn")))
 			}
 		case "AWS::SQS::Queue":
-			// Dead letters are read by nobody here: an edge to their queue would lead no further.
+			// Nothing here reads dead letters, so a trigger of their queue ends there.
 			e.addTrigger(name, referredResource(memberOf(memberOf(properties, "RedrivePolicy"), "deadLetterTargetArn")))
 		}
 	}
 	for i := 0; i+1 < len(resources.Content); i += 2 {
-		if name, r := resources.Content[i].Value, resources.Content[i+1]; memberOf(r, "Type").Value == "AWS::IAM::Role" {
+		if name, r := resources.Content[i].Value, resources.Content[i+1]; memberOf(r,
+			"Type").Value == "AWS::IAM::Role" {
 			for _, function := range roles[name] {
 				e.addAllowed(function, memberOf(r, "Properties"))
 			}
@@ -58,25 +59,26 @@ func readTriggers(text []byte) (triggers, error) {
 	return e, nil
 }
 
-// addEventSources are what sets a function off, and where its failures go.
+// addEventSources adds what invokes a function, and where its failures go.
 func (e triggers) addEventSources(function string, events *yaml.Node) {
 	for i := 1; events != nil && i < len(events.Content); i += 2 {
 		properties := memberOf(events.Content[i], "Properties")
 		for _, source := range []string{"Queue", "Stream", "Topic"} {
 			e.addTrigger(referredResource(memberOf(properties, source)), function)
 		}
-		e.addTrigger(function, referredResource(memberOf(memberOf(memberOf(properties, "DestinationConfig"), "OnFailure"), "Destination")))
+		e.addTrigger(function, referredResource(memberOf(memberOf(memberOf(properties, "DestinationConfig"),
+			"OnFailure"), "Destination")))
 	}
 }
 
-// triggeringActions are the actions by which a function can set off something else.
+// triggeringActions are the actions by which a function can trigger something else.
 var triggeringActions = []string{
 	"sqs:SendMessage", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem",
 	"lambda:InvokeFunction", "sns:Publish", "events:PutEvents",
 }
 
-// addAllowed are the resources on which a function's role has an action that sets them off. An action with "*" in it, or
-// on all resources, is a way to everything.
+// addAllowed adds the resources that a function's role allows it to trigger. An action with "*", or
+// on all resources, reaches everything.
 func (e triggers) addAllowed(function string, n *yaml.Node) {
 	if n == nil {
 		return
@@ -85,7 +87,8 @@ func (e triggers) addAllowed(function string, n *yaml.Node) {
 		for _, a := range contentOf(action) {
 			for _, resource := range contentOf(memberOf(n, "Resource")) {
 				switch {
-				case strings.Contains(a.Value, "*"), slices.Contains(triggeringActions, a.Value) && resource.Value == "*":
+				case strings.Contains(a.Value, "*"), slices.Contains(triggeringActions, a.Value) &&
+					resource.Value == "*":
 					e.addTrigger(function, "*")
 				case slices.Contains(triggeringActions, a.Value):
 					e.addTrigger(function, referredResource(resource))
@@ -99,7 +102,7 @@ func (e triggers) addAllowed(function string, n *yaml.Node) {
 	}
 }
 
-// contentOf is a list's items, or a scalar alone.
+// contentOf returns a list's items, or a scalar alone.
 func contentOf(n *yaml.Node) []*yaml.Node {
 	switch {
 	case n == nil:
@@ -119,7 +122,7 @@ func memberOf(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// referredResource is the resource that Ref, GetAtt or Sub names.
+// referredResource returns the resource that Ref, GetAtt or Sub names.
 func referredResource(n *yaml.Node) string {
 	if n == nil {
 		return ""
@@ -128,7 +131,7 @@ func referredResource(n *yaml.Node) string {
 	return strings.TrimSuffix(name, "}")
 }
 
-// findCycle is a way from a resource back to itself that does not pass through any of those left out; nil where none is.
+// findCycle returns a path from a resource back to itself that avoids the given resource, or nil.
 func (e triggers) findCycle(without string) []string {
 	var walk func(path []string) []string
 	done := map[string]bool{}
@@ -162,7 +165,8 @@ func (e triggers) findCycle(without string) []string {
 	return nil
 }
 
-// TestEveryCyclePassesThroughTheTable: Lambda cuts a chain of functions and queues after some 16 laps.
+// TestEveryCyclePassesThroughTheTable exists because Lambda cuts a chain of functions and queues
+// after about 16 laps.
 func TestEveryCyclePassesThroughTheTable(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -179,7 +183,8 @@ func TestEveryCyclePassesThroughTheTable(t *testing.T) {
 		t.Error("there is no cycle at all: the table's stream is not seen")
 	}
 	for _, edge := range []string{
-		"TaskEvents EventsQueue", "EventsQueue TaskStateChangeFunction", "TaskStateChangeFunction Table", "Table PlacementFunction",
+		"TaskEvents EventsQueue", "EventsQueue TaskStateChangeFunction", "TaskStateChangeFunction Table",
+		"Table PlacementFunction",
 		"PlacementFunction WakeQueue", "WakeQueue DispatchFunction", "DispatchFunction Table", "Table DispatchFunction",
 		"ApiFunction Table", "PlacementFunction StreamFailures",
 	} {

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// callGraph is a package's functions by name, T.Method those of a type: which of the package's functions and of its interfaces'
-// methods each uses, and which operations of AWS it calls.
+// A callGraph has a package's functions by name (T.Method for methods): which functions and
+// interface methods of the package each uses, and which operations of AWS it calls.
 type callGraph map[string]*functionCalls
 
 type functionCalls struct{ uses, calls []string }
 
-// emptyImporter imports no package: what another declares is of no interest, and not known.
+// An emptyImporter imports no package: declarations of other packages do not matter.
 type emptyImporter struct{}
 
 func (emptyImporter) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
@@ -81,7 +81,7 @@ func bodyOf(d *ast.FuncDecl, info *types.Info, service string) *functionCalls {
 	return f
 }
 
-// servicePrefix is the prefix that IAM has for the service whose client a file uses.
+// servicePrefix returns IAM's prefix for the service whose client a file uses.
 func servicePrefix(f *ast.File) string {
 	for _, i := range f.Imports {
 		if _, name, ok := strings.Cut(strings.Trim(i.Path.Value, `"`), "aws-sdk-go-v2/service/"); ok && !strings.Contains(name, "/") {
@@ -108,7 +108,7 @@ func objectName(o types.Object) string {
 	return f.Name()
 }
 
-// reachableFrom is all that some functions use, directly or not.
+// reachableFrom returns all that the functions use, directly or not.
 func (c callGraph) reachableFrom(from []string) map[string]bool {
 	seen := map[string]bool{}
 	for len(from) > 0 {
@@ -124,7 +124,8 @@ func (c callGraph) reachableFrom(from []string) map[string]bool {
 	return seen
 }
 
-// operationsOf are what the adapters in some packages call for a port's method, by the method's name.
+// operationsOf returns the operations that the adapters in some packages call for a port's method,
+// by the method's name.
 func operationsOf(t *testing.T, dirs ...string) map[string][]string {
 	out := map[string][]string{}
 	for _, dir := range dirs {
@@ -144,8 +145,8 @@ func operationsOf(t *testing.T, dirs ...string) map[string][]string {
 	return out
 }
 
-// loadHandlers reads the packages of the handlers, and those that they share, with their types. A function is known by
-// its package's path and its name.
+// loadHandlers reads the handlers' packages and the packages that they share, with types. A
+// function's name begins with its package's path.
 func loadHandlers(t *testing.T) callGraph {
 	t.Helper()
 	config := &packages.Config{
@@ -190,8 +191,8 @@ func pathName(o types.Object) string {
 	return ""
 }
 
-// handlerMethods are the methods of a handler's package that a function's main has called: those that it names, or all of the
-// package where it gives the handler away.
+// handlerMethods returns the methods of a handler's package that a function's main invokes: those
+// that it names, or all of them if it passes the handler on.
 func handlerMethods(t *testing.T, file string, handlers callGraph) (out []string) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -233,7 +234,7 @@ func handlerMethods(t *testing.T, file string, handlers callGraph) (out []string
 	return out
 }
 
-// allowedActions are those that a role allows.
+// allowedActions returns the actions that a role allows.
 func allowedActions(n *yaml.Node) (out []string) {
 	for _, a := range contentOf(memberOf(n, "Action")) {
 		out = append(out, a.Value)
@@ -244,7 +245,8 @@ func allowedActions(n *yaml.Node) (out []string) {
 	return out
 }
 
-// TestRolesAllowWhatFunctionsCall: an operation that a function's role lacks is refused only once the function gets there.
+// TestRolesAllowWhatFunctionsCall finds missing permissions, which otherwise show only when a
+// function makes the call.
 func TestRolesAllowWhatFunctionsCall(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -256,7 +258,8 @@ func TestRolesAllowWhatFunctionsCall(t *testing.T) {
 	}
 	const awsapi = "../../shared/awsapi/"
 	handlers := loadHandlers(t)
-	calls := operationsOf(t, awsapi, awsapi+"autoscaling", awsapi+"launchtemplate", awsapi+"cloudwatch", awsapi+"balancing", awsapi+"eventbus")
+	calls := operationsOf(t, awsapi, awsapi+"autoscaling", awsapi+"launchtemplate", awsapi+"cloudwatch",
+		awsapi+"balancing", awsapi+"eventbus")
 	resources, checked := memberOf(root.Content[0], "Resources"), map[string]bool{}
 	for i := 0; i+1 < len(resources.Content); i += 2 {
 		if memberOf(resources.Content[i+1], "Type").Value != "AWS::Serverless::Function" {
@@ -264,9 +267,10 @@ func TestRolesAllowWhatFunctionsCall(t *testing.T) {
 		}
 		p := memberOf(resources.Content[i+1], "Properties")
 		allowed := allowedActions(memberOf(resources, referredResource(memberOf(p, "Role"))))
-		for used := range handlers.reachableFrom(handlerMethods(t, "../../"+memberOf(p, "CodeUri").Value+"main.go", handlers)) {
+		for used := range handlers.reachableFrom(handlerMethods(t, "../../"+memberOf(p, "CodeUri").Value+"main.go",
+			handlers)) {
 			method := used[strings.LastIndexByte(used, '.')+1:]
-			if handlers[used] != nil || !strings.HasPrefix(used, "berth/shared/handler") { // a function, no port
+			if handlers[used] != nil || !strings.HasPrefix(used, "berth/shared/handler") { // a function, not a port
 				continue
 			}
 			for _, operation := range calls[method] {
@@ -277,7 +281,9 @@ func TestRolesAllowWhatFunctionsCall(t *testing.T) {
 			}
 		}
 	}
-	for _, operation := range []string{"ecs:StartTask", "ecs:ListContainerInstances", "autoscaling:UpdateAutoScalingGroup", "ec2:CreateLaunchTemplateVersion", "cloudwatch:PutMetricData", "elasticloadbalancing:RegisterTargets"} {
+	for _, operation := range []string{"ecs:StartTask", "ecs:ListContainerInstances",
+		"autoscaling:UpdateAutoScalingGroup", "ec2:CreateLaunchTemplateVersion", "cloudwatch:PutMetricData",
+		"elasticloadbalancing:RegisterTargets"} {
 		if !checked[operation] {
 			t.Errorf("no function is seen to call %s: %v", operation, slices.Sorted(maps.Keys(checked)))
 		}
