@@ -15,7 +15,7 @@ import (
 // The order matters, because each phase takes capacity that the next ones no longer have: DAEMON
 // services first, then standalone tasks that are provisioning, then REPLICA services, then new
 // requests. Moves come last, when nothing else wants the room.
-func Decide(warm *Warm, changes *Changes, now time.Time, settings Settings) []state.Commit {
+func Decide(warm *WarmSnapshot, changes *Changes, now time.Time, settings Settings) []state.Commit {
 	view := newView(warm, now, settings)
 	commits := plan.NewBuilder(warm.Snap, warm.requested, now)
 

@@ -25,12 +25,12 @@ type Difference struct {
 // for each, because the event that should have done so may be lost. It changes the snapshot, which
 // must not be used afterwards.
 func Differences(snap *snapshot.Snapshot, now time.Time, settings Settings) []Difference {
-	warm := NewWarm(snap)
+	warm := NewWarmSnapshot(snap)
 	view, commits := newView(warm, now, settings), plan.NewBuilder(snap, warm.requested, now)
 	reserveForDaemons(view, warm, nil)
 	var found []Difference
 	for _, s := range sortedServices(snap) {
-		if needsReconciling(view, s, commits.Seed(s.Name)) {
+		if needsReconciling(view, s, commits.SeedFor(s.Name)) {
 			found = append(found, Difference{state.DueService, s.Name})
 		}
 	}

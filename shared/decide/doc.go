@@ -1,11 +1,11 @@
 // Package decide makes the decisions of the placement function: from a snapshot, the changes of one
 // batch, the time and the settings to a chain of commits.
 //
-// [Warm.Observe] applies stream records to the snapshot and returns the [Changes] that they ask to
-// be reconsidered. [Decide] then reconciles the services that changed (package service says how
-// many tasks of which revision), places what is wanted (package placement says where), answers
-// requests and plans moves. It writes what it decides into the snapshot, as if it had been
-// committed, and returns the commits.
+// [WarmSnapshot.ObserveRecords] applies stream records to the snapshot and returns the [Changes]
+// that they ask to be reconsidered. [Decide] then reconciles the services that changed (package
+// service says how many tasks of which revision), places what is wanted (package placement says
+// where), answers requests and plans moves. It writes what it decides into the snapshot, as if it
+// had been committed, and returns the commits.
 //
 // The placement function commits them. The sweep asks [Differences] what a wake-up would do, and
 // what-if and the simulation decide by the same functions.

@@ -36,7 +36,7 @@ func useFallbackProviders(view *clusterView, commits *plan.Builder, d *demand, d
 			break
 		}
 		r := d.request(view, provider, timedOut)
-		r.Seed, r.Unexplained = commits.Seed(s.Name), true
+		r.Seed, r.Unexplained = commits.SeedFor(s.Name), true
 		found := view.engine.Place(r).Placed
 		startPlaced(view, commits, d, found, draft)
 		timedOut -= len(found)

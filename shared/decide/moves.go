@@ -146,7 +146,7 @@ func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) 
 		if !s.Moving {
 			continue
 		}
-		replacing := service.Reconcile(reconcileInput(view, s, commits.Seed(s.Name))).Moves.InProgress > 0
+		replacing := service.Reconcile(reconcileInput(view, s, commits.SeedFor(s.Name))).Moves.InProgress > 0
 		if replacing {
 			out.owners[s.Short] = true
 		}
@@ -193,7 +193,7 @@ func lacksMetric(diagnosis *cluster.Diagnosis) bool {
 func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Move) {
 	t := view.snap.Task(m.service.Short, step.Task)
 	if m.allowed == nil {
-		m.allowed = new(service.Reconcile(reconcileInput(view, m.service, commits.Seed(m.service.Name))))
+		m.allowed = new(service.Reconcile(reconcileInput(view, m.service, commits.SeedFor(m.service.Name))))
 	}
 	mayStop := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
 	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != moves.StopFirst

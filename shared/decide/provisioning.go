@@ -23,7 +23,7 @@ func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Change
 				cluster.StartFailed+"no instance could take the task in time."))
 			continue
 		}
-		if where := findInstance(view, t, commits.Seed(t.ID), unplaceable); where != nil {
+		if where := findInstance(view, t, commits.SeedFor(t.ID), unplaceable); where != nil {
 			commits.KeepTogether(plan.RowsPerStart)
 			next := *t
 			startTask(view, commits, &next, *where, view.snap.Definitions[t.TaskDefinition])

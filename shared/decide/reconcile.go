@@ -14,7 +14,7 @@ import (
 // reconcileService brings one service closer to its spec: stops first, then provisioning tasks,
 // then missing ones. It reports whether it started a task.
 func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Service) (placed bool) {
-	p := service.Reconcile(reconcileInput(view, s, commits.Seed(s.Name)))
+	p := service.Reconcile(reconcileInput(view, s, commits.SeedFor(s.Name)))
 	draft := newDraft(s, p.Next)
 	// a rollback starts tasks with the strategy of the revision it returns to
 	if !slices.Equal(s.Providers, p.Next.Providers) {
@@ -115,7 +115,7 @@ func stopRequest(view *clusterView, commits *plan.Builder, s *cluster.Service, c
 		def = &cluster.TaskDefinition{}
 	}
 	r := serviceRequest(view, s, def, c.Count)
-	r.Seed = commits.Seed(s.Name)
+	r.Seed = commits.SeedFor(s.Name)
 	return r
 }
 

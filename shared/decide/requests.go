@@ -59,7 +59,7 @@ func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request
 			continue
 		}
 		p := standaloneRequest(view, specs.ShapeOfRequest(r), 1)
-		p.Instances, p.Seed = []string{id}, commits.Seed(r.ID)
+		p.Instances, p.Seed = []string{id}, commits.SeedFor(r.ID)
 		result := view.engine.Place(p)
 		if len(result.Placed) == 0 {
 			r.Failures = append(r.Failures, placementFailure(result.Diagnosis, id))
@@ -110,7 +110,7 @@ func runTasks(view *clusterView, commits *plan.Builder, r *state.Request) {
 func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, n int) {
 	provider := specs.FirstProvider(part.Rules)
 	p := standaloneRequest(view, specs.ShapeOfRequest(part), part.Count)
-	p.Seed = commits.Seed(part.ID)
+	p.Seed = commits.SeedFor(part.ID)
 	result := placeForProvider(view, provider, p)
 	part.Tasks, part.Failures = nil, nil
 	for k, where := range result.Placed {

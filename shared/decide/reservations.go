@@ -14,7 +14,7 @@ import (
 
 // reserveForDaemons makes the reservations of all DAEMON services, except those about to be
 // reconciled, which make their own. A snapshot needs that once, after it was loaded.
-func reserveForDaemons(view *clusterView, warm *Warm, except map[string]bool) {
+func reserveForDaemons(view *clusterView, warm *WarmSnapshot, except map[string]bool) {
 	if warm.reserved {
 		return
 	}
@@ -122,7 +122,7 @@ func hasReservedRoom(view *clusterView, s *cluster.Service, id string) bool {
 	if !reserved || def == nil {
 		return false
 	}
-	need, others := def.Needs, v.Reserved()
+	need, others := def.Needs, v.ReservedCapacity()
 	return v.CPU-others.CPU+own.CPU >= need.CPU && v.Memory-others.Memory+own.Memory >= need.Memory &&
 		v.ENIs-int(others.ENIs)+int(own.ENIs) >= int(need.ENIs)
 }

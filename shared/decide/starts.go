@@ -65,7 +65,7 @@ func placeDemand(view *clusterView, commits *plan.Builder, d *demand, draft *ser
 		provider, left := providers[0], len(providers)
 		providers = slices.DeleteFunc(providers, func(p string) bool { return p == provider })
 		r := d.request(view, provider, left-len(providers))
-		r.Instances, r.Seed = d.start.Instances, commits.Seed(s.Name)
+		r.Instances, r.Seed = d.start.Instances, commits.SeedFor(s.Name)
 		result := placeForProvider(view, provider, r)
 		startPlaced(view, commits, d, result.Placed, draft)
 		placed = placed || len(result.Placed) > 0
@@ -160,7 +160,7 @@ func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *
 	left := slices.Clone(s.MoveTargets)
 	for _, unbuffered := range []bool{true, false} {
 		r := d.request(view, anyProvider(s), min(d.taskCount(), len(left)))
-		r.Instances, r.Unexplained, r.Unbuffered, r.Seed = left, true, unbuffered, commits.Seed(s.Name)
+		r.Instances, r.Unexplained, r.Unbuffered, r.Seed = left, true, unbuffered, commits.SeedFor(s.Name)
 		found := view.engine.Place(r).Placed
 		if len(found) == 0 {
 			continue

@@ -24,7 +24,7 @@ type clusterView struct {
 	settings    Settings
 }
 
-func newView(warm *Warm, now time.Time, settings Settings) *clusterView {
+func newView(warm *WarmSnapshot, now time.Time, settings Settings) *clusterView {
 	return &clusterView{snap: warm.Snap, engine: warm.engine, movePlanner: warm.movePlanner, specs: warm.specs,
 		now: now, settings: settings}
 }

@@ -10,9 +10,10 @@ import (
 	"berth/shared/state"
 )
 
-// Warm is what an environment of placement keeps of a cluster from one batch to the next. It is
-// good only while no other environment has handled a batch of the cluster.
-type Warm struct {
+// A WarmSnapshot is what an environment of placement keeps of a cluster from one batch to the next:
+// the snapshot, placement's index of it, and what was asked for already. It may be used only while
+// no other environment has handled a batch of the cluster.
+type WarmSnapshot struct {
 	Snap *snapshot.Snapshot
 	// Batch is the number of the batch in hand, or handled last.
 	Batch int64
@@ -24,18 +25,18 @@ type Warm struct {
 	reserved    bool // for all DAEMON services
 }
 
-// NewWarm indexes the snapshot for decisions.
-func NewWarm(snap *snapshot.Snapshot) *Warm {
+// NewWarmSnapshot indexes the snapshot for decisions.
+func NewWarmSnapshot(snap *snapshot.Snapshot) *WarmSnapshot {
 	engine := placement.New(snap)
-	return &Warm{
+	return &WarmSnapshot{
 		Snap: snap, engine: engine, movePlanner: moves.NewPlanner(engine), specs: specs.NewCache(snap),
 		requested: plan.NewRequested(),
 	}
 }
 
-// Observe applies a batch of stream records to the snapshot and returns what they ask to be
+// ObserveRecords applies a batch of stream records to the snapshot and returns what they ask to be
 // reconsidered.
-func (w *Warm) Observe(records []state.Record) *Changes {
+func (w *WarmSnapshot) ObserveRecords(records []state.Record) *Changes {
 	changes := newChanges()
 	for _, r := range records {
 		w.Snap.ApplyRecord(r)

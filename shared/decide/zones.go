@@ -127,7 +127,7 @@ func rebalanceZones(
 	if !p.Steady {
 		return
 	}
-	seed := commits.Seed(s.Name)
+	seed := commits.SeedFor(s.Name)
 	counts := countZones(view, s, def)
 	switch {
 	case !isUneven(counts):
@@ -261,7 +261,7 @@ func startInPoorerZone(
 		provider := view.providerOf(s, old)
 		r := providerRequest(view, s, def, provider, 1)
 		// the node buffer is not for balance (P14)
-		r.Refused, r.Seed, r.Unbuffered = refused, commits.Seed(s.Name), true
+		r.Refused, r.Seed, r.Unbuffered = refused, commits.SeedFor(s.Name), true
 		if where := placeInPoorerZone(view, r, counts, counts[from]); where != nil {
 			next := newServiceTask(view, s, &s.Deployment.Revision, def)
 			next.Replaces = old.ID

@@ -139,19 +139,19 @@ func blockedReason(t Task, drainingAt time.Time) string {
 		return fmt.Sprintf("task %s is still stopping", t.Task.ID)
 	case !drainingAt.IsZero() && t.Task.CreatedAt.Time().After(drainingAt):
 		return fmt.Sprintf("task %s of %s was started on the DRAINING node: it tolerates draining", t.Task.ID,
-			t.owner())
+			t.ownerName())
 	case t.Protected:
-		return fmt.Sprintf("task %s of %s is protected", t.Task.ID, t.owner())
+		return fmt.Sprintf("task %s of %s is protected", t.Task.ID, t.ownerName())
 	case t.Task.Foreign:
 		return fmt.Sprintf("task %s was not started by Berth", t.Task.ID)
 	case t.Task.Service == "":
 		return fmt.Sprintf("standalone task %s (%s)", t.Task.ID, t.Task.TaskDefinition)
 	case t.Daemon:
-		return fmt.Sprintf("%s is a daemon service, whose tasks stop last", t.owner())
+		return fmt.Sprintf("%s is a daemon service, whose tasks stop last", t.ownerName())
 	case t.BlockedReason != "":
-		return fmt.Sprintf("the deployment configuration of %s (%s)", t.owner(), t.BlockedReason)
+		return fmt.Sprintf("the deployment configuration of %s (%s)", t.ownerName(), t.BlockedReason)
 	}
-	return fmt.Sprintf("the deployment configuration of %s", t.owner())
+	return fmt.Sprintf("the deployment configuration of %s", t.ownerName())
 }
 
 // countRepeats returns each text once, with the number of tasks that share it.

@@ -14,7 +14,7 @@ func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 	if u.HasEnded() {
 		return u
 	}
-	next := clone(u)
+	next := cloneUpdate(u)
 	failUpdate(next, newView(next, Group{}, nil, time.Time{}), e)
 	return next
 }
@@ -51,7 +51,7 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 	if u.HasEnded() {
 		return u
 	}
-	next := clone(u)
+	next := cloneUpdate(u)
 	v := newView(next, Group{}, nil, now)
 	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
 	next.WaitingFor = "permission to revert the changes: " + why
@@ -92,7 +92,7 @@ func nodesLeftBehind(u *cluster.Update) string {
 // that waits for them in vain says so. The result is the same pointer if it is all known already,
 // or the update has ended.
 func RecordRefusals(u *cluster.Update, why map[string]string) *cluster.Update {
-	next := clone(u)
+	next := cloneUpdate(u)
 	for id, said := range why {
 		if next.Refusals == nil {
 			next.Refusals = map[string]string{}

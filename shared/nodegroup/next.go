@@ -28,14 +28,14 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	if u.HasEnded() {
 		return u, nil
 	}
-	next := clone(u)
+	next := cloneUpdate(u)
 	v := newView(next, g, instances, now)
 	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
 	recordUserMaximum(next, g.Max)
 	maps.DeleteFunc(next.Refusals, func(id, _ string) bool { return v.byID[id] == nil })
 	for range maxSteps {
-		before := clone(next)
-		phases[next.Phase].advance(next, v).apply(next, v)
+		before := cloneUpdate(next)
+		phases[next.Phase].advance(next, v).applyTo(next, v)
 		if next.HasEnded() || reflect.DeepEqual(before, next) {
 			break
 		}
@@ -54,8 +54,8 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	return next, actions
 }
 
-// clone copies an update deeply enough that changing the copy does not change the original.
-func clone(u *cluster.Update) *cluster.Update {
+// cloneUpdate copies an update deeply enough that changing the copy does not change the original.
+func cloneUpdate(u *cluster.Update) *cluster.Update {
 	c := *u
 	c.Errors, c.Removals = slices.Clone(u.Errors), slices.Clone(u.Removals)
 	c.InitiallyUnready, c.UnhealthyBefore = slices.Clone(u.InitiallyUnready), slices.Clone(u.UnhealthyBefore)
@@ -98,8 +98,8 @@ func enterOnly(p cluster.UpdatePhase) transition { return transition{enter: p} }
 
 func failWith(errors ...cluster.UpdateError) transition { return transition{errors: errors} }
 
-// apply carries out the transition on the update.
-func (t transition) apply(u *cluster.Update, v *view) {
+// applyTo carries out the transition on the update.
+func (t transition) applyTo(u *cluster.Update, v *view) {
 	switch {
 	case len(t.errors) > 0:
 		failUpdate(u, v, t.errors...)

@@ -56,8 +56,8 @@ func (t *Task) isStopping() bool {
 	return t.Task.Desired == cluster.TaskStopped || t.Task.Last == cluster.TaskStopping
 }
 
-// owner names who started the task.
-func (t *Task) owner() string {
+// ownerName names who started the task.
+func (t *Task) ownerName() string {
 	if t.Task.Service == "" {
 		return t.Task.Group
 	}

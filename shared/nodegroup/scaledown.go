@@ -18,7 +18,7 @@ type scaleDownPhase struct{}
 
 func (scaleDownPhase) advance(u *cluster.Update, v *view) transition {
 	if u.OriginalSizes == nil {
-		return transition{end: outcome(u, v)}
+		return transition{end: finalStatus(u, v)}
 	}
 	u.Removals = pendingRemovals(u, v)
 	recordFloor(u, v)
@@ -41,7 +41,7 @@ func (scaleDownPhase) advance(u *cluster.Update, v *view) transition {
 	}
 	if len(u.Removals) == 0 && len(scaleDownActions(u, v)) == 0 {
 		recordRemainingSurplus(u, v)
-		return transition{end: outcome(u, v)}
+		return transition{end: finalStatus(u, v)}
 	}
 	return noTransition
 }
@@ -284,9 +284,9 @@ func recordRemainingSurplus(u *cluster.Update, v *view) {
 	})
 }
 
-// outcome returns the status that the update ends with. Sizes other than the original ones get an
-// explanation.
-func outcome(u *cluster.Update, v *view) cluster.UpdateStatus {
+// finalStatus returns the status that the update ends with. Sizes other than the original ones get
+// an explanation.
+func finalStatus(u *cluster.Update, v *view) cluster.UpdateStatus {
 	if u.OriginalSizes != nil && u.SizesReason == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.OriginalSizes {
 		u.SizesReason = fmt.Sprintf("The group was changed by someone else: it stays at minimum %d, maximum %d "+
 			"and desired %d, originally %d, %d and %d", v.group.Min, v.group.Max, v.group.Desired,

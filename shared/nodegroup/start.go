@@ -96,7 +96,7 @@ func ResolveTarget(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
 	if u.Target.Image != "" || u.HasEnded() {
 		return u
 	}
-	next := clone(u)
+	next := cloneUpdate(u)
 	next.Target, next.Params = t, updateParams(t)
 	return next
 }

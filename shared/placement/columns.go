@@ -155,7 +155,7 @@ func hashInstanceID(id string) uint64 {
 // view.
 func (c *columns) observeUsage(i int, v *snapshot.InstanceView, extra int) {
 	whole, share, free := summarizeDevices(v)
-	reserved := v.Reserved()
+	reserved := v.ReservedCapacity()
 	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-reserved.CPU, v.Memory-reserved.Memory, v.ENIs
 	if v.ENIs != math.MaxInt { // no limit known
 		c.enis[i] -= int(reserved.ENIs)

@@ -90,13 +90,13 @@ func deferAll(v *view, deferred string, why reasons) (candidates []Candidate) {
 		}
 		why[m.ID] = deferred
 		if v.settings.Consolidation.Enabled {
-			candidates = append(candidates, v.candidate(m, deferred))
+			candidates = append(candidates, v.newCandidate(m, deferred))
 		}
 	}
 	return candidates
 }
 
-func (v *view) candidate(m *instance, why string) Candidate {
+func (v *view) newCandidate(m *instance, why string) Candidate {
 	return Candidate{Instance: m.node.ID, EC2InstanceID: m.ID, Cost: v.moveCost(m), Why: why}
 }
 
@@ -132,7 +132,7 @@ func searchConsolidation(v *view, drains *drainPlan) (r consolidationResult) {
 	c := &consolidation{view: v, drains: drains, immovable: map[string]string{}, receivers: map[string]string{}}
 	c.try = &simulation{snap: v.Snapshot, engine: v.engine()}
 	c.budget, c.budgetEnds = drainBudget(v, drains.drains)
-	defer c.try.undo(0)
+	defer c.try.undoSteps(0)
 	c.reserveForDraining()
 	emptyable, refused := c.emptyableInstances()
 	r.candidates = refused
@@ -169,7 +169,7 @@ func (c *consolidation) reserveForDraining() {
 		if m := c.view.instanceOf(d.Instance); !d.Finished && !d.Cancelled && m != nil && m.counts {
 			c.leaving++
 			if len(m.load) > 0 {
-				c.try.drain(m.node)
+				c.try.drainInstance(m.node)
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func (c *consolidation) emptyableInstances() (members []*instance, refused []Can
 		}
 		if why := c.whyNotEmptied(m); why != "" {
 			c.drains.reasons[m.ID] = why
-			refused = append(refused, c.view.candidate(m, why))
+			refused = append(refused, c.view.newCandidate(m, why))
 			continue
 		}
 		costs[m] = c.view.moveCost(m)
@@ -296,7 +296,7 @@ func whyServiceImmovable(v *view, t *cluster.Task) string {
 // tryInstance tries to empty an instance. If that works, its tasks stay moved for all instances
 // that are tried after it.
 func (c *consolidation) tryInstance(m *instance) Candidate {
-	out := c.view.candidate(m, "")
+	out := c.view.newCandidate(m, "")
 	switch from, receives := c.receivers[m.node.ID]; {
 	case receives:
 		out.Why = "it receives tasks of " + from
@@ -333,21 +333,21 @@ func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 		c.budgetEnds = c.view.Now.Add(s.BudgetWindow)
 	}
 	out.Drain = true
-	c.drains.begin(m.node.ID, c.view.Now)
+	c.drains.beginDrain(m.node.ID, c.view.Now)
 }
 
 // moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit,
 // it undoes all moves and says why.
 func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why string) {
 	mark := len(c.try.steps)
-	c.try.drain(m.node)
+	c.try.drainInstance(m.node)
 	for _, t := range slices.SortedFunc(slices.Values(m.load), compareHardToPlace) {
 		if !t.IsActive() {
 			continue
 		}
 		to, problem := c.moveElsewhere(t)
 		if problem != "" {
-			c.try.undo(mark)
+			c.try.undoSteps(mark)
 			return nil, problem
 		}
 		moves = append(moves, TaskMove{Task: t.ID, Owner: t.Owner, To: to})
@@ -362,7 +362,7 @@ func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 	if !ok || !t.IsActive() {
 		return "", "task " + t.ID + " stays"
 	}
-	at, why := c.try.find(mover)
+	at, why := c.try.findPlacement(mover)
 	if why != nil {
 		return "", fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, why)
 	}

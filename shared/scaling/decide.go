@@ -144,7 +144,7 @@ func Decide(in Input) Decision {
 	if len(finished.terminate) > 0 {
 		d.Why = finished.why
 	}
-	d.History = v.remembered()
+	d.History = v.nextHistory()
 	d.History.Samples, d.History.EmptySince = samples.Samples, samples.NoneSince
 	d.History.LowMinutes, d.History.LastLowMinute = size.low.Low, size.low.Minute
 	d.History.LastScaleOut, d.History.LastScaleIn = size.lastOut, finished.lastIn
@@ -164,7 +164,7 @@ func decideDisabled(v *view, drains *drainPlan) Decision {
 	d.Release, d.UnmarkReleasable = protection.release, protection.unmarkReleasable
 	d.Drain, d.Undrain = drains.drain, drains.undrain
 	for _, m := range v.instances {
-		d.Verdicts = append(d.Verdicts, m.verdict(cmp.Or(notCounted(m), d.Why)))
+		d.Verdicts = append(d.Verdicts, m.newVerdict(cmp.Or(notCounted(m), d.Why)))
 	}
 	d.History = cluster.ScalingHistory{
 		Head: v.History.Head, Provider: v.Provider.Name, Drains: drains.drains, Protecting: protection.protecting,

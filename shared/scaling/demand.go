@@ -66,7 +66,7 @@ func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 	smallest := newSampleCluster(v, samples, smallestSize(samples))
 	most := 0
 	for _, g := range groups {
-		d := g.bound(largest, smallest)
+		d := g.boundByPacking(largest, smallest)
 		most = max(most, d.Instances)
 		p.demands = append(p.demands, d)
 		if d.ExcludedBecause != "" {
@@ -105,7 +105,7 @@ func groupWaiting(v *view) (groups []*demandGroup) {
 	})
 	open := openInstances(v)
 	try := &simulation{snap: v.Snapshot, engine: v.engine()}
-	defer try.undo(0)
+	defer try.undoSteps(0)
 	byNeed := map[string]*demandGroup{}
 	for _, w := range order {
 		if w.Count <= 0 {
@@ -159,9 +159,9 @@ func requirementsKey(s *placement.Spec) string {
 
 func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
 
-// bound computes the smallest number of instances that the group's tasks need besides the room that
-// there is.
-func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
+// boundByPacking computes the smallest number of instances that the group's tasks need besides the
+// room that there is.
+func (g *demandGroup) boundByPacking(largest, smallest *sampleCluster) Demand {
 	d, spec := g.Demand, *g.spec
 	spec.AllOrNothing = false
 	if hasDomainRule(&spec) { // nobody knows which domains new instances will be in
@@ -171,7 +171,7 @@ func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
 	if fits, why := smallest.capacityFor(one); fits == 0 {
 		d.ExcludedBecause = "a task does not fit even on an empty instance of the group's smallest type"
 		if why != nil {
-			d.ExcludedBecause += ": " + rejection(why)
+			d.ExcludedBecause += ": " + describeRejection(why)
 		}
 		return d
 	}
@@ -180,7 +180,7 @@ func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
 	var why *cluster.Diagnosis
 	d.PerInstance, why = largest.capacityFor(all)
 	if why != nil {
-		d.Limit = rejection(why)
+		d.Limit = describeRejection(why)
 	}
 	if rest := d.Count - d.Fitting; rest > 0 && d.PerInstance > 0 {
 		d.Instances = (rest + d.PerInstance - 1) / d.PerInstance
@@ -188,8 +188,10 @@ func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
 	return d
 }
 
-// rejection describes the one rejection of a diagnosis, without its count.
-func rejection(d *cluster.Diagnosis) string { return strings.TrimPrefix(d.Rejected[0].String(), "1 ") }
+// describeRejection describes the one rejection of a diagnosis, without its count.
+func describeRejection(d *cluster.Diagnosis) string {
+	return strings.TrimPrefix(d.Rejected[0].String(), "1 ")
+}
 
 func leftOutEvents(v *view, d Demand) (events []Event) {
 	for _, owner := range d.Owners {

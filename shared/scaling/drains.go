@@ -76,15 +76,15 @@ func (p *drainPlan) cancelAll(v *view, why string) (cancelled bool) {
 		case v.isUpgraded(m):
 			d.Finished = true
 		default:
-			p.cancel(d, m, why)
+			p.cancelDrain(d, m, why)
 			cancelled = true
 		}
 	}
 	return cancelled
 }
 
-// cancel lets an instance take tasks again, even if it is not seen DRAINING yet.
-func (p *drainPlan) cancel(d *cluster.Drain, m *instance, why string) {
+// cancelDrain lets an instance take tasks again, even if it is not seen DRAINING yet.
+func (p *drainPlan) cancelDrain(d *cluster.Drain, m *instance, why string) {
 	d.Cancelled = true
 	p.undrain = append(p.undrain, d.Instance)
 	p.reasons[m.ID] = "it can receive tasks again: " + why
@@ -97,8 +97,8 @@ func (p *drainPlan) deferInstance(instance string, until time.Time) {
 	p.deferredUntil[instance] = until
 }
 
-// begin drains an instance.
-func (p *drainPlan) begin(instance string, now time.Time) {
+// beginDrain drains an instance.
+func (p *drainPlan) beginDrain(instance string, now time.Time) {
 	p.drain = append(p.drain, instance)
 	p.drains = append(p.drains, cluster.Drain{Instance: instance, At: now})
 }
@@ -145,13 +145,13 @@ func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t term
 	case !m.isEmpty() && age < emptyTimeout:
 		p.reasons[m.ID] = fmt.Sprintf("it has been draining since %s and waits for them to stop", formatTime(d.At))
 	case !m.isEmpty():
-		p.cancel(d, m, fmt.Sprintf("after %s it still has %s", emptyTimeout, m.describeLoad()))
+		p.cancelDrain(d, m, fmt.Sprintf("after %s it still has %s", emptyTimeout, m.describeLoad()))
 		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 		t.events = append(t.events, v.providerEvent("", "instance %s: %s.", m.ID, p.reasons[m.ID]))
 	case isScalingIn(v, t), isSameMinute(v.History.LastScaleIn, v.Now), len(t.terminate) >= v.maxRemovals():
 		p.reasons[m.ID] = "it is drained, and will be terminated after this minute's scale-in"
 	case t.desired-1 < v.Group.Min || v.desiredFor(metric.Needed) > t.desired-1:
-		p.cancel(d, m, "it is needed as free capacity")
+		p.cancelDrain(d, m, "it is needed as free capacity")
 		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 	case !v.isTakeable(m):
 		p.reasons[m.ID] = "it is protected from scale-in"

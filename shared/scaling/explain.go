@@ -10,12 +10,12 @@ import (
 // Hold says why no instance without tasks is taken away now.
 func explainInstances(v *view, hold string, why reasons) (verdicts []Verdict) {
 	for _, m := range v.instances {
-		verdicts = append(verdicts, m.verdict(explainInstance(v, m, hold, why[m.ID])))
+		verdicts = append(verdicts, m.newVerdict(explainInstance(v, m, hold, why[m.ID])))
 	}
 	return verdicts
 }
 
-func (m *instance) verdict(why string) Verdict {
+func (m *instance) newVerdict(why string) Verdict {
 	out := Verdict{EC2InstanceID: m.ID, Why: why}
 	if m.node != nil {
 		out.Instance = m.node.ID

@@ -169,8 +169,8 @@ func foreignReason(v *view, m *instance) string {
 	return ""
 }
 
-// remembered returns the history with what is remembered of the group's instances.
-func (v *view) remembered() cluster.ScalingHistory {
+// nextHistory returns the history with what is remembered of the group's instances.
+func (v *view) nextHistory() cluster.ScalingHistory {
 	h := v.History
 	h.Provider, h.FirstReconciledAt = v.Provider.Name, v.since
 	h.UnregisteredSince, h.LaunchTimes = orNil(v.firstSeen), orNil(v.launched)

@@ -51,7 +51,7 @@ func (m Metric) exceedsTarget(target int) bool { return m.Needed*100 > target*m.
 // isBelowTarget reports whether less than the target percentage of the running instances is needed.
 func (m Metric) isBelowTarget(target int) bool { return m.Needed*100 < target*m.Running }
 
-// describe says what the metric is made of.
-func (m Metric) describe(target int) string {
+// describeFor says what the metric is made of, and how it compares with the target.
+func (m Metric) describeFor(target int) string {
 	return fmt.Sprintf("%d of %d running instances are needed, the target is %d %%", m.Needed, m.Running, target)
 }

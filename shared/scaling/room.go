@@ -18,7 +18,7 @@ import (
 // before it. The snapshot is unchanged afterwards.
 func WhyNoRoom(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving []string) string {
 	try := &simulation{snap: snap, engine: placement.New(snap)}
-	defer try.undo(0)
+	defer try.undoSteps(0)
 	var load []*cluster.Task
 	for _, id := range leaving {
 		node := snap.Instances[id]
@@ -30,11 +30,11 @@ func WhyNoRoom(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving [
 				load = append(load, t)
 			}
 		}
-		try.drain(node)
+		try.drainInstance(node)
 	}
 	slices.SortFunc(load, compareHardToPlace)
 	for _, t := range load {
-		at, why := try.find(movers[t.Owner])
+		at, why := try.findPlacement(movers[t.Owner])
 		if why != nil {
 			return fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, why)
 		}

@@ -156,8 +156,9 @@ func (c *sampleCluster) diagnoseNext(r placement.Request, n int) *cluster.Diagno
 				try.addTask(r.Spec, p, nil)
 			}
 		}
-		_, refused := c.engine.CheckInstance(c.snap.Instances[id], placement.Request{Spec: r.Spec, Count: 1, Target: r.Target})
-		try.undo(0)
+		_, refused := c.engine.CheckInstance(c.snap.Instances[id],
+			placement.Request{Spec: r.Spec, Count: 1, Target: r.Target})
+		try.undoSteps(0)
 		if refused != nil {
 			return &cluster.Diagnosis{Evaluated: 1, Rejected: []cluster.Rejection{*refused}}
 		}

@@ -38,7 +38,7 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	case m.isBelowTarget(target):
 		s = scaleIn(v, m, s)
 	default:
-		s.hold = fmt.Sprintf("the group has the right size: %s", m.describe(target))
+		s.hold = fmt.Sprintf("the group has the right size: %s", m.describeFor(target))
 	}
 	s.why = s.hold
 	return s
@@ -129,7 +129,7 @@ func describeNeed(v *view, d demandPlan, m Metric) string {
 		}
 	}
 	if len(needs) == 0 {
-		return m.describe(v.settings.Target) + "."
+		return m.describeFor(v.settings.Target) + "."
 	}
 	return strings.Join(needs, " ")
 }
@@ -146,7 +146,7 @@ func scaleIn(v *view, m Metric, s sizing) sizing {
 	case goal >= current && v.Group.Min >= current:
 		s.hold = fmt.Sprintf("the group is at its minimum of %d", v.Group.Min)
 	case goal >= current:
-		s.hold = fmt.Sprintf("free capacity is needed: %s", m.describe(set.Target))
+		s.hold = fmt.Sprintf("free capacity is needed: %s", m.describeFor(set.Target))
 	case s.low.Low < set.LowDatapoints:
 		s.hold = fmt.Sprintf("the metric has been low for %s of %d", pluralize(s.low.Low, "minute"), set.LowDatapoints)
 	case v.isCoolingDown(s.lastOut):
@@ -160,7 +160,7 @@ func scaleIn(v *view, m Metric, s sizing) sizing {
 		s.hold = "instances that may be terminated must be recorded first"
 	default:
 		s.desired, s.lastIn = next, v.Now
-		s.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, m.describe(set.Target))
+		s.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, m.describeFor(set.Target))
 		s.events = append(s.events, doneEvent(v.providerEvent("", "%s.", s.hold)))
 	}
 	return s

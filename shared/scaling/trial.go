@@ -52,9 +52,9 @@ func (t *simulation) addTask(spec *placement.Spec, at placement.Placement, old *
 	t.steps = append(t.steps, simulationStep{row: next})
 }
 
-// find returns where placement would put one more of the tasks that may be moved, or why it has no
-// room for it.
-func (t *simulation) find(of moves.Owner) (at placement.Placement, why *cluster.Diagnosis) {
+// findPlacement returns where placement would put one more of the tasks that may be moved, or why
+// it has no room for it.
+func (t *simulation) findPlacement(of moves.Owner) (at placement.Placement, why *cluster.Diagnosis) {
 	found := t.engine.Place(placement.Request{Spec: of.Spec, Count: 1, Target: of.Target})
 	if len(found.Placed) == 0 {
 		return at, found.Diagnosis
@@ -62,8 +62,8 @@ func (t *simulation) find(of moves.Owner) (at placement.Placement, why *cluster.
 	return found.Placed[0], nil
 }
 
-// drain makes an instance DRAINING.
-func (t *simulation) drain(v *snapshot.InstanceView) {
+// drainInstance makes an instance DRAINING.
+func (t *simulation) drainInstance(v *snapshot.InstanceView) {
 	if v.Status == cluster.InstanceDraining {
 		return
 	}
@@ -75,8 +75,8 @@ func (t *simulation) drain(v *snapshot.InstanceView) {
 	t.steps = append(t.steps, simulationStep{&next, was})
 }
 
-// undo undoes all but the first n steps.
-func (t *simulation) undo(n int) {
+// undoSteps undoes all but the first n steps.
+func (t *simulation) undoSteps(n int) {
 	for len(t.steps) > n {
 		last := t.steps[len(t.steps)-1]
 		t.steps = t.steps[:len(t.steps)-1]

@@ -137,12 +137,12 @@ func ladderDelay(ladder []time.Duration, n int) time.Duration {
 
 // withJitter returns d, up to a tenth longer or shorter. Seed and name decide how much.
 func withJitter(d time.Duration, seed uint64, name string) time.Duration {
-	fraction := float64(draw(seed, name)>>11) / (1 << 53) // from 0 to 1
+	fraction := float64(drawNumber(seed, name)>>11) / (1 << 53) // from 0 to 1
 	return d - d/10 + time.Duration(float64(d)/5*fraction)
 }
 
-// draw returns a number that seed and name decide.
-func draw(seed uint64, name string) uint64 {
+// drawNumber returns a number that seed and name decide.
+func drawNumber(seed uint64, name string) uint64 {
 	h := fnv.New64a()
 	var b [8]byte
 	for i := range b {

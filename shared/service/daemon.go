@@ -120,7 +120,7 @@ func renewDaemons(kept map[string]*task) policy {
 		unhealthyLeft := replaceAtOnce(v, len(v.Eligible)) - v.stoppingCount()
 		olderLeft, d := renewableCount(v, kept)
 		b := v.stopBudget()
-		for _, id := range rotate(v, v.primary(), slices.Sorted(maps.Keys(kept))) {
+		for _, id := range rotateInstances(v, v.primary(), slices.Sorted(maps.Keys(kept))) {
 			t := kept[id]
 			r := v.revisionOf(t)
 			var step decision
@@ -165,14 +165,14 @@ func renewableCount(v view, kept map[string]*task) (int, decision) {
 	return 1, decision{}
 }
 
-// rotate returns instances in an order that differs from one failed attempt of a revision to the
-// next.
-func rotate(v view, r *revisionTasks, instances []string) []string {
+// rotateInstances returns instances in an order that differs from one failed attempt of a revision
+// to the next.
+func rotateInstances(v view, r *revisionTasks, instances []string) []string {
 	step := v.backoffs[r.deployment.ID].Step
 	if step == 0 || len(instances) == 0 {
 		return instances
 	}
-	first := int(draw(uint64(step), r.deployment.ID) % uint64(len(instances)))
+	first := int(drawNumber(uint64(step), r.deployment.ID) % uint64(len(instances)))
 	return slices.Concat(instances[first:], instances[:first])
 }
 
@@ -193,7 +193,7 @@ func startDaemons(kept map[string]*task) policy {
 			return d
 		}
 		if n < len(short) { // some of the instances may never have room
-			short = rotate(v, r, short)
+			short = rotateInstances(v, r, short)
 		}
 		d.starts = []Start{{Revision: &r.deployment.Revision, Count: n, Instances: short}}
 		return d
@@ -232,7 +232,7 @@ func reportDaemonsSteady(kept map[string]*task) policy {
 		running := 0
 		for _, id := range v.Eligible {
 			if t := kept[id]; t != nil && t.row.Last == cluster.TaskRunning && v.revisionOf(t).primary &&
-				v.revisionOf(t).has(t) {
+				v.revisionOf(t).hasTask(t) {
 				running++
 			}
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // A view is the service as the decisions made so far leave it. Policies read it and never change
-// it: [view.after] makes the next one.
+// it: [view.afterDecision] makes the next one.
 type view struct {
 	*Input
 	// next is the service's row, with the rollout assessed. It says which deployment is the PRIMARY
@@ -103,13 +103,13 @@ func inTurn(v view, policies ...policy) (view, decision) {
 	var all decision
 	for _, decide := range policies {
 		d := decide(v)
-		v, all = v.after(d), all.plus(d)
+		v, all = v.afterDecision(d), all.plus(d)
 	}
 	return v, all
 }
 
-// after returns the view that a decision leaves.
-func (v view) after(d decision) view {
+// afterDecision returns the view that a decision leaves.
+func (v view) afterDecision(d decision) view {
 	for _, s := range d.starts {
 		v.toStart += s.Count
 	}
@@ -134,7 +134,7 @@ func (v view) after(d decision) view {
 		}
 	}
 	for i := range v.revisions {
-		v.revisions[i] = v.revisions[i].without(gone)
+		v.revisions[i] = v.revisions[i].withoutTasks(gone)
 	}
 	return v
 }
@@ -161,8 +161,8 @@ func (v view) activeCount() int {
 	return n
 }
 
-// room returns how many tasks maximumPercent leaves room to start.
-func (v view) room() int { return max(0, v.ceiling-v.activeCount()) }
+// roomToStart returns how many tasks maximumPercent leaves room to start.
+func (v view) roomToStart() int { return max(0, v.ceiling-v.activeCount()) }
 
 // stoppingCount returns how many tasks are being stopped already.
 func (v view) stoppingCount() (n int) {
@@ -192,23 +192,23 @@ func (v view) stopBudget() budget {
 	return b
 }
 
-// allows returns how many tasks like t may stop. Tasks that do not serve may always.
-func (b budget) allows(t *task) int {
+// allowedStops returns how many tasks like t may stop. Tasks that do not serve may always.
+func (b budget) allowedStops(t *task) int {
 	switch {
 	case t.condition == healthy:
 		return min(b.healthy, b.serving) - b.floor
-	case t.serves(b.distrustChecks):
+	case t.isServing(b.distrustChecks):
 		return b.serving - b.floor
 	}
 	return math.MaxInt
 }
 
-// without returns the budget that is left once n tasks like t have stopped.
-func (b budget) without(t *task, n int) budget {
+// withoutTasks returns the budget that is left once n tasks like t have stopped.
+func (b budget) withoutTasks(t *task, n int) budget {
 	if t.condition == healthy {
 		b.healthy -= n
 	}
-	if t.serves(b.distrustChecks) {
+	if t.isServing(b.distrustChecks) {
 		b.serving -= n
 	}
 	return b
@@ -219,10 +219,10 @@ func (b budget) tryStop(t *task, reason string) (budget, decision) {
 	switch {
 	case t.isProtected():
 		return b, decision{reconsiderAt: t.protectedUntil}
-	case b.allows(t) <= 0:
+	case b.allowedStops(t) <= 0:
 		return b, decision{floorReached: true}
 	}
-	return b.without(t, 1), decision{stops: []stopSet{{tasks: []*task{t}, count: 1, reason: reason}}}
+	return b.withoutTasks(t, 1), decision{stops: []stopSet{{tasks: []*task{t}, count: 1, reason: reason}}}
 }
 
 // stopInOrder stops up to n of the tasks, the first that may stop, each for its own reason.
@@ -256,7 +256,7 @@ func stopAnyOf(v view, tasks []*task, n int, reason string) (d decision) {
 		return d
 	}
 	n = min(n, len(stoppable))
-	if allowed := v.stopBudget().allows(stoppable[0]); allowed < n {
+	if allowed := v.stopBudget().allowedStops(stoppable[0]); allowed < n {
 		n, d.floorReached = allowed, true
 	}
 	if n > 0 {

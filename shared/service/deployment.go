@@ -149,9 +149,9 @@ func endRelease(in *Input, s *cluster.Service, status cluster.ServiceDeploymentS
 	}
 }
 
-// regroup assigns sorted tasks to the deployments of the service's next row, which a rollback may
-// have changed. Revisions that it does not list follow.
-func regroup(next *cluster.Service, sorted []revisionTasks) []revisionTasks {
+// groupByDeployment assigns sorted tasks to the deployments of the service's next row, which a
+// rollback may have changed. Revisions that it does not list follow.
+func groupByDeployment(next *cluster.Service, sorted []revisionTasks) []revisionTasks {
 	out := revisionsOf(next)
 	for _, old := range sorted {
 		listed := false

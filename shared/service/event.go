@@ -22,8 +22,8 @@ type keyedEvent struct {
 	Event
 }
 
-// emit returns the events that are due and marks them as emitted in the service's row.
-func emit(s *cluster.Service, events []keyedEvent, now time.Time) (due []Event) {
+// dueEvents returns the events that are due and marks them as emitted in the service's row.
+func dueEvents(s *cluster.Service, events []keyedEvent, now time.Time) (due []Event) {
 	for _, e := range events {
 		if e.key == "" || MarkEmitted(s, e.key, now) {
 			due = append(due, e.Event)

@@ -13,12 +13,14 @@ const maxMessage = 4096
 
 // SteadyStateMessage says that all tasks of a service are RUNNING. Like all messages here it uses
 // ECS's words, as far as ECS has any (S12).
-func SteadyStateMessage(name string) string { return message(name, "has reached a steady state.") }
+func SteadyStateMessage(name string) string {
+	return serviceMessage(name, "has reached a steady state.")
+}
 
 // TasksStartedMessage names the tasks that were started; replaced of them replace unhealthy ones.
 // If there are very many, it names the first and counts the rest.
 func TasksStartedMessage(name string, ids []string, replaced int) string {
-	text := withTaskIDs(message(name, fmt.Sprintf("has started %d tasks:", len(ids))), ids)
+	text := withTaskIDs(serviceMessage(name, fmt.Sprintf("has started %d tasks:", len(ids))), ids)
 	if replaced > 0 {
 		text += fmt.Sprintf(" Amazon ECS replaced %d tasks due to an unhealthy status.", replaced)
 	}
@@ -27,64 +29,65 @@ func TasksStartedMessage(name string, ids []string, replaced int) string {
 
 // TasksStoppedMessage names RUNNING tasks that were stopped, like [TasksStartedMessage].
 func TasksStoppedMessage(name string, ids []string) string {
-	return withTaskIDs(message(name, fmt.Sprintf("has stopped %d running tasks:", len(ids))), ids)
+	return withTaskIDs(serviceMessage(name, fmt.Sprintf("has stopped %d running tasks:", len(ids))), ids)
 }
 
 // PendingTasksStoppedMessage counts tasks that were stopped before they were RUNNING.
 func PendingTasksStoppedMessage(name string, n int) string {
-	return message(name, fmt.Sprintf("stopped %d pending tasks.", n))
+	return serviceMessage(name, fmt.Sprintf("stopped %d pending tasks.", n))
 }
 
 // DeploymentCompletedMessage says that a deployment has all its tasks.
 func DeploymentCompletedMessage(name, deployment string) string {
-	return message(name, "(deployment "+deployment+") deployment completed.")
+	return serviceMessage(name, "(deployment "+deployment+") deployment completed.")
 }
 
 // DeploymentFailedMessage says that a deployment has failed, and why.
 func DeploymentFailedMessage(name, deployment, why string) string {
-	return message(name, "(deployment "+deployment+") deployment failed: "+why+".")
+	return serviceMessage(name, "(deployment "+deployment+") deployment failed: "+why+".")
 }
 
 // RollingBackMessage says that a service returns to an earlier deployment.
 func RollingBackMessage(name, deployment string) string {
-	return message(name, "rolling back to deployment "+deployment+".")
+	return serviceMessage(name, "rolling back to deployment "+deployment+".")
 }
 
 // StartsImpairedMessage says that the starts of a service are slowed down because they keep failing
 // (S7).
 func StartsImpairedMessage(name string) string {
-	return message(name, "is unable to consistently start tasks successfully.")
+	return serviceMessage(name, "is unable to consistently start tasks successfully.")
 }
 
 // MissingAlarmsMessage names alarms of a deployment that do not exist. ECS has no such event.
 func MissingAlarmsMessage(name, deployment string, alarms []string) string {
-	return cutToLimit(message(name, "(deployment "+deployment+") has alarms that do not exist: "+strings.Join(alarms,
-		", ")+"."))
+	return cutToLimit(serviceMessage(name,
+		"(deployment "+deployment+") has alarms that do not exist: "+strings.Join(alarms,
+			", ")+"."))
 }
 
 // DeploymentStuckMessage says that a deployment's percentages allow no step.
 func DeploymentStuckMessage(name string) string {
-	return message(name,
+	return serviceMessage(name,
 		"was unable to stop or start tasks during a deployment because of the service deployment configuration. "+
 			"Update the minimumHealthyPercent or maximumPercent value and try again.")
 }
 
 // TasksProtectedMessage says that n tasks of a deployment should stop and are protected.
 func TasksProtectedMessage(name, deployment string, n int) string {
-	return message(name,
+	return serviceMessage(name,
 		fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d tasks under protection)", deployment, n))
 }
 
 // TooManyUnhealthyMessage says that n unhealthy tasks are not replaced because most of the cluster
 // looks unhealthy.
 func TooManyUnhealthyMessage(name string, n int) string {
-	return message(name,
+	return serviceMessage(name,
 		fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster appear unhealthy at once.", n))
 }
 
 // UnhealthyContainerMessage says that a task fails its container health check.
 func UnhealthyContainerMessage(name, task string) string {
-	return message(name, "(task "+task+") failed container health checks.")
+	return serviceMessage(name, "(task "+task+") failed container health checks.")
 }
 
 // UnhealthyTargetMessage says that a target group or Cloud Map service finds a task unhealthy.
@@ -93,29 +96,31 @@ func UnhealthyTargetMessage(name, task string, r *cluster.Registration) string {
 	if r.Registry {
 		where = "service-registry " + r.ARN
 	}
-	return cutToLimit(message(name, fmt.Sprintf("(task %s) (port %d) is unhealthy in (%s) due to (reason %s).", task,
+	return cutToLimit(serviceMessage(name, fmt.Sprintf("(task %s) (port %d) is unhealthy in (%s) due to (reason %s).",
+		task,
 		r.Port, where, r.Reason)))
 }
 
 // TargetsRegisteredMessage counts tasks that were registered with a target group.
 func TargetsRegisteredMessage(name string, n int, targetGroup string) string {
-	return message(name, fmt.Sprintf("registered %d targets in (target-group %s)", n, targetGroup))
+	return serviceMessage(name, fmt.Sprintf("registered %d targets in (target-group %s)", n, targetGroup))
 }
 
 // TargetsDeregisteredMessage counts tasks that were deregistered from a target group.
 func TargetsDeregisteredMessage(name string, n int, targetGroup string) string {
-	return message(name, fmt.Sprintf("deregistered %d targets in (target-group %s)", n, targetGroup))
+	return serviceMessage(name, fmt.Sprintf("deregistered %d targets in (target-group %s)", n, targetGroup))
 }
 
 // RegistrationFailedMessage says that a target group refused a task.
 func RegistrationFailedMessage(name, targetGroup, why string) string {
-	return cutToLimit(message(name, fmt.Sprintf("failed to register targets in (target-group %s) with (error %s)",
-		targetGroup, why)))
+	return cutToLimit(serviceMessage(name,
+		fmt.Sprintf("failed to register targets in (target-group %s) with (error %s)",
+			targetGroup, why)))
 }
 
 // ConnectionsDrainingMessage counts tasks that get no new connections any more.
 func ConnectionsDrainingMessage(name string, n int) string {
-	return message(name, fmt.Sprintf("has begun draining connections on %d tasks.", n))
+	return serviceMessage(name, fmt.Sprintf("has begun draining connections on %d tasks.", n))
 }
 
 // UnableToPlaceMessage says why a task found no instance: first in ECS's words, which name the
@@ -134,13 +139,13 @@ func UnableToPlaceMessage(name string, d *cluster.Diagnosis) string {
 	if d.Evaluated > 0 {
 		text += " " + d.String()
 	}
-	return cutToLimit(message(name, text))
+	return cutToLimit(serviceMessage(name, text))
 }
 
 // ProvisioningLimitMessage says that tasks cannot even wait for an instance, because too many of
 // the cluster do (C4).
 func ProvisioningLimitMessage(name string) string {
-	return message(name,
+	return serviceMessage(name,
 		"was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded.")
 }
 
@@ -160,8 +165,8 @@ func missingResource(d *cluster.Diagnosis) string {
 	return `encountered error "` + why + `"`
 }
 
-// message starts a message with the name of the service, as ECS does.
-func message(name, text string) string { return "(service " + name + ") " + text }
+// serviceMessage starts a message with the name of the service, as ECS does.
+func serviceMessage(name, text string) string { return "(service " + name + ") " + text }
 
 // withTaskIDs appends as many ids as fit, and counts the rest.
 func withTaskIDs(head string, ids []string) string {
@@ -201,10 +206,11 @@ func MovingTasksMessage(name string, moves []Move) string {
 	for i, m := range moves {
 		entries[i] = fmt.Sprintf("%s) (from %s to %s: %s", m.Task, m.From, m.To, m.Why)
 	}
-	return withTaskIDs(message(name, fmt.Sprintf("is moving %d tasks:", len(moves))), entries)
+	return withTaskIDs(serviceMessage(name, fmt.Sprintf("is moving %d tasks:", len(moves))), entries)
 }
 
 // CannotMoveMessage says that tasks violate a rule where they are, and that no moves repair it.
 func CannotMoveMessage(name, why string) string {
-	return cutToLimit(message(name, "has tasks that violate a placement rule, and no set of moves fixes it: "+why+"."))
+	return cutToLimit(serviceMessage(name,
+		"has tasks that violate a placement rule, and no set of moves fixes it: "+why+"."))
 }

@@ -107,7 +107,7 @@ func copyService(in *Input) cluster.Service {
 // newView returns the service before anything is decided about its tasks.
 func newView(in *Input, next *cluster.Service, sorted sortedTasks) view {
 	v := view{
-		Input: in, next: next, revisions: regroup(next, sorted.revisions),
+		Input: in, next: next, revisions: groupByDeployment(next, sorted.revisions),
 		backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
 		desired:  desiredCount(next), acted: len(sorted.lost) > 0, occupied: sorted.occupied,
 		coolingDown: sorted.coolingDown,
@@ -145,8 +145,8 @@ func planOf(v view, sorted sortedTasks, before []keyedEvent, d decision, changes
 		}
 		p.HeldRevisions[id] = true
 	}
-	p.EventsBefore = emit(next, before, v.Now)
-	p.EventsAfter = emit(next, d.events, v.Now)
+	p.EventsBefore = dueEvents(next, before, v.Now)
+	p.EventsAfter = dueEvents(next, d.events, v.Now)
 	next.EmittedKeys = lastingKeys(next.EmittedKeys, slices.Concat(before, d.events))
 	return p
 }

@@ -73,7 +73,7 @@ func finishReplacements(v view) (d decision) {
 	for _, pair := range p.pairs[:parted] {
 		d.endedPairs = append(d.endedPairs, pair.replacement.row)
 	}
-	v = v.after(decision{pairs: append([]pair{}, p.pairs[parted:]...)})
+	v = v.afterDecision(decision{pairs: append([]pair{}, p.pairs[parted:]...)})
 	p = v.primary()
 	tooMany := p.stayingCount() > v.desired
 	b := v.stopBudget()
@@ -119,7 +119,7 @@ func limitMoves(v view) (d decision) {
 		most = max(0, 1-p.count(provisioning)-p.count(starting))
 	}
 	left := v.stopBudget()
-	d.moves.StartFirst = min(most, v.room())
+	d.moves.StartFirst = min(most, v.roomToStart())
 	d.moves.StopFirst = min(most, max(0, min(left.healthy, left.serving)-v.floor))
 	return d
 }

@@ -19,7 +19,7 @@ func rollOut(v view) decision {
 	}
 	n := old - max(0, v.desired-p.staying[healthy].count())
 	startable, d := startableCount(v, p, v.desired-p.stayingCount()-p.justEnded)
-	n = max(n, startable-v.room())
+	n = max(n, startable-v.roomToStart())
 	if blocked := blockedCount(v, p); blocked > max(0, n) && lacksRoom(v, p) {
 		n = blocked
 	}
@@ -29,7 +29,7 @@ func rollOut(v view) decision {
 	for i := len(v.revisions) - 1; i > 0 && n > 0; i-- {
 		step := rollOutRevision(v, i, n)
 		n -= step.stopCount()
-		v, d = v.after(step), d.plus(step)
+		v, d = v.afterDecision(step), d.plus(step)
 	}
 	if n > 0 {
 		for i := range v.revisions[1:] {
@@ -68,7 +68,7 @@ func rollOutRevision(v view, i, n int) (d decision) {
 			}
 			step := stop(v)
 			n -= step.stopCount()
-			v, d = v.after(step), d.plus(step)
+			v, d = v.afterDecision(step), d.plus(step)
 		}
 	}
 	for j := range d.stops {

@@ -25,7 +25,7 @@ func makeRoom(i int) policy {
 		if n > 0 && toReplaceCount(v, r) > 0 && lacksRoom(v, r) {
 			step := stopFailing(v, r, 1, unhealthyReason(v, r))
 			n -= step.stopCount()
-			v, d = v.after(step), d.plus(step)
+			v, d = v.afterDecision(step), d.plus(step)
 		}
 		return d.plus(stopDraining(v, &v.revisions[i], n))
 	}

@@ -64,7 +64,7 @@ func stopSurplus(v view, i, n int) (d decision) {
 		single := slices.DeleteFunc(slices.Clone(r.staying[c].tasks), func(t *task) bool { return paired[t] })
 		step := stopAnyOf(v, single, n, r.scalingReason(nil))
 		n -= step.stopCount()
-		v, d = v.after(step), d.plus(step)
+		v, d = v.afterDecision(step), d.plus(step)
 	}
 	return d.plus(reportProtected(v, &v.revisions[i], n))
 }

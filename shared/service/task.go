@@ -40,9 +40,9 @@ func (t *task) isUp() bool { return t.condition >= stabilizing }
 // isFailing reports whether the task has to be replaced, if its health checks are to be believed.
 func (t *task) isFailing() bool { return t.condition == unhealthy || t.condition == disconnected }
 
-// serves reports whether the task is taken to do its work. While checks are distrusted, unhealthy
-// tasks are.
-func (t *task) serves(distrustChecks bool) bool {
+// isServing reports whether the task is taken to do its work. While checks are distrusted,
+// unhealthy tasks are.
+func (t *task) isServing(distrustChecks bool) bool {
 	return t.isUp() || distrustChecks && t.condition == unhealthy
 }
 
@@ -152,8 +152,8 @@ func (r *revisionTasks) tasksLeft(of func(*task) bool) (out []*task) {
 	return out
 }
 
-// has reports whether the task is left.
-func (r *revisionTasks) has(t *task) bool {
+// hasTask reports whether the task is left.
+func (r *revisionTasks) hasTask(t *task) bool {
 	_, found := slices.BinarySearchFunc(r.bucketOf(t).tasks, t, compareIDs)
 	return found
 }
@@ -174,8 +174,8 @@ func (r *revisionTasks) scalingReason(*task) string {
 	return "Scaling activity initiated by (deployment " + r.deployment.ID + ")"
 }
 
-// without returns the revision without the given tasks.
-func (r revisionTasks) without(gone map[*task]bool) revisionTasks {
+// withoutTasks returns the revision without the given tasks.
+func (r revisionTasks) withoutTasks(gone map[*task]bool) revisionTasks {
 	isGone := func(t *task) bool { return gone[t] }
 	for _, buckets := range []*taskBuckets{&r.staying, &r.onDraining} {
 		for c := range buckets {

@@ -43,7 +43,7 @@ func stopFailing(v view, r *revisionTasks, n int, reason func(*task) string) dec
 	atRandom := func(lists ...[]*task) []*task {
 		tasks := slices.Concat(lists...)
 		slices.SortFunc(tasks, func(a, b *task) int {
-			return cmp.Or(cmp.Compare(draw(v.Seed, a.row.ID), draw(v.Seed, b.row.ID)), compareIDs(a, b))
+			return cmp.Or(cmp.Compare(drawNumber(v.Seed, a.row.ID), drawNumber(v.Seed, b.row.ID)), compareIDs(a, b))
 		})
 		return tasks
 	}
@@ -64,7 +64,7 @@ func stopReplaced(i int) policy {
 			return decision{}
 		}
 		failing := stopFailing(v, r, extra, unhealthyReason(v, r))
-		v = v.after(failing)
+		v = v.afterDecision(failing)
 		return failing.plus(stopDraining(v, &v.revisions[i], extra-failing.stopCount()))
 	}
 }
@@ -79,13 +79,13 @@ func stopBeforeReplacing(i int) policy {
 			return decision{}
 		}
 		startedFirst := max(0, missing-r.failingCount()-r.drainingCount()) // see startMissing
-		room := v.room()
+		room := v.roomToStart()
 		settled := r.undecidedCount() == 0 && v.stoppingCount() == 0
 		var d decision
 		if settled && room == 0 && toReplaceCount(v, r) > 0 {
 			d = stopFailing(v, r, 1, unhealthyReason(v, r))
 			missing -= d.stopCount()
-			v = v.after(d)
+			v = v.afterDecision(d)
 			r = &v.revisions[i]
 		}
 		return d.plus(stopDraining(v, r, min(missing, r.drainingCount()-max(0, room-startedFirst))))

@@ -38,9 +38,9 @@ type InstanceView struct {
 	reserved *cluster.Resources
 }
 
-// Reserved returns the CPU, memory and ENIs that [Snapshot.Reserve] keeps free on the instance
-// (S4).
-func (v *InstanceView) Reserved() cluster.Resources {
+// ReservedCapacity returns the CPU, memory and ENIs that [Snapshot.Reserve] keeps free on the
+// instance (S4).
+func (v *InstanceView) ReservedCapacity() cluster.Resources {
 	if v.reserved == nil {
 		return cluster.Resources{}
 	}

@@ -491,8 +491,8 @@ func TestSnapshotReserves(t *testing.T) {
 	need := cluster.Resources{CPU: 10, Memory: 20, ENIs: 1}
 	s.Reserve("a", map[*snapshot.InstanceView]cluster.Resources{v: need})
 	s.Reserve("b", map[*snapshot.InstanceView]cluster.Resources{v: {CPU: 5}})
-	if want := (cluster.Resources{CPU: 15, Memory: 20, ENIs: 1}); v.Reserved() != want {
-		t.Errorf("reserved %+v, want %+v", v.Reserved(), want)
+	if want := (cluster.Resources{CPU: 15, Memory: 20, ENIs: 1}); v.ReservedCapacity() != want {
+		t.Errorf("reserved %+v, want %+v", v.ReservedCapacity(), want)
 	}
 	seq := s.ChangeSeq()
 	s.Reserve("a", map[*snapshot.InstanceView]cluster.Resources{v: need})
@@ -500,8 +500,8 @@ func TestSnapshotReserves(t *testing.T) {
 		t.Error("the same again is a change")
 	}
 	s.Reserve("a", nil)
-	if want := (cluster.Resources{CPU: 5}); v.Reserved() != want {
-		t.Errorf("reserved %+v once one is released, want %+v", v.Reserved(), want)
+	if want := (cluster.Resources{CPU: 5}); v.ReservedCapacity() != want {
+		t.Errorf("reserved %+v once one is released, want %+v", v.ReservedCapacity(), want)
 	}
 	s.Put(&cluster.Service{
 		Head:            cluster.Head{Cluster: "c", Rev: 1},
@@ -511,7 +511,7 @@ func TestSnapshotReserves(t *testing.T) {
 		Head:            cluster.Head{Cluster: "c", Rev: 1},
 		ServiceIdentity: cluster.ServiceIdentity{Name: "b", Short: "b"},
 	}})
-	if v.Reserved() != (cluster.Resources{}) {
-		t.Errorf("reserved %+v for a service that is gone", v.Reserved())
+	if v.ReservedCapacity() != (cluster.Resources{}) {
+		t.Errorf("reserved %+v for a service that is gone", v.ReservedCapacity())
 	}
 }

@@ -111,9 +111,9 @@ func (b *Builder) Commits() []state.Commit {
 // OpenVersion returns the placement version that the open commit makes, if it rests on it.
 func (b *Builder) OpenVersion() int64 { return b.version }
 
-// Seed returns the number that decides by chance about the subject in the open commit. It differs
-// from one commit to the next, and is the same if the decision is made again.
-func (b *Builder) Seed(subject string) uint64 {
+// SeedFor returns the number that decides by chance about the subject in the open commit. It
+// differs from one commit to the next, and is the same if the decision is made again.
+func (b *Builder) SeedFor(subject string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s/%d", subject, b.version)
 	return h.Sum64()
@@ -130,7 +130,8 @@ func (b *Builder) AddWrite(w state.Write) {
 	}
 }
 
-// PutRow writes a row that was read with a Rev of one less. Only tasks rest on the placement version.
+// PutRow writes a row that was read with a Rev of one less. Only tasks rest on the placement
+// version.
 func (b *Builder) PutRow(row state.Row) {
 	b.AddWrite(state.Write{Put: row})
 	b.snap.Put(row)

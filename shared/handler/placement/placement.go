@@ -29,7 +29,7 @@ type Handler struct {
 	// Environment names this execution environment; no other has the same.
 	Environment string
 
-	warm map[string]*decide.Warm
+	warm map[string]*decide.WarmSnapshot
 }
 
 // HandleRecords handles one batch of the stream, cluster by cluster in the order of their first
@@ -79,7 +79,7 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 	}
 	delete(h.warm, name) // trusted again only when this batch is done
 	warm.Snap.DropExpired(h.Clock.Now())
-	changes := warm.Observe(records)
+	changes := warm.ObserveRecords(records)
 	for range state.MaxRaces {
 		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (h *Handler) handleCluster(ctx context.Context, name string, records []stat
 				return err
 			}
 			batch := warm.Batch
-			warm = decide.NewWarm(snap)
+			warm = decide.NewWarmSnapshot(snap)
 			warm.Batch = batch
 			continue
 		}
@@ -119,9 +119,9 @@ func isOverdueSweepRow(r state.Record) bool {
 
 // claimSnapshot moves the cluster's checkpoint on to a new batch, and returns the snapshot for it:
 // the warm one if this environment handled the batch before, otherwise one loaded now.
-func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.Warm, error) {
+func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.WarmSnapshot, error) {
 	if h.warm == nil {
-		h.warm = map[string]*decide.Warm{}
+		h.warm = map[string]*decide.WarmSnapshot{}
 	}
 	row, err := h.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixCheckpoint})
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.Warm,
 	if err != nil {
 		return nil, err
 	}
-	warm = decide.NewWarm(snap)
+	warm = decide.NewWarmSnapshot(snap)
 	warm.Batch = next.Batch
 	return warm, nil
 }
