@@ -23,7 +23,7 @@ func groupNotFound(name string) error {
 // fails must have changed nothing.
 func (e *Groups) changeGroup(operation, name string, change func(g *group, now time.Time) error) error {
 	return e.kernel.Call(operation, name, func(now time.Time) error {
-		g := e.Rows[name]
+		g := e.byName[name]
 		if g == nil {
 			return groupNotFound(name)
 		}
@@ -39,7 +39,7 @@ func (e *Groups) changeGroup(operation, name string, change func(g *group, now t
 func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
 	err = e.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
 		for _, name := range names {
-			if g := e.Rows[name]; g != nil {
+			if g := e.byName[name]; g != nil {
 				out = append(out, e.forScheduler(g))
 			}
 		}
@@ -150,7 +150,7 @@ func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []str
 // groupOfInstance returns the name of the group that an instance belongs to, or "".
 func (e *Groups) groupOfInstance(ec2 string) (name string) {
 	_ = e.kernel.View(func(time.Time) error {
-		for _, g := range e.Rows {
+		for _, g := range e.byName {
 			if g.findMember(ec2) != nil {
 				name = g.Name
 			}
@@ -290,7 +290,7 @@ func (e *Groups) FailedLaunches(
 	_ context.Context, name string, since time.Time,
 ) (out []cluster.FailedLaunch, err error) {
 	err = e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
-		g := e.Rows[name]
+		g := e.byName[name]
 		if g == nil {
 			return groupNotFound(name)
 		}

@@ -156,7 +156,7 @@ func (a *groupAPI) describeGroups(_ context.Context, in *struct {
 	}
 	names := in.AutoScalingGroupNames
 	err := a.groups.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
-		page, next, err := protocol.PageOf(groupsByName(a.groups.Rows, names), in.NextToken, in.MaxRecords, 100)
+		page, next, err := protocol.PageOf(groupsByName(a.groups.byName, names), in.NextToken, in.MaxRecords, 100)
 		for _, g := range page {
 			out.Groups = append(out.Groups, a.describeGroup(g))
 		}
@@ -175,7 +175,7 @@ func (a *groupAPI) describeInstances(_ context.Context, in *struct {
 }) (any, error) {
 	var all []xmlMember
 	_ = a.groups.kernel.View(func(time.Time) error {
-		for _, g := range groupsByName(a.groups.Rows, nil) {
+		for _, g := range groupsByName(a.groups.byName, nil) {
 			for k := range g.Members {
 				if len(in.InstanceIds) == 0 || slices.Contains(in.InstanceIds, g.Members[k].EC2) {
 					all = append(all, a.describeMember(&g.Members[k], g.Name))
@@ -219,7 +219,7 @@ func (a *groupAPI) describeActivities(_ context.Context, in *struct {
 }) (any, error) {
 	var all []xmlActivity
 	err := a.groups.kernel.CallView("DescribeScalingActivities", in.AutoScalingGroupName, func(time.Time) error {
-		groups, err := findGroup(a.groups.Rows, in.AutoScalingGroupName)
+		groups, err := findGroup(a.groups.byName, in.AutoScalingGroupName)
 		for _, g := range groups {
 			for _, activity := range slices.Backward(g.Activities) {
 				d := activity.describeActivity(g)

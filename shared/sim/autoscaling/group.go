@@ -129,7 +129,7 @@ func (e *scaler) checkNewGroup(g *group) error {
 	switch {
 	case g.Name == "" || len(g.Name) > 255:
 		return cluster.Errorf("ValidationError", "A group's name has 1 to 255 characters")
-	case e.Rows[g.Name] != nil:
+	case e.byName[g.Name] != nil:
 		return cluster.Errorf("AlreadyExists",
 			"AutoScalingGroup by this name already exists - A group with the name %s already exists", g.Name)
 	}
@@ -155,7 +155,7 @@ func (e *scaler) insertGroup(g *group, now time.Time) {
 	if g.Tags == nil {
 		g.Tags, g.Own = map[string]string{}, map[string]bool{}
 	}
-	e.Rows[g.Name] = g
+	e.byName[g.Name] = g
 	e.reconcileGroup(g, now)
 }
 
@@ -207,7 +207,7 @@ func (e *scaler) reconcileLater(g *group) {
 		g.reconciling = true
 		e.kernel.AdvanceAfter(e.launchAfter*3/2, func(now time.Time) {
 			g.reconciling = false
-			if e.Rows[g.Name] == g {
+			if e.byName[g.Name] == g {
 				e.reconcileGroup(g, now)
 			}
 		})
@@ -266,7 +266,7 @@ func (g *group) findMember(ec2 string) *member {
 func (e *scaler) finishLaunch(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
 		m := g.findMember(ec2)
-		if e.Rows[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
+		if e.byName[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
 			return
 		}
 		m.Lifecycle = inService
@@ -288,7 +288,7 @@ func (e *scaler) finishLaunch(g *group, ec2 string) {
 // registerLate registers a machine some time after it came into service ([LaunchFault].Late).
 func (e *scaler) registerLate(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
-		if m := g.findMember(ec2); e.Rows[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
+		if m := g.findMember(ec2); e.byName[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
 			e.registerMachine(g, m, now)
 			e.kernel.SaveRow(g)
 		}
@@ -353,7 +353,7 @@ func (e *scaler) releaseHook(m *member, hook string, now time.Time) {
 func (e *scaler) expireHooks(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
 		m := g.findMember(ec2)
-		if e.Rows[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
+		if e.byName[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
 			return
 		}
 		for hook, until := range m.Waits {
@@ -369,7 +369,7 @@ func (e *scaler) expireHooks(g *group, ec2 string) {
 // closed.
 func (e *scaler) resumeTimers() {
 	now := e.kernel.Clock.Now()
-	for _, g := range e.Rows {
+	for _, g := range e.byName {
 		for _, m := range g.Members {
 			if m.Lifecycle == pending {
 				e.kernel.After(max(0, m.Until.Sub(now)), func() { e.finishLaunch(g, m.EC2) })

@@ -38,7 +38,7 @@ func (a *hookAPI) deleteLifecycleHook(
 ) (any, error) {
 	known := false
 	_ = a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.Rows[in.AutoScalingGroupName]
+		g := a.groups.byName[in.AutoScalingGroupName]
 		known = g == nil || g.Hooks[in.LifecycleHookName] != lifecycleHook{}
 		return nil
 	})
@@ -61,7 +61,7 @@ func (a *hookAPI) describeLifecycleHooks(_ context.Context, in *struct {
 		Hooks []hook `xml:"LifecycleHooks>member"`
 	}
 	err := a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.Rows[in.AutoScalingGroupName]
+		g := a.groups.byName[in.AutoScalingGroupName]
 		if g == nil {
 			return groupNotFound(in.AutoScalingGroupName)
 		}
@@ -91,7 +91,7 @@ func (a *hookAPI) heldInstance(in *heldInput) (id string) {
 		return in.InstanceId
 	}
 	_ = a.groups.kernel.View(func(time.Time) error {
-		if g := a.groups.Rows[in.AutoScalingGroupName]; g != nil {
+		if g := a.groups.byName[in.AutoScalingGroupName]; g != nil {
 			for _, m := range g.Members {
 				if actionToken(in.LifecycleHookName, m.EC2) == in.LifecycleActionToken {
 					id = m.EC2

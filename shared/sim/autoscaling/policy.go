@@ -92,8 +92,8 @@ func (e *Groups) DeletePolicy(_ context.Context, name, policy string) error {
 // order of name. The alarms have been evaluated with it already.
 func (e *scaler) applyPolicies(of *cloudwatch.Series, now time.Time) {
 	key := of.Metric.MetricKey()
-	for _, name := range slices.Sorted(maps.Keys(e.Rows)) {
-		g := e.Rows[name]
+	for _, name := range slices.Sorted(maps.Keys(e.byName)) {
+		g := e.byName[name]
 		for _, policy := range slices.Sorted(maps.Keys(g.Policies)) {
 			if p := g.Policies[policy]; p.Metric.MetricKey() == key {
 				e.resizeToTarget(g, p, of, now)

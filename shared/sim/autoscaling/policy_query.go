@@ -110,7 +110,7 @@ func (a *policyAPI) putScalingPolicy(_ context.Context, in *struct {
 		Alarms    []xmlAlarm `xml:"Alarms>member"`
 	}
 	_ = a.groups.kernel.View(func(time.Time) error {
-		if g := a.groups.Rows[in.AutoScalingGroupName]; g != nil {
+		if g := a.groups.byName[in.AutoScalingGroupName]; g != nil {
 			d := a.describePolicy(g, &p)
 			out.PolicyARN, out.Alarms = d.PolicyARN, d.Alarms
 		}
@@ -126,7 +126,7 @@ func (a *policyAPI) deletePolicy(
 ) (any, error) {
 	known := false
 	_ = a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.Rows[in.AutoScalingGroupName]
+		g := a.groups.byName[in.AutoScalingGroupName]
 		known = g == nil || g.Policies[in.PolicyName] != nil
 		return nil
 	})
@@ -145,7 +145,7 @@ func (a *policyAPI) describePolicies(_ context.Context, in *struct {
 		Policies []xmlPolicy `xml:"ScalingPolicies>member"`
 	}
 	err := a.groups.kernel.View(func(time.Time) error {
-		groups, err := findGroup(a.groups.Rows, in.AutoScalingGroupName)
+		groups, err := findGroup(a.groups.byName, in.AutoScalingGroupName)
 		for _, g := range groups {
 			for _, name := range slices.Sorted(maps.Keys(g.Policies)) {
 				if len(in.PolicyNames) == 0 || slices.Contains(in.PolicyNames, name) {

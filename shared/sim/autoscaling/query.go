@@ -219,7 +219,7 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 }) (any, error) {
 	e := a.groups
 	return nil, e.kernel.Change(func(now time.Time) error {
-		g := e.Rows[in.AutoScalingGroupName]
+		g := e.byName[in.AutoScalingGroupName]
 		if g == nil {
 			return groupNotFound(in.AutoScalingGroupName)
 		}
@@ -227,7 +227,7 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 			return cluster.Errorf("ResourceInUse",
 				"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
 		}
-		delete(e.Rows, g.Name)
+		delete(e.byName, g.Name)
 		e.kernel.DeleteRow(g)
 		for k := range g.Members {
 			e.terminateMember(&g.Members[k], now)
@@ -278,7 +278,7 @@ func (a *groupAPI) terminateInstance(ctx context.Context, in *struct {
 		Activity *xmlActivity
 	}
 	err := a.groups.kernel.View(func(time.Time) error {
-		g := a.groups.Rows[name]
+		g := a.groups.byName[name]
 		if g == nil {
 			return nil
 		}

@@ -40,29 +40,31 @@ type Options struct {
 // scaler keeps every group at its desired capacity. Its methods belong in a step; those of [Groups]
 // are calls.
 type scaler struct {
-	kernel.Table[*group] // by name
-
 	kernel      *kernel.Kernel
 	machines    Machines
 	templates   *ec2.Templates
 	alarms      *cloudwatch.Service
 	eventSource string
 	launchAfter time.Duration
+	byName      map[string]*group // the rows of the table
 	faults      func(group string, n int64) LaunchFault
 }
 
 // Groups are the Auto Scaling groups.
-type Groups struct{ *scaler }
+type Groups struct {
+	*scaler
+	kernel.Table[*group]
+}
 
 // NewGroups returns no groups yet.
 func NewGroups(k *kernel.Kernel, o Options) *Groups {
+	table := kernel.NewTable[*group](bucket)
 	s := &scaler{
-		Table: kernel.NewTable[*group](bucket), kernel: k, machines: o.Machines, templates: o.Templates,
-		alarms: o.Alarms, eventSource: o.EventSource,
-		launchAfter: o.LaunchAfter,
+		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, eventSource: o.EventSource,
+		launchAfter: o.LaunchAfter, byName: table.Rows,
 	}
 	o.Alarms.ObserveMetrics(s.applyPolicies)
-	return &Groups{s}
+	return &Groups{s, table}
 }
 
 // Resume implements [kernel.Tables].
@@ -70,7 +72,7 @@ func (e *Groups) Resume(time.Time) { e.resumeTimers() }
 
 // MachineTerminated makes the group of a terminated machine replace it. It belongs in a step.
 func (e *Groups) MachineTerminated(ec2 string) {
-	for _, g := range e.Rows {
+	for _, g := range e.byName {
 		if g.findMember(ec2) != nil {
 			e.reconcileLater(g)
 		}

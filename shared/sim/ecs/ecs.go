@@ -149,20 +149,20 @@ func (e *Service) ListInstances(_ context.Context, clusterName string) (ids []st
 
 // DrainInstance makes an ACTIVE instance DRAINING.
 func (e *Service) DrainInstance(ctx context.Context, clusterName, id string) error {
-	return e.setInstanceState(ctx, clusterName, id, types.ContainerInstanceStatusDraining)
+	return e.Instances.setState(ctx, clusterName, id, types.ContainerInstanceStatusDraining)
 }
 
 // ActivateInstance makes a DRAINING instance ACTIVE. It has no effect on one that is ACTIVE.
 func (e *Service) ActivateInstance(ctx context.Context, clusterName, id string) error {
-	return e.setInstanceState(ctx, clusterName, id, types.ContainerInstanceStatusActive)
+	return e.Instances.setState(ctx, clusterName, id, types.ContainerInstanceStatusActive)
 }
 
-// setInstanceState ignores failures: as for Berth's adapter of the real ECS, an instance that is
-// not there needs no status.
-func (e *Service) setInstanceState(
+// setState ignores failures: as for Berth's adapter of the real ECS, an instance that is not there
+// needs no status.
+func (e *Instances) setState(
 	ctx context.Context, clusterName, id string, status types.ContainerInstanceStatus,
 ) error {
-	_, err := e.Instances.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+	_, err := e.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
 		Cluster: &clusterName, ContainerInstances: []string{id}, Status: status,
 	})
 	return err
