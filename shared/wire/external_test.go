@@ -32,7 +32,7 @@ func TestLaunchTypeExternal(t *testing.T) {
 		refused(t, err, invalidParameter, "Task definition does not support launch_type EC2.")
 		must(b.StartTask(t.Context(), &ecs.StartTaskInput{Cluster: new("prod"), TaskDefinition: new("anywhere"), ContainerInstances: []string{"0a"}}))(t)
 	})
-	t.Run("IsRefusedWhereECSDoes", func(t *testing.T) {
+	t.Run("IsRefusedWhereECSRefusesIt", func(t *testing.T) {
 		b := newBerth(t)
 		for body, want := range map[string]string{
 			`"taskDefinition":"shop"`: "Task definition does not support launch_type EXTERNAL.",
@@ -46,7 +46,7 @@ func TestLaunchTypeExternal(t *testing.T) {
 			}
 		}
 	})
-	t.Run("IsWhatListsGoBy", func(t *testing.T) {
+	t.Run("FiltersLists", func(t *testing.T) {
 		b := newBerth(t)
 		for launch, want := range map[types.LaunchType]*bool{"": nil, types.LaunchTypeEc2: new(false), types.LaunchTypeExternal: new(true)} {
 			must(b.ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: new("prod"), LaunchType: launch}))(t)

@@ -156,21 +156,21 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 			t.Errorf("no %s in %s", text, answer)
 		}
 	}
-	t.Run("ThatIsThereKeepsItsOwn", func(t *testing.T) {
+	t.Run("AnExistingOneKeepsItsOwn", func(t *testing.T) {
 		again := strings.Replace(body, `["spot"]`, `[]`, 1)
 		status, answer := b.mux.ServeOperation(t.Context(), "CreateCluster", []byte(again))
 		if status != 200 || !strings.Contains(string(answer), `"capacityProviders":["spot"]`) {
 			t.Errorf("%d %s", status, answer)
 		}
 	})
-	t.Run("ThatECSRefusesGetsNone", func(t *testing.T) {
+	t.Run("OneThatECSRefusesGetsNone", func(t *testing.T) {
 		b, made := begin(t)
 		made.status = 400
 		_, code, _ := b.answered(t, "CreateCluster", body)
 		expect(t, "code", code, "ClientException")
 		expect(t, "version of its providers", b.scheduler.attached.Attached.Rev, int64(0))
 	})
-	t.Run("IsRefusedBeforeECSMakesIt", func(t *testing.T) {
+	t.Run("IsRefusedBeforeECSCreatesIt", func(t *testing.T) {
 		b, made := begin(t)
 		for text, body := range map[string]string{
 			"does not exist": strings.ReplaceAll(body, "spot", "none"),
@@ -188,7 +188,7 @@ func TestCreateClusterWithCapacityProviders(t *testing.T) {
 }
 
 func TestCapacityProviders(t *testing.T) {
-	t.Run("DefaultsAreTheAPIs", func(t *testing.T) {
+	t.Run("DefaultsAreThoseOfECS", func(t *testing.T) {
 		b := newBerth(t)
 		status, answer := b.mux.ServeOperation(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", "")))
 		if status != 200 {
@@ -206,7 +206,7 @@ func TestCapacityProviders(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ManagedScalingIsOnWhereItIsGiven", func(t *testing.T) {
+	t.Run("ManagedScalingIsOnIfGiven", func(t *testing.T) {
 		for more, want := range map[string]string{
 			"": "DISABLED", `,"managedDraining":"DISABLED"`: "DISABLED",
 			`,"managedScaling":{}`: "ENABLED", `,"managedScaling":{"targetCapacity":90}`: "ENABLED",
@@ -290,7 +290,7 @@ func TestAttachmentsFailOneByOne(t *testing.T) {
 		"{capacity_provider FAILED [{capacityProviderName gone} {statusReason AccessDenied: no}]}"))
 }
 
-func TestAttachmentsShowThePolicyThatIsThere(t *testing.T) {
+func TestAttachmentsShowOnlyAnExistingPolicy(t *testing.T) {
 	for tracking, shown := range map[bool]bool{false: false, true: true} {
 		b := newBerth(t, func(o *wire.ServerOptions) { o.ECS = new(creating) })
 		p := &cluster.CapacityProvider{Name: "spot", Scaling: cluster.DefaultScaling}

@@ -349,7 +349,7 @@ func TestPages(t *testing.T) {
 		_, err = b.ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: new("prod"), NextToken: page.NextToken})
 		refused(t, err, "InvalidParameterException", "Invalid token")
 	})
-	t.Run("NothingOfAnotherKind", func(t *testing.T) {
+	t.Run("NotForAnotherKind", func(t *testing.T) {
 		got := must(b.ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: new("prod"), DesiredStatus: types.DesiredStatusPending}))(t)
 		expect(t, "PENDING", len(got.TaskArns), 0)
 		services := must(b.ListServices(t.Context(), &ecs.ListServicesInput{Cluster: new("prod"), LaunchType: types.LaunchTypeFargate}))(t)
@@ -393,8 +393,8 @@ func TestTags(t *testing.T) {
 	refused(t, err, "InvalidParameterException", "berth:x")
 }
 
-func TestPassedOn(t *testing.T) {
-	t.Run("MadeKnown", func(t *testing.T) {
+func TestForwardedOperations(t *testing.T) {
+	t.Run("AreMadeKnown", func(t *testing.T) {
 		b, ctx := newBerth(t), t.Context()
 		instance := account.ARN("container-instance", "prod", "0b")
 		must(b.CreateCluster(ctx, &ecs.CreateClusterInput{}))(t)
@@ -443,7 +443,7 @@ func TestPassedOn(t *testing.T) {
 			t.Errorf("error %v, calls %v", err, b.cloud.calls)
 		}
 	})
-	t.Run("NotWhatECSRefused", func(t *testing.T) {
+	t.Run("RefusedOnesAreNotMadeKnown", func(t *testing.T) {
 		b := newBerth(t)
 		b.cloud.mux = awsjson.NewMux(map[string]awsjson.Operation{"PutAttributes": func(context.Context, []byte) (any, error) {
 			return nil, cluster.Errorf(cluster.CodeTargetNotFound, "none")

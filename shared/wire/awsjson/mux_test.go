@@ -141,7 +141,7 @@ func TestErrorsReachTheSDK(t *testing.T) {
 		_, err := client(t, failing(cluster.Errorf(cluster.CodeThrottling, "Rate exceeded"))).ListTasks(t.Context(), nil)
 		expect(t, "error", code(t, err), "ThrottlingException: Rate exceeded")
 	})
-	t.Run("FaultsSayNothingOfThemselves", func(t *testing.T) {
+	t.Run("FaultsAreNotRevealed", func(t *testing.T) {
 		var log bytes.Buffer
 		m := failing(errors.New("secret table name"))
 		m.Logger = slog.New(slog.NewTextHandler(&log, nil))

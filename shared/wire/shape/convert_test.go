@@ -13,7 +13,7 @@ import (
 
 const arns = "arn:aws:ecs:eu-west-1:123456789012:"
 
-func TestInstance(t *testing.T) {
+func TestParseInstance(t *testing.T) {
 	zoned := noon.In(time.FixedZone("", 3600))
 	got := shape.ParseInstance("prod", types.ContainerInstance{
 		ContainerInstanceArn: new(arns + "container-instance/prod/0a"), Ec2InstanceId: new("i-1"), Status: new("DRAINING"),
@@ -37,7 +37,7 @@ func TestInstance(t *testing.T) {
 	expect(t, "nothing known", shape.ParseInstance("prod", types.ContainerInstance{}).RegisteredAt.IsZero(), true)
 }
 
-func TestECSTask(t *testing.T) {
+func TestParseTask(t *testing.T) {
 	later := noon.Add(time.Minute)
 	got := shape.ParseTask(types.Task{
 		TaskArn: new(arns + "task/prod/0b"), ClusterArn: new(arns + "cluster/prod"), TaskDefinitionArn: new(arns + "task-definition/web:3"),
@@ -69,7 +69,7 @@ func TestECSTask(t *testing.T) {
 
 // The address of a task's own network interface is with its containers, or only with the
 // attachment.
-func TestECSTaskAddress(t *testing.T) {
+func TestParseTaskAddress(t *testing.T) {
 	for name, task := range map[string]types.Task{
 		"OfAContainer": {Containers: []types.Container{{}, {NetworkInterfaces: []types.NetworkInterface{{}, {PrivateIpv4Address: new("10.0.0.7")}}}}},
 		"OfTheAttachment": {Attachments: []types.Attachment{
@@ -83,7 +83,7 @@ func TestECSTaskAddress(t *testing.T) {
 	}
 }
 
-func TestECSTaskStatus(t *testing.T) {
+func TestParseTaskStatus(t *testing.T) {
 	for ecs, want := range map[string]cluster.TaskStatus{
 		"PROVISIONING": cluster.TaskPending, "PENDING": cluster.TaskPending, "ACTIVATING": cluster.TaskPending,
 		"RUNNING": cluster.TaskRunning, "DEACTIVATING": cluster.TaskStopping, "STOPPING": cluster.TaskStopping,
@@ -99,7 +99,7 @@ func TestECSTaskStatus(t *testing.T) {
 }
 
 // ECS gets what the caller gave.
-func TestOverridesThereAndBack(t *testing.T) {
+func TestOverridesRoundTrip(t *testing.T) {
 	want := &types.TaskOverride{
 		TaskRoleArn: new("arn:task"), ExecutionRoleArn: new("arn:execution"), Cpu: new("512"), Memory: new("1 GB"),
 		ContainerOverrides: []types.ContainerOverride{

@@ -33,7 +33,7 @@ func mapping(container, host int32, protocol types.TransportProtocol) types.Port
 	return types.PortMapping{ContainerPort: &container, HostPort: &host, Protocol: protocol}
 }
 
-func TestTaskDefinition(t *testing.T) {
+func TestParseTaskDefinition(t *testing.T) {
 	got, err := shape.ParseTaskDefinition(definition(func(d *types.TaskDefinition, app *types.ContainerDefinition) {
 		d.TaskRoleArn, d.ExecutionRoleArn = new("arn:task"), new("arn:execution")
 		d.RequiresAttributes = []types.Attribute{{Name: new("a")}, {Name: new("b"), Value: new("c")}, {Name: new("d"), Value: new("")}}
