@@ -84,7 +84,8 @@ func fails(status int, code string) func(string, map[string]any) (int, string) {
 	}
 }
 
-var startCall = cluster.StartCall{Cluster: "c", TaskDefinition: "web:1", Instances: []string{"i"}, StartedBy: "berth/0123456789ab/1-0"}
+var startCall = cluster.StartCall{Cluster: "c", TaskDefinition: "web:1", Instances: []string{"i"},
+	StartedBy: "berth/0123456789ab/1-0"}
 
 func TestActionsAreTriedOnce(t *testing.T) {
 	ctx := context.Background()
@@ -97,8 +98,10 @@ func TestActionsAreTriedOnce(t *testing.T) {
 		"Throttled":    {answer: fails(400, "ThrottlingException"), code: cluster.CodeThrottling},
 		"RateExceeded": {answer: fails(400, "RequestLimitExceeded"), code: cluster.CodeThrottling},
 		"ServerError":  {answer: fails(500, "ServerException"), ambiguous: true, code: cluster.CodeServer},
-		"NoAnswer":     {answer: func(string, map[string]any) (int, string) { return 0, "" }, ambiguous: true, code: cluster.CodeServer},
-		"NotJSON":      {answer: func(string, map[string]any) (int, string) { return 200, "{" }, ambiguous: true, code: cluster.CodeServer},
+		"NoAnswer": {answer: func(string, map[string]any) (int, string) { return 0, "" }, ambiguous: true,
+			code: cluster.CodeServer},
+		"NotJSON": {answer: func(string, map[string]any) (int, string) { return 200, "{" }, ambiguous: true,
+			code: cluster.CodeServer},
 		// An expired token says nothing about the task, so it must not become an error of the API.
 		"TokenExpired": {answer: fails(400, "ExpiredTokenException"), code: cluster.CodeServer},
 	} {
@@ -111,8 +114,10 @@ func TestActionsAreTriedOnce(t *testing.T) {
 			_, startErr := adapter.StartTask(ctx, startCall)
 			stopErr := adapter.StopTask(ctx, "c", "t", "why")
 			for _, err := range []error{startErr, stopErr} {
-				if err == nil || errors.Is(err, cluster.ErrAmbiguous) != c.ambiguous || cluster.ErrorCode(err) != c.code {
-					t.Errorf("error %v: ambiguous %v, code %s; want %v, %s", err, errors.Is(err, cluster.ErrAmbiguous), cluster.ErrorCode(err), c.ambiguous, c.code)
+				if err == nil || errors.Is(err, cluster.ErrAmbiguous) != c.ambiguous ||
+					cluster.ErrorCode(err) != c.code {
+					t.Errorf("error %v: ambiguous %v, code %s; want %v, %s", err, errors.Is(err, cluster.ErrAmbiguous),
+						cluster.ErrorCode(err), c.ambiguous, c.code)
 				}
 			}
 			if len(server.seen()) != 2 {
@@ -121,8 +126,10 @@ func TestActionsAreTriedOnce(t *testing.T) {
 		})
 	}
 	t.Run("NoConnection", func(t *testing.T) {
-		client := ecs.New(ecs.Options{Region: "eu-central-1", BaseEndpoint: aws.String("http://127.0.0.1:1"), Credentials: testCredentials})
-		if _, err := (&awsapi.ECS{Client: client}).StartTask(ctx, startCall); err == nil || errors.Is(err, cluster.ErrAmbiguous) {
+		client := ecs.New(ecs.Options{Region: "eu-central-1", BaseEndpoint: aws.String("http://127.0.0.1:1"),
+			Credentials: testCredentials})
+		if _, err := (&awsapi.ECS{Client: client}).StartTask(ctx, startCall); err == nil ||
+			errors.Is(err, cluster.ErrAmbiguous) {
 			t.Errorf("StartTask = %v, want an unambiguous error", err)
 		}
 	})
@@ -190,7 +197,8 @@ func TestClusterActiveNeedsTheStatus(t *testing.T) {
 		`{"clusters":[],"failures":[{"arn":"c","reason":"MISSING"}]}`: false,
 	} {
 		_, client := serve(t, func(string, map[string]any) (int, string) { return 200, body })
-		if got, err := (&awsapi.ECS{Client: client}).ClusterActive(context.Background(), "c"); err != nil || got != want {
+		if got, err := (&awsapi.ECS{Client: client}).ClusterActive(context.Background(), "c"); err != nil ||
+			got != want {
 			t.Errorf("ClusterActive with %s = %v, %v; want %v", body, got, err, want)
 		}
 	}
@@ -201,10 +209,12 @@ func TestQueueRoundsDelaysUp(t *testing.T) {
 	e := &endpoint{answer: func(string, map[string]any) (int, string) { return 200, `{"MessageId":"m"}` }}
 	server := httptest.NewServer(e)
 	defer server.Close()
-	client := sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: testCredentials, DisableMessageChecksumValidation: true})
+	client := sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: testCredentials,
+		DisableMessageChecksumValidation: true})
 	q := &wakequeue.Queue{Client: client, URL: "http://q/1/wake"}
 	for delay, want := range map[time.Duration]any{
-		-time.Second: nil, 0: nil, time.Millisecond: 1.0, 2 * time.Second: 2.0, 2*time.Second + 1: 3.0, 900 * time.Second: 900.0,
+		-time.Second: nil, 0: nil, time.Millisecond: 1.0, 2 * time.Second: 2.0, 2*time.Second + 1: 3.0,
+		900 * time.Second: 900.0,
 	} {
 		e.forget()
 		if err := q.Send(ctx, []byte(`{"cluster":"c"}`), delay); err != nil {
@@ -230,13 +240,15 @@ func TestForwardPassesCallsUnchanged(t *testing.T) {
 		server, client := serve(t, func(op string, in map[string]any) (int, string) {
 			return 400, fmt.Sprintf(`{"__type":"X","message":"%s %v"}`, op, in["new member"])
 		})
-		status, answer, err := (&awsapi.Forwarder{Client: client}).Forward(ctx, "ListClusters", []byte(`{"new member":7}`))
+		status, answer, err := (&awsapi.Forwarder{Client: client}).Forward(ctx, "ListClusters",
+			[]byte(`{"new member":7}`))
 		if err != nil || status != 400 || string(answer) != `{"__type":"X","message":"ListClusters 7"}` {
 			t.Errorf("Forward = %d %s, %v", status, answer, err)
 		}
 		h := server.seen()[0].header
 		auth := h.Get("Authorization")
-		for _, part := range []string{"AWS4-HMAC-SHA256 Credential=AKIDTEST/", "/eu-central-1/ecs/aws4_request", "x-amz-target"} {
+		for _, part := range []string{"AWS4-HMAC-SHA256 Credential=AKIDTEST/", "/eu-central-1/ecs/aws4_request",
+			"x-amz-target"} {
 			if !strings.Contains(auth, part) {
 				t.Errorf("Authorization %q has no %q", auth, part)
 			}
@@ -251,20 +263,24 @@ func TestForwardPassesCallsUnchanged(t *testing.T) {
 		now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 		server, client := serve(t, func(string, map[string]any) (int, string) { return 200, "{}" })
 		for range 2 {
-			if _, _, err := (&awsapi.Forwarder{Client: client, Now: func() time.Time { return now }}).Forward(ctx, "ListClusters", []byte("{}")); err != nil {
+			if _, _, err := (&awsapi.Forwarder{Client: client, Now: func() time.Time { return now }}).Forward(ctx,
+				"ListClusters", []byte("{}")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if a, b := server.seen()[0].header.Get("Authorization"), server.seen()[1].header.Get("Authorization"); a != b || server.seen()[0].header.Get("X-Amz-Date") != "20261121T100000Z" {
+		if a, b := server.seen()[0].header.Get("Authorization"),
+			server.seen()[1].header.Get("Authorization"); a != b ||
+			server.seen()[0].header.Get("X-Amz-Date") != "20261121T100000Z" {
 			t.Errorf("the same request is signed differently:\n%s\n%s", a, b)
 		}
 	})
 	t.Run("UsesTheRegionsEndpoint", func(t *testing.T) {
 		var host string
-		client := ecs.New(ecs.Options{Region: "eu-central-1", Credentials: testCredentials, HTTPClient: httpClient(func(r *http.Request) (*http.Response, error) {
-			host = r.URL.String()
-			return nil, errors.New("connection reset")
-		})})
+		client := ecs.New(ecs.Options{Region: "eu-central-1", Credentials: testCredentials,
+			HTTPClient: httpClient(func(r *http.Request) (*http.Response, error) {
+				host = r.URL.String()
+				return nil, errors.New("connection reset")
+			})})
 		_, _, err := (&awsapi.Forwarder{Client: client}).Forward(ctx, "ListClusters", nil)
 		if host != "https://ecs.eu-central-1.amazonaws.com/" || !errors.Is(err, cluster.ErrAmbiguous) {
 			t.Errorf("called %s: %v", host, err)

@@ -86,14 +86,16 @@ func openFleet(t *testing.T) *faces {
 		Family: aws.String("web"), Tags: []types.Tag{{Key: aws.String("berth:cpu-milli"), Value: aws.String("250")}},
 		RequiresCompatibilities: []types.Compatibility{types.CompatibilityEc2},
 		ContainerDefinitions: []types.ContainerDefinition{{
-			Name: aws.String("app"), Image: aws.String("nginx"), Cpu: 128, Memory: aws.Int32(256), Essential: aws.Bool(true),
+			Name: aws.String("app"), Image: aws.String("nginx"), Cpu: 128, Memory: aws.Int32(256),
+			Essential:    aws.Bool(true),
 			PortMappings: []types.PortMapping{{ContainerPort: aws.Int32(80), HostPort: aws.Int32(8080)}},
 		}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Machines.AddInstances("c", 3, ec2.Machine{Type: "m5.large", Attributes: map[string]string{"stack": "blue"}}); err != nil {
+	if _, err := f.Machines.AddInstances("c", 3, ec2.Machine{Type: "m5.large",
+		Attributes: map[string]string{"stack": "blue"}}); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Minute)
@@ -123,17 +125,22 @@ func agree[T any](t *testing.T, f *faces, what string, ask func(handler.ECS) (T,
 func TestAdapterAnswersAsTheSimulatedECS(t *testing.T) {
 	ctx := context.Background()
 	f := openFleet(t)
-	instances := agree(t, f, "ListInstances", func(e handler.ECS) ([]string, error) { return e.ListInstances(ctx, "c") })
+	instances := agree(t, f, "ListInstances", func(e handler.ECS) ([]string,
+		error) {
+		return e.ListInstances(ctx, "c")
+	})
 	if len(instances) != 3 {
 		t.Fatalf("%d instances, want 3", len(instances))
 	}
 	described := agree(t, f, "DescribeInstances", func(e handler.ECS) ([]*cluster.Instance, error) {
 		return e.DescribeInstances(ctx, "c", instances)
 	})
-	if i := described[0]; !i.IsAvailable() || i.Attributes["stack"] != "blue" || i.Registered.CPU != 2*cluster.VCPU || i.Zone() == "" {
+	if i := described[0]; !i.IsAvailable() || i.Attributes["stack"] != "blue" || i.Registered.CPU != 2*cluster.VCPU ||
+		i.Zone() == "" {
 		t.Errorf("instance %+v", i)
 	}
-	for _, name := range []string{"web", "web:1", "arn:aws:ecs:eu-central-1:123456789012:task-definition/web:1", "nothing:7"} {
+	for _, name := range []string{"web", "web:1", "arn:aws:ecs:eu-central-1:123456789012:task-definition/web:1",
+		"nothing:7"} {
 		d := agree(t, f, "DescribeTaskDefinition "+name, func(e handler.ECS) (*cluster.TaskDefinition, error) {
 			return e.DescribeTaskDefinition(ctx, name)
 		})
@@ -160,9 +167,11 @@ func TestAdapterStartsAndStopsTasks(t *testing.T) {
 	call := cluster.StartCall{
 		Cluster: "c", TaskDefinition: "web:1", Instances: instances[:2], StartedBy: "berth/0123456789ab/1-0",
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{
-			Name: "app", Command: []string{"serve"}, CPU: &cpu, Environment: []cluster.Variable{{Name: "A", Value: "b"}},
+			Name: "app", Command: []string{"serve"}, CPU: &cpu,
+			Environment: []cluster.Variable{{Name: "A", Value: "b"}},
 		}}},
-		Launch: &cluster.Launch{Tags: map[string]string{"team": "x"}, ServiceOptions: cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}},
+		Launch: &cluster.Launch{Tags: map[string]string{"team": "x"},
+			ServiceOptions: cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}},
 	}
 	answer, err := f.adapter.StartTask(ctx, call)
 	if err != nil || len(answer.Tasks) != 2 || len(answer.Failures) != 0 {
@@ -175,7 +184,8 @@ func TestAdapterStartsAndStopsTasks(t *testing.T) {
 	// The port is in use on the second instance: only that start fails.
 	call.Instances = instances[1:]
 	answer, err = f.adapter.StartTask(ctx, call)
-	if err != nil || len(answer.Tasks) != 1 || len(answer.Failures) != 1 || answer.Failures[0].Reason != "RESOURCE:PORTS" ||
+	if err != nil || len(answer.Tasks) != 1 || len(answer.Failures) != 1 ||
+		answer.Failures[0].Reason != "RESOURCE:PORTS" ||
 		cluster.LastPart(answer.Failures[0].ARN) != instances[1] {
 		t.Fatalf("StartTask where a port is taken = %+v, %v", answer, err)
 	}
@@ -189,7 +199,10 @@ func TestAdapterStartsAndStopsTasks(t *testing.T) {
 		for _, filter := range filters {
 			ids := agree(t, f, "ListTasks", func(e handler.ECS) ([]string, error) { return e.ListTasks(ctx, filter) })
 			if len(ids) > 0 {
-				agree(t, f, "DescribeTasks", func(e handler.ECS) ([]cluster.ECSTask, error) { return e.DescribeTasks(ctx, "c", ids) })
+				agree(t, f, "DescribeTasks", func(e handler.ECS) ([]cluster.ECSTask,
+					error) {
+					return e.DescribeTasks(ctx, "c", ids)
+				})
 			}
 		}
 	}
@@ -203,7 +216,8 @@ func TestAdapterStartsAndStopsTasks(t *testing.T) {
 	if err != nil || len(stopped) != 1 || stopped[0].Last != cluster.TaskStopped || stopped[0].Reason == "" {
 		t.Errorf("DescribeTasks after StopTask = %+v, %v; want the one task, STOPPED", stopped, err)
 	}
-	if err := f.adapter.StopTask(ctx, "c", "00000000000000000000000000000000", ""); cluster.ErrorCode(err) != cluster.CodeInvalidParameter {
+	if err := f.adapter.StopTask(ctx, "c", "00000000000000000000000000000000",
+		""); cluster.ErrorCode(err) != cluster.CodeInvalidParameter {
 		t.Errorf("StopTask of no task = %v", err)
 	}
 }
@@ -212,7 +226,8 @@ func TestForwarderReachesTheSimulatedECS(t *testing.T) {
 	ctx := context.Background()
 	f := openFleet(t)
 	status, answer, err := (&awsapi.Forwarder{Client: f.client}).Forward(ctx, "ListClusters", []byte("{}"))
-	if err != nil || status != http.StatusOK || !cmp.Equal(string(answer), `{"clusterArns":["arn:aws:ecs:eu-central-1:123456789012:cluster/c"]}`) {
+	if err != nil || status != http.StatusOK || !cmp.Equal(string(answer),
+		`{"clusterArns":["arn:aws:ecs:eu-central-1:123456789012:cluster/c"]}`) {
 		t.Errorf("ListClusters = %d %s, %v", status, answer, err)
 	}
 }

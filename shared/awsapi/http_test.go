@@ -58,7 +58,8 @@ func TestAnswersSurviveTheEndOfTheRequest(t *testing.T) {
 		ok   bool
 	}{{"BySDKAlone", lateReader{}, false}, {"ByHTTP", awsapi.HTTP{Client: lateReader{}}, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			client := ecs.New(ecs.Options{Region: "eu-central-1", HTTPClient: c.http, Credentials: testCredentials, RetryMaxAttempts: 1})
+			client := ecs.New(ecs.Options{Region: "eu-central-1", HTTPClient: c.http, Credentials: testCredentials,
+				RetryMaxAttempts: 1})
 			out, err := client.ListClusters(context.Background(), &ecs.ListClustersInput{NextToken: new("more")})
 			if ok := err == nil && fmt.Sprint(out.ClusterArns) == "[a]"; ok != c.ok {
 				t.Errorf("ListClusters = %+v, %v", out, err)

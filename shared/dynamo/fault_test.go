@@ -137,7 +137,8 @@ func TestCommitWithLostAnswerIsRepeatedUnderItsToken(t *testing.T) {
 	})
 	t.Run("KeepsItsTokenThroughThrottling", func(t *testing.T) {
 		s, n := faulty(t)
-		n.script = append(n.script, n.lost, answers(400, "ThrottlingException", ""), canceled("TransactionConflict", "None"))
+		n.script = append(n.script, n.lost, answers(400, "ThrottlingException", ""),
+			canceled("TransactionConflict", "None"))
 		if err := s.Commit(ctx, commitOne); err != nil {
 			t.Fatalf("Commit = %v", err)
 		}
@@ -186,7 +187,8 @@ func TestCommitWithLostAnswerIsRepeatedUnderItsToken(t *testing.T) {
 func TestCommitReportsConflictsOverTheVersion(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	if _, err := s.Write(ctx, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}, Version: 5}}); err != nil {
+	if _, err := s.Write(ctx, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1},
+		Version: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	var conflict *state.Conflict
@@ -300,7 +302,8 @@ func TestLastingRefusalsAreNotRetried(t *testing.T) {
 	}
 	t.Run("RowTooLarge", func(t *testing.T) {
 		s, n := faulty(t)
-		w := state.Write{Put: &cluster.ServiceEvent{Head: cluster.Head{Cluster: "c", Rev: 1}, Message: strings.Repeat("x", 500_000)}}
+		w := state.Write{Put: &cluster.ServiceEvent{Head: cluster.Head{Cluster: "c", Rev: 1},
+			Message: strings.Repeat("x", 500_000)}}
 		if _, err := s.Write(ctx, w); err == nil || n.calls != 1 {
 			t.Fatalf("Write = %v after %d attempts, want an error after 1", err, n.calls)
 		}
@@ -309,7 +312,8 @@ func TestLastingRefusalsAreNotRetried(t *testing.T) {
 		s, n := faulty(t)
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
-		if _, err := s.Write(ctx, instanceWrite("i")); !errors.Is(err, context.Canceled) || errors.Is(err, cluster.ErrAmbiguous) || n.calls != 0 {
+		if _, err := s.Write(ctx, instanceWrite("i")); !errors.Is(err, context.Canceled) ||
+			errors.Is(err, cluster.ErrAmbiguous) || n.calls != 0 {
 			t.Fatalf("Write = %v after %d calls, want context.Canceled after none", err, n.calls)
 		}
 	})
@@ -318,7 +322,8 @@ func TestLastingRefusalsAreNotRetried(t *testing.T) {
 		options := s.Client.(*dynamodb.Client).Options()
 		options.Credentials = credentials.StaticCredentialsProvider{Value: aws.Credentials{}}
 		s.Client = dynamodb.New(options)
-		if _, err := s.Write(ctx, instanceWrite("i")); err == nil || errors.Is(err, cluster.ErrAmbiguous) || n.calls != 0 {
+		if _, err := s.Write(ctx, instanceWrite("i")); err == nil || errors.Is(err, cluster.ErrAmbiguous) ||
+			n.calls != 0 {
 			t.Fatalf("Write = %v after %d calls, want a plain error after none", err, n.calls)
 		}
 	})

@@ -155,5 +155,6 @@ func table(t testing.TB, client *dynamodb.Client) string {
 }
 
 func attributeNames(pk, sk string) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: pk}, "sk": &types.AttributeValueMemberS{Value: sk}}
+	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: pk},
+		"sk": &types.AttributeValueMemberS{Value: sk}}
 }

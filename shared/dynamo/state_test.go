@@ -56,7 +56,8 @@ func writeAsApplied(t *rapid.T, s *dynamo.State, key state.Key, draw func(*rapid
 		case !errors.As(err, &conflict):
 			t.Fatalf("Write = %v, want a conflict with %s", err, rowJSON(t, row))
 		default:
-			if diff := cmp.Diff(rowJSON(t, row), rowJSON(t, conflict.Row)); diff != "" || conflict.Key != key || conflict.Version {
+			if diff := cmp.Diff(rowJSON(t, row), rowJSON(t, conflict.Row)); diff != "" || conflict.Key != key ||
+				conflict.Version {
 				t.Fatalf("conflict %v, its row (-want +got):\n%s", conflict, diff)
 			}
 		}
@@ -89,7 +90,8 @@ func drawTime(t *rapid.T, label string) time.Time {
 }
 
 func drawStatus(t *rapid.T, label string) cluster.TaskStatus {
-	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, label)
+	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning,
+		cluster.TaskStopped}).Draw(t, label)
 }
 
 func drawExit(t *rapid.T) *int {
@@ -112,7 +114,8 @@ func drawTask(t *rapid.T, key state.Key) *cluster.Task {
 			CreatedAt: cluster.At(t0),
 		},
 		TaskAssignment: cluster.TaskAssignment{
-			Desired:   rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
+			Desired: rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t,
+				"desired"),
 			ClaimedAt: cluster.At(drawTime(t, "claimed")),
 		},
 		TaskReport: cluster.TaskReport{
@@ -129,8 +132,10 @@ func drawObserve(t *rapid.T, key state.Key) state.Write {
 	words := rapid.SampledFrom([]string{"", "x", "z"})
 	return state.Write{Observe: &state.Observation{
 		Task: key, Version: int64(rapid.IntRange(0, 4).Draw(t, "event")), ECSID: words.Draw(t, "event's id"),
-		Last: drawStatus(t, "event's last"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "event's health")), Started: drawTime(t, "event's start"),
-		Stopped: drawTime(t, "event's stop"), StopCode: words.Draw(t, "event's code"), Reason: words.Draw(t, "event's reason"),
+		Last: drawStatus(t, "event's last"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "event's health")),
+		Started: drawTime(t, "event's start"),
+		Stopped: drawTime(t, "event's stop"), StopCode: words.Draw(t, "event's code"),
+		Reason:   words.Draw(t, "event's reason"),
 		ExitCode: drawExit(t), Expires: int64(rapid.IntRange(0, 2).Draw(t, "expires")),
 	}}
 }
@@ -158,10 +163,12 @@ func TestListReadsAllPages(t *testing.T) {
 			t.Fatalf("row %d is slot %d", i, e.Slot)
 		}
 	}
-	if rows, err = s.List(ctx, state.Range{Cluster: "c", From: "event#", To: "event$", Limit: 20}); err != nil || len(rows) != 20 {
+	if rows, err = s.List(ctx, state.Range{Cluster: "c", From: "event#", To: "event$", Limit: 20}); err != nil ||
+		len(rows) != 20 {
 		t.Fatalf("List with a limit = %d rows, %v; want 20", len(rows), err)
 	}
-	if rows, err = s.List(ctx, state.Range{Cluster: "c", From: "event#s#03", To: "event#s#05"}); err != nil || len(rows) != 2 {
+	if rows, err = s.List(ctx, state.Range{Cluster: "c", From: "event#s#03", To: "event#s#05"}); err != nil ||
+		len(rows) != 2 {
 		t.Fatalf("List from slot 3 to 5 = %d rows, %v; want 2, as its end is not in it", len(rows), err)
 	}
 }
@@ -191,7 +198,8 @@ func TestUsageCountsUnits(t *testing.T) {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		after := s.Usage()
-		if r, w := after.ReadUnits-before.ReadUnits, after.WriteUnits-before.WriteUnits; r != step.read || w != step.write {
+		if r, w := after.ReadUnits-before.ReadUnits, after.WriteUnits-before.WriteUnits; r != step.read ||
+			w != step.write {
 			t.Errorf("%s cost %g read and %g write units, want %g and %g", step.name, r, w, step.read, step.write)
 		}
 	}

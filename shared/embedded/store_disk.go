@@ -91,7 +91,9 @@ func syncFolder(path string) error {
 func createBuckets(tx *bolt.Tx) error {
 	if b := tx.Bucket(bucketStore); b != nil {
 		if got := string(b.Get(keyFormat)); got != stateFormat {
-			return fmt.Errorf("it has format %q and this version reads %q: use the version that wrote it, or choose another file", got, stateFormat)
+			return fmt.Errorf(
+				"it has format %q and this version reads %q: use the version that wrote it, or choose another "+
+					"file", got, stateFormat)
 		}
 		return nil
 	}

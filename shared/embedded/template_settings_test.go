@@ -22,7 +22,9 @@ func TestTemplateDefaultsAreTheCodesDefaults(t *testing.T) {
 		"ProviderFallbackSeconds": s.ProviderFallback.Seconds(),
 		"WavePercent":             float64(s.ReplacePercent), "UnhealthySharePercent": float64(s.MaxUnhealthyPercent),
 		"RecheckSeconds": s.RetryInterval.Seconds(), "RecheckMaxSeconds": s.RetryIntervalMax.Seconds(),
-		"ProvisioningLimit": float64(s.ProvisioningLimit), "ServiceLimit": float64(s.ServiceLimit), "StartRate": s.StartRate, "ProvisioningTimeoutSeconds": s.ProvisioningTimeout.Seconds(), "StartBurst": s.StartBurst,
+		"ProvisioningLimit": float64(s.ProvisioningLimit), "ServiceLimit": float64(s.ServiceLimit),
+		"StartRate": s.StartRate, "ProvisioningTimeoutSeconds": s.ProvisioningTimeout.Seconds(),
+		"StartBurst": s.StartBurst,
 	} {
 		if got, err := strconv.ParseFloat(p[name], 64); err != nil || got != want {
 			t.Errorf("%s is %q (%v), the code has %v", name, p[name], err, want)

@@ -27,11 +27,13 @@ func newGroupWorld(t *testing.T, n int, fault func(string, int64) autoscaling.La
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := f.ECS.Endpoint().ServeOperation(t.Context(), "CreateCluster", []byte(`{"clusterName":"c"}`)); status != 200 {
+	if status, answer := f.ECS.Endpoint().ServeOperation(t.Context(), "CreateCluster",
+		[]byte(`{"clusterName":"c"}`)); status != 200 {
 		t.Fatalf("%s", answer)
 	}
 	f.Groups.SetLaunchFaults(fault)
-	if _, err := f.Groups.AddGroup(autoscaling.GroupSpec{Name: "g", Cluster: "c", Machine: ec2.Machine{Type: "m5.large"}, Max: 9, Desired: n, Protects: true}); err != nil {
+	if _, err := f.Groups.AddGroup(autoscaling.GroupSpec{Name: "g", Cluster: "c",
+		Machine: ec2.Machine{Type: "m5.large"}, Max: 9, Desired: n, Protects: true}); err != nil {
 		t.Fatal(err)
 	}
 	return &groupWorld{t, c, f}
@@ -112,7 +114,8 @@ func TestGroup(t *testing.T) {
 	t.Run("LaunchesFailAsTold", func(t *testing.T) {
 		w := newGroupWorld(t, 3, func(_ string, n int64) autoscaling.LaunchFault {
 			return map[int64]autoscaling.LaunchFault{
-				1: {Silent: true}, 2: {Slow: 30 * time.Second, Zone: "eu-west-1z"}, 3: {Reason: "InsufficientInstanceCapacity"},
+				1: {Silent: true}, 2: {Slow: 30 * time.Second, Zone: "eu-west-1z"},
+				3: {Reason: "InsufficientInstanceCapacity"},
 			}[n]
 		})
 		w.clock.advance(launch)
@@ -124,7 +127,10 @@ func TestGroup(t *testing.T) {
 		w.want("in service", len(w.group().Instances), 3)
 	})
 	t.Run("RegistersLate", func(t *testing.T) {
-		w := newGroupWorld(t, 1, func(string, int64) autoscaling.LaunchFault { return autoscaling.LaunchFault{Late: 10 * time.Minute} })
+		w := newGroupWorld(t, 1, func(string,
+			int64) autoscaling.LaunchFault {
+			return autoscaling.LaunchFault{Late: 10 * time.Minute}
+		})
 		w.clock.advance(launch + 10*time.Minute - time.Second)
 		w.want("registered", w.registered(), 0)
 		w.want("in service", len(w.group().Instances), 1)
@@ -142,7 +148,8 @@ func TestGroup(t *testing.T) {
 	})
 	t.Run("RefusesSizesOutOfBounds", func(t *testing.T) {
 		w := newGroupWorld(t, 0, nil)
-		for _, err := range []error{w.Groups.SetDesired(t.Context(), "g", 10), w.Groups.SetDesired(t.Context(), "none", 1), w.Groups.TerminateInstance(t.Context(), "i-none", true)} {
+		for _, err := range []error{w.Groups.SetDesired(t.Context(), "g", 10),
+			w.Groups.SetDesired(t.Context(), "none", 1), w.Groups.TerminateInstance(t.Context(), "i-none", true)} {
 			if cluster.ErrorCode(err) != "ValidationError" {
 				t.Errorf("got %v", err)
 			}

@@ -40,7 +40,8 @@ func TestRegisterContainerInstanceTakesAnySize(t *testing.T) {
 		expect(t, "domain", w.instance(i.ID).FaultDomain(), "fd:/dc2/r0")
 		status, answer := w.call("DescribeContainerInstances", `{"cluster":"prod","containerInstances":["`+i.ID+`"]}`)
 		expect(t, "status", status, http.StatusOK)
-		expect(t, "free", dig(answer, "containerInstances", 0, "remainingResources", 0, "integerValue"), any(2048.0-256))
+		expect(t, "free", dig(answer, "containerInstances", 0, "remainingResources", 0, "integerValue"),
+			any(2048.0-256))
 	})
 	for name, c := range map[string]struct{ old, new, has string }{
 		"NoCPU":     {`"CPU"`, `"cpus"`, "CPU and MEMORY"},
@@ -64,13 +65,15 @@ func TestRegisterContainerInstanceTakesAnySize(t *testing.T) {
 func TestAwsvpcTasksTakeNetworkInterfaces(t *testing.T) {
 	w := newWorld(t, sim.Options{})
 	must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
-		Family: new("own"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{container("app", 64, 64)},
+		Family: new("own"), NetworkMode: types.NetworkModeAwsvpc,
+		ContainerDefinitions: []types.ContainerDefinition{container("app", 64, 64)},
 	})
 	id := w.add(1, ec2.Machine{Type: "m5.large", ENIs: 1})[0]
 	expect(t, "registered", *w.instance(id).Registered.ENIs, 1)
 	network := &cluster.Network{Subnets: []string{"subnet-1"}}
 	run := func(n *cluster.Network) (cluster.StartAnswer, error) {
-		return w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "own:1", Instances: []string{id}, StartedBy: "berth/test", Network: n})
+		return w.ECS.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "own:1", Instances: []string{id},
+			StartedBy: "berth/test", Network: n})
 	}
 	_, err := run(nil)
 	expect(t, "without a network", cluster.ErrorCode(err), cluster.CodeInvalidParameter)

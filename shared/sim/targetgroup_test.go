@@ -49,7 +49,8 @@ func (w *world) targetHealth(group string, at cluster.Address) cluster.TargetHea
 func TestTargetHealthFollowsTheTasks(t *testing.T) {
 	t.Run("BecomesHealthyAfterAWhile", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{HealthyAfter: 30 * time.Second})
-		expect(t, "health", w.targetHealth(group, at), cluster.TargetHealth{Reason: "Initial health checks in progress"})
+		expect(t, "health", w.targetHealth(group, at),
+			cluster.TargetHealth{Reason: "Initial health checks in progress"})
 		w.clock.advance(29 * time.Second)
 		expect(t, "health", w.targetHealth(group, at).Health, cluster.UnknownHealth)
 		w.clock.advance(time.Second)
@@ -59,7 +60,8 @@ func TestTargetHealthFollowsTheTasks(t *testing.T) {
 		w, task, at, group := balancedWorld(t, sim.Options{})
 		w.clock.advance(time.Minute)
 		check(t, w.Machines.SetTargetHealth(task, "Health checks failed with these codes: [503]"))
-		expect(t, "health", w.targetHealth(group, at), cluster.TargetHealth{Health: cluster.Unhealthy, Reason: "Health checks failed with these codes: [503]"})
+		expect(t, "health", w.targetHealth(group, at),
+			cluster.TargetHealth{Health: cluster.Unhealthy, Reason: "Health checks failed with these codes: [503]"})
 		check(t, w.Machines.SetTargetHealth(task, ""))
 		expect(t, "health", w.targetHealth(group, at).Health, cluster.Healthy)
 	})
@@ -67,14 +69,16 @@ func TestTargetHealthFollowsTheTasks(t *testing.T) {
 		w, task, at, group := balancedWorld(t, sim.Options{})
 		w.clock.advance(time.Minute)
 		check(t, w.Machines.CrashTask(task, 1))
-		expect(t, "health", w.targetHealth(group, at), cluster.TargetHealth{Health: cluster.Unhealthy, Reason: "Request timed out"})
+		expect(t, "health", w.targetHealth(group, at),
+			cluster.TargetHealth{Health: cluster.Unhealthy, Reason: "Request timed out"})
 	})
 	t.Run("DrainsAfterDeregistration", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{})
 		w.clock.advance(time.Minute)
 		check(t, w.TargetGroups.DeregisterTargets(ctx, group, []cluster.Address{at}))
 		w.clock.advance(59 * time.Second)
-		expect(t, "health", w.targetHealth(group, at), cluster.TargetHealth{Reason: "Target deregistration is in progress"})
+		expect(t, "health", w.targetHealth(group, at),
+			cluster.TargetHealth{Reason: "Target deregistration is in progress"})
 		w.clock.advance(time.Second)
 		expect(t, "health", w.targetHealth(group, at).Reason, "not there")
 	})
@@ -89,11 +93,13 @@ func TestTargetHealthFollowsTheTasks(t *testing.T) {
 	t.Run("FollowsATasksOwnAddress", func(t *testing.T) {
 		w := newWorld(t, sim.Options{})
 		must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
-			Family: new("own"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{container("app", 64, 64)},
+			Family: new("own"), NetworkMode: types.NetworkModeAwsvpc,
+			ContainerDefinitions: []types.ContainerDefinition{container("app", 64, 64)},
 		})
 		answer, err := w.ECS.StartTask(ctx, cluster.StartCall{
-			Cluster: "prod", TaskDefinition: "own:1", Instances: w.add(1, ec2.Machine{Type: "m5.large"}), StartedBy: "berth/test",
-			Network: &cluster.Network{Subnets: []string{"subnet-1"}},
+			Cluster: "prod", TaskDefinition: "own:1", Instances: w.add(1, ec2.Machine{Type: "m5.large"}),
+			StartedBy: "berth/test",
+			Network:   &cluster.Network{Subnets: []string{"subnet-1"}},
 		})
 		check(t, err)
 		w.clock.advance(5 * time.Second)
@@ -104,14 +110,18 @@ func TestTargetHealthFollowsTheTasks(t *testing.T) {
 		w.clock.advance(time.Minute)
 		expect(t, "health", w.targetHealth(group, at).Health, cluster.Healthy)
 		// ECS's own protocol has the same address.
-		_, body := w.ECS.Endpoint().ServeOperation(ctx, "DescribeTasks", []byte(`{"cluster": "prod", "tasks": ["`+answer.Tasks[0].ID+`"]}`))
+		_, body := w.ECS.Endpoint().ServeOperation(ctx, "DescribeTasks",
+			[]byte(`{"cluster": "prod", "tasks": ["`+answer.Tasks[0].ID+`"]}`))
 		expect(t, "the container's address", strings.Contains(string(body), `"privateIpv4Address":"`+at.Host+`"`), true)
 	})
 	t.Run("Refuses", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{})
-		wantCode(t, w.TargetGroups.RegisterTargets(ctx, group+"x", []cluster.Address{at}), cluster.CodeTargetGroupNotFound)
-		wantCode(t, w.TargetGroups.RegisterTargets(ctx, group, []cluster.Address{{Host: "10.0.0.1", Port: 80}}), "ValidationError")
-		wantCode(t, w.TargetGroups.RegisterTargets(ctx, group, []cluster.Address{{Host: "i-0123456789abcdef0", Port: 80}}), cluster.CodeInvalidTarget)
+		wantCode(t, w.TargetGroups.RegisterTargets(ctx, group+"x", []cluster.Address{at}),
+			cluster.CodeTargetGroupNotFound)
+		wantCode(t, w.TargetGroups.RegisterTargets(ctx, group, []cluster.Address{{Host: "10.0.0.1", Port: 80}}),
+			"ValidationError")
+		wantCode(t, w.TargetGroups.RegisterTargets(ctx, group,
+			[]cluster.Address{{Host: "i-0123456789abcdef0", Port: 80}}), cluster.CodeInvalidTarget)
 		check(t, w.TargetGroups.DeleteTargetGroup(group))
 		_, err := w.TargetGroups.TargetHealth(ctx, group)
 		wantCode(t, err, cluster.CodeTargetGroupNotFound)
@@ -119,7 +129,8 @@ func TestTargetHealthFollowsTheTasks(t *testing.T) {
 	t.Run("CallsFailByInjectedFaults", func(t *testing.T) {
 		w, _, at, group := balancedWorld(t, sim.Options{})
 		w.SetCallFaults(kernel.CallFaults{Call: func(operation, _ string) kernel.CallFault {
-			return kernel.CallFault{Throttled: operation == "DeregisterTargets", Ambiguous: operation == "RegisterTargets", Applied: true}
+			return kernel.CallFault{Throttled: operation == "DeregisterTargets",
+				Ambiguous: operation == "RegisterTargets", Applied: true}
 		}})
 		wantCode(t, w.TargetGroups.DeregisterTargets(ctx, group, []cluster.Address{at}), cluster.CodeThrottling)
 		if err := w.TargetGroups.RegisterTargets(ctx, group, []cluster.Address{at}); err == nil {
@@ -158,10 +169,12 @@ func TestAlarms(t *testing.T) {
 	check(t, w.CloudWatch.SetAlarm("errors", true)) // no change
 	got, err := w.CloudWatch.DescribeAlarms(ctx, []string{"nothing", "errors"})
 	check(t, err)
-	expectAll(t, "alarms", got, cluster.Alarm{Name: "errors", InAlarm: true, Since: w.clock.Now(), Window: 3 * time.Minute})
+	expectAll(t, "alarms", got, cluster.Alarm{Name: "errors", InAlarm: true, Since: w.clock.Now(),
+		Window: 3 * time.Minute})
 	expect(t, "events", len(w.events)-events, 1)
 	alarm, ok := w.events[events].Detail.(*awsevent.Alarm)
-	if !ok || alarm.Name != "errors" || alarm.State != "ALARM" || alarm.Previous != "OK" || !alarm.At.Equal(w.clock.Now()) {
+	if !ok || alarm.Name != "errors" || alarm.State != "ALARM" || alarm.Previous != "OK" ||
+		!alarm.At.Equal(w.clock.Now()) {
 		t.Errorf("event %+v", w.events[events])
 	}
 	wantCode(t, w.CloudWatch.SetAlarm("nothing", true), cluster.CodeResourceNotFound)

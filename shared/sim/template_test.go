@@ -27,7 +27,9 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 	if err != nil || old.String() != first || old.Image != "ami-1" {
 		t.Fatal(old, err)
 	}
-	made, err := w.Templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{Template: old.ID, From: cluster.TemplateRef{ID: old.ID}, Description: "d", Image: "ami-2"})
+	made, err := w.Templates.CreateVersion(t.Context(),
+		cluster.NewTemplateVersion{Template: old.ID, From: cluster.TemplateRef{ID: old.ID}, Description: "d",
+			Image: "ami-2"})
 	if err != nil || made.Version != 2 || made.Image != "ami-2" {
 		t.Fatal(made, err)
 	}
@@ -41,7 +43,8 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 	if err := w.Groups.UseTemplate(t.Context(), "g", made.String()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Groups.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(1), Max: new(9), Desired: new(4)}); err != nil {
+	if err := w.Groups.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(1), Max: new(9),
+		Desired: new(4)}); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.advance(launch)
@@ -57,7 +60,8 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 	t.Run("ReportsFailedLaunches", func(t *testing.T) {
 		full = true
 		since := w.clock.Now()
-		if err := w.Groups.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(1), Max: new(9), Desired: new(5)}); err != nil {
+		if err := w.Groups.SetSizes(t.Context(), "g",
+			cluster.SizesChange{Min: new(1), Max: new(9), Desired: new(5)}); err != nil {
 			t.Fatal(err)
 		}
 		w.clock.advance(retry)
@@ -65,7 +69,8 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 		if err != nil || len(got) != 2 || got[0].Code != "InsufficientInstanceCapacity" || !got[0].At.After(got[1].At) {
 			t.Fatal(got, err)
 		}
-		if later, err := w.Groups.FailedLaunches(t.Context(), "g", w.clock.Now().Add(time.Second)); len(later) > 0 || err != nil {
+		if later, err := w.Groups.FailedLaunches(t.Context(), "g", w.clock.Now().Add(time.Second)); len(later) > 0 ||
+			err != nil {
 			t.Fatal(later, err)
 		}
 	})
@@ -76,9 +81,12 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 		for err, code := range map[error]cluster.Code{
 			noTemplate: "InvalidLaunchTemplateId.NotFound", noVersion: "InvalidLaunchTemplateId.VersionNotFound",
 			taken: "InvalidLaunchTemplateName.AlreadyExistsException",
-			w.Groups.UseTemplate(t.Context(), "g", "lt-0:1"):                                                    "ValidationError",
-			w.Groups.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(2), Max: new(9), Desired: new(1)}): "ValidationError",
-			w.Groups.SetSizes(t.Context(), "none", cluster.SizesChange{Max: new(1)}):                            "ValidationError",
+			w.Groups.UseTemplate(t.Context(), "g",
+				"lt-0:1"): "ValidationError",
+			w.Groups.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(2), Max: new(9),
+				Desired: new(1)}): "ValidationError",
+			w.Groups.SetSizes(t.Context(), "none",
+				cluster.SizesChange{Max: new(1)}): "ValidationError",
 		} {
 			if cluster.ErrorCode(err) != code {
 				t.Errorf("got %v, want %s", err, code)

@@ -14,8 +14,10 @@ func TestMixedInstancesPolicyIsRead(t *testing.T) {
 		weighted, own bool
 	}{
 		"OnlyTypes": {types.LaunchTemplateOverrides{InstanceType: aws.String("m5.large")}, false, false},
-		"Weights":   {types.LaunchTemplateOverrides{InstanceType: aws.String("m5.large"), WeightedCapacity: aws.String("2")}, true, false},
-		"Templates": {types.LaunchTemplateOverrides{InstanceType: aws.String("m6g.large"), LaunchTemplateSpecification: spec}, false, true},
+		"Weights": {types.LaunchTemplateOverrides{InstanceType: aws.String("m5.large"),
+			WeightedCapacity: aws.String("2")}, true, false},
+		"Templates": {types.LaunchTemplateOverrides{InstanceType: aws.String("m6g.large"),
+			LaunchTemplateSpecification: spec}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := toGroup(types.AutoScalingGroup{MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{

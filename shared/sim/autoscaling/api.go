@@ -181,7 +181,9 @@ func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) err
 			return nil
 		case lower && g.Desired <= g.Min:
 			return cluster.Errorf("ValidationError",
-				"Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+				"Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate "+
+					"group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower "+
+					"group's min size.", g.Min)
 		case lower:
 			g.Desired--
 		}

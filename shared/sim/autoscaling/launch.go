@@ -45,11 +45,15 @@ const (
 
 // failureTexts are EC2's texts for its error codes.
 var failureTexts = map[string]string{
-	"InsufficientInstanceCapacity":      "We currently do not have sufficient capacity in the Availability Zone you requested.",
-	"VcpuLimitExceeded":                 "You have requested more vCPU capacity than your current vCPU limit allows for the instance bucket that the specified instance type belongs to.",
-	"InstanceLimitExceeded":             "You have requested more instances than your current instance limit allows for the specified instance type.",
-	"InsufficientFreeAddressesInSubnet": "The specified subnet does not have enough free private IP addresses to satisfy the request.",
-	"UnauthorizedOperation":             "You are not authorized to perform this operation.",
+	"InsufficientInstanceCapacity": "We currently do not have sufficient capacity in the Availability Zone you " +
+		"requested.",
+	"VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit allows " +
+		"for the instance bucket that the specified instance type belongs to.",
+	"InstanceLimitExceeded": "You have requested more instances than your current instance limit allows " +
+		"for the specified instance type.",
+	"InsufficientFreeAddressesInSubnet": "The specified subnet does not have enough free private IP addresses to " +
+		"satisfy the request.",
+	"UnauthorizedOperation": "You are not authorized to perform this operation.",
 }
 
 // checkFaultTag returns an error for a tag with the prefix of launch faults that is not one.

@@ -193,7 +193,8 @@ func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 		spec = in.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification
 		for n, o := range in.MixedInstancesPolicy.LaunchTemplate.Overrides {
 			if o.LaunchTemplateSpecification != nil {
-				return protocol.UnknownParameter(fmt.Sprintf("MixedInstancesPolicy.LaunchTemplate.Overrides.member.%d.LaunchTemplateSpecification", n+1))
+				return protocol.UnknownParameter(fmt.Sprintf(
+					"MixedInstancesPolicy.LaunchTemplate.Overrides.member.%d.LaunchTemplateSpecification", n+1))
 			}
 			types = append(types, weightedType{o.InstanceType, o.WeightedCapacity})
 		}
@@ -225,7 +226,8 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 		}
 		if len(g.Members) > 0 && !in.ForceDelete {
 			return cluster.Errorf("ResourceInUse",
-				"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.")
+				"You cannot delete an AutoScalingGroup while there are instances or pending Spot instance "+
+					"request(s) still in the group.")
 		}
 		delete(e.byName, g.Name)
 		e.kernel.DeleteRow(g)
@@ -259,7 +261,8 @@ func (a *groupAPI) setInstanceProtection(ctx context.Context, in *struct {
 }) (any, error) {
 	if len(in.InstanceIds) > maxProtect {
 		return nil, cluster.Errorf("ValidationError",
-			"1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: Member must have length less than or equal to %d", maxProtect)
+			"1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: Member must have "+
+				"length less than or equal to %d", maxProtect)
 	}
 	return nil, a.groups.SetInstanceProtection(ctx, in.AutoScalingGroupName, in.InstanceIds, in.ProtectedFromScaleIn)
 }

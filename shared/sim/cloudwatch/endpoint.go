@@ -208,7 +208,7 @@ func (a *api) getMetricStatistics(in *struct {
 func (a *api) describeAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, error) {
 	names := in.AlarmNames
 	if len(names) == 0 {
-		_ = a.service.kernel.View(func(time.Time) error { names = slices.Sorted(maps.Keys(a.service.Rows)); return nil })
+		a.service.kernel.WithLock(func() { names = slices.Sorted(maps.Keys(a.service.Rows)) })
 	}
 	list := []protocol.Tree{}
 	err := a.service.viewAlarms(names, func(alarm *Alarm) { list = append(list, alarm.describeAlarm()) })

@@ -28,7 +28,9 @@ var (
 func checkAttribute(name, value string) error {
 	switch {
 	case !attributeNames.MatchString(name):
-		return invalidParameter("Attribute name %.140q is invalid: 1 to 128 letters, digits, hyphens, underscores, slashes, back slashes or periods.", name)
+		return invalidParameter(
+			"Attribute name %.140q is invalid: 1 to 128 letters, digits, hyphens, underscores, slashes, back "+
+				"slashes or periods.", name)
 	case value != "" && (!attributeValues.MatchString(value) || strings.TrimSpace(value) != value):
 		return invalidParameter("Attribute value %.140q is invalid.", value)
 	case strings.HasPrefix(name, "ecs.") || strings.HasPrefix(name, "com.amazonaws."):

@@ -129,11 +129,15 @@ func checkContainer(c *types.ContainerDefinition, sized bool) error {
 	case c.Cpu < 0:
 		return invalidParameter("Invalid 'cpu' setting for container '%s'.", name)
 	case !sized && c.Memory == nil && c.MemoryReservation == nil:
-		return invalidParameter("Invalid setting for container '%s'. At least one of 'memory' or 'memoryReservation' must be specified.", name)
+		return invalidParameter(
+			"Invalid setting for container '%s'. At least one of 'memory' or 'memoryReservation' must be "+
+				"specified.", name)
 	case c.Memory != nil && *c.Memory < 6 || c.MemoryReservation != nil && *c.MemoryReservation < 6:
-		return invalidParameter("Invalid setting for container '%s'. 'memory' and 'memoryReservation' must be at least 6 MiB.", name)
+		return invalidParameter(
+			"Invalid setting for container '%s'. 'memory' and 'memoryReservation' must be at least 6 MiB.", name)
 	case c.Memory != nil && c.MemoryReservation != nil && *c.MemoryReservation > *c.Memory:
-		return invalidParameter("Invalid setting for container '%s'. 'memory' must not be less than 'memoryReservation'.", name)
+		return invalidParameter(
+			"Invalid setting for container '%s'. 'memory' must not be less than 'memoryReservation'.", name)
 	}
 	for _, r := range c.ResourceRequirements {
 		if n, err := strconv.Atoi(value(r.Value)); r.Type == types.ResourceTypeGpu && (err != nil || n < 1) {
@@ -154,7 +158,8 @@ func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[c
 			return invalidParameter("Invalid 'hostPort' setting for container '%s'.", *c.Name)
 		}
 		if mode == types.NetworkModeHost && value(m.HostPort) != 0 && *m.HostPort != value(m.ContainerPort) {
-			return invalidParameter("When networkMode=host, the host ports and container ports in port mappings must match.")
+			return invalidParameter(
+				"When networkMode=host, the host ports and container ports in port mappings must match.")
 		}
 		p, static := staticHostPort(m, mode)
 		if static && held[p] {

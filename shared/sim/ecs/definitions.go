@@ -162,10 +162,14 @@ func (e *Definitions) DeleteTaskDefinitions(
 			switch {
 			case d == nil || !strings.Contains(cluster.LastPart(name), ":"):
 				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
-					Reason: new("The specified task definition does not exist. Specify a valid account, family, revision and try again.")})
+					Reason: new(
+						"The specified task definition does not exist. Specify a valid account, family, revision " +
+							"and try again.")})
 			case d.isActive():
 				out.Failures = append(out.Failures, types.Failure{Arn: d.Def.TaskDefinitionArn,
-					Reason: new("The specified task definition is still in ACTIVE status. Please deregister the target and try again.")})
+					Reason: new(
+						"The specified task definition is still in ACTIVE status. Please deregister the target and " +
+							"try again.")})
 			default:
 				d.Def.Status, d.Def.DeleteRequestedAt = types.TaskDefinitionStatusDeleteInProgress, &now
 				out.TaskDefinitions = append(out.TaskDefinitions, d.Def)
