@@ -178,3 +178,12 @@ func (c *Changes) TaskDefinitions(snap *snapshot.Snapshot) []string {
 	}
 	return slices.Sorted(maps.Keys(names))
 }
+
+func anyKey[V any](m map[string]V, f func(string) bool) bool {
+	for k := range m {
+		if f(k) {
+			return true
+		}
+	}
+	return false
+}

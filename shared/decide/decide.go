@@ -1,8 +1,6 @@
 package decide
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -31,14 +29,4 @@ func Decide(warm *WarmSnapshot, changes *Changes, now time.Time, settings Settin
 		moveTasks(view, commits, changes.moves)
 	}
 	return commits.Commits()
-}
-
-// SortedTasks returns the tasks, oldest first, in a new slice.
-func SortedTasks(tasks []*cluster.Task) []*cluster.Task { return sortByAge(slices.Clone(tasks)) }
-
-func sortByAge(tasks []*cluster.Task) []*cluster.Task {
-	slices.SortFunc(tasks, func(a, b *cluster.Task) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
-	return tasks
 }

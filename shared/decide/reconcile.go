@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -182,4 +183,39 @@ func countTasks(view *clusterView, s *cluster.Service) {
 			s.Pending, deployment.Pending = s.Pending+1, deployment.Pending+1
 		}
 	}
+}
+
+// emitBlocked emits that tasks found no instance. It repeats the event only if the reason changes,
+// or after some hours.
+func emitBlocked(view *clusterView, draft *serviceDraft) {
+	next := draft.row
+	key := service.PlacementKeyPrefix + blockedCause(next.Blocked)
+	kept := []string{key}
+	if draft.started.limited {
+		kept = append(kept, limitEventKey)
+	}
+	if next.Rebalancing {
+		kept = append(kept, zoneEventKey)
+	}
+	draft.keepPlacementKeys(kept...)
+	if next.Blocked == nil {
+		return
+	}
+	draft.emitOnce(key, view.now, service.Event{
+		Message: service.UnableToPlaceMessage(next.Name, next.Blocked), Name: placementFailed,
+		Reason: next.Blocked.FailureReason(),
+	})
+}
+
+// blockedCause returns why tasks found no instance, without the numbers that change all the time.
+func blockedCause(d *cluster.Diagnosis) string {
+	if d == nil {
+		return ""
+	}
+	var filters []string
+	for _, r := range d.Rejected {
+		filters = append(filters, string(r.Filter)+r.Detail)
+	}
+	slices.Sort(filters)
+	return fmt.Sprint(d.ClosestFilter, filters)
 }

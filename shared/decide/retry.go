@@ -125,12 +125,3 @@ func fitsChanged(view *clusterView, changes *Changes, r placement.Request) bool 
 	}
 	return anyKey(changes.freed, fits) || dependsOnTasks(r.Spec) && anyKey(changes.joined, fits)
 }
-
-func anyKey[V any](m map[string]V, f func(string) bool) bool {
-	for k := range m {
-		if f(k) {
-			return true
-		}
-	}
-	return false
-}

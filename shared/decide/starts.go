@@ -7,7 +7,6 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
-	"berth/shared/placement"
 	"berth/shared/service"
 	"berth/shared/state"
 )
@@ -75,38 +74,6 @@ func placeDemand(view *clusterView, commits *plan.Builder, d *demand, draft *ser
 		}
 	}
 	return placed
-}
-
-// startPlaced starts the demand's tasks where placement put them, provisioning tasks first, and
-// takes them off the demand. Each commit has the service event for its own starts.
-func startPlaced(
-	view *clusterView, commits *plan.Builder, d *demand, placed []placement.Placement, draft *serviceDraft,
-) {
-	var started []string
-	replacing := 0
-	for _, where := range placed {
-		if commits.RowsLeft() < plan.RowsPerStart+draft.rowsNeeded() {
-			if len(started) > 0 {
-				draft.addMessage(service.TasksStartedMessage(d.service.Name, started, replacing))
-				writeDraft(view, commits, draft)
-				started, replacing = nil, 0
-			}
-			commits.KeepTogether(plan.RowsPerStart + draft.rowsNeeded())
-		}
-		t := newServiceTask(view, d.service, d.revision, d.definition)
-		if len(d.provisioning) > 0 {
-			*t = *d.provisioning[0]
-			d.provisioning = d.provisioning[1:]
-		} else if d.start.Count--; d.start.ReplacesUnhealthy > d.start.Count {
-			d.start.ReplacesUnhealthy--
-			replacing++
-		}
-		startTask(view, commits, t, where, d.definition)
-		started = append(started, t.ID)
-	}
-	if len(started) > 0 {
-		draft.addMessage(service.TasksStartedMessage(d.service.Name, started, replacing))
-	}
 }
 
 // provisionRest lets the demand's new tasks wait for an instance. It reports whether the cluster's

@@ -1,11 +1,15 @@
 package decide
 
 import (
+	"cmp"
+	"slices"
+
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
 	"berth/shared/decide/specs"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/service"
 	"berth/shared/state"
 )
 
@@ -116,4 +120,46 @@ func hasStrategy(view *clusterView, t *cluster.Task) bool {
 	}
 	s := view.snap.Services[t.Service]
 	return s != nil && s.Short == t.Owner && len(s.Providers) > 0
+}
+
+// SortedTasks returns the tasks, oldest first, in a new slice.
+func SortedTasks(tasks []*cluster.Task) []*cluster.Task { return sortByAge(slices.Clone(tasks)) }
+
+func sortByAge(tasks []*cluster.Task) []*cluster.Task {
+	slices.SortFunc(tasks, func(a, b *cluster.Task) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return tasks
+}
+
+// startPlaced starts the demand's tasks where placement put them, provisioning tasks first, and
+// takes them off the demand. Each commit has the service event for its own starts.
+func startPlaced(
+	view *clusterView, commits *plan.Builder, d *demand, placed []placement.Placement, draft *serviceDraft,
+) {
+	var started []string
+	replacing := 0
+	for _, where := range placed {
+		if commits.RowsLeft() < plan.RowsPerStart+draft.rowsNeeded() {
+			if len(started) > 0 {
+				draft.addMessage(service.TasksStartedMessage(d.service.Name, started, replacing))
+				writeDraft(view, commits, draft)
+				started, replacing = nil, 0
+			}
+			commits.KeepTogether(plan.RowsPerStart + draft.rowsNeeded())
+		}
+		t := newServiceTask(view, d.service, d.revision, d.definition)
+		if len(d.provisioning) > 0 {
+			*t = *d.provisioning[0]
+			d.provisioning = d.provisioning[1:]
+		} else if d.start.Count--; d.start.ReplacesUnhealthy > d.start.Count {
+			d.start.ReplacesUnhealthy--
+			replacing++
+		}
+		startTask(view, commits, t, where, d.definition)
+		started = append(started, t.ID)
+	}
+	if len(started) > 0 {
+		draft.addMessage(service.TasksStartedMessage(d.service.Name, started, replacing))
+	}
 }

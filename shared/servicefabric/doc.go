@@ -5,7 +5,7 @@
 // domains, and a cluster.Configuration with the node types, capacities and the settings of the
 // Cluster Resource Manager.
 //
-// Both formats are read into one builder (cluster.go), which checks each part and remembers its
+// Both formats are read into one builder (builder.go), which checks each part and remembers its
 // line. So every mistake is reported with the line that it is on. Settings that Berth does not have
 // are listed, rather than dropped in silence.
 //

@@ -154,3 +154,20 @@ func (b *Builder) ScheduleDue(kind state.DueKind, subject string, at time.Time) 
 		Head: cluster.Head{Cluster: b.snap.Meta.Cluster}, At: at, Kind: kind, Subject: subject,
 	}})
 }
+
+// noticeRowID returns the id of the open commit's row of [Builder.noticeRow]. It sorts before the rows
+// of starts and stops, oldest first. It follows from the rows in the commit, so the same decision
+// made again makes the same row and no other does.
+func (b *Builder) noticeRowID() string {
+	of := make([]string, 0, 2*len(b.open.writes))
+	for _, w := range b.open.writes {
+		of = append(of, w.Key().Sort)
+		if w.Put != nil && !w.Any {
+			of = append(of, fmt.Sprint(w.Put.Header().Rev))
+		}
+	}
+	for _, t := range b.open.notices.Targets {
+		of = append(of, t.Owner, t.ID)
+	}
+	return fmt.Sprintf("%s%013d-%s", state.OutboxFirst, b.now.UnixMilli(), cluster.Digest(of...)[:16])
+}
