@@ -29,7 +29,7 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
-	// Before everything else, see there.
+	// A repeated call must succeed, whatever the checks below would say now.
 	if d, err := a.FindCreatedService(ctx, spec); d != nil || err != nil {
 		return d, err
 	}
@@ -47,14 +47,14 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 			return err
 		}
 		if old != nil && old.Status != cluster.ServiceInactive {
-			// Another call has created it since FindCreatedService looked.
+			// The name is taken, perhaps by the same call a moment ago.
 			made, err = resolveServiceConflict(old, spec)
 			return err
 		}
 		if made, err = a.newService(spec, def, old); err != nil {
 			return err
 		}
-		// After all other checks: what is refused takes no place in the count.
+		// Not earlier: what newService refuses takes no place in the count.
 		if err := a.reserveService(ctx, spec.Cluster); err != nil {
 			return err
 		}
@@ -123,8 +123,7 @@ func (a *Services) providerStrategy(
 }
 
 // countActiveInstances returns how many tasks a new DAEMON service is assumed to want. With 0, a
-// client that waits for the service to be stable would find that none of no tasks is missing, and
-// stop waiting.
+// client that waits for the service to be stable would see 0 of 0 tasks running and stop waiting.
 func (a *Services) countActiveInstances(ctx context.Context, clusterName string) (n int, err error) {
 	instances, err := listRows[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance),
 		"instances")
