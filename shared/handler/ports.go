@@ -7,8 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// ECS is the part of the ECS API that acts on tasks and looks at instances. Errors of the API are
-// *cluster.Error; a call that may or may not have taken effect gives an error that is
+// ECS is the part of the ECS API that acts on tasks and describes instances. Errors of the API are
+// *cluster.Error. A call that may or may not have taken effect returns an error that is
 // cluster.ErrAmbiguous.
 type ECS interface {
 	StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error)

@@ -61,8 +61,8 @@ func (c ScalingChange) ApplyTo(s cluster.ManagedScaling) (cluster.ManagedScaling
 	return s, nil
 }
 
-// ClusterAttachments is what a cluster has of capacity providers: which are attached and how they
-// are used, and the rows of those that still exist, in the same order.
+// ClusterAttachments describes a cluster's capacity providers: which are attached and how they are
+// used, and the rows of those that still exist, in the same order.
 type ClusterAttachments struct {
 	Attached cluster.ClusterProviders
 	Rows     []*cluster.CapacityProvider

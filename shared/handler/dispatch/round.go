@@ -19,7 +19,7 @@ type round struct {
 
 	tokens        int                      // leased and not yet used
 	tokensWanted  int                      // calls that the rest of the round may need
-	bucketEmpty   bool                     // no more tokens are to be had in this round
+	bucketEmpty   bool                     // the bucket gives no more tokens in this round
 	balancerCalls int                      // calls of Elastic Load Balancing and Cloud Map so far
 	delays        map[string]time.Duration // deregistration delays, by target group
 

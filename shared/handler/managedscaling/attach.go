@@ -16,7 +16,7 @@ type attacher struct {
 	*Handler
 	cluster  string
 	provider *cluster.CapacityProvider
-	group    *cluster.AutoScalingGroup // nil if it is not there
+	group    *cluster.AutoScalingGroup // nil if it does not exist
 }
 
 // attachProvider makes what the provider needs and removes what it does not, see

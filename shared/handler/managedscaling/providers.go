@@ -52,7 +52,7 @@ func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.Capac
 		}
 	}
 	_, err = h.State.Write(ctx, withoutCluster(p, clusterName))
-	return state.IgnoreConflict(err) // a cluster of that name may be there again, and have it
+	return state.IgnoreConflict(err) // a new cluster of that name may have it
 }
 
 // checkProvider records the outcome of a provider's last change: the new settings, or the previous

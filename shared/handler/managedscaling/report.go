@@ -78,9 +78,7 @@ func (h *Handler) recordAttachmentStatus(
 	}
 	next.Rev++
 	_, err := h.State.Write(ctx, state.Write{Put: &next})
-	return cluster.Wrap(
-		state.IgnoreConflict(err), "writing the attachments' status",
-	) // a change by others is looked at again
+	return cluster.Wrap(state.IgnoreConflict(err), "writing the attachments' status")
 }
 
 // recordUnreadableGroups records all attachments as failed if the groups cannot be described at all

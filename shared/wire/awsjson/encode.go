@@ -91,7 +91,7 @@ func (z *zeros) noteMember(member *smithy.Schema) {
 	}
 }
 
-// WriteInt32, WriteInt64, WriteFloat64 and WriteBool note that the member is there.
+// WriteInt32, WriteInt64, WriteFloat64 and WriteBool record that the structure has the member.
 
 func (z *zeros) WriteInt32(s *smithy.Schema, v int32) {
 	z.noteMember(s)
@@ -113,7 +113,7 @@ func (z *zeros) WriteBool(s *smithy.Schema, v bool) {
 	z.ShapeSerializer.WriteBool(s, v)
 }
 
-// WriteList notes that the list is there.
+// WriteList records that the structure has the list.
 func (z *zeros) WriteList(s *smithy.Schema) { z.noteMember(s); z.ShapeSerializer.WriteList(s) }
 
 // WriteStruct begins a structure.

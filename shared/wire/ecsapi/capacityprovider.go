@@ -247,7 +247,7 @@ func capacityProviderShape(account cluster.Account, p *cluster.CapacityProvider,
 	switch {
 	case p.Inactive:
 		out.Status = types.CapacityProviderStatusInactive
-	case p.HasFailedCreation(): // no cluster may have it
+	case p.HasFailedCreation(): // no cluster can use it
 		out.Status = types.CapacityProviderStatusProvisioning
 	}
 	if tags {

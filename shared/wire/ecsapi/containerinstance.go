@@ -46,8 +46,8 @@ func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// noteInstances follows up a change at ECS: it has the scheduler read anew the instances that the
-// input names, so that a caller who lists them next does not have to wait for ECS's event.
+// noteInstances follows up a change at ECS: it makes the scheduler read the instances that the
+// input names. A caller who lists them next need not wait for ECS's event.
 func noteInstances[I any](
 	o *instanceOperations, named func(*I) (clusterRef *string, refs []string),
 ) func(ctx context.Context, in *I, answer []byte) ([]byte, error) {
@@ -124,7 +124,7 @@ func (o *instanceOperations) checkDeregisterInstance(
 	return o.checkInstances(in.Cluster, *in.ContainerInstance)
 }
 
-// noteChanged has the scheduler read the instances anew.
+// noteChanged makes the scheduler read instances from ECS.
 func (o *instanceOperations) noteChanged(ctx context.Context, clusterRef *string, refs []string) error {
 	clusterName, ids, err := o.References.ReadInstances(clusterRef, refs)
 	if err != nil || len(ids) == 0 {

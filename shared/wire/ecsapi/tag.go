@@ -176,7 +176,7 @@ const (
 	awsTags = "aws:"
 )
 
-// tagText is what keys and values of AWS's tags consist of.
+// tagText matches the characters of keys and values of AWS's tags.
 var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
 // checkTags returns the tags as a map. Of Berth's own tags only those in allowed may be set, with a

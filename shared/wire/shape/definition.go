@@ -30,11 +30,10 @@ var DefinitionTags = map[string]func(types.Tag) error{
 	TagGPUMilli: func(t types.Tag) error { _, err := parseMilli(t, 1, cluster.WholeGPU-1); return err },
 }
 
-// ParseTaskDefinition is what placement needs of a task definition. CPU and memory are the task's
-// own size where it has one, else the sum over its containers, of memory the reservation before the
-// limit, as ECS counts. Ports are static host ports, TCP and UDP. Tags berth:cpu-milli and
-// berth:gpu-milli have the last word; a bad value of theirs, or of a size, gives
-// InvalidParameterException.
+// ParseTaskDefinition returns what placement needs of a task definition. CPU and memory are the
+// task's own size if it has one, else the sum over its containers; a container's memory is its
+// reservation, or else its limit. Static ports are the host ports that placement must keep free. A
+// definition that cannot be placed is an InvalidParameterException.
 func ParseTaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefinition, error) {
 	out := &cluster.TaskDefinition{
 		Family: input.Value(d.Family), Revision: int(d.Revision),
