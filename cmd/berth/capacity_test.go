@@ -20,8 +20,9 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// backend answers what the commands on capacity ask of Berth and of Auto Scaling, with a cluster of its own making: node group
-// and capacity provider workers of the Auto Scaling group asg, and service web.
+// backend answers the calls of the commands about capacity, to Berth and to Auto Scaling. It has a
+// service, web, a node group, workers, and a capacity provider, spot, whose Auto Scaling group is
+// asg.
 type backend struct {
 	mu    sync.Mutex
 	rows  []state.Row // of ListClusterRows
@@ -29,10 +30,10 @@ type backend struct {
 	last  *cluster.Update // of the node group
 	spot  *cluster.CapacityProvider
 	auto  *cluster.AutoScalingGroup
-	// looks are changes of all this, one before each answer of DescribeCapacity.
-	looks   []func(*backend)
-	refused string   // part of calls that are
-	asked   []string // calls that change something, with their bodies
+	// changes are made one by one, each before an answer of DescribeCapacity.
+	changes     []func(*backend)
+	refuse      string   // calls with this text are refused
+	changeCalls []string // calls that change something, with their bodies
 }
 
 func newBackend(t *testing.T) (*backend, string) {
@@ -87,7 +88,7 @@ func newBackend(t *testing.T) (*backend, string) {
 	return b, server.URL
 }
 
-func rowsOut(t http.ResponseWriter, rows ...state.Row) {
+func writeRows(t http.ResponseWriter, rows ...state.Row) {
 	out := berthapi.RowsOutput{Rows: []berthapi.Row{}}
 	for _, r := range rows {
 		data, err := state.EncodeRow(r)
@@ -100,8 +101,8 @@ func rowsOut(t http.ResponseWriter, rows ...state.Row) {
 	_ = json.NewEncoder(t).Encode(out)
 }
 
-// update is the row of an update that the requests' body asks for.
-func (b *backend) update(release string) *cluster.Update {
+// updateRow returns the row of an update to a release.
+func (b *backend) updateRow(release string) *cluster.Update {
 	return &cluster.Update{
 		Head: cluster.Head{Cluster: "default", Rev: 1}, NodeGroup: "workers", ID: "u-1",
 		Status:         cluster.UpdateInProgress,
@@ -118,7 +119,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	op := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "Berth_20261121.")
 	switch {
-	case b.refused != "" && strings.Contains(string(body), b.refused):
+	case b.refuse != "" && strings.Contains(string(body), b.refuse):
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w,
 			`<ErrorResponse><Error><Code>AccessDenied</Code><Message>not authorized</Message></Error></ErrorResponse>`)
@@ -127,38 +128,38 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(string(body), "Action=DescribeLaunchTemplateVersions"):
 		describeVersion(w, string(body))
 	case op == "ListClusterRows":
-		rowsOut(w, b.rows...)
+		writeRows(w, b.rows...)
 	case op == "DescribeCapacity":
-		if len(b.looks) > 0 {
-			b.looks[0](b)
-			b.looks = b.looks[1:]
+		if len(b.changes) > 0 {
+			b.changes[0](b)
+			b.changes = b.changes[1:]
 		}
 		rows := []state.Row{b.group, b.spot}
 		if b.last != nil {
 			rows = append(rows, b.last)
 		}
-		rowsOut(w, rows...)
+		writeRows(w, rows...)
 	case op == "PlanNodegroupUpdate":
-		u := b.plan(string(body))
+		u := b.plannedUpdate(string(body))
 		data, _ := state.EncodeRow(u)
 		_ = json.NewEncoder(w).Encode(berthapi.PlanOutput{Update: berthapi.Row{Sort: state.KeyOf(u).Sort, Row: data}})
 	case strings.HasSuffix(op, "DescribeCapacityProviders"):
 		fmt.Fprint(w,
 			`{"capacityProviders":[{"capacityProviderArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot"}]}`)
 	default:
-		b.change(w, strings.Trim(r.URL.Path+" "+op, " /"), string(body))
+		b.answerChange(w, strings.Trim(r.URL.Path+" "+op, " /"), string(body))
 	}
 }
 
-// plan is the row that PlanNodegroupUpdate answers with: of a node group with a launch template of its own without an image, as
-// Berth's API reads no templates.
-func (b *backend) plan(body string) *cluster.Update {
+// plannedUpdate returns the row with which PlanNodegroupUpdate answers. For a node group with a
+// launch template of its own it has no image, because Berth's API reads no templates.
+func (b *backend) plannedUpdate(body string) *cluster.Update {
 	var in struct {
 		Release  string                   `json:"releaseVersion"`
 		Template struct{ Version string } `json:"launchTemplate"`
 	}
 	_ = json.Unmarshal([]byte(body), &in)
-	u := b.update(in.Release)
+	u := b.updateRow(in.Release)
 	if own := b.group.Target.SourceTemplate; own != "" {
 		u.Target = cluster.UpdateTarget{ReleaseVersion: in.Release, SourceTemplate: own,
 			SourceVersion: cmp.Or(in.Template.Version, b.group.Target.SourceVersion)}
@@ -166,7 +167,8 @@ func (b *backend) plan(body string) *cluster.Update {
 	return u
 }
 
-// describeVersion answers in EC2's query protocol: launch template lt-7 has versions 1 to 3, of which the last names no image.
+// describeVersion answers in EC2's query protocol. Launch template lt-7 has versions 1 to 3;
+// version 3 names no image, and version 4 may not be read.
 func describeVersion(w http.ResponseWriter, body string) {
 	form, _ := url.ParseQuery(body)
 	version, image := form.Get("LaunchTemplateVersion.1"), "<imageId>ami-2</imageId>"
@@ -190,8 +192,8 @@ func describeVersion(w http.ResponseWriter, body string) {
 		</launchTemplateVersionSet></DescribeLaunchTemplateVersionsResponse>`, version, image)
 }
 
-func (b *backend) change(w http.ResponseWriter, what, body string) {
-	b.asked = append(b.asked, what+" "+body)
+func (b *backend) answerChange(w http.ResponseWriter, what, body string) {
+	b.changeCalls = append(b.changeCalls, what+" "+body)
 	switch {
 	case strings.Contains(body, "ami-refused"):
 		w.Header().Set("X-Amzn-ErrorType", "InvalidParameterException")
@@ -199,7 +201,7 @@ func (b *backend) change(w http.ResponseWriter, what, body string) {
 		fmt.Fprint(w, `{"message":"no such image"}`)
 		return
 	case strings.HasSuffix(what, "update-version"):
-		b.last, b.group.Update, b.group.Status = b.update("ami-2"), "u-1", cluster.NodeGroupUpdating
+		b.last, b.group.Update, b.group.Status = b.updateRow("ami-2"), "u-1", cluster.NodeGroupUpdating
 	}
 	fmt.Fprint(w, `{"update":{"id":"u-1"}}`)
 }
@@ -232,8 +234,8 @@ func TestConsolidate(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}
 	}
-	if code != 0 || errs != "" || len(b.asked) > 0 {
-		t.Errorf("exit code %d, %s, asked for %q", code, errs, b.asked)
+	if code != 0 || errs != "" || len(b.changeCalls) > 0 {
+		t.Errorf("exit code %d, %s, asked for %q", code, errs, b.changeCalls)
 	}
 	if code, out, errs = berth("consolidate", "--endpoint", endpoint); code != 0 ||
 		!strings.Contains(out, "consolidation is on") {
@@ -247,8 +249,8 @@ func TestConsolidate(t *testing.T) {
 		`AmazonEC2ContainerServiceV20141113.TagResource {"resourceArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot","tags":[{"key":"berth:consolidation","value":"true"}]}`,
 		`AmazonEC2ContainerServiceV20141113.UntagResource {"resourceArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot","tagKeys":["berth:consolidation"]}`,
 	}
-	if fmt.Sprint(b.asked) != fmt.Sprint(want) {
-		t.Errorf("asked for %q", b.asked)
+	if fmt.Sprint(b.changeCalls) != fmt.Sprint(want) {
+		t.Errorf("asked for %q", b.changeCalls)
 	}
 	b.spot.Scaling.Enabled = false
 	if code, _, errs := berth("consolidate", "spot", "--endpoint", endpoint); code != 1 ||
@@ -302,7 +304,7 @@ func TestExplainServiceOfCapacityProviders(t *testing.T) {
 	if out, errs := explain(); !strings.Contains(out, scaling) || errs != "" {
 		t.Errorf("%s%s", out, errs)
 	}
-	b.refused = "Action=DescribeAutoScalingGroups" // who may not read groups
+	b.refuse = "Action=DescribeAutoScalingGroups" // who may not read groups
 	if out, errs := explain(); !strings.Contains(out, "Service web (REPLICA, ACTIVE") ||
 		strings.Contains(out, "Managed scaling") ||
 		!strings.Contains(errs, "the decisions of managed scaling are missing: ") {

@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 )
 
-// childRole says in the environment that this test binary runs again as something else.
+// childRole is the environment variable with the role in which this test binary runs again.
 const childRole = "BERTH_TEST_CHILD"
 
 // TestMain lets the test binary be the program that it tests.
@@ -31,18 +31,18 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "berth":
 		go func() {
-			// Whoever started it holds the other end: it must not outlive its test.
+			// The test holds the other end: the child must not outlive it.
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(99)
 		}()
 		os.Exit(runCommandLine(os.Args[1:], os.Stdout, os.Stderr))
-	case "victim":
-		os.Exit(victim(os.Args[1:]))
+	case "killed":
+		os.Exit(runUntilKilled(os.Args[1:]))
 	}
 	os.Exit(98)
 }
 
-// child is this test binary as another program.
+// child is this test binary as another process.
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -55,8 +55,8 @@ type child struct {
 	stderr bytes.Buffer
 }
 
-// patience is when a test gives a child up.
-const patience = time.Minute
+// childTimeout is how long a test waits for a child.
+const childTimeout = time.Minute
 
 func startChild(t *testing.T, role string, args ...string) *child {
 	t.Helper()
@@ -77,7 +77,7 @@ func startChild(t *testing.T, role string, args ...string) *child {
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go c.read(stdout)
+	go c.readOutput(stdout)
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
 		<-c.ended
@@ -93,7 +93,7 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.c.stderr.Write(p)
 }
 
-func (c *child) read(stdout io.Reader) {
+func (c *child) readOutput(stdout io.Reader) {
 	in := bufio.NewScanner(stdout)
 	for in.Scan() {
 		c.mu.Lock()
@@ -101,7 +101,7 @@ func (c *child) read(stdout io.Reader) {
 		c.mu.Unlock()
 		select {
 		case c.lines <- in.Text():
-		default: // nobody asked for so many
+		default: // the test reads only the first lines
 		}
 	}
 	_ = c.cmd.Wait()
@@ -109,28 +109,28 @@ func (c *child) read(stdout io.Reader) {
 	close(c.ended)
 }
 
-// said is what the child wrote so far.
-func (c *child) said() (stdout []string, stderr string) {
+// outputSoFar returns what the child has written so far.
+func (c *child) outputSoFar() (stdout []string, stderr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.stdout...), c.stderr.String()
 }
 
-// endpoint waits for the line that says where the API is.
-func (c *child) endpoint() string {
+// waitForEndpoint waits for the line that says where the API is.
+func (c *child) waitForEndpoint() string {
 	c.t.Helper()
-	at, served := c.serves()
+	at, served := c.endpointOrEnd()
 	if !served {
-		stdout, stderr := c.said()
+		stdout, stderr := c.outputSoFar()
 		c.t.Fatalf("it ended before it served: %q, %s", stdout, stderr)
 	}
 	return at
 }
 
-// serves waits for that line, or for the child's end.
-func (c *child) serves() (endpoint string, served bool) {
+// endpointOrEnd waits for the line that says where the API is, or for the child's end.
+func (c *child) endpointOrEnd() (endpoint string, served bool) {
 	c.t.Helper()
-	late := time.After(patience)
+	late := time.After(childTimeout)
 	for {
 		select {
 		case line := <-c.lines:
@@ -145,28 +145,28 @@ func (c *child) serves() (endpoint string, served bool) {
 	}
 }
 
-// wait waits for the child's end and gives its exit code, -1 for a signal.
-func (c *child) wait() int {
+// waitForExit waits for the child's end and returns its exit code, -1 for a signal.
+func (c *child) waitForExit() int {
 	c.t.Helper()
 	select {
 	case <-c.ended:
-	case <-time.After(patience):
-		stdout, stderr := c.said()
+	case <-time.After(childTimeout):
+		stdout, stderr := c.outputSoFar()
 		c.t.Fatalf("it does not end: %q, %s", stdout, stderr)
 	}
 	return c.cmd.ProcessState.ExitCode()
 }
 
-// interrupt is Ctrl-C, and gives the exit code.
+// interrupt sends Ctrl-C and returns the exit code.
 func (c *child) interrupt() int {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		c.t.Fatal(err)
 	}
-	return c.wait()
+	return c.waitForExit()
 }
 
-// client calls the API at an endpoint with the AWS SDK. A call that fails is not repeated.
+// ecsClient returns a client of the AWS SDK for an endpoint. It does not retry.
 func ecsClient(endpoint string) *ecs.Client {
 	return ecs.New(ecs.Options{
 		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1,
@@ -176,17 +176,17 @@ func ecsClient(endpoint string) *ecs.Client {
 	})
 }
 
-// limited is a context for calls of one step of a test.
-func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+// stepContext returns a context for the calls of one step of a test.
+func stepContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), childTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// post is one call as a browser or curl makes it.
-func post(t *testing.T, endpoint, operation, body string, headers ...[2]string) (status int, answer string) {
+// postRequest makes a call as a browser or curl does.
+func postRequest(t *testing.T, endpoint, operation, body string, headers ...[2]string) (status int, answer string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(limited(t), http.MethodPost, endpoint, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(stepContext(t), http.MethodPost, endpoint, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,10 +210,10 @@ func post(t *testing.T, endpoint, operation, body string, headers ...[2]string) 
 	return got.StatusCode, string(all)
 }
 
-// awaitRunning waits until a service runs as many tasks as it should.
+// awaitRunning waits until a service has n running tasks.
 func awaitRunning(t *testing.T, api *ecs.Client, service string, n int32) {
 	t.Helper()
-	ctx, pause := limited(t), time.NewTicker(20*time.Millisecond)
+	ctx, pause := stepContext(t), time.NewTicker(20*time.Millisecond)
 	defer pause.Stop()
 	state := "it is not there"
 	for {
@@ -241,10 +241,10 @@ func awaitRunning(t *testing.T, api *ecs.Client, service string, n int32) {
 	}
 }
 
-// taskARNs are the tasks of service web.
+// taskARNs returns the tasks of service web.
 func taskARNs(t *testing.T, api *ecs.Client) []string {
 	t.Helper()
-	out, err := api.ListTasks(limited(t), &ecs.ListTasksInput{ServiceName: aws.String("web")})
+	out, err := api.ListTasks(stepContext(t), &ecs.ListTasksInput{ServiceName: aws.String("web")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,8 +56,9 @@ func TestFleet(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	c := startChild(t, "berth", "fleet", "--listen", "127.0.0.1:0", "--nodes", "4", "--zones", "2", "--cluster", "shop",
 		"--source", "a.fleet")
-	api := ecsClient(c.endpoint())
-	listed, err := api.ListContainerInstances(limited(t), &ecs.ListContainerInstancesInput{Cluster: aws.String("shop")})
+	api := ecsClient(c.waitForEndpoint())
+	listed, err := api.ListContainerInstances(stepContext(t),
+		&ecs.ListContainerInstancesInput{Cluster: aws.String("shop")})
 	if err != nil || len(listed.ContainerInstanceArns) != 4 {
 		t.Fatalf("ListContainerInstances = %+v, %v", listed, err)
 	}
@@ -68,7 +69,7 @@ func TestFleet(t *testing.T) {
 	if code := c.interrupt(); code != 0 {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
-	if _, stderr := c.said(); stderr != "" {
+	if _, stderr := c.outputSoFar(); stderr != "" {
 		t.Errorf("it complains: %s", stderr)
 	}
 }

@@ -12,10 +12,11 @@ import (
 	"berth/cmd/berth/definition"
 )
 
-// The nine-node descriptions make a cluster; a dry run says what would change and changes nothing; a second run finds
-// nothing to do, a changed description only its difference.
+// Importing the nine-node description creates a cluster. A dry run before shows the changes and
+// makes none; a second import finds nothing to do, and that of a changed description only the
+// difference.
 func TestImport(t *testing.T) {
-	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--listen", "127.0.0.1:0").endpoint()
+	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--listen", "127.0.0.1:0").waitForEndpoint()
 	berth := func(args ...string) (string, int) {
 		var out, errs bytes.Buffer
 		code := runCommandLine(append([]string{"import", "--endpoint", endpoint}, args...), &out, &errs)

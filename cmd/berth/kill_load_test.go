@@ -20,61 +20,64 @@ import (
 	"berth/shared/cluster"
 )
 
-// customers call the API at the same time, each for services of its own, and remember what they were told.
-type customers struct{ all []*customer }
+// clients call the API at the same time, each about services of its own, and remember what was
+// acknowledged.
+type clients struct{ all []*loadClient }
 
-// customer is one of them.
-type customer struct {
+// loadClient is one of the clients.
+type loadClient struct {
 	name     string
 	rng      *rand.Rand
-	services []*promised
-	deleted  []*promised
-	made     int
-	tasks    []string // ids that RunTask gave
+	services []*acknowledged
+	deleted  []*acknowledged
+	made     int      // services
+	tasks    []string // ids that RunTask returned
 }
 
-// promised is a service as the API acknowledged it. Where a call had no answer, more than one state may be true.
-type promised struct {
+// acknowledged is a service as the API acknowledged it. After a call without an answer, several
+// states are possible.
+type acknowledged struct {
 	name string
 	may  []outcome
 }
 
-// outcome is a state of a service; the desired count is gone for one that is deleted or was never there.
+// outcome is a possible state of a service: its desired count, or gone if it is deleted or was
+// never created.
 type outcome int
 
 const gone outcome = -1
 
-func newCustomers() *customers {
-	var c customers
+func newClients() *clients {
+	var c clients
 	for n := range 3 {
-		c.all = append(c.all, &customer{name: fmt.Sprintf("customer-%d", n), rng: rand.New(rand.NewPCG(uint64(n), 7))})
+		c.all = append(c.all, &loadClient{name: fmt.Sprintf("client-%d", n), rng: rand.New(rand.NewPCG(uint64(n), 7))})
 	}
 	return &c
 }
 
-func (c *customers) services() (n int) {
+func (c *clients) countServices() (n int) {
 	for _, one := range c.all {
 		n += one.made
 	}
 	return n
 }
 
-func (c *customers) tasks() (n int) {
+func (c *clients) countTasks() (n int) {
 	for _, one := range c.all {
 		n += len(one.tasks)
 	}
 	return n
 }
 
-// run has all of them at work until the API dies.
-func (c *customers) run(t *testing.T, endpoint string) {
+// callUntilKilled lets all clients call until the API dies.
+func (c *clients) callUntilKilled(t *testing.T, endpoint string) {
 	t.Helper()
-	api, ctx := ecsClient(endpoint), limited(t)
+	api, ctx := ecsClient(endpoint), stepContext(t)
 	var working sync.WaitGroup
 	for _, one := range c.all {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				err := one.act(ctx, api)
+				err := one.callOnce(ctx, api)
 				var answered smithy.APIError
 				switch {
 				case errors.As(err, &answered):
@@ -88,27 +91,27 @@ func (c *customers) run(t *testing.T, endpoint string) {
 	}
 	working.Wait()
 	if ctx.Err() != nil {
-		t.Error("it was not killed")
+		t.Error("the process was not killed")
 	}
 }
 
-// act is one call. An error means that its outcome is unknown.
-func (c *customer) act(ctx context.Context, api *ecs.Client) error {
+// callOnce makes one random call. An error means that its outcome is unknown.
+func (c *loadClient) callOnce(ctx context.Context, api *ecs.Client) error {
 	if c.made == 0 {
-		return c.create(ctx, api)
+		return c.createService(ctx, api)
 	}
 	switch n := c.rng.IntN(10); {
 	case n < 2 && len(c.services) < 4:
-		return c.create(ctx, api)
+		return c.createService(ctx, api)
 	case n < 3 && len(c.services) > 1:
-		return c.remove(ctx, api)
+		return c.deleteService(ctx, api)
 	case n < 6 && len(c.services) > 0:
-		return c.scale(ctx, api)
+		return c.scaleService(ctx, api)
 	}
 	return c.runTask(ctx, api)
 }
 
-func (c *customer) create(ctx context.Context, api *ecs.Client) error {
+func (c *loadClient) createService(ctx context.Context, api *ecs.Client) error {
 	_, err := api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
 		Family: &c.name, ContainerDefinitions: []types.ContainerDefinition{{
 			Name: aws.String("main"), Image: aws.String("busybox"), Cpu: 8, Memory: aws.Int32(16),
@@ -119,17 +122,18 @@ func (c *customer) create(ctx context.Context, api *ecs.Client) error {
 	}
 	c.made++
 	n := 1 + c.rng.Int32N(3)
-	s := &promised{name: fmt.Sprintf("%s-%d", c.name, c.made), may: []outcome{gone}}
+	s := &acknowledged{name: fmt.Sprintf("%s-%d", c.name, c.made), may: []outcome{gone}}
 	c.services = append(c.services, s)
-	return s.change(outcome(n), func() error {
+	return s.recordChange(outcome(n), func() error {
 		_, err := api.CreateService(ctx, &ecs.CreateServiceInput{ServiceName: &s.name, TaskDefinition: &c.name,
 			DesiredCount: &n})
 		return err
 	})
 }
 
-// change makes a call after which the service is as said, or if the call has no answer perhaps still as it was.
-func (s *promised) change(to outcome, call func() error) error {
+// recordChange makes a call that changes the service. Without an answer, the service may also be as
+// before.
+func (s *acknowledged) recordChange(to outcome, call func() error) error {
 	before := s.may
 	s.may = append(slices.Clone(before), to)
 	err := call()
@@ -139,28 +143,29 @@ func (s *promised) change(to outcome, call func() error) error {
 	return err
 }
 
-func (c *customer) scale(ctx context.Context, api *ecs.Client) error {
+func (c *loadClient) scaleService(ctx context.Context, api *ecs.Client) error {
 	s := c.services[c.rng.IntN(len(c.services))]
 	n := c.rng.Int32N(7)
-	return s.change(outcome(n), func() error {
+	return s.recordChange(outcome(n), func() error {
 		_, err := api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: &s.name, DesiredCount: &n})
 		return err
 	})
 }
 
-func (c *customer) remove(ctx context.Context, api *ecs.Client) error {
+func (c *loadClient) deleteService(ctx context.Context, api *ecs.Client) error {
 	s := c.services[0]
-	err := s.change(gone, func() error {
+	err := s.recordChange(gone, func() error {
 		_, err := api.DeleteService(ctx, &ecs.DeleteServiceInput{Service: &s.name, Force: aws.Bool(true)})
 		return err
 	})
-	c.sort()
+	c.dropDeleted()
 	return err
 }
 
-// sort keeps services that are surely gone apart: their names are never used again.
-func (c *customer) sort() {
-	isGone := func(s *promised) bool { return len(s.may) == 1 && s.may[0] == gone }
+// dropDeleted moves services that are certainly deleted to the others: their names are never used
+// again.
+func (c *loadClient) dropDeleted() {
+	isGone := func(s *acknowledged) bool { return len(s.may) == 1 && s.may[0] == gone }
 	for _, s := range c.services {
 		if isGone(s) {
 			c.deleted = append(c.deleted, s)
@@ -170,7 +175,7 @@ func (c *customer) sort() {
 }
 
 // runTask runs tasks that end by themselves after a second.
-func (c *customer) runTask(ctx context.Context, api *ecs.Client) error {
+func (c *loadClient) runTask(ctx context.Context, api *ecs.Client) error {
 	out, err := api.RunTask(ctx, &ecs.RunTaskInput{
 		TaskDefinition: &c.name, Count: aws.Int32(1 + c.rng.Int32N(3)), Overrides: &types.TaskOverride{
 			ContainerOverrides: []types.ContainerOverride{{Name: aws.String("main"), Environment: []types.KeyValuePair{
@@ -187,8 +192,9 @@ func (c *customer) runTask(ctx context.Context, api *ecs.Client) error {
 	return nil
 }
 
-// check compares what was acknowledged with what is there; what was open is known then.
-func (c *customers) check(t *testing.T, l *left) {
+// checkAcknowledged compares what was acknowledged with the rows. Afterwards the state of every
+// service is known.
+func (c *clients) checkAcknowledged(t *testing.T, l *remains) {
 	t.Helper()
 	ids := map[string]bool{}
 	for _, row := range l.tasks {
@@ -210,19 +216,19 @@ func (c *customers) check(t *testing.T, l *left) {
 			}
 			s.may = []outcome{is}
 		}
-		one.sort()
+		one.dropDeleted()
 	}
 }
 
-// settled waits until every service runs what it should, and every task that ends by itself has ended.
-func (c *customers) settled(t *testing.T, api *ecs.Client) {
+// waitUntilSettled waits until every service runs its tasks, and every task of RunTask has ended.
+func (c *clients) waitUntilSettled(t *testing.T, api *ecs.Client) {
 	t.Helper()
 	for _, one := range c.all {
 		for _, s := range one.services {
 			awaitRunning(t, api, s.name, int32(s.may[0]))
 		}
 	}
-	ctx, pause := limited(t), time.NewTicker(20*time.Millisecond)
+	ctx, pause := stepContext(t), time.NewTicker(20*time.Millisecond)
 	defer pause.Stop()
 	for _, one := range c.all {
 		for {
@@ -239,7 +245,7 @@ func (c *customers) settled(t *testing.T, api *ecs.Client) {
 			}
 			select {
 			case <-ctx.Done():
-				t.Fatalf("%s wants %d tasks to run on and has %d", one.name, wanted, len(out.TaskArns))
+				t.Fatalf("%s should have %d running tasks and has %d", one.name, wanted, len(out.TaskArns))
 			case <-pause.C:
 			}
 		}

@@ -25,13 +25,15 @@ import (
 	"berth/shared/state"
 )
 
-// kills is how often the process dies, each time between a StartTask and the recording of its answer.
+// kills is how often the process is killed, each time between a StartTask and the recording of its
+// answer.
 const kills = 20
 
-// TestKilled kills berth up under load, again and again on the same data. Nothing that was acknowledged may be lost, no
-// task adopted twice, and in the end all must be as the client wanted it.
+// TestKilled kills berth up under load, again and again on the same data. Nothing that was
+// acknowledged may be lost, no task may be adopted twice, and in the end everything must be as the
+// clients asked for.
 func TestKilled(t *testing.T) {
-	w := &witness{t: t, data: filepath.Join(t.TempDir(), "data"), adopted: map[state.Key]string{},
+	w := &fileChecker{t: t, data: filepath.Join(t.TempDir(), "data"), adopted: map[state.Key]string{},
 		ecs: map[string]state.Key{}}
 	if err := os.Mkdir(w.data, 0o755); err != nil {
 		t.Fatal(err)
@@ -40,9 +42,9 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		wanted = 4
 	}
-	customers := newCustomers()
+	all := newClients()
 	for n := range wanted {
-		if w.die(customers, 1+n*7%19) {
+		if w.killAt(all, 1+n*7%19) {
 			hits++
 		}
 		if t.Failed() {
@@ -52,14 +54,15 @@ func TestKilled(t *testing.T) {
 	if hits != wanted {
 		t.Errorf("%d of %d kills came between a StartTask and the recording of its answer", hits, wanted)
 	}
-	w.converge(customers)
+	w.runUntilSettled(all)
 	t.Logf("%d kills, %d of them between a StartTask and the recording of its answer, for %d tasks; %d services and %d tasks were acknowledged, %d tasks adopted",
-		wanted, hits, w.caught, customers.services(), customers.tasks(), len(w.adopted))
+		wanted, hits, w.caught, all.countServices(), all.countTasks(), len(w.adopted))
 }
 
-// victim is what the test binary is when it serves to be killed: the data folder, which StartTask is the last (0 for
-// none), and the file that says which it was.
-func victim(args []string) int {
+// runUntilKilled is the test binary in the role of the process that is killed. Its arguments are
+// the data folder, which StartTask is the last (0 for none), and the file in which to record that
+// StartTask.
+func runUntilKilled(args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -70,15 +73,15 @@ func victim(args []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	last := &lastWords{left: nth, file: args[2]}
-	settings := quick()
+	last := &startCounter{left: nth, file: args[2]}
+	settings := killSettings()
 	err = serveInstallation(ctx, installation.Options{
 		Data: args[0], Settings: &settings, Parameters: map[string]string{"BatchWindow": "0"},
 		AWS: sim.Options{MinStart: 20 * time.Millisecond, MaxStart: 200 * time.Millisecond},
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		WrapECS: func(function string, e handler.ECS) handler.ECS {
 			if function == "dispatch" || function == "schedule" {
-				return dying{e, last}
+				return killingECS{e, last}
 			}
 			return e
 		},
@@ -94,8 +97,8 @@ func victim(args []string) int {
 	return 0
 }
 
-// quick are settings for a fleet whose lists are never late, and that throttles nobody.
-func quick() handler.Settings {
+// killSettings are for a fleet whose lists are never late, and throttle nothing.
+func killSettings() handler.Settings {
 	s := handler.DefaultSettings()
 	s.Settle, s.RestartGap, s.RequestPoll = 200*time.Millisecond, 100*time.Millisecond, 5*time.Millisecond
 	s.BackoffLadder, s.StabilizeFor = []time.Duration{100 * time.Millisecond}, 100*time.Millisecond
@@ -103,26 +106,26 @@ func quick() handler.Settings {
 	return s
 }
 
-// lastWords counts StartTasks, and has the process die after one of them.
-type lastWords struct {
+// startCounter counts StartTask calls, down to the one after which the process is killed.
+type startCounter struct {
 	mu   sync.Mutex
 	left int
 	file string
 }
 
-// start is a StartTask that took effect just before the process died.
-type start struct {
+// lastStart is the StartTask that took effect just before the process was killed.
+type lastStart struct {
 	StartedBy string
 	Instances []string
 }
 
-// dying is an ECS after whose answer the process may die: what called it never learns what the answer was.
-type dying struct {
+// killingECS is an ECS that kills the process before it returns the answer of the last StartTask.
+type killingECS struct {
 	handler.ECS
-	last *lastWords
+	last *startCounter
 }
 
-func (d dying) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
+func (d killingECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	answer, err := d.ECS.StartTask(ctx, call)
 	if err != nil || len(answer.Tasks) == 0 {
 		return answer, err
@@ -132,74 +135,76 @@ func (d dying) StartTask(ctx context.Context, call cluster.StartCall) (cluster.S
 	if d.last.left--; d.last.left != 0 {
 		return answer, nil
 	}
-	words := start{StartedBy: call.StartedBy}
+	final := lastStart{StartedBy: call.StartedBy}
 	for _, t := range answer.Tasks {
-		words.Instances = append(words.Instances, t.Instance)
+		final.Instances = append(final.Instances, t.Instance)
 	}
-	text, err := json.Marshal(words)
+	text, err := json.Marshal(final)
 	if err == nil {
 		err = os.WriteFile(d.last.file, text, 0o600)
 	}
 	return answer, errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGKILL))
 }
 
-// die starts the process, has it die at its n-th StartTask, and looks at what it left. It reports whether it died
-// between a StartTask and the recording of its answer.
-func (w *witness) die(all *customers, nth int) bool {
+// killAt starts the process, lets it be killed at its n-th StartTask, and checks the files that it
+// left. It reports whether the kill came between a StartTask and the recording of its answer.
+func (w *fileChecker) killAt(all *clients, nth int) bool {
 	w.t.Helper()
-	file := filepath.Join(w.t.TempDir(), "last-words")
-	c := startChild(w.t, "victim", w.data, strconv.Itoa(nth), file)
-	if at, served := c.serves(); served { // what the last one left to do may be enough for it to die
-		all.run(w.t, at)
+	file := filepath.Join(w.t.TempDir(), "last-start")
+	c := startChild(w.t, "killed", w.data, strconv.Itoa(nth), file)
+	if at, served := c.endpointOrEnd(); served { // else the work that the last process left was enough for the kill
+		all.callUntilKilled(w.t, at)
 	}
-	if code := c.wait(); code != -1 {
-		_, stderr := c.said()
-		w.t.Errorf("it should have been killed, and ended with %d: %s", code, stderr)
+	if code := c.waitForExit(); code != -1 {
+		_, stderr := c.outputSoFar()
+		w.t.Errorf("the process ended with %d instead of being killed: %s", code, stderr)
 		return false
 	}
-	var words start
+	var last lastStart
 	text, err := os.ReadFile(file)
 	if err == nil {
-		err = json.Unmarshal(text, &words)
+		err = json.Unmarshal(text, &last)
 	}
 	if err != nil {
-		w.t.Errorf("it was killed by something else: %v", err)
+		w.t.Errorf("the process did not record its last StartTask: %v", err)
 		return false
 	}
-	left := w.look()
-	all.check(w.t, left)
-	w.adoptions(left)
-	return w.between(left, words)
+	found := w.inspectFiles()
+	all.checkAcknowledged(w.t, found)
+	w.checkAdoptions(found)
+	return w.diedBeforeRecording(found, last)
 }
 
-// converge lets the installation come to rest and checks that everything is as the client wants it.
-func (w *witness) converge(all *customers) {
+// runUntilSettled lets the installation finish its work and checks that everything is as the
+// clients asked for.
+func (w *fileChecker) runUntilSettled(all *clients) {
 	w.t.Helper()
-	left := w.calm(all)
-	// The last outbox rows may have waited to be settled, with nothing left to do that a client would see.
+	found := w.runAndInspect(all)
+	// The last outbox rows may remain for a while, with nothing left to do that a client would see.
 	for range 20 {
-		if len(left.outbox) == 0 {
+		if len(found.outbox) == 0 {
 			break
 		}
-		left = w.calm(all)
+		found = w.runAndInspect(all)
 	}
-	w.truth(left)
+	w.checkRunning(found)
 }
 
-// calm lets it run until a client has all that it wanted, ends it, and looks at what it left.
-func (w *witness) calm(all *customers) *left {
+// runAndInspect runs the process until the clients have all that they asked for, ends it, and
+// checks its files.
+func (w *fileChecker) runAndInspect(all *clients) *remains {
 	w.t.Helper()
-	c := startChild(w.t, "victim", w.data, "0", "")
+	c := startChild(w.t, "killed", w.data, "0", "")
 	began := time.Now()
-	all.settled(w.t, ecsClient(c.endpoint()))
-	w.t.Logf("at rest after %v", time.Since(began).Round(time.Millisecond))
+	all.waitUntilSettled(w.t, ecsClient(c.waitForEndpoint()))
+	w.t.Logf("settled after %v", time.Since(began).Round(time.Millisecond))
 	c.alive.Close()
-	if code := c.wait(); code != 0 {
-		_, stderr := c.said()
+	if code := c.waitForExit(); code != 0 {
+		_, stderr := c.outputSoFar()
 		w.t.Errorf("exit code %d: %s", code, stderr)
 	}
-	left := w.look()
-	all.check(w.t, left)
-	w.adoptions(left)
-	return left
+	found := w.inspectFiles()
+	all.checkAcknowledged(w.t, found)
+	w.checkAdoptions(found)
+	return found
 }

@@ -63,7 +63,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Every mistake on the command line is refused with exit code 2 before anything happens, and names what is wrong.
+// Every mistake on the command line ends with exit code 2 before anything happens. The message
+// names what is wrong.
 func TestMistakes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct {
@@ -117,18 +118,18 @@ func TestMistakes(t *testing.T) {
 
 func TestUp(t *testing.T) {
 	t.Run("ContinuesWhereItWasInterrupted", continuesAfterInterrupt)
-	t.Run("EphemeralWritesNothing", ephemeral)
-	t.Run("NamesThePortThatIsTaken", portTaken)
-	t.Run("RefusesASecondProcessOnTheSameData", secondProcess)
-	t.Run("SaysWhatIsWrongWithTheData", badData)
+	t.Run("EphemeralWritesNothing", writesNothing)
+	t.Run("NamesThePortThatIsTaken", refusesTakenPort)
+	t.Run("RefusesASecondProcessOnTheSameData", refusesSecondProcess)
+	t.Run("SaysWhatIsWrongWithTheData", refusesBadData)
 }
 
-// continuesAfterInterrupt stops berth up by Ctrl-C in the middle of things and starts it again.
+// continuesAfterInterrupt stops berth up by Ctrl-C while tasks run, and starts it again.
 func continuesAfterInterrupt(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	first := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
-	api, ctx := ecsClient(first.endpoint()), limited(t)
-	register(t, api, "web")
+	api, ctx := ecsClient(first.waitForEndpoint()), stepContext(t)
+	registerDefinition(t, api, "web")
 	if _, err := api.CreateService(ctx, &ecs.CreateServiceInput{
 		ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3),
 	}); err != nil {
@@ -137,7 +138,7 @@ func continuesAfterInterrupt(t *testing.T) {
 	awaitRunning(t, api, "web", 3)
 	before := taskARNs(t, api)
 	code := first.interrupt()
-	stdout, stderr := first.said()
+	stdout, stderr := first.outputSoFar()
 	if code != 0 || stderr != "" {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
@@ -146,8 +147,8 @@ func continuesAfterInterrupt(t *testing.T) {
 	}
 
 	second := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
-	api = ecsClient(second.endpoint())
-	if stdout, _ := second.said(); !strings.Contains(stdout[0], "continues where it stopped") {
+	api = ecsClient(second.waitForEndpoint())
+	if stdout, _ := second.outputSoFar(); !strings.Contains(stdout[0], "continues where it stopped") {
 		t.Errorf("it says %q", stdout[0])
 	}
 	awaitRunning(t, api, "web", 3)
@@ -159,11 +160,11 @@ func continuesAfterInterrupt(t *testing.T) {
 	}
 }
 
-func ephemeral(t *testing.T) {
+func writesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	c := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--ephemeral", "--nodes", "1")
-	register(t, ecsClient(c.endpoint()), "web")
+	registerDefinition(t, ecsClient(c.waitForEndpoint()), "web")
 	if code := c.interrupt(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -172,7 +173,7 @@ func ephemeral(t *testing.T) {
 	}
 }
 
-func portTaken(t *testing.T) {
+func refusesTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -193,10 +194,10 @@ func portTaken(t *testing.T) {
 	}
 }
 
-func secondProcess(t *testing.T) {
+func refusesSecondProcess(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	first := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "1")
-	api := ecsClient(first.endpoint())
+	api := ecsClient(first.waitForEndpoint())
 	code, out, errs := berth("up", "--listen", "127.0.0.1:0", "--data", data)
 	if code != 1 || out != "" {
 		t.Errorf("exit code %d, printed %q", code, out)
@@ -206,10 +207,10 @@ func secondProcess(t *testing.T) {
 			t.Errorf("%q does not say %q", errs, want)
 		}
 	}
-	register(t, api, "still-there")
+	registerDefinition(t, api, "still-there")
 }
 
-func badData(t *testing.T) {
+func refusesBadData(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -229,31 +230,31 @@ func badData(t *testing.T) {
 	}
 }
 
-// A page that a user visits cannot reach the API by a name of its own.
+// A web page cannot reach the API, neither by a host name of its own nor from its origin.
 func TestRefusesWebPages(t *testing.T) {
 	c := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--ephemeral", "--nodes", "1")
-	endpoint := c.endpoint()
+	endpoint := c.waitForEndpoint()
 	for name, header := range map[string][2]string{
 		"AnotherHost":   {"Host", "berth.example"},
 		"AnotherOrigin": {"Origin", "https://berth.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, body := post(t, endpoint, "ListClusters", "{}", header)
+			status, body := postRequest(t, endpoint, "ListClusters", "{}", header)
 			if status != 403 || !strings.Contains(body, "AccessDeniedException") {
 				t.Errorf("status %d, %s", status, body)
 			}
 		})
 	}
-	if status, body := post(t, endpoint, "ListClusters", "{}"); status != 200 ||
+	if status, body := postRequest(t, endpoint, "ListClusters", "{}"); status != 200 ||
 		!strings.Contains(body, "cluster/default") {
 		t.Errorf("status %d, %s", status, body)
 	}
 }
 
-// register makes a task definition that fits anywhere.
-func register(t *testing.T, api *ecs.Client, family string) {
+// registerDefinition registers a task definition that fits anywhere.
+func registerDefinition(t *testing.T, api *ecs.Client, family string) {
 	t.Helper()
-	_, err := api.RegisterTaskDefinition(limited(t), &ecs.RegisterTaskDefinitionInput{
+	_, err := api.RegisterTaskDefinition(stepContext(t), &ecs.RegisterTaskDefinitionInput{
 		Family: &family, ContainerDefinitions: []types.ContainerDefinition{{
 			Name: aws.String("main"), Image: aws.String("busybox"), Cpu: 8, Memory: aws.Int32(16),
 		}},

@@ -16,8 +16,8 @@ const (
 	packTaskList = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\nx,4000,4096,1,500,\ny,8000,8192,1,1000,T4|A10\nz,1000,1024,0,0,\n"
 )
 
-// file writes a file with this content and returns its path.
-func file(t *testing.T, name, content string) string {
+// writeTestFile writes a file with this content and returns its path.
+func writeTestFile(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -27,7 +27,7 @@ func file(t *testing.T, name, content string) string {
 }
 
 func TestPack(t *testing.T) {
-	nodes, tasks := file(t, "nodes.csv", packNodeList), file(t, "tasks.csv", packTaskList)
+	nodes, tasks := writeTestFile(t, "nodes.csv", packNodeList), writeTestFile(t, "tasks.csv", packTaskList)
 	t.Run("PrintsJSON", func(t *testing.T) {
 		code, out, errs := berth("pack", "--nodes", nodes, "--tasks", tasks, "--seeds", "3", "--json")
 		var got struct {
@@ -72,10 +72,10 @@ func TestPack(t *testing.T) {
 }
 
 func TestPackMistakes(t *testing.T) {
-	nodes, tasks := file(t, "nodes.csv", packNodeList), file(t, "tasks.csv", packTaskList)
-	badNodes := file(t, "bad-nodes.csv", "sn,cpu_milli,memory_mib,gpu\na,32000,65536,some\n")
-	badTasks := file(t, "bad-tasks.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nx,4000,4096,2,500\n")
-	noGPUs := file(t, "cpu.csv", "sn,cpu_milli,memory_mib,gpu\na,32000,65536,0\n")
+	nodes, tasks := writeTestFile(t, "nodes.csv", packNodeList), writeTestFile(t, "tasks.csv", packTaskList)
+	badNodes := writeTestFile(t, "bad-nodes.csv", "sn,cpu_milli,memory_mib,gpu\na,32000,65536,some\n")
+	badTasks := writeTestFile(t, "bad-tasks.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nx,4000,4096,2,500\n")
+	noGPUs := writeTestFile(t, "cpu.csv", "sn,cpu_milli,memory_mib,gpu\na,32000,65536,0\n")
 	for name, c := range map[string]struct {
 		args string
 		code int

@@ -15,10 +15,10 @@ import (
 
 // A deployment in progress is rolled back; a missing service and an ended deployment are refused.
 func TestRollback(t *testing.T) {
-	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "3", "--listen", "127.0.0.1:0").endpoint()
+	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "3", "--listen", "127.0.0.1:0").waitForEndpoint()
 	api := ecsClient(endpoint)
-	register(t, api, "web")
-	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
+	registerDefinition(t, api, "web")
+	_, err := api.CreateService(stepContext(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
 		TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3)})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestRollback(t *testing.T) {
 	refused("it is SUCCESSFUL", "rollback", "web")
 
 	before := serviceOf(t, api, "web").Deployments[0]
-	_, err = api.UpdateService(limited(t), &ecs.UpdateServiceInput{Service: aws.String("web"),
+	_, err = api.UpdateService(stepContext(t), &ecs.UpdateServiceInput{Service: aws.String("web"),
 		ForceNewDeployment: true})
 	if err != nil {
 		t.Fatal(err)
@@ -62,10 +62,10 @@ func serviceOf(t *testing.T, api *ecs.Client, name string) types.Service {
 	return out.Services[0]
 }
 
-// awaitCompleted waits until a service has one deployment, and that is completed.
+// awaitCompleted waits until a service has a single deployment, which is completed.
 func awaitCompleted(t *testing.T, api *ecs.Client, name string) {
 	t.Helper()
-	ctx, pause := limited(t), time.NewTicker(20*time.Millisecond)
+	ctx, pause := stepContext(t), time.NewTicker(20*time.Millisecond)
 	defer pause.Stop()
 	for {
 		s := serviceOf(t, api, name)

@@ -41,10 +41,10 @@ func TestThrottle(t *testing.T) {
 // A running Berth answers for a service that is not throttled, and refuses one that does not exist.
 func TestThrottleOfARunningBerth(t *testing.T) {
 	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "1", "--zones", "1", "--listen",
-		"127.0.0.1:0").endpoint()
+		"127.0.0.1:0").waitForEndpoint()
 	api := ecsClient(endpoint)
-	register(t, api, "web")
-	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
+	registerDefinition(t, api, "web")
+	_, err := api.CreateService(stepContext(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
 		TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(0)})
 	if err != nil {
 		t.Fatal(err)

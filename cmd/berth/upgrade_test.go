@@ -14,8 +14,8 @@ import (
 
 var stamps = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d  `)
 
-// replaced is what an update does to the nodes of the backend, before each answer.
-func replaced(end func(*backend)) []func(*backend) {
+// updateSteps is what an update does to the nodes of the backend, before each answer.
+func updateSteps(end func(*backend)) []func(*backend) {
 	return []func(*backend){
 		func(*backend) {}, // before the update begins
 		func(*backend) {},
@@ -34,7 +34,7 @@ func replaced(end func(*backend)) []func(*backend) {
 
 func TestUpgrade(t *testing.T) {
 	b, endpoint := newBackend(t)
-	b.looks = replaced(func(b *backend) { b.last.Status = cluster.UpdateSuccessful })
+	b.changes = updateSteps(func(b *backend) { b.last.Status = cluster.UpdateSuccessful })
 	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "20%", "--force",
 		"--every", "10ms", "--endpoint", endpoint)
 	want := `update u-1 of node group workers to ReleaseVersion ami-2: InProgress, 2 of 2 nodes are old
@@ -49,17 +49,18 @@ Successful: 1 of 2 old nodes replaced, desired capacity 2
 	if out = stamps.ReplaceAllString(out, ""); code != 0 || out != want || errs != "" {
 		t.Errorf("exit code %d, %s\n%s\nwant\n%s", code, errs, out, want)
 	}
-	if len(b.asked) != 2 ||
-		b.asked[0] != `clusters/default/node-groups/workers/update-config {"updateConfig":{"maxUnavailablePercentage":20}}` ||
-		!strings.HasPrefix(b.asked[1], `clusters/default/node-groups/workers/update-version {"clientRequestToken":"`) ||
-		!strings.HasSuffix(b.asked[1], `,"force":true,"releaseVersion":"ami-2"}`) {
-		t.Errorf("asked for %q", b.asked)
+	if len(b.changeCalls) != 2 ||
+		b.changeCalls[0] != `clusters/default/node-groups/workers/update-config {"updateConfig":{"maxUnavailablePercentage":20}}` ||
+		!strings.HasPrefix(b.changeCalls[1],
+			`clusters/default/node-groups/workers/update-version {"clientRequestToken":"`) ||
+		!strings.HasSuffix(b.changeCalls[1], `,"force":true,"releaseVersion":"ami-2"}`) {
+		t.Errorf("asked for %q", b.changeCalls)
 	}
 }
 
 func TestUpgradeFails(t *testing.T) {
 	b, endpoint := newBackend(t)
-	b.looks = replaced(func(b *backend) {
+	b.changes = updateSteps(func(b *backend) {
 		b.last.Status = cluster.UpdateFailed
 		b.last.Errors = []cluster.UpdateError{{Code: cluster.PodEvictionFailure,
 			Message: "Tasks did not leave node i-2", Resources: []string{"i-2"}}}
@@ -93,7 +94,7 @@ func TestUpgradeFails(t *testing.T) {
 // An update in progress is followed, not started again; Ctrl-C stops only the report.
 func TestUpgradeInProgress(t *testing.T) {
 	b, endpoint := newBackend(t)
-	b.last, b.group.Update, b.group.Status = b.update("ami-2"), "u-1", cluster.NodeGroupUpdating
+	b.last, b.group.Update, b.group.Status = b.updateRow("ami-2"), "u-1", cluster.NodeGroupUpdating
 	for _, flag := range []string{"--release-version=ami-3", "--dry-run", "--force"} {
 		code, _, errs := berth("upgrade", "workers", flag, "--endpoint", endpoint)
 		if code != 1 || !strings.Contains(errs,
@@ -111,12 +112,12 @@ func TestUpgradeInProgress(t *testing.T) {
 		t.Error(line)
 	}
 	code := c.interrupt()
-	if _, errs := c.said(); code != 130 ||
+	if _, errs := c.outputSoFar(); code != 130 ||
 		errs != "Update u-1 continues; `berth upgrade workers` follows it again.\nberth: interrupted\n" {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
-	if b.mu.Lock(); len(b.asked) > 0 {
-		t.Errorf("asked for %q", b.asked)
+	if b.mu.Lock(); len(b.changeCalls) > 0 {
+		t.Errorf("asked for %q", b.changeCalls)
 	}
 	b.mu.Unlock()
 }
@@ -152,8 +153,8 @@ func TestUpgradeDryRun(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}
 	}
-	if code != 0 || errs != "" || len(b.asked) > 0 {
-		t.Errorf("exit code %d, %s, asked for %q", code, errs, b.asked)
+	if code != 0 || errs != "" || len(b.changeCalls) > 0 {
+		t.Errorf("exit code %d, %s, asked for %q", code, errs, b.changeCalls)
 	}
 	code, out, errs = berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "2", "--strategy",
 		"minimal", "--dry-run", "--json", "--endpoint", endpoint)
@@ -163,7 +164,8 @@ func TestUpgradeDryRun(t *testing.T) {
 	}
 }
 
-// The dry run reads the launch template itself, so that it foresees what would make the update fail there.
+// The dry run reads the launch template itself, so that it foresees what would make the update fail
+// there.
 func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
 	b, endpoint := newBackend(t)
 	b.group.Target.SourceTemplate, b.group.Target.SourceVersion = "lt-7", "1"
@@ -182,7 +184,7 @@ func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
 			"InvalidRequestException: You cannot specify version or releaseVersion: the launch template names an image\n", ""},
 		{"--launch-template-version 9 --json", 3, `"refused":"InvalidLaunchTemplateId.VersionNotFound: no version 9"`,
 			""},
-		// by this user: the update may well come through
+		// this user may not read it, but Berth may
 		{"--launch-template-version 4", 1, "", "UnauthorizedOperation: You may not"},
 	} {
 		code, out, errs := berth(append([]string{"upgrade", "workers", "--dry-run", "--endpoint", endpoint},
@@ -192,8 +194,8 @@ func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s%s", c.args, code, out, errs)
 		}
 	}
-	if len(b.asked) > 0 {
-		t.Errorf("asked for %q", b.asked)
+	if len(b.changeCalls) > 0 {
+		t.Errorf("asked for %q", b.changeCalls)
 	}
 }
 
@@ -242,7 +244,7 @@ func TestUpgradeRefuses(t *testing.T) {
 		!strings.Contains(errs, "no update of node group workers is in progress") {
 		t.Errorf("with a launch template of its own: exit code %d, %s", code, errs)
 	}
-	if slices.ContainsFunc(b.asked, func(s string) bool { return !strings.Contains(s, "ami-refused") }) {
-		t.Errorf("asked for %q", b.asked)
+	if slices.ContainsFunc(b.changeCalls, func(s string) bool { return !strings.Contains(s, "ami-refused") }) {
+		t.Errorf("asked for %q", b.changeCalls)
 	}
 }

@@ -19,10 +19,10 @@ import (
 
 // A running Berth and a saved snapshot of it give the same answers, and asking changes nothing.
 func TestWhatif(t *testing.T) {
-	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "6", "--listen", "127.0.0.1:0").endpoint()
+	endpoint := startChild(t, "berth", "up", "--ephemeral", "--nodes", "6", "--listen", "127.0.0.1:0").waitForEndpoint()
 	api := ecsClient(endpoint)
-	register(t, api, "web")
-	_, err := api.CreateService(limited(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
+	registerDefinition(t, api, "web")
+	_, err := api.CreateService(stepContext(t), &ecs.CreateServiceInput{ServiceName: aws.String("web"),
 		TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(7)})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestWhatif(t *testing.T) {
 		})
 	}
 	t.Run("ADefinitionThatNothingUsedYet", func(t *testing.T) {
-		register(t, api, "new")
+		registerDefinition(t, api, "new")
 		code, out, errs := berth("whatif", "--endpoint", endpoint, "--task-definition", "new")
 		if code != 0 || !strings.Contains(out, "A task of new:1 would go to ") {
 			t.Errorf("exit code %d, %q, %q", code, out, errs)
@@ -103,7 +103,7 @@ func TestWhatif(t *testing.T) {
 
 func lastPart(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
 
-// The names in the JSON stay.
+// The JSON has the names that programs rely on.
 func TestWhatifJSON(t *testing.T) {
 	code, out, errs := berth("whatif", "--trace", "--gpus", "2", "--count", "2", "--instance", "openb-node-0000",
 		"--json")
@@ -136,7 +136,7 @@ func TestWhatifJSON(t *testing.T) {
 }
 
 func TestWhatifOfATrace(t *testing.T) {
-	nodes := file(t, "nodes.csv", packNodeList)
+	nodes := writeTestFile(t, "nodes.csv", packNodeList)
 	code, out, errs := berth("whatif", "--nodes", nodes, "--gpu-share", "300", "--cpu", "1024", "--member-of",
 		"attribute:gpu-model == A10", "--instance", "c")
 	want := "A task with 1024 CPU units, 0.3 of a GPU would go to b, GPU 0.\n" +
@@ -152,9 +152,9 @@ func TestWhatifOfATrace(t *testing.T) {
 	}
 }
 
-// Every mistake names the flag, the value and what is expected, before anything is asked.
+// Every message about a mistake names the flag, the value and what was expected.
 func TestWhatifMistakes(t *testing.T) {
-	nodes, bad := file(t, "nodes.csv", packNodeList), file(t, "bad.jsonl", "hello\n")
+	nodes, bad := writeTestFile(t, "nodes.csv", packNodeList), writeTestFile(t, "bad.jsonl", "hello\n")
 	sized := func(args ...string) []string { return append([]string{"whatif", "--trace", "--cpu", "1"}, args...) }
 	for name, c := range map[string]struct {
 		args []string
@@ -236,7 +236,7 @@ func TestWhatifHelp(t *testing.T) {
 	}
 }
 
-// What takes longer than two seconds says so, and no more often.
+// A command that takes longer than two seconds reports how far it is, at most every two seconds.
 func TestTeller(t *testing.T) {
 	now := time.Unix(0, 0)
 	var out strings.Builder

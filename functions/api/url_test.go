@@ -26,21 +26,24 @@ type noon struct{ handler.Clock }
 
 func (noon) Now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// The EKS API comes through the function URL: its methods, paths and queries, and who called.
+// Calls of the EKS API keep their method, path, query and caller on the way through the function
+// URL.
 func TestFunctionURLServesNodeGroups(t *testing.T) {
 	store, err := embedded.OpenStore(embedded.StoreOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if _, err := store.Write(t.Context(), state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "prod", Rev: 1}}}); err != nil {
+	if _, err := store.Write(t.Context(), state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "prod",
+		Rev: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	operations := api.New(api.Dependencies{State: store, Clock: noon{}, Settings: handler.DefaultSettings()})
 	f := &eventsource.Function{WithPrincipal: transport.WithPrincipal, URL: wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,
+			Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"},
+			Logger:  slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,
 		},
 		NodeGroups: operations.NodeGroups,
 	})}
@@ -49,10 +52,13 @@ func TestFunctionURLServesNodeGroups(t *testing.T) {
 		status                    int
 		text                      string
 	}{
-		{"POST", "/clusters/prod/node-groups", "", `{"nodegroupName":"web","subnets":["subnet-1"],"nodeRole":"r","tags":{"berth:auto-scaling-group":"asg"}}`, 200, `"status":"CREATING"`},
+		{"POST", "/clusters/prod/node-groups", "",
+			`{"nodegroupName":"web","subnets":["subnet-1"],"nodeRole":"r","tags":{"berth:auto-scaling-group":"asg"}}`,
+			200, `"status":"CREATING"`},
 		{"GET", "/clusters/prod/node-groups", "maxResults=1", "", 200, `{"nodegroups":["web"]}`},
 		{"GET", "/clusters/prod/node-groups/web", "", "", 200, `"nodegroupName":"web"`},
-		{"POST", "/clusters/prod/node-groups/web/update-version", "", `{"releaseVersion":"ami-2"}`, 409, "not in Active State"},
+		{"POST", "/clusters/prod/node-groups/web/update-version", "", `{"releaseVersion":"ami-2"}`, 409,
+			"not in Active State"},
 		{"GET", "/clusters/prod/updates", "nodegroupName=web", "", 200, `{"updateIds":[]}`},
 		{"GET", "/clusters/prod/updates", "nodegroupName=none", "", 404, "No node group found for name: none."},
 		{"DELETE", "/clusters/prod/node-groups/web", "", "", 200, `"status":"DELETING"`},
@@ -71,7 +77,8 @@ func TestFunctionURLServesNodeGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, ok := answer.(events.LambdaFunctionURLResponse)
-		if !ok || out.StatusCode != c.status || !strings.Contains(out.Body, c.text) || out.Headers["Content-Type"] != "application/json" {
+		if !ok || out.StatusCode != c.status || !strings.Contains(out.Body, c.text) ||
+			out.Headers["Content-Type"] != "application/json" {
 			t.Errorf("%s %s: %s, want %d with %s", c.method, c.path, fmt.Sprint(answer), c.status, c.text)
 		}
 	}

@@ -30,7 +30,7 @@ import (
 
 var keys = credentials.NewStaticCredentialsProvider("any", "any", "")
 
-// eventBridge takes events; the first refusals calls of PutEvents fail.
+// eventBridge accepts events. The first calls of PutEvents fail, as many as refusals says.
 type eventBridge struct {
 	mu       sync.Mutex
 	refusals int
@@ -38,7 +38,7 @@ type eventBridge struct {
 	more     chan struct{}
 }
 
-// detail is what the tests look at in an event.
+// detail is the part of an event that tests check.
 type detail struct {
 	Source, DetailType, TaskARN, LastStatus, Status string
 	Containers                                      []struct{ ExitCode *int }
@@ -91,7 +91,7 @@ func (e *eventBridge) until(t *testing.T, what string, is func(detail) bool) det
 	}
 }
 
-// served is a fleet that a test talks to.
+// served is a fleet that a test calls.
 type served struct {
 	*eventBridge
 	endpoint string
@@ -138,7 +138,7 @@ func serve(t *testing.T, refusals int) *served {
 	return s
 }
 
-// start runs a task on an instance and waits for the event that it runs.
+// start runs a task on an instance and waits for its RUNNING event.
 func (s *served) start(t *testing.T) (task, instance string) {
 	t.Helper()
 	ctx := t.Context()
@@ -155,7 +155,8 @@ func (s *served) start(t *testing.T) (task, instance string) {
 		t.Fatal(err)
 	}
 	instance = listed.ContainerInstanceArns[0]
-	out, err := s.ecs.StartTask(ctx, &ecs.StartTaskInput{TaskDefinition: aws.String("web"), ContainerInstances: []string{instance}})
+	out, err := s.ecs.StartTask(ctx, &ecs.StartTaskInput{TaskDefinition: aws.String("web"),
+		ContainerInstances: []string{instance}})
 	if err != nil || len(out.Tasks) != 1 {
 		t.Fatalf("StartTask = %+v, %v", out, err)
 	}
@@ -190,7 +191,8 @@ func TestServe(t *testing.T) {
 	t.Run("ReportsUnderItsSource", func(t *testing.T) {
 		s := serve(t, 0)
 		s.start(t)
-		d := s.until(t, "an instance", func(d detail) bool { return d.DetailType == "ECS Container Instance State Change" })
+		d := s.until(t, "an instance",
+			func(d detail) bool { return d.DetailType == "ECS Container Instance State Change" })
 		if d.Source != "test.fleet" {
 			t.Errorf("source %s", d.Source)
 		}
@@ -213,7 +215,8 @@ func TestServe(t *testing.T) {
 	t.Run("TasksExit", func(t *testing.T) {
 		s := serve(t, 0)
 		task, _ := s.start(t)
-		if status, answer := s.call(t, http.MethodPost, "/fleet/tasks/"+task+"/exit", `{"exitCode": 7}`); status != http.StatusOK {
+		if status, answer := s.call(t, http.MethodPost, "/fleet/tasks/"+task+"/exit",
+			`{"exitCode": 7}`); status != http.StatusOK {
 			t.Fatal(status, answer)
 		}
 		d := s.until(t, "STOPPED", func(d detail) bool { return d.LastStatus == "STOPPED" })
@@ -225,7 +228,8 @@ func TestServe(t *testing.T) {
 		s := serve(t, 0)
 		task, _ := s.start(t)
 		s.until(t, "RUNNING", func(d detail) bool { return d.LastStatus == "RUNNING" })
-		if status, answer := s.call(t, http.MethodPost, "/fleet/tasks/"+task+"/target", `{"reason": "Request timed out"}`); status != http.StatusOK {
+		if status, answer := s.call(t, http.MethodPost, "/fleet/tasks/"+task+"/target",
+			`{"reason": "Request timed out"}`); status != http.StatusOK {
 			t.Fatal(status, answer)
 		}
 	})
@@ -233,7 +237,8 @@ func TestServe(t *testing.T) {
 		s := serve(t, 0)
 		const form = "application/x-www-form-urlencoded"
 		create := "Action=CreateTargetGroup&Version=2015-12-01&Name=web&Protocol=HTTP&Port=80"
-		status, answer := s.call(t, http.MethodPost, "/", create, "Content-Type", form, "Authorization", "AWS4-HMAC-SHA256 x")
+		status, answer := s.call(t, http.MethodPost, "/", create, "Content-Type", form, "Authorization",
+			"AWS4-HMAC-SHA256 x")
 		if status != http.StatusOK || !strings.Contains(answer, ":targetgroup/web/") {
 			t.Errorf("%d %s", status, answer)
 		}
@@ -245,7 +250,8 @@ func TestServe(t *testing.T) {
 			t.Fatal(status, answer)
 		}
 		s.until(t, "the end of its task", func(d detail) bool { return d.LastStatus == "STOPPED" })
-		status, answer := s.call(t, http.MethodPost, "/fleet/instances", `{"count": 3, "type": "c5.large", "zones": ["z"]}`)
+		status, answer := s.call(t, http.MethodPost, "/fleet/instances",
+			`{"count": 3, "type": "c5.large", "zones": ["z"]}`)
 		var got struct{ IDs []string }
 		if err := json.Unmarshal([]byte(answer), &got); err != nil || status != http.StatusOK || len(got.IDs) != 3 {
 			t.Errorf("%d %s", status, answer)
@@ -255,7 +261,8 @@ func TestServe(t *testing.T) {
 		s := serve(t, 0)
 		_, instance := s.start(t)
 		for _, step := range []string{"disconnect", "reconnect", "crash"} {
-			if status, answer := s.call(t, http.MethodPost, "/fleet/instances/"+instance+"/"+step, "{}"); status != http.StatusOK {
+			if status, answer := s.call(t, http.MethodPost, "/fleet/instances/"+instance+"/"+step,
+				"{}"); status != http.StatusOK {
 				t.Errorf("%s: %d %s", step, status, answer)
 			}
 		}
@@ -269,16 +276,20 @@ func TestServeRefuses(t *testing.T) {
 		header             []string
 		status             int
 	}{
-		"WebPages":         {http.MethodPost, "/fleet/instances", "{}", []string{"Content-Type", "text/plain"}, http.StatusForbidden},
-		"OtherNames":       {http.MethodPost, "/fleet/instances", "{}", []string{"Host", "evil.example"}, http.StatusForbidden},
-		"OtherNamesDelete": {http.MethodDelete, "/fleet/instances/x", "", []string{"Host", "evil.example"}, http.StatusForbidden},
-		"UnsignedForms":    {http.MethodPost, "/", "Action=DescribeTargetGroups", []string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusForbidden},
-		"NoJSON":           {http.MethodPost, "/fleet/instances", "x", nil, http.StatusBadRequest},
-		"NoMachines":       {http.MethodPost, "/fleet/instances", `{"count": 0}`, nil, http.StatusBadRequest},
-		"UnknownType":      {http.MethodPost, "/fleet/instances", `{"type": "none"}`, nil, http.StatusBadRequest},
-		"UnknownInstance":  {http.MethodDelete, "/fleet/instances/none", "", nil, http.StatusBadRequest},
-		"UnknownTask":      {http.MethodPost, "/fleet/tasks/none/exit", "{}", nil, http.StatusBadRequest},
-		"UnknownPath":      {http.MethodPost, "/fleet/nothing", "{}", nil, http.StatusNotFound},
+		"WebPages": {http.MethodPost, "/fleet/instances", "{}", []string{"Content-Type", "text/plain"},
+			http.StatusForbidden},
+		"OtherNames": {http.MethodPost, "/fleet/instances", "{}", []string{"Host", "evil.example"},
+			http.StatusForbidden},
+		"OtherNamesDelete": {http.MethodDelete, "/fleet/instances/x", "", []string{"Host", "evil.example"},
+			http.StatusForbidden},
+		"UnsignedForms": {http.MethodPost, "/", "Action=DescribeTargetGroups",
+			[]string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusForbidden},
+		"NoJSON":          {http.MethodPost, "/fleet/instances", "x", nil, http.StatusBadRequest},
+		"NoMachines":      {http.MethodPost, "/fleet/instances", `{"count": 0}`, nil, http.StatusBadRequest},
+		"UnknownType":     {http.MethodPost, "/fleet/instances", `{"type": "none"}`, nil, http.StatusBadRequest},
+		"UnknownInstance": {http.MethodDelete, "/fleet/instances/none", "", nil, http.StatusBadRequest},
+		"UnknownTask":     {http.MethodPost, "/fleet/tasks/none/exit", "{}", nil, http.StatusBadRequest},
+		"UnknownPath":     {http.MethodPost, "/fleet/nothing", "{}", nil, http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if status, answer := s.call(t, c.method, c.path, c.body, c.header...); status != c.status {

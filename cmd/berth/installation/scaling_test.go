@@ -31,17 +31,20 @@ func scaled(t *testing.T, tags map[string]string) *installation.Installation {
 	}
 	for _, c := range [][2]string{
 		{"CreateCluster", `{"clusterName":"home"}`},
-		{"RegisterTaskDefinition", `{"family":"web","containerDefinitions":[{"name":"app","image":"app","cpu":512,"memory":1024}]}`},
+		{"RegisterTaskDefinition",
+			`{"family":"web","containerDefinitions":[{"name":"app","image":"app","cpu":512,"memory":1024}]}`},
 	} {
 		if status, answer := i.AWS.ECS.Endpoint().ServeOperation(t.Context(), c[0], []byte(c[1])); status != 200 {
 			t.Fatalf("%s: %s", c[0], answer)
 		}
 	}
-	arn, err := i.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: "group", Cluster: home, Machine: ec2.Machine{Type: "m5.large"}, Max: 20, Protects: true})
+	arn, err := i.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: "group", Cluster: home,
+		Machine: ec2.Machine{Type: "m5.large"}, Max: 20, Protects: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &cluster.CapacityProvider{Name: "p", Group: "group", GroupARN: arn, Protection: true, Draining: true, Scaling: cluster.DefaultScaling, Tags: tags}
+	p := &cluster.CapacityProvider{Name: "p", Group: "group", GroupARN: arn, Protection: true, Draining: true,
+		Scaling: cluster.DefaultScaling, Tags: tags}
 	p.Scaling.Enabled = true
 	if err := i.API.Clusters.ClusterCreated(t.Context(), home); err != nil {
 		t.Fatal(err)
@@ -49,7 +52,8 @@ func scaled(t *testing.T, tags map[string]string) *installation.Installation {
 	if _, err := i.API.CapacityProviders.CreateCapacityProvider(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.API.ClusterProviders.PutClusterProviders(t.Context(), home, []string{"p"}, []cluster.ProviderShare{{Provider: "p", Weight: 1}}); err != nil {
+	if _, err := i.API.ClusterProviders.PutClusterProviders(t.Context(), home, []string{"p"},
+		[]cluster.ProviderShare{{Provider: "p", Weight: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	return i
@@ -59,7 +63,8 @@ func run(i *installation.Installation, d time.Duration) { i.Loop.RunUntil(i.Loop
 
 func desired(t *testing.T, i *installation.Installation, n int) {
 	t.Helper()
-	if _, err := i.API.Services.UpdateService(t.Context(), operation.UpdateService{Cluster: home, Name: "web", Desired: &n}); err != nil {
+	if _, err := i.API.Services.UpdateService(t.Context(),
+		operation.UpdateService{Cluster: home, Name: "web", Desired: &n}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,13 +89,13 @@ func running(t *testing.T, i *installation.Installation) int {
 
 func create(t *testing.T, i *installation.Installation, n int) {
 	t.Helper()
-	if _, err := i.API.Services.CreateService(t.Context(), operation.CreateService{Cluster: home, Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
+	if _, err := i.API.Services.CreateService(t.Context(),
+		operation.CreateService{Cluster: home, Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// settled checks that as many tasks run as are wanted, on as many instances as they fit on: four on
-// each m5.large.
+// settled checks that all tasks run, on as few instances as they need: four fit on an m5.large.
 func settled(t *testing.T, i *installation.Installation, tasks, instances int) {
 	t.Helper()
 	if n, g := running(t, i), group(t, i); n != tasks || g.Desired != instances || len(g.Instances) != instances {

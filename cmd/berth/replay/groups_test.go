@@ -18,8 +18,9 @@ func shortTasks(tasks []trace.Task, n int, most time.Duration) (out []trace.Task
 	return out
 }
 
-// TestConsolidationSaves replays a part of the trace on groups twice: by the original's rules and with consolidation, which
-// has to run the same tasks on at least 15 % fewer instance-hours, with no percentage violated.
+// TestConsolidationSaves replays a part of the trace on groups twice: by ECS's rules and with
+// consolidation, which must run the same tasks in at least 15 % fewer instance-hours and violate no
+// percentage.
 func TestConsolidationSaves(t *testing.T) {
 	nodes, tasks := shippedTrace(t)
 	o := Options{Nodes: everyNth(nodes, 50), Tasks: shortTasks(tasks, 250, 12*time.Hour), Compress: 20000, Seed: 1}

@@ -43,7 +43,8 @@ func runReplay(t *testing.T, o Options) Result {
 	return r
 }
 
-// TestReplayIsRepeatable replays the trace so that the cluster fills, twice.
+// TestReplayIsRepeatable replays a compressed trace twice: equal seeds give equal histories, other
+// seeds others.
 func TestReplayIsRepeatable(t *testing.T) {
 	nodes, tasks := shippedTrace(t)
 	o := Options{Nodes: everyNth(nodes, 10), Tasks: tasks[:800], Compress: 20000, Seed: 7}
@@ -60,8 +61,9 @@ func TestReplayIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestNoTaskWaitsWhereItWouldFit fills the cluster until tasks wait. Whenever nothing is pending, an independent full scan finds
-// no instance that could hold a task that waits. REPLAY=full takes the whole trace on every second node.
+// TestNoTaskWaitsWhereItWouldFit fills the cluster until tasks wait. Whenever nothing is pending,
+// an independent full scan finds no instance that could hold a task that waits. REPLAY=full takes
+// the whole trace on every second node.
 func TestNoTaskWaitsWhereItWouldFit(t *testing.T) {
 	nodes, tasks := shippedTrace(t)
 	o := Options{Nodes: everyNth(nodes, 2), Tasks: tasks, Compress: 100000, Seed: 1}
@@ -83,7 +85,7 @@ func TestNoTaskWaitsWhereItWouldFit(t *testing.T) {
 	t.Logf("%d checks; %d tasks, %d waited, %d never placed", checks, r.Tasks, r.Waited, r.Unplaced)
 }
 
-// TestReasonOfATaskThatNeverFits has a task that no node can hold.
+// TestReasonOfATaskThatNeverFits replays a task that no node can hold.
 func TestReasonOfATaskThatNeverFits(t *testing.T) {
 	second := time.Second
 	zero := time.Duration(0)

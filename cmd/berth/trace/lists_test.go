@@ -2,7 +2,7 @@ package trace
 
 import "testing"
 
-// TestTaskLists holds the shipped lists to what their names promise.
+// TestTaskLists checks that the shipped lists are what their names say.
 func TestTaskLists(t *testing.T) {
 	for name, want := range map[string]struct{ tasks, withModels, withMany int }{
 		"default": {8152, 0, 75}, "gpuspec33": {8152, 2388, 75}, "multigpu50": {9061, 0, 984},

@@ -159,7 +159,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// rows is a list of nodes without end.
+// rows reads as an endless list of nodes.
 type rows struct{ n int }
 
 func (r *rows) Read(p []byte) (int, error) {

@@ -15,8 +15,8 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fleet are four instances of a group in two zones, as a capacity provider and as a node group:
-// service web has a task on each of three, the fourth is empty.
+// fleet returns a group of four instances in two zones, which is a capacity provider and a node
+// group. Service web has a task on three of them; the fourth is empty.
 func fleet(change ...func(*cluster.CapacityProvider)) ([]state.Row, *whatif.Capacity) {
 	p := &cluster.CapacityProvider{Name: "spot", Group: "group", Scaling: cluster.DefaultScaling, Draining: true}
 	p.Scaling.Enabled, p.Scaling.Warmup = true, 0
@@ -48,7 +48,7 @@ func fleet(change ...func(*cluster.CapacityProvider)) ([]state.Row, *whatif.Capa
 	}
 }
 
-// used is fleet with a task on each instance: one that is empty would get what is moved.
+// used is fleet with a task on each instance. An empty instance would receive all moves.
 func used(change ...func(*cluster.CapacityProvider)) ([]state.Row, *whatif.Capacity) {
 	rows, k := fleet(change...)
 	rows[1].(*cluster.Service).Desired = 4
@@ -153,8 +153,8 @@ func TestPlanConsolidation(t *testing.T) {
 	})
 }
 
-// waiting is fleet at its maximum of four, with five tasks of service big that wait for it: each
-// instance has room for one.
+// waiting is fleet at its maximum size, with five waiting tasks of service big. Each instance has
+// room for one.
 func waiting() ([]state.Row, *whatif.Capacity) {
 	rows, k := fleet()
 	k.Groups["group"].Max = 4
@@ -253,7 +253,8 @@ func TestExplainInstance(t *testing.T) {
 		if len(got.Excluded) != 1 || got.Excluded[0].Service != "web" || len(got.Excluded[0].Refused) == 0 {
 			t.Fatalf("%+v", got.Excluded)
 		}
-		if want := "The next task of service web would not go here: " + got.Excluded[0].Text; !strings.Contains(out, want) ||
+		if want := "The next task of service web would not go here: " + got.Excluded[0].Text; !strings.Contains(out,
+			want) ||
 			!strings.Contains(out, "attribute:disk == ssd") {
 			t.Errorf("%q is not said:\n%s", want, out)
 		}
@@ -310,7 +311,7 @@ func TestExplainInstance(t *testing.T) {
 	})
 }
 
-// Tasks of a service with a capacity provider go to instances of it alone.
+// Tasks of a service with a capacity provider go only to its instances.
 func TestAskOfAProvidersService(t *testing.T) {
 	rows, _ := fleet()
 	rows[1].(*cluster.Service).Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}

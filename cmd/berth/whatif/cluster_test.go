@@ -9,8 +9,8 @@ import (
 	"berth/shared/state"
 )
 
-// sixNodes is Service Fabric's example of a sixth node that maximum difference never uses, and a
-// metric with a buffer.
+// sixNodes is Service Fabric's example of a sixth node that the maximum difference rule never uses,
+// with a metric that has a buffer.
 func sixNodes(policy cluster.DomainPolicy) []state.Row {
 	rules := cluster.Rules{DomainPolicy: policy, Metrics: []cluster.Metric{{Name: "io", Load: 30}}}
 	out := []state.Row{

@@ -10,7 +10,7 @@ import (
 	"berth/shared/snapshot"
 )
 
-// whyTask is the answer in words. The cluster is as it was.
+// whyTask returns the answer in words, and checks that the cluster is unchanged.
 func whyTask(t *testing.T, s *snapshot.Snapshot, id string) string {
 	t.Helper()
 	before := hash(t, s)

@@ -14,7 +14,7 @@ import (
 	"berth/shared/state"
 )
 
-// update is one of node group workers that has not begun.
+// update returns an update of node group workers that has not started.
 func update(t *testing.T, change func(*cluster.NodeGroup, *nodegroup.Request)) *cluster.Update {
 	t.Helper()
 	g := &cluster.NodeGroup{Name: "workers", AutoScalingGroup: "group"}
@@ -215,7 +215,8 @@ func TestUpgradeProgress(t *testing.T) {
 	look(func() {
 		u.Phase, u.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-2: the deployment configuration of service web"
 		u.Removals = []cluster.NodeRemoval{{Instance: "i-2", Step: cluster.StepDrain}}
-	}, "phase: upgrade", "old node i-2 in a: drain", "waiting for tasks to leave i-2: the deployment configuration of service web")
+	}, "phase: upgrade", "old node i-2 in a: drain",
+		"waiting for tasks to leave i-2: the deployment configuration of service web")
 	look(func() { u.Removals[0].Step, u.WaitingFor = cluster.StepTerminate, "" }, "old node i-2 in a: terminate")
 	look(func() { u.Removals, g.Instances = nil, slices.Delete(g.Instances, 1, 2) },
 		"old node i-2 in a: gone, 1 of 4 replaced")

@@ -22,8 +22,8 @@ import (
 
 const units = cluster.CPUUnit
 
-// rows make up a cluster: two instances in zone a and one in b, one more that drains; service web
-// has two tasks in a and one in b, service big finds room for one of two.
+// rows returns a cluster of two instances in zone a, one in b, and one that is draining. Service
+// web has two tasks in a and one in b; service big has room for one of two.
 func rows() []state.Row {
 	out := []state.Row{
 		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}),
@@ -107,7 +107,7 @@ func snapshotOf(t *testing.T, rows []state.Row) *snapshot.Snapshot {
 	return s
 }
 
-// hash is of everything that a snapshot says.
+// hash covers everything in a snapshot.
 func hash(t *testing.T, s *snapshot.Snapshot) string {
 	t.Helper()
 	var out []string
@@ -138,7 +138,7 @@ func hash(t *testing.T, s *snapshot.Snapshot) string {
 	return fmt.Sprintf("%x %v", sha256.Sum256([]byte(strings.Join(out, "\n"))), s.Meta)
 }
 
-// asked is the answer in words. The cluster is as it was.
+// asked returns the answer in words, and checks that the cluster is unchanged.
 func asked(t *testing.T, s *snapshot.Snapshot, q whatif.Question) string {
 	t.Helper()
 	before := hash(t, s)
@@ -239,8 +239,8 @@ func TestAskKnowsWhatIsThere(t *testing.T) {
 	}
 }
 
-// crowded is two instances for 100 connections each, each with a task of 30: one of 90 fits only
-// once one has moved.
+// crowded returns two instances for 100 connections each, each with a task of 30. A task of 90 fits
+// only after a move.
 func crowded() []state.Row {
 	capacity := map[string]int64{"connections": 100}
 	return []state.Row{
@@ -327,7 +327,8 @@ func TestSavedRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := whatif.BuildSnapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
+	if _, err := whatif.BuildSnapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}}); err == nil ||
+		!strings.Contains(err.Error(), "nothing#1") {
 		t.Errorf("a row of no kind: %v", err)
 	}
 }

@@ -38,7 +38,8 @@ func TestSettings(t *testing.T) {
 			"REQUEST_WAIT_SECONDS", "0",
 			"THROTTLE_LADDER_SECONDS", "1, 90", "WAVE_PERCENT", "7", "PUBLISH_EVENTS", "true")
 		want := handler.DefaultSettings()
-		want.BackoffLadder, want.ReplacePercent, want.PublishEvents = []time.Duration{time.Second, 90 * time.Second}, 7, true
+		want.BackoffLadder, want.ReplacePercent, want.PublishEvents = []time.Duration{time.Second, 90 * time.Second}, 7,
+			true
 		want.StartRate, want.StartBurst, want.Settle, want.ProvisioningLimit, want.RequestWait = 2.5, 7,
 			500*time.Millisecond, 0, 0
 		if diff := cmp.Diff(want, e.HandlerSettings()); diff != "" || e.JoinedErrors() != nil {
@@ -88,7 +89,7 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestLoadFindsEndpoints: emulators are reached by the variables that all AWS tools know.
+// TestLoadFindsEndpoints checks that the usual variables of AWS tools lead to an emulator.
 func TestLoadFindsEndpoints(t *testing.T) {
 	called := map[string]string{}
 	serve := func(name string) string {

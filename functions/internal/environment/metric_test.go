@@ -19,7 +19,7 @@ import (
 	"berth/shared/state"
 )
 
-// lines are the JSON lines of a log, without their times.
+// lines returns the JSON lines of a log, without their times.
 func lines(t *testing.T, log *bytes.Buffer) (all []map[string]any) {
 	t.Helper()
 	for _, text := range strings.Split(strings.TrimSpace(log.String()), "\n") {

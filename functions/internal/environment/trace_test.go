@@ -18,7 +18,7 @@ import (
 	"berth/shared/state"
 )
 
-// span is what a collector reads of one.
+// span is the part of a span that tests check.
 type span struct {
 	TraceID    string `json:"traceId"`
 	SpanID     string `json:"spanId"`
@@ -47,7 +47,7 @@ func (s span) attributes() map[string]string {
 	return all
 }
 
-// collector takes spans on loopback, and answers as status says.
+// collector accepts spans on loopback and answers with a status.
 type collector struct {
 	t      *testing.T
 	url    string
@@ -88,7 +88,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(c.status)
 }
 
-// traced is an environment whose AWS answers as aws does, and whose spans go to endpoint.
+// traced returns an environment whose calls of AWS go to aws, and whose spans go to endpoint.
 func traced(t *testing.T, endpoint string, aws http.HandlerFunc) *environment.Environment {
 	server := httptest.NewServer(aws)
 	t.Cleanup(server.Close)
@@ -102,7 +102,7 @@ func traced(t *testing.T, endpoint string, aws http.HandlerFunc) *environment.En
 	return environment.LoadProcess()
 }
 
-// get reads a row in an invocation of its own, within Lambda's own trace where that is not empty.
+// get reads a row in an invocation of its own, within Lambda's trace unless that is empty.
 func get(e *environment.Environment, lambdaTrace string) error {
 	store := e.StateTable()
 	ctx := lambdacontext.NewContext(context.Background(), &lambdacontext.LambdaContext{AwsRequestID: "r-1"})

@@ -16,17 +16,17 @@ import (
 	"berth/shared/state"
 )
 
-// witness looks at the files that a killed process left, and remembers what it saw before.
-type witness struct {
+// fileChecker checks the files that killed processes left, and remembers what it saw before.
+type fileChecker struct {
 	t       *testing.T
 	data    string
 	adopted map[state.Key]string // ECS's task of each row that has one
-	ecs     map[string]state.Key // the other way round
+	ecs     map[string]state.Key // the row of each of ECS's tasks
 	caught  int                  // tasks whose start had no recorded answer
 }
 
-// left is what the files say: Berth's rows, and what really runs.
-type left struct {
+// remains is what the files contain: Berth's rows, and what really runs.
+type remains struct {
 	services map[string]*cluster.Service
 	tasks    map[state.Key]*cluster.Task
 	aliases  map[string]state.Key
@@ -34,8 +34,8 @@ type left struct {
 	truth    []ecs.TaskTruth
 }
 
-// look opens copies of the files, so that looking changes nothing.
-func (w *witness) look() *left {
+// inspectFiles reads copies of the files, because opening them changes them.
+func (w *fileChecker) inspectFiles() *remains {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	for _, name := range []string{"state.db", "fleet.db"} {
@@ -57,23 +57,23 @@ func (w *witness) look() *left {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	clock := stopped{embedded.NewVirtualLoop(time.Now())}
+	clock := stoppedClock{embedded.NewVirtualLoop(time.Now())}
 	f, err := sim.Open(sim.Options{Clock: clock, Path: filepath.Join(dir, "fleet.db"),
 		Account: cluster.Account{ID: "123456789012", Region: "us-east-1"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	defer f.Close()
-	return sorted(rows, f.Machines.TaskTruths("default"))
+	return newRemains(rows, f.Machines.TaskTruths("default"))
 }
 
-// stopped is a clock that never calls back.
-type stopped struct{ *embedded.Loop }
+// stoppedClock is a clock that never calls back.
+type stoppedClock struct{ *embedded.Loop }
 
-func (c stopped) After(time.Duration, func()) {}
+func (c stoppedClock) After(time.Duration, func()) {}
 
-func sorted(rows []state.Row, truth []ecs.TaskTruth) *left {
-	l := &left{services: map[string]*cluster.Service{}, tasks: map[state.Key]*cluster.Task{},
+func newRemains(rows []state.Row, truth []ecs.TaskTruth) *remains {
+	l := &remains{services: map[string]*cluster.Service{}, tasks: map[state.Key]*cluster.Task{},
 		aliases: map[string]state.Key{}, truth: truth}
 	for _, row := range rows {
 		switch r := row.(type) {
@@ -90,8 +90,8 @@ func sorted(rows []state.Row, truth []ecs.TaskTruth) *left {
 	return l
 }
 
-// row finds the row for which a task was started.
-func (l *left) row(startedBy, instance string) *cluster.Task {
+// rowStartedBy returns the row for which a task was started.
+func (l *remains) rowStartedBy(startedBy, instance string) *cluster.Task {
 	short, _ := cluster.ParseStartedBy(startedBy)
 	id := cluster.TaskID(startedBy, instance)
 	key, ok := l.aliases[id]
@@ -101,30 +101,31 @@ func (l *left) row(startedBy, instance string) *cluster.Task {
 	return l.tasks[key]
 }
 
-// between reports whether the process died between the StartTask of its last words and the recording of its answer:
-// ECS has the tasks, their rows are claimed and know nothing of them.
-func (w *witness) between(l *left, words start) bool {
+// diedBeforeRecording reports whether the process was killed between its last StartTask and the
+// recording of the answer: ECS has the tasks, and their rows are claimed but do not have ECS's ids.
+func (w *fileChecker) diedBeforeRecording(l *remains, last lastStart) bool {
 	w.t.Helper()
-	hit := len(words.Instances) > 0
-	for _, instance := range words.Instances {
+	hit := len(last.Instances) > 0
+	for _, instance := range last.Instances {
 		there := 0
 		for _, t := range l.truth {
-			if t.StartedBy == words.StartedBy && t.Instance == instance {
+			if t.StartedBy == last.StartedBy && t.Instance == instance {
 				there++
 			}
 		}
-		row := l.row(words.StartedBy, instance)
+		row := l.rowStartedBy(last.StartedBy, instance)
 		hit = hit && there == 1 && row != nil && row.Attempt > 0 && row.ECSID == "" && row.Last == ""
 		if !hit {
-			w.t.Errorf("ECS has %d tasks started by %s on %s, their row is %+v", there, words.StartedBy, instance, row)
+			w.t.Errorf("ECS has %d tasks started by %s on %s, their row is %+v", there, last.StartedBy, instance, row)
 		}
 		w.caught++
 	}
 	return hit
 }
 
-// adoptions checks that a row that had a task of ECS's has no other one now, and that no two rows have the same.
-func (w *witness) adoptions(l *left) {
+// checkAdoptions checks that no row has changed its ECS task, and that no two rows have the same
+// one.
+func (w *fileChecker) checkAdoptions(l *remains) {
 	w.t.Helper()
 	for key, row := range l.tasks {
 		if row.ECSID == "" {
@@ -143,8 +144,8 @@ func (w *witness) adoptions(l *left) {
 	}
 }
 
-// truth checks that at rest what runs is what the rows say, no more and no less, and that nothing was started twice.
-func (w *witness) truth(l *left) {
+// checkRunning checks that exactly the tasks of the rows run, and that nothing was started twice.
+func (w *fileChecker) checkRunning(l *remains) {
 	w.t.Helper()
 	holding := map[string]*cluster.Task{}
 	for _, row := range l.tasks {
@@ -160,12 +161,12 @@ func (w *witness) truth(l *left) {
 			continue
 		}
 		if holding[t.ID] == nil {
-			w.t.Errorf("task %s, started by %s on %s, runs and no row wants it", t.ID, t.StartedBy, t.Instance)
+			w.t.Errorf("task %s, started by %s on %s, runs without a row", t.ID, t.StartedBy, t.Instance)
 		}
 		delete(holding, t.ID)
 	}
 	for _, row := range holding {
-		w.t.Errorf("row %s says that task %q runs on %s, and it does not", row.ID, row.ECSID, row.Instance)
+		w.t.Errorf("row %s has task %q on %s, which does not run", row.ID, row.ECSID, row.Instance)
 	}
 	for p, n := range starts {
 		if n > 1 {
@@ -173,6 +174,6 @@ func (w *witness) truth(l *left) {
 		}
 	}
 	if len(l.outbox) > 0 {
-		w.t.Errorf("still to do: %+v", l.outbox[0])
+		w.t.Errorf("an outbox row is left: %+v", l.outbox[0])
 	}
 }
