@@ -47,6 +47,7 @@ func (v *InstanceView) ReservedCapacity() cluster.Resources {
 	return *v.reserved
 }
 
+// putInstance stores an instance's row. If ECS reports the same as before, nothing is derived anew.
 func (s *Snapshot) putInstance(i *cluster.Instance) bool {
 	v := s.viewOf(s, i.ID)
 	if v.Instance != nil && v.Instance.Rev >= i.Rev {

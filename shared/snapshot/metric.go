@@ -53,6 +53,7 @@ func (s *Snapshot) LoadsOf(t *cluster.Task, f func(metric int, load int64)) {
 	s.loadsOf(t, s.owners[t.Owner], f)
 }
 
+// loadsOf is [Snapshot.LoadsOf] for callers that know the owner.
 func (s *Snapshot) loadsOf(t *cluster.Task, o *owner, f func(metric int, load int64)) {
 	defaults := t.OwnMetrics()
 	if o != nil && t.Service != "" {

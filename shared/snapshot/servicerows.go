@@ -82,6 +82,8 @@ func (x *serviceRows) removeServiceRow(row state.Row) bool {
 	return false
 }
 
+// putNewer stores a row unless the map has the same or a newer version. It makes the map with its
+// first row.
 func putNewer[R state.Row](rows *map[string]R, key string, row R) bool {
 	if old, ok := (*rows)[key]; ok && old.Header().Rev >= row.Header().Rev {
 		return false
@@ -93,6 +95,7 @@ func putNewer[R state.Row](rows *map[string]R, key string, row R) bool {
 	return true
 }
 
+// removeOlder removes a row unless the map has a newer version.
 func removeOlder[R state.Row](rows map[string]R, key string, row R) bool {
 	old, ok := rows[key]
 	if !ok || old.Header().Rev > row.Header().Rev {

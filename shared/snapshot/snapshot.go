@@ -138,6 +138,7 @@ func (s *Snapshot) putRow(row state.Row) bool {
 	return true
 }
 
+// removeRow removes a row unless the snapshot has a newer version of it.
 func (s *Snapshot) removeRow(row state.Row) bool {
 	switch r := row.(type) {
 	case *cluster.Configuration:
@@ -196,6 +197,7 @@ func (s *Snapshot) putRequest(r *state.Request) bool {
 	return putNewer(&s.Requests, r.ID, r)
 }
 
+// removeService removes a service with its default loads and its reservations.
 func (s *Snapshot) removeService(r *cluster.Service) {
 	s.dropService(r.Name)
 	s.setMetrics(r.Short, nil)

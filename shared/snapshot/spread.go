@@ -180,6 +180,7 @@ func (c *TaskSpread) countTask(v *InstanceView, counts bool, sign int) {
 	}
 }
 
+// addCount adds to a count, and removes it when it becomes 0.
 func addCount[K comparable, N int | int32](m map[K]N, key K, sign N) {
 	if m[key] += sign; m[key] == 0 {
 		delete(m, key)

@@ -15,7 +15,7 @@ type owner struct {
 	tasks        []*cluster.Task
 	spread       ownerSpread
 	metrics      []cluster.Metric // the default loads of a service's tasks
-	provisioning int              // tasks that look for an instance
+	provisioning int              // tasks that wait for an instance
 	// replaced counts, by task id, the active tasks on an instance that were started to replace the
 	// task.
 	replaced map[string]int
@@ -76,6 +76,7 @@ func (x *taskSet) HasReplacement(t *cluster.Task) bool {
 	return o != nil && o.replaced[t.ID] > 0
 }
 
+// ownerOf returns the owner, and adds one that has no tasks or loads yet.
 func (x *taskSet) ownerOf(name string) *owner {
 	o := x.owners[name]
 	if o == nil {
@@ -92,6 +93,8 @@ func (x *taskSet) dropOwner(o *owner) {
 	}
 }
 
+// putTask stores a task's row. A newer version from which other values are derived is removed and
+// added again, which keeps each count in one place.
 func (s *Snapshot) putTask(t *cluster.Task) bool {
 	if at := s.tasks.find(t.Owner, t.ID); at >= 0 {
 		old := s.tasks.slots[at].task
@@ -161,6 +164,7 @@ func (x *taskSet) listOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
 	return nil
 }
 
+// addTask adds a task to the index, to its lists and to all counts.
 func (s *Snapshot) addTask(t *cluster.Task) {
 	o := s.ownerOf(t.Owner)
 	if len(o.tasks) > 0 {
@@ -189,6 +193,7 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	}
 }
 
+// removeTask undoes addTask. It must be given the task as the snapshot has it.
 func (s *Snapshot) removeTask(t *cluster.Task) {
 	e := s.tasks.remove(t.Owner, t.ID)
 	o, v := s.owners[t.Owner], s.Instances[t.Instance]
