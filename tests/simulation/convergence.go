@@ -124,7 +124,7 @@ func (c *apiClient) checkAcknowledgedTasks() {
 // checkAcknowledgedService checks that a service has what the API last acknowledged, and runs its
 // tasks or says why not.
 func (w *World) checkAcknowledgedService(s *expectedService) {
-	row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := w.serviceRow(s.name)
 	if !s.exists {
 		if ok && row.Status != cluster.ServiceInactive {
 			w.checker.Fail("invariant 8: service %s was deleted and is %s", s.name, row.Status)
@@ -180,7 +180,7 @@ func (w *World) checkServiceAtRest(s *expectedService, row *cluster.Service) {
 // of the previous one (S7).
 func (w *World) checkPromptStarts() {
 	for _, s := range w.client.services {
-		row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		row, ok := w.serviceRow(s.name)
 		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents ||
 			row.Deployment.CreatedAt.Before(epoch.Add(w.historySpan)) ||
 			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptStart {

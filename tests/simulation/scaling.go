@@ -198,10 +198,7 @@ func (s *scalingWorld) createScaledCluster() error {
 		return err
 	}
 	for _, d := range scalingDefinitions {
-		if status, answer := s.AWS.ECS.Endpoint().ServeOperation(ctx, "RegisterTaskDefinition",
-			[]byte(d)); status != 200 {
-			return fmt.Errorf("registering a task definition: %s", answer)
-		}
+		s.registerDefinition(d)
 	}
 	arn, err := s.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: scaledGroup, Cluster: clusterName, Machine: machine, Min: s.shape.Min, Max: s.shape.Max,

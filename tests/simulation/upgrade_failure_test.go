@@ -51,40 +51,33 @@ func TestUpgradeFailures(t *testing.T) {
 		s.expectFailure(cluster.NodeCreationFailure, "InsufficientInstanceCapacity")
 		s.expectRerunSucceeds()
 	})
-	t.Run("StandaloneTask", func(t *testing.T) {
-		s := newUpgradeScenario(t, pool)
-		s.createAndAwait("web", 6)
-		s.blockStandalone(Action{Pick: 1, N: 0})
-		s.passTime(time.Minute)
-		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
-		s.expectFailure(cluster.PodEvictionFailure, "standalone task")
-		s.expectRerunSucceeds()
-	})
-	t.Run("ProtectedTask", func(t *testing.T) {
-		s := newUpgradeScenario(t, pool)
-		s.createAndAwait("web", 4)
-		s.blockProtected(Action{})
-		s.updateToNextImage(operation.UpdateNodeGroupVersion{Force: true})
-		s.expectFailure(cluster.PodEvictionFailure, "is protected")
-		s.expectRerunSucceeds()
-	})
-	t.Run("Percentages", func(t *testing.T) {
-		s := newUpgradeScenario(t, pool)
-		s.createAndAwait("web", 4)
-		s.blockPercentages(Action{})
-		s.passTime(10 * time.Second)
-		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
-		s.expectFailure(cluster.PodEvictionFailure, "the deployment configuration of service web")
-		s.expectRerunSucceeds()
-	})
-	t.Run("ForeignTask", func(t *testing.T) {
-		s := newUpgradeScenario(t, pool)
-		s.blockForeign(Action{})
-		s.passTime(time.Minute)
-		s.updateToNextImage(operation.UpdateNodeGroupVersion{})
-		s.expectFailure(cluster.PodEvictionFailure, "was not started by Berth")
-		s.expectRerunSucceeds()
-	})
+	for name, c := range map[string]struct {
+		tasks int // of a service that runs on the nodes
+		block func(*upgradeScenario)
+		wait  time.Duration // until the block is in effect
+		force bool
+		want  string
+	}{
+		"StandaloneTask": {6, func(s *upgradeScenario) { s.blockStandalone(Action{Pick: 1}) }, time.Minute, false,
+			"standalone task"},
+		"ProtectedTask": {4, func(s *upgradeScenario) { s.blockProtected(Action{}) }, 0, true, "is protected"},
+		"Percentages": {4, func(s *upgradeScenario) { s.blockPercentages(Action{}) }, 10 * time.Second, false,
+			"the deployment configuration of service web"},
+		"ForeignTask": {0, func(s *upgradeScenario) { s.blockForeign(Action{}) }, time.Minute, false,
+			"was not started by Berth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newUpgradeScenario(t, pool)
+			if c.tasks > 0 {
+				s.createAndAwait("web", c.tasks)
+			}
+			c.block(s)
+			s.passTime(c.wait)
+			s.updateToNextImage(operation.UpdateNodeGroupVersion{Force: c.force})
+			s.expectFailure(cluster.PodEvictionFailure, c.want)
+			s.expectRerunSucceeds()
+		})
+	}
 	for _, op := range []string{
 		"CreateLaunchTemplateVersion", "UseTemplate", "UpdateAutoScalingGroup", "PutAttributes",
 		"UpdateContainerInstancesState",

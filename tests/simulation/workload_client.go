@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -71,10 +70,7 @@ var families = []string{"small", "small", "big", "port", "port", "share", "gpu",
 
 func (w *World) registerDefinitions() {
 	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
-		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition",
-			[]byte(taskDefinitions[f])); status != http.StatusOK {
-			w.checker.Fail("registering %s: %s", f, answer)
-		}
+		w.registerDefinition(taskDefinitions[f])
 	}
 	w.registerBrokenDefinitions()
 }

@@ -12,7 +12,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/operation"
 	"berth/shared/sim/ecs"
-	"berth/shared/state"
 	"berth/tests/simulation/coverage"
 	"berth/tests/simulation/invariant"
 	"berth/tests/simulation/model"
@@ -147,16 +146,26 @@ func (c *apiClient) changeDeploymentSettings(a Action) {
 	default:
 		in["deploymentConfiguration"] = map[string]any{"deploymentCircuitBreaker": circuitBreakers[a.Pick/5%uint64(len(circuitBreakers))]}
 	}
-	c.world.logf("tune %s: %v", s.name, in)
+	c.updateSettings(s, in, func() {})
+}
+
+// updateSettings sends an UpdateService and calls done when it is acknowledged. A refusal of the
+// parameters is no failure: they may contradict earlier ones.
+func (c *apiClient) updateSettings(s *expectedService, in map[string]any, done func()) {
+	c.world.logf("update settings of %s: %v", s.name, in)
 	s.busy = true
-	c.callUntilAnswered("tune "+s.name, func(ctx context.Context) error { return c.callECS(ctx, "UpdateService", in) },
-		func(err error) {
-			s.busy = false
-			if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
-				c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %v fails: %v", s.name,
-					in, err)
-			}
-		})
+	c.callUntilAnswered("update settings of "+s.name, func(ctx context.Context) error {
+		return c.callECS(ctx, "UpdateService", in)
+	}, func(err error) {
+		s.busy = false
+		switch {
+		case err == nil:
+			done()
+		case cluster.ErrorCode(err) != cluster.CodeInvalidParameter:
+			c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %v fails: %v", s.name,
+				in, err)
+		}
+	})
 }
 
 // stopDeployment stops and rolls back a service's deployment, which may be over meanwhile.
@@ -170,7 +179,7 @@ func (c *apiClient) stopDeployment(a Action) {
 
 // stopCurrentDeployment stops the current deployment of a service if it is in progress.
 func (c *apiClient) stopCurrentDeployment(s *expectedService, how cluster.StopType) {
-	row, ok := c.world.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := c.world.serviceRow(s.name)
 	if !ok || row.Release == nil || row.Release.Status.HasEnded() {
 		return
 	}
@@ -219,7 +228,7 @@ func (c *apiClient) protectTasks(a Action) {
 // will end. Otherwise they would be retried forever.
 func (c *apiClient) replaceBrokenRevisions() {
 	for _, s := range c.services {
-		row, ok := c.world.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		row, ok := c.world.serviceRow(s.name)
 		if !ok || !s.exists || s.busy {
 			continue
 		}
@@ -235,7 +244,7 @@ func (c *apiClient) replaceBrokenRevisions() {
 		if s.daemon {
 			good = "checked:2"
 		}
-		c.world.logf("mend %s: %s", s.name, good)
+		c.world.logf("replace the broken revision of %s: %s", s.name, good)
 		c.world.cover(coverage.MendedRevision)
 		c.startDeployment(s, operation.UpdateService{TaskDefinition: good})
 	}
@@ -260,9 +269,6 @@ func (w *World) registerBrokenDefinitions() {
 		taskDefinitions["port"]}
 	for _, text := range append(good, bad[invariant.BrokenFamily], bad[invariant.UnhealthyFamily],
 		strings.Replace(taskDefinitions["port"], `"port"`, `"brokenport"`, 1)) {
-		if status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition",
-			[]byte(text)); status != http.StatusOK {
-			w.checker.Fail("registering %s: %s", text, answer)
-		}
+		w.registerDefinition(text)
 	}
 }

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -59,21 +57,7 @@ func (c *apiClient) changeEarlySuccess(a Action) {
 	if !s.daemon && a.N%2 == 0 { // ECS requires at least the minimum healthy percent
 		in["deploymentConfiguration"].(map[string]any)["minimumHealthyPercent"] = 50
 	}
-	c.world.logf("early success of %s: %v", s.name, in)
-	s.busy = true
-	c.callUntilAnswered("early success of "+s.name, func(ctx context.Context) error {
-		return c.callECS(ctx,
-			"UpdateService", in)
-	}, func(err error) {
-		s.busy = false
-		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
-			c.world.checker.Fail("invariant 9: service %s was acknowledged, and updating it by %v fails: %v", s.name,
-				in, err)
-		}
-		if err == nil {
-			c.deployService(a)
-		}
-	})
+	c.updateSettings(s, in, func() { c.deployService(a) })
 }
 
 // interruptSpotInstance sends EC2's warning and terminates the instance two minutes later.
@@ -111,16 +95,9 @@ func (w *World) recommendRebalance(a Action) {
 	})
 }
 
-// putEC2Event puts an event of EC2 on the bus.
+// putEC2Event puts an event of EC2 on the bus, and reports whether that worked.
 func (w *World) putEC2Event(kind string, detail map[string]any) bool {
-	event, err := json.Marshal(map[string]any{
-		"source": "aws.ec2", "detail-type": kind, "detail": detail, "id": fmt.Sprint("ec2-", w.steps),
-		"time":   w.Loop.Now(),
-		"region": "us-east-1", "account": "123456789012",
-	})
-	if err == nil {
-		err = w.Runtime.PutEvent(event)
-	}
+	err := w.putEvent("aws.ec2", kind, fmt.Sprint("ec2-", w.steps), detail)
 	if err != nil {
 		w.checker.Fail("putting an event of EC2: %v", err)
 	}

@@ -116,16 +116,8 @@ var malformedDetails = []string{
 // sendMalformedEvent puts an event on the bus that must change nothing.
 func (w *World) sendMalformedEvent(a Action) {
 	kind := []string{"ECS Task State Change", "ECS Container Instance State Change"}[a.N%2]
-	event, err := json.Marshal(map[string]any{
-		"source": "berth.fleet", "detail-type": kind,
-		"detail": json.RawMessage(malformedDetails[a.Pick%uint64(len(malformedDetails))]),
-		"id":     "bad", "time": w.Loop.Now(), "region": "us-east-1", "account": "123456789012",
-	})
-	if err != nil {
-		w.checker.Fail("%v", err)
-		return
-	}
-	if w.Runtime.PutEvent(event) == nil {
+	detail := json.RawMessage(malformedDetails[a.Pick%uint64(len(malformedDetails))])
+	if w.putEvent("berth.fleet", kind, "bad", detail) == nil {
 		w.cover(coverage.BadEvent)
 	}
 }

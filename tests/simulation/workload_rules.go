@@ -12,7 +12,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/operation"
 	"berth/shared/sim/ec2"
-	"berth/shared/state"
 	"berth/tests/simulation/coverage"
 	"berth/tests/simulation/invariant"
 )
@@ -182,7 +181,7 @@ func (c *apiClient) changeRules(a Action) {
 
 // runningTasksOf returns the service's RUNNING tasks that are not being stopped, in order of id.
 func (w *World) runningTasksOf(s *expectedService) (out []*cluster.Task) {
-	row, ok := w.checker.Rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := w.serviceRow(s.name)
 	if !ok {
 		return nil
 	}
@@ -279,14 +278,9 @@ func (w *World) reportLoads(a Action) {
 		return
 	}
 	for _, report := range reports {
-		event, err := json.Marshal(map[string]any{
-			"source": "berth.load", "detail-type": "Task Load Report", "id": "load", "time": w.Loop.Now(),
-			"region": "us-east-1", "account": "123456789012",
-			"detail": map[string]any{"taskArn": "arn:aws:ecs:us-east-1:123456789012:task/" + clusterName + "/" + report.Task, "loads": report.Loads},
-		})
-		if err != nil {
-			w.checker.Fail("%v", err)
-		} else if w.Runtime.PutEvent(event) == nil {
+		arn := "arn:aws:ecs:us-east-1:123456789012:task/" + clusterName + "/" + report.Task
+		if w.putEvent("berth.load", "Task Load Report", "load",
+			map[string]any{"taskArn": arn, "loads": report.Loads}) == nil {
 			w.cover(coverage.LoadEvent)
 		}
 	}

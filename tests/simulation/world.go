@@ -2,9 +2,11 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"time"
 
@@ -284,6 +286,32 @@ func (w *World) createCluster() error {
 	}
 	w.client.configuration = drawConfiguration(w.rng)
 	return w.API.Configurations.PutConfiguration(context.Background(), w.client.configuration)
+}
+
+// serviceRow returns the row of the service, if there is one.
+func (w *World) serviceRow(name string) (*cluster.Service, bool) {
+	row, ok := w.checker.Rows[state.ServiceKey(clusterName, name)].(*cluster.Service)
+	return row, ok
+}
+
+// putEvent puts an event on the bus.
+func (w *World) putEvent(source, kind, id string, detail any) error {
+	event, err := json.Marshal(map[string]any{
+		"source": source, "detail-type": kind, "detail": detail, "id": id, "time": w.Loop.Now(),
+		"region": "us-east-1", "account": "123456789012",
+	})
+	if err != nil {
+		return err
+	}
+	return w.Runtime.PutEvent(event)
+}
+
+// registerDefinition registers a task definition, given as the body of the request.
+func (w *World) registerDefinition(body string) {
+	status, answer := w.AWS.ECS.Endpoint().ServeOperation(context.Background(), "RegisterTaskDefinition", []byte(body))
+	if status != http.StatusOK {
+		w.checker.Fail("registering %s: %s", body, answer)
+	}
 }
 
 // runUntil executes the loop up to a time, or until an invariant is violated.

@@ -181,12 +181,7 @@ func (h *RowHistory) MayMove(s *cluster.Service) bool {
 	if len(s.Older) > 0 || s.Deployment.State == cluster.RolloutFailed {
 		return false
 	}
-	active := 0
-	for _, t := range h.ByOwner[s.Short] {
-		if t.IsActive() {
-			active++
-		}
-	}
+	active := h.countActive(s.Short)
 	return active == s.Desired && s.Desired*s.MaxPercent/100 > active
 }
 

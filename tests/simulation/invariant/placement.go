@@ -207,12 +207,7 @@ func (h *RowHistory) countPairs(owner string) (n int) {
 // CountPairsAsOne counts the service's pairs of a task and its replacement of which only one is
 // wanted.
 func (h *RowHistory) CountPairsAsOne(s *cluster.Service) int {
-	active, pairs := 0, h.countPairs(s.Short)
-	for _, t := range h.ByOwner[s.Short] {
-		if t.IsActive() {
-			active++
-		}
-	}
+	active, pairs := h.countActive(s.Short), h.countPairs(s.Short)
 	return pairs - min(pairs, max(0, s.Desired-(active-pairs)))
 }
 

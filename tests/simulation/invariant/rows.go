@@ -281,6 +281,16 @@ func (u *usage) idleGPUs() int {
 	return n
 }
 
+// countActive counts the owner's active tasks.
+func (h *RowHistory) countActive(owner string) (n int) {
+	for _, t := range h.ByOwner[owner] {
+		if t.IsActive() {
+			n++
+		}
+	}
+	return n
+}
+
 // ActiveServices returns the ACTIVE services.
 func (h *RowHistory) ActiveServices() (out []*cluster.Service) {
 	for _, row := range h.Rows {

@@ -118,12 +118,7 @@ func (c *Checker) CanStartNow(s *cluster.Service) bool {
 		d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
 		return false
 	}
-	active := 0
-	for _, t := range c.ByOwner[s.Short] {
-		if t.IsActive() {
-			active++
-		}
-	}
+	active := c.countActive(s.Short)
 	if active >= s.Desired || active >= ModelService(s).Ceiling(s.Desired) {
 		return false
 	}
