@@ -10,7 +10,15 @@ import (
 
 // recordEvent is a stream record as Lambda shows it to a filter: eventName, and under dynamodb the
 // Keys, NewImage and OldImage in DynamoDB's attribute values. The images are made only if a pattern
-// asks for them: most records are rejected by their key alone.
+// asks for them: most records are rejected by their key alone. Example:
+//
+//	{
+//	  "eventName": "MODIFY",
+//	  "dynamodb": {
+//	    "Keys": {"pk": {"S": "prod"}, "sk": {"S": "task#3f9a#x"}},
+//	    "NewImage": {"pk": {"S": "prod"}, "la": {"S": "STOPPED"}, "ex": {"N": "137"}}
+//	  }
+//	}
 type recordEvent struct {
 	record    *state.Record
 	old, next image

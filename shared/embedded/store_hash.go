@@ -6,8 +6,13 @@ import (
 	"slices"
 )
 
-// sealRows numbers the changes and continues the hash over them: each hash is over the one before
-// it, the lengths of cluster, sort key and row, and these three.
+// sealRows numbers the changes and continues the hash over them:
+//
+//	hash(n) = SHA-256(hash(n-1), lengths of cluster, sort key and row, cluster, sort key, row)
+//
+// The lengths, of 4 bytes each, keep two different changes from being the same bytes. The row is
+// hashed by attribute, in order of name, so that the order of fields in Go does not matter. A
+// deletion has an empty row.
 func (g *commitGroup) sealRows() {
 	d := g.store.digest
 	for _, c := range g.changes {

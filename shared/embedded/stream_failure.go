@@ -6,7 +6,15 @@ import (
 )
 
 // failureRecord is what Lambda sends to the on-failure destination of a stream: which records were
-// given up and why, but not the records (Lambda, retaining discarded records).
+// given up and why, but not the records (Lambda, retaining discarded records). Example, shortened:
+//
+//	{
+//	  "requestContext": {"condition": "RetryAttemptsExhausted", "approximateInvokeCount": 3},
+//	  "DDBStreamBatchInfo": {
+//	    "startSequenceNumber": "00000000000000000041", "endSequenceNumber": "00000000000000000043",
+//	    "batchSize": 3
+//	  }
+//	}
 type failureRecord struct {
 	Version        string          `json:"version"`
 	Timestamp      time.Time       `json:"timestamp"`

@@ -42,7 +42,17 @@ type QueueSource struct {
 	Concurrency int // batches at the same time
 }
 
-// StreamSource is an event of type DynamoDB.
+// StreamSource is an event of type DynamoDB, such as
+//
+//	Type: DynamoDB
+//	Properties:
+//	  Stream: !GetAtt Table.StreamArn
+//	  StartingPosition: TRIM_HORIZON
+//	  BatchSize: 100
+//	  FunctionResponseTypes: [ReportBatchItemFailures]
+//	  FilterCriteria:
+//	    Filters:
+//	      - Pattern: '{"dynamodb": {"Keys": {"sk": {"S": [{"prefix": "task#"}]}}}}'
 type StreamSource struct {
 	Batching
 	Table     string
@@ -53,13 +63,15 @@ type StreamSource struct {
 	OnFailure string        // queue; empty for none
 }
 
-// ScheduleSource is an event of type ScheduleV2.
+// ScheduleSource is an event of type ScheduleV2. The function gets the name of the schedule,
+// because one function may have several.
 type ScheduleSource struct {
 	Every    time.Duration
 	Schedule string // of the input {"schedule": NAME}
 }
 
-// QueueWiring is one AWS::SQS::Queue.
+// QueueWiring is one AWS::SQS::Queue. Without dead letters a message that always fails comes back
+// for ever.
 type QueueWiring struct {
 	Name        string
 	Visibility  time.Duration // how long a received message is invisible
@@ -68,7 +80,8 @@ type QueueWiring struct {
 	DeadLetters string        // queue; empty for none
 }
 
-// RuleWiring is one AWS::Events::Rule.
+// RuleWiring is one AWS::Events::Rule, which sends the events that match its pattern to all its
+// queues.
 type RuleWiring struct {
 	Name    string
 	Pattern *Pattern

@@ -70,6 +70,7 @@ func testCommitMakesAllChanges(t *testing.T, s state.Store) {
 		}
 	})
 	t.Run("OfNothingSucceeds", func(t *testing.T) { mustCommit(t, s, uniqueCluster(), state.NoVersion) })
+	// A commit writes rows of the directory beside those of its cluster.
 	t.Run("AcrossClusters", func(t *testing.T) {
 		one, other := uniqueCluster(), uniqueCluster()
 		entry := &state.Entry{Head: rowHead(state.Directory, 1), Name: one}
@@ -128,6 +129,7 @@ func testCommitMovesVersion(t *testing.T, s state.Store) {
 			}
 		})
 	}
+	// A cluster without a meta row has been deleted: no decision about it may be written.
 	t.Run("RefusesWithoutMeta", func(t *testing.T) {
 		name := uniqueCluster()
 		expectVersionConflict(t, tryCommit(s, name, 0, state.Write{Put: taskRow(name, "a")}), name, nil)
@@ -220,11 +222,13 @@ func testCommitLimits(t *testing.T, s state.Store) {
 		version int64
 		writes  []state.Write
 	}{
+		// The check of the version is the hundredth statement.
 		{"TooManyWithVersion", 0, taskWrites(name, state.MaxWrites+1, 0)},
 		{"TooMany", state.NoVersion, taskWrites(name, state.MaxWrites+2, 0)},
 		{"SameRowTwice", 0, append(taskWrites(name, 2, 0), state.Write{Delete: &key})},
 		{"SameRowTwiceWithoutVersion", state.NoVersion,
 			append(taskWrites(name, 2, 0), state.Write{Stop: &state.Stop{Task: key}})},
+		// Moving the version is a write of the meta row already.
 		{"MetaBesideVersion", 0, []state.Write{{Put: metaRow(name, 5), Any: true}}},
 		{"SaysNothing", 0, []state.Write{{Put: taskRow(name, "a")}, {}}},
 		{"RowTooBig", 0, taskWrites(name, 1, 401<<10)},

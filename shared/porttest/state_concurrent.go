@@ -67,6 +67,7 @@ func testConcurrentWriters(t *testing.T, s state.Store) {
 			t.Errorf("%d writers created the row, want 1", won)
 		}
 	})
+	// The claim is what keeps two dispatches from starting a task twice.
 	t.Run("OneClaim", func(t *testing.T) {
 		row := taskRow(uniqueCluster(), "a")
 		mustPut(t, s, row)
@@ -78,6 +79,7 @@ func testConcurrentWriters(t *testing.T, s state.Store) {
 			t.Errorf("%d writers have the claim, want 1", won)
 		}
 	})
+	// Writes without a condition never conflict: each must be counted in the revision.
 	t.Run("BlindWritesAllCount", func(t *testing.T) {
 		name := uniqueCluster()
 		won := runWriters(t, func(int) error {

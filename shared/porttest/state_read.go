@@ -27,7 +27,8 @@ func instanceIDs(rows []state.Row) []string {
 // sort key, and never crosses clusters.
 func testListReadsRange(t *testing.T, s state.Store) {
 	name, other := uniqueCluster(), uniqueCluster()
-	for _, id := range []string{"c", "a", "b", "B", "ab", "ü", "a b"} { // neither in this order
+	// Stored in another order than listed. The other cluster's rows lie between these by key.
+	for _, id := range []string{"c", "a", "b", "B", "ab", "ü", "a b"} {
 		mustPut(t, s, instanceRow(name, id, 1), instanceRow(other, id+"x", 1))
 	}
 	mustPut(t, s, metaRow(name, 0), taskRow(name, "t"))
@@ -95,7 +96,8 @@ func testListSeesChangesAtOnce(t *testing.T, s state.Store) {
 // above a page's end.
 func testListReadsAllPages(t *testing.T, s state.Store) {
 	name := uniqueCluster()
-	const n, size = 30, 90 << 10 // DynamoDB's pages have 1 MB
+	// DynamoDB's pages have 1 MB: eleven rows of this size.
+	const n, size = 30, 90 << 10
 	for i := range n {
 		mustPut(t, s, taskRow(name, fmt.Sprintf("%02d", i),
 			func(t *cluster.Task) { t.Reason = strings.Repeat("x", size) }))
@@ -127,7 +129,7 @@ func testDueByReadsDueRows(t *testing.T, s state.Store) {
 	offsets := []time.Duration{-24 * time.Hour, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Second,
 		24 * time.Hour}
 	for i := range offsets {
-		i := (i + 3) % len(offsets) // not in order
+		i := (i + 3) % len(offsets) // not stored in order
 		mustPut(t, s, &state.Due{Head: rowHead(name, 1), At: at.Add(offsets[i]), Kind: state.DueService, Subject: "s"})
 	}
 	// Two of one time, and a row on either side of all due rows.
@@ -248,6 +250,7 @@ func testUnusualKeys(t *testing.T, s state.Store) {
 		_, err := s.Get(context.Background(), key)
 		expectInvalid(t, err)
 	}
+	// The longest key that DynamoDB takes; one more byte is too many.
 	long := strings.Repeat("x", 1024-len(state.PrefixInstance))
 	expectInvalid(t, tryPut(s, instanceRow(name, long+"x", 1)))
 	for _, id := range append(slices.Clone(keyWords), long, "a#", "a##", "A", "#a", " ", "日") {

@@ -46,10 +46,13 @@ func testPutNeedsNextRevision(t *testing.T, s state.Store) {
 		{"Creates", 0, 1, true},
 		{"Replaces", 1, 2, true},
 		{"RefusesToCreateTwice", 1, 1, false},
+		// Two writers that have read the same revision: the second one comes too late.
 		{"RefusesStale", 3, 3, false},
 		{"RefusesOlder", 3, 2, false},
+		// A revision that nobody can have read is a bug of the caller.
 		{"RefusesToSkip", 1, 3, false},
 		{"RefusesToReplaceNothing", 0, 2, false},
+		// 0 is what a row has that was never put: it must not pass for a revision.
 		{"RefusesRevisionZero", 0, 0, false},
 		{"RefusesRevisionZeroOverARow", 1, 0, false},
 	} {
@@ -69,6 +72,7 @@ func testPutNeedsNextRevision(t *testing.T, s state.Store) {
 			expectWrite(t, s, old, after, w)
 		})
 	}
+	// A put replaces the row: attributes that the new one does not have must go.
 	t.Run("LeavesNothingOfTheOldRow", func(t *testing.T) {
 		name := uniqueCluster()
 		full := taskRow(name, "a", func(t *cluster.Task) {
@@ -102,6 +106,7 @@ func testPutAnyCountsOn(t *testing.T, s state.Store) {
 		expectWrite(t, s, taskRow(name, "a"), taskRow(name, "a", withRevision(2)),
 			state.Write{Put: taskRow(name, "a", withRevision(99)), Any: true})
 	})
+	// The answer has the revision that the next writer needs.
 	t.Run("IsFollowedByAPlainPut", func(t *testing.T) {
 		name := uniqueCluster()
 		row := mustWrite(t, s, state.Write{Put: taskRow(name, "a", withRevision(0)), Any: true})
@@ -127,6 +132,7 @@ func testDeleteIsIdempotent(t *testing.T, s state.Store) {
 	if got := mustList(t, s, state.Prefix(name, "")); len(got) != 1 {
 		t.Errorf("%d rows are left, want 1", len(got))
 	}
+	// Revisions are a row's own. Whatever must survive a deletion needs a generation in the key.
 	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { mustPut(t, s, taskRow(name, "a")) })
 	t.Run("OfOneRevision", func(t *testing.T) {
 		row := taskRow(uniqueCluster(), "a")
@@ -182,6 +188,7 @@ func testStopNeedsTaskThatMayRun(t *testing.T, s state.Store) {
 		{"Pending", func(t *cluster.Task) { t.Last = cluster.TaskPending }, stopped},
 		{"ReplacesReason", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" }, stopped},
 		{"RefusesAbsent", nil, nil},
+		// The first decision to stop a task gives the reason.
 		{"RefusesTwice", func(t *cluster.Task) { t.Desired, t.Reason = cluster.TaskStopped, "first" }, nil},
 		{"RefusesStopped", func(t *cluster.Task) { t.Last = cluster.TaskStopped }, nil},
 	}, func(key state.Key, _ string) state.Write {
@@ -216,6 +223,7 @@ func testClaimTakesNextAttempt(t *testing.T, s state.Store) {
 				{"RefusesAbsent", nil, nil},
 				{"RefusesTwice", at(n), nil},
 				{"RefusesEarlier", at(n + 1), nil},
+				// A task that was stopped or has been reported needs no start.
 				{"RefusesWhatShallStop", at(n-1, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }), nil},
 				{"RefusesRunning", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskRunning }), nil},
 				{"RefusesStopped", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskStopped }), nil},
@@ -251,11 +259,13 @@ func testObserveRunning(t *testing.T, s state.Store) {
 	runTaskCases(t, s, []taskCase{
 		{"First", unchanged, running},
 		{"Newer", ecs(4, "e"), running},
+		// The event may come before the answer of StartTask, which has the id.
 		{"RowWithoutID", ecs(4, ""), running},
 		{"OfATaskThatShallStop", func(t *cluster.Task) { t.Desired = cluster.TaskStopped }, running},
 		{"RefusesAbsent", nil, nil},
 		{"RefusesDuplicate", ecs(5, "e"), nil},
 		{"RefusesStale", ecs(6, "e"), nil},
+		// After a StartTask of unknown outcome two ECS tasks can have the same startedBy.
 		{"RefusesOtherTask", ecs(4, "other"), nil},
 		{"RefusesStopped", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},
 	}, func(key state.Key, _ string) state.Write {
@@ -290,6 +300,7 @@ func testObserveStopped(t *testing.T, s state.Store) {
 		{"NeverRan", unchanged, theirs},
 		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, cluster.At(t0) },
 			theirs},
+		// ECS reports "Task stopped by user" for what Berth has stopped.
 		{"KeepsBerthsReason", func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "mine",
 				"mine"
@@ -304,6 +315,7 @@ func testObserveStopped(t *testing.T, s state.Store) {
 			ExitCode: &code, Expires: 7_000_000_000,
 		}}
 	})
+	// Nothing follows STOPPED, not even a newer version.
 	t.Run("InTurn", func(t *testing.T) {
 		name := uniqueCluster()
 		mustPut(t, s, taskRow(name, "a"))

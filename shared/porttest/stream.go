@@ -137,6 +137,7 @@ func testNoRecordWithoutChange(t *testing.T, s StreamState) {
 	_, err := s.Write(context.Background(), state.Write{Put: taskRow(name, "a",
 		func(t *cluster.Task) { t.Reason = "refused" })})
 	expectConflict(t, err, state.KeyOf(row), row)
+	// A commit that is refused leaves no record of the writes that would have held.
 	if err := tryCommit(s, name, 5, state.Write{Put: taskRow(name, "b")}); err == nil {
 		t.Fatal("a commit on the wrong version holds")
 	}
@@ -231,6 +232,7 @@ func testExpiryLeavesRecords(t *testing.T, s StreamState) {
 		return taskRow(name, id, func(t *cluster.Task) { t.Expires = at })
 	}
 	now := t0.Unix()
+	// DynamoDB's time to live is in whole seconds; a row may go once its second has come.
 	never, past, due, later := expires("never", 0), expires("past", now-1), expires("due", now), expires("later", now+1)
 	mustPut(t, s, never, past, due, later)
 	mustPut(t, s, expires("extended", now-1))

@@ -46,7 +46,15 @@ func (g *group) completeActivity(id string, now time.Time) {
 }
 
 // emitTermination emits an event for each hook that holds a termination up, in order of name.
-// Whoever drains the instance completes the lifecycle action that the event names.
+// Whoever drains the instance completes the lifecycle action that the event names. Its detail:
+//
+//	{
+//	  "LifecycleActionToken": "87654321-4321-4321-4321-210987654321",
+//	  "AutoScalingGroupName": "workers", "LifecycleHookName": "ecs-managed-draining-termination-hook",
+//	  "EC2InstanceId": "i-1234567890abcdef0",
+//	  "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+//	  "Origin": "AutoScalingGroup", "Destination": "EC2"
+//	}
 func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 	hooks := make([]string, 0, len(m.Waits))
 	for name := range m.Waits {

@@ -13,7 +13,13 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// LaunchFault is what goes wrong with one launch of a group. The zero value is nothing.
+// LaunchFault is what goes wrong with one launch of a group. The zero value is nothing. Tests set
+// faults with [Groups.SetLaunchFaults]; a user of `berth fleet` sets them with tags of the group:
+//
+//	berth-fleet:launch-failure     InsufficientInstanceCapacity@eu-west-1b
+//	berth-fleet:launch-seconds     120
+//	berth-fleet:launch-zone        eu-west-1c
+//	berth-fleet:launched-machines  never-register
 type LaunchFault struct {
 	Reason string        // it fails, and is tried again after a while
 	In     string        // it fails in this zone only: another is taken

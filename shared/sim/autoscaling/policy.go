@@ -24,7 +24,9 @@ type policy struct {
 }
 
 // A policy scales out when the metric was above the target for highTimes minutes. It scales in when
-// the metric was below lowShare of the target for lowTimes minutes.
+// the metric was below lowShare of the target for lowTimes minutes: Auto Scaling is quick to add
+// and slow to remove. Example: with a target of 80 the high alarm watches > 80 in 3 of 3 minutes,
+// the low one < 72 in 15 of 15.
 const (
 	highTimes = 3
 	lowTimes  = 15

@@ -241,8 +241,17 @@ func (s targetState) forScheduler() cluster.Health {
 	return cluster.UnknownHealth
 }
 
-// currentState returns the state of a target. Its checks pass once a task has run at the address
-// for healthyAfter. They fail when no task runs there, or its TargetFault says so.
+// currentState returns the state of a target now. Health is computed when it is asked for, so that
+// it needs no timers:
+//
+//	draining   deregistered, until the delay has passed
+//	unhealthy  the task fails the checks (TargetFault)
+//	initial    registered less than healthyAfter ago
+//	unhealthy  no task runs at the address
+//	healthy    otherwise
+//
+// If the task that was found there last runs no longer, it looks for the one that replaced it at
+// the same address.
 func (e *TargetGroups) currentState(t *target, now time.Time) targetState {
 	if !t.Until.IsZero() {
 		return targetState{"draining", "Target.DeregistrationInProgress", "Target deregistration is in progress"}

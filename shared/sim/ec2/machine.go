@@ -8,6 +8,9 @@ import (
 )
 
 // Machine is a kind of instance. A type of [MachineTypes] has a size; any other name needs one.
+// Example, a machine with 3.5 vCPUs, 8 GiB and a metric of its own:
+//
+//	Machine{Type: "edge", CPU: 3500, Memory: 8192, Metrics: map[string]int64{"disk": 500}}
 type Machine struct {
 	Type  string
 	Zones []string // taken in turn; the Region's a, b and c where empty

@@ -59,7 +59,10 @@ type templateVersion struct {
 	Data        Data
 }
 
-// Data is launch template data by the names that requests have. Values are strings, maps and lists.
+// Data is launch template data by the names that requests have. Values are strings, maps and lists,
+// as forms have them: nothing here needs the types of the members but for a few texts. Example:
+//
+//	{"ImageId": "ami-1", "InstanceType": "m5.large", "SecurityGroupId": ["sg-1", "sg-2"]}
 type Data map[string]any
 
 // TextMember returns a string of the data, or "".

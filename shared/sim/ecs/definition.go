@@ -213,7 +213,9 @@ func parseTaskSize(s, suffix string, factor float64, field string) (*string, err
 }
 
 // requiredAttributes returns the capabilities that ECS derives from a task definition, as far as
-// simulated agents differ in them.
+// simulated agents differ in them (ECS, requiresAttributes). StartTask fails on an instance that
+// lacks one with the reason ATTRIBUTE. Example: a container that logs to splunk requires
+// com.amazonaws.ecs.capability.logging-driver.splunk.
 func requiredAttributes(d *types.TaskDefinition) []types.Attribute {
 	names := map[string]bool{"com.amazonaws.ecs.capability.docker-remote-api.1.18": true}
 	if value(d.TaskRoleArn) != "" {

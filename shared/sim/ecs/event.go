@@ -10,7 +10,16 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// emitTask emits the state change event of a task.
+// emitTask emits the state change event of a task. It is emitted for every change of the row that
+// ECS shows, from PENDING (version 1) on. Its detail, shortened:
+//
+//	{
+//	  "clusterArn": "arn:aws:ecs:eu-central-1:123456789012:cluster/prod",
+//	  "containerInstanceArn": "arn:aws:ecs:eu-central-1:123456789012:container-instance/prod/2d32...",
+//	  "containers": [{"name": "app", "lastStatus": "RUNNING", "networkBindings": []}],
+//	  "desiredStatus": "RUNNING", "lastStatus": "RUNNING", "startedBy": "berth/3f9ab2c61d07/2r-0",
+//	  "startedAt": "2026-11-21T09:00:01.942Z", "version": 2, "updatedAt": "2026-11-21T09:00:01.942Z"
+//	}
 func (e *tables) emitTask(t *task, now time.Time) {
 	d := t.describe(e.kernel.Account)
 	e.emitChange("ECS Task State Change", *d.TaskArn, t.Version, now, appendAPIValue(nil, reflect.ValueOf(d)))

@@ -31,7 +31,9 @@ type Service struct {
 	Tasks       *Tasks
 }
 
-// The operations of the ECS API, by what they are about.
+// The operations of the ECS API, by what they are about. They are apart so that a type has a face
+// that one can read; all of them work on the same tables. The method of an operation is named like
+// it, takes and returns the SDK's types, and is one step of the kernel.
 type (
 	// Clusters are the operations on clusters.
 	Clusters struct{ *tables }

@@ -15,18 +15,23 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// tables are what ECS keeps: clusters, task definitions, container instances and tasks.
+// tables are what ECS keeps: clusters, task definitions, container instances and tasks. They point
+// to each other: a task knows its instance and its definition, an instance its cluster and its
+// tasks.
 type tables struct {
 	kernel    *kernel.Kernel
 	options   Options
-	clusters  map[string]*ecsCluster
-	families  map[string]*family
-	instances map[string]*instance
-	tasks     map[string]*task
+	clusters  map[string]*ecsCluster // by name, INACTIVE ones included
+	families  map[string]*family     // of task definitions, by name
+	instances map[string]*instance   // by id, those that are visible
+	tasks     map[string]*task       // by id, those that are visible
 }
 
 // familyRecord is what is stored of a family. Its revisions have rows of their own.
 type familyRecord struct{ Latest int }
+
+// The rows of the file. Keys sort as the resources should be loaded: revisions by number, hence the
+// zeros.
 
 func (c *ecsCluster) StoredRow() (string, string, any) { return bucketClusters, c.name(), c.info }
 func (f *family) StoredRow() (string, string, any) {
@@ -40,6 +45,7 @@ func (t *task) StoredRow() (string, string, any) {
 	return bucketTasks, t.ID, taskRecord{t.taskSpec, t.reportedTask, t.actualTask}
 }
 
+// The buckets of the file. Their names and what is in them must not change: users keep fleets.
 const (
 	bucketClusters    = "clusters"
 	bucketFamilies    = "families"

@@ -163,7 +163,8 @@ func (t *task) interfaceAddress() string {
 	return fmt.Sprintf("10.%d.%d.%d", t.Seq>>16&255, t.Seq>>8&255, t.Seq&255)
 }
 
-// interfaceAttachment returns the task's network interface in ECS's terms.
+// interfaceAttachment returns the task's network interface in ECS's terms. It is ATTACHED from the
+// start; ECS's steps before that are not simulated.
 func (t *task) interfaceAttachment() types.Attachment {
 	detail := func(name, v string) types.KeyValuePair { return types.KeyValuePair{Name: &name, Value: &v} }
 	return types.Attachment{
@@ -174,7 +175,8 @@ func (t *task) interfaceAttachment() types.Attachment {
 	}
 }
 
-// describe returns the task in ECS's terms, without its tags.
+// describe returns the task in ECS's terms, without its tags, which only some operations return.
+// Absent values are nil: a task without startedBy has no such member.
 func (t *task) describe(account cluster.Account) types.Task {
 	d := types.Task{
 		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: t.on.in.info.ClusterArn,

@@ -32,7 +32,16 @@ type QueryService struct {
 type Action func(ctx context.Context, form url.Values) (any, error)
 
 // ServeQuery answers a call of the Query protocol. The services are keyed by the API version, a
-// date such as 2011-01-01, that every form has: one endpoint serves them all.
+// date such as 2011-01-01, that every form has: one endpoint serves them all. Example:
+//
+//	Action=SetDesiredCapacity&Version=2011-01-01&AutoScalingGroupName=workers&DesiredCapacity=3
+//
+// is answered with
+//
+//	<SetDesiredCapacityResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">
+//	  <SetDesiredCapacityResult></SetDesiredCapacityResult>
+//	  <ResponseMetadata><RequestId>fleet</RequestId></ResponseMetadata>
+//	</SetDesiredCapacityResponse>
 func ServeQuery(ctx context.Context, services map[string]QueryService, w http.ResponseWriter, body []byte) {
 	form, err := url.ParseQuery(string(body))
 	service := services[form.Get("Version")]
