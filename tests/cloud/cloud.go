@@ -213,6 +213,9 @@ func BuildAll(ctx context.Context, dir string, mode BuildMode) (Options, error) 
 	if err != nil {
 		return Options{}, err
 	}
+	if dir, err = filepath.Abs(dir); err != nil { // commands run in the root
+		return Options{}, err
+	}
 	o := Options{Version: Version{Code: filepath.Join(dir, "functions")}, Berth: filepath.Join(dir, "berth")}
 	if err := BuildFunctions(ctx, root, o.Code, mode); err != nil {
 		return Options{}, err
