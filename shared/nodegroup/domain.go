@@ -125,3 +125,10 @@ func domainWaitingFor(u *cluster.Update, v *view) []string {
 	}
 	return nil
 }
+
+// countMissing returns how many nodes have gone since the first old one was taken out and have no
+// Ready one in their place. If the desired capacity was lowered since, the difference is not
+// missing.
+func countMissing(u *cluster.Update, v *view) int {
+	return max(0, min(u.RequiredNodes, v.group.Desired)-len(v.old)-len(v.ready))
+}

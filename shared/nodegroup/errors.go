@@ -179,3 +179,42 @@ func listFirst(things []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(things[:maxListed], "; "), len(things)-maxListed)
 }
+
+// refusalOf returns why ECS refused the last change of a node, to be put behind its name.
+func refusalOf(u *cluster.Update, id string) string {
+	if why := u.Refusals[id]; why != "" {
+		return " (" + why + ")"
+	}
+	return ""
+}
+
+// instancesOf returns the EC2 instance ids of removals.
+func instancesOf(removals []cluster.NodeRemoval) []string {
+	ids := make([]string, len(removals))
+	for k, w := range removals {
+		ids[k] = w.Instance
+	}
+	return ids
+}
+
+// missingProof returns what does not show yet that the template works: the new nodes that are not
+// Ready, and the zones that have old nodes and no new one that is Ready. Nodes that were unready
+// before the update began do not count.
+func missingProof(u *cluster.Update, v *view) (missing []string) {
+	ready := map[string]bool{}
+	for _, n := range v.nodes {
+		switch {
+		case n.isLeaving() || !n.upToDate:
+		case n.isReady:
+			ready[n.Zone] = true
+		case !slices.Contains(u.InitiallyUnready, n.ID):
+			missing = append(missing, n.ID)
+		}
+	}
+	for _, zone := range v.oldZones() {
+		if !ready[zone] {
+			missing = append(missing, zone)
+		}
+	}
+	return missing
+}

@@ -105,23 +105,6 @@ func RecordRefusals(u *cluster.Update, why map[string]string) *cluster.Update {
 	return next
 }
 
-// refusalOf returns why ECS refused the last change of a node, to be put behind its name.
-func refusalOf(u *cluster.Update, id string) string {
-	if why := u.Refusals[id]; why != "" {
-		return " (" + why + ")"
-	}
-	return ""
-}
-
-// instancesOf returns the EC2 instance ids of removals.
-func instancesOf(removals []cluster.NodeRemoval) []string {
-	ids := make([]string, len(removals))
-	for k, w := range removals {
-		ids[k] = w.Instance
-	}
-	return ids
-}
-
 // BlockingTasks returns the tasks that would not leave a node once it is DRAINING, each with the
 // reason (N4): protected tasks, tasks that no service replaces, and tasks that their service must
 // keep.

@@ -71,28 +71,6 @@ func isFullestZone(v *view, zone string) bool {
 	return allOf(v.group.Zones, func(other string) bool { return count[other] <= count[zone] })
 }
 
-// missingProof returns what does not show yet that the template works: the new nodes that are not
-// Ready, and the zones that have old nodes and no new one that is Ready. Nodes that were unready
-// before the update began do not count.
-func missingProof(u *cluster.Update, v *view) (missing []string) {
-	ready := map[string]bool{}
-	for _, n := range v.nodes {
-		switch {
-		case n.isLeaving() || !n.upToDate:
-		case n.isReady:
-			ready[n.Zone] = true
-		case !slices.Contains(u.InitiallyUnready, n.ID):
-			missing = append(missing, n.ID)
-		}
-	}
-	for _, zone := range v.oldZones() {
-		if !ready[zone] {
-			missing = append(missing, zone)
-		}
-	}
-	return missing
-}
-
 func allOf[T any](of []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(of, func(x T) bool { return !is(x) })
 }

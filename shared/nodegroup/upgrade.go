@@ -59,13 +59,6 @@ func (upgradePhase) waitingFor(u *cluster.Update, v *view) string {
 	return listFirst(append(of, removalsWaitingFor(u, v)...))
 }
 
-// countMissing returns how many nodes have gone since the first old one was taken out and have no
-// Ready one in their place. If the desired capacity was lowered since, the difference is not
-// missing.
-func countMissing(u *cluster.Update, v *view) int {
-	return max(0, min(u.RequiredNodes, v.group.Desired)-len(v.old)-len(v.ready))
-}
-
 // recordShortage records since when nodes have been missing and no further one has become Ready.
 func recordShortage(u *cluster.Update, v *view) {
 	ready := len(v.ready)
