@@ -141,6 +141,14 @@ func (c *chooser) domainsAdmit(i int) bool {
 	return !concernsDomains(c) || passesFaultDomain(c, i) && passesUpgradeDomain(c, i)
 }
 
+// ServiceDomains returns the fault and upgrade domains of the request's service with its tasks, or
+// nil if no domain policy governs it. The caller must not change them. They are valid until the
+// snapshot changes.
+func (e *Engine) ServiceDomains(r Request) *domain.Domains {
+	e.Sync()
+	return e.chooserAt(&r, 0).domains
+}
+
 // A relaxation is a set of rules that are not kept.
 type relaxation uint8
 

@@ -100,11 +100,3 @@ func (t *domainTemplate) newDomains(rule domain.Rule, tasks *ownerCounts) *domai
 	}
 	return d
 }
-
-// ServiceDomains returns the fault and upgrade domains of the request's service with its tasks, or
-// nil if no domain policy governs it. The caller must not change them. They are valid until the
-// snapshot changes.
-func (e *Engine) ServiceDomains(r Request) *domain.Domains {
-	e.Sync()
-	return e.chooserAt(&r, 0).domains
-}

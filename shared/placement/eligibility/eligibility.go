@@ -1,9 +1,10 @@
-// Package eligibility says what an instance's row decides about the tasks that may run there,
-// whatever runs there now: whether the instance is in the cluster, takes tasks, and has the
-// attributes and constraints that tasks require.
+// Package eligibility says what an instance's row decides about tasks, whatever runs there now:
+// whether the instance is in the cluster and takes tasks, and whether it has the attributes and
+// satisfies the constraints that tasks require.
 //
-// It has no state. Placement asks it when it makes a spec and when it looks at an instance; the
-// plans of moves and the packing score ask it as well.
+// It has no state and no order: an instance is eligible or not. Package placement asks it when it
+// creates a spec and reads an instance; the planner of moves and the packing score ask it as well,
+// so that all of them agree.
 package eligibility
 
 import (
@@ -16,11 +17,11 @@ import (
 	"berth/shared/snapshot"
 )
 
-// InCluster reports whether the instance is known and not gone. One that is not is no candidate at
-// all.
+// InCluster reports whether the instance is known and not deregistered. Others are no candidates, and
+// explanations do not count them.
 func InCluster(v *snapshot.InstanceView) bool { return v.Instance != nil && !v.IsDeregistered() }
 
-// IsCordoned reports whether the instance takes no new task while what is there stays.
+// IsCordoned reports whether the instance takes no new tasks while those on it stay.
 func IsCordoned(v *snapshot.InstanceView) bool {
 	_, cordoned := v.Attributes[cluster.AttributeUnschedulable]
 	return cordoned

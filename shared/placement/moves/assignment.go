@@ -229,6 +229,12 @@ func (s *assignment) countDomains(o int32, sign int) {
 	s.score.worsened[levels[1]].addViolations(sign*max(0, upgrade-s.initialUpgrades[o]), 0)
 }
 
+// domainPriorities returns the priorities of the rules of fault and upgrade domains. Rules that are
+// switched off have no excess, so that their level does not matter.
+func domainPriorities(s *assignment) [2]int {
+	return [2]int{max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)}
+}
+
 // domainExcess returns how far the violation's owner is beyond its rule of fault or upgrade
 // domains.
 func (s *assignment) domainExcess(v openViolation) int {

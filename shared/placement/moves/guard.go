@@ -141,12 +141,6 @@ func worsenedDomains(s *assignment, t int32) [2]bool {
 	}
 }
 
-// domainPriorities returns the priorities of the rules of fault and upgrade domains. Rules that are
-// switched off have no excess, so that their level does not matter.
-func domainPriorities(s *assignment) [2]int {
-	return [2]int{max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)}
-}
-
 // mayStay reports whether no binding rule forbids the task to stay where it moved.
 func mayStay(s *assignment, g searchStage, t int32) bool {
 	task, i := &s.problem.tasks[t], s.at[t]
