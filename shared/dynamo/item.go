@@ -13,7 +13,12 @@ import (
 )
 
 // item is a row as DynamoDB stores it: the fields of the row's JSON as attributes, and the two
-// keys.
+// keys. Example, a task that runs:
+//
+//	{
+//	  "pk": {"S": "prod"}, "sk": {"S": "task#3f9ab2c61d07#5c8e..."},
+//	  "rv": {"N": "4"}, "de": {"S": "RUNNING"}, "la": {"S": "RUNNING"}, "ve": {"N": "2"}
+//	}
 type item = map[string]types.AttributeValue
 
 // The attributes of the table's key.

@@ -33,8 +33,9 @@ func (s *State) retryRepeatable(ctx context.Context, call func(context.Context) 
 	return s.retryCall(ctx, call, func(err error) bool { return isRetryable(err) || outcome.IsUnknown(err) })
 }
 
-// unlessUnknown repeats call while it has certainly had no effect. If it may have had one, the
-// error is cluster.ErrAmbiguous.
+// unlessUnknown repeats a call while it has certainly had no effect. If it may have had one, the
+// error is cluster.ErrAmbiguous, and the caller reads the row to find out: a single write has no
+// token, unlike a transaction.
 func (s *State) unlessUnknown(ctx context.Context, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err // nothing was sent

@@ -71,6 +71,7 @@ func (e *expressions) assignTime(attr string, t time.Time) {
 	e.assignAttribute(attr, stringAttribute(t.UTC().Format(time.RFC3339Nano)), t.IsZero())
 }
 
+// incrementAttribute counts on by one, which no writer can get wrong by having read an old value.
 func (e *expressions) incrementAttribute(attr string) {
 	e.set = append(e.set,
 		e.namePlaceholder(attr)+" = "+e.namePlaceholder(attr)+" + "+e.valuePlaceholder(numberAttribute(1)))

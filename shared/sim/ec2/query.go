@@ -70,7 +70,8 @@ func (d xmlData) MarshalXML(e *xml.Encoder, _ xml.StartElement) error {
 	return encodeData(e, "launchTemplateData", map[string]any(d.Data))
 }
 
-// listNames has the lists that have another name in answers than in requests.
+// listNames has the lists that have another name in answers than in requests: a request's
+// LicenseSpecification.1 is an item of an answer's licenseSet.
 var listNames = map[string]string{"LicenseSpecification": "license", "NetworkInterface.SecurityGroupId": "group",
 	"Ipv4Prefix": "ipv4Prefix"}
 
@@ -120,7 +121,8 @@ func encodeElement(e *xml.Encoder, start xml.StartElement, inside func() error) 
 	return e.EncodeToken(start.End())
 }
 
-// readData returns launch template data, or the error that EC2 gives.
+// readData returns launch template data, or the error that EC2 gives: for a member that it does not
+// know, and for user data.
 func readData(tree protocol.Tree) (Data, error) {
 	d := Data(tree)
 	return d, d.checkMembers()

@@ -184,7 +184,8 @@ func (e *Templates) FindVersion(_ context.Context, id, description string) (out 
 }
 
 // CreateVersion creates a version of a template that differs from another in the image, given by id
-// or name.
+// or name. The other version may be of another template: an update copies the version that the
+// group has.
 func (e *Templates) CreateVersion(
 	_ context.Context, v cluster.NewTemplateVersion,
 ) (out *cluster.LaunchTemplate, err error) {
@@ -251,7 +252,8 @@ func (d Data) checkMembers() error {
 	return nil
 }
 
-// dataMembers are the members of EC2's RequestLaunchTemplateData.
+// dataMembers are the members of EC2's RequestLaunchTemplateData by their names in forms. All are
+// stored and returned; image, type and user data have an effect.
 var dataMembers = []string{
 	"BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification", "DisableApiStop",
 	"DisableApiTermination",

@@ -112,7 +112,12 @@ func (e *agents) planBehaviour(t *task) plan {
 
 // fromEnvironment applies the task's environment variables. Those of overrides win over those of
 // the task definition. A value that should be a number and is not is ignored, because a container
-// would start with it all the same.
+// would start with it all the same. Example, a job that fails after a minute:
+//
+//	"environment": [
+//	  {"name": "BERTH_FLEET_RUN_SECONDS", "value": "60"},
+//	  {"name": "BERTH_FLEET_EXIT_CODE", "value": "1"}
+//	]
 func (p *plan) fromEnvironment(t *task) {
 	if s, err := strconv.ParseFloat(t.environmentVariable("BERTH_FLEET_RUN_SECONDS"), 64); err == nil && s >= 0 &&
 		s < 1e9 {
@@ -144,6 +149,7 @@ func (t *task) environmentVariable(name string) string {
 	return ""
 }
 
+// lookupVariable reports false if the variable is absent, which an empty one is not.
 func lookupVariable(environment []types.KeyValuePair, name string) (string, bool) {
 	for _, kv := range environment {
 		if value(kv.Name) == name {
@@ -229,7 +235,8 @@ func (e *agents) advanceTask(t *task, now time.Time) {
 	e.armTaskTimer(t, now)
 }
 
-// stoppedReport returns the report of a task that stops because ECS asked for it.
+// stoppedReport returns the report of a task that stops because ECS asked for it. It has no stop
+// code and no reason: ECS knows them. A task that never ran has no exit code.
 func (t *task) stoppedReport(at time.Time) report {
 	r := report{Last: cluster.TaskStopped, At: at}
 	if t.Phase == phaseRunning {

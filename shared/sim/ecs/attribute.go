@@ -18,6 +18,7 @@ import (
 // (ECS, service quotas: custom attributes per resource).
 const maxCustom = 10
 
+// The names and values of attributes (ECS API, Attribute).
 var (
 	attributeNames  = regexp.MustCompile(`^[a-zA-Z0-9_./\\-]{1,128}$`)
 	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@: -]{1,128}$`)

@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 )
 
+// clusterNames is ECS's rule for the names of clusters (ECS API, CreateCluster).
 var clusterNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,254}$`)
 
 // CreateCluster creates a cluster, or returns the ACTIVE one that has the name already, unchanged.

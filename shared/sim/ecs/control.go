@@ -137,7 +137,8 @@ func (e *Machines) ReconnectAgent(id string) error {
 }
 
 // replayReports sends what the agent has kept. The reports of different tasks come in the order in
-// which things happened. A task's own reports stay in order, because the sort is stable.
+// which things happened. A task's own reports stay in order, because the sort is stable. Times are
+// those at which things happened, versions and the times of events those of now.
 func (e *agents) replayReports(i *instance, now time.Time) {
 	type late struct {
 		task   *task
@@ -201,7 +202,8 @@ func (e *Machines) SetHealth(id string, healthy bool) error {
 }
 
 // TaskTruth is a task as ECS knows it, and whether it is alive. Tests compare the two; a scheduler
-// cannot see it.
+// cannot see it. A task that ECS holds RUNNING and that is not alive has crashed with its machine,
+// or its agent is disconnected.
 type TaskTruth struct {
 	cluster.ECSTask
 	Created time.Time

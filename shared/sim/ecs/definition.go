@@ -22,7 +22,7 @@ type definition struct {
 }
 
 // family is all revisions of one name. A number is never used again, even after its revision is
-// deleted.
+// deleted: tasks and the scheduler's cache know a revision by it.
 type family struct {
 	name      string
 	latest    int
@@ -34,6 +34,7 @@ func (d *definition) name() string {
 }
 func (d *definition) isActive() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
 
+// The names of families and containers (ECS API, RegisterTaskDefinition).
 var (
 	familyNames    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 	containerNames = familyNames
@@ -171,7 +172,13 @@ func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[c
 }
 
 // staticHostPort returns the static host port of a mapping. It reports false for a dynamic port,
-// and in network modes that give the task a network namespace of its own.
+// and in network modes that give the task a network namespace of its own:
+//
+//	mode     containerPort  hostPort  static host port
+//	bridge   80             8080      8080
+//	bridge   80             0         none, Docker chooses one
+//	host     80             0         80
+//	awsvpc   80             80        none, the task has an address of its own
 func staticHostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) {
 	p := cluster.Port{Number: int(value(m.HostPort)), Protocol: cluster.Protocol(m.Protocol)}
 	if mode == types.NetworkModeHost {

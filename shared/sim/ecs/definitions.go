@@ -19,7 +19,8 @@ func definitionNotFound() error {
 	return cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
 }
 
-// RegisterTaskDefinition creates the next revision of the family.
+// RegisterTaskDefinition creates the next revision of the family. As in ECS, registering the same
+// definition again makes another revision.
 func (e *Definitions) RegisterTaskDefinition(
 	_ context.Context, in *ecs.RegisterTaskDefinitionInput,
 ) (*ecs.RegisterTaskDefinitionOutput, error) {
@@ -148,7 +149,8 @@ func (e *Definitions) DeregisterTaskDefinition(
 const maxDeleteDefinitions = 10
 
 // DeleteTaskDefinitions deletes INACTIVE revisions: at once, or when the last task that uses one is
-// no longer visible.
+// no longer visible. Until then the revision is DELETE_IN_PROGRESS and starts nothing. ACTIVE ones
+// are failures of the call.
 func (e *Definitions) DeleteTaskDefinitions(
 	_ context.Context, in *ecs.DeleteTaskDefinitionsInput,
 ) (*ecs.DeleteTaskDefinitionsOutput, error) {

@@ -65,7 +65,9 @@ func (e *Service) ListTasks(_ context.Context, filter cluster.TaskFilter) (ids [
 	return ids, err
 }
 
-// selectTasks selects tasks as ECS does, which refuses startedBy together with another filter.
+// selectTasks selects tasks as ECS does: those of one desired status, RUNNING by default, whatever
+// their last status is. A task that is stopping is not among the RUNNING ones any more. startedBy
+// together with another filter is refused (ECS API, ListTasks).
 func (e *tables) selectTasks(filter cluster.TaskFilter, now time.Time) ([]*task, error) {
 	c, err := e.findCluster(filter.Cluster)
 	if err != nil {
@@ -219,7 +221,8 @@ func (e *Service) DescribeInstances(
 }
 
 // DescribeTaskDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by
-// family. The caller may change it.
+// family, with what Berth reads from its tags. INACTIVE revisions can be described. The caller may
+// change the result.
 func (e *Service) DescribeTaskDefinition(_ context.Context, name string) (*cluster.TaskDefinition, error) {
 	var found definition
 	err := e.kernel.CallView("DescribeTaskDefinition", name, func(time.Time) error {

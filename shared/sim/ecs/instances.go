@@ -18,7 +18,8 @@ const (
 	maxUpdateState = 10
 )
 
-// ListContainerInstances lists the instances of one status, or all that are not INACTIVE.
+// ListContainerInstances lists the instances of one status, or all that are not INACTIVE. Filters
+// in the cluster query language are refused: Berth's own API has them.
 func (e *Instances) ListContainerInstances(
 	_ context.Context, in *ecs.ListContainerInstancesInput,
 ) (*ecs.ListContainerInstancesOutput, error) {
@@ -100,7 +101,8 @@ func (e *Instances) UpdateContainerInstancesState(
 }
 
 // DeregisterContainerInstance removes an instance from its cluster. With force it may have tasks,
-// which ECS makes STOPPED and the agent stops.
+// which ECS makes STOPPED and the agent stops. In real ECS orphaned tasks can go on running; here
+// they end with the instance.
 func (e *Instances) DeregisterContainerInstance(
 	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
 ) (*ecs.DeregisterContainerInstanceOutput, error) {

@@ -16,7 +16,18 @@ import (
 
 // RegisterContainerInstance registers a machine of the caller's own size and attributes, as an
 // agent does. Resources other than CPU, MEMORY, GPU, ENI and ports are capacities of metrics. With
-// the ARN of a registered instance it changes that one.
+// the ARN of a registered instance it changes that one, as an agent does after a restart: its tasks
+// go on, its number of GPUs cannot change. Example:
+//
+//	{
+//	  "cluster": "prod",
+//	  "totalResources": [
+//	    {"name": "CPU", "type": "INTEGER", "integerValue": 4096},
+//	    {"name": "MEMORY", "type": "INTEGER", "integerValue": 15605},
+//	    {"name": "disk", "type": "INTEGER", "integerValue": 500}
+//	  ],
+//	  "attributes": [{"name": "stack", "value": "blue"}]
+//	}
 func (e *Instances) RegisterContainerInstance(
 	_ context.Context, in *ecs.RegisterContainerInstanceInput,
 ) (*ecs.RegisterContainerInstanceOutput, error) {

@@ -21,6 +21,8 @@ type startRequest struct {
 	network                               *types.NetworkConfiguration
 }
 
+// startedByPattern is ECS's rule for startedBy (ECS API, StartTask). Berth's own, such as
+// berth/3f9ab2c61d07/2r-0, must fit.
 var startedByPattern = regexp.MustCompile(`^[a-zA-Z0-9/_-]{0,36}$`)
 
 // startTasks starts one task on each instance, in order. It returns a failure for each instance

@@ -69,8 +69,12 @@ type task struct {
 	epoch int // the number of the timer in force
 }
 
-// requiredResources returns what ECS reserves for a task: its own CPU and memory or else the sum of
-// its containers'. Of a container's memory the reservation counts, if it has one. Overrides win.
+// requiredResources returns what ECS reserves for a task: CPU units, MiB and GPUs. CPU and memory are
+// the task's own or else the sum of its containers'. Of a container's memory the reservation counts,
+// if it has one. Overrides win.
+//
+// Example: containers of 256 units and 512 MiB with a reservation of 128, and of 64 units and 64
+// MiB, hold 320 units and 192 MiB. With "memory": "1024" for the task it is 320 units and 1,024 MiB.
 func (d *definition) requiredResources(o *types.TaskOverride) (cpu, memory int64, gpus int) {
 	for _, c := range d.Def.ContainerDefinitions {
 		over := containerOverride(o, value(c.Name))
@@ -111,7 +115,8 @@ func containerOverride(o *types.TaskOverride, name string) types.ContainerOverri
 	return types.ContainerOverride{}
 }
 
-// staticHostPorts returns the static host ports that a task of the definition reserves.
+// staticHostPorts returns the static host ports that a task of the definition reserves. ECS
+// reserves only these; dynamic ones are Docker's.
 func (d *definition) staticHostPorts() (ports []cluster.Port) {
 	for _, c := range d.Def.ContainerDefinitions {
 		for _, m := range c.PortMappings {
@@ -215,7 +220,8 @@ func (t *task) healthStatus() types.HealthStatus {
 }
 
 // describeContainer describes the n-th container. It takes the container's GPUs from gpus and
-// returns the rest.
+// returns the rest. All containers have the task's status, because a simulated task has one life;
+// the exit code is that of the first essential one.
 func (t *task) describeContainer(n int, c types.ContainerDefinition, gpus []int) (types.Container, []int) {
 	out := types.Container{
 		Name: c.Name, Image: c.Image, LastStatus: new(string(t.Last)), Cpu: new(strconv.Itoa(int(c.Cpu))),
