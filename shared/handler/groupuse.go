@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"fmt"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -11,12 +10,10 @@ import (
 // ReadGroupUse returns the row that says which capacity provider and node group use an Auto Scaling
 // group; a new row with Rev 0 if none ever did.
 func ReadGroupUse(ctx context.Context, store state.Store, group string) (*state.GroupUse, error) {
-	row, err := store.Get(ctx, state.GroupUseKey(group))
-	if err != nil {
-		return nil, fmt.Errorf("reading who has Auto Scaling group %s: %w", group, err)
-	}
-	if u, ok := row.(*state.GroupUse); ok && u != nil {
-		return u, nil
+	u, err := state.ReadRow[*state.GroupUse](ctx, store, state.GroupUseKey(group),
+		"the use of Auto Scaling group "+group)
+	if err != nil || u != nil {
+		return u, err
 	}
 	return &state.GroupUse{Head: cluster.Head{Cluster: state.Directory}, Group: group}, nil
 }

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"fmt"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -10,29 +9,17 @@ import (
 
 // FindProvider reads a capacity provider; nil if it does not exist or was deleted.
 func FindProvider(ctx context.Context, store state.Store, name string) (*cluster.CapacityProvider, error) {
-	row, err := store.Get(ctx, state.ProviderKey(name))
-	if err != nil {
-		return nil, fmt.Errorf("reading capacity provider %s: %w", name, err)
-	}
-	p, _ := row.(*cluster.CapacityProvider)
-	if p == nil || p.Inactive {
-		return nil, nil
+	p, err := state.ReadRow[*cluster.CapacityProvider](ctx, store, state.ProviderKey(name), "capacity provider "+name)
+	if err != nil || p == nil || p.Inactive {
+		return nil, err
 	}
 	return p, nil
 }
 
 // ListProviders reads all capacity providers, deleted ones included.
-func ListProviders(ctx context.Context, store state.Store) (out []*cluster.CapacityProvider, err error) {
-	rows, err := store.List(ctx, state.Prefix(state.Directory, state.PrefixProvider))
-	if err != nil {
-		return nil, fmt.Errorf("listing capacity providers: %w", err)
-	}
-	for _, row := range rows {
-		if p, ok := row.(*cluster.CapacityProvider); ok {
-			out = append(out, p)
-		}
-	}
-	return out, nil
+func ListProviders(ctx context.Context, store state.Store) ([]*cluster.CapacityProvider, error) {
+	return state.ListRows[*cluster.CapacityProvider](
+		ctx, store, state.Prefix(state.Directory, state.PrefixProvider), "capacity providers")
 }
 
 // FindClusterProviders reads a cluster's capacity providers; a new row with Rev 0 if none were ever
@@ -40,12 +27,10 @@ func ListProviders(ctx context.Context, store state.Store) (out []*cluster.Capac
 func FindClusterProviders(
 	ctx context.Context, store state.Store, clusterName string,
 ) (*cluster.ClusterProviders, error) {
-	row, err := store.Get(ctx, state.ClusterProvidersKey(clusterName))
-	if err != nil {
-		return nil, fmt.Errorf("reading the capacity providers of cluster %s: %w", clusterName, err)
-	}
-	if c, ok := row.(*cluster.ClusterProviders); ok && c != nil {
-		return c, nil
+	c, err := state.ReadRow[*cluster.ClusterProviders](
+		ctx, store, state.ClusterProvidersKey(clusterName), "the capacity providers of cluster "+clusterName)
+	if err != nil || c != nil {
+		return c, err
 	}
 	return &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}, nil
 }

@@ -51,7 +51,7 @@ func (a *CapacityProviders) CreateCapacityProvider(
 		if err != nil {
 			return err
 		}
-		old, err := findRow[*cluster.CapacityProvider](ctx, a.State, state.KeyOf(p), "capacity provider "+p.Name)
+		old, err := state.ReadRow[*cluster.CapacityProvider](ctx, a.State, state.KeyOf(p), "capacity provider "+p.Name)
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 	if n > 0 {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
-	tasks, err := listRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
+	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
 	if slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.HasEnded() }) {
 		return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
 	}
@@ -51,7 +51,7 @@ func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 
 // ServiceCount returns how many services of the cluster are ACTIVE.
 func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, err error) {
-	services, err := listRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
+	services, err := state.ListRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
 	for _, s := range services {
 		if s.Status == cluster.ServiceActive {
 			active++
@@ -72,7 +72,7 @@ func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids
 // Running services keep it; new ones are refused.
 func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
 	return state.ForEachCluster(ctx, a.State, func(clusterName string) error {
-		d, err := findRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
+		d, err := state.ReadRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
 			"task definition "+name)
 		if err != nil || d == nil || d.Inactive {
 			return err
@@ -87,7 +87,8 @@ func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error
 // findCluster returns the cluster's meta row. A cluster that only ECS knows is adopted; an unknown
 // one is a ClusterNotFoundException.
 func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Meta, error) {
-	meta, err := findRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
+	meta, err := state.ReadRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta},
+		"cluster "+name)
 	if err != nil || meta != nil {
 		return meta, err
 	}

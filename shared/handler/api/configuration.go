@@ -17,7 +17,7 @@ func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName s
 		return nil, err
 	}
 	none := &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}
-	c, err := findRow[*cluster.Configuration](ctx, a.State, state.KeyOf(none),
+	c, err := state.ReadRow[*cluster.Configuration](ctx, a.State, state.KeyOf(none),
 		"the configuration of cluster "+clusterName)
 	if err == nil && c == nil {
 		return none, nil

@@ -38,7 +38,7 @@ func (a *Dependencies) lookUpDefinition(
 func (a *Dependencies) cachedDefinition(
 	ctx context.Context, clusterName, name string,
 ) (*cluster.TaskDefinition, error) {
-	def, err := findRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
+	def, err := state.ReadRow[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name),
 		"task definition "+name)
 	if err != nil || def != nil {
 		return def, err

@@ -93,7 +93,7 @@ func (a *Deployments) findRelease(
 	}
 	key := state.KeyOf(&cluster.ServiceDeployment{Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short,
 		Release: cluster.Release{ID: ref.ID}})
-	d, err := findRow[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
+	d, err := state.ReadRow[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
 	if err != nil || d == nil {
 		return s, nil, err
 	}
@@ -126,7 +126,7 @@ func (a *Deployments) findRevision(
 		return r, nil
 	}
 	key := state.Key{Cluster: s.Cluster, Sort: state.PrefixRevision + s.Short + "#" + ref.ID}
-	r, err := findRow[*cluster.ServiceRevision](ctx, a.State, key, "service revision "+ref.String())
+	r, err := state.ReadRow[*cluster.ServiceRevision](ctx, a.State, key, "service revision "+ref.String())
 	if err != nil || r == nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -55,32 +54,6 @@ func New(d Dependencies) *Handler {
 		CapacityProviders: &CapacityProviders{&d}, ClusterProviders: &ClusterProviders{&d},
 		Configurations: &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
 	}
-}
-
-// findRow reads a row consistently; the zero T, nil, if it does not exist. what names the row in
-// errors ("service web").
-func findRow[T state.Row](ctx context.Context, store state.Store, key state.Key, what string) (row T, err error) {
-	got, err := store.Get(ctx, key)
-	if err != nil {
-		return row, fmt.Errorf("reading %s: %w", what, err)
-	}
-	row, _ = got.(T)
-	return row, nil
-}
-
-// listRows reads the rows of a range, in order of key, and leaves out rows of other kinds. what
-// names them in errors.
-func listRows[T state.Row](ctx context.Context, store state.Store, r state.Range, what string) (out []T, err error) {
-	rows, err := store.List(ctx, r)
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", what, err)
-	}
-	for _, row := range rows {
-		if t, ok := row.(T); ok {
-			out = append(out, t)
-		}
-	}
-	return out, nil
 }
 
 // describeEach looks up what callers name, in their order. What does not exist, so that read

@@ -170,7 +170,7 @@ func (n *NodeGroups) DescribeNodeGroup(ctx context.Context, clusterName, name st
 
 // findNodeGroup reads a node group; nil if it does not exist.
 func (n *NodeGroups) findNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
-	return findRow[*cluster.NodeGroup](ctx, n.State, state.NodeGroupKey(clusterName, name), "node group "+name)
+	return state.ReadRow[*cluster.NodeGroup](ctx, n.State, state.NodeGroupKey(clusterName, name), "node group "+name)
 }
 
 // ListNodeGroups returns a page of the names of a cluster's node groups, in order.
@@ -239,7 +239,7 @@ func (n *NodeGroups) findUpdate(ctx context.Context, clusterName, nodeGroup, id 
 	if id == "" {
 		return nil, nil
 	}
-	return findRow[*cluster.Update](ctx, n.State, state.UpdateKey(clusterName, nodeGroup, id), "update "+id)
+	return state.ReadRow[*cluster.Update](ctx, n.State, state.UpdateKey(clusterName, nodeGroup, id), "update "+id)
 }
 
 // DeleteNodeGroup marks a node group as DELETING; node-group-upgrade then removes it and its

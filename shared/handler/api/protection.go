@@ -100,7 +100,7 @@ func (a *TaskProtections) DescribeTaskProtections(
 // protectedUntil returns until when a task is protected, zero if it is not. A protection that has
 // ended counts as none, even while its row is kept.
 func (a *TaskProtections) protectedUntil(ctx context.Context, t *cluster.Task) (time.Time, error) {
-	p, err := findRow[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID),
+	p, err := state.ReadRow[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID),
 		"the protection of task "+t.ID)
 	if err != nil || p == nil || !p.Until.After(a.Clock.Now()) {
 		return time.Time{}, err
@@ -151,7 +151,7 @@ func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task)
 	if !older(t.Revision) {
 		return false, nil
 	}
-	protections, err := listRows[*cluster.Protection](
+	protections, err := state.ListRows[*cluster.Protection](
 		ctx, a.State, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"),
 		"the protected tasks of service "+t.Service)
 	if err != nil {

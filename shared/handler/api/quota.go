@@ -33,7 +33,7 @@ func (a *Services) reserveService(ctx context.Context, clusterName string) error
 	if a.quotas.reserveOne(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return nil
 	}
-	services, err := listRows[*cluster.Service](ctx, a.State, state.Prefix(clusterName, state.PrefixService),
+	services, err := state.ListRows[*cluster.Service](ctx, a.State, state.Prefix(clusterName, state.PrefixService),
 		"services")
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 	}
 	for _, p := range of.Rows {
 		rows = append(rows, p)
-		history, err := findRow[*cluster.ScalingHistory](
+		history, err := state.ReadRow[*cluster.ScalingHistory](
 			ctx, a.State, state.ScalingHistoryKey(clusterName, p.Name), "the scaling history of "+p.Name)
 		if err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 			rows = append(rows, history)
 		}
 	}
-	groups, err := listRows[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup),
+	groups, err := state.ListRows[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup),
 		"node groups")
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (a *Rows) CapacityRows(ctx context.Context, clusterName string) (rows []sta
 		if g.Update == "" {
 			continue
 		}
-		last, err := findRow[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update),
+		last, err := state.ReadRow[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update),
 			"update "+g.Update)
 		if err != nil {
 			return nil, err

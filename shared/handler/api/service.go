@@ -125,7 +125,7 @@ func (a *Services) providerStrategy(
 // countActiveInstances returns how many tasks a new DAEMON service is assumed to want. With 0, a
 // client that waits for the service to be stable would see 0 of 0 tasks running and stop waiting.
 func (a *Services) countActiveInstances(ctx context.Context, clusterName string) (n int, err error) {
-	instances, err := listRows[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance),
+	instances, err := state.ListRows[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance),
 		"instances")
 	for _, i := range instances {
 		if i.Status == cluster.InstanceActive {
@@ -338,7 +338,7 @@ func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (
 	if q.After != "" {
 		r.From = state.PrefixService + q.After + "\x00"
 	}
-	services, err := listRows[*cluster.Service](ctx, a.State, r, "services")
+	services, err := state.ListRows[*cluster.Service](ctx, a.State, r, "services")
 	if err != nil {
 		return nil, false, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // findService reads a service; nil if it does not exist.
 func (a *Dependencies) findService(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
-	return findRow[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
+	return state.ReadRow[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
 }
 
 // requireService reads a service. One that does not exist is a ServiceNotFoundException.
@@ -132,7 +132,8 @@ func (a *Dependencies) historyWrites(old, next *cluster.Service) (writes []state
 // serviceDetail adds a service's events, newest first. They are ordered by number, because several
 // may have the same time.
 func (a *Dependencies) serviceDetail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
-	events, err := listRows[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"),
+	events, err := state.ListRows[*cluster.ServiceEvent](ctx, a.State,
+		state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"),
 		"the events of service "+s.Name)
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func (a *Tasks) hasRegistrations(ctx context.Context, t *cluster.Task) (bool, er
 	if t.Service == "" {
 		return false, nil
 	}
-	target, err := findRow[*cluster.Target](ctx, a.State, state.TargetKey(t.Cluster, t.Owner, t.ID),
+	target, err := state.ReadRow[*cluster.Target](ctx, a.State, state.TargetKey(t.Cluster, t.Owner, t.ID),
 		"the registrations of task "+t.ID)
 	return target != nil, err
 }
@@ -113,7 +113,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 		}
 		prefix += s.Short + "#"
 	}
-	tasks, err := listRows[*cluster.Task](ctx, a.State, state.Prefix(q.Cluster, prefix), "tasks")
+	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(q.Cluster, prefix), "tasks")
 	if err != nil {
 		return nil, false, err
 	}
@@ -187,7 +187,8 @@ func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (
 	if t, err := a.readTask(ctx, state.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
 		return t, err
 	}
-	alias, err := findRow[*state.Alias](ctx, a.State, state.AliasKey(e.Cluster, derived), "the alias of task "+e.ID)
+	alias, err := state.ReadRow[*state.Alias](ctx, a.State, state.AliasKey(e.Cluster, derived),
+		"the alias of task "+e.ID)
 	if err != nil || alias == nil {
 		return nil, err
 	}
@@ -196,5 +197,5 @@ func (a *Dependencies) findStartedTask(ctx context.Context, e cluster.ECSTask) (
 
 // readTask reads a task's row; nil if there is none.
 func (a *Dependencies) readTask(ctx context.Context, key state.Key) (*cluster.Task, error) {
-	return findRow[*cluster.Task](ctx, a.State, key, "task "+cluster.LastPart(key.Sort))
+	return state.ReadRow[*cluster.Task](ctx, a.State, key, "task "+cluster.LastPart(key.Sort))
 }

@@ -52,7 +52,7 @@ func (a *Tasks) findRequest(ctx context.Context, spec operation.SubmitTasks) (*s
 		return nil, nil
 	}
 	id := tokenID(spec)
-	old, err := findRow[*state.Request](ctx, a.State, state.RequestKey(spec.Cluster, id), "request "+id)
+	old, err := state.ReadRow[*state.Request](ctx, a.State, state.RequestKey(spec.Cluster, id), "request "+id)
 	if err != nil || old == nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (a *Tasks) pollRequest(ctx context.Context, r *state.Request) (*state.Reque
 		} else if err := a.Clock.Sleep(ctx, a.Settings.RequestPoll); err != nil {
 			return nil, fmt.Errorf("waiting for request %s: %w", r.ID, err)
 		}
-		got, err := findRow[*state.Request](ctx, a.State, key, "request "+r.ID)
+		got, err := state.ReadRow[*state.Request](ctx, a.State, key, "request "+r.ID)
 		if err != nil {
 			return nil, err
 		}

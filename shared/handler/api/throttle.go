@@ -26,12 +26,12 @@ func (a *Services) ServiceThrottle(
 	if err != nil {
 		return nil, nil, err
 	}
-	old, err := findRow[*cluster.Throttle](ctx, a.State, state.ThrottleKey(clusterName, s.Short),
+	old, err := state.ReadRow[*cluster.Throttle](ctx, a.State, state.ThrottleKey(clusterName, s.Short),
 		"the throttle of service "+name)
 	if err != nil {
 		return nil, nil, err
 	}
-	tasks, err := listRows[*cluster.Task](ctx, a.State, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"),
+	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"),
 		"the tasks of service "+name)
 	if err != nil {
 		return nil, nil, err

@@ -184,13 +184,10 @@ func latestPerInstance(dues []*state.Due) []*state.Due {
 // recheckInstance records what ECS says now of the instance that a due row names; now is nil if ECS
 // does not have it.
 func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *state.Due, now *cluster.Instance) error {
-	row, err := h.State.Get(ctx, state.InstanceKey(d.Cluster, d.Subject))
-	if err != nil {
-		return fmt.Errorf("reading instance %s: %w", d.Subject, err)
-	}
-	known, ok := row.(*cluster.Instance)
-	if !ok || known == nil || known.IsDeregistered() {
-		return nil
+	known, err := state.ReadRow[*cluster.Instance](
+		ctx, h.State, state.InstanceKey(d.Cluster, d.Subject), "instance "+d.Subject)
+	if err != nil || known == nil || known.IsDeregistered() {
+		return err
 	}
 	if now == nil {
 		return cluster.IgnoreDrop(o.RecordDeregistered(ctx, known))

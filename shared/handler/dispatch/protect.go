@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -46,13 +45,9 @@ func protectInstances(ctx context.Context, r *round, group []state.StartItem) bo
 // clearReleased records that no Auto Scaling group may terminate the instance.
 func clearReleased(ctx context.Context, r *round, id string) error {
 	return state.RetryRaces("protecting instance "+id, func() error {
-		row, err := r.State.Get(ctx, state.InstanceKey(r.cluster, id))
-		if err != nil {
-			return fmt.Errorf("reading instance %s: %w", id, err)
-		}
-		i, ok := row.(*cluster.Instance)
-		if !ok || i == nil || i.ReleasedIn == "" {
-			return nil
+		i, err := state.ReadRow[*cluster.Instance](ctx, r.State, state.InstanceKey(r.cluster, id), "instance "+id)
+		if err != nil || i == nil || i.ReleasedIn == "" {
+			return err
 		}
 		next := *i
 		next.Rev++

@@ -38,19 +38,15 @@ type taskRegistration struct {
 // nothing to do.
 func readRegistration(ctx context.Context, r *round, item state.TargetItem) (*taskRegistration, error) {
 	reg := &taskRegistration{item: item, readAt: r.Clock.Now(), made: map[int]bool{}, failed: map[int]string{}}
-	row, err := r.State.Get(ctx, state.TargetKey(r.cluster, item.Owner, item.ID))
-	if err != nil {
-		return nil, fmt.Errorf("reading the registrations of task %s: %w", item.ID, err)
+	var err error
+	reg.target, err = state.ReadRow[*cluster.Target](
+		ctx, r.State, state.TargetKey(r.cluster, item.Owner, item.ID), "the registrations of task "+item.ID)
+	if err != nil || reg.target == nil {
+		return reg, err
 	}
-	if reg.target, _ = row.(*cluster.Target); reg.target == nil {
-		return reg, nil
-	}
-	row, err = r.State.Get(ctx, state.TaskKey(r.cluster, item.Owner, item.ID))
-	if err != nil {
-		return nil, fmt.Errorf("reading task %s: %w", item.ID, err)
-	}
-	reg.task, _ = row.(*cluster.Task)
-	return reg, nil
+	reg.task, err = state.ReadRow[*cluster.Task](
+		ctx, r.State, state.TaskKey(r.cluster, item.Owner, item.ID), "task "+item.ID)
+	return reg, err
 }
 
 // isWanted reports whether a registration has not been made yet, or has failed and should be
@@ -112,13 +108,9 @@ func UpdateTarget(
 		if !errors.As(err, &c) {
 			return &next, cluster.Wrap(err, "writing the registrations of task %s", row.Task)
 		}
-		now, err := store.Get(ctx, state.KeyOf(row))
-		if err != nil {
-			return nil, fmt.Errorf("reading the registrations of task %s: %w", row.Task, err)
-		}
-		var ok bool
-		if row, ok = now.(*cluster.Target); !ok || row == nil {
-			return nil, nil
+		row, err = state.ReadRow[*cluster.Target](ctx, store, state.KeyOf(row), "the registrations of task "+row.Task)
+		if err != nil || row == nil {
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("writing the registrations of task %s: lost %d races", row.Task, state.MaxRaces)

@@ -27,13 +27,11 @@ func stopTask(ctx context.Context, r *round, s state.StopItem) (done bool, err e
 			return done, err
 		}
 	}
-	row, err := r.State.Get(ctx, state.TaskKey(r.cluster, s.Owner, s.ID))
-	if err != nil {
-		return false, fmt.Errorf("reading task %s: %w", s.ID, err)
-	}
-	t, ok := row.(*cluster.Task)
+	t, err := state.ReadRow[*cluster.Task](ctx, r.State, state.TaskKey(r.cluster, s.Owner, s.ID), "task "+s.ID)
 	switch {
-	case !ok || t == nil || t.Last == cluster.TaskStopped:
+	case err != nil:
+		return false, err
+	case t == nil || t.Last == cluster.TaskStopped:
 		return true, nil
 	case t.ECSID != "":
 		done, known, err := stopAtECS(ctx, r, t.ECSID, s.Reason)

@@ -77,11 +77,11 @@ func (h *Handler) deployingServices(ctx context.Context, name string) ([]*cluste
 	}
 	var out []*cluster.Service
 	for _, service := range list.services {
-		row, err := h.State.Get(ctx, state.ServiceKey(name, service))
+		s, err := state.ReadRow[*cluster.Service](ctx, h.State, state.ServiceKey(name, service), "service "+service)
 		if err != nil {
-			return nil, fmt.Errorf("reading service %s: %w", service, err)
+			return nil, err
 		}
-		if s, ok := row.(*cluster.Service); ok && s != nil && isDeploying(s) {
+		if s != nil && isDeploying(s) {
 			out = append(out, s)
 		}
 	}
@@ -91,15 +91,14 @@ func (h *Handler) deployingServices(ctx context.Context, name string) ([]*cluste
 // relistServices lists all services, remembers those with alarms, and lets the alarm watches of all
 // others expire.
 func (h *Handler) relistServices(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
-	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixService))
+	services, err := state.ListRows[*cluster.Service](ctx, h.State, state.Prefix(name, state.PrefixService), "services")
 	if err != nil {
-		return nil, fmt.Errorf("listing services: %w", err)
+		return nil, err
 	}
 	list, live := &watchList{version: version}, map[string]bool{}
 	var out []*cluster.Service
-	for _, row := range rows {
-		s, ok := row.(*cluster.Service)
-		if !ok || s.Status == cluster.ServiceInactive || !s.Alarms.Enable || len(s.Alarms.Names) == 0 {
+	for _, s := range services {
+		if s.Status == cluster.ServiceInactive || !s.Alarms.Enable || len(s.Alarms.Names) == 0 {
 			continue
 		}
 		live[s.Short] = true
@@ -108,12 +107,13 @@ func (h *Handler) relistServices(ctx context.Context, name string, version int64
 			out = append(out, s)
 		}
 	}
-	watches, err := h.State.List(ctx, state.Prefix(name, state.PrefixAlarms))
+	watches, err := state.ListRows[*cluster.AlarmWatch](
+		ctx, h.State, state.Prefix(name, state.PrefixAlarms), "alarm watches")
 	if err != nil {
-		return nil, fmt.Errorf("listing alarm watches: %w", err)
+		return nil, err
 	}
-	for _, row := range watches {
-		if w, ok := row.(*cluster.AlarmWatch); ok && !live[w.Owner] && w.Expires == 0 {
+	for _, w := range watches {
+		if !live[w.Owner] && w.Expires == 0 {
 			next := *w
 			next.Rev++
 			next.Expires = h.Clock.Now().Add(h.Settings.KeepStopped).Unix()
@@ -139,11 +139,11 @@ func isDeploying(s *cluster.Service) bool {
 // recordAlarms writes what is seen of a deployment's alarms, if it has changed.
 func (h *Handler) recordAlarms(ctx context.Context, s *cluster.Service, alarms map[string]cluster.Alarm) error {
 	for range state.MaxRaces {
-		row, err := h.State.Get(ctx, state.AlarmWatchKey(s.Cluster, s.Short))
+		old, err := state.ReadRow[*cluster.AlarmWatch](
+			ctx, h.State, state.AlarmWatchKey(s.Cluster, s.Short), "the alarm watch")
 		if err != nil {
-			return fmt.Errorf("reading the alarm watch: %w", err)
+			return err
 		}
-		old, _ := row.(*cluster.AlarmWatch)
 		next := assessAlarms(s, old, alarms)
 		if old != nil {
 			if equalWatch(old, next) {

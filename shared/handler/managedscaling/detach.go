@@ -77,13 +77,14 @@ func (h *Handler) commitDetached(
 // endProtection ends the protection of a group's instances from scale-in. First the records that
 // name the group are cleared, so that dispatch does not protect an instance again.
 func (h *Handler) endProtection(ctx context.Context, clusterName, group string) error {
-	rows, err := h.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
+	instances, err := state.ListRows[*cluster.Instance](
+		ctx, h.State, state.Prefix(clusterName, state.PrefixInstance), "instances")
 	if err != nil {
-		return fmt.Errorf("listing instances: %w", err)
+		return err
 	}
 	var noted []string
-	for _, row := range rows {
-		if i, ok := row.(*cluster.Instance); ok && i.ReleasedIn == group {
+	for _, i := range instances {
+		if i.ReleasedIn == group {
 			noted = append(noted, i.ID)
 		}
 	}

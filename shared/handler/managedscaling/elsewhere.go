@@ -71,13 +71,10 @@ func findElsewhere(
 // isRegistered reports whether an EC2 instance has registered with a cluster and is still there,
 // according to the state.
 func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID string) (bool, error) {
-	row, err := store.Get(ctx, state.AliasKey(clusterName, ec2ID))
-	if err != nil {
-		return false, fmt.Errorf("looking for instance %s in cluster %s: %w", ec2ID, clusterName, err)
-	}
-	alias, ok := row.(*state.Alias)
-	if !ok || alias == nil {
-		return false, nil
+	alias, err := state.ReadRow[*state.Alias](
+		ctx, store, state.AliasKey(clusterName, ec2ID), "the alias of instance "+ec2ID+" in cluster "+clusterName)
+	if err != nil || alias == nil {
+		return false, err
 	}
 	i, err := readInstance(ctx, store, clusterName, alias.ID)
 	return i != nil && !i.IsDeregistered(), err

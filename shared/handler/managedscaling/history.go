@@ -2,7 +2,6 @@ package managedscaling
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"strings"
 
@@ -17,12 +16,10 @@ import (
 func readHistory(
 	ctx context.Context, store state.Store, clusterName, provider string,
 ) (*cluster.ScalingHistory, error) {
-	row, err := store.Get(ctx, state.ScalingHistoryKey(clusterName, provider))
-	if err != nil {
-		return nil, fmt.Errorf("reading what is remembered: %w", err)
-	}
-	if old, ok := row.(*cluster.ScalingHistory); ok && old != nil {
-		return old, nil
+	old, err := state.ReadRow[*cluster.ScalingHistory](
+		ctx, store, state.ScalingHistoryKey(clusterName, provider), "what is remembered")
+	if err != nil || old != nil {
+		return old, err
 	}
 	return &cluster.ScalingHistory{Head: cluster.Head{Cluster: clusterName}, Provider: provider}, nil
 }
@@ -60,13 +57,9 @@ func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, eve
 // version.
 func (r *round) addServiceEvent(ctx context.Context, name, message string) error {
 	return state.RetryRaces("adding an event to service "+name, func() error {
-		row, err := r.State.Get(ctx, state.ServiceKey(r.of.Cluster, name))
-		if err != nil {
-			return fmt.Errorf("reading service %s: %w", name, err)
-		}
-		s, ok := row.(*cluster.Service)
-		if !ok || s == nil {
-			return nil
+		s, err := state.ReadRow[*cluster.Service](ctx, r.State, state.ServiceKey(r.of.Cluster, name), "service "+name)
+		if err != nil || s == nil {
+			return err
 		}
 		next := *s
 		next.Rev++

@@ -2,7 +2,6 @@ package managedscaling
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"berth/shared/cluster"
@@ -14,12 +13,7 @@ import (
 
 // readInstance reads an instance's row; nil if it does not exist.
 func readInstance(ctx context.Context, store state.Store, clusterName, id string) (*cluster.Instance, error) {
-	row, err := store.Get(ctx, state.InstanceKey(clusterName, id))
-	if err != nil {
-		return nil, fmt.Errorf("reading instance %s: %w", id, err)
-	}
-	i, _ := row.(*cluster.Instance)
-	return i, nil
+	return state.ReadRow[*cluster.Instance](ctx, store, state.InstanceKey(clusterName, id), "instance "+id)
 }
 
 // markReleasable records the group that may terminate the instances; the empty name records that

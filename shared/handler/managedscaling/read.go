@@ -70,23 +70,22 @@ func (h *Handler) readRound(ctx context.Context, of *cluster.ClusterProviders) (
 // readUpdates returns the updates that upgrade the nodes of a cluster's groups, by the group's
 // name. Nothing is taken from these groups, and their maximum is the update's.
 func readUpdates(ctx context.Context, store state.Store, clusterName string) (map[string]*cluster.Update, error) {
-	rows, err := store.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
+	groups, err := state.ListRows[*cluster.NodeGroup](
+		ctx, store, state.Prefix(clusterName, state.PrefixNodeGroup), "node groups")
 	if err != nil {
-		return nil, fmt.Errorf("listing node groups: %w", err)
+		return nil, err
 	}
 	updates := map[string]*cluster.Update{}
-	for _, row := range rows {
-		g, ok := row.(*cluster.NodeGroup)
-		if !ok || !g.IsUpgrading() {
+	for _, g := range groups {
+		if !g.IsUpgrading() {
 			continue
 		}
-		row, err := store.Get(ctx, state.UpdateKey(clusterName, g.Name, g.Update))
-		if err != nil {
-			return nil, fmt.Errorf("reading update %s: %w", g.Update, err)
-		}
-		u, ok := row.(*cluster.Update)
+		u, err := state.ReadRow[*cluster.Update](
+			ctx, store, state.UpdateKey(clusterName, g.Name, g.Update), "update "+g.Update)
 		switch {
-		case !ok || u == nil:
+		case err != nil:
+			return nil, err
+		case u == nil:
 			updates[g.AutoScalingGroup] = &cluster.Update{}
 		case !u.HasEnded(): // the node group of one that has ended is about to be ACTIVE
 			updates[g.AutoScalingGroup] = u

@@ -46,19 +46,17 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 // reconcileCluster reconciles the node groups of one cluster. The failure of one does not hold up
 // the others. ACTIVE ones only need their nodes labelled, which is done for all of them together.
 func (h *Handler) reconcileCluster(ctx context.Context, clusterName string) error {
-	rows, err := h.State.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
+	groups, err := state.ListRows[*cluster.NodeGroup](
+		ctx, h.State, state.Prefix(clusterName, state.PrefixNodeGroup), "node groups")
 	if err != nil {
-		return fmt.Errorf("listing node groups: %w", err)
+		return err
 	}
 	var failed []error
 	var active []*cluster.NodeGroup
-	for _, row := range rows {
-		g, ok := row.(*cluster.NodeGroup)
-		switch {
-		case !ok:
-		case g.Status == cluster.NodeGroupActive:
+	for _, g := range groups {
+		if g.Status == cluster.NodeGroupActive {
 			active = append(active, g)
-		default:
+		} else {
 			failed = append(failed, cluster.Wrap(h.reconcileGroup(ctx, g), "node group %s", g.Name))
 		}
 	}

@@ -177,12 +177,9 @@ func isGrowing(
 	if err != nil || p == nil || p.Group != group || !p.Scaling.Enabled {
 		return false, err
 	}
-	row, err := store.Get(ctx, state.ScalingHistoryKey(u.Cluster, p.Name))
-	if err != nil {
-		return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
-	}
-	history, ok := row.(*cluster.ScalingHistory)
-	return ok && history != nil && nodegroup.IsGrowing(u, history.LastScaleOut, clock.Now()), nil
+	history, err := state.ReadRow[*cluster.ScalingHistory](
+		ctx, store, state.ScalingHistoryKey(u.Cluster, p.Name), "the scaling history of "+p.Name)
+	return history != nil && nodegroup.IsGrowing(u, history.LastScaleOut, clock.Now()), err
 }
 
 // roomCheck returns a function that says why the rest of the cluster has no room for the load of

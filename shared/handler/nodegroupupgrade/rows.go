@@ -2,7 +2,6 @@ package nodegroupupgrade
 
 import (
 	"context"
-	"fmt"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -62,12 +61,7 @@ func (h *Handler) newAPI() *api.Handler {
 
 // readUpdate reads an update of a node group; nil if there is none with the id.
 func readUpdate(ctx context.Context, store state.Store, g *cluster.NodeGroup, id string) (*cluster.Update, error) {
-	row, err := store.Get(ctx, state.UpdateKey(g.Cluster, g.Name, id))
-	if err != nil {
-		return nil, fmt.Errorf("reading update %s: %w", id, err)
-	}
-	u, _ := row.(*cluster.Update)
-	return u, nil
+	return state.ReadRow[*cluster.Update](ctx, store, state.UpdateKey(g.Cluster, g.Name, id), "update "+id)
 }
 
 // readCluster reads the rows of the cluster that an update depends on.

@@ -2,7 +2,6 @@ package taskstatechange
 
 import (
 	"context"
-	"fmt"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -13,12 +12,12 @@ import (
 
 // sweepCluster sweeps a cluster, or removes it if it no longer exists at Berth or at ECS.
 func (h *Handler) sweepCluster(ctx context.Context, name string) error {
-	row, err := h.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
-	if err != nil {
-		return fmt.Errorf("reading cluster %s: %w", name, err)
-	}
-	meta, ok := row.(*state.Meta)
-	if !ok || meta == nil {
+	meta, err := state.ReadRow[*state.Meta](
+		ctx, h.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
+	switch {
+	case err != nil:
+		return err
+	case meta == nil:
 		return observe.RemoveCluster(ctx, h.State, name) // finish an interrupted deletion
 	}
 	active, err := h.ECS.ClusterActive(ctx, name)

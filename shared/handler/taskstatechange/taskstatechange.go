@@ -139,18 +139,20 @@ func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 		return err
 	}
 	for _, name := range names {
-		row, err := h.State.Get(ctx, state.AliasKey(name, ec2))
+		alias, err := state.ReadRow[*state.Alias](
+			ctx, h.State, state.AliasKey(name, ec2), "the alias of EC2 instance "+ec2+" in cluster "+name)
 		if err != nil {
-			return fmt.Errorf("looking for EC2 instance %s in cluster %s: %w", ec2, name, err)
+			return err
 		}
-		alias, ok := row.(*state.Alias)
-		if !ok || alias == nil {
+		if alias == nil {
 			continue
 		}
-		if row, err = h.State.Get(ctx, state.InstanceKey(name, alias.ID)); err != nil {
-			return fmt.Errorf("reading instance %s: %w", alias.ID, err)
+		i, err := state.ReadRow[*cluster.Instance](
+			ctx, h.State, state.InstanceKey(name, alias.ID), "instance "+alias.ID)
+		if err != nil {
+			return err
 		}
-		if i, ok := row.(*cluster.Instance); ok && i != nil && i.Status == cluster.InstanceActive {
+		if i != nil && i.Status == cluster.InstanceActive {
 			return h.ECS.DrainInstance(ctx, name, i.ID)
 		}
 	}

@@ -100,11 +100,10 @@ func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 		if err != nil || s == nil {
 			return err // standalone tasks, and those of a service that is gone
 		}
-		row, err := h.State.Get(ctx, key)
+		old, err := state.ReadRow[*cluster.Throttle](ctx, h.State, key, "the throttle of service "+s.Name)
 		if err != nil {
-			return fmt.Errorf("reading the throttle of service %s: %w", s.Name, err)
+			return err
 		}
-		old, _ := row.(*cluster.Throttle)
 		writes := h.throttleWrites(s, old, service.Backoffs(old, tasks, h.Settings.Limits()))
 		if len(writes) == 0 {
 			return nil
@@ -121,28 +120,22 @@ func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 // readService returns a service and its tasks; nil if the owner is no service any more. The tasks
 // are as their rows say, or as the reports say where task-state-change has not written those yet.
 func (h *Handler) readService(ctx context.Context, f *failures) (*cluster.Service, []*cluster.Task, error) {
-	rows, err := h.State.List(ctx, state.Prefix(f.cluster, state.PrefixTask+f.owner+"#"))
+	tasks, err := state.ListRows[*cluster.Task](
+		ctx, h.State, state.Prefix(f.cluster, state.PrefixTask+f.owner+"#"), "the tasks of "+f.owner)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing the tasks of %s: %w", f.owner, err)
+		return nil, nil, err
 	}
 	// The report names the owner by its short key; the service's name is in its tasks' rows.
 	name := ""
-	var tasks []*cluster.Task
-	for _, row := range rows {
-		if t, ok := row.(*cluster.Task); ok {
-			name, tasks = cmp.Or(name, t.Service), append(tasks, t)
-		}
+	for _, t := range tasks {
+		name = cmp.Or(name, t.Service)
 	}
 	if name == "" {
 		return nil, nil, nil
 	}
-	row, err := h.State.Get(ctx, state.ServiceKey(f.cluster, name))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading service %s: %w", name, err)
-	}
-	s, ok := row.(*cluster.Service)
-	if !ok || s == nil || s.Short != f.owner || s.Status == cluster.ServiceInactive {
-		return nil, nil, nil
+	s, err := state.ReadRow[*cluster.Service](ctx, h.State, state.ServiceKey(f.cluster, name), "service "+name)
+	if err != nil || s == nil || s.Short != f.owner || s.Status == cluster.ServiceInactive {
+		return nil, nil, err
 	}
 	return s, tasks, h.applyReports(ctx, f, tasks)
 }
@@ -159,11 +152,12 @@ func (h *Handler) applyReports(ctx context.Context, f *failures, tasks []*cluste
 		derived := cluster.TaskID(report.StartedBy, report.Instance)
 		n, found := at[derived]
 		if !found {
-			row, err := h.State.Get(ctx, state.AliasKey(f.cluster, derived))
+			a, err := state.ReadRow[*state.Alias](ctx, h.State, state.AliasKey(f.cluster, derived),
+				"the alias of task "+id)
 			if err != nil {
-				return fmt.Errorf("looking up the alias of task %s: %w", id, err)
+				return err
 			}
-			if a, ok := row.(*state.Alias); ok && a != nil {
+			if a != nil {
 				n, found = at[a.ID]
 			}
 		}
