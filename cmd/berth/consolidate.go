@@ -19,7 +19,7 @@ import (
 // it. The plan is computed here, by the code that managed scaling runs.
 type consolidateCommand struct {
 	clusterFlags
-	Provider string `arg:"" optional:"" name:"capacity-provider" help:"Name of the capacity provider; optional if the cluster has only one, and with --dry-run."`
+	Provider string `arg:"" optional:"" name:"capacity-provider" help:"Name of the capacity provider."`
 	DryRun   bool   `help:"Show what would be done, and change nothing."`
 	Off      bool   `help:"Switch consolidation off; instances that are being emptied take tasks again."`
 	JSON     bool   `help:"Print JSON."`

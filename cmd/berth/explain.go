@@ -15,8 +15,8 @@ import (
 type explainCommand struct {
 	Task     explainTask     `cmd:"" help:"Explain why a task is where it is, or why it has no instance."`
 	Service  explainService  `cmd:"" help:"Explain why tasks of a service have no instance, and which moves wait."`
-	Cluster  explainCluster  `cmd:"" help:"Show what the cluster has of each metric, and which instances no service can use."`
-	Instance explainInstance `cmd:"" help:"Show the tasks of an instance, which services it rejects, and why it is not terminated."`
+	Cluster  explainCluster  `cmd:"" help:"Show the cluster's metrics, and instances that no service can use."`
+	Instance explainInstance `cmd:"" help:"Show what is on an instance, and why it is not terminated."`
 }
 
 type explainTask struct {

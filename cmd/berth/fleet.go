@@ -28,10 +28,10 @@ import (
 // of AWS for it: the APIs that it calls, and the events that EventBridge delivers to it.
 type fleetCommand struct {
 	fleetFlags
-	Nodes   int     `default:"6" help:"Simulated container instances that the cluster has at least (0-5000; 0 makes no cluster)."`
-	Speed   float64 `default:"1" help:"How many times faster tasks start, targets become healthy and groups launch; at 1 that takes 1 to 3 s, 10 s and --launch (0.1-1000)."`
-	Launch  float64 `default:"40" help:"Seconds from an Auto Scaling group's launch of an instance until it registers, at speed 1 (1-3600)."`
-	Source  string  `default:"berth.fleet" help:"Source of the events; template.yaml's parameter EventSources must contain it."`
+	Nodes   int     `default:"6" help:"Least number of container instances (0-5000; 0 makes no cluster)."`
+	Speed   float64 `default:"1" help:"How many times faster the fleet acts (0.1-1000)."`
+	Launch  float64 `default:"40" help:"Seconds until a launched instance registers, at speed 1 (1-3600)."`
+	Source  string  `default:"berth.fleet" help:"Source of the events, which EventSources must contain."`
 	Listen  string  `default:"127.0.0.1:5253" help:"Address of the ECS protocol; port 0 takes a free one. Loopback only."`
 	Data    string  `help:"Folder that keeps the fleet; without it, the fleet is in memory." type:"path"`
 	Account string  `default:"000000000000" help:"Account id in ARNs: that of the functions."`

@@ -17,16 +17,16 @@ import (
 
 // commands are all that berth can do.
 type commands struct {
-	Up          upCommand          `cmd:"" help:"Run Berth in this process: API, functions, queues, state and a simulated fleet."`
-	Replay      replayCommand      `cmd:"" help:"Replay a trace of nodes and tasks through the whole of Berth, in virtual time."`
-	Import      importCommand      `cmd:"" help:"Apply Service Fabric's ClusterManifest.xml or ClusterConfig.json to a cluster."`
+	Up          upCommand          `cmd:"" help:"Run Berth in this process, with a simulated fleet."`
+	Replay      replayCommand      `cmd:"" help:"Replay a recorded cluster through Berth, in virtual time."`
+	Import      importCommand      `cmd:"" help:"Apply a Service Fabric description to a cluster."`
 	Fleet       fleetCommand       `cmd:"" help:"Run only the simulated fleet, for a Berth on an emulator of AWS."`
-	Pack        packCommand        `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
+	Pack        packCommand        `cmd:"" help:"Fill the GPU nodes of a trace, and print how much of them is used."`
 	Whatif      whatifCommand      `cmd:"" help:"Show where tasks would go, and why not elsewhere. Changes nothing."`
 	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and report each step."`
 	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; with --dry-run, show which."`
-	Explain     explainCommand     `cmd:"" help:"Explain why a task is where it is, why tasks of a service have no instance, or why an instance stays."`
-	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment in progress, and return the service to the one before."`
+	Explain     explainCommand     `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
+	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
 	Throttle    throttleCommand    `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }

@@ -17,9 +17,9 @@ import (
 // packCommand measures how full a scoring gets the GPUs of a cluster. docs/packing.md compares its
 // figures with published ones.
 type packCommand struct {
-	Nodes    string `help:"CSV file of nodes: sn,cpu_milli,memory_mib,gpu,model. The shipped trace if empty. Only nodes with GPUs are used." type:"existingfile"`
-	Tasks    string `default:"default" help:"CSV file of tasks: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec …; or a shipped list: ${lists}."`
-	Strategy string `default:"least-fragmentation" help:"Scoring that decides where a task goes: ${scorings} (the values of the tag berth:strategy)."`
+	Nodes    string `help:"CSV file of nodes. The shipped trace if empty." type:"existingfile"`
+	Tasks    string `default:"default" help:"CSV file of tasks, or a shipped list: ${lists}."`
+	Strategy string `default:"least-fragmentation" help:"Scoring that decides where a task goes: ${scorings}."`
 	Seeds    int    `default:"10" help:"How often to fill the cluster, with the tasks in another order each time."`
 	JSON     bool   `help:"Print the result as JSON."`
 }

@@ -14,13 +14,13 @@ import (
 // a hash that is the same for the same flags. With --scale the nodes are launched by managed
 // scaling. docs/replay.md explains the figures.
 type replayCommand struct {
-	Nodes    string  `help:"CSV file of nodes: sn,cpu_milli,memory_mib,gpu,model. The shipped trace if empty." type:"existingfile"`
-	Tasks    string  `help:"CSV file of tasks: name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time …. The shipped trace if empty." type:"existingfile"`
-	Compress float64 `default:"1" help:"Tasks arrive this many times faster, but run as long as in the trace, so that the cluster fills."`
+	Nodes    string  `help:"CSV file of nodes. The shipped trace if empty." type:"existingfile"`
+	Tasks    string  `help:"CSV file of tasks. The shipped trace if empty." type:"existingfile"`
+	Compress float64 `default:"1" help:"How many times faster tasks arrive. They run as long as in the trace."`
 	EveryNth int     `default:"1" name:"every-nth-node" help:"Use only every n-th node."`
-	Seed     uint64  `default:"1" help:"Everything that the simulated fleet does by chance follows from this number."`
-	Strategy string  `help:"Scoring that decides where a task goes: ${scorings} (the values of the tag berth:strategy). ECS's spread if empty."`
-	Scale    string  `help:"Run on Auto Scaling groups that managed scaling sizes, one for each kind of node, and measure instance-hours: by ECS's rules (original), with consolidation (consolidate), or one after the other (both)." enum:",original,consolidate,both" default:""`
+	Seed     uint64  `default:"1" help:"Seed of everything that the simulated fleet does by chance."`
+	Strategy string  `help:"Scoring that decides where a task goes: ${scorings}. ECS's spread if empty."`
+	Scale    string  `help:"Replay on groups: original, consolidate or both." enum:",original,consolidate,both" default:""`
 	Days     float64 `help:"With --scale: end after so many days of virtual time; 0 ends when all tasks have ended."`
 	JSON     bool    `help:"Print JSON."`
 }

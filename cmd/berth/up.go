@@ -21,7 +21,7 @@ import (
 // rows and fleet.db with the simulated AWS; only one process at a time can have it open.
 type upCommand struct {
 	fleetFlags
-	Nodes     int    `default:"6" help:"Simulated container instances that the cluster has at least (1-5000)."`
+	Nodes     int    `default:"6" help:"Least number of container instances (1-5000)."`
 	Listen    string `default:"127.0.0.1:5252" help:"Address of the ECS API; port 0 takes a free one. Loopback only."`
 	Data      string `default:".berth" help:"Folder that keeps the state and the fleet." type:"path"`
 	Ephemeral bool   `help:"Keep nothing on disk."`

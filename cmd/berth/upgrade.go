@@ -25,10 +25,10 @@ type upgradeCommand struct {
 	clusterFlags
 	NodeGroup             string        `arg:"" name:"nodegroup" help:"Name of the node group."`
 	ReleaseVersion        string        `help:"Image (AMI) that the nodes should have." placeholder:"AMI"`
-	LaunchTemplateVersion string        `help:"Version of the node group's own launch template: a number, $$Latest or $$Default." placeholder:"VERSION"`
-	MaxUnavailable        string        `help:"How many nodes may be out of service at once: 1 to 100, or a share such as 20%. Stored in the node group." placeholder:"N"`
-	Strategy              string        `help:"DEFAULT launches new nodes first, MINIMAL removes old ones first. Stored in the node group." placeholder:"NAME"`
-	Force                 bool          `help:"Stop tasks that have not left their node after 15 minutes, instead of failing."`
+	LaunchTemplateVersion string        `help:"Version of its template: N, $$Latest or $$Default." placeholder:"VERSION"`
+	MaxUnavailable        string        `help:"Nodes out of service at once: 1 to 100, or such as 20%." placeholder:"N"`
+	Strategy              string        `help:"DEFAULT adds nodes first, MINIMAL removes nodes first." placeholder:"NAME"`
+	Force                 bool          `help:"Stop tasks that are on their node after 15 minutes, instead of failing."`
 	ForceProtected        bool          `help:"With --force, also stop protected tasks."`
 	DryRun                bool          `help:"Show what the update would do, and change nothing."`
 	NoWait                bool          `help:"Start the update and return."`

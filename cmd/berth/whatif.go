@@ -25,12 +25,12 @@ type whatifCommand struct {
 	GPUs           int      `help:"Whole GPUs." name:"gpus" placeholder:"N"`
 	GPUShare       int      `help:"Thousandths of one GPU (1-999)." name:"gpu-share" placeholder:"MILLI"`
 	Port           []string `help:"Static host port such as 80/tcp. Repeatable." sep:"none" placeholder:"PORT"`
-	Metric         []string `help:"Load of a metric such as connections=100. Repeatable." sep:"none" placeholder:"NAME=LOAD"`
+	Metric         []string `help:"Load such as connections=100. Repeatable." sep:"none" placeholder:"NAME=LOAD"`
 
 	Constraint   string   `help:"Node constraint, as in the tag berth:constraint." placeholder:"EXPR"`
 	MemberOf     []string `help:"Expression of the cluster query language. Repeatable." sep:"none" placeholder:"EXPR"`
 	Distinct     bool     `help:"Place each task on an instance of its own: distinctInstance."`
-	Strategy     []string `help:"random, spread:FIELD or binpack:FIELD, such as spread:attribute:ecs.availability-zone. Repeatable." sep:"none" placeholder:"TYPE:FIELD"`
+	Strategy     []string `help:"random, spread:FIELD or binpack:FIELD. Repeatable." sep:"none" placeholder:"TYPE:FIELD"`
 	DomainPolicy string   `help:"Domain policy, as in the tag berth:domain-policy." placeholder:"POLICY"`
 	Scoring      string   `help:"Order of instances that are otherwise equal: ${scorings}." placeholder:"NAME"`
 
@@ -74,11 +74,13 @@ func (w *whatifCommand) checkKinds() error {
 	case w.Service != "" && w.TaskDefinition != "":
 		return fmt.Errorf("--task-definition is %q, expected none beside --service", w.TaskDefinition)
 	case sized && w.Service+w.TaskDefinition != "":
-		return errors.New("--cpu, --memory, --gpus, --gpu-share and --port describe tasks of no service or definition, expected none beside --service or --task-definition")
+		return errors.New("--cpu, --memory, --gpus, --gpu-share and --port describe tasks of no service or definition, " +
+			"expected none beside --service or --task-definition")
 	case w.question.IsEmpty() && w.Instance != "":
 		return fmt.Errorf("--instance is %q, expected with --service, --task-definition or a size", w.Instance)
 	case w.question.IsEmpty() && !w.Moves && w.Save == "":
-		return errors.New("nothing is asked, expected --service, --task-definition, a size (--cpu, --memory, --gpus, --port, --metric), --moves or --save")
+		return errors.New("nothing is asked, expected --service, --task-definition, a size (--cpu, --memory, --gpus, " +
+			"--port, --metric), --moves or --save")
 	}
 	return nil
 }
@@ -188,7 +190,8 @@ func (w *whatifCommand) parseStrategies(q *whatif.Question) error {
 			known = field == "instanceId" || field == "host" || isAttribute && name != ""
 		}
 		if !known {
-			return fmt.Errorf("--strategy is %q, expected random, binpack:cpu, binpack:memory, spread:instanceId, spread:host or spread:attribute:NAME", text)
+			return fmt.Errorf("--strategy is %q, expected random, binpack:cpu, binpack:memory, spread:instanceId, "+
+				"spread:host or spread:attribute:NAME", text)
 		}
 		q.Rules.Strategies = append(q.Rules.Strategies, cluster.PlacementStrategy{Type: kind, Field: field})
 	}

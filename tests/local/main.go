@@ -56,7 +56,8 @@ func run(ctx context.Context, nodes int, logName string) (err error) {
 		return fmt.Errorf("%w (see %s)", err, logName)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	fmt.Printf(usage, c.Endpoint, c.SimulatedAWS, ministack.AccessKey, ministack.SecretKey, ministack.Region, c.API, logName)
+	fmt.Printf(usage, c.Endpoint, c.SimulatedAWS, ministack.AccessKey, ministack.SecretKey, ministack.Region,
+		c.API, logName)
 	<-ctx.Done()
 	fmt.Println("\nRemoving everything…")
 	return nil

@@ -29,7 +29,8 @@ import (
 
 // Endpoint is the flag of every command that talks to a running Berth.
 type Endpoint struct {
-	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"Address of Berth's API. On AWS it is the function URL, and calls are signed with your credentials."`
+	// On AWS it is the function URL.
+	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"The API's address."`
 }
 
 // Client calls one endpoint.

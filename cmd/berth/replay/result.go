@@ -143,7 +143,7 @@ func (r Result) Print(w io.Writer) error {
 allocation until the last start (mean, p95, peak)
                          CPU %.1f%%, %.1f%%, %.1f%%   memory %.1f%%, %.1f%%, %.1f%%   GPU %.1f%%, %.1f%%, %.1f%%
 arrival to StartTask     p50 %.3f s, p99 %.3f s
-cost per task            %.2f write units, %.2f read units, %.2f queue requests, %.3f invocations (without schedules, sweeps and API)
+cost per task            %.2f write units, %.2f read units, %.2f queue requests, %.3f invocations (task handling only)
 wall time                %.1f s, %.0f tasks/s
 state hash               %s
 `, r.Tasks, r.Nodes, r.Days, r.Placed, r.Unplaced, r.Waited, r.CPU.Mean, r.CPU.P95, r.CPU.Peak,

@@ -330,10 +330,12 @@ func (a *UpgradeAnswer) Print(w io.Writer) error {
 			a.NodeGroup, a.target, a.Group, a.Refused)
 		return p.err
 	}
-	p.printLine("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, at most %d at a time (%s); %d up to date.",
+	p.printLine("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, at most %d at a time (%s); "+
+		"%d up to date.",
 		a.NodeGroup, a.target, a.Group, CountNoun(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
 	if a.Surge > 0 && len(a.Nodes) > 0 {
-		p.printLine("The group would grow from %d to %d nodes before the first is removed, and shrink again after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
+		p.printLine("The group would grow from %d to %d nodes before the first is removed, and shrink again after the last.",
+			a.Sizes.Desired, a.Sizes.Desired+a.Surge)
 	}
 	for _, n := range a.Nodes {
 		domain := ""

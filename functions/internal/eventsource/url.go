@@ -25,7 +25,8 @@ func (f *Function) answerRequest(ctx context.Context, event []byte) (events.Lamb
 	}
 	r, err := newRequest(ctx, &in)
 	if err != nil {
-		return events.LambdaFunctionURLResponse{StatusCode: http.StatusBadRequest}, nil //nolint:nilerr // the caller's mistake
+		// The mistake is the caller's, so the function has not failed.
+		return events.LambdaFunctionURLResponse{StatusCode: http.StatusBadRequest}, nil //nolint:nilerr
 	}
 	w := &response{header: http.Header{}}
 	f.URL.ServeHTTP(w, r)
