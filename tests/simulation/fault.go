@@ -13,22 +13,26 @@ type Fault int
 
 // The faults. Their order is part of every seed: each draws from a source with its number.
 const (
+	// Queues: at-least-once, late, unordered, in partial batches.
 	DuplicateMessage Fault = iota
 	ReorderMessages
 	DelayMessage
 	DropMessage
 	LoseAcknowledgement
 	SplitBatch
+	// The table's stream, the event bus and schedules.
 	StallStream
 	DuplicateStreamBatch
 	DropEvent
 	SkipSchedule
+	// The store. An ambiguous call fails and may have taken effect.
 	StoreConflict
 	StoreThrottle
 	StoreAmbiguous
 	LateWrite
 	StaleRead
 	LongRun
+	// Processes and their environments.
 	Crash
 	Hang
 	AbandonInvocation
@@ -36,16 +40,19 @@ const (
 	OtherEnvironment
 	ClockSkew
 	Outage
+	// Calls of ECS.
 	ECSAmbiguous
 	ECSLate
 	ECSThrottle
 	ECSDenied
 	ListLate
+	// The life of a task.
 	SlowStart
 	FailStart
 	CrashLoop
 	FlappingHealth
 	IgnoreStop
+	// Auto Scaling: launches, and calls that change a group or an instance.
 	LaunchFails
 	LaunchSilent
 	LaunchSlow

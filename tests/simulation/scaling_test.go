@@ -25,16 +25,18 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// TestScalingRegressions runs days that once found a bug.
+// scalingRegressions are seeds of managed scaling that once found a bug, and which one.
+var scalingRegressions = map[uint64]string{
+	154: "a running task was started again, marked lost when that was refused, and terminated with its instance",
+	180: "the same after a throttled start",
+	54:  "an unreported second start of a task was terminated with its instance, which loses no task",
+	148: "an unregistered instance made a group without protection terminate others forever",
+	190: "instances whose draining was not reported stayed DRAINING forever",
+}
+
 func TestScalingRegressions(t *testing.T) {
 	skipReplay(t)
-	for seed, found := range map[uint64]string{
-		154: "a running task was started again, marked lost when that was refused, and terminated with its instance",
-		180: "the same after a throttled start",
-		54:  "an unreported second start of a task was terminated with its instance, which loses no task",
-		148: "an unregistered instance made a group without protection terminate others forever",
-		190: "instances whose draining was not reported stayed DRAINING forever",
-	} {
+	for seed, found := range scalingRegressions {
 		if out := SimulateScaling(ScalingRun{Seed: seed}); len(out.Broken) > 0 {
 			t.Errorf("seed %d, which once found that %s: %q", seed, found, out.Broken)
 		}

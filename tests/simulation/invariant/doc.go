@@ -8,6 +8,17 @@
 // asks the checker for rooms and rules when it examines a cluster at rest
 // ([RowHistory.WhyRejected]).
 //
+// Failures name the invariant that was violated:
+//
+//   - 1: no placement exceeds an instance's capacity;
+//   - 2: each task row gets at most one ECS task, and a STOPPED task never runs again;
+//   - 3: starts and stops of a service stay within its percentages, its throttle and its protections;
+//   - 4: a DAEMON service has at most one task per instance, and none starts on a draining one;
+//   - 5: no placement breaks a rule that was in force when it was committed;
+//   - 6 and 7: what updates and managed scaling may do to nodes (checked by package simulation);
+//   - 8: without faults the cluster converges, and then nothing happens;
+//   - 9: nothing acknowledged to a caller is lost.
+//
 // A decision may have been made without knowing of the newest changes: a write that only frees
 // capacity does not move the placement version. So a decision is wrong only if it is wrong for
 // every state that it may have seen. Two means serve that end. What changed less than Staleness ago
