@@ -161,11 +161,11 @@ func (w *World) checkServiceAtRest(s *expectedService, row *cluster.Service) {
 		w.checker.Fail("invariant 8: no commit created service %s", s.name)
 		return
 	}
-	is := invariant.ModelService(row)
+	service := invariant.ModelService(row)
 	if s.desired != unknownCount && !s.daemon {
-		is.Desired = s.desired
+		service.Desired = s.desired
 	}
-	for _, why := range is.CheckAtRest(history, w.modelSurroundings(row), w.observeService(row)) {
+	for _, why := range service.CheckAtRest(history, w.modelSurroundings(row), w.observeService(row)) {
 		w.checker.Fail("invariant 8: service %s: %s", s.name, why)
 	}
 	if row.Strategy == cluster.Replica && row.Blocked != nil && row.Running < row.Desired {
@@ -186,20 +186,20 @@ func (w *World) checkPromptStarts() {
 			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptStart {
 			continue
 		}
-		is, active, own, fixed := invariant.ModelService(row), 0, 0, 0
+		service, active, started, protected := invariant.ModelService(row), 0, 0, 0
 		for _, t := range w.checker.ByOwner[row.Short] {
 			if t.IsActive() {
 				active++
 			}
 			if t.IsActive() && w.checker.IsProtected(t) {
-				fixed++
+				protected++
 			}
 			if t.Revision == row.Deployment.ID {
-				own++
+				started++
 			}
 		}
-		open := active < max(is.Ceiling(is.Desired), is.Desired) || active > max(fixed, is.Floor(is.Desired))
-		if own == 0 && is.Desired > 0 && open && !w.checker.LastFailedStart(row).IsZero() &&
+		mayStart := active < max(service.Ceiling(service.Desired), service.Desired) || active > max(protected, service.Floor(service.Desired))
+		if started == 0 && service.Desired > 0 && mayStart && !w.checker.LastFailedStart(row).IsZero() &&
 			w.hasRoom(w.checker.SpecOfService(row), "") {
 			w.checker.Fail("invariant 8: service %s was given a new revision %s ago, and no task of that revision was started", row.Name, promptStart)
 		}
@@ -296,17 +296,17 @@ func (w *World) checkBlockedEvent(s *cluster.Service) {
 	if s.Events > cluster.EventRing {
 		return // the event may have been emitted and expired since
 	}
-	var said []string
+	var messages []string
 	for _, row := range w.checker.Rows {
 		e, ok := row.(*cluster.ServiceEvent)
 		if ok && e.Service == s.Short && strings.Contains(e.Message, "unable to place a task") {
 			return
 		}
 		if ok && e.Service == s.Short {
-			said = append(said, e.Message)
+			messages = append(messages, e.Message)
 		}
 	}
-	w.checker.Fail("invariant 8: service %s misses tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
+	w.checker.Fail("invariant 8: service %s misses tasks (%s) and no event says why, only %q", s.Name, s.Blocked, messages)
 }
 
 // checkDaemons checks that a DAEMON service runs one task on each instance where it should and can,

@@ -85,9 +85,9 @@ const scalingStaleness = 4 * time.Minute
 
 // checkSetDesired checks a desired capacity that managed scaling sets, given the group as it saw
 // it.
-func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
+func (c *scalingChecker) checkSetDesired(described *cluster.AutoScalingGroup, n int) {
 	switch {
-	case saw == nil:
+	case described == nil:
 		c.checker.Fail("the desired capacity is set without reading the group")
 		return
 	case c.policy != nil:
@@ -97,11 +97,11 @@ func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
 	}
 	is := c.describeGroup().Desired
 	if n > is {
-		if n-saw.Desired > c.shape.MaxStep {
+		if n-described.Desired > c.shape.MaxStep {
 			c.checker.Fail("C2: the desired capacity goes from %d to %d, by more than the largest step of %d",
-				saw.Desired, n, c.shape.MaxStep)
+				described.Desired, n, c.shape.MaxStep)
 		}
-		for _, i := range saw.Instances {
+		for _, i := range described.Instances {
 			if age := c.Loop.Now().Sub(c.firstSeen[i.ID]); c.isWarmingUp(i) &&
 				age < cluster.DefaultScaling.Warmup-scalingStaleness {
 				c.checker.Fail("C3: scaled out to %d while instance %s, %s old, warms up", n, i.ID, age)
@@ -109,8 +109,8 @@ func (c *scalingChecker) checkSetDesired(saw *cluster.AutoScalingGroup, n int) {
 		}
 		c.raisedAt = c.Loop.Now()
 	}
-	if n < saw.Desired-max(1, saw.Desired/2) {
-		c.checker.Fail("C5: scaled in from %d to %d, by more than half", saw.Desired, n)
+	if n < described.Desired-max(1, described.Desired/2) {
+		c.checker.Fail("C5: scaled in from %d to %d, by more than half", described.Desired, n)
 	}
 	if since := c.Loop.Now().Sub(c.raisedAt); n < is && !c.raisedAt.IsZero() &&
 		since < cluster.DefaultScaling.Cooldown-scalingStaleness {
@@ -206,11 +206,11 @@ func (c *scalingChecker) checkDrain(function, id string) {
 // whyUnsettled says why the group does not have the size that its load requires, or "".
 func (c *scalingChecker) whyUnsettled(packed bool) string {
 	g := c.observeGroup()
-	used, lost := 0, 0
+	used, unregistered := 0, 0
 	for _, i := range g.Instances {
 		n := len(g.tasks[i.ID])
 		used += countIf(n > 0)
-		lost += countIf(g.hosts[i.ID] == nil)
+		unregistered += countIf(g.hosts[i.ID] == nil)
 		switch {
 		case i.Lifecycle != "InService":
 			return fmt.Sprintf("instance %s is %s", i.ID, i.Lifecycle)
@@ -222,7 +222,7 @@ func (c *scalingChecker) whyUnsettled(packed bool) string {
 	for _, t := range g.tasks {
 		running += len(t)
 	}
-	want := min(max((used*100+c.shape.Target-1)/c.shape.Target, g.Min), g.Max)
+	wanted := min(max((used*100+c.shape.Target-1)/c.shape.Target, g.Min), g.Max)
 	bound := (c.load + tasksPerInstance - 1) / tasksPerInstance
 	metric := float64(c.shape.Target)
 	if n := len(g.Instances); n > 0 {
@@ -230,17 +230,17 @@ func (c *scalingChecker) whyUnsettled(packed bool) string {
 	}
 	// Unregistered instances that are not replaced count toward the group's minimum and target. If
 	// tasks wait, others are added beside them, up to the group's maximum.
-	if !c.shape.Replacing && lost > 0 {
-		if running < c.load && g.Desired == g.Max && used+lost == g.Max {
+	if !c.shape.Replacing && unregistered > 0 {
+		if running < c.load && g.Desired == g.Max && used+unregistered == g.Max {
 			return ""
 		}
-		lost = 0
+		unregistered = 0
 	}
 	switch {
 	case running != c.load:
 		return fmt.Sprintf("%d of %d tasks run on %d instances", running, c.load, len(g.Instances))
-	case g.Desired != want || len(g.Instances) != want || lost > 0:
-		return fmt.Sprintf("%d of %d instances are used, %d are wanted, %d have not registered, and the target of %d %% wants %d", used, len(g.Instances), g.Desired, lost, c.shape.Target, want)
+	case g.Desired != wanted || len(g.Instances) != wanted || unregistered > 0:
+		return fmt.Sprintf("%d of %d instances are used, %d are wanted, %d have not registered, and the target of %d %% wants %d", used, len(g.Instances), g.Desired, unregistered, c.shape.Target, wanted)
 	case packed && used > max(bound+1, min(g.Min, c.load)):
 		return fmt.Sprintf("%d instances are used, and %d tasks fit on %d", used, c.load, bound)
 	case math.Abs(c.publishedMetric-metric) > 0.01:

@@ -109,11 +109,11 @@ func (c *Checker) checkCompletedDeployment(history *model.DeploymentHistory, s *
 	}
 	have, others := 0, 0
 	for key, t := range c.ByOwner[s.Short] {
-		news := !c.isSettled(key)
+		unsettled := !c.isSettled(key)
 		switch {
-		case t.Revision == s.Deployment.ID && (t.IsActive() && t.Last == cluster.TaskRunning || news):
+		case t.Revision == s.Deployment.ID && (t.IsActive() && t.Last == cluster.TaskRunning || unsettled):
 			have++
-		case t.Revision != s.Deployment.ID && t.IsActive() && !news:
+		case t.Revision != s.Deployment.ID && t.IsActive() && !unsettled:
 			others++
 		}
 	}

@@ -26,7 +26,7 @@ func (c *Checker) checkProvider(t *cluster.Task, i *cluster.Instance) {
 	if t.Replaces != "" || t.Revision != s.Deployment.ID || len(s.Older) > 0 || len(s.MoveTargets) > 0 {
 		return
 	}
-	fresh, placed, n := map[string]bool{}, 0, 0
+	placedNow, placed, n := map[string]bool{}, 0, 0
 	for key, o := range c.ByOwner[s.Short] {
 		if o.IsActive() && (o.IsProvisioning() || c.placedAt[o.ID].Equal(c.now())) {
 			n++ // wanted now: placed, or left waiting
@@ -34,7 +34,7 @@ func (c *Checker) checkProvider(t *cluster.Task, i *cluster.Instance) {
 		switch {
 		case o.IsProvisioning():
 		case c.placedAt[o.ID].Equal(c.now()):
-			fresh[o.ID] = true
+			placedNow[o.ID] = true
 			if host := c.InstanceRows[o.Instance]; host != nil && host.CapacityProvider() == at {
 				placed++
 			}
@@ -42,15 +42,15 @@ func (c *Checker) checkProvider(t *cluster.Task, i *cluster.Instance) {
 			return
 		}
 	}
-	have := c.providerCounts(s, t.Revision, fresh)
-	switch due := model.AssignProviders(modelShares(s), have, n)[at]; {
+	have := c.providerCounts(s, t.Revision, placedNow)
+	switch expected := model.AssignProviders(modelShares(s), have, n)[at]; {
 	case c.Fallback:
-		if placed > model.AssignProviders(modelShares(s), have, len(fresh))[at] {
+		if placed > model.AssignProviders(modelShares(s), have, len(placedNow))[at] {
 			c.cover(coverage.FellBack)
 		}
-	case placed > due:
+	case placed > expected:
 		c.Fail("invariant 5: service %s has %v, and %d tasks were placed with %s, which should have got %d of %d",
-			s.Name, have, placed, at, due, n)
+			s.Name, have, placed, at, expected, n)
 	}
 }
 

@@ -91,20 +91,20 @@ func (h *RowHistory) fullDomain(spec *TaskSpec, i *cluster.Instance, q RoomQuery
 		return ""
 	}
 	c := h.ConfigurationRow()
-	all := h.domainInstancesOf(spec, q.Without, pastView{})
-	fault, upgrade := all.rulesOf(spec.Policy, spec.desired, c)
-	n := all.indexOf(i.ID)
+	instances := h.domainInstancesOf(spec, q.Without, pastView{})
+	fault, upgrade := instances.rulesOf(spec.Policy, spec.desired, c)
+	n := instances.indexOf(i.ID)
 	if n < 0 {
 		return "not known yet"
 	}
-	at := all[n]
+	at := instances[n]
 	if !at.eligible {
 		return "in no domain" // a constraint that may be relaxed forms no domain
 	}
-	if ruleHolds(c.Priorities.FaultDomain, q.Relaxed) && !all.admitsTask(fault, byFaultDomain, at) {
+	if ruleHolds(c.Priorities.FaultDomain, q.Relaxed) && !instances.admitsTask(fault, byFaultDomain, at) {
 		return "fault domain full"
 	}
-	if ruleHolds(c.Priorities.UpgradeDomain, q.Relaxed) && !all.admitsTask(upgrade, byUpgradeDomain, at) {
+	if ruleHolds(c.Priorities.UpgradeDomain, q.Relaxed) && !instances.admitsTask(upgrade, byUpgradeDomain, at) {
 		return "upgrade domain full"
 	}
 	return ""

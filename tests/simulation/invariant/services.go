@@ -49,7 +49,7 @@ func (c *Checker) isInstanceSettled(t *cluster.Task) bool {
 // TrustsHealth reports whether unhealthy tasks are replaced: only a few look unhealthy, or no more
 // than half of the cluster's checked tasks, or a recent decision may have seen it so.
 func (c *Checker) TrustsHealth() bool {
-	bad, all := 0, 0
+	unhealthy, all := 0, 0
 	for _, owned := range c.ByOwner {
 		for key, t := range owned {
 			def := c.definitionOf(t.Cluster, t.TaskDefinition)
@@ -59,11 +59,11 @@ func (c *Checker) TrustsHealth() bool {
 			}
 			all++
 			if c.isSettled(key) && (t.Health == cluster.Unhealthy || c.isTargetUnhealthy(t)) {
-				bad++
+				unhealthy++
 			}
 		}
 	}
-	return bad <= fewUnhealthy || 2*bad <= all
+	return unhealthy <= fewUnhealthy || 2*unhealthy <= all
 }
 
 // fewUnhealthy is how many unhealthy tasks are replaced even if they are most of the cluster's
@@ -79,47 +79,47 @@ func (c *Checker) checkStop(old, now *cluster.Task) {
 		now.StopCode != cluster.StopByScheduler {
 		return
 	}
-	activeCount, well := 0, 0
+	activeCount, healthyCount := 0, 0
 	for key, o := range c.ByOwner[now.Owner] {
-		news := !c.isSettled(key)
+		unsettled := !c.isSettled(key)
 		if o.ID != now.ID && o.Last == cluster.TaskRunning && c.wasJustMoved(o) {
 			activeCount++ // it is moved by the same commit
 			continue
 		}
-		if o.Desired == cluster.TaskStopped && (o.StopCode == cluster.StopByScheduler || !news) {
+		if o.Desired == cluster.TaskStopped && (o.StopCode == cluster.StopByScheduler || !unsettled) {
 			continue
 		}
-		if o.Last != cluster.TaskStopped || news {
+		if o.Last != cluster.TaskStopped || unsettled {
 			activeCount++
 		}
-		if c.ModelTask(s, o).IsHealthy(c.now()) || news &&
+		if c.ModelTask(s, o).IsHealthy(c.now()) || unsettled &&
 			(o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped) {
-			well++
+			healthyCount++
 		}
 	}
 	if c.ReplacedTasks(now.Owner, nil)[now.ID] {
 		c.cover(coverage.MoveOver)
 	}
-	task := c.ModelTask(s, old)
+	stopping := c.ModelTask(s, old)
 	settled := c.isSettled(state.KeyOf(now)) && c.isInstanceSettled(now)
-	amiss := task.Revision != s.Deployment.ID || task.MustLeave || task.MustMove ||
-		task.IsUnhealthy(ModelService(s), c.now()) && c.TrustsHealth()
-	if c.IsProtectedFor(old, c.ClockSkew) && !task.MustLeave && !task.IsUnhealthy(ModelService(s), c.now()) {
+	mustGo := stopping.Revision != s.Deployment.ID || stopping.MustLeave || stopping.MustMove ||
+		stopping.IsUnhealthy(ModelService(s), c.now()) && c.TrustsHealth()
+	if c.IsProtectedFor(old, c.ClockSkew) && !stopping.MustLeave && !stopping.IsUnhealthy(ModelService(s), c.now()) {
 		c.Fail("invariant 3: task %s of service %s is protected and was stopped: %s", now.ID, s.Name, now.Reason)
 	}
-	if ill := strings.Contains(now.Reason, "health checks"); ill && c.isWithinGrace(s, old) {
+	if forHealth := strings.Contains(now.Reason, "health checks"); forHealth && c.isWithinGrace(s, old) {
 		c.Fail("invariant 3: task %s of service %s was stopped within its grace period: %s", now.ID, s.Name, now.Reason)
-	} else if ill && settled && !c.TrustsHealth() {
+	} else if forHealth && settled && !c.TrustsHealth() {
 		c.Fail("invariant 3: task %s of service %s was stopped for its health, and most of the cluster's look unhealthy: %s", now.ID, s.Name, now.Reason)
 	}
 	// A task that has to leave may stop first if its replacement cannot start first.
-	if activeCount < s.Desired && !amiss && settled && !c.wasJustMoved(now) {
+	if activeCount < s.Desired && !mustGo && settled && !c.wasJustMoved(now) {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, activeCount,
 			s.Desired)
 	}
-	if least := ModelService(s).Floor(s.Desired); task.IsHealthy(c.now()) && !c.isLost(old) && settled && well < least {
+	if least := ModelService(s).Floor(s.Desired); stopping.IsHealthy(c.now()) && !c.isLost(old) && settled && healthyCount < least {
 		c.Fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID,
-			s.Name, well, least)
+			s.Name, healthyCount, least)
 	}
 }
 

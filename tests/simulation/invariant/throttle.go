@@ -73,17 +73,17 @@ func (c *Checker) checkThrottle(t *cluster.Task) {
 
 // checkRestartGap checks that no task replaces at once one that stopped soon after its start.
 func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.Time) {
-	active, dying, n := -c.countPairs(t.Owner), 0, 0
+	active, stoppedSoon, n := -c.countPairs(t.Owner), 0, 0
 	var all []model.Task
 	for key, o := range c.ByOwner[t.Owner] {
-		died := o.Last == cluster.TaskStopped && o.Desired == cluster.TaskRunning && !o.Started.IsZero() &&
+		stoppedEarly := o.Last == cluster.TaskStopped && o.Desired == cluster.TaskRunning && !o.Started.IsZero() &&
 			o.Revision == t.Revision &&
 			now.Before(o.Started.Time().Add(restartGap))
 		switch {
-		case died && s.Strategy == cluster.Daemon && o.Instance == t.Instance:
+		case stoppedEarly && s.Strategy == cluster.Daemon && o.Instance == t.Instance:
 			c.Fail("invariant 3: task %s of service %s was started on instance %s, where task %s had just begun and ended", t.ID, s.Name, t.Instance, o.ID)
-		case died:
-			dying++
+		case stoppedEarly:
+			stoppedSoon++
 		case !o.IsActive():
 			continue
 		case o.Revision != t.Revision:
@@ -97,7 +97,7 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 			all = append(all, c.ModelTask(s, o))
 		}
 	}
-	if s.Strategy == cluster.Daemon || dying == 0 || len(s.Older) > 0 {
+	if s.Strategy == cluster.Daemon || stoppedSoon == 0 || len(s.Older) > 0 {
 		return
 	}
 	c.cover(coverage.Dying)
@@ -105,8 +105,8 @@ func (c *Checker) checkRestartGap(s *cluster.Service, t *cluster.Task, now time.
 		n++
 	}
 	if n += ModelService(s).AllowedSurplus(all, s.Deployment.ID, c.TrustsHealth(),
-		c.now()); active+dying > s.Desired+n {
-		c.Fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and %d of it had just begun and ended", t.ID, s.Name, active, s.Desired, dying)
+		c.now()); active+stoppedSoon > s.Desired+n {
+		c.Fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and %d of it had just begun and ended", t.ID, s.Name, active, s.Desired, stoppedSoon)
 	}
 }
 

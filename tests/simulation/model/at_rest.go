@@ -82,42 +82,42 @@ func (s Service) CheckAtRest(c *DeploymentHistory, around Surroundings, seen Obs
 // checkReplicas checks a service whose revision works: it has all tasks of that revision and no
 // others, as far as percentages, room and protection allow.
 func (s Service) checkReplicas(c *DeploymentHistory, around Surroundings, seen Observed, fail func(string, ...any)) {
-	current, old, leaving, protected, well := 0, 0, 0, 0, 0
+	current, older, leaving, protected, healthy := 0, 0, 0, 0, 0
 	for _, t := range seen.Tasks {
 		if t.Running && (!t.Checked || t.Container == Healthy) && (!t.Balanced || t.Target == Healthy) {
-			well++
+			healthy++
 		}
 		switch {
 		case t.Protected && (t.Revision != c.Primary.ID || t.MustLeave):
 			protected++
 		case t.Revision != c.Primary.ID:
-			old++
+			older++
 		case t.MustLeave:
 			leaving++
 		default:
 			current++
 		}
 	}
-	all := current + old + leaving + protected
+	all := current + older + leaving + protected
 	excused := seen.Explained && (!around.HasRoom || s.IsStuck(s.Desired))
 	switch {
 	case all > s.Desired && protected == 0 && !excused:
 		fail("it has %d tasks, and wants %d", all, s.Desired)
 	case all < s.Desired && !excused:
 		fail("it has %d tasks of %d, and says nothing, or there is room", all, s.Desired)
-	case old > 0 && !excused:
-		fail("%d tasks of earlier revisions are left", old)
+	case older > 0 && !excused:
+		fail("%d tasks of earlier revisions are left", older)
 	case leaving > 0 && !excused && !s.IsStuck(s.Desired) && around.HasRoom:
 		fail("%d tasks are left on instances that drain", leaving)
 	}
-	if leaving > 0 && protected == 0 && current < s.Desired && well > s.Floor(s.Desired) {
-		fail("%d tasks are left on instances that drain, and %d are healthy, of %d that have to be", leaving, well,
+	if leaving > 0 && protected == 0 && current < s.Desired && healthy > s.Floor(s.Desired) {
+		fail("%d tasks are left on instances that drain, and %d are healthy, of %d that have to be", leaving, healthy,
 			s.Floor(s.Desired))
 	}
-	if old > 0 && seen.Crowded && protected == 0 && current < s.Desired && well > s.Floor(s.Desired) {
-		fail("%d tasks of earlier revisions take the room of those that wait, and %d are healthy, of %d that have to be", old, well, s.Floor(s.Desired))
+	if older > 0 && seen.Crowded && protected == 0 && current < s.Desired && healthy > s.Floor(s.Desired) {
+		fail("%d tasks of earlier revisions take the room of those that wait, and %d are healthy, of %d that have to be", older, healthy, s.Floor(s.Desired))
 	}
-	done := current == s.Desired && old+leaving+protected == 0
+	done := current == s.Desired && older+leaving+protected == 0
 	if completed := c.Primary.State == Completed; done != completed &&
 		!(leaving > 0 || all < s.Desired || s.EarlySuccess && completed) {
 		fail("%d of %d tasks are of its revision, none of others: %t; and it is %s", current, s.Desired, done,

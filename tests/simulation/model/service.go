@@ -93,8 +93,8 @@ func (t Task) IsHealthy(now time.Time) bool {
 
 // IsUnhealthy reports whether a check has failed and the grace period is over (S6).
 func (t Task) IsUnhealthy(s Service, now time.Time) bool {
-	bad := t.Checked && t.Container == Unhealthy || t.Balanced && t.Target == Unhealthy
-	return bad && now.Sub(t.RunningSince) >= s.Grace
+	failing := t.Checked && t.Container == Unhealthy || t.Balanced && t.Target == Unhealthy
+	return failing && now.Sub(t.RunningSince) >= s.Grace
 }
 
 // AllowedSurplus returns how many tasks a service may have above its desired count: one for each
