@@ -115,8 +115,8 @@ func (c *chooser) updateDomains(target int) {
 	c.faultOpen, c.upgradeOpen = make([]bool, 1+faults), make([]bool, 1+upgrades)
 }
 
-// reevaluateConstraints evaluates the constraints that look at the tasks on an instance, after this
-// call changed those.
+// reevaluateConstraints evaluates the constraints that depend on the tasks of an instance, after
+// this call changed those.
 func (c *chooser) reevaluateConstraints(i int) {
 	dynamic := c.matcher.dynamic
 	if c.domainTemplate != nil {

@@ -46,37 +46,30 @@ type metricColumns struct {
 // growColumns makes room for n instances.
 func (c *columns) growColumns(n int) {
 	growSlice(&c.views, n)
-	growSlice(&c.staticRevision, n)
-	growSlice(&c.inCluster, n)
-	growSlice(&c.takesTasks, n)
-	growSlice(&c.active, n)
-	growSlice(&c.agentConnected, n)
-	growSlice(&c.cordoned, n)
-	growSlice(&c.idLabel, n)
-	growSlice(&c.idHash, n)
-	growSlice(&c.cpu, n)
-	growSlice(&c.memory, n)
-	growSlice(&c.tightness, n)
-	growSlice(&c.taskCount, n)
-	growSlice(&c.wholeGPUs, n)
-	growSlice(&c.largestShare, n)
 	growSlice(&c.enis, n)
-	growSlice(&c.portBits, n)
+	growSlices(n, &c.inCluster, &c.takesTasks, &c.active, &c.agentConnected, &c.cordoned)
+	growSlices(n, &c.idLabel, &c.cpu, &c.memory, &c.tightness, &c.taskCount)
+	growSlices(n, &c.wholeGPUs, &c.largestShare)
+	growSlices(n, &c.staticRevision, &c.idHash, &c.portBits)
 	for m := range c.metrics {
 		c.metrics[m].growColumns(n)
 	}
 }
 
 func (metric *metricColumns) growColumns(n int) {
-	growSlice(&metric.load, n)
-	growSlice(&metric.unbuffered, n)
-	growSlice(&metric.total, n)
+	growSlices(n, &metric.load, &metric.unbuffered, &metric.total)
 }
 
 // growSlice extends the slice with zero values to at least n elements.
 func growSlice[T any](s *[]T, n int) {
 	if more := n - len(*s); more > 0 {
 		*s = append(*s, make([]T, more)...)
+	}
+}
+
+func growSlices[T any](n int, columns ...*[]T) {
+	for _, column := range columns {
+		growSlice(column, n)
 	}
 }
 

@@ -58,8 +58,8 @@ func overlayView(e *Engine, i int) *snapshot.InstanceView {
 	return v
 }
 
-// placeInOverlay places (sign 1) a task of the spec on the instance until the call ends, or takes
-// one that this call placed away again (-1).
+// placeInOverlay places (sign 1) a task of the spec on the instance until the call ends, or removes
+// a task that this call placed (-1).
 func (c *chooser) placeInOverlay(i int, gpus []int, sign int) {
 	v := overlayView(c.engine, i)
 	for _, d := range gpus {

@@ -8,12 +8,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// A shape is what tasks ask of an instance, whoever owns them, in terms of columns. Shapes with
-// equal keys share indexes and rejection reports: 50 revisions of the same size cost as one.
+// A shape is what tasks ask of an instance in terms of columns, regardless of their owner. Shapes
+// with equal keys share indexes and rejection reports: 50 revisions of the same size cost as one.
 type shape struct {
 	engine    *Engine
 	key       string // tells shapes apart
-	spec      *Spec  // one that has the shape
+	spec      *Spec  // of some tasks with the shape
 	matcher   *matcher
 	demands   []metricDemand
 	portNames []string                 // "80/tcp"

@@ -25,7 +25,7 @@ func TestChooseStopsEqualsFullScan(t *testing.T) {
 func checkStops(t *rapid.T, w *oracle.World, e *placement.Engine, r placement.Request) {
 	spec := *r.Spec
 	spec.Constraints = slices.DeleteFunc(slices.Clone(spec.Constraints), func(x *constraint.Expression) bool {
-		return !x.Static() // that a stop changes what domains there are is not looked at before it is a row
+		return !x.Static() // a stop may change the domains, which is observed only after its row has changed
 	})
 	r.Spec = &spec
 	var candidates []*cluster.Task

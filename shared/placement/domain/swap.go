@@ -16,7 +16,7 @@ type Swap struct{ From, To int32 }
 // upgrade domain admits what arrives. This is a shortest augmenting path between the two kinds of
 // domains. If own has all tasks of the service, and fault domains have one level, there is no other
 // way to place one more task. Among paths of the same length the order of free and own decides.
-func (d *Domains) FindSwaps(free, own []int32) (at int32, way []Swap) {
+func (d *Domains) FindSwaps(free, own []int32) (at int32, swaps []Swap) {
 	if d.FaultDomainCount() == 0 || d.UpgradeDomainCount() == 0 {
 		return -1, nil // with one rule only, no swap can help
 	}
@@ -24,24 +24,24 @@ func (d *Domains) FindSwaps(free, own []int32) (at int32, way []Swap) {
 		s := swapSearch{Domains: d, free: free, own: own, sameLeaf: same,
 			arrivals: make([]arrival, d.UpgradeDomainCount())}
 		s.groupFreeByLeaf()
-		if at, way = s.findSwapPath(); at >= 0 && (same || d.remainValidAfter(at, way)) {
-			return at, way
+		if at, swaps = s.findSwapPath(); at >= 0 && (same || d.remainValidAfter(at, swaps)) {
+			return at, swaps
 		}
 	}
 	return -1, nil
 }
 
 // remainValidAfter reports whether the rules hold after the swaps and the new task.
-func (d *Domains) remainValidAfter(at int32, way []Swap) bool {
-	d.applySwaps(at, way, 1)
+func (d *Domains) remainValidAfter(at int32, swaps []Swap) bool {
+	d.applySwaps(at, swaps, 1)
 	fault, upgrade := d.Excess()
-	d.applySwaps(at, way, -1)
+	d.applySwaps(at, swaps, -1)
 	return fault+upgrade == 0
 }
 
-func (d *Domains) applySwaps(at int32, way []Swap, sign int) {
+func (d *Domains) applySwaps(at int32, swaps []Swap, sign int) {
 	d.AddTasks(int(at), sign)
-	for _, w := range way {
+	for _, w := range swaps {
 		d.AddTasks(int(w.From), -sign)
 		d.AddTasks(int(w.To), sign)
 	}
@@ -128,12 +128,12 @@ func (s *swapSearch) destinationsOf(from int32) []int32 {
 
 // pathToPlace follows the arrivals back to the place of the new task.
 func (s *swapSearch) pathToPlace(u int) (int32, []Swap) {
-	var way []Swap
+	var swaps []Swap
 	for s.arrivals[u].from >= 0 {
 		a := s.arrivals[u]
-		way = append(way, Swap{a.from, a.to})
+		swaps = append(swaps, Swap{a.from, a.to})
 		u = s.UpgradeDomain(int(a.from))
 	}
-	slices.Reverse(way)
-	return s.arrivals[u].to, way
+	slices.Reverse(swaps)
+	return s.arrivals[u].to, swaps
 }

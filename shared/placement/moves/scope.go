@@ -37,20 +37,20 @@ func scopedTasks(p *problem, e *Planner, m *Request, r *placement.Request) []*cl
 // most room for what has to leave them, or to come. The roomiest instances are enough: what does
 // not fit there fits nowhere without further moves.
 func affectedInstances(p *problem, r *placement.Request, e *Planner) map[int32]bool {
-	out, lacking := map[int32]bool{}, map[int32]int{}
+	out, wanted := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {
 		for dim := range int32(p.dimensionCount()) {
 			if c := p.cellIndex(i, dim); p.instances[i].givesTasks && p.load[c] > p.unbuffered[c] {
-				out[i], lacking[dim] = true, scopeRoom
+				out[i], wanted[dim] = true, scopeRoom
 			}
 		}
 	}
 	if r != nil {
 		for _, a := range requestedAmounts(p, e, r) {
-			lacking[a.dim] = scopeNew
+			wanted[a.dim] = scopeNew
 		}
 	}
-	for dim, most := range lacking {
+	for dim, most := range wanted {
 		for _, i := range roomiestInstances(p, dim, most) {
 			out[i] = true
 		}
@@ -77,27 +77,27 @@ func roomiestInstances(p *problem, dim int32, most int) []int32 {
 // share instances. To know whether an instance may get a task of such an owner, a problem needs all
 // of its tasks.
 func affectedTasks(p *problem, e *Planner, m *Request, affected map[int32]bool) (out []*cluster.Task) {
-	entire := map[string]bool{}
+	wholeOwners := map[string]bool{}
 	for name := range m.Owners {
 		if finding := e.watch.owners[name]; finding != nil && finding.broken {
-			entire[name] = true
+			wholeOwners[name] = true
 		}
 	}
 	for i := range affected {
 		for _, t := range p.instances[i].view.Tasks {
 			if o, moves := m.Owners[t.Owner]; moves && o.Spec.MaxPerInstance() > 0 {
-				entire[t.Owner] = true
+				wholeOwners[t.Owner] = true
 			}
 		}
 	}
 	for i := range affected {
 		for _, t := range p.instances[i].view.Tasks {
-			if !entire[t.Owner] {
+			if !wholeOwners[t.Owner] {
 				out = append(out, t)
 			}
 		}
 	}
-	for name := range entire {
+	for name := range wholeOwners {
 		out = append(out, e.snap.TasksOf(name)...)
 	}
 	return out

@@ -90,29 +90,29 @@ func (q *sequencer) carryOutMove(n int, step sequencedMove) {
 // movesAwaited returns the earlier moves without which this one would have no room.
 func (q *sequencer) movesAwaited(step plannedMove) []int {
 	task := &q.problem.tasks[step.task]
-	var gone []int // moves that leave the destination
+	var leaving []int // moves that leave the destination
 	for n, m := range q.out {
 		if q.problem.tasks[m.task].initial == step.to {
-			gone = append(gone, n)
+			leaving = append(leaving, n)
 		}
 	}
-	if len(gone) == 0 || len(task.ports) > 0 || task.needs.GPUs > 0 {
-		return gone
+	if len(leaving) == 0 || len(task.ports) > 0 || task.needs.GPUs > 0 {
+		return leaving
 	}
 	for _, a := range task.amounts {
 		c := q.problem.cellIndex(step.to, a.dim)
 		load := q.load[c] + a.amount
-		for _, n := range gone {
+		for _, n := range leaving {
 			load += q.problem.tasks[q.out[n].task].amountOf(a.dim)
 		}
 		if load > q.loadLimit(q.stage, step.task, c, a.dim) {
-			return gone
+			return leaving
 		}
 	}
-	for _, n := range gone {
+	for _, n := range leaving {
 		if q.problem.tasks[q.out[n].task].owner == task.owner &&
 			q.problem.owners[task.owner].maxPerInstance > 0 {
-			return gone
+			return leaving
 		}
 	}
 	return nil
