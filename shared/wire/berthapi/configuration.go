@@ -43,11 +43,14 @@ type Priorities struct {
 	UpgradeDomain       int `json:"upgradeDomain"`
 }
 
-// Bounds of a configuration. Its row must stay below DynamoDB's 400 KB.
+// Bounds of a configuration.
 const (
-	maxNodeTypes  = 100
-	maxNames      = 100 // metrics or properties
-	maxOwnConfig  = 300 << 10
+	// maxNodeTypes and maxNames bound the node types, and the metrics or properties of one.
+	maxNodeTypes = 100
+	maxNames     = 100 // metrics or properties
+	// maxOwnConfig is in bytes: the row must stay below DynamoDB's 400 KB.
+	maxOwnConfig = 300 << 10
+	// worstPriority is the highest number of a constraint priority, which binds least.
 	worstPriority = 2
 )
 

@@ -235,8 +235,9 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	return out, nil
 }
 
-// changedTags returns the members that were given as the tags that say the same, and notes on what
-// does not count.
+// changedTags returns the members that were given as the tags that say the same (constraint becomes
+// berth:constraint), and notes on what does not count. So rules have one parser, whether they come
+// by tag or by this operation.
 func (in *RulesInput) changedTags() (set map[string]string, notes []string, err error) {
 	out := map[string]string{}
 	for key, text := range map[string]*string{

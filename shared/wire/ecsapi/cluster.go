@@ -35,10 +35,15 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// createCluster lets ECS create the cluster without its capacity providers, which only Berth knows,
-// and then associates these. Before that they are checked, so that no cluster is left behind
-// without the providers that were asked for. A cluster that exists keeps the providers that it has:
-// ECS returns an existing cluster unchanged, too.
+// createCluster creates a cluster with capacity providers, which only Berth knows:
+//
+//  1. The providers are checked, so that no cluster is left behind without the ones that were
+//     asked for.
+//  2. ECS creates the cluster, from the request without its providers.
+//  3. The providers are associated with it, and shown in ECS's answer.
+//
+// A cluster that exists keeps the providers that it has: ECS returns an existing cluster unchanged,
+// too.
 func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any, error) {
 	in := new(ecs.CreateClusterInput)
 	if err := awsjson.DecodeInput(body, in); err != nil {

@@ -43,8 +43,9 @@ func attachmentsShape(name string, a *operation.ClusterAttachments) types.Cluste
 	return out
 }
 
-// attachmentShape returns one attachment of a provider: PRECREATED, CREATED, or FAILED with the
-// reason.
+// attachmentShape returns one attachment of a provider. kind is ECS's type of it: as_policy for a
+// scaling policy, managed_draining for a lifecycle hook, capacity_provider for all the rest. Its
+// status is PRECREATED while it is being made, then CREATED, or FAILED with the reason.
 func attachmentShape(
 	name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair,
 ) types.Attachment {

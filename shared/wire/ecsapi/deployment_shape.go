@@ -84,7 +84,8 @@ func sourceRevision(account cluster.Account, r *operation.ReleaseDetail, id stri
 	return out
 }
 
-// revisionDigits returns the digits of a deployment's id that name its revision.
+// revisionDigits returns the digits of a deployment's id that name its revision: 123 of
+// ecs-svc/123.
 func revisionDigits(id string) string { return (&cluster.Revision{ID: id}).IDDigits() }
 
 // monitorStatus returns the status of a circuit breaker or of alarms in a deployment: whether it is

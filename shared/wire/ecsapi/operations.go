@@ -40,11 +40,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Entries of the caches of what never changes at ECS. A definition has some kilobytes, a zone some
-// bytes.
+// How many entries the caches of what never changes at ECS have.
 const (
+	// mostDefinitions bounds the cache of task definitions, of some kilobytes each.
 	mostDefinitions = 1000
-	mostZones       = 10_000
+	// mostZones bounds the cache of availability zones, one for each instance.
+	mostZones = 10_000
 )
 
 // Operations returns the operations of the ECS API that Berth serves, by name. Those on services,

@@ -262,8 +262,9 @@ func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err erro
 	return out, checkPort("loadBalancers.containerPort", l.ContainerPort)
 }
 
-// parseRegistries reads the Cloud Map service of a service, at most one. A container and its port
-// are given together. For an SRV record of tasks in awsvpc mode a port alone is enough (S9).
+// parseRegistries reads the Cloud Map service of a service, at most one. An A record needs no port.
+// An SRV record needs either a container and its port, or, for tasks in awsvpc mode, a port alone
+// (S9).
 func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err error) {
 	if len(in) > cluster.MaxRegistries {
 		return nil, input.Invalid("serviceRegistries has %d items, but a service has at most %d.", len(in),
@@ -297,7 +298,8 @@ func parseRegistries(in []types.ServiceRegistry) (out []cluster.Registry, err er
 
 // parseStrategy reads a capacity provider strategy (S14). At most one entry has a base, and at
 // least one a weight above 0: with weights 0 throughout, tasks beyond the base would have no
-// provider.
+// provider. With a base of 2 and weights 1 and 3, for example, the first two tasks go to the
+// provider with the base, and of every four after that one and three.
 func parseStrategy(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
 	if len(in) > cluster.MaxProviders {
 		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in),

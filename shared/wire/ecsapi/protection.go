@@ -28,12 +28,13 @@ func (o *protectionOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
-// Bounds of task protection (ECS API reference, UpdateTaskProtection and GetTaskProtection). A
-// protection lasts protectionMinutes, two hours, unless the caller says otherwise, and at most two
-// days.
+// Bounds of task protection (ECS API reference, UpdateTaskProtection and GetTaskProtection).
 const (
-	maxProtect        = 10
-	maxProtected      = 100
+	// maxProtect is how many tasks one call protects, maxProtected how many it describes.
+	maxProtect   = 10
+	maxProtected = 100
+	// maxMinutes is how long a protection lasts at most, two days; protectionMinutes, two hours,
+	// how long it lasts if the caller does not say.
 	maxMinutes        = 2880
 	protectionMinutes = 120
 )

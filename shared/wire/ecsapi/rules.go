@@ -89,8 +89,8 @@ func parseStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrat
 	return out, nil
 }
 
-// strategyField returns the field as Berth stores it; false if a strategy of that type has no such
-// field.
+// strategyField returns the field as Berth stores it, MEMORY for binpack on "memory"; false if a
+// strategy of that type has no such field.
 func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 	known := func(fields []string) (string, bool) {
 		i := slices.IndexFunc(fields, func(f string) bool { return strings.EqualFold(f, field) })

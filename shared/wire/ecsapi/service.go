@@ -101,7 +101,8 @@ func (o *serviceOperations) updateService(
 }
 
 // checkChange checks load balancers and registries against the task definition if one of them
-// changes. It assumes for the others what the service has now.
+// changes. It assumes for the others what the service has now. So a new definition without the
+// container that a load balancer names is refused, although the load balancers were not mentioned.
 func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateService) error {
 	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil {
 		return nil

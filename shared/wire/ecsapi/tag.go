@@ -35,7 +35,8 @@ func (o *tagOperations) operations() map[string]awsjson.Operation {
 }
 
 // parseResource reads a resource's ARN. own reports whether Berth keeps its tags. The ARN of a
-// service or task must be of the long format, which names the cluster.
+// service or task must be of the long format, which names the cluster:
+// arn:aws:ecs:eu-west-1:123456789012:service/prod/web.
 func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN, own bool, err error) {
 	if err := input.CheckRequired("resourceArn", resource); err != nil {
 		return arn, false, err
@@ -166,12 +167,14 @@ const (
 	maxWait     = 720 * time.Hour
 )
 
-// Bounds of tags (ECS quotas): tags of a resource, characters of a key and of a value.
+// Bounds of tags (ECS quotas).
 const (
-	maxTags     = 50
+	// maxTags is how many tags a resource has.
+	maxTags = 50
+	// maxTagKey and maxTagValue are lengths in characters.
 	maxTagKey   = 128
 	maxTagValue = 256
-	// ownTags prefixes tags that Berth acts on; awsTags is AWS's own.
+	// ownTags is the prefix of tags that Berth acts on, awsTags that of AWS's own.
 	ownTags = "berth:"
 	awsTags = "aws:"
 )

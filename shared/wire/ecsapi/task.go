@@ -73,20 +73,26 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
-// Bounds of the operations on tasks (ECS API reference). maxFailures is how many failures an answer
-// shows.
+// Bounds of the operations on tasks (ECS API reference).
 const (
-	maxRunTask  = 10
-	maxTasks    = 100
-	maxReason   = 255
+	// maxRunTask is how many tasks one RunTask starts.
+	maxRunTask = 10
+	// maxTasks is how many tasks DescribeTasks takes.
+	maxTasks = 100
+	// maxReason is how many characters the reason of StopTask has.
+	maxReason = 255
+	// maxFailures is how many failures an answer shows.
 	maxFailures = 10
 )
 
-// Patterns of text members. StartTask's startedBy is shorter than RunTask's: 36 characters and 128.
+// Patterns of text members (ECS API reference).
 var (
-	runStartedBy   = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
+	// runStartedBy matches the startedBy of RunTask.
+	runStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
+	// startStartedBy matches the startedBy of StartTask, which is shorter.
 	startStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,36}$`)
-	groups         = regexp.MustCompile(`^[!-~]{0,255}$`)
+	// groups matches the name of a task group: printable ASCII without spaces.
+	groups = regexp.MustCompile(`^[!-~]{0,255}$`)
 )
 
 // checkRunFeatures refuses what Berth does not serve of RunTask. A launch type and a capacity
@@ -164,9 +170,12 @@ type commonInput struct {
 	providers   []types.CapacityProviderStrategyItem
 }
 
-// submitTasks checks the common members and submits the request. A clientToken that was used before
-// is answered before the task definition is looked up, because the definition may have been
-// deregistered since.
+// submitTasks checks the common members and submits the request, in this order:
+//
+//  1. The input is checked without any lookup.
+//  2. A clientToken that was used before is answered. Its task definition may have been
+//     deregistered since, so this comes before the definition is looked up.
+//  3. The definition is checked, and the request submitted.
 //
 // Groups that begin with "service:" are ECS's for the tasks of services.
 func (o *taskOperations) submitTasks(

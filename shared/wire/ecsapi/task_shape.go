@@ -39,8 +39,8 @@ func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tas
 // what CloudWatch, ECS Exec and log streams go by.
 const AttributeECSTask = "berth.ecs-task-arn"
 
-// failureShapes returns failures with full ARNs. kind is the kind of the bare names; a failure may
-// have an ARN already, or none.
+// failureShapes returns failures with full ARNs. kind is the kind of the bare names: the task abc
+// of cluster prod becomes arn:...:task/prod/abc. A failure may have an ARN already, or none.
 func failureShapes(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
 	return shape.ConvertEach(failed, func(f cluster.Failure) types.Failure {
 		arn := f.ARN

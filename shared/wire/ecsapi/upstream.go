@@ -27,8 +27,9 @@ type Forwarder interface {
 	Forward(ctx context.Context, op string, body []byte) (status int, answer []byte, err error)
 }
 
-// callECS calls an operation of ECS for Berth's own purposes and decodes the answer into out.
-// Errors of the API are [cluster.Error].
+// callECS calls an operation of ECS for Berth's own purposes, such as DescribeTaskDefinition, and
+// decodes the answer into out, a pointer to the SDK's output. Errors of the API are
+// [cluster.Error].
 func (u upstream) callECS(ctx context.Context, op string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {

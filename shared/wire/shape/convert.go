@@ -186,7 +186,7 @@ func parseUnits(s string) int64 {
 	return int64(n)
 }
 
-// ConvertEach converts every element. The result is never nil, because ECS shows empty lists.
+// ConvertEach converts every element. The result is never nil, because ECS shows empty lists as [].
 func ConvertEach[I, O any](in []I, convert func(I) O) []O {
 	out := make([]O, 0, len(in))
 	for _, v := range in {

@@ -32,7 +32,8 @@ func ParseNetwork(in *types.NetworkConfiguration) (*cluster.Network, error) {
 	return &cluster.Network{Subnets: c.Subnets, SecurityGroups: c.SecurityGroups}, nil
 }
 
-// NetworkShape returns a network as ECS shows it; nil for nil.
+// NetworkShape returns a network as ECS takes and shows it; nil for nil. Tasks on EC2 instances
+// never get a public address, so AssignPublicIp is always DISABLED.
 func NetworkShape(n *cluster.Network) *types.NetworkConfiguration {
 	if n == nil {
 		return nil

@@ -10,9 +10,11 @@ import (
 	"berth/shared/wire/input"
 )
 
-// Bounds of overrides: 8,192 characters in all and 10 containers (ECS API reference, RunTask).
+// Bounds of overrides (ECS API reference, RunTask).
 const (
-	maxOverrides  = 8192
+	// maxOverrides is how many characters all overrides of a request have together.
+	maxOverrides = 8192
+	// maxContainers is how many containers can be overridden.
 	maxContainers = 10
 )
 
