@@ -118,38 +118,6 @@ func providerShapes(shares []cluster.ProviderShare) []types.CapacityProviderStra
 	})
 }
 
-// deploymentConfigurationShape returns how a service deploys. Parts that were never set are left
-// out, but for the circuit breaker, which ECS shows even if it is off.
-func deploymentConfigurationShape(v *cluster.Service) *types.DeploymentConfiguration {
-	out := &types.DeploymentConfiguration{
-		MaximumPercent: new(int32(v.MaxPercent)), MinimumHealthyPercent: new(int32(v.MinHealthy)),
-		Strategy: types.DeploymentStrategyRolling,
-	}
-	// ECS shows a circuit breaker that is off, too.
-	b := v.Breaker
-	out.DeploymentCircuitBreaker = &types.DeploymentCircuitBreaker{Enable: b.Enable, Rollback: b.Rollback,
-		ResetOnHealthyTask: new(!b.Cumulative)}
-	if b.Type != "" {
-		out.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{
-			Type: types.ThresholdType(b.Type), Value: int32(b.Value),
-		}
-	}
-	if e := v.Early; e.Enable {
-		out.EarlySuccessCriteria = &types.DeploymentEarlySuccessCriteria{
-			Enable: true, HealthyPercent: new(int32(e.Percent)),
-			SourceServiceRevisionCleanup: types.ServiceRevisionCleanupBlocking,
-		}
-		if e.Deferred {
-			out.EarlySuccessCriteria.SourceServiceRevisionCleanup = types.ServiceRevisionCleanupDeferred
-		}
-	}
-	if a := v.Alarms; a.Enable || a.Rollback || len(a.Names) > 0 {
-		out.Alarms = &types.DeploymentAlarms{AlarmNames: append([]string{}, a.Names...), Enable: a.Enable,
-			Rollback: a.Rollback}
-	}
-	return out
-}
-
 // loadBalancerShapes returns load balancers as the API shows them.
 func loadBalancerShapes(in []cluster.LoadBalancer) []types.LoadBalancer {
 	return shape.ConvertEach(in, func(l cluster.LoadBalancer) types.LoadBalancer {
