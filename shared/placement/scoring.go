@@ -6,9 +6,9 @@ import (
 	"berth/shared/snapshot"
 )
 
-// The scorings that a spec may name: the order among instances that its strategies hold equal. The
+// The scorings that a spec may name: the order among instances that its strategies leave equal. The
 // tag berth:strategy sets them. A spec that names a scoring and no strategy is placed in that order
-// alone, without the spread of S2.
+// alone, without the default spread (S2).
 const (
 	// LeastFragmentation keeps the GPUs of a cluster usable: a task goes where it wastes the least
 	// of what is free, for the tasks that run and wait. On instances without GPUs it is best fit.
@@ -24,7 +24,7 @@ func ScoringNames() []string { return []string{LeastFragmentation, BestFit} }
 // A scorer orders the instances that the strategies leave equal.
 type scorer interface {
 	// Epoch returns another number whenever the scores of unchanged instances may have changed. It
-	// must be called before the scores of a placement are: it is then that a scorer learns.
+	// must be called before the scores of a placement, because a scorer learns in this call only.
 	Epoch() uint64
 	// Score returns the cost of placing a task with these needs on the instance, where it must fit.
 	// The lowest is the best.

@@ -26,7 +26,7 @@ type Spec struct {
 	// Constraints must all match: memberOf and node-property expressions.
 	Constraints []*constraint.Expression
 	// Strategies are applied in order, each among the instances that the earlier ones leave equal
-	// (S3). Without any, the default spread (S2) applies.
+	// (S3). Without any strategy, scoring and domain policy, the default spread (S2) applies.
 	Strategies   []cluster.PlacementStrategy
 	DomainPolicy cluster.DomainPolicy
 	// Scoring names the order among instances that everything else leaves equal: "" or one of
@@ -49,8 +49,7 @@ func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 	}
 	s := &Spec{
 		Needs: def.Needs, Ports: def.Ports, Attributes: eligibility.RequiredAttributes(def, rules),
-		Constraints: constraints,
-		Loads:       rules.Metrics, Owner: owner, Group: group,
+		Constraints: constraints, Loads: rules.Metrics, Owner: owner, Group: group,
 		Strategies: rules.Strategies, DomainPolicy: rules.DomainPolicy, Scoring: rules.Scoring,
 		MoveCost: rules.MoveCost,
 	}

@@ -59,7 +59,7 @@ type Domains struct {
 	fault, upgrade domainTree
 	rule           Rule
 	evenlyDivided  bool // the adaptive policy chooses quorum safety
-	// of fault and upgrade domains, before any dimension is switched off
+	// chosen has the rules of fault and upgrade domains before any dimension is switched off.
 	chosen [2]domainRule
 }
 
