@@ -129,7 +129,7 @@ func statementFor(w state.Write) (statement, error) {
 	case w.Observe != nil:
 		return observeStatement(w.Observe), nil
 	}
-	return statement{}, fmt.Errorf("a write that changes nothing")
+	return statement{}, fmt.Errorf("the write changes nothing")
 }
 
 // putStatement replaces a row of the revision before, or creates one of revision 1.

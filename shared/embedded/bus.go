@@ -53,7 +53,7 @@ func (r *Runtime) sendToQueues(event []byte, targets []string) {
 // twice, as in EventBridge.
 func (r *Runtime) matchingQueues(event []byte) ([]string, error) {
 	if len(event) > maxEvent {
-		return nil, fmt.Errorf("putting event: %d bytes, the most is %d", len(event), maxEvent)
+		return nil, fmt.Errorf("putting event: it has %d bytes, at most %d are allowed", len(event), maxEvent)
 	}
 	var doc map[string]any
 	if err := json.Unmarshal(event, &doc); err != nil {

@@ -266,7 +266,7 @@ func TestRuntimeRefusesFunctionsItCannotConnect(t *testing.T) {
 	for want, o := range map[string]embedded.RuntimeOptions{
 		`connecting function "worker": it has event sources and no handler`: {Stream: &memoryStream{}},
 		`connecting function "worker": there is no stream to read`:          {Functions: handlers("worker")},
-		`connecting function "wroker": the template has none with that folder`: {Functions: handlers("worker",
+		`connecting function "wroker": the template has no function with that folder`: {Functions: handlers("worker",
 			"wroker")},
 	} {
 		if _, err := embedded.NewRuntime(embedded.NewVirtualLoop(epoch), reads, o); err == nil || err.Error() != want {

@@ -223,7 +223,7 @@ func (s *section) readFilterPatterns() []*Pattern {
 	defer criteria.rejectUnreadKeys()
 	items := criteria.listNodes("Filters")
 	if len(items) > maxFilters {
-		s.t.addError(criteria.keyPath("Filters"), "%d filters, the most are %d", len(items), maxFilters)
+		s.t.addError(criteria.keyPath("Filters"), "has %d filters, at most %d are allowed", len(items), maxFilters)
 	}
 	var out []*Pattern
 	for i, n := range items {

@@ -53,11 +53,12 @@ type Queue struct {
 func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
 	switch {
 	case q.queue == nil:
-		return fmt.Errorf("sending to queue %q: the template has none", q.name)
+		return fmt.Errorf("sending to queue %q: the template has no such queue", q.name)
 	case delay < 0 || delay > maxDelay:
-		return fmt.Errorf("sending to queue %s: delay %s, the most is %s", q.name, delay, maxDelay)
+		return fmt.Errorf("sending to queue %s: the delay %s must be from 0 to %s", q.name, delay, maxDelay)
 	case len(body) == 0 || len(body) > maxMessage:
-		return fmt.Errorf("sending to queue %s: %d bytes, must be 1 to %d", q.name, len(body), maxMessage)
+		return fmt.Errorf("sending to queue %s: the message has %d bytes, and must have 1 to %d", q.name, len(body),
+			maxMessage)
 	}
 	q.queue.runtime.runOnLoop(func() {
 		q.queue.count.Sends += billedRequests(len(body))

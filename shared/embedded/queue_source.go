@@ -112,7 +112,7 @@ func (s *queueSource) settleDelivery(d *delivery, retry []string) {
 		failed[id] = true
 	}
 	if countNamedMessages(d.messages, failed) < len(failed) {
-		s.function.runtime.log.Error("the function asked for messages that it was not given",
+		s.function.runtime.log.Error("the function reported messages that were not in its batch",
 			"function", s.function.wiring.Name, "queue", s.wiring.Queue)
 		return
 	}

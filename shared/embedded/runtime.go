@@ -68,7 +68,7 @@ func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
 	}
 	for name := range o.Functions {
 		if w.Functions[name] == nil {
-			return nil, fmt.Errorf("connecting function %q: the template has none with that folder", name)
+			return nil, fmt.Errorf("connecting function %q: the template has no function with that folder", name)
 		}
 	}
 	r.createQueues()

@@ -106,7 +106,8 @@ func (s *Store) failAllWrites(err error, batch []*commitRequest) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed = fmt.Errorf("state file %s takes no more writes until a restart, as one failed: %w", s.disk.path, err)
+	s.failed = fmt.Errorf("state file %s takes no more writes until a restart, because one failed: %w", s.disk.path,
+		err)
 }
 
 // publishRecords makes the group visible to readers, all its rows at once, and returns its stream

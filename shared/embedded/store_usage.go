@@ -163,15 +163,15 @@ func checkKey(key state.Key) error {
 	case len(key.Cluster) > maxPartition || len(key.Sort) > maxSort:
 		return fmt.Errorf("a cluster's name may have %d bytes and a sort key %d", maxPartition, maxSort)
 	case !utf8.ValidString(key.Cluster) || !utf8.ValidString(key.Sort) || strings.Contains(key.Cluster, keySeparator):
-		return fmt.Errorf("the key %q, %q is not text", key.Cluster, key.Sort)
+		return fmt.Errorf("the key %q, %q is not valid text", key.Cluster, key.Sort)
 	}
 	return nil
 }
 
-// checkWrite refuses a write that changes nothing, and a row whose key belongs to no kind.
+// checkWrite refuses the write changes nothing, and a row whose key belongs to no kind.
 func checkWrite(w state.Write) error {
 	if w.Put == nil && w.Delete == nil && w.Stop == nil && w.Claim == nil && w.Observe == nil {
-		return errors.New("a write that changes nothing")
+		return errors.New("the write changes nothing")
 	}
 	key := w.Key()
 	if err := checkKey(key); err != nil {

@@ -52,7 +52,7 @@ type failureBatch struct {
 func (s *streamSource) discardRecords(n int, condition string) {
 	s.function.count.Discarded += n
 	name, first, last := s.function.wiring.Name, s.records[0], s.records[n-1]
-	s.runtime.log.Error("records given up", "function", name, "condition", condition, "records", n,
+	s.runtime.log.Error("gave up records", "function", name, "condition", condition, "records", n,
 		"first", first.Sequence, "last", last.Sequence)
 	if q := s.runtime.queues[s.wiring.OnFailure]; q != nil {
 		failures := 0

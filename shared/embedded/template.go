@@ -155,7 +155,7 @@ func (s *section) resourceRef(key, name, kind string) string {
 	case !ok || a.Name != name:
 		s.t.addError(s.keyPath(key), "must be !GetAtt of the %s of a resource, is %v", name, v)
 	case s.t.resources[a.Resource] != kind:
-		s.t.addError(s.keyPath(key), "%s is no %s of this template", a.Resource, kind)
+		s.t.addError(s.keyPath(key), "%s is not a resource of type %s in this template", a.Resource, kind)
 	default:
 		return a.Resource
 	}

@@ -95,7 +95,7 @@ func builtInAttributes(zone, machine, image string) []attribute {
 // customAttributes returns custom attributes by name, or the error that ECS would give.
 func customAttributes(m map[string]string) ([]attribute, error) {
 	if len(m) > maxCustom {
-		return nil, fmt.Errorf("adding instances: %d custom attributes, the most is %d", len(m), maxCustom)
+		return nil, fmt.Errorf("adding instances: %d custom attributes, at most %d are allowed", len(m), maxCustom)
 	}
 	var out []attribute
 	for _, name := range slices.Sorted(maps.Keys(m)) {
