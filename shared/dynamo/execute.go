@@ -40,6 +40,7 @@ func (s *State) executeSingle(ctx context.Context, st statement) (item, error) {
 	return after, err
 }
 
+// putItem has no answer to decode: the item after it is the one that was put.
 func (s *State) putItem(ctx context.Context, st statement) error {
 	out, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.Table, Item: st.item, ConditionExpression: expressionOrNil(st.condition),
@@ -69,6 +70,7 @@ func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 	return out.Attributes, nil
 }
 
+// deleteItem succeeds if there is no such item, unless the statement has a condition.
 func (s *State) deleteItem(ctx context.Context, st statement) error {
 	out, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.Table, Key: keyAttributes(st.key), ConditionExpression: expressionOrNil(st.condition),

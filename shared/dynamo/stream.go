@@ -37,6 +37,7 @@ func unreadableRecord(r events.DynamoDBEventRecord, err error) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("stream record %s: %v", r.EventID, err)}
 }
 
+// decodeStreamImage returns nil for an absent image: an inserted row has no old one.
 func decodeStreamImage(attributes map[string]events.DynamoDBAttributeValue) (state.Row, error) {
 	if len(attributes) == 0 {
 		return nil, nil
@@ -62,6 +63,8 @@ func itemFromStream(attributes map[string]events.DynamoDBAttributeValue) (item, 
 	return it, nil
 }
 
+// attributeFromStream knows the types that rows have. The Lambda library's values panic if they are
+// read as another type, hence the switch.
 func attributeFromStream(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	switch v.DataType() {
 	case events.DataTypeString:

@@ -31,6 +31,7 @@ type counter struct {
 	sum Usage
 }
 
+// updateUsage makes a change under the lock.
 func (c *counter) updateUsage(change func(*Usage)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -72,11 +72,11 @@ func TestQueueDeliversBatches(t *testing.T) {
 func TestQueueRefusesInvalidMessages(t *testing.T) {
 	w := open(t, template(readsJobs(""), jobs), nil)
 	for name, err := range map[string]error{
-		"delay 15m1s": w.runtime.Queue("Jobs").Send(t.Context(), []byte("x"), 901*time.Second),
-		"delay -1ns":  w.runtime.Queue("Jobs").Send(t.Context(), []byte("x"), -1),
-		"1048577":     w.runtime.Queue("Jobs").Send(t.Context(), make([]byte, 1<<20+1), 0),
-		"0 bytes":     w.runtime.Queue("Jobs").Send(t.Context(), nil, 0),
-		"has no such queue":    w.runtime.Queue("Jbos").Send(t.Context(), []byte("x"), 0),
+		"delay 15m1s":       w.runtime.Queue("Jobs").Send(t.Context(), []byte("x"), 901*time.Second),
+		"delay -1ns":        w.runtime.Queue("Jobs").Send(t.Context(), []byte("x"), -1),
+		"1048577":           w.runtime.Queue("Jobs").Send(t.Context(), make([]byte, 1<<20+1), 0),
+		"0 bytes":           w.runtime.Queue("Jobs").Send(t.Context(), nil, 0),
+		"has no such queue": w.runtime.Queue("Jbos").Send(t.Context(), []byte("x"), 0),
 	} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want an error with %q", err, name)

@@ -55,6 +55,7 @@ func (m model) applyCommit(c state.Commit) map[string]state.Row {
 	return nil
 }
 
+// sortedRows returns the rows in the order in which a store lists them.
 func (m model) sortedRows() []state.Row {
 	var out []state.Row
 	for _, row := range m {

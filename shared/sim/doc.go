@@ -10,11 +10,15 @@
 //
 //	kernel       lock, clock, events, file, faults of calls
 //	protocol     requests and answers: forms and XML, CBOR, JSON
-//	ecs          clusters, task definitions, container instances, tasks, and the agents that run them
 //	ec2          machine types, launch templates
+//	ecs          clusters, task definitions, container instances, tasks, and the agents that run them
 //	cloudwatch   metrics, alarms
 //	autoscaling  groups, their policies and activities; launches machines that ecs registers
 //	balancing    target groups and Cloud Map services
+//
+// A package imports only packages above it in this list. Where a service needs one that it does not
+// import, it has an interface for that ([autoscaling.Machines], [balancing.Tasks]) or a hook that
+// sim sets.
 //
 // It schedules nothing: what runs where is what StartTask said. It reports only by events of the
 // real shape. Time comes only from a clock and randomness only from a seed, so that a run can be

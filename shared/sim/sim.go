@@ -38,7 +38,9 @@ type Options struct {
 	KeepStopped time.Duration
 }
 
-// AWS is the simulated AWS. The methods of its services may be called from any goroutine.
+// AWS is the simulated AWS. Its services are ports of package handler in process; their protocols
+// are served by [AWS.ServeProtocols] and ECS.Endpoint. Their methods may be called from any
+// goroutine.
 type AWS struct {
 	kernel *kernel.Kernel
 	ECS    *ecs.Service
