@@ -52,13 +52,13 @@ const loadMargin = 2 * time.Second
 // be about other metrics.
 func mergeReport(ctx context.Context, store state.Store, report *state.PendingLoad) error {
 	return state.RetryRaces("storing a load", func() error {
-		row, err := store.Get(ctx, state.KeyOf(report))
+		old, err := state.ReadRow[*state.PendingLoad](ctx, store, state.KeyOf(report), "a load of task "+report.ID)
 		if err != nil {
 			return err
 		}
 		next := *report
 		next.Rev = 1
-		if old, ok := row.(*state.PendingLoad); ok && old != nil {
+		if old != nil {
 			next.Rev = old.Rev + 1
 			next.Loads = maps.Clone(old.Loads)
 			maps.Copy(next.Loads, report.Loads)
@@ -137,12 +137,10 @@ func withReportedLoads(
 	old := changed[key]
 	rev := int64(0)
 	if old == nil {
-		row, err := store.Get(ctx, key)
-		if err != nil {
-			return nil, fmt.Errorf("reading task %s: %w", p.ID, err)
-		}
-		if old, _ = row.(*cluster.Task); old == nil || old.HasEnded() {
-			return nil, nil
+		var err error
+		old, err = state.ReadRow[*cluster.Task](ctx, store, key, "task "+p.ID)
+		if err != nil || old == nil || old.HasEnded() {
+			return nil, err
 		}
 		rev = 1
 	}

@@ -65,13 +65,10 @@ func (o *Observer) recordOwnTask(ctx context.Context, owner string, t cluster.EC
 	if err != nil || row != nil {
 		return row != nil, err
 	}
-	got, err := o.State.Get(ctx, state.AliasKey(t.Cluster, derived))
-	if err != nil {
-		return false, fmt.Errorf("looking up the alias of task %s: %w", t.ID, err)
-	}
-	alias, _ := got.(*state.Alias)
-	if alias == nil {
-		return false, nil
+	alias, err := state.ReadRow[*state.Alias](
+		ctx, o.State, state.AliasKey(t.Cluster, derived), "the alias of task "+t.ID)
+	if err != nil || alias == nil {
+		return false, err
 	}
 	row, err = o.RecordReport(ctx, state.TaskKey(t.Cluster, alias.Owner, alias.ID), t)
 	if err != nil || row == nil {
@@ -205,11 +202,11 @@ func (o *Observer) recordForeignTask(ctx context.Context, t cluster.ECSTask) err
 		_, err := o.State.Write(ctx, state.Write{Observe: o.NewObservation(key, t)})
 		return cluster.Wrap(state.IgnoreConflict(err), "recording foreign task %s", t.ID)
 	}
-	old, err := o.State.Get(ctx, key)
-	if err != nil {
-		return fmt.Errorf("reading foreign task %s: %w", t.ID, err)
-	}
-	if known, ok := old.(*cluster.Task); ok && known != nil {
+	known, err := state.ReadRow[*cluster.Task](ctx, o.State, key, "foreign task "+t.ID)
+	switch {
+	case err != nil:
+		return err
+	case known != nil:
 		return o.updateForeignTask(ctx, known, t)
 	}
 	instance, err := o.State.Peek(ctx, state.InstanceKey(t.Cluster, t.Instance))
@@ -385,12 +382,9 @@ func (o *Observer) aliasWrites(ctx context.Context, next, old *cluster.Instance)
 	alias := &state.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID,
 		ID: next.ID}
 	if next.IsDeregistered() {
-		row, err := o.State.Get(ctx, state.KeyOf(alias))
-		if err != nil {
-			return nil, fmt.Errorf("reading the alias of instance %s: %w", next.ID, err)
-		}
-		if now, ok := row.(*state.Alias); !ok || now == nil || now.ID != next.ID {
-			return nil, nil
+		now, err := state.ReadRow[*state.Alias](ctx, o.State, state.KeyOf(alias), "the alias of instance "+next.ID)
+		if err != nil || now == nil || now.ID != next.ID {
+			return nil, err
 		}
 	}
 	return []state.Write{{Put: alias, Any: true}}, nil
