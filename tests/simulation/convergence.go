@@ -34,7 +34,8 @@ func (w *World) checkConverged() {
 	}
 }
 
-// checkNothingPending checks that no work is left.
+// checkNothingPending checks that no work is left: no messages, no processes, no outbox rows, no
+// unanswered requests, no overdue due rows, and no waiting task for which there is room.
 func (w *World) checkNothingPending() {
 	fail := w.checker.Fail
 	if !w.Runtime.IsIdle() {
@@ -68,7 +69,8 @@ func (w *World) checkNothingPending() {
 	}
 }
 
-// checkAgainstECS compares rows with what the simulated ECS runs.
+// checkAgainstECS compares rows with what the simulated ECS runs. Each running ECS task must have
+// exactly one row that holds it, and each row that holds capacity an ECS task in the same status.
 func (w *World) checkAgainstECS() {
 	fail := w.checker.Fail
 	rows := map[string]*cluster.Task{}

@@ -14,7 +14,8 @@ import (
 )
 
 // A faultyStore is a store whose calls fail in the ways of a distributed store. A call takes effect
-// at one instant; before and after that, the caller may be suspended or die.
+// at one instant; before and after that, the caller may be suspended or die. The inner store is the
+// real one, so conditions and conflicts are those of production.
 type faultyStore struct {
 	world    *World
 	function string

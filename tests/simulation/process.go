@@ -44,12 +44,18 @@ const (
 
 type processKey struct{}
 
+// processOf returns the process that makes the call, or nil for a call of the simulation itself.
 func processOf(ctx context.Context) *process {
 	p, _ := ctx.Value(processKey{}).(*process)
 	return p
 }
 
 // spawn starts f as a coroutine. done is called when f has ended in whatever way, or was abandoned.
+//
+// Only one coroutine runs at a time, and it runs until its next port call: the code under test
+// needs no changes, and the order of steps follows from the seed alone. A suspended process resumes
+// by the virtual clock, so what happens between two of its calls is what can happen in AWS between
+// them.
 func (w *World) spawn(name string, m processKind, f func(ctx context.Context), done func(crashed bool)) {
 	p := &process{world: w, name: name, kind: m, reportAbandoned: func() { done(true) }}
 	if w.faults.strikes(ClockSkew) {
@@ -88,7 +94,8 @@ func (w *World) asSimulation() (end func()) {
 }
 
 // interrupt is called at every port call, before and after its effect. Other processes may run
-// here, or the process dies.
+// here, or the process dies. Because both sides of a call are covered, a function can die after
+// StartTask has taken effect and before it records the answer.
 func (p *process) interrupt() error {
 	if p == nil {
 		return nil
@@ -103,7 +110,7 @@ func (p *process) interrupt() error {
 		p.world.logf("%s hangs", p.name)
 		return p.suspend(time.Minute + c.drawUpTo(Hang, 60))
 	case p.kind == functionProcess && !p.abandoned && c.strikes(AbandonInvocation):
-		p.world.logf("%s is given up and goes on", p.name)
+		p.world.logf("%s is abandoned and continues", p.name)
 		p.abandoned = true
 		p.reportAbandoned()
 		return p.suspend(c.drawUpTo(AbandonInvocation, 3+52*c.drawBelow(AbandonInvocation, 2)))

@@ -38,6 +38,8 @@ func firstBroken(o Outcome) string {
 	return head
 }
 
+// A shrinker searches greedily: it keeps every removal after which the same invariant is still
+// violated.
 type shrinker struct {
 	run     Run
 	outcome Outcome

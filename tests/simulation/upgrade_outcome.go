@@ -78,7 +78,9 @@ func (c *upgradeChecker) checkSuccess(u *cluster.Update) {
 	}
 }
 
-// checkErrorJustified checks that an update's error has a cause and names it.
+// checkErrorJustified checks that an update's error has a cause and names it. An update may only
+// fail for something that really went wrong in this run: a failed launch, a blocked drain, a denied
+// call, or some other fault that struck.
 func (c *upgradeChecker) checkErrorJustified(u *cluster.Update, e cluster.UpdateError) {
 	chaotic := c.faults.hasStruck()
 	switch e.Code {

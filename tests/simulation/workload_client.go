@@ -65,9 +65,12 @@ var taskDefinitions = map[string]string{
 	             "logConfiguration":{"logDriver":"splunk"}}]}`,
 }
 
+// families are the families that actions pick from. Some occur more often than others.
 var families = []string{"small", "small", "big", "port", "port", "share", "gpu", "checked", "checked", "disk",
 	"nowhere", "vpc", "vpc", "tied"}
 
+// registerDefinitions registers the first revisions of all families, and then those of
+// registerBrokenDefinitions.
 func (w *World) registerDefinitions() {
 	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
 		w.registerDefinition(taskDefinitions[f])
@@ -75,6 +78,7 @@ func (w *World) registerDefinitions() {
 	w.registerBrokenDefinitions()
 }
 
+// pickFamily picks the family that the action uses.
 func (w *World) pickFamily(a Action) string {
 	f := families[a.Pick%uint64(len(families))]
 	if f == "nowhere" {
@@ -93,7 +97,8 @@ func networkFor(family string) *cluster.Network {
 }
 
 // callUntilAnswered runs an operation as a client does: it repeats the call after every transient
-// failure, until it is answered.
+// failure, until it is answered. An answer is a promise: what it acknowledged is checked at the
+// end. A call that fails may have taken effect, so a repeated one may find its own work.
 func (c *apiClient) callUntilAnswered(name string, f func(ctx context.Context) error, answered func(err error)) {
 	c.world.spawn(name, clientProcess, func(ctx context.Context) {
 		p := processOf(ctx)

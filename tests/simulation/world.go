@@ -115,6 +115,9 @@ func Simulate(r Run) Outcome {
 	}
 }
 
+// newWorld returns the world of a run, with Berth installed and nothing else. The seed's remainder
+// decides on more than its random numbers: of every eight seeds one (7) has no faults, and of every
+// sixteen one (7) gets a storm of unhealthy tasks as well. redriveDeadLetters skips every fourth.
 func newWorld(r Run) (*World, error) {
 	faultless := r.Seed%8 == 7 && !r.LoseEvents
 	faults := newFaultInjector(r.Seed, r.DisabledFaults)

@@ -158,6 +158,7 @@ func (c *Checker) recordFailure(t *cluster.Task) {
 	c.deploymentFailures[t.Revision][t.ID] = true
 }
 
+// TargetOf returns the row with the task's target registrations, or nil.
 func (h *RowHistory) TargetOf(t *cluster.Task) *cluster.Target {
 	row, _ := h.Rows[state.TargetKey(t.Cluster, t.Owner, t.ID)].(*cluster.Target)
 	return row

@@ -69,7 +69,8 @@ func (c *Checker) tasksEverOn(instance string) tasks {
 }
 
 // checkDomains checks the domain rule. It must hold in at least one state that the decision may
-// have seen.
+// have seen. For example, if two instances changed in the last three minutes and one task ended,
+// there are eight such states: each instance as it is or was, the task counted or not.
 func (c *Checker) checkDomains(p *newPlacement) {
 	if p.spec.Policy == "" || p.spec.dependsOnOtherTasks() {
 		return // eligible instances would change with every other task

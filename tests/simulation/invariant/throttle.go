@@ -40,6 +40,8 @@ func (c *Checker) StartAttempts(owner, revision string, known bool) []model.Star
 	return out
 }
 
+// attemptOf returns what became of the start of a task. There is nothing to return while it is
+// starting, or if it stopped through no fault of its own.
 func (c *Checker) attemptOf(t *cluster.Task) (model.StartAttempt, bool) {
 	switch {
 	case !t.Started.IsZero():
