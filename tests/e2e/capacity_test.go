@@ -217,7 +217,7 @@ func (s *capacityScenario) createServices() {
 	})
 	for _, i := range s.instances() {
 		if aws.ToString(i.CapacityProviderName) != provider && !hasAttribute(i, cluster.AttributeProvider, provider) {
-			s.t.Errorf("instance %s is of no capacity provider", *i.Ec2InstanceId)
+			s.t.Errorf("instance %s has no capacity provider", *i.Ec2InstanceId)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (n *nodeGroupScenario) checkFailure() {
 	}
 	for _, i := range n.instances() {
 		if aws.ToString(i.Status) != "INACTIVE" && isCordoned(i.Attributes) {
-			n.t.Errorf("node %s is still kept free of tasks", *i.Ec2InstanceId)
+			n.t.Errorf("node %s is still cordoned", *i.Ec2InstanceId)
 		}
 	}
 }

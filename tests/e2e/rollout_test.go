@@ -325,7 +325,7 @@ func (s *rolloutScenario) tripBreaker() {
 	if r.Deployment != bad || r.Status != "PRIMARY" || r.Step < 1 || r.Failures < 1 ||
 		!r.NextAttemptAt.After(r.Since) ||
 		!strings.Contains(r.Reason, "CannotStartContainerError") {
-		s.t.Errorf("it is slowed down so: %+v", r)
+		s.t.Errorf("the throttle is %+v", r)
 	}
 	s.awaitWatched("an event that it is",
 		func(at observation) bool { return at.hasEvent("is unable to consistently start tasks successfully.") })
@@ -343,7 +343,7 @@ func (s *rolloutScenario) tripBreaker() {
 		s.t.Errorf("the circuit breaker is %+v", b)
 	}
 	if left := s.describeThrottle(); len(left.Revisions) != 0 {
-		s.t.Errorf("still slowed down: %+v", left.Revisions)
+		s.t.Errorf("still throttled: %+v", left.Revisions)
 	}
 }
 
@@ -383,7 +383,7 @@ func (s *rolloutScenario) checkRollback(why string) types.ServiceDeployment {
 	d := s.awaitDeployment(types.ServiceDeploymentStatusRollbackSuccessful)
 	if d.Rollback == nil || *d.Rollback.ServiceRevisionArn != s.goodRevision ||
 		!strings.Contains(*d.Rollback.Reason, why) {
-		s.t.Errorf("it was rolled back so: %+v", d.Rollback)
+		s.t.Errorf("the rollback is %+v", d.Rollback)
 	}
 	return d
 }
@@ -502,7 +502,7 @@ func (s *rolloutScenario) checkEventTexts() {
 			s.t.Errorf("ECS does not say %q", *e.Message)
 		}
 		if n > 0 && e.CreatedAt.After(*events[n-1].CreatedAt) {
-			s.t.Errorf("%q comes before what is older", *e.Message)
+			s.t.Errorf("event %q comes before an older one", *e.Message)
 		}
 		if m := inPort.FindStringSubmatch(*e.Message); m != nil {
 			count, _ := strconv.Atoi(m[1])
@@ -510,7 +510,7 @@ func (s *rolloutScenario) checkEventTexts() {
 		}
 	}
 	if len(events) < 100 && in < 2*wanted {
-		s.t.Errorf("events tell of %d registrations", in)
+		s.t.Errorf("the events report %d registrations", in)
 	}
 	for _, text := range []string{
 		"has stopped", "deregistered", "has begun draining connections", "is unable to consistently start",

@@ -145,7 +145,7 @@ func (s *scenario) crashTask() {
 	got := out.Tasks[0]
 	if *got.LastStatus != "STOPPED" || got.StopCode != types.TaskStopCodeEssentialContainerExited ||
 		*got.Containers[0].ExitCode != 137 {
-		s.t.Errorf("the task that ended is %s, %s, %+v", *got.LastStatus, got.StopCode, got.Containers)
+		s.t.Errorf("the stopped task is %s, %s, %+v", *got.LastStatus, got.StopCode, got.Containers)
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *scenario) scaleBeyondCapacity() {
 	}
 	v := s.describeService("web")
 	if v.DesiredCount != 60 || v.RunningCount != 15 || v.Deployments[0].DesiredCount != 60 {
-		s.t.Errorf("%d of %d run", v.RunningCount, v.DesiredCount)
+		s.t.Errorf("%d of %d tasks run", v.RunningCount, v.DesiredCount)
 	}
 	s.isSteadyNow("agent", 5)
 }
@@ -267,7 +267,7 @@ func (s *scenario) awaitSteady(name string, n int32) {
 func (s *scenario) isSteadyNow(name string, n int32) {
 	s.t.Helper()
 	if v := s.describeService(name); v.RunningCount != n || v.PendingCount != 0 {
-		s.t.Errorf("service %s runs %d and has %d on the way, want %d", name, v.RunningCount, v.PendingCount, n)
+		s.t.Errorf("service %s runs %d tasks and has %d pending, want %d", name, v.RunningCount, v.PendingCount, n)
 	}
 }
 
