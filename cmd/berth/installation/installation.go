@@ -178,34 +178,29 @@ func (i *Installation) openAWS() error {
 	return err
 }
 
-// stateFor returns a function's store. It is the same for all, unless a test wraps it.
-func (i *Installation) stateFor(function string) state.Store {
-	if w := i.options.WrapState; w != nil {
-		return w(function, i.Store)
+// wrapPort returns a function's port as the option wraps it, or as it is without one.
+func wrapPort[P any](wrap func(function string, port P) P, function string, port P) P {
+	if wrap == nil {
+		return port
 	}
-	return i.Store
+	return wrap(function, port)
+}
+
+func (i *Installation) stateFor(function string) state.Store {
+	return wrapPort[state.Store](i.options.WrapState, function, i.Store)
 }
 
 func (i *Installation) ecsFor(function string) handler.ECS {
-	if w := i.options.WrapECS; w != nil {
-		return w(function, i.AWS.ECS)
-	}
-	return i.AWS.ECS
+	return wrapPort[handler.ECS](i.options.WrapECS, function, i.AWS.ECS)
 }
 
 func (i *Installation) groupsFor(function string) Groups {
-	ports := groupPorts{i.AWS.Groups, i.AWS.Templates, i.AWS.CloudWatch, i.AWS.ECS}
-	if w := i.options.WrapGroups; w != nil {
-		return w(function, ports)
-	}
-	return ports
+	return wrapPort[Groups](i.options.WrapGroups, function,
+		groupPorts{i.AWS.Groups, i.AWS.Templates, i.AWS.CloudWatch, i.AWS.ECS})
 }
 
 func (i *Installation) clockFor(function string) handler.Clock {
-	if w := i.options.WrapClock; w != nil {
-		return w(function, i.Loop)
-	}
-	return i.Loop
+	return wrapPort[handler.Clock](i.options.WrapClock, function, i.Loop)
 }
 
 // wireFunctions makes the runtime with the functions, the API, and the server in front of both.
@@ -285,31 +280,49 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 			return embedded.Function{Messages: h.HandleMessages, Schedule: i.taskStateChange("sweep").RunSchedule}
 		},
 		"health-check": func(string) embedded.Function {
-			h := i.healthCheck()
+			const name = "health-check"
+			h := &healthcheck.Handler{
+				State: i.stateFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
+				Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+				Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},
 		"managed-scaling": func(string) embedded.Function {
-			h := i.managedScaling()
+			const name = "managed-scaling"
+			groups := i.groupsFor(name)
+			h := &managedscaling.Handler{
+				State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Groups: groups, Metrics: groups,
+				Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+				Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
+			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}
 		},
 		"node-group-upgrade": func(string) embedded.Function {
-			return embedded.Function{Schedule: i.nodeGroupUpgrade().RunSchedule}
+			const name = "node-group-upgrade"
+			groups := i.groupsFor(name)
+			h := &nodegroupupgrade.Handler{
+				State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Auto: groups, Updates: groups,
+				Templates: groups, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+			}
+			return embedded.Function{Schedule: h.RunSchedule}
 		},
 		"throttling": func(string) embedded.Function {
 			h := &throttling.Handler{
 				State: i.stateFor("throttling"), Clock: i.clockFor("throttling"), Settings: *i.options.Settings,
-				Log:     i.loggerFor("throttling"),
-				Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
+				Log: i.loggerFor("throttling"), Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 			}
 			return embedded.Function{Messages: h.HandleMessages}
 		},
 	}
 }
 
+// loggerFor returns the log with the function's name in each line.
 func (i *Installation) loggerFor(function string) *slog.Logger {
 	return i.options.Log.With("function", function)
 }
 
+// dispatchHandler makes the handler of dispatch with the ports of this name.
 func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
@@ -318,42 +331,11 @@ func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	}
 }
 
-func (i *Installation) healthCheck() *healthcheck.Handler {
-	const name = "health-check"
-	return &healthcheck.Handler{
-		State: i.stateFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
-		Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name),
-		Settings: *i.options.Settings, Log: i.loggerFor(name),
-		Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
-	}
-}
-
-func (i *Installation) managedScaling() *managedscaling.Handler {
-	const name = "managed-scaling"
-	groups := i.groupsFor(name)
-	return &managedscaling.Handler{
-		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Groups: groups, Metrics: groups,
-		Clock:    i.clockFor(name),
-		Settings: *i.options.Settings, Log: i.loggerFor(name),
-		Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
-	}
-}
-
-func (i *Installation) nodeGroupUpgrade() *nodegroupupgrade.Handler {
-	const name = "node-group-upgrade"
-	groups := i.groupsFor(name)
-	return &nodegroupupgrade.Handler{
-		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Auto: groups, Updates: groups, Templates: groups,
-		Clock:    i.clockFor(name),
-		Settings: *i.options.Settings, Log: i.loggerFor(name),
-	}
-}
-
+// taskStateChange makes the handler of task-state-change with the ports of this name.
 func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
 	return &taskstatechange.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), Clock: i.clockFor(name), Settings: *i.options.Settings,
-		Log:     i.loggerFor(name),
-		Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
+		Log: i.loggerFor(name), Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 	}
 }
 
