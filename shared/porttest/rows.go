@@ -48,6 +48,7 @@ func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	}
 	word := fmt.Sprintf("%s%d", rapid.SampledFrom(keyWords).Draw(t, "key"), n)
 	switch r := r.(type) {
+	// The directory is a partition that all clusters share: the name has to be unique, too.
 	case *state.Entry:
 		h.Cluster, r.Name = state.Directory, name+word
 	case *state.Bucket:

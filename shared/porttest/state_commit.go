@@ -48,6 +48,7 @@ func writesOfEveryKind(t *testing.T, s state.Store, name string) (writes []state
 // testCommitMakesAllChanges: a commit makes every kind of change at once, also in several clusters,
 // with or without moving the placement version.
 func testCommitMakesAllChanges(t *testing.T, s state.Store) {
+	// Each row after the commit is what the write alone would have made of it.
 	t.Run("MakesAllChanges", func(t *testing.T) {
 		name := uniqueCluster()
 		mustPut(t, s, metaRow(name, 0))
@@ -58,6 +59,7 @@ func testCommitMakesAllChanges(t *testing.T, s state.Store) {
 		}
 		expectVersion(t, s, name, 1)
 	})
+	// Observations and claims do not decide anything: they leave the version as it is.
 	t.Run("WithoutVersionMovesNone", func(t *testing.T) {
 		name := uniqueCluster()
 		mustPut(t, s, metaRow(name, 0))
@@ -81,6 +83,7 @@ func testCommitMakesAllChanges(t *testing.T, s state.Store) {
 			expectSameRow(t, "row", row, mustGet(t, s, state.KeyOf(row)))
 		}
 	})
+	// A commit that is repeated after a lost answer must not fail for what it has deleted already.
 	t.Run("DeletesWhatIsNotThere", func(t *testing.T) {
 		name := uniqueCluster()
 		key := state.TaskKey(name, owner, "a")
@@ -92,6 +95,8 @@ func testCommitMakesAllChanges(t *testing.T, s state.Store) {
 // testCommitMovesVersion: a commit on a placement version holds only if that is the cluster's, and
 // moves it by one. That is how two decisions at the same time are told apart.
 func testCommitMovesVersion(t *testing.T, s state.Store) {
+	// A chain of commits, as one decision may need: each is decided on the version that the one
+	// before has led to.
 	t.Run("MovesOncePerCommit", func(t *testing.T) {
 		name := uniqueCluster()
 		mustPut(t, s, metaRow(name, 0))
@@ -103,6 +108,7 @@ func testCommitMovesVersion(t *testing.T, s state.Store) {
 			t.Errorf("%d rows, want 5", len(rows))
 		}
 	})
+	// Moving the version alone makes every other decision in progress start over.
 	t.Run("MovesWithoutWrites", func(t *testing.T) {
 		name := uniqueCluster()
 		mustPut(t, s, metaRow(name, 0))
@@ -242,6 +248,7 @@ func testCommitLimits(t *testing.T, s state.Store) {
 			}
 		})
 	}
+	// The most that a commit can have: 99 writes and the check of the version.
 	t.Run("MostWithVersion", func(t *testing.T) {
 		mustCommit(t, s, name, 0, taskWrites(name, state.MaxWrites, 100)...)
 		if rows := mustList(t, s, state.Prefix(name, state.PrefixTask)); len(rows) != state.MaxWrites {

@@ -44,6 +44,7 @@ func runWriters(t *testing.T, do func(writer int) error) int {
 // conflict. Writes without a condition all count.
 func testConcurrentWriters(t *testing.T, s state.Store) {
 	ctx := context.Background()
+	// Two placements that decide on the same snapshot: one commits, the others read again.
 	t.Run("OneVersionHasOneWinner", func(t *testing.T) {
 		name := uniqueCluster()
 		mustPut(t, s, metaRow(name, 0))
@@ -61,6 +62,7 @@ func testConcurrentWriters(t *testing.T, s state.Store) {
 			t.Errorf("%d rows, want one of each version", len(rows))
 		}
 	})
+	// A row of revision 1 is created once, whoever is first.
 	t.Run("OneCreator", func(t *testing.T) {
 		name := uniqueCluster()
 		if won := runWriters(t, func(int) error { return tryPut(s, taskRow(name, "a")) }); won != 1 {

@@ -165,6 +165,8 @@ func drawWrite(t *rapid.T, name, row string, m model) state.Write {
 	}
 	next.Header().Rev += rapid.SampledFrom([]int64{1, 1, 1, 0, 2}).Draw(t, "rev")
 	some := rapid.SampledFrom([]string{"", "x", "y"})
+	// 5 and 6, and the kinds that the row cannot have, are conditional puts, the most frequent
+	// write.
 	kind := rapid.IntRange(0, 6).Draw(t, "kind")
 	switch {
 	case kind == 0:

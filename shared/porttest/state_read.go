@@ -65,6 +65,7 @@ func testListReadsRange(t *testing.T, s state.Store) {
 			}
 		})
 	}
+	// The snapshot is read like this: all rows of a cluster, in order.
 	t.Run("WholeCluster", func(t *testing.T) {
 		rows := mustList(t, s, state.Prefix(name, ""))
 		if len(rows) != len(all)+2 || !slices.IsSortedFunc(rows, compareSortKeys) {
@@ -180,6 +181,8 @@ func testRowsSurviveRoundTrip(t *testing.T, s state.Store) {
 			})
 		})
 	}
+	// What a row cannot keep is the same in every store: zones, monotonic readings, and whether an
+	// empty collection was nil.
 	t.Run("TimesAndEmptyCollections", func(t *testing.T) {
 		name := uniqueCluster()
 		at := time.Now().In(time.FixedZone("", -7*3600)) // with a zone and a monotonic reading

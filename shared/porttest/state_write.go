@@ -101,6 +101,7 @@ func testPutAnyCountsOn(t *testing.T, s state.Store) {
 		after.Rev = 3
 		expectWrite(t, s, old, &after, state.Write{Put: next, Any: true})
 	})
+	// The writer need not know the row, so its revision is ignored.
 	t.Run("CountsOnFromTheRowWhateverItSays", func(t *testing.T) {
 		name := uniqueCluster()
 		expectWrite(t, s, taskRow(name, "a"), taskRow(name, "a", withRevision(2)),
@@ -134,6 +135,7 @@ func testDeleteIsIdempotent(t *testing.T, s state.Store) {
 	}
 	// Revisions are a row's own. Whatever must survive a deletion needs a generation in the key.
 	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { mustPut(t, s, taskRow(name, "a")) })
+	// Deleting a row only as it was read: what another writer has put meanwhile must stay.
 	t.Run("OfOneRevision", func(t *testing.T) {
 		row := taskRow(uniqueCluster(), "a")
 		key := state.KeyOf(row)
@@ -194,6 +196,7 @@ func testStopNeedsTaskThatMayRun(t *testing.T, s state.Store) {
 	}, func(key state.Key, _ string) state.Write {
 		return state.Write{Stop: &state.Stop{Task: key, Code: "C", Reason: "R"}}
 	})
+	// The reason belongs to the stop, so an older one must not remain.
 	t.Run("WithoutReasonClearsIt", func(t *testing.T) {
 		name := uniqueCluster()
 		old := taskRow(name, "a", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" })
@@ -232,6 +235,7 @@ func testClaimTakesNextAttempt(t *testing.T, s state.Store) {
 			})
 		})
 	}
+	// Attempt 2 takes over from attempt 1, which must have been made.
 	t.Run("RefusesToSkip", func(t *testing.T) {
 		old := taskRow(uniqueCluster(), "a")
 		expectWrite(t, s, old, nil, state.Write{Claim: &state.Claim{Task: state.KeyOf(old), Attempt: 2, At: t0}})
@@ -275,6 +279,7 @@ func testObserveRunning(t *testing.T, s state.Store) {
 			Stopped: t0.Add(time.Hour), StopCode: "C", Reason: "R", ExitCode: new(int),
 		}}
 	})
+	// A later report may leave out what an earlier one had.
 	t.Run("WithoutIDOrStartKeepsThem", func(t *testing.T) {
 		name := uniqueCluster()
 		old := taskRow(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
@@ -375,6 +380,7 @@ func testWriteLimits(t *testing.T, s state.Store) {
 	t.Run("JustSmallEnough", func(t *testing.T) {
 		mustPut(t, s, taskRow(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 398<<10) }))
 	})
+	// The limit is one of the row after the write, not of what is written.
 	t.Run("GrowsTooBig", func(t *testing.T) {
 		key := state.TaskKey(name, owner, "big")
 		expectInvalid(t, try(state.Write{Stop: &state.Stop{Task: key, Reason: strings.Repeat("x", 401<<10)}}))

@@ -99,7 +99,8 @@ func testRecordsHaveOldAndNewRow(t *testing.T, s StreamState) {
 	four := mustWrite(t, s, state.Write{Stop: &state.Stop{Task: key, Code: "C", Reason: "R"}})
 	five := taskRow(name, "a", withRevision(5))
 	mustPut(t, s, five)
-	six := taskRow(name, "a", withRevision(6)) // says the same
+	// The same content again: only the revision differs.
+	six := taskRow(name, "a", withRevision(6))
 	mustWrite(t, s, state.Write{Put: taskRow(name, "a", withRevision(0)), Any: true})
 	mustWrite(t, s, state.Write{Delete: &key})
 	mustPut(t, s, one)
@@ -164,6 +165,7 @@ func testCommitRecords(t *testing.T, s StreamState) {
 	mustCommit(t, s, name, 0, writes...)
 	moved := metaRow(name, 1)
 	moved.Rev = 2
+	// Records of one row are compared in order, so those of its creation come first.
 	want := []state.Record{insertRecord(metaRow(name, 0)), modifyRecord(metaRow(name, 0), moved)}
 	for key, row := range after {
 		old := before[key]

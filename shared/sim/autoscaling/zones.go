@@ -30,7 +30,8 @@ func (e *scaler) zonesByNeed(g *group) []string {
 
 // chooseScaleInMember returns the instance that scale-in terminates: in the zone with the most
 // instances one of an outdated launch template version, and of these the oldest. It returns nil if
-// all are protected (Auto Scaling, default termination policy).
+// all are protected (Auto Scaling, default termination policy). Example: with a, a, b in use and
+// one of zone a protected, the other one of zone a goes, even if that of zone b is older.
 func (e *scaler) chooseScaleInMember(g *group) (best *member) {
 	count := g.countByZone()
 	current := ""
