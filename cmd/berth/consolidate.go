@@ -48,6 +48,7 @@ func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
 		if name, err = c.chooseProvider(name, capacity); err != nil {
 			return err
 		}
+		// PlanConsolidation refuses an unknown name, with those that exist.
 		if p := capacity.Providers[name]; p != nil {
 			if err := c.switchConsolidation(ctx, api, p); err != nil {
 				return err
@@ -98,6 +99,7 @@ func (c *consolidateCommand) switchConsolidation(
 	if len(out.Providers) == 0 {
 		return fmt.Errorf("capacity provider %s has just been deleted", p.Name)
 	}
+	// The plan below must show the new state, which Berth's rows get only with the tag.
 	p.Scaling.Consolidation.Enabled = !c.Off
 	if c.Off {
 		return api.CallECS(ctx, "UntagResource", map[string]any{"resourceArn": out.Providers[0].ARN,

@@ -60,6 +60,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w (--listen 127.0.0.1:0 takes a free port)", f.Listen, err)
 	}
+	// Without a path, the simulated AWS keeps everything in memory.
 	path := ""
 	if f.Data != "" {
 		if err := os.MkdirAll(f.Data, 0o755); err != nil {

@@ -104,6 +104,7 @@ func (f *follower) printChanges(now *whatif.UpgradeProgress) error {
 		if err != nil || bytes.Equal(line, f.lastLine) {
 			return err
 		}
+		// Unchanged objects would only repeat themselves every few seconds.
 		f.lastLine = line
 		_, err = fmt.Fprintf(f.streams.out, "%s\n", line)
 		return err

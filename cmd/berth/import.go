@@ -45,6 +45,7 @@ type imported struct {
 
 // Run compares the description with the cluster and, unless it is a dry run, changes the cluster.
 func (i *importCommand) Run(ctx context.Context, s *streams) error {
+	// The file is read first: a malformed one must not cost a call.
 	data, err := os.ReadFile(i.File)
 	if err != nil {
 		return err
@@ -68,6 +69,7 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 	}
 	if !i.DryRun {
 		err := plan.ApplyChanges(ctx, c, size, func(done, of int) {
+			// Short plans finish before a report would help.
 			if of > 20 && (done%20 == 0 || done == of) {
 				fmt.Fprintf(s.err, "%d of %d calls\n", done, of)
 			}
@@ -89,6 +91,7 @@ func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *se
 		}
 	}
 	if i.JSON {
+		// A program that reads the JSON expects a list.
 		if out.Changes == nil {
 			out.Changes = []definition.Change{}
 		}

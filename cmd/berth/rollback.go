@@ -37,6 +37,7 @@ func (r *rollbackCommand) Run(ctx context.Context, s *streams) error {
 	if err := c.CallECS(ctx, "DescribeServices", asked, &found); err != nil {
 		return err
 	}
+	// DescribeServices reports an unknown service as a failure, not as an error.
 	if len(found.Services) == 0 || found.Services[0].Deployment == "" {
 		return fmt.Errorf("service %q of cluster %s has no deployment", r.Service, r.Cluster)
 	}

@@ -38,6 +38,7 @@ func (t *throttleCommand) Run(ctx context.Context, s *streams) error {
 
 // printThrottle writes a line for each revision that waits for its next attempt.
 func printThrottle(w io.Writer, t *berthapi.ThrottleOutput) error {
+	// Only revisions that wait are listed.
 	if len(t.Revisions) == 0 {
 		_, err := fmt.Fprintf(w, "Starts of service %s are not slowed down.\n", t.Service)
 		return err

@@ -89,6 +89,7 @@ func (u *upgradeCommand) parseUpdateConfig() error {
 	if u.MaxUnavailable == "" {
 		return nil
 	}
+	// As in EKS, the limit is a number of nodes or a percentage, never both.
 	number, percent := strings.CutSuffix(u.MaxUnavailable, "%")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > maxUnavailableLimit {
@@ -208,6 +209,7 @@ func (u *upgradeCommand) printPlan(ctx context.Context, s *streams, c *client.Cl
 	if err := printAnswer(s.out, u.JSON, answer); err != nil || answer.WouldSucceed() {
 		return err
 	}
+	// The answer has been printed; the error only sets the exit code.
 	return errWouldFail
 }
 

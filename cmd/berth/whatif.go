@@ -56,6 +56,7 @@ func (w *whatifCommand) Validate() error {
 	if w.Count < 1 || w.Count > maxCount {
 		return fmt.Errorf("--count is %d, expected 1 to %d", w.Count, maxCount)
 	}
+	// The first mistake is reported, in the order of the flags in the help.
 	for _, read := range []func(*whatif.Question) error{w.parseTaskSize, w.parseHostPorts, w.parsePlacementRules,
 		w.parseExpressions,
 		w.parseStrategies} {
@@ -224,6 +225,7 @@ func (w *whatifCommand) Run(ctx context.Context, s *streams) error {
 	if err := printAnswer(s.out, w.JSON, answer); err != nil || answer.Unplaced == 0 {
 		return err
 	}
+	// The answer has been printed; the error only sets the exit code.
 	return errUnplaced
 }
 

@@ -11,7 +11,9 @@ import (
 	"berth/shared/wire/berthapi"
 )
 
-// Answer is where the tasks of a question would go.
+// Answer is where the tasks of a question would go. For example, of 3 tasks of a service 2 may be
+// placed: then Placed has two entries, Explanation is about the first, and Diagnosis says why the
+// third finds nothing.
 type Answer struct {
 	// Tasks describes the tasks in words. It is empty if the question is only about moves.
 	Tasks    string  `json:"tasks,omitempty"`
@@ -57,7 +59,8 @@ type Component struct {
 	Text  string  `json:"text,omitempty"`
 }
 
-// Verdict is what the filters and the order say about one instance.
+// Verdict is what the filters and the order say about one instance. An instance may be feasible
+// without being chosen: then Text says in what the chosen one is better.
 type Verdict struct {
 	Instance string `json:"instance"`
 	Chosen   bool   `json:"chosen"` // it is where the first task would go

@@ -27,6 +27,8 @@ type Capacity struct {
 }
 
 // ReadCapacity reads the rows of a running Berth, and the groups that they name from Auto Scaling.
+// A group that no longer exists is missing in the result. If only Auto Scaling cannot be read, the
+// rows are returned with the error.
 func ReadCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
 	var out berthapi.CapacityOutput
 	if err := c.CallBerth(ctx, "DescribeCapacity", berthapi.ClusterInput{Cluster: clusterName}, &out); err != nil {

@@ -19,7 +19,9 @@ type ClusterAnswer struct {
 	Unused    []Unused `json:"unused"`
 }
 
-// Metric is one metric of the cluster. Amounts without a limit are nil.
+// Metric is one metric of the cluster. Amounts without a limit are nil. With a capacity of 100 per
+// instance, a node buffer of 20 % and 6 instances, Capacity is 600 and CapacityWithoutBuffer 480
+// (P12).
 type Metric struct {
 	Name                   string `json:"name"`
 	Capacity               *int64 `json:"capacity,omitempty"`
@@ -29,7 +31,9 @@ type Metric struct {
 	RemainingWithoutBuffer *int64 `json:"remainingWithoutBuffer,omitempty"`
 	// Violated are the instances whose load exceeds their capacity without the node buffer.
 	Violated []string `json:"violated"`
-	// Emptiest and Fullest are the lowest and the highest load of an instance.
+	// Emptiest and Fullest are the lowest and the highest load of an instance. The metric is
+	// balanced if their ratio is at most BalancingThreshold, or if Fullest is at most
+	// ActivityThreshold (P15).
 	Emptiest           int64   `json:"emptiest"`
 	Fullest            int64   `json:"fullest"`
 	BalancingThreshold float64 `json:"balancingThreshold"`

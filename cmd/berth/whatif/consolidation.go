@@ -34,7 +34,8 @@ type ProviderPlan struct {
 	Draining []string `json:"draining"`
 }
 
-// InstancePlan is what consolidation would do with an instance and its tasks.
+// InstancePlan is what consolidation would do with an instance and its tasks. Cost is that of
+// stopping its tasks; consolidation empties the cheapest instances first.
 type InstancePlan struct {
 	Instance string     `json:"instance"`
 	EC2      string     `json:"ec2InstanceId"`

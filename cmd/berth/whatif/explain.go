@@ -36,7 +36,7 @@ type TaskAnswer struct {
 }
 
 // ServiceAnswer is why a service's tasks have no instance, and which moves and broken rules concern
-// it.
+// it. What Berth last decided comes from the service's row; what it would decide now is computed.
 type ServiceAnswer struct {
 	Service    string `json:"service"`
 	Strategy   string `json:"schedulingStrategy"`
@@ -85,7 +85,8 @@ type Share struct {
 	Tasks    int    `json:"tasks"`
 }
 
-// ExplainTask explains one task, named by its id in Berth or in ECS.
+// ExplainTask explains one task, named by its id in Berth or in ECS. It restores the snapshot
+// before it returns.
 func ExplainTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	m := newModel(snap)
 	t := m.findTask(id)

@@ -18,7 +18,8 @@ import (
 )
 
 // InstanceAnswer is the state of a container instance: its tasks, what keeps others away, and what
-// managed scaling and an upgrade do with it.
+// managed scaling and an upgrade do with it. It may also be about an EC2 instance that has not
+// registered, which has only the last two.
 type InstanceAnswer struct {
 	Instance         string `json:"instance,omitempty"` // empty if it has not registered
 	EC2              string `json:"ec2InstanceId,omitempty"`
@@ -38,7 +39,8 @@ type InstanceAnswer struct {
 	Upgrade *UpdateState  `json:"update,omitempty"`
 }
 
-// Amount is one resource: CPU units, MiB of memory, GPUs or network interfaces (ENI).
+// Amount is one resource: CPU units, MiB of memory, GPUs or network interfaces (ENI). A task that
+// uses half a GPU leaves half of one free, so amounts are not whole numbers.
 type Amount struct {
 	Name  string  `json:"name"`
 	Total float64 `json:"total"`

@@ -27,7 +27,8 @@ type Moves struct {
 	Room *Room `json:"room,omitempty"`
 }
 
-// Move is one task that would change its instance.
+// Move is one task that would change its instance. Mode says whether its replacement starts before
+// or after it stops. With Via, the task moves to that instance first, to make way for another.
 type Move struct {
 	Task    string `json:"task"`
 	Service string `json:"service"`

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// printer writes lines. After an error it writes nothing more and keeps the error.
+// printer writes lines. After an error it writes nothing more and keeps the error, so that only the
+// end of a Print method needs to look at it.
 type printer struct {
 	w   io.Writer
 	err error

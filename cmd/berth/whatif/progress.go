@@ -11,7 +11,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// UpgradeProgress is how far an update of a node group is.
+// UpgradeProgress is how far an update of a node group is. Two of them, taken one after the other,
+// give a report of what has happened between: see [UpgradeProgress.ChangesSince].
 type UpgradeProgress struct {
 	ID        string `json:"id"`
 	NodeGroup string `json:"nodegroup"`
@@ -32,7 +33,8 @@ type UpgradeProgress struct {
 	old    []string // EC2 instance ids, as at the first report
 }
 
-// ProgressNode is one member of the group.
+// ProgressNode is one member of the group, old or new. New nodes appear when Auto Scaling launches
+// them.
 type ProgressNode struct {
 	EC2       string     `json:"instanceId"`
 	Zone      string     `json:"availabilityZone"`

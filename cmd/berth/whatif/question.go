@@ -36,7 +36,8 @@ func (q *Question) IsEmpty() bool {
 		len(q.Rules.Metrics) == 0
 }
 
-// NotFound is the error for a name that the cluster does not have.
+// NotFound is the error for a name that the cluster does not have. It lists names that exist,
+// because most such errors are misspellings.
 type NotFound struct {
 	Kind, Name string
 	Known      []string // the names that it has
@@ -59,7 +60,8 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("%s %q is not in the cluster, expected one of: %s", e.Kind, e.Name, strings.Join(known, ", "))
 }
 
-// model is a cluster together with the engines that answer questions about it.
+// model is a cluster together with the engines that answer questions about it. Specs are kept,
+// because the engine recognizes a spec that it has met by its pointer and then answers faster.
 type model struct {
 	snap    *snapshot.Snapshot
 	engine  *placement.Engine

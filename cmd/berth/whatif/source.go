@@ -79,7 +79,8 @@ func ReadSavedRows(r io.Reader, progress func(rows int)) ([]berthapi.Row, error)
 	return out, nil
 }
 
-// BuildSnapshot builds the cluster from its rows.
+// BuildSnapshot builds the cluster from its rows. A row of an unknown kind is an error: the answers
+// would be wrong without it.
 func BuildSnapshot(rows []berthapi.Row) (*snapshot.Snapshot, error) {
 	snap := snapshot.NewSnapshot()
 	for _, r := range rows {
@@ -126,7 +127,8 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 	return def.Name(), nil
 }
 
-// SnapshotOfNodes builds a cluster of a trace's nodes, without tasks.
+// SnapshotOfNodes builds a cluster of a trace's nodes, without tasks. Instances have the nodes'
+// names as ids, and the GPU model as an attribute, which constraints can name.
 func SnapshotOfNodes(nodes []trace.Node) *snapshot.Snapshot {
 	snap := snapshot.NewSnapshot()
 	for _, n := range nodes {

@@ -19,7 +19,8 @@ import (
 	"berth/shared/state"
 )
 
-// UpgradeAnswer is what an update of a node group would do.
+// UpgradeAnswer is what an update of a node group would do. It is a forecast: services, tasks and
+// instances may change before the update comes to a node.
 type UpgradeAnswer struct {
 	NodeGroup      string        `json:"nodegroup"`
 	Group          string        `json:"autoScalingGroup"`
@@ -169,7 +170,8 @@ func rowsOf(snap *snapshot.Snapshot) iter.Seq[state.Row] {
 	}
 }
 
-// rehearsal is an update that is tried on a snapshot.
+// rehearsal is an update that is tried on a snapshot: new nodes are added and outdated ones closed,
+// and then each turn is checked for room. Nothing is drained, so turns do not influence each other.
 type rehearsal struct {
 	*model
 	update *cluster.Update
