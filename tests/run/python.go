@@ -19,8 +19,8 @@ import (
 type tool struct {
 	name string
 	dir  string
-	done chan struct{} // closed once the tool is there, or is not to be had
-	why  string        // why it was not fetched: no Python
+	done chan struct{} // closed once the tool is installed or cannot be
+	why  string        // why it was not fetched, such as no Python
 	err  error
 	log  bytes.Buffer
 	note string
@@ -32,7 +32,7 @@ func (r *runner) newTool(name string) *tool {
 
 func (t *tool) bin(name string) string { return filepath.Join(t.dir, "bin", name) }
 
-// ready waits for the tool and reports whether it is there.
+// ready waits for the tool and reports whether it is installed.
 func (t *tool) ready() bool {
 	<-t.done
 	return t.why == "" && t.err == nil
