@@ -97,9 +97,6 @@ func gpuNodes(nodes []trace.Node) (out []trace.Node, capacity int64) {
 	return out, capacity
 }
 
-// gpuDemand is what a task asks for, in thousandths of GPUs.
-func gpuDemand(t trace.Task) int64 { return int64(t.GPUs) * int64(t.GPUMilli) }
-
 // Print writes the result for people.
 func (r Result) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, `%s on %d nodes with %d GPUs, mean of %d seeds

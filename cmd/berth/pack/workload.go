@@ -74,3 +74,6 @@ func newShape(number int, needs cluster.Resources, constraint, strategy string) 
 
 // rowHead is the head of every row: nothing here is stored or changed.
 var rowHead = cluster.Head{Cluster: clusterName, Rev: 1}
+
+// gpuDemand is what a task asks for, in thousandths of GPUs.
+func gpuDemand(t trace.Task) int64 { return int64(t.GPUs) * int64(t.GPUMilli) }
