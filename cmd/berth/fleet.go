@@ -32,7 +32,7 @@ type fleetCommand struct {
 	Speed   float64 `default:"1" help:"How many times faster the fleet acts (0.1-1000)."`
 	Launch  float64 `default:"40" help:"Seconds until a launched instance registers, at speed 1 (1-3600)."`
 	Source  string  `default:"berth.fleet" help:"Source of the events, which EventSources must contain."`
-	Listen  string  `default:"127.0.0.1:5253" help:"Address of the ECS protocol; port 0 takes a free one. Loopback only."`
+	Listen  string  `default:"127.0.0.1:5253" help:"Address of the ECS protocol; port 0: a free one. Loopback only."`
 	Data    string  `help:"Folder that keeps the fleet; without it, the fleet is in memory." type:"path"`
 	Account string  `default:"000000000000" help:"Account id in ARNs: that of the functions."`
 }

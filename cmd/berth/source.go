@@ -20,7 +20,7 @@ import (
 // one of given nodes.
 type sourceFlags struct {
 	clusterFlags
-	Snapshot string `help:"Ask about the cluster in this file, as --save wrote it." type:"existingfile" placeholder:"FILE"`
+	Snapshot string `help:"Ask about the cluster in a file that --save wrote." type:"existingfile" placeholder:"FILE"`
 	Nodes    string `help:"Ask about an empty cluster of these nodes (CSV)." type:"existingfile" placeholder:"FILE"`
 	Trace    bool   `help:"Ask about an empty cluster of the shipped trace's nodes."`
 	Save     string `help:"Save what placement knows of the cluster to this file." type:"path" placeholder:"FILE"`

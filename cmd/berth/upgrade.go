@@ -25,9 +25,9 @@ type upgradeCommand struct {
 	clusterFlags
 	NodeGroup             string        `arg:"" name:"nodegroup" help:"Name of the node group."`
 	ReleaseVersion        string        `help:"Image (AMI) that the nodes should have." placeholder:"AMI"`
-	LaunchTemplateVersion string        `help:"Version of its template: N, $$Latest or $$Default." placeholder:"VERSION"`
+	LaunchTemplateVersion string        `help:"Version of the template: N, $$Latest, $$Default." placeholder:"VERSION"`
 	MaxUnavailable        string        `help:"Nodes out of service at once: 1 to 100, or such as 20%." placeholder:"N"`
-	Strategy              string        `help:"DEFAULT adds nodes first, MINIMAL removes nodes first." placeholder:"NAME"`
+	Strategy              string        `help:"DEFAULT adds nodes first, MINIMAL removes first." placeholder:"NAME"`
 	Force                 bool          `help:"Stop tasks that are on their node after 15 minutes, instead of failing."`
 	ForceProtected        bool          `help:"With --force, also stop protected tasks."`
 	DryRun                bool          `help:"Show what the update would do, and change nothing."`

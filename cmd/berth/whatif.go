@@ -30,7 +30,7 @@ type whatifCommand struct {
 	Constraint   string   `help:"Node constraint, as in the tag berth:constraint." placeholder:"EXPR"`
 	MemberOf     []string `help:"Expression of the cluster query language. Repeatable." sep:"none" placeholder:"EXPR"`
 	Distinct     bool     `help:"Place each task on an instance of its own: distinctInstance."`
-	Strategy     []string `help:"random, spread:FIELD or binpack:FIELD. Repeatable." sep:"none" placeholder:"TYPE:FIELD"`
+	Strategy     []string `help:"random, spread:FIELD, binpack:FIELD. Repeatable." sep:"none" placeholder:"TYPE:FIELD"`
 	DomainPolicy string   `help:"Domain policy, as in the tag berth:domain-policy." placeholder:"POLICY"`
 	Scoring      string   `help:"Order of instances that are otherwise equal: ${scorings}." placeholder:"NAME"`
 
@@ -75,7 +75,7 @@ func (w *whatifCommand) checkKinds() error {
 	case w.Service != "" && w.TaskDefinition != "":
 		return fmt.Errorf("--task-definition is %q, expected none beside --service", w.TaskDefinition)
 	case sized && w.Service+w.TaskDefinition != "":
-		return errors.New("--cpu, --memory, --gpus, --gpu-share and --port describe tasks of no service or definition, " +
+		return errors.New("--cpu, --memory, --gpus, --gpu-share, --port describe tasks of no service or definition, " +
 			"expected none beside --service or --task-definition")
 	case w.question.IsEmpty() && w.Instance != "":
 		return fmt.Errorf("--instance is %q, expected with --service, --task-definition or a size", w.Instance)

@@ -70,9 +70,8 @@ func TestNeeds(t *testing.T) {
 			units(384, 768, 1)},
 		"ReservationUnderLimit": {plain(), containers(cluster.ContainerOverride{Name: "side", Reservation: n(64)}),
 			units(384, 576, 1)},
-		"TwoContainers": {plain(), containers(
-			cluster.ContainerOverride{Name: "app", CPU: n(257)}, cluster.ContainerOverride{Name: "side", CPU: n(129)},
-		), units(386, 640, 1)},
+		"TwoContainers": {plain(), containers(cluster.ContainerOverride{Name: "app", CPU: n(257)},
+			cluster.ContainerOverride{Name: "side", CPU: n(129)}), units(386, 640, 1)},
 		"TaskBeatsContainer": {plain(), &cluster.Overrides{
 			CPU: "64", Containers: []cluster.ContainerOverride{{Name: "app", CPU: n(512)}},
 		}, units(64, 640, 1)},

@@ -170,7 +170,8 @@ func CheckConfiguration(c *Configuration) error {
 	for name, p := range c.Overbooking {
 		if !(p >= 0 && p <= maxOverbooking) && p != -1 {
 			return Errorf(CodeInvalidParameter,
-				"The overbooking of metric %.130s is %v, expected a fraction from 0 to %d such as 0.2 for 20 %%, or -1 for no limit.", name, p, maxOverbooking)
+				"The overbooking of metric %.130s is %v, expected a fraction from 0 to %d such as 0.2 for 20 %%, or "+
+					"-1 for no limit.", name, p, maxOverbooking)
 		}
 	}
 	for name, x := range c.Balancing {

@@ -56,10 +56,7 @@ func barePattern(text string) int {
 
 // readArgument reads a quoted or bare argument at an offset of a text.
 func readArgument(
-	text string,
-	at int,
-	bare func(string) int,
-	expected string,
+	text string, at int, bare func(string) int, expected string,
 ) (arg string, start, next int, err error) {
 	if at < len(text) && (text[at] == '\'' || text[at] == '"') {
 		n := strings.IndexByte(text[at+1:], text[at])

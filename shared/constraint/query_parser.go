@@ -134,7 +134,8 @@ func (p *queryParser) parseComparison() (node, error) {
 	switch s, known := subjectOf(text); {
 	case !known:
 		return nil, p.errorExpecting(
-			"a subject (agentConnected, agentVersion, attribute:NAME, ec2InstanceId, registeredAt, runningTasksCount, task:group), not or (",
+			"a subject (agentConnected, agentVersion, attribute:NAME, ec2InstanceId, registeredAt, " +
+				"runningTasksCount, task:group), not or (",
 		)
 	case s == subjectAttribute:
 		c.name = text[len(subjectNames[s]):]

@@ -51,7 +51,9 @@ func sortedServices(snap *snapshot.Snapshot) []*cluster.Service {
 // needsReconciling reports whether reconciling the service would change anything.
 func needsReconciling(view *clusterView, s *cluster.Service, seed uint64) bool {
 	p := service.Reconcile(reconcileInput(view, s, seed))
-	if len(p.Stops)+len(p.Choices)+len(p.LostTasks)+len(p.CountedFailures)+len(p.RegisterTargets)+len(p.DeregisterTargets)+len(p.EmittedTargets)+len(p.EventsBefore)+len(p.EventsAfter) > 0 ||
+	changes := len(p.Stops) + len(p.Choices) + len(p.LostTasks) + len(p.CountedFailures) + len(p.RegisterTargets) +
+		len(p.DeregisterTargets) + len(p.EmittedTargets) + len(p.EventsBefore) + len(p.EventsAfter)
+	if changes > 0 ||
 		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running ||
 		p.Next.Pending != s.Pending || isUnbalanced(view, s, &p) {
 		return true

@@ -161,8 +161,9 @@ func rebalanceZones(
 	draft.events = append(draft.events, zoneEvents(view, s, started, startedInZone)...)
 	if len(started) == 0 && p.Moves.InProgress == 0 && p.Moves.StartFirst > 0 {
 		draft.emitOnce(zoneEventKey, view.now, service.Event{
-			Message: "(service " + s.Name + ") is unable to place a task in " + emptiestZone(counts) + " because no container instance met all of its requirements.",
-			Name:    placementFailed,
+			Message: "(service " + s.Name + ") is unable to place a task in " + emptiestZone(counts) + " because no " +
+				"container instance met all of its requirements.",
+			Name: placementFailed,
 		})
 	}
 }

@@ -35,22 +35,22 @@ func TestAPI_ServiceQuota(t *testing.T) {
 	w.decide = nil
 	spy := &spyState{Store: w.store}
 	w.api.State = spy
-	make := func(name string) error {
+	create := func(name string) error {
 		_, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name, TaskDefinition: "web", Desired: new(0)})
 		return err
 	}
-	want(t, "the last that there is room for", make("last"), nil)
-	wantCode(t, make("more"), cluster.CodeInvalidParameter, "Cluster prod has 5000 services, and can have no more.")
+	want(t, "the last that there is room for", create("last"), nil)
+	wantCode(t, create("more"), cluster.CodeInvalidParameter, "Cluster prod has 5000 services, and can have no more.")
 	last := *w.service("last").Service
 	last.Status = cluster.ServiceInactive
 	last.Rev++
 	if _, err := w.store.Write(ctx, state.Write{Put: &last}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "once another has gone", make("more"), nil)
+	want(t, "once another has gone", create("more"), nil)
 	w.clock.now = w.clock.now.Add(time.Minute)
 	lists := spy.lists
-	wantCode(t, make("again"), cluster.CodeInvalidParameter, "can have no more")
+	wantCode(t, create("again"), cluster.CodeInvalidParameter, "can have no more")
 	want(t, "counted where it is full", spy.lists-lists, 1)
 }
 

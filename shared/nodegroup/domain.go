@@ -116,7 +116,8 @@ func domainWaitingFor(u *cluster.Update, v *view) []string {
 	switch unhealthy := newlyUnhealthy(u, v); {
 	case !u.ByDomain:
 	case settling && len(unhealthy) > 0:
-		return []string{"services to recover that are unhealthy since upgrade domain " + u.CurrentDomain + ": " + listFirst(unhealthy)}
+		return []string{"services to recover that are unhealthy since upgrade " +
+			"domain " + u.CurrentDomain + ": " + listFirst(unhealthy)}
 	case settling && u.WaitingSince.IsZero():
 		return []string{"upgrade domain " + u.CurrentDomain + " to settle"}
 	case !u.WaitingSince.IsZero():

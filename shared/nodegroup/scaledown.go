@@ -230,14 +230,10 @@ func cheapestSurplus(u *cluster.Update, v *view) *node {
 	stays := func(t Task) bool { return !t.isStopping() && (t.Task.Service == "" || t.Protected || t.Task.Foreign) }
 	isLoad := func(t Task) bool { return !t.Daemon }
 	return slices.MinFunc(candidates, func(a, b *node) int {
-		return cmp.Or(
-			cmp.Compare(count[b.Zone]-u.Zones[b.Zone], count[a.Zone]-u.Zones[a.Zone]),
-			trueFirst(!a.isConnected(), !b.isConnected()),
-			cmp.Compare(a.countTasks(stays), b.countTasks(stays)),
-			cmp.Compare(a.countTasks(isLoad), b.countTasks(isLoad)),
-			trueFirst(!a.upToDate, !b.upToDate),
-			cmp.Compare(randomRank(u.Seed, a.ID), randomRank(u.Seed, b.ID)),
-		)
+		return cmp.Or(cmp.Compare(count[b.Zone]-u.Zones[b.Zone], count[a.Zone]-u.Zones[a.Zone]),
+			trueFirst(!a.isConnected(), !b.isConnected()), cmp.Compare(a.countTasks(stays), b.countTasks(stays)),
+			cmp.Compare(a.countTasks(isLoad), b.countTasks(isLoad)), trueFirst(!a.upToDate, !b.upToDate),
+			cmp.Compare(randomRank(u.Seed, a.ID), randomRank(u.Seed, b.ID)))
 	})
 }
 

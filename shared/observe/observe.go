@@ -160,16 +160,14 @@ func (o *Observer) StopExtraTask(ctx context.Context, t cluster.ECSTask) error {
 // RecordUnreportedTasks asks ECS which tasks run on an instance that has none in the state, records
 // them, and reports whether there are any. A start may take effect late, or its events may be lost;
 // an instance must not be terminated with such a task on it.
-func (o *Observer) RecordUnreportedTasks(
-	ctx context.Context, ecs ECS, clusterName, instance string,
-) (bool, error) {
-	any := false
+func (o *Observer) RecordUnreportedTasks(ctx context.Context, ecs ECS, clusterName, instance string) (bool, error) {
+	found := false
 	err := ForEachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance,
 		Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
-		any = true
+		found = true
 		return cluster.IgnoreDrop(o.RecordTask(ctx, t))
 	})
-	return any, err
+	return found, err
 }
 
 // ForEachTask calls visit for each task that the filter selects, as ECS describes it.

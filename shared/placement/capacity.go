@@ -148,7 +148,8 @@ func Admit(s *snapshot.Snapshot, want, had Demand) error {
 		}
 		if available := max(0, usable-c.Load); required.Cmp(big.NewInt(available)) > 0 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
-				"The cluster has insufficient capacity of metric %s: %s more required, %d available (capacity %d, %d without the buffer, load %d).",
+				"The cluster has insufficient capacity of metric %s: %s more required, %d available (capacity %d, %d "+
+					"without the buffer, load %d).",
 				m.Name, required, available, c.Total, usable, c.Load)
 		}
 	}

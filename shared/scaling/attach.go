@@ -20,9 +20,7 @@ const renewalInterval = time.Hour
 // Berth's own or a target tracking policy, never both (C1), and the lifecycle hook of managed
 // draining (C6). The group may be nil.
 func WantedAttachments(
-	clusterName, namespace string,
-	p *cluster.CapacityProvider,
-	g *cluster.AutoScalingGroup,
+	clusterName, namespace string, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup,
 ) cluster.Attachment {
 	a := cluster.Attachment{Group: p.Group, Hook: p.Draining}
 	if g != nil {
@@ -85,9 +83,11 @@ func UnneededProvider(clusterName string, p *cluster.CapacityProvider, name, gro
 func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
 	switch {
 	case g == nil:
-		return "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again."
+		return "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto " +
+			"Scaling group and try again."
 	case p.Protection && !g.Protects:
-		return "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection " +
+		return "The managed termination protection setting for the capacity provider is invalid. To enable managed " +
+			"termination protection " +
 			"for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled."
 	case p.Scaling.Enabled && g.Weighted:
 		return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.",
@@ -99,10 +99,7 @@ func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) stri
 // Heartbeats returns when the lifecycle hooks of instances that wait to be terminated last got a
 // heartbeat, by EC2 id. Those that get one now have the present time. It is nil if there are none.
 func Heartbeats(
-	p *cluster.CapacityProvider,
-	g *cluster.AutoScalingGroup,
-	old map[string]time.Time,
-	now time.Time,
+	p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old map[string]time.Time, now time.Time,
 ) map[string]time.Time {
 	var beats map[string]time.Time
 	for _, i := range g.Instances {

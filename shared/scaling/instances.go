@@ -162,7 +162,8 @@ func foreignReason(v *view, m *instance) string {
 	case other != "":
 		return "it has registered with cluster " + other
 	case !m.firstSeen.After(v.since):
-		return "it has not registered with the cluster, and was in the group before the capacity provider was created created created"
+		return "it has not registered with the cluster, and was in the group before the capacity provider was " +
+			"created created created"
 	case m.Protected && !v.Provider.Protection:
 		return "it has not registered with the cluster, and is protected from scale-in by someone else"
 	}

@@ -54,7 +54,8 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 			case short > 0 && deferred != "":
 				p.reasons[m.ID] = "it never registered with the cluster; it is not replaced yet: " + deferred
 			case short > 0 && m.Protected:
-				p.reasons[m.ID] = "it never registered with the cluster; its scale-in protection must end before it is replaced"
+				p.reasons[m.ID] = "it never registered with the cluster; its scale-in protection must end before it " +
+					"is replaced"
 			}
 			p.events = append(p.events, v.providerEvent("never registered "+m.ID,
 				"instance %s has not registered with the cluster %s after it was launched: %s.", m.ID,
@@ -111,10 +112,10 @@ func (v *view) replacementEvents(replaced []string) []Event {
 		text += fmt.Sprintf(", %d more", more)
 	}
 	events := []Event{{Message: text + ".", AfterResize: true}}
-	var told []string
+	var informed []string
 	for _, w := range v.Waiting {
-		if w.Count > 0 && !slices.Contains(told, w.Name) {
-			told = append(told, w.Name)
+		if w.Count > 0 && !slices.Contains(informed, w.Name) {
+			informed = append(informed, w.Name)
 			events = append(events,
 				Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), AfterResize: true})
 		}

@@ -312,7 +312,7 @@ func TestEmptyGroupDoesNotFlap(t *testing.T) {
 
 // C6.
 func TestProtect(t *testing.T) {
-	make := func(options ...option) *world {
+	newInput := func(options ...option) *world {
 		w := newWorld(append([]option{instances(3, 3), protection, noted}, options...)...)
 		for _, n := range []int{1, 3, 4} {
 			w.group.Instances[n].Protected = true
@@ -327,27 +327,27 @@ func TestProtect(t *testing.T) {
 		return out
 	}
 	t.Run("InstancesWithTasks", func(t *testing.T) {
-		d := make().decide()
+		d := newInput().decide()
 		expect(t, "protect", ids(d.Protect), "i-1 i-3 ")
 		expect(t, "release", ids(d.Release), "i-4 i-5 ")
 	})
 	t.Run("BeforeTheFirstTaskStarts", func(t *testing.T) {
-		w := make()
+		w := newInput()
 		w.task("new", 6, func(t *cluster.Task) { t.Last = "" })
 		expect(t, "protect", ids(w.decide().Protect), "i-1 i-3 i-6 ")
 	})
 	t.Run("UntilTheLastTaskHasStopped", func(t *testing.T) {
-		w := make()
+		w := newInput()
 		w.task("old", 4, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
 		expect(t, "release", ids(w.decide().Release), "i-5 ")
 	})
 	t.Run("NotForDaemonsAlone", func(t *testing.T) {
-		w := make()
+		w := newInput()
 		w.task("d", 4, of("log"))
 		expect(t, "release", ids(w.decide().Release), "i-4 i-5 ")
 	})
 	t.Run("NewInstancesStayAsLaunched", func(t *testing.T) {
-		w := make()
+		w := newInput()
 		expect(t, "release", ids(w.decide().Release), "i-4 i-5 ")
 		launched(time.Minute)(w)
 		expect(t, "release", ids(w.decide().Release), "")
@@ -380,7 +380,7 @@ func TestProtect(t *testing.T) {
 		for _, off := range []option{func(w *world) { w.provider.Protection = false }, func(w *world) {
 			w.provider.Protection, w.provider.Scaling.Enabled = false, false
 		}} {
-			w := make()
+			w := newInput()
 			w.decide()
 			off(w)
 			d := w.decide()
@@ -396,12 +396,12 @@ func TestProtect(t *testing.T) {
 		}
 	})
 	t.Run("NotBeforeItIsInService", func(t *testing.T) {
-		w := make()
+		w := newInput()
 		w.group.Instances[0].Lifecycle = "Pending:Wait"
 		expect(t, "protect", ids(w.decide().Protect), "i-3 ")
 	})
 	t.Run("NotIfItIsOff", func(t *testing.T) {
-		w := make(func(w *world) { w.provider.Protection = false })
+		w := newInput(func(w *world) { w.provider.Protection = false })
 		d := w.decide()
 		expect(t, "changes", len(d.Protect)+len(d.Release), 0)
 		contains(t, "why", why(d, "i-4"), "it is protected from scale-in by someone else")

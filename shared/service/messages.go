@@ -75,14 +75,16 @@ func DeploymentStuckMessage(name string) string {
 // TasksProtectedMessage says that n tasks of a deployment should stop and are protected.
 func TasksProtectedMessage(name, deployment string, n int) string {
 	return serviceMessage(name,
-		fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d tasks under protection)", deployment, n))
+		fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d "+
+			"tasks under protection)", deployment, n))
 }
 
 // TooManyUnhealthyMessage says that n unhealthy tasks are not replaced because most of the cluster
 // looks unhealthy.
 func TooManyUnhealthyMessage(name string, n int) string {
 	return serviceMessage(name,
-		fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster appear unhealthy at once.", n))
+		fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster appear unhealthy at "+
+			"once.", n))
 }
 
 // UnhealthyContainerMessage says that a task fails its container health check.

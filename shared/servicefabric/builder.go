@@ -124,9 +124,7 @@ var metricSections = map[string]func(c *cluster.Configuration, metric string, va
 
 // setRatio returns a setter of one metric's number in the map that of returns. finish checks its
 // range.
-func setRatio(
-	of func(*cluster.Configuration) map[string]float64,
-) func(*cluster.Configuration, string, float64) error {
+func setRatio(of func(*cluster.Configuration) map[string]float64) func(*cluster.Configuration, string, float64) error {
 	return func(c *cluster.Configuration, metric string, value float64) error {
 		of(c)[metric] = value
 		return nil

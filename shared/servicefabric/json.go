@@ -191,9 +191,7 @@ func (j *jsonReader) readType(line int, m members) error {
 
 // forEachMember calls do for each member of an object, with its name as it is written.
 func (j *jsonReader) forEachMember(
-	v *hujson.Value,
-	what, of string,
-	do func(line int, of, name, value string) error,
+	v *hujson.Value, what, of string, do func(line int, of, name, value string) error,
 ) error {
 	if v == nil {
 		return nil

@@ -245,22 +245,22 @@ func TestEventsHaveTheShapeOfRealOnes(t *testing.T) {
 	for range 200 {
 		w.act(random.IntN, nodes)
 	}
-	real := map[string]map[string]bool{}
+	simulated := map[string]map[string]bool{}
 	for _, fixture := range []string{"task-state-change", "task-stopped", "container-instance-state-change"} {
 		data, err := os.ReadFile("../../events/" + fixture + ".json")
 		check(t, err)
 		event, err := awsevent.Decode(data)
 		check(t, err)
-		if real[event.DetailType] == nil {
-			real[event.DetailType] = map[string]bool{"detail.overrides.containerOverrides.": true}
+		if simulated[event.DetailType] == nil {
+			simulated[event.DetailType] = map[string]bool{"detail.overrides.containerOverrides.": true}
 		}
-		paths(t, data, real[event.DetailType])
+		paths(t, data, simulated[event.DetailType])
 	}
 	for k, data := range w.raw {
 		own := map[string]bool{}
 		paths(t, data, own)
 		for path := range own {
-			if !real[w.events[k].DetailType][path] {
+			if !simulated[w.events[k].DetailType][path] {
 				t.Fatalf("%s is in no real %s: %s", path, w.events[k].DetailType, data)
 			}
 		}

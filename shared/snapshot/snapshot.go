@@ -116,7 +116,7 @@ func (s *Snapshot) putRow(row state.Row) bool {
 	case *cluster.Target:
 		return changeTarget(s, r, s.putServiceRow)
 	case *state.Request:
-		return s.putRequest(r)
+		return putRequest(&s.Requests, r)
 	case *state.Meta:
 		if r.Version < s.Meta.Version {
 			return false
@@ -147,7 +147,7 @@ func (s *Snapshot) removeRow(row state.Row) bool {
 			return true
 		}
 	case *cluster.Instance:
-		if v := s.Instances[r.ID]; v != nil && v.Instance != nil && v.Rev <= r.Rev {
+		if v := s.Instances[r.ID]; v != nil && v.Instance != nil && v.Instance.Rev <= r.Rev {
 			s.setInstance(v, nil)
 			s.dropUnknown(v)
 			return true
@@ -189,12 +189,12 @@ func (s *Snapshot) putService(r *cluster.Service) bool {
 }
 
 // putRequest stores a request until it is answered.
-func (s *Snapshot) putRequest(r *state.Request) bool {
+func putRequest(requests *map[string]*state.Request, r *state.Request) bool {
 	if r.Answered {
-		delete(s.Requests, r.ID)
+		delete(*requests, r.ID)
 		return true
 	}
-	return putNewer(&s.Requests, r.ID, r)
+	return putNewer(requests, r.ID, r)
 }
 
 // removeService removes a service with its default loads and its reservations.

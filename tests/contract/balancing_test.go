@@ -276,11 +276,9 @@ func (s *balancingSuite) groupClauses() []clause {
 			at := []cluster.Address{{Host: s.machine, Port: 80}}
 			_, err := s.groups.TargetHealth(s.ctx, noGroup)
 			_, err2 := s.groups.DeregistrationDelay(s.ctx, noGroup)
-			return errors.Join(
-				checkCode(s.groups.RegisterTargets(s.ctx, noGroup, at), cluster.CodeTargetGroupNotFound),
+			return errors.Join(checkCode(s.groups.RegisterTargets(s.ctx, noGroup, at), cluster.CodeTargetGroupNotFound),
 				checkCode(s.groups.DeregisterTargets(s.ctx, noGroup, at), cluster.CodeTargetGroupNotFound),
-				checkCode(err, cluster.CodeTargetGroupNotFound), checkCode(err2, cluster.CodeTargetGroupNotFound),
-			)
+				checkCode(err, cluster.CodeTargetGroupNotFound), checkCode(err2, cluster.CodeTargetGroupNotFound))
 		}},
 		{"NoSuchInstanceIsRefused", func() error {
 			arn, err := s.createTargetGroup(elbtypes.TargetTypeEnumInstance)

@@ -5,10 +5,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +77,20 @@ func (s source) complaints() []string {
 	if !s.test() && strings.HasPrefix(s.path, "shared/") {
 		out = append(out, s.undocumented()...)
 	}
+	return slices.Concat(out, s.shadowed(), s.redundantAliases())
+}
+
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+
+// redundantAliases finds imports that are given the name that they have anyway. A name like v4 is no surprise only if it is
+// said.
+func (s source) redundantAliases() []string {
+	var out []string
+	for _, i := range s.file.Imports {
+		if i.Name != nil && i.Name.Name == path.Base(strings.Trim(i.Path.Value, `"`)) && !majorVersion.MatchString(i.Name.Name) {
+			out = append(out, fmt.Sprintf("%s:%d: the import %s has that name anyway", s.path, s.line(i.Pos()), i.Name.Name))
+		}
+	}
 	return out
 }
 
@@ -130,6 +147,62 @@ func (s source) calls(importPath string, names []string, why string) []string {
 		return true
 	})
 	return out
+}
+
+// shadowed finds declarations that hide a predeclared name, such as a variable "min" or "new".
+// Fields and methods hide nothing.
+func (s source) shadowed() []string {
+	var out []string
+	report := func(declared ast.Expr) {
+		if name, ok := declared.(*ast.Ident); ok && types.Universe.Lookup(name.Name) != nil {
+			out = append(out, fmt.Sprintf("%s:%d: %s hides the predeclared name", s.path, s.line(name.Pos()), name.Name))
+		}
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Recv == nil {
+				report(n.Name)
+			} else {
+				reportFields(n.Recv, report)
+			}
+		case *ast.FuncType:
+			reportFields(n.TypeParams, report)
+			reportFields(n.Params, report)
+			reportFields(n.Results, report)
+		case *ast.TypeSpec:
+			report(n.Name)
+			reportFields(n.TypeParams, report)
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				report(name)
+			}
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				for _, x := range n.Lhs {
+					report(x)
+				}
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				report(n.Key)
+				report(n.Value)
+			}
+		}
+		return true
+	})
+	return out
+}
+
+func reportFields(list *ast.FieldList, report func(ast.Expr)) {
+	if list == nil {
+		return
+	}
+	for _, f := range list.List {
+		for _, name := range f.Names {
+			report(name)
+		}
+	}
 }
 
 // undocumented finds exported functions, methods and types without a doc comment. One comment may speak for a run of
@@ -234,6 +307,25 @@ func TestSources(t *testing.T) {
 			t.Error(c)
 		}
 	}
+	for _, c := range withoutPackageComment(all) {
+		t.Error(c)
+	}
+}
+
+// withoutPackageComment finds folders none of whose files says what the package is.
+func withoutPackageComment(all []source) (complaints []string) {
+	documented := map[string]bool{}
+	for _, s := range all {
+		if folder := path.Dir(s.path); !s.test() {
+			documented[folder] = documented[folder] || s.file.Doc != nil
+		}
+	}
+	for _, folder := range slices.Sorted(maps.Keys(documented)) {
+		if !documented[folder] {
+			complaints = append(complaints, folder+": no file has a package comment")
+		}
+	}
+	return complaints
 }
 
 // The rules find what breaks them, one planted breach each.
@@ -252,6 +344,9 @@ func TestSourceRulesBite(t *testing.T) {
 		"NoDocOnFunction":   {"shared/wire/wire.go", "func Decode() {}\n", "shared/wire/wire.go:2: Decode has no doc comment"},
 		"NoDocOnMethod":     {"shared/wire/wire.go", "// T is.\ntype T[K any] struct{}\n\nfunc (t *T[K]) Do() {}\n", "shared/wire/wire.go:5: Do has no doc comment"},
 		"NoDocOnType":       {"shared/wire/wire.go", "type Decoder struct{}\n", "shared/wire/wire.go:2: Decoder has no doc comment"},
+		"Shadowed":          {"cmd/berth/up.go", "func max(a int) (len int) {\n\tfor cap := range new {\n\t\tany := a\n\t}\n}\n", "cmd/berth/up.go:2: max hides the predeclared name\ncmd/berth/up.go:2: len hides the predeclared name\ncmd/berth/up.go:3: cap hides the predeclared name\ncmd/berth/up.go:4: any hides the predeclared name"},
+		"RedundantAlias":    {"cmd/berth/up.go", "import (\n\ttime \"time\"\n\tclock \"time\"\n)\n\nvar _, _ = time.Now, clock.Now\n", "cmd/berth/up.go:3: the import time has that name anyway"},
+		"FieldsHideNothing": {"cmd/berth/up.go", "type set struct{ len int }\n\nfunc (s set) max() int { return s.len }\n", ""},
 		"NothingElse":       {"shared/wire/wire.go", "// A, B are.\n\nfunc A() {}\nfunc B() {}\n\ntype c struct{}\n\nfunc (c) D() {}\n", ""},
 		"ExactlyLongEnough": {"functions/api/main.go", "func up(a, b, c, d, e int) {\n" + lines(37) + "}\n", ""},
 	} {

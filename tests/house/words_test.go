@@ -18,13 +18,6 @@ var oldWords = []string{
 	"doubt", "unheard", "fate", "unclaimed", "tend", "tired", "beside", "patience", "seat", "sick", "allot",
 }
 
-// toRename are names that still have such a word. The list only gets shorter.
-var toRename = []string{
-	"wish", "wishOf", "Told", "ToldDrain", "told", "Sick", "groupless", "unclaimed",
-	"allot", "unheard",
-	"patience", "unregisteredFate",
-}
-
 // oldPhrases are turns of phrase that hide who does what. No comment of the code contains one.
 var oldPhrases = []string{"by whose end", "hopeless", "wind up", "wound up", "written off", "stirred", "leavers",
 	"none of which"}
@@ -58,8 +51,7 @@ func (s source) outdated() (complaints []string) {
 			names = n.Names
 		}
 		for _, name := range names {
-			old := slices.ContainsFunc(wordsOf(name.Name), func(w string) bool { return slices.Contains(oldWords, w) })
-			if old && !slices.Contains(toRename, name.Name) {
+			if slices.ContainsFunc(wordsOf(name.Name), func(w string) bool { return slices.Contains(oldWords, w) }) {
 				complain(name, "the name", name.Name)
 			}
 		}

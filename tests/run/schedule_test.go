@@ -26,11 +26,9 @@ func onePlan(steps ...step) plan { return plan{lanes: [][]step{steps}} }
 func TestRunPlan(t *testing.T) {
 	t.Run("PrintsALineForEachStepAndTheLogsOfThoseThatFail", func(t *testing.T) {
 		r, out := testRunner(t)
-		res := r.runPlan(t.Context(), onePlan(
-			step{name: "good", run: r.command("sh", "-c", "echo chatter")},
+		res := r.runPlan(t.Context(), onePlan(step{name: "good", run: r.command("sh", "-c", "echo chatter")},
 			step{name: "bad", run: r.command("sh", "-c", "echo why; exit 3")},
-			step{name: "absent", run: func(context.Context, io.Writer) result { return skipped("no Docker engine") }},
-		))
+			step{name: "absent", run: func(context.Context, io.Writer) result { return skipped("no Docker engine") }}))
 		if !slices.Equal(res.passed, []string{"good"}) || !slices.Equal(res.failed, []string{"bad"}) {
 			t.Errorf("got %+v", res)
 		}

@@ -30,7 +30,7 @@ import (
 // Endpoint is the flag of every command that talks to a running Berth.
 type Endpoint struct {
 	// On AWS it is the function URL.
-	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"The API's address."`
+	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"The API."`
 }
 
 // Client calls one endpoint.

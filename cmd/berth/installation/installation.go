@@ -283,7 +283,8 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 			const name = "health-check"
 			h := &healthcheck.Handler{
 				State: i.stateFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
-				Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
+				Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name), Settings: *i.options.Settings,
+				Log:     i.loggerFor(name),
 				Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 			}
 			return embedded.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}

@@ -269,7 +269,8 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 	if a.Failed != "" {
 		p.printLine("Its deployment has FAILED: it starts no missing tasks and replaces none that stop.")
 		p.printLine("  %s", a.Failed)
-		p.printLine("  To continue, deploy again: aws ecs update-service --service %s with --task-definition of a revision "+
+		p.printLine("  To continue, deploy again: "+
+			"aws ecs update-service --service %s with --task-definition of a revision "+
 			"that works, or --force-new-deployment.", a.Service)
 	}
 	if a.HeldUntil != "" {

@@ -336,7 +336,8 @@ func (a *UpgradeAnswer) Print(w io.Writer) error {
 		"%d up to date.",
 		a.NodeGroup, a.target, a.Group, CountNoun(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
 	if a.Surge > 0 && len(a.Nodes) > 0 {
-		p.printLine("The group would grow from %d to %d nodes before the first is removed, and shrink again after the last.",
+		p.printLine("The group would grow from %d to %d nodes before the first is removed, "+
+			"and shrink again after the last.",
 			a.Sizes.Desired, a.Sizes.Desired+a.Surge)
 	}
 	for _, n := range a.Nodes {

@@ -152,10 +152,10 @@ func asked(t *testing.T, s *snapshot.Snapshot, q whatif.Question) string {
 	return text(t, a.Print)
 }
 
-func text(t *testing.T, print func(io.Writer) error) string {
+func text(t *testing.T, printText func(io.Writer) error) string {
 	t.Helper()
 	var out strings.Builder
-	if err := print(&out); err != nil {
+	if err := printText(&out); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

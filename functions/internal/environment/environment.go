@@ -64,7 +64,9 @@ func loadAWSConfig(tracer *trace.Tracer) (aws.Config, error) {
 		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
 		// A hanging connection must not use up the function's time. No operation that functions
 		// call takes long.
-		HTTPClient:    tracer.WrapClient(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
+		HTTPClient: tracer.WrapClient(awsapi.HTTP{
+			Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second),
+		}),
 		ConfigSources: []any{env}, // where the SDK looks up endpoints of single services
 	}
 	if env.BaseEndpoint != "" {

@@ -151,9 +151,8 @@ func (a *TaskProtections) blocksDeployment(ctx context.Context, t *cluster.Task)
 	if !older(t.Revision) {
 		return false, nil
 	}
-	protections, err := state.ListRows[*cluster.Protection](
-		ctx, a.State, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"),
-		"the protected tasks of service "+t.Service)
+	protections, err := state.ListRows[*cluster.Protection](ctx, a.State,
+		state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"), "the protected tasks of service "+t.Service)
 	if err != nil {
 		return false, err
 	}

@@ -80,9 +80,8 @@ func (a *attacher) changeAttachment(ctx context.Context, was, now cluster.Attach
 func (a *attacher) attachPolicy(ctx context.Context, wanted bool) error {
 	policy := scaling.TrackingPolicy(a.cluster, a.Settings.ScalingNamespace, a.provider)
 	if !wanted {
-		return cluster.Wrap(
-			a.Groups.DeletePolicy(ctx, a.provider.Group, policy.Name), "deleting policy %s", policy.Name,
-		)
+		return cluster.Wrap(a.Groups.DeletePolicy(ctx, a.provider.Group, policy.Name), "deleting policy %s",
+			policy.Name)
 	}
 	if err := a.attachAlarms(ctx, false); err != nil {
 		return err
@@ -142,9 +141,8 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 	if err := h.tagGroup(ctx, groups[0]); err != nil {
 		return err
 	}
-	_, err = a.attachProvider(
-		ctx, &cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}},
-	)
+	_, err = a.attachProvider(ctx,
+		&cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}})
 	return err
 }
 

@@ -51,10 +51,7 @@ func (h *Handler) detachProvider(ctx context.Context, of *cluster.ClusterProvide
 // commitDetached commits that the cluster no longer has a provider. The commit fails if somebody
 // has changed the cluster's providers meanwhile.
 func (h *Handler) commitDetached(
-	ctx context.Context,
-	of *cluster.ClusterProviders,
-	p *cluster.CapacityProvider,
-	name string,
+	ctx context.Context, of *cluster.ClusterProviders, p *cluster.CapacityProvider, name string,
 	history *cluster.ScalingHistory,
 ) error {
 	next := *of
@@ -106,9 +103,8 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 	if len(protected) == 0 {
 		return nil
 	}
-	return cluster.Wrap(
-		h.Groups.SetInstanceProtection(ctx, group, protected, false), "ending the protection of instances",
-	)
+	return cluster.Wrap(h.Groups.SetInstanceProtection(ctx, group, protected, false),
+		"ending the protection of instances")
 }
 
 // undrainAll makes the instances ACTIVE again that consolidation was emptying (C5). Those that ECS

@@ -17,10 +17,7 @@ import (
 // ask what would be decided (`berth whatif`). It does not know whether the group's nodes are being
 // upgraded. history may be nil.
 func ScalingInput(
-	snap *snapshot.Snapshot,
-	p *cluster.CapacityProvider,
-	g *cluster.AutoScalingGroup,
-	history *cluster.ScalingHistory,
+	snap *snapshot.Snapshot, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history *cluster.ScalingHistory,
 	now time.Time,
 ) scaling.Input {
 	if history == nil {
@@ -114,12 +111,8 @@ func waitingTasks(snap *snapshot.Snapshot, cache *specs.Cache) map[string][]scal
 		case def == nil:
 		case t.Service == "":
 			if name := specs.FirstProvider(t.Rules); name != "" {
-				add(
-					name,
-					"standalone tasks of group "+t.Group,
-					cache.ForStandalone(specs.ShapeOf(t), def, snap.Meta.Short),
-					0,
-				)
+				add(name, "standalone tasks of group "+t.Group,
+					cache.ForStandalone(specs.ShapeOf(t), def, snap.Meta.Short), 0)
 			}
 		case allotted[t.ID] != "":
 			name := allotted[t.ID]

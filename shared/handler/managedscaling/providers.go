@@ -26,9 +26,8 @@ func (h *Handler) checkProviders(ctx context.Context) error {
 			continue
 		}
 		if p.CheckPending {
-			failed = append(
-				failed, cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name),
-			)
+			failed = append(failed,
+				cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name))
 		}
 		for _, name := range p.Clusters {
 			err := h.removeFromDeletedCluster(ctx, p, name)

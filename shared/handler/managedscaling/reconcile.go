@@ -65,12 +65,8 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if !resized {
 		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}
-	return errors.Join(
-		state.IgnoreConflict(claimErr),
-		state.IgnoreConflict(actErr),
-		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats),
-		state.IgnoreConflict(r.emitEvents(ctx, p, events)),
-	)
+	return errors.Join(state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr),
+		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats), state.IgnoreConflict(r.emitEvents(ctx, p, events)))
 }
 
 // claimInstances names the provider on those of its group's instances for which ECS names none, so

@@ -45,9 +45,8 @@ func (e *execution) drainTerminating(ctx context.Context, before, now map[string
 			failed = append(failed, cluster.Wrap(e.completeTermination(ctx, id, v),
 				"completing the termination of instance %s", id))
 		case v.Status != cluster.InstanceDraining:
-			failed = append(
-				failed, cluster.Wrap(h.ECS.DrainInstance(ctx, e.of.Cluster, v.ID), "draining instance %s", id),
-			)
+			failed = append(failed,
+				cluster.Wrap(h.ECS.DrainInstance(ctx, e.of.Cluster, v.ID), "draining instance %s", id))
 		case !before[id].IsZero() && !before[id].Equal(now[id]):
 			err := h.Groups.RecordHeartbeat(ctx, group, cluster.DrainingHook, id)
 			failed = append(failed, cluster.Wrap(ignoreEndedAction(err), "recording a heartbeat for instance %s", id))

@@ -37,10 +37,8 @@ func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, act
 	for _, g := range active {
 		for _, auto := range found {
 			if auto.Name == g.AutoScalingGroup {
-				failed = append(
-					failed,
-					cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name),
-				)
+				failed = append(failed,
+					cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name))
 			}
 		}
 	}
@@ -151,9 +149,8 @@ func (h *Handler) labelUpdated(
 func (h *Handler) putLabels(
 	ctx context.Context, clusterName string, node *cluster.Instance, labels map[string]string,
 ) error {
-	names := slices.DeleteFunc(
-		slices.Sorted(maps.Keys(labels)), func(name string) bool { return name == nodegroup.LabelImage },
-	)
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)),
+		func(name string) bool { return name == nodegroup.LabelImage })
 	changed := false
 	for _, name := range append(names, nodegroup.LabelImage) {
 		if value := labels[name]; value != "" && node.Attributes[name] != value {

@@ -148,6 +148,5 @@ func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
 	key := state.KeyOf(g)
 	writes = append(writes, state.Write{Delete: &key, Rev: g.Rev})
 	return state.IgnoreConflict(
-		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}),
-	)
+		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
 }

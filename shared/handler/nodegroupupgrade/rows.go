@@ -49,8 +49,7 @@ func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *clu
 			"cluster", g.Cluster, "nodeGroup", g.Name, "update", u.ID, "status", u.Status, "errors", u.Errors)
 	}
 	return state.IgnoreConflict(
-		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}),
-	)
+		h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
 }
 
 // newAPI returns the operations of the API that the function uses: stopping tasks, and reading

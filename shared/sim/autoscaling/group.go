@@ -73,7 +73,8 @@ type member struct {
 	LeavingAt time.Time
 	Activity  string // that of its launch
 	Silent    bool   // it never registers
-	Sick      bool   // its agent is never connected
+	// NeverConnects reports that its agent is never connected.
+	NeverConnects bool `json:"Sick"`
 	// Late is how long after it is in service it registers.
 	Late time.Duration `json:",omitempty"`
 }
@@ -238,8 +239,8 @@ func (e *scaler) launchInstance(g *group, now time.Time, zones []string) (ec2 st
 			Zone: cmp.Or(fault.Zone, zone),
 			Type: plan.machine.Type, Template: plan.template, Lifecycle: pending,
 			Protected: g.Protects, LaunchedAt: now, Until: now.Add(e.launchAfter + fault.Slow), Silent: fault.Silent,
-			Sick: fault.Sick,
-			Late: fault.Late,
+			NeverConnects: fault.NeverConnects,
+			Late:          fault.Late,
 		}
 		m.Activity = e.recordActivity(g, activity{
 			Zone: m.Zone, Start: now, Status: activityRuns, Description: "Launching a new EC2 instance: " + m.EC2,
@@ -309,7 +310,7 @@ func (e *scaler) registerMachine(g *group, m *member, now time.Time) {
 		return
 	}
 	m.Instance = id
-	if m.Sick {
+	if m.NeverConnects {
 		e.machines.DisconnectAgent(id, now)
 	}
 }

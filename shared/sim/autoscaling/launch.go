@@ -21,13 +21,13 @@ import (
 //	berth-fleet:launch-zone        eu-west-1c
 //	berth-fleet:launched-machines  never-register
 type LaunchFault struct {
-	Reason string        // it fails, and is tried again after a while
-	In     string        // it fails in this zone only: another is taken
-	Slow   time.Duration // it takes longer by so much
-	Late   time.Duration // it is in service, and registers so much later
-	Zone   string        // it is in this zone, whatever the group's are
-	Silent bool          // the machine runs, and never registers with the cluster
-	Sick   bool          // it registers, and its agent is never connected
+	Reason        string        // it fails, and is tried again after a while
+	In            string        // it fails in this zone only: another is taken
+	Slow          time.Duration // it takes longer by so much
+	Late          time.Duration // it is in service, and registers so much later
+	Zone          string        // it is in this zone, whatever the group's are
+	Silent        bool          // the machine runs, and never registers with the cluster
+	NeverConnects bool          // it registers, and its agent is never connected
 }
 
 // SetLaunchFaults makes launches go wrong, for tests. fault gets the group and the number of the
@@ -104,7 +104,7 @@ func (e *scaler) launchFault(g *group) (fault LaunchFault) {
 	}
 	seconds, _ := strconv.Atoi(g.Tags[tagExtra])
 	fault.Slow, fault.Zone = time.Duration(seconds)*time.Second, g.Tags[tagZone]
-	fault.Silent, fault.Sick = g.Tags[tagMachine] == neverRegister, g.Tags[tagMachine] == neverHealthy
+	fault.Silent, fault.NeverConnects = g.Tags[tagMachine] == neverRegister, g.Tags[tagMachine] == neverHealthy
 	return fault
 }
 

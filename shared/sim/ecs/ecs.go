@@ -161,9 +161,7 @@ func (e *Service) ActivateInstance(ctx context.Context, clusterName, id string) 
 
 // setState ignores failures: as for Berth's adapter of the real ECS, an instance that is not there
 // needs no status.
-func (e *Instances) setState(
-	ctx context.Context, clusterName, id string, status types.ContainerInstanceStatus,
-) error {
+func (e *Instances) setState(ctx context.Context, clusterName, id string, status types.ContainerInstanceStatus) error {
 	_, err := e.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
 		Cluster: &clusterName, ContainerInstances: []string{id}, Status: status,
 	})

@@ -184,9 +184,7 @@ func (e *tables) findCluster(nameOrARN string) (*ecsCluster, error) {
 
 // inCluster returns a step on an ACTIVE cluster, which fails with ClusterNotFoundException where
 // there is none.
-func (e *tables) inCluster(
-	nameOrARN string, step func(c *ecsCluster, now time.Time) error,
-) func(now time.Time) error {
+func (e *tables) inCluster(nameOrARN string, step func(c *ecsCluster, now time.Time) error) func(now time.Time) error {
 	return func(now time.Time) error {
 		c, err := e.findCluster(nameOrARN)
 		if err != nil {

@@ -19,8 +19,8 @@ type Configuration struct {
 	MetricActivityThresholds  map[string]int64    `json:"metricActivityThresholds,omitempty"`
 	ConstraintPriorities      *Priorities         `json:"constraintPriorities,omitempty"`
 
-	QuorumBasedReplicaDistributionPerFaultDomains   bool `json:"quorumBasedReplicaDistributionPerFaultDomains,omitempty"`
-	QuorumBasedReplicaDistributionPerUpgradeDomains bool `json:"quorumBasedReplicaDistributionPerUpgradeDomains,omitempty"`
+	QuorumPerFaultDomain   bool `json:"quorumBasedReplicaDistributionPerFaultDomains,omitempty"`
+	QuorumPerUpgradeDomain bool `json:"quorumBasedReplicaDistributionPerUpgradeDomains,omitempty"`
 	// QuorumBasedLogicAutoSwitch and MoveExistingReplicaForPlacement are true unless they are given
 	// as false, as in Service Fabric.
 	QuorumBasedLogicAutoSwitch      *bool `json:"quorumBasedLogicAutoSwitch,omitempty"`
@@ -60,8 +60,8 @@ func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configura
 	out := &cluster.Configuration{
 		Head: cluster.Head{Cluster: clusterName}, Buffer: in.NodeBufferPercentage,
 		Overbooking: in.NodeOverbookingPercentage, Balancing: in.MetricBalancingThresholds,
-		Activity: in.MetricActivityThresholds, QuorumFault: in.QuorumBasedReplicaDistributionPerFaultDomains,
-		QuorumUpgrade: in.QuorumBasedReplicaDistributionPerUpgradeDomains,
+		Activity: in.MetricActivityThresholds, QuorumFault: in.QuorumPerFaultDomain,
+		QuorumUpgrade: in.QuorumPerUpgradeDomain,
 		NoSwitch:      in.QuorumBasedLogicAutoSwitch != nil && !*in.QuorumBasedLogicAutoSwitch,
 		KeepInPlace:   in.MoveExistingReplicaForPlacement != nil && !*in.MoveExistingReplicaForPlacement,
 	}
@@ -108,8 +108,8 @@ func ConfigurationOf(c *cluster.Configuration) *Configuration {
 	out := &Configuration{
 		DomainPolicy: string(c.DomainPolicy), NodeBufferPercentage: c.Buffer, NodeOverbookingPercentage: c.Overbooking,
 		MetricBalancingThresholds: c.Balancing, MetricActivityThresholds: c.Activity,
-		QuorumBasedReplicaDistributionPerFaultDomains:   c.QuorumFault,
-		QuorumBasedReplicaDistributionPerUpgradeDomains: c.QuorumUpgrade,
+		QuorumPerFaultDomain:   c.QuorumFault,
+		QuorumPerUpgradeDomain: c.QuorumUpgrade,
 	}
 	if c.NoSwitch {
 		out.QuorumBasedLogicAutoSwitch = new(false)

@@ -245,8 +245,7 @@ func parseLoadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, er
 func parseLoadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err error) {
 	err = refuseUnserved(
 		unserved{"loadBalancers.loadBalancerName (a Classic Load Balancer)", input.Value(l.LoadBalancerName) != ""},
-		unserved{"loadBalancers.advancedConfiguration", l.AdvancedConfiguration != nil},
-	)
+		unserved{"loadBalancers.advancedConfiguration", l.AdvancedConfiguration != nil})
 	switch {
 	case err != nil:
 		return out, err

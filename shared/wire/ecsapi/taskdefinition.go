@@ -26,8 +26,8 @@ func (o *definitionOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
 		"RegisterTaskDefinition": forwardOperation(o.ecs, "RegisterTaskDefinition", o.checkRegister, nil),
 		"DescribeTaskDefinition": forwardOperation(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition, nil),
-		"ListTaskDefinitions": forwardOperation[ecs.ListTaskDefinitionsInput](
-			o.ecs, "ListTaskDefinitions", nil, nil),
+		"ListTaskDefinitions": forwardOperation[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil,
+			nil),
 		"ListTaskDefinitionFamilies": forwardOperation[ecs.ListTaskDefinitionFamiliesInput](o.ecs,
 			"ListTaskDefinitionFamilies", nil, nil),
 		"DeregisterTaskDefinition": forwardOperation(o.ecs, "DeregisterTaskDefinition", o.checkDeregister,
