@@ -19,6 +19,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+
+	"berth/shared/awsapi"
 )
 
 // childRole is the environment variable with the role in which this test binary runs again.
@@ -169,7 +171,7 @@ func (c *child) interrupt() int {
 // ecsClient returns a client of the AWS SDK for an endpoint. It does not retry.
 func ecsClient(endpoint string) *ecs.Client {
 	return ecs.New(ecs.Options{
-		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1,
+		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1, HTTPClient: awsapi.HTTP{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"}, nil
 		}),
@@ -249,4 +251,5 @@ func taskARNs(t *testing.T, api *ecs.Client) []string {
 		t.Fatal(err)
 	}
 	return out.TaskArns
+
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/google/go-cmp/cmp"
 
+	"berth/shared/awsapi"
 	"berth/shared/awsapi/eventbus"
 )
 
@@ -22,6 +23,7 @@ func openBus(t *testing.T, answer func(operation string, in map[string]any) (int
 	t.Cleanup(server.Close)
 	return e, &eventbus.Bus{Client: eventbridge.New(eventbridge.Options{
 		Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: testCredentials, Retryer: aws.NopRetryer{},
+		HTTPClient: awsapi.HTTP{},
 	})}
 }
 

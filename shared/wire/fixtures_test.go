@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"berth/shared/awsapi"
 )
 
 var noon = time.Date(2026, 11, 4, 12, 0, 0, 123_000_000, time.UTC)
@@ -23,7 +25,7 @@ func client(t *testing.T, m http.Handler) *ecs.Client {
 	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	t.Cleanup(server.Close)
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &server.URL, Region: "eu-west-1", HTTPClient: server.Client(), Retryer: aws.NopRetryer{},
+		BaseEndpoint: &server.URL, Region: "eu-west-1", HTTPClient: awsapi.HTTP{Client: server.Client()}, Retryer: aws.NopRetryer{},
 		Credentials: credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", ""),
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"berth/cmd/berth/dataplane"
+	"berth/shared/awsapi"
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
 	"berth/shared/sim"
@@ -118,6 +119,7 @@ func serve(t *testing.T, refusals int) *served {
 			Listener: listener, Cluster: "default", Nodes: 2, Machine: ec2.Machine{Type: "t3.medium"},
 			Bus: &eventbus.Bus{Client: eventbridge.New(eventbridge.Options{
 				Region: "us-east-1", BaseEndpoint: &bus.URL, Credentials: keys, Retryer: aws.NopRetryer{},
+				HTTPClient: awsapi.HTTP{},
 			})},
 			Ready: func(endpoint string, added int) { ready <- endpoint },
 			Log:   slog.New(slog.DiscardHandler),

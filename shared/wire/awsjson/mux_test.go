@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"berth/shared/awsapi"
 	"berth/shared/cluster"
 	"berth/shared/wire/awsjson"
 )
@@ -32,7 +33,7 @@ func client(t *testing.T, m http.Handler) *ecs.Client {
 	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	t.Cleanup(server.Close)
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &server.URL, Region: "eu-west-1", HTTPClient: server.Client(), Retryer: aws.NopRetryer{},
+		BaseEndpoint: &server.URL, Region: "eu-west-1", HTTPClient: awsapi.HTTP{Client: server.Client()}, Retryer: aws.NopRetryer{},
 		Credentials: credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", ""),
 	})
 }
