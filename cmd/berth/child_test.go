@@ -251,5 +251,4 @@ func taskARNs(t *testing.T, api *ecs.Client) []string {
 		t.Fatal(err)
 	}
 	return out.TaskArns
-
 }
