@@ -124,7 +124,7 @@ func stopRequest(view *clusterView, commits *plan.Builder, s *cluster.Service, c
 func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft) {
 	next := draft.row
 	if next.Status == cluster.ServiceInactive && next.Expires == 0 {
-		// Long enough for a sweep to retire its events with it.
+		// Long enough for a sweep to set the expiry of its events first.
 		next.Expires = view.now.Add(2*view.settings.KeepStopped + time.Hour).Unix()
 	}
 	if s.Strategy == cluster.Daemon {

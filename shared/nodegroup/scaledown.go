@@ -91,8 +91,7 @@ func yieldToGrowth(u *cluster.Update, v *view) {
 		why, v.group.Max, v.group.Desired, u.OriginalSizes.Max, u.OriginalSizes.Desired)
 }
 
-// recordUserMaximum records a maximum that neither was there at the start nor was set by the
-// update.
+// recordUserMaximum records a maximum that somebody else has set since the update began.
 func recordUserMaximum(u *cluster.Update, maximum int) {
 	if u.OriginalSizes != nil && !slices.Contains(u.KnownMaxima, maximum) {
 		u.KnownMaxima, u.UserMax = append(u.KnownMaxima, maximum), new(maximum)

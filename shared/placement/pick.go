@@ -4,14 +4,14 @@ import "cmp"
 
 // prepareIndex selects an index for the coming tasks and brings it up to date.
 //
-// Owners share an index if they can: it then ignores where the owner has tasks, and instances with
-// tasks of the owner are exceptions that are compared one by one. An owner gets an index of its own
+// Owners share an index if they can. A shared index knows no owner's tasks, so instances that have
+// tasks of this owner (the exceptions) are compared one by one. An owner gets an index of its own
 // if the exceptions are many (it has tasks on much of the cluster, or asks for many), or if the
 // order compares its tasks later than what the shared index is sorted by.
 func (c *chooser) prepareIndex(tasks int) {
 	own := c.dependsOnOwner() && (c.order.random || c.order.countsOwnTasks && !c.order.countsFirst ||
 		c.maxPerInstance != 1 && c.counts.isWidespread(len(c.engine.views)) ||
-		// Each task compares the exceptions; those before it in the request add to them.
+		// Each task of the request compares all exceptions, and each task placed adds one.
 		tasks*(len(c.counts.active)+tasks/2) > len(c.engine.views))
 	if c.index == nil || own != c.ownIndex {
 		c.ownIndex = own

@@ -293,7 +293,7 @@ func TestDrains(t *testing.T) {
 		d := w.decide()
 		expect(t, "changes", len(d.Terminate)+len(d.Undrain)+len(d.Drain), 0)
 		contains(t, "why", why(d, "i-2"),
-			"it runs 1 non-daemon task (t2-0 of service web); it has been draining since 2026-11-21T11:59:00Z and waits for them to stop")
+			"it runs 1 non-daemon task (t2-0 of service web); it has been draining since 2026-11-21T11:59:00Z and waits for its tasks to stop")
 	})
 	t.Run("WaitsForTheScaleInOfTheMinute", func(t *testing.T) {
 		w := begun(time.Minute, 0)

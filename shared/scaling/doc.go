@@ -28,6 +28,6 @@
 //   - The snapshot is unchanged afterwards, although placements are tried on it.
 //
 // The managed-scaling function calls Decide for each capacity provider once a minute. The
-// node-group-upgrade function calls [WhyNoRoom], the API calls [AdmitWaiting], and the "berth
-// capacity" command calls [PlanConsolidation].
+// node-group-upgrade function calls [WhyNoRoom], the API calls [AdmitWaiting], and "berth
+// consolidate --dry-run" calls [PlanConsolidation].
 package scaling

@@ -143,7 +143,7 @@ func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t term
 		d.Finished = true
 		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 	case !m.isEmpty() && age < emptyTimeout:
-		p.reasons[m.ID] = fmt.Sprintf("it has been draining since %s and waits for them to stop", formatTime(d.At))
+		p.reasons[m.ID] = fmt.Sprintf("it has been draining since %s and waits for its tasks to stop", formatTime(d.At))
 	case !m.isEmpty():
 		p.cancelDrain(d, m, fmt.Sprintf("after %s it still has %s", emptyTimeout, m.describeLoad()))
 		p.deferInstance(d.Instance, v.Now.Add(deferTime))
@@ -166,5 +166,5 @@ func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t term
 	return t
 }
 
-// isScalingIn reports whether the desired capacity changes for another reason than terminations.
+// isScalingIn reports whether the desired capacity changes for a reason other than terminations.
 func isScalingIn(v *view, t terminations) bool { return t.desired != v.Group.Desired-len(t.terminate) }

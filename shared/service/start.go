@@ -39,8 +39,8 @@ func countStarts(v view, r *revisionTasks) startCounts {
 	failing := r.failingCount()
 	short := r.desired - r.stayingCount()
 	missing := max(0, short-failing-r.drainingCount())
-	// A distrusted unhealthy task counts as one that works. The replacement that it may already
-	// have is then a spare.
+	// While checks are distrusted, an unhealthy task counts as working. If its replacement already
+	// runs, that one is surplus.
 	draining := max(0, min(r.drainingCount(), short-missing-(failing-toReplaceCount(v, r))))
 	toReplace := max(0, min(failing, short-missing-draining))
 	replaced := failing - toReplace

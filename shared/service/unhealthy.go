@@ -51,11 +51,11 @@ func stopFailing(v view, r *revisionTasks, n int, reason func(*task) string) dec
 	return stopInOrder(v, append(leaving, atRandom(r.staying[unhealthy].tasks)...), n, reason)
 }
 
-// stopReplaced stops failing tasks, and tasks on draining instances, as far as there are others in
-// their place that are known to be well.
+// stopReplaced stops failing tasks, and tasks on draining instances, as far as enough other tasks
+// are known to be healthy.
 //
 // With 4 desired, 4 healthy and 1 unhealthy tasks, the unhealthy one stops. While one of the 4 is
-// still stabilizing, it stays: the new task may turn out unhealthy, too.
+// still stabilizing, the unhealthy one stays: the stabilizing task may turn out unhealthy, too.
 func stopReplaced(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]

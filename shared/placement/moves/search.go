@@ -42,7 +42,8 @@ func (s *branchSearch) runSearch() {
 	s.searchDeeper()
 }
 
-// isWorthwhile reports whether the best score justifies what the stage gives up, compared with a.
+// isWorthwhile reports whether the best solution found is worth carrying out, when the present
+// state scores a.
 func (s *branchSearch) isWorthwhile(a *score) bool {
 	if s.forRoom {
 		return s.bestScore.unplaced < a.unplaced
@@ -206,8 +207,8 @@ func tasksAtSamePlace(s *branchSearch, t int32) []int32 {
 	return out
 }
 
-// isDominated reports whether the other task costs no less to move and relieves the cell no more.
-// If the task could move and stays, the other one has little to offer.
+// isDominated reports whether the other task costs at least as much to move and relieves the cell
+// by no more. If the task could move and stays, the other one has little to offer.
 func isDominated(s *branchSearch, o, t int32, v openViolation) bool {
 	return v.kind == overloadedCell && s.problem.tasks[o].cost >= s.problem.tasks[t].cost &&
 		s.problem.tasks[o].amountOf(v.dim) <= s.problem.tasks[t].amountOf(v.dim)
