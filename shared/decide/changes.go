@@ -158,7 +158,7 @@ func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
 }
 
 // TaskDefinitions returns the names of the task definitions that the changed services and requests
-// need, in order of name.
+// need, sorted by name.
 func (c *Changes) TaskDefinitions(snap *snapshot.Snapshot) []string {
 	names := map[string]bool{}
 	for name := range c.services {

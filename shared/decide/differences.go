@@ -77,7 +77,7 @@ func needsReconciling(view *clusterView, s *cluster.Service, seed uint64) bool {
 	return false
 }
 
-// unmovedServices returns the services whose row [moveTasks] would change, in order of name.
+// unmovedServices returns the services whose row [moveTasks] would change, sorted by name.
 func unmovedServices(view *clusterView, commits *plan.Builder) (names []string) {
 	revisions := map[string]int64{}
 	for name, s := range view.snap.GovernedServices() {

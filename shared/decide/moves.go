@@ -97,7 +97,7 @@ type mover struct {
 	whyNotBegun string   // why its planned moves do not begin
 }
 
-// newMovers returns the governed REPLICA services, in order of name.
+// newMovers returns the governed REPLICA services, sorted by name.
 func newMovers(view *clusterView, retry bool) []*mover {
 	governed := view.snap.GovernedServices()
 	if len(governed) == 0 {

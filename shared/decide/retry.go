@@ -51,7 +51,7 @@ func dependsOnTasks(spec *placement.Spec) bool {
 }
 
 // retryableServices returns blocked services whose next task may fit on an instance that changed,
-// in order of name. It compares plain resources only: most services fail that, and [canUnblock]
+// sorted by name. It compares plain resources only: most services fail that, and [canUnblock]
 // costs more.
 func retryableServices(view *clusterView, changes *Changes, strategy cluster.SchedulingStrategy) []*cluster.Service {
 	if len(changes.freed)+len(changes.joined) == 0 {

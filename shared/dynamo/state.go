@@ -71,7 +71,7 @@ func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (s
 	return decodeRow(out.Item)
 }
 
-// List returns a range as last written, in order of sort key, page by page. It leaves out rows of
+// List returns a range as last written, ordered by sort key, page by page. It leaves out rows of
 // kinds that this version does not know.
 func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	in := s.queryInput(r)

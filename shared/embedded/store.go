@@ -133,7 +133,7 @@ func (s *Store) readStoredRow(ctx context.Context, key state.Key, price int64) (
 	return copyStoredRow(e.row), nil
 }
 
-// List returns a range as last written, in order of sort key. The rows are copied outside of the
+// List returns a range as last written, ordered by sort key. The rows are copied outside of the
 // lock: stored rows never change.
 func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	if err := ctx.Err(); err != nil {

@@ -11,7 +11,7 @@ import (
 //	hash(n) = SHA-256(hash(n-1), lengths of cluster, sort key and row, cluster, sort key, row)
 //
 // The lengths, of 4 bytes each, keep two different changes from being the same bytes. The row is
-// hashed by attribute, in order of name, so that the order of fields in Go does not matter. A
+// hashed by attribute, sorted by name, so that the order of fields in Go does not matter. A
 // deletion has an empty row.
 func (g *commitGroup) sealRows() {
 	d := g.store.digest
@@ -38,7 +38,7 @@ func (g *commitGroup) sealRows() {
 	}
 }
 
-// sortedMembers splits an encoded row into its attributes, in order of name. The hash must not
+// sortedMembers splits an encoded row into its attributes, sorted by name. The hash must not
 // depend on the order in which Go's struct declares them: {"b":[2,3],"a":1} and {"a":1,"b":[2,3]}
 // are the same row. Objects within an attribute keep their order.
 func sortedMembers(row []byte) [][]byte {

@@ -13,7 +13,7 @@ import (
 
 func team(s *operation.CreateNodeGroup) { s.Labels = map[string]string{"team": "a"} }
 
-// labelsOf returns the labels of the group's nodes, in order of their names.
+// labelsOf returns the labels of the group's nodes, sorted by their names.
 func (p *nodePool) labelsOf() (out []string) {
 	for _, i := range p.groups["a"].Instances {
 		a := p.w.instance(i.ID[2:]).Attributes

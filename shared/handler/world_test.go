@@ -370,7 +370,7 @@ func (w *world) scale(name string, n int) {
 	}
 }
 
-// rows returns the rows of one kind, in order of key.
+// rows returns the rows of one kind, sorted by key.
 func rows[R state.Row](w *world, prefix string) []R {
 	w.t.Helper()
 	got, err := w.store.List(ctx, state.Prefix(prod, prefix))

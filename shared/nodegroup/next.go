@@ -9,7 +9,7 @@ import (
 )
 
 // maxSteps is more than the steps that an update can take in one call. Should it ever be less,
-// the next call goes on.
+// the next call continues.
 const maxSteps = 100
 
 // Next takes an update as far as it can go now, and returns what must be done for it to go on (N1

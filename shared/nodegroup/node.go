@@ -105,7 +105,7 @@ func (i *Instance) cordonMark() (value string, marked bool) {
 	return value, marked
 }
 
-// remainingTasks returns the tasks that still hold capacity on the node, in order of id.
+// remainingTasks returns the tasks that still hold capacity on the node, sorted by id.
 func (i *Instance) remainingTasks() (remaining []Task) {
 	for _, t := range i.Tasks {
 		if !t.HasEnded() {

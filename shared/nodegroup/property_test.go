@@ -170,7 +170,7 @@ func TestPauseLongerThanTheDrainTimeout(t *testing.T) {
 	}
 }
 
-// The same inputs give the same answer, whatever the order of the instances. The returned state
+// The same inputs give the same answer in any order of the instances. The returned state
 // gives it once more, so that a crash between writing and acting does no harm. No input is changed.
 func TestNextIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -37,7 +37,7 @@ func (scaleDownPhase) advance(u *cluster.Update, v *view) transition {
 		u.Removals = append(u.Removals, surplusRemoval(u, v)...)
 	}
 	if abandonRefused(u, v) {
-		return noTransition // what waited for them goes on
+		return noTransition // what waited for them continues
 	}
 	if len(u.Removals) == 0 && len(scaleDownActions(u, v)) == 0 {
 		recordRemainingSurplus(u, v)

@@ -12,7 +12,7 @@ import (
 type view struct {
 	group Group
 	now   time.Time
-	nodes []*node // in order of id
+	nodes []*node // sorted by id
 	byID  map[string]*node
 	// old are the nodes that are not up to date, including those that are leaving.
 	// ready are the up-to-date nodes that are Ready.

@@ -47,7 +47,7 @@ type UpdateNodeGroupVersion struct {
 	Params string
 }
 
-// ListNodeGroups asks for a page of node groups in order of name, or of one node group's updates in
+// ListNodeGroups asks for a page of node groups sorted by name, or of one node group's updates in
 // order of id.
 type ListNodeGroups struct {
 	Cluster   string

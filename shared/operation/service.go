@@ -66,7 +66,7 @@ type ServiceDetail struct {
 	EventLog []*cluster.ServiceEvent // newest first
 }
 
-// ListServices asks for a page of ACTIVE services in order of name.
+// ListServices asks for a page of ACTIVE services sorted by name.
 type ListServices struct {
 	Cluster  string
 	Strategy cluster.SchedulingStrategy // any where empty

@@ -42,7 +42,7 @@ type TaskLaunch struct {
 	External bool
 }
 
-// ListTasks asks for a page of tasks in order of id. An empty Desired means RUNNING.
+// ListTasks asks for a page of tasks sorted by id. An empty Desired means RUNNING.
 type ListTasks struct {
 	Cluster   string
 	Service   string

@@ -24,7 +24,7 @@ type columns struct {
 	agentConnected []bool
 	cordoned       []bool
 	idLabel        []int64  // numbers in the order of ids, see [columns.insertIDLabel]
-	byID           []int32  // the instances that have a label, in order of id
+	byID           []int32  // the instances that have a label, sorted by id
 	idHash         []uint64 // for choices by chance
 
 	cpu, memory  []int64 // free

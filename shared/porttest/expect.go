@@ -19,7 +19,7 @@ func expectSameRow(t rapid.TB, what string, want, got state.Row) {
 	}
 }
 
-// expectSameRows compares lists, which a store returns in order of sort key.
+// expectSameRows compares lists, which a store returns ordered by sort key.
 func expectSameRows(t rapid.TB, want, got []state.Row) {
 	t.Helper()
 	if len(want) != len(got) {

@@ -48,7 +48,7 @@ type WaitingTasks struct {
 //
 // It must be carried out in this order, so that the group never terminates an instance that is
 // about to get a task: remember History, then Protect, UnmarkReleasable, MarkReleasable, Release,
-// Undrain, Drain, Terminate, Replace, and the desired capacity last. Lists are in order of id
+// Undrain, Drain, Terminate, Replace, and the desired capacity last. Lists are sorted by id
 // unless something else is said.
 type Decision struct {
 	Metric

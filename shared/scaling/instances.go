@@ -17,7 +17,7 @@ import (
 type view struct {
 	Input
 	settings  cluster.ManagedScaling
-	instances []*instance // in order of EC2 id
+	instances []*instance // sorted by EC2 id
 	// running (N) counts the instances that the group has: those that are up or have registered. Of
 	// these, arriving have yet to register, unregistered did not in time, and foreign belong to
 	// another cluster or are older than the provider.
@@ -35,7 +35,7 @@ type view struct {
 type instance struct {
 	*cluster.GroupInstance
 	node       *snapshot.InstanceView // nil if it has not registered
-	load       []*cluster.Task        // tasks that hold capacity, without those of daemons, in order of id
+	load       []*cluster.Task        // tasks that hold capacity, without those of daemons, sorted by id
 	launchedAt time.Time
 	firstSeen  time.Time // when it was first seen without having registered
 	isWarming  bool

@@ -18,7 +18,7 @@ import (
 // RUNNING since ends the throttle. Delays vary by up to a tenth either way, always the same for the
 // same revision and step, and never exceed the ladder's last.
 //
-// The same tasks again, in whatever order, change nothing. A failure that is reported late still
+// The same tasks again, in any order, change nothing. A failure that is reported late still
 // counts.
 func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string]cluster.Backoff {
 	backoffs := map[string]cluster.Backoff{}

@@ -17,7 +17,7 @@ type view struct {
 	next      *cluster.Service
 	revisions []revisionTasks // as in sortedTasks
 	backoffs  map[string]cluster.Backoff
-	refused   []string // instances that get no task now, in order of id
+	refused   []string // instances that get no task now, sorted by id
 	// occupied and coolingDown are as in sortedTasks.
 	occupied, coolingDown map[string]bool
 	// desired is how many tasks there are to be, none of a service that is being deleted. There

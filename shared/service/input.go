@@ -44,7 +44,7 @@ type Input struct {
 	Throttle *cluster.Throttle
 	Alarms   *cluster.AlarmWatch
 
-	// Eligible are the instances that should have a task of a DAEMON service, in order of id.
+	// Eligible are the instances that should have a task of a DAEMON service, sorted by id.
 	Eligible []string
 	// MeetsConstraints reports whether an instance meets what a running DAEMON task is held to,
 	// whatever the instance's status. If it is nil, every instance does.

@@ -20,7 +20,7 @@ type Plan struct {
 	// Starts are the tasks to start, the most urgent first. Tasks that wait for an instance are not
 	// among them.
 	Starts []Start
-	// RefusedInstances, in order of id, get no task of this service now: ECS refused one there a
+	// RefusedInstances, sorted by id, get no task of this service now: ECS refused one there a
 	// short while ago.
 	RefusedInstances []string
 	// MakesRoom is set if other tasks may be stopped for those that find no instance, once these

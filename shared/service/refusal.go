@@ -17,10 +17,10 @@ type refusal struct {
 }
 
 // refusedInstances returns the instances that are not tried now because ECS refused a task there,
-// in order of id, and when the first of them may be tried again.
+// sorted by id, and when the first of them may be tried again.
 //
 // A refused start is no failed start (S7): it says something about the instance, and the service
-// goes on elsewhere. A refusal of an attempt that began after the last delay doubles the delay. A
+// continues elsewhere. A refusal of an attempt that began after the last delay doubles the delay. A
 // task that was RUNNING there since ends it.
 func refusedInstances(tasks []*cluster.Task, l Limits, now time.Time) (instances []string, next time.Time) {
 	var refused []*cluster.Task

@@ -30,7 +30,7 @@ func (r *revisionTasks) pairsInProgress() (n int) {
 	return n
 }
 
-// findPairs finds the replacements whose task is still there, in order of the task's id. If several
+// findPairs finds the replacements whose task is still there, sorted by the task's id. If several
 // replace one task, the first by id counts; no task is in two pairs.
 func findPairs(tasks []*task) (pairs []pair) {
 	if !slices.ContainsFunc(tasks, func(t *task) bool { return t.row.Replaces != "" }) {

@@ -71,7 +71,7 @@ func sortTasks(in *Input) sortedTasks {
 	return s
 }
 
-// putInOrder fills the buckets and puts everything in order of id, so that the plan does not depend
+// putInOrder fills the buckets and sorts everything by id, so that the plan does not depend
 // on the order in which the tasks came.
 func (s *sortedTasks) putInOrder() {
 	for i := range s.revisions {

@@ -48,7 +48,7 @@ func (t *task) isServing(distrustChecks bool) bool {
 
 func (t *task) isProtected() bool { return !t.protectedUntil.IsZero() }
 
-// bucket holds the tasks of one revision that are in one condition, in order of id.
+// bucket holds the tasks of one revision that are in one condition, sorted by id.
 type bucket struct {
 	tasks []*task
 	// kept counts tasks of earlier choices that will stay. Which of the candidates they are,
@@ -69,7 +69,7 @@ type revisionTasks struct {
 	// abandoned is set for an older deployment of which no more tasks are started.
 	abandoned bool
 	desired   int
-	// all are the tasks before anything was decided, in order of id.
+	// all are the tasks before anything was decided, sorted by id.
 	all []*task
 	// staying and onDraining are the tasks that nothing decided so far stops, apart by the state of
 	// their instance.
@@ -137,7 +137,7 @@ func (r *revisionTasks) steadyCount() (n int) {
 	return n
 }
 
-// tasksLeft returns the tasks of some conditions that nothing decided so far stops, in order of id.
+// tasksLeft returns the tasks of some conditions that nothing decided so far stops, sorted by id.
 func (r *revisionTasks) tasksLeft(of func(*task) bool) (out []*task) {
 	for c := range condition(conditions) {
 		for _, b := range []bucket{r.staying[c], r.onDraining[c]} {

@@ -30,7 +30,7 @@ func (w *world) form(version string, fields url.Values) string {
 	return got.Body.String()
 }
 
-// A group goes on where it was: launches in progress end, terminations that a hook holds up still
+// A group continues where it was: launches in progress end, terminations that a hook holds up still
 // wait, and its template and its policies are kept.
 func TestGroupSurvivesAKill(t *testing.T) {
 	w, path := storedWorld(t)

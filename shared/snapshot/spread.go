@@ -12,7 +12,7 @@ import (
 // deregistered. Instances without a zone share the one whose name is empty.
 type Zone struct {
 	Name      string
-	Instances []*InstanceView // in order of id
+	Instances []*InstanceView // sorted by id
 }
 
 // A TaskSpread says where the tasks of one owner are that count for spreading (S2): those on an
@@ -56,7 +56,7 @@ type ownerSpread struct {
 // A zoneSet holds the availability zones of a cluster.
 type zoneSet struct{ zones []*Zone }
 
-// Zones returns the cluster's zones in order of name. They are kept up to date as rows come in, so
+// Zones returns the cluster's zones sorted by name. They are kept up to date as rows come in, so
 // readers need not sort instances. The caller must not change the slice.
 func (x *zoneSet) Zones() []*Zone { return x.zones }
 

@@ -16,7 +16,7 @@ func ReadRow[T Row](ctx context.Context, store Store, key Key, what string) (row
 	return row, nil
 }
 
-// ListRows reads the rows of a range, in order of key, and leaves out rows of other kinds. what
+// ListRows reads the rows of a range, sorted by key, and leaves out rows of other kinds. what
 // names them in errors: "the tasks of service web".
 func ListRows[T Row](ctx context.Context, store Store, r Range, what string) (out []T, err error) {
 	rows, err := store.List(ctx, r)

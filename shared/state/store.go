@@ -11,7 +11,7 @@ type Store interface {
 	Get(ctx context.Context, key Key) (Row, error)
 	// Peek is Get at half the price. It may miss the last second's writes.
 	Peek(ctx context.Context, key Key) (Row, error)
-	// List reads a range as last written, in order of sort key.
+	// List reads a range as last written, ordered by sort key.
 	List(ctx context.Context, r Range) ([]Row, error)
 	// Write makes one change and returns the row after it (nil after a deletion). If its condition
 	// does not hold, the error is a *[Conflict] with the stored row.

@@ -24,7 +24,7 @@ type scheduler struct {
 	mu        sync.Mutex
 	clusters  map[string]bool
 	services  map[string]*operation.ServiceDetail // by cluster/name
-	tasks     []*cluster.Task                     // in order of id
+	tasks     []*cluster.Task                     // sorted by id
 	tokens    map[string][]*cluster.Task
 	lastSpec  operation.SubmitTasks
 	lastMade  operation.CreateService

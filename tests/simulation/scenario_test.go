@@ -127,7 +127,7 @@ func (s *scenario) serviceRow(name string) *cluster.Service {
 	return row
 }
 
-// activeTasks returns the service's active tasks that match, in order of id.
+// activeTasks returns the service's active tasks that match, sorted by id.
 func (s *scenario) activeTasks(name string, matches ...func(*cluster.Task) bool) (out []*cluster.Task) {
 	s.t.Helper()
 	for _, t := range s.checker.ByOwner[s.serviceRow(name).Short] {

@@ -39,7 +39,7 @@ func (c *upgradeChecker) describeGroup() *cluster.AutoScalingGroup {
 	return got[0]
 }
 
-// listNodes returns the group's nodes in order of id.
+// listNodes returns the group's nodes sorted by id.
 func (c *upgradeChecker) listNodes() (out []*node) {
 	g := c.describeGroup()
 	if g == nil {

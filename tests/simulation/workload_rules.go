@@ -179,7 +179,7 @@ func (c *apiClient) changeRules(a Action) {
 	})
 }
 
-// runningTasksOf returns the service's RUNNING tasks that are not being stopped, in order of id.
+// runningTasksOf returns the service's RUNNING tasks that are not being stopped, sorted by id.
 func (w *World) runningTasksOf(s *expectedService) (out []*cluster.Task) {
 	row, ok := w.serviceRow(s.name)
 	if !ok {

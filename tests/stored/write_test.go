@@ -112,7 +112,7 @@ func writeFields(t *testing.T, path string, rows []state.Row) {
 	put(first, "placement", "dispatch")
 }
 
-// exportRows returns the rows as DynamoDB exports them, in order of key.
+// exportRows returns the rows as DynamoDB exports them, sorted by key.
 func exportRows(t *testing.T, rows []state.Row) []byte {
 	t.Helper()
 	b := &table{items: map[state.Key]map[string]types.AttributeValue{}}

@@ -144,7 +144,7 @@ func (g *Groups) TagGroup(ctx context.Context, name, key, value string) error {
 }
 
 // PutLifecycleHook makes terminations of the group's instances wait for the heartbeat timeout, or
-// until they are completed. If Berth never answers, the termination goes on.
+// until they are completed. If Berth never answers, the termination continues.
 func (g *Groups) PutLifecycleHook(ctx context.Context, h cluster.LifecycleHook) error {
 	_, err := g.Client.PutLifecycleHook(ctx, &autoscaling.PutLifecycleHookInput{
 		AutoScalingGroupName: &h.Group, LifecycleHookName: &h.Name,

@@ -25,7 +25,7 @@ var decidedOn = []string{
 // with at most 6 MB.
 const maxRows = 1000
 
-// ListRows returns a page of the rows that placement decides on, in order of sort key, beginning
+// ListRows returns a page of the rows that placement decides on, ordered by sort key, beginning
 // behind after. more reports whether there is another page. Overrides of containers are left out,
 // because commands and environments may hold secrets.
 func (a *Rows) ListRows(ctx context.Context, clusterName, after string) (out []state.Row, more bool, err error) {

@@ -98,7 +98,7 @@ func (a *Tasks) DescribeTasks(
 	return describeEach(ids, func(id string) (*cluster.Task, error) { return a.findTask(ctx, clusterName, id) })
 }
 
-// ListTasks returns a page of the ids of tasks that match, in order of id. more reports whether
+// ListTasks returns a page of the ids of tasks that match, sorted by id. more reports whether
 // there is another page. It reads all tasks of the service, or of the cluster if no service is
 // named: keys are ordered by owner, ids are not.
 func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error) {

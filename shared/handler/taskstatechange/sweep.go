@@ -103,7 +103,7 @@ func (s *sweep) sweepInstances(ctx context.Context) error {
 	return nil
 }
 
-// sortedViews returns the instances in order of id, so that two sweeps of the same state write in
+// sortedViews returns the instances sorted by id, so that two sweeps of the same state write in
 // the same order.
 func (s *sweep) sortedViews() []*snapshot.InstanceView {
 	views := make([]*snapshot.InstanceView, 0, len(s.Snap.Instances))
@@ -207,7 +207,7 @@ func (s *sweep) isSettled(t *cluster.Task) bool {
 	return t.Attempt > 0 && s.Now.Sub(t.ClaimedAt.Time()) > 10*s.settings.Settle
 }
 
-// sortedTasks returns the tasks in order of their keys.
+// sortedTasks returns the tasks sorted by their keys.
 func (s *sweep) sortedTasks() []*cluster.Task {
 	tasks := slices.Collect(s.Snap.Tasks())
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int {

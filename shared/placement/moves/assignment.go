@@ -71,7 +71,7 @@ const (
 	pinned
 )
 
-// An assignment says where the tasks are while a search goes on, with everything that is counted
+// An assignment says where the tasks are during a search, with everything that is counted
 // from that. Moves are applied and undone in the manner of a stack, so that a node of the search
 // costs the cells and domains that it touches, not the size of the problem.
 type assignment struct {

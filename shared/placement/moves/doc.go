@@ -20,6 +20,6 @@
 //
 //   - Nothing gets worse than it is, except that a rule may be broken to repair one of a higher
 //     priority, and that repairs may use the buffer.
-//   - The same snapshot always gives the same plan, whatever the order of its rows.
+//   - The same snapshot always gives the same plan, in any order of its rows.
 //   - A search leaves the assignment as it found it.
 package moves

@@ -76,7 +76,7 @@ func (s *assignment) loadLimit(g searchStage, t int32, c int, dim int32) int64 {
 
 // findWorsened returns something that the moves so far have made worse than it was; must says that
 // it may not stay so. The latest moves come first: their consequences are repaired before the
-// search goes on.
+// search continues.
 func findWorsened(s *assignment, g searchStage) (v openViolation, must, found bool) {
 	for at := len(s.movedTasks) - 1; at >= 0; at-- {
 		if v, must = worsenedByMove(s, g, s.movedTasks[at]); must || v.kind != unplacedTask {

@@ -341,7 +341,7 @@ func (e *scaler) terminateMember(m *member, now time.Time) {
 	m.Lifecycle = ""
 }
 
-// releaseHook removes a hook's hold on a termination. The termination goes on if no other hook
+// releaseHook removes a hook's hold on a termination. The termination continues if no other hook
 // holds it up.
 func (e *scaler) releaseHook(m *member, hook string, now time.Time) {
 	delete(m.Waits, hook)

@@ -176,7 +176,7 @@ func (c *Service) IsFiring(name string) bool {
 	return c.Rows[name] != nil && c.Rows[name].State == firing
 }
 
-// publishSample adds a datapoint, evaluates the metric's alarms in order of name, and then calls
+// publishSample adds a datapoint, evaluates the metric's alarms, sorted by name, and then calls
 // the observer, so that a policy finds its alarms up to date.
 func (c *Service) publishSample(m Metric, s sample, now time.Time) {
 	key := m.MetricKey()

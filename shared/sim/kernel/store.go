@@ -110,7 +110,7 @@ func (k *Kernel) loadServices(tx *bbolt.Tx, services []Tables) error {
 	return nil
 }
 
-// ForEachRow reads the rows of a bucket in order of key.
+// ForEachRow reads the rows of a bucket sorted by key.
 func ForEachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T) error) error {
 	return tx.Bucket([]byte(bucket)).ForEach(func(k, v []byte) error {
 		var row T

@@ -41,7 +41,7 @@ type Loads interface {
 
 // Rows shows what is stored.
 type Rows interface {
-	// ListRows returns a page of the rows that placement decides on, in order of sort key; more
+	// ListRows returns a page of the rows that placement decides on, ordered by sort key; more
 	// reports whether there is another page.
 	ListRows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
 	// CapacityRows returns the rows of what the cluster's instances come from.

@@ -69,8 +69,8 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	if err := json.Unmarshal(body, &members); err != nil {
 		return nil, err
 	}
-	// ECS would refuse providers that it does not know. Everything else goes on as it came, so that
-	// members unknown to this SDK reach ECS.
+	// ECS would refuse providers that it does not know. Everything else is forwarded as it came, so
+	// that members unknown to this SDK reach ECS.
 	delete(members, "capacityProviders")
 	delete(members, "defaultCapacityProviderStrategy")
 	if body, err = json.Marshal(members); err != nil {

@@ -120,7 +120,7 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 	return &ecs.UntagResourceOutput{}, o.tags.TagResource(ctx, arn, nil, in.TagKeys)
 }
 
-// listTags answers with a resource's tags, in order of their keys.
+// listTags answers with a resource's tags, sorted by their keys.
 func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) {
 	var in ecs.ListTagsForResourceInput
 	if err := awsjson.DecodeInput(body, &in); err != nil {

@@ -195,7 +195,7 @@ func ConvertEach[I, O any](in []I, convert func(I) O) []O {
 	return out
 }
 
-// TagShapes returns tags as the SDK has them, in order of their keys.
+// TagShapes returns tags as the SDK has them, sorted by their keys.
 func TagShapes(m map[string]string) []types.Tag {
 	out := make([]types.Tag, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {

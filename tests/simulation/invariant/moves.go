@@ -107,7 +107,7 @@ func (h *RowHistory) findViolation(without map[string]bool) string {
 	return ""
 }
 
-// ActiveReplicaServices returns the ACTIVE REPLICA services in order of name.
+// ActiveReplicaServices returns the ACTIVE REPLICA services sorted by name.
 func (h *RowHistory) ActiveReplicaServices() (out []*cluster.Service) {
 	for _, row := range h.Rows {
 		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {

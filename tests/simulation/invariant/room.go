@@ -147,7 +147,7 @@ func (all domainInstances) indexOf(instance string) int {
 	return slices.IndexFunc(all, func(i domainInstance) bool { return i.id == instance })
 }
 
-// sortedInstances returns the rows of all instances of the cluster in order of id.
+// sortedInstances returns the rows of all instances of the cluster sorted by id.
 func (h *RowHistory) sortedInstances() []*cluster.Instance {
 	var out []*cluster.Instance
 	for _, i := range h.InstanceRows {
