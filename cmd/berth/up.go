@@ -14,6 +14,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/sim/ec2"
+	"berth/shared/wire/access"
 )
 
 // upCommand runs an embedded Berth until it is interrupted: the scheduler, its APIs and the
@@ -21,12 +22,13 @@ import (
 // rows and fleet.db with the simulated AWS; only one process at a time can have it open.
 type upCommand struct {
 	fleetFlags
-	Nodes     int    `default:"6" help:"Least number of container instances (1-5000)."`
-	Listen    string `default:"127.0.0.1:5252" help:"Address of the ECS API; port 0 takes a free one. Loopback only."`
-	Data      string `default:".berth" help:"Folder that keeps the state and the fleet." type:"path"`
-	Ephemeral bool   `help:"Keep nothing on disk."`
-	Account   string `default:"123456789012" help:"Account id in ARNs."`
-	Verbose   bool   `short:"v" help:"Log what the functions do."`
+	Nodes       int    `default:"6" help:"Least number of container instances (1-5000)."`
+	Listen      string `default:"127.0.0.1:5252" help:"Address of the ECS API; port 0 takes a free one. Loopback only."`
+	Data        string `default:".berth" help:"Folder that keeps the state and the fleet." type:"path"`
+	Ephemeral   bool   `help:"Keep nothing on disk."`
+	Account     string `default:"123456789012" help:"Account id in ARNs."`
+	Credentials string `help:"File of the access keys that may call." type:"existingfile" placeholder:"FILE"`
+	Verbose     bool   `short:"v" help:"Log what the functions do."`
 }
 
 // Validate names the flag that is wrong.
@@ -42,6 +44,15 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		Account: cluster.Account{ID: u.Account, Region: u.Region}, Seed: u.Seed, Log: log,
 		// On AWS a batch window saves invocations. Here they cost nothing.
 		Parameters: map[string]string{"BatchWindow": "0"},
+	}
+	if u.Credentials != "" {
+		text, err := os.ReadFile(u.Credentials)
+		if err != nil {
+			return err
+		}
+		if o.Verifier, o.Access, err = access.ReadCredentials(text, time.Now); err != nil {
+			return fmt.Errorf("--credentials %s: %w", u.Credentials, err)
+		}
 	}
 	if !u.Ephemeral {
 		if err := os.MkdirAll(u.Data, 0o755); err != nil {

@@ -1,6 +1,5 @@
-// Command api is the Lambda function behind the function URL. It serves the ECS API and the part of
-// the EKS API that concerns node groups. Services, tasks, capacity providers and node groups are
-// Berth's own; all other operations are forwarded to ECS.
+// Command api is the Lambda function behind the function URL. It serves the ECS API and EKS's node
+// groups: services, tasks, capacity providers and node groups itself, the rest through ECS.
 package main
 
 import (
@@ -16,23 +15,26 @@ import (
 func main() {
 	e := environment.LoadProcess()
 	h := api.New(api.Dependencies{
-		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
-		Log: e.Log,
+		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{},
+		Settings: e.HandlerSettings(), Log: e.Log,
 	})
+	allowed, unverified := e.AccessPolicy()
 	server := wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: e.Account(), ECS: e.ECSForwarder(), Logger: e.Log,
-			PassableRoles: e.ListVariable("PASSABLE_ROLE_ARNS"),
-			Enforce:       true,
+			PassableRoles: e.ListVariable("PASSABLE_ROLE_ARNS"), Enforce: true,
 			Resources: ecsapi.Resources{
 				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks,
-				TaskProtections: h.TaskProtections,
-				Tags:            h.Tags, CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
+				TaskProtections: h.TaskProtections, Tags: h.Tags, CapacityProviders: h.CapacityProviders,
+				ClusterProviders: h.ClusterProviders,
 			},
 		},
-		Own: berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads,
-			Rows: h.Rows},
-		NodeGroups: h.NodeGroups,
+		Own: berthapi.Resources{
+			Configurations: h.Configurations, Services: h.Services, Loads: h.Loads, Rows: h.Rows,
+		},
+		NodeGroups: h.NodeGroups, Access: allowed,
 	})
-	e.StartFunction(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal}, nil)
+	e.StartFunction(&eventsource.Function{
+		URL: server, WithPrincipal: transport.WithPrincipal, UnverifiedCaller: unverified,
+	}, nil)
 }

@@ -19,8 +19,9 @@ func main() {
 	h := &dispatch.Handler{
 		State: e.StateTable(), ECS: e.ECSClient(), LoadBalancers: balancing.NewLoadBalancers(e.AWSConfig()),
 		Registries: balancing.NewRegistries(e.AWSConfig()),
-		Groups:     autoscaling.NewGroups(e.AWSConfig()),
-		Account:    e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
+		Groups: &handler.OwnedGroups{AutoScaling: autoscaling.NewGroups(e.AWSConfig()),
+			Installation: e.RequiredVariable("INSTALLATION")},
+		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
 		Telemetry: &handler.Telemetry{},
 	}
 	if settings.PublishEvents {

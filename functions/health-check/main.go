@@ -8,7 +8,6 @@ import (
 	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/cloudwatch"
-	"berth/shared/awsevent"
 	"berth/shared/handler"
 	"berth/shared/handler/healthcheck"
 )
@@ -20,7 +19,7 @@ func main() {
 		Registries: balancing.NewRegistries(e.AWSConfig()),
 		Alarms:     cloudwatch.NewAlarms(e.AWSConfig()), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
 		Log:     e.Log,
-		Decoder: awsevent.Decoder{AlarmSources: e.ListVariable("ALARM_SOURCES")}, Telemetry: &handler.Telemetry{},
+		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
 	}
 	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

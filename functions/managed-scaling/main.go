@@ -7,22 +7,20 @@ import (
 	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/cloudwatch"
-	"berth/shared/awsevent"
 	"berth/shared/handler"
 	"berth/shared/handler/managedscaling"
 )
 
 func main() {
 	e := environment.LoadProcess()
-	ecs := e.ECSClient()
+	ecs, settings := e.ECSClient(), e.HandlerSettings()
 	h := &managedscaling.Handler{
-		State: e.StateTable(), ECS: ecs, Hosts: ecs, Groups: autoscaling.NewGroups(e.AWSConfig()),
+		State: e.StateTable(), ECS: ecs, Hosts: ecs,
+		Groups: &handler.OwnedGroups{AutoScaling: autoscaling.NewGroups(e.AWSConfig()),
+			Installation: e.RequiredVariable("INSTALLATION")},
 		Metrics: cloudwatch.NewMetrics(e.AWSConfig()),
-		Clock:   environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
-		Decoder: awsevent.Decoder{
-			AlarmSources:   e.ListVariable("ALARM_SOURCES"),
-			ScalingSources: e.ListVariable("SCALING_SOURCES"),
-		}, Telemetry: &handler.Telemetry{},
+		Clock:   environment.Clock{}, Settings: settings, Log: e.Log,
+		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
 	}
 	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

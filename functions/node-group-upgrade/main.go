@@ -7,16 +7,18 @@ import (
 	"berth/functions/internal/eventsource"
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/launchtemplate"
+	"berth/shared/handler"
 	"berth/shared/handler/nodegroupupgrade"
 )
 
 func main() {
 	e := environment.LoadProcess()
-	ecs, groups := e.ECSClient(), autoscaling.NewGroups(e.AWSConfig())
+	ecs, settings, all := e.ECSClient(), e.HandlerSettings(), autoscaling.NewGroups(e.AWSConfig())
+	groups := &handler.OwnedGroups{AutoScaling: all, Updates: all, Installation: e.RequiredVariable("INSTALLATION")}
 	h := &nodegroupupgrade.Handler{
 		State: e.StateTable(), ECS: ecs, Hosts: ecs, Auto: groups, Updates: groups,
 		Templates: launchtemplate.NewTemplates(e.AWSConfig()),
-		Clock:     environment.Clock{}, Settings: e.HandlerSettings(), Log: e.Log,
+		Clock:     environment.Clock{}, Settings: settings, Log: e.Log,
 	}
 	e.StartFunction(&eventsource.Function{Schedule: h.RunSchedule}, nil)
 }

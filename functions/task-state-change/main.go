@@ -5,7 +5,6 @@ package main
 import (
 	"berth/functions/internal/environment"
 	"berth/functions/internal/eventsource"
-	"berth/shared/awsevent"
 	"berth/shared/handler"
 	"berth/shared/handler/taskstatechange"
 )
@@ -15,7 +14,7 @@ func main() {
 	h := &taskstatechange.Handler{
 		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{}, Settings: e.HandlerSettings(),
 		Log:     e.Log,
-		Decoder: awsevent.Decoder{ECSSources: e.ListVariable("EVENT_SOURCES")}, Telemetry: &handler.Telemetry{},
+		Decoder: e.EventDecoder(), Telemetry: &handler.Telemetry{},
 	}
 	e.StartFunction(&eventsource.Function{Messages: h.HandleMessages, Schedule: h.RunSchedule}, h.Telemetry)
 }

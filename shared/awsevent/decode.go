@@ -3,8 +3,11 @@ package awsevent
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
+
+	"berth/shared/cluster"
 )
 
 // MaxSize is the largest event in bytes that EventBridge and SQS carry.
@@ -27,9 +30,15 @@ type Event struct {
 	Detail any
 }
 
-// Decoder reads events. Its fields name the sources that are trusted, so that an installation can
-// add that of a simulated AWS. An empty field trusts only the AWS service itself.
+// Decoder reads events. Account and Region say where the installation runs: events of any other
+// account or Region are dropped, because somebody else may have sent them (docs/security.md). Empty
+// values accept every origin.
+//
+// The other fields name the sources that are trusted, so that an installation can add that of a
+// simulated AWS. An empty field trusts only the AWS service itself.
 type Decoder struct {
+	Account, Region string
+
 	ECSSources     []string // task and instance events
 	AlarmSources   []string // alarms of CloudWatch
 	ScalingSources []string // lifecycle actions of Auto Scaling
@@ -70,8 +79,8 @@ var kinds = map[string]kind{
 // Decode reads one event, or the input {"schedule": NAME} of Berth's own schedules.
 //
 // It ignores unknown fields, and returns an unknown kind with a nil Detail. An event that is
-// malformed, too large or lacks a required field gives a *cluster.Drop that names the field: no
-// retry can help.
+// malformed, too large, lacks a required field or comes from another account or Region gives a
+// *cluster.Drop that names the field: no retry can help.
 func (d Decoder) Decode(data []byte) (Event, error) {
 	if len(data) > MaxSize {
 		return Event{}, malformed("event", "%d bytes, the most is %d", len(data), MaxSize)
@@ -97,6 +106,9 @@ func (d Decoder) Decode(data []byte) (Event, error) {
 	case k.read == nil || !slices.Contains(d.trustedSources(k.source), e.Source):
 		return event, nil
 	}
+	if err := d.checkOrigin(&e); err != nil {
+		return Event{}, err
+	}
 	var err error
 	if event.Detail, err = k.read(&e); err != nil {
 		return Event{}, err
@@ -113,4 +125,20 @@ func (d Decoder) trustedSources(service string) []string {
 		return configured
 	}
 	return []string{service}
+}
+
+// checkOrigin refuses events of another account or Region.
+func (d Decoder) checkOrigin(e *envelope) error {
+	switch {
+	case d.Account != "" && e.Account != d.Account:
+		return foreign(e, "account", e.Account, d.Account)
+	case d.Region != "" && e.Region != d.Region:
+		return foreign(e, "Region", e.Region, d.Region)
+	}
+	return nil
+}
+
+func foreign(e *envelope, what, got, want string) error {
+	return &cluster.Drop{Reason: fmt.Sprintf("foreign %.100s: it comes from %s %.40q, this installation is in %s",
+		e.DetailType, what, got, want)}
 }

@@ -264,3 +264,42 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// An event of another account or Region is dropped with the reason, whichever kind it is; so is one
+// whose ARNs belong to another account than the event says.
+func TestForeignEventsAreDropped(t *testing.T) {
+	here := awsevent.Decoder{Account: "123456789012", Region: "eu-central-1"}
+	elsewhere := map[string]struct{ from, to, reason string }{
+		"Account": {`"account": "123456789012"`, `"account": "999999999999"`, "foreign"},
+		"Region":  {`"region": "eu-central-1"`, `"region": "us-east-1"`, "foreign"},
+		"Nowhere": {`"account": "123456789012",`, ``, "foreign"},
+	}
+	for name, data := range fixtures(t) {
+		if _, err := here.Decode(data); err != nil {
+			t.Errorf("%s, of this account and Region: %v", name, err)
+		}
+		if strings.HasPrefix(name, "schedule") && name != "scheduled-event" {
+			continue // the input of a schedule names no account
+		}
+		for which, c := range elsewhere {
+			changed := strings.Replace(string(data), c.from, c.to, 1)
+			if changed == string(data) {
+				t.Fatalf("%s has no %s", name, c.from)
+			}
+			dropped(t, name+" of another "+which, here, changed, c.reason)
+		}
+	}
+	instance := string(fixtures(t)["container-instance-state-change"])
+	dropped(t, "an instance's ARN of another account", here,
+		strings.ReplaceAll(instance, "eu-central-1:123456789012:", "eu-central-1:999999999999:"),
+		"not of the event's account")
+}
+
+func dropped(t *testing.T, what string, d awsevent.Decoder, event, reason string) {
+	t.Helper()
+	got, err := d.Decode([]byte(event))
+	var drop *cluster.Drop
+	if !errors.As(err, &drop) || !strings.Contains(drop.Reason, reason) {
+		t.Errorf("%s: got %+v and %v, want it dropped as %q", what, got, err, reason)
+	}
+}

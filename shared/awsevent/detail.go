@@ -43,6 +43,10 @@ func parseARN(e *envelope, field, arn, wanted string) (clusterName, name string,
 	if !ok || a.Kind != wanted || !isName(a.Name) {
 		return "", "", malformed(e.DetailType, "%s %.200q is no %s ARN", field, arn, wanted)
 	}
+	if e.Account != "" && (a.Account != e.Account || a.Region != e.Region) {
+		return "", "", malformed(e.DetailType, "%s %.200q is not of the event's account and Region, %.40q and %.40q",
+			field, arn, e.Account, e.Region)
+	}
 	return a.Cluster, a.Name, nil
 }
 

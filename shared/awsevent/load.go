@@ -33,6 +33,9 @@ func readLoad(e *envelope) (any, error) {
 	if err := e.readDetail(&d); err != nil {
 		return nil, err
 	}
+	if e.Time.IsZero() {
+		return nil, malformed(e.DetailType, "time is missing")
+	}
 	in, task, err := parseARN(e, "taskArn", d.TaskARN, "task")
 	if err != nil {
 		return nil, err
@@ -48,7 +51,9 @@ func readLoad(e *envelope) (any, error) {
 	if len(d.Loads) == 0 || len(d.Loads) > cluster.MaxMetrics {
 		return nil, malformed(e.DetailType, "%d loads, expected 1 to %d", len(d.Loads), cluster.MaxMetrics)
 	}
-	out := &Load{Cluster: in, LoadReport: cluster.LoadReport{Task: task, Loads: make(map[string]int64, len(d.Loads))}}
+	out := &Load{Cluster: in, LoadReport: cluster.LoadReport{
+		Task: task, Loads: make(map[string]int64, len(d.Loads)), At: e.Time,
+	}}
 	for name, text := range d.Loads {
 		n, err := text.Int64()
 		if err != nil || n < 0 || n > maxUnits || name == "" || len(name) > maxMetricName {

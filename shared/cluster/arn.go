@@ -32,6 +32,8 @@ type ResourceARN struct {
 	Kind    string // cluster, service, task, container-instance, task-definition, capacity-provider …
 	Cluster string // empty in the old short form of service, task and container-instance ARNs
 	Name    string
+	Account string // 12 digits
+	Region  string
 }
 
 // ParseARN parses an ECS ARN. It returns false for any other text.
@@ -44,16 +46,18 @@ func ParseARN(s string) (ResourceARN, bool) {
 	if !ok || kind == "" || rest == "" {
 		return ResourceARN{}, false
 	}
+	a := ResourceARN{Kind: kind, Name: rest, Region: parts[3], Account: parts[4]}
 	switch kind {
 	case "service", "task", "container-instance":
 		if c, name, ok := strings.Cut(rest, "/"); ok {
-			return ResourceARN{Kind: kind, Cluster: c, Name: name},
-				c != "" && name != "" && !strings.Contains(name, "/")
+			a.Cluster, a.Name = c, name
+			return a, c != "" && name != "" && !strings.Contains(name, "/")
 		}
 	case "cluster":
-		return ResourceARN{Kind: kind, Cluster: rest, Name: rest}, !strings.Contains(rest, "/")
+		a.Cluster = rest
+		return a, !strings.Contains(rest, "/")
 	}
-	return ResourceARN{Kind: kind, Name: rest}, true
+	return a, true
 }
 
 // LastPart returns the text after the last slash: the id in an ARN, or the id itself.

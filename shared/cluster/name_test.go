@@ -20,18 +20,19 @@ func TestARNs(t *testing.T) {
 		is   cluster.ResourceARN
 	}{
 		{"Cluster", a.ARN("cluster", "prod"), "arn:aws:ecs:eu-central-1:123456789012:cluster/prod",
-			cluster.ResourceARN{Kind: "cluster", Cluster: "prod", Name: "prod"}},
+			cluster.ResourceARN{Kind: "cluster", Cluster: "prod", Name: "prod", Account: a.ID, Region: a.Region}},
 		{"Task", a.ARN("task", "prod", "abc"), "arn:aws:ecs:eu-central-1:123456789012:task/prod/abc",
-			cluster.ResourceARN{Kind: "task", Cluster: "prod", Name: "abc"}},
+			cluster.ResourceARN{Kind: "task", Cluster: "prod", Name: "abc", Account: a.ID, Region: a.Region}},
 		{"OldShortForm", a.ARN("service", "web"), "arn:aws:ecs:eu-central-1:123456789012:service/web",
-			cluster.ResourceARN{Kind: "service", Name: "web"}},
+			cluster.ResourceARN{Kind: "service", Name: "web", Account: a.ID, Region: a.Region}},
 		{"TaskDefinition", a.ARN("task-definition", "web:3"),
 			"arn:aws:ecs:eu-central-1:123456789012:task-definition/web:3",
-			cluster.ResourceARN{Kind: "task-definition", Name: "web:3"}},
+			cluster.ResourceARN{Kind: "task-definition", Name: "web:3", Account: a.ID, Region: a.Region}},
 		{"OtherPartition", cluster.Account{ID: "1", Region: "cn-north-1", Partition: "aws-cn"}.ARN("container-instance",
 			"c", "i"),
 			"arn:aws-cn:ecs:cn-north-1:1:container-instance/c/i",
-			cluster.ResourceARN{Kind: "container-instance", Cluster: "c", Name: "i"}},
+			cluster.ResourceARN{Kind: "container-instance", Cluster: "c", Name: "i", Account: "1",
+				Region: "cn-north-1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, "ARN", c.arn, c.want)

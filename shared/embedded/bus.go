@@ -18,11 +18,16 @@ type EventCounters struct {
 	Sent      int // messages sent to queues
 }
 
-// PutEvent puts one event on the bus: it is sent to the queues of every rule whose pattern it
-// matches, and dropped if it matches none. It is an error if the event is not a JSON object with
-// source, detail-type and detail, or has more than 256 KiB. It may be called from any goroutine.
-func (r *Runtime) PutEvent(event []byte) error {
-	targets, err := r.matchingQueues(event)
+// PutEvent puts one event on the default bus, where AWS services report and where anyone in the
+// account may put events; see [Runtime.PutEventOn].
+func (r *Runtime) PutEvent(event []byte) error { return r.PutEventOn("", event) }
+
+// PutEventOn puts one event on a bus of the template, named by its logical id, or on the default
+// bus if that is empty. The event is sent to the queues of every rule of that bus whose pattern
+// lets it pass, and dropped if there is none. It fails for what is no event (a JSON object with
+// source, detail-type and detail) and for more than 256 KiB. It may be called from any goroutine.
+func (r *Runtime) PutEventOn(bus string, event []byte) error {
+	targets, err := r.matchingQueues(bus, event)
 	r.runOnLoop(func() {
 		r.events.Put++
 		switch {
@@ -49,9 +54,8 @@ func (r *Runtime) sendToQueues(event []byte, targets []string) {
 	}
 }
 
-// matchingQueues returns the queues that the rules send the event to. A queue of two rules gets it
-// twice, as in EventBridge.
-func (r *Runtime) matchingQueues(event []byte) ([]string, error) {
+// matchingQueues returns the queues to which the bus's rules send the event.
+func (r *Runtime) matchingQueues(bus string, event []byte) ([]string, error) {
 	if len(event) > maxEvent {
 		return nil, fmt.Errorf("putting event: it has %d bytes, at most %d are allowed", len(event), maxEvent)
 	}
@@ -66,7 +70,7 @@ func (r *Runtime) matchingQueues(event []byte) ([]string, error) {
 	}
 	var targets []string
 	for _, rule := range r.wiring.Rules {
-		if rule.Pattern.root.matchObject(doc) {
+		if rule.Bus == bus && rule.Pattern.root.matchObject(doc) {
 			targets = append(targets, rule.Queues...)
 		}
 	}

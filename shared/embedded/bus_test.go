@@ -59,6 +59,26 @@ func TestBusSendsEventsToMatchingRules(t *testing.T) {
 			t.Errorf("counters %+v, want %+v, two sends by the rule, six requests in all", c, want)
 		}
 	})
+	t.Run("KeepsBusesApart", func(t *testing.T) {
+		const own = `
+Bus: {Type: AWS::Events::EventBus, Properties: {Name: own}}
+OwnRule:
+  Type: AWS::Events::Rule
+  Properties:
+    EventBusName: !Ref Bus
+    EventPattern: {source: [my.app]}
+    Targets: [{Id: a, Arn: !GetAtt Dead.Arn}]
+`
+		w := open(t, template(readsJobs(""), jobs, own), nil)
+		for bus, status := range map[string]string{"": "on the default bus", "Bus": "on its bus",
+			"Other": "on another"} {
+			if err := w.runtime.PutEventOn(bus, []byte(event("my.app", status))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.run(time.Second)
+		equal(t, "sent", bodies(w.runtime.VisibleMessages("Dead")), event("my.app", "on its bus"))
+	})
 	t.Run("RefusesInvalidEvents", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs, rules), nil)
 		for _, e := range []string{

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ const (
 	typeFunction = "AWS::Serverless::Function"
 	typeQueue    = "AWS::SQS::Queue"
 	typeRule     = "AWS::Events::Rule"
+	typeBus      = "AWS::Events::EventBus"
 	typeTable    = "AWS::DynamoDB::Table"
 )
 
@@ -25,8 +27,9 @@ const (
 // type is refused: a new kind of connection in the template must not be missing from the embedded
 // tier without notice.
 var unwired = []string{
-	"AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::SQS::QueuePolicy", "AWS::Logs::LogGroup",
-	"AWS::CloudFormation::Stack",
+	"AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::SQS::QueuePolicy", "AWS::Events::EventBusPolicy",
+	"AWS::Logs::LogGroup",
+	"AWS::CloudFormation::Stack", "AWS::Budgets::Budget",
 	"AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard",
 }
 
@@ -37,6 +40,7 @@ var unwired = []string{
 // What it does not know and could connect something is an error: a function of CloudFormation, a
 // resource, a property. The error names every such place by its path, such as
 // Resources.Dispatch.Properties.Events.Stream.Type.
+// Parameters may also give CloudFormation's own AWS::AccountId and AWS::Region.
 func LoadTemplate(text []byte, parameters map[string]string) (*Wiring, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -45,7 +49,14 @@ func LoadTemplate(text []byte, parameters map[string]string) (*Wiring, error) {
 	if len(doc.Content) != 1 {
 		return nil, errors.New("reading template: it is empty")
 	}
-	t := &template{parameters: map[string]any{}, resources: map[string]string{}}
+	t := &template{parameters: map[string]any{}, resources: map[string]string{}, pseudo: maps.Clone(pseudoParameters)}
+	parameters = maps.Clone(parameters)
+	for name := range pseudoParameters {
+		if value, given := parameters[name]; given {
+			t.pseudo[name] = value
+			delete(parameters, name)
+		}
+	}
 	w := &Wiring{Functions: map[string]*FunctionWiring{}, Queues: map[string]*QueueWiring{}}
 	t.readWiring(t.openSection("template", doc.Content[0]), w, parameters)
 	if err := t.joinedErrors(); err != nil {
@@ -95,6 +106,8 @@ func (t *template) readResource(w *Wiring, id string, r, defaults *section) {
 		if rule, ok := p.readRuleWiring(id); ok {
 			w.Rules = append(w.Rules, rule)
 		}
+	case typeBus:
+		p.rejectUnreadKeys("Name", "Description", "KmsKeyIdentifier", "Tags")
 	case typeTable:
 		if stream := p.childSection("StreamSpecification"); stream.textValue("StreamViewType") != "NEW_AND_OLD_IMAGES" {
 			t.addError(stream.keyPath("StreamViewType"), "must be NEW_AND_OLD_IMAGES")

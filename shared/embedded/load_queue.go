@@ -22,9 +22,13 @@ func (s *section) readQueueWiring(id string) *QueueWiring {
 	return q
 }
 
-// readRuleWiring reads a rule of the default event bus. It reports false for one that is DISABLED.
+// readRuleWiring reads a rule of the default event bus, or of one of the template's. It reports
+// false for one that is DISABLED.
 func (s *section) readRuleWiring(id string) (RuleWiring, bool) {
 	rule := RuleWiring{Name: id}
+	if s.hasKey("EventBusName") {
+		rule.Bus = s.resourceRef("EventBusName", "", typeBus)
+	}
 	if !s.hasKey("EventPattern") {
 		s.t.addError(s.keyPath("EventPattern"), "is missing")
 	} else if doc := s.resolvedValue("EventPattern"); doc != nil {

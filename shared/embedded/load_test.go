@@ -190,7 +190,7 @@ func TestLoadTemplateNamesWhatItRefuses(t *testing.T) {
 		{"RuleSchedule", "EventPattern:", "ScheduleExpression: rate(1 minute)\n      EventPattern:",
 			"Resources.Rule.Properties.ScheduleExpression: the embedded tier does not know this"},
 		{"RuleBus", "EventPattern:", "EventBusName: other\n      EventPattern:",
-			"Resources.Rule.Properties.EventBusName: the embedded tier does not know this"},
+			"Resources.Rule.Properties.EventBusName: must be !Ref of a resource, is other"},
 		{"RuleTarget", "Targets: [{Id: a,", "Targets: [{Id: a, Input: x,",
 			"Resources.Rule.Properties.Targets[0].Input: the embedded tier does not know this"},
 		{"RuleState", "EventPattern:", "State: !Ref Stage\n      EventPattern:",

@@ -16,6 +16,7 @@ import (
 type template struct {
 	parameters map[string]any    // string, float64 or []any, by name
 	resources  map[string]string // type by logical id
+	pseudo     map[string]string // CloudFormation's own parameters
 	errs       []error
 }
 
@@ -153,7 +154,11 @@ func (s *section) resourceRef(key, name, kind string) string {
 	switch {
 	case v == nil && s.hasKey(key):
 	case !ok || a.Name != name:
-		s.t.addError(s.keyPath(key), "must be !GetAtt of the %s of a resource, is %v", name, v)
+		wanted := "!GetAtt of the " + name
+		if name == "" {
+			wanted = "!Ref"
+		}
+		s.t.addError(s.keyPath(key), "must be %s of a resource, is %v", wanted, v)
 	case s.t.resources[a.Resource] != kind:
 		s.t.addError(s.keyPath(key), "%s is not a resource of type %s in this template", a.Resource, kind)
 	default:

@@ -128,8 +128,9 @@ func (t *template) resolveAttribute(a attribute, path string) (any, error) {
 	return a, nil
 }
 
-// pseudo are CloudFormation's pseudo parameters, with the values of this process.
-var pseudo = map[string]string{
+// pseudoParameters are CloudFormation's pseudo parameters, with their values unless others are
+// given.
+var pseudoParameters = map[string]string{
 	"AWS::Region": localRegion, "AWS::AccountId": localAccount, "AWS::Partition": "aws", "AWS::StackName": "berth",
 }
 
@@ -138,7 +139,7 @@ func (t *template) resolveRef(id, path string) (any, error) {
 	if v, ok := t.parameters[id]; ok {
 		return v, nil
 	}
-	if v, ok := pseudo[id]; ok {
+	if v, ok := t.pseudo[id]; ok {
 		return v, nil
 	}
 	if t.resources[id] != "" {

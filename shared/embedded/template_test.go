@@ -217,6 +217,21 @@ func TestShippedRulesSendWhatHandlersNeed(t *testing.T) {
 			equal(t, "messages", sent(t, nil, edited(t, c.file, "", c.detail)), c.want)
 		})
 	}
+	t.Run("NothingOfOtherAccountsAndRegions", func(t *testing.T) {
+		failed := edited(t, "task-stopped", "", fields{"startedAt": nil, "startedBy": "berth/0123456789ab/1-0"})
+		for _, event := range [][]byte{
+			failed, edited(t, "container-instance-state-change", "", fields{"status": "DRAINING"}),
+			edited(t, "alarm-state-change", "", fields{"alarmName": "berth-managed-scaling-1-low",
+				"state": fields{"value": "ALARM"}}),
+			edited(t, "instance-terminate-lifecycle", "", nil), edited(t, "spot-interruption", "", nil),
+		} {
+			equal(t, "in another account", sentIn(t, "999999999999", "eu-central-1", nil, event), 0)
+			equal(t, "in another Region", sentIn(t, "123456789012", "us-east-1", nil, event), 0)
+		}
+	})
+	t.Run("LoadsOnlyOnTheirOwnBus", func(t *testing.T) {
+		equal(t, "on the default bus", sent(t, nil, edited(t, "task-load-report", "", nil)), 0)
+	})
 	t.Run("SourcesAreAParameter", func(t *testing.T) {
 		fleet := edited(t, "task-stopped", "berth.fleet", nil)
 		equal(t, "by default", sent(t, nil, fleet), 0)
@@ -259,14 +274,22 @@ func edited(t *testing.T, file, source string, detail map[string]any) []byte {
 	return out.Bytes()
 }
 
-// sent returns how many messages the shipped rules send for an event.
+// sent returns how many messages the shipped rules send for an event on the default bus, in the
+// account and Region of the example events.
 func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	t.Helper()
+	return sentIn(t, "123456789012", "eu-central-1", parameters, event)
+}
+
+func sentIn(t *testing.T, account, region string, parameters map[string]string, event []byte) int {
+	t.Helper()
+	given := map[string]string{"AWS::AccountId": account, "AWS::Region": region}
+	maps.Copy(given, parameters)
 	none := func(string) embedded.Function {
 		return embedded.Function{Messages: func(context.Context, []state.Message) []string { return nil }}
 	}
 	loop := embedded.NewVirtualLoop(epoch)
-	r, err := embedded.NewRuntime(loop, shipped(t, parameters), embedded.RuntimeOptions{
+	r, err := embedded.NewRuntime(loop, shipped(t, given), embedded.RuntimeOptions{
 		Stream: &memoryStream{}, Functions: map[string]func(string) embedded.Function{
 			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none,
 			"managed-scaling": none, "node-group-upgrade": none, "throttling": none,

@@ -84,6 +84,7 @@ type QueueWiring struct {
 // queues.
 type RuleWiring struct {
 	Name    string
+	Bus     string // logical id of an AWS::Events::EventBus; empty for the default bus
 	Pattern *Pattern
 	Queues  []string
 }

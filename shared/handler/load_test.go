@@ -24,7 +24,8 @@ func (w *world) metered(n int, load int64) []*cluster.Task {
 }
 
 func (w *world) report(task string, load int64) error {
-	_, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task, Loads: map[string]int64{"connections": load}}})
+	_, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task,
+		Loads: map[string]int64{"connections": load}}})
 	return err
 }
 
@@ -106,7 +107,8 @@ func TestLoads(t *testing.T) {
 		w.pump()
 		w.advance(2 * cluster.LoadWindow)
 		want(t, "reported", len(w.task(task.ID).Reported), 0)
-		missing, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"connections": 1}}})
+		missing, err := w.api.Loads.ReportLoads(ctx, prod,
+			[]cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"connections": 1}}})
 		want(t, "error", err, nil)
 		want(t, "missing", fmt.Sprint(missing), fmt.Sprint([]cluster.Failure{{ARN: task.ID, Reason: "MISSING"}}))
 	})
@@ -114,26 +116,50 @@ func TestLoads(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		task := w.metered(1, 10)[0]
-		other := bytes.Replace(loadEvent(task.ID, 5), []byte("connections"), []byte("nothing"), 1)
-		w.observe(loadEvent(task.ID, 77), loadEvent("f00d", 5), other)
-		w.observe(loadEvent(task.ID, 77))
+		other := bytes.Replace(loadEvent(w.clock.Now(), task.ID, 5), []byte("connections"), []byte("nothing"), 1)
+		w.observe(loadEvent(w.clock.Now(), task.ID, 77), loadEvent(w.clock.Now(), "f00d", 5), other)
+		w.observe(loadEvent(w.clock.Now(), task.ID, 77))
 		w.advance(2 * cluster.LoadWindow)
 		want(t, "reported", fmt.Sprint(w.task(task.ID).Reported), "map[connections:77]")
+	})
+	t.Run("AnOlderOrRepeatedReportChangesNothing", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		reported := func(what string, load int64, events ...[]byte) {
+			t.Helper()
+			w.observe(events...)
+			w.advance(2 * cluster.LoadWindow)
+			want(t, what, w.task(task.ID).Reported["connections"], load)
+		}
+		first := loadEvent(w.clock.Now(), task.ID, 77)
+		reported("the first", 77, first)
+		second := loadEvent(w.clock.Now(), task.ID, 88)
+		reported("the second, then the first again", 88, second, first)
+		reported("the first again, a window later", 88, first)
+		reported("both once more", 88, second, first)
+		reported("one from the future counts as of now", 99, loadEvent(w.clock.Now().Add(time.Hour), task.ID, 99))
+		reported("and does not hide the next", 66, loadEvent(w.clock.Now(), task.ID, 66))
+		w.advance(2 * cluster.MaxReportAge)
+		reported("one that nobody remembers is too old", 66, second)
 	})
 	t.Run("Refused", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		task := w.metered(1, 10)[0]
 		wantCode(t, w.report(task.ID, -1), cluster.CodeInvalidParameter, "between 0")
-		_, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"sessions": 1}}})
+		_, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID,
+			Loads: map[string]int64{"sessions": 1}}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "has no metric \"sessions\", only: connections")
 		want(t, "pending", len(rows[*state.PendingLoad](w, state.PrefixLoad)), 0)
 	})
 }
 
-func loadEvent(task string, load int64) []byte {
-	return []byte(fmt.Sprintf(`{"source":"berth.load","detail-type":"Task Load Report","detail":{"clusterArn":"arn:aws:ecs:eu-west-1:123456789012:cluster/%s",`+
-		`"taskArn":"arn:aws:ecs:eu-west-1:123456789012:task/%s/%s","loads":{"connections":%d}}}`, prod, prod, task, load))
+// loadEvent is a report that the task made at that time, as the bus delivers it.
+func loadEvent(at time.Time, task string, load int64) []byte {
+	return []byte(fmt.Sprintf(`{"source":"berth.load","detail-type":"Task Load Report","time":%q,"detail":{"clusterArn":"arn:aws:ecs:eu-west-1:123456789012:cluster/%s",`+
+		`"taskArn":"arn:aws:ecs:eu-west-1:123456789012:task/%s/%s","loads":{"connections":%d}}}`,
+		at.UTC().Format(time.RFC3339), prod, prod, task, load))
 }
 
 // An instance that ECS refuses although its row looks fine is checked at once, so that it is not

@@ -27,6 +27,9 @@ type Settings struct {
 	// StartRate and StartBurst size the token bucket of StartTask and StopTask calls in this
 	// account and Region: tokens per second, and the most that it holds.
 	StartRate, StartBurst float64
+	// Installation names this installation of Berth: the stack, or "berth" on the embedded tier. It
+	// is the value of [OwnerTag] on the Auto Scaling groups that it may change.
+	Installation string
 	// UpgradeDomainWait is how long an update of nodes waits after each upgrade domain before it
 	// checks health and begins the next (N7).
 	UpgradeDomainWait time.Duration

@@ -36,6 +36,15 @@ func UnfitIssue(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGro
 	return issue
 }
 
+// ElsewhereIssue says that an instance of the group belongs to another cluster.
+func ElsewhereIssue(group, instance, clusterName string) *cluster.NodeGroupIssue {
+	return &cluster.NodeGroupIssue{
+		Code: cluster.IssueGroup, Resources: []string{group, instance},
+		Message: fmt.Sprintf("Instance %s of the Auto Scaling group %s has registered with cluster "+
+			"%s", instance, group, clusterName),
+	}
+}
+
 // OwnTemplatesMessage says why a group with several launch templates is refused: an update changes
 // only one of them, and nodes made from the others would never be up to date.
 func OwnTemplatesMessage(group string) string {

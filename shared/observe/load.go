@@ -13,7 +13,9 @@ import (
 )
 
 // GatherLoads stores the loads that tasks report until their window ends (P10). It skips tasks that
-// do not exist or have stopped: their reports came too late.
+// do not exist or have stopped, and reports that are older than [cluster.MaxReportAge]: they came
+// too late. Of each metric only what is newer than the last report counts, so a report that is
+// delivered again, late or out of order changes nothing.
 func GatherLoads(
 	ctx context.Context, store state.Store, now time.Time, clusterName string, reports []cluster.LoadReport,
 ) error {
@@ -31,10 +33,14 @@ func GatherLoads(
 		pending := &state.PendingLoad{
 			Head: cluster.Head{Cluster: clusterName}, Window: window, Owner: owner, ID: r.Task, Loads: r.Loads,
 		}
-		if err := mergeReport(ctx, store, pending); err != nil {
+		if !r.At.IsZero() && now.Sub(r.At) > cluster.MaxReportAge {
+			continue
+		}
+		stored, err := storeReport(ctx, store, pending, now, r.At)
+		if err != nil {
 			return fmt.Errorf("storing the load of task %s: %w", r.Task, err)
 		}
-		kept = true
+		kept = kept || stored
 	}
 	if !kept {
 		return nil
@@ -47,6 +53,59 @@ func GatherLoads(
 // loadMargin is how long before its end a window stops taking reports. A report written while the
 // window ends could be missed.
 const loadMargin = 2 * time.Second
+
+// storeReport stores what is new in a report, and reports whether anything is. The report was made
+// at that time; zero stands for now, when everything is new. A time in the future counts as now: it
+// must not hide later reports. The times are written last: if the function dies before, the report
+// that is delivered again is stored again.
+func storeReport(
+	ctx context.Context, store state.Store, report *state.PendingLoad, now, at time.Time,
+) (stored bool, err error) {
+	err = state.RetryRaces("storing when a load was reported", func() error {
+		times := state.LoadTimes{Head: report.Head, Owner: report.Owner, ID: report.ID}
+		row, err := store.Get(ctx, state.KeyOf(&times))
+		if err != nil {
+			return err
+		}
+		if old, ok := row.(*state.LoadTimes); ok && old != nil {
+			times = *old
+		}
+		newer, when := *report, cluster.At(now)
+		if !at.IsZero() {
+			when = min(when, cluster.At(at))
+			newer.Loads = newerLoads(report.Loads, times.Times, when)
+		}
+		if stored = len(newer.Loads) > 0; !stored {
+			return nil
+		}
+		if err := mergeReport(ctx, store, &newer); err != nil {
+			return err
+		}
+		times.Times = maps.Clone(times.Times)
+		if times.Times == nil {
+			times.Times = map[string]cluster.Instant{}
+		}
+		for name := range newer.Loads {
+			times.Times[name] = when
+		}
+		times.Rev++
+		times.Expires = now.Add(cluster.MaxReportAge).Unix() + 1
+		_, err = store.Write(ctx, state.Write{Put: &times})
+		return err
+	})
+	return stored, err
+}
+
+// newerLoads returns the loads whose last report was before that time.
+func newerLoads(loads map[string]int64, last map[string]cluster.Instant, at cluster.Instant) map[string]int64 {
+	newer := map[string]int64{}
+	for name, load := range loads {
+		if before, reported := last[name]; !reported || before < at {
+			newer[name] = load
+		}
+	}
+	return newer
+}
 
 // mergeReport stores a report together with earlier reports of the same task and window, which may
 // be about other metrics.

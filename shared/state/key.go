@@ -46,6 +46,8 @@ func KeyOf(row Row) Key {
 		return GroupUseKey(r.Group)
 	case *PendingLoad:
 		return Key{r.Cluster, loadSort(r.Window) + "#" + r.Owner + "#" + r.ID}
+	case *LoadTimes:
+		return LoadTimesKey(r.Cluster, r.Owner, r.ID)
 	case *cluster.NodeGroup:
 		return NodeGroupKey(r.Cluster, r.Name)
 	case *cluster.TaskDefinition:
@@ -79,6 +81,11 @@ func ScalingHistoryKey(cluster, name string) Key { return Key{cluster, PrefixSca
 
 // GroupUseKey names the row that says who uses an Auto Scaling group.
 func GroupUseKey(group string) Key { return Key{Directory, PrefixGroupUse + group} }
+
+// LoadTimesKey names the row that says when a task last reported its loads.
+func LoadTimesKey(cluster, owner, id string) Key {
+	return Key{cluster, PrefixLoadTimes + owner + "#" + id}
+}
 
 func loadSort(t time.Time) string { return PrefixLoad + t.UTC().Format("2006-01-02T15:04:05Z") }
 

@@ -33,6 +33,7 @@ const (
 	PrefixEntry      = "cluster#"
 	PrefixBucket     = "bucket#"
 	PrefixLoad       = "load#"
+	PrefixLoadTimes  = "reported#"
 	PrefixDeployment = "deployment#"
 	PrefixRevision   = "revision#"
 	PrefixTarget     = "target#"
@@ -240,6 +241,16 @@ type PendingLoad struct {
 	Loads  map[string]int64 `json:"l"`
 }
 
+// LoadTimes says when each load of a task was last reported, so that a report that comes late or
+// again changes nothing. The row expires an hour after the last report; reports older than that are
+// refused.
+type LoadTimes struct {
+	cluster.Head
+	Owner string                     `json:"o"`
+	ID    string                     `json:"id"`
+	Times map[string]cluster.Instant `json:"t"` // per metric
+}
+
 // A GroupUse says who uses an Auto Scaling group: at most one node group and one capacity provider,
 // of any cluster, and often both. It is written together with the row of the user, so two users
 // cannot take the same group. A user whose own row is gone does not count.
@@ -277,6 +288,7 @@ var kinds = []struct {
 	{PrefixDefinition, func() Row { return new(cluster.TaskDefinition) }},
 	{PrefixAlias, func() Row { return new(Alias) }},
 	{PrefixLoad, func() Row { return new(PendingLoad) }},
+	{PrefixLoadTimes, func() Row { return new(LoadTimes) }},
 	{PrefixConfiguration, func() Row { return new(cluster.Configuration) }},
 	{PrefixDeployment, func() Row { return new(cluster.ServiceDeployment) }},
 	{PrefixRevision, func() Row { return new(cluster.ServiceRevision) }},

@@ -93,7 +93,8 @@ func (s *scheduler) CreateService(_ context.Context, spec operation.CreateServic
 	if spec.Strategy != "" {
 		d.Service.Strategy = spec.Strategy
 	}
-	for to, from := range map[*int]*int{&d.Service.Desired: spec.Desired, &d.Service.MinHealthy: spec.MinHealthy, &d.Service.MaxPercent: spec.MaxPercent} {
+	for to, from := range map[*int]*int{&d.Service.Desired: spec.Desired, &d.Service.MinHealthy: spec.MinHealthy,
+		&d.Service.MaxPercent: spec.MaxPercent} {
 		if from != nil {
 			*to = *from
 		}
@@ -125,7 +126,9 @@ func (s *scheduler) UpdateService(_ context.Context, c operation.UpdateService) 
 	return d, err
 }
 
-func (s *scheduler) DeleteService(_ context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error) {
+func (s *scheduler) DeleteService(
+	_ context.Context, clusterName, name string, force bool,
+) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, err := s.service(clusterName, name)
@@ -133,7 +136,8 @@ func (s *scheduler) DeleteService(_ context.Context, clusterName, name string, f
 		return nil, err
 	}
 	if d.Service.Desired > 0 && !force {
-		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter,
+			"The service cannot be stopped while it is scaled above 0.")
 	}
 	d.Service.Status, d.Service.Desired = cluster.ServiceDraining, 0
 	return d, nil
@@ -159,7 +163,8 @@ func (s *scheduler) ListServices(_ context.Context, q operation.ListServices) (n
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.services)) {
 		name, ok := strings.CutPrefix(key, q.Cluster+"/")
-		if d := s.services[key]; !ok || name <= q.After || d.Service.Status != cluster.ServiceActive || q.Strategy != "" && d.Service.Strategy != q.Strategy {
+		if d := s.services[key]; !ok || name <= q.After || d.Service.Status != cluster.ServiceActive ||
+			q.Strategy != "" && d.Service.Strategy != q.Strategy {
 			continue
 		}
 		if len(names) == q.Limit {
@@ -170,23 +175,30 @@ func (s *scheduler) ListServices(_ context.Context, q operation.ListServices) (n
 	return names, false, s.in(q.Cluster)
 }
 
-func (s *scheduler) FindCreatedService(_ context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
+func (s *scheduler) FindCreatedService(
+	_ context.Context, spec operation.CreateService,
+) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil && spec.Token != "" && old.Service.Token == spec.Token && old.Service.Params == spec.Params {
+	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil && spec.Token != "" &&
+		old.Service.Token == spec.Token && old.Service.Params == spec.Params {
 		return old, nil
 	}
 	return nil, nil
 }
 
-func (s *scheduler) FindSubmittedTasks(_ context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, bool, error) {
+func (s *scheduler) FindSubmittedTasks(
+	_ context.Context, spec operation.SubmitTasks,
+) ([]*cluster.Task, []cluster.Failure, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.tokens[spec.Token]
 	return old, nil, spec.Token != "" && old != nil && s.lastSpec.Params == spec.Params, nil
 }
 
-func (s *scheduler) SubmitTasks(_ context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error) {
+func (s *scheduler) SubmitTasks(
+	_ context.Context, spec operation.SubmitTasks,
+) ([]*cluster.Task, []cluster.Failure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastSpec = spec
@@ -287,7 +299,9 @@ func (s *scheduler) tagged(kind, clusterName, name string) (*map[string]string, 
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
 }
 
-func (s *scheduler) TagResource(_ context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
+func (s *scheduler) TagResource(
+	_ context.Context, of cluster.ResourceARN, set map[string]string, remove []string,
+) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tags, err := s.tagged(of.Kind, of.Cluster, of.Name)
@@ -319,6 +333,12 @@ func (s *scheduler) note(what ...string) error {
 	defer s.mu.Unlock()
 	s.told = append(s.told, strings.Join(what, " "))
 	return nil
+}
+
+func (s *scheduler) CheckManaged(_ context.Context, name string) error { return s.in(name) }
+
+func (s *scheduler) ManagedClusters(context.Context) ([]string, error) {
+	return slices.Sorted(maps.Keys(s.clusters)), nil
 }
 
 func (s *scheduler) ClusterCreated(_ context.Context, name string) error {
@@ -362,11 +382,13 @@ type cloud struct {
 }
 
 var shop = types.TaskDefinition{
-	Family: new("shop"), Revision: 3, Status: types.TaskDefinitionStatusActive, Compatibilities: []types.Compatibility{types.CompatibilityEc2},
+	Family: new("shop"), Revision: 3, Status: types.TaskDefinitionStatusActive,
+	Compatibilities:   []types.Compatibility{types.CompatibilityEc2},
 	TaskDefinitionArn: new("arn:aws:ecs:eu-west-1:123456789012:task-definition/shop:3"), RegisteredAt: &noon,
 	ContainerDefinitions: []types.ContainerDefinition{
 		{
-			Name: new("app"), Image: new("shop"), Cpu: 256, Memory: new(int32(512)), HealthCheck: &types.HealthCheck{Command: []string{"CMD", "true"}},
+			Name: new("app"), Image: new("shop"), Cpu: 256, Memory: new(int32(512)),
+			HealthCheck:  &types.HealthCheck{Command: []string{"CMD", "true"}},
 			PortMappings: []types.PortMapping{{ContainerPort: new(int32(80))}},
 		},
 		{Name: new("log"), Image: new("log"), Essential: new(false), Memory: new(int32(64))},
@@ -375,16 +397,18 @@ var shop = types.TaskDefinition{
 
 // special has definitions whose tasks cannot be started, or not by everybody.
 var special = map[string]types.TaskDefinition{
-	"fargate":  {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
-	"anywhere": {Compatibilities: []types.Compatibility{types.CompatibilityExternal}, ContainerDefinitions: shop.ContainerDefinitions},
-	"awsvpc":   {NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: shop.ContainerDefinitions},
-	"bound":    {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
-	"roles":    {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
+	"fargate": {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
+	"anywhere": {Compatibilities: []types.Compatibility{types.CompatibilityExternal},
+		ContainerDefinitions: shop.ContainerDefinitions},
+	"awsvpc": {NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: shop.ContainerDefinitions},
+	"bound":  {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
+	"roles":  {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
 }
 
 func newCloud() *cloud {
 	return &cloud{mux: awsjson.NewMux(map[string]awsjson.Operation{
-		"DescribeTaskDefinition": awsjson.TypedOperation(func(_ context.Context, in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
+		"DescribeTaskDefinition": awsjson.TypedOperation(func(_ context.Context,
+			in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
 			family, _, _ := strings.Cut(cluster.LastPart(*in.TaskDefinition), ":")
 			if d, ok := special[family]; ok {
 				d.Family, d.Revision = &family, 1
@@ -395,43 +419,57 @@ func newCloud() *cloud {
 			}
 			return &ecs.DescribeTaskDefinitionOutput{TaskDefinition: &shop}, nil
 		}),
-		"DescribeContainerInstances": awsjson.TypedOperation(func(_ context.Context, in *ecs.DescribeContainerInstancesInput) (*ecs.DescribeContainerInstancesOutput, error) {
+		"DescribeContainerInstances": awsjson.TypedOperation(func(_ context.Context,
+			in *ecs.DescribeContainerInstancesInput) (*ecs.DescribeContainerInstancesOutput, error) {
 			var out ecs.DescribeContainerInstancesOutput
 			for _, id := range in.ContainerInstances {
 				out.ContainerInstances = append(out.ContainerInstances, types.ContainerInstance{
 					ContainerInstanceArn: new(account.ARN("container-instance", "prod", id)),
-					Attributes:           []types.Attribute{{Name: new(cluster.AttributeZone), Value: new("eu-west-1a")}},
+					Attributes: []types.Attribute{{Name: new(cluster.AttributeZone),
+						Value: new("eu-west-1a")}},
 				})
 			}
 			return &out, nil
 		}),
 		"DescribeClusters": func(context.Context, []byte) (any, error) {
 			return &ecs.DescribeClustersOutput{Clusters: []types.Cluster{
-				{ClusterName: new("prod"), Status: new("ACTIVE"), RunningTasksCount: 7}, {ClusterName: new("old"), Status: new("INACTIVE")},
+				{ClusterName: new("prod"), Status: new("ACTIVE"), RunningTasksCount: 7},
+				{ClusterName: new("old"), Status: new("INACTIVE")},
 			}}, nil
 		},
-		"DeregisterTaskDefinition": awsjson.TypedOperation(func(context.Context, *ecs.DeregisterTaskDefinitionInput) (*ecs.DeregisterTaskDefinitionOutput, error) {
+		"DeregisterTaskDefinition": awsjson.TypedOperation(func(context.Context,
+			*ecs.DeregisterTaskDefinitionInput) (*ecs.DeregisterTaskDefinitionOutput, error) {
 			return &ecs.DeregisterTaskDefinitionOutput{TaskDefinition: &shop}, nil
 		}),
-		"DeleteTaskDefinitions": awsjson.TypedOperation(func(context.Context, *ecs.DeleteTaskDefinitionsInput) (*ecs.DeleteTaskDefinitionsOutput, error) {
+		"DeleteTaskDefinitions": awsjson.TypedOperation(func(context.Context,
+			*ecs.DeleteTaskDefinitionsInput) (*ecs.DeleteTaskDefinitionsOutput, error) {
 			return &ecs.DeleteTaskDefinitionsOutput{TaskDefinitions: []types.TaskDefinition{shop}}, nil
 		}),
-		"CreateCluster":                 awsjson.TypedOperation(fine[ecs.CreateClusterInput, ecs.CreateClusterOutput]),
-		"ListClusters":                  awsjson.TypedOperation(fine[ecs.ListClustersInput, ecs.ListClustersOutput]),
-		"UpdateCluster":                 awsjson.TypedOperation(fine[ecs.UpdateClusterInput, ecs.UpdateClusterOutput]),
-		"DeleteCluster":                 awsjson.TypedOperation(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
-		"RegisterTaskDefinition":        awsjson.TypedOperation(fine[ecs.RegisterTaskDefinitionInput, ecs.RegisterTaskDefinitionOutput]),
-		"ListTaskDefinitions":           awsjson.TypedOperation(fine[ecs.ListTaskDefinitionsInput, ecs.ListTaskDefinitionsOutput]),
-		"ListTaskDefinitionFamilies":    awsjson.TypedOperation(fine[ecs.ListTaskDefinitionFamiliesInput, ecs.ListTaskDefinitionFamiliesOutput]),
-		"ListContainerInstances":        awsjson.TypedOperation(fine[ecs.ListContainerInstancesInput, ecs.ListContainerInstancesOutput]),
-		"UpdateContainerInstancesState": awsjson.TypedOperation(fine[ecs.UpdateContainerInstancesStateInput, ecs.UpdateContainerInstancesStateOutput]),
-		"DeregisterContainerInstance":   awsjson.TypedOperation(fine[ecs.DeregisterContainerInstanceInput, ecs.DeregisterContainerInstanceOutput]),
-		"PutAttributes":                 awsjson.TypedOperation(fine[ecs.PutAttributesInput, ecs.PutAttributesOutput]),
-		"DeleteAttributes":              awsjson.TypedOperation(fine[ecs.DeleteAttributesInput, ecs.DeleteAttributesOutput]),
-		"ListAttributes":                awsjson.TypedOperation(fine[ecs.ListAttributesInput, ecs.ListAttributesOutput]),
-		"TagResource":                   awsjson.TypedOperation(fine[ecs.TagResourceInput, ecs.TagResourceOutput]),
-		"UntagResource":                 awsjson.TypedOperation(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
-		"ListTagsForResource":           awsjson.TypedOperation(fine[ecs.ListTagsForResourceInput, ecs.ListTagsForResourceOutput]),
+		"CreateCluster": awsjson.TypedOperation(fine[ecs.CreateClusterInput, ecs.CreateClusterOutput]),
+		"ListClusters":  awsjson.TypedOperation(fine[ecs.ListClustersInput, ecs.ListClustersOutput]),
+		"UpdateCluster": awsjson.TypedOperation(fine[ecs.UpdateClusterInput, ecs.UpdateClusterOutput]),
+		"DeleteCluster": awsjson.TypedOperation(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
+		"RegisterTaskDefinition": awsjson.TypedOperation(fine[ecs.RegisterTaskDefinitionInput,
+			ecs.RegisterTaskDefinitionOutput]),
+		"ListTaskDefinitions": awsjson.TypedOperation(fine[ecs.ListTaskDefinitionsInput,
+			ecs.ListTaskDefinitionsOutput]),
+		"ListTaskDefinitionFamilies": awsjson.TypedOperation(fine[ecs.ListTaskDefinitionFamiliesInput,
+			ecs.ListTaskDefinitionFamiliesOutput]),
+		"ListContainerInstances": awsjson.TypedOperation(fine[ecs.ListContainerInstancesInput,
+			ecs.ListContainerInstancesOutput]),
+		"UpdateContainerInstancesState": awsjson.TypedOperation(fine[ecs.UpdateContainerInstancesStateInput,
+			ecs.UpdateContainerInstancesStateOutput]),
+		"DeregisterContainerInstance": awsjson.TypedOperation(fine[ecs.DeregisterContainerInstanceInput,
+			ecs.DeregisterContainerInstanceOutput]),
+		"PutAttributes": awsjson.TypedOperation(fine[ecs.PutAttributesInput, ecs.PutAttributesOutput]),
+		"DeleteAttributes": awsjson.TypedOperation(fine[ecs.DeleteAttributesInput,
+			ecs.DeleteAttributesOutput]),
+		"ListAttributes": awsjson.TypedOperation(fine[ecs.ListAttributesInput,
+			ecs.ListAttributesOutput]),
+		"TagResource":   awsjson.TypedOperation(fine[ecs.TagResourceInput, ecs.TagResourceOutput]),
+		"UntagResource": awsjson.TypedOperation(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
+		"ListTagsForResource": awsjson.TypedOperation(fine[ecs.ListTagsForResourceInput,
+			ecs.ListTagsForResourceOutput]),
 	})}
 }
 
@@ -464,7 +502,9 @@ func (s *scheduler) PutConfiguration(_ context.Context, c *cluster.Configuration
 	return s.in(c.Cluster)
 }
 
-func (s *scheduler) UpdateRules(_ context.Context, clusterName, name string, tags map[string]string) (*operation.ServiceDetail, error) {
+func (s *scheduler) UpdateRules(
+	_ context.Context, clusterName, name string, tags map[string]string,
+) (*operation.ServiceDetail, error) {
 	d, err := s.service(clusterName, name)
 	if err != nil {
 		return nil, err
@@ -477,7 +517,9 @@ func (s *scheduler) UpdateRules(_ context.Context, clusterName, name string, tag
 	return d, nil
 }
 
-func (s *scheduler) ReportLoads(_ context.Context, clusterName string, reports []cluster.LoadReport) (missing []cluster.Failure, err error) {
+func (s *scheduler) ReportLoads(
+	_ context.Context, clusterName string, reports []cluster.LoadReport,
+) (missing []cluster.Failure, err error) {
 	for _, r := range reports {
 		if s.task(clusterName, r.Task) == nil {
 			missing = append(missing, cluster.Failure{ARN: r.Task, Reason: "MISSING"})

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"strings"
 
+	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/berthapi"
 	"berth/shared/wire/ecsapi"
 	"berth/shared/wire/eksapi"
+	"berth/shared/wire/transport"
 )
 
 // ServerOptions are what the API server needs.
@@ -22,6 +24,8 @@ type ServerOptions struct {
 	// Loopback refuses HTTP requests that a web page could have sent, see
 	// [transport.CheckLoopback].
 	Loopback bool
+	// Access says who may call which operation; nil lets everyone.
+	Access *access.Policy
 }
 
 // A Server is Berth's API: the ECS API and Berth's own operations at /, the EKS API below
@@ -36,15 +40,15 @@ func NewServer(o ServerOptions) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{}
+	s, guard := &Server{}, transport.Guard{Loopback: o.Loopback, Access: o.Access, Log: o.Logger}
 	var plans berthapi.UpdatePlans
 	if o.NodeGroups != nil {
-		s.eks, plans = eksapi.NewHandler(o.Account, o.NodeGroups, o.Loopback, o.Logger), o.NodeGroups
+		s.eks, plans = eksapi.NewHandler(o.Account, o.NodeGroups, guard), o.NodeGroups
 	}
 	operations := ecsapi.Operations(o.Options)
-	maps.Copy(operations, berthapi.Operations(o.Account, o.Own, plans, o.Logger))
+	maps.Copy(operations, berthapi.Operations(o.Account, o.Own, plans))
 	s.ecs = awsjson.NewMux(operations)
-	s.ecs.Loopback, s.ecs.Logger = o.Loopback, o.Logger
+	s.ecs.Guard = guard
 	return s
 }
 

@@ -62,6 +62,7 @@ func Parameters() map[string]string {
 	return map[string]string{
 		"EventSources": installation.FleetSource, "AlarmSources": installation.FleetSource,
 		"ScalingSources": installation.FleetSource, "DeletionProtection": "false", "RequireTLS": "false",
+		"RequireIAM":   "false",
 		"Architecture": architecture(), "BatchWindow": "0",
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"berth/tests/lambda"
 	"berth/tests/ministack"
@@ -89,6 +90,12 @@ func (c *Cloud) InvokeSchedule(ctx context.Context, folder, name string) (answer
 	if err != nil {
 		return "", err
 	}
+	return c.Invoke(ctx, folder, body)
+}
+
+// Invoke has a function handle an event, with its own role. An error of the function is in its
+// answer.
+func (c *Cloud) Invoke(ctx context.Context, folder string, body []byte) (answer string, err error) {
 	out, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, request{
 		service: "lambda", method: http.MethodPost,
 		path: "/2015-03-31/functions/" + c.Resources[logicalName(folder)+"Function"] + "/invocations",
@@ -98,4 +105,16 @@ func (c *Cloud) InvokeSchedule(ctx context.Context, folder, name string) (answer
 		return "", fmt.Errorf("invoking %s: %w", folder, err)
 	}
 	return string(out), nil
+}
+
+// MoveEvent puts an event of EventBridge into the emulator's account and Region, in its ARNs and
+// zones too, because the functions refuse events of any other account. It also returns where the
+// event was from. Other events name no account: they stay as they are, and from is empty.
+func MoveEvent(event []byte) (moved []byte, from string) {
+	var in struct{ Account, Region string }
+	if err := json.Unmarshal(event, &in); err != nil || in.Account == "" || in.Region == "" {
+		return event, ""
+	}
+	r := strings.NewReplacer(in.Account, ministack.Account, in.Region, ministack.Region)
+	return []byte(r.Replace(string(event))), fmt.Sprintf("account %s in %s", in.Account, in.Region)
 }

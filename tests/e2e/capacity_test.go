@@ -16,7 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 )
 
 // A capacityTier is a tier whose simulated AWS has Auto Scaling groups.
@@ -98,12 +100,14 @@ func (s *capacityScenario) createGroup(desired int32, tags ...asgtypes.Tag) {
 			UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\necho ECS_CLUSTER=" + s.cluster + " >> /etc/ecs/ecs.config\n"))),
 		},
 	}))(&s.scenario)
+	own := asgtypes.Tag{Key: aws.String(handler.OwnerTag), Value: aws.String(installation.Name),
+		PropagateAtLaunch: aws.Bool(false)}
 	mustSucceed(s.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: &s.group, MinSize: aws.Int32(0), MaxSize: aws.Int32(6), DesiredCapacity: &desired,
 		LaunchTemplate: &asgtypes.LaunchTemplateSpecification{LaunchTemplateName: &s.group,
 			Version: aws.String("1")},
 		AvailabilityZones: zones, NewInstancesProtectedFromScaleIn: aws.Bool(len(tags) == 0 && desired == 0),
-		Tags: tags,
+		Tags: append(tags, own),
 	}))(&s.scenario)
 }
 
@@ -167,7 +171,8 @@ func (s *capacityScenario) createProvider() {
 	}
 	mustSucceed(s.api.PutClusterCapacityProviders(ctx, &ecs.PutClusterCapacityProvidersInput{
 		Cluster: &s.cluster, CapacityProviders: []string{provider},
-		DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{{CapacityProvider: aws.String(provider), Weight: 1}},
+		DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{{CapacityProvider: aws.String(provider),
+			Weight: 1}},
 	}))(&s.scenario)
 	s.awaitScaling("the attachment", func() bool {
 		hooks := mustSucceed(s.groups.DescribeLifecycleHooks(ctx,

@@ -34,7 +34,8 @@ func TestNodeGroupByTheAWSCLI(t *testing.T) {
 	data := `{"ImageId":"ami-1","InstanceType":"t3.medium","UserData":"'$(printf '#!/bin/bash\necho ECS_CLUSTER=default >> /etc/ecs/ecs.config\n' | base64 | tr -d '\n')'"}`
 	s.runCommand(`aws ec2 create-launch-template --launch-template-name nodes --launch-template-data '` + data + `'`)
 	s.runCommand(`aws autoscaling create-auto-scaling-group --auto-scaling-group-name nodes --launch-template LaunchTemplateName=nodes,Version=1 \
-		--min-size 1 --max-size 4 --desired-capacity 2 --availability-zones us-east-1a us-east-1b`)
+		--min-size 1 --max-size 4 --desired-capacity 2 --availability-zones us-east-1a us-east-1b \
+		--tags Key=berth:installation,Value=berth,PropagateAtLaunch=false`)
 	after(`aws ecs list-container-instances --query 'length(containerInstanceArns)'`, "2")
 	s.runCommand(`aws eks create-nodegroup --cluster-name default --nodegroup-name web --subnets subnet-1 --node-role arn:aws:iam::123456789012:role/nodes \
 		--tags berth:auto-scaling-group=nodes`)

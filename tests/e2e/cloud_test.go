@@ -175,6 +175,7 @@ func TestLocalCloud(t *testing.T) {
 		o.Tap = &cloud.Tap{Before: lost.beforeCall, After: c.addCall, Lose: lost.takeLoss}
 		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"],
 			o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
+		o.Parameters["WriterArns"], o.Parameters["NodeGroupManagerArns"] = writerARN, managerARN
 	})
 	t.Run("Scenarios", func(t *testing.T) {
 		t.Run("Services", func(t *testing.T) {
@@ -201,6 +202,7 @@ func TestLocalCloud(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	t.Run("Attacks", func(t *testing.T) { attack(t, l) })
 	t.Run("OperationsPassedOn", func(t *testing.T) { forwardOperations(t, l) })
 	t.Run("LostAnswersAndAgents", func(t *testing.T) { resolveUnknownStart(t, l, c, lost) })
 	t.Run("AClusterDeletedBehindBerthsBack", func(t *testing.T) { deleteClusterAtECS(t, l) })

@@ -1,5 +1,5 @@
-// Package house checks the project's own rules: which package may import which, what the pure core must not touch, and
-// how long things may be.
+// Package house checks the project's own rules: which package may import which, what the pure core
+// must not touch, and how long things may be.
 package house
 
 import (
@@ -32,14 +32,16 @@ type graph map[string]pkg
 type rule struct {
 	path string
 	may  []string
-	// pure: no AWS SDK however indirectly, no network, log, randomness, files or environment, tests included.
+	// pure: no AWS SDK however indirectly, no network, log, randomness, files or environment, tests
+	// included.
 	pure bool
 	// noAWS: no AWS SDK however indirectly.
 	noAWS bool
 }
 
-// rules is the import direction: functions, cmd → adapters, wire, console, handler; handler → service, placement,
-// scaling, nodegroup, awsevent → cluster; scaling → placement; adapters and sim → wire, awsevent, cluster. The first that matches holds.
+// rules is the import direction: functions, cmd → adapters, wire, console, handler; handler →
+// service, placement, scaling, nodegroup, awsevent → cluster; scaling → placement; adapters and sim
+// → wire, awsevent, cluster. The first that matches holds.
 var rules = []rule{
 	{path: "shared/cluster", pure: true},
 	{path: "shared/operation", may: []string{"shared/cluster"}, pure: true},
@@ -51,43 +53,56 @@ var rules = []rule{
 		"shared/constraint", "shared/snapshot", "shared/cluster",
 	}},
 	{path: "shared/placement/packing", pure: true, may: []string{
-		"shared/placement/eligibility", "shared/state", "shared/constraint", "shared/snapshot", "shared/cluster", "tests/gpurows",
+		"shared/placement/eligibility", "shared/state", "shared/constraint", "shared/snapshot", "shared/cluster",
+		"tests/gpurows",
 	}},
 	{path: "shared/placement/moves", pure: true, may: []string{
-		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
+		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/constraint",
+		"shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
 	}},
 	{path: "shared/placement", pure: true, may: []string{
-		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/gpurows", "tests/oracle",
+		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint",
+		"shared/snapshot", "shared/state", "shared/cluster", "tests/gpurows", "tests/oracle",
 	}},
 	{path: "shared/servicefabric", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/state", "shared/cluster"}, pure: true},
-	{path: "shared/scaling", may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"}, pure: true},
+	{path: "shared/scaling", may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"},
+		pure: true},
 	{path: "shared/nodegroup", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/decide/plan", pure: true, may: []string{"shared/snapshot", "shared/state", "shared/cluster"}},
-	{path: "shared/decide/specs", pure: true, may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"}},
+	{path: "shared/decide/specs", pure: true, may: []string{"shared/placement/...", "shared/snapshot", "shared/state",
+		"shared/cluster"}},
 	{path: "shared/decide", pure: true, may: []string{
-		"shared/decide/plan", "shared/decide/specs", "shared/service", "shared/placement/...", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/decide/plan", "shared/decide/specs", "shared/service", "shared/placement/...", "shared/constraint",
+		"shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/observe", noAWS: true, may: []string{
 		"shared/decide", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/handler", noAWS: true, may: []string{"shared/decide", "shared/state", "shared/cluster"}},
 	{path: "shared/handler/...", noAWS: true, may: []string{
-		"shared/handler/...", "shared/decide/...", "shared/observe", "shared/awsevent", "shared/operation", "shared/service", "shared/placement/...", "shared/constraint",
+		"shared/handler/...", "shared/decide/...", "shared/observe", "shared/awsevent", "shared/operation",
+		"shared/service", "shared/placement/...", "shared/constraint",
 		"shared/scaling", "shared/nodegroup", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
-	{path: "shared/wire/transport", may: []string{"shared/cluster"}},
+	{path: "shared/wire/access", may: []string{"shared/cluster"}},
+	{path: "shared/wire/transport", may: []string{"shared/wire/access", "shared/cluster"}},
 	{path: "shared/wire/input", may: []string{"shared/operation", "shared/cluster"}},
 	{path: "shared/wire/awsjson", may: []string{"shared/wire/transport", "shared/cluster"}},
 	{path: "shared/wire/shape", may: []string{"shared/wire/input", "shared/cluster"}},
-	{path: "shared/wire/ecsapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape", "shared/wire/transport", "shared/operation", "shared/cluster"}},
-	{path: "shared/wire/eksapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape", "shared/wire/transport", "shared/operation", "shared/cluster"}},
-	{path: "shared/wire/berthapi", may: []string{"shared/wire/awsjson", "shared/wire/eksapi", "shared/wire/input", "shared/state", "shared/operation", "shared/cluster"}},
+	{path: "shared/wire/ecsapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape",
+		"shared/wire/transport", "shared/operation", "shared/cluster"}},
+	{path: "shared/wire/eksapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape",
+		"shared/wire/transport", "shared/operation", "shared/cluster"}},
+	{path: "shared/wire/berthapi", may: []string{"shared/wire/awsjson", "shared/wire/eksapi", "shared/wire/input",
+		"shared/state", "shared/operation", "shared/cluster"}},
 	{path: "shared/wire", may: []string{"shared/wire/...", "shared/cluster"}},
 	{path: "shared/console", may: []string{"shared/state", "shared/cluster"}},
-	{path: "shared/dynamo/...", may: []string{"shared/awsapi/outcome", "shared/awsevent", "shared/state", "shared/cluster"}},
-	{path: "shared/awsapi/...", may: []string{"shared/wire/shape", "shared/awsevent", "shared/state", "shared/cluster"}},
+	{path: "shared/dynamo/...", may: []string{"shared/awsapi/outcome", "shared/awsevent", "shared/state",
+		"shared/cluster"}},
+	{path: "shared/awsapi/...", may: []string{"shared/wire/shape", "shared/awsevent", "shared/state",
+		"shared/cluster"}},
 	{path: "shared/embedded/...", may: []string{"shared/awsevent", "shared/state", "shared/cluster"}},
 	// The simulated AWS: its services share the kernel and know each other only in this order.
 	{path: "shared/sim/kernel", may: []string{"shared/cluster"}},
@@ -95,30 +110,37 @@ var rules = []rule{
 	{path: "shared/sim/ec2", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/cloudwatch", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
 	{path: "shared/sim/balancing", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
-	{path: "shared/sim/ecs", may: []string{"shared/sim/kernel", "shared/sim/ec2", "shared/wire/awsjson", "shared/wire/shape", "shared/cluster"}},
+	{path: "shared/sim/ecs", may: []string{"shared/sim/kernel", "shared/sim/ec2", "shared/wire/awsjson",
+		"shared/wire/shape", "shared/cluster"}},
 	{path: "shared/sim/autoscaling", may: []string{
 		"shared/sim/kernel", "shared/sim/protocol", "shared/sim/ec2", "shared/sim/cloudwatch", "shared/cluster",
 	}},
-	{path: "shared/sim", may: []string{"shared/sim/...", "shared/wire/shape", "shared/wire/transport", "shared/awsevent", "shared/cluster"}},
+	{path: "shared/sim", may: []string{"shared/sim/...", "shared/wire/shape", "shared/wire/transport",
+		"shared/awsevent", "shared/cluster"}},
 	{path: "shared/porttest", may: []string{"shared/handler", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "functions/...", may: []string{
-		"shared/handler/...", "shared/decide", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...", "shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/handler/...", "shared/decide", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
+		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
-		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide/...", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/sim/...", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
-		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster", "shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
+		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide/...", "shared/observe",
+		"shared/scaling", "shared/nodegroup", "shared/embedded", "shared/sim/...", "shared/dynamo/...",
+		"shared/awsapi/...", "shared/wire/...",
+		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},
 	{path: ""},
 }
 
 var vagueNames = []string{
-	"common", "util", "utils", "helper", "helpers", "models", "type", "types", "struct", "structs", "misc", "base", "lib",
+	"common", "util", "utils", "helper", "helpers", "models", "type", "types", "struct", "structs", "misc", "base",
+	"lib",
 }
 
-// impureStandard are the packages of the standard library that a pure package must not import itself: a path, or all
-// below it.
+// impureStandard are the packages of the standard library that a pure package must not import
+// itself: a path, or all below it.
 var impureStandard = []string{"net", "log", "math/rand", "crypto/rand", "os", "syscall", "io/ioutil", "unsafe"}
 
 // pureExceptions lie below an impure path and only compute.
@@ -227,7 +249,8 @@ func (g graph) chain(from string, bad func(string) bool, seen map[string]bool) [
 // load is the module as `go list` sees it; packages that do not compile at the moment are included.
 func load(t *testing.T) graph {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,TestImports,XTestImports", "./...")
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,TestImports,XTestImports",
+		"./...")
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -270,16 +293,26 @@ func TestImportRulesBite(t *testing.T) {
 		pkg  pkg
 		want string
 	}{
-		"ServiceImportsPlacement": {"berth/shared/service", pkg{Imports: []string{"berth/shared/placement"}}, "shared/service must not import berth/shared/placement"},
-		"TestOfPureImportsMore":   {"berth/shared/placement", pkg{XTestImports: []string{"berth/shared/service"}}, "shared/placement must not import berth/shared/service"},
-		"AdapterImportsHandler":   {"berth/shared/dynamo", pkg{Imports: []string{"berth/shared/handler"}}, "shared/dynamo must not import berth/shared/handler"},
-		"FunctionImportsEmbedded": {"berth/functions/placement", pkg{Imports: []string{"berth/shared/embedded"}}, "functions/placement must not import berth/shared/embedded"},
-		"PureImportsNet":          {"berth/shared/awsevent", pkg{Imports: []string{"net/http"}}, "shared/awsevent is pure and must not import net/http"},
-		"PureImportsRandom":       {"berth/shared/placement", pkg{Imports: []string{"math/rand/v2"}}, "shared/placement is pure and must not import math/rand/v2"},
-		"HandlerReachesAWS":       {"berth/shared/handler", pkg{Imports: []string{"example.com/x"}}, "shared/handler must not depend on AWS: berth/shared/handler → example.com/x → github.com/aws/aws-sdk-go-v2/aws"},
-		"UnknownPackage":          {"berth/shared/engine", pkg{}, "shared/engine: no rule says what it may import: add it to rules"},
-		"OnlyTestsMay":            {"berth/cmd/berth", pkg{TestImports: []string{"golang.org/x/tools/go/packages"}}, "cmd/berth must not import golang.org/x/tools/go/packages: only tests/ may"},
-		"VagueName":               {"berth/tests/util", pkg{}, `tests/util: "util" says nothing about what the package does`},
+		"ServiceImportsPlacement": {"berth/shared/service", pkg{Imports: []string{"berth/shared/placement"}},
+			"shared/service must not import berth/shared/placement"},
+		"TestOfPureImportsMore": {"berth/shared/placement", pkg{XTestImports: []string{"berth/shared/service"}},
+			"shared/placement must not import berth/shared/service"},
+		"AdapterImportsHandler": {"berth/shared/dynamo", pkg{Imports: []string{"berth/shared/handler"}},
+			"shared/dynamo must not import berth/shared/handler"},
+		"FunctionImportsEmbedded": {"berth/functions/placement", pkg{Imports: []string{"berth/shared/embedded"}},
+			"functions/placement must not import berth/shared/embedded"},
+		"PureImportsNet": {"berth/shared/awsevent", pkg{Imports: []string{"net/http"}},
+			"shared/awsevent is pure and must not import net/http"},
+		"PureImportsRandom": {"berth/shared/placement", pkg{Imports: []string{"math/rand/v2"}},
+			"shared/placement is pure and must not import math/rand/v2"},
+		"HandlerReachesAWS": {"berth/shared/handler", pkg{Imports: []string{"example.com/x"}},
+			"shared/handler must not depend on AWS: berth/shared/handler → example.com/x → github.com/aws/aws-sdk-go-v2/aws"},
+		"UnknownPackage": {"berth/shared/engine", pkg{},
+			"shared/engine: no rule says what it may import: add it to rules"},
+		"OnlyTestsMay": {"berth/cmd/berth", pkg{TestImports: []string{"golang.org/x/tools/go/packages"}},
+			"cmd/berth must not import golang.org/x/tools/go/packages: only tests/ may"},
+		"VagueName": {"berth/tests/util", pkg{},
+			`tests/util: "util" says nothing about what the package does`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.pkg.ImportPath = c.path
@@ -299,10 +332,13 @@ func TestImportRulesBite(t *testing.T) {
 	}
 	t.Run("NothingWhereNothingIsWrong", func(t *testing.T) {
 		g := graph{
-			"berth/shared/placement": {ImportPath: "berth/shared/placement", Imports: []string{"net/url", "berth/shared/cluster"}},
-			"berth/shared/dynamo":    {ImportPath: "berth/shared/dynamo", TestImports: []string{"berth/shared/porttest"}},
-			"berth":                  {ImportPath: "berth", Imports: []string{"embed"}},
-			"berth/tests/house":      {ImportPath: "berth/tests/house", Imports: []string{"golang.org/x/tools/go/packages"}},
+			"berth/shared/placement": {ImportPath: "berth/shared/placement",
+				Imports: []string{"net/url", "berth/shared/cluster"}},
+			"berth/shared/dynamo": {ImportPath: "berth/shared/dynamo",
+				TestImports: []string{"berth/shared/porttest"}},
+			"berth": {ImportPath: "berth", Imports: []string{"embed"}},
+			"berth/tests/house": {ImportPath: "berth/tests/house",
+				Imports: []string{"golang.org/x/tools/go/packages"}},
 		}
 		if got := violations(g); len(got) > 0 {
 			t.Errorf("got %q", got)

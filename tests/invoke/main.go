@@ -70,7 +70,12 @@ func run(ctx context.Context, function, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	answer, err := r.Invoke(ctx, event)
+	moved, from := cloud.MoveEvent(event)
+	if from != "" {
+		fmt.Fprintf(os.Stderr, "The event of %s is handled as one of account %s in %s.\n",
+			from, ministack.Account, ministack.Region)
+	}
+	answer, err := r.Invoke(ctx, moved)
 	if err != nil {
 		return err
 	}

@@ -204,6 +204,7 @@ func (s *scalingWorld) createScaledCluster() error {
 	arn, err := s.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: scaledGroup, Cluster: clusterName, Machine: machine, Min: s.shape.Min, Max: s.shape.Max,
 		Desired: s.shape.Min, Protects: s.shape.Protection,
+		Tags: map[string]string{handler.OwnerTag: installation.Name},
 	})
 	if err != nil {
 		return err

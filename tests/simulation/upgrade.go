@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
 	"berth/shared/sim/ec2"
@@ -158,6 +160,7 @@ func (u *upgradeWorld) createNodeGroup() error {
 		Name: groupName, Cluster: clusterName, Machine: u.pool.machine(), Min: s.Min, Max: s.Max, Desired: s.Desired,
 		Image:    firstImage,
 		Protects: u.pool.ManagedScaling, Rebalances: u.pool.RebalancesZones,
+		Tags: map[string]string{handler.OwnerTag: installation.Name},
 	})
 	if err != nil {
 		return err

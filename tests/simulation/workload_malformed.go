@@ -116,8 +116,12 @@ var malformedDetails = []string{
 // sendMalformedEvent puts an event on the bus that must change nothing.
 func (w *World) sendMalformedEvent(a Action) {
 	kind := []string{"ECS Task State Change", "ECS Container Instance State Change"}[a.N%2]
+	account := ownAccount
+	if a.Pick/16%3 == 0 {
+		account = "999999999999" // of somebody else
+	}
 	detail := json.RawMessage(malformedDetails[a.Pick%uint64(len(malformedDetails))])
-	if w.putEvent("berth.fleet", kind, "bad", detail) == nil {
+	if w.putOn("", busEvent{account, "berth.fleet", kind, "bad", detail}) == nil {
 		w.cover(coverage.BadEvent)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
 )
@@ -37,7 +39,7 @@ func (w *World) createProviders() error {
 	ctx := context.Background()
 	for n, name := range providerNames {
 		arn, err := w.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: name, Cluster: clusterName, Machine: machine,
-			Max: 3, Desired: 1 + n})
+			Max: 3, Desired: 1 + n, Tags: map[string]string{handler.OwnerTag: installation.Name}})
 		if err != nil {
 			return err
 		}

@@ -279,8 +279,8 @@ func (w *World) reportLoads(a Action) {
 	}
 	for _, report := range reports {
 		arn := "arn:aws:ecs:us-east-1:123456789012:task/" + clusterName + "/" + report.Task
-		if w.putEvent("berth.load", "Task Load Report", "load",
-			map[string]any{"taskArn": arn, "loads": report.Loads}) == nil {
+		if w.putOn("LoadBus", busEvent{ownAccount, "berth.load", "Task Load Report", "load",
+			map[string]any{"taskArn": arn, "loads": report.Loads}}) == nil {
 			w.cover(coverage.LoadEvent)
 		}
 	}

@@ -299,14 +299,28 @@ func (w *World) serviceRow(name string) (*cluster.Service, bool) {
 
 // putEvent puts an event on the bus.
 func (w *World) putEvent(source, kind, id string, detail any) error {
+	return w.putOn("", busEvent{ownAccount, source, kind, id, detail})
+}
+
+// ownAccount is the installation's account.
+const ownAccount = "123456789012"
+
+// busEvent is an event as an account puts it on a bus.
+type busEvent struct {
+	account, source, kind, id string
+	detail                    any
+}
+
+// putOn puts an event on a bus, the default one if that is empty.
+func (w *World) putOn(bus string, e busEvent) error {
 	event, err := json.Marshal(map[string]any{
-		"source": source, "detail-type": kind, "detail": detail, "id": id, "time": w.Loop.Now(),
-		"region": "us-east-1", "account": "123456789012",
+		"source": e.source, "detail-type": e.kind, "detail": e.detail, "id": e.id, "time": w.Loop.Now(),
+		"region": "us-east-1", "account": e.account,
 	})
 	if err != nil {
 		return err
 	}
-	return w.Runtime.PutEvent(event)
+	return w.Runtime.PutEventOn(bus, event)
 }
 
 // registerDefinition registers a task definition, given as the body of the request.

@@ -21,7 +21,8 @@ import (
 var rowPrefixes = []string{
 	state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
 	state.PrefixDefinition, state.PrefixOutbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
-	state.PrefixCheckpoint, state.PrefixEntry, state.PrefixBucket, state.PrefixLoad, state.PrefixDeployment,
+	state.PrefixCheckpoint, state.PrefixEntry, state.PrefixBucket, state.PrefixLoad, state.PrefixLoadTimes,
+	state.PrefixDeployment,
 	state.PrefixRevision, state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 	state.PrefixNodeGroup, state.PrefixUpdate, state.PrefixProvider, state.PrefixScaling, state.PrefixGroupUse,
 	state.PrefixProviders, state.PrefixConfiguration,

@@ -206,7 +206,7 @@ func (w *world) addMachines() {
 		"constraintPriorities":{"placementConstraint":0,"capacity":0,"faultDomain":1,"upgradeDomain":1}}}`)
 	scaled := mustSucceed(w.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: "spot-group", Cluster: shop, Machine: ec2.Machine{Type: "m5.large"}, Min: 1, Max: 6, Desired: 3,
-		Protects: true,
+		Protects: true, Tags: map[string]string{handler.OwnerTag: installation.Name},
 	}))(w)
 	w.callECS("CreateCapacityProvider", `{"name":"spot","autoScalingGroupProvider":{"autoScalingGroupArn":"`+scaled+`",
 		"managedScaling":{"status":"ENABLED","targetCapacity":90,"instanceWarmupPeriod":60},"managedTerminationProtection":"ENABLED","managedDraining":"ENABLED"},
@@ -215,6 +215,7 @@ func (w *world) addMachines() {
 		`{"cluster":"shop","capacityProviders":["spot"],"defaultCapacityProviderStrategy":[]}`)
 	mustSucceed(w.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: "yard-group", Cluster: yard, Machine: ec2.Machine{Type: "m5.large"}, Max: 8, Desired: 3,
+		Tags: map[string]string{handler.OwnerTag: installation.Name},
 	}))(w)
 	w.passTime(2 * time.Minute)
 }

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/sim"
 	"berth/shared/sim/ec2"
+	"berth/shared/wire/transport"
 )
 
 // newHandler serves the protocols of the simulated AWS at /, and below /fleet/ what ECS has no
@@ -28,7 +29,7 @@ import (
 // keeps web pages out.
 func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	ecs := f.ECS.Endpoint()
-	ecs.Loopback, ecs.Logger = true, log
+	ecs.Guard = transport.Guard{Loopback: true, Log: log}
 	mux := http.NewServeMux()
 	mux.Handle("/", f.ServeProtocols(ecs))
 	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { serveAddInstances(f, w, r) })

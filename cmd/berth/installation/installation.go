@@ -30,9 +30,11 @@ import (
 	"berth/shared/sim/ec2"
 	"berth/shared/state"
 	"berth/shared/wire"
+	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/berthapi"
 	"berth/shared/wire/ecsapi"
+	"berth/shared/wire/transport"
 )
 
 // FleetSource is the source of the simulated fleet's events. Only AWS may send events with a source
@@ -50,6 +52,11 @@ type Options struct {
 	Parameters map[string]string
 	AWS        sim.Options // Clock, Emit, Path, Source and Account are set here
 	Log        *slog.Logger
+
+	// Verifier checks signatures, and Access says who may call what. Without them everyone who
+	// reaches the API may call everything.
+	Verifier *access.Verifier
+	Access   *access.Policy
 
 	// NewID returns request ids. They are random if it is nil.
 	NewID func() string
@@ -84,6 +91,10 @@ type groupPorts struct {
 	handler.Metrics
 	handler.Hosts
 }
+
+// Name is an embedded installation's name: the value of the tag [handler.OwnerTag] on the Auto
+// Scaling groups that it may change.
+const Name = "berth"
 
 // Installation is an embedded Berth. Its parts may be used directly, from the loop's goroutine or
 // while the loop does not run.
@@ -135,13 +146,20 @@ func (o Options) withDefaults() Options {
 		s := handler.DefaultSettings()
 		o.Settings = &s
 	}
+	if o.Settings.Installation == "" {
+		named := *o.Settings
+		named.Installation = Name
+		o.Settings = &named
+	}
 	o.Account.ID = cmp.Or(o.Account.ID, "123456789012")
 	o.Account.Region = cmp.Or(o.Account.Region, "us-east-1")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource,
-		"ScalingSources": FleetSource}
+	parameters := map[string]string{
+		"EventSources": FleetSource, "AlarmSources": FleetSource, "ScalingSources": FleetSource,
+		"AWS::AccountId": o.Account.ID, "AWS::Region": o.Account.Region,
+	}
 	maps.Copy(parameters, o.Parameters)
 	o.Parameters = parameters
 	return o
@@ -199,6 +217,11 @@ func (i *Installation) groupsFor(function string) Groups {
 		groupPorts{i.AWS.Groups, i.AWS.Templates, i.AWS.CloudWatch, i.AWS.ECS})
 }
 
+// ownedGroups lets a function change only the groups that carry this installation's tag.
+func (i *Installation) ownedGroups(groups Groups) *handler.OwnedGroups {
+	return &handler.OwnedGroups{AutoScaling: groups, Updates: groups, Installation: i.options.Settings.Installation}
+}
+
 func (i *Installation) clockFor(function string) handler.Clock {
 	return wrapPort[handler.Clock](i.options.WrapClock, function, i.Loop)
 }
@@ -217,7 +240,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		State: i.stateFor("api"), ECS: i.ecsFor("api"), Clock: i.clockFor("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	})
-	i.Server = i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
+	server := i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.loggerFor("api"),
 			Resources: ecsapi.Resources{
@@ -230,9 +253,15 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		Own: berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services,
 			Loads: i.API.Loads, Rows: i.API.Rows},
 		NodeGroups: i.API.NodeGroups,
-		// Requests are not signed here. Any program on this machine may call, but no web page.
-		Loopback: true,
+		// No web page may call, and without credentials everyone who runs programs on this machine.
+		Loopback: true, Access: i.options.Access,
 	}))
+	if v := i.options.Verifier; v != nil {
+		server = v.Handler(server, func(r *http.Request, arn string) *http.Request {
+			return r.WithContext(transport.WithPrincipal(r.Context(), arn))
+		})
+	}
+	i.Server = server
 	return nil
 }
 
@@ -311,7 +340,7 @@ func (i *Installation) functionFactories() map[string]func(environment string) e
 		"throttling": func(string) embedded.Function {
 			h := &throttling.Handler{
 				State: i.stateFor("throttling"), Clock: i.clockFor("throttling"), Settings: *i.options.Settings,
-				Log: i.loggerFor("throttling"), Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
+				Log: i.loggerFor("throttling"), Decoder: i.eventDecoder(),
 			}
 			return embedded.Function{Messages: h.HandleMessages}
 		},
@@ -323,11 +352,20 @@ func (i *Installation) loggerFor(function string) *slog.Logger {
 	return i.options.Log.With("function", function)
 }
 
+// eventDecoder accepts events of the simulated AWS, and of this account and Region only.
+func (i *Installation) eventDecoder() awsevent.Decoder {
+	simulated := []string{FleetSource}
+	return awsevent.Decoder{
+		Account: i.options.Account.ID, Region: i.options.Account.Region,
+		ECSSources: simulated, AlarmSources: simulated, ScalingSources: simulated,
+	}
+}
+
 // dispatchHandler makes the handler of dispatch with the ports of this name.
 func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
-		Groups: i.groupsFor(name), Bus: i.options.Bus,
+		Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus,
 		Account: i.options.Account, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }
@@ -336,7 +374,7 @@ func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
 	return &taskstatechange.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), Clock: i.clockFor(name), Settings: *i.options.Settings,
-		Log: i.loggerFor(name), Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
+		Log: i.loggerFor(name), Decoder: i.eventDecoder(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
 	"berth/shared/sim/ec2"
@@ -39,7 +40,8 @@ func scaled(t *testing.T, tags map[string]string) *installation.Installation {
 		}
 	}
 	arn, err := i.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: "group", Cluster: home,
-		Machine: ec2.Machine{Type: "m5.large"}, Max: 20, Protects: true})
+		Machine: ec2.Machine{Type: "m5.large"}, Max: 20, Protects: true,
+		Tags: map[string]string{handler.OwnerTag: installation.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}

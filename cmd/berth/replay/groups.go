@@ -9,6 +9,7 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/sim/autoscaling"
 	"berth/shared/state"
@@ -89,7 +90,8 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 func (r *groupReplay) addCapacity(ctx context.Context) error {
 	for _, k := range r.kinds {
 		arn, err := r.installation.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: k.name, Cluster: clusterName,
-			Machine: k.machineOfKind(), Max: k.nodes, Protects: true})
+			Machine: k.machineOfKind(), Max: k.nodes, Protects: true,
+			Tags: map[string]string{handler.OwnerTag: installation.Name}})
 		if err != nil {
 			return err
 		}

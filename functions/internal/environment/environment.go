@@ -21,6 +21,7 @@ import (
 
 	"berth/functions/internal/trace"
 	"berth/shared/awsapi"
+	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
 	"berth/shared/handler"
@@ -139,8 +140,8 @@ func (e *Environment) numberSetting(name string, def, least, most float64) float
 	return v
 }
 
-// boolSetting returns a variable that must be true or false, or false if it is not set.
-func (e *Environment) boolSetting(name string) bool {
+// BoolVariable returns a variable that must be true or false, or false if it is not set.
+func (e *Environment) BoolVariable(name string) bool {
 	switch text := e.lookup(name); text {
 	case "true":
 		return true
@@ -195,11 +196,12 @@ func (e *Environment) HandlerSettings() handler.Settings {
 	s.BackoffLadder = e.ladderSetting("THROTTLE_LADDER_SECONDS", s.BackoffLadder)
 	s.MaxUnhealthyPercent = int(e.numberSetting("UNHEALTHY_SHARE_PERCENT", float64(s.MaxUnhealthyPercent), 1, 100))
 	s.ReplacePercent = int(e.numberSetting("WAVE_PERCENT", float64(s.ReplacePercent), 1, 100))
-	s.PublishEvents = e.boolSetting("PUBLISH_EVENTS")
+	s.PublishEvents = e.BoolVariable("PUBLISH_EVENTS")
 	s.ProvisioningLimit = int(e.numberSetting("PROVISIONING_LIMIT", float64(s.ProvisioningLimit), 0, 1e6))
 	s.ServiceLimit = int(e.numberSetting("SERVICE_LIMIT", float64(s.ServiceLimit), 0, 1e6))
 	s.ProvisioningTimeout = e.durationSetting("PROVISIONING_TIMEOUT_SECONDS", s.ProvisioningTimeout)
 	s.ScalingNamespace = cmp.Or(e.lookup("SCALING_NAMESPACE"), s.ScalingNamespace)
+	s.Installation = e.lookup("INSTALLATION")
 	s.StartRate = e.numberSetting("START_RATE", s.StartRate, 0.001, 1e6)
 	s.StartBurst = e.numberSetting("START_BURST", s.StartBurst, 1, 1e6)
 	return s
@@ -209,6 +211,16 @@ func (e *Environment) HandlerSettings() handler.Settings {
 func (e *Environment) Account() cluster.Account {
 	return cluster.Account{ID: e.RequiredVariable("ACCOUNT_ID"), Region: e.RequiredVariable("AWS_REGION"),
 		Partition: e.lookup("PARTITION")}
+}
+
+// EventDecoder accepts events of this account and Region only, from AWS's own services and from the
+// sources in EVENT_SOURCES, ALARM_SOURCES and SCALING_SOURCES.
+func (e *Environment) EventDecoder() awsevent.Decoder {
+	account := e.Account()
+	return awsevent.Decoder{
+		Account: account.ID, Region: account.Region, ECSSources: e.ListVariable("EVENT_SOURCES"),
+		AlarmSources: e.ListVariable("ALARM_SOURCES"), ScalingSources: e.ListVariable("SCALING_SOURCES"),
+	}
 }
 
 // StateTable returns the store on the table TABLE_NAME.

@@ -30,6 +30,9 @@ type Function struct {
 	URL http.Handler
 	// WithPrincipal adds to the request's context the ARN of the caller, which IAM has verified.
 	WithPrincipal func(ctx context.Context, arn string) context.Context
+	// UnverifiedCaller stands for the caller of requests that no IAM authorizer has verified. If it
+	// is empty, such requests are refused. Only an emulator of AWS needs it.
+	UnverifiedCaller string
 	// Log receives a line for each dropped event. It may be nil.
 	Log *slog.Logger
 }

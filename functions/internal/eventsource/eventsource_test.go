@@ -48,7 +48,8 @@ func TestQueue(t *testing.T) {
 		if err != nil || out != `{"batchItemFailures":[]}` {
 			t.Errorf("Invoke = %s, %v", out, err)
 		}
-		want := []state.Message{{ID: "m-1", Body: []byte(`{"a":1}`), Receives: 3}, {ID: "m-2", Body: []byte("two"), Receives: 1}}
+		want := []state.Message{{ID: "m-1", Body: []byte(`{"a":1}`), Receives: 3},
+			{ID: "m-2", Body: []byte("two"), Receives: 1}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("messages (-want +got):\n%s", diff)
 		}
@@ -121,7 +122,8 @@ func TestStream(t *testing.T) {
 	})
 	t.Run("ReportsTheFirstToDeliverAgain", func(t *testing.T) {
 		retry = "102"
-		if out, err := invoke(t, f, streamBatch); err != nil || out != `{"batchItemFailures":[{"itemIdentifier":"102"}]}` {
+		if out, err := invoke(t, f, streamBatch); err != nil ||
+			out != `{"batchItemFailures":[{"itemIdentifier":"102"}]}` {
 			t.Errorf("Invoke = %s, %v", out, err)
 		}
 	})
@@ -155,7 +157,8 @@ func TestSchedule(t *testing.T) {
 
 func TestSourcesWithoutHandler(t *testing.T) {
 	f := &eventsource.Function{}
-	for _, event := range []string{sqsBatch, streamBatch, `{"schedule":"due"}`, `{"requestContext":{"http":{}}}`, `{}`, `{"Records":[]}`, `[`} {
+	for _, event := range []string{sqsBatch, streamBatch, `{"schedule":"due"}`, `{"requestContext":{"http":{}}}`, `{}`,
+		`{"Records":[]}`, `[`} {
 		if out, err := invoke(t, f, event); err == nil {
 			t.Errorf("Invoke(%.40s) = %s, want an error", event, out)
 		}
@@ -178,7 +181,8 @@ func TestURL(t *testing.T) {
 		},
 		URL: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			got = fmt.Sprint(r.Method, " ", r.Host, r.RequestURI, " ", r.Header.Get("X-Amz-Target"), " ", string(body), " ",
+			got = fmt.Sprint(r.Method, " ", r.Host, r.RequestURI, " ", r.Header.Get("X-Amz-Target"), " ", string(body),
+				" ",
 				r.Context().Value(principalKey{}), " ", r.RemoteAddr, " ", r.ContentLength, " ", r.Header.Get("Cookie"))
 			answer(w)
 		}),
@@ -191,6 +195,25 @@ func TestURL(t *testing.T) {
 		}
 		if !strings.Contains(out, `"statusCode":204`) {
 			t.Errorf("answer = %s", out)
+		}
+	})
+	t.Run("RefusesWhatIAMHasNotAuthorized", func(t *testing.T) {
+		forged := strings.Replace(urlRequest, `"authorizer":{"iam":{"userArn":"arn:aws:iam::123456789012:user/ann"}},`,
+			"", 1)
+		got = ""
+		out, err := invoke(t, f, forged)
+		if err != nil || got != "" || !strings.Contains(out, `"statusCode":403`) ||
+			!strings.Contains(out, "AccessDeniedException") {
+			t.Errorf("the handler got %q, the answer is %s, %v", got, out, err)
+		}
+		lenient := *f
+		lenient.UnverifiedCaller = "emulator"
+		if out, err = invoke(t, &lenient, forged); err != nil || !strings.Contains(got, " emulator ") {
+			t.Errorf("with a stand-in the handler got %q, the answer is %s, %v", got, out, err)
+		}
+		if _, err = invoke(t, &lenient, urlRequest); err != nil ||
+			!strings.Contains(got, " arn:aws:iam::123456789012:user/ann ") {
+			t.Errorf("with a stand-in and an authorizer the handler got %q, %v", got, err)
 		}
 	})
 	t.Run("AnswersText", func(t *testing.T) {
@@ -206,7 +229,8 @@ func TestURL(t *testing.T) {
 	})
 	t.Run("AnswersBytes", func(t *testing.T) {
 		answer = func(w http.ResponseWriter) { _, _ = w.Write([]byte{0xff, 0x00}) }
-		if out, _ := invoke(t, f, urlRequest); !strings.Contains(out, `"body":"/wA=","isBase64Encoded":true`) || !strings.Contains(out, `"statusCode":200`) {
+		if out, _ := invoke(t, f, urlRequest); !strings.Contains(out, `"body":"/wA=","isBase64Encoded":true`) ||
+			!strings.Contains(out, `"statusCode":200`) {
 			t.Errorf("Invoke = %s", out)
 		}
 	})

@@ -20,8 +20,19 @@ func (f *Function) answerRequest(ctx context.Context, event []byte) (events.Lamb
 	if err := json.Unmarshal(event, &in); err != nil {
 		return events.LambdaFunctionURLResponse{}, fmt.Errorf("reading function URL request: %w", err)
 	}
-	if a := in.RequestContext.Authorizer; a != nil && a.IAM != nil && f.WithPrincipal != nil {
-		ctx = f.WithPrincipal(ctx, a.IAM.UserARN)
+	principal := callerOf(&in)
+	if principal == "" {
+		principal = f.UnverifiedCaller
+	}
+	if principal == "" {
+		if f.Log != nil {
+			f.Log.WarnContext(ctx, "refused a request that IAM has not "+
+				"authorized", "address", in.RequestContext.HTTP.SourceIP)
+		}
+		return refusal(), nil
+	}
+	if f.WithPrincipal != nil {
+		ctx = f.WithPrincipal(ctx, principal)
 	}
 	r, err := newRequest(ctx, &in)
 	if err != nil {
@@ -31,6 +42,24 @@ func (f *Function) answerRequest(ctx context.Context, event []byte) (events.Lamb
 	w := &response{header: http.Header{}}
 	f.URL.ServeHTTP(w, r)
 	return w.toLambda(), nil
+}
+
+// callerOf returns the ARN of the caller that IAM verified, or empty if IAM verified none.
+func callerOf(in *events.LambdaFunctionURLRequest) string {
+	if a := in.RequestContext.Authorizer; a != nil && a.IAM != nil {
+		return a.IAM.UserARN
+	}
+	return ""
+}
+
+// refusal answers a request that IAM has not seen. Such a request did not come through the function
+// URL, whose AuthType is AWS_IAM.
+func refusal() events.LambdaFunctionURLResponse {
+	return events.LambdaFunctionURLResponse{
+		StatusCode: http.StatusForbidden, Headers: map[string]string{"Content-Type": "application/x-amz-json-1.1"},
+		Body: `{"__type":"AccessDeniedException",` +
+			`"message":"IAM has not authorized this request. Call the function URL with a signature."}`,
+	}
 }
 
 // newRequest converts the event to an HTTP request.

@@ -26,6 +26,24 @@ func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
 	return observe.AddToDirectory(ctx, a.State, name)
 }
 
+// CheckManaged refuses a cluster that Berth does not manage, with ClusterNotFoundException, even if
+// ECS has it.
+func (a *Clusters) CheckManaged(ctx context.Context, name string) error {
+	meta, err := state.ReadRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta},
+		"cluster "+name)
+	if err == nil && meta == nil {
+		err = cluster.Errorf(cluster.CodeClusterNotFound,
+			"Cluster not found. Berth does not manage cluster %s; CreateCluster makes it manage a cluster of "+
+				"ECS.", name)
+	}
+	return err
+}
+
+// ManagedClusters returns the names of the clusters that Berth manages, sorted.
+func (a *Clusters) ManagedClusters(ctx context.Context) ([]string, error) {
+	return state.ClusterNames(ctx, a.State)
+}
+
 // CheckDeletable refuses to delete a cluster that has ACTIVE services or tasks. ECS itself knows of
 // no service, so it would delete the cluster.
 func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {

@@ -168,7 +168,7 @@ func (e *execution) releaseInstances(ctx context.Context, ids []string) (release
 func (e *execution) isStillFree(ctx context.Context, ec2ID string, v *snapshot.InstanceView) (bool, error) {
 	store, clusterName := e.round.State, e.of.Cluster
 	if v == nil {
-		known, err := isRegistered(ctx, store, clusterName, ec2ID)
+		known, err := handler.HasRegistered(ctx, store, clusterName, ec2ID)
 		return !known, err
 	}
 	i, err := readInstance(ctx, store, clusterName, v.ID)

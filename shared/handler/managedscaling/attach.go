@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/scaling"
 	"berth/shared/state"
 )
@@ -129,13 +130,14 @@ func (h *Handler) tagGroup(ctx context.Context, g *cluster.AutoScalingGroup) err
 
 // removeAttachments removes what a provider that a cluster no longer uses, or uses less, has there.
 // A group that no longer exists has taken its policy and hook with it; the alarms are CloudWatch's.
+// Those of a group that the installation does not own stay.
 func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unneeded *cluster.CapacityProvider) error {
 	a := &attacher{Handler: h, cluster: clusterName, provider: unneeded}
 	groups, err := h.Groups.DescribeGroups(ctx, []string{unneeded.Group})
 	switch {
 	case err != nil:
 		return fmt.Errorf("describing Auto Scaling group %s: %w", unneeded.Group, err)
-	case len(groups) == 0:
+	case len(groups) == 0, handler.OwnershipProblem(groups[0], h.Settings.Installation) != "":
 		return a.attachAlarms(ctx, false)
 	}
 	if err := h.tagGroup(ctx, groups[0]); err != nil {

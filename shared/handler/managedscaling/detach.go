@@ -94,6 +94,9 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 	}
 	var protected []string
 	for _, g := range groups {
+		if handler.OwnershipProblem(g, h.Settings.Installation) != "" {
+			continue // its owner decides
+		}
 		for _, i := range g.Instances {
 			if i.IsInService() && i.Protected {
 				protected = append(protected, i.ID)

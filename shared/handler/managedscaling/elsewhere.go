@@ -56,7 +56,7 @@ func findElsewhere(
 			continue
 		}
 		for _, id := range ids {
-			registered, err := isRegistered(ctx, store, name, id)
+			registered, err := handler.HasRegistered(ctx, store, name, id)
 			if err != nil {
 				return nil, err
 			}
@@ -66,18 +66,6 @@ func findElsewhere(
 		}
 	}
 	return found, nil
-}
-
-// isRegistered reports whether an EC2 instance has registered with a cluster and is still there,
-// according to the state.
-func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID string) (bool, error) {
-	alias, err := state.ReadRow[*state.Alias](
-		ctx, store, state.AliasKey(clusterName, ec2ID), "the alias of instance "+ec2ID+" in cluster "+clusterName)
-	if err != nil || alias == nil {
-		return false, err
-	}
-	i, err := readInstance(ctx, store, clusterName, alias.ID)
-	return i != nil && !i.IsDeregistered(), err
 }
 
 // findRegistered adds to found those of the wanted EC2 instances that are registered with a cluster

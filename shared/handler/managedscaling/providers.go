@@ -96,6 +96,9 @@ func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (
 	if why := scaling.GroupProblem(p, found[0]); why != "" {
 		return why, nil
 	}
+	if why := handler.OwnershipProblem(found[0], h.Settings.Installation); why != "" {
+		return why, nil
+	}
 	return permanentReason(h.tagGroup(ctx, found[0]))
 }
 

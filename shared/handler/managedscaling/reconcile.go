@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/scaling"
 	"berth/shared/state"
 )
@@ -26,6 +27,9 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	a := &attacher{Handler: r.Handler, cluster: r.of.Cluster, provider: p, group: r.groups[p.Group]}
 	if a.group == nil {
 		return asNotAttached(cmp.Or(a.forgetGroup(ctx), fmt.Errorf("there is no Auto Scaling group %s", p.Group)))
+	}
+	if why := handler.OwnershipProblem(a.group, r.Settings.Installation); why != "" {
+		return asNotAttached(cmp.Or(r.reportReadOnly(ctx, p, why), errors.New(why)))
 	}
 	// The revision read here is the one that the write below must find.
 	old, err := readHistory(ctx, r.State, r.of.Cluster, name)
@@ -67,6 +71,24 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	}
 	return errors.Join(state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr),
 		e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats), state.IgnoreConflict(r.emitEvents(ctx, p, events)))
+}
+
+// reportReadOnly says once, to the services that use the provider, why its group is not changed.
+func (r *round) reportReadOnly(ctx context.Context, p *cluster.CapacityProvider, why string) error {
+	if r.of.AttachmentProblems[p.Name] == why {
+		return nil
+	}
+	var events []scaling.Event
+	for _, s := range r.snap.Services {
+		uses := slices.ContainsFunc(s.Providers,
+			func(share cluster.ProviderShare) bool { return share.Provider == p.Name })
+		if uses && s.Status == cluster.ServiceActive {
+			message := fmt.Sprintf("(service %s) capacity provider %s does not scale: %s", s.Name, p.Name, why)
+			events = append(events, scaling.Event{Owner: "service " + s.Name, Message: message})
+		}
+	}
+	slices.SortFunc(events, func(a, b scaling.Event) int { return cmp.Compare(a.Owner, b.Owner) })
+	return state.IgnoreConflict(r.emitEvents(ctx, p, events))
 }
 
 // claimInstances names the provider on those of its group's instances for which ECS names none, so

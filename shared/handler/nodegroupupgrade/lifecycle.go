@@ -39,6 +39,12 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 		return issue, nil
 	}
 	auto := groups[0]
+	if err := handler.OwnershipError(auto, h.Settings.Installation); err != nil {
+		return nodegroup.GroupIssue(err, auto.Name)
+	}
+	if issue, err := registeredElsewhere(ctx, h.State, g, auto); issue != nil || err != nil {
+		return issue, err
+	}
 	target, template := g.Target, cmp.Or(g.Target.SourceTemplate, g.Target.SourceName)
 	if template != "" {
 		target, err = completeTarget(ctx, h.Templates, target, nodegroup.SourceTemplate(target),
@@ -59,6 +65,30 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 	}
 	change := cluster.SizesChange{Min: &g.Sizes.Min, Max: &g.Sizes.Max, Desired: &g.Sizes.Desired}
 	return nodegroup.GroupIssue(h.Updates.SetSizes(ctx, auto.Name, change), auto.Name)
+}
+
+// registeredElsewhere returns an issue if an instance of the group has registered with another
+// cluster: an update would terminate machines of that one.
+func registeredElsewhere(
+	ctx context.Context, store state.Store, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup,
+) (issue *cluster.NodeGroupIssue, err error) {
+	err = state.ForEachCluster(ctx, store, func(name string) error {
+		if name == g.Cluster || issue != nil {
+			return nil
+		}
+		for _, i := range auto.Instances {
+			registered, err := handler.HasRegistered(ctx, store, name, i.ID)
+			if err != nil {
+				return err
+			}
+			if registered {
+				issue = nodegroup.ElsewhereIssue(auto.Name, i.ID, name)
+				return nil
+			}
+		}
+		return nil
+	})
+	return issue, err
 }
 
 // completeTarget completes an update's target by what a launch template version says of it.
@@ -112,6 +142,9 @@ func (h *Handler) resizeGroup(
 		return s, cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group no longer exists")
 	}
 	auto := groups[0]
+	if err := handler.OwnershipError(auto, h.Settings.Installation); err != nil {
+		return s, err
+	}
 	if s, err = c.ApplyTo(sizesOf(auto)); err != nil {
 		return s, err
 	}

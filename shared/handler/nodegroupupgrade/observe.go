@@ -49,6 +49,9 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 	o := &observation{
 		group: nodegroup.Group{Name: auto.Name, Sizes: sizesOf(auto), Zones: auto.Zones, Template: auto.Template},
 	}
+	if err := handler.OwnershipError(auto, h.Settings.Installation); err != nil {
+		return o, err
+	}
 	// A mixed instances policy with templates of its own would launch nodes that no update made.
 	if auto.OwnTemplates && u.Phase != cluster.PhaseRestore {
 		return o, cluster.Errorf(cluster.CodeInvalidRequest, "%s", nodegroup.OwnTemplatesMessage(auto.Name))

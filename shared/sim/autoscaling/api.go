@@ -209,6 +209,12 @@ func (g *group) setGroupTag(key, value string, propagate bool) error {
 	if err := checkFaultTag(key, value); err != nil {
 		return err
 	}
+	if g.Tags == nil {
+		g.Tags = map[string]string{}
+	}
+	if g.Own == nil { // a group that was read from a file has no empty maps
+		g.Own = map[string]bool{}
+	}
 	g.Tags[key], g.Own[key] = value, !propagate
 	return nil
 }

@@ -99,6 +99,8 @@ type GroupSpec struct {
 	Protects, Rebalances bool
 	// Image is the image of the launch template that is made for the group: ami-1 if empty.
 	Image string
+	// Tags are the group's own; instances do not get them.
+	Tags map[string]string
 }
 
 // AddGroup creates an Auto Scaling group and returns its ARN.
@@ -113,7 +115,10 @@ func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
 		g := &group{
 			Name: s.Name, launchSettings: launchSettings{Cluster: s.Cluster, Machine: s.Machine}, Min: s.Min,
 			Max: s.Max, Desired: s.Desired, Protects: s.Protects,
-			Rebalances: s.Rebalances,
+			Rebalances: s.Rebalances, Tags: map[string]string{}, Own: map[string]bool{},
+		}
+		for key, value := range s.Tags {
+			g.Tags[key], g.Own[key] = value, true
 		}
 		if err := e.checkNewGroup(g); err != nil {
 			return err

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"strings"
 
 	"berth/shared/cluster"
-	"berth/shared/wire/transport"
 )
 
 // An Operation answers one operation of the ECS API. It takes the body of the request and returns
@@ -108,15 +106,4 @@ func decodeStrict(body []byte, in any) error {
 			wrong.Value)
 	}
 	return cluster.Errorf(cluster.CodeSerialization, "The request cannot be read: %.200s.", err.Error())
-}
-
-// LoggedOperation returns an operation that logs its caller once it has changed something.
-func LoggedOperation(log *slog.Logger, name string, f Operation) Operation {
-	return func(ctx context.Context, body []byte) (any, error) {
-		out, err := f(ctx, body)
-		if r, ok := out.(Raw); err == nil && (!ok || r.Status < 300) {
-			transport.LogChange(ctx, log, name)
-		}
-		return out, err
-	}
 }

@@ -3,7 +3,6 @@ package awsjson
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -14,12 +13,8 @@ import (
 
 // A Mux answers the operations that it was given, by name or over HTTP.
 type Mux struct {
-	// Loopback refuses HTTP requests that a web page could have sent, see
-	// [transport.CheckLoopback].
-	Loopback bool
-	// Logger gets faults: panics, and errors that are no answer of the API. If it is nil, they are
-	// dropped.
-	Logger *slog.Logger
+	// Guard decides who may call the operations, and logs changes and faults.
+	Guard transport.Guard
 
 	operations map[string]Operation
 }
@@ -53,7 +48,8 @@ func (m *Mux) ServeOperation(ctx context.Context, op string, body []byte) (statu
 // runOperation runs an operation and encodes what it returns.
 func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {
 	status = http.StatusOK
-	err := transport.RunGuarded(ctx, m.Logger, op, func() error {
+	name := strings.TrimPrefix(op, OwnTarget)
+	err := m.Guard.Run(ctx, name, func() error {
 		out, err := f(ctx, body)
 		if err != nil {
 			return err
@@ -70,6 +66,9 @@ func (m *Mux) runOperation(ctx context.Context, op string, f Operation, body []b
 	})
 	if err != nil {
 		return encodeError(err)
+	}
+	if status < http.StatusMultipleChoices {
+		m.Guard.LogChange(ctx, name, subjectOf(body))
 	}
 	return status, answer
 }
@@ -101,7 +100,7 @@ const (
 )
 
 // ServeHTTP answers POST / in the protocol of the ECS API. Who sent the request must have been
-// established before, apart from what [Mux.Loopback] refuses.
+// established before, except for what [transport.Guard.Admit] refuses.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, answer := m.answerHTTP(w, r)
 	transport.WriteAnswer(w, contentType, status, answer)
@@ -109,11 +108,9 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answerHTTP checks path, method, content type and target, in that order, before it reads the body.
 func (m *Mux) answerHTTP(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
-	if m.Loopback {
-		if err := transport.CheckLoopback(r); err != nil {
-			_, answer = encodeError(err)
-			return http.StatusForbidden, answer
-		}
+	if err := m.Guard.Admit(r); err != nil {
+		_, answer = encodeError(err)
+		return http.StatusForbidden, answer
 	}
 	if r.URL.Path != "/" {
 		_, answer = encodeError(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API is at /."))

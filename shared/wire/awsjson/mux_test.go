@@ -33,7 +33,8 @@ func client(t *testing.T, m http.Handler) *ecs.Client {
 	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	t.Cleanup(server.Close)
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &server.URL, Region: "eu-west-1", HTTPClient: awsapi.HTTP{Client: server.Client()}, Retryer: aws.NopRetryer{},
+		BaseEndpoint: &server.URL, Region: "eu-west-1", HTTPClient: awsapi.HTTP{Client: server.Client()},
+		Retryer:     aws.NopRetryer{},
 		Credentials: credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", ""),
 	})
 }
@@ -47,10 +48,13 @@ func fixed[I, O any](in *I, out *O) awsjson.Operation {
 }
 
 var unexported = cmp.Options{
-	cmpopts.IgnoreFields(ecs.DescribeServicesOutput{}, "ResultMetadata"), cmpopts.IgnoreFields(ecs.DescribeTasksOutput{}, "ResultMetadata"),
+	cmpopts.IgnoreFields(ecs.DescribeServicesOutput{}, "ResultMetadata"),
+	cmpopts.IgnoreFields(ecs.DescribeTasksOutput{}, "ResultMetadata"),
 	cmpopts.IgnoreFields(ecs.DescribeContainerInstancesOutput{}, "ResultMetadata"),
-	cmpopts.IgnoreFields(ecs.DescribeTaskDefinitionOutput{}, "ResultMetadata"), cmpopts.IgnoreFields(ecs.RunTaskOutput{}, "ResultMetadata"),
-	cmpopts.EquateEmpty(), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".noSmithyDocumentSerde" }, cmp.Ignore()),
+	cmpopts.IgnoreFields(ecs.DescribeTaskDefinitionOutput{}, "ResultMetadata"),
+	cmpopts.IgnoreFields(ecs.RunTaskOutput{}, "ResultMetadata"),
+	cmpopts.EquateEmpty(),
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".noSmithyDocumentSerde" }, cmp.Ignore()),
 }
 
 func expect(t *testing.T, what string, got, want any) {
@@ -65,9 +69,11 @@ func TestRoundTripWithTheSDK(t *testing.T) {
 	ctx := t.Context()
 	t.Run("DescribeServices", func(t *testing.T) {
 		want := outputs["service"].out.(*ecs.DescribeServicesOutput)
-		sent := &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}, Include: []types.ServiceField{types.ServiceFieldTags}}
+		sent := &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"},
+			Include: []types.ServiceField{types.ServiceFieldTags}}
 		var in ecs.DescribeServicesInput
-		got, err := client(t, awsjson.NewMux(map[string]awsjson.Operation{"DescribeServices": fixed(&in, want)})).DescribeServices(ctx, sent)
+		got, err := client(t, awsjson.NewMux(map[string]awsjson.Operation{"DescribeServices": fixed(&in,
+			want)})).DescribeServices(ctx, sent)
 		expect(t, "error", err, nil)
 		expect(t, "input", &in, sent)
 		expect(t, "output", got, want)
@@ -76,7 +82,8 @@ func TestRoundTripWithTheSDK(t *testing.T) {
 		want := outputs["task"].out.(*ecs.DescribeTasksOutput)
 		sent := &ecs.DescribeTasksInput{Tasks: []string{"a", "b"}}
 		var in ecs.DescribeTasksInput
-		got, err := client(t, awsjson.NewMux(map[string]awsjson.Operation{"DescribeTasks": fixed(&in, want)})).DescribeTasks(ctx, sent)
+		got, err := client(t, awsjson.NewMux(map[string]awsjson.Operation{"DescribeTasks": fixed(&in,
+			want)})).DescribeTasks(ctx, sent)
 		expect(t, "error", err, nil)
 		expect(t, "input", &in, sent)
 		expect(t, "output", got, want)
@@ -94,7 +101,8 @@ func TestRoundTripWithTheSDK(t *testing.T) {
 		want := outputs["definition"].out.(*ecs.DescribeTaskDefinitionOutput)
 		var in ecs.DescribeTaskDefinitionInput
 		m := awsjson.NewMux(map[string]awsjson.Operation{"DescribeTaskDefinition": fixed(&in, want)})
-		got, err := client(t, m).DescribeTaskDefinition(ctx, &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("web")})
+		got, err := client(t, m).DescribeTaskDefinition(ctx,
+			&ecs.DescribeTaskDefinitionInput{TaskDefinition: new("web")})
 		expect(t, "error", err, nil)
 		expect(t, "output", got, want)
 	})
@@ -109,7 +117,8 @@ func TestRoundTripWithTheSDK(t *testing.T) {
 			Tags:                 []types.Tag{{Key: new("berth:wait"), Value: new("10m")}},
 		}
 		var in ecs.RunTaskInput
-		got, err := client(t, awsjson.NewMux(map[string]awsjson.Operation{"RunTask": fixed(&in, &ecs.RunTaskOutput{})})).RunTask(ctx, sent)
+		got, err := client(t, awsjson.NewMux(map[string]awsjson.Operation{"RunTask": fixed(&in,
+			&ecs.RunTaskOutput{})})).RunTask(ctx, sent)
 		expect(t, "error", err, nil)
 		expect(t, "input", &in, sent)
 		expect(t, "output", got, &ecs.RunTaskOutput{})
@@ -119,7 +128,10 @@ func TestRoundTripWithTheSDK(t *testing.T) {
 // failing returns a Mux whose ListTasks fails with err.
 func failing(err error) *awsjson.Mux {
 	return awsjson.NewMux(map[string]awsjson.Operation{
-		"ListTasks": awsjson.TypedOperation(func(context.Context, *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) { return nil, err }),
+		"ListTasks": awsjson.TypedOperation(func(context.Context, *ecs.ListTasksInput) (*ecs.ListTasksOutput,
+			error) {
+			return nil, err
+		}),
 	})
 }
 
@@ -132,20 +144,22 @@ func TestErrorsReachTheSDK(t *testing.T) {
 		return api.ErrorCode() + ": " + api.ErrorMessage()
 	}
 	t.Run("Typed", func(t *testing.T) {
-		_, err := client(t, failing(cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found."))).ListTasks(t.Context(), nil)
+		_, err := client(t, failing(cluster.Errorf(cluster.CodeClusterNotFound,
+			"Cluster not found."))).ListTasks(t.Context(), nil)
 		var missing *types.ClusterNotFoundException
 		if !errors.As(err, &missing) || missing.ErrorMessage() != "Cluster not found." {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("WithoutType", func(t *testing.T) {
-		_, err := client(t, failing(cluster.Errorf(cluster.CodeThrottling, "Rate exceeded"))).ListTasks(t.Context(), nil)
+		_, err := client(t, failing(cluster.Errorf(cluster.CodeThrottling, "Rate exceeded"))).ListTasks(t.Context(),
+			nil)
 		expect(t, "error", code(t, err), "ThrottlingException: Rate exceeded")
 	})
 	t.Run("FaultsAreNotRevealed", func(t *testing.T) {
 		var log bytes.Buffer
 		m := failing(errors.New("secret table name"))
-		m.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		m.Guard.Log = slog.New(slog.NewTextHandler(&log, nil))
 		_, err := client(t, m).ListTasks(t.Context(), nil)
 		var fault *types.ServerException
 		if !errors.As(err, &fault) || strings.Contains(fault.ErrorMessage(), "secret") {
@@ -156,7 +170,8 @@ func TestErrorsReachTheSDK(t *testing.T) {
 		}
 	})
 	t.Run("NotServed", func(t *testing.T) {
-		_, err := client(t, failing(nil)).ExecuteCommand(t.Context(), &ecs.ExecuteCommandInput{Command: new("sh"), Task: new("x")})
+		_, err := client(t, failing(nil)).ExecuteCommand(t.Context(),
+			&ecs.ExecuteCommandInput{Command: new("sh"), Task: new("x")})
 		var no *types.UnsupportedFeatureException
 		if !errors.As(err, &no) || !strings.Contains(no.ErrorMessage(), "ExecuteCommand") {
 			t.Errorf("error %v", err)
@@ -166,7 +181,8 @@ func TestErrorsReachTheSDK(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	m := awsjson.NewMux(map[string]awsjson.Operation{
-		"ListTasks": awsjson.TypedOperation(func(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
+		"ListTasks": awsjson.TypedOperation(func(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput,
+			error) {
 			return &ecs.ListTasksOutput{NextToken: in.NextToken, TaskArns: []string{}}, nil
 		}),
 		"StopTask": func(context.Context, []byte) (any, error) { panic("boom") },
@@ -177,17 +193,18 @@ func TestServe(t *testing.T) {
 		status   int
 		has      string
 	}{
-		"Answers":            {"ListTasks", `{"nextToken":"n","unknown":{"a":[1]}}`, 200, `"nextToken":"n"`},
-		"EmptyBody":          {"ListTasks", "", 200, `{"taskArns":[]}`},
-		"BlankBody":          {"ListTasks", " \r\n\t", 200, `{"taskArns":[]}`},
-		"WrongType":          {"ListTasks", `{"nextToken":7}`, 400, `"SerializationException"`},
-		"WrongTypeNamed":     {"ListTasks", `{"maxResults":"7"}`, 400, `maxResults`},
-		"OutOfRange":         {"ListTasks", `{"maxResults":99999999999}`, 400, `"SerializationException"`},
-		"TrailingGarbage":    {"ListTasks", `{} {}`, 400, `"SerializationException"`},
-		"NoObject":           {"ListTasks", `[]`, 400, `"SerializationException"`},
-		"Null":               {"ListTasks", `null`, 400, `"SerializationException"`},
-		"Truncated":          {"ListTasks", `{"nextToken":"`, 400, `"SerializationException"`},
-		"TooLong":            {"ListTasks", `{"nextToken":"` + strings.Repeat("x", 1<<20) + `"}`, 413, `"RequestEntityTooLargeException"`},
+		"Answers":         {"ListTasks", `{"nextToken":"n","unknown":{"a":[1]}}`, 200, `"nextToken":"n"`},
+		"EmptyBody":       {"ListTasks", "", 200, `{"taskArns":[]}`},
+		"BlankBody":       {"ListTasks", " \r\n\t", 200, `{"taskArns":[]}`},
+		"WrongType":       {"ListTasks", `{"nextToken":7}`, 400, `"SerializationException"`},
+		"WrongTypeNamed":  {"ListTasks", `{"maxResults":"7"}`, 400, `maxResults`},
+		"OutOfRange":      {"ListTasks", `{"maxResults":99999999999}`, 400, `"SerializationException"`},
+		"TrailingGarbage": {"ListTasks", `{} {}`, 400, `"SerializationException"`},
+		"NoObject":        {"ListTasks", `[]`, 400, `"SerializationException"`},
+		"Null":            {"ListTasks", `null`, 400, `"SerializationException"`},
+		"Truncated":       {"ListTasks", `{"nextToken":"`, 400, `"SerializationException"`},
+		"TooLong": {"ListTasks", `{"nextToken":"` + strings.Repeat("x", 1<<20) + `"}`, 413,
+			`"RequestEntityTooLargeException"`},
 		"Panic":              {"StopTask", `{}`, 500, `"ServerException"`},
 		"NoOutput":           {"RunTask", `{}`, 500, `"ServerException"`},
 		"NotServed":          {"CreateTaskSet", `{}`, 400, `"UnsupportedFeatureException","message":"CreateTaskSet`},
@@ -217,14 +234,20 @@ func TestServeHTTP(t *testing.T) {
 		spoil  func(*http.Request)
 		status int
 	}{
-		"Good":           {func(*http.Request) {}, 200},
-		"Charset":        {func(r *http.Request) { r.Header.Set("Content-Type", "application/x-amz-json-1.1; charset=utf-8") }, 200},
-		"Get":            {func(r *http.Request) { r.Method = http.MethodGet }, 405},
-		"OtherPath":      {func(r *http.Request) { r.URL.Path = "/other" }, 404},
-		"Form":           {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 400},
-		"NoTarget":       {func(r *http.Request) { r.Header.Del("X-Amz-Target") }, 400},
-		"OtherService":   {func(r *http.Request) { r.Header.Set("X-Amz-Target", "DynamoDB_20120810.ListTasks") }, 400},
-		"TooLong":        {func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(strings.Repeat(" ", 1<<20+1))) }, 413},
+		"Good": {func(*http.Request) {}, 200},
+		"Charset": {func(r *http.Request) {
+			r.Header.Set("Content-Type",
+				"application/x-amz-json-1.1; charset=utf-8")
+		}, 200},
+		"Get":          {func(r *http.Request) { r.Method = http.MethodGet }, 405},
+		"OtherPath":    {func(r *http.Request) { r.URL.Path = "/other" }, 404},
+		"Form":         {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 400},
+		"NoTarget":     {func(r *http.Request) { r.Header.Del("X-Amz-Target") }, 400},
+		"OtherService": {func(r *http.Request) { r.Header.Set("X-Amz-Target", "DynamoDB_20120810.ListTasks") }, 400},
+		"TooLong": {func(r *http.Request) {
+			r.Body = io.NopCloser(strings.NewReader(strings.Repeat(" ",
+				1<<20+1)))
+		}, 413},
 		"ForeignOrigin":  {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
 		"NullOrigin":     {func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
 		"OwnOrigin":      {func(r *http.Request) { r.Header.Set("Origin", "http://localhost:8080") }, 200},
@@ -238,18 +261,20 @@ func TestServeHTTP(t *testing.T) {
 		"OtherIP":        {func(r *http.Request) { r.Host = "192.168.0.1" }, 403},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := awsjson.NewMux(map[string]awsjson.Operation{"ListTasks": fixed(new(ecs.ListTasksInput), &ecs.ListTasksOutput{})})
-			m.Loopback = true
+			m := awsjson.NewMux(map[string]awsjson.Operation{"ListTasks": fixed(new(ecs.ListTasksInput),
+				&ecs.ListTasksOutput{})})
+			m.Guard.Loopback = true
 			r, w := request(), httptest.NewRecorder()
 			c.spoil(r)
 			m.ServeHTTP(w, r)
 			if w.Code != c.status {
 				t.Errorf("status %d, want %d: %s", w.Code, c.status, w.Body)
 			}
-			if w.Header().Get("X-Amzn-Requestid") == "" || w.Header().Get("Content-Type") != "application/x-amz-json-1.1" {
+			if w.Header().Get("X-Amzn-Requestid") == "" ||
+				w.Header().Get("Content-Type") != "application/x-amz-json-1.1" {
 				t.Errorf("headers %v", w.Header())
 			}
-			m.Loopback = false
+			m.Guard.Loopback = false
 			if c.status == http.StatusForbidden {
 				r, w := request(), httptest.NewRecorder()
 				c.spoil(r)
@@ -265,7 +290,8 @@ func TestServeHTTP(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	m := awsjson.NewMux(map[string]awsjson.Operation{"RunTask": fixed(new(ecs.RunTaskInput), &ecs.RunTaskOutput{})})
 	for _, seed := range []string{
-		`{}`, ``, `{"overrides":{"containerOverrides":[{"name":"a","cpu":1,"environment":[{"name":"x","value":"y"}]}]}}`,
+		`{}`, ``,
+		`{"overrides":{"containerOverrides":[{"name":"a","cpu":1,"environment":[{"name":"x","value":"y"}]}]}}`,
 		`{"count":1e3}`, `{"count":null,"tags":[null]}`, `{"count":"1"}`, `[{}]`, `{"a":` + strings.Repeat("[", 100),
 	} {
 		f.Add([]byte(seed))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"berth/shared/cluster"
@@ -70,23 +69,19 @@ type server struct {
 	plans UpdatePlans
 }
 
-// Operations returns the operations of Berth's own, by the whole value of the header X-Amz-Target.
-// Changes are logged with the principal. plans may be nil: then PlanNodegroupUpdate is not served.
-func Operations(
-	account cluster.Account, r Resources, plans UpdatePlans, log *slog.Logger,
-) map[string]awsjson.Operation {
+// Operations are the operations of Berth's own, by the whole value of the header X-Amz-Target.
+// Plans may be nil: then PlanNodegroupUpdate is not served.
+func Operations(account cluster.Account, r Resources, plans UpdatePlans) map[string]awsjson.Operation {
 	s := &server{input.References{Account: account}, r, plans}
 	out := map[string]awsjson.Operation{
 		"DescribeClusterConfiguration": awsjson.StrictOperation(s.describeConfiguration),
-		"PutClusterConfiguration": awsjson.LoggedOperation(log, "PutClusterConfiguration",
-			awsjson.StrictOperation(s.putConfiguration)),
-		"DescribeServiceRules": awsjson.StrictOperation(s.describeRules),
-		"UpdateServiceRules": awsjson.LoggedOperation(log, "UpdateServiceRules",
-			awsjson.StrictOperation(s.updateRules)),
-		"DescribeServiceThrottle": awsjson.StrictOperation(s.describeThrottle),
-		"ReportLoad":              awsjson.StrictOperation(s.reportLoad),
-		"ListClusterRows":         awsjson.StrictOperation(s.listRows),
-		"DescribeCapacity":        awsjson.StrictOperation(s.describeCapacity),
+		"PutClusterConfiguration":      awsjson.StrictOperation(s.putConfiguration),
+		"DescribeServiceRules":         awsjson.StrictOperation(s.describeRules),
+		"UpdateServiceRules":           awsjson.StrictOperation(s.updateRules),
+		"DescribeServiceThrottle":      awsjson.StrictOperation(s.describeThrottle),
+		"ReportLoad":                   awsjson.StrictOperation(s.reportLoad),
+		"ListClusterRows":              awsjson.StrictOperation(s.listRows),
+		"DescribeCapacity":             awsjson.StrictOperation(s.describeCapacity),
 	}
 	if plans != nil {
 		out["PlanNodegroupUpdate"] = awsjson.StrictOperation(s.planUpdate)

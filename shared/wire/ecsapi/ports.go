@@ -11,6 +11,11 @@ import (
 // Clusters keeps Berth's state in step with what ECS does with clusters, container instances and
 // task definitions. Names are plain, never ARNs; errors of the API are [cluster.Error].
 type Clusters interface {
+	// CheckManaged refuses a cluster that Berth does not manage with ClusterNotFoundException. It
+	// stands before every operation that is forwarded to ECS: clusters of others are out of reach.
+	CheckManaged(ctx context.Context, name string) error
+	// ManagedClusters returns the names of the clusters that Berth manages.
+	ManagedClusters(ctx context.Context) ([]string, error)
 	// ClusterCreated records a cluster that ECS has created, or had already.
 	ClusterCreated(ctx context.Context, name string) error
 	// CheckDeletable refuses with ClusterContainsServicesException or

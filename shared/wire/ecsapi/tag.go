@@ -24,6 +24,7 @@ type tagOperations struct {
 	ecs       upstream
 	tags      Tagging
 	providers CapacityProviders
+	clusters  Clusters
 }
 
 func (o *tagOperations) operations() map[string]awsjson.Operation {
@@ -37,7 +38,9 @@ func (o *tagOperations) operations() map[string]awsjson.Operation {
 // parseResource reads a resource's ARN. own reports whether Berth keeps its tags. The ARN of a
 // service or task must be of the long format, which names the cluster:
 // arn:aws:ecs:eu-west-1:123456789012:service/prod/web.
-func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN, own bool, err error) {
+func (o *tagOperations) parseResource(
+	ctx context.Context, resource *string,
+) (arn cluster.ResourceARN, own bool, err error) {
 	if err := input.CheckRequired("resourceArn", resource); err != nil {
 		return arn, false, err
 	}
@@ -45,8 +48,13 @@ func (o *tagOperations) parseResource(resource *string) (arn cluster.ResourceARN
 		return arn, false, err
 	}
 	switch arn.Kind {
-	case "cluster", "task-definition", "container-instance":
+	case "task-definition":
 		return arn, false, nil
+	case "cluster", "container-instance":
+		if arn.Cluster == "" {
+			return arn, false, input.Invalid("Long arn format must be used for tagging operations")
+		}
+		return arn, false, o.clusters.CheckManaged(ctx, arn.Cluster)
 	case "capacity-provider":
 		return arn, true, nil
 	case "service", "task":
@@ -66,7 +74,7 @@ func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, erro
 	if err := awsjson.DecodeInput(body, &in); err != nil {
 		return nil, err
 	}
-	arn, own, err := o.parseResource(in.ResourceArn)
+	arn, own, err := o.parseResource(ctx, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +103,7 @@ func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, er
 	if err := awsjson.DecodeInput(body, &in); err != nil {
 		return nil, err
 	}
-	arn, own, err := o.parseResource(in.ResourceArn)
+	arn, own, err := o.parseResource(ctx, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +134,7 @@ func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) 
 	if err := awsjson.DecodeInput(body, &in); err != nil {
 		return nil, err
 	}
-	arn, own, err := o.parseResource(in.ResourceArn)
+	arn, own, err := o.parseResource(ctx, in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}

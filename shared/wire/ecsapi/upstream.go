@@ -73,6 +73,25 @@ func forwardOperation[I any](
 	u upstream, op string, check func(context.Context, *I) error,
 	then func(ctx context.Context, in *I, answer []byte) ([]byte, error),
 ) awsjson.Operation {
+	return forwardRead(u, op, check, func(ctx context.Context, in *I, answer []byte) ([]byte, error) {
+		if then == nil {
+			return answer, nil
+		}
+		changed, err := then(ctx, in, answer)
+		if err != nil {
+			u.log.ErrorContext(ctx, "following up on the API", "operation", op, "error", err)
+			return answer, nil
+		}
+		return changed, nil
+	})
+}
+
+// forwardRead is [forwardOperation] for an operation whose answer the caller gets only as edit
+// returns it: if that fails, the operation fails.
+func forwardRead[I any](
+	u upstream, op string, check func(context.Context, *I) error,
+	edit func(ctx context.Context, in *I, answer []byte) ([]byte, error),
+) awsjson.Operation {
 	return func(ctx context.Context, body []byte) (any, error) {
 		in := new(I)
 		if err := awsjson.DecodeInput(body, in); err != nil {
@@ -87,14 +106,11 @@ func forwardOperation[I any](
 		if err != nil {
 			return nil, fmt.Errorf("passing %s on to ECS: %w", op, err)
 		}
-		if then == nil || status != http.StatusOK {
-			return awsjson.Raw{Status: status, Body: answer}, nil
+		if status == http.StatusOK {
+			if answer, err = edit(ctx, in, answer); err != nil {
+				return nil, err
+			}
 		}
-		changed, err := then(ctx, in, answer)
-		if err != nil {
-			u.log.ErrorContext(ctx, "following up on the API", "operation", op, "error", err)
-			return awsjson.Raw{Status: status, Body: answer}, nil
-		}
-		return awsjson.Raw{Status: status, Body: changed}, nil
+		return awsjson.Raw{Status: status, Body: answer}, nil
 	}
 }

@@ -3,7 +3,6 @@ package eksapi
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,17 +36,14 @@ type route struct {
 
 // A Handler answers the EKS API's operations on node groups over HTTP.
 type Handler struct {
-	loopback bool
-	log      *slog.Logger
-	routes   []route
+	guard  transport.Guard
+	routes []route
 }
 
-// NewHandler returns a handler that answers for the node groups. With loopback it refuses what a
-// web page could have sent, see [transport.CheckLoopback]. log gets a line for each change, with
-// the principal, and a line for each fault.
-func NewHandler(account cluster.Account, g NodeGroups, loopback bool, log *slog.Logger) *Handler {
+// NewHandler answers the EKS API for the node groups to whom the guard lets pass.
+func NewHandler(account cluster.Account, g NodeGroups, guard transport.Guard) *Handler {
 	e := &server{account, g}
-	return &Handler{loopback, log, []route{
+	return &Handler{guard, []route{
 		{"CreateNodegroup", http.MethodPost, "node-groups", e.createNodegroup},
 		{"ListNodegroups", http.MethodGet, "node-groups", e.listNodegroups},
 		{"DescribeNodegroup", http.MethodGet, "node-groups/{n}", e.describeNodegroup},
@@ -74,10 +70,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answerRequest runs the operation of a request and returns the body of its answer. It fills in c,
 // which an error's answer shows too.
 func (h *Handler) answerRequest(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
-	if h.loopback {
-		if err := transport.CheckLoopback(r); err != nil {
-			return nil, err
-		}
+	if err := h.guard.Admit(r); err != nil {
+		return nil, err
 	}
 	name, serve, err := h.findRoute(r, c)
 	if err != nil {
@@ -87,15 +81,26 @@ func (h *Handler) answerRequest(w http.ResponseWriter, r *http.Request, c *call)
 		return nil, err
 	}
 	var out any
-	err = transport.RunGuarded(r.Context(), h.log, name, func() (err error) {
+	err = h.guard.Run(r.Context(), name, func() (err error) {
 		out, err = serve(r.Context(), c)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	transport.LogChange(r.Context(), h.log, name)
+	h.guard.LogChange(r.Context(), name, c.subject())
 	return json.Marshal(out)
+}
+
+// subject names the node group that a request is about, for the log.
+func (c *call) subject() string {
+	name := c.nodeGroup
+	if name == "" {
+		var in struct{ NodegroupName string }
+		_ = json.Unmarshal(c.body, &in) // whoever could not read it has refused it
+		name = in.NodegroupName
+	}
+	return c.cluster + "/" + name
 }
 
 // findRoute returns the operation of a request and its name, and reads the names in its path. They

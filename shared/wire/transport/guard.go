@@ -5,32 +5,72 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 
 	"berth/shared/cluster"
+	"berth/shared/wire/access"
 )
 
-// RunGuarded runs an operation. A panic becomes an error with its stack in the log. Faults are
-// logged, because callers are not told about them. log may be nil.
-func RunGuarded(ctx context.Context, log *slog.Logger, operation string, do func() error) (err error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+// Guard stands before the operations of every protocol: it decides who may call them, and notes who
+// changed what. The zero Guard lets everyone call everything and logs nothing.
+type Guard struct {
+	// Loopback refuses HTTP requests that a web page could have sent: see [CheckLoopback].
+	Loopback bool
+	// Access says who may call which operation; nil lets everyone.
+	Access *access.Policy
+	// Log gets a line for each change and for each refusal, both with the principal, and faults:
+	// panics, and errors that are no answer of the API.
+	Log *slog.Logger
+}
+
+// Admit refuses a request that must not be answered at all, whoever sent it.
+func (g Guard) Admit(r *http.Request) error {
+	if !g.Loopback {
+		return nil
 	}
+	return CheckLoopback(r)
+}
+
+// Run runs an operation if the caller may call it. A panic becomes an error. Faults, which callers
+// are told nothing about, are logged.
+func (g Guard) Run(ctx context.Context, operation string, do func() error) (err error) {
+	log, principal := g.logger(), Principal(ctx)
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("panic", "operation", operation, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = errors.New("panic")
 		}
 	}()
+	if err := g.Access.Check(principal, operation); err != nil {
+		log.WarnContext(ctx, "refused through the API", "operation", operation, "principal", principal)
+		return err
+	}
 	err = do()
 	if err != nil && cluster.ErrorCode(err) == cluster.CodeServer {
-		log.Error("operation failed", "operation", operation, "principal", Principal(ctx), "error", err)
+		log.Error("operation failed", "operation", operation, "principal", principal, "error", err)
 	}
 	return err
 }
 
-// PublicError returns what a caller is told of an error: an error of the API as it is, a fault
-// without any detail.
+// LogChange notes who has changed what. The subject names the resource, such as prod/web, and
+// nothing else of the request. Operations that only read are not noted.
+func (g Guard) LogChange(ctx context.Context, operation, subject string) {
+	if access.RightFor(operation) != access.Read {
+		g.logger().InfoContext(ctx, "changed through the API", "operation", operation, "principal", Principal(ctx),
+			"subject", subject)
+	}
+}
+
+func (g Guard) logger() *slog.Logger {
+	if g.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return g.Log
+}
+
+// PublicError is what a caller is told of an error: errors of the API as they are, of faults
+// nothing.
 func PublicError(err error) *cluster.Error {
 	e := &cluster.Error{Code: cluster.CodeServer, Message: "Service Unavailable. Please try again later."}
 	if cluster.ErrorCode(err) != cluster.CodeServer {

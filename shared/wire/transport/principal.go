@@ -1,23 +1,6 @@
 package transport
 
-import (
-	"context"
-	"log/slog"
-	"strings"
-)
-
-// LogChange logs who changed something. Operations that only read are not logged.
-func LogChange(ctx context.Context, log *slog.Logger, operation string) {
-	if !isReadOnly(operation) {
-		log.InfoContext(ctx, "changed through the API", "operation", operation, "principal", Principal(ctx))
-	}
-}
-
-// isReadOnly reports whether an operation changes nothing, by its name: Describe..., List... and
-// Get... only read.
-func isReadOnly(name string) bool {
-	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Get")
-}
+import "context"
 
 type principalKey struct{}
 

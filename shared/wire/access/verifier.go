@@ -1,0 +1,204 @@
+package access
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"berth/shared/cluster"
+)
+
+// Credential is an access key with whom it stands for and what they may do.
+type Credential struct {
+	AccessKeyID     string  `json:"accessKeyId"`
+	SecretAccessKey string  `json:"secretAccessKey"`
+	Principal       string  `json:"principal"` // ARN
+	Rights          []Right `json:"rights"`    // besides reading
+}
+
+// Verifier checks the signatures of requests (Signature Version 4) against a fixed list of
+// credentials, where no IAM stands in front: on the embedded tier.
+type Verifier struct {
+	credentials map[string]Credential
+	now         func() time.Time
+}
+
+// ReadCredentials reads {"credentials": [...]}, and returns what checks requests and who may do
+// what.
+func ReadCredentials(text []byte, now func() time.Time) (*Verifier, *Policy, error) {
+	var in struct {
+		Credentials []Credential `json:"credentials"`
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return nil, nil, fmt.Errorf("reading credentials: %w", err)
+	}
+	v, p := &Verifier{credentials: map[string]Credential{}, now: now}, &Policy{}
+	for n, c := range in.Credentials {
+		switch {
+		case c.AccessKeyID == "" || c.SecretAccessKey == "" || !strings.HasPrefix(c.Principal, "arn:"):
+			return nil, nil, fmt.Errorf("reading credentials: entry %d needs accessKeyId, secretAccessKey and "+
+				"principal, an ARN", n+1)
+		case v.credentials[c.AccessKeyID].AccessKeyID != "":
+			return nil, nil, fmt.Errorf("reading credentials: access key %s is there twice", c.AccessKeyID)
+		}
+		v.credentials[c.AccessKeyID] = c
+		for _, right := range c.Rights {
+			switch right {
+			case Write:
+				p.Writers = append(p.Writers, c.Principal)
+			case ManageNodeGroups:
+				p.NodeGroupManagers = append(p.NodeGroupManagers, c.Principal)
+			case Read:
+			default:
+				return nil, nil, fmt.Errorf("reading credentials: %q of %s is no right, expected %q or "+
+					"%q", right, c.AccessKeyID, Write, ManageNodeGroups)
+			}
+		}
+	}
+	if len(v.credentials) == 0 {
+		return nil, nil, fmt.Errorf("reading credentials: there are none, so nobody could call")
+	}
+	return v, p, nil
+}
+
+const (
+	algorithm = "AWS4-HMAC-SHA256"
+	// maxSkew is how far a request's time may be off, as with AWS.
+	maxSkew = 15 * time.Minute
+	// maxSigned is how long a request may be that is to be checked.
+	maxSigned = 1 << 20
+)
+
+// Verify returns the principal who signed the request, and leaves the body to be read again. A
+// request without a valid signature gives AWS's own error.
+func (v *Verifier) Verify(r *http.Request) (principal string, err error) {
+	id, scope, signed, sent, err := parseAuthorization(r.Header.Get("Authorization"))
+	if err != nil {
+		return "", err
+	}
+	c, known := v.credentials[id]
+	if !known {
+		return "", cluster.Errorf("UnrecognizedClientException", "The security token included in the request is "+
+			"invalid.")
+	}
+	at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
+	if off := v.now().Sub(at).Abs(); err != nil || off > maxSkew ||
+		!strings.HasPrefix(scope.date, at.Format("20060102")) {
+		return "", invalidSignature("Signature expired or its time is missing.")
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxSigned+1))
+	if err != nil || len(body) > maxSigned {
+		return "", invalidSignature("The request is too long.")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	again, err := resign(r, body, signature{signed: signed, scope: scope, at: at}, c)
+	if err != nil {
+		return "", err
+	}
+	if subtle.ConstantTimeCompare([]byte(again), []byte(sent)) != 1 {
+		return "", invalidSignature("The request signature we calculated does not match the signature you provided.")
+	}
+	return c.Principal, nil
+}
+
+func invalidSignature(message string) error {
+	return cluster.Errorf("InvalidSignatureException", "%s", message)
+}
+
+// credentialScope is where and when a signature holds.
+type credentialScope struct{ date, region, service string }
+
+// signature is what a request says of how it is signed.
+type signature struct {
+	signed []string // names of headers
+	scope  credentialScope
+	at     time.Time
+}
+
+// parseAuthorization reads "AWS4-HMAC-SHA256 Credential=ID/DATE/REGION/SERVICE/aws4_request,
+// SignedHeaders=a;b, Signature=HEX".
+func parseAuthorization(text string) (id string, scope credentialScope, signed []string, hash string, err error) {
+	missing := cluster.Errorf("MissingAuthenticationTokenException", "Missing Authentication Token")
+	rest, ok := strings.CutPrefix(text, algorithm+" ")
+	if !ok {
+		return "", scope, nil, "", missing
+	}
+	parts := map[string]string{}
+	for _, part := range strings.Split(rest, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		parts[name] = value
+	}
+	credential := strings.Split(parts["Credential"], "/")
+	if len(credential) != 5 || parts["SignedHeaders"] == "" || parts["Signature"] == "" {
+		return "", scope, nil, "", missing
+	}
+	scope = credentialScope{credential[1], credential[2], credential[3]}
+	return credential[0], scope, strings.Split(parts["SignedHeaders"], ";"), parts["Signature"], nil
+}
+
+// resign signs those parts of the request that its caller says are signed, and returns the
+// signature.
+func resign(r *http.Request, body []byte, of signature, c Credential) (string, error) {
+	again, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+r.Host+r.URL.RequestURI(), nil)
+	if err != nil {
+		return "", invalidSignature("The request cannot be read.")
+	}
+	hasHost := false
+	for _, name := range of.signed {
+		switch strings.ToLower(name) {
+		case "host":
+			hasHost = true
+		case "content-length":
+			again.ContentLength = int64(len(body))
+		default:
+			again.Header[http.CanonicalHeaderKey(name)] = r.Header.Values(name)
+		}
+	}
+	if !hasHost {
+		return "", invalidSignature("The header host must be signed.")
+	}
+	sum := sha256.Sum256(body)
+	hash := hex.EncodeToString(sum[:])
+	credentials := aws.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey,
+		SessionToken: r.Header.Get("X-Amz-Security-Token")}
+	if err := v4.NewSigner().SignHTTP(r.Context(), credentials, again, hash, of.scope.service, of.scope.region,
+		of.at); err != nil {
+		return "", invalidSignature("The request cannot be signed.")
+	}
+	_, _, _, computed, err := parseAuthorization(again.Header.Get("Authorization"))
+	return computed, err
+}
+
+// Handler lets only requests with a valid signature through, with their principal in the context.
+func (v *Verifier) Handler(
+	next http.Handler, withPrincipal func(r *http.Request, arn string) *http.Request,
+) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		principal, err := v.Verify(r)
+		if err != nil {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+			w.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(w).Encode(map[string]string{"__type": string(cluster.ErrorCode(err)),
+				"message": publicMessage(err)})
+			return
+		}
+		next.ServeHTTP(w, withPrincipal(r, principal))
+	})
+}
+
+func publicMessage(err error) string {
+	_, message, _ := strings.Cut(err.Error(), ": ")
+	return message
+}
