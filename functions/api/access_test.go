@@ -25,6 +25,7 @@ import (
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/berthapi"
 	"berth/shared/wire/ecsapi"
+	"berth/shared/wire/eksapi"
 	"berth/shared/wire/transport"
 )
 
@@ -35,16 +36,19 @@ const (
 	nobody  = ""
 )
 
-// eksRoutes are the requests of the EKS API.
-var eksRoutes = map[string][2]string{
-	"CreateNodegroup":        {http.MethodPost, "/clusters/prod/node-groups"},
-	"ListNodegroups":         {http.MethodGet, "/clusters/prod/node-groups"},
-	"DescribeNodegroup":      {http.MethodGet, "/clusters/prod/node-groups/g"},
-	"DeleteNodegroup":        {http.MethodDelete, "/clusters/prod/node-groups/g"},
-	"UpdateNodegroupConfig":  {http.MethodPost, "/clusters/prod/node-groups/g/update-config"},
-	"UpdateNodegroupVersion": {http.MethodPost, "/clusters/prod/node-groups/g/update-version"},
-	"ListUpdates":            {http.MethodGet, "/clusters/prod/updates"},
-	"DescribeUpdate":         {http.MethodGet, "/clusters/prod/updates/u"},
+// eksPrefix stands before the names of the EKS API's operations: some are the ECS API's too.
+const eksPrefix = "eks:"
+
+// eksOperations are all operations of the EKS API, served and refused, by name with the prefix.
+func eksOperations() map[string]eksapi.Endpoint {
+	out := map[string]eksapi.Endpoint{}
+	for _, all := range []map[string]eksapi.Endpoint{eksapi.Operations(), eksapi.RefusedOperations()} {
+		for name, e := range all {
+			e.Path = strings.NewReplacer("{c}", "prod", "{n}", "g", "{u}", "u", "{}", "x").Replace(e.Path)
+			out[eksPrefix+name] = e
+		}
+	}
+	return out
 }
 
 // guarded is the api function with one writer and one manager of node groups.
@@ -83,8 +87,8 @@ func request(t *testing.T, f *eventsource.Function, principal, operation, body s
 	t.Helper()
 	in := events.LambdaFunctionURLRequest{Version: "2.0", RawPath: "/", Body: body}
 	in.RequestContext.HTTP.Method = http.MethodPost
-	if route, ok := eksRoutes[operation]; ok {
-		in.RequestContext.HTTP.Method, in.RawPath = route[0], route[1]
+	if e, ok := eksOperations()[operation]; ok {
+		in.RequestContext.HTTP.Method, in.RawPath = e.Method, e.Path
 	} else {
 		target := operation
 		if !strings.HasPrefix(operation, awsjson.OwnTarget) {
@@ -114,7 +118,7 @@ func request(t *testing.T, f *eventsource.Function, principal, operation, body s
 func TestEveryOperationAsEveryone(t *testing.T) {
 	operations := slices.Concat(slices.Collect(maps.Keys(ecsapi.Operations(ecsapi.Options{}))),
 		slices.Collect(maps.Keys(berthapi.Operations(cluster.Account{}, berthapi.Resources{}, (*api.NodeGroups)(nil)))),
-		slices.Collect(maps.Keys(eksRoutes)))
+		slices.Collect(maps.Keys(eksOperations())))
 	slices.Sort(operations)
 	if len(operations) < 60 {
 		t.Fatalf("%d operations were found", len(operations))
@@ -122,7 +126,7 @@ func TestEveryOperationAsEveryone(t *testing.T) {
 	var log bytes.Buffer
 	f := guarded(t, &log)
 	for _, operation := range operations {
-		right := access.RightFor(strings.TrimPrefix(operation, awsjson.OwnTarget))
+		right := access.RightFor(strings.TrimPrefix(strings.TrimPrefix(operation, awsjson.OwnTarget), eksPrefix))
 		for principal, may := range map[string]bool{
 			nobody: false, reader: right == access.Read, writer: right != access.ManageNodeGroups,
 			manager: right != access.Write,
@@ -146,7 +150,7 @@ func TestChangesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	f := guarded(t, &log)
 	for _, c := range []struct{ principal, operation, body, subject string }{
-		{manager, "CreateNodegroup",
+		{manager, eksPrefix + "CreateNodegroup",
 			`{"nodegroupName":"g","subnets":["subnet-1"],"nodeRole":"r","tags":{"berth:auto-scaling-group":"asg"}}`,
 			"subject=prod/g"},
 		{writer, awsjson.OwnTarget + "PutClusterConfiguration", `{"cluster":"prod","configuration":{}}`,
@@ -157,7 +161,7 @@ func TestChangesAreLogged(t *testing.T) {
 		log.Reset()
 		_, answer := request(t, f, c.principal, c.operation, c.body)
 		lines := strings.Count(log.String(), "changed through the API")
-		name := strings.TrimPrefix(c.operation, awsjson.OwnTarget)
+		name := strings.TrimPrefix(strings.TrimPrefix(c.operation, awsjson.OwnTarget), eksPrefix)
 		switch {
 		case c.subject == "" && lines != 0:
 			t.Errorf("%s, which changed nothing, is logged: %s", name, log.String())

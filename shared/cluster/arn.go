@@ -23,6 +23,9 @@ func (a Account) NodeGroupARN(clusterName, name, id string) string {
 	return a.prefix("eks") + "nodegroup/" + clusterName + "/" + name + "/" + id
 }
 
+// EKSClusterARN returns the ARN of a cluster in the EKS API.
+func (a Account) EKSClusterARN(name string) string { return a.prefix("eks") + "cluster/" + name }
+
 func (a Account) prefix(service string) string {
 	return "arn:" + cmp.Or(a.Partition, "aws") + ":" + service + ":" + a.Region + ":" + a.ID + ":"
 }

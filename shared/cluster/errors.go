@@ -33,6 +33,11 @@ const (
 	CodeResourceInUse       Code = "ResourceInUseException"
 	CodeInvalidRequest      Code = "InvalidRequestException"
 	CodeUpdateInProgress    Code = "UpdateInProgressException"
+	CodeBadRequest          Code = "BadRequestException"
+	CodeNotFound            Code = "NotFoundException"
+	// CodeMissingToken is how EKS answers a method and path that it does not have, whatever the
+	// request's signature: its API Gateway asks for a token there.
+	CodeMissingToken Code = "MissingAuthenticationTokenException"
 )
 
 // The codes of Elastic Load Balancing and Cloud Map that mean something to Berth.

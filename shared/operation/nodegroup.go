@@ -1,6 +1,8 @@
 package operation
 
 import (
+	"time"
+
 	"berth/shared/cluster"
 )
 
@@ -54,4 +56,10 @@ type ListNodeGroups struct {
 	NodeGroup string // of updates
 	After     string
 	Limit     int
+}
+
+// ClusterSummary is what EKS's API shows of a cluster.
+type ClusterSummary struct {
+	Name      string
+	CreatedAt time.Time
 }

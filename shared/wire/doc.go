@@ -1,8 +1,8 @@
 // Package wire is Berth's API as clients call it: the ECS API, the part of the EKS API about node
 // groups, and the operations that only Berth has, all on one HTTP endpoint.
 //
-// A request comes in at [Server.ServeHTTP]. A path below /clusters/ belongs to the EKS API;
-// everything else is an operation that the header X-Amz-Target names. The operation's package reads
+// A request comes in at [Server.ServeHTTP]. A request to / is an operation that the header
+// X-Amz-Target names; every other path belongs to the EKS API. The operation's package reads
 // the request, asks the scheduler through a small interface, and writes the answer. From the caller
 // inwards there are:
 //

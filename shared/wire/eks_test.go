@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +107,51 @@ func newNodeGroups() *nodeGroups {
 		Params: []cluster.UpdateParam{{Type: "ReleaseVersion", Value: "ami-2"}},
 		Errors: []cluster.UpdateError{{Code: cluster.PodEvictionFailure, Message: "stuck", Resources: []string{"i-1"}}},
 	}}}
+}
+
+func (n *nodeGroups) TagNodeGroup(_ context.Context, of cluster.NodeGroupRef, set map[string]string, remove []string) error {
+	g := n.groups[of.Name]
+	maps.Copy(g.Tags, set)
+	maps.DeleteFunc(g.Tags, func(key, _ string) bool { return slices.Contains(remove, key) })
+	return nil
+}
+
+func (n *nodeGroups) ManagedClusters(context.Context) ([]string, error) {
+	return []string{"test", "prod"}, nil
+}
+
+func (n *nodeGroups) DescribeCluster(_ context.Context, name string) (*operation.ClusterSummary, error) {
+	if name != "prod" {
+		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
+	return &operation.ClusterSummary{Name: name, CreatedAt: noon}, nil
+}
+
+// webARN is the ARN of the node group that createBody makes.
+const webARN = "arn:aws:eks:eu-west-1:123456789012:nodegroup/prod/web/11111111-2222-3333-4444-555555555555"
+
+// Clients send the ARN in the path escaped, and proxies may unescape it.
+func TestEKS_Tags(t *testing.T) {
+	b := newBerth(t, withNodeGroups(newNodeGroups()))
+	call(t, b.mux, "POST", "/clusters/prod/node-groups", fmt.Sprintf(createBody, "t-1"))
+	escaped := "/tags/" + url.PathEscape(webARN)
+	expect(t, "set", call(t, b.mux, "POST", escaped, `{"tags":{"a":"1","b":"2"}}`).status, 200)
+	expect(t, "removed", call(t, b.mux, "DELETE", "/tags/"+webARN+"?tagKeys=a&tagKeys=none", "").status, 200)
+	expect(t, "tags", call(t, b.mux, "GET", escaped, "").body["tags"],
+		any(map[string]any{"berth:auto-scaling-group": "asg", "b": "2"}))
+}
+
+func TestEKS_Clusters(t *testing.T) {
+	b := newBerth(t, withNodeGroups(newNodeGroups()))
+	expect(t, "cluster", call(t, b.mux, "GET", "/clusters/prod", "").body["cluster"], any(map[string]any{
+		"name": "prod", "arn": "arn:aws:eks:eu-west-1:123456789012:cluster/prod", "status": "ACTIVE",
+		"createdAt": float64(noon.UnixMilli()) / 1000, "health": map[string]any{"issues": []any{}},
+	}))
+	first := call(t, b.mux, "GET", "/clusters?maxResults=1", "").body
+	expect(t, "first page", first["clusters"], any([]any{"prod"}))
+	second := call(t, b.mux, "GET", "/clusters?maxResults=1&include=all&nextToken="+first["nextToken"].(string), "").body
+	expect(t, "second page", second["clusters"], any([]any{"test"}))
+	expect(t, "no third page", second["nextToken"], nil)
 }
 
 // An eksAnswer is the answer to one request.
@@ -224,8 +271,21 @@ func TestEKS_Errors(t *testing.T) {
 		"InUse":         {"POST", "/clusters/prod/node-groups/web/update-version", "{}", 409, "ResourceInUseException", "cannot be updated"},
 		"BadName":       {"GET", "/clusters/prod/node-groups/" + strings.Repeat("x", 64), "", 400, "InvalidParameterException", "63"},
 		"EscapedName":   {"GET", "/clusters/prod/node-groups/a%2Fb", "", 400, "InvalidParameterException", "a/b"},
-		"NoOperation":   {"PUT", "/clusters/prod/node-groups/web", "", 404, "UnknownOperationException", "PUT"},
-		"Addons":        {"GET", "/clusters/prod/addons", "", 404, "UnknownOperationException", "addons"},
+		"NoOperation":   {"PUT", "/clusters/prod/node-groups/web", "", 403, "MissingAuthenticationTokenException", "Missing Authentication Token"},
+		"Addons":        {"GET", "/clusters/prod/addons", "", 400, "InvalidRequestException", "ListAddons is not supported"},
+		"Unknown":       {"GET", "/nothing", "", 403, "MissingAuthenticationTokenException", "Missing Authentication Token"},
+		"MoreParts":     {"GET", "/clusters/prod/node-groups/web/", "", 403, "MissingAuthenticationTokenException", ""},
+		"Cancel":        {"POST", "/clusters/prod/updates/" + updateID + "/cancel-update", "{}", 404, "ResourceNotFoundException", "No update found for ID"},
+		"NoSuchCluster": {"GET", "/clusters/none", "", 404, "ResourceNotFoundException", "No cluster found for name: none."},
+		"Include":       {"GET", "/clusters?include=some", "", 400, "InvalidParameterException", "expected all"},
+		"NoTags":        {"POST", "/tags/" + webARN, `{"tags":{}}`, 400, "BadRequestException", "tags must not be empty"},
+		"NoTagKeys":     {"DELETE", "/tags/" + webARN, "", 400, "BadRequestException", "tagKeys"},
+		"GroupTag":      {"POST", "/tags/" + webARN, `{"tags":{"berth:auto-scaling-group":"b"}}`, 400, "BadRequestException", "cannot be changed"},
+		"UntagGroup":    {"DELETE", "/tags/" + webARN + "?tagKeys=berth:auto-scaling-group", "", 400, "BadRequestException", "cannot be removed"},
+		"AWSTag":        {"POST", "/tags/" + webARN, `{"tags":{"AWS:x":"b"}}`, 400, "BadRequestException", "aws:"},
+		"ClusterTags":   {"GET", "/tags/arn:aws:eks:eu-west-1:123456789012:cluster/prod", "", 400, "BadRequestException", "ECS API"},
+		"ForeignTags":   {"GET", "/tags/arn:aws:eks:eu-west-1:210987654321:nodegroup/prod/web/1", "", 400, "BadRequestException", "of this account"},
+		"TagsOfNone":    {"GET", "/tags/" + webARN, "", 404, "NotFoundException", "No node group found"},
 		"AddonUpdates":  {"GET", "/clusters/prod/updates?addonName=x", "", 400, "InvalidParameterException", "addonName"},
 		"NoJSON":        {"POST", "/clusters/prod/node-groups", "x", 400, "SerializationException", "JSON"},
 		"PageTooLarge":  {"GET", "/clusters/prod/node-groups?maxResults=101", "", 400, "InvalidParameterException", "between 1 and 100"},

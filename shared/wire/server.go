@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"strings"
 
 	"berth/shared/wire/access"
 	"berth/shared/wire/awsjson"
@@ -28,8 +27,8 @@ type ServerOptions struct {
 	Access *access.Policy
 }
 
-// A Server is Berth's API: the ECS API and Berth's own operations at /, the EKS API below
-// /clusters/. No request of the ECS API has a path, so the two never meet.
+// A Server is Berth's API: the ECS API and Berth's own operations at /, the EKS API on
+// every other path. No request of the ECS API has a path, so the two never meet.
 type Server struct {
 	ecs *awsjson.Mux
 	eks *eksapi.Handler
@@ -60,7 +59,7 @@ func (s *Server) ServeOperation(ctx context.Context, op string, body []byte) (st
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.eks != nil && strings.HasPrefix(r.URL.Path, eksapi.Prefix) {
+	if s.eks != nil && r.URL.Path != "/" {
 		s.eks.ServeHTTP(w, r)
 		return
 	}

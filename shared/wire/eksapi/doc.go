@@ -1,5 +1,5 @@
-// Package eksapi answers the operations of the EKS API on node groups and their updates: REST with
-// JSON, below /clusters/.
+// Package eksapi answers the operations of the EKS API on node groups, their updates and tags, and
+// on clusters as far as clients of node groups look them up: REST with JSON.
 //
 // It owns that protocol: paths, query parameters, shapes and error codes. In come HTTP requests,
 // from package wire. Out go calls of [NodeGroups], which Berth's API handlers implement, and
@@ -8,13 +8,13 @@
 // are refused by name.
 //
 // Invariants:
-//   - A path that is no operation served here is an UnknownOperationException, never an empty
-//     answer.
+//   - Operations that Berth does not serve are refused by name (refused.go). A path that is no
+//     operation of the EKS API is answered as EKS does.
 //   - Bad input is found before [NodeGroups] is called, with the member, the value and what
 //     was expected.
 //   - Two requests with the same parameters have the same digest, whatever their
 //     clientRequestToken.
 //
-// handler.go finds the operation by method and path; nodegroup.go and update.go have the
-// operations, shape.go the shapes. Start with [Handler.ServeHTTP].
+// handler.go finds the operation by method and path; nodegroup.go, update.go, cluster.go and tag.go
+// have the operations, shape.go the shapes. Start with [Handler.ServeHTTP].
 package eksapi

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	Prefix      = "/clusters/"
 	contentType = "application/json"
 	maxPage     = 100 // of a list, where the caller says nothing
 )
@@ -23,12 +22,14 @@ type call struct {
 	cluster   string
 	nodeGroup string // by the path, or else by the query
 	update    string
+	resource  string // ARN, of the operations on tags
 	query     url.Values
 	body      []byte
 }
 
-// A route is an operation with its method and its path below /clusters/NAME/. In the path, {n} is a
-// node group and {u} an update.
+// A route is an operation with its method and its path. In the path, {c} is a cluster, {n} a node
+// group, {u} an update, {arn} everything that is left, and {} a name of something that Berth does
+// not have.
 type route struct {
 	name, method, path string
 	serve              func(ctx context.Context, c *call) (any, error)
@@ -42,21 +43,32 @@ type Handler struct {
 
 // NewHandler answers the EKS API for the node groups to whom the guard lets pass.
 func NewHandler(account cluster.Account, g NodeGroups, guard transport.Guard) *Handler {
-	e := &server{account, g}
-	return &Handler{guard, []route{
-		{"CreateNodegroup", http.MethodPost, "node-groups", e.createNodegroup},
-		{"ListNodegroups", http.MethodGet, "node-groups", e.listNodegroups},
-		{"DescribeNodegroup", http.MethodGet, "node-groups/{n}", e.describeNodegroup},
-		{"DeleteNodegroup", http.MethodDelete, "node-groups/{n}", e.deleteNodegroup},
-		{"UpdateNodegroupConfig", http.MethodPost, "node-groups/{n}/update-config", e.updateNodegroupConfig},
-		{"UpdateNodegroupVersion", http.MethodPost, "node-groups/{n}/update-version", e.updateNodegroupVersion},
-		{"ListUpdates", http.MethodGet, "updates", e.listUpdates},
-		{"DescribeUpdate", http.MethodGet, "updates/{u}", e.describeUpdate},
-	}}
+	return &Handler{guard, append((&server{account, g}).routes(), refusedRoutes()...)}
 }
 
-// ServeHTTP answers a request whose path begins with [Prefix]. Who sent it must have been
-// established before.
+// routes returns the operations that are served.
+func (e *server) routes() []route {
+	return []route{
+		{"ListClusters", http.MethodGet, "/clusters", e.listClusters},
+		{"DescribeCluster", http.MethodGet, "/clusters/{c}", e.describeCluster},
+		{"CreateNodegroup", http.MethodPost, "/clusters/{c}/node-groups", e.createNodegroup},
+		{"ListNodegroups", http.MethodGet, "/clusters/{c}/node-groups", e.listNodegroups},
+		{"DescribeNodegroup", http.MethodGet, "/clusters/{c}/node-groups/{n}", e.describeNodegroup},
+		{"DeleteNodegroup", http.MethodDelete, "/clusters/{c}/node-groups/{n}", e.deleteNodegroup},
+		{"UpdateNodegroupConfig", http.MethodPost, "/clusters/{c}/node-groups/{n}/update-config",
+			e.updateNodegroupConfig},
+		{"UpdateNodegroupVersion", http.MethodPost, "/clusters/{c}/node-groups/{n}/update-version",
+			e.updateNodegroupVersion},
+		{"ListUpdates", http.MethodGet, "/clusters/{c}/updates", e.listUpdates},
+		{"DescribeUpdate", http.MethodGet, "/clusters/{c}/updates/{u}", e.describeUpdate},
+		{"CancelUpdate", http.MethodPost, "/clusters/{c}/updates/{u}/cancel-update", e.cancelUpdate},
+		{"TagResource", http.MethodPost, "/tags/{arn}", e.tagResource},
+		{"UntagResource", http.MethodDelete, "/tags/{arn}", e.untagResource},
+		{"ListTagsForResource", http.MethodGet, "/tags/{arn}", e.listTagsForResource},
+	}
+}
+
+// ServeHTTP answers a request. Who sent it must have been established before.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{query: r.URL.Query()}
 	answer, err := h.answerRequest(w, r, c)
@@ -94,6 +106,9 @@ func (h *Handler) answerRequest(w http.ResponseWriter, r *http.Request, c *call)
 
 // subject names the node group that a request is about, for the log.
 func (c *call) subject() string {
+	if c.resource != "" {
+		return c.resource
+	}
 	name := c.nodeGroup
 	if name == "" {
 		var in struct{ NodegroupName string }
@@ -106,7 +121,7 @@ func (c *call) subject() string {
 // findRoute returns the operation of a request and its name, and reads the names in its path. They
 // are unescaped one by one, so that a name may contain an escaped slash without changing the path.
 func (h *Handler) findRoute(r *http.Request, c *call) (string, func(context.Context, *call) (any, error), error) {
-	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), Prefix), "/")
+	parts := strings.Split(r.URL.EscapedPath(), "/")
 	for i, p := range parts {
 		plain, err := url.PathUnescape(p)
 		if err != nil {
@@ -114,35 +129,41 @@ func (h *Handler) findRoute(r *http.Request, c *call) (string, func(context.Cont
 		}
 		parts[i] = plain
 	}
-	c.cluster = parts[0]
 	for _, route := range h.routes {
-		pattern := strings.Split(route.path, "/")
-		if route.method != r.Method || len(pattern) != len(parts)-1 || !c.matchPath(pattern, parts[1:]) {
-			continue
+		if route.method == r.Method && c.matchPath(strings.Split(route.path, "/"), parts) {
+			return route.name, route.serve, nil
 		}
-		return route.name, route.serve, nil
 	}
-	return "", nil, cluster.Errorf(cluster.CodeUnknownOperation,
-		"No operation on node groups of the EKS API has the method %.20s and the path %.300s.",
-		r.Method, r.URL.Path)
+	return "", nil, cluster.Errorf(cluster.CodeMissingToken, "Missing Authentication Token")
 }
 
 // matchPath reports whether the parts of a path match the pattern, and takes the names from them.
 // Operations on updates have the node group in the query.
 func (c *call) matchPath(pattern, parts []string) bool {
-	group, update := c.query.Get("nodegroupName"), ""
+	found := call{nodeGroup: c.query.Get("nodegroupName"), query: c.query}
 	for i, p := range pattern {
-		switch p {
-		case "{n}":
-			group = parts[i]
-		case "{u}":
-			update = parts[i]
-		case parts[i]:
-		default:
+		switch {
+		case i >= len(parts):
+			return false
+		case p == "{arn}":
+			// A proxy may have unescaped the slashes in the ARN.
+			found.resource = strings.Join(parts[i:], "/")
+			*c = found
+			return found.resource != ""
+		case p == "{c}":
+			found.cluster = parts[i]
+		case p == "{n}":
+			found.nodeGroup = parts[i]
+		case p == "{u}":
+			found.update = parts[i]
+		case p != "{}" && p != parts[i]:
 			return false
 		}
 	}
-	c.nodeGroup, c.update = group, update
+	if len(parts) != len(pattern) {
+		return false
+	}
+	*c = found
 	return true
 }
 
@@ -160,11 +181,11 @@ func encodeError(w http.ResponseWriter, c *call, err error) (status int, answer 
 	case cluster.CodeClusterNotFound:
 		status, code, message = http.StatusNotFound, cluster.CodeResourceNotFound,
 			"No cluster found for name: "+c.cluster+"."
-	case cluster.CodeResourceNotFound, cluster.CodeUnknownOperation:
+	case cluster.CodeResourceNotFound, cluster.CodeNotFound:
 		status = http.StatusNotFound
 	case cluster.CodeResourceInUse:
 		status = http.StatusConflict
-	case cluster.CodeAccessDenied:
+	case cluster.CodeAccessDenied, cluster.CodeMissingToken:
 		status = http.StatusForbidden
 	case cluster.CodeRequestEntityTooBig:
 		status = http.StatusRequestEntityTooLarge

@@ -24,12 +24,15 @@ func TestEKSModel(t *testing.T) {
 		model[name] = kind
 	}
 	for name, shape := range map[string]any{
-		"Nodegroup": nodegroup{}, "Update": update{}, "NodegroupScalingConfig": scalingConfig{}, "NodegroupUpdateConfig": updateConfig{},
-		"LaunchTemplateSpecification": launchTemplate{}, "NodegroupResources": resources{}, "AutoScalingGroup": autoScalingGroup{},
-		"NodegroupHealth": health{}, "Issue": issue{}, "UpdateParam": param{}, "ErrorDetail": errorDetail{},
+		"Nodegroup": nodegroup{}, "Update": update{}, "NodegroupScalingConfig": scalingConfig{},
+		"NodegroupUpdateConfig":       updateConfig{},
+		"LaunchTemplateSpecification": launchTemplate{}, "NodegroupResources": resources{},
+		"AutoScalingGroup": autoScalingGroup{},
+		"NodegroupHealth":  health{}, "Issue": issue{}, "UpdateParam": param{}, "ErrorDetail": errorDetail{},
 		"CreateNodegroupResponse": nodegroupOutput{}, "DescribeUpdateResponse": updateOutput{},
 		"ListNodegroupsResponse": listNodegroupsOutput{}, "ListUpdatesResponse": listUpdatesOutput{},
-		"CreateNodegroupRequest": createInput{}, "UpdateNodegroupConfigRequest": configInput{}, "UpdateNodegroupVersionRequest": VersionInput{},
+		"CreateNodegroupRequest": createInput{}, "UpdateNodegroupConfigRequest": configInput{},
+		"UpdateNodegroupVersionRequest": VersionInput{},
 	} {
 		typ := reflect.TypeOf(shape)
 		for i := range typ.NumField() {

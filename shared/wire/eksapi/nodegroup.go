@@ -30,6 +30,11 @@ type NodeGroups interface {
 	DescribeUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error)
 	// ListNodeGroupUpdates returns a page of ids; more reports whether there is another page.
 	ListNodeGroupUpdates(ctx context.Context, q operation.ListNodeGroups) (ids []string, more bool, err error)
+	// TagNodeGroup sets tags and removes others in one change.
+	TagNodeGroup(ctx context.Context, of cluster.NodeGroupRef, set map[string]string, remove []string) error
+	// ManagedClusters returns the names of the clusters that Berth manages.
+	ManagedClusters(ctx context.Context) ([]string, error)
+	DescribeCluster(ctx context.Context, name string) (*operation.ClusterSummary, error)
 }
 
 // A server implements the operations: it turns EKS's shapes into Berth's nouns and back.
