@@ -21,13 +21,15 @@ import (
 
 // Client returns a client of Berth's ECS API that calls as the account's root user. It does not
 // repeat failed calls.
-func (c *Cloud) Client() *ecs.Client {
+func (c *Cloud) Client() *ecs.Client { return c.ClientAs(rootUser) }
+
+// ClientAs returns such a client with the credentials of a [Caller].
+func (c *Cloud) ClientAs(as aws.Credentials) *ecs.Client {
 	return ecs.New(ecs.Options{
 		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: lambdaSigner{},
 		HTTPClient: awsapi.HTTP{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return rootUser,
-				nil
+			return as, nil
 		}),
 	})
 }

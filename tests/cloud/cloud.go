@@ -56,12 +56,16 @@ type Cloud struct {
 }
 
 // Parameters returns the stack's parameters on an emulator: the simulated event source, no TLS on
-// loopback, functions built for this machine, and no batching windows, because invocations cost
-// nothing here.
+// loopback, functions built for this machine, no batching windows, because invocations cost nothing
+// here, and the rights of the root user and of each [Caller].
 func Parameters() map[string]string {
 	return map[string]string{
-		"EventSources": installation.FleetSource, "AlarmSources": installation.FleetSource,
+		"WriterArns":           strings.Join([]string{RootARN, Writer.ARN(), Operator.ARN()}, ","),
+		"NodeGroupManagerArns": strings.Join([]string{RootARN, Manager.ARN(), Operator.ARN()}, ","),
+		"EventSources":         installation.FleetSource, "AlarmSources": installation.FleetSource,
 		"ScalingSources": installation.FleetSource, "DeletionProtection": "false", "RequireTLS": "false",
+		// The emulator has no AWS::Events::EventBusPolicy. Its function URL names each caller
+		// anyway.
 		"RequireIAM":   "false",
 		"Architecture": architecture(), "BatchWindow": "0",
 	}

@@ -7,5 +7,14 @@
 // and [Cloud.CallEKS], and disturb it through the other methods. A [Tap] sees every call of the
 // functions, and may refuse it or lose its answer.
 //
+// The function URL of the tier is a true counterpart of AWS's: it verifies each signature, for the
+// service lambda, asks IAM whether the caller may invoke it, and names the caller in the event.
+// [Cloud.CreateCaller] makes IAM users with rights to Berth's API. A real client runs as one of
+// them through `berth proxy`:
+//
+//	writer, err := tier.CreateCaller(ctx, cloud.Writer)
+//	cmd := exec.Command(berth, "proxy", "--stack", cloud.StackName, "--", "aws", "ecs", "list-clusters")
+//	cmd.Env = append(os.Environ(), tier.ClientEnvironment(writer)...)
+//
 // Start reading at [Cloud.Deploy].
 package cloud

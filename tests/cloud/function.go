@@ -107,6 +107,42 @@ func (c *Cloud) Invoke(ctx context.Context, folder string, body []byte) (answer 
 	return string(out), nil
 }
 
+// FunctionLog returns what a function has logged, as CloudWatch Logs has it.
+func (c *Cloud) FunctionLog(ctx context.Context, folder string) (string, error) {
+	group := c.Resources[logicalName(folder)+"Logs"]
+	var log strings.Builder
+	for token := ""; ; {
+		in := map[string]string{"logGroupName": group}
+		if token != "" {
+			in["nextToken"] = token
+		}
+		body, err := json.Marshal(in)
+		if err != nil {
+			return "", err
+		}
+		answer, err := caller{endpoint: c.Endpoint}.sendRequest(ctx, request{
+			service: "logs", method: http.MethodPost, path: "/", body: body,
+			contentType: "application/x-amz-json-1.1", target: "Logs_20140328.FilterLogEvents",
+		})
+		var page struct {
+			Events    []struct{ Message string }
+			NextToken string
+		}
+		if err == nil {
+			err = json.Unmarshal(answer, &page)
+		}
+		if err != nil {
+			return "", fmt.Errorf("reading the log %s: %w", group, err)
+		}
+		for _, e := range page.Events {
+			log.WriteString(e.Message + "\n")
+		}
+		if token = page.NextToken; token == "" {
+			return log.String(), nil
+		}
+	}
+}
+
 // MoveEvent puts an event of EventBridge into the emulator's account and Region, in its ARNs and
 // zones too, because the functions refuse events of any other account. It also returns where the
 // event was from. Other events name no account: they stay as they are, and from is empty.

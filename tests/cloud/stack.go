@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// stackName is the name of the installation's stack.
-const stackName = "berth"
+// StackName is the name of the installation's stack.
+const StackName = "berth"
 
 // deployStack creates or updates the stack from the packed template, waits for the end and returns
 // the stack's outputs. It uploads the template first, as `sam deploy` does, because it is too long
@@ -19,12 +19,12 @@ const stackName = "berth"
 func (c caller) deployStack(
 	ctx context.Context, action, template string, parameters map[string]string,
 ) (map[string]string, error) {
-	path := "/" + bucket + "/" + stackName + ".yaml"
+	path := "/" + bucket + "/" + StackName + ".yaml"
 	if err := c.putObject(ctx, path, []byte(template)); err != nil {
 		return nil, err
 	}
 	in := map[string]string{
-		"StackName": stackName, "TemplateURL": c.endpoint + path, "Capabilities.member.1": "CAPABILITY_IAM",
+		"StackName": StackName, "TemplateURL": c.endpoint + path, "Capabilities.member.1": "CAPABILITY_IAM",
 		"Capabilities.member.2": "CAPABILITY_AUTO_EXPAND",
 	}
 	for i, name := range slices.Sorted(maps.Keys(parameters)) {
@@ -70,9 +70,9 @@ func (c caller) describeStack(ctx context.Context) (stack, error) {
 	var out struct {
 		Stacks []stack `xml:"DescribeStacksResult>Stacks>member"`
 	}
-	err := c.callQuery(ctx, cloudFormation, "DescribeStacks", map[string]string{"StackName": stackName}, &out)
+	err := c.callQuery(ctx, cloudFormation, "DescribeStacks", map[string]string{"StackName": StackName}, &out)
 	if err == nil && len(out.Stacks) != 1 {
-		err = fmt.Errorf("there are %d stacks called %s", len(out.Stacks), stackName)
+		err = fmt.Errorf("there are %d stacks called %s", len(out.Stacks), StackName)
 	}
 	if err != nil {
 		return stack{}, err
@@ -89,7 +89,7 @@ func (c caller) failedResources(ctx context.Context) string {
 			Reason string `xml:"ResourceStatusReason"`
 		} `xml:"DescribeStackEventsResult>StackEvents>member"`
 	}
-	_ = c.callQuery(ctx, cloudFormation, "DescribeStackEvents", map[string]string{"StackName": stackName}, &out)
+	_ = c.callQuery(ctx, cloudFormation, "DescribeStackEvents", map[string]string{"StackName": StackName}, &out)
 	var text strings.Builder
 	for _, e := range out.Events {
 		if strings.HasSuffix(e.Status, "FAILED") {
@@ -107,7 +107,7 @@ func (c caller) resourceIDs(ctx context.Context) (map[string]string, error) {
 			Physical string `xml:"PhysicalResourceId"`
 		} `xml:"DescribeStackResourcesResult>StackResources>member"`
 	}
-	err := c.callQuery(ctx, cloudFormation, "DescribeStackResources", map[string]string{"StackName": stackName}, &out)
+	err := c.callQuery(ctx, cloudFormation, "DescribeStackResources", map[string]string{"StackName": StackName}, &out)
 	ids := map[string]string{}
 	for _, r := range out.Resources {
 		ids[r.Logical] = r.Physical

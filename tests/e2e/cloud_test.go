@@ -175,7 +175,8 @@ func TestLocalCloud(t *testing.T) {
 		o.Tap = &cloud.Tap{Before: lost.beforeCall, After: c.addCall, Lose: lost.takeLoss}
 		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"],
 			o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
-		o.Parameters["WriterArns"], o.Parameters["NodeGroupManagerArns"] = writerARN, managerARN
+		o.Parameters["WriterArns"] = cloud.RootARN + "," + writerARN
+		o.Parameters["NodeGroupManagerArns"] = cloud.RootARN + "," + managerARN
 	})
 	t.Run("Scenarios", func(t *testing.T) {
 		t.Run("Services", func(t *testing.T) {

@@ -1,4 +1,5 @@
 """MiniStack until standard input ends, so that it cannot outlive whoever started it."""
+import contextvars
 import os
 import signal
 import sys
@@ -13,7 +14,10 @@ def end_with_stdin():
 
 threading.Thread(target=end_with_stdin, daemon=True).start()
 sys.argv = ["ministack"]
-from ministack.app import main
+from ministack import app
+from ministack.app import AUTH, main
+from ministack.core.iam_evaluator import resolve_caller_identity
+from ministack.core.router import extract_access_key_id
 from ministack.services import lambda_svc
 from ministack.services.cloudformation import provisioners
 
@@ -45,5 +49,35 @@ def with_numbers(physical_id, old, new, stack):
 
 
 mapping["update"] = with_numbers
+
+# AWS's function URL keeps the path as the client has encoded it, where MiniStack decodes it. It also tells the function who
+# calls, as IAM has verified it: MiniStack verifies signature and policies, and says nothing of the caller.
+encoded_path = contextvars.ContextVar("encoded_path", default="")
+pin_without_path = app.pin_signed_request
+
+
+def pin_with_path(method, raw_path, *rest):
+    encoded_path.set(raw_path)
+    return pin_without_path(method, raw_path, *rest)
+
+
+app.pin_signed_request = pin_with_path
+without_caller = lambda_svc._build_function_url_event
+
+
+def with_caller(url_id, account_id, region, method, path, headers, *rest, **more):
+    event = without_caller(url_id, account_id, region, method, path, headers, *rest, **more)
+    caller = resolve_caller_identity(extract_access_key_id(headers, {})) if AUTH else None
+    prefix = f"/_aws/lambda-url/{url_id}"
+    event["rawPath"] = event["requestContext"]["http"]["path"] = encoded_path.get().removeprefix(prefix) or path
+    if caller:
+        event["requestContext"]["authorizer"] = {"iam": {
+            "accessKey": caller["accessKey"], "accountId": caller["accountId"], "callerId": caller["userId"],
+            "cognitoIdentity": None, "principalOrgId": caller["principalOrgId"], "userArn": caller["userArn"],
+            "userId": caller["userId"]}}
+    return event
+
+
+lambda_svc._build_function_url_event = with_caller
 
 main()

@@ -197,6 +197,17 @@ func TestURL(t *testing.T) {
 			t.Errorf("answer = %s", out)
 		}
 	})
+	t.Run("KeepsThePathEncoded", func(t *testing.T) {
+		encoded := strings.Replace(urlRequest, `"rawPath":"/"`, `"rawPath":"/tags/arn%3Aaws%3Aeks%2Fprod"`, 1)
+		out, err := invoke(t, f, encoded)
+		if err != nil || !strings.Contains(got, "on.aws/tags/arn%3Aaws%3Aeks%2Fprod?a=b ") {
+			t.Errorf("request %s, answer %s %v", got, out, err)
+		}
+		out, err = invoke(t, f, strings.Replace(urlRequest, `"rawPath":"/"`, `"rawPath":"/%zz"`, 1))
+		if err != nil || !strings.Contains(out, `"statusCode":400`) {
+			t.Errorf("a path that cannot be decoded: answer %s %v", out, err)
+		}
+	})
 	t.Run("RefusesWhatIAMHasNotAuthorized", func(t *testing.T) {
 		forged := strings.Replace(urlRequest, `"authorizer":{"iam":{"userArn":"arn:aws:iam::123456789012:user/ann"}},`,
 			"", 1)

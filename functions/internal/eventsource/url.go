@@ -75,7 +75,12 @@ func newRequest(ctx context.Context, in *events.LambdaFunctionURLRequest) (*http
 	if err != nil {
 		return nil, err
 	}
-	r.URL = &url.URL{Path: in.RawPath, RawQuery: in.RawQueryString}
+	// A function URL keeps the path as the client has encoded it: /tags/arn%3Aaws%3Aeks....
+	path, err := url.PathUnescape(in.RawPath)
+	if err != nil {
+		return nil, err
+	}
+	r.URL = &url.URL{Path: path, RawPath: in.RawPath, RawQuery: in.RawQueryString}
 	r.RequestURI = r.URL.RequestURI()
 	r.Host, r.RemoteAddr = in.RequestContext.DomainName, in.RequestContext.HTTP.SourceIP
 	for name, value := range in.Headers {
