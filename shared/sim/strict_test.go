@@ -257,7 +257,7 @@ func TestInvalidTaskDefinitionsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.ECS.Definitions.RegisterTaskDefinition(ctx, in)
-			wantCode(t, err, cluster.CodeInvalidParameter)
+			wantCode(t, err, cluster.CodeClient)
 		})
 	}
 	families := must(t, w.ECS.Definitions.ListTaskDefinitionFamilies, &ecs.ListTaskDefinitionFamiliesInput{}).Families

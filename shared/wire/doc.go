@@ -11,6 +11,7 @@
 //   - awsjson: AWS JSON 1.1, the ECS API's protocol
 //   - ecsapi, eksapi, berthapi: the operations, a file for each kind of thing
 //   - input: how callers name things, bounds, pages
+//   - answer: what AWS always sends, added to ECS's own answers
 //   - shape: conversion between ECS's shapes and Berth's nouns
 //
 // functions/api and the embedded installation build a [Server] on the operations of

@@ -349,21 +349,22 @@ func (s *scheduler) ClusterDeleted(_ context.Context, name string) error {
 }
 
 func (s *scheduler) CheckDeletable(ctx context.Context, name string) error {
-	if n, _ := s.ServiceCount(ctx, name); n > 0 {
+	if n, _ := s.ClusterCounts(ctx, name); n.EC2.ActiveServices > 0 {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
 	return nil
 }
 
-func (s *scheduler) ServiceCount(_ context.Context, name string) (active int, err error) {
+func (s *scheduler) ClusterCounts(_ context.Context, name string) (out operation.ClusterCounts, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, d := range s.services {
 		if strings.HasPrefix(key, name+"/") && d.Service.Status == cluster.ServiceActive {
-			active++
+			out.EC2.ActiveServices++
+			out.EC2.Running += d.Service.Running
 		}
 	}
-	return active, nil
+	return out, nil
 }
 
 func (s *scheduler) InstancesChanged(_ context.Context, clusterName string, ids []string) error {

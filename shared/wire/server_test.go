@@ -479,13 +479,14 @@ func TestForwardedOperations(t *testing.T) {
 		expect(t, "told", len(b.scheduler.told), 0)
 		expect(t, "calls", len(b.cloud.calls), 9)
 	})
-	t.Run("CountsServices", func(t *testing.T) {
+	t.Run("CountsServicesAndTheirTasks", func(t *testing.T) {
 		b := newBerth(t)
 		b.create(t)
+		b.scheduler.services["prod/web"].Service.Running = 2
 		b.scheduler.services["old/left"] = b.scheduler.services["prod/web"]
 		got := must(b.DescribeClusters(t.Context(), &ecs.DescribeClustersInput{Clusters: []string{"prod", "old"}}))(t)
 		expect(t, "services", []int32{got.Clusters[0].ActiveServicesCount, got.Clusters[1].ActiveServicesCount,
-			got.Clusters[0].RunningTasksCount}, []int32{1, 0, 7})
+			got.Clusters[0].RunningTasksCount}, []int32{1, 0, 2})
 	})
 	t.Run("NothingOfClustersThatAreNotManaged", func(t *testing.T) {
 		b, ctx, theirs := newBerth(t), t.Context(), new("theirs")

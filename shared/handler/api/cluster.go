@@ -10,6 +10,7 @@ import (
 	"berth/shared/handler"
 	"berth/shared/handler/taskstatechange"
 	"berth/shared/observe"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -47,11 +48,12 @@ func (a *Clusters) ManagedClusters(ctx context.Context) ([]string, error) {
 // CheckDeletable refuses to delete a cluster that has ACTIVE services or tasks. ECS itself knows of
 // no service, so it would delete the cluster.
 func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
-	n, err := a.ServiceCount(ctx, name)
+	services, err := state.ListRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
 	if err != nil {
 		return err
 	}
-	if n > 0 {
+	isActive := func(s *cluster.Service) bool { return s.Status == cluster.ServiceActive }
+	if slices.ContainsFunc(services, isActive) {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
 	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
@@ -67,15 +69,46 @@ func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 	return observe.RemoveCluster(ctx, a.State, name)
 }
 
-// ServiceCount returns how many services of the cluster are ACTIVE.
-func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, err error) {
+// ClusterCounts counts the services and tasks of a cluster. Services count their own tasks, so only
+// standalone tasks are read one by one.
+func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operation.ClusterCounts, err error) {
+	meta, err := state.ReadRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta},
+		"cluster "+name)
+	if err != nil || meta == nil {
+		return out, err
+	}
 	services, err := state.ListRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
+	if err != nil {
+		return out, err
+	}
+	of := func(external bool) *operation.LaunchTypeCounts {
+		if external {
+			return &out.External
+		}
+		return &out.EC2
+	}
 	for _, s := range services {
-		if s.Status == cluster.ServiceActive {
-			active++
+		n := of(s.Rules.External)
+		n.Running, n.Pending = n.Running+s.Running, n.Pending+s.Pending
+		switch s.Status {
+		case cluster.ServiceActive:
+			n.ActiveServices++
+		case cluster.ServiceDraining:
+			n.DrainingServices++
 		}
 	}
-	return active, err
+	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask+meta.Short+"#"),
+		"standalone tasks")
+	for _, t := range tasks {
+		n := of(t.Rules != nil && t.Rules.External)
+		switch t.Status() {
+		case cluster.TaskRunning:
+			n.Running++
+		case cluster.TaskProvisioning, cluster.TaskPending:
+			n.Pending++
+		}
+	}
+	return out, err
 }
 
 // InstancesChanged reads instances anew from ECS after a change through the API. So a caller who

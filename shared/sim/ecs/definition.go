@@ -48,18 +48,22 @@ const maxContainers = 10
 // ARN are the caller's to give.
 func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now time.Time) (*definition, error) {
 	if !familyNames.MatchString(value(in.Family)) {
-		return nil, invalidParameter("Family contains invalid characters or is too long.")
+		return nil, clientError("Family contains invalid characters or is too long.")
 	}
 	if err := checkTags(in.Tags, nil); err != nil {
 		return nil, err
 	}
-	cpu, err := taskCPU(value(in.Cpu))
+	cpu, err := taskCPU(value(in.Cpu), cluster.CodeClient)
 	if err != nil {
 		return nil, err
 	}
-	memory, err := taskMemory(value(in.Memory))
+	memory, err := taskMemory(value(in.Memory), cluster.CodeClient)
 	if err != nil {
 		return nil, err
+	}
+	if requiresFargate(in) && in.PidMode == types.PidModeHost {
+		return nil, clientError("Tasks using the Fargate launch type do not support pidMode 'host'. The supported " +
+			"value for pidMode is 'task'.")
 	}
 	containers, err := completeContainers(in, memory != nil)
 	if err != nil {
@@ -67,7 +71,7 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 	}
 	for _, c := range in.PlacementConstraints {
 		if c.Type != types.TaskDefinitionPlacementConstraintTypeMemberOf {
-			return nil, invalidParameter("Placement constraints of task definitions must be of type memberOf.")
+			return nil, clientError("Placement constraints of task definitions must be of type memberOf.")
 		}
 	}
 	d := &definition{Tags: in.Tags, Def: types.TaskDefinition{
@@ -76,22 +80,45 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 		IpcMode: in.IpcMode, PlacementConstraints: in.PlacementConstraints, ProxyConfiguration: in.ProxyConfiguration,
 		RequiresCompatibilities: in.RequiresCompatibilities, RuntimePlatform: in.RuntimePlatform,
 		EphemeralStorage: in.EphemeralStorage, EnableFaultInjection: in.EnableFaultInjection,
-		Compatibilities: []types.Compatibility{types.CompatibilityExternal, types.CompatibilityEc2},
-		Status:          types.TaskDefinitionStatusActive, RegisteredAt: &now,
+		Compatibilities: compatibilities(in), Status: types.TaskDefinitionStatusActive, RegisteredAt: &now,
 		RegisteredBy: new("arn:aws:iam::" + e.kernel.Account.ID + ":root"),
 	}}
 	d.Def.RequiresAttributes = requiredAttributes(&d.Def)
 	return d, nil
 }
 
+// clientError is how ECS refuses a task definition.
+func clientError(format string, args ...any) error {
+	return cluster.Errorf(cluster.CodeClient, format, args...)
+}
+
+// requiresFargate reports whether the definition must be valid for Fargate.
+func requiresFargate(in *ecs.RegisterTaskDefinitionInput) bool {
+	return slices.Contains(in.RequiresCompatibilities, types.CompatibilityFargate)
+}
+
+// compatibilities returns the launch types that the definition is valid for. External instances
+// have no network interfaces to give to tasks in awsvpc mode, and only a definition that requires
+// Fargate is checked for it.
+func compatibilities(in *ecs.RegisterTaskDefinitionInput) (out []types.Compatibility) {
+	if in.NetworkMode != types.NetworkModeAwsvpc {
+		out = append(out, types.CompatibilityExternal)
+	}
+	out = append(out, types.CompatibilityEc2)
+	if requiresFargate(in) {
+		out = append(out, types.CompatibilityFargate)
+	}
+	return out
+}
+
 // completeContainers checks the containers and returns them with ECS's defaults. sized says that
 // the task has a memory size of its own, so that its containers need none.
 func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]types.ContainerDefinition, error) {
 	if len(in.ContainerDefinitions) == 0 {
-		return nil, invalidParameter("Container list cannot be empty.")
+		return nil, clientError("Container list cannot be empty.")
 	}
 	if len(in.ContainerDefinitions) > maxContainers {
-		return nil, invalidParameter("Task definitions can have at most %d containers.", maxContainers)
+		return nil, clientError("Task definitions can have at most %d containers.", maxContainers)
 	}
 	out := slices.Clone(in.ContainerDefinitions)
 	names, essential := map[string]bool{}, false
@@ -103,7 +130,7 @@ func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]type
 		}
 		essential = essential || *c.Essential
 		if names[value(c.Name)] {
-			return nil, invalidParameter("Container names must be unique: %s.", *c.Name)
+			return nil, clientError("Container names must be unique: %s.", *c.Name)
 		}
 		names[value(c.Name)] = true
 		if err := checkContainer(c, sized); err != nil {
@@ -114,7 +141,7 @@ func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]type
 		}
 	}
 	if !essential {
-		return nil, invalidParameter("Task definition must have at least one essential container.")
+		return nil, clientError("Task definition must have at least one essential container.")
 	}
 	return out, nil
 }
@@ -123,26 +150,28 @@ func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]type
 func checkContainer(c *types.ContainerDefinition, sized bool) error {
 	name := value(c.Name)
 	switch {
+	case name == "":
+		return clientError("Container.name should not be null or empty.")
 	case !containerNames.MatchString(name):
-		return invalidParameter("Container name %.100q is empty, too long or contains invalid characters.", name)
+		return clientError("Container name %.100q is too long or contains invalid characters.", name)
 	case value(c.Image) == "":
-		return invalidParameter("Container.image should not be null or empty.")
+		return clientError("Container.image should not be null or empty.")
 	case c.Cpu < 0:
-		return invalidParameter("Invalid 'cpu' setting for container '%s'.", name)
+		return clientError("Invalid 'cpu' setting for container '%s'.", name)
 	case !sized && c.Memory == nil && c.MemoryReservation == nil:
-		return invalidParameter(
+		return clientError(
 			"Invalid setting for container '%s'. At least one of 'memory' or 'memoryReservation' must be "+
 				"specified.", name)
 	case c.Memory != nil && *c.Memory < 6 || c.MemoryReservation != nil && *c.MemoryReservation < 6:
-		return invalidParameter(
+		return clientError(
 			"Invalid setting for container '%s'. 'memory' and 'memoryReservation' must be at least 6 MiB.", name)
 	case c.Memory != nil && c.MemoryReservation != nil && *c.MemoryReservation > *c.Memory:
-		return invalidParameter(
+		return clientError(
 			"Invalid setting for container '%s'. 'memory' must not be less than 'memoryReservation'.", name)
 	}
 	for _, r := range c.ResourceRequirements {
 		if n, err := strconv.Atoi(value(r.Value)); r.Type == types.ResourceTypeGpu && (err != nil || n < 1) {
-			return invalidParameter("Invalid number of GPUs for container '%s'.", name)
+			return clientError("Invalid number of GPUs for container '%s'.", name)
 		}
 	}
 	return nil
@@ -153,18 +182,18 @@ func checkContainer(c *types.ContainerDefinition, sized bool) error {
 func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[cluster.Port]bool) error {
 	for _, m := range c.PortMappings {
 		if n := value(m.ContainerPort); n < 0 || n > math.MaxUint16 || n == 0 && m.ContainerPortRange == nil {
-			return invalidParameter("Invalid 'containerPort' setting for container '%s'.", *c.Name)
+			return clientError("Invalid 'containerPort' setting for container '%s'.", *c.Name)
 		}
 		if n := value(m.HostPort); n < 0 || n > math.MaxUint16 {
-			return invalidParameter("Invalid 'hostPort' setting for container '%s'.", *c.Name)
+			return clientError("Invalid 'hostPort' setting for container '%s'.", *c.Name)
 		}
 		if mode == types.NetworkModeHost && value(m.HostPort) != 0 && *m.HostPort != value(m.ContainerPort) {
-			return invalidParameter(
+			return clientError(
 				"When networkMode=host, the host ports and container ports in port mappings must match.")
 		}
 		p, static := staticHostPort(m, mode)
 		if static && held[p] {
-			return invalidParameter("Host port %d is used more than once in the task definition.", p.Number)
+			return clientError("Host port %d is used more than once in the task definition.", p.Number)
 		}
 		held[p] = static
 	}
@@ -191,30 +220,31 @@ func staticHostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, 
 }
 
 // taskCPU returns a task's CPU in units, as ECS stores it, from units ("512") or vCPUs ("0.5
-// vCPU").
-func taskCPU(s string) (*string, error) {
-	return parseTaskSize(s, "vcpu", 1024, "cpu")
+// vCPU"). refusal is the code of the error.
+func taskCPU(s string, refusal cluster.Code) (*string, error) {
+	return parseTaskSize(s, "vcpu", "cpu", refusal)
 }
 
 // taskMemory returns a task's memory in MiB from MiB ("512") or GB ("1 GB").
-func taskMemory(s string) (*string, error) {
-	return parseTaskSize(s, "gb", 1024, "memory")
+func taskMemory(s string, refusal cluster.Code) (*string, error) {
+	return parseTaskSize(s, "gb", "memory", refusal)
 }
 
-// parseTaskSize reads a number, which factor scales if the suffix follows it. Example: "0.5 vCPU"
-// is 512. An absent size is nil; one that is not a whole number of units is an error.
-func parseTaskSize(s, suffix string, factor float64, field string) (*string, error) {
+// parseTaskSize reads a number, of 1024 units each if the suffix follows it. Example: "0.5 vCPU" is
+// 512. An absent size is nil; one that is not a whole number of units is an error.
+func parseTaskSize(s, suffix, field string, refusal cluster.Code) (*string, error) {
 	if s == "" {
 		return nil, nil
 	}
 	number, scaled := strings.CutSuffix(strings.ToLower(strings.TrimSpace(s)), suffix)
-	if !scaled {
-		factor = 1
+	factor := 1.0
+	if scaled {
+		factor = 1024
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	n *= factor
 	if err != nil || n < 1 || n > math.MaxInt32 || n != math.Trunc(n) {
-		return nil, invalidParameter("Invalid '%s' setting for task.", field)
+		return nil, cluster.Errorf(refusal, "Invalid '%s' setting for task.", field)
 	}
 	return new(strconv.FormatInt(int64(n), 10)), nil
 }

@@ -105,10 +105,10 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 			return invalidParameter("Negative override for container %s.", *c.Name)
 		}
 	}
-	if o.Cpu, err = taskCPU(value(o.Cpu)); err != nil {
+	if o.Cpu, err = taskCPU(value(o.Cpu), cluster.CodeInvalidParameter); err != nil {
 		return err
 	}
-	o.Memory, err = taskMemory(value(o.Memory))
+	o.Memory, err = taskMemory(value(o.Memory), cluster.CodeInvalidParameter)
 	return err
 }
 

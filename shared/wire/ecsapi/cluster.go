@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/wire/answer"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 )
@@ -28,12 +29,15 @@ type clusterOperations struct {
 func (o *clusterOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
 		"CreateCluster":    o.createCluster,
-		"DescribeClusters": forwardRead(o.ecs, "DescribeClusters", o.checkClusters, o.countServices),
+		"DescribeClusters": forwardRead(o.ecs, "DescribeClusters", o.checkClusters, o.completeClusters),
 		"ListClusters":     forwardRead(o.ecs, "ListClusters", nil, o.listManaged),
-		"UpdateCluster":    forwardOperation(o.ecs, "UpdateCluster", o.checkUpdateCluster, nil),
-		"DeleteCluster":    forwardOperation(o.ecs, "DeleteCluster", o.checkDeleteCluster, o.noteDeletedCluster),
+		"UpdateCluster": forwardOperation(o.ecs, "UpdateCluster", o.checkUpdateCluster,
+			func(ctx context.Context, _ *ecs.UpdateClusterInput, body []byte) ([]byte, error) {
+				return o.completeAnswer(ctx, body)
+			}),
+		"DeleteCluster": forwardOperation(o.ecs, "DeleteCluster", o.checkDeleteCluster, o.noteDeletedCluster),
 
-		"PutClusterCapacityProviders": awsjson.TypedOperation(o.putClusterCapacityProviders),
+		"PutClusterCapacityProviders": o.putClusterCapacityProviders,
 	}
 }
 
@@ -79,8 +83,8 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 		return nil, err
 	}
 	out, err := pass(ctx, body)
-	answer, ok := out.(awsjson.Raw)
-	if err != nil || !ok || answer.Status != http.StatusOK {
+	raw, ok := out.(awsjson.Raw)
+	if err != nil || !ok || raw.Status != http.StatusOK {
 		return out, err
 	}
 	a, err := o.providers.ClusterAttachments(ctx, name)
@@ -91,18 +95,22 @@ func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	return o.addProviders(ctx, name, answer)
+	raw.Body, err = o.completeAnswer(ctx, raw.Body)
+	return raw, err
 }
 
 // noteCreatedCluster makes a new cluster known to Berth.
 func (o *clusterOperations) noteCreatedCluster(
-	ctx context.Context, in *ecs.CreateClusterInput, answer []byte,
+	ctx context.Context, in *ecs.CreateClusterInput, body []byte,
 ) ([]byte, error) {
 	name, err := o.ClusterName(in.ClusterName)
 	if err != nil {
 		return nil, err
 	}
-	return answer, o.clusters.ClusterCreated(ctx, name)
+	if err := o.clusters.ClusterCreated(ctx, name); err != nil {
+		return nil, err
+	}
+	return o.completeAnswer(ctx, body)
 }
 
 // checkClusters accepts up to 100 clusters of this account and Region.
@@ -115,90 +123,96 @@ func (o *clusterOperations) checkClusters(_ context.Context, in *ecs.DescribeClu
 			return err
 		}
 	}
+	for _, field := range in.Include {
+		if err := input.CheckOneOf("include", field); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// countServices replaces ECS's count of services, which is 0, by Berth's, and adds the capacity
-// providers. Clusters that Berth does not manage become MISSING. Everything else in ECS's answer
-// stays as it is, members unknown to this SDK included: so the answer is edited as JSON.
-func (o *clusterOperations) countServices(
-	ctx context.Context, _ *ecs.DescribeClustersInput, answer []byte,
+// completeClusters adds to ECS's descriptions what Berth knows: counts of services and tasks, and
+// capacity providers. Clusters that Berth does not manage become MISSING.
+func (o *clusterOperations) completeClusters(
+	ctx context.Context, in *ecs.DescribeClustersInput, body []byte,
 ) ([]byte, error) {
 	managed, err := o.clusters.ManagedClusters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out map[string]json.RawMessage
-	var all, clusters []map[string]json.RawMessage
-	var failures []json.RawMessage
-	if err := errors.Join(json.Unmarshal(answer, &out), json.Unmarshal(out["clusters"], &all)); err != nil {
-		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+	include := make([]string, 0, len(in.Include))
+	for _, field := range in.Include {
+		include = append(include, string(field))
 	}
-	if out["failures"] != nil {
-		if err := json.Unmarshal(out["failures"], &failures); err != nil {
-			return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+	return answer.Edit(body, func(out answer.Object) error {
+		clusters, failures := []any{}, []any{}
+		for _, f := range out.Objects("failures") {
+			failures = append(failures, f)
 		}
-	}
-	for _, c := range all {
-		var name, status string
-		if err := errors.Join(json.Unmarshal(c["clusterName"], &name),
-			json.Unmarshal(c["status"], &status)); err != nil {
-			return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+		for _, c := range out.Objects("clusters") {
+			name := c.Text("clusterName")
+			// Nobody owns a deleted cluster, and whoever has deleted one waits to see it INACTIVE.
+			if c.Text("status") != "INACTIVE" && !slices.Contains(managed, name) {
+				failures = append(failures, answer.Object{"arn": o.Account.ARN("cluster", name), "reason": "MISSING"})
+				continue
+			}
+			if err := o.completeCluster(ctx, c, include); err != nil {
+				return err
+			}
+			clusters = append(clusters, c)
 		}
-		// Nobody owns a deleted cluster, and whoever has deleted one waits to see it INACTIVE.
-		if status != "INACTIVE" && !slices.Contains(managed, name) {
-			// strings cannot fail
-			missing, _ := json.Marshal(map[string]string{"arn": o.Account.ARN("cluster", name), "reason": "MISSING"})
-			failures = append(failures, missing)
-			continue
-		}
-		clusters = append(clusters, c)
-		// Berth forgets a cluster when ECS deletes it, so only ACTIVE ones have anything to add.
-		if status != "ACTIVE" {
-			continue
-		}
-		n, err := o.clusters.ServiceCount(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		c["activeServicesCount"], _ = json.Marshal(n) // an int cannot fail
-		if err := o.addAttachments(ctx, name, c); err != nil {
-			return nil, err
-		}
-	}
-	if out["clusters"], err = encodeList(clusters); err != nil {
-		return nil, err
-	}
-	if out["failures"], err = encodeList(failures); err != nil {
-		return nil, err
-	}
-	return json.Marshal(out)
+		out["clusters"], out["failures"] = clusters, failures
+		return nil
+	})
 }
 
-// encodeList encodes a list; an empty one is [], as ECS answers.
-func encodeList[T any](list []T) (json.RawMessage, error) {
-	if list == nil {
-		list = []T{}
+// everyField has the fields of a cluster that answers to changes of it always show.
+var everyField = []string{"ATTACHMENTS", "CONFIGURATIONS", "SETTINGS", "TAGS"}
+
+// completeAnswer completes ECS's answer to a change of one cluster.
+func (o *clusterOperations) completeAnswer(ctx context.Context, body []byte) ([]byte, error) {
+	return answer.Edit(body, func(out answer.Object) error {
+		c := out.Object("cluster")
+		if c == nil {
+			return errors.New("ECS named no cluster")
+		}
+		return o.completeCluster(ctx, c, everyField)
+	})
+}
+
+// completeCluster completes one cluster. Berth forgets a cluster when ECS deletes it, so only
+// ACTIVE ones have counts and capacity providers.
+func (o *clusterOperations) completeCluster(ctx context.Context, c answer.Object, include []string) (err error) {
+	view := &answer.ClusterView{Include: include}
+	if name := c.Text("clusterName"); c.Text("status") == "ACTIVE" {
+		if view.Counts, err = o.clusters.ClusterCounts(ctx, name); err != nil {
+			return err
+		}
+		if view.Attached, err = o.attachedMembers(ctx, name); err != nil {
+			return err
+		}
 	}
-	return json.Marshal(list)
+	answer.Cluster(c, view)
+	return nil
 }
 
 // listManaged leaves out of ECS's list the clusters that Berth does not manage.
-func (o *clusterOperations) listManaged(ctx context.Context, _ *ecs.ListClustersInput, answer []byte) ([]byte, error) {
+func (o *clusterOperations) listManaged(ctx context.Context, _ *ecs.ListClustersInput, body []byte) ([]byte, error) {
 	managed, err := o.clusters.ManagedClusters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out map[string]json.RawMessage
-	var arns []string
-	if err := errors.Join(json.Unmarshal(answer, &out), json.Unmarshal(out["clusterArns"], &arns)); err != nil {
-		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
-	}
-	arns = slices.DeleteFunc(arns, func(arn string) bool { return !slices.Contains(managed, cluster.LastPart(arn)) })
-	if out["clusterArns"], err = encodeList(arns); err != nil {
-		return nil, err
-	}
-	return json.Marshal(out)
+	return answer.Edit(body, func(out answer.Object) error {
+		arns := []any{}
+		all, _ := out["clusterArns"].([]any)
+		for _, arn := range all {
+			if s, _ := arn.(string); slices.Contains(managed, cluster.LastPart(s)) {
+				arns = append(arns, arn)
+			}
+		}
+		out["clusterArns"] = arns
+		return nil
+	})
 }
 
 // checkUpdateCluster accepts any settings: they concern only what ECS does, such as Container
@@ -231,73 +245,42 @@ func (o *clusterOperations) checkDeleteCluster(ctx context.Context, in *ecs.Dele
 
 // noteDeletedCluster removes what Berth keeps of the cluster.
 func (o *clusterOperations) noteDeletedCluster(
-	ctx context.Context, in *ecs.DeleteClusterInput, answer []byte,
+	ctx context.Context, in *ecs.DeleteClusterInput, body []byte,
 ) ([]byte, error) {
 	name, err := o.ClusterName(in.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	return answer, o.clusters.ClusterDeleted(ctx, name)
-}
-
-// addProviders puts a cluster's capacity providers into ECS's answer to CreateCluster.
-func (o *clusterOperations) addProviders(ctx context.Context, name string, answer awsjson.Raw) (any, error) {
-	out := struct {
-		Cluster map[string]json.RawMessage `json:"cluster"`
-	}{map[string]json.RawMessage{}}
-	if err := json.Unmarshal(answer.Body, &out); err != nil {
-		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
-	}
-	if err := o.addAttachments(ctx, name, out.Cluster); err != nil {
+	if err := o.clusters.ClusterDeleted(ctx, name); err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(out)
-	return awsjson.Raw{Status: http.StatusOK, Body: body}, err
+	return o.completeAnswer(ctx, body)
 }
 
-// describeCluster returns a cluster as PutClusterCapacityProviders answers it. Its state is known
-// to be ACTIVE, so ECS need not be asked.
-func (o *clusterOperations) describeCluster(ctx context.Context, name string) (*types.Cluster, error) {
-	a, err := o.providers.ClusterAttachments(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	n, err := o.clusters.ServiceCount(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	out := attachmentsShape(name, a)
-	out.ClusterName, out.ClusterArn, out.Status = &name, new(o.Account.ARN("cluster", name)), new("ACTIVE")
-	out.ActiveServicesCount = int32(n)
-	return &out, nil
-}
-
-// addAttachments puts a cluster's capacity providers into c, ECS's description of it. They are
+// attachedMembers returns the members of a cluster that its capacity providers contribute. They are
 // encoded as an answer first, so that names and omissions follow the protocol.
-func (o *clusterOperations) addAttachments(ctx context.Context, name string, c map[string]json.RawMessage) error {
+func (o *clusterOperations) attachedMembers(ctx context.Context, name string) (out answer.Object, err error) {
 	a, err := o.providers.ClusterAttachments(ctx, name)
 	if err != nil || a.Attached.Rev == 0 {
-		return err
+		return nil, err
 	}
 	// The encoder writes whole answers, so the cluster is encoded as the only one of an answer.
 	of := attachmentsShape(name, a)
 	body, err := awsjson.EncodeOutput("DescribeClusters", &ecs.DescribeClustersOutput{Clusters: []types.Cluster{of}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var out struct {
-		Clusters []map[string]json.RawMessage `json:"clusters"`
-	}
-	if err := json.Unmarshal(body, &out); err != nil {
-		return err
-	}
-	for _, key := range []string{"capacityProviders", "defaultCapacityProviderStrategy", "attachments",
-		"attachmentsStatus"} {
-		if v, ok := out.Clusters[0][key]; ok {
-			c[key] = v
+	_, err = answer.Edit(body, func(encoded answer.Object) error {
+		out = answer.Object{}
+		for _, key := range []string{"capacityProviders", "defaultCapacityProviderStrategy", "attachments",
+			"attachmentsStatus"} {
+			if v, ok := encoded.Objects("clusters")[0][key]; ok {
+				out[key] = v
+			}
 		}
-	}
-	return nil
+		return nil
+	})
+	return out, err
 }
 
 // checkCreateCluster checks the name, before Berth and ECS could disagree on it, and the tags.
@@ -312,8 +295,12 @@ func checkCreateCluster(_ context.Context, in *ecs.CreateClusterInput) error {
 // putClusterCapacityProviders replaces a cluster's capacity providers. Both lists must be given, if
 // only empty, as with ECS.
 func (o *clusterOperations) putClusterCapacityProviders(
-	ctx context.Context, in *ecs.PutClusterCapacityProvidersInput,
-) (*ecs.PutClusterCapacityProvidersOutput, error) {
+	ctx context.Context, body []byte,
+) (any, error) {
+	in := new(ecs.PutClusterCapacityProvidersInput)
+	if err := awsjson.DecodeInput(body, in); err != nil {
+		return nil, err
+	}
 	if err := input.CheckRequired("cluster", in.Cluster); err != nil {
 		return nil, err
 	}
@@ -335,9 +322,32 @@ func (o *clusterOperations) putClusterCapacityProviders(
 	if _, err := o.providers.PutClusterProviders(ctx, name, names, strategy); err != nil {
 		return nil, err
 	}
-	answer, err := o.describeCluster(ctx, name)
+	return o.describeChanged(ctx, name)
+}
+
+// describeChanged answers a change of a cluster that ECS took no part in, with ECS's description of
+// the cluster.
+func (o *clusterOperations) describeChanged(ctx context.Context, name string) (any, error) {
+	in, err := json.Marshal(map[string]any{"clusters": []string{name}, "include": everyField})
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.PutClusterCapacityProvidersOutput{Cluster: answer}, nil
+	status, body, err := o.ecs.Forward(ctx, "DescribeClusters", in)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("describing cluster %s: %w", name, err)
+	case status != http.StatusOK:
+		return nil, decodeError(status, body)
+	}
+	body, err = answer.Edit(body, func(out answer.Object) error {
+		for _, c := range out.Objects("clusters") {
+			if c.Text("clusterName") == name {
+				clear(out)
+				out["cluster"] = map[string]any(c)
+				return o.completeCluster(ctx, c, everyField)
+			}
+		}
+		return fmt.Errorf("describing cluster %s: ECS does not have it", name)
+	})
+	return awsjson.Raw{Status: status, Body: body}, err
 }

@@ -23,8 +23,8 @@ type Clusters interface {
 	CheckDeletable(ctx context.Context, name string) error
 	// ClusterDeleted removes everything that Berth keeps of a cluster.
 	ClusterDeleted(ctx context.Context, name string) error
-	// ServiceCount returns how many services are ACTIVE.
-	ServiceCount(ctx context.Context, name string) (active int, err error)
+	// ClusterCounts counts services and tasks; all counts of an unknown cluster are 0.
+	ClusterCounts(ctx context.Context, name string) (operation.ClusterCounts, error)
 	// InstancesChanged reads instances anew after their attributes or state were changed here.
 	InstancesChanged(ctx context.Context, clusterName string, ids []string) error
 	// TaskDefinitionChanged records that a revision (family:revision) is no longer ACTIVE.

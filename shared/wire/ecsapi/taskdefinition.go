@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/wire/answer"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
@@ -24,8 +25,14 @@ type definitionOperations struct {
 
 func (o *definitionOperations) operations() map[string]awsjson.Operation {
 	return map[string]awsjson.Operation{
-		"RegisterTaskDefinition": forwardOperation(o.ecs, "RegisterTaskDefinition", o.checkRegister, nil),
-		"DescribeTaskDefinition": forwardOperation(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition, nil),
+		"RegisterTaskDefinition": forwardOperation(o.ecs, "RegisterTaskDefinition", o.checkRegister,
+			func(_ context.Context, _ *ecs.RegisterTaskDefinitionInput, body []byte) ([]byte, error) {
+				return completeDefinitions(body)
+			}),
+		"DescribeTaskDefinition": forwardOperation(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition,
+			func(_ context.Context, _ *ecs.DescribeTaskDefinitionInput, body []byte) ([]byte, error) {
+				return completeDefinitions(body)
+			}),
 		"ListTaskDefinitions": forwardOperation[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil,
 			nil),
 		"ListTaskDefinitionFamilies": forwardOperation[ecs.ListTaskDefinitionFamiliesInput](o.ecs,
@@ -43,10 +50,18 @@ func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.Register
 	if _, err := checkTags(in.Tags, shape.DefinitionTags); err != nil {
 		return err
 	}
-	d, err := shape.ParseTaskDefinition(types.TaskDefinition{
+	//lint:ignore SA1019 clients can still send them, and they are refused by name
+	if err := refuseUnserved(unserved{"inferenceAccelerators", len(in.InferenceAccelerators) > 0}); err != nil {
+		return err
+	}
+	definition := types.TaskDefinition{
 		ContainerDefinitions: in.ContainerDefinitions, Cpu: in.Cpu, Memory: in.Memory, NetworkMode: in.NetworkMode,
 		TaskRoleArn: in.TaskRoleArn, ExecutionRoleArn: in.ExecutionRoleArn,
-	}, in.Tags)
+	}
+	if _, err := shape.ParseTaskDefinition(definition, nil); err != nil {
+		return cluster.Errorf(cluster.CodeClient, "%s", err.Error()) // what ECS calls every fault of a definition
+	}
+	d, err := shape.ParseTaskDefinition(definition, in.Tags)
 	if err != nil {
 		return err
 	}
@@ -86,29 +101,47 @@ func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs
 
 // noteDeregistered records that the revision in ECS's answer is INACTIVE.
 func (o *definitionOperations) noteDeregistered(
-	ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, answer []byte,
+	ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, body []byte,
 ) ([]byte, error) {
 	var out ecs.DeregisterTaskDefinitionOutput
-	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
+	if err := awsjson.DecodeAnswer(body, &out); err != nil {
 		return nil, err
 	}
-	return answer, o.noteEnded(ctx, out.TaskDefinition)
+	if err := o.noteEnded(ctx, out.TaskDefinition); err != nil {
+		return nil, err
+	}
+	return completeDefinitions(body)
 }
 
 // noteDeleted records that the revisions in ECS's answer are being deleted. Those that ECS could
 // not delete are not in that list.
 func (o *definitionOperations) noteDeleted(
-	ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, answer []byte,
+	ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, body []byte,
 ) ([]byte, error) {
 	var out ecs.DeleteTaskDefinitionsOutput
-	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
+	if err := awsjson.DecodeAnswer(body, &out); err != nil {
 		return nil, err
 	}
 	var failed []error
 	for _, d := range out.TaskDefinitions {
 		failed = append(failed, o.noteEnded(ctx, &d))
 	}
-	return answer, errors.Join(failed...)
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
+	return completeDefinitions(body)
+}
+
+// completeDefinitions completes the task definitions in ECS's answer to any of the operations.
+func completeDefinitions(body []byte) ([]byte, error) {
+	return answer.Edit(body, func(out answer.Object) error {
+		for _, d := range append(out.Objects("taskDefinitions"), out.Object("taskDefinition")) {
+			if d != nil {
+				answer.Definition(d)
+			}
+		}
+		return nil
+	})
 }
 
 // noteEnded tells the scheduler that no new service may use the revision.
