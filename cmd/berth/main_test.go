@@ -79,6 +79,8 @@ func TestMistakes(t *testing.T) {
 		{"up --nodes many", []string{"--nodes", `"many"`, "int"}},
 		{"up --nodes 0", []string{"--nodes", "0", "1 to 5000"}},
 		{"up --nodes 5001", []string{"--nodes", "5001", "1 to 5000"}},
+		{"up --speed 5", []string{"--speed", "--ephemeral"}},
+		{"up --ephemeral --speed 0.5", []string{"--speed", "0.5", "1 to 100"}},
 		{"up --zones 7", []string{"--zones", "7", "1 to 6"}},
 		{"up --seed=-1", []string{"--seed", `"-1"`, "uint"}},
 		{"up --type m5.tiny", []string{"--type", `"m5.tiny"`, "m5.large"}},

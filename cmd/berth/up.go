@@ -22,17 +22,27 @@ import (
 // rows and fleet.db with the simulated AWS; only one process at a time can have it open.
 type upCommand struct {
 	fleetFlags
-	Nodes       int    `default:"6" help:"Least number of container instances (1-5000)."`
-	Listen      string `default:"127.0.0.1:5252" help:"Address of the ECS API; port 0 takes a free one. Loopback only."`
-	Data        string `default:".berth" help:"Folder that keeps the state and the fleet." type:"path"`
-	Ephemeral   bool   `help:"Keep nothing on disk."`
-	Account     string `default:"123456789012" help:"Account id in ARNs."`
-	Credentials string `help:"File of the access keys that may call." type:"existingfile" placeholder:"FILE"`
-	Verbose     bool   `short:"v" help:"Log what the functions do."`
+	Nodes       int     `default:"6" help:"Least number of container instances (1-5000)."`
+	Listen      string  `default:"127.0.0.1:5252" help:"Address of the ECS API; port 0 takes a free one. Loopback only."`
+	Data        string  `default:".berth" help:"Folder that keeps the state and the fleet." type:"path"`
+	Ephemeral   bool    `help:"Keep nothing on disk."`
+	Speed       float64 `default:"1" help:"How many times faster time passes (1-100); needs --ephemeral."`
+	Account     string  `default:"123456789012" help:"Account id in ARNs."`
+	Credentials string  `help:"File of access keys that may call." type:"existingfile" placeholder:"FILE"`
+	Verbose     bool    `short:"v" help:"Log what the functions do."`
 }
 
 // Validate names the flag that is wrong.
-func (u *upCommand) Validate() error { return u.checkFleetFlags(u.Nodes, 1, u.Listen, u.Account) }
+func (u *upCommand) Validate() error {
+	switch {
+	case !(u.Speed >= 1 && u.Speed <= 100):
+		return fmt.Errorf("--speed is %g, expected 1 to 100", u.Speed)
+	case u.Speed > 1 && !u.Ephemeral:
+		// Times that lie ahead of the machine's clock must not outlive this process.
+		return errors.New("--speed needs --ephemeral: what is kept on disk must not be ahead of time")
+	}
+	return u.checkFleetFlags(u.Nodes, 1, u.Listen, u.Account)
+}
 
 // Run starts the installation, prints where the API is, and serves until the context ends.
 func (u *upCommand) Run(ctx context.Context, s *streams) error {
@@ -60,6 +70,7 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		}
 		o.Data = u.Data
 	}
+	o.Loop = embedded.NewFastLoop(u.Speed)
 	return serveInstallation(ctx, o, servingOptions{
 		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: u.fleetMachine(),
 		Ready: func(endpoint string, added int) {
@@ -105,7 +116,6 @@ func serveInstallation(ctx context.Context, o installation.Options, s servingOpt
 			err = errors.Join(err, closed)
 		}
 	}()
-	o.Loop = embedded.NewRealLoop()
 	i, err := installation.Open(o)
 	switch {
 	case err != nil && o.Data != "":

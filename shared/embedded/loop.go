@@ -18,7 +18,7 @@ type Loop struct {
 
 	mu     sync.Mutex
 	start  time.Time
-	real   bool
+	speed  float64       // of a real loop's clock; 0 if the loop is virtual
 	now    time.Duration // since start, of the callback that runs
 	seq    uint64
 	ready  []*Timer // due, in order, from head on; stopped ones among them
@@ -49,18 +49,24 @@ func NewVirtualLoop(start time.Time) *Loop {
 }
 
 // NewRealLoop returns a loop whose clock is the machine's.
-func NewRealLoop() *Loop {
-	return &Loop{start: time.Now(), real: true, wake: make(chan struct{}, 1)}
+func NewRealLoop() *Loop { return NewFastLoop(1) }
+
+// NewFastLoop returns a loop whose clock starts at the machine's and runs so many times as fast.
+func NewFastLoop(speed float64) *Loop {
+	return &Loop{start: time.Now(), speed: speed, wake: make(chan struct{}, 1)}
 }
 
 // Now returns the loop's time, in UTC.
 func (l *Loop) Now() time.Time {
-	if l.real {
+	switch l.speed {
+	case 0:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.start.Add(l.now)
+	case 1:
 		return time.Now().UTC()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.start.Add(l.now)
+	return l.start.Add(l.virtualElapsed()).UTC()
 }
 
 // Post runs f as soon as everything that is already due has run.
@@ -78,7 +84,7 @@ func (l *Loop) After(d time.Duration, f func()) *Timer {
 		t.at = l.virtualElapsed() + d
 		l.future.insertTimer(t)
 	}
-	if l.real {
+	if l.speed > 0 {
 		l.wakeUp()
 	}
 	return t
@@ -131,7 +137,7 @@ func (l *Loop) RunUntil(t time.Time) {
 // Run runs callbacks as they become due until ctx is done. On a virtual loop it also returns when
 // none are left.
 func (l *Loop) Run(ctx context.Context) {
-	if !l.real {
+	if l.speed == 0 {
 		for ctx.Err() == nil && l.Step() {
 			continue
 		}
@@ -208,10 +214,10 @@ func (l *Loop) IsIdle() bool {
 }
 
 // virtualElapsed returns the time since start on the loop's clock: the monotonic time of the
-// machine, or that of the callback that runs.
+// machine, times the speed, or that of the callback that runs.
 func (l *Loop) virtualElapsed() time.Duration {
-	if l.real {
-		return time.Since(l.start)
+	if l.speed > 0 {
+		return time.Duration(float64(time.Since(l.start)) * l.speed)
 	}
 	return l.now
 }
@@ -267,12 +273,13 @@ func (l *Loop) compactReady() {
 	}
 }
 
-// timeToNextCallback returns an hour if nothing is due: wake ends the wait earlier.
+// timeToNextCallback returns how long to wait by the machine's clock, an hour if nothing is due:
+// wake ends the wait earlier.
 func (l *Loop) timeToNextCallback() time.Duration {
 	if len(l.future) == 0 {
 		return time.Hour
 	}
-	return max(0, l.future[0].at-l.virtualElapsed())
+	return max(0, time.Duration(float64(l.future[0].at-l.virtualElapsed())/l.speed))
 }
 
 // wakeUp never blocks. One pending wake-up is enough, because Run looks at everything.

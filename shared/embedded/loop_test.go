@@ -115,6 +115,25 @@ func TestLoopOrderIsThatOfASortedList(t *testing.T) {
 	})
 }
 
+func TestFastLoopIsAheadOfTheMachine(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := embedded.NewFastLoop(100)
+	ended := make(chan struct{})
+	go func() { defer close(ended); l.Run(ctx) }()
+	began, beganThere := time.Now(), l.Now()
+	if err := l.Sleep(ctx, 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if there := l.Now().Sub(beganThere); there < 2*time.Second {
+		t.Errorf("the loop slept for %s of its time, want 2s", there)
+	}
+	if here := time.Since(began); here > time.Second {
+		t.Errorf("that took %s, want about 20ms", here)
+	}
+	cancel()
+	<-ended
+}
+
 func TestRealLoopKeepsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := embedded.NewRealLoop()

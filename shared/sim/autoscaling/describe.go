@@ -43,17 +43,14 @@ type (
 		LaunchTemplate                            *xmlTemplateSpec
 		MixedInstancesPolicy                      *xmlMixed
 		MinSize, MaxSize, DesiredCapacity         int
-		DefaultCooldown                           int
-		Zones                                     []string `xml:"AvailabilityZones>member"`
-		HealthCheckType                           string
-		HealthCheckGracePeriod                    int
+		Zones                                     []string    `xml:"AvailabilityZones>member"`
 		Instances                                 []xmlMember `xml:"Instances>member"`
 		CreatedTime                               string
 		Suspended                                 []xmlProcess  `xml:"SuspendedProcesses>member"`
 		VPCZoneIdentifier                         string        `xml:",omitempty"`
 		Tags                                      []xmlGroupTag `xml:"Tags>member"`
-		TerminationPolicies                       []string      `xml:"TerminationPolicies>member"`
 		NewInstancesProtectedFromScaleIn          bool
+		xmlSettings
 	}
 	xmlActivity struct {
 		ActivityId, AutoScalingGroupName, AutoScalingGroupARN, Description, Cause, StartTime string
@@ -90,15 +87,15 @@ func (a *groupAPI) describeMember(m *member, of string) xmlMember {
 	return out
 }
 
-// describeGroup has constants for what is not simulated (cooldown, health check, termination
-// policies): tools such as Terraform compare them with what they have set.
+// describeGroup has no members of warm pools, metrics and traffic sources, which are not simulated.
 func (a *groupAPI) describeGroup(g *group) xmlASG {
 	out := xmlASG{
 		AutoScalingGroupName: g.Name, AutoScalingGroupARN: a.groups.groupARN(g.Name), MinSize: g.Min, MaxSize: g.Max,
 		DesiredCapacity: g.Desired,
-		DefaultCooldown: 300, Zones: g.Machine.ZonesIn(a.groups.kernel.Account.Region), HealthCheckType: "EC2",
-		CreatedTime: protocol.FormatXMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
-		TerminationPolicies: []string{"Default"}, NewInstancesProtectedFromScaleIn: g.Protects,
+		Zones:           g.Machine.ZonesIn(a.groups.kernel.Account.Region),
+		CreatedTime:     protocol.FormatXMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
+		NewInstancesProtectedFromScaleIn: g.Protects,
+		xmlSettings:                      g.describeSettings(a.groups.kernel.Account.ID),
 	}
 	if g.Mixed {
 		out.MixedInstancesPolicy = &xmlMixed{Spec: *a.templateSpec(g.Template)}

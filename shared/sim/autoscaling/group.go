@@ -17,6 +17,7 @@ type group struct {
 	Protects          bool // new instances from scale-in
 	CreatedAt         time.Time
 	launchSettings
+	keptSettings
 	Tags map[string]string
 	// Own are the tags that instances do not get.
 	Own        map[string]bool          `json:",omitempty"`

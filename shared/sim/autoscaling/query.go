@@ -67,6 +67,7 @@ type updateInput struct {
 	MixedInstancesPolicy              *mixedInput `protocol:"strict"`
 	AvailabilityZones                 []string
 	VPCZoneIdentifier                 string
+	keptSettings
 }
 
 // tagInput is one tag of one group.
@@ -87,6 +88,7 @@ type createInput struct {
 	AvailabilityZones                []string
 	VPCZoneIdentifier                string
 	Tags                             []tagInput
+	keptSettings
 }
 
 // createGroup applies the input to an empty group like an update, and then checks what only a new
@@ -103,7 +105,7 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 		err := a.applyUpdate(g, &updateInput{
 			in.AutoScalingGroupName, in.MinSize, in.MaxSize, in.DesiredCapacity, in.NewInstancesProtectedFromScaleIn,
 			in.LaunchTemplate,
-			in.MixedInstancesPolicy, in.AvailabilityZones, in.VPCZoneIdentifier,
+			in.MixedInstancesPolicy, in.AvailabilityZones, in.VPCZoneIdentifier, in.keptSettings,
 		})
 		if err != nil {
 			return err
@@ -149,6 +151,7 @@ func (a *groupAPI) applyUpdate(g *group, in *updateInput) error {
 	if err := checkSizes(g.Min, g.Max, g.Desired); err != nil {
 		return err
 	}
+	g.keptSettings.update(in.keptSettings)
 	if in.NewInstancesProtectedFromScaleIn != nil {
 		g.Protects = *in.NewInstancesProtectedFromScaleIn
 	}

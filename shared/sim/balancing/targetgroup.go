@@ -55,8 +55,12 @@ type targetGroup struct {
 	Protocol  string
 	VPC       string
 	Port      int
-	Delay     time.Duration // of deregistration
-	Targets   []target      // in order of registration
+	Delay     time.Duration     // of deregistration
+	Targets   []target          // in order of registration
+	Tags      map[string]string `json:",omitempty"`
+	// Attributes are those that are kept without effect, as far as somebody has set them.
+	Attributes map[string]string `json:",omitempty"`
+	keptSettings
 }
 
 // target is one registered address. It exists whether or not a task is there.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"berth/shared/cluster"
@@ -21,6 +20,8 @@ type (
 		Port       int
 		VPC        string `xml:"VpcId,omitempty"`
 		TargetType string
+		keptSettings
+		LoadBalancers []string `xml:"LoadBalancerArns>member"`
 	}
 	xmlAttribute struct{ Key, Value string }
 	xmlTarget    struct {
@@ -41,41 +42,46 @@ type (
 // QueryService returns the operations of Elastic Load Balancing that are simulated.
 func (e *TargetGroups) QueryService() protocol.QueryService {
 	a := &groupAPI{e}
-	return protocol.QueryService{Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/",
-		Actions: map[string]protocol.Action{
-			"CreateTargetGroup":             protocol.LenientAction(a.createTargetGroup),
-			"DescribeTargetGroups":          protocol.LenientAction(a.describeTargetGroups),
-			"DeleteTargetGroup":             protocol.LenientAction(a.deleteTargetGroup),
-			"ModifyTargetGroupAttributes":   protocol.LenientAction(a.modifyAttributes),
-			"DescribeTargetGroupAttributes": protocol.LenientAction(a.describeAttributes),
-			"RegisterTargets":               protocol.LenientAction(a.registerTargets),
-			"DeregisterTargets":             protocol.LenientAction(a.deregisterTargets),
-			"DescribeTargetHealth":          protocol.LenientAction(a.describeTargetHealth),
-		}}
+	actions := map[string]protocol.Action{
+		"CreateTargetGroup":             protocol.StrictAction(a.createTargetGroup),
+		"DescribeTargetGroups":          protocol.LenientAction(a.describeTargetGroups),
+		"DeleteTargetGroup":             protocol.LenientAction(a.deleteTargetGroup),
+		"ModifyTargetGroup":             protocol.StrictAction(a.modifyTargetGroup),
+		"ModifyTargetGroupAttributes":   protocol.LenientAction(a.modifyAttributes),
+		"DescribeTargetGroupAttributes": protocol.LenientAction(a.describeAttributes),
+		"RegisterTargets":               protocol.LenientAction(a.registerTargets),
+		"DeregisterTargets":             protocol.LenientAction(a.deregisterTargets),
+		"DescribeTargetHealth":          protocol.LenientAction(a.describeTargetHealth),
+	}
+	maps.Copy(actions, a.tagActions())
+	return protocol.QueryService{
+		Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/", Actions: actions,
+	}
 }
 
 // groupAPI answers calls of the Query protocol.
 type groupAPI struct{ groups *TargetGroups }
 
-// delayAttribute is the one attribute of target groups that is simulated.
-const delayAttribute = "deregistration_delay.timeout_seconds"
-
 func (g *targetGroup) describeGroup() xmlGroup {
-	return xmlGroup{ARN: g.ARN, Name: g.Name, Protocol: g.Protocol, Port: g.Port, VPC: g.VPC, TargetType: g.Type}
+	return xmlGroup{
+		ARN: g.ARN, Name: g.Name, Protocol: g.Protocol, Port: g.Port, VPC: g.VPC, TargetType: g.Type,
+		keptSettings: g.withDefaults(g.Protocol),
+	}
 }
 
-// createTargetGroup gives a group the default deregistration delay. Health check settings are
-// accepted and have no effect, because nobody sends requests.
+// createTargetGroup gives a group the default deregistration delay.
 func (a *groupAPI) createTargetGroup(_ context.Context, in *struct {
 	Name, TargetType, VpcId string
 	Protocol                string `default:"HTTP"`
 	Port                    int    `default:"80"`
+	Tags                    []tagInput
+	keptSettings
 }) (any, error) {
 	var out xmlResult
 	err := a.groups.kernel.Change(func(time.Time) error {
 		g, err := a.groups.newTargetGroup(targetGroup{
 			Name: in.Name, Type: in.TargetType, Protocol: in.Protocol, VPC: in.VpcId, Port: in.Port,
-			Delay: defaultDelay,
+			Delay: defaultDelay, Tags: tagMap(in.Tags), keptSettings: in.keptSettings,
 		})
 		if err == nil {
 			out.Groups = []xmlGroup{g.describeGroup()}
@@ -122,25 +128,26 @@ func (a *groupAPI) modifyAttributes(_ context.Context, in *struct {
 		if err != nil {
 			return err
 		}
-		delay := g.Delay
-		for _, attribute := range in.Attributes {
-			seconds, err := strconv.ParseUint(attribute.Value, 10, 16)
-			delay = time.Duration(seconds) * time.Second
-			if attribute.Key != delayAttribute || err != nil || delay > maxDelay {
-				return cluster.Errorf("ValidationError", "the attribute %.64q is not known here, or its value no time",
-					attribute.Key)
-			}
+		if err := g.setAttributes(in.Attributes); err != nil {
+			return err
 		}
-		g.Delay, out.Attributes = delay, in.Attributes
+		out.Attributes = in.Attributes
 		a.groups.kernel.SaveRow(g)
 		return nil
 	})
 	return &out, err
 }
 
-func (a *groupAPI) describeAttributes(ctx context.Context, in *groupInput) (any, error) {
-	delay, err := a.groups.DeregistrationDelay(ctx, in.TargetGroupArn)
-	return &xmlResult{Attributes: []xmlAttribute{{delayAttribute, strconv.Itoa(int(delay / time.Second))}}}, err
+func (a *groupAPI) describeAttributes(_ context.Context, in *groupInput) (any, error) {
+	var out xmlResult
+	err := a.groups.kernel.CallView("DescribeTargetGroupAttributes", in.TargetGroupArn, func(now time.Time) error {
+		g, err := a.groups.findTargetGroup(in.TargetGroupArn, now)
+		if err == nil {
+			out.Attributes = g.describeAttributes()
+		}
+		return err
+	})
+	return &out, err
 }
 
 // targetsInput names targets of a group; none for all of them in DescribeTargetHealth.

@@ -11,7 +11,8 @@ import (
 )
 
 // DecodeTree reads a tree into the struct that into points to. A field takes the member of its
-// name; a pointer tells an absent member from a zero one.
+// name; a pointer tells an absent member from a zero one. The fields of an embedded struct are
+// fields of the struct.
 //
 //	Name  string    `protocol:"required"` // must be there, and not empty
 //	Size  int       `default:"50"`
@@ -29,6 +30,12 @@ func DecodeTree(tree Tree, into any) error {
 func decodeStruct(tree Tree, into reflect.Value) error {
 	for n := range into.NumField() {
 		field := into.Type().Field(n)
+		if field.Anonymous {
+			if err := decodeStruct(tree, into.Field(n)); err != nil {
+				return err
+			}
+			continue
+		}
 		v := tree[field.Name]
 		if field.Tag.Get("protocol") == "required" && (v == nil || v == "") {
 			return cluster.Errorf("ValidationError",
