@@ -5,6 +5,7 @@ package main
 import (
 	"berth/functions/internal/environment"
 	"berth/functions/internal/eventsource"
+	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler/api"
 	"berth/shared/wire"
 	"berth/shared/wire/berthapi"
@@ -17,6 +18,7 @@ func main() {
 	h := api.New(api.Dependencies{
 		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{},
 		Settings: e.HandlerSettings(), Log: e.Log,
+		Scaling: wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("SCALING_QUEUE_URL")),
 	})
 	allowed, unverified := e.AccessPolicy()
 	server := wire.NewServer(wire.ServerOptions{
@@ -29,9 +31,7 @@ func main() {
 				ClusterProviders: h.ClusterProviders,
 			},
 		},
-		Own: berthapi.Resources{
-			Configurations: h.Configurations, Services: h.Services, Loads: h.Loads, Rows: h.Rows,
-		},
+		Own:        berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads, Rows: h.Rows},
 		NodeGroups: h.NodeGroups, Access: allowed,
 	})
 	e.StartFunction(&eventsource.Function{

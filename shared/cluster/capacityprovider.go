@@ -49,7 +49,7 @@ type ProviderSettings struct {
 type ProviderStatus string
 
 // The statuses of a change: IN_PROGRESS until managed scaling has checked the group, if it must. A
-// deletion takes effect at once.
+// deletion is IN_PROGRESS while managed scaling takes the provider from a cluster.
 const (
 	ProviderCreating     ProviderStatus = "CREATE_IN_PROGRESS"
 	ProviderCreated      ProviderStatus = "CREATE_COMPLETE"
@@ -57,6 +57,7 @@ const (
 	ProviderUpdating     ProviderStatus = "UPDATE_IN_PROGRESS"
 	ProviderUpdated      ProviderStatus = "UPDATE_COMPLETE"
 	ProviderUpdateFailed ProviderStatus = "UPDATE_FAILED"
+	ProviderDeleting     ProviderStatus = "DELETE_IN_PROGRESS"
 	ProviderDeleted      ProviderStatus = "DELETE_COMPLETE"
 	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
@@ -64,6 +65,12 @@ const (
 // HasFailedCreation reports whether the provider is CREATE_FAILED: its group cannot be scaled, and
 // no check is pending.
 func (p *CapacityProvider) HasFailedCreation() bool { return p.GroupProblem != "" && !p.CheckPending }
+
+// Delete marks the provider as deleted until expires, the time-to-live of its row.
+func (p *CapacityProvider) Delete(expires int64) {
+	p.Inactive, p.UpdateStatus, p.UpdateReason, p.CheckPending = true, ProviderDeleted, "", false
+	p.Expires = expires
+}
 
 // ClusterProviders are the capacity providers of a cluster (ECS API reference,
 // PutClusterCapacityProviders).

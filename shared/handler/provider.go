@@ -34,3 +34,15 @@ func FindClusterProviders(
 	}
 	return &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}, nil
 }
+
+// ReleaseProviderGroup returns the writes by which a deleted provider gives up its Auto Scaling
+// group. Commit them together with the provider's row.
+func ReleaseProviderGroup(
+	ctx context.Context, store state.Store, p *cluster.CapacityProvider,
+) ([]state.Write, error) {
+	return ReleaseGroup(ctx, store, p.Group, func(u *state.GroupUse) (was bool) {
+		was = u.Provider == p.Name
+		u.Provider = ""
+		return was
+	})
+}

@@ -238,7 +238,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	}
 	i.API = api.New(api.Dependencies{
 		State: i.stateFor("api"), ECS: i.ecsFor("api"), Clock: i.clockFor("api"), Settings: *i.options.Settings,
-		NewID: i.options.NewID, Log: i.options.Log,
+		NewID: i.options.NewID, Log: i.options.Log, Scaling: i.Runtime.Queue("ManagedScalingQueue"),
 	})
 	server := i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{

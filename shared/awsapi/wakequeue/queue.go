@@ -1,6 +1,7 @@
 // Package wakequeue sends delayed messages to an SQS queue. Placement wakes dispatch with them when
-// a due row's time comes, sooner than the schedule of each minute would. It is apart from package
-// awsapi so that only the function that wakes others has SQS's client. Start at [Queue.Send].
+// a due row's time comes, and the API wakes managed scaling when capacity providers change, sooner
+// than the schedule of each minute would. It is apart from package awsapi so that only the
+// functions that wake others have SQS's client. Start at [Queue.Send].
 package wakequeue
 
 import (

@@ -69,6 +69,7 @@ func (a *CapacityProviders) CreateCapacityProvider(
 	if err != nil {
 		return nil, err
 	}
+	a.wakeScaling(ctx, "")
 	return &made, nil
 }
 
@@ -128,7 +129,7 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 	ctx context.Context, c operation.UpdateCapacityProvider,
 ) (*cluster.CapacityProvider, error) {
 	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
-		if p.CheckPending {
+		if p.CheckPending || p.UpdateStatus == cluster.ProviderDeleting {
 			return cluster.Errorf(cluster.CodeUpdateInProgress,
 				"The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
 		}
@@ -160,11 +161,15 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 			return nil, err
 		}
 	}
+	if next.CheckPending && len(next.Clusters) == 0 {
+		a.wakeScaling(ctx, "")
+	}
 	return next, nil
 }
 
-// requestAttachment asks managed scaling to make a cluster's attachments anew in its next round.
+// requestAttachment asks managed scaling to make a cluster's attachments anew.
 func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName string) error {
+	defer a.wakeScaling(ctx, clusterName)
 	return state.RetryRaces("attaching the capacity providers of "+clusterName, func() error {
 		old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 		if err != nil || old.Rev == 0 {
@@ -211,11 +216,7 @@ func (a *CapacityProviders) groupWrites(
 ) ([]state.Write, error) {
 	switch {
 	case next.Inactive:
-		return handler.ReleaseGroup(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
-			was = u.Provider == next.Name
-			u.Provider = ""
-			return was
-		})
+		return handler.ReleaseProviderGroup(ctx, a.State, next)
 	case old.HasFailedCreation() && next.CheckPending:
 		use, err := a.claimGroup(ctx, next)
 		if err != nil {
@@ -226,23 +227,56 @@ func (a *CapacityProviders) groupWrites(
 	return nil, nil
 }
 
-// DeleteCapacityProvider deletes a provider that no cluster uses. As with ECS, the call also
-// succeeds for one that is in use: the provider stays, and is DELETE_FAILED with the reason.
+// DeleteCapacityProvider deletes a provider that no cluster uses. One that a cluster had until now
+// is DELETE_IN_PROGRESS until managed scaling has removed what it made there. As with ECS, the call
+// also succeeds for one that a cluster has: the provider stays, and is DELETE_FAILED with the
+// reason.
 func (a *CapacityProviders) DeleteCapacityProvider(
 	ctx context.Context, name string,
 ) (*cluster.CapacityProvider, error) {
-	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
-		if len(p.Clusters) > 0 {
+	next, err := a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
+		using, err := a.clustersUsing(ctx, p)
+		switch {
+		case err != nil:
+			return err
+		case len(using) > 0:
 			p.UpdateStatus = cluster.ProviderDeleteFailed
 			p.UpdateReason = fmt.Sprintf("The capacity provider cannot be deleted because it is associated with "+
 				"cluster: %s. Remove the capacity provider from the cluster and try again.",
-				strings.Join(p.Clusters, ", "))
-			return nil
+				strings.Join(using, ", "))
+		case len(p.Clusters) > 0:
+			p.UpdateStatus, p.UpdateReason = cluster.ProviderDeleting, ""
+		default:
+			p.Delete(a.expiresAfter(a.Settings.KeepStopped))
 		}
-		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.ProviderDeleted, ""
-		p.Expires = a.expiresAfter(a.Settings.KeepStopped)
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	if next.UpdateStatus == cluster.ProviderDeleting {
+		for _, of := range next.Clusters {
+			a.wakeScaling(ctx, of)
+		}
+	}
+	return next, nil
+}
+
+// clustersUsing returns the clusters that have the provider. Clusters that it was removed from, or
+// that were deleted, keep their claim to it until managed scaling has removed what it made there.
+func (a *CapacityProviders) clustersUsing(
+	ctx context.Context, p *cluster.CapacityProvider,
+) (using []string, err error) {
+	for _, name := range p.Clusters {
+		of, err := handler.FindClusterProviders(ctx, a.State, name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(of.Providers, p.Name) {
+			using = append(using, name)
+		}
+	}
+	return using, nil
 }
 
 // DescribeCapacityProviders returns the providers named, and the rest as failures; all providers if

@@ -45,9 +45,9 @@ func clusterAttachments(
 }
 
 // PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). New
-// providers are claimed in the same commit; removed ones are released later, when managed scaling
-// has removed what it made for them. So two clusters never have one provider with managed scaling
-// at the same time.
+// providers are claimed in the same commit; removed ones are released when managed scaling, which
+// this wakes, has removed what it made for them. So two clusters never have one provider with
+// managed scaling at the same time.
 func (a *ClusterProviders) PutClusterProviders(
 	ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare,
 ) (*operation.ClusterAttachments, error) {
@@ -95,6 +95,7 @@ func (a *ClusterProviders) PutClusterProviders(
 	if err != nil {
 		return nil, err
 	}
+	a.wakeScaling(ctx, clusterName)
 	return clusterAttachments(ctx, a.State, clusterName)
 }
 
@@ -207,10 +208,11 @@ func (a *ClusterProviders) claimWrites(
 	return out, nil
 }
 
-// checkClaimable refuses to associate a provider that could not be created, and one with managed
-// scaling that another cluster has (C7).
+// checkClaimable refuses to associate a provider that could not be created or is being deleted, and
+// one with managed scaling that another cluster has (C7).
 func checkClaimable(p *cluster.CapacityProvider, clusterName string) error {
-	if p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
+	if p.UpdateStatus == cluster.ProviderDeleting ||
+		p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter,
 			"The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and "+
 				"try again.", p.Name)

@@ -148,12 +148,21 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 	return err
 }
 
-// withoutCluster returns the write after which the cluster no longer has the provider.
-func withoutCluster(p *cluster.CapacityProvider, clusterName string) state.Write {
+// withoutCluster returns the writes after which the cluster no longer has the provider. One that is
+// being deleted is deleted with its last cluster.
+func (h *Handler) withoutCluster(
+	ctx context.Context, p *cluster.CapacityProvider, clusterName string,
+) ([]state.Write, error) {
 	next := *p
 	next.Rev++
 	next.Clusters = removeName(p.Clusters, clusterName)
-	return state.Write{Put: &next}
+	writes := []state.Write{{Put: &next}}
+	if p.UpdateStatus != cluster.ProviderDeleting || len(next.Clusters) > 0 {
+		return writes, nil
+	}
+	next.Delete(h.Clock.Now().Add(h.Settings.KeepStopped).Unix())
+	release, err := handler.ReleaseProviderGroup(ctx, h.State, &next)
+	return append(writes, release...), err
 }
 
 // removeName returns names without one of them.

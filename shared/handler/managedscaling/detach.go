@@ -59,7 +59,11 @@ func (h *Handler) commitDetached(
 	next.Detaching = removeName(next.Detaching, name)
 	writes := []state.Write{{Put: &next}}
 	if p != nil {
-		writes = append(writes, withoutCluster(p, of.Cluster))
+		released, err := h.withoutCluster(ctx, p, of.Cluster)
+		if err != nil {
+			return err
+		}
+		writes = append(writes, released...)
 	}
 	if key := state.KeyOf(history); history.Rev > 0 {
 		writes = append(writes, state.Write{Delete: &key, Rev: history.Rev})

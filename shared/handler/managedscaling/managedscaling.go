@@ -2,6 +2,7 @@ package managedscaling
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,13 +45,20 @@ func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 }
 
 // HandleMessages handles events of alarms, and of instances whose termination waits for the
-// lifecycle hook. It returns the ids of messages to deliver again. An event says only that its
-// cluster must be reconciled before the minute is over: the decision is made from what is there.
+// lifecycle hook, and wake-ups of the API. It returns the ids of messages to deliver again. A
+// message says only that its cluster must be reconciled before the minute is over: the decision is
+// made from what is there.
 func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Telemetry.AddCount(handler.EventsHandled, len(messages))
 	subjects := map[string]bool{} // alarms that fired, groups with a termination
+	woken := map[string]bool{}    // clusters whose providers were changed; "" for the providers themselves
 	var handled []string
 	for _, m := range messages {
+		if name, ok := wokenCluster(m.Body); ok {
+			woken[name] = true
+			handled = append(handled, m.ID)
+			continue
+		}
 		name, err := h.eventSubject(m.Body)
 		if err != nil {
 			h.Telemetry.CountDropped(taskstatechange.DropKind(err.Reason))
@@ -60,21 +68,48 @@ func (h *Handler) HandleMessages(ctx context.Context, messages []state.Message) 
 		subjects[name] = true
 		handled = append(handled, m.ID)
 	}
-	if len(subjects) == 0 {
+	if len(handled) == 0 {
 		return nil
 	}
-	err := state.ForEachCluster(ctx, h.State, func(name string) error {
-		concerned, err := h.isAffected(ctx, name, subjects)
-		if err != nil || !concerned {
-			return err
-		}
-		return h.reconcileCluster(ctx, name)
-	})
-	if err != nil {
+	if err := h.reconcileAffected(ctx, subjects, woken); err != nil {
 		handler.Logger(h.Log).Error("scaling on an event", "error", err)
 		return handled
 	}
 	return nil
+}
+
+// reconcileAffected reconciles the clusters that messages are about. New and changed providers are
+// examined first, because a cluster's attachments wait for that.
+func (h *Handler) reconcileAffected(ctx context.Context, subjects, woken map[string]bool) (err error) {
+	if len(woken) > 0 {
+		err = h.checkProviders(ctx)
+	}
+	return errors.Join(err, state.ForEachCluster(ctx, h.State, func(name string) error {
+		affected := woken[name]
+		if !affected && len(subjects) > 0 {
+			var err error
+			if affected, err = h.isAffected(ctx, name, subjects); err != nil {
+				return err
+			}
+		}
+		if !affected {
+			return nil
+		}
+		return h.reconcileCluster(ctx, name)
+	}))
+}
+
+// wokenCluster returns the cluster of a wake-up; false for any other message. Events of EventBridge
+// have a detail-type.
+func wokenCluster(body []byte) (name string, ok bool) {
+	var m struct {
+		Cluster    *string `json:"cluster"`
+		DetailType string  `json:"detail-type"`
+	}
+	if err := json.Unmarshal(body, &m); err != nil || m.Cluster == nil || m.DetailType != "" {
+		return "", false
+	}
+	return *m.Cluster, true
 }
 
 // eventSubject returns the name of the alarm or group that an event is about, or why the event is

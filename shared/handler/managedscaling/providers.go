@@ -50,7 +50,11 @@ func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.Capac
 			return err
 		}
 	}
-	_, err = h.State.Write(ctx, withoutCluster(p, clusterName))
+	writes, err := h.withoutCluster(ctx, p, clusterName)
+	if err != nil {
+		return err
+	}
+	err = h.State.Commit(ctx, state.Commit{Cluster: state.Directory, Version: state.NoVersion, Writes: writes})
 	return state.IgnoreConflict(err) // a new cluster of that name may have it
 }
 
