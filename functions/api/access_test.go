@@ -72,6 +72,7 @@ func guarded(t *testing.T, log *bytes.Buffer) *eventsource.Function {
 				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks,
 				TaskProtections: h.TaskProtections,
 				Tags:            h.Tags, CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
+				AccountSettings: h.AccountSettings,
 			},
 		},
 		Own: berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads,

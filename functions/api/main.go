@@ -28,7 +28,7 @@ func main() {
 			Resources: ecsapi.Resources{
 				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks,
 				TaskProtections: h.TaskProtections, Tags: h.Tags, CapacityProviders: h.CapacityProviders,
-				ClusterProviders: h.ClusterProviders,
+				ClusterProviders: h.ClusterProviders, AccountSettings: h.AccountSettings,
 			},
 		},
 		Own:        berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads, Rows: h.Rows},

@@ -26,6 +26,11 @@ func (a Account) NodeGroupARN(clusterName, name, id string) string {
 // EKSClusterARN returns the ARN of a cluster in the EKS API.
 func (a Account) EKSClusterARN(name string) string { return a.prefix("eks") + "cluster/" + name }
 
+// RootARN returns the ARN of the account's root user.
+func (a Account) RootARN() string {
+	return "arn:" + cmp.Or(a.Partition, "aws") + ":iam::" + a.ID + ":root"
+}
+
 func (a Account) prefix(service string) string {
 	return "arn:" + cmp.Or(a.Partition, "aws") + ":" + service + ":" + a.Region + ":" + a.ID + ":"
 }

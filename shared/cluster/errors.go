@@ -33,6 +33,7 @@ const (
 	CodeResourceInUse       Code = "ResourceInUseException"
 	CodeInvalidRequest      Code = "InvalidRequestException"
 	CodeUpdateInProgress    Code = "UpdateInProgressException"
+	CodeLimitExceeded       Code = "LimitExceededException"
 	CodeBadRequest          Code = "BadRequestException"
 	CodeNotFound            Code = "NotFoundException"
 	// CodeMissingToken is how EKS answers a method and path that it does not have, whatever the

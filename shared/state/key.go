@@ -34,6 +34,8 @@ func KeyOf(row Row) Key {
 		return Key{r.Cluster, PrefixCheckpoint}
 	case *Bucket:
 		return Key{Directory, PrefixBucket + r.Name}
+	case *AccountSettings:
+		return Key{Directory, PrefixSettings}
 	case *cluster.CapacityProvider:
 		return ProviderKey(r.Name)
 	case *cluster.ClusterProviders:

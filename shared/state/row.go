@@ -48,6 +48,8 @@ const (
 	// PrefixProviders and PrefixConfiguration are whole sort keys: a cluster has one row of each.
 	PrefixProviders     = "providers"
 	PrefixConfiguration = "configuration"
+	// PrefixSettings is a whole sort key, too: an installation has one such row.
+	PrefixSettings = "settings"
 )
 
 // A Row is one item of the table.
@@ -261,6 +263,13 @@ type GroupUse struct {
 	NodeGroup cluster.NodeGroupRef `json:"ng,omitzero"`
 }
 
+// AccountSettings are the account settings that Berth acts on, by principal and name. The defaults
+// are those of the root user.
+type AccountSettings struct {
+	cluster.Head
+	Principals map[string]map[string]string `json:"p,omitempty"`
+}
+
 // EmptyRow returns a row to decode into, of the kind that the sort key names. It returns nil for an
 // unknown kind.
 func EmptyRow(sort string) Row {
@@ -304,6 +313,7 @@ var kinds = []struct {
 	{PrefixGroupUse, func() Row { return new(GroupUse) }},
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},
+	{PrefixSettings, func() Row { return new(AccountSettings) }},
 }
 
 // EncodeRow returns the row as JSON, for [DecodeRow].

@@ -179,7 +179,7 @@ func TestServiceBounds(t *testing.T) {
 		{"RegistryBoth", reg(`,"containerName":"app","containerPort":80,"port":80`), invalidParameter, "not both"},
 		{"RegistryPort", reg(`,"port":0`), invalidParameter, "serviceRegistries.port is 0"},
 		{"RegistryOnBridge", reg(``), invalidParameter, "When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition."},
-		{"RegistryOfInstances", reg(`,"containerName":"app","containerPort":80`), notSupported, "serviceRegistries with networkMode bridge is not supported."},
+		{"RegistryOfInstances", reg(`,"containerName":"app","containerPort":80`), notSupported, "serviceRegistries with networkMode bridge is not supported: "},
 		{"RegistryContainer", reg(`,"containerName":"web","containerPort":80`), invalidParameter, "The container web does not exist"},
 		{"Grace", `"healthCheckGracePeriodSeconds":-1`, invalidParameter, "healthCheckGracePeriodSeconds is -1"},
 		{"Rebalancing", `"availabilityZoneRebalancing":"MAYBE"`, invalidParameter, "expected one of"},

@@ -379,6 +379,7 @@ func (s *scheduler) TaskDefinitionChanged(_ context.Context, name string) error 
 type cloud struct {
 	mux   *awsjson.Mux
 	calls []string
+	last  []byte // the body of the last call
 	down  error
 }
 
@@ -477,7 +478,7 @@ func newCloud() *cloud {
 func fine[I, O any](context.Context, *I) (*O, error) { return new(O), nil }
 
 func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
-	c.calls = append(c.calls, op)
+	c.calls, c.last = append(c.calls, op), body
 	if c.down != nil {
 		return 0, nil, c.down
 	}

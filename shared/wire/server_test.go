@@ -51,7 +51,7 @@ func serving(s *scheduler, c *cloud) wire.ServerOptions {
 	return wire.ServerOptions{
 		Options: ecsapi.Options{Account: account, ECS: c, Resources: ecsapi.Resources{
 			Clusters: s, Services: s, Deployments: s, Tasks: s, TaskProtections: s, Tags: s, CapacityProviders: s,
-			ClusterProviders: s,
+			ClusterProviders: s, AccountSettings: accountSettings{},
 		}},
 		Own: berthapi.Resources{Configurations: s, Services: s, Loads: s, Rows: s},
 	}

@@ -1,76 +1,85 @@
 package wire_test
 
 import (
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/ecsapi"
 )
 
-// unserved has the members that are refused by name, by operation. A name with a dot is a member of
-// deploymentConfiguration.
-var unserved = map[string]map[string]string{
-	"CreateService": {"launchType": `"FARGATE"`, "role": `"r"`},
-	"UpdateService": {},
-	"RunTask":       {"referenceId": `"r"`, "launchType": `"FARGATE"`, "platformVersion": `"1.4.0"`},
-	"StartTask":     {"referenceId": `"r"`},
+// refusedSamples has a use of each member that some operation refuses, by path; by operation and
+// path if the operations need different ones.
+var refusedSamples = map[string]string{
+	"launchType": `"FARGATE"`, "role": `"r"`, "platformVersion": `"1.4.0"`, "referenceId": `"r"`,
+	"serviceConnectConfiguration": `{"enabled":true}`, "vpcLatticeConfigurations": `[{"portName":"p"}]`,
+	"monitoring": `{}`, "gatewayConnectors": `[{}]`, "volumeConfigurations": `[{"name":"v"}]`,
+	"deploymentController.type": `"CODE_DEPLOY"`, "deploymentConfiguration.strategy": `"BLUE_GREEN"`,
+	"deploymentConfiguration.bakeTimeInMinutes": `5`, "deploymentConfiguration.lifecycleHooks": `[{"hookTargetArn":"a"}]`,
+	"deploymentConfiguration.canaryConfiguration": `{}`, "deploymentConfiguration.linearConfiguration": `{}`,
+	"loadBalancers.advancedConfiguration": `{}`, "loadBalancers.loadBalancerName": `"l"`,
+	"capacityProviderStrategy.capacityProvider": `"FARGATE"`,
+	"capacityProviderStrategy":                  `[{"capacityProvider":"p","weight":1}],"schedulingStrategy":"DAEMON"`,
+	"serviceRegistries": `[{"registryArn":"arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1",` +
+		`"containerName":"app","containerPort":80}]`,
+	"UpdateService.serviceRegistries": `[{"registryArn":"arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1",` +
+		`"containerName":"app","containerPort":80}],"taskDefinition":"shop"`,
+	"enableExecuteCommand": `true`, "enableECSManagedTags": `true`, "propagateTags": `"TASK_DEFINITION"`,
+	"overrides.ephemeralStorage": `{"sizeInGiB":21}`, "overrides.inferenceAcceleratorOverrides": `[{"deviceName":"d"}]`,
+	"overrides.containerOverrides.resourceRequirements": `[{"type":"GPU","value":"1"}]`,
+	"overrides.containerOverrides.environmentFiles":     `[{"type":"s3","value":"arn"}]`,
+	"resourceManagementType":                            `"CUSTOMER"`, "daemonName": `"d"`, "cluster": `"prod"`,
+	"managedInstancesProvider": `{}`, "name": `"fargateFIPSMode"`,
 }
 
-func init() {
-	for _, op := range []string{"CreateService", "UpdateService"} {
-		for name, v := range map[string]string{
-			"serviceConnectConfiguration": `{"enabled":true}`, "vpcLatticeConfigurations": `[{"portName":"p"}]`, "platformVersion": `"1.4.0"`,
-			"monitoring": `{}`, "gatewayConnectors": `[{}]`, "deploymentController": `{"type":"CODE_DEPLOY"}`, "volumeConfigurations": `[{"name":"v"}]`,
-			"deploymentConfiguration.strategy": `"BLUE_GREEN"`, "deploymentConfiguration.bakeTimeInMinutes": `5`,
-			"deploymentConfiguration.lifecycleHooks":      `[{"hookTargetArn":"a"}]`,
-			"deploymentConfiguration.canaryConfiguration": `{}`, "deploymentConfiguration.linearConfiguration": `{}`,
-		} {
-			unserved[op][name] = v
-		}
-	}
-	for _, op := range []string{"RunTask", "StartTask"} {
-		for name, v := range map[string]string{
-			"volumeConfigurations": `[{"name":"v"}]`, "enableExecuteCommand": `true`, "enableECSManagedTags": `true`, "propagateTags": `"SERVICE"`,
-		} {
-			unserved[op][name] = v
-		}
-	}
-}
-
-var bases = map[string]string{
-	"CreateService": `"serviceName":"s","taskDefinition":"shop","desiredCount":1`, "UpdateService": `"service":"s"`,
+// refusedBases have what else an operation needs.
+var refusedBases = map[string]string{
+	"CreateService": `"serviceName":"s","taskDefinition":"shop"`, "UpdateService": `"service":"web","cluster":"prod"`,
 	"RunTask": `"taskDefinition":"shop"`, "StartTask": `"taskDefinition":"shop","containerInstances":["0a"]`,
+	"PutAccountSetting": `"value":"enabled"`, "PutAccountSettingDefault": `"value":"enabled"`,
 }
 
-// What is not served is refused by name wherever it is given, and nothing else is.
+// bodyWith returns the body of a request with one more member. Lists have one item.
+func bodyWith(base, member, value string) string {
+	parts := strings.Split(member, ".")
+	for i := len(parts) - 1; i > 0; i-- {
+		value = `{"` + parts[i] + `":` + value + `}`
+		switch parts[i-1] {
+		case "loadBalancers", "capacityProviderStrategy":
+			value = "[" + value + "]"
+		case "containerOverrides":
+			value = `[{"name":"app",` + value[1:] + "]"
+		}
+	}
+	if base != "" {
+		base += ","
+	}
+	return `{` + base + `"` + parts[0] + `":` + value + `}`
+}
+
+// What is not served is refused by name, with the reason, wherever it is given.
 func TestUnserved(t *testing.T) {
-	for op, members := range unserved {
-		for member, v := range members {
-			t.Run(op+"/"+member, func(t *testing.T) {
-				outer, part, nested := strings.Cut(member, ".")
-				body := `{` + bases[op] + `,"` + outer + `":` + v + `}`
-				if nested {
-					body = `{` + bases[op] + `,"` + outer + `":{"` + part + `":` + v + `}}`
+	for op, members := range ecsapi.RefusedMembers() {
+		for _, m := range members {
+			t.Run(op+"/"+m.Member, func(t *testing.T) {
+				sample := refusedSamples[op+"."+m.Member]
+				if sample == "" {
+					sample = refusedSamples[m.Member]
+				}
+				base := refusedBases[op]
+				if op == "CreateService" && m.Member != "capacityProviderStrategy" {
+					base += `,"desiredCount":1`
 				}
 				b := newBerth(t)
-				status, code, message := b.answered(t, op, body)
-				if status != 400 || code != notSupported || !strings.HasPrefix(message, member) {
-					t.Errorf("%d %s %s", status, code, message)
+				b.create(t)
+				status, code, message := b.answered(t, op, bodyWith(base, m.Member, sample))
+				if status != 400 || code != notSupported || !strings.HasPrefix(message, m.Member) || m.Reason == "" ||
+					!strings.HasSuffix(message, ": "+m.Reason+".") {
+					t.Errorf("%d %s %s, want the reason %q", status, code, message, m.Reason)
 				}
 			})
 		}
 	}
-	t.Run("OtherOperations", func(t *testing.T) {
-		b := newBerth(t)
-		for _, op := range []string{"CreateTaskSet", "CreateDaemon", "ExecuteCommand", "ContinueServiceDeployment", "SubmitTaskStateChange"} {
-			if _, code, message := b.answered(t, op, `{}`); code != notSupported || !strings.Contains(message, op) {
-				t.Errorf("%s: %s %s", op, code, message)
-			}
-		}
-	})
 	t.Run("SwitchedOff", func(t *testing.T) {
 		b := newBerth(t)
 		body := `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"loadBalancers":[],"placementStrategy":[],"launchType":"EC2",
@@ -84,58 +93,22 @@ func TestUnserved(t *testing.T) {
 	})
 }
 
-// served has the members that have an effect, of an operation's input or of a structure in it; the
-// rest is in [unserved].
-var served = map[string][]string{
-	"CreateService": {
-		"serviceName", "cluster", "taskDefinition", "desiredCount", "deploymentConfiguration", "loadBalancers", "serviceRegistries",
-		"networkConfiguration", "healthCheckGracePeriodSeconds", "placementConstraints", "placementStrategy", "availabilityZoneRebalancing",
-		"enableECSManagedTags", "enableExecuteCommand", "propagateTags", "capacityProviderStrategy", "schedulingStrategy", "clientToken", "tags",
-	},
-	"UpdateService": {
-		"service", "cluster", "taskDefinition", "desiredCount", "deploymentConfiguration", "loadBalancers", "serviceRegistries",
-		"networkConfiguration", "healthCheckGracePeriodSeconds", "placementConstraints", "placementStrategy", "availabilityZoneRebalancing",
-		"enableECSManagedTags", "enableExecuteCommand", "propagateTags", "capacityProviderStrategy", "forceNewDeployment",
-	},
-	"RunTask": {
-		"taskDefinition", "cluster", "count", "capacityProviderStrategy", "clientToken", "group", "networkConfiguration", "overrides",
-		"placementConstraints", "placementStrategy", "startedBy", "tags",
-	},
-	"StartTask": {"taskDefinition", "cluster", "containerInstances", "group", "networkConfiguration", "overrides", "startedBy", "tags"},
-
-	"deploymentConfiguration":  {"alarms", "deploymentCircuitBreaker", "earlySuccessCriteria", "maximumPercent", "minimumHealthyPercent"},
-	"deploymentCircuitBreaker": {"enable", "rollback", "resetOnHealthyTask", "thresholdConfiguration"},
-	"thresholdConfiguration":   {"type", "value"},
-	"alarms":                   {"alarmNames", "enable", "rollback"},
-	"earlySuccessCriteria":     {"enable", "healthyPercent", "sourceServiceRevisionCleanup"},
-	"serviceRegistries":        {"registryArn", "containerName", "containerPort", "port"},
-}
-
-// A member that a later SDK adds must not be ignored.
-func TestEveryMemberIsServedOrRefused(t *testing.T) {
-	for of, in := range map[string]reflect.Type{
-		"CreateService": reflect.TypeFor[ecs.CreateServiceInput](), "UpdateService": reflect.TypeFor[ecs.UpdateServiceInput](),
-		"RunTask": reflect.TypeFor[ecs.RunTaskInput](), "StartTask": reflect.TypeFor[ecs.StartTaskInput](),
-		"deploymentConfiguration":  reflect.TypeFor[types.DeploymentConfiguration](),
-		"deploymentCircuitBreaker": reflect.TypeFor[types.DeploymentCircuitBreaker](),
-		"thresholdConfiguration":   reflect.TypeFor[types.ThresholdConfiguration](),
-		"alarms":                   reflect.TypeFor[types.DeploymentAlarms](),
-		"earlySuccessCriteria":     reflect.TypeFor[types.DeploymentEarlySuccessCriteria](),
-		"serviceRegistries":        reflect.TypeFor[types.ServiceRegistry](),
-	} {
-		for n := range in.NumField() {
-			name := in.Field(n).Name
-			if name == "noSmithyDocumentSerde" {
-				continue
-			}
-			name = strings.ToLower(name[:1]) + name[1:]
-			_, refused := unserved[of][name]
-			if of == "deploymentConfiguration" {
-				_, refused = unserved["CreateService"][of+"."+name]
-			}
-			if refused == slices.Contains(served[of], name) {
-				t.Errorf("%s.%s is served: %t", of, name, !refused)
-			}
+// Each operation of the ECS API is served, or refused by name with a reason.
+func TestEveryOperationIsServedOrRefused(t *testing.T) {
+	b := newBerth(t)
+	refused, served := ecsapi.RefusedOperations(), ecsapi.Operations(ecsapi.Options{})
+	for _, op := range awsjson.OperationNames() {
+		reason := refused[op]
+		_, is := served[op]
+		if !is {
+			t.Errorf("%s is neither served nor refused with a reason", op)
+		}
+		if reason == "" {
+			continue
+		}
+		_, code, message := b.answered(t, op, `{}`)
+		if code != notSupported || message != op+" is not supported: "+reason+"." {
+			t.Errorf("%s: %s %s", op, code, message)
 		}
 	}
 }

@@ -33,6 +33,8 @@ func forwardOperations(t *testing.T, l *local) {
 	for _, c := range [][2]string{
 		{"ListClusters", `{}`},
 		{"UpdateCluster", `{"cluster": "default", "settings": [{"name": "containerInsights", "value": "disabled"}]}`},
+		{"UpdateClusterSettings",
+			`{"cluster": "default", "settings": [{"name": "containerInsights", "value": "enabled"}]}`},
 		{"ListTaskDefinitions", `{}`},
 		{"ListTaskDefinitionFamilies", `{}`},
 		{"PutAttributes", `{"attributes": [{"name": "a", "value": "b", "targetId": "` + id + `"}]}`},
@@ -51,6 +53,10 @@ func forwardOperations(t *testing.T, l *local) {
 		if _, err := l.CallECS(ctx, c[0], c[1]); err != nil {
 			t.Error(err)
 		}
+	}
+	_, err := l.CallECS(ctx, "UpdateContainerAgent", `{"containerInstance": "`+id+`"}`)
+	if err == nil || !strings.Contains(err.Error(), "NoUpdateAvailableException") {
+		t.Errorf("UpdateContainerAgent: %v", err)
 	}
 	// A foreign task, which ECS's lists show and Berth's do not.
 	mustSucceed(s.api.DescribeTasks(ctx,

@@ -27,12 +27,22 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"1": {
+	"2": accountSettings,
+	"1": append(slices.Clone(accountSettings),
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
 		"reported# *state.LoadTimes.Head.Expires", "reported# *state.LoadTimes.Owner", "reported# *state.LoadTimes.ID",
 		"reported# *state.LoadTimes.Times", "reported# *state.LoadTimes.Times{}",
-	},
+	),
+}
+
+// accountSettings are the fields of a kind of row that the first two versions did not have.
+var accountSettings = []string{
+	"settings *state.AccountSettings", "settings *state.AccountSettings.Head",
+	"settings *state.AccountSettings.Head.Cluster", "settings *state.AccountSettings.Head.Rev",
+	"settings *state.AccountSettings.Head.Stamp", "settings *state.AccountSettings.Head.Expires",
+	"settings *state.AccountSettings.Principals", "settings *state.AccountSettings.Principals{}",
+	"settings *state.AccountSettings.Principals{}{}",
 }
 
 // forEachVersion runs a test for every folder of testdata.

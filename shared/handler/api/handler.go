@@ -45,6 +45,7 @@ type Handler struct {
 	Loads             *Loads
 	Rows              *Rows
 	NodeGroups        *NodeGroups
+	AccountSettings   *AccountSettings
 }
 
 // New returns a handler whose parts share d.
@@ -57,6 +58,7 @@ func New(d Dependencies) *Handler {
 		Deployments: &Deployments{&d}, Tasks: &Tasks{&d}, TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d},
 		CapacityProviders: &CapacityProviders{&d}, ClusterProviders: &ClusterProviders{&d},
 		Configurations: &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
+		AccountSettings: &AccountSettings{&d},
 	}
 }
 

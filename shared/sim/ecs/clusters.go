@@ -117,6 +117,20 @@ func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) 
 	return &out, err
 }
 
+// UpdateClusterSettings replaces the settings.
+func (e *Clusters) UpdateClusterSettings(
+	_ context.Context, in *ecs.UpdateClusterSettingsInput,
+) (*ecs.UpdateClusterSettingsOutput, error) {
+	var out ecs.UpdateClusterSettingsOutput
+	err := e.kernel.Change(e.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) error {
+		c.info.Settings = in.Settings
+		e.kernel.SaveRow(c)
+		out.Cluster = new(c.describe(everyField))
+		return nil
+	}))
+	return &out, err
+}
+
 // DeleteCluster makes an empty cluster INACTIVE. As in ECS it refuses one that has instances, even
 // drained ones, or tasks.
 func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) (*ecs.DeleteClusterOutput, error) {

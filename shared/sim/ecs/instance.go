@@ -26,10 +26,11 @@ type instanceRecord struct {
 	Off          bool      // the machine does not run, whether or not ECS knows
 	CPU, Memory  int64     // CPU units, MiB
 	GPUs         []string
-	ENIs         *int             `json:",omitempty"` // task network interfaces; nil is any number
-	Metrics      map[string]int64 `json:",omitempty"` // capacities
-	Provider     string           `json:",omitempty"` // capacity provider
-	Attributes   []attribute      // by name
+	ENIs         *int               `json:",omitempty"` // task network interfaces; nil is any number
+	Metrics      map[string]int64   `json:",omitempty"` // capacities
+	Provider     string             `json:",omitempty"` // capacity provider
+	Attributes   []attribute        // by name
+	Agent        *types.VersionInfo `json:",omitempty"` // nil: the newest
 	Tags         []types.Tag
 }
 
@@ -167,9 +168,7 @@ func (i *instance) describe() types.ContainerInstance {
 	d := types.ContainerInstance{
 		ContainerInstanceArn: &i.arn, Ec2InstanceId: &i.EC2, Status: new(string(i.Status)), AgentConnected: i.Connected,
 		Version: i.Version, RegisteredAt: &i.RegisteredAt, RunningTasksCount: running, PendingTasksCount: pending,
-		VersionInfo: &types.VersionInfo{
-			AgentVersion: new("1.98.0"), AgentHash: new("b3a7f1c2"), DockerVersion: new("DockerVersion: 25.0.8"),
-		},
+		VersionInfo:         i.agent(),
 		RegisteredResources: i.registeredResources(), RemainingResources: i.remainingResources(),
 	}
 	if i.Provider != "" {
@@ -183,6 +182,19 @@ func (i *instance) describe() types.ContainerInstance {
 		d.Attributes = append(d.Attributes, attr)
 	}
 	return d
+}
+
+// newestAgent is the agent that every machine runs that does not say otherwise.
+const newestAgent = "1.98.0"
+
+// agent returns what the machine says about its agent.
+func (i *instance) agent() *types.VersionInfo {
+	if i.Agent != nil {
+		return i.Agent
+	}
+	return &types.VersionInfo{
+		AgentVersion: new(newestAgent), AgentHash: new("b3a7f1c2"), DockerVersion: new("DockerVersion: 25.0.8"),
+	}
 }
 
 func (i *instance) registeredResources() []types.Resource {

@@ -18,19 +18,21 @@ const (
 	maxUpdateState = 10
 )
 
-// ListContainerInstances lists the instances of one status, or all that are not INACTIVE. Filters
-// in the cluster query language are refused: Berth's own API has them.
+// ListContainerInstances lists the instances of one status, or all that are not INACTIVE, and of
+// these the ones that match the filter, in the cluster query language.
 func (e *Instances) ListContainerInstances(
 	_ context.Context, in *ecs.ListContainerInstancesInput,
 ) (*ecs.ListContainerInstancesOutput, error) {
-	if value(in.Filter) != "" {
-		return nil, invalidParameter("The filter of ListContainerInstances is not supported.")
+	matches, err := parseFilter(value(in.Filter))
+	if err != nil {
+		return nil, err
 	}
 	var out ecs.ListContainerInstancesOutput
-	err := e.kernel.View(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) (err error) {
+	err = e.kernel.View(e.agents.inCluster(value(in.Cluster), func(c *ecsCluster, _ time.Time) (err error) {
 		var arns []string
 		for _, i := range c.instances {
-			if in.Status == "" && i.Status != cluster.InstanceInactive || string(in.Status) == string(i.Status) {
+			status := in.Status == "" && i.Status != cluster.InstanceInactive || string(in.Status) == string(i.Status)
+			if status && matches(i) {
 				arns = append(arns, i.arn)
 			}
 		}

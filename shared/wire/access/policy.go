@@ -106,6 +106,15 @@ func roleOf(principal string) string {
 	return strings.Join([]string{parts[0], parts[1], "iam", "", parts[4], "role/" + name}, ":")
 }
 
+// WithoutSession returns the ARN of the role behind a session or the role itself, without its path;
+// any other principal as it is.
+func WithoutSession(principal string) string {
+	if role := roleOf(principal); role != "" {
+		return role
+	}
+	return withoutPath(principal)
+}
+
 // withoutPath returns the ARN of a role without its path: role/ci/deployer becomes role/deployer.
 // Role names are unique in an account, whatever their paths. A pattern stays as it is: without its
 // path, role/ci/* would be every role.

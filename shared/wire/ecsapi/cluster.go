@@ -24,6 +24,7 @@ type clusterOperations struct {
 	ecs       upstream
 	clusters  Clusters
 	providers ClusterProviders
+	settings  AccountSettings
 }
 
 func (o *clusterOperations) operations() map[string]awsjson.Operation {
@@ -33,6 +34,10 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 		"ListClusters":     forwardRead(o.ecs, "ListClusters", nil, o.listManaged),
 		"UpdateCluster": forwardOperation(o.ecs, "UpdateCluster", o.checkUpdateCluster,
 			func(ctx context.Context, _ *ecs.UpdateClusterInput, body []byte) ([]byte, error) {
+				return o.completeAnswer(ctx, body)
+			}),
+		"UpdateClusterSettings": forwardOperation(o.ecs, "UpdateClusterSettings", o.checkUpdateSettings,
+			func(ctx context.Context, _ *ecs.UpdateClusterSettingsInput, body []byte) ([]byte, error) {
 				return o.completeAnswer(ctx, body)
 			}),
 		"DeleteCluster": forwardOperation(o.ecs, "DeleteCluster", o.checkDeleteCluster, o.noteDeletedCluster),
@@ -53,6 +58,10 @@ func (o *clusterOperations) operations() map[string]awsjson.Operation {
 func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any, error) {
 	in := new(ecs.CreateClusterInput)
 	if err := awsjson.DecodeInput(body, in); err != nil {
+		return nil, err
+	}
+	body, err := withInsights(ctx, o.Account, o.settings, in, body)
+	if err != nil {
 		return nil, err
 	}
 	pass := forwardOperation(o.ecs, "CreateCluster", checkCreateCluster, o.noteCreatedCluster)
@@ -218,6 +227,15 @@ func (o *clusterOperations) listManaged(ctx context.Context, _ *ecs.ListClusters
 // checkUpdateCluster accepts any settings: they concern only what ECS does, such as Container
 // Insights.
 func (o *clusterOperations) checkUpdateCluster(ctx context.Context, in *ecs.UpdateClusterInput) error {
+	_, err := o.managedCluster(ctx, in.Cluster)
+	return err
+}
+
+// checkUpdateSettings accepts any settings, as UpdateCluster does, but wants some.
+func (o *clusterOperations) checkUpdateSettings(ctx context.Context, in *ecs.UpdateClusterSettingsInput) error {
+	if in.Settings == nil {
+		return input.Invalid("settings must not be empty.")
+	}
 	_, err := o.managedCluster(ctx, in.Cluster)
 	return err
 }

@@ -34,6 +34,7 @@ func (o *instanceOperations) operations() map[string]awsjson.Operation {
 			noteInstances(o, func(in *ecs.DeregisterContainerInstanceInput) (*string, []string) {
 				return in.Cluster, []string{*in.ContainerInstance}
 			})),
+		"UpdateContainerAgent": forwardOperation(u, "UpdateContainerAgent", o.checkUpdateAgent, nil),
 		"PutAttributes": forwardOperation(u, "PutAttributes", o.checkPutAttributes,
 			noteInstances(o, func(in *ecs.PutAttributesInput) (*string, []string) {
 				return in.Cluster, attributeTargets(in.Attributes)
@@ -126,6 +127,14 @@ func (o *instanceOperations) noteRegisteredInstance(
 func (o *instanceOperations) checkDeregisterInstance(
 	ctx context.Context, in *ecs.DeregisterContainerInstanceInput,
 ) error {
+	if err := input.CheckRequired("containerInstance", in.ContainerInstance); err != nil {
+		return err
+	}
+	return o.checkInstances(ctx, in.Cluster, *in.ContainerInstance)
+}
+
+// checkUpdateAgent leaves to ECS whether there is an update.
+func (o *instanceOperations) checkUpdateAgent(ctx context.Context, in *ecs.UpdateContainerAgentInput) error {
 	if err := input.CheckRequired("containerInstance", in.ContainerInstance); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type Resources struct {
 	Tags              Tagging
 	CapacityProviders CapacityProviders
 	ClusterProviders  ClusterProviders
+	AccountSettings   AccountSettings
 }
 
 // Options are what the operations need.
@@ -55,9 +56,9 @@ func Operations(o Options) map[string]awsjson.Operation {
 	refs, u, r := input.References{Account: o.Account}, upstream{o.ECS, o.Logger}, o.Resources
 	passable := roles{o.PassableRoles, o.Enforce}
 	definitions := &taskDefinitions{ecs: u, roles: passable, kept: cache[*types.TaskDefinition]{most: mostDefinitions}}
-	out := map[string]awsjson.Operation{}
+	out := refusals()
 	for _, operations := range []map[string]awsjson.Operation{
-		(&clusterOperations{refs, u, r.Clusters, r.ClusterProviders}).operations(),
+		(&clusterOperations{refs, u, r.Clusters, r.ClusterProviders, r.AccountSettings}).operations(),
 		(&definitionOperations{refs, u, passable, r.Clusters}).operations(),
 		(&instanceOperations{refs, u, r.Clusters}).operations(),
 		(&serviceOperations{refs, r.Services, definitions}).operations(),
@@ -66,6 +67,7 @@ func Operations(o Options) map[string]awsjson.Operation {
 			kept: cache[string]{most: mostZones}}}).operations(),
 		(&protectionOperations{refs, r.TaskProtections}).operations(),
 		(&providerOperations{refs, r.CapacityProviders}).operations(),
+		(&accountOperations{refs, r.AccountSettings}).operations(),
 		(&tagOperations{refs, u, r.Tags, r.CapacityProviders, r.Clusters}).operations(),
 	} {
 		maps.Copy(out, operations)

@@ -128,3 +128,11 @@ type ClusterProviders interface {
 	// ClusterAttachments has Rev 0 for a cluster whose providers nobody ever set.
 	ClusterAttachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error)
 }
+
+// AccountSettings keeps the account settings that Berth acts on.
+type AccountSettings interface {
+	// AccountSettings returns what was set, by the principal's ARN and the setting's name.
+	AccountSettings(ctx context.Context) (map[string]map[string]string, error)
+	// SetAccountSetting sets a principal's setting; an empty value removes it.
+	SetAccountSetting(ctx context.Context, principal, name, value string) error
+}

@@ -47,11 +47,6 @@ func CheckOneOf[T Enum[T]](member string, got T) error {
 	return Invalid("%s is %.60q, expected one of %s.", member, string(got), strings.Join(all, ", "))
 }
 
-// Unsupported returns the UnsupportedFeatureException for a member that Berth does not serve.
-func Unsupported(field string) error {
-	return cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", field)
-}
-
 // Invalid returns an InvalidParameterException.
 func Invalid(format string, args ...any) error {
 	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
