@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"berth/cmd/berth/proxy"
 )
 
 // commands are all that berth can do.
@@ -28,6 +30,7 @@ type commands struct {
 	Explain     explainCommand     `cmd:"" help:"Explain the state of a task, service, cluster or instance."`
 	Rollback    rollbackCommand    `cmd:"" help:"Stop a service's deployment, and return to the one before."`
 	Throttle    throttleCommand    `cmd:"" help:"Show how the starts of a service are slowed down, and until when."`
+	Proxy       proxyCommand       `cmd:"" help:"Sign the requests of the AWS CLI, Terraform and others to Berth."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
@@ -46,6 +49,8 @@ var errUsage = errors.New("usage")
 //	2    a command line that cannot be right; nothing has been done
 //	3    `berth whatif` finds no instance for some tasks, or `berth upgrade --dry-run` expects a failure
 //	130  interrupted
+//
+// `berth proxy -- COMMAND` ends with the command's exit code.
 //
 // A second interrupt ends the process at once.
 func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
@@ -83,9 +88,15 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 
 // reportExitCode prints the error, if any, and returns the exit code for it.
 func reportExitCode(err error, ctx context.Context, stderr io.Writer) int {
+	var exit *proxy.ExitError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &exit) && exit.Started:
+		return exit.Code // the command has said why
+	case errors.As(err, &exit):
+		fmt.Fprintln(stderr, "berth:", err)
+		return exit.Code
 	// Only a signal cancels ctx. A command that was canceled for another reason has failed.
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "berth: interrupted")

@@ -16,8 +16,8 @@ import (
 	"berth/tests/ministack"
 )
 
-// TestMakeLocal starts what `make local` starts, follows its instructions with the real AWS CLI,
-// and stops it by Ctrl-C.
+// TestMakeLocal starts what `make local` starts, follows its instructions with the real AWS CLI and
+// Berth's own command line, and stops it by Ctrl-C.
 func TestMakeLocal(t *testing.T) {
 	if why := ministack.WhyUnavailable(); why != "" {
 		t.Skip(why)
@@ -37,18 +37,30 @@ func TestMakeLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newShell(t, 2*time.Minute)
-	said := ""
+	said, commands := "", []string{}
 	for in := bufio.NewScanner(stdout); !strings.Contains(said, "Ctrl-C") && in.Scan(); {
 		line := strings.TrimSpace(in.Text())
 		said += line + "\n"
 		if strings.HasPrefix(line, "export ") {
 			s.runCommand(line)
+		} else if strings.Contains(line, "berth ") && strings.HasPrefix(line, "/") {
+			commands = append(commands, line)
 		}
 	}
-	if !t.Failed() {
-		s.runCommand("aws ecs create-cluster --cluster-name default")
-		if n := s.runCommand("aws ecs list-container-instances --query 'length(containerInstanceArns)'"); n != "3" {
-			t.Errorf("%s instances, want 3", n)
+	if len(commands) != 3 {
+		t.Errorf("it shows %d commands of berth: %q", len(commands), commands)
+	}
+	for _, command := range commands {
+		out := s.runCommand(command)
+		switch {
+		case strings.Contains(command, "list-container-instances"):
+			if n := strings.Count(out, ":container-instance/default/"); n != 3 {
+				t.Errorf("%d instances, want 3: %s", n, out)
+			}
+		case strings.Contains(command, "explain cluster"):
+			if !strings.HasPrefix(out, "3 instances ") {
+				t.Errorf("%s: %s", command, out)
+			}
 		}
 	}
 	_ = cmd.Process.Signal(syscall.SIGINT)

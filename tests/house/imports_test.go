@@ -88,6 +88,7 @@ var rules = []rule{
 	}},
 	{path: "shared/wire/access", may: []string{"shared/cluster"}},
 	{path: "shared/wire/transport", may: []string{"shared/wire/access", "shared/cluster"}},
+	{path: "shared/wire/stsapi", may: []string{"shared/wire/transport", "shared/cluster"}},
 	{path: "shared/wire/input", may: []string{"shared/operation", "shared/cluster"}},
 	{path: "shared/wire/awsjson", may: []string{"shared/wire/transport", "shared/cluster"}},
 	{path: "shared/wire/shape", may: []string{"shared/wire/input", "shared/cluster"}},

@@ -57,7 +57,7 @@ func run(ctx context.Context, nodes int, logName string) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	fmt.Printf(usage, c.Endpoint, c.SimulatedAWS, ministack.AccessKey, ministack.SecretKey, ministack.Region,
-		c.API, logName)
+		cloud.StackName, o.Berth, logName)
 	<-ctx.Done()
 	fmt.Println("\nRemoving everything…")
 	return nil
@@ -68,14 +68,16 @@ Berth runs on an emulator of AWS at %[1]s, with IAM enforced; its fleet is at %[
 In a second terminal:
 
   export AWS_ENDPOINT_URL=%[1]s AWS_ACCESS_KEY_ID=%[3]s AWS_SECRET_ACCESS_KEY=%[4]s AWS_DEFAULT_REGION=%[5]s
-  export AWS_ENDPOINT_URL_ECS=%[6]s
   export AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2=%[2]s AWS_ENDPOINT_URL_SERVICEDISCOVERY=%[2]s
   export AWS_ENDPOINT_URL_AUTO_SCALING=%[2]s AWS_ENDPOINT_URL_EC2=%[2]s AWS_ENDPOINT_URL_CLOUDWATCH=%[2]s
+  export BERTH_STACK=%[6]s
 
-  aws ecs create-cluster --cluster-name default
-  aws ecs list-container-instances
-  aws cloudformation describe-stacks --stack-name berth
+  %[7]s proxy -- aws ecs create-cluster --cluster-name default
+  %[7]s proxy -- aws ecs list-container-instances
+  %[7]s explain cluster
+  aws cloudformation describe-stacks --stack-name %[6]s
   curl -X DELETE %[2]s/fleet/instances/ID      # terminates a machine
 
-The functions log to %[7]s. Ctrl-C removes everything.
+The functions log to CloudWatch Logs: aws logs tail /berth/%[6]s/api
+The emulator logs to %[8]s. Ctrl-C removes everything.
 `

@@ -17,6 +17,7 @@ sys.argv = ["ministack"]
 from ministack import app
 from ministack.app import AUTH, main
 from ministack.core.iam_evaluator import resolve_caller_identity
+from ministack.core.responses import new_uuid
 from ministack.core.router import extract_access_key_id
 from ministack.services import lambda_svc
 from ministack.services.cloudformation import provisioners
@@ -79,5 +80,20 @@ def with_caller(url_id, account_id, region, method, path, headers, *rest, **more
 
 
 lambda_svc._build_function_url_event = with_caller
+
+# AWS accepts only signatures for the service lambda there, MiniStack those for any service.
+for_any_service = lambda_svc.handle_function_url_request
+
+
+async def for_lambda(url_id, method, path, headers, *rest, **more):
+    scope = headers.get("authorization", "").partition("Credential=")[2].partition(",")[0].split("/")
+    if AUTH and len(scope) == 5 and scope[3] != "lambda":
+        return 403, {"Content-Type": "application/json", "x-amzn-RequestId": new_uuid(),
+                     "x-amzn-ErrorType": "InvalidSignatureException"}, \
+            b'{"message":"Credential should be scoped to correct service: \'lambda\'. "}'
+    return await for_any_service(url_id, method, path, headers, *rest, **more)
+
+
+lambda_svc.handle_function_url_request = for_lambda
 
 main()

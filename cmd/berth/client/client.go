@@ -4,41 +4,24 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/launchtemplate"
 	"berth/shared/cluster"
 )
 
-// Endpoint is the flag of every command that talks to a running Berth.
-type Endpoint struct {
-	// On AWS it is the function URL.
-	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"The API."`
-}
-
-// Client calls one endpoint.
+// Client calls one target.
 type Client struct {
-	endpoint string
-	http     *http.Client
-	// aws has the credentials to sign with. It is nil if the endpoint is on this machine.
-	aws *aws.Config
+	target *Target
+	http   *http.Client
 }
 
 const (
@@ -49,24 +32,19 @@ const (
 	maxAnswer   = 64 << 20
 )
 
-// New returns a client of the endpoint. Unless the endpoint is on this machine, it needs AWS
-// credentials, which it looks for as the SDK does.
+// New returns a client of the endpoint. Without AWS credentials it can call only an API on this
+// machine.
 func New(ctx context.Context, e Endpoint) (*Client, error) {
-	u, err := url.Parse(e.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("--endpoint is %q, expected a URL such as http://127.0.0.1:5252", e.Endpoint)
-	}
-	c := &Client{endpoint: strings.TrimSuffix(e.Endpoint, "/") + "/", http: &http.Client{Timeout: timeout}}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-		return c, nil
-	}
-	conf, err := config.LoadDefaultConfig(ctx)
+	t, err := FindTarget(ctx, e)
 	if err != nil {
-		return nil, fmt.Errorf("finding AWS credentials: %w", err)
+		return nil, err
 	}
-	c.aws = &conf
-	return c, nil
+	return &Client{target: t, http: &http.Client{Timeout: timeout, CheckRedirect: refuseRedirect}}, nil
 }
+
+// refuseRedirect lets an answer that leads elsewhere be the answer: the signature holds for one
+// host.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // CallECS calls an operation of the ECS API.
 func (c *Client) CallECS(ctx context.Context, op string, in, out any) error {
@@ -90,42 +68,15 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	if len(names) == 0 {
 		return nil, nil
 	}
-	conf, err := c.configWithEndpoint("AWS_ENDPOINT_URL_AUTO_SCALING")
-	if err != nil {
-		return nil, err
-	}
-	groups, err := autoscaling.NewGroups(conf).DescribeGroups(ctx, names)
+	groups, err := autoscaling.NewGroups(c.target.ConfigFor("AWS_ENDPOINT_URL_AUTO_SCALING")).DescribeGroups(ctx, names)
 	return groups, c.awsError("DescribeAutoScalingGroups", err)
 }
 
 // LaunchTemplate returns a version of a launch template, $Default if the reference names none, from
 // Amazon EC2 itself. The endpoint is found as for groups, with AWS_ENDPOINT_URL_EC2.
 func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
-	conf, err := c.configWithEndpoint("AWS_ENDPOINT_URL_EC2")
-	if err != nil {
-		return nil, err
-	}
-	lt, err := launchtemplate.NewTemplates(conf).LaunchTemplate(ctx, ref)
+	lt, err := launchtemplate.NewTemplates(c.target.ConfigFor("AWS_ENDPOINT_URL_EC2")).LaunchTemplate(ctx, ref)
 	return lt, c.awsError("DescribeLaunchTemplateVersions", err)
-}
-
-// configWithEndpoint returns how another service of AWS is called. Locally, the endpoint comes from
-// the variable, from AWS_ENDPOINT_URL, or is the API's own.
-func (c *Client) configWithEndpoint(variable string) (aws.Config, error) {
-	// The simulated AWS does not check signatures, but they name the service that is called.
-	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
-	conf := aws.Config{Region: "us-east-1", Credentials: anybody, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
-	if c.aws != nil {
-		conf = c.aws.Copy()
-		u, err := url.Parse(c.endpoint)
-		if err != nil {
-			return conf, err
-		}
-		conf.Region = cmp.Or(conf.Region, regionOf(u.Hostname()))
-	} else if other := cmp.Or(os.Getenv(variable), os.Getenv("AWS_ENDPOINT_URL")); other != "" {
-		conf.BaseEndpoint = &other
-	}
-	return conf, nil
 }
 
 // call is one request. target names the operation in a JSON protocol, path in a REST protocol.
@@ -142,16 +93,21 @@ func (c *Client) sendRequest(ctx context.Context, of call) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint+of.path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target.URL.String()+of.path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
+	req.Host = c.target.Host
 	req.Header.Set("Content-Type", "application/json")
 	if of.target != "" {
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("X-Amz-Target", of.target)
 	}
-	if err := c.signRequest(ctx, req, body); err != nil {
+	service := "ecs"
+	if of.path != "" {
+		service = "eks"
+	}
+	if err := c.target.SignRequest(ctx, req, body, service); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	resp, err := c.http.Do(req)
@@ -164,7 +120,7 @@ func (c *Client) sendRequest(ctx context.Context, of call) error {
 		return fmt.Errorf("%s: reading the answer: %w", op, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return refusalError(op, resp, answer)
+		return c.refusalError(op, resp, answer)
 	}
 	if of.out == nil {
 		return nil
@@ -187,14 +143,18 @@ func (c *Client) awsError(op string, err error) error {
 func (c *Client) unreachableError(op string, err error) error {
 	var refused *net.OpError
 	if errors.As(err, &refused) && refused.Op == "dial" {
-		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or give another --endpoint", op, c.endpoint,
-			refused.Err)
+		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or give another --endpoint", op,
+			c.target.URL, refused.Err)
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }
 
 // refusalError returns an error of the API as a [cluster.Error], with the operation's name.
-func refusalError(op string, resp *http.Response, answer []byte) error {
+func (c *Client) refusalError(op string, resp *http.Response, answer []byte) error {
+	if c.target.IsFunctionURL && !IsFromBerth(resp.Header) {
+		code, message := c.target.ExplainLambda(resp.StatusCode, resp.Header, answer)
+		return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(code), "%s", message))
+	}
 	var e struct {
 		Type    string `json:"__type"`
 		Message string `json:"message"`
@@ -203,38 +163,9 @@ func refusalError(op string, resp *http.Response, answer []byte) error {
 	if e.Type = cmp.Or(e.Type, resp.Header.Get("X-Amzn-ErrorType")); err != nil || e.Type == "" {
 		return fmt.Errorf("%s: status %d: %.200q", op, resp.StatusCode, answer)
 	}
-	return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s",
-		e.Message))
-}
-
-// signRequest signs a call that leaves this machine. A function URL is checked by Lambda, so the
-// signature is for Lambda; any other endpoint gets one for ECS.
-func (c *Client) signRequest(ctx context.Context, req *http.Request, body []byte) error {
-	if c.aws == nil {
-		return nil
+	code := cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:])
+	if code == cluster.CodeMissingToken && c.target.withoutCredentials != nil {
+		return fmt.Errorf("%s: %w; %w", op, cluster.Errorf(code, "%s", e.Message), c.target.withoutCredentials)
 	}
-	if c.aws.Credentials == nil {
-		return errors.New("no AWS credentials")
-	}
-	credentials, err := c.aws.Credentials.Retrieve(ctx)
-	if err != nil {
-		return fmt.Errorf("finding AWS credentials: %w", err)
-	}
-	service, region := "ecs", cmp.Or(c.aws.Region, os.Getenv("AWS_REGION"))
-	if host := req.URL.Hostname(); strings.Contains(host, ".lambda-url.") {
-		service = "lambda"
-		region = cmp.Or(regionOf(host), region)
-	}
-	if region == "" {
-		return errors.New("no AWS Region: set AWS_REGION")
-	}
-	sum := sha256.Sum256(body)
-	return v4.NewSigner().SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), service, region, time.Now())
-}
-
-// regionOf returns the Region in a function URL's host, ID.lambda-url.REGION.on.aws, or nothing.
-func regionOf(host string) string {
-	_, rest, _ := strings.Cut(host, ".lambda-url.")
-	region, _, _ := strings.Cut(rest, ".")
-	return region
+	return fmt.Errorf("%s: %w", op, cluster.Errorf(code, "%s", e.Message))
 }

@@ -34,6 +34,7 @@ import (
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/berthapi"
 	"berth/shared/wire/ecsapi"
+	"berth/shared/wire/stsapi"
 	"berth/shared/wire/transport"
 )
 
@@ -256,13 +257,19 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 		// No web page may call, and without credentials everyone who runs programs on this machine.
 		Loopback: true, Access: i.options.Access,
 	}))
+	server = stsapi.Handler(i.identifyCaller, server)
 	if v := i.options.Verifier; v != nil {
 		server = v.Handler(server, func(r *http.Request, arn string) *http.Request {
 			return r.WithContext(transport.WithPrincipal(r.Context(), arn))
-		})
+		}, wire.WriteRefusal)
 	}
 	i.Server = server
 	return nil
+}
+
+// identifyCaller says who calls: whoever signed the request, or the root user where nobody checks.
+func (i *Installation) identifyCaller(ctx context.Context) (stsapi.Identity, error) {
+	return stsapi.IdentityOf(i.options.Account.ID, transport.Principal(ctx)), nil
 }
 
 // watched is the store's stream with an observer that sees all records first.

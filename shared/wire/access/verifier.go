@@ -27,10 +27,19 @@ type Credential struct {
 }
 
 // Verifier checks the signatures of requests (Signature Version 4) against a fixed list of
-// credentials, where no IAM stands in front: on the embedded tier.
+// credentials, where no IAM stands in front: on the embedded tier and in `berth proxy`.
 type Verifier struct {
 	credentials map[string]Credential
 	now         func() time.Time
+}
+
+// NewVerifier returns a verifier of requests that are signed with one of the credentials.
+func NewVerifier(list []Credential, now func() time.Time) *Verifier {
+	v := &Verifier{credentials: map[string]Credential{}, now: now}
+	for _, c := range list {
+		v.credentials[c.AccessKeyID] = c
+	}
+	return v
 }
 
 // ReadCredentials reads {"credentials": [...]}, and returns what checks requests and who may do
@@ -81,26 +90,31 @@ const (
 	maxSigned = 1 << 20
 )
 
-// Verify returns the principal who signed the request, and leaves the body to be read again. A
-// request without a valid signature gives AWS's own error.
-func (v *Verifier) Verify(r *http.Request) (principal string, err error) {
+// Verify returns the principal who signed the request for a service of AWS, and leaves the body to
+// be read again. An empty service stands for any. A request without a valid signature gives AWS's
+// own error.
+func (v *Verifier) Verify(r *http.Request, service string) (principal string, err error) {
 	id, scope, signed, sent, err := parseAuthorization(r.Header.Get("Authorization"))
 	if err != nil {
 		return "", err
 	}
 	c, known := v.credentials[id]
 	if !known {
-		return "", cluster.Errorf("UnrecognizedClientException", "The security token included in the request is "+
-			"invalid.")
+		return "", cluster.Errorf(cluster.CodeUnknownKey, "The security token included in the request is invalid.")
 	}
-	at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
-	if off := v.now().Sub(at).Abs(); err != nil || off > maxSkew ||
-		!strings.HasPrefix(scope.date, at.Format("20060102")) {
-		return "", invalidSignature("Signature expired or its time is missing.")
+	at, err := v.checkTime(r.Header.Get("X-Amz-Date"), scope)
+	if err != nil {
+		return "", err
+	}
+	if service != "" && scope.service != service {
+		return "", invalidSignature("Credential should be scoped to correct service: '" + service + "'.")
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxSigned+1))
-	if err != nil || len(body) > maxSigned {
-		return "", invalidSignature("The request is too long.")
+	if err != nil {
+		return "", cluster.Errorf(cluster.CodeSerialization, "The request ended early.")
+	}
+	if len(body) > maxSigned {
+		return "", cluster.Errorf(cluster.CodeRequestEntityTooBig, "The request has more than %d bytes.", maxSigned)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	again, err := resign(r, body, signature{signed: signed, scope: scope, at: at}, c)
@@ -108,13 +122,36 @@ func (v *Verifier) Verify(r *http.Request) (principal string, err error) {
 		return "", err
 	}
 	if subtle.ConstantTimeCompare([]byte(again), []byte(sent)) != 1 {
-		return "", invalidSignature("The request signature we calculated does not match the signature you provided.")
+		return "", invalidSignature("The request signature we calculated does not match the signature you provided. " +
+			"Check your AWS Secret Access Key and signing method.")
 	}
 	return c.Principal, nil
 }
 
+// checkTime returns when the request says that it was signed, unless that is too long ago or too
+// far ahead.
+func (v *Verifier) checkTime(text string, scope credentialScope) (at time.Time, err error) {
+	const layout = "20060102T150405Z"
+	if at, err = time.Parse(layout, text); err != nil {
+		return at, invalidSignature("The header X-Amz-Date is missing or is no time such as " + layout + ".")
+	}
+	now := v.now().UTC()
+	switch oldest, newest := now.Add(-maxSkew), now.Add(maxSkew); {
+	case at.Before(oldest):
+		return at, invalidSignature(fmt.Sprintf("Signature expired: %s is now earlier than %s (%s - 15 min.)", text,
+			oldest.Format(layout), now.Format(layout)))
+	case at.After(newest):
+		return at, invalidSignature(fmt.Sprintf("Signature not yet current: %s is still later than %s (%s + 15 min.)",
+			text, newest.Format(layout), now.Format(layout)))
+	case scope.date != at.Format("20060102"):
+		return at, invalidSignature("Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date " +
+			"from HTTP.")
+	}
+	return at, nil
+}
+
 func invalidSignature(message string) error {
-	return cluster.Errorf("InvalidSignatureException", "%s", message)
+	return cluster.Errorf(cluster.CodeInvalidSignature, "%s", message)
 }
 
 // credentialScope is where and when a signature holds.
@@ -130,7 +167,7 @@ type signature struct {
 // parseAuthorization reads "AWS4-HMAC-SHA256 Credential=ID/DATE/REGION/SERVICE/aws4_request,
 // SignedHeaders=a;b, Signature=HEX".
 func parseAuthorization(text string) (id string, scope credentialScope, signed []string, hash string, err error) {
-	missing := cluster.Errorf("MissingAuthenticationTokenException", "Missing Authentication Token")
+	missing := cluster.Errorf(cluster.CodeMissingToken, "Missing Authentication Token")
 	rest, ok := strings.CutPrefix(text, algorithm+" ")
 	if !ok {
 		return "", scope, nil, "", missing
@@ -182,23 +219,31 @@ func resign(r *http.Request, body []byte, of signature, c Credential) (string, e
 }
 
 // Handler lets only requests with a valid signature through, with their principal in the context.
+// refuse answers all others.
 func (v *Verifier) Handler(
 	next http.Handler, withPrincipal func(r *http.Request, arn string) *http.Request,
+	refuse func(w http.ResponseWriter, r *http.Request, err error),
 ) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, err := v.Verify(r)
+		principal, err := v.Verify(r, ServiceOf(r))
 		if err != nil {
-			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-			w.WriteHeader(http.StatusForbidden)
-			_ = json.NewEncoder(w).Encode(map[string]string{"__type": string(cluster.ErrorCode(err)),
-				"message": publicMessage(err)})
+			refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, withPrincipal(r, principal))
 	})
 }
 
-func publicMessage(err error) string {
-	_, message, _ := strings.Cut(err.Error(), ": ")
-	return message
+// ServiceOf returns the name that a request to Berth's API must be signed for, as requests to AWS
+// are: "ecs", or "eks" for paths of the EKS API. It is empty for requests to other services, which
+// the simulated AWS answers on the same address.
+func ServiceOf(r *http.Request) string {
+	target := r.Header.Get("X-Amz-Target")
+	switch {
+	case strings.HasPrefix(target, "AmazonEC2ContainerServiceV20141113."), strings.HasPrefix(target, "Berth_"):
+		return "ecs"
+	case target == "" && r.URL.Path != "/" && !strings.HasPrefix(r.URL.Path, "/service/"):
+		return "eks" // paths below /service/ are Smithy's RPC, as CloudWatch has it
+	}
+	return ""
 }

@@ -24,6 +24,13 @@ const listed = `{"credentials": [
 
 func signed(t *testing.T, key, secret, token string, at time.Time, change func(*http.Request)) *http.Request {
 	t.Helper()
+	return signedFor(t, "ecs", key, secret, token, at, change)
+}
+
+func signedFor(
+	t *testing.T, service, key, secret, token string, at time.Time, change func(*http.Request),
+) *http.Request {
+	t.Helper()
 	const body = `{"cluster":"prod"}`
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:5252/clusters/a%2Fb?x=1&y=%20z",
 		strings.NewReader(body))
@@ -31,7 +38,7 @@ func signed(t *testing.T, key, secret, token string, at time.Time, change func(*
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	sum := sha256.Sum256([]byte(body))
 	err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: key, SecretAccessKey: secret,
-		SessionToken: token}, r, hex.EncodeToString(sum[:]), "ecs", "us-east-1", at)
+		SessionToken: token}, r, hex.EncodeToString(sum[:]), service, "us-east-1", at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +86,8 @@ func TestOnlyValidSignaturesPass(t *testing.T) {
 			r.Header.Set("Authorization",
 				"AWS4-HMAC-SHA256 Credential=AKIAANN/20261122/us-east-1/ecs/aws4_request, SignedHeaders=x, Signature=00")
 		}), "InvalidSignatureException"},
+		"ForAnotherService": {signedFor(t, "s3", "AKIAANN", secret, "", noon, nil), "InvalidSignatureException"},
+		"ForLambda":         {signedFor(t, "lambda", "AKIAANN", secret, "", noon, nil), "InvalidSignatureException"},
 		"Malformed": {signed(t, "AKIAANN", secret, "", noon,
 			func(r *http.Request) { r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIAANN") }),
 			"MissingAuthenticationTokenException"},
@@ -92,6 +101,8 @@ func TestOnlyValidSignaturesPass(t *testing.T) {
 			}), func(r *http.Request, arn string) *http.Request {
 				r.Header.Set("principal", arn)
 				return r
+			}, func(w http.ResponseWriter, _ *http.Request, err error) {
+				http.Error(w, err.Error(), http.StatusForbidden)
 			}).ServeHTTP(w, c.request)
 			switch {
 			case c.code == "" && reached != `arn:aws:iam::123456789012:user/ann {"cluster":"prod"}`:

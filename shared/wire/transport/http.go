@@ -36,11 +36,15 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
+// NoSniff is the value of the header X-Content-Type-Options of every answer. It also tells Berth's
+// answers from those of what stands in front of it.
+const NoSniff = "nosniff"
+
 // WriteAnswer writes an answer with the headers that every answer has, among them a new request id.
 func WriteAnswer(w http.ResponseWriter, contentType string, status int, answer []byte) {
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("X-Amzn-RequestId", newRequestID())
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("X-Amzn-RequestId", NewRequestID())
+	w.Header().Set("X-Content-Type-Options", NoSniff)
 	w.WriteHeader(status)
 	_, _ = w.Write(answer) // a caller who has gone does not matter
 }
@@ -73,8 +77,8 @@ func IsLoopback(host string) bool {
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// newRequestID returns a random UUID (version 4).
-func newRequestID() string {
+// NewRequestID returns a random UUID (version 4).
+func NewRequestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
