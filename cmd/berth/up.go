@@ -23,12 +23,12 @@ import (
 type upCommand struct {
 	fleetFlags
 	Nodes       int     `default:"6" help:"Least number of container instances (1-5000)."`
-	Listen      string  `default:"127.0.0.1:5252" help:"Address of the ECS API; port 0 takes a free one. Loopback only."`
+	Listen      string  `default:"127.0.0.1:5252" help:"Address of the API; port 0 takes a free one. Loopback only."`
 	Data        string  `default:".berth" help:"Folder that keeps the state and the fleet." type:"path"`
 	Ephemeral   bool    `help:"Keep nothing on disk."`
 	Speed       float64 `default:"1" help:"How many times faster time passes (1-100); needs --ephemeral."`
 	Account     string  `default:"123456789012" help:"Account id in ARNs."`
-	Credentials string  `help:"File of access keys that may call." type:"existingfile" placeholder:"FILE"`
+	Credentials string  `help:"File of keys that may call." type:"existingfile" placeholder:"FILE"`
 	Verbose     bool    `short:"v" help:"Log what the functions do."`
 }
 
@@ -56,13 +56,11 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 		Parameters: map[string]string{"BatchWindow": "0"},
 	}
 	if u.Credentials != "" {
-		text, err := os.ReadFile(u.Credentials)
-		if err != nil {
+		var err error
+		if o.Verifier, o.Access, err = u.readCredentials(s); err != nil {
 			return err
 		}
-		if o.Verifier, o.Access, err = access.ReadCredentials(text, time.Now); err != nil {
-			return fmt.Errorf("--credentials %s: %w", u.Credentials, err)
-		}
+		o.Audit = slog.New(slog.NewTextHandler(s.err, nil)) // who did what is worth a line, also without --verbose
 	}
 	if !u.Ephemeral {
 		if err := os.MkdirAll(u.Data, 0o755); err != nil {
@@ -85,6 +83,26 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 			fmt.Fprintf(s.out, "Berth's ECS API is at %s\n", endpoint)
 		},
 	})
+}
+
+// readCredentials reads the access keys. It warns if other users of the machine can read them, too.
+func (u *upCommand) readCredentials(s *streams) (*access.Verifier, *access.Policy, error) {
+	info, err := os.Stat(u.Credentials)
+	if err != nil {
+		return nil, nil, err
+	}
+	if open := info.Mode().Perm() & 0o077; open != 0 {
+		fmt.Fprintf(s.err, "Other users can read %s: run chmod 600 %s\n", u.Credentials, u.Credentials)
+	}
+	text, err := os.ReadFile(u.Credentials)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, p, err := access.ReadCredentials(text, time.Now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--credentials %s: %w", u.Credentials, err)
+	}
+	return v, p, nil
 }
 
 // servingOptions are what [serveInstallation] adds to an installation: an address, and a cluster

@@ -31,10 +31,10 @@ func main() {
 				ClusterProviders: h.ClusterProviders, AccountSettings: h.AccountSettings,
 			},
 		},
-		Own:        berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads, Rows: h.Rows},
+		Own: berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads,
+			Rows: h.Rows},
 		NodeGroups: h.NodeGroups, Access: allowed,
 	})
-	e.StartFunction(&eventsource.Function{
-		URL: server, WithPrincipal: transport.WithPrincipal, UnverifiedCaller: unverified,
-	}, nil)
+	e.StartFunction(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal,
+		UnverifiedCaller: unverified}, nil)
 }

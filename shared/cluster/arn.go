@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// DefaultName is the name of the cluster that a request is about if it names none, as with ECS.
+const DefaultName = "default"
+
 // Account says where Berth runs. It makes the ARNs of the ECS and EKS APIs.
 type Account struct {
 	ID        string // 12 digits

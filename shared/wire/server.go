@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -25,6 +26,8 @@ type ServerOptions struct {
 	Loopback bool
 	// Access says who may call which operation; nil lets everyone.
 	Access *access.Policy
+	// Audit gets a line for each change and each refusal; nil stands for Logger.
+	Audit *slog.Logger
 }
 
 // A Server is Berth's API: the ECS API and Berth's own operations at /, the EKS API on
@@ -39,7 +42,8 @@ func NewServer(o ServerOptions) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s, guard := &Server{}, transport.Guard{Loopback: o.Loopback, Access: o.Access, Log: o.Logger}
+	s := &Server{}
+	guard := transport.Guard{Loopback: o.Loopback, Access: o.Access, Audit: cmp.Or(o.Audit, o.Logger), Log: o.Logger}
 	var plans berthapi.UpdatePlans
 	if o.NodeGroups != nil {
 		s.eks, plans = eksapi.NewHandler(o.Account, o.NodeGroups, guard), o.NodeGroups

@@ -25,6 +25,7 @@ const (
 	Writer   Caller = "writer"   // is one of WriterArns
 	Manager  Caller = "manager"  // is one of NodeGroupManagerArns
 	Operator Caller = "operator" // is one of both
+	Reporter Caller = "reporter" // is one of LoadReporterArns
 	Stranger Caller = "stranger" // may not invoke the function URL
 )
 

@@ -69,19 +69,33 @@ func (c *Cloud) callAPI(ctx context.Context, target, body string) (answer []byte
 
 // CallEKS calls Berth's EKS API and returns the HTTP status and the answer.
 func (c *Cloud) CallEKS(ctx context.Context, method, path, body string) (status int, answer []byte, err error) {
-	in := request{service: "lambda", method: method, path: strings.TrimPrefix(path, "/"), body: []byte(body),
-		contentType: "application/json"}
-	r, err := (caller{endpoint: c.API}).newRequest(ctx, in)
+	status, text, err := c.CallAs(ctx, aws.Credentials{}, Request{Method: method, Path: path, Body: body})
+	return status, []byte(text), err
+}
+
+// A Request is for Berth's API: with a path for the EKS API, with a target, which names the
+// operation, for the ECS API and Berth's own.
+type Request struct{ Method, Path, Target, Body string }
+
+// CallAs sends a request that is signed with the credentials, and returns the HTTP status and the
+// answer.
+func (c *Cloud) CallAs(ctx context.Context, as aws.Credentials, in Request) (status int, answer string, err error) {
+	contentType := "application/x-amz-json-1.1"
+	if in.Path != "" {
+		contentType = "application/json"
+	}
+	r, err := (caller{endpoint: c.API, as: as}).newRequest(ctx, request{service: "lambda", method: in.Method,
+		path: strings.TrimPrefix(in.Path, "/"), body: []byte(in.Body), contentType: contentType, target: in.Target})
 	if err != nil {
-		return 0, nil, err
+		return 0, "", err
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0, nil, err
+		return 0, "", err
 	}
 	defer resp.Body.Close()
-	answer, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, answer, err
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
 }
 
 // AddInstances adds n machines of an EC2 type to a cluster of the simulated AWS, in the zones by

@@ -33,7 +33,8 @@ type Options struct {
 	Parameters map[string]string
 	// FleetArguments are added to `berth fleet`.
 	FleetArguments []string
-	// Tap, if not nil, sees the calls of the functions and of the simulated AWS.
+	// Tap, if not nil, sees the calls of the functions and of the simulated AWS. It also refuses
+	// calls to the simulated AWS that the functions' roles do not allow: see [Cloud.Authorize].
 	Tap *Tap
 	// Log gets the output of the emulator, its functions and the simulated AWS. Nil drops it.
 	Log io.Writer
@@ -52,7 +53,7 @@ type Cloud struct {
 	emulator *ministack.Server
 	fleet    *exec.Cmd
 	version  int
-	callers  map[string]string // functions by access key
+	roles    roleBook
 }
 
 // Parameters returns the stack's parameters on an emulator: the simulated event source, no TLS on
@@ -62,11 +63,9 @@ func Parameters() map[string]string {
 	return map[string]string{
 		"WriterArns":           strings.Join([]string{RootARN, Writer.ARN(), Operator.ARN()}, ","),
 		"NodeGroupManagerArns": strings.Join([]string{RootARN, Manager.ARN(), Operator.ARN()}, ","),
+		"LoadReporterArns":     Reporter.ARN(),
 		"EventSources":         installation.FleetSource, "AlarmSources": installation.FleetSource,
 		"ScalingSources": installation.FleetSource, "DeletionProtection": "false", "RequireTLS": "false",
-		// The emulator has no AWS::Events::EventBusPolicy. Its function URL names each caller
-		// anyway.
-		"RequireIAM":   "false",
 		"Architecture": architecture(), "BatchWindow": "0",
 	}
 }
@@ -97,7 +96,7 @@ func (c *Cloud) startAll(ctx context.Context) error {
 	// Functions and the simulated AWS call the emulator here.
 	aws := fmt.Sprintf("http://127.0.0.1:%d", port)
 	if c.options.Tap != nil {
-		if aws, err = c.options.Tap.serveProxy(aws); err != nil {
+		if aws, err = c.options.Tap.serveProxy(aws, nil); err != nil {
 			return fmt.Errorf("starting the tap: %w", err)
 		}
 	}
@@ -106,7 +105,7 @@ func (c *Cloud) startAll(ctx context.Context) error {
 	}
 	ecs := c.SimulatedAWS
 	if c.options.Tap != nil {
-		if ecs, err = c.options.Tap.serveProxy(ecs); err != nil {
+		if ecs, err = c.options.Tap.serveProxy(ecs, c.refuseUnauthorized); err != nil {
 			return fmt.Errorf("starting the tap: %w", err)
 		}
 	}
@@ -159,10 +158,14 @@ func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 	if c.Resources, err = aws.resourceIDs(ctx); err != nil {
 		return err
 	}
-	c.callers = map[string]string{}
+	callers := map[string]string{}
 	for _, folder := range folders {
-		c.callers[c.sessionOf(folder).AccessKeyID] = folder
+		callers[c.sessionOf(folder).AccessKeyID] = folder
+		if _, err := c.readPolicy(ctx, folder); err != nil {
+			return err
+		}
 	}
+	c.roles.setCallers(callers)
 	return nil
 }
 

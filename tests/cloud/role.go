@@ -75,30 +75,42 @@ type statement struct {
 func (c *Cloud) RevokeAction(
 	ctx context.Context, folder, action string,
 ) (restore func(context.Context) error, err error) {
-	role := c.Resources[logicalName(folder)+"Role"]
-	var out struct {
-		Document string `xml:"GetRolePolicyResult>PolicyDocument"`
-	}
-	in := map[string]string{"RoleName": role, "PolicyName": folder}
-	if err := (caller{endpoint: c.Endpoint}).callQuery(ctx, iam, "GetRolePolicy", in, &out); err != nil {
+	text, err := c.readPolicy(ctx, folder)
+	if err != nil {
 		return nil, err
-	}
-	text := out.Document
-	if plain, err := url.QueryUnescape(text); err == nil {
-		text = plain
 	}
 	less, err := withoutAction(text, action)
 	if err != nil {
-		return nil, fmt.Errorf("role %s: %w", role, err)
+		return nil, fmt.Errorf("role of %s: %w", folder, err)
 	}
 	put := func(ctx context.Context, document string) error {
-		in := map[string]string{"RoleName": role, "PolicyName": folder, "PolicyDocument": document}
-		return caller{endpoint: c.Endpoint}.callQuery(ctx, iam, "PutRolePolicy", in, nil)
+		in := map[string]string{"RoleName": c.Resources[logicalName(folder)+"Role"], "PolicyName": folder,
+			"PolicyDocument": document}
+		if err := (caller{endpoint: c.Endpoint}).callQuery(ctx, iam, "PutRolePolicy", in, nil); err != nil {
+			return err
+		}
+		return c.roles.setPolicy(folder, document)
 	}
 	if err := put(ctx, less); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error { return put(ctx, text) }, nil
+}
+
+// readPolicy returns the deployed policy of a function's role as it is now, and keeps it for
+// [Cloud.Authorize].
+func (c *Cloud) readPolicy(ctx context.Context, folder string) (document string, err error) {
+	var out struct {
+		Document string `xml:"GetRolePolicyResult>PolicyDocument"`
+	}
+	in := map[string]string{"RoleName": c.Resources[logicalName(folder)+"Role"], "PolicyName": folder}
+	if err := (caller{endpoint: c.Endpoint}).callQuery(ctx, iam, "GetRolePolicy", in, &out); err != nil {
+		return "", err
+	}
+	if plain, err := url.QueryUnescape(out.Document); err == nil {
+		out.Document = plain
+	}
+	return out.Document, c.roles.setPolicy(folder, out.Document)
 }
 
 func withoutAction(document, action string) (string, error) {
@@ -108,13 +120,7 @@ func withoutAction(document, action string) (string, error) {
 	}
 	found := false
 	for i, s := range p.Statement {
-		var list []string
-		if json.Unmarshal(s.Action, &list) != nil {
-			list = []string{""}
-			if err := json.Unmarshal(s.Action, &list[0]); err != nil {
-				return "", fmt.Errorf("reading its policy: %w", err)
-			}
-		}
+		list := textsOf(s.Action)
 		left := slices.DeleteFunc(slices.Clone(list), func(a string) bool { return a == action })
 		found = found || len(left) < len(list)
 		if len(left) == 0 {

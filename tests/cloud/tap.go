@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"log"
@@ -13,6 +14,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,8 +49,9 @@ type Tap struct {
 	servers []*http.Server
 }
 
-// serveProxy starts an endpoint that forwards everything to another one.
-func (t *Tap) serveProxy(behind string) (endpoint string, err error) {
+// serveProxy starts an endpoint that forwards everything to another one, except for what refuse
+// answers instead, with a status that is not 0.
+func (t *Tap) serveProxy(behind string, refuse func(Call) (status int, body string)) (endpoint string, err error) {
 	u, err := url.Parse(behind)
 	if err != nil {
 		return "", err
@@ -65,7 +68,7 @@ func (t *Tap) serveProxy(behind string) (endpoint string, err error) {
 		ModifyResponse: t.handleAnswer,
 		ErrorLog:       log.New(io.Discard, "", 0), // errors of endpoints that end during a call
 	}
-	server := &http.Server{Handler: t.handleRequest(proxy), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: t.handleRequest(proxy, refuse), ReadHeaderTimeout: 10 * time.Second}
 	t.servers = append(t.servers, server)
 	go func() { _ = server.Serve(listener) }()
 	return "http://" + listener.Addr().String(), nil
@@ -83,7 +86,7 @@ var credential = regexp.MustCompile(`Credential=([^/]+)/[0-9]+/[^/]+/([^/]+)/`)
 
 type callKey struct{}
 
-func (t *Tap) handleRequest(next http.Handler) http.Handler {
+func (t *Tap) handleRequest(next http.Handler, refuse func(Call) (status int, body string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -97,16 +100,57 @@ func (t *Tap) handleRequest(next http.Handler) http.Handler {
 		}
 		call.Target, call.ContentType = r.Header.Get("X-Amz-Target"), r.Header.Get("Content-Type")
 		call.Operation = operationOf(r, body)
+		if refuse != nil {
+			if status, answer := refuse(call); status != 0 {
+				call.Status, call.Answer = status, []byte(answer)
+				writeAnswer(w, call)
+				if t.After != nil {
+					t.After(call)
+				}
+				return
+			}
+		}
 		if t.Before != nil {
 			if status, answer := t.Before(call); status != 0 {
-				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-				w.WriteHeader(status)
-				_, _ = io.WriteString(w, answer)
+				call.Status, call.Answer = status, []byte(answer)
+				writeAnswer(w, call)
 				return
 			}
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, call)))
 	})
+}
+
+func writeAnswer(w http.ResponseWriter, call Call) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(call.Status)
+	_, _ = w.Write(call.Answer)
+}
+
+// Actions returns what IAM checks for the call. For a transaction these are the writes in it.
+func (c Call) Actions() []string {
+	if c.Operation != "TransactWriteItems" {
+		service := c.Service
+		if service == "monitoring" { // the name that CloudWatch's calls are signed with
+			service = "cloudwatch"
+		}
+		return []string{service + ":" + c.Operation}
+	}
+	var in struct {
+		TransactItems []map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(c.Request, &in); err != nil {
+		return nil
+	}
+	var found []string
+	for _, item := range in.TransactItems {
+		for kind := range item {
+			if action := "dynamodb:" + kind + "Item"; !slices.Contains(found, action) {
+				found = append(found, action)
+			}
+		}
+	}
+	return found
 }
 
 // operationOf returns the operation of a request in any of the protocols: a header, the end of the
@@ -143,10 +187,6 @@ func (t *Tap) handleAnswer(resp *http.Response) error {
 	}
 	return nil
 }
-
-// Caller returns the function (its folder's name) that an access key belongs to, or "" if it
-// belongs to none.
-func (c *Cloud) Caller(accessKey string) string { return c.callers[accessKey] }
 
 func hash(s string) string {
 	sum := sha256.Sum256([]byte(s))

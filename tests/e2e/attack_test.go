@@ -1,34 +1,36 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	asgtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	ebtypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 
-	"berth/tests/lambda"
+	"berth/tests/cloud"
 	"berth/tests/ministack"
 )
 
-const (
-	writerARN  = "arn:aws:iam::000000000000:user/writer"
-	managerARN = "arn:aws:iam::000000000000:role/node-groups"
-)
+// foreignGroup is an Auto Scaling group without Berth's tag.
+const foreignGroup = "payments-asg"
 
 // attack tries what must be out of reach, on functions with their roles.
 func attack(t *testing.T, l *local) {
 	t.Run("AGroupOfOthers", func(t *testing.T) { stealGroup(t, l) })
 	t.Run("AClusterOfOthers", func(t *testing.T) { drainOthers(t, l) })
-	t.Run("EveryOperationAsEveryone", func(t *testing.T) { callAsEveryone(t, l) })
+	t.Run("ALoadByAnyone", func(t *testing.T) { forgeLoad(t, l) })
+	t.Run("EveryOperationAsEveryone", func(t *testing.T) { walkOperations(t, l) })
+	t.Run("ARequestWithoutIAM", func(t *testing.T) { callWithoutIAM(t, l) })
 }
 
 // stealGroup names a group that does not carry Berth's tag in a node group of size 0: it keeps its
@@ -37,7 +39,7 @@ func stealGroup(t *testing.T, l *local) {
 	ctx := t.Context()
 	s := newCapacityScenario(t, l, "home")
 	mustSucceed(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: aws.String("home")}))(&s.scenario)
-	const name = "payments-asg"
+	const name = foreignGroup
 	mustSucceed(s.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String(name),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: aws.String("ami-1"),
@@ -101,64 +103,68 @@ func drainOthers(t *testing.T, l *local) {
 	}
 }
 
-// callAsEveryone calls operations of each right through the deployed function, with the event that
-// the function URL sends for each caller. The emulator's own URL names no caller, so the events are
-// made here.
-func callAsEveryone(t *testing.T, l *local) {
+// forgeLoad reports a load on the default event bus, where everyone in the account may put events,
+// and on Berth's own bus as somebody else: neither is kept. Only what a reporter reports there is.
+func forgeLoad(t *testing.T, l *local) {
 	ctx := t.Context()
-	for operation, allowed := range map[string][]string{
-		"ListServices":  {writerARN, managerARN, "arn:aws:iam::000000000000:user/reader"},
-		"DeleteService": {writerARN}, "StopTask": {writerARN}, "PutAttributes": {writerARN},
-		"DeleteCluster":          {writerARN},
-		"CreateCapacityProvider": {managerARN}, "DeleteCapacityProvider": {managerARN},
-	} {
-		for _, principal := range []string{writerARN, managerARN, "arn:aws:iam::000000000000:user/reader"} {
-			answer, err := l.Invoke(ctx, "api", urlEvent(t, principal, operation))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if refused := strings.Contains(answer, "not authorized to perform"); refused == slices.Contains(allowed,
-				principal) {
-				t.Errorf("%s as %s: %s, want it allowed to %v alone", operation, principal, answer, allowed)
-			}
-		}
-	}
-	f, err := l.DeployedFunction(ctx, "api")
-	if err != nil {
+	s := &scenario{t: t, tier: l, api: l.Client(), cluster: "loads"}
+	mustSucceed(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &s.cluster}))(s)
+	if err := l.AddInstances(s.cluster, 1, "t3.medium", zones); err != nil {
 		t.Fatal(err)
 	}
-	f.Environment = append(slices.DeleteFunc(f.Environment,
-		func(v string) bool { return strings.HasPrefix(v, "REQUIRE_IAM=") }), "REQUIRE_IAM=true")
-	r, err := lambda.Start(f)
-	if err != nil {
+	s.registerFamily("loaded", 64, 64)
+	mustSucceed(s.api.CreateService(ctx, &ecs.CreateServiceInput{Cluster: &s.cluster, ServiceName: aws.String("loaded"),
+		TaskDefinition: aws.String("loaded"), DesiredCount: aws.Int32(1)}))(s)
+	s.awaitSteady("loaded", 1)
+	if _, err := l.CallBerth(ctx, "UpdateServiceRules",
+		`{"cluster":"loads","service":"loaded","metrics":[{"name":"connections","load":1}]}`); err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
-	for principal, status := range map[string]string{"": `"statusCode":403`, writerARN: `"statusCode":200`} {
-		answer, err := r.Invoke(ctx, urlEvent(t, principal, "ListClusters"))
-		if err != nil || !strings.Contains(string(answer), status) {
-			t.Errorf("as on AWS, called by %q: %s, %v, want %s", principal, answer, err, status)
+	task := *s.runningTasks("loaded")[0].TaskArn
+	report := func(as aws.Credentials, name string, load int) error {
+		bus := eventbridge.New(eventbridge.Options{BaseEndpoint: &l.Endpoint, Region: ministack.Region,
+			Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+				return as,
+					nil
+			})})
+		out, err := bus.PutEvents(ctx, &eventbridge.PutEventsInput{Entries: []ebtypes.PutEventsRequestEntry{{
+			EventBusName: &name, Source: aws.String("berth.load"), DetailType: aws.String("Task Load Report"),
+			Detail: aws.String(fmt.Sprintf(`{"taskArn":%q,"loads":{"connections":%d}}`, task, load)),
+		}}})
+		if err == nil && out.FailedEntryCount != 0 {
+			err = fmt.Errorf("%+v", out.Entries)
 		}
+		return err
 	}
-}
-
-// urlEvent is what the function URL sends for a call.
-func urlEvent(t *testing.T, principal, operation string) []byte {
-	t.Helper()
-	in := events.LambdaFunctionURLRequest{
-		Version: "2.0", RawPath: "/", Body: `{}`,
-		Headers: map[string]string{"x-amz-target": "AmazonEC2ContainerServiceV20141113." + operation,
-			"content-type": "application/x-amz-json-1.1"},
-	}
-	in.RequestContext.HTTP.Method = http.MethodPost
-	if principal != "" {
-		in.RequestContext.Authorizer = &events.LambdaFunctionURLRequestContextAuthorizerDescription{
-			IAM: &events.LambdaFunctionURLRequestContextAuthorizerIAMDescription{UserARN: principal},
+	rows := func() string {
+		s.runRetries(l)
+		answer, err := l.CallBerth(ctx, "ListClusterRows", `{"cluster":"loads"}`)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return string(answer)
 	}
-	event, err := json.Marshal(in)
-	if err != nil {
+	users := map[cloud.Caller]aws.Credentials{}
+	for _, u := range []cloud.Caller{cloud.Operator, cloud.Reporter} {
+		as, err := l.CreateCaller(ctx, u, "events:PutEvents")
+		if err != nil {
+			t.Fatal(err)
+		}
+		users[u] = as
+	}
+	own := l.Resources["LoadBus"]
+	if err := report(users[cloud.Operator], "default", 1_000_001); err != nil {
+		t.Fatal(err) // everyone in the account may put events there
+	}
+	if err := report(users[cloud.Operator], own, 2_000_002); err == nil ||
+		!strings.Contains(err.Error(), "AccessDenied") {
+		t.Errorf("a load of somebody who is not in LoadReporterArns: %v, want it denied", err)
+	}
+	if err := report(users[cloud.Reporter], own, 77_007); err != nil {
 		t.Fatal(err)
 	}
-	return event
+	s.await("the load reported on Berth's bus", func() bool { return strings.Contains(rows(), "77007") })
+	if all := rows(); strings.Contains(all, "1000001") || strings.Contains(all, "2000002") {
+		t.Errorf("a forged load is kept: %s", all)
+	}
 }

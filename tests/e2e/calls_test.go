@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"slices"
 	"sync"
 
@@ -38,34 +37,8 @@ func (l *local) sampleCalls(calls []cloud.Call) map[grant]cloud.Call {
 		if function == "" {
 			continue
 		}
-		for _, action := range actionsOf(call) {
+		for _, action := range call.Actions() {
 			found[grant{function, action}] = call
-		}
-	}
-	return found
-}
-
-// actionsOf returns what IAM checks for a call. For a transaction these are the writes in it.
-func actionsOf(call cloud.Call) []string {
-	if call.Operation != "TransactWriteItems" {
-		service := call.Service
-		if service == "monitoring" { // the name that CloudWatch's calls are signed with
-			service = "cloudwatch"
-		}
-		return []string{service + ":" + call.Operation}
-	}
-	var in struct {
-		TransactItems []map[string]json.RawMessage
-	}
-	if err := json.Unmarshal(call.Request, &in); err != nil {
-		return nil
-	}
-	var found []string
-	for _, item := range in.TransactItems {
-		for kind := range item {
-			if action := "dynamodb:" + kind + "Item"; !slices.Contains(found, action) {
-				found = append(found, action)
-			}
 		}
 	}
 	return found

@@ -175,8 +175,6 @@ func TestLocalCloud(t *testing.T) {
 		o.Tap = &cloud.Tap{Before: lost.beforeCall, After: c.addCall, Lose: lost.takeLoss}
 		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"],
 			o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
-		o.Parameters["WriterArns"] = cloud.RootARN + "," + writerARN
-		o.Parameters["NodeGroupManagerArns"] = cloud.RootARN + "," + managerARN
 	})
 	t.Run("Scenarios", func(t *testing.T) {
 		t.Run("Services", func(t *testing.T) {
@@ -210,6 +208,7 @@ func TestLocalCloud(t *testing.T) {
 	used := l.sampleCalls(c.callsSince(0))
 	t.Run("RolesGrantNothingElse", func(t *testing.T) { checkGrantsAreUsed(t, used) })
 	t.Run("EveryGrantIsEnforced", func(t *testing.T) { checkGrantsAreEnforced(t, l, used) })
+	t.Run("ConditionsOnGroupsAreEnforced", func(t *testing.T) { checkConditionsOnGroups(t, l, used) })
 	t.Run("AFunctionWithoutAGrantFailsUntilItIsBack", func(t *testing.T) { checkWithoutGrants(t, l, c) })
 }
 

@@ -1,20 +1,26 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	asgtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/tests/cloud"
 )
 
@@ -250,32 +256,95 @@ func checkGrantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
 	}
 }
 
-// checkGrantsAreEnforced removes each action that goes to the emulator from its role. The call is
-// then refused, and succeeds again with the action restored.
+// checkGrantsAreEnforced removes each action from its role. A call is then refused, and allowed
+// again with the action restored. A call to the emulator is sent again for that. One to the
+// simulated AWS, where the tap enforces the roles, is only judged again.
 func checkGrantsAreEnforced(t *testing.T, l *local, used map[grant]cloud.Call) {
 	ctx := t.Context()
-	n := 0
+	toEmulator := 0
 	for _, g := range sortedGrants(used) {
+		repeat := func() error { return l.RepeatCall(ctx, used[g]) }
 		if service, _, _ := strings.Cut(g.action, ":"); cloud.IsSimulated(service) {
-			continue // it enforces no roles
+			repeat = func() error {
+				if why := l.Authorize(ctx, used[g]); why != "" {
+					return errors.New("AccessDenied: " + why)
+				}
+				return nil
+			}
+		} else {
+			toEmulator++
 		}
-		n++
 		restore, err := l.RevokeAction(ctx, g.function, g.action)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.RepeatCall(ctx, used[g]); !isDenied(err) {
+		if err := repeat(); !isDenied(err) {
 			t.Errorf("%s without %s: %v, want AccessDenied", g.function, g.action, err)
 		}
 		if err := restore(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.RepeatCall(ctx, used[g]); isDenied(err) {
+		if err := repeat(); isDenied(err) && !changesGroup(used[g]) {
 			t.Errorf("%s with %s: %v", g.function, g.action, err)
 		}
 	}
-	if n == 0 {
-		t.Error("no call went to the emulator")
+	if toEmulator == 0 || toEmulator == len(used) {
+		t.Errorf("%d of %d calls went to the emulator, want some, and some to the simulated AWS", toEmulator, len(used))
+	}
+}
+
+// changesGroup reports whether a call changes an Auto Scaling group. The group may be gone when the
+// call is judged again, and its tag with it.
+func changesGroup(call cloud.Call) bool {
+	return call.Service == "autoscaling" && !strings.HasPrefix(call.Operation, "Describe")
+}
+
+// checkConditionsOnGroups judges, for every function and every call that changes an Auto Scaling
+// group, the same call for a group with Berth's tag and for one without: its role allows the one,
+// and not the other.
+func checkConditionsOnGroups(t *testing.T, l *local, used map[grant]cloud.Call) {
+	ctx := t.Context()
+	s := newCapacityScenario(t, l, "owned")
+	s.createGroup(1)
+	s.await("the group's instance", func() bool { return len(s.describeGroup().Instances) == 1 })
+	own := s.describeGroup()
+	theirs := mustSucceed(s.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{
+		AutoScalingGroupNames: []string{foreignGroup}}))(&s.scenario).AutoScalingGroups[0]
+	functions := map[string]bool{}
+	for _, g := range sortedGrants(used) {
+		if !changesGroup(used[g]) {
+			continue
+		}
+		functions[g.function] = true
+		for _, group := range []asgtypes.AutoScalingGroup{own, theirs} {
+			call := used[g]
+			form, err := url.ParseQuery(string(call.Request))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for member, value := range map[string]string{
+				"AutoScalingGroupName": *group.AutoScalingGroupName, "InstanceId": *group.Instances[0].InstanceId,
+				"Tags.member.1.ResourceId": *group.AutoScalingGroupName,
+			} {
+				if form.Has(member) {
+					form.Set(member, value)
+				}
+			}
+			call.Request = []byte(form.Encode())
+			if why := l.Authorize(ctx, call); (why == "") != (group.AutoScalingGroupName == own.AutoScalingGroupName) {
+				t.Errorf("%s calls %s on %s: %q, want it allowed on the group with the tag alone", g.function, g.action,
+					*group.AutoScalingGroupName, why)
+			}
+		}
+	}
+	if len(functions) < 2 {
+		t.Errorf("only %v changed groups", functions)
+	}
+	setOwner := used[grant{"managed-scaling", "autoscaling:CreateOrUpdateTags"}]
+	setOwner.Request = bytes.ReplaceAll(setOwner.Request, []byte("AmazonECSManaged"),
+		[]byte(url.QueryEscape(handler.OwnerTag)))
+	if why := l.Authorize(ctx, setOwner); why == "" || len(setOwner.Request) == 0 {
+		t.Errorf("managed-scaling may set the tag of ownership: %s", setOwner.Request)
 	}
 }
 
@@ -303,7 +372,7 @@ func (s *scenario) checkWithoutGrant(l *local, c *callLog, g grant, begin func()
 			s.t.Fatal("it was done all the same")
 		}
 		return slices.ContainsFunc(c.callsSince(before), func(call cloud.Call) bool {
-			return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) &&
+			return l.Caller(call.AccessKey) == g.function && slices.Contains(call.Actions(), g.action) &&
 				isRefused(call)
 		})
 	})
@@ -346,7 +415,7 @@ func checkWithoutGrants(t *testing.T, l *local, c *callLog) {
 			// the answers also follow from the rows of tasks, so they do not show whether the function has written its own
 		}, func() bool {
 			return slices.ContainsFunc(c.callsSince(start), func(call cloud.Call) bool {
-				return l.Caller(call.AccessKey) == g.function && slices.Contains(actionsOf(call), g.action) &&
+				return l.Caller(call.AccessKey) == g.function && slices.Contains(call.Actions(), g.action) &&
 					!isRefused(call)
 			})
 		})

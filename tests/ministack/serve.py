@@ -16,10 +16,11 @@ threading.Thread(target=end_with_stdin, daemon=True).start()
 sys.argv = ["ministack"]
 from ministack import app
 from ministack.app import AUTH, main
+from ministack.core import iam_evaluator
 from ministack.core.iam_evaluator import resolve_caller_identity
 from ministack.core.responses import new_uuid
 from ministack.core.router import extract_access_key_id
-from ministack.services import lambda_svc
+from ministack.services import eventbridge, lambda_svc
 from ministack.services.cloudformation import provisioners
 
 # Lambda's event filters know $or, MiniStack's do not yet: it would drop every record that such a filter lets through.
@@ -50,6 +51,31 @@ def with_numbers(physical_id, old, new, stack):
 
 
 mapping["update"] = with_numbers
+
+# MiniStack does not know this kind of resource, and does not enforce the policies of event buses.
+def put_bus_policy(logical_id, props, stack_name):
+    statement = dict(props["Statement"], Sid=props["StatementId"])
+    policy = eventbridge._event_bus_policies.setdefault(props["EventBusName"], {"Version": "2012-10-17", "Statement": []})
+    policy["Statement"] = [s for s in policy["Statement"] if s.get("Sid") != statement["Sid"]] + [statement]
+    return f"{props['EventBusName']}|{statement['Sid']}", {}
+
+
+def delete_bus_policy(physical_id, props):
+    eventbridge._event_bus_policies.pop(props["EventBusName"], None)
+
+
+def bus_policy_for_arn(arn):
+    policy = eventbridge._event_bus_policies.get(arn.rpartition("/")[2])
+    return (policy, arn.split(":")[4]) if policy else None
+
+
+eventbridge.bus_policy_for_arn = bus_policy_for_arn
+iam_evaluator._RESOURCE_POLICY_LOOKUPS["events"] = ("eventbridge", "bus_policy_for_arn")
+provisioners._RESOURCE_HANDLERS["AWS::Events::EventBusPolicy"] = {
+    "create": put_bus_policy,
+    "update": lambda physical_id, old, new, stack: put_bus_policy(physical_id, new, stack),
+    "delete": delete_bus_policy,
+}
 
 # AWS's function URL keeps the path as the client has encoded it, where MiniStack decodes it. It also tells the function who
 # calls, as IAM has verified it: MiniStack verifies signature and policies, and says nothing of the caller.

@@ -109,6 +109,10 @@ func TestOnlyTaggedGroupsMayChange(t *testing.T) {
 				continue
 			}
 			changes++
+			if operation == "CreateAutoScalingGroup" {
+				checkOwnGroups(t, g)
+				continue
+			}
 			if !strings.Contains(g.condition, "aws:ResourceTag/berth:installation") ||
 				!strings.Contains(g.condition, "StringEquals") {
 				t.Errorf("%s.%s allows %s on groups without the tag: %q", g.role, g.sid, a, g.condition)
@@ -122,6 +126,17 @@ func TestOnlyTaggedGroupsMayChange(t *testing.T) {
 	}
 	if changes < 10 {
 		t.Errorf("%d actions that change groups were found", changes)
+	}
+}
+
+// checkOwnGroups holds a role that may create Auto Scaling groups to names of the installation's own.
+// Until Berth makes groups, no role may.
+func checkOwnGroups(t *testing.T, g grant) {
+	t.Helper()
+	for _, r := range g.resources {
+		if !strings.HasSuffix(r.Value, ":autoScalingGroupName/berth-${AWS::StackName}-*") {
+			t.Errorf("%s.%s may create %s, want groups called berth-INSTALLATION-* only", g.role, g.sid, r.Value)
+		}
 	}
 }
 

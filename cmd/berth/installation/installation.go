@@ -58,6 +58,8 @@ type Options struct {
 	// reaches the API may call everything.
 	Verifier *access.Verifier
 	Access   *access.Policy
+	// Audit gets a line for each change through the API; nil stands for Log.
+	Audit *slog.Logger
 
 	// NewID returns request ids. They are random if it is nil.
 	NewID func() string
@@ -248,14 +250,14 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments, Tasks: i.API.Tasks,
 				TaskProtections: i.API.TaskProtections,
 				Tags:            i.API.Tags, CapacityProviders: i.API.CapacityProviders,
-				ClusterProviders: i.API.ClusterProviders,
+				ClusterProviders: i.API.ClusterProviders, AccountSettings: i.API.AccountSettings,
 			},
 		},
 		Own: berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services,
 			Loads: i.API.Loads, Rows: i.API.Rows},
 		NodeGroups: i.API.NodeGroups,
 		// No web page may call, and without credentials everyone who runs programs on this machine.
-		Loopback: true, Access: i.options.Access,
+		Loopback: true, Access: i.options.Access, Audit: i.options.Audit,
 	}))
 	server = stsapi.Handler(i.identifyCaller, server)
 	if v := i.options.Verifier; v != nil {

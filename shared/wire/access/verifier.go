@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,6 +194,11 @@ func resign(r *http.Request, body []byte, of signature, c Credential) (string, e
 		return "", invalidSignature("The request cannot be read.")
 	}
 	hasHost := false
+	for name := range r.Header { // such as X-Amz-Target, which names the operation
+		if name = strings.ToLower(name); strings.HasPrefix(name, "x-amz-") && !slices.Contains(of.signed, name) {
+			return "", invalidSignature("The header " + name + " must be signed.")
+		}
+	}
 	for _, name := range of.signed {
 		switch strings.ToLower(name) {
 		case "host":

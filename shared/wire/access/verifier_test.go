@@ -78,6 +78,8 @@ func TestOnlyValidSignaturesPass(t *testing.T) {
 			"InvalidSignatureException"},
 		"OtherHeader": {signed(t, "AKIAANN", secret, "", noon,
 			func(r *http.Request) { r.Header.Set("X-Amz-Target", "x") }), "InvalidSignatureException"},
+		"HeaderAdded": {signed(t, "AKIAANN", secret, "", noon,
+			func(r *http.Request) { r.Header.Set("X-Amz-Added", "x") }), "InvalidSignatureException"},
 		"OtherHost": {signed(t, "AKIAANN", secret, "", noon, func(r *http.Request) { r.Host = "localhost" }),
 			"InvalidSignatureException"},
 		"OtherTime": {signed(t, "AKIAANN", secret, "", noon,

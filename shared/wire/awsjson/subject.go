@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"berth/shared/cluster"
 )
 
 // subjectOf names what a request is about, for the log: cluster, then resource, such as "prod/web".
 // It looks only at members that hold names and ids, so that no value of a secret is ever logged. It
-// is empty if the request names nothing.
+// is "default", the cluster that the request is then about, if the request names nothing.
 func subjectOf(body []byte) string {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(body, &in) != nil {
@@ -17,6 +19,9 @@ func subjectOf(body []byte) string {
 	var names []string
 	for _, member := range subjects {
 		names = append(names, namesIn(in[member])...)
+	}
+	if len(names) == 0 {
+		return cluster.DefaultName
 	}
 	const most = 5
 	if len(names) > most {

@@ -145,10 +145,10 @@ var (
 // Anything else is an InvalidParameterException.
 type References struct{ Account cluster.Account }
 
-// ClusterName returns the name of a cluster; "default" if the caller says nothing, as with ECS.
+// ClusterName returns the name of a cluster; [cluster.DefaultName] if the caller says nothing, as with ECS.
 func (r References) ClusterName(ref *string) (string, error) {
 	if Value(ref) == "" {
-		return "default", nil
+		return cluster.DefaultName, nil
 	}
 	name, err := r.readName("cluster", "", *ref)
 	if err != nil {

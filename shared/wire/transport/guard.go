@@ -19,8 +19,9 @@ type Guard struct {
 	Loopback bool
 	// Access says who may call which operation; nil lets everyone.
 	Access *access.Policy
-	// Log gets a line for each change and for each refusal, both with the principal, and faults:
-	// panics, and errors that are no answer of the API.
+	// Audit gets a line for each change and for each refusal, both with the principal.
+	Audit *slog.Logger
+	// Log gets faults: panics, and errors that are no answer of the API.
 	Log *slog.Logger
 }
 
@@ -35,7 +36,7 @@ func (g Guard) Admit(r *http.Request) error {
 // Run runs an operation if the caller may call it. A panic becomes an error. Faults, which callers
 // are told nothing about, are logged.
 func (g Guard) Run(ctx context.Context, operation string, do func() error) (err error) {
-	log, principal := g.logger(), Principal(ctx)
+	log, principal := orDiscard(g.Log), Principal(ctx)
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("panic", "operation", operation, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -43,7 +44,7 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 		}
 	}()
 	if err := g.Access.Check(principal, operation); err != nil {
-		log.WarnContext(ctx, "refused through the API", "operation", operation, "principal", principal)
+		orDiscard(g.Audit).WarnContext(ctx, "refused through the API", "operation", operation, "principal", principal)
 		return err
 	}
 	err = do()
@@ -57,16 +58,17 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 // nothing else of the request. Operations that only read are not noted.
 func (g Guard) LogChange(ctx context.Context, operation, subject string) {
 	if access.RightFor(operation) != access.Read {
-		g.logger().InfoContext(ctx, "changed through the API", "operation", operation, "principal", Principal(ctx),
-			"subject", subject)
+		orDiscard(g.Audit).InfoContext(ctx, "changed through the API", "operation", operation,
+			"principal", Principal(ctx), "subject", subject)
 	}
 }
 
-func (g Guard) logger() *slog.Logger {
-	if g.Log == nil {
+// orDiscard returns the logger, or one that drops every line if there is none.
+func orDiscard(l *slog.Logger) *slog.Logger {
+	if l == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return g.Log
+	return l
 }
 
 // PublicError is what a caller is told of an error: errors of the API as they are, of faults
