@@ -162,12 +162,12 @@ type ServiceOptions struct {
 	ExecuteCommand bool `json:"ec,omitempty"` // enableExecuteCommand
 }
 
-// Launch has the settings of StartTask for a service's tasks, besides task definition and network.
+// Launch has the settings of StartTask besides task definition, overrides and network.
 type Launch struct {
 	ServiceOptions
 	// FromDefinition asks ECS to put the task definition's tags on the tasks (propagateTags
 	// TASK_DEFINITION). Tags are the service's own, if these are propagated: ECS's StartTask knows
-	// no service to take them from.
+	// no service to take them from. A standalone task has all its tags here.
 	FromDefinition bool              `json:"fd,omitempty"`
 	Tags           map[string]string `json:"tg,omitempty"`
 }
@@ -175,8 +175,8 @@ type Launch struct {
 // LaunchSettings returns the launch settings of the service's tasks, or nil if there are none.
 func (s *Service) LaunchSettings() *Launch {
 	l := &Launch{ServiceOptions: s.Options, FromDefinition: s.PropagateTags == "TASK_DEFINITION"}
-	if s.PropagateTags == "SERVICE" && len(s.Tags) > 0 {
-		l.Tags = s.Tags
+	if tags := UserTags(s.Tags); s.PropagateTags == "SERVICE" && len(tags) > 0 {
+		l.Tags = tags
 	}
 	if l.ServiceOptions == (ServiceOptions{}) && !l.FromDefinition && l.Tags == nil {
 		return nil

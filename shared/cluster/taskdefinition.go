@@ -24,6 +24,8 @@ type TaskDefinition struct {
 	OwnMemory bool `json:"om,omitempty"`
 	// HealthChecked reports whether an essential container has a health check.
 	HealthChecked bool `json:"hc,omitempty"`
+	// Tags are the tags that its tasks can inherit (propagateTags).
+	Tags map[string]string `json:"tg,omitempty"`
 	// Inactive is set if the revision was deregistered. Nothing new may use it.
 	Inactive bool `json:"ia,omitempty"`
 }

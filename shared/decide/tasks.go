@@ -23,6 +23,7 @@ func newServiceTask(
 		TaskSpec: cluster.TaskSpec{
 			Owner: s.Short, Service: s.Name, Group: "service:" + s.Name, Revision: r.ID,
 			TaskDefinition: def.Name(), Needs: def.Needs, Ports: def.Ports, CreatedAt: cluster.At(view.now),
+			Tags: s.TaskTags(def),
 		},
 		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 	}

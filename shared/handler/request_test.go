@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,6 +70,20 @@ func TestPlacement_RunTask(t *testing.T) {
 			want(t, "tag", task.Tags["a"], "b")
 			want(t, "request", task.Request, r.ID)
 		}
+	})
+	t.Run("PropagatesTags", func(t *testing.T) {
+		w := newWorld(t)
+		tagged := definition("tagged", 1, 256, 512)
+		tagged.Tags = map[string]string{"of": "definition", "a": "definition"}
+		w.ecs.define(tagged)
+		w.instances("i", 1, 4096, 8192)
+		r := w.run(t, operation.SubmitTasks{TaskDefinition: "tagged:1", Count: 1, PropagateTags: true,
+			ManagedTags: true,
+			Tags:        map[string]string{"a": "b", "berth:wait": "1m"}})
+		want(t, "tags", fmt.Sprint(w.task(r.Tasks[0]).Tags),
+			"map[a:b aws:ecs:clusterName:prod berth:wait:1m of:definition]")
+		launch := w.ecs.starts[0].Launch
+		want(t, "tags at ECS", fmt.Sprint(launch.Tags, launch.ManagedTags), "map[a:b of:definition] true")
 	})
 	t.Run("FailsWhatDoesNotFitWithECSsReason", func(t *testing.T) {
 		w := newWorld(t)
@@ -193,12 +208,18 @@ func TestPlacement_ProvisionalIDs(t *testing.T) {
 		spec     operation.SubmitTasks
 		statuses []cluster.TaskStatus
 	}{
-		{"OfStartedTasks", operation.SubmitTasks{Count: 2}, []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning}},
-		{"OfTasksThatWait", operation.SubmitTasks{TaskDefinition: "big", Wait: "1h", Count: 2}, []cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning}},
-		{"OfTasksThatFitNowhere", operation.SubmitTasks{TaskDefinition: "big"}, []cluster.TaskStatus{cluster.TaskStopped}},
-		{"OfTasksBeyondTheLimit", operation.SubmitTasks{TaskDefinition: "big", Wait: "1h", Count: 3}, []cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning, cluster.TaskStopped}},
-		{"OfInstancesThatAreMissing", operation.SubmitTasks{Kind: cluster.StartTask, Instances: []string{"i999", "i000"}}, []cluster.TaskStatus{cluster.TaskStopped, cluster.TaskRunning}},
-		{"OfInstancesWithoutRoom", operation.SubmitTasks{Kind: cluster.StartTask, TaskDefinition: "big", Instances: []string{"i000"}}, []cluster.TaskStatus{cluster.TaskStopped}},
+		{"OfStartedTasks", operation.SubmitTasks{Count: 2},
+			[]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning}},
+		{"OfTasksThatWait", operation.SubmitTasks{TaskDefinition: "big", Wait: "1h", Count: 2},
+			[]cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning}},
+		{"OfTasksThatFitNowhere", operation.SubmitTasks{TaskDefinition: "big"},
+			[]cluster.TaskStatus{cluster.TaskStopped}},
+		{"OfTasksBeyondTheLimit", operation.SubmitTasks{TaskDefinition: "big", Wait: "1h", Count: 3},
+			[]cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning, cluster.TaskStopped}},
+		{"OfInstancesThatAreMissing", operation.SubmitTasks{Kind: cluster.StartTask,
+			Instances: []string{"i999", "i000"}}, []cluster.TaskStatus{cluster.TaskStopped, cluster.TaskRunning}},
+		{"OfInstancesWithoutRoom", operation.SubmitTasks{Kind: cluster.StartTask, TaskDefinition: "big",
+			Instances: []string{"i000"}}, []cluster.TaskStatus{cluster.TaskStopped}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 2 })

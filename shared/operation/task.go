@@ -30,6 +30,8 @@ type SubmitTasks struct {
 	Tags   map[string]string
 	Token  string
 	Params string
+	// PropagateTags gives the tasks their definition's tags, ManagedTags those of ECS's own.
+	PropagateTags, ManagedTags bool
 	// Launched reports that the caller named a launch type, so that the cluster's default strategy
 	// does not apply (S14).
 	Launched bool

@@ -379,6 +379,7 @@ func (s *scheduler) TaskDefinitionChanged(_ context.Context, name string) error 
 type cloud struct {
 	mux   *awsjson.Mux
 	calls []string
+	tasks []types.Task
 	last  []byte // the body of the last call
 	down  error
 }
@@ -408,7 +409,8 @@ var special = map[string]types.TaskDefinition{
 }
 
 func newCloud() *cloud {
-	return &cloud{mux: awsjson.NewMux(map[string]awsjson.Operation{
+	c := new(cloud)
+	c.mux = awsjson.NewMux(map[string]awsjson.Operation{
 		"DescribeTaskDefinition": awsjson.TypedOperation(func(_ context.Context,
 			in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
 			family, _, _ := strings.Cut(cluster.LastPart(*in.TaskDefinition), ":")
@@ -433,6 +435,9 @@ func newCloud() *cloud {
 			}
 			return &out, nil
 		}),
+		"DescribeTasks": func(context.Context, []byte) (any, error) {
+			return &ecs.DescribeTasksOutput{Tasks: c.tasks}, nil
+		},
 		"DescribeClusters": func(context.Context, []byte) (any, error) {
 			return &ecs.DescribeClustersOutput{Clusters: []types.Cluster{
 				{ClusterName: new("prod"), Status: new("ACTIVE"), RunningTasksCount: 7},
@@ -472,7 +477,8 @@ func newCloud() *cloud {
 		"UntagResource": awsjson.TypedOperation(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
 		"ListTagsForResource": awsjson.TypedOperation(fine[ecs.ListTagsForResourceInput,
 			ecs.ListTagsForResourceOutput]),
-	})}
+	})
+	return c
 }
 
 func fine[I, O any](context.Context, *I) (*O, error) { return new(O), nil }

@@ -266,7 +266,7 @@ func TestTaskLife(t *testing.T) {
 		Attributes: []types.Attribute{{Name: new("berth.ecs-task-arn"),
 			Value: new(account.ARN("task", "prod", row.ECSID))}},
 		Overrides: &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: new("app"),
-			Cpu: new(int32(512))}}},
+			Cpu: new(int32(512))}, {Name: new("log")}}},
 		Containers: []types.Container{
 			{
 				Name: new("app"), Image: new("shop"), LastStatus: new("RUNNING"),
@@ -306,6 +306,51 @@ func TestTaskLife(t *testing.T) {
 	expect(t, "tags", len(end.Tags), 1)
 	expect(t, "missing", got.Failures, []types.Failure{{Arn: new(account.ARN("task", "prod", strings.Repeat("0", 32))),
 		Reason: new("MISSING")}})
+}
+
+// What ECS alone knows of a task is added to what Berth knows; statuses stay Berth's.
+func TestTaskAsECSReportsIt(t *testing.T) {
+	b := newBerth(t)
+	ran := must(b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop:3")}))(t)
+	row := b.scheduler.tasks[0]
+	row.Instance, row.ECSID, row.Last, row.ExitCode = "0a", strings.Repeat("e", 32), cluster.TaskStopped, new(1)
+	pulled := after(time.Second)
+	b.cloud.tasks = []types.Task{{
+		TaskArn: new(account.ARN("task", "prod", row.ECSID)), LastStatus: new("RUNNING"),
+		Connectivity: types.ConnectivityConnected, ConnectivityAt: &noon, PullStartedAt: &noon, PullStoppedAt: &pulled,
+		StoppingAt: &pulled, ExecutionStoppedAt: &pulled,
+		Attachments: []types.Attachment{{Type: new("ElasticNetworkInterface")}},
+		Containers: []types.Container{{Name: new("app"), ExitCode: new(int32(137)), RuntimeId: new("r"),
+			NetworkBindings:   []types.NetworkBinding{{HostPort: new(int32(80))}},
+			NetworkInterfaces: []types.NetworkInterface{{PrivateIpv4Address: new("10.0.0.1")}}}},
+	}}
+	got := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"),
+		Tasks: []string{*ran.Tasks[0].TaskArn}}))(t).Tasks[0]
+	expect(t, "status", *got.LastStatus, "STOPPED")
+	expect(t, "connectivity", got.Connectivity, types.ConnectivityConnected)
+	expect(t, "times", []*time.Time{got.ConnectivityAt, got.PullStartedAt, got.PullStoppedAt, got.StoppingAt,
+		got.ExecutionStoppedAt}, []*time.Time{&noon, &noon, &pulled, &pulled, &pulled})
+	expect(t, "attachments", len(got.Attachments), 1)
+	app, log := got.Containers[0], got.Containers[1]
+	expect(t, "exit code", *app.ExitCode, int32(137))
+	expect(t, "runtime id", *app.RuntimeId, "r")
+	expect(t, "bindings", len(app.NetworkBindings)+len(app.NetworkInterfaces), 2)
+	expect(t, "of the other container", len(log.NetworkBindings)+len(log.NetworkInterfaces), 0)
+}
+
+func TestRunTaskTags(t *testing.T) {
+	b := newBerth(t)
+	must(b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop:3"),
+		EnableECSManagedTags: true, PropagateTags: types.PropagateTagsTaskDefinition}))(t)
+	expect(t, "of RunTask", []bool{b.scheduler.lastSpec.ManagedTags, b.scheduler.lastSpec.PropagateTags},
+		[]bool{true, true})
+	must(b.StartTask(t.Context(), &ecs.StartTaskInput{Cluster: new("prod"), TaskDefinition: new("shop:3"),
+		ContainerInstances: []string{"0a"}, PropagateTags: types.PropagateTagsTaskDefinition}))(t)
+	expect(t, "of StartTask", []bool{b.scheduler.lastSpec.ManagedTags, b.scheduler.lastSpec.PropagateTags},
+		[]bool{false, true})
+	_, err := b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop:3"),
+		PropagateTags: types.PropagateTagsService})
+	refused(t, err, "InvalidParameterException", "propagateTags SERVICE")
 }
 
 func TestStartTask(t *testing.T) {

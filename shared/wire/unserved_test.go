@@ -15,7 +15,8 @@ var refusedSamples = map[string]string{
 	"serviceConnectConfiguration": `{"enabled":true}`, "vpcLatticeConfigurations": `[{"portName":"p"}]`,
 	"monitoring": `{}`, "gatewayConnectors": `[{}]`, "volumeConfigurations": `[{"name":"v"}]`,
 	"deploymentController.type": `"CODE_DEPLOY"`, "deploymentConfiguration.strategy": `"BLUE_GREEN"`,
-	"deploymentConfiguration.bakeTimeInMinutes": `5`, "deploymentConfiguration.lifecycleHooks": `[{"hookTargetArn":"a"}]`,
+	"deploymentConfiguration.bakeTimeInMinutes":   `5`,
+	"deploymentConfiguration.lifecycleHooks":      `[{"hookTargetArn":"a"}]`,
 	"deploymentConfiguration.canaryConfiguration": `{}`, "deploymentConfiguration.linearConfiguration": `{}`,
 	"loadBalancers.advancedConfiguration": `{}`, "loadBalancers.loadBalancerName": `"l"`,
 	"capacityProviderStrategy.capacityProvider": `"FARGATE"`,
@@ -24,7 +25,7 @@ var refusedSamples = map[string]string{
 		`"containerName":"app","containerPort":80}]`,
 	"UpdateService.serviceRegistries": `[{"registryArn":"arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1",` +
 		`"containerName":"app","containerPort":80}],"taskDefinition":"shop"`,
-	"enableExecuteCommand": `true`, "enableECSManagedTags": `true`, "propagateTags": `"TASK_DEFINITION"`,
+	"enableExecuteCommand": `true`, "inferenceAccelerators": `[{"deviceName":"d","deviceType":"t"}]`,
 	"overrides.ephemeralStorage": `{"sizeInGiB":21}`, "overrides.inferenceAcceleratorOverrides": `[{"deviceName":"d"}]`,
 	"overrides.containerOverrides.resourceRequirements": `[{"type":"GPU","value":"1"}]`,
 	"overrides.containerOverrides.environmentFiles":     `[{"type":"s3","value":"arn"}]`,

@@ -224,6 +224,7 @@ var unusedGrants = map[string]string{
 	"ec2:RunInstances":  "Auto Scaling asks it of who has a group launch by a template",
 	"sqs:SendMessage":   "the event source mapping reports records that it gave up",
 
+	"dispatch ecs:TagResource":                      "ECS asks it of who starts tasks with tags",
 	"managed-scaling ecs:DescribeTasks":             "a terminating instance has a task that nobody has told of",
 	"node-group-upgrade ecs:DescribeTasks":          "an update by force stops a task that somebody else started, or a node has one that nobody has told of",
 	"node-group-upgrade ecs:ListContainerInstances": "a node is in service before its event has come",
@@ -412,7 +413,8 @@ func checkWithoutGrants(t *testing.T, l *local, c *callLog) {
 		s.checkWithoutGrant(l, c, g, func() {
 			s.createServing("broken", nil, types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"),
 				Value: aws.String("start")})
-			// the answers also follow from the rows of tasks, so they do not show whether the function has written its own
+			// the answers also follow from the rows of tasks, so they do not show whether the
+			// function has written its own
 		}, func() bool {
 			return slices.ContainsFunc(c.callsSince(start), func(call cloud.Call) bool {
 				return l.Caller(call.AccessKey) == g.function && slices.Contains(call.Actions(), g.action) &&

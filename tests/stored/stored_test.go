@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,8 +28,8 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": accountSettings,
-	"1": append(slices.Clone(accountSettings),
+	"2": slices.Concat(accountSettings, definitionTags),
+	"1": append(slices.Concat(accountSettings, definitionTags),
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
 		"reported# *state.LoadTimes.Head.Expires", "reported# *state.LoadTimes.Owner", "reported# *state.LoadTimes.ID",
@@ -44,6 +45,9 @@ var accountSettings = []string{
 	"settings *state.AccountSettings.Principals", "settings *state.AccountSettings.Principals{}",
 	"settings *state.AccountSettings.Principals{}{}",
 }
+
+// definitionTags is the field of cached task definitions that the first two versions did not have.
+var definitionTags = []string{"taskdef# *cluster.TaskDefinition.Tags", "taskdef# *cluster.TaskDefinition.Tags{}"}
 
 // forEachVersion runs a test for every folder of testdata.
 func forEachVersion(t *testing.T, test func(t *testing.T, folder string, m manifest)) {
@@ -266,10 +270,44 @@ func TestAnswers(t *testing.T) {
 				continue
 			}
 			for _, d := range findDifferences("", parseJSON(t, answer), parseJSON(t, got[name])) {
-				t.Errorf("%s: %s", name, d)
+				if !isFuller(name, d) {
+					t.Errorf("%s: %s", name, d)
+				}
 			}
 		}
 	})
+}
+
+// fullerAnswers are the members that later versions answer as AWS does, and the versions of the
+// folders did not: by operation, without the positions in lists.
+var fullerAnswers = map[string][]string{
+	"DescribeTasks": {
+		".tasks.overrides.containerOverrides", ".tasks.connectivity", ".tasks.connectivityAt", ".tasks.stoppingAt",
+		".tasks.executionStoppedAt", ".tasks.pullStartedAt", ".tasks.pullStoppedAt",
+		".tasks.containers.networkBindings",
+		".tasks.containers.networkInterfaces", ".tasks.containers.gpuIds", ".tasks.attachments",
+	},
+	"DescribeTaskDefinition": {
+		".taskDefinition.containerDefinitions.portMappings.protocol",
+		".taskDefinition.containerDefinitions.portMappings.hostPort",
+	},
+	// Only with ATTACHMENTS, and tasks as Berth counts them.
+	"DescribeClusters": {
+		".clusters.runningTasksCount", ".clusters.pendingTasksCount", ".clusters.attachments",
+		".clusters.attachmentsStatus",
+	},
+	// The simulated AWS describes more of both.
+	"Action=DescribeTargetGroups&Version=2015-12-01":      {""},
+	"Action=DescribeAutoScalingGroups&Version=2011-01-01": {""},
+}
+
+var listPosition = regexp.MustCompile(`\[\d+\]`)
+
+// isFuller reports whether a difference in an answer is one of fullerAnswers.
+func isFuller(name, difference string) bool {
+	operation, _, _ := strings.Cut(name, " ")
+	path, _, _ := strings.Cut(difference, ": ")
+	return slices.Contains(fullerAnswers[operation], listPosition.ReplaceAllString(path, ""))
 }
 
 // lastingKinds are kinds of rows that do not end by themselves.

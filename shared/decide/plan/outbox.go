@@ -46,11 +46,15 @@ func (b *Builder) startsOf(t *cluster.Task) *state.Outbox {
 			network = r.Network
 		}
 	}
-	o := b.outboxFor(t.Owner, t.TaskDefinition, t.Batch, network)
-	if s != nil && s.Short == t.Owner {
-		o.Launch = s.LaunchSettings()
+	var launch *cluster.Launch
+	switch {
+	case t.Service == "":
+		launch = t.LaunchSettings()
+	case s != nil && s.Short == t.Owner:
+		launch = s.LaunchSettings()
 	}
-	return o
+	return b.outboxFor(state.Outbox{Owner: t.Owner, TaskDefinition: t.TaskDefinition, Batch: t.Batch, Network: network,
+		Launch: launch})
 }
 
 // AddStop writes that a task on an instance is to be stopped, after its registrations have been
@@ -62,40 +66,39 @@ func (b *Builder) AddStop(t *cluster.Task, code, reason string) {
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
 	b.snap.Put(&next)
-	o := b.outboxFor("", "", "", nil)
+	o := b.outboxFor(state.Outbox{})
 	o.Stops = append(o.Stops, state.StopItem{
 		Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason,
 		Drain: b.snap.Target(t.Owner, t.ID) != nil,
 	})
 }
 
-// outboxFor returns the open commit's outbox row for one batch of starts, or for its stops. The commit
-// rests on the placement version, so no other commit makes a row with the same id.
-func (b *Builder) outboxFor(owner, definition, batch string, network *cluster.Network) *state.Outbox {
+// outboxFor returns the open commit's outbox row for starts that have in common what wanted has, or
+// for its stops. The commit rests on the placement version, so no other commit makes a row with the
+// same id.
+func (b *Builder) outboxFor(wanted state.Outbox) *state.Outbox {
 	i := slices.IndexFunc(b.open.outbox, func(o *state.Outbox) bool {
-		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)
+		return o.Owner == wanted.Owner && o.TaskDefinition == wanted.TaskDefinition && o.Batch == wanted.Batch &&
+			o.Network.Equal(wanted.Network) && o.Launch.Equal(wanted.Launch)
 	})
 	if i >= 0 {
 		return b.open.outbox[i]
 	}
-	o := &state.Outbox{
-		Head:      cluster.Head{Cluster: b.snap.Meta.Cluster, Rev: 1},
-		ID:        fmt.Sprintf("%013d-%02d", b.version, len(b.open.outbox)),
-		CreatedAt: b.now, Owner: owner, TaskDefinition: definition, Batch: batch, Network: network,
-	}
-	b.open.outbox = append(b.open.outbox, o)
-	return o
+	wanted.Head = cluster.Head{Cluster: b.snap.Meta.Cluster, Rev: 1}
+	wanted.ID, wanted.CreatedAt = fmt.Sprintf("%013d-%02d", b.version, len(b.open.outbox)), b.now
+	b.open.outbox = append(b.open.outbox, &wanted)
+	return &wanted
 }
 
-// RequestRegistration asks dispatch to reconcile the task's registrations with its [cluster.Target] row: at
-// most 1 row.
+// RequestRegistration asks dispatch to reconcile the task's registrations with its [cluster.Target]
+// row: at most 1 row.
 func (b *Builder) RequestRegistration(owner, id string) {
 	o := b.noticeRow()
 	o.Targets = append(o.Targets, state.TargetItem{Owner: owner, ID: id})
 }
 
-// RequestDeregistration asks dispatch, once, to deregister a task that has ended. Dispatch deletes the
-// [cluster.Target] row afterwards.
+// RequestDeregistration asks dispatch, once, to deregister a task that has ended. Dispatch deletes
+// the [cluster.Target] row afterwards.
 func (b *Builder) RequestDeregistration(owner, id string) {
 	key := state.TargetKey(b.snap.Meta.Cluster, owner, id)
 	if b.requested.Deregistrations[key] {
@@ -115,8 +118,8 @@ func (b *Builder) PublishEvents(events ...state.PublishedEvent) {
 	o.Publish = append(o.Publish, events...)
 }
 
-// noticeRow returns the open commit's outbox row for registrations and events. They take no token of
-// the account's quotas, so they do not wait behind starts, which do.
+// noticeRow returns the open commit's outbox row for registrations and events. They take no token
+// of the account's quotas, so they do not wait behind starts, which do.
 func (b *Builder) noticeRow() *state.Outbox {
 	if b.open.notices == nil {
 		b.open.notices = &state.Outbox{Head: cluster.Head{Cluster: b.snap.Meta.Cluster}, CreatedAt: b.now}

@@ -71,38 +71,32 @@ func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 	return err
 }
 
-// ClusterCounts counts the services and tasks of a cluster. Services count their own tasks, so only
-// standalone tasks are read one by one.
+// ClusterCounts counts the services and tasks of a cluster. It reads every task, as ListTasks does,
+// so that the counts agree with that list.
 func (a *Clusters) ClusterCounts(ctx context.Context, name string) (out operation.ClusterCounts, err error) {
-	meta, err := state.ReadRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta},
-		"cluster "+name)
-	if err != nil || meta == nil {
-		return out, err
-	}
-	services, err := state.ListRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
-	if err != nil {
-		return out, err
-	}
 	of := func(external bool) *operation.LaunchTypeCounts {
 		if external {
 			return &out.External
 		}
 		return &out.EC2
 	}
+	services, err := state.ListRows[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
+	if err != nil {
+		return out, err
+	}
+	external := map[string]bool{} // owners of tasks
 	for _, s := range services {
-		n := of(s.Rules.External)
-		n.Running, n.Pending = n.Running+s.Running, n.Pending+s.Pending
+		external[s.Short] = s.Rules.External
 		switch s.Status {
 		case cluster.ServiceActive:
-			n.ActiveServices++
+			of(s.Rules.External).ActiveServices++
 		case cluster.ServiceDraining:
-			n.DrainingServices++
+			of(s.Rules.External).DrainingServices++
 		}
 	}
-	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask+meta.Short+"#"),
-		"standalone tasks")
+	tasks, err := state.ListRows[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
 	for _, t := range tasks {
-		n := of(t.Rules != nil && t.Rules.External)
+		n := of(external[t.Owner] || t.Rules != nil && t.Rules.External)
 		switch t.Status() {
 		case cluster.TaskRunning:
 			n.Running++

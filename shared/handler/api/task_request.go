@@ -125,12 +125,18 @@ func (a *Tasks) newRequest(spec operation.SubmitTasks, def *cluster.TaskDefiniti
 	if err != nil {
 		return nil, err
 	}
-	now := a.Clock.Now()
+	now, tags := a.Clock.Now(), spec.Tags
+	if spec.PropagateTags {
+		tags = cluster.MergeTags(def.Tags, tags)
+	}
+	if spec.ManagedTags {
+		tags = cluster.MergeTags(tags, cluster.ManagedTags(spec.Cluster, ""))
+	}
 	r := &state.Request{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiresAfter(a.Settings.KeepRequests)},
 		Kind: spec.Kind, CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
-		Needs: needs, Network: spec.Network, Tags: spec.Tags, Params: spec.Params,
+		Needs: needs, Network: spec.Network, Tags: tags, Params: spec.Params,
 	}
 	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), checkNetwork(def, spec.Network)); err != nil {
 		return nil, err

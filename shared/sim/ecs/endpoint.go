@@ -59,6 +59,7 @@ func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 			group: value(in.Group), instances: in.ContainerInstances, overrides: value(in.Overrides), tags: in.Tags,
 			network:        in.NetworkConfiguration,
 			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
+			managedTags:    in.EnableECSManagedTags,
 		}, now)
 		for _, t := range tasks {
 			d := t.describe(e.kernel.Account)

@@ -18,6 +18,7 @@ type startRequest struct {
 	overrides                             types.TaskOverride
 	tags                                  []types.Tag
 	definitionTags                        bool // propagateTags TASK_DEFINITION
+	managedTags                           bool // enableECSManagedTags
 	network                               *types.NetworkConfiguration
 }
 
@@ -164,6 +165,9 @@ func (e *agents) createTask(i *instance, d *definition, r *startRequest, need ta
 	t.StartedBy, t.Group, t.Overrides, t.Tags = r.startedBy, r.group, r.overrides, r.tags
 	if r.definitionTags {
 		t.Tags = mergeTags(d.Tags, r.tags)
+	}
+	if r.managedTags {
+		t.Tags = mergeTags(t.Tags, []types.Tag{{Key: new(cluster.TagClusterName), Value: new(i.Cluster)}})
 	}
 	if t.Group == "" {
 		t.Group = "family:" + *d.Def.Family

@@ -69,12 +69,13 @@ type task struct {
 	epoch int // the number of the timer in force
 }
 
-// requiredResources returns what ECS reserves for a task: CPU units, MiB and GPUs. CPU and memory are
-// the task's own or else the sum of its containers'. Of a container's memory the reservation counts,
-// if it has one. Overrides win.
+// requiredResources returns what ECS reserves for a task: CPU units, MiB and GPUs. CPU and memory
+// are the task's own or else the sum of its containers'. Of a container's memory the reservation
+// counts, if it has one. Overrides win.
 //
 // Example: containers of 256 units and 512 MiB with a reservation of 128, and of 64 units and 64
-// MiB, hold 320 units and 192 MiB. With "memory": "1024" for the task it is 320 units and 1,024 MiB.
+// MiB, hold 320 units and 192 MiB. With "memory": "1024" for the task it is 320 units and 1,024
+// MiB.
 func (d *definition) requiredResources(o *types.TaskOverride) (cpu, memory int64, gpus int) {
 	for _, c := range d.Def.ContainerDefinitions {
 		over := containerOverride(o, value(c.Name))
@@ -193,6 +194,10 @@ func (t *task) describe(account cluster.Account) types.Task {
 		StartedAt: timeOrNil(t.Started), StoppingAt: timeOrNil(t.Stopping), StoppedAt: timeOrNil(t.Ended),
 		ExecutionStoppedAt: timeOrNil(t.Ended), StopCode: types.TaskStopCode(t.StopCode),
 		Connectivity: types.ConnectivityConnected, ConnectivityAt: &t.Created,
+	}
+	// Simulated images are pulled the moment before the task runs.
+	if !t.Started.IsZero() {
+		d.PullStartedAt, d.PullStoppedAt = &t.Created, &t.Started
 	}
 	if t.StartedBy != "" {
 		d.StartedBy = &t.StartedBy

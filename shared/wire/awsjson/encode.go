@@ -52,9 +52,11 @@ func (c complete) Serialize(s smithy.ShapeSerializer) {
 
 // always has the members that ECS sends whatever their value, by structure.
 var always = map[string][]string{
-	"Cluster": {"registeredContainerInstancesCount", "runningTasksCount", "pendingTasksCount", "activeServicesCount"},
+	"Cluster":   {"registeredContainerInstancesCount", "runningTasksCount", "pendingTasksCount", "activeServicesCount"},
+	"Container": {"networkBindings", "networkInterfaces"},
 	"ContainerInstance": {
-		"agentConnected", "runningTasksCount", "pendingTasksCount", "version",
+		"agentConnected", "runningTasksCount", "pendingTasksCount", "version", "attachments", "attributes",
+		"registeredResources", "remainingResources", "tags",
 	},
 	"CapacityProviderStrategyItem": {"weight", "base"},
 	"ContainerDefinition":          {"cpu"},
@@ -64,15 +66,18 @@ var always = map[string][]string{
 	"ProtectedTask":                {"protectionEnabled"},
 	"Resource":                     {"doubleValue", "longValue", "integerValue"},
 	"Service": {"desiredCount", "runningCount", "pendingCount", "enableECSManagedTags",
-		"enableExecuteCommand"},
+		"enableExecuteCommand", "deployments", "events", "loadBalancers", "placementConstraints", "placementStrategy",
+		"serviceRegistries"},
 	"ServiceCurrentRevisionSummary":   {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
 	"ServiceDeploymentCircuitBreaker": {"failureCount", "threshold"},
 	"ServiceRevisionSummary":          {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
-	"Task":                            {"version", "enableExecuteCommand"},
+	"Task": {"version", "enableExecuteCommand", "attachments", "attributes", "containers",
+		"tags"},
+	"TaskOverride": {"containerOverrides", "inferenceAcceleratorOverrides"},
 }
 
 // A zeros adds to every structure the members in [always] that the SDK left out because they are
-// zero, and to the output itself the lists that it left out because they are nil.
+// zero or nil, and to the output itself the lists that it left out because they are nil.
 type zeros struct {
 	smithy.ShapeSerializer
 	open []written
@@ -144,6 +149,9 @@ func (z *zeros) CloseStruct() {
 
 func (z *zeros) writeZero(s *smithy.Schema) {
 	switch s.Type() {
+	case smithy.ShapeTypeList:
+		z.ShapeSerializer.WriteList(s)
+		z.ShapeSerializer.CloseList()
 	case smithy.ShapeTypeBoolean:
 		z.ShapeSerializer.WriteBool(s, false)
 	case smithy.ShapeTypeDouble:

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/wire/answer"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 )
@@ -22,8 +23,11 @@ type instanceOperations struct {
 func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	u := o.ecs
 	return map[string]awsjson.Operation{
-		"ListContainerInstances":     forwardOperation(u, "ListContainerInstances", o.checkListInstances, nil),
-		"DescribeContainerInstances": forwardOperation(u, "DescribeContainerInstances", o.checkDescribeInstances, nil),
+		"ListContainerInstances": forwardOperation(u, "ListContainerInstances", o.checkListInstances, nil),
+		"DescribeContainerInstances": forwardOperation(u, "DescribeContainerInstances", o.checkDescribeInstances,
+			func(_ context.Context, _ *ecs.DescribeContainerInstancesInput, body []byte) ([]byte, error) {
+				return completeInstances(body)
+			}),
 		"UpdateContainerInstancesState": forwardOperation(u, "UpdateContainerInstancesState", o.checkInstancesState,
 			noteInstances(o, func(in *ecs.UpdateContainerInstancesStateInput) (*string, []string) {
 				return in.Cluster, in.ContainerInstances
@@ -47,14 +51,29 @@ func (o *instanceOperations) operations() map[string]awsjson.Operation {
 	}
 }
 
+// completeInstances completes the container instances in ECS's answer to any of the operations.
+func completeInstances(body []byte) ([]byte, error) {
+	return answer.Edit(body, func(out answer.Object) error {
+		for _, i := range append(out.Objects("containerInstances"), out.Object("containerInstance")) {
+			if i != nil {
+				answer.Instance(i)
+			}
+		}
+		return nil
+	})
+}
+
 // noteInstances follows up a change at ECS: it makes the scheduler read the instances that the
 // input names. A caller who lists them next need not wait for ECS's event.
 func noteInstances[I any](
 	o *instanceOperations, named func(*I) (clusterRef *string, refs []string),
-) func(ctx context.Context, in *I, answer []byte) ([]byte, error) {
-	return func(ctx context.Context, in *I, answer []byte) ([]byte, error) {
+) func(ctx context.Context, in *I, body []byte) ([]byte, error) {
+	return func(ctx context.Context, in *I, body []byte) ([]byte, error) {
 		clusterRef, refs := named(in)
-		return answer, o.noteChanged(ctx, clusterRef, refs)
+		if err := o.noteChanged(ctx, clusterRef, refs); err != nil {
+			return nil, err
+		}
+		return completeInstances(body)
 	}
 }
 
@@ -110,17 +129,21 @@ func (o *instanceOperations) checkRegisterInstance(ctx context.Context, in *ecs.
 // noteRegisteredInstance records the instance that ECS has just registered. Its id is in the answer
 // alone.
 func (o *instanceOperations) noteRegisteredInstance(
-	ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte,
+	ctx context.Context, in *ecs.RegisterContainerInstanceInput, body []byte,
 ) ([]byte, error) {
 	// The request has no id: ECS has only just chosen it.
 	var out ecs.RegisterContainerInstanceOutput
-	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
+	if err := awsjson.DecodeAnswer(body, &out); err != nil {
 		return nil, err
 	}
 	if out.ContainerInstance == nil {
 		return nil, errors.New("ECS named no container instance")
 	}
-	return answer, o.noteChanged(ctx, in.Cluster, []string{input.Value(out.ContainerInstance.ContainerInstanceArn)})
+	if err := o.noteChanged(ctx, in.Cluster,
+		[]string{input.Value(out.ContainerInstance.ContainerInstanceArn)}); err != nil {
+		return nil, err
+	}
+	return completeInstances(body)
 }
 
 // checkDeregisterInstance leaves to ECS whether the instance may still have tasks.

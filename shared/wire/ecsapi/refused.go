@@ -95,7 +95,6 @@ var (
 	}
 	refusedOfTasks = []Refusal{
 		{Member: "volumeConfigurations"}, {Member: "referenceId"}, {Member: "enableExecuteCommand"},
-		{Member: "enableECSManagedTags"}, {Member: "propagateTags", Values: "TASK_DEFINITION, SERVICE"},
 		{Member: "overrides.ephemeralStorage"}, {Member: "overrides.inferenceAcceleratorOverrides"},
 		{Member: "overrides.containerOverrides.resourceRequirements"},
 		{Member: "overrides.containerOverrides.environmentFiles"},
@@ -114,8 +113,9 @@ func RefusedMembers() map[string][]Refusal {
 		"ListServices":  {{Member: "resourceManagementType"}},
 		"RunTask": append(slices.Clone(refusedOfTasks), refusedLaunchType, Refusal{Member: "platformVersion"},
 			Refusal{Member: "capacityProviderStrategy.capacityProvider", Values: "FARGATE, FARGATE_SPOT"}),
-		"StartTask": slices.Clone(refusedOfTasks),
-		"ListTasks": {{Member: "daemonName"}},
+		"StartTask":              slices.Clone(refusedOfTasks),
+		"ListTasks":              {{Member: "daemonName"}},
+		"RegisterTaskDefinition": {{Member: "inferenceAccelerators"}},
 		"CreateCapacityProvider": append(slices.Clone(refusedOfProviders),
 			Refusal{Member: "managedInstancesProvider"}),
 		"UpdateCapacityProvider": append(slices.Clone(refusedOfProviders),

@@ -182,9 +182,8 @@ const (
 	// maxTagKey and maxTagValue are lengths in characters.
 	maxTagKey   = 128
 	maxTagValue = 256
-	// ownTags is the prefix of tags that Berth acts on, awsTags that of AWS's own.
-	ownTags = "berth:"
-	awsTags = "aws:"
+	ownTags     = cluster.OwnTags
+	awsTags     = cluster.AWSTags
 )
 
 // tagText matches the characters of keys and values of AWS's tags.

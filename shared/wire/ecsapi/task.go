@@ -2,6 +2,7 @@ package ecsapi
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type taskOperations struct {
 	scheduler   Tasks
 	definitions *taskDefinitions
 	zones       *zones
+	reports     *taskReports
 }
 
 func (o *taskOperations) operations() map[string]awsjson.Operation {
@@ -42,7 +44,8 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 		return nil, err
 	}
 	spec := operation.SubmitTasks{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "",
-		StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
+		StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group), ManagedTags: in.EnableECSManagedTags,
+		PropagateTags: in.PropagateTags == types.PropagateTagsTaskDefinition}
 	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
 	if in.Count != nil {
 		spec.Count = int(*in.Count)
@@ -98,7 +101,7 @@ var (
 // checkRunFeatures refuses what Berth does not serve of RunTask. A launch type and a capacity
 // provider strategy exclude each other.
 func checkRunFeatures(in *ecs.RunTaskInput) error {
-	if err := input.CheckOneOf("propagateTags", in.PropagateTags); err != nil {
+	if err := checkPropagateTags(in.PropagateTags); err != nil {
 		return err
 	}
 	if err := checkLaunchType(in.LaunchType); err != nil {
@@ -112,28 +115,31 @@ func checkRunFeatures(in *ecs.RunTaskInput) error {
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"platformVersion", input.Value(in.PlatformVersion) != ""},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
-		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
-		unserved{"propagateTags " + string(in.PropagateTags),
-			in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
 		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
 	)
 }
 
+// checkPropagateTags refuses to take a standalone task's tags from a service, as ECS does.
+func checkPropagateTags(from types.PropagateTags) error {
+	if from == types.PropagateTagsService {
+		return input.Invalid("propagateTags SERVICE is for tasks of services. Specify TASK_DEFINITION or NONE.")
+	}
+	return input.CheckOneOf("propagateTags", from)
+}
+
 // startTask reads StartTask: a task on each of 1 to 10 instances, each named once.
 func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
-	err := refuseUnserved(
+	err := errors.Join(checkPropagateTags(in.PropagateTags), refuseUnserved(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
-		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
-		unserved{"propagateTags " + string(in.PropagateTags),
-			in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
 		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
-	)
+	))
 	if err != nil {
 		return nil, err
 	}
 	spec := operation.SubmitTasks{Kind: cluster.StartTask, StartedBy: input.Value(in.StartedBy),
-		Group: input.Value(in.Group)}
+		Group: input.Value(in.Group), ManagedTags: in.EnableECSManagedTags,
+		PropagateTags: in.PropagateTags == types.PropagateTagsTaskDefinition}
 	if !startStartedBy.MatchString(spec.StartedBy) {
 		return nil, input.Invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
 	}
@@ -224,9 +230,7 @@ func (o *taskOperations) submitTasks(
 		return nil, nil, err
 	}
 	out := o.taskShapes(ctx, spec.Cluster, tasks)
-	for n := range out {
-		out[n].Tags = shape.TagShapes(tasks[n].Tags)
-	}
+	addTags(out, tasks)
 	return out, failureShapes(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]),
 		nil
 }
@@ -301,10 +305,8 @@ func (o *taskOperations) describeTasks(
 	}
 	out := &ecs.DescribeTasksOutput{Tasks: o.taskShapes(ctx, clusterName, found),
 		Failures: failureShapes(o.Account, clusterName, "task", missing)}
-	for n := range out.Tasks {
-		if slices.Contains(in.Include, types.TaskFieldTags) {
-			out.Tasks[n].Tags = shape.TagShapes(found[n].Tags)
-		}
+	if slices.Contains(in.Include, types.TaskFieldTags) {
+		addTags(out.Tasks, found)
 	}
 	return out, nil
 }

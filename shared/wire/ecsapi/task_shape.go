@@ -2,6 +2,7 @@ package ecsapi
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,11 +13,12 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// taskShapes returns tasks as DescribeTasks shows them, without their tags. Zones and containers
-// come from ECS, launch data from the scheduler. What cannot be had is left out: an incomplete
-// description is of more use than an error.
+// taskShapes returns tasks as DescribeTasks shows them, without their tags. Zones, containers and
+// network come from ECS, launch data from the scheduler. What cannot be had is left out: an
+// incomplete description is of more use than an error.
 func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
 	zones := o.zones.zonesOf(ctx, clusterName, tasks)
+	reports := o.reports.fetchReports(ctx, clusterName, tasks)
 	launches, _ := o.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
 	out := make([]types.Task, 0, len(tasks))
 	for _, t := range tasks {
@@ -30,6 +32,9 @@ func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tas
 		if d, err := o.definitions.cachedDefinition(ctx, t.TaskDefinition); err == nil {
 			addContainers(o.Account, &v, t, d)
 		}
+		if r := reports[t.ECSID]; r != nil {
+			addReport(&v, r)
+		}
 		out = append(out, v)
 	}
 	return out
@@ -38,6 +43,13 @@ func (o *taskOperations) taskShapes(ctx context.Context, clusterName string, tas
 // AttributeECSTask is the task attribute with the ARN by which ECS itself knows the task. It is
 // what CloudWatch, ECS Exec and log streams go by.
 const AttributeECSTask = "berth.ecs-task-arn"
+
+// addTags adds to each task its tags.
+func addTags(out []types.Task, tasks []*cluster.Task) {
+	for n := range out {
+		out[n].Tags = shape.TagShapes(tasks[n].Tags)
+	}
+}
 
 // failureShapes returns failures with full ARNs. kind is the kind of the bare names: the task abc
 // of cluster prod becomes arn:...:task/prod/abc. A failure may have an ARN already, or none.
@@ -74,15 +86,10 @@ func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 		Memory: new(strconv.FormatInt(t.Needs.Memory, 10)), CreatedAt: shape.TimeOrNil(t.CreatedAt.Time()),
 		StartedAt: shape.TimeOrNil(t.Started.Time()), StoppedAt: shape.TimeOrNil(t.Stopped.Time()),
 		StopCode: stopCode(t), StoppedReason: shape.TextOrNil(t.Reason), Version: t.Rev,
-		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
-		Overrides: shape.OverrideShape(t.Overrides),
+		Attributes: []types.Attribute{}, Overrides: shape.OverrideShape(t.Overrides),
 	}
-	// ECS shows overrides even if there are none.
 	if v.Overrides == nil {
-		v.Overrides = &types.TaskOverride{}
-	}
-	if v.Overrides.ContainerOverrides == nil {
-		v.Overrides.ContainerOverrides = []types.ContainerOverride{}
+		v.Overrides = &types.TaskOverride{} // ECS shows overrides even if there are none
 	}
 	if t.ECSID != "" {
 		v.Attributes = append(v.Attributes, types.Attribute{
@@ -107,12 +114,17 @@ func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *t
 	status := containerStatus(t)
 	exit := t.ExitCode
 	for _, c := range d.ContainerDefinitions {
+		// ECS shows an override of every container, if only its name.
+		named := func(o types.ContainerOverride) bool { return input.Value(o.Name) == input.Value(c.Name) }
+		if !slices.ContainsFunc(v.Overrides.ContainerOverrides, named) {
+			v.Overrides.ContainerOverrides = append(v.Overrides.ContainerOverrides,
+				types.ContainerOverride{Name: c.Name})
+		}
 		own := types.Container{
 			ContainerArn: new(account.ARN("container", t.Cluster, t.ID,
 				formatUUID(cluster.Digest(t.ID, input.Value(c.Name))))),
 			TaskArn: v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
 			HealthStatus: types.HealthStatusUnknown, Cpu: new(strconv.Itoa(int(c.Cpu))),
-			NetworkBindings: []types.NetworkBinding{}, NetworkInterfaces: []types.NetworkInterface{},
 		}
 		if c.HealthCheck != nil {
 			own.HealthStatus = healthShape(t)

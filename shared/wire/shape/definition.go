@@ -63,6 +63,15 @@ func ParseTaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.Tas
 	if err := applyTags(out, tags); err != nil {
 		return nil, err
 	}
+	for _, t := range tags {
+		if out.Tags == nil {
+			out.Tags = map[string]string{}
+		}
+		out.Tags[input.Value(t.Key)] = input.Value(t.Value)
+	}
+	if out.Tags = cluster.UserTags(out.Tags); len(out.Tags) == 0 {
+		out.Tags = nil
+	}
 	return out, nil
 }
 
