@@ -34,7 +34,9 @@ func (t *Target) SignRequest(ctx context.Context, r *http.Request, body []byte, 
 	if t.IsFunctionURL {
 		service = "lambda"
 	}
-	signed := &http.Request{Method: r.Method, URL: r.URL, Host: r.Host, Header: http.Header{},
+	// The signer sorts the query of its request. The query that is sent stays as it is.
+	u := *r.URL
+	signed := &http.Request{Method: r.Method, URL: &u, Host: r.Host, Header: http.Header{},
 		ContentLength: int64(len(body))}
 	for name, values := range r.Header {
 		if name == "Content-Type" || strings.HasPrefix(name, "X-Amz-") {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -106,6 +107,11 @@ func credentialOf(keys aws.Credentials) access.Credential {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := transport.CheckLoopback(r); err != nil {
 		wire.WriteRefusal(w, r, err)
+		return
+	}
+	if slices.Contains(strings.Split(r.URL.Path, "/"), "..") {
+		// Where the URL has a path, such a request could leave it.
+		wire.WriteRefusal(w, r, cluster.Errorf(cluster.CodeUnknownOperation, "The path contains \"..\"."))
 		return
 	}
 	body, err := transport.ReadBody(w, r)
