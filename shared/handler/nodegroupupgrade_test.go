@@ -279,6 +279,24 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		want(t, "error", err, nil)
 		want(t, "target", g.Target, cluster.UpdateTarget{Image: "ami-8", SourceTemplate: "lt-2", SourceName: "own", SourceVersion: "2"})
 	})
+	t.Run("UsesTheUsersVersionOfTheGroupsOwnTemplate", func(t *testing.T) {
+		change := version("web", "", "")
+		change.Template = &cluster.TemplateRef{ID: "lt-2", Version: "2"}
+		_, pool, _, upgrade := upgrading(t, change, own)
+		group := pool.groups["a"]
+		group.Template = "lt-2:1"
+		for i := range group.Instances {
+			group.Instances[i].Template = group.Template
+		}
+		u := pool.runs(upgrade, 120, nothing)
+		want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+		want(t, "the group's template", pool.groups["a"].Template, "lt-2:2")
+		for _, call := range pool.calls {
+			if strings.HasPrefix(call, "version from") {
+				t.Errorf("a further version is made: %s", call)
+			}
+		}
+	})
 	t.Run("FailsWhereTheLaunchTemplateCannotBeRead", func(t *testing.T) {
 		for wanted, err := range map[string]error{
 			"OperationNotPermitted [lt-2] InvalidLaunchTemplateId.VersionNotFound: none": cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "none"),

@@ -11,8 +11,8 @@ type Group struct {
 	Zones []string
 	// Template is the launch template version that the group launches from, as ID:VERSION.
 	Template string
-	// PreparedTemplate is the version of its launch template that has the description
-	// [TemplateDescription]; empty if there is none.
+	// PreparedTemplate is the version of its launch template for the update: the user's own, or the
+	// one that has the description [TemplateDescription]; empty if there is none.
 	PreparedTemplate string
 	// Failures are the launches that failed since the update was created.
 	Failures []LaunchFailure

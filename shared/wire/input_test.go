@@ -126,7 +126,7 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"BadName", "DescribeTasks", `{"tasks":["short"]}`, invalidParameter, "taskId length"},
 	{"BadName", "DescribeTasks", `{"tasks":["zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"]}`, invalidParameter, "Invalid identifier"},
 	{"BadName", "RunTask", `{"taskDefinition":"shop:0"}`, invalidParameter, "task definition"},
-	{"BadName", "RunTask", `{"taskDefinition":"shop","startedBy":"a b"}`, invalidParameter, "startedBy"},
+	{"BadName", "RunTask", `{"taskDefinition":"shop","startedBy":"a\u0007b"}`, invalidParameter, "startedBy"},
 	{"BadName", "StartTask", `{"taskDefinition":"shop","containerInstances":["0a"],"startedBy":"` + strings.Repeat("a", 37) + `"}`, invalidParameter, "startedBy"},
 	{"BadName", "RunTask", `{"taskDefinition":"shop","clientToken":"a b"}`, invalidParameter, "clientToken"},
 	{"BadName", "RunTask", `{"taskDefinition":"shop","clientToken":"` + strings.Repeat("a", 65) + `"}`, invalidParameter, "clientToken"},

@@ -54,7 +54,7 @@ func (t *tool) step(_ context.Context, log io.Writer) result {
 
 // pythonTools are fetched while Go compiles.
 type pythonTools struct {
-	aws, ministack, moto, sam, cfnLint, checkov, shellcheck *tool
+	aws, clients, ministack, moto, sam, cfnLint, checkov, shellcheck *tool
 
 	fetching sync.WaitGroup
 }
@@ -66,7 +66,7 @@ func testTools(p *pythonTools) []*tool {
 	return []*tool{p.ministack, p.aws, p.moto, p.sam, p.cfnLint, p.checkov, p.shellcheck}
 }
 
-func checkTools(p *pythonTools) []*tool { return []*tool{p.sam, p.ministack, p.aws, p.moto} }
+func checkTools(p *pythonTools) []*tool { return []*tool{p.sam, p.ministack, p.aws, p.moto, p.clients} }
 
 func lintTools(p *pythonTools) []*tool {
 	return []*tool{p.sam, p.cfnLint, p.checkov, p.shellcheck}
@@ -76,6 +76,7 @@ func lintTools(p *pythonTools) []*tool {
 func (r *runner) fetchPythonTools(ctx context.Context, needed func(*pythonTools) []*tool) *pythonTools {
 	p := &pythonTools{
 		aws: r.newTool("aws"), ministack: r.newTool("ministack"), moto: r.newTool("moto"), sam: r.newTool("sam"),
+		clients: r.newTool("clients"),
 		cfnLint: r.newTool("cfn-lint"), checkov: r.newTool("checkov"), shellcheck: r.newTool("shellcheck"),
 	}
 	p.fetching.Go(func() {

@@ -46,6 +46,7 @@ const (
 const (
 	shortTestStep = "go test -short"
 	testStep      = "go test"
+	clientStep    = "go test clients"
 	raceStep      = "go test -race"
 )
 
@@ -62,22 +63,33 @@ func (r *runner) shortTests(ctx context.Context, log io.Writer) result {
 	})(ctx, log)
 }
 
-// allTests runs the tests of all packages in full, except the simulation's. Chance plays a part, so
-// no result comes from the cache.
+// allTests runs the tests of all packages in full, except those that have steps of their own: the
+// simulation's, and those with real clients. Chance plays a part, so no result comes from the cache.
 func (r *runner) allTests(ctx context.Context, log io.Writer) result {
 	packages, err := r.goPackages(ctx)
 	if err != nil {
 		return failed(log, err)
 	}
 	packages = slices.DeleteFunc(packages, func(p goPackage) bool {
-		return strings.HasSuffix(p.ImportPath, simulation)
+		return strings.HasSuffix(p.ImportPath, simulation) || strings.HasSuffix(p.ImportPath, clients)
 	})
 	return r.goTest(testRun{
 		step: testStep, flags: []string{noCache, parallelTests, timeout}, packages: inTestOrder(packages),
 	})(ctx, log)
 }
 
-const simulation = "/tests/simulation"
+const (
+	simulation = "/tests/simulation"
+	clients    = "/tests/clients"
+)
+
+// clientTests runs the stories of real clients, while nothing else runs: Terraform alone keeps both
+// processors of a small machine busy.
+func (r *runner) clientTests(ctx context.Context, log io.Writer) result {
+	return r.goTest(testRun{
+		step: clientStep, flags: []string{noCache, parallelTests, timeout}, packages: []string{"." + clients},
+	})(ctx, log)
+}
 
 // inTestOrder puts the packages in tests/ first: they wait more than they compute, and go test
 // starts packages in the order given.

@@ -92,26 +92,18 @@ func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
 	return cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
 }
 
-// readLaunches reads the launch template version that was made for the update, and the launches
-// that failed. An update that has failed needs neither.
+// readLaunches reads the launch template version for the update, and the launches that failed. An
+// update that has failed needs neither.
 func (h *Handler) readLaunches(
 	ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup, to *nodegroup.Group,
 ) error {
 	if u.Phase == cluster.PhaseRestore {
 		return nil
 	}
-	// A version made by a run that was cut off is found by its description and used again.
 	if u.Template == "" && u.Target.Image != "" {
-		from, err := baseTemplate(ctx, h.Templates, u, auto)
-		if err != nil {
+		var err error
+		if to.PreparedTemplate, err = preparedTemplate(ctx, h.Templates, u, auto); err != nil {
 			return err
-		}
-		made, err := h.Templates.FindVersion(ctx, from.ID, nodegroup.TemplateDescription(u, from.ID+":"+from.Version))
-		if err != nil {
-			return fmt.Errorf("looking for the launch template version: %w", err)
-		}
-		if made != nil {
-			to.PreparedTemplate = made.String()
 		}
 	}
 	failed, err := h.Updates.FailedLaunches(ctx, auto.Name, u.CreatedAt)
@@ -119,6 +111,29 @@ func (h *Handler) readLaunches(
 		to.Failures = append(to.Failures, nodegroup.LaunchFailure{Zone: f.Zone, Code: f.Code, Message: f.Message})
 	}
 	return cluster.Wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
+}
+
+// preparedTemplate returns the launch template version for the update, empty if there is none yet:
+// the user's own, if it is one of the template that the group uses already, or else one that a run
+// which was cut off has made. That is found by its description.
+func preparedTemplate(
+	ctx context.Context, templates handler.LaunchTemplates, u *cluster.Update, auto *cluster.AutoScalingGroup,
+) (string, error) {
+	from, err := baseTemplate(ctx, templates, u, auto)
+	if err != nil {
+		return "", err
+	}
+	if t := u.Target; t.SourceTemplate == from.ID && t.ReleaseVersion == "" {
+		return t.SourceTemplate + ":" + t.SourceVersion, nil
+	}
+	made, err := templates.FindVersion(ctx, from.ID, nodegroup.TemplateDescription(u, from.ID+":"+from.Version))
+	if err != nil {
+		return "", fmt.Errorf("looking for the launch template version: %w", err)
+	}
+	if made == nil {
+		return "", nil
+	}
+	return made.String(), nil
 }
 
 // baseTemplate returns the version that the group launched when the update began, by number: what

@@ -54,7 +54,7 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	case spec.Count < 1 || spec.Count > maxRunTask:
 		return nil, input.Invalid("count is %d, but must be between 1 and %d.", spec.Count, maxRunTask)
 	case !runStartedBy.MatchString(spec.StartedBy):
-		return nil, input.Invalid("startedBy must have at most 128 letters, digits, hyphens, underscores and slashes.")
+		return nil, input.Invalid("startedBy must have at most 128 printable characters.")
 	}
 	var err error
 	if spec.Token, err = checkClientToken(in.ClientToken); err != nil {
@@ -90,10 +90,11 @@ const (
 
 // Patterns of text members (ECS API reference).
 var (
-	// runStartedBy matches the startedBy of RunTask.
-	runStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
+	// runStartedBy matches the startedBy of RunTask. The reference allows letters, digits, hyphens,
+	// underscores and slashes only, but ecs-deploy sends "ECS Deploy", and works on AWS.
+	runStartedBy = regexp.MustCompile(`^\P{C}{0,128}$`)
 	// startStartedBy matches the startedBy of StartTask, which is shorter.
-	startStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,36}$`)
+	startStartedBy = regexp.MustCompile(`^\P{C}{0,36}$`)
 	// groups matches the name of a task group: printable ASCII without spaces.
 	groups = regexp.MustCompile(`^[!-~]{0,255}$`)
 )
@@ -141,7 +142,7 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 		Group: input.Value(in.Group), ManagedTags: in.EnableECSManagedTags,
 		PropagateTags: in.PropagateTags == types.PropagateTagsTaskDefinition}
 	if !startStartedBy.MatchString(spec.StartedBy) {
-		return nil, input.Invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
+		return nil, input.Invalid("startedBy must have at most 36 printable characters.")
 	}
 	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), cluster.MaxStart); err != nil {
 		return nil, err

@@ -1,0 +1,77 @@
+//go:build unix
+
+package clients
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runCLIStory uses the AWS CLI with all its ECS waiters.
+func runCLIStory(t *testing.T, d *door) {
+	if out, err := exec.Command("aws", "--version").CombinedOutput(); err != nil {
+		t.Skipf("no aws CLI: %v %s", err, out)
+	}
+	p := &program{t, ".", append(d.environment(), "AWS_DEFAULT_OUTPUT=text"), 3 * time.Minute}
+	aws := func(command string) string {
+		t.Helper()
+		return p.must("sh", "-c", "aws "+command)
+	}
+	wants := func(want, command string) {
+		t.Helper()
+		if got := aws(command); got != want {
+			t.Errorf("aws %s: got %q, want %q", command, got, want)
+		}
+	}
+	// Version 2 of the CLI has the exit code 254 for errors of the service, version 1 has 255.
+	fails := func(want, command string) {
+		t.Helper()
+		if out, code := p.run("sh", "-c", "aws "+command); code != 254 && code != 255 || !strings.Contains(out, want) {
+			t.Errorf("aws %s: exit code %d, want 254 or 255, and %q in %s", command, code, want, out)
+		}
+	}
+	register := func(image string) {
+		aws(`ecs register-task-definition --family cli --container-definitions \
+			'[{"name": "web", "image": "` + image + `", "cpu": 64, "memory": 64, "portMappings": [{"containerPort": 80}]}]'`)
+	}
+	register("nginx:1")
+	aws("ecs create-service --service-name cli --task-definition cli --desired-count 2 --tags key=team,value=shop")
+	aws("ecs wait services-stable --services cli")
+	wants("2\t2\tACTIVE",
+		"ecs describe-services --services cli --query 'services[0].[runningCount, desiredCount, status]'")
+	register("nginx:2")
+	aws("ecs update-service --service cli --task-definition cli --desired-count 3")
+	aws("ecs wait services-stable --services cli")
+	wants("nginx:2", `ecs describe-tasks --tasks $(aws ecs list-tasks --service-name cli --query taskArns) \
+		--query 'tasks[].containers[].image' | tr '\t' '\n' | sort -u`)
+	wants("1\tCOMPLETED\t3", `ecs describe-services --services cli \
+		--query 'services[0].[length(deployments), deployments[0].rolloutState, runningCount]'`)
+
+	task := aws("ecs run-task --task-definition cli --started-by cli --query 'tasks[0].taskArn'")
+	aws("ecs wait tasks-running --tasks " + task)
+	wants("RUNNING\tcli", "ecs describe-tasks --tasks "+task+" --query 'tasks[0].[lastStatus, startedBy]'")
+	aws("ecs stop-task --reason enough --task " + task)
+	aws("ecs wait tasks-stopped --tasks " + task)
+	wants("UserInitiated\tenough", "ecs describe-tasks --tasks "+task+" --query 'tasks[0].[stopCode, stoppedReason]'")
+	fails("Waiter TasksRunning failed", "ecs wait tasks-running --tasks "+task)
+
+	arn := aws("ecs describe-services --services cli --query 'services[0].serviceArn'")
+	aws("ecs tag-resource --tags key=stage,value=test --resource-arn " + arn)
+	aws("ecs untag-resource --tag-keys team --resource-arn " + arn)
+	wants("stage\ttest", "ecs list-tags-for-resource --query 'tags[].[key, value]' --resource-arn "+arn)
+	wants("TAGS\tstage\ttest", "ecs describe-services --services cli --include TAGS --query 'services[0].{TAGS: tags}'")
+
+	fails("Waiter ServicesStable failed", "ecs wait services-stable --services nobody")
+	fails("(ServiceNotFoundException)", "ecs update-service --service nobody --desired-count 1")
+	fails("(ClusterNotFoundException)", "ecs list-services --cluster nowhere")
+	fails("(ClientException)", "ecs describe-task-definition --task-definition nothing")
+
+	aws("ecs update-service --service cli --desired-count 0")
+	aws("ecs delete-service --service cli")
+	aws("ecs wait services-inactive --services cli")
+	aws("ecs deregister-task-definition --task-definition cli:1")
+	wants("DELETE_IN_PROGRESS",
+		"ecs delete-task-definitions --task-definitions cli:1 --query 'taskDefinitions[].status'")
+}

@@ -1,0 +1,169 @@
+//go:build unix
+
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/tests/inputs"
+	"berth/tests/ministack"
+)
+
+const root = "../.."
+
+// A door is an address of Berth's ECS and EKS APIs, with a cluster "default" that has instances.
+type door struct {
+	endpoint string
+	// scaling, balancing and templates are the addresses of Auto Scaling, Elastic Load Balancing
+	// and EC2, where the groups are that Berth uses.
+	scaling, balancing, templates string
+	// installation is the value of the tag that lets Berth change a group.
+	installation   string
+	accessKey, key string
+	// isSlow reports that the nodes of a node group are replaced in real time, which takes minutes.
+	isSlow bool
+}
+
+// TestEmbedded runs all stories on `berth up`, where time passes twenty times as fast: a deployment
+// is stable after two seconds, and an update of nodes ends in two minutes.
+func TestEmbedded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make check runs it: it waits for what users wait for")
+	}
+	runStories(t, startEmbedded(t))
+}
+
+func runStories(t *testing.T, d *door) {
+	for _, story := range []struct {
+		name string
+		run  func(*testing.T, *door)
+	}{
+		{"Terraform", runTerraformStory}, // first, because it takes longest
+		{"Ansible", runAnsibleStory},
+		{"AWSCLI", runCLIStory},
+		{"ECSDeploy", runECSDeployStory},
+		{"Boto3", runBoto3Story},
+		{"GoSDK", runSDKStory},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			story.run(t, d)
+		})
+	}
+}
+
+// startEmbedded runs `berth up` on a free port.
+func startEmbedded(t *testing.T) *door {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "berth")
+	inputs.DeclareInputs(t, root, "cmd", "shared", "go.mod", "go.sum", "template.yaml", "tools")
+	if out, err := exec.Command("go", "build", "-o", bin, root+"/cmd/berth").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(bin, "up", "--ephemeral", "--speed", "20", "--listen", "127.0.0.1:0")
+	endpoint := startServer(t, cmd)
+	return &door{endpoint: endpoint, scaling: endpoint, balancing: endpoint, templates: endpoint,
+		installation: "berth", accessKey: "any", key: "any"}
+}
+
+// startServer starts a program and returns the first address that it prints. The program is
+// interrupted after the test, and must then end without a complaint.
+func startServer(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		if err := cmd.Wait(); err != nil || errs.Len() > 0 {
+			t.Errorf("%s ended with %v: %s", cmd, err, errs.String())
+		}
+	})
+	said := ""
+	for in := bufio.NewScanner(stdout); in.Scan(); {
+		said += in.Text() + "\n"
+		if at := strings.Index(in.Text(), "http://"); at >= 0 {
+			return in.Text()[at:]
+		}
+	}
+	t.Fatalf("%s does not say where it is: %q", cmd, said)
+	return ""
+}
+
+// plainEnvironment returns this process's variables, without what it knows of AWS.
+func plainEnvironment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
+	return append(env, "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull,
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_PAGER=", "AWS_MAX_ATTEMPTS=3")
+}
+
+// environment returns the variables with which a client calls Berth, and nobody else.
+func (d *door) environment() []string {
+	return append(plainEnvironment(), "AWS_ENDPOINT_URL="+d.endpoint, "AWS_ACCESS_KEY_ID="+d.accessKey, "AWS_SECRET_ACCESS_KEY="+d.key,
+		"AWS_DEFAULT_REGION="+ministack.Region, "AWS_REGION="+ministack.Region)
+}
+
+// A program runs commands as a user of a door does.
+type program struct {
+	t   *testing.T
+	dir string
+	env []string
+	// timeout is how long one command may take.
+	timeout time.Duration
+}
+
+// run returns what a command prints, and its exit code.
+func (p *program) run(name string, args ...string) (out string, code int) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), p.timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	cmd.WaitDelay = 10 * time.Second
+	text, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && (ctx.Err() != nil || !errors.As(err, &failed)) {
+		p.t.Fatalf("%s %s: %v (it may take %s)\n%s", filepath.Base(name), strings.Join(args, " "), err, p.timeout, text)
+	}
+	return string(bytes.TrimSpace(text)), cmd.ProcessState.ExitCode()
+}
+
+// must runs a command that must succeed.
+func (p *program) must(name string, args ...string) string {
+	p.t.Helper()
+	out, code := p.run(name, args...)
+	if code != 0 {
+		p.t.Fatalf("%s %s: exit code %d\n%s", filepath.Base(name), strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// pythonTool returns the path of a program of tools/clients.txt, or skips the test.
+func pythonTool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, ".cache", "venv", "clients", "bin", name))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Skipf("%s is not there: make check fetches it where Python is", name)
+	}
+	return path
+}

@@ -1,0 +1,113 @@
+//go:build unix
+
+package clients
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// findMirror returns a folder with the provider hashicorp/aws, laid out as a mirror, or "". The
+// variable BERTH_TF_PLUGINS names one; the others are those that Terraform searches by itself, and
+// one that images of build machines use.
+func findMirror() string {
+	home, _ := os.UserHomeDir()
+	for _, dir := range []string{os.Getenv("BERTH_TF_PLUGINS"), filepath.Join(home, ".terraform.d", "plugins"),
+		filepath.Join(home, ".local", "share", "terraform", "plugins"), "/usr/local/share/terraform/plugins",
+		"/usr/share/terraform/plugins", "/opt/tf-plugins"} {
+		found, err := filepath.Glob(filepath.Join(dir, "registry.terraform.io", "hashicorp", "aws", "*"))
+		if dir != "" && err == nil && len(found) > 0 {
+			return dir
+		}
+	}
+	return ""
+}
+
+// A terraformStory is a folder with a configuration, its state, and its variables.
+type terraformStory struct {
+	program
+	variables []string
+}
+
+// newTerraformStory initializes testdata/terraform in a folder of its own, or skips the test.
+func newTerraformStory(t *testing.T, d *door) *terraformStory {
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Skip("no terraform on this machine")
+	}
+	mirror := findMirror()
+	if mirror == "" {
+		t.Skip("no provider hashicorp/aws on this machine: BERTH_TF_PLUGINS names a mirror folder that has it")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "terraform"))); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "terraform.rc")
+	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The endpoints are variables: they are in the configuration, as people have them.
+	env := append(d.environment(), "TF_CLI_CONFIG_FILE="+config, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1",
+		"TF_VAR_ecs="+d.endpoint, "TF_VAR_autoscaling="+d.scaling, "TF_VAR_elbv2="+d.balancing,
+		"TF_VAR_ec2="+d.templates,
+		"TF_VAR_installation="+d.installation)
+	s := &terraformStory{program: program{t, dir, env, 8 * time.Minute}}
+	s.must("terraform", "init", "-no-color")
+	return s
+}
+
+// apply changes what the configuration with these variables asks for.
+func (s *terraformStory) apply(variables ...string) string {
+	s.t.Helper()
+	s.variables = nil
+	for _, v := range variables {
+		s.variables = append(s.variables, "-var", v)
+	}
+	return s.terraform("apply", "-auto-approve")
+}
+
+// isUpToDate checks that a plan finds nothing to do.
+func (s *terraformStory) isUpToDate() {
+	s.t.Helper()
+	out, code := s.run("terraform", append([]string{"plan", "-no-color", "-detailed-exitcode"}, s.variables...)...)
+	if code != 0 {
+		s.t.Fatalf("terraform plan: exit code %d, want 0: nothing to do\n%s", code, out)
+	}
+}
+
+func (s *terraformStory) terraform(command string, args ...string) string {
+	s.t.Helper()
+	return s.must("terraform", append(append([]string{command, "-no-color"}, args...), s.variables...)...)
+}
+
+// runTerraformStory applies a configuration with a capacity provider, a service behind a target
+// group that waits until it is steady, and a node group; plans, which must find nothing to do;
+// changes image, count and the nodes' launch template, unless that takes minutes; plans again; and
+// destroys.
+func runTerraformStory(t *testing.T, d *door) {
+	s := newTerraformStory(t, d)
+	t.Cleanup(func() {
+		if t.Failed() { // other stories use the door, too
+			_, _ = s.run("terraform", append([]string{"destroy", "-no-color", "-auto-approve"}, s.variables...)...)
+		}
+	})
+	check := func(out, want string) {
+		t.Helper()
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	check(s.apply(), "Apply complete! Resources: 11 added, 0 changed, 0 destroyed.")
+	s.isUpToDate()
+	check(s.terraform("output"), "desired = 2")
+	check(s.apply("image=nginx:2", "desired=3", "ami=ami-2"),
+		"Apply complete! Resources: 1 added, 3 changed, 1 destroyed.")
+	s.isUpToDate()
+	check(s.terraform("destroy", "-auto-approve"), "Destroy complete! Resources: 11 destroyed.")
+}
