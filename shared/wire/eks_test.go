@@ -164,7 +164,7 @@ type eksAnswer struct {
 func call(t *testing.T, h http.Handler, method, path, body string) eksAnswer {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, bytes.NewReader([]byte(body))))
+	models(t).Check(t, h).ServeHTTP(w, httptest.NewRequest(method, path, bytes.NewReader([]byte(body))))
 	out := eksAnswer{status: w.Code, kind: w.Header().Get("X-Amzn-ErrorType")}
 	expect(t, "content type", w.Header().Get("Content-Type"), "application/json")
 	if err := json.Unmarshal(w.Body.Bytes(), &out.body); err != nil {

@@ -13,14 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"berth/shared/awsapi"
+	"berth/tests/servicemodel"
 )
 
 var noon = time.Date(2026, 11, 4, 12, 0, 0, 123_000_000, time.UTC)
 
+// models returns botocore's models: every request of the tests of this package, and every answer, is
+// checked against them.
+func models(t *testing.T) *servicemodel.Models { return servicemodel.ForTests(t, "../..") }
+
 // client returns the SDK's client, which calls m over loopback.
 func client(t *testing.T, m http.Handler) *ecs.Client {
 	t.Helper()
-	server := httptest.NewServer(m)
+	server := httptest.NewServer(models(t).Check(t, m))
 	// Each request has its own connection: other tests' servers close idle ones.
 	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	t.Cleanup(server.Close)

@@ -14,6 +14,9 @@ import (
 func (b *berth) answered(t *testing.T, op, body string) (status int, code, message string) {
 	t.Helper()
 	status, answer := b.mux.ServeOperation(t.Context(), op, []byte(body))
+	for _, problem := range models(t).CheckOperation(op, []byte(body), status, answer) {
+		t.Errorf("%s %.300s: %s\nanswer: %.500s", op, body, problem, answer)
+	}
 	var e struct {
 		Type    string `json:"__type"`
 		Message string `json:"message"`

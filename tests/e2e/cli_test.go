@@ -13,7 +13,7 @@ import (
 func TestNodeGroupByTheAWSCLI(t *testing.T) {
 	needsAWS(t)
 	v := newVirtual(t)
-	server := httptest.NewServer(v.Server)
+	server := httptest.NewServer(v.api)
 	t.Cleanup(server.Close)
 	s := newShell(t, 2*time.Minute)
 	s.env = append(s.env, "AWS_ENDPOINT_URL="+server.URL, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any",

@@ -14,17 +14,25 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 
 	"berth/shared/awsapi"
 	"berth/tests/cloud"
 	"berth/tests/inputs"
 	"berth/tests/ministack"
+	"berth/tests/servicemodel"
 )
 
 // local is the local cloud tier.
 type local struct {
 	*cloud.Cloud
-	log *logBuffer
+	log   *logBuffer
+	check func(servicemodel.Client) servicemodel.Client
+}
+
+// Client returns a client of Berth's ECS API whose calls are checked against botocore's models.
+func (l *local) Client() *ecs.Client {
+	return ecs.New(l.Cloud.Client().Options(), func(o *ecs.Options) { o.HTTPClient = l.check(o.HTTPClient) })
 }
 
 // cloudTimeout is how long, by the machine's clock, a scenario waits for something. That is much
@@ -125,7 +133,10 @@ func builtOptions(t *testing.T) cloud.Options {
 func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	t.Helper()
 	o := builtOptions(t)
-	l := &local{log: &logBuffer{}}
+	models := servicemodel.ForTests(t, root)
+	l := &local{log: &logBuffer{}, check: func(next servicemodel.Client) servicemodel.Client {
+		return models.Client(t, next)
+	}}
 	o.Log = l.log
 	o.FleetArguments = []string{"--nodes", "0", "--speed", "5", "--launch", "5"}
 	o.Parameters = map[string]string{"ThrottleLadderSeconds": "1", "RestartGapSeconds": "1", "SettleSeconds": "3"}

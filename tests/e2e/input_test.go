@@ -146,7 +146,7 @@ func (w *inputTarget) sendRequest(t *testing.T, operation, body string) (status 
 	}
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	r.Header.Set("X-Amz-Target", "AmazonEC2ContainerServiceV20141113."+operation)
-	got, err := inlineClient{w.Server}.Do(r)
+	got, err := inlineClient{w.api}.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

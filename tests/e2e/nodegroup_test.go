@@ -23,7 +23,7 @@ func (v *virtual) CallEKS(ctx context.Context, method, path, body string) (statu
 		return 0, nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	got, err := inlineClient{v.Server}.Do(r)
+	got, err := inlineClient{v.api}.Do(r)
 	if err != nil {
 		return 0, nil, err
 	}

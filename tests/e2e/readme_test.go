@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/tests/servicemodel"
 )
 
 const root = "../.."
@@ -281,7 +283,7 @@ func startBerth(t *testing.T) string {
 	for in := bufio.NewScanner(stdout); in.Scan(); {
 		last = in.Text()
 		if at := strings.Index(last, "http://"); at >= 0 {
-			return last[at:]
+			return servicemodel.ForTests(t, root).Proxy(t, last[at:])
 		}
 	}
 	t.Fatalf("berth up does not say where it is: %q", last)

@@ -14,6 +14,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/handler"
 	"berth/shared/sim/ec2"
+	"berth/tests/servicemodel"
 )
 
 // A Tier is one way to run Berth with a simulated AWS. A scenario knows nothing else about it.
@@ -33,6 +34,7 @@ type Tier interface {
 // for it.
 type virtual struct {
 	*installation.Installation
+	api    http.Handler // of Berth, checked against botocore's models
 	client *ecs.Client
 }
 
@@ -59,7 +61,8 @@ func newVirtual(t *testing.T) *virtual {
 	if err := i.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &virtual{Installation: i, client: newClient("http://127.0.0.1", inlineClient{i.Server})}
+	api := servicemodel.ForTests(t, root).Check(t, i.Server)
+	return &virtual{Installation: i, api: api, client: newClient("http://127.0.0.1", inlineClient{api})}
 }
 
 // A steppingClock advances the virtual clock when an API call sleeps: nothing else would.

@@ -41,7 +41,7 @@ type rolloutTier interface {
 
 func (v *virtual) SimulatedConfig() aws.Config {
 	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1"), Credentials: anyone,
-		HTTPClient: inlineClient{v.Server}}
+		HTTPClient: inlineClient{v.api}}
 }
 
 func (v *virtual) FailTarget(id, reason string) error {
@@ -61,7 +61,7 @@ func (v *virtual) CallBerth(ctx context.Context, operation, in string) ([]byte, 
 	}
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	r.Header.Set("X-Amz-Target", "Berth_20261121."+operation)
-	answer, err := inlineClient{v.Server}.Do(r)
+	answer, err := inlineClient{v.api}.Do(r)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,8 @@ import (
 
 const ecsTarget = "AmazonEC2ContainerServiceV20141113."
 
-// commonErrors are the errors that every operation of AWS may answer with, which models do not list.
+// commonErrors are the errors that every operation of AWS may answer with, which models do not
+// list.
 var commonErrors = []string{
 	"AccessDeniedException", "InternalFailure", "RequestEntityTooLargeException", "SerializationException",
 	"ThrottlingException", "UnknownOperationException", "MissingAuthenticationTokenException",
@@ -101,10 +102,11 @@ func (m *Models) Proxy(t testing.TB, endpoint string) string {
 	return server.URL
 }
 
-// newExchange reads a request, whose body can be read again. It reports whether the request is one of
-// the two APIs.
+// newExchange reads a request, whose body can be read again. It reports whether the request is one
+// of the two APIs.
 func newExchange(t testing.TB, r *http.Request) (Exchange, bool) {
-	e := Exchange{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.Query(), Target: r.Header.Get("X-Amz-Target")}
+	e := Exchange{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.Query(),
+		Target: r.Header.Get("X-Amz-Target")}
 	eks := strings.HasPrefix(e.Path, "/clusters") || strings.HasPrefix(e.Path, "/tags/")
 	if !eks && !strings.HasPrefix(e.Target, ecsTarget) {
 		return e, false
@@ -139,8 +141,8 @@ type Exchange struct {
 	Answer       []byte
 }
 
-// CheckOperation is [Models.CheckExchange] for an operation of the ECS API, by its name. A nil Models
-// finds nothing.
+// CheckOperation is [Models.CheckExchange] for an operation of the ECS API, by its name. A nil
+// Models finds nothing.
 func (m *Models) CheckOperation(op string, body []byte, status int, answer []byte) []string {
 	if m == nil {
 		return nil
@@ -238,8 +240,8 @@ func (m *Model) checkError(code string, status int) []string {
 	return nil
 }
 
-// FindOperation returns the operation of a REST API with a method and an escaped path, empty if there
-// is none.
+// FindOperation returns the operation of a REST API with a method and an escaped path, empty if
+// there is none.
 func (m *Model) FindOperation(method, path string) string {
 	all := strings.Split(path, "/")
 	for name, op := range m.Operations {

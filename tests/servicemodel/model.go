@@ -87,8 +87,8 @@ func Load(root string) (*Models, error) {
 
 var loaded sync.Map // Models by root
 
-// ForTests returns the models for tests that check what they send on the way, nil where they are not
-// fetched: [ErrNotFetched] is then the reason of a skipped test of this package.
+// ForTests returns the models for tests that check what they send on the way, nil where they are
+// not fetched: [ErrNotFetched] is then the reason of a skipped test of this package.
 func ForTests(t testing.TB, root string) *Models {
 	t.Helper()
 	if m, ok := loaded.Load(root); ok {
