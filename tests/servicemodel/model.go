@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -55,7 +55,7 @@ type Shape struct {
 type Models struct{ ECS, EKS *Model }
 
 // ErrNotFetched says that botocore's models are not on this machine.
-var ErrNotFetched = errors.New("botocore is not in .cache/venv: `make test` fetches it")
+var ErrNotFetched = errors.New("botocore is not in .cache/venv/moto: `make test` fetches it")
 
 // The models that Berth's API follows, below botocore/data.
 const (
@@ -63,26 +63,23 @@ const (
 	eksModel = "eks/2017-11-01/service-2.json.gz"
 )
 
-// Load reads the models of the botocore that MiniStack has in its virtual environment, or of
-// another one. root is the repository's folder. Without one it returns [ErrNotFetched].
+// Load reads the models of the botocore that tools/moto.txt pins. root is the repository's folder.
+// Without it, Load returns [ErrNotFetched].
 func Load(root string) (*Models, error) {
-	for _, venv := range []string{"ministack", "*"} {
-		found, err := filepath.Glob(filepath.Join(root, ".cache", "venv", venv, "lib", "python3*", "site-packages",
-			"botocore", "data"))
-		if err != nil {
-			return nil, err
-		}
-		slices.Sort(found)
-		for _, data := range found {
-			out := &Models{}
-			if out.ECS, err = read(filepath.Join(data, ecsModel)); err != nil {
-				return nil, err
-			}
-			out.EKS, err = read(filepath.Join(data, eksModel))
-			return out, err
-		}
+	found, err := filepath.Glob(filepath.Join(root, ".cache", "venv", "moto", "lib", "python3*", "site-packages",
+		"botocore", "data"))
+	if err != nil {
+		return nil, err
 	}
-	return nil, ErrNotFetched
+	if len(found) == 0 {
+		return nil, ErrNotFetched
+	}
+	out := &Models{}
+	if out.ECS, err = read(filepath.Join(found[0], ecsModel)); err != nil {
+		return nil, err
+	}
+	out.EKS, err = read(filepath.Join(found[0], eksModel))
+	return out, err
 }
 
 var loaded sync.Map // Models by root
@@ -108,13 +105,30 @@ func read(path string) (*Model, error) {
 		return nil, err
 	}
 	defer f.Close()
+	out := &Model{}
 	plain, err := gzip.NewReader(f)
+	if err == nil {
+		err = json.NewDecoder(plain).Decode(out)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	out := &Model{}
-	if err := json.NewDecoder(plain).Decode(out); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
 	return out, nil
+}
+
+// FindMember returns the shape of a member of an operation's input, by its path such as
+// overrides.cpu; empty if there is none. Lists count as their items.
+func (m *Model) FindMember(op, path string) string {
+	name := m.Operations[op].Input.Shape
+	for _, part := range strings.Split(path, ".") {
+		member, ok := m.Shapes[name].Members[part]
+		if !ok {
+			return ""
+		}
+		name = member.Shape
+		for m.Shapes[name].Type == "list" {
+			name = m.Shapes[name].Member.Shape
+		}
+	}
+	return name
 }

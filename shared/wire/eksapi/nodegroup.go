@@ -103,8 +103,7 @@ func (in *createInput) checkUnserved() error {
 		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
 	} {
 		if m.given {
-			return input.Invalid("%s is not supported: what instances are made of, the Auto Scaling group and its "+
-				"launch template say.", m.name)
+			return unsupported("CreateNodegroup", m.name)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/wire/input"
 )
 
 // Why Berth refuses operations of the EKS API.
@@ -115,4 +116,33 @@ func Operations() map[string]Endpoint {
 		out[r.name] = Endpoint{Method: r.method, Path: r.path}
 	}
 	return out
+}
+
+// Why Berth refuses members.
+const (
+	groupSays  = "what instances are made of, the Auto Scaling group and its launch template say"
+	onlySizes  = "only scalingConfig and updateConfig can be changed"
+	onlyGroups = "there are updates of node groups only"
+)
+
+// refusedMembers are the members that operations refuse, with the reason.
+var refusedMembers = map[string]map[string]string{
+	"CreateNodegroup": {
+		"diskSize": groupSays, "instanceTypes": groupSays, "remoteAccess": groupSays, "taints": groupSays,
+		"nodeRepairConfig": groupSays, "warmPoolConfig": groupSays, "capacityType": groupSays,
+		"amiType": groupSays,
+	},
+	"UpdateNodegroupConfig": {
+		"labels": onlySizes, "taints": onlySizes, "nodeRepairConfig": onlySizes, "warmPoolConfig": onlySizes,
+	},
+	"DescribeUpdate": {"addonName": onlyGroups, "capabilityName": onlyGroups},
+	"ListUpdates":    {"addonName": onlyGroups, "capabilityName": onlyGroups},
+}
+
+// RefusedMembers returns the members that operations refuse by name, with the reason.
+func RefusedMembers() map[string]map[string]string { return refusedMembers }
+
+// unsupported returns the InvalidParameterException for a member that Berth does not serve.
+func unsupported(operation, member string) error {
+	return input.Invalid("%s is not supported: %s.", member, refusedMembers[operation][member])
 }

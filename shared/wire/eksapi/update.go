@@ -48,7 +48,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 		"warmPoolConfig": in.WarmPoolConfig,
 	} {
 		if isPresent(raw) {
-			return nil, input.Invalid("%s is not supported: only scalingConfig and updateConfig can be changed.", name)
+			return nil, unsupported("UpdateNodegroupConfig", name)
 		}
 	}
 	change := operation.UpdateNodeGroupConfig{Cluster: c.cluster, NodeGroup: c.nodeGroup, Token: in.ClientRequestToken}
@@ -123,7 +123,7 @@ func (e *server) updateAnswer(u *cluster.Update, err error) (any, error) {
 func (c *call) checkNodeGroupUpdate() error {
 	for _, other := range []string{"addonName", "capabilityName"} {
 		if c.query.Has(other) {
-			return input.Invalid("%s is not supported: there are node groups only.", other)
+			return unsupported("ListUpdates", other)
 		}
 	}
 	return nil
