@@ -18,8 +18,8 @@ import (
 
 var noon = time.Date(2026, 11, 4, 12, 0, 0, 123_000_000, time.UTC)
 
-// models returns botocore's models: every request of the tests of this package, and every answer, is
-// checked against them.
+// models returns botocore's models: every request of the tests of this package, and every answer,
+// is checked against them.
 func models(t *testing.T) *servicemodel.Models { return servicemodel.ForTests(t, "../..") }
 
 // client returns the SDK's client, which calls m over loopback.

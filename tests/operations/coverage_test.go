@@ -22,8 +22,8 @@ var names = regexp.MustCompile(`\{\w*\}`)
 var readers = []string{"berth/shared/wire/ecsapi", "berth/shared/wire/shape", "berth/shared/wire/input"}
 
 // Each member of the input of an operation that Berth answers itself, however deep, is read by its
-// code, or refused as a whole: nothing can be accepted and dropped. Forwarded operations pass on what
-// they got.
+// code, or refused as a whole: nothing can be accepted and dropped. Forwarded operations pass on
+// what they got.
 func TestEveryMemberIsReadOrRefused(t *testing.T) {
 	m := fetched(t)
 	forwarded, err := forwardedOperations(root)

@@ -1,6 +1,6 @@
 // Command operations writes docs/operations.md: every operation and parameter of the ECS API and of
-// the EKS API, served or refused, and why. It takes them from botocore's service models and from the
-// tables by which package ecsapi and package eksapi answer:
+// the EKS API, served or refused, and why. It takes them from botocore's service models and from
+// the tables by which package ecsapi and package eksapi answer:
 //
 //	go run ./tests/operations
 //

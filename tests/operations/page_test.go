@@ -42,7 +42,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Each operation of both models is served, or refused by name with a reason; what is refused exists.
+// Each operation of both models is served, or refused by name with a reason; what is refused
+// exists.
 func TestEveryOperationOfTheModels(t *testing.T) {
 	m := fetched(t)
 	served, refused := ecsapi.Operations(ecsapi.Options{}), ecsapi.RefusedOperations()
