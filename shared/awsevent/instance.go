@@ -20,6 +20,9 @@ type instanceDetail struct {
 	Registered     []resource  `json:"registeredResources"`
 	Attributes     []attribute `json:"attributes"`
 	Provider       string      `json:"capacityProviderName"`
+	VersionInfo    struct {
+		AgentVersion string `json:"agentVersion"`
+	} `json:"versionInfo"`
 }
 
 // resource is ECS's Resource. Its type says which of the values is set.
@@ -51,7 +54,8 @@ func readInstance(e *envelope) (any, error) {
 	}
 	i := &cluster.Instance{
 		EC2InstanceID: d.EC2InstanceID, Status: instanceStatuses[d.Status], AgentConnected: d.AgentConnected,
-		Version: d.Version, RegisteredAt: cluster.At(d.RegisteredAt), Provider: d.Provider,
+		AgentVersion: d.VersionInfo.AgentVersion, Version: d.Version, RegisteredAt: cluster.At(d.RegisteredAt),
+		Provider: d.Provider,
 	}
 	var err error
 	switch {

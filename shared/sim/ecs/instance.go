@@ -152,8 +152,8 @@ func (i *instance) forScheduler() *cluster.Instance {
 	if i.view == nil {
 		i.view = &cluster.Instance{
 			Head: cluster.Head{Cluster: i.Cluster}, ID: i.ID, EC2InstanceID: i.EC2, Status: i.Status,
-			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: cluster.At(i.RegisteredAt),
-			Attributes: i.attributes, Provider: i.Provider,
+			AgentConnected: i.Connected, AgentVersion: value(i.agent().AgentVersion), Version: i.Version,
+			RegisteredAt: cluster.At(i.RegisteredAt), Attributes: i.attributes, Provider: i.Provider,
 			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs,
 				Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
 		}

@@ -23,6 +23,9 @@ func ParseInstance(clusterName string, i types.ContainerInstance) *cluster.Insta
 		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: cluster.At(input.Value(i.RegisteredAt)),
 		Provider: input.Value(i.CapacityProviderName),
 	}
+	if i.VersionInfo != nil {
+		out.AgentVersion = input.Value(i.VersionInfo.AgentVersion)
+	}
 	// Without attributes the map stays nil, as many instances are kept in memory.
 	if len(i.Attributes) > 0 {
 		out.Attributes = make(map[string]string, len(i.Attributes))

@@ -18,7 +18,8 @@ func TestParseInstance(t *testing.T) {
 	got := shape.ParseInstance("prod", types.ContainerInstance{
 		ContainerInstanceArn: new(arns + "container-instance/prod/0a"), Ec2InstanceId: new("i-1"), Status: new("DRAINING"),
 		AgentConnected: true, Version: 7, RegisteredAt: &zoned,
-		Attributes: []types.Attribute{{Name: new("ecs.availability-zone"), Value: new("a")}, {Name: new("flag")}},
+		VersionInfo: &types.VersionInfo{AgentVersion: new("1.98.0")},
+		Attributes:  []types.Attribute{{Name: new("ecs.availability-zone"), Value: new("a")}, {Name: new("flag")}},
 		RegisteredResources: []types.Resource{
 			{Name: new("CPU"), IntegerValue: 2048}, {Name: new("MEMORY"), IntegerValue: 7680},
 			{Name: new("PORTS"), StringSetValue: []string{"22", "none", "70000"}}, {Name: new("PORTS_UDP"), StringSetValue: []string{"53"}},
@@ -27,7 +28,8 @@ func TestParseInstance(t *testing.T) {
 	})
 	expect(t, "instance", got, &cluster.Instance{
 		Head: cluster.Head{Cluster: "prod"}, ID: "0a", EC2InstanceID: "i-1", Status: cluster.InstanceDraining, AgentConnected: true,
-		Version: 7, RegisteredAt: cluster.At(noon), Attributes: map[string]string{"ecs.availability-zone": "a", "flag": ""},
+		AgentVersion: "1.98.0",
+		Version:      7, RegisteredAt: cluster.At(noon), Attributes: map[string]string{"ecs.availability-zone": "a", "flag": ""},
 		Registered: cluster.Capacity{
 			CPU: 2048 * cluster.CPUUnit, Memory: 7680, GPUs: []string{"GPU-1", "GPU-2"},
 			Ports: []cluster.Port{{Number: 22, Protocol: cluster.TCP}, {Number: 53, Protocol: cluster.UDP}},
