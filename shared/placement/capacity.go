@@ -129,9 +129,10 @@ func (d Demand) totalLoad(metric string) *big.Int {
 // cannot hold what the service adds (P11; Service Fabric's InsufficientClusterCapacity). The error
 // is an InvalidParameterException with the numbers.
 //
-// The buffer is held back. Admit adds up the whole cluster and ignores that the remaining capacity
-// may be scattered over many instances. A service that wants no more than it had is never refused.
-// CPU, memory, GPUs and ports are no metrics: tasks wait for those.
+// The buffer is held back. Overbooking counts as capacity, because the new tasks may use it (P14).
+// A task that moves counts once. Admit adds up the whole cluster and ignores that the remaining
+// capacity may be scattered over many instances. A service that wants no more than it had is never
+// refused. CPU, memory, GPUs and ports are no metrics: tasks wait for those.
 func Admit(s *snapshot.Snapshot, want, had Demand) error {
 	for _, m := range want.Metrics {
 		required := want.totalLoad(m.Name)
@@ -139,19 +140,66 @@ func Admit(s *snapshot.Snapshot, want, had Demand) error {
 			continue
 		}
 		c := CapacityOfMetric(s, m.Name)
-		if c.Total == Unlimited {
-			continue
-		}
-		usable := c.Total
+		usable, how := c.Total, "without the buffer"
 		if buffer := s.Configuration.Buffer[m.Name]; buffer > 0 { // rounded once, for the whole cluster
 			usable = cluster.ScaleCapacity(usable, 1-buffer)
 		}
-		if available := max(0, usable-c.Load); required.Cmp(big.NewInt(available)) > 0 {
+		if _, overbooked := s.Configuration.Overbooking[m.Name]; overbooked {
+			usable, how = overbookedCapacity(s, s.MetricIndex(m.Name)), "with overbooking"
+		}
+		if usable == Unlimited {
+			continue
+		}
+		load := c.Load - leavingLoad(s, s.MetricIndex(m.Name))
+		if available := max(0, usable-load); required.Cmp(big.NewInt(available)) > 0 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The cluster has insufficient capacity of metric %s: %s more required, %d available (capacity %d, %d "+
-					"without the buffer, load %d).",
-				m.Name, required, available, c.Total, usable, c.Load)
+					"%s, load %d).",
+				m.Name, required, available, c.Total, usable, how, load)
 		}
 	}
 	return nil
+}
+
+// overbookedCapacity returns what the instances that take tasks have of a metric, overbooking
+// included.
+func overbookedCapacity(s *snapshot.Snapshot, metric int) (total int64) {
+	for _, v := range s.InstancesByIndex() {
+		if v != nil && eligibility.TakesTasks(v) {
+			total = addCapped(total, v.Limit(metric).Total)
+		}
+	}
+	return total
+}
+
+// leavingLoad returns the load of tasks that are about to leave: those that are being stopped, and
+// those whose replacement on another instance already counts.
+func leavingLoad(s *snapshot.Snapshot, metric int) (load int64) {
+	type key struct{ owner, id string }
+	replaced := map[key]bool{}
+	for _, v := range s.InstancesByIndex() {
+		if v == nil {
+			continue
+		}
+		for _, t := range v.Tasks {
+			if t.Replaces != "" && t.IsActive() {
+				replaced[key{t.Owner, t.Replaces}] = true
+			}
+		}
+	}
+	for _, v := range s.InstancesByIndex() {
+		if v == nil {
+			continue
+		}
+		for _, t := range v.Tasks {
+			if !t.Foreign && (!t.IsActive() || replaced[key{t.Owner, t.ID}]) {
+				s.LoadsOf(t, func(m int, l int64) {
+					if m == metric {
+						load = addCapped(load, l)
+					}
+				})
+			}
+		}
+	}
+	return load
 }

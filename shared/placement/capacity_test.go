@@ -57,6 +57,10 @@ func TestCapacityOfMetric(t *testing.T) {
 	})
 }
 
+func replaces(id string) oracle.TaskOption { return func(t *cluster.Task) { t.Replaces = id } }
+
+func stopping(t *cluster.Task) { t.Desired = cluster.TaskStopped }
+
 func metricDemand(load int64, count int) placement.Demand {
 	return placement.Demand{Metrics: []cluster.Metric{{Name: "m", Load: load}}, Count: count}
 }
@@ -94,6 +98,32 @@ func TestAdmit(t *testing.T) {
 		}
 		if placement.Admit(full, metricDemand(1, 1), placement.Demand{}) == nil {
 			t.Fatal("capacity 0 is none")
+		}
+	})
+	t.Run("CountsATaskThatMovesOnce", func(t *testing.T) {
+		moving := oracle.SnapshotOf(oracle.Instance("a", oracle.Metric("m", 150)), oracle.Instance("b", oracle.Metric("m", 150)),
+			oracle.Task("stays", "a", oracle.Load(50)), oracle.Task("old", "a", oracle.Load(50)),
+			oracle.Task("new", "b", oracle.Load(50), replaces("old")),
+			oracle.Task("moved", "b", oracle.Load(50)), oracle.Task("stopping", "a", oracle.Load(50), stopping))
+		if err := placement.Admit(moving, metricDemand(150, 1), placement.Demand{}); err != nil {
+			t.Fatal(err) // three tasks of 50 leave 150 of 300
+		}
+		if err := placement.Admit(moving, metricDemand(151, 1), placement.Demand{}); err == nil ||
+			!strings.Contains(err.Error(), "150 available (capacity 300, 300 without the buffer, load 150)") {
+			t.Fatal(err)
+		}
+	})
+	t.Run("CountsOverbooking", func(t *testing.T) {
+		for percent, most := range map[float64]int64{0.2: 225, -1: 1 << 40} { // 120 % of 200 less 15
+			s := oracle.SnapshotOf(oracle.Configuration(cluster.Configuration{Overbooking: map[string]float64{"m": percent}}),
+				oracle.Instance("a", oracle.Metric("m", 100)), oracle.Instance("b", oracle.Metric("m", 100)),
+				oracle.Instance("down", oracle.Disconnected, oracle.Metric("m", 100)), oracle.Task("t", "a", oracle.Load(15)))
+			if err := placement.Admit(s, metricDemand(most, 1), placement.Demand{}); err != nil {
+				t.Errorf("%v: %v", percent, err)
+			}
+			if err := placement.Admit(s, metricDemand(most+1, 1), placement.Demand{}); (err == nil) != (percent == -1) {
+				t.Errorf("%v: one more: %v", percent, err)
+			}
 		}
 	})
 	t.Run("SumsDoNotOverflow", func(t *testing.T) {
