@@ -115,6 +115,19 @@ func TestUnhealthy(t *testing.T) {
 		w.pass(time.Minute)
 		expect(t, "stops then", len(w.step().Stops), 1)
 	})
+	t.Run("TheNextOneDoesNotWaitForTargetsToDeregister", func(t *testing.T) {
+		w := newWorld(t, 4)
+		w.service.MinHealthy, w.service.MaxPercent = 50, 100
+		w.rest(20)
+		w.pass(time.Minute)
+		ill(w, 2)
+		w.deregistering = true
+		expect(t, "stops", len(w.step().Stops), 1)
+		w.pass(time.Second)
+		expect(t, "stops while the replacement starts", len(w.step().Stops), 0)
+		w.pass(time.Minute) // the replacement is healthy, the stopped task still deregisters
+		expect(t, "stops then", len(w.step().Stops), 1)
+	})
 	t.Run("EitherStopsIfTheReplacementIsUnhealthyToo", func(t *testing.T) {
 		w := at(t, 4)
 		ill(w, 1)

@@ -80,9 +80,10 @@ func stopBeforeReplacing(i int) policy {
 		}
 		startedFirst := max(0, missing-r.failingCount()-r.drainingCount()) // see startMissing
 		room := v.roomToStart()
-		settled := r.undecidedCount() == 0 && v.stoppingCount() == 0
+		// A replacement of an earlier one is not undecided any more once it is healthy. The task that
+		// it replaced may still be stopping, for as long as its targets take to deregister.
 		var d decision
-		if settled && room == 0 && toReplaceCount(v, r) > 0 {
+		if r.undecidedCount() == 0 && room == 0 && toReplaceCount(v, r) > 0 {
 			d = stopFailing(v, r, 1, unhealthyReason(v, r))
 			missing -= d.stopCount()
 			v = v.afterDecision(d)

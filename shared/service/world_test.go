@@ -30,9 +30,11 @@ type world struct {
 	full       string          // an instance without room for a daemon
 	broken     map[string]bool // revisions whose tasks never come to be RUNNING
 	unhealthy  map[string]bool // revisions whose tasks are never healthy
-	made       int
-	said       []string
-	random     *rand.Rand
+	// deregistering keeps tasks that are being stopped from ending, as slow targets do.
+	deregistering bool
+	made          int
+	said          []string
+	random        *rand.Rand
 }
 
 var testLimits = Limits{
@@ -274,6 +276,7 @@ func (w *world) pass(d time.Duration) {
 	for id, t := range w.tasks {
 		switch {
 		case w.hosts[t.Instance] == InstanceTimedOut:
+		case t.Desired == cluster.TaskStopped && w.deregistering:
 		case t.Desired == cluster.TaskStopped && t.Last != cluster.TaskStopped:
 			w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
 		case t.Last == "" && w.broken[t.Revision]:
