@@ -19,6 +19,7 @@ type builder struct {
 	// overbooking or threshold by name, and parameters by section and name.
 	nodeLines, typeLines, metricLines, parameterLines map[string]int
 	references                                        []typeReference
+	ignored                                           map[string]bool
 }
 
 // A typeReference is a node's reference to its node type, which may be described further down.
@@ -30,7 +31,7 @@ type typeReference struct {
 func newBuilder() *builder {
 	b := &builder{
 		nodeLines: map[string]int{}, typeLines: map[string]int{}, metricLines: map[string]int{},
-		parameterLines: map[string]int{},
+		parameterLines: map[string]int{}, ignored: map[string]bool{},
 	}
 	b.out.Configuration = cluster.Configuration{
 		NodeTypes: map[string]cluster.NodeType{}, DomainPolicy: cluster.PolicyAdaptive,
@@ -188,8 +189,11 @@ func setFlag(set func(*cluster.Configuration, bool)) func(*cluster.Configuration
 // Manager.
 const placementSection = "PlacementAndLoadBalancing"
 
-// addParameter adds one parameter of a section of fabricSettings. Sections that are not about
-// placement are skipped.
+// ignore notes a part of the description that Berth does not have, by its path.
+func (b *builder) ignore(path ...string) { b.ignored[strings.Join(path, "/")] = true }
+
+// addParameter adds one parameter of a section of fabricSettings. Parameters that Berth does not
+// have are noted.
 func (b *builder) addParameter(line int, section, name, value string) error {
 	key := section + "\x00" + name
 	if (section == placementSection || metricSections[section] != nil) && b.parameterLines[key] > 0 {
@@ -199,7 +203,7 @@ func (b *builder) addParameter(line int, section, name, value string) error {
 	if section == placementSection {
 		set := placementParameters[name]
 		if set == nil {
-			b.out.Ignored = append(b.out.Ignored, section+"/"+name)
+			b.ignore(section, name)
 			return nil
 		}
 		if err := set(&b.out.Configuration, value); err != nil {
@@ -209,6 +213,7 @@ func (b *builder) addParameter(line int, section, name, value string) error {
 	}
 	set := metricSections[section]
 	if set == nil {
+		b.ignore(section, name)
 		return nil
 	}
 	if name == "" {
@@ -250,7 +255,7 @@ func (b *builder) finish() (*Cluster, error) {
 	if err := cluster.CheckConfiguration(&b.out.Configuration); err != nil {
 		return nil, errorAt(1, "%s", messageOf(err))
 	}
-	slices.Sort(b.out.Ignored)
+	b.out.Ignored = slices.Sorted(maps.Keys(b.ignored))
 	return &b.out, nil
 }
 

@@ -13,7 +13,8 @@ type Cluster struct {
 	// Configuration has the node types, buffers, overbooking, thresholds and priorities. Its Head
 	// is empty.
 	Configuration cluster.Configuration
-	// Ignored names the settings of the Cluster Resource Manager that Berth does not have, sorted.
+	// Ignored names what Berth does not have, sorted: parameters of fabricSettings with their
+	// section (Hosting/EndpointProviderEnabled), elements and members by their path.
 	Ignored []string
 }
 

@@ -2,16 +2,18 @@ package servicefabric
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
 )
 
-// readJSON reads a ClusterConfig.json, with comments and trailing commas. It skips everything but
-// nodes, node types and settings. nodeTypes and fabricSettings belong under properties, but are
+// readJSON reads a ClusterConfig.json, with comments and trailing commas. It notes the members that
+// are about something else than nodes, node types and settings. nodeTypes and fabricSettings belong under properties, but are
 // accepted at the root, too.
 func readJSON(b *builder, data []byte) error {
 	if isTooDeep(data) {
@@ -21,7 +23,7 @@ func readJSON(b *builder, data []byte) error {
 	if err != nil {
 		return syntaxError(err)
 	}
-	j := &jsonReader{builder: b, data: data}
+	j := &jsonReader{builder: b, data: data, written: map[string]string{}}
 	root, err := j.readObject(&v, "the description")
 	if err != nil {
 		return err
@@ -37,6 +39,8 @@ func readJSON(b *builder, data []byte) error {
 			return err
 		}
 	}
+	j.ignoreOthers(properties, "properties", "nodeTypes", "fabricSettings")
+	j.ignoreOthers(root, "", "name", "nodes", "properties", "nodeTypes", "fabricSettings")
 	for _, m := range []members{properties, root} {
 		if err := errors.Join(j.forEach(m["nodetypes"], "nodeTypes", j.readType),
 			j.forEach(m["fabricsettings"], "fabricSettings", j.readSection)); err != nil {
@@ -82,7 +86,8 @@ func syntaxError(err error) error {
 // jsonReader reads a ClusterConfig.json into a builder.
 type jsonReader struct {
 	*builder
-	data []byte
+	data    []byte
+	written map[string]string // names of members as they were written first, by lower case
 }
 
 // members has the values of an object by name in lower case.
@@ -103,13 +108,25 @@ func (j *jsonReader) readObject(v *hujson.Value, what string) (members, error) {
 	out := members{}
 	for i := range o.Members {
 		m := &o.Members[i]
-		name := strings.ToLower(m.Name.Value.(hujson.Literal).String())
+		written := m.Name.Value.(hujson.Literal).String()
+		name := strings.ToLower(written)
+		j.written[name] = cmp.Or(j.written[name], written)
 		if out[name] != nil {
 			return nil, errorAt(j.lineOf(&m.Name), "%s has %q twice", what, name)
 		}
 		out[name] = &m.Value
 	}
 	return out, nil
+}
+
+// ignoreOthers notes the members of an object that are not known, below the path.
+func (j *jsonReader) ignoreOthers(m members, path string, known ...string) {
+	for name := range m {
+		isName := func(k string) bool { return strings.EqualFold(k, name) }
+		if !slices.ContainsFunc(known, isName) {
+			j.ignore(strings.TrimPrefix(path+"/"+j.written[name], "/"))
+		}
+	}
 }
 
 // forEach calls do for each element of an array of objects. An array that is not there has no
@@ -165,9 +182,11 @@ func (j *jsonReader) readTexts(m members, names ...string) ([]string, error) {
 	return out, nil
 }
 
-// readNode adds a node. Members that Berth does not need, such as metadata, are skipped.
+// readNode adds a node.
 func (j *jsonReader) readNode(line int, m members) error {
-	t, err := j.readTexts(m, "nodeName", "iPAddress", "nodeTypeRef", "faultDomain", "upgradeDomain")
+	names := []string{"nodeName", "iPAddress", "nodeTypeRef", "faultDomain", "upgradeDomain"}
+	j.ignoreOthers(m, "nodes", names...)
+	t, err := j.readTexts(m, names...)
 	if err != nil {
 		return err
 	}
@@ -183,6 +202,7 @@ func (j *jsonReader) readType(line int, m members) error {
 	if err := j.addNodeType(line, name); err != nil {
 		return err
 	}
+	j.ignoreOthers(m, "nodeTypes", "name", "placementProperties", "capacities")
 	if err := j.forEachMember(m["placementproperties"], "placementProperties", name, j.addProperty); err != nil {
 		return err
 	}

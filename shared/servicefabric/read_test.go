@@ -66,7 +66,33 @@ func TestReadsNineNodeManifest(t *testing.T) {
 	got, err := servicefabric.Read([]byte(file(t, "ClusterManifest.xml")))
 	expect(t, "error", err, nil)
 	expect(t, "priority", got.Configuration.Priorities, cluster.Priorities{UpgradeDomain: 1})
-	expect(t, "ignored", got.Ignored, []string{"PlacementAndLoadBalancing/PLBRefreshGap"})
+	expect(t, "ignored", got.Ignored,
+		[]string{"PlacementAndLoadBalancing/PLBRefreshGap", "Security/ClusterCredentialType"})
+}
+
+// Everything that Berth does not take is named, once: parameters with their section, elements and
+// members with their path, but not what is inside them.
+func TestNamesWhatIsIgnored(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"XML": {`<ClusterManifest><NodeTypes><NodeType Name="a"><Endpoints><HttpGatewayEndpoint/></Endpoints></NodeType>
+			<NodeType Name="b"><Endpoints/></NodeType></NodeTypes><Certificates><NodeList/></Certificates>
+			<FabricSettings><Section Name="Hosting"><Parameter Name="Timeout" Value="1"/></Section></FabricSettings></ClusterManifest>`,
+			[]string{"Certificates", "Hosting/Timeout", "NodeTypes/NodeType/Endpoints"}},
+		"JSON": {`{"name": "n", "apiVersion": "10-2017", "nodes": [{"nodeName": "a", "nodeTypeRef": "t", "metadata": {}}],
+			"properties": {"diagnosticsStore": {"x": 1}, "nodeTypes": [{"name": "t", "isPrimary": true}],
+			"fabricSettings": [{"name": "Setup", "parameters": [{"name": "FabricDataRoot", "value": "C:"}]}]}}`,
+			[]string{"Setup/FabricDataRoot", "apiVersion", "nodeTypes/isPrimary", "nodes/metadata",
+				"properties/diagnosticsStore"}},
+	} {
+		got, err := servicefabric.Read([]byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, name, got.Ignored, c.want)
+	}
 }
 
 // A document that is malformed or contradicts itself is refused with the line and the reason.

@@ -5,9 +5,11 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"slices"
 )
 
-// readXML reads a ClusterManifest.xml. It skips everything but nodes, node types and settings.
+// readXML reads a ClusterManifest.xml. It notes the elements that are about something else than
+// nodes, node types and settings.
 func readXML(b *builder, data []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	x := &xmlReader{builder: b}
@@ -48,6 +50,7 @@ type xmlReader struct {
 	*builder
 	path              []string
 	hasRoot           bool
+	skipped           int // how many of the open elements are in one that Berth does not have
 	nodeType, section string
 }
 
@@ -66,8 +69,15 @@ func (x *xmlReader) readToken(token xml.Token, line int) error {
 				return errorAt(line, "the root is %s, expected ClusterManifest", t.Name.Local)
 			}
 		}
+		if x.skipped > 0 || !x.isKnown(t.Name.Local) {
+			if x.skipped++; x.skipped == 1 {
+				x.ignore(x.path[1:]...)
+			}
+			return nil
+		}
 		return x.openElement(t, line)
 	case xml.EndElement:
+		x.skipped = max(0, x.skipped-1)
 		x.path = x.path[:len(x.path)-1]
 		if t.Name.Local == "NodeType" {
 			x.nodeType = ""
@@ -78,6 +88,21 @@ func (x *xmlReader) readToken(token xml.Token, line int) error {
 
 // isIn reports whether the element that was just opened is directly in one of the name.
 func (x *xmlReader) isIn(name string) bool { return len(x.path) > 1 && x.path[len(x.path)-2] == name }
+
+// parents are the elements that are read or lead to some that are, with the elements that they may
+// be in. Infrastructure has the kind of platform, such as WindowsServer, which has the nodes.
+var parents = map[string][]string{
+	"NodeTypes": {"ClusterManifest"}, "NodeType": {"NodeTypes"}, "PlacementProperties": {"NodeType"},
+	"Property": {"PlacementProperties"}, "Capacities": {"NodeType"}, "Capacity": {"Capacities"},
+	"Infrastructure": {"ClusterManifest"}, "Node": {"NodeList"},
+	"FabricSettings": {"ClusterManifest"}, "Section": {"FabricSettings"}, "Parameter": {"Section"},
+}
+
+// isKnown reports whether the element that was just opened is one that Berth reads, or leads to one.
+func (x *xmlReader) isKnown(name string) bool {
+	return len(x.path) == 1 || name == "NodeList" || x.isIn("Infrastructure") ||
+		slices.ContainsFunc(parents[name], x.isIn)
+}
 
 // openElement adds what an element describes. The same name means different things in different
 // places, such as Parameter, so its parent counts.
