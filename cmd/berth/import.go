@@ -41,6 +41,7 @@ type imported struct {
 	// Absent are the nodes without an instance, Ignored the settings that Berth does not have.
 	Absent  []string `json:"absentNodes,omitempty"`
 	Ignored []string `json:"ignoredSettings,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // Run compares the description with the cluster and, unless it is a dry run, changes the cluster.
@@ -84,7 +85,8 @@ func (i *importCommand) Run(ctx context.Context, s *streams) error {
 // printChanges writes the plan. Nodes without an instance and ignored settings are listed, because
 // nothing else would show that the description was not applied completely.
 func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *servicefabric.Cluster) error {
-	out := imported{Cluster: i.Cluster, Changes: plan.Changes, Applied: !i.DryRun, Ignored: want.Ignored}
+	out := imported{Cluster: i.Cluster, Changes: plan.Changes, Applied: !i.DryRun, Ignored: want.Ignored,
+		Notes: plan.Notes}
 	if !i.Register {
 		for _, n := range plan.Absent {
 			out.Absent = append(out.Absent, n.Name)
@@ -109,6 +111,9 @@ func (i *importCommand) printChanges(s *streams, plan *definition.Plan, want *se
 	}
 	for _, name := range out.Ignored {
 		fmt.Fprintf(s.out, "  Berth does not have the setting %s; it was left out\n", name)
+	}
+	for _, note := range out.Notes {
+		fmt.Fprintf(s.out, "  %s\n", note)
 	}
 	verb := "changed"
 	if i.DryRun {

@@ -13,8 +13,8 @@ import (
 )
 
 // readJSON reads a ClusterConfig.json, with comments and trailing commas. It notes the members that
-// are about something else than nodes, node types and settings. nodeTypes and fabricSettings belong under properties, but are
-// accepted at the root, too.
+// are about something else than nodes, node types and settings. nodeTypes and fabricSettings belong
+// under properties, but are accepted at the root, too.
 func readJSON(b *builder, data []byte) error {
 	if isTooDeep(data) {
 		return errorAt(1, "values are nested more than %d deep", maxDepth)

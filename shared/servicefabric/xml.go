@@ -98,7 +98,8 @@ var parents = map[string][]string{
 	"FabricSettings": {"ClusterManifest"}, "Section": {"FabricSettings"}, "Parameter": {"Section"},
 }
 
-// isKnown reports whether the element that was just opened is one that Berth reads, or leads to one.
+// isKnown reports whether the element that was just opened is one that Berth reads, or leads to
+// one.
 func (x *xmlReader) isKnown(name string) bool {
 	return len(x.path) == 1 || name == "NodeList" || x.isIn("Infrastructure") ||
 		slices.ContainsFunc(parents[name], x.isIn)

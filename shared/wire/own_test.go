@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,7 +40,9 @@ func TestConfiguration(t *testing.T) {
 	status, put := b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":`+text+`}`)
 	expect(t, "status", status, 200)
 	_, got := b.own(t, "DescribeClusterConfiguration", `{"cluster":"prod"}`)
-	expect(t, "what was put", got, put)
+	expect(t, "what was put", got["configuration"], put["configuration"])
+	expect(t, "notes", fmt.Sprint(put["notes"]), "[metricBalancingThresholds and metricActivityThresholds are kept and "+
+		"reported, and change nothing else: Berth does not balance loads yet.]")
 	var want map[string]any
 	if err := json.Unmarshal([]byte(text), &want); err != nil {
 		t.Fatal(err)
@@ -98,6 +101,7 @@ func TestRules(t *testing.T) {
 	expect(t, "status", status, 200)
 	expect(t, "updated", out, map[string]any{
 		"service": name, "moveCost": "High", "metrics": []any{map[string]any{"name": "sessions", "load": 7.0, "weight": "Low"}}, "domainPolicy": string(b.scheduler.lastMade.Rules.DomainPolicy),
+		"notes": []any{"Metric sessions: the weight is kept and changes nothing: Berth does not balance loads yet."},
 	})
 	b.scheduler.services["prod/"+name].Service.Blocked = &cluster.Diagnosis{Evaluated: 2, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 2, Need: 10, Best: 5}}}
 	_, out = b.own(t, "DescribeServiceRules", `{"cluster":"prod","service":"`+name+`"}`)
@@ -119,7 +123,7 @@ func TestPrimaryAndSecondaryLoads(t *testing.T) {
 	status, out := update(`{"name":"io","weight":"High","primaryDefaultLoad":10,"secondaryDefaultLoad":4}`)
 	expect(t, "status", status, 200)
 	expect(t, "metrics", out["metrics"], any([]any{map[string]any{"name": "io", "load": 10.0, "weight": "High"}}))
-	expect(t, "notes", out["notes"], any([]any{"Metric io: each task has the primary load, 10; the secondary load, 4, is left out."}))
+	expect(t, "notes", out["notes"], any([]any{"Metric io: each task has the primary load, 10; the secondary load, 4, is left out.", "Metric io: the weight is kept and changes nothing: Berth does not balance loads yet."}))
 	_, out = update(`{"name":"io","primaryDefaultLoad":7}`)
 	expect(t, "metrics", out["metrics"], any([]any{map[string]any{"name": "io", "load": 7.0}}))
 	expect(t, "notes", out["notes"], nil)

@@ -44,6 +44,8 @@ type Plan struct {
 	Changes []Change
 	// Absent are the nodes without an instance.
 	Absent []servicefabric.Node
+	// Notes say what of the new configuration has no effect. They are known after ApplyChanges.
+	Notes []string
 
 	cluster       string
 	create        bool
@@ -270,8 +272,11 @@ func (p *Plan) ApplyChanges(ctx context.Context, c *client.Client, size *Size, p
 	}
 	if p.configure {
 		steps = append(steps, func() error {
-			return c.CallBerth(ctx, "PutClusterConfiguration",
-				berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, nil)
+			var out berthapi.ConfigurationOutput
+			err := c.CallBerth(ctx, "PutClusterConfiguration",
+				berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, &out)
+			p.Notes = out.Notes
+			return err
 		})
 	}
 	for some := range slices.Chunk(p.attributes, attributesPerCall) {

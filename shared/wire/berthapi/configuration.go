@@ -144,6 +144,8 @@ type PutConfigurationInput struct {
 // ConfigurationOutput is a cluster's configuration.
 type ConfigurationOutput struct {
 	Configuration *Configuration `json:"configuration"`
+	// Notes says what of a new configuration has no effect.
+	Notes []string `json:"notes,omitempty"`
 }
 
 func (s *server) describeConfiguration(ctx context.Context, in *ClusterInput) (*ConfigurationOutput, error) {
@@ -155,7 +157,7 @@ func (s *server) describeConfiguration(ctx context.Context, in *ClusterInput) (*
 	if err != nil {
 		return nil, err
 	}
-	return &ConfigurationOutput{ConfigurationOf(c)}, nil
+	return &ConfigurationOutput{Configuration: ConfigurationOf(c)}, nil
 }
 
 func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput) (*ConfigurationOutput, error) {
@@ -173,5 +175,14 @@ func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput
 	if err := s.Configurations.PutConfiguration(ctx, row); err != nil {
 		return nil, err
 	}
-	return &ConfigurationOutput{ConfigurationOf(row)}, nil
+	return &ConfigurationOutput{Configuration: ConfigurationOf(row), Notes: thresholdNotes(row)}, nil
+}
+
+// thresholdNotes says that thresholds have no effect, if any is set.
+func thresholdNotes(c *cluster.Configuration) []string {
+	if len(c.Balancing)+len(c.Activity) == 0 {
+		return nil
+	}
+	return []string{"metricBalancingThresholds and metricActivityThresholds are kept and reported, and change " +
+		"nothing else: Berth does not balance loads yet."}
 }

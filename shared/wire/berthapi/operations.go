@@ -255,6 +255,10 @@ func (in *RulesInput) changedTags() (set map[string]string, notes []string, err 
 		if metrics = append(metrics, metric); note != "" {
 			notes = append(notes, note)
 		}
+		if m.Weight != "" {
+			notes = append(notes, fmt.Sprintf("Metric %s: the weight is kept and changes nothing: Berth does not "+
+				"balance loads yet.", m.Name))
+		}
 	}
 	out[cluster.TagMetrics] = cluster.MetricsText(metrics)
 	return out, notes, cluster.CheckMetrics(metrics)
