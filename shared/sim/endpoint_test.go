@@ -18,12 +18,16 @@ import (
 	"berth/shared/sim"
 	"berth/shared/sim/ec2"
 	"berth/shared/wire/shape"
+	"berth/tests/servicemodel"
 )
 
 // call makes one call of the ECS protocol and returns the answer as a client would read it.
 func (w *world) call(op, body string) (status int, answer map[string]any) {
 	w.t.Helper()
 	status, data := w.ECS.Endpoint().ServeOperation(ctx, op, []byte(body))
+	for _, problem := range servicemodel.ForTests(w.t, "../..").CheckOperation(op, []byte(body), status, data) {
+		w.t.Errorf("%s %.300s: %s\nanswer: %.500s", op, body, problem, data)
+	}
 	if err := json.Unmarshal(data, &answer); err != nil {
 		w.t.Fatalf("%s answered %q: %v", op, data, err)
 	}

@@ -119,7 +119,7 @@ var rules = []rule{
 		"shared/sim/kernel", "shared/sim/protocol", "shared/sim/ec2", "shared/sim/cloudwatch", "shared/cluster",
 	}},
 	{path: "shared/sim", may: []string{"shared/sim/...", "shared/wire/shape", "shared/wire/transport",
-		"shared/awsevent", "shared/cluster"}},
+		"shared/awsevent", "shared/cluster", "tests/servicemodel"}},
 	{path: "shared/porttest", may: []string{"shared/handler", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "functions/...", may: []string{
 		"shared/handler/...", "shared/decide", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
