@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"berth/cmd/berth/client"
 	"berth/shared/placement"
 	"berth/shared/sim/ec2"
@@ -42,6 +44,34 @@ func checkClusterName(name string) error {
 		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", name)
 	}
 	return nil
+}
+
+// moveLeadingFlags puts the flags that say which Berth is meant after the command if they stand before
+// it, as in `berth --stack prod explain service web`.
+func moveLeadingFlags(root *kong.Node, args []string) []string {
+	leading := 0
+	for leading < len(args) {
+		name, _, hasValue := strings.Cut(args[leading], "=")
+		if !slices.Contains([]string{"--endpoint", "--stack", "--profile", "--region"}, name) {
+			break
+		}
+		leading++
+		if !hasValue {
+			leading++
+		}
+	}
+	if leading == 0 || leading >= len(args) {
+		return args
+	}
+	end := leading
+	for node := root; end < len(args); end++ {
+		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == args[end] })
+		if at < 0 {
+			break
+		}
+		node = node.Children[at]
+	}
+	return slices.Concat(args[leading:end], args[:leading], args[end:])
 }
 
 // fleetFlags describe a simulated fleet.

@@ -74,6 +74,7 @@ func runCommandLine(args []string, stdout, stderr io.Writer) (code int) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	args = moveLeadingFlags(parser.Model.Node, args)
 	// Parse calls Validate, so that a wrong flag is found before anything is read or changed.
 	parsed, err := parser.Parse(args)
 	if code >= 0 {

@@ -45,6 +45,29 @@ func TestProxyRunsACommand(t *testing.T) {
 	}
 }
 
+// The flags that say which Berth is meant may stand before the command.
+func TestFlagsBeforeTheCommand(t *testing.T) {
+	noCredentials(t)
+	for _, args := range []string{
+		"--endpoint http://127.0.0.1:1 proxy -- sh -c exit\t7",
+		"--region=us-east-1 --endpoint=http://127.0.0.1:1 proxy sh -c exit\t7",
+	} {
+		var out, errs bytes.Buffer
+		if code := runCommandLine(strings.Split(args, " "), &out, &errs); code != 7 {
+			t.Errorf("berth %s: exit code %d, %s", args, code, errs.String())
+		}
+	}
+	for args, want := range map[string]string{
+		"--endpoint http://127.0.0.1:1 explain service web": "nobody answers at http://127.0.0.1:1/",
+		"--stack berth up": "unknown flag --stack", "--stack": "--stack", "--stack x": "unknown flag --stack",
+	} {
+		var out, errs bytes.Buffer
+		if code := runCommandLine(strings.Fields(args), &out, &errs); code == 0 || !strings.Contains(errs.String(), want) {
+			t.Errorf("berth %s: exit code %d, %s, want %q", args, code, errs.String(), want)
+		}
+	}
+}
+
 // Without a command the exports are all that standard output has, and Ctrl-C is no failure.
 func TestProxyPrintsExports(t *testing.T) {
 	noCredentials(t)

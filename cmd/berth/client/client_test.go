@@ -23,7 +23,7 @@ func setCredentials(t *testing.T, id, secret string) {
 	for name, v := range map[string]string{
 		"AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_REGION": "eu-west-1",
-		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_ECS": "", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_ECS": "", "BERTH_STACK": "", "AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		t.Setenv(name, v)
 	}
@@ -155,7 +155,7 @@ func TestFindTarget(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", server.URL)
 	t.Run("ByStack", func(t *testing.T) {
 		t.Setenv("AWS_ENDPOINT_URL_ECS", "http://127.0.0.1:1") // gives way to a stack
-		got, err := FindTarget(t.Context(), Endpoint{Endpoint: "http://127.0.0.1:1", Stack: "berth"})
+		got, err := FindTarget(t.Context(), Endpoint{Stack: "berth"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,6 +164,22 @@ func TestFindTarget(t *testing.T) {
 			!got.IsFunctionURL ||
 			got.Region != "us-west-2" || got.PolicyARN != "arn:p" {
 			t.Errorf("got %+v at %s", got, got.URL)
+		}
+	})
+	t.Run("ByEnvironment", func(t *testing.T) {
+		t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+		t.Setenv("BERTH_STACK", "berth")
+		got, err := FindTarget(t.Context(), Endpoint{})
+		if err != nil || got.PolicyARN != "arn:p" {
+			t.Errorf("got %+v, %v, want the stack's", got, err)
+		}
+		if got, err = FindTarget(t.Context(), Endpoint{Endpoint: DefaultEndpoint}); err != nil ||
+			got.Host != "127.0.0.1:5252" {
+			t.Errorf("got %+v, %v, want the flag's", got, err)
+		}
+		t.Setenv("BERTH_STACK", "")
+		if got, err = FindTarget(t.Context(), Endpoint{}); err != nil || got.Host != "127.0.0.1:1" {
+			t.Errorf("got %+v, %v, want the variable's", got, err)
 		}
 	})
 	t.Run("ByURL", func(t *testing.T) {

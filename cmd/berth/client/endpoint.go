@@ -20,10 +20,10 @@ import (
 // which credentials requests are signed.
 type Endpoint struct {
 	// On AWS it is the function URL.
-	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"${endpoint}" help:"The API."`
-	Stack    string `env:"BERTH_STACK" help:"Find the API by its CloudFormation stack." placeholder:"NAME"`
+	Endpoint string `help:"The API ($AWS_ENDPOINT_URL_ECS, $AWS_ENDPOINT_URL or ${endpoint})." placeholder:"URL"`
+	Stack    string `help:"Find the API by its CloudFormation stack ($BERTH_STACK)." placeholder:"NAME"`
 	Profile  string `help:"Profile of the AWS credentials." placeholder:"NAME"`
-	Region   string `help:"AWS Region of the API." placeholder:"REGION"`
+	Region   string `help:"AWS Region of the stack." placeholder:"REGION"`
 }
 
 // DefaultEndpoint is where `berth up` listens by default.
@@ -47,16 +47,21 @@ type Target struct {
 	withoutCredentials error
 }
 
-// FindTarget returns where the API is. With a stack's name it asks CloudFormation. It looks for
-// credentials as the SDK does, and fails without any unless the API is on this machine.
+// FindTarget returns where the API is. With a stack's name it asks CloudFormation. A flag counts
+// before the environment, where a stack counts before an endpoint: an emulator of AWS has both. It
+// looks for credentials as the SDK does, and fails without any unless the API is on this machine.
 func FindTarget(ctx context.Context, e Endpoint) (*Target, error) {
+	if e.Stack != "" && e.Endpoint != "" {
+		return nil, fmt.Errorf("--endpoint is %q, expected none beside --stack %s", e.Endpoint, e.Stack)
+	}
+	if e.Endpoint == "" {
+		e.Stack = cmp.Or(e.Stack, os.Getenv("BERTH_STACK"))
+	}
 	if e.Stack != "" {
-		if e.isExplicit() {
-			return nil, fmt.Errorf("--endpoint is %q, expected none beside --stack %s", e.Endpoint, e.Stack)
-		}
 		return e.findStack(ctx)
 	}
-	t, err := parseEndpoint(cmp.Or(e.Endpoint, DefaultEndpoint))
+	t, err := parseEndpoint(cmp.Or(e.Endpoint, os.Getenv("AWS_ENDPOINT_URL_ECS"), os.Getenv("AWS_ENDPOINT_URL"),
+		DefaultEndpoint))
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +69,6 @@ func FindTarget(ctx context.Context, e Endpoint) (*Target, error) {
 		return nil, err
 	}
 	return t, nil
-}
-
-// isExplicit reports whether the endpoint comes from the command line. One from the environment, or
-// the default, gives way to a stack.
-func (e Endpoint) isExplicit() bool {
-	return e.Endpoint != "" && e.Endpoint != DefaultEndpoint && e.Endpoint != os.Getenv("AWS_ENDPOINT_URL_ECS") &&
-		e.Endpoint != os.Getenv("AWS_ENDPOINT_URL")
 }
 
 // parseEndpoint returns a target without credentials.
