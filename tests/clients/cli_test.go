@@ -57,6 +57,13 @@ func runCLIStory(t *testing.T, d *door) {
 	wants("UserInitiated\tenough", "ecs describe-tasks --tasks "+task+" --query 'tasks[0].[stopCode, stoppedReason]'")
 	fails("Waiter TasksRunning failed", "ecs wait tasks-running --tasks "+task)
 
+	agent := func(expression string) string {
+		return "ecs run-task --task-definition cli --query '[tasks[].lastStatus, failures[].reason]' " +
+			"--placement-constraints 'type=memberOf,expression=agentVersion " + expression + "'"
+	}
+	wants("MemberOf placement constraint unsatisfied.", agent("< 1.90.0"))
+	wants("PENDING", agent(">= 1.90.0"))
+
 	arn := aws("ecs describe-services --services cli --query 'services[0].serviceArn'")
 	aws("ecs tag-resource --tags key=stage,value=test --resource-arn " + arn)
 	aws("ecs untag-resource --tag-keys team --resource-arn " + arn)
