@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"berth/shared/awsapi/autoscaling"
-	"berth/shared/awsapi/launchtemplate"
 	"berth/shared/cluster"
 )
 
@@ -70,13 +69,6 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	}
 	groups, err := autoscaling.NewGroups(c.target.ConfigFor("AWS_ENDPOINT_URL_AUTO_SCALING")).DescribeGroups(ctx, names)
 	return groups, c.awsError("DescribeAutoScalingGroups", err)
-}
-
-// LaunchTemplate returns a version of a launch template, $Default if the reference names none, from
-// Amazon EC2 itself. The endpoint is found as for groups, with AWS_ENDPOINT_URL_EC2.
-func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
-	lt, err := launchtemplate.NewTemplates(c.target.ConfigFor("AWS_ENDPOINT_URL_EC2")).LaunchTemplate(ctx, ref)
-	return lt, c.awsError("DescribeLaunchTemplateVersions", err)
 }
 
 // call is one request. target names the operation in a JSON protocol, path in a REST protocol.
