@@ -38,7 +38,8 @@ func New(ctx context.Context, e Endpoint) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{target: t, http: &http.Client{Timeout: timeout, CheckRedirect: refuseRedirect}}, nil
+	return &Client{target: t,
+		http: &http.Client{Transport: t.Transport(), Timeout: timeout, CheckRedirect: refuseRedirect}}, nil
 }
 
 // refuseRedirect lets an answer that leads elsewhere be the answer: the signature holds for one

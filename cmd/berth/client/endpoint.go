@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 
@@ -96,6 +98,15 @@ func regionOf(host string) string {
 
 // IsLocal reports whether requests stay on this machine.
 func (t *Target) IsLocal() bool { return transport.IsLoopback(t.URL.Host) }
+
+// Transport returns how requests reach the API: with the certificates of AWS_CA_BUNDLE or of the
+// profile, as the SDK's own.
+func (t *Target) Transport() *http.Transport {
+	if c, ok := t.config.HTTPClient.(*awshttp.BuildableClient); ok {
+		return c.GetTransport()
+	}
+	return http.DefaultTransport.(*http.Transport).Clone()
+}
 
 // addCredentials finds what requests are signed with. An API on this machine may take requests
 // without a signature, so there credentials that do not work are left out, unless a profile was

@@ -41,6 +41,9 @@ func (h *Handler) forwardRequest(w http.ResponseWriter, r *http.Request, body []
 	got, err := h.sendRepeatedly(r, body)
 	switch {
 	case r.Context().Err() != nil: // the client has gone
+	case errors.As(err, new(errNotSent)):
+		// Clients do not repeat this: a user must do something first.
+		wire.WriteRefusal(w, r, cluster.Errorf("ExpiredTokenException", "berth proxy: %s", err))
 	case err != nil:
 		wire.WriteRefusal(w, r, cluster.Errorf(wire.CodeUnavailable, "berth proxy: %s", err))
 	default:

@@ -229,3 +229,31 @@ func TestKeysDiffer(t *testing.T) {
 		t.Errorf("keys %+v and %+v", a, b)
 	}
 }
+
+// Credentials that cannot be had any more are no reason for the client to try again.
+func TestCredentialsThatAreGone(t *testing.T) {
+	server, h, f := newProxy(t, fromBerth(http.StatusOK, `{}`))
+	dir := t.TempDir()
+	profile := "[profile p]\nregion = eu-west-1\ncredential_process = sh " + dir + "/script\n"
+	script := `test -e ` + dir + `/gone && exit 1; echo '{"Version":1,"AccessKeyId":"A","SecretAccessKey":"s"}'` + "\n"
+	for name, text := range map[string]string{"script": script, "config": profile} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(dir, "config"))
+	var err error
+	if h.target, err = client.FindTarget(t.Context(), client.Endpoint{Endpoint: h.target.URL.String(),
+		Profile: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "gone"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.target.RefreshCredentials()
+	resp, answer := callOperation(t, server.URL, h, "ListTasks", `{}`)
+	if f.callCount() != 0 || resp.StatusCode != 400 || !strings.Contains(answer, "ExpiredTokenException") ||
+		!strings.Contains(answer, "aws sso login") {
+		t.Errorf("%d calls, %s %s", f.callCount(), resp.Status, answer)
+	}
+}

@@ -66,7 +66,7 @@ const (
 func NewHandler(target *client.Target, key Key) *Handler {
 	h := &Handler{target: target, key: key, now: time.Now, pause: 100 * time.Millisecond,
 		slots: make(chan struct{}, maxInProgress)}
-	h.http = &http.Client{Transport: newTransport(), Timeout: answerTimeout,
+	h.http = &http.Client{Transport: newTransport(target), Timeout: answerTimeout,
 		// The signature is for one host: an answer that leads elsewhere is passed on as it is.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	h.sts = stsapi.Handler(h.identifyCaller, http.HandlerFunc(refuseService))
@@ -76,8 +76,8 @@ func NewHandler(target *client.Target, key Key) *Handler {
 // newTransport keeps connections open between calls, but not as long as Lambda does, so that a
 // request never meets a connection that Lambda is closing. Bodies stay compressed if the client
 // asked for that.
-func newTransport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+func newTransport(target *client.Target) *http.Transport {
+	t := target.Transport()
 	t.MaxIdleConnsPerHost, t.IdleConnTimeout, t.DisableCompression = 64, 30*time.Second, true
 	return t
 }

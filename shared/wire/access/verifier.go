@@ -210,7 +210,11 @@ func resign(r *http.Request, body []byte, of signature, c Credential) (string, e
 		}
 	}
 	if !hasHost {
-		return "", invalidSignature("The header host must be signed.")
+		return "", invalidSignature("'Host' must be a 'SignedHeader' in the AWS Authorization.")
+	}
+	// Otherwise a signature for one operation would be good for all.
+	if r.Header.Get("X-Amz-Target") != "" && again.Header.Get("X-Amz-Target") == "" {
+		return "", invalidSignature("'X-Amz-Target' must be a 'SignedHeader' in the AWS Authorization.")
 	}
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -49,6 +50,22 @@ func signedFor(
 	return r
 }
 
+// unsignedTarget returns the request as it is without a target, whose signature does not cover one,
+// and with a target.
+func unsignedTarget(r *http.Request) *http.Request {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	for _, name := range []string{"X-Amz-Target", "Authorization", "X-Amz-Date"} {
+		r.Header.Del(name)
+	}
+	sum := sha256.Sum256(body)
+	_ = v4.NewSigner().SignHTTP(r.Context(), aws.Credentials{AccessKeyID: "AKIAANN", SecretAccessKey: "ann's secret"},
+		r,
+		hex.EncodeToString(sum[:]), "ecs", "us-east-1", noon)
+	r.Header.Set("X-Amz-Target", "AmazonEC2ContainerServiceV20141113.DeleteCluster")
+	return r
+}
+
 func TestOnlyValidSignaturesPass(t *testing.T) {
 	v, p, err := ReadCredentials([]byte(listed), func() time.Time { return noon })
 	if err != nil {
@@ -90,6 +107,7 @@ func TestOnlyValidSignaturesPass(t *testing.T) {
 		}), "InvalidSignatureException"},
 		"ForAnotherService": {signedFor(t, "s3", "AKIAANN", secret, "", noon, nil), "InvalidSignatureException"},
 		"ForLambda":         {signedFor(t, "lambda", "AKIAANN", secret, "", noon, nil), "InvalidSignatureException"},
+		"UnsignedTarget":    {unsignedTarget(signed(t, "AKIAANN", secret, "", noon, nil)), "InvalidSignatureException"},
 		"Malformed": {signed(t, "AKIAANN", secret, "", noon,
 			func(r *http.Request) { r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIAANN") }),
 			"MissingAuthenticationTokenException"},
