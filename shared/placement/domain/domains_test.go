@@ -216,8 +216,8 @@ func TestMoreNodesDoNotHelpMaximumDifference(t *testing.T) {
 }
 
 // The document says that with ten nodes replicas go only to N1 to N5. From there no single task may
-// move, but two layouts are balanced. The text of its table does not say in which fault domain N9
-// is: in the first one, another three nodes of N1 to N5 may stay.
+// move, but two layouts are balanced. The text of its table does not say in which fault domain the
+// ninth is: in the first one, another three nodes of N1 to N5 may stay.
 func TestTenNodesHaveTwoBalancedLayouts(t *testing.T) {
 	for nodes, want := range map[string]string{
 		tenNodes: "N1 N2 N3 N4 N5; N6 N7 N8 N9 N10",
