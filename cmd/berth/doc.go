@@ -8,6 +8,7 @@
 //
 //   - installation and dataplane: Berth, or the simulated fleet alone, in this process (up, fleet)
 //   - replay, pack and trace: recorded clusters (replay, pack)
+//   - proxy: other tools' calls to a running Berth (proxy)
 //   - client, whatif and definition: calls to a running Berth (all other commands)
 //
 // Answers go to standard output, as text or with --json as JSON whose names are stable. Progress

@@ -8,10 +8,12 @@
 //
 //   - transport: what all protocols share on HTTP: size limit, headers, check of the host,
 //     principal, faults
+//   - access: who may call what, and signatures where no IAM stands in front
 //   - awsjson: AWS JSON 1.1, the ECS API's protocol
 //   - ecsapi, eksapi, berthapi: the operations, a file for each kind of thing
 //   - input: how callers name things, bounds, pages
 //   - answer: what AWS always sends, added to ECS's own answers
+//   - stsapi: GetCallerIdentity, for the embedded tier and `berth proxy`
 //   - shape: conversion between ECS's shapes and Berth's nouns
 //
 // functions/api and the embedded installation build a [Server] on the operations of

@@ -28,16 +28,19 @@ var owner = aws.Credentials{AccessKeyID: "AKIAOWNER", SecretAccessKey: "owner's 
 type functionURL struct {
 	t      *testing.T
 	answer http.HandlerFunc
-	key    string // of whoever may sign
 
 	mu    sync.Mutex
+	key   string          // of whoever may sign
 	calls []*http.Request // with their bodies
 	token string          // of the last call
 }
 
 // ServeHTTP answers one call.
 func (f *functionURL) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := access.NewVerifier([]access.Credential{{AccessKeyID: f.key, SecretAccessKey: owner.SecretAccessKey,
+	f.mu.Lock()
+	key := f.key
+	f.mu.Unlock()
+	v := access.NewVerifier([]access.Credential{{AccessKeyID: key, SecretAccessKey: owner.SecretAccessKey,
 		Principal: "owner"}}, time.Now)
 	if _, err := v.Verify(r, "lambda"); err != nil {
 		f.t.Errorf("%s %s is not signed for the function URL: %v", r.Method, r.URL, err)
@@ -53,7 +56,11 @@ func (f *functionURL) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, r)
 }
 
-func (f *functionURL) mayBeSignedBy(key string) { f.key = key }
+func (f *functionURL) mayBeSignedBy(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.key = key
+}
 
 func (f *functionURL) callCount() int {
 	f.mu.Lock()
