@@ -31,9 +31,12 @@ type nodeGroups struct {
 func (n *nodeGroups) CreateNodeGroup(_ context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error) {
 	n.made = spec
 	g := &cluster.NodeGroup{
-		Head: cluster.Head{Cluster: spec.Cluster}, Name: spec.Name, ID: "11111111-2222-3333-4444-555555555555", Status: cluster.NodeGroupActive,
-		CreatedAt: noon, ModifiedAt: noon, AutoScalingGroup: spec.AutoScalingGroup, Config: spec.Config, Tags: spec.Tags, Labels: spec.Labels,
-		Target: cluster.UpdateTarget{Image: "ami-1", ReleaseVersion: spec.ReleaseVersion}, Subnets: spec.Subnets, Role: spec.Role,
+		Head: cluster.Head{Cluster: spec.Cluster}, Name: spec.Name, ID: "11111111-2222-3333-4444-555555555555",
+		Status:    cluster.NodeGroupActive,
+		CreatedAt: noon, ModifiedAt: noon, AutoScalingGroup: spec.AutoScalingGroup, Config: spec.Config,
+		Tags: spec.Tags, Labels: spec.Labels,
+		Target: cluster.UpdateTarget{Image: "ami-1", ReleaseVersion: spec.ReleaseVersion}, Subnets: spec.Subnets,
+		Role: spec.Role,
 	}
 	if spec.Sizes != nil {
 		g.Sizes = *spec.Sizes
@@ -69,12 +72,16 @@ func page(names []string, q operation.ListNodeGroups) ([]string, bool, error) {
 	return names[:min(len(names), q.Limit)], len(names) > q.Limit, nil
 }
 
-func (n *nodeGroups) UpdateNodeGroupConfig(ctx context.Context, c operation.UpdateNodeGroupConfig) (*cluster.Update, error) {
+func (n *nodeGroups) UpdateNodeGroupConfig(
+	ctx context.Context, c operation.UpdateNodeGroupConfig,
+) (*cluster.Update, error) {
 	n.changed = c
 	return n.DescribeUpdate(ctx, c.Cluster, c.NodeGroup, updateID)
 }
 
-func (n *nodeGroups) UpdateNodeGroupVersion(_ context.Context, c operation.UpdateNodeGroupVersion) (*cluster.Update, error) {
+func (n *nodeGroups) UpdateNodeGroupVersion(
+	_ context.Context, c operation.UpdateNodeGroupVersion,
+) (*cluster.Update, error) {
 	n.version = c
 	if u := n.updates[updateID]; !u.HasEnded() {
 		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated", c.NodeGroup)
@@ -109,7 +116,9 @@ func newNodeGroups() *nodeGroups {
 	}}}
 }
 
-func (n *nodeGroups) TagNodeGroup(_ context.Context, of cluster.NodeGroupRef, set map[string]string, remove []string) error {
+func (n *nodeGroups) TagNodeGroup(
+	_ context.Context, of cluster.NodeGroupRef, set map[string]string, remove []string,
+) error {
 	g := n.groups[of.Name]
 	maps.Copy(g.Tags, set)
 	maps.DeleteFunc(g.Tags, func(key, _ string) bool { return slices.Contains(remove, key) })
@@ -149,7 +158,8 @@ func TestEKS_Clusters(t *testing.T) {
 	}))
 	first := call(t, b.mux, "GET", "/clusters?maxResults=1", "").body
 	expect(t, "first page", first["clusters"], any([]any{"prod"}))
-	second := call(t, b.mux, "GET", "/clusters?maxResults=1&include=all&nextToken="+first["nextToken"].(string), "").body
+	second := call(t, b.mux, "GET", "/clusters?maxResults=1&include=all&nextToken="+first["nextToken"].(string),
+		"").body
 	expect(t, "second page", second["clusters"], any([]any{"test"}))
 	expect(t, "no third page", second["nextToken"], nil)
 }
@@ -189,26 +199,33 @@ func TestEKS_Nodegroup(t *testing.T) {
 	params := n.made.Params
 	n.made.Params = ""
 	expect(t, "spec", n.made, operation.CreateNodeGroup{
-		Cluster: "prod", Name: "web", AutoScalingGroup: "asg", Sizes: &cluster.Sizes{Max: 5, Desired: 3}, ReleaseVersion: "ami-1",
-		Config: cluster.UpdateConfig{MaxUnavailablePercentage: 50, Strategy: cluster.UpdateMinimal}, Subnets: []string{"subnet-1"},
-		Role: "arn:aws:iam::123456789012:role/node", Labels: map[string]string{"a": "b"}, Tags: map[string]string{"berth:auto-scaling-group": "asg"}, Token: "t-1",
+		Cluster: "prod", Name: "web", AutoScalingGroup: "asg", Sizes: &cluster.Sizes{Max: 5, Desired: 3},
+		ReleaseVersion: "ami-1",
+		Config:         cluster.UpdateConfig{MaxUnavailablePercentage: 50, Strategy: cluster.UpdateMinimal},
+		Subnets:        []string{"subnet-1"},
+		Role:           "arn:aws:iam::123456789012:role/node", Labels: map[string]string{"a": "b"},
+		Tags: map[string]string{"berth:auto-scaling-group": "asg"}, Token: "t-1",
 	})
 	got = call(t, b.mux, "POST", "/clusters/prod/node-groups", fmt.Sprintf(createBody, "t-2"))
 	expect(t, "parameters without the token", n.made.Params, params)
 
 	got = call(t, b.mux, "GET", "/clusters/prod/node-groups/web", "")
 	group := got.body["nodegroup"].(map[string]any)
-	expect(t, "arn", group["nodegroupArn"], any("arn:aws:eks:eu-west-1:123456789012:nodegroup/prod/web/11111111-2222-3333-4444-555555555555"))
+	expect(t, "arn", group["nodegroupArn"],
+		any("arn:aws:eks:eu-west-1:123456789012:nodegroup/prod/web/11111111-2222-3333-4444-555555555555"))
 	expect(t, "created", group["createdAt"], any(float64(noon.UnixMilli())/1000))
 	expect(t, "sizes", group["scalingConfig"], any(map[string]any{"minSize": 0.0, "maxSize": 5.0, "desiredSize": 3.0}))
-	expect(t, "update config", group["updateConfig"], any(map[string]any{"maxUnavailablePercentage": 50.0, "updateStrategy": "MINIMAL"}))
-	expect(t, "groups", group["resources"], any(map[string]any{"autoScalingGroups": []any{map[string]any{"name": "asg"}}}))
+	expect(t, "update config", group["updateConfig"],
+		any(map[string]any{"maxUnavailablePercentage": 50.0, "updateStrategy": "MINIMAL"}))
+	expect(t, "groups", group["resources"],
+		any(map[string]any{"autoScalingGroups": []any{map[string]any{"name": "asg"}}}))
 
 	expect(t, "health", group["health"], any(map[string]any{"issues": []any{}}))
 
 	failed := *n.groups["web"]
 	failed.Status, failed.Target = cluster.NodeGroupCreateFailed, cluster.UpdateTarget{SourceName: "own"}
-	failed.Issues = []cluster.NodeGroupIssue{{Code: cluster.IssueNoTemplate, Message: "none", Resources: []string{"own"}}}
+	failed.Issues = []cluster.NodeGroupIssue{{Code: cluster.IssueNoTemplate, Message: "none",
+		Resources: []string{"own"}}}
 	n.groups["zap"] = &failed
 	group = call(t, b.mux, "GET", "/clusters/prod/node-groups/zap", "").body["nodegroup"].(map[string]any)
 	expect(t, "status of one that failed", group["status"], any("CREATE_FAILED"))
@@ -222,7 +239,8 @@ func TestEKS_Nodegroup(t *testing.T) {
 	next := got.body["nextToken"].(string)
 	got = call(t, b.mux, "GET", "/clusters/prod/node-groups?nextToken="+next, "")
 	expect(t, "second page", got.body, map[string]any{"nodegroups": []any{"zap"}})
-	expect(t, "token of another list", call(t, b.mux, "GET", "/clusters/prod/updates?nodegroupName=web&nextToken="+next, "").status, 400)
+	expect(t, "token of another list", call(t, b.mux, "GET", "/clusters/prod/updates?nodegroupName=web&nextToken="+next,
+		"").status, 400)
 	expect(t, "deleted", call(t, b.mux, "DELETE", "/clusters/prod/node-groups/web", "").status, 200)
 	if n.groups["web"] != nil {
 		t.Error("the node group is still there")
@@ -232,26 +250,32 @@ func TestEKS_Nodegroup(t *testing.T) {
 func TestEKS_Update(t *testing.T) {
 	n := newNodeGroups()
 	b := newBerth(t, withNodeGroups(n))
-	got := call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-version", `{"launchTemplate":{"name":"own","version":"2"},"force":true,"clientRequestToken":"t"}`)
+	got := call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-version",
+		`{"launchTemplate":{"name":"own","version":"2"},"force":true,"clientRequestToken":"t"}`)
 	expect(t, "status", got.status, 200)
 	n.version.Params = ""
 	expect(t, "change", n.version, operation.UpdateNodeGroupVersion{
-		Cluster: "prod", NodeGroup: "web", Template: &cluster.TemplateRef{Name: "own", Version: "2"}, Force: true, Token: "t",
+		Cluster: "prod", NodeGroup: "web", Template: &cluster.TemplateRef{Name: "own", Version: "2"}, Force: true,
+		Token: "t",
 	})
 	want := map[string]any{
 		"id": updateID, "status": "Failed", "type": "VersionUpdate", "createdAt": float64(noon.UnixMilli()) / 1000,
 		"params": []any{map[string]any{"type": "ReleaseVersion", "value": "ami-2"}},
-		"errors": []any{map[string]any{"errorCode": "PodEvictionFailure", "errorMessage": "stuck", "resourceIds": []any{"i-1"}}},
+		"errors": []any{map[string]any{"errorCode": "PodEvictionFailure", "errorMessage": "stuck",
+			"resourceIds": []any{"i-1"}}},
 	}
 	expect(t, "update", got.body["update"], any(want))
 	got = call(t, b.mux, "GET", "/clusters/prod/updates/"+updateID+"?nodegroupName=web", "")
 	expect(t, "described", got.body["update"], any(want))
-	expect(t, "listed", call(t, b.mux, "GET", "/clusters/prod/updates?nodegroupName=web", "").body, map[string]any{"updateIds": []any{updateID}})
-	got = call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-config", `{"scalingConfig":{"maxSize":9},"updateConfig":{"maxUnavailable":2}}`)
+	expect(t, "listed", call(t, b.mux, "GET", "/clusters/prod/updates?nodegroupName=web", "").body,
+		map[string]any{"updateIds": []any{updateID}})
+	got = call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-config",
+		`{"scalingConfig":{"maxSize":9},"updateConfig":{"maxUnavailable":2}}`)
 	expect(t, "status", got.status, 200)
 	n.changed.Params = ""
 	expect(t, "change", n.changed, operation.UpdateNodeGroupConfig{
-		Cluster: "prod", NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)}, Config: &cluster.UpdateConfig{MaxUnavailable: 2},
+		Cluster: "prod", NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)},
+		Config: &cluster.UpdateConfig{MaxUnavailable: 2},
 	})
 }
 
@@ -264,40 +288,69 @@ func TestEKS_Errors(t *testing.T) {
 		status             int
 		kind, text         string
 	}{
-		"NoCluster":     {"GET", "/clusters/none/node-groups/web", "", 404, "ResourceNotFoundException", "No cluster found for name: none."},
-		"NoGroup":       {"GET", "/clusters/prod/node-groups/web", "", 404, "ResourceNotFoundException", "No node group found for name: web."},
-		"NoUpdate":      {"GET", "/clusters/prod/updates/x?nodegroupName=web", "", 404, "ResourceNotFoundException", "No update found for ID: x"},
-		"ClusterUpdate": {"GET", "/clusters/prod/updates/" + updateID, "", 404, "ResourceNotFoundException", "No update found"},
-		"InUse":         {"POST", "/clusters/prod/node-groups/web/update-version", "{}", 409, "ResourceInUseException", "cannot be updated"},
-		"BadName":       {"GET", "/clusters/prod/node-groups/" + strings.Repeat("x", 64), "", 400, "InvalidParameterException", "63"},
-		"EscapedName":   {"GET", "/clusters/prod/node-groups/a%2Fb", "", 400, "InvalidParameterException", "a/b"},
-		"NoOperation":   {"PUT", "/clusters/prod/node-groups/web", "", 403, "MissingAuthenticationTokenException", "Missing Authentication Token"},
-		"Addons":        {"GET", "/clusters/prod/addons", "", 400, "InvalidRequestException", "ListAddons is not supported"},
-		"Unknown":       {"GET", "/nothing", "", 403, "MissingAuthenticationTokenException", "Missing Authentication Token"},
-		"MoreParts":     {"GET", "/clusters/prod/node-groups/web/", "", 403, "MissingAuthenticationTokenException", ""},
-		"Cancel":        {"POST", "/clusters/prod/updates/" + updateID + "/cancel-update", "{}", 404, "ResourceNotFoundException", "No update found for ID"},
-		"NoSuchCluster": {"GET", "/clusters/none", "", 404, "ResourceNotFoundException", "No cluster found for name: none."},
-		"Include":       {"GET", "/clusters?include=some", "", 400, "InvalidParameterException", "expected all"},
-		"NoTags":        {"POST", "/tags/" + webARN, `{"tags":{}}`, 400, "BadRequestException", "tags must not be empty"},
-		"NoTagKeys":     {"DELETE", "/tags/" + webARN, "", 400, "BadRequestException", "tagKeys"},
-		"GroupTag":      {"POST", "/tags/" + webARN, `{"tags":{"berth:auto-scaling-group":"b"}}`, 400, "BadRequestException", "cannot be changed"},
-		"UntagGroup":    {"DELETE", "/tags/" + webARN + "?tagKeys=berth:auto-scaling-group", "", 400, "BadRequestException", "cannot be removed"},
-		"AWSTag":        {"POST", "/tags/" + webARN, `{"tags":{"AWS:x":"b"}}`, 400, "BadRequestException", "aws:"},
-		"ClusterTags":   {"GET", "/tags/arn:aws:eks:eu-west-1:123456789012:cluster/prod", "", 400, "BadRequestException", "ECS API"},
-		"ForeignTags":   {"GET", "/tags/arn:aws:eks:eu-west-1:210987654321:nodegroup/prod/web/1", "", 400, "BadRequestException", "of this account"},
-		"TagsOfNone":    {"GET", "/tags/" + webARN, "", 404, "NotFoundException", "No node group found"},
-		"AddonUpdates":  {"GET", "/clusters/prod/updates?addonName=x", "", 400, "InvalidParameterException", "addonName"},
-		"NoJSON":        {"POST", "/clusters/prod/node-groups", "x", 400, "SerializationException", "JSON"},
-		"PageTooLarge":  {"GET", "/clusters/prod/node-groups?maxResults=101", "", 400, "InvalidParameterException", "between 1 and 100"},
-		"NothingToDo":   {"POST", "/clusters/prod/node-groups/web/update-config", "{}", 400, "InvalidParameterException", "changes nothing"},
-		"Labels":        {"POST", "/clusters/prod/node-groups/web/update-config", `{"labels":{"removeLabels":["a"]}}`, 400, "InvalidParameterException", "labels is not supported"},
-		"ZeroNodes":     {"POST", "/clusters/prod/node-groups/web/update-config", `{"updateConfig":{"maxUnavailable":0}}`, 400, "InvalidParameterException", "at least 1"},
-		"TwoTemplates":  {"POST", "/clusters/prod/node-groups/web/update-version", `{"launchTemplate":{"id":"lt-1","name":"abc"}}`, 400, "InvalidParameterException", "either an id or a name"},
-		"OnlyForce":     {"POST", "/clusters/prod/node-groups/web/update-version", `{"forceProtected":true}`, 400, "InvalidParameterException", "needs force"},
-		"NoAutoScaling": {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","subnets":["subnet-1"],"nodeRole":"r"}`, 400, "InvalidParameterException", "berth:auto-scaling-group"},
-		"LabelTooLong":  {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":"` + strings.Repeat("x", 64) + `"}}`, 400, "InvalidParameterException", "more than 63"},
-		"NoAttribute":   {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":""}}`, 400, "InvalidParameterException", "cannot be an attribute"},
-		"Taints":        {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","taints":[{}]}`, 400, "InvalidParameterException", "taints is not supported"},
+		"NoCluster": {"GET", "/clusters/none/node-groups/web", "", 404, "ResourceNotFoundException",
+			"No cluster found for name: none."},
+		"NoGroup": {"GET", "/clusters/prod/node-groups/web", "", 404, "ResourceNotFoundException",
+			"No node group found for name: web."},
+		"NoUpdate": {"GET", "/clusters/prod/updates/x?nodegroupName=web", "", 404, "ResourceNotFoundException",
+			"No update found for ID: x"},
+		"ClusterUpdate": {"GET", "/clusters/prod/updates/" + updateID, "", 404, "ResourceNotFoundException",
+			"No update found"},
+		"InUse": {"POST", "/clusters/prod/node-groups/web/update-version", "{}", 409, "ResourceInUseException",
+			"cannot be updated"},
+		"BadName": {"GET", "/clusters/prod/node-groups/" + strings.Repeat("x", 64), "", 400,
+			"InvalidParameterException", "63"},
+		"EscapedName": {"GET", "/clusters/prod/node-groups/a%2Fb", "", 400, "InvalidParameterException", "a/b"},
+		"NoOperation": {"PUT", "/clusters/prod/node-groups/web", "", 403, "MissingAuthenticationTokenException",
+			"Missing Authentication Token"},
+		"Addons": {"GET", "/clusters/prod/addons", "", 400, "InvalidRequestException",
+			"ListAddons is not supported"},
+		"Unknown": {"GET", "/nothing", "", 403, "MissingAuthenticationTokenException",
+			"Missing Authentication Token"},
+		"MoreParts": {"GET", "/clusters/prod/node-groups/web/", "", 403, "MissingAuthenticationTokenException", ""},
+		"Cancel": {"POST", "/clusters/prod/updates/" + updateID + "/cancel-update", "{}", 404,
+			"ResourceNotFoundException", "No update found for ID"},
+		"NoSuchCluster": {"GET", "/clusters/none", "", 404, "ResourceNotFoundException",
+			"No cluster found for name: none."},
+		"Include": {"GET", "/clusters?include=some", "", 400, "InvalidParameterException", "expected all"},
+		"NoTags": {"POST", "/tags/" + webARN, `{"tags":{}}`, 400, "BadRequestException",
+			"tags must not be empty"},
+		"NoTagKeys": {"DELETE", "/tags/" + webARN, "", 400, "BadRequestException", "tagKeys"},
+		"GroupTag": {"POST", "/tags/" + webARN, `{"tags":{"berth:auto-scaling-group":"b"}}`, 400,
+			"BadRequestException", "cannot be changed"},
+		"UntagGroup": {"DELETE", "/tags/" + webARN + "?tagKeys=berth:auto-scaling-group", "", 400,
+			"BadRequestException", "cannot be removed"},
+		"AWSTag": {"POST", "/tags/" + webARN, `{"tags":{"AWS:x":"b"}}`, 400, "BadRequestException", "aws:"},
+		"ClusterTags": {"GET", "/tags/arn:aws:eks:eu-west-1:123456789012:cluster/prod", "", 400,
+			"BadRequestException", "ECS API"},
+		"ForeignTags": {"GET", "/tags/arn:aws:eks:eu-west-1:210987654321:nodegroup/prod/web/1", "", 400,
+			"BadRequestException", "of this account"},
+		"TagsOfNone": {"GET", "/tags/" + webARN, "", 404, "NotFoundException", "No node group found"},
+		"AddonUpdates": {"GET", "/clusters/prod/updates?addonName=x", "", 400, "InvalidParameterException",
+			"addonName"},
+		"NoJSON": {"POST", "/clusters/prod/node-groups", "x", 400, "SerializationException", "JSON"},
+		"PageTooLarge": {"GET", "/clusters/prod/node-groups?maxResults=101", "", 400, "InvalidParameterException",
+			"between 1 and 100"},
+		"NothingToDo": {"POST", "/clusters/prod/node-groups/web/update-config", "{}", 400,
+			"InvalidParameterException", "changes nothing"},
+		"Labels": {"POST", "/clusters/prod/node-groups/web/update-config", `{"labels":{"removeLabels":["a"]}}`,
+			400, "InvalidParameterException", "labels is not supported"},
+		"ZeroNodes": {"POST", "/clusters/prod/node-groups/web/update-config",
+			`{"updateConfig":{"maxUnavailable":0}}`, 400, "InvalidParameterException", "at least 1"},
+		"TwoTemplates": {"POST", "/clusters/prod/node-groups/web/update-version",
+			`{"launchTemplate":{"id":"lt-1","name":"abc"}}`, 400, "InvalidParameterException",
+			"either an id or a name"},
+		"OnlyForce": {"POST", "/clusters/prod/node-groups/web/update-version", `{"forceProtected":true}`, 400,
+			"InvalidParameterException", "needs force"},
+		"NoAutoScaling": {"POST", "/clusters/prod/node-groups",
+			`{"nodegroupName":"web","subnets":["subnet-1"],"nodeRole":"r"}`, 400, "InvalidParameterException",
+			"berth:auto-scaling-group"},
+		"LabelTooLong": {"POST", "/clusters/prod/node-groups",
+			`{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":"` + strings.Repeat("x", 64) + `"}}`, 400, "InvalidParameterException", "more than 63"},
+		"NoAttribute": {"POST", "/clusters/prod/node-groups",
+			`{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":""}}`, 400, "InvalidParameterException", "cannot be an attribute"},
+		"Taints": {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","taints":[{}]}`, 400,
+			"InvalidParameterException", "taints is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, b.mux, c.method, c.path, c.body)
@@ -321,4 +374,23 @@ func TestEKS_Errors(t *testing.T) {
 	expect(t, "unserved", w.Code, 404)
 	local := newBerth(t, withNodeGroups(n), func(o *wire.ServerOptions) { o.Loopback = true })
 	expect(t, "foreign host", call(t, local.mux, "GET", "/clusters/prod/node-groups", "").kind, "AccessDeniedException")
+}
+
+// Clients read these members of every node group, whether anything was said about them or not.
+func TestEKS_DefaultsOfANodeGroup(t *testing.T) {
+	n := newNodeGroups()
+	n.groups["bare"] = &cluster.NodeGroup{Name: "bare", Target: cluster.UpdateTarget{Image: "ami-1"}}
+	b := newBerth(t, withNodeGroups(n))
+	got, _ := call(t, b.mux, "GET", "/clusters/prod/node-groups/bare", "").body["nodegroup"].(map[string]any)
+	for member, value := range map[string]any{
+		"labels": map[string]any{}, "tags": map[string]any{}, "version": "", "releaseVersion": "ami-1",
+		"capacityType": "ON_DEMAND", "diskSize": 20.0, "amiType": "CUSTOM", "instanceTypes": []any{},
+		"subnets": []any{}, "health": map[string]any{"issues": []any{}},
+		"updateConfig": map[string]any{"maxUnavailable": 1.0, "updateStrategy": "DEFAULT"},
+	} {
+		expect(t, member, got[member], value)
+	}
+	n.groups["bare"].Target.SourceTemplate = "lt-1"
+	got, _ = call(t, b.mux, "GET", "/clusters/prod/node-groups/bare", "").body["nodegroup"].(map[string]any)
+	expect(t, "disk size with a launch template", got["diskSize"], nil)
 }

@@ -25,7 +25,7 @@ var refusedSamples = map[string]string{
 		`"containerName":"app","containerPort":80}]`,
 	"UpdateService.serviceRegistries": `[{"registryArn":"arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1",` +
 		`"containerName":"app","containerPort":80}],"taskDefinition":"shop"`,
-	"enableExecuteCommand": `true`, "inferenceAccelerators": `[{"deviceName":"d","deviceType":"t"}]`,
+	"enableExecuteCommand":       `true`,
 	"overrides.ephemeralStorage": `{"sizeInGiB":21}`, "overrides.inferenceAcceleratorOverrides": `[{"deviceName":"d"}]`,
 	"overrides.containerOverrides.resourceRequirements": `[{"type":"GPU","value":"1"}]`,
 	"overrides.containerOverrides.environmentFiles":     `[{"type":"s3","value":"arn"}]`,

@@ -80,7 +80,9 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 		IpcMode: in.IpcMode, PlacementConstraints: in.PlacementConstraints, ProxyConfiguration: in.ProxyConfiguration,
 		RequiresCompatibilities: in.RequiresCompatibilities, RuntimePlatform: in.RuntimePlatform,
 		EphemeralStorage: in.EphemeralStorage, EnableFaultInjection: in.EnableFaultInjection,
-		Compatibilities: compatibilities(in), Status: types.TaskDefinitionStatusActive, RegisteredAt: &now,
+		//lint:ignore SA1019 clients can still send them, and they are kept
+		InferenceAccelerators: in.InferenceAccelerators,
+		Compatibilities:       compatibilities(in), Status: types.TaskDefinitionStatusActive, RegisteredAt: &now,
 		RegisteredBy: new("arn:aws:iam::" + e.kernel.Account.ID + ":root"),
 	}}
 	d.Def.RequiresAttributes = requiredAttributes(&d.Def)

@@ -129,11 +129,11 @@ func (e *Definitions) DeregisterTaskDefinition(
 	var out ecs.DeregisterTaskDefinitionOutput
 	err := e.kernel.Change(func(now time.Time) error {
 		if !strings.Contains(cluster.LastPart(value(in.TaskDefinition)), ":") {
-			return invalidParameter("Task definition revision is missing.")
+			return clientError("Revision is missing.")
 		}
 		d := e.findDefinition(*in.TaskDefinition)
 		if d == nil {
-			return cluster.Errorf(cluster.CodeClient, "The specified task definition does not exist.")
+			return definitionNotFound()
 		}
 		if d.isActive() {
 			d.Def.Status, d.Def.DeregisteredAt = types.TaskDefinitionStatusInactive, &now
@@ -162,7 +162,11 @@ func (e *Definitions) DeleteTaskDefinitions(
 		for _, name := range in.TaskDefinitions {
 			d := e.findDefinition(name)
 			switch {
-			case d == nil || !strings.Contains(cluster.LastPart(name), ":"):
+			case !strings.Contains(cluster.LastPart(name), ":"):
+				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
+					Reason: new(
+						"The specified task definition identifier is invalid. Specify a valid name or ARN and try again.")})
+			case d == nil:
 				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
 					Reason: new(
 						"The specified task definition does not exist. Specify a valid account, family, revision " +

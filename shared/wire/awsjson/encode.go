@@ -58,6 +58,7 @@ var always = map[string][]string{
 		"agentConnected", "runningTasksCount", "pendingTasksCount", "version", "attachments", "attributes",
 		"registeredResources", "remainingResources", "tags",
 	},
+	"CapacityProvider":             {"tags"},
 	"CapacityProviderStrategyItem": {"weight", "base"},
 	"ContainerDefinition":          {"cpu"},
 	"DeploymentAlarms":             {"enable", "rollback"},

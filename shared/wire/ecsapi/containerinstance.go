@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"berth/shared/cluster"
 	"berth/shared/wire/answer"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
@@ -98,10 +99,13 @@ func (o *instanceOperations) checkInstances(ctx context.Context, clusterRef *str
 func (o *instanceOperations) checkDescribeInstances(
 	ctx context.Context, in *ecs.DescribeContainerInstancesInput,
 ) error {
-	if err := input.CheckCount("containerInstances", len(in.ContainerInstances), 100); err != nil {
+	if err := o.checkInstances(ctx, in.Cluster, in.ContainerInstances...); err != nil {
 		return err
 	}
-	return o.checkInstances(ctx, in.Cluster, in.ContainerInstances...)
+	if len(in.ContainerInstances) == 0 {
+		return cluster.Errorf(cluster.CodeClient, "Container Instances cannot be empty.")
+	}
+	return input.CheckCount("containerInstances", len(in.ContainerInstances), 100)
 }
 
 // checkInstancesState accepts 1 to 10 instances, to be ACTIVE or DRAINING (ECS API reference,

@@ -2,6 +2,7 @@ package ecsapi
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
@@ -11,8 +12,8 @@ import (
 // checkLaunchType accepts EC2 and EXTERNAL, or none. Others that ECS has, such as FARGATE, are
 // refused by name.
 func checkLaunchType(t types.LaunchType) error {
-	if err := input.CheckOneOf("launchType", t); err != nil {
-		return err
+	if !slices.Contains(append(t.Values(), ""), t) {
+		return input.Invalid("launch type should be one of [EC2,FARGATE,EXTERNAL]")
 	}
 	if t != "" && t != types.LaunchTypeEc2 && t != types.LaunchTypeExternal {
 		return input.Unsupported("launchType " + string(t))

@@ -1,6 +1,8 @@
 package ecsapi
 
 import (
+	"slices"
+
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
@@ -87,8 +89,9 @@ func checkStrategy(in *ecs.CreateServiceInput) error {
 // excludes (S4). What a real Fargate or external-controller service would need is refused in ECS's
 // words.
 func checkCreateFeatures(in *ecs.CreateServiceInput) error {
-	if err := input.CheckOneOf("launchType", in.LaunchType); err != nil {
-		return err
+	if !slices.Contains(append(in.LaunchType.Values(), ""), in.LaunchType) {
+		// ECS's own words, though it takes EXTERNAL too.
+		return cluster.Errorf(cluster.CodeClient, "launch type should be one of [EC2,FARGATE]")
 	}
 	daemon := in.SchedulingStrategy == types.SchedulingStrategyDaemon
 	controller := types.DeploymentControllerTypeEcs

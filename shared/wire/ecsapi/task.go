@@ -105,12 +105,12 @@ func checkRunFeatures(in *ecs.RunTaskInput) error {
 	if err := checkPropagateTags(in.PropagateTags); err != nil {
 		return err
 	}
-	if err := checkLaunchType(in.LaunchType); err != nil {
-		return err
-	}
 	if in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0 {
 		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove " +
 			"one and try again.")
+	}
+	if err := checkLaunchType(in.LaunchType); err != nil {
+		return err
 	}
 	return refuseUnserved(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
@@ -256,6 +256,16 @@ func (o *taskOperations) newTasks(
 	return o.scheduler.SubmitTasks(ctx, spec)
 }
 
+// clusterFirst returns ClusterNotFoundException if there is no such cluster, and otherwise the
+// refusal: ECS looks for the cluster before it looks at what is asked of it.
+func (o *taskOperations) clusterFirst(ctx context.Context, clusterName string, refusal error) error {
+	_, _, err := o.scheduler.DescribeTasks(ctx, clusterName, nil)
+	if cluster.ErrorCode(err) == cluster.CodeClusterNotFound {
+		return err
+	}
+	return refusal
+}
+
 // stopTask reads StopTask. The reason appears as the task's stoppedReason.
 func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
 	clusterName, err := o.ClusterName(in.Cluster)
@@ -267,7 +277,7 @@ func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*
 	}
 	id, err := o.TaskID(clusterName, *in.Task)
 	if err != nil {
-		return nil, err
+		return nil, o.clusterFirst(ctx, clusterName, err)
 	}
 	if len(input.Value(in.Reason)) > maxReason {
 		return nil, input.Invalid("reason must have at most %d characters.", maxReason)
@@ -289,7 +299,7 @@ func (o *taskOperations) describeTasks(
 		return nil, err
 	}
 	if err := input.CheckCount("tasks", len(in.Tasks), maxTasks); err != nil {
-		return nil, err
+		return nil, o.clusterFirst(ctx, clusterName, err)
 	}
 	for _, field := range in.Include {
 		if err := input.CheckOneOf("include", field); err != nil {

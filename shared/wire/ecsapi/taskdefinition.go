@@ -3,6 +3,8 @@ package ecsapi
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -50,10 +52,6 @@ func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.Register
 	if _, err := checkTags(in.Tags, shape.DefinitionTags); err != nil {
 		return err
 	}
-	//lint:ignore SA1019 clients can still send them, and they are refused by name
-	if err := refuseUnserved(unserved{"inferenceAccelerators", len(in.InferenceAccelerators) > 0}); err != nil {
-		return err
-	}
 	definition := types.TaskDefinition{
 		ContainerDefinitions: in.ContainerDefinitions, Cpu: in.Cpu, Memory: in.Memory, NetworkMode: in.NetworkMode,
 		TaskRoleArn: in.TaskRoleArn, ExecutionRoleArn: in.ExecutionRoleArn,
@@ -82,7 +80,18 @@ func (o *definitionOperations) checkDescribeDefinition(_ context.Context, in *ec
 	return o.checkDefinition(in.TaskDefinition)
 }
 
+// checkDeregister accepts family:revision alone, and says in ECS's words what the revision lacks.
 func (o *definitionOperations) checkDeregister(_ context.Context, in *ecs.DeregisterTaskDefinitionInput) error {
+	if err := input.CheckRequired("taskDefinition", in.TaskDefinition); err != nil {
+		return err
+	}
+	_, revision, found := strings.Cut(cluster.LastPart(*in.TaskDefinition), ":")
+	if !found {
+		return cluster.Errorf(cluster.CodeClient, "Revision is missing.")
+	}
+	if _, err := strconv.ParseUint(revision, 10, 31); err != nil {
+		return input.Invalid("Invalid revision number. Number: %.40s", revision)
+	}
 	return o.checkDefinition(in.TaskDefinition)
 }
 

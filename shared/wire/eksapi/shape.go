@@ -1,6 +1,7 @@
 package eksapi
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -56,14 +57,17 @@ type nodegroup struct {
 	NodegroupName  string            `json:"nodegroupName"`
 	NodegroupArn   string            `json:"nodegroupArn"`
 	ClusterName    string            `json:"clusterName"`
-	Version        string            `json:"version,omitempty"`
-	ReleaseVersion string            `json:"releaseVersion,omitempty"`
+	Version        string            `json:"version"`
+	ReleaseVersion string            `json:"releaseVersion"`
 	CreatedAt      epochSeconds      `json:"createdAt"`
 	ModifiedAt     epochSeconds      `json:"modifiedAt"`
 	Status         string            `json:"status"`
+	CapacityType   string            `json:"capacityType"`
 	ScalingConfig  scalingConfig     `json:"scalingConfig"`
 	Subnets        []string          `json:"subnets"`
+	InstanceTypes  []string          `json:"instanceTypes"`
 	AmiType        string            `json:"amiType"`
+	DiskSize       *int              `json:"diskSize,omitempty"`
 	NodeRole       string            `json:"nodeRole"`
 	Labels         map[string]string `json:"labels"`
 	Resources      resources         `json:"resources"`
@@ -104,21 +108,30 @@ func (t epochSeconds) MarshalJSON() ([]byte, error) {
 	return []byte(strconv.FormatFloat(float64(time.Time(t).UnixMilli())/1000, 'f', -1, 64)), nil
 }
 
+// defaultDiskSize is the diskSize, in GiB, that EKS shows of a node group without a launch
+// template.
+const defaultDiskSize = 20
+
 // nodegroupShape returns a node group as the API shows it. Its AMI type is CUSTOM, because the
-// launch template names the image.
+// launch template names the image; as with EKS the image is then the release version. The capacity
+// type and the disk size are EKS's defaults: the Auto Scaling group and its launch template decide.
 func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 	out := &nodegroup{
 		NodegroupName: g.Name, NodegroupArn: account.NodeGroupARN(g.Cluster, g.Name, g.ID), ClusterName: g.Cluster,
-		Version: g.Target.Version, ReleaseVersion: g.Target.ReleaseVersion, Status: string(g.Status),
+		Version: g.Target.Version, ReleaseVersion: cmp.Or(g.Target.ReleaseVersion, g.Target.Image),
+		Status: string(g.Status), CapacityType: "ON_DEMAND", InstanceTypes: []string{},
 		CreatedAt: epochSeconds(g.CreatedAt), ModifiedAt: epochSeconds(g.ModifiedAt),
 		ScalingConfig: scalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
-		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: g.Labels, Tags: g.Tags,
+		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: orNone(g.Labels),
+		Tags:      orNone(g.Tags),
 		Resources: resources{[]autoScalingGroup{{g.AutoScalingGroup}}}, Health: healthShape(g.Issues),
 		UpdateConfig: updateConfigShape(g.Config),
 	}
 	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {
 		out.LaunchTemplate = &launchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName,
 			Version: g.Target.SourceVersion}
+	} else {
+		out.DiskSize = new(defaultDiskSize)
 	}
 	return out
 }
@@ -154,6 +167,14 @@ func updateShape(u *cluster.Update) *update {
 			return errorDetail{string(x.Code), x.Message, orEmpty(x.Resources)}
 		}),
 	}
+}
+
+// orNone returns an empty map for nil, which JSON would write as null.
+func orNone(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
 }
 
 // orEmpty returns an empty list for nil, which JSON would write as null.

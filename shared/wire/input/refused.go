@@ -38,7 +38,6 @@ var refusalReasons = map[string]string{
 	"overrides.inferenceAcceleratorOverrides":           "AWS has discontinued Elastic Inference",
 	"overrides.containerOverrides.resourceRequirements": "placement knows the GPUs of the task definition only",
 	"overrides.containerOverrides.environmentFiles":     "environment files come from the task definition",
-	"inferenceAccelerators":                             "AWS has discontinued Elastic Inference",
 	"taskDefinition.inferenceAccelerators":              "AWS has discontinued Elastic Inference",
 	"tagging":                                           "such resources have no tags here",
 	"name":                                              "ECS acts on the one that it keeps itself",
