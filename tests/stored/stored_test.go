@@ -296,6 +296,7 @@ var fullerAnswers = map[string][]string{
 		".clusters.runningTasksCount", ".clusters.pendingTasksCount", ".clusters.attachments",
 		".clusters.attachmentsStatus",
 	},
+	"DescribeNodegroup": {".nodegroup.releaseVersion", ".nodegroup.capacityType", ".nodegroup.diskSize"},
 	// The simulated AWS describes more of both.
 	"Action=DescribeTargetGroups&Version=2015-12-01":      {""},
 	"Action=DescribeAutoScalingGroups&Version=2011-01-01": {""},

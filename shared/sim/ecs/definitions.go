@@ -165,7 +165,8 @@ func (e *Definitions) DeleteTaskDefinitions(
 			case !strings.Contains(cluster.LastPart(name), ":"):
 				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
 					Reason: new(
-						"The specified task definition identifier is invalid. Specify a valid name or ARN and try again.")})
+						"The specified task definition identifier is invalid. Specify a valid name or ARN and try " +
+							"again.")})
 			case d == nil:
 				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
 					Reason: new(

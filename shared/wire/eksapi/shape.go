@@ -51,9 +51,18 @@ type health struct {
 	Issues []issue `json:"issues"`
 }
 
+// A machine says what the instances of a node group are made of.
+type machine struct {
+	CapacityType  string   `json:"capacityType"`
+	InstanceTypes []string `json:"instanceTypes"`
+	AmiType       string   `json:"amiType"`
+	DiskSize      *int     `json:"diskSize,omitempty"`
+}
+
 // A nodegroup is a node group as the API shows it. Unlike in ECS's API, lists are always there, if
 // only empty.
 type nodegroup struct {
+	machine
 	NodegroupName  string            `json:"nodegroupName"`
 	NodegroupArn   string            `json:"nodegroupArn"`
 	ClusterName    string            `json:"clusterName"`
@@ -62,12 +71,8 @@ type nodegroup struct {
 	CreatedAt      epochSeconds      `json:"createdAt"`
 	ModifiedAt     epochSeconds      `json:"modifiedAt"`
 	Status         string            `json:"status"`
-	CapacityType   string            `json:"capacityType"`
 	ScalingConfig  scalingConfig     `json:"scalingConfig"`
 	Subnets        []string          `json:"subnets"`
-	InstanceTypes  []string          `json:"instanceTypes"`
-	AmiType        string            `json:"amiType"`
-	DiskSize       *int              `json:"diskSize,omitempty"`
 	NodeRole       string            `json:"nodeRole"`
 	Labels         map[string]string `json:"labels"`
 	Resources      resources         `json:"resources"`
@@ -117,12 +122,13 @@ const defaultDiskSize = 20
 // type and the disk size are EKS's defaults: the Auto Scaling group and its launch template decide.
 func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 	out := &nodegroup{
+		machine:       machine{CapacityType: "ON_DEMAND", InstanceTypes: []string{}, AmiType: "CUSTOM"},
 		NodegroupName: g.Name, NodegroupArn: account.NodeGroupARN(g.Cluster, g.Name, g.ID), ClusterName: g.Cluster,
 		Version: g.Target.Version, ReleaseVersion: cmp.Or(g.Target.ReleaseVersion, g.Target.Image),
-		Status: string(g.Status), CapacityType: "ON_DEMAND", InstanceTypes: []string{},
+		Status:    string(g.Status),
 		CreatedAt: epochSeconds(g.CreatedAt), ModifiedAt: epochSeconds(g.ModifiedAt),
 		ScalingConfig: scalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
-		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: orNone(g.Labels),
+		Subnets:       orEmpty(g.Subnets), NodeRole: g.Role, Labels: orNone(g.Labels),
 		Tags:      orNone(g.Tags),
 		Resources: resources{[]autoScalingGroup{{g.AutoScalingGroup}}}, Health: healthShape(g.Issues),
 		UpdateConfig: updateConfigShape(g.Config),
