@@ -66,7 +66,10 @@ func (s *session) placeTasks() (*placed, error) {
 func (w *world) newcomers() (out []unplaced) {
 	for _, p := range w.partitions {
 		if p.asked.OnEveryNode && w.c.Add == nil {
-			p.want = []newcomers{{count: len(w.engine.EligibleInstances(p.spec)), spec: p.spec}}
+			p.want = nil
+			for _, start := range w.planDaemon(p).Starts {
+				p.want = append(p.want, newcomers{count: start.Count, spec: p.spec, instances: start.Instances})
+			}
 		}
 		for _, g := range p.want {
 			if g.count > 0 {
@@ -87,7 +90,7 @@ func (g newcomers) totalLoad() (n int64) {
 }
 
 func (w *world) requestFor(p *partition, g newcomers) placement.Request {
-	return placement.Request{Spec: g.spec, Count: g.count, Target: p.row.Desired, Seed: 1}
+	return placement.Request{Spec: g.spec, Count: g.count, Target: p.row.Desired, Seed: 1, Instances: g.instances}
 }
 
 // requestOfOne asks for one task of the partition.
@@ -237,10 +240,11 @@ func (s *session) tasksToStop() ([]*cluster.Task, error) {
 	}
 	p := w.partitions[0]
 	if p.asked.OnEveryNode && s.c.Drop == 0 {
-		eligible := w.engine.EligibleInstances(p.spec)
-		return slices.DeleteFunc(slices.Clone(w.snap.TasksOf(p.row.Short)), func(t *cluster.Task) bool {
-			return slices.Contains(eligible, t.Instance) && !slices.Contains(p.asked.Blocked, t.Instance)
-		}), nil
+		var stopped []*cluster.Task
+		for _, stop := range w.planDaemon(p).Stops {
+			stopped = append(stopped, stop.Task)
+		}
+		return stopped, nil
 	}
 	return w.engine.ChooseStops(w.requestFor(p, newcomers{count: s.c.Drop, spec: p.spec}),
 		slices.Clone(w.snap.TasksOf(p.row.Short))), nil

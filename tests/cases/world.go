@@ -43,6 +43,8 @@ type newcomers struct {
 	count int
 	loads map[string]int64 // nil: the service's
 	spec  *placement.Spec
+	// instances are where tasks of a service on every node go; nil for others.
+	instances []string
 }
 
 // newTaskCount returns how many new tasks there are.
@@ -317,6 +319,7 @@ func (w *world) compilePartition(p *partition) error {
 	}
 	if s.OnEveryNode {
 		p.row.Strategy, p.row.Rules.DomainPolicy = cluster.Daemon, cluster.PolicyNone
+		p.row.MinHealthy, p.row.MaxPercent = 0, 100
 	}
 	for _, m := range s.Metrics {
 		p.row.Rules.Metrics = append(p.row.Rules.Metrics,
