@@ -41,6 +41,7 @@ func TestEmbedded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make check runs it: it waits for what users wait for")
 	}
+	t.Parallel()
 	runStories(t, startEmbedded(t))
 }
 
@@ -116,7 +117,8 @@ func plainEnvironment() []string {
 
 // environment returns the variables with which a client calls Berth, and nobody else.
 func (d *door) environment() []string {
-	return append(plainEnvironment(), "AWS_ENDPOINT_URL="+d.endpoint, "AWS_ACCESS_KEY_ID="+d.accessKey, "AWS_SECRET_ACCESS_KEY="+d.key,
+	return append(plainEnvironment(), "AWS_ENDPOINT_URL="+d.endpoint, "AWS_ACCESS_KEY_ID="+d.accessKey,
+		"AWS_SECRET_ACCESS_KEY="+d.key,
 		"AWS_DEFAULT_REGION="+ministack.Region, "AWS_REGION="+ministack.Region)
 }
 

@@ -31,6 +31,7 @@ func TestThroughProxy(t *testing.T) {
 	if why := ministack.WhyUnavailable(); why != "" {
 		t.Skip(why)
 	}
+	t.Parallel()
 	runStories(t, startProxied(t))
 }
 
@@ -66,7 +67,8 @@ func startProxied(t *testing.T) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ClientAs(as).CreateCluster(t.Context(), &ecs.CreateClusterInput{ClusterName: aws.String("default")}); err != nil {
+	if _, err := c.ClientAs(as).CreateCluster(t.Context(),
+		&ecs.CreateClusterInput{ClusterName: aws.String("default")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.AddInstances("default", 6, "m5.large", []string{"us-east-1a", "us-east-1b", "us-east-1c"}); err != nil {
@@ -74,7 +76,8 @@ func startProxied(t *testing.T) *door {
 	}
 	runSchedules(t, c)
 	d := startProxy(t, o.Berth, append(plainEnvironment(), c.ClientEnvironment(as)...))
-	d.scaling, d.balancing, d.templates, d.installation = c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS, cloud.StackName
+	d.scaling, d.balancing, d.templates, d.installation = c.SimulatedAWS, c.SimulatedAWS, c.SimulatedAWS,
+		cloud.StackName
 	return d
 }
 
@@ -128,7 +131,8 @@ func startProxy(t *testing.T, berth string, env []string) *door {
 		if m := exported.FindStringSubmatch(in.Text()); m != nil {
 			said[m[1]] = m[2]
 		}
-		if said["AWS_ENDPOINT_URL_ECS"] != "" && said["AWS_ACCESS_KEY_ID"] != "" && said["AWS_SECRET_ACCESS_KEY"] != "" {
+		if said["AWS_ENDPOINT_URL_ECS"] != "" && said["AWS_ACCESS_KEY_ID"] != "" &&
+			said["AWS_SECRET_ACCESS_KEY"] != "" {
 			return &door{endpoint: said["AWS_ENDPOINT_URL_ECS"], accessKey: said["AWS_ACCESS_KEY_ID"],
 				key: said["AWS_SECRET_ACCESS_KEY"], isSlow: true}
 		}
