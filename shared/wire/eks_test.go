@@ -379,7 +379,7 @@ func TestEKS_Errors(t *testing.T) {
 // Clients read these members of every node group, whether anything was said about them or not.
 func TestEKS_DefaultsOfANodeGroup(t *testing.T) {
 	n := newNodeGroups()
-	n.groups["bare"] = &cluster.NodeGroup{Name: "bare", Target: cluster.UpdateTarget{Image: "ami-1"}}
+	n.groups["bare"] = &cluster.NodeGroup{Name: "bare", Status: cluster.NodeGroupActive, Target: cluster.UpdateTarget{Image: "ami-1"}}
 	b := newBerth(t, withNodeGroups(n))
 	got, _ := call(t, b.mux, "GET", "/clusters/prod/node-groups/bare", "").body["nodegroup"].(map[string]any)
 	for member, value := range map[string]any{

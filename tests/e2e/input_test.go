@@ -218,7 +218,7 @@ func (w *inputTarget) mistakes() []mistake {
 		{"NoServices", "DescribeServices", `{}`, badRequest, invalid, "services"},
 		{"NoTask", "StopTask", `{}`, badRequest, invalid, "task"},
 		{"NoFamily", "RegisterTaskDefinition", `{"containerDefinitions": [{"name": "x", "image": "x", "memory": 1}]}`,
-			badRequest, invalid, "amily"},
+			badRequest, "ClientException", "amily"},
 		{"NoBody", "CreateService", ``, badRequest, invalid, "serviceName"},
 
 		{"NumberForText", "CreateService", `{"serviceName": 5, "taskDefinition": "web", "desiredCount": 1}`, badRequest,
@@ -259,7 +259,7 @@ func (w *inputTarget) mistakes() []mistake {
 		{"NegativeMaxResults", "ListTasks", `{"maxResults": -1}`, badRequest, invalid, "maxResults is -1"},
 		{"NegativeCPU", "RegisterTaskDefinition",
 			`{"family": "new", "containerDefinitions": [{"name": "x", "image": "x", "memory": 1, "cpu": -1}]}`,
-			badRequest, invalid, "ontainer"},
+			badRequest, "ClientException", "ontainer"},
 
 		{"TenThousandAttributes", "PutAttributes", attributes(10_000), badRequest, invalid, ""},
 		{"ElevenAttributes", "PutAttributes", attributes(11), badRequest, invalid, ""},

@@ -57,13 +57,22 @@ func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.Register
 		TaskRoleArn: in.TaskRoleArn, ExecutionRoleArn: in.ExecutionRoleArn,
 	}
 	if _, err := shape.ParseTaskDefinition(definition, nil); err != nil {
-		return cluster.Errorf(cluster.CodeClient, "%s", err.Error()) // what ECS calls every fault of a definition
+		return definitionFault(err)
 	}
 	d, err := shape.ParseTaskDefinition(definition, in.Tags)
 	if err != nil {
 		return err
 	}
 	return o.roles.checkPassable(d.Roles)
+}
+
+// definitionFault returns a fault of a task definition under the code that ECS has for all of them.
+func definitionFault(err error) error {
+	text := err.Error()
+	if e := new(cluster.Error); errors.As(err, &e) {
+		text = e.Message
+	}
+	return cluster.Errorf(cluster.CodeClient, "%s", text)
 }
 
 // checkDefinition refuses a reference that is no family, family:revision or ARN of this account and
