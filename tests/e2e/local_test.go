@@ -36,6 +36,12 @@ func TestMakeLocal(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil { // a command has failed, and ended the test
+			_ = cmd.Process.Signal(syscall.SIGINT)
+			_ = cmd.Wait()
+		}
+	})
 	s := newShell(t, 2*time.Minute)
 	said, commands := "", []string{}
 	for in := bufio.NewScanner(stdout); !strings.Contains(said, "Ctrl-C") && in.Scan(); {
