@@ -533,6 +533,34 @@ func TestForwardedOperations(t *testing.T) {
 		expect(t, "services", []int32{got.Clusters[0].ActiveServicesCount, got.Clusters[1].ActiveServicesCount,
 			got.Clusters[0].RunningTasksCount}, []int32{1, 0, 2})
 	})
+	t.Run("NothingThatECSCouldReadOtherwise", func(t *testing.T) {
+		b := newBerth(t)
+		for _, c := range []struct{ op, body string }{
+			{"UpdateContainerInstancesState",
+				`{"cluster":"theirs","Cluster":"prod","containerInstances":["0a"],"status":"DRAINING"}`},
+			{"UpdateContainerInstancesState",
+				`{"cluster":"theirs","cluster":"prod","containerInstances":["0a"],"status":"DRAINING"}`},
+			{"DeregisterContainerInstance", `{"Cluster":"prod","containerInstance":"0a"}`}, // of default, to ECS
+			{"DeleteCluster", `{"cluster":"theirs","clu\u017fter":"prod"}`},
+			{"PutAttributes", `{"cluster":"prod","attributes":[{"name":"a","targetId":"x","targetID":"0a"}]}`},
+			{"TagResource", `{"resourceArn":"` + account.ARN("cluster", "theirs") + `","ResourceArn":"` +
+				account.ARN("cluster", "prod") + `","tags":[{"key":"a","value":"b"}]}`},
+			{awsjson.OwnTarget + "PutClusterConfiguration", `{"cluster":"old","Cluster":"prod","configuration":{}}`},
+		} {
+			status, answer := b.mux.ServeOperation(t.Context(), c.op, []byte(c.body))
+			if status != 400 || !strings.Contains(string(answer), "SerializationException") || len(b.cloud.calls) > 0 {
+				t.Errorf("%s %s: %d %s, calls of ECS %v, want a SerializationException and none", c.op, c.body, status,
+					answer, b.cloud.calls)
+			}
+		}
+	})
+	t.Run("NoInstanceOfAnotherClusterRegistersAgain", func(t *testing.T) {
+		b := newBerth(t)
+		_, err := b.RegisterContainerInstance(t.Context(), &ecs.RegisterContainerInstanceInput{Cluster: new("prod"),
+			ContainerInstanceArn: new(account.ARN("container-instance", "theirs", "0a"))})
+		refused(t, err, "InvalidParameterException", "Identifier is for theirs")
+		expect(t, "calls", len(b.cloud.calls), 0)
+	})
 	t.Run("NothingOfClustersThatAreNotManaged", func(t *testing.T) {
 		b, ctx, theirs := newBerth(t), t.Context(), new("theirs")
 		instance := account.ARN("container-instance", "theirs", "0a")

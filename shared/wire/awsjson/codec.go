@@ -33,8 +33,8 @@ func TypedOperation[I, O any](f func(context.Context, *I) (*O, error)) Operation
 }
 
 // DecodeInput decodes a request's body into the SDK's input. Its fields have the protocol's names
-// but for the case of the first letter, which encoding/json ignores. Unknown members are ignored,
-// as AWS does. No body is an empty input.
+// but for the case of the first letter, which encoding/json ignores; [checkSpelling] refuses any
+// other spelling. Unknown members are ignored, as AWS does. No body is an empty input.
 func DecodeInput(body []byte, in any) error {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 {
@@ -47,7 +47,7 @@ func DecodeInput(body []byte, in any) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
-		return nil
+		return checkSpelling(body, in)
 	case errors.As(err, &wrong):
 		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.",
 			protocolPath(wrong.Field), wrong.Value)
@@ -86,7 +86,8 @@ func StrictOperation[I, O any](f func(context.Context, *I) (*O, error)) Operatio
 	}
 }
 
-// decodeStrict decodes exactly one JSON value without unknown members. No body is an empty input.
+// decodeStrict decodes exactly one JSON value without unknown members, spelt as [checkSpelling]
+// wants it. No body is an empty input.
 func decodeStrict(body []byte, in any) error {
 	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil
@@ -100,7 +101,7 @@ func decodeStrict(body []byte, in any) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
-		return nil
+		return checkSpelling(body, in)
 	case errors.As(err, &wrong):
 		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", wrong.Field,
 			wrong.Value)

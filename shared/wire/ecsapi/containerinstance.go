@@ -84,8 +84,7 @@ func (o *instanceOperations) checkListInstances(ctx context.Context, in *ecs.Lis
 }
 
 // checkInstances refuses a cluster that Berth does not manage, and references of another cluster,
-// account or Region. Forwarded as they are,
-// they could reach what Berth's caller has no business with.
+// account or Region: ECS would act on them with Berth's role.
 func (o *instanceOperations) checkInstances(ctx context.Context, clusterRef *string, refs ...string) error {
 	name, _, err := o.References.ReadInstances(clusterRef, refs)
 	if err != nil {
@@ -122,10 +121,14 @@ func (o *instanceOperations) checkInstancesState(
 	return o.checkInstances(ctx, in.Cluster, in.ContainerInstances...)
 }
 
-// checkRegisterInstance accepts no tags of Berth's own: instances have none.
+// checkRegisterInstance accepts no tags of Berth's own, because instances have none, and no
+// instance of another cluster that registers again.
 func (o *instanceOperations) checkRegisterInstance(ctx context.Context, in *ecs.RegisterContainerInstanceInput) error {
 	if _, err := checkTags(in.Tags, nil); err != nil {
 		return err
+	}
+	if before := input.Value(in.ContainerInstanceArn); before != "" {
+		return o.checkInstances(ctx, in.Cluster, before)
 	}
 	return o.checkInstances(ctx, in.Cluster)
 }
