@@ -1,6 +1,7 @@
 package access
 
 import (
+	"slices"
 	"strings"
 
 	"berth/shared/cluster"
@@ -82,12 +83,13 @@ func matchesAny(patterns []string, principal string) bool {
 		return false
 	}
 	role := roleOf(principal)
-	for _, pattern := range patterns {
-		if matchesPattern(pattern, principal) || role != "" && matchesPattern(withoutPath(pattern), role) {
-			return true
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if role != "" && !strings.Contains(pattern, ":sts:") {
+			// Who assumes a role chooses the session's name, so *deployer must not match it.
+			return matchesPattern(withoutPath(pattern), role)
 		}
-	}
-	return false
+		return matchesPattern(pattern, principal)
+	})
 }
 
 // roleOf returns the ARN of the role behind a session, without the role's path, which the session's

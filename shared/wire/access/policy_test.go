@@ -70,6 +70,8 @@ func TestPatterns(t *testing.T) {
 		{ciRole, "arn:aws:sts::123456789012:assumed-role/x/deployer", false},
 		{ciRole, "arn:aws:sts::123456789012:federated-user/deployer", false}, {"", ann, false}, {"", "", false},
 		{"*", "", false},
+		{"*deployer", "arn:aws:sts::123456789012:assumed-role/reader/deployer", false}, {"*deployer", ci, true},
+		{"arn:aws:*/ann", "arn:aws:sts::123456789012:assumed-role/reader/ann", false},
 	} {
 		if got := matchesAny([]string{c.pattern}, c.principal); got != c.matches {
 			t.Errorf("%q matches %q: %v, want %v", c.pattern, c.principal, got, c.matches)
