@@ -71,6 +71,21 @@ func TestWhatIsMissingIsCollected(t *testing.T) {
 	}
 }
 
+// Without REQUIRE_IAM, a function that forgot it would let everyone do everything.
+func TestUnverifiedCallersMayCallOnlyIfAVariableSaysSo(t *testing.T) {
+	for value, may := range map[string]bool{"": false, "true": false, "no": true, "false": true} {
+		e := with("REQUIRE_IAM", value, "WRITER_ARNS", "arn:aws:iam::123456789012:user/ann")
+		p, unverified := e.AccessPolicy()
+		failed := e.JoinedErrors() != nil // the function does not start
+		if may != (unverified != "") || failed != (value == "" || value == "no") {
+			t.Errorf("with %q the caller is %q, the errors are %v", value, unverified, e.JoinedErrors())
+		}
+		if len(p.Writers) != 1 && !may {
+			t.Errorf("with %q the writers are %q", value, p.Writers)
+		}
+	}
+}
+
 func TestList(t *testing.T) {
 	if got := with("EVENT_SOURCES", " aws.ecs, ,berth.fleet").ListVariable("EVENT_SOURCES"); !cmp.Equal(got,
 		[]string{"aws.ecs", "berth.fleet"}) {
