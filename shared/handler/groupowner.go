@@ -2,7 +2,10 @@ package handler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -14,19 +17,31 @@ import (
 // functions may not, and IAM lets them change only groups that have it (docs/security.md).
 const OwnerTag = "berth:installation"
 
-// OwnershipProblem says why the installation may not change the group, with the command that lets
-// it; empty if it may. An installation without a name owns every group, which is for tests of
-// handlers.
+// OwnershipProblem says why the installation may not change the group, with the command that allows
+// it to; empty if it may. An installation without a name owns every group: only tests have one.
 func OwnershipProblem(g *cluster.AutoScalingGroup, installation string) string {
 	if installation == "" || g.Tags[OwnerTag] == installation {
 		return ""
 	}
 	return fmt.Sprintf("The Auto Scaling group %s does not have the tag %s=%s, so Berth only reads it. If it is "+
-		"yours, run: "+
-		"aws autoscaling create-or-update-tags --tags "+
-		"ResourceId=%s,ResourceType=auto-scaling-group,Key=%s,Value=%s,PropagateAtLaunch=false",
-		g.Name, OwnerTag, installation, g.Name, OwnerTag, installation)
+		"yours, run: aws autoscaling create-or-update-tags --tags %s", g.Name, OwnerTag, installation,
+		tagArgument(g.Name, installation))
 }
+
+// tagArgument returns the argument --tags that sets the tag of ownership, for a shell. Names of
+// groups may have any printable characters, so "x; reboot" must not become a command.
+func tagArgument(group, installation string) string {
+	const format = "ResourceId=%s,ResourceType=auto-scaling-group,Key=%s,Value=%s,PropagateAtLaunch=false"
+	if plainNames.MatchString(group) {
+		return fmt.Sprintf(format, group, OwnerTag, installation)
+	}
+	tag, _ := json.Marshal([]map[string]any{{"ResourceId": group, "ResourceType": "auto-scaling-group", "Key": OwnerTag,
+		"Value": installation, "PropagateAtLaunch": false}}) // texts cannot fail
+	return "'" + strings.ReplaceAll(string(tag), "'", `'\''`) + "'"
+}
+
+// plainNames matches names of groups that mean nothing else to a shell and to the AWS CLI.
+var plainNames = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
 // OwnershipError returns [OwnershipProblem] as an error of the API.
 func OwnershipError(g *cluster.AutoScalingGroup, installation string) error {
@@ -37,9 +52,9 @@ func OwnershipError(g *cluster.AutoScalingGroup, installation string) error {
 }
 
 // OwnedGroups is Amazon EC2 Auto Scaling as a function uses it: it reads every group, and changes
-// only those that the installation owns. Every change asks for the group's tags first. That is one
-// call more, but changes are rare, and no decision that is wrong elsewhere can reach a group of
-// somebody else.
+// only those that the installation owns. Every change reads the group's tags first. That costs one
+// call more, but changes are rare, and a wrong decision elsewhere cannot reach somebody else's
+// group.
 type OwnedGroups struct {
 	AutoScaling
 	Updates      GroupUpdates // nil for a function that needs none
@@ -48,7 +63,7 @@ type OwnedGroups struct {
 	groupOf map[string]string // group by EC2 instance id, as last described
 }
 
-// DescribeGroups describes groups, whoever owns them.
+// DescribeGroups describes groups of any owner, and notes which group each instance is in.
 func (o *OwnedGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
 	found, err := o.AutoScaling.DescribeGroups(ctx, names)
 	if o.groupOf == nil {
@@ -62,12 +77,12 @@ func (o *OwnedGroups) DescribeGroups(ctx context.Context, names []string) ([]*cl
 	return found, err
 }
 
-// own runs a change of a group that the installation owns. The change of a group that is not there
-// is left to Auto Scaling to refuse.
+// own runs a change if the installation owns the group. Auto Scaling itself refuses the change of a
+// group that does not exist.
 func (o *OwnedGroups) own(ctx context.Context, name string, change func() error) error {
 	found, err := o.DescribeGroups(ctx, []string{name})
 	if err != nil {
-		return fmt.Errorf("asking whose Auto Scaling group %s is: %w", name, err)
+		return fmt.Errorf("reading the tags of Auto Scaling group %s: %w", name, err)
 	}
 	for _, g := range found {
 		if err := OwnershipError(g, o.Installation); err != nil {
@@ -97,7 +112,7 @@ func (o *OwnedGroups) TerminateInstance(ctx context.Context, id string, lower bo
 	return o.own(ctx, group, func() error { return o.AutoScaling.TerminateInstance(ctx, id, lower) })
 }
 
-// TagGroup sets a tag on the group. The tag of ownership is not Berth's to set.
+// TagGroup sets a tag on the group. It refuses [OwnerTag], which only the group's owner sets.
 func (o *OwnedGroups) TagGroup(ctx context.Context, group, key, value string) error {
 	if key == OwnerTag {
 		return cluster.Errorf(cluster.CodeInvalidRequest, "Berth does not set the tag %s of an Auto Scaling group", key)
@@ -115,7 +130,7 @@ func (o *OwnedGroups) DeleteLifecycleHook(ctx context.Context, group, name strin
 	return o.own(ctx, group, func() error { return o.AutoScaling.DeleteLifecycleHook(ctx, group, name) })
 }
 
-// CompleteLifecycleAction lets a termination go on.
+// CompleteLifecycleAction lets a termination continue.
 func (o *OwnedGroups) CompleteLifecycleAction(ctx context.Context, group, hook, id string) error {
 	return o.own(ctx, group, func() error { return o.AutoScaling.CompleteLifecycleAction(ctx, group, hook, id) })
 }
@@ -145,7 +160,7 @@ func (o *OwnedGroups) UseTemplate(ctx context.Context, group, template string) e
 	return o.own(ctx, group, func() error { return o.Updates.UseTemplate(ctx, group, template) })
 }
 
-// FailedLaunches returns failed launches, whoever owns the group.
+// FailedLaunches returns failed launches of a group of any owner.
 func (o *OwnedGroups) FailedLaunches(
 	ctx context.Context, group string, since time.Time,
 ) ([]cluster.FailedLaunch, error) {
