@@ -577,6 +577,9 @@ func TestNodeGroups_ShareNoAutoScalingGroup(t *testing.T) {
 	begin := func(t *testing.T) (*world, *nodeAPI) {
 		w := newWorld(t)
 		w.ecs.clusters["other"] = true
+		if err := w.api.Clusters.ClusterCreated(ctx, "other"); err != nil {
+			t.Fatal(err)
+		}
 		n, _ := groupsOf(w)
 		return w, n
 	}

@@ -128,6 +128,9 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p", "q", "none"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "does not exist")
 		s.ecs.clusters["other"] = true
+		if err := s.api.Clusters.ClusterCreated(ctx, "other"); err != nil {
+			t.Fatal(err)
+		}
 		_, err = s.api.ClusterProviders.PutClusterProviders(ctx, "other", []string{"q"}, nil)
 		want(t, "error of the cluster that may have it", err, nil)
 	})

@@ -21,6 +21,16 @@ func TestAPI_Clusters(t *testing.T) {
 		_, err = w.api.Tasks.SubmitRequest(ctx, complete(operation.SubmitTasks{}))
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 	})
+	t.Run("KnownToECSOnlyAreNotFoundAndStayUnmanaged", func(t *testing.T) {
+		w := emptyWorld(t)
+		w.ecs.clusters[prod] = true
+		_, _, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
+		wantCode(t, err, cluster.CodeClusterNotFound, "Berth does not manage cluster prod")
+		_, err = w.api.Tasks.SubmitRequest(ctx, complete(operation.SubmitTasks{}))
+		wantCode(t, err, cluster.CodeClusterNotFound, "Berth does not manage cluster prod")
+		wantCode(t, w.api.Clusters.CheckManaged(ctx, prod), cluster.CodeClusterNotFound, "")
+		wantCount(t, "clusters", rows[*state.Meta](w, state.PrefixMeta), 0)
+	})
 	t.Run("KnownToECSAreAdoptedWithWhatTheyHave", func(t *testing.T) {
 		w := emptyWorld(t)
 		w.ecs.clusters[prod] = true
@@ -28,6 +38,9 @@ func TestAPI_Clusters(t *testing.T) {
 		w.instances("i", 2, 4096, 8192) // of which nobody takes notice
 		wantCount(t, "instances", rows[*cluster.Instance](w, state.PrefixInstance), 0)
 		w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", TaskDefinition: "other:1", Needs: cluster.Resources{CPU: 1}})
+		if err := w.api.Clusters.ClusterCreated(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
 		w.create("web", "web", 1)
 		wantCount(t, "instances", rows[*cluster.Instance](w, state.PrefixInstance), 2)
 		w.pump()

@@ -558,6 +558,9 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		s.ecs.clusters["other"] = true
+		if err := s.api.Clusters.ClusterCreated(ctx, "other"); err != nil {
+			t.Fatal(err)
+		}
 		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, "other", []string{"p"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "cannot be associated with another")
 		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false),

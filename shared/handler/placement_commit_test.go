@@ -403,6 +403,9 @@ func TestPlacement_Records(t *testing.T) {
 	t.Run("FailsForOneClusterAlone", func(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.clusters["other"] = true
+		if err := w.api.Clusters.ClusterCreated(ctx, "other"); err != nil {
+			t.Fatal(err)
+		}
 		w.instances("i", 1, 4096, 8192)
 		n := 1
 		if _, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: "other", Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {

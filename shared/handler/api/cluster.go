@@ -18,9 +18,13 @@ import (
 // definitions: ECS owns those, and the API passes their operations on.
 type Clusters struct{ *Dependencies }
 
-// ClusterCreated records a cluster that was just created at ECS, or that ECS had already.
+// ClusterCreated begins to manage a cluster that was just created at ECS, or that ECS had already.
 func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
-	if _, err := a.findCluster(ctx, name); err != nil {
+	meta, err := a.readMeta(ctx, name)
+	if err == nil && meta == nil {
+		err = a.adoptCluster(ctx, name)
+	}
+	if err != nil {
 		return err
 	}
 	// Adopting the cluster may have been cut off before this write.
@@ -30,13 +34,7 @@ func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
 // CheckManaged refuses a cluster that Berth does not manage, with ClusterNotFoundException, even if
 // ECS has it.
 func (a *Clusters) CheckManaged(ctx context.Context, name string) error {
-	meta, err := state.ReadRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta},
-		"cluster "+name)
-	if err == nil && meta == nil {
-		err = cluster.Errorf(cluster.CodeClusterNotFound,
-			"Cluster not found. Berth does not manage cluster %s; CreateCluster makes it manage a cluster of "+
-				"ECS.", name)
-	}
+	_, err := a.findCluster(ctx, name)
 	return err
 }
 
@@ -131,50 +129,48 @@ func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error
 	})
 }
 
-// findCluster returns the cluster's meta row. A cluster that only ECS knows is adopted; an unknown
-// one is a ClusterNotFoundException.
+// findCluster returns the meta row of a cluster that Berth manages. Any other is a
+// ClusterNotFoundException, even if ECS has it: who may only read must not make Berth manage it.
 func (a *Dependencies) findCluster(ctx context.Context, name string) (*state.Meta, error) {
-	meta, err := state.ReadRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta},
-		"cluster "+name)
-	if err != nil || meta != nil {
-		return meta, err
+	meta, err := a.readMeta(ctx, name)
+	if err == nil && meta == nil {
+		err = cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found. Berth does not manage cluster %s; "+
+			"CreateCluster makes it manage a cluster of ECS.", name)
 	}
-	active, err := a.ECS.ClusterActive(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("looking up cluster %s: %w", name, err)
-	}
-	if !active {
-		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
-	}
-	return a.adoptCluster(ctx, name)
+	return meta, err
+}
+
+// readMeta returns the meta row of a cluster, nil if Berth does not manage it.
+func (a *Dependencies) readMeta(ctx context.Context, name string) (*state.Meta, error) {
+	return state.ReadRow[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
 }
 
 // adoptCluster begins to manage a cluster that ECS has. Its instances and their tasks are recorded
 // at once, so that the first placement finds them.
-func (a *Dependencies) adoptCluster(ctx context.Context, name string) (*state.Meta, error) {
+func (a *Dependencies) adoptCluster(ctx context.Context, name string) error {
+	active, err := a.ECS.ClusterActive(ctx, name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking up cluster %s: %w", name, err)
+	case !active:
+		return cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
 	now := a.Clock.Now()
 	meta := &state.Meta{
 		Head: cluster.Head{Cluster: name, Rev: 1}, CreatedAt: now, Short: cluster.ShortKey(name, "", now),
 	}
-	row, err := a.State.Write(ctx, state.Write{Put: meta})
+	_, err = a.State.Write(ctx, state.Write{Put: meta})
 	var c *state.Conflict
-	if errors.As(err, &c) {
-		row, err = c.Row, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("adopting cluster %s: %w", name, err)
+	if err != nil && !errors.As(err, &c) { // another call may adopt it at the same time
+		return fmt.Errorf("adopting cluster %s: %w", name, err)
 	}
 	// Listed after its own row is written: a sweep treats a cluster that is listed and has no row
 	// as deleted.
 	if err := observe.AddToDirectory(ctx, a.State, name); err != nil {
-		return nil, err
-	}
-	got, ok := row.(*state.Meta)
-	if !ok || got == nil {
-		return nil, fmt.Errorf("adopting cluster %s: its row no longer exists", name)
+		return err
 	}
 	_, err = a.newSweeper().RecordDifferences(ctx, name)
-	return got, err
+	return err
 }
 
 // newSweeper returns the part of the task-state-change function that compares a cluster with ECS.

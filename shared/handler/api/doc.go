@@ -16,7 +16,8 @@
 //   - A write that leaves placement fewer choices, such as a new constraint, moves the
 //     cluster's placement version, so that a decision made before it cannot be committed.
 //   - A service's row and its history (service deployments, revisions) change in one commit.
-//   - Every operation begins with the cluster. One that only ECS knows is adopted on the spot.
+//   - Every operation begins with the cluster, which must be one that Berth manages. Only
+//     CreateCluster makes it manage a cluster that ECS already has.
 //
 // Start reading at handler.go, then service.go and service_edit.go; task_request.go shows how
 // RunTask waits for an answer.
