@@ -114,8 +114,8 @@ func request(t *testing.T, f *eventsource.Function, principal, operation, body s
 	return got.StatusCode, got.Body
 }
 
-// Every operation, as everyone: whoever may invoke may read, writers and managers may change what
-// is theirs to change.
+// TestEveryOperationAsEveryone calls every operation as everyone: readers may only read, writers
+// and managers may change what their right allows.
 func TestEveryOperationAsEveryone(t *testing.T) {
 	operations := slices.Concat(slices.Collect(maps.Keys(ecsapi.Operations(ecsapi.Options{}))),
 		slices.Collect(maps.Keys(berthapi.Operations(cluster.Account{}, berthapi.Resources{}, (*api.NodeGroups)(nil)))),

@@ -14,7 +14,7 @@ import (
 
 // GatherLoads stores the loads that tasks report until their window ends (P10). It skips tasks that
 // do not exist or have stopped, and reports that are older than [cluster.MaxReportAge]: they came
-// too late. Of each metric only what is newer than the last report counts, so a report that is
+// too late. Of each metric it stores only what is newer than the last report, so a report that is
 // delivered again, late or out of order changes nothing.
 func GatherLoads(
 	ctx context.Context, store state.Store, now time.Time, clusterName string, reports []cluster.LoadReport,

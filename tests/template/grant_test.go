@@ -18,7 +18,8 @@ type grant struct {
 	condition string // as text
 }
 
-// grants are the statements of every role and managed policy of a template that allow something.
+// grants returns the statements of every role and managed policy of a template that allow
+// something.
 func grants(t *testing.T, text string) (all []grant) {
 	t.Helper()
 	var doc yaml.Node
@@ -62,8 +63,8 @@ func statements(t *testing.T, role string, n *yaml.Node) (all []grant) {
 	return all
 }
 
-// unlimited are the statements on all resources, each of which has its reason beside it in
-// template.yaml. A new one is added here and there, or better avoided.
+// unlimited lists the statements on all resources. Each has its reason beside it in template.yaml.
+// Avoid adding one.
 var unlimited = []string{
 	"ApiRole.PassThroughUnscoped",
 	"DispatchRole.CloudMapInRoute53", "DispatchRole.DescribeGroups", "DispatchRole.DescribeTargetGroups",
@@ -129,8 +130,8 @@ func TestOnlyTaggedGroupsMayChange(t *testing.T) {
 	}
 }
 
-// checkOwnGroups holds a role that may create Auto Scaling groups to names of the installation's own.
-// Until Berth makes groups, no role may.
+// checkOwnGroups holds a role that may create Auto Scaling groups to names of the installation's
+// own. Until Berth makes groups, no role may.
 func checkOwnGroups(t *testing.T, g grant) {
 	t.Helper()
 	for _, r := range g.resources {

@@ -52,8 +52,8 @@ func callerOf(in *events.LambdaFunctionURLRequest) string {
 	return ""
 }
 
-// refusal answers a request that IAM has not seen. Such a request did not come through the function
-// URL, whose AuthType is AWS_IAM.
+// refusal returns the answer to a request that IAM has not authorized. Such a request did not come
+// through the function URL, whose AuthType is AWS_IAM.
 func refusal() events.LambdaFunctionURLResponse {
 	return events.LambdaFunctionURLResponse{
 		StatusCode: http.StatusForbidden, Headers: map[string]string{"Content-Type": "application/x-amz-json-1.1"},

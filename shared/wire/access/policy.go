@@ -41,9 +41,8 @@ func RightFor(operation string) Right {
 	return Write
 }
 
-// Policy says who has which right. The zero Policy lets every caller only read, and nobody who does
-// not say who they are; a nil *Policy checks nothing, which is for a server on loopback without
-// credentials.
+// Policy says who has which right. The zero Policy lets every identified caller read, and change
+// nothing. A nil *Policy checks nothing: a server on loopback without credentials has none.
 type Policy struct {
 	// Writers and NodeGroupManagers are the ARNs of users and roles; * stands for any text. The ARN
 	// of a role stands for all sessions of that role.

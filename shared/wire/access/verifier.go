@@ -19,7 +19,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// Credential is an access key with whom it stands for and what they may do.
+// A Credential is an access key, its principal and the principal's rights.
 type Credential struct {
 	AccessKeyID     string  `json:"accessKeyId"`
 	SecretAccessKey string  `json:"secretAccessKey"`
@@ -27,8 +27,8 @@ type Credential struct {
 	Rights          []Right `json:"rights"`    // besides reading
 }
 
-// Verifier checks the signatures of requests (Signature Version 4) against a fixed list of
-// credentials, where no IAM stands in front: on the embedded tier and in `berth proxy`.
+// A Verifier checks the signatures of requests (Signature Version 4) against a fixed list of
+// credentials. The embedded tier and `berth proxy` use it, because no IAM stands in front of them.
 type Verifier struct {
 	credentials map[string]Credential
 	now         func() time.Time
@@ -43,8 +43,8 @@ func NewVerifier(list []Credential, now func() time.Time) *Verifier {
 	return v
 }
 
-// ReadCredentials reads {"credentials": [...]}, and returns what checks requests and who may do
-// what.
+// ReadCredentials reads {"credentials": [...]}. It returns a verifier of requests that are signed
+// with them, and the policy that their rights make.
 func ReadCredentials(text []byte, now func() time.Time) (*Verifier, *Policy, error) {
 	var in struct {
 		Credentials []Credential `json:"credentials"`
@@ -72,13 +72,13 @@ func ReadCredentials(text []byte, now func() time.Time) (*Verifier, *Policy, err
 				p.NodeGroupManagers = append(p.NodeGroupManagers, c.Principal)
 			case Read:
 			default:
-				return nil, nil, fmt.Errorf("reading credentials: %q of %s is no right, expected %q or "+
-					"%q", right, c.AccessKeyID, Write, ManageNodeGroups)
+				return nil, nil, fmt.Errorf("reading credentials: %q of %s is no right, expected %q, %q or "+
+					"%q", right, c.AccessKeyID, Read, Write, ManageNodeGroups)
 			}
 		}
 	}
 	if len(v.credentials) == 0 {
-		return nil, nil, fmt.Errorf("reading credentials: there are none, so nobody could call")
+		return nil, nil, fmt.Errorf("reading credentials: there are none, expected at least one")
 	}
 	return v, p, nil
 }
@@ -87,7 +87,7 @@ const (
 	algorithm = "AWS4-HMAC-SHA256"
 	// maxSkew is how far a request's time may be off, as with AWS.
 	maxSkew = 15 * time.Minute
-	// maxSigned is how long a request may be that is to be checked.
+	// maxSigned is how many bytes a signed request may have.
 	maxSigned = 1 << 20
 )
 
@@ -158,7 +158,7 @@ func invalidSignature(message string) error {
 // credentialScope is where and when a signature holds.
 type credentialScope struct{ date, region, service string }
 
-// signature is what a request says of how it is signed.
+// signature has what a request says about how it was signed.
 type signature struct {
 	signed []string // names of headers
 	scope  credentialScope

@@ -8,9 +8,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// subjectOf names what a request is about, for the log: cluster, then resource, such as "prod/web".
-// It looks only at members that hold names and ids, so that no value of a secret is ever logged. It
-// is "default", the cluster that the request is then about, if the request names nothing.
+// subjectOf returns what a request is about, for the log: cluster, then resource, such as
+// "prod/web". It reads only members that hold names and ids, so that no secret is ever logged. A
+// request that names nothing is about the cluster "default".
 func subjectOf(body []byte) string {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(body, &in) != nil {

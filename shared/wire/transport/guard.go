@@ -12,7 +12,7 @@ import (
 	"berth/shared/wire/access"
 )
 
-// Guard stands before the operations of every protocol: it decides who may call them, and notes who
+// Guard stands before the operations of every protocol: it decides who may call them, and logs who
 // changed what. The zero Guard lets everyone call everything and logs nothing.
 type Guard struct {
 	// Loopback refuses HTTP requests that a web page could have sent: see [CheckLoopback].
@@ -25,7 +25,7 @@ type Guard struct {
 	Log *slog.Logger
 }
 
-// Admit refuses a request that must not be answered at all, whoever sent it.
+// Admit refuses requests that nobody may send: on loopback, those that a web page could have sent.
 func (g Guard) Admit(r *http.Request) error {
 	if !g.Loopback {
 		return nil
@@ -33,8 +33,8 @@ func (g Guard) Admit(r *http.Request) error {
 	return CheckLoopback(r)
 }
 
-// Run runs an operation if the caller may call it. A panic becomes an error. Faults, which callers
-// are told nothing about, are logged.
+// Run runs an operation if the caller may call it. A panic becomes an error. Faults are logged,
+// because their callers learn nothing about them.
 func (g Guard) Run(ctx context.Context, operation string, do func() error) (err error) {
 	log, principal := orDiscard(g.Log), Principal(ctx)
 	defer func() {
@@ -54,8 +54,8 @@ func (g Guard) Run(ctx context.Context, operation string, do func() error) (err 
 	return err
 }
 
-// LogChange notes who has changed what. The subject names the resource, such as prod/web, and
-// nothing else of the request. Operations that only read are not noted.
+// LogChange logs who has changed what. The subject names the resource, such as prod/web, and
+// nothing else of the request. Operations that only read are not logged.
 func (g Guard) LogChange(ctx context.Context, operation, subject string) {
 	if access.RightFor(operation) != access.Read {
 		orDiscard(g.Audit).InfoContext(ctx, "changed through the API", "operation", operation,
@@ -71,8 +71,8 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 	return l
 }
 
-// PublicError is what a caller is told of an error: errors of the API as they are, of faults
-// nothing.
+// PublicError returns what a caller learns of an error: errors of the API as they are, and of
+// faults only that the service is unavailable.
 func PublicError(err error) *cluster.Error {
 	e := &cluster.Error{Code: cluster.CodeServer, Message: "Service Unavailable. Please try again later."}
 	if cluster.ErrorCode(err) != cluster.CodeServer {
