@@ -38,6 +38,10 @@ func (r *recorder) Do(request *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// withoutClause are the operations that no clause calls. Moto does not have them; shared/sim has
+// tests of the fleet's.
+var withoutClause = map[string]bool{"UpdateClusterSettings": true, "UpdateContainerAgent": true}
+
 // checkEveryOperation fails for each ECS action that template.yaml grants to a function and that
 // the suite never called.
 func (r *recorder) checkEveryOperation(t *testing.T) {
@@ -55,7 +59,8 @@ func (r *recorder) checkEveryOperation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, action := range granted {
-			if operation, is := strings.CutPrefix(action, "ecs:"); is && !r.called[operation] {
+			if operation, is := strings.CutPrefix(action, "ecs:"); is && !r.called[operation] &&
+				!withoutClause[operation] {
 				t.Errorf("%s may call %s, which has no clause", function, operation)
 			}
 		}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -116,10 +117,9 @@ func TestConnectionsThatCannotBeMade(t *testing.T) {
 	l.Close()
 	h := newHandlerFor(t, "http://"+address+"/lambda-url/id/")
 	var dials atomic.Int32
-	h.http.Transport.(*http.Transport).DialContext = nil
-	h.http.Transport.(*http.Transport).Dial = func(network, to string) (net.Conn, error) { //nolint:staticcheck // counts
+	h.http.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
 		dials.Add(1)
-		return net.Dial(network, to)
+		return (&net.Dialer{}).DialContext(ctx, network, to)
 	}
 	server := httptest.NewServer(h)
 	defer server.Close()
