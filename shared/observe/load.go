@@ -78,16 +78,17 @@ func storeReport(
 		if stored = len(newer.Loads) > 0; !stored {
 			return nil
 		}
+		newer.Times = map[string]cluster.Instant{}
+		for name := range newer.Loads {
+			newer.Times[name] = when
+		}
 		if err := mergeReport(ctx, store, &newer); err != nil {
 			return err
 		}
-		times.Times = maps.Clone(times.Times)
-		if times.Times == nil {
+		if times.Times = maps.Clone(times.Times); times.Times == nil {
 			times.Times = map[string]cluster.Instant{}
 		}
-		for name := range newer.Loads {
-			times.Times[name] = when
-		}
+		maps.Copy(times.Times, newer.Times)
 		times.Rev++
 		times.Expires = now.Add(cluster.MaxReportAge).Unix() + 1
 		_, err = store.Write(ctx, state.Write{Put: &times})
@@ -107,8 +108,9 @@ func newerLoads(loads map[string]int64, last map[string]cluster.Instant, at clus
 	return newer
 }
 
-// mergeReport stores a report together with earlier reports of the same task and window, which may
-// be about other metrics.
+// mergeReport stores a report together with other reports of the same task and window. They may be
+// about other metrics. Of the same metric the later report counts, which may have been stored first
+// if two functions store them at the same time.
 func mergeReport(ctx context.Context, store state.Store, report *state.PendingLoad) error {
 	return state.RetryRaces("storing a load", func() error {
 		old, err := state.ReadRow[*state.PendingLoad](ctx, store, state.KeyOf(report), "a load of task "+report.ID)
@@ -119,8 +121,15 @@ func mergeReport(ctx context.Context, store state.Store, report *state.PendingLo
 		next.Rev = 1
 		if old != nil {
 			next.Rev = old.Rev + 1
-			next.Loads = maps.Clone(old.Loads)
-			maps.Copy(next.Loads, report.Loads)
+			next.Loads, next.Times = maps.Clone(old.Loads), maps.Clone(old.Times)
+			if next.Times == nil {
+				next.Times = map[string]cluster.Instant{}
+			}
+			for name, at := range report.Times {
+				if at >= next.Times[name] {
+					next.Loads[name], next.Times[name] = report.Loads[name], at
+				}
+			}
 		}
 		_, err = store.Write(ctx, state.Write{Put: &next})
 		return err

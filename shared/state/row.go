@@ -241,6 +241,9 @@ type PendingLoad struct {
 	Owner  string           `json:"o"`
 	ID     string           `json:"id"`
 	Loads  map[string]int64 `json:"l"`
+	// Times says when each load was reported: of two reports that are stored at the same time, the
+	// later one counts. Rows of older versions have none.
+	Times map[string]cluster.Instant `json:"at,omitempty"`
 }
 
 // LoadTimes says when each load of a task was last reported, so that a report that comes late or

@@ -28,8 +28,8 @@ const root = "../.."
 // addedFields are fields for which a folder has no value, because its version did not have them: by
 // folder, as [unsetFields] names them.
 var addedFields = map[string][]string{
-	"2": slices.Concat(accountSettings, definitionTags),
 	"1": append(slices.Concat(accountSettings, definitionTags),
+		"load# *state.PendingLoad.Times", "load# *state.PendingLoad.Times{}",
 		"reported# *state.LoadTimes", "reported# *state.LoadTimes.Head", "reported# *state.LoadTimes.Head.Cluster",
 		"reported# *state.LoadTimes.Head.Rev", "reported# *state.LoadTimes.Head.Stamp",
 		"reported# *state.LoadTimes.Head.Expires", "reported# *state.LoadTimes.Owner", "reported# *state.LoadTimes.ID",
@@ -37,7 +37,7 @@ var addedFields = map[string][]string{
 	),
 }
 
-// accountSettings are the fields of a kind of row that the first two versions did not have.
+// accountSettings are the fields of a kind of row that the first version did not have.
 var accountSettings = []string{
 	"settings *state.AccountSettings", "settings *state.AccountSettings.Head",
 	"settings *state.AccountSettings.Head.Cluster", "settings *state.AccountSettings.Head.Rev",
@@ -46,7 +46,7 @@ var accountSettings = []string{
 	"settings *state.AccountSettings.Principals{}{}",
 }
 
-// definitionTags is the field of cached task definitions that the first two versions did not have.
+// definitionTags is the field of cached task definitions that the first version did not have.
 var definitionTags = []string{"taskdef# *cluster.TaskDefinition.Tags", "taskdef# *cluster.TaskDefinition.Tags{}"}
 
 // forEachVersion runs a test for every folder of testdata.

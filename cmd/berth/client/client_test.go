@@ -23,7 +23,8 @@ func setCredentials(t *testing.T, id, secret string) {
 	for name, v := range map[string]string{
 		"AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_REGION": "eu-west-1",
-		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_ECS": "", "BERTH_STACK": "", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_DEFAULT_REGION": "",
+		"AWS_ENDPOINT_URL":   "", "AWS_ENDPOINT_URL_ECS": "", "BERTH_STACK": "", "AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		t.Setenv(name, v)
 	}
