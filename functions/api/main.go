@@ -5,7 +5,6 @@ package main
 import (
 	"berth/functions/internal/environment"
 	"berth/functions/internal/eventsource"
-	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler/api"
 	"berth/shared/wire"
 	"berth/shared/wire/berthapi"
@@ -18,7 +17,6 @@ func main() {
 	h := api.New(api.Dependencies{
 		State: e.StateTable(), ECS: e.ECSClient(), Clock: environment.Clock{},
 		Settings: e.HandlerSettings(), Log: e.Log,
-		Scaling: wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("SCALING_QUEUE_URL")),
 	})
 	allowed, unverified := e.AccessPolicy()
 	server := wire.NewServer(wire.ServerOptions{

@@ -9,6 +9,7 @@ import (
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/eventbus"
+	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler"
 	"berth/shared/handler/dispatch"
 )
@@ -21,6 +22,7 @@ func main() {
 		Registries: balancing.NewRegistries(e.AWSConfig()),
 		Groups: &handler.OwnedGroups{AutoScaling: autoscaling.NewGroups(e.AWSConfig()),
 			Installation: e.RequiredVariable("INSTALLATION")},
+		Scaling: wakequeue.NewQueue(e.AWSConfig(), e.RequiredVariable("SCALING_QUEUE_URL")),
 		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log,
 		Telemetry: &handler.Telemetry{},
 	}

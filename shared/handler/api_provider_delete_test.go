@@ -11,7 +11,7 @@ import (
 	"berth/shared/state"
 )
 
-// mailbox is the queue by which the API wakes managed scaling. It fails while err is set.
+// mailbox is the queue by which dispatch wakes managed scaling. It fails while err is set.
 type mailbox struct {
 	messages []state.Message
 	err      error
@@ -27,21 +27,29 @@ func (m *mailbox) Send(_ context.Context, body []byte, delay time.Duration) erro
 	return m.err
 }
 
-// newWoken returns a world whose managed scaling is woken by the API, and never by a schedule, and
-// the function that delivers the wake-ups.
+// newWoken returns a world whose managed scaling is woken by changes of rows, and never by a
+// schedule, and the function that delivers the wake-ups. What managed scaling then writes itself
+// must not wake it.
 func newWoken(t *testing.T) (s *scaled, deliver func()) {
 	t.Helper()
 	s = newScaled(t, nil)
 	box := &mailbox{}
-	s.api.Scaling = box
+	s.dispatch.Scaling = box
 	s.look(t)
+	wake := func() (waiting []state.Message) {
+		records := s.act
+		s.act = nil
+		s.acts(s.dispatch, records)
+		waiting, box.messages = box.messages, nil
+		return waiting
+	}
+	wake()
 	return s, func() {
 		t.Helper()
-		waiting := box.messages
-		box.messages = nil
-		if retry := s.function.HandleMessages(ctx, waiting); len(retry) > 0 {
+		if retry := s.function.HandleMessages(ctx, wake()); len(retry) > 0 {
 			t.Errorf("to be delivered again: %v", retry)
 		}
+		wantCount(t, "wake-ups by its own writes", wake(), 0)
 	}
 }
 
@@ -98,10 +106,12 @@ func TestAPI_DeleteCapacityProvider(t *testing.T) {
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderDeleted)
 	})
 	t.Run("ALostWakeUpIsMadeUpForByTheSchedule", func(t *testing.T) {
-		s, _ := newWoken(t)
-		s.api.Scaling = &mailbox{err: errors.New("the queue is away")}
+		s, deliver := newWoken(t)
+		s.dispatch.Scaling = &mailbox{err: errors.New("the queue is away")}
 		s.attach(t)
 		want(t, "status", s.deleteProvider(t, "p"), cluster.ProviderDeleting)
+		deliver()
+		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderDeleting)
 		s.look(t)
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderDeleted)
 	})

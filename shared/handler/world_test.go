@@ -200,7 +200,7 @@ func (w *world) stream(records []state.Record) {
 		if passesToPlacement(r) || w.unfiltered && r.Key.Sort != state.PrefixCheckpoint {
 			w.decide = append(w.decide, r)
 		}
-		if r.Op == state.Insert && strings.HasPrefix(r.Key.Sort, state.PrefixOutbox) {
+		if passesToDispatch(r) {
 			w.act = append(w.act, r)
 		}
 	}
@@ -229,6 +229,16 @@ func passesToPlacement(r state.Record) bool {
 		return r.Op != state.Modify
 	}
 	return false
+}
+
+func passesToDispatch(r state.Record) bool {
+	switch row := r.Row().(type) {
+	case *cluster.CapacityProvider:
+		return r.New != nil && (row.CheckPending || row.UpdateStatus == cluster.ProviderDeleting)
+	case *cluster.ClusterProviders:
+		return r.New == nil || row.Status == cluster.AttachmentsInProgress
+	}
+	return r.Op == state.Insert && strings.HasPrefix(r.Key.Sort, state.PrefixOutbox)
 }
 
 // maxRounds is more than any test needs until nothing happens.

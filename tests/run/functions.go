@@ -52,11 +52,10 @@ func (r *runner) functionNames() (names []string, err error) {
 }
 
 // The limits of a function's binary. A large one starts slowly, so the limit is lower for the
-// functions that answer users or that every task waits for. The api function is the largest of them,
-// because it also has SQS's client, by which it wakes managed-scaling.
+// functions that answer users or that every task waits for.
 const (
 	maxSize      = 20 << 20
-	maxQuickSize = 25 << 19 // 12.5 MiB
+	maxQuickSize = 12 << 20
 )
 
 var quickFunctions = []string{"api", "dispatch", "placement", "task-state-change"}

@@ -241,7 +241,7 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	}
 	i.API = api.New(api.Dependencies{
 		State: i.stateFor("api"), ECS: i.ecsFor("api"), Clock: i.clockFor("api"), Settings: *i.options.Settings,
-		NewID: i.options.NewID, Log: i.options.Log, Scaling: i.Runtime.Queue("ManagedScalingQueue"),
+		NewID: i.options.NewID, Log: i.options.Log,
 	})
 	server := i.AWS.ServeProtocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
@@ -374,7 +374,7 @@ func (i *Installation) eventDecoder() awsevent.Decoder {
 func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
 		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries,
-		Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus,
+		Groups: i.ownedGroups(i.groupsFor(name)), Bus: i.options.Bus, Scaling: i.Runtime.Queue("ManagedScalingQueue"),
 		Account: i.options.Account, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }

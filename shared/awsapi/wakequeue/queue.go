@@ -1,5 +1,5 @@
 // Package wakequeue sends delayed messages to an SQS queue. Placement wakes dispatch with them when
-// a due row's time comes, and the API wakes managed scaling when capacity providers change, sooner
+// a due row's time comes, and dispatch wakes managed scaling when capacity providers change, sooner
 // than the schedule of each minute would. It is apart from package awsapi so that only the
 // functions that wake others have SQS's client. Start at [Queue.Send].
 package wakequeue

@@ -69,7 +69,6 @@ func (a *CapacityProviders) CreateCapacityProvider(
 	if err != nil {
 		return nil, err
 	}
-	a.wakeScaling(ctx, "")
 	return &made, nil
 }
 
@@ -161,15 +160,11 @@ func (a *CapacityProviders) UpdateCapacityProvider(
 			return nil, err
 		}
 	}
-	if next.CheckPending && len(next.Clusters) == 0 {
-		a.wakeScaling(ctx, "")
-	}
 	return next, nil
 }
 
 // requestAttachment asks managed scaling to make a cluster's attachments anew.
 func (a *CapacityProviders) requestAttachment(ctx context.Context, clusterName string) error {
-	defer a.wakeScaling(ctx, clusterName)
 	return state.RetryRaces("attaching the capacity providers of "+clusterName, func() error {
 		old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 		if err != nil || old.Rev == 0 {
@@ -234,7 +229,7 @@ func (a *CapacityProviders) groupWrites(
 func (a *CapacityProviders) DeleteCapacityProvider(
 	ctx context.Context, name string,
 ) (*cluster.CapacityProvider, error) {
-	next, err := a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
+	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
 		using, err := a.clustersUsing(ctx, p)
 		switch {
 		case err != nil:
@@ -251,15 +246,6 @@ func (a *CapacityProviders) DeleteCapacityProvider(
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if next.UpdateStatus == cluster.ProviderDeleting {
-		for _, of := range next.Clusters {
-			a.wakeScaling(ctx, of)
-		}
-	}
-	return next, nil
 }
 
 // clustersUsing returns the clusters that have the provider. Clusters that it was removed from, or

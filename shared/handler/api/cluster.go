@@ -64,9 +64,7 @@ func (a *Clusters) CheckDeletable(ctx context.Context, name string) error {
 // ClusterDeleted removes a cluster that ECS has deleted, with all its rows. Another cluster may get
 // its name and must find nothing.
 func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
-	err := observe.RemoveCluster(ctx, a.State, name)
-	a.wakeScaling(ctx, "") // which takes the cluster's capacity providers from it
-	return err
+	return observe.RemoveCluster(ctx, a.State, name)
 }
 
 // ClusterCounts counts the services and tasks of a cluster. It reads every task, as ListTasks does,

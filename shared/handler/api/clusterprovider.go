@@ -95,7 +95,6 @@ func (a *ClusterProviders) PutClusterProviders(
 	if err != nil {
 		return nil, err
 	}
-	a.wakeScaling(ctx, clusterName)
 	return clusterAttachments(ctx, a.State, clusterName)
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -20,9 +19,6 @@ type Dependencies struct {
 	Clock    handler.Clock
 	Settings handler.Settings
 	Log      *slog.Logger
-	// Scaling wakes managed scaling when capacity providers have changed. If it is nil, managed
-	// scaling finds the change in its next round.
-	Scaling handler.Queue
 	// NewID returns 32 hex digits that nobody else has: the id of a request without a clientToken.
 	// If it is nil, ids are random.
 	NewID func() string
@@ -84,12 +80,6 @@ func missingFailure(arn string) cluster.Failure { return cluster.Failure{ARN: ar
 
 // expiresAfter returns the time-to-live of a row that is kept for d, in seconds since 1970.
 func (a *Dependencies) expiresAfter(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }
-
-// wakeScaling asks managed scaling to look at a cluster's capacity providers at once, or, without a
-// cluster, at the providers themselves.
-func (a *Dependencies) wakeScaling(ctx context.Context, clusterName string) {
-	handler.WakeNow(ctx, a.Scaling, a.Log, clusterName)
-}
 
 func randomID() string {
 	b := make([]byte, 16)

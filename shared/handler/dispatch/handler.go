@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -25,6 +26,8 @@ type Handler struct {
 	Registries    handler.Registries
 	// Groups protects instances from scale-in before tasks start there; nil if no group is managed.
 	Groups handler.AutoScaling
+	// Scaling is the queue of managed scaling; nil if its schedule is soon enough.
+	Scaling handler.Queue
 	// Bus takes service events; nil publishes none.
 	Bus handler.EventBus
 	// Account completes the ARNs in published events.
@@ -40,12 +43,17 @@ type Handler struct {
 	refused map[state.Key]int32
 }
 
-// HandleRecords drains the outbox of each cluster that the batch names. It never holds up the
-// stream: what fails is retried by a due row, and by the schedule.
+// HandleRecords drains the outbox of each cluster that has new entries in it, and wakes managed
+// scaling where capacity providers have changed. It never holds up the stream: what fails is
+// retried by a due row, and by the schedules.
 func (h *Handler) HandleRecords(ctx context.Context, records []state.Record) (retryFrom string, err error) {
 	h.Telemetry.AddCount(handler.RecordsHandled, len(records))
+	h.wakeScaling(ctx, records)
 	seen := map[string]bool{}
 	for _, r := range records {
+		if !strings.HasPrefix(r.Key.Sort, state.PrefixOutbox) {
+			continue
+		}
 		// One round per cluster handles everything that the batch announces.
 		if name := r.Key.Cluster; !seen[name] {
 			seen[name] = true
