@@ -46,8 +46,8 @@ func checkClusterName(name string) error {
 	return nil
 }
 
-// moveLeadingFlags puts the flags that say which Berth is meant after the command if they stand before
-// it, as in `berth --stack prod explain service web`.
+// moveLeadingFlags puts the flags that say which Berth is meant after the command if they stand
+// before it, as in `berth --stack prod explain service web`.
 func moveLeadingFlags(root *kong.Node, args []string) []string {
 	leading := 0
 	for leading < len(args) {
@@ -86,7 +86,7 @@ type fleetFlags struct {
 
 // checkFleetFlags checks these flags and those that differ only in their defaults between commands.
 func (f *fleetFlags) checkFleetFlags(nodes, leastNodes int, listen, account string) error {
-	// The embedded API checks no signatures, so nobody but this machine may reach it.
+	// The embedded API checks no signatures, so only this machine may reach it.
 	host, port, err := net.SplitHostPort(listen)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
 		return fmt.Errorf("--listen is %q, expected address:port such as 127.0.0.1:5252", listen)

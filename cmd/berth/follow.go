@@ -88,8 +88,8 @@ func (f *follower) readProgress(ctx context.Context, snap *snapshot.Snapshot) (*
 // reportInterrupted says that the update continues without this command.
 func (f *follower) reportInterrupted(ctx context.Context, err error) error {
 	fmt.Fprintf(f.streams.err, "Update %s continues; `berth upgrade %s` follows it again.\n", f.id, f.command.NodeGroup)
-	// An interrupt shows as an error of whatever was being read; the exit code must be that of an
-	// interrupt.
+	// An interrupt shows as an error of the read that it interrupted; the exit code must be that of
+	// an interrupt.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

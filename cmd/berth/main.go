@@ -120,8 +120,8 @@ type versionCommand struct {
 	JSON bool `help:"Print JSON."`
 }
 
-// Run prints the version and revision of the build, and the Go version, as far as the build knows
-// them.
+// Run prints the version and revision of the build, and the Go version. What the build does
+// not know is left out.
 func (v *versionCommand) Run(s *streams) error {
 	// A build from a checkout has a revision, one by `go install` a version, and a test binary
 	// neither.

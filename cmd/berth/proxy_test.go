@@ -58,7 +58,7 @@ func TestFlagsBeforeTheCommand(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--endpoint http://127.0.0.1:1 explain service web": "nobody answers at http://127.0.0.1:1/",
+		"--endpoint http://127.0.0.1:1 explain service web": "no server answers at http://127.0.0.1:1/",
 		"--stack berth up": "unknown flag --stack", "--stack": "--stack", "--stack x": "unknown flag --stack",
 	} {
 		var out, errs bytes.Buffer

@@ -247,7 +247,7 @@ func resolveTemplate(ctx context.Context, c *client.Client, t cluster.UpdateTarg
 	return nodegroup.TargetFromTemplate(t, lt)
 }
 
-// isUnusableTemplate reports whether nobody could use the launch template. Any other code means
+// isUnusableTemplate reports whether no caller could use the launch template. Any other code means
 // that this user may not read it, or that the call can be repeated.
 func isUnusableTemplate(c cluster.Code) bool {
 	return strings.HasPrefix(string(c), "InvalidLaunchTemplate") || c == cluster.CodeInvalidParameter ||

@@ -199,7 +199,7 @@ func TestWhatifMistakes(t *testing.T) {
 		"NoInstance": {sized("--instance", "i-1"), 1,
 			[]string{`--instance: instance "i-1" is not in the cluster`, "expected one of: openb-node-0000"}},
 		"NobodyAnswers": {[]string{"whatif", "--cpu", "1", "--endpoint", "http://127.0.0.1:1"}, 1,
-			[]string{"nobody answers", "start `berth up`"}},
+			[]string{"no server answers", "start `berth up`"}},
 		"Task": {[]string{"explain", "task", "t", "--trace"}, 1,
 			[]string{`task "t" is not in the cluster, which has none`}},
 		"NoTask": {[]string{"explain", "task"}, 2, []string{"<id>"}},

@@ -14,8 +14,8 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// ECS calls the ECS API, as far as it acts on tasks and describes instances. Errors of the API are
-// *cluster.Error.
+// ECS calls those operations of the ECS API that act on tasks and describe instances. Errors of the
+// API are *cluster.Error.
 type ECS struct {
 	Client *ecs.Client
 	// Timeout ends a StartTask or StopTask whose answer does not come; zero is 10 s. The other

@@ -6,9 +6,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// SourceLoad and DetailLoad mark the event by which a task, or whoever measures it, reports its
-// load (P10). Its detail has taskArn, clusterArn unless the former names the cluster, and loads: a
-// whole number per metric.
+// SourceLoad and DetailLoad mark the event by which a task, or the program that measures it,
+// reports its load (P10). Its detail has taskArn, clusterArn unless the former names the cluster,
+// and loads: a whole number per metric.
 const (
 	SourceLoad = "berth.load"
 	DetailLoad = "Task Load Report"

@@ -36,12 +36,12 @@ const (
 	CodeLimitExceeded       Code = "LimitExceededException"
 	CodeBadRequest          Code = "BadRequestException"
 	CodeNotFound            Code = "NotFoundException"
-	// CodeMissingToken is how EKS answers a method and path that it does not have, whatever the
-	// request's signature: its API Gateway asks for a token there. It
-	// is also what AWS answers to a request without a signature.
+	// CodeMissingToken is how EKS answers a method and path that it does not have, regardless of
+	// the request's signature: its API Gateway asks for a token there. It is also what AWS answers
+	// to a request without a signature.
 	CodeMissingToken Code = "MissingAuthenticationTokenException"
 	// CodeInvalidSignature and CodeUnknownKey refuse requests that are signed in a wrong way, or
-	// with a key that nobody has.
+	// with a key that no caller has.
 	CodeInvalidSignature Code = "InvalidSignatureException"
 	CodeUnknownKey       Code = "UnrecognizedClientException"
 )

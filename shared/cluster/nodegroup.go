@@ -280,7 +280,7 @@ type UpdateProgress struct {
 	// WaitingSince is when the phase began to wait; zero until it does.
 	WaitingSince time.Time `json:"si,omitzero"`
 	// ReconciledAt is when the update was last reconciled, to the minute.
-	// Time in which nobody reconciled it does not count as waiting.
+	// Time in which it was not reconciled does not count as waiting.
 	ReconciledAt time.Time `json:"la,omitzero"`
 	// WaitingFor is what the update waits for, in words.
 	WaitingFor string `json:"wt,omitempty"`

@@ -200,7 +200,8 @@ func CheckConfiguration(c *Configuration) error {
 	return nil
 }
 
-// maxOverbooking is a thousand times the capacity. Whoever enters more means no limit, which is -1.
+// maxOverbooking is a thousand times the capacity. A larger value is meant as no limit, which is
+// -1.
 const maxOverbooking = 1000
 
 // IsEmpty reports whether no rule is set.

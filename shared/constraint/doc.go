@@ -2,8 +2,8 @@
 //
 // [ParseQuery] and [ParseProperties] compile a text into an [Expression], once;
 // [Expression.Matches] evaluates it for a [Subject], often. Package placement calls both, and the
-// API checks the expressions that users give. An expression asks nobody but its Subject. Start
-// reading at expression.go.
+// API checks the expressions that users give. An expression asks only its Subject. Start reading at
+// expression.go.
 //
 // Invariants:
 //   - Every text gives either an Expression or a *SyntaxError, and compiling and matching take

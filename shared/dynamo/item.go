@@ -103,8 +103,8 @@ func decodeRow(it item) (state.Row, error) {
 	return row, err
 }
 
-// convertTimesToUTC converts a row's times to UTC, which every other store returns, from whatever
-// zone they were written in.
+// convertTimesToUTC converts a row's times to UTC, which every other store returns, from the
+// zone that they were written in.
 func convertTimesToUTC(v reflect.Value) {
 	switch at, isTime := v.Addr().Interface().(*time.Time); {
 	case isTime:
@@ -148,7 +148,7 @@ func appendJSONObject(b []byte, fields item) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendJSONValue knows the types that encodeRow writes. Sets and binary values are errors: nobody
+// appendJSONValue knows the types that encodeRow writes. Sets and binary values are errors: no row
 // but Berth writes to the table.
 func appendJSONValue(b []byte, v types.AttributeValue) ([]byte, error) {
 	switch v := v.(type) {

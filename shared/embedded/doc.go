@@ -18,9 +18,9 @@
 //
 // Invariants:
 //
-//   - Nobody sees a change before it is durable.
+//   - No reader sees a change before it is durable.
 //   - All of a runtime happens on its loop, one callback at a time: no lock is needed there, and a
 //     run with the same seed does the same in the same order.
-//   - Whatever the real services may do and rarely do (repeat, delay, reorder, lose) can be
+//   - What the real services may do and rarely do (repeat, delay, reorder, lose) can be
 //     injected by [Faults], with their numbers in docs/simulation.md.
 package embedded

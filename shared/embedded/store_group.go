@@ -21,7 +21,7 @@ type commitRequest struct {
 }
 
 // commitGroup is a list of requests that become durable together. Each request sees the changes of
-// those before it; nobody else sees any until all are durable.
+// those before it; no other reader sees any until all are durable.
 type commitGroup struct {
 	store   *Store
 	changes []rowChange
@@ -70,7 +70,7 @@ func (s *Store) submitCommit(ctx context.Context, r *commitRequest) error {
 }
 
 // settleRequests decides the requests in order. It makes those that hold durable, then visible, and
-// then tells the stream's reader: nobody acts on a change that a crash could undo.
+// then tells the stream's reader: no handler acts on a change that a crash could undo.
 func (s *Store) settleRequests(batch []*commitRequest) {
 	g := &commitGroup{store: s, sequence: s.sequence, hash: s.hash}
 	if len(batch) > 1 {

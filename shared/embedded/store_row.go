@@ -34,8 +34,8 @@ func (s *Store) findStoredRow(key state.Key) *storedRow {
 	return e
 }
 
-// newStoredRow takes over the row: nobody else may change it afterwards. It is an error if the row
-// is larger than an item of DynamoDB may be.
+// newStoredRow takes over the row: the caller must not change it afterwards. It is an error if the
+// row is larger than an item of DynamoDB may be.
 func newStoredRow(row state.Row) (*storedRow, error) {
 	data, err := state.EncodeRow(row)
 	if err != nil {

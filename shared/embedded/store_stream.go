@@ -120,8 +120,8 @@ func (g *commitGroup) newRecords() []state.Record {
 	return out
 }
 
-// newStreamRecord copies the new row, which the store still holds. Nobody else has the old one any
-// more.
+// newStreamRecord copies the new row, which the store still holds. No other reader has the old one
+// any more.
 func newStreamRecord(n uint64, c rowChange) state.Record {
 	r := state.Record{Sequence: formatSequence(n), Key: c.changedKey(), Old: c.old.rowOrNil(), New: c.new.copyOrNil()}
 	switch {

@@ -152,7 +152,7 @@ func (s *streamSource) invokeHandler(n int) {
 
 // settleInvocation advances past the records that were handled: those before the one that the
 // function names. Naming a record that was not in the batch fails the whole batch. Without
-// ReportBatchItemFailures all are handled, whatever the function names.
+// ReportBatchItemFailures all are handled, also those that the function names.
 func (s *streamSource) settleInvocation(from string) {
 	p := s.parts[0]
 	if from == "" || !s.wiring.Partial {

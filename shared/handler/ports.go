@@ -63,7 +63,7 @@ type Alarms interface {
 type Hosts interface {
 	// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
 	ActivateInstance(ctx context.Context, clusterName, id string) error
-	// PutAttribute sets a custom attribute; RemoveAttribute removes it, whatever its value.
+	// PutAttribute sets a custom attribute; RemoveAttribute removes it, regardless of its value.
 	PutAttribute(ctx context.Context, clusterName, id, name, value string) error
 	RemoveAttribute(ctx context.Context, clusterName, id, name string) error
 }
@@ -126,7 +126,7 @@ type Metrics interface {
 }
 
 // EventBus takes events as EventBridge delivers them. It returns those to send again. Events that
-// are refused for good are only in the error.
+// are finally refused are only in the error.
 type EventBus interface {
 	PutEvents(ctx context.Context, events [][]byte) (left [][]byte, err error)
 }

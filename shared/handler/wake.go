@@ -14,7 +14,7 @@ type WakeUp struct {
 }
 
 // WakeNow sends a wake-up. A failure is logged and nothing else: the function's schedule finds the
-// same work a minute later. A nil queue wakes nobody.
+// same work a minute later. A nil queue wakes no function.
 func WakeNow(ctx context.Context, q Queue, log *slog.Logger, clusterName string) {
 	if q == nil {
 		return

@@ -23,7 +23,7 @@
 //   - At most MaxUnavailable nodes are out of service and not yet replaced.
 //   - The group's minimum never changes, and its other sizes end as they began unless somebody else
 //     changes them.
-//   - Time in which nobody called Next does not count towards any timeout.
+//   - Time without a call of Next does not count towards any timeout.
 //
 // The node-group-upgrade function calls Next once a minute. The API calls [StartUpdate] for
 // UpdateNodegroupVersion, and the dry run of "berth upgrade" calls [ReplacementOrder] and

@@ -40,7 +40,7 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 	}
 }
 
-// GiveUp is called if something that a failed update must restore is refused for good, or the group
+// GiveUp is called if something that a failed update must restore is finally refused, or the group
 // cannot be read.
 //
 // After as long as tasks have to leave a node, the update leaves the sizes as they are and only
@@ -69,7 +69,7 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 	return next
 }
 
-// lastSizes returns the group's sizes as far as they are known.
+// lastSizes returns those of the group's sizes that are known.
 func lastSizes(u *cluster.Update, known *cluster.Sizes) cluster.Sizes {
 	switch {
 	case known != nil:

@@ -12,7 +12,7 @@ import (
 // the next call continues.
 const maxSteps = 100
 
-// Next takes an update as far as it can go now, and returns what must be done for it to go on (N1
+// Next advances an update until it must wait, and returns what must be done for it to go on (N1
 // to N7). The result is the same pointer if nothing has changed, and otherwise a new row, to be
 // written before anything is done. An update that has ended needs nothing done.
 func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*cluster.Update, []Action) {

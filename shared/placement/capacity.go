@@ -29,8 +29,8 @@ type Capacity struct {
 	Violated []string
 }
 
-// An InstanceCapacity is what one instance has of a metric, whatever its status. Its Total includes
-// overbooking.
+// An InstanceCapacity is what one instance has of a metric, regardless of its status. Its Total
+// includes overbooking.
 type InstanceCapacity struct {
 	Metric                         string
 	Capacity, Unbuffered, Total    int64

@@ -108,7 +108,7 @@ func (m *staticMask) updateInstance(e *Engine, i int) {
 }
 
 // A matcher says which instances tasks may run on by attributes, constraints and the list to avoid,
-// whatever room there is.
+// regardless of their room.
 type matcher struct {
 	key     string
 	static  *staticMask

@@ -46,8 +46,8 @@ func newDiagnosis(c *chooser, r *Request, rest int) *cluster.Diagnosis {
 	return d
 }
 
-// A rejectionReport says why each instance could not run a task of a chooser, as far as it is
-// known.
+// A rejectionReport says why each instance could not run a task of a chooser, where the reason
+// is known.
 type rejectionReport struct {
 	logPosition uint64 // in the change log
 	built       bool

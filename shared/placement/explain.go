@@ -42,8 +42,8 @@ type Component struct {
 	plain bool    // the words need no numbers
 }
 
-// Explain says where one task of the request would go, and why, whatever the request's Count. Best
-// is the instance that [Engine.Place] would choose.
+// Explain says where one task of the request would go, and why, regardless of the request's Count.
+// Best is the instance that [Engine.Place] would choose.
 func (e *Engine) Explain(r Request) Explanation {
 	r.Count = 1
 	c := explainingChooser(e, &r)

@@ -19,7 +19,7 @@ type filter struct {
 
 // filters has all filters in the order of explanations: an instance counts for the first one that
 // rejects it. Placing checks the same rules in a cheaper order, in [shape.feasibilityOf],
-// [isOwnerException] and [chooser.isRegionOpen]. Whoever adds a filter adds its check there.
+// [isOwnerException] and [chooser.isRegionOpen]. Every new filter needs its check there.
 var filters = []filter{
 	{cluster.FilterStatus, concernsEvery, passesStatus, explainStatus},
 	{cluster.FilterAgent, concernsEvery, passesAgent, explainNothing},

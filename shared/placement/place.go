@@ -182,7 +182,7 @@ func (e *Engine) CheckInstance(v *snapshot.InstanceView, r Request) (gpus []int,
 }
 
 // MatchesInstance reports whether the instance has the attributes and meets the constraints,
-// whatever its status and room. A DAEMON task stays only on such an instance (S4). Unknown
+// regardless of its status and room. A DAEMON task stays only on such an instance (S4). Unknown
 // instances match.
 func (e *Engine) MatchesInstance(v *snapshot.InstanceView, spec *Spec) bool {
 	if v == nil || v.Instance == nil {

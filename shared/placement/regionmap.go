@@ -10,7 +10,7 @@ import (
 
 // A regionMap divides the instances into regions. Instances of a region have the same values of the
 // attributes that tasks are spread over and, under domain rules, the same fault and upgrade domain.
-// Whatever is counted by zone or by domain is therefore equal within a region, and an index needs
+// What is counted by zone or by domain is therefore equal within a region, and an index needs
 // to order each region's instances only once.
 type regionMap struct {
 	key        string

@@ -1,4 +1,4 @@
-// Package porttest tests the adapters of the state: whatever a store is made of, it must pass these
+// Package porttest tests the adapters of the state: every store must pass these
 // tests. Package embedded runs them on its store in memory and on disk, package dynamo on DynamoDB
 // Local and a second emulator. Handlers are tested on one store and run on another, so a difference
 // between two stores is a bug in one of them.

@@ -11,7 +11,7 @@ import (
 	"berth/shared/state"
 )
 
-// expectSameRow compares rows as far as they can be stored; what says which row it is.
+// expectSameRow compares the stored members of rows; what says which row it is.
 func expectSameRow(t rapid.TB, what string, want, got state.Row) {
 	t.Helper()
 	if diff := cmp.Diff(encodedText(want), encodedText(got)); diff != "" {

@@ -43,7 +43,7 @@ func taskRow(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
 // withRevision is an edit of [taskRow].
 func withRevision(n int64) func(*cluster.Task) { return func(t *cluster.Task) { t.Rev = n } }
 
-// instanceRow returns an instance row of a revision: 0 for one that is put whatever is there.
+// instanceRow returns an instance row of a revision: 0 for one that is put unconditionally.
 func instanceRow(name, id string, rev int64) *cluster.Instance {
 	return &cluster.Instance{
 		Head: rowHead(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true,

@@ -62,7 +62,7 @@ func testConcurrentWriters(t *testing.T, s state.Store) {
 			t.Errorf("%d rows, want one of each version", len(rows))
 		}
 	})
-	// A row of revision 1 is created once, whoever is first.
+	// A row of revision 1 is created once, by the first writer.
 	t.Run("OneCreator", func(t *testing.T) {
 		name := uniqueCluster()
 		if won := runWriters(t, func(int) error { return tryPut(s, taskRow(name, "a")) }); won != 1 {

@@ -123,7 +123,7 @@ func testListReadsAllPages(t *testing.T, s state.Store) {
 }
 
 // testDueByReadsDueRows: due rows are found by time alone. Their sort keys must order as the times
-// do, down to microseconds and whatever the zone.
+// do, down to microseconds and in any zone.
 func testDueByReadsDueRows(t *testing.T, s state.Store) {
 	name := uniqueCluster()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)

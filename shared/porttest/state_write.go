@@ -30,8 +30,8 @@ func expectWrite(t *testing.T, s state.Store, old, after state.Row, w state.Writ
 	expectSameRow(t, "the row stored", after, mustGet(t, s, w.Key()))
 }
 
-// testPutNeedsNextRevision: a put holds only if the row's revision is the next one, so that nobody
-// overwrites what he has not read.
+// testPutNeedsNextRevision: a put holds only if the row's revision is the next one, so that no
+// writer overwrites what he has not read.
 func testPutNeedsNextRevision(t *testing.T, s state.Store) {
 	with := func(name string, rev int64, zone string) *cluster.Instance {
 		i := instanceRow(name, "i", rev)
@@ -49,7 +49,7 @@ func testPutNeedsNextRevision(t *testing.T, s state.Store) {
 		// Two writers that have read the same revision: the second one comes too late.
 		{"RefusesStale", 3, 3, false},
 		{"RefusesOlder", 3, 2, false},
-		// A revision that nobody can have read is a bug of the caller.
+		// A revision that no caller can have read is a bug of the caller.
 		{"RefusesToSkip", 1, 3, false},
 		{"RefusesToReplaceNothing", 0, 2, false},
 		// 0 is what a row has that was never put: it must not pass for a revision.
@@ -133,7 +133,7 @@ func testDeleteIsIdempotent(t *testing.T, s state.Store) {
 	if got := mustList(t, s, state.Prefix(name, "")); len(got) != 1 {
 		t.Errorf("%d rows are left, want 1", len(got))
 	}
-	// Revisions are a row's own. Whatever must survive a deletion needs a generation in the key.
+	// Revisions are a row's own. What must survive a deletion needs a generation in the key.
 	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { mustPut(t, s, taskRow(name, "a")) })
 	// Deleting a row only as it was read: what another writer has put meanwhile must stay.
 	t.Run("OfOneRevision", func(t *testing.T) {

@@ -65,7 +65,7 @@ type consolidationResult struct {
 	events     []Event
 }
 
-// findConsolidation drains the instances whose tasks fit elsewhere, the cheapest first, as far as
+// findConsolidation drains the instances whose tasks fit elsewhere, the cheapest first, while
 // the disruption budget allows (C5). Placement itself decides what fits, on the snapshot as it
 // would be then. If deferred is not empty, it says why nothing may be drained now.
 //

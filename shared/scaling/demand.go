@@ -79,7 +79,7 @@ func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 	return p
 }
 
-// guessDemand is the demand while nobody knows what an instance of the group is like: at least one
+// guessDemand returns the demand while the size of the group's instances is unknown: at least one
 // is needed, and the next decision will know more. If an instance is on its way, that one will show
 // it.
 func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
@@ -164,7 +164,7 @@ func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.Domain
 func (g *demandGroup) boundByPacking(largest, smallest *sampleCluster) Demand {
 	d, spec := g.Demand, *g.spec
 	spec.AllOrNothing = false
-	if hasDomainRule(&spec) { // nobody knows which domains new instances will be in
+	if hasDomainRule(&spec) { // it is not known which domains new instances will be in
 		spec.DomainPolicy, spec.PerInstance = "", 1
 	}
 	one := placement.Request{Spec: &spec, Count: 1, Target: g.target, Unexplained: true}

@@ -67,7 +67,7 @@ func refreshSamples(v *view) sampleSet {
 	return s
 }
 
-// sampleOf describes a new instance like this one. It is the provider's, and nobody has made it
+// sampleOf describes a new instance like this one. It is the provider's, and is not yet
 // unschedulable.
 func sampleOf(m *instance, provider string) cluster.InstanceSample {
 	attributes := maps.Clone(m.node.Attributes)

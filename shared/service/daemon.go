@@ -113,8 +113,8 @@ func stopRank(t *task) condition {
 	return t.condition
 }
 
-// renewDaemons stops tasks of older revisions, as far as the new one's do not keep failing, and
-// unhealthy tasks, so many at once as ReplacePercent allows.
+// renewDaemons stops unhealthy tasks and, unless the new revision's tasks keep failing, those of
+// older revisions: as many at once as ReplacePercent allows.
 func renewDaemons(kept map[string]*task) policy {
 	return func(v view) (d decision) {
 		unhealthyLeft := replaceAtOnce(v, len(v.Eligible)) - v.stoppingCount()
@@ -176,8 +176,8 @@ func rotateInstances(v view, r *revisionTasks, instances []string) []string {
 	return slices.Concat(instances[first:], instances[:first])
 }
 
-// startDaemons starts a task on each eligible instance that has none, as far as the throttle
-// allows: after a failed attempt on one of them, on another each time.
+// startDaemons starts a task on each eligible instance that has none, within its throttle:
+// after a failed attempt on one of them, on another each time.
 func startDaemons(kept map[string]*task) policy {
 	return func(v view) decision {
 		short := slices.DeleteFunc(slices.Clone(v.Eligible), func(id string) bool {

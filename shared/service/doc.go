@@ -23,7 +23,7 @@
 //     ones than minimumHealthyPercent asks for. Only healthy and stabilizing tasks count for the
 //     second; others may always stop.
 //   - Protected tasks are never stopped, unless the service is deleted.
-//   - The same input gives the same plan, in whatever order the tasks come. Where the choice is
+//   - The same input gives the same plan, in any order of the tasks. Where the choice is
 //     free, Input.Seed decides.
 //   - Once a plan is carried out, the same input plans nothing more until something happens.
 //

@@ -9,7 +9,7 @@ import (
 // InstanceState is what the state of a task's instance means for the task.
 type InstanceState uint8
 
-// The states of an instance, as far as its tasks are concerned.
+// The states of an instance that matter to its tasks.
 const (
 	// InstanceUsable keeps its tasks. An instance whose agent disconnected a short while ago is
 	// usable, too.
@@ -47,7 +47,7 @@ type Input struct {
 	// Eligible are the instances that should have a task of a DAEMON service, sorted by id.
 	Eligible []string
 	// MeetsConstraints reports whether an instance meets what a running DAEMON task is held to,
-	// whatever the instance's status. If it is nil, every instance does.
+	// regardless of the instance's status. If it is nil, every instance does.
 	MeetsConstraints func(instance string) bool
 	// HasOtherTasks reports whether an instance runs tasks that are no daemons. On a draining
 	// instance, its DAEMON tasks stay until the others have left.

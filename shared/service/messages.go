@@ -12,7 +12,7 @@ import (
 const maxMessage = 4096
 
 // SteadyStateMessage says that all tasks of a service are RUNNING. Like all messages here it uses
-// ECS's words, as far as ECS has any (S12).
+// ECS's words where ECS has any (S12).
 func SteadyStateMessage(name string) string {
 	return serviceMessage(name, "has reached a steady state.")
 }

@@ -6,9 +6,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// Plan says what to do about a service. For the same input everything in it has the same order, in
-// whatever order the tasks came. The stops come first, then the starts; each part alone stays
-// within the percentages.
+// Plan says what to do about a service. For the same input everything in it has the same order,
+// regardless of the order of the tasks. The stops come first, then the starts; each part alone
+// stays within the percentages.
 type Plan struct {
 	// Next is the service's row once the plan is carried out. The caller adds what placement finds
 	// (Blocked, Moving, ...) and counts the events. Its status must not be written before the last

@@ -2,8 +2,8 @@ package service
 
 import "time"
 
-// startMissing starts the tasks that a revision is short of, as far as maximumPercent, its throttle
-// and the limit on replacing unhealthy tasks allow.
+// startMissing starts the tasks that a revision is short of, within maximumPercent, its throttle
+// and the limit on replacing unhealthy tasks.
 func startMissing(i int) policy {
 	return func(v view) decision {
 		r := &v.revisions[i]

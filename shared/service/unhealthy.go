@@ -51,7 +51,7 @@ func stopFailing(v view, r *revisionTasks, n int, reason func(*task) string) dec
 	return stopInOrder(v, append(leaving, atRandom(r.staying[unhealthy].tasks)...), n, reason)
 }
 
-// stopReplaced stops failing tasks, and tasks on draining instances, as far as enough other tasks
+// stopReplaced stops failing tasks, and tasks on draining instances, while enough other tasks
 // are known to be healthy.
 //
 // With 4 desired, 4 healthy and 1 unhealthy tasks, the unhealthy one stops. While one of the 4 is
@@ -80,8 +80,8 @@ func stopBeforeReplacing(i int) policy {
 		}
 		startedFirst := max(0, missing-r.failingCount()-r.drainingCount()) // see startMissing
 		room := v.roomToStart()
-		// A replacement of an earlier one is not undecided any more once it is healthy. The task that
-		// it replaced may still be stopping, for as long as its targets take to deregister.
+		// A replacement of an earlier one is not undecided any more once it is healthy. The task
+		// that it replaced may still be stopping, for as long as its targets take to deregister.
 		var d decision
 		if r.undecidedCount() == 0 && room == 0 && toReplaceCount(v, r) > 0 {
 			d = stopFailing(v, r, 1, unhealthyReason(v, r))

@@ -15,12 +15,12 @@ import (
 const maxRequest = 1 << 20
 
 // ServeProtocols answers the protocols of Auto Scaling, EC2 (launch templates), Elastic Load
-// Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), as far as Berth and the tools
-// that set up its machines use them. It passes all other requests to next. It refuses operations
-// and parameters that it does not simulate, and names them.
+// Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), with the operations that Berth
+// and the tools that set up its machines use. It passes all other requests to next. It refuses
+// operations and parameters that it does not simulate, and names them.
 //
-// Requests must be for a name of this machine and have a signature, whatever it is: a web page can
-// send neither.
+// Requests must be for a name of this machine and have a signature, which is not checked: a web
+// page can send neither.
 func (a *AWS) ServeProtocols(next http.Handler) http.Handler {
 	services := map[string]protocol.QueryService{
 		"2015-12-01": a.TargetGroups.QueryService(), "2011-01-01": a.Groups.QueryService(),

@@ -58,7 +58,7 @@ func (x *instanceSet) markChanged(v *InstanceView) {
 }
 
 // Reserve keeps CPU, memory and ENIs of instances free for future tasks of an owner (S4), replacing
-// what it reserved before. Placement gives reserved capacity to nobody, not even to the owner.
+// what it reserved before. Placement gives reserved capacity to no task, not even to the owner's.
 func (x *instanceSet) Reserve(owner string, on map[*InstanceView]cluster.Resources) {
 	old := x.reserved[owner]
 	for v, was := range old {

@@ -3,7 +3,6 @@
 package clients
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,12 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"berth/tests/inputs"
 	"berth/tests/ministack"
+	"berth/tests/process"
 )
 
 const root = "../.."
@@ -73,39 +72,9 @@ func startEmbedded(t *testing.T) *door {
 		t.Fatalf("%v: %s", err, out)
 	}
 	cmd := exec.Command(bin, "up", "--ephemeral", "--speed", "20", "--listen", "127.0.0.1:0")
-	endpoint := startServer(t, cmd)
+	endpoint := process.StartServer(t, cmd)
 	return &door{endpoint: endpoint, scaling: endpoint, balancing: endpoint, templates: endpoint,
 		installation: "berth", accessKey: "any", key: "any"}
-}
-
-// startServer starts a program and returns the first address that it prints. The program is
-// interrupted after the test, and must then end without a complaint.
-func startServer(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		if err := cmd.Wait(); err != nil || errs.Len() > 0 {
-			t.Errorf("%s ended with %v: %s", cmd, err, errs.String())
-		}
-	})
-	said := ""
-	for in := bufio.NewScanner(stdout); in.Scan(); {
-		said += in.Text() + "\n"
-		if at := strings.Index(in.Text(), "http://"); at >= 0 {
-			return in.Text()[at:]
-		}
-	}
-	t.Fatalf("%s does not say where it is: %q", cmd, said)
-	return ""
 }
 
 // plainEnvironment returns this process's variables, without what it knows of AWS.

@@ -3,14 +3,12 @@
 package clients
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"berth/tests/cloud"
 	"berth/tests/inputs"
 	"berth/tests/ministack"
+	"berth/tests/process"
 )
 
 // TestThroughProxy runs the stories on the local cloud tier: an IAM user who may write and manage
@@ -111,23 +110,8 @@ func startProxy(t *testing.T, berth string, env []string) *door {
 	t.Helper()
 	cmd := exec.Command(berth, "proxy", "--stack", cloud.StackName)
 	cmd.Env = env
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("berth proxy ended with %v: %s", err, errs.String())
-		}
-	})
 	said := map[string]string{}
-	for in := bufio.NewScanner(stdout); in.Scan(); {
+	for in := process.Start(t, cmd, new(bytes.Buffer)); in.Scan(); {
 		if m := exported.FindStringSubmatch(in.Text()); m != nil {
 			said[m[1]] = m[2]
 		}

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,10 +13,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"berth/tests/process"
 	"berth/tests/servicemodel"
 )
 
@@ -264,28 +263,5 @@ func startBerth(t *testing.T) string {
 		t.Errorf("berth up does not listen on %s by default (%v): %s", want, err, help)
 	}
 	cmd := exec.Command(bin, "up", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		if err := cmd.Wait(); err != nil || errs.Len() > 0 {
-			t.Errorf("berth up ended with %v: %s", err, errs.String())
-		}
-	})
-	last := ""
-	for in := bufio.NewScanner(stdout); in.Scan(); {
-		last = in.Text()
-		if at := strings.Index(last, "http://"); at >= 0 {
-			return servicemodel.ForTests(t, root).Proxy(t, last[at:])
-		}
-	}
-	t.Fatalf("berth up does not say where it is: %q", last)
-	return ""
+	return servicemodel.ForTests(t, root).Proxy(t, process.StartServer(t, cmd))
 }

@@ -132,11 +132,11 @@ func (c *Client) awsError(op string, err error) error {
 	return c.unreachableError(op, err)
 }
 
-// unreachableError adds what to do if nobody listens at the endpoint.
+// unreachableError adds what to do if no server listens at the endpoint.
 func (c *Client) unreachableError(op string, err error) error {
 	var refused *net.OpError
 	if errors.As(err, &refused) && refused.Op == "dial" {
-		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or give another --endpoint", op,
+		return fmt.Errorf("%s: no server answers at %s (%w); start `berth up`, or give another --endpoint", op,
 			c.target.URL, refused.Err)
 	}
 	return fmt.Errorf("%s: %w", op, err)

@@ -251,7 +251,7 @@ func (p *Plan) RegisterAbsent() {
 	}
 }
 
-// describeNode returns a node's type and domains, as far as it has them.
+// describeNode returns a node's type, and its domains if it has any.
 func describeNode(n servicefabric.Node) string {
 	return strings.Join(slices.DeleteFunc([]string{n.Type, n.FaultDomain, n.UpgradeDomain},
 		func(s string) bool { return s == "" }), " ")

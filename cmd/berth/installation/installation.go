@@ -269,7 +269,8 @@ func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	return nil
 }
 
-// identifyCaller says who calls: whoever signed the request, or the root user where nobody checks.
+// identifyCaller returns the principal that signed the request, or the root user where signatures
+// are not checked.
 func (i *Installation) identifyCaller(ctx context.Context) (stsapi.Identity, error) {
 	return stsapi.IdentityOf(i.options.Account.ID, transport.Principal(ctx)), nil
 }

@@ -119,7 +119,7 @@ func (h *Handler) newRequest(ctx context.Context, r *http.Request, body []byte) 
 	return out
 }
 
-// callersHeaders authenticate the caller to the proxy, and are of no use beyond it.
+// callersHeaders authenticate the caller to the proxy. The proxy does not forward them.
 var callersHeaders = []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-Sha256"}
 
 // connectionHeaders concern one connection, and not the request (RFC 9110, section 7.6.1).

@@ -67,7 +67,7 @@ func callOperation(t *testing.T, endpoint string, h *Handler, operation, body st
 	return call(t, newECS(t, endpoint, operation, body), h.by("ecs"))
 }
 
-// Answers of the API are not repeated, whatever they are: clients have their own rules for them.
+// No answer of the API is asked for again: clients have their own rules for them.
 func TestAnswersOfTheAPIAreNotRepeated(t *testing.T) {
 	for _, status := range []int{400, 403, 429, 500, 503} {
 		server, h, f := newProxy(t, fromBerth(status, `{"__type":"X","message":"m"}`))
@@ -129,12 +129,10 @@ func TestConnectionsThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// Credentials that AWS refuses as expired are looked for again, here from a profile's process.
-func TestExpiredCredentialsAreRefreshed(t *testing.T) {
-	server, h, f := newProxy(t, nil)
-	dir := t.TempDir()
-	script := "echo x >> " + dir + "/runs\n" + `echo "{\"Version\":1,\"AccessKeyId\":\"AKIA$(wc -l < ` + dir +
-		`/runs | tr -d ' ')\",\"SecretAccessKey\":\"` + owner.SecretAccessKey + `\"}"` + "\n"
+// useProcess gives the proxy the credentials that a shell script in the folder prints, by a profile
+// of its own.
+func useProcess(t *testing.T, h *Handler, dir, script string) {
+	t.Helper()
 	profile := "[profile p]\nregion = eu-west-1\ncredential_process = sh " + dir + "/script\n"
 	for name, text := range map[string]string{"script": script, "config": profile} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -142,11 +140,20 @@ func TestExpiredCredentialsAreRefreshed(t *testing.T) {
 		}
 	}
 	t.Setenv("AWS_CONFIG_FILE", filepath.Join(dir, "config"))
-	var err error
-	if h.target, err = client.FindTarget(t.Context(), client.Endpoint{Endpoint: h.target.URL.String(),
-		Profile: "p"}); err != nil {
+	target, err := client.FindTarget(t.Context(), client.Endpoint{Endpoint: h.target.URL.String(), Profile: "p"})
+	if err != nil {
 		t.Fatal(err)
 	}
+	h.target = target
+}
+
+// Credentials that AWS refuses as expired are looked for again, here from a profile's process.
+func TestExpiredCredentialsAreRefreshed(t *testing.T) {
+	server, h, f := newProxy(t, nil)
+	dir := t.TempDir()
+	script := "echo x >> " + dir + "/runs\n" + `echo "{\"Version\":1,\"AccessKeyId\":\"AKIA$(wc -l < ` + dir +
+		`/runs | tr -d ' ')\",\"SecretAccessKey\":\"` + owner.SecretAccessKey + `\"}"` + "\n"
+	useProcess(t, h, dir, script)
 	f.mayBeSignedBy("AKIA1")
 	f.answer = func(w http.ResponseWriter, r *http.Request) {
 		if f.callCount() == 1 {
@@ -230,23 +237,12 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// Credentials that cannot be had any more are no reason for the client to try again.
+// If credentials are no longer available, the client is told not to try again.
 func TestCredentialsThatAreGone(t *testing.T) {
 	server, h, f := newProxy(t, fromBerth(http.StatusOK, `{}`))
 	dir := t.TempDir()
-	profile := "[profile p]\nregion = eu-west-1\ncredential_process = sh " + dir + "/script\n"
 	script := `test -e ` + dir + `/gone && exit 1; echo '{"Version":1,"AccessKeyId":"A","SecretAccessKey":"s"}'` + "\n"
-	for name, text := range map[string]string{"script": script, "config": profile} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("AWS_CONFIG_FILE", filepath.Join(dir, "config"))
-	var err error
-	if h.target, err = client.FindTarget(t.Context(), client.Endpoint{Endpoint: h.target.URL.String(),
-		Profile: "p"}); err != nil {
-		t.Fatal(err)
-	}
+	useProcess(t, h, dir, script)
 	if err := os.WriteFile(filepath.Join(dir, "gone"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type functionURL struct {
 	answer http.HandlerFunc
 
 	mu    sync.Mutex
-	key   string          // of whoever may sign
+	key   string          // of the access key that may sign
 	calls []*http.Request // with their bodies
 	token string          // of the last call
 }

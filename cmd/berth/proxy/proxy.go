@@ -96,7 +96,7 @@ func (h *Handler) LendCredentials(ctx context.Context) (aws.Credentials, error) 
 	return keys, nil
 }
 
-// own is the principal of whoever signs with the proxy's credentials; it is never empty.
+// own is the principal that the proxy's credentials belong to; it is never empty.
 const own = "the owner of the proxy"
 
 func credentialOf(keys aws.Credentials) access.Credential {

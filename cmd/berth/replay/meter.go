@@ -129,7 +129,7 @@ type meteredState struct {
 }
 
 // countUsage adds what access uses to the function's account. The loop runs one thing at a time, so
-// whatever the store uses meanwhile belongs to access.
+// what the store uses meanwhile belongs to access.
 func (s *meteredState) countUsage(access func()) {
 	if s.meter.store == nil {
 		access()

@@ -168,26 +168,26 @@ func (m *model) placementRequest(q *Question) (r placement.Request, err error) {
 	}
 	// Tasks of a size belong to nothing, so only the question's own tasks count for spreading.
 	r.Target = q.Count
-	r.Spec, err = placement.NewSpec(&cluster.TaskDefinition{Needs: q.Needs, Ports: q.Ports}, nobody, "", &q.Rules)
+	r.Spec, err = placement.NewSpec(&cluster.TaskDefinition{Needs: q.Needs, Ports: q.Ports}, noOwner, "", &q.Rules)
 	return r, err
 }
 
-// nobody owns tasks that have only a size. No short key has this form.
-const nobody = "what-if"
+// noOwner owns tasks that have only a size. No short key has this form.
+const noOwner = "what-if"
 
 // standaloneOwner returns the owner of the cluster's standalone tasks, which only such a task
-// knows; nobody if there is none.
+// knows; noOwner if there is none.
 func (m *model) standaloneOwner() string {
 	for t := range m.snap.Tasks() {
 		if t.Service == "" && !t.Foreign {
 			return t.Owner
 		}
 	}
-	return nobody
+	return noOwner
 }
 
-// countActive counts the tasks of a service that run or will run, whatever they are being replaced
-// by.
+// countActive counts the tasks of a service that run or will run, among them
+// those that are being replaced.
 func (m *model) countActive(s *cluster.Service) (n int) {
 	for _, t := range m.snap.TasksOf(s.Short) {
 		if t.IsActive() {

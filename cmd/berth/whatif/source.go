@@ -103,8 +103,8 @@ func LoadDefinition(ctx context.Context, c *client.Client, snap *snapshot.Snapsh
 	var out struct {
 		TaskDefinition struct {
 			types.TaskDefinition
-			// These are numbers on the wire, which the SDK's type does not accept, and nobody needs
-			// them.
+			// These are numbers on the wire, which the SDK's type does not accept and Berth does
+			// not need them.
 			RegisteredAt, DeregisteredAt json.RawMessage
 		} `json:"taskDefinition"`
 		Tags []types.Tag `json:"tags"`

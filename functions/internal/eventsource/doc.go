@@ -6,8 +6,8 @@
 // cluster, and answers in the form that the source expects, including which single messages or
 // records failed. It decides nothing.
 //
-// Whatever no retry can help, a [cluster.Drop], is logged and acknowledged. Any other error makes
-// Lambda deliver the event again, so handlers must accept repeated events.
+// An error that no retry can mend, a [cluster.Drop], is logged and acknowledged. Any other error
+// makes Lambda deliver the event again, so handlers must accept repeated events.
 //
 // Start reading at [Function].
 package eventsource

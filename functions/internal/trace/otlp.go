@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The messages of OTLP/HTTP with JSON (OpenTelemetry protocol specification 1.x), as far as they
-// are used. In them, ids are hexadecimal, and 64-bit numbers are strings.
+// Those messages of OTLP/HTTP with JSON (OpenTelemetry protocol specification 1.x) that are used.
+// In them, ids are hexadecimal, and 64-bit numbers are strings.
 type (
 	request struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`

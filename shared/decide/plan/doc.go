@@ -12,7 +12,7 @@
 //     makes. A commit that loses a race leaves no ids behind, and the same decision made again
 //     makes the same ids.
 //   - A commit with starts, stops or task rows rests on the placement version. One that has only
-//     due rows, registrations and events rests on no version and disturbs nobody.
+//     due rows, registrations and events rests on no version, so it makes no other plan fail.
 //
 // Start reading at builder.go; outbox.go has the rows that dispatch carries out.
 package plan

@@ -72,7 +72,7 @@ func (a *CapacityProviders) CreateCapacityProvider(
 	return &made, nil
 }
 
-// writeProvider writes a provider and whatever changes with it in one commit.
+// writeProvider writes a provider and the rows that change with it in one commit.
 func (a *CapacityProviders) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...state.Write) error {
 	return a.State.Commit(ctx, state.Commit{
 		Cluster: state.Directory, Version: state.NoVersion, Writes: append(also, state.Write{Put: p}),

@@ -74,7 +74,7 @@ func (a *ClusterProviders) PutClusterProviders(
 		}
 	}
 	next.Detaching = gone
-	// There is nothing to attach or detach, so nobody would complete it.
+	// There is nothing to attach or detach, so managed scaling would not complete it.
 	if len(names)+len(gone) == 0 {
 		next.Status = cluster.AttachmentsComplete
 	}
@@ -100,7 +100,7 @@ func (a *ClusterProviders) PutClusterProviders(
 
 // CheckClusterProviders refuses what [ClusterProviders.PutClusterProviders] would refuse for a new
 // cluster, so that CreateCluster can fail before ECS has created it. A cluster that has providers
-// keeps them, whatever CreateCluster says.
+// keeps them, even if CreateCluster names others.
 func (a *ClusterProviders) CheckClusterProviders(
 	ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare,
 ) error {

@@ -10,7 +10,7 @@ import (
 // Configurations reads and replaces the placement configurations of clusters.
 type Configurations struct{ *Dependencies }
 
-// ClusterConfiguration returns a cluster's configuration. If nobody has set one, it is the zero
+// ClusterConfiguration returns a cluster's configuration. If none was set, it is the zero
 // value, with Rev 0.
 func (a *Configurations) ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error) {
 	if _, err := a.findCluster(ctx, clusterName); err != nil {

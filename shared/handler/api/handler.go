@@ -19,7 +19,7 @@ type Dependencies struct {
 	Clock    handler.Clock
 	Settings handler.Settings
 	Log      *slog.Logger
-	// NewID returns 32 hex digits that nobody else has: the id of a request without a clientToken.
+	// NewID returns 32 unique hex digits: the id of a request without a clientToken.
 	// If it is nil, ids are random.
 	NewID func() string
 }

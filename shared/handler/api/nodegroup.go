@@ -33,7 +33,7 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	if _, err := n.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
-	// Before all checks: the same call again must succeed whatever has become of the group.
+	// Before all checks: the same call again must succeed even if the group has changed since.
 	if old, err := n.findNodeGroup(ctx, spec.Cluster, spec.Name); err != nil || old != nil {
 		return resolveNodeGroupConflict(old, spec, err)
 	}

@@ -113,7 +113,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(
 		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiresAfter(KeepUpdate)
 		return u, n.commitUpdate(ctx, &next, u)
 	}
-	// Checked as far as possible here: only node-group-upgrade reads the group's present sizes.
+	// Only node-group-upgrade reads the group's present sizes, so it checks the rest.
 	if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
 		return nil, err
 	}

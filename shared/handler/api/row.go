@@ -13,8 +13,8 @@ import (
 // export`.
 type Rows struct{ *Dependencies }
 
-// decidedOn are the prefixes of the rows that a snapshot is loaded from. Whoever has these rows can
-// repeat any decision.
+// decidedOn are the prefixes of the rows that a snapshot is loaded from. With these rows a reader
+// can repeat any decision.
 var decidedOn = []string{
 	state.PrefixMeta, state.PrefixConfiguration, state.PrefixInstance, state.PrefixService, state.PrefixTask,
 	state.PrefixDefinition,

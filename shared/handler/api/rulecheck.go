@@ -193,8 +193,8 @@ func hasDomainPolicy(s *cluster.Service) bool {
 }
 
 // keepRebalancing checks zone rebalancing of a changed service. If the change adds a domain policy,
-// rebalancing is switched off instead of refusing the change: it is ECS's default, and nobody asked
-// for it.
+// rebalancing is switched off instead of refusing the change: it is ECS's default, and the caller
+// did not ask for it.
 func keepRebalancing(s, before *cluster.Service, def *cluster.TaskDefinition) error {
 	if !s.ZoneRebalancing {
 		return nil

@@ -29,7 +29,7 @@ func (a *Services) CreateService(ctx context.Context, spec operation.CreateServi
 	if _, err := a.findCluster(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
-	// A repeated call must succeed, whatever the checks below would say now.
+	// A repeated call must succeed, even if the checks below would now fail.
 	if d, err := a.FindCreatedService(ctx, spec); d != nil || err != nil {
 		return d, err
 	}

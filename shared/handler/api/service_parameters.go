@@ -13,7 +13,7 @@ func listOrNil[T any](given *[]T) []T {
 	return *given
 }
 
-// applyParameters applies the parameters that start no deployment, as far as they were given. Load
+// applyParameters applies the parameters that start no deployment, where they are given. Load
 // balancers, registries and providers are not among them.
 func applyParameters(s *cluster.Service, p operation.ServiceParameters) {
 	s.Breaker = valueOr(p.Breaker, s.Breaker)
@@ -47,7 +47,7 @@ func checkDiscoverable(s *cluster.Service) error {
 	return nil
 }
 
-// applyCounts applies the desired count and the percentages, as far as they were given, and checks
+// applyCounts applies the desired count and the percentages that were given, and checks
 // the result. DAEMON services have no desired count, and their maximumPercent is 100 (S4).
 func applyCounts(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
 	if s.Strategy == cluster.Daemon {

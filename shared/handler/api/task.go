@@ -48,7 +48,7 @@ func (a *Tasks) StopKnownTask(ctx context.Context, clusterName, id, reason strin
 
 // commitStop writes the stop of a task. A task without an instance is STOPPED at once. For any
 // other, an outbox entry asks dispatch to stop it at ECS; both writes are one commit, so that no
-// task is marked whose stop nobody carries out.
+// task is marked whose stop is never carried out.
 func (a *Tasks) commitStop(ctx context.Context, t *cluster.Task, reason string) (*cluster.Task, error) {
 	next := *t
 	next.Rev++
@@ -142,7 +142,7 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 }
 
 // matchesQuery reports whether the task matches the query, apart from the launch type. A task that
-// has ended has the desired status STOPPED, whatever its row says.
+// has ended has the desired status STOPPED, even if its row says RUNNING.
 func matchesQuery(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus) bool {
 	status := t.Desired
 	if t.HasEnded() {

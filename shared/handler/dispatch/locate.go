@@ -15,8 +15,8 @@ import (
 // with the host port that leads to the container's port. It returns the tasks whose rows still
 // exist.
 //
-// An address is recorded before anything is registered: whoever deregisters the task later finds it
-// there.
+// An address is recorded before anything is registered: the function that deregisters the task
+// later finds it there.
 func locateTasks(ctx context.Context, r *round, wanted []*taskRegistration) ([]*taskRegistration, error) {
 	var unlocated []*taskRegistration
 	var out []*taskRegistration

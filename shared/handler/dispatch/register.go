@@ -45,8 +45,8 @@ func updateRegistrations(
 }
 
 // registerTasks makes the registrations that are missing. It records each address before it calls,
-// so that whoever deregisters the task later knows the address even if this environment dies during
-// the call.
+// so that the function that deregisters the task later knows the address even if this environment
+// dies during the call.
 func registerTasks(ctx context.Context, r *round, wanted []*taskRegistration) error {
 	located, err := locateTasks(ctx, r, wanted)
 	if err != nil {

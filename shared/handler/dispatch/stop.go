@@ -40,7 +40,7 @@ func stopTask(ctx context.Context, r *round, s state.StopItem) (done bool, err e
 		}
 		return recordStopped(ctx, r, t, s.Reason)
 	case t.Attempt == 0:
-		// It was never started, and as its row wants STOPPED nobody can claim it now.
+		// It was never started, and as its row wants STOPPED no environment can claim it now.
 		return recordStopped(ctx, r, t, s.Reason)
 	}
 	return stopUnknownStart(ctx, r, t, s.Reason)

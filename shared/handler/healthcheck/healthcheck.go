@@ -36,7 +36,7 @@ type Handler struct {
 	retriedAt map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
 }
 
-// RunSchedule checks every cluster, as far as the invocation's time goes. name must be "health".
+// RunSchedule checks every cluster until the invocation's time ends. name must be "health".
 func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != "health" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected health", name)}
@@ -173,9 +173,9 @@ func (s *reportedHealth) hasAnswered(arn string) bool {
 	return !s.gone[arn] && (group || registry)
 }
 
-// healthOf returns what was reported of a registration. known is false if nobody could be asked,
-// here is false if the registration is missing. With a group that no longer exists the health is
-// unknown, and the reason says why.
+// healthOf returns what was reported of a registration. known is false if it was not reported at
+// all, here is false if the registration is missing. With a group that no longer exists the health
+// is unknown, and the reason says why.
 func (s *reportedHealth) healthOf(
 	t *cluster.Target, g cluster.Registration,
 ) (health cluster.TargetHealth, here, known bool) {

@@ -118,7 +118,7 @@ func (a *attacher) forgetGroup(ctx context.Context) error {
 }
 
 // tagGroup sets the tag AmazonECSManaged on a group, without which managed scaling may not change
-// it (C7). The group's owner may have removed it again. A tag that exists stays, whatever its
+// it (C7). The group's owner may have removed it again. A tag that exists stays, regardless of its
 // value.
 func (h *Handler) tagGroup(ctx context.Context, g *cluster.AutoScalingGroup) error {
 	if _, tagged := g.Tags[cluster.ManagedTag]; tagged {

@@ -18,10 +18,10 @@
 //
 // What must be remembered is written before anything is done. A process that dies in between must
 // not let the next one scale in too soon, or let an update of the nodes remove what is about to
-// come. What is lost then is a wait. Whatever fails is decided anew the next minute.
+// come. What is lost then is a wait. What fails is decided anew the next minute.
 //
-// Several environments may run at the same time. Each write has a revision: whoever loses a race
-// leaves the provider alone.
+// Several environments may run at the same time. Each write has a revision: the environment that
+// loses a race leaves the provider alone.
 //
 // Nothing is decided here: sizes, protection and consolidation are in package scaling. Start
 // reading at managedscaling.go, then reconcile.go.

@@ -19,9 +19,9 @@ func readInstance(ctx context.Context, store state.Store, clusterName, id string
 // markReleasable records the group that may terminate the instances; the empty name records that
 // none may.
 //
-// Whoever then places a task on one knows of it, and dispatch protects the instance before the task
-// starts (C6). Decisions under way do not know yet: moving the placement version makes their
-// commits fail.
+// Placement sees the mark before it places a task on one, and dispatch protects the instance before
+// the task starts (C6). Decisions under way do not know yet: moving the placement version makes
+// their commits fail.
 func markReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
 	for batch := range slices.Chunk(ids, state.MaxWrites) {
 		err := state.RetryRaces("noting which instances may be taken", func() error {

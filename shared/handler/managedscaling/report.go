@@ -63,7 +63,7 @@ func asNotAttached(err error) error {
 }
 
 // recordAttachmentStatus writes what has become of the attachments, if that has changed: COMPLETE,
-// or FAILED with the reasons by provider. Losing a race is harmless: whoever won has changed the
+// or FAILED with the reasons by provider. Losing a race is harmless: the winner has changed the
 // providers, and the next round sees that.
 func (h *Handler) recordAttachmentStatus(
 	ctx context.Context, of *cluster.ClusterProviders, failed map[string]string,

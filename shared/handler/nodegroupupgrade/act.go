@@ -25,7 +25,7 @@ type execution struct {
 }
 
 // carryOutAll carries out the actions. What fails for now is tried again the next minute; what is
-// refused for good makes the update fail.
+// finally refused makes the update fail.
 func (e *execution) carryOutAll(ctx context.Context, actions []nodegroup.Action) error {
 	var failed []error
 	var last *cluster.UpdateError

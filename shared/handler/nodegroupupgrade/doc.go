@@ -18,7 +18,7 @@
 //     row is written before anything is done, so a crash in between loses no intent.
 //   - Before each action the row is read again. If another environment has advanced the
 //     update, this one stops.
-//   - What fails for now is tried again the next minute. What is refused for good ends the
+//   - What fails for now is tried again the next minute. A final refusal ends the
 //     update's way forward: it restores what it has changed, see [nodegroup.Fail].
 //
 // Nothing is decided here: which nodes go, and why an update fails, is in package nodegroup. Start

@@ -33,7 +33,7 @@ type Handler struct {
 	images   imageCache
 }
 
-// RunSchedule reconciles the node groups of all clusters, as far as the invocation's time goes.
+// RunSchedule reconciles the node groups of all clusters until the invocation's time ends.
 func (h *Handler) RunSchedule(ctx context.Context, name string) error {
 	if name != scheduleName {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleName)}
@@ -79,7 +79,7 @@ func (h *Handler) reconcileGroup(ctx context.Context, g *cluster.NodeGroup) erro
 	return nil
 }
 
-// advanceUpdate takes an upgrade of nodes as far as it can go now. Losing a race for its row is
+// advanceUpdate advances an upgrade of nodes until it must wait. Losing a race for its row is
 // harmless: the winner carries it on.
 func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error {
 	u, err := readUpdate(ctx, h.State, g, g.Update)

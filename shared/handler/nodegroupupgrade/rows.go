@@ -10,7 +10,7 @@ import (
 	"berth/shared/state"
 )
 
-// failUpdate records that something was refused for good. The update then restores what it has
+// failUpdate records that a step was finally refused. The update then restores what it has
 // changed. If that is refused as well, it gives up after a while.
 func (h *Handler) failUpdate(
 	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, why cluster.UpdateError, sizes *cluster.Sizes,

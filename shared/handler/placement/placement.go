@@ -154,7 +154,7 @@ func (h *Handler) claimSnapshot(ctx context.Context, name string) (*decide.WarmS
 }
 
 // loadDefinitions reads the task definitions that the snapshot lacks. They are cached by the API
-// before any service names them, and their rows wake nobody.
+// before any service names them, and their rows wake no function.
 func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, names []string) error {
 	for _, name := range names {
 		if snap.Definitions[name] != nil {

@@ -112,8 +112,8 @@ func (t *domainTree) admitsOneMore(leaf int, dead bool) bool {
 	return true
 }
 
-// admitsAmongSiblings reports whether a domain may have one more task as far as its siblings are
-// concerned: it is at the base and no sibling is below, or it is below itself.
+// admitsAmongSiblings reports whether a domain may have one more task beside its siblings: it
+// is at the base and no sibling is below, or it is below itself.
 func (t *domainTree) admitsAmongSiblings(v int32) bool {
 	d := &t.nodes[v]
 	p := &t.nodes[d.parent]
@@ -126,8 +126,8 @@ func (t *domainTree) admitsAmongSiblings(v int32) bool {
 	return d.tasks < p.base || d.tasks == p.base && p.below == 0
 }
 
-// mayReceiveTask reports whether the domain of to may take a task from the domain of from, whatever
-// that leaves behind.
+// mayReceiveTask reports whether the domain of to may take a task from the domain of from. It
+// ignores what is left in the domain of from.
 func (t *domainTree) mayReceiveTask(from, to int) bool {
 	source, target := t.leafUnderRule(from), t.leafUnderRule(to)
 	if target < 0 || source == target {

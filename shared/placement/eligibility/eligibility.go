@@ -1,6 +1,6 @@
-// Package eligibility says what an instance's row decides about tasks, whatever runs there now:
-// whether the instance is in the cluster and takes tasks, and whether it has the attributes and
-// satisfies the constraints that tasks require.
+// Package eligibility says what an instance's row decides about tasks, regardless of the tasks that
+// run there now: whether the instance is in the cluster and takes tasks, and whether it has the
+// attributes and satisfies the constraints that tasks require.
 //
 // It has no state and no order: an instance is eligible or not. Package placement asks it when it
 // creates a spec and reads an instance; the planner of moves and the packing score ask it as well,
@@ -17,8 +17,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// InCluster reports whether the instance is known and not deregistered. Others are no candidates, and
-// explanations do not count them.
+// InCluster reports whether the instance is known and not deregistered. Others are no candidates,
+// and explanations do not count them.
 func InCluster(v *snapshot.InstanceView) bool { return v.Instance != nil && !v.IsDeregistered() }
 
 // IsCordoned reports whether the instance takes no new tasks while those on it stay.

@@ -32,7 +32,7 @@ func (s *branchSearch) lowerBound() score {
 // that cost more need not be considered.
 func costAllowance(s *branchSearch, out *score) int {
 	if out.compareRules(&s.bestScore, lowestLevel) < 0 || out.buffer.compare(s.bestScore.buffer) < 0 {
-		return math.MaxInt // it may be better, whatever it costs
+		return math.MaxInt // it may be better at any cost
 	}
 	return s.bestScore.cost - out.cost
 }
@@ -73,7 +73,7 @@ func addCurrent(s *branchSearch, v openViolation, out *score) {
 	}
 }
 
-// addUnavoidable adds what remains of the violation whatever happens to undecided tasks.
+// addUnavoidable adds what remains of the violation, regardless of where the undecided tasks go.
 func addUnavoidable(s *branchSearch, v openViolation, out *score) {
 	switch v.kind {
 	case unplacedTask, mismatchedTask:

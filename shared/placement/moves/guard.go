@@ -216,8 +216,8 @@ func (s *assignment) initialTasksOn(o, i int32) (n int) {
 	return n
 }
 
-// hasRoomFor reports whether the task may run on the instance beside the tasks there, as far as
-// amounts, ports and devices are concerned.
+// hasRoomFor reports whether the task may run on the instance beside the tasks there. It compares
+// amounts, ports and devices only.
 func (s *assignment) hasRoomFor(g searchStage, t, i int32) bool {
 	task := &s.problem.tasks[t]
 	for _, a := range task.amounts {

@@ -20,7 +20,7 @@ type problem struct {
 	dimOf     []int32  // per metric of the snapshot
 	instances []problemInstance
 	load      []int64 // per cell
-	// endingLoad is the part of load that is about to end. It takes up room, but is nobody's
+	// endingLoad is the part of load that is about to end. It takes up room, but is never a task's
 	// violation.
 	endingLoad    []int64
 	unbuffered    []int64 // per cell, unlimited if there is none

@@ -10,8 +10,8 @@ import (
 	"berth/shared/snapshot"
 )
 
-// requirements are what tasks ask of an instance's row, whatever runs there: attributes and static
-// constraints.
+// requirements are what tasks ask of an instance's row, regardless of the tasks there: attributes
+// and static constraints.
 type requirements struct {
 	text        string // equal texts mean equal requirements
 	attributes  []string

@@ -45,8 +45,8 @@ func (g *group) completeActivity(id string, now time.Time) {
 	}
 }
 
-// emitTermination emits an event for each hook that holds a termination up, sorted by name. Whoever
-// drains the instance completes the lifecycle action that the event names. Its detail:
+// emitTermination emits an event for each hook that holds a termination up, sorted by name. The
+// program that drains the instance completes the lifecycle action that the event names. Its detail:
 //
 //	{
 //	  "LifecycleActionToken": "87654321-4321-4321-4321-210987654321",

@@ -25,7 +25,7 @@ type LaunchFault struct {
 	In            string        // it fails in this zone only: another is taken
 	Slow          time.Duration // it takes longer by so much
 	Late          time.Duration // it is in service, and registers so much later
-	Zone          string        // it is in this zone, whatever the group's are
+	Zone          string        // it is in this zone, even if the group has others
 	Silent        bool          // the machine runs, and never registers with the cluster
 	NeverConnects bool          // it registers, and its agent is never connected
 }

@@ -34,7 +34,7 @@ const (
 )
 
 // trackingAlarmNames returns the names of a policy's alarms, the high and the low one. As those
-// that Auto Scaling creates, they name the group, and nobody else should change them.
+// that Auto Scaling creates, they name the group, and no other caller should change them.
 func (p *policy) trackingAlarmNames(g *group) []string {
 	id := kernel.FormatUUID(cluster.Digest("policy", g.Name, p.Name))
 	return []string{"TargetTracking-" + g.Name + "-AlarmHigh-" + id, "TargetTracking-" + g.Name + "-AlarmLow-" + id}

@@ -1,6 +1,6 @@
 // Package balancing simulates target groups of Elastic Load Balancing and services of Cloud Map.
 //
-// Nobody sends requests to a target. Its health follows from whether a task runs at its address,
+// No requests are sent to a target. Its health follows from whether a task runs at its address,
 // which package ecs answers through the [Tasks] interface. A Cloud Map instance is healthy until a
 // caller says otherwise. Both emit no events: the scheduler has to ask.
 //

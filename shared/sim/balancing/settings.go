@@ -13,7 +13,7 @@ import (
 )
 
 // keptSettings are settings that a target group keeps and describes, and that change nothing here:
-// nobody sends requests. Tools such as Terraform compare them with what they have set.
+// no requests are sent. Tools such as Terraform compare them with what they have set.
 type keptSettings struct {
 	ProtocolVersion, IpAddressType                        string
 	HealthCheckProtocol, HealthCheckPort, HealthCheckPath string

@@ -58,7 +58,7 @@ type targetGroup struct {
 	Delay     time.Duration     // of deregistration
 	Targets   []target          // in order of registration
 	Tags      map[string]string `json:",omitempty"`
-	// Attributes are those that are kept without effect, as far as somebody has set them.
+	// Attributes are those that were set and have no effect.
 	Attributes map[string]string `json:",omitempty"`
 	keptSettings
 }
@@ -123,7 +123,7 @@ func (e *TargetGroups) DeleteTargetGroup(arn string) error {
 }
 
 // findTargetGroup returns a group by ARN, after removing the targets whose deregistration has
-// ended: nobody sees them earlier, so it needs no timer.
+// ended: no caller sees them earlier, so it needs no timer.
 func (e *TargetGroups) findTargetGroup(arn string, now time.Time) (*targetGroup, error) {
 	g := e.Rows[arn]
 	if g == nil {

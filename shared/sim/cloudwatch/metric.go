@@ -69,7 +69,7 @@ var statistics = map[string]func(sample) float64{
 // The comparisons of managed scaling.
 const Above, Below = "GreaterThanThreshold", "LessThanThreshold"
 
-// comparisons are CloudWatch's comparison operators, as far as they need one threshold.
+// comparisons are CloudWatch's comparison operators that need one threshold.
 var comparisons = map[string]func(value, threshold float64) bool{
 	Above: func(v, t float64) bool { return v > t }, Below: func(v, t float64) bool { return v < t },
 	"GreaterThanOrEqualToThreshold": func(v, t float64) bool { return v >= t },

@@ -25,7 +25,7 @@ var (
 )
 
 // checkAttribute checks a custom attribute. Values may have spaces inside, but not around them. The
-// prefixes of ECS and of its agents are reserved, so that nobody can pretend a capability.
+// prefixes of ECS and of its agents are reserved, so that no writer can pretend a capability.
 func checkAttribute(name, value string) error {
 	switch {
 	case !attributeNames.MatchString(name):

@@ -54,7 +54,7 @@ func serviceConnect(in *types.ClusterServiceConnectDefaultsRequest) *types.Clust
 }
 
 // DescribeClusters describes the clusters named, "default" if none is. Deleted clusters are
-// described as INACTIVE, as ECS does for a while; here they stay for good.
+// described as INACTIVE, as ECS does for a while; here they always stay.
 func (e *Clusters) DescribeClusters(
 	_ context.Context, in *ecs.DescribeClustersInput,
 ) (*ecs.DescribeClustersOutput, error) {

@@ -26,7 +26,8 @@ func (e *Machines) changeInstance(doing, id string, step func(i *instance, now t
 	})
 }
 
-// changeRunningTask runs a step on a task that runs on its machine, whatever ECS knows of it.
+// changeRunningTask runs a step on a task that runs on its machine, also if ECS does not know that
+// it runs.
 func (e *Machines) changeRunningTask(doing, id string, step func(t *task, now time.Time) error) error {
 	return e.kernel.Change(func(now time.Time) error {
 		t := e.agents.tasks[id]

@@ -251,8 +251,8 @@ func parseTaskSize(s, suffix, field string, refusal cluster.Code) (*string, erro
 	return new(strconv.FormatInt(int64(n), 10)), nil
 }
 
-// requiredAttributes returns the capabilities that ECS derives from a task definition, as far as
-// simulated agents differ in them (ECS, requiresAttributes). StartTask fails on an instance that
+// requiredAttributes returns the capabilities that ECS derives from a task definition and in which
+// simulated agents differ (ECS, requiresAttributes). StartTask fails on an instance that
 // lacks one with the reason ATTRIBUTE. Example: a container that logs to splunk requires
 // com.amazonaws.ecs.capability.logging-driver.splunk.
 func requiredAttributes(d *types.TaskDefinition) []types.Attribute {

@@ -66,9 +66,9 @@ func (e *Service) ListTasks(_ context.Context, filter cluster.TaskFilter) (ids [
 	return ids, err
 }
 
-// selectTasks selects tasks as ECS does: those of one desired status, RUNNING by default, whatever
-// their last status is. A task that is stopping is not among the RUNNING ones any more. startedBy
-// together with another filter is refused (ECS API, ListTasks).
+// selectTasks selects tasks as ECS does: those of one desired status, RUNNING by default,
+// regardless of their last status. A task that is stopping is not among the RUNNING ones any more.
+// startedBy together with another filter is refused (ECS API, ListTasks).
 func (e *tables) selectTasks(filter cluster.TaskFilter, now time.Time) ([]*task, error) {
 	c, err := e.findCluster(filter.Cluster)
 	if err != nil {

@@ -175,7 +175,7 @@ func (i *instance) resize(size offer, given bool) error {
 	return nil
 }
 
-// identify records where the machine is and who it is at EC2, as far as the agent says so.
+// identify records where the machine is and its EC2 instance id, if the agent says so.
 func (i *instance) identify(of identity, zone, otherwise string) {
 	i.EC2 = cmp.Or(of.InstanceID, i.EC2)
 	i.Zone = cmp.Or(zone, of.AvailabilityZone, i.Zone, otherwise)

@@ -4,7 +4,7 @@
 // Smithy's RPC in CBOR and AWS's JSON ([Encoding.ServeTree]: CloudWatch, Cloud Map). ECS's protocol
 // is that of Berth's own API, in package wire/awsjson.
 //
-// A request becomes a [Tree] first, whatever the protocol, and then an operation's input struct
+// A request of either protocol becomes a [Tree] first, and then an operation's input struct
 // ([DecodeTree]). Errors are *cluster.Error with the code that the service uses; any other error is
 // answered as an InternalFailure that says nothing of the inside. The package keeps no state and
 // knows no service. Start at [ServeQuery].

@@ -11,7 +11,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// Tree is the input of an operation, whatever the protocol: members by name.
+// Tree is the input of an operation, the same for every protocol: members by name.
 // Values are string, float64, bool, Tree and []any of these.
 type Tree = map[string]any
 
@@ -46,7 +46,7 @@ func TreeFromForm(form url.Values) (Tree, error) {
 		}
 		at[last] = form.Get(key)
 	}
-	// The root itself stays a structure, whatever its members are called.
+	// The root itself stays a structure, even if its members have names like a list's.
 	for name, v := range root {
 		root[name] = convertLists(v)
 	}

@@ -117,8 +117,8 @@ func WithoutSession(principal string) string {
 }
 
 // withoutPath returns the ARN of a role without its path: role/ci/deployer becomes role/deployer.
-// Role names are unique in an account, whatever their paths. A pattern stays as it is: without its
-// path, role/ci/* would be every role.
+// Role names are unique in an account, regardless of their paths. A pattern stays as it is: without
+// its path, role/ci/* would be every role.
 func withoutPath(arn string) string {
 	before, rest, ok := strings.Cut(arn, ":role/")
 	if !ok || strings.Contains(arn, "*") {

@@ -1,6 +1,6 @@
 // Package answer completes ECS's answers with what AWS always sends: empty lists, defaults and
 // counts. The simulated ECS and emulators of AWS leave some of it out, and clients stop at a
-// missing list. So every answer that is passed on has the same members, whoever gave it.
+// missing list. So every answer that is passed on has the same members, from ECS as from Berth.
 //
 // Answers are edited as JSON, so members unknown to this SDK stay as they are. Editing is
 // idempotent and never replaces what ECS sent; counts are the exception, see [Cluster].

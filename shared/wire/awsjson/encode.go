@@ -15,7 +15,7 @@ import (
 )
 
 // The SDK is made for clients: it writes inputs and reads outputs. Its outputs can write themselves
-// too, but the JSON writer that they need is private and lent only to whoever has a request
+// too, but the JSON writer that they need is private and lent only to code that has a request
 // written. So an answer is written as if it were the input of a request, and its body is taken out
 // of the request. All that depends on this is in this file; TestEncode compares the result with the
 // protocol.
@@ -50,7 +50,7 @@ func (c complete) Serialize(s smithy.ShapeSerializer) {
 	c.Serializable.Serialize(&zeros{ShapeSerializer: s})
 }
 
-// always has the members that ECS sends whatever their value, by structure.
+// always has the members that ECS sends regardless of their value, by structure.
 var always = map[string][]string{
 	"Cluster":   {"registeredContainerInstancesCount", "runningTasksCount", "pendingTasksCount", "activeServicesCount"},
 	"Container": {"networkBindings", "networkInterfaces"},

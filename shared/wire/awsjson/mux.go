@@ -89,7 +89,7 @@ func encodeError(err error) (status int, answer []byte) {
 }
 
 // OwnTarget is the prefix, in the header X-Amz-Target, of the operations that the ECS API does not
-// have. They take and return plain JSON. An unknown member is refused, because nobody but Berth
+// have. They take and return plain JSON. An unknown member is refused, because only Berth
 // could have meant it.
 const OwnTarget = "Berth_20261121."
 

@@ -20,8 +20,8 @@ func checkSpelling(body []byte, in any) error {
 	return checkValue(d, reflect.TypeOf(in), "")
 }
 
-// checkValue reads one value, which is decoded into the type; nil for a value that nobody decodes.
-// Syntax is not checked: whoever decodes the body does.
+// checkValue reads one value, which is decoded into the type; nil for a value that is not decoded.
+// Syntax is not checked here but where the body is decoded.
 func checkValue(d *json.Decoder, t reflect.Type, path string) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -3,7 +3,7 @@
 // node group update, and the rows that placement decides on.
 //
 // They come in the ECS API's protocol with [awsjson.OwnTarget] as their prefix, in plain JSON. An
-// unknown member is refused, because nobody but Berth could have meant it. The command `berth` uses
+// unknown member is refused, because only Berth could have meant it. The command `berth` uses
 // the same types to call them.
 //
 // The operations read names with package input, ask the scheduler through the interfaces of

@@ -15,7 +15,7 @@ import (
 
 // Configurations reads and replaces the placement configurations of clusters.
 type Configurations interface {
-	// ClusterConfiguration returns the zero value if nobody has set one.
+	// ClusterConfiguration returns the zero value if none was set.
 	ClusterConfiguration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
 	// PutConfiguration replaces the configuration as a whole.
 	PutConfiguration(ctx context.Context, c *cluster.Configuration) error

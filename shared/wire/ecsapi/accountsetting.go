@@ -40,7 +40,7 @@ func (o *accountOperations) operations() map[string]awsjson.Operation {
 const settingEnabled = "enabled"
 
 // settingValues are the settings that have an effect in Berth, with their values, the one that
-// holds if nobody has set any first. The ARNs of Berth have the long format only. containerInsights
+// holds until one is set. The ARNs of Berth have the long format only. containerInsights
 // holds for clusters that are created without it.
 var settingValues = map[types.SettingName][]string{
 	types.SettingNameServiceLongArnFormat:           {settingEnabled},
@@ -74,8 +74,8 @@ func checkSetting(name types.SettingName, v *string) error {
 const maxPrincipal = 2048
 
 // principalOf returns whose setting is meant: that of the ARN, or else the caller's own. All
-// sessions of a role have the role's. Whoever has no setting of their own has the root user's, and
-// so does a caller without a name.
+// sessions of a role have the role's. A principal without a setting of its own has the root user's,
+// and so does a caller without a name.
 func (o *accountOperations) principalOf(ctx context.Context, ref *string) (string, error) {
 	arn := input.Value(ref)
 	if arn == "" {

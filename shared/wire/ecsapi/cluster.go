@@ -160,7 +160,8 @@ func (o *clusterOperations) completeClusters(
 		}
 		for _, c := range out.Objects("clusters") {
 			name := c.Text("clusterName")
-			// Nobody owns a deleted cluster, and whoever has deleted one waits to see it INACTIVE.
+			// A deleted cluster has no owner, and the caller who deleted it waits to see it
+			// INACTIVE.
 			if c.Text("status") != "INACTIVE" && !slices.Contains(managed, name) {
 				failures = append(failures, answer.Object{"arn": o.Account.ARN("cluster", name), "reason": "MISSING"})
 				continue

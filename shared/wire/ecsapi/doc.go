@@ -4,7 +4,7 @@
 // each operation reads its input, calls one of the interfaces of [Resources], and writes the output
 // in ECS's shapes. Clusters, task definitions, container instances and attributes are ECS's: these
 // requests are checked, forwarded as they came (upstream.go), and made known to [Clusters]. Tags go
-// to whoever keeps the resource.
+// to the package that keeps the resource.
 //
 // In: decoded inputs of the AWS SDK, from package awsjson. Out: its outputs, or errors of the API
 // as [cluster.Error]. The operations are put together by package wire.

@@ -22,8 +22,8 @@ func checkLaunchType(t types.LaunchType) error {
 }
 
 // parseExternal reads the launch type of a list's filter: nil for any, else whether it is EXTERNAL.
-// nobody reports that no task can have it, because Berth refuses it.
-func parseExternal(t types.LaunchType) (is *bool, nobody bool) {
+// isRefused reports that no task can have it, because Berth refuses it.
+func parseExternal(t types.LaunchType) (is *bool, isRefused bool) {
 	if t == "" {
 		return nil, false
 	}

@@ -32,7 +32,7 @@ type Options struct {
 	Resources Resources
 	ECS       Forwarder
 	// PassableRoles are the task and execution roles that callers may use, if Enforce is set; any
-	// other is an AccessDeniedException. Without the check, whoever may call Berth could run tasks
+	// other is an AccessDeniedException. Without the check, every caller of Berth could run tasks
 	// with any role that Berth itself may pass. The embedded tier has no roles, so it does not
 	// enforce.
 	PassableRoles []string

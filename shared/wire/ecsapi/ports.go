@@ -125,7 +125,7 @@ type ClusterProviders interface {
 	// CheckClusterProviders refuses what PutClusterProviders would refuse for a new cluster.
 	CheckClusterProviders(ctx context.Context, clusterName string, names []string,
 		strategy []cluster.ProviderShare) error
-	// ClusterAttachments has Rev 0 for a cluster whose providers nobody ever set.
+	// ClusterAttachments has Rev 0 for a cluster whose providers were never set.
 	ClusterAttachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error)
 }
 

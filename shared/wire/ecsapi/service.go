@@ -267,8 +267,8 @@ func (o *serviceOperations) listServices(
 	if err := refuseUnserved(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {
 		return nil, err
 	}
-	var nobody bool
-	q.External, nobody = parseExternal(in.LaunchType)
+	var isRefused bool
+	q.External, isRefused = parseExternal(in.LaunchType)
 	// The filter is part of the list's name, so a token is good only for the same filter.
 	list := "services of " + q.Cluster + string(in.LaunchType)
 	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
@@ -279,7 +279,7 @@ func (o *serviceOperations) listServices(
 		return nil, err
 	}
 	out := &ecs.ListServicesOutput{ServiceArns: []string{}}
-	if len(found) == 0 || nobody {
+	if len(found) == 0 || isRefused {
 		return out, nil
 	}
 	for _, name := range found {

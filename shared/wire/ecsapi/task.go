@@ -346,7 +346,7 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	out := &ecs.ListTasksOutput{TaskArns: []string{}}
 	// ECS never sets a desired status of PENDING, and no task here has a launch type that Berth
 	// refuses.
-	if _, nobody := parseExternal(in.LaunchType); len(ids) == 0 || nobody ||
+	if _, isRefused := parseExternal(in.LaunchType); len(ids) == 0 || isRefused ||
 		in.DesiredStatus == types.DesiredStatusPending {
 		return out, nil
 	}

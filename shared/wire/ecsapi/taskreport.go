@@ -15,8 +15,8 @@ import (
 // code of each container. Berth's rows have only what placement needs.
 type taskReports struct{ ecs upstream }
 
-// fetchReports returns ECS's descriptions by ECS's ids, as far as ECS answers: it forgets a task an
-// hour after its end.
+// fetchReports returns ECS's descriptions of the tasks by ECS's ids. ECS forgets a task an hour
+// after its end: such a task is left out.
 func (r *taskReports) fetchReports(
 	ctx context.Context, clusterName string, tasks []*cluster.Task,
 ) map[string]*types.Task {

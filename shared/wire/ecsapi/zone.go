@@ -16,7 +16,8 @@ type zones struct {
 	kept cache[string] // by cluster/instance
 }
 
-// zonesOf returns the zones of the tasks' instances, by instance id, as far as ECS answers.
+// zonesOf returns the zones of the tasks' instances by instance id. It leaves out instances that
+// ECS does not describe.
 func (z *zones) zonesOf(ctx context.Context, clusterName string, tasks []*cluster.Task) map[string]string {
 	out := map[string]string{}
 	var unknown []string

@@ -1,5 +1,5 @@
 // Package eksapi answers the operations of the EKS API on node groups, their updates and tags, and
-// on clusters as far as clients of node groups look them up: REST with JSON.
+// on clusters that clients of node groups call: REST with JSON.
 //
 // It owns that protocol: paths, query parameters, shapes and error codes. In come HTTP requests,
 // from package wire. Out go calls of [NodeGroups], which Berth's API handlers implement, and
@@ -12,7 +12,7 @@
 //     operation of the EKS API is answered as EKS does.
 //   - Bad input is found before [NodeGroups] is called, with the member, the value and what
 //     was expected.
-//   - Two requests with the same parameters have the same digest, whatever their
+//   - Two requests with the same parameters have the same digest, regardless of their
 //     clientRequestToken.
 //
 // handler.go finds the operation by method and path; nodegroup.go, update.go, cluster.go and tag.go

@@ -112,7 +112,7 @@ func (c *call) subject() string {
 	name := c.nodeGroup
 	if name == "" {
 		var in struct{ NodegroupName string }
-		_ = json.Unmarshal(c.body, &in) // whoever could not read it has refused it
+		_ = json.Unmarshal(c.body, &in) // a body that could not be read was refused before
 		name = in.NodegroupName
 	}
 	return c.cluster + "/" + name

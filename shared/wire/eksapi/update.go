@@ -11,7 +11,7 @@ import (
 )
 
 // configInput is the input of UpdateNodegroupConfig. Labels and taints come as they are: they are
-// refused whatever they say.
+// refused regardless of their value.
 type configInput struct {
 	Labels             json.RawMessage `json:"labels"`
 	Taints             json.RawMessage `json:"taints"`

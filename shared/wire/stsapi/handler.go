@@ -85,8 +85,8 @@ func IsForm(r *http.Request) bool {
 		strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 }
 
-// answerForm answers a request to STS. Like AWS's, it must be signed; whoever checks signatures has
-// checked this one before.
+// answerForm answers a request to STS. Like AWS's, it must be signed; its
+// signature was checked before.
 func answerForm(
 	w http.ResponseWriter, r *http.Request, form url.Values, who func(ctx context.Context) (Identity, error),
 ) {

@@ -25,7 +25,8 @@ type Guard struct {
 	Log *slog.Logger
 }
 
-// Admit refuses requests that nobody may send: on loopback, those that a web page could have sent.
+// Admit refuses requests that no client may send: on loopback, those that a web page could have
+// sent.
 func (g Guard) Admit(r *http.Request) error {
 	if !g.Loopback {
 		return nil

@@ -67,7 +67,7 @@ func CheckLoopback(r *http.Request) error {
 }
 
 // IsLoopback reports whether a host, with or without a port, is this machine under a name that
-// nobody else can claim.
+// no other server can claim.
 func IsLoopback(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

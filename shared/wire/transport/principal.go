@@ -10,7 +10,7 @@ func WithPrincipal(ctx context.Context, arn string) context.Context {
 	return context.WithValue(ctx, principalKey{}, arn)
 }
 
-// Principal returns who calls, empty if nobody said so.
+// Principal returns the caller's principal, empty if it is unknown.
 func Principal(ctx context.Context) string {
 	arn, _ := ctx.Value(principalKey{}).(string)
 	return arn
